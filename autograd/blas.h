@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace tapegrad {
+
+// C = op(A)·op(B) + beta·C, row-major: op(A) is (m, k), op(B) is (k, n), C is (m, n); `ta` and `tb`
+// say that A or B is stored transposed; ld* is the distance between stored rows. With beta = 0 the
+// old contents of C are ignored, NaN included; k = 0 gives zeros. Called from a parallel region it
+// runs on the calling thread. T is float or double.
+template <class T>
+struct Gemm {
+  bool ta = false, tb = false;
+  std::int64_t m = 0, n = 0, k = 0;
+  const T* a = nullptr;
+  std::int64_t lda = 0;
+  const T* b = nullptr;
+  std::int64_t ldb = 0;
+  T* c = nullptr;
+  std::int64_t ldc = 0;
+  T alpha = 1, beta = 0;
+};
+void gemm(const Gemm<float>& g);
+void gemm(const Gemm<double>& g);
+
+void set_blas_threads(int n);
+// For people: "OpenBLAS 0.3.21, Zen kernels, OpenMP". Throws Error if the library that was loaded
+// is not the OpenMP build: its threads would fight ours.
+std::string blas_description();
+
+}  // namespace tapegrad

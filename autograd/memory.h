@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+
+namespace tapegrad {
+
+// The caching allocator behind every tensor. Blocks are 64-byte aligned, those of 1 MiB and more
+// lie on huge pages; a freed block is kept and handed out again, so that a training step, which
+// asks for the same sizes each time, reaches the system only in its first rounds. Safe to use from
+// any thread.
+
+struct MemoryStats {
+  std::size_t live = 0;          // bytes held by tensors now
+  std::size_t peak = 0;          // the largest `live` so far
+  std::size_t reserved = 0;      // bytes taken from the system: live and cached
+  std::size_t system_calls = 0;  // how often the system was asked for memory
+};
+
+// A block of at least `bytes` bytes, contents unspecified; nullptr for 0 bytes. Throws Error if the
+// system has none left, even after all cached blocks were given back.
+void* allocate(std::size_t bytes);
+// Gives back a block of allocate(bytes): the same `bytes`.
+void deallocate(void* block, std::size_t bytes) noexcept;
+
+MemoryStats memory_stats();
+void reset_peak_memory();
+// Returns every cached block to the system.
+void release_cached_memory();
+
+}  // namespace tapegrad

@@ -1,0 +1,186 @@
+#pragma once
+
+// The menu of differentiable ops. Each works in f32 and f64 and throws Error, naming the op and the
+// shapes, if its inputs do not fit. Conventions where a derivative does not exist are PyTorch's.
+// "(…, C)" is any number of leading dimensions; dim arguments may be negative, counting from the
+// end.
+
+#include <optional>
+#include <vector>
+
+#include "autograd/random.h"
+#include "autograd/tape.h"
+
+namespace tapegrad {
+
+// --- Elementwise. Binary ops broadcast; a number on either side stands for a scalar tensor.
+// ---------
+
+Tensor add(const Tensor& a, const Tensor& b);
+Tensor sub(const Tensor& a, const Tensor& b);
+Tensor mul(const Tensor& a, const Tensor& b);
+Tensor div(const Tensor& a, const Tensor& b);
+// a^b. The gradient for b is aᵇ·log a, taken as 0 where a = 0; for a it is 0 where b = 0.
+Tensor pow(const Tensor& a, const Tensor& b);
+Tensor pow(const Tensor& a, double b);
+// The larger of a and b; where they tie, each gets half of the gradient.
+Tensor maximum(const Tensor& a, const Tensor& b);
+
+Tensor neg(const Tensor& x);
+Tensor exp(const Tensor& x);
+Tensor log(const Tensor& x);
+Tensor sqrt(const Tensor& x);
+Tensor tanh(const Tensor& x);
+Tensor sigmoid(const Tensor& x);  // 1 / (1 + e⁻ˣ)
+Tensor erf(const Tensor& x);
+Tensor relu(const Tensor& x);  // derivative 0 at 0
+Tensor abs(const Tensor& x);   // derivative 0 at 0
+// x limited to [low, high]; the gradient passes inside and at the edges.
+Tensor clamp(const Tensor& x, double low, double high);
+
+// Hendrycks & Gimpel, "Gaussian Error Linear Units" (2016), section 2.
+enum class Gelu {
+  tanh,  // 0.5·x·(1 + tanh(√(2/π)·(x + 0.044715·x³))), GPT-2's
+  erf,   // x·Φ(x) = 0.5·x·(1 + erf(x/√2)), PyTorch's default
+};
+Tensor gelu(const Tensor& x, Gelu form = Gelu::tanh);
+
+// condition (u8, non-zero is true) ? a : b; the three broadcast.
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
+// x with `value` where mask (u8, broadcast to x) is non-zero; no gradient there.
+Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
+// u8: 1 where a = b, broadcasting. Not differentiable.
+Tensor equal(const Tensor& a, const Tensor& b);
+
+inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
+inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
+inline Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
+inline Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
+inline Tensor operator-(const Tensor& x) { return neg(x); }
+inline Tensor operator+(const Tensor& a, double b) { return a + Tensor::scalar(b, a.dtype()); }
+inline Tensor operator-(const Tensor& a, double b) { return a - Tensor::scalar(b, a.dtype()); }
+inline Tensor operator*(const Tensor& a, double b) { return a * Tensor::scalar(b, a.dtype()); }
+inline Tensor operator/(const Tensor& a, double b) { return a / Tensor::scalar(b, a.dtype()); }
+inline Tensor operator+(double a, const Tensor& b) { return Tensor::scalar(a, b.dtype()) + b; }
+inline Tensor operator-(double a, const Tensor& b) { return Tensor::scalar(a, b.dtype()) - b; }
+inline Tensor operator*(double a, const Tensor& b) { return Tensor::scalar(a, b.dtype()) * b; }
+inline Tensor operator/(double a, const Tensor& b) { return Tensor::scalar(a, b.dtype()) / b; }
+
+// --- Reductions. `dims` empty: over all elements, giving a scalar. keepdim leaves sizes of 1.
+// --------
+
+// The sum of nothing is 0. f32 sums are accumulated in double.
+Tensor sum(const Tensor& x, const std::vector<int>& dims = {}, bool keepdim = false);
+// The mean of nothing is NaN.
+Tensor mean(const Tensor& x, const std::vector<int>& dims = {}, bool keepdim = false);
+// Σ(x − mean)² / (n − 1), or / n if not unbiased.
+Tensor var(const Tensor& x, const std::vector<int>& dims = {}, bool unbiased = true,
+           bool keepdim = false);
+// The largest element; ties share the gradient equally. Error if x is empty.
+Tensor max(const Tensor& x);
+struct MaxResult {
+  Tensor values;
+  Tensor indices;  // i32, of the first largest element
+};
+MaxResult max(const Tensor& x, int dim, bool keepdim = false);
+// Index of the first largest element along dim, i32, dim removed. Not differentiable. NaN counts as
+// largest.
+Tensor argmax(const Tensor& x, int dim);
+// x summed down to `shape`, which broadcasts to x's: the derivative of broadcasting.
+Tensor sum_to(const Tensor& x, const Shape& shape);
+Tensor broadcast_to(const Tensor& x, const Shape& shape);
+
+// --- Shape
+// -------------------------------------------------------------------------------------------
+
+// One size may be -1. Shares the data.
+Tensor reshape(const Tensor& x, const Shape& shape);
+Tensor transpose(const Tensor& x, int dim0, int dim1);
+// Dimension i of the result is dimension order[i] of x.
+Tensor permute(const Tensor& x, const std::vector<int>& order);
+// Elements [begin, end) of dim.
+Tensor slice(const Tensor& x, int dim, std::int64_t begin, std::int64_t end);
+// x in a tensor of zeros whose dim has `size` elements, from `begin` on: the derivative of slice.
+Tensor pad(const Tensor& x, int dim, std::int64_t begin, std::int64_t size);
+Tensor concat(const std::vector<Tensor>& parts, int dim);
+// Parts of the given sizes, which must add up to the dimension.
+std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& sizes, int dim);
+// Rows x[ids[i]] of x (N, …), for ids (i32) of any shape → (ids…, …). Repeated ids accumulate their
+// gradients. Error on an id outside [0, N) with the id and its position.
+Tensor gather_rows(const Tensor& x, const Tensor& ids);
+// gather_rows of a weight (V, C): ids (B, T) → (B, T, C).
+Tensor embedding(const Tensor& weight, const Tensor& ids);
+// x[…, index[…], …] along dim: index (i32) has x's shape without dim, and so has the result.
+Tensor gather(const Tensor& x, const Tensor& index, int dim);
+
+// --- Products
+// ----------------------------------------------------------------------------------------
+
+// (…, M, K) · (…, K, N) → (…, M, N); leading dimensions broadcast. A vector on the left stands for
+// (1, K), on the right for (K, 1), and that dimension is dropped again. A transposed operand is
+// stored with its last two dimensions swapped. K = 0 gives zeros.
+struct MatmulOptions {
+  bool transpose_a = false;
+  bool transpose_b = false;
+};
+Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options = {});
+// y = x·Wᵀ + b.  x (…, in), weight (out, in), bias (out) or undefined → (…, out)
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+
+// --- Normalisation and attention
+// ---------------------------------------------------------------------
+
+// eˣ / Σeˣ along dim, the maximum subtracted first. A row of all −∞ gives NaN, as in PyTorch.
+Tensor softmax(const Tensor& x, int dim = -1);
+Tensor log_softmax(const Tensor& x, int dim = -1);
+// log Σeˣ along dim; −∞ for a row of all −∞, whose gradient is NaN.
+Tensor log_sum_exp(const Tensor& x, int dim = -1, bool keepdim = false);
+// (x − mean)/√(var + eps)·weight + bias over the last dimension, with the biased variance (Ba et
+// al., "Layer Normalization", 2016).  x (…, C); weight and bias (C), each may be undefined.
+Tensor layer_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {},
+                  double eps = 1e-5);
+
+struct AttentionOptions {
+  bool causal = true;  // query i sees keys up to i
+  double dropout = 0;  // of the attention weights, if rng is given
+  Rng* rng = nullptr;
+};
+// softmax(Q·Kᵀ/√D)·V for n_head heads of D = C / n_head channels each (Vaswani et al., 2017,
+// section 3.2). qkv (B, T, 3C) holds Q, K and V side by side, as one linear makes them → (B, T, C).
+// Fused: no (T, T) matrix outlives the call, and blocks that the causal mask hides are not
+// computed.
+Tensor attention(const Tensor& qkv, int n_head, const AttentionOptions& options = {});
+// q (B, Tq, C), k and v (B, Tk, C) → (B, Tq, C). Causal needs Tq = Tk.
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
+                 const AttentionOptions& options = {});
+// The same written with matmul and softmax: what the fused op is checked against, and
+// differentiated through where second derivatives are asked for. `keep_mask` (B, H, Tq, Tk) u8 or
+// undefined.
+Tensor attention_reference(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
+                           bool causal, const Tensor& keep_mask = {}, double dropout = 0);
+
+// --- Losses and dropout
+// ------------------------------------------------------------------------------
+
+// Mean of −log softmax(logits)[target] over the targets that are not ignore_index; NaN if all are.
+// logits (…, V), targets (…) i32. Error on a target outside [0, V) with the target and its
+// position.
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets, std::int32_t ignore_index = -100);
+// mean((x − target)²); the shapes must be equal.
+Tensor mse_loss(const Tensor& x, const Tensor& target);
+// Each element kept with probability 1 − p and scaled by 1/(1 − p), else 0. Draws x.numel() numbers
+// from rng unless p = 0. Error unless 0 <= p <= 1.
+Tensor dropout(const Tensor& x, double p, Rng& rng);
+
+// --- Recomputation
+// -----------------------------------------------------------------------------------
+
+// f(x…), of which only the inputs are kept: backward runs f again (Chen et al., "Training Deep Nets
+// with Sublinear Memory Cost", 2016). f gets the inputs and `rng` (which may be null), whose draws
+// it sees again in the same order when it is run again. Parameters that f uses get their gradients
+// too.
+using CheckpointFunction = std::function<Tensor(Inputs, Rng*)>;
+Tensor checkpoint(const CheckpointFunction& f, const std::vector<Tensor>& inputs,
+                  Rng* rng = nullptr);
+
+}  // namespace tapegrad

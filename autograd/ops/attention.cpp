@@ -1,0 +1,194 @@
+#include "autograd/ops.h"
+#include "autograd/ops/attention_kernel.h"
+#include "autograd/ops/fused.h"
+
+namespace tapegrad {
+namespace {
+
+// (B, T, C) as rows of heads.
+template <class T>
+HeadRows<const T> rows_of(const Tensor& x) {
+  return {x.data<T>(), x.dim(2), x.dim(1) * x.dim(2)};
+}
+template <class T>
+HeadRows<T> rows_of(Tensor& x) {
+  return {x.mutable_data<T>(), x.dim(2), x.dim(1) * x.dim(2)};
+}
+// Part i (q, k or v) of packed rows (B, T, 3C).
+template <class T>
+HeadRows<T> part_of(const HeadRows<T>& packed, std::int64_t i) {
+  return {packed.data + i * packed.row / 3, packed.row, packed.batch};
+}
+
+struct Call {
+  AttentionSizes size;
+  Tensor keep;  // dropout's mask, or undefined
+
+  template <class T>
+  AttentionKernel<T> kernel(HeadRows<const T> q, HeadRows<const T> k, HeadRows<const T> v,
+                            T* lse) const {
+    return {size, q, k, v, keep.defined() ? keep.data<std::uint8_t>() : nullptr, lse};
+  }
+  Tensor empty_lse(DType dtype) const { return Tensor::empty({size.B, size.H, size.Tq}, dtype); }
+};
+
+Call make_call(const Shape& q, std::int64_t C, std::int64_t Tk, int n_head,
+               const AttentionOptions& options) {
+  check(n_head > 0 && C % n_head == 0, "[attention] {} channels are not divisible by n_head {}", C,
+        n_head);
+  check(!options.causal || q[1] == Tk,
+        "[attention] causal attention needs as many queries as keys, not {} and {}", q[1], Tk);
+  check(options.dropout >= 0 && options.dropout <= 1,
+        "[attention] dropout must be from 0 to 1, not {}", options.dropout);
+  Call call{{q[0], q[1], Tk, n_head, C / n_head, options.causal, options.dropout}, {}};
+  if (options.rng != nullptr && options.dropout > 0) {
+    call.keep = Tensor::empty({q[0], n_head, q[1], Tk}, DType::u8);
+    options.rng->keep_mask(
+        {call.keep.mutable_data<std::uint8_t>(), static_cast<std::size_t>(call.keep.numel())},
+        options.dropout);
+  }
+  return call;
+}
+
+Tensor reference_of(const Call& call, const Tensor& q, const Tensor& k, const Tensor& v) {
+  return attention_reference(q, k, v, static_cast<int>(call.size.H), call.size.causal, call.keep,
+                             call.size.dropout);
+}
+
+Tensor packed_forward(const Call& call, const Tensor& qkv, Tensor& lse) {
+  Tensor out = Tensor::empty(qkv.shape().with(2, qkv.dim(2) / 3), qkv.dtype());
+  dispatch(out.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const auto rows = rows_of<T>(qkv);
+    call.kernel<T>(part_of(rows, 0), part_of(rows, 1), part_of(rows, 2), lse.mutable_data<T>())
+        .forward(rows_of<T>(out));
+  });
+  return out;
+}
+
+Tensor packed_backward(const Call& call, const Tensor& dy, const Tensor& qkv, Tensor lse) {
+  Tensor dqkv = Tensor::zeros(qkv.shape(), qkv.dtype());
+  dispatch(dqkv.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const auto rows = rows_of<T>(qkv);
+    const auto drows = rows_of<T>(dqkv);
+    call.kernel<T>(part_of(rows, 0), part_of(rows, 1), part_of(rows, 2), lse.mutable_data<T>())
+        .backward(rows_of<T>(dy), part_of(drows, 0), part_of(drows, 1), part_of(drows, 2));
+  });
+  return dqkv;
+}
+
+Tensor separate_forward(const Call& call, Inputs qkv, Tensor& lse) {
+  Tensor out = Tensor::empty(qkv[0].shape(), qkv[0].dtype());
+  dispatch(out.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    call.kernel<T>(rows_of<T>(qkv[0]), rows_of<T>(qkv[1]), rows_of<T>(qkv[2]),
+                   lse.mutable_data<T>())
+        .forward(rows_of<T>(out));
+  });
+  return out;
+}
+
+std::vector<Tensor> separate_backward(const Call& call, const Tensor& dy, Inputs qkv, Tensor lse) {
+  std::vector<Tensor> grads;
+  for (const Tensor& t : qkv) grads.push_back(Tensor::zeros(t.shape(), t.dtype()));
+  dispatch(dy.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    call.kernel<T>(rows_of<T>(qkv[0]), rows_of<T>(qkv[1]), rows_of<T>(qkv[2]),
+                   lse.mutable_data<T>())
+        .backward(rows_of<T>(dy), rows_of<T>(grads[0]), rows_of<T>(grads[1]), rows_of<T>(grads[2]));
+  });
+  return grads;
+}
+
+}  // namespace
+
+Tensor attention(const Tensor& qkv, int n_head, const AttentionOptions& options) {
+  check(qkv.rank() == 3 && qkv.dim(2) % 3 == 0, "[attention] qkv must be (B, T, 3C), not {}",
+        qkv.shape());
+  const Call call = make_call(qkv.shape(), qkv.dim(2) / 3, qkv.dim(1), n_head, options);
+  const auto reference = [call](Inputs in) {
+    const std::int64_t C = in[0].dim(2) / 3;
+    const auto parts = split(in[0], {C, C, C}, 2);
+    return reference_of(call, parts[0], parts[1], parts[2]);
+  };
+  return apply(
+      "attention_qkv", {qkv},
+      [call](Inputs in, Saved& saved) {
+        Tensor lse = call.empty_lse(in[0].dtype());
+        Tensor out = packed_forward(call, saved.keep(in[0]), lse);
+        saved.keep(lse);
+        return out;
+      },
+      [call, reference](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
+        const auto backward = [call, lse = saved[1], of = saved[0].id()](Inputs in, Saved& kept) {
+          for (const Tensor& t : in) kept.keep(t);
+          // Run again on other inputs, as by the gradient checker, it needs their log-sum-exps.
+          Tensor sums = in[1].id() == of ? lse : call.empty_lse(lse.dtype());
+          if (in[1].id() != of) packed_forward(call, in[1], sums);
+          return std::vector{packed_backward(call, in[0], in[1], sums)};
+        };
+        return apply_many("attention_qkv_backward", std::vector{dy, saved[0]}, backward,
+                          through_reference(reference));
+      });
+}
+
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
+                 const AttentionOptions& options) {
+  check(q.rank() == 3 && k.rank() == 3 && k.shape() == v.shape() && q.dim(0) == k.dim(0) &&
+            q.dim(2) == k.dim(2),
+        "[attention] q {} does not fit k {} and v {}", q.shape(), k.shape(), v.shape());
+  const Call call = make_call(q.shape(), q.dim(2), k.dim(1), n_head, options);
+  return apply(
+      "attention", {q, k, v},
+      [call](Inputs in, Saved& saved) {
+        Tensor lse = call.empty_lse(in[0].dtype());
+        for (const Tensor& t : in) saved.keep(t);
+        Tensor out = separate_forward(call, in, lse);
+        saved.keep(lse);
+        return out;
+      },
+      [call](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
+        const auto backward = [call, lse = saved[3], q_id = saved[0].id(), k_id = saved[1].id()](
+                                  Inputs in, Saved& kept) {
+          for (const Tensor& t : in) kept.keep(t);
+          const bool known = in[1].id() == q_id && in[2].id() == k_id;
+          Tensor sums = known ? lse : call.empty_lse(lse.dtype());
+          if (!known) separate_forward(call, in.subspan(1), sums);
+          return separate_backward(call, in[0], in.subspan(1), sums);
+        };
+        const auto reference = [call](Inputs in) {
+          return reference_of(call, in[0], in[1], in[2]);
+        };
+        return apply_many("attention_backward", std::vector{dy, saved[0], saved[1], saved[2]},
+                          backward, through_reference(reference));
+      });
+}
+
+Tensor attention_reference(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
+                           bool causal, const Tensor& keep_mask, double dropout) {
+  const std::int64_t B = q.dim(0), C = q.dim(2), D = C / n_head, Tq = q.dim(1), Tk = k.dim(1);
+  const auto heads = [&](const Tensor& x) {
+    return permute(reshape(x, {B, x.dim(1), n_head, D}), {0, 2, 1, 3});
+  };
+  Tensor scores =
+      matmul(heads(q), heads(k), {.transpose_b = true}) * (1 / std::sqrt(static_cast<double>(D)));
+  if (causal) {
+    Tensor hidden = Tensor::zeros({Tq, Tk}, DType::u8);
+    auto* h = hidden.mutable_data<std::uint8_t>();
+    for (std::int64_t i = 0; i < Tq; ++i) {
+      for (std::int64_t j = i + 1; j < Tk; ++j) h[i * Tk + j] = 1;
+    }
+    scores = masked_fill(scores, hidden, -std::numeric_limits<double>::infinity());
+  }
+  Tensor weights = softmax(scores);
+  if (keep_mask.defined()) {
+    weights =
+        masked_fill(weights,
+                    equal(keep_mask.to(weights.dtype()), Tensor::scalar(0, weights.dtype())), 0) *
+        (dropout < 1 ? 1 / (1 - dropout) : 0);
+  }
+  return reshape(permute(matmul(weights, heads(v)), {0, 2, 1, 3}), {B, Tq, C});
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,202 @@
+#pragma once
+
+#include <cmath>
+
+#include "autograd/blas.h"
+#include "autograd/ops/vector_math.h"
+#include "autograd/parallel.h"
+#include "autograd/tensor.h"
+
+namespace tapegrad {
+
+// Fused attention after Dao et al., "FlashAttention" (2022), section 3.1, with BLAS doing the
+// products: a tile of queries meets all of its keys at once, the weights of that tile live in
+// scratch memory, and backward makes them again from the log-sum-exp of each row. Memory is O(T).
+
+// One of q, k, v or of their gradients: B sequences of T rows, in each of which the H heads lie
+// side by side. Packed or on its own, only the distances differ.
+template <class T>
+struct HeadRows {
+  T* data = nullptr;
+  std::int64_t row = 0;    // elements from one position to the next
+  std::int64_t batch = 0;  // elements from one sequence to the next
+};
+
+struct AttentionSizes {
+  std::int64_t B, Tq, Tk, H, D;
+  bool causal;
+  double dropout;
+};
+
+inline constexpr std::int64_t kQueryTile = 64;
+
+template <class T>
+class AttentionKernel {
+ public:
+  AttentionSizes size;
+  HeadRows<const T> q, k, v;
+  const std::uint8_t* keep = nullptr;  // (B, H, Tq, Tk), null without dropout
+  T* lse = nullptr;                    // (B, H, Tq)
+
+  // out (B, Tq, H·D) and lse.
+  void forward(HeadRows<T> out) const {
+    const std::int64_t tiles = (size.Tq + kQueryTile - 1) / kQueryTile;
+    parallel_for(size.B * size.H * tiles, 1, [&](std::int64_t begin, std::int64_t end) {
+      Tensor scratch = Tensor::empty({tile_rows() * size.Tk}, dtype_of<T>());
+      T* weights = scratch.mutable_data<T>();
+      for (std::int64_t i = begin; i < end; ++i) {
+        const Tile t = tile(i / tiles, i % tiles);
+        scores(t, weights);
+        softmax_tile(t, weights);
+        gemm(Gemm<T>{.m = t.rows,
+                     .n = size.D,
+                     .k = t.keys,
+                     .a = weights,
+                     .lda = t.keys,
+                     .b = at(v, t, 0),
+                     .ldb = v.row,
+                     .c = at(out, t, t.first),
+                     .ldc = out.row});
+      }
+    });
+  }
+
+  // dq, dk and dv from dout; dk and dv must hold zeros. A head's keys are added to by all of its
+  // tiles, so threads share out whole heads.
+  void backward(HeadRows<const T> dout, HeadRows<T> dq, HeadRows<T> dk, HeadRows<T> dv) const {
+    parallel_for(size.B * size.H, 1, [&](std::int64_t begin, std::int64_t end) {
+      Tensor scratch = Tensor::empty({2 * tile_rows() * size.Tk}, dtype_of<T>());
+      T* weights = scratch.mutable_data<T>();
+      T* dweights = weights + tile_rows() * size.Tk;
+      for (std::int64_t head = begin; head < end; ++head) {
+        for (std::int64_t n = 0; n * kQueryTile < size.Tq; ++n) {
+          backward_tile(tile(head, n), dout, dq, dk, dv, weights, dweights);
+        }
+      }
+    });
+  }
+
+ private:
+  struct Tile {
+    std::int64_t b, h, first, rows, keys;  // queries [first, first + rows) meet keys [0, keys)
+  };
+
+  std::int64_t tile_rows() const { return std::min(kQueryTile, size.Tq); }
+  T scale() const { return static_cast<T>(1 / std::sqrt(static_cast<double>(size.D))); }
+  T keep_scale() const { return static_cast<T>(size.dropout < 1 ? 1 / (1 - size.dropout) : 0); }
+
+  Tile tile(std::int64_t head, std::int64_t n) const {
+    const std::int64_t first = n * kQueryTile, rows = std::min(kQueryTile, size.Tq - first);
+    return {head / size.H, head % size.H, first, rows, size.causal ? first + rows : size.Tk};
+  }
+  template <class U>
+  U* at(const HeadRows<U>& x, const Tile& t, std::int64_t position) const {
+    return x.data + t.b * x.batch + position * x.row + t.h * size.D;
+  }
+  std::int64_t stat(const Tile& t, std::int64_t r) const {
+    return (t.b * size.H + t.h) * size.Tq + t.first + r;
+  }
+  std::int64_t visible(const Tile& t, std::int64_t r) const {
+    return size.causal ? t.first + r + 1 : t.keys;
+  }
+
+  void scores(const Tile& t, T* s) const {
+    gemm(Gemm<T>{.tb = true,
+                 .m = t.rows,
+                 .n = t.keys,
+                 .k = size.D,
+                 .a = at(q, t, t.first),
+                 .lda = q.row,
+                 .b = at(k, t, 0),
+                 .ldb = k.row,
+                 .c = s,
+                 .ldc = t.keys,
+                 .alpha = scale()});
+  }
+
+  // Multiplies row r of the tile by its dropout mask.
+  void drop(const Tile& t, std::int64_t r, T* row) const {
+    const std::uint8_t* mask = keep + stat(t, r) * size.Tk;
+    const T factor = keep_scale();
+    for (std::int64_t j = 0; j < t.keys; ++j) row[j] = mask[j] != 0 ? row[j] * factor : T{0};
+  }
+
+  void softmax_tile(const Tile& t, T* s) const {
+    for (std::int64_t r = 0; r < t.rows; ++r) {
+      T* row = s + r * t.keys;
+      const std::int64_t n = visible(t, r);
+      const T top = max_row(row, n);
+      const T total = sum_row<T>(n, [=](auto j) { return row[j] = fast_exp(row[j] - top); });
+      for (std::int64_t j = 0; j < n; ++j) row[j] /= total;
+      std::fill(row + n, row + t.keys, T{0});
+      lse[stat(t, r)] = top + std::log(total);
+      if (keep != nullptr) drop(t, r, row);
+    }
+  }
+
+  // With P the weights, A = dropout(P) and dA = dO·Vᵀ:  dV = Aᵀ·dO,  dP = dropout(dA),
+  // dS = P·(dP − Σ P·dP),  dQ = dS·K/√D,  dK = dSᵀ·Q/√D.
+  void backward_tile(const Tile& t, HeadRows<const T> dout, HeadRows<T> dq, HeadRows<T> dk,
+                     HeadRows<T> dv, T* p, T* da) const {
+    const T* d = at(dout, t, t.first);
+    scores(t, p);
+    gemm(Gemm<T>{.tb = true,
+                 .m = t.rows,
+                 .n = t.keys,
+                 .k = size.D,
+                 .a = d,
+                 .lda = dout.row,
+                 .b = at(v, t, 0),
+                 .ldb = v.row,
+                 .c = da,
+                 .ldc = t.keys});
+    for (std::int64_t r = 0; r < t.rows; ++r) {
+      T* row = p + r * t.keys;
+      T* drow = da + r * t.keys;
+      const std::int64_t n = visible(t, r);
+      const T shift = lse[stat(t, r)];
+      for (std::int64_t j = 0; j < n; ++j) row[j] = fast_exp(row[j] - shift);
+      std::fill(row + n, row + t.keys, T{0});
+      if (keep != nullptr) drop(t, r, drow);
+      const T mean = sum_row<T>(n, [=](auto j) { return row[j] * drow[j]; });
+      for (std::int64_t j = 0; j < n; ++j) drow[j] = row[j] * (drow[j] - mean);
+      std::fill(drow + n, drow + t.keys, T{0});
+      if (keep != nullptr) drop(t, r, row);
+    }
+    gemm(Gemm<T>{.ta = true,
+                 .m = t.keys,
+                 .n = size.D,
+                 .k = t.rows,
+                 .a = p,
+                 .lda = t.keys,
+                 .b = d,
+                 .ldb = dout.row,
+                 .c = at(dv, t, 0),
+                 .ldc = dv.row,
+                 .beta = 1});
+    gemm(Gemm<T>{.m = t.rows,
+                 .n = size.D,
+                 .k = t.keys,
+                 .a = da,
+                 .lda = t.keys,
+                 .b = at(k, t, 0),
+                 .ldb = k.row,
+                 .c = at(dq, t, t.first),
+                 .ldc = dq.row,
+                 .alpha = scale()});
+    gemm(Gemm<T>{.ta = true,
+                 .m = t.keys,
+                 .n = size.D,
+                 .k = t.rows,
+                 .a = da,
+                 .lda = t.keys,
+                 .b = at(q, t, t.first),
+                 .ldb = q.row,
+                 .c = at(dk, t, 0),
+                 .ldc = dk.row,
+                 .alpha = scale(),
+                 .beta = 1});
+  }
+};
+
+}  // namespace tapegrad

@@ -1,0 +1,56 @@
+#include "autograd/ops.h"
+
+namespace tapegrad {
+
+Tensor checkpoint(const CheckpointFunction& f, const std::vector<Tensor>& inputs, Rng* rng) {
+  const std::optional<Rng> start = rng == nullptr ? std::nullopt : std::optional<Rng>(*rng);
+  std::vector<Tensor> used = inputs;
+  Tensor output;
+  {
+    const TapePause pause;
+    const Tape outline({.outline = true});
+    output = f(inputs, rng);
+    // What f uses beside its inputs (parameters, mostly) becomes an input of the step as well.
+    for (const Tensor& leaf : outline.leaves()) {
+      const auto known = [&](const Tensor& t) { return t.defined() && t.id() == leaf.id(); };
+      if (std::none_of(used.begin(), used.end(), known)) used.push_back(leaf);
+    }
+  }
+
+  const auto run = [f, start, n = inputs.size()](Inputs in) {
+    std::optional<Rng> again = start;
+    return f(in.subspan(0, n), again ? &*again : nullptr);
+  };
+  const auto forward = [=, first = output](Inputs in, Saved& saved) {
+    for (const Tensor& t : in) saved.keep(t);
+    const bool unchanged = std::equal(
+        in.begin(), in.end(), used.begin(), used.end(), [](const Tensor& a, const Tensor& b) {
+          return a.defined() == b.defined() && (!a.defined() || a.id() == b.id());
+        });
+    return std::vector{unchanged ? first : run(in)};
+  };
+  const auto vjp = [run](Inputs dys, const Saved& saved, const Needs& needs) -> Grads {
+    std::vector<Tensor> in, wrt;
+    Tape tape;
+    std::vector<int> place(needs.size(), -1);  // in wrt; a tensor that comes twice counts once
+    for (std::size_t i = 0; i < needs.size(); ++i) {
+      in.push_back(saved[i]);
+      const bool repeated = std::any_of(wrt.begin(), wrt.end(), [&](const Tensor& t) {
+        return needs[i] && t.id() == saved[i].id();
+      });
+      if (!needs[i] || repeated) continue;
+      tape.watch(saved[i]);
+      place[i] = static_cast<int>(wrt.size());
+      wrt.push_back(saved[i]);
+    }
+    const Grads found = tape.gradient(run(in), wrt, {.seeds = {dys[0]}});
+    Grads grads(needs.size());
+    for (std::size_t i = 0; i < needs.size(); ++i) {
+      if (place[i] >= 0) grads[i] = found[static_cast<std::size_t>(place[i])];
+    }
+    return grads;
+  };
+  return apply_many("checkpoint", used, forward, vjp, used.size() - inputs.size())[0];
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,146 @@
+#include "autograd/elementwise.h"
+#include "autograd/ops.h"
+
+namespace tapegrad {
+namespace {
+
+// The gradient of gather_rows: row i of dy added to row ids[i] of zeros (rows, …).
+Tensor scatter_rows(const Tensor& dy, const Tensor& ids, std::int64_t rows);
+
+void check_ids(const Tensor& ids, std::int64_t rows) {
+  check(ids.dtype() == DType::i32, "[gather_rows] ids must be i32, not {}", name_of(ids.dtype()));
+  const auto values = ids.values<std::int32_t>();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    check(values[i] >= 0 && values[i] < rows,
+          "[gather_rows] id {} at position {} is outside the {} rows", values[i], i, rows);
+  }
+}
+
+// Rows of x that ids name, copied to `out`.
+template <class T>
+void copy_rows(const T* x, const Tensor& ids, std::int64_t row, T* out) {
+  const std::int32_t* id = ids.data<std::int32_t>();
+  const std::int64_t grain =
+      std::max<std::int64_t>(1, kElementGrain / std::max<std::int64_t>(1, row));
+  parallel_for(ids.numel(), grain, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) std::copy_n(x + id[i] * row, row, out + i * row);
+  });
+}
+
+// Threads share out the columns, so that repeated ids add up in one order, whatever their number.
+template <class T>
+void add_rows(const T* dy, const Tensor& ids, std::int64_t row, T* out) {
+  const std::int32_t* id = ids.data<std::int32_t>();
+  const std::int64_t n = ids.numel();
+  parallel_for(row, std::max<std::int64_t>(16, kElementGrain / std::max<std::int64_t>(1, n)),
+               [=](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t i = 0; i < n; ++i) {
+                   T* to = out + id[i] * row;
+                   for (std::int64_t j = begin; j < end; ++j) to[j] += dy[i * row + j];
+                 }
+               });
+}
+
+Tensor scatter_rows(const Tensor& dy, const Tensor& ids, std::int64_t rows) {
+  return apply(
+      "scatter_rows", {dy},
+      [=](Inputs in, Saved&) {
+        const auto row_dims = std::span(in[0].shape().begin(), in[0].shape().end())
+                                  .subspan(static_cast<std::size_t>(ids.rank()));
+        Tensor out = Tensor::zeros(Shape(row_dims).inserted(0, rows), in[0].dtype());
+        dispatch(out.dtype(), [&](auto zero) {
+          using T = decltype(zero);
+          add_rows(in[0].template data<T>(), ids, Shape(row_dims).numel(), out.mutable_data<T>());
+        });
+        return out;
+      },
+      [ids](const Tensor& ddx, const Saved&, const Needs&) -> Grads {
+        return {gather_rows(ddx, ids)};
+      });
+}
+
+// The gradient of gather: dy put to its places in zeros whose dimension `dim` has n elements.
+Tensor scatter(const Tensor& dy, const Tensor& index, int dim, std::int64_t n) {
+  return apply(
+      "scatter", {dy},
+      [=](Inputs in, Saved&) {
+        Tensor out = Tensor::zeros(in[0].shape().inserted(dim, n), in[0].dtype());
+        const std::int64_t inner =
+            Shape(std::span(out.shape().begin() + dim + 1, out.shape().end())).numel();
+        const std::int32_t* k = index.data<std::int32_t>();
+        dispatch(out.dtype(), [&](auto zero) {
+          using T = decltype(zero);
+          const T* from = in[0].template data<T>();
+          T* to = out.mutable_data<T>();
+          for (std::int64_t i = 0; i < index.numel(); ++i) {
+            to[(i / inner * n + k[i]) * inner + i % inner] = from[i];
+          }
+        });
+        return out;
+      },
+      [=](const Tensor& ddx, const Saved&, const Needs&) -> Grads {
+        return {gather(ddx, index, dim)};
+      });
+}
+
+}  // namespace
+
+Tensor gather_rows(const Tensor& x, const Tensor& ids) {
+  check(x.rank() >= 1, "[gather_rows] a scalar has no rows");
+  check_ids(ids, x.dim(0));
+  return apply(
+      "gather_rows", {x},
+      [ids](Inputs in, Saved&) {
+        const Shape row = in[0].shape().without(0);
+        Shape shape = ids.shape();
+        for (const std::int64_t size : row) shape.push_back(size);
+        Tensor out = Tensor::empty(shape, in[0].dtype());
+        dispatch(out.dtype(), [&](auto zero) {
+          using T = decltype(zero);
+          copy_rows(in[0].template data<T>(), ids, row.numel(), out.mutable_data<T>());
+        });
+        return out;
+      },
+      [ids, rows = x.dim(0)](const Tensor& dy, const Saved&, const Needs&) -> Grads {
+        return {scatter_rows(dy, ids, rows)};
+      });
+}
+
+Tensor embedding(const Tensor& weight, const Tensor& ids) {
+  check(weight.rank() == 2, "[embedding] the weight must be (V, C), not {}", weight.shape());
+  return gather_rows(weight, ids);
+}
+
+Tensor gather(const Tensor& x, const Tensor& index, int dim) {
+  dim = x.shape().index(dim);
+  const std::int64_t n = x.dim(dim);
+  check(index.shape() == x.shape().without(dim), "[gather] index {} does not fit {} without dim {}",
+        index.shape(), x.shape(), dim);
+  const auto values = index.values<std::int32_t>();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    check(values[i] >= 0 && values[i] < n, "[gather] index {} at position {} is outside [0, {})",
+          values[i], i, n);
+  }
+  return apply(
+      "gather", {x},
+      [=](Inputs in, Saved&) {
+        Tensor out = Tensor::empty(index.shape(), in[0].dtype());
+        const std::int64_t inner =
+            Shape(std::span(in[0].shape().begin() + dim + 1, in[0].shape().end())).numel();
+        const std::int32_t* k = index.data<std::int32_t>();
+        dispatch(out.dtype(), [&](auto zero) {
+          using T = decltype(zero);
+          const T* from = in[0].template data<T>();
+          T* to = out.mutable_data<T>();
+          for (std::int64_t i = 0; i < index.numel(); ++i) {
+            to[i] = from[(i / inner * n + k[i]) * inner + i % inner];
+          }
+        });
+        return out;
+      },
+      [=](const Tensor& dy, const Saved&, const Needs&) -> Grads {
+        return {scatter(dy, index, dim, n)};
+      });
+}
+
+}  // namespace tapegrad

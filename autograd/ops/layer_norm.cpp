@@ -1,0 +1,137 @@
+#include <cmath>
+
+#include "autograd/elementwise.h"
+#include "autograd/ops.h"
+#include "autograd/ops/fused.h"
+#include "autograd/ops/vector_math.h"
+
+namespace tapegrad {
+namespace {
+
+// Rows whose weight gradients are summed by one thread: fixed, so that the sum does not depend on
+// the number of threads.
+constexpr std::int64_t kRowChunk = 64;
+
+std::int64_t row_grain(std::int64_t n) {
+  return std::max<std::int64_t>(1, kElementGrain / 2 / std::max<std::int64_t>(1, n));
+}
+
+// y and, per row, the mean and 1/√(var + eps) in `stats` (rows, 2).
+template <class T>
+void forward_rows(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Tensor& y,
+                  Tensor& stats) {
+  const std::int64_t n = x.dim(-1);
+  const T* in = x.data<T>();
+  const T* w = weight.defined() ? weight.data<T>() : nullptr;
+  const T* b = bias.defined() ? bias.data<T>() : nullptr;
+  T *out = y.mutable_data<T>(), *stat = stats.mutable_data<T>();
+  parallel_for(stats.dim(0), row_grain(n), [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      const T* row = in + r * n;
+      T* to = out + r * n;
+      const T mean = sum_row<T>(n, [=](auto i) { return row[i]; }) / static_cast<T>(n);
+      const T var = sum_row<T>(n, [=](auto i) { return (row[i] - mean) * (row[i] - mean); }) /
+                    static_cast<T>(n);
+      const T rstd = 1 / std::sqrt(var + static_cast<T>(eps));
+      stat[2 * r] = mean;
+      stat[2 * r + 1] = rstd;
+      for (std::int64_t i = 0; i < n; ++i) to[i] = (row[i] - mean) * rstd;
+      if (w != nullptr) {
+        for (std::int64_t i = 0; i < n; ++i) to[i] *= w[i];
+      }
+      if (b != nullptr) {
+        for (std::int64_t i = 0; i < n; ++i) to[i] += b[i];
+      }
+    }
+  });
+}
+
+Tensor normalised(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
+                  Tensor& stats) {
+  Tensor y = Tensor::empty(x.shape(), x.dtype());
+  stats = Tensor::empty({x.shape().with(-1, 1).numel(), 2}, x.dtype());
+  dispatch(y.dtype(),
+           [&](auto zero) { forward_rows<decltype(zero)>(x, weight, bias, eps, y, stats); });
+  return y;
+}
+
+// With x̂ = (x − mean)·rstd and g = dy·weight: dx = rstd·(g − mean(g) − x̂·mean(g·x̂)).
+// `dw` and `db` get this row's dy·x̂ and dy added.
+template <class T>
+void backward_row(const T* dy, const T* x, const T* w, T mean, T rstd, std::int64_t n, T* dx, T* dw,
+                  T* db) {
+  const auto g = [=](std::int64_t i) { return w != nullptr ? dy[i] * w[i] : dy[i]; };
+  const auto x_hat = [=](std::int64_t i) { return (x[i] - mean) * rstd; };
+  const T mean_g = sum_row<T>(n, g) / static_cast<T>(n);
+  const T mean_gx = sum_row<T>(n, [&](auto i) { return g(i) * x_hat(i); }) / static_cast<T>(n);
+  for (std::int64_t i = 0; i < n; ++i) {
+    dx[i] = rstd * (g(i) - mean_g - x_hat(i) * mean_gx);
+    dw[i] += dy[i] * x_hat(i);
+    db[i] += dy[i];
+  }
+}
+
+template <class T>
+void backward_rows(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& stats,
+                   Tensor& dx, Tensor& dweight, Tensor& dbias) {
+  const std::int64_t n = x.dim(-1), rows = stats.dim(0);
+  const std::int64_t chunks = (rows + kRowChunk - 1) / kRowChunk;
+  Tensor partial = Tensor::zeros({2, chunks, n}, x.dtype());
+  const T *d = dy.data<T>(), *in = x.data<T>(), *stat = stats.data<T>();
+  const T* w = weight.defined() ? weight.data<T>() : nullptr;
+  T *out = dx.mutable_data<T>(), *sums = partial.mutable_data<T>();
+  parallel_for(chunks, 1, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t c = begin; c < end; ++c) {
+      for (std::int64_t r = c * kRowChunk; r < std::min(rows, (c + 1) * kRowChunk); ++r) {
+        backward_row(d + r * n, in + r * n, w, stat[2 * r], stat[2 * r + 1], n, out + r * n,
+                     sums + c * n, sums + (chunks + c) * n);
+      }
+    }
+  });
+  dweight = sum(partial.rows(0, 1), {0, 1});
+  dbias = sum(partial.rows(1, 2), {0, 1});
+}
+
+Tensor layer_norm_reference(Inputs in, double eps) {
+  const Tensor &x = in[0], &weight = in[1], &bias = in[2];
+  Tensor y = (x - mean(x, {-1}, true)) / sqrt(var(x, {-1}, false, true) + eps);
+  if (weight.defined()) y = y * weight;
+  return bias.defined() ? y + bias : y;
+}
+
+}  // namespace
+
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  check(x.rank() >= 1, "[layer_norm] a scalar has no dimension to normalise");
+  for (const Tensor& t : {weight, bias}) {
+    check(!t.defined() || t.shape() == Shape{x.dim(-1)},
+          "[layer_norm] weight or bias {} does not fit x {}", t.defined() ? t.shape() : Shape{},
+          x.shape());
+  }
+  const auto forward = [eps](Inputs in, Saved& saved) {
+    Tensor stats;
+    Tensor y = normalised(in[0], in[1], in[2], eps, stats);
+    for (const Tensor& t : in) saved.keep(t);
+    saved.keep(stats);
+    return y;
+  };
+  const auto vjp = [eps](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
+    const auto backward = [eps, known = saved[3], of = saved[0].id()](Inputs in, Saved& kept) {
+      for (const Tensor& t : in) kept.keep(t);
+      // Run again on another x, as by the gradient checker, it needs that one's statistics.
+      Tensor stats = known;
+      if (in[1].id() != of) normalised(in[1], {}, {}, eps, stats);
+      Tensor dx = Tensor::empty(in[1].shape(), in[1].dtype()), dweight, dbias;
+      dispatch(dx.dtype(), [&](auto zero) {
+        backward_rows<decltype(zero)>(in[0], in[1], in[2], stats, dx, dweight, dbias);
+      });
+      return std::vector{dx, dweight, dbias};
+    };
+    return apply_many(
+        "layer_norm_backward", std::vector{dy, saved[0], saved[1], saved[2]}, backward,
+        through_reference([eps](Inputs in) { return layer_norm_reference(in, eps); }));
+  };
+  return apply("layer_norm", {x, weight, bias}, forward, vjp);
+}
+
+}  // namespace tapegrad

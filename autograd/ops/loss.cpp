@@ -1,0 +1,135 @@
+#include <cmath>
+
+#include "autograd/elementwise.h"
+#include "autograd/ops.h"
+#include "autograd/ops/fused.h"
+#include "autograd/ops/vector_math.h"
+
+namespace tapegrad {
+namespace {
+
+// Checks the targets against V and returns how many are not ignored.
+std::int64_t count_targets(const Tensor& targets, std::int64_t vocab, std::int32_t ignore_index) {
+  std::int64_t count = 0;
+  const auto values = targets.values<std::int32_t>();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (values[i] == ignore_index) continue;
+    check(values[i] >= 0 && values[i] < vocab,
+          "[cross_entropy] target {} at position {} is outside [0, {})", values[i], i, vocab);
+    ++count;
+  }
+  return count;
+}
+
+struct Targets {
+  Tensor ids;  // (N) i32
+  std::int32_t ignore_index;
+  std::int64_t count;  // of those that are not ignored
+};
+
+template <class T>
+Tensor forward_loss(const Tensor& logits, const Targets& targets, Tensor& lse) {
+  const std::int64_t rows = logits.dim(0), n = logits.dim(1);
+  const T* in = logits.data<T>();
+  T* log_sums = lse.mutable_data<T>();
+  parallel_for(rows, std::max<std::int64_t>(1, 4096 / n),
+               [=](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t r = begin; r < end; ++r)
+                   log_sums[r] = log_sum_exp_row(in + r * n, n);
+               });
+  const std::int32_t* id = targets.ids.data<std::int32_t>();
+  double total = 0;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    if (id[r] != targets.ignore_index)
+      total += static_cast<double>(log_sums[r] - in[r * n + id[r]]);
+  }
+  return Tensor::scalar(total / static_cast<double>(targets.count), logits.dtype());
+}
+
+// (softmax(logits) − onehot(target))·dy/count, 0 for ignored rows.
+template <class T>
+void backward_loss(const Tensor& dy, const Tensor& logits, const Targets& targets,
+                   const Tensor& lse, Tensor& dlogits) {
+  const std::int64_t rows = logits.dim(0), n = logits.dim(1);
+  const T *in = logits.data<T>(), *log_sums = lse.data<T>();
+  T* out = dlogits.mutable_data<T>();
+  const std::int32_t* id = targets.ids.data<std::int32_t>();
+  const T scale = static_cast<T>(dy.item() / static_cast<double>(targets.count));
+  const std::int32_t ignored = targets.ignore_index;
+  parallel_for(rows, std::max<std::int64_t>(1, 4096 / n),
+               [=](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t r = begin; r < end; ++r) {
+                   T* row = out + r * n;
+                   if (id[r] == ignored) {
+                     std::fill_n(row, n, T{0});
+                     continue;
+                   }
+                   for (std::int64_t i = 0; i < n; ++i)
+                     row[i] = fast_exp(in[r * n + i] - log_sums[r]) * scale;
+                   row[id[r]] -= scale;
+                 }
+               });
+}
+
+Tensor cross_entropy_reference(const Tensor& logits, const Targets& targets) {
+  std::vector<std::int32_t> picked, rows;
+  const auto ids = targets.ids.values<std::int32_t>();
+  for (std::size_t r = 0; r < ids.size(); ++r) {
+    if (ids[r] == targets.ignore_index) continue;
+    picked.push_back(ids[r]);
+    rows.push_back(static_cast<std::int32_t>(r));
+  }
+  const Shape n{static_cast<std::int64_t>(picked.size())};
+  const Tensor kept = gather_rows(log_softmax(logits), Tensor::from(rows, n));
+  return -mean(gather(kept, Tensor::from(picked, n), -1));
+}
+
+}  // namespace
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets, std::int32_t ignore_index) {
+  check(logits.rank() >= 1 && targets.shape() == logits.shape().without(-1),
+        "[cross_entropy] targets {} do not fit logits {}", targets.shape(), logits.shape());
+  check(targets.dtype() == DType::i32, "[cross_entropy] targets must be i32, not {}",
+        name_of(targets.dtype()));
+  const std::int64_t vocab = logits.dim(-1);
+  check(vocab > 0, "[cross_entropy] logits {} have no classes", logits.shape());
+  const Targets t{targets.view({targets.numel()}), ignore_index,
+                  count_targets(targets, vocab, ignore_index)};
+  return apply(
+      "cross_entropy", {reshape(logits, {targets.numel(), vocab})},
+      [t](Inputs in, Saved& saved) {
+        Tensor lse = Tensor::empty({in[0].dim(0)}, in[0].dtype());
+        const Tensor loss = dispatch(
+            in[0].dtype(), [&](auto zero) { return forward_loss<decltype(zero)>(in[0], t, lse); });
+        saved.keep(in[0]);
+        saved.keep(lse);
+        return loss;
+      },
+      [t](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
+        const auto backward = [t, known = saved[1], of = saved[0].id()](Inputs in, Saved& kept) {
+          kept.keep(in[0]);
+          kept.keep(in[1]);
+          Tensor dlogits = Tensor::empty(in[1].shape(), in[1].dtype());
+          // Run again on other logits, as by the gradient checker, it needs their log-sum-exps.
+          Tensor lse = in[1].id() == of ? known : Tensor::empty(known.shape(), known.dtype());
+          dispatch(dlogits.dtype(), [&](auto zero) {
+            using T = decltype(zero);
+            if (in[1].id() != of) forward_loss<T>(in[1], t, lse);
+            backward_loss<T>(in[0], in[1], t, lse, dlogits);
+          });
+          return std::vector{dlogits};
+        };
+        return apply_many(
+            "cross_entropy_backward", std::vector{dy, saved[0]}, backward,
+            through_reference([t](Inputs in) { return cross_entropy_reference(in[0], t); }));
+      });
+}
+
+Tensor mse_loss(const Tensor& x, const Tensor& target) {
+  check(x.shape() == target.shape(), "[mse_loss] shapes differ: {} and {}", x.shape(),
+        target.shape());
+  const Tensor difference = x - target;
+  return mean(difference * difference);
+}
+
+}  // namespace tapegrad

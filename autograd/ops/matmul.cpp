@@ -1,0 +1,169 @@
+#include "autograd/blas.h"
+#include "autograd/elementwise.h"
+#include "autograd/ops.h"
+
+namespace tapegrad {
+namespace {
+
+struct MatmulSizes {
+  std::int64_t m, n, k;
+  Shape batch;
+};
+
+Shape batch_of(const Shape& shape) { return Shape(std::span(shape.begin(), shape.end() - 2)); }
+
+MatmulSizes matmul_sizes(const Shape& a, const Shape& b, MatmulOptions options) {
+  const bool ta = options.transpose_a, tb = options.transpose_b;
+  const std::int64_t k = ta ? a[-2] : a[-1];
+  check(k == (tb ? b[-1] : b[-2]), "[matmul] inner dimensions differ: a is {}{}, b is {}{}", a,
+        ta ? " transposed" : "", b, tb ? " transposed" : "");
+  return {ta ? a[-1] : a[-2], tb ? b[-2] : b[-1], k,
+          broadcast_shapes("matmul", batch_of(a), batch_of(b))};
+}
+
+template <class T>
+void run_matmul(const Tensor& a, const Tensor& b, const MatmulSizes& s, MatmulOptions options,
+                Tensor& out) {
+  const T *pa = a.data<T>(), *pb = b.data<T>();
+  T* pc = out.mutable_data<T>();
+  const auto one = [&](const T* x, const T* y, T* z, std::int64_t m) {
+    gemm({.ta = options.transpose_a,
+          .tb = options.transpose_b,
+          .m = m,
+          .n = s.n,
+          .k = s.k,
+          .a = x,
+          .lda = a.dim(-1),
+          .b = y,
+          .ldb = b.dim(-1),
+          .c = z,
+          .ldc = s.n});
+  };
+  // One shared matrix on the right: the batch is just more rows of a.
+  if (b.rank() == 2 && !options.transpose_a) return one(pa, pb, pc, s.batch.numel() * s.m);
+
+  const BroadcastPlan plan = plan_broadcast("matmul", batch_of(a.shape()), batch_of(b.shape()));
+  const std::int64_t batches = plan.shape.numel();
+  const std::int64_t work = std::max<std::int64_t>(1, s.m * s.n * s.k);
+  const auto [inner, sa, sb] = plan.dims.back();
+  const auto run = [&, sa = sa, sb = sb](std::int64_t begin, std::int64_t end) {
+    detail::walk_rows(plan, begin, end, [&](auto ia, auto ib, auto i, auto stop) {
+      for (; i < stop; ++i, ia += sa, ib += sb) {
+        one(pa + ia * s.m * s.k, pb + ib * s.k * s.n, pc + i * s.m * s.n, s.m);
+      }
+    });
+  };
+  // Small products are shared out whole; large ones are left to BLAS's own threads.
+  if (work < (std::int64_t{1} << 21)) {
+    parallel_for(batches, std::max<std::int64_t>(1, (1 << 17) / work), run);
+  } else {
+    run(0, batches);
+  }
+}
+
+Tensor matmul_2d_or_more(const Tensor& a, const Tensor& b, MatmulOptions options) {
+  return apply(
+      "matmul", {a, b},
+      [options](Inputs in, Saved& saved) {
+        const MatmulSizes s = matmul_sizes(in[0].shape(), in[1].shape(), options);
+        saved.keep(saved.needs(1) ? in[0] : Tensor());
+        saved.keep(saved.needs(0) ? in[1] : Tensor());
+        Shape shape = s.batch;
+        shape.push_back(s.m);
+        shape.push_back(s.n);
+        Tensor out = Tensor::empty(shape, in[0].dtype());
+        dispatch(out.dtype(),
+                 [&](auto zero) { run_matmul<decltype(zero)>(in[0], in[1], s, options, out); });
+        return out;
+      },
+      [options, as = a.shape(), bs = b.shape()](const Tensor& dy, const Saved& saved,
+                                                const Needs& needs) -> Grads {
+        const auto [ta, tb] = options;
+        Grads grads(2);
+        if (needs[0]) {
+          grads[0] = sum_to(ta ? matmul(saved[1], dy, {.transpose_a = tb, .transpose_b = true})
+                               : matmul(dy, saved[1], {.transpose_b = !tb}),
+                            as);
+        }
+        if (needs[1]) {
+          grads[1] = sum_to(tb ? matmul(dy, saved[0], {.transpose_a = true, .transpose_b = ta})
+                               : matmul(saved[0], dy, {.transpose_a = !ta}),
+                            bs);
+        }
+        return grads;
+      });
+}
+
+}  // namespace
+
+Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options) {
+  check(a.dtype() == b.dtype(), "[matmul] dtypes differ: {} and {}", name_of(a.dtype()),
+        name_of(b.dtype()));
+  check(a.rank() >= 1 && b.rank() >= 1, "[matmul] a scalar is not a matrix: {} and {}", a.shape(),
+        b.shape());
+  if (a.rank() == 1) {
+    const Tensor row = reshape(a, {1, a.dim(0)});
+    const Tensor y = matmul(row, b, {false, options.transpose_b});
+    return b.rank() == 1 ? y : reshape(y, y.shape().without(-2));
+  }
+  if (b.rank() == 1) {
+    const Tensor y = matmul(a, reshape(b, {b.dim(0), 1}), {options.transpose_a, false});
+    return reshape(y, y.shape().without(-1));
+  }
+  return matmul_2d_or_more(a, b, options);
+}
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  check(weight.rank() == 2 && x.rank() >= 1 && x.dim(-1) == weight.dim(1),
+        "[linear] x {} does not fit weight {} (out, in)", x.shape(), weight.shape());
+  const std::int64_t out = weight.dim(0), in = weight.dim(1);
+  check(!bias.defined() || bias.shape() == Shape{out}, "[linear] bias {} does not fit weight {}",
+        bias.defined() ? bias.shape() : Shape{}, weight.shape());
+  return apply(
+      "linear", {x, weight, bias},
+      [=](Inputs inputs, Saved& saved) {
+        const Tensor &x2 = inputs[0], &w = inputs[1], &b = inputs[2];
+        saved.keep(saved.needs(1) ? x2 : Tensor());
+        saved.keep(saved.needs(0) ? w : Tensor());
+        Tensor y = Tensor::empty(x2.shape().with(-1, out), x2.dtype());
+        const std::int64_t rows = x2.shape().with(-1, 1).numel();
+        dispatch(y.dtype(), [&](auto zero) {
+          using T = decltype(zero);
+          T* to = y.mutable_data<T>();
+          if (b.defined()) {  // laid down first, so that the product is added to it in the same
+                              // pass
+            const T* from = b.data<T>();
+            parallel_for(rows,
+                         std::max<std::int64_t>(1, kElementGrain / std::max<std::int64_t>(1, out)),
+                         [=](auto begin, auto end) {
+                           for (auto i = begin; i < end; ++i) std::copy_n(from, out, to + i * out);
+                         });
+          }
+          gemm(Gemm<T>{.tb = true,
+                       .m = rows,
+                       .n = out,
+                       .k = in,
+                       .a = x2.data<T>(),
+                       .lda = in,
+                       .b = w.data<T>(),
+                       .ldb = in,
+                       .c = to,
+                       .ldc = out,
+                       .beta = static_cast<T>(b.defined() ? 1 : 0)});
+        });
+        return y;
+      },
+      [=, shape = x.shape()](const Tensor& dy, const Saved& saved, const Needs& needs) -> Grads {
+        const Tensor rows = reshape(dy, {shape.with(-1, 1).numel(), out});
+        Grads grads(3);
+        if (needs[0]) grads[0] = reshape(matmul(rows, saved[1]), shape);
+        if (needs[1]) {
+          const Tensor x_rows = reshape(saved[0], {rows.dim(0), in});
+          grads[1] = matmul(rows, x_rows, {.transpose_a = true});
+        }
+        if (needs[2]) grads[2] = sum(rows, {0});
+        return grads;
+      });
+}
+
+}  // namespace tapegrad

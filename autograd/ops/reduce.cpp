@@ -1,0 +1,228 @@
+#include <cmath>
+#include <limits>
+
+#include "autograd/elementwise.h"
+#include "autograd/ops.h"
+
+namespace tapegrad {
+namespace {
+
+// Elements summed by one thread at a time: fixed, so that a sum does not depend on the threads.
+constexpr std::int64_t kChunk = 8192;
+
+// A tensor seen as (outer, n, inner), with dimension n to be reduced.
+struct Axis {
+  std::int64_t outer = 1, n = 1, inner = 1;
+  Axis(const Shape& shape, int dim) : n(shape[dim]) {
+    dim = shape.index(dim);
+    for (int i = 0; i < dim; ++i) outer *= shape[i];
+    for (int i = dim + 1; i < shape.rank(); ++i) inner *= shape[i];
+  }
+};
+
+// Sums of rows [begin, end) of x (n, inner), added to total (inner).
+template <class T>
+void add_rows(const T* x, std::int64_t begin, std::int64_t end, std::int64_t inner, double* total) {
+  if (inner == 1) {
+    double lanes[8] = {};
+    std::int64_t i = begin;
+    for (; i + 8 <= end; i += 8) {
+      for (int k = 0; k < 8; ++k) lanes[k] += static_cast<double>(x[i + k]);
+    }
+    for (; i < end; ++i) lanes[0] += static_cast<double>(x[i]);
+    for (const double lane : lanes) *total += lane;
+    return;
+  }
+  for (std::int64_t i = begin; i < end; ++i) {
+    for (std::int64_t j = 0; j < inner; ++j) total[j] += static_cast<double>(x[i * inner + j]);
+  }
+}
+
+// out (outer, inner) = Σ over n of x (outer, n, inner): fixed chunks of rows, added up in order.
+template <class T>
+void sum_axis(const T* x, T* out, const Axis& axis) {
+  const std::int64_t rows = std::max<std::int64_t>(1, kChunk / axis.inner);
+  const std::int64_t chunks = std::max<std::int64_t>(1, (axis.n + rows - 1) / rows);
+  std::vector<double> partial(static_cast<std::size_t>(axis.outer * chunks * axis.inner), 0.0);
+  const std::int64_t per_chunk = std::min(rows, axis.n) * axis.inner;
+  const std::int64_t grain =
+      std::max<std::int64_t>(1, kElementGrain / std::max<std::int64_t>(1, per_chunk));
+  parallel_for(axis.outer * chunks, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t c = begin; c < end; ++c) {
+      const std::int64_t first = c % chunks * rows;
+      add_rows(x + c / chunks * axis.n * axis.inner, first, std::min(first + rows, axis.n),
+               axis.inner, partial.data() + c * axis.inner);
+    }
+  });
+  for (std::int64_t o = 0; o < axis.outer; ++o) {
+    double* total = partial.data() + o * chunks * axis.inner;
+    for (std::int64_t c = 1; c < chunks; ++c) {
+      for (std::int64_t j = 0; j < axis.inner; ++j) total[j] += total[c * axis.inner + j];
+    }
+    for (std::int64_t j = 0; j < axis.inner; ++j) {
+      out[o * axis.inner + j] = static_cast<T>(total[j]);
+    }
+  }
+}
+
+// Sums over each marked dimension, which keeps a size of 1. Neighbouring ones are taken as one.
+Tensor sum_dims(const Tensor& x, const std::vector<bool>& marked) {
+  Tensor y = x;
+  for (int i = x.rank(); i-- > 0;) {
+    if (!marked[static_cast<std::size_t>(i)]) continue;
+    int first = i;
+    while (first > 0 && marked[static_cast<std::size_t>(first) - 1]) --first;
+    Shape merged = y.shape(), result = y.shape();
+    for (int d = i; d > first; --d) {
+      merged[first] *= merged[d];
+      merged[d] = 1;
+    }
+    for (int d = first; d <= i; ++d) result[d] = 1;
+    Tensor sums = Tensor::empty(result, x.dtype());
+    dispatch(x.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      sum_axis(y.data<T>(), sums.mutable_data<T>(), Axis(merged, first));
+    });
+    y = sums;
+    i = first;
+  }
+  return y.id() == x.id() ? x.clone() : y;
+}
+
+// Which dimensions `dims` names; all, if it is empty.
+std::vector<bool> mark(std::string_view op, const Shape& shape, const std::vector<int>& dims) {
+  std::vector<bool> marked(static_cast<std::size_t>(shape.rank()), dims.empty());
+  for (const int dim : dims) {
+    const auto i = static_cast<std::size_t>(shape.index(dim));
+    check(!marked[i], "[{}] dimension {} is named twice", op, dim);
+    marked[i] = true;
+  }
+  return marked;
+}
+
+Shape kept_shape(const Shape& shape, const std::vector<bool>& marked, bool keepdim) {
+  Shape result;
+  for (int i = 0; i < shape.rank(); ++i) {
+    const bool reduced = marked[static_cast<std::size_t>(i)];
+    if (!reduced || keepdim) result.push_back(reduced ? 1 : shape[i]);
+  }
+  return result;
+}
+
+std::int64_t count(const Shape& shape, const std::vector<bool>& marked) {
+  std::int64_t n = 1;
+  for (int i = 0; i < shape.rank(); ++i) n *= marked[static_cast<std::size_t>(i)] ? shape[i] : 1;
+  return n;
+}
+
+}  // namespace
+
+Tensor sum(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
+  const std::vector<bool> marked = mark("sum", x.shape(), dims);
+  const Tensor sums = apply(
+      "sum", {x}, [marked](Inputs in, Saved&) { return sum_dims(in[0], marked); },
+      [shape = x.shape()](const Tensor& dy, const Saved&, const Needs&) -> Grads {
+        return {broadcast_to(dy, shape)};
+      });
+  return keepdim ? sums : reshape(sums, kept_shape(x.shape(), marked, false));
+}
+
+Tensor mean(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
+  const std::int64_t n = count(x.shape(), mark("mean", x.shape(), dims));
+  return sum(x, dims, keepdim) / static_cast<double>(n);
+}
+
+Tensor var(const Tensor& x, const std::vector<int>& dims, bool unbiased, bool keepdim) {
+  const std::int64_t n = count(x.shape(), mark("var", x.shape(), dims));
+  const Tensor centred = x - mean(x, dims, true);
+  return sum(centred * centred, dims, keepdim) / static_cast<double>(n - (unbiased ? 1 : 0));
+}
+
+Tensor sum_to(const Tensor& x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  check(broadcast_shapes("sum_to", x.shape(), shape) == x.shape(),
+        "[sum_to] {} cannot be summed to {}", x.shape(), shape);
+  std::vector<int> dims;
+  const int extra = x.rank() - shape.rank();
+  for (int i = 0; i < x.rank(); ++i) {
+    if (i < extra || shape[i - extra] != x.dim(i)) dims.push_back(i);
+  }
+  return reshape(dims.empty() ? x : sum(x, dims, true), shape);
+}
+
+Tensor broadcast_to(const Tensor& x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  check(broadcast_shapes("broadcast_to", x.shape(), shape) == shape,
+        "[broadcast_to] {} does not broadcast to {}", x.shape(), shape);
+  return apply(
+      "broadcast_to", {x},
+      [shape](Inputs in, Saved&) {
+        // An operand of the wanted shape that is never read: the plan is all that matters of it.
+        Tensor out = Tensor::empty(shape, in[0].dtype());
+        const BroadcastPlan plan = plan_broadcast("broadcast_to", in[0].shape(), shape);
+        dispatch(in[0].dtype(), [&](auto zero) {
+          using T = decltype(zero);
+          const T* from = in[0].template data<T>();
+          T* to = out.mutable_data<T>();
+          const std::int64_t stride = plan.dims.back().a_stride;
+          parallel_for(out.numel(), kElementGrain, [&](std::int64_t begin, std::int64_t end) {
+            detail::walk_rows(plan, begin, end, [&](auto ia, auto, auto i, auto stop) {
+              for (auto k = i; k < stop; ++k) to[k] = from[ia + (k - i) * stride];
+            });
+          });
+        });
+        return out;
+      },
+      [from = x.shape()](const Tensor& dy, const Saved&, const Needs&) -> Grads {
+        return {sum_to(dy, from)};
+      });
+}
+
+Tensor max(const Tensor& x) {
+  check(x.numel() > 0, "[max] an empty tensor of shape {} has no maximum", x.shape());
+  return apply(
+      "max", {x},
+      [](Inputs in, Saved& saved) {
+        double best = -std::numeric_limits<double>::infinity();
+        for (std::int64_t i = 0; i < in[0].numel() && !std::isnan(best); ++i) {
+          const double v = in[0].at(i);
+          if (v > best || std::isnan(v)) best = v;
+        }
+        saved.keep(in[0]);
+        return saved.keep(Tensor::scalar(best, in[0].dtype()));
+      },
+      [](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
+        const Tensor ties = equal(saved[0], saved[1]).to(dy.dtype());
+        return {dy * (ties / sum(ties))};
+      });
+}
+
+Tensor argmax(const Tensor& x, int dim) {
+  const Axis axis(x.shape(), dim);
+  check(axis.n > 0, "[argmax] dimension {} of {} is empty", dim, x.shape());
+  Tensor indices = Tensor::empty(x.shape().without(dim), DType::i32);
+  auto* out = indices.mutable_data<std::int32_t>();
+  dispatch(x.dtype(), [&](auto zero) {
+    const auto* in = x.data<decltype(zero)>();
+    for (std::int64_t i = 0; i < axis.outer * axis.inner; ++i) {
+      const auto* first = in + i / axis.inner * axis.n * axis.inner + i % axis.inner;
+      std::int64_t best = 0;
+      for (std::int64_t k = 1; k < axis.n && !std::isnan(first[best * axis.inner]); ++k) {
+        const auto v = first[k * axis.inner];
+        if (v > first[best * axis.inner] || std::isnan(v)) best = k;
+      }
+      out[i] = static_cast<std::int32_t>(best);
+    }
+  });
+  return indices;
+}
+
+MaxResult max(const Tensor& x, int dim, bool keepdim) {
+  const Tensor indices = argmax(x, dim);
+  const Tensor values = gather(x, indices, dim);
+  if (!keepdim) return {values, indices};
+  const Shape kept = x.shape().with(dim, 1);
+  return {reshape(values, kept), indices.view(kept)};
+}
+
+}  // namespace tapegrad

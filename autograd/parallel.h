@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+namespace tapegrad {
+
+// Threads of this process's one pool, which BLAS shares.
+int num_threads();
+// Sets it, for BLAS too. Error unless 1 <= n <= 1024.
+void set_num_threads(int n);
+
+namespace detail {
+using RangeFunction = void (*)(const void* body, std::int64_t begin, std::int64_t end);
+void parallel_ranges(std::int64_t n, std::int64_t grain, RangeFunction run, const void* body);
+}  // namespace detail
+
+// Calls body(begin, end) on ranges that cover [0, n) once, in parallel when there are at least two
+// ranges of `grain` or more. The ranges depend on the number of threads, so results must not depend
+// on how [0, n) is cut: write independent outputs only, or make one index a fixed chunk of the
+// work. The first exception that a body throws is rethrown here.
+template <class Body>
+void parallel_for(std::int64_t n, std::int64_t grain, const Body& body) {
+  detail::parallel_ranges(
+      n, grain,
+      [](const void* b, std::int64_t begin, std::int64_t end) {
+        (*static_cast<const Body*>(b))(begin, end);
+      },
+      &body);
+}
+
+}  // namespace tapegrad

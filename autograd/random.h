@@ -1,0 +1,120 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tapegrad {
+
+// Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel Random Numbers: As Easy as 1, 2, 3; SC 2011):
+// four random words as a function of a counter and a key alone.
+std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
+
+// A random number generator; copies continue the same stream independently.
+//
+// Kind::torch is MT19937 (Matsumoto, Nishimura 1998) and turns its draws into numbers as PyTorch
+// does on a CPU (the build without MKL), so equal seeds and equal calls give PyTorch's numbers: one
+// call here takes what the one PyTorch call named beside it takes from the stream.
+// Kind::philox is counter-based: keep_mask() may be computed in any order and by any number of
+// threads. Its numbers have no counterpart in PyTorch.
+class Rng {
+ public:
+  enum class Kind { torch, philox };
+
+  // Kind::torch uses the low 32 bits of the seed only, as torch.manual_seed does.
+  explicit Rng(uint64_t seed, Kind kind = Kind::torch);
+
+  Kind kind() const { return kind_; }
+  uint64_t seed() const { return seed_; }
+
+  uint32_t next32();
+  uint64_t next64();  // two 32-bit draws, the first one on top
+
+  float uniform();          // [0, 1), 24 random bits: torch.rand(()), one 32-bit draw
+  double uniform_double();  // [0, 1), 53 random bits: the same in float64, one 64-bit draw
+
+  // Tensor.uniform_(from, to): u·(to − from) + from, rounded once, with the bounds rounded to the
+  // type of `out` first. Needs from <= to, both finite.
+  void uniform(std::span<float> out, double from, double to);
+  void uniform(std::span<double> out, double from, double to);
+
+  // Tensor.normal_(mean, std), std >= 0. Fewer than 16 numbers come one by one from double draws
+  // and leave the second of each Box–Muller pair for the next such call; 16 or more are transformed
+  // in blocks of 16, where a ragged tail draws the last 16 anew. In float32 the block form follows
+  // PyTorch's vector path (Cephes' logf, sinf and cosf in fused arithmetic) to the last bit.
+  void normal(std::span<float> out, double mean, double std);
+  void normal(std::span<double> out, double mean, double std);
+
+  // Dropout: sets 1 with probability 1 − p_drop, otherwise 0. Kind::torch draws as F.dropout does.
+  void keep_mask(std::span<uint8_t> keep, double p_drop);
+
+  // [0, n), n > 0: torch.randint(n, ()).
+  int64_t randint(int64_t n);
+
+  // A shuffled 0, 1, … n − 1: torch.randperm(n).
+  std::vector<int64_t> randperm(int64_t n);
+
+  // An index drawn in proportion to its weight: torch.multinomial(weights, 1). The weights need not
+  // sum to 1, but must be finite, not negative and not all 0.
+  int64_t multinomial(std::span<const float> weights);
+
+  // Everything that decides the draws to come, as one line of ASCII without quotes or backslashes.
+  // set_state() takes over the kind, too; text that state() cannot have written is an Error and
+  // leaves the generator as it was.
+  std::string state() const;
+  void set_state(std::string_view saved);
+
+ private:
+  static constexpr uint32_t state_size_ = 624;  // MT19937's words
+  static constexpr uint32_t block_size_ = 4;    // Philox' words
+
+  uint32_t words_per_refill() const { return kind_ == Kind::torch ? state_size_ : block_size_; }
+  void refill();
+  std::array<uint32_t, 4> philox_block(uint64_t index) const;
+  void draw(std::span<float> out);
+  void draw(std::span<double> out);
+  template <class T>
+  void fill_uniform(std::span<T> out, double from, double to);
+  template <class T>
+  void fill_normal(std::span<T> out, double mean, double std);
+  double next_normal();
+
+  Kind kind_;
+  uint64_t seed_;
+  uint64_t blocks_ = 0;  // Philox: blocks drawn so far, which is the next block's counter
+  uint32_t next_ = 0;    // the first word of words_ that is not used up
+  std::array<uint32_t, state_size_> words_{};  // MT19937's state, or Philox' block at the front
+  std::optional<double> spare_normal_;         // the second value of a Box–Muller pair
+};
+
+inline uint32_t Rng::next32() {
+  if (next_ == words_per_refill()) {
+    refill();
+  }
+  uint32_t word = words_[next_++];
+  if (kind_ == Kind::torch) {  // MT19937's tempering
+    word ^= word >> 11;
+    word ^= (word << 7) & 0x9d2c5680U;
+    word ^= (word << 15) & 0xefc60000U;
+    word ^= word >> 18;
+  }
+  return word;
+}
+
+inline uint64_t Rng::next64() {
+  const uint64_t high = next32();
+  return high << 32 | next32();
+}
+
+inline float Rng::uniform() { return static_cast<float>(next32() & 0xffffffU) * 0x1p-24F; }
+
+inline double Rng::uniform_double() {
+  return static_cast<double>(next64() & ((uint64_t{1} << 53) - 1)) * 0x1p-53;
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,300 @@
+#include "autograd/tape.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "autograd/elementwise.h"
+#include "autograd/ops.h"
+
+namespace tapegrad {
+namespace {
+
+// This thread's live tapes, oldest first; those before `first_active` are paused.
+struct LiveTapes {
+  std::vector<Tape*> tapes;
+  std::size_t first_active = 0;
+};
+thread_local LiveTapes live;
+
+// Guards the grad() of parameters, which threads with tapes of their own may share.
+std::mutex grad_mutex;
+
+Step::Slot slot_of(const Tensor& t) {
+  return t.defined() ? Step::Slot{t.id(), t.shape(), t.dtype()} : Step::Slot{};
+}
+
+// sum += term. The first term is taken as it is; a later one is added in place where nobody could
+// notice, that is, if the sum is ours alone and no tape records.
+void accumulate(Tensor& sum, const Tensor& term) {
+  if (!sum.defined()) {
+    sum = term;
+  } else if (sum.sole_owner() && live.first_active == live.tapes.size()) {
+    add_in_place(sum, term);
+  } else {
+    sum = add(sum, term);
+  }
+}
+
+}  // namespace
+
+const Tensor& Saved::operator[](std::size_t i) const {
+  const Kept& kept = kept_.at(i);
+  check(!kept.tensor.defined() || kept.tensor.version() == kept.version,
+        "[{}] a tensor of shape {} that its gradient needs was changed after the op had run; clone "
+        "it before changing it",
+        op_, kept.tensor.shape());
+  return kept.tensor;
+}
+
+std::size_t Saved::bytes() const {
+  std::size_t sum = 0;
+  for (const Kept& kept : kept_) sum += kept.tensor.defined() ? kept.tensor.bytes() : 0;
+  return sum;
+}
+
+// Runs one op for apply: finds the tapes that want it, runs its forward, and has them record it.
+class Recorder {
+ public:
+  Recorder(std::string_view name, Inputs inputs) : inputs_(inputs) {
+    Needs any(inputs.size());
+    for (std::size_t i = live.first_active; i < live.tapes.size(); ++i) {
+      Tape* tape = live.tapes[i];
+      if (tape->running_ || tape->spent_) continue;
+      Needs needs = tape->needs_of(inputs);
+      if (std::find(needs.begin(), needs.end(), true) == needs.end()) continue;
+      for (std::size_t k = 0; k < needs.size(); ++k) any[k] = any[k] || needs[k];
+      checkable_ |= tape->options_.checkable;
+      wanting_.push_back({tape, std::move(needs)});
+    }
+    if (!wanting_.empty()) {
+      step_ = std::make_shared<Step>();
+      step_->name = name;
+      step_->saved = Saved(name, std::move(any));
+    }
+  }
+
+  // Runs `forward` with nothing recorded.
+  template <class F>
+  auto run(const F& forward) {
+    const TapePause pause;
+    Saved unused;
+    return forward(inputs_, step_ ? step_->saved : unused);
+  }
+
+  bool recording() const { return step_ != nullptr; }
+
+  template <class MakeForward>
+  void record(std::span<const Tensor> outputs, VjpMany vjp, const MakeForward& make_forward,
+              std::size_t implicit = 0) {
+    for (const Tensor& t : inputs_) step_->inputs.push_back(slot_of(t));
+    for (const Tensor& t : outputs) step_->outputs.push_back(slot_of(t));
+    step_->implicit = implicit;
+    step_->vjp = std::move(vjp);
+    if (checkable_) {
+      step_->forward = make_forward();
+      step_->input_tensors.assign(inputs_.begin(), inputs_.end());
+    }
+    for (const auto& [tape, needs] : wanting_) tape->record(step_, inputs_, needs);
+  }
+
+ private:
+  Inputs inputs_;
+  std::shared_ptr<Step> step_;
+  bool checkable_ = false;
+  std::vector<std::pair<Tape*, Needs>> wanting_;
+};
+
+std::vector<Tensor> apply_many(std::string_view name, Inputs inputs, const ForwardMany& forward,
+                               const VjpMany& vjp, std::size_t implicit) {
+  Recorder recorder(name, inputs);
+  const std::vector<Tensor> outputs = recorder.run(forward);
+  if (recorder.recording())
+    recorder.record(
+        outputs, vjp, [&] { return forward; }, implicit);
+  return outputs;
+}
+
+Tensor apply(std::string_view name, std::initializer_list<Tensor> list, const Forward& forward,
+             const Vjp& vjp) {
+  Recorder recorder(name, Inputs(list.begin(), list.size()));
+  const Tensor output = recorder.run(forward);
+  if (recorder.recording()) {
+    const auto vjp_many = [vjp](Inputs dys, const Saved& saved, const Needs& needs) {
+      return vjp(dys[0], saved, needs);
+    };
+    recorder.record({&output, 1}, vjp_many, [&]() -> ForwardMany {
+      return [forward](Inputs in, Saved& saved) { return std::vector{forward(in, saved)}; };
+    });
+  }
+  return output;
+}
+
+Tape::Tape(TapeOptions options) : options_(options) { live.tapes.push_back(this); }
+
+Tape::~Tape() {
+  const auto it = std::find(live.tapes.begin(), live.tapes.end(), this);
+  if (it == live.tapes.end()) return;
+  if (static_cast<std::size_t>(it - live.tapes.begin()) < live.first_active) --live.first_active;
+  live.tapes.erase(it);
+}
+
+TapePause::TapePause() : paused_before_(live.first_active) {
+  live.first_active = live.tapes.size();
+}
+// A tape that ended during the pause has already moved the mark.
+TapePause::~TapePause() { live.first_active = std::min(paused_before_, live.tapes.size()); }
+
+void Tape::watch(const Tensor& t) {
+  check(is_float(t.dtype()), "a tensor of {} has no gradient to watch", name_of(t.dtype()));
+  leaves_.emplace(t.id(), t);
+}
+
+bool Tape::tracks(const Tensor& t) const {
+  if (!t.defined()) return false;
+  if (t.requires_grad() || results_.count(t.id()) || leaves_.count(t.id())) return true;
+  if (!options_.outline) return false;
+  return std::any_of(live.tapes.begin(), std::find(live.tapes.begin(), live.tapes.end(), this),
+                     [&](const Tape* older) { return older->tracks(t); });
+}
+
+std::vector<Tensor> Tape::leaves() const {
+  std::vector<Tensor> result;
+  for (const auto& [id, leaf] : leaves_) result.push_back(leaf);
+  return result;
+}
+
+Needs Tape::needs_of(Inputs inputs) const {
+  Needs needs(inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) needs[i] = tracks(inputs[i]);
+  return needs;
+}
+
+void Tape::record(const std::shared_ptr<Step>& step, Inputs inputs, const Needs& needs) {
+  for (const Tensor& t : inputs) {
+    if (tracks(t) && !results_.count(t.id())) leaves_.emplace(t.id(), t);
+  }
+  for (const Step::Slot& output : step->outputs) results_.insert(output.id);
+  if (options_.outline) return;
+  steps_.push_back(step);
+  needs_.push_back(needs);
+}
+
+std::size_t Tape::saved_bytes() const {
+  std::size_t sum = 0;
+  for (const auto& step : steps_) sum += step ? step->saved.bytes() : 0;
+  return sum;
+}
+
+Tape::GradMap Tape::seed(const std::vector<Tensor>& roots, const BackwardOptions& options) const {
+  check(!spent_,
+        "[backward] this tape has run backward and freed what it had saved; to run it twice, pass "
+        "{{.keep = true}} the first time");
+  check(options.seeds.empty() || options.seeds.size() == roots.size(),
+        "[backward] {} roots but {} seeds", roots.size(), options.seeds.size());
+  GradMap grads;
+  for (std::size_t i = 0; i < roots.size(); ++i) {
+    const Tensor& root = roots[i];
+    check(tracks(root),
+          "[backward] the root of shape {} does not depend on any tensor that this tape tracks",
+          root.shape());
+    Tensor start = i < options.seeds.size() ? options.seeds[i] : Tensor();
+    if (!start.defined()) {
+      check(root.numel() == 1,
+            "[backward] the root has shape {}: only a tensor of one element can do without a seed, "
+            "which must have the root's shape",
+            root.shape());
+      start = Tensor::ones(root.shape(), root.dtype());
+    }
+    check(start.shape() == root.shape() && start.dtype() == root.dtype(),
+          "[backward] the seed is {} {} but the root is {} {}", start.shape(),
+          name_of(start.dtype()), root.shape(), name_of(root.dtype()));
+    accumulate(grads[root.id()], start);
+  }
+  return grads;
+}
+
+void Tape::run_vjp(const Step& step, const Needs& needs, GradMap& grads,
+                   const std::unordered_set<std::uint64_t>& wanted) {
+  std::vector<Tensor> dys;
+  bool reached = false;
+  for (const Step::Slot& output : step.outputs) {
+    const auto it = grads.find(output.id);
+    dys.push_back(it == grads.end() ? Tensor() : it->second);
+    if (it == grads.end()) continue;
+    reached = true;
+    if (!wanted.count(output.id)) grads.erase(it);
+  }
+  if (!reached) return;
+
+  Grads dxs = step.vjp(dys, step.saved, needs);
+  dys.clear();
+  check(dxs.size() == step.inputs.size(), "[{}] the vjp returned {} gradients for {} inputs",
+        step.name, dxs.size(), step.inputs.size());
+  for (std::size_t i = 0; i < dxs.size(); ++i) {
+    if (!needs[i] || !dxs[i].defined()) continue;
+    const Step::Slot& input = step.inputs[i];
+    check(dxs[i].shape() == input.shape && dxs[i].dtype() == input.dtype,
+          "[{}] the vjp returned a gradient of {} {} for input {}, which is {} {}", step.name,
+          dxs[i].shape(), name_of(dxs[i].dtype()), i, input.shape, name_of(input.dtype));
+    accumulate(grads[input.id], std::exchange(dxs[i], Tensor()));
+  }
+}
+
+void Tape::walk(GradMap& grads, bool keep, const std::unordered_set<std::uint64_t>& wanted) {
+  struct Running {  // This tape does not record its own backward, and is spent even if that throws.
+    Tape& tape;
+    bool keep;
+    explicit Running(Tape& t, bool k) : tape(t), keep(k) { tape.running_ = true; }
+    ~Running() {
+      tape.running_ = false;
+      tape.spent_ = !keep;
+    }
+  } running(*this, keep);
+
+  for (std::size_t i = steps_.size(); i-- > 0;) {
+    run_vjp(*steps_[i], needs_[i], grads, wanted);
+    if (!keep) steps_[i].reset();
+  }
+}
+
+void Tape::backward(const std::vector<Tensor>& roots, const BackwardOptions& options) {
+  GradMap grads = seed(roots, options);
+  for (const Tensor& root : roots) {
+    if (root.requires_grad() && !results_.count(root.id())) leaves_.emplace(root.id(), root);
+  }
+  walk(grads, options.keep, {});
+  const std::lock_guard lock(grad_mutex);
+  for (auto& [id, leaf] : leaves_) {
+    const auto it = grads.find(id);
+    if (it == grads.end() || !leaf.requires_grad()) continue;
+    Tensor gradient = std::exchange(it->second, Tensor());
+    Tensor sum = leaf.grad();
+    leaf.zero_grad();  // so that the sum is ours alone and can be added to in place
+    // A gradient that somebody else can see (a seed, another leaf's) must not be shared by grad().
+    if (!sum.defined() && !gradient.sole_owner() && live.first_active == live.tapes.size()) {
+      gradient = gradient.clone();
+    }
+    accumulate(sum, gradient);
+    leaf.set_grad(sum);
+  }
+}
+
+Grads Tape::gradient(const std::vector<Tensor>& roots, const std::vector<Tensor>& wrt,
+                     const BackwardOptions& options) {
+  std::unordered_set<std::uint64_t> wanted;
+  for (const Tensor& t : wrt) {
+    check(tracks(t), "[gradient] this tape does not track a tensor of shape {}: watch() it first",
+          t.shape());
+    wanted.insert(t.id());
+  }
+  GradMap grads = seed(roots, options);
+  walk(grads, options.keep, wanted);
+  Grads result;
+  for (const Tensor& t : wrt) {
+    const auto it = grads.find(t.id());
+    result.push_back(it == grads.end() ? Tensor() : it->second);
+  }
+  return result;
+}
+
+}  // namespace tapegrad

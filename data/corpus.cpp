@@ -1,0 +1,120 @@
+#include "data/corpus.h"
+
+#include <algorithm>
+#include <optional>
+#include <system_error>
+
+#include "autograd/check.h"
+#include "autograd/file.h"
+#include "data/utf8.h"
+
+namespace tapegrad::data {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
+
+// The regular files below `folder` that are not hidden, sorted.
+std::vector<fs::path> list_folder(const fs::path& folder, int64_t& skipped) {
+  std::vector<fs::path> files;
+  try {
+    for (auto it = fs::recursive_directory_iterator(folder);
+         it != fs::recursive_directory_iterator(); ++it) {
+      const bool is_folder = !it->is_symlink() && it->is_directory();
+      std::error_code dangling;
+      if (is_hidden(it->path())) {
+        it.disable_recursion_pending();
+        ++skipped;
+      } else if (it->is_regular_file(dangling)) {
+        files.push_back(it->path());
+      } else if (!is_folder) {
+        ++skipped;
+      }
+    }
+  } catch (const fs::filesystem_error& error) {
+    fail("[corpus] cannot read the folder '{}': {}", folder.string(), error.code().message());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+// Why `text` cannot be used, if it cannot.
+std::optional<std::string> find_fault(std::string_view text) {
+  if (text.empty()) {
+    return "is empty";
+  }
+  if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
+    return fmt::format("is binary, not text: byte {} is NUL", nul);
+  }
+  if (const auto invalid = find_invalid_utf8(text)) {
+    return fmt::format("is not UTF-8 text: byte {} is 0x{:02x}", *invalid,
+                       static_cast<uint8_t>(text[*invalid]));
+  }
+  return std::nullopt;
+}
+
+void append(Corpus& corpus, const fs::path& path, std::string text) {
+  corpus.bytes += static_cast<int64_t>(text.size());
+  corpus.files.push_back(path);
+  if (corpus.text.empty()) {
+    corpus.text = std::move(text);
+    return;
+  }
+  corpus.text += corpus.text.ends_with('\n') ? "\n" : "\n\n";
+  corpus.text += text;
+}
+
+void read_folder(Corpus& corpus, const fs::path& folder, int64_t max_bytes) {
+  const size_t files_before = corpus.files.size();
+  const int64_t skipped_before = corpus.skipped_files;
+  for (const fs::path& file : list_folder(folder, corpus.skipped_files)) {
+    std::string text = read_file(file, max_bytes - corpus.bytes);
+    if (find_fault(text)) {
+      ++corpus.skipped_files;
+    } else {
+      append(corpus, file, std::move(text));
+    }
+  }
+  check(
+      corpus.files.size() > files_before,
+      "[corpus] the folder '{}' has no file of UTF-8 text ({} skipped as hidden, empty or binary)",
+      folder.string(), corpus.skipped_files - skipped_before);
+}
+
+}  // namespace
+
+Corpus read_corpus(std::span<const fs::path> paths, int64_t max_bytes) {
+  check(!paths.empty(), "[corpus] no file or folder was given");
+  Corpus corpus;
+  for (const fs::path& path : paths) {
+    std::error_code error;
+    if (fs::is_directory(path, error)) {
+      read_folder(corpus, path, max_bytes);
+      continue;
+    }
+    std::string text = read_file(path, max_bytes - corpus.bytes);
+    if (const auto fault = find_fault(text)) {
+      fail("[corpus] '{}' {}; a corpus is UTF-8 text", path.string(), *fault);
+    }
+    append(corpus, path, std::move(text));
+  }
+  return corpus;
+}
+
+TextSplit split_text(std::string_view text, double fraction) {
+  check(fraction >= 0 && fraction <= 1, "[corpus] a split at {} is outside [0, 1]", fraction);
+  const auto begins_char = [](char c) { return (static_cast<uint8_t>(c) & 0xC0U) != 0x80U; };
+  const auto characters = std::count_if(text.begin(), text.end(), begins_char);
+  auto left = static_cast<int64_t>(fraction * static_cast<double>(characters));
+  size_t end = 0;
+  for (; end < text.size(); ++end) {
+    if (begins_char(text[end]) && left-- == 0) {
+      break;
+    }
+  }
+  return {text.substr(0, end), text.substr(end)};
+}
+
+}  // namespace tapegrad::data

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "autograd/random.h"
+#include "data/token.h"
+
+namespace tapegrad::data {
+
+// B rows of T tokens, row after row; the target of each token is the one that follows it.
+struct Batch {
+  int64_t B = 0;
+  int64_t T = 0;
+  std::vector<Token> inputs;   // (B, T)
+  std::vector<Token> targets;  // (B, T)
+};
+
+// Endless batches of random windows, drawn as nanoGPT's get_batch draws them: for each row in turn,
+// a start in [0, tokens − block_size).
+class Loader {
+ public:
+  // `tokens` must outlive the loader. `split` names them in messages, such as "training". Fewer
+  // than block_size + 1 tokens are an Error.
+  Loader(std::span<const Token> tokens, int64_t batch_size, int64_t block_size, Rng rng,
+         std::string_view split = "training");
+
+  Batch next();
+
+  // Everything that decides the batches to come. A state that state() cannot have written is an
+  // Error and changes nothing.
+  std::string state() const { return rng_.state(); }
+  void set_state(std::string_view state) { rng_.set_state(state); }
+
+ private:
+  std::span<const Token> tokens_;
+  int64_t batch_size_, block_size_;
+  Rng rng_;
+};
+
+// Walks once through all tokens in windows side by side, so that every token but the first is a
+// target exactly once. Batches have up to `batch_size` rows of block_size tokens; the rest, if the
+// windows do not divide the tokens evenly, comes last as one shorter row.
+class SequentialBatches {
+ public:
+  // `tokens` must outlive this. Fewer than two tokens, which have no target, are an Error.
+  SequentialBatches(std::span<const Token> tokens, int64_t batch_size, int64_t block_size,
+                    std::string_view split = "validation");
+
+  std::optional<Batch> next();  // nothing after the last one
+
+ private:
+  std::span<const Token> tokens_;
+  int64_t batch_size_, block_size_;
+  int64_t position_ = 0;
+};
+
+}  // namespace tapegrad::data

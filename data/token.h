@@ -1,0 +1,9 @@
+#pragma once
+
+#include <cstdint>
+
+namespace tapegrad::data {
+
+using Token = int32_t;
+
+}  // namespace tapegrad::data

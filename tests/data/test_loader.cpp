@@ -1,0 +1,139 @@
+#include <numeric>
+#include <set>
+#include <vector>
+
+#include "autograd/check.h"
+#include "data/loader.h"
+#include "tests/catch.h"
+
+using namespace tapegrad;
+using namespace tapegrad::data;
+
+namespace {
+
+std::vector<Token> counting(int64_t n) {
+  std::vector<Token> tokens(static_cast<size_t>(n));
+  std::iota(tokens.begin(), tokens.end(), 0);
+  return tokens;
+}
+
+// Where the rows of a batch of counting tokens begin.
+std::vector<Token> starts(const Batch& batch) {
+  std::vector<Token> firsts;
+  for (int64_t row = 0; row < batch.B; ++row) {
+    firsts.push_back(batch.inputs[static_cast<size_t>(row * batch.T)]);
+  }
+  return firsts;
+}
+
+}  // namespace
+
+TEST_CASE("windows begin where torch.randint(len - block_size, (batch_size,)) says", "[loader]") {
+  const std::vector<Token> tokens = counting(100);
+  Loader loader(tokens, 4, 8, Rng(1337));
+  CHECK(starts(loader.next()) == std::vector<Token>{83, 37, 52, 56});
+  CHECK(starts(loader.next()) == std::vector<Token>{11, 33, 75, 82});
+}
+
+TEST_CASE("a batch holds rows of consecutive tokens, and targets one step ahead", "[loader]") {
+  const std::vector<Token> tokens = counting(50);
+  Loader loader(tokens, 3, 5, Rng(1));
+  const Batch batch = loader.next();
+  CHECK(batch.B == 3);
+  CHECK(batch.T == 5);
+  REQUIRE(batch.inputs.size() == 15);
+  REQUIRE(batch.targets.size() == 15);
+  for (size_t i = 0; i < 15; ++i) {
+    CHECK(batch.inputs[i] == batch.inputs[i / 5 * 5] + static_cast<Token>(i % 5));
+    CHECK(batch.targets[i] == batch.inputs[i] + 1);
+  }
+}
+
+TEST_CASE("every window occurs, the first and the last included", "[loader]") {
+  const std::vector<Token> tokens = counting(10);
+  Loader loader(tokens, 100, 7, Rng(3));
+  const std::vector<Token> firsts = starts(loader.next());
+  CHECK(std::set<Token>(firsts.begin(), firsts.end()) == std::set<Token>{0, 1, 2});
+}
+
+TEST_CASE("a restored loader goes on with the same batches", "[loader]") {
+  const std::vector<Token> tokens = counting(1000);
+  Loader loader(tokens, 5, 7, Rng(42));
+  loader.next();
+  const std::string state = loader.state();
+  const Batch second = loader.next();
+  const Batch third = loader.next();
+
+  Loader restored(tokens, 5, 7, Rng(0));
+  restored.set_state(state);
+  CHECK(restored.next().inputs == second.inputs);
+  CHECK(restored.next().inputs == third.inputs);
+  CHECK(restored.state() == loader.state());
+}
+
+TEST_CASE("a broken loader state is an Error and changes nothing", "[loader]") {
+  const std::vector<Token> tokens = counting(1000);
+  Loader loader(tokens, 5, 7, Rng(42));
+  const std::string state = loader.state();
+  CHECK_THROWS_AS(loader.set_state("rubbish"), Error);
+  CHECK_THROWS_AS(loader.set_state(state.substr(0, state.size() / 2)), Error);
+  CHECK(loader.state() == state);
+}
+
+TEST_CASE("a split shorter than a window is an Error with the numbers", "[loader]") {
+  const std::vector<Token> tokens = counting(64);
+  CHECK_THROWS_WITH(Loader(std::span(tokens).first(40), 4, 64, Rng(1)),
+                    ContainsSubstring("the training split has 40 tokens, but block_size 64 needs "
+                                      "at least 65: "));
+  CHECK_THROWS_WITH(Loader(tokens, 4, 64, Rng(1), "validation"),
+                    ContainsSubstring("the validation split has 64 tokens"));
+  CHECK_NOTHROW(Loader(tokens, 4, 63, Rng(1)).next());
+}
+
+TEST_CASE("batch sizes without sense are Errors", "[loader]") {
+  const std::vector<Token> tokens = counting(64);
+  for (const auto& [batch_size, block_size] :
+       {std::pair<int64_t, int64_t>{0, 8}, {-1, 8}, {4, 0}, {4, -8}, {INT64_MAX, 8}}) {
+    CHECK_THROWS_AS(Loader(tokens, batch_size, block_size, Rng(1)), Error);
+    CHECK_THROWS_AS(SequentialBatches(tokens, batch_size, block_size), Error);
+  }
+  CHECK_THROWS_AS(SequentialBatches(tokens, 1, INT64_MAX), Error);
+}
+
+TEST_CASE("sequential batches have every target exactly once, in order", "[loader]") {
+  for (const int64_t n : {2, 3, 5, 9, 16, 17, 33, 100, 101}) {
+    for (const int64_t batch_size : {1, 3, 4}) {
+      const std::vector<Token> tokens = counting(n);
+      SequentialBatches batches(tokens, batch_size, 8);
+      std::vector<Token> targets;
+      while (const auto batch = batches.next()) {
+        CHECK(batch->B <= batch_size);
+        CHECK(batch->T <= 8);
+        REQUIRE(batch->inputs.size() == static_cast<size_t>(batch->B * batch->T));
+        for (size_t i = 0; i < batch->inputs.size(); ++i) {
+          REQUIRE(batch->targets[i] == batch->inputs[i] + 1);
+        }
+        targets.insert(targets.end(), batch->targets.begin(), batch->targets.end());
+      }
+      CHECK(targets == std::vector<Token>(tokens.begin() + 1, tokens.end()));
+      CHECK_FALSE(batches.next().has_value());
+    }
+  }
+}
+
+TEST_CASE("sequential batches are full until the rest", "[loader]") {
+  const std::vector<Token> tokens = counting(1 + 5 * 8 + 3);
+  SequentialBatches batches(tokens, 4, 8);
+  std::vector<std::pair<int64_t, int64_t>> shapes;
+  while (const auto batch = batches.next()) {
+    shapes.emplace_back(batch->B, batch->T);
+  }
+  CHECK(shapes == std::vector<std::pair<int64_t, int64_t>>{{4, 8}, {1, 8}, {1, 3}});
+}
+
+TEST_CASE("sequential batches need two tokens", "[loader]") {
+  const std::vector<Token> tokens = counting(1);
+  CHECK_THROWS_WITH(SequentialBatches(tokens, 1, 8),
+                    ContainsSubstring("the validation split has 1 tokens, but needs at least 2"));
+  CHECK_THROWS_AS(SequentialBatches({}, 1, 8), Error);
+}

@@ -1,0 +1,153 @@
+"""Forward and gradients of every op in PyTorch, in float32 and float64."""
+
+import zlib
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+POSITIVE = {"log", "sqrt", "pow(0.5)", "pow(-1)"}
+TIES = {"maximum", "max()", "max(1)", "max(0,keep)", "relu", "abs", "clamp(-1,1)", "pow(0)", "pow(3)"}
+
+
+def attention(qkv, heads, causal):
+    B, T, C3 = qkv.shape
+    q, k, v = (t.view(B, T, heads, -1).transpose(1, 2) for t in qkv.split(C3 // 3, dim=2))
+    return F.scaled_dot_product_attention(q, k, v, is_causal=causal).transpose(1, 2).reshape(B, T, C3 // 3)
+
+
+def cross_entropy(logits, targets, ignored=-100):
+    return F.cross_entropy(logits.flatten(0, -2), targets.flatten(), ignore_index=ignored)
+
+
+def layer_norm(x, weight=None, bias=None):
+    return F.layer_norm(x, x.shape[-1:], weight, bias, 1e-5)
+
+
+# name → function of the inputs (and of idx, where a case has one)
+OPS = {
+    "add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "maximum": torch.maximum,
+    "neg": torch.neg, "exp": torch.exp, "log": torch.log, "sqrt": torch.sqrt, "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid, "relu": torch.relu, "abs": torch.abs,
+    "gelu(tanh)": lambda x: F.gelu(x, approximate="tanh"), "gelu(erf)": F.gelu,
+    "pow(3)": lambda x: x ** 3, "pow(0.5)": lambda x: x ** 0.5, "pow(-1)": lambda x: x ** -1,
+    "pow(0)": lambda x: x ** 0,
+    "clamp(-1,1)": lambda x: x.clamp(-1, 1),
+    "where": lambda a, b, idx: torch.where(idx.bool(), a, b),
+    "masked_fill(-2.5)": lambda x, idx: x.masked_fill(idx.bool(), -2.5),
+    "sum()": torch.sum, "sum(1)": lambda x: x.sum(1), "sum(0,keep)": lambda x: x.sum(0, keepdim=True),
+    "mean()": torch.mean, "mean(1)": lambda x: x.mean(1), "mean(-1,keep)": lambda x: x.mean(-1, keepdim=True),
+    "max()": torch.max, "max(1)": lambda x: x.max(1).values, "max(0,keep)": lambda x: x.max(0, keepdim=True).values,
+    "var(unbiased)": lambda x: x.var(), "var(biased)": lambda x: x.var(unbiased=False),
+    "var(1,unbiased)": lambda x: x.var(1), "var(-1,biased,keep)": lambda x: x.var(-1, unbiased=False, keepdim=True),
+    "reshape(2,6)": lambda x: x.reshape(2, 6), "reshape(4,3,2)": lambda x: x.reshape(4, 3, 2),
+    "transpose(0,1)": lambda x: x.transpose(0, 1), "transpose(1,2)": lambda x: x.transpose(1, 2),
+    "permute(2,0,1)": lambda x: x.permute(2, 0, 1),
+    "slice(0,1,3)": lambda x: x[1:3], "slice(1,1,3)": lambda x: x[:, 1:3],
+    "concat(0)": lambda *x: torch.cat(x, 0), "concat(1)": lambda *x: torch.cat(x, 1),
+    "index_select": lambda x, idx: x.index_select(0, idx),
+    "matmul": torch.matmul, "linear": F.linear,
+    "softmax": lambda x: x.softmax(-1), "log_softmax": lambda x: x.log_softmax(-1),
+    "logsumexp": lambda x: x.logsumexp(-1), "layer_norm": layer_norm,
+    "attention(2,causal)": lambda x: attention(x, 2, True), "attention(2,full)": lambda x: attention(x, 2, False),
+    "embedding": lambda w, idx: F.embedding(idx, w),
+    "cross_entropy()": cross_entropy, "cross_entropy(ignore=-1)": lambda x, idx: cross_entropy(x, idx, -1),
+    "mse_loss": F.mse_loss,
+}
+
+ELEMENTWISE = ["neg", "exp", "log", "sqrt", "tanh", "sigmoid", "relu", "abs", "gelu(tanh)", "gelu(erf)", "pow(3)",
+               "pow(0.5)", "pow(-1)", "pow(0)", "clamp(-1,1)"]
+BINARY = ["add", "sub", "mul", "div", "maximum"]
+REDUCTIONS = ["sum()", "sum(1)", "sum(0,keep)", "mean()", "mean(1)", "mean(-1,keep)", "max()", "max(1)", "max(0,keep)",
+              "var(unbiased)", "var(biased)", "var(1,unbiased)", "var(-1,biased,keep)"]
+EXTREME = [-1e4, -50, -8, -1e-6, 0, 1e-6, 8, 50, 1e4]
+
+
+def cases():
+    """Yields (op, label, input shapes or values, idx)."""
+    for op in ELEMENTWISE:
+        yield from ((op, label, [shape], None) for label, shape in [("3x5", (3, 5)), ("scalar", ()), ("0", (0,))])
+    for op in ["tanh", "sigmoid", "gelu(tanh)", "gelu(erf)"]:
+        yield op, "extreme", [np.array(EXTREME)], None
+    for op in BINARY:
+        for label, a, b in [("3x4,3x4", (3, 4), (3, 4)), ("3x4,4", (3, 4), (4,)), ("2x1x3,4x1", (2, 1, 3), (4, 1)),
+                            ("scalar,2x3", (), (2, 3)), ("2x3,scalar", (2, 3), ()), ("4x0,4x1", (4, 0), (4, 1)),
+                            ("scalar,scalar", (), ())]:
+            yield op, label, [a, b], None
+    yield "where", "3x4,3x4", [(3, 4), (3, 4)], np.arange(12).reshape(3, 4) % 3 == 0
+    yield "where", "3x4,4", [(3, 4), (4,)], np.arange(12).reshape(3, 4) % 2 == 0
+    yield "masked_fill(-2.5)", "3x4", [(3, 4)], np.arange(12).reshape(3, 4) % 5 < 2
+    for op in REDUCTIONS:
+        yield from ((op, label, [shape], None) for label, shape in [("3x4", (3, 4)), ("2x5x3", (2, 5, 3))])
+    yield "sum()", "0", [(0,)], None
+    ties = np.array([[1, 3, 3], [3, 0, 3]])
+    yield from ((op, "ties", [ties], None) for op in ["max()", "max(1)", "max(0,keep)"])
+    yield "maximum", "ties", [ties, ties[::-1].copy()], None
+    yield "mean()", "0", [(0,)], None
+    yield "sum(1)", "3x0", [(3, 0)], None
+    yield "sum()", "scalar", [()], None
+    for op, shape in [("reshape(2,6)", (3, 4)), ("reshape(4,3,2)", (2, 12)), ("transpose(0,1)", (3, 4)),
+                      ("transpose(1,2)", (2, 3, 4)), ("permute(2,0,1)", (2, 3, 4)), ("slice(0,1,3)", (4, 3)),
+                      ("slice(1,1,3)", (2, 4, 3))]:
+        yield op, "x".join(map(str, shape)), [shape], None
+    yield "concat(0)", "2x3,1x3,4x3", [(2, 3), (1, 3), (4, 3)], None
+    yield "concat(1)", "2x3x2,2x1x2", [(2, 3, 2), (2, 1, 2)], None
+    yield "index_select", "5x3", [(5, 3)], np.array([4, 0, 4, 2])
+    for a, b in [((3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5)), ((2, 3, 4), (4, 5)), ((3, 4), (2, 4, 5)),
+                 ((2, 1, 3, 4), (5, 4, 2)), ((2, 0), (0, 3)), ((1, 7), (7, 1))]:
+        yield "matmul", ",".join("x".join(map(str, s)) for s in (a, b)), [a, b], None
+    for x in [(3, 4), (2, 3, 4)]:
+        name = "x".join(map(str, x))
+        yield "linear", name + ",5x4,5", [x, (5, 4), (5,)], None
+        yield "linear", name + ",5x4", [x, (5, 4)], None
+    for op in ["softmax", "log_softmax", "logsumexp"]:
+        yield from ((op, label, [x], None) for label, x in
+                    [("3x5", (3, 5)), ("2x3x4", (2, 3, 4)), ("4x1", (4, 1)), ("extreme", np.array([EXTREME, EXTREME[::-1]]))])
+    for label, shapes in [("3x8", [(3, 8)]), ("3x8,8", [(3, 8), (8,)]), ("3x8,8,8", [(3, 8), (8,), (8,)]),
+                          ("2x3x5,5,5", [(2, 3, 5), (5,), (5,)])]:
+        yield "layer_norm", label, shapes, None
+    for op in ["attention(2,causal)", "attention(2,full)"]:
+        yield from ((op, label, [x], None) for label, x in
+                    [("2x5x12", (2, 5, 12)), ("1x1x12", (1, 1, 12)), ("2x9x24", (2, 9, 24))])
+    yield "embedding", "7x3", [(7, 3)], np.array([[1, 6, 1], [0, 1, 3]])
+    yield "cross_entropy()", "6x5", [(6, 5)], np.array([0, 4, 2, 2, 1, 3])
+    yield "cross_entropy()", "2x3x5", [(2, 3, 5)], np.array([[0, 4, 2], [2, 1, 3]])
+    yield "cross_entropy(ignore=-1)", "6x5", [(6, 5)], np.array([0, -1, 2, -1, 1, 3])
+    yield "mse_loss", "3x4,3x4", [(3, 4), (3, 4)], None
+
+
+def make_input(op, shape, random):
+    """Values that float32 holds exactly, so that both dtypes start from the same numbers."""
+    if isinstance(shape, np.ndarray):
+        return shape.astype(np.float32)
+    x = random.standard_normal(shape)
+    if op in POSITIVE:
+        x = np.abs(x) + 0.2
+    elif op in TIES:
+        x = np.round(x)
+    elif op == "div":
+        x = np.sign(x) * (np.abs(x) + 0.2)
+    return np.array(x, dtype=np.float32)
+
+
+def op_tensors():
+    tensors = {}
+    for op, label, shapes, idx in cases():
+        case = f"{op}@{label}"
+        random = np.random.RandomState(zlib.crc32(case.encode()))
+        inputs = [make_input(op, s, random) for s in shapes]
+        index = [] if idx is None else [torch.tensor(idx.astype(np.int64))]
+        dout = None
+        for dtype, torch_dtype in [("f32", torch.float32), ("f64", torch.float64)]:
+            args = [torch.tensor(x, dtype=torch_dtype, requires_grad=True) for x in inputs]
+            out = OPS[op](*args, *index)
+            if dout is None:
+                dout = np.array(random.standard_normal(tuple(out.shape)), dtype=np.float32)
+            out.backward(torch.tensor(dout, dtype=torch_dtype))
+            key = f"{case}/{dtype}"
+            for i, x in enumerate(args):
+                tensors[f"{key}/in{i}"], tensors[f"{key}/grad{i}"] = x.detach(), x.grad
+            tensors[f"{key}/out"], tensors[f"{key}/dout"] = out.detach(), torch.tensor(dout, dtype=torch_dtype)
+            if index:
+                tensors[f"{key}/idx"] = index[0].to(torch.int32)
+    return tensors
