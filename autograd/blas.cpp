@@ -2,10 +2,13 @@
 
 #include <cblas.h>
 
+#include <algorithm>
 #include <limits>
+#include <mutex>
 #include <sstream>
 
 #include "autograd/check.h"
+#include "autograd/parallel.h"
 
 namespace tapegrad {
 namespace {
@@ -18,9 +21,22 @@ int blas_int(std::int64_t n) {
 // BLAS requires a leading dimension of at least 1, even of matrices that are empty.
 int leading(std::int64_t ld) { return blas_int(ld < 1 ? 1 : ld); }
 
+// OpenBLAS takes its number of threads from OpenMP's setting for the calling thread, each time anew.
+// So it is told once in every thread that its threads are not wanted.
+void keep_blas_single_threaded() {
+  static std::mutex mutex;
+  thread_local const bool told = [] {
+    const std::lock_guard lock(mutex);
+    openblas_set_num_threads(1);
+    return true;
+  }();
+  static_cast<void>(told);
+}
+
+// One product, on the calling thread.
 template <class T>
-void gemm_any(const Gemm<T>& g) {
-  if (g.m == 0 || g.n == 0) return;
+void gemm_tile(const Gemm<T>& g) {
+  keep_blas_single_threaded();
   const auto ta = g.ta ? CblasTrans : CblasNoTrans;
   const auto tb = g.tb ? CblasTrans : CblasNoTrans;
   const int m = blas_int(g.m), n = blas_int(g.n), k = blas_int(g.k);
@@ -32,12 +48,51 @@ void gemm_any(const Gemm<T>& g) {
   }
 }
 
+struct Tiling {
+  std::int64_t rows, columns;  // of one tile
+};
+
+// Tiles are as large as a fair share for several threads allows, since each packs its operands
+// anew. They are cut at multiples of the widest kernels' blocks.
+template <class T>
+Tiling tiling_of(const Gemm<T>& g) {
+  constexpr std::int64_t kBlock = 48;
+  const double flops =
+      2.0 * static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k);
+  const int halvings = flops < 1e7 ? 0 : flops < 1e8 ? 1 : flops < 1e9 ? 2 : flops < 1e10 ? 3 : 4;
+  Tiling tile{g.m, g.n};
+  for (int i = 0; i < halvings; ++i) {
+    std::int64_t& longer = tile.rows >= tile.columns ? tile.rows : tile.columns;
+    longer = ((longer + 1) / 2 + kBlock - 1) / kBlock * kBlock;
+  }
+  return tile;
+}
+
+template <class T>
+void gemm_any(const Gemm<T>& g) {
+  if (g.m == 0 || g.n == 0) return;
+  const Tiling tile = tiling_of(g);
+  const std::int64_t down = (g.m + tile.rows - 1) / tile.rows;
+  const std::int64_t across = (g.n + tile.columns - 1) / tile.columns;
+  if (down * across == 1) return gemm_tile(g);
+  parallel_for(down * across, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      const std::int64_t i = t / across * tile.rows, j = t % across * tile.columns;
+      Gemm<T> part = g;
+      part.m = std::min(tile.rows, g.m - i);
+      part.n = std::min(tile.columns, g.n - j);
+      part.a += g.ta ? i : i * g.lda;
+      part.b += g.tb ? j * g.ldb : j;
+      part.c += i * g.ldc + j;
+      gemm_tile(part);
+    }
+  });
+}
+
 }  // namespace
 
 void gemm(const Gemm<float>& g) { gemm_any(g); }
 void gemm(const Gemm<double>& g) { gemm_any(g); }
-
-void set_blas_threads(int n) { openblas_set_num_threads(n); }
 
 std::string blas_description() {
   check(openblas_get_parallel() == OPENBLAS_OPENMP,

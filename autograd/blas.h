@@ -7,8 +7,12 @@ namespace tapegrad {
 
 // C = op(A)·op(B) + beta·C, row-major: op(A) is (m, k), op(B) is (k, n), C is (m, n); `ta` and `tb`
 // say that A or B is stored transposed; ld* is the distance between stored rows. With beta = 0 the
-// old contents of C are ignored, NaN included; k = 0 gives zeros. Called from a parallel region it
-// runs on the calling thread. T is float or double.
+// old contents of C are ignored, NaN included; k = 0 gives zeros. T is float or double.
+//
+// Large products are cut into tiles of C, and threads share out the tiles: OpenBLAS's own threads
+// round differently for each number of them. The cut depends on m, n and k alone, and so the result
+// does not depend on the number of threads. A thread that calls gemm has its OpenMP setting of
+// threads taken down to one, which is what OpenBLAS goes by.
 template <class T>
 struct Gemm {
   bool ta = false, tb = false;
@@ -24,7 +28,6 @@ struct Gemm {
 void gemm(const Gemm<float>& g);
 void gemm(const Gemm<double>& g);
 
-void set_blas_threads(int n);
 // For people: "OpenBLAS 0.3.21, Zen kernels, OpenMP". Throws Error if the library that was loaded
 // is not the OpenMP build: its threads would fight ours.
 std::string blas_description();

@@ -23,26 +23,16 @@ Step::Slot slot_of(const Tensor& t) {
   return t.defined() ? Step::Slot{t.id(), t.shape(), t.dtype()} : Step::Slot{};
 }
 
-// sum += term. The first term is taken as it is; a later one is added in place where nobody could
-// notice, that is, if the sum is ours alone and no tape records.
-void accumulate(Tensor& sum, const Tensor& term) {
-  if (!sum.defined()) {
-    sum = term;
-  } else if (sum.sole_owner() && live.first_active == live.tapes.size()) {
-    add_in_place(sum, term);
-  } else {
-    sum = add(sum, term);
-  }
-}
-
 }  // namespace
 
 const Tensor& Saved::operator[](std::size_t i) const {
   const Kept& kept = kept_.at(i);
-  check(!kept.tensor.defined() || kept.tensor.version() == kept.version,
+  if (kept.tensor.defined() && kept.tensor.version() != kept.version) {
+    fail(
         "[{}] a tensor of shape {} that its gradient needs was changed after the op had run; clone "
         "it before changing it",
         op_, kept.tensor.shape());
+  }
   return kept.tensor;
 }
 
@@ -185,6 +175,21 @@ std::size_t Tape::saved_bytes() const {
   return sum;
 }
 
+bool Tape::any_records() {
+  return std::any_of(live.tapes.begin() + static_cast<std::ptrdiff_t>(live.first_active),
+                     live.tapes.end(), [](const Tape* t) { return !t->running_ && !t->spent_; });
+}
+
+void Tape::accumulate(Tensor& sum, const Tensor& term) {
+  if (!sum.defined()) {
+    sum = term;
+  } else if (sum.sole_owner() && !any_records()) {
+    add_in_place(sum, term);
+  } else {
+    sum = add(sum, term);
+  }
+}
+
 Tape::GradMap Tape::seed(const std::vector<Tensor>& roots, const BackwardOptions& options) const {
   check(!spent_,
         "[backward] this tape has run backward and freed what it had saved; to run it twice, pass "
@@ -271,9 +276,7 @@ void Tape::backward(const std::vector<Tensor>& roots, const BackwardOptions& opt
     Tensor sum = leaf.grad();
     leaf.zero_grad();  // so that the sum is ours alone and can be added to in place
     // A gradient that somebody else can see (a seed, another leaf's) must not be shared by grad().
-    if (!sum.defined() && !gradient.sole_owner() && live.first_active == live.tapes.size()) {
-      gradient = gradient.clone();
-    }
+    if (!sum.defined() && !gradient.sole_owner() && !any_records()) gradient = gradient.clone();
     accumulate(sum, gradient);
     leaf.set_grad(sum);
   }

@@ -148,6 +148,11 @@ class Tape {
   friend class Recorder;
   using GradMap = std::unordered_map<std::uint64_t, Tensor>;
 
+  // Whether a tape of this thread would record an op that runs now.
+  static bool any_records();
+  // sum += term. The first term is taken as it is; a later one is added in place where nobody could
+  // notice, that is, if the sum is ours alone and no tape records.
+  static void accumulate(Tensor& sum, const Tensor& term);
   Needs needs_of(Inputs inputs) const;
   void record(const std::shared_ptr<Step>& step, Inputs inputs, const Needs& needs);
   GradMap seed(const std::vector<Tensor>& roots, const BackwardOptions& options) const;

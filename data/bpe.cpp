@@ -143,10 +143,9 @@ void Bpe::encode_short(std::string_view piece, std::vector<Token>& out) const {
   out.insert(out.end(), tokens.begin(), tokens.begin() + n);
 }
 
-// The same result with every merge done once, for all the places where it applies. A merge makes
-// pairs only for later merges (its token is newer than the parts of any earlier one), so one pass
-// through the merges in ascending order is enough. Where the two parts of a merge are equal, its
-// places can overlap, and "leftmost first" needs them sorted.
+// The same result with every merge done once, for all the places where it applies, left to right. A
+// merge makes pairs only for later merges (its token is newer than the parts of any earlier one),
+// so one pass through the merges in ascending order is enough.
 void Bpe::encode_long(std::string_view piece, std::vector<Token>& out) const {
   check(piece.size() < TokenChain::none, "[tokenizer] {} bytes without a border between words",
         piece.size());
@@ -170,11 +169,7 @@ void Bpe::encode_long(std::string_view piece, std::vector<Token>& out) const {
   while (!places.empty()) {
     auto node = places.extract(places.begin());
     const Merge merge = merges_[static_cast<size_t>(node.key()) - 256];
-    std::vector<TokenChain::Position>& at = node.mapped();
-    if (merge.first == merge.second && !std::is_sorted(at.begin(), at.end())) {
-      std::sort(at.begin(), at.end());
-    }
-    for (const TokenChain::Position p : at) {
+    for (const TokenChain::Position p : node.mapped()) {
       if (chain.holds(p, merge)) {
         chain.merge(p, node.key());
         note(chain.prev(p));

@@ -130,8 +130,7 @@ void Trainer::merge(Merge pair) {
   const auto token = static_cast<Token>(tokens());
   token_size_.push_back(token_size_[static_cast<size_t>(pair.first)] +
                         token_size_[static_cast<size_t>(pair.second)]);
-  std::vector<Position> positions = std::move(pairs_[pair_key(pair)].positions);
-  std::sort(positions.begin(), positions.end());  // the left one first where two overlap
+  const std::vector<Position> positions = std::move(pairs_[pair_key(pair)].positions);
   std::vector<Merge> made;
   const auto add_new = [&](Position p) {
     add(p);

@@ -55,6 +55,17 @@ std::optional<std::string> find_fault(std::string_view text) {
   return std::nullopt;
 }
 
+// What `path` holds, if the corpus has room for it.
+std::string read_next(const Corpus& corpus, const fs::path& path, int64_t max_bytes) {
+  const int64_t room = max_bytes - corpus.bytes;
+  std::error_code error;  // such as of a missing file; reading it names the reason
+  const auto size = fs::file_size(path, error);
+  check(error || size <= static_cast<uint64_t>(room),
+        "[corpus] '{}' has {} bytes, but the whole corpus may have {} and has {} already",
+        path.string(), size, max_bytes, corpus.bytes);
+  return read_file(path, room);
+}
+
 void append(Corpus& corpus, const fs::path& path, std::string text) {
   corpus.bytes += static_cast<int64_t>(text.size());
   corpus.files.push_back(path);
@@ -70,7 +81,7 @@ void read_folder(Corpus& corpus, const fs::path& folder, int64_t max_bytes) {
   const size_t files_before = corpus.files.size();
   const int64_t skipped_before = corpus.skipped_files;
   for (const fs::path& file : list_folder(folder, corpus.skipped_files)) {
-    std::string text = read_file(file, max_bytes - corpus.bytes);
+    std::string text = read_next(corpus, file, max_bytes);
     if (find_fault(text)) {
       ++corpus.skipped_files;
     } else {
@@ -94,7 +105,7 @@ Corpus read_corpus(std::span<const fs::path> paths, int64_t max_bytes) {
       read_folder(corpus, path, max_bytes);
       continue;
     }
-    std::string text = read_file(path, max_bytes - corpus.bytes);
+    std::string text = read_next(corpus, path, max_bytes);
     if (const auto fault = find_fault(text)) {
       fail("[corpus] '{}' {}; a corpus is UTF-8 text", path.string(), *fault);
     }

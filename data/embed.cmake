@@ -10,8 +10,7 @@
 # assembler copies the bytes (.incbin, ELF systems only), which costs no time at any size.
 function(tapegrad_embed target symbol file)
   get_filename_component(path "${file}" ABSOLUTE)
-  string(REPLACE "\\" "\\\\" quoted_path "${path}")
-  string(REPLACE "\"" "\\\"" quoted_path "${quoted_path}")
+  string(REPLACE "\"" "\\\"" quoted_path "${path}")
   set(source ${CMAKE_CURRENT_BINARY_DIR}/embedded_${symbol}.cpp)
   configure_file(${CMAKE_CURRENT_FUNCTION_LIST_DIR}/embed.cpp.in ${source} @ONLY)
   set_source_files_properties(${source} TARGET_DIRECTORY ${target}

@@ -18,8 +18,11 @@ inline uint64_t pair_key(Merge pair) {
 
 // Words made of tokens, where two neighbours of a word merge in constant time and every other token
 // keeps its position. A merged token stands at the position of its left part; the position of the
-// right part is dead from then on. As tokens only ever grow, a pair that has left a position never
-// returns to it: a list of the positions of a pair can become outdated, but holds() tells.
+// right part is dead from then on. Two facts make lists of the places of a pair cheap to keep:
+// - Tokens only ever grow, so a pair that has left a position never returns to it. A list can be
+//   outdated, but holds() tells.
+// - All places of a pair arise while the newer of its two tokens is being made. If that goes from
+//   left to right, so does the list; places that overlap (aaa) are then merged leftmost first.
 class TokenChain {
  public:
   using Position = uint32_t;

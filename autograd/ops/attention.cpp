@@ -25,9 +25,8 @@ struct Call {
   Tensor keep;  // dropout's mask, or undefined
 
   template <class T>
-  AttentionKernel<T> kernel(HeadRows<const T> q, HeadRows<const T> k, HeadRows<const T> v,
-                            T* lse) const {
-    return {size, q, k, v, keep.defined() ? keep.data<std::uint8_t>() : nullptr, lse};
+  AttentionKernel<T> kernel(HeadRows<const T> q, HeadRows<const T> k, HeadRows<const T> v) const {
+    return {size, q, k, v, keep.defined() ? keep.data<std::uint8_t>() : nullptr};
   }
   Tensor empty_lse(DType dtype) const { return Tensor::empty({size.B, size.H, size.Tq}, dtype); }
 };
@@ -60,20 +59,21 @@ Tensor packed_forward(const Call& call, const Tensor& qkv, Tensor& lse) {
   dispatch(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const auto rows = rows_of<T>(qkv);
-    call.kernel<T>(part_of(rows, 0), part_of(rows, 1), part_of(rows, 2), lse.mutable_data<T>())
-        .forward(rows_of<T>(out));
+    call.kernel<T>(part_of(rows, 0), part_of(rows, 1), part_of(rows, 2))
+        .forward(rows_of<T>(out), lse.mutable_data<T>());
   });
   return out;
 }
 
-Tensor packed_backward(const Call& call, const Tensor& dy, const Tensor& qkv, Tensor lse) {
+Tensor packed_backward(const Call& call, const Tensor& dy, const Tensor& qkv, const Tensor& lse) {
   Tensor dqkv = Tensor::zeros(qkv.shape(), qkv.dtype());
   dispatch(dqkv.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const auto rows = rows_of<T>(qkv);
     const auto drows = rows_of<T>(dqkv);
-    call.kernel<T>(part_of(rows, 0), part_of(rows, 1), part_of(rows, 2), lse.mutable_data<T>())
-        .backward(rows_of<T>(dy), part_of(drows, 0), part_of(drows, 1), part_of(drows, 2));
+    call.kernel<T>(part_of(rows, 0), part_of(rows, 1), part_of(rows, 2))
+        .backward(rows_of<T>(dy), lse.data<T>(), part_of(drows, 0), part_of(drows, 1),
+                  part_of(drows, 2));
   });
   return dqkv;
 }
@@ -82,21 +82,21 @@ Tensor separate_forward(const Call& call, Inputs qkv, Tensor& lse) {
   Tensor out = Tensor::empty(qkv[0].shape(), qkv[0].dtype());
   dispatch(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    call.kernel<T>(rows_of<T>(qkv[0]), rows_of<T>(qkv[1]), rows_of<T>(qkv[2]),
-                   lse.mutable_data<T>())
-        .forward(rows_of<T>(out));
+    call.kernel<T>(rows_of<T>(qkv[0]), rows_of<T>(qkv[1]), rows_of<T>(qkv[2]))
+        .forward(rows_of<T>(out), lse.mutable_data<T>());
   });
   return out;
 }
 
-std::vector<Tensor> separate_backward(const Call& call, const Tensor& dy, Inputs qkv, Tensor lse) {
+std::vector<Tensor> separate_backward(const Call& call, const Tensor& dy, Inputs qkv,
+                                      const Tensor& lse) {
   std::vector<Tensor> grads;
   for (const Tensor& t : qkv) grads.push_back(Tensor::zeros(t.shape(), t.dtype()));
   dispatch(dy.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    call.kernel<T>(rows_of<T>(qkv[0]), rows_of<T>(qkv[1]), rows_of<T>(qkv[2]),
-                   lse.mutable_data<T>())
-        .backward(rows_of<T>(dy), rows_of<T>(grads[0]), rows_of<T>(grads[1]), rows_of<T>(grads[2]));
+    call.kernel<T>(rows_of<T>(qkv[0]), rows_of<T>(qkv[1]), rows_of<T>(qkv[2]))
+        .backward(rows_of<T>(dy), lse.data<T>(), rows_of<T>(grads[0]), rows_of<T>(grads[1]),
+                  rows_of<T>(grads[2]));
   });
   return grads;
 }

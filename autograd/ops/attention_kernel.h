@@ -36,10 +36,9 @@ class AttentionKernel {
   AttentionSizes size;
   HeadRows<const T> q, k, v;
   const std::uint8_t* keep = nullptr;  // (B, H, Tq, Tk), null without dropout
-  T* lse = nullptr;                    // (B, H, Tq)
 
-  // out (B, Tq, H·D) and lse.
-  void forward(HeadRows<T> out) const {
+  // out (B, Tq, H·D), and the log-sum-exp of each row of scores, lse (B, H, Tq).
+  void forward(HeadRows<T> out, T* lse) const {
     const std::int64_t tiles = (size.Tq + kQueryTile - 1) / kQueryTile;
     parallel_for(size.B * size.H * tiles, 1, [&](std::int64_t begin, std::int64_t end) {
       Tensor scratch = Tensor::empty({tile_rows() * size.Tk}, dtype_of<T>());
@@ -47,7 +46,7 @@ class AttentionKernel {
       for (std::int64_t i = begin; i < end; ++i) {
         const Tile t = tile(i / tiles, i % tiles);
         scores(t, weights);
-        softmax_tile(t, weights);
+        softmax_tile(t, weights, lse);
         gemm(Gemm<T>{.m = t.rows,
                      .n = size.D,
                      .k = t.keys,
@@ -61,16 +60,17 @@ class AttentionKernel {
     });
   }
 
-  // dq, dk and dv from dout; dk and dv must hold zeros. A head's keys are added to by all of its
-  // tiles, so threads share out whole heads.
-  void backward(HeadRows<const T> dout, HeadRows<T> dq, HeadRows<T> dk, HeadRows<T> dv) const {
+  // dq, dk and dv from dout and forward's lse; dk and dv must hold zeros. A head's keys are added to
+  // by all of its tiles, so threads share out whole heads.
+  void backward(HeadRows<const T> dout, const T* lse, HeadRows<T> dq, HeadRows<T> dk,
+                HeadRows<T> dv) const {
     parallel_for(size.B * size.H, 1, [&](std::int64_t begin, std::int64_t end) {
       Tensor scratch = Tensor::empty({2 * tile_rows() * size.Tk}, dtype_of<T>());
       T* weights = scratch.mutable_data<T>();
       T* dweights = weights + tile_rows() * size.Tk;
       for (std::int64_t head = begin; head < end; ++head) {
         for (std::int64_t n = 0; n * kQueryTile < size.Tq; ++n) {
-          backward_tile(tile(head, n), dout, dq, dk, dv, weights, dweights);
+          backward_tile(tile(head, n), dout, lse, dq, dk, dv, weights, dweights);
         }
       }
     });
@@ -121,7 +121,7 @@ class AttentionKernel {
     for (std::int64_t j = 0; j < t.keys; ++j) row[j] = mask[j] != 0 ? row[j] * factor : T{0};
   }
 
-  void softmax_tile(const Tile& t, T* s) const {
+  void softmax_tile(const Tile& t, T* s, T* lse) const {
     for (std::int64_t r = 0; r < t.rows; ++r) {
       T* row = s + r * t.keys;
       const std::int64_t n = visible(t, r);
@@ -136,8 +136,8 @@ class AttentionKernel {
 
   // With P the weights, A = dropout(P) and dA = dO·Vᵀ:  dV = Aᵀ·dO,  dP = dropout(dA),
   // dS = P·(dP − Σ P·dP),  dQ = dS·K/√D,  dK = dSᵀ·Q/√D.
-  void backward_tile(const Tile& t, HeadRows<const T> dout, HeadRows<T> dq, HeadRows<T> dk,
-                     HeadRows<T> dv, T* p, T* da) const {
+  void backward_tile(const Tile& t, HeadRows<const T> dout, const T* lse, HeadRows<T> dq,
+                     HeadRows<T> dk, HeadRows<T> dv, T* p, T* da) const {
     const T* d = at(dout, t, t.first);
     scores(t, p);
     gemm(Gemm<T>{.tb = true,

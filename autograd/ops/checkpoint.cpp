@@ -1,6 +1,14 @@
 #include "autograd/ops.h"
 
 namespace tapegrad {
+namespace {
+
+// The same tensor as the result of an op: a function may return what it was given.
+Tensor as_result(const Tensor& t) {
+  return reshape(reshape(t, t.rank() == 1 ? Shape{1, t.numel()} : Shape{t.numel()}), t.shape());
+}
+
+}  // namespace
 
 Tensor checkpoint(const CheckpointFunction& f, const std::vector<Tensor>& inputs, Rng* rng) {
   const std::optional<Rng> start = rng == nullptr ? std::nullopt : std::optional<Rng>(*rng);
@@ -9,7 +17,7 @@ Tensor checkpoint(const CheckpointFunction& f, const std::vector<Tensor>& inputs
   {
     const TapePause pause;
     const Tape outline({.outline = true});
-    output = f(inputs, rng);
+    output = as_result(f(inputs, rng));
     // What f uses beside its inputs (parameters, mostly) becomes an input of the step as well.
     for (const Tensor& leaf : outline.leaves()) {
       const auto known = [&](const Tensor& t) { return t.defined() && t.id() == leaf.id(); };
@@ -19,7 +27,7 @@ Tensor checkpoint(const CheckpointFunction& f, const std::vector<Tensor>& inputs
 
   const auto run = [f, start, n = inputs.size()](Inputs in) {
     std::optional<Rng> again = start;
-    return f(in.subspan(0, n), again ? &*again : nullptr);
+    return as_result(f(in.subspan(0, n), again ? &*again : nullptr));
   };
   const auto forward = [=, first = output](Inputs in, Saved& saved) {
     for (const Tensor& t : in) saved.keep(t);
@@ -43,8 +51,10 @@ Tensor checkpoint(const CheckpointFunction& f, const std::vector<Tensor>& inputs
       place[i] = static_cast<int>(wrt.size());
       wrt.push_back(saved[i]);
     }
-    const Grads found = tape.gradient(run(in), wrt, {.seeds = {dys[0]}});
     Grads grads(needs.size());
+    const Tensor y = run(in);
+    if (!tape.tracks(y)) return grads;  // it depends on none of them
+    const Grads found = tape.gradient(y, wrt, {.seeds = {dys[0]}});
     for (std::size_t i = 0; i < needs.size(); ++i) {
       if (place[i] >= 0) grads[i] = found[static_cast<std::size_t>(place[i])];
     }

@@ -125,7 +125,8 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
       dispatch(dx.dtype(), [&](auto zero) {
         backward_rows<decltype(zero)>(in[0], in[1], in[2], stats, dx, dweight, dbias);
       });
-      return std::vector{dx, dweight, dbias};
+      return std::vector{dx, in[2].defined() ? dweight : Tensor(),
+                         in[3].defined() ? dbias : Tensor()};
     };
     return apply_many(
         "layer_norm_backward", std::vector{dy, saved[0], saved[1], saved[2]}, backward,

@@ -104,7 +104,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options) {
   if (a.rank() == 1) {
     const Tensor row = reshape(a, {1, a.dim(0)});
     const Tensor y = matmul(row, b, {false, options.transpose_b});
-    return b.rank() == 1 ? y : reshape(y, y.shape().without(-2));
+    return reshape(y, y.shape().without(b.rank() == 1 ? -1 : -2));
   }
   if (b.rank() == 1) {
     const Tensor y = matmul(a, reshape(b, {b.dim(0), 1}), {options.transpose_a, false});

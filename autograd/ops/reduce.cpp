@@ -41,7 +41,8 @@ void add_rows(const T* x, std::int64_t begin, std::int64_t end, std::int64_t inn
 // out (outer, inner) = Σ over n of x (outer, n, inner): fixed chunks of rows, added up in order.
 template <class T>
 void sum_axis(const T* x, T* out, const Axis& axis) {
-  const std::int64_t rows = std::max<std::int64_t>(1, kChunk / axis.inner);
+  const std::int64_t rows =
+      std::max<std::int64_t>(1, kChunk / std::max<std::int64_t>(1, axis.inner));
   const std::int64_t chunks = std::max<std::int64_t>(1, (axis.n + rows - 1) / rows);
   std::vector<double> partial(static_cast<std::size_t>(axis.outer * chunks * axis.inner), 0.0);
   const std::int64_t per_chunk = std::min(rows, axis.n) * axis.inner;

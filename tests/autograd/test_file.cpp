@@ -41,7 +41,7 @@ TEST_CASE("read_file returns all bytes of a file", "[file]") {
   CHECK(read_file(folder.put("small", bytes)) == bytes);
   CHECK(read_file(folder.put("empty", "")).empty());
   const std::string large(3'000'001, 'x');
-  CHECK(read_file(folder.put("large", large)) == large);
+  CHECK((read_file(folder.put("large", large)) == large));
   CHECK_FALSE(read_file("/proc/self/status").empty());  // has a size of 0 until it is read
 }
 
@@ -87,7 +87,7 @@ TEST_CASE("a file is written from parts of any size in their order", "[file]") {
       expected += part;
     }
   });
-  CHECK(TempFolder::get(folder / "file") == expected);
+  CHECK((TempFolder::get(folder / "file") == expected));
 }
 
 TEST_CASE("an exception while writing keeps the old file and no temporary one", "[file]") {

@@ -36,6 +36,7 @@ TEST_CASE("an unknown character is named with its place and the vocabulary", "[t
                         "is made of the 4 characters of the training corpus: \\nabc"));
   CHECK_THROWS_WITH(tokenizer.encode("a\u0007"), ContainsSubstring("U+0007 at byte 1"));
   CHECK_THROWS_WITH(tokenizer.encode("\U0001F44D"), ContainsSubstring("(U+1F44D) at byte 0"));
+  CHECK_THROWS_AS(Tokenizer::of_characters("a\u4e2d").encode("\u00e9"), Error);
   CHECK_THROWS_WITH(tokenizer.encode("a\xFF"), ContainsSubstring("not UTF-8 at byte 1 (0xff)"));
 }
 

@@ -1,0 +1,61 @@
+#pragma once
+
+#include "nn/attention.h"
+
+namespace tapegrad::nn {
+
+// GPT-2's architecture (Radford et al., "Language Models are Unsupervised Multitask Learners",
+// 2019, section 2.3) with nanoGPT's names.
+struct GPTConfig {
+  std::int64_t vocab_size = 50257;
+  std::int64_t block_size = 1024;  // the longest sequence
+  int n_layer = 12;
+  int n_head = 12;
+  std::int64_t n_embd = 768;
+  double dropout = 0.0;
+  bool bias = true;      // in linears and LayerNorms
+  bool qkv_bias = true;  // in the Q, K, V projection
+  bool tied = true;      // the head shares the token embedding's weight
+  Activation activation = Activation::gelu;
+
+  // Throws Error, naming the values, for a config that no model can have.
+  void validate() const;
+};
+
+// Pre-norm: x + attn(ln_1(x)), then x + mlp(ln_2(x)).
+struct Block {
+  LayerNorm ln_1;
+  MultiHeadAttention attn;
+  LayerNorm ln_2;
+  FeedForward mlp;
+  Block(const Params& p, const GPTConfig& config);
+  Tensor operator()(const Tensor& x, Rng* rng = nullptr) const;
+};
+
+// Names of the parameters are those of Hugging Face's GPT-2 ("h.0.attn.c_attn.weight"); weights lie
+// as (out, in). Construction draws what PyTorch draws for the same modules in the same order.
+struct GPT {
+  GPTConfig config;
+  Embedding wte, wpe;
+  std::vector<Block> h;
+  LayerNorm ln_f;
+  Linear lm_head;
+
+  GPT(const Params& p, const GPTConfig& config);
+
+  // ids (B, T) i32 → the normed output of the last block (B, T, C). Error if T > block_size.
+  Tensor hidden(const Tensor& ids, Rng* rng = nullptr) const;
+  // ids (B, T) → logits (B, T, V).
+  Tensor operator()(const Tensor& ids, Rng* rng = nullptr) const {
+    return lm_head(hidden(ids, rng));
+  }
+  // Logits of the last position only: (B, V).
+  Tensor last_logits(const Tensor& ids) const;
+};
+
+// nanoGPT's initialisation, drawn after the construction as its apply(_init_weights) does: N(0,
+// 0.02) for linears and embeddings, biases 0, and projections into the residual stream N(0,
+// 0.02/√(2·n_layer)).
+void init_gpt2(const GPT& gpt, const Params& p, Rng& rng);
+
+}  // namespace tapegrad::nn

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <functional>
+
+#include "autograd/random.h"
+#include "autograd/tensor.h"
+
+namespace tapegrad::nn {
+
+// Fills a new parameter. Draws come from the Rng as PyTorch's initialisers draw them.
+using Init = std::function<void(Tensor&, Rng&)>;
+
+Init zeros();
+Init ones();
+// N(mean, std²): torch.nn.init.normal_.
+Init normal(double mean, double std);
+// U(±1/√fan_in): what nn.Linear draws for its weight (kaiming_uniform_ with a = √5) and its bias.
+Init kaiming_uniform(std::int64_t fan_in);
+
+}  // namespace tapegrad::nn

@@ -1,0 +1,57 @@
+#include "nn/layers.h"
+
+namespace tapegrad::nn {
+
+Linear::Linear(const Params& p, std::int64_t in, std::int64_t out, bool with_bias)
+    : weight(p.parameter("weight", {out, in}, kaiming_uniform(in))) {
+  if (with_bias) bias = p.parameter("bias", {out}, kaiming_uniform(in));
+}
+
+Embedding::Embedding(const Params& p, std::int64_t rows, std::int64_t channels)
+    : weight(p.parameter("weight", {rows, channels}, normal(0, 1))) {}
+
+LayerNorm::LayerNorm(const Params& p, std::int64_t channels, bool with_bias, double epsilon)
+    : weight(p.parameter("weight", {channels}, ones())), eps(epsilon) {
+  if (with_bias) bias = p.parameter("bias", {channels}, zeros());
+}
+
+Tensor activate(const Tensor& x, Activation activation) {
+  if (activation == Activation::relu) return relu(x);
+  return gelu(x, activation == Activation::gelu ? Gelu::tanh : Gelu::erf);
+}
+
+Activation activation_from(const std::string& name) {
+  for (const Activation a : {Activation::gelu, Activation::gelu_erf, Activation::relu}) {
+    if (name_of(a) == name) return a;
+  }
+  fail("there is no activation '{}': choose gelu, gelu-erf or relu", name);
+}
+
+std::string name_of(Activation activation) {
+  switch (activation) {
+    case Activation::gelu:
+      return "gelu";
+    case Activation::gelu_erf:
+      return "gelu-erf";
+    case Activation::relu:
+      return "relu";
+  }
+  return "?";
+}
+
+Tensor maybe_dropout(const Tensor& x, double p, Rng* rng) {
+  return rng == nullptr ? x : dropout(x, p, *rng);
+}
+
+FeedForward::FeedForward(const Params& p, std::int64_t channels, std::int64_t hidden, bool bias,
+                         Activation act, double drop)
+    : c_fc(p / "c_fc", channels, hidden, bias),
+      c_proj(p / "c_proj", hidden, channels, bias),
+      activation(act),
+      dropout(drop) {}
+
+Tensor FeedForward::operator()(const Tensor& x, Rng* rng) const {
+  return maybe_dropout(c_proj(activate(c_fc(x), activation)), dropout, rng);
+}
+
+}  // namespace tapegrad::nn

@@ -1,0 +1,53 @@
+#pragma once
+
+#include "autograd/ops.h"
+#include "nn/params.h"
+
+namespace tapegrad::nn {
+
+// Layers are plain structs: tensors, a constructor that asks the store for them, and operator().
+// Where a forward takes an Rng, it drops out with it; null means evaluation.
+
+// y = x·Wᵀ + b.  (…, in) → (…, out). Initialised as nn.Linear.
+struct Linear {
+  Tensor weight, bias;  // (out, in); (out) or undefined
+  Linear(const Params& p, std::int64_t in, std::int64_t out, bool with_bias = true);
+  // A layer on a weight that belongs to another one, as a tied head does.
+  explicit Linear(Tensor shared_weight) : weight(std::move(shared_weight)) {}
+  Tensor operator()(const Tensor& x) const { return linear(x, weight, bias); }
+};
+
+// Rows of weight (V, C): ids (…) → (…, C). Initialised N(0, 1), as nn.Embedding.
+struct Embedding {
+  Tensor weight;
+  Embedding(const Params& p, std::int64_t rows, std::int64_t channels);
+  Tensor operator()(const Tensor& ids) const { return embedding(weight, ids); }
+};
+
+struct LayerNorm {
+  Tensor weight, bias;  // (C); the bias may be undefined
+  double eps;
+  LayerNorm(const Params& p, std::int64_t channels, bool with_bias = true, double eps = 1e-5);
+  Tensor operator()(const Tensor& x) const { return layer_norm(x, weight, bias, eps); }
+};
+
+enum class Activation { gelu, gelu_erf, relu };
+Tensor activate(const Tensor& x, Activation activation);
+// "gelu", "gelu-erf" or "relu"; Error, listing these, for another name.
+Activation activation_from(const std::string& name);
+std::string name_of(Activation activation);
+
+// C → hidden → C, with the activation between and dropout at the end.
+struct FeedForward {
+  Linear c_fc, c_proj;
+  Activation activation;
+  double dropout;
+  FeedForward(const Params& p, std::int64_t channels, std::int64_t hidden, bool bias,
+              Activation activation, double dropout);
+  Tensor operator()(const Tensor& x, Rng* rng = nullptr) const;
+};
+
+// Dropout if there is an rng.
+Tensor maybe_dropout(const Tensor& x, double p, Rng* rng);
+
+}  // namespace tapegrad::nn

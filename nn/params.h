@@ -1,0 +1,52 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "autograd/safetensors.h"
+#include "nn/init.h"
+
+namespace tapegrad::nn {
+
+// The parameters of a model, by name. A layer asks for its tensors, and that is all it does: asking
+// registers the tensor, and either makes it with the initialiser given or takes it from the
+// checkpoint that the store was opened on. `p / "attn"` is the same store with "attn." put before
+// each name. Copies share the store.
+class Params {
+ public:
+  // A store that makes new parameters. Outlived by `rng`.
+  explicit Params(Rng& rng, DType dtype = DType::f32);
+  // A store that hands out the tensors of a checkpoint, converted to `dtype`.
+  explicit Params(SafeTensors checkpoint, DType dtype = DType::f32);
+
+  Params operator/(const std::string& name) const;
+  Params operator/(std::int64_t index) const { return *this / std::to_string(index); }
+
+  // The parameter `name`, which requires_grad. Errors: the name was asked for already; the
+  // checkpoint has no such tensor, or one of another shape.
+  Tensor parameter(const std::string& name, const Shape& shape, const Init& init) const;
+  // A tensor that is saved with the model but not trained, made by `make` unless loaded.
+  Tensor buffer(const std::string& name, const Shape& shape,
+                const std::function<Tensor()>& make) const;
+  // Draws what a parameter of that shape would take from the Rng, and drops it: for a layer that
+  // PyTorch initialises before another layer's tensor takes its place. Does nothing when loading.
+  void skip(const Shape& shape, const Init& init) const;
+
+  // All parameters, in the order in which they were asked for.
+  const NamedTensors& parameters() const;
+  // Parameters and buffers: what a checkpoint holds.
+  const NamedTensors& tensors() const;
+  std::int64_t count() const;  // elements of all parameters
+  // When loading: Error, naming the tensors, if the checkpoint holds some that nobody asked for.
+  void check_all_used() const;
+
+ private:
+  struct Store;
+  Tensor obtain(const std::string& name, const Shape& shape,
+                const std::function<Tensor()>& make) const;
+
+  std::shared_ptr<Store> store_;
+  std::string prefix_;
+};
+
+}  // namespace tapegrad::nn

@@ -1,0 +1,110 @@
+#include "optim/adamw.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "autograd/parallel.h"
+
+namespace tapegrad::optim {
+namespace {
+
+constexpr std::int64_t kGrain = 16384;
+const std::string kStepKey = "adamw.steps";
+
+// The factors of one step, the same for every element.
+template <class T>
+struct Update {
+  T keep, beta1, beta2, step_size, root_scale, eps;
+
+  void operator()(T& p, T g, T& m, T& v) const {
+    p *= keep;
+    m += (1 - beta1) * (g - m);
+    v = beta2 * v + (1 - beta2) * g * g;
+    p -= step_size * (m / (std::sqrt(v) / root_scale + eps));
+  }
+};
+
+}  // namespace
+
+AdamW::AdamW(NamedTensors parameters, const AdamWOptions& options) : options_(options) {
+  const auto fraction = [](std::string_view name, double value) {
+    check(value >= 0 && value < 1, "{} must be at least 0 and below 1, not {}", name, value);
+  };
+  fraction("beta1", options.beta1);
+  fraction("beta2", options.beta2);
+  check(options.eps >= 0, "eps must not be negative, as {} is", options.eps);
+  check(options.weight_decay >= 0, "weight_decay must not be negative, as {} is",
+        options.weight_decay);
+  for (auto& [name, t] : parameters) {
+    slots_.push_back(
+        {name, t, Tensor::zeros(t.shape(), t.dtype()), Tensor::zeros(t.shape(), t.dtype())});
+  }
+}
+
+void AdamW::step(double lr) {
+  ++steps_;
+  const double correction1 = 1 - std::pow(options_.beta1, static_cast<double>(steps_));
+  const double correction2 = 1 - std::pow(options_.beta2, static_cast<double>(steps_));
+  for (Slot& slot : slots_) {
+    const Tensor grad = slot.parameter.grad();
+    if (!grad.defined()) continue;
+    const bool decays = options_.decay_all || slot.parameter.rank() >= 2;
+    dispatch(grad.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      const Update<T> update{static_cast<T>(decays ? 1 - lr * options_.weight_decay : 1),
+                             static_cast<T>(options_.beta1),
+                             static_cast<T>(options_.beta2),
+                             static_cast<T>(lr / correction1),
+                             static_cast<T>(std::sqrt(correction2)),
+                             static_cast<T>(options_.eps)};
+      T* p = slot.parameter.mutable_data<T>();
+      T* m = slot.exp_avg.mutable_data<T>();
+      T* v = slot.exp_avg_sq.mutable_data<T>();
+      const T* g = grad.data<T>();
+      parallel_for(grad.numel(), kGrain, [=](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) update(p[i], g[i], m[i], v[i]);
+      });
+    });
+  }
+}
+
+void AdamW::zero_grad() {
+  for (Slot& slot : slots_) slot.parameter.zero_grad();
+}
+
+NamedTensors AdamW::state() const {
+  NamedTensors state;
+  for (const Slot& slot : slots_) {
+    state.emplace_back("exp_avg." + slot.name, slot.exp_avg);
+    state.emplace_back("exp_avg_sq." + slot.name, slot.exp_avg_sq);
+  }
+  return state;
+}
+
+Metadata AdamW::metadata() const { return {{kStepKey, std::to_string(steps_)}}; }
+
+void AdamW::load_state(const SafeTensors& file) {
+  const auto load = [&](const std::string& name, Tensor& into) {
+    const Tensor& t = file.at(name);
+    check(t.shape() == into.shape() && t.dtype() == into.dtype(),
+          "{}: '{}' is {} {}, but the model needs {} {}", file.path, name, t.shape(),
+          tapegrad::name_of(t.dtype()), into.shape(), tapegrad::name_of(into.dtype()));
+    return t.clone();
+  };
+  std::vector<Slot> loaded = slots_;
+  for (Slot& slot : loaded) {
+    slot.exp_avg = load("exp_avg." + slot.name, slot.exp_avg);
+    slot.exp_avg_sq = load("exp_avg_sq." + slot.name, slot.exp_avg_sq);
+  }
+  const auto it = file.metadata.find(kStepKey);
+  check(it != file.metadata.end(), "{}: the metadata has no {}", file.path, kStepKey);
+  std::int64_t steps = 0;
+  const char* end = it->second.data() + it->second.size();
+  const auto parsed = std::from_chars(it->second.data(), end, steps);
+  check(parsed.ec == std::errc() && parsed.ptr == end && steps >= 0, "{}: {} is '{}', not a number",
+        file.path, kStepKey, it->second);
+  slots_ = std::move(loaded);
+  steps_ = steps;
+}
+
+}  // namespace tapegrad::optim

@@ -1,0 +1,75 @@
+#include "optim/clip.h"
+
+#include <cmath>
+
+#include "autograd/parallel.h"
+
+namespace tapegrad::optim {
+namespace {
+
+// Elements that one thread squares and sums: fixed, so that the norm does not depend on the
+// threads.
+constexpr std::int64_t kChunk = 16384;
+
+template <class T>
+double square_sum(const T* g, std::int64_t n) {
+  const std::int64_t chunks = (n + kChunk - 1) / kChunk;
+  std::vector<double> partial(static_cast<std::size_t>(chunks));
+  parallel_for(chunks, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t c = begin; c < end; ++c) {
+      double lanes[8] = {};
+      std::int64_t i = c * kChunk;
+      const std::int64_t stop = std::min(n, i + kChunk);
+      for (; i + 8 <= stop; i += 8) {
+        for (int k = 0; k < 8; ++k) {
+          const auto x = static_cast<double>(g[i + k]);
+          lanes[k] += x * x;
+        }
+      }
+      for (; i < stop; ++i) lanes[0] += static_cast<double>(g[i]) * static_cast<double>(g[i]);
+      for (const double lane : lanes) partial[static_cast<std::size_t>(c)] += lane;
+    }
+  });
+  double sum = 0;
+  for (const double part : partial) sum += part;
+  return sum;
+}
+
+}  // namespace
+
+double grad_norm(const NamedTensors& parameters) {
+  double sum = 0;
+  for (const auto& [name, t] : parameters) {
+    const Tensor grad = t.grad();
+    if (!grad.defined()) continue;
+    dispatch(grad.dtype(),
+             [&](auto zero) { sum += square_sum(grad.data<decltype(zero)>(), grad.numel()); });
+  }
+  return std::sqrt(sum);
+}
+
+double clip_grad_norm(const NamedTensors& parameters, double max_norm) {
+  check(max_norm >= 0, "the largest gradient norm must not be negative, as {} is", max_norm);
+  const double norm = grad_norm(parameters);
+  check(
+      std::isfinite(norm),
+      "the gradient norm is {}: the step was not made. Lower the learning rate, clip the gradients "
+      "or warm up longer",
+      norm);
+  if (max_norm == 0 || norm + 1e-6 <= max_norm) return norm;
+  for (const auto& [name, t] : parameters) {
+    Tensor grad = t.grad();
+    if (!grad.defined()) continue;
+    dispatch(grad.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      T* g = grad.mutable_data<T>();
+      const T scale = static_cast<T>(max_norm / (norm + 1e-6));
+      parallel_for(grad.numel(), kChunk, [=](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) g[i] *= scale;
+      });
+    });
+  }
+  return norm;
+}
+
+}  // namespace tapegrad::optim

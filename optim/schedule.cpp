@@ -1,0 +1,41 @@
+#include "optim/schedule.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "autograd/check.h"
+
+namespace tapegrad::optim {
+
+double Schedule::operator()(std::int64_t i) const {
+  if (i < warmup_iters) {
+    return learning_rate * static_cast<double>(i + 1) / static_cast<double>(warmup_iters + 1);
+  }
+  if (kind == Kind::constant) return learning_rate;
+  if (i > lr_decay_iters) return min_lr;
+  if (lr_decay_iters == warmup_iters) return learning_rate;
+  const double ratio =
+      static_cast<double>(i - warmup_iters) / static_cast<double>(lr_decay_iters - warmup_iters);
+  const double share =
+      kind == Kind::linear ? 1 - ratio : 0.5 * (1 + std::cos(std::numbers::pi * ratio));
+  return min_lr + share * (learning_rate - min_lr);
+}
+
+void Schedule::validate() const {
+  check(std::isfinite(learning_rate) && learning_rate >= 0,
+        "the learning rate must not be negative, as {} is", learning_rate);
+  check(std::isfinite(min_lr) && min_lr >= 0, "min_lr must not be negative, as {} is", min_lr);
+  check(warmup_iters >= 0, "warmup_iters must not be negative, as {} is", warmup_iters);
+  check(kind == Kind::constant || lr_decay_iters >= warmup_iters,
+        "lr_decay_iters {} comes before the warm-up of {} iterations ends", lr_decay_iters,
+        warmup_iters);
+}
+
+Schedule::Kind schedule_from(const std::string& name) {
+  if (name == "constant") return Schedule::Kind::constant;
+  if (name == "linear") return Schedule::Kind::linear;
+  if (name == "cosine") return Schedule::Kind::cosine;
+  fail("there is no schedule '{}': choose constant, linear or cosine", name);
+}
+
+}  // namespace tapegrad::optim

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace tapegrad::optim {
+
+// nanoGPT's learning rate of iteration i, counted from 0:
+//   i < warmup_iters:    learning_rate·(i + 1)/(warmup_iters + 1)
+//   i > lr_decay_iters:  min_lr
+//   between:             min_lr + c·(learning_rate − min_lr), with r = (i − warmup)/(decay −
+//   warmup)
+//                        and c = (1 + cos πr)/2 (cosine), 1 − r (linear).
+// A constant schedule warms up and stays at learning_rate.
+struct Schedule {
+  enum class Kind { constant, linear, cosine };
+
+  Kind kind = Kind::cosine;
+  double learning_rate = 1e-3;
+  double min_lr = 1e-4;
+  std::int64_t warmup_iters = 0;
+  std::int64_t lr_decay_iters = 0;
+
+  double operator()(std::int64_t iteration) const;
+  void validate() const;  // throws Error for values that mean nothing
+};
+
+// "constant", "linear" or "cosine"; Error, listing these, for another name.
+Schedule::Kind schedule_from(const std::string& name);
+
+}  // namespace tapegrad::optim

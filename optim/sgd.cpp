@@ -1,0 +1,40 @@
+#include "optim/sgd.h"
+
+#include "autograd/parallel.h"
+
+namespace tapegrad::optim {
+
+SGD::SGD(NamedTensors parameters, const SGDOptions& options) : options_(options) {
+  check(options.momentum >= 0, "momentum must not be negative, as {} is", options.momentum);
+  check(options.weight_decay >= 0, "weight_decay must not be negative, as {} is",
+        options.weight_decay);
+  for (auto& [name, t] : parameters) slots_.push_back({t, {}});
+}
+
+void SGD::step(double lr) {
+  for (Slot& slot : slots_) {
+    const Tensor grad = slot.parameter.grad();
+    if (!grad.defined()) continue;
+    if (!slot.buffer.defined()) slot.buffer = Tensor::zeros(grad.shape(), grad.dtype());
+    dispatch(grad.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      const T rate = static_cast<T>(lr), momentum = static_cast<T>(options_.momentum);
+      const T decay = static_cast<T>(options_.weight_decay);
+      T* p = slot.parameter.mutable_data<T>();
+      T* b = slot.buffer.mutable_data<T>();
+      const T* g = grad.data<T>();
+      parallel_for(grad.numel(), 16384, [=](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          b[i] = momentum * b[i] + (g[i] + decay * p[i]);
+          p[i] -= rate * b[i];
+        }
+      });
+    });
+  }
+}
+
+void SGD::zero_grad() {
+  for (Slot& slot : slots_) slot.parameter.zero_grad();
+}
+
+}  // namespace tapegrad::optim

@@ -1,0 +1,171 @@
+// The fused ops against the same functions composed of primitive ops.
+
+#include <cmath>
+
+#include "autograd/ops/vector_math.h"
+#include "tests/autograd/support.h"
+#include "tests/catch.h"
+
+using namespace tapegrad;
+using namespace tapegrad::testing;
+
+namespace {
+
+using Function = std::function<Tensor(Inputs)>;
+
+// Compares values and gradients; f32's are compared with those of `composed` in f64.
+void compare(const Function& fused, const Function& composed, const std::vector<Tensor>& inputs) {
+  const auto run = [&](const Function& f, DType dtype) {
+    std::vector<Tensor> in;
+    for (const Tensor& x : inputs) in.push_back(x.to(dtype));
+    Tape tape;
+    for (const Tensor& x : in) tape.watch(x);
+    const Tensor y = f(in);
+    Rng rng(7);
+    Grads result = tape.gradient(y, in, {.seeds = {normal(rng, y.shape()).to(dtype)}});
+    result.push_back(y);
+    return result;
+  };
+  const Grads expected = run(composed, DType::f64), f64 = run(fused, DType::f64),
+              f32 = run(fused, DType::f32);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    INFO((i + 1 == expected.size() ? "value" : "gradient " + std::to_string(i)));
+    CHECK(difference(f64[i], expected[i], 1e-11, 1e-12) == "");
+    CHECK(difference(f32[i].to(DType::f64), expected[i], 1e-4, 2e-5) == "");
+  }
+}
+
+// How many floats lie between a and b.
+std::int64_t ulps(float a, float b) {
+  const auto place = [](float x) {
+    const auto bits = std::bit_cast<std::int32_t>(x);
+    return bits < 0 ? std::int64_t{INT32_MIN} - bits : std::int64_t{bits};
+  };
+  return std::abs(place(a) - place(b));
+}
+
+}  // namespace
+
+TEST_CASE("attention agrees with its composed reference", "[fused]") {
+  Rng rng(1);
+  for (const bool causal : {true, false}) {
+    for (const std::int64_t T : {1, 2, 63, 64, 65, 130}) {
+      INFO("T " << T << (causal ? " causal" : " full"));
+      const AttentionOptions options{.causal = causal};
+      const Function composed = [&](Inputs in) {
+        const auto qkv = split(in[0], {6, 6, 6}, 2);
+        return attention_reference(qkv[0], qkv[1], qkv[2], 2, causal);
+      };
+      const Tensor packed = normal(rng, {2, T, 18});
+      compare([&](Inputs in) { return attention(in[0], 2, options); }, composed, {packed});
+      const auto qkv = split(packed, {6, 6, 6}, 2);
+      compare([&](Inputs in) { return attention(in[0], in[1], in[2], 3, options); },
+              [&](Inputs in) { return attention_reference(in[0], in[1], in[2], 3, causal); }, qkv);
+    }
+  }
+}
+
+TEST_CASE("attention of few queries to many keys agrees with its composed reference", "[fused]") {
+  Rng rng(2);
+  compare([](Inputs in) { return attention(in[0], in[1], in[2], 2, {.causal = false}); },
+          [](Inputs in) { return attention_reference(in[0], in[1], in[2], 2, false); },
+          {normal(rng, {2, 70, 4}), normal(rng, {2, 5, 4}), normal(rng, {2, 5, 4})});
+}
+
+TEST_CASE("attention's dropout is that of its composed reference with the same mask", "[fused]") {
+  Rng rng(3);
+  for (const std::int64_t T : {5, 70}) {
+    const Tensor q = normal(rng, {2, T, 4}), k = normal(rng, {2, T, 4}), v = normal(rng, {2, T, 4});
+    Tensor mask = Tensor::empty({2, 2, T, T}, DType::u8);
+    Rng draw(5);
+    draw.keep_mask({mask.mutable_data<std::uint8_t>(), static_cast<std::size_t>(mask.numel())}, 0.3);
+    compare(
+        [](Inputs in) {
+          Rng r(5);
+          return attention(in[0], in[1], in[2], 2, {.dropout = 0.3, .rng = &r});
+        },
+        [&](Inputs in) { return attention_reference(in[0], in[1], in[2], 2, true, mask, 0.3); },
+        {q, k, v});
+  }
+}
+
+TEST_CASE("a position's attention does not depend on later ones", "[fused]") {
+  Rng rng(4);
+  Tensor x = normal(rng, {1, 100, 12});
+  const Tensor before = attention(x, 2);
+  for (std::int64_t i = 80 * 12; i < x.numel(); ++i) x.mutable_data<double>()[i] = NAN;
+  const Tensor after = attention(x, 2);
+  CHECK(same_bits(slice(before, 1, 0, 80), slice(after, 1, 0, 80)));
+  CHECK(std::isnan(after.at(80 * 4)));
+}
+
+TEST_CASE("layer_norm agrees with its composed reference", "[fused]") {
+  Rng rng(5);
+  for (const std::int64_t n : {1, 7, 8, 65}) {
+    compare([](Inputs in) { return layer_norm(in[0], in[1], in[2]); },
+            [](Inputs in) {
+              const Tensor& x = in[0];
+              const Tensor rstd = 1.0 / sqrt(var(x, {-1}, false, true) + 1e-5);
+              return (x - mean(x, {-1}, true)) * rstd * in[1] + in[2];
+            },
+            {normal(rng, {3, 50, n}), normal(rng, {n}), normal(rng, {n})});
+  }
+}
+
+TEST_CASE("gelu agrees with its composed reference", "[fused]") {
+  Rng rng(6);
+  const Tensor x = normal(rng, {1000}, DType::f64, 3);
+  compare([](Inputs in) { return gelu(in[0]); },
+          [](Inputs in) {
+            const Tensor& v = in[0];
+            return v * 0.5 * (1.0 + tanh((v + pow(v, 3) * 0.044715) * std::sqrt(2 / M_PI)));
+          },
+          {x});
+  compare([](Inputs in) { return gelu(in[0], Gelu::erf); },
+          [](Inputs in) { return in[0] * 0.5 * (1.0 + erf(in[0] / std::sqrt(2.0))); }, {x});
+}
+
+TEST_CASE("cross entropy agrees with its composed reference", "[fused]") {
+  Rng rng(7);
+  for (const std::int64_t V : {1, 5, 300}) {
+    std::vector<std::int32_t> targets(40);
+    for (auto& t : targets) t = static_cast<std::int32_t>(rng.randint(V));
+    compare([&](Inputs in) { return cross_entropy(in[0], ids(targets)); },
+            [&](Inputs in) { return -mean(gather(log_softmax(in[0]), ids(targets), 1)); },
+            {normal(rng, {40, V})});
+  }
+}
+
+TEST_CASE("fast_exp is within 1 ulp of the true value", "[fused]") {
+  std::int64_t worst = 0;
+  float at = 0;
+  // A step of 997 floats meets each exponent at irregular mantissas.
+  for (const float sign : {-1.0F, 1.0F}) {
+    for (std::uint32_t bits = 0; bits < std::bit_cast<std::uint32_t>(88.72F); bits += 997) {
+      const float x = sign * std::bit_cast<float>(bits);
+      if (x < -87.3F) break;
+      const std::int64_t error =
+          ulps(fast_exp(x), static_cast<float>(std::exp(static_cast<double>(x))));
+      if (error > worst) {
+        worst = error;
+        at = x;
+      }
+    }
+  }
+  INFO("at " << at);
+  CHECK(worst <= 1);
+}
+
+TEST_CASE("fast_exp at its limits", "[fused]") {
+  const float inf = INFINITY;
+  CHECK(fast_exp(0.0F) == 1);
+  CHECK(fast_exp(-0.0F) == 1);
+  CHECK(fast_exp(-87.4F) == 0);
+  CHECK(fast_exp(-inf) == 0);
+  CHECK(fast_exp(-1e30F) == 0);
+  CHECK(fast_exp(88.8F) == inf);
+  CHECK(fast_exp(inf) == inf);
+  CHECK(std::isfinite(fast_exp(88.72F)));
+  CHECK(std::isnan(fast_exp(NAN)));
+  CHECK(std::isnan(fast_exp(-NAN)));
+}

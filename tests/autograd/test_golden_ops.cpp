@@ -1,0 +1,142 @@
+#include <regex>
+#include <set>
+
+#include "autograd/safetensors.h"
+#include "tests/autograd/support.h"
+#include "tests/catch.h"
+#include "tests/golden/golden.h"
+
+using namespace tapegrad;
+using namespace tapegrad::testing;
+
+namespace {
+
+// One case of the file: the tensors under `<op>@<label>/<dtype>/`.
+struct Golden {
+  std::string op, key;
+  std::map<std::string, Tensor> tensors;  // in0, in1, …, idx, out, dout, grad0, …
+
+  std::vector<Tensor> inputs() const {
+    std::vector<Tensor> list;
+    for (int i = 0; tensors.count("in" + std::to_string(i)) > 0; ++i) {
+      list.push_back(tensors.at("in" + std::to_string(i)));
+    }
+    return list;
+  }
+  // The op's index argument, undefined if it has none.
+  Tensor index() const { return tensors.count("idx") > 0 ? tensors.at("idx") : Tensor(); }
+};
+
+using Run = std::function<Tensor(Inputs, const Tensor& idx)>;
+
+// What PyTorch's names in the file stand for here.
+const std::map<std::string, Run>& runs() {
+  using In = Inputs;
+  using Idx = const Tensor&;
+  static const std::map<std::string, Run> table = {
+      {"add", [](In x, Idx) { return add(x[0], x[1]); }},
+      {"sub", [](In x, Idx) { return sub(x[0], x[1]); }},
+      {"mul", [](In x, Idx) { return mul(x[0], x[1]); }},
+      {"div", [](In x, Idx) { return div(x[0], x[1]); }},
+      {"maximum", [](In x, Idx) { return maximum(x[0], x[1]); }},
+      {"neg", [](In x, Idx) { return neg(x[0]); }},
+      {"exp", [](In x, Idx) { return exp(x[0]); }},
+      {"log", [](In x, Idx) { return log(x[0]); }},
+      {"sqrt", [](In x, Idx) { return sqrt(x[0]); }},
+      {"tanh", [](In x, Idx) { return tanh(x[0]); }},
+      {"sigmoid", [](In x, Idx) { return sigmoid(x[0]); }},
+      {"relu", [](In x, Idx) { return relu(x[0]); }},
+      {"abs", [](In x, Idx) { return tapegrad::abs(x[0]); }},
+      {"gelu(tanh)", [](In x, Idx) { return gelu(x[0]); }},
+      {"gelu(erf)", [](In x, Idx) { return gelu(x[0], Gelu::erf); }},
+      {"pow(3)", [](In x, Idx) { return pow(x[0], 3); }},
+      {"pow(0.5)", [](In x, Idx) { return pow(x[0], 0.5); }},
+      {"pow(-1)", [](In x, Idx) { return pow(x[0], -1); }},
+      {"pow(0)", [](In x, Idx) { return pow(x[0], 0); }},
+      {"clamp(-1,1)", [](In x, Idx) { return clamp(x[0], -1, 1); }},
+      {"where", [](In x, Idx idx) { return where(idx.to(DType::u8), x[0], x[1]); }},
+      {"masked_fill(-2.5)", [](In x, Idx idx) { return masked_fill(x[0], idx.to(DType::u8), -2.5); }},
+      {"sum()", [](In x, Idx) { return sum(x[0]); }},
+      {"sum(1)", [](In x, Idx) { return sum(x[0], {1}); }},
+      {"sum(0,keep)", [](In x, Idx) { return sum(x[0], {0}, true); }},
+      {"mean()", [](In x, Idx) { return mean(x[0]); }},
+      {"mean(1)", [](In x, Idx) { return mean(x[0], {1}); }},
+      {"mean(-1,keep)", [](In x, Idx) { return mean(x[0], {-1}, true); }},
+      {"max()", [](In x, Idx) { return max(x[0]); }},
+      {"max(1)", [](In x, Idx) { return max(x[0], 1).values; }},
+      {"max(0,keep)", [](In x, Idx) { return max(x[0], 0, true).values; }},
+      {"var(unbiased)", [](In x, Idx) { return var(x[0]); }},
+      {"var(biased)", [](In x, Idx) { return var(x[0], {}, false); }},
+      {"var(1,unbiased)", [](In x, Idx) { return var(x[0], {1}); }},
+      {"var(-1,biased,keep)", [](In x, Idx) { return var(x[0], {-1}, false, true); }},
+      {"reshape(2,6)", [](In x, Idx) { return reshape(x[0], {2, 6}); }},
+      {"reshape(4,3,2)", [](In x, Idx) { return reshape(x[0], {4, 3, 2}); }},
+      {"transpose(0,1)", [](In x, Idx) { return transpose(x[0], 0, 1); }},
+      {"transpose(1,2)", [](In x, Idx) { return transpose(x[0], 1, 2); }},
+      {"permute(2,0,1)", [](In x, Idx) { return permute(x[0], {2, 0, 1}); }},
+      {"slice(0,1,3)", [](In x, Idx) { return slice(x[0], 0, 1, 3); }},
+      {"slice(1,1,3)", [](In x, Idx) { return slice(x[0], 1, 1, 3); }},
+      {"concat(0)", [](In x, Idx) { return concat({x.begin(), x.end()}, 0); }},
+      {"concat(1)", [](In x, Idx) { return concat({x.begin(), x.end()}, 1); }},
+      {"index_select", [](In x, Idx idx) { return gather_rows(x[0], idx); }},
+      {"matmul", [](In x, Idx) { return matmul(x[0], x[1]); }},
+      {"linear", [](In x, Idx) { return linear(x[0], x[1], x.size() > 2 ? x[2] : Tensor()); }},
+      {"softmax", [](In x, Idx) { return softmax(x[0]); }},
+      {"log_softmax", [](In x, Idx) { return log_softmax(x[0]); }},
+      {"logsumexp", [](In x, Idx) { return log_sum_exp(x[0]); }},
+      {"layer_norm",
+       [](In x, Idx) {
+         return layer_norm(x[0], x.size() > 1 ? x[1] : Tensor(), x.size() > 2 ? x[2] : Tensor());
+       }},
+      {"attention(2,causal)", [](In x, Idx) { return attention(x[0], 2); }},
+      {"attention(2,full)", [](In x, Idx) { return attention(x[0], 2, {.causal = false}); }},
+      {"embedding", [](In x, Idx idx) { return embedding(x[0], idx); }},
+      {"cross_entropy()", [](In x, Idx idx) { return cross_entropy(x[0], idx); }},
+      {"cross_entropy(ignore=-1)", [](In x, Idx idx) { return cross_entropy(x[0], idx, -1); }},
+      {"mse_loss", [](In x, Idx) { return mse_loss(x[0], x[1]); }},
+  };
+  return table;
+}
+
+std::map<std::string, Golden> read_cases() {
+  std::map<std::string, Golden> cases;
+  for (const auto& [name, tensor] : load_safetensors(golden_file("ops.safetensors").string()).tensors) {
+    const std::size_t slash = name.rfind('/');
+    Golden& golden = cases[name.substr(0, slash)];
+    golden.key = name.substr(0, slash);
+    golden.op = name.substr(0, name.find('@'));
+    golden.tensors[name.substr(slash + 1)] = tensor;
+  }
+  return cases;
+}
+
+}  // namespace
+
+TEST_CASE("every op agrees with PyTorch, and so do its gradients", "[golden]") {
+  std::set<std::string> used;
+  int checked = 0;
+  for (const auto& [key, golden] : read_cases()) {
+    INFO(key);
+    REQUIRE(runs().count(golden.op) == 1);
+    used.insert(golden.op);
+    const std::vector<Tensor> inputs = golden.inputs();
+    Tape tape;
+    for (const Tensor& x : inputs) tape.watch(x);
+    const Tensor y = runs().at(golden.op)(inputs, golden.index());
+    const bool f64 = y.dtype() == DType::f64;
+    CHECK(difference(y, golden.tensors.at("out"), f64 ? 1e-7 : 1.3e-6, f64 ? 1e-7 : 1e-5) == "");
+    const Grads grads = tape.gradient(y, inputs, {.seeds = {golden.tensors.at("dout")}});
+    for (std::size_t i = 0; i < grads.size(); ++i) {
+      INFO("gradient " << i);
+      const Tensor& expected = golden.tensors.at("grad" + std::to_string(i));
+      const Tensor got = grads[i].defined() ? grads[i] : Tensor::zeros(expected.shape(), y.dtype());
+      CHECK(difference(got, expected, f64 ? 1e-7 : 1e-3, f64 ? 1e-7 : 1e-4) == "");
+    }
+    // in…, grad… for each input, out, dout and perhaps idx: nothing else may lie there unseen.
+    const std::size_t known = 2 * inputs.size() + 2 + (golden.index().defined() ? 1 : 0);
+    CHECK(golden.tensors.size() == known);
+    ++checked;
+  }
+  CHECK(used.size() == runs().size());
+  CHECK(checked >= 250);
+}
