@@ -21,8 +21,8 @@ int blas_int(std::int64_t n) {
 // BLAS requires a leading dimension of at least 1, even of matrices that are empty.
 int leading(std::int64_t ld) { return blas_int(ld < 1 ? 1 : ld); }
 
-// OpenBLAS takes its number of threads from OpenMP's setting for the calling thread, each time anew.
-// So it is told once in every thread that its threads are not wanted.
+// OpenBLAS takes its number of threads from OpenMP's setting for the calling thread, each time
+// anew. So it is told once in every thread that its threads are not wanted.
 void keep_blas_single_threaded() {
   static std::mutex mutex;
   thread_local const bool told = [] {

@@ -32,29 +32,22 @@ class Cache {
     check(bytes < (std::size_t{1} << 48), "cannot allocate {} bytes", bytes);
     const std::size_t size = rounded(bytes);
     const std::lock_guard lock(mutex_);
-    std::vector<void*>& blocks = free_[size];
-    void* block = nullptr;
-    if (!blocks.empty()) {
-      block = blocks.back();
-      blocks.pop_back();
-    } else {
+    void* block = from_cache(size);
+    if (block == nullptr) block = from_system(size);
+    if (block == nullptr) {
+      release_all();
       block = from_system(size);
-      if (block == nullptr) {
-        release_all();
-        block = from_system(size);
-      }
-      check(block != nullptr, "out of memory: {} MiB asked for, {} MiB in use", size >> 20,
-            stats_.live >> 20);
-      stats_.reserved += size;
     }
-    stats_.live += size;
+    check(block != nullptr, "out of memory: {} MiB asked for, {} MiB in use", size >> 20,
+          stats_.live >> 20);
+    stats_.live += size_of_block(block, size);
     stats_.peak = std::max(stats_.peak, stats_.live);
     return block;
   }
 
   void deallocate(void* block, std::size_t bytes) noexcept {
-    const std::size_t size = rounded(bytes);
     const std::lock_guard lock(mutex_);
+    const std::size_t size = size_of_block(block, rounded(bytes));
     stats_.live -= size;
     free_[size].push_back(block);
   }
@@ -73,9 +66,32 @@ class Cache {
   }
 
  private:
+  // A small block is reused for its own size only. A large one may serve a request of half its
+  // size: that wastes nothing, as it lay idle, and saves asking the system for more.
+  void* from_cache(std::size_t size) {
+    const std::size_t most = size < kLarge ? size : 2 * size;
+    auto it = free_.lower_bound(size);
+    while (it != free_.end() && it->first <= most && it->second.empty()) ++it;
+    if (it == free_.end() || it->first > most) return nullptr;
+    void* block = it->second.back();
+    it->second.pop_back();
+    return block;
+  }
+
+  std::size_t size_of_block(void* block, std::size_t size) const {
+    return size < kLarge ? size : large_.at(block);
+  }
+
   void* from_system(std::size_t size) {
+    void* block = size < kLarge ? std::aligned_alloc(kAlignment, size) : map_large(size);
+    if (block == nullptr) return nullptr;
     ++stats_.system_calls;
-    if (size < kLarge) return std::aligned_alloc(kAlignment, size);
+    stats_.reserved += size;
+    if (size >= kLarge) large_[block] = size;
+    return block;
+  }
+
+  static void* map_large(std::size_t size) {
     // Mapped with room to spare, so that a part that starts on a huge page can be cut out.
     void* mapped =
         mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -92,7 +108,12 @@ class Cache {
   void release_all() {
     for (auto& [size, blocks] : free_) {
       for (void* block : blocks) {
-        size < kLarge ? std::free(block) : static_cast<void>(munmap(block, size));
+        if (size < kLarge) {
+          std::free(block);
+        } else {
+          munmap(block, size);
+          large_.erase(block);
+        }
       }
       stats_.reserved -= size * blocks.size();
       blocks.clear();
@@ -100,7 +121,8 @@ class Cache {
   }
 
   std::mutex mutex_;
-  std::unordered_map<std::size_t, std::vector<void*>> free_;
+  std::map<std::size_t, std::vector<void*>> free_;  // by size
+  std::unordered_map<void*, std::size_t> large_;    // sizes of all blocks of kLarge and more
   MemoryStats stats_;
 };
 

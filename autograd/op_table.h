@@ -12,8 +12,8 @@
 namespace tapegrad {
 
 // Small cases of every differentiable op, with which all derivatives of this library are checked:
-// one line per case. A new op gets a line here; a test compares the ops that the table has run with
-// those that the sources define.
+// one line per case, in op_cases.cpp. A new op gets a line there; a test compares the ops that the
+// table has run with those that the sources define.
 
 // How a case draws its inputs, in f64.
 enum class Draw {

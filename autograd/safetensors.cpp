@@ -22,20 +22,28 @@ constexpr std::string_view kMetadataKey = "__metadata__";
 
 std::string_view format_name(DType dtype) {
   switch (dtype) {
-    case DType::f32: return "F32";
-    case DType::f64: return "F64";
-    case DType::i32: return "I32";
-    case DType::u8: return "U8";
+    case DType::f32:
+      return "F32";
+    case DType::f64:
+      return "F64";
+    case DType::i32:
+      return "I32";
+    case DType::u8:
+      return "U8";
   }
   return "?";
 }
 
-char* raw_bytes(Tensor& t) {
+const char* bytes_of(const Tensor& t) {
   switch (t.dtype()) {
-    case DType::f32: return reinterpret_cast<char*>(t.mutable_data<float>());
-    case DType::f64: return reinterpret_cast<char*>(t.mutable_data<double>());
-    case DType::i32: return reinterpret_cast<char*>(t.mutable_data<std::int32_t>());
-    case DType::u8: return reinterpret_cast<char*>(t.mutable_data<std::uint8_t>());
+    case DType::f32:
+      return reinterpret_cast<const char*>(t.data<float>());
+    case DType::f64:
+      return reinterpret_cast<const char*>(t.data<double>());
+    case DType::i32:
+      return reinterpret_cast<const char*>(t.data<std::int32_t>());
+    case DType::u8:
+      return reinterpret_cast<const char*>(t.data<std::uint8_t>());
   }
   return nullptr;
 }
@@ -72,12 +80,16 @@ class Reader {
         entries.push_back(read_entry(name, value));
       }
     }
-    std::sort(entries.begin(), entries.end(),
-              [](const Entry& a, const Entry& b) { return a.begin < b.begin; });
+    // An empty tensor starts where the next one does.
+    std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+      return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+    });
     check_layout(entries);
     for (const Entry& entry : entries) {
       Tensor t = Tensor::empty(entry.shape, entry.dtype);
-      if (t.numel() > 0) stream_.read(raw_bytes(t), static_cast<std::streamsize>(t.bytes()));
+      if (t.numel() > 0) {  // t is new, so that writing to it changes nothing that anybody has seen
+        stream_.read(const_cast<char*>(bytes_of(t)), static_cast<std::streamsize>(t.bytes()));
+      }
       check(stream_.good(), "{}: reading tensor '{}' failed", path_, entry.name);
       result.tensors.emplace(entry.name, t);
     }
@@ -97,7 +109,8 @@ class Reader {
     std::string text(length, '\0');
     stream_.read(text.data(), static_cast<std::streamsize>(length));
     check(stream_.good(), "{}: reading the header failed", path_);
-    // The names are checked while parsing, since the parsed object would silently keep the last of two.
+    // The names are checked while parsing, since the parsed object would silently keep the last of
+    // two.
     std::set<std::string> names;
     std::string repeated;
     const auto watch = [&](int depth, json::parse_event_t event, json& parsed) {
@@ -155,7 +168,8 @@ class Reader {
     }
     entry.shape = Shape(dims);
     for (const json& offset : value["data_offsets"]) {
-      check(offset.is_number_unsigned(), "{}: tensor '{}' has impossible data_offsets", path_, name);
+      check(offset.is_number_unsigned(), "{}: tensor '{}' has impossible data_offsets", path_,
+            name);
     }
     entry.begin = value["data_offsets"][0].get<std::uint64_t>();
     entry.end = value["data_offsets"][1].get<std::uint64_t>();
@@ -163,11 +177,19 @@ class Reader {
     check(entry.begin <= entry.end && entry.end <= data,
           "{}: tensor '{}' lies at bytes {} to {}, but the file has {} bytes of data: truncated?",
           path_, name, entry.begin, entry.end, data);
-    const auto elements = static_cast<std::uint64_t>(entry.shape.numel());
+    const std::uint64_t elements = count_elements(name, entry.shape);
     check(elements <= data && elements * size_of(entry.dtype) == entry.end - entry.begin,
           "{}: tensor '{}' of shape {} and dtype {} cannot have {} bytes", path_, name, entry.shape,
           type, entry.end - entry.begin);
     return entry;
+  }
+
+  std::uint64_t count_elements(const std::string& name, const Shape& shape) const {
+    try {
+      return static_cast<std::uint64_t>(shape.numel());
+    } catch (const Error& e) {
+      fail("{}: tensor '{}': {}", path_, name, e.what());
+    }
   }
 
   void check_layout(const std::vector<Entry>& entries) const {
@@ -177,8 +199,8 @@ class Reader {
             entry.name, entry.begin, at);
       at = entry.end;
     }
-    check(at == size_ - data_begin_, "{}: the tensors end at byte {} of {} bytes of data", path_, at,
-          size_ - data_begin_);
+    check(at == size_ - data_begin_, "{}: the tensors end at byte {} of {} bytes of data", path_,
+          at, size_ - data_begin_);
   }
 
   std::string path_;
@@ -204,15 +226,19 @@ void save_safetensors(const std::string& path, const NamedTensors& tensors,
                     {"data_offsets", {offset, end}}};
     offset = end;
   }
-  std::string text = header.dump();
+  std::string text;
+  try {
+    text = header.dump();
+  } catch (const json::exception& e) {
+    fail("{}: the names and the metadata of tensors must be UTF-8: {}", path, e.what());
+  }
   text.resize((text.size() + 7) / 8 * 8, ' ');  // so that the data is aligned
   write_file_atomically(path, [&](FileWriter& file) {
     const std::uint64_t length = text.size();
     file.write({reinterpret_cast<const char*>(&length), sizeof length});
     file.write(text);
     for (const auto& [name, tensor] : tensors) {
-      Tensor t = tensor.alias();
-      if (t.numel() > 0) file.write({raw_bytes(t), t.bytes()});
+      if (tensor.numel() > 0) file.write({bytes_of(tensor), tensor.bytes()});
     }
   });
 }

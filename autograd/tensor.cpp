@@ -151,9 +151,11 @@ Tensor& Tensor::set_requires_grad(bool on) {
 Tensor Tensor::grad() const { return Tensor(get().grad); }
 
 void Tensor::set_grad(const Tensor& grad) {
-  check(!grad.defined() || (grad.shape() == shape() && grad.dtype() == dtype()),
-        "a gradient must have its tensor's shape and dtype: {} {} for {} {}", grad.shape(),
-        name_of(grad.dtype()), shape(), name_of(dtype()));
+  if (grad.defined()) {
+    check(grad.shape() == shape() && grad.dtype() == dtype(),
+          "a gradient must have its tensor's shape and dtype: {} {} for {} {}", grad.shape(),
+          name_of(grad.dtype()), shape(), name_of(dtype()));
+  }
   get().grad = grad.impl_;
 }
 

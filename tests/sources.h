@@ -10,8 +10,8 @@
 
 namespace tapegrad::testing {
 
-// The text, without comments, of every .h and .cpp file in the given folders of this source tree, by
-// its path from the root.
+// The text, without comments, of every .h and .cpp file in the given folders of this source tree,
+// by its path from the root.
 inline std::map<std::string, std::string> read_sources(const std::vector<std::string>& folders) {
   namespace fs = std::filesystem;
   const fs::path root = TAPEGRAD_SOURCE_DIR;

@@ -66,7 +66,7 @@ Tensor packed_forward(const Call& call, const Tensor& qkv, Tensor& lse) {
 }
 
 Tensor packed_backward(const Call& call, const Tensor& dy, const Tensor& qkv, const Tensor& lse) {
-  Tensor dqkv = Tensor::zeros(qkv.shape(), qkv.dtype());
+  Tensor dqkv = Tensor::empty(qkv.shape(), qkv.dtype());
   dispatch(dqkv.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const auto rows = rows_of<T>(qkv);
@@ -91,7 +91,11 @@ Tensor separate_forward(const Call& call, Inputs qkv, Tensor& lse) {
 std::vector<Tensor> separate_backward(const Call& call, const Tensor& dy, Inputs qkv,
                                       const Tensor& lse) {
   std::vector<Tensor> grads;
-  for (const Tensor& t : qkv) grads.push_back(Tensor::zeros(t.shape(), t.dtype()));
+  for (const Tensor& t : qkv) {
+    // Keys that no query meets get zeros, and nothing else writes them.
+    grads.push_back(call.size.Tq == 0 ? Tensor::zeros(t.shape(), t.dtype())
+                                      : Tensor::empty(t.shape(), t.dtype()));
+  }
   dispatch(dy.dtype(), [&](auto zero) {
     using T = decltype(zero);
     call.kernel<T>(rows_of<T>(qkv[0]), rows_of<T>(qkv[1]), rows_of<T>(qkv[2]))

@@ -60,8 +60,9 @@ class AttentionKernel {
     });
   }
 
-  // dq, dk and dv from dout and forward's lse; dk and dv must hold zeros. A head's keys are added to
-  // by all of its tiles, so threads share out whole heads.
+  // dq, dk and dv from dout and forward's lse. A head's keys are added to by all of its tiles, so
+  // threads share out whole heads. The last tile comes first: it meets all keys, so that it can
+  // write what the others add to.
   void backward(HeadRows<const T> dout, const T* lse, HeadRows<T> dq, HeadRows<T> dk,
                 HeadRows<T> dv) const {
     parallel_for(size.B * size.H, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -69,7 +70,7 @@ class AttentionKernel {
       T* weights = scratch.mutable_data<T>();
       T* dweights = weights + tile_rows() * size.Tk;
       for (std::int64_t head = begin; head < end; ++head) {
-        for (std::int64_t n = 0; n * kQueryTile < size.Tq; ++n) {
+        for (std::int64_t n = (size.Tq + kQueryTile - 1) / kQueryTile; n-- > 0;) {
           backward_tile(tile(head, n), dout, lse, dq, dk, dv, weights, dweights);
         }
       }
@@ -139,6 +140,7 @@ class AttentionKernel {
   void backward_tile(const Tile& t, HeadRows<const T> dout, const T* lse, HeadRows<T> dq,
                      HeadRows<T> dk, HeadRows<T> dv, T* p, T* da) const {
     const T* d = at(dout, t, t.first);
+    const T add = static_cast<T>(t.first + t.rows < size.Tq);
     scores(t, p);
     gemm(Gemm<T>{.tb = true,
                  .m = t.rows,
@@ -173,7 +175,7 @@ class AttentionKernel {
                  .ldb = dout.row,
                  .c = at(dv, t, 0),
                  .ldc = dv.row,
-                 .beta = 1});
+                 .beta = add});
     gemm(Gemm<T>{.m = t.rows,
                  .n = size.D,
                  .k = t.keys,
@@ -195,7 +197,7 @@ class AttentionKernel {
                  .c = at(dk, t, 0),
                  .ldc = dk.row,
                  .alpha = scale(),
-                 .beta = 1});
+                 .beta = add});
   }
 };
 

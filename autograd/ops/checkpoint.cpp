@@ -1,14 +1,6 @@
-#include "autograd/ops.h"
+#include "autograd/ops/fused.h"
 
 namespace tapegrad {
-namespace {
-
-// The same tensor as the result of an op: a function may return what it was given.
-Tensor as_result(const Tensor& t) {
-  return reshape(reshape(t, t.rank() == 1 ? Shape{1, t.numel()} : Shape{t.numel()}), t.shape());
-}
-
-}  // namespace
 
 Tensor checkpoint(const CheckpointFunction& f, const std::vector<Tensor>& inputs, Rng* rng) {
   const std::optional<Rng> start = rng == nullptr ? std::nullopt : std::optional<Rng>(*rng);
@@ -17,7 +9,7 @@ Tensor checkpoint(const CheckpointFunction& f, const std::vector<Tensor>& inputs
   {
     const TapePause pause;
     const Tape outline({.outline = true});
-    output = as_result(f(inputs, rng));
+    output = renamed(f(inputs, rng));
     // What f uses beside its inputs (parameters, mostly) becomes an input of the step as well.
     for (const Tensor& leaf : outline.leaves()) {
       const auto known = [&](const Tensor& t) { return t.defined() && t.id() == leaf.id(); };
@@ -27,7 +19,7 @@ Tensor checkpoint(const CheckpointFunction& f, const std::vector<Tensor>& inputs
 
   const auto run = [f, start, n = inputs.size()](Inputs in) {
     std::optional<Rng> again = start;
-    return as_result(f(in.subspan(0, n), again ? &*again : nullptr));
+    return renamed(f(in.subspan(0, n), again ? &*again : nullptr));
   };
   const auto forward = [=, first = output](Inputs in, Saved& saved) {
     for (const Tensor& t : in) saved.keep(t);
@@ -38,25 +30,19 @@ Tensor checkpoint(const CheckpointFunction& f, const std::vector<Tensor>& inputs
     return std::vector{unchanged ? first : run(in)};
   };
   const auto vjp = [run](Inputs dys, const Saved& saved, const Needs& needs) -> Grads {
-    std::vector<Tensor> in, wrt;
+    const std::vector<Tensor> in = distinct(saved, needs.size());
+    std::vector<Tensor> wrt;
     Tape tape;
-    std::vector<int> place(needs.size(), -1);  // in wrt; a tensor that comes twice counts once
-    for (std::size_t i = 0; i < needs.size(); ++i) {
-      in.push_back(saved[i]);
-      const bool repeated = std::any_of(wrt.begin(), wrt.end(), [&](const Tensor& t) {
-        return needs[i] && t.id() == saved[i].id();
-      });
-      if (!needs[i] || repeated) continue;
-      tape.watch(saved[i]);
-      place[i] = static_cast<int>(wrt.size());
-      wrt.push_back(saved[i]);
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      if (needs[i]) wrt.push_back(in[i]);
     }
+    for (const Tensor& t : wrt) tape.watch(t);
     Grads grads(needs.size());
     const Tensor y = run(in);
     if (!tape.tracks(y)) return grads;  // it depends on none of them
     const Grads found = tape.gradient(y, wrt, {.seeds = {dys[0]}});
-    for (std::size_t i = 0; i < needs.size(); ++i) {
-      if (place[i] >= 0) grads[i] = found[static_cast<std::size_t>(place[i])];
+    for (std::size_t i = 0, k = 0; i < in.size(); ++i) {
+      if (needs[i]) grads[i] = found[k++];
     }
     return grads;
   };

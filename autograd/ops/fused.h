@@ -6,6 +6,26 @@
 
 namespace tapegrad {
 
+// t under an id of its own, as the result of an op (t itself may be an input of one, or a
+// parameter).
+inline Tensor renamed(const Tensor& t) {
+  return reshape(reshape(t, t.rank() == 1 ? Shape{1, t.numel()} : Shape{t.numel()}), t.shape());
+}
+
+// What a step has saved, in order, each under an id of its own: one tensor may be passed to an op
+// twice, yet each place has a gradient of its own.
+inline std::vector<Tensor> distinct(const Saved& saved, std::size_t count) {
+  std::vector<Tensor> tensors;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Tensor& t = saved[i];
+    const bool repeated = std::any_of(tensors.begin(), tensors.end(), [&](const Tensor& other) {
+      return t.defined() && other.defined() && other.id() == t.id();
+    });
+    tensors.push_back(repeated ? renamed(t) : t);
+  }
+  return tensors;
+}
+
 // A fused op's backward is an op, too: from (dy, x…) it computes the gradients of the inputs x….
 // Its own derivative is rarely asked for, so it is not written by hand but taken through
 // `reference`, the same function of x… written with primitive ops. The backward must keep dy, x… in
@@ -14,22 +34,13 @@ namespace tapegrad {
 // This is what gives every fused op derivatives of any order.
 inline VjpMany through_reference(const std::function<Tensor(Inputs)>& reference) {
   return [reference](Inputs cotangents, const Saved& saved, const Needs& needs) -> Grads {
-    const Tensor dy = saved[0];
-    std::vector<Tensor> xs;
+    std::vector<Tensor> xs = distinct(saved, needs.size());
+    const Tensor dy = xs.front();
+    xs.erase(xs.begin());
     Tape second;
     second.watch(dy);
-    for (std::size_t i = 1; i < needs.size(); ++i) {
-      Tensor x = saved[i];
-      if (!x.defined()) {
-        xs.push_back(x);
-        continue;
-      }
-      // One tensor may be passed twice, yet each place has a gradient of its own.
-      for (const Tensor& other : xs) {
-        if (other.defined() && other.id() == x.id()) x = x * 1.0;
-      }
-      second.watch(x);
-      xs.push_back(x);
+    for (const Tensor& x : xs) {
+      if (x.defined()) second.watch(x);
     }
     std::vector<Tensor> defined, gradients, seeds;
     std::copy_if(xs.begin(), xs.end(), std::back_inserter(defined),

@@ -60,13 +60,13 @@ Tensor normalised(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
 template <class T>
 void backward_row(const T* dy, const T* x, const T* w, T mean, T rstd, std::int64_t n, T* dx, T* dw,
                   T* db) {
-  const auto g = [=](std::int64_t i) { return w != nullptr ? dy[i] * w[i] : dy[i]; };
-  const auto x_hat = [=](std::int64_t i) { return (x[i] - mean) * rstd; };
-  const T mean_g = sum_row<T>(n, g) / static_cast<T>(n);
-  const T mean_gx = sum_row<T>(n, [&](auto i) { return g(i) * x_hat(i); }) / static_cast<T>(n);
+  const T sum_g = sum_row<T>(n, [=](auto i) { return dy[i] * w[i]; });
+  const T sum_gx = sum_row<T>(n, [=](auto i) { return dy[i] * w[i] * (x[i] - mean); });
+  const T mean_g = sum_g / static_cast<T>(n), mean_gx = sum_gx * rstd / static_cast<T>(n);
   for (std::int64_t i = 0; i < n; ++i) {
-    dx[i] = rstd * (g(i) - mean_g - x_hat(i) * mean_gx);
-    dw[i] += dy[i] * x_hat(i);
+    const T x_hat = (x[i] - mean) * rstd;
+    dx[i] = rstd * (dy[i] * w[i] - mean_g - x_hat * mean_gx);
+    dw[i] += dy[i] * x_hat;
     db[i] += dy[i];
   }
 }
@@ -78,7 +78,8 @@ void backward_rows(const Tensor& dy, const Tensor& x, const Tensor& weight, cons
   const std::int64_t chunks = (rows + kRowChunk - 1) / kRowChunk;
   Tensor partial = Tensor::zeros({2, chunks, n}, x.dtype());
   const T *d = dy.data<T>(), *in = x.data<T>(), *stat = stats.data<T>();
-  const T* w = weight.defined() ? weight.data<T>() : nullptr;
+  const Tensor factors = weight.defined() ? weight : Tensor::ones({n}, x.dtype());
+  const T* w = factors.data<T>();
   T *out = dx.mutable_data<T>(), *sums = partial.mutable_data<T>();
   parallel_for(chunks, 1, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t c = begin; c < end; ++c) {

@@ -14,16 +14,18 @@ namespace tapegrad {
 inline float fast_exp(float x) {
   const float limited = x < -87.3F ? -87.3F : (x > 88.72283F ? 88.72283F : x);
   const float rounded = std::nearbyint(limited * 1.44269504088896341F);
-  const float n = rounded > 127.0F ? 127.0F : rounded;
-  const float r = (limited - n * 0.693359375F) + n * 2.12194440e-4F;
+  const float r = (limited - rounded * 0.693359375F) + rounded * 2.12194440e-4F;
   float p = 1.9875691500e-4F;
   p = p * r + 1.3981999507e-3F;
   p = p * r + 8.3334519073e-3F;
   p = p * r + 4.1665795894e-2F;
   p = p * r + 1.6666665459e-1F;
   p = p * r + 5.0000001201e-1F;
-  const float mantissa = p * (r * r) + r + 1.0F;
-  // The exponent field of 2ⁿ; a NaN's n is not a number, but then the mantissa is NaN as well.
+  const float fraction = p * (r * r) + r + 1.0F;
+  // The exponent field of 2ⁿ, n <= 127; 2¹²⁸ has none, so its last factor of 2 goes elsewhere. A
+  // NaN's n is 127, but then the fraction is NaN as well.
+  const float n = rounded < 127.0F ? rounded : 127.0F;
+  const float mantissa = rounded > 127.0F ? 2.0F * fraction : fraction;
   const float power = std::bit_cast<float>((static_cast<std::int32_t>(n) + 127) << 23);
   const float y = x < -87.3F ? 0.0F : mantissa * power;
   return x > 88.72283F ? std::numeric_limits<float>::infinity() : y;

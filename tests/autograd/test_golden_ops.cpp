@@ -55,7 +55,8 @@ const std::map<std::string, Run>& runs() {
       {"pow(0)", [](In x, Idx) { return pow(x[0], 0); }},
       {"clamp(-1,1)", [](In x, Idx) { return clamp(x[0], -1, 1); }},
       {"where", [](In x, Idx idx) { return where(idx.to(DType::u8), x[0], x[1]); }},
-      {"masked_fill(-2.5)", [](In x, Idx idx) { return masked_fill(x[0], idx.to(DType::u8), -2.5); }},
+      {"masked_fill(-2.5)",
+       [](In x, Idx idx) { return masked_fill(x[0], idx.to(DType::u8), -2.5); }},
       {"sum()", [](In x, Idx) { return sum(x[0]); }},
       {"sum(1)", [](In x, Idx) { return sum(x[0], {1}); }},
       {"sum(0,keep)", [](In x, Idx) { return sum(x[0], {0}, true); }},
@@ -69,15 +70,30 @@ const std::map<std::string, Run>& runs() {
       {"var(biased)", [](In x, Idx) { return var(x[0], {}, false); }},
       {"var(1,unbiased)", [](In x, Idx) { return var(x[0], {1}); }},
       {"var(-1,biased,keep)", [](In x, Idx) { return var(x[0], {-1}, false, true); }},
-      {"reshape(2,6)", [](In x, Idx) { return reshape(x[0], {2, 6}); }},
-      {"reshape(4,3,2)", [](In x, Idx) { return reshape(x[0], {4, 3, 2}); }},
+      {"reshape(2,6)",
+       [](In x, Idx) {
+         return reshape(x[0], {2, 6});
+       }},
+      {"reshape(4,3,2)",
+       [](In x, Idx) {
+         return reshape(x[0], {4, 3, 2});
+       }},
       {"transpose(0,1)", [](In x, Idx) { return transpose(x[0], 0, 1); }},
       {"transpose(1,2)", [](In x, Idx) { return transpose(x[0], 1, 2); }},
-      {"permute(2,0,1)", [](In x, Idx) { return permute(x[0], {2, 0, 1}); }},
+      {"permute(2,0,1)",
+       [](In x, Idx) {
+         return permute(x[0], {2, 0, 1});
+       }},
       {"slice(0,1,3)", [](In x, Idx) { return slice(x[0], 0, 1, 3); }},
       {"slice(1,1,3)", [](In x, Idx) { return slice(x[0], 1, 1, 3); }},
-      {"concat(0)", [](In x, Idx) { return concat({x.begin(), x.end()}, 0); }},
-      {"concat(1)", [](In x, Idx) { return concat({x.begin(), x.end()}, 1); }},
+      {"concat(0)",
+       [](In x, Idx) {
+         return concat({x.begin(), x.end()}, 0);
+       }},
+      {"concat(1)",
+       [](In x, Idx) {
+         return concat({x.begin(), x.end()}, 1);
+       }},
       {"index_select", [](In x, Idx idx) { return gather_rows(x[0], idx); }},
       {"matmul", [](In x, Idx) { return matmul(x[0], x[1]); }},
       {"linear", [](In x, Idx) { return linear(x[0], x[1], x.size() > 2 ? x[2] : Tensor()); }},
@@ -100,7 +116,8 @@ const std::map<std::string, Run>& runs() {
 
 std::map<std::string, Golden> read_cases() {
   std::map<std::string, Golden> cases;
-  for (const auto& [name, tensor] : load_safetensors(golden_file("ops.safetensors").string()).tensors) {
+  for (const auto& [name, tensor] :
+       load_safetensors(golden_file("ops.safetensors").string()).tensors) {
     const std::size_t slash = name.rfind('/');
     Golden& golden = cases[name.substr(0, slash)];
     golden.key = name.substr(0, slash);

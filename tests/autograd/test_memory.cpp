@@ -1,8 +1,7 @@
-#include "autograd/memory.h"
-
 #include <cstdint>
 #include <thread>
 
+#include "autograd/memory.h"
 #include "tests/autograd/support.h"
 #include "tests/catch.h"
 
@@ -26,7 +25,8 @@ void step(const Tensor& x, const std::vector<Tensor>& w, Rng& rng) {
 
 std::vector<Tensor> weights() {
   Rng rng(1);
-  return {parameter(rng, {8}), parameter(rng, {8}), parameter(rng, {24, 8}), parameter(rng, {9, 8})};
+  return {parameter(rng, {8}), parameter(rng, {8}), parameter(rng, {24, 8}),
+          parameter(rng, {9, 8})};
 }
 
 }  // namespace

@@ -117,8 +117,7 @@ TEST_CASE("a checkpoint of a function that returns a tensor as it got it", "[che
   Rng rng(1);
   SECTION("an input") {
     Tape tape;
-    const Tensor y =
-        checkpoint([](Inputs in, Rng* r) { return dropout(in[0], 0, *r); }, {x}, &rng);
+    const Tensor y = checkpoint([](Inputs in, Rng* r) { return dropout(in[0], 0, *r); }, {x}, &rng);
     tape.backward(sum(y * y));
     CHECK(list(x.grad()) == std::vector<double>{10, 14});
   }

@@ -24,7 +24,8 @@ std::vector<std::smatch> matches(const std::string& text, const std::string& pat
 Names names_in(const std::map<std::string, std::string>& sources) {
   std::string makers = "apply|apply_many";
   for (const auto& [path, text] : sources) {
-    for (const auto& m : matches(text, R"((\w+)\(std::string_view name\b)")) makers += "|" + m.str(1);
+    for (const auto& m : matches(text, R"((\w+)\(std::string_view name\b)"))
+      makers += "|" + m.str(1);
   }
   Names names;
   const std::string call = R"(\b(?:)" + makers + R"()(?:<\w+>)?\(\s*)";
@@ -86,7 +87,8 @@ TEST_CASE("first and second derivatives of every op agree with differences", "[o
     const OpChecks checks = check_op_case(op_case);
     for (const auto* list : {&checks.first, &checks.second}) {
       for (const GradientCheck& check : *list) {
-        INFO(op_case.str() << (list == &checks.first ? ": " : ", second derivative: ") << check.str());
+        INFO(op_case.str() << (list == &checks.first ? ": " : ", second derivative: ")
+                           << check.str());
         CHECK(check.passed);
         (list == &checks.first ? first : second).insert(check.op);
       }
@@ -106,8 +108,9 @@ TEST_CASE("the search for op names sees literals, helpers and what it would miss
   const std::map<std::string, std::string> sources = {
       {"a.cpp", R"(return apply("one", {x}, ...); apply_many(
                    "two", xs, f); helper<Form>("three", "four", x); other("five");)"},
-      {"a.h", "Tensor helper(std::string_view name, std::string_view backward_name) {"
-              "  return apply(name, {x}); }"}};
+      {"a.h",
+       "Tensor helper(std::string_view name, std::string_view backward_name) {"
+       "  return apply(name, {x}); }"}};
   CHECK(names_in(sources) == Names{"one", "two", "three", "four"});
   CHECK(names_out_of_sight(sources).empty());
   CHECK(names_out_of_sight({{"a.cpp", "apply(op.name(), {x})"}}).size() == 1);
@@ -158,6 +161,6 @@ TEST_CASE("a gradient check needs the forwards of a tape that has not run", "[op
   }
   Tape tape;
   sum(x);
-  CHECK_THROWS_WITH(check_gradients(tape), ContainsSubstring("step 0 (sum)") &&
-                                               ContainsSubstring("{.checkable = true}"));
+  CHECK_THROWS_WITH(check_gradients(tape),
+                    ContainsSubstring("step 0 (sum)") && ContainsSubstring("{.checkable = true}"));
 }

@@ -1,9 +1,8 @@
-#include "autograd/ops.h"
-
 #include <cmath>
 #include <limits>
 
 #include "autograd/blas.h"
+#include "autograd/ops.h"
 #include "tests/autograd/support.h"
 #include "tests/catch.h"
 
@@ -117,8 +116,16 @@ TEMPLATE_TEST_CASE("gemm follows IEEE: 0·∞ is NaN, yet beta = 0 ignores what 
     const std::vector<T> inf(square, std::numeric_limits<T>::infinity());
     const auto product = [&](const std::vector<T>& a, const std::vector<T>& b, T beta, T before) {
       std::vector<T> c(square, before);
-      gemm(Gemm<T>{.m = n, .n = n, .k = n, .a = a.data(), .lda = n, .b = b.data(), .ldb = n,
-                   .c = c.data(), .ldc = n, .beta = beta});
+      gemm(Gemm<T>{.m = n,
+                   .n = n,
+                   .k = n,
+                   .a = a.data(),
+                   .lda = n,
+                   .b = b.data(),
+                   .ldb = n,
+                   .c = c.data(),
+                   .ldc = n,
+                   .beta = beta});
       return c.back();
     };
     CHECK(std::isnan(product(zero, inf, 0, 0)));
@@ -199,12 +206,15 @@ TEST_CASE("cross entropy leaves out ignored targets and refuses impossible ones"
   CHECK(list(d.rows(1, 2)) == List{0, 0, 0});
   // All ignored: the mean of nothing, whose gradient is 0, as in PyTorch.
   CHECK(std::isnan(cross_entropy(x, ids({-100, -100})).item()));
-  CHECK(list(slope(x, [](auto& v) { return cross_entropy(v, ids({-100, -100})); })) == List(6, 0.0));
+  CHECK(list(slope(x, [](auto& v) {
+          return cross_entropy(v, ids({-100, -100}));
+        })) == List(6, 0.0));
   CHECK_THROWS_WITH(cross_entropy(x, ids({0, 3})),
                     "[cross_entropy] target 3 at position 1 is outside [0, 3)");
   CHECK_THROWS_WITH(cross_entropy(x, ids({-1, 0})),
                     "[cross_entropy] target -1 at position 0 is outside [0, 3)");
-  CHECK_THROWS_WITH(cross_entropy(x, ids({0})), "[cross_entropy] targets (1) do not fit logits (2, 3)");
+  CHECK_THROWS_WITH(cross_entropy(x, ids({0})),
+                    "[cross_entropy] targets (1) do not fit logits (2, 3)");
   CHECK_THROWS_WITH(cross_entropy(x, Tensor::zeros({2})),
                     ContainsSubstring("targets must be i32, not f32"));
   const Tensor extreme = Tensor::from<float>({1e4F, -1e4F}, {1, 2});
@@ -267,7 +277,8 @@ TEST_CASE("errors name the op and what does not fit", "[ops]") {
                     "[attention] 2 channels are not divisible by n_head 4");
   CHECK_THROWS_WITH(attention(x, 1), "[attention] qkv must be (B, T, 3C), not (2, 3)");
   const Tensor q = Tensor::ones({1, 2, 4}), k = Tensor::ones({1, 3, 4});
-  CHECK_THROWS_WITH(attention(q, k, k, 2), ContainsSubstring("as many queries as keys, not 2 and 3"));
+  CHECK_THROWS_WITH(attention(q, k, k, 2),
+                    ContainsSubstring("as many queries as keys, not 2 and 3"));
   CHECK_THROWS_WITH(attention(q, k, q, 2),
                     "[attention] q (1, 2, 4) does not fit k (1, 3, 4) and v (1, 2, 4)");
   CHECK_THROWS_AS(attention(q, q.to(DType::f64), q, 2), Error);
@@ -279,10 +290,12 @@ TEST_CASE("errors name the op and what does not fit", "[ops]") {
   CHECK_THROWS_WITH(permute(x, {0, 0}), "[permute] dimension 0 is named twice");
   CHECK_THROWS_WITH(permute(x, {0}), "[permute] 1 dimensions named for shape (2, 3)");
   CHECK_THROWS_WITH(transpose(x, 0, 2), "there is no dimension 2 in a tensor of rank 2");
-  CHECK_THROWS_WITH(slice(x, 1, 2, 4), "[slice] elements 2 to 4 do not exist in dimension 1 of (2, 3)");
+  CHECK_THROWS_WITH(slice(x, 1, 2, 4),
+                    "[slice] elements 2 to 4 do not exist in dimension 1 of (2, 3)");
   CHECK_THROWS_AS(slice(x, 1, -1, 2), Error);
   CHECK_THROWS_AS(slice(x, 1, 2, 1), Error);
-  CHECK_THROWS_WITH(pad(x, 0, 1, 2), ContainsSubstring("[pad] 2 elements from 1 on do not fit into 2"));
+  CHECK_THROWS_WITH(pad(x, 0, 1, 2),
+                    ContainsSubstring("[pad] 2 elements from 1 on do not fit into 2"));
   CHECK_THROWS_WITH(concat({}, 0), ContainsSubstring("[concat] there is nothing to join"));
   CHECK_THROWS_WITH(concat({x, Tensor::ones({2, 2})}, 0),
                     ContainsSubstring("[concat] (2, 2) f32 does not fit (2, 3) f32"));

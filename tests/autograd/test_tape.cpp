@@ -1,8 +1,7 @@
-#include "autograd/tape.h"
-
 #include <thread>
 
 #include "autograd/memory.h"
+#include "autograd/tape.h"
 #include "tests/autograd/support.h"
 #include "tests/catch.h"
 
@@ -29,7 +28,8 @@ Tensor square(const Tensor& x) { return x * x; }
 
 // The identity, with a vjp of the caller's.
 Tensor with_vjp(const Tensor& x, const Vjp& vjp) {
-  return apply("with_vjp", {x}, [](Inputs in, Saved&) { return in[0].clone(); }, vjp);
+  return apply(
+      "with_vjp", {x}, [](Inputs in, Saved&) { return in[0].clone(); }, vjp);
 }
 
 }  // namespace
@@ -173,7 +173,8 @@ TEST_CASE("an accumulated gradient is not shared with anybody", "[tape]") {
     const Tensor before = a.grad();
     Tape tape;
     tape.backward(sum(a + b));  // a and b get the very same gradient from the vjp
-    if (before.defined()) CHECK(list(before) == List{9, 1});  // a handle from outside stays as it is
+    if (before.defined())
+      CHECK(list(before) == List{9, 1});  // a handle from outside stays as it is
     Tensor grad = a.grad();
     grad.mutable_data<double>()[0] = 9;
     CHECK(list(b.grad()) == List(2, i));
@@ -213,10 +214,12 @@ TEST_CASE("a vjp that returns the wrong gradients is an error that names the op"
   const Tensor x = vector({2, 3}).set_requires_grad();
   const auto run = [&](const Grads& grads) {
     Tape tape;
-    tape.backward(sum(with_vjp(x, [&](const Tensor&, const Saved&, const Needs&) { return grads; })));
+    tape.backward(
+        sum(with_vjp(x, [&](const Tensor&, const Saved&, const Needs&) { return grads; })));
   };
-  CHECK_THROWS_WITH(run({vector({1})}), "[with_vjp] the vjp returned a gradient of (1) f64 for input "
-                                        "0, which is (2) f64");
+  CHECK_THROWS_WITH(run({vector({1})}),
+                    "[with_vjp] the vjp returned a gradient of (1) f64 for input "
+                    "0, which is (2) f64");
   CHECK_THROWS_WITH(run({Tensor::ones({2})}),
                     ContainsSubstring("[with_vjp] the vjp returned a gradient of (2) f32"));
   CHECK_THROWS_WITH(run({vector({1, 1}), vector({1})}),

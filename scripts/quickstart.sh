@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# usage: scripts/quickstart.sh
+# Builds tapegrad, trains a small GPT on the project's own sources for about two minutes, and prints
+# what it writes.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+scripts/packages.sh
+cmake -S . -B build -DCMAKE_BUILD_TYPE=Release >/dev/null
+echo "Building the programs…"
+cmake --build build --parallel "$(nproc)" --target programs -- --no-print-directory
+exec build/bin/train-gpt --preset quickstart

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# usage: scripts/test.sh [BUILD_FOLDER [CMAKE_OPTION…]]
+# Builds everything and runs all tests.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build=${1:-build}
+shift || true
+
+scripts/packages.sh
+cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release "$@" >/dev/null
+cmake --build "$build" --parallel "$(nproc)"
+ctest --test-dir "$build" --output-on-failure --no-tests=error

@@ -1,0 +1,252 @@
+#include "autograd/gradcheck.h"
+#include "tests/catch.h"
+#include "tests/nn/models.h"
+
+using namespace tapegrad;
+using namespace tapegrad::testing;
+
+namespace {
+
+struct TinyGPT {
+  explicit TinyGPT(const nn::GPTConfig& config, DType dtype = DType::f64)
+      : params(rng, dtype), gpt(params, config) {
+    randomize(params.parameters(), rng);
+    inputs = random_ids(rng, {2, config.block_size}, config.vocab_size);
+    targets = random_ids(rng, {2, config.block_size}, config.vocab_size);
+  }
+
+  Rng rng{5};
+  nn::Params params;
+  nn::GPT gpt;
+  Tensor inputs, targets;
+
+  Tensor loss(Rng* dropout_rng = nullptr) const {
+    return cross_entropy(gpt.lm_head(gpt.hidden(inputs, dropout_rng)), targets);
+  }
+  // What the gradient of the loss is, leaving none behind.
+  std::vector<Tensor> loss_gradients() const {
+    Tape tape;
+    tape.backward(loss());
+    std::vector<Tensor> grads = gradients(params.parameters());
+    clear_gradients(params.parameters());
+    return grads;
+  }
+};
+
+nn::GPTConfig config_with(bool bias, bool qkv_bias, bool tied, nn::Activation activation) {
+  nn::GPTConfig config = tiny_config();
+  config.bias = bias;
+  config.qkv_bias = qkv_bias;
+  config.tied = tied;
+  config.activation = activation;
+  return config;
+}
+
+const std::vector<nn::GPTConfig>& configs() {
+  static const std::vector<nn::GPTConfig> list = {
+      config_with(true, true, true, nn::Activation::gelu),
+      config_with(false, false, false, nn::Activation::gelu_erf),
+      config_with(true, false, false, nn::Activation::relu),
+  };
+  return list;
+}
+
+Tensor filled(const Tensor& like, const std::vector<double>& values) {
+  return Tensor::from(values, like.shape()).to(like.dtype());
+}
+
+void assign(Tensor t, const std::vector<double>& values) {
+  std::copy(values.begin(), values.end(), t.mutable_data<double>());
+}
+
+std::string error_of(const nn::GPTConfig& config) {
+  try {
+    config.validate();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("every recorded step of a GPT passes the gradient check", "[gpt]") {
+  for (const nn::GPTConfig& config : configs()) {
+    const TinyGPT model(config);
+    Tape tape({.checkable = true});
+    model.loss();
+    const std::vector<GradientCheck> checks = check_gradients(tape);
+    CHECK(checks.size() > 30);
+    for (const GradientCheck& check : checks) {
+      INFO(check.str());
+      CHECK(check.passed);
+    }
+  }
+}
+
+TEST_CASE("every parameter's gradient is the slope of the whole loss along it", "[gpt]") {
+  for (const nn::GPTConfig& config : configs()) {
+    TinyGPT model(config);
+    const std::vector<Tensor> grads = model.loss_gradients();
+    for (std::size_t i = 0; i < grads.size(); ++i) {
+      const auto& [name, t] = model.params.parameters()[i];
+      INFO(name);
+      const std::vector<double> start = list(t), v = list(normal(model.rng, t.shape()));
+      const std::vector<double> g = list(grads[i]);
+      const auto loss_at = [&](double h) {
+        std::vector<double> moved = start;
+        for (std::size_t k = 0; k < v.size(); ++k) moved[k] += h * v[k];
+        assign(t, moved);
+        return model.loss().item();
+      };
+      double slope = 0;
+      for (std::size_t k = 0; k < v.size(); ++k) slope += g[k] * v[k];
+      const double h = 1e-5, numeric = (loss_at(h) - loss_at(-h)) / (2 * h);
+      assign(t, start);
+      CHECK(std::abs(slope - numeric) <= 1e-6 * std::abs(slope) + 1e-9);
+    }
+  }
+}
+
+TEST_CASE("a tied embedding's gradient is the sum of both its paths", "[gpt]") {
+  nn::GPTConfig config = tiny_config();
+  const TinyGPT tied(config);
+  config.tied = false;
+  SafeTensors weights;
+  for (const auto& [name, t] : tied.params.parameters()) weights.tensors[name] = t.clone();
+  weights.tensors["lm_head.weight"] = tied.gpt.wte.weight.clone();
+  const nn::GPT untied(nn::Params(weights, DType::f64), config);
+  CHECK(tied.gpt.lm_head.weight.id() == tied.gpt.wte.weight.id());
+
+  Tape tape;
+  tape.backward({tied.loss(), cross_entropy(untied(tied.inputs), tied.targets)});
+  const Tensor from_wte = untied.wte.weight.grad(), from_head = untied.lm_head.weight.grad();
+  CHECK(difference(tied.gpt.wte.weight.grad(), from_wte + from_head, 1e-12, 1e-15) == "");
+  CHECK(difference(tied.gpt.wte.weight.grad(), from_wte, 1e-3, 1e-6) != "");
+}
+
+TEST_CASE("micro-batches add up to the gradient of the whole batch", "[gpt]") {
+  const TinyGPT model(tiny_config());
+  const std::vector<Tensor> whole = model.loss_gradients();
+  for (std::int64_t b = 0; b < 2; ++b) {
+    Tape tape;
+    const Tensor logits = model.gpt(model.inputs.rows(b, b + 1));
+    tape.backward(cross_entropy(logits, model.targets.rows(b, b + 1)) / 2);
+  }
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    INFO(model.params.parameters()[i].first);
+    CHECK(difference(model.params.parameters()[i].second.grad(), whole[i], 1e-11, 1e-14) == "");
+  }
+}
+
+TEST_CASE("no token sees those after it", "[gpt]") {
+  const TinyGPT model(tiny_config());
+  const Tensor before = model.gpt(Tensor::from<std::int32_t>({1, 2, 3, 4}, {1, 4}));
+  const Tensor after = model.gpt(Tensor::from<std::int32_t>({1, 2, 3, 9}, {1, 4}));
+  const auto first = [](const Tensor& logits) { return slice(logits, 1, 0, 3); };
+  CHECK(difference(first(before), first(after), 1e-14, 1e-15) == "");
+  CHECK(difference(before, after, 1e-3, 1e-3) != "");
+}
+
+TEST_CASE("the logits of the last position are the last of all logits", "[gpt]") {
+  const TinyGPT model(tiny_config());
+  const Tensor all = model.gpt(model.inputs), last = model.gpt.last_logits(model.inputs);
+  const Tensor expected = reshape(slice(all, 1, 5, 6), {2, 11});
+  CHECK(difference(last, expected, 1e-13, 1e-14) == "");
+}
+
+TEST_CASE("dropout happens only in a forward that has an Rng", "[gpt]") {
+  nn::GPTConfig config = tiny_config();
+  config.dropout = 0.3;
+  const TinyGPT model(config);
+  const TinyGPT same_without(tiny_config());
+  CHECK(same_bits(model.loss(), same_without.loss()));
+  Rng first(9), again(9), other(10), untouched(9);
+  const Tensor dropped = model.loss(&first);
+  CHECK_FALSE(same_bits(dropped, model.loss()));
+  CHECK(same_bits(dropped, model.loss(&again)));
+  CHECK_FALSE(same_bits(dropped, model.loss(&other)));
+  CHECK(first.state() != untouched.state());
+  CHECK(same_bits(same_without.loss(&untouched), same_without.loss()));
+}
+
+TEST_CASE("recomputed blocks have bit-equal gradients with dropout inside", "[gpt]") {
+  nn::GPTConfig config = tiny_config();
+  config.dropout = 0.2;
+  config.block_size = 64;  // so that there is more to keep than weights
+  const Rng::Kind kind = GENERATE(Rng::Kind::torch, Rng::Kind::philox);
+  const DType dtype = GENERATE(DType::f32, DType::f64);
+  const TinyGPT model(config, dtype);
+  const auto run = [&](bool recompute) {
+    Rng rng(3, kind);
+    Tape tape;
+    Tensor x = model.gpt.wte(model.inputs);
+    for (const nn::Block& block : model.gpt.h) {
+      const auto f = [&block](Inputs in, Rng* r) { return block(in[0], r); };
+      x = recompute ? checkpoint(f, {x}, &rng) : f({&x, 1}, &rng);
+    }
+    const std::size_t kept = tape.saved_bytes();
+    tape.backward(cross_entropy(model.gpt.lm_head(model.gpt.ln_f(x)), model.targets));
+    std::vector<Tensor> grads = gradients(model.params.parameters());
+    clear_gradients(model.params.parameters());
+    grads.push_back(filled(Tensor::zeros({1}), {rng.uniform_double()}));
+    return std::pair(grads, kept);
+  };
+  const auto [stored, stored_bytes] = run(false);
+  const auto [recomputed, recomputed_bytes] = run(true);
+  for (std::size_t i = 0; i < stored.size(); ++i) CHECK(same_bits(stored[i], recomputed[i]));
+  CHECK(recomputed_bytes * 4 < stored_bytes);
+}
+
+TEST_CASE("gradients do not depend on the number of threads", "[gpt]") {
+  nn::GPTConfig config = tiny_config();
+  config.n_embd = 64;
+  config.block_size = 40;
+  const TinyGPT model(config, DType::f32);
+  const Threads one(1);
+  const std::vector<Tensor> expected = model.loss_gradients();
+  const Threads four(4);
+  const std::vector<Tensor> grads = model.loss_gradients();
+  for (std::size_t i = 0; i < grads.size(); ++i) CHECK(same_bits(grads[i], expected[i]));
+}
+
+TEST_CASE("a config that no model can have is an error that names its values", "[gpt]") {
+  nn::GPTConfig config;
+  CHECK(error_of(config) == "");
+  config.n_embd = 770;
+  CHECK(error_of(config) == "n_embd 770 is not divisible by n_head 12");
+  Rng rng(1);
+  CHECK_THROWS_WITH(nn::GPT(nn::Params(rng), config), "n_embd 770 is not divisible by n_head 12");
+
+  const auto broken = [](auto change) {
+    nn::GPTConfig c = tiny_config();
+    change(c);
+    return error_of(c);
+  };
+  CHECK(broken([](auto& c) { c.vocab_size = 0; }).find("vocab_size") == 0);
+  CHECK(broken([](auto& c) { c.block_size = -1; }).find("block_size") == 0);
+  CHECK(broken([](auto& c) { c.n_layer = 0; }).find("n_layer") == 0);
+  CHECK(broken([](auto& c) { c.n_layer = 1 << 30; }).find("n_layer") == 0);
+  CHECK(broken([](auto& c) { c.n_head = 0; }).find("n_head") == 0);
+  CHECK(broken([](auto& c) { c.n_embd = std::int64_t{1} << 60; }).find("n_embd") == 0);
+  CHECK(broken([](auto& c) { c.dropout = 1; }).find("dropout") == 0);
+  CHECK(broken([](auto& c) { c.dropout = -0.1; }).find("dropout") == 0);
+  CHECK(broken([](auto& c) { c.dropout = std::nan(""); }).find("dropout") == 0);
+}
+
+TEST_CASE("a GPT refuses ids that it has no place for", "[gpt]") {
+  const TinyGPT model(tiny_config());
+  CHECK_THROWS_WITH(model.gpt(Tensor::zeros({1, 7}, DType::i32)),
+                    ContainsSubstring("7 tokens is longer than block_size 6"));
+  CHECK_THROWS_WITH(model.gpt(ids({1, 2, 3})), ContainsSubstring("(B, T), not (3)"));
+  CHECK_THROWS_WITH(model.gpt(Tensor::from<std::int32_t>({1, 11}, {1, 2})),
+                    ContainsSubstring("11"));
+}
+
+TEST_CASE("activations are known by their names", "[layers]") {
+  for (const char* name : {"gelu", "gelu-erf", "relu"}) {
+    CHECK(nn::name_of(nn::activation_from(name)) == name);
+  }
+  CHECK_THROWS_WITH(nn::activation_from("swish"),
+                    ContainsSubstring("swish") && ContainsSubstring("gelu, gelu-erf or relu"));
+}

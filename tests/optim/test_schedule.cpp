@@ -1,0 +1,117 @@
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "autograd/check.h"
+#include "optim/schedule.h"
+#include "tests/catch.h"
+
+using namespace tapegrad;
+using optim::Schedule;
+using optim::schedule_from;
+using Kind = Schedule::Kind;
+
+namespace {
+
+struct Point {
+  std::int64_t iteration;
+  double rate;
+};
+
+void check_rates(const Schedule& schedule, const std::vector<Point>& points) {
+  for (const Point& point : points) {
+    INFO("warm-up " << schedule.warmup_iters << ", iteration " << point.iteration);
+    CHECK(schedule(point.iteration) == Approx(point.rate).epsilon(1e-13));
+  }
+}
+
+Schedule schedule(Kind kind, std::int64_t warmup, std::int64_t decay = 2000) {
+  return {.kind = kind,
+          .learning_rate = 1e-3,
+          .min_lr = 1e-4,
+          .warmup_iters = warmup,
+          .lr_decay_iters = decay};
+}
+
+}  // namespace
+
+// The rates are those of nanoGPT's get_lr.
+TEST_CASE("the cosine schedule has nanoGPT's rates", "[schedule]") {
+  check_rates(schedule(Kind::cosine, 0), {{0, 1e-3},
+                                          {1, 0.0009999994448348665},
+                                          {99, 0.000994569781899591},
+                                          {1050, 0.0005146934069224699},
+                                          {1999, 0.00010000055516513342},
+                                          {2000, 1e-4},
+                                          {2001, 1e-4},
+                                          {1000000, 1e-4}});
+  check_rates(schedule(Kind::cosine, 100), {{0, 9.900990099009901e-06},
+                                            {1, 1.9801980198019803e-05},
+                                            {99, 0.0009900990099009901},
+                                            {100, 1e-3},
+                                            {101, 0.0009999993848585915},
+                                            {1050, 0.00055},
+                                            {1999, 0.00010000061514140841},
+                                            {2000, 1e-4},
+                                            {2001, 1e-4}});
+}
+
+TEST_CASE("the linear schedule falls in a straight line", "[schedule]") {
+  check_rates(schedule(Kind::linear, 0),
+              {{0, 1e-3}, {1, 0.00099955}, {1050, 0.0005275}, {2000, 1e-4}, {2001, 1e-4}});
+  check_rates(schedule(Kind::linear, 100), {{0, 9.900990099009901e-06},
+                                            {99, 0.0009900990099009901},
+                                            {100, 1e-3},
+                                            {101, 0.0009995263157894737},
+                                            {1999, 0.00010047368421052634},
+                                            {2000, 1e-4},
+                                            {2001, 1e-4}});
+}
+
+TEST_CASE("the constant schedule warms up and stays", "[schedule]") {
+  check_rates(schedule(Kind::constant, 100), {{0, 9.900990099009901e-06},
+                                              {99, 0.0009900990099009901},
+                                              {100, 1e-3},
+                                              {2001, 1e-3},
+                                              {1000000, 1e-3}});
+  check_rates(schedule(Kind::constant, 0, 0), {{0, 1e-3}, {1, 1e-3}});
+}
+
+TEST_CASE("a decay that ends with the warm-up goes straight to the least rate", "[schedule]") {
+  for (const Kind kind : {Kind::cosine, Kind::linear}) {
+    check_rates(schedule(kind, 10, 10), {{9, 1e-3 * 10 / 11}, {10, 1e-3}, {11, 1e-4}});
+    check_rates(schedule(kind, 0, 0), {{0, 1e-3}, {1, 1e-4}});
+  }
+}
+
+TEST_CASE("a schedule that means nothing is an error that names it", "[schedule]") {
+  const auto validate = [](auto change) {
+    Schedule s = schedule(Kind::cosine, 100);
+    change(s);
+    s.validate();
+  };
+  CHECK_NOTHROW(validate([](Schedule&) {}));
+  CHECK_THROWS_WITH(validate([](Schedule& s) { s.learning_rate = -1; }),
+                    ContainsSubstring("learning rate"));
+  CHECK_THROWS_WITH(validate([](Schedule& s) { s.learning_rate = std::nan(""); }),
+                    ContainsSubstring("learning rate"));
+  CHECK_THROWS_WITH(
+      validate([](Schedule& s) { s.min_lr = std::numeric_limits<double>::infinity(); }),
+      ContainsSubstring("min_lr"));
+  CHECK_THROWS_WITH(validate([](Schedule& s) { s.warmup_iters = -1; }),
+                    ContainsSubstring("warmup_iters"));
+  CHECK_THROWS_WITH(validate([](Schedule& s) { s.lr_decay_iters = 99; }),
+                    ContainsSubstring("lr_decay_iters 99") && ContainsSubstring("100"));
+  CHECK_NOTHROW(validate([](Schedule& s) {
+    s.kind = Kind::constant;
+    s.lr_decay_iters = 0;
+  }));
+}
+
+TEST_CASE("schedules are known by their names", "[schedule]") {
+  CHECK(schedule_from("constant") == Kind::constant);
+  CHECK(schedule_from("linear") == Kind::linear);
+  CHECK(schedule_from("cosine") == Kind::cosine);
+  CHECK_THROWS_WITH(schedule_from("step"),
+                    ContainsSubstring("'step'") && ContainsSubstring("constant, linear or cosine"));
+}
