@@ -1,0 +1,53 @@
+#include "apps/model_folder.h"
+
+namespace tapegrad::apps {
+
+Json config_to_json(const nn::GPTConfig& c) {
+  return {{"vocab_size", c.vocab_size}, {"block_size", c.block_size},
+          {"n_layer", c.n_layer},       {"n_head", c.n_head},
+          {"n_embd", c.n_embd},         {"dropout", c.dropout},
+          {"bias", c.bias},             {"qkv_bias", c.qkv_bias},
+          {"tied", c.tied},             {"activation", nn::name_of(c.activation)}};
+}
+
+nn::GPTConfig config_from_json(const std::filesystem::path& path, const Json& json) {
+  nn::GPTConfig c;
+  std::string activation;
+  get(path, json, "vocab_size", c.vocab_size);
+  get(path, json, "block_size", c.block_size);
+  get(path, json, "n_layer", c.n_layer);
+  get(path, json, "n_head", c.n_head);
+  get(path, json, "n_embd", c.n_embd);
+  get(path, json, "dropout", c.dropout);
+  get(path, json, "bias", c.bias);
+  get(path, json, "qkv_bias", c.qkv_bias);
+  get(path, json, "tied", c.tied);
+  get(path, json, "activation", activation);
+  try {
+    c.activation = nn::activation_from(activation);
+    c.validate();
+  } catch (const Error& error) {
+    fail("{}: {}", path.string(), error.what());
+  }
+  return c;
+}
+
+StoredModel load_model(const std::filesystem::path& folder, DType dtype) {
+  check(std::filesystem::is_directory(folder),
+        "there is no folder {}: a model is the folder that train-gpt made", folder.string());
+  const auto config_path = folder / config_file;
+  Json json;
+  get(config_path, read_json_object(config_path), "model", json);
+  const nn::GPTConfig config = config_from_json(config_path, json);
+  data::Tokenizer tokenizer = data::Tokenizer::load(folder / tokenizer_file);
+  check(tokenizer.vocab_size() == config.vocab_size,
+        "{}: the tokenizer has {} tokens, but the model in {} has {}: the files do not belong "
+        "together",
+        (folder / tokenizer_file).string(), tokenizer.vocab_size(), config_path.string(),
+        config.vocab_size);
+  nn::Params params(load_safetensors((folder / model_file).string()), dtype);
+  nn::GPT gpt(params, config);
+  return {std::move(params), std::move(gpt), std::move(tokenizer)};
+}
+
+}  // namespace tapegrad::apps

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <filesystem>
+
+#include "apps/json_file.h"
+#include "data/tokenizer.h"
+#include "nn/gpt.h"
+
+namespace tapegrad::apps {
+
+// The files of a run folder that make up a model.
+inline constexpr std::string_view config_file = "config.json";
+inline constexpr std::string_view model_file = "model.safetensors";
+inline constexpr std::string_view tokenizer_file = "tokenizer.json";
+
+// {"vocab_size": 65, …}: the member "model" of config.json. Reading it checks every value; `path`
+// is for messages.
+Json config_to_json(const nn::GPTConfig& config);
+nn::GPTConfig config_from_json(const std::filesystem::path& path, const Json& json);
+
+struct StoredModel {
+  nn::Params params;
+  nn::GPT gpt;
+  data::Tokenizer tokenizer;
+};
+
+// The model of a run folder, converted to `dtype`. Files that are missing, broken or do not belong
+// together are an Error that names them.
+StoredModel load_model(const std::filesystem::path& folder, DType dtype = DType::f32);
+
+}  // namespace tapegrad::apps

@@ -1,0 +1,63 @@
+#include "apps/presets.h"
+
+#include <algorithm>
+
+namespace tapegrad::apps {
+namespace {
+
+// About two minutes on two cores; made for the program's own text.
+TrainOptions quickstart() { return {}; }
+
+// nanoGPT's recipe for a laptop: the values that TrainOptions starts with.
+TrainOptions char_cpu() { return {}; }
+
+// nanoGPT's config/train_shakespeare_char.py.
+TrainOptions char_gpu() {
+  TrainOptions o;
+  o.n_layer = 6, o.n_head = 6, o.n_embd = 384, o.block_size = 256;
+  o.dropout = 0.2;
+  o.batch_size = 64, o.max_iters = 5000;
+  o.eval_iters = 200;
+  return o;
+}
+
+// GPT-2 small (Radford et al. 2019) with the optimiser settings of nanoGPT's config/train_gpt2.py,
+// and batches that a CPU gets through. Sequences are 256 tokens long, not 1,024.
+TrainOptions gpt2_124m() {
+  TrainOptions o;
+  o.tokenizer = "gpt2";
+  o.n_layer = 12, o.n_head = 12, o.n_embd = 768, o.block_size = 256;
+  o.bias = o.qkv_bias = true;
+  o.batch_size = 4, o.max_iters = 1000;
+  o.learning_rate = 6e-4, o.min_lr = 6e-5, o.warmup_iters = 50;
+  o.beta2 = 0.95;
+  o.eval_iters = 5, o.log_interval = 1;
+  return o;
+}
+
+std::vector<Preset> make_presets() {
+  std::vector<Preset> list = {
+      {"quickstart", "two minutes on two cores, on the program's own sources", quickstart()},
+      {"char-cpu", "nanoGPT's recipe for a laptop, 0.8 M parameters", char_cpu()},
+      {"char", "nanoGPT's shakespeare_char, 10.7 M parameters: hours on a CPU", char_gpu()},
+      {"gpt2-124m", "GPT-2's smallest model, on sequences of 256 tokens", gpt2_124m()},
+  };
+  for (Preset& preset : list) preset.options.preset = preset.name;
+  return list;
+}
+
+}  // namespace
+
+const std::vector<Preset>& presets() {
+  static const std::vector<Preset> list = make_presets();
+  return list;
+}
+
+const TrainOptions& preset_options(const std::string& name) {
+  const auto it = std::find_if(presets().begin(), presets().end(),
+                               [&](const Preset& preset) { return preset.name == name; });
+  if (it == presets().end()) usage_error("--preset: there is no preset '{}'", name);
+  return it->options;
+}
+
+}  // namespace tapegrad::apps
