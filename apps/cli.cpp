@@ -137,8 +137,12 @@ void CommandLine::flag(const std::string& name, bool& value, const std::string& 
        negatable});
 }
 
-void CommandLine::example(std::string command, std::string explanation) {
-  examples_.emplace_back(std::move(command), std::move(explanation));
+void CommandLine::list(const std::string& heading, const std::string& item,
+                       const std::string& explanation) {
+  auto it = std::find_if(lists_.begin(), lists_.end(),
+                         [&](const auto& list) { return list.first == heading; });
+  if (it == lists_.end()) it = lists_.insert(it, {heading, ""});
+  it->second += fmt::format("  {}\n      {}\n", item, explanation);
 }
 
 void CommandLine::parse_value(const std::string& name, const std::string& text, double least,
@@ -338,10 +342,7 @@ std::string CommandLine::help() const {
       text += '\n';
     }
   }
-  if (!examples_.empty()) text += "\nExamples:\n";
-  for (const auto& [command, explanation] : examples_) {
-    text += fmt::format("  {}\n      {}\n", command, explanation);
-  }
+  for (const auto& [heading, lines] : lists_) text += fmt::format("\n{}:\n{}", heading, lines);
   return text;
 }
 

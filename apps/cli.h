@@ -59,8 +59,11 @@ class CommandLine {
   // --name, or with `negatable` also --no-name.
   void flag(const std::string& name, bool& value, const std::string& help, bool negatable = false);
 
-  // Shown at the end of --help.
-  void example(std::string command, std::string explanation);
+  // Shown at the end of --help, under headings in the order in which these first appear.
+  void example(const std::string& command, const std::string& explanation) {
+    list("Examples", command, explanation);
+  }
+  void list(const std::string& heading, const std::string& item, const std::string& explanation);
 
   // Reads the arguments, and the config file if they name one, into the values. False if all was
   // done by that: --help or --version was printed. Throws UsageError.
@@ -136,7 +139,7 @@ class CommandLine {
   std::string program_, summary_;
   std::vector<Group> groups_;
   std::map<std::string, Option*, std::less<>> by_name_;  // "--no-…" of flags included
-  std::vector<std::pair<std::string, std::string>> examples_;
+  std::vector<std::pair<std::string, std::string>> lists_;  // heading, finished lines
   std::string config_;
   bool help_ = false, version_ = false;
 };

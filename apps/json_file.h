@@ -67,11 +67,11 @@ void get(const std::filesystem::path& path, const Json& object, const std::strin
 
 // The inverse: an empty optional becomes null.
 template <class T>
-Json to_json(const T& value) {
+Json json_of(const T& value) {
   return value;
 }
 template <class T>
-Json to_json(const std::optional<T>& value) {
+Json json_of(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 

@@ -2,6 +2,19 @@
 
 namespace tapegrad::apps {
 
+Json read_config(const std::filesystem::path& folder) {
+  const auto path = folder / config_file;
+  Json json = read_json_object(path);
+  std::string format;
+  int version = 0;
+  get(path, json, "format", format);
+  get(path, json, "version", version);
+  check(format == config_format && version == config_version,
+        "{}: this is {} {}, and this program reads {} {}", path.string(), format, version,
+        config_format, config_version);
+  return json;
+}
+
 Json config_to_json(const nn::GPTConfig& c) {
   return {{"vocab_size", c.vocab_size}, {"block_size", c.block_size},
           {"n_layer", c.n_layer},       {"n_head", c.n_head},
@@ -37,7 +50,7 @@ StoredModel load_model(const std::filesystem::path& folder, DType dtype) {
         "there is no folder {}: a model is the folder that train-gpt made", folder.string());
   const auto config_path = folder / config_file;
   Json json;
-  get(config_path, read_json_object(config_path), "model", json);
+  get(config_path, read_config(folder), "model", json);
   const nn::GPTConfig config = config_from_json(config_path, json);
   data::Tokenizer tokenizer = data::Tokenizer::load(folder / tokenizer_file);
   check(tokenizer.vocab_size() == config.vocab_size,

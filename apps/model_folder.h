@@ -13,6 +13,13 @@ inline constexpr std::string_view config_file = "config.json";
 inline constexpr std::string_view model_file = "model.safetensors";
 inline constexpr std::string_view tokenizer_file = "tokenizer.json";
 
+inline constexpr std::string_view config_format = "tapegrad-run";
+inline constexpr int config_version = 1;
+
+// config.json of a run folder: {"format", "version", "model": {…}, "text": {…}, "training": {…}}.
+// Error if it is of another format or version.
+Json read_config(const std::filesystem::path& folder);
+
 // {"vocab_size": 65, …}: the member "model" of config.json. Reading it checks every value; `path`
 // is for messages.
 Json config_to_json(const nn::GPTConfig& config);

@@ -22,7 +22,7 @@ struct TrainOptions {
   std::string init_from = "scratch";
   bool overwrite = false;
   bool sample = true;
-  int threads = 0;  // 0: as many as there are processors
+  std::optional<int> threads;  // as many as there are processors
 
   int n_layer = 4, n_head = 4;
   int64_t n_embd = 128, block_size = 64;

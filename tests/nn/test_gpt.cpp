@@ -170,6 +170,23 @@ TEST_CASE("dropout happens only in a forward that has an Rng", "[gpt]") {
   CHECK(same_bits(same_without.loss(&untouched), same_without.loss()));
 }
 
+TEST_CASE("dropout stands where nanoGPT has it, and draws in its order", "[gpt]") {
+  nn::GPTConfig config = tiny_config();
+  config.dropout = 0.3;
+  const TinyGPT model(config);
+  const nn::GPT& gpt = model.gpt;
+  Rng rng(9), drawn(9);
+  Tensor x = dropout(gpt.wte(model.inputs) + gpt.wpe(ids({0, 1, 2, 3, 4, 5})), 0.3, rng);
+  for (const nn::Block& block : gpt.h) {
+    const Tensor qkv = block.attn.c_attn(block.ln_1(x));
+    const Tensor y = attention(qkv, 2, {.dropout = 0.3, .rng = &rng});
+    x = x + dropout(block.attn.c_proj(y), 0.3, rng);
+    x = x + dropout(block.mlp.c_proj(gelu(block.mlp.c_fc(block.ln_2(x)))), 0.3, rng);
+  }
+  CHECK(same_bits(gpt.hidden(model.inputs, &drawn), gpt.ln_f(x)));
+  CHECK(drawn.state() == rng.state());
+}
+
 TEST_CASE("recomputed blocks have bit-equal gradients with dropout inside", "[gpt]") {
   nn::GPTConfig config = tiny_config();
   config.dropout = 0.2;

@@ -104,6 +104,8 @@ TEST_CASE("a buffer is saved and loaded, but is no parameter", "[params]") {
     CHECK_FALSE(table.requires_grad());
     CHECK(params.parameters().size() == 1);
     CHECK(params.count() == 1);
+    CHECK(params.tensors().size() == 2);
+    CHECK(params.tensors()[0].first == "table");
     save_safetensors(path, params.tensors());
   }
   const Params params(load_safetensors(path));

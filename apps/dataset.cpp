@@ -1,0 +1,62 @@
+#include "apps/dataset.h"
+
+#include <filesystem>
+
+#include "data/corpus.h"
+
+namespace tapegrad::embedded {
+std::string_view default_corpus();
+}
+
+namespace tapegrad::apps {
+namespace {
+
+constexpr double train_share = 0.9;
+
+std::string describe(const data::Corpus& corpus) {
+  if (corpus.files.size() == 1) return corpus.files.front().filename().string();
+  std::string text = fmt::format("{} files", corpus.files.size());
+  if (corpus.skipped_files > 0) text += fmt::format(" ({} skipped)", corpus.skipped_files);
+  return text;
+}
+
+void check_length(const std::vector<data::Token>& tokens, std::string_view split,
+                  const TrainOptions& o) {
+  check(static_cast<int64_t>(tokens.size()) > o.block_size,
+        "the corpus is too short: its {} part has {} tokens, and --block-size {} needs at least "
+        "{}. Use more text or a smaller --block-size",
+        split, tokens.size(), o.block_size, o.block_size + 1);
+}
+
+}  // namespace
+
+std::string fingerprint(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325U;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+  return fmt::format("{:016x}", hash);
+}
+
+Dataset load_dataset(const TrainOptions& o, const std::optional<data::Tokenizer>& tokenizer) {
+  std::string name = "the program's own sources";
+  std::string read;
+  if (!o.corpus.empty()) {
+    data::Corpus corpus =
+        data::read_corpus(std::vector<std::filesystem::path>(o.corpus.begin(), o.corpus.end()));
+    name = describe(corpus);
+    read = std::move(corpus.text);
+  }
+  const std::string_view text = o.corpus.empty() ? embedded::default_corpus() : read;
+  const data::TextSplit split = data::split_text(text, train_share);
+  // A character that only the last part has must be in the vocabulary, too.
+  const bool learns_merges = o.tokenizer.rfind("bpe:", 0) == 0;
+  Dataset set{name, fingerprint(text), static_cast<int64_t>(text.size()),
+              tokenizer ? *tokenizer
+                        : data::make_tokenizer(o.tokenizer, learns_merges ? split.train : text)};
+  set.train = set.tokenizer.encode(split.train);
+  set.val = set.tokenizer.encode(split.val);
+  check_length(set.train, "training", o);
+  check_length(set.val, "validation", o);
+  return set;
+}
+
+}  // namespace tapegrad::apps

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <optional>
+
+#include "apps/dataset.h"
+#include "data/loader.h"
+#include "nn/gpt.h"
+
+namespace tapegrad::apps {
+
+// A batch as tensors: inputs and targets, each (B, T).
+struct BatchTensors {
+  Tensor inputs, targets;
+};
+BatchTensors tensors_of(const data::Batch& batch);
+
+struct Losses {
+  double train = 0, val = 0;
+};
+
+// The mean loss of `batches` random batches from each part of the text, or nothing if a signal
+// interrupts it. The windows depend on the seed alone: steps are compared on the same ones, and
+// training goes on as if there had been no evaluation.
+std::optional<Losses> estimate_losses(const nn::GPT& gpt, const Dataset& data,
+                                      const TrainOptions& options);
+
+struct SplitLoss {
+  double loss = 0;           // mean over all tokens but the first
+  double perplexity = 0;     // e^loss
+  double bits_per_byte = 0;  // the same loss, spread over the bytes of these tokens
+};
+
+// Over the whole validation part, in windows side by side.
+std::optional<SplitLoss> validation_loss(const nn::GPT& gpt, const Dataset& data,
+                                         const TrainOptions& options);
+
+}  // namespace tapegrad::apps

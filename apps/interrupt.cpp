@@ -1,0 +1,33 @@
+#include "apps/interrupt.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+
+namespace tapegrad::apps {
+namespace {
+
+std::atomic<bool> flag{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
+
+void on_signal(int) {
+  if (flag.exchange(true)) ::_exit(interrupted_exit_code);
+}
+
+}  // namespace
+
+void catch_interrupts() {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    struct sigaction action {};
+    if (::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) continue;
+    action = {};
+    action.sa_handler = on_signal;
+    action.sa_flags = SA_RESTART;
+    ::sigaction(signal, &action, nullptr);
+  }
+}
+
+bool interrupted() { return flag; }
+
+}  // namespace tapegrad::apps

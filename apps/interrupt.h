@@ -1,0 +1,14 @@
+#pragma once
+
+namespace tapegrad::apps {
+
+// From now on, the first SIGINT (Ctrl-C) or SIGTERM only sets a flag, so that the program can stop
+// where nothing is lost; a second one ends it at once. A signal that the caller of the program had
+// ignored stays ignored.
+void catch_interrupts();
+bool interrupted();
+
+// The exit code of a program that stopped for such a signal, as shells report Ctrl-C.
+inline constexpr int interrupted_exit_code = 130;
+
+}  // namespace tapegrad::apps

@@ -1,0 +1,172 @@
+#include "apps/report.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "apps/memory_estimate.h"
+#include "autograd/blas.h"
+#include "autograd/parallel.h"
+
+namespace tapegrad::apps {
+namespace {
+
+constexpr auto redraw_interval = std::chrono::milliseconds(100);
+
+// A dumb terminal cannot clear a line.
+bool is_terminal() {
+  const char* kind = std::getenv("TERM");
+  return ::isatty(STDOUT_FILENO) == 1 && kind != nullptr && std::string_view(kind) != "dumb";
+}
+
+size_t terminal_width() {
+  struct winsize size {};
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+// 1234567 → "1,234,567"
+std::string grouped(int64_t n) {
+  std::string digits = fmt::format("{}", n);
+  for (auto i = static_cast<int64_t>(digits.size()) - 3; i > 0; i -= 3) {
+    digits.insert(static_cast<size_t>(i), ",");
+  }
+  return digits;
+}
+
+std::string clock_time(double seconds) {
+  const auto s = static_cast<int64_t>(seconds + 0.5);
+  return s < 3600 ? fmt::format("{}:{:02}", s / 60, s % 60)
+                  : fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
+}
+
+// As a shell takes it for one word.
+std::string quoted(const std::string& word) {
+  const auto plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || std::string_view("/._-+:,@").find(c) != std::string_view::npos;
+  };
+  if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) return word;
+  std::string result = "'";
+  for (const char c : word) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return result + "'";
+}
+
+}  // namespace
+
+Report::Report(RunFolder& folder, const TrainOptions& options, const Progress& progress)
+    : folder_(folder), options_(options), progress_(progress), terminal_(is_terminal()) {
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);  // each line at once, through a pipe, too
+}
+
+void Report::line(const std::string& text) {
+  clear_progress();
+  fmt::print("{}\n", text);
+}
+
+void Report::header(const nn::Params& params, const nn::GPTConfig& c, const Dataset& data) {
+  const TrainOptions& o = options_;
+  const MemoryEstimate memory = estimate_memory(params, c, o);
+  line(fmt::format("model:   n_layer {}, n_head {}, n_embd {}, block_size {}, vocab_size {}: {} parameters",
+                   c.n_layer, c.n_head, c.n_embd, c.block_size, c.vocab_size,
+                   grouped(params.count())));
+  line(fmt::format("text:    {}: {} tokens to train, {} to validate ({})", data.name,
+                   grouped(static_cast<int64_t>(data.train.size())),
+                   grouped(static_cast<int64_t>(data.val.size())), o.tokenizer));
+  line(fmt::format("steps:   {} of {} tokens, learning rate {:.3g}, {}, {:.3g} at the end",
+                   grouped(o.max_iters),
+                   grouped(o.batch_size * o.block_size * o.gradient_accumulation_steps),
+                   o.learning_rate, o.schedule, o.lr_schedule()(o.max_iters)));
+  line(fmt::format("memory:  about {:.0f} MB: weights {:.0f}, gradients {:.0f}, AdamW {:.0f}, activations {:.0f}",
+                   memory.total() / 1e6, memory.weights / 1e6, memory.gradients / 1e6,
+                   memory.optimizer / 1e6, memory.activations / 1e6));
+  line(fmt::format("compute: {}; {} thread{}", blas_description(), num_threads(),
+                   num_threads() == 1 ? "" : "s"));
+  line(fmt::format("folder:  {}", folder_.path().string()));
+  if (progress_.iteration > 0) line(fmt::format("resumed at step {}", progress_.iteration));
+}
+
+void Report::step(const Step& step) {
+  if (first_iteration_ < 0) {
+    first_iteration_ = progress_.iteration;
+    begin_ = Clock::now() - std::chrono::duration_cast<Clock::duration>(
+                                std::chrono::duration<double>(step.seconds));
+  }
+  seconds_ += step.seconds;
+  ++steps_;
+  if (progress_.iteration % options_.log_interval == 0) {
+    const double seconds = seconds_ / static_cast<double>(steps_);
+    const double tokens = static_cast<double>(options_.batch_size * options_.block_size *
+                                              options_.gradient_accumulation_steps);
+    line(fmt::format("iter {}: loss {:.4f}, lr {:.1e}, norm {:.2f}, {:.2f} ms, {:.0f} tok/s",
+                     progress_.iteration, step.loss, step.lr, step.norm, seconds * 1e3,
+                     tokens / seconds));
+    folder_.append_metrics({{"iteration", progress_.iteration},
+                            {"loss", step.loss},
+                            {"lr", step.lr},
+                            {"norm", step.norm},
+                            {"ms", seconds * 1e3},
+                            {"tokens_per_second", tokens / seconds}});
+    seconds_ = 0;
+    steps_ = 0;
+  }
+  draw_progress(step.loss);
+}
+
+void Report::evaluation(const Losses& losses) {
+  line(fmt::format("step {}: train loss {:.4f}, val loss {:.4f}", progress_.iteration, losses.train,
+                   losses.val));
+  folder_.append_metrics({{"iteration", progress_.iteration},
+                          {"train_loss", losses.train},
+                          {"val_loss", losses.val}});
+}
+
+void Report::final(const SplitLoss& loss) {
+  line(fmt::format(
+      "final: val loss {:.4f} (whole split), perplexity {:.2f}, {:.2f} bits per byte", loss.loss,
+      loss.perplexity, loss.bits_per_byte));
+  folder_.append_metrics({{"iteration", progress_.iteration},
+                          {"final_val_loss", loss.loss},
+                          {"perplexity", loss.perplexity},
+                          {"bits_per_byte", loss.bits_per_byte}});
+}
+
+void Report::next_steps() {
+  const std::string path = quoted(folder_.path().string());
+  line(fmt::format("\nThe run is in {}. What to try next:", folder_.path().string()));
+  line(fmt::format("  sample-text --model {} --num-samples 3", path));
+  line(fmt::format("  train-gpt --init-from resume --out-dir {} --max-iters {}", path,
+                   2 * std::max<int64_t>(options_.max_iters, 1)));
+}
+
+void Report::stopped() {
+  line(fmt::format("stopped at step {}, which is saved. To go on:\n"
+                   "  train-gpt --init-from resume --out-dir {}",
+                   progress_.iteration, quoted(folder_.path().string())));
+}
+
+void Report::draw_progress(double loss) {
+  const auto now = Clock::now();
+  if (!terminal_ || now - last_drawn_ < redraw_interval) return;
+  last_drawn_ = now;
+  const int64_t done = progress_.iteration + 1, all = options_.max_iters;
+  const double elapsed = std::chrono::duration<double>(now - begin_).count();
+  const double left = elapsed / static_cast<double>(done - first_iteration_) *
+                      static_cast<double>(all - done);
+  constexpr int64_t width = 24;
+  const auto filled = static_cast<size_t>(width * done / all);
+  std::string text = fmt::format("{:>{}}/{} [{}{}] {:3}%  loss {:.4f}  {} left", done,
+                                 fmt::formatted_size("{}", all), all, std::string(filled, '#'),
+                                 std::string(width - filled, '.'), 100 * done / all, loss,
+                                 clock_time(left));
+  if (text.size() >= terminal_width()) text.resize(terminal_width() - 1);
+  fmt::print("\r\x1b[K{}", text);
+  std::fflush(stdout);
+  drawn_ = true;
+}
+
+void Report::clear_progress() {
+  if (drawn_) fmt::print("\r\x1b[K");
+  drawn_ = false;
+}
+
+}  // namespace tapegrad::apps

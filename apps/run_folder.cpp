@@ -1,0 +1,262 @@
+#include "apps/run_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "autograd/file.h"
+
+namespace tapegrad::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view optimizer_file = "optimizer.safetensors";
+constexpr std::string_view trainer_file = "trainer.json";
+constexpr std::string_view metrics_file = "metrics.jsonl";
+constexpr std::string_view writing_folder = "checkpoint.writing";
+constexpr std::string_view ready_folder = "checkpoint.ready";
+// trainer.json goes last: until it is there, a new run has no checkpoint.
+constexpr std::string_view checkpoint_files[] = {model_file, optimizer_file, trainer_file};
+constexpr int trainer_version = 1;
+const std::string iteration_key = "iteration";
+
+std::string system_error() { return std::generic_category().message(errno); }
+
+void sync_folder(const fs::path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  ::fsync(descriptor);
+  ::close(descriptor);
+}
+
+void rename_or_fail(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  check(!error, "cannot move {} to {}: {}", from.string(), to.string(), error.message());
+}
+
+void make_folder(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  check(!error, "cannot make the folder {}: {}", path.string(), error.message());
+}
+
+// The first of runs/<preset>-1, -2, … that does not exist yet, made.
+fs::path make_next_folder(const std::string& preset) {
+  make_folder("runs");
+  for (int n = 1;; ++n) {
+    fs::path path = fs::path("runs") / fmt::format("{}-{}", preset, n);
+    std::error_code error;
+    if (fs::create_directory(path, error)) return path;
+    check(!error || fs::exists(path), "cannot make the folder {}: {}", path.string(),
+          error.message());
+  }
+}
+
+// Finds out before training what would otherwise fail after it.
+void check_writable(const fs::path& path) {
+  check(fs::is_directory(path), "{} is not a folder", path.string());
+  check(::access(path.c_str(), W_OK | X_OK) == 0, "the run folder {} cannot be written: {}",
+        path.string(), system_error());
+}
+
+int64_t iteration_of(const fs::path& trainer_path, const Json& trainer) {
+  int64_t iteration = 0;
+  get(trainer_path, trainer, iteration_key, iteration);
+  check(iteration >= 0, "{}: '{}' is {}", trainer_path.string(), iteration_key, iteration);
+  return iteration;
+}
+
+// All files of a checkpoint carry its iteration.
+void check_iteration(const SafeTensors& file, int64_t iteration) {
+  const auto it = file.metadata.find(iteration_key);
+  const std::string found = it == file.metadata.end() ? "none" : it->second;
+  check(found == std::to_string(iteration),
+        "{}: this is of iteration {}, but {} is of iteration {}: the files are not of one "
+        "checkpoint",
+        file.path, found, trainer_file, iteration);
+}
+
+}  // namespace
+
+RunFolder::Lock::~Lock() { ::close(descriptor); }
+
+RunFolder::RunFolder(fs::path path) : path_(std::move(path)) {}
+
+RunFolder::~RunFolder() {
+  std::error_code ignored;  // a folder that is not empty stays
+  if (!path_.empty()) fs::remove(path_, ignored);
+}
+
+void RunFolder::lock() {
+  lock_ = std::make_unique<Lock>(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // Some network file systems have no locks; that is no reason not to train.
+  const bool busy = lock_->descriptor >= 0 &&
+                    ::flock(lock_->descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  check(!busy, "another program is training in {}", path_.string());
+}
+
+RunFolder RunFolder::create(const TrainOptions& options) {
+  const bool named = !options.out_dir.empty();
+  if (named) make_folder(options.out_dir);
+  RunFolder run(named ? fs::path(options.out_dir) : make_next_folder(options.preset));
+  check_writable(run.path_);
+  run.lock();
+  for (const std::string_view name : {config_file, model_file, trainer_file, ready_folder}) {
+    check(options.overwrite || !fs::exists(run.path_ / name),
+          "{} holds a run already ({}). Choose another --out-dir, go on with it by --init-from "
+          "resume, or replace it by --overwrite",
+          run.path_.string(), name);
+  }
+  // Without trainer.json, what is left of an old run cannot be mistaken for a checkpoint.
+  for (const std::string_view name : {trainer_file, ready_folder, writing_folder, model_file,
+                                      optimizer_file, config_file, tokenizer_file, metrics_file}) {
+    std::error_code error;
+    fs::remove_all(run.path_ / name, error);
+    check(!error, "cannot remove {}: {}", (run.path_ / name).string(), error.message());
+  }
+  return run;
+}
+
+RunFolder RunFolder::open(const TrainOptions& options) {
+  RunFolder run{fs::path(options.out_dir)};
+  check_writable(run.path_);
+  run.lock();
+  run.finish_checkpoint();
+  check(fs::exists(run.path_ / trainer_file),
+        "{} has no checkpoint to resume: {} is missing. The run can be started anew with "
+        "--overwrite",
+        run.path_.string(), trainer_file);
+  return run;
+}
+
+void RunFolder::write_setup(const TrainOptions& options, const nn::GPTConfig& config,
+                            const Dataset& data) {
+  data.tokenizer.save(path_ / tokenizer_file);
+  const Json text = {
+      {"name", data.name}, {"bytes", data.bytes}, {"fingerprint", data.fingerprint}};
+  write_json(path_ / config_file, {{"format", config_format},
+                                   {"version", config_version},
+                                   {"model", config_to_json(config)},
+                                   {"text", text},
+                                   {"training", options_to_json(options)}});
+}
+
+void RunFolder::check_same_text(const Dataset& data) const {
+  const fs::path path = path_ / config_file;
+  Json text;
+  std::string name, fingerprint;
+  get(path, read_config(path_), "text", text);
+  get(path, text, "name", name);
+  get(path, text, "fingerprint", fingerprint);
+  check(data.fingerprint == fingerprint,
+        "the run in {} was made of another text: of {} with fingerprint {}, while {} has {}. "
+        "Resume it with the same --corpus, or start a new run",
+        path_.string(), name, fingerprint, data.name, data.fingerprint);
+}
+
+void RunFolder::save(const TrainState& state) const {
+  finish_checkpoint();
+  const fs::path writing = path_ / writing_folder;
+  std::error_code ignored;
+  fs::remove_all(writing, ignored);
+  make_folder(writing);
+
+  const Progress& p = state.progress;
+  Metadata metadata = {{iteration_key, std::to_string(p.iteration)}};
+  save_safetensors((writing / model_file).string(), state.params.tensors(), metadata);
+  metadata.merge(state.adamw.metadata());
+  save_safetensors((writing / optimizer_file).string(), state.adamw.state(), metadata);
+  write_json(writing / trainer_file, {{"format", "tapegrad-trainer"},
+                                      {"version", trainer_version},
+                                      {"iteration", p.iteration},
+                                      {"best_val_loss", json_of(p.best_val_loss)},
+                                      {"best_iteration", p.best_iteration},
+                                      {"seconds", p.seconds},
+                                      {"loader", state.loader.state()},
+                                      {"dropout", state.dropout.state()}});
+  sync_folder(writing);
+  rename_or_fail(writing, path_ / ready_folder);
+  sync_folder(path_);
+  finish_checkpoint();
+}
+
+void RunFolder::finish_checkpoint() const {
+  const fs::path ready = path_ / ready_folder;
+  if (!fs::exists(ready)) return;
+  for (const std::string_view name : checkpoint_files) {
+    if (fs::exists(ready / name)) rename_or_fail(ready / name, path_ / name);
+  }
+  sync_folder(path_);
+  std::error_code error;
+  fs::remove_all(ready, error);
+  check(!error, "cannot remove {}: {}", ready.string(), error.message());
+}
+
+SafeTensors RunFolder::model() const {
+  const fs::path trainer = path_ / trainer_file;
+  SafeTensors file = load_safetensors((path_ / model_file).string());
+  check_iteration(file, iteration_of(trainer, read_json_object(trainer)));
+  return file;
+}
+
+void RunFolder::restore(const TrainState& state) const {
+  const fs::path path = path_ / trainer_file;
+  const Json json = read_json_object(path);
+  Progress p;
+  std::string loader, dropout;
+  p.iteration = iteration_of(path, json);
+  get(path, json, "best_val_loss", p.best_val_loss);
+  get(path, json, "best_iteration", p.best_iteration);
+  get(path, json, "seconds", p.seconds);
+  get(path, json, "loader", loader);
+  get(path, json, "dropout", dropout);
+
+  const SafeTensors optimizer = load_safetensors((path_ / optimizer_file).string());
+  check_iteration(optimizer, p.iteration);
+  state.adamw.load_state(optimizer);
+  try {
+    state.loader.set_state(loader);
+    state.dropout.set_state(dropout);
+  } catch (const Error& error) {
+    fail("{}: {}", path.string(), error.what());
+  }
+  state.progress = p;
+  trim_metrics(p.iteration);
+}
+
+void RunFolder::trim_metrics(int64_t iteration) const {
+  const fs::path path = path_ / metrics_file;
+  if (!fs::exists(path)) return;
+  const std::string text = read_file(path);
+  size_t kept = 0;
+  while (kept < text.size()) {
+    const size_t end = text.find('\n', kept);
+    if (end == std::string::npos) break;  // a line that was cut short
+    const Json line = Json::parse(text.begin() + static_cast<ptrdiff_t>(kept),
+                                  text.begin() + static_cast<ptrdiff_t>(end), nullptr, false);
+    const auto at = line.is_object() ? line.find("iteration") : line.end();
+    if (!line.is_object() || at == line.end() || !at->is_number_integer()) break;
+    if (at->get<int64_t>() >= iteration) break;
+    kept = end + 1;
+  }
+  write_file_atomically(path, std::string_view(text).substr(0, kept));
+}
+
+void RunFolder::append_metrics(const Json& line) {
+  const fs::path path = path_ / metrics_file;
+  if (!metrics_) {
+    metrics_.reset(std::fopen(path.c_str(), "ae"));
+    check(metrics_ != nullptr, "cannot write {}: {}", path.string(), system_error());
+  }
+  const std::string text = line.dump() + "\n";
+  const bool written = std::fwrite(text.data(), 1, text.size(), metrics_.get()) == text.size() &&
+                       std::fflush(metrics_.get()) == 0;
+  check(written, "cannot write {}: {}", path.string(), system_error());
+}
+
+}  // namespace tapegrad::apps

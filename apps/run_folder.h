@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstdio>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <string>
+
+#include "apps/dataset.h"
+#include "apps/model_folder.h"
+#include "apps/train_options.h"
+#include "data/loader.h"
+#include "optim/adamw.h"
+
+namespace tapegrad::apps {
+
+// How far a run has come.
+struct Progress {
+  int64_t iteration = 0;  // optimiser steps made
+  std::optional<double> best_val_loss;
+  int64_t best_iteration = 0;
+  double seconds = 0;  // spent in training steps
+};
+
+// What a checkpoint is taken of, and restored into. The model's parameters are loaded when the
+// model is made.
+struct TrainState {
+  const nn::Params& params;
+  optim::AdamW& adamw;
+  data::Loader& loader;
+  Rng& dropout;
+  Progress& progress;
+};
+
+// The folder of one run:
+//   config.json            the model, the options, and what the text was
+//   tokenizer.json
+//   model.safetensors      ┐
+//   optimizer.safetensors  ├ the last checkpoint
+//   trainer.json           ┘ iteration, random states, best loss
+//   metrics.jsonl          one object per evaluation and iter line
+//
+// The three files of a checkpoint belong together, whenever the program or the machine stops: they
+// are written to checkpoint.writing/, which becomes checkpoint.ready/ in one step, and then move to
+// their places, one after the other. Opening a folder finishes moves that were cut short. The file
+// model.safetensors by itself is complete at all times.
+class RunFolder {
+ public:
+  // A new run in options.out_dir, or in a folder runs/<preset>-<n> of its own. Error if the folder
+  // cannot be written or, without options.overwrite, holds a run already.
+  static RunFolder create(const TrainOptions& options);
+  // The run in options.out_dir. Error if it has no checkpoint.
+  static RunFolder open(const TrainOptions& options);
+  RunFolder(RunFolder&&) noexcept = default;
+  // Takes away a folder in which nothing was ever written.
+  ~RunFolder();
+
+  const std::filesystem::path& path() const { return path_; }
+
+  // config.json and tokenizer.json.
+  void write_setup(const TrainOptions& options, const nn::GPTConfig& config, const Dataset& data);
+  // Error if the run was made of another text.
+  void check_same_text(const Dataset& data) const;
+  data::Tokenizer tokenizer() const { return data::Tokenizer::load(path_ / tokenizer_file); }
+
+  void save(const TrainState& state) const;
+  SafeTensors model() const;
+  // The rest of the checkpoint; metrics of steps that it does not have are removed.
+  void restore(const TrainState& state) const;
+
+  void append_metrics(const Json& line);
+
+ private:
+  explicit RunFolder(std::filesystem::path path);
+  void lock();
+  void finish_checkpoint() const;
+  void trim_metrics(int64_t iteration) const;
+
+  struct Closer {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  struct Lock {
+    explicit Lock(int d) : descriptor(d) {}
+    ~Lock();
+    int descriptor;
+  };
+  std::filesystem::path path_;
+  std::unique_ptr<Lock> lock_;  // one program at a time trains here
+  std::unique_ptr<std::FILE, Closer> metrics_;
+};
+
+}  // namespace tapegrad::apps
