@@ -138,7 +138,7 @@ class CommandLine {
 
   std::string program_, summary_;
   std::vector<Group> groups_;
-  std::map<std::string, Option*, std::less<>> by_name_;  // "--no-…" of flags included
+  std::map<std::string, Option*, std::less<>> by_name_;     // "--no-…" of flags included
   std::vector<std::pair<std::string, std::string>> lists_;  // heading, finished lines
   std::string config_;
   bool help_ = false, version_ = false;

@@ -14,7 +14,7 @@ struct Dataset {
   std::string fingerprint;  // of the bytes: equal texts have equal ones
   int64_t bytes = 0;
   data::Tokenizer tokenizer;
-  std::vector<data::Token> train, val;
+  std::vector<data::Token> train = {}, val = {};
 };
 
 // Reads the corpus that the options name, or the one that is part of the program. A bpe tokenizer

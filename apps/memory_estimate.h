@@ -1,22 +1,25 @@
 #pragma once
 
-#include "apps/train_options.h"
-#include "nn/params.h"
+#include <cstdint>
+
+#include "nn/gpt.h"
 
 namespace tapegrad::apps {
 
-// Bytes that training holds at its peak.
+// Bytes of tensors that training in f32 holds at its peak.
 struct MemoryEstimate {
   double weights = 0, gradients = 0, optimizer = 0, activations = 0;
   double total() const { return weights + gradients + optimizer + activations; }
 };
 
-// Parameters of a model that is not made yet.
+// Elements of all parameters of a model that need not exist yet.
 int64_t parameter_count(const nn::GPTConfig& config);
 
+// For batches of `batch_size` sequences of block_size tokens. A little above what is used, because
+// the activations go while the gradients come.
 MemoryEstimate estimate_memory(const nn::GPTConfig& config, int64_t batch_size);
 
-// Error if the machine does not have the memory.
+// Error if the machine has less memory than that.
 void check_memory(const MemoryEstimate& estimate);
 
 }  // namespace tapegrad::apps

@@ -16,11 +16,16 @@ Json read_config(const std::filesystem::path& folder) {
 }
 
 Json config_to_json(const nn::GPTConfig& c) {
-  return {{"vocab_size", c.vocab_size}, {"block_size", c.block_size},
-          {"n_layer", c.n_layer},       {"n_head", c.n_head},
-          {"n_embd", c.n_embd},         {"dropout", c.dropout},
-          {"bias", c.bias},             {"qkv_bias", c.qkv_bias},
-          {"tied", c.tied},             {"activation", nn::name_of(c.activation)}};
+  return {{"vocab_size", c.vocab_size},
+          {"block_size", c.block_size},
+          {"n_layer", c.n_layer},
+          {"n_head", c.n_head},
+          {"n_embd", c.n_embd},
+          {"dropout", c.dropout},
+          {"bias", c.bias},
+          {"qkv_bias", c.qkv_bias},
+          {"tied", c.tied},
+          {"activation", nn::name_of(c.activation)}};
 }
 
 nn::GPTConfig config_from_json(const std::filesystem::path& path, const Json& json) {

@@ -3,9 +3,12 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cstdlib>
 
 #include "apps/memory_estimate.h"
+#include "apps/sampling.h"
 #include "autograd/blas.h"
 #include "autograd/parallel.h"
 
@@ -43,7 +46,8 @@ std::string clock_time(double seconds) {
 // As a shell takes it for one word.
 std::string quoted(const std::string& word) {
   const auto plain = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || std::string_view("/._-+:,@").find(c) != std::string_view::npos;
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view("/._-+:,@").find(c) != std::string_view::npos;
   };
   if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) return word;
   std::string result = "'";
@@ -63,12 +67,12 @@ void Report::line(const std::string& text) {
   fmt::print("{}\n", text);
 }
 
-void Report::header(const nn::Params& params, const nn::GPTConfig& c, const Dataset& data) {
+void Report::header(const nn::GPTConfig& c, const Dataset& data) {
   const TrainOptions& o = options_;
-  const MemoryEstimate memory = estimate_memory(params, c, o);
-  line(fmt::format("model:   n_layer {}, n_head {}, n_embd {}, block_size {}, vocab_size {}: {} parameters",
-                   c.n_layer, c.n_head, c.n_embd, c.block_size, c.vocab_size,
-                   grouped(params.count())));
+  const MemoryEstimate memory = estimate_memory(c, o.batch_size);
+  line(fmt::format(
+      "model:   n_layer {}, n_head {}, n_embd {}, block_size {}, vocab_size {}: {} parameters",
+      c.n_layer, c.n_head, c.n_embd, c.block_size, c.vocab_size, grouped(parameter_count(c))));
   line(fmt::format("text:    {}: {} tokens to train, {} to validate ({})", data.name,
                    grouped(static_cast<int64_t>(data.train.size())),
                    grouped(static_cast<int64_t>(data.val.size())), o.tokenizer));
@@ -76,22 +80,24 @@ void Report::header(const nn::Params& params, const nn::GPTConfig& c, const Data
                    grouped(o.max_iters),
                    grouped(o.batch_size * o.block_size * o.gradient_accumulation_steps),
                    o.learning_rate, o.schedule, o.lr_schedule()(o.max_iters)));
-  line(fmt::format("memory:  about {:.0f} MB: weights {:.0f}, gradients {:.0f}, AdamW {:.0f}, activations {:.0f}",
-                   memory.total() / 1e6, memory.weights / 1e6, memory.gradients / 1e6,
-                   memory.optimizer / 1e6, memory.activations / 1e6));
+  line(
+      fmt::format("memory:  about {:.0f} MB: weights {:.0f}, gradients {:.0f}, AdamW {:.0f}, "
+                  "activations {:.0f}",
+                  memory.total() / 1e6, memory.weights / 1e6, memory.gradients / 1e6,
+                  memory.optimizer / 1e6, memory.activations / 1e6));
   line(fmt::format("compute: {}; {} thread{}", blas_description(), num_threads(),
                    num_threads() == 1 ? "" : "s"));
   line(fmt::format("folder:  {}", folder_.path().string()));
   if (progress_.iteration > 0) line(fmt::format("resumed at step {}", progress_.iteration));
 }
 
-void Report::step(const Step& step) {
+double Report::step(const Step& step) {
+  const double taken = std::chrono::duration<double>(Clock::now() - step.begin).count();
   if (first_iteration_ < 0) {
     first_iteration_ = progress_.iteration;
-    begin_ = Clock::now() - std::chrono::duration_cast<Clock::duration>(
-                                std::chrono::duration<double>(step.seconds));
+    begin_ = step.begin;
   }
-  seconds_ += step.seconds;
+  seconds_ += taken;
   ++steps_;
   if (progress_.iteration % options_.log_interval == 0) {
     const double seconds = seconds_ / static_cast<double>(steps_);
@@ -110,24 +116,31 @@ void Report::step(const Step& step) {
     steps_ = 0;
   }
   draw_progress(step.loss);
+  return taken;
 }
 
 void Report::evaluation(const Losses& losses) {
   line(fmt::format("step {}: train loss {:.4f}, val loss {:.4f}", progress_.iteration, losses.train,
                    losses.val));
-  folder_.append_metrics({{"iteration", progress_.iteration},
-                          {"train_loss", losses.train},
-                          {"val_loss", losses.val}});
+  folder_.append_metrics(
+      {{"iteration", progress_.iteration}, {"train_loss", losses.train}, {"val_loss", losses.val}});
 }
 
 void Report::final(const SplitLoss& loss) {
-  line(fmt::format(
-      "final: val loss {:.4f} (whole split), perplexity {:.2f}, {:.2f} bits per byte", loss.loss,
-      loss.perplexity, loss.bits_per_byte));
+  line(fmt::format("final: val loss {:.4f} (whole split), perplexity {:.2f}, {:.2f} bits per byte",
+                   loss.loss, loss.perplexity, loss.bits_per_byte));
   folder_.append_metrics({{"iteration", progress_.iteration},
                           {"final_val_loss", loss.loss},
                           {"perplexity", loss.perplexity},
                           {"bits_per_byte", loss.bits_per_byte}});
+}
+
+void Report::sample(const nn::GPT& gpt, const data::Tokenizer& tokenizer) {
+  line("\nsample:");
+  Rng rng(options_.seed);
+  stream_sample(gpt, tokenizer, default_prompt(tokenizer),
+                {.max_new_tokens = 400, .temperature = 0.8, .top_k = 200}, rng);
+  line("");
 }
 
 void Report::next_steps() {
@@ -139,9 +152,10 @@ void Report::next_steps() {
 }
 
 void Report::stopped() {
-  line(fmt::format("stopped at step {}, which is saved. To go on:\n"
-                   "  train-gpt --init-from resume --out-dir {}",
-                   progress_.iteration, quoted(folder_.path().string())));
+  line(
+      fmt::format("stopped at step {}, which is saved. To go on:\n"
+                  "  train-gpt --init-from resume --out-dir {}",
+                  progress_.iteration, quoted(folder_.path().string())));
 }
 
 void Report::draw_progress(double loss) {
@@ -150,14 +164,14 @@ void Report::draw_progress(double loss) {
   last_drawn_ = now;
   const int64_t done = progress_.iteration + 1, all = options_.max_iters;
   const double elapsed = std::chrono::duration<double>(now - begin_).count();
-  const double left = elapsed / static_cast<double>(done - first_iteration_) *
-                      static_cast<double>(all - done);
+  const double left =
+      elapsed / static_cast<double>(done - first_iteration_) * static_cast<double>(all - done);
   constexpr int64_t width = 24;
   const auto filled = static_cast<size_t>(width * done / all);
-  std::string text = fmt::format("{:>{}}/{} [{}{}] {:3}%  loss {:.4f}  {} left", done,
-                                 fmt::formatted_size("{}", all), all, std::string(filled, '#'),
-                                 std::string(width - filled, '.'), 100 * done / all, loss,
-                                 clock_time(left));
+  std::string text =
+      fmt::format("{:>{}}/{} [{}{}] {:3}%  loss {:.4f}  {} left", done,
+                  fmt::formatted_size("{}", all), all, std::string(filled, '#'),
+                  std::string(width - filled, '.'), 100 * done / all, loss, clock_time(left));
   if (text.size() >= terminal_width()) text.resize(terminal_width() - 1);
   fmt::print("\r\x1b[K{}", text);
   std::fflush(stdout);

@@ -17,15 +17,20 @@ class Report {
   Report(const Report&) = delete;
   Report& operator=(const Report&) = delete;
 
-  void header(const nn::Params& params, const nn::GPTConfig& config, const Dataset& data);
+  void header(const nn::GPTConfig& config, const Dataset& data);
 
+  // One step: made now, and timed from here until it is reported.
   struct Step {
-    double loss, lr, norm, seconds;
+    explicit Step(double rate) : lr(rate) {}
+    double lr, loss = 0, norm = 0;
+    std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   };
-  // Step progress.iteration was made; every log_interval-th is printed, with the mean time since.
-  void step(const Step& step);
+  // Step number progress.iteration is done; every log_interval-th is printed, with the mean time of
+  // those since the last one. Returns the seconds that it took.
+  double step(const Step& step);
   void evaluation(const Losses& losses);
   void final(const SplitLoss& loss);
+  void sample(const nn::GPT& gpt, const data::Tokenizer& tokenizer);
   // Where the run is, and the commands to go on with.
   void next_steps();
   void stopped();

@@ -85,7 +85,7 @@ void check_iteration(const SafeTensors& file, int64_t iteration) {
 
 RunFolder::Lock::~Lock() { ::close(descriptor); }
 
-RunFolder::RunFolder(fs::path path) : path_(std::move(path)) {}
+RunFolder::RunFolder(fs::path path, bool resumes) : path_(std::move(path)), resumes_(resumes) {}
 
 RunFolder::~RunFolder() {
   std::error_code ignored;  // a folder that is not empty stays
@@ -95,15 +95,15 @@ RunFolder::~RunFolder() {
 void RunFolder::lock() {
   lock_ = std::make_unique<Lock>(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   // Some network file systems have no locks; that is no reason not to train.
-  const bool busy = lock_->descriptor >= 0 &&
-                    ::flock(lock_->descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  const bool busy = lock_->descriptor >= 0 && ::flock(lock_->descriptor, LOCK_EX | LOCK_NB) != 0 &&
+                    errno == EWOULDBLOCK;
   check(!busy, "another program is training in {}", path_.string());
 }
 
 RunFolder RunFolder::create(const TrainOptions& options) {
   const bool named = !options.out_dir.empty();
   if (named) make_folder(options.out_dir);
-  RunFolder run(named ? fs::path(options.out_dir) : make_next_folder(options.preset));
+  RunFolder run(named ? fs::path(options.out_dir) : make_next_folder(options.preset), false);
   check_writable(run.path_);
   run.lock();
   for (const std::string_view name : {config_file, model_file, trainer_file, ready_folder}) {
@@ -123,7 +123,7 @@ RunFolder RunFolder::create(const TrainOptions& options) {
 }
 
 RunFolder RunFolder::open(const TrainOptions& options) {
-  RunFolder run{fs::path(options.out_dir)};
+  RunFolder run(options.out_dir, true);
   check_writable(run.path_);
   run.lock();
   run.finish_checkpoint();
@@ -137,8 +137,7 @@ RunFolder RunFolder::open(const TrainOptions& options) {
 void RunFolder::write_setup(const TrainOptions& options, const nn::GPTConfig& config,
                             const Dataset& data) {
   data.tokenizer.save(path_ / tokenizer_file);
-  const Json text = {
-      {"name", data.name}, {"bytes", data.bytes}, {"fingerprint", data.fingerprint}};
+  const Json text = {{"name", data.name}, {"bytes", data.bytes}, {"fingerprint", data.fingerprint}};
   write_json(path_ / config_file, {{"format", config_format},
                                    {"version", config_version},
                                    {"model", config_to_json(config)},
@@ -146,7 +145,13 @@ void RunFolder::write_setup(const TrainOptions& options, const nn::GPTConfig& co
                                    {"training", options_to_json(options)}});
 }
 
+std::optional<data::Tokenizer> RunFolder::tokenizer() const {
+  if (!resumes_) return std::nullopt;
+  return data::Tokenizer::load(path_ / tokenizer_file);
+}
+
 void RunFolder::check_same_text(const Dataset& data) const {
+  if (!resumes_) return;
   const fs::path path = path_ / config_file;
   Json text;
   std::string name, fingerprint;

@@ -59,9 +59,10 @@ class RunFolder {
 
   // config.json and tokenizer.json.
   void write_setup(const TrainOptions& options, const nn::GPTConfig& config, const Dataset& data);
-  // Error if the run was made of another text.
+  // The tokenizer of a run that is resumed.
+  std::optional<data::Tokenizer> tokenizer() const;
+  // Error if the run is resumed and was made of another text.
   void check_same_text(const Dataset& data) const;
-  data::Tokenizer tokenizer() const { return data::Tokenizer::load(path_ / tokenizer_file); }
 
   void save(const TrainState& state) const;
   SafeTensors model() const;
@@ -71,7 +72,7 @@ class RunFolder {
   void append_metrics(const Json& line);
 
  private:
-  explicit RunFolder(std::filesystem::path path);
+  RunFolder(std::filesystem::path path, bool resumes);
   void lock();
   void finish_checkpoint() const;
   void trim_metrics(int64_t iteration) const;
@@ -85,6 +86,7 @@ class RunFolder {
     int descriptor;
   };
   std::filesystem::path path_;
+  bool resumes_;
   std::unique_ptr<Lock> lock_;  // one program at a time trains here
   std::unique_ptr<std::FILE, Closer> metrics_;
 };

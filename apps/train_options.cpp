@@ -41,7 +41,8 @@ void visit_options(Options& o, Visitor&& v) {
   v("--block-size", o.block_size, "N", "the longest sequence, in tokens", 1);
   v("--dropout", o.dropout, "P", "share of activations that is dropped", 0);
   v.flag("--bias", o.bias, "biases in linear layers and layer norms", true);
-  v.flag("--qkv-bias", o.qkv_bias, "biases of the Q, K, V projection [as --bias]", true);
+  v.flag("--qkv-bias", o.qkv_bias, "biases of the Q, K, V projection; as --bias unless given",
+         true);
   v.flag("--tied", o.tied, "the head shares the token embedding", true);
   v.choice("--activation", o.activation, {"gelu", "gelu-erf", "relu"}, "of the feed-forward layer");
   v("--seed", o.seed, "N", "of the initialisation, the batches and dropout");
@@ -153,8 +154,19 @@ void describe_program(CommandLine& cli) {
   for (const Preset& preset : presets()) cli.list("Presets", preset.name, preset.summary);
 }
 
+// What can be said of a tokenizer before there is a text.
+void check_tokenizer(const std::string& spec) {
+  if (spec == "char" || spec == "gpt2") return;
+  const std::string digits = spec.rfind("bpe:", 0) == 0 ? spec.substr(4) : "";
+  const bool number = !digits.empty() && digits.size() <= 7 &&
+                      digits.find_first_not_of("0123456789") == std::string::npos;
+  check(number, "--tokenizer: '{}' is not char, gpt2 or bpe:N with N tokens, such as bpe:1024",
+        spec);
+}
+
 void check_options(const TrainOptions& o) {
   as_usage([&] {
+    check_tokenizer(o.tokenizer);
     o.model_config(256).validate();
     o.lr_schedule().validate();
     optim::AdamW(NamedTensors{}, o.adamw_options());

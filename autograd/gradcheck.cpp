@@ -73,10 +73,7 @@ class StepCheck {
     // Several steps: a large one is disturbed by curvature and kinks, a small one by rounding.
     for (const double h : f32 ? std::array{3e-2, 1e-2, 3e-3} : std::array{1e-4, 1e-5, 1e-6}) {
       const double numeric = (along(i, v, h) - along(i, v, -h)) / (2 * h);
-      const double gap = std::abs(result.analytic - numeric);
-      const double scale = std::max(std::abs(result.analytic), std::abs(numeric));
-      const double rounding = 8 * unit * size / h;
-      const double error = gap <= rounding || gap == 0 ? 0 : gap / scale;
+      const double error = gradient_error(result.analytic, numeric, 8 * unit * size / h, options_);
       if (error < result.error) {
         result.error = error;
         result.numeric = numeric;
@@ -117,6 +114,15 @@ class StepCheck {
 };
 
 }  // namespace
+
+double gradient_error(double analytic, double numeric, double rounding,
+                      const GradientCheckOptions& options) {
+  const double gap = std::abs(analytic - numeric);
+  // Scaled so that a difference of `rounding` is an error of exactly the tolerance.
+  const double scale =
+      std::max(std::max(std::abs(analytic), std::abs(numeric)), rounding / options.tolerance);
+  return gap == 0 ? 0 : gap / scale;
+}
 
 std::string GradientCheck::str() const {
   return fmt::format("[{}] input {} of {}: analytic {:.9g}, numeric {:.9g}, error {:.2e}: {}", op,

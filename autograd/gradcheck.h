@@ -22,10 +22,16 @@ struct GradientCheck {
   std::string shapes;   // of all inputs and the outputs: "(2, 3), (3) → (2, 3)"
   double analytic = 0;  // ⟨vjp(u), v⟩
   double numeric = 0;   // ⟨u, (f(x + h·v) − f(x − h·v)) / 2h⟩
-  double error = 0;     // relative difference, 0 if within rounding
+  double error = 0;     // gradient_error of the two
   bool passed = false;
   std::string str() const;  // one line that names all of this
 };
+
+// |analytic − numeric| / max(|analytic|, |numeric|), but with a larger divisor where the values are
+// so small that `rounding`, the error of the numeric one, matters: a difference of no more than
+// that is always within the tolerance.
+double gradient_error(double analytic, double numeric, double rounding,
+                      const GradientCheckOptions& options);
 
 // Runs each step that a checkable tape has recorded again and compares its vjp with central
 // differences: u and v are random directions in the space of the outputs and of one input, so that

@@ -93,8 +93,8 @@ class Pool {
  private:
   void start_workers() {
     while (started_ < threads_ - 1) {
+      std::thread([this, id = started_ + 1] { serve(id); }).detach();
       ++started_;
-      std::thread([this, id = started_] { serve(id); }).detach();
     }
   }
 

@@ -373,16 +373,16 @@ TEST_CASE("ten threads with tapes and parameters of their own", "[tape]") {
 }
 
 TEST_CASE("ten threads that share a parameter add up their gradients", "[tape]") {
-  const Tensor x = Tensor::full({100}, 0.5, DType::f64).set_requires_grad();
+  const Tensor x = Tensor::full({10'000}, 0.5, DType::f64).set_requires_grad();
   std::vector<std::thread> threads;
   for (int i = 0; i < 10; ++i) {
     threads.emplace_back([&, i] {
-      for (int k = 0; k < 50; ++k) {
+      for (int k = 0; k < 200; ++k) {
         Tape tape;
         tape.backward(sum(x * static_cast<double>(i)));
       }
     });
   }
   for (auto& thread : threads) thread.join();
-  CHECK(list(x.grad()) == List(100, 50.0 * 45));
+  CHECK(list(x.grad()) == List(10'000, 200.0 * 45));
 }

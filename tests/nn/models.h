@@ -47,15 +47,15 @@ inline SafeTensors with_prefix(const SafeTensors& file, const std::string& prefi
 
 // Random weights that are far from a fresh model's, so that every path counts.
 inline void randomize(const NamedTensors& parameters, Rng& rng, double scale = 0.3) {
-  for (const auto& [name, t] : parameters) {
+  for (const auto& [name, parameter] : parameters) {
+    Tensor t = parameter;
     const bool gain =
         name.find("ln_") != std::string::npos && name.find("weight") != std::string::npos;
     const Tensor values =
         (normal(rng, t.shape(), DType::f64, scale) + (gain ? 1.0 : 0.0)).to(t.dtype());
-    Tensor target = t;
     dispatch(t.dtype(), [&](auto zero) {
       using T = decltype(zero);
-      std::copy_n(values.data<T>(), t.numel(), target.mutable_data<T>());
+      std::copy_n(values.data<T>(), t.numel(), t.mutable_data<T>());
     });
   }
 }

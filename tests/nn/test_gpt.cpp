@@ -89,8 +89,8 @@ TEST_CASE("every parameter's gradient is the slope of the whole loss along it", 
     TinyGPT model(config);
     const std::vector<Tensor> grads = model.loss_gradients();
     for (std::size_t i = 0; i < grads.size(); ++i) {
-      const auto& [name, t] = model.params.parameters()[i];
-      INFO(name);
+      const Tensor t = model.params.parameters()[i].second;
+      INFO(model.params.parameters()[i].first);
       const std::vector<double> start = list(t), v = list(normal(model.rng, t.shape()));
       const std::vector<double> g = list(grads[i]);
       const auto loss_at = [&](double h) {

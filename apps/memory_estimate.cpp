@@ -1,0 +1,43 @@
+#include "apps/memory_estimate.h"
+
+#include <unistd.h>
+
+namespace tapegrad::apps {
+
+int64_t parameter_count(const nn::GPTConfig& c) {
+  const int64_t C = c.n_embd;
+  const int64_t norm = c.bias ? 2 * C : C;
+  const int64_t biases = (c.bias ? 6 * C : 0) + (c.qkv_bias ? 3 * C : 0);
+  const int64_t block = 12 * C * C + 2 * norm + biases;
+  const int64_t embeddings = ((c.tied ? 1 : 2) * c.vocab_size + c.block_size) * C;
+  return embeddings + c.n_layer * block + norm;
+}
+
+MemoryEstimate estimate_memory(const nn::GPTConfig& c, int64_t batch_size) {
+  const auto C = static_cast<double>(c.n_embd), V = static_cast<double>(c.vocab_size);
+  // What a block keeps of each token for its backward, in floats: as the ops stand, 21 channels and
+  // the statistics of its norms and its attention. Dropout adds masks of one byte.
+  const double masks = c.dropout > 0 ? 1.1 * C : 0;
+  const double block = 21 * C + c.n_head + 4 + masks;
+  // The embedding, the last norm, the logits and, at the start of the backward, their gradients.
+  const double token = c.n_layer * block + 7 * C + 2 * V;
+  const double weights = sizeof(float) * static_cast<double>(parameter_count(c));
+  const double tokens = static_cast<double>(batch_size) * static_cast<double>(c.block_size);
+  return {.weights = weights,
+          .gradients = weights,
+          .optimizer = 2 * weights,
+          .activations = sizeof(float) * tokens * token};
+}
+
+void check_memory(const MemoryEstimate& estimate) {
+  const double present =
+      static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  check(present <= 0 || estimate.total() <= present,
+        "training needs about {:.1f} GB (model and optimiser {:.1f} GB, activations {:.1f} GB), "
+        "but this machine has {:.1f} GB. Use a smaller model, or a smaller --batch-size with more "
+        "--gradient-accumulation-steps",
+        estimate.total() / 1e9, (estimate.total() - estimate.activations) / 1e9,
+        estimate.activations / 1e9, present / 1e9);
+}
+
+}  // namespace tapegrad::apps

@@ -1,0 +1,112 @@
+#pragma once
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/temp_folder.h"
+
+using Args = std::vector<std::string>;
+
+inline Args operator+(Args a, const Args& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+struct Result {
+  int code;  // −signal if a signal ended the program
+  std::string out, err;
+};
+
+// One of the project's programs, running, with stdout and stderr in files.
+class Program {
+ public:
+  Program(const std::string& name, const Args& args, const std::filesystem::path& folder = ".") {
+    const std::string path = std::string(TAPEGRAD_PROGRAM_DIR) + "/" + name;
+    std::vector<char*> argv{const_cast<char*>(path.c_str())};
+    for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
+    argv.push_back(nullptr);
+    const std::string out = files_ / "out", err = files_ / "err";
+    pid_ = ::fork();
+    if (pid_ != 0) return;
+    const int null = ::open("/dev/null", O_RDONLY);
+    const int to_out = ::open(out.c_str(), O_WRONLY | O_CREAT, 0600);
+    const int to_err = ::open(err.c_str(), O_WRONLY | O_CREAT, 0600);
+    if (::chdir(folder.c_str()) != 0 || ::dup2(null, 0) < 0 || ::dup2(to_out, 1) < 0 ||
+        ::dup2(to_err, 2) < 0) {
+      ::_exit(126);
+    }
+    ::execv(path.c_str(), argv.data());
+    ::_exit(127);
+  }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+  ~Program() {
+    if (pid_ < 0) return;
+    send(SIGKILL);
+    wait();
+  }
+
+  std::string out() const { return TempFolder::get(files_ / "out"); }
+
+  void send(int signal) const { ::kill(pid_, signal); }
+
+  // Waits until the program has printed `text`; throws after a minute.
+  void wait_for(const std::string& text) const {
+    for (int i = 0; i < 6000; ++i) {
+      if (out().find(text) != std::string::npos) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    throw std::runtime_error("the program did not print '" + text + "' but:\n" + out());
+  }
+
+  Result wait() {
+    int status = 0;
+    ::waitpid(pid_, &status, 0);
+    pid_ = -1;
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), out(),
+            TempFolder::get(files_ / "err")};
+  }
+
+ private:
+  TempFolder files_;
+  pid_t pid_ = -1;
+};
+
+inline Result run_program(const std::string& name, const Args& args,
+                          const std::filesystem::path& folder = ".") {
+  return Program(name, args, folder).wait();
+}
+
+// The same few lines again and again with a number that changes: text that is quickly learnt.
+inline std::string tiny_text() {
+  std::string text;
+  for (int i = 0; i < 120; ++i) {
+    text += "the cat sat on mat " + std::to_string(i) + " and the dog ate.\n";
+  }
+  return text;
+}
+
+// A model and a run that take no time.
+inline Args tiny_run(const std::filesystem::path& corpus, const std::filesystem::path& out_dir,
+                     int max_iters) {
+  return {"--corpus",         corpus,    "--out-dir",       out_dir, "--max-iters",
+          std::to_string(max_iters),     "--n-layer",       "2",     "--n-head",
+          "2",                "--n-embd", "16",             "--block-size", "16",
+          "--batch-size",     "4",       "--eval-interval", "5",     "--eval-iters",
+          "2",                "--log-interval", "1",        "--warmup-iters", "2",
+          "--lr-decay-iters", "20",      "--learning-rate", "0.01",  "--dropout",
+          "0.1",              "--preset", "char-cpu",       "--tokenizer", "char",
+          "--no-sample"};
+}
+
+inline Args resume_run(const std::filesystem::path& out_dir, int max_iters) {
+  return {"--init-from", "resume", "--out-dir", out_dir, "--max-iters", std::to_string(max_iters)};
+}

@@ -1,0 +1,288 @@
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
+
+#include "autograd/file.h"
+#include "tests/apps/program.h"
+#include "tests/catch.h"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+Result train(const Args& args, const fs::path& folder = ".") {
+  return run_program("train-gpt", args, folder);
+}
+
+// A folder with a tiny text and a run of `iters` steps on it.
+struct TinyRun {
+  TempFolder folder;
+  fs::path text = folder.put("text.txt", tiny_text());
+  fs::path run = folder / "run";
+
+  explicit TinyRun(int iters, const Args& more = {}) {
+    const Result r = train(tiny_run(text, run, iters) + more);
+    INFO(r.out << r.err);
+    REQUIRE(r.code == 0);
+  }
+  std::string file(std::string_view name) const { return TempFolder::get(run / name); }
+};
+
+bool same_model(const fs::path& a, const fs::path& b) {
+  return TempFolder::get(a / "model.safetensors") == TempFolder::get(b / "model.safetensors") &&
+         TempFolder::get(a / "optimizer.safetensors") ==
+             TempFolder::get(b / "optimizer.safetensors");
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+int count_matches(const std::string& text, const std::string& line_pattern) {
+  const std::regex regex(line_pattern);
+  int n = 0;
+  for (const std::string& line : lines_of(text)) n += std::regex_match(line, regex) ? 1 : 0;
+  return n;
+}
+
+void check_error(const Result& r, int code, const std::string& text) {
+  INFO(r.out << r.err);
+  CHECK(r.code == code);
+  CHECK(r.err.rfind("train-gpt: error: ", 0) == 0);
+  CHECK_THAT(r.err, ContainsSubstring(text));
+}
+
+// What is in metrics.jsonl but for the times, which differ from run to run.
+std::vector<nlohmann::json> metrics_of(const fs::path& run) {
+  std::vector<nlohmann::json> metrics;
+  for (const std::string& line : lines_of(TempFolder::get(run / "metrics.jsonl"))) {
+    metrics.push_back(nlohmann::json::parse(line));
+    metrics.back().erase("ms");
+    metrics.back().erase("tokens_per_second");
+  }
+  return metrics;
+}
+
+}  // namespace
+
+TEST_CASE("training prints its lines and fills the run folder", "[train-gpt]") {
+  const TempFolder folder;
+  const auto text = folder.put("text.txt", tiny_text());
+  Args args = tiny_run(text, folder / "run", 10);
+  args.back() = "--sample";
+  const Result r = train(args);
+  INFO(r.out);
+  CHECK(r.code == 0);
+  CHECK(r.err.empty());
+  const std::string number = "[0-9]+\\.[0-9]+";
+  CHECK(count_matches(r.out, "step (0|5|10): train loss " + number + ", val loss " + number) == 3);
+  CHECK(count_matches(r.out, "iter [0-9]: loss " + number + ", lr [0-9.]+e-[0-9]+, norm " + number +
+                                 ", " + number + " ms, [0-9]+ tok/s") == 10);
+  CHECK(count_matches(r.out, "final: val loss " + number + " \\(whole split\\), perplexity " +
+                                 number + ", " + number + " bits per byte") == 1);
+  CHECK_THAT(r.out, ContainsSubstring(" parameters\n") && ContainsSubstring("memory:") &&
+                        ContainsSubstring("OpenBLAS") && ContainsSubstring("sample:") &&
+                        ContainsSubstring("sample-text --model "));
+  // Plain lines: nothing that only a terminal understands.
+  CHECK(r.out.find_first_of("\r\x1b") == std::string::npos);
+
+  for (const char* name : {"config.json", "tokenizer.json", "trainer.json"}) {
+    CHECK(nlohmann::json::parse(TempFolder::get(folder / "run" / name)).is_object());
+  }
+  CHECK(fs::file_size(folder / "run/model.safetensors") > 10000);
+  CHECK(fs::file_size(folder / "run/optimizer.safetensors") > 20000);
+  CHECK(metrics_of(folder / "run").size() == 14);
+  CHECK(std::distance(fs::directory_iterator(folder / "run"), {}) == 6);
+}
+
+TEST_CASE("a GPT learns a text", "[train-gpt]") {
+  const TinyRun tiny(60);
+  const auto metrics = metrics_of(tiny.run);
+  CHECK(metrics.front().at("val_loss") > 3.2);
+  CHECK(metrics.back().at("final_val_loss") < 1.5);
+}
+
+TEST_CASE("equal seeds give equal models for any number of threads", "[train-gpt]") {
+  const TinyRun one(6, {"--threads", "1"});
+  const TinyRun two(6, {"--threads", "2"});
+  const TinyRun other(6, {"--seed", "7"});
+  CHECK(same_model(one.run, two.run));
+  CHECK_FALSE(same_model(one.run, other.run));
+}
+
+TEST_CASE("evaluations do not change the training", "[train-gpt]") {
+  const TinyRun often(6, {"--eval-interval", "1", "--eval-iters", "3"});
+  const TinyRun seldom(6, {"--eval-interval", "100"});
+  CHECK(same_model(often.run, seldom.run));
+}
+
+TEST_CASE("accumulated batches count like one batch of all their rows", "[train-gpt]") {
+  const Args base = {"--dropout", "0"};
+  const TinyRun whole(1, base + Args{"--batch-size", "8"});
+  const TinyRun parts(1, base + Args{"--batch-size", "4", "--gradient-accumulation-steps", "2"});
+  const auto a = metrics_of(whole.run)[1], b = metrics_of(parts.run)[1];
+  CHECK(a.at("loss").get<double>() == Approx(b.at("loss").get<double>()).epsilon(1e-5));
+  CHECK(a.at("norm").get<double>() == Approx(b.at("norm").get<double>()).epsilon(1e-4));
+}
+
+TEST_CASE("a resumed run ends as one that never stopped, bit for bit", "[train-gpt]") {
+  const TinyRun straight(12);
+  const TinyRun stopped(7);
+  CHECK_FALSE(same_model(straight.run, stopped.run));
+  const Result r = train(resume_run(stopped.run, 12));
+  INFO(r.out << r.err);
+  REQUIRE(r.code == 0);
+  CHECK_THAT(r.out, ContainsSubstring("resumed at step 7"));
+  CHECK(same_model(straight.run, stopped.run));
+  // The first run's evaluation at its end is the only trace of the stop.
+  auto metrics = metrics_of(stopped.run);
+  const auto expected = metrics_of(straight.run);
+  REQUIRE(metrics.size() == expected.size());
+  CHECK(metrics == expected);
+}
+
+TEST_CASE("Ctrl-C saves the run, and it goes on from there", "[train-gpt]") {
+  const TempFolder folder;
+  const auto text = folder.put("text.txt", tiny_text());
+  const auto run = folder / "run";
+  Program program("train-gpt", tiny_run(text, run, 1000000));
+  program.wait_for("iter 8:");
+  program.send(SIGINT);
+  const Result r = program.wait();
+  INFO(r.out << r.err);
+  CHECK(r.code == 130);
+  std::smatch match;
+  REQUIRE(std::regex_search(r.out, match, std::regex("stopped at step ([0-9]+), which is saved")));
+  CHECK_THAT(r.out, ContainsSubstring("train-gpt --init-from resume --out-dir " + run.string()));
+  const int iteration = std::stoi(match[1]);
+  REQUIRE(train(resume_run(run, iteration + 2)).code == 0);
+  const auto straight = folder / "straight";
+  REQUIRE(train(tiny_run(text, straight, iteration + 2)).code == 0);
+  CHECK(same_model(run, straight));
+}
+
+TEST_CASE("a run that is killed at any moment can be resumed", "[train-gpt]") {
+  const TinyRun straight(40);
+  const TempFolder folder;
+  const auto run = folder / "run";
+  {
+    Program program("train-gpt",
+                    tiny_run(straight.text, run, 40) + Args{"--eval-interval", "1"});
+    program.wait_for("iter 0:");
+    program.send(SIGKILL);
+    CHECK(program.wait().code == -SIGKILL);
+  }
+  int kills = 0;
+  for (int milliseconds = 20;; milliseconds += 17) {
+    Program program("train-gpt", resume_run(run, 40));
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+    program.send(SIGKILL);
+    const Result r = program.wait();
+    INFO(r.out << r.err);
+    if (r.code == 0) break;
+    REQUIRE(r.code == -SIGKILL);
+    ++kills;
+  }
+  CHECK(kills > 0);
+  CHECK(same_model(run, straight.run));
+}
+
+TEST_CASE("a checkpoint that was cut short is finished or forgotten", "[train-gpt]") {
+  const TinyRun early(5), late(10);
+  SECTION("complete, with the model already in its place") {
+    fs::create_directory(early.run / "checkpoint.ready");
+    fs::copy(late.run / "model.safetensors", early.run,
+             fs::copy_options::overwrite_existing);
+    for (const char* name : {"optimizer.safetensors", "trainer.json"}) {
+      fs::copy(late.run / name, early.run / "checkpoint.ready");
+    }
+    const Result r = train(resume_run(early.run, 10));
+    INFO(r.err);
+    CHECK_THAT(r.out, ContainsSubstring("resumed at step 10"));
+  }
+  SECTION("not complete") {
+    fs::create_directory(early.run / "checkpoint.writing");
+    std::ofstream(early.run / "checkpoint.writing/model.safetensors") << "torn";
+    const Result r = train(resume_run(early.run, 10));
+    INFO(r.err);
+    CHECK_THAT(r.out, ContainsSubstring("resumed at step 5"));
+  }
+  CHECK(same_model(early.run, late.run));
+  CHECK(std::distance(fs::directory_iterator(early.run), {}) == 6);
+}
+
+TEST_CASE("broken or foreign checkpoints are told from good ones", "[train-gpt]") {
+  const TinyRun tiny(5);
+  const auto resume = [&](const Args& more = {}) { return train(resume_run(tiny.run, 6) + more); };
+  const auto damage = [&](const char* name, auto&& change) {
+    std::string bytes = tiny.file(name);
+    change(bytes);
+    std::ofstream(tiny.run / name, std::ios::binary) << bytes;
+  };
+  SECTION("truncated model") {
+    damage("model.safetensors", [](std::string& b) { b.resize(b.size() - 100); });
+    check_error(resume(), 1, "model.safetensors");
+  }
+  SECTION("truncated optimiser state") {
+    damage("optimizer.safetensors", [](std::string& b) { b.resize(50); });
+    check_error(resume(), 1, "optimizer.safetensors");
+  }
+  SECTION("model of another shape") {
+    const TinyRun wide(5, {"--n-embd", "32"});
+    fs::copy(wide.run / "model.safetensors", tiny.run, fs::copy_options::overwrite_existing);
+    check_error(resume(), 1, "has shape");
+  }
+  SECTION("model of another step") {
+    const TinyRun later(6);
+    fs::copy(later.run / "model.safetensors", tiny.run, fs::copy_options::overwrite_existing);
+    check_error(resume(), 1, "the files are not of one checkpoint");
+  }
+  SECTION("no optimiser state") {
+    fs::remove(tiny.run / "optimizer.safetensors");
+    check_error(resume(), 1, "optimizer.safetensors");
+  }
+  SECTION("trainer.json with a state that is none") {
+    damage("trainer.json", [](std::string& b) {
+      b = std::regex_replace(b, std::regex("\"loader\": \"torch"), "\"loader\": \"broken");
+    });
+    check_error(resume(), 1, "trainer.json");
+  }
+  SECTION("config.json cut short") {
+    damage("config.json", [](std::string& b) { b.resize(b.size() / 2); });
+    check_error(resume(), 1, "config.json: this is not complete, valid JSON");
+  }
+  SECTION("config.json with values that no model can have") {
+    damage("config.json", [](std::string& b) {
+      b = std::regex_replace(b, std::regex("\"n_layer\": 2"), "\"n_layer\": 1e99");
+    });
+    check_error(resume(), 1, "'n_layer' must be a whole number");
+  }
+  SECTION("another text") {
+    check_error(resume({"--corpus", tiny.folder.put("other.txt", tiny_text() + "!")}), 1,
+                "was made of another text");
+  }
+  SECTION("another model") {
+    check_error(resume({"--n-layer", "3"}), 2, "--n-layer 3 does not fit the run to resume");
+  }
+  SECTION("no run") {
+    check_error(train(resume_run(tiny.folder / "none", 6)), 1, "there is no run to resume");
+  }
+}
+
+TEST_CASE("a corpus that cannot be learnt is refused", "[train-gpt]") {
+  const TempFolder folder;
+  const auto attempt = [&](const fs::path& corpus) {
+    const Result r = train(tiny_run(corpus, folder / "run", 1));
+    CHECK_FALSE(fs::exists(folder / "run"));
+    return r;
+  };
+  check_error(attempt(folder / "none"), 1, "No such file");
+  check_error(attempt(folder.put("empty", "")), 1, "empty");
+  check_error(attempt(folder.put("binary", std::string("a\0b", 3))), 1, "binary");
+  check_error(attempt(folder.put("latin1", "caf\xE9")), 1, "UTF-8");
+  const Result r = attempt(folder.put("short", "0123456789012345678"));
+  check_error(r, 1, "has 17 tokens" );
+}
