@@ -20,6 +20,13 @@ std::string describe(const data::Corpus& corpus) {
   return text;
 }
 
+// FNV-1a with 64 bits, in hexadecimal.
+std::string fingerprint(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325U;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+  return fmt::format("{:016x}", hash);
+}
+
 void check_length(const std::vector<data::Token>& tokens, std::string_view split,
                   const TrainOptions& o) {
   check(static_cast<int64_t>(tokens.size()) > o.block_size,
@@ -30,30 +37,31 @@ void check_length(const std::vector<data::Token>& tokens, std::string_view split
 
 }  // namespace
 
-std::string fingerprint(std::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325U;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-  return fmt::format("{:016x}", hash);
-}
-
-Dataset load_dataset(const TrainOptions& o, const std::optional<data::Tokenizer>& tokenizer) {
-  std::string name = "the program's own sources";
-  std::string read;
-  if (!o.corpus.empty()) {
+Text read_text(const TrainOptions& o) {
+  Text text;
+  if (o.corpus.empty()) {
+    text.name = "the program's own sources";
+    text.contents = embedded::default_corpus();
+  } else {
     data::Corpus corpus =
         data::read_corpus(std::vector<std::filesystem::path>(o.corpus.begin(), o.corpus.end()));
-    name = describe(corpus);
-    read = std::move(corpus.text);
+    text.name = describe(corpus);
+    text.storage = std::make_shared<const std::string>(std::move(corpus.text));
+    text.contents = *text.storage;
   }
-  const std::string_view text = o.corpus.empty() ? embedded::default_corpus() : read;
-  const data::TextSplit split = data::split_text(text, train_share);
+  text.fingerprint = fingerprint(text.contents);
+  return text;
+}
+
+Dataset tokenize(const Text& text, const TrainOptions& o,
+                 const std::optional<data::Tokenizer>& tokenizer) {
+  const data::TextSplit split = data::split_text(text.contents, train_share);
   // A character that only the last part has must be in the vocabulary, too.
   const bool learns_merges = o.tokenizer.rfind("bpe:", 0) == 0;
-  Dataset set{name, fingerprint(text), static_cast<int64_t>(text.size()),
-              tokenizer ? *tokenizer
-                        : data::make_tokenizer(o.tokenizer, learns_merges ? split.train : text)};
-  set.train = set.tokenizer.encode(split.train);
-  set.val = set.tokenizer.encode(split.val);
+  const data::Tokenizer t =
+      tokenizer ? *tokenizer
+                : data::make_tokenizer(o.tokenizer, learns_merges ? split.train : text.contents);
+  Dataset set{t, t.encode(split.train), t.encode(split.val)};
   check_length(set.train, "training", o);
   check_length(set.val, "validation", o);
   return set;

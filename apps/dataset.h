@@ -1,6 +1,8 @@
 #pragma once
 
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "apps/train_options.h"
@@ -8,22 +10,26 @@
 
 namespace tapegrad::apps {
 
-// A text, read: what is in it, and its first 90 % and last 10 % (of the characters) as tokens.
-struct Dataset {
-  std::string name;         // for people: "corpus.txt", "3 files"
-  std::string fingerprint;  // of the bytes: equal texts have equal ones
-  int64_t bytes = 0;
-  data::Tokenizer tokenizer;
-  std::vector<data::Token> train = {}, val = {};
+// What a model is to learn.
+struct Text {
+  std::string name;                                 // for people: "corpus.txt", "3 files"
+  std::string_view contents;                        // UTF-8
+  std::shared_ptr<const std::string> storage = {};  // of the contents, unless part of the program
+  std::string fingerprint;                          // equal texts have equal ones
 };
 
-// Reads the corpus that the options name, or the one that is part of the program. A bpe tokenizer
-// learns from the training part alone; `tokenizer` is used instead if there is one. Error if the
-// text is shorter than what a batch needs.
-Dataset load_dataset(const TrainOptions& options,
-                     const std::optional<data::Tokenizer>& tokenizer = {});
+// The corpus that the options name, or the one that is part of the program.
+Text read_text(const TrainOptions& options);
 
-// A 64-bit hash (FNV-1a), in hexadecimal: tells different texts apart, but is no proof.
-std::string fingerprint(std::string_view text);
+// The first 90 % of a text (of its characters) for training, and the rest, as tokens.
+struct Dataset {
+  data::Tokenizer tokenizer;
+  std::vector<data::Token> train, val;
+};
+
+// A bpe tokenizer learns from the training part alone; `tokenizer` is used instead if there is one.
+// Error if either part is shorter than one sequence.
+Dataset tokenize(const Text& text, const TrainOptions& options,
+                 const std::optional<data::Tokenizer>& tokenizer = {});
 
 }  // namespace tapegrad::apps

@@ -67,13 +67,13 @@ void Report::line(const std::string& text) {
   fmt::print("{}\n", text);
 }
 
-void Report::header(const nn::GPTConfig& c, const Dataset& data) {
+void Report::header(const nn::GPTConfig& c, const Text& text, const Dataset& data) {
   const TrainOptions& o = options_;
   const MemoryEstimate memory = estimate_memory(c, o.batch_size);
   line(fmt::format(
       "model:   n_layer {}, n_head {}, n_embd {}, block_size {}, vocab_size {}: {} parameters",
       c.n_layer, c.n_head, c.n_embd, c.block_size, c.vocab_size, grouped(parameter_count(c))));
-  line(fmt::format("text:    {}: {} tokens to train, {} to validate ({})", data.name,
+  line(fmt::format("text:    {}: {} tokens to train, {} to validate ({})", text.name,
                    grouped(static_cast<int64_t>(data.train.size())),
                    grouped(static_cast<int64_t>(data.val.size())), o.tokenizer));
   line(fmt::format("steps:   {} of {} tokens, learning rate {:.3g}, {}, {:.3g} at the end",

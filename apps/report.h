@@ -17,7 +17,7 @@ class Report {
   Report(const Report&) = delete;
   Report& operator=(const Report&) = delete;
 
-  void header(const nn::GPTConfig& config, const Dataset& data);
+  void header(const nn::GPTConfig& config, const Text& text, const Dataset& data);
 
   // One step: made now, and timed from here until it is reported.
   struct Step {

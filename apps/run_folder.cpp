@@ -135,13 +135,14 @@ RunFolder RunFolder::open(const TrainOptions& options) {
 }
 
 void RunFolder::write_setup(const TrainOptions& options, const nn::GPTConfig& config,
-                            const Dataset& data) {
-  data.tokenizer.save(path_ / tokenizer_file);
-  const Json text = {{"name", data.name}, {"bytes", data.bytes}, {"fingerprint", data.fingerprint}};
+                            const Text& text, const data::Tokenizer& tokenizer) {
+  tokenizer.save(path_ / tokenizer_file);
+  const Json about_text = {
+      {"name", text.name}, {"bytes", text.contents.size()}, {"fingerprint", text.fingerprint}};
   write_json(path_ / config_file, {{"format", config_format},
                                    {"version", config_version},
                                    {"model", config_to_json(config)},
-                                   {"text", text},
+                                   {"text", about_text},
                                    {"training", options_to_json(options)}});
 }
 
@@ -150,18 +151,18 @@ std::optional<data::Tokenizer> RunFolder::tokenizer() const {
   return data::Tokenizer::load(path_ / tokenizer_file);
 }
 
-void RunFolder::check_same_text(const Dataset& data) const {
+void RunFolder::check_same_text(const Text& text) const {
   if (!resumes_) return;
   const fs::path path = path_ / config_file;
-  Json text;
+  Json stored;
   std::string name, fingerprint;
-  get(path, read_config(path_), "text", text);
-  get(path, text, "name", name);
-  get(path, text, "fingerprint", fingerprint);
-  check(data.fingerprint == fingerprint,
+  get(path, read_config(path_), "text", stored);
+  get(path, stored, "name", name);
+  get(path, stored, "fingerprint", fingerprint);
+  check(text.fingerprint == fingerprint,
         "the run in {} was made of another text: of {} with fingerprint {}, while {} has {}. "
         "Resume it with the same --corpus, or start a new run",
-        path_.string(), name, fingerprint, data.name, data.fingerprint);
+        path_.string(), name, fingerprint, text.name, text.fingerprint);
 }
 
 void RunFolder::save(const TrainState& state) const {

@@ -58,11 +58,12 @@ class RunFolder {
   const std::filesystem::path& path() const { return path_; }
 
   // config.json and tokenizer.json.
-  void write_setup(const TrainOptions& options, const nn::GPTConfig& config, const Dataset& data);
+  void write_setup(const TrainOptions& options, const nn::GPTConfig& config, const Text& text,
+                   const data::Tokenizer& tokenizer);
   // The tokenizer of a run that is resumed.
   std::optional<data::Tokenizer> tokenizer() const;
   // Error if the run is resumed and was made of another text.
-  void check_same_text(const Dataset& data) const;
+  void check_same_text(const Text& text) const;
 
   void save(const TrainState& state) const;
   SafeTensors model() const;

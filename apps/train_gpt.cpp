@@ -32,8 +32,9 @@ int finish(const nn::GPT& gpt, const Dataset& data, const TrainOptions& options,
 // corpus → tokenizer → loader → GPT → loss → backward → clip → AdamW → checkpoint
 int train(const TrainOptions& options) {
   RunFolder folder = options.resumes() ? RunFolder::open(options) : RunFolder::create(options);
-  const Dataset data = load_dataset(options, folder.tokenizer());
-  folder.check_same_text(data);
+  const Text text = read_text(options);
+  folder.check_same_text(text);
+  const Dataset data = tokenize(text, options, folder.tokenizer());
   const nn::GPTConfig config = options.model_config(data.tokenizer.vocab_size());
   check_memory(estimate_memory(config, options.batch_size));
 
@@ -48,9 +49,9 @@ int train(const TrainOptions& options) {
   Progress at;
   const TrainState state{params, adamw, loader, dropout, at};
   if (options.resumes()) folder.restore(state);
-  folder.write_setup(options, config, data);
+  folder.write_setup(options, config, text, data.tokenizer);
   Report report(folder, options, at);
-  report.header(config, data);
+  report.header(config, text, data);
 
   catch_interrupts();
   for (; !interrupted(); ++at.iteration) {

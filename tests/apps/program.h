@@ -97,13 +97,23 @@ inline std::string tiny_text() {
 // A model and a run that take no time.
 inline Args tiny_run(const std::filesystem::path& corpus, const std::filesystem::path& out_dir,
                      int max_iters) {
-  return {"--corpus",         corpus,    "--out-dir",       out_dir, "--max-iters",
-          std::to_string(max_iters),     "--n-layer",       "2",     "--n-head",
-          "2",                "--n-embd", "16",             "--block-size", "16",
-          "--batch-size",     "4",       "--eval-interval", "5",     "--eval-iters",
-          "2",                "--log-interval", "1",        "--warmup-iters", "2",
-          "--lr-decay-iters", "20",      "--learning-rate", "0.01",  "--dropout",
-          "0.1",              "--preset", "char-cpu",       "--tokenizer", "char",
+  return {"--corpus",         corpus,
+          "--out-dir",        out_dir,
+          "--max-iters",      std::to_string(max_iters),
+          "--n-layer",        "2",
+          "--n-head",         "2",
+          "--n-embd",         "16",
+          "--block-size",     "16",
+          "--batch-size",     "4",
+          "--eval-interval",  "5",
+          "--eval-iters",     "2",
+          "--log-interval",   "1",
+          "--warmup-iters",   "2",
+          "--lr-decay-iters", "20",
+          "--learning-rate",  "0.01",
+          "--dropout",        "0.1",
+          "--preset",         "char-cpu",
+          "--tokenizer",      "char",
           "--no-sample"};
 }
 

@@ -2,31 +2,11 @@
 #include <regex>
 #include <sstream>
 
-#include "autograd/file.h"
-#include "tests/apps/program.h"
-#include "tests/catch.h"
+#include "tests/apps/train_gpt.h"
 
 namespace fs = std::filesystem;
 
 namespace {
-
-Result train(const Args& args, const fs::path& folder = ".") {
-  return run_program("train-gpt", args, folder);
-}
-
-// A folder with a tiny text and a run of `iters` steps on it.
-struct TinyRun {
-  TempFolder folder;
-  fs::path text = folder.put("text.txt", tiny_text());
-  fs::path run = folder / "run";
-
-  explicit TinyRun(int iters, const Args& more = {}) {
-    const Result r = train(tiny_run(text, run, iters) + more);
-    INFO(r.out << r.err);
-    REQUIRE(r.code == 0);
-  }
-  std::string file(std::string_view name) const { return TempFolder::get(run / name); }
-};
 
 bool same_model(const fs::path& a, const fs::path& b) {
   return TempFolder::get(a / "model.safetensors") == TempFolder::get(b / "model.safetensors") &&
@@ -46,13 +26,6 @@ int count_matches(const std::string& text, const std::string& line_pattern) {
   int n = 0;
   for (const std::string& line : lines_of(text)) n += std::regex_match(line, regex) ? 1 : 0;
   return n;
-}
-
-void check_error(const Result& r, int code, const std::string& text) {
-  INFO(r.out << r.err);
-  CHECK(r.code == code);
-  CHECK(r.err.rfind("train-gpt: error: ", 0) == 0);
-  CHECK_THAT(r.err, ContainsSubstring(text));
 }
 
 // What is in metrics.jsonl but for the times, which differ from run to run.
@@ -99,16 +72,18 @@ TEST_CASE("training prints its lines and fills the run folder", "[train-gpt]") {
 }
 
 TEST_CASE("a GPT learns a text", "[train-gpt]") {
-  const TinyRun tiny(60);
+  const TinyRun tiny(200, {"--lr-decay-iters", "200", "--batch-size", "8", "--dropout", "0"});
   const auto metrics = metrics_of(tiny.run);
-  CHECK(metrics.front().at("val_loss") > 3.2);
+  CHECK(metrics.front().at("val_loss") > 3.0);
   CHECK(metrics.back().at("final_val_loss") < 1.5);
 }
 
 TEST_CASE("equal seeds give equal models for any number of threads", "[train-gpt]") {
-  const TinyRun one(6, {"--threads", "1"});
-  const TinyRun two(6, {"--threads", "2"});
-  const TinyRun other(6, {"--seed", "7"});
+  // Large enough for threads to share the work.
+  const Args base = {"--n-embd", "64", "--block-size", "64", "--batch-size", "16"};
+  const TinyRun one(6, base + Args{"--threads", "1"});
+  const TinyRun two(6, base + Args{"--threads", "2"});
+  const TinyRun other(6, base + Args{"--seed", "7"});
   CHECK(same_model(one.run, two.run));
   CHECK_FALSE(same_model(one.run, other.run));
 }
@@ -169,8 +144,7 @@ TEST_CASE("a run that is killed at any moment can be resumed", "[train-gpt]") {
   const TempFolder folder;
   const auto run = folder / "run";
   {
-    Program program("train-gpt",
-                    tiny_run(straight.text, run, 40) + Args{"--eval-interval", "1"});
+    Program program("train-gpt", tiny_run(straight.text, run, 40) + Args{"--eval-interval", "1"});
     program.wait_for("iter 0:");
     program.send(SIGKILL);
     CHECK(program.wait().code == -SIGKILL);
@@ -194,8 +168,7 @@ TEST_CASE("a checkpoint that was cut short is finished or forgotten", "[train-gp
   const TinyRun early(5), late(10);
   SECTION("complete, with the model already in its place") {
     fs::create_directory(early.run / "checkpoint.ready");
-    fs::copy(late.run / "model.safetensors", early.run,
-             fs::copy_options::overwrite_existing);
+    fs::copy(late.run / "model.safetensors", early.run, fs::copy_options::overwrite_existing);
     for (const char* name : {"optimizer.safetensors", "trainer.json"}) {
       fs::copy(late.run / name, early.run / "checkpoint.ready");
     }
@@ -270,19 +243,4 @@ TEST_CASE("broken or foreign checkpoints are told from good ones", "[train-gpt]"
   SECTION("no run") {
     check_error(train(resume_run(tiny.folder / "none", 6)), 1, "there is no run to resume");
   }
-}
-
-TEST_CASE("a corpus that cannot be learnt is refused", "[train-gpt]") {
-  const TempFolder folder;
-  const auto attempt = [&](const fs::path& corpus) {
-    const Result r = train(tiny_run(corpus, folder / "run", 1));
-    CHECK_FALSE(fs::exists(folder / "run"));
-    return r;
-  };
-  check_error(attempt(folder / "none"), 1, "No such file");
-  check_error(attempt(folder.put("empty", "")), 1, "empty");
-  check_error(attempt(folder.put("binary", std::string("a\0b", 3))), 1, "binary");
-  check_error(attempt(folder.put("latin1", "caf\xE9")), 1, "UTF-8");
-  const Result r = attempt(folder.put("short", "0123456789012345678"));
-  check_error(r, 1, "has 17 tokens" );
 }

@@ -59,6 +59,7 @@ TEST_CASE("views share the data, and a clone does not", "[tensor]") {
   CHECK(view.version() == version + 1);
   CHECK(list(view) == List{1, 2, 30, 4, 5, 6});
   CHECK(list(rows) == List{30, 4, 5, 6});
+  CHECK(list(rows.rows(1, 2)) == List{5, 6});
   CHECK(list(copy) == List{1, 2, 3, 4, 5, 6});
   CHECK(list(part) == List{3, 4, 5, 6});
   CHECK_FALSE(x.sole_owner());

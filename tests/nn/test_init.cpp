@@ -20,7 +20,8 @@ void check_fingerprints(const nn::Params& params, const nlohmann::json& weights)
 }  // namespace
 
 TEST_CASE("Linear draws the bits of nn.Linear", "[golden][init]") {
-  for (const auto& facts : golden_json("init.json").at("linear")) {
+  const auto json = golden_json("init.json");
+  for (const auto& facts : json.at("linear")) {
     INFO(facts.at("in") << " to " << facts.at("out"));
     Rng rng(123);
     const nn::Params params(rng);
@@ -30,7 +31,8 @@ TEST_CASE("Linear draws the bits of nn.Linear", "[golden][init]") {
 }
 
 TEST_CASE("Embedding draws the bits of nn.Embedding", "[golden][init]") {
-  for (const auto& facts : golden_json("init.json").at("embedding")) {
+  const auto json = golden_json("init.json");
+  for (const auto& facts : json.at("embedding")) {
     INFO(facts.at("rows") << " by " << facts.at("width"));
     Rng rng(123);
     const nn::Params params(rng);
@@ -41,7 +43,8 @@ TEST_CASE("Embedding draws the bits of nn.Embedding", "[golden][init]") {
 
 TEST_CASE("init_gpt2 draws the bits of nanoGPT, and leaves the generator where it does",
           "[golden][init]") {
-  for (const auto& facts : golden_json("init.json").at("gpt")) {
+  const auto json = golden_json("init.json");
+  for (const auto& facts : json.at("gpt")) {
     INFO("seed " << facts.at("seed") << ": " << facts.at("config"));
     Rng rng(facts.at("seed").get<std::uint64_t>());
     const nn::Params params(rng);

@@ -1,3 +1,5 @@
+#include <map>
+
 #include "nn/residual_net.h"
 #include "tests/catch.h"
 #include "tests/nn/models.h"
@@ -12,11 +14,18 @@ struct Run {
   std::vector<double> mean_abs_grads;  // of each layer's weight
 };
 
-Run run(std::uint64_t seed, bool shortcuts, nn::Activation activation) {
+// The weights are drawn in f32 and then converted.
+Run run(std::uint64_t seed, bool shortcuts, nn::Activation activation, DType dtype = DType::f32) {
+  const std::vector<std::int64_t> sizes = {3, 3, 3, 3, 3, 1};
   Rng rng(seed);
-  const nn::ResidualNet net(nn::Params(rng), {3, 3, 3, 3, 3, 1}, shortcuts, activation);
+  const nn::Params drawn(rng);
+  nn::ResidualNet(drawn, sizes, shortcuts, activation);
+  SafeTensors weights;
+  weights.tensors = {drawn.tensors().begin(), drawn.tensors().end()};
+  const nn::ResidualNet net(nn::Params(weights, dtype), sizes, shortcuts, activation);
   Tape tape;
-  const Tensor loss = mse_loss(net(Tensor::from<float>({1, 0, -1}, {1, 3})), Tensor::zeros({1, 1}));
+  const Tensor input = Tensor::from<float>({1, 0, -1}, {1, 3}).to(dtype);
+  const Tensor loss = mse_loss(net(input), Tensor::zeros({1, 1}, dtype));
   tape.backward(loss);
   Run result{.loss = loss.item(), .mean_abs_grads = {}};
   for (const nn::Linear& layer : net.layers) {
@@ -29,17 +38,43 @@ Run run(std::uint64_t seed, bool shortcuts, nn::Activation activation) {
 
 }  // namespace
 
+// With seed 7 and shortcuts, the last pre-activation is -0.745, close to GELU's minimum at -0.753:
+// where the derivative nearly vanishes, f32's rounding shows, and PyTorch's own gradients in f32
+// and f64 are 3e-5 of themselves apart. The f64 ones are compared below.
 TEST_CASE("the residual experiment has PyTorch's gradients, without and with shortcuts",
           "[golden]") {
-  for (const auto& facts : golden_json("residual.json").at("runs")) {
+  const auto json = golden_json("residual.json");
+  CHECK(json.at("runs").size() == 12);
+  for (const auto& facts : json.at("runs")) {
     INFO(facts.dump());
-    const Run ours = run(facts.at("seed").get<std::uint64_t>(), facts.at("shortcut"),
-                         nn::activation_from(facts.at("activation")));
+    const bool shortcuts = facts.at("shortcut");
+    const nn::Activation activation = nn::activation_from(facts.at("activation"));
+    const Run ours = run(facts.at("seed").get<std::uint64_t>(), shortcuts, activation);
     CHECK(ours.loss == Approx(facts.at("loss").get<double>()).epsilon(1e-6));
     const std::vector<double> expected = facts.at("mean_abs_grad");
     REQUIRE(ours.mean_abs_grads.size() == expected.size());
+    const bool near_minimum =
+        facts.at("seed") == 7 && shortcuts && activation != nn::Activation::relu;
     for (std::size_t i = 0; i < expected.size(); ++i) {
-      CHECK(ours.mean_abs_grads[i] == Approx(expected[i]).epsilon(1e-6));  // 0 must be 0
+      const double tolerance = near_minimum ? 5e-5 : 1e-6;  // 0 must be 0
+      CHECK(std::abs(ours.mean_abs_grads[i] - expected[i]) <= tolerance * expected[i]);
+    }
+  }
+}
+
+// PyTorch 2.6 with the f32 weights of torch.manual_seed(7) converted to f64.
+TEST_CASE("in f64 the residual experiment has the gradients of PyTorch in f64", "[golden]") {
+  const std::map<nn::Activation, std::vector<double>> expected = {
+      {nn::Activation::gelu,
+       {0.00045941276696232565, 0.00048256312922265274, 0.0006972743805430801,
+        0.00032374777573962476, 0.0012845930746770225}},
+      {nn::Activation::gelu_erf,
+       {0.00039274394156137745, 0.0004125065988127408, 0.0005960336056359745, 0.0002766946534787777,
+        0.0010979872110440383}}};
+  for (const auto& [activation, gradients] : expected) {
+    const Run ours = run(7, true, activation, DType::f64);
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      CHECK(std::abs(ours.mean_abs_grads[i] - gradients[i]) <= 1e-12 * gradients[i]);
     }
   }
 }

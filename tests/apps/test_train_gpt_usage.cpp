@@ -1,0 +1,148 @@
+#include <nlohmann/json.hpp>
+
+#include "tests/apps/train_gpt.h"
+
+namespace fs = std::filesystem;
+
+TEST_CASE("a corpus that cannot be learnt is refused", "[train-gpt]") {
+  const TempFolder folder;
+  const auto attempt = [&](const fs::path& corpus) {
+    const Result r = train(tiny_run(corpus, folder / "run", 1));
+    CHECK_FALSE(fs::exists(folder / "run"));
+    return r;
+  };
+  check_error(attempt(folder / "none"), 1, "No such file");
+  check_error(attempt(folder.put("empty", "")), 1, "empty");
+  check_error(attempt(folder.put("binary", std::string("a\0b", 3))), 1, "binary");
+  check_error(attempt(folder.put("latin1", "caf\xE9")), 1, "UTF-8");
+  check_error(attempt(folder.put("short", "0123456789012345678")), 1,
+              "its validation part has 2 tokens, and --block-size 16 needs at least 17");
+}
+
+TEST_CASE("an output folder that cannot be used is found before training", "[train-gpt]") {
+  const TempFolder folder;
+  const auto text = folder.put("text.txt", tiny_text());
+  const auto attempt = [&](const fs::path& out, const Args& more = {}) {
+    const Result r = train(tiny_run(text, out, 3) + more);
+    if (r.code != 0) CHECK_FALSE(r.out.find("iter 0") != std::string::npos);
+    return r;
+  };
+  check_error(attempt(text), 1, "text.txt");
+  check_error(attempt(text / "below"), 1, "Not a directory");
+  check_error(attempt("/proc/none"), 1, "/proc/none");
+
+  REQUIRE(attempt(folder / "run").code == 0);
+  const std::string before = TempFolder::get(folder / "run/model.safetensors");
+  check_error(attempt(folder / "run", {"--seed", "2"}), 1, "holds a run already");
+  CHECK(TempFolder::get(folder / "run/model.safetensors") == before);
+  CHECK(attempt(folder / "run", {"--seed", "2", "--overwrite"}).code == 0);
+  CHECK(TempFolder::get(folder / "run/model.safetensors") != before);
+}
+
+TEST_CASE("a folder in which a program trains is left to it", "[train-gpt]") {
+  const TempFolder folder;
+  const auto text = folder.put("text.txt", tiny_text());
+  Program program("train-gpt", tiny_run(text, folder / "run", 1000000));
+  program.wait_for("iter 0:");
+  check_error(train(resume_run(folder / "run", 1)), 1, "another program is training");
+  program.send(SIGTERM);
+  CHECK(program.wait().code == 130);
+}
+
+TEST_CASE("without a name, a run gets the next free folder", "[train-gpt]") {
+  const TempFolder folder;
+  const auto text = folder.put("text.txt", tiny_text());
+  Args args = tiny_run(text, "", 1);
+  args.erase(args.begin() + 2, args.begin() + 4);  // --out-dir and its value
+  for (const char* expected : {"runs/char-cpu-1", "runs/char-cpu-2"}) {
+    const Result r = train(args, folder.path());
+    INFO(r.err);
+    CHECK(r.code == 0);
+    CHECK(fs::exists(folder / expected / "trainer.json"));
+  }
+}
+
+TEST_CASE("the program's own sources are the default corpus", "[train-gpt]") {
+  const TempFolder folder;
+  const Result r = train({"--n-layer", "1", "--n-embd", "16", "--block-size", "8", "--max-iters",
+                          "0", "--batch-size", "256", "--eval-iters", "1", "--tokenizer", "char",
+                          "--no-sample", "--n-head", "1", "--out-dir", folder / "run"});
+  INFO(r.err);
+  CHECK(r.code == 0);
+  CHECK_THAT(r.out, ContainsSubstring("the program's own sources: "));
+  CHECK(TempFolder::get(folder / "run/tokenizer.json").find("#include") == std::string::npos);
+}
+
+TEST_CASE("a byte-pair tokenizer learns from the corpus", "[train-gpt]") {
+  const TinyRun tiny(2, {"--tokenizer", "bpe:270"});
+  CHECK(nlohmann::json::parse(tiny.file("tokenizer.json")).at("vocab_size") == 270);
+  check_error(train(tiny_run(tiny.text, tiny.folder / "b", 1) + Args{"--tokenizer", "bpe:9000"}), 1,
+              "bpe");
+}
+
+TEST_CASE("wrong usage is explained and has exit code 2", "[train-gpt]") {
+  const auto usage = [](const Args& args, const std::string& text) {
+    const Result r = train(args);
+    check_error(r, 2, text);
+    CHECK_THAT(r.err, ContainsSubstring("train-gpt --help"));
+  };
+  usage({"--batchsize", "3"}, "unknown option --batchsize; did you mean --batch-size?");
+  usage({"--steps", "abc"}, "unknown option --steps");
+  usage({"--max-iters", "abc"}, "--max-iters: 'abc' is not a whole number");
+  usage({"--max-iters", "1.5"}, "--max-iters: '1.5' is not a whole number");
+  usage({"--max-iters", "99999999999999999999"}, "--max-iters: 99999999999999999999 is too large");
+  usage({"--max-iters"}, "--max-iters needs a value");
+  usage({"--max-iters", "--seed", "1"}, "--max-iters needs a value");
+  usage({"--batch-size=0"}, "--batch-size: must be at least 1, not 0");
+  usage({"--learning-rate", "fast"}, "--learning-rate: 'fast' is not a number");
+  usage({"--learning-rate", "nan"}, "--learning-rate: 'nan' is not a number");
+  usage({"--n-embd", "770", "--n-head", "12"}, "n_embd 770 is not divisible by n_head 12");
+  usage({"--dropout", "1"}, "dropout must be at least 0 and below 1, not 1");
+  usage({"--bias=perhaps"}, "--bias: 'perhaps' is neither true nor false");
+  usage({"--activation", "gelu-erv"}, "did you mean gelu-erf?");
+  usage({"--tokenizer", "words"}, "--tokenizer: 'words' is not char, gpt2 or bpe:N");
+  usage({"--preset", "huge"}, "--preset: 'huge' is not one of");
+  usage({"--init-from", "resume"}, "--init-from resume needs --out-dir");
+  usage({"stray"}, "unexpected argument 'stray'");
+}
+
+TEST_CASE("options may be written with underscores and come from a file", "[train-gpt]") {
+  const TempFolder folder;
+  const auto text = folder.put("text.txt", tiny_text());
+  const auto config =
+      folder.put("run.toml", "# a comment\n[model]\nn_layer = 3\nbias = true\nmax-iters = 1\n");
+  const Result r =
+      train(tiny_run(text, folder / "run", 2) + Args{"--config", config, "--n_head=4"});
+  INFO(r.err);
+  REQUIRE(r.code == 0);
+  const auto json = nlohmann::json::parse(TempFolder::get(folder / "run/config.json"));
+  // Explicit options go before the file, and the file before the preset.
+  CHECK(json.at("model").at("n_layer") == 2);
+  CHECK(json.at("model").at("n_head") == 4);
+  CHECK(json.at("model").at("bias") == true);
+  CHECK(json.at("model").at("qkv_bias") == true);
+  CHECK(json.at("training").at("max_iters") == 2);
+
+  check_error(train({"--config", folder.put("bad.toml", "n_layr = 3\n")}), 2,
+              "unknown option --n-layr; did you mean --n-layer?");
+  check_error(train({"--config", folder / "none.toml"}), 2, "none.toml");
+}
+
+TEST_CASE("a model that the machine cannot hold is refused at once", "[train-gpt]") {
+  const TempFolder folder;
+  const auto text = folder.put("text.txt", tiny_text());
+  check_error(
+      train(tiny_run(text, folder / "run", 1) + Args{"--n-embd", "1000000", "--n-layer", "4000"}),
+      1, "but this machine has");
+  CHECK_FALSE(fs::exists(folder / "run"));
+}
+
+TEST_CASE("--help lists options with defaults, and --version the version", "[train-gpt]") {
+  const Result help = train({"--help"});
+  CHECK(help.code == 0);
+  CHECK_THAT(help.out, ContainsSubstring("Examples:") && ContainsSubstring("--beta2 X") &&
+                           ContainsSubstring("[0.99]") && ContainsSubstring("char-cpu"));
+  const Result version = train({"--version"});
+  CHECK(version.code == 0);
+  CHECK_THAT(version.out, ContainsSubstring("train-gpt (tapegrad) "));
+}
