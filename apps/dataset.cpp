@@ -37,14 +37,14 @@ void check_length(const std::vector<data::Token>& tokens, std::string_view split
 
 }  // namespace
 
-Text read_text(const TrainOptions& o) {
+Text read_text(const std::vector<std::string>& paths) {
   Text text;
-  if (o.corpus.empty()) {
+  if (paths.empty()) {
     text.name = "the program's own sources";
     text.contents = embedded::default_corpus();
   } else {
     data::Corpus corpus =
-        data::read_corpus(std::vector<std::filesystem::path>(o.corpus.begin(), o.corpus.end()));
+        data::read_corpus(std::vector<std::filesystem::path>(paths.begin(), paths.end()));
     text.name = describe(corpus);
     text.storage = std::make_shared<const std::string>(std::move(corpus.text));
     text.contents = *text.storage;

@@ -18,8 +18,8 @@ struct Text {
   std::string fingerprint;                          // equal texts have equal ones
 };
 
-// The corpus that the options name, or the one that is part of the program.
-Text read_text(const TrainOptions& options);
+// The files and folders, or if there are none, the text that is part of the program.
+Text read_text(const std::vector<std::string>& corpus);
 
 // The first 90 % of a text (of its characters) for training, and the rest, as tokens.
 struct Dataset {

@@ -168,11 +168,20 @@ void Report::draw_progress(double loss) {
       elapsed / static_cast<double>(done - first_iteration_) * static_cast<double>(all - done);
   constexpr int64_t width = 24;
   const auto filled = static_cast<size_t>(width * done / all);
+  // A narrow terminal cuts off what matters least.
   std::string text =
-      fmt::format("{:>{}}/{} [{}{}] {:3}%  loss {:.4f}  {} left", done,
-                  fmt::formatted_size("{}", all), all, std::string(filled, '#'),
-                  std::string(width - filled, '.'), 100 * done / all, loss, clock_time(left));
+      fmt::format("{:>{}}/{} {:3}%  {} left  loss {:.4f}  [{}{}]", done,
+                  fmt::formatted_size("{}", all), all, 100 * done / all, clock_time(left), loss,
+                  std::string(filled, '#'), std::string(width - filled, '.'));
   if (text.size() >= terminal_width()) text.resize(terminal_width() - 1);
+  show_below(text);
+}
+
+void Report::working(const std::string& what) {
+  if (terminal_) show_below(what + " …");
+}
+
+void Report::show_below(const std::string& text) {
   fmt::print("\r\x1b[K{}", text);
   std::fflush(stdout);
   drawn_ = true;

@@ -28,6 +28,8 @@ class Report {
   // Step number progress.iteration is done; every log_interval-th is printed, with the mean time of
   // those since the last one. Returns the seconds that it took.
   double step(const Step& step);
+  // Something silent begins: said on a terminal, until the next line.
+  void working(const std::string& what);
   void evaluation(const Losses& losses);
   void final(const SplitLoss& loss);
   void sample(const nn::GPT& gpt, const data::Tokenizer& tokenizer);
@@ -40,6 +42,7 @@ class Report {
  private:
   using Clock = std::chrono::steady_clock;
   void draw_progress(double loss);
+  void show_below(const std::string& text);
   void clear_progress();
 
   RunFolder& folder_;

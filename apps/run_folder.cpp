@@ -17,6 +17,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view optimizer_file = "optimizer.safetensors";
 constexpr std::string_view trainer_file = "trainer.json";
 constexpr std::string_view metrics_file = "metrics.jsonl";
+constexpr std::string_view text_file = "corpus.txt";
 constexpr std::string_view writing_folder = "checkpoint.writing";
 constexpr std::string_view ready_folder = "checkpoint.ready";
 // trainer.json goes last: until it is there, a new run has no checkpoint.
@@ -113,8 +114,9 @@ RunFolder RunFolder::create(const TrainOptions& options) {
           run.path_.string(), name);
   }
   // Without trainer.json, what is left of an old run cannot be mistaken for a checkpoint.
-  for (const std::string_view name : {trainer_file, ready_folder, writing_folder, model_file,
-                                      optimizer_file, config_file, tokenizer_file, metrics_file}) {
+  for (const std::string_view name :
+       {trainer_file, ready_folder, writing_folder, model_file, optimizer_file, config_file,
+        tokenizer_file, metrics_file, text_file}) {
     std::error_code error;
     fs::remove_all(run.path_ / name, error);
     check(!error, "cannot remove {}: {}", (run.path_ / name).string(), error.message());
@@ -137,6 +139,7 @@ RunFolder RunFolder::open(const TrainOptions& options) {
 void RunFolder::write_setup(const TrainOptions& options, const nn::GPTConfig& config,
                             const Text& text, const data::Tokenizer& tokenizer) {
   tokenizer.save(path_ / tokenizer_file);
+  if (options.corpus.empty()) write_file_atomically(path_ / text_file, text.contents);
   const Json about_text = {
       {"name", text.name}, {"bytes", text.contents.size()}, {"fingerprint", text.fingerprint}};
   write_json(path_ / config_file, {{"format", config_format},
@@ -151,8 +154,10 @@ std::optional<data::Tokenizer> RunFolder::tokenizer() const {
   return data::Tokenizer::load(path_ / tokenizer_file);
 }
 
-void RunFolder::check_same_text(const Text& text) const {
-  if (!resumes_) return;
+Text RunFolder::text(const TrainOptions& options) const {
+  if (!resumes_) return read_text(options.corpus);
+  const Text text = read_text(options.corpus.empty() ? std::vector{(path_ / text_file).string()}
+                                                     : options.corpus);
   const fs::path path = path_ / config_file;
   Json stored;
   std::string name, fingerprint;
@@ -163,6 +168,7 @@ void RunFolder::check_same_text(const Text& text) const {
         "the run in {} was made of another text: of {} with fingerprint {}, while {} has {}. "
         "Resume it with the same --corpus, or start a new run",
         path_.string(), name, fingerprint, text.name, text.fingerprint);
+  return text;
 }
 
 void RunFolder::save(const TrainState& state) const {

@@ -39,6 +39,7 @@ struct TrainState {
 //   optimizer.safetensors  ├ the last checkpoint
 //   trainer.json           ┘ iteration, random states, best loss
 //   metrics.jsonl          one object per evaluation and iter line
+//   corpus.txt             the text, if it is the program's own: another build has another one
 //
 // The three files of a checkpoint belong together, whenever the program or the machine stops: they
 // are written to checkpoint.writing/, which becomes checkpoint.ready/ in one step, and then move to
@@ -62,8 +63,8 @@ class RunFolder {
                    const data::Tokenizer& tokenizer);
   // The tokenizer of a run that is resumed.
   std::optional<data::Tokenizer> tokenizer() const;
-  // Error if the run is resumed and was made of another text.
-  void check_same_text(const Text& text) const;
+  // The text to learn. Error if the run is resumed and was made of another one.
+  Text text(const TrainOptions& options) const;
 
   void save(const TrainState& state) const;
   SafeTensors model() const;

@@ -23,6 +23,7 @@ void evaluate(const nn::GPT& gpt, const Dataset& data, const TrainOptions& optio
 }
 
 int finish(const nn::GPT& gpt, const Dataset& data, const TrainOptions& options, Report& report) {
+  report.working("evaluating the whole validation split");
   if (const auto loss = validation_loss(gpt, data, options)) report.final(*loss);
   if (options.sample && !interrupted()) report.sample(gpt, data.tokenizer);
   report.next_steps();
@@ -32,8 +33,7 @@ int finish(const nn::GPT& gpt, const Dataset& data, const TrainOptions& options,
 // corpus → tokenizer → loader → GPT → loss → backward → clip → AdamW → checkpoint
 int train(const TrainOptions& options) {
   RunFolder folder = options.resumes() ? RunFolder::open(options) : RunFolder::create(options);
-  const Text text = read_text(options);
-  folder.check_same_text(text);
+  const Text text = folder.text(options);
   const Dataset data = tokenize(text, options, folder.tokenizer());
   const nn::GPTConfig config = options.model_config(data.tokenizer.vocab_size());
   check_memory(estimate_memory(config, options.batch_size));

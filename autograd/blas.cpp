@@ -57,9 +57,12 @@ struct Tiling {
 template <class T>
 Tiling tiling_of(const Gemm<T>& g) {
   constexpr std::int64_t kBlock = 48;
-  const double flops =
-      2.0 * static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k);
-  const int halvings = flops < 1e7 ? 0 : flops < 1e8 ? 1 : flops < 1e9 ? 2 : flops < 1e10 ? 3 : 4;
+  const double work =
+      static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k);
+  int halvings = 0;
+  for (auto most = static_cast<double>(kUntiledWork); work >= most && halvings < 4; most *= 10) {
+    ++halvings;
+  }
   Tiling tile{g.m, g.n};
   for (int i = 0; i < halvings; ++i) {
     std::int64_t& longer = tile.rows >= tile.columns ? tile.rows : tile.columns;

@@ -25,6 +25,8 @@ struct Gemm {
   std::int64_t ldc = 0;
   T alpha = 1, beta = 0;
 };
+// Products of less than this m·n·k are not cut.
+inline constexpr std::int64_t kUntiledWork = 5'000'000;
 void gemm(const Gemm<float>& g);
 void gemm(const Gemm<double>& g);
 

@@ -1,6 +1,7 @@
 #include "autograd/memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <bit>
 #include <cstdlib>
@@ -26,6 +27,12 @@ std::size_t rounded(std::size_t bytes) {
   return size >= kLarge ? (size + kHugePage - 1) / kHugePage * kHugePage : size;
 }
 
+std::size_t physical_memory() {
+  static const std::size_t bytes = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
+                                   static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
 class Cache {
  public:
   void* allocate(std::size_t bytes) {
@@ -33,7 +40,11 @@ class Cache {
     const std::size_t size = rounded(bytes);
     const std::lock_guard lock(mutex_);
     void* block = from_cache(size);
-    if (block == nullptr) block = from_system(size);
+    if (block == nullptr) {
+      // The system lets a process ask for more memory than there is, and ends it when it is used.
+      if (stats_.reserved + size > physical_memory()) release_all();
+      block = from_system(size);
+    }
     if (block == nullptr) {
       release_all();
       block = from_system(size);
@@ -49,7 +60,7 @@ class Cache {
     const std::lock_guard lock(mutex_);
     const std::size_t size = size_of_block(block, rounded(bytes));
     stats_.live -= size;
-    free_[size].push_back(block);
+    free_[size].push_back(block);  // which has room for all blocks of this size
   }
 
   MemoryStats stats() {
@@ -87,6 +98,7 @@ class Cache {
     if (block == nullptr) return nullptr;
     ++stats_.system_calls;
     stats_.reserved += size;
+    free_[size].reserve(++blocks_[size]);
     if (size >= kLarge) large_[block] = size;
     return block;
   }
@@ -116,13 +128,15 @@ class Cache {
         }
       }
       stats_.reserved -= size * blocks.size();
+      blocks_[size] -= blocks.size();
       blocks.clear();
     }
   }
 
   std::mutex mutex_;
   std::map<std::size_t, std::vector<void*>> free_;  // by size
-  std::unordered_map<void*, std::size_t> large_;    // sizes of all blocks of kLarge and more
+  std::map<std::size_t, std::size_t> blocks_;     // how many of each size there are, in use or not
+  std::unordered_map<void*, std::size_t> large_;  // sizes of all blocks of kLarge and more
   MemoryStats stats_;
 };
 

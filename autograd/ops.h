@@ -13,8 +13,7 @@
 
 namespace tapegrad {
 
-// --- Elementwise. Binary ops broadcast; a number on either side stands for a scalar tensor.
-// ---------
+// --- Elementwise. Binary ops broadcast; a number on either side stands for a scalar tensor. ---
 
 Tensor add(const Tensor& a, const Tensor& b);
 Tensor sub(const Tensor& a, const Tensor& b);
@@ -66,8 +65,7 @@ inline Tensor operator-(double a, const Tensor& b) { return Tensor::scalar(a, b.
 inline Tensor operator*(double a, const Tensor& b) { return Tensor::scalar(a, b.dtype()) * b; }
 inline Tensor operator/(double a, const Tensor& b) { return Tensor::scalar(a, b.dtype()) / b; }
 
-// --- Reductions. `dims` empty: over all elements, giving a scalar. keepdim leaves sizes of 1.
-// --------
+// --- Reductions. `dims` empty: over all elements, giving a scalar. keepdim leaves sizes of 1. ---
 
 // The sum of nothing is 0. f32 sums are accumulated in double.
 Tensor sum(const Tensor& x, const std::vector<int>& dims = {}, bool keepdim = false);
@@ -90,8 +88,7 @@ Tensor argmax(const Tensor& x, int dim);
 Tensor sum_to(const Tensor& x, const Shape& shape);
 Tensor broadcast_to(const Tensor& x, const Shape& shape);
 
-// --- Shape
-// -------------------------------------------------------------------------------------------
+// --- Shape ---
 
 // One size may be -1. Shares the data.
 Tensor reshape(const Tensor& x, const Shape& shape);
@@ -113,8 +110,7 @@ Tensor embedding(const Tensor& weight, const Tensor& ids);
 // x[…, index[…], …] along dim: index (i32) has x's shape without dim, and so has the result.
 Tensor gather(const Tensor& x, const Tensor& index, int dim);
 
-// --- Products
-// ----------------------------------------------------------------------------------------
+// --- Products ---
 
 // (…, M, K) · (…, K, N) → (…, M, N); leading dimensions broadcast. A vector on the left stands for
 // (1, K), on the right for (K, 1), and that dimension is dropped again. A transposed operand is
@@ -127,8 +123,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options = {});
 // y = x·Wᵀ + b.  x (…, in), weight (out, in), bias (out) or undefined → (…, out)
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
-// --- Normalisation and attention
-// ---------------------------------------------------------------------
+// --- Normalisation and attention ---
 
 // eˣ / Σeˣ along dim, the maximum subtracted first. A row of all −∞ gives NaN, as in PyTorch.
 Tensor softmax(const Tensor& x, int dim = -1);
@@ -147,8 +142,8 @@ struct AttentionOptions {
 };
 // softmax(Q·Kᵀ/√D)·V for n_head heads of D = C / n_head channels each (Vaswani et al., 2017,
 // section 3.2). qkv (B, T, 3C) holds Q, K and V side by side, as one linear makes them → (B, T, C).
-// Fused: no (T, T) matrix outlives the call, and blocks that the causal mask hides are not
-// computed.
+// Fused: no (T, T) matrix of numbers outlives the call, and blocks that the causal mask hides are
+// not computed. Dropout's mask does: a byte for each of the (B, H, T, T) weights until backward.
 Tensor attention(const Tensor& qkv, int n_head, const AttentionOptions& options = {});
 // q (B, Tq, C), k and v (B, Tk, C) → (B, Tq, C). Causal needs Tq = Tk.
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
@@ -159,8 +154,7 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
 Tensor attention_reference(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
                            bool causal, const Tensor& keep_mask = {}, double dropout = 0);
 
-// --- Losses and dropout
-// ------------------------------------------------------------------------------
+// --- Losses and dropout ---
 
 // Mean of −log softmax(logits)[target] over the targets that are not ignore_index; NaN if all are.
 // logits (…, V), targets (…) i32. Error on a target outside [0, V) with the target and its
@@ -172,8 +166,7 @@ Tensor mse_loss(const Tensor& x, const Tensor& target);
 // from rng unless p = 0. Error unless 0 <= p <= 1.
 Tensor dropout(const Tensor& x, double p, Rng& rng);
 
-// --- Recomputation
-// -----------------------------------------------------------------------------------
+// --- Recomputation ---
 
 // f(x…), of which only the inputs are kept: backward runs f again (Chen et al., "Training Deep Nets
 // with Sublinear Memory Cost", 2016). f gets the inputs and `rng` (which may be null), whose draws

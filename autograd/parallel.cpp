@@ -4,6 +4,7 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -91,10 +92,15 @@ class Pool {
   }
 
  private:
+  // Jobs need no particular number of workers: if the system gives no more, those that are do it
+  // all.
   void start_workers() {
-    while (started_ < threads_ - 1) {
-      std::thread([this, id = started_ + 1] { serve(id); }).detach();
-      ++started_;
+    try {
+      while (started_ < threads_ - 1) {
+        std::thread([this, id = started_ + 1] { serve(id); }).detach();
+        ++started_;
+      }
+    } catch (const std::system_error&) {
     }
   }
 

@@ -17,9 +17,9 @@ void parallel_ranges(std::int64_t n, std::int64_t grain, RangeFunction run, cons
 
 // Calls body(begin, end) on ranges that cover [0, n) once, in parallel when there are at least two
 // ranges of `grain` or more. The ranges depend on the number of threads, so results must not depend
-// on how [0, n) is cut: write independent outputs only, or make one index a fixed chunk of the work.
-// The first exception that a body throws is rethrown here. Runs on the calling thread alone when
-// called from within another parallel_for, or while another thread uses the pool.
+// on how [0, n) is cut: write independent outputs only, or make one index a fixed chunk of the
+// work. The first exception that a body throws is rethrown here. Runs on the calling thread alone
+// when called from within another parallel_for, or while another thread uses the pool.
 template <class Body>
 void parallel_for(std::int64_t n, std::int64_t grain, const Body& body) {
   detail::parallel_ranges(

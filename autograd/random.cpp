@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "autograd/check.h"
+#include "autograd/parallel.h"
 
 // PyTorch's numbers depend on where its compiler fused a multiplication into an addition. Every
 // such place is an explicit std::fma here, and no other product feeds a sum, so that the results
@@ -251,14 +252,16 @@ void Rng::keep_mask(std::span<uint8_t> keep, double p_drop) {
   const auto threshold = static_cast<uint64_t>(std::llround((1.0 - p_drop) * 0x1p32));
   const uint64_t first = blocks_;
   const size_t blocks = (keep.size() + block_size_ - 1) / block_size_;
-  for (size_t b = 0; b < blocks; ++b) {
-    const auto words = philox_block(first + b);
-    const size_t begin = b * block_size_;
-    const size_t count = std::min<size_t>(block_size_, keep.size() - begin);
-    for (size_t i = 0; i < count; ++i) {
-      keep[begin + i] = words[i] < threshold;
+  parallel_for(static_cast<int64_t>(blocks), 4096, [&](int64_t first_block, int64_t end) {
+    for (auto b = static_cast<size_t>(first_block); b < static_cast<size_t>(end); ++b) {
+      const auto words = philox_block(first + b);
+      const size_t begin = b * block_size_;
+      const size_t count = std::min<size_t>(block_size_, keep.size() - begin);
+      for (size_t i = 0; i < count; ++i) {
+        keep[begin + i] = words[i] < threshold;
+      }
     }
-  }
+  });
   blocks_ += blocks;
   next_ = block_size_;
 }

@@ -20,8 +20,8 @@ std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<u
 // Kind::torch is MT19937 (Matsumoto, Nishimura 1998) and turns its draws into numbers as PyTorch
 // does on a CPU (the build without MKL), so equal seeds and equal calls give PyTorch's numbers: one
 // call here takes what the one PyTorch call named beside it takes from the stream.
-// Kind::philox is counter-based: keep_mask() may be computed in any order and by any number of
-// threads. Its numbers have no counterpart in PyTorch.
+// Kind::philox is counter-based: threads share out the work of keep_mask(), whose result does not
+// depend on their number. Its numbers have no counterpart in PyTorch.
 class Rng {
  public:
   enum class Kind { torch, philox };

@@ -17,7 +17,9 @@ using nlohmann::json;
 
 static_assert(std::endian::native == std::endian::little, "safetensors is little-endian");
 
-constexpr std::uint64_t kMaxHeader = 100'000'000;  // the format's own limit
+// The format allows 100 MB. A model of ten thousand tensors needs 2 MB, and a parsed header takes
+// tens of times its size.
+constexpr std::uint64_t kMaxHeader = 8'000'000;
 constexpr std::string_view kMetadataKey = "__metadata__";
 
 std::string_view format_name(DType dtype) {
@@ -114,7 +116,7 @@ class Reader {
     std::set<std::string> names;
     std::string repeated;
     const auto watch = [&](int depth, json::parse_event_t event, json& parsed) {
-      if (depth > 8) fail("{}: the header is nested too deeply", path_);
+      if (depth > 3) fail("{}: the header is nested too deeply", path_);
       if (depth == 1 && event == json::parse_event_t::key &&
           !names.insert(parsed.get<std::string>()).second) {
         repeated = parsed.get<std::string>();

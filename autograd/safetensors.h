@@ -28,8 +28,8 @@ struct SafeTensors {
 };
 
 // Reads F32, F64, I32 and U8 tensors. A file that is truncated, has overlapping or missing bytes,
-// or a header that is not what the format says, is an Error with the path and the place; nothing
-// larger than the file is ever allocated.
+// or a header that is not what the format says, is an Error with the path and the place; no
+// tensor larger than the file is ever allocated, and headers of more than 8 MB are refused.
 SafeTensors load_safetensors(const std::string& path);
 
 }  // namespace tapegrad

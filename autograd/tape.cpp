@@ -9,12 +9,18 @@
 namespace tapegrad {
 namespace {
 
-// This thread's live tapes, oldest first; those before `first_active` are paused.
+// This thread's live tapes, oldest first; those before `first_active` are paused. Null: ended.
 struct LiveTapes {
   std::vector<Tape*> tapes;
   std::size_t first_active = 0;
 };
 thread_local LiveTapes live;
+
+void drop_ended_tapes() {
+  while (live.tapes.size() > live.first_active && live.tapes.back() == nullptr) {
+    live.tapes.pop_back();
+  }
+}
 
 // Guards the grad() of parameters, which threads with tapes of their own may share.
 std::mutex grad_mutex;
@@ -45,11 +51,11 @@ std::size_t Saved::bytes() const {
 // Runs one op for apply: finds the tapes that want it, runs its forward, and has them record it.
 class Recorder {
  public:
-  Recorder(std::string_view name, Inputs inputs) : inputs_(inputs) {
+  Recorder(std::string_view name, Inputs inputs) : name_(name), inputs_(inputs) {
     Needs any(inputs.size());
     for (std::size_t i = live.first_active; i < live.tapes.size(); ++i) {
       Tape* tape = live.tapes[i];
-      if (tape->running_ || tape->spent_) continue;
+      if (tape == nullptr || tape->running_ || tape->spent_) continue;
       Needs needs = tape->needs_of(inputs);
       if (std::find(needs.begin(), needs.end(), true) == needs.end()) continue;
       for (std::size_t k = 0; k < needs.size(); ++k) any[k] = any[k] || needs[k];
@@ -68,7 +74,13 @@ class Recorder {
   auto run(const F& forward) {
     const TapePause pause;
     Saved unused;
-    return forward(inputs_, step_ ? step_->saved : unused);
+    try {
+      return forward(inputs_, step_ ? step_->saved : unused);
+    } catch (const Error& error) {
+      const std::string_view text = error.what();
+      if (text.substr(0, 1) == "[") throw;
+      fail("[{}] {}", name_, text);
+    }
   }
 
   bool recording() const { return step_ != nullptr; }
@@ -77,7 +89,13 @@ class Recorder {
   void record(std::span<const Tensor> outputs, VjpMany vjp, const MakeForward& make_forward,
               std::size_t implicit = 0) {
     for (const Tensor& t : inputs_) step_->inputs.push_back(slot_of(t));
-    for (const Tensor& t : outputs) step_->outputs.push_back(slot_of(t));
+    for (const Tensor& t : outputs) {
+      for (const Tensor& input : inputs_) {
+        check(!t.defined() || !input.defined() || input.id() != t.id(),
+              "[{}] the forward returned one of its inputs: return its alias()", name_);
+      }
+      step_->outputs.push_back(slot_of(t));
+    }
     step_->implicit = implicit;
     step_->vjp = std::move(vjp);
     if (checkable_) {
@@ -88,6 +106,7 @@ class Recorder {
   }
 
  private:
+  std::string_view name_;
   Inputs inputs_;
   std::shared_ptr<Step> step_;
   bool checkable_ = false;
@@ -121,18 +140,19 @@ Tensor apply(std::string_view name, std::initializer_list<Tensor> list, const Fo
 
 Tape::Tape(TapeOptions options) : options_(options) { live.tapes.push_back(this); }
 
+// A tape that ends out of order leaves an empty place, since open pauses count places.
 Tape::~Tape() {
-  const auto it = std::find(live.tapes.begin(), live.tapes.end(), this);
-  if (it == live.tapes.end()) return;
-  if (static_cast<std::size_t>(it - live.tapes.begin()) < live.first_active) --live.first_active;
-  live.tapes.erase(it);
+  std::replace(live.tapes.begin(), live.tapes.end(), this, static_cast<Tape*>(nullptr));
+  drop_ended_tapes();
 }
 
 TapePause::TapePause() : paused_before_(live.first_active) {
   live.first_active = live.tapes.size();
 }
-// A tape that ended during the pause has already moved the mark.
-TapePause::~TapePause() { live.first_active = std::min(paused_before_, live.tapes.size()); }
+TapePause::~TapePause() {
+  live.first_active = paused_before_;
+  drop_ended_tapes();
+}
 
 void Tape::watch(const Tensor& t) {
   check(is_float(t.dtype()), "a tensor of {} has no gradient to watch", name_of(t.dtype()));
@@ -144,7 +164,7 @@ bool Tape::tracks(const Tensor& t) const {
   if (t.requires_grad() || results_.count(t.id()) || leaves_.count(t.id())) return true;
   if (!options_.outline) return false;
   return std::any_of(live.tapes.begin(), std::find(live.tapes.begin(), live.tapes.end(), this),
-                     [&](const Tape* older) { return older->tracks(t); });
+                     [&](const Tape* older) { return older != nullptr && older->tracks(t); });
 }
 
 std::vector<Tensor> Tape::leaves() const {
@@ -177,7 +197,8 @@ std::size_t Tape::saved_bytes() const {
 
 bool Tape::any_records() {
   return std::any_of(live.tapes.begin() + static_cast<std::ptrdiff_t>(live.first_active),
-                     live.tapes.end(), [](const Tape* t) { return !t->running_ && !t->spent_; });
+                     live.tapes.end(),
+                     [](const Tape* t) { return t != nullptr && !t->running_ && !t->spent_; });
 }
 
 void Tape::accumulate(Tensor& sum, const Tensor& term) {
@@ -229,7 +250,7 @@ void Tape::run_vjp(const Step& step, const Needs& needs, GradMap& grads,
     reached = true;
     if (!wanted.count(output.id)) grads.erase(it);
   }
-  if (!reached) return;
+  if (!reached || std::find(needs.begin(), needs.end(), true) == needs.end()) return;
 
   Grads dxs = step.vjp(dys, step.saved, needs);
   dys.clear();
@@ -245,7 +266,24 @@ void Tape::run_vjp(const Step& step, const Needs& needs, GradMap& grads,
   }
 }
 
-void Tape::walk(GradMap& grads, bool keep, const std::unordered_set<std::uint64_t>& wanted) {
+std::vector<Needs> Tape::needs_on_the_way_to(
+    const std::unordered_set<std::uint64_t>& wanted) const {
+  std::unordered_set<std::uint64_t> dependent = wanted;
+  std::vector<Needs> needs = needs_;
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    bool depends = false;
+    for (std::size_t k = 0; k < needs[i].size(); ++k) {
+      needs[i][k] = needs[i][k] && dependent.count(steps_[i]->inputs[k].id);
+      depends = depends || needs[i][k];
+    }
+    if (!depends) continue;
+    for (const Step::Slot& output : steps_[i]->outputs) dependent.insert(output.id);
+  }
+  return needs;
+}
+
+void Tape::walk(GradMap& grads, bool keep, const std::vector<Needs>& needs,
+                const std::unordered_set<std::uint64_t>& wanted) {
   struct Running {  // This tape does not record its own backward, and is spent even if that throws.
     Tape& tape;
     bool keep;
@@ -257,7 +295,7 @@ void Tape::walk(GradMap& grads, bool keep, const std::unordered_set<std::uint64_
   } running(*this, keep);
 
   for (std::size_t i = steps_.size(); i-- > 0;) {
-    run_vjp(*steps_[i], needs_[i], grads, wanted);
+    run_vjp(*steps_[i], needs[i], grads, wanted);
     if (!keep) steps_[i].reset();
   }
 }
@@ -267,7 +305,7 @@ void Tape::backward(const std::vector<Tensor>& roots, const BackwardOptions& opt
   for (const Tensor& root : roots) {
     if (root.requires_grad() && !results_.count(root.id())) leaves_.emplace(root.id(), root);
   }
-  walk(grads, options.keep, {});
+  walk(grads, options.keep, needs_, {});
   const std::lock_guard lock(grad_mutex);
   for (auto& [id, leaf] : leaves_) {
     const auto it = grads.find(id);
@@ -276,7 +314,9 @@ void Tape::backward(const std::vector<Tensor>& roots, const BackwardOptions& opt
     Tensor sum = leaf.grad();
     leaf.zero_grad();  // so that the sum is ours alone and can be added to in place
     // A gradient that somebody else can see (a seed, another leaf's) must not be shared by grad().
-    if (!sum.defined() && !gradient.sole_owner() && !any_records()) gradient = gradient.clone();
+    if (!sum.defined() && !gradient.sole_owner()) {
+      gradient = any_records() ? gradient * 1.0 : gradient.clone();
+    }
     accumulate(sum, gradient);
     leaf.set_grad(sum);
   }
@@ -291,7 +331,7 @@ Grads Tape::gradient(const std::vector<Tensor>& roots, const std::vector<Tensor>
     wanted.insert(t.id());
   }
   GradMap grads = seed(roots, options);
-  walk(grads, options.keep, wanted);
+  walk(grads, options.keep, needs_on_the_way_to(wanted), wanted);
   Grads result;
   for (const Tensor& t : wrt) {
     const auto it = grads.find(t.id());

@@ -158,7 +158,10 @@ class Tape {
   GradMap seed(const std::vector<Tensor>& roots, const BackwardOptions& options) const;
   // Walks the steps in reverse. Gradients of results are dropped once used, but for those in
   // `wanted`.
-  void walk(GradMap& grads, bool keep, const std::unordered_set<std::uint64_t>& wanted);
+  void walk(GradMap& grads, bool keep, const std::vector<Needs>& needs,
+            const std::unordered_set<std::uint64_t>& wanted);
+  // The needs of each step without those that no gradient of `wanted` goes through.
+  std::vector<Needs> needs_on_the_way_to(const std::unordered_set<std::uint64_t>& wanted) const;
   void run_vjp(const Step& step, const Needs& needs, GradMap& grads,
                const std::unordered_set<std::uint64_t>& wanted);
 

@@ -1,6 +1,7 @@
 #include "data/corpus.h"
 
 #include <algorithm>
+#include <fstream>
 #include <optional>
 #include <system_error>
 
@@ -77,10 +78,24 @@ void append(Corpus& corpus, const fs::path& path, std::string text) {
   corpus.text += text;
 }
 
+// Whether there is a NUL near the beginning: large files are not read whole to be skipped.
+bool looks_binary(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return false;  // reading it says what it is
+  std::ifstream file(path, std::ios::binary);
+  std::string start(size_t{1} << 16, ' ');
+  file.read(start.data(), static_cast<std::streamsize>(start.size()));
+  return start.find('\0') != std::string::npos;
+}
+
 void read_folder(Corpus& corpus, const fs::path& folder, int64_t max_bytes) {
   const size_t files_before = corpus.files.size();
   const int64_t skipped_before = corpus.skipped_files;
   for (const fs::path& file : list_folder(folder, corpus.skipped_files)) {
+    if (looks_binary(file)) {
+      ++corpus.skipped_files;
+      continue;
+    }
     std::string text = read_next(corpus, file, max_bytes);
     if (find_fault(text)) {
       ++corpus.skipped_files;

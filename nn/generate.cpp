@@ -20,8 +20,7 @@ std::int32_t pick_token(std::vector<float> logits, const GenerateOptions& option
   }
   const auto largest = std::max_element(logits.begin(), logits.end());
   if (options.greedy) return static_cast<std::int32_t>(largest - logits.begin());
-  for (float& logit : logits) logit /= static_cast<float>(options.temperature);
-  const float top = *largest;
+  const auto top = static_cast<double>(*largest);
   if (options.top_k && *options.top_k < static_cast<std::int64_t>(logits.size())) {
     std::vector<float> sorted = logits;
     const auto kth = sorted.begin() + static_cast<std::ptrdiff_t>(*options.top_k - 1);
@@ -31,7 +30,10 @@ std::int32_t pick_token(std::vector<float> logits, const GenerateOptions& option
     }
   }
   double total = 0;
-  for (float& logit : logits) total += logit = std::exp(logit - top);
+  for (float& logit : logits) {
+    logit = static_cast<float>(std::exp((static_cast<double>(logit) - top) / options.temperature));
+    total += static_cast<double>(logit);
+  }
   for (float& weight : logits) weight = static_cast<float>(weight / total);
   return static_cast<std::int32_t>(rng.multinomial(logits));
 }

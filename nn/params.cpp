@@ -39,7 +39,8 @@ Tensor Params::obtain(const std::string& name, const Shape& shape,
     Tensor stored = store_->checkpoint->at(name);
     check(stored.shape() == shape, "{}: tensor '{}' has shape {}, but the model needs {}",
           store_->checkpoint->path, name, stored.shape(), shape);
-    t = stored.dtype() == store_->dtype ? stored : stored.to(store_->dtype);
+    const bool converts = is_float(stored.dtype()) && stored.dtype() != store_->dtype;
+    t = converts ? stored.to(store_->dtype) : stored;
     store_->checkpoint->tensors[name] = t;  // the unconverted one is not needed any more
   } else {
     t = make();
@@ -54,6 +55,8 @@ Tensor Params::parameter(const std::string& name, const Shape& shape, const Init
     init(made, *store_->rng);
     return made;
   });
+  check(t.dtype() == store_->dtype, "parameter '{}' is stored as {}, not as f32 or f64",
+        prefix_ + name, tapegrad::name_of(t.dtype()));
   store_->parameters.emplace_back(prefix_ + name, t.set_requires_grad());
   return t;
 }

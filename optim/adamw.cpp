@@ -32,7 +32,8 @@ AdamW::AdamW(NamedTensors parameters, const AdamWOptions& options) : options_(op
   };
   fraction("beta1", options.beta1);
   fraction("beta2", options.beta2);
-  check(options.eps >= 0, "eps must not be negative, as {} is", options.eps);
+  // With 0, a parameter whose gradient was always 0 would become 0/0.
+  check(options.eps > 0, "eps must be above 0, not {}", options.eps);
   check(options.weight_decay >= 0, "weight_decay must not be negative, as {} is",
         options.weight_decay);
   for (auto& [name, t] : parameters) {

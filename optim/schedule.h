@@ -8,9 +8,8 @@ namespace tapegrad::optim {
 // nanoGPT's learning rate of iteration i, counted from 0:
 //   i < warmup_iters:    learning_rate·(i + 1)/(warmup_iters + 1)
 //   i > lr_decay_iters:  min_lr
-//   between:             min_lr + c·(learning_rate − min_lr), with r = (i − warmup)/(decay −
-//   warmup)
-//                        and c = (1 + cos πr)/2 (cosine), 1 − r (linear).
+//   between:             min_lr + c·(learning_rate − min_lr)
+// where r = (i − warmup)/(decay − warmup), and c = (1 + cos πr)/2 (cosine) or 1 − r (linear).
 // A constant schedule warms up and stays at learning_rate.
 struct Schedule {
   enum class Kind { constant, linear, cosine };

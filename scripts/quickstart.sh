@@ -8,5 +8,5 @@ cd "$(dirname "$0")/.."
 scripts/packages.sh
 cmake -S . -B build -DCMAKE_BUILD_TYPE=Release >/dev/null
 echo "Building the programs…"
-cmake --build build --parallel "$(nproc)" --target programs -- --no-print-directory
+cmake --build build --parallel "$(nproc)" --target programs
 exec build/bin/train-gpt --preset quickstart

@@ -122,6 +122,7 @@ Tensor attention(const Tensor& qkv, int n_head, const AttentionOptions& options)
         Tensor lse = call.empty_lse(in[0].dtype());
         Tensor out = packed_forward(call, saved.keep(in[0]), lse);
         saved.keep(lse);
+        saved.keep(call.keep);
         return out;
       },
       [call, reference](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
@@ -150,6 +151,7 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
         for (const Tensor& t : in) saved.keep(t);
         Tensor out = separate_forward(call, in, lse);
         saved.keep(lse);
+        saved.keep(call.keep);
         return out;
       },
       [call](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
@@ -171,7 +173,10 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
 
 Tensor attention_reference(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
                            bool causal, const Tensor& keep_mask, double dropout) {
-  const std::int64_t B = q.dim(0), C = q.dim(2), D = C / n_head, Tq = q.dim(1), Tk = k.dim(1);
+  const std::int64_t B = q.dim(0), C = q.dim(2), Tq = q.dim(1), Tk = k.dim(1);
+  check(n_head > 0 && C % n_head == 0, "[attention] {} channels are not divisible by n_head {}", C,
+        n_head);
+  const std::int64_t D = C / n_head;
   const auto heads = [&](const Tensor& x) {
     return permute(reshape(x, {B, x.dim(1), n_head, D}), {0, 2, 1, 3});
   };

@@ -222,15 +222,21 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
         name_of(condition.dtype()));
   const Shape shape =
       broadcast_shapes("where", condition.shape(), broadcast_shapes("where", a.shape(), b.shape()));
-  // 1 and 0 in the operands' dtype, which broadcast as any operand does.
+  // 1 and 0 in the operands' dtype, which broadcast as any operand does; a copy, so that the caller
+  // may change the condition.
   const Tensor choice = broadcast_to(condition.to(a.dtype()), shape);
   return apply(
       "where", {broadcast_to(a, shape), broadcast_to(b, shape)},
       [choice](Inputs in, Saved&) {
-        Tensor out = zip("where", choice, in[0], [](auto c, auto x) { return c != 0 ? x : 0; });
-        const Tensor rest =
-            zip("where", choice, in[1], [](auto c, auto y) { return c != 0 ? 0 : y; });
-        add_in_place(out, rest);
+        Tensor out = Tensor::empty(in[0].shape(), in[0].dtype());
+        dispatch(out.dtype(), [&](auto zero) {
+          using T = decltype(zero);
+          const T *c = choice.data<T>(), *x = in[0].data<T>(), *y = in[1].data<T>();
+          T* to = out.mutable_data<T>();
+          parallel_for(out.numel(), kElementGrain, [=](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t i = begin; i < end; ++i) to[i] = c[i] != 0 ? x[i] : y[i];
+          });
+        });
         return out;
       },
       [choice](const Tensor& dy, const Saved&, const Needs& needs) -> Grads {

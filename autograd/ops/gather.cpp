@@ -44,7 +44,8 @@ void add_rows(const T* dy, const Tensor& ids, std::int64_t row, T* out) {
 Tensor scatter_rows(const Tensor& dy, const Tensor& ids, std::int64_t rows) {
   return apply(
       "scatter_rows", {dy},
-      [=](Inputs in, Saved&) {
+      [=](Inputs in, Saved& saved) {
+        saved.keep(ids);
         const auto row_dims = std::span(in[0].shape().begin(), in[0].shape().end())
                                   .subspan(static_cast<std::size_t>(ids.rank()));
         Tensor out = Tensor::zeros(Shape(row_dims).inserted(0, rows), in[0].dtype());
@@ -54,8 +55,8 @@ Tensor scatter_rows(const Tensor& dy, const Tensor& ids, std::int64_t rows) {
         });
         return out;
       },
-      [ids](const Tensor& ddx, const Saved&, const Needs&) -> Grads {
-        return {gather_rows(ddx, ids)};
+      [](const Tensor& ddx, const Saved& saved, const Needs&) -> Grads {
+        return {gather_rows(ddx, saved[0])};
       });
 }
 
@@ -63,7 +64,8 @@ Tensor scatter_rows(const Tensor& dy, const Tensor& ids, std::int64_t rows) {
 Tensor scatter(const Tensor& dy, const Tensor& index, int dim, std::int64_t n) {
   return apply(
       "scatter", {dy},
-      [=](Inputs in, Saved&) {
+      [=](Inputs in, Saved& saved) {
+        saved.keep(index);
         Tensor out = Tensor::zeros(in[0].shape().inserted(dim, n), in[0].dtype());
         const std::int64_t inner =
             Shape(std::span(out.shape().begin() + dim + 1, out.shape().end())).numel();
@@ -78,8 +80,8 @@ Tensor scatter(const Tensor& dy, const Tensor& index, int dim, std::int64_t n) {
         });
         return out;
       },
-      [=](const Tensor& ddx, const Saved&, const Needs&) -> Grads {
-        return {gather(ddx, index, dim)};
+      [dim](const Tensor& ddx, const Saved& saved, const Needs&) -> Grads {
+        return {gather(ddx, saved[0], dim)};
       });
 }
 
@@ -90,7 +92,8 @@ Tensor gather_rows(const Tensor& x, const Tensor& ids) {
   check_ids(ids, x.dim(0));
   return apply(
       "gather_rows", {x},
-      [ids](Inputs in, Saved&) {
+      [ids](Inputs in, Saved& saved) {
+        saved.keep(ids);
         const Shape row = in[0].shape().without(0);
         Shape shape = ids.shape();
         for (const std::int64_t size : row) shape.push_back(size);
@@ -101,8 +104,8 @@ Tensor gather_rows(const Tensor& x, const Tensor& ids) {
         });
         return out;
       },
-      [ids, rows = x.dim(0)](const Tensor& dy, const Saved&, const Needs&) -> Grads {
-        return {scatter_rows(dy, ids, rows)};
+      [rows = x.dim(0)](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
+        return {scatter_rows(dy, saved[0], rows)};
       });
 }
 
@@ -123,7 +126,8 @@ Tensor gather(const Tensor& x, const Tensor& index, int dim) {
   }
   return apply(
       "gather", {x},
-      [=](Inputs in, Saved&) {
+      [=](Inputs in, Saved& saved) {
+        saved.keep(index);
         Tensor out = Tensor::empty(index.shape(), in[0].dtype());
         const std::int64_t inner =
             Shape(std::span(in[0].shape().begin() + dim + 1, in[0].shape().end())).numel();
@@ -138,8 +142,8 @@ Tensor gather(const Tensor& x, const Tensor& index, int dim) {
         });
         return out;
       },
-      [=](const Tensor& dy, const Saved&, const Needs&) -> Grads {
-        return {scatter(dy, index, dim, n)};
+      [=](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
+        return {scatter(dy, saved[0], dim, n)};
       });
 }
 

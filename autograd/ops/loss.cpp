@@ -103,9 +103,11 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, std::int32_t i
             in[0].dtype(), [&](auto zero) { return forward_loss<decltype(zero)>(in[0], t, lse); });
         saved.keep(in[0]);
         saved.keep(lse);
+        saved.keep(t.ids);
         return loss;
       },
-      [t](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
+      [call = t](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
+        const Targets t{saved[2], call.ignore_index, call.count};
         const auto backward = [t, known = saved[1], of = saved[0].id()](Inputs in, Saved& kept) {
           kept.keep(in[0]);
           kept.keep(in[1]);

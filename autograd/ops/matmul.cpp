@@ -53,8 +53,8 @@ void run_matmul(const Tensor& a, const Tensor& b, const MatmulSizes& s, MatmulOp
       }
     });
   };
-  // Small products are shared out whole; large ones are left to BLAS's own threads.
-  if (work < (std::int64_t{1} << 21)) {
+  // Products that gemm does not cut into tiles are shared out whole.
+  if (work < kUntiledWork) {
     parallel_for(batches, std::max<std::int64_t>(1, (1 << 17) / work), run);
   } else {
     run(0, batches);

@@ -9,6 +9,7 @@ namespace {
 
 // Elements summed by one thread at a time: fixed, so that a sum does not depend on the threads.
 constexpr std::int64_t kChunk = 8192;
+constexpr std::int64_t kColumnBlock = 64;
 
 // A tensor seen as (outer, n, inner), with dimension n to be reduced.
 struct Axis {
@@ -38,9 +39,32 @@ void add_rows(const T* x, std::int64_t begin, std::int64_t end, std::int64_t inn
   }
 }
 
+// The same for inner so large that threads can share out blocks of columns: each adds up all rows.
+template <class T>
+void sum_columns(const T* x, T* out, const Axis& axis) {
+  const std::int64_t blocks = (axis.inner + kColumnBlock - 1) / kColumnBlock;
+  const std::int64_t grain = std::max<std::int64_t>(1, kElementGrain / (axis.n * kColumnBlock + 1));
+  parallel_for(axis.outer * blocks, grain, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t first = i % blocks * kColumnBlock;
+      const std::int64_t width = std::min(kColumnBlock, axis.inner - first);
+      const T* from = x + i / blocks * axis.n * axis.inner + first;
+      double total[kColumnBlock] = {};
+      for (std::int64_t r = 0; r < axis.n; ++r) {
+        for (std::int64_t j = 0; j < width; ++j) {
+          total[j] += static_cast<double>(from[r * axis.inner + j]);
+        }
+      }
+      T* to = out + i / blocks * axis.inner + first;
+      for (std::int64_t j = 0; j < width; ++j) to[j] = static_cast<T>(total[j]);
+    }
+  });
+}
+
 // out (outer, inner) = Σ over n of x (outer, n, inner): fixed chunks of rows, added up in order.
 template <class T>
 void sum_axis(const T* x, T* out, const Axis& axis) {
+  if (axis.inner >= kColumnBlock) return sum_columns(x, out, axis);
   const std::int64_t rows =
       std::max<std::int64_t>(1, kChunk / std::max<std::int64_t>(1, axis.inner));
   const std::int64_t chunks = std::max<std::int64_t>(1, (axis.n + rows - 1) / rows);
@@ -136,7 +160,8 @@ Tensor mean(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
 Tensor var(const Tensor& x, const std::vector<int>& dims, bool unbiased, bool keepdim) {
   const std::int64_t n = count(x.shape(), mark("var", x.shape(), dims));
   const Tensor centred = x - mean(x, dims, true);
-  return sum(centred * centred, dims, keepdim) / static_cast<double>(n - (unbiased ? 1 : 0));
+  return sum(centred * centred, dims, keepdim) /
+         static_cast<double>(std::max<std::int64_t>(0, n - (unbiased ? 1 : 0)));
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {

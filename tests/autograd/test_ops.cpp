@@ -304,6 +304,6 @@ TEST_CASE("errors name the op and what does not fit", "[ops]") {
   CHECK_THROWS_WITH(sum(x, {0, -2}), ContainsSubstring("[sum] dimension -2 is named twice"));
   CHECK_THROWS_WITH(clamp(x, 1, 0), ContainsSubstring("[clamp] the lower limit 1"));
   CHECK_THROWS_WITH(mse_loss(x, Tensor::ones({3})), "[mse_loss] shapes differ: (2, 3) and (3)");
-  CHECK_THROWS_WITH(exp(ids({1})), "this op works in f32 and f64, not in i32");
-  CHECK_THROWS_WITH(exp(Tensor()), "an undefined tensor was used");
+  CHECK_THROWS_WITH(exp(ids({1})), "[exp] this op works in f32 and f64, not in i32");
+  CHECK_THROWS_WITH(exp(Tensor()), "[exp] an undefined tensor was used");
 }

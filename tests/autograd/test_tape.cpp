@@ -306,6 +306,61 @@ TEST_CASE("tapes may end in any order, within a pause too", "[tape]") {
   CHECK(third.steps().size() == 1);
 }
 
+TEST_CASE("ids and targets that are changed before backward are noticed", "[tape]") {
+  Rng rng(5);
+  const Tensor w = parameter(rng, {3, 4});
+  Tensor ids = Tensor::from<std::int32_t>({0, 1, 2}, {3});
+  {
+    Tape tape;
+    const Tensor y = sum(gather_rows(w, ids));
+    ids.mutable_data<std::int32_t>()[0] = 2;
+    CHECK_THROWS_WITH(tape.backward(y), ContainsSubstring("[gather_rows]"));
+  }
+  {
+    Tape tape;
+    const Tensor y = cross_entropy(w, ids);
+    ids.mutable_data<std::int32_t>()[0] = 1000000;
+    CHECK_THROWS_WITH(tape.backward(y), ContainsSubstring("[cross_entropy]"));
+  }
+}
+
+TEST_CASE("a forward that returns its input is an error that names the op", "[tape]") {
+  Rng rng(5);
+  const Tensor w = parameter(rng, {2});
+  const Tape tape;
+  CHECK_THROWS_WITH(apply(
+                        "same", {w}, [](Inputs in, Saved&) { return in[0]; },
+                        [](const Tensor& dy, const Saved&, const Needs&) -> Grads { return {dy}; }),
+                    ContainsSubstring("[same]"));
+}
+
+TEST_CASE("parameters do not share a gradient while another tape records", "[tape]") {
+  Rng rng(5);
+  const Tensor a = parameter(rng, {1}), b = parameter(rng, {1});
+  const Tape outer;
+  Tape inner;
+  inner.backward(sum(a + b));
+  Tensor grad = a.grad();
+  grad.mutable_data<double>()[0] = 7;
+  CHECK(b.grad().item() == 1);
+}
+
+TEST_CASE("gradients that nobody asked for are not computed", "[tape]") {
+  Rng rng(5);
+  const Tensor x = normal(rng, {2}), w = parameter(rng, {2});
+  Needs seen;
+  Tape tape;
+  tape.watch(x);
+  const Tensor y = apply(
+      "product", {x, w}, [](Inputs in, Saved&) { return in[0] * in[1]; },
+      [&](const Tensor& dy, const Saved&, const Needs& needs) -> Grads {
+        seen = needs;
+        return {dy, {}};
+      });
+  tape.gradient(sum(y), {x});
+  CHECK(seen == Needs{true, false});
+}
+
 TEST_CASE("a recorded tensor that is changed before backward is an error that names the op",
           "[tape]") {
   Tensor x = vector({2, 3}).set_requires_grad();
