@@ -4,12 +4,18 @@
 
 namespace tapegrad::apps {
 namespace {
-constexpr int64_t max_json_bytes = int64_t{64} << 20;
-}
+// Our own files have some kilobytes; a parsed one may take a hundred times its size.
+constexpr int64_t max_json_bytes = int64_t{1} << 20;
+constexpr int max_json_depth = 32;
+}  // namespace
 
 Json read_json_object(const std::filesystem::path& path) {
   const std::string text = read_file(path, max_json_bytes);
-  Json json = Json::parse(text, nullptr, false);
+  const auto limit_depth = [&](int depth, Json::parse_event_t, const Json&) {
+    check(depth <= max_json_depth, "{}: the JSON is nested too deeply", path.string());
+    return true;
+  };
+  Json json = Json::parse(text, limit_depth, false);
   check(!json.is_discarded(), "{}: this is not complete, valid JSON", path.string());
   check(json.is_object(), "{}: expected a JSON object", path.string());
   return json;

@@ -6,7 +6,11 @@ namespace tapegrad::apps {
 namespace {
 
 // About two minutes on two cores; made for the program's own text.
-TrainOptions quickstart() { return {}; }
+TrainOptions quickstart() {
+  TrainOptions o;
+  o.max_iters = 3000;
+  return o;
+}
 
 // nanoGPT's recipe for a laptop: the values that TrainOptions starts with.
 TrainOptions char_cpu() { return {}; }

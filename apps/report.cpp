@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <filesystem>
 
+#include "apps/interrupt.h"
 #include "apps/memory_estimate.h"
 #include "apps/sampling.h"
 #include "autograd/blas.h"
@@ -53,6 +55,18 @@ std::string quoted(const std::string& word) {
   std::string result = "'";
   for (const char c : word) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return result + "'";
+}
+
+// How a program of this build is called from here: by its path from the working folder, unless it
+// lies in one of PATH's.
+std::string program(const std::string& name) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  const char* path = std::getenv("PATH");
+  const std::string folders = ":" + std::string(path == nullptr ? "" : path) + ":";
+  if (error || folders.find(":" + folder.string() + ":") != std::string::npos) return name;
+  return quoted(fs::proximate(folder / name, error).string());
 }
 
 }  // namespace
@@ -136,26 +150,29 @@ void Report::final(const SplitLoss& loss) {
 }
 
 void Report::sample(const nn::GPT& gpt, const data::Tokenizer& tokenizer) {
-  line("\nsample:");
   Rng rng(options_.seed);
-  stream_sample(gpt, tokenizer, default_prompt(tokenizer),
-                {.max_new_tokens = 400, .temperature = 0.8, .top_k = 200}, rng);
-  line("");
+  for (const char* heading : {"\nsample:", "\nanother sample:"}) {
+    if (interrupted()) return;
+    line(heading);
+    stream_sample(gpt, tokenizer, default_prompt(tokenizer),
+                  {.max_new_tokens = 300, .temperature = 0.8, .top_k = 200}, rng);
+    line("");
+  }
 }
 
 void Report::next_steps() {
   const std::string path = quoted(folder_.path().string());
   line(fmt::format("\nThe run is in {}. What to try next:", folder_.path().string()));
-  line(fmt::format("  sample-text --model {} --num-samples 3", path));
-  line(fmt::format("  train-gpt --init-from resume --out-dir {} --max-iters {}", path,
-                   2 * std::max<int64_t>(options_.max_iters, 1)));
+  line(fmt::format("  {} --model {} --num-samples 3", program("sample-text"), path));
+  line(fmt::format("  {} --init-from resume --out-dir {} --max-iters {}", program("train-gpt"),
+                   path, 2 * std::max<int64_t>(options_.max_iters, 1)));
 }
 
 void Report::stopped() {
   line(
       fmt::format("stopped at step {}, which is saved. To go on:\n"
-                  "  train-gpt --init-from resume --out-dir {}",
-                  progress_.iteration, quoted(folder_.path().string())));
+                  "  {} --init-from resume --out-dir {}",
+                  progress_.iteration, program("train-gpt"), quoted(folder_.path().string())));
 }
 
 void Report::draw_progress(double loss) {

@@ -90,7 +90,7 @@ RunFolder::RunFolder(fs::path path, bool resumes) : path_(std::move(path)), resu
 
 RunFolder::~RunFolder() {
   std::error_code ignored;  // a folder that is not empty stays
-  if (!path_.empty()) fs::remove(path_, ignored);
+  if (made_ && !path_.empty()) fs::remove(path_, ignored);
 }
 
 void RunFolder::lock() {
@@ -103,25 +103,30 @@ void RunFolder::lock() {
 
 RunFolder RunFolder::create(const TrainOptions& options) {
   const bool named = !options.out_dir.empty();
+  const bool existed = named && fs::exists(options.out_dir);
   if (named) make_folder(options.out_dir);
   RunFolder run(named ? fs::path(options.out_dir) : make_next_folder(options.preset), false);
   check_writable(run.path_);
   run.lock();
+  run.made_ = !existed;
   for (const std::string_view name : {config_file, model_file, trainer_file, ready_folder}) {
     check(options.overwrite || !fs::exists(run.path_ / name),
           "{} holds a run already ({}). Choose another --out-dir, go on with it by --init-from "
           "resume, or replace it by --overwrite",
           run.path_.string(), name);
   }
-  // Without trainer.json, what is left of an old run cannot be mistaken for a checkpoint.
+  return run;
+}
+
+// Without trainer.json, what is left of an old run cannot be mistaken for a checkpoint.
+void RunFolder::remove_old_run() const {
   for (const std::string_view name :
        {trainer_file, ready_folder, writing_folder, model_file, optimizer_file, config_file,
         tokenizer_file, metrics_file, text_file}) {
     std::error_code error;
-    fs::remove_all(run.path_ / name, error);
-    check(!error, "cannot remove {}: {}", (run.path_ / name).string(), error.message());
+    fs::remove_all(path_ / name, error);
+    check(!error, "cannot remove {}: {}", (path_ / name).string(), error.message());
   }
-  return run;
 }
 
 RunFolder RunFolder::open(const TrainOptions& options) {
@@ -138,6 +143,7 @@ RunFolder RunFolder::open(const TrainOptions& options) {
 
 void RunFolder::write_setup(const TrainOptions& options, const nn::GPTConfig& config,
                             const Text& text, const data::Tokenizer& tokenizer) {
+  if (!resumes_) remove_old_run();
   tokenizer.save(path_ / tokenizer_file);
   if (options.corpus.empty()) write_file_atomically(path_ / text_file, text.contents);
   const Json about_text = {

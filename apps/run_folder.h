@@ -58,7 +58,8 @@ class RunFolder {
 
   const std::filesystem::path& path() const { return path_; }
 
-  // config.json and tokenizer.json.
+  // config.json and tokenizer.json. An old run that is replaced is removed only now, when the new
+  // one is known to be possible.
   void write_setup(const TrainOptions& options, const nn::GPTConfig& config, const Text& text,
                    const data::Tokenizer& tokenizer);
   // The tokenizer of a run that is resumed.
@@ -76,6 +77,7 @@ class RunFolder {
  private:
   RunFolder(std::filesystem::path path, bool resumes);
   void lock();
+  void remove_old_run() const;
   void finish_checkpoint() const;
   void trim_metrics(int64_t iteration) const;
 
@@ -88,6 +90,7 @@ class RunFolder {
     int descriptor;
   };
   std::filesystem::path path_;
+  bool made_ = false;  // by this program
   bool resumes_;
   std::unique_ptr<Lock> lock_;  // one program at a time trains here
   std::unique_ptr<std::FILE, Closer> metrics_;

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "apps/evaluate.h"
 #include "apps/interrupt.h"
 #include "apps/memory_estimate.h"
@@ -16,6 +18,10 @@ void evaluate(const nn::GPT& gpt, const Dataset& data, const TrainOptions& optio
   const auto losses = estimate_losses(gpt, data, options);
   if (!losses) return;
   report.evaluation(*losses);
+  check(std::isfinite(losses->train) && std::isfinite(losses->val),
+        "the loss of step {} is not a number: the weights are broken. The last checkpoint is kept; "
+        "lower the learning rate or clip the gradients",
+        at.iteration);
   if (!at.best_val_loss || losses->val < *at.best_val_loss) {
     at.best_val_loss = losses->val;
     at.best_iteration = at.iteration;

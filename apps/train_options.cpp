@@ -75,9 +75,12 @@ struct PlainVisitor {
   Lasting lasting = Lasting::call;
   void group(const char*, Lasting l) { lasting = l; }
   template <class T>
-  void operator()(const std::string& name, T& value, const char*, const char*, double = 0) {
+  void operator()(const std::string& name, T& value, const char*, const char*,
+                  double least = -std::numeric_limits<double>::infinity()) {
     static_cast<Derived*>(this)->visit(name, value);
+    if constexpr (std::is_arithmetic_v<T>) static_cast<Derived*>(this)->bound(name, value, least);
   }
+  void bound(const std::string&, double, double) {}
   template <class T>
   void choice(const std::string& name, T& value, const std::vector<std::string>&, const char*) {
     static_cast<Derived*>(this)->visit(name, value);
@@ -127,6 +130,10 @@ struct Reader : PlainVisitor<Reader> {
   void visit(const std::string& name, T& value) {
     if (lasting != Lasting::call) get(path, json, json_name(name), value);
   }
+  void bound(const std::string& name, double value, double least) {
+    check(value >= least, "{}: '{}' must be at least {}, not {}", path.string(), json_name(name),
+          least, value);
+  }
 };
 
 // What cannot change is as it was stored.
@@ -164,15 +171,20 @@ void check_tokenizer(const std::string& spec) {
         spec);
 }
 
+void check_values(const TrainOptions& o) {
+  check_tokenizer(o.tokenizer);
+  o.model_config(256).validate();
+  o.lr_schedule().validate();
+  optim::AdamW(NamedTensors{}, o.adamw_options());
+  constexpr int64_t most_steps = int64_t{1} << 40, most_rows = int64_t{1} << 18;
+  check(o.max_iters <= most_steps, "--max-iters must be at most {}", most_steps);
+  check(o.batch_size <= most_rows && o.gradient_accumulation_steps <= most_rows,
+        "--batch-size and --gradient-accumulation-steps must be at most {}", most_rows);
+}
+
 void check_options(const TrainOptions& o) {
   as_usage([&] {
-    check_tokenizer(o.tokenizer);
-    o.model_config(256).validate();
-    o.lr_schedule().validate();
-    optim::AdamW(NamedTensors{}, o.adamw_options());
-    constexpr int64_t most = int64_t{1} << 40;
-    check(o.max_iters <= most && o.batch_size <= most && o.gradient_accumulation_steps <= most,
-          "--max-iters, --batch-size and --gradient-accumulation-steps must be at most {}", most);
+    check_values(o);
     check(!o.resumes() || !o.out_dir.empty(), "--init-from resume needs --out-dir");
     check(!o.resumes() || !o.overwrite, "--init-from resume and --overwrite contradict each other");
   });
@@ -183,7 +195,13 @@ TrainOptions stored_options(const std::string& folder) {
   check(std::filesystem::exists(path), "{}: there is no run to resume here", folder);
   Json training;
   get(path, read_config(folder), "training", training);
-  return options_from_json(path, training);
+  const TrainOptions options = options_from_json(path, training);
+  try {
+    check_values(options);
+  } catch (const Error& error) {
+    fail("{}: {}", path.string(), error.what());
+  }
+  return options;
 }
 
 }  // namespace
@@ -227,6 +245,8 @@ std::optional<TrainOptions> parse_train_options(int argc, const char* const* arg
   cli.apply();
   for (std::string& path : o.corpus) path = std::filesystem::absolute(path).string();
   if (cli.given("--bias") && !cli.given("--qkv-bias")) o.qkv_bias = o.bias;
+  // Decided once: a run that is resumed with more steps keeps its schedule.
+  if (!o.lr_decay_iters) o.lr_decay_iters = std::max(o.max_iters, o.warmup_iters);
   check_options(o);
   if (o.resumes()) visit_options(o, Comparer(stored));
   return o;
