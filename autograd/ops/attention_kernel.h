@@ -127,7 +127,8 @@ class AttentionKernel {
       T* row = s + r * t.keys;
       const std::int64_t n = visible(t, r);
       const T top = max_row(row, n);
-      const T total = sum_row<T>(n, [=](auto j) { return row[j] = fast_exp(row[j] - top); });
+      for (std::int64_t j = 0; j < n; ++j) row[j] = fast_exp(row[j] - top);
+      const T total = sum_row<T>(n, [=](auto j) { return row[j]; });
       for (std::int64_t j = 0; j < n; ++j) row[j] /= total;
       std::fill(row + n, row + t.keys, T{0});
       lse[stat(t, r)] = top + std::log(total);

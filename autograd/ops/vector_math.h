@@ -71,7 +71,8 @@ T max_row(const T* x, std::int64_t n) {
 template <class T>
 void softmax_row(const T* x, T* out, std::int64_t n) {
   const T top = max_row(x, n);
-  const T total = sum_row<T>(n, [=](std::int64_t i) { return out[i] = fast_exp(x[i] - top); });
+  for (std::int64_t i = 0; i < n; ++i) out[i] = fast_exp(x[i] - top);
+  const T total = sum_row<T>(n, [=](std::int64_t i) { return out[i]; });
   const T scale = 1 / total;
   for (std::int64_t i = 0; i < n; ++i) out[i] *= scale;
 }
