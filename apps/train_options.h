@@ -27,7 +27,7 @@ struct TrainOptions {
   int n_layer = 4, n_head = 4;
   int64_t n_embd = 128, block_size = 64;
   double dropout = 0;
-  bool bias = false, qkv_bias = false, tied = true;
+  bool bias = false, qkv_bias = false, tied = false;
   std::string activation = "gelu";
   uint64_t seed = 1337;
 

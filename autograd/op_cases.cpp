@@ -73,13 +73,20 @@ void add_choices(Cases& cases) {
   const Cases lines = {
       {"where", {{3, 4}, {3, 4}}, normal, [](In x) { return where(mask({3, 4}), x[0], x[1]); }},
       {"where", {{4}, {2, 1}}, normal, [](In x) { return where(mask({2, 1}), x[0], x[1]); }},
+      {"where", {{}, {}}, normal, [](In x) { return where(mask({}), x[0], x[1]); }},
+      {"where", {{}, {0, 3}}, normal, [](In x) { return where(mask({3}), x[0], x[1]); }},
       {"masked_fill", {{3, 4}}, normal, [](In x) { return masked_fill(x[0], mask({4}), 2); }},
+      {"masked_fill", {{0, 4}}, normal, [](In x) { return masked_fill(x[0], mask({4}), 2); }},
       {"max", {{2, 5}}, spread, [](In x) { return max(x[0]); }},
+      {"max", {{}}, spread, [](In x) { return max(x[0]); }},
+      {"max(0)", {{3, 0}}, spread, [](In x) { return max(x[0], 0).values; }},
       {"max(0)", {{4, 3}}, spread, [](In x) { return max(x[0], 0).values; }},
       {"max(-1, keep)", {{2, 3}}, spread, [](In x) { return max(x[0], -1, true).values; }},
       {"dropout(0.3)", {{5, 4}}, normal, [](In x) { Rng r(3); return dropout(x[0], 0.3, r); }},
       {"dropout(0)", {{5}}, normal, [](In x) { Rng r(3); return dropout(x[0], 0, r); }},
       {"dropout(1)", {{5}}, normal, [](In x) { Rng r(3); return dropout(x[0], 1, r); }},
+      {"dropout(0.3)", {{}}, normal, [](In x) { Rng r(3); return dropout(x[0], 0.3, r); }},
+      {"dropout(0.3)", {{0, 4}}, normal, [](In x) { Rng r(3); return dropout(x[0], 0.3, r); }},
   };
   cases.insert(cases.end(), lines.begin(), lines.end());
 }
@@ -95,8 +102,12 @@ void add_reductions(Cases& cases) {
       {"sum(1, keep)", {{2, 3, 4}}, normal, [](In x) { return sum(x[0], {1}, true); }},
       {"mean", {{3, 4}}, normal, [](In x) { return mean(x[0]); }},
       {"mean(-1)", {{3, 4}}, normal, [](In x) { return mean(x[0], {-1}); }},
+      {"mean", {{}}, normal, [](In x) { return mean(x[0]); }},
+      {"mean(-1)", {{0, 4}}, normal, [](In x) { return mean(x[0], {-1}); }},
       {"var", {{3, 4}}, normal, [](In x) { return var(x[0]); }},
       {"var(1, biased)", {{3, 4}}, normal, [](In x) { return var(x[0], {1}, false); }},
+      {"var(biased)", {{}}, normal, [](In x) { return var(x[0], {}, false); }},
+      {"var(1)", {{0, 4}}, normal, [](In x) { return var(x[0], {1}); }},
       {"sum_to(3, 1)", {{2, 3, 4}}, normal, [](In x) { return sum_to(x[0], {3, 1}); }},
       {"sum_to()", {{2, 3}}, normal, [](In x) { return sum_to(x[0], {}); }},
       {"broadcast_to", {{3, 1}}, normal, [](In x) { return broadcast_to(x[0], {2, 3, 4}); }},
@@ -104,12 +115,14 @@ void add_reductions(Cases& cases) {
       {"broadcast_to", {{2, 1}}, normal, [](In x) { return broadcast_to(x[0], {2, 0}); }},
       {"log_sum_exp", {{3, 9}}, normal, [](In x) { return log_sum_exp(x[0]); }},
       {"log_sum_exp(0)", {{3, 2}}, normal, [](In x) { return log_sum_exp(x[0], 0, true); }},
+      {"log_sum_exp", {{0, 4}}, normal, [](In x) { return log_sum_exp(x[0]); }},
       {"softmax", {{3, 9}}, normal, [](In x) { return softmax(x[0]); }},
       {"softmax(1)", {{2, 3, 2}}, normal, [](In x) { return softmax(x[0], 1); }},
       {"softmax", {{0, 4}}, normal, [](In x) { return softmax(x[0]); }},
       {"softmax", {{4, 1}}, normal, [](In x) { return softmax(x[0]); }},
       {"log_softmax", {{3, 9}}, normal, [](In x) { return log_softmax(x[0]); }},
       {"log_softmax(0)", {{3, 2}}, normal, [](In x) { return log_softmax(x[0], 0); }},
+      {"log_softmax", {{0, 4}}, normal, [](In x) { return log_softmax(x[0]); }},
   };
   cases.insert(cases.end(), lines.begin(), lines.end());
 }
@@ -124,6 +137,7 @@ void add_shapes(Cases& cases) {
       {"slice", {{4, 3}}, normal, [](In x) { return slice(x[0], 0, 1, 3); }},
       {"slice", {{2, 5, 2}}, normal, [](In x) { return slice(x[0], 1, 2, 5); }},
       {"slice, empty", {{2, 5}}, normal, [](In x) { return slice(x[0], 1, 2, 2); }},
+      {"slice", {{0, 5}}, normal, [](In x) { return slice(x[0], 1, 2, 4); }},
       {"pad", {{2, 3}}, normal, [](In x) { return pad(x[0], 1, 1, 5); }},
       {"concat(0)", {{2, 3}, {1, 3}, {0, 3}}, normal,
        [](In x) { return concat({x[0], x[1], x[2]}, 0); }},
@@ -136,10 +150,12 @@ void add_shapes(Cases& cases) {
       {"gather_rows", {{5, 3}}, normal, [](In x) { return gather_rows(x[0], ids({4, 0, 4})); }},
       {"gather_rows", {{5}}, normal, [](In x) { return gather_rows(x[0], ids({1, 2}, {2, 1})); }},
       {"gather_rows", {{5, 3}}, normal, [](In x) { return gather_rows(x[0], ids({}, {0})); }},
+      {"gather_rows", {{2, 0}}, normal, [](In x) { return gather_rows(x[0], ids({1, 0, 1})); }},
       {"embedding", {{4, 2}}, normal,
        [](In x) { return embedding(x[0], ids({1, 3, 1, 1, 0, 3}, {2, 3})); }},
       {"gather(-1)", {{3, 4}}, normal, [](In x) { return gather(x[0], ids({3, 0, 3}), -1); }},
       {"gather(0)", {{3, 2}}, normal, [](In x) { return gather(x[0], ids({2, 1}), 0); }},
+      {"gather(-1)", {{0, 4}}, normal, [](In x) { return gather(x[0], ids({}, {0}), -1); }},
   };
   cases.insert(cases.end(), lines.begin(), lines.end());
 }
@@ -189,12 +205,18 @@ void add_fused(Cases& cases) {
       {"attention(3, causal)", {{2, 3, 6}, {2, 3, 6}, {2, 3, 6}}, normal, attend(3, true)},
       {"attention(2, full)", {{2, 2, 4}, {2, 5, 4}, {2, 5, 4}}, normal, attend(2, false)},
       {"attention(2, causal)", {{1, 0, 12}}, normal, attend(2, true)},
+      {"attention(2, full)", {{2, 0, 4}, {2, 3, 4}, {2, 3, 4}}, normal, attend(2, false)},
       {"attention(2), one as all three", {{1, 3, 4}}, normal,
        [](In x) { return attention(x[0], x[0], x[0], 2); }},
       {"attention(2, dropout)", {{2, 5, 12}}, normal,
        [](In x) {
          Rng r(3);
          return attention(x[0], 2, {.dropout = 0.4, .rng = &r});
+       }},
+      {"attention(2, full, dropout)", {{2, 2, 4}, {2, 5, 4}, {2, 5, 4}}, normal,
+       [](In x) {
+         Rng r(3);
+         return attention(x[0], x[1], x[2], 2, {.causal = false, .dropout = 0.4, .rng = &r});
        }},
       {"attention_reference(2)", {{1, 3, 4}, {1, 3, 4}, {1, 3, 4}}, normal,
        [](In x) { return attention_reference(x[0], x[1], x[2], 2, true); }},
@@ -204,11 +226,15 @@ void add_fused(Cases& cases) {
        [](In x) { return cross_entropy(x[0], ids({0, 1, 1, 2}, {2, 2})); }},
       {"cross_entropy(ignore)", {{4, 5}}, normal,
        [](In x) { return cross_entropy(x[0], ids({0, -1, 2, -1}), -1); }},
+      {"cross_entropy", {{5}}, normal, [](In x) { return cross_entropy(x[0], ids({3}, {})); }},
       {"mse_loss", {{3, 4}, {3, 4}}, normal, [](In x) { return mse_loss(x[0], x[1]); }},
+      {"mse_loss", {{}, {}}, normal, [](In x) { return mse_loss(x[0], x[1]); }},
       {"checkpoint, one tensor twice", {{3}}, normal,
        [](In x) {
          return checkpoint([](In y, Rng*) { return y[0] * y[1] * y[1]; }, {x[0], x[0]});
        }},
+      {"checkpoint", {{}, {0, 2}}, normal,
+       [](In x) { return checkpoint([](In y, Rng*) { return y[0] * y[1]; }, {x[0], x[1]}); }},
       {"checkpoint", {{3}, {3}}, normal,
        [](In x) {
          const auto f = [](In y, Rng* r) { return dropout(tanh(y[0] * y[1]), 0.5, *r) * y[0]; };

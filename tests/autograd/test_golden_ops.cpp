@@ -45,6 +45,8 @@ const std::map<std::string, Run>& runs() {
       {"sqrt", [](In x, Idx) { return sqrt(x[0]); }},
       {"tanh", [](In x, Idx) { return tanh(x[0]); }},
       {"sigmoid", [](In x, Idx) { return sigmoid(x[0]); }},
+      {"erf", [](In x, Idx) { return erf(x[0]); }},
+      {"pow", [](In x, Idx) { return pow(x[0], x[1]); }},
       {"relu", [](In x, Idx) { return relu(x[0]); }},
       {"abs", [](In x, Idx) { return tapegrad::abs(x[0]); }},
       {"gelu(tanh)", [](In x, Idx) { return gelu(x[0]); }},
@@ -86,6 +88,25 @@ const std::map<std::string, Run>& runs() {
        }},
       {"slice(0,1,3)", [](In x, Idx) { return slice(x[0], 0, 1, 3); }},
       {"slice(1,1,3)", [](In x, Idx) { return slice(x[0], 1, 1, 3); }},
+      {"pad(1,1,5)", [](In x, Idx) { return pad(x[0], 1, 1, 5); }},
+      {"split(1,4)",
+       [](In x, Idx) {
+         const auto parts = split(x[0], {1, 4}, 1);
+         return parts[0] * parts[1];
+       }},
+      {"sum_to(3,1)",
+       [](In x, Idx) {
+         return sum_to(x[0], {3, 1});
+       }},
+      {"broadcast_to(2,3,4)",
+       [](In x, Idx) {
+         return broadcast_to(x[0], {2, 3, 4});
+       }},
+      {"dropout(0.3)",
+       [](In x, Idx) {
+         Rng rng(3);
+         return dropout(x[0], 0.3, rng);
+       }},
       {"concat(0)",
        [](In x, Idx) {
          return concat({x.begin(), x.end()}, 0);
@@ -95,6 +116,8 @@ const std::map<std::string, Run>& runs() {
          return concat({x.begin(), x.end()}, 1);
        }},
       {"index_select", [](In x, Idx idx) { return gather_rows(x[0], idx); }},
+      {"gather(-1)", [](In x, Idx idx) { return gather(x[0], idx, -1); }},
+      {"gather(0)", [](In x, Idx idx) { return gather(x[0], idx, 0); }},
       {"matmul", [](In x, Idx) { return matmul(x[0], x[1]); }},
       {"linear", [](In x, Idx) { return linear(x[0], x[1], x.size() > 2 ? x[2] : Tensor()); }},
       {"softmax", [](In x, Idx) { return softmax(x[0]); }},
@@ -106,6 +129,9 @@ const std::map<std::string, Run>& runs() {
        }},
       {"attention(2,causal)", [](In x, Idx) { return attention(x[0], 2); }},
       {"attention(2,full)", [](In x, Idx) { return attention(x[0], 2, {.causal = false}); }},
+      {"attention(3,causal)", [](In x, Idx) { return attention(x[0], x[1], x[2], 3); }},
+      {"attention(3,full)",
+       [](In x, Idx) { return attention(x[0], x[1], x[2], 3, {.causal = false}); }},
       {"embedding", [](In x, Idx idx) { return embedding(x[0], idx); }},
       {"cross_entropy()", [](In x, Idx idx) { return cross_entropy(x[0], idx); }},
       {"cross_entropy(ignore=-1)", [](In x, Idx idx) { return cross_entropy(x[0], idx, -1); }},

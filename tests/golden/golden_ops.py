@@ -6,7 +6,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-POSITIVE = {"log", "sqrt", "pow(0.5)", "pow(-1)"}
+POSITIVE = {"log", "sqrt", "pow", "pow(0.5)", "pow(-1)"}
 TIES = {"maximum", "max()", "max(1)", "max(0,keep)", "relu", "abs", "clamp(-1,1)", "pow(0)", "pow(3)"}
 
 
@@ -14,6 +14,16 @@ def attention(qkv, heads, causal):
     B, T, C3 = qkv.shape
     q, k, v = (t.view(B, T, heads, -1).transpose(1, 2) for t in qkv.split(C3 // 3, dim=2))
     return F.scaled_dot_product_attention(q, k, v, is_causal=causal).transpose(1, 2).reshape(B, T, C3 // 3)
+
+
+def separate_attention(q, k, v, heads, causal):
+    q, k, v = (t.view(*t.shape[:2], heads, -1).transpose(1, 2) for t in (q, k, v))
+    return F.scaled_dot_product_attention(q, k, v, is_causal=causal).transpose(1, 2).flatten(2)
+
+
+def dropout(x):
+    torch.manual_seed(3)
+    return F.dropout(x, 0.3)
 
 
 def cross_entropy(logits, targets, ignored=-100):
@@ -28,7 +38,7 @@ def layer_norm(x, weight=None, bias=None):
 OPS = {
     "add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "maximum": torch.maximum,
     "neg": torch.neg, "exp": torch.exp, "log": torch.log, "sqrt": torch.sqrt, "tanh": torch.tanh,
-    "sigmoid": torch.sigmoid, "relu": torch.relu, "abs": torch.abs,
+    "sigmoid": torch.sigmoid, "erf": torch.erf, "relu": torch.relu, "abs": torch.abs, "pow": torch.pow,
     "gelu(tanh)": lambda x: F.gelu(x, approximate="tanh"), "gelu(erf)": F.gelu,
     "pow(3)": lambda x: x ** 3, "pow(0.5)": lambda x: x ** 0.5, "pow(-1)": lambda x: x ** -1,
     "pow(0)": lambda x: x ** 0,
@@ -44,20 +54,28 @@ OPS = {
     "transpose(0,1)": lambda x: x.transpose(0, 1), "transpose(1,2)": lambda x: x.transpose(1, 2),
     "permute(2,0,1)": lambda x: x.permute(2, 0, 1),
     "slice(0,1,3)": lambda x: x[1:3], "slice(1,1,3)": lambda x: x[:, 1:3],
+    "pad(1,1,5)": lambda x: F.pad(x, (1, 2)),
+    "split(1,4)": lambda x: torch.mul(*x.split([1, 4], 1)),
+    "sum_to(3,1)": lambda x: x.sum_to_size(3, 1), "broadcast_to(2,3,4)": lambda x: x.broadcast_to(2, 3, 4),
     "concat(0)": lambda *x: torch.cat(x, 0), "concat(1)": lambda *x: torch.cat(x, 1),
     "index_select": lambda x, idx: x.index_select(0, idx),
+    "gather(-1)": lambda x, idx: x.gather(-1, idx.unsqueeze(-1)).squeeze(-1),
+    "gather(0)": lambda x, idx: x.gather(0, idx.unsqueeze(0)).squeeze(0),
     "matmul": torch.matmul, "linear": F.linear,
     "softmax": lambda x: x.softmax(-1), "log_softmax": lambda x: x.log_softmax(-1),
     "logsumexp": lambda x: x.logsumexp(-1), "layer_norm": layer_norm,
     "attention(2,causal)": lambda x: attention(x, 2, True), "attention(2,full)": lambda x: attention(x, 2, False),
+    "attention(3,causal)": lambda q, k, v: separate_attention(q, k, v, 3, True),
+    "attention(3,full)": lambda q, k, v: separate_attention(q, k, v, 3, False),
+    "dropout(0.3)": dropout,
     "embedding": lambda w, idx: F.embedding(idx, w),
     "cross_entropy()": cross_entropy, "cross_entropy(ignore=-1)": lambda x, idx: cross_entropy(x, idx, -1),
     "mse_loss": F.mse_loss,
 }
 
-ELEMENTWISE = ["neg", "exp", "log", "sqrt", "tanh", "sigmoid", "relu", "abs", "gelu(tanh)", "gelu(erf)", "pow(3)",
+ELEMENTWISE = ["neg", "exp", "log", "sqrt", "tanh", "sigmoid", "erf", "relu", "abs", "gelu(tanh)", "gelu(erf)", "pow(3)",
                "pow(0.5)", "pow(-1)", "pow(0)", "clamp(-1,1)"]
-BINARY = ["add", "sub", "mul", "div", "maximum"]
+BINARY = ["add", "sub", "mul", "div", "pow", "maximum"]
 REDUCTIONS = ["sum()", "sum(1)", "sum(0,keep)", "mean()", "mean(1)", "mean(-1,keep)", "max()", "max(1)", "max(0,keep)",
               "var(unbiased)", "var(biased)", "var(1,unbiased)", "var(-1,biased,keep)"]
 EXTREME = [-1e4, -50, -8, -1e-6, 0, 1e-6, 8, 50, 1e4]
@@ -67,7 +85,7 @@ def cases():
     """Yields (op, label, input shapes or values, idx)."""
     for op in ELEMENTWISE:
         yield from ((op, label, [shape], None) for label, shape in [("3x5", (3, 5)), ("scalar", ()), ("0", (0,))])
-    for op in ["tanh", "sigmoid", "gelu(tanh)", "gelu(erf)"]:
+    for op in ["tanh", "sigmoid", "erf", "gelu(tanh)", "gelu(erf)"]:
         yield op, "extreme", [np.array(EXTREME)], None
     for op in BINARY:
         for label, a, b in [("3x4,3x4", (3, 4), (3, 4)), ("3x4,4", (3, 4), (4,)), ("2x1x3,4x1", (2, 1, 3), (4, 1)),
@@ -88,11 +106,14 @@ def cases():
     yield "sum()", "scalar", [()], None
     for op, shape in [("reshape(2,6)", (3, 4)), ("reshape(4,3,2)", (2, 12)), ("transpose(0,1)", (3, 4)),
                       ("transpose(1,2)", (2, 3, 4)), ("permute(2,0,1)", (2, 3, 4)), ("slice(0,1,3)", (4, 3)),
-                      ("slice(1,1,3)", (2, 4, 3))]:
+                      ("slice(1,1,3)", (2, 4, 3)), ("pad(1,1,5)", (2, 2)), ("split(1,4)", (2, 5)),
+                      ("sum_to(3,1)", (2, 3, 4)), ("broadcast_to(2,3,4)", (3, 1)), ("dropout(0.3)", (7, 11))]:
         yield op, "x".join(map(str, shape)), [shape], None
     yield "concat(0)", "2x3,1x3,4x3", [(2, 3), (1, 3), (4, 3)], None
     yield "concat(1)", "2x3x2,2x1x2", [(2, 3, 2), (2, 1, 2)], None
     yield "index_select", "5x3", [(5, 3)], np.array([4, 0, 4, 2])
+    yield "gather(-1)", "3x4", [(3, 4)], np.array([3, 0, 3])
+    yield "gather(0)", "3x2", [(3, 2)], np.array([2, 1])
     for a, b in [((3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5)), ((2, 3, 4), (4, 5)), ((3, 4), (2, 4, 5)),
                  ((2, 1, 3, 4), (5, 4, 2)), ((2, 0), (0, 3)), ((1, 7), (7, 1))]:
         yield "matmul", ",".join("x".join(map(str, s)) for s in (a, b)), [a, b], None
@@ -109,6 +130,8 @@ def cases():
     for op in ["attention(2,causal)", "attention(2,full)"]:
         yield from ((op, label, [x], None) for label, x in
                     [("2x5x12", (2, 5, 12)), ("1x1x12", (1, 1, 12)), ("2x9x24", (2, 9, 24))])
+    yield "attention(3,causal)", "2x5x12", [(2, 5, 12)] * 3, None
+    yield "attention(3,full)", "2x3x12,2x7x12", [(2, 3, 12), (2, 7, 12), (2, 7, 12)], None
     yield "embedding", "7x3", [(7, 3)], np.array([[1, 6, 1], [0, 1, 3]])
     yield "cross_entropy()", "6x5", [(6, 5)], np.array([0, 4, 2, 2, 1, 3])
     yield "cross_entropy()", "2x3x5", [(2, 3, 5)], np.array([[0, 4, 2], [2, 1, 3]])
