@@ -2,9 +2,9 @@
 
 namespace tapegrad::apps {
 
-// From now on, the first SIGINT (Ctrl-C), SIGTERM or SIGHUP only sets a flag, so that the program can stop
-// where nothing is lost; a second one ends it at once. A signal that the caller of the program had
-// ignored stays ignored.
+// From now on, the first SIGINT (Ctrl-C), SIGTERM or SIGHUP only sets a flag, so that the program
+// can stop where nothing is lost; a second one ends it at once. A signal that the caller of the
+// program had ignored stays ignored.
 void catch_interrupts();
 bool interrupted();
 

@@ -5,8 +5,8 @@
 namespace tapegrad::apps {
 namespace {
 
-// nanoGPT's recipe for a laptop: the values that TrainOptions starts with. It does not tie the head:
-// with so few tokens, tying saves 1 % of the parameters and costs 0.03 in loss.
+// nanoGPT's recipe for a laptop: the values that TrainOptions starts with. It does not tie the
+// head: with so few tokens, tying saves 1 % of the parameters and costs 0.03 in loss.
 TrainOptions char_cpu() { return {}; }
 
 // About two minutes on two cores; made for the program's own text.
