@@ -198,6 +198,12 @@ void add_fused(Cases& cases) {
       {"layer_norm(bias)", {{3, 8}, {8}}, normal, [](In x) { return layer_norm(x[0], {}, x[1]); }},
       {"layer_norm", {{2, 3, 5}, {5}, {5}}, normal,
        [](In x) { return layer_norm(x[0], x[1], x[2]); }},
+      {"layer_norm(unbiased)", {{3, 8}, {8}, {8}}, normal,
+       [](In x) { return layer_norm(x[0], x[1], x[2], {.unbiased = true}); }},
+      {"layer_norm(unbiased, eps outside)", {{3, 8}, {8}, {8}}, normal,
+       [](In x) {
+         return layer_norm(x[0], x[1], x[2], {.eps = 0.1, .unbiased = true, .eps_outside = true});
+       }},
       {"layer_norm", {{0, 5}, {5}, {5}}, normal, [](In x) { return layer_norm(x[0], x[1], x[2]); }},
       {"attention(2, causal)", {{2, 5, 12}}, normal, attend(2, true)},
       {"attention(1, full)", {{1, 4, 9}}, normal, attend(1, false)},
@@ -217,6 +223,18 @@ void add_fused(Cases& cases) {
        [](In x) {
          Rng r(3);
          return attention(x[0], x[1], x[2], 2, {.causal = false, .dropout = 0.4, .rng = &r});
+       }},
+      {"attention(2, causal, padding)", {{2, 4, 12}}, normal,
+       [](In x) {
+         const Tensor padding = ids({0, 0, 1, 0, 1, 0, 0, 1}, {2, 4}).to(DType::u8);
+         return attention(x[0], 2, {.key_padding_mask = padding});
+       }},
+      {"attention(2, full, padding, dropout)", {{2, 2, 4}, {2, 3, 4}, {2, 3, 4}}, normal,
+       [](In x) {
+         Rng r(3);
+         const Tensor padding = ids({0, 0, 1, 1, 1, 1}, {2, 3}).to(DType::u8);
+         return attention(x[0], x[1], x[2], 2, {.causal = false, .dropout = 0.4, .rng = &r,
+                                                .key_padding_mask = padding});
        }},
       {"attention_reference(2)", {{1, 3, 4}, {1, 3, 4}, {1, 3, 4}}, normal,
        [](In x) { return attention_reference(x[0], x[1], x[2], 2, true); }},

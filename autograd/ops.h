@@ -130,15 +130,23 @@ Tensor softmax(const Tensor& x, int dim = -1);
 Tensor log_softmax(const Tensor& x, int dim = -1);
 // log Σeˣ along dim; −∞ for a row of all −∞, whose gradient is NaN.
 Tensor log_sum_exp(const Tensor& x, int dim = -1, bool keepdim = false);
+struct LayerNormOptions {
+  double eps = 1e-5;
+  bool unbiased = false;     // the variance divides by C − 1, which leaves NaN of one channel
+  bool eps_outside = false;  // divides by √var + eps, not by √(var + eps)
+};
 // (x − mean)/√(var + eps)·weight + bias over the last dimension, with the biased variance (Ba et
 // al., "Layer Normalization", 2016).  x (…, C); weight and bias (C), each may be undefined.
 Tensor layer_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {},
-                  double eps = 1e-5);
+                  const LayerNormOptions& options = {});
 
 struct AttentionOptions {
   bool causal = true;  // query i sees keys up to i
   double dropout = 0;  // of the attention weights, if rng is given
   Rng* rng = nullptr;
+  // (B, Tk) u8 or undefined; keys where it is not 0 are padding that no query sees, as in PyTorch's
+  // nn.MultiheadAttention. A query that sees no key at all gets zeros, and passes no gradient.
+  Tensor key_padding_mask = {};
 };
 // softmax(Q·Kᵀ/√D)·V for n_head heads of D = C / n_head channels each (Vaswani et al., 2017,
 // section 3.2). qkv (B, T, 3C) holds Q, K and V side by side, as one linear makes them → (B, T, C).
@@ -149,10 +157,11 @@ Tensor attention(const Tensor& qkv, int n_head, const AttentionOptions& options 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
                  const AttentionOptions& options = {});
 // The same written with matmul and softmax: what the fused op is checked against, and
-// differentiated through where second derivatives are asked for. `keep_mask` (B, H, Tq, Tk) u8 or
-// undefined.
+// differentiated through where second derivatives are asked for. `keep_mask` (B, H, Tq, Tk) u8 is
+// dropout's; both masks may be undefined.
 Tensor attention_reference(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
-                           bool causal, const Tensor& keep_mask = {}, double dropout = 0);
+                           bool causal, const Tensor& keep_mask = {}, double dropout = 0,
+                           const Tensor& key_padding_mask = {});
 
 // --- Losses and dropout ---
 

@@ -79,14 +79,7 @@ Tensor GPT::last_logits(const Tensor& ids) const {
 }
 
 void init_gpt2(const GPT& gpt, const Params& p, Rng& rng) {
-  const auto fill = [&](Tensor t, const Init& init) {
-    Tensor values = Tensor::empty(t.shape(), t.dtype());
-    init(values, rng);
-    dispatch(t.dtype(), [&](auto zero) {
-      using T = decltype(zero);
-      std::copy_n(values.data<T>(), t.numel(), t.mutable_data<T>());
-    });
-  };
+  const auto fill = [&](const Tensor& t, const Init& init) { refill(t, init, rng); };
   const auto ends_with = [](const std::string& name, std::string_view end) {
     return name.size() >= end.size() &&
            name.compare(name.size() - end.size(), end.size(), end) == 0;

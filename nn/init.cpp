@@ -1,5 +1,6 @@
 #include "nn/init.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace tapegrad::nn {
@@ -31,6 +32,15 @@ Init kaiming_uniform(std::int64_t fan_in) {
     dispatch(t.dtype(),
              [&](auto zero) { rng.uniform(elements<decltype(zero)>(t), -bound, bound); });
   };
+}
+
+void refill(Tensor t, const Init& init, Rng& rng) {
+  Tensor values = Tensor::empty(t.shape(), t.dtype());
+  init(values, rng);
+  dispatch(t.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    std::copy_n(values.data<T>(), t.numel(), t.mutable_data<T>());
+  });
 }
 
 }  // namespace tapegrad::nn

@@ -17,4 +17,7 @@ Init normal(double mean, double std);
 // U(±1/√fan_in): what nn.Linear draws for its weight (kaiming_uniform_ with a = √5) and its bias.
 Init kaiming_uniform(std::int64_t fan_in);
 
+// Fills a parameter anew, in place.
+void refill(Tensor t, const Init& init, Rng& rng);
+
 }  // namespace tapegrad::nn

@@ -28,7 +28,7 @@ struct LayerNorm {
   Tensor weight, bias;  // (C); the bias may be undefined
   double eps;
   LayerNorm(const Params& p, std::int64_t channels, bool with_bias = true, double eps = 1e-5);
-  Tensor operator()(const Tensor& x) const { return layer_norm(x, weight, bias, eps); }
+  Tensor operator()(const Tensor& x) const { return layer_norm(x, weight, bias, {.eps = eps}); }
 };
 
 enum class Activation { gelu, gelu_erf, relu };

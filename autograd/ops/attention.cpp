@@ -22,14 +22,24 @@ HeadRows<T> part_of(const HeadRows<T>& packed, std::int64_t i) {
 
 struct Call {
   AttentionSizes size;
-  Tensor keep;  // dropout's mask, or undefined
+  Tensor keep;     // dropout's mask, or undefined
+  Tensor padding;  // (B, Tk) u8, or undefined
 
   template <class T>
   AttentionKernel<T> kernel(HeadRows<const T> q, HeadRows<const T> k, HeadRows<const T> v) const {
-    return {size, q, k, v, keep.defined() ? keep.data<std::uint8_t>() : nullptr};
+    const auto data = [](const Tensor& mask) {
+      return mask.defined() ? mask.data<std::uint8_t>() : nullptr;
+    };
+    return {size, q, k, v, data(keep), data(padding)};
   }
   Tensor empty_lse(DType dtype) const { return Tensor::empty({size.B, size.H, size.Tq}, dtype); }
 };
+
+void check_padding(const Tensor& mask, std::int64_t B, std::int64_t Tk) {
+  check(!mask.defined() || (mask.shape() == Shape{B, Tk} && mask.dtype() == DType::u8),
+        "[attention] key_padding_mask must be u8 of {}, not {} of {}", Shape{B, Tk},
+        mask.defined() ? name_of(mask.dtype()) : "", mask.defined() ? mask.shape() : Shape{});
+}
 
 Call make_call(const Shape& q, std::int64_t C, std::int64_t Tk, int n_head,
                const AttentionOptions& options) {
@@ -39,7 +49,10 @@ Call make_call(const Shape& q, std::int64_t C, std::int64_t Tk, int n_head,
         "[attention] causal attention needs as many queries as keys, not {} and {}", q[1], Tk);
   check(options.dropout >= 0 && options.dropout <= 1,
         "[attention] dropout must be from 0 to 1, not {}", options.dropout);
-  Call call{{q[0], q[1], Tk, n_head, C / n_head, options.causal, options.dropout}, {}};
+  check_padding(options.key_padding_mask, q[0], Tk);
+  Call call{{q[0], q[1], Tk, n_head, C / n_head, options.causal, options.dropout}, {}, {}};
+  // A copy, which is still this call's mask when backward comes.
+  if (options.key_padding_mask.defined()) call.padding = options.key_padding_mask.clone();
   if (options.rng != nullptr && options.dropout > 0) {
     call.keep = Tensor::empty({q[0], n_head, q[1], Tk}, DType::u8);
     options.rng->keep_mask(
@@ -51,7 +64,26 @@ Call make_call(const Shape& q, std::int64_t C, std::int64_t Tk, int n_head,
 
 Tensor reference_of(const Call& call, const Tensor& q, const Tensor& k, const Tensor& v) {
   return attention_reference(q, k, v, static_cast<int>(call.size.H), call.size.causal, call.keep,
-                             call.size.dropout);
+                             call.size.dropout, call.padding);
+}
+
+// The keys (…, Tk) that the queries (…, Tq, …) do not see, as a u8 mask of `shape` (B, 1, Tq, Tk);
+// undefined if they see all.
+Tensor hidden_keys(const Shape& shape, bool causal, const Tensor& padding) {
+  if (!causal && !padding.defined()) return {};
+  const std::int64_t B = shape[0], Tq = shape[2], Tk = shape[3];
+  check_padding(padding, B, Tk);
+  Tensor hidden = Tensor::zeros(shape, DType::u8);
+  auto* h = hidden.mutable_data<std::uint8_t>();
+  for (std::int64_t b = 0; b < B; ++b) {
+    for (std::int64_t i = 0; i < Tq; ++i) {
+      for (std::int64_t j = 0; j < Tk; ++j, ++h) {
+        const bool is_padding = padding.defined() && padding.data<std::uint8_t>()[b * Tk + j] != 0;
+        *h = is_padding || (causal && j > i) ? 1 : 0;
+      }
+    }
+  }
+  return hidden;
 }
 
 Tensor packed_forward(const Call& call, const Tensor& qkv, Tensor& lse) {
@@ -172,7 +204,8 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
 }
 
 Tensor attention_reference(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
-                           bool causal, const Tensor& keep_mask, double dropout) {
+                           bool causal, const Tensor& keep_mask, double dropout,
+                           const Tensor& key_padding_mask) {
   const std::int64_t B = q.dim(0), C = q.dim(2), Tq = q.dim(1), Tk = k.dim(1);
   check(n_head > 0 && C % n_head == 0, "[attention] {} channels are not divisible by n_head {}", C,
         n_head);
@@ -182,15 +215,11 @@ Tensor attention_reference(const Tensor& q, const Tensor& k, const Tensor& v, in
   };
   Tensor scores =
       matmul(heads(q), heads(k), {.transpose_b = true}) * (1 / std::sqrt(static_cast<double>(D)));
-  if (causal) {
-    Tensor hidden = Tensor::zeros({Tq, Tk}, DType::u8);
-    auto* h = hidden.mutable_data<std::uint8_t>();
-    for (std::int64_t i = 0; i < Tq; ++i) {
-      for (std::int64_t j = i + 1; j < Tk; ++j) h[i * Tk + j] = 1;
-    }
-    scores = masked_fill(scores, hidden, -std::numeric_limits<double>::infinity());
-  }
+  const Tensor hidden = hidden_keys({B, 1, Tq, Tk}, causal, key_padding_mask);
+  // Not −∞, of which a row without a visible key would make NaN, and its gradient, too.
+  if (hidden.defined()) scores = masked_fill(scores, hidden, -1e30);
   Tensor weights = softmax(scores);
+  if (key_padding_mask.defined()) weights = masked_fill(weights, hidden, 0);
   if (keep_mask.defined()) {
     weights =
         masked_fill(weights,

@@ -35,7 +35,8 @@ class AttentionKernel {
  public:
   AttentionSizes size;
   HeadRows<const T> q, k, v;
-  const std::uint8_t* keep = nullptr;  // (B, H, Tq, Tk), null without dropout
+  const std::uint8_t* keep = nullptr;     // (B, H, Tq, Tk), null without dropout
+  const std::uint8_t* padding = nullptr;  // (B, Tk), null if all keys are real
 
   // out (B, Tq, H·D), and the log-sum-exp of each row of scores, lse (B, H, Tq).
   void forward(HeadRows<T> out, T* lse) const {
@@ -122,10 +123,28 @@ class AttentionKernel {
     for (std::int64_t j = 0; j < t.keys; ++j) row[j] = mask[j] != 0 ? row[j] * factor : T{0};
   }
 
+  // Scores of padding become −∞, whose exponential is 0. False if all n keys are padding.
+  bool hide_padding(const Tile& t, std::int64_t n, T* row) const {
+    if (padding == nullptr) return true;
+    const std::uint8_t* mask = padding + t.b * size.Tk;
+    std::int64_t seen = 0;
+    for (std::int64_t j = 0; j < n; ++j) {
+      row[j] = mask[j] != 0 ? -std::numeric_limits<T>::infinity() : row[j];
+      seen += mask[j] == 0;
+    }
+    return seen > 0 || n == 0;
+  }
+
   void softmax_tile(const Tile& t, T* s, T* lse) const {
     for (std::int64_t r = 0; r < t.rows; ++r) {
       T* row = s + r * t.keys;
       const std::int64_t n = visible(t, r);
+      if (!hide_padding(t, n, row)) {
+        std::fill(row, row + t.keys, T{0});
+        // Backward's exponentials of −∞ minus this are 0, too.
+        lse[stat(t, r)] = std::numeric_limits<T>::infinity();
+        continue;
+      }
       const T top = max_row(row, n);
       for (std::int64_t j = 0; j < n; ++j) row[j] = fast_exp(row[j] - top);
       const T total = sum_row<T>(n, [=](auto j) { return row[j]; });
@@ -158,6 +177,7 @@ class AttentionKernel {
       T* drow = da + r * t.keys;
       const std::int64_t n = visible(t, r);
       const T shift = lse[stat(t, r)];
+      hide_padding(t, n, row);
       for (std::int64_t j = 0; j < n; ++j) row[j] = fast_exp(row[j] - shift);
       std::fill(row + n, row + t.keys, T{0});
       if (keep != nullptr) drop(t, r, drow);

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <limits>
 
 #include "autograd/elementwise.h"
 #include "autograd/ops.h"
@@ -16,10 +17,21 @@ std::int64_t row_grain(std::int64_t n) {
   return std::max<std::int64_t>(1, kElementGrain / 2 / std::max<std::int64_t>(1, n));
 }
 
-// y and, per row, the mean and 1/√(var + eps) in `stats` (rows, 2).
+// What the sum of squares is divided by for the variance.
+std::int64_t degrees(std::int64_t n, const LayerNormOptions& options) {
+  return options.unbiased ? n - 1 : n;
+}
+
 template <class T>
-void forward_rows(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, Tensor& y,
-                  Tensor& stats) {
+T inverse_std(T var, const LayerNormOptions& options) {
+  const T eps = static_cast<T>(options.eps);
+  return options.eps_outside ? 1 / (std::sqrt(var) + eps) : 1 / std::sqrt(var + eps);
+}
+
+// y and, per row, the mean and the variance in `stats` (rows, 2).
+template <class T>
+void forward_rows(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                  const LayerNormOptions& options, Tensor& y, Tensor& stats) {
   const std::int64_t n = x.dim(-1);
   const T* in = x.data<T>();
   const T* w = weight.defined() ? weight.data<T>() : nullptr;
@@ -31,10 +43,10 @@ void forward_rows(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
       T* to = out + r * n;
       const T mean = sum_row<T>(n, [=](auto i) { return row[i]; }) / static_cast<T>(n);
       const T var = sum_row<T>(n, [=](auto i) { return (row[i] - mean) * (row[i] - mean); }) /
-                    static_cast<T>(n);
-      const T rstd = 1 / std::sqrt(var + static_cast<T>(eps));
+                    static_cast<T>(degrees(n, options));
+      const T rstd = inverse_std(var, options);
       stat[2 * r] = mean;
-      stat[2 * r + 1] = rstd;
+      stat[2 * r + 1] = var;
       for (std::int64_t i = 0; i < n; ++i) to[i] = (row[i] - mean) * rstd;
       if (w != nullptr) {
         for (std::int64_t i = 0; i < n; ++i) to[i] *= w[i];
@@ -46,23 +58,40 @@ void forward_rows(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
   });
 }
 
-Tensor normalised(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
-                  Tensor& stats) {
+Tensor normalised(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                  const LayerNormOptions& options, Tensor& stats) {
   Tensor y = Tensor::empty(x.shape(), x.dtype());
   stats = Tensor::empty({x.shape().with(-1, 1).numel(), 2}, x.dtype());
   dispatch(y.dtype(),
-           [&](auto zero) { forward_rows<decltype(zero)>(x, weight, bias, eps, y, stats); });
+           [&](auto zero) { forward_rows<decltype(zero)>(x, weight, bias, options, y, stats); });
   return y;
 }
 
-// With x̂ = (x − mean)·rstd and g = dy·weight: dx = rstd·(g − mean(g) − x̂·mean(g·x̂)).
+// What describes a row in its backward.
+template <class T>
+struct RowStats {
+  T mean, rstd, divisor;
+
+  RowStats(const T* stat, std::int64_t n, const LayerNormOptions& options)
+      : mean(stat[0]),
+        rstd(inverse_std(stat[1], options)),
+        divisor(static_cast<T>(degrees(n, options))) {
+    // A constant row has no slope: its x̂ is 0.
+    if (options.eps_outside) divisor = stat[1] > 0 ? divisor * std::sqrt(stat[1]) * rstd : T{1};
+  }
+};
+
+// With x̂ = (x − mean)·rstd and g = dy·weight: dx = rstd·(g − mean(g) − x̂·Σ(g·x̂)/divisor). From
+// d rstd = −½·rstd³·d var the divisor is the variance's, n or n − 1; with eps outside the root,
+// d rstd = −½·rstd²/√var·d var, and it is √var·rstd times that.
 // `dw` and `db` get this row's dy·x̂ and dy added.
 template <class T>
-void backward_row(const T* dy, const T* x, const T* w, T mean, T rstd, std::int64_t n, T* dx, T* dw,
-                  T* db) {
+void backward_row(const T* dy, const T* x, const T* w, const RowStats<T>& stats, std::int64_t n,
+                  T* dx, T* dw, T* db) {
+  const auto [mean, rstd, divisor] = stats;
   const T sum_g = sum_row<T>(n, [=](auto i) { return dy[i] * w[i]; });
-  const T sum_gx = sum_row<T>(n, [=](auto i) { return dy[i] * w[i] * (x[i] - mean); });
-  const T mean_g = sum_g / static_cast<T>(n), mean_gx = sum_gx * rstd / static_cast<T>(n);
+  const T sum_gx = sum_row<T>(n, [=, m = mean](auto i) { return dy[i] * w[i] * (x[i] - m); });
+  const T mean_g = sum_g / static_cast<T>(n), mean_gx = sum_gx * rstd / divisor;
   for (std::int64_t i = 0; i < n; ++i) {
     const T x_hat = (x[i] - mean) * rstd;
     dx[i] = rstd * (dy[i] * w[i] - mean_g - x_hat * mean_gx);
@@ -73,7 +102,7 @@ void backward_row(const T* dy, const T* x, const T* w, T mean, T rstd, std::int6
 
 template <class T>
 void backward_rows(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& stats,
-                   Tensor& dx, Tensor& dweight, Tensor& dbias) {
+                   const LayerNormOptions& options, Tensor& dx, Tensor& dweight, Tensor& dbias) {
   const std::int64_t n = x.dim(-1), rows = stats.dim(0);
   const std::int64_t chunks = (rows + kRowChunk - 1) / kRowChunk;
   Tensor partial = Tensor::zeros({2, chunks, n}, x.dtype());
@@ -84,8 +113,9 @@ void backward_rows(const Tensor& dy, const Tensor& x, const Tensor& weight, cons
   parallel_for(chunks, 1, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t c = begin; c < end; ++c) {
       for (std::int64_t r = c * kRowChunk; r < std::min(rows, (c + 1) * kRowChunk); ++r) {
-        backward_row(d + r * n, in + r * n, w, stat[2 * r], stat[2 * r + 1], n, out + r * n,
-                     sums + c * n, sums + (chunks + c) * n);
+        const RowStats<T> row(stat + 2 * r, n, options);
+        backward_row(d + r * n, in + r * n, w, row, n, out + r * n, sums + c * n,
+                     sums + (chunks + c) * n);
       }
     }
   });
@@ -93,45 +123,51 @@ void backward_rows(const Tensor& dy, const Tensor& x, const Tensor& weight, cons
   dbias = sum(partial.rows(1, 2), {0, 1});
 }
 
-Tensor layer_norm_reference(Inputs in, double eps) {
+Tensor layer_norm_reference(Inputs in, const LayerNormOptions& o) {
   const Tensor &x = in[0], &weight = in[1], &bias = in[2];
-  Tensor y = (x - mean(x, {-1}, true)) / sqrt(var(x, {-1}, false, true) + eps);
+  const Tensor variance = var(x, {-1}, o.unbiased, true);
+  // The root of 0 has no slope; the least variance of f32 that is not 0 stands in for it.
+  constexpr double least = 1e-36, most = std::numeric_limits<float>::max();
+  const Tensor spread =
+      o.eps_outside ? sqrt(clamp(variance, least, most)) + o.eps : sqrt(variance + o.eps);
+  Tensor y = (x - mean(x, {-1}, true)) / spread;
   if (weight.defined()) y = y * weight;
   return bias.defined() ? y + bias : y;
 }
 
 }  // namespace
 
-Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                  const LayerNormOptions& options) {
   check(x.rank() >= 1, "[layer_norm] a scalar has no dimension to normalise");
   for (const Tensor& t : {weight, bias}) {
     check(!t.defined() || t.shape() == Shape{x.dim(-1)},
           "[layer_norm] weight or bias {} does not fit x {}", t.defined() ? t.shape() : Shape{},
           x.shape());
   }
-  const auto forward = [eps](Inputs in, Saved& saved) {
+  const auto forward = [options](Inputs in, Saved& saved) {
     Tensor stats;
-    Tensor y = normalised(in[0], in[1], in[2], eps, stats);
+    Tensor y = normalised(in[0], in[1], in[2], options, stats);
     for (const Tensor& t : in) saved.keep(t);
     saved.keep(stats);
     return y;
   };
-  const auto vjp = [eps](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
-    const auto backward = [eps, known = saved[3], of = saved[0].id()](Inputs in, Saved& kept) {
+  const auto vjp = [options](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
+    const auto backward = [options, known = saved[3], of = saved[0].id()](Inputs in, Saved& kept) {
       for (const Tensor& t : in) kept.keep(t);
       // Run again on another x, as by the gradient checker, it needs that one's statistics.
       Tensor stats = known;
-      if (in[1].id() != of) normalised(in[1], {}, {}, eps, stats);
+      if (in[1].id() != of) normalised(in[1], {}, {}, options, stats);
       Tensor dx = Tensor::empty(in[1].shape(), in[1].dtype()), dweight, dbias;
       dispatch(dx.dtype(), [&](auto zero) {
-        backward_rows<decltype(zero)>(in[0], in[1], in[2], stats, dx, dweight, dbias);
+        backward_rows<decltype(zero)>(in[0], in[1], in[2], stats, options, dx, dweight, dbias);
       });
       return std::vector{dx, in[2].defined() ? dweight : Tensor(),
                          in[3].defined() ? dbias : Tensor()};
     };
     return apply_many(
         "layer_norm_backward", std::vector{dy, saved[0], saved[1], saved[2]}, backward,
-        through_reference([eps](Inputs in) { return layer_norm_reference(in, eps); }));
+        through_reference([options](Inputs in) { return layer_norm_reference(in, options); }));
   };
   return apply("layer_norm", {x, weight, bias}, forward, vjp);
 }

@@ -44,6 +44,19 @@ std::int64_t ulps(float a, float b) {
   return std::abs(place(a) - place(b));
 }
 
+// The first sequence has no padding, the second ends in it, the third begins with it, the fourth is
+// nothing else.
+Tensor padding_of_four(std::int64_t T) {
+  Tensor mask = Tensor::zeros({4, T}, DType::u8);
+  auto* m = mask.mutable_data<std::uint8_t>();
+  for (std::int64_t j = 0; j < T; ++j) {
+    m[T + j] = j >= (T + 1) / 2;
+    m[2 * T + j] = j < T / 2;
+    m[3 * T + j] = 1;
+  }
+  return mask;
+}
+
 }  // namespace
 
 TEST_CASE("attention agrees with its composed reference", "[fused]") {
@@ -90,6 +103,84 @@ TEST_CASE("attention's dropout is that of its composed reference with the same m
   }
 }
 
+TEST_CASE("attention with padded keys agrees with its composed reference", "[fused]") {
+  Rng rng(12);
+  for (const bool causal : {true, false}) {
+    for (const std::int64_t T : {1, 2, 9, 64, 65, 130}) {
+      INFO("T " << T << (causal ? " causal" : " full"));
+      const Tensor mask = padding_of_four(T);
+      const AttentionOptions options{.causal = causal, .key_padding_mask = mask};
+      const Tensor packed = normal(rng, {4, T, 18});
+      const auto qkv = split(packed, {6, 6, 6}, 2);
+      const Function composed = [&](Inputs in) {
+        return attention_reference(in[0], in[1], in[2], 2, causal, {}, 0, mask);
+      };
+      compare([&](Inputs in) { return attention(in[0], 2, options); },
+              [&](Inputs in) {
+                return composed(split(in[0], {6, 6, 6}, 2));
+              },
+              {packed});
+      compare([&](Inputs in) { return attention(in[0], in[1], in[2], 2, options); }, composed, qkv);
+    }
+  }
+}
+
+TEST_CASE("padded keys are as good as absent, whatever they hold", "[fused]") {
+  Rng rng(13);
+  const std::int64_t T = 70, real = 41;
+  const Tensor q = normal(rng, {1, 5, 4}, DType::f32);
+  Tensor k = normal(rng, {1, T, 4}, DType::f32), v = normal(rng, {1, T, 4}, DType::f32);
+  Tensor mask = Tensor::zeros({1, T}, DType::u8);
+  for (std::int64_t j = real; j < T; ++j) {
+    mask.mutable_data<std::uint8_t>()[j] = 7;  // any number but 0 counts
+    for (int c = 0; c < 4; ++c) k.mutable_data<float>()[j * 4 + c] = 1e30F;
+  }
+  const Tensor y =
+      attention(q, k, v, 2, {.causal = false, .key_padding_mask = mask}).to(DType::f64);
+  const Tensor short_y =
+      attention(q, slice(k, 1, 0, real), slice(v, 1, 0, real), 2, {.causal = false});
+  CHECK(difference(y, short_y.to(DType::f64), 1e-5, 1e-6) == "");
+}
+
+TEST_CASE("a query without a visible key gets zeros, and passes no gradient", "[fused]") {
+  Rng rng(14);
+  const std::int64_t T = 6;
+  const Tensor mask = padding_of_four(T), qkv = normal(rng, {4, T, 12});
+  Tape tape;
+  tape.watch(qkv);
+  const Tensor y = attention(qkv, 2, {.key_padding_mask = mask});
+  const Tensor g = tape.gradient(y, {qkv}, {.seeds = {normal(rng, y.shape())}})[0];
+  CHECK(list(y.rows(3, 4)) == std::vector<double>(static_cast<std::size_t>(T * 4), 0));
+  CHECK(list(g.rows(3, 4)) == std::vector<double>(static_cast<std::size_t>(T * 12), 0));
+  // Causal, the first queries of the third see padding only; the later ones see real keys.
+  CHECK(list(slice(y.rows(2, 3), 1, 0, 3)) == std::vector<double>(12, 0));
+  for (const double x : list(slice(y.rows(2, 3), 1, 3, 6))) CHECK((std::isfinite(x) && x != 0));
+  for (const double x : list(g)) CHECK(std::isfinite(x));
+}
+
+TEST_CASE("a padding mask that does not fit is an error that names its shape", "[fused]") {
+  const Tensor qkv = Tensor::zeros({2, 3, 6});
+  CHECK_THROWS_WITH(attention(qkv, 1, {.key_padding_mask = Tensor::zeros({3, 2}, DType::u8)}),
+                    ContainsSubstring("[attention] key_padding_mask must be u8 of (2, 3), not u8 "
+                                      "of (3, 2)"));
+  CHECK_THROWS_WITH(attention(qkv, 1, {.key_padding_mask = Tensor::zeros({2, 3})}),
+                    ContainsSubstring("not f32 of (2, 3)"));
+}
+
+TEST_CASE("the padding mask of a recorded attention may change before backward", "[fused]") {
+  Rng rng(15);
+  const Tensor x = normal(rng, {1, 4, 6});
+  const auto slope = [&](bool changes) {
+    Tensor mask = Tensor::from<std::uint8_t>({0, 0, 1, 0}, {1, 4});
+    Tape tape;
+    tape.watch(x);
+    const Tensor y = sum(attention(x, 1, {.causal = false, .key_padding_mask = mask}));
+    if (changes) mask.mutable_data<std::uint8_t>()[0] = 1;
+    return tape.gradient(y, {x})[0];
+  };
+  CHECK(same_bits(slope(true), slope(false)));
+}
+
 TEST_CASE("a position's attention does not depend on later ones", "[fused]") {
   Rng rng(4);
   Tensor x = normal(rng, {1, 100, 12});
@@ -110,6 +201,24 @@ TEST_CASE("layer_norm agrees with its composed reference", "[fused]") {
               return (x - mean(x, {-1}, true)) * rstd * in[1] + in[2];
             },
             {normal(rng, {3, 50, n}), normal(rng, {n}), normal(rng, {n})});
+  }
+}
+
+TEST_CASE("layer_norm's other forms agree with their composed references", "[fused]") {
+  Rng rng(8);
+  for (const bool outside : {false, true}) {
+    for (const std::int64_t n : {2, 7, 8, 65}) {
+      INFO((outside ? "eps outside, " : "eps inside, ") << n);
+      const LayerNormOptions options{.eps = 0.01, .unbiased = true, .eps_outside = outside};
+      compare([&](Inputs in) { return layer_norm(in[0], in[1], in[2], options); },
+              [&](Inputs in) {
+                const Tensor& x = in[0];
+                const Tensor v = var(x, {-1}, true, true);
+                const Tensor spread = outside ? sqrt(v) + 0.01 : sqrt(v + 0.01);
+                return (x - mean(x, {-1}, true)) / spread * in[1] + in[2];
+              },
+              {normal(rng, {3, 50, n}), normal(rng, {n}), normal(rng, {n})});
+    }
   }
 }
 

@@ -227,6 +227,9 @@ TEST_CASE("layer_norm of a constant row is 0 with finite gradients", "[ops]") {
     const Tensor x = Tensor::full({2, 5}, 1234.5, dtype);
     CHECK(list(layer_norm(x)) == List(10, 0.0));
     CHECK(all_finite(slope(x, [](auto& v) { return layer_norm(v) * v; })));
+    const LayerNormOptions outside{.eps = 1e-6, .unbiased = true, .eps_outside = true};
+    CHECK(list(layer_norm(x, {}, {}, outside)) == List(10, 0.0));
+    CHECK(all_finite(slope(x, [&](auto& v) { return layer_norm(v, {}, {}, outside) * v; })));
   }
   CHECK_THROWS_WITH(layer_norm(Tensor::ones({2, 5}), Tensor::ones({4})),
                     "[layer_norm] weight or bias (4) does not fit x (2, 5)");

@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader
 sys.dont_write_bytecode = True  # this folder holds sources and data only
 import golden_models
 import golden_ops
+import golden_transformer
 
 
 def draw(op, n, a, b):
@@ -78,6 +79,9 @@ def main():
     tensors, facts = golden_models.gpt_training()
     write_tensors("gpt.safetensors", tensors)
     write_json("gpt.json", facts)
+    tensors, facts = golden_transformer.transformer_training()
+    write_tensors("transformer.safetensors", tensors)
+    write_json("transformer.json", {**facts, "init": golden_transformer.transformer_init()})
     write_json("init.json", golden_models.init_facts())
     write_json("residual.json", {"runs": golden_models.residual_experiment()})
     write_json("book.json", golden_models.book_model())
