@@ -133,6 +133,7 @@ TEST_CASE("Ctrl-C saves the run, and it goes on from there", "[train-gpt]") {
   REQUIRE(std::regex_search(r.out, match, std::regex("stopped at step ([0-9]+), which is saved")));
   CHECK_THAT(r.out, ContainsSubstring("train-gpt --init-from resume --out-dir " + run.string()));
   const int iteration = std::stoi(match[1]);
+  CHECK(nlohmann::json::parse(TempFolder::get(run / "trainer.json")).at("iteration") == iteration);
   REQUIRE(train(resume_run(run, iteration + 2)).code == 0);
   const auto straight = folder / "straight";
   REQUIRE(train(tiny_run(text, straight, iteration + 2)).code == 0);
@@ -208,9 +209,10 @@ TEST_CASE("broken or foreign checkpoints are told from good ones", "[train-gpt]"
     fs::copy(wide.run / "model.safetensors", tiny.run, fs::copy_options::overwrite_existing);
     check_error(resume(), 1, "has shape");
   }
-  SECTION("model of another step") {
+  SECTION("a file of another step") {
     const TinyRun later(6);
-    fs::copy(later.run / "model.safetensors", tiny.run, fs::copy_options::overwrite_existing);
+    const auto name = GENERATE("model.safetensors", "optimizer.safetensors", "trainer.json");
+    fs::copy(later.run / name, tiny.run, fs::copy_options::overwrite_existing);
     check_error(resume(), 1, "the files are not of one checkpoint");
   }
   SECTION("no optimiser state") {
