@@ -123,7 +123,8 @@ TEST_CASE("Ctrl-C saves the run, and it goes on from there", "[train-gpt]") {
   const TempFolder folder;
   const auto text = folder.put("text.txt", tiny_text());
   const auto run = folder / "run";
-  Program program("train-gpt", tiny_run(text, run, 1000000));
+  const Args no_other_checkpoints = {"--eval-interval", "1000000"};
+  Program program("train-gpt", tiny_run(text, run, 1000000) + no_other_checkpoints);
   program.wait_for("iter 8:");
   program.send(SIGINT);
   const Result r = program.wait();
