@@ -38,17 +38,19 @@ void check_length(const std::vector<data::Token>& tokens, std::string_view split
 }  // namespace
 
 Text read_text(const std::vector<std::string>& paths) {
-  Text text;
-  if (paths.empty()) {
-    text.name = "the program's own sources";
-    text.contents = embedded::default_corpus();
-  } else {
-    data::Corpus corpus =
-        data::read_corpus(std::vector<std::filesystem::path>(paths.begin(), paths.end()));
-    text.name = describe(corpus);
-    text.storage = std::make_shared<const std::string>(std::move(corpus.text));
-    text.contents = *text.storage;
-  }
+  data::Corpus corpus =
+      data::read_corpus(std::vector<std::filesystem::path>(paths.begin(), paths.end()));
+  return text_of(describe(corpus), std::move(corpus.text));
+}
+
+Text own_sources() {
+  const std::string_view sources = embedded::default_corpus();
+  return {"the program's own sources", sources, {}, fingerprint(sources)};
+}
+
+Text text_of(std::string name, std::string contents) {
+  Text text{std::move(name), {}, std::make_shared<const std::string>(std::move(contents)), {}};
+  text.contents = *text.storage;
   text.fingerprint = fingerprint(text.contents);
   return text;
 }

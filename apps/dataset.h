@@ -18,8 +18,12 @@ struct Text {
   std::string fingerprint;                          // equal texts have equal ones
 };
 
-// The files and folders, or if there are none, the text that is part of the program.
+// The files and folders; `corpus` must name some.
 Text read_text(const std::vector<std::string>& corpus);
+// This project's sources and documents, which are part of train-gpt.
+Text own_sources();
+// A text that a program makes by itself.
+Text text_of(std::string name, std::string contents);
 
 // The first 90 % of a text (of its characters) for training, and the rest, as tokens.
 struct Dataset {

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "apps/dataset.h"
+#include "apps/report.h"
 #include "data/loader.h"
 #include "nn/gpt.h"
 
@@ -13,10 +14,6 @@ struct BatchTensors {
   Tensor inputs, targets;
 };
 BatchTensors tensors_of(const data::Batch& batch);
-
-struct Losses {
-  double train = 0, val = 0;
-};
 
 // The mean loss of `batches` random batches from each part of the text, or nothing if a signal
 // interrupts it. The windows depend on the seed alone: steps are compared on the same ones, and

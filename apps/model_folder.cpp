@@ -2,16 +2,16 @@
 
 namespace tapegrad::apps {
 
-Json read_config(const std::filesystem::path& folder) {
+Json read_config(const std::filesystem::path& folder, std::string_view expected) {
   const auto path = folder / config_file;
   Json json = read_json_object(path);
   std::string format;
   int version = 0;
   get(path, json, "format", format);
   get(path, json, "version", version);
-  check(format == config_format && version == config_version,
-        "{}: this is {} {}, and this program reads {} {}", path.string(), format, version,
-        config_format, config_version);
+  check(format == expected && version == config_version,
+        "{}: this is {} {}, and this program reads {} {}", path.string(), format, version, expected,
+        config_version);
   return json;
 }
 

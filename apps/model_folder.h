@@ -13,12 +13,14 @@ inline constexpr std::string_view config_file = "config.json";
 inline constexpr std::string_view model_file = "model.safetensors";
 inline constexpr std::string_view tokenizer_file = "tokenizer.json";
 
-inline constexpr std::string_view config_format = "tapegrad-run";
+// Whose config.json it is: of train-gpt and of train-seq2seq.
+inline constexpr std::string_view gpt_format = "tapegrad-run";
+inline constexpr std::string_view seq2seq_format = "tapegrad-seq2seq-run";
 inline constexpr int config_version = 1;
 
 // config.json of a run folder: {"format", "version", "model": {…}, "text": {…}, "training": {…}}.
 // Error if it is of another format or version.
-Json read_config(const std::filesystem::path& folder);
+Json read_config(const std::filesystem::path& folder, std::string_view format = gpt_format);
 
 // {"vocab_size": 65, …}: the member "model" of config.json. Reading it checks every value; `path`
 // is for messages.

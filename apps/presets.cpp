@@ -1,7 +1,5 @@
 #include "apps/presets.h"
 
-#include <algorithm>
-
 namespace tapegrad::apps {
 namespace {
 
@@ -40,29 +38,22 @@ TrainOptions gpt2_124m() {
   return o;
 }
 
-std::vector<Preset> make_presets() {
-  std::vector<Preset> list = {
+Presets<TrainOptions> make_presets() {
+  Presets<TrainOptions> list = {
       {"quickstart", "two minutes on two cores, on the program's own sources", quickstart()},
       {"char-cpu", "nanoGPT's recipe for a laptop, 0.8 M parameters", char_cpu()},
       {"char", "nanoGPT's shakespeare_char, 10.7 M parameters: hours on a CPU", char_gpu()},
       {"gpt2-124m", "GPT-2's smallest model, on sequences of 256 tokens", gpt2_124m()},
   };
-  for (Preset& preset : list) preset.options.preset = preset.name;
+  for (auto& preset : list) preset.options.preset = preset.name;
   return list;
 }
 
 }  // namespace
 
-const std::vector<Preset>& presets() {
-  static const std::vector<Preset> list = make_presets();
+const Presets<TrainOptions>& presets() {
+  static const Presets<TrainOptions> list = make_presets();
   return list;
-}
-
-const TrainOptions& preset_options(const std::string& name) {
-  const auto it = std::find_if(presets().begin(), presets().end(),
-                               [&](const Preset& preset) { return preset.name == name; });
-  if (it == presets().end()) usage_error("--preset: there is no preset '{}'", name);
-  return it->options;
 }
 
 }  // namespace tapegrad::apps

@@ -8,9 +8,6 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "apps/interrupt.h"
-#include "apps/memory_estimate.h"
-#include "apps/sampling.h"
 #include "autograd/blas.h"
 #include "autograd/parallel.h"
 
@@ -28,15 +25,6 @@ bool is_terminal() {
 size_t terminal_width() {
   struct winsize size {};
   return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
-
-// 1234567 → "1,234,567"
-std::string grouped(int64_t n) {
-  std::string digits = fmt::format("{}", n);
-  for (auto i = static_cast<int64_t>(digits.size()) - 3; i > 0; i -= 3) {
-    digits.insert(static_cast<size_t>(i), ",");
-  }
-  return digits;
 }
 
 std::string clock_time(double seconds) {
@@ -71,8 +59,21 @@ std::string program(const std::string& name) {
 
 }  // namespace
 
-Report::Report(RunFolder& folder, const TrainOptions& options, const Progress& progress)
-    : folder_(folder), options_(options), progress_(progress), terminal_(is_terminal()) {
+std::string grouped(int64_t n) {
+  std::string digits = fmt::format("{}", n);
+  for (auto i = static_cast<int64_t>(digits.size()) - 3; i > 0; i -= 3) {
+    digits.insert(static_cast<size_t>(i), ",");
+  }
+  return digits;
+}
+
+Report::Report(RunFolder& folder, const RunOptions& options, const Progress& progress,
+               Programs programs)
+    : folder_(folder),
+      options_(options),
+      progress_(progress),
+      programs_(std::move(programs)),
+      terminal_(is_terminal()) {
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);  // each line at once, through a pipe, too
 }
 
@@ -81,19 +82,14 @@ void Report::line(const std::string& text) {
   fmt::print("{}\n", text);
 }
 
-void Report::header(const nn::GPTConfig& c, const Text& text, const Dataset& data) {
-  const TrainOptions& o = options_;
-  const MemoryEstimate memory = estimate_memory(c, o.batch_size);
-  line(fmt::format(
-      "model:   n_layer {}, n_head {}, n_embd {}, block_size {}, vocab_size {}: {} parameters",
-      c.n_layer, c.n_head, c.n_embd, c.block_size, c.vocab_size, grouped(parameter_count(c))));
-  line(fmt::format("text:    {}: {} tokens to train, {} to validate ({})", text.name,
-                   grouped(static_cast<int64_t>(data.train.size())),
-                   grouped(static_cast<int64_t>(data.val.size())), o.tokenizer));
-  line(fmt::format("steps:   {} of {} tokens, learning rate {:.3g}, {}, {:.3g} at the end",
-                   grouped(o.max_iters),
-                   grouped(o.batch_size * o.block_size * o.gradient_accumulation_steps),
-                   o.learning_rate, o.schedule, o.lr_schedule()(o.max_iters)));
+void Report::header(const About& about) {
+  const RunOptions& o = options_;
+  const MemoryEstimate& memory = about.memory;
+  line("model:   " + about.model);
+  line("text:    " + about.text);
+  line(fmt::format("steps:   {} of {}, learning rate {:.3g}, {}, {:.3g} at the end",
+                   grouped(o.max_iters), about.step, o.learning_rate, o.schedule,
+                   o.lr_schedule()(o.max_iters)));
   line(
       fmt::format("memory:  about {:.0f} MB: weights {:.0f}, gradients {:.0f}, AdamW {:.0f}, "
                   "activations {:.0f}",
@@ -112,11 +108,11 @@ double Report::step(const Step& step) {
     begin_ = step.begin;
   }
   seconds_ += taken;
+  tokens_ += step.tokens;
   ++steps_;
   if (progress_.iteration % options_.log_interval == 0) {
     const double seconds = seconds_ / static_cast<double>(steps_);
-    const double tokens = static_cast<double>(options_.batch_size * options_.block_size *
-                                              options_.gradient_accumulation_steps);
+    const double tokens = static_cast<double>(tokens_) / static_cast<double>(steps_);
     line(fmt::format("iter {}: loss {:.4f}, lr {:.1e}, norm {:.2f}, {:.2f} ms, {:.0f} tok/s",
                      progress_.iteration, step.loss, step.lr, step.norm, seconds * 1e3,
                      tokens / seconds));
@@ -127,44 +123,37 @@ double Report::step(const Step& step) {
                             {"ms", seconds * 1e3},
                             {"tokens_per_second", tokens / seconds}});
     seconds_ = 0;
-    steps_ = 0;
+    steps_ = tokens_ = 0;
   }
   draw_progress(step.loss);
   return taken;
 }
 
 void Report::evaluation(const Losses& losses) {
-  line(fmt::format("step {}: train loss {:.4f}, val loss {:.4f}", progress_.iteration, losses.train,
-                   losses.val));
-  folder_.append_metrics(
-      {{"iteration", progress_.iteration}, {"train_loss", losses.train}, {"val_loss", losses.val}});
-}
-
-void Report::final(const SplitLoss& loss) {
-  line(fmt::format("final: val loss {:.4f} (whole split), perplexity {:.2f}, {:.2f} bits per byte",
-                   loss.loss, loss.perplexity, loss.bits_per_byte));
-  folder_.append_metrics({{"iteration", progress_.iteration},
-                          {"final_val_loss", loss.loss},
-                          {"perplexity", loss.perplexity},
-                          {"bits_per_byte", loss.bits_per_byte}});
-}
-
-void Report::sample(const nn::GPT& gpt, const data::Tokenizer& tokenizer) {
-  Rng rng(options_.seed);
-  for (const char* heading : {"\nsample:", "\nanother sample:"}) {
-    if (interrupted()) return;
-    line(heading);
-    stream_sample(gpt, tokenizer, default_prompt(tokenizer),
-                  {.max_new_tokens = 300, .temperature = 0.8, .top_k = 200}, rng);
-    line("");
+  std::string text = fmt::format("step {}: train loss {:.4f}, val loss {:.4f}", progress_.iteration,
+                                 losses.train, losses.val);
+  Json numbers = {{"train_loss", losses.train}, {"val_loss", losses.val}};
+  for (const auto& [name, share] : losses.val_shares) {
+    std::string words = name;
+    std::replace(words.begin(), words.end(), '_', ' ');
+    text += fmt::format(", {} {:.2f} %", words, 100 * share);
+    numbers[name] = share;
   }
+  result(text, numbers);
+}
+
+void Report::result(const std::string& text, const Json& numbers) {
+  line(text);
+  Json metrics = {{"iteration", progress_.iteration}};
+  metrics.update(numbers);
+  folder_.append_metrics(metrics);
 }
 
 void Report::next_steps() {
   const std::string path = quoted(folder_.path().string());
   line(fmt::format("\nThe run is in {}. What to try next:", folder_.path().string()));
-  line(fmt::format("  {} --model {} --num-samples 3", program("sample-text"), path));
-  line(fmt::format("  {} --init-from resume --out-dir {} --max-iters {}", program("train-gpt"),
+  line(fmt::format("  {} --model {} {}", program(programs_.use), path, programs_.use_arguments));
+  line(fmt::format("  {} --init-from resume --out-dir {} --max-iters {}", program(programs_.train),
                    path, 2 * std::max<int64_t>(options_.max_iters, 1)));
 }
 
@@ -172,7 +161,7 @@ void Report::stopped() {
   line(
       fmt::format("stopped at step {}, which is saved. To go on:\n"
                   "  {} --init-from resume --out-dir {}",
-                  progress_.iteration, program("train-gpt"), quoted(folder_.path().string())));
+                  progress_.iteration, program(programs_.train), quoted(folder_.path().string())));
 }
 
 void Report::draw_progress(double loss) {

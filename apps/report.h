@@ -3,26 +3,46 @@
 #include <chrono>
 #include <string>
 
-#include "apps/evaluate.h"
+#include "apps/memory_estimate.h"
 #include "apps/run_folder.h"
 
 namespace tapegrad::apps {
 
-// What train-gpt says on stdout and in metrics.jsonl: on a terminal with a line of progress below,
-// otherwise plain lines only.
+// What an evaluation finds.
+struct Losses {
+  double train = 0, val = 0;
+  // Shares of the validation part from 0 to 1, by the names that they have in metrics.jsonl.
+  std::vector<std::pair<std::string, double>> val_shares = {};
+};
+
+// 1234567 → "1,234,567"
+std::string grouped(int64_t n);
+
+// What a training program says on stdout and in metrics.jsonl: on a terminal with a line of
+// progress below, otherwise plain lines only.
 class Report {
  public:
-  Report(RunFolder& folder, const TrainOptions& options, const Progress& progress);
+  // The program's own name, and the program that uses the model, with some arguments.
+  struct Programs {
+    std::string train, use, use_arguments;
+  };
+  Report(RunFolder& folder, const RunOptions& options, const Progress& progress, Programs programs);
   ~Report() { clear_progress(); }
   Report(const Report&) = delete;
   Report& operator=(const Report&) = delete;
 
-  void header(const nn::GPTConfig& config, const Text& text, const Dataset& data);
+  // What is to be trained.
+  struct About {
+    std::string model, text, step;  // a step: "768 tokens"
+    MemoryEstimate memory;
+  };
+  void header(const About& about);
 
   // One step: made now, and timed from here until it is reported.
   struct Step {
     explicit Step(double rate) : lr(rate) {}
     double lr, loss = 0, norm = 0;
+    int64_t tokens = 0;
     std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   };
   // Step number progress.iteration is done; every log_interval-th is printed, with the mean time of
@@ -31,8 +51,8 @@ class Report {
   // Something silent begins: said on a terminal, until the next line.
   void working(const std::string& what);
   void evaluation(const Losses& losses);
-  void final(const SplitLoss& loss);
-  void sample(const nn::GPT& gpt, const data::Tokenizer& tokenizer);
+  // A line, and its numbers for metrics.jsonl.
+  void result(const std::string& text, const Json& numbers);
   // Where the run is, and the commands to go on with.
   void next_steps();
   void stopped();
@@ -46,14 +66,15 @@ class Report {
   void clear_progress();
 
   RunFolder& folder_;
-  const TrainOptions& options_;
+  const RunOptions& options_;
   const Progress& progress_;
+  const Programs programs_;
   const bool terminal_;
   bool drawn_ = false;
   Clock::time_point begin_, last_drawn_;
   int64_t first_iteration_ = -1;  // of this call
   double seconds_ = 0;            // of the steps since the last iter line
-  int64_t steps_ = 0;
+  int64_t steps_ = 0, tokens_ = 0;
 };
 
 }  // namespace tapegrad::apps

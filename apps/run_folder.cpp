@@ -101,7 +101,7 @@ void RunFolder::lock() {
   check(!busy, "another program is training in {}", path_.string());
 }
 
-RunFolder RunFolder::create(const TrainOptions& options) {
+RunFolder RunFolder::create(const RunOptions& options) {
   const bool named = !options.out_dir.empty();
   const bool existed = named && fs::exists(options.out_dir);
   if (named) make_folder(options.out_dir);
@@ -129,7 +129,7 @@ void RunFolder::remove_old_run() const {
   }
 }
 
-RunFolder RunFolder::open(const TrainOptions& options) {
+RunFolder RunFolder::open(const RunOptions& options) {
   RunFolder run(options.out_dir, true);
   check_writable(run.path_);
   run.lock();
@@ -141,18 +141,18 @@ RunFolder RunFolder::open(const TrainOptions& options) {
   return run;
 }
 
-void RunFolder::write_setup(const TrainOptions& options, const nn::GPTConfig& config,
-                            const Text& text, const data::Tokenizer& tokenizer) {
+void RunFolder::write_setup(const RunOptions& options, const Setup& setup) {
   if (!resumes_) remove_old_run();
-  tokenizer.save(path_ / tokenizer_file);
-  if (options.corpus.empty()) write_file_atomically(path_ / text_file, text.contents);
-  const Json about_text = {
-      {"name", text.name}, {"bytes", text.contents.size()}, {"fingerprint", text.fingerprint}};
-  write_json(path_ / config_file, {{"format", config_format},
+  setup.tokenizer.save(path_ / tokenizer_file);
+  if (options.corpus.empty()) write_file_atomically(path_ / text_file, setup.text.contents);
+  const Json about_text = {{"name", setup.text.name},
+                           {"bytes", setup.text.contents.size()},
+                           {"fingerprint", setup.text.fingerprint}};
+  write_json(path_ / config_file, {{"format", options.format},
                                    {"version", config_version},
-                                   {"model", config_to_json(config)},
+                                   {"model", setup.model},
                                    {"text", about_text},
-                                   {"training", options_to_json(options)}});
+                                   {"training", setup.training}});
 }
 
 std::optional<data::Tokenizer> RunFolder::tokenizer() const {
@@ -160,14 +160,14 @@ std::optional<data::Tokenizer> RunFolder::tokenizer() const {
   return data::Tokenizer::load(path_ / tokenizer_file);
 }
 
-Text RunFolder::text(const TrainOptions& options) const {
-  if (!resumes_) return read_text(options.corpus);
-  const Text text = read_text(options.corpus.empty() ? std::vector{(path_ / text_file).string()}
-                                                     : options.corpus);
+Text RunFolder::text(const RunOptions& options, const std::function<Text()>& own_text) const {
+  const bool own = options.corpus.empty();
+  if (!resumes_) return own ? own_text() : read_text(options.corpus);
+  const Text text = read_text(own ? std::vector{(path_ / text_file).string()} : options.corpus);
   const fs::path path = path_ / config_file;
   Json stored;
   std::string name, fingerprint;
-  get(path, read_config(path_), "text", stored);
+  get(path, read_config(path_, options.format), "text", stored);
   get(path, stored, "name", name);
   get(path, stored, "fingerprint", fingerprint);
   check(text.fingerprint == fingerprint,

@@ -2,14 +2,13 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <limits>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "apps/dataset.h"
 #include "apps/model_folder.h"
-#include "apps/train_options.h"
-#include "data/loader.h"
+#include "apps/run_options.h"
 #include "optim/adamw.h"
 
 namespace tapegrad::apps {
@@ -22,12 +21,22 @@ struct Progress {
   double seconds = 0;  // spent in training steps
 };
 
+// A source of random batches, whose place in its stream is saved.
+struct Resumable {
+  template <class Loader>
+  Resumable(Loader& loader)  // NOLINT: a Loader is one
+      : state([&loader] { return loader.state(); }),
+        set_state([&loader](std::string_view saved) { loader.set_state(saved); }) {}
+  std::function<std::string()> state;
+  std::function<void(std::string_view)> set_state;
+};
+
 // What a checkpoint is taken of, and restored into. The model's parameters are loaded when the
 // model is made.
 struct TrainState {
   const nn::Params& params;
   optim::AdamW& adamw;
-  data::Loader& loader;
+  Resumable loader;
   Rng& dropout;
   Progress& progress;
 };
@@ -49,9 +58,9 @@ class RunFolder {
  public:
   // A new run in options.out_dir, or in a folder runs/<preset>-<n> of its own. Error if the folder
   // cannot be written or, without options.overwrite, holds a run already.
-  static RunFolder create(const TrainOptions& options);
+  static RunFolder create(const RunOptions& options);
   // The run in options.out_dir. Error if it has no checkpoint.
-  static RunFolder open(const TrainOptions& options);
+  static RunFolder open(const RunOptions& options);
   RunFolder(RunFolder&&) noexcept = default;
   // Takes away a folder in which nothing was ever written.
   ~RunFolder();
@@ -60,12 +69,17 @@ class RunFolder {
 
   // config.json and tokenizer.json. An old run that is replaced is removed only now, when the new
   // one is known to be possible.
-  void write_setup(const TrainOptions& options, const nn::GPTConfig& config, const Text& text,
-                   const data::Tokenizer& tokenizer);
+  struct Setup {
+    Json model, training;  // the parts of config.json that depend on the program
+    const Text& text;
+    const data::Tokenizer& tokenizer;
+  };
+  void write_setup(const RunOptions& options, const Setup& setup);
   // The tokenizer of a run that is resumed.
   std::optional<data::Tokenizer> tokenizer() const;
-  // The text to learn. Error if the run is resumed and was made of another one.
-  Text text(const TrainOptions& options) const;
+  // The text to learn: options.corpus or, if that is empty, what `own_text` makes. Error if the run
+  // is resumed and was made of another one.
+  Text text(const RunOptions& options, const std::function<Text()>& own_text) const;
 
   void save(const TrainState& state) const;
   SafeTensors model() const;

@@ -1,45 +1,60 @@
-#include <cmath>
-
+#include "apps/cli.h"
 #include "apps/evaluate.h"
 #include "apps/interrupt.h"
-#include "apps/memory_estimate.h"
-#include "apps/report.h"
-#include "apps/run_folder.h"
+#include "apps/sampling.h"
+#include "apps/train_loop.h"
+#include "apps/train_options.h"
 #include "autograd/ops.h"
 #include "autograd/parallel.h"
-#include "autograd/tape.h"
-#include "optim/clip.h"
 
 namespace tapegrad::apps {
 namespace {
 
-void evaluate(const nn::GPT& gpt, const Dataset& data, const TrainOptions& options, Progress& at,
-              Report& report) {
-  const auto losses = estimate_losses(gpt, data, options);
-  if (!losses) return;
-  report.evaluation(*losses);
-  check(std::isfinite(losses->train) && std::isfinite(losses->val),
-        "the loss of step {} is not a number: the weights are broken. The last checkpoint is kept; "
-        "lower the learning rate or clip the gradients",
-        at.iteration);
-  if (!at.best_val_loss || losses->val < *at.best_val_loss) {
-    at.best_val_loss = losses->val;
-    at.best_iteration = at.iteration;
+Report::About describe(const nn::GPTConfig& c, const TrainOptions& o, const Text& text,
+                       const Dataset& data) {
+  return {.model = fmt::format("n_layer {}, n_head {}, n_embd {}, block_size {}, vocab_size {}: {} "
+                               "parameters",
+                               c.n_layer, c.n_head, c.n_embd, c.block_size, c.vocab_size,
+                               grouped(parameter_count(c))),
+          .text = fmt::format("{}: {} tokens to train, {} to validate ({})", text.name,
+                              grouped(static_cast<int64_t>(data.train.size())),
+                              grouped(static_cast<int64_t>(data.val.size())), o.tokenizer),
+          .step = grouped(o.batch_size * o.block_size * o.gradient_accumulation_steps) + " tokens",
+          .memory = estimate_memory(c, o.batch_size)};
+}
+
+void print_samples(const nn::GPT& gpt, const data::Tokenizer& tokenizer, uint64_t seed,
+                   Report& report) {
+  Rng rng(seed);
+  for (const char* heading : {"\nsample:", "\nanother sample:"}) {
+    if (interrupted()) return;
+    report.line(heading);
+    stream_sample(gpt, tokenizer, default_prompt(tokenizer),
+                  {.max_new_tokens = 300, .temperature = 0.8, .top_k = 200}, rng);
+    report.line("");
   }
 }
 
 int finish(const nn::GPT& gpt, const Dataset& data, const TrainOptions& options, Report& report) {
   report.working("evaluating the whole validation split");
-  if (const auto loss = validation_loss(gpt, data, options)) report.final(*loss);
-  if (options.sample && !interrupted()) report.sample(gpt, data.tokenizer);
+  if (const auto loss = validation_loss(gpt, data, options)) {
+    report.result(
+        fmt::format("final: val loss {:.4f} (whole split), perplexity {:.2f}, {:.2f} bits "
+                    "per byte",
+                    loss->loss, loss->perplexity, loss->bits_per_byte),
+        {{"final_val_loss", loss->loss},
+         {"perplexity", loss->perplexity},
+         {"bits_per_byte", loss->bits_per_byte}});
+  }
+  if (options.sample && !interrupted()) print_samples(gpt, data.tokenizer, options.seed, report);
   report.next_steps();
   return interrupted() ? interrupted_exit_code : 0;
 }
 
-// corpus → tokenizer → loader → GPT → loss → backward → clip → AdamW → checkpoint
+// corpus → tokenizer → loader → GPT → loss, of which run_training makes a model
 int train(const TrainOptions& options) {
   RunFolder folder = options.resumes() ? RunFolder::open(options) : RunFolder::create(options);
-  const Text text = folder.text(options);
+  const Text text = folder.text(options, own_sources);
   const Dataset data = tokenize(text, options, folder.tokenizer());
   const nn::GPTConfig config = options.model_config(data.tokenizer.vocab_size());
   check_memory(estimate_memory(config, options.batch_size));
@@ -50,41 +65,24 @@ int train(const TrainOptions& options) {
   if (!options.resumes()) nn::init_gpt2(gpt, params, rng);
   data::Loader loader(data.train, options.batch_size, options.block_size, rng);
   optim::AdamW adamw(params.parameters(), options.adamw_options());
-  const optim::Schedule schedule = options.lr_schedule();
   Rng dropout(options.seed, Rng::Kind::philox);
   Progress at;
   const TrainState state{params, adamw, loader, dropout, at};
   if (options.resumes()) folder.restore(state);
-  folder.write_setup(options, config, text, data.tokenizer);
-  Report report(folder, options, at);
-  report.header(config, text, data);
+  folder.write_setup(options, {.model = config_to_json(config),
+                               .training = json_of_options(options),
+                               .text = text,
+                               .tokenizer = data.tokenizer});
+  Report report(folder, options, at, {"train-gpt", "sample-text", "--num-samples 3"});
+  report.header(describe(config, options, text, data));
 
-  catch_interrupts();
-  for (; !interrupted(); ++at.iteration) {
-    const bool ends = at.iteration >= options.max_iters;
-    if (ends || at.iteration % options.eval_interval == 0) {
-      evaluate(gpt, data, options, at, report);
-      folder.save(state);
-    }
-    if (ends || interrupted()) break;
-    Report::Step step(schedule(at.iteration));
-    for (int64_t i = 0; i < options.gradient_accumulation_steps; ++i) {
-      const auto [inputs, targets] = tensors_of(loader.next());
-      const double share = 1.0 / static_cast<double>(options.gradient_accumulation_steps);
-      Tape tape;
-      const Tensor loss = cross_entropy(gpt(inputs, &dropout), targets);
-      tape.backward(loss, {.seeds = {Tensor::scalar(share)}});
-      step.loss += share * loss.item();
-    }
-    step.norm = optim::clip_grad_norm(params.parameters(), options.grad_clip);
-    adamw.step(step.lr);
-    adamw.zero_grad();
-    at.seconds += report.step(step);
-  }
-  if (!interrupted()) return finish(gpt, data, options, report);
-  folder.save(state);
-  report.stopped();
-  return interrupted_exit_code;
+  const auto next_loss = [&] {
+    const auto [inputs, targets] = tensors_of(loader.next());
+    return BatchLoss{cross_entropy(gpt(inputs, &dropout), targets), inputs.numel()};
+  };
+  const auto evaluate = [&] { return estimate_losses(gpt, data, options); };
+  const bool done = run_training({options, folder, report, state, next_loss, evaluate});
+  return done ? finish(gpt, data, options, report) : interrupted_exit_code;
 }
 
 }  // namespace

@@ -1,0 +1,42 @@
+#include "apps/run_options.h"
+
+#include <algorithm>
+
+namespace tapegrad::apps {
+namespace {
+
+// What can be said of a tokenizer before there is a text.
+void check_tokenizer(const std::string& spec) {
+  if (spec == "char" || spec == "gpt2") return;
+  const std::string digits = spec.rfind("bpe:", 0) == 0 ? spec.substr(4) : "";
+  const bool number = !digits.empty() && digits.size() <= 7 &&
+                      digits.find_first_not_of("0123456789") == std::string::npos;
+  check(number, "--tokenizer: '{}' is not char, gpt2 or bpe:N with N tokens, such as bpe:1024",
+        spec);
+}
+
+}  // namespace
+
+optim::AdamWOptions RunOptions::adamw_options() const {
+  return {.beta1 = beta1, .beta2 = beta2, .weight_decay = weight_decay};
+}
+
+optim::Schedule RunOptions::lr_schedule() const {
+  return {.kind = optim::schedule_from(schedule),
+          .learning_rate = learning_rate,
+          .min_lr = min_lr,
+          .warmup_iters = warmup_iters,
+          .lr_decay_iters = lr_decay_iters.value_or(std::max(max_iters, warmup_iters))};
+}
+
+void RunOptions::check_values() const {
+  check_tokenizer(tokenizer);
+  lr_schedule().validate();
+  optim::AdamW(NamedTensors{}, adamw_options());
+  constexpr int64_t most_steps = int64_t{1} << 40, most_rows = int64_t{1} << 18;
+  check(max_iters <= most_steps, "--max-iters must be at most {}", most_steps);
+  check(batch_size <= most_rows && gradient_accumulation_steps <= most_rows,
+        "--batch-size and --gradient-accumulation-steps must be at most {}", most_rows);
+}
+
+}  // namespace tapegrad::apps

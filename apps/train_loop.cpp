@@ -1,0 +1,64 @@
+#include "apps/train_loop.h"
+
+#include <cmath>
+
+#include "apps/interrupt.h"
+#include "autograd/tape.h"
+#include "optim/clip.h"
+
+namespace tapegrad::apps {
+namespace {
+
+void evaluate(const Training& t) {
+  const auto losses = t.evaluate();
+  if (!losses) return;
+  Progress& at = t.state.progress;
+  t.report.evaluation(*losses);
+  check(std::isfinite(losses->train) && std::isfinite(losses->val),
+        "the loss of step {} is not a number: the weights are broken. The last checkpoint is kept; "
+        "lower the learning rate or clip the gradients",
+        at.iteration);
+  if (!at.best_val_loss || losses->val < *at.best_val_loss) {
+    at.best_val_loss = losses->val;
+    at.best_iteration = at.iteration;
+  }
+}
+
+Report::Step make_step(const Training& t, double lr) {
+  Report::Step step(lr);
+  const double share = 1.0 / static_cast<double>(t.options.gradient_accumulation_steps);
+  for (int64_t i = 0; i < t.options.gradient_accumulation_steps; ++i) {
+    Tape tape;
+    const BatchLoss batch = t.next_loss();
+    tape.backward(batch.loss, {.seeds = {Tensor::scalar(share)}});
+    step.loss += share * batch.loss.item();
+    step.tokens += batch.tokens;
+  }
+  step.norm = optim::clip_grad_norm(t.state.params.parameters(), t.options.grad_clip);
+  t.state.adamw.step(lr);
+  t.state.adamw.zero_grad();
+  return step;
+}
+
+}  // namespace
+
+bool run_training(const Training& t) {
+  const optim::Schedule schedule = t.options.lr_schedule();
+  Progress& at = t.state.progress;
+  catch_interrupts();
+  for (; !interrupted(); ++at.iteration) {
+    const bool ends = at.iteration >= t.options.max_iters;
+    if (ends || at.iteration % t.options.eval_interval == 0) {
+      evaluate(t);
+      t.folder.save(t.state);
+    }
+    if (ends || interrupted()) break;
+    at.seconds += t.report.step(make_step(t, schedule(at.iteration)));
+  }
+  if (!interrupted()) return true;
+  t.folder.save(t.state);
+  t.report.stopped();
+  return false;
+}
+
+}  // namespace tapegrad::apps
