@@ -1,0 +1,48 @@
+// LayerNorm by hand: the variance divided by n, by n - 1, and epsilon outside the root.
+
+#include "apps/cli.h"
+#include "autograd/ops.h"
+
+using namespace tapegrad;
+
+namespace {
+
+void print_row(const std::string& label, const Tensor& t, std::int64_t row) {
+  fmt::print("{:<26}", label);
+  for (int i = 0; i < 4; ++i) fmt::print(" {:9.6f}", t.at(4 * row + i));
+  fmt::print("\n");
+}
+
+int lesson() {
+  std::vector<float> numbers;
+  for (int i = 1; i <= 24; ++i) numbers.push_back(static_cast<float>(i));
+  const Tensor x = Tensor::from(numbers, {2, 3, 4});  // 2 texts of 3 tokens with 4 features each
+
+  const Tensor mu = mean(x, {-1}, true);
+  const Tensor biased = var(x, {-1}, false, true);   // Σ(x - mu)² / n
+  const Tensor unbiased = var(x, {-1}, true, true);  // Σ(x - mu)² / (n - 1)
+  const Tensor gpt2 = (x - mu) / sqrt(biased + 1e-5);
+  const Tensor bessel = (x - mu) / sqrt(unbiased + 1e-5);
+  const Tensor outside = (x - mu) / (sqrt(unbiased) + 1e-6);
+
+  fmt::print("x {}, mean {}, variance {}\n\n", x.shape(), mu.shape(), biased.shape());
+  fmt::print("token               mean  variance  normalised\n");
+  for (std::int64_t i = 0; i < 6; ++i) {
+    fmt::print("[{:2.0f}, {:2.0f}, {:2.0f}, {:2.0f}]", x.at(4 * i), x.at(4 * i + 1),
+               x.at(4 * i + 2), x.at(4 * i + 3));
+    fmt::print("    {:4.1f}      {:.2f} ", mu.at(i), biased.at(i));
+    for (std::int64_t j = 0; j < 4; ++j) fmt::print(" {:5.2f}", gpt2.at(4 * i + j));
+    fmt::print("\n");
+  }
+
+  fmt::print("\nThe first token, four ways:\n");
+  print_row("variance / n", gpt2, 0);
+  print_row("variance / (n - 1)", bessel, 0);
+  print_row("std + eps, n - 1", outside, 0);
+  print_row("layer_norm(x)", layer_norm(x), 0);
+  return 0;
+}
+
+}  // namespace
+
+int main() { return apps::run_main("01-layer-norm", lesson); }

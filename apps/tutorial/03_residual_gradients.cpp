@@ -1,0 +1,35 @@
+// How much gradient reaches each of five layers, without and with shortcuts around them.
+
+#include "apps/cli.h"
+#include "nn/residual_net.h"
+
+using namespace tapegrad;
+
+namespace {
+
+// The mean absolute gradient of each layer's weight.
+std::vector<double> experiment(bool shortcuts) {
+  Rng rng(123);
+  const nn::ResidualNet net(nn::Params(rng), {3, 3, 3, 3, 3, 1}, shortcuts, nn::Activation::gelu);
+  const Tensor x = Tensor::from<float>({1, 0, -1}, {1, 3});
+  const Tensor target = Tensor::zeros({1, 1});
+  Tape tape;
+  tape.backward(mse_loss(net(x), target));
+  std::vector<double> means;
+  for (const nn::Linear& layer : net.layers) means.push_back(mean(abs(layer.weight.grad())).item());
+  return means;
+}
+
+int lesson() {
+  const std::vector<double> plain = experiment(false), with = experiment(true);
+  fmt::print("weight             without shortcuts  with shortcuts\n");
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    fmt::print("layers.{}.0.weight  {:<#17.6g}  {:#.6g}\n", i, plain[i], with[i]);
+  }
+  fmt::print("\nWith shortcuts, the first layer gets {:.0f} times as much.\n", with[0] / plain[0]);
+  return 0;
+}
+
+}  // namespace
+
+int main() { return apps::run_main("03-residual-gradients", lesson); }
