@@ -7,9 +7,9 @@ using namespace tapegrad;
 
 namespace {
 
-void print_row(const std::string& label, const Tensor& t, std::int64_t row) {
-  fmt::print("{:<26}", label);
-  for (int i = 0; i < 4; ++i) fmt::print(" {:9.6f}", t.at(4 * row + i));
+void print_row(const std::string& label, const Tensor& t) {
+  fmt::print("{:<28}", label);
+  for (int i = 0; i < 4; ++i) fmt::print(" {:9.6f}", t.at(i));
   fmt::print("\n");
 }
 
@@ -35,11 +35,14 @@ int lesson() {
     fmt::print("\n");
   }
 
-  fmt::print("\nThe first token, four ways:\n");
-  print_row("variance / n", gpt2, 0);
-  print_row("variance / (n - 1)", bessel, 0);
-  print_row("std + eps, n - 1", outside, 0);
-  print_row("layer_norm(x)", layer_norm(x), 0);
+  fmt::print("\nThe first token\n");
+  print_row("variance / n, by hand", gpt2);
+  print_row("  layer_norm", layer_norm(x));
+  print_row("variance / (n - 1), by hand", bessel);
+  print_row("  layer_norm", layer_norm(x, {}, {}, {.unbiased = true}));
+  print_row("std + eps, by hand", outside);
+  print_row("  layer_norm",
+            layer_norm(x, {}, {}, {.eps = 1e-6, .unbiased = true, .eps_outside = true}));
   return 0;
 }
 
