@@ -169,6 +169,10 @@ Tensor attention_reference(const Tensor& q, const Tensor& k, const Tensor& v, in
 // logits (…, V), targets (…) i32. Error on a target outside [0, V) with the target and its
 // position.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, std::int32_t ignore_index = -100);
+// cross_entropy(linear(x, weight), targets) without the logits: a chunk of rows at a time is made,
+// turned into its gradients, and dropped. x (…, C), weight (V, C), targets (…) i32.
+Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets,
+                            std::int32_t ignore_index = -100);
 // mean((x − target)²); the shapes must be equal.
 Tensor mse_loss(const Tensor& x, const Tensor& target);
 // Each element kept with probability 1 − p and scaled by 1/(1 − p), else 0. Draws x.numel() numbers

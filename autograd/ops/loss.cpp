@@ -1,31 +1,11 @@
 #include <cmath>
 
 #include "autograd/elementwise.h"
-#include "autograd/ops.h"
 #include "autograd/ops/fused.h"
-#include "autograd/ops/vector_math.h"
+#include "autograd/ops/loss_rows.h"
 
 namespace tapegrad {
 namespace {
-
-// Checks the targets against V and returns how many are not ignored.
-std::int64_t count_targets(const Tensor& targets, std::int64_t vocab, std::int32_t ignore_index) {
-  std::int64_t count = 0;
-  const auto values = targets.values<std::int32_t>();
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (values[i] == ignore_index) continue;
-    check(values[i] >= 0 && values[i] < vocab,
-          "[cross_entropy] target {} at position {} is outside [0, {})", values[i], i, vocab);
-    ++count;
-  }
-  return count;
-}
-
-struct Targets {
-  Tensor ids;  // (N) i32
-  std::int32_t ignore_index;
-  std::int64_t count;  // of those that are not ignored
-};
 
 template <class T>
 Tensor forward_loss(const Tensor& logits, const Targets& targets, Tensor& lse) {
@@ -40,8 +20,7 @@ Tensor forward_loss(const Tensor& logits, const Targets& targets, Tensor& lse) {
   const std::int32_t* id = targets.ids.data<std::int32_t>();
   double total = 0;
   for (std::int64_t r = 0; r < rows; ++r) {
-    if (id[r] != targets.ignore_index)
-      total += static_cast<double>(log_sums[r] - in[r * n + id[r]]);
+    total += loss_of_row(in + r * n, log_sums[r], id[r], targets.ignore_index);
   }
   return Tensor::scalar(total / static_cast<double>(targets.count), logits.dtype());
 }
@@ -56,19 +35,11 @@ void backward_loss(const Tensor& dy, const Tensor& logits, const Targets& target
   const std::int32_t* id = targets.ids.data<std::int32_t>();
   const T scale = static_cast<T>(dy.item() / static_cast<double>(targets.count));
   const std::int32_t ignored = targets.ignore_index;
-  parallel_for(rows, std::max<std::int64_t>(1, 4096 / n),
-               [=](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t r = begin; r < end; ++r) {
-                   T* row = out + r * n;
-                   if (id[r] == ignored) {
-                     std::fill_n(row, n, T{0});
-                     continue;
-                   }
-                   for (std::int64_t i = 0; i < n; ++i)
-                     row[i] = fast_exp(in[r * n + i] - log_sums[r]) * scale;
-                   row[id[r]] -= scale;
-                 }
-               });
+  parallel_for(
+      rows, std::max<std::int64_t>(1, 4096 / n), [=](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t r = begin; r < end; ++r)
+          loss_gradient_row(in + r * n, log_sums[r], id[r], ignored, scale, n, out + r * n);
+      });
 }
 
 Tensor cross_entropy_reference(const Tensor& logits, const Targets& targets) {
@@ -86,17 +57,28 @@ Tensor cross_entropy_reference(const Tensor& logits, const Targets& targets) {
 
 }  // namespace
 
+Targets checked_targets(std::string_view op, const Tensor& targets, std::int64_t classes,
+                        std::int32_t ignore_index) {
+  check(targets.dtype() == DType::i32, "[{}] targets must be i32, not {}", op,
+        name_of(targets.dtype()));
+  check(classes > 0, "[{}] there are no classes", op);
+  Targets result{targets.view({targets.numel()}), ignore_index, 0};
+  const auto values = targets.values<std::int32_t>();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (values[i] == ignore_index) continue;
+    check(values[i] >= 0 && values[i] < classes, "[{}] target {} at position {} is outside [0, {})",
+          op, values[i], i, classes);
+    ++result.count;
+  }
+  return result;
+}
+
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, std::int32_t ignore_index) {
   check(logits.rank() >= 1 && targets.shape() == logits.shape().without(-1),
         "[cross_entropy] targets {} do not fit logits {}", targets.shape(), logits.shape());
-  check(targets.dtype() == DType::i32, "[cross_entropy] targets must be i32, not {}",
-        name_of(targets.dtype()));
-  const std::int64_t vocab = logits.dim(-1);
-  check(vocab > 0, "[cross_entropy] logits {} have no classes", logits.shape());
-  const Targets t{targets.view({targets.numel()}), ignore_index,
-                  count_targets(targets, vocab, ignore_index)};
+  const Targets t = checked_targets("cross_entropy", targets, logits.dim(-1), ignore_index);
   return apply(
-      "cross_entropy", {reshape(logits, {targets.numel(), vocab})},
+      "cross_entropy", {reshape(logits, {targets.numel(), logits.dim(-1)})},
       [t](Inputs in, Saved& saved) {
         Tensor lse = Tensor::empty({in[0].dim(0)}, in[0].dtype());
         const Tensor loss = dispatch(

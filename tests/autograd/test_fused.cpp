@@ -246,6 +246,34 @@ TEST_CASE("cross entropy agrees with its composed reference", "[fused]") {
   }
 }
 
+TEST_CASE("linear_cross_entropy agrees with a head and cross entropy, over several chunks",
+          "[fused]") {
+  Rng rng(8);
+  for (const std::int64_t rows : {1, 383, 384, 385, 1000}) {
+    std::vector<std::int32_t> targets(static_cast<std::size_t>(rows));
+    for (auto& t : targets) t = static_cast<std::int32_t>(rng.randint(8)) - 1;
+    targets.back() = 0;
+    INFO(rows << " rows");
+    compare([&](Inputs in) { return linear_cross_entropy(in[0], in[1], ids(targets), -1); },
+            [&](Inputs in) { return cross_entropy(linear(in[0], in[1]), ids(targets), -1); },
+            {normal(rng, {rows, 5}), normal(rng, {7, 5})});
+  }
+}
+
+TEST_CASE("linear_cross_entropy gives the same gradients twice, and a multiple for a multiple",
+          "[fused]") {
+  Rng rng(9);
+  const Tensor x = parameter(rng, {3, 4}), weight = parameter(rng, {5, 4});
+  Tape tape;
+  const Tensor loss = linear_cross_entropy(x, weight, ids({0, 4, 2}));
+  tape.backward(loss, {.keep = true});
+  const Tensor first = weight.grad().clone();
+  tape.backward(loss, {.keep = true});
+  CHECK(difference(weight.grad(), first * 2.0, 1e-15, 1e-15) == "");
+  tape.backward(loss, {.seeds = {Tensor::scalar(3, DType::f64)}});
+  CHECK(difference(weight.grad(), first * 5.0, 1e-14, 1e-14) == "");
+}
+
 TEST_CASE("fast_exp is within 1 ulp of the true value", "[fused]") {
   std::int64_t worst = 0;
   float at = 0;

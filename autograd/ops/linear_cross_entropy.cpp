@@ -1,0 +1,166 @@
+#include <numeric>
+
+#include "autograd/blas.h"
+#include "autograd/ops/fused.h"
+#include "autograd/ops/loss_rows.h"
+#include "autograd/parallel.h"
+
+namespace tapegrad {
+namespace {
+
+// Rows of logits that exist at a time. A multiple of the depth to which OpenBLAS cuts products, so
+// that adding up the weight's gradient chunk by chunk moves no more memory than one product would.
+constexpr std::int64_t kChunk = 384;
+
+struct Gradients {
+  Tensor x, weight;  // of the loss; undefined if not asked for
+};
+
+// The loss of x (N, C) and weight (V, C), and its gradients as far as `out` has tensors for them.
+template <class T>
+class ChunkedLoss {
+ public:
+  ChunkedLoss(const Tensor& x, const Tensor& weight, const Targets& targets, Gradients& out)
+      : rows_(x.dim(0)),
+        channels_(x.dim(1)),
+        classes_(weight.dim(0)),
+        x_(x.data<T>()),
+        weight_(weight.data<T>()),
+        targets_(targets),
+        dx_(out.x.defined() ? out.x.mutable_data<T>() : nullptr),
+        dweight_(out.weight.defined() ? out.weight.mutable_data<T>() : nullptr) {}
+
+  Tensor run() {
+    Tensor scratch = Tensor::empty({std::min(kChunk, rows_), classes_}, dtype_of<T>());
+    T* logits = scratch.mutable_data<T>();
+    double total = 0;
+    for (std::int64_t first = 0; first < rows_; first += kChunk) {
+      const std::int64_t n = std::min(kChunk, rows_ - first);
+      gemm(Gemm<T>{.tb = true,
+                   .m = n,
+                   .n = classes_,
+                   .k = channels_,
+                   .a = x_ + first * channels_,
+                   .lda = channels_,
+                   .b = weight_,
+                   .ldb = channels_,
+                   .c = logits,
+                   .ldc = classes_});
+      total += losses(first, n, logits);
+      add_gradients(first, n, logits);
+    }
+    if (rows_ == 0 && dweight_ != nullptr) std::fill_n(dweight_, classes_ * channels_, T{0});
+    return Tensor::scalar(total / static_cast<double>(targets_.count), dtype_of<T>());
+  }
+
+ private:
+  // The sum over rows [first, first + n). The logits become their own gradients if one is wanted.
+  double losses(std::int64_t first, std::int64_t n, T* logits) {
+    std::vector<double> loss(static_cast<std::size_t>(n));
+    const std::int32_t* id = targets_.ids.template data<std::int32_t>() + first;
+    const std::int32_t ignored = targets_.ignore_index;
+    const T scale = static_cast<T>(1 / static_cast<double>(targets_.count));
+    const bool differentiates = dx_ != nullptr || dweight_ != nullptr;
+    const std::int64_t grain = std::max<std::int64_t>(1, 4096 / classes_);
+    parallel_for(n, grain, [&, classes = classes_](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r) {
+        T* row = logits + r * classes;
+        const T lse = log_sum_exp_row(row, classes);
+        loss[static_cast<std::size_t>(r)] = loss_of_row(row, lse, id[r], ignored);
+        if (differentiates) loss_gradient_row(row, lse, id[r], ignored, scale, classes, row);
+      }
+    });
+    return std::accumulate(loss.begin(), loss.end(), 0.0);
+  }
+
+  void add_gradients(std::int64_t first, std::int64_t n, const T* dlogits) {
+    if (dx_ != nullptr) {
+      gemm(Gemm<T>{.m = n,
+                   .n = channels_,
+                   .k = classes_,
+                   .a = dlogits,
+                   .lda = classes_,
+                   .b = weight_,
+                   .ldb = channels_,
+                   .c = dx_ + first * channels_,
+                   .ldc = channels_});
+    }
+    if (dweight_ != nullptr) {
+      gemm(Gemm<T>{.ta = true,
+                   .m = classes_,
+                   .n = channels_,
+                   .k = n,
+                   .a = dlogits,
+                   .lda = classes_,
+                   .b = x_ + first * channels_,
+                   .ldb = channels_,
+                   .c = dweight_,
+                   .ldc = channels_,
+                   .beta = static_cast<T>(first > 0)});
+    }
+  }
+
+  std::int64_t rows_, channels_, classes_;
+  const T *x_, *weight_;
+  const Targets& targets_;
+  T *dx_, *dweight_;
+};
+
+Tensor run_chunks(const Tensor& x, const Tensor& weight, const Targets& targets, const Needs& needs,
+                  Gradients& out) {
+  if (needs[0]) out.x = Tensor::empty(x.shape(), x.dtype());
+  if (needs[1]) out.weight = Tensor::empty(weight.shape(), weight.dtype());
+  return dispatch(x.dtype(), [&](auto zero) {
+    return ChunkedLoss<decltype(zero)>(x, weight, targets, out).run();
+  });
+}
+
+// The gradients times dy. Where no tape records and dy is 1, as at the end of a model, they are
+// those that forward has made.
+Tensor times(const Tensor& gradient, const Tensor& dy, bool recording) {
+  if (!gradient.defined() || (dy.item() == 1 && !recording)) return gradient;
+  return gradient * dy;
+}
+
+}  // namespace
+
+Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets,
+                            std::int32_t ignore_index) {
+  check(weight.rank() == 2 && x.rank() >= 1 && x.dim(-1) == weight.dim(1) &&
+            targets.shape() == x.shape().without(-1) && x.dtype() == weight.dtype(),
+        "[linear_cross_entropy] x {} {}, weight {} {} (classes, channels) and targets {} do not "
+        "fit together",
+        x.shape(), name_of(x.dtype()), weight.shape(), name_of(weight.dtype()), targets.shape());
+  const Targets t = checked_targets("linear_cross_entropy", targets, weight.dim(0), ignore_index);
+  const auto forward = [t](Inputs in, Saved& saved) {
+    Gradients gradients;
+    const Tensor loss = run_chunks(in[0], in[1], t, {saved.needs(0), saved.needs(1)}, gradients);
+    for (const Tensor& kept : {in[0], in[1], t.ids, gradients.x, gradients.weight}) {
+      saved.keep(kept);
+    }
+    return loss;
+  };
+  const auto vjp = [t](const Tensor& dy, const Saved& saved, const Needs& needs) -> Grads {
+    const auto backward = [t = Targets{saved[2], t.ignore_index, t.count}, needs,
+                           made = Gradients{saved[3], saved[4]}, x_id = saved[0].id(),
+                           weight_id = saved[1].id()](Inputs in, Saved& kept) {
+      for (const Tensor& input : in) kept.keep(input);
+      Gradients gradients = made;
+      // Run again on other inputs, as by the gradient checker, it needs their gradients.
+      if (in[1].id() != x_id || in[2].id() != weight_id) {
+        run_chunks(in[1], in[2], t, needs, gradients);
+      }
+      return std::vector{times(gradients.x, in[0], kept.recording()),
+                         times(gradients.weight, in[0], kept.recording())};
+    };
+    const auto reference = [t](Inputs in) {
+      return cross_entropy(linear(in[0], in[1]), t.ids, t.ignore_index);
+    };
+    return apply_many("linear_cross_entropy_backward", std::vector{dy, saved[0], saved[1]},
+                      backward, through_reference(reference));
+  };
+  return apply("linear_cross_entropy", {reshape(x, {targets.numel(), x.dim(-1)}), weight}, forward,
+               vjp);
+}
+
+}  // namespace tapegrad
