@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "apps/model_folder.h"
 #include "data/corpus.h"
 
 namespace tapegrad::embedded {
@@ -35,6 +36,15 @@ void check_length(const std::vector<data::Token>& tokens, std::string_view split
         split, tokens.size(), o.block_size, o.block_size + 1);
 }
 
+// Merges are learnt from the training part alone. A character that only the last part has must be
+// in the vocabulary, too.
+data::Tokenizer make_tokenizer(const Text& text, const TrainOptions& o) {
+  const bool learns_merges = o.tokenizer.rfind("bpe:", 0) == 0;
+  return data::make_tokenizer(o.tokenizer, learns_merges
+                                               ? data::split_text(text.contents, train_share).train
+                                               : text.contents);
+}
+
 }  // namespace
 
 Text read_text(const std::vector<std::string>& paths) {
@@ -55,14 +65,19 @@ Text text_of(std::string name, std::string contents) {
   return text;
 }
 
+int64_t vocab_size_of(const TrainOptions& o) {
+  if (o.resumes()) {
+    return data::Tokenizer::load(std::filesystem::path(o.out_dir) / tokenizer_file).vocab_size();
+  }
+  // GPT-2's tokens do not depend on the text, so that no file needs to be there.
+  if (o.tokenizer == "gpt2") return data::Tokenizer::gpt2().vocab_size();
+  return make_tokenizer(o.corpus.empty() ? own_sources() : read_text(o.corpus), o).vocab_size();
+}
+
 Dataset tokenize(const Text& text, const TrainOptions& o,
                  const std::optional<data::Tokenizer>& tokenizer) {
   const data::TextSplit split = data::split_text(text.contents, train_share);
-  // A character that only the last part has must be in the vocabulary, too.
-  const bool learns_merges = o.tokenizer.rfind("bpe:", 0) == 0;
-  const data::Tokenizer t =
-      tokenizer ? *tokenizer
-                : data::make_tokenizer(o.tokenizer, learns_merges ? split.train : text.contents);
+  const data::Tokenizer t = tokenizer ? *tokenizer : make_tokenizer(text, o);
   Dataset set{t, t.encode(split.train), t.encode(split.val)};
   check_length(set.train, "training", o);
   check_length(set.val, "validation", o);

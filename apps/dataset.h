@@ -25,6 +25,10 @@ Text own_sources();
 // A text that a program makes by itself.
 Text text_of(std::string name, std::string contents);
 
+// The tokens that a run with these options has: those of the run that is resumed, or those that the
+// text is to be made into.
+int64_t vocab_size_of(const TrainOptions& options);
+
 // The first 90 % of a text (of its characters) for training, and the rest, as tokens.
 struct Dataset {
   data::Tokenizer tokenizer;

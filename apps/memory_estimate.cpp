@@ -2,26 +2,21 @@
 
 #include <unistd.h>
 
-namespace tapegrad::apps {
+#include "nn/summary.h"
 
-int64_t parameter_count(const nn::GPTConfig& c) {
-  const int64_t C = c.n_embd;
-  const int64_t norm = c.bias ? 2 * C : C;
-  const int64_t biases = (c.bias ? 6 * C : 0) + (c.qkv_bias ? 3 * C : 0);
-  const int64_t block = 12 * C * C + 2 * norm + biases;
-  const int64_t embeddings = ((c.tied ? 1 : 2) * c.vocab_size + c.block_size) * C;
-  return embeddings + c.n_layer * block + norm;
-}
+namespace tapegrad::apps {
 
 MemoryEstimate estimate_memory(const nn::GPTConfig& c, int64_t batch_size) {
   const auto C = static_cast<double>(c.n_embd), V = static_cast<double>(c.vocab_size);
-  // What a block keeps of each token for its backward, in floats: as the ops stand, 21 channels and
-  // the statistics of its norms and its attention. Dropout adds masks of one byte.
+  // What a block keeps of each token for its backward, in floats: as the ops stand, 13 channels,
+  // twice the feed-forward's, and the statistics of its norms and its attention. Dropout adds masks
+  // of one byte.
   const double masks = c.dropout > 0 ? 1.1 * C : 0;
-  const double block = 21 * C + c.n_head + 4 + masks;
+  const double inner = static_cast<double>(c.inner());
+  const double block = c.placeholder ? 0 : 13 * C + 2 * inner + c.n_head + 4 + masks;
   // The embedding, the last norm, the logits and, at the start of the backward, their gradients.
   const double token = c.n_layer * block + 7 * C + 2 * V;
-  const double weights = sizeof(float) * static_cast<double>(parameter_count(c));
+  const double weights = sizeof(float) * static_cast<double>(nn::summary(c).parameters());
   const double tokens = static_cast<double>(batch_size) * static_cast<double>(c.block_size);
   return {.weights = weights,
           .gradients = weights,

@@ -12,9 +12,6 @@ struct MemoryEstimate {
   double total() const { return weights + gradients + optimizer + activations; }
 };
 
-// Elements of all parameters of a model that need not exist yet.
-int64_t parameter_count(const nn::GPTConfig& config);
-
 // For batches of `batch_size` sequences of block_size tokens. A little above what is used, because
 // the activations go while the gradients come.
 MemoryEstimate estimate_memory(const nn::GPTConfig& config, int64_t batch_size);

@@ -25,7 +25,14 @@ Json config_to_json(const nn::GPTConfig& c) {
           {"bias", c.bias},
           {"qkv_bias", c.qkv_bias},
           {"tied", c.tied},
-          {"activation", nn::name_of(c.activation)}};
+          {"activation", nn::name_of(c.activation)},
+          {"separate_qkv", c.separate_qkv},
+          {"rope", c.rope},
+          {"unbiased_norm", c.unbiased_norm},
+          {"ff_dropout", c.ff_dropout},
+          {"attn_out_dropout", c.attn_out_dropout},
+          {"n_inner", json_of(c.n_inner)},
+          {"placeholder", c.placeholder}};
 }
 
 nn::GPTConfig config_from_json(const std::filesystem::path& path, const Json& json) {
@@ -41,6 +48,17 @@ nn::GPTConfig config_from_json(const std::filesystem::path& path, const Json& js
   get(path, json, "qkv_bias", c.qkv_bias);
   get(path, json, "tied", c.tied);
   get(path, json, "activation", activation);
+  // Models that are older than these have none of them.
+  const auto get_newer = [&](const std::string& name, auto& value) {
+    if (json.contains(name)) get(path, json, name, value);
+  };
+  get_newer("separate_qkv", c.separate_qkv);
+  get_newer("rope", c.rope);
+  get_newer("unbiased_norm", c.unbiased_norm);
+  get_newer("ff_dropout", c.ff_dropout);
+  get_newer("attn_out_dropout", c.attn_out_dropout);
+  get_newer("n_inner", c.n_inner);
+  get_newer("placeholder", c.placeholder);
   try {
     c.activation = nn::activation_from(activation);
     c.validate();

@@ -80,7 +80,10 @@ struct Reader : PlainVisitor<Reader> {
   Reader(const std::filesystem::path& p, const Json& j) : path(p), json(j) {}
   template <class T>
   void visit(const std::string& name, T& value) {
-    if (lasting != Lasting::call) get(path, json, json_name(name), value);
+    // A run that is older than an option keeps that option's default.
+    if (lasting != Lasting::call && json.contains(json_name(name))) {
+      get(path, json, json_name(name), value);
+    }
   }
   void bound(const std::string& name, double value, double least) {
     check(value >= least, "{}: '{}' must be at least {}, not {}", path.string(), json_name(name),

@@ -59,14 +59,6 @@ std::string program(const std::string& name) {
 
 }  // namespace
 
-std::string grouped(int64_t n) {
-  std::string digits = fmt::format("{}", n);
-  for (auto i = static_cast<int64_t>(digits.size()) - 3; i > 0; i -= 3) {
-    digits.insert(static_cast<size_t>(i), ",");
-  }
-  return digits;
-}
-
 Report::Report(RunFolder& folder, const RunOptions& options, const Progress& progress,
                Programs programs)
     : folder_(folder),

@@ -5,6 +5,7 @@
 
 #include "apps/memory_estimate.h"
 #include "apps/run_folder.h"
+#include "nn/summary.h"
 
 namespace tapegrad::apps {
 
@@ -15,8 +16,7 @@ struct Losses {
   std::vector<std::pair<std::string, double>> val_shares = {};
 };
 
-// 1234567 → "1,234,567"
-std::string grouped(int64_t n);
+using nn::grouped;
 
 // What a training program says on stdout and in metrics.jsonl: on a terminal with a line of
 // progress below, otherwise plain lines only.

@@ -33,6 +33,8 @@ std::optional<SampleOptions> parse_options(int argc, const char* const* argv) {
   cli.option("--top-k", o.generate.top_k, "K", "among the K likeliest only", 1);
   cli.flag("--greedy", o.generate.greedy, "always the likeliest");
   cli.option("--seed", o.seed, "N", "equal seeds give equal texts");
+  cli.flag("--kv-cache", o.generate.kv_cache,
+           "keep what was computed for earlier tokens; without it, the same but slower", true);
   cli.option("--threads", o.threads, "N", "threads [one per processor]", 1);
   cli.example("sample-text --model runs/quickstart-1 --num-samples 3", "three texts");
   cli.example("sample-text --model runs/quickstart-1 --prompt 'namespace ' --temperature 0.5",

@@ -15,7 +15,7 @@ Report::About describe(const nn::GPTConfig& c, const TrainOptions& o, const Text
   return {.model = fmt::format("n_layer {}, n_head {}, n_embd {}, block_size {}, vocab_size {}: {} "
                                "parameters",
                                c.n_layer, c.n_head, c.n_embd, c.block_size, c.vocab_size,
-                               grouped(parameter_count(c))),
+                               grouped(nn::summary(c).parameters())),
           .text = fmt::format("{}: {} tokens to train, {} to validate ({})", text.name,
                               grouped(static_cast<int64_t>(data.train.size())),
                               grouped(static_cast<int64_t>(data.val.size())), o.tokenizer),
@@ -49,6 +49,11 @@ int finish(const nn::GPT& gpt, const Dataset& data, const TrainOptions& options,
   if (options.sample && !interrupted()) print_samples(gpt, data.tokenizer, options.seed, report);
   report.next_steps();
   return interrupted() ? interrupted_exit_code : 0;
+}
+
+int print_summary(const TrainOptions& options) {
+  fmt::print("{}", nn::summary(options.model_config(vocab_size_of(options))).str());
+  return 0;
 }
 
 // corpus → tokenizer → loader → GPT → loss, of which run_training makes a model
@@ -93,6 +98,7 @@ int main(int argc, char** argv) {
   return apps::run_main("train-gpt", [&] {
     const auto options = apps::parse_train_options(argc, argv);
     if (options && options->threads) set_num_threads(*options->threads);
-    return options ? apps::train(*options) : 0;
+    if (!options) return 0;
+    return options->summary ? apps::print_summary(*options) : apps::train(*options);
   });
 }

@@ -9,6 +9,7 @@ template <class Options, class Visitor>
 void TrainOptions::visit(Options& o, Visitor&& v) {
   visit_run(o, v);
   v.flag("--sample", o.sample, "print a sample at the end", true);
+  v.flag("--summary", o.summary, "print the model's layers with their sizes, and do not train");
 
   v.group("Text", Lasting::model);
   v.choice("--preset", o.preset, names_of(presets()),
@@ -22,10 +23,20 @@ void TrainOptions::visit(Options& o, Visitor&& v) {
   v("--n-embd", o.n_embd, "N", "channels", 1);
   v("--block-size", o.block_size, "N", "the longest sequence, in tokens", 1);
   v("--dropout", o.dropout, "P", "share of activations that is dropped", 0);
+  v.flag("--ff-dropout", o.ff_dropout, "dropout also between the feed-forward's two linears", true);
+  v.flag("--attn-out-dropout", o.attn_out_dropout, "dropout also after each attention's projection",
+         true);
+  v("--n-inner", o.n_inner, "N", "channels inside the feed-forward layer [4 x --n-embd]", 1);
   v.flag("--bias", o.bias, "biases in linear layers and layer norms", true);
   v.flag("--qkv-bias", o.qkv_bias, "biases of the Q, K, V projection; as --bias unless given",
          true);
   v.flag("--tied", o.tied, "the head shares the token embedding", true);
+  v.flag("--separate-qkv", o.separate_qkv, "a projection each for Q, K and V, drawn one by one",
+         true);
+  v.flag("--rope", o.rope, "rotary positions in place of learned ones", true);
+  v.flag("--unbiased-norm", o.unbiased_norm, "layer norms with the unbiased variance", true);
+  v.flag("--placeholder", o.placeholder, "blocks that pass through: embeddings and head alone",
+         true);
   v.choice("--activation", o.activation, {"gelu", "gelu-erf", "relu"}, "of the feed-forward layer");
   v("--seed", o.seed, "N", "of the initialisation, the batches and dropout");
 
@@ -39,6 +50,8 @@ void describe_program(CommandLine& cli) {
   cli.example("train-gpt --preset char-cpu --corpus shakespeare.txt", "nanoGPT's laptop recipe");
   cli.example("train-gpt --corpus notes/ --tokenizer bpe:2000 --out-dir runs/notes",
               "all text files below a folder, with 2,000 tokens learnt from them");
+  cli.example("train-gpt --preset gpt2-124m --block-size 1024 --summary",
+              "GPT-2's layers, their parameters and FLOPs");
   cli.example("train-gpt --init-from resume --out-dir runs/notes --max-iters 4000",
               "goes on where that run stopped, up to 4,000 steps in all");
 }
@@ -55,7 +68,14 @@ nn::GPTConfig TrainOptions::model_config(int64_t vocab_size) const {
           .bias = bias,
           .qkv_bias = qkv_bias,
           .tied = tied,
-          .activation = nn::activation_from(activation)};
+          .activation = nn::activation_from(activation),
+          .separate_qkv = separate_qkv,
+          .rope = rope,
+          .unbiased_norm = unbiased_norm,
+          .ff_dropout = ff_dropout,
+          .attn_out_dropout = attn_out_dropout,
+          .n_inner = n_inner,
+          .placeholder = placeholder};
 }
 
 void TrainOptions::check_values() const {

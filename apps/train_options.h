@@ -12,12 +12,16 @@ struct TrainOptions : RunOptions {
   TrainOptions() { format = gpt_format; }
 
   bool sample = true;
+  bool summary = false;  // print the model's parts and do nothing else
 
   int n_layer = 4, n_head = 4;
   int64_t n_embd = 128, block_size = 64;
   double dropout = 0;
   bool bias = false, qkv_bias = false, tied = false;
   std::string activation = "gelu";
+  bool separate_qkv = false, rope = false, unbiased_norm = false, placeholder = false;
+  bool ff_dropout = false, attn_out_dropout = true;
+  std::optional<int64_t> n_inner;  // 4·n_embd
 
   nn::GPTConfig model_config(int64_t vocab_size) const;
   void check_values() const;

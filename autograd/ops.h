@@ -163,6 +163,19 @@ Tensor attention_reference(const Tensor& q, const Tensor& k, const Tensor& v, in
                            bool causal, const Tensor& keep_mask = {}, double dropout = 0,
                            const Tensor& key_padding_mask = {});
 
+struct RopeOptions {
+  std::int64_t first = 0;                     // the position of row 0
+  std::optional<std::int64_t> channels = {};  // turn the first so many only [all]
+  double base = 10000;
+};
+// Rotary position embedding (Su et al., "RoFormer", 2021, section 3.2.2): attention scores between
+// rows that are turned depend on how far they are apart, not on where they are. x (…, T, C) holds
+// heads of D = head_size channels. In the row at position m, channels i and i + D/2 of each head
+// are turned, as a pair, by the angle m·base^(−2i/D). Pairs are half a head apart, as in Hugging
+// Face's models; the paper pairs neighbours, which differs in the order of channels alone. Of
+// packed (B, T, 3C), `channels` = 2C turns Q and K, and leaves V as it is.
+Tensor rope(const Tensor& x, std::int64_t head_size, const RopeOptions& options = {});
+
 // --- Losses and dropout ---
 
 // Mean of −log softmax(logits)[target] over the targets that are not ignore_index; NaN if all are.

@@ -5,6 +5,23 @@
 #include <limits>
 
 namespace tapegrad::nn {
+namespace {
+
+// Logits (1, V) in f32 of what follows `tokens`, of which the cache, if there is one, has the
+// first.
+Tensor next_logits(const GPT& gpt, const std::vector<std::int32_t>& tokens, KVCache* cache) {
+  const auto last = [&](std::int64_t n) {
+    return Tensor::from(std::vector<std::int32_t>(tokens.end() - n, tokens.end()), {1, n});
+  };
+  const auto length = static_cast<std::int64_t>(tokens.size());
+  if (cache != nullptr && length <= gpt.config.block_size) {
+    return gpt.last_logits(last(length - cache->length), *cache).to(DType::f32);
+  }
+  if (cache != nullptr) *cache = {};  // of no use any more
+  return gpt.last_logits(last(std::min(length, gpt.config.block_size))).to(DType::f32);
+}
+
+}  // namespace
 
 void GenerateOptions::validate() const {
   check(max_new_tokens >= 0, "max_new_tokens must not be negative, as {} is", max_new_tokens);
@@ -45,13 +62,9 @@ std::vector<std::int32_t> generate(const GPT& gpt, const std::vector<std::int32_
   check(!prompt.empty(), "a prompt needs at least one token");
   const TapePause pause;
   std::vector<std::int32_t> tokens = prompt;
-  const auto block = static_cast<std::size_t>(gpt.config.block_size);
+  KVCache cache;
   for (std::int64_t i = 0; i < options.max_new_tokens; ++i) {
-    const std::size_t seen = std::min(tokens.size(), block);
-    const std::vector<std::int32_t> window(tokens.end() - static_cast<std::ptrdiff_t>(seen),
-                                           tokens.end());
-    const Tensor ids = Tensor::from(window, {1, static_cast<std::int64_t>(seen)});
-    const Tensor logits = gpt.last_logits(ids).to(DType::f32);
+    const Tensor logits = next_logits(gpt, tokens, options.kv_cache ? &cache : nullptr);
     const auto values = logits.values<float>();
     const std::int32_t token = pick_token({values.begin(), values.end()}, options, rng);
     if (options.stop_token && token == *options.stop_token) break;

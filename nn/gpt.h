@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "nn/attention.h"
 
 namespace tapegrad::nn {
@@ -17,7 +19,15 @@ struct GPTConfig {
   bool qkv_bias = true;  // in the Q, K, V projection
   bool tied = true;      // the head shares the token embedding's weight
   Activation activation = Activation::gelu;
+  bool separate_qkv = false;     // W_query, W_key and W_value in place of one projection
+  bool rope = false;             // rotary positions in each attention in place of learned ones
+  bool unbiased_norm = false;    // LayerNorms divide by √(Σ(x − mean)²/(C − 1) + ε)
+  bool ff_dropout = false;       // dropout also between the feed-forward's two linears
+  bool attn_out_dropout = true;  // dropout also after the attention's projection
+  std::optional<std::int64_t> n_inner = {};  // width of the feed-forward [4·n_embd]
+  bool placeholder = false;  // blocks and the last norm pass through: embeddings and head alone
 
+  std::int64_t inner() const { return n_inner.value_or(4 * n_embd); }
   // Throws Error, naming the values, for a config that no model can have.
   void validate() const;
 };
@@ -30,14 +40,22 @@ struct Block {
   FeedForward mlp;
   Block(const Params& p, const GPTConfig& config);
   Tensor operator()(const Tensor& x, Rng* rng = nullptr) const;
+  Tensor operator()(const Tensor& x, const CacheRef& cache) const;
+};
+
+// What a GPT remembers of one sequence while it is generated, in place of computing it again: keys
+// and values of all its layers, block_size rows of 2·n_embd numbers in each.
+struct KVCache {
+  std::vector<KeysAndValues> layers;
+  std::int64_t length = 0;  // positions that it has
 };
 
 // Names of the parameters are those of Hugging Face's GPT-2 ("h.0.attn.c_attn.weight"); weights lie
 // as (out, in). Construction draws what PyTorch draws for the same modules in the same order.
 struct GPT {
   GPTConfig config;
-  Embedding wte, wpe;
-  std::vector<Block> h;
+  Embedding wte, wpe;    // no wpe with rope
+  std::vector<Block> h;  // none in a placeholder, which has no ln_f either
   LayerNorm ln_f;
   Linear lm_head;
 
@@ -51,6 +69,15 @@ struct GPT {
   }
   // Logits of the last position only: (B, V).
   Tensor last_logits(const Tensor& ids) const;
+  // The same, (1, V), of ids (1, T) that go on after those that the cache has, and with which they
+  // join it: what was seen before is not computed again. An empty cache takes any number of ids, a
+  // filled one takes them one by one. For generation: no tape records it. Error if the cache would
+  // hold more than block_size.
+  Tensor last_logits(const Tensor& ids, KVCache& cache) const;
+
+ private:
+  Tensor embed(const Tensor& ids, std::int64_t first_position) const;
+  Tensor last_of(const Tensor& x) const;
 };
 
 // nanoGPT's initialisation, drawn after the construction as its apply(_init_weights) does: N(0,

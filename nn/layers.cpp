@@ -10,8 +10,9 @@ Linear::Linear(const Params& p, std::int64_t in, std::int64_t out, bool with_bia
 Embedding::Embedding(const Params& p, std::int64_t rows, std::int64_t channels)
     : weight(p.parameter("weight", {rows, channels}, normal(0, 1))) {}
 
-LayerNorm::LayerNorm(const Params& p, std::int64_t channels, bool with_bias, double epsilon)
-    : weight(p.parameter("weight", {channels}, ones())), eps(epsilon) {
+LayerNorm::LayerNorm(const Params& p, std::int64_t channels, bool with_bias, double epsilon,
+                     bool with_unbiased)
+    : weight(p.parameter("weight", {channels}, ones())), eps(epsilon), unbiased(with_unbiased) {
   if (with_bias) bias = p.parameter("bias", {channels}, zeros());
 }
 
@@ -44,14 +45,16 @@ Tensor maybe_dropout(const Tensor& x, double p, Rng* rng) {
 }
 
 FeedForward::FeedForward(const Params& p, std::int64_t channels, std::int64_t hidden, bool bias,
-                         Activation act, double drop)
+                         Activation act, double drop, double hidden_drop)
     : c_fc(p / "c_fc", channels, hidden, bias),
       c_proj(p / "c_proj", hidden, channels, bias),
       activation(act),
-      dropout(drop) {}
+      dropout(drop),
+      hidden_dropout(hidden_drop) {}
 
 Tensor FeedForward::operator()(const Tensor& x, Rng* rng) const {
-  return maybe_dropout(c_proj(activate(c_fc(x), activation)), dropout, rng);
+  const Tensor y = maybe_dropout(activate(c_fc(x), activation), hidden_dropout, rng);
+  return maybe_dropout(c_proj(y), dropout, rng);
 }
 
 }  // namespace tapegrad::nn

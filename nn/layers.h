@@ -6,11 +6,13 @@
 namespace tapegrad::nn {
 
 // Layers are plain structs: tensors, a constructor that asks the store for them, and operator().
-// Where a forward takes an Rng, it drops out with it; null means evaluation.
+// Where a forward takes an Rng, it drops out with it; null means evaluation. A layer without
+// arguments is absent: its weight is undefined, and it must not be called.
 
 // y = x·Wᵀ + b.  (…, in) → (…, out). Initialised as nn.Linear.
 struct Linear {
   Tensor weight, bias;  // (out, in); (out) or undefined
+  Linear() = default;
   Linear(const Params& p, std::int64_t in, std::int64_t out, bool with_bias = true);
   // A layer on a weight that belongs to another one, as a tied head does.
   explicit Linear(Tensor shared_weight) : weight(std::move(shared_weight)) {}
@@ -20,15 +22,21 @@ struct Linear {
 // Rows of weight (V, C): ids (…) → (…, C). Initialised N(0, 1), as nn.Embedding.
 struct Embedding {
   Tensor weight;
+  Embedding() = default;
   Embedding(const Params& p, std::int64_t rows, std::int64_t channels);
   Tensor operator()(const Tensor& ids) const { return embedding(weight, ids); }
 };
 
 struct LayerNorm {
   Tensor weight, bias;  // (C); the bias may be undefined
-  double eps;
-  LayerNorm(const Params& p, std::int64_t channels, bool with_bias = true, double eps = 1e-5);
-  Tensor operator()(const Tensor& x) const { return layer_norm(x, weight, bias, {.eps = eps}); }
+  double eps = 1e-5;
+  bool unbiased = false;  // divide the squares by C − 1, not by C; NaN for C = 1, as in PyTorch
+  LayerNorm() = default;
+  LayerNorm(const Params& p, std::int64_t channels, bool with_bias = true, double eps = 1e-5,
+            bool unbiased = false);
+  Tensor operator()(const Tensor& x) const {
+    return layer_norm(x, weight, bias, {.eps = eps, .unbiased = unbiased});
+  }
 };
 
 enum class Activation { gelu, gelu_erf, relu };
@@ -37,13 +45,14 @@ Tensor activate(const Tensor& x, Activation activation);
 Activation activation_from(const std::string& name);
 std::string name_of(Activation activation);
 
-// C → hidden → C, with the activation between and dropout at the end.
+// C → hidden → C, with the activation between and dropout at the end; with hidden_dropout, also
+// after the activation.
 struct FeedForward {
   Linear c_fc, c_proj;
   Activation activation;
-  double dropout;
+  double dropout, hidden_dropout;
   FeedForward(const Params& p, std::int64_t channels, std::int64_t hidden, bool bias,
-              Activation activation, double dropout);
+              Activation activation, double dropout, double hidden_dropout = 0);
   Tensor operator()(const Tensor& x, Rng* rng = nullptr) const;
 };
 

@@ -66,10 +66,8 @@ Tensor Params::buffer(const std::string& name, const Shape& shape,
   return obtain(prefix_ + name, shape, make);
 }
 
-void Params::skip(const Shape& shape, const Init& init) const {
-  if (store_->rng == nullptr) return;
-  Tensor dropped = Tensor::empty(shape, store_->dtype);
-  init(dropped, *store_->rng);
+void Params::redraw(Tensor parameter, const Init& init) const {
+  if (store_->rng != nullptr) refill(parameter, init, *store_->rng);
 }
 
 const NamedTensors& Params::parameters() const { return store_->parameters; }

@@ -28,9 +28,9 @@ class Params {
   // A tensor that is saved with the model but not trained, made by `make` unless loaded.
   Tensor buffer(const std::string& name, const Shape& shape,
                 const std::function<Tensor()>& make) const;
-  // Draws what a parameter of that shape would take from the Rng, and drops it: for a layer that
-  // PyTorch initialises before another layer's tensor takes its place. Does nothing when loading.
-  void skip(const Shape& shape, const Init& init) const;
+  // Draws the values of a parameter anew: PyTorch makes a tied weight twice, once for each layer,
+  // and keeps the values of the last. Does nothing when loading.
+  void redraw(Tensor parameter, const Init& init) const;
 
   // All parameters, in the order in which they were asked for.
   const NamedTensors& parameters() const;

@@ -143,6 +143,77 @@ TEST_CASE("a model that the machine cannot hold is refused at once", "[train-gpt
   CHECK_FALSE(fs::exists(folder / "run"));
 }
 
+TEST_CASE("a run keeps the variant of its model, and another one is refused", "[train-gpt]") {
+  const TinyRun tiny(2, {"--separate-qkv", "--rope", "--unbiased-norm", "--n-inner", "40",
+                         "--activation", "relu", "--ff-dropout", "--no-attn-out-dropout"});
+  const auto model = nlohmann::json::parse(tiny.file("config.json")).at("model");
+  for (const char* name : {"separate_qkv", "rope", "unbiased_norm", "ff_dropout"}) {
+    CHECK(model.at(name) == true);
+  }
+  CHECK(model.at("attn_out_dropout") == false);
+  CHECK(model.at("placeholder") == false);
+  CHECK(model.at("n_inner") == 40);
+  const Result again = train(resume_run(tiny.run, 4));
+  INFO(again.err);
+  CHECK(again.code == 0);
+  check_error(train(resume_run(tiny.run, 5) + Args{"--no-rope"}), 2,
+              "--rope false does not fit the run to resume, which has true");
+  const Result text = run_program("sample-text", {"--model", tiny.run, "--max-new-tokens", "40"});
+  CHECK(text.code == 0);
+  CHECK(text.out ==
+        run_program("sample-text", {"--model", tiny.run, "--max-new-tokens", "40", "--no-kv-cache"})
+            .out);
+
+  const auto config = tiny.run / "config.json";
+  std::string json = TempFolder::get(config);
+  const std::string mine = "\"separate_qkv\": true";
+  REQUIRE(json.find(mine) != std::string::npos);
+  json.replace(json.find(mine), mine.size(), "\"separate_qkv\": false");
+  std::ofstream(config) << json;
+  check_error(train(resume_run(tiny.run, 5) + Args{"--no-separate-qkv"}), 2, "--separate-qkv");
+  const Result mixed = run_program("sample-text", {"--model", tiny.run});
+  CHECK(mixed.code == 1);
+  CHECK_THAT(mixed.err, ContainsSubstring("h.0.attn.c_attn.weight"));
+}
+
+TEST_CASE("runs from before the variants still load", "[train-gpt]") {
+  const TinyRun tiny(2);
+  const auto config = tiny.run / "config.json";
+  auto json = nlohmann::json::parse(TempFolder::get(config));
+  for (const char* name : {"separate_qkv", "rope", "unbiased_norm", "ff_dropout",
+                           "attn_out_dropout", "n_inner", "placeholder"}) {
+    CHECK(json.at("model").erase(name) == 1);
+    CHECK(json.at("training").erase(name) == 1);
+  }
+  std::ofstream(config) << json;
+  CHECK(train(resume_run(tiny.run, 3)).code == 0);
+}
+
+TEST_CASE("--summary prints the model's layers and trains nothing", "[train-gpt]") {
+  const TempFolder folder;
+  const auto summary = [&](const Args& args) {
+    const Result r = train(args + Args{"--summary"}, folder.path());
+    INFO(r.err);
+    CHECK(r.code == 0);
+    CHECK(fs::is_empty(folder.path()));
+    return r.out;
+  };
+  // The corpus of a model with GPT-2's tokens need not be there.
+  const Args gpt2 = {"--preset", "gpt2-124m", "--block-size", "1024", "--corpus", "none.txt"};
+  CHECK_THAT(summary(gpt2), ContainsSubstring("124,439,808 parameters"));
+  CHECK_THAT(summary(gpt2 + Args{"--no-tied", "--no-qkv-bias", "--separate-qkv"}),
+             ContainsSubstring("163,009,536 parameters, 621.83 MB") &&
+                 ContainsSubstring("124,412,160 if the head shared wte's") &&
+                 ContainsSubstring("4,722,432 of the feed-forward"));
+  CHECK_THAT(summary({"--n-layer", "1"}), ContainsSubstring("h.0.attn.c_attn  (384, 128)"));
+
+  const TinyRun tiny(1);
+  const Result r = train(resume_run(tiny.run, 1) + Args{"--summary"});
+  CHECK_THAT(r.out, ContainsSubstring("wpe              (16, 16)"));
+  const Args missing = {"--summary", "--corpus", folder / "none"};
+  check_error(train(missing), 1, "No such file");
+}
+
 TEST_CASE("--help lists options with defaults, and --version the version", "[train-gpt]") {
   const Result help = train({"--help"});
   CHECK(help.code == 0);

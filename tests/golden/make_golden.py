@@ -19,6 +19,7 @@ sys.dont_write_bytecode = True  # this folder holds sources and data only
 import golden_models
 import golden_ops
 import golden_transformer
+import golden_variants
 
 
 def draw(op, n, a, b):
@@ -82,6 +83,9 @@ def main():
     tensors, facts = golden_transformer.transformer_training()
     write_tensors("transformer.safetensors", tensors)
     write_json("transformer.json", {**facts, "init": golden_transformer.transformer_init()})
+    tensors, facts = golden_variants.variant_training()
+    write_tensors("variants.safetensors", tensors)
+    write_json("variants.json", facts)
     write_json("init.json", golden_models.init_facts())
     write_json("residual.json", {"runs": golden_models.residual_experiment()})
     write_json("book.json", golden_models.book_model())

@@ -125,6 +125,67 @@ TEST_CASE("a tied embedding's gradient is the sum of both its paths", "[gpt]") {
   CHECK(difference(tied.gpt.wte.weight.grad(), from_wte, 1e-3, 1e-6) != "");
 }
 
+// As where PyTorch code sets wte.weight = lm_head.weight: the head is made last.
+TEST_CASE("a fresh tied weight is what the head draws", "[gpt]") {
+  nn::GPTConfig config = tiny_config();
+  Rng rng(4), again(4);
+  const nn::Params tied_params(rng);
+  const nn::GPT tied(tied_params, config);
+  config.tied = false;
+  const nn::Params untied_params(again);
+  const nn::GPT untied(untied_params, config);
+  CHECK(same_bits(tied.wte.weight, untied.lm_head.weight));
+  CHECK(same_bits(tied.wpe.weight, untied.wpe.weight));
+  CHECK(rng.state() == again.state());
+}
+
+TEST_CASE("a placeholder is embeddings and a head, and draws nothing else", "[gpt]") {
+  nn::GPTConfig config = tiny_config();
+  config.tied = false;
+  config.placeholder = true;
+  const TinyGPT model(config);
+  CHECK(model.params.parameters().size() == 3);
+  const nn::GPT& gpt = model.gpt;
+  const Tensor x = gpt.wte(model.inputs) + gpt.wpe(ids({0, 1, 2, 3, 4, 5}));
+  CHECK(same_bits(gpt(model.inputs), gpt.lm_head(x)));
+  CHECK(same_bits(gpt.last_logits(model.inputs), reshape(slice(gpt.lm_head(x), 1, 5, 6), {2, 11})));
+}
+
+TEST_CASE("with rope a GPT knows where its tokens are without learned positions", "[gpt]") {
+  nn::GPTConfig config = tiny_config();
+  config.rope = true;
+  const TinyGPT model(config);
+  CHECK_FALSE(model.gpt.wpe.weight.defined());
+  const auto last = [&](const std::vector<std::int32_t>& tokens) {
+    return model.gpt.last_logits(Tensor::from(tokens, {1, 3}));
+  };
+  CHECK(difference(last({1, 2, 3}), last({2, 1, 3}), 1e-3, 1e-3) != "");
+}
+
+TEST_CASE("a checkpoint of another variant is refused by name", "[gpt]") {
+  const auto refused = [](const nn::GPTConfig& stored, const nn::GPTConfig& asked,
+                          const std::string& reason) {
+    const TinyGPT model(stored, DType::f32);
+    SafeTensors file;
+    file.path = "model.safetensors";
+    for (const auto& [name, t] : model.params.tensors()) file.tensors[name] = t;
+    CHECK_THROWS_WITH(nn::GPT(nn::Params(file), asked),
+                      ContainsSubstring("model.safetensors") && ContainsSubstring(reason));
+  };
+  nn::GPTConfig plain = tiny_config(), separate = plain, rope = plain, placeholder = plain;
+  separate.separate_qkv = true;
+  rope.rope = true;
+  placeholder.placeholder = true;
+  refused(plain, separate, "h.0.attn.W_query.weight");
+  refused(separate, plain, "h.0.attn.c_attn.weight");
+  refused(plain, rope, "no place for 1 of its tensors: wpe.weight");
+  refused(rope, plain, "wpe.weight");
+  refused(plain, placeholder, "no place for 26 of its tensors");
+  refused(placeholder, plain, "h.0.ln_1.weight");
+  plain.n_inner = 20;
+  refused(tiny_config(), plain, "(32, 8)");
+}
+
 TEST_CASE("micro-batches add up to the gradient of the whole batch", "[gpt]") {
   const TinyGPT model(tiny_config());
   const std::vector<Tensor> whole = model.loss_gradients();
@@ -246,6 +307,14 @@ TEST_CASE("a config that no model can have is an error that names its values", "
   CHECK(broken([](auto& c) { c.n_layer = 1 << 30; }).find("n_layer") == 0);
   CHECK(broken([](auto& c) { c.n_head = 0; }).find("n_head") == 0);
   CHECK(broken([](auto& c) { c.n_embd = std::int64_t{1} << 60; }).find("n_embd") == 0);
+  CHECK(broken([](auto& c) { c.n_inner = 0; }).find("n_inner") == 0);
+  CHECK(broken([](auto& c) { c.n_inner = std::int64_t{1} << 40; }).find("n_inner") == 0);
+  CHECK(broken([](auto& c) { c.n_embd = 6, c.rope = true; }) ==
+        "rope needs an even number of channels per head, not 3 (n_embd 6, n_head 2)");
+  CHECK(broken([](auto& c) { c.rope = c.placeholder = true; }).find("rope") == 0);
+  CHECK(broken([](auto& c) {
+          c.n_embd = c.n_head = 1, c.unbiased_norm = true;
+        }).find("unbiased_norm") == 0);
   CHECK(broken([](auto& c) { c.dropout = 1; }).find("dropout") == 0);
   CHECK(broken([](auto& c) { c.dropout = -0.1; }).find("dropout") == 0);
   CHECK(broken([](auto& c) { c.dropout = std::nan(""); }).find("dropout") == 0);

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "nn/gpt.h"
+
+namespace tapegrad::nn {
+
+// One part of a model: its own weights, and what it costs to run.
+struct SummaryRow {
+  std::string name;            // "h.0.attn.c_attn"
+  std::vector<Shape> weights;  // shapes of its parameters
+  double flops = 0;            // per token of a forward pass, see Summary
+  std::string note = {};       // in place of shapes where there are none
+  std::int64_t parameters() const;
+};
+
+// The parts of a GPT that need not exist. FLOPs are those of the matrix products, a multiplication
+// and an addition counting as two, in a forward pass over block_size tokens, per token: attention
+// then meets (block_size + 1)/2 keys on average. Training costs three times as much.
+struct Summary {
+  GPTConfig config;
+  std::vector<SummaryRow> embeddings, block, head;  // one of `blocks` equal ones
+  std::int64_t blocks = 0;
+
+  std::int64_t parameters() const;
+  // What the count is, or would be, if the head shared the token embedding.
+  std::int64_t parameters_if_tied() const;
+  std::int64_t attention_parameters() const;     // of one block
+  std::int64_t feed_forward_parameters() const;  // of one block
+  double flops() const;
+  // A table by layer, and the totals. Bytes are those of f32; an MB is 2²⁰ of them.
+  std::string str() const;
+};
+
+Summary summary(const GPTConfig& config);
+
+// 1234567 → "1,234,567"
+std::string grouped(std::int64_t n);
+
+}  // namespace tapegrad::nn
