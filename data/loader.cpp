@@ -1,6 +1,8 @@
 #include "data/loader.h"
 
 #include <algorithm>
+#include <charconv>
+#include <numeric>
 
 #include "autograd/check.h"
 
@@ -25,6 +27,15 @@ Batch empty_batch(int64_t B, int64_t T) {
   return batch;
 }
 
+// Error unless there is a window of block_size tokens with a target for each.
+void check_length(std::span<const Token> tokens, int64_t block_size, std::string_view split) {
+  check(
+      static_cast<int64_t>(tokens.size()) > block_size,
+      "[loader] the {} split has {} tokens, but block_size {} needs at least {}: use more text or "
+      "a smaller block_size",
+      split, tokens.size(), block_size, block_size + 1);
+}
+
 void append_row(Batch& batch, std::span<const Token> tokens, int64_t begin) {
   const auto first = tokens.begin() + begin;
   batch.inputs.insert(batch.inputs.end(), first, first + batch.T);
@@ -37,11 +48,7 @@ Loader::Loader(std::span<const Token> tokens, int64_t batch_size, int64_t block_
                std::string_view split)
     : tokens_(tokens), batch_size_(batch_size), block_size_(block_size), rng_(std::move(rng)) {
   check_sizes(batch_size, block_size);
-  check(
-      static_cast<int64_t>(tokens.size()) > block_size,
-      "[loader] the {} split has {} tokens, but block_size {} needs at least {}: use more text or "
-      "a smaller block_size",
-      split, tokens.size(), block_size, block_size + 1);
+  check_length(tokens, block_size, split);
 }
 
 Batch Loader::next() {
@@ -50,6 +57,78 @@ Batch Loader::next() {
     append_row(batch, tokens_, rng_.randint(static_cast<int64_t>(tokens_.size()) - block_size_));
   }
   return batch;
+}
+
+EpochLoader::EpochLoader(std::span<const Token> tokens, const Options& options, Rng rng,
+                         std::string_view split)
+    : tokens_(tokens), options_(options), rng_(std::move(rng)) {
+  check_sizes(options.batch_size, options.block_size);
+  check(options.stride >= 1, "[loader] stride is {}, but must be at least 1", options.stride);
+  check_length(tokens, options.block_size, split);
+  check(batches_per_epoch() > 0,
+        "[loader] the {} split has {} windows of {} tokens, which do not fill a batch of {}", split,
+        windows(), options.block_size, options.batch_size);
+}
+
+int64_t EpochLoader::windows() const {
+  const int64_t starts = static_cast<int64_t>(tokens_.size()) - options_.block_size;
+  return (starts - 1) / options_.stride + 1;
+}
+
+int64_t EpochLoader::batches_per_epoch() const {
+  const int64_t full = windows() / options_.batch_size;
+  return options_.drop_last || windows() % options_.batch_size == 0 ? full : full + 1;
+}
+
+void EpochLoader::begin_epoch(uint64_t seed) {
+  seed_ = seed;
+  next_ = 0;
+  if (options_.shuffle) {
+    order_ = Rng(seed).randperm(windows());
+  } else {
+    order_.resize(static_cast<size_t>(windows()));
+    std::iota(order_.begin(), order_.end(), int64_t{0});
+  }
+}
+
+Batch EpochLoader::next() {
+  if (order_.empty() || next_ == batches_per_epoch()) {
+    rng_.next64();
+    begin_epoch(options_.shuffle ? rng_.next64() & INT64_MAX : 0);
+  }
+  const int64_t first = next_++ * options_.batch_size;
+  Batch batch = empty_batch(std::min(options_.batch_size, windows() - first), options_.block_size);
+  for (int64_t row = 0; row < batch.B; ++row) {
+    append_row(batch, tokens_, order_[static_cast<size_t>(first + row)] * options_.stride);
+  }
+  return batch;
+}
+
+std::string EpochLoader::state() const {
+  return fmt::format("{} {} {}", order_.empty() ? -1 : next_, seed_, rng_.state());
+}
+
+void EpochLoader::set_state(std::string_view saved) {
+  int64_t next = 0;
+  uint64_t seed = 0;
+  const char *begin = saved.data(), *end = begin + saved.size();
+  const auto number = [&](auto& value) {
+    const auto [after, error] = std::from_chars(begin, end, value);
+    check(error == std::errc() && after < end && *after == ' ',
+          "[loader] saved state: '{}' does not begin with a batch and a seed", saved.substr(0, 20));
+    begin = after + 1;
+  };
+  number(next);
+  number(seed);
+  check(next >= -1 && next <= batches_per_epoch(),
+        "[loader] saved state: batch {} of a pass with {}", next, batches_per_epoch());
+  Rng rng(0);
+  rng.set_state({begin, static_cast<size_t>(end - begin)});
+  order_.clear();
+  if (next >= 0) begin_epoch(seed);
+  next_ = std::max<int64_t>(next, 0);
+  seed_ = seed;
+  rng_ = rng;
 }
 
 SequentialBatches::SequentialBatches(std::span<const Token> tokens, int64_t batch_size,

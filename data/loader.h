@@ -31,6 +31,9 @@ class Loader {
 
   Batch next();
 
+  // What it draws from: for others that are to draw from the same stream.
+  Rng& rng() { return rng_; }
+
   // Everything that decides the batches to come. A state that state() cannot have written is an
   // Error and changes nothing.
   std::string state() const { return rng_.state(); }
@@ -40,6 +43,41 @@ class Loader {
   std::span<const Token> tokens_;
   int64_t batch_size_, block_size_;
   Rng rng_;
+};
+
+// Endless batches that go through all tokens, pass after pass, in windows of block_size tokens that
+// begin `stride` tokens apart: what PyTorch's DataLoader makes of such windows without worker
+// processes, draw by draw. A pass draws a 64-bit number, which only workers would need, and if it
+// shuffles another one, which seeds the permutation.
+class EpochLoader {
+ public:
+  struct Options {
+    int64_t batch_size, block_size, stride;
+    bool shuffle = true;
+    bool drop_last = true;  // leave out the last batch of a pass if it is not full
+  };
+  // `tokens` must outlive the loader. Error if they do not make one batch.
+  EpochLoader(std::span<const Token> tokens, const Options& options, Rng rng,
+              std::string_view split = "training");
+
+  Batch next();
+  int64_t batches_per_epoch() const;
+
+  // As in Loader; a state holds the place in the pass, too.
+  Rng& rng() { return rng_; }
+  std::string state() const;
+  void set_state(std::string_view state);
+
+ private:
+  void begin_epoch(uint64_t seed);
+  int64_t windows() const;
+
+  std::span<const Token> tokens_;
+  Options options_;
+  Rng rng_;
+  uint64_t seed_ = 0;           // of this pass' permutation
+  int64_t next_ = 0;            // the next batch of this pass
+  std::vector<int64_t> order_;  // of the windows; empty before the first pass
 };
 
 // Walks once through all tokens in windows side by side, so that every token but the first is a

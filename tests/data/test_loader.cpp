@@ -100,6 +100,94 @@ TEST_CASE("batch sizes without sense are Errors", "[loader]") {
   CHECK_THROWS_AS(SequentialBatches(tokens, 1, INT64_MAX), Error);
 }
 
+namespace {
+
+// The batches of one pass, as the numbers of their windows.
+std::vector<std::vector<Token>> pass_of(EpochLoader& loader, int64_t stride) {
+  std::vector<std::vector<Token>> batches;
+  for (int64_t i = 0; i < loader.batches_per_epoch(); ++i) {
+    batches.push_back(starts(loader.next()));
+    for (Token& start : batches.back()) start /= static_cast<Token>(stride);
+  }
+  return batches;
+}
+
+}  // namespace
+
+// In PyTorch 2.6: torch.manual_seed(5), then for two passes
+// list(DataLoader(torch.arange(10), batch_size=3, shuffle=True, drop_last=True)), then one over a
+// DataLoader without shuffle and drop_last, and torch.rand(()).
+TEST_CASE("passes are those of PyTorch's DataLoader, and draw what it draws", "[loader]") {
+  const std::vector<Token> tokens = counting(10 * 4 + 1);
+  EpochLoader shuffled(tokens, {.batch_size = 3, .block_size = 4, .stride = 4}, Rng(5));
+  using Passes = std::vector<std::vector<Token>>;
+  CHECK(pass_of(shuffled, 4) == Passes{{8, 3, 0}, {5, 9, 1}, {6, 2, 4}});
+  CHECK(pass_of(shuffled, 4) == Passes{{5, 8, 9}, {7, 2, 0}, {4, 1, 3}});
+  EpochLoader ordered(
+      tokens, {.batch_size = 3, .block_size = 4, .stride = 4, .shuffle = false, .drop_last = false},
+      shuffled.rng());
+  CHECK(pass_of(ordered, 4) == Passes{{0, 1, 2}, {3, 4, 5}, {6, 7, 8}, {9}});
+  CHECK(ordered.rng().uniform() == 0.606428564F);
+}
+
+TEST_CASE("windows begin a stride apart, as long as their last target exists", "[loader]") {
+  for (const auto& [tokens, windows] : {std::pair{5, 1}, {7, 1}, {8, 2}, {10, 2}, {11, 3}}) {
+    const std::vector<Token> text = counting(tokens);
+    EpochLoader loader(text, {.batch_size = 1, .block_size = 4, .stride = 3, .shuffle = false},
+                       Rng(1));
+    CHECK(loader.batches_per_epoch() == windows);
+    std::vector<Token> last;
+    for (int i = 0; i < windows; ++i) {
+      const Batch batch = loader.next();
+      CHECK(starts(batch) == std::vector<Token>{static_cast<Token>(3 * i)});
+      last = batch.targets;
+    }
+    CHECK(last.back() <= text.back());
+    CHECK(last.back() + 3 > text.back());
+  }
+}
+
+TEST_CASE("a restored pass goes on where it was", "[loader]") {
+  const std::vector<Token> tokens = counting(101);
+  const EpochLoader::Options options{.batch_size = 3, .block_size = 5, .stride = 4};
+  for (const int done : {0, 1, 7, 8, 9}) {
+    EpochLoader loader(tokens, options, Rng(42));
+    CHECK(loader.batches_per_epoch() == 8);
+    for (int i = 0; i < done; ++i) loader.next();
+    EpochLoader restored(tokens, options, Rng(0));
+    restored.set_state(loader.state());
+    CHECK(restored.state() == loader.state());
+    for (int i = 0; i < 20; ++i) CHECK(restored.next().inputs == loader.next().inputs);
+  }
+}
+
+TEST_CASE("a broken state of a pass is an Error and changes nothing", "[loader]") {
+  const std::vector<Token> tokens = counting(101);
+  EpochLoader loader(tokens, {.batch_size = 3, .block_size = 5, .stride = 4}, Rng(42));
+  loader.next();
+  const std::string state = loader.state();
+  const std::string rng = state.substr(state.find("torch"));
+  for (const std::string& bad : {std::string("rubbish"), "9 1 " + rng, "-2 1 " + rng, "1 " + rng,
+                                 std::string("1 2 "), std::string("1 2"), "1 2 x" + rng}) {
+    CHECK_THROWS_AS(loader.set_state(bad), Error);
+  }
+  CHECK(loader.state() == state);
+}
+
+TEST_CASE("tokens that do not fill a batch are an Error with the numbers", "[loader]") {
+  const std::vector<Token> tokens = counting(9);
+  CHECK_THROWS_WITH(
+      EpochLoader(tokens, {.batch_size = 3, .block_size = 4, .stride = 4}, Rng(1)),
+      ContainsSubstring("the training split has 2 windows of 4 tokens, which do not fill a batch "
+                        "of 3"));
+  CHECK_THROWS_WITH(EpochLoader(tokens, {.batch_size = 3, .block_size = 9, .stride = 4}, Rng(1)),
+                    ContainsSubstring("9 tokens"));
+  CHECK_THROWS_WITH(EpochLoader(tokens, {.batch_size = 1, .block_size = 4, .stride = 0}, Rng(1)),
+                    ContainsSubstring("stride is 0"));
+  CHECK_NOTHROW(EpochLoader(
+      tokens, {.batch_size = 3, .block_size = 4, .stride = INT64_MAX, .drop_last = false}, Rng(1)));
+}
+
 TEST_CASE("sequential batches have every target exactly once, in order", "[loader]") {
   for (const int64_t n : {2, 3, 5, 9, 16, 17, 33, 100, 101}) {
     for (const int64_t batch_size : {1, 3, 4}) {
