@@ -3,6 +3,7 @@
 #include <cblas.h>
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
 #include <mutex>
 #include <sstream>
@@ -12,6 +13,8 @@
 
 namespace tapegrad {
 namespace {
+
+std::atomic<std::int64_t> multiplications{0};
 
 int blas_int(std::int64_t n) {
   check(n <= std::numeric_limits<int>::max(), "[gemm] a size of {} is more than BLAS can count", n);
@@ -81,6 +84,7 @@ Tiling tiling_of(const Gemm<T>& g) {
 template <class T>
 void gemm_any(const Gemm<T>& g) {
   if (g.m == 0 || g.n == 0) return;
+  multiplications.fetch_add(g.m * g.n * g.k, std::memory_order_relaxed);
   const Tiling tile = tiling_of(g);
   const std::int64_t down = (g.m + tile.rows - 1) / tile.rows;
   const std::int64_t across = (g.n + tile.columns - 1) / tile.columns;
@@ -103,6 +107,10 @@ void gemm_any(const Gemm<T>& g) {
 
 void gemm(const Gemm<float>& g) { gemm_any(g); }
 void gemm(const Gemm<double>& g) { gemm_any(g); }
+
+double gemm_flops() {
+  return 2.0 * static_cast<double>(multiplications.load(std::memory_order_relaxed));
+}
 
 std::string blas_description() {
   check(openblas_get_parallel() == OPENBLAS_OPENMP,

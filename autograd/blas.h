@@ -30,6 +30,9 @@ inline constexpr std::int64_t kUntiledWork = 5'000'000;
 void gemm(const Gemm<float>& g);
 void gemm(const Gemm<double>& g);
 
+// Multiplications and additions of all products of this process so far, for profiles.
+double gemm_flops();
+
 // For people: "OpenBLAS 0.3.21, Zen kernels, OpenMP". Throws Error if the library that was loaded
 // is not the OpenMP build: its threads would fight ours.
 std::string blas_description();

@@ -5,6 +5,7 @@
 
 #include "autograd/elementwise.h"
 #include "autograd/ops.h"
+#include "autograd/profile.h"
 
 namespace tapegrad {
 namespace {
@@ -115,8 +116,11 @@ class Recorder {
 
 std::vector<Tensor> apply_many(std::string_view name, Inputs inputs, const ForwardMany& forward,
                                const VjpMany& vjp, std::size_t implicit) {
+  ProfiledOp profiled(name, false);
   Recorder recorder(name, inputs);
   const std::vector<Tensor> outputs = recorder.run(forward);
+  profiled.touches(inputs);
+  profiled.touches(outputs);
   if (recorder.recording())
     recorder.record(
         outputs, vjp, [&] { return forward; }, implicit);
@@ -125,8 +129,12 @@ std::vector<Tensor> apply_many(std::string_view name, Inputs inputs, const Forwa
 
 Tensor apply(std::string_view name, std::initializer_list<Tensor> list, const Forward& forward,
              const Vjp& vjp) {
-  Recorder recorder(name, Inputs(list.begin(), list.size()));
+  ProfiledOp profiled(name, false);
+  const Inputs inputs(list.begin(), list.size());
+  Recorder recorder(name, inputs);
   const Tensor output = recorder.run(forward);
+  profiled.touches(inputs);
+  profiled.touches({&output, 1});
   if (recorder.recording()) {
     const auto vjp_many = [vjp](Inputs dys, const Saved& saved, const Needs& needs) {
       return vjp(dys[0], saved, needs);
@@ -252,7 +260,10 @@ void Tape::run_vjp(const Step& step, const Needs& needs, GradMap& grads,
   }
   if (!reached || std::find(needs.begin(), needs.end(), true) == needs.end()) return;
 
+  ProfiledOp profiled(step.name, true);
   Grads dxs = step.vjp(dys, step.saved, needs);
+  profiled.touches(dys);
+  profiled.touches(dxs);
   dys.clear();
   check(dxs.size() == step.inputs.size(), "[{}] the vjp returned {} gradients for {} inputs",
         step.name, dxs.size(), step.inputs.size());

@@ -92,12 +92,13 @@ void backward_row(const T* dy, const T* x, const T* w, const RowStats<T>& stats,
   const T sum_g = sum_row<T>(n, [=](auto i) { return dy[i] * w[i]; });
   const T sum_gx = sum_row<T>(n, [=, m = mean](auto i) { return dy[i] * w[i] * (x[i] - m); });
   const T mean_g = sum_g / static_cast<T>(n), mean_gx = sum_gx * rstd / divisor;
+  // Loops of their own, so that each becomes vector code: 7 arrays at once are too many to tell
+  // apart.
   for (std::int64_t i = 0; i < n; ++i) {
-    const T x_hat = (x[i] - mean) * rstd;
-    dx[i] = rstd * (dy[i] * w[i] - mean_g - x_hat * mean_gx);
-    dw[i] += dy[i] * x_hat;
-    db[i] += dy[i];
+    dx[i] = rstd * (dy[i] * w[i] - mean_g - (x[i] - mean) * rstd * mean_gx);
   }
+  for (std::int64_t i = 0; i < n; ++i) dw[i] += dy[i] * ((x[i] - mean) * rstd);
+  for (std::int64_t i = 0; i < n; ++i) db[i] += dy[i];
 }
 
 template <class T>

@@ -1,0 +1,245 @@
+// How fast a training step is, and where its time goes.
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "apps/cli.h"
+#include "autograd/blas.h"
+#include "autograd/ops.h"
+#include "autograd/parallel.h"
+#include "autograd/profile.h"
+#include "nn/summary.h"
+#include "optim/adamw.h"
+#include "optim/clip.h"
+
+namespace tapegrad::apps {
+namespace {
+
+struct Configuration {
+  std::string name, summary;
+  nn::GPTConfig model;
+  int64_t B, T;
+};
+
+nn::GPTConfig gpt2() { return {}; }
+nn::GPTConfig characters(int n_layer, int64_t n_embd, int64_t block_size, double dropout) {
+  return {.vocab_size = 65,
+          .block_size = block_size,
+          .n_layer = n_layer,
+          .n_head = n_layer,
+          .n_embd = n_embd,
+          .dropout = dropout,
+          .bias = false,
+          .qkv_bias = false};
+}
+
+const std::vector<Configuration>& configurations() {
+  static const std::vector<Configuration> list = {
+      {"gpt2-b4t64", "GPT-2 124M, 4 sequences of 64 tokens", gpt2(), 4, 64},
+      {"gpt2-b4t256", "GPT-2 124M, 4 sequences of 256 tokens", gpt2(), 4, 256},
+      {"gpt2-b1t1024", "GPT-2 124M, one sequence of 1,024 tokens", gpt2(), 1, 1024},
+      {"char", "nanoGPT's shakespeare_char without dropout", characters(6, 384, 256, 0), 64, 256},
+      {"char-dropout", "the same with dropout 0.2", characters(6, 384, 256, 0.2), 64, 256},
+      {"char-cpu", "nanoGPT's recipe for a laptop", characters(4, 128, 64, 0), 12, 64},
+  };
+  return list;
+}
+
+const Configuration& configuration(const std::string& name) {
+  for (const Configuration& c : configurations()) {
+    if (c.name == name) return c;
+  }
+  usage_error("there is no configuration '{}'; see bench --help", name);
+}
+
+double seconds_of(const std::function<void()>& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t n = values.size();
+  return (values[(n - 1) / 2] + values[n / 2]) / 2;
+}
+
+int64_t peak_megabytes() {
+  struct rusage usage {};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss / 1024;
+}
+
+// What a step is made of, apart from its ops.
+struct Phases {
+  double forward = 0, backward = 0, clip = 0, adamw = 0;
+  double total() const { return forward + backward + clip + adamw; }
+};
+
+// A model in training on one batch of random tokens.
+class Trainer {
+ public:
+  explicit Trainer(const Configuration& c)
+      : params_(rng_),
+        gpt_(params_, c.model),
+        inputs_(tokens(c)),
+        targets_(tokens(c)),
+        adamw_(params_.parameters(), {.beta2 = 0.95, .weight_decay = 0.1}) {
+    nn::init_gpt2(gpt_, params_, rng_);
+  }
+
+  Phases step() {
+    Phases phases;
+    {
+      Tape tape;
+      Tensor loss;
+      phases.forward =
+          seconds_of([&] { loss = cross_entropy(gpt_(inputs_, &dropout_), targets_); });
+      phases.backward = seconds_of([&] { tape.backward(loss); });
+    }
+    phases.clip = seconds_of([&] { optim::clip_grad_norm(params_.parameters(), 1.0); });
+    phases.adamw = seconds_of([&] {
+      adamw_.step(3e-4);
+      adamw_.zero_grad();
+    });
+    return phases;
+  }
+
+ private:
+  Tensor tokens(const Configuration& c) {
+    std::vector<int32_t> ids(static_cast<size_t>(c.B * c.T));
+    for (int32_t& id : ids) id = static_cast<int32_t>(rng_.randint(c.model.vocab_size));
+    return Tensor::from(ids, {c.B, c.T});
+  }
+
+  Rng rng_{1337}, dropout_{1337, Rng::Kind::philox};
+  nn::Params params_;
+  nn::GPT gpt_;
+  Tensor inputs_, targets_;
+  optim::AdamW adamw_;
+};
+
+// The largest product of a step: x·Wᵀ with x (rows, depth) and W (columns, depth).
+struct Product {
+  int64_t rows, columns, depth;
+};
+
+Product largest_product(const Configuration& c) {
+  return {c.B * c.T, std::max(c.model.vocab_size, c.model.inner()), c.model.n_embd};
+}
+
+// Operations per second that gemm reaches on it.
+double gemm_rate(const Product& p) {
+  const Tensor x = Tensor::ones({p.rows, p.depth}), w = Tensor::ones({p.columns, p.depth});
+  Tensor y = Tensor::empty({p.rows, p.columns});
+  std::vector<double> seconds;
+  for (int i = 0; i < 7; ++i) {
+    seconds.push_back(seconds_of([&] {
+      gemm(Gemm<float>{.tb = true,
+                       .m = p.rows,
+                       .n = p.columns,
+                       .k = p.depth,
+                       .a = x.data<float>(),
+                       .lda = p.depth,
+                       .b = w.data<float>(),
+                       .ldb = p.depth,
+                       .c = y.mutable_data<float>(),
+                       .ldc = p.columns});
+    }));
+  }
+  const auto work = static_cast<double>(p.rows) * static_cast<double>(p.columns);
+  return 2 * work * static_cast<double>(p.depth) / median(seconds);
+}
+
+void bench_step(const Configuration& c, int steps) {
+  Trainer trainer(c);
+  std::vector<double> seconds;
+  for (int i = -2; i < steps; ++i) {
+    const double taken = trainer.step().total();
+    if (i >= 0) seconds.push_back(taken);
+  }
+  const double step = median(seconds), tokens = static_cast<double>(c.B * c.T);
+  fmt::print("tapegrad {} f32: {:.1f} ms/step {:.0f} tok/s peak {} MB\n", c.name, step * 1e3,
+             tokens / step, peak_megabytes());
+  nn::GPTConfig model = c.model;
+  model.block_size = c.T;
+  const double rate = 3 * nn::summary(model).flops() * tokens / step;
+  const Product p = largest_product(c);
+  const double limit = gemm_rate(p);
+  fmt::print("{:.1f} GFLOP/s of the model, {:.0f} % of the {:.1f} that gemm reaches at {}×{}×{}\n",
+             rate / 1e9, 100 * rate / limit, limit / 1e9, p.rows, p.columns, p.depth);
+}
+
+void print_row(const std::string& name, int64_t calls, double seconds, double flops, double bytes,
+               double total) {
+  const double rate = (flops > 0 ? flops : bytes) / seconds / 1e9;
+  fmt::print("  {:<32} {:>6} {:>10.2f} {:>9.1f} {:<7} {:>5.1f} %\n", name, calls, seconds * 1e3,
+             rate, flops > 0 ? "GFLOP/s" : "GB/s", 100 * seconds / total);
+}
+
+// The ops of one step, the mean of `steps`.
+void bench_ops(const Configuration& c, int steps) {
+  Trainer trainer(c);
+  trainer.step();
+  trainer.step();
+  const Profile profile;
+  Phases sum;
+  for (int i = 0; i < steps; ++i) {
+    const Phases phases = trainer.step();
+    sum.forward += phases.forward;
+    sum.backward += phases.backward;
+    sum.clip += phases.clip;
+    sum.adamw += phases.adamw;
+  }
+  const double n = steps, total = sum.total() / n;
+  double in_ops = 0;
+  fmt::print("{}: {:.2f} ms per step, of {} steps\n\n  {:<32} {:>6} {:>10} {:>17} {:>7}\n", c.name,
+             total * 1e3, steps, "op", "calls", "ms", "rate", "share");
+  for (const Profile::Entry& entry : profile.entries()) {
+    print_row(entry.name, entry.calls / steps, entry.seconds / n, entry.flops / n, entry.bytes / n,
+              total);
+    in_ops += entry.seconds / n;
+  }
+  const auto rest = [&](const char* name, double seconds) {
+    fmt::print("  {:<32} {:>6} {:>10.2f} {:>17} {:>5.1f} %\n", name, "", seconds * 1e3, "",
+               100 * seconds / total);
+  };
+  rest("(clip_grad_norm)", sum.clip / n);
+  rest("(AdamW)", sum.adamw / n);
+  rest("(tape, between the ops)", (sum.forward + sum.backward) / n - in_ops);
+}
+
+int bench(int argc, const char* const* argv) {
+  int steps = 8;
+  std::optional<int> threads;
+  CommandLine cli("bench step|ops CONFIG", "Times a training step of a GPT on random tokens.");
+  cli.group("Options");
+  cli.option("--steps", steps, "N", "steps that are timed, after two that are not", 1);
+  cli.option("--threads", threads, "N", "threads [one per processor]", 1);
+  cli.example("bench step char-cpu --steps 100",
+              "the median step, and how near it is to gemm's rate");
+  cli.example("bench ops gpt2-b4t256", "a table of the ops by time");
+  for (const Configuration& c : configurations()) cli.list("Configurations", c.name, c.summary);
+
+  int words = 1;  // the program's name and those before the options
+  while (words < argc && argv[words][0] != '-') ++words;
+  std::vector<const char*> options{argv[0]};
+  options.insert(options.end(), argv + words, argv + argc);
+  if (!cli.parse(static_cast<int>(options.size()), options.data())) return 0;
+  if (words != 3) usage_error("say what to time: bench step CONFIG or bench ops CONFIG");
+  const std::string what = argv[1];
+  if (what != "step" && what != "ops") usage_error("'{}' is neither step nor ops", what);
+  const Configuration& c = configuration(argv[2]);
+  if (threads) set_num_threads(*threads);
+  what == "step" ? bench_step(c, steps) : bench_ops(c, steps);
+  return 0;
+}
+
+}  // namespace
+}  // namespace tapegrad::apps
+
+int main(int argc, char** argv) {
+  return tapegrad::apps::run_main("bench", [&] { return tapegrad::apps::bench(argc, argv); });
+}

@@ -1,0 +1,49 @@
+#include <regex>
+
+#include "tests/apps/program.h"
+#include "tests/catch.h"
+
+namespace {
+
+bool matches(const std::string& text, const std::string& pattern) {
+  return std::regex_search(text, std::regex(pattern));
+}
+
+}  // namespace
+
+TEST_CASE("bench step prints a step's time, rate and memory", "[bench]") {
+  const Result r = run_program("bench", {"step", "char-cpu", "--steps", "3"});
+  INFO(r.out << r.err);
+  CHECK(r.code == 0);
+  CHECK(matches(r.out, R"(tapegrad char-cpu f32: [0-9.]+ ms/step [0-9]+ tok/s peak [0-9]+ MB)"));
+  CHECK(matches(r.out, R"([0-9.]+ GFLOP/s of the model, [0-9]+ % of the [0-9.]+ that gemm reaches )"
+                       R"(at 768×512×128)"));
+}
+
+TEST_CASE("bench ops lists every op of a step with its share", "[bench]") {
+  const Result r = run_program("bench", {"ops", "char-cpu", "--steps", "2"});
+  INFO(r.out << r.err);
+  CHECK(r.code == 0);
+  for (const char* row : {R"(linear backward +\d+ +[0-9.]+ +[0-9.]+ GFLOP/s +[0-9.]+ %)",
+                          R"(gelu +4 +[0-9.]+ +[0-9.]+ GB/s)", R"(attention_qkv backward +4 )",
+                          R"(\(AdamW\) +[0-9.]+)"}) {
+    CHECK(matches(r.out, row));
+  }
+}
+
+TEST_CASE("bench says what it can time", "[bench]") {
+  const auto refused = [](const Args& args, const std::string& text) {
+    const Result r = run_program("bench", args);
+    INFO(r.out << r.err);
+    CHECK(r.code == 2);
+    CHECK_THAT(r.err, ContainsSubstring(text));
+  };
+  refused({}, "say what to time");
+  refused({"step"}, "say what to time");
+  refused({"step", "gpt9"}, "there is no configuration 'gpt9'");
+  refused({"walk", "char"}, "'walk' is neither step nor ops");
+  refused({"step", "char-cpu", "--steps", "0"}, "--steps");
+  const Result help = run_program("bench", {"--help"});
+  CHECK(help.code == 0);
+  CHECK_THAT(help.out, ContainsSubstring("gpt2-b1t1024"));
+}
