@@ -117,7 +117,7 @@ std::vector<std::pair<double, double>> curve(const std::string& svg, const std::
 }  // namespace
 
 TEST_CASE("each chapter's pages show what its program prints", "[tutorial][slow]") {
-  CHECK(chapters().size() == 7);
+  CHECK(chapters().size() == 8);
   for (const std::string& chapter : chapters()) {
     for (const std::string& language : languages) {
       INFO(language << "/" << chapter);
@@ -151,7 +151,13 @@ TEST_CASE("the programs of the tutorial print the numbers that the tutorials pri
        {"15496", "   11", "  314", "  716", "27018", "24086", "47843", "30961", "42348", " 7267",
         "49706", "43231", "47062", "34657",
         "Hello, I am Featureiman Byeswickattribute argue logger Normandy Compton analogous"}},
-      {"07-encoder-decoder",
+      // As PyTorch 2.6 draws them with torch.multinomial after torch.manual_seed(42).
+      {"07-sampling",
+       {"5 tokens become 25",
+        "47770 45423 29068 4928 3181 17876 24938 5485 36367 12284 23760 19691 22557 4329 31319 "
+        "8012 "
+        "4809 17474 17858 29541"}},
+      {"08-encoder-decoder",
        {"(2, 7) -> embedded (2, 7, 128) -> encoded (2, 7, 128)", "decoded (2, 5, 128)",
         "(2, 5, 1000), of the last token alone (2, 1, 1000)", "0.78M, 0.66M", "59 tensors",
         "58 of them trained"}},

@@ -57,4 +57,4 @@ int lesson() {
 
 }  // namespace
 
-int main() { return apps::run_main("07-encoder-decoder", lesson); }
+int main() { return apps::run_main("08-encoder-decoder", lesson); }
