@@ -1,6 +1,7 @@
 // The encoder-decoder Transformer: its shapes, its size, its loss, and who sees whom.
 
 #include "apps/cli.h"
+#include "nn/summary.h"
 #include "nn/transformer.h"
 
 using namespace tapegrad;
@@ -33,9 +34,8 @@ int lesson() {
              model.embed(target).shape(), decoded.shape());
   fmt::print("logits       {}, of the last token alone {}\n", model.lm_head(decoded).shape(),
              model.last_logits(source, target).shape());
-  fmt::print("parameters   {:.2f}M, {:.2f}M without embeddings\n",
-             static_cast<double>(config.parameter_count()) / 1e6,
-             static_cast<double>(config.parameter_count(false)) / 1e6);
+  fmt::print("parameters   {}, without embeddings {}\n", nn::grouped(config.parameter_count()),
+             nn::grouped(config.parameter_count(false)));
   fmt::print("positions    {}: {} tensors are saved, {} of them trained\n", model.pe.shape(),
              params.tensors().size(), params.parameters().size());
 
