@@ -1,8 +1,10 @@
 #include "apps/evaluate.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
+#include "apps/batches.h"
 #include "apps/interrupt.h"
 #include "autograd/ops.h"
 
@@ -14,6 +16,25 @@ double batch_loss(const nn::GPT& gpt, const data::Batch& batch) {
   return cross_entropy(gpt(t.inputs), t.targets).item();
 }
 
+// Of so many batches, fewer if a signal comes.
+template <class Loader>
+double mean_loss(const nn::GPT& gpt, Loader&& loader, int64_t batches) {
+  double mean = 0;
+  for (int64_t i = 0; i < batches && !interrupted(); ++i) {
+    mean += batch_loss(gpt, loader.next()) / static_cast<double>(batches);
+  }
+  return mean;
+}
+
+// Of the first eval_iters batches of a pass of its own, which is drawn from `rng`.
+double mean_of_pass(const nn::GPT& gpt, const std::vector<data::Token>& tokens,
+                    const TrainOptions& o, bool training, Rng& rng) {
+  data::EpochLoader loader(tokens, pass_options(o, training), rng);
+  const double mean = mean_loss(gpt, loader, std::min(o.eval_iters, loader.batches_per_epoch()));
+  rng = loader.rng();
+  return mean;
+}
+
 }  // namespace
 
 BatchTensors tensors_of(const data::Batch& batch) {
@@ -22,18 +43,21 @@ BatchTensors tensors_of(const data::Batch& batch) {
 }
 
 std::optional<Losses> estimate_losses(const nn::GPT& gpt, const Dataset& data,
-                                      const TrainOptions& o) {
-  // Another stream than that of the training batches, which begins at the seed itself.
-  Rng rng(o.seed + 1, Rng::Kind::philox);
+                                      const TrainOptions& o, Rng& training_rng) {
+  // Unless one generator is asked for: another stream than that of the training batches, which
+  // begins at the seed itself.
+  Rng own(o.seed + 1, Rng::Kind::philox);
   Losses losses;
-  const auto add = [&](const std::vector<data::Token>& tokens, double& mean) {
-    data::Loader loader(tokens, o.batch_size, o.block_size, rng);
-    for (int64_t i = 0; i < o.eval_iters && !interrupted(); ++i) {
-      mean += batch_loss(gpt, loader.next()) / static_cast<double>(o.eval_iters);
-    }
-  };
-  add(data.train, losses.train);
-  add(data.val, losses.val);
+  if (o.in_passes()) {
+    Rng& rng = o.one_generator() ? training_rng : own;
+    losses.train = mean_of_pass(gpt, data.train, o, true, rng);
+    losses.val = mean_of_pass(gpt, data.val, o, false, rng);
+  } else {
+    losses.train =
+        mean_loss(gpt, data::Loader(data.train, o.batch_size, o.block_size, own), o.eval_iters);
+    losses.val =
+        mean_loss(gpt, data::Loader(data.val, o.batch_size, o.block_size, own), o.eval_iters);
+  }
   if (interrupted()) return std::nullopt;
   return losses;
 }

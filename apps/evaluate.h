@@ -15,11 +15,13 @@ struct BatchTensors {
 };
 BatchTensors tensors_of(const data::Batch& batch);
 
-// The mean loss of `batches` random batches from each part of the text, or nothing if a signal
-// interrupts it. The windows depend on the seed alone: steps are compared on the same ones, and
-// training goes on as if there had been no evaluation.
+// The mean loss of eval_iters batches from each part of the text, or nothing if a signal interrupts
+// it. Random windows depend on the seed alone: steps are compared on the same ones, and training
+// goes on as if there had been no evaluation. Of passes, it takes the first batches of new ones: a
+// shuffled one of the training part, which with --rng torch draws from `training_rng` as PyTorch's
+// loaders do, and one in order of the validation part.
 std::optional<Losses> estimate_losses(const nn::GPT& gpt, const Dataset& data,
-                                      const TrainOptions& options);
+                                      const TrainOptions& options, Rng& training_rng);
 
 struct SplitLoss {
   double loss = 0;           // mean over all tokens but the first

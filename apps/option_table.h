@@ -167,8 +167,7 @@ std::optional<Options> parse_run_options(
   cli.apply();
   for (std::string& path : o.corpus) path = std::filesystem::absolute(path).string();
   adjust(o);
-  // Decided once: a run that is resumed with more steps keeps its schedule.
-  if (!o.lr_decay_iters) o.lr_decay_iters = std::max(o.max_iters, o.warmup_iters);
+  o.settle();
   as_usage([&] {
     o.check_values();
     check(!o.resumes() || !o.out_dir.empty(), "--init-from resume needs --out-dir");

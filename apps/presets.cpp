@@ -38,12 +38,31 @@ TrainOptions gpt2_124m() {
   return o;
 }
 
+// Chapter 5 of S. Raschka, "Build a Large Language Model (From Scratch)" (2024): its model, its
+// loaders, its optimiser, and its evaluation after steps 1, 6, 11, … and so on. With --rng torch
+// and seed 123, its numbers.
+TrainOptions book_124m() {
+  TrainOptions o;
+  o.tokenizer = "gpt2";
+  o.n_layer = 12, o.n_head = 12, o.n_embd = 768, o.block_size = 256;
+  o.bias = true, o.qkv_bias = false, o.separate_qkv = true, o.tied = false;
+  o.dropout = 0.1, o.init = "torch";
+  o.batches = "epochs", o.stride = 256, o.batch_size = 2, o.epochs = 10;
+  o.learning_rate = 5e-4, o.schedule = "constant", o.warmup_iters = 0;
+  o.beta2 = 0.999, o.decay_all = true, o.grad_clip = 0;
+  o.eval_interval = 5, o.eval_offset = 1, o.eval_iters = 1, o.log_interval = 1;
+  o.checkpoint_interval = 45;
+  o.sample = false, o.sample_prompt = "Every effort moves you";
+  return o;
+}
+
 Presets<TrainOptions> make_presets() {
   Presets<TrainOptions> list = {
       {"quickstart", "two minutes on two cores, on the program's own sources", quickstart()},
       {"char-cpu", "nanoGPT's recipe for a laptop, 0.8 M parameters", char_cpu()},
       {"char", "nanoGPT's shakespeare_char, 10.7 M parameters: hours on a CPU", char_gpu()},
       {"gpt2-124m", "GPT-2's smallest model, on sequences of 256 tokens", gpt2_124m()},
+      {"book-124m", "the book's training of that model, on a short story", book_124m()},
   };
   for (auto& preset : list) preset.options.preset = preset.name;
   return list;

@@ -18,7 +18,19 @@ void check_tokenizer(const std::string& spec) {
 }  // namespace
 
 optim::AdamWOptions RunOptions::adamw_options() const {
-  return {.beta1 = beta1, .beta2 = beta2, .weight_decay = weight_decay};
+  return {.beta1 = beta1, .beta2 = beta2, .weight_decay = weight_decay, .decay_all = decay_all};
+}
+
+bool RunOptions::evaluates_at(int64_t iteration) const {
+  return iteration >= eval_offset && (iteration - eval_offset) % eval_interval == 0;
+}
+
+bool RunOptions::saves_at(int64_t iteration) const {
+  return checkpoint_interval ? iteration % *checkpoint_interval == 0 : evaluates_at(iteration);
+}
+
+void RunOptions::settle() {
+  if (!lr_decay_iters) lr_decay_iters = std::max(max_iters, warmup_iters);
 }
 
 optim::Schedule RunOptions::lr_schedule() const {

@@ -36,12 +36,19 @@ struct RunOptions {
   int64_t warmup_iters = 100;
   std::optional<int64_t> lr_decay_iters;  // max_iters
   double weight_decay = 0.1, beta1 = 0.9, beta2 = 0.99, grad_clip = 1.0;
+  bool decay_all = false;
 
-  int64_t eval_interval = 250, eval_iters = 20, log_interval = 10;
+  int64_t eval_interval = 250, eval_offset = 0, eval_iters = 20, log_interval = 10;
+  std::optional<int64_t> checkpoint_interval;  // at each evaluation
 
   bool resumes() const { return init_from == "resume"; }
   optim::AdamWOptions adamw_options() const;
   optim::Schedule lr_schedule() const;
+  // Whether an evaluation, or a checkpoint, is due after so many steps.
+  bool evaluates_at(int64_t iteration) const;
+  bool saves_at(int64_t iteration) const;
+  // Decides what is decided once: a run that is resumed with more steps keeps its schedule.
+  void settle();
   // Throws Error for values that mean nothing, whoever gave them.
   void check_values() const;
 };
@@ -71,13 +78,16 @@ void visit_training(Options& o, Visitor&& v) {
   v("--warmup-iters", o.warmup_iters, "N", "steps until the full learning rate", 0);
   v("--lr-decay-iters", o.lr_decay_iters, "N", "steps until --min-lr [--max-iters]", 0);
   v("--weight-decay", o.weight_decay, "X", "of matrices and embeddings", 0);
+  v.flag("--decay-all", o.decay_all, "weight decay of biases and norms, too", true);
   v("--beta1", o.beta1, "X", "AdamW's", 0);
   v("--beta2", o.beta2, "X", "AdamW's", 0);
   v("--grad-clip", o.grad_clip, "X", "the largest norm of the gradient; 0: any", 0);
 
   v.group("Evaluation and output", Lasting::run);
-  v("--eval-interval", o.eval_interval, "N", "steps between evaluations, each with a checkpoint",
-    1);
+  v("--eval-interval", o.eval_interval, "N", "steps between evaluations", 1);
+  v("--eval-offset", o.eval_offset, "N", "steps before the first one", 0);
+  v("--checkpoint-interval", o.checkpoint_interval, "N",
+    "steps between checkpoints [at each evaluation]", 1);
   v("--eval-iters", o.eval_iters, "N", "batches per split and evaluation", 1);
   v("--log-interval", o.log_interval, "N", "steps between iter lines", 1);
 }

@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "apps/batches.h"
 #include "apps/cli.h"
 #include "apps/evaluate.h"
 #include "apps/interrupt.h"
@@ -6,6 +9,7 @@
 #include "apps/train_options.h"
 #include "autograd/ops.h"
 #include "autograd/parallel.h"
+#include "data/utf8.h"
 
 namespace tapegrad::apps {
 namespace {
@@ -35,6 +39,23 @@ void print_samples(const nn::GPT& gpt, const data::Tokenizer& tokenizer, uint64_
   }
 }
 
+// The text that the model makes of the prompt, on one line.
+std::string continuation(const nn::GPT& gpt, const data::Tokenizer& tokenizer,
+                         const std::vector<data::Token>& prompt) {
+  Rng unused(0);
+  std::vector<data::Token> tokens = prompt;
+  const auto added = nn::generate(gpt, prompt, {.max_new_tokens = 50, .greedy = true}, unused);
+  tokens.insert(tokens.end(), added.begin(), added.end());
+  data::Utf8Stream whole_characters;
+  std::string text = whole_characters.push(tokenizer.decode(tokens)) + whole_characters.flush();
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+bool ends_pass(const TrainOptions& o, const Batches& batches, int64_t iteration) {
+  return o.in_passes() && iteration * o.gradient_accumulation_steps % batches.per_pass() == 0;
+}
+
 int finish(const nn::GPT& gpt, const Dataset& data, const TrainOptions& options, Report& report) {
   report.working("evaluating the whole validation split");
   if (const auto loss = validation_loss(gpt, data, options)) {
@@ -57,22 +78,25 @@ int print_summary(const TrainOptions& options) {
 }
 
 // corpus → tokenizer → loader → GPT → loss, of which run_training makes a model
-int train(const TrainOptions& options) {
+int train(TrainOptions options) {
   RunFolder folder = options.resumes() ? RunFolder::open(options) : RunFolder::create(options);
   const Text text = folder.text(options, own_sources);
   const Dataset data = tokenize(text, options, folder.tokenizer());
   const nn::GPTConfig config = options.model_config(data.tokenizer.vocab_size());
+  const std::vector<data::Token> prompt = data.tokenizer.encode(options.sample_prompt);
   check_memory(estimate_memory(config, options.batch_size));
 
   Rng rng(options.seed);
   const nn::Params params = options.resumes() ? nn::Params(folder.model()) : nn::Params(rng);
   const nn::GPT gpt(params, config);
-  if (!options.resumes()) nn::init_gpt2(gpt, params, rng);
-  data::Loader loader(data.train, options.batch_size, options.block_size, rng);
+  if (!options.resumes() && options.init == "gpt2") nn::init_gpt2(gpt, params, rng);
+  Batches batches(data.train, options, rng);
+  options.settle_epochs(batches.per_pass());
   optim::AdamW adamw(params.parameters(), options.adamw_options());
-  Rng dropout(options.seed, Rng::Kind::philox);
+  Rng own(options.seed, Rng::Kind::philox);
+  Rng& dropout = options.one_generator() ? batches.rng() : own;
   Progress at;
-  const TrainState state{params, adamw, loader, dropout, at};
+  const TrainState state{params, adamw, batches, own, at};
   if (options.resumes()) folder.restore(state);
   folder.write_setup(options, {.model = config_to_json(config),
                                .training = json_of_options(options),
@@ -82,11 +106,15 @@ int train(const TrainOptions& options) {
   report.header(describe(config, options, text, data));
 
   const auto next_loss = [&] {
-    const auto [inputs, targets] = tensors_of(loader.next());
+    const auto [inputs, targets] = tensors_of(batches.next());
     return BatchLoss{cross_entropy(gpt(inputs, &dropout), targets), inputs.numel()};
   };
-  const auto evaluate = [&] { return estimate_losses(gpt, data, options); };
-  const bool done = run_training({options, folder, report, state, next_loss, evaluate});
+  const auto evaluate = [&] { return estimate_losses(gpt, data, options, batches.rng()); };
+  const auto after_step = [&] {
+    if (prompt.empty() || !ends_pass(options, batches, at.iteration)) return;
+    report.line(continuation(gpt, data.tokenizer, prompt));
+  };
+  const bool done = run_training({options, folder, report, state, next_loss, evaluate, after_step});
   return done ? finish(gpt, data, options, report) : interrupted_exit_code;
 }
 

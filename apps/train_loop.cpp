@@ -24,6 +24,21 @@ void evaluate(const Training& t) {
   }
 }
 
+// An evaluation may draw from the generator of the batches. A run that is resumed here evaluates
+// again, and so a checkpoint has that generator as it was before. Returns what it has become, which
+// is what training goes on with.
+std::optional<std::string> evaluate_and_save(const Training& t, bool evaluates, bool saves) {
+  std::optional<std::string> drawn;
+  if (evaluates) {
+    const std::string before = t.state.loader.state();
+    evaluate(t);
+    drawn = t.state.loader.state();
+    t.state.loader.set_state(before);
+  }
+  if (saves) t.folder.save(t.state);
+  return drawn;
+}
+
 Report::Step make_step(const Training& t, double lr) {
   Report::Step step(lr);
   const double share = 1.0 / static_cast<double>(t.options.gradient_accumulation_steps);
@@ -46,14 +61,15 @@ bool run_training(const Training& t) {
   const optim::Schedule schedule = t.options.lr_schedule();
   Progress& at = t.state.progress;
   catch_interrupts();
-  for (; !interrupted(); ++at.iteration) {
+  while (!interrupted()) {
     const bool ends = at.iteration >= t.options.max_iters;
-    if (ends || at.iteration % t.options.eval_interval == 0) {
-      evaluate(t);
-      t.folder.save(t.state);
-    }
+    const auto drawn = evaluate_and_save(t, ends || t.options.evaluates_at(at.iteration),
+                                         ends || t.options.saves_at(at.iteration));
+    if (at.iteration > 0 && !interrupted()) t.after_step();
     if (ends || interrupted()) break;
+    if (drawn) t.state.loader.set_state(*drawn);
     at.seconds += t.report.step(make_step(t, schedule(at.iteration)));
+    ++at.iteration;
   }
   if (!interrupted()) return true;
   t.folder.save(t.state);

@@ -22,6 +22,8 @@ struct Training {
   std::function<BatchLoss()> next_loss;
   // Nothing if a signal interrupts it.
   std::function<std::optional<Losses>()> evaluate;
+  // After each step, and its evaluation if there is one.
+  std::function<void()> after_step = [] {};
 };
 
 // Loss → backward → clip → AdamW, with an evaluation and a checkpoint now and then, until

@@ -16,6 +16,9 @@ void TrainOptions::visit(Options& o, Visitor&& v) {
            "what all other options start from; see below");
   v("--corpus", o.corpus, "PATH", "files and folders of text [the program's own sources]");
   v("--tokenizer", o.tokenizer, "KIND", "char, gpt2, or bpe:N with N tokens");
+  v.choice("--batches", o.batches, {"random", "epochs"},
+           "random windows, or shuffled passes over windows side by side");
+  v("--stride", o.stride, "N", "tokens from one window of a pass to the next [--block-size]", 1);
 
   v.group("Model", Lasting::model);
   v("--n-layer", o.n_layer, "N", "blocks", 1);
@@ -38,9 +41,15 @@ void TrainOptions::visit(Options& o, Visitor&& v) {
   v.flag("--placeholder", o.placeholder, "blocks that pass through: embeddings and head alone",
          true);
   v.choice("--activation", o.activation, {"gelu", "gelu-erf", "relu"}, "of the feed-forward layer");
+  v.choice("--init", o.init, {"gpt2", "torch"},
+           "the first weights: nanoGPT's N(0, 0.02), or those of PyTorch's layers");
   v("--seed", o.seed, "N", "of the initialisation, the batches and dropout");
+  v.choice("--rng", o.rng, {"philox", "torch"},
+           "dropout's generator: a fast one of its own, or PyTorch's, shared by all that draws");
 
   visit_training(o, v);
+  v("--epochs", o.epochs, "N", "passes over the text, in place of --max-iters", 1);
+  v("--sample-prompt", o.sample_prompt, "TEXT", "go on from TEXT, greedily, after each pass");
 }
 
 namespace {
@@ -81,6 +90,22 @@ nn::GPTConfig TrainOptions::model_config(int64_t vocab_size) const {
 void TrainOptions::check_values() const {
   RunOptions::check_values();
   model_config(256).validate();
+  check(in_passes() || !stride, "--stride needs --batches epochs");
+  check(in_passes() || !epochs, "--epochs needs --batches epochs");
+  check(in_passes() || sample_prompt.empty(), "--sample-prompt needs --batches epochs");
+  check(epochs.value_or(1) <= 1 << 20, "--epochs must be at most {}", 1 << 20);
+}
+
+void TrainOptions::settle() {
+  if (!epochs) RunOptions::settle();
+}
+
+void TrainOptions::settle_epochs(int64_t batches_per_epoch) {
+  if (!epochs) return;
+  const int64_t batches = *epochs * batches_per_epoch;
+  max_iters = (batches + gradient_accumulation_steps - 1) / gradient_accumulation_steps;
+  epochs.reset();
+  RunOptions::settle();
 }
 
 std::optional<TrainOptions> parse_train_options(int argc, const char* const* argv) {
@@ -88,6 +113,10 @@ std::optional<TrainOptions> parse_train_options(int argc, const char* const* arg
   describe_program(cli);
   return parse_run_options<TrainOptions>(cli, presets(), argc, argv, [&](TrainOptions& o) {
     if (cli.given("--bias") && !cli.given("--qkv-bias")) o.qkv_bias = o.bias;
+    if (cli.given("--epochs") && cli.given("--max-iters")) {
+      usage_error("--epochs and --max-iters exclude each other");
+    }
+    if (cli.given("--max-iters")) o.epochs.reset();
   });
 }
 

@@ -16,6 +16,7 @@ from safetensors.torch import save_file
 from torch.utils.data import DataLoader
 
 sys.dont_write_bytecode = True  # this folder holds sources and data only
+import golden_book
 import golden_models
 import golden_ops
 import golden_transformer
@@ -89,6 +90,7 @@ def main():
     write_json("init.json", golden_models.init_facts())
     write_json("residual.json", {"runs": golden_models.residual_experiment()})
     write_json("book.json", golden_models.book_model())
+    write_json("book_training.json", golden_book.tiny_book())
 
 
 main()

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <variant>
+
+#include "apps/dataset.h"
+#include "data/loader.h"
+
+namespace tapegrad::apps {
+
+// The training batches that --batches asks for: random windows, or shuffled passes over all.
+class Batches {
+ public:
+  Batches(const std::vector<data::Token>& tokens, const TrainOptions& options, Rng rng);
+
+  data::Batch next();
+  // The generator that they are drawn from.
+  Rng& rng();
+  // Batches of one pass over the text; 0 if they are random.
+  int64_t per_pass() const;
+  std::string state() const;
+  void set_state(std::string_view state);
+
+ private:
+  std::variant<data::Loader, data::EpochLoader> loader_;
+};
+
+// How passes over a text are made for training; validation is neither shuffled nor cut short.
+data::EpochLoader::Options pass_options(const TrainOptions& options, bool training);
+
+}  // namespace tapegrad::apps
