@@ -36,6 +36,12 @@ void keep_blas_single_threaded() {
   static_cast<void>(told);
 }
 
+// Little ones are as quick either way, and keep the roundings of gemm, which are PyTorch's.
+template <class T>
+bool is_large_row(const Gemm<T>& g) {
+  return g.m == 1 && g.n * g.k >= 4096;
+}
+
 // A product with one row, C = alpha·op(A)·op(B) + beta·C, which is one of a matrix with a vector.
 // OpenBLAS's gemm packs all of B first, and takes 7 to 20 times as long.
 template <class T>
@@ -65,7 +71,7 @@ void gemm_tile(const Gemm<T>& g) {
     for (std::int64_t i = 0; i < g.m; ++i) std::fill_n(g.c + i * g.ldc, g.n, T{0});
     beta = 1;
   }
-  if (g.m == 1) return gemm_row(g, beta);
+  if (is_large_row(g)) return gemm_row(g, beta);
   if constexpr (std::is_same_v<T, float>) {
     cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, g.alpha, g.a, lda, g.b, ldb, beta, g.c, ldc);
   } else {
@@ -86,7 +92,7 @@ struct Tiling {
 template <class T>
 Tiling tiling_of(const Gemm<T>& g) {
   constexpr std::int64_t kBlock = 48;
-  if (g.m == 1) {
+  if (is_large_row(g)) {
     const std::int64_t fair = kRowTile / std::max<std::int64_t>(1, g.k);
     return {1, std::max<std::int64_t>(1, fair / kBlock) * kBlock};
   }
