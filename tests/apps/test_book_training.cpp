@@ -96,7 +96,7 @@ TEST_CASE("with one generator evaluations draw from the training's, otherwise th
     const fs::path run = folder / (std::string(rng) + eval_interval);
     const Result r =
         train(tiny_book(text, run) + Args{"--max-iters", "18", "--sample-prompt", "the", "--rng",
-                                          rng, "--eval-interval", eval_interval});
+                                          rng, "--eval-interval", eval_interval, "--overwrite"});
     INFO(r.err);
     CHECK(r.code == 0);
     return model_of(run);
@@ -124,7 +124,7 @@ TEST_CASE("epochs are counted in batches of the text, and last as options should
   check_error(train({"--epochs", "1"}), 2, "--epochs needs --batches epochs");
   check_error(train({"--stride", "8"}), 2, "--stride needs --batches epochs");
   check_error(train({"--sample-prompt", "a"}), 2, "--sample-prompt needs --batches epochs");
-  check_error(train(base + Args{"--overwrite", "--batch-size", "200"}), 1,
+  check_error(train(base + Args{"--overwrite", "--sample-prompt", "the", "--batch-size", "200"}), 1,
               "132 windows of 16 tokens, which do not fill a batch of 200");
   check_error(train(base + Args{"--overwrite", "--sample-prompt", "\u20ac"}), 1, "U+20AC");
   check_error(train(resume_run(run, 40) + Args{"--rng", "philox"}), 2, "--rng");
