@@ -198,7 +198,7 @@ void CommandLine::fail_unknown(const std::string& name, const std::string& where
 // The arguments, last one first as CLI11 takes them, with - for _ in the names of options, with
 // --name=value as two, and --flag=false as --no-flag. What stands where an option expects its value
 // is left alone.
-std::vector<std::string> CommandLine::normalized(int argc, const char* const* argv) const {
+std::vector<std::string> CommandLine::normalized(int argc, const char* const* argv) {
   std::vector<std::string> args;
   const Option* waiting = nullptr;  // the option whose value comes next
   for (int i = 1; i < argc; ++i) {
@@ -226,8 +226,13 @@ std::vector<std::string> CommandLine::normalized(int argc, const char* const* ar
       }
     } else if (arg == "-h") {
       args.push_back("--help");
+    } else if (arg == "--" && words_.values != nullptr) {
+      words_.values->insert(words_.values->end(), argv + i + 1, argv + argc);
+      break;
     } else if (arg.rfind("--", 0) == 0) {
       fail_unknown(arg.substr(0, end), "");
+    } else if (words_.values != nullptr) {
+      words_.values->push_back(arg);
     } else {
       args.push_back(arg);
     }
@@ -325,7 +330,10 @@ void CommandLine::apply() const {
 
 std::string CommandLine::help() const {
   constexpr size_t column = 34;
-  std::string text = fmt::format("{}\n\nUsage: {} [options]\n", summary_, program_);
+  std::string text = fmt::format("{}\n\nUsage: {} [options]", summary_, program_);
+  text += words_.values == nullptr
+              ? "\n"
+              : fmt::format(" [{0}…]\n\n  {0}: {1}\n", words_.placeholder, words_.help);
   for (const Group& group : groups_) {
     if (group.options.empty()) continue;
     text += fmt::format("\n{}:\n", group.heading);

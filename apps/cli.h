@@ -59,6 +59,12 @@ class CommandLine {
   // --name, or with `negatable` also --no-name.
   void flag(const std::string& name, bool& value, const std::string& help, bool negatable = false);
 
+  // Arguments that belong to no option, of which there may be any number. What follows -- is one of
+  // them, whatever it looks like. `values` must outlive this.
+  void words(std::vector<std::string>& values, std::string placeholder, std::string help) {
+    words_ = {&values, std::move(placeholder), std::move(help)};
+  }
+
   // Shown at the end of --help, under headings in the order in which these first appear.
   void example(const std::string& command, const std::string& explanation) {
     list("Examples", command, explanation);
@@ -132,7 +138,7 @@ class CommandLine {
   void add(Option option);
   Option* find(std::string_view name) const;  // null if there is none
   [[noreturn]] void fail_unknown(const std::string& name, const std::string& where) const;
-  std::vector<std::string> normalized(int argc, const char* const* argv) const;
+  std::vector<std::string> normalized(int argc, const char* const* argv);
   void parse_arguments(const std::vector<std::string>& args);
   void parse_config();
 
@@ -140,6 +146,11 @@ class CommandLine {
   std::vector<Group> groups_;
   std::map<std::string, Option*, std::less<>> by_name_;     // "--no-…" of flags included
   std::vector<std::pair<std::string, std::string>> lists_;  // heading, finished lines
+  struct Words {
+    std::vector<std::string>* values = nullptr;
+    std::string placeholder, help;
+  };
+  Words words_;
   std::string config_;
   bool help_ = false, version_ = false;
 };

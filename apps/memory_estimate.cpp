@@ -24,6 +24,23 @@ MemoryEstimate estimate_memory(const nn::GPTConfig& c, int64_t batch_size) {
           .activations = sizeof(float) * tokens * token};
 }
 
+MemoryEstimate estimate_memory(const nn::TransformerConfig& c, int64_t batch_size) {
+  const auto C = static_cast<double>(c.n_embd), H = static_cast<double>(c.n_hidden);
+  const double masks = c.dropout > 0 ? 1.1 * C : 0;
+  // Of each token, in floats: both sides' layers keep 8 channels, their norms' statistics and the
+  // MLP's hidden ones twice; the decoder's second attention has 4 of the target and 2 of the
+  // source.
+  const double source = c.n_layer * (10 * C + 2 * H + c.n_head + 4 + masks) + 4 * C;
+  const double target = c.n_layer * (12 * C + 2 * H + 2 * c.n_head + 6 + 2 * masks) + 4 * C +
+                        2 * static_cast<double>(c.vocab_size);
+  const double weights = sizeof(float) * static_cast<double>(c.parameter_count());
+  const double tokens = static_cast<double>(batch_size) * static_cast<double>(c.block_size);
+  return {.weights = weights,
+          .gradients = weights,
+          .optimizer = 2 * weights,
+          .activations = sizeof(float) * tokens * (source + target)};
+}
+
 void check_memory(const MemoryEstimate& estimate) {
   const double present =
       static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));

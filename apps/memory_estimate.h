@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "nn/gpt.h"
+#include "nn/transformer.h"
 
 namespace tapegrad::apps {
 
@@ -15,6 +16,9 @@ struct MemoryEstimate {
 // For batches of `batch_size` sequences of block_size tokens. A little above what is used, because
 // the activations go while the gradients come.
 MemoryEstimate estimate_memory(const nn::GPTConfig& config, int64_t batch_size);
+
+// For batches of `batch_size` pairs of block_size tokens each.
+MemoryEstimate estimate_memory(const nn::TransformerConfig& config, int64_t batch_size);
 
 // Error if the machine has less memory than that.
 void check_memory(const MemoryEstimate& estimate);

@@ -5,6 +5,7 @@
 #include "apps/json_file.h"
 #include "data/tokenizer.h"
 #include "nn/gpt.h"
+#include "nn/transformer.h"
 
 namespace tapegrad::apps {
 
@@ -25,7 +26,10 @@ Json read_config(const std::filesystem::path& folder, std::string_view format = 
 // {"vocab_size": 65, …}: the member "model" of config.json. Reading it checks every value; `path`
 // is for messages.
 Json config_to_json(const nn::GPTConfig& config);
+Json config_to_json(const nn::TransformerConfig& config);
 nn::GPTConfig config_from_json(const std::filesystem::path& path, const Json& json);
+nn::TransformerConfig transformer_config_from_json(const std::filesystem::path& path,
+                                                   const Json& json);
 
 struct StoredModel {
   nn::Params params;
@@ -36,5 +40,14 @@ struct StoredModel {
 // The model of a run folder, converted to `dtype`. Files that are missing, broken or do not belong
 // together are an Error that names them.
 StoredModel load_model(const std::filesystem::path& folder, DType dtype = DType::f32);
+
+struct StoredTransformer {
+  nn::Params params;
+  nn::Transformer model;
+  data::Tokenizer tokenizer;  // the model has data::SpecialTokens behind its tokens
+};
+
+// The same of a run of train-seq2seq.
+StoredTransformer load_transformer(const std::filesystem::path& folder);
 
 }  // namespace tapegrad::apps

@@ -18,6 +18,9 @@ struct Losses {
 
 using nn::grouped;
 
+// A word as a shell takes it.
+std::string quoted(const std::string& word);
+
 // What a training program says on stdout and in metrics.jsonl: on a terminal with a line of
 // progress below, otherwise plain lines only.
 class Report {

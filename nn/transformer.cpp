@@ -175,7 +175,10 @@ Tensor Transformer::embed(const Tensor& ids, Rng* rng, std::int64_t first) const
         "[transformer] a sequence of {} tokens is longer than block_size {}", end,
         config.block_size);
   const Tensor positions = pe.view({config.block_size, config.n_embd}).rows(first, end);
-  return maybe_dropout(wte(ids) + positions, config.dropout, rng);
+  const Tensor tokens = wte(ids);
+  const double scale = std::sqrt(static_cast<double>(config.n_embd));
+  return maybe_dropout((config.scale_embeddings ? tokens * scale : tokens) + positions,
+                       config.dropout, rng);
 }
 
 Tensor Transformer::encode(const Tensor& source, const Tensor& padding, Rng* rng) const {

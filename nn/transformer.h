@@ -15,6 +15,9 @@ struct TransformerConfig {
   std::int64_t n_embd = 128;    // even: sines and cosines share the channels
   std::int64_t n_hidden = 512;  // of the MLPs; the tutorial has n_embd here
   double dropout = 0.0;
+  // Embeddings count √n_embd times, as in the paper (section 3.4): the tutorial leaves that out,
+  // and its small initial embeddings then drown in the positions for a thousand steps.
+  bool scale_embeddings = false;
   // Decoder layers add what attention finds to the norm of x rather than to x, as some copies of
   // the tutorial have it. The sum then forgets what came before, so it is not the default.
   bool residual_from_norm = false;

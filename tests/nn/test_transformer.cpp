@@ -249,6 +249,19 @@ TEST_CASE("dropout is drawn where an Rng is given, and decides with its seed", "
   CHECK(same_bits(m.transformer(source, target), m.transformer(source, target)));
 }
 
+TEST_CASE("scaled embeddings count as much as embeddings that are as much larger",
+          "[transformer]") {
+  TransformerConfig config = tiny();
+  const Model plain(config);
+  config.scale_embeddings = true;
+  const Model scaled(config);  // the same weights: the seed is the same
+  const Tensor token_ids = ids({1, 2, 3}).view({1, 3});
+  const Tensor positions = slice(plain.transformer.pe, 1, 0, 3);
+  const Tensor tokens = plain.transformer.embed(token_ids) - positions;
+  CHECK(difference(scaled.transformer.embed(token_ids), tokens * std::sqrt(8.0) + positions, 1e-12,
+                   1e-12) == "");
+}
+
 TEST_CASE("sequences beyond block_size are errors that say both lengths", "[transformer]") {
   const Model m;
   Rng rng(1);

@@ -1,0 +1,161 @@
+#include <unistd.h>
+
+#include "apps/interrupt.h"
+#include "apps/seq2seq_data.h"
+#include "autograd/file.h"
+#include "autograd/parallel.h"
+
+namespace tapegrad::apps {
+namespace {
+
+constexpr int64_t max_file_bytes = int64_t{1} << 30;
+constexpr size_t max_line_bytes = size_t{1} << 20;
+
+struct Options {
+  std::string model;
+  std::vector<std::string> texts;
+  std::optional<std::string> file;
+  int beam = 1;
+  double length_penalty = nn::TranslateOptions{}.length_penalty;
+  int64_t batch_size = 64;
+  std::optional<int> threads;
+};
+
+std::optional<Options> parse_options(int argc, const char* const* argv) {
+  Options o;
+  CommandLine cli("translate",
+                  "Translates texts, one per line, with a model that train-seq2seq has made.");
+  cli.words(o.texts, "TEXT", "what to translate; lines of stdin if there are none");
+  cli.group("Texts");
+  cli.option("--model", o.model, "DIR", "the run folder");
+  cli.option("--file", o.file, "FILE", "translate its lines");
+  cli.option("--batch-size", o.batch_size, "N",
+             "lines that are read and translated together; 1 on a terminal", 1);
+  cli.group("Search");
+  cli.option("--beam", o.beam, "N",
+             "hypotheses that are kept; 1 takes the likeliest token each time", 1);
+  cli.option("--length-penalty", o.length_penalty, "X",
+             "0 favours short translations; for --beam above 1", 0);
+  cli.option("--threads", o.threads, "N", "threads [one per processor]", 1);
+  cli.example(
+      "translate --model runs/dates-1 'March 5th, 2021 at half past three in the afternoon'",
+      "2021-03-05T15:30");
+  cli.example("translate --model runs/dates-1 --beam 4 <dates.txt >iso.txt",
+              "a line for each line");
+  if (!cli.parse(argc, argv)) return std::nullopt;
+  if (!cli.given("--model")) usage_error("--model is needed: the run folder of a model");
+  if (o.file && !o.texts.empty())
+    usage_error("--file and texts on the command line exclude each other");
+  as_usage([&] {
+    nn::TranslateOptions{.beam = o.beam, .length_penalty = o.length_penalty}.validate();
+    constexpr int64_t most = 1 << 15;
+    check(o.batch_size <= most / o.beam,
+          "--batch-size times --beam must be at most {}, not {} x {}", most, o.batch_size, o.beam);
+  });
+  return o;
+}
+
+// Gathers lines, and translates them together.
+class Translator {
+ public:
+  explicit Translator(const Options& o)
+      : model_(load_transformer(o.model)), batch_size_(static_cast<size_t>(o.batch_size)) {
+    options_ = translate_options(data::SpecialTokens(model_.tokenizer.vocab_size()));
+    options_.beam = o.beam;
+    options_.length_penalty = o.length_penalty;
+  }
+
+  void add(std::string_view line) {
+    ++line_;
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    try {
+      sources_.push_back(model_.tokenizer.encode(line));
+    } catch (const Error& error) {
+      flush();
+      fail("line {}: {}", line_, error.what());
+    }
+    const auto length = static_cast<int64_t>(sources_.back().size());
+    if (const int64_t most = model_.model.config.block_size; length > most) {
+      sources_.pop_back();
+      flush();
+      fail("line {} has {} tokens, and the model's longest source has {}", line_, length, most);
+    }
+    if (sources_.size() >= batch_size_) flush();
+  }
+
+  // Translates what has been gathered; an empty line stays one.
+  void flush() {
+    std::vector<std::vector<data::Token>> filled;
+    for (const auto& source : sources_) {
+      if (!source.empty()) filled.push_back(source);
+    }
+    std::vector<std::string> found;
+    if (!filled.empty()) found = translate_all(model_.model, model_.tokenizer, filled, options_);
+    size_t next = 0;
+    for (const auto& source : sources_) {
+      if (interrupted()) break;
+      fmt::print("{}\n", source.empty() ? "" : found[next++]);
+    }
+    std::fflush(stdout);
+    sources_.clear();
+  }
+
+ private:
+  StoredTransformer model_;
+  size_t batch_size_;
+  nn::TranslateOptions options_;
+  std::vector<std::vector<data::Token>> sources_;
+  int64_t line_ = 0;
+};
+
+void add_file(Translator& translator, const std::string& path) {
+  const std::string text = read_file(path, max_file_bytes);
+  std::string_view rest = text;
+  while (!rest.empty() && !interrupted()) {
+    const size_t end = std::min(rest.find('\n'), rest.size());
+    translator.add(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+}
+
+void add_stdin(Translator& translator) {
+  std::string line;
+  int c = 0;
+  while (!interrupted() && (c = std::getchar()) != EOF) {
+    if (c == '\n') {
+      translator.add(line);
+      line.clear();
+      continue;
+    }
+    line += static_cast<char>(c);
+    check(line.size() <= max_line_bytes, "a line of stdin has more than {} bytes", max_line_bytes);
+  }
+  if (!line.empty() && !interrupted()) translator.add(line);
+}
+
+int run(Options o) {
+  if (o.threads) set_num_threads(*o.threads);
+  if (o.texts.empty() && !o.file && ::isatty(STDIN_FILENO) == 1) o.batch_size = 1;
+  Translator translator(o);
+  catch_interrupts();
+  if (o.file) {
+    add_file(translator, *o.file);
+  } else if (!o.texts.empty()) {
+    for (const std::string& text : o.texts) translator.add(text);
+  } else {
+    add_stdin(translator);
+  }
+  translator.flush();
+  return interrupted() ? interrupted_exit_code : 0;
+}
+
+}  // namespace
+}  // namespace tapegrad::apps
+
+int main(int argc, char** argv) {
+  using namespace tapegrad::apps;
+  return run_main("translate", [&] {
+    auto options = parse_options(argc, argv);
+    return options ? run(std::move(*options)) : 0;
+  });
+}

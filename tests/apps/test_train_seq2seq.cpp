@@ -1,0 +1,208 @@
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "tests/apps/train_seq2seq.h"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+void check_error(const Result& r, int code, const std::string& text) {
+  check_error_of("train-seq2seq", r, code, text);
+}
+
+bool same_model(const fs::path& a, const fs::path& b) {
+  return TempFolder::get(a / "model.safetensors") == TempFolder::get(b / "model.safetensors") &&
+         TempFolder::get(a / "optimizer.safetensors") ==
+             TempFolder::get(b / "optimizer.safetensors");
+}
+
+nlohmann::json last_metrics(const fs::path& run) {
+  std::istringstream lines(TempFolder::get(run / "metrics.jsonl"));
+  std::string line, last;
+  while (std::getline(lines, line)) last = line;
+  return nlohmann::json::parse(last);
+}
+
+}  // namespace
+
+TEST_CASE("training on pairs prints its lines and fills the run folder", "[train-seq2seq]") {
+  const TempFolder folder;
+  Args args = tiny_pair_run(folder.put("pairs.tsv", tiny_pairs()), folder / "run", 5);
+  args.push_back("--sample");
+  const Result r = train_pairs(args);
+  INFO(r.out << r.err);
+  CHECK(r.code == 0);
+  CHECK(r.err.empty());
+  const std::string number = "[0-9]+\\.[0-9]+";
+  const auto has = [&](const std::string& pattern) {
+    return std::regex_search(r.out, std::regex("\n" + pattern + "\n"));
+  };
+  CHECK(has("text:    pairs.tsv: 2[0-9]{2} pairs to train, 30 held out \\(char\\)"));
+  CHECK(has("step 5: train loss " + number + ", val loss " + number + ", token accuracy " + number +
+            " %, exact match " + number + " %"));
+  CHECK(has("iter 4: loss " + number + ", lr [0-9.]+e-[0-9]+, norm " + number + ", " + number +
+            " ms, [0-9]+ tok/s"));
+  CHECK(has("final: 30 held-out pairs: token accuracy " + number + " %, exact match " + number +
+            " %"));
+  CHECK_THAT(r.out, ContainsSubstring("held-out pairs:\n  ") &&
+                        ContainsSubstring("translate --model ") &&
+                        ContainsSubstring("train-seq2seq --init-from resume"));
+  for (const char* name : {"config.json", "tokenizer.json", "trainer.json"}) {
+    CHECK(nlohmann::json::parse(TempFolder::get(folder / "run" / name)).is_object());
+  }
+  CHECK(last_metrics(folder / "run").at("held_out_pairs") == 30);
+  // The parameters' count is that of the file: four bytes each, with the positions.
+  CHECK_THAT(r.out, ContainsSubstring("n_layer 1 + 1, n_head 2, n_embd 16, n_hidden 24"));
+}
+
+TEST_CASE("a Transformer learns pairs that it has not seen", "[train-seq2seq]") {
+  const auto metrics = last_metrics(reverser().run);
+  CHECK(metrics.at("final_token_accuracy") > 0.95);
+  CHECK(metrics.at("final_exact_match") > 0.9);
+  CHECK(metrics.at("final_exact_match") <= metrics.at("final_token_accuracy"));
+}
+
+TEST_CASE("equal seeds give equal translators for any number of threads", "[train-seq2seq]") {
+  const Args base = {"--n-embd", "64", "--n-hidden", "256", "--batch-size", "64"};
+  const TinyPairRun one(4, base + Args{"--threads", "1"}), two(4, base + Args{"--threads", "2"});
+  const TinyPairRun other(4, base + Args{"--seed", "7"});
+  CHECK(same_model(one.run, two.run));
+  CHECK_FALSE(same_model(one.run, other.run));
+}
+
+TEST_CASE("a resumed run on pairs ends as one that never stopped, bit for bit", "[train-seq2seq]") {
+  const TinyPairRun straight(12), stopped(7);
+  CHECK_FALSE(same_model(straight.run, stopped.run));
+  const Result r = train_pairs(resume_run(stopped.run, 12));
+  INFO(r.out << r.err);
+  REQUIRE(r.code == 0);
+  CHECK_THAT(r.out, ContainsSubstring("resumed at step 7"));
+  CHECK(same_model(straight.run, stopped.run));
+  CHECK(last_metrics(straight.run) == last_metrics(stopped.run));
+  check_error(train_pairs(resume_run(stopped.run, 13) + Args{"--n-hidden", "32"}), 2,
+              "--n-hidden 32 does not fit the run to resume");
+  check_error(train_pairs(resume_run(stopped.run, 13) + Args{"--held-out", "9"}), 2, "--held-out");
+  std::ofstream(stopped.pairs, std::ios::app) << "1\t1\n";
+  check_error(train_pairs(resume_run(stopped.run, 13)), 1, "was made of another text");
+}
+
+TEST_CASE("Ctrl-C saves a run on pairs, and it goes on from there", "[train-seq2seq]") {
+  const TempFolder folder;
+  const auto pairs = folder.put("pairs.tsv", tiny_pairs());
+  const Args rare = {"--eval-interval", "1000000"};
+  Program program("train-seq2seq", tiny_pair_run(pairs, folder / "run", 1000000) + rare);
+  program.wait_for("iter 8:");
+  program.send(SIGINT);
+  const Result r = program.wait();
+  INFO(r.out << r.err);
+  CHECK(r.code == 130);
+  std::smatch match;
+  REQUIRE(std::regex_search(r.out, match, std::regex("stopped at step ([0-9]+), which is saved")));
+  const int iteration = std::stoi(match[1]);
+  REQUIRE(train_pairs(resume_run(folder / "run", iteration + 2)).code == 0);
+  REQUIRE(train_pairs(tiny_pair_run(pairs, folder / "straight", iteration + 2) + rare).code == 0);
+  CHECK(same_model(folder / "run", folder / "straight"));
+}
+
+TEST_CASE("pairs that cannot be learnt are refused before anything is written", "[train-seq2seq]") {
+  const TempFolder folder;
+  const auto attempt = [&](const std::string& text, const Args& more = {}) {
+    const Result r =
+        train_pairs(tiny_pair_run(folder.put("p.tsv", text), folder / "run", 1) + more);
+    CHECK_FALSE(fs::exists(folder / "run"));
+    return r;
+  };
+  check_error(attempt("1\t1\n2\t2\n3 3\n"), 1, "p.tsv: line 3 has no tab");
+  check_error(attempt("1\t1\n2\t2\t2\n"), 1, "p.tsv: line 2 has more than one tab");
+  check_error(attempt("\t1\n2\t2\n"), 1, "p.tsv: line 1 has an empty source");
+  check_error(attempt("1\t1\n2\t\r\n"), 1, "p.tsv: line 2 has an empty target");
+  check_error(attempt("1\t1\n123456789\t2\n"), 1,
+              "the source of line 2 has 9 tokens, and the model's longest has 8");
+  check_error(attempt("1\t12345678\n2\t2\n"), 1,
+              "the target of line 1 has 8 tokens, and the model's longest has 7");
+  check_error(attempt("1\t1\n"), 1, "1 of 1 pairs cannot be held out");
+  check_error(attempt("1\t1\n1\t2\n"), 1, "none is left to train on");
+  check_error(attempt(tiny_pairs(), {"--held-out", "300"}), 1, "300 of 300 pairs");
+  check_error(attempt(""), 1, "empty");
+  check_error(attempt("\n\n"), 1, "has no pairs");
+  check_error(attempt("caf\xE9\tx\n"), 1, "UTF-8");
+  check_error(attempt(std::string("a\0b\tc\n", 6)), 1, "binary");
+  check_error(train_pairs(tiny_pair_run(folder / "none", folder / "run", 1)), 1, "No such file");
+}
+
+TEST_CASE("wrong usage of train-seq2seq has exit code 2", "[train-seq2seq]") {
+  const TempFolder folder;
+  const auto usage = [](const Args& args, const std::string& text) {
+    check_error(train_pairs(args), 2, text);
+  };
+  usage({"--corpus", folder.path()}, "is a folder; a file of pairs is needed");
+  usage({"--corpus", "a", "b"}, "--corpus takes one file of pairs, not 2");
+  usage({"--n-embd", "66", "--n-head", "4"}, "n_embd 66 is not divisible by n_head 4");
+  usage({"--n-embd", "5", "--n-head", "5"}, "n_embd must be even, not 5");
+  usage({"--block-size", "1"}, "--block-size: must be at least 2, not 1");
+  usage({"--held-out", "0"}, "--held-out: must be at least 1, not 0");
+  usage({"--dropout", "1"}, "dropout must be at least 0 and below 1, not 1");
+  usage({"--heldout", "3"}, "did you mean --held-out?");
+  usage({"--preset", "date"}, "did you mean dates?");
+  usage({"stray"}, "unexpected argument 'stray'");
+  check_error(train_pairs({"--n-embd", "1000000", "--n-layer", "4000", "--n-head", "1", "--out-dir",
+                           folder / "run"}),
+              1, "but this machine has");
+}
+
+TEST_CASE("runs of the two training programs are told apart", "[train-seq2seq]") {
+  const TinyPairRun pairs(1);
+  const Result r = run_program("train-gpt", resume_run(pairs.run, 2));
+  check_error_of("train-gpt", r, 1, "this is tapegrad-seq2seq-run 1, and this program reads");
+  check_error_of("sample-text", run_program("sample-text", {"--model", pairs.run}), 1,
+                 "this is tapegrad-seq2seq-run 1");
+  const TempFolder folder;
+  REQUIRE(
+      run_program("train-gpt", tiny_run(folder.put("t", tiny_text()), folder / "gpt", 1)).code ==
+      0);
+  check_error(train_pairs(resume_run(folder / "gpt", 2)), 1, "this is tapegrad-run 1");
+  check_error_of("translate", run_program("translate", {"--model", folder / "gpt", "x"}), 1,
+                 "this is tapegrad-run 1");
+}
+
+TEST_CASE("the default pairs are dates in many forms, each with its ISO form", "[train-seq2seq]") {
+  const TempFolder folder;
+  const Result r = train_pairs({"--n-layer", "1", "--n-embd", "8", "--n-head", "1", "--n-hidden",
+                                "8", "--max-iters", "0", "--eval-iters", "1", "--held-out", "2",
+                                "--no-sample", "--out-dir", folder / "run"});
+  INFO(r.out << r.err);
+  REQUIRE(r.code == 0);
+  CHECK_THAT(r.out, ContainsSubstring("dates and times: 201,998 pairs to train, 2 held out"));
+  std::istringstream lines(TempFolder::get(folder / "run/corpus.txt"));
+  const std::regex iso(
+      "((19|20)[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01]))?(T(?!$))?"
+      "(([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?Z?)?");
+  const std::regex slashes("(on )?([0-9]{1,2})/([0-9]{1,2})/([0-9]{4})");
+  const std::regex dots("(on )?([0-9]{1,2})\\.([0-9]{1,2})\\.([0-9]{4})");
+  std::set<std::string> written;
+  std::size_t american = 0, european = 0, wrong = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t tab = line.find('\t');
+    const std::string source = line.substr(0, tab), target = line.substr(tab + 1);
+    written.insert(source);
+    wrong += !std::regex_match(target, iso);
+    // Two forms that can be read here without a calendar of words.
+    std::smatch m;
+    const auto two = [](const std::string& digits) {
+      return digits.size() == 1 ? "0" + digits : digits;
+    };
+    if (std::regex_match(source, m, slashes)) {
+      ++american;
+      wrong += target != m.str(4) + "-" + two(m.str(2)) + "-" + two(m.str(3));
+    } else if (std::regex_match(source, m, dots)) {
+      ++european;
+      wrong += target != m.str(4) + "-" + two(m.str(3)) + "-" + two(m.str(2));
+    }
+  }
+  CHECK(written.size() == 202000);  // no two are alike
+  CHECK(wrong == 0);
+  CHECK((american > 500 && european > 500));
+}

@@ -1,0 +1,103 @@
+#include "tests/apps/train_seq2seq.h"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+Result translate(const Args& args) {
+  return run_program("translate", Args{"--model", reverser().run} + args);
+}
+
+void check_error(const Result& r, int code, const std::string& text) {
+  check_error_of("translate", r, code, text);
+}
+
+// What the program makes of `input` on its stdin.
+std::string piped(const std::string& input, const std::string& options = "") {
+  const TempFolder folder;
+  const auto in = folder.put("in", input);
+  const std::string command = std::string(TAPEGRAD_PROGRAM_DIR) + "/translate --model " +
+                              reverser().run.string() + " " + options + " <" + in.string() + " >" +
+                              (folder / "out").string();
+  CHECK(std::system(command.c_str()) == 0);
+  return TempFolder::get(folder / "out");
+}
+
+}  // namespace
+
+TEST_CASE("texts are translated from arguments, a file or stdin, a line for a line",
+          "[translate]") {
+  const TempFolder folder;
+  const Result r = translate({"123", "574"});
+  INFO(r.err);
+  CHECK(r.code == 0);
+  CHECK(r.out == "321\n475\n");
+  CHECK(translate({"--file", folder.put("in", "123\n574\n")}).out == r.out);
+  CHECK(piped("123\n574\n") == r.out);
+  CHECK(piped("123\r\n\n574") == "321\n\n475\n");
+  CHECK(piped("").empty());
+  CHECK(translate({"--", "123"}).out == "321\n");
+}
+
+TEST_CASE("translations depend neither on batches nor on threads", "[translate]") {
+  std::string lines;
+  for (int i = 100; i < 200; i += 3) lines += std::to_string(i) + "\n";
+  for (const std::string search : {"", " --beam 3"}) {
+    const std::string together = piped(lines, "--threads 2" + search);
+    CHECK(together == piped(lines, "--batch-size 1 --threads 1" + search));
+    CHECK(together == piped(lines, "--batch-size 7" + search));
+    CHECK(std::count(together.begin(), together.end(), '\n') == 34);
+  }
+}
+
+TEST_CASE("a text that the model cannot take is named by its line, after those before it",
+          "[translate]") {
+  const TempFolder folder;
+  const Result unknown = translate({"--file", folder.put("in", "123\n\n4x7\n574\n")});
+  check_error(unknown, 1, "line 3: [tokenizer] 'x' (U+0078)");
+  CHECK(unknown.out == "321\n\n");
+  const Result longer = translate({"123", "123456789"});
+  check_error(longer, 1, "line 2 has 9 tokens, and the model's longest source has 8");
+  CHECK(longer.out == "321\n");
+}
+
+TEST_CASE("wrong usage of translate has exit code 2", "[translate]") {
+  check_error(run_program("translate", {"1"}), 2, "--model is needed");
+  check_error(translate({"--beam", "0", "1"}), 2, "--beam: must be at least 1, not 0");
+  check_error(translate({"--beam", "5000", "1"}), 2, "beam must be from 1 to 1024, not 5000");
+  check_error(translate({"--batch-size", "100000", "1"}), 2,
+              "--batch-size times --beam must be at most 32768, not 100000 x 1");
+  check_error(translate({"--file", "x", "1"}), 2, "exclude each other");
+  check_error(translate({"--beem", "3"}), 2, "did you mean --beam?");
+  check_error(translate({"--file", "/none/at/all"}), 1, "/none/at/all");
+  const Result help = run_program("translate", {"--help"});
+  CHECK(help.code == 0);
+  CHECK_THAT(help.out, ContainsSubstring("Usage: translate [options] [TEXT…]"));
+}
+
+TEST_CASE("translators that are missing, broken or mixed up are refused", "[translate]") {
+  check_error(run_program("translate", {"--model", "/none", "1"}), 1,
+              "there is no folder /none: a model is the folder that train-seq2seq made");
+  const TinyPairRun tiny(1);
+  const auto attempt = [&] { return run_program("translate", {"--model", tiny.run, "1"}); };
+  SECTION("truncated weights") {
+    fs::resize_file(tiny.run / "model.safetensors", 500);
+    check_error(attempt(), 1, "model.safetensors");
+  }
+  SECTION("weights of another model") {
+    fs::copy(reverser().run / "model.safetensors", tiny.run, fs::copy_options::overwrite_existing);
+    check_error(attempt(), 1, "has shape");
+  }
+  SECTION("another tokenizer") {
+    std::ofstream(tiny.run / "tokenizer.json")
+        << R"({"format":"tapegrad-tokenizer","version":1,"kind":"char","vocab_size":2,"characters":"ab"})";
+    check_error(attempt(), 1, "the tokenizer has 2 tokens, but the model");
+  }
+  SECTION("a config with values that no model can have") {
+    std::string config = tiny.file("config.json");
+    const std::size_t at = config.find("\"n_hidden\": 24");
+    REQUIRE(at != std::string::npos);
+    std::ofstream(tiny.run / "config.json") << config.replace(at, 14, "\"n_hidden\": -4");
+    check_error(attempt(), 1, "n_hidden must be from 1 to");
+  }
+}
