@@ -7,7 +7,6 @@
 
 #include "apps/cli.h"
 #include "autograd/blas.h"
-#include "autograd/ops.h"
 #include "autograd/parallel.h"
 #include "autograd/profile.h"
 #include "nn/summary.h"
@@ -95,8 +94,7 @@ class Trainer {
     {
       Tape tape;
       Tensor loss;
-      phases.forward =
-          seconds_of([&] { loss = cross_entropy(gpt_(inputs_, &dropout_), targets_); });
+      phases.forward = seconds_of([&] { loss = gpt_.loss(inputs_, targets_, &dropout_); });
       phases.backward = seconds_of([&] { tape.backward(loss); });
     }
     phases.clip = seconds_of([&] { optim::clip_grad_norm(params_.parameters(), 1.0); });

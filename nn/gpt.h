@@ -67,6 +67,12 @@ struct GPT {
   Tensor operator()(const Tensor& ids, Rng* rng = nullptr) const {
     return lm_head(hidden(ids, rng));
   }
+  // Mean cross entropy of targets (B, T), of which those that are ignore_index do not count. The
+  // logits of all positions, by far the largest tensor of a small model, never exist.
+  Tensor loss(const Tensor& ids, const Tensor& targets, Rng* rng = nullptr,
+              std::int32_t ignore_index = -100) const {
+    return linear_cross_entropy(hidden(ids, rng), lm_head.weight, targets, ignore_index);
+  }
   // Logits of the last position only: (B, V).
   Tensor last_logits(const Tensor& ids) const;
   // The same, (1, V), of ids (1, T) that go on after those that the cache has, and with which they
