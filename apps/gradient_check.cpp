@@ -38,7 +38,9 @@ bool parse(int argc, char** argv, Options& options) {
   cli.example("gradient-check", "everything, in seconds");
   cli.example("gradient-check --filter attention --verbose", "one op, in full");
   cli.example("gradient-check --model out", "the model in the run folder out");
-  return cli.parse(argc, argv);
+  if (!cli.parse(argc, argv)) return false;
+  if (options.check.tolerance <= 0) usage_error("--tolerance must be above 0");
+  return true;
 }
 
 // One line of the table: what is checked, and the errors found.

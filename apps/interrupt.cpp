@@ -19,6 +19,8 @@ void on_signal(int) {
 }  // namespace
 
 void catch_interrupts() {
+  // Output that nobody reads any more is found out by writing it.
+  ::signal(SIGPIPE, SIG_IGN);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction action {};
     if (::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) continue;
@@ -30,5 +32,6 @@ void catch_interrupts() {
 }
 
 bool interrupted() { return flag; }
+void interrupt() { flag = true; }
 
 }  // namespace tapegrad::apps

@@ -7,6 +7,8 @@ namespace tapegrad::apps {
 // program had ignored stays ignored.
 void catch_interrupts();
 bool interrupted();
+// As if such a signal had come.
+void interrupt();
 
 // The exit code of a program that stopped for such a signal, as shells report Ctrl-C.
 inline constexpr int interrupted_exit_code = 130;

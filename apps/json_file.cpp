@@ -4,8 +4,9 @@
 
 namespace tapegrad::apps {
 namespace {
-// Our own files have some kilobytes; a parsed one may take a hundred times its size.
-constexpr int64_t max_json_bytes = int64_t{1} << 20;
+// Our own files have some kilobytes, or more where they list many paths; a parsed one may take a
+// hundred times its size.
+constexpr int64_t max_json_bytes = int64_t{8} << 20;
 constexpr int max_json_depth = 32;
 }  // namespace
 
@@ -23,7 +24,11 @@ Json read_json_object(const std::filesystem::path& path) {
 
 void write_json(const std::filesystem::path& path, const Json& json) {
   // Paths may be any bytes, but JSON is UTF-8.
-  write_file_atomically(path, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  check(static_cast<int64_t>(text.size()) <= max_json_bytes,
+        "{}: {} bytes are to be written, and {} are the most that can be read again", path.string(),
+        text.size(), max_json_bytes);
+  write_file_atomically(path, text);
 }
 
 }  // namespace tapegrad::apps

@@ -165,7 +165,13 @@ std::optional<Options> parse_run_options(
                                               : preset->options;
   const Options stored = o;
   cli.apply();
-  for (std::string& path : o.corpus) path = std::filesystem::absolute(path).string();
+  for (std::string& path : o.corpus) {
+    if (path.empty()) usage_error("--corpus: a path is empty");
+    path = std::filesystem::absolute(path).string();
+  }
+  if (cli.given("--out-dir") && o.out_dir.empty()) usage_error("--out-dir: the path is empty");
+  // A preset's least rate is no reason to raise one that was set below it.
+  if (!cli.given("--min-lr") && o.min_lr > o.learning_rate) o.min_lr = o.learning_rate / 10;
   adjust(o);
   o.settle();
   as_usage([&] {

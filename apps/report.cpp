@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "apps/interrupt.h"
 #include "autograd/blas.h"
 #include "autograd/parallel.h"
 
@@ -42,7 +43,17 @@ std::string program(const std::string& name) {
   const char* path = std::getenv("PATH");
   const std::string folders = ":" + std::string(path == nullptr ? "" : path) + ":";
   if (error || folders.find(":" + folder.string() + ":") != std::string::npos) return name;
-  return quoted(fs::proximate(folder / name, error).string());
+  const std::string near = fs::proximate(folder / name, error).string();
+  if (error) return quoted((folder / name).string());
+  return quoted(near.find('/') == std::string::npos ? "./" + near : near);
+}
+
+// A run whose output nobody can read any more (the pipe or the terminal was closed) stops, and so
+// is saved, as for Ctrl-C.
+void print(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+    interrupt();
+  }
 }
 
 }  // namespace
@@ -64,13 +75,11 @@ Report::Report(RunFolder& folder, const RunOptions& options, const Progress& pro
       options_(options),
       progress_(progress),
       programs_(std::move(programs)),
-      terminal_(is_terminal()) {
-  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);  // each line at once, through a pipe, too
-}
+      terminal_(is_terminal()) {}
 
 void Report::line(const std::string& text) {
   clear_progress();
-  fmt::print("{}\n", text);
+  print(text + "\n");
 }
 
 void Report::header(const About& about) {
@@ -142,10 +151,15 @@ void Report::result(const std::string& text, const Json& numbers) {
 
 void Report::next_steps() {
   const std::string path = quoted(folder_.path().string());
-  line(fmt::format("\nThe run is in {}. What to try next:", folder_.path().string()));
+  if (progress_.best_val_loss && progress_.best_iteration < progress_.iteration) {
+    line(fmt::format("the lowest val loss was {:.4f}, at step {}", *progress_.best_val_loss,
+                     progress_.best_iteration));
+  }
+  line(fmt::format("\nThe run is in {}, after {} of training. What to try next:",
+                   folder_.path().string(), clock_time(progress_.seconds)));
   line(fmt::format("  {} --model {} {}", program(programs_.use), path, programs_.use_arguments));
   line(fmt::format("  {} --init-from resume --out-dir {} --max-iters {}", program(programs_.train),
-                   path, 2 * std::max<int64_t>(options_.max_iters, 1)));
+                   path, 2 * std::max<int64_t>(progress_.iteration, 1)));
 }
 
 void Report::stopped() {
@@ -179,13 +193,12 @@ void Report::working(const std::string& what) {
 }
 
 void Report::show_below(const std::string& text) {
-  fmt::print("\r\x1b[K{}", text);
-  std::fflush(stdout);
+  print("\r\x1b[K" + text);
   drawn_ = true;
 }
 
 void Report::clear_progress() {
-  if (drawn_) fmt::print("\r\x1b[K");
+  if (drawn_) print("\r\x1b[K");
   drawn_ = false;
 }
 

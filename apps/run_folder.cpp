@@ -4,9 +4,11 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 
+#include "apps/cli.h"
 #include "autograd/file.h"
 
 namespace tapegrad::apps {
@@ -22,6 +24,12 @@ constexpr std::string_view writing_folder = "checkpoint.writing";
 constexpr std::string_view ready_folder = "checkpoint.ready";
 // trainer.json goes last: until it is there, a new run has no checkpoint.
 constexpr std::string_view checkpoint_files[] = {model_file, optimizer_file, trainer_file};
+// All that a run writes. Without trainer.json, which goes first when a run is removed, what is left
+// of it cannot be mistaken for a checkpoint.
+constexpr std::string_view run_files[] = {trainer_file,   ready_folder,   writing_folder,
+                                          model_file,     optimizer_file, config_file,
+                                          tokenizer_file, metrics_file,   text_file};
+constexpr std::string_view trainer_format = "tapegrad-trainer";
 constexpr int trainer_version = 1;
 const std::string iteration_key = "iteration";
 
@@ -65,11 +73,38 @@ void check_writable(const fs::path& path) {
         path.string(), system_error());
 }
 
-int64_t iteration_of(const fs::path& trainer_path, const Json& trainer) {
+struct Trainer {
+  fs::path path;
+  Json json;
   int64_t iteration = 0;
-  get(trainer_path, trainer, iteration_key, iteration);
-  check(iteration >= 0, "{}: '{}' is {}", trainer_path.string(), iteration_key, iteration);
-  return iteration;
+};
+
+Trainer read_trainer(const fs::path& folder) {
+  Trainer trainer{folder / trainer_file, read_json_object(folder / trainer_file)};
+  std::string format;
+  int64_t version = 0;
+  get(trainer.path, trainer.json, "format", format);
+  get(trainer.path, trainer.json, "version", version);
+  check(format == trainer_format && version == trainer_version,
+        "{}: this has format '{}', version {}; expected '{}', version {}", trainer.path.string(),
+        format, version, trainer_format, trainer_version);
+  get(trainer.path, trainer.json, iteration_key, trainer.iteration);
+  check(trainer.iteration >= 0, "{}: '{}' is {}", trainer.path.string(), iteration_key,
+        trainer.iteration);
+  return trainer;
+}
+
+// A run among the texts that it learns would learn itself when it is resumed.
+void check_outside(const fs::path& folder, const std::vector<std::string>& corpus) {
+  const fs::path inner = fs::weakly_canonical(folder);
+  for (const std::string& name : corpus) {
+    const fs::path outer = fs::weakly_canonical(name);
+    const auto [end, at] = std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
+    check(end != outer.end() || !fs::is_directory(outer),
+          "the run folder {} lies inside --corpus {}, so that it would become part of the text: "
+          "choose another --out-dir",
+          folder.string(), name);
+  }
 }
 
 // All files of a checkpoint carry its iteration.
@@ -109,8 +144,15 @@ RunFolder RunFolder::create(const RunOptions& options) {
   check_writable(run.path_);
   run.lock();
   run.made_ = !existed;
-  for (const std::string_view name : {config_file, model_file, trainer_file, ready_folder}) {
-    check(options.overwrite || !fs::exists(run.path_ / name),
+  check_outside(run.path_, options.corpus);
+  const bool is_run = fs::exists(run.path_ / config_file) || fs::exists(run.path_ / trainer_file);
+  for (const std::string_view name : run_files) {
+    if (!fs::exists(run.path_ / name)) continue;
+    check(is_run,
+          "{} has a file {} that is not of a run, and a run would replace it: choose another "
+          "--out-dir",
+          run.path_.string(), name);
+    check(options.overwrite,
           "{} holds a run already ({}). Choose another --out-dir, go on with it by --init-from "
           "resume, or replace it by --overwrite",
           run.path_.string(), name);
@@ -118,11 +160,8 @@ RunFolder RunFolder::create(const RunOptions& options) {
   return run;
 }
 
-// Without trainer.json, what is left of an old run cannot be mistaken for a checkpoint.
 void RunFolder::remove_old_run() const {
-  for (const std::string_view name :
-       {trainer_file, ready_folder, writing_folder, model_file, optimizer_file, config_file,
-        tokenizer_file, metrics_file, text_file}) {
+  for (const std::string_view name : run_files) {
     std::error_code error;
     fs::remove_all(path_ / name, error);
     check(!error, "cannot remove {}: {}", (path_ / name).string(), error.message());
@@ -134,10 +173,17 @@ RunFolder RunFolder::open(const RunOptions& options) {
   check_writable(run.path_);
   run.lock();
   run.finish_checkpoint();
+  std::error_code ignored;
+  fs::remove_all(run.path_ / writing_folder, ignored);
   check(fs::exists(run.path_ / trainer_file),
         "{} has no checkpoint to resume: {} is missing. The run can be started anew with "
         "--overwrite",
         run.path_.string(), trainer_file);
+  const int64_t made = read_trainer(run.path_).iteration;
+  if (made > options.max_iters) {
+    usage_error("the run in {} has made {} steps already: --max-iters {} leaves none to make",
+                run.path_.string(), made, options.max_iters);
+  }
   return run;
 }
 
@@ -183,13 +229,24 @@ void RunFolder::save(const TrainState& state) const {
   std::error_code ignored;
   fs::remove_all(writing, ignored);
   make_folder(writing);
+  try {
+    write_checkpoint(writing, state);
+  } catch (...) {  // what was written may fill the disk
+    fs::remove_all(writing, ignored);
+    throw;
+  }
+  rename_or_fail(writing, path_ / ready_folder);
+  sync_folder(path_);
+  finish_checkpoint();
+}
 
+void RunFolder::write_checkpoint(const fs::path& writing, const TrainState& state) const {
   const Progress& p = state.progress;
   Metadata metadata = {{iteration_key, std::to_string(p.iteration)}};
   save_safetensors((writing / model_file).string(), state.params.tensors(), metadata);
   metadata.merge(state.adamw.metadata());
   save_safetensors((writing / optimizer_file).string(), state.adamw.state(), metadata);
-  write_json(writing / trainer_file, {{"format", "tapegrad-trainer"},
+  write_json(writing / trainer_file, {{"format", trainer_format},
                                       {"version", trainer_version},
                                       {"iteration", p.iteration},
                                       {"best_val_loss", json_of(p.best_val_loss)},
@@ -198,9 +255,6 @@ void RunFolder::save(const TrainState& state) const {
                                       {"loader", state.loader.state()},
                                       {"dropout", state.dropout.state()}});
   sync_folder(writing);
-  rename_or_fail(writing, path_ / ready_folder);
-  sync_folder(path_);
-  finish_checkpoint();
 }
 
 void RunFolder::finish_checkpoint() const {
@@ -216,18 +270,16 @@ void RunFolder::finish_checkpoint() const {
 }
 
 SafeTensors RunFolder::model() const {
-  const fs::path trainer = path_ / trainer_file;
   SafeTensors file = load_safetensors((path_ / model_file).string());
-  check_iteration(file, iteration_of(trainer, read_json_object(trainer)));
+  check_iteration(file, read_trainer(path_).iteration);
   return file;
 }
 
 void RunFolder::restore(const TrainState& state) const {
-  const fs::path path = path_ / trainer_file;
-  const Json json = read_json_object(path);
+  const auto [path, json, iteration] = read_trainer(path_);
   Progress p;
   std::string loader, dropout;
-  p.iteration = iteration_of(path, json);
+  p.iteration = iteration;
   get(path, json, "best_val_loss", p.best_val_loss);
   get(path, json, "best_iteration", p.best_iteration);
   get(path, json, "seconds", p.seconds);
@@ -262,7 +314,10 @@ void RunFolder::trim_metrics(int64_t iteration) const {
     if (at->get<int64_t>() >= iteration) break;
     kept = end + 1;
   }
-  write_file_atomically(path, std::string_view(text).substr(0, kept));
+  if (kept == text.size()) return;
+  std::error_code error;
+  fs::resize_file(path, kept, error);
+  check(!error, "cannot shorten {}: {}", path.string(), error.message());
 }
 
 void RunFolder::append_metrics(const Json& line) {

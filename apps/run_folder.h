@@ -57,9 +57,11 @@ struct TrainState {
 class RunFolder {
  public:
   // A new run in options.out_dir, or in a folder runs/<preset>-<n> of its own. Error if the folder
-  // cannot be written or, without options.overwrite, holds a run already.
+  // cannot be written, holds a run already (without options.overwrite) or files of others that a
+  // run would replace, or lies among the texts of options.corpus.
   static RunFolder create(const RunOptions& options);
-  // The run in options.out_dir. Error if it has no checkpoint.
+  // The run in options.out_dir. Error if it has no checkpoint, UsageError if that has more steps
+  // than options.max_iters.
   static RunFolder open(const RunOptions& options);
   RunFolder(RunFolder&&) noexcept = default;
   // Takes away a folder in which nothing was ever written.
@@ -92,6 +94,7 @@ class RunFolder {
   RunFolder(std::filesystem::path path, bool resumes);
   void lock();
   void remove_old_run() const;
+  void write_checkpoint(const std::filesystem::path& writing, const TrainState& state) const;
   void finish_checkpoint() const;
   void trim_metrics(int64_t iteration) const;
 

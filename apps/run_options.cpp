@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "autograd/parallel.h"
+#include "data/bpe.h"
+
 namespace tapegrad::apps {
 namespace {
 
@@ -11,8 +14,10 @@ void check_tokenizer(const std::string& spec) {
   const std::string digits = spec.rfind("bpe:", 0) == 0 ? spec.substr(4) : "";
   const bool number = !digits.empty() && digits.size() <= 7 &&
                       digits.find_first_not_of("0123456789") == std::string::npos;
-  check(number, "--tokenizer: '{}' is not char, gpt2 or bpe:N with N tokens, such as bpe:1024",
-        spec);
+  check(number && std::stoll(digits) >= 257 && std::stoll(digits) <= data::Bpe::max_size,
+        "--tokenizer: '{}' is not char, gpt2 or bpe:N with N tokens from 257 to {}, such as "
+        "bpe:1024",
+        spec, +data::Bpe::max_size);
 }
 
 }  // namespace
@@ -45,6 +50,7 @@ void RunOptions::check_values() const {
   check_tokenizer(tokenizer);
   lr_schedule().validate();
   optim::AdamW(NamedTensors{}, adamw_options());
+  check(!threads || *threads <= kMaxThreads, "--threads must be at most {}", +kMaxThreads);
   constexpr int64_t most_steps = int64_t{1} << 40, most_rows = int64_t{1} << 18;
   check(max_iters <= most_steps, "--max-iters must be at most {}", most_steps);
   check(batch_size <= most_rows && gradient_accumulation_steps <= most_rows,

@@ -25,17 +25,13 @@ void evaluate(const Training& t) {
 }
 
 // An evaluation may draw from the generator of the batches. A run that is resumed here evaluates
-// again, and so a checkpoint has that generator as it was before. Returns what it has become, which
-// is what training goes on with.
-std::optional<std::string> evaluate_and_save(const Training& t, bool evaluates, bool saves) {
-  std::optional<std::string> drawn;
-  if (evaluates) {
-    const std::string before = t.state.loader.state();
-    evaluate(t);
-    drawn = t.state.loader.state();
-    t.state.loader.set_state(before);
-  }
-  if (saves) t.folder.save(t.state);
+// again, and so a checkpoint has that generator as it was before: that is how it is left. Returns
+// what it had become, which is what training goes on with.
+std::optional<std::string> evaluate_undrawn(const Training& t) {
+  const std::string before = t.state.loader.state();
+  evaluate(t);
+  const std::string drawn = t.state.loader.state();
+  t.state.loader.set_state(before);
   return drawn;
 }
 
@@ -60,11 +56,18 @@ Report::Step make_step(const Training& t, double lr) {
 bool run_training(const Training& t) {
   const optim::Schedule schedule = t.options.lr_schedule();
   Progress& at = t.state.progress;
+  int64_t saved = -1;
+  const auto save = [&] {
+    if (saved == at.iteration) return;
+    t.folder.save(t.state);
+    saved = at.iteration;
+  };
   catch_interrupts();
   while (!interrupted()) {
     const bool ends = at.iteration >= t.options.max_iters;
-    const auto drawn = evaluate_and_save(t, ends || t.options.evaluates_at(at.iteration),
-                                         ends || t.options.saves_at(at.iteration));
+    const auto drawn =
+        ends || t.options.evaluates_at(at.iteration) ? evaluate_undrawn(t) : std::nullopt;
+    if (ends || t.options.saves_at(at.iteration)) save();
     if (at.iteration > 0 && !interrupted()) t.after_step();
     if (ends || interrupted()) break;
     if (drawn) t.state.loader.set_state(*drawn);
@@ -72,7 +75,7 @@ bool run_training(const Training& t) {
     ++at.iteration;
   }
   if (!interrupted()) return true;
-  t.folder.save(t.state);
+  save();
   t.report.stopped();
   return false;
 }

@@ -130,6 +130,8 @@ std::string GradientCheck::str() const {
 }
 
 std::vector<GradientCheck> check_gradients(const Tape& tape, const GradientCheckOptions& options) {
+  check(options.tolerance > 0, "[check_gradients] the tolerance must be above 0, not {}",
+        options.tolerance);
   std::vector<GradientCheck> results;
   const TapePause pause;
   for (std::size_t i = 0; i < tape.steps().size(); ++i) {

@@ -13,7 +13,6 @@
 namespace tapegrad {
 namespace {
 
-constexpr int kMaxThreads = 1024;
 // Ranges per thread: more even out threads that are slowed by other work of the machine.
 constexpr std::int64_t kRangesPerThread = 4;
 // Long loops are cut at multiples of this many elements, at least the width of any vector code: so

@@ -7,7 +7,8 @@ namespace tapegrad {
 // Threads that parallel_for may use, the caller's included; at first as many as this process has
 // processors. BLAS has none of its own: see blas.h.
 int num_threads();
-// Error unless 1 <= n <= 1024, or if called from within parallel_for.
+inline constexpr int kMaxThreads = 1024;
+// Error unless 1 <= n <= kMaxThreads, or if called from within parallel_for.
 void set_num_threads(int n);
 
 namespace detail {

@@ -17,6 +17,8 @@ struct AdamWOptions {
 // operations. For each parameter p with gradient g at step t:
 //   p ← p·(1 − lr·decay),  m ← β₁·m + (1 − β₁)·g,  v ← β₂·v + (1 − β₂)·g²,
 //   p ← p − lr/(1 − β₁ᵗ) · m / (√v/√(1 − β₂ᵗ) + eps).
+// t counts the calls of step(), for all parameters alike; PyTorch counts, for each, the steps at
+// which it had a gradient.
 class AdamW {
  public:
   AdamW(NamedTensors parameters, const AdamWOptions& options = {});

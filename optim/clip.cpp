@@ -55,7 +55,7 @@ double clip_grad_norm(const NamedTensors& parameters, double max_norm) {
       std::isfinite(norm),
       "the gradient norm is {}: the step was not made. Lower the learning rate, clip the gradients "
       "or warm up longer",
-      norm);
+      std::isnan(norm) ? "not a number" : "infinite");
   if (max_norm == 0 || norm + 1e-6 <= max_norm) return norm;
   for (const auto& [name, t] : parameters) {
     Tensor grad = t.grad();

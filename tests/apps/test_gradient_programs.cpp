@@ -238,6 +238,12 @@ TEST_CASE("gradient-check checks a model that train-gpt made", "[gradient-check]
   CHECK_THAT(broken.err, ContainsSubstring("model.safetensors"));
 }
 
+TEST_CASE("gradient-check needs a tolerance", "[gradient-check]") {
+  const Result r = run_program("gradient-check", {"--tolerance", "0"});
+  CHECK(r.code == 2);
+  CHECK_THAT(r.err, ContainsSubstring("--tolerance must be above 0"));
+}
+
 TEST_CASE("gradient-check says which model it cannot find", "[gradient-check]") {
   const Result result = run_program("gradient-check", {"--model", "/no/such/folder"});
   CHECK(result.code == 1);

@@ -141,6 +141,18 @@ TEST_CASE("Ctrl-C saves the run, and it goes on from there", "[train-gpt]") {
   CHECK(same_model(run, straight));
 }
 
+TEST_CASE("a run whose output nobody reads any more stops and is saved", "[train-gpt]") {
+  const TempFolder folder;
+  const auto run = folder / "run";
+  std::string command = std::string(TAPEGRAD_PROGRAM_DIR) + "/train-gpt";
+  for (const std::string& arg : tiny_run(folder.put("text.txt", tiny_text()), run, 1000000)) {
+    command += " '" + arg + "'";
+  }
+  command += " --eval-interval 1000000 | head -n 12 >/dev/null";
+  CHECK(std::system(command.c_str()) == 0);
+  CHECK(nlohmann::json::parse(TempFolder::get(run / "trainer.json")).at("iteration") > 0);
+}
+
 TEST_CASE("a run that is killed at any moment can be resumed", "[train-gpt]") {
   const TinyRun straight(40);
   const TempFolder folder;
@@ -225,6 +237,15 @@ TEST_CASE("broken or foreign checkpoints are told from good ones", "[train-gpt]"
       b = std::regex_replace(b, std::regex("\"loader\": \"torch"), "\"loader\": \"broken");
     });
     check_error(resume(), 1, "trainer.json");
+  }
+  SECTION("trainer.json of another version") {
+    damage("trainer.json", [](std::string& b) {
+      b = std::regex_replace(b, std::regex("\"version\": 1"), "\"version\": 99");
+    });
+    check_error(resume(), 1, "version 99");
+  }
+  SECTION("fewer steps than were made") {
+    check_error(train(resume_run(tiny.run, 4)), 2, "has made 5 steps already");
   }
   SECTION("config.json cut short") {
     damage("config.json", [](std::string& b) { b.resize(b.size() / 2); });

@@ -39,6 +39,20 @@ TEST_CASE("an output folder that cannot be used is found before training", "[tra
   CHECK(TempFolder::get(folder / "run/model.safetensors") != before);
 }
 
+TEST_CASE("files that are not of a run are not replaced by one", "[train-gpt]") {
+  const TempFolder folder;
+  const std::string text = folder.put("corpus.txt", tiny_text());
+  check_error(train(tiny_run(text, folder / ".", 1)), 1, "corpus.txt that is not of a run");
+  check_error(train(tiny_run(text, folder / ".", 1) + Args{"--overwrite"}), 1, "not of a run");
+  CHECK(TempFolder::get(text) == tiny_text());
+}
+
+TEST_CASE("a run does not become part of the text that it learns", "[train-gpt]") {
+  const TempFolder folder;
+  folder.put("text.txt", tiny_text());
+  check_error(train(tiny_run(folder / ".", folder / "runs/one", 1)), 1, "lies inside --corpus");
+}
+
 TEST_CASE("a folder in which a program trains is left to it", "[train-gpt]") {
   const TempFolder folder;
   const auto text = folder.put("text.txt", tiny_text());
@@ -108,6 +122,11 @@ TEST_CASE("wrong usage is explained and has exit code 2", "[train-gpt]") {
   usage({"--activation", "gelu-erv"}, "did you mean gelu-erf?");
   usage({"--tokenizer", "words"}, "--tokenizer: 'words' is not char, gpt2 or bpe:N");
   usage({"--preset", "huge"}, "--preset: 'huge' is not one of");
+  usage({"--tokenizer", "bpe:100"}, "'bpe:100' is not char, gpt2 or bpe:N with N tokens from 257");
+  usage({"--threads", "5000"}, "--threads must be at most 1024");
+  usage({"--corpus", ""}, "--corpus: a path is empty");
+  usage({"--out-dir", ""}, "--out-dir: the path is empty");
+  usage({"--learning-rate", "1e-4", "--min-lr", "1e-3"}, "min_lr 0.001 is above the learning rate");
   usage({"--init-from", "resume"}, "--init-from resume needs --out-dir");
   usage({"stray"}, "unexpected argument 'stray'");
 }
