@@ -13,7 +13,7 @@ namespace {
 
 double batch_loss(const nn::GPT& gpt, const data::Batch& batch) {
   const BatchTensors t = tensors_of(batch);
-  return cross_entropy(gpt(t.inputs), t.targets).item();
+  return gpt.loss(t.inputs, t.targets).item();
 }
 
 // Of so many batches, fewer if a signal comes.

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "nn/summary.h"
 
 namespace tapegrad::apps {
@@ -10,18 +12,20 @@ MemoryEstimate estimate_memory(const nn::GPTConfig& c, int64_t batch_size) {
   const auto C = static_cast<double>(c.n_embd), V = static_cast<double>(c.vocab_size);
   // What a block keeps of each token for its backward, in floats: as the ops stand, 13 channels,
   // twice the feed-forward's, and the statistics of its norms and its attention. Dropout adds masks
-  // of one byte.
-  const double masks = c.dropout > 0 ? 1.1 * C : 0;
+  // of one byte, the largest of them one for each weight of the attention.
+  const double weights_of_attention = static_cast<double>(c.n_head * c.block_size);
+  const double masks = c.dropout > 0 ? 1.1 * C + weights_of_attention / sizeof(float) : 0;
   const double inner = static_cast<double>(c.inner());
   const double block = c.placeholder ? 0 : 13 * C + 2 * inner + c.n_head + 4 + masks;
-  // The embedding, the last norm, the logits and, at the start of the backward, their gradients.
-  const double token = c.n_layer * block + 7 * C + 2 * V;
+  // The embedding and the last norm, and their gradients at the start of the backward.
+  const double token = c.n_layer * block + 7 * C;
   const double weights = sizeof(float) * static_cast<double>(nn::summary(c).parameters());
   const double tokens = static_cast<double>(batch_size) * static_cast<double>(c.block_size);
+  const double logits = std::min(tokens, static_cast<double>(kLossChunk)) * V;
   return {.weights = weights,
           .gradients = weights,
           .optimizer = 2 * weights,
-          .activations = sizeof(float) * tokens * token};
+          .activations = sizeof(float) * (tokens * token + logits)};
 }
 
 MemoryEstimate estimate_memory(const nn::TransformerConfig& c, int64_t batch_size) {

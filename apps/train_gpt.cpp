@@ -107,7 +107,7 @@ int train(TrainOptions options) {
 
   const auto next_loss = [&] {
     const auto [inputs, targets] = tensors_of(batches.next());
-    return BatchLoss{cross_entropy(gpt(inputs, &dropout), targets), inputs.numel()};
+    return BatchLoss{gpt.loss(inputs, targets, &dropout), inputs.numel()};
   };
   const auto evaluate = [&] { return estimate_losses(gpt, data, options, batches.rng()); };
   const auto after_step = [&] {

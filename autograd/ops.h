@@ -182,8 +182,9 @@ Tensor rope(const Tensor& x, std::int64_t head_size, const RopeOptions& options 
 // logits (…, V), targets (…) i32. Error on a target outside [0, V) with the target and its
 // position.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, std::int32_t ignore_index = -100);
-// cross_entropy(linear(x, weight), targets) without the logits: a chunk of rows at a time is made,
-// turned into its gradients, and dropped. x (…, C), weight (V, C), targets (…) i32.
+// cross_entropy(linear(x, weight), targets) without the logits: kLossChunk rows at a time are made,
+// turned into their gradients, and dropped. x (…, C), weight (V, C), targets (…) i32.
+inline constexpr std::int64_t kLossChunk = 384;
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets,
                             std::int32_t ignore_index = -100);
 // mean((x − target)²); the shapes must be equal.

@@ -148,7 +148,7 @@ struct Transformer {
   // Mean cross entropy of labels (B, T); those that are −1 do not count.
   Tensor loss(const Tensor& source, const Tensor& target, const Tensor& labels,
               const PaddingMasks& masks = {}, Rng* rng = nullptr) const {
-    return cross_entropy((*this)(source, target, masks, rng), labels, -1);
+    return linear_cross_entropy(hidden(source, target, masks, rng), lm_head.weight, labels, -1);
   }
   // Logits of the last position alone: (B, 1, V).
   Tensor last_logits(const Tensor& source, const Tensor& target,

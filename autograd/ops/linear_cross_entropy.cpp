@@ -8,10 +8,6 @@
 namespace tapegrad {
 namespace {
 
-// Rows of logits that exist at a time. A multiple of the depth to which OpenBLAS cuts products, so
-// that adding up the weight's gradient chunk by chunk moves no more memory than one product would.
-constexpr std::int64_t kChunk = 384;
-
 struct Gradients {
   Tensor x, weight;  // of the loss; undefined if not asked for
 };
@@ -31,11 +27,11 @@ class ChunkedLoss {
         dweight_(out.weight.defined() ? out.weight.mutable_data<T>() : nullptr) {}
 
   Tensor run() {
-    Tensor scratch = Tensor::empty({std::min(kChunk, rows_), classes_}, dtype_of<T>());
+    Tensor scratch = Tensor::empty({std::min(kLossChunk, rows_), classes_}, dtype_of<T>());
     T* logits = scratch.mutable_data<T>();
     double total = 0;
-    for (std::int64_t first = 0; first < rows_; first += kChunk) {
-      const std::int64_t n = std::min(kChunk, rows_ - first);
+    for (std::int64_t first = 0; first < rows_; first += kLossChunk) {
+      const std::int64_t n = std::min(kLossChunk, rows_ - first);
       gemm(Gemm<T>{.tb = true,
                    .m = n,
                    .n = classes_,
@@ -73,6 +69,8 @@ class ChunkedLoss {
     return std::accumulate(loss.begin(), loss.end(), 0.0);
   }
 
+  // OpenBLAS cuts products to a depth of 384 or less, so that adding up the weight's gradient by
+  // chunks of that many rows moves no more memory than one product would.
   void add_gradients(std::int64_t first, std::int64_t n, const T* dlogits) {
     if (dx_ != nullptr) {
       gemm(Gemm<T>{.m = n,
