@@ -66,8 +66,8 @@ void Seq2SeqOptions::visit(Options& o, Visitor&& v) {
 
 Seq2SeqOptions::Seq2SeqOptions() {
   format = seq2seq_format;
-  tokenizer = "bpe:400";
-  batch_size = 64, max_iters = 5000;
+  tokenizer = "bpe:1000";
+  batch_size = 64, max_iters = 4000;
   learning_rate = 1e-3, min_lr = 1e-5, warmup_iters = 200;
   weight_decay = 0.01, beta2 = 0.98;
   eval_interval = 500, eval_iters = 4;
