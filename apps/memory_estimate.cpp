@@ -30,19 +30,22 @@ MemoryEstimate estimate_memory(const nn::GPTConfig& c, int64_t batch_size) {
 
 MemoryEstimate estimate_memory(const nn::TransformerConfig& c, int64_t batch_size) {
   const auto C = static_cast<double>(c.n_embd), H = static_cast<double>(c.n_hidden);
-  const double masks = c.dropout > 0 ? 1.1 * C : 0;
+  // As above, but for each attention: one of the source's layers, two of the target's.
+  const double weights_of_attention = static_cast<double>(c.n_head * c.block_size);
+  const double masks = c.dropout > 0 ? 1.1 * C + weights_of_attention / sizeof(float) : 0;
   // Of each token, in floats: both sides' layers keep 8 channels, their norms' statistics and the
   // MLP's hidden ones twice; the decoder's second attention has 4 of the target and 2 of the
   // source.
   const double source = c.n_layer * (10 * C + 2 * H + c.n_head + 4 + masks) + 4 * C;
-  const double target = c.n_layer * (12 * C + 2 * H + 2 * c.n_head + 6 + 2 * masks) + 4 * C +
-                        2 * static_cast<double>(c.vocab_size);
+  const double target = c.n_layer * (12 * C + 2 * H + 2 * c.n_head + 6 + 2 * masks) + 4 * C;
   const double weights = sizeof(float) * static_cast<double>(c.parameter_count());
   const double tokens = static_cast<double>(batch_size) * static_cast<double>(c.block_size);
+  const double logits =
+      std::min(tokens, static_cast<double>(kLossChunk)) * static_cast<double>(c.vocab_size);
   return {.weights = weights,
           .gradients = weights,
           .optimizer = 2 * weights,
-          .activations = sizeof(float) * tokens * (source + target)};
+          .activations = sizeof(float) * (tokens * (source + target) + logits)};
 }
 
 void check_memory(const MemoryEstimate& estimate) {

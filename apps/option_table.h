@@ -30,7 +30,17 @@ struct PlainVisitor {
   void operator()(const std::string& name, T& value, const char*, const char*,
                   double least = -std::numeric_limits<double>::infinity()) {
     static_cast<Derived*>(this)->visit(name, value);
-    if constexpr (std::is_arithmetic_v<T>) static_cast<Derived*>(this)->bound(name, value, least);
+    check_bound(name, value, least);
+  }
+  template <class T>
+  void check_bound(const std::string& name, const T& value, double least) {
+    if constexpr (std::is_arithmetic_v<T>) {
+      static_cast<Derived*>(this)->bound(name, static_cast<double>(value), least);
+    }
+  }
+  template <class T>
+  void check_bound(const std::string& name, const std::optional<T>& value, double least) {
+    if (value) check_bound(name, *value, least);
   }
   void bound(const std::string&, double, double) {}
   template <class T>

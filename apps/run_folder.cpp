@@ -104,6 +104,10 @@ void check_outside(const fs::path& folder, const std::vector<std::string>& corpu
           "the run folder {} lies inside --corpus {}, so that it would become part of the text: "
           "choose another --out-dir",
           folder.string(), name);
+    const bool replaced = std::any_of(std::begin(run_files), std::end(run_files),
+                                      [&](auto file) { return outer == inner / file; });
+    check(!replaced, "--corpus {} is a file that a run in {} replaces: choose another --out-dir",
+          name, folder.string());
   }
 }
 
@@ -179,15 +183,15 @@ RunFolder RunFolder::open(const RunOptions& options) {
         "{} has no checkpoint to resume: {} is missing. The run can be started anew with "
         "--overwrite",
         run.path_.string(), trainer_file);
-  const int64_t made = read_trainer(run.path_).iteration;
-  if (made > options.max_iters) {
-    usage_error("the run in {} has made {} steps already: --max-iters {} leaves none to make",
-                run.path_.string(), made, options.max_iters);
-  }
   return run;
 }
 
 void RunFolder::write_setup(const RunOptions& options, const Setup& setup) {
+  const int64_t made = resumes_ ? read_trainer(path_).iteration : 0;
+  if (made > options.max_iters) {
+    usage_error("the run in {} has made {} steps already: --max-iters {} leaves none to make",
+                path_.string(), made, options.max_iters);
+  }
   if (!resumes_) remove_old_run();
   setup.tokenizer.save(path_ / tokenizer_file);
   if (options.corpus.empty()) write_file_atomically(path_ / text_file, setup.text.contents);

@@ -60,8 +60,7 @@ class RunFolder {
   // cannot be written, holds a run already (without options.overwrite) or files of others that a
   // run would replace, or lies among the texts of options.corpus.
   static RunFolder create(const RunOptions& options);
-  // The run in options.out_dir. Error if it has no checkpoint, UsageError if that has more steps
-  // than options.max_iters.
+  // The run in options.out_dir. Error if it has no checkpoint.
   static RunFolder open(const RunOptions& options);
   RunFolder(RunFolder&&) noexcept = default;
   // Takes away a folder in which nothing was ever written.
@@ -76,6 +75,7 @@ class RunFolder {
     const Text& text;
     const data::Tokenizer& tokenizer;
   };
+  // UsageError if a run that is resumed has made more than options.max_iters steps.
   void write_setup(const RunOptions& options, const Setup& setup);
   // The tokenizer of a run that is resumed.
   std::optional<data::Tokenizer> tokenizer() const;

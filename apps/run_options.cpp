@@ -50,6 +50,8 @@ void RunOptions::check_values() const {
   check_tokenizer(tokenizer);
   lr_schedule().validate();
   optim::AdamW(NamedTensors{}, adamw_options());
+  constexpr int64_t most_batches = 1'000'000;
+  check(eval_iters <= most_batches, "--eval-iters must be at most {}", most_batches);
   check(!threads || *threads <= kMaxThreads, "--threads must be at most {}", +kMaxThreads);
   constexpr int64_t most_steps = int64_t{1} << 40, most_rows = int64_t{1} << 18;
   check(max_iters <= most_steps, "--max-iters must be at most {}", most_steps);

@@ -11,7 +11,8 @@ namespace tapegrad {
 
 // Fused attention after Dao et al., "FlashAttention" (2022), section 3.1, with BLAS doing the
 // products: a tile of queries meets all of its keys at once, the weights of that tile live in
-// scratch memory, and backward makes them again from the log-sum-exp of each row. Memory is O(T).
+// scratch memory, and backward makes them again from the log-sum-exp of each row. Memory is O(T),
+// but for the mask of dropout.
 
 // One of q, k, v or of their gradients: B sequences of T rows, in each of which the H heads lie
 // side by side. Packed or on its own, only the distances differ.

@@ -244,6 +244,13 @@ TEST_CASE("broken or foreign checkpoints are told from good ones", "[train-gpt]"
     });
     check_error(resume(), 1, "version 99");
   }
+  SECTION("config.json with an optional value out of range") {
+    damage("config.json", [](std::string& b) {
+      b = std::regex_replace(b, std::regex("\"checkpoint_interval\": null"),
+                             "\"checkpoint_interval\": 0");
+    });
+    check_error(resume(), 1, "'checkpoint_interval' must be at least 1, not 0");
+  }
   SECTION("fewer steps than were made") {
     check_error(train(resume_run(tiny.run, 4)), 2, "has made 5 steps already");
   }

@@ -41,10 +41,18 @@ TEST_CASE("an output folder that cannot be used is found before training", "[tra
 
 TEST_CASE("files that are not of a run are not replaced by one", "[train-gpt]") {
   const TempFolder folder;
-  const std::string text = folder.put("corpus.txt", tiny_text());
+  const std::string text = folder.put("text.txt", tiny_text());
+  const std::string own = folder.put("corpus.txt", "mine");
   check_error(train(tiny_run(text, folder / ".", 1)), 1, "corpus.txt that is not of a run");
   check_error(train(tiny_run(text, folder / ".", 1) + Args{"--overwrite"}), 1, "not of a run");
-  CHECK(TempFolder::get(text) == tiny_text());
+  CHECK(TempFolder::get(own) == "mine");
+
+  const auto run = folder / "run";
+  REQUIRE(train(tiny_run(text, run, 1)).code == 0);
+  std::filesystem::copy(text, run / "corpus.txt");
+  check_error(train(tiny_run(run / "corpus.txt", run, 1) + Args{"--overwrite"}), 1,
+              "is a file that a run in");
+  CHECK(TempFolder::get(run / "corpus.txt") == tiny_text());
 }
 
 TEST_CASE("a run does not become part of the text that it learns", "[train-gpt]") {
