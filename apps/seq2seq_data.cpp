@@ -10,7 +10,7 @@
 namespace tapegrad::apps {
 namespace {
 
-constexpr int64_t date_pairs = 202000, most_held_out = 2000, rows_at_once = 128;
+constexpr int64_t date_pairs = 202000, most_held_out = 2000;
 
 // How many tokens and targets of a batch are right, of how many.
 struct Score {
@@ -56,7 +56,7 @@ Rows draw_pairs(const Rows& pairs, int64_t count, Rng& rng) {
   for (int64_t i = 0; i < count; ++i) {
     drawn.push_back(pairs[static_cast<size_t>(rng.randint(static_cast<int64_t>(pairs.size())))]);
   }
-  return by_length(std::move(drawn));
+  return drawn;
 }
 
 std::vector<Rows> batches_of(const Rows& pairs, int64_t size) {
@@ -125,11 +125,10 @@ std::optional<Losses> estimate_losses(const nn::Transformer& model, const PairDa
   Losses losses;
   Score score;
   for (const bool held_out : {false, true}) {
-    const auto pairs =
-        draw_pairs(held_out ? data.held_out : data.train, o.eval_iters * o.batch_size, rng);
     double& mean = held_out ? losses.val : losses.train;
-    for (const auto& rows : batches_of(pairs, o.batch_size)) {
+    for (int64_t i = 0; i < o.eval_iters; ++i) {
       if (interrupted()) return std::nullopt;
+      const Rows rows = draw_pairs(held_out ? data.held_out : data.train, o.batch_size, rng);
       const PairTensors t = tensors_of(data::make_batch(rows, data.special), data.special);
       mean += model.loss(t.sources, t.inputs, t.labels, t.masks).item() /
               static_cast<double>(o.eval_iters);
@@ -142,9 +141,10 @@ std::optional<Losses> estimate_losses(const nn::Transformer& model, const PairDa
   return losses;
 }
 
-std::optional<Accuracy> held_out_accuracy(const nn::Transformer& model, const PairData& data) {
+std::optional<Accuracy> held_out_accuracy(const nn::Transformer& model, const PairData& data,
+                                          int64_t batch_size) {
   Score score;
-  for (const auto& rows : batches_of(by_length(data.held_out), rows_at_once)) {
+  for (const auto& rows : batches_of(by_length(data.held_out), batch_size)) {
     score.add(model, tensors_of(data::make_batch(rows, data.special), data.special), data.special);
     if (interrupted()) return std::nullopt;
   }
@@ -167,7 +167,10 @@ std::vector<std::string> translate_all(const nn::Transformer& model,
       // Padding and the start have no text; a model that is hardly trained may find them likely.
       if (token < tokenizer.vocab_size()) text += stream.push(tokenizer.token_bytes(token));
     }
-    texts.push_back(text + stream.flush());
+    text += stream.flush();
+    // One line each, whatever the model makes.
+    std::replace(text.begin(), text.end(), '\n', ' ');
+    texts.push_back(text);
   }
   return texts;
 }

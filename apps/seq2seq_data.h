@@ -45,9 +45,10 @@ std::optional<Losses> estimate_losses(const nn::Transformer& model, const PairDa
 struct Accuracy {
   double tokens = 0, exact = 0;
 };
-std::optional<Accuracy> held_out_accuracy(const nn::Transformer& model, const PairData& data);
+std::optional<Accuracy> held_out_accuracy(const nn::Transformer& model, const PairData& data,
+                                          int64_t batch_size);
 
-// The translations of sources, in batches.
+// The translations of sources, as one batch, each on one line.
 std::vector<std::string> translate_all(const nn::Transformer& model,
                                        const data::Tokenizer& tokenizer,
                                        const std::vector<std::vector<data::Token>>& sources,

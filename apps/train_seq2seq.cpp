@@ -38,7 +38,7 @@ void print_examples(const nn::Transformer& model, const PairData& data, Report& 
 int finish(const nn::Transformer& model, const PairData& data, const Seq2SeqOptions& options,
            Report& report) {
   report.working("translating all held-out pairs");
-  if (const auto accuracy = held_out_accuracy(model, data)) {
+  if (const auto accuracy = held_out_accuracy(model, data, options.batch_size)) {
     report.result(fmt::format("final: {} held-out pairs: token accuracy {:.2f} %, exact match "
                               "{:.2f} %",
                               grouped(static_cast<int64_t>(data.held_out.size())),

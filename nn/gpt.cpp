@@ -33,16 +33,13 @@ const GPTConfig& validated(const GPTConfig& config) {
 }  // namespace
 
 void GPTConfig::validate() const {
-  const auto positive = [](std::string_view name, std::int64_t value, std::int64_t most) {
-    check(value >= 1 && value <= most, "{} must be from 1 to {}, not {}", name, most, value);
-  };
-  positive("vocab_size", vocab_size, 1 << 24);
-  positive("block_size", block_size, 1 << 24);
-  positive("n_layer", n_layer, 4096);
-  positive("n_head", n_head, 1 << 16);
-  positive("n_embd", n_embd, 1 << 20);
+  check_size("vocab_size", vocab_size, 1 << 24);
+  check_size("block_size", block_size, 1 << 24);
+  check_size("n_layer", n_layer, 4096);
+  check_size("n_head", n_head, 1 << 16);
+  check_size("n_embd", n_embd, 1 << 20);
   check(n_embd % n_head == 0, "n_embd {} is not divisible by n_head {}", n_embd, n_head);
-  positive("n_inner", inner(), 1 << 22);
+  check_size("n_inner", inner(), 1 << 22);
   check(dropout >= 0 && dropout < 1, "dropout must be at least 0 and below 1, not {}", dropout);
   check(!rope || n_embd / n_head % 2 == 0,
         "rope needs an even number of channels per head, not {} (n_embd {}, n_head {})",

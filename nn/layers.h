@@ -5,6 +5,11 @@
 
 namespace tapegrad::nn {
 
+// For configs: Error, naming the value, unless 1 <= value <= most.
+inline void check_size(std::string_view name, std::int64_t value, std::int64_t most) {
+  check(value >= 1 && value <= most, "{} must be from 1 to {}, not {}", name, most, value);
+}
+
 // Layers are plain structs: tensors, a constructor that asks the store for them, and operator().
 // Where a forward takes an Rng, it drops out with it; null means evaluation. A layer without
 // arguments is absent: its weight is undefined, and it must not be called.
