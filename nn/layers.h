@@ -6,8 +6,8 @@
 namespace tapegrad::nn {
 
 // For configs: Error, naming the value, unless 1 <= value <= most.
-inline void check_size(std::string_view name, std::int64_t value, std::int64_t most) {
-  check(value >= 1 && value <= most, "{} must be from 1 to {}, not {}", name, most, value);
+inline void check_size(std::string_view field, std::int64_t value, std::int64_t most) {
+  check(value >= 1 && value <= most, "{} must be from 1 to {}, not {}", field, most, value);
 }
 
 // Layers are plain structs: tensors, a constructor that asks the store for them, and operator().
