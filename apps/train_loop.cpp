@@ -45,8 +45,10 @@ Report::Step make_step(const Training& t, double lr) {
     step.loss += share * batch.loss.item();
     step.tokens += batch.tokens;
   }
-  step.norm = optim::clip_grad_norm(t.state.params.parameters(), t.options.grad_clip);
-  t.state.adamw.step(lr);
+  const auto [norm, factor] =
+      optim::measure_clipping(t.state.params.parameters(), t.options.grad_clip);
+  step.norm = norm;
+  t.state.adamw.step(lr, factor);
   t.state.adamw.zero_grad();
   return step;
 }

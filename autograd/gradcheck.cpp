@@ -139,7 +139,7 @@ std::vector<GradientCheck> check_gradients(const Tape& tape, const GradientCheck
     check(step != nullptr,
           "[check_gradients] the tape has run backward: check it before, or pass "
           "{{.keep = true}} to backward");
-    check(static_cast<bool>(step->forward),
+    check(step->input_tensors.size() == step->inputs.size(),
           "[check_gradients] step {} ({}) cannot be run again: make the tape with "
           "{{.checkable = true}}",
           i, step->name);

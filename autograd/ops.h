@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "autograd/keep_mask.h"
 #include "autograd/random.h"
 #include "autograd/tape.h"
 
@@ -150,17 +151,18 @@ struct AttentionOptions {
 };
 // softmax(Q·Kᵀ/√D)·V for n_head heads of D = C / n_head channels each (Vaswani et al., 2017,
 // section 3.2). qkv (B, T, 3C) holds Q, K and V side by side, as one linear makes them → (B, T, C).
-// Fused: no (T, T) matrix of numbers outlives the call, and blocks that the causal mask hides are
-// not computed. Dropout's mask does: a byte for each of the (B, H, T, T) weights until backward.
+// Fused: no (T, T) matrix outlives the call, and blocks that the causal mask hides are not
+// computed. With dropout from a generator of Kind::torch a bit for each of the (B, H, T, T) weights
+// does, until backward.
 Tensor attention(const Tensor& qkv, int n_head, const AttentionOptions& options = {});
 // q (B, Tq, C), k and v (B, Tk, C) → (B, Tq, C). Causal needs Tq = Tk.
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
                  const AttentionOptions& options = {});
 // The same written with matmul and softmax: what the fused op is checked against, and
-// differentiated through where second derivatives are asked for. `keep_mask` (B, H, Tq, Tk) u8 is
-// dropout's; both masks may be undefined.
+// differentiated through where second derivatives are asked for. `keep` is dropout's decision on
+// the weights (B, H, Tq, Tk).
 Tensor attention_reference(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
-                           bool causal, const Tensor& keep_mask = {}, double dropout = 0,
+                           bool causal, const KeepMask& keep = {},
                            const Tensor& key_padding_mask = {});
 
 struct RopeOptions {

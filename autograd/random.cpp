@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "autograd/check.h"
-#include "autograd/parallel.h"
 
 // PyTorch's numbers depend on where its compiler fused a multiplication into an addition. Every
 // such place is an explicit std::fma here, and no other product feeds a sum, so that the results
@@ -126,15 +125,10 @@ std::array<uint32_t, N> parse_words(std::string_view hex) {
 
 }  // namespace
 
-std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t product0 = uint64_t{0xD2511F53U} * counter[0];
-    const uint64_t product1 = uint64_t{0xCD9E8D57U} * counter[2];
-    counter = {static_cast<uint32_t>(product1 >> 32) ^ counter[1] ^ key[0],
-               static_cast<uint32_t>(product1),
-               static_cast<uint32_t>(product0 >> 32) ^ counter[3] ^ key[1],
-               static_cast<uint32_t>(product0)};
-    key = {key[0] + 0x9E3779B9U, key[1] + 0xBB67AE85U};
+std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, PhiloxKey key) {
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    philox_round(key, counter[0], counter[1], counter[2], counter[3]);
+    key = next_philox_key(key);
   }
   return counter;
 }
@@ -174,7 +168,7 @@ void Rng::refill() {
 
 std::array<uint32_t, 4> Rng::philox_block(uint64_t index) const {
   return philox4x32({static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32), 0, 0},
-                    {static_cast<uint32_t>(seed_), static_cast<uint32_t>(seed_ >> 32)});
+                    philox_key(seed_));
 }
 
 void Rng::draw(std::span<float> out) {
@@ -236,34 +230,10 @@ void Rng::fill_normal(std::span<T> out, double mean, double std) {
 void Rng::normal(std::span<float> out, double mean, double std) { fill_normal(out, mean, std); }
 void Rng::normal(std::span<double> out, double mean, double std) { fill_normal(out, mean, std); }
 
-void Rng::keep_mask(std::span<uint8_t> keep, double p_drop) {
-  check(p_drop >= 0.0 && p_drop <= 1.0, "[dropout] probability {} is not in [0, 1]", p_drop);
-  if (p_drop == 0.0 || p_drop == 1.0) {  // nothing to decide, and PyTorch draws nothing
-    std::fill(keep.begin(), keep.end(), static_cast<uint8_t>(p_drop == 0.0));
-    return;
-  }
-  if (kind_ == Kind::torch) {
-    for (uint8_t& k : keep) {
-      k = uniform_double() < 1.0 - p_drop;
-    }
-    return;
-  }
-  // Element i takes word i mod 4 of block i / 4, counted from a fresh block.
-  const auto threshold = static_cast<uint64_t>(std::llround((1.0 - p_drop) * 0x1p32));
-  const uint64_t first = blocks_;
-  const size_t blocks = (keep.size() + block_size_ - 1) / block_size_;
-  parallel_for(static_cast<int64_t>(blocks), 4096, [&](int64_t first_block, int64_t end) {
-    for (auto b = static_cast<size_t>(first_block); b < static_cast<size_t>(end); ++b) {
-      const auto words = philox_block(first + b);
-      const size_t begin = b * block_size_;
-      const size_t count = std::min<size_t>(block_size_, keep.size() - begin);
-      for (size_t i = 0; i < count; ++i) {
-        keep[begin + i] = words[i] < threshold;
-      }
-    }
-  });
-  blocks_ += blocks;
+uint64_t Rng::take_blocks(uint64_t count) {
+  check(kind_ == Kind::philox, "[rng] only Philox has blocks to set aside");
   next_ = block_size_;
+  return std::exchange(blocks_, blocks_ + count);
 }
 
 int64_t Rng::randint(int64_t n) {

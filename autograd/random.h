@@ -13,15 +13,34 @@ namespace tapegrad {
 
 // Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel Random Numbers: As Easy as 1, 2, 3; SC 2011):
 // four random words as a function of a counter and a key alone.
-std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
+using PhiloxKey = std::array<uint32_t, 2>;
+std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, PhiloxKey key);
+// What it is made of, for those who make many blocks at once: rounds, each with the key after the
+// one before.
+inline constexpr int kPhiloxRounds = 10;
+inline void philox_round(PhiloxKey key, uint32_t& c0, uint32_t& c1, uint32_t& c2, uint32_t& c3) {
+  const uint64_t product0 = uint64_t{0xD2511F53U} * c0;
+  const uint64_t product1 = uint64_t{0xCD9E8D57U} * c2;
+  c0 = static_cast<uint32_t>(product1 >> 32) ^ c1 ^ key[0];
+  c1 = static_cast<uint32_t>(product1);
+  c2 = static_cast<uint32_t>(product0 >> 32) ^ c3 ^ key[1];
+  c3 = static_cast<uint32_t>(product0);
+}
+inline PhiloxKey next_philox_key(PhiloxKey key) {
+  return {key[0] + 0x9E3779B9U, key[1] + 0xBB67AE85U};
+}
+// The key of a generator with this seed.
+inline PhiloxKey philox_key(uint64_t seed) {
+  return {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
+}
 
 // A random number generator; copies continue the same stream independently.
 //
 // Kind::torch is MT19937 (Matsumoto, Nishimura 1998) and turns its draws into numbers as PyTorch
 // does on a CPU (the build without MKL), so equal seeds and equal calls give PyTorch's numbers: one
 // call here takes what the one PyTorch call named beside it takes from the stream.
-// Kind::philox is counter-based: threads share out the work of keep_mask(), whose result does not
-// depend on their number. Its numbers have no counterpart in PyTorch.
+// Kind::philox is counter-based: dropout draws from it in parallel and without storing its
+// decisions (keep_mask.h). Its numbers have no counterpart in PyTorch.
 class Rng {
  public:
   enum class Kind { torch, philox };
@@ -50,9 +69,6 @@ class Rng {
   void normal(std::span<float> out, double mean, double std);
   void normal(std::span<double> out, double mean, double std);
 
-  // Dropout: sets 1 with probability 1 − p_drop, otherwise 0. Kind::torch draws as F.dropout does.
-  void keep_mask(std::span<uint8_t> keep, double p_drop);
-
   // [0, n), n > 0: torch.randint(n, ()).
   int64_t randint(int64_t n);
 
@@ -62,6 +78,10 @@ class Rng {
   // An index drawn in proportion to its weight: torch.multinomial(weights, 1). The weights need not
   // sum to 1, but must be finite, not negative and not all 0.
   int64_t multinomial(std::span<const float> weights);
+
+  // Kind::philox only: sets aside `count` blocks of four words, beginning with a fresh one, and
+  // returns the counter of the first.
+  uint64_t take_blocks(uint64_t count);
 
   // Everything that decides the draws to come, as one line of ASCII without quotes or backslashes.
   // set_state() takes over the kind, too; text that state() cannot have written is an Error and

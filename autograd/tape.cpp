@@ -34,6 +34,10 @@ Step::Slot slot_of(const Tensor& t) {
 
 const Tensor& Saved::operator[](std::size_t i) const {
   const Kept& kept = kept_.at(i);
+  if (kept.maker != nullptr) {
+    if (!kept.tensor.defined()) kept.tensor = kept.maker->output_again();
+    return kept.tensor;
+  }
   if (kept.tensor.defined() && kept.tensor.version() != kept.version) {
     fail(
         "[{}] a tensor of shape {} that its gradient needs was changed after the op had run; clone "
@@ -47,6 +51,16 @@ std::size_t Saved::bytes() const {
   std::size_t sum = 0;
   for (const Kept& kept : kept_) sum += kept.tensor.defined() ? kept.tensor.bytes() : 0;
   return sum;
+}
+
+Tensor Step::output_again() const {
+  const TapePause pause;
+  std::vector<Tensor> again;
+  for (std::size_t i = 0; i < inputs.size(); ++i) again.push_back(saved[i]);
+  Saved unused;
+  Tensor output = forward(again, unused).front();
+  output.impl_->id = outputs.front().id;
+  return output;
 }
 
 // Runs one op for apply: finds the tapes that want it, runs its forward, and has them record it.
@@ -99,14 +113,25 @@ class Recorder {
     }
     step_->implicit = implicit;
     step_->vjp = std::move(vjp);
-    if (checkable_) {
-      step_->forward = make_forward();
-      step_->input_tensors.assign(inputs_.begin(), inputs_.end());
-    }
+    if (checkable_) step_->input_tensors.assign(inputs_.begin(), inputs_.end());
+    if (checkable_ || step_->saved.cheap()) step_->forward = make_forward();
+    if (!step_->saved.cheap()) keep_makers();
     for (const auto& [tape, needs] : wanting_) tape->record(step_, inputs_, needs);
   }
 
  private:
+  // Of the outputs of cheap steps, the way to make them is kept. A cheap step itself keeps its
+  // inputs as they are: making its output never takes more than one op.
+  void keep_makers() {
+    for (Saved::Kept& kept : step_->saved.kept_) {
+      for (const auto& [tape, needs] : wanting_) {
+        if (!kept.tensor.defined() || kept.maker) break;
+        kept.maker = tape->cheap_maker(kept.tensor.id());
+        if (kept.maker) kept.tensor = Tensor();
+      }
+    }
+  }
+
   std::string_view name_;
   Inputs inputs_;
   std::shared_ptr<Step> step_;
@@ -175,6 +200,11 @@ bool Tape::tracks(const Tensor& t) const {
                      [&](const Tape* older) { return older != nullptr && older->tracks(t); });
 }
 
+std::shared_ptr<const Step> Tape::cheap_maker(std::uint64_t id) const {
+  const auto it = cheap_steps_.find(id);
+  return it == cheap_steps_.end() ? nullptr : it->second.lock();
+}
+
 std::vector<Tensor> Tape::leaves() const {
   std::vector<Tensor> result;
   for (const auto& [id, leaf] : leaves_) result.push_back(leaf);
@@ -195,6 +225,7 @@ void Tape::record(const std::shared_ptr<Step>& step, Inputs inputs, const Needs&
   if (options_.outline) return;
   steps_.push_back(step);
   needs_.push_back(needs);
+  if (step->saved.cheap()) cheap_steps_.emplace(step->outputs.front().id, step);
 }
 
 std::size_t Tape::saved_bytes() const {

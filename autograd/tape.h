@@ -18,6 +18,8 @@ using Grads = std::vector<Tensor>;
 // Whether the gradient of input i is asked for.
 using Needs = std::vector<bool>;
 
+struct Step;
+
 // What a forward keeps for its vjp, and nothing else is kept. Reading a kept tensor that was
 // written to in the meantime is an error that names the op.
 class Saved {
@@ -33,19 +35,28 @@ class Saved {
   }
   // The i-th tensor that was kept.
   const Tensor& operator[](std::size_t i) const;
+  // Says that the op's output costs little to make again from its inputs, all of which the op has
+  // kept, first and in order. Ops that keep the output then keep the way to make it in place of
+  // the data: a LayerNorm's output, say, exists again only while the gradient of the linear layer
+  // behind it is computed.
+  void set_cheap() { cheap_ = recording(); }
+  bool cheap() const { return cheap_; }
   bool recording() const { return !needs_.empty(); }
   // Whether input i's gradient will be wanted: what only it needs, need not be kept otherwise.
   bool needs(std::size_t i) const { return recording() && needs_[i]; }
   std::size_t bytes() const;
 
  private:
+  friend class Recorder;
   struct Kept {
-    Tensor tensor;
+    mutable Tensor tensor;  // undefined until it is read, if there is a maker
     std::uint32_t version;
+    std::shared_ptr<const Step> maker = nullptr;  // the cheap step whose output it is
   };
   std::string_view op_;
   Needs needs_;
   std::vector<Kept> kept_;
+  bool cheap_ = false;
 };
 
 // forward: inputs → output. Runs unrecorded, so that it may use ops.
@@ -80,9 +91,13 @@ struct Step {
   std::size_t implicit = 0;  // how many of the inputs, the last ones, the forward does not read
   Saved saved;
   VjpMany vjp;
-  // Kept for checkable tapes only: what it takes to run the op again.
+  // What it takes to run the op again: the forward of cheap steps and on checkable tapes, the
+  // inputs on checkable tapes.
   ForwardMany forward;
   std::vector<Tensor> input_tensors;
+
+  // A cheap step's output, under the id that it had.
+  Tensor output_again() const;
 };
 
 struct TapeOptions {
@@ -154,6 +169,8 @@ class Tape {
   // notice, that is, if the sum is ours alone and no tape records.
   static void accumulate(Tensor& sum, const Tensor& term);
   Needs needs_of(Inputs inputs) const;
+  // The recorded cheap step whose output has this id, or null.
+  std::shared_ptr<const Step> cheap_maker(std::uint64_t id) const;
   void record(const std::shared_ptr<Step>& step, Inputs inputs, const Needs& needs);
   GradMap seed(const std::vector<Tensor>& roots, const BackwardOptions& options) const;
   // Walks the steps in reverse. Gradients of results are dropped once used, but for those in
@@ -171,6 +188,7 @@ class Tape {
   std::vector<std::shared_ptr<Step>> steps_;
   std::vector<Needs> needs_;  // of each step, from this tape's point of view
   std::unordered_set<std::uint64_t> results_;
+  std::unordered_map<std::uint64_t, std::weak_ptr<const Step>> cheap_steps_;  // by their outputs
   std::unordered_map<std::uint64_t, Tensor> leaves_;
 };
 

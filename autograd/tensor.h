@@ -98,6 +98,8 @@ class Tensor {
   void zero_grad() { get().grad.reset(); }
 
  private:
+  friend struct Step;  // makes tensors again under the ids that they had
+
   struct Storage {
     explicit Storage(std::size_t bytes);
     ~Storage();

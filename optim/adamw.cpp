@@ -14,9 +14,10 @@ const std::string kStepKey = "adamw.steps";
 // The factors of one step, the same for every element.
 template <class T>
 struct Update {
-  T keep, beta1, beta2, step_size, root_scale, eps;
+  T keep, beta1, beta2, step_size, root_scale, eps, grad_factor;
 
   void operator()(T& p, T g, T& m, T& v) const {
+    g *= grad_factor;
     p *= keep;
     m += (1 - beta1) * (g - m);
     v = beta2 * v + (1 - beta2) * g * g;
@@ -42,7 +43,7 @@ AdamW::AdamW(NamedTensors parameters, const AdamWOptions& options) : options_(op
   }
 }
 
-void AdamW::step(double lr) {
+void AdamW::step(double lr, double grad_factor) {
   ++steps_;
   const double correction1 = 1 - std::pow(options_.beta1, static_cast<double>(steps_));
   const double correction2 = 1 - std::pow(options_.beta2, static_cast<double>(steps_));
@@ -57,7 +58,8 @@ void AdamW::step(double lr) {
                              static_cast<T>(options_.beta2),
                              static_cast<T>(lr / correction1),
                              static_cast<T>(std::sqrt(correction2)),
-                             static_cast<T>(options_.eps)};
+                             static_cast<T>(options_.eps),
+                             static_cast<T>(grad_factor)};
       T* p = slot.parameter.mutable_data<T>();
       T* m = slot.exp_avg.mutable_data<T>();
       T* v = slot.exp_avg_sq.mutable_data<T>();

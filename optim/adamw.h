@@ -23,8 +23,9 @@ class AdamW {
  public:
   AdamW(NamedTensors parameters, const AdamWOptions& options = {});
 
-  // One update with learning rate lr. Parameters without a gradient are left alone.
-  void step(double lr);
+  // One update with learning rate lr and all gradients times grad_factor (see measure_clipping).
+  // Parameters without a gradient are left alone.
+  void step(double lr, double grad_factor = 1);
   void zero_grad();
   std::int64_t steps() const { return steps_; }
 

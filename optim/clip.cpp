@@ -1,5 +1,6 @@
 #include "optim/clip.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "autograd/parallel.h"
@@ -48,7 +49,7 @@ double grad_norm(const NamedTensors& parameters) {
   return std::sqrt(sum);
 }
 
-double clip_grad_norm(const NamedTensors& parameters, double max_norm) {
+Clipping measure_clipping(const NamedTensors& parameters, double max_norm) {
   check(max_norm >= 0, "the largest gradient norm must not be negative, as {} is", max_norm);
   const double norm = grad_norm(parameters);
   check(
@@ -56,14 +57,19 @@ double clip_grad_norm(const NamedTensors& parameters, double max_norm) {
       "the gradient norm is {}: the step was not made. Lower the learning rate, clip the gradients "
       "or warm up longer",
       std::isnan(norm) ? "not a number" : "infinite");
-  if (max_norm == 0 || norm + 1e-6 <= max_norm) return norm;
+  return {norm, max_norm == 0 ? 1 : std::min(1.0, max_norm / (norm + 1e-6))};
+}
+
+double clip_grad_norm(const NamedTensors& parameters, double max_norm) {
+  const auto [norm, factor] = measure_clipping(parameters, max_norm);
+  if (factor == 1) return norm;
   for (const auto& [name, t] : parameters) {
     Tensor grad = t.grad();
     if (!grad.defined()) continue;
-    dispatch(grad.dtype(), [&](auto zero) {
+    dispatch(grad.dtype(), [&, by = factor](auto zero) {
       using T = decltype(zero);
       T* g = grad.mutable_data<T>();
-      const T scale = static_cast<T>(max_norm / (norm + 1e-6));
+      const T scale = static_cast<T>(by);
       parallel_for(grad.numel(), kChunk, [=](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) g[i] *= scale;
       });

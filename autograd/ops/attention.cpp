@@ -22,15 +22,12 @@ HeadRows<T> part_of(const HeadRows<T>& packed, std::int64_t i) {
 
 struct Call {
   AttentionSizes size;
-  Tensor keep;     // dropout's mask, or undefined
+  KeepMask keep;
   Tensor padding;  // (B, Tk) u8, or undefined
 
   template <class T>
   AttentionKernel<T> kernel(HeadRows<const T> q, HeadRows<const T> k, HeadRows<const T> v) const {
-    const auto data = [](const Tensor& mask) {
-      return mask.defined() ? mask.data<std::uint8_t>() : nullptr;
-    };
-    return {size, q, k, v, data(keep), data(padding)};
+    return {size, q, k, v, keep, padding.defined() ? padding.data<std::uint8_t>() : nullptr};
   }
   Tensor empty_lse(DType dtype) const { return Tensor::empty({size.B, size.H, size.Tq}, dtype); }
 };
@@ -50,21 +47,18 @@ Call make_call(const Shape& q, std::int64_t C, std::int64_t Tk, int n_head,
   check(options.dropout >= 0 && options.dropout <= 1,
         "[attention] dropout must be from 0 to 1, not {}", options.dropout);
   check_padding(options.key_padding_mask, q[0], Tk);
-  Call call{{q[0], q[1], Tk, n_head, C / n_head, options.causal, options.dropout}, {}, {}};
+  Call call{{q[0], q[1], Tk, n_head, C / n_head, options.causal}, {}, {}};
   // A copy, which is still this call's mask when backward comes.
   if (options.key_padding_mask.defined()) call.padding = options.key_padding_mask.clone();
-  if (options.rng != nullptr && options.dropout > 0) {
-    call.keep = Tensor::empty({q[0], n_head, q[1], Tk}, DType::u8);
-    options.rng->keep_mask(
-        {call.keep.mutable_data<std::uint8_t>(), static_cast<std::size_t>(call.keep.numel())},
-        options.dropout);
+  if (options.rng != nullptr) {
+    call.keep = KeepMask(*options.rng, q[0] * n_head * q[1] * Tk, options.dropout);
   }
   return call;
 }
 
 Tensor reference_of(const Call& call, const Tensor& q, const Tensor& k, const Tensor& v) {
   return attention_reference(q, k, v, static_cast<int>(call.size.H), call.size.causal, call.keep,
-                             call.size.dropout, call.padding);
+                             call.padding);
 }
 
 // The keys (…, Tk) that the queries (…, Tq, …) do not see, as a u8 mask of `shape` (B, 1, Tq, Tk);
@@ -154,7 +148,6 @@ Tensor attention(const Tensor& qkv, int n_head, const AttentionOptions& options)
         Tensor lse = call.empty_lse(in[0].dtype());
         Tensor out = packed_forward(call, saved.keep(in[0]), lse);
         saved.keep(lse);
-        saved.keep(call.keep);
         return out;
       },
       [call, reference](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
@@ -183,7 +176,6 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
         for (const Tensor& t : in) saved.keep(t);
         Tensor out = separate_forward(call, in, lse);
         saved.keep(lse);
-        saved.keep(call.keep);
         return out;
       },
       [call](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
@@ -204,8 +196,7 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
 }
 
 Tensor attention_reference(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
-                           bool causal, const Tensor& keep_mask, double dropout,
-                           const Tensor& key_padding_mask) {
+                           bool causal, const KeepMask& keep, const Tensor& key_padding_mask) {
   const std::int64_t B = q.dim(0), C = q.dim(2), Tq = q.dim(1), Tk = k.dim(1);
   check(n_head > 0 && C % n_head == 0, "[attention] {} channels are not divisible by n_head {}", C,
         n_head);
@@ -220,11 +211,9 @@ Tensor attention_reference(const Tensor& q, const Tensor& k, const Tensor& v, in
   if (hidden.defined()) scores = masked_fill(scores, hidden, -1e30);
   Tensor weights = softmax(scores);
   if (key_padding_mask.defined()) weights = masked_fill(weights, hidden, 0);
-  if (keep_mask.defined()) {
-    weights =
-        masked_fill(weights,
-                    equal(keep_mask.to(weights.dtype()), Tensor::scalar(0, weights.dtype())), 0) *
-        (dropout < 1 ? 1 / (1 - dropout) : 0);
+  if (keep.drops()) {
+    const Tensor kept = keep.to_tensor({B, n_head, Tq, Tk}).to(weights.dtype());
+    weights = weights * (kept * keep.scale());
   }
   return reshape(permute(matmul(weights, heads(v)), {0, 2, 1, 3}), {B, Tq, C});
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "autograd/blas.h"
+#include "autograd/keep_mask.h"
 #include "autograd/ops/vector_math.h"
 #include "autograd/parallel.h"
 #include "autograd/tensor.h"
@@ -12,7 +13,7 @@ namespace tapegrad {
 // Fused attention after Dao et al., "FlashAttention" (2022), section 3.1, with BLAS doing the
 // products: a tile of queries meets all of its keys at once, the weights of that tile live in
 // scratch memory, and backward makes them again from the log-sum-exp of each row. Memory is O(T),
-// but for the mask of dropout.
+// but for dropout's decisions if they are stored.
 
 // One of q, k, v or of their gradients: B sequences of T rows, in each of which the H heads lie
 // side by side. Packed or on its own, only the distances differ.
@@ -26,7 +27,6 @@ struct HeadRows {
 struct AttentionSizes {
   std::int64_t B, Tq, Tk, H, D;
   bool causal;
-  double dropout;
 };
 
 inline constexpr std::int64_t kQueryTile = 64;
@@ -36,7 +36,7 @@ class AttentionKernel {
  public:
   AttentionSizes size;
   HeadRows<const T> q, k, v;
-  const std::uint8_t* keep = nullptr;     // (B, H, Tq, Tk), null without dropout
+  const KeepMask& keep;                   // of (B, H, Tq, Tk)
   const std::uint8_t* padding = nullptr;  // (B, Tk), null if all keys are real
 
   // out (B, Tq, H·D), and the log-sum-exp of each row of scores, lse (B, H, Tq).
@@ -68,12 +68,13 @@ class AttentionKernel {
   void backward(HeadRows<const T> dout, const T* lse, HeadRows<T> dq, HeadRows<T> dk,
                 HeadRows<T> dv) const {
     parallel_for(size.B * size.H, 1, [&](std::int64_t begin, std::int64_t end) {
-      Tensor scratch = Tensor::empty({2 * tile_rows() * size.Tk}, dtype_of<T>());
+      Tensor scratch = Tensor::empty({2 * tile_rows() + 1, size.Tk}, dtype_of<T>());
       T* weights = scratch.mutable_data<T>();
       T* dweights = weights + tile_rows() * size.Tk;
+      T* factors = dweights + tile_rows() * size.Tk;
       for (std::int64_t head = begin; head < end; ++head) {
         for (std::int64_t n = (size.Tq + kQueryTile - 1) / kQueryTile; n-- > 0;) {
-          backward_tile(tile(head, n), dout, lse, dq, dk, dv, weights, dweights);
+          backward_tile(tile(head, n), dout, lse, dq, dk, dv, weights, dweights, factors);
         }
       }
     });
@@ -86,7 +87,6 @@ class AttentionKernel {
 
   std::int64_t tile_rows() const { return std::min(kQueryTile, size.Tq); }
   T scale() const { return static_cast<T>(1 / std::sqrt(static_cast<double>(size.D))); }
-  T keep_scale() const { return static_cast<T>(size.dropout < 1 ? 1 / (1 - size.dropout) : 0); }
 
   Tile tile(std::int64_t head, std::int64_t n) const {
     const std::int64_t first = n * kQueryTile, rows = std::min(kQueryTile, size.Tq - first);
@@ -117,13 +117,6 @@ class AttentionKernel {
                  .alpha = scale()});
   }
 
-  // Multiplies row r of the tile by its dropout mask.
-  void drop(const Tile& t, std::int64_t r, T* row) const {
-    const std::uint8_t* mask = keep + stat(t, r) * size.Tk;
-    const T factor = keep_scale();
-    for (std::int64_t j = 0; j < t.keys; ++j) row[j] = mask[j] != 0 ? row[j] * factor : T{0};
-  }
-
   // Scores of padding become −∞, whose exponential is 0. False if all n keys are padding.
   bool hide_padding(const Tile& t, std::int64_t n, T* row) const {
     if (padding == nullptr) return true;
@@ -152,14 +145,14 @@ class AttentionKernel {
       for (std::int64_t j = 0; j < n; ++j) row[j] /= total;
       std::fill(row + n, row + t.keys, T{0});
       lse[stat(t, r)] = top + std::log(total);
-      if (keep != nullptr) drop(t, r, row);
+      if (keep.drops()) keep.multiply(stat(t, r) * size.Tk, n, row, row);
     }
   }
 
   // With P the weights, A = dropout(P) and dA = dO·Vᵀ:  dV = Aᵀ·dO,  dP = dropout(dA),
   // dS = P·(dP − Σ P·dP),  dQ = dS·K/√D,  dK = dSᵀ·Q/√D.
   void backward_tile(const Tile& t, HeadRows<const T> dout, const T* lse, HeadRows<T> dq,
-                     HeadRows<T> dk, HeadRows<T> dv, T* p, T* da) const {
+                     HeadRows<T> dk, HeadRows<T> dv, T* p, T* da, T* factors) const {
     const T* d = at(dout, t, t.first);
     const T add = static_cast<T>(t.first + t.rows < size.Tq);
     scores(t, p);
@@ -181,11 +174,16 @@ class AttentionKernel {
       hide_padding(t, n, row);
       for (std::int64_t j = 0; j < n; ++j) row[j] = fast_exp(row[j] - shift);
       std::fill(row + n, row + t.keys, T{0});
-      if (keep != nullptr) drop(t, r, drow);
+      if (keep.drops()) {
+        keep.factors(stat(t, r) * size.Tk, n, factors);
+        for (std::int64_t j = 0; j < n; ++j) drow[j] *= factors[j];
+      }
       const T mean = sum_row<T>(n, [=](auto j) { return row[j] * drow[j]; });
       for (std::int64_t j = 0; j < n; ++j) drow[j] = row[j] * (drow[j] - mean);
       std::fill(drow + n, drow + t.keys, T{0});
-      if (keep != nullptr) drop(t, r, row);
+      if (keep.drops()) {
+        for (std::int64_t j = 0; j < n; ++j) row[j] *= factors[j];
+      }
     }
     gemm(Gemm<T>{.ta = true,
                  .m = t.keys,

@@ -176,8 +176,9 @@ Tensor erf(const Tensor& x) {
 
 // The slopes of the next three are constant almost everywhere, so they are made unrecorded.
 
+// The result tells its slope, so that x need not be kept.
 Tensor relu(const Tensor& x) {
-  return unary(
+  return unary_of_result(
       "relu", x, [](auto v) { return v > 0 || std::isnan(v) ? v : 0; },
       [](const Tensor& v) {
         return map(v, [](auto e) { return static_cast<decltype(e)>(e > 0); });

@@ -151,6 +151,7 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
     Tensor y = normalised(in[0], in[1], in[2], options, stats);
     for (const Tensor& t : in) saved.keep(t);
     saved.keep(stats);
+    saved.set_cheap();
     return y;
   };
   const auto vjp = [options](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {

@@ -89,17 +89,17 @@ TEST_CASE("attention's dropout is that of its composed reference with the same m
   Rng rng(3);
   for (const std::int64_t T : {5, 70}) {
     const Tensor q = normal(rng, {2, T, 4}), k = normal(rng, {2, T, 4}), v = normal(rng, {2, T, 4});
-    Tensor mask = Tensor::empty({2, 2, T, T}, DType::u8);
-    Rng draw(5);
-    draw.keep_mask({mask.mutable_data<std::uint8_t>(), static_cast<std::size_t>(mask.numel())},
-                   0.3);
-    compare(
-        [](Inputs in) {
-          Rng r(5);
-          return attention(in[0], in[1], in[2], 2, {.dropout = 0.3, .rng = &r});
-        },
-        [&](Inputs in) { return attention_reference(in[0], in[1], in[2], 2, true, mask, 0.3); },
-        {q, k, v});
+    for (const auto kind : {Rng::Kind::torch, Rng::Kind::philox}) {
+      Rng draw(5, kind);
+      const KeepMask mask(draw, 2 * 2 * T * T, 0.3);
+      compare(
+          [kind](Inputs in) {
+            Rng r(5, kind);
+            return attention(in[0], in[1], in[2], 2, {.dropout = 0.3, .rng = &r});
+          },
+          [&](Inputs in) { return attention_reference(in[0], in[1], in[2], 2, true, mask); },
+          {q, k, v});
+    }
   }
 }
 
@@ -113,7 +113,7 @@ TEST_CASE("attention with padded keys agrees with its composed reference", "[fus
       const Tensor packed = normal(rng, {4, T, 18});
       const auto qkv = split(packed, {6, 6, 6}, 2);
       const Function composed = [&](Inputs in) {
-        return attention_reference(in[0], in[1], in[2], 2, causal, {}, 0, mask);
+        return attention_reference(in[0], in[1], in[2], 2, causal, {}, mask);
       };
       compare([&](Inputs in) { return attention(in[0], 2, options); },
               [&](Inputs in) {

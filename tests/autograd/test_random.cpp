@@ -3,11 +3,12 @@
 #include <numeric>
 
 #include "autograd/check.h"
-#include "autograd/random.h"
+#include "autograd/keep_mask.h"
 #include "tests/catch.h"
 #include "tests/golden/golden.h"
 
 using tapegrad::Error;
+using tapegrad::KeepMask;
 using tapegrad::Rng;
 using tapegrad::testing::crc32;
 using tapegrad::testing::golden_json;
@@ -58,7 +59,7 @@ void replay(Rng& rng, const nlohmann::json& call) {
     require_equal(f64, call);
   } else if (op == "keep_mask") {
     std::vector<uint8_t> keep(static_cast<size_t>(n), 2);
-    rng.keep_mask(keep, a);
+    KeepMask(rng, n, a).read(0, keep);
     require_equal(keep, call);
   } else if (op == "randint") {
     const auto range = call.at("a").get<int64_t>();
@@ -125,12 +126,18 @@ TEST_CASE("a Philox mask depends on the place of an element alone", "[random]") 
   std::vector<uint8_t> shorter(501, 2);
   Rng first(42, Rng::Kind::philox);
   Rng second(42, Rng::Kind::philox);
-  first.keep_mask(longer, 0.3);
-  second.keep_mask(shorter, 0.3);
+  const KeepMask mask(first, 1003, 0.3);
+  mask.read(0, longer);
+  KeepMask(second, 501, 0.3).read(0, shorter);
   CHECK(std::equal(shorter.begin(), shorter.end(), longer.begin()));
   for (size_t i = 0; i < longer.size(); ++i) {
     const auto block = tapegrad::philox4x32({static_cast<uint32_t>(i / 4), 0, 0, 0}, {42, 0});
     REQUIRE(longer[i] == (block[i % 4] * 0x1p-32 < 0.7 ? 1 : 0));
+  }
+  for (const int64_t begin : {1, 4, 63, 130, 1000}) {  // any stretch of it, alone
+    std::vector<uint8_t> part(longer.size() - static_cast<size_t>(begin), 2);
+    mask.read(begin, part);
+    CHECK(std::equal(part.begin(), part.end(), longer.begin() + begin));
   }
   // 501 elements used 126 blocks; what follows starts with the next one.
   CHECK(second.next32() == tapegrad::philox4x32({126, 0, 0, 0}, {42, 0})[0]);
@@ -141,7 +148,7 @@ TEST_CASE("a mask keeps its share, and all or nothing at the ends", "[random]") 
     Rng rng(1, kind);
     std::vector<uint8_t> keep(100000, 2);
     for (const double p : {0.0, 0.1, 0.5, 0.9, 1.0}) {
-      rng.keep_mask(keep, p);
+      KeepMask(rng, 100000, p).read(0, keep);
       const double share = std::accumulate(keep.begin(), keep.end(), 0.0) / 1e5;
       CHECK(std::abs(share - (1.0 - p)) <= 5.0 * std::sqrt(p * (1.0 - p) / 1e5));
       CHECK(*std::max_element(keep.begin(), keep.end()) <= 1);
@@ -218,7 +225,6 @@ TEST_CASE("a malformed state is an error that changes nothing", "[random]") {
 TEST_CASE("wrong arguments of the generator are errors", "[random]") {
   Rng rng(1);
   std::vector<float> x(4);
-  std::vector<uint8_t> keep(4);
   const float nan = std::nanf("");
   CHECK_THROWS_WITH(rng.randint(0), "[randint] needs n > 0, not 0");
   CHECK_THROWS_AS(rng.randint(-5), Error);
@@ -228,9 +234,7 @@ TEST_CASE("wrong arguments of the generator are errors", "[random]") {
   CHECK_THROWS_AS(rng.uniform(x, -3e38, 3e38), Error);
   CHECK_THROWS_AS(rng.normal(x, 0.0F, -1.0F), Error);
   CHECK_THROWS_AS(rng.normal(x, 0.0F, nan), Error);
-  CHECK_THROWS_AS(rng.keep_mask(keep, 1.5), Error);
-  CHECK_THROWS_AS(rng.keep_mask(keep, -0.1), Error);
-  CHECK_THROWS_AS(rng.keep_mask(keep, std::nan("")), Error);
+  for (const double p : {1.5, -0.1, std::nan("")}) CHECK_THROWS_AS(KeepMask(rng, 3, p), Error);
   CHECK_THROWS_AS(rng.multinomial({}), Error);
   const auto draw = [&](std::vector<float> weights) { return rng.multinomial(weights); };
   CHECK_THROWS_WITH(draw({1, -2}), ContainsSubstring("weight -2 at index 1"));
@@ -244,7 +248,7 @@ TEST_CASE("an empty span is filled without a draw", "[random]") {
   const std::string before = rng.state();
   rng.uniform(std::span<float>(), 0, 1);
   rng.normal(std::span<double>(), 0, 1);
-  rng.keep_mask({}, 0.5);
+  KeepMask(rng, 0, 0.5).read(0, {});
   CHECK(rng.randperm(0).empty());
   CHECK(rng.state() == before);
 }

@@ -1,5 +1,6 @@
 #include <limits>
 
+#include "optim/adamw.h"
 #include "optim/clip.h"
 #include "tests/autograd/support.h"
 #include "tests/catch.h"
@@ -38,6 +39,23 @@ TEST_CASE("gradients above the limit are scaled to it, as PyTorch scales them", 
     CHECK(difference(parameters[0].second.grad().to(DType::f64), p, 2e-7, 0) == "");
     CHECK(grad_norm(parameters) == Approx(1).epsilon(1e-6));
     CHECK_FALSE(parameters[2].second.grad().defined());
+  }
+}
+
+TEST_CASE("AdamW with the factor of clipping makes the step that it makes of clipped gradients",
+          "[clip]") {
+  NamedTensors clipped = with_gradients(), whole = with_gradients();
+  optim::AdamW first(clipped), second(whole);
+  for (int i = 0; i < 3; ++i) {
+    clip_grad_norm(clipped, 1.0);
+    first.step(0.1);
+    const auto [norm, factor] = optim::measure_clipping(whole, 1.0);
+    CHECK(norm == Approx(5.505678653717041));
+    second.step(0.1, factor);
+    for (std::size_t k = 0; k < 2; ++k) {
+      CHECK(difference(whole[k].second, clipped[k].second, 1e-7, 0) == "");
+      clipped[k].second.set_grad(whole[k].second.grad().clone());
+    }
   }
 }
 
