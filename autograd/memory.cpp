@@ -1,30 +1,27 @@
 #include "autograd/memory.h"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <bit>
 #include <cstdlib>
-#include <map>
 #include <mutex>
 #include <unordered_map>
 #include <vector>
 
 #include "autograd/check.h"
+#include "autograd/heap.h"
 
 namespace tapegrad {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
-constexpr std::size_t kHugePage = std::size_t{2} << 20;
-constexpr std::size_t kLarge = std::size_t{1} << 20;
+constexpr std::size_t kLarge = std::size_t{1} << 18;  // from here on, blocks are the heap's
 
-// Sizes are rounded up to a multiple of an eighth of their power of two: at most 12.5 % is lost,
-// and requests of nearly equal size find each other's blocks.
+// Small sizes are rounded up to a multiple of an eighth of their power of two: at most 12.5 % is
+// lost, and requests of nearly equal size find each other's blocks.
 std::size_t rounded(std::size_t bytes) {
   const std::size_t step = std::max(kAlignment, std::bit_floor(bytes) / 8);
-  const std::size_t size = (bytes + step - 1) / step * step;
-  return size >= kLarge ? (size + kHugePage - 1) / kHugePage * kHugePage : size;
+  return (bytes + step - 1) / step * step;
 }
 
 std::size_t physical_memory() {
@@ -36,40 +33,34 @@ std::size_t physical_memory() {
 class Cache {
  public:
   void* allocate(std::size_t bytes) {
-    check(bytes < (std::size_t{1} << 48), "cannot allocate {} bytes", bytes);
-    const std::size_t size = rounded(bytes);
     const std::lock_guard lock(mutex_);
-    void* block = from_cache(size);
-    if (block == nullptr) {
-      // The system lets a process ask for more memory than there is, and ends it when it is used.
-      if (stats_.reserved + size > physical_memory()) release_all();
-      block = from_system(size);
-    }
-    if (block == nullptr) {
+    void* block = bytes <= physical_memory() ? try_allocate(bytes) : nullptr;
+    if (block == nullptr && bytes <= physical_memory()) {
       release_all();
-      block = from_system(size);
+      block = try_allocate(bytes);
     }
-    check(block != nullptr, "out of memory: {} MiB asked for, {} MiB in use", size >> 20,
-          stats_.live >> 20);
-    stats_.live += size_of_block(block, size);
-    stats_.peak = std::max(stats_.peak, stats_.live);
+    check(block != nullptr, "out of memory: {} MiB asked for, {} MiB in use", bytes >> 20,
+          live() >> 20);
+    // The system lets a process ask for more memory than there is, and ends it when it is used.
+    if (reserved() > physical_memory()) release_all();
+    peak_ = std::max(peak_, live());
     return block;
   }
 
   void deallocate(void* block, std::size_t bytes) noexcept {
     const std::lock_guard lock(mutex_);
-    const std::size_t size = size_of_block(block, rounded(bytes));
-    stats_.live -= size;
-    free_[size].push_back(block);  // which has room for all blocks of this size
+    if (bytes >= kLarge) return heap_.deallocate(block);
+    small_live_ -= rounded(bytes);
+    small_[rounded(bytes)].free.push_back(block);  // which has room for all blocks of this size
   }
 
   MemoryStats stats() {
     const std::lock_guard lock(mutex_);
-    return stats_;
+    return {live(), peak_, reserved(), system_calls_};
   }
   void reset_peak() {
     const std::lock_guard lock(mutex_);
-    stats_.peak = stats_.live;
+    peak_ = live();
   }
   void release() {
     const std::lock_guard lock(mutex_);
@@ -77,67 +68,53 @@ class Cache {
   }
 
  private:
-  // A small block is reused for its own size only. A large one may serve a request of half its
-  // size: that wastes nothing, as it lay idle, and saves asking the system for more.
-  void* from_cache(std::size_t size) {
-    const std::size_t most = size < kLarge ? size : 2 * size;
-    auto it = free_.lower_bound(size);
-    while (it != free_.end() && it->first <= most && it->second.empty()) ++it;
-    if (it == free_.end() || it->first > most) return nullptr;
-    void* block = it->second.back();
-    it->second.pop_back();
+  struct SizeClass {
+    std::size_t blocks = 0;  // in use or not
+    std::vector<void*> free;
+  };
+
+  std::size_t live() const { return small_live_ + heap_.used(); }
+  std::size_t reserved() const { return small_reserved_ + heap_.resident(); }
+
+  void* try_allocate(std::size_t bytes) {
+    if (bytes < kLarge) return allocate_small(rounded(bytes));
+    const std::size_t before = heap_.resident();
+    void* block = heap_.allocate(bytes);
+    system_calls_ += heap_.resident() > before;
     return block;
   }
 
-  std::size_t size_of_block(void* block, std::size_t size) const {
-    return size < kLarge ? size : large_.at(block);
-  }
-
-  void* from_system(std::size_t size) {
-    void* block = size < kLarge ? std::aligned_alloc(kAlignment, size) : map_large(size);
-    if (block == nullptr) return nullptr;
-    ++stats_.system_calls;
-    stats_.reserved += size;
-    free_[size].reserve(++blocks_[size]);
-    if (size >= kLarge) large_[block] = size;
+  void* allocate_small(std::size_t size) {
+    SizeClass& c = small_[size];
+    void* block = nullptr;
+    if (!c.free.empty()) {
+      block = c.free.back();
+      c.free.pop_back();
+    } else {
+      block = std::aligned_alloc(kAlignment, size);
+      if (block == nullptr) return nullptr;
+      ++system_calls_;
+      small_reserved_ += size;
+      c.free.reserve(++c.blocks);
+    }
+    small_live_ += size;
     return block;
-  }
-
-  static void* map_large(std::size_t size) {
-    // Mapped with room to spare, so that a part that starts on a huge page can be cut out.
-    void* mapped =
-        mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (mapped == MAP_FAILED) return nullptr;
-    auto* start = static_cast<std::byte*>(mapped);
-    const auto address = reinterpret_cast<std::uintptr_t>(start);
-    const std::size_t skip = (kHugePage - address % kHugePage) % kHugePage;
-    if (skip > 0) munmap(start, skip);
-    munmap(start + skip + size, kHugePage - skip);
-    madvise(start + skip, size, MADV_HUGEPAGE);
-    return start + skip;
   }
 
   void release_all() {
-    for (auto& [size, blocks] : free_) {
-      for (void* block : blocks) {
-        if (size < kLarge) {
-          std::free(block);
-        } else {
-          munmap(block, size);
-          large_.erase(block);
-        }
-      }
-      stats_.reserved -= size * blocks.size();
-      blocks_[size] -= blocks.size();
-      blocks.clear();
+    heap_.release();
+    for (auto& [size, c] : small_) {
+      for (void* block : c.free) std::free(block);
+      small_reserved_ -= size * c.free.size();
+      c.blocks -= c.free.size();
+      c.free.clear();
     }
   }
 
   std::mutex mutex_;
-  std::map<std::size_t, std::vector<void*>> free_;  // by size
-  std::map<std::size_t, std::size_t> blocks_;     // how many of each size there are, in use or not
-  std::unordered_map<void*, std::size_t> large_;  // sizes of all blocks of kLarge and more
-  MemoryStats stats_;
+  std::unordered_map<std::size_t, SizeClass> small_;
+  Heap heap_;
+  std::size_t small_live_ = 0, small_reserved_ = 0, peak_ = 0, system_calls_ = 0;
 };
 
 // Never destroyed: tensors with static lifetime may outlive every other static object.

@@ -4,16 +4,16 @@
 
 namespace tapegrad {
 
-// The caching allocator behind every tensor. Blocks are 64-byte aligned, those of 1 MiB and more
-// lie on huge pages; a freed block is kept and handed out again, so that a training step, which
-// asks for the same sizes each time, reaches the system only in its first rounds. Safe to use from
-// any thread.
+// The caching allocator behind every tensor. Freed memory is kept and handed out again, so that a
+// training step, which asks for the same sizes each time, reaches the system only in its first
+// rounds. Small blocks are kept by their sizes, larger ones are cut out of huge pages (heap.h).
+// Blocks are 64-byte aligned. Safe to use from any thread.
 
 struct MemoryStats {
   std::size_t live = 0;          // bytes held by tensors now
   std::size_t peak = 0;          // the largest `live` so far
   std::size_t reserved = 0;      // bytes taken from the system: live and cached
-  std::size_t system_calls = 0;  // how often the system was asked for memory
+  std::size_t system_calls = 0;  // how often the system was asked for memory, or touched anew
 };
 
 // A block of at least `bytes` bytes, contents unspecified; nullptr for 0 bytes. Throws Error if the
