@@ -1,10 +1,15 @@
 #include "apps/interrupt.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <initializer_list>
+#include <system_error>
+
+#include "autograd/check.h"
 
 namespace tapegrad::apps {
 namespace {
@@ -32,6 +37,21 @@ void catch_interrupts() {
 }
 
 bool interrupted() { return flag; }
+
+bool wait_for_input(int descriptor) {
+  // poll() ends for a signal, where read() would go on. One that comes just before it, or to
+  // another thread, is seen in the next round.
+  constexpr int milliseconds = 100;
+  pollfd input{.fd = descriptor, .events = POLLIN, .revents = 0};
+  while (!interrupted()) {
+    const int ready = ::poll(&input, 1, milliseconds);
+    if (ready > 0) return !interrupted();
+    check(ready == 0 || errno == EINTR, "input cannot be waited for: {}",
+          std::generic_category().message(errno));
+  }
+  return false;
+}
+
 void interrupt() { flag = true; }
 
 }  // namespace tapegrad::apps

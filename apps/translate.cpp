@@ -1,5 +1,8 @@
 #include <unistd.h>
 
+#include <cerrno>
+#include <system_error>
+
 #include "apps/interrupt.h"
 #include "apps/seq2seq_data.h"
 #include "autograd/file.h"
@@ -108,29 +111,36 @@ class Translator {
   int64_t line_ = 0;
 };
 
+// Adds the lines of `text` that have an end; returns what follows them.
+std::string_view add_lines(Translator& translator, std::string_view text) {
+  for (size_t end = 0; (end = text.find('\n')) != text.npos && !interrupted();) {
+    translator.add(text.substr(0, end));
+    text.remove_prefix(end + 1);
+  }
+  return text;
+}
+
+void add_last_line(Translator& translator, std::string_view line) {
+  if (!line.empty() && !interrupted()) translator.add(line);
+}
+
 void add_file(Translator& translator, const std::string& path) {
   const std::string text = read_file(path, max_file_bytes);
-  std::string_view rest = text;
-  while (!rest.empty() && !interrupted()) {
-    const size_t end = std::min(rest.find('\n'), rest.size());
-    translator.add(rest.substr(0, end));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
+  add_last_line(translator, add_lines(translator, text));
 }
 
 void add_stdin(Translator& translator) {
-  std::string line;
-  int c = 0;
-  while (!interrupted() && (c = std::getchar()) != EOF) {
-    if (c == '\n') {
-      translator.add(line);
-      line.clear();
-      continue;
-    }
-    line += static_cast<char>(c);
-    check(line.size() <= max_line_bytes, "a line of stdin has more than {} bytes", max_line_bytes);
+  std::string text, piece(size_t{1} << 16, ' ');
+  while (wait_for_input(STDIN_FILENO)) {
+    const ssize_t count = ::read(STDIN_FILENO, piece.data(), piece.size());
+    if (count < 0 && errno == EINTR) continue;
+    check(count >= 0, "stdin cannot be read: {}", std::generic_category().message(errno));
+    if (count == 0) break;
+    text.append(piece, 0, static_cast<size_t>(count));
+    text.erase(0, text.size() - add_lines(translator, text).size());
+    check(text.size() <= max_line_bytes, "a line of stdin has more than {} bytes", max_line_bytes);
   }
-  if (!line.empty() && !interrupted()) translator.add(line);
+  add_last_line(translator, text);
 }
 
 int run(Options o) {

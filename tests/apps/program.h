@@ -25,10 +25,11 @@ struct Result {
   std::string out, err;
 };
 
-// One of the project's programs, running, with stdout and stderr in files.
+// One of the project's programs, running, with stdout and stderr in files; stdin is `input`.
 class Program {
  public:
-  Program(const std::string& name, const Args& args, const std::filesystem::path& folder = ".") {
+  Program(const std::string& name, const Args& args, const std::filesystem::path& folder = ".",
+          const std::filesystem::path& input = "/dev/null") {
     const std::string path = std::string(TAPEGRAD_PROGRAM_DIR) + "/" + name;
     std::vector<char*> argv{const_cast<char*>(path.c_str())};
     for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
@@ -36,10 +37,10 @@ class Program {
     const std::string out = files_ / "out", err = files_ / "err";
     pid_ = ::fork();
     if (pid_ != 0) return;
-    const int null = ::open("/dev/null", O_RDONLY);
+    const int from = ::open(input.c_str(), O_RDONLY);
     const int to_out = ::open(out.c_str(), O_WRONLY | O_CREAT, 0600);
     const int to_err = ::open(err.c_str(), O_WRONLY | O_CREAT, 0600);
-    if (::chdir(folder.c_str()) != 0 || ::dup2(null, 0) < 0 || ::dup2(to_out, 1) < 0 ||
+    if (::chdir(folder.c_str()) != 0 || ::dup2(from, 0) < 0 || ::dup2(to_out, 1) < 0 ||
         ::dup2(to_err, 2) < 0) {
       ::_exit(126);
     }
@@ -65,6 +66,19 @@ class Program {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
     throw std::runtime_error("the program did not print '" + text + "' but:\n" + out());
+  }
+
+  // Whether it has ended, or does so before `time` is over.
+  bool ends_within(std::chrono::milliseconds time) const {
+    const auto limit = std::chrono::steady_clock::now() + time;
+    for (siginfo_t info{};;) {
+      if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+          info.si_pid == pid_) {
+        return true;
+      }
+      if (std::chrono::steady_clock::now() > limit) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
   }
 
   Result wait() {

@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include "tests/apps/train_seq2seq.h"
 
 namespace fs = std::filesystem;
@@ -59,6 +61,27 @@ TEST_CASE("a text that the model cannot take is named by its line, after those b
   const Result longer = translate({"123", "123456789"});
   check_error(longer, 1, "line 2 has 9 tokens, and the model's longest source has 8");
   CHECK(longer.out == "321\n");
+}
+
+TEST_CASE("Ctrl-C ends translate while it waits for a line", "[translate]") {
+  const TempFolder folder;
+  const fs::path pipe = folder / "pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  // Open for both, so that the program's stdin neither ends nor waits for somebody to open it.
+  const int lines = ::open(pipe.c_str(), O_RDWR | O_CLOEXEC);
+  REQUIRE(lines >= 0);
+  const int signal = GENERATE(SIGINT, SIGTERM);
+  Program program("translate", {"--model", reverser().run, "--batch-size", "1"}, ".", pipe);
+  // The second line has no end yet.
+  REQUIRE(::write(lines, "123\n57", 6) == 6);
+  program.wait_for("321\n");
+  program.send(signal);
+  REQUIRE(program.ends_within(std::chrono::seconds(10)));
+  ::close(lines);
+  const Result r = program.wait();
+  CHECK(r.code == 130);
+  CHECK(r.out == "321\n");
+  CHECK(r.err.empty());
 }
 
 TEST_CASE("wrong usage of translate has exit code 2", "[translate]") {
