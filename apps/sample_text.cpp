@@ -4,6 +4,7 @@
 #include "apps/sampling.h"
 #include "autograd/file.h"
 #include "autograd/parallel.h"
+#include "data/utf8.h"
 
 namespace tapegrad::apps {
 namespace {
@@ -53,7 +54,7 @@ int sample(const SampleOptions& o) {
   const StoredModel model = load_model(o.model);
   std::string text = o.prompt.value_or("");
   if (o.prompt_file) {
-    text = read_file(*o.prompt_file, max_prompt_bytes);
+    text = data::without_byte_order_mark(read_file(*o.prompt_file, max_prompt_bytes));
     check(!text.empty(), "{}: the file is empty: there is nothing to continue", *o.prompt_file);
   }
   const std::vector<data::Token> prompt =

@@ -7,6 +7,7 @@
 #include "apps/seq2seq_data.h"
 #include "autograd/file.h"
 #include "autograd/parallel.h"
+#include "data/utf8.h"
 
 namespace tapegrad::apps {
 namespace {
@@ -70,6 +71,7 @@ class Translator {
 
   void add(std::string_view line) {
     ++line_;
+    if (line_ == 1) line = data::without_byte_order_mark(line);
     if (line.ends_with('\r')) line.remove_suffix(1);
     try {
       sources_.push_back(model_.tokenizer.encode(line));

@@ -56,7 +56,7 @@ std::optional<std::string> find_fault(std::string_view text) {
   return std::nullopt;
 }
 
-// What `path` holds, if the corpus has room for it.
+// The text that `path` holds, if the corpus has room for it.
 std::string read_next(const Corpus& corpus, const fs::path& path, int64_t max_bytes) {
   const int64_t room = max_bytes - corpus.bytes;
   std::error_code error;  // such as of a missing file; reading it names the reason
@@ -64,7 +64,9 @@ std::string read_next(const Corpus& corpus, const fs::path& path, int64_t max_by
   check(error || size <= static_cast<uint64_t>(room),
         "[corpus] '{}' has {} bytes, but the whole corpus may have {} and has {} already",
         path.string(), size, max_bytes, corpus.bytes);
-  return read_file(path, room);
+  std::string text = read_file(path, room);
+  text.erase(0, text.size() - without_byte_order_mark(text).size());
+  return text;
 }
 
 void append(Corpus& corpus, const fs::path& path, std::string text) {

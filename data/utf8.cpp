@@ -91,6 +91,11 @@ std::optional<size_t> find_invalid_utf8(std::string_view text) {
   return std::nullopt;
 }
 
+std::string_view without_byte_order_mark(std::string_view text) {
+  constexpr std::string_view mark = "\xEF\xBB\xBF";
+  return text.substr(text.starts_with(mark) ? mark.size() : 0);
+}
+
 std::string to_utf8(char32_t code_point) {
   std::array<utf8proc_uint8_t, 4> bytes{};
   const auto size = utf8proc_encode_char(static_cast<utf8proc_int32_t>(code_point), bytes.data());

@@ -26,6 +26,9 @@ Utf8Char first_char(std::string_view bytes);
 // The offset of the first byte that is not part of valid UTF-8.
 std::optional<size_t> find_invalid_utf8(std::string_view text);
 
+// The text after U+FEFF, with which some programs mark the beginning of UTF-8; or all of it.
+std::string_view without_byte_order_mark(std::string_view text);
+
 std::string to_utf8(char32_t code_point);
 
 // For messages: "'é' (U+00E9)", or "U+0007" for what has no shape of its own.

@@ -38,6 +38,8 @@ TEST_CASE("texts are translated from arguments, a file or stdin, a line for a li
   CHECK(piped("123\n574\n") == r.out);
   CHECK(piped("123\r\n\n574") == "321\n\n475\n");
   CHECK(piped("").empty());
+  CHECK(piped("\uFEFF123\n574\n") == r.out);
+  CHECK(translate({"--file", folder.put("marked", "\uFEFF123\n574")}).out == r.out);
   CHECK(translate({"--", "123"}).out == "321\n");
 }
 

@@ -19,12 +19,22 @@ Corpus read_one(const std::filesystem::path& path) { return read_corpus(std::vec
 
 TEST_CASE("a single file is taken verbatim", "[corpus]") {
   const TempFolder folder;
-  const auto file = folder.put("text", "\xEF\xBB\xBF caf\u00e9\r\nno newline at the end");
+  const auto file = folder.put("text", " caf\u00e9\r\n\uFEFFno newline at the end");
   const Corpus corpus = read_one(file);
   CHECK(corpus.text == TempFolder::get(file));
   CHECK(corpus.files == std::vector{file});
   CHECK(corpus.bytes == static_cast<int64_t>(corpus.text.size()));
   CHECK(corpus.skipped_files == 0);
+}
+
+TEST_CASE("a byte order mark is no part of a text", "[corpus]") {
+  const TempFolder folder;
+  const auto a = folder.put("a", "\uFEFFaa"), b = folder.put("b", "\uFEFFbb\n");
+  CHECK(read_one(a).text == "aa");
+  CHECK(read_corpus(std::vector{a, b}).text == "aa\n\nbb\n");
+  CHECK(read_one(folder.path()).text == "aa\n\nbb\n");
+  CHECK(read_one(folder.path()).bytes == 5);
+  CHECK_THROWS_WITH(read_one(folder.put("mark", "\uFEFF")), ContainsSubstring("mark' is empty"));
 }
 
 TEST_CASE("several files are separated by an empty line, in the order given", "[corpus]") {
