@@ -36,6 +36,11 @@ int64_t Batches::per_pass() const {
   return passes == nullptr ? 0 : passes->batches_per_epoch();
 }
 
+bool Batches::ended_pass(int64_t batches) const {
+  const auto* passes = std::get_if<data::EpochLoader>(&loader_);
+  return passes != nullptr && passes->ended_pass(batches);
+}
+
 std::string Batches::state() const {
   return std::visit([](const auto& loader) { return loader.state(); }, loader_);
 }

@@ -17,6 +17,9 @@ class Batches {
   Rng& rng();
   // Batches of one pass over the text; 0 if they are random.
   int64_t per_pass() const;
+  // Whether a pass came to its end with one of the last `batches` batches; never if they are
+  // random.
+  bool ended_pass(int64_t batches) const;
   std::string state() const;
   void set_state(std::string_view state);
 

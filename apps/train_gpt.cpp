@@ -52,10 +52,6 @@ std::string continuation(const nn::GPT& gpt, const data::Tokenizer& tokenizer,
   return text;
 }
 
-bool ends_pass(const TrainOptions& o, const Batches& batches, int64_t iteration) {
-  return o.in_passes() && iteration * o.gradient_accumulation_steps % batches.per_pass() == 0;
-}
-
 int finish(const nn::GPT& gpt, const Dataset& data, const TrainOptions& options, Report& report) {
   report.working("evaluating the whole validation split");
   if (const auto loss = validation_loss(gpt, data, options)) {
@@ -111,7 +107,7 @@ int train(TrainOptions options) {
   };
   const auto evaluate = [&] { return estimate_losses(gpt, data, options, batches.rng()); };
   const auto after_step = [&] {
-    if (prompt.empty() || !ends_pass(options, batches, at.iteration)) return;
+    if (prompt.empty() || !batches.ended_pass(options.gradient_accumulation_steps)) return;
     report.line(continuation(gpt, data.tokenizer, prompt));
   };
   const bool done = run_training({options, folder, report, state, next_loss, evaluate, after_step});

@@ -11,6 +11,7 @@ namespace tapegrad::data {
 namespace {
 
 constexpr int64_t max_batch_tokens = int64_t{1} << 30;
+constexpr std::string_view state_begin = "window ";
 
 void check_sizes(int64_t batch_size, int64_t block_size) {
   check(batch_size >= 1, "[loader] batch_size is {}, but must be at least 1", batch_size);
@@ -92,36 +93,49 @@ void EpochLoader::begin_epoch(uint64_t seed) {
 }
 
 Batch EpochLoader::next() {
-  if (order_.empty() || next_ == batches_per_epoch()) {
+  if (order_.empty() || at_end()) {
     rng_.next64();
     begin_epoch(options_.shuffle ? rng_.next64() & INT64_MAX : 0);
   }
-  const int64_t first = next_++ * options_.batch_size;
-  Batch batch = empty_batch(std::min(options_.batch_size, windows() - first), options_.block_size);
+  Batch batch = empty_batch(std::min(options_.batch_size, windows() - next_), options_.block_size);
   for (int64_t row = 0; row < batch.B; ++row) {
-    append_row(batch, tokens_, order_[static_cast<size_t>(first + row)] * options_.stride);
+    append_row(batch, tokens_, order_[static_cast<size_t>(next_++)] * options_.stride);
   }
   return batch;
 }
 
+bool EpochLoader::at_end() const {
+  return windows() - next_ < (options_.drop_last ? options_.batch_size : 1);
+}
+
+bool EpochLoader::ended_pass(int64_t batches) const {
+  // This pass is at its end, or has fewer batches behind it than that, and is not the first.
+  return !order_.empty() && (at_end() || next_ < batches * options_.batch_size);
+}
+
 std::string EpochLoader::state() const {
-  return fmt::format("{} {} {}", order_.empty() ? -1 : next_, seed_, rng_.state());
+  return fmt::format("{}{} {} {}", state_begin, order_.empty() ? -1 : next_, seed_, rng_.state());
 }
 
 void EpochLoader::set_state(std::string_view saved) {
   int64_t next = 0;
   uint64_t seed = 0;
   const char *begin = saved.data(), *end = begin + saved.size();
+  const auto expect = [&](bool right) {
+    check(right, "[loader] saved state: '{}' does not begin with '{}', its number and a seed",
+          saved.substr(0, 20), state_begin);
+  };
   const auto number = [&](auto& value) {
     const auto [after, error] = std::from_chars(begin, end, value);
-    check(error == std::errc() && after < end && *after == ' ',
-          "[loader] saved state: '{}' does not begin with a batch and a seed", saved.substr(0, 20));
+    expect(error == std::errc() && after < end && *after == ' ');
     begin = after + 1;
   };
+  expect(saved.starts_with(state_begin));
+  begin += state_begin.size();
   number(next);
   number(seed);
-  check(next >= -1 && next <= batches_per_epoch(),
-        "[loader] saved state: batch {} of a pass with {}", next, batches_per_epoch());
+  check(next >= -1 && next <= windows(), "[loader] saved state: window {} of a pass with {}", next,
+        windows());
   Rng rng(0);
   rng.set_state({begin, static_cast<size_t>(end - begin)});
   order_.clear();

@@ -62,21 +62,25 @@ class EpochLoader {
 
   Batch next();
   int64_t batches_per_epoch() const;
+  // Whether a pass came to its end with one of the last `batches` batches; there have been as many.
+  bool ended_pass(int64_t batches) const;
 
-  // As in Loader; a state holds the place in the pass, too.
+  // As in Loader; a state holds the place in the pass, too. It counts windows, so that a loader
+  // with another batch_size goes on at the same place.
   Rng& rng() { return rng_; }
   std::string state() const;
   void set_state(std::string_view state);
 
  private:
   void begin_epoch(uint64_t seed);
+  bool at_end() const;  // of a pass
   int64_t windows() const;
 
   std::span<const Token> tokens_;
   Options options_;
   Rng rng_;
   uint64_t seed_ = 0;           // of this pass' permutation
-  int64_t next_ = 0;            // the next batch of this pass
+  int64_t next_ = 0;            // the next window of this pass
   std::vector<int64_t> order_;  // of the windows; empty before the first pass
 };
 

@@ -1,4 +1,5 @@
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <sstream>
 
 #include "tests/apps/train_gpt.h"
@@ -104,6 +105,52 @@ TEST_CASE("with one generator evaluations draw from the training's, otherwise th
   CHECK(model("philox", "5") == model("philox", "100"));
   CHECK(model("torch", "5") != model("torch", "100"));
   CHECK(model("torch", "100") != model("philox", "100"));
+}
+
+namespace {
+
+// The lines that a run has printed as samples, which begin with their prompt.
+std::ptrdiff_t samples_in(const std::string& out) {
+  const std::regex sample("\nthe [^\n]*");
+  return std::distance(std::sregex_iterator(out.begin(), out.end(), sample), {});
+}
+
+}  // namespace
+
+TEST_CASE("each pass is followed by one sample, whatever a step is made of", "[train-gpt]") {
+  const TempFolder folder;
+  const fs::path text = folder.put("text.txt", tiny_text());
+  const auto samples = [&](const Args& more) {
+    const Args prompt = {"--sample-prompt", "the ", "--overwrite", "--eval-interval", "100"};
+    const Result r = train(tiny_book(text, folder / "run") + prompt + more);
+    INFO(r.out << r.err);
+    CHECK(r.code == 0);
+    return samples_in(r.out);
+  };
+  // A pass has 16 batches.
+  CHECK(samples({"--epochs", "2"}) == 2);
+  CHECK(samples({"--epochs", "2", "--gradient-accumulation-steps", "2"}) == 2);
+  CHECK(samples({"--epochs", "3", "--gradient-accumulation-steps", "3"}) == 3);
+  CHECK(samples({"--max-iters", "10", "--gradient-accumulation-steps", "3"}) == 1);
+  CHECK(samples({"--max-iters", "11", "--gradient-accumulation-steps", "3"}) == 2);
+}
+
+TEST_CASE("a pass goes on where it was with another batch size", "[train-gpt]") {
+  const TempFolder folder;
+  const fs::path text = folder.put("text.txt", tiny_text()), run = folder / "run";
+  const Args base = tiny_book(text, run) + Args{"--sample-prompt", "the "};
+  REQUIRE(train(base + Args{"--max-iters", "14"}).code == 0);
+  // 14 · 8 of 132 windows are behind it: one batch of 15 and then 5 windows are left, and a batch
+  // later the next pass has begun.
+  const Args larger = {"--batch-size", "15"};
+  const Result end_of_pass = train(resume_run(run, 15) + larger);
+  INFO(end_of_pass.out << end_of_pass.err);
+  REQUIRE(end_of_pass.code == 0);
+  CHECK(samples_in(end_of_pass.out) == 1);
+  const Result next_pass = train(resume_run(run, 16));
+  CHECK(next_pass.code == 0);
+  const std::string place = json::parse(TempFolder::get(run / "trainer.json")).at("loader");
+  CHECK(place.substr(0, 10) == "window 15 ");
 }
 
 TEST_CASE("epochs are counted in batches of the text, and last as options should", "[train-gpt]") {

@@ -161,16 +161,71 @@ TEST_CASE("a restored pass goes on where it was", "[loader]") {
   }
 }
 
+TEST_CASE("a pass goes on at its next window with another batch size", "[loader]") {
+  const std::vector<Token> tokens = counting(101);  // 24 windows
+  const auto options = [](int64_t batch_size, bool drop_last = true) {
+    return EpochLoader::Options{
+        .batch_size = batch_size, .block_size = 5, .stride = 4, .drop_last = drop_last};
+  };
+  EpochLoader whole(tokens, options(24), Rng(42));
+  const std::vector<Token> order = starts(whole.next()), next_order = starts(whole.next());
+  for (const int64_t before : {1, 3, 10}) {
+    for (const int64_t after : {1, 2, 5, 7}) {
+      EpochLoader loader(tokens, options(before), Rng(42));
+      for (int i = 0; i < 2; ++i) loader.next();
+      EpochLoader resumed(tokens, options(after, false), Rng(0));
+      resumed.set_state(loader.state());
+      std::vector<Token> rest;
+      while (rest.size() < order.size() - static_cast<size_t>(2 * before)) {
+        const std::vector<Token> batch = starts(resumed.next());
+        rest.insert(rest.end(), batch.begin(), batch.end());
+      }
+      CHECK(rest == std::vector<Token>(order.begin() + 2 * before, order.end()));
+      // What comes then is the next pass.
+      const std::vector<Token> first = starts(resumed.next());
+      CHECK(first == std::vector<Token>(next_order.begin(), next_order.begin() + after));
+    }
+  }
+  // At the end of a pass, and with too few windows for one more batch.
+  EpochLoader loader(tokens, options(5), Rng(42));
+  for (int i = 0; i < 4; ++i) loader.next();
+  EpochLoader resumed(tokens, options(6), Rng(0));
+  resumed.set_state(loader.state());
+  CHECK(starts(resumed.next()) == std::vector<Token>(next_order.begin(), next_order.begin() + 6));
+}
+
+TEST_CASE("a loader knows whether a pass ended with one of the last batches", "[loader]") {
+  const std::vector<Token> tokens = counting(101);  // 24 windows
+  for (const bool drop_last : {true, false}) {
+    EpochLoader loader(
+        tokens, {.batch_size = 5, .block_size = 5, .stride = 4, .drop_last = drop_last}, Rng(1));
+    CHECK_FALSE(loader.ended_pass(1));
+    CHECK_FALSE(loader.ended_pass(100));
+    const int64_t pass = loader.batches_per_epoch();
+    for (int64_t made = 1; made <= 4 * pass; ++made) {
+      loader.next();
+      for (int64_t last = 1; last <= std::min(made, 3 * pass); ++last) {
+        INFO(made << " batches, of the last " << last);
+        CHECK(loader.ended_pass(last) == (made / pass > (made - last) / pass));
+      }
+    }
+  }
+}
+
 TEST_CASE("a broken state of a pass is an Error and changes nothing", "[loader]") {
   const std::vector<Token> tokens = counting(101);
   EpochLoader loader(tokens, {.batch_size = 3, .block_size = 5, .stride = 4}, Rng(42));
   loader.next();
   const std::string state = loader.state();
   const std::string rng = state.substr(state.find("torch"));
-  for (const std::string& bad : {std::string("rubbish"), "9 1 " + rng, "-2 1 " + rng, "1 " + rng,
-                                 std::string("1 2 "), std::string("1 2"), "1 2 x" + rng}) {
+  for (const std::string& bad :
+       {std::string("rubbish"), "window 25 1 " + rng, "window -2 1 " + rng, "window 1 " + rng,
+        std::string("window 1 2 "), std::string("window 1 2"), "window 1 2 x" + rng, "1 2 " + rng,
+        std::string("window"), std::string()}) {
     CHECK_THROWS_AS(loader.set_state(bad), Error);
   }
+  CHECK_THROWS_WITH(loader.set_state("window 25 1 " + rng),
+                    "[loader] saved state: window 25 of a pass with 24");
   CHECK(loader.state() == state);
 }
 
