@@ -17,7 +17,7 @@ struct Score {
   int64_t right_tokens = 0, tokens = 0, right_targets = 0, targets = 0;
 
   void add(const nn::Transformer& model, const PairTensors& t, const data::SpecialTokens& special) {
-    const Tensor best = argmax(model(t.sources, t.inputs, t.masks), -1);
+    const Tensor best = model.likeliest(t.sources, t.inputs, t.masks);
     const auto found = best.values<int32_t>(), expected = t.labels.values<int32_t>();
     for (size_t i = 0; i < expected.size(); ++i) {
       if (expected[i] == data::ignored_label) continue;

@@ -1,5 +1,6 @@
 #include "nn/transformer.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace tapegrad::nn {
@@ -186,6 +187,20 @@ Tensor Transformer::hidden(const Tensor& source, const Tensor& target, const Pad
                            Rng* rng) const {
   const Tensor memory = encode(source, masks.source, rng);
   return decoder(embed(target, rng), memory, masks, rng);
+}
+
+Tensor Transformer::likeliest(const Tensor& source, const Tensor& target,
+                              const PaddingMasks& masks) const {
+  const TapePause pause;
+  const std::int64_t rows = target.numel();
+  const Tensor x = hidden(source, target, masks).view({rows, config.n_embd});
+  Tensor best = Tensor::empty(target.shape(), DType::i32);
+  auto* out = best.mutable_data<std::int32_t>();
+  for (std::int64_t first = 0; first < rows; first += kLossChunk) {
+    const Tensor part = argmax(lm_head(x.rows(first, std::min(first + kLossChunk, rows))), -1);
+    out = std::copy_n(part.data<std::int32_t>(), part.numel(), out);
+  }
+  return best;
 }
 
 Tensor Transformer::last_logits(const Tensor& source, const Tensor& target,

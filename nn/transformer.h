@@ -150,6 +150,9 @@ struct Transformer {
               const PaddingMasks& masks = {}, Rng* rng = nullptr) const {
     return linear_cross_entropy(hidden(source, target, masks, rng), lm_head.weight, labels, -1);
   }
+  // argmax of the logits: (B, T) i32. The logits of all positions never exist.
+  Tensor likeliest(const Tensor& source, const Tensor& target,
+                   const PaddingMasks& masks = {}) const;
   // Logits of the last position alone: (B, 1, V).
   Tensor last_logits(const Tensor& source, const Tensor& target,
                      const PaddingMasks& masks = {}) const;

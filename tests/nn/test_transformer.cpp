@@ -1,3 +1,4 @@
+#include "autograd/memory.h"
 #include "nn/transformer.h"
 #include "optim/adamw.h"
 #include "tests/catch.h"
@@ -174,6 +175,27 @@ TEST_CASE("a Transformer's shapes, with the last position's logits keeping their
   CHECK(difference(last, slice(logits, 1, 3, 4), 1e-12, 1e-13) == "");
   CHECK(m.params.count() == tiny().parameter_count());
   CHECK(tiny().parameter_count() - tiny().parameter_count(false) == 11 * 8);
+}
+
+TEST_CASE("the likeliest tokens are the argmax of logits that never exist at once",
+          "[transformer]") {
+  Rng rng(3);
+  const std::int64_t V = 4000, B = 50, T = 20;
+  const nn::Params params(rng);
+  const nn::Transformer model(
+      params,
+      {.vocab_size = V, .block_size = T, .n_layer = 1, .n_head = 1, .n_embd = 8, .n_hidden = 8});
+  const Tensor source = random_ids(rng, {B, 5}, V), target = random_ids(rng, {B, T}, V);
+  const nn::PaddingMasks masks{nn::padding_mask(source, 3), {}};
+  const Tensor expected = argmax(model(source, target, masks), -1);
+  const Tape tape;
+  reset_peak_memory();
+  const std::size_t before = memory_stats().live;
+  const Tensor found = model.likeliest(source, target, masks);
+  CHECK(memory_stats().peak - before < B * T * V * sizeof(float) / 2);
+  CHECK(found.shape() == expected.shape());
+  CHECK(std::ranges::equal(found.values<std::int32_t>(), expected.values<std::int32_t>()));
+  CHECK(tape.steps().empty());
 }
 
 TEST_CASE("a position's logits depend on the whole source and on no later target",
