@@ -35,37 +35,54 @@ double score(double log_probability, std::size_t length, double penalty) {
   return log_probability / std::pow((5 + static_cast<double>(length)) / 6, penalty);
 }
 
-// The likeliest continuations, best first: twice as many as hypotheses, since as many may end.
-std::vector<Candidate> candidates(const Search& search, const float* log_probabilities,
-                                  std::int64_t vocab, int beam) {
-  std::vector<Candidate> all;
-  for (std::size_t h = 0; h < search.live.size(); ++h) {
-    const float* row = log_probabilities + static_cast<std::int64_t>(h) * vocab;
-    for (std::int32_t token = 0; token < vocab; ++token) {
-      check(!std::isnan(row[token]), "the model's logits are NaN: its weights are broken");
-      all.push_back({search.live[h].log_probability + static_cast<double>(row[token]), h, token});
-    }
-  }
-  const auto kept = std::min(all.size(), 2 * static_cast<std::size_t>(beam));
-  std::partial_sort(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(kept), all.end(),
-                    [](const Candidate& a, const Candidate& b) {
-                      if (a.log_probability != b.log_probability) {
-                        return a.log_probability > b.log_probability;
-                      }
-                      return std::pair(a.from, a.token) < std::pair(b.from, b.token);
-                    });
-  all.resize(kept);
-  return all;
+bool better(const Candidate& a, const Candidate& b) {
+  if (a.log_probability != b.log_probability) return a.log_probability > b.log_probability;
+  return std::pair(a.from, a.token) < std::pair(b.from, b.token);
 }
 
-// Moves on by one token. Returns, for each of the `beam` rows of the source, the row that it goes
-// on from; rows without a hypothesis repeat the first.
-std::vector<std::int32_t> advance(Search& search, const float* log_probabilities,
-                                  std::int64_t vocab, const TranslateOptions& options) {
+// Logits (rows, V) in f32, and the log-sum-exp of each row.
+struct Scores {
+  explicit Scores(const Tensor& of) : logits(of), log_sums(log_sum_exp(of)) {}
+  Tensor logits, log_sums;
+};
+
+// The likeliest continuations, best first: twice as many as hypotheses, since as many may end. The
+// first hypothesis has row `first` of the scores. There is one for each hypothesis and token, and
+// so only the best so far are kept, in a heap whose front is the worst of them.
+std::vector<Candidate> candidates(const Search& search, const Scores& scores, std::int64_t first,
+                                  int beam) {
+  const auto most = 2 * static_cast<std::size_t>(beam);
+  const auto vocab = static_cast<std::int32_t>(scores.logits.dim(1));
+  std::vector<Candidate> best;
+  for (std::size_t h = 0; h < search.live.size(); ++h) {
+    const std::int64_t row = first + static_cast<std::int64_t>(h);
+    const float* logits = scores.logits.data<float>() + row * vocab;
+    const float log_sum = scores.log_sums.data<float>()[row];
+    check(std::isfinite(log_sum), "the model's logits are NaN: its weights are broken");
+    for (std::int32_t token = 0; token < vocab; ++token) {
+      const auto log_probability = static_cast<double>(logits[token] - log_sum);
+      const Candidate c{search.live[h].log_probability + log_probability, h, token};
+      if (best.size() == most) {
+        if (!better(c, best.front())) continue;
+        std::pop_heap(best.begin(), best.end(), better);
+        best.pop_back();
+      }
+      best.push_back(c);
+      std::push_heap(best.begin(), best.end(), better);
+    }
+  }
+  std::sort_heap(best.begin(), best.end(), better);
+  return best;
+}
+
+// Moves on by one token. Returns, for each of the `beam` rows of the source, which begin at row
+// `first`, the one that it goes on from; rows without a hypothesis repeat that of the first.
+std::vector<std::int32_t> advance(Search& search, const Scores& scores, std::int32_t first,
+                                  const TranslateOptions& options) {
   std::vector<Hypothesis> next;
   std::vector<std::int32_t> from;
   const auto beam = static_cast<std::size_t>(options.beam);
-  for (const Candidate& c : candidates(search, log_probabilities, vocab, options.beam)) {
+  for (const Candidate& c : candidates(search, scores, first, options.beam)) {
     if (next.size() == beam) break;
     Hypothesis h{search.live[c.from].tokens, c.log_probability};
     if (c.token == options.end) {
@@ -74,11 +91,11 @@ std::vector<std::int32_t> advance(Search& search, const float* log_probabilities
     }
     h.tokens.push_back(c.token);
     next.push_back(std::move(h));
-    from.push_back(static_cast<std::int32_t>(c.from));
+    from.push_back(first + static_cast<std::int32_t>(c.from));
   }
   search.live = std::move(next);
   search.done = search.finished.size() >= beam;
-  from.resize(beam, from.empty() ? 0 : from.front());
+  from.resize(beam, from.empty() ? first : from.front());
   return from;
 }
 
@@ -143,7 +160,7 @@ std::vector<Translation> translate(const Transformer& model, const Tensor& sourc
                                    const Tensor& padding, const TranslateOptions& options) {
   options.validate();
   const TapePause pause;
-  const std::int64_t B = source.dim(0), V = model.config.vocab_size;
+  const std::int64_t B = source.dim(0);
   const auto beam = static_cast<std::size_t>(options.beam);
   std::vector<Search> searches(static_cast<std::size_t>(B));
   DecoderState state(model, source, padding, options.beam);
@@ -154,18 +171,16 @@ std::vector<Translation> translate(const Transformer& model, const Tensor& sourc
   while (state.length() < model.config.block_size && !all_done()) {
     if (options.interrupted && options.interrupted()) break;
     const Tensor logits = state.step(Tensor::from(tokens, {B * options.beam, 1}));
-    const Tensor log_p = log_softmax(logits).to(DType::f32);
+    const Scores scores(logits.dtype() == DType::f32 ? logits : logits.to(DType::f32));
     std::vector<std::int32_t> rows;
     for (std::size_t b = 0; b < searches.size(); ++b) {
       const auto first = static_cast<std::int32_t>(b * beam);
       if (searches[b].done) {
-        for (std::size_t i = 0; i < beam; ++i) rows.push_back(first);
+        rows.insert(rows.end(), beam, first);
         continue;
       }
-      for (const std::int32_t from :
-           advance(searches[b], log_p.data<float>() + first * V, V, options)) {
-        rows.push_back(first + from);
-      }
+      const auto from = advance(searches[b], scores, first, options);
+      rows.insert(rows.end(), from.begin(), from.end());
       for (std::size_t i = 0; i < searches[b].live.size(); ++i) {
         tokens[b * beam + i] = searches[b].live[i].tokens.back();
       }

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "nn/translate.h"
 #include "tests/catch.h"
 #include "tests/nn/models.h"
@@ -149,6 +151,66 @@ TEST_CASE("a beam as wide as all targets finds the likeliest of them", "[transla
   CHECK(found[0].complete);
   CHECK(found[0].tokens == expected);
   CHECK(found[0].log_probability == Approx(best).epsilon(1e-5));
+}
+
+namespace {
+
+// The definition of the search, from whole forward passes and with all candidates sorted.
+nn::Translation beam_search(const Model& m, const Tensor& source, const nn::TranslateOptions& o) {
+  using Scored = std::pair<double, Tokens>;
+  const auto likelier = [](const Scored& a, const Scored& b) { return a.first > b.first; };
+  std::vector<Scored> live = {{0.0, {kStart}}}, finished;
+  const auto beam = static_cast<std::size_t>(o.beam);
+  for (std::int64_t t = 1; t <= 7 && finished.size() < beam; ++t) {
+    std::vector<Scored> all;
+    for (const auto& [log_p, tokens] : live) {
+      const Tensor next = log_softmax(m.transformer.last_logits(
+          source, Tensor::from(tokens, {1, t}), {nn::padding_mask(source, kPad), {}}));
+      for (std::int32_t token = 0; token < 11; ++token) {
+        all.emplace_back(log_p + next.at(token), tokens);
+        all.back().second.push_back(token);
+      }
+    }
+    std::sort(all.begin(), all.end(), likelier);
+    all.resize(std::min(all.size(), 2 * beam));
+    live.clear();
+    for (const Scored& c : all) {
+      if (live.size() == beam) break;
+      (c.second.back() == kEnd ? finished : live).push_back(c);
+    }
+  }
+  nn::Translation best;
+  best.complete = !finished.empty();
+  double highest = -1e9;
+  for (const auto& [log_p, tokens] : best.complete ? finished : live) {
+    const Tokens target(tokens.begin() + 1, tokens.end() - (best.complete ? 1 : 0));
+    const double length = static_cast<double>(target.size());
+    const double score = log_p / std::pow((5 + length) / 6, o.length_penalty);
+    if (score > highest) highest = score, best.tokens = target, best.log_probability = log_p;
+  }
+  return best;
+}
+
+}  // namespace
+
+TEST_CASE("a beam finds what sorting all candidates finds", "[translate]") {
+  const Model m;
+  Rng rng(9);
+  std::size_t complete = 0;
+  for (const int beam : {1, 2, 3, 5, 8, 20}) {
+    for (int i = 0; i < 4; ++i) {
+      const Tensor source = random_ids(rng, {1, 5}, kPad + 1);
+      const auto expected = beam_search(m, source, {.beam = beam});
+      const auto found = m.run(source, {.beam = beam})[0];
+      INFO("beam " << beam << ", source " << i);
+      CHECK(found.tokens == expected.tokens);
+      CHECK(found.complete == expected.complete);
+      CHECK(found.log_probability == Approx(expected.log_probability).epsilon(1e-5));
+      complete += found.complete;
+    }
+  }
+  CHECK(complete > 0);
+  CHECK(complete < 24);
 }
 
 TEST_CASE("a beam's translations are by themselves what they are in a batch", "[translate]") {
