@@ -60,6 +60,8 @@ void Seq2SeqOptions::visit(Options& o, Visitor&& v) {
   v("--dropout", o.dropout, "P", "share of activations that is dropped", 0);
   v.flag("--scale-embeddings", o.scale_embeddings, "embeddings count sqrt(n_embd) times", true);
   v("--seed", o.seed, "N", "of the initialisation, the batches and dropout");
+  v.choice("--rng", o.rng, {"philox", "torch"},
+           "dropout's generator: a fast one of its own, or PyTorch's, shared by all that draws");
 
   visit_training(o, v);
 }

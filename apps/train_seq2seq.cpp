@@ -66,9 +66,10 @@ int train(const Seq2SeqOptions& options) {
   if (!options.resumes()) nn::init_transformer(params, rng);
   data::PairLoader loader(data.train, options.batch_size, data.special, rng);
   optim::AdamW adamw(params.parameters(), options.adamw_options());
-  Rng dropout(options.seed, Rng::Kind::philox);
+  Rng own(options.seed, Rng::Kind::philox);
+  Rng& dropout = options.one_generator() ? loader.rng() : own;
   Progress at;
-  const TrainState state{params, adamw, loader, dropout, at};
+  const TrainState state{params, adamw, loader, own, at};
   if (options.resumes()) folder.restore(state);
   folder.write_setup(options, {.model = config_to_json(config),
                                .training = json_of_options(options),

@@ -66,6 +66,9 @@ class PairLoader {
 
   PairBatch next();
 
+  // What it draws from: for others that are to draw from the same stream.
+  Rng& rng() { return rng_; }
+
   // Everything that decides the batches to come. A state that state() cannot have written is an
   // Error and changes nothing.
   std::string state() const { return rng_.state(); }

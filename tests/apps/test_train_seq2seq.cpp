@@ -73,8 +73,29 @@ TEST_CASE("equal seeds give equal translators for any number of threads", "[trai
   CHECK_FALSE(same_model(one.run, other.run));
 }
 
+TEST_CASE("--rng decides what dropout draws from, and nothing else", "[train-seq2seq]") {
+  const Args torch = {"--rng", "torch"}, none = {"--dropout", "0"};
+  const auto model = [](const TinyPairRun& run) { return run.file("model.safetensors"); };
+  const TinyPairRun of_torch(4, torch);
+  CHECK(model(of_torch) != model(TinyPairRun(4)));
+  CHECK(model(TinyPairRun(4, torch + none)) == model(TinyPairRun(4, none)));
+  // Its masks depend on the seed alone, and evaluations do not draw from it.
+  CHECK(model(of_torch) ==
+        model(TinyPairRun(4, torch + Args{"--threads", "1", "--eval-interval", "1"})));
+  CHECK(nlohmann::json::parse(of_torch.file("config.json")).at("training").at("rng") == "torch");
+  // The generator of the batches has drawn them, too, and the other one has not been touched.
+  const auto state = [](const TinyPairRun& run, const char* name) {
+    return nlohmann::json::parse(run.file("trainer.json")).at(name);
+  };
+  const TinyPairRun fresh(0);
+  CHECK(state(of_torch, "dropout") == state(fresh, "dropout"));
+  CHECK(state(of_torch, "loader") != state(TinyPairRun(4), "loader"));
+  check_error(train_pairs(resume_run(of_torch.run, 5) + Args{"--rng", "philox"}), 2, "--rng");
+}
+
 TEST_CASE("a resumed run on pairs ends as one that never stopped, bit for bit", "[train-seq2seq]") {
-  const TinyPairRun straight(12), stopped(7);
+  const Args rng = {"--rng", GENERATE("philox", "torch")};
+  const TinyPairRun straight(12, rng), stopped(7, rng);
   CHECK_FALSE(same_model(straight.run, stopped.run));
   const Result r = train_pairs(resume_run(stopped.run, 12));
   INFO(r.out << r.err);
