@@ -17,90 +17,105 @@ Json read_config(const std::filesystem::path& folder, std::string_view expected)
   return json;
 }
 
-Json config_to_json(const nn::GPTConfig& c) {
-  return {{"vocab_size", c.vocab_size},
-          {"block_size", c.block_size},
-          {"n_layer", c.n_layer},
-          {"n_head", c.n_head},
-          {"n_embd", c.n_embd},
-          {"dropout", c.dropout},
-          {"bias", c.bias},
-          {"qkv_bias", c.qkv_bias},
-          {"tied", c.tied},
-          {"activation", nn::name_of(c.activation)},
-          {"separate_qkv", c.separate_qkv},
-          {"rope", c.rope},
-          {"unbiased_norm", c.unbiased_norm},
-          {"ff_dropout", c.ff_dropout},
-          {"attn_out_dropout", c.attn_out_dropout},
-          {"n_inner", json_of(c.n_inner)},
-          {"placeholder", c.placeholder}};
+namespace {
+
+// The members of a model's config, by which they are written and read. Models that are older than
+// a `newer` one do not have it.
+template <class Visitor>
+void visit_members(nn::GPTConfig& c, Visitor&& v) {
+  v("vocab_size", c.vocab_size);
+  v("block_size", c.block_size);
+  v("n_layer", c.n_layer);
+  v("n_head", c.n_head);
+  v("n_embd", c.n_embd);
+  v("dropout", c.dropout);
+  v("bias", c.bias);
+  v("qkv_bias", c.qkv_bias);
+  v("tied", c.tied);
+  v("activation", c.activation);
+  v.newer("separate_qkv", c.separate_qkv);
+  v.newer("rope", c.rope);
+  v.newer("unbiased_norm", c.unbiased_norm);
+  v.newer("ff_dropout", c.ff_dropout);
+  v.newer("attn_out_dropout", c.attn_out_dropout);
+  v.newer("n_inner", c.n_inner);
+  v.newer("placeholder", c.placeholder);
 }
 
-Json config_to_json(const nn::TransformerConfig& c) {
-  return {{"vocab_size", c.vocab_size},
-          {"block_size", c.block_size},
-          {"n_layer", c.n_layer},
-          {"n_head", c.n_head},
-          {"n_embd", c.n_embd},
-          {"n_hidden", c.n_hidden},
-          {"dropout", c.dropout},
-          {"scale_embeddings", c.scale_embeddings},
-          {"residual_from_norm", c.residual_from_norm}};
+template <class Visitor>
+void visit_members(nn::TransformerConfig& c, Visitor&& v) {
+  v("vocab_size", c.vocab_size);
+  v("block_size", c.block_size);
+  v("n_layer", c.n_layer);
+  v("n_head", c.n_head);
+  v("n_embd", c.n_embd);
+  v("n_hidden", c.n_hidden);
+  v("dropout", c.dropout);
+  v("scale_embeddings", c.scale_embeddings);
+  v("residual_from_norm", c.residual_from_norm);
 }
 
-nn::TransformerConfig transformer_config_from_json(const std::filesystem::path& path,
-                                                   const Json& json) {
-  nn::TransformerConfig c;
-  get(path, json, "vocab_size", c.vocab_size);
-  get(path, json, "block_size", c.block_size);
-  get(path, json, "n_layer", c.n_layer);
-  get(path, json, "n_head", c.n_head);
-  get(path, json, "n_embd", c.n_embd);
-  get(path, json, "n_hidden", c.n_hidden);
-  get(path, json, "dropout", c.dropout);
-  get(path, json, "scale_embeddings", c.scale_embeddings);
-  get(path, json, "residual_from_norm", c.residual_from_norm);
+struct MemberWriter {
+  Json json = Json::object();
+  template <class T>
+  void operator()(const char* name, const T& value) {
+    json[name] = json_of(value);
+  }
+  void operator()(const char* name, nn::Activation value) { json[name] = nn::name_of(value); }
+  template <class T>
+  void newer(const char* name, const T& value) {
+    (*this)(name, value);
+  }
+};
+
+// Puts the file's name before what `read` complains about.
+template <class Read>
+void naming(const std::filesystem::path& path, Read&& read) {
   try {
-    c.validate();
+    read();
   } catch (const Error& error) {
     fail("{}: {}", path.string(), error.what());
   }
-  return c;
 }
 
-nn::GPTConfig config_from_json(const std::filesystem::path& path, const Json& json) {
-  nn::GPTConfig c;
-  std::string activation;
-  get(path, json, "vocab_size", c.vocab_size);
-  get(path, json, "block_size", c.block_size);
-  get(path, json, "n_layer", c.n_layer);
-  get(path, json, "n_head", c.n_head);
-  get(path, json, "n_embd", c.n_embd);
-  get(path, json, "dropout", c.dropout);
-  get(path, json, "bias", c.bias);
-  get(path, json, "qkv_bias", c.qkv_bias);
-  get(path, json, "tied", c.tied);
-  get(path, json, "activation", activation);
-  // Models that are older than these have none of them.
-  const auto get_newer = [&](const std::string& name, auto& value) {
-    if (json.contains(name)) get(path, json, name, value);
-  };
-  get_newer("separate_qkv", c.separate_qkv);
-  get_newer("rope", c.rope);
-  get_newer("unbiased_norm", c.unbiased_norm);
-  get_newer("ff_dropout", c.ff_dropout);
-  get_newer("attn_out_dropout", c.attn_out_dropout);
-  get_newer("n_inner", c.n_inner);
-  get_newer("placeholder", c.placeholder);
-  try {
-    c.activation = nn::activation_from(activation);
-    c.validate();
-  } catch (const Error& error) {
-    fail("{}: {}", path.string(), error.what());
+struct MemberReader {
+  const std::filesystem::path& path;
+  const Json& json;
+  template <class T>
+  void operator()(const char* name, T& value) {
+    get(path, json, name, value);
   }
-  return c;
+  void operator()(const char* name, nn::Activation& value) {
+    std::string text;
+    get(path, json, name, text);
+    naming(path, [&] { value = nn::activation_from(text); });
+  }
+  template <class T>
+  void newer(const char* name, T& value) {
+    if (json.contains(name)) (*this)(name, value);
+  }
+};
+
+template <class Config>
+Json json_of_config(Config config) {
+  MemberWriter writer;
+  visit_members(config, writer);
+  return writer.json;
 }
+
+// Checks every value.
+template <class Config>
+Config config_from_json(const std::filesystem::path& path, const Json& json) {
+  Config config;
+  visit_members(config, MemberReader{path, json});
+  naming(path, [&] { config.validate(); });
+  return config;
+}
+
+}  // namespace
+
+Json config_to_json(const nn::GPTConfig& config) { return json_of_config(config); }
+Json config_to_json(const nn::TransformerConfig& config) { return json_of_config(config); }
 
 namespace {
 
@@ -133,7 +148,7 @@ void check_vocabulary(const std::filesystem::path& folder, const data::Tokenizer
 
 StoredModel load_model(const std::filesystem::path& folder, DType dtype) {
   Description d = describe(folder, gpt_format, "train-gpt");
-  const nn::GPTConfig config = config_from_json(folder / config_file, d.model);
+  const auto config = config_from_json<nn::GPTConfig>(folder / config_file, d.model);
   check_vocabulary(folder, d.tokenizer, config.vocab_size, 0);
   nn::Params params(load_safetensors((folder / model_file).string()), dtype);
   nn::GPT gpt(params, config);
@@ -142,7 +157,7 @@ StoredModel load_model(const std::filesystem::path& folder, DType dtype) {
 
 StoredTransformer load_transformer(const std::filesystem::path& folder) {
   Description d = describe(folder, seq2seq_format, "train-seq2seq");
-  const auto config = transformer_config_from_json(folder / config_file, d.model);
+  const auto config = config_from_json<nn::TransformerConfig>(folder / config_file, d.model);
   check_vocabulary(folder, d.tokenizer, config.vocab_size, data::SpecialTokens::count);
   nn::Params params(load_safetensors((folder / model_file).string()));
   nn::Transformer model(params, config);

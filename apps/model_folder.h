@@ -23,13 +23,9 @@ inline constexpr int config_version = 1;
 // Error if it is of another format or version.
 Json read_config(const std::filesystem::path& folder, std::string_view format = gpt_format);
 
-// {"vocab_size": 65, …}: the member "model" of config.json. Reading it checks every value; `path`
-// is for messages.
+// {"vocab_size": 65, …}: the member "model" of config.json.
 Json config_to_json(const nn::GPTConfig& config);
 Json config_to_json(const nn::TransformerConfig& config);
-nn::GPTConfig config_from_json(const std::filesystem::path& path, const Json& json);
-nn::TransformerConfig transformer_config_from_json(const std::filesystem::path& path,
-                                                   const Json& json);
 
 struct StoredModel {
   nn::Params params;
