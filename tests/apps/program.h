@@ -98,39 +98,3 @@ inline Result run_program(const std::string& name, const Args& args,
                           const std::filesystem::path& folder = ".") {
   return Program(name, args, folder).wait();
 }
-
-// The same few lines again and again with a number that changes: text that is quickly learnt.
-inline std::string tiny_text() {
-  std::string text;
-  for (int i = 0; i < 120; ++i) {
-    text += "the cat sat on mat " + std::to_string(i) + " and the dog ate.\n";
-  }
-  return text;
-}
-
-// A model and a run that take no time.
-inline Args tiny_run(const std::filesystem::path& corpus, const std::filesystem::path& out_dir,
-                     int max_iters) {
-  return {"--corpus",         corpus,
-          "--out-dir",        out_dir,
-          "--max-iters",      std::to_string(max_iters),
-          "--n-layer",        "2",
-          "--n-head",         "2",
-          "--n-embd",         "16",
-          "--block-size",     "16",
-          "--batch-size",     "4",
-          "--eval-interval",  "5",
-          "--eval-iters",     "2",
-          "--log-interval",   "1",
-          "--warmup-iters",   "2",
-          "--lr-decay-iters", "20",
-          "--learning-rate",  "0.01",
-          "--dropout",        "0.1",
-          "--preset",         "char-cpu",
-          "--tokenizer",      "char",
-          "--no-sample"};
-}
-
-inline Args resume_run(const std::filesystem::path& out_dir, int max_iters) {
-  return {"--init-from", "resume", "--out-dir", out_dir, "--max-iters", std::to_string(max_iters)};
-}

@@ -2,7 +2,7 @@
 #include <regex>
 #include <sstream>
 
-#include "tests/apps/train_gpt.h"
+#include "tests/apps/tiny_runs.h"
 #include "tests/golden/golden.h"
 
 namespace fs = std::filesystem;
@@ -31,6 +31,10 @@ struct Metrics {
     }
   }
 };
+
+void check_error(const Result& r, int code, const std::string& text) {
+  check_error_of("train-gpt", r, code, text);
+}
 
 std::string model_of(const fs::path& run) { return TempFolder::get(run / "model.safetensors"); }
 

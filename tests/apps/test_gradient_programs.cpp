@@ -3,8 +3,7 @@
 #include <map>
 #include <sstream>
 
-#include "tests/apps/program.h"
-#include "tests/catch.h"
+#include "tests/apps/tiny_runs.h"
 #include "tests/golden/golden.h"
 
 using namespace tapegrad::testing;

@@ -1,6 +1,5 @@
 #include "data/utf8.h"
-#include "tests/apps/program.h"
-#include "tests/catch.h"
+#include "tests/apps/tiny_runs.h"
 
 namespace fs = std::filesystem;
 
@@ -27,10 +26,7 @@ const Model& char_model() {
 }
 
 void check_error(const Result& r, int code, const std::string& text) {
-  INFO(r.out << r.err);
-  CHECK(r.code == code);
-  CHECK(r.err.rfind("sample-text: error: ", 0) == 0);
-  CHECK_THAT(r.err, ContainsSubstring(text));
+  check_error_of("sample-text", r, code, text);
 }
 
 }  // namespace

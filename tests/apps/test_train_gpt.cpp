@@ -2,16 +2,14 @@
 #include <regex>
 #include <sstream>
 
-#include "tests/apps/train_gpt.h"
+#include "tests/apps/tiny_runs.h"
 
 namespace fs = std::filesystem;
 
 namespace {
 
-bool same_model(const fs::path& a, const fs::path& b) {
-  return TempFolder::get(a / "model.safetensors") == TempFolder::get(b / "model.safetensors") &&
-         TempFolder::get(a / "optimizer.safetensors") ==
-             TempFolder::get(b / "optimizer.safetensors");
+void check_error(const Result& r, int code, const std::string& text) {
+  check_error_of("train-gpt", r, code, text);
 }
 
 std::vector<std::string> lines_of(const std::string& text) {
@@ -158,7 +156,7 @@ TEST_CASE("a run that is killed at any moment can be resumed", "[train-gpt]") {
   const TempFolder folder;
   const auto run = folder / "run";
   {
-    Program program("train-gpt", tiny_run(straight.text, run, 40) + Args{"--eval-interval", "1"});
+    Program program("train-gpt", tiny_run(straight.corpus, run, 40) + Args{"--eval-interval", "1"});
     program.wait_for("iter 0:");
     program.send(SIGKILL);
     CHECK(program.wait().code == -SIGKILL);

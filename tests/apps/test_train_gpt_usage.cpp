@@ -1,8 +1,16 @@
 #include <nlohmann/json.hpp>
 
-#include "tests/apps/train_gpt.h"
+#include "tests/apps/tiny_runs.h"
 
 namespace fs = std::filesystem;
+
+namespace {
+
+void check_error(const Result& r, int code, const std::string& text) {
+  check_error_of("train-gpt", r, code, text);
+}
+
+}  // namespace
 
 TEST_CASE("a corpus that cannot be learnt is refused", "[train-gpt]") {
   const TempFolder folder;
@@ -104,8 +112,8 @@ TEST_CASE("the program's own sources are the default corpus", "[train-gpt]") {
 TEST_CASE("a byte-pair tokenizer learns from the corpus", "[train-gpt]") {
   const TinyRun tiny(2, {"--tokenizer", "bpe:270"});
   CHECK(nlohmann::json::parse(tiny.file("tokenizer.json")).at("vocab_size") == 270);
-  check_error(train(tiny_run(tiny.text, tiny.folder / "b", 1) + Args{"--tokenizer", "bpe:9000"}), 1,
-              "bpe");
+  check_error(train(tiny_run(tiny.corpus, tiny.folder / "b", 1) + Args{"--tokenizer", "bpe:9000"}),
+              1, "bpe");
 }
 
 TEST_CASE("wrong usage is explained and has exit code 2", "[train-gpt]") {

@@ -3,7 +3,7 @@
 #include <set>
 #include <sstream>
 
-#include "tests/apps/train_seq2seq.h"
+#include "tests/apps/tiny_runs.h"
 
 namespace fs = std::filesystem;
 
@@ -11,12 +11,6 @@ namespace {
 
 void check_error(const Result& r, int code, const std::string& text) {
   check_error_of("train-seq2seq", r, code, text);
-}
-
-bool same_model(const fs::path& a, const fs::path& b) {
-  return TempFolder::get(a / "model.safetensors") == TempFolder::get(b / "model.safetensors") &&
-         TempFolder::get(a / "optimizer.safetensors") ==
-             TempFolder::get(b / "optimizer.safetensors");
 }
 
 nlohmann::json last_metrics(const fs::path& run) {
@@ -106,7 +100,7 @@ TEST_CASE("a resumed run on pairs ends as one that never stopped, bit for bit", 
   check_error(train_pairs(resume_run(stopped.run, 13) + Args{"--n-hidden", "32"}), 2,
               "--n-hidden 32 does not fit the run to resume");
   check_error(train_pairs(resume_run(stopped.run, 13) + Args{"--held-out", "9"}), 2, "--held-out");
-  std::ofstream(stopped.pairs, std::ios::app) << "1\t1\n";
+  std::ofstream(stopped.corpus, std::ios::app) << "1\t1\n";
   check_error(train_pairs(resume_run(stopped.run, 13)), 1, "was made of another text");
 }
 

@@ -1,6 +1,6 @@
 #include <sys/stat.h>
 
-#include "tests/apps/train_seq2seq.h"
+#include "tests/apps/tiny_runs.h"
 
 namespace fs = std::filesystem;
 
