@@ -20,7 +20,8 @@ const Presets<Seq2SeqOptions>& seq2seq_presets() {
   static const Presets<Seq2SeqOptions> list = [] {
     Presets<Seq2SeqOptions> presets = {
         {"dates", "about five minutes on two cores, on dates that the program makes", {}},
-        {"base", "the base model of \"Attention Is All You Need\": days on a CPU", base()},
+        {"base", "the base model of \"Attention Is All You Need\", for a --corpus: days on a CPU",
+         base()},
     };
     for (auto& preset : presets) preset.options.preset = preset.name;
     return presets;

@@ -122,6 +122,30 @@ TEST_CASE("Ctrl-C saves a run on pairs, and it goes on from there", "[train-seq2
   CHECK(same_model(folder / "run", folder / "straight"));
 }
 
+TEST_CASE("the preset base is the paper's base model, and begins to train", "[train-seq2seq]") {
+  const TempFolder folder;
+  Program program(
+      "train-seq2seq",
+      {"--preset", "base", "--corpus", folder.put("pairs.tsv", tiny_pairs()), "--tokenizer", "char",
+       "--batch-size", "1", "--eval-iters", "1", "--out-dir", folder / "run"});
+  // What comes next is a checkpoint of half a gigabyte.
+  program.wait_for("step 0: train loss ");
+  program.send(SIGKILL);
+  CHECK_THAT(program.wait().out,
+             ContainsSubstring("n_layer 6 + 6, n_head 8, n_embd 512, n_hidden 2048, "
+                               "block_size 128, vocab_size 14: 44,087,296 parameters\n"));
+  const auto training =
+      nlohmann::json::parse(TempFolder::get(folder / "run/config.json")).at("training");
+  CHECK(training.at("dropout") == 0.1);
+  CHECK(training.at("beta2") == 0.98);
+  CHECK(training.at("warmup_iters") == 4000);
+  CHECK(training.at("max_iters") == 100000);
+  CHECK(training.at("lr_decay_iters") == 100000);
+  // Its vocabulary is one for texts: the program's own dates have too few words.
+  check_error(train_pairs({"--preset", "base", "--out-dir", folder / "dates"}), 1,
+              "too short for bpe:8000");
+}
+
 TEST_CASE("pairs that cannot be learnt are refused before anything is written", "[train-seq2seq]") {
   const TempFolder folder;
   const auto attempt = [&](const std::string& text, const Args& more = {}) {
