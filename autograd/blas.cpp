@@ -7,6 +7,7 @@
 #include <limits>
 #include <mutex>
 #include <sstream>
+#include <vector>
 
 #include "autograd/check.h"
 #include "autograd/parallel.h"
@@ -79,55 +80,131 @@ void gemm_tile(const Gemm<T>& g) {
   }
 }
 
-// Elements of B that one thread takes of a product with one row: enough to be worth waking it, few
-// enough for two threads to share GPT-2's smallest matrices.
+// Of a product with one row: elements of B that are worth waking a thread for, few enough for two
+// threads to share GPT-2's smallest matrices.
 constexpr std::int64_t kRowTile = 300'000;
+// Of other products: multiplications in the smallest piece that a thread gets. OpenBLAS has other
+// kernels, with other roundings, for products of less than a million.
+constexpr std::int64_t kLeastPiece = kUntiledWork / 2;
+// Pieces begin at multiples of this: the blocks of all of OpenBLAS's kernels divide it.
+constexpr std::int64_t kBlock = 48;
 
-struct Tiling {
-  std::int64_t rows, columns;  // of one tile
+std::int64_t round_to_block(std::int64_t n) { return (n + kBlock - 1) / kBlock * kBlock; }
+
+template <class T>
+Gemm<T> rows_of(const Gemm<T>& g, std::int64_t begin, std::int64_t end) {
+  Gemm<T> part = g;
+  part.m = end - begin;
+  part.a += g.ta ? begin : begin * g.lda;
+  part.c += begin * g.ldc;
+  return part;
+}
+
+template <class T>
+Gemm<T> columns_of(const Gemm<T>& g, std::int64_t begin, std::int64_t end) {
+  Gemm<T> part = g;
+  part.n = end - begin;
+  part.b += g.tb ? begin * g.ldb : begin;
+  part.c += begin;
+  return part;
+}
+
+// Whether the rows of a product have the same bits when they are computed in several calls.
+template <class T>
+bool rows_come_out_alike() {
+  constexpr std::int64_t m = 3 * kBlock + 5, n = 71, k = 530;
+  std::vector<T> a(m * k), b(n * k), whole(m * n), pieces(m * n);
+  const auto number = [](std::size_t i) {
+    return static_cast<T>((i * 7919) % 1009) / 1009 - T{0.5};
+  };
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] = number(i);
+  for (std::size_t i = 0; i < b.size(); ++i) b[i] = number(i + 500);
+  for (const bool ta : {false, true}) {
+    for (const bool tb : {false, true}) {
+      Gemm<T> g{.ta = ta,
+                .tb = tb,
+                .m = m,
+                .n = n,
+                .k = k,
+                .a = a.data(),
+                .lda = ta ? m : k,
+                .b = b.data(),
+                .ldb = tb ? k : n,
+                .c = whole.data(),
+                .ldc = n};
+      gemm_tile(g);
+      g.c = pieces.data();
+      for (std::int64_t begin = 0; begin < m; begin += kBlock) {
+        gemm_tile(rows_of(g, begin, std::min(m, begin + kBlock)));
+      }
+      if (whole != pieces) return false;
+    }
+  }
+  return true;
+}
+
+using Bounds = std::vector<std::int64_t>;
+
+// [0, length) in parts of about one size.
+Bounds even_bounds(std::int64_t length, std::int64_t parts) {
+  const std::int64_t step = round_to_block((length + parts - 1) / parts);
+  Bounds bounds;
+  for (std::int64_t i = 0; i < length; i += step) bounds.push_back(i);
+  bounds.push_back(length);
+  return bounds;
+}
+
+// For each thread its share: three quarters, and the rest, if there is much, for who is ready
+// first.
+Bounds bounds_for(std::int64_t length, std::int64_t threads) {
+  constexpr std::int64_t kMuch = 8 * kBlock;
+  Bounds bounds{0};
+  const auto add = [&](std::int64_t bound) {
+    if (bound > bounds.back() && bound < length) bounds.push_back(bound);
+  };
+  for (std::int64_t i = 0; i < threads; ++i) {
+    const std::int64_t begin = length * i / threads, end = length * (i + 1) / threads;
+    add(round_to_block(begin));
+    if (end - begin >= kMuch) add(round_to_block(begin + (end - begin) * 3 / 4));
+  }
+  bounds.push_back(length);
+  return bounds;
+}
+
+// How a product is cut, into rows or into columns.
+struct Cut {
+  bool rows;
+  Bounds bounds;
 };
 
-// Tiles are as large as a fair share for several threads allows, since each packs its operands
-// anew. They are cut at multiples of the widest kernels' blocks.
 template <class T>
-Tiling tiling_of(const Gemm<T>& g) {
-  constexpr std::int64_t kBlock = 48;
-  if (is_large_row(g)) {
-    const std::int64_t fair = kRowTile / std::max<std::int64_t>(1, g.k);
-    return {1, std::max<std::int64_t>(1, fair / kBlock) * kBlock};
-  }
+Cut cut_of(const Gemm<T>& g) {
+  constexpr std::int64_t kMostParts = 16;
+  if (is_large_row(g)) return {false, even_bounds(g.n, 1 + g.n * g.k / kRowTile)};
   const double work =
       static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k);
-  int halvings = 0;
-  for (auto most = static_cast<double>(kUntiledWork); work >= most && halvings < 4; most *= 10) {
-    ++halvings;
-  }
-  Tiling tile{g.m, g.n};
-  for (int i = 0; i < halvings; ++i) {
-    std::int64_t& longer = tile.rows >= tile.columns ? tile.rows : tile.columns;
-    longer = ((longer + 1) / 2 + kBlock - 1) / kBlock * kBlock;
-  }
-  return tile;
+  const auto worth = static_cast<std::int64_t>(
+      std::min<double>(kMaxThreads, std::max(1.0, work / static_cast<double>(kLeastPiece))));
+  const std::int64_t parts = work < static_cast<double>(kUntiledWork) ? 1 : worth;
+  // Every piece packs the operand that is not cut. So a wide product is cut into columns, whose
+  // roundings do depend on the cut: it must be the same for any number of threads.
+  if (g.n > 8 * g.m) return {false, even_bounds(g.n, std::min(parts, kMostParts))};
+  static const bool rows_are_alike = rows_come_out_alike<T>();
+  if (!rows_are_alike) return {true, even_bounds(g.m, std::min(parts, kMostParts))};
+  return {true, bounds_for(g.m, std::min<std::int64_t>(parts, num_threads()))};
 }
 
 template <class T>
 void gemm_any(const Gemm<T>& g) {
   if (g.m == 0 || g.n == 0) return;
   multiplications.fetch_add(g.m * g.n * g.k, std::memory_order_relaxed);
-  const Tiling tile = tiling_of(g);
-  const std::int64_t down = (g.m + tile.rows - 1) / tile.rows;
-  const std::int64_t across = (g.n + tile.columns - 1) / tile.columns;
-  if (down * across == 1) return gemm_tile(g);
-  parallel_for(down * across, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t t = begin; t < end; ++t) {
-      const std::int64_t i = t / across * tile.rows, j = t % across * tile.columns;
-      Gemm<T> part = g;
-      part.m = std::min(tile.rows, g.m - i);
-      part.n = std::min(tile.columns, g.n - j);
-      part.a += g.ta ? i : i * g.lda;
-      part.b += g.tb ? j * g.ldb : j;
-      part.c += i * g.ldc + j;
-      gemm_tile(part);
+  const Cut cut = cut_of(g);
+  const auto pieces = static_cast<std::int64_t>(cut.bounds.size()) - 1;
+  if (pieces == 1) return gemm_tile(g);
+  parallel_for(pieces, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+      const std::int64_t from = cut.bounds[i], to = cut.bounds[i + 1];
+      gemm_tile(cut.rows ? rows_of(g, from, to) : columns_of(g, from, to));
     }
   });
 }
