@@ -6,12 +6,11 @@
 #include <chrono>
 
 #include "apps/cli.h"
+#include "apps/trial.h"
 #include "autograd/blas.h"
 #include "autograd/parallel.h"
 #include "autograd/profile.h"
 #include "nn/summary.h"
-#include "optim/adamw.h"
-#include "optim/clip.h"
 
 namespace tapegrad::apps {
 namespace {
@@ -53,73 +52,11 @@ const Configuration& configuration(const std::string& name) {
   usage_error("there is no configuration '{}'; see bench --help", name);
 }
 
-double seconds_of(const std::function<void()>& work) {
-  const auto begin = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t n = values.size();
-  return (values[(n - 1) / 2] + values[n / 2]) / 2;
-}
-
 int64_t peak_megabytes() {
   struct rusage usage {};
   ::getrusage(RUSAGE_SELF, &usage);
   return usage.ru_maxrss / 1024;
 }
-
-// What a step is made of, apart from its ops.
-struct Phases {
-  double forward = 0, backward = 0, clip = 0, adamw = 0;
-  double total() const { return forward + backward + clip + adamw; }
-};
-
-// A model in training on one batch of random tokens.
-class Trainer {
- public:
-  explicit Trainer(const Configuration& c)
-      : params_(rng_),
-        gpt_(params_, c.model),
-        inputs_(tokens(c)),
-        targets_(tokens(c)),
-        adamw_(params_.parameters(), {.beta2 = 0.95, .weight_decay = 0.1}) {
-    nn::init_gpt2(gpt_, params_, rng_);
-  }
-
-  Phases step() {
-    Phases phases;
-    {
-      Tape tape;
-      Tensor loss;
-      phases.forward = seconds_of([&] { loss = gpt_.loss(inputs_, targets_, &dropout_); });
-      phases.backward = seconds_of([&] { tape.backward(loss); });
-    }
-    double factor = 1;
-    phases.clip =
-        seconds_of([&] { factor = optim::measure_clipping(params_.parameters(), 1.0).factor; });
-    phases.adamw = seconds_of([&] {
-      adamw_.step(3e-4, factor);
-      adamw_.zero_grad();
-    });
-    return phases;
-  }
-
- private:
-  Tensor tokens(const Configuration& c) {
-    std::vector<int32_t> ids(static_cast<size_t>(c.B * c.T));
-    for (int32_t& id : ids) id = static_cast<int32_t>(rng_.randint(c.model.vocab_size));
-    return Tensor::from(ids, {c.B, c.T});
-  }
-
-  Rng rng_{1337}, dropout_{1337, Rng::Kind::philox};
-  nn::Params params_;
-  nn::GPT gpt_;
-  Tensor inputs_, targets_;
-  optim::AdamW adamw_;
-};
 
 // The largest product of a step: x·Wᵀ with x (rows, depth) and W (columns, depth).
 struct Product {
@@ -136,28 +73,29 @@ double gemm_rate(const Product& p) {
   Tensor y = Tensor::empty({p.rows, p.columns});
   std::vector<double> seconds;
   for (int i = 0; i < 7; ++i) {
-    seconds.push_back(seconds_of([&] {
-      gemm(Gemm<float>{.tb = true,
-                       .m = p.rows,
-                       .n = p.columns,
-                       .k = p.depth,
-                       .a = x.data<float>(),
-                       .lda = p.depth,
-                       .b = w.data<float>(),
-                       .ldb = p.depth,
-                       .c = y.mutable_data<float>(),
-                       .ldc = p.columns});
-    }));
+    const auto begin = std::chrono::steady_clock::now();
+    gemm(Gemm<float>{.tb = true,
+                     .m = p.rows,
+                     .n = p.columns,
+                     .k = p.depth,
+                     .a = x.data<float>(),
+                     .lda = p.depth,
+                     .b = w.data<float>(),
+                     .ldb = p.depth,
+                     .c = y.mutable_data<float>(),
+                     .ldc = p.columns});
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    seconds.push_back(taken.count());
   }
   const auto work = static_cast<double>(p.rows) * static_cast<double>(p.columns);
   return 2 * work * static_cast<double>(p.depth) / median(seconds);
 }
 
-void bench_step(const Configuration& c, int steps) {
-  Trainer trainer(c);
+void bench_step(const Configuration& c, int steps, bool recompute) {
+  Trial trial(c.model, c.B, c.T, recompute);
   std::vector<double> seconds;
   for (int i = -2; i < steps; ++i) {
-    const double taken = trainer.step().total();
+    const double taken = trial.step().total();
     if (i >= 0) seconds.push_back(taken);
   }
   const double step = median(seconds), tokens = static_cast<double>(c.B * c.T);
@@ -180,17 +118,17 @@ void print_row(const std::string& name, int64_t calls, double seconds, double fl
 }
 
 // The ops of one step, the mean of `steps`.
-void bench_ops(const Configuration& c, int steps) {
-  Trainer trainer(c);
-  trainer.step();
-  trainer.step();
+void bench_ops(const Configuration& c, int steps, bool recompute) {
+  Trial trial(c.model, c.B, c.T, recompute);
+  trial.step();
+  trial.step();
   const Profile profile;
-  Phases sum;
+  Trial::Phases sum;
   for (int i = 0; i < steps; ++i) {
-    const Phases phases = trainer.step();
+    const Trial::Phases phases = trial.step();
     sum.forward += phases.forward;
     sum.backward += phases.backward;
-    sum.clip += phases.clip;
+    sum.norm += phases.norm;
     sum.adamw += phases.adamw;
   }
   const double n = steps, total = sum.total() / n;
@@ -206,7 +144,7 @@ void bench_ops(const Configuration& c, int steps) {
     fmt::print("  {:<32} {:>6} {:>10.2f} {:>17} {:>5.1f} %\n", name, "", seconds * 1e3, "",
                100 * seconds / total);
   };
-  rest("(norm of the gradients)", sum.clip / n);
+  rest("(norm of the gradients)", sum.norm / n);
   rest("(AdamW)", sum.adamw / n);
   rest("(tape, between the ops)", (sum.forward + sum.backward) / n - in_ops);
 }
@@ -214,10 +152,12 @@ void bench_ops(const Configuration& c, int steps) {
 int bench(int argc, const char* const* argv) {
   int steps = 8;
   std::optional<int> threads;
+  bool recompute = false;
   CommandLine cli("bench step|ops CONFIG", "Times a training step of a GPT on random tokens.");
   cli.group("Options");
   cli.option("--steps", steps, "N", "steps that are timed, after two that are not", 1);
   cli.option("--threads", threads, "N", "threads [one per processor]", 1);
+  cli.flag("--recompute", recompute, "keep each block's input only, and run it again in backward");
   cli.example("bench step char-cpu --steps 100",
               "the median step, and how near it is to gemm's rate");
   cli.example("bench ops gpt2-b4t256", "a table of the ops by time");
@@ -233,7 +173,7 @@ int bench(int argc, const char* const* argv) {
   if (what != "step" && what != "ops") usage_error("'{}' is neither step nor ops", what);
   const Configuration& c = configuration(argv[2]);
   if (threads) set_num_threads(*threads);
-  what == "step" ? bench_step(c, steps) : bench_ops(c, steps);
+  what == "step" ? bench_step(c, steps, recompute) : bench_ops(c, steps, recompute);
   return 0;
 }
 

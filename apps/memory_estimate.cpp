@@ -8,54 +8,96 @@
 
 namespace tapegrad::apps {
 
-MemoryEstimate estimate_memory(const nn::GPTConfig& c, int64_t batch_size) {
-  const auto C = static_cast<double>(c.n_embd), V = static_cast<double>(c.vocab_size);
-  // What a block keeps of each token for its backward, in floats: as the ops stand, 13 channels,
-  // twice the feed-forward's, and the statistics of its norms and its attention. Dropout adds masks
-  // of one byte, the largest of them one for each weight of the attention.
-  const double weights_of_attention = static_cast<double>(c.n_head * c.block_size);
-  const double masks = c.dropout > 0 ? 1.1 * C + weights_of_attention / sizeof(float) : 0;
-  const double inner = static_cast<double>(c.inner());
-  const double block = c.placeholder ? 0 : 13 * C + 2 * inner + c.n_head + 4 + masks;
-  // The embedding and the last norm, and their gradients at the start of the backward.
-  const double token = c.n_layer * block + 7 * C;
-  const double weights = sizeof(float) * static_cast<double>(nn::summary(c).parameters());
-  const double tokens = static_cast<double>(batch_size) * static_cast<double>(c.block_size);
-  const double logits = std::min(tokens, static_cast<double>(kLossChunk)) * V;
+namespace {
+
+// What differs between the models, in floats.
+struct Counts {
+  double parameters;
+  double head, embedding;     // of these the head's, and the embedding's if that is the same one
+  double kept;                // until the backward
+  double scratch;             // of the largest part of the backward
+  double tokens, vocab_size;  // what the head is given, and makes of each
+};
+
+MemoryEstimate estimate_of(const Counts& c) {
+  const double weights = sizeof(float) * c.parameters;
+  const double logits = std::min(c.tokens, static_cast<double>(kLossChunk)) * c.vocab_size;
+  const double activations = sizeof(float) * (c.kept + std::max(c.scratch, logits));
+  // The head's gradient is made with the loss, before any activation goes; a shared embedding's
+  // comes last, and is then added to it.
+  const double early = activations + sizeof(float) * c.head;
+  const double late = weights + sizeof(float) * c.embedding;
   return {.weights = weights,
           .gradients = weights,
           .optimizer = 2 * weights,
-          .activations = sizeof(float) * (tokens * token + logits)};
+          .activations = activations,
+          .total = 3 * weights + std::max(early, late)};
 }
 
-MemoryEstimate estimate_memory(const nn::TransformerConfig& c, int64_t batch_size) {
-  const auto C = static_cast<double>(c.n_embd), H = static_cast<double>(c.n_hidden);
-  // As above, but for each attention: one of the source's layers, two of the target's.
-  const double weights_of_attention = static_cast<double>(c.n_head * c.block_size);
-  const double masks = c.dropout > 0 ? 1.1 * C + weights_of_attention / sizeof(float) : 0;
-  // Of each token, in floats: both sides' layers keep 8 channels, their norms' statistics and the
-  // MLP's hidden ones twice; the decoder's second attention has 4 of the target and 2 of the
-  // source.
-  const double source = c.n_layer * (10 * C + 2 * H + c.n_head + 4 + masks) + 4 * C;
-  const double target = c.n_layer * (12 * C + 2 * H + 2 * c.n_head + 6 + 2 * masks) + 4 * C;
-  const double weights = sizeof(float) * static_cast<double>(c.parameter_count());
+// Dropout's decisions, a bit for each, in floats per token.
+double masks(double channels, int n_head, std::int64_t keys) {
+  return (channels + static_cast<double>(n_head * keys)) / (8 * sizeof(float));
+}
+
+}  // namespace
+
+MemoryEstimate estimate_memory(const nn::GPTConfig& c, int64_t batch_size,
+                               const MemoryOptions& options) {
+  const auto C = static_cast<double>(c.n_embd), V = static_cast<double>(c.vocab_size);
+  const double inner = static_cast<double>(c.inner());
+  // What a block keeps of each token: the inputs of its norms, Q, K and V, the attention's output,
+  // the hidden layer before gelu or after relu, and statistics. Norms and gelu are made again, but
+  // not gelu's form with erf, and not what is dropped out behind it.
+  const bool hidden_twice =
+      c.activation == nn::Activation::gelu_erf || (c.ff_dropout && c.dropout > 0);
+  double block = 6 * C + (hidden_twice ? 2 : 1) * inner + c.n_head + 4;
+  if (options.stored_masks && c.dropout > 0) block += masks(2 * C, c.n_head, c.block_size);
   const double tokens = static_cast<double>(batch_size) * static_cast<double>(c.block_size);
-  const double logits =
-      std::min(tokens, static_cast<double>(kLossChunk)) * static_cast<double>(c.vocab_size);
-  return {.weights = weights,
-          .gradients = weights,
-          .optimizer = 2 * weights,
-          .activations = sizeof(float) * (tokens * (source + target) + logits)};
+  const double blocks = c.placeholder ? 0 : c.n_layer;
+  const double kept = (options.recompute ? C * blocks : block * blocks) + 2 * C;
+  const double backward = c.placeholder ? 0 : 2 * inner + (options.recompute ? block : 0);
+  return estimate_of({.parameters = static_cast<double>(nn::summary(c).parameters()),
+                      .head = V * C,
+                      .embedding = c.tied ? V * C : 0,
+                      .kept = tokens * kept,
+                      .scratch = tokens * backward,
+                      .tokens = tokens,
+                      .vocab_size = V});
+}
+
+MemoryEstimate estimate_memory(const nn::TransformerConfig& c, int64_t batch_size,
+                               const MemoryOptions& options) {
+  const auto C = static_cast<double>(c.n_embd), H = static_cast<double>(c.n_hidden);
+  const auto V = static_cast<double>(c.vocab_size);
+  // As above, of a pair of tokens: the decoder's second attention has 3 channels more of the target
+  // and 2 more of the source.
+  double layers = 6 * C + H + c.n_head + 4 + 11 * C + H + 2 * c.n_head + 6;
+  if (options.stored_masks && c.dropout > 0) layers += masks(5 * C, 3 * c.n_head, c.block_size);
+  const double tokens = static_cast<double>(batch_size) * static_cast<double>(c.block_size);
+  return estimate_of({.parameters = static_cast<double>(c.parameter_count()),
+                      .head = V * C,
+                      .embedding = V * C,
+                      .kept = tokens * (c.n_layer * layers + 4 * C),
+                      .scratch = tokens * 2 * H,
+                      .tokens = tokens,
+                      .vocab_size = V});
+}
+
+std::string describe(const MemoryEstimate& e) {
+  return fmt::format(
+      "about {:.0f} MB at once: weights {:.0f}, AdamW {:.0f}, activations {:.0f}, which go as "
+      "gradients ({:.0f}) come",
+      e.total / 1e6, e.weights / 1e6, e.optimizer / 1e6, e.activations / 1e6, e.gradients / 1e6);
 }
 
 void check_memory(const MemoryEstimate& estimate) {
   const double present =
       static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
-  check(present <= 0 || estimate.total() <= present,
+  check(present <= 0 || estimate.total <= present,
         "training needs about {:.1f} GB (model and optimiser {:.1f} GB, activations {:.1f} GB), "
         "but this machine has {:.1f} GB. Use a smaller model, or a smaller --batch-size with more "
         "--gradient-accumulation-steps",
-        estimate.total() / 1e9, (estimate.total() - estimate.activations) / 1e9,
+        estimate.total / 1e9, (estimate.weights + estimate.optimizer) / 1e9,
         estimate.activations / 1e9, present / 1e9);
 }
 

@@ -1,24 +1,36 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "nn/gpt.h"
 #include "nn/transformer.h"
 
 namespace tapegrad::apps {
 
-// Bytes of tensors that training in f32 holds at its peak.
+// Bytes of tensors that training in f32 holds, by kind, and all of them at the peak: the
+// activations of a step go while its gradients come, so that `total` is less than the sum.
 struct MemoryEstimate {
-  double weights = 0, gradients = 0, optimizer = 0, activations = 0;
-  double total() const { return weights + gradients + optimizer + activations; }
+  double weights = 0, gradients = 0, optimizer = 0, activations = 0, total = 0;
 };
 
-// For batches of `batch_size` sequences of block_size tokens. A little above what is used, because
-// the activations go while the gradients come.
-MemoryEstimate estimate_memory(const nn::GPTConfig& config, int64_t batch_size);
+// What changes the activations beside the model and the batch.
+struct MemoryOptions {
+  bool recompute = false;     // see nn::GPT
+  bool stored_masks = false;  // dropout draws from a generator of Kind::torch
+};
+
+// For batches of `batch_size` sequences of block_size tokens.
+MemoryEstimate estimate_memory(const nn::GPTConfig& config, int64_t batch_size,
+                               const MemoryOptions& options = {});
 
 // For batches of `batch_size` pairs of block_size tokens each.
-MemoryEstimate estimate_memory(const nn::TransformerConfig& config, int64_t batch_size);
+MemoryEstimate estimate_memory(const nn::TransformerConfig& config, int64_t batch_size,
+                               const MemoryOptions& options = {});
+
+// "about 2157 MB at once: weights 498, AdamW 996, activations 463, which go as gradients (498)
+// come"
+std::string describe(const MemoryEstimate& estimate);
 
 // Error if the machine has less memory than that.
 void check_memory(const MemoryEstimate& estimate);

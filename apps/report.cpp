@@ -84,17 +84,12 @@ void Report::line(const std::string& text) {
 
 void Report::header(const About& about) {
   const RunOptions& o = options_;
-  const MemoryEstimate& memory = about.memory;
   line("model:   " + about.model);
   line("text:    " + about.text);
   line(fmt::format("steps:   {} of {}, learning rate {:.3g}, {}, {:.3g} at the end",
                    grouped(o.max_iters), about.step, o.learning_rate, o.schedule,
                    o.lr_schedule()(o.max_iters)));
-  line(
-      fmt::format("memory:  about {:.0f} MB: weights {:.0f}, gradients {:.0f}, AdamW {:.0f}, "
-                  "activations {:.0f}",
-                  memory.total() / 1e6, memory.weights / 1e6, memory.gradients / 1e6,
-                  memory.optimizer / 1e6, memory.activations / 1e6));
+  line("memory:  " + describe(about.memory));
   line(fmt::format("compute: {}; {} thread{}", blas_description(), num_threads(),
                    num_threads() == 1 ? "" : "s"));
   line(fmt::format("folder:  {}", folder_.path().string()));

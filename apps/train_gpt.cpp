@@ -4,6 +4,7 @@
 #include "apps/cli.h"
 #include "apps/evaluate.h"
 #include "apps/interrupt.h"
+#include "apps/plan.h"
 #include "apps/sampling.h"
 #include "apps/train_loop.h"
 #include "apps/train_options.h"
@@ -13,6 +14,11 @@
 
 namespace tapegrad::apps {
 namespace {
+
+MemoryEstimate memory_of(const nn::GPTConfig& c, const TrainOptions& o) {
+  return estimate_memory(c, o.batch_size,
+                         {.recompute = o.recompute, .stored_masks = o.one_generator()});
+}
 
 Report::About describe(const nn::GPTConfig& c, const TrainOptions& o, const Text& text,
                        const Dataset& data) {
@@ -24,7 +30,7 @@ Report::About describe(const nn::GPTConfig& c, const TrainOptions& o, const Text
                               grouped(static_cast<int64_t>(data.train.size())),
                               grouped(static_cast<int64_t>(data.val.size())), o.tokenizer),
           .step = grouped(o.batch_size * o.block_size * o.gradient_accumulation_steps) + " tokens",
-          .memory = estimate_memory(c, o.batch_size)};
+          .memory = memory_of(c, o)};
 }
 
 void print_samples(const nn::GPT& gpt, const data::Tokenizer& tokenizer, uint64_t seed,
@@ -80,11 +86,12 @@ int train(TrainOptions options) {
   const Dataset data = tokenize(text, options, folder.tokenizer());
   const nn::GPTConfig config = options.model_config(data.tokenizer.vocab_size());
   const std::vector<data::Token> prompt = data.tokenizer.encode(options.sample_prompt);
-  check_memory(estimate_memory(config, options.batch_size));
+  check_memory(memory_of(config, options));
 
   Rng rng(options.seed);
   const nn::Params params = options.resumes() ? nn::Params(folder.model()) : nn::Params(rng);
-  const nn::GPT gpt(params, config);
+  nn::GPT gpt(params, config);
+  gpt.recompute = options.recompute;
   if (!options.resumes() && options.init == "gpt2") nn::init_gpt2(gpt, params, rng);
   Batches batches(data.train, options, rng);
   options.settle_epochs(batches.per_pass());
@@ -123,6 +130,8 @@ int main(int argc, char** argv) {
     const auto options = apps::parse_train_options(argc, argv);
     if (options && options->threads) set_num_threads(*options->threads);
     if (!options) return 0;
-    return options->summary ? apps::print_summary(*options) : apps::train(*options);
+    if (options->summary) return apps::print_summary(*options);
+    if (options->plan) return apps::print_plan(*options, apps::vocab_size_of(*options)), 0;
+    return apps::train(*options);
   });
 }

@@ -10,6 +10,9 @@ void TrainOptions::visit(Options& o, Visitor&& v) {
   visit_run(o, v);
   v.flag("--sample", o.sample, "print a sample at the end", true);
   v.flag("--summary", o.summary, "print the model's layers with their sizes, and do not train");
+  v.flag("--plan", o.plan, "print memory by kind and measure the time of a step, and do not train");
+  v.flag("--recompute", o.recompute,
+         "keep each block's input only, and run it again for its gradient: less memory, more time");
 
   v.group("Text", Lasting::model);
   v.choice("--preset", o.preset, names_of(presets()),
@@ -61,6 +64,8 @@ void describe_program(CommandLine& cli) {
               "all text files below a folder, with 2,000 tokens learnt from them");
   cli.example("train-gpt --preset gpt2-124m --block-size 1024 --summary",
               "GPT-2's layers, their parameters and FLOPs");
+  cli.example("train-gpt --preset gpt2-124m --batch-size 16 --plan",
+              "whether that fits, and how long it would take");
   cli.example("train-gpt --init-from resume --out-dir runs/notes --max-iters 4000",
               "goes on where that run stopped, up to 4,000 steps in all");
 }

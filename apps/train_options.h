@@ -13,6 +13,8 @@ struct TrainOptions : RunOptions {
 
   bool sample = true;
   bool summary = false;  // print the model's parts and do nothing else
+  bool plan = false;     // print what a run would need and do nothing else
+  bool recompute = false;
 
   int n_layer = 4, n_head = 4;
   int64_t n_embd = 128, block_size = 64;

@@ -18,7 +18,7 @@ Report::About describe(const nn::TransformerConfig& c, const Seq2SeqOptions& o, 
                               grouped(static_cast<int64_t>(data.train.size())),
                               grouped(static_cast<int64_t>(data.held_out.size())), o.tokenizer),
           .step = grouped(o.batch_size * o.gradient_accumulation_steps) + " pairs",
-          .memory = estimate_memory(c, o.batch_size)};
+          .memory = estimate_memory(c, o.batch_size, {.stored_masks = o.one_generator()})};
 }
 
 void print_examples(const nn::Transformer& model, const PairData& data, Report& report) {
@@ -58,7 +58,8 @@ int train(const Seq2SeqOptions& options) {
   const Text text = folder.text(options, own_pairs);
   const PairData data = read_pairs(text, options, folder.tokenizer());
   const nn::TransformerConfig config = options.model_config(data.vocab_size());
-  check_memory(estimate_memory(config, options.batch_size));
+  check_memory(
+      estimate_memory(config, options.batch_size, {.stored_masks = options.one_generator()}));
 
   Rng rng(options.seed);
   const nn::Params params = options.resumes() ? nn::Params(folder.model()) : nn::Params(rng);

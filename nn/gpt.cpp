@@ -97,7 +97,10 @@ Tensor GPT::embed(const Tensor& ids, std::int64_t first) const {
 
 Tensor GPT::hidden(const Tensor& ids, Rng* rng) const {
   Tensor x = maybe_dropout(embed(ids, 0), config.dropout, rng);
-  for (const Block& block : h) x = block(x, rng);
+  for (const Block& block : h) {
+    const auto run = [&block](Inputs in, Rng* r) { return block(in[0], r); };
+    x = recompute ? checkpoint(run, {x}, rng) : block(x, rng);
+  }
   return config.placeholder ? x : ln_f(x);
 }
 

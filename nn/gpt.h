@@ -58,6 +58,9 @@ struct GPT {
   std::vector<Block> h;  // none in a placeholder, which has no ln_f either
   LayerNorm ln_f;
   Linear lm_head;
+  // Of each block, only the input is kept for the backward, which runs the block again: see
+  // checkpoint() in ops.h. Nothing but memory and time changes.
+  bool recompute = false;
 
   GPT(const Params& p, const GPTConfig& config);
 

@@ -1,0 +1,33 @@
+#pragma once
+
+#include "nn/gpt.h"
+#include "optim/adamw.h"
+
+namespace tapegrad::apps {
+
+// A GPT in training on random tokens: what a step costs, without a text to learn.
+class Trial {
+ public:
+  // Batches of B sequences of T tokens.
+  Trial(const nn::GPTConfig& config, int64_t B, int64_t T, bool recompute = false);
+
+  // Seconds of a step, apart by what it does.
+  struct Phases {
+    double forward = 0, backward = 0, norm = 0, adamw = 0;
+    double total() const { return forward + backward + norm + adamw; }
+  };
+  Phases step();
+
+ private:
+  Tensor tokens(int64_t vocab_size, int64_t B, int64_t T);
+
+  Rng rng_{1337}, dropout_{1337, Rng::Kind::philox};
+  nn::Params params_;
+  nn::GPT gpt_;
+  Tensor inputs_, targets_;
+  optim::AdamW adamw_;
+};
+
+double median(std::vector<double> values);
+
+}  // namespace tapegrad::apps

@@ -1,0 +1,55 @@
+#include <regex>
+
+#include "tests/apps/tiny_runs.h"
+
+namespace {
+
+struct Plan {
+  double estimate, recompute_saves, measured;
+  explicit Plan(const Args& args) {
+    const Result r = run_program("train-gpt", args + Args{"--preset", "char-cpu", "--plan"});
+    INFO(r.out << r.err);
+    REQUIRE(r.code == 0);
+    const auto number = [&](const std::string& pattern) {
+      std::smatch found;
+      REQUIRE(std::regex_search(r.out, found, std::regex(pattern)));
+      return std::stod(found[1]);
+    };
+    estimate = number("memory:    about ([0-9.]+) MB at once");
+    recompute_saves = number("take[s]? (-?[0-9.]+) MB less at once for [0-9]+ % more work");
+    measured = number("measured:.* ms per step, .* tokens/s, ([0-9.]+) MB of tensors");
+  }
+};
+
+}  // namespace
+
+TEST_CASE("--plan knows the memory that training takes", "[plan]") {
+  const Args wide = {"--n-layer",    "4",   "--n-embd",     "128", "--n-head", "4",
+                     "--block-size", "256", "--batch-size", "8"};
+  double stored = 0;
+  for (const Args& more :
+       {Args{}, Args{"--recompute"}, Args{"--dropout", "0.1", "--ff-dropout"},
+        Args{"--activation", "relu", "--rope"}, Args{"--activation", "gelu-erf", "--tied"},
+        Args{"--n-inner", "64", "--separate-qkv", "--bias"}, Args{"--tokenizer", "gpt2"},
+        Args{"--placeholder"}, Args{"--rng", "torch", "--dropout", "0.1"}}) {
+    const Plan plan(wide + more);
+    INFO((more.empty() ? "as it is" : more.front())
+         << ": " << plan.estimate << " MB, in truth " << plan.measured);
+    CHECK(std::abs(plan.estimate - plan.measured) < 0.1 * plan.measured);
+    if (more.empty()) stored = plan.measured;
+    if (more == Args{"--recompute"}) {
+      CHECK(stored - plan.measured == Approx(plan.recompute_saves).epsilon(0.15));
+    }
+  }
+}
+
+TEST_CASE("a run with --recompute is the same run", "[plan]") {
+  const TempFolder folder;
+  const auto corpus = folder.put("text.txt", tiny_text());
+  const auto weights = [&](const std::string& name, const Args& more) {
+    const Result r = run_program("train-gpt", tiny_run(corpus, folder / name, 6) + more);
+    REQUIRE(r.code == 0);
+    return TempFolder::get(folder / name / "model.safetensors");
+  };
+  CHECK(weights("stored", {}) == weights("again", {"--recompute"}));
+}
