@@ -9,10 +9,12 @@ namespace tapegrad {
 // say that A or B is stored transposed; ld* is the distance between stored rows. With beta = 0 the
 // old contents of C are ignored, NaN included; k = 0 gives zeros. T is float or double.
 //
-// Large products are cut into tiles of C, and threads share out the tiles: OpenBLAS's own threads
-// round differently for each number of them. The cut depends on m, n and k alone, and so the result
-// does not depend on the number of threads. A thread that calls gemm has its OpenMP setting of
-// threads taken down to one, which is what OpenBLAS goes by.
+// Threads share out large products, since OpenBLAS's own threads round differently for each number
+// of them: rows of C, in pieces that depend on the number of threads, if the BLAS gives a row the
+// same bits in any piece, which is tried once for each T; otherwise, and for wide products, pieces
+// that depend on m, n and k alone. So the result does not depend on the number of threads. A thread
+// that calls gemm has its OpenMP setting of threads taken down to one, which is what OpenBLAS goes
+// by.
 template <class T>
 struct Gemm {
   bool ta = false, tb = false;
