@@ -57,22 +57,12 @@ void gemm_row(const Gemm<T>& g, T beta) {
   }
 }
 
-// One product, on the calling thread.
 template <class T>
-void gemm_tile(const Gemm<T>& g) {
-  keep_blas_single_threaded();
+void gemm_matrix(const Gemm<T>& g, T beta) {
   const auto ta = g.ta ? CblasTrans : CblasNoTrans;
   const auto tb = g.tb ? CblasTrans : CblasNoTrans;
   const int m = blas_int(g.m), n = blas_int(g.n), k = blas_int(g.k);
   const int lda = leading(g.lda), ldb = leading(g.ldb), ldc = leading(g.ldc);
-  // OpenBLAS clears C by a loop of its own, which is slower than memset: 3 % of a small model's
-  // step.
-  T beta = g.beta;
-  if (beta == 0) {
-    for (std::int64_t i = 0; i < g.m; ++i) std::fill_n(g.c + i * g.ldc, g.n, T{0});
-    beta = 1;
-  }
-  if (is_large_row(g)) return gemm_row(g, beta);
   if constexpr (std::is_same_v<T, float>) {
     cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, g.alpha, g.a, lda, g.b, ldb, beta, g.c, ldc);
   } else {
@@ -80,12 +70,27 @@ void gemm_tile(const Gemm<T>& g) {
   }
 }
 
+// One piece of a product, or all of it, on the calling thread. `as_row`: with gemm_row, which is
+// for the whole product to say: its roundings are other ones.
+template <class T>
+void run(const Gemm<T>& g, bool as_row) {
+  keep_blas_single_threaded();
+  // OpenBLAS clears C by a loop of its own, which is slower than memset: 3 % of a small model's
+  // step.
+  T beta = g.beta;
+  if (beta == 0) {
+    for (std::int64_t i = 0; i < g.m; ++i) std::fill_n(g.c + i * g.ldc, g.n, T{0});
+    beta = 1;
+  }
+  as_row ? gemm_row(g, beta) : gemm_matrix(g, beta);
+}
+
 // Of a product with one row: elements of B that are worth waking a thread for, few enough for two
 // threads to share GPT-2's smallest matrices.
 constexpr std::int64_t kRowTile = 300'000;
-// Of other products: multiplications in the smallest piece that a thread gets. OpenBLAS has other
-// kernels, with other roundings, for products of less than a million.
-constexpr std::int64_t kLeastPiece = kUntiledWork / 2;
+// Of other products: multiplications that are worth waking a thread for, and of any piece. OpenBLAS
+// has other kernels, with other roundings, for products of up to a million.
+constexpr std::int64_t kWorthThread = kUncutWork / 2, kLeastPiece = 1'200'000;
 // Pieces begin at multiples of this: the blocks of all of OpenBLAS's kernels divide it.
 constexpr std::int64_t kBlock = 48;
 
@@ -112,7 +117,7 @@ Gemm<T> columns_of(const Gemm<T>& g, std::int64_t begin, std::int64_t end) {
 // Whether the rows of a product have the same bits when they are computed in several calls.
 template <class T>
 bool rows_come_out_alike() {
-  constexpr std::int64_t m = 3 * kBlock + 5, n = 71, k = 530;
+  constexpr std::int64_t m = 3 * kBlock + 1, n = 71, k = 530;
   std::vector<T> a(m * k), b(n * k), whole(m * n), pieces(m * n);
   const auto number = [](std::size_t i) {
     return static_cast<T>((i * 7919) % 1009) / 1009 - T{0.5};
@@ -132,10 +137,10 @@ bool rows_come_out_alike() {
                 .ldb = tb ? k : n,
                 .c = whole.data(),
                 .ldc = n};
-      gemm_tile(g);
+      run(g, false);
       g.c = pieces.data();
-      for (std::int64_t begin = 0; begin < m; begin += kBlock) {
-        gemm_tile(rows_of(g, begin, std::min(m, begin + kBlock)));
+      for (const std::int64_t begin : {std::int64_t{0}, kBlock, 2 * kBlock}) {
+        run(rows_of(g, begin, begin == 2 * kBlock ? m : begin + kBlock), false);
       }
       if (whole != pieces) return false;
     }
@@ -155,14 +160,14 @@ Bounds even_bounds(std::int64_t length, std::int64_t parts) {
 }
 
 // For each thread its share: three quarters, and the rest, if there is much, for who is ready
-// first.
-Bounds bounds_for(std::int64_t length, std::int64_t threads) {
+// first. No part is shorter than `least`.
+Bounds shares(std::int64_t length, std::int64_t threads, std::int64_t least) {
   constexpr std::int64_t kMuch = 8 * kBlock;
   Bounds bounds{0};
   const auto add = [&](std::int64_t bound) {
-    if (bound > bounds.back() && bound < length) bounds.push_back(bound);
+    if (bound - bounds.back() >= least && length - bound >= least) bounds.push_back(bound);
   };
-  for (std::int64_t i = 0; i < threads; ++i) {
+  for (std::int64_t i = 0; i < threads && threads > 1; ++i) {
     const std::int64_t begin = length * i / threads, end = length * (i + 1) / threads;
     add(round_to_block(begin));
     if (end - begin >= kMuch) add(round_to_block(begin + (end - begin) * 3 / 4));
@@ -178,33 +183,32 @@ struct Cut {
 };
 
 template <class T>
-Cut cut_of(const Gemm<T>& g) {
+Cut cut_of(const Gemm<T>& g, double work) {
   constexpr std::int64_t kMostParts = 16;
-  if (is_large_row(g)) return {false, even_bounds(g.n, 1 + g.n * g.k / kRowTile)};
-  const double work =
-      static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k);
-  const auto worth = static_cast<std::int64_t>(
-      std::min<double>(kMaxThreads, std::max(1.0, work / static_cast<double>(kLeastPiece))));
-  const std::int64_t parts = work < static_cast<double>(kUntiledWork) ? 1 : worth;
+  const auto parts = static_cast<std::int64_t>(
+      std::min<double>(kMaxThreads, work / static_cast<double>(kWorthThread)));
   // Every piece packs the operand that is not cut. So a wide product is cut into columns, whose
   // roundings do depend on the cut: it must be the same for any number of threads.
   if (g.n > 8 * g.m) return {false, even_bounds(g.n, std::min(parts, kMostParts))};
   static const bool rows_are_alike = rows_come_out_alike<T>();
   if (!rows_are_alike) return {true, even_bounds(g.m, std::min(parts, kMostParts))};
-  return {true, bounds_for(g.m, std::min<std::int64_t>(parts, num_threads()))};
+  const std::int64_t least = std::max(kBlock, 1 + kLeastPiece / (g.n * g.k));
+  return {true, shares(g.m, std::min<std::int64_t>(parts, num_threads()), least)};
 }
 
 template <class T>
 void gemm_any(const Gemm<T>& g) {
   if (g.m == 0 || g.n == 0) return;
   multiplications.fetch_add(g.m * g.n * g.k, std::memory_order_relaxed);
-  const Cut cut = cut_of(g);
-  const auto pieces = static_cast<std::int64_t>(cut.bounds.size()) - 1;
-  if (pieces == 1) return gemm_tile(g);
-  parallel_for(pieces, 1, [&](std::int64_t begin, std::int64_t end) {
+  const bool as_row = is_large_row(g);
+  const double work =
+      static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k);
+  if (!as_row && work < static_cast<double>(kUncutWork)) return run(g, false);
+  const Cut cut = as_row ? Cut{false, even_bounds(g.n, 1 + g.n * g.k / kRowTile)} : cut_of(g, work);
+  parallel_for(static_cast<std::int64_t>(cut.bounds.size()) - 1, 1, [&](auto begin, auto end) {
     for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
       const std::int64_t from = cut.bounds[i], to = cut.bounds[i + 1];
-      gemm_tile(cut.rows ? rows_of(g, from, to) : columns_of(g, from, to));
+      run(cut.rows ? rows_of(g, from, to) : columns_of(g, from, to), as_row);
     }
   });
 }

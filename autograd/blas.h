@@ -28,7 +28,7 @@ struct Gemm {
   T alpha = 1, beta = 0;
 };
 // Products of less than this m·n·k are not cut.
-inline constexpr std::int64_t kUntiledWork = 5'000'000;
+inline constexpr std::int64_t kUncutWork = 5'000'000;
 void gemm(const Gemm<float>& g);
 void gemm(const Gemm<double>& g);
 

@@ -1,6 +1,7 @@
 #include "autograd/heap.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -10,12 +11,18 @@
 namespace tapegrad {
 namespace {
 
-constexpr std::size_t kPage = 4096, kHugePage = std::size_t{2} << 20;
-// What the system is asked for at a time: addresses cost nothing until they are used.
-constexpr std::size_t kStretch = std::size_t{1} << 30;
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+// The most that the system is asked for at a time: addresses cost nothing until they are used, but
+// a process may be short of them.
+constexpr std::size_t kLargestStretch = std::size_t{1} << 30;
 
 std::size_t round_up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
+}
+
+std::size_t page() {
+  static const auto size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  return size;
 }
 
 // `size` bytes of addresses that begin on a huge page, or null.
@@ -35,30 +42,12 @@ std::byte* map_aligned(std::size_t size) {
 
 }  // namespace
 
-bool Heap::add_stretch(std::size_t bytes) {
-  std::size_t size = std::max(kStretch, round_up(bytes, kHugePage));
-  std::byte* start = map_aligned(size);
-  if (start == nullptr) {  // a process may be short of addresses, too
-    size = round_up(bytes, kHugePage);
-    start = map_aligned(size);
-  }
-  if (start == nullptr) return false;
-  blocks_.emplace(start, Block{size, stretches_++, false});
-  free_[0].emplace(size, start);
-  return true;
-}
-
 void* Heap::allocate(std::size_t bytes) {
-  const std::size_t size = round_up(bytes, kPage);
+  const std::size_t size = round_up(bytes, page());
   const auto block = find_free(size);
   if (block == blocks_.end()) return nullptr;
   Block& taken = block->second;
-  const std::size_t rest = taken.size - size;
-  if (rest > 0) {
-    std::byte* const begin = block->first + size;
-    blocks_.emplace(begin, Block{rest, taken.stretch, taken.resident});
-    free_like(taken).emplace(rest, begin);
-  }
+  if (taken.size > size) add_free(block->first + size, taken.size - size, taken.resident);
   taken.entry = free_like(taken).extract({taken.size, block->first});
   taken.size = size;
   if (!std::exchange(taken.resident, true)) resident_ += size;
@@ -69,34 +58,74 @@ void* Heap::allocate(std::size_t bytes) {
 Heap::Blocks::iterator Heap::find_free(std::size_t size) {
   const auto resident = free_[1].lower_bound({size, nullptr});
   if (resident != free_[1].end()) return blocks_.find(resident->second);
-  auto fresh = free_[0].lower_bound({size, nullptr});
-  if (fresh == free_[0].end()) {
-    if (!add_stretch(size)) return blocks_.end();
-    fresh = free_[0].lower_bound({size, nullptr});
+  const auto fresh = find_fresh(size);
+  if (fresh != blocks_.end() || !add_stretch(size)) return fresh;
+  return find_fresh(size);
+}
+
+// A fresh block, or the free resident one before it and as much of the fresh one as it is short of.
+Heap::Blocks::iterator Heap::find_fresh(std::size_t size) {
+  for (const auto& [fresh_size, begin] : free_[0]) {
+    const auto block = blocks_.find(begin);
+    if (block != blocks_.begin()) {
+      const auto before = std::prev(block);
+      const Block& b = before->second;
+      const bool joins = b.is_free() && b.resident && touches_next(before);
+      if (joins && b.size + fresh_size >= size) return grow(before, size), before;
+    }
+    if (fresh_size >= size) return block;
   }
-  const auto block = blocks_.find(fresh->second);
-  if (block == blocks_.begin()) return block;
-  const auto before = std::prev(block);
-  const Block& b = before->second;
-  const bool joins = b.is_free() && b.resident && b.stretch == block->second.stretch;
-  return joins ? grow(before, size) : block;
+  return blocks_.end();
+}
+
+bool Heap::add_stretch(std::size_t bytes) {
+  std::size_t size = std::max(next_stretch_, round_up(bytes, kHugePage));
+  std::byte* start = map_aligned(size);
+  if (start == nullptr) {
+    size = round_up(bytes, kHugePage);
+    start = map_aligned(size);
+  }
+  if (start == nullptr) return false;
+  next_stretch_ = std::min(2 * next_stretch_, kLargestStretch);
+  try {
+    add_free(start, size, false);
+  } catch (...) {
+    munmap(start, size);
+    throw;
+  }
+  return true;
+}
+
+void Heap::add_free(std::byte* begin, std::size_t size, bool resident) {
+  FreeBlocks& like = free_[resident ? 1 : 0];
+  const auto entry = like.emplace(size, begin).first;
+  try {
+    blocks_.emplace(begin, Block{size, resident});
+  } catch (...) {
+    like.erase(entry);
+    throw;
+  }
+}
+
+bool Heap::touches_next(Blocks::iterator block) const {
+  const auto next = std::next(block);
+  return next != blocks_.end() && block->first + block->second.size == next->first;
 }
 
 // Makes a free resident block as large as `size` at the cost of the fresh one behind it.
-Heap::Blocks::iterator Heap::grow(Blocks::iterator block, std::size_t size) {
-  const auto next = std::next(block);
+void Heap::grow(Blocks::iterator block, std::size_t size) noexcept {
   const std::size_t added = size - block->second.size;
-  Block rest = {next->second.size - added, next->second.stretch, false};
-  std::byte* const begin = next->first + added;
-  free_[0].erase({next->second.size, next->first});
-  blocks_.erase(next);
-  if (rest.size > 0) {
-    free_[0].emplace(rest.size, begin);
-    blocks_.emplace(begin, std::move(rest));
+  auto next = blocks_.extract(std::next(block));
+  auto entry = free_[0].extract({next.mapped().size, next.key()});
+  next.key() += added;
+  next.mapped().size -= added;
+  if (next.mapped().size > 0) {
+    entry.value() = {next.mapped().size, next.key()};
+    free_[0].insert(std::move(entry));
+    blocks_.insert(std::move(next));
   }
   resize_free(block, size);
   resident_ += added;
-  return block;
 }
 
 void Heap::resize_free(Blocks::iterator block, std::size_t size) noexcept {
@@ -118,28 +147,25 @@ void Heap::deallocate(void* memory) noexcept {
 
 // Makes one of this block and the next, if both are free and of one kind.
 void Heap::join_next(Blocks::iterator block) noexcept {
+  if (!touches_next(block)) return;
   const auto next = std::next(block);
-  if (next == blocks_.end()) return;
-  Block &a = block->second, &b = next->second;
-  if (!a.is_free() || !b.is_free() || a.stretch != b.stretch || a.resident != b.resident) return;
+  const Block &a = block->second, &b = next->second;
+  if (!a.is_free() || !b.is_free() || a.resident != b.resident) return;
   free_like(b).erase({b.size, next->first});
   resize_free(block, a.size + b.size);
   blocks_.erase(next);
 }
 
 void Heap::release() noexcept {
-  for (auto& [begin, block] : blocks_) {
-    if (!block.is_free() || !block.resident) continue;
-    madvise(begin, block.size, MADV_DONTNEED);
-    resident_ -= block.size;
-    auto entry = free_[1].extract({block.size, begin});
-    block.resident = false;
-    free_[0].insert(std::move(entry));
-  }
   for (auto block = blocks_.begin(); block != blocks_.end();) {
-    const std::size_t before = blocks_.size();
-    join_next(block);
-    if (blocks_.size() == before) ++block;
+    const auto& [begin, b] = *block;
+    if (!b.is_free() || munmap(begin, b.size) != 0) {
+      ++block;
+      continue;
+    }
+    if (b.resident) resident_ -= b.size;
+    free_like(b).erase({b.size, begin});
+    block = blocks_.erase(block);
   }
 }
 

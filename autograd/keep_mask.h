@@ -19,6 +19,8 @@ class KeepMask {
 
   bool drops() const { return p_ > 0; }
   double scale() const { return p_ < 1 ? 1 / (1 - p_) : 0; }  // of what is kept
+  // What is stored of the decisions, undefined if nothing is.
+  const Tensor& stored() const { return bits_; }
   // keep[i] = 1 where element first + i is kept, else 0.
   void read(std::int64_t first, std::span<std::uint8_t> keep) const;
   // All of them.

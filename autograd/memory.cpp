@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstdlib>
 #include <mutex>
+#include <new>
 #include <unordered_map>
 #include <vector>
 
@@ -76,12 +77,17 @@ class Cache {
   std::size_t live() const { return small_live_ + heap_.used(); }
   std::size_t reserved() const { return small_reserved_ + heap_.resident(); }
 
+  // Null if the system has none left.
   void* try_allocate(std::size_t bytes) {
-    if (bytes < kLarge) return allocate_small(rounded(bytes));
-    const std::size_t before = heap_.resident();
-    void* block = heap_.allocate(bytes);
-    system_calls_ += heap_.resident() > before;
-    return block;
+    try {
+      if (bytes < kLarge) return allocate_small(rounded(bytes));
+      const std::size_t before = heap_.resident();
+      void* block = heap_.allocate(bytes);
+      system_calls_ += heap_.resident() > before;
+      return block;
+    } catch (const std::bad_alloc&) {  // not even for what describes the block
+      return nullptr;
+    }
   }
 
   void* allocate_small(std::size_t size) {
@@ -91,11 +97,12 @@ class Cache {
       block = c.free.back();
       c.free.pop_back();
     } else {
+      if (c.free.capacity() <= c.blocks) c.free.reserve(2 * c.blocks + 1);
       block = std::aligned_alloc(kAlignment, size);
       if (block == nullptr) return nullptr;
+      ++c.blocks;
       ++system_calls_;
       small_reserved_ += size;
-      c.free.reserve(++c.blocks);
     }
     small_live_ += size;
     return block;

@@ -53,7 +53,17 @@ std::size_t Saved::bytes() const {
   return sum;
 }
 
+void Saved::forget_made() const {
+  for (const Kept& kept : kept_) {
+    if (kept.maker != nullptr) kept.tensor = Tensor();
+  }
+}
+
 Tensor Step::output_again() const {
+  if (auto alive = output_.lock()) {
+    Tensor output(std::move(alive));
+    if (output.version() == output_version_) return output;
+  }
   const TapePause pause;
   std::vector<Tensor> again;
   for (std::size_t i = 0; i < inputs.size(); ++i) again.push_back(saved[i]);
@@ -115,18 +125,31 @@ class Recorder {
     step_->vjp = std::move(vjp);
     if (checkable_) step_->input_tensors.assign(inputs_.begin(), inputs_.end());
     if (checkable_ || step_->saved.cheap()) step_->forward = make_forward();
-    if (!step_->saved.cheap()) keep_makers();
+    step_->saved.cheap() ? note_output(outputs) : keep_makers();
     for (const auto& [tape, needs] : wanting_) tape->record(step_, inputs_, needs);
   }
 
  private:
+  void note_output(std::span<const Tensor> outputs) {
+    const auto& kept = step_->saved.kept_;
+    bool all_kept = outputs.size() == 1 && kept.size() >= inputs_.size();
+    for (std::size_t i = 0; all_kept && i < inputs_.size(); ++i) {
+      const Tensor &a = kept[i].tensor, &b = inputs_[i];
+      all_kept = a.defined() == b.defined() && (!a.defined() || a.id() == b.id());
+    }
+    check(all_kept, "[{}] a cheap op must have one output and keep its inputs first, in order",
+          name_);
+    step_->output_ = outputs.front().impl_;
+    step_->output_version_ = outputs.front().version();
+  }
+
   // Of the outputs of cheap steps, the way to make them is kept. A cheap step itself keeps its
   // inputs as they are: making its output never takes more than one op.
   void keep_makers() {
     for (Saved::Kept& kept : step_->saved.kept_) {
       for (const auto& [tape, needs] : wanting_) {
         if (!kept.tensor.defined() || kept.maker) break;
-        kept.maker = tape->cheap_maker(kept.tensor.id());
+        kept.maker = tape->cheap_maker(kept.tensor);
         if (kept.maker) kept.tensor = Tensor();
       }
     }
@@ -200,9 +223,10 @@ bool Tape::tracks(const Tensor& t) const {
                      [&](const Tape* older) { return older != nullptr && older->tracks(t); });
 }
 
-std::shared_ptr<const Step> Tape::cheap_maker(std::uint64_t id) const {
-  const auto it = cheap_steps_.find(id);
-  return it == cheap_steps_.end() ? nullptr : it->second.lock();
+std::shared_ptr<const Step> Tape::cheap_maker(const Tensor& t) const {
+  const auto it = cheap_steps_.find(t.id());
+  const auto step = it == cheap_steps_.end() ? nullptr : it->second.lock();
+  return step != nullptr && step->output_version_ == t.version() ? step : nullptr;
 }
 
 std::vector<Tensor> Tape::leaves() const {
@@ -293,6 +317,7 @@ void Tape::run_vjp(const Step& step, const Needs& needs, GradMap& grads,
 
   ProfiledOp profiled(step.name, true);
   Grads dxs = step.vjp(dys, step.saved, needs);
+  step.saved.forget_made();
   profiled.touches(dys);
   profiled.touches(dxs);
   dys.clear();

@@ -36,11 +36,14 @@ class Saved {
   // The i-th tensor that was kept.
   const Tensor& operator[](std::size_t i) const;
   // Says that the op's output costs little to make again from its inputs, all of which the op has
-  // kept, first and in order. Ops that keep the output then keep the way to make it in place of
-  // the data: a LayerNorm's output, say, exists again only while the gradient of the linear layer
-  // behind it is computed.
+  // kept, first and in order; it has one output. Ops that keep that output then keep the way to
+  // make it in place of the data: a LayerNorm's output, say, exists again only while the gradient
+  // of the linear layer behind it is computed. The inputs must be as they were then, which is
+  // checked.
   void set_cheap() { cheap_ = recording(); }
   bool cheap() const { return cheap_; }
+  // Drops what was made again.
+  void forget_made() const;
   bool recording() const { return !needs_.empty(); }
   // Whether input i's gradient will be wanted: what only it needs, need not be kept otherwise.
   bool needs(std::size_t i) const { return recording() && needs_[i]; }
@@ -96,8 +99,14 @@ struct Step {
   ForwardMany forward;
   std::vector<Tensor> input_tensors;
 
-  // A cheap step's output, under the id that it had.
+  // A cheap step's output: itself while it lives, or made again under the id that it had.
   Tensor output_again() const;
+
+ private:
+  friend class Recorder;
+  friend class Tape;
+  std::weak_ptr<Tensor::Impl> output_;  // of a cheap step
+  std::uint32_t output_version_ = 0;
 };
 
 struct TapeOptions {
@@ -169,8 +178,8 @@ class Tape {
   // notice, that is, if the sum is ours alone and no tape records.
   static void accumulate(Tensor& sum, const Tensor& term);
   Needs needs_of(Inputs inputs) const;
-  // The recorded cheap step whose output has this id, or null.
-  std::shared_ptr<const Step> cheap_maker(std::uint64_t id) const;
+  // The recorded cheap step that made t as it is now, or null.
+  std::shared_ptr<const Step> cheap_maker(const Tensor& t) const;
   void record(const std::shared_ptr<Step>& step, Inputs inputs, const Needs& needs);
   GradMap seed(const std::vector<Tensor>& roots, const BackwardOptions& options) const;
   // Walks the steps in reverse. Gradients of results are dropped once used, but for those in

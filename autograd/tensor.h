@@ -50,7 +50,8 @@ class Tensor {
   std::int64_t numel() const { return get().numel; }
   std::size_t bytes() const { return static_cast<std::size_t>(numel()) * size_of(dtype()); }
   DType dtype() const { return get().dtype; }
-  // Unique among all tensors of the process; what a tape knows a tensor by.
+  // Unique among all tensors of the process; what a tape knows a tensor by. An output that a tape
+  // makes again for its backward has the id of the one that is gone.
   std::uint64_t id() const { return get().id; }
 
   // The elements. Error if T is not the dtype. T is float, double, int32_t or uint8_t.
@@ -98,7 +99,8 @@ class Tensor {
   void zero_grad() { get().grad.reset(); }
 
  private:
-  friend struct Step;  // makes tensors again under the ids that they had
+  friend struct Step;  // finds an output again, or makes it again under the id that it had
+  friend class Recorder;
 
   struct Storage {
     explicit Storage(std::size_t bytes);

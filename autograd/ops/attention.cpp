@@ -148,6 +148,7 @@ Tensor attention(const Tensor& qkv, int n_head, const AttentionOptions& options)
         Tensor lse = call.empty_lse(in[0].dtype());
         Tensor out = packed_forward(call, saved.keep(in[0]), lse);
         saved.keep(lse);
+        saved.keep(call.keep.stored());
         return out;
       },
       [call, reference](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
@@ -176,6 +177,7 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
         for (const Tensor& t : in) saved.keep(t);
         Tensor out = separate_forward(call, in, lse);
         saved.keep(lse);
+        saved.keep(call.keep.stored());
         return out;
       },
       [call](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {

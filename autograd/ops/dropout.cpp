@@ -5,11 +5,12 @@
 namespace tapegrad {
 namespace {
 
-// x·scale where mask keeps, else 0. Linear in x, so that its gradient is the same op again.
+// x times the mask's factors. Linear in x, so that its gradient is the same op again.
 Tensor apply_mask(const Tensor& x, const KeepMask& mask) {
   return apply(
       "dropout", {x},
-      [=](Inputs in, Saved&) {
+      [=](Inputs in, Saved& saved) {
+        saved.keep(mask.stored());
         Tensor y = Tensor::empty(in[0].shape(), in[0].dtype());
         dispatch(y.dtype(), [&](auto zero) {
           using T = decltype(zero);

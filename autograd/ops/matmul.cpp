@@ -53,8 +53,8 @@ void run_matmul(const Tensor& a, const Tensor& b, const MatmulSizes& s, MatmulOp
       }
     });
   };
-  // Products that gemm does not cut into tiles are shared out whole.
-  if (work < kUntiledWork) {
+  // Products that gemm does not cut are shared out whole.
+  if (work < kUncutWork) {
     parallel_for(batches, std::max<std::int64_t>(1, (1 << 17) / work), run);
   } else {
     run(0, batches);

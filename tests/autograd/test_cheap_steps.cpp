@@ -102,6 +102,63 @@ TEST_CASE("an input that changed is noticed before an output is made again of it
   CHECK_THROWS_WITH(tape.backward(y), ContainsSubstring("[gelu] a tensor of shape (2, 3)"));
 }
 
+TEST_CASE("an output that changed before it was kept is kept as it is", "[cheap]") {
+  Rng rng(6);
+  const Weights p(rng);
+  Tape tape;
+  Tensor h = gelu(p.x);
+  h.mutable_data<double>()[0] = 100;
+  const Grads g = tape.gradient(sum(linear(h, p.w)), {p.w});
+  CHECK(difference(g[0], matmul(Tensor::ones({5, 6}, DType::f64), h), 1e-12, 0) == "");
+  Tape second;
+  h = gelu(p.x);
+  const Tensor y = sum(linear(h, p.w));
+  h.mutable_data<double>()[0] = 100;  // too late to matter
+  CHECK(
+      same_bits(second.gradient(y, {p.w})[0], matmul(Tensor::ones({5, 6}, DType::f64), gelu(p.x))));
+}
+
+TEST_CASE("an output that lives is not made again", "[cheap]") {
+  Rng rng(7);
+  const Weights p(rng);
+  Tape outer;
+  Tensor h;
+  Tensor measure;
+  {
+    Tape tape;
+    h = gelu(p.x).set_requires_grad();
+    const Tensor y = linear(h, p.w);
+    measure = sum(tape.gradient(sum(y * y), {p.w})[0]);
+  }
+  CHECK(outer.gradient(measure, {h})[0].shape() == h.shape());
+}
+
+TEST_CASE("what is made again is dropped again, also from a tape that is kept", "[cheap]") {
+  Rng rng(8);
+  const Weights p(rng);
+  Tape tape;
+  Tensor y;
+  {
+    const Tensor h = layer_norm(p.x, p.norm, p.bias);
+    y = sum(linear(h, p.w) + linear(h, p.w) * linear(h, p.w));
+  }
+  const std::size_t before = tape.saved_bytes();
+  tape.gradient(y, {p.w, p.x}, {.keep = true});
+  CHECK(tape.saved_bytes() == before);
+}
+
+TEST_CASE("an op that calls itself cheap must have kept its inputs", "[cheap]") {
+  Rng rng(9);
+  const Tensor x = parameter(rng, {2, 3});
+  Tape tape;
+  const auto forward = [](Inputs in, Saved& saved) {
+    saved.set_cheap();
+    return in[0] * 2.0;
+  };
+  const auto vjp = [](const Tensor& dy, const Saved&, const Needs&) -> Grads { return {dy * 2.0}; };
+  CHECK_THROWS_WITH(apply("twice", {x}, forward, vjp), ContainsSubstring("[twice] a cheap op"));
+}
+
 TEST_CASE("a checkable tape still runs its cheap steps again by themselves", "[cheap]") {
   Rng rng(5);
   const Weights p(rng);

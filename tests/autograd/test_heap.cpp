@@ -1,3 +1,6 @@
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <random>
@@ -88,19 +91,31 @@ TEST_CASE("a heap takes no more from the system than what it is short of", "[hea
   heap.deallocate(large);
   heap.release();
   CHECK(heap.resident() == 4 * kMiB);
+  CHECK(heap.allocate(std::size_t{1} << 47) == nullptr);  // more than there are addresses for
 }
 
-TEST_CASE("released memory is taken anew and is zero then", "[heap]") {
+TEST_CASE("a free block takes what it is short of from the fresh one behind it", "[heap]") {
+  Heap heap;
+  void* first = heap.allocate(40 * kMiB);
+  heap.deallocate(first);
+  // Neither the 40 MiB nor the 24 that are left of the stretch would do alone.
+  CHECK(heap.allocate(56 * kMiB) == first);
+  CHECK(heap.resident() == 56 * kMiB);
+}
+
+TEST_CASE("released memory goes back to the system, addresses and all", "[heap]") {
   Heap heap;
   auto* kept = static_cast<char*>(heap.allocate(kMiB));
-  auto* block = static_cast<char*>(heap.allocate(kMiB));
+  void* block = heap.allocate(kMiB);
   std::memset(kept, 7, kMiB);
-  std::memset(block, 7, kMiB);
   heap.deallocate(block);
   heap.release();
   CHECK(heap.resident() == kMiB);
   CHECK(kept[5] == 7);
+  unsigned char there = 0;
+  CHECK(mincore(block, kPage, &there) == -1);  // nothing is mapped there
   auto* again = static_cast<char*>(heap.allocate(kMiB));
   CHECK(heap.resident() == 2 * kMiB);
-  CHECK(again[5] == 0);
+  again[5] = 3;
+  CHECK(again[5] == 3);
 }

@@ -143,6 +143,31 @@ TEST_CASE("a Philox mask depends on the place of an element alone", "[random]") 
   CHECK(second.next32() == tapegrad::philox4x32({126, 0, 0, 0}, {42, 0})[0]);
 }
 
+TEST_CASE("a stored mask is read from anywhere, as it was drawn", "[random]") {
+  Rng rng(7), again(7);
+  const KeepMask mask(rng, 100, 0.4);
+  for (const int64_t begin : {0, 1, 7, 8, 13, 99}) {
+    std::vector<uint8_t> part(static_cast<size_t>(100 - begin), 2);
+    mask.read(begin, part);
+    Rng draw = again;
+    for (int64_t i = 0; i < 100; ++i) {
+      const bool kept = draw.uniform_double() < 0.6;
+      if (i >= begin) REQUIRE(part[static_cast<size_t>(i - begin)] == (kept ? 1 : 0));
+    }
+  }
+}
+
+TEST_CASE("probabilities next to 0 and 1 are taken for what they are", "[random]") {
+  for (const auto kind : any_kind) {
+    for (const double p : {1e-12, 1 - 1e-12}) {
+      Rng rng(2, kind);
+      std::vector<uint8_t> keep(5000, 2);
+      KeepMask(rng, 5000, p).read(0, keep);
+      CHECK(std::count(keep.begin(), keep.end(), p < 0.5 ? 1 : 0) == 5000);
+    }
+  }
+}
+
 TEST_CASE("a mask keeps its share, and all or nothing at the ends", "[random]") {
   for (const auto kind : any_kind) {
     Rng rng(1, kind);

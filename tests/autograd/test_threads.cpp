@@ -33,7 +33,7 @@ void check_independent(const std::string& what, const Function& f,
     std::vector<Tensor> inputs;
     for (const Shape& shape : shapes) inputs.push_back(normal(rng, shape, dtype));
     const Grads one = run(1, f, inputs);
-    for (const int n : {2, 3}) {
+    for (const int n : {2, 3, 4}) {
       const Grads several = run(n, f, inputs);
       for (std::size_t i = 0; i < one.size(); ++i) {
         INFO(what << " in " << name_of(dtype) << " with " << n << " threads, "
@@ -76,10 +76,11 @@ TEST_CASE("products do not depend on the number of threads", "[threads]") {
   const Function product = [](Inputs x) { return matmul(x[0], x[1]); };
   const Function affine = [](Inputs x) { return linear(x[0], x[1], x[2]); };
   const std::vector<std::array<std::int64_t, 3>> sizes = {
-      {64, 96, 33},                                      // a little GPT's
-      {256, 384, 384}, {256, 65, 384}, {128, 768, 768},  // GPT-2's
-      {96, 3072, 768}, {1, 3072, 768}, {7, 1001, 515},  {515, 7, 1001},
-      {1001, 515, 7},  {1, 1, 5000},   {200, 1, 200},
+      {64, 96, 33},                                       // a little GPT's
+      {256, 384, 384}, {256, 65, 384},  {128, 768, 768},  // GPT-2's
+      {96, 3072, 768}, {1, 3072, 768},  {7, 1001, 515},  {515, 7, 1001},
+      {1001, 515, 7},  {1, 1, 5000},    {200, 1, 200},   {49, 384, 384},
+      {97, 768, 768},  {401, 130, 200},  // a row more than some threads' shares
   };
   for (const auto& [m, n, k] : sizes) {
     const std::string what = fmt::format("{}x{}x{}", m, n, k);
