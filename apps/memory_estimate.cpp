@@ -65,21 +65,27 @@ MemoryEstimate estimate_memory(const nn::GPTConfig& c, int64_t batch_size,
                       .vocab_size = V});
 }
 
-MemoryEstimate estimate_memory(const nn::TransformerConfig& c, int64_t batch_size,
+MemoryEstimate estimate_memory(const nn::TransformerConfig& c, const PairSizes& batch,
                                const MemoryOptions& options) {
   const auto C = static_cast<double>(c.n_embd), H = static_cast<double>(c.n_hidden);
   const auto V = static_cast<double>(c.vocab_size);
-  // As above, of a pair of tokens: the decoder's second attention has 3 channels more of the target
-  // and 2 more of the source.
-  double layers = 6 * C + H + c.n_head + 4 + 11 * C + H + 2 * c.n_head + 6;
-  if (options.stored_masks && c.dropout > 0) layers += masks(5 * C, 3 * c.n_head, c.block_size);
-  const double tokens = static_cast<double>(batch_size) * static_cast<double>(c.block_size);
+  // As above, of a token on each side: the decoder's second attention has 3 channels more of the
+  // target and 2 more of the source.
+  double source = 6 * C + H + c.n_head + 4 + 2 * C;
+  double target = 9 * C + H + 2 * c.n_head + 6;
+  if (options.stored_masks && c.dropout > 0) {
+    source += masks(2 * C, c.n_head, batch.source);
+    target += masks(3 * C, c.n_head, batch.source + batch.target);
+  }
+  const auto sources = static_cast<double>(batch.rows * batch.source);
+  const auto targets = static_cast<double>(batch.rows * batch.target);
   return estimate_of({.parameters = static_cast<double>(c.parameter_count()),
                       .head = V * C,
                       .embedding = V * C,
-                      .kept = tokens * (c.n_layer * layers + 4 * C),
-                      .scratch = tokens * 2 * H,
-                      .tokens = tokens,
+                      .kept = sources * (c.n_layer * source + 2 * C) +
+                              targets * (c.n_layer * target + 2 * C),
+                      .scratch = std::max(sources, targets) * 2 * H,
+                      .tokens = targets,
                       .vocab_size = V});
 }
 

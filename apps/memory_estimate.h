@@ -24,8 +24,11 @@ struct MemoryOptions {
 MemoryEstimate estimate_memory(const nn::GPTConfig& config, int64_t batch_size,
                                const MemoryOptions& options = {});
 
-// For batches of `batch_size` pairs of block_size tokens each.
-MemoryEstimate estimate_memory(const nn::TransformerConfig& config, int64_t batch_size,
+// For batches of pairs, which are padded to their longest ones and not to block_size.
+struct PairSizes {
+  int64_t rows, source, target;  // pairs, and tokens of each side, the end of the target included
+};
+MemoryEstimate estimate_memory(const nn::TransformerConfig& config, const PairSizes& batch,
                                const MemoryOptions& options = {});
 
 // "about 2157 MB at once: weights 498, AdamW 996, activations 463, which go as gradients (498)

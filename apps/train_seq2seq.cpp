@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "apps/interrupt.h"
 #include "apps/seq2seq_data.h"
 #include "apps/train_loop.h"
@@ -7,6 +9,17 @@ namespace tapegrad::apps {
 namespace {
 
 constexpr size_t examples = 5;
+
+// Of the largest batch there can be.
+MemoryEstimate memory_of(const nn::TransformerConfig& c, const Seq2SeqOptions& o,
+                         const PairData& data) {
+  PairSizes batch{.rows = o.batch_size, .source = 0, .target = 0};
+  for (const data::TokenPair& pair : data.train) {
+    batch.source = std::max(batch.source, static_cast<int64_t>(pair.source.size()));
+    batch.target = std::max(batch.target, static_cast<int64_t>(pair.target.size()) + 1);
+  }
+  return estimate_memory(c, batch, {.stored_masks = o.one_generator()});
+}
 
 Report::About describe(const nn::TransformerConfig& c, const Seq2SeqOptions& o, const Text& text,
                        const PairData& data) {
@@ -18,7 +31,7 @@ Report::About describe(const nn::TransformerConfig& c, const Seq2SeqOptions& o, 
                               grouped(static_cast<int64_t>(data.train.size())),
                               grouped(static_cast<int64_t>(data.held_out.size())), o.tokenizer),
           .step = grouped(o.batch_size * o.gradient_accumulation_steps) + " pairs",
-          .memory = estimate_memory(c, o.batch_size, {.stored_masks = o.one_generator()})};
+          .memory = memory_of(c, o, data)};
 }
 
 void print_examples(const nn::Transformer& model, const PairData& data, Report& report) {
@@ -58,8 +71,7 @@ int train(const Seq2SeqOptions& options) {
   const Text text = folder.text(options, own_pairs);
   const PairData data = read_pairs(text, options, folder.tokenizer());
   const nn::TransformerConfig config = options.model_config(data.vocab_size());
-  check_memory(
-      estimate_memory(config, options.batch_size, {.stored_masks = options.one_generator()}));
+  check_memory(memory_of(config, options, data));
 
   Rng rng(options.seed);
   const nn::Params params = options.resumes() ? nn::Params(folder.model()) : nn::Params(rng);

@@ -192,6 +192,27 @@ TEST_CASE("wrong usage of train-seq2seq has exit code 2", "[train-seq2seq]") {
               1, "but this machine has");
 }
 
+TEST_CASE("memory is estimated for the longest pair, not for --block-size", "[train-seq2seq]") {
+  const TempFolder folder;
+  const auto megabytes = [&](const std::string& pairs, const char* block_size) {
+    Program program("train-seq2seq",
+                    tiny_pair_run(folder.put("p.tsv", pairs), folder / "run", 0) +
+                        Args{"--block-size", block_size, "--overwrite"});
+    // What comes next takes long: targets that are hardly learnt go on until they are full.
+    program.wait_for("compute: ");
+    program.send(SIGKILL);
+    const std::string out = program.wait().out;
+    INFO(out);
+    std::smatch match;
+    REQUIRE(std::regex_search(out, match, std::regex("memory:  about ([0-9]+) MB at once")));
+    return std::stoi(match[1]);
+  };
+  CHECK(megabytes(tiny_pairs(), "8192") <= 5);
+  const std::string longer(3000, '1');
+  CHECK(megabytes(tiny_pairs() + longer + "\t1\n" + longer + "0\t1\n", "8192") > 10);
+  CHECK(megabytes(tiny_pairs() + "1\t" + longer + "\n0\t" + longer + "\n", "8192") > 10);
+}
+
 TEST_CASE("runs of the two training programs are told apart", "[train-seq2seq]") {
   const TinyPairRun pairs(1);
   const Result r = run_program("train-gpt", resume_run(pairs.run, 2));
