@@ -41,17 +41,23 @@ std::vector<fs::path> list_folder(const fs::path& folder, int64_t& skipped) {
   return files;
 }
 
+// The line that a byte stands in, counted from 1.
+std::ptrdiff_t line_of(std::string_view text, size_t byte) {
+  const std::string_view before = text.substr(0, byte);
+  return 1 + std::count(before.begin(), before.end(), '\n');
+}
+
 // Why `text` cannot be used, if it cannot.
 std::optional<std::string> find_fault(std::string_view text) {
   if (text.empty()) {
     return "is empty";
   }
   if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
-    return fmt::format("is binary, not text: byte {} is NUL", nul);
+    return fmt::format("is binary, not text: byte {} is NUL, in line {}", nul, line_of(text, nul));
   }
   if (const auto invalid = find_invalid_utf8(text)) {
-    return fmt::format("is not UTF-8 text: byte {} is 0x{:02x}", *invalid,
-                       static_cast<uint8_t>(text[*invalid]));
+    return fmt::format("is not UTF-8 text: byte {} is 0x{:02x}, in line {}", *invalid,
+                       static_cast<uint8_t>(text[*invalid]), line_of(text, *invalid));
   }
   return std::nullopt;
 }

@@ -82,9 +82,13 @@ TEST_CASE("a file that is named must be text", "[corpus]") {
   CHECK_THROWS_WITH(read_one(folder / "none"), ContainsSubstring("none': No such file"));
   CHECK_THROWS_WITH(read_one(folder.put("empty", "")), ContainsSubstring("empty' is empty"));
   CHECK_THROWS_WITH(read_one(folder.put("binary", std::string_view("ab\0c", 4))),
-                    ContainsSubstring("binary' is binary, not text: byte 2 is NUL"));
+                    ContainsSubstring("binary' is binary, not text: byte 2 is NUL, in line 1"));
   CHECK_THROWS_WITH(read_one(folder.put("latin1", "caf\xE9!")),
-                    ContainsSubstring("latin1' is not UTF-8 text: byte 3 is 0xe9"));
+                    ContainsSubstring("latin1' is not UTF-8 text: byte 3 is 0xe9, in line 1"));
+  CHECK_THROWS_WITH(read_one(folder.put("third", "a\n\ncaf\xE9\n")),
+                    ContainsSubstring("byte 6 is 0xe9, in line 3"));
+  CHECK_THROWS_WITH(read_one(folder.put("nul", std::string_view("a\n\0\n", 4))),
+                    ContainsSubstring("byte 2 is NUL, in line 2"));
   CHECK_THROWS_WITH(read_one(folder.put("cut", "caf\xC3")), ContainsSubstring("byte 3 is 0xc3"));
   CHECK_THROWS_WITH(read_one(folder.put(".latin1", "\xE9")), ContainsSubstring("not UTF-8"));
 }
