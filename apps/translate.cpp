@@ -101,7 +101,8 @@ class Translator {
       if (interrupted()) break;
       fmt::print("{}\n", source.empty() ? "" : found[next++]);
     }
-    std::fflush(stdout);
+    // Nobody may be reading any more, while there are lines without end.
+    check(std::fflush(stdout) == 0 && std::ferror(stdout) == 0, "the output could not be written");
     sources_.clear();
   }
 

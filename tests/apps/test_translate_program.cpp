@@ -86,6 +86,26 @@ TEST_CASE("Ctrl-C ends translate while it waits for a line", "[translate]") {
   CHECK(r.err.empty());
 }
 
+TEST_CASE("translate ends once nobody reads its translations", "[translate]") {
+  const TempFolder folder;
+  const fs::path pipe = folder / "pipe", code = folder / "code";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  const int lines = ::open(pipe.c_str(), O_RDWR | O_CLOEXEC);
+  REQUIRE(lines >= 0);
+  const std::string program = std::string(TAPEGRAD_PROGRAM_DIR) + "/translate --batch-size 1" +
+                              " --model " + reverser().run.string() + " <" + pipe.string() + " 2>" +
+                              (folder / "err").string();
+  REQUIRE(std::system(("{ " + program + "; echo $? >" + code.string() + "; } | true &").c_str()) ==
+          0);
+  for (int i = 0; i < 1000 && TempFolder::get(code).empty(); ++i) {
+    REQUIRE(::write(lines, "123\n", 4) == 4);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  CHECK(TempFolder::get(code) == "1\n");
+  ::close(lines);  // which ends the program in any case
+  CHECK(TempFolder::get(folder / "err") == "translate: error: the output could not be written\n");
+}
+
 TEST_CASE("wrong usage of translate has exit code 2", "[translate]") {
   check_error(run_program("translate", {"1"}), 2, "--model is needed");
   check_error(translate({"--beam", "0", "1"}), 2, "--beam: must be at least 1, not 0");
