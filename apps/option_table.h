@@ -1,5 +1,7 @@
 #pragma once
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -44,9 +46,12 @@ struct PlainVisitor {
   }
   void bound(const std::string&, double, double) {}
   template <class T>
-  void choice(const std::string& name, T& value, const std::vector<std::string>&, const char*) {
+  void choice(const std::string& name, T& value, const std::vector<std::string>& choices,
+              const char*) {
     static_cast<Derived*>(this)->visit(name, value);
+    static_cast<Derived*>(this)->chosen(name, value, choices);
   }
+  void chosen(const std::string&, const std::string&, const std::vector<std::string>&) {}
   template <class T>
   void flag(const std::string& name, T& value, const char*, bool = false) {
     static_cast<Derived*>(this)->visit(name, value);
@@ -90,14 +95,21 @@ struct Reader : PlainVisitor<Reader> {
   Reader(const std::filesystem::path& p, const Json& j) : path(p), json(j) {}
   template <class T>
   void visit(const std::string& name, T& value) {
-    // A run that is older than an option keeps that option's default.
-    if (lasting != Lasting::call && json.contains(json_name(name))) {
-      get(path, json, json_name(name), value);
-    }
+    if (has(name)) get(path, json, json_name(name), value);
+  }
+  // A run that is older than an option keeps that option's default.
+  bool has(const std::string& name) const {
+    return lasting != Lasting::call && json.contains(json_name(name));
   }
   void bound(const std::string& name, double value, double least) {
     check(value >= least, "{}: '{}' must be at least {}, not {}", path.string(), json_name(name),
           least, value);
+  }
+  void chosen(const std::string& name, const std::string& value,
+              const std::vector<std::string>& choices) {
+    check(!has(name) || std::find(choices.begin(), choices.end(), value) != choices.end(),
+          "{}: '{}' must be one of {}, not {}", path.string(), json_name(name),
+          fmt::join(choices, ", "), value);
   }
 };
 

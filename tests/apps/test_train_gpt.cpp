@@ -262,6 +262,12 @@ TEST_CASE("broken or foreign checkpoints are told from good ones", "[train-gpt]"
     });
     check_error(resume(), 1, "'n_layer' must be a whole number");
   }
+  SECTION("config.json with a choice that is none") {
+    damage("config.json", [](std::string& b) {
+      b = std::regex_replace(b, std::regex("\"rng\": \"philox\""), "\"rng\": \"Torch\"");
+    });
+    check_error(resume(), 1, "config.json: 'rng' must be one of philox, torch, not Torch");
+  }
   SECTION("another text") {
     check_error(resume({"--corpus", tiny.folder.put("other.txt", tiny_text() + "!")}), 1,
                 "was made of another text");
