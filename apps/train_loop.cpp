@@ -58,6 +58,7 @@ Report::Step make_step(const Training& t, double lr) {
 bool run_training(const Training& t) {
   const optim::Schedule schedule = t.options.lr_schedule();
   Progress& at = t.state.progress;
+  const int64_t begin = at.iteration;
   int64_t saved = -1;
   const auto save = [&] {
     if (saved == at.iteration) return;
@@ -70,7 +71,7 @@ bool run_training(const Training& t) {
     const auto drawn =
         ends || t.options.evaluates_at(at.iteration) ? evaluate_undrawn(t) : std::nullopt;
     if (ends || t.options.saves_at(at.iteration)) save();
-    if (at.iteration > 0 && !interrupted()) t.after_step();
+    if (at.iteration > begin && !interrupted()) t.after_step();
     if (ends || interrupted()) break;
     if (drawn) t.state.loader.set_state(*drawn);
     at.seconds += t.report.step(make_step(t, schedule(at.iteration)));

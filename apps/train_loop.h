@@ -22,7 +22,7 @@ struct Training {
   std::function<BatchLoss()> next_loss;
   // Nothing if a signal interrupts it.
   std::function<std::optional<Losses>()> evaluate;
-  // After each step, and its evaluation if there is one.
+  // After each step that is made here, and its evaluation if there is one.
   std::function<void()> after_step = [] {};
 };
 

@@ -62,7 +62,8 @@ class EpochLoader {
 
   Batch next();
   int64_t batches_per_epoch() const;
-  // Whether a pass came to its end with one of the last `batches` batches; there have been as many.
+  // Whether a pass came to its end with one of the last `batches` batches. There have been as many
+  // since the loader's state was set: those before may have had another batch_size.
   bool ended_pass(int64_t batches) const;
 
   // As in Loader; a state holds the place in the pass, too. It counts windows, so that a loader

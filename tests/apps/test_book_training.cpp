@@ -157,6 +157,21 @@ TEST_CASE("a pass goes on where it was with another batch size", "[train-gpt]") 
   CHECK(place.substr(0, 10) == "window 15 ");
 }
 
+TEST_CASE("a run that is resumed prints no sample of a pass that ended before", "[train-gpt]") {
+  const TempFolder folder;
+  const fs::path text = folder.put("text.txt", tiny_text()), run = folder / "run";
+  const Args base = tiny_book(text, run) + Args{"--sample-prompt", "the "};
+  const Result first = train(base + Args{"--max-iters", "17"});  // the second pass has begun
+  INFO(first.out << first.err);
+  REQUIRE(first.code == 0);
+  CHECK(samples_in(first.out) == 1);
+  const Args more = GENERATE(Args{"--batch-size", "15"}, Args{"--gradient-accumulation-steps", "4"});
+  const Result resumed = train(resume_run(run, 18) + more);
+  INFO(resumed.out << resumed.err);
+  REQUIRE(resumed.code == 0);
+  CHECK(samples_in(resumed.out) == 0);
+}
+
 TEST_CASE("epochs are counted in batches of the text, and last as options should", "[train-gpt]") {
   const TempFolder folder;
   const fs::path text = folder.put("text.txt", tiny_text()), run = folder / "run";
