@@ -213,7 +213,7 @@ std::optional<data::Tokenizer> RunFolder::tokenizer() const {
 Text RunFolder::text(const RunOptions& options, const std::function<Text()>& own_text) const {
   const bool own = options.corpus.empty();
   if (!resumes_) return own ? own_text() : read_text(options.corpus);
-  const Text text = read_text(own ? std::vector{(path_ / text_file).string()} : options.corpus);
+  Text text = read_text(own ? std::vector{(path_ / text_file).string()} : options.corpus);
   const fs::path path = path_ / config_file;
   Json stored;
   std::string name, fingerprint;
@@ -224,6 +224,7 @@ Text RunFolder::text(const RunOptions& options, const std::function<Text()>& own
         "the run in {} was made of another text: of {} with fingerprint {}, while {} has {}. "
         "Resume it with the same --corpus, or start a new run",
         path_.string(), name, fingerprint, text.name, text.fingerprint);
+  if (own) text.name = name;  // and not that of the copy here
   return text;
 }
 

@@ -262,6 +262,13 @@ TEST_CASE("the default pairs are dates in many forms, each with its ISO form", "
       wrong += target != m.str(4) + "-" + two(m.str(3)) + "-" + two(m.str(2));
     }
   }
+  // Resumed, it is the same text, though it is now read from a file.
+  const Result again = train_pairs(resume_run(folder / "run", 1) + Args{"--no-sample"});
+  INFO(again.out << again.err);
+  REQUIRE(again.code == 0);
+  CHECK_THAT(again.out, ContainsSubstring("dates and times: 201,998 pairs to train, 2 held out"));
+  CHECK(nlohmann::json::parse(TempFolder::get(folder / "run/config.json")).at("text").at("name") ==
+        "dates and times");
   CHECK(written.size() == 202000);  // no two are alike
   CHECK(wrong == 0);
   CHECK((american > 500 && european > 500));
