@@ -120,7 +120,7 @@ void TranslateOptions::validate() const {
 
 DecoderState::DecoderState(const Transformer& model, const Tensor& source, const Tensor& padding,
                            int copies)
-    : model_(model) {
+    : model_(model), copies_(copies) {
   const Tensor memory = model.encode(source, padding);
   std::vector<std::int32_t> rows;
   for (std::int32_t b = 0; b < source.dim(0); ++b)
@@ -150,6 +150,13 @@ Tensor DecoderState::step(const Tensor& tokens) {
 }
 
 void DecoderState::select(const Tensor& rows) {
+  const auto ids = rows.values<std::int32_t>();
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const auto source = static_cast<std::int32_t>(i) / copies_;
+    check(ids[i] >= 0 && ids[i] / copies_ == source,
+          "[translate] row {} of source {} cannot go on from row {}, of another source", i, source,
+          ids[i]);
+  }
   for (LayerCache& layer : layers_) {
     layer.keys = gather_rows(layer.keys, rows);
     layer.values = gather_rows(layer.values, rows);

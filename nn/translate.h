@@ -40,12 +40,14 @@ class DecoderState {
   // The next token of each row (N, 1) → the logits of the one after it (N, V). Error when they
   // would be more than block_size.
   Tensor step(const Tensor& tokens);
-  // Goes on with these rows, in this order, instead of those there are.
+  // Goes on with these rows (N), in this order, instead of those there are. Each must be one of the
+  // same source as the row that it replaces, since what is known of the sources stays where it is.
   void select(const Tensor& rows);
   std::int64_t length() const { return length_; }
 
  private:
   const Transformer& model_;
+  const int copies_;
   Tensor padding_;
   std::vector<LayerCache> layers_;
   std::int64_t length_ = 0;

@@ -95,6 +95,17 @@ TEST_CASE("step by step, a decoder has the logits of the whole forward pass", "[
                     "[transformer] a sequence of 8 tokens is longer than block_size 7");
 }
 
+TEST_CASE("a decoder's row goes on from another of the same source only", "[translate]") {
+  const Model m;
+  const Tensor source = sources(), padding = nn::padding_mask(source, kPad);
+  nn::DecoderState state(m.transformer, source, padding, 2);
+  state.step(ids({9, 9, 9, 9, 9, 9}).view({6, 1}));
+  state.select(ids({1, 0, 2, 2, 5, 4}));
+  CHECK_THROWS_WITH(state.select(ids({0, 1, 4, 2, 4, 5})),
+                    "[translate] row 2 of source 1 cannot go on from row 4, of another source");
+  CHECK_THROWS_WITH(state.select(ids({-1, 1, 2, 3, 4, 5})), ContainsSubstring("from row -1"));
+}
+
 TEST_CASE("greedy translation takes the likeliest token each time, for each source by itself",
           "[translate]") {
   const Model m;
