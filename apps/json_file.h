@@ -40,7 +40,8 @@ void get(const std::filesystem::path& path, const Json& object, const std::strin
                       (!it->is_number_unsigned() ||
                        it->template get<uint64_t>() <= uint64_t{std::numeric_limits<T>::max()}) &&
                       it->template get<int64_t>() >= int64_t{std::numeric_limits<T>::min()};
-    expect(fits, "a whole number");
+    expect(fits, fmt::format("a whole number from {} to {}", std::numeric_limits<T>::min(),
+                             std::numeric_limits<T>::max()));
     value = it->template get<T>();
   } else if constexpr (std::is_same_v<T, double>) {
     expect(it->is_number(), "a number");

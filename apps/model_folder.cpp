@@ -138,10 +138,10 @@ Description describe(const std::filesystem::path& folder, std::string_view forma
 void check_vocabulary(const std::filesystem::path& folder, const data::Tokenizer& tokenizer,
                       int64_t vocab_size, int64_t special) {
   check(tokenizer.vocab_size() + special == vocab_size,
-        "{}: the tokenizer has {} tokens, but the model in {} has {}: the files do not belong "
-        "together",
+        "{}: the tokenizer has {} tokens, but the model in {} has a vocab_size of {}, not {}: the "
+        "files do not belong together",
         (folder / tokenizer_file).string(), tokenizer.vocab_size(), (folder / config_file).string(),
-        vocab_size - special);
+        vocab_size, tokenizer.vocab_size() + special);
 }
 
 }  // namespace

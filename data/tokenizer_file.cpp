@@ -42,9 +42,9 @@ const json& field(const json& object, const char* name, json::value_t type) {
 
 Token parse_token(const json& value) {
   check(value.is_number_integer(), "a merge must be two tokens, but holds {}", value.type_name());
-  const auto token = value.get<int64_t>();
-  check(token >= 0 && token < Bpe::max_size, "a merge of a token {}", token);
-  return static_cast<Token>(token);
+  check(value.is_number_unsigned() && value.get<uint64_t>() < uint64_t{Bpe::max_size},
+        "a merge of a token {}", value.dump());
+  return value.get<Token>();
 }
 
 std::vector<Merge> parse_merges(const json& list) {
@@ -80,9 +80,9 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
     const json file = parse(text);
     check(file.is_object() && file.value("format", json()) == format_name,
           "it is not an object with \"format\": \"{}\"", format_name);
-    const auto version = field(file, "version", json::value_t::number_integer).get<int64_t>();
+    const json& version = field(file, "version", json::value_t::number_integer);
     check(version == format_version, "its version is {}, and this program reads version {}",
-          version, format_version);
+          version.dump(), format_version);
     const auto kind = field(file, "kind", json::value_t::string).get<std::string>();
     std::optional<Tokenizer> tokenizer;
     if (kind == "char") {
@@ -95,9 +95,9 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
       check(kind == "gpt2", "its kind is '{}', not char, gpt2 or bpe", kind);
       tokenizer = gpt2();
     }
-    const auto size = field(file, "vocab_size", json::value_t::number_integer).get<int64_t>();
-    check(size == tokenizer->vocab_size(), "its vocab_size is {}, but it describes {} tokens", size,
-          tokenizer->vocab_size());
+    const json& size = field(file, "vocab_size", json::value_t::number_integer);
+    check(size == tokenizer->vocab_size(), "its vocab_size is {}, but it describes {} tokens",
+          size.dump(), tokenizer->vocab_size());
     return *std::move(tokenizer);
   } catch (const Error& error) {
     fail("[tokenizer] '{}' is not a usable tokenizer: {}", path.string(), error.what());

@@ -262,6 +262,12 @@ TEST_CASE("broken or foreign checkpoints are told from good ones", "[train-gpt]"
     });
     check_error(resume(), 1, "'n_layer' must be a whole number");
   }
+  SECTION("config.json with a whole number that is too large") {
+    damage("config.json", [](std::string& b) {
+      b = std::regex_replace(b, std::regex("\"n_layer\": 2"), "\"n_layer\": 5000000000");
+    });
+    check_error(resume(), 1, "'n_layer' must be a whole number from -2147483648 to 2147483647");
+  }
   SECTION("config.json with a choice that is none") {
     damage("config.json", [](std::string& b) {
       b = std::regex_replace(b, std::regex("\"rng\": \"philox\""), "\"rng\": \"Torch\"");

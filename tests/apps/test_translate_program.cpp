@@ -1,5 +1,7 @@
 #include <sys/stat.h>
 
+#include <regex>
+
 #include "tests/apps/tiny_runs.h"
 
 namespace fs = std::filesystem;
@@ -136,7 +138,14 @@ TEST_CASE("translators that are missing, broken or mixed up are refused", "[tran
   SECTION("another tokenizer") {
     std::ofstream(tiny.run / "tokenizer.json")
         << R"({"format":"tapegrad-tokenizer","version":1,"kind":"char","vocab_size":2,"characters":"ab"})";
-    check_error(attempt(), 1, "the tokenizer has 2 tokens, but the model");
+    check_error(attempt(), 1, "has a vocab_size of 14, not 5");
+  }
+  SECTION("a vocabulary without room for the special tokens") {
+    std::string config = tiny.file("config.json");
+    std::ofstream(tiny.run / "config.json")
+        << std::regex_replace(config, std::regex("\"vocab_size\": [0-9]+"), "\"vocab_size\": 1");
+    check_error(attempt(), 1, "tokens, but the model in");
+    check_error(attempt(), 1, "has a vocab_size of 1, not 14");
   }
   SECTION("a config with values that no model can have") {
     std::string config = tiny.file("config.json");
