@@ -76,6 +76,12 @@ T parse_whole(const std::string& name, const std::string& text, double least) {
   return value;
 }
 
+// Of UTF-8, for columns.
+size_t characters(std::string_view text) {
+  return static_cast<size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xC0U) != 0x80U; }));
+}
+
 bool parse_switch(const std::string& name, std::string text) {
   std::transform(text.begin(), text.end(), text.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -343,10 +349,9 @@ std::string CommandLine::help() const {
       std::string left = "  " + option->name;
       if (option->negatable) left += ", --no-" + option->name.substr(2);
       if (!option->placeholder.empty()) left += " " + option->placeholder;
-      if (option->list) left += "…";
-      const std::string gap = left.size() + 2 > column
-                                  ? "\n" + std::string(column, ' ')
-                                  : std::string(column - left.size() + (option->list ? 2 : 0), ' ');
+      const size_t width = characters(left);
+      const std::string gap = width + 2 > column ? "\n" + std::string(column, ' ')
+                                                 : std::string(column - width, ' ');
       text += left + gap + option->help;
       if (!option->default_text.empty()) text += fmt::format(" [{}]", option->default_text);
       text += '\n';

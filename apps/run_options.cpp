@@ -22,6 +22,10 @@ void check_tokenizer(const std::string& spec) {
 
 }  // namespace
 
+void check_threads(const std::optional<int>& threads) {
+  check(!threads || *threads <= kMaxThreads, "--threads must be at most {}", +kMaxThreads);
+}
+
 optim::AdamWOptions RunOptions::adamw_options() const {
   return {.beta1 = beta1, .beta2 = beta2, .weight_decay = weight_decay, .decay_all = decay_all};
 }
@@ -52,7 +56,7 @@ void RunOptions::check_values() const {
   optim::AdamW(NamedTensors{}, adamw_options());
   constexpr int64_t most_batches = 1'000'000;
   check(eval_iters <= most_batches, "--eval-iters must be at most {}", most_batches);
-  check(!threads || *threads <= kMaxThreads, "--threads must be at most {}", +kMaxThreads);
+  check_threads(threads);
   constexpr int64_t most_steps = int64_t{1} << 40, most_rows = int64_t{1} << 18;
   check(max_iters <= most_steps, "--max-iters must be at most {}", most_steps);
   check(batch_size <= most_rows && gradient_accumulation_steps <= most_rows,

@@ -53,6 +53,9 @@ struct RunOptions {
   void check_values() const;
 };
 
+// Of --threads: Error if there cannot be so many.
+void check_threads(const std::optional<int>& threads);
+
 // The tables of these options, by which they are read, printed, saved and compared (see
 // option_table.h). `o` is const for a visitor that only reads.
 template <class Options, class Visitor>

@@ -1,6 +1,7 @@
 #include "apps/cli.h"
 #include "apps/interrupt.h"
 #include "apps/model_folder.h"
+#include "apps/run_options.h"
 #include "apps/sampling.h"
 #include "autograd/file.h"
 #include "autograd/parallel.h"
@@ -44,7 +45,10 @@ std::optional<SampleOptions> parse_options(int argc, const char* const* argv) {
   if (!cli.given("--model")) usage_error("--model is needed: the run folder of a model");
   if (o.prompt && o.prompt_file) usage_error("--prompt and --prompt-file exclude each other");
   if (o.prompt && o.prompt->empty()) usage_error("--prompt: there is nothing to continue");
-  as_usage([&] { o.generate.validate(); });
+  as_usage([&] {
+    o.generate.validate();
+    check_threads(o.threads);
+  });
   return o;
 }
 

@@ -17,7 +17,7 @@ void TrainOptions::visit(Options& o, Visitor&& v) {
   v.group("Text", Lasting::model);
   v.choice("--preset", o.preset, names_of(presets()),
            "what all other options start from; see below");
-  v("--corpus", o.corpus, "PATH", "files and folders of text [the program's own sources]");
+  v("--corpus", o.corpus, "PATH…", "files and folders of text [the program's own sources]");
   v("--tokenizer", o.tokenizer, "KIND", "char, gpt2, or bpe:N with N tokens");
   v.choice("--batches", o.batches, {"random", "epochs"},
            "random windows, or shuffled passes over windows side by side");

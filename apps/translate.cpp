@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 
@@ -52,7 +53,9 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
     usage_error("--file and texts on the command line exclude each other");
   as_usage([&] {
     nn::TranslateOptions{.beam = o.beam, .length_penalty = o.length_penalty}.validate();
+    check_threads(o.threads);
     constexpr int64_t most = 1 << 15;
+    if (!cli.given("--batch-size")) o.batch_size = std::min(o.batch_size, most / o.beam);
     check(o.batch_size <= most / o.beam,
           "--batch-size times --beam must be at most {}, not {} x {}", most, o.batch_size, o.beam);
   });

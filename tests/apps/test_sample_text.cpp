@@ -96,6 +96,7 @@ TEST_CASE("wrong usage of sample-text has exit code 2", "[sample-text]") {
   check_error(char_model().sample({"--temperature", "-1"}), 2, "temperature must be above 0");
   check_error(char_model().sample({"--temperature", "0"}), 2, "greedy");
   check_error(char_model().sample({"--top-k", "0"}), 2, "--top-k: must be at least 1, not 0");
+  check_error(char_model().sample({"--threads", "99999"}), 2, "--threads must be at most");
   check_error(char_model().sample({"--max-new-tokens", "-5"}), 2, "--max-new-tokens");
   check_error(char_model().sample({"--num-samples", "0"}), 2, "--num-samples");
   check_error(char_model().sample({"--prompt", ""}), 2, "nothing to continue");

@@ -88,6 +88,13 @@ TEST_CASE("Ctrl-C ends translate while it waits for a line", "[translate]") {
   CHECK(r.err.empty());
 }
 
+TEST_CASE("a wide beam makes batches smaller whose size was not given", "[translate]") {
+  const Result r = translate({"--beam", "1024", "123"});
+  INFO(r.err);
+  CHECK(r.code == 0);
+  CHECK(r.out == "321\n");
+}
+
 TEST_CASE("translate ends once nobody reads its translations", "[translate]") {
   const TempFolder folder;
   const fs::path pipe = folder / "pipe", code = folder / "code";
@@ -114,6 +121,8 @@ TEST_CASE("wrong usage of translate has exit code 2", "[translate]") {
   check_error(translate({"--beam", "5000", "1"}), 2, "beam must be from 1 to 1024, not 5000");
   check_error(translate({"--batch-size", "100000", "1"}), 2,
               "--batch-size times --beam must be at most 32768, not 100000 x 1");
+  check_error(translate({"--batch-size", "64", "--beam", "1024", "1"}), 2, "not 64 x 1024");
+  check_error(translate({"--threads", "99999", "1"}), 2, "--threads must be at most");
   check_error(translate({"--file", "x", "1"}), 2, "exclude each other");
   check_error(translate({"--beem", "3"}), 2, "did you mean --beam?");
   check_error(translate({"--file", "/none/at/all"}), 1, "/none/at/all");
