@@ -88,9 +88,10 @@ int train(const Seq2SeqOptions& options) {
                                .training = json_of_options(options),
                                .text = text,
                                .tokenizer = data.tokenizer});
-  Report report(
-      folder, options, at,
-      {"train-seq2seq", "translate", quoted(data.tokenizer.decode(data.held_out.front().source))});
+  const std::string sample = data.tokenizer.decode(data.held_out.front().source);
+  Report report(folder, options, at,
+                {"train-seq2seq", "translate",
+                 (sample.starts_with('-') ? "-- " : "") + quoted(sample)});
   report.header(describe(config, options, text, data));
 
   const auto next_loss = [&] {

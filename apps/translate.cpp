@@ -66,7 +66,9 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
 class Translator {
  public:
   explicit Translator(const Options& o)
-      : model_(load_transformer(o.model)), batch_size_(static_cast<size_t>(o.batch_size)) {
+      : model_(load_transformer(o.model)),
+        batch_size_(static_cast<size_t>(o.batch_size)),
+        place_(o.file ? *o.file + ": line" : o.texts.empty() ? "stdin: line" : "text") {
     options_ = translate_options(data::SpecialTokens(model_.tokenizer.vocab_size()));
     options_.beam = o.beam;
     options_.length_penalty = o.length_penalty;
@@ -80,13 +82,14 @@ class Translator {
       sources_.push_back(model_.tokenizer.encode(line));
     } catch (const Error& error) {
       flush();
-      fail("line {}: {}", line_, error.what());
+      fail("{} {}: {}", place_, line_, error.what());
     }
     const auto length = static_cast<int64_t>(sources_.back().size());
     if (const int64_t most = model_.model.config.block_size; length > most) {
       sources_.pop_back();
       flush();
-      fail("line {} has {} tokens, and the model's longest source has {}", line_, length, most);
+      fail("{} {} has {} tokens, and the model's longest source has {}", place_, line_, length,
+           most);
     }
     if (sources_.size() >= batch_size_) flush();
   }
@@ -114,6 +117,7 @@ class Translator {
   size_t batch_size_;
   nn::TranslateOptions options_;
   std::vector<std::vector<data::Token>> sources_;
+  const std::string place_;  // what line_ counts, for messages
   int64_t line_ = 0;
 };
 

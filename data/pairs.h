@@ -54,7 +54,7 @@ struct PairBatch {
 };
 inline constexpr Token ignored_label = -1;
 PairBatch make_batch(std::span<const TokenPair* const> rows, const SpecialTokens& special);
-// Pairs [begin, end).
+// The same of pairs that lie one behind the other.
 PairBatch make_batch(std::span<const TokenPair> pairs, const SpecialTokens& special);
 
 // Endless batches of pairs of about the same length, so that little of a batch is padding: each is

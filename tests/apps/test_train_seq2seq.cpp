@@ -195,6 +195,16 @@ TEST_CASE("wrong usage of train-seq2seq has exit code 2", "[train-seq2seq]") {
               1, "but this machine has");
 }
 
+TEST_CASE("a text that looks like an option is suggested as a text", "[train-seq2seq]") {
+  const TempFolder folder;
+  const std::string negative = std::regex_replace(tiny_pairs(), std::regex("(^|\n)([0-9])"), "$1-$2");
+  const Result r =
+      train_pairs(tiny_pair_run(folder.put("p.tsv", negative), folder / "run", 1));
+  INFO(r.out << r.err);
+  CHECK(r.code == 0);
+  CHECK(std::regex_search(r.out, std::regex("translate --model [^ ]+ -- -[0-9]+\n")));
+}
+
 TEST_CASE("memory is estimated for the longest pair, not for --block-size", "[train-seq2seq]") {
   const TempFolder folder;
   const auto megabytes = [&](const std::string& pairs, const char* block_size) {

@@ -56,15 +56,18 @@ TEST_CASE("translations depend neither on batches nor on threads", "[translate]"
   }
 }
 
-TEST_CASE("a text that the model cannot take is named by its line, after those before it",
+TEST_CASE("a text that the model cannot take is named by its place, after those before it",
           "[translate]") {
   const TempFolder folder;
-  const Result unknown = translate({"--file", folder.put("in", "123\n\n4x7\n574\n")});
-  check_error(unknown, 1, "line 3: [tokenizer] 'x' (U+0078)");
+  const fs::path file = folder.put("in", "123\n\n4x7\n574\n");
+  const Result unknown = translate({"--file", file});
+  check_error(unknown, 1, "error: " + file.string() + ": line 3: [tokenizer] 'x' (U+0078)");
   CHECK(unknown.out == "321\n\n");
   const Result longer = translate({"123", "123456789"});
-  check_error(longer, 1, "line 2 has 9 tokens, and the model's longest source has 8");
+  check_error(longer, 1, "error: text 2 has 9 tokens, and the model's longest source has 8");
   CHECK(longer.out == "321\n");
+  const Result piped_in = Program("translate", {"--model", reverser().run}, ".", file).wait();
+  check_error(piped_in, 1, "error: stdin: line 3: [tokenizer] 'x' (U+0078)");
 }
 
 TEST_CASE("Ctrl-C ends translate while it waits for a line", "[translate]") {
