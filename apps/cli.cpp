@@ -350,8 +350,8 @@ std::string CommandLine::help() const {
       if (option->negatable) left += ", --no-" + option->name.substr(2);
       if (!option->placeholder.empty()) left += " " + option->placeholder;
       const size_t width = characters(left);
-      const std::string gap = width + 2 > column ? "\n" + std::string(column, ' ')
-                                                 : std::string(column - width, ' ');
+      const std::string gap =
+          width + 2 > column ? "\n" + std::string(column, ' ') : std::string(column - width, ' ');
       text += left + gap + option->help;
       if (!option->default_text.empty()) text += fmt::format(" [{}]", option->default_text);
       text += '\n';

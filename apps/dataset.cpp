@@ -39,8 +39,7 @@ void check_length(const std::vector<data::Token>& tokens, std::string_view split
 // Merges are learnt from the training part alone. A character that only the last part has must be
 // in the vocabulary, too.
 data::Tokenizer make_tokenizer(const Text& text, const TrainOptions& o) {
-  const bool learns_merges = o.tokenizer.rfind("bpe:", 0) == 0;
-  return data::make_tokenizer(o.tokenizer, learns_merges
+  return data::make_tokenizer(o.tokenizer, data::bpe_size(o.tokenizer)
                                                ? data::split_text(text.contents, train_share).train
                                                : text.contents);
 }

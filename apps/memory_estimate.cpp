@@ -79,14 +79,14 @@ MemoryEstimate estimate_memory(const nn::TransformerConfig& c, const PairSizes& 
   }
   const auto sources = static_cast<double>(batch.rows * batch.source);
   const auto targets = static_cast<double>(batch.rows * batch.target);
-  return estimate_of({.parameters = static_cast<double>(c.parameter_count()),
-                      .head = V * C,
-                      .embedding = V * C,
-                      .kept = sources * (c.n_layer * source + 2 * C) +
-                              targets * (c.n_layer * target + 2 * C),
-                      .scratch = std::max(sources, targets) * 2 * H,
-                      .tokens = targets,
-                      .vocab_size = V});
+  return estimate_of(
+      {.parameters = static_cast<double>(c.parameter_count()),
+       .head = V * C,
+       .embedding = V * C,
+       .kept = sources * (c.n_layer * source + 2 * C) + targets * (c.n_layer * target + 2 * C),
+       .scratch = std::max(sources, targets) * 2 * H,
+       .tokens = targets,
+       .vocab_size = V});
 }
 
 std::string describe(const MemoryEstimate& e) {

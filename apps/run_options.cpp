@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "autograd/parallel.h"
-#include "data/bpe.h"
+#include "data/tokenizer.h"
 
 namespace tapegrad::apps {
 namespace {
@@ -11,10 +11,8 @@ namespace {
 // What can be said of a tokenizer before there is a text.
 void check_tokenizer(const std::string& spec) {
   if (spec == "char" || spec == "gpt2") return;
-  const std::string digits = spec.rfind("bpe:", 0) == 0 ? spec.substr(4) : "";
-  const bool number = !digits.empty() && digits.size() <= 7 &&
-                      digits.find_first_not_of("0123456789") == std::string::npos;
-  check(number && std::stoll(digits) >= 257 && std::stoll(digits) <= data::Bpe::max_size,
+  const std::optional<int64_t> size = data::bpe_size(spec);
+  check(size && *size >= 257 && *size <= data::Bpe::max_size,
         "--tokenizer: '{}' is not char, gpt2 or bpe:N with N tokens from 257 to {}, such as "
         "bpe:1024",
         spec, +data::Bpe::max_size);

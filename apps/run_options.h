@@ -29,6 +29,7 @@ struct RunOptions {
   bool overwrite = false;
   std::optional<int> threads;  // as many as there are processors
   uint64_t seed = 1337;
+  std::string rng = "philox";
 
   int64_t batch_size = 12, gradient_accumulation_steps = 1, max_iters = 2000;
   double learning_rate = 1e-3, min_lr = 1e-4;
@@ -42,6 +43,8 @@ struct RunOptions {
   std::optional<int64_t> checkpoint_interval;  // at each evaluation
 
   bool resumes() const { return init_from == "resume"; }
+  // Whether all random numbers come from the one generator that the initialisation begins.
+  bool one_generator() const { return rng == "torch"; }
   optim::AdamWOptions adamw_options() const;
   optim::Schedule lr_schedule() const;
   // Whether an evaluation, or a checkpoint, is due after so many steps.
@@ -66,6 +69,13 @@ void visit_run(Options& o, Visitor&& v) {
            "resume goes on from the last checkpoint in --out-dir");
   v.flag("--overwrite", o.overwrite, "replace a run that --out-dir holds already");
   v("--threads", o.threads, "N", "threads [one per processor]; results do not depend on it", 1);
+}
+
+template <class Options, class Visitor>
+void visit_randomness(Options& o, Visitor&& v) {
+  v("--seed", o.seed, "N", "of the initialisation, the batches and dropout");
+  v.choice("--rng", o.rng, {"philox", "torch"},
+           "dropout's generator: a fast one of its own, or PyTorch's, shared by all that draws");
 }
 
 template <class Options, class Visitor>

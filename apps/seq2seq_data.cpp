@@ -81,7 +81,7 @@ std::string text_of_pairs(const std::vector<data::Pair>& pairs) {
 data::Tokenizer make_tokenizer(const std::vector<data::Pair>& all, const data::PairSplit& split,
                                const std::string& spec) {
   // A character that only held-out pairs have must be in the vocabulary, too.
-  return data::make_tokenizer(spec, text_of_pairs(spec.rfind("bpe:", 0) == 0 ? split.train : all));
+  return data::make_tokenizer(spec, text_of_pairs(data::bpe_size(spec) ? split.train : all));
 }
 
 }  // namespace

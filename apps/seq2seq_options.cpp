@@ -60,9 +60,7 @@ void Seq2SeqOptions::visit(Options& o, Visitor&& v) {
   v("--block-size", o.block_size, "N", "the longest source or target, in tokens", 2);
   v("--dropout", o.dropout, "P", "share of activations that is dropped", 0);
   v.flag("--scale-embeddings", o.scale_embeddings, "embeddings count sqrt(n_embd) times", true);
-  v("--seed", o.seed, "N", "of the initialisation, the batches and dropout");
-  v.choice("--rng", o.rng, {"philox", "torch"},
-           "dropout's generator: a fast one of its own, or PyTorch's, shared by all that draws");
+  visit_randomness(o, v);
 
   visit_training(o, v);
 }

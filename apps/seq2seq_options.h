@@ -19,10 +19,6 @@ struct Seq2SeqOptions : RunOptions {
   int64_t n_embd = 128, n_hidden = 512, block_size = 128;
   double dropout = 0;
   bool scale_embeddings = true;
-  std::string rng = "philox";
-
-  // Whether all random numbers come from the one generator that the initialisation begins.
-  bool one_generator() const { return rng == "torch"; }
 
   nn::TransformerConfig model_config(int64_t vocab_size) const;
   void check_values() const;

@@ -46,9 +46,7 @@ void TrainOptions::visit(Options& o, Visitor&& v) {
   v.choice("--activation", o.activation, {"gelu", "gelu-erf", "relu"}, "of the feed-forward layer");
   v.choice("--init", o.init, {"gpt2", "torch"},
            "the first weights: nanoGPT's N(0, 0.02), or those of PyTorch's layers");
-  v("--seed", o.seed, "N", "of the initialisation, the batches and dropout");
-  v.choice("--rng", o.rng, {"philox", "torch"},
-           "dropout's generator: a fast one of its own, or PyTorch's, shared by all that draws");
+  visit_randomness(o, v);
 
   visit_training(o, v);
   v("--epochs", o.epochs, "N", "passes over the text, in place of --max-iters", 1);

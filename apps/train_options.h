@@ -25,14 +25,12 @@ struct TrainOptions : RunOptions {
   bool ff_dropout = false, attn_out_dropout = true;
   std::optional<int64_t> n_inner;  // 4·n_embd
 
-  std::string init = "gpt2", rng = "philox", batches = "random";
+  std::string init = "gpt2", batches = "random";
   std::optional<int64_t> stride;  // block_size
   std::optional<int64_t> epochs;  // in place of max_iters, until the text is known
   std::string sample_prompt;      // empty: no samples but those at the end
 
   bool in_passes() const { return batches == "epochs"; }
-  // Whether all random numbers come from the one generator that the initialisation begins.
-  bool one_generator() const { return rng == "torch"; }
 
   nn::GPTConfig model_config(int64_t vocab_size) const;
   void check_values() const;

@@ -89,9 +89,9 @@ int train(const Seq2SeqOptions& options) {
                                .text = text,
                                .tokenizer = data.tokenizer});
   const std::string sample = data.tokenizer.decode(data.held_out.front().source);
-  Report report(folder, options, at,
-                {"train-seq2seq", "translate",
-                 (sample.starts_with('-') ? "-- " : "") + quoted(sample)});
+  Report report(
+      folder, options, at,
+      {"train-seq2seq", "translate", (sample.starts_with('-') ? "-- " : "") + quoted(sample)});
   report.header(describe(config, options, text, data));
 
   const auto next_loss = [&] {

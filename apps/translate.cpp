@@ -68,7 +68,9 @@ class Translator {
   explicit Translator(const Options& o)
       : model_(load_transformer(o.model)),
         batch_size_(static_cast<size_t>(o.batch_size)),
-        place_(o.file ? *o.file + ": line" : o.texts.empty() ? "stdin: line" : "text") {
+        place_(o.file            ? *o.file + ": line"
+               : o.texts.empty() ? "stdin: line"
+                                 : "text") {
     options_ = translate_options(data::SpecialTokens(model_.tokenizer.vocab_size()));
     options_.beam = o.beam;
     options_.length_penalty = o.length_penalty;

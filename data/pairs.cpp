@@ -4,7 +4,6 @@
 #include <unordered_set>
 
 #include "autograd/check.h"
-#include "data/utf8.h"
 
 namespace tapegrad::data {
 
@@ -45,7 +44,6 @@ void check_length(std::string_view side, size_t length, int64_t most, const Pair
 std::vector<Pair> parse_pairs(std::string_view text, std::string_view name) {
   std::vector<Pair> pairs;
   int64_t number = 0;
-  text = without_byte_order_mark(text);
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
     std::string_view line = text.substr(0, end);

@@ -18,8 +18,8 @@ struct Pair {
 };
 
 // Lines of source, one tab, and target, neither of them empty. Lines with nothing in them are
-// passed over, a line may end with CR LF, and a byte order mark may come first. Any other line is
-// an Error that names `name` and its number; so is a text without a pair.
+// passed over, and a line may end with CR LF. Any other line is an Error that names `name` and its
+// number; so is a text without a pair.
 std::vector<Pair> parse_pairs(std::string_view text, std::string_view name);
 
 struct PairSplit {

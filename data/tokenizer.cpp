@@ -50,6 +50,16 @@ std::optional<Token> Tokenizer::end_of_text() const {
   return bpe ? std::optional((*bpe)->end_of_text()) : std::nullopt;
 }
 
+std::optional<int64_t> bpe_size(std::string_view spec) {
+  constexpr std::string_view bpe = "bpe:";
+  if (!spec.starts_with(bpe)) return std::nullopt;
+  int64_t size = 0;
+  const char* const end = spec.data() + spec.size();
+  const auto parsed = std::from_chars(spec.data() + bpe.size(), end, size);
+  if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
+  return size;
+}
+
 Tokenizer make_tokenizer(std::string_view spec, std::string_view corpus) {
   if (spec == "char") {
     return Tokenizer::of_characters(corpus);
@@ -57,14 +67,8 @@ Tokenizer make_tokenizer(std::string_view spec, std::string_view corpus) {
   if (spec == "gpt2") {
     return Tokenizer::gpt2();
   }
-  constexpr std::string_view bpe = "bpe:";
-  int64_t vocab_size = 0;
-  if (spec.starts_with(bpe)) {
-    const char* const end = spec.data() + spec.size();
-    const auto parsed = std::from_chars(spec.data() + bpe.size(), end, vocab_size);
-    if (parsed.ec == std::errc() && parsed.ptr == end) {
-      return Tokenizer::train_bpe(corpus, vocab_size);
-    }
+  if (const auto vocab_size = bpe_size(spec)) {
+    return Tokenizer::train_bpe(corpus, *vocab_size);
   }
   fail(
       "[tokenizer] '{}' is not a tokenizer: choose char (the characters of the corpus), gpt2, or "

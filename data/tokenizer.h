@@ -60,6 +60,9 @@ class Tokenizer {
   Vocabulary vocabulary_;
 };
 
+// The N of "bpe:N"; nothing if `spec` is anything else.
+std::optional<int64_t> bpe_size(std::string_view spec);
+
 // "char", "gpt2" or "bpe:N" with N tokens; char and bpe take their vocabulary from the corpus.
 Tokenizer make_tokenizer(std::string_view spec, std::string_view corpus);
 

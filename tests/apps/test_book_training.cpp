@@ -165,7 +165,8 @@ TEST_CASE("a run that is resumed prints no sample of a pass that ended before", 
   INFO(first.out << first.err);
   REQUIRE(first.code == 0);
   CHECK(samples_in(first.out) == 1);
-  const Args more = GENERATE(Args{"--batch-size", "15"}, Args{"--gradient-accumulation-steps", "4"});
+  const Args more =
+      GENERATE(Args{"--batch-size", "15"}, Args{"--gradient-accumulation-steps", "4"});
   const Result resumed = train(resume_run(run, 18) + more);
   INFO(resumed.out << resumed.err);
   REQUIRE(resumed.code == 0);

@@ -157,6 +157,7 @@ TEST_CASE("pairs that cannot be learnt are refused before anything is written", 
   check_error(attempt("1\t1\n2\t2\n3 3\n"), 1, "p.tsv: line 3 has no tab");
   check_error(attempt("1\t1\n2\t2\t2\n"), 1, "p.tsv: line 2 has more than one tab");
   check_error(attempt("\t1\n2\t2\n"), 1, "p.tsv: line 1 has an empty source");
+  check_error(attempt("\uFEFF\t1\n2\t2\n"), 1, "p.tsv: line 1 has an empty source");
   check_error(attempt("1\t1\n2\t\r\n"), 1, "p.tsv: line 2 has an empty target");
   check_error(attempt("1\t1\n123456789\t2\n"), 1,
               "the source of line 2 has 9 tokens, and the model's longest has 8");
@@ -187,7 +188,8 @@ TEST_CASE("wrong usage of train-seq2seq has exit code 2", "[train-seq2seq]") {
   usage({"--heldout", "3"}, "did you mean --held-out?");
   usage({"--preset", "date"}, "did you mean dates?");
   usage({"stray"}, "unexpected argument 'stray'");
-  CHECK_THAT(train_pairs({"--help"}).out, ContainsSubstring("  --corpus FILE                   pairs"));
+  CHECK_THAT(train_pairs({"--help"}).out,
+             ContainsSubstring("  --corpus FILE                   pairs"));
   CHECK_THAT(run_program("train-gpt", {"--help"}).out,
              ContainsSubstring("  --corpus PATH…                  files"));
   check_error(train_pairs({"--n-embd", "1000000", "--n-layer", "4000", "--n-head", "1", "--out-dir",
@@ -197,9 +199,9 @@ TEST_CASE("wrong usage of train-seq2seq has exit code 2", "[train-seq2seq]") {
 
 TEST_CASE("a text that looks like an option is suggested as a text", "[train-seq2seq]") {
   const TempFolder folder;
-  const std::string negative = std::regex_replace(tiny_pairs(), std::regex("(^|\n)([0-9])"), "$1-$2");
-  const Result r =
-      train_pairs(tiny_pair_run(folder.put("p.tsv", negative), folder / "run", 1));
+  const std::string negative =
+      std::regex_replace(tiny_pairs(), std::regex("(^|\n)([0-9])"), "$1-$2");
+  const Result r = train_pairs(tiny_pair_run(folder.put("p.tsv", negative), folder / "run", 1));
   INFO(r.out << r.err);
   CHECK(r.code == 0);
   CHECK(std::regex_search(r.out, std::regex("translate --model [^ ]+ -- -[0-9]+\n")));
@@ -208,9 +210,8 @@ TEST_CASE("a text that looks like an option is suggested as a text", "[train-seq
 TEST_CASE("memory is estimated for the longest pair, not for --block-size", "[train-seq2seq]") {
   const TempFolder folder;
   const auto megabytes = [&](const std::string& pairs, const char* block_size) {
-    Program program("train-seq2seq",
-                    tiny_pair_run(folder.put("p.tsv", pairs), folder / "run", 0) +
-                        Args{"--block-size", block_size, "--overwrite"});
+    Program program("train-seq2seq", tiny_pair_run(folder.put("p.tsv", pairs), folder / "run", 0) +
+                                         Args{"--block-size", block_size, "--overwrite"});
     // What comes next takes long: targets that are hardly learnt go on until they are full.
     program.wait_for("compute: ");
     program.send(SIGKILL);

@@ -36,12 +36,6 @@ TEST_CASE("pairs are lines of source, tab and target", "[pairs]") {
   CHECK(texts(parse_pairs("\n\na\tb\r\n\r\nc\td", "p")) == Strings{"3:a>b", "5:c>d"});
 }
 
-TEST_CASE("a byte order mark is no part of the first source", "[pairs]") {
-  CHECK(texts(parse_pairs("\uFEFFa\tb\n\uFEFFc\td\n", "p")) == Strings{"1:a>b", "2:\uFEFFc>d"});
-  CHECK_THROWS_WITH(parse_pairs("\uFEFF\tb\n", "x"), "[pairs] x: line 1 has an empty source");
-  CHECK_THROWS_WITH(parse_pairs("\uFEFF", "x"), ContainsSubstring("x has no pairs"));
-}
-
 TEST_CASE("a malformed line is named by its number", "[pairs]") {
   const auto message = [](const std::string& line) { return "a\tb\n\n" + line + "\nc\td\n"; };
   CHECK_THROWS_WITH(parse_pairs(message("no tab"), "x.tsv"),
