@@ -11,6 +11,7 @@ import golden_models
 ADAMW = dict(lr=1e-3, betas=(0.9, 0.95), eps=1e-8)
 WEIGHT_DECAY = 0.1
 CONFIG = dict(vocab_size=13, block_size=9, n_layer=2, n_head=2, n_embd=8, n_hidden=12)
+DROPOUT, DROPOUT_SEED = 0.2, 7  # set once before the first forward: all draws after that are dropout's
 
 
 class StdNorm(nn.Module):
@@ -25,8 +26,9 @@ class StdNorm(nn.Module):
 class Attention(nn.Module):
     """Bias-free projections around PyTorch's own multi-head attention, whose key_padding_mask it takes."""
 
-    def __init__(self, width, heads, causal=False):
+    def __init__(self, width, heads, dropout, causal=False):
         super().__init__()
+        self.drop = nn.Dropout(dropout)
         self.wq, self.wk, self.wv, self.wo = (nn.Linear(width, width, bias=False) for _ in range(4))
         self.width, self.heads, self.causal = width, heads, causal
 
@@ -35,28 +37,29 @@ class Attention(nn.Module):
         later = torch.ones(T, T, dtype=torch.bool).triu(1) if self.causal else None
         y, _ = F.multi_head_attention_forward(
             query.transpose(0, 1), memory.transpose(0, 1), memory.transpose(0, 1), self.width, self.heads, None, None,
-            None, None, False, 0.0, self.wo.weight, None, key_padding_mask=padding, need_weights=False,
+            None, None, False, self.drop.p, self.wo.weight, None, key_padding_mask=padding, need_weights=False,
             attn_mask=later, use_separate_proj_weight=True, q_proj_weight=self.wq.weight, k_proj_weight=self.wk.weight,
             v_proj_weight=self.wv.weight)
-        return y.transpose(0, 1)
+        return self.drop(y.transpose(0, 1).contiguous())  # which draws in the order of the memory
 
 
 class MLP(nn.Module):
-    def __init__(self, width, hidden):
+    def __init__(self, width, hidden, dropout):
         super().__init__()
+        self.drop = nn.Dropout(dropout)
         self.w1, self.w2 = nn.Linear(width, hidden, bias=False), nn.Linear(hidden, width, bias=False)
 
     def forward(self, x):
-        return self.w2(self.w1(x).relu())
+        return self.drop(self.w2(self.w1(x).relu()))
 
 
 class EncoderLayer(nn.Module):
     def __init__(self, c):
         super().__init__()
         self.attention_norm = StdNorm(c["n_embd"])
-        self.attention = Attention(c["n_embd"], c["n_head"])
+        self.attention = Attention(c["n_embd"], c["n_head"], c.get("dropout", 0.0))
         self.fnn_norm = StdNorm(c["n_embd"])
-        self.feed_forward = MLP(c["n_embd"], c["n_hidden"])
+        self.feed_forward = MLP(c["n_embd"], c["n_hidden"], c.get("dropout", 0.0))
 
     def forward(self, x, padding):
         normed = self.attention_norm(x)
@@ -68,11 +71,11 @@ class DecoderLayer(nn.Module):
     def __init__(self, c, residual_from_norm):
         super().__init__()
         self.attention_norm_1 = StdNorm(c["n_embd"])
-        self.mask_attention = Attention(c["n_embd"], c["n_head"], causal=True)
+        self.mask_attention = Attention(c["n_embd"], c["n_head"], c.get("dropout", 0.0), causal=True)
         self.attention_norm_2 = StdNorm(c["n_embd"])
-        self.attention = Attention(c["n_embd"], c["n_head"])
+        self.attention = Attention(c["n_embd"], c["n_head"], c.get("dropout", 0.0))
         self.ffn_norm = StdNorm(c["n_embd"])
-        self.feed_forward = MLP(c["n_embd"], c["n_hidden"])
+        self.feed_forward = MLP(c["n_embd"], c["n_hidden"], c.get("dropout", 0.0))
         self.residual_from_norm = residual_from_norm
 
     def forward(self, x, memory, source_padding, target_padding):
@@ -114,6 +117,7 @@ class Transformer(nn.Module):
             wte=nn.Embedding(c["vocab_size"], width), wpe=Positions(c["block_size"], width),
             encoder=Stack([EncoderLayer(c) for _ in layers], width),
             decoder=Stack([DecoderLayer(c, residual_from_norm) for _ in layers], width)))
+        self.drop = nn.Dropout(c.get("dropout", 0.0))
         self.lm_head = nn.Linear(width, c["vocab_size"], bias=False)
         self.apply(self.init)
 
@@ -123,7 +127,7 @@ class Transformer(nn.Module):
             nn.init.normal_(module.weight, mean=0.0, std=0.02)
 
     def forward(self, source, target, source_padding=None, target_padding=None):
-        embed = lambda ids: self.transformer.wpe(self.transformer.wte(ids))
+        embed = lambda ids: self.drop(self.transformer.wpe(self.transformer.wte(ids)))
         memory = self.transformer.encoder(embed(source), source_padding)
         return self.lm_head(self.transformer.decoder(embed(target), memory, source_padding, target_padding))
 
@@ -137,13 +141,13 @@ def padding_of(lengths, longest):
 
 
 def make_case(name):
-    """Inputs of a case: the second and third sequences of "padded" are shorter than the first."""
-    torch.manual_seed({"plain": 5, "padded": 6, "residual_from_norm": 7}[name])
+    """Inputs of a case: the second and third sequences of "padded" and "dropout" are shorter than the first."""
+    torch.manual_seed({"plain": 5, "padded": 6, "residual_from_norm": 7, "dropout": 8}[name])
     source, target = torch.randint(0, 13, (3, 9)), torch.randint(0, 13, (3, 7))
     labels = torch.randint(0, 13, (3, 7))
     labels[0, 2] = -1
     case = {"source": source, "target": target, "labels": labels}
-    if name == "padded":
+    if name in ("padded", "dropout"):
         case |= {"source_padding": padding_of([9, 4, 6], 9), "target_padding": padding_of([7, 3, 5], 7)}
         labels[case["target_padding"]] = -1
     return case
@@ -174,22 +178,26 @@ def random_weights(model):
 def transformer_training():
     """Gradients (in f64) and eleven losses (in both dtypes) around ten AdamW steps, from weights far from their usual
     start, so that every path counts; and what one sequence for both sides gives, as a tutorial's forward has it."""
-    tensors, facts = {}, {"config": CONFIG, "weight_decay": WEIGHT_DECAY, **ADAMW, "cases": {}}
+    tensors, facts = {}, {"config": CONFIG, "weight_decay": WEIGHT_DECAY, **ADAMW, "dropout": DROPOUT,
+                      "dropout_seed": DROPOUT_SEED, "cases": {}}
     start = random_weights(Transformer(CONFIG))
     tensors |= {f"param/{n}": t.clone() for n, t in start.state_dict().items()}
-    for name in ("plain", "padded", "residual_from_norm"):
+    for name in ("plain", "padded", "residual_from_norm", "dropout"):
         case = make_case(name)
         tensors |= {f"{name}/{k}": t.to(torch.uint8 if t.dtype == torch.bool else torch.int32) for k, t in case.items()}
         labels = case.pop("labels")
         args, facts["cases"][name] = list(case.values()), {}
         for dtype, torch_dtype in [("f32", torch.float32), ("f64", torch.float64)]:
-            model = Transformer(CONFIG, name == "residual_from_norm").to(torch_dtype)
+            config = CONFIG | ({"dropout": DROPOUT} if name == "dropout" else {})
+            model = Transformer(config, name == "residual_from_norm").to(torch_dtype)
             model.load_state_dict(start.state_dict())
             if dtype == "f64":
+                torch.manual_seed(DROPOUT_SEED)
                 logits = model(*args)
                 loss_of(logits, labels).backward()
                 tensors |= {f"{name}/logits": logits.detach()}
                 tensors |= {f"{name}/grad/{n}": p.grad.clone() for n, p in model.named_parameters()}
+            torch.manual_seed(DROPOUT_SEED)
             facts["cases"][name][dtype] = ten_losses(model, args, labels)
     ids = make_case("plain")["source"]
     tensors["one_sequence/logits"] = start.double()(ids, ids).detach()

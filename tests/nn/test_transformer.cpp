@@ -37,15 +37,18 @@ struct GoldenTransformer {
   TransformerConfig config_of(const std::string& name) const {
     TransformerConfig config = golden_transformer_config(facts.at("config"));
     config.residual_from_norm = name == "residual_from_norm";
+    if (name == "dropout") config.dropout = facts.at("dropout");
     return config;
   }
+  // As PyTorch's after manual_seed, of which all draws are dropout's.
+  Rng dropout() const { return Rng(facts.at("dropout_seed").get<std::uint64_t>()); }
   Tensor input(const std::string& name) const {
     return inputs.tensors.count(name) > 0 ? inputs.at(name) : Tensor();
   }
   nn::PaddingMasks masks() const { return {input("source_padding"), input("target_padding")}; }
-  Tensor logits() const { return model(input("source"), input("target"), masks()); }
-  Tensor loss() const {
-    return model.loss(input("source"), input("target"), input("labels"), masks());
+  Tensor logits(Rng& rng) const { return model(input("source"), input("target"), masks(), &rng); }
+  Tensor loss(Rng& rng) const {
+    return model.loss(input("source"), input("target"), input("labels"), masks(), &rng);
   }
 };
 
@@ -70,15 +73,16 @@ struct Model {
 }  // namespace
 
 TEST_CASE("a Transformer's logits, loss and every gradient are PyTorch's", "[golden]") {
-  const std::string name = GENERATE("plain", "padded", "residual_from_norm");
+  const std::string name = GENERATE("plain", "padded", "residual_from_norm", "dropout");
   const DType dtype = GENERATE(DType::f32, DType::f64);
   INFO(name << " " << name_of(dtype));
   const bool f32 = dtype == DType::f32;
   const double rtol = f32 ? 1e-4 : 1e-9, atol = f32 ? 1e-6 : 1e-11;
   const GoldenTransformer golden(name, dtype);
+  Rng rng = golden.dropout(), again = rng;
   Tape tape;
-  const Tensor loss = golden.loss();
-  CHECK(difference(golden.logits().to(DType::f64), golden.input("logits"), rtol, atol) == "");
+  const Tensor loss = golden.loss(rng);
+  CHECK(difference(golden.logits(again).to(DType::f64), golden.input("logits"), rtol, atol) == "");
   CHECK(loss.item() ==
         Approx(golden.facts.at("cases").at(name).at("f64").at(0).get<double>()).epsilon(rtol));
   tape.backward(loss);
@@ -90,7 +94,7 @@ TEST_CASE("a Transformer's logits, loss and every gradient are PyTorch's", "[gol
 }
 
 TEST_CASE("ten AdamW steps of a Transformer have PyTorch's losses", "[golden]") {
-  const std::string name = GENERATE("plain", "padded", "residual_from_norm");
+  const std::string name = GENERATE("plain", "padded", "residual_from_norm", "dropout");
   const DType dtype = GENERATE(DType::f32, DType::f64);
   INFO(name << " " << name_of(dtype));
   const GoldenTransformer golden(name, dtype);
@@ -100,9 +104,10 @@ TEST_CASE("ten AdamW steps of a Transformer have PyTorch's losses", "[golden]") 
                                                   .weight_decay = golden.facts.at("weight_decay")});
   const auto& losses = golden.facts.at("cases").at(name).at(std::string(name_of(dtype)));
   CHECK(losses.size() == 11);
+  Rng rng = golden.dropout();
   for (const double expected : losses) {
     Tape tape;
-    const Tensor loss = golden.loss();
+    const Tensor loss = golden.loss(rng);
     CHECK(loss.item() == Approx(expected).epsilon(dtype == DType::f32 ? 1e-5 : 1e-9));
     tape.backward(loss);
     adamw.step(golden.facts.at("lr"));
