@@ -232,8 +232,11 @@ DatePair draw_date_pair(Rng& rng) {
   const Moment m = draw_moment(rng);
   const int form = draw(rng, 1, 100);
   DatePair pair;
+  // Each draw is a statement of its own: in which order operands are evaluated is the compiler's
+  // choice.
   if (form <= 45) {
-    pair = {one_of(rng, {"", "", "on "}) + date(rng, m), ""};
+    const Words day = date(rng, m);
+    pair = {one_of(rng, {"", "", "on "}) + day, ""};
   } else {
     const Time t = time(rng, m);
     if (form <= 55) return {in_some_case(rng, one_of(rng, {"", "at "}) + t.written), t.iso};
