@@ -172,8 +172,8 @@ class Tape {
   friend class Recorder;
   using GradMap = std::unordered_map<std::uint64_t, Tensor>;
 
-  // Whether a tape of this thread would record an op that runs now.
-  static bool any_records();
+  // The tapes of this thread that would record an op that runs now, oldest first.
+  static std::vector<Tape*> recording();
   // sum += term. The first term is taken as it is; a later one is added in place where nobody could
   // notice, that is, if the sum is ours alone and no tape records.
   static void accumulate(Tensor& sum, const Tensor& term);
