@@ -1,5 +1,7 @@
 #include "apps/plan.h"
 
+#include <optional>
+
 #include "apps/cli.h"
 #include "apps/interrupt.h"
 #include "apps/memory_estimate.h"
@@ -24,8 +26,8 @@ std::string duration(double seconds) {
 }
 
 // Seconds of one optimiser step: the median of as many as a few seconds allow, after two that reach
-// for memory.
-double measured_step(Trial& trial, int64_t accumulation) {
+// for memory. Nothing if a signal interrupts it.
+std::optional<double> measured_step(Trial& trial, int64_t accumulation) {
   std::vector<double> seconds;
   double all = 0;
   for (int i = -2; i < least_steps || (all < enough_seconds && i < most_steps); ++i) {
@@ -34,9 +36,8 @@ double measured_step(Trial& trial, int64_t accumulation) {
         static_cast<double>(accumulation) * (p.forward + p.backward) + p.norm + p.adamw;
     if (i >= 0) seconds.push_back(step);
     all += p.total();
-    if (interrupted()) break;
+    if (interrupted()) return std::nullopt;
   }
-  check(!seconds.empty(), "interrupted before anything was measured");
   return median(seconds);
 }
 
@@ -51,11 +52,11 @@ std::string price_of_recomputing(const nn::Summary& model, const MemoryEstimate&
 
 }  // namespace
 
-void print_plan(const TrainOptions& o, int64_t vocab_size) {
+int print_plan(const TrainOptions& o, int64_t vocab_size) {
   const nn::GPTConfig config = o.model_config(vocab_size);
-  // The trial's dropout stores nothing, whatever --rng says: so does its estimate.
   const auto estimate_with = [&](bool recompute) {
-    return estimate_memory(config, o.batch_size, {.recompute = recompute});
+    return estimate_memory(config, o.batch_size,
+                           {.recompute = recompute, .stored_masks = o.one_generator()});
   };
   const MemoryEstimate estimate = estimate_with(o.recompute);
   check_memory(estimate);
@@ -70,16 +71,19 @@ void print_plan(const TrainOptions& o, int64_t vocab_size) {
 
   catch_interrupts();
   reset_peak_memory();
-  Trial trial(config, o.batch_size, o.block_size, o.recompute);
-  const double step = measured_step(trial, o.gradient_accumulation_steps);
+  Trial trial(config, o.batch_size, o.block_size, o.recompute,
+              o.one_generator() ? Rng::Kind::torch : Rng::Kind::philox);
+  const auto step = measured_step(trial, o.gradient_accumulation_steps);
+  if (!step) return interrupted_exit_code;
   const auto tokens =
       static_cast<double>(o.batch_size * o.block_size * o.gradient_accumulation_steps);
   fmt::print("measured:  {:.1f} ms per step, {:.0f} tokens/s, {:.0f} MB of tensors at once\n",
-             step * 1e3, tokens / step, static_cast<double>(memory_stats().peak) / 1e6);
+             *step * 1e3, tokens / *step, static_cast<double>(memory_stats().peak) / 1e6);
   if (!o.epochs) {
     fmt::print("run:       {} steps take {}, and evaluations beside\n", grouped(o.max_iters),
-               duration(step * static_cast<double>(o.max_iters)));
+               duration(*step * static_cast<double>(o.max_iters)));
   }
+  return 0;
 }
 
 }  // namespace tapegrad::apps

@@ -131,7 +131,7 @@ int main(int argc, char** argv) {
     if (options && options->threads) set_num_threads(*options->threads);
     if (!options) return 0;
     if (options->summary) return apps::print_summary(*options);
-    if (options->plan) return apps::print_plan(*options, apps::vocab_size_of(*options)), 0;
+    if (options->plan) return apps::print_plan(*options, apps::vocab_size_of(*options));
     return apps::train(*options);
   });
 }

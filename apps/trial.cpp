@@ -16,8 +16,9 @@ double seconds_of(const std::function<void()>& work) {
 
 }  // namespace
 
-Trial::Trial(const nn::GPTConfig& config, int64_t B, int64_t T, bool recompute)
-    : params_(rng_),
+Trial::Trial(const nn::GPTConfig& config, int64_t B, int64_t T, bool recompute, Rng::Kind dropout)
+    : dropout_(1337, dropout),
+      params_(rng_),
       gpt_(params_, config),
       inputs_(tokens(config.vocab_size, B, T)),
       targets_(tokens(config.vocab_size, B, T)),

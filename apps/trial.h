@@ -9,7 +9,8 @@ namespace tapegrad::apps {
 class Trial {
  public:
   // Batches of B sequences of T tokens.
-  Trial(const nn::GPTConfig& config, int64_t B, int64_t T, bool recompute = false);
+  Trial(const nn::GPTConfig& config, int64_t B, int64_t T, bool recompute = false,
+        Rng::Kind dropout = Rng::Kind::philox);
 
   // Seconds of a step, apart by what it does.
   struct Phases {
@@ -21,7 +22,7 @@ class Trial {
  private:
   Tensor tokens(int64_t vocab_size, int64_t B, int64_t T);
 
-  Rng rng_{1337}, dropout_{1337, Rng::Kind::philox};
+  Rng rng_{1337}, dropout_;
   nn::Params params_;
   nn::GPT gpt_;
   Tensor inputs_, targets_;
