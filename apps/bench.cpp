@@ -3,11 +3,9 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "apps/cli.h"
 #include "apps/trial.h"
-#include "autograd/blas.h"
 #include "autograd/parallel.h"
 #include "autograd/profile.h"
 #include "nn/summary.h"
@@ -58,54 +56,36 @@ int64_t peak_megabytes() {
   return usage.ru_maxrss / 1024;
 }
 
-// The largest product of a step: x·Wᵀ with x (rows, depth) and W (columns, depth).
-struct Product {
-  int64_t rows, columns, depth;
-};
-
 Product largest_product(const Configuration& c) {
   return {c.B * c.T, std::max(c.model.vocab_size, c.model.inner()), c.model.n_embd};
 }
 
-// Operations per second that gemm reaches on it.
-double gemm_rate(const Product& p) {
-  const Tensor x = Tensor::ones({p.rows, p.depth}), w = Tensor::ones({p.columns, p.depth});
-  Tensor y = Tensor::empty({p.rows, p.columns});
-  std::vector<double> seconds;
-  for (int i = 0; i < 7; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    gemm(Gemm<float>{.tb = true,
-                     .m = p.rows,
-                     .n = p.columns,
-                     .k = p.depth,
-                     .a = x.data<float>(),
-                     .lda = p.depth,
-                     .b = w.data<float>(),
-                     .ldb = p.depth,
-                     .c = y.mutable_data<float>(),
-                     .ldc = p.columns});
-    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
-    seconds.push_back(taken.count());
-  }
-  const auto work = static_cast<double>(p.rows) * static_cast<double>(p.columns);
-  return 2 * work * static_cast<double>(p.depth) / median(seconds);
-}
+struct BenchOptions {
+  int steps = 8;
+  std::optional<int> threads;
+  bool recompute = false;
+  std::string dtype = "f32";
 
-void bench_step(const Configuration& c, int steps, bool recompute) {
-  Trial trial(c.model, c.B, c.T, recompute);
+  Trial trial(const Configuration& c) const {
+    return {c.model, c.B, c.T, {.recompute = recompute, .precision = precision_of(dtype)}};
+  }
+};
+
+void bench_step(const Configuration& c, const BenchOptions& o) {
+  Trial trial = o.trial(c);
   std::vector<double> seconds;
-  for (int i = -2; i < steps; ++i) {
+  for (int i = -2; i < o.steps; ++i) {
     const double taken = trial.step().total();
     if (i >= 0) seconds.push_back(taken);
   }
   const double step = median(seconds), tokens = static_cast<double>(c.B * c.T);
-  fmt::print("tapegrad {} f32: {:.1f} ms/step {:.0f} tok/s peak {} MB\n", c.name, step * 1e3,
-             tokens / step, peak_megabytes());
+  fmt::print("tapegrad {} {}: {:.1f} ms/step {:.0f} tok/s peak {} MB\n", c.name, o.dtype,
+             step * 1e3, tokens / step, peak_megabytes());
   nn::GPTConfig model = c.model;
   model.block_size = c.T;
   const double rate = 3 * nn::summary(model).flops() * tokens / step;
   const Product p = largest_product(c);
-  const double limit = gemm_rate(p);
+  const double limit = product_rate(p, precision_of(o.dtype));
   fmt::print("{:.1f} GFLOP/s of the model, {:.0f} % of the {:.1f} that gemm reaches at {}×{}×{}\n",
              rate / 1e9, 100 * rate / limit, limit / 1e9, p.rows, p.columns, p.depth);
 }
@@ -118,26 +98,26 @@ void print_row(const std::string& name, int64_t calls, double seconds, double fl
 }
 
 // The ops of one step, the mean of `steps`.
-void bench_ops(const Configuration& c, int steps, bool recompute) {
-  Trial trial(c.model, c.B, c.T, recompute);
+void bench_ops(const Configuration& c, const BenchOptions& o) {
+  Trial trial = o.trial(c);
   trial.step();
   trial.step();
   const Profile profile;
   Trial::Phases sum;
-  for (int i = 0; i < steps; ++i) {
+  for (int i = 0; i < o.steps; ++i) {
     const Trial::Phases phases = trial.step();
     sum.forward += phases.forward;
     sum.backward += phases.backward;
     sum.norm += phases.norm;
     sum.adamw += phases.adamw;
   }
-  const double n = steps, total = sum.total() / n;
+  const double n = o.steps, total = sum.total() / n;
   double in_ops = 0;
   fmt::print("{}: {:.2f} ms per step, of {} steps\n\n  {:<32} {:>6} {:>10} {:>17} {:>7}\n", c.name,
-             total * 1e3, steps, "op", "calls", "ms", "rate", "share");
+             total * 1e3, o.steps, "op", "calls", "ms", "rate", "share");
   for (const Profile::Entry& entry : profile.entries()) {
-    print_row(entry.name, entry.calls / steps, entry.seconds / n, entry.flops / n, entry.bytes / n,
-              total);
+    print_row(entry.name, entry.calls / o.steps, entry.seconds / n, entry.flops / n,
+              entry.bytes / n, total);
     in_ops += entry.seconds / n;
   }
   const auto rest = [&](const char* name, double seconds) {
@@ -150,14 +130,14 @@ void bench_ops(const Configuration& c, int steps, bool recompute) {
 }
 
 int bench(int argc, const char* const* argv) {
-  int steps = 8;
-  std::optional<int> threads;
-  bool recompute = false;
+  BenchOptions o;
   CommandLine cli("bench step|ops CONFIG", "Times a training step of a GPT on random tokens.");
   cli.group("Options");
-  cli.option("--steps", steps, "N", "steps that are timed, after two that are not", 1);
-  cli.option("--threads", threads, "N", "threads [one per processor]", 1);
-  cli.flag("--recompute", recompute, "keep each block's input only, and run it again in backward");
+  cli.option("--steps", o.steps, "N", "steps that are timed, after two that are not", 1);
+  cli.option("--threads", o.threads, "N", "threads [one per processor]", 1);
+  cli.choice("--dtype", o.dtype, dtype_names(), "what matrices are rounded to for their products");
+  cli.flag("--recompute", o.recompute,
+           "keep each block's input only, and run it again in backward");
   cli.example("bench step char-cpu --steps 100",
               "the median step, and how near it is to gemm's rate");
   cli.example("bench ops gpt2-b4t256", "a table of the ops by time");
@@ -172,8 +152,10 @@ int bench(int argc, const char* const* argv) {
   const std::string what = argv[1];
   if (what != "step" && what != "ops") usage_error("'{}' is neither step nor ops", what);
   const Configuration& c = configuration(argv[2]);
-  if (threads) set_num_threads(*threads);
-  what == "step" ? bench_step(c, steps, recompute) : bench_ops(c, steps, recompute);
+  if (o.threads) set_num_threads(*o.threads);
+  if (precision_of(o.dtype) == Precision::bf16)
+    fmt::print("{}\n", describe_bf16(largest_product(c)));
+  what == "step" ? bench_step(c, o) : bench_ops(c, o);
   return 0;
 }
 

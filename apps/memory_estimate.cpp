@@ -17,12 +17,19 @@ struct Counts {
   double kept;                // until the backward
   double scratch;             // of the largest part of the backward
   double tokens, vocab_size;  // what the head is given, and makes of each
+  double rounded;             // that a number rounded for a product takes
 };
+
+double floats_of_rounded(Precision precision) {
+  if (precision == Precision::full) return 0;
+  return has_bf16_instructions() ? 0.5 : 1;
+}
 
 MemoryEstimate estimate_of(const Counts& c) {
   const double weights = sizeof(float) * c.parameters;
   const double logits = std::min(c.tokens, static_cast<double>(kLossChunk)) * c.vocab_size;
-  const double activations = sizeof(float) * (c.kept + std::max(c.scratch, logits));
+  const double loss = logits + c.rounded * (logits + c.head);
+  const double activations = sizeof(float) * (c.kept + std::max(c.scratch, loss));
   // The head's gradient is made with the loss, before any activation goes; a shared embedding's
   // comes last, and is then added to it.
   const double early = activations + sizeof(float) * c.head;
@@ -55,14 +62,17 @@ MemoryEstimate estimate_memory(const nn::GPTConfig& c, int64_t batch_size,
   const double tokens = static_cast<double>(batch_size) * static_cast<double>(c.block_size);
   const double blocks = c.placeholder ? 0 : c.n_layer;
   const double kept = (options.recompute ? C * blocks : block * blocks) + 2 * C;
-  const double backward = c.placeholder ? 0 : 2 * inner + (options.recompute ? block : 0);
+  const double rounded = floats_of_rounded(options.precision);
+  const double backward =
+      c.placeholder ? 0 : (2 + rounded) * inner + (options.recompute ? block : 0);
   return estimate_of({.parameters = static_cast<double>(nn::summary(c).parameters()),
                       .head = V * C,
                       .embedding = c.tied ? V * C : 0,
                       .kept = tokens * kept,
                       .scratch = tokens * backward,
                       .tokens = tokens,
-                      .vocab_size = V});
+                      .vocab_size = V,
+                      .rounded = rounded});
 }
 
 MemoryEstimate estimate_memory(const nn::TransformerConfig& c, const PairSizes& batch,
@@ -79,14 +89,16 @@ MemoryEstimate estimate_memory(const nn::TransformerConfig& c, const PairSizes& 
   }
   const auto sources = static_cast<double>(batch.rows * batch.source);
   const auto targets = static_cast<double>(batch.rows * batch.target);
+  const double rounded = floats_of_rounded(options.precision);
   return estimate_of(
       {.parameters = static_cast<double>(c.parameter_count()),
        .head = V * C,
        .embedding = V * C,
        .kept = sources * (c.n_layer * source + 2 * C) + targets * (c.n_layer * target + 2 * C),
-       .scratch = std::max(sources, targets) * 2 * H,
+       .scratch = std::max(sources, targets) * (2 + rounded) * H,
        .tokens = targets,
-       .vocab_size = V});
+       .vocab_size = V,
+       .rounded = rounded});
 }
 
 std::string describe(const MemoryEstimate& e) {

@@ -18,6 +18,7 @@ struct MemoryEstimate {
 struct MemoryOptions {
   bool recompute = false;     // see nn::GPT
   bool stored_masks = false;  // dropout draws from a generator of Kind::torch
+  Precision precision = Precision::full;
 };
 
 // For batches of `batch_size` sequences of block_size tokens.

@@ -55,8 +55,9 @@ std::string price_of_recomputing(const nn::Summary& model, const MemoryEstimate&
 int print_plan(const TrainOptions& o, int64_t vocab_size) {
   const nn::GPTConfig config = o.model_config(vocab_size);
   const auto estimate_with = [&](bool recompute) {
-    return estimate_memory(config, o.batch_size,
-                           {.recompute = recompute, .stored_masks = o.one_generator()});
+    return estimate_memory(
+        config, o.batch_size,
+        {.recompute = recompute, .stored_masks = o.one_generator(), .precision = o.precision()});
   };
   const MemoryEstimate estimate = estimate_with(o.recompute);
   check_memory(estimate);
@@ -67,12 +68,18 @@ int print_plan(const TrainOptions& o, int64_t vocab_size) {
   fmt::print("memory:    {}\n", describe(estimate));
   fmt::print("recompute: {}{}\n", o.recompute ? "on; it takes " : "off; --recompute would take ",
              price_of_recomputing(model, estimate_with(false), estimate_with(true)));
+  if (o.precision() == Precision::bf16) {
+    fmt::print("dtype:     {}\n",
+               describe_bf16({o.batch_size * o.block_size, config.inner(), config.n_embd}));
+  }
   std::fflush(stdout);
 
   catch_interrupts();
   reset_peak_memory();
-  Trial trial(config, o.batch_size, o.block_size, o.recompute,
-              o.one_generator() ? Rng::Kind::torch : Rng::Kind::philox);
+  Trial trial(config, o.batch_size, o.block_size,
+              {.recompute = o.recompute,
+               .precision = o.precision(),
+               .dropout = o.one_generator() ? Rng::Kind::torch : Rng::Kind::philox});
   const auto step = measured_step(trial, o.gradient_accumulation_steps);
   if (!step) return interrupted_exit_code;
   const auto tokens =

@@ -90,6 +90,7 @@ void Report::header(const About& about) {
                    grouped(o.max_iters), about.step, o.learning_rate, o.schedule,
                    o.lr_schedule()(o.max_iters)));
   line("memory:  " + describe(about.memory));
+  if (o.precision() == Precision::bf16) line("dtype:   " + describe_bf16(about.product));
   line(fmt::format("compute: {}; {} thread{}", blas_description(), num_threads(),
                    num_threads() == 1 ? "" : "s"));
   line(fmt::format("folder:  {}", folder_.path().string()));

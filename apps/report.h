@@ -38,6 +38,7 @@ class Report {
   struct About {
     std::string model, text, step;  // a step: "768 tokens"
     MemoryEstimate memory;
+    Product product;  // the largest of a block
   };
   void header(const About& about);
 

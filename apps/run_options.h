@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/precision.h"
 #include "optim/adamw.h"
 #include "optim/schedule.h"
 
@@ -38,6 +39,7 @@ struct RunOptions {
   std::optional<int64_t> lr_decay_iters;  // max_iters
   double weight_decay = 0.1, beta1 = 0.9, beta2 = 0.99, grad_clip = 1.0;
   bool decay_all = false;
+  std::string dtype = "f32";
 
   int64_t eval_interval = 250, eval_offset = 0, eval_iters = 20, log_interval = 10;
   std::optional<int64_t> checkpoint_interval;  // at each evaluation
@@ -45,6 +47,7 @@ struct RunOptions {
   bool resumes() const { return init_from == "resume"; }
   // Whether all random numbers come from the one generator that the initialisation begins.
   bool one_generator() const { return rng == "torch"; }
+  Precision precision() const { return precision_of(dtype); }
   optim::AdamWOptions adamw_options() const;
   optim::Schedule lr_schedule() const;
   // Whether an evaluation, or a checkpoint, is due after so many steps.
@@ -95,6 +98,8 @@ void visit_training(Options& o, Visitor&& v) {
   v("--beta1", o.beta1, "X", "AdamW's", 0);
   v("--beta2", o.beta2, "X", "AdamW's", 0);
   v("--grad-clip", o.grad_clip, "X", "the largest norm of the gradient; 0: any", 0);
+  v.choice("--dtype", o.dtype, dtype_names(),
+           "bf16: matrices are rounded to it for their products; all else stays f32");
 
   v.group("Evaluation and output", Lasting::run);
   v("--eval-interval", o.eval_interval, "N", "steps between evaluations", 1);

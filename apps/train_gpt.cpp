@@ -16,8 +16,9 @@ namespace tapegrad::apps {
 namespace {
 
 MemoryEstimate memory_of(const nn::GPTConfig& c, const TrainOptions& o) {
-  return estimate_memory(c, o.batch_size,
-                         {.recompute = o.recompute, .stored_masks = o.one_generator()});
+  return estimate_memory(
+      c, o.batch_size,
+      {.recompute = o.recompute, .stored_masks = o.one_generator(), .precision = o.precision()});
 }
 
 Report::About describe(const nn::GPTConfig& c, const TrainOptions& o, const Text& text,
@@ -30,7 +31,8 @@ Report::About describe(const nn::GPTConfig& c, const TrainOptions& o, const Text
                               grouped(static_cast<int64_t>(data.train.size())),
                               grouped(static_cast<int64_t>(data.val.size())), o.tokenizer),
           .step = grouped(o.batch_size * o.block_size * o.gradient_accumulation_steps) + " tokens",
-          .memory = memory_of(c, o)};
+          .memory = memory_of(c, o),
+          .product = {o.batch_size * o.block_size, c.inner(), c.n_embd}};
 }
 
 void print_samples(const nn::GPT& gpt, const data::Tokenizer& tokenizer, uint64_t seed,
@@ -89,7 +91,8 @@ int train(TrainOptions options) {
   check_memory(memory_of(config, options));
 
   Rng rng(options.seed);
-  const nn::Params params = options.resumes() ? nn::Params(folder.model()) : nn::Params(rng);
+  nn::Params params = options.resumes() ? nn::Params(folder.model()) : nn::Params(rng);
+  params.set_precision(options.precision());
   nn::GPT gpt(params, config);
   gpt.recompute = options.recompute;
   if (!options.resumes() && options.init == "gpt2") nn::init_gpt2(gpt, params, rng);

@@ -18,7 +18,7 @@ MemoryEstimate memory_of(const nn::TransformerConfig& c, const Seq2SeqOptions& o
     batch.source = std::max(batch.source, static_cast<int64_t>(pair.source.size()));
     batch.target = std::max(batch.target, static_cast<int64_t>(pair.target.size()) + 1);
   }
-  return estimate_memory(c, batch, {.stored_masks = o.one_generator()});
+  return estimate_memory(c, batch, {.stored_masks = o.one_generator(), .precision = o.precision()});
 }
 
 Report::About describe(const nn::TransformerConfig& c, const Seq2SeqOptions& o, const Text& text,
@@ -31,7 +31,8 @@ Report::About describe(const nn::TransformerConfig& c, const Seq2SeqOptions& o, 
                               grouped(static_cast<int64_t>(data.train.size())),
                               grouped(static_cast<int64_t>(data.held_out.size())), o.tokenizer),
           .step = grouped(o.batch_size * o.gradient_accumulation_steps) + " pairs",
-          .memory = memory_of(c, o, data)};
+          .memory = memory_of(c, o, data),
+          .product = {o.batch_size * c.block_size, c.n_hidden, c.n_embd}};
 }
 
 void print_examples(const nn::Transformer& model, const PairData& data, Report& report) {
@@ -74,7 +75,8 @@ int train(const Seq2SeqOptions& options) {
   check_memory(memory_of(config, options, data));
 
   Rng rng(options.seed);
-  const nn::Params params = options.resumes() ? nn::Params(folder.model()) : nn::Params(rng);
+  nn::Params params = options.resumes() ? nn::Params(folder.model()) : nn::Params(rng);
+  params.set_precision(options.precision());
   const nn::Transformer model(params, config);
   if (!options.resumes()) nn::init_transformer(params, rng);
   data::PairLoader loader(data.train, options.batch_size, data.special, rng);

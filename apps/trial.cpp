@@ -1,6 +1,5 @@
 #include "apps/trial.h"
 
-#include <algorithm>
 #include <chrono>
 
 #include "optim/clip.h"
@@ -16,15 +15,21 @@ double seconds_of(const std::function<void()>& work) {
 
 }  // namespace
 
-Trial::Trial(const nn::GPTConfig& config, int64_t B, int64_t T, bool recompute, Rng::Kind dropout)
-    : dropout_(1337, dropout),
-      params_(rng_),
+Trial::Trial(const nn::GPTConfig& config, int64_t B, int64_t T, const TrialOptions& options)
+    : dropout_(1337, options.dropout),
+      params_(params(rng_, options.precision)),
       gpt_(params_, config),
       inputs_(tokens(config.vocab_size, B, T)),
       targets_(tokens(config.vocab_size, B, T)),
       adamw_(params_.parameters(), {.beta2 = 0.95, .weight_decay = 0.1}) {
-  gpt_.recompute = recompute;
+  gpt_.recompute = options.recompute;
   nn::init_gpt2(gpt_, params_, rng_);
+}
+
+nn::Params Trial::params(Rng& rng, Precision precision) {
+  nn::Params made(rng);
+  made.set_precision(precision);
+  return made;
 }
 
 Tensor Trial::tokens(int64_t vocab_size, int64_t B, int64_t T) {
@@ -49,12 +54,6 @@ Trial::Phases Trial::step() {
     adamw_.zero_grad();
   });
   return phases;
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t n = values.size();
-  return (values[(n - 1) / 2] + values[n / 2]) / 2;
 }
 
 }  // namespace tapegrad::apps

@@ -1,16 +1,22 @@
 #pragma once
 
+#include "apps/precision.h"
 #include "nn/gpt.h"
 #include "optim/adamw.h"
 
 namespace tapegrad::apps {
 
+struct TrialOptions {
+  bool recompute = false;  // see nn::GPT
+  Precision precision = Precision::full;
+  Rng::Kind dropout = Rng::Kind::philox;
+};
+
 // A GPT in training on random tokens: what a step costs, without a text to learn.
 class Trial {
  public:
   // Batches of B sequences of T tokens.
-  Trial(const nn::GPTConfig& config, int64_t B, int64_t T, bool recompute = false,
-        Rng::Kind dropout = Rng::Kind::philox);
+  Trial(const nn::GPTConfig& config, int64_t B, int64_t T, const TrialOptions& options = {});
 
   // Seconds of a step, apart by what it does.
   struct Phases {
@@ -22,13 +28,13 @@ class Trial {
  private:
   Tensor tokens(int64_t vocab_size, int64_t B, int64_t T);
 
+  static nn::Params params(Rng& rng, Precision precision);
+
   Rng rng_{1337}, dropout_;
   nn::Params params_;
   nn::GPT gpt_;
   Tensor inputs_, targets_;
   optim::AdamW adamw_;
 };
-
-double median(std::vector<double> values);
 
 }  // namespace tapegrad::apps

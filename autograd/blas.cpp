@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "autograd/check.h"
+#include "autograd/onednn.h"
 #include "autograd/parallel.h"
 
 namespace tapegrad {
@@ -40,7 +41,7 @@ void keep_blas_single_threaded() {
 // Little ones are as quick either way, and keep the roundings of gemm, which are PyTorch's.
 template <class T>
 bool is_large_row(const Gemm<T>& g) {
-  return g.m == 1 && g.n * g.k >= 4096;
+  return !std::is_same_v<T, bf16> && g.m == 1 && g.n * g.k >= 4096;
 }
 
 // A product with one row, C = alpha·op(A)·op(B) + beta·C, which is one of a matrix with a vector.
@@ -85,6 +86,11 @@ void run(const Gemm<T>& g, bool as_row) {
   as_row ? gemm_row(g, beta) : gemm_matrix(g, beta);
 }
 
+void run(const Gemm<bf16>& g, bool) {
+  keep_blas_single_threaded();  // which oneDNN's threads, OpenMP's as well, go by
+  onednn_gemm(g);
+}
+
 // Of a product with one row: elements of B that are worth waking a thread for, few enough for two
 // threads to share GPT-2's smallest matrices.
 constexpr std::int64_t kRowTile = 300'000;
@@ -117,10 +123,17 @@ Gemm<T> columns_of(const Gemm<T>& g, std::int64_t begin, std::int64_t end) {
 // Whether the rows of a product have the same bits when they are computed in several calls.
 template <class T>
 bool rows_come_out_alike() {
+  using Sum = typename Gemm<T>::Sum;
   constexpr std::int64_t m = 3 * kBlock + 1, n = 71, k = 530;
-  std::vector<T> a(m * k), b(n * k), whole(m * n), pieces(m * n);
+  std::vector<T> a(m * k), b(n * k);
+  std::vector<Sum> whole(m * n), pieces(m * n);
   const auto number = [](std::size_t i) {
-    return static_cast<T>((i * 7919) % 1009) / 1009 - T{0.5};
+    const Sum x = static_cast<Sum>((i * 7919) % 1009) / 1009 - Sum{0.5};
+    if constexpr (std::is_same_v<T, bf16>) {
+      return to_bf16(x);
+    } else {
+      return x;
+    }
   };
   for (std::size_t i = 0; i < a.size(); ++i) a[i] = number(i);
   for (std::size_t i = 0; i < b.size(); ++i) b[i] = number(i + 500);
@@ -217,6 +230,7 @@ void gemm_any(const Gemm<T>& g) {
 
 void gemm(const Gemm<float>& g) { gemm_any(g); }
 void gemm(const Gemm<double>& g) { gemm_any(g); }
+void gemm(const Gemm<bf16>& g) { gemm_any(g); }
 
 double gemm_flops() {
   return 2.0 * static_cast<double>(multiplications.load(std::memory_order_relaxed));

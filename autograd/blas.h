@@ -2,12 +2,19 @@
 
 #include <cstdint>
 #include <string>
+#include <type_traits>
+
+#include "autograd/bf16.h"
 
 namespace tapegrad {
 
+// Of a product: whether its operands, which are f32, are rounded to bf16. Sums are f32 either way.
+enum class Precision : std::uint8_t { full, bf16 };
+
 // C = op(A)·op(B) + beta·C, row-major: op(A) is (m, k), op(B) is (k, n), C is (m, n); `ta` and `tb`
 // say that A or B is stored transposed; ld* is the distance between stored rows. With beta = 0 the
-// old contents of C are ignored, NaN included; k = 0 gives zeros. T is float or double.
+// old contents of C are ignored, NaN included; k = 0 gives zeros. T is float or double; or bf16,
+// with C of floats, alpha 1 and beta 0 or 1, if has_bf16_instructions().
 //
 // Threads share out large products, since OpenBLAS's own threads round differently for each number
 // of them: rows of C, in pieces that depend on the number of threads, if the BLAS gives a row the
@@ -17,23 +24,36 @@ namespace tapegrad {
 // by.
 template <class T>
 struct Gemm {
+  using Sum = std::conditional_t<std::is_same_v<T, bf16>, float, T>;
   bool ta = false, tb = false;
   std::int64_t m = 0, n = 0, k = 0;
   const T* a = nullptr;
   std::int64_t lda = 0;
   const T* b = nullptr;
   std::int64_t ldb = 0;
-  T* c = nullptr;
+  Sum* c = nullptr;
   std::int64_t ldc = 0;
-  T alpha = 1, beta = 0;
+  Sum alpha = 1, beta = 0;
 };
 // Products of less than this m·n·k are not cut.
 inline constexpr std::int64_t kUncutWork = 5'000'000;
 void gemm(const Gemm<float>& g);
 void gemm(const Gemm<double>& g);
+void gemm(const Gemm<bf16>& g);
+
+// The same after rounding A and B to bf16, if that is asked for; then alpha must be 1, and beta 0
+// or 1. Where the processor has no bf16 instructions, the rounded numbers are multiplied as floats,
+// which is exact: only the order of the sums differs. Error for f64 in bf16.
+void gemm(const Gemm<float>& g, Precision precision);
+void gemm(const Gemm<double>& g, Precision precision);
 
 // Multiplications and additions of all products of this process so far, for profiles.
 double gemm_flops();
+
+// Whether products of bf16 have instructions: the processor's, and oneDNN to use them.
+bool has_bf16_instructions();
+// For people: "oneDNN 2.6.3", or why there are none.
+std::string bf16_description();
 
 // For people: "OpenBLAS 0.3.21, Zen kernels, OpenMP". Throws Error if the library that was loaded
 // is not the OpenMP build: its threads would fight ours.

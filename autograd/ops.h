@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "autograd/blas.h"
 #include "autograd/keep_mask.h"
 #include "autograd/random.h"
 #include "autograd/tape.h"
@@ -119,10 +120,15 @@ Tensor gather(const Tensor& x, const Tensor& index, int dim);
 struct MatmulOptions {
   bool transpose_a = false;
   bool transpose_b = false;
+  // In bf16, the operands are rounded to it (f32 only), here and in the products of the gradient,
+  // which is that of the product as if nothing were rounded. Sums and results are f32.
+  Precision precision = Precision::full;
 };
 Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options = {});
-// y = x·Wᵀ + b.  x (…, in), weight (out, in), bias (out) or undefined → (…, out)
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+// y = x·Wᵀ + b.  x (…, in), weight (out, in), bias (out) or undefined → (…, out). As to the
+// precision, see matmul.
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+              Precision precision = Precision::full);
 
 // --- Normalisation and attention ---
 
@@ -185,10 +191,12 @@ Tensor rope(const Tensor& x, std::int64_t head_size, const RopeOptions& options 
 // position.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, std::int32_t ignore_index = -100);
 // cross_entropy(linear(x, weight), targets) without the logits: kLossChunk rows at a time are made,
-// turned into their gradients, and dropped. x (…, C), weight (V, C), targets (…) i32.
+// turned into their gradients, and dropped. x (…, C), weight (V, C), targets (…) i32. As to the
+// precision, see matmul; the softmax is of f32 logits.
 inline constexpr std::int64_t kLossChunk = 384;
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets,
-                            std::int32_t ignore_index = -100);
+                            std::int32_t ignore_index = -100,
+                            Precision precision = Precision::full);
 // mean((x − target)²); the shapes must be equal.
 Tensor mse_loss(const Tensor& x, const Tensor& target);
 // Each element kept with probability 1 − p and scaled by 1/(1 − p), else 0. Draws x.numel() numbers

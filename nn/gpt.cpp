@@ -11,7 +11,7 @@ namespace {
 Linear make_head(const Params& p, const GPTConfig& config, const Embedding& wte) {
   if (!config.tied) return Linear(p / "lm_head", config.n_embd, config.vocab_size, false);
   p.redraw(wte.weight, kaiming_uniform(config.n_embd));
-  return Linear(wte.weight);
+  return {p, wte.weight};
 }
 
 LayerNorm make_norm(const Params& p, const GPTConfig& c) {

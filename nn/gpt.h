@@ -74,7 +74,8 @@ struct GPT {
   // logits of all positions, by far the largest tensor of a small model, never exist.
   Tensor loss(const Tensor& ids, const Tensor& targets, Rng* rng = nullptr,
               std::int32_t ignore_index = -100) const {
-    return linear_cross_entropy(hidden(ids, rng), lm_head.weight, targets, ignore_index);
+    return linear_cross_entropy(hidden(ids, rng), lm_head.weight, targets, ignore_index,
+                                lm_head.precision);
   }
   // Logits of the last position only: (B, V).
   Tensor last_logits(const Tensor& ids) const;

@@ -3,7 +3,7 @@
 namespace tapegrad::nn {
 
 Linear::Linear(const Params& p, std::int64_t in, std::int64_t out, bool with_bias)
-    : weight(p.parameter("weight", {out, in}, kaiming_uniform(in))) {
+    : weight(p.parameter("weight", {out, in}, kaiming_uniform(in))), precision(p.precision()) {
   if (with_bias) bias = p.parameter("bias", {out}, kaiming_uniform(in));
 }
 

@@ -17,11 +17,13 @@ inline void check_size(std::string_view field, std::int64_t value, std::int64_t 
 // y = x·Wᵀ + b.  (…, in) → (…, out). Initialised as nn.Linear.
 struct Linear {
   Tensor weight, bias;  // (out, in); (out) or undefined
+  Precision precision = Precision::full;
   Linear() = default;
   Linear(const Params& p, std::int64_t in, std::int64_t out, bool with_bias = true);
   // A layer on a weight that belongs to another one, as a tied head does.
-  explicit Linear(Tensor shared_weight) : weight(std::move(shared_weight)) {}
-  Tensor operator()(const Tensor& x) const { return linear(x, weight, bias); }
+  Linear(const Params& p, Tensor shared_weight)
+      : weight(std::move(shared_weight)), precision(p.precision()) {}
+  Tensor operator()(const Tensor& x) const { return linear(x, weight, bias, precision); }
 };
 
 // Rows of weight (V, C): ids (…) → (…, C). Initialised N(0, 1), as nn.Embedding.

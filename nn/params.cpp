@@ -11,6 +11,7 @@ struct Params::Store {
   Rng* rng = nullptr;  // null when loading
   std::optional<SafeTensors> checkpoint;
   DType dtype = DType::f32;
+  Precision precision = Precision::full;
   NamedTensors parameters, tensors;
   std::set<std::string> names;
 };
@@ -24,6 +25,13 @@ Params::Params(SafeTensors checkpoint, DType dtype) : store_(std::make_shared<St
   store_->checkpoint = std::move(checkpoint);
   store_->dtype = dtype;
 }
+
+void Params::set_precision(Precision precision) {
+  check(precision == Precision::full || store_->dtype == DType::f32,
+        "products in bf16 need parameters of f32, not of {}", tapegrad::name_of(store_->dtype));
+  store_->precision = precision;
+}
+Precision Params::precision() const { return store_->precision; }
 
 Params Params::operator/(const std::string& name) const {
   Params scoped = *this;

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "autograd/blas.h"
 #include "autograd/safetensors.h"
 #include "nn/init.h"
 
@@ -18,6 +19,10 @@ class Params {
   explicit Params(Rng& rng, DType dtype = DType::f32);
   // A store that hands out the tensors of a checkpoint, converted to `dtype`.
   explicit Params(SafeTensors checkpoint, DType dtype = DType::f32);
+
+  // What linear layers that are made from now on multiply in; at first full precision.
+  void set_precision(Precision precision);
+  Precision precision() const;
 
   Params operator/(const std::string& name) const;
   Params operator/(std::int64_t index) const { return *this / std::to_string(index); }

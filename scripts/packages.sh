@@ -15,6 +15,9 @@ packages=(
   "$@"
 )
 
+# Products of bf16, where the processor has instructions for them.
+if grep -qw avx512_bf16 /proc/cpuinfo; then packages+=(libdnnl-dev); fi
+
 missing=()
 for package in "${packages[@]}"; do
   status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)

@@ -16,13 +16,15 @@ struct Gradients {
 template <class T>
 class ChunkedLoss {
  public:
-  ChunkedLoss(const Tensor& x, const Tensor& weight, const Targets& targets, Gradients& out)
+  ChunkedLoss(const Tensor& x, const Tensor& weight, const Targets& targets, Precision precision,
+              Gradients& out)
       : rows_(x.dim(0)),
         channels_(x.dim(1)),
         classes_(weight.dim(0)),
         x_(x.data<T>()),
         weight_(weight.data<T>()),
         targets_(targets),
+        precision_(precision),
         dx_(out.x.defined() ? out.x.mutable_data<T>() : nullptr),
         dweight_(out.weight.defined() ? out.weight.mutable_data<T>() : nullptr) {}
 
@@ -41,7 +43,8 @@ class ChunkedLoss {
                    .b = weight_,
                    .ldb = channels_,
                    .c = logits,
-                   .ldc = classes_});
+                   .ldc = classes_},
+           precision_);
       total += losses(first, n, logits);
       add_gradients(first, n, logits);
     }
@@ -81,7 +84,8 @@ class ChunkedLoss {
                    .b = weight_,
                    .ldb = channels_,
                    .c = dx_ + first * channels_,
-                   .ldc = channels_});
+                   .ldc = channels_},
+           precision_);
     }
     if (dweight_ != nullptr) {
       gemm(Gemm<T>{.ta = true,
@@ -94,22 +98,24 @@ class ChunkedLoss {
                    .ldb = channels_,
                    .c = dweight_,
                    .ldc = channels_,
-                   .beta = static_cast<T>(first > 0)});
+                   .beta = static_cast<T>(first > 0)},
+           precision_);
     }
   }
 
   std::int64_t rows_, channels_, classes_;
   const T *x_, *weight_;
   const Targets& targets_;
+  Precision precision_;
   T *dx_, *dweight_;
 };
 
-Tensor run_chunks(const Tensor& x, const Tensor& weight, const Targets& targets, const Needs& needs,
-                  Gradients& out) {
+Tensor run_chunks(const Tensor& x, const Tensor& weight, const Targets& targets,
+                  Precision precision, const Needs& needs, Gradients& out) {
   if (needs[0]) out.x = Tensor::empty(x.shape(), x.dtype());
   if (needs[1]) out.weight = Tensor::empty(weight.shape(), weight.dtype());
   return dispatch(x.dtype(), [&](auto zero) {
-    return ChunkedLoss<decltype(zero)>(x, weight, targets, out).run();
+    return ChunkedLoss<decltype(zero)>(x, weight, targets, precision, out).run();
   });
 }
 
@@ -123,36 +129,38 @@ Tensor times(const Tensor& gradient, const Tensor& dy, bool recording) {
 }  // namespace
 
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets,
-                            std::int32_t ignore_index) {
+                            std::int32_t ignore_index, Precision precision) {
   check(weight.rank() == 2 && x.rank() >= 1 && x.dim(-1) == weight.dim(1) &&
             targets.shape() == x.shape().without(-1) && x.dtype() == weight.dtype(),
         "[linear_cross_entropy] x {} {}, weight {} {} (classes, channels) and targets {} do not "
         "fit together",
         x.shape(), name_of(x.dtype()), weight.shape(), name_of(weight.dtype()), targets.shape());
   const Targets t = checked_targets("linear_cross_entropy", targets, weight.dim(0), ignore_index);
-  const auto forward = [t](Inputs in, Saved& saved) {
+  const auto forward = [t, precision](Inputs in, Saved& saved) {
     Gradients gradients;
-    const Tensor loss = run_chunks(in[0], in[1], t, {saved.needs(0), saved.needs(1)}, gradients);
+    const Tensor loss =
+        run_chunks(in[0], in[1], t, precision, {saved.needs(0), saved.needs(1)}, gradients);
     for (const Tensor& kept : {in[0], in[1], t.ids, gradients.x, gradients.weight}) {
       saved.keep(kept);
     }
     return loss;
   };
-  const auto vjp = [t](const Tensor& dy, const Saved& saved, const Needs& needs) -> Grads {
-    const auto backward = [t = Targets{saved[2], t.ignore_index, t.count}, needs,
+  const auto vjp = [t, precision](const Tensor& dy, const Saved& saved,
+                                  const Needs& needs) -> Grads {
+    const auto backward = [t = Targets{saved[2], t.ignore_index, t.count}, precision, needs,
                            made = Gradients{saved[3], saved[4]}, x_id = saved[0].id(),
                            weight_id = saved[1].id()](Inputs in, Saved& kept) {
       for (const Tensor& input : in) kept.keep(input);
       Gradients gradients = made;
       // Run again on other inputs, as by the gradient checker, it needs their gradients.
       if (in[1].id() != x_id || in[2].id() != weight_id) {
-        run_chunks(in[1], in[2], t, needs, gradients);
+        run_chunks(in[1], in[2], t, precision, needs, gradients);
       }
       return std::vector{times(gradients.x, in[0], kept.recording()),
                          times(gradients.weight, in[0], kept.recording())};
     };
-    const auto reference = [t](Inputs in) {
-      return cross_entropy(linear(in[0], in[1]), t.ids, t.ignore_index);
+    const auto reference = [t, precision](Inputs in) {
+      return cross_entropy(linear(in[0], in[1], {}, precision), t.ids, t.ignore_index);
     };
     return apply_many("linear_cross_entropy_backward", std::vector{dy, saved[0], saved[1]},
                       backward, through_reference(reference));

@@ -27,17 +27,18 @@ void run_matmul(const Tensor& a, const Tensor& b, const MatmulSizes& s, MatmulOp
   const T *pa = a.data<T>(), *pb = b.data<T>();
   T* pc = out.mutable_data<T>();
   const auto one = [&](const T* x, const T* y, T* z, std::int64_t m) {
-    gemm({.ta = options.transpose_a,
-          .tb = options.transpose_b,
-          .m = m,
-          .n = s.n,
-          .k = s.k,
-          .a = x,
-          .lda = a.dim(-1),
-          .b = y,
-          .ldb = b.dim(-1),
-          .c = z,
-          .ldc = s.n});
+    gemm(Gemm<T>{.ta = options.transpose_a,
+                 .tb = options.transpose_b,
+                 .m = m,
+                 .n = s.n,
+                 .k = s.k,
+                 .a = x,
+                 .lda = a.dim(-1),
+                 .b = y,
+                 .ldb = b.dim(-1),
+                 .c = z,
+                 .ldc = s.n},
+         options.precision);
   };
   // One shared matrix on the right: the batch is just more rows of a.
   if (b.rank() == 2 && !options.transpose_a) return one(pa, pb, pc, s.batch.numel() * s.m);
@@ -78,17 +79,21 @@ Tensor matmul_2d_or_more(const Tensor& a, const Tensor& b, MatmulOptions options
       },
       [options, as = a.shape(), bs = b.shape()](const Tensor& dy, const Saved& saved,
                                                 const Needs& needs) -> Grads {
-        const auto [ta, tb] = options;
+        const auto [ta, tb, precision] = options;
         Grads grads(2);
         if (needs[0]) {
-          grads[0] = sum_to(ta ? matmul(saved[1], dy, {.transpose_a = tb, .transpose_b = true})
-                               : matmul(dy, saved[1], {.transpose_b = !tb}),
-                            as);
+          grads[0] =
+              sum_to(ta ? matmul(saved[1], dy,
+                                 {.transpose_a = tb, .transpose_b = true, .precision = precision})
+                        : matmul(dy, saved[1], {.transpose_b = !tb, .precision = precision}),
+                     as);
         }
         if (needs[1]) {
-          grads[1] = sum_to(tb ? matmul(dy, saved[0], {.transpose_a = true, .transpose_b = ta})
-                               : matmul(saved[0], dy, {.transpose_a = !ta}),
-                            bs);
+          grads[1] =
+              sum_to(tb ? matmul(dy, saved[0],
+                                 {.transpose_a = true, .transpose_b = ta, .precision = precision})
+                        : matmul(saved[0], dy, {.transpose_a = !ta, .precision = precision}),
+                     bs);
         }
         return grads;
       });
@@ -103,17 +108,18 @@ Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options) {
         b.shape());
   if (a.rank() == 1) {
     const Tensor row = reshape(a, {1, a.dim(0)});
-    const Tensor y = matmul(row, b, {false, options.transpose_b});
+    const Tensor y = matmul(row, b, {false, options.transpose_b, options.precision});
     return reshape(y, y.shape().without(b.rank() == 1 ? -1 : -2));
   }
   if (b.rank() == 1) {
-    const Tensor y = matmul(a, reshape(b, {b.dim(0), 1}), {options.transpose_a, false});
+    const Tensor y =
+        matmul(a, reshape(b, {b.dim(0), 1}), {options.transpose_a, false, options.precision});
     return reshape(y, y.shape().without(-1));
   }
   return matmul_2d_or_more(a, b, options);
 }
 
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Precision precision) {
   check(weight.rank() == 2 && x.rank() >= 1 && x.dim(-1) == weight.dim(1),
         "[linear] x {} does not fit weight {} (out, in)", x.shape(), weight.shape());
   const std::int64_t out = weight.dim(0), in = weight.dim(1);
@@ -149,17 +155,18 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
                        .ldb = in,
                        .c = to,
                        .ldc = out,
-                       .beta = static_cast<T>(b.defined() ? 1 : 0)});
+                       .beta = static_cast<T>(b.defined() ? 1 : 0)},
+               precision);
         });
         return y;
       },
       [=, shape = x.shape()](const Tensor& dy, const Saved& saved, const Needs& needs) -> Grads {
         const Tensor rows = reshape(dy, {shape.with(-1, 1).numel(), out});
         Grads grads(3);
-        if (needs[0]) grads[0] = reshape(matmul(rows, saved[1]), shape);
+        if (needs[0]) grads[0] = reshape(matmul(rows, saved[1], {.precision = precision}), shape);
         if (needs[1]) {
           const Tensor x_rows = reshape(saved[0], {rows.dim(0), in});
-          grads[1] = matmul(rows, x_rows, {.transpose_a = true});
+          grads[1] = matmul(rows, x_rows, {.transpose_a = true, .precision = precision});
         }
         if (needs[2]) grads[2] = sum(rows, {0});
         return grads;

@@ -20,6 +20,15 @@ TEST_CASE("bench step prints a step's time, rate and memory", "[bench]") {
                        R"(at 768×512×128)"));
 }
 
+TEST_CASE("bench step in bf16 says by what it is computed", "[bench]") {
+  const Result r = run_program("bench", {"step", "char-cpu", "--steps", "2", "--dtype", "bf16"});
+  INFO(r.out << r.err);
+  CHECK(r.code == 0);
+  CHECK(matches(r.out,
+                R"(bf16 in products, (by oneDNN|without gain: .* takes [0-9.]+ times as long))"));
+  CHECK(matches(r.out, R"(tapegrad char-cpu bf16: [0-9.]+ ms/step [0-9]+ tok/s peak [0-9]+ MB)"));
+}
+
 TEST_CASE("bench ops lists every op of a step with its share", "[bench]") {
   const Result r = run_program("bench", {"ops", "char-cpu", "--steps", "2"});
   INFO(r.out << r.err);
@@ -43,6 +52,7 @@ TEST_CASE("bench says what it can time", "[bench]") {
   refused({"step", "gpt9"}, "there is no configuration 'gpt9'");
   refused({"walk", "char"}, "'walk' is neither step nor ops");
   refused({"step", "char-cpu", "--steps", "0"}, "--steps");
+  refused({"step", "char-cpu", "--dtype", "f16"}, "--dtype");
   const Result help = run_program("bench", {"--help"});
   CHECK(help.code == 0);
   CHECK_THAT(help.out, ContainsSubstring("gpt2-b1t1024"));

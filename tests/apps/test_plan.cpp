@@ -31,7 +31,8 @@ TEST_CASE("--plan knows the memory that training takes", "[plan]") {
        {Args{}, Args{"--recompute"}, Args{"--dropout", "0.1", "--ff-dropout"},
         Args{"--activation", "relu", "--rope"}, Args{"--activation", "gelu-erf", "--tied"},
         Args{"--n-inner", "64", "--separate-qkv", "--bias"}, Args{"--tokenizer", "gpt2"},
-        Args{"--placeholder"}, Args{"--rng", "torch", "--dropout", "0.1"}}) {
+        Args{"--placeholder"}, Args{"--rng", "torch", "--dropout", "0.1"}, Args{"--dtype", "bf16"},
+        Args{"--dtype", "bf16", "--tokenizer", "gpt2"}}) {
     const Plan plan(wide + more);
     INFO((more.empty() ? "as it is" : more.front())
          << ": " << plan.estimate << " MB, in truth " << plan.measured);

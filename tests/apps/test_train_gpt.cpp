@@ -86,6 +86,20 @@ TEST_CASE("equal seeds give equal models for any number of threads", "[train-gpt
   CHECK_FALSE(same_model(one.run, other.run));
 }
 
+TEST_CASE("a run in bf16 says so, learns as well, and goes on in bf16", "[train-gpt]") {
+  const Args bf16 = {"--dtype", "bf16"};
+  const TinyRun full(40), rounded(40, bf16), stopped(20, bf16);
+  const auto val_loss = [](const TinyRun& run) {
+    return metrics_of(run.run).back().at("final_val_loss").get<double>();
+  };
+  CHECK(val_loss(full) != val_loss(rounded));
+  CHECK(std::abs(val_loss(full) - val_loss(rounded)) < 0.02);
+  const Result r = train(resume_run(stopped.run, 40));
+  check_ended_well(r);
+  CHECK_THAT(r.out, ContainsSubstring("dtype:   bf16 in products, "));
+  CHECK(same_model(stopped.run, rounded.run));
+}
+
 TEST_CASE("evaluations do not change the training", "[train-gpt]") {
   const TinyRun often(6, {"--eval-interval", "1", "--eval-iters", "3"});
   const TinyRun seldom(6, {"--eval-interval", "100"});

@@ -333,3 +333,32 @@ TEST_CASE("activations are known by their names", "[layers]") {
   CHECK_THROWS_WITH(nn::activation_from("swish"),
                     ContainsSubstring("swish") && ContainsSubstring("gelu, gelu-erf or relu"));
 }
+
+TEST_CASE("a GPT in bf16 has nearly the loss and the gradient that it has in f32", "[gpt]") {
+  const auto run = [](Precision precision) {
+    Rng rng(11);
+    nn::Params params(rng);
+    params.set_precision(precision);
+    const nn::GPT gpt(params, tiny_config());
+    const Tensor inputs = random_ids(rng, {2, tiny_config().block_size}, tiny_config().vocab_size);
+    Tape tape;
+    const Tensor loss = gpt.loss(inputs, inputs);
+    tape.backward(loss);
+    return std::pair{loss.item(), gradients(params.parameters())};
+  };
+  const auto [loss, full] = run(Precision::full);
+  const auto [rounded_loss, rounded] = run(Precision::bf16);
+  CHECK(rounded_loss != loss);
+  CHECK(std::abs(rounded_loss - loss) < 0.01 * loss);
+  for (std::size_t i = 0; i < full.size(); ++i) {
+    const double size = std::sqrt(sum(full[i] * full[i]).item());
+    const Tensor off = full[i] - rounded[i];
+    INFO("parameter " << i);
+    CHECK(std::sqrt(sum(off * off).item()) < 0.05 * size + 1e-6);
+    CHECK(rounded[i].dtype() == DType::f32);
+  }
+  Rng rng(1);
+  nn::Params doubles(rng, DType::f64);
+  CHECK_THROWS_WITH(doubles.set_precision(Precision::bf16),
+                    "products in bf16 need parameters of f32, not of f64");
+}

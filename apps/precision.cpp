@@ -1,0 +1,83 @@
+#include "apps/precision.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "autograd/tensor.h"
+
+namespace tapegrad::apps {
+
+namespace {
+
+class TimedProduct {
+ public:
+  explicit TimedProduct(const Product& p)
+      : p_(p),
+        x_(Tensor::ones({p.rows, p.depth})),
+        w_(Tensor::ones({p.columns, p.depth})),
+        y_(Tensor::empty({p.rows, p.columns})) {}
+
+  double seconds(Precision precision) {
+    const auto begin = std::chrono::steady_clock::now();
+    gemm(Gemm<float>{.tb = true,
+                     .m = p_.rows,
+                     .n = p_.columns,
+                     .k = p_.depth,
+                     .a = x_.data<float>(),
+                     .lda = p_.depth,
+                     .b = w_.data<float>(),
+                     .ldb = p_.depth,
+                     .c = y_.mutable_data<float>(),
+                     .ldc = p_.columns},
+         precision);
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+
+ private:
+  Product p_;
+  Tensor x_, w_, y_;
+};
+
+constexpr int tries = 7;
+
+}  // namespace
+
+double product_rate(const Product& p, Precision precision) {
+  TimedProduct product(p);
+  std::vector<double> seconds;
+  for (int i = 0; i < tries; ++i) seconds.push_back(product.seconds(precision));
+  const auto work = static_cast<double>(p.rows) * static_cast<double>(p.columns);
+  return 2 * work * static_cast<double>(p.depth) / median(seconds);
+}
+
+const std::vector<std::string>& dtype_names() {
+  static const std::vector<std::string> names = {"f32", "bf16"};
+  return names;
+}
+
+Precision precision_of(const std::string& dtype) {
+  return dtype == "bf16" ? Precision::bf16 : Precision::full;
+}
+
+std::string describe_bf16(const Product& product) {
+  if (has_bf16_instructions()) return "bf16 in products, by " + bf16_description();
+  constexpr int64_t most_rows = 512;
+  TimedProduct timed({std::min(product.rows, most_rows), product.columns, product.depth});
+  std::vector<double> ratios;  // of pairs, since the machine's speed changes
+  for (int i = 0; i < tries; ++i) {
+    const double full = timed.seconds(Precision::full);
+    ratios.push_back(timed.seconds(Precision::bf16) / full);
+  }
+  return fmt::format(
+      "bf16 in products, without gain: {}. Rounded numbers are multiplied as f32, which takes "
+      "{:.2f} times as long as --dtype f32",
+      bf16_description(), median(ratios));
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t n = values.size();
+  return (values[(n - 1) / 2] + values[n / 2]) / 2;
+}
+
+}  // namespace tapegrad::apps
