@@ -13,7 +13,7 @@ namespace {
 // What differs between the models, in floats.
 struct Counts {
   double parameters;
-  double head, embedding;     // of these the head's, and the embedding's if that is the same one
+  double head;                // of these the head's
   double kept;                // until the backward
   double scratch;             // of the largest part of the backward
   double tokens, vocab_size;  // what the head is given, and makes of each
@@ -30,10 +30,8 @@ MemoryEstimate estimate_of(const Counts& c) {
   const double logits = std::min(c.tokens, static_cast<double>(kLossChunk)) * c.vocab_size;
   const double loss = logits + c.rounded * (logits + c.head);
   const double activations = sizeof(float) * (c.kept + std::max(c.scratch, loss));
-  // The head's gradient is made with the loss, before any activation goes; a shared embedding's
-  // comes last, and is then added to it.
-  const double early = activations + sizeof(float) * c.head;
-  const double late = weights + sizeof(float) * c.embedding;
+  // The head's gradient is made with the loss, before any activation goes.
+  const double early = activations + sizeof(float) * c.head, late = weights;
   return {.weights = weights,
           .gradients = weights,
           .optimizer = 2 * weights,
@@ -67,7 +65,6 @@ MemoryEstimate estimate_memory(const nn::GPTConfig& c, int64_t batch_size,
       c.placeholder ? 0 : (2 + rounded) * inner + (options.recompute ? block : 0);
   return estimate_of({.parameters = static_cast<double>(nn::summary(c).parameters()),
                       .head = V * C,
-                      .embedding = c.tied ? V * C : 0,
                       .kept = tokens * kept,
                       .scratch = tokens * backward,
                       .tokens = tokens,
@@ -93,7 +90,6 @@ MemoryEstimate estimate_memory(const nn::TransformerConfig& c, const PairSizes& 
   return estimate_of(
       {.parameters = static_cast<double>(c.parameter_count()),
        .head = V * C,
-       .embedding = V * C,
        .kept = sources * (c.n_layer * source + 2 * C) + targets * (c.n_layer * target + 2 * C),
        .scratch = std::max(sources, targets) * (2 + rounded) * H,
        .tokens = targets,

@@ -89,6 +89,7 @@ class Recorder {
   }
 
   bool recording() const { return step_ != nullptr; }
+  void set_add(AddVjp add) { step_->add = std::move(add); }
 
   template <class MakeForward>
   void record(std::span<const Tensor> outputs, VjpMany vjp, const MakeForward& make_forward,
@@ -156,7 +157,7 @@ std::vector<Tensor> apply_many(std::string_view name, Inputs inputs, const Forwa
 }
 
 Tensor apply(std::string_view name, std::initializer_list<Tensor> list, const Forward& forward,
-             const Vjp& vjp) {
+             const Vjp& vjp, const AddVjp& add) {
   ProfiledOp profiled(name, false);
   const Inputs inputs(list.begin(), list.size());
   Recorder recorder(name, inputs);
@@ -170,6 +171,7 @@ Tensor apply(std::string_view name, std::initializer_list<Tensor> list, const Fo
     recorder.record({&output, 1}, vjp_many, [&]() -> ForwardMany {
       return [forward](Inputs in, Saved& saved) { return std::vector{forward(in, saved)}; };
     });
+    recorder.set_add(add);
   }
   return output;
 }

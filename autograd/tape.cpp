@@ -101,10 +101,14 @@ std::vector<Tape*> Tape::recording() {
   return tapes;
 }
 
+bool Tape::adds_in_place(const Tensor& sum) {
+  return sum.defined() && sum.sole_owner() && recording().empty();
+}
+
 void Tape::accumulate(Tensor& sum, const Tensor& term) {
   if (!sum.defined()) {
     sum = term;
-  } else if (sum.sole_owner() && recording().empty()) {
+  } else if (adds_in_place(sum)) {
     add_in_place(sum, term);
   } else {
     sum = add(sum, term);
@@ -153,6 +157,11 @@ void Tape::run_vjp(const Step& step, const Needs& needs, GradMap& grads,
   if (!reached || std::find(needs.begin(), needs.end(), true) == needs.end()) return;
 
   ProfiledOp profiled(step.name, true);
+  const auto sum = step.add ? grads.find(step.inputs[0].id) : grads.end();
+  if (sum != grads.end() && adds_in_place(sum->second)) {
+    profiled.touches(dys);
+    return step.add(dys[0], step.saved, sum->second);
+  }
   Grads dxs = step.vjp(dys, step.saved, needs);
   step.saved.forget_made();
   profiled.touches(dys);

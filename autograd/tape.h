@@ -68,15 +68,18 @@ using Forward = std::function<Tensor(Inputs, Saved&)>;
 // input's shape and dtype; undefined where `needs` is false or the gradient is zero. It is written
 // with ops: a live outer tape records them, and so differentiates the gradient.
 using Vjp = std::function<Grads(const Tensor& dy, const Saved&, const Needs&)>;
-// The same for ops of several outputs; dys[i] is undefined if output i had no influence.
+// Adds the gradient of input 0, the only one, to what other uses of that input have left in `sum`.
+using AddVjp = std::function<void(const Tensor& dy, const Saved&, Tensor& sum)>;
+// Forward and Vjp for ops of several outputs; dys[i] is undefined if output i had no influence.
 using ForwardMany = std::function<std::vector<Tensor>(Inputs, Saved&)>;
 using VjpMany = std::function<Grads(Inputs dys, const Saved&, const Needs&)>;
 
 // The one door for differentiable ops: runs `forward` and lets every live tape of this thread that
 // tracks one of the inputs record the step. Inputs may be undefined (an absent bias). `name` is
-// what errors, the gradient checker and reports call the op; a string literal.
+// what errors, the gradient checker and reports call the op; a string literal. An op whose gradient
+// is mostly zeros can do without a tensor of its own for it, if there is a sum to add it to: `add`.
 Tensor apply(std::string_view name, std::initializer_list<Tensor> inputs, const Forward& forward,
-             const Vjp& vjp);
+             const Vjp& vjp, const AddVjp& add = {});
 // The last `implicit` inputs are used by the forward through its closure, so that a gradient
 // checker cannot vary them.
 std::vector<Tensor> apply_many(std::string_view name, Inputs inputs, const ForwardMany& forward,
@@ -94,6 +97,7 @@ struct Step {
   std::size_t implicit = 0;  // how many of the inputs, the last ones, the forward does not read
   Saved saved;
   VjpMany vjp;
+  AddVjp add;  // or none
   // What it takes to run the op again: the forward of cheap steps and on checkable tapes, the
   // inputs on checkable tapes.
   ForwardMany forward;
@@ -174,8 +178,10 @@ class Tape {
 
   // The tapes of this thread that would record an op that runs now, oldest first.
   static std::vector<Tape*> recording();
-  // sum += term. The first term is taken as it is; a later one is added in place where nobody could
-  // notice, that is, if the sum is ours alone and no tape records.
+  // Whether nobody could notice that `sum` is added to in place: it is ours alone, and no tape
+  // records.
+  static bool adds_in_place(const Tensor& sum);
+  // sum += term, in place if that may be. The first term is taken as it is.
   static void accumulate(Tensor& sum, const Tensor& term);
   Needs needs_of(Inputs inputs) const;
   // The recorded cheap step that made t as it is now, or null.

@@ -134,6 +134,22 @@ TEST_CASE("gradients are added in place", "[memory]") {
   CHECK(x.grad().at(7) == 2 * 33);
 }
 
+TEST_CASE("rows that were gathered add their gradient to what is there", "[memory]") {
+  const Tensor x = Tensor::ones({1 << 14, 64}).set_requires_grad();
+  const Tensor rows = Tensor::from<std::int32_t>({5, 70, 5}, {3});
+  Tape tape;
+  const Tensor gathered = sum(gather_rows(x, rows) * 3.0);
+  const Tensor all = x * 2.0;  // whose gradient comes first
+  const Tensor seed = Tensor::ones(x.shape());
+  reset_peak_memory();
+  const std::size_t before = live_bytes();
+  tape.backward({gathered, all}, {.seeds = {Tensor(), seed}});
+  CHECK(memory_stats().peak <= before + x.bytes() + (1 << 16));
+  CHECK(x.grad().at(4 * 64) == 2);
+  CHECK(x.grad().at(5 * 64 + 1) == 8);
+  CHECK(x.grad().at(70 * 64 + 63) == 5);
+}
+
 TEST_CASE("blocks are aligned, keep apart, and are handed out again", "[memory]") {
   release_cached_memory();
   std::vector<std::pair<char*, std::size_t>> blocks;
