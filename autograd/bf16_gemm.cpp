@@ -11,72 +11,98 @@
 namespace tapegrad {
 namespace {
 
-// A matrix rounded to bf16, one row behind the other: as such, or as floats of that value.
+// `to` gets the rows of `from`, rounded, one behind the other: as bf16, or as floats of that value.
 template <class T>
-class Rounded {
- public:
-  Rounded(const float* data, std::int64_t rows, std::int64_t columns, std::int64_t ld)
-      : bytes_(static_cast<std::size_t>(rows * columns) * sizeof(T)),
-        data_(static_cast<T*>(allocate(bytes_))) {
-    const std::int64_t grain = 1 + kRoundGrain / std::max<std::int64_t>(1, columns);
-    parallel_for(rows, grain, [=, to = data_](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        for (std::int64_t j = 0; j < columns; ++j) {
-          const bf16 x = to_bf16(data[i * ld + j]);
-          if constexpr (std::is_same_v<T, bf16>) {
-            to[i * columns + j] = x;
-          } else {
-            to[i * columns + j] = to_float(x);
-          }
+void round_rows(const float* from, std::int64_t rows, std::int64_t columns, std::int64_t ld,
+                T* to) {
+  constexpr std::int64_t kGrain = 16384;  // elements that are worth waking a thread for
+  const std::int64_t grain = 1 + kGrain / std::max<std::int64_t>(1, columns);
+  parallel_for(rows, grain, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      for (std::int64_t j = 0; j < columns; ++j) {
+        const bf16 x = to_bf16(from[i * ld + j]);
+        if constexpr (std::is_same_v<T, bf16>) {
+          to[i * columns + j] = x;
+        } else {
+          to[i * columns + j] = to_float(x);
         }
       }
-    });
-  }
-  ~Rounded() { deallocate(data_, bytes_); }
-  Rounded(const Rounded&) = delete;
-  Rounded& operator=(const Rounded&) = delete;
-  const T* data() const { return data_; }
+    }
+  });
+}
 
- private:
-  static constexpr std::int64_t kRoundGrain = 16384;  // elements that are worth waking a thread for
-
-  std::size_t bytes_;
-  T* data_;
-};
-
-template <class T>
-void gemm_rounded(const Gemm<float>& g) {
-  const std::int64_t a_columns = g.ta ? g.m : g.k, b_columns = g.tb ? g.k : g.n;
-  const Rounded<T> a(g.a, g.ta ? g.k : g.m, a_columns, g.lda);
-  const Rounded<T> b(g.b, g.tb ? g.n : g.k, b_columns, g.ldb);
-  gemm(Gemm<T>{.ta = g.ta,
-               .tb = g.tb,
-               .m = g.m,
-               .n = g.n,
-               .k = g.k,
-               .a = a.data(),
-               .lda = a_columns,
-               .b = b.data(),
-               .ldb = b_columns,
-               .c = g.c,
-               .ldc = g.ldc,
-               .alpha = g.alpha,
-               .beta = g.beta});
+template <class T, class U>
+Gemm<T> with_operands(const Gemm<U>& g, const T* a, std::int64_t lda, const T* b,
+                      std::int64_t ldb) {
+  return {.ta = g.ta,
+          .tb = g.tb,
+          .m = g.m,
+          .n = g.n,
+          .k = g.k,
+          .a = a,
+          .lda = lda,
+          .b = b,
+          .ldb = ldb,
+          .c = g.c,
+          .ldc = g.ldc,
+          .alpha = g.alpha,
+          .beta = g.beta};
 }
 
 }  // namespace
 
-void gemm(const Gemm<float>& g, Precision precision) {
-  if (precision == Precision::full) return gemm(g);
-  check(g.alpha == 1 && (g.beta == 0 || g.beta == 1),
-        "[gemm] in bf16, alpha must be 1 and beta 0 or 1, not {} and {}", g.alpha, g.beta);
-  has_bf16_instructions() ? gemm_rounded<bf16>(g) : gemm_rounded<float>(g);
+template <class T>
+Operand<T>::Operand(const T* data, std::int64_t rows, std::int64_t columns, std::int64_t ld,
+                    Precision precision)
+    : data_(data), ld_(ld) {
+  if (precision == Precision::full) return;
+  if constexpr (std::is_same_v<T, float>) {
+    const std::size_t size = has_bf16_instructions() ? sizeof(bf16) : sizeof(float);
+    bytes_ = std::max<std::size_t>(1, static_cast<std::size_t>(rows * columns) * size);
+    rounded_ = allocate(bytes_);
+    ld_ = columns;
+    has_bf16_instructions() ? round_rows(data, rows, columns, ld, static_cast<bf16*>(rounded_))
+                            : round_rows(data, rows, columns, ld, static_cast<float*>(rounded_));
+  } else {
+    fail("products of f64 cannot be rounded to bf16");
+  }
 }
 
-void gemm(const Gemm<double>& g, Precision precision) {
-  check(precision == Precision::full, "products of f64 cannot be rounded to bf16");
-  gemm(g);
+template <class T>
+Operand<T>::~Operand() {
+  deallocate(rounded_, bytes_);
 }
+
+template <class T>
+void gemm(const Gemm<T>& g, const Operand<T>& a, const Operand<T>& b) {
+  check((a.rounded_ == nullptr) == (b.rounded_ == nullptr),
+        "[gemm] one operand is rounded to bf16, and the other is not");
+  if (a.rounded_ == nullptr) return gemm(with_operands(g, a.data_, a.ld_, b.data_, b.ld_));
+  check(g.alpha == 1 && (g.beta == 0 || g.beta == 1),
+        "[gemm] in bf16, alpha must be 1 and beta 0 or 1, not {} and {}", g.alpha, g.beta);
+  if constexpr (std::is_same_v<T, float>) {
+    const auto multiply = [&](auto number) {
+      using Rounded = decltype(number);
+      gemm(with_operands(g, static_cast<const Rounded*>(a.rounded_), a.ld_,
+                         static_cast<const Rounded*>(b.rounded_), b.ld_));
+    };
+    has_bf16_instructions() ? multiply(bf16{}) : multiply(float{});
+  }
+}
+
+template <class T>
+void gemm(const Gemm<T>& g, Precision precision) {
+  const Operand<T> a(g.a, g.ta ? g.k : g.m, g.ta ? g.m : g.k, g.lda, precision);
+  const Operand<T> b(g.b, g.tb ? g.n : g.k, g.tb ? g.k : g.n, g.ldb, precision);
+  gemm(g, a, b);
+}
+
+template class Operand<float>;
+template class Operand<double>;
+template void gemm(const Gemm<float>& g, const Operand<float>& a, const Operand<float>& b);
+template void gemm(const Gemm<double>& g, const Operand<double>& a, const Operand<double>& b);
+template void gemm(const Gemm<float>& g, Precision precision);
+template void gemm(const Gemm<double>& g, Precision precision);
 
 bool has_bf16_instructions() { return onednn_has_bf16(); }
 std::string bf16_description() { return onednn_description(); }

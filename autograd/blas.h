@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -41,11 +42,34 @@ void gemm(const Gemm<float>& g);
 void gemm(const Gemm<double>& g);
 void gemm(const Gemm<bf16>& g);
 
-// The same after rounding A and B to bf16, if that is asked for; then alpha must be 1, and beta 0
-// or 1. Where the processor has no bf16 instructions, the rounded numbers are multiplied as floats,
-// which is exact: only the order of the sums differs. Error for f64 in bf16.
-void gemm(const Gemm<float>& g, Precision precision);
-void gemm(const Gemm<double>& g, Precision precision);
+// A matrix as an operand of several products: as it lies, or, of floats, rounded to bf16, once.
+// Where the processor has no bf16 instructions, the rounded numbers are kept as floats, whose
+// products are exact: only the order of the sums differs. Error for doubles in bf16.
+template <class T>
+class Operand {
+ public:
+  Operand(const T* data, std::int64_t rows, std::int64_t columns, std::int64_t ld,
+          Precision precision);
+  ~Operand();
+  Operand(const Operand&) = delete;
+  Operand& operator=(const Operand&) = delete;
+
+ private:
+  template <class U>
+  friend void gemm(const Gemm<U>& g, const Operand<U>& a, const Operand<U>& b);
+
+  const T* data_;
+  std::int64_t ld_;
+  std::size_t bytes_ = 0;  // of the rounded matrix, whose rows lie side by side
+  void* rounded_ = nullptr;
+};
+// The product of a and b, in place of g's, for T of float and double. Both must have one precision;
+// in bf16, alpha must be 1, and beta 0 or 1.
+template <class T>
+void gemm(const Gemm<T>& g, const Operand<T>& a, const Operand<T>& b);
+// The product of g's own.
+template <class T>
+void gemm(const Gemm<T>& g, Precision precision);
 
 // Multiplications and additions of all products of this process so far, for profiles.
 double gemm_flops();

@@ -22,7 +22,7 @@ class ChunkedLoss {
         channels_(x.dim(1)),
         classes_(weight.dim(0)),
         x_(x.data<T>()),
-        weight_(weight.data<T>()),
+        weight_(weight.data<T>(), classes_, channels_, channels_, precision),
         targets_(targets),
         precision_(precision),
         dx_(out.x.defined() ? out.x.mutable_data<T>() : nullptr),
@@ -34,19 +34,11 @@ class ChunkedLoss {
     double total = 0;
     for (std::int64_t first = 0; first < rows_; first += kLossChunk) {
       const std::int64_t n = std::min(kLossChunk, rows_ - first);
-      gemm(Gemm<T>{.tb = true,
-                   .m = n,
-                   .n = classes_,
-                   .k = channels_,
-                   .a = x_ + first * channels_,
-                   .lda = channels_,
-                   .b = weight_,
-                   .ldb = channels_,
-                   .c = logits,
-                   .ldc = classes_},
-           precision_);
+      const Operand<T> x(x_ + first * channels_, n, channels_, channels_, precision_);
+      gemm({.tb = true, .m = n, .n = classes_, .k = channels_, .c = logits, .ldc = classes_}, x,
+           weight_);
       total += losses(first, n, logits);
-      add_gradients(first, n, logits);
+      add_gradients(first, n, x, logits);
     }
     if (rows_ == 0 && dweight_ != nullptr) std::fill_n(dweight_, classes_ * channels_, T{0});
     return Tensor::scalar(total / static_cast<double>(targets_.count), dtype_of<T>());
@@ -74,37 +66,28 @@ class ChunkedLoss {
 
   // OpenBLAS cuts products to a depth of 384 or less, so that adding up the weight's gradient by
   // chunks of that many rows moves no more memory than one product would.
-  void add_gradients(std::int64_t first, std::int64_t n, const T* dlogits) {
+  void add_gradients(std::int64_t first, std::int64_t n, const Operand<T>& x, const T* gradients) {
+    if (dx_ == nullptr && dweight_ == nullptr) return;
+    const Operand<T> dlogits(gradients, n, classes_, classes_, precision_);
     if (dx_ != nullptr) {
-      gemm(Gemm<T>{.m = n,
-                   .n = channels_,
-                   .k = classes_,
-                   .a = dlogits,
-                   .lda = classes_,
-                   .b = weight_,
-                   .ldb = channels_,
-                   .c = dx_ + first * channels_,
-                   .ldc = channels_},
-           precision_);
+      gemm({.m = n, .n = channels_, .k = classes_, .c = dx_ + first * channels_, .ldc = channels_},
+           dlogits, weight_);
     }
     if (dweight_ != nullptr) {
-      gemm(Gemm<T>{.ta = true,
-                   .m = classes_,
-                   .n = channels_,
-                   .k = n,
-                   .a = dlogits,
-                   .lda = classes_,
-                   .b = x_ + first * channels_,
-                   .ldb = channels_,
-                   .c = dweight_,
-                   .ldc = channels_,
-                   .beta = static_cast<T>(first > 0)},
-           precision_);
+      gemm({.ta = true,
+            .m = classes_,
+            .n = channels_,
+            .k = n,
+            .c = dweight_,
+            .ldc = channels_,
+            .beta = static_cast<T>(first > 0)},
+           dlogits, x);
     }
   }
 
   std::int64_t rows_, channels_, classes_;
-  const T *x_, *weight_;
+  const T* x_;
+  Operand<T> weight_;
   const Targets& targets_;
   Precision precision_;
   T *dx_, *dweight_;

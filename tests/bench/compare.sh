@@ -1,17 +1,21 @@
 #!/usr/bin/env bash
-# usage: tests/bench/compare.sh [-n PAIRS] [CONFIGURATION…]
-# Runs a training step here and in PyTorch by turns and prints medians and their ratios. Without a
-# PyTorch (python3 that can import torch, or PEER="command that torch_step.py's arguments follow"),
+# usage: tests/bench/compare.sh [-n PAIRS] [-d DTYPE] [CONFIGURATION…]
+# Runs a training step here, in f32 or bf16, and PyTorch's, always in f32, by turns and prints
+# medians and their ratios. Without a PyTorch (python3 that can import torch, or PEER="command that torch_step.py's arguments follow"),
 # it prints tapegrad's alone. What is on the machine besides makes the figures wrong.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
 
-pairs=3
-if [ "${1:-}" = -n ]; then
-  pairs=$2
-  shift 2
-fi
+pairs=3 dtype=f32
+while getopts n:d: option; do
+  case $option in
+    n) pairs=$OPTARG ;;
+    d) dtype=$OPTARG ;;
+    *) exit 2 ;;
+  esac
+done
+shift $((OPTIND - 1))
 [ $# -gt 0 ] || set -- gpt2-b4t256 gpt2-b1t1024 gpt2-b4t64 char char-dropout char-cpu
 if [ -z "${PEER:-}" ] && python3 -c 'import torch' 2>/dev/null; then
   PEER="python3 tests/bench/torch_step.py"
@@ -27,13 +31,13 @@ steps_of() {  # enough for half a minute or so
 middle() { sort -n | awk '{ v[NR] = $1 } END { print (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2 }'; }
 ms_and_mb() { sed -nE 's/.*: ([0-9.]+) ms\/step .* peak ([0-9]+) MB.*/\1 \2/p'; }
 
-echo "$(nproc) cores, $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $(date +%F)"
+echo "$dtype, $(nproc) cores, $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $(date +%F)"
 printf '%-14s %10s %10s %8s %8s %8s %8s\n' "" "ms" "PyTorch" "speed" "MB" "PyTorch" "memory"
 for configuration; do
   steps=$(steps_of "$configuration")
   ours=() theirs=()
   for _ in $(seq "$pairs"); do
-    ours+=("$(build/bin/bench step "$configuration" --steps "$steps" | ms_and_mb)")
+    ours+=("$(build/bin/bench step "$configuration" --dtype "$dtype" --steps "$steps" | ms_and_mb)")
     [ -z "${PEER:-}" ] || theirs+=("$($PEER "$configuration" --steps "$steps" | ms_and_mb)")
   done
   column() { printf '%s\n' "${@:2}" | cut -d' ' -f"$1" | middle; }
