@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # usage: tests/bench/compare.sh [-n PAIRS] [-d DTYPE] [CONFIGURATION…]
 # Runs a training step here, in f32 or bf16, and PyTorch's, always in f32, by turns and prints
-# medians and their ratios. Without a PyTorch (python3 that can import torch, or PEER="command that torch_step.py's arguments follow"),
-# it prints tapegrad's alone. What is on the machine besides makes the figures wrong.
+# medians and their ratios. Without a PyTorch (python3 that can import torch, or PEER="command that
+# torch_step.py's arguments follow"), it prints tapegrad's alone. What is on the machine besides makes
+# the figures wrong.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
