@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "autograd/ops.h"
+#include "autograd/ops/vector_math.h"
 
 namespace tapegrad {
 namespace {
@@ -144,7 +145,7 @@ Tensor neg(const Tensor& x) {
 
 Tensor exp(const Tensor& x) {
   return unary_of_result(
-      "exp", x, [](auto v) { return std::exp(v); }, [](const Tensor& y) { return y; });
+      "exp", x, [](auto v) { return fast_exp_gradual(v); }, [](const Tensor& y) { return y; });
 }
 
 Tensor log(const Tensor& x) {
@@ -159,18 +160,18 @@ Tensor sqrt(const Tensor& x) {
 
 Tensor tanh(const Tensor& x) {
   return unary_of_result(
-      "tanh", x, [](auto v) { return std::tanh(v); }, [](const Tensor& y) { return 1.0 - y * y; });
+      "tanh", x, [](auto v) { return fast_tanh(v); }, [](const Tensor& y) { return 1.0 - y * y; });
 }
 
 Tensor sigmoid(const Tensor& x) {
   return unary_of_result(
-      "sigmoid", x, [](auto v) { return 1 / (1 + std::exp(-v)); },
+      "sigmoid", x, [](auto v) { return 1 / (1 + fast_exp(-v)); },
       [](const Tensor& y) { return y * (1.0 - y); });
 }
 
 Tensor erf(const Tensor& x) {
   return unary(
-      "erf", x, [](auto v) { return std::erf(v); },
+      "erf", x, [](auto v) { return fast_erf(v); },
       [](const Tensor& v) { return exp(-(v * v)) * (2 * std::numbers::inv_sqrtpi); });
 }
 

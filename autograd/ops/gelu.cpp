@@ -32,11 +32,11 @@ template <class T>
 struct ErfForm {
   T cdf;
   explicit ErfForm(T x)
-      : cdf(T{0.5} * (1 + std::erf(x * static_cast<T>(1 / std::numbers::sqrt2)))) {}
+      : cdf(T{0.5} * (1 + fast_erf(x * static_cast<T>(1 / std::numbers::sqrt2)))) {}
   T value(T x) const { return x * cdf; }
   T derivative(T x) const {
     const T pdf =
-        std::exp(T{-0.5} * x * x) * static_cast<T>(std::numbers::inv_sqrtpi / std::numbers::sqrt2);
+        fast_exp(T{-0.5} * x * x) * static_cast<T>(std::numbers::inv_sqrtpi / std::numbers::sqrt2);
     return cdf + x * pdf;
   }
 };

@@ -3,34 +3,90 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 
 namespace tapegrad {
 
-// eˣ without a branch or a call, so that loops over it become vector code. Within 1 ulp of the true
-// value (tested) where the result is normal; 0 below −87.3, ∞ above 88.7. Range reduction to
-// [−½ln2, ½ln2] and the polynomial are those of Cephes' expf (S. Moshier).
-inline float fast_exp(float x) {
-  const float limited = x < -87.3F ? -87.3F : (x > 88.72283F ? 88.72283F : x);
-  const float rounded = std::nearbyint(limited * 1.44269504088896341F);
-  const float r = (limited - rounded * 0.693359375F) + rounded * 2.12194440e-4F;
+// eˣ = 2ⁿ·(1 + m), for |x| < 89. Range reduction to [−½ln2, ½ln2] and the polynomial are those of
+// Cephes' expf (S. Moshier).
+struct ExpParts {
+  float n, m;
+};
+inline ExpParts exp_parts(float x) {
+  const float n = std::nearbyint(x * 1.44269504088896341F);
+  const float r = (x - n * 0.693359375F) + n * 2.12194440e-4F;
   float p = 1.9875691500e-4F;
   p = p * r + 1.3981999507e-3F;
   p = p * r + 8.3334519073e-3F;
   p = p * r + 4.1665795894e-2F;
   p = p * r + 1.6666665459e-1F;
   p = p * r + 5.0000001201e-1F;
-  const float fraction = p * (r * r) + r + 1.0F;
-  // The exponent field of 2ⁿ, n <= 127; 2¹²⁸ has none, so its last factor of 2 goes elsewhere. A
-  // NaN's n is 127, but then the fraction is NaN as well.
-  const float n = rounded < 127.0F ? rounded : 127.0F;
-  const float mantissa = rounded > 127.0F ? 2.0F * fraction : fraction;
-  const float power = std::bit_cast<float>((static_cast<std::int32_t>(n) + 127) << 23);
-  const float y = x < -87.3F ? 0.0F : mantissa * power;
+  return {n, p * (r * r) + r};
+}
+
+// 2ⁿ for whole n from −126; 2¹²⁷ for all n above 127 and for NaN.
+inline float power_of_two(float n) {
+  const float limited = n < 127.0F ? n : 127.0F;
+  return std::bit_cast<float>((static_cast<std::int32_t>(limited) + 127) << 23);
+}
+
+// eˣ without a branch or a call, so that loops over it become vector code. Where the result is
+// normal, within 1 ulp of the correctly rounded value (tested); 0 below −87.3, ∞ above 88.7.
+inline float fast_exp(float x) {
+  const auto [n, m] = exp_parts(x < -87.3F ? -87.3F : (x > 88.72283F ? 88.72283F : x));
+  // 2¹²⁸ is no float, so its last factor of 2 goes elsewhere.
+  const float fraction = m + 1.0F, mantissa = n > 127.0F ? 2.0F * fraction : fraction;
+  const float y = x < -87.3F ? 0.0F : mantissa * power_of_two(n);
   return x > 88.72283F ? std::numeric_limits<float>::infinity() : y;
 }
 inline double fast_exp(double x) { return std::exp(x); }
+
+// The same with gradual underflow: below −87.3, where fast_exp gives 0, results are denormal down
+// to 1.4e-45. Denormals are slow, so this is not for softmax, where they would stand beside a 1.
+inline float fast_exp_gradual(float x) {
+  const bool tiny = x < -87.3F;
+  const float inverse_e32 = 1.26641655e-14F;
+  return fast_exp(tiny ? x + 32.0F : x) * (tiny ? inverse_e32 : 1.0F);
+}
+inline double fast_exp_gradual(double x) { return std::exp(x); }
+
+// The polynomial in x with these coefficients, that of the highest power first.
+template <std::size_t N>
+float polynomial(float x, const float (&coefficients)[N]) {
+  float p = coefficients[0];
+  for (std::size_t i = 1; i < N; ++i) p = p * x + coefficients[i];
+  return p;
+}
+
+// erf(x) without a branch or a call, within 2 ulp of the correctly rounded value (tested). Both
+// polynomials are minimax fits (Remez): on [0, 1.125] of erf(x)/x − 1 as a function of x², to 6e-9
+// of erf(x); on [1.125, 4] of the fourth root of 1 − erf(x), which is nearly straight, to 9e-9 in
+// erf(x).
+inline float fast_erf(float x) {
+  const float size = std::abs(x);
+  const float a = size > 4.0F ? 4.0F : size;  // a NaN stays
+  const float low =
+      polynomial(a * a, {7.02194011e-5F, -7.74854794e-4F, 5.15750330e-3F, -2.68371068e-2F,
+                         1.12831771e-1F, -3.76125902e-1F, 1.28379166e-1F});
+  const float root =
+      polynomial(a - 2.5625F, {-1.79498180e-4F, 1.44615733e-5F, 2.76074698e-3F, -5.64146973e-3F,
+                               -1.38349878e-2F, 9.11791772e-2F, -1.78507462e-1F, 1.30516455e-1F});
+  const float y = a < 1.125F ? a + a * low : 1.0F - (root * root) * (root * root);
+  return std::copysign(y, x);
+}
+inline double fast_erf(double x) { return std::erf(x); }
+
+// tanh(x) without a branch or a call, within 2 ulp of the correctly rounded value (tested). It is
+// e/(e + 2) with e = e²ˣ − 1, which is made without loss near 0.
+inline float fast_tanh(float x) {
+  const float twice = 2.0F * std::abs(x);
+  const auto [n, m] = exp_parts(twice > 20.0F ? 20.0F : twice);  // a NaN stays
+  const float power = power_of_two(n), e = m * power + (power - 1.0F);
+  return std::copysign(e / (e + 2.0F), x);
+}
+inline double fast_tanh(double x) { return std::tanh(x); }
 
 // Reductions along a row go in eight interleaved lanes: an order that vector code can follow, and
 // that is the same on every machine.

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "autograd/ops/vector_math.h"
 #include "tests/autograd/support.h"
 #include "tests/catch.h"
 
@@ -33,15 +32,6 @@ void compare(const Function& fused, const Function& composed, const std::vector<
     CHECK(difference(f64[i], expected[i], 1e-11, 1e-12) == "");
     CHECK(difference(f32[i].to(DType::f64), expected[i], 1e-4, 2e-5) == "");
   }
-}
-
-// How many floats lie between a and b.
-std::int64_t ulps(float a, float b) {
-  const auto place = [](float x) {
-    const auto bits = std::bit_cast<std::int32_t>(x);
-    return bits < 0 ? std::int64_t{INT32_MIN} - bits : std::int64_t{bits};
-  };
-  return std::abs(place(a) - place(b));
 }
 
 // The first sequence has no padding, the second ends in it, the third begins with it, the fourth is
@@ -272,38 +262,4 @@ TEST_CASE("linear_cross_entropy gives the same gradients twice, and a multiple f
   CHECK(difference(weight.grad(), first * 2.0, 1e-15, 1e-15) == "");
   tape.backward(loss, {.seeds = {Tensor::scalar(3, DType::f64)}});
   CHECK(difference(weight.grad(), first * 5.0, 1e-14, 1e-14) == "");
-}
-
-TEST_CASE("fast_exp is within 1 ulp of the true value", "[fused]") {
-  std::int64_t worst = 0;
-  float at = 0;
-  // A step of 997 floats meets each exponent at irregular mantissas.
-  for (const float sign : {-1.0F, 1.0F}) {
-    for (std::uint32_t bits = 0; bits < std::bit_cast<std::uint32_t>(88.72F); bits += 997) {
-      const float x = sign * std::bit_cast<float>(bits);
-      if (x < -87.3F) break;
-      const std::int64_t error =
-          ulps(fast_exp(x), static_cast<float>(std::exp(static_cast<double>(x))));
-      if (error > worst) {
-        worst = error;
-        at = x;
-      }
-    }
-  }
-  INFO("at " << at);
-  CHECK(worst <= 1);
-}
-
-TEST_CASE("fast_exp at its limits", "[fused]") {
-  const float inf = INFINITY;
-  CHECK(fast_exp(0.0F) == 1);
-  CHECK(fast_exp(-0.0F) == 1);
-  CHECK(fast_exp(-87.4F) == 0);
-  CHECK(fast_exp(-inf) == 0);
-  CHECK(fast_exp(-1e30F) == 0);
-  CHECK(fast_exp(88.8F) == inf);
-  CHECK(fast_exp(inf) == inf);
-  CHECK(std::isfinite(fast_exp(88.72F)));
-  CHECK(std::isnan(fast_exp(NAN)));
-  CHECK(std::isnan(fast_exp(-NAN)));
 }
