@@ -52,9 +52,8 @@ MemoryEstimate estimate_memory(const nn::GPTConfig& c, int64_t batch_size,
   const double inner = static_cast<double>(c.inner());
   // What a block keeps of each token: the inputs of its norms, Q, K and V, the attention's output,
   // the hidden layer before gelu or after relu, and statistics. Norms and gelu are made again, but
-  // not gelu's form with erf, and not what is dropped out behind it.
-  const bool hidden_twice =
-      c.activation == nn::Activation::gelu_erf || (c.ff_dropout && c.dropout > 0);
+  // not what is dropped out behind gelu.
+  const bool hidden_twice = c.ff_dropout && c.dropout > 0;
   double block = 6 * C + (hidden_twice ? 2 : 1) * inner + c.n_head + 4;
   if (options.stored_masks && c.dropout > 0) block += masks(2 * C, c.n_head, c.block_size);
   const double tokens = static_cast<double>(batch_size) * static_cast<double>(c.block_size);

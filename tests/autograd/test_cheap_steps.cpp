@@ -33,6 +33,7 @@ TEST_CASE("of cheap steps the outputs are not kept", "[cheap]") {
   const std::size_t stats = 6 * 2 * 8;
   // gelu keeps x, and linear the weight: a kept output would be as large as x again.
   CHECK(saved_by([&] { linear(gelu(p.x), p.w); }) == p.x.bytes() + p.w.bytes());
+  CHECK(saved_by([&] { linear(gelu(p.x, Gelu::erf), p.w); }) == p.x.bytes() + p.w.bytes());
   CHECK(saved_by([&] { linear(layer_norm(p.x, p.norm, p.bias), p.w); }) ==
         p.x.bytes() + weights + stats + p.w.bytes());
   // A cheap step on a cheap step keeps its input as it is, so that no chain is made again.
