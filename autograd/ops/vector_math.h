@@ -15,7 +15,9 @@ struct ExpParts {
   float n, m;
 };
 inline ExpParts exp_parts(float x) {
-  const float n = std::nearbyint(x * 1.44269504088896341F);
+  // Rounds to the nearest whole number, as std::nearbyint, which is a call on some processors.
+  constexpr float kRound = 12582912.0F;  // 1.5·2²³, beyond which floats have no fraction
+  const float n = (x * 1.44269504088896341F + kRound) - kRound;
   const float r = (x - n * 0.693359375F) + n * 2.12194440e-4F;
   float p = 1.9875691500e-4F;
   p = p * r + 1.3981999507e-3F;
