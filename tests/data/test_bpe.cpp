@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <map>
 #include <random>
 #include <string>
@@ -200,11 +200,11 @@ TEST_CASE("a million repeats are encoded in linear time", "[bpe]") {
     for (size_t i = 0; i < count; ++i) {
       text += unit;
     }
-    const auto begin = std::chrono::steady_clock::now();
+    const std::clock_t begin = std::clock();  // of the processor: others may be using it as well
     const Tokens tokens = tokenizer.encode(text);
-    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+    const std::clock_t end = std::clock();
     REQUIRE(tokens.size() > count / 20);
-    return time.count();
+    return static_cast<double>(end - begin) / CLOCKS_PER_SEC;
   };
   for (const std::string unit : {"a", "^", " ", "'s", "\u4e2d"}) {
     INFO(unit);
