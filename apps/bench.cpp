@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "apps/cli.h"
+#include "apps/median.h"
 #include "apps/trial.h"
 #include "autograd/parallel.h"
 #include "autograd/profile.h"
@@ -135,7 +136,8 @@ int bench(int argc, const char* const* argv) {
   cli.group("Options");
   cli.option("--steps", o.steps, "N", "steps that are timed, after two that are not", 1);
   cli.option("--threads", o.threads, "N", "threads [one per processor]", 1);
-  cli.choice("--dtype", o.dtype, dtype_names(), "what matrices are rounded to for their products");
+  cli.choice("--dtype", o.dtype, dtype_names(),
+             "what linear layers round both operands of their products to");
   cli.flag("--recompute", o.recompute,
            "keep each block's input only, and run it again in backward");
   cli.example("bench step char-cpu --steps 100",

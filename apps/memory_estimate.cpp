@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "autograd/blas.h"
 #include "nn/summary.h"
 
 namespace tapegrad::apps {

@@ -4,6 +4,7 @@
 
 #include "apps/cli.h"
 #include "apps/interrupt.h"
+#include "apps/median.h"
 #include "apps/memory_estimate.h"
 #include "apps/trial.h"
 #include "autograd/memory.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "apps/median.h"
 #include "autograd/tensor.h"
 
 namespace tapegrad::apps {
@@ -47,7 +48,7 @@ double product_rate(const Product& p, Precision precision) {
   std::vector<double> seconds;
   for (int i = 0; i < tries; ++i) seconds.push_back(product.seconds(precision));
   const auto work = static_cast<double>(p.rows) * static_cast<double>(p.columns);
-  return 2 * work * static_cast<double>(p.depth) / median(seconds);
+  return 2 * work * static_cast<double>(p.depth) / median(std::move(seconds));
 }
 
 const std::vector<std::string>& dtype_names() {
@@ -60,24 +61,21 @@ Precision precision_of(const std::string& dtype) {
 }
 
 std::string describe_bf16(const Product& product) {
-  if (has_bf16_instructions()) return "bf16 in products, by " + bf16_description();
-  constexpr int64_t most_rows = 512;
-  TimedProduct timed({std::min(product.rows, most_rows), product.columns, product.depth});
-  std::vector<double> ratios;  // of pairs, since the machine's speed changes
-  for (int i = 0; i < tries; ++i) {
-    const double full = timed.seconds(Precision::full);
-    ratios.push_back(timed.seconds(Precision::bf16) / full);
+  if (has_bf16_instructions())
+    return "bf16 in the products of linear layers, by " + bf16_description();
+  constexpr int64_t most_rows = 256;
+  const Product some{std::min(product.rows, most_rows), product.columns, product.depth};
+  TimedProduct timed(some);
+  double full = timed.seconds(Precision::full), rounded = timed.seconds(Precision::bf16);
+  for (int i = 0; i < tries; ++i) {  // by turns, since the machine's speed changes
+    full = std::min(full, timed.seconds(Precision::full));
+    rounded = std::min(rounded, timed.seconds(Precision::bf16));
   }
   return fmt::format(
-      "bf16 in products, without gain: {}. Rounded numbers are multiplied as f32, which takes "
-      "{:.2f} times as long as --dtype f32",
-      bf16_description(), median(ratios));
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t n = values.size();
-  return (values[(n - 1) / 2] + values[n / 2]) / 2;
+      "bf16 in the products of linear layers, but {}: rounded numbers are multiplied as f32. One "
+      "of "
+      "{}×{}×{} takes {:.2f} times as long as with --dtype f32",
+      bf16_description(), some.rows, some.columns, some.depth, rounded / full);
 }
 
 }  // namespace tapegrad::apps

@@ -20,10 +20,8 @@ double product_rate(const Product& product, Precision precision = Precision::ful
 const std::vector<std::string>& dtype_names();
 Precision precision_of(const std::string& dtype);
 
-// "bf16 in products, by oneDNN 2.6.3", or why the processor is not faster with it, and by how much:
-// measured on this product, of which only some rows are taken.
+// "bf16 in the products of linear layers, by oneDNN 2.6.3", or why the processor is not faster with
+// it, and how slow it is: measured on some rows of this product.
 std::string describe_bf16(const Product& product);
-
-double median(std::vector<double> values);
 
 }  // namespace tapegrad::apps

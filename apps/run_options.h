@@ -99,7 +99,7 @@ void visit_training(Options& o, Visitor&& v) {
   v("--beta2", o.beta2, "X", "AdamW's", 0);
   v("--grad-clip", o.grad_clip, "X", "the largest norm of the gradient; 0: any", 0);
   v.choice("--dtype", o.dtype, dtype_names(),
-           "bf16: matrices are rounded to it for their products; all else stays f32");
+           "bf16: linear layers round both operands of their products to it; all else stays f32");
 
   v.group("Evaluation and output", Lasting::run);
   v("--eval-interval", o.eval_interval, "N", "steps between evaluations", 1);

@@ -91,8 +91,9 @@ int train(TrainOptions options) {
   check_memory(memory_of(config, options));
 
   Rng rng(options.seed);
-  nn::Params params = options.resumes() ? nn::Params(folder.model()) : nn::Params(rng);
-  params.set_precision(options.precision());
+  const nn::Params params = options.resumes()
+                                ? nn::Params(folder.model(), DType::f32, options.precision())
+                                : nn::Params(rng, DType::f32, options.precision());
   nn::GPT gpt(params, config);
   gpt.recompute = options.recompute;
   if (!options.resumes() && options.init == "gpt2") nn::init_gpt2(gpt, params, rng);

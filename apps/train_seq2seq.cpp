@@ -75,8 +75,9 @@ int train(const Seq2SeqOptions& options) {
   check_memory(memory_of(config, options, data));
 
   Rng rng(options.seed);
-  nn::Params params = options.resumes() ? nn::Params(folder.model()) : nn::Params(rng);
-  params.set_precision(options.precision());
+  const nn::Params params = options.resumes()
+                                ? nn::Params(folder.model(), DType::f32, options.precision())
+                                : nn::Params(rng, DType::f32, options.precision());
   const nn::Transformer model(params, config);
   if (!options.resumes()) nn::init_transformer(params, rng);
   data::PairLoader loader(data.train, options.batch_size, data.special, rng);

@@ -17,19 +17,13 @@ double seconds_of(const std::function<void()>& work) {
 
 Trial::Trial(const nn::GPTConfig& config, int64_t B, int64_t T, const TrialOptions& options)
     : dropout_(1337, options.dropout),
-      params_(params(rng_, options.precision)),
+      params_(rng_, DType::f32, options.precision),
       gpt_(params_, config),
       inputs_(tokens(config.vocab_size, B, T)),
       targets_(tokens(config.vocab_size, B, T)),
       adamw_(params_.parameters(), {.beta2 = 0.95, .weight_decay = 0.1}) {
   gpt_.recompute = options.recompute;
   nn::init_gpt2(gpt_, params_, rng_);
-}
-
-nn::Params Trial::params(Rng& rng, Precision precision) {
-  nn::Params made(rng);
-  made.set_precision(precision);
-  return made;
 }
 
 Tensor Trial::tokens(int64_t vocab_size, int64_t B, int64_t T) {

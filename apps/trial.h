@@ -28,8 +28,6 @@ class Trial {
  private:
   Tensor tokens(int64_t vocab_size, int64_t B, int64_t T);
 
-  static nn::Params params(Rng& rng, Precision precision);
-
   Rng rng_{1337}, dropout_;
   nn::Params params_;
   nn::GPT gpt_;

@@ -54,37 +54,37 @@ Gemm<T> with_operands(const Gemm<U>& g, const T* a, std::int64_t lda, const T* b
 template <class T>
 Operand<T>::Operand(const T* data, std::int64_t rows, std::int64_t columns, std::int64_t ld,
                     Precision precision)
-    : data_(data), ld_(ld) {
+    : data_(data), rows_(rows), columns_(columns), ld_(ld) {
   if (precision == Precision::full) return;
   if constexpr (std::is_same_v<T, float>) {
-    const std::size_t size = has_bf16_instructions() ? sizeof(bf16) : sizeof(float);
-    bytes_ = std::max<std::size_t>(1, static_cast<std::size_t>(rows * columns) * size);
-    rounded_ = allocate(bytes_);
+    const bool narrow = has_bf16_instructions();
+    const std::size_t size = narrow ? sizeof(bf16) : sizeof(float);
+    rounded_.emplace(static_cast<std::size_t>(rows * columns) * size);
     ld_ = columns;
-    has_bf16_instructions() ? round_rows(data, rows, columns, ld, static_cast<bf16*>(rounded_))
-                            : round_rows(data, rows, columns, ld, static_cast<float*>(rounded_));
+    void* to = rounded_->data();
+    narrow ? round_rows(data, rows, columns, ld, static_cast<bf16*>(to))
+           : round_rows(data, rows, columns, ld, static_cast<float*>(to));
   } else {
     fail("products of f64 cannot be rounded to bf16");
   }
 }
 
 template <class T>
-Operand<T>::~Operand() {
-  deallocate(rounded_, bytes_);
-}
-
-template <class T>
 void gemm(const Gemm<T>& g, const Operand<T>& a, const Operand<T>& b) {
-  check((a.rounded_ == nullptr) == (b.rounded_ == nullptr),
+  check(a.rows_ == (g.ta ? g.k : g.m) && a.columns_ == (g.ta ? g.m : g.k) &&
+            b.rows_ == (g.tb ? g.n : g.k) && b.columns_ == (g.tb ? g.k : g.n),
+        "[gemm] operands of {}×{} and {}×{} do not make a product of {}×{}×{}", a.rows_, a.columns_,
+        b.rows_, b.columns_, g.m, g.n, g.k);
+  check(a.rounded_.has_value() == b.rounded_.has_value(),
         "[gemm] one operand is rounded to bf16, and the other is not");
-  if (a.rounded_ == nullptr) return gemm(with_operands(g, a.data_, a.ld_, b.data_, b.ld_));
+  if (!a.rounded_) return gemm(with_operands(g, a.data_, a.ld_, b.data_, b.ld_));
   check(g.alpha == 1 && (g.beta == 0 || g.beta == 1),
         "[gemm] in bf16, alpha must be 1 and beta 0 or 1, not {} and {}", g.alpha, g.beta);
   if constexpr (std::is_same_v<T, float>) {
     const auto multiply = [&](auto number) {
       using Rounded = decltype(number);
-      gemm(with_operands(g, static_cast<const Rounded*>(a.rounded_), a.ld_,
-                         static_cast<const Rounded*>(b.rounded_), b.ld_));
+      gemm(with_operands(g, static_cast<const Rounded*>(a.rounded_->data()), a.ld_,
+                         static_cast<const Rounded*>(b.rounded_->data()), b.ld_));
     };
     has_bf16_instructions() ? multiply(bf16{}) : multiply(float{});
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <limits>
 #include <mutex>
 #include <sstream>
@@ -123,17 +124,10 @@ Gemm<T> columns_of(const Gemm<T>& g, std::int64_t begin, std::int64_t end) {
 // Whether the rows of a product have the same bits when they are computed in several calls.
 template <class T>
 bool rows_come_out_alike() {
-  using Sum = typename Gemm<T>::Sum;
   constexpr std::int64_t m = 3 * kBlock + 1, n = 71, k = 530;
-  std::vector<T> a(m * k), b(n * k);
-  std::vector<Sum> whole(m * n), pieces(m * n);
+  std::vector<T> a(m * k), b(n * k), whole(m * n), pieces(m * n);
   const auto number = [](std::size_t i) {
-    const Sum x = static_cast<Sum>((i * 7919) % 1009) / 1009 - Sum{0.5};
-    if constexpr (std::is_same_v<T, bf16>) {
-      return to_bf16(x);
-    } else {
-      return x;
-    }
+    return static_cast<T>((i * 7919) % 1009) / 1009 - T{0.5};
   };
   for (std::size_t i = 0; i < a.size(); ++i) a[i] = number(i);
   for (std::size_t i = 0; i < b.size(); ++i) b[i] = number(i + 500);
@@ -207,6 +201,16 @@ Cut cut_of(const Gemm<T>& g, double work) {
   if (!rows_are_alike) return {true, even_bounds(g.m, std::min(parts, kMostParts))};
   const std::int64_t least = std::max(kBlock, 1 + kLeastPiece / (g.n * g.k));
   return {true, shares(g.m, std::min<std::int64_t>(parts, num_threads()), least)};
+}
+
+// oneDNN goes by the sizes of a call in what it adds up first, so that these pieces may not depend
+// on the threads. Each packs the operand that is not cut: they are large, and few.
+Cut cut_of(const Gemm<bf16>& g, double) {
+  constexpr std::int64_t kLeast = 384, kMostParts = 16;
+  const bool rows = g.m > g.n;
+  const std::int64_t length = rows ? g.m : g.n;
+  const auto parts = std::bit_floor(static_cast<std::uint64_t>(std::max(kLeast, length) / kLeast));
+  return {rows, even_bounds(length, std::min(static_cast<std::int64_t>(parts), kMostParts))};
 }
 
 template <class T>

@@ -2,15 +2,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <type_traits>
 
 #include "autograd/bf16.h"
+#include "autograd/memory.h"
+#include "autograd/precision.h"
 
 namespace tapegrad {
-
-// Of a product: whether its operands, which are f32, are rounded to bf16. Sums are f32 either way.
-enum class Precision : std::uint8_t { full, bf16 };
 
 // C = op(A)·op(B) + beta·C, row-major: op(A) is (m, k), op(B) is (k, n), C is (m, n); `ta` and `tb`
 // say that A or B is stored transposed; ld* is the distance between stored rows. With beta = 0 the
@@ -19,10 +19,10 @@ enum class Precision : std::uint8_t { full, bf16 };
 //
 // Threads share out large products, since OpenBLAS's own threads round differently for each number
 // of them: rows of C, in pieces that depend on the number of threads, if the BLAS gives a row the
-// same bits in any piece, which is tried once for each T; otherwise, and for wide products, pieces
-// that depend on m, n and k alone. So the result does not depend on the number of threads. A thread
-// that calls gemm has its OpenMP setting of threads taken down to one, which is what OpenBLAS goes
-// by.
+// same bits in any piece, which is tried once for each T; otherwise, for wide products and for
+// bf16, pieces that depend on m, n and k alone. So the result does not depend on the number of
+// threads. A thread that calls gemm has its OpenMP setting of threads taken down to one, which is
+// what OpenBLAS goes by.
 template <class T>
 struct Gemm {
   using Sum = std::conditional_t<std::is_same_v<T, bf16>, float, T>;
@@ -44,27 +44,24 @@ void gemm(const Gemm<bf16>& g);
 
 // A matrix as an operand of several products: as it lies, or, of floats, rounded to bf16, once.
 // Where the processor has no bf16 instructions, the rounded numbers are kept as floats, whose
-// products are exact: only the order of the sums differs. Error for doubles in bf16.
+// products are exact: only the order of the sums differs, and denormals, which bf16 instructions
+// take for 0. Error for doubles in bf16.
 template <class T>
 class Operand {
  public:
   Operand(const T* data, std::int64_t rows, std::int64_t columns, std::int64_t ld,
           Precision precision);
-  ~Operand();
-  Operand(const Operand&) = delete;
-  Operand& operator=(const Operand&) = delete;
 
  private:
   template <class U>
   friend void gemm(const Gemm<U>& g, const Operand<U>& a, const Operand<U>& b);
 
   const T* data_;
-  std::int64_t ld_;
-  std::size_t bytes_ = 0;  // of the rounded matrix, whose rows lie side by side
-  void* rounded_ = nullptr;
+  std::int64_t rows_, columns_, ld_;
+  std::optional<Scratch> rounded_;  // one row behind the other
 };
-// The product of a and b, in place of g's, for T of float and double. Both must have one precision;
-// in bf16, alpha must be 1, and beta 0 or 1.
+// The product of a and b, in place of g's, which are ignored, for T of float and double. Errors:
+// the sizes are not those of g, the precisions differ; in bf16, alpha is not 1, or beta not 0 or 1.
 template <class T>
 void gemm(const Gemm<T>& g, const Operand<T>& a, const Operand<T>& b);
 // The product of g's own.

@@ -22,6 +22,20 @@ void* allocate(std::size_t bytes);
 // Gives back a block of allocate(bytes): the same `bytes`.
 void deallocate(void* block, std::size_t bytes) noexcept;
 
+// A block that goes with its owner.
+class Scratch {
+ public:
+  explicit Scratch(std::size_t bytes) : bytes_(bytes), data_(allocate(bytes)) {}
+  ~Scratch() { deallocate(data_, bytes_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  std::size_t bytes_;
+  void* data_;
+};
+
 MemoryStats memory_stats();
 void reset_peak_memory();
 // Returns every cached block to the system.

@@ -76,19 +76,6 @@ const Product& product_of(const Gemm<T>& g) {
   return products.emplace(key, make_product(g)).first->second;
 }
 
-class Scratch {
- public:
-  explicit Scratch(std::size_t bytes) : bytes_(bytes), data_(allocate(bytes)) {}
-  ~Scratch() { deallocate(data_, bytes_); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  void* data() const { return data_; }
-
- private:
-  std::size_t bytes_;
-  void* data_;
-};
-
 // A matrix for oneDNN, which takes no pointers to const.
 memory matrix(const memory::desc& description, const void* data) {
   return {description, engine(), const_cast<void*>(data)};
@@ -108,7 +95,7 @@ bool onednn_has_bf16() {
 std::string onednn_description() {
   const dnnl_version_t& v = *dnnl_version();
   const std::string name = fmt::format("oneDNN {}.{}.{}", v.major, v.minor, v.patch);
-  return onednn_has_bf16() ? name : "this processor has no bf16 instructions";
+  return onednn_has_bf16() ? name : "oneDNN finds no bf16 instructions in this processor";
 }
 
 template <class T>

@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "autograd/blas.h"
 #include "autograd/keep_mask.h"
+#include "autograd/precision.h"
 #include "autograd/random.h"
 #include "autograd/tape.h"
 

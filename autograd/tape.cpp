@@ -101,14 +101,10 @@ std::vector<Tape*> Tape::recording() {
   return tapes;
 }
 
-bool Tape::adds_in_place(const Tensor& sum) {
-  return sum.defined() && sum.sole_owner() && recording().empty();
-}
-
 void Tape::accumulate(Tensor& sum, const Tensor& term) {
   if (!sum.defined()) {
     sum = term;
-  } else if (adds_in_place(sum)) {
+  } else if (sum.sole_owner() && recording().empty()) {
     add_in_place(sum, term);
   } else {
     sum = add(sum, term);
@@ -157,14 +153,16 @@ void Tape::run_vjp(const Step& step, const Needs& needs, GradMap& grads,
   if (!reached || std::find(needs.begin(), needs.end(), true) == needs.end()) return;
 
   ProfiledOp profiled(step.name, true);
+  profiled.touches(dys);
   const auto sum = step.add ? grads.find(step.inputs[0].id) : grads.end();
-  if (sum != grads.end() && adds_in_place(sum->second)) {
-    profiled.touches(dys);
-    return step.add(dys[0], step.saved, sum->second);
+  if (sum != grads.end() && recording().empty()) {
+    if (!sum->second.sole_owner()) sum->second = sum->second.clone();
+    step.add(dys[0], step.saved, sum->second);
+    step.saved.forget_made();
+    return;
   }
   Grads dxs = step.vjp(dys, step.saved, needs);
   step.saved.forget_made();
-  profiled.touches(dys);
   profiled.touches(dxs);
   dys.clear();
   check(dxs.size() == step.inputs.size(), "[{}] the vjp returned {} gradients for {} inputs",

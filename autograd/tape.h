@@ -68,7 +68,9 @@ using Forward = std::function<Tensor(Inputs, Saved&)>;
 // input's shape and dtype; undefined where `needs` is false or the gradient is zero. It is written
 // with ops: a live outer tape records them, and so differentiates the gradient.
 using Vjp = std::function<Grads(const Tensor& dy, const Saved&, const Needs&)>;
-// Adds the gradient of input 0, the only one, to what other uses of that input have left in `sum`.
+// Adds the gradient of input 0, the only one, to what other uses of that input have left in `sum`,
+// in place: it must add what the vjp returns, and record nothing. A backward that no tape records
+// calls it in place of the vjp if there is such a sum.
 using AddVjp = std::function<void(const Tensor& dy, const Saved&, Tensor& sum)>;
 // Forward and Vjp for ops of several outputs; dys[i] is undefined if output i had no influence.
 using ForwardMany = std::function<std::vector<Tensor>(Inputs, Saved&)>;
@@ -178,10 +180,8 @@ class Tape {
 
   // The tapes of this thread that would record an op that runs now, oldest first.
   static std::vector<Tape*> recording();
-  // Whether nobody could notice that `sum` is added to in place: it is ours alone, and no tape
-  // records.
-  static bool adds_in_place(const Tensor& sum);
-  // sum += term, in place if that may be. The first term is taken as it is.
+  // sum += term. The first term is taken as it is; a later one is added in place where nobody could
+  // notice, that is, if the sum is ours alone and no tape records.
   static void accumulate(Tensor& sum, const Tensor& term);
   Needs needs_of(Inputs inputs) const;
   // The recorded cheap step that made t as it is now, or null.

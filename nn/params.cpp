@@ -16,21 +16,22 @@ struct Params::Store {
   std::set<std::string> names;
 };
 
-Params::Params(Rng& rng, DType dtype) : store_(std::make_shared<Store>()) {
-  store_->rng = &rng;
+Params::Params(DType dtype, Precision precision) : store_(std::make_shared<Store>()) {
+  check(precision == Precision::full || dtype == DType::f32,
+        "products in bf16 need parameters of f32, not of {}", tapegrad::name_of(dtype));
   store_->dtype = dtype;
-}
-
-Params::Params(SafeTensors checkpoint, DType dtype) : store_(std::make_shared<Store>()) {
-  store_->checkpoint = std::move(checkpoint);
-  store_->dtype = dtype;
-}
-
-void Params::set_precision(Precision precision) {
-  check(precision == Precision::full || store_->dtype == DType::f32,
-        "products in bf16 need parameters of f32, not of {}", tapegrad::name_of(store_->dtype));
   store_->precision = precision;
 }
+
+Params::Params(Rng& rng, DType dtype, Precision precision) : Params(dtype, precision) {
+  store_->rng = &rng;
+}
+
+Params::Params(SafeTensors checkpoint, DType dtype, Precision precision)
+    : Params(dtype, precision) {
+  store_->checkpoint = std::move(checkpoint);
+}
+
 Precision Params::precision() const { return store_->precision; }
 
 Params Params::operator/(const std::string& name) const {

@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "autograd/blas.h"
+#include "autograd/precision.h"
 #include "autograd/safetensors.h"
 #include "nn/init.h"
 
@@ -15,15 +15,14 @@ namespace tapegrad::nn {
 // each name. Copies share the store.
 class Params {
  public:
-  // A store that makes new parameters. Outlived by `rng`.
-  explicit Params(Rng& rng, DType dtype = DType::f32);
+  // A store that makes new parameters. Outlived by `rng`. The precision is what linear layers
+  // multiply in. Error for f64 in bf16.
+  explicit Params(Rng& rng, DType dtype = DType::f32, Precision precision = Precision::full);
   // A store that hands out the tensors of a checkpoint, converted to `dtype`.
-  explicit Params(SafeTensors checkpoint, DType dtype = DType::f32);
+  explicit Params(SafeTensors checkpoint, DType dtype = DType::f32,
+                  Precision precision = Precision::full);
 
-  // What linear layers that are made from now on multiply in; at first full precision.
-  void set_precision(Precision precision);
   Precision precision() const;
-
   Params operator/(const std::string& name) const;
   Params operator/(std::int64_t index) const { return *this / std::to_string(index); }
 
@@ -47,6 +46,7 @@ class Params {
 
  private:
   struct Store;
+  Params(DType dtype, Precision precision);
   Tensor obtain(const std::string& name, const Shape& shape,
                 const std::function<Tensor()>& make) const;
 

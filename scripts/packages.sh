@@ -16,7 +16,7 @@ packages=(
 )
 
 # Products of bf16, where the processor has instructions for them.
-if grep -qw avx512_bf16 /proc/cpuinfo; then packages+=(libdnnl-dev); fi
+if grep -qsw avx512_bf16 /proc/cpuinfo; then packages+=(libdnnl-dev); fi
 
 missing=()
 for package in "${packages[@]}"; do

@@ -96,7 +96,7 @@ TEST_CASE("a run in bf16 says so, learns as well, and goes on in bf16", "[train-
   CHECK(std::abs(val_loss(full) - val_loss(rounded)) < 0.02);
   const Result r = train(resume_run(stopped.run, 40));
   check_ended_well(r);
-  CHECK_THAT(r.out, ContainsSubstring("dtype:   bf16 in products, "));
+  CHECK_THAT(r.out, ContainsSubstring("dtype:   bf16 in the products of linear layers, "));
   CHECK(same_model(stopped.run, rounded.run));
 }
 

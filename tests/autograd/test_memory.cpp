@@ -150,6 +150,19 @@ TEST_CASE("rows that were gathered add their gradient to what is there", "[memor
   CHECK(x.grad().at(70 * 64 + 63) == 5);
 }
 
+TEST_CASE("gathered rows add up in one order, whether a tape is kept or not", "[memory]") {
+  Rng rng(8);
+  const Tensor x = normal(rng, {50, 8}, DType::f32).set_requires_grad();
+  const Tensor rows = Tensor::from<std::int32_t>({5, 7, 5, 5}, {4});
+  const Tensor seed = normal(rng, {4, 8}, DType::f32);
+  Tape tape;
+  const Tensor gathered = gather_rows(x, rows);
+  const Tensor all = sum(x * 3.0);
+  const Grads first = tape.gradient({gathered, all}, {x}, {.seeds = {seed, {}}, .keep = true});
+  const Tensor shared = tape.gradient({gathered, all}, {x}, {.seeds = {seed, {}}})[0];
+  CHECK(same_bits(first[0], shared));
+}
+
 TEST_CASE("blocks are aligned, keep apart, and are handed out again", "[memory]") {
   release_cached_memory();
   std::vector<std::pair<char*, std::size_t>> blocks;

@@ -133,6 +133,30 @@ TEST_CASE("first and second derivatives of every op agree with differences", "[o
   }
 }
 
+TEST_CASE("what adds a gradient to a sum adds what the vjp returns", "[op_table]") {
+  std::set<std::string_view> seen;
+  for (const OpCase& op_case : op_table()) {
+    Rng rng(12);
+    const std::vector<Tensor> inputs = op_case.inputs(rng);
+    Tape tape;
+    for (const Tensor& x : inputs) tape.watch(x);
+    op_case.run(inputs);
+    const TapePause pause;
+    for (const auto& step : tape.steps()) {
+      if (!step->add) continue;
+      INFO(op_case.str() << ": " << step->name);
+      seen.insert(step->name);
+      const Tensor dy = normal(rng, step->outputs[0].shape);
+      Tensor sum = normal(rng, step->inputs[0].shape);
+      const std::vector<Tensor> dys = {dy};
+      const Tensor expected = sum + step->vjp(dys, step->saved, {true})[0];
+      step->add(dy, step->saved, sum);
+      CHECK(difference(sum, expected, 1e-14, 1e-14) == "");
+    }
+  }
+  CHECK(seen == std::set<std::string_view>{"gather_rows"});
+}
+
 TEST_CASE("the search for op names sees literals, helpers and what it would miss", "[op_table]") {
   const std::map<std::string, std::string> sources = {
       {"a.cpp", R"(return apply("one", {x}, ...); apply_many(

@@ -367,8 +367,7 @@ TEST_CASE("activations are known by their names", "[layers]") {
 TEST_CASE("a GPT in bf16 has nearly the loss and the gradient that it has in f32", "[gpt]") {
   const auto run = [](Precision precision) {
     Rng rng(11);
-    nn::Params params(rng);
-    params.set_precision(precision);
+    const nn::Params params(rng, DType::f32, precision);
     const nn::GPT gpt(params, tiny_config());
     const Tensor inputs = random_ids(rng, {2, tiny_config().block_size}, tiny_config().vocab_size);
     Tape tape;
@@ -388,7 +387,28 @@ TEST_CASE("a GPT in bf16 has nearly the loss and the gradient that it has in f32
     CHECK(rounded[i].dtype() == DType::f32);
   }
   Rng rng(1);
-  nn::Params doubles(rng, DType::f64);
-  CHECK_THROWS_WITH(doubles.set_precision(Precision::bf16),
+  CHECK_THROWS_WITH(nn::Params(rng, DType::f64, Precision::bf16),
                     "products in bf16 need parameters of f32, not of f64");
+}
+
+TEST_CASE("every linear layer of a model multiplies in its precision", "[gpt]") {
+  for (const bool tied : {false, true}) {
+    for (const bool separate : {false, true}) {
+      nn::GPTConfig config = tiny_config();
+      config.tied = tied;
+      config.separate_qkv = separate;
+      Rng rng(1);
+      const nn::Params params(rng, DType::f32, Precision::bf16);
+      const nn::GPT gpt(params, config);
+      std::vector<nn::Linear> linears = {gpt.lm_head};
+      for (const nn::Block& b : gpt.h) {
+        for (const nn::Linear& l : {b.attn.c_attn, b.attn.W_query, b.attn.W_key, b.attn.W_value,
+                                    b.attn.c_proj, b.mlp.c_fc, b.mlp.c_proj}) {
+          if (l.weight.defined()) linears.push_back(l);
+        }
+      }
+      CHECK(linears.size() == (separate ? 13 : 9));
+      for (const nn::Linear& l : linears) CHECK(l.precision == Precision::bf16);
+    }
+  }
 }
