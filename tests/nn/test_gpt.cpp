@@ -1,7 +1,4 @@
 #include "autograd/gradcheck.h"
-#include "autograd/memory.h"
-#include "optim/adamw.h"
-#include "optim/clip.h"
 #include "tests/catch.h"
 #include "tests/nn/models.h"
 
@@ -60,15 +57,6 @@ Tensor filled(const Tensor& like, const std::vector<double>& values) {
 
 void assign(Tensor t, const std::vector<double>& values) {
   std::copy(values.begin(), values.end(), t.mutable_data<double>());
-}
-
-std::string error_of(const nn::GPTConfig& config) {
-  try {
-    config.validate();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
 }
 
 }  // namespace
@@ -276,33 +264,6 @@ TEST_CASE("recomputed blocks have bit-equal gradients with dropout inside", "[gp
   CHECK(recomputed_bytes * 3 < stored_bytes);
 }
 
-TEST_CASE("steps of training after the second one ask the system for nothing", "[gpt]") {
-  const Threads one(1);  // how many scratch blocks several need depends on how they happen to meet
-  Rng rng(4);
-  const nn::Params params(rng);
-  const nn::GPT gpt(params, {.vocab_size = 600,
-                             .block_size = 64,
-                             .n_layer = 2,
-                             .n_head = 2,
-                             .n_embd = 64,
-                             .dropout = 0.1});
-  optim::AdamW adamw(params.parameters());
-  const auto step = [&] {
-    const Tensor inputs = random_ids(rng, {8, 64}, 600), targets = random_ids(rng, {8, 64}, 600);
-    Tape tape;
-    tape.backward(gpt.loss(inputs, targets, &rng));
-    adamw.step(1e-3, optim::measure_clipping(params.parameters(), 1.0).factor);
-    adamw.zero_grad();
-  };
-  step();
-  step();
-  const MemoryStats before = memory_stats();
-  CHECK(before.peak > std::size_t{1} << 22);  // large blocks and small ones
-  for (int i = 0; i < 4; ++i) step();
-  CHECK(memory_stats().system_calls == before.system_calls);
-  CHECK(memory_stats().reserved == before.reserved);
-}
-
 TEST_CASE("gradients do not depend on the number of threads", "[gpt]") {
   nn::GPTConfig config = tiny_config();
   config.n_embd = 64;
@@ -315,38 +276,6 @@ TEST_CASE("gradients do not depend on the number of threads", "[gpt]") {
   for (std::size_t i = 0; i < grads.size(); ++i) CHECK(same_bits(grads[i], expected[i]));
 }
 
-TEST_CASE("a config that no model can have is an error that names its values", "[gpt]") {
-  nn::GPTConfig config;
-  CHECK(error_of(config) == "");
-  config.n_embd = 770;
-  CHECK(error_of(config) == "n_embd 770 is not divisible by n_head 12");
-  Rng rng(1);
-  CHECK_THROWS_WITH(nn::GPT(nn::Params(rng), config), "n_embd 770 is not divisible by n_head 12");
-
-  const auto broken = [](auto change) {
-    nn::GPTConfig c = tiny_config();
-    change(c);
-    return error_of(c);
-  };
-  CHECK(broken([](auto& c) { c.vocab_size = 0; }).find("vocab_size") == 0);
-  CHECK(broken([](auto& c) { c.block_size = -1; }).find("block_size") == 0);
-  CHECK(broken([](auto& c) { c.n_layer = 0; }).find("n_layer") == 0);
-  CHECK(broken([](auto& c) { c.n_layer = 1 << 30; }).find("n_layer") == 0);
-  CHECK(broken([](auto& c) { c.n_head = 0; }).find("n_head") == 0);
-  CHECK(broken([](auto& c) { c.n_embd = std::int64_t{1} << 60; }).find("n_embd") == 0);
-  CHECK(broken([](auto& c) { c.n_inner = 0; }).find("n_inner") == 0);
-  CHECK(broken([](auto& c) { c.n_inner = std::int64_t{1} << 40; }).find("n_inner") == 0);
-  CHECK(broken([](auto& c) { c.n_embd = 6, c.rope = true; }) ==
-        "rope needs an even number of channels per head, not 3 (n_embd 6, n_head 2)");
-  CHECK(broken([](auto& c) { c.rope = c.placeholder = true; }).find("rope") == 0);
-  CHECK(broken([](auto& c) {
-          c.n_embd = c.n_head = 1, c.unbiased_norm = true;
-        }).find("unbiased_norm") == 0);
-  CHECK(broken([](auto& c) { c.dropout = 1; }).find("dropout") == 0);
-  CHECK(broken([](auto& c) { c.dropout = -0.1; }).find("dropout") == 0);
-  CHECK(broken([](auto& c) { c.dropout = std::nan(""); }).find("dropout") == 0);
-}
-
 TEST_CASE("a GPT refuses ids that it has no place for", "[gpt]") {
   const TinyGPT model(tiny_config());
   CHECK_THROWS_WITH(model.gpt(Tensor::zeros({1, 7}, DType::i32)),
@@ -354,61 +283,4 @@ TEST_CASE("a GPT refuses ids that it has no place for", "[gpt]") {
   CHECK_THROWS_WITH(model.gpt(ids({1, 2, 3})), ContainsSubstring("(B, T), not (3)"));
   CHECK_THROWS_WITH(model.gpt(Tensor::from<std::int32_t>({1, 11}, {1, 2})),
                     ContainsSubstring("11"));
-}
-
-TEST_CASE("activations are known by their names", "[layers]") {
-  for (const char* name : {"gelu", "gelu-erf", "relu"}) {
-    CHECK(nn::name_of(nn::activation_from(name)) == name);
-  }
-  CHECK_THROWS_WITH(nn::activation_from("swish"),
-                    ContainsSubstring("swish") && ContainsSubstring("gelu, gelu-erf or relu"));
-}
-
-TEST_CASE("a GPT in bf16 has nearly the loss and the gradient that it has in f32", "[gpt]") {
-  const auto run = [](Precision precision) {
-    Rng rng(11);
-    const nn::Params params(rng, DType::f32, precision);
-    const nn::GPT gpt(params, tiny_config());
-    const Tensor inputs = random_ids(rng, {2, tiny_config().block_size}, tiny_config().vocab_size);
-    Tape tape;
-    const Tensor loss = gpt.loss(inputs, inputs);
-    tape.backward(loss);
-    return std::pair{loss.item(), gradients(params.parameters())};
-  };
-  const auto [loss, full] = run(Precision::full);
-  const auto [rounded_loss, rounded] = run(Precision::bf16);
-  CHECK(rounded_loss != loss);
-  CHECK(std::abs(rounded_loss - loss) < 0.01 * loss);
-  for (std::size_t i = 0; i < full.size(); ++i) {
-    const double size = std::sqrt(sum(full[i] * full[i]).item());
-    const Tensor off = full[i] - rounded[i];
-    INFO("parameter " << i);
-    CHECK(std::sqrt(sum(off * off).item()) < 0.05 * size + 1e-6);
-    CHECK(rounded[i].dtype() == DType::f32);
-  }
-  Rng rng(1);
-  CHECK_THROWS_WITH(nn::Params(rng, DType::f64, Precision::bf16),
-                    "products in bf16 need parameters of f32, not of f64");
-}
-
-TEST_CASE("every linear layer of a model multiplies in its precision", "[gpt]") {
-  for (const bool tied : {false, true}) {
-    for (const bool separate : {false, true}) {
-      nn::GPTConfig config = tiny_config();
-      config.tied = tied;
-      config.separate_qkv = separate;
-      Rng rng(1);
-      const nn::Params params(rng, DType::f32, Precision::bf16);
-      const nn::GPT gpt(params, config);
-      std::vector<nn::Linear> linears = {gpt.lm_head};
-      for (const nn::Block& b : gpt.h) {
-        for (const nn::Linear& l : {b.attn.c_attn, b.attn.W_query, b.attn.W_key, b.attn.W_value,
-                                    b.attn.c_proj, b.mlp.c_fc, b.mlp.c_proj}) {
-          if (l.weight.defined()) linears.push_back(l);
-        }
-      }
-      CHECK(linears.size() == (separate ? 13 : 9));
-      for (const nn::Linear& l : linears) CHECK(l.precision == Precision::bf16);
-    }
-  }
 }

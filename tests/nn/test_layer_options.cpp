@@ -103,3 +103,11 @@ TEST_CASE("a feed-forward layer drops out where it is told to", "[layers]") {
   CHECK(drawn.state() == expected.state());
   CHECK(same_bits(ff(x), ff.c_proj(relu(ff.c_fc(x)))));
 }
+
+TEST_CASE("activations are known by their names", "[layers]") {
+  for (const char* name : {"gelu", "gelu-erf", "relu"}) {
+    CHECK(nn::name_of(nn::activation_from(name)) == name);
+  }
+  CHECK_THROWS_WITH(nn::activation_from("swish"),
+                    ContainsSubstring("swish") && ContainsSubstring("gelu, gelu-erf or relu"));
+}

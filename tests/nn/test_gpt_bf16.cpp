@@ -1,0 +1,54 @@
+#include "tests/catch.h"
+#include "tests/nn/models.h"
+
+using namespace tapegrad;
+using namespace tapegrad::testing;
+
+TEST_CASE("a GPT in bf16 has nearly the loss and the gradient that it has in f32", "[bf16]") {
+  const auto run = [](Precision precision) {
+    Rng rng(11);
+    const nn::Params params(rng, DType::f32, precision);
+    const nn::GPT gpt(params, tiny_config());
+    const Tensor inputs = random_ids(rng, {2, tiny_config().block_size}, tiny_config().vocab_size);
+    Tape tape;
+    const Tensor loss = gpt.loss(inputs, inputs);
+    tape.backward(loss);
+    return std::pair{loss.item(), gradients(params.parameters())};
+  };
+  const auto [loss, full] = run(Precision::full);
+  const auto [rounded_loss, rounded] = run(Precision::bf16);
+  CHECK(rounded_loss != loss);
+  CHECK(std::abs(rounded_loss - loss) < 0.01 * loss);
+  for (std::size_t i = 0; i < full.size(); ++i) {
+    const double size = std::sqrt(sum(full[i] * full[i]).item());
+    const Tensor off = full[i] - rounded[i];
+    INFO("parameter " << i);
+    CHECK(std::sqrt(sum(off * off).item()) < 0.05 * size + 1e-6);
+    CHECK(rounded[i].dtype() == DType::f32);
+  }
+  Rng rng(1);
+  CHECK_THROWS_WITH(nn::Params(rng, DType::f64, Precision::bf16),
+                    "products in bf16 need parameters of f32, not of f64");
+}
+
+TEST_CASE("every linear layer of a model multiplies in its precision", "[bf16]") {
+  for (const bool tied : {false, true}) {
+    for (const bool separate : {false, true}) {
+      nn::GPTConfig config = tiny_config();
+      config.tied = tied;
+      config.separate_qkv = separate;
+      Rng rng(1);
+      const nn::Params params(rng, DType::f32, Precision::bf16);
+      const nn::GPT gpt(params, config);
+      std::vector<nn::Linear> linears = {gpt.lm_head};
+      for (const nn::Block& b : gpt.h) {
+        for (const nn::Linear& l : {b.attn.c_attn, b.attn.W_query, b.attn.W_key, b.attn.W_value,
+                                    b.attn.c_proj, b.mlp.c_fc, b.mlp.c_proj}) {
+          if (l.weight.defined()) linears.push_back(l);
+        }
+      }
+      CHECK(linears.size() == (separate ? 13 : 9));
+      for (const nn::Linear& l : linears) CHECK(l.precision == Precision::bf16);
+    }
+  }
+}

@@ -1,0 +1,50 @@
+#include "tests/catch.h"
+#include "tests/nn/models.h"
+
+using namespace tapegrad;
+using namespace tapegrad::testing;
+
+namespace {
+
+std::string error_of(const nn::GPTConfig& config) {
+  try {
+    config.validate();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("a config that no model can have is an error that names its values", "[gpt]") {
+  nn::GPTConfig config;
+  CHECK(error_of(config) == "");
+  config.n_embd = 770;
+  CHECK(error_of(config) == "n_embd 770 is not divisible by n_head 12");
+  Rng rng(1);
+  CHECK_THROWS_WITH(nn::GPT(nn::Params(rng), config), "n_embd 770 is not divisible by n_head 12");
+
+  const auto broken = [](auto change) {
+    nn::GPTConfig c = tiny_config();
+    change(c);
+    return error_of(c);
+  };
+  CHECK(broken([](auto& c) { c.vocab_size = 0; }).find("vocab_size") == 0);
+  CHECK(broken([](auto& c) { c.block_size = -1; }).find("block_size") == 0);
+  CHECK(broken([](auto& c) { c.n_layer = 0; }).find("n_layer") == 0);
+  CHECK(broken([](auto& c) { c.n_layer = 1 << 30; }).find("n_layer") == 0);
+  CHECK(broken([](auto& c) { c.n_head = 0; }).find("n_head") == 0);
+  CHECK(broken([](auto& c) { c.n_embd = std::int64_t{1} << 60; }).find("n_embd") == 0);
+  CHECK(broken([](auto& c) { c.n_inner = 0; }).find("n_inner") == 0);
+  CHECK(broken([](auto& c) { c.n_inner = std::int64_t{1} << 40; }).find("n_inner") == 0);
+  CHECK(broken([](auto& c) { c.n_embd = 6, c.rope = true; }) ==
+        "rope needs an even number of channels per head, not 3 (n_embd 6, n_head 2)");
+  CHECK(broken([](auto& c) { c.rope = c.placeholder = true; }).find("rope") == 0);
+  CHECK(broken([](auto& c) {
+          c.n_embd = c.n_head = 1, c.unbiased_norm = true;
+        }).find("unbiased_norm") == 0);
+  CHECK(broken([](auto& c) { c.dropout = 1; }).find("dropout") == 0);
+  CHECK(broken([](auto& c) { c.dropout = -0.1; }).find("dropout") == 0);
+  CHECK(broken([](auto& c) { c.dropout = std::nan(""); }).find("dropout") == 0);
+}
