@@ -7,7 +7,6 @@
 #include "autograd/tensor.h"
 
 namespace tapegrad::apps {
-
 namespace {
 
 class TimedProduct {
@@ -71,11 +70,11 @@ std::string describe_bf16(const Product& product) {
     full = std::min(full, timed.seconds(Precision::full));
     rounded = std::min(rounded, timed.seconds(Precision::bf16));
   }
+  const std::string product_name = fmt::format("{}×{}×{}", some.rows, some.columns, some.depth);
   return fmt::format(
-      "bf16 in the products of linear layers, but {}: rounded numbers are multiplied as f32. One "
-      "of "
-      "{}×{}×{} takes {:.2f} times as long as with --dtype f32",
-      bf16_description(), some.rows, some.columns, some.depth, rounded / full);
+      "bf16 in the products of linear layers, but {}: rounded numbers are multiplied as f32; {} "
+      "takes {:.2f} times as long as with --dtype f32",
+      bf16_description(), product_name, rounded / full);
 }
 
 }  // namespace tapegrad::apps
