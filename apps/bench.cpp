@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
-#include "apps/cli.h"
-#include "apps/median.h"
-#include "apps/trial.h"
-#include "autograd/parallel.h"
-#include "autograd/profile.h"
-#include "nn/summary.h"
+#include "tapegrad/apps/cli/cli.h"
+#include "tapegrad/apps/gpt/trial.h"
+#include "tapegrad/apps/median.h"
+#include "tapegrad/autograd/base/parallel.h"
+#include "tapegrad/autograd/profile.h"
+#include "tapegrad/nn/summary.h"
 
 namespace tapegrad::apps {
 namespace {

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "apps/cli.h"
-#include "apps/model_folder.h"
-#include "autograd/op_table.h"
-#include "autograd/ops.h"
+#include "tapegrad/apps/cli/cli.h"
+#include "tapegrad/autograd/check/op_table.h"
+#include "tapegrad/autograd/ops.h"
+#include "tapegrad/run/model_folder.h"
 
 namespace tapegrad::apps {
 namespace {

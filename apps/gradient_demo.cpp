@@ -7,10 +7,10 @@
 #include <cmath>
 #include <cstdio>
 
-#include "apps/cli.h"
-#include "apps/svg_bars.h"
-#include "autograd/file.h"
-#include "nn/residual_net.h"
+#include "tapegrad/apps/cli/cli.h"
+#include "tapegrad/apps/svg_bars.h"
+#include "tapegrad/apps/tutorial/residual_net.h"
+#include "tapegrad/autograd/base/file.h"
 
 namespace tapegrad::apps {
 namespace {

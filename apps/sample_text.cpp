@@ -1,11 +1,11 @@
-#include "apps/cli.h"
-#include "apps/interrupt.h"
-#include "apps/model_folder.h"
-#include "apps/run_options.h"
-#include "apps/sampling.h"
-#include "autograd/file.h"
-#include "autograd/parallel.h"
-#include "data/utf8.h"
+#include "tapegrad/apps/cli/cli.h"
+#include "tapegrad/autograd/base/file.h"
+#include "tapegrad/autograd/base/parallel.h"
+#include "tapegrad/data/tokenize/utf8.h"
+#include "tapegrad/run/interrupt.h"
+#include "tapegrad/run/model_folder.h"
+#include "tapegrad/run/run_options.h"
+#include "tapegrad/run/sampling.h"
 
 namespace tapegrad::apps {
 namespace {

@@ -1,10 +1,10 @@
-#include "apps/svg_bars.h"
+#include "tapegrad/apps/svg_bars.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
-#include "autograd/check.h"
+#include "tapegrad/autograd/base/error.h"
 
 namespace tapegrad::apps {
 namespace {

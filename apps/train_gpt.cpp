@@ -1,16 +1,16 @@
 #include <algorithm>
 
-#include "apps/batches.h"
-#include "apps/cli.h"
-#include "apps/evaluate.h"
-#include "apps/interrupt.h"
-#include "apps/plan.h"
-#include "apps/sampling.h"
-#include "apps/train_loop.h"
-#include "apps/train_options.h"
-#include "autograd/ops.h"
-#include "autograd/parallel.h"
-#include "data/utf8.h"
+#include "tapegrad/apps/cli/cli.h"
+#include "tapegrad/apps/gpt/plan.h"
+#include "tapegrad/apps/gpt/train_options.h"
+#include "tapegrad/autograd/base/parallel.h"
+#include "tapegrad/autograd/ops.h"
+#include "tapegrad/data/tokenize/utf8.h"
+#include "tapegrad/run/batches.h"
+#include "tapegrad/run/evaluate.h"
+#include "tapegrad/run/interrupt.h"
+#include "tapegrad/run/sampling.h"
+#include "tapegrad/run/train_loop.h"
 
 namespace tapegrad::apps {
 namespace {

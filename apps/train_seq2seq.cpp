@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "apps/interrupt.h"
-#include "apps/seq2seq_data.h"
-#include "apps/train_loop.h"
-#include "autograd/parallel.h"
+#include "tapegrad/apps/seq2seq/seq2seq_data.h"
+#include "tapegrad/autograd/base/parallel.h"
+#include "tapegrad/run/interrupt.h"
+#include "tapegrad/run/train_loop.h"
 
 namespace tapegrad::apps {
 namespace {

@@ -4,11 +4,11 @@
 #include <cerrno>
 #include <system_error>
 
-#include "apps/interrupt.h"
-#include "apps/seq2seq_data.h"
-#include "autograd/file.h"
-#include "autograd/parallel.h"
-#include "data/utf8.h"
+#include "tapegrad/apps/seq2seq/seq2seq_data.h"
+#include "tapegrad/autograd/base/file.h"
+#include "tapegrad/autograd/base/parallel.h"
+#include "tapegrad/data/tokenize/utf8.h"
+#include "tapegrad/run/interrupt.h"
 
 namespace tapegrad::apps {
 namespace {

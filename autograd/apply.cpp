@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "autograd/profile.h"
-#include "autograd/tape.h"
+#include "tapegrad/autograd/profile.h"
+#include "tapegrad/autograd/tape.h"
 
 namespace tapegrad {
 namespace {

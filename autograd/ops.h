@@ -8,10 +8,10 @@
 #include <optional>
 #include <vector>
 
-#include "autograd/keep_mask.h"
-#include "autograd/precision.h"
-#include "autograd/random.h"
-#include "autograd/tape.h"
+#include "tapegrad/autograd/base/random.h"
+#include "tapegrad/autograd/gemm/precision.h"
+#include "tapegrad/autograd/kernels/keep_mask.h"
+#include "tapegrad/autograd/tape.h"
 
 namespace tapegrad {
 

@@ -1,9 +1,9 @@
-#include "autograd/profile.h"
+#include "tapegrad/autograd/profile.h"
 
 #include <algorithm>
 #include <chrono>
 
-#include "autograd/blas.h"
+#include "tapegrad/autograd/gemm/gemm.h"
 
 namespace tapegrad {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "autograd/tape.h"
+#include "tapegrad/autograd/tape.h"
 
 namespace tapegrad {
 

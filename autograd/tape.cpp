@@ -1,12 +1,12 @@
-#include "autograd/tape.h"
+#include "tapegrad/autograd/tape.h"
 
 #include <algorithm>
 #include <iterator>
 #include <mutex>
 
-#include "autograd/elementwise.h"
-#include "autograd/ops.h"
-#include "autograd/profile.h"
+#include "tapegrad/autograd/kernels/elementwise.h"
+#include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/profile.h"
 
 namespace tapegrad {
 namespace {

@@ -9,7 +9,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "autograd/tensor.h"
+#include "tapegrad/autograd/tensor/tensor.h"
 
 namespace tapegrad {
 

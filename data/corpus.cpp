@@ -1,13 +1,13 @@
-#include "data/corpus.h"
+#include "tapegrad/data/corpus.h"
 
 #include <algorithm>
 #include <fstream>
 #include <optional>
 #include <system_error>
 
-#include "autograd/check.h"
-#include "autograd/file.h"
-#include "data/utf8.h"
+#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/autograd/base/file.h"
+#include "tapegrad/data/tokenize/utf8.h"
 
 namespace tapegrad::data {
 

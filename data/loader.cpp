@@ -1,10 +1,10 @@
-#include "data/loader.h"
+#include "tapegrad/data/loader.h"
 
 #include <algorithm>
 #include <charconv>
 #include <numeric>
 
-#include "autograd/check.h"
+#include "tapegrad/autograd/base/error.h"
 
 namespace tapegrad::data {
 

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "autograd/random.h"
-#include "data/token.h"
+#include "tapegrad/autograd/base/random.h"
+#include "tapegrad/data/tokenize/token.h"
 
 namespace tapegrad::data {
 

@@ -1,9 +1,9 @@
-#include "data/pairs.h"
+#include "tapegrad/data/pairs.h"
 
 #include <algorithm>
 #include <unordered_set>
 
-#include "autograd/check.h"
+#include "tapegrad/autograd/base/error.h"
 
 namespace tapegrad::data {
 

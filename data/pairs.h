@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "autograd/random.h"
-#include "data/tokenizer.h"
+#include "tapegrad/autograd/base/random.h"
+#include "tapegrad/data/tokenize/tokenizer.h"
 
 namespace tapegrad::data {
 

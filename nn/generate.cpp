@@ -1,4 +1,4 @@
-#include "nn/generate.h"
+#include "tapegrad/nn/generate.h"
 
 #include <algorithm>
 #include <cmath>

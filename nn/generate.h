@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "nn/gpt.h"
+#include "tapegrad/nn/gpt.h"
 
 namespace tapegrad::nn {
 

@@ -1,4 +1,4 @@
-#include "nn/gpt.h"
+#include "tapegrad/nn/gpt.h"
 
 #include <cmath>
 #include <numeric>

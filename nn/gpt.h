@@ -2,7 +2,8 @@
 
 #include <optional>
 
-#include "nn/attention.h"
+#include "tapegrad/autograd/base/describe.h"
+#include "tapegrad/nn/multi_head_attention.h"
 
 namespace tapegrad::nn {
 
@@ -30,6 +31,29 @@ struct GPTConfig {
   std::int64_t inner() const { return n_inner.value_or(4 * n_embd); }
   // Throws Error, naming the values, for a config that no model can have.
   void validate() const;
+
+  // The table of its members: see describe.h.
+  template <class Self, class Table>
+  static void describe(Self& c, Table& t) {
+    t("vocab_size", c.vocab_size, "tokens", {.least = 1, .most = 1 << 24, .option = false});
+    t("n_layer", c.n_layer, "blocks", {.least = 1, .most = 4096});
+    t("n_head", c.n_head, "attention heads per block", {.least = 1, .most = 1 << 16});
+    t("n_embd", c.n_embd, "channels", {.least = 1, .most = 1 << 20});
+    t("block_size", c.block_size, "the longest sequence, in tokens", {.least = 1, .most = 1 << 24});
+    t("dropout", c.dropout, "share of activations that is dropped",
+      {.least = 0, .most = 1, .below_most = true, .value = "P"});
+    t("ff_dropout", c.ff_dropout, "dropout also between the feed-forward's two linears");
+    t("attn_out_dropout", c.attn_out_dropout, "dropout also after each attention's projection");
+    t("n_inner", c.n_inner, "channels inside the feed-forward layer [4 x --n-embd]",
+      {.least = 1, .most = 1 << 22});
+    t("bias", c.bias, "biases in linear layers and layer norms");
+    t("qkv_bias", c.qkv_bias, "biases of the Q, K, V projection [as --bias]");
+    t("tied", c.tied, "the head shares the token embedding");
+    t("separate_qkv", c.separate_qkv, "a projection each for Q, K and V, drawn one by one");
+    t("rope", c.rope, "rotary positions in place of learned ones");
+    t("unbiased_norm", c.unbiased_norm, "layer norms with the unbiased variance");
+    t("activation", c.activation, "of the feed-forward layer");
+  }
 };
 
 // Pre-norm: x + attn(ln_1(x)), then x + mlp(ln_2(x)).

@@ -1,4 +1,4 @@
-#include "nn/init.h"
+#include "tapegrad/nn/init.h"
 
 #include <algorithm>
 #include <cmath>

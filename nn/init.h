@@ -2,8 +2,8 @@
 
 #include <functional>
 
-#include "autograd/random.h"
-#include "autograd/tensor.h"
+#include "tapegrad/autograd/base/random.h"
+#include "tapegrad/autograd/tensor/tensor.h"
 
 namespace tapegrad::nn {
 

@@ -1,4 +1,4 @@
-#include "nn/layers.h"
+#include "tapegrad/nn/layers.h"
 
 namespace tapegrad::nn {
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "autograd/ops.h"
-#include "nn/params.h"
+#include "tapegrad/autograd/ops.h"
+#include "tapegrad/nn/params.h"
 
 namespace tapegrad::nn {
 

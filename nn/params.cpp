@@ -1,4 +1,4 @@
-#include "nn/params.h"
+#include "tapegrad/nn/params.h"
 
 #include <fmt/ranges.h>
 

@@ -3,9 +3,9 @@
 #include <memory>
 #include <string>
 
-#include "autograd/precision.h"
-#include "autograd/safetensors.h"
-#include "nn/init.h"
+#include "tapegrad/autograd/gemm/precision.h"
+#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/nn/init.h"
 
 namespace tapegrad::nn {
 

@@ -1,4 +1,4 @@
-#include "nn/summary.h"
+#include "tapegrad/nn/summary.h"
 
 #include <fmt/ranges.h>
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "nn/gpt.h"
+#include "tapegrad/nn/gpt.h"
 
 namespace tapegrad::nn {
 

@@ -1,4 +1,4 @@
-#include "nn/transformer.h"
+#include "tapegrad/nn/transformer.h"
 
 #include <algorithm>
 #include <cmath>

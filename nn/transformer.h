@@ -1,6 +1,6 @@
 #pragma once
 
-#include "nn/layers.h"
+#include "tapegrad/nn/layers.h"
 
 namespace tapegrad::nn {
 

@@ -1,9 +1,9 @@
-#include "optim/adamw.h"
+#include "tapegrad/optim/adamw.h"
 
 #include <charconv>
 #include <cmath>
 
-#include "autograd/parallel.h"
+#include "tapegrad/autograd/base/parallel.h"
 
 namespace tapegrad::optim {
 namespace {

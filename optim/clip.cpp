@@ -1,9 +1,9 @@
-#include "optim/clip.h"
+#include "tapegrad/optim/clip.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "autograd/parallel.h"
+#include "tapegrad/autograd/base/parallel.h"
 
 namespace tapegrad::optim {
 namespace {

@@ -1,9 +1,9 @@
-#include "optim/schedule.h"
+#include "tapegrad/optim/schedule.h"
 
 #include <cmath>
 #include <numbers>
 
-#include "autograd/check.h"
+#include "tapegrad/autograd/base/error.h"
 
 namespace tapegrad::optim {
 

@@ -1,6 +1,6 @@
-#include "optim/sgd.h"
+#include "tapegrad/optim/sgd.h"
 
-#include "autograd/parallel.h"
+#include "tapegrad/autograd/base/parallel.h"
 
 namespace tapegrad::optim {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "autograd/safetensors.h"
+#include "tapegrad/autograd/tensor/safetensors.h"
 
 namespace tapegrad::optim {
 

@@ -1,7 +1,7 @@
 #include <string>
 
-#include "autograd/file.h"
-#include "tests/catch.h"
+#include "tapegrad/autograd/base/file.h"
+#include "tapegrad/tests/catch.h"
 
 TEST_CASE("the README's example is the program that a test builds and runs") {
   const std::string root = TAPEGRAD_SOURCE_DIR;

@@ -1,7 +1,7 @@
 // LayerNorm by hand: the variance divided by n, by n - 1, and epsilon outside the root.
 
-#include "apps/cli.h"
-#include "autograd/ops.h"
+#include "tapegrad/apps/cli/cli.h"
+#include "tapegrad/autograd/ops.h"
 
 using namespace tapegrad;
 

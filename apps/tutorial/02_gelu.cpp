@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "apps/cli.h"
-#include "nn/layers.h"
+#include "tapegrad/apps/cli/cli.h"
+#include "tapegrad/nn/layers.h"
 
 using namespace tapegrad;
 

@@ -1,7 +1,7 @@
 // How much gradient reaches each of five layers, without and with shortcuts around them.
 
-#include "apps/cli.h"
-#include "nn/residual_net.h"
+#include "tapegrad/apps/cli/cli.h"
+#include "tapegrad/apps/tutorial/residual_net.h"
 
 using namespace tapegrad;
 

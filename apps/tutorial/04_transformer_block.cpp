@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "apps/cli.h"
-#include "nn/gpt.h"
+#include "tapegrad/apps/cli/cli.h"
+#include "tapegrad/nn/gpt.h"
 
 using namespace tapegrad;
 

@@ -1,8 +1,8 @@
 // GPT-2's shape and size: first with placeholders for its blocks, then whole.
 
-#include "apps/cli.h"
-#include "data/tokenizer.h"
-#include "nn/summary.h"
+#include "tapegrad/apps/cli/cli.h"
+#include "tapegrad/data/tokenize/tokenizer.h"
+#include "tapegrad/nn/summary.h"
 
 using namespace tapegrad;
 

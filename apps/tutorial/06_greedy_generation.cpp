@@ -1,8 +1,8 @@
 // Ten tokens from GPT-2 with random weights, the likeliest one each time.
 
-#include "apps/cli.h"
-#include "data/tokenizer.h"
-#include "nn/gpt.h"
+#include "tapegrad/apps/cli/cli.h"
+#include "tapegrad/data/tokenize/tokenizer.h"
+#include "tapegrad/nn/gpt.h"
 
 using namespace tapegrad;
 

@@ -6,9 +6,9 @@
 #include <functional>
 #include <numeric>
 
-#include "apps/cli.h"
-#include "data/tokenizer.h"
-#include "nn/generate.h"
+#include "tapegrad/apps/cli/cli.h"
+#include "tapegrad/data/tokenize/tokenizer.h"
+#include "tapegrad/nn/generate.h"
 
 using namespace tapegrad;
 

@@ -1,8 +1,8 @@
 // The encoder-decoder Transformer: its shapes, its size, its loss, and who sees whom.
 
-#include "apps/cli.h"
-#include "nn/summary.h"
-#include "nn/transformer.h"
+#include "tapegrad/apps/cli/cli.h"
+#include "tapegrad/nn/summary.h"
+#include "tapegrad/nn/transformer.h"
 
 using namespace tapegrad;
 

@@ -1,6 +1,6 @@
-#include "autograd/ops.h"
-#include "autograd/ops/attention_kernel.h"
-#include "autograd/ops/fused.h"
+#include "tapegrad/autograd/kernels/attention_tiles.h"
+#include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/ops/fused.h"
 
 namespace tapegrad {
 namespace {

@@ -1,4 +1,4 @@
-#include "autograd/ops/fused.h"
+#include "tapegrad/autograd/ops/fused.h"
 
 namespace tapegrad {
 

@@ -1,6 +1,6 @@
-#include "autograd/elementwise.h"
-#include "autograd/keep_mask.h"
-#include "autograd/ops.h"
+#include "tapegrad/autograd/kernels/elementwise.h"
+#include "tapegrad/autograd/kernels/keep_mask.h"
+#include "tapegrad/autograd/ops.h"
 
 namespace tapegrad {
 namespace {

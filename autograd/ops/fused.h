@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "autograd/ops.h"
+#include "tapegrad/autograd/ops.h"
 
 namespace tapegrad {
 

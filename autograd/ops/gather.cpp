@@ -1,5 +1,5 @@
-#include "autograd/elementwise.h"
-#include "autograd/ops.h"
+#include "tapegrad/autograd/kernels/elementwise.h"
+#include "tapegrad/autograd/ops.h"
 
 namespace tapegrad {
 namespace {

@@ -1,10 +1,10 @@
 #include <cmath>
 #include <numbers>
 
-#include "autograd/elementwise.h"
-#include "autograd/ops.h"
-#include "autograd/ops/fused.h"
-#include "autograd/ops/vector_math.h"
+#include "tapegrad/autograd/kernels/elementwise.h"
+#include "tapegrad/autograd/kernels/vector_math.h"
+#include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/ops/fused.h"
 
 namespace tapegrad {
 namespace {

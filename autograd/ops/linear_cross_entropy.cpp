@@ -1,9 +1,9 @@
 #include <numeric>
 
-#include "autograd/blas.h"
-#include "autograd/ops/fused.h"
-#include "autograd/ops/loss_rows.h"
-#include "autograd/parallel.h"
+#include "tapegrad/autograd/base/parallel.h"
+#include "tapegrad/autograd/gemm/gemm.h"
+#include "tapegrad/autograd/kernels/loss_rows.h"
+#include "tapegrad/autograd/ops/fused.h"
 
 namespace tapegrad {
 namespace {

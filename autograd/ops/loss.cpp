@@ -1,8 +1,8 @@
 #include <cmath>
 
-#include "autograd/elementwise.h"
-#include "autograd/ops/fused.h"
-#include "autograd/ops/loss_rows.h"
+#include "tapegrad/autograd/kernels/elementwise.h"
+#include "tapegrad/autograd/kernels/loss_rows.h"
+#include "tapegrad/autograd/ops/fused.h"
 
 namespace tapegrad {
 namespace {

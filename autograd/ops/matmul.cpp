@@ -1,6 +1,6 @@
-#include "autograd/blas.h"
-#include "autograd/elementwise.h"
-#include "autograd/ops.h"
+#include "tapegrad/autograd/gemm/gemm.h"
+#include "tapegrad/autograd/kernels/elementwise.h"
+#include "tapegrad/autograd/ops.h"
 
 namespace tapegrad {
 namespace {

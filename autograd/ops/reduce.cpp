@@ -1,8 +1,8 @@
 #include <cmath>
 #include <limits>
 
-#include "autograd/elementwise.h"
-#include "autograd/ops.h"
+#include "tapegrad/autograd/kernels/elementwise.h"
+#include "tapegrad/autograd/ops.h"
 
 namespace tapegrad {
 namespace {

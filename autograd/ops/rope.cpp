@@ -1,7 +1,7 @@
 #include <cmath>
 
-#include "autograd/elementwise.h"
-#include "autograd/ops.h"
+#include "tapegrad/autograd/kernels/elementwise.h"
+#include "tapegrad/autograd/ops.h"
 
 namespace tapegrad {
 namespace {

@@ -1,9 +1,9 @@
 #include <cmath>
 #include <limits>
 
-#include "autograd/elementwise.h"
-#include "autograd/ops.h"
-#include "autograd/ops/vector_math.h"
+#include "tapegrad/autograd/kernels/elementwise.h"
+#include "tapegrad/autograd/kernels/vector_math.h"
+#include "tapegrad/autograd/ops.h"
 
 namespace tapegrad {
 namespace {

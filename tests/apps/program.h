@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/temp_folder.h"
+#include "tapegrad/tests/temp_folder.h"
 
 using Args = std::vector<std::string>;
 

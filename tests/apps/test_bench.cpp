@@ -1,7 +1,7 @@
 #include <regex>
 
-#include "tests/apps/program.h"
-#include "tests/catch.h"
+#include "tapegrad/tests/apps/program.h"
+#include "tapegrad/tests/catch.h"
 
 namespace {
 

@@ -2,8 +2,8 @@
 #include <regex>
 #include <sstream>
 
-#include "tests/apps/tiny_runs.h"
-#include "tests/golden/golden.h"
+#include "tapegrad/tests/apps/tiny_runs.h"
+#include "tapegrad/tests/golden/golden.h"
 
 namespace fs = std::filesystem;
 using nlohmann::json;

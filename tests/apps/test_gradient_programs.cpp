@@ -3,8 +3,8 @@
 #include <map>
 #include <sstream>
 
-#include "tests/apps/tiny_runs.h"
-#include "tests/golden/golden.h"
+#include "tapegrad/tests/apps/tiny_runs.h"
+#include "tapegrad/tests/golden/golden.h"
 
 using namespace tapegrad::testing;
 

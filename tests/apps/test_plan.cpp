@@ -1,6 +1,6 @@
 #include <regex>
 
-#include "tests/apps/tiny_runs.h"
+#include "tapegrad/tests/apps/tiny_runs.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
-#include "data/utf8.h"
-#include "tests/apps/tiny_runs.h"
+#include "tapegrad/data/tokenize/utf8.h"
+#include "tapegrad/tests/apps/tiny_runs.h"
 
 namespace fs = std::filesystem;
 

@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "tests/apps/tiny_runs.h"
+#include "tapegrad/tests/apps/tiny_runs.h"
 
 namespace fs = std::filesystem;
 

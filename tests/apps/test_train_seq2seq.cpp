@@ -3,7 +3,7 @@
 #include <set>
 #include <sstream>
 
-#include "tests/apps/tiny_runs.h"
+#include "tapegrad/tests/apps/tiny_runs.h"
 
 namespace fs = std::filesystem;
 

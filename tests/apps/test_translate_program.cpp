@@ -2,7 +2,7 @@
 
 #include <regex>
 
-#include "tests/apps/tiny_runs.h"
+#include "tapegrad/tests/apps/tiny_runs.h"
 
 namespace fs = std::filesystem;
 

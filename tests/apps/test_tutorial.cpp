@@ -5,9 +5,9 @@
 #include <regex>
 #include <sstream>
 
-#include "autograd/ops.h"
-#include "tests/apps/program.h"
-#include "tests/catch.h"
+#include "tapegrad/autograd/ops.h"
+#include "tapegrad/tests/apps/program.h"
+#include "tapegrad/tests/catch.h"
 
 namespace fs = std::filesystem;
 using namespace tapegrad;

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "tests/apps/program.h"
-#include "tests/catch.h"
+#include "tapegrad/tests/apps/program.h"
+#include "tapegrad/tests/catch.h"
 
 // Runs of the training programs that take no time.
 

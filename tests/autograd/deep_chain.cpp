@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <optional>
 
-#include "autograd/ops.h"
+#include "tapegrad/autograd/ops.h"
 
 using namespace tapegrad;
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "autograd/ops.h"
-#include "autograd/parallel.h"
+#include "tapegrad/autograd/base/parallel.h"
+#include "tapegrad/autograd/ops.h"
 
 namespace tapegrad::testing {
 

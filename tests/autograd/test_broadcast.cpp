@@ -1,5 +1,5 @@
-#include "tests/autograd/support.h"
-#include "tests/catch.h"
+#include "tapegrad/tests/autograd/support.h"
+#include "tapegrad/tests/catch.h"
 
 using namespace tapegrad;
 using namespace tapegrad::testing;

@@ -1,8 +1,8 @@
 #include <functional>
 
-#include "autograd/gradcheck.h"
-#include "tests/autograd/support.h"
-#include "tests/catch.h"
+#include "tapegrad/autograd/check/gradcheck.h"
+#include "tapegrad/tests/autograd/support.h"
+#include "tapegrad/tests/catch.h"
 
 using namespace tapegrad;
 using namespace tapegrad::testing;

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "tests/autograd/support.h"
-#include "tests/catch.h"
+#include "tapegrad/tests/autograd/support.h"
+#include "tapegrad/tests/catch.h"
 
 using namespace tapegrad;
 using namespace tapegrad::testing;

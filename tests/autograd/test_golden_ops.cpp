@@ -1,10 +1,10 @@
 #include <regex>
 #include <set>
 
-#include "autograd/safetensors.h"
-#include "tests/autograd/support.h"
-#include "tests/catch.h"
-#include "tests/golden/golden.h"
+#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/tests/autograd/support.h"
+#include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/golden/golden.h"
 
 using namespace tapegrad;
 using namespace tapegrad::testing;

@@ -1,10 +1,10 @@
 #include <cmath>
 #include <limits>
 
-#include "autograd/blas.h"
-#include "autograd/ops.h"
-#include "tests/autograd/support.h"
-#include "tests/catch.h"
+#include "tapegrad/autograd/gemm/gemm.h"
+#include "tapegrad/autograd/ops.h"
+#include "tapegrad/tests/autograd/support.h"
+#include "tapegrad/tests/catch.h"
 
 using namespace tapegrad;
 using namespace tapegrad::testing;

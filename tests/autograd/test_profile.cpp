@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "autograd/parallel.h"
-#include "autograd/profile.h"
-#include "tests/autograd/support.h"
-#include "tests/catch.h"
+#include "tapegrad/autograd/base/parallel.h"
+#include "tapegrad/autograd/profile.h"
+#include "tapegrad/tests/autograd/support.h"
+#include "tapegrad/tests/catch.h"
 
 using namespace tapegrad;
 using namespace tapegrad::testing;

@@ -1,6 +1,6 @@
-#include "autograd/tape.h"
-#include "tests/autograd/support.h"
-#include "tests/catch.h"
+#include "tapegrad/autograd/tape.h"
+#include "tapegrad/tests/autograd/support.h"
+#include "tapegrad/tests/catch.h"
 
 using namespace tapegrad;
 using namespace tapegrad::testing;

@@ -1,7 +1,6 @@
 #include <fmt/core.h>
-
-#include "nn/gpt.h"
-#include "optim/adamw.h"
+#include <tapegrad/nn/gpt.h>
+#include <tapegrad/optim/adamw.h>
 
 int main() {
   using namespace tapegrad;

@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "autograd/check.h"
-#include "data/corpus.h"
-#include "tests/catch.h"
-#include "tests/temp_folder.h"
+#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/data/corpus.h"
+#include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/temp_folder.h"
 
 using namespace tapegrad;
 using namespace tapegrad::data;

@@ -2,9 +2,9 @@
 #include <set>
 #include <vector>
 
-#include "autograd/check.h"
-#include "data/loader.h"
-#include "tests/catch.h"
+#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/data/loader.h"
+#include "tapegrad/tests/catch.h"
 
 using namespace tapegrad;
 using namespace tapegrad::data;

@@ -1,8 +1,8 @@
 #include <set>
 
-#include "autograd/check.h"
-#include "data/pairs.h"
-#include "tests/catch.h"
+#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/data/pairs.h"
+#include "tapegrad/tests/catch.h"
 
 using namespace tapegrad::data;
 

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "autograd/safetensors.h"
-#include "nn/gpt.h"
-#include "tests/autograd/support.h"
-#include "tests/golden/golden.h"
+#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/nn/gpt.h"
+#include "tapegrad/tests/autograd/support.h"
+#include "tapegrad/tests/golden/golden.h"
 
 namespace tapegrad::testing {
 

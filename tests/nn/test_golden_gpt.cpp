@@ -1,8 +1,8 @@
-#include "nn/generate.h"
-#include "optim/adamw.h"
-#include "optim/clip.h"
-#include "tests/catch.h"
-#include "tests/nn/models.h"
+#include "tapegrad/nn/generate.h"
+#include "tapegrad/optim/adamw.h"
+#include "tapegrad/optim/clip.h"
+#include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/nn/models.h"
 
 using namespace tapegrad;
 using namespace tapegrad::testing;

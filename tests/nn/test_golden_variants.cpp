@@ -1,6 +1,6 @@
-#include "optim/adamw.h"
-#include "tests/catch.h"
-#include "tests/nn/models.h"
+#include "tapegrad/optim/adamw.h"
+#include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/nn/models.h"
 
 using namespace tapegrad;
 using namespace tapegrad::testing;

@@ -1,5 +1,5 @@
-#include "tests/catch.h"
-#include "tests/nn/models.h"
+#include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/nn/models.h"
 
 using namespace tapegrad;
 using namespace tapegrad::testing;

@@ -1,11 +1,11 @@
 // The memory of a GPT: it grows with the length of a context, not with its square, and comes from
 // the system once.
 
-#include "autograd/memory.h"
-#include "optim/adamw.h"
-#include "optim/clip.h"
-#include "tests/catch.h"
-#include "tests/nn/models.h"
+#include "tapegrad/autograd/base/memory.h"
+#include "tapegrad/optim/adamw.h"
+#include "tapegrad/optim/clip.h"
+#include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/nn/models.h"
 
 using namespace tapegrad;
 using namespace tapegrad::testing;

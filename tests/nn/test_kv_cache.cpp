@@ -1,6 +1,6 @@
-#include "nn/generate.h"
-#include "tests/catch.h"
-#include "tests/nn/models.h"
+#include "tapegrad/nn/generate.h"
+#include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/nn/models.h"
 
 using namespace tapegrad;
 using namespace tapegrad::testing;

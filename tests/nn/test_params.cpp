@@ -1,8 +1,8 @@
-#include "nn/layers.h"
-#include "nn/params.h"
-#include "tests/catch.h"
-#include "tests/nn/models.h"
-#include "tests/temp_folder.h"
+#include "tapegrad/nn/layers.h"
+#include "tapegrad/nn/params.h"
+#include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/nn/models.h"
+#include "tapegrad/tests/temp_folder.h"
 
 using namespace tapegrad;
 using namespace tapegrad::testing;

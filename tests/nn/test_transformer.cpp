@@ -1,9 +1,9 @@
-#include "autograd/memory.h"
-#include "nn/transformer.h"
-#include "optim/adamw.h"
-#include "tests/catch.h"
-#include "tests/nn/models.h"
-#include "tests/temp_folder.h"
+#include "tapegrad/autograd/base/memory.h"
+#include "tapegrad/nn/transformer.h"
+#include "tapegrad/optim/adamw.h"
+#include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/nn/models.h"
+#include "tapegrad/tests/temp_folder.h"
 
 using namespace tapegrad;
 using namespace tapegrad::testing;

@@ -1,8 +1,8 @@
-#include "optim/adamw.h"
-#include "tests/autograd/support.h"
-#include "tests/catch.h"
-#include "tests/optim/two_tensors.h"
-#include "tests/temp_folder.h"
+#include "tapegrad/optim/adamw.h"
+#include "tapegrad/tests/autograd/support.h"
+#include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/optim/two_tensors.h"
+#include "tapegrad/tests/temp_folder.h"
 
 using namespace tapegrad;
 using namespace tapegrad::testing;

@@ -1,9 +1,9 @@
 #include <limits>
 
-#include "optim/adamw.h"
-#include "optim/clip.h"
-#include "tests/autograd/support.h"
-#include "tests/catch.h"
+#include "tapegrad/optim/adamw.h"
+#include "tapegrad/optim/clip.h"
+#include "tapegrad/tests/autograd/support.h"
+#include "tapegrad/tests/catch.h"
 
 using namespace tapegrad;
 using namespace tapegrad::testing;

@@ -2,9 +2,9 @@
 #include <limits>
 #include <vector>
 
-#include "autograd/check.h"
-#include "optim/schedule.h"
-#include "tests/catch.h"
+#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/optim/schedule.h"
+#include "tapegrad/tests/catch.h"
 
 using namespace tapegrad;
 using optim::Schedule;

@@ -1,7 +1,7 @@
-#include "optim/sgd.h"
-#include "tests/autograd/support.h"
-#include "tests/catch.h"
-#include "tests/optim/two_tensors.h"
+#include "tapegrad/optim/sgd.h"
+#include "tapegrad/tests/autograd/support.h"
+#include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/optim/two_tensors.h"
 
 using namespace tapegrad;
 using namespace tapegrad::testing;

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "autograd/ops.h"
-#include "autograd/safetensors.h"
+#include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/tensor/safetensors.h"
 
 namespace tapegrad::testing {
 

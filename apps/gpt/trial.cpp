@@ -1,0 +1,53 @@
+#include "tapegrad/apps/gpt/trial.h"
+
+#include <chrono>
+
+#include "tapegrad/optim/clip.h"
+
+namespace tapegrad::apps {
+namespace {
+
+double seconds_of(const std::function<void()>& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+}  // namespace
+
+Trial::Trial(const nn::GPTConfig& config, int64_t B, int64_t T, const TrialOptions& options)
+    : dropout_(1337, options.dropout),
+      params_(rng_, DType::f32, options.precision),
+      gpt_(params_, config),
+      inputs_(tokens(config.vocab_size, B, T)),
+      targets_(tokens(config.vocab_size, B, T)),
+      adamw_(params_.parameters(), {.beta2 = 0.95, .weight_decay = 0.1}) {
+  gpt_.recompute = options.recompute;
+  nn::init_gpt2(gpt_, params_, rng_);
+}
+
+Tensor Trial::tokens(int64_t vocab_size, int64_t B, int64_t T) {
+  std::vector<int32_t> ids(static_cast<size_t>(B * T));
+  for (int32_t& id : ids) id = static_cast<int32_t>(rng_.randint(vocab_size));
+  return Tensor::from(ids, {B, T});
+}
+
+Trial::Phases Trial::step() {
+  Phases phases;
+  {
+    Tape tape;
+    Tensor loss;
+    phases.forward = seconds_of([&] { loss = gpt_.loss(inputs_, targets_, &dropout_); });
+    phases.backward = seconds_of([&] { tape.backward(loss); });
+  }
+  double factor = 1;
+  phases.norm =
+      seconds_of([&] { factor = optim::measure_clipping(params_.parameters(), 1.0).factor; });
+  phases.adamw = seconds_of([&] {
+    adamw_.step(3e-4, factor);
+    adamw_.zero_grad();
+  });
+  return phases;
+}
+
+}  // namespace tapegrad::apps

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "tapegrad/nn/gpt.h"
+#include "tapegrad/optim/adamw.h"
+#include "tapegrad/run/product_rate.h"
+
+namespace tapegrad::apps {
+
+struct TrialOptions {
+  bool recompute = false;  // see nn::GPT
+  Precision precision = Precision::full;
+  Rng::Kind dropout = Rng::Kind::philox;
+};
+
+// A GPT in training on random tokens: what a step costs, without a text to learn.
+class Trial {
+ public:
+  // Batches of B sequences of T tokens.
+  Trial(const nn::GPTConfig& config, int64_t B, int64_t T, const TrialOptions& options = {});
+
+  // Seconds of a step, apart by what it does.
+  struct Phases {
+    double forward = 0, backward = 0, norm = 0, adamw = 0;
+    double total() const { return forward + backward + norm + adamw; }
+  };
+  Phases step();
+
+ private:
+  Tensor tokens(int64_t vocab_size, int64_t B, int64_t T);
+
+  Rng rng_{1337}, dropout_;
+  nn::Params params_;
+  nn::GPT gpt_;
+  Tensor inputs_, targets_;
+  optim::AdamW adamw_;
+};
+
+}  // namespace tapegrad::apps

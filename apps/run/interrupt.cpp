@@ -1,0 +1,57 @@
+#include "tapegrad/run/interrupt.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <initializer_list>
+#include <system_error>
+
+#include "tapegrad/autograd/base/error.h"
+
+namespace tapegrad::apps {
+namespace {
+
+std::atomic<bool> flag{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
+
+void on_signal(int) {
+  if (flag.exchange(true)) ::_exit(interrupted_exit_code);
+}
+
+}  // namespace
+
+void catch_interrupts() {
+  // Output that nobody reads any more is found out by writing it.
+  ::signal(SIGPIPE, SIG_IGN);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction action {};
+    if (::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) continue;
+    action = {};
+    action.sa_handler = on_signal;
+    action.sa_flags = SA_RESTART;
+    ::sigaction(signal, &action, nullptr);
+  }
+}
+
+bool interrupted() { return flag; }
+
+bool wait_for_input(int descriptor) {
+  // poll() ends for a signal, where read() would go on. One that comes just before it, or to
+  // another thread, is seen in the next round.
+  constexpr int milliseconds = 100;
+  pollfd input{.fd = descriptor, .events = POLLIN, .revents = 0};
+  while (!interrupted()) {
+    const int ready = ::poll(&input, 1, milliseconds);
+    if (ready > 0) return !interrupted();
+    check(ready == 0 || errno == EINTR, "input cannot be waited for: {}",
+          std::generic_category().message(errno));
+  }
+  return false;
+}
+
+void interrupt() { flag = true; }
+
+}  // namespace tapegrad::apps

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tapegrad/nn/gpt.h"
+#include "tapegrad/nn/transformer.h"
+
+namespace tapegrad::apps {
+
+// Bytes of tensors that training in f32 holds, by kind, and all of them at the peak: the
+// activations of a step go while its gradients come, so that `total` is less than the sum.
+struct MemoryEstimate {
+  double weights = 0, gradients = 0, optimizer = 0, activations = 0, total = 0;
+};
+
+// What changes the activations beside the model and the batch.
+struct MemoryOptions {
+  bool recompute = false;     // see nn::GPT
+  bool stored_masks = false;  // dropout draws from a generator of Kind::torch
+  Precision precision = Precision::full;
+};
+
+// For batches of `batch_size` sequences of block_size tokens.
+MemoryEstimate estimate_memory(const nn::GPTConfig& config, int64_t batch_size,
+                               const MemoryOptions& options = {});
+
+// For batches of pairs, which are padded to their longest ones and not to block_size.
+struct PairSizes {
+  int64_t rows, source, target;  // pairs, and tokens of each side, the end of the target included
+};
+MemoryEstimate estimate_memory(const nn::TransformerConfig& config, const PairSizes& batch,
+                               const MemoryOptions& options = {});
+
+// "about 2157 MB at once: weights 498, AdamW 996, activations 463, which go as gradients (498)
+// come"
+std::string describe(const MemoryEstimate& estimate);
+
+// Error if the machine has less memory than that.
+void check_memory(const MemoryEstimate& estimate);
+
+}  // namespace tapegrad::apps

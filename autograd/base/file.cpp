@@ -1,0 +1,181 @@
+#include "tapegrad/autograd/base/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "tapegrad/autograd/base/error.h"
+
+namespace tapegrad {
+
+namespace {
+
+constexpr size_t buffer_size = size_t{1} << 20;
+
+std::string reason() { return std::generic_category().message(errno); }
+
+[[noreturn]] void fail_reading(const std::filesystem::path& path, std::string_view why) {
+  fail("[file] cannot read '{}': {}", path.string(), why);
+}
+
+[[noreturn]] void fail_writing(const std::filesystem::path& path, std::string_view why) {
+  fail("[file] cannot write '{}': {}", path.string(), why);
+}
+
+// Owns a POSIX descriptor; a negative one stands for "none".
+class Descriptor {
+ public:
+  explicit Descriptor(int value) : value_(value) {}
+  Descriptor(Descriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
+  Descriptor& operator=(Descriptor&&) = delete;
+  ~Descriptor() { close(); }
+
+  int get() const { return value_; }
+  bool close() { return value_ < 0 || ::close(std::exchange(value_, -1)) == 0; }
+
+ private:
+  int value_;
+};
+
+std::string_view describe_type(mode_t mode) {
+  if (S_ISDIR(mode)) return "it is a folder";
+  if (S_ISFIFO(mode)) return "it is a pipe, not a regular file";
+  if (S_ISSOCK(mode)) return "it is a socket, not a regular file";
+  return "it is a device, not a regular file";
+}
+
+// A file beside `target` that did not exist before, with the permissions of any new file.
+std::pair<Descriptor, std::filesystem::path> create_temporary(const std::filesystem::path& target) {
+  for (int attempt = 0; attempt < 1000; ++attempt) {
+    std::filesystem::path temporary = target;
+    temporary += fmt::format(".tmp-{}-{}", ::getpid(), attempt);
+    Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    if (file.get() >= 0) {
+      return {std::move(file), std::move(temporary)};
+    }
+    if (errno != EEXIST) {
+      break;
+    }
+  }
+  fail_writing(target, reason());
+}
+
+// Makes the rename itself durable. Some file systems cannot do that for a folder; the file is
+// complete all the same, so this is no reason to fail.
+void sync_folder_of(const std::filesystem::path& path) {
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  const Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (descriptor.get() >= 0) {
+    ::fsync(descriptor.get());
+  }
+}
+
+// The file that a write to `path` replaces.
+std::filesystem::path resolve_target(const std::filesystem::path& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) {
+    return path;  // a new file, or a reason to fail that creating the temporary file will name
+  }
+  if (!S_ISREG(info.st_mode)) {
+    fail_writing(path, describe_type(info.st_mode));
+  }
+  std::error_code error;
+  std::filesystem::path target = std::filesystem::canonical(path, error);
+  return error ? path : target;
+}
+
+}  // namespace
+
+std::string read_file(const std::filesystem::path& path, int64_t max_bytes) {
+  // Without O_NONBLOCK, opening a pipe would wait for somebody to write to it.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  struct stat info {};
+  if (file.get() < 0 || ::fstat(file.get(), &info) != 0) {
+    fail_reading(path, reason());
+  }
+  if (!S_ISREG(info.st_mode)) {
+    fail_reading(path, describe_type(info.st_mode));
+  }
+  const auto check_size = [&](int64_t bytes) {
+    if (bytes > max_bytes) {
+      fail_reading(path, fmt::format("it has {}{} bytes, and {} are the most that is accepted",
+                                     bytes == info.st_size ? "" : "more than ", bytes, max_bytes));
+    }
+  };
+  check_size(info.st_size);
+  std::string text;
+  text.reserve(static_cast<size_t>(info.st_size));
+  std::vector<char> chunk(std::min(buffer_size, static_cast<size_t>(info.st_size) + 1));
+  for (;;) {  // to the end rather than to st_size: the file may grow, and /proc reports no sizes
+    const ssize_t count = ::read(file.get(), chunk.data(), chunk.size());
+    if (count < 0 && errno == EINTR) {
+      continue;
+    }
+    if (count < 0) {
+      fail_reading(path, reason());
+    }
+    if (count == 0) {
+      return text;
+    }
+    text.append(chunk.data(), static_cast<size_t>(count));
+    check_size(static_cast<int64_t>(text.size()));
+  }
+}
+
+void FileWriter::write(std::string_view bytes) {
+  if (buffer_.size() + bytes.size() > buffer_size) {
+    flush();
+  }
+  if (bytes.size() > buffer_size) {
+    write_through(bytes);
+  } else {
+    buffer_ += bytes;
+  }
+}
+
+void FileWriter::flush() {
+  write_through(buffer_);
+  buffer_.clear();
+}
+
+void FileWriter::write_through(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
+    if (count >= 0) {
+      bytes.remove_prefix(static_cast<size_t>(count));
+    } else if (errno != EINTR) {
+      fail_writing(path_, reason());
+    }
+  }
+}
+
+void write_file_atomically(const std::filesystem::path& path,
+                           const std::function<void(FileWriter&)>& body) {
+  const std::filesystem::path target = resolve_target(path);
+  auto [file, temporary] = create_temporary(target);
+  try {
+    FileWriter writer(file.get(), path);
+    body(writer);
+    writer.flush();
+    if (::fsync(file.get()) != 0 || !file.close() ||
+        ::rename(temporary.c_str(), target.c_str()) != 0) {
+      fail_writing(path, reason());
+    }
+  } catch (...) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+  sync_folder_of(target);
+}
+
+void write_file_atomically(const std::filesystem::path& path, std::string_view bytes) {
+  write_file_atomically(path, [bytes](FileWriter& file) { file.write(bytes); });
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,34 @@
+#include "tapegrad/autograd/base/json_file.h"
+
+#include "tapegrad/autograd/base/file.h"
+
+namespace tapegrad::apps {
+namespace {
+// Our own files have some kilobytes, or more where they list many paths; a parsed one may take a
+// hundred times its size.
+constexpr int64_t max_json_bytes = int64_t{8} << 20;
+constexpr int max_json_depth = 32;
+}  // namespace
+
+Json read_json_object(const std::filesystem::path& path) {
+  const std::string text = read_file(path, max_json_bytes);
+  const auto limit_depth = [&](int depth, Json::parse_event_t, const Json&) {
+    check(depth <= max_json_depth, "{}: the JSON is nested too deeply", path.string());
+    return true;
+  };
+  Json json = Json::parse(text, limit_depth, false);
+  check(!json.is_discarded(), "{}: this is not complete, valid JSON", path.string());
+  check(json.is_object(), "{}: expected a JSON object", path.string());
+  return json;
+}
+
+void write_json(const std::filesystem::path& path, const Json& json) {
+  // Paths may be any bytes, but JSON is UTF-8.
+  const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  check(static_cast<int64_t>(text.size()) <= max_json_bytes,
+        "{}: {} bytes are to be written, and {} are the most that can be read again", path.string(),
+        text.size(), max_json_bytes);
+  write_file_atomically(path, text);
+}
+
+}  // namespace tapegrad::apps

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "tapegrad/autograd/base/error.h"
+
+namespace tapegrad::apps {
+
+using Json = nlohmann::ordered_json;
+
+// The object that the file holds; Error, with the path, if there is none.
+Json read_json_object(const std::filesystem::path& path);
+
+void write_json(const std::filesystem::path& path, const Json& json);
+
+// Member `name` of `object`, which is a part of the file at `path`. Error if it is missing or not a
+// T: nothing is converted that would lose something.
+template <class T>
+void get(const std::filesystem::path& path, const Json& object, const std::string& name, T& value) {
+  const auto expect = [&](bool right, std::string_view what) {
+    check(right, "{}: '{}' must be {}", path.string(), name, what);
+  };
+  const auto it = object.is_object() ? object.find(name) : object.end();
+  check(object.is_object() && it != object.end(), "{}: '{}' is missing", path.string(), name);
+  if constexpr (std::is_same_v<T, bool>) {
+    expect(it->is_boolean(), "true or false");
+    value = it->template get<bool>();
+  } else if constexpr (std::is_same_v<T, uint64_t>) {
+    expect(it->is_number_unsigned(), "a whole number of 0 or more");
+    value = it->template get<uint64_t>();
+  } else if constexpr (std::is_integral_v<T>) {
+    const bool fits = it->is_number_integer() &&
+                      (!it->is_number_unsigned() ||
+                       it->template get<uint64_t>() <= uint64_t{std::numeric_limits<T>::max()}) &&
+                      it->template get<int64_t>() >= int64_t{std::numeric_limits<T>::min()};
+    expect(fits, fmt::format("a whole number from {} to {}", std::numeric_limits<T>::min(),
+                             std::numeric_limits<T>::max()));
+    value = it->template get<T>();
+  } else if constexpr (std::is_same_v<T, double>) {
+    expect(it->is_number(), "a number");
+    value = it->template get<double>();
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    expect(it->is_string(), "a text");
+    value = it->template get<std::string>();
+  } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+    expect(it->is_array(), "a list of texts");
+    value.clear();
+    for (const Json& element : *it) {
+      expect(element.is_string(), "a list of texts");
+      value.push_back(element.get<std::string>());
+    }
+  } else if constexpr (std::is_same_v<T, Json>) {
+    expect(it->is_object(), "an object");
+    value = *it;
+  } else if (it->is_null()) {
+    value.reset();
+  } else {
+    get(path, object, name, value.emplace());
+  }
+}
+
+// The inverse: an empty optional becomes null.
+template <class T>
+Json json_of(const T& value) {
+  return value;
+}
+template <class T>
+Json json_of(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+}  // namespace tapegrad::apps

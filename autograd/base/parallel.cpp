@@ -1,0 +1,174 @@
+#include "tapegrad/autograd/base/parallel.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "tapegrad/autograd/base/error.h"
+
+namespace tapegrad {
+namespace {
+
+// Ranges per thread: more even out threads that are slowed by other work of the machine.
+constexpr std::int64_t kRangesPerThread = 4;
+// Long loops are cut at multiples of this many elements, at least the width of any vector code: so
+// an element is computed in the vector part of a loop or in its scalar rest, which may round
+// differently, by its place alone and not by the cut.
+constexpr std::int64_t kQuantum = 64;
+// Rounds of waiting before a thread sleeps (a worker) or yields (the caller): some tens of
+// microseconds, longer than the pause between two ops of a small model.
+constexpr int kSpins = 4000;
+
+thread_local bool inside = false;
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+// One thread's share of a job, from which the others take when they are done with their own.
+struct alignas(64) Share {
+  std::atomic<std::int64_t> next{0};
+  std::int64_t end = 0;
+};
+
+// A pool whose jobs never wait for a thread that has not begun: the ranges of a job are taken one
+// by one, so if the system runs something else on a worker's processor, the others do its share.
+// (An OpenMP team waits for all of its threads at the end of each loop, which on a busy machine
+// makes small loops a hundred times slower.)
+//
+// Invariants: the job's fields change only while `open` is false and `active` is 0. A worker counts
+// itself into `active` before it looks at `open`; the caller closes the job before it waits for
+// `active` to fall to 0. Both use sequentially consistent order, so a worker either sees the job
+// closed or is waited for.
+class Pool {
+ public:
+  int threads() const { return threads_; }
+
+  void set_threads(int n) {
+    check(!inside, "the number of threads cannot be changed inside a parallel loop");
+    const std::lock_guard lock(mutex_);
+    threads_ = n;
+  }
+
+  // False, having done nothing, if another thread's job is running.
+  bool run(std::int64_t n, std::int64_t grain, detail::RangeFunction run, const void* body) {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) return false;
+    const std::int64_t most = std::max<std::int64_t>(1, n / std::max<std::int64_t>(1, grain));
+    shares_used_ = static_cast<int>(std::min<std::int64_t>(most, threads_));
+    if (shares_used_ == 1) return false;
+    start_workers();
+    const std::int64_t ranges = std::min(most, shares_used_ * kRangesPerThread);
+    const std::int64_t quantum = grain >= kQuantum ? kQuantum : 1;
+    const auto rounded = [=](std::int64_t i) { return (i + quantum - 1) / quantum * quantum; };
+    range_ = rounded((n + ranges - 1) / ranges);
+    run_ = run;
+    body_ = body;
+    error_ = nullptr;
+    for (std::int64_t i = 0; i < shares_used_; ++i) {
+      Share& share = shares_[static_cast<std::size_t>(i)];
+      share.next = std::min(n, rounded(n * i / shares_used_));
+      share.end = std::min(n, rounded(n * (i + 1) / shares_used_));
+    }
+    open_ = true;
+    ++epoch_;
+    epoch_.notify_all();
+    work(0);
+    open_ = false;
+    for (int spins = 0; active_ != 0; ++spins) {
+      spins < kSpins ? relax() : std::this_thread::yield();
+    }
+    if (error_) std::rethrow_exception(error_);
+    return true;
+  }
+
+ private:
+  // Jobs need no particular number of workers: if the system gives no more, those that are do it
+  // all.
+  void start_workers() {
+    try {
+      while (started_ < threads_ - 1) {
+        std::thread([this, id = started_ + 1] { serve(id); }).detach();
+        ++started_;
+      }
+    } catch (const std::system_error&) {
+    }
+  }
+
+  void serve(int id) {
+    for (std::uint64_t seen = 0;;) {
+      for (int spins = 0; epoch_ == seen && spins < kSpins; ++spins) relax();
+      epoch_.wait(seen);
+      seen = epoch_;
+      ++active_;
+      if (open_ && id < shares_used_) work(id);
+      --active_;
+    }
+  }
+
+  void work(int id) {
+    inside = true;
+    for (int i = 0; i < shares_used_; ++i) {
+      Share& share = shares_[static_cast<std::size_t>((id + i) % shares_used_)];
+      while (true) {
+        const std::int64_t begin = share.next.fetch_add(range_);
+        if (begin >= share.end) break;
+        try {
+          run_(body_, begin, std::min(begin + range_, share.end));
+        } catch (...) {
+          const std::lock_guard lock(error_mutex_);
+          if (!error_) error_ = std::current_exception();
+        }
+      }
+    }
+    inside = false;
+  }
+
+  std::mutex mutex_;  // held by the caller whose job runs
+  std::atomic<int> threads_{
+      std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kMaxThreads)};
+  int started_ = 0;
+  std::atomic<std::uint64_t> epoch_{0};
+  std::atomic<bool> open_{false};
+  std::atomic<int> active_{0};
+
+  detail::RangeFunction run_ = nullptr;
+  const void* body_ = nullptr;
+  std::int64_t range_ = 1;
+  int shares_used_ = 1;
+  std::vector<Share> shares_ = std::vector<Share>(kMaxThreads);
+  std::mutex error_mutex_;
+  std::exception_ptr error_;
+};
+
+// Never destroyed: its workers wait for jobs until the process ends.
+Pool& pool() {
+  static Pool* const instance = new Pool;
+  return *instance;
+}
+
+}  // namespace
+
+int num_threads() { return pool().threads(); }
+
+void set_num_threads(int n) {
+  check(n >= 1 && n <= kMaxThreads, "the number of threads must be from 1 to {}, not {}",
+        +kMaxThreads, n);
+  pool().set_threads(n);
+}
+
+void detail::parallel_ranges(std::int64_t n, std::int64_t grain, RangeFunction run,
+                             const void* body) {
+  if (n <= 0) return;
+  if (inside || n < 2 * grain || !pool().run(n, grain, run, body)) run(body, 0, n);
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tapegrad/autograd/tape.h"
+
+namespace tapegrad {
+
+struct GradientCheckOptions {
+  std::uint64_t seed = 0;
+  // Largest |analytic − numeric| / max(|analytic|, |numeric|) that passes, beyond what rounding of
+  // the differences explains.
+  double tolerance = 1e-6;
+};
+
+// The verdict on one input of one recorded op.
+struct GradientCheck {
+  std::string op;
+  std::size_t input = 0;
+  std::string shapes;   // of all inputs and the outputs: "(2, 3), (3) → (2, 3)"
+  double analytic = 0;  // ⟨vjp(u), v⟩
+  double numeric = 0;   // ⟨u, (f(x + h·v) − f(x − h·v)) / 2h⟩
+  double error = 0;     // gradient_error of the two
+  bool passed = false;
+  std::string str() const;  // one line that names all of this
+};
+
+// |analytic − numeric| / max(|analytic|, |numeric|), but with a larger divisor where the values are
+// so small that `rounding`, the error of the numeric one, matters: a difference of no more than
+// that is always within the tolerance.
+double gradient_error(double analytic, double numeric, double rounding,
+                      const GradientCheckOptions& options);
+
+// Runs each step that a checkable tape has recorded again and compares its vjp with central
+// differences: u and v are random directions in the space of the outputs and of one input, so that
+// one number stands for the whole Jacobian (the check of HIPS/autograd). The tape must not have run
+// backward yet. It should hold f64 tensors: in f32, rounding hides errors below about 1e-2.
+std::vector<GradientCheck> check_gradients(const Tape& tape,
+                                           const GradientCheckOptions& options = {});
+
+}  // namespace tapegrad

@@ -1,0 +1,295 @@
+#include <utility>
+
+#include "tapegrad/autograd/check/op_table.h"
+#include "tapegrad/autograd/ops.h"
+
+namespace tapegrad {
+namespace {
+
+using enum Draw;
+using Cases = std::vector<OpCase>;
+using Ids = std::vector<std::int32_t>;
+using In = Inputs;
+
+Tensor ids(const Ids& values, const Shape& shape) { return Tensor::from(values, shape); }
+Tensor ids(const Ids& values) { return ids(values, {static_cast<std::int64_t>(values.size())}); }
+
+// A mask that is set at every third element.
+Tensor mask(const Shape& shape) {
+  Tensor m = Tensor::zeros(shape, DType::u8);
+  auto* values = m.mutable_data<std::uint8_t>();
+  for (std::int64_t i = 0; i < m.numel(); i += 3) values[i] = 1;
+  return m;
+}
+
+// One line per case, which clang-format would tear apart.
+// clang-format off
+
+void add_unary(Cases& cases) {
+  const auto each = [&](const std::string& op, Draw draw, std::function<Tensor(const Tensor&)> f) {
+    for (const Shape& shape : {Shape{2, 5}, Shape{}, Shape{3, 0}}) {
+      cases.push_back({op, {shape}, draw, [f](In x) { return f(x[0]); }});
+    }
+  };
+  each("neg", normal, neg);
+  each("exp", normal, exp);
+  each("log", positive, log);
+  each("sqrt", positive, sqrt);
+  each("tanh", normal, tanh);
+  each("sigmoid", normal, sigmoid);
+  each("erf", normal, erf);
+  each("relu", spread, relu);
+  each("abs", spread, abs);
+  each("clamp(-1, 1)", spread, [](const Tensor& x) { return clamp(x, -1, 1); });
+  each("gelu", normal, [](const Tensor& x) { return gelu(x); });
+  each("gelu(erf)", normal, [](const Tensor& x) { return gelu(x, Gelu::erf); });
+  each("pow(3)", normal, [](const Tensor& x) { return pow(x, 3); });
+  each("pow(-0.5)", positive, [](const Tensor& x) { return pow(x, -0.5); });
+  each("pow(0)", positive, [](const Tensor& x) { return pow(x, 0); });
+}
+
+void add_binary(Cases& cases) {
+  using Binary = Tensor (*)(const Tensor&, const Tensor&);
+  const auto each = [&](const std::string& op, Draw draw, Binary f) {
+    const auto run = [f](In x) { return f(x[0], x[1]); };
+    cases.push_back({op, {{3, 4}, {3, 4}}, draw, run});
+    cases.push_back({op, {{3, 4}, {4}}, draw, run});
+    cases.push_back({op, {{2, 1, 3}, {4, 1}}, draw, run});
+    cases.push_back({op, {{}, {2, 3}}, draw, run});
+    cases.push_back({op, {{2, 1, 2, 1}, {2, 1, 3}}, draw, run});
+    cases.push_back({op, {{}, {}}, draw, run});
+    cases.push_back({op, {{4, 0}, {4, 1}}, draw, run});
+  };
+  each("add", normal, add);
+  each("sub", normal, sub);
+  each("mul", normal, mul);
+  each("div", positive, div);
+  each("pow", positive, pow);
+  each("maximum", spread, maximum);
+  cases.push_back({"mul, twice one", {{3}}, normal, [](In x) { return x[0] * x[0]; }});
+}
+
+void add_choices(Cases& cases) {
+  const Cases lines = {
+      {"where", {{3, 4}, {3, 4}}, normal, [](In x) { return where(mask({3, 4}), x[0], x[1]); }},
+      {"where", {{4}, {2, 1}}, normal, [](In x) { return where(mask({2, 1}), x[0], x[1]); }},
+      {"where", {{}, {}}, normal, [](In x) { return where(mask({}), x[0], x[1]); }},
+      {"where", {{}, {0, 3}}, normal, [](In x) { return where(mask({3}), x[0], x[1]); }},
+      {"masked_fill", {{3, 4}}, normal, [](In x) { return masked_fill(x[0], mask({4}), 2); }},
+      {"masked_fill", {{0, 4}}, normal, [](In x) { return masked_fill(x[0], mask({4}), 2); }},
+      {"max", {{2, 5}}, spread, [](In x) { return max(x[0]); }},
+      {"max", {{}}, spread, [](In x) { return max(x[0]); }},
+      {"max(0)", {{3, 0}}, spread, [](In x) { return max(x[0], 0).values; }},
+      {"max(0)", {{4, 3}}, spread, [](In x) { return max(x[0], 0).values; }},
+      {"max(-1, keep)", {{2, 3}}, spread, [](In x) { return max(x[0], -1, true).values; }},
+      {"dropout(0.3)", {{5, 4}}, normal, [](In x) { Rng r(3); return dropout(x[0], 0.3, r); }},
+      {"dropout(0)", {{5}}, normal, [](In x) { Rng r(3); return dropout(x[0], 0, r); }},
+      {"dropout(1)", {{5}}, normal, [](In x) { Rng r(3); return dropout(x[0], 1, r); }},
+      {"dropout(0.3)", {{}}, normal, [](In x) { Rng r(3); return dropout(x[0], 0.3, r); }},
+      {"dropout(0.3)", {{0, 4}}, normal, [](In x) { Rng r(3); return dropout(x[0], 0.3, r); }},
+  };
+  cases.insert(cases.end(), lines.begin(), lines.end());
+}
+
+void add_reductions(Cases& cases) {
+  const Cases lines = {
+      {"sum", {{3, 4}}, normal, [](In x) { return sum(x[0]); }},
+      {"sum", {{}}, normal, [](In x) { return sum(x[0]); }},
+      {"sum", {{0, 2}}, normal, [](In x) { return sum(x[0]); }},
+      {"sum(0)", {{0, 2}}, normal, [](In x) { return sum(x[0], {0}); }},
+      {"sum(0)", {{2, 0}}, normal, [](In x) { return sum(x[0], {0}); }},
+      {"sum(0, 2)", {{2, 3, 4}}, normal, [](In x) { return sum(x[0], {0, 2}); }},
+      {"sum(1, keep)", {{2, 3, 4}}, normal, [](In x) { return sum(x[0], {1}, true); }},
+      {"mean", {{3, 4}}, normal, [](In x) { return mean(x[0]); }},
+      {"mean(-1)", {{3, 4}}, normal, [](In x) { return mean(x[0], {-1}); }},
+      {"mean", {{}}, normal, [](In x) { return mean(x[0]); }},
+      {"mean(-1)", {{0, 4}}, normal, [](In x) { return mean(x[0], {-1}); }},
+      {"var", {{3, 4}}, normal, [](In x) { return var(x[0]); }},
+      {"var(1, biased)", {{3, 4}}, normal, [](In x) { return var(x[0], {1}, false); }},
+      {"var(biased)", {{}}, normal, [](In x) { return var(x[0], {}, false); }},
+      {"var(1)", {{0, 4}}, normal, [](In x) { return var(x[0], {1}); }},
+      {"sum_to(3, 1)", {{2, 3, 4}}, normal, [](In x) { return sum_to(x[0], {3, 1}); }},
+      {"sum_to()", {{2, 3}}, normal, [](In x) { return sum_to(x[0], {}); }},
+      {"broadcast_to", {{3, 1}}, normal, [](In x) { return broadcast_to(x[0], {2, 3, 4}); }},
+      {"broadcast_to", {{}}, normal, [](In x) { return broadcast_to(x[0], {2, 3}); }},
+      {"broadcast_to", {{2, 1}}, normal, [](In x) { return broadcast_to(x[0], {2, 0}); }},
+      {"log_sum_exp", {{3, 9}}, normal, [](In x) { return log_sum_exp(x[0]); }},
+      {"log_sum_exp(0)", {{3, 2}}, normal, [](In x) { return log_sum_exp(x[0], 0, true); }},
+      {"log_sum_exp", {{0, 4}}, normal, [](In x) { return log_sum_exp(x[0]); }},
+      {"softmax", {{3, 9}}, normal, [](In x) { return softmax(x[0]); }},
+      {"softmax(1)", {{2, 3, 2}}, normal, [](In x) { return softmax(x[0], 1); }},
+      {"softmax", {{0, 4}}, normal, [](In x) { return softmax(x[0]); }},
+      {"softmax", {{4, 1}}, normal, [](In x) { return softmax(x[0]); }},
+      {"log_softmax", {{3, 9}}, normal, [](In x) { return log_softmax(x[0]); }},
+      {"log_softmax(0)", {{3, 2}}, normal, [](In x) { return log_softmax(x[0], 0); }},
+      {"log_softmax", {{0, 4}}, normal, [](In x) { return log_softmax(x[0]); }},
+  };
+  cases.insert(cases.end(), lines.begin(), lines.end());
+}
+
+void add_shapes(Cases& cases) {
+  const Cases lines = {
+      {"reshape", {{2, 6}}, normal, [](In x) { return reshape(x[0], {3, -1}); }},
+      {"reshape", {{1, 1}}, normal, [](In x) { return reshape(x[0], {}); }},
+      {"transpose", {{2, 3}}, normal, [](In x) { return transpose(x[0], 0, 1); }},
+      {"permute", {{2, 3, 4}}, normal, [](In x) { return permute(x[0], {2, 0, 1}); }},
+      {"permute", {{2, 0, 4}}, normal, [](In x) { return permute(x[0], {2, 0, 1}); }},
+      {"slice", {{4, 3}}, normal, [](In x) { return slice(x[0], 0, 1, 3); }},
+      {"slice", {{2, 5, 2}}, normal, [](In x) { return slice(x[0], 1, 2, 5); }},
+      {"slice, empty", {{2, 5}}, normal, [](In x) { return slice(x[0], 1, 2, 2); }},
+      {"slice", {{0, 5}}, normal, [](In x) { return slice(x[0], 1, 2, 4); }},
+      {"pad", {{2, 3}}, normal, [](In x) { return pad(x[0], 1, 1, 5); }},
+      {"concat(0)", {{2, 3}, {1, 3}, {0, 3}}, normal,
+       [](In x) { return concat({x[0], x[1], x[2]}, 0); }},
+      {"concat(1)", {{2, 3}, {2, 1}}, normal, [](In x) { return concat({x[0], x[1]}, 1); }},
+      {"split", {{2, 5}}, normal,
+       [](In x) {
+         const auto parts = split(x[0], {1, 4}, 1);
+         return parts[0] * parts[1];
+       }},
+      {"gather_rows", {{5, 3}}, normal, [](In x) { return gather_rows(x[0], ids({4, 0, 4})); }},
+      {"gather_rows", {{5}}, normal, [](In x) { return gather_rows(x[0], ids({1, 2}, {2, 1})); }},
+      {"gather_rows", {{5, 3}}, normal, [](In x) { return gather_rows(x[0], ids({}, {0})); }},
+      {"gather_rows", {{2, 0}}, normal, [](In x) { return gather_rows(x[0], ids({1, 0, 1})); }},
+      {"embedding", {{4, 2}}, normal,
+       [](In x) { return embedding(x[0], ids({1, 3, 1, 1, 0, 3}, {2, 3})); }},
+      {"gather(-1)", {{3, 4}}, normal, [](In x) { return gather(x[0], ids({3, 0, 3}), -1); }},
+      {"gather(0)", {{3, 2}}, normal, [](In x) { return gather(x[0], ids({2, 1}), 0); }},
+      {"gather(-1)", {{0, 4}}, normal, [](In x) { return gather(x[0], ids({}, {0}), -1); }},
+  };
+  cases.insert(cases.end(), lines.begin(), lines.end());
+}
+
+void add_products(Cases& cases) {
+  const auto product = [](In x) { return matmul(x[0], x[1]); };
+  const std::vector<std::pair<Shape, Shape>> shapes = {
+      {{3, 4}, {4, 5}},    {{2, 3, 4}, {2, 4, 5}}, {{2, 3, 4}, {4, 5}}, {{3, 4}, {2, 4, 5}},
+      {{2, 1, 3, 4}, {5, 4, 2}}, {{4}, {4, 3}},    {{2, 3, 4}, {4}},    {{4}, {4}},
+      {{2, 0}, {0, 3}},    {{0, 4}, {4, 2}},       {{0, 2, 3}, {3, 2}}, {{1, 7}, {7, 1}},
+  };
+  for (const auto& [a, b] : shapes) cases.push_back({"matmul", {a, b}, normal, product});
+  const Cases lines = {
+      {"matmul(aᵀ)", {{2, 4, 3}, {4, 5}}, normal,
+       [](In x) { return matmul(x[0], x[1], {.transpose_a = true}); }},
+      {"matmul(bᵀ)", {{3, 4}, {2, 5, 4}}, normal,
+       [](In x) { return matmul(x[0], x[1], {.transpose_b = true}); }},
+      {"matmul(aᵀ, bᵀ)", {{4, 3}, {5, 4}}, normal,
+       [](In x) { return matmul(x[0], x[1], {.transpose_a = true, .transpose_b = true}); }},
+      {"linear", {{3, 4}, {5, 4}, {5}}, normal, [](In x) { return linear(x[0], x[1], x[2]); }},
+      {"linear", {{2, 3, 4}, {5, 4}}, normal, [](In x) { return linear(x[0], x[1]); }},
+      {"linear", {{4}, {5, 4}, {5}}, normal, [](In x) { return linear(x[0], x[1], x[2]); }},
+      {"linear", {{0, 4}, {5, 4}, {5}}, normal, [](In x) { return linear(x[0], x[1], x[2]); }},
+      {"linear", {{3, 0}, {5, 0}, {5}}, normal, [](In x) { return linear(x[0], x[1], x[2]); }},
+  };
+  cases.insert(cases.end(), lines.begin(), lines.end());
+}
+
+void add_fused(Cases& cases) {
+  const auto attend = [](int n_head, bool causal) {
+    return [=](In x) {
+      const AttentionOptions options{.causal = causal};
+      return x.size() == 1 ? attention(x[0], n_head, options)
+                           : attention(x[0], x[1], x[2], n_head, options);
+    };
+  };
+  const Cases lines = {
+      {"layer_norm", {{3, 8}}, normal, [](In x) { return layer_norm(x[0]); }},
+      {"layer_norm", {{3, 8}, {8}}, normal, [](In x) { return layer_norm(x[0], x[1]); }},
+      {"layer_norm(bias)", {{3, 8}, {8}}, normal, [](In x) { return layer_norm(x[0], {}, x[1]); }},
+      {"layer_norm", {{2, 3, 5}, {5}, {5}}, normal,
+       [](In x) { return layer_norm(x[0], x[1], x[2]); }},
+      {"layer_norm(unbiased)", {{3, 8}, {8}, {8}}, normal,
+       [](In x) { return layer_norm(x[0], x[1], x[2], {.unbiased = true}); }},
+      {"layer_norm(unbiased, eps outside)", {{3, 8}, {8}, {8}}, normal,
+       [](In x) {
+         return layer_norm(x[0], x[1], x[2], {.eps = 0.1, .unbiased = true, .eps_outside = true});
+       }},
+      {"layer_norm", {{0, 5}, {5}, {5}}, normal, [](In x) { return layer_norm(x[0], x[1], x[2]); }},
+      {"attention(2, causal)", {{2, 5, 12}}, normal, attend(2, true)},
+      {"attention(1, full)", {{1, 4, 9}}, normal, attend(1, false)},
+      {"attention(2, causal)", {{1, 1, 12}}, normal, attend(2, true)},
+      {"attention(3, causal)", {{2, 3, 6}, {2, 3, 6}, {2, 3, 6}}, normal, attend(3, true)},
+      {"attention(2, full)", {{2, 2, 4}, {2, 5, 4}, {2, 5, 4}}, normal, attend(2, false)},
+      {"attention(2, causal)", {{1, 0, 12}}, normal, attend(2, true)},
+      {"attention(2, full)", {{2, 0, 4}, {2, 3, 4}, {2, 3, 4}}, normal, attend(2, false)},
+      {"attention(2), one as all three", {{1, 3, 4}}, normal,
+       [](In x) { return attention(x[0], x[0], x[0], 2); }},
+      {"attention(2, dropout)", {{2, 5, 12}}, normal,
+       [](In x) {
+         Rng r(3);
+         return attention(x[0], 2, {.dropout = 0.4, .rng = &r});
+       }},
+      {"attention(2, full, dropout)", {{2, 2, 4}, {2, 5, 4}, {2, 5, 4}}, normal,
+       [](In x) {
+         Rng r(3);
+         return attention(x[0], x[1], x[2], 2, {.causal = false, .dropout = 0.4, .rng = &r});
+       }},
+      {"attention(2, causal, padding)", {{2, 4, 12}}, normal,
+       [](In x) {
+         const Tensor padding = ids({0, 0, 1, 0, 1, 0, 0, 1}, {2, 4}).to(DType::u8);
+         return attention(x[0], 2, {.key_padding_mask = padding});
+       }},
+      {"attention(2, full, padding, dropout)", {{2, 2, 4}, {2, 3, 4}, {2, 3, 4}}, normal,
+       [](In x) {
+         Rng r(3);
+         const Tensor padding = ids({0, 0, 1, 1, 1, 1}, {2, 3}).to(DType::u8);
+         return attention(x[0], x[1], x[2], 2, {.causal = false, .dropout = 0.4, .rng = &r,
+                                                .key_padding_mask = padding});
+       }},
+      {"attention_reference(2)", {{1, 3, 4}, {1, 3, 4}, {1, 3, 4}}, normal,
+       [](In x) { return attention_reference(x[0], x[1], x[2], 2, true); }},
+      {"rope(4)", {{2, 3, 8}}, normal, [](In x) { return rope(x[0], 4); }},
+      {"rope(2, first 5, channels 8)", {{2, 3, 12}}, normal,
+       [](In x) { return rope(x[0], 2, {.first = 5, .channels = 8}); }},
+      {"rope(4)", {{2, 0, 4}}, normal, [](In x) { return rope(x[0], 4); }},
+      {"cross_entropy", {{4, 5}}, normal,
+       [](In x) { return cross_entropy(x[0], ids({0, 4, 2, 2})); }},
+      {"cross_entropy", {{2, 2, 3}}, normal,
+       [](In x) { return cross_entropy(x[0], ids({0, 1, 1, 2}, {2, 2})); }},
+      {"cross_entropy(ignore)", {{4, 5}}, normal,
+       [](In x) { return cross_entropy(x[0], ids({0, -1, 2, -1}), -1); }},
+      {"cross_entropy", {{5}}, normal, [](In x) { return cross_entropy(x[0], ids({3}, {})); }},
+      {"linear_cross_entropy", {{4, 3}, {5, 3}}, normal,
+       [](In x) { return linear_cross_entropy(x[0], x[1], ids({0, 4, 2, 2})); }},
+      {"linear_cross_entropy(ignore)", {{2, 2, 3}, {5, 3}}, normal,
+       [](In x) { return linear_cross_entropy(x[0], x[1], ids({0, -1, 2, -1}, {2, 2}), -1); }},
+      {"linear_cross_entropy", {{2, 0}, {5, 0}}, normal,
+       [](In x) { return linear_cross_entropy(x[0], x[1], ids({0, 4})); }},
+      {"mse_loss", {{3, 4}, {3, 4}}, normal, [](In x) { return mse_loss(x[0], x[1]); }},
+      {"mse_loss", {{}, {}}, normal, [](In x) { return mse_loss(x[0], x[1]); }},
+      {"checkpoint, one tensor twice", {{3}}, normal,
+       [](In x) {
+         return checkpoint([](In y, Rng*) { return y[0] * y[1] * y[1]; }, {x[0], x[0]});
+       }},
+      {"checkpoint", {{}, {0, 2}}, normal,
+       [](In x) { return checkpoint([](In y, Rng*) { return y[0] * y[1]; }, {x[0], x[1]}); }},
+      {"checkpoint", {{3}, {3}}, normal,
+       [](In x) {
+         const auto f = [](In y, Rng* r) { return dropout(tanh(y[0] * y[1]), 0.5, *r) * y[0]; };
+         Rng rng(5);
+         return checkpoint(f, {x[0], x[1]}, &rng);
+       }},
+  };
+  cases.insert(cases.end(), lines.begin(), lines.end());
+}
+
+// clang-format on
+
+}  // namespace
+
+std::span<const OpCase> op_table() {
+  static const Cases table = [] {
+    Cases cases;
+    add_unary(cases);
+    add_binary(cases);
+    add_choices(cases);
+    add_reductions(cases);
+    add_shapes(cases);
+    add_products(cases);
+    add_fused(cases);
+    return cases;
+  }();
+  return table;
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tapegrad/autograd/base/random.h"
+#include "tapegrad/autograd/check/gradcheck.h"
+
+namespace tapegrad {
+
+// Small cases of every differentiable op, with which all derivatives of this library are checked:
+// one line per case, in op_cases.cpp. A new op gets a line there; a test compares the ops that the
+// table has run with those that the sources define.
+
+// How a case draws its inputs, in f64.
+enum class Draw {
+  normal,    // standard normal
+  positive,  // 0.5 + |normal|
+  spread,    // shuffled multiples of ¼, plus 0.1: no two are equal, none is near 0 or ±1
+};
+
+struct OpCase {
+  std::string op;  // what is called, with the constants that it is given: "sum(0, 2)"
+  std::vector<Shape> shapes;
+  Draw draw;
+  std::function<Tensor(Inputs)> run;
+
+  std::string str() const;  // "mul (3, 4), (4)"
+  std::vector<Tensor> inputs(Rng& rng) const;
+};
+
+std::span<const OpCase> op_table();
+
+struct OpChecks {
+  // Of the case's own steps, and of the case as a whole.
+  std::vector<GradientCheck> first;
+  // Of the steps that make its gradient, and of its gradient as a whole.
+  std::vector<GradientCheck> second;
+};
+
+// Checks the first and second derivatives of a case. A check of the whole is named after the case,
+// which tells it from those of its steps: it finds what a step leaves out of its own record.
+OpChecks check_op_case(const OpCase& op_case, const GradientCheckOptions& options = {});
+
+}  // namespace tapegrad

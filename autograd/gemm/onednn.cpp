@@ -1,0 +1,146 @@
+#include "tapegrad/autograd/gemm/onednn.h"
+
+#include "tapegrad/autograd/base/error.h"
+
+#ifdef TAPEGRAD_ONEDNN
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include "tapegrad/autograd/base/memory.h"
+
+namespace tapegrad {
+namespace {
+
+using dnnl::memory;
+
+const dnnl::engine& engine() {
+  static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
+  return cpu;
+}
+
+// What a primitive is made for; the addresses come with each call.
+using Key = std::array<memory::dim, 9>;
+
+template <class T>
+Key key_of(const Gemm<T>& g) {
+  return {g.ta, g.tb, g.m, g.n, g.k, g.lda, g.ldb, g.ldc, g.beta != 0};
+}
+
+struct Product {
+  memory::desc a, b, c, scratch;
+  dnnl::matmul primitive;
+};
+
+template <class T>
+Product make_product(const Gemm<T>& g) {
+  constexpr auto type = std::is_same_v<T, bf16> ? memory::data_type::bf16 : memory::data_type::f32;
+  const auto strides = [](bool transposed, memory::dim ld) {
+    return transposed ? memory::dims{1, ld} : memory::dims{ld, 1};
+  };
+  Product p;
+  p.a = memory::desc({g.m, g.k}, type, strides(g.ta, g.lda));
+  p.b = memory::desc({g.k, g.n}, type, strides(g.tb, g.ldb));
+  p.c = memory::desc({g.m, g.n}, memory::data_type::f32, strides(false, g.ldc));
+  dnnl::primitive_attr attributes;
+  // Memory of the call, not of the primitive: see dnnl::scratchpad_mode.
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (g.beta != 0) {
+    dnnl::post_ops add;
+    add.append_sum(1);
+    attributes.set_post_ops(add);
+  }
+#if DNNL_VERSION_MAJOR < 3
+  const dnnl::matmul::primitive_desc description(dnnl::matmul::desc(p.a, p.b, p.c), attributes,
+                                                 engine());
+#else
+  const dnnl::matmul::primitive_desc description(engine(), p.a, p.b, p.c, attributes);
+#endif
+  p.scratch = description.scratchpad_desc();
+  p.primitive = dnnl::matmul(description);
+  return p;
+}
+
+// Choosing and describing a kernel costs more than a small product, so each thread keeps those that
+// it used. Batches of many lengths need many: then it begins again.
+template <class T>
+const Product& product_of(const Gemm<T>& g) {
+  constexpr std::size_t kMost = 512;
+  thread_local std::map<Key, Product> products;
+  const Key key = key_of(g);
+  const auto found = products.find(key);
+  if (found != products.end()) return found->second;
+  if (products.size() >= kMost) products.clear();
+  return products.emplace(key, make_product(g)).first->second;
+}
+
+// A matrix for oneDNN, which takes no pointers to const.
+memory matrix(const memory::desc& description, const void* data) {
+  return {description, engine(), const_cast<void*>(data)};
+}
+
+}  // namespace
+
+bool onednn_has_bf16() {
+  static const bool has = [] {
+    const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+    const auto needed = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+    return (isa & needed) == needed;
+  }();
+  return has;
+}
+
+std::string onednn_description() {
+  const dnnl_version_t& v = *dnnl_version();
+  const std::string name = fmt::format("oneDNN {}.{}.{}", v.major, v.minor, v.patch);
+  return onednn_has_bf16() ? name : "oneDNN finds no bf16 instructions in this processor";
+}
+
+template <class T>
+void onednn_gemm(const Gemm<T>& g) {
+  check(g.alpha == 1 && (g.beta == 0 || g.beta == 1),
+        "[gemm] oneDNN is asked with alpha 1 and beta 0 or 1, not with {} and {}", g.alpha, g.beta);
+  if (g.m == 0 || g.n == 0) return;
+  if (g.k == 0) {
+    for (std::int64_t i = 0; i < g.m && g.beta == 0; ++i) std::fill_n(g.c + i * g.ldc, g.n, 0.0F);
+    return;
+  }
+  try {
+    thread_local dnnl::stream stream(engine());
+    const Product& p = product_of(g);
+    const Scratch scratch(p.scratch.get_size());
+    p.primitive.execute(stream, {{DNNL_ARG_SRC, matrix(p.a, g.a)},
+                                 {DNNL_ARG_WEIGHTS, matrix(p.b, g.b)},
+                                 {DNNL_ARG_DST, matrix(p.c, g.c)},
+                                 {DNNL_ARG_SCRATCHPAD, matrix(p.scratch, scratch.data())}});
+    stream.wait();
+  } catch (const dnnl::error& error) {
+    fail("[gemm] oneDNN: {}", error.what());
+  }
+}
+
+}  // namespace tapegrad
+
+#else
+
+namespace tapegrad {
+
+bool onednn_has_bf16() { return false; }
+
+std::string onednn_description() { return "this build has no oneDNN (libdnnl-dev)"; }
+
+template <class T>
+void onednn_gemm(const Gemm<T>&) {
+  fail("[gemm] {}", onednn_description());
+}
+
+}  // namespace tapegrad
+
+#endif
+
+namespace tapegrad {
+template void onednn_gemm(const Gemm<float>& g);
+template void onednn_gemm(const Gemm<bf16>& g);
+}  // namespace tapegrad

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <algorithm>
+
+#include "tapegrad/autograd/base/random.h"
+#include "tapegrad/autograd/tensor/tensor.h"
+
+namespace tapegrad {
+
+// Which of n elements dropout keeps: each with probability 1 − p. What a generator of Kind::torch
+// decides is F.dropout's draw, one double for each element, and is stored, a bit for each. Of one
+// of Kind::philox only the place in its stream is kept, n/4 blocks of four words, and every
+// decision is drawn when it is read: on any thread, in any order, as often as wanted.
+class KeepMask {
+ public:
+  KeepMask() = default;  // keeps everything
+  // Error unless 0 <= p <= 1. With 0 and 1 nothing is drawn, as in PyTorch.
+  KeepMask(Rng& rng, std::int64_t n, double p);
+
+  bool drops() const { return p_ > 0; }
+  double scale() const { return p_ < 1 ? 1 / (1 - p_) : 0; }  // of what is kept
+  // What is stored of the decisions, undefined if nothing is.
+  const Tensor& stored() const { return bits_; }
+  // keep[i] = 1 where element first + i is kept, else 0.
+  void read(std::int64_t first, std::span<std::uint8_t> keep) const;
+  // All of them.
+  Tensor to_tensor(const Shape& shape) const;
+  // factors[i] = scale() where element first + i is kept, else 0.
+  template <class T>
+  void factors(std::int64_t first, std::int64_t n, T* factors) const;
+  // y[i] = x[i] times that; y may be x.
+  template <class T>
+  void multiply(std::int64_t first, std::int64_t n, const T* x, T* y) const;
+
+ private:
+  static constexpr std::int64_t kPiece = 512;
+
+  double p_ = 0;
+  Tensor bits_;                               // of Kind::torch
+  std::uint64_t seed_ = 0, first_block_ = 0;  // of Kind::philox
+};
+
+template <class T>
+void KeepMask::factors(std::int64_t first, std::int64_t n, T* factors) const {
+  std::uint8_t keep[kPiece];
+  const T factor = static_cast<T>(scale());
+  for (std::int64_t i = 0; i < n; i += kPiece) {
+    const std::int64_t count = std::min(kPiece, n - i);
+    read(first + i, {keep, static_cast<std::size_t>(count)});
+    for (std::int64_t k = 0; k < count; ++k) factors[i + k] = keep[k] != 0 ? factor : T{0};
+  }
+}
+
+template <class T>
+void KeepMask::multiply(std::int64_t first, std::int64_t n, const T* x, T* y) const {
+  T piece[kPiece];
+  for (std::int64_t i = 0; i < n; i += kPiece) {
+    const std::int64_t count = std::min(kPiece, n - i);
+    factors(first + i, count, piece);
+    for (std::int64_t k = 0; k < count; ++k) y[i + k] = x[i + k] * piece[k];
+  }
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "tapegrad/autograd/kernels/vector_math.h"
+#include "tapegrad/autograd/ops.h"
+
+namespace tapegrad {
+
+// What the losses over classes have in common.
+
+struct Targets {
+  Tensor ids;  // (N) i32
+  std::int32_t ignore_index;
+  std::int64_t count;  // of those that are not ignored
+};
+
+// Flattens the targets of `op` and checks them against the number of classes.
+Targets checked_targets(std::string_view op, const Tensor& targets, std::int64_t classes,
+                        std::int32_t ignore_index);
+
+// −log softmax(logits)[target], from the logits' log-sum-exp; 0 for an ignored target.
+template <class T>
+double loss_of_row(const T* logits, T lse, std::int32_t target, std::int32_t ignore_index) {
+  return target == ignore_index ? 0 : static_cast<double>(lse - logits[target]);
+}
+
+// out = (softmax(logits) − onehot(target))·scale, or zeros for an ignored target; may be in place.
+template <class T>
+void loss_gradient_row(const T* logits, T lse, std::int32_t target, std::int32_t ignore_index,
+                       T scale, std::int64_t n, T* out) {
+  if (target == ignore_index) {
+    std::fill_n(out, n, T{0});
+    return;
+  }
+  for (std::int64_t i = 0; i < n; ++i) out[i] = fast_exp(logits[i] - lse) * scale;
+  out[target] -= scale;
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,257 @@
+#include <cmath>
+#include <numbers>
+
+#include "tapegrad/autograd/kernels/elementwise.h"
+#include "tapegrad/autograd/kernels/vector_math.h"
+#include "tapegrad/autograd/ops.h"
+
+namespace tapegrad {
+namespace {
+
+// dy brought to the shape of an operand that was broadcast; undefined if it is not needed.
+Tensor when(bool needed, const Shape& shape, const std::function<Tensor()>& gradient) {
+  return needed ? sum_to(gradient(), shape) : Tensor();
+}
+
+// Applies a unary op whose derivative is `slope`, a function of x that is made of ops.
+template <class F>
+Tensor unary(std::string_view name, const Tensor& x, const F& f, Tensor (*slope)(const Tensor& x)) {
+  return apply(
+      name, {x}, [f](Inputs in, Saved& saved) { return map(saved.keep(in[0]), f); },
+      [slope](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
+        return {dy * slope(saved[0])};
+      });
+}
+
+// The same with the derivative as a function of the result y.
+template <class F>
+Tensor unary_of_result(std::string_view name, const Tensor& x, const F& f,
+                       Tensor (*slope)(const Tensor& y)) {
+  return apply(
+      name, {x}, [f](Inputs in, Saved& saved) { return saved.keep(map(in[0], f)); },
+      [slope](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
+        return {dy * slope(saved[0])};
+      });
+}
+
+}  // namespace
+
+Tensor add(const Tensor& a, const Tensor& b) {
+  return apply(
+      "add", {a, b},
+      [](Inputs in, Saved&) {
+        return zip("add", in[0], in[1], [](auto x, auto y) { return x + y; });
+      },
+      [as = a.shape(), bs = b.shape()](const Tensor& dy, const Saved&,
+                                       const Needs& needs) -> Grads {
+        return {when(needs[0], as, [&] { return dy; }), when(needs[1], bs, [&] { return dy; })};
+      });
+}
+
+Tensor sub(const Tensor& a, const Tensor& b) {
+  return apply(
+      "sub", {a, b},
+      [](Inputs in, Saved&) {
+        return zip("sub", in[0], in[1], [](auto x, auto y) { return x - y; });
+      },
+      [as = a.shape(), bs = b.shape()](const Tensor& dy, const Saved&,
+                                       const Needs& needs) -> Grads {
+        return {when(needs[0], as, [&] { return dy; }), when(needs[1], bs, [&] { return -dy; })};
+      });
+}
+
+Tensor mul(const Tensor& a, const Tensor& b) {
+  return apply(
+      "mul", {a, b},
+      [](Inputs in, Saved& saved) {
+        saved.keep(saved.needs(1) ? in[0] : Tensor());
+        saved.keep(saved.needs(0) ? in[1] : Tensor());
+        return zip("mul", in[0], in[1], [](auto x, auto y) { return x * y; });
+      },
+      [as = a.shape(), bs = b.shape()](const Tensor& dy, const Saved& saved,
+                                       const Needs& needs) -> Grads {
+        return {when(needs[0], as, [&] { return dy * saved[1]; }),
+                when(needs[1], bs, [&] { return dy * saved[0]; })};
+      });
+}
+
+Tensor div(const Tensor& a, const Tensor& b) {
+  return apply(
+      "div", {a, b},
+      [](Inputs in, Saved& saved) {
+        saved.keep(saved.needs(1) ? in[0] : Tensor());
+        saved.keep(in[1]);
+        return zip("div", in[0], in[1], [](auto x, auto y) { return x / y; });
+      },
+      [as = a.shape(), bs = b.shape()](const Tensor& dy, const Saved& saved,
+                                       const Needs& needs) -> Grads {
+        const Tensor& y = saved[1];
+        return {when(needs[0], as, [&] { return dy / y; }),
+                when(needs[1], bs, [&] { return -(dy * saved[0]) / (y * y); })};
+      });
+}
+
+Tensor pow(const Tensor& a, const Tensor& b) {
+  return apply(
+      "pow", {a, b},
+      [](Inputs in, Saved& saved) {
+        saved.keep(in[0]);
+        saved.keep(in[1]);
+        return zip("pow", in[0], in[1], [](auto x, auto y) { return std::pow(x, y); });
+      },
+      [as = a.shape(), bs = b.shape()](const Tensor& dy, const Saved& saved,
+                                       const Needs& needs) -> Grads {
+        const Tensor &x = saved[0], &y = saved[1];
+        // A factor of 0 decides over an infinite power or logarithm beside it.
+        const auto zero_where = [](const Tensor& t, const Tensor& product) {
+          return where(equal(t, Tensor::scalar(0, t.dtype())), Tensor::scalar(0, t.dtype()),
+                       product);
+        };
+        return {when(needs[0], as, [&] { return dy * zero_where(y, y * pow(x, y - 1.0)); }),
+                when(needs[1], bs, [&] { return dy * zero_where(x, pow(x, y) * log(x)); })};
+      });
+}
+
+Tensor pow(const Tensor& a, double b) { return pow(a, Tensor::scalar(b, a.dtype())); }
+
+Tensor maximum(const Tensor& a, const Tensor& b) {
+  return apply(
+      "maximum", {a, b},
+      [](Inputs in, Saved& saved) {
+        saved.keep(in[0]);
+        saved.keep(in[1]);
+        return zip("maximum", in[0], in[1],
+                   [](auto x, auto y) { return x > y || std::isnan(x) ? x : y; });
+      },
+      [as = a.shape(), bs = b.shape()](const Tensor& dy, const Saved& saved,
+                                       const Needs& needs) -> Grads {
+        // 1 where the first is larger, ½ where the two tie.
+        const auto share = [](const Tensor& x, const Tensor& y) {
+          return zip("maximum", x, y, [](auto u, auto v) {
+            return static_cast<decltype(u)>(u > v ? 1 : u == v ? 0.5 : 0);
+          });
+        };
+        return {when(needs[0], as, [&] { return dy * share(saved[0], saved[1]); }),
+                when(needs[1], bs, [&] { return dy * share(saved[1], saved[0]); })};
+      });
+}
+
+Tensor neg(const Tensor& x) {
+  return apply(
+      "neg", {x}, [](Inputs in, Saved&) { return map(in[0], [](auto v) { return -v; }); },
+      [](const Tensor& dy, const Saved&, const Needs&) -> Grads { return {-dy}; });
+}
+
+Tensor exp(const Tensor& x) {
+  return unary_of_result(
+      "exp", x, [](auto v) { return fast_exp_gradual(v); }, [](const Tensor& y) { return y; });
+}
+
+Tensor log(const Tensor& x) {
+  return unary(
+      "log", x, [](auto v) { return std::log(v); }, [](const Tensor& v) { return 1.0 / v; });
+}
+
+Tensor sqrt(const Tensor& x) {
+  return unary_of_result(
+      "sqrt", x, [](auto v) { return std::sqrt(v); }, [](const Tensor& y) { return 0.5 / y; });
+}
+
+Tensor tanh(const Tensor& x) {
+  return unary_of_result(
+      "tanh", x, [](auto v) { return fast_tanh(v); }, [](const Tensor& y) { return 1.0 - y * y; });
+}
+
+Tensor sigmoid(const Tensor& x) {
+  return unary_of_result(
+      "sigmoid", x, [](auto v) { return 1 / (1 + fast_exp(-v)); },
+      [](const Tensor& y) { return y * (1.0 - y); });
+}
+
+Tensor erf(const Tensor& x) {
+  return unary(
+      "erf", x, [](auto v) { return fast_erf(v); },
+      [](const Tensor& v) { return exp(-(v * v)) * (2 * std::numbers::inv_sqrtpi); });
+}
+
+// The slopes of the next three are constant almost everywhere, so they are made unrecorded.
+
+// The result tells its slope, so that x need not be kept.
+Tensor relu(const Tensor& x) {
+  return unary_of_result(
+      "relu", x, [](auto v) { return v > 0 || std::isnan(v) ? v : 0; },
+      [](const Tensor& v) {
+        return map(v, [](auto e) { return static_cast<decltype(e)>(e > 0); });
+      });
+}
+
+Tensor abs(const Tensor& x) {
+  return unary(
+      "abs", x, [](auto v) { return std::abs(v); },
+      [](const Tensor& v) {
+        return map(v, [](auto e) { return static_cast<decltype(e)>((e > 0) - (e < 0)); });
+      });
+}
+
+Tensor clamp(const Tensor& x, double low, double high) {
+  check(low <= high, "[clamp] the lower limit {} is above the upper limit {}", low, high);
+  return apply(
+      "clamp", {x},
+      [=](Inputs in, Saved& saved) {
+        return map(saved.keep(in[0]), [=](auto v) {
+          using T = decltype(v);
+          return v < static_cast<T>(low) ? static_cast<T>(low)
+                                         : (v > static_cast<T>(high) ? static_cast<T>(high) : v);
+        });
+      },
+      [=](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
+        return {dy * map(saved[0], [=](auto v) {
+                  using T = decltype(v);
+                  return static_cast<T>(v >= static_cast<T>(low) && v <= static_cast<T>(high));
+                })};
+      });
+}
+
+Tensor equal(const Tensor& a, const Tensor& b) {
+  const Tensor same =
+      zip("equal", a, b, [](auto x, auto y) { return static_cast<decltype(x)>(x == y); });
+  return same.to(DType::u8);
+}
+
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
+  check(condition.dtype() == DType::u8, "[where] the condition must be u8, not {}",
+        name_of(condition.dtype()));
+  const Shape shape =
+      broadcast_shapes("where", condition.shape(), broadcast_shapes("where", a.shape(), b.shape()));
+  // 1 and 0 in the operands' dtype, which broadcast as any operand does; a copy, so that the caller
+  // may change the condition.
+  const Tensor choice = broadcast_to(condition.to(a.dtype()), shape);
+  return apply(
+      "where", {broadcast_to(a, shape), broadcast_to(b, shape)},
+      [choice](Inputs in, Saved&) {
+        Tensor out = Tensor::empty(in[0].shape(), in[0].dtype());
+        dispatch(out.dtype(), [&](auto zero) {
+          using T = decltype(zero);
+          const T *c = choice.data<T>(), *x = in[0].data<T>(), *y = in[1].data<T>();
+          T* to = out.mutable_data<T>();
+          parallel_for(out.numel(), kElementGrain, [=](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t i = begin; i < end; ++i) to[i] = c[i] != 0 ? x[i] : y[i];
+          });
+        });
+        return out;
+      },
+      [choice](const Tensor& dy, const Saved&, const Needs& needs) -> Grads {
+        const Tensor mask = choice.to(DType::u8);
+        const Tensor zero = Tensor::scalar(0, dy.dtype());
+        return {needs[0] ? where(mask, dy, zero) : Tensor(),
+                needs[1] ? where(mask, zero, dy) : Tensor()};
+      });
+}
+
+Tensor masked_fill(const Tensor& x, const Tensor& mask, double value) {
+  check(broadcast_shapes("masked_fill", x.shape(), mask.shape()) == x.shape(),
+        "[masked_fill] mask {} does not broadcast to x {}", mask.shape(), x.shape());
+  return where(mask, Tensor::scalar(value, x.dtype()), x);
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "tapegrad/autograd/base/error.h"
+
+namespace tapegrad {
+
+// Differentiable ops work in f32 and f64; i32 holds token ids and indices, u8 holds masks.
+enum class DType : std::uint8_t { f32, f64, i32, u8 };
+
+inline std::string_view name_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return "f32";
+    case DType::f64:
+      return "f64";
+    case DType::i32:
+      return "i32";
+    case DType::u8:
+      return "u8";
+  }
+  return "?";
+}
+
+inline std::size_t size_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return 4;
+    case DType::f64:
+      return 8;
+    case DType::i32:
+      return 4;
+    case DType::u8:
+      return 1;
+  }
+  return 0;
+}
+
+inline bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DType::f64; }
+
+template <class T>
+constexpr DType dtype_of() = delete;
+template <>
+constexpr DType dtype_of<float>() {
+  return DType::f32;
+}
+template <>
+constexpr DType dtype_of<double>() {
+  return DType::f64;
+}
+template <>
+constexpr DType dtype_of<std::int32_t>() {
+  return DType::i32;
+}
+template <>
+constexpr DType dtype_of<std::uint8_t>() {
+  return DType::u8;
+}
+
+// Calls f(float{}) or f(double{}): `dispatch(x.dtype(), [&](auto t) { using T = decltype(t); … })`.
+template <class F>
+decltype(auto) dispatch(DType dtype, F&& f) {
+  check(is_float(dtype), "this op works in f32 and f64, not in {}", name_of(dtype));
+  if (dtype == DType::f64) return f(double{});
+  return f(float{});
+}
+
+}  // namespace tapegrad

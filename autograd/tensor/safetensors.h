@@ -1,0 +1,35 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tapegrad/autograd/tensor/tensor.h"
+
+namespace tapegrad {
+
+// Hugging Face's safetensors: an 8-byte little-endian length, a JSON header, then the tensors'
+// bytes. github.com/huggingface/safetensors, "Format".
+
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+using Metadata = std::map<std::string, std::string>;
+
+// Writes the tensors (f32, f64, i32 or u8) in the order given. The file appears only when complete.
+void save_safetensors(const std::string& path, const NamedTensors& tensors,
+                      const Metadata& metadata = {});
+
+struct SafeTensors {
+  std::map<std::string, Tensor> tensors;
+  Metadata metadata;
+  // The tensor of that name; Error, naming the file, if there is none.
+  const Tensor& at(const std::string& name) const;
+  std::string path;
+};
+
+// Reads F32, F64, I32 and U8 tensors. A file that is truncated, has overlapping or missing bytes,
+// or a header that is not what the format says, is an Error with the path and the place; no
+// tensor larger than the file is ever allocated, and headers of more than 8 MB are refused.
+SafeTensors load_safetensors(const std::string& path);
+
+}  // namespace tapegrad

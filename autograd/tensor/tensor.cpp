@@ -1,0 +1,162 @@
+#include "tapegrad/autograd/tensor/tensor.h"
+
+#include <cstring>
+
+#include "tapegrad/autograd/base/memory.h"
+#include "tapegrad/autograd/base/parallel.h"
+
+namespace tapegrad {
+namespace {
+
+constexpr std::int64_t kGrain = 32768;
+
+// Calls f with a value of the C++ type of any dtype, the storage types included.
+template <class F>
+void dispatch_all(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::f32:
+      return f(float{});
+    case DType::f64:
+      return f(double{});
+    case DType::i32:
+      return f(std::int32_t{});
+    case DType::u8:
+      return f(std::uint8_t{});
+  }
+}
+
+std::uint64_t next_id() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
+}  // namespace
+
+Tensor::Storage::Storage(std::size_t size)
+    : bytes(size), data(static_cast<std::byte*>(allocate(size))) {}
+Tensor::Storage::~Storage() { deallocate(data, bytes); }
+
+Tensor Tensor::make(const Shape& shape, DType dtype, std::shared_ptr<Storage> storage,
+                    std::size_t offset) {
+  auto impl = std::make_shared<Impl>();
+  impl->shape = shape;
+  impl->numel = shape.numel();
+  impl->dtype = dtype;
+  impl->id = next_id();
+  impl->offset = offset;
+  impl->storage = std::move(storage);
+  return Tensor(std::move(impl));
+}
+
+Tensor Tensor::empty(const Shape& shape, DType dtype) {
+  const std::int64_t n = shape.numel();
+  check(n <= std::int64_t{1} << 44, "a tensor of shape {} is too large", shape);
+  const std::size_t bytes = static_cast<std::size_t>(n) * size_of(dtype);
+  return make(shape, dtype, std::make_shared<Storage>(bytes), 0);
+}
+
+Tensor Tensor::full(const Shape& shape, double value, DType dtype) {
+  Tensor t = empty(shape, dtype);
+  dispatch_all(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    T* out = t.mutable_data<T>();
+    parallel_for(t.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+      std::fill(out + begin, out + end, static_cast<T>(value));
+    });
+  });
+  return t;
+}
+
+template <class T>
+Tensor Tensor::from(std::span<const T> values, const Shape& shape) {
+  check(static_cast<std::int64_t>(values.size()) == shape.numel(),
+        "{} values do not fill a tensor of shape {}", values.size(), shape);
+  Tensor t = empty(shape, dtype_of<T>());
+  std::copy(values.begin(), values.end(), t.mutable_data<T>());
+  return t;
+}
+template Tensor Tensor::from(std::span<const float>, const Shape&);
+template Tensor Tensor::from(std::span<const double>, const Shape&);
+template Tensor Tensor::from(std::span<const std::int32_t>, const Shape&);
+template Tensor Tensor::from(std::span<const std::uint8_t>, const Shape&);
+
+double Tensor::item() const {
+  check(numel() == 1, "item() needs a tensor of one element, not of shape {}", shape());
+  return at(0);
+}
+
+double Tensor::at(std::int64_t i) const {
+  check(i >= 0 && i < numel(), "there is no element {} in a tensor of shape {}", i, shape());
+  double value = 0;
+  dispatch_all(dtype(), [&](auto zero) { value = static_cast<double>(data<decltype(zero)>()[i]); });
+  return value;
+}
+
+Shape infer_shape(const Shape& shape, std::int64_t numel) {
+  int unknown = -1;
+  Shape known = shape;
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (shape[i] != -1) continue;
+    check(unknown < 0, "only one size of {} may be -1", shape);
+    unknown = i;
+    known[i] = 1;
+  }
+  if (unknown < 0) return shape;
+  const std::int64_t rest = known.numel();
+  check(rest > 0 && numel % rest == 0, "{} elements do not fit shape {}", numel, shape);
+  return known.with(unknown, numel / rest);
+}
+
+Tensor Tensor::view(const Shape& wanted) const {
+  const Shape shape = infer_shape(wanted, numel());
+  check(shape.numel() == numel(), "[reshape] {} has {} elements, {} has {}", this->shape(), numel(),
+        shape, shape.numel());
+  return make(shape, dtype(), get().storage, get().offset);
+}
+
+Tensor Tensor::rows(std::int64_t begin, std::int64_t end) const {
+  check(rank() > 0, "a scalar has no rows");
+  check(begin >= 0 && begin <= end && end <= dim(0), "rows {} to {} do not exist in {}", begin, end,
+        shape());
+  const std::int64_t row = shape().without(0).numel();
+  return make(shape().with(0, end - begin), dtype(), get().storage,
+              get().offset + static_cast<std::size_t>(begin * row) * size_of(dtype()));
+}
+
+Tensor Tensor::clone() const {
+  Tensor copy = empty(shape(), dtype());
+  if (numel() > 0) std::memcpy(copy.get().storage->data, raw(dtype()), bytes());
+  return copy;
+}
+
+Tensor Tensor::to(DType wanted) const {
+  if (wanted == dtype()) return clone();
+  Tensor result = empty(shape(), wanted);
+  dispatch_all(dtype(), [&](auto from) {
+    dispatch_all(wanted, [&](auto to) {
+      const auto* in = data<decltype(from)>();
+      auto* out = result.mutable_data<decltype(to)>();
+      for (std::int64_t i = 0; i < numel(); ++i) out[i] = static_cast<decltype(to)>(in[i]);
+    });
+  });
+  return result;
+}
+
+Tensor& Tensor::set_requires_grad(bool on) {
+  check(!on || is_float(dtype()), "a tensor of {} cannot have a gradient", name_of(dtype()));
+  get().requires_grad = on;
+  return *this;
+}
+
+Tensor Tensor::grad() const { return Tensor(get().grad); }
+
+void Tensor::set_grad(const Tensor& grad) {
+  if (grad.defined()) {
+    check(grad.shape() == shape() && grad.dtype() == dtype(),
+          "a gradient must have its tensor's shape and dtype: {} {} for {} {}", grad.shape(),
+          name_of(grad.dtype()), shape(), name_of(dtype()));
+  }
+  get().grad = grad.impl_;
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,147 @@
+#pragma once
+
+#include <atomic>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tapegrad/autograd/tensor/dtype.h"
+#include "tapegrad/autograd/tensor/shape.h"
+
+namespace tapegrad {
+
+// A handle on shared, contiguous, row-major data. Copying a Tensor copies the handle; two handles
+// of the same tensor have the same id. Tensors are values: ops make new ones, and nothing but
+// mutable_data() changes one. A Tensor knows nothing of the tape.
+//
+// There are no strides. view(), rows() and alias() share the data; everything else copies.
+class Tensor {
+ public:
+  // No tensor: an absent bias, a gradient that does not exist. Only defined() may be asked of it.
+  Tensor() = default;
+
+  static Tensor empty(const Shape& shape, DType dtype = DType::f32);  // contents unspecified
+  static Tensor zeros(const Shape& shape, DType dtype = DType::f32) {
+    return full(shape, 0.0, dtype);
+  }
+  static Tensor ones(const Shape& shape, DType dtype = DType::f32) {
+    return full(shape, 1.0, dtype);
+  }
+  static Tensor full(const Shape& shape, double value, DType dtype = DType::f32);
+  static Tensor scalar(double value, DType dtype = DType::f32) { return full({}, value, dtype); }
+  // Copies `values`, whose type is the dtype. Error unless there are as many as the shape has
+  // elements.
+  template <class T>
+  static Tensor from(std::span<const T> values, const Shape& shape);
+  template <class T>
+  static Tensor from(const std::vector<T>& values, const Shape& shape) {
+    return from(std::span<const T>(values), shape);
+  }
+  template <class T>
+  static Tensor from(std::initializer_list<T> values, const Shape& shape) {
+    return from(std::span<const T>(values.begin(), values.size()), shape);
+  }
+
+  bool defined() const { return impl_ != nullptr; }
+  const Shape& shape() const { return get().shape; }
+  std::int64_t dim(int i) const { return get().shape[i]; }
+  int rank() const { return get().shape.rank(); }
+  std::int64_t numel() const { return get().numel; }
+  std::size_t bytes() const { return static_cast<std::size_t>(numel()) * size_of(dtype()); }
+  DType dtype() const { return get().dtype; }
+  // Unique among all tensors of the process; what a tape knows a tensor by. An output that a tape
+  // makes again for its backward has the id of the one that is gone.
+  std::uint64_t id() const { return get().id; }
+
+  // The elements. Error if T is not the dtype. T is float, double, int32_t or uint8_t.
+  template <class T>
+  const T* data() const {
+    return static_cast<const T*>(raw(dtype_of<T>()));
+  }
+  template <class T>
+  std::span<const T> values() const {
+    return {data<T>(), static_cast<std::size_t>(numel())};
+  }
+  // For writing; raises the version of the data, by which a tape notices that something it saved
+  // has changed. Every tensor that shares the data sees the change.
+  template <class T>
+  T* mutable_data() {
+    T* data = static_cast<T*>(raw(dtype_of<T>()));
+    ++get().storage->version;
+    return data;
+  }
+  std::uint32_t version() const { return get().storage->version; }
+  // The only element, converted to double. Error unless there is exactly one.
+  double item() const;
+  // Element i of the flattened tensor, converted to double.
+  double at(std::int64_t i) const;
+
+  // The same data under another shape of as many elements, as a new tensor that no tape tracks (the
+  // recorded one is the op `reshape`). One size may be -1: it is found from the others.
+  Tensor view(const Shape& shape) const;
+  // Rows [begin, end) of the first dimension, sharing the data.
+  Tensor rows(std::int64_t begin, std::int64_t end) const;
+  // A new tensor on the same data: PyTorch's detach().
+  Tensor alias() const { return view(shape()); }
+  Tensor clone() const;
+  Tensor to(DType dtype) const;  // converted; a clone if it has that dtype already
+  // True if no other handle and no other tensor can see the data, so that it may be reused in
+  // place.
+  bool sole_owner() const { return impl_.use_count() == 1 && get().storage.use_count() == 1; }
+
+  // Parameters: tracked by every tape, and given a grad() by Tape::backward.
+  bool requires_grad() const { return defined() && impl_->requires_grad; }
+  Tensor& set_requires_grad(bool on = true);
+  // The gradient accumulated so far; undefined if there is none.
+  Tensor grad() const;
+  void set_grad(const Tensor& grad);
+  void zero_grad() { get().grad.reset(); }
+
+ private:
+  friend struct Step;  // finds an output again, or makes it again under the id that it had
+  friend class Recorder;
+
+  struct Storage {
+    explicit Storage(std::size_t bytes);
+    ~Storage();
+    Storage(const Storage&) = delete;
+    Storage& operator=(const Storage&) = delete;
+
+    std::size_t bytes;
+    std::byte* data;
+    std::atomic<std::uint32_t> version{0};
+  };
+
+  struct Impl {
+    Shape shape;
+    std::int64_t numel = 0;
+    DType dtype = DType::f32;
+    bool requires_grad = false;
+    std::uint64_t id = 0;
+    std::size_t offset = 0;  // bytes from the start of the storage
+    std::shared_ptr<Storage> storage;
+    std::shared_ptr<Impl> grad;
+  };
+
+  explicit Tensor(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  static Tensor make(const Shape& shape, DType dtype, std::shared_ptr<Storage> storage,
+                     std::size_t offset);
+  void* raw(DType expected) const {
+    const Impl& impl = get();
+    check(impl.dtype == expected, "expected a tensor of {}, not of {}", name_of(expected),
+          name_of(impl.dtype));
+    return impl.storage->data + impl.offset;
+  }
+  Impl& get() const {
+    check(impl_ != nullptr, "an undefined tensor was used");
+    return *impl_;
+  }
+
+  std::shared_ptr<Impl> impl_;
+};
+
+// The one size of -1 in `shape`, if any, replaced by what `numel` elements leave for it.
+Shape infer_shape(const Shape& shape, std::int64_t numel);
+
+}  // namespace tapegrad

@@ -1,0 +1,190 @@
+#include "tapegrad/data/tokenize/bpe_train.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <queue>
+#include <unordered_map>
+
+#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/data/tokenize/bpe.h"
+#include "tapegrad/data/tokenize/gpt2_merges.h"
+#include "tapegrad/data/tokenize/pretokenize.h"
+
+namespace tapegrad::data {
+
+namespace {
+
+using Position = TokenChain::Position;
+
+// Every distinct piece of the corpus stands once in a chain, with its frequency as weight. For each
+// pair, its weighted count is exact at any time, while its list of positions may hold some where it
+// is no more. A merge visits only the places of its own pair, so the whole training costs about as
+// much as the number of places that ever change.
+class Trainer {
+ public:
+  explicit Trainer(std::string_view corpus);
+
+  // The pair to merge next, if any occurs twice. It has to be merged then.
+  std::optional<Merge> take_best();
+  // Merges all occurrences of `pair` into the next new token.
+  void merge(Merge pair);
+
+  int64_t tokens() const { return static_cast<int64_t>(token_size_.size()); }
+
+ private:
+  struct Occurrences {
+    int64_t count = 0;
+    std::vector<Position> positions;
+  };
+
+  struct Candidate {
+    int64_t count;
+    Merge pair;
+    bool operator<(const Candidate& other) const {
+      return count != other.count ? count < other.count : pair > other.pair;
+    }
+  };
+
+  void add(Position p);
+  void remove(Position p);
+  void enqueue(Merge pair, int64_t count);
+  bool is_too_long(Merge pair) const {
+    return token_size_[static_cast<size_t>(pair.first)] +
+               token_size_[static_cast<size_t>(pair.second)] >
+           Bpe::max_token_bytes;
+  }
+
+  TokenChain chain_;
+  std::vector<int64_t> weight_;  // of each position
+  std::vector<size_t> token_size_ = std::vector<size_t>(256, 1);
+  std::unordered_map<uint64_t, Occurrences> pairs_;  // by pair_key()
+  // The counts of some candidates may be too high by now, but never too low.
+  std::priority_queue<Candidate> queue_;
+};
+
+Trainer::Trainer(std::string_view corpus) {
+  std::unordered_map<std::string_view, int64_t> words;
+  size_t total = 0;
+  while (!corpus.empty()) {
+    const std::string_view piece = corpus.substr(0, first_piece(corpus));
+    corpus.remove_prefix(piece.size());
+    if (++words[piece] == 1) {
+      total += piece.size();
+    }
+  }
+  check(total < TokenChain::none,
+        "[tokenizer] the corpus has {} bytes of distinct words; {} are the "
+        "most that can be trained on",
+        total, TokenChain::none - 1);
+  chain_.reserve(total);
+  weight_.reserve(total);
+  std::array<Token, 256> token_of_byte;
+  for (size_t i = 0; i < 256; ++i) {
+    token_of_byte[gpt2_byte_order()[i]] = static_cast<Token>(i);
+  }
+  for (const auto& [word, count] : words) {
+    for (size_t i = 0; i < word.size(); ++i) {
+      chain_.append(token_of_byte[static_cast<uint8_t>(word[i])], i == 0);
+    }
+    weight_.resize(chain_.size(), count);
+  }
+  for (Position p = 0; p < chain_.size(); ++p) {
+    if (chain_.next(p) != TokenChain::none) {
+      add(p);
+    }
+  }
+  for (const auto& [key, occurrences] : pairs_) {
+    enqueue(chain_.pair(occurrences.positions[0]), occurrences.count);
+  }
+}
+
+void Trainer::add(Position p) {
+  Occurrences& occurrences = pairs_[pair_key(chain_.pair(p))];
+  occurrences.count += weight_[p];
+  occurrences.positions.push_back(p);
+}
+
+void Trainer::remove(Position p) { pairs_[pair_key(chain_.pair(p))].count -= weight_[p]; }
+
+void Trainer::enqueue(Merge pair, int64_t count) {
+  if (count > 1 && !is_too_long(pair)) {
+    queue_.push({count, pair});
+  }
+}
+
+std::optional<Merge> Trainer::take_best() {
+  while (!queue_.empty()) {
+    const Candidate candidate = queue_.top();
+    queue_.pop();
+    const int64_t count = pairs_[pair_key(candidate.pair)].count;
+    if (candidate.count == count) {
+      return candidate.pair;
+    }
+    enqueue(candidate.pair, count);
+  }
+  return std::nullopt;
+}
+
+void Trainer::merge(Merge pair) {
+  const auto token = static_cast<Token>(tokens());
+  token_size_.push_back(token_size_[static_cast<size_t>(pair.first)] +
+                        token_size_[static_cast<size_t>(pair.second)]);
+  const std::vector<Position> positions = std::move(pairs_[pair_key(pair)].positions);
+  std::vector<Merge> made;
+  const auto add_new = [&](Position p) {
+    add(p);
+    made.push_back(chain_.pair(p));
+  };
+  for (const Position p : positions) {
+    if (!chain_.holds(p, pair)) {
+      continue;
+    }
+    const Position left = chain_.prev(p);
+    const Position right = chain_.next(chain_.next(p));
+    remove(p);
+    if (left != TokenChain::none) {
+      remove(left);
+    }
+    if (right != TokenChain::none) {
+      remove(chain_.next(p));
+    }
+    chain_.merge(p, token);
+    if (left != TokenChain::none) {
+      add_new(left);
+    }
+    if (right != TokenChain::none) {
+      add_new(p);
+    }
+  }
+  pairs_.erase(pair_key(pair));
+  std::sort(made.begin(), made.end());
+  made.erase(std::unique(made.begin(), made.end()), made.end());
+  for (const Merge& fresh : made) {
+    enqueue(fresh, pairs_[pair_key(fresh)].count);
+  }
+}
+
+}  // namespace
+
+std::vector<Merge> train_merges(std::string_view corpus, int64_t vocab_size) {
+  check(vocab_size >= 257,
+        "[tokenizer] a byte-pair vocabulary has at least 257 tokens (256 bytes and {}), not {}",
+        Bpe::end_of_text_bytes, vocab_size);
+  check(vocab_size <= Bpe::max_size, "[tokenizer] a vocabulary of {} tokens; {} are the most",
+        vocab_size, Bpe::max_size);
+  Trainer trainer(corpus);
+  std::vector<Merge> merges;
+  while (trainer.tokens() + 1 < vocab_size) {
+    const std::optional<Merge> best = trainer.take_best();
+    check(best.has_value(),
+          "[tokenizer] the corpus of {} bytes is too short for bpe:{}: after {} tokens no pair of "
+          "neighbours occurs twice any more; choose bpe:{} or less",
+          corpus.size(), vocab_size, trainer.tokens() + 1, trainer.tokens() + 1);
+    trainer.merge(*best);
+    merges.push_back(*best);
+  }
+  return merges;
+}
+
+}  // namespace tapegrad::data

@@ -1,0 +1,102 @@
+#include "tapegrad/data/tokenize/char_vocab.h"
+
+#include <algorithm>
+#include <bitset>
+#include <memory>
+
+#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/data/tokenize/utf8.h"
+
+namespace tapegrad::data {
+
+namespace {
+
+constexpr size_t code_point_count = 0x110000;
+
+// Calls use(code_point, offset) for every character.
+template <class Use>
+void for_each_char(std::string_view text, std::string_view what, Use use) {
+  for (size_t i = 0; i < text.size();) {
+    const Utf8Char c = first_char(text.substr(i));
+    check(c.kind == Utf8Char::Kind::valid, "[tokenizer] {} is not UTF-8 at byte {} (0x{:02x})",
+          what, i, static_cast<uint8_t>(text[i]));
+    use(c.code_point, i);
+    i += c.size;
+  }
+}
+
+// Some of the vocabulary, for messages.
+std::string sample_of(const std::u32string& code_points) {
+  constexpr size_t max_shown = 100;
+  std::string text;
+  for (const char32_t c : code_points.substr(0, max_shown)) {
+    text += c == '\n' ? "\\n" : c == '\t' ? "\\t" : c < ' ' ? describe_char(c) : to_utf8(c);
+  }
+  return text + (code_points.size() > max_shown ? "…" : "");
+}
+
+}  // namespace
+
+CharVocabulary CharVocabulary::of_corpus(std::string_view corpus) {
+  const auto seen = std::make_unique<std::bitset<code_point_count>>();
+  for_each_char(corpus, "the corpus", [&](char32_t c, size_t) { seen->set(c); });
+  std::string characters;
+  for (char32_t c = 0; c < code_point_count; ++c) {
+    if (seen->test(c)) {
+      characters += to_utf8(c);
+    }
+  }
+  return CharVocabulary(characters);
+}
+
+CharVocabulary::CharVocabulary(std::string_view characters) : characters_(characters) {
+  check(!characters.empty(), "[tokenizer] a character vocabulary needs at least one character");
+  of_ascii_.fill(unknown);
+  for_each_char(characters_, "the list of characters", [&](char32_t c, size_t offset) {
+    check(code_points_.empty() || c > code_points_.back(),
+          "[tokenizer] the list of characters is not ascending: {} after {}", describe_char(c),
+          describe_char(code_points_.empty() ? c : code_points_.back()));
+    if (c < of_ascii_.size()) {
+      of_ascii_[c] = static_cast<Token>(code_points_.size());
+    }
+    begin_of_.push_back(offset);
+    code_points_ += c;
+  });
+  begin_of_.push_back(characters_.size());
+}
+
+std::string_view CharVocabulary::bytes(Token token) const {
+  const auto i = static_cast<size_t>(token);
+  return std::string_view(characters_).substr(begin_of_[i], begin_of_[i + 1] - begin_of_[i]);
+}
+
+std::vector<Token> CharVocabulary::encode(std::string_view text) const {
+  std::vector<Token> tokens;
+  tokens.reserve(text.size());
+  for_each_char(text, "the text", [&](char32_t c, size_t offset) {
+    Token token = unknown;
+    if (c < of_ascii_.size()) {
+      token = of_ascii_[c];
+    } else if (const size_t i = static_cast<size_t>(
+                   std::lower_bound(code_points_.begin(), code_points_.end(), c) -
+                   code_points_.begin());
+               i < code_points_.size() && code_points_[i] == c) {
+      token = static_cast<Token>(i);
+    }
+    if (token == unknown) {
+      fail_unknown(c, offset);
+    }
+    tokens.push_back(token);
+  });
+  return tokens;
+}
+
+void CharVocabulary::fail_unknown(char32_t code_point, size_t offset) const {
+  fail(
+      "[tokenizer] {} at byte {} is not in the vocabulary, which is made of the {} characters of "
+      "the "
+      "training corpus: {}",
+      describe_char(code_point), offset, size(), sample_of(code_points_));
+}
+
+}  // namespace tapegrad::data

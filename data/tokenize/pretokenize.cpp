@@ -1,0 +1,110 @@
+#include "tapegrad/data/tokenize/pretokenize.h"
+
+#include <utf8proc.h>
+
+#include <array>
+
+#include "tapegrad/data/tokenize/utf8.h"
+
+namespace tapegrad::data {
+
+namespace {
+
+enum class Class { space, letter, number, other };
+
+struct Classified {
+  Class cls;
+  size_t size;  // bytes
+};
+
+bool is_space(char32_t c) {
+  return (c >= 0x9 && c <= 0xD) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
+         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
+         c == 0x3000;
+}
+
+Class class_of(char32_t c) {
+  if (is_space(c)) {
+    return Class::space;
+  }
+  switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+      return Class::letter;
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_NO:
+      return Class::number;
+    default:
+      return Class::other;
+  }
+}
+
+Classified first_class(std::string_view text) {
+  static const std::array<Class, 128> ascii = [] {
+    std::array<Class, 128> table{};
+    for (char32_t c = 0; c < 128; ++c) {
+      table[c] = class_of(c);
+    }
+    return table;
+  }();
+  const auto lead = static_cast<unsigned char>(text[0]);
+  if (lead < 128) {
+    return {ascii[lead], 1};
+  }
+  const Utf8Char c = first_char(text);
+  return {c.kind == Utf8Char::Kind::valid ? class_of(c.code_point) : Class::other, c.size};
+}
+
+size_t contraction(std::string_view text) {
+  for (const std::string_view ending : {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"}) {
+    if (text.starts_with(ending)) {
+      return ending.size();
+    }
+  }
+  return 0;
+}
+
+// \s+(?!\S)|\s+ : the whole run at the end of the text; otherwise all of it but the last character,
+// which the next piece may begin with; but never nothing.
+size_t space_run(std::string_view text) {
+  size_t end = 0;
+  size_t last = 0;
+  while (end < text.size()) {
+    const Classified c = first_class(text.substr(end));
+    if (c.cls != Class::space) {
+      return last == 0 ? end : last;
+    }
+    last = end;
+    end += c.size;
+  }
+  return end;
+}
+
+}  // namespace
+
+size_t first_piece(std::string_view text) {
+  if (text[0] == '\'') {
+    if (const size_t size = contraction(text)) {
+      return size;
+    }
+  }
+  size_t end = text[0] == ' ' && text.size() > 1 ? 1 : 0;
+  const Class cls = first_class(text.substr(end)).cls;
+  if (cls == Class::space) {
+    return space_run(text);
+  }
+  while (end < text.size()) {
+    const Classified c = first_class(text.substr(end));
+    if (c.cls != cls) {
+      break;
+    }
+    end += c.size;
+  }
+  return end;
+}
+
+}  // namespace tapegrad::data

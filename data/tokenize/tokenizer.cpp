@@ -1,0 +1,79 @@
+#include "tapegrad/data/tokenize/tokenizer.h"
+
+#include <charconv>
+
+#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/data/tokenize/bpe_train.h"
+
+namespace tapegrad::data {
+
+Tokenizer Tokenizer::of_characters(std::string_view corpus) {
+  return {"char", std::make_shared<const CharVocabulary>(CharVocabulary::of_corpus(corpus))};
+}
+
+Tokenizer Tokenizer::gpt2() { return {"gpt2", Bpe::gpt2()}; }
+
+Tokenizer Tokenizer::train_bpe(std::string_view corpus, int64_t vocab_size) {
+  return {"bpe", std::make_shared<const Bpe>(train_merges(corpus, vocab_size))};
+}
+
+std::vector<Token> Tokenizer::encode(std::string_view text, bool allow_special) const {
+  if (const auto* bpe = std::get_if<std::shared_ptr<const Bpe>>(&vocabulary_)) {
+    return (*bpe)->encode(text, allow_special);
+  }
+  return std::get<std::shared_ptr<const CharVocabulary>>(vocabulary_)->encode(text);
+}
+
+std::string Tokenizer::decode(std::span<const Token> tokens) const {
+  std::string text;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    check(tokens[i] >= 0 && tokens[i] < vocab_size(),
+          "[tokenizer] token {} at position {} is outside the vocabulary of {} tokens", tokens[i],
+          i, vocab_size());
+    text += bytes_of(tokens[i]);
+  }
+  return text;
+}
+
+std::string Tokenizer::token_bytes(Token token) const { return decode({&token, 1}); }
+
+std::string_view Tokenizer::bytes_of(Token token) const {
+  return std::visit([&](const auto& vocabulary) { return vocabulary->bytes(token); }, vocabulary_);
+}
+
+int64_t Tokenizer::vocab_size() const {
+  return std::visit([](const auto& vocabulary) { return vocabulary->size(); }, vocabulary_);
+}
+
+std::optional<Token> Tokenizer::end_of_text() const {
+  const auto* bpe = std::get_if<std::shared_ptr<const Bpe>>(&vocabulary_);
+  return bpe ? std::optional((*bpe)->end_of_text()) : std::nullopt;
+}
+
+std::optional<int64_t> bpe_size(std::string_view spec) {
+  constexpr std::string_view bpe = "bpe:";
+  if (!spec.starts_with(bpe)) return std::nullopt;
+  int64_t size = 0;
+  const char* const end = spec.data() + spec.size();
+  const auto parsed = std::from_chars(spec.data() + bpe.size(), end, size);
+  if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
+  return size;
+}
+
+Tokenizer make_tokenizer(std::string_view spec, std::string_view corpus) {
+  if (spec == "char") {
+    return Tokenizer::of_characters(corpus);
+  }
+  if (spec == "gpt2") {
+    return Tokenizer::gpt2();
+  }
+  if (const auto vocab_size = bpe_size(spec)) {
+    return Tokenizer::train_bpe(corpus, *vocab_size);
+  }
+  fail(
+      "[tokenizer] '{}' is not a tokenizer: choose char (the characters of the corpus), gpt2, or "
+      "bpe:N (N tokens learned from the corpus, such as bpe:1024)",
+      spec);
+}
+
+}  // namespace tapegrad::data

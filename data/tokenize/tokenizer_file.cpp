@@ -1,0 +1,107 @@
+#include <nlohmann/json.hpp>
+
+#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/autograd/base/file.h"
+#include "tapegrad/data/tokenize/tokenizer.h"
+
+namespace tapegrad::data {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view format_name = "tapegrad-tokenizer";
+constexpr int64_t format_version = 1;
+// More than any vocabulary up to Bpe::max_size takes.
+constexpr int64_t max_file_bytes = int64_t{32} << 20;
+
+json parse(const std::string& text) {
+  // Merges lie at depth 3; a file of opening brackets alone would take many times its size.
+  const auto limit_depth = [](int depth, json::parse_event_t, json&) {
+    check(depth <= 3, "it is nested too deeply");
+    return true;
+  };
+  try {
+    return json::parse(text, limit_depth);
+  } catch (const json::parse_error& error) {
+    fail("it is not valid JSON at byte {}", error.byte);
+  } catch (const json::exception&) {
+    fail("it is not valid JSON");
+  }
+}
+
+const json& field(const json& object, const char* name, json::value_t type) {
+  const auto found = object.find(name);
+  check(found != object.end(), "the field \"{}\" is missing", name);
+  const bool is_integer = found->is_number_integer() && type == json::value_t::number_integer;
+  check(found->type() == type || is_integer, "the field \"{}\" must be {}, not {}", name,
+        type == json::value_t::number_integer ? "an integer" : json(type).type_name(),
+        found->type_name());
+  return *found;
+}
+
+Token parse_token(const json& value) {
+  check(value.is_number_integer(), "a merge must be two tokens, but holds {}", value.type_name());
+  check(value.is_number_unsigned() && value.get<uint64_t>() < uint64_t{Bpe::max_size},
+        "a merge of a token {}", value.dump());
+  return value.get<Token>();
+}
+
+std::vector<Merge> parse_merges(const json& list) {
+  std::vector<Merge> merges;
+  check(static_cast<int64_t>(list.size()) + 257 <= Bpe::max_size, "{} merges are too many",
+        list.size());
+  merges.reserve(list.size());
+  for (const json& merge : list) {
+    check(merge.is_array() && merge.size() == 2, "merge {} is not a pair of tokens", merges.size());
+    merges.emplace_back(parse_token(merge[0]), parse_token(merge[1]));
+  }
+  return merges;
+}
+
+}  // namespace
+
+void Tokenizer::save(const std::filesystem::path& path) const {
+  nlohmann::ordered_json file = {{"format", format_name},
+                                 {"version", format_version},
+                                 {"kind", kind_},
+                                 {"vocab_size", vocab_size()}};
+  if (kind_ == "char") {
+    file["characters"] = std::get<std::shared_ptr<const CharVocabulary>>(vocabulary_)->characters();
+  } else if (kind_ == "bpe") {
+    file["merges"] = std::get<std::shared_ptr<const Bpe>>(vocabulary_)->merges();
+  }
+  write_file_atomically(path, file.dump() + "\n");
+}
+
+Tokenizer Tokenizer::load(const std::filesystem::path& path) {
+  const std::string text = read_file(path, max_file_bytes);
+  try {
+    const json file = parse(text);
+    check(file.is_object() && file.value("format", json()) == format_name,
+          "it is not an object with \"format\": \"{}\"", format_name);
+    const json& version = field(file, "version", json::value_t::number_integer);
+    check(version == format_version, "its version is {}, and this program reads version {}",
+          version.dump(), format_version);
+    const auto kind = field(file, "kind", json::value_t::string).get<std::string>();
+    std::optional<Tokenizer> tokenizer;
+    if (kind == "char") {
+      const auto characters = field(file, "characters", json::value_t::string).get<std::string>();
+      tokenizer = Tokenizer("char", std::make_shared<const CharVocabulary>(characters));
+    } else if (kind == "bpe") {
+      auto merges = parse_merges(field(file, "merges", json::value_t::array));
+      tokenizer = Tokenizer("bpe", std::make_shared<const Bpe>(std::move(merges)));
+    } else {
+      check(kind == "gpt2", "its kind is '{}', not char, gpt2 or bpe", kind);
+      tokenizer = gpt2();
+    }
+    const json& size = field(file, "vocab_size", json::value_t::number_integer);
+    check(size == tokenizer->vocab_size(), "its vocab_size is {}, but it describes {} tokens",
+          size.dump(), tokenizer->vocab_size());
+    return *std::move(tokenizer);
+  } catch (const Error& error) {
+    fail("[tokenizer] '{}' is not a usable tokenizer: {}", path.string(), error.what());
+  }
+}
+
+}  // namespace tapegrad::data
