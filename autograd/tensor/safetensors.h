@@ -1,11 +1,12 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "tapegrad/autograd/tensor/tensor.h"
+#include "tapegrad/autograd/tensor/tensor_source.h"
 
 namespace tapegrad {
 
@@ -13,7 +14,6 @@ namespace tapegrad {
 // bytes. github.com/huggingface/safetensors, "Format".
 
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
-using Metadata = std::map<std::string, std::string>;
 
 // Writes the tensors (f32, f64, i32 or u8) in the order given. The file appears only when complete.
 void save_safetensors(const std::string& path, const NamedTensors& tensors,
@@ -27,9 +27,12 @@ struct SafeTensors {
   std::string path;
 };
 
-// Reads F32, F64, I32 and U8 tensors. A file that is truncated, has overlapping or missing bytes,
-// or a header that is not what the format says, is an Error with the path and the place; no
-// tensor larger than the file is ever allocated, and headers of more than 8 MB are refused.
+// A file of F32, F64, F16, BF16, I32 and U8 tensors, whose header is read and checked at once and
+// whose tensors are read one by one. A file that is truncated, has overlapping or missing bytes, or
+// a header that is not what the format says, is an Error with the path and the place; no tensor
+// larger than the file is ever allocated, and headers of more than 8 MB are refused.
+std::shared_ptr<const TensorSource> open_safetensors(const std::string& path);
+// All tensors of such a file at once.
 SafeTensors load_safetensors(const std::string& path);
 
 }  // namespace tapegrad
