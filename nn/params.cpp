@@ -2,18 +2,19 @@
 
 #include <fmt/ranges.h>
 
-#include <optional>
+#include <algorithm>
 #include <set>
 
 namespace tapegrad::nn {
 
 struct Params::Store {
-  Rng* rng = nullptr;  // null when loading
-  std::optional<SafeTensors> checkpoint;
+  Rng* rng = nullptr;                          // null in a store that draws nothing
+  std::shared_ptr<const TensorSource> source;  // null in a store that reads nothing
+  NameMap source_names;
   DType dtype = DType::f32;
   Precision precision = Precision::full;
   NamedTensors parameters, tensors;
-  std::set<std::string> names;
+  std::set<std::string> names, read;  // of the model; of the source
 };
 
 Params::Params(DType dtype, Precision precision) : store_(std::make_shared<Store>()) {
@@ -27,11 +28,17 @@ Params::Params(Rng& rng, DType dtype, Precision precision) : Params(dtype, preci
   store_->rng = &rng;
 }
 
-Params::Params(SafeTensors checkpoint, DType dtype, Precision precision)
+Params::Params(std::shared_ptr<const TensorSource> source, DType dtype, Precision precision,
+               NameMap names)
     : Params(dtype, precision) {
-  store_->checkpoint = std::move(checkpoint);
+  check(source != nullptr, "parameters cannot be read without a source of tensors");
+  store_->source = std::move(source);
+  store_->source_names = std::move(names);
 }
 
+Params Params::shapes_only(DType dtype, Precision precision) { return {dtype, precision}; }
+
+DType Params::dtype() const { return store_->dtype; }
 Precision Params::precision() const { return store_->precision; }
 
 Params Params::operator/(const std::string& name) const {
@@ -40,22 +47,25 @@ Params Params::operator/(const std::string& name) const {
   return scoped;
 }
 
+Tensor Params::read(const std::string& name, const Shape& shape) const {
+  const TensorSource& source = *store_->source;
+  const std::string source_name = store_->source_names(name);
+  const TensorSource::Entry& entry = source.at(source_name);
+  check(entry.shape == shape, "{}: tensor '{}' has shape {}, but the model needs {}",
+        source.name(), source_name, entry.shape, shape);
+  store_->read.insert(source_name);
+  return source.read(source_name, is_float(entry.dtype) ? store_->dtype : entry.dtype);
+}
+
 Tensor Params::obtain(const std::string& name, const Shape& shape,
                       const std::function<Tensor()>& make) const {
   check(store_->names.insert(name).second, "parameter '{}' is asked for twice", name);
-  Tensor t;
-  if (store_->checkpoint) {
-    Tensor stored = store_->checkpoint->at(name);
-    check(stored.shape() == shape, "{}: tensor '{}' has shape {}, but the model needs {}",
-          store_->checkpoint->path, name, stored.shape(), shape);
-    const bool converts = is_float(stored.dtype()) && stored.dtype() != store_->dtype;
-    t = converts ? stored.to(store_->dtype) : stored;
-    store_->checkpoint->tensors[name] = t;  // the unconverted one is not needed any more
-  } else {
-    t = make();
-  }
-  store_->tensors.emplace_back(name, t);
-  return t;
+  const auto obtained = [&] {
+    if (store_->source) return read(name, shape);
+    return store_->rng != nullptr ? make() : Tensor::empty(shape, store_->dtype);
+  };
+  store_->tensors.emplace_back(name, obtained());
+  return store_->tensors.back().second;
 }
 
 Tensor Params::parameter(const std::string& name, const Shape& shape, const Init& init) const {
@@ -89,14 +99,14 @@ std::int64_t Params::count() const {
 }
 
 void Params::check_all_used() const {
-  if (!store_->checkpoint) return;
+  if (!store_->source) return;
   std::vector<std::string> left;
-  for (const auto& [name, t] : store_->checkpoint->tensors) {
-    if (!store_->names.count(name)) left.push_back(name);
+  for (const auto& [name, entry] : store_->source->entries()) {
+    if (store_->read.count(name) == 0) left.push_back(name);
   }
   if (left.empty()) return;
   const std::size_t shown = std::min<std::size_t>(left.size(), 5);
-  fail("{}: the model has no place for {} of its tensors: {}{}", store_->checkpoint->path,
+  fail("{}: the model has no place for {} of its tensors: {}{}", store_->source->name(),
        left.size(),
        fmt::join(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
        left.size() > shown ? ", …" : "");

@@ -6,34 +6,40 @@
 #include "tapegrad/autograd/gemm/precision.h"
 #include "tapegrad/autograd/tensor/safetensors.h"
 #include "tapegrad/nn/init.h"
+#include "tapegrad/nn/name_map.h"
 
 namespace tapegrad::nn {
 
-// The parameters of a model, by name. A layer asks for its tensors, and that is all it does: asking
-// registers the tensor, and either makes it with the initialiser given or takes it from the
-// checkpoint that the store was opened on. `p / "attn"` is the same store with "attn." put before
-// each name. Copies share the store.
+// The parameters of a model, by name. A layer asks for each of its tensors once. Asking registers
+// the tensor, and either makes it with the initialiser given or reads it from a source of tensors.
+// `p / "attn"` is the same store with "attn." put before each name. Copies share the store.
 class Params {
  public:
-  // A store that makes new parameters. Outlived by `rng`. The precision is what linear layers
-  // multiply in. Error for f64 in bf16.
+  // A store that makes new parameters. `rng` must live as long as the store. The precision is what
+  // linear layers multiply in. Error for f64 in bf16.
   explicit Params(Rng& rng, DType dtype = DType::f32, Precision precision = Precision::full);
-  // A store that hands out the tensors of a checkpoint, converted to `dtype`.
-  explicit Params(SafeTensors checkpoint, DType dtype = DType::f32,
-                  Precision precision = Precision::full);
+  // A store that reads its tensors from `source`, as `dtype`. `names` says what the source calls
+  // them.
+  explicit Params(std::shared_ptr<const TensorSource> source, DType dtype = DType::f32,
+                  Precision precision = Precision::full, NameMap names = {});
+  // A store whose tensors have shapes but no values: nothing is drawn, read or written. For
+  // counting parameters, and for steps inside a DryRun.
+  static Params shapes_only(DType dtype = DType::f32, Precision precision = Precision::full);
 
+  DType dtype() const;
   Precision precision() const;
   Params operator/(const std::string& name) const;
   Params operator/(std::int64_t index) const { return *this / std::to_string(index); }
 
-  // The parameter `name`, which requires_grad. Errors: the name was asked for already; the
-  // checkpoint has no such tensor, or one of another shape.
+  // The parameter `name`, which requires_grad. Errors: the name was asked for already; the source
+  // has no such tensor, or one of another shape.
   Tensor parameter(const std::string& name, const Shape& shape, const Init& init) const;
-  // A tensor that is saved with the model but not trained, made by `make` unless loaded.
+  // A tensor that is saved with the model but not trained. It is made by `make` unless the store
+  // has a source or shapes only; then it has the dtype of the parameters.
   Tensor buffer(const std::string& name, const Shape& shape,
                 const std::function<Tensor()>& make) const;
   // Draws the values of a parameter anew: PyTorch makes a tied weight twice, once for each layer,
-  // and keeps the values of the last. Does nothing when loading.
+  // and keeps the values of the last. Does nothing in a store that draws nothing.
   void redraw(Tensor parameter, const Init& init) const;
 
   // All parameters, in the order in which they were asked for.
@@ -41,7 +47,7 @@ class Params {
   // Parameters and buffers: what a checkpoint holds.
   const NamedTensors& tensors() const;
   std::int64_t count() const;  // elements of all parameters
-  // When loading: Error, naming the tensors, if the checkpoint holds some that nobody asked for.
+  // Error, naming the tensors, if the source holds some that nobody asked for.
   void check_all_used() const;
 
  private:
@@ -49,6 +55,7 @@ class Params {
   Params(DType dtype, Precision precision);
   Tensor obtain(const std::string& name, const Shape& shape,
                 const std::function<Tensor()>& make) const;
+  Tensor read(const std::string& name, const Shape& shape) const;
 
   std::shared_ptr<Store> store_;
   std::string prefix_;

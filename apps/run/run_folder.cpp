@@ -112,13 +112,13 @@ void check_outside(const fs::path& folder, const std::vector<std::string>& corpu
 }
 
 // All files of a checkpoint carry its iteration.
-void check_iteration(const SafeTensors& file, int64_t iteration) {
-  const auto it = file.metadata.find(iteration_key);
-  const std::string found = it == file.metadata.end() ? "none" : it->second;
+void check_iteration(const std::string& file, const Metadata& metadata, int64_t iteration) {
+  const auto it = metadata.find(iteration_key);
+  const std::string found = it == metadata.end() ? "none" : it->second;
   check(found == std::to_string(iteration),
         "{}: this is of iteration {}, but {} is of iteration {}: the files are not of one "
         "checkpoint",
-        file.path, found, trainer_file, iteration);
+        file, found, trainer_file, iteration);
 }
 
 }  // namespace
@@ -274,9 +274,9 @@ void RunFolder::finish_checkpoint() const {
   check(!error, "cannot remove {}: {}", ready.string(), error.message());
 }
 
-SafeTensors RunFolder::model() const {
-  SafeTensors file = load_safetensors((path_ / model_file).string());
-  check_iteration(file, read_trainer(path_).iteration);
+std::shared_ptr<const TensorSource> RunFolder::model() const {
+  auto file = open_safetensors((path_ / model_file).string());
+  check_iteration(file->name(), file->metadata(), read_trainer(path_).iteration);
   return file;
 }
 
@@ -292,7 +292,7 @@ void RunFolder::restore(const TrainState& state) const {
   get(path, json, "dropout", dropout);
 
   const SafeTensors optimizer = load_safetensors((path_ / optimizer_file).string());
-  check_iteration(optimizer, p.iteration);
+  check_iteration(optimizer.path, optimizer.metadata, p.iteration);
   state.adamw.load_state(optimizer);
   try {
     state.loader.set_state(loader);

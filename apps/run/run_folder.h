@@ -84,7 +84,7 @@ class RunFolder {
   Text text(const RunOptions& options, const std::function<Text()>& own_text) const;
 
   void save(const TrainState& state) const;
-  SafeTensors model() const;
+  std::shared_ptr<const TensorSource> model() const;
   // The rest of the checkpoint; metrics of steps that it does not have are removed.
   void restore(const TrainState& state) const;
 

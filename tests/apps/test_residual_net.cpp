@@ -20,8 +20,7 @@ Run run(std::uint64_t seed, bool shortcuts, nn::Activation activation, DType dty
   Rng rng(seed);
   const nn::Params drawn(rng);
   nn::ResidualNet(drawn, sizes, shortcuts, activation);
-  SafeTensors weights;
-  weights.tensors = {drawn.tensors().begin(), drawn.tensors().end()};
+  const auto weights = memory_source({drawn.tensors().begin(), drawn.tensors().end()}, "drawn");
   const nn::ResidualNet net(nn::Params(weights, dtype), sizes, shortcuts, activation);
   Tape tape;
   const Tensor input = Tensor::from<float>({1, 0, -1}, {1, 3}).to(dtype);

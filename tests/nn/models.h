@@ -35,6 +35,11 @@ inline nn::GPTConfig tiny_config() {
   return config;
 }
 
+// Tensors in memory, as a model reads them.
+inline std::shared_ptr<const TensorSource> source_of(const SafeTensors& file) {
+  return memory_source(file.tensors, file.path, file.metadata);
+}
+
 // The tensors whose names start with `prefix`, by the rest of their names.
 inline SafeTensors with_prefix(const SafeTensors& file, const std::string& prefix) {
   SafeTensors part;

@@ -61,7 +61,7 @@ TEST_CASE("each variant of the GPT has PyTorch's logits, gradients and losses of
   for (const auto& [variant, expected] : facts().at("variants").items()) {
     INFO(variant);
     const nn::GPTConfig config = config_of(variant);
-    const nn::Params params(weights_of(config));
+    const nn::Params params(source_of(weights_of(config)));
     const nn::GPT gpt(params, config);
     CHECK(params.count() == expected.at("parameters").get<std::int64_t>());
     optim::AdamW adamw(params.parameters(), {.beta1 = facts().at("betas").at(0),

@@ -106,7 +106,7 @@ TEST_CASE("a tied embedding's gradient is the sum of both its paths", "[gpt]") {
   SafeTensors weights;
   for (const auto& [name, t] : tied.params.parameters()) weights.tensors[name] = t.clone();
   weights.tensors["lm_head.weight"] = tied.gpt.wte.weight.clone();
-  const nn::GPT untied(nn::Params(weights, DType::f64), config);
+  const nn::GPT untied(nn::Params(source_of(weights), DType::f64), config);
   CHECK(tied.gpt.lm_head.weight.id() == tied.gpt.wte.weight.id());
 
   Tape tape;
@@ -160,7 +160,7 @@ TEST_CASE("a checkpoint of another variant is refused by name", "[gpt]") {
     SafeTensors file;
     file.path = "model.safetensors";
     for (const auto& [name, t] : model.params.tensors()) file.tensors[name] = t;
-    CHECK_THROWS_WITH(nn::GPT(nn::Params(file), asked),
+    CHECK_THROWS_WITH(nn::GPT(nn::Params(source_of(file)), asked),
                       ContainsSubstring("model.safetensors") && ContainsSubstring(reason));
   };
   nn::GPTConfig plain = tiny_config(), separate = plain, rope = plain, placeholder = plain;

@@ -46,7 +46,7 @@ TEST_CASE("a parameter that is asked for twice is an error that names it", "[par
 }
 
 TEST_CASE("a checkpoint hands out its tensors and draws nothing", "[params]") {
-  const Params params(checkpoint());
+  const Params params(source_of(checkpoint()));
   const nn::Linear layer(params / "a", 3, 2);
   params.redraw(layer.weight, nn::normal(0, 1));
   CHECK(list(layer.weight) == std::vector<double>{1, 2, 3, 4, 5, 6});
@@ -56,13 +56,13 @@ TEST_CASE("a checkpoint hands out its tensors and draws nothing", "[params]") {
 }
 
 TEST_CASE("a tensor that a checkpoint lacks is an error that names file and tensor", "[params]") {
-  const Params params(checkpoint());
+  const Params params(source_of(checkpoint()));
   CHECK_THROWS_WITH(nn::Linear(params / "b", 3, 2),
                     ContainsSubstring("some/model.safetensors") && ContainsSubstring("b.weight"));
 }
 
 TEST_CASE("a tensor of the wrong shape is an error that names both shapes", "[params]") {
-  const Params params(checkpoint());
+  const Params params(source_of(checkpoint()));
   CHECK_THROWS_WITH(nn::Linear(params / "a", 2, 3), ContainsSubstring("some/model.safetensors") &&
                                                         ContainsSubstring("'a.weight'") &&
                                                         ContainsSubstring("(2, 3)") &&
@@ -72,20 +72,20 @@ TEST_CASE("a tensor of the wrong shape is an error that names both shapes", "[pa
 TEST_CASE("tensors that nobody asked for are named, the first five of many", "[params]") {
   SafeTensors file = checkpoint();
   {
-    const Params params(file);
+    const Params params(source_of(file));
     nn::Linear(params / "a", 3, 2, false);
     CHECK_THROWS_WITH(params.check_all_used(), ContainsSubstring("some/model.safetensors") &&
                                                    ContainsSubstring("1 of its tensors: a.bias"));
   }
   for (int i = 0; i < 7; ++i) file.tensors["x" + std::to_string(i)] = Tensor::zeros({1});
-  const Params params(file);
+  const Params params(source_of(file));
   const nn::Linear layer(params / "a", 3, 2);
   CHECK_THROWS_WITH(params.check_all_used(),
                     ContainsSubstring("7 of its tensors: x0, x1, x2, x3, x4, …"));
 }
 
 TEST_CASE("a checkpoint is converted to the dtype that is asked for", "[params]") {
-  const Params params(checkpoint(), DType::f64);
+  const Params params(source_of(checkpoint()), DType::f64);
   const nn::Linear layer(params / "a", 3, 2);
   CHECK(layer.weight.dtype() == DType::f64);
   CHECK(layer.weight.requires_grad());
@@ -108,7 +108,7 @@ TEST_CASE("a buffer is saved and loaded, but is no parameter", "[params]") {
     CHECK(params.tensors()[0].first == "table");
     save_safetensors(path, params.tensors());
   }
-  const Params params(load_safetensors(path));
+  const Params params(open_safetensors(path));
   const Tensor table = params.buffer("table", {2}, make(5));
   CHECK(list(table) == std::vector<double>{4, 4});
   CHECK_FALSE(table.requires_grad());
@@ -127,7 +127,7 @@ TEST_CASE("a saved GPT is the same GPT when loaded, in either dtype", "[params]"
   nn::init_gpt2(gpt, params, rng);
   save_safetensors(path, params.tensors());
 
-  const Params loaded(load_safetensors(path), dtype);
+  const Params loaded(open_safetensors(path), dtype);
   const nn::GPT copy(loaded, config);
   REQUIRE(loaded.parameters().size() == params.parameters().size());
   for (std::size_t i = 0; i < params.parameters().size(); ++i) {
@@ -152,10 +152,10 @@ TEST_CASE("a GPT's checkpoint does not load into another config", "[params]") {
   deeper.n_layer = 3;
   shallower.n_layer = 1;
   longer.block_size = 7;
-  CHECK_THROWS_WITH(nn::GPT(Params(file), deeper), ContainsSubstring("h.2.ln_1.weight"));
-  CHECK_THROWS_WITH(nn::GPT(Params(file), shallower),
+  CHECK_THROWS_WITH(nn::GPT(Params(source_of(file)), deeper), ContainsSubstring("h.2.ln_1.weight"));
+  CHECK_THROWS_WITH(nn::GPT(Params(source_of(file)), shallower),
                     ContainsSubstring("run/model.safetensors") && ContainsSubstring("12 of its"));
-  CHECK_THROWS_WITH(nn::GPT(Params(file), longer), ContainsSubstring("'wpe.weight'") &&
+  CHECK_THROWS_WITH(nn::GPT(Params(source_of(file)), longer), ContainsSubstring("'wpe.weight'") &&
                                                        ContainsSubstring("(6, 8)") &&
                                                        ContainsSubstring("(7, 8)"));
 }

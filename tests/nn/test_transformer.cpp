@@ -26,7 +26,7 @@ struct GoldenTransformer {
       : facts(golden_json("transformer.json")),
         file(load_safetensors(golden_file("transformer.safetensors").string())),
         inputs(with_prefix(file, name + "/")),
-        params(with_prefix(file, "param/"), dtype),
+        params(source_of(with_prefix(file, "param/")), dtype),
         model(params, config_of(name)) {}
 
   nlohmann::json facts;
@@ -160,7 +160,7 @@ TEST_CASE("positions are PyTorch's table, which is saved and not trained",
   SafeTensors stored = load_safetensors(path);
   // A table of another make is the model's own from then on.
   stored.tensors.at("transformer.wpe.pe") = Tensor::full({1, 8, 8}, 0.25, DType::f64);
-  const nn::Params params(stored, DType::f64);
+  const nn::Params params(source_of(stored), DType::f64);
   const nn::Transformer loaded(params, tiny());
   CHECK(list(loaded.pe) == std::vector<double>(64, 0.25));
   CHECK_FALSE(loaded.pe.requires_grad());
