@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
 
 // The regular files below `folder` that are not hidden, sorted.
-std::vector<fs::path> list_folder(const fs::path& folder, int64_t& skipped) {
+std::vector<fs::path> list_folder(const fs::path& folder, std::int64_t& skipped) {
   std::vector<fs::path> files;
   try {
     for (auto it = fs::recursive_directory_iterator(folder);
@@ -41,33 +41,33 @@ std::vector<fs::path> list_folder(const fs::path& folder, int64_t& skipped) {
   return files;
 }
 
-// The line that a byte stands in, counted from 1.
-std::ptrdiff_t line_of(std::string_view text, size_t byte) {
+// The number of the line that contains the byte, counted from 1.
+std::ptrdiff_t line_of(std::string_view text, std::size_t byte) {
   const std::string_view before = text.substr(0, byte);
   return 1 + std::count(before.begin(), before.end(), '\n');
 }
 
-// Why `text` cannot be used, if it cannot.
+// Why `text` cannot be used; nullopt if it can.
 std::optional<std::string> find_fault(std::string_view text) {
   if (text.empty()) {
     return "is empty";
   }
-  if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
+  if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos) {
     return fmt::format("is binary, not text: byte {} is NUL, in line {}", nul, line_of(text, nul));
   }
   if (const auto invalid = find_invalid_utf8(text)) {
     return fmt::format("is not UTF-8 text: byte {} is 0x{:02x}, in line {}", *invalid,
-                       static_cast<uint8_t>(text[*invalid]), line_of(text, *invalid));
+                       static_cast<std::uint8_t>(text[*invalid]), line_of(text, *invalid));
   }
   return std::nullopt;
 }
 
-// The text that `path` holds, if the corpus has room for it.
-std::string read_next(const Corpus& corpus, const fs::path& path, int64_t max_bytes) {
-  const int64_t room = max_bytes - corpus.bytes;
-  std::error_code error;  // such as of a missing file; reading it names the reason
+// Reads the text of `path`. Error if the corpus would exceed max_bytes.
+std::string read_next(const Corpus& corpus, const fs::path& path, std::int64_t max_bytes) {
+  const std::int64_t room = max_bytes - corpus.bytes;
+  std::error_code error;  // of a missing file, say: read_file reports it with the reason
   const auto size = fs::file_size(path, error);
-  check(error || size <= static_cast<uint64_t>(room),
+  check(error || size <= static_cast<std::uint64_t>(room),
         "[corpus] '{}' has {} bytes, but the whole corpus may have {} and has {} already",
         path.string(), size, max_bytes, corpus.bytes);
   std::string text = read_file(path, room);
@@ -76,7 +76,7 @@ std::string read_next(const Corpus& corpus, const fs::path& path, int64_t max_by
 }
 
 void append(Corpus& corpus, const fs::path& path, std::string text) {
-  corpus.bytes += static_cast<int64_t>(text.size());
+  corpus.bytes += static_cast<std::int64_t>(text.size());
   corpus.files.push_back(path);
   if (corpus.text.empty()) {
     corpus.text = std::move(text);
@@ -86,19 +86,19 @@ void append(Corpus& corpus, const fs::path& path, std::string text) {
   corpus.text += text;
 }
 
-// Whether there is a NUL near the beginning: large files are not read whole to be skipped.
+// Whether there is a NUL near the beginning. This saves reading a large binary file as a whole.
 bool looks_binary(const fs::path& path) {
   std::error_code error;
-  if (!fs::is_regular_file(path, error)) return false;  // reading it says what it is
+  if (!fs::is_regular_file(path, error)) return false;  // read_file reports what it is
   std::ifstream file(path, std::ios::binary);
-  std::string start(size_t{1} << 16, ' ');
+  std::string start(std::size_t{1} << 16, ' ');
   file.read(start.data(), static_cast<std::streamsize>(start.size()));
   return start.find('\0') != std::string::npos;
 }
 
-void read_folder(Corpus& corpus, const fs::path& folder, int64_t max_bytes) {
-  const size_t files_before = corpus.files.size();
-  const int64_t skipped_before = corpus.skipped_files;
+void read_folder(Corpus& corpus, const fs::path& folder, std::int64_t max_bytes) {
+  const std::size_t files_before = corpus.files.size();
+  const std::int64_t skipped_before = corpus.skipped_files;
   for (const fs::path& file : list_folder(folder, corpus.skipped_files)) {
     if (looks_binary(file)) {
       ++corpus.skipped_files;
@@ -119,7 +119,7 @@ void read_folder(Corpus& corpus, const fs::path& folder, int64_t max_bytes) {
 
 }  // namespace
 
-Corpus read_corpus(std::span<const fs::path> paths, int64_t max_bytes) {
+Corpus read_corpus(std::span<const fs::path> paths, std::int64_t max_bytes) {
   check(!paths.empty(), "[corpus] no file or folder was given");
   Corpus corpus;
   for (const fs::path& path : paths) {
@@ -139,10 +139,10 @@ Corpus read_corpus(std::span<const fs::path> paths, int64_t max_bytes) {
 
 TextSplit split_text(std::string_view text, double fraction) {
   check(fraction >= 0 && fraction <= 1, "[corpus] a split at {} is outside [0, 1]", fraction);
-  const auto begins_char = [](char c) { return (static_cast<uint8_t>(c) & 0xC0U) != 0x80U; };
+  const auto begins_char = [](char c) { return (static_cast<std::uint8_t>(c) & 0xC0U) != 0x80U; };
   const auto characters = std::count_if(text.begin(), text.end(), begins_char);
-  auto left = static_cast<int64_t>(fraction * static_cast<double>(characters));
-  size_t end = 0;
+  auto left = static_cast<std::int64_t>(fraction * static_cast<double>(characters));
+  std::size_t end = 0;
   for (; end < text.size(); ++end) {
     if (begins_char(text[end]) && left-- == 0) {
       break;

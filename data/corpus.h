@@ -12,26 +12,25 @@ namespace tapegrad::data {
 struct Corpus {
   std::string text;  // UTF-8 without NUL
   std::vector<std::filesystem::path> files;
-  int64_t bytes = 0;          // of the files; `text` also has what separates them
-  int64_t skipped_files = 0;  // in folders: hidden, empty, not text, or not regular
+  std::int64_t bytes = 0;          // of the files, without the separators that `text` has
+  std::int64_t skipped_files = 0;  // in folders: hidden, empty, not text, or not regular
 };
 
-// Reads files and, recursively, folders, in the order given and by name inside a folder. One file
-// is taken as it is; between two files there is an empty line (and, where a file ends in the middle
-// of a line, the end of that line).
+// Reads files and, recursively, folders: paths in the given order, the files of a folder sorted by
+// name. An empty line separates two files; a file that lacks a final line break gets one first.
 //
-// A path that is missing, unreadable, empty, binary (has a NUL) or not UTF-8 is an Error; inside a
-// folder, files that are hidden or not text are skipped instead, and links to folders not followed.
-// So are a folder without any text, no path at all, and more than `max_bytes`.
+// Errors: no path is given; a file is missing, unreadable, empty, binary (it contains a NUL) or not
+// UTF-8; a folder contains no text; the files have more than `max_bytes` in all. Inside a folder,
+// files that are hidden, empty or not text are skipped, and links to folders are not followed.
 Corpus read_corpus(std::span<const std::filesystem::path> paths,
-                   int64_t max_bytes = int64_t{4} << 30);
+                   std::int64_t max_bytes = std::int64_t{4} << 30);
 
 struct TextSplit {
-  std::string_view train, val;  // parts of the text that was split
+  std::string_view train, val;  // views of the text that was split
 };
 
-// The first int(fraction · n) of the n characters (code points) train, the rest validates, as
-// nanoGPT splits a text. `fraction` must be in [0, 1].
+// Splits a text of n characters (code points) as nanoGPT does: the first int(fraction · n) are for
+// training, the rest for validation. `fraction` must be in [0, 1].
 TextSplit split_text(std::string_view text, double fraction);
 
 }  // namespace tapegrad::data

@@ -1,7 +1,7 @@
 # tapegrad_embed(<target> <symbol> <file>)
 #
 # Packs the bytes of <file> into <target> when it is built, so that programs need no data folder.
-# They are reached through a function, which the user declares:
+# A function returns the bytes; the source that calls it declares it:
 #
 #   namespace tapegrad::embedded { std::string_view <symbol>(); }
 #

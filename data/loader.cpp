@@ -10,34 +10,34 @@ namespace tapegrad::data {
 
 namespace {
 
-constexpr int64_t max_batch_tokens = int64_t{1} << 30;
-constexpr std::string_view state_begin = "window ";
+constexpr std::int64_t kMaxBatchTokens = std::int64_t{1} << 30;
+constexpr std::string_view kStateBegin = "window ";
 
-void check_sizes(int64_t batch_size, int64_t block_size) {
+void check_sizes(std::int64_t batch_size, std::int64_t block_size) {
   check(batch_size >= 1, "[loader] batch_size is {}, but must be at least 1", batch_size);
   check(block_size >= 1, "[loader] block_size is {}, but must be at least 1", block_size);
-  check(batch_size <= max_batch_tokens / block_size,
+  check(batch_size <= kMaxBatchTokens / block_size,
         "[loader] a batch of {} rows of {} tokens is too large; {} tokens are the most", batch_size,
-        block_size, max_batch_tokens);
+        block_size, kMaxBatchTokens);
 }
 
-Batch empty_batch(int64_t B, int64_t T) {
+Batch empty_batch(std::int64_t B, std::int64_t T) {
   Batch batch{.B = B, .T = T, .inputs = {}, .targets = {}};
-  batch.inputs.reserve(static_cast<size_t>(B * T));
-  batch.targets.reserve(static_cast<size_t>(B * T));
+  batch.inputs.reserve(static_cast<std::size_t>(B * T));
+  batch.targets.reserve(static_cast<std::size_t>(B * T));
   return batch;
 }
 
-// Error unless there is a window of block_size tokens with a target for each.
-void check_length(std::span<const Token> tokens, int64_t block_size, std::string_view split) {
+// Error unless the tokens contain a window of block_size tokens with a target for each.
+void check_length(std::span<const Token> tokens, std::int64_t block_size, std::string_view split) {
   check(
-      static_cast<int64_t>(tokens.size()) > block_size,
+      static_cast<std::int64_t>(tokens.size()) > block_size,
       "[loader] the {} split has {} tokens, but block_size {} needs at least {}: use more text or "
       "a smaller block_size",
       split, tokens.size(), block_size, block_size + 1);
 }
 
-void append_row(Batch& batch, std::span<const Token> tokens, int64_t begin) {
+void append_row(Batch& batch, std::span<const Token> tokens, std::int64_t begin) {
   const auto first = tokens.begin() + begin;
   batch.inputs.insert(batch.inputs.end(), first, first + batch.T);
   batch.targets.insert(batch.targets.end(), first + 1, first + 1 + batch.T);
@@ -45,8 +45,8 @@ void append_row(Batch& batch, std::span<const Token> tokens, int64_t begin) {
 
 }  // namespace
 
-Loader::Loader(std::span<const Token> tokens, int64_t batch_size, int64_t block_size, Rng rng,
-               std::string_view split)
+Loader::Loader(std::span<const Token> tokens, std::int64_t batch_size, std::int64_t block_size,
+               Rng rng, std::string_view split)
     : tokens_(tokens), batch_size_(batch_size), block_size_(block_size), rng_(std::move(rng)) {
   check_sizes(batch_size, block_size);
   check_length(tokens, block_size, split);
@@ -54,8 +54,9 @@ Loader::Loader(std::span<const Token> tokens, int64_t batch_size, int64_t block_
 
 Batch Loader::next() {
   Batch batch = empty_batch(batch_size_, block_size_);
-  for (int64_t row = 0; row < batch_size_; ++row) {
-    append_row(batch, tokens_, rng_.randint(static_cast<int64_t>(tokens_.size()) - block_size_));
+  for (std::int64_t row = 0; row < batch_size_; ++row) {
+    append_row(batch, tokens_,
+               rng_.randint(static_cast<std::int64_t>(tokens_.size()) - block_size_));
   }
   return batch;
 }
@@ -71,24 +72,24 @@ EpochLoader::EpochLoader(std::span<const Token> tokens, const Options& options, 
         windows(), options.block_size, options.batch_size);
 }
 
-int64_t EpochLoader::windows() const {
-  const int64_t starts = static_cast<int64_t>(tokens_.size()) - options_.block_size;
+std::int64_t EpochLoader::windows() const {
+  const std::int64_t starts = static_cast<std::int64_t>(tokens_.size()) - options_.block_size;
   return (starts - 1) / options_.stride + 1;
 }
 
-int64_t EpochLoader::batches_per_epoch() const {
-  const int64_t full = windows() / options_.batch_size;
+std::int64_t EpochLoader::batches_per_epoch() const {
+  const std::int64_t full = windows() / options_.batch_size;
   return options_.drop_last || windows() % options_.batch_size == 0 ? full : full + 1;
 }
 
-void EpochLoader::begin_epoch(uint64_t seed) {
+void EpochLoader::begin_epoch(std::uint64_t seed) {
   seed_ = seed;
   next_ = 0;
   if (options_.shuffle) {
     order_ = Rng(seed).randperm(windows());
   } else {
-    order_.resize(static_cast<size_t>(windows()));
-    std::iota(order_.begin(), order_.end(), int64_t{0});
+    order_.resize(static_cast<std::size_t>(windows()));
+    std::iota(order_.begin(), order_.end(), std::int64_t{0});
   }
 }
 
@@ -98,8 +99,8 @@ Batch EpochLoader::next() {
     begin_epoch(options_.shuffle ? rng_.next64() & INT64_MAX : 0);
   }
   Batch batch = empty_batch(std::min(options_.batch_size, windows() - next_), options_.block_size);
-  for (int64_t row = 0; row < batch.B; ++row) {
-    append_row(batch, tokens_, order_[static_cast<size_t>(next_++)] * options_.stride);
+  for (std::int64_t row = 0; row < batch.B; ++row) {
+    append_row(batch, tokens_, order_[static_cast<std::size_t>(next_++)] * options_.stride);
   }
   return batch;
 }
@@ -108,45 +109,45 @@ bool EpochLoader::at_end() const {
   return windows() - next_ < (options_.drop_last ? options_.batch_size : 1);
 }
 
-bool EpochLoader::ended_pass(int64_t batches) const {
-  // This pass is at its end, or has fewer batches behind it than that, and is not the first.
+bool EpochLoader::ended_pass(std::int64_t batches) const {
+  // Either this pass is complete, or it began within these batches, after a complete one.
   return !order_.empty() && (at_end() || next_ < batches * options_.batch_size);
 }
 
 std::string EpochLoader::state() const {
-  return fmt::format("{}{} {} {}", state_begin, order_.empty() ? -1 : next_, seed_, rng_.state());
+  return fmt::format("{}{} {} {}", kStateBegin, order_.empty() ? -1 : next_, seed_, rng_.state());
 }
 
 void EpochLoader::set_state(std::string_view saved) {
-  int64_t next = 0;
-  uint64_t seed = 0;
+  std::int64_t next = 0;
+  std::uint64_t seed = 0;
   const char *begin = saved.data(), *end = begin + saved.size();
   const auto expect = [&](bool right) {
     check(right, "[loader] saved state: '{}' does not begin with '{}', its number and a seed",
-          saved.substr(0, 20), state_begin);
+          saved.substr(0, 20), kStateBegin);
   };
   const auto number = [&](auto& value) {
     const auto [after, error] = std::from_chars(begin, end, value);
     expect(error == std::errc() && after < end && *after == ' ');
     begin = after + 1;
   };
-  expect(saved.starts_with(state_begin));
-  begin += state_begin.size();
+  expect(saved.starts_with(kStateBegin));
+  begin += kStateBegin.size();
   number(next);
   number(seed);
   check(next >= -1 && next <= windows(), "[loader] saved state: window {} of a pass with {}", next,
         windows());
   Rng rng(0);
-  rng.set_state({begin, static_cast<size_t>(end - begin)});
+  rng.set_state({begin, static_cast<std::size_t>(end - begin)});
   order_.clear();
   if (next >= 0) begin_epoch(seed);
-  next_ = std::max<int64_t>(next, 0);
+  next_ = std::max<std::int64_t>(next, 0);
   seed_ = seed;
   rng_ = rng;
 }
 
-SequentialBatches::SequentialBatches(std::span<const Token> tokens, int64_t batch_size,
-                                     int64_t block_size, std::string_view split)
+SequentialBatches::SequentialBatches(std::span<const Token> tokens, std::int64_t batch_size,
+                                     std::int64_t block_size, std::string_view split)
     : tokens_(tokens), batch_size_(batch_size), block_size_(block_size) {
   check_sizes(batch_size, block_size);
   check(tokens.size() > 1,
@@ -155,13 +156,13 @@ SequentialBatches::SequentialBatches(std::span<const Token> tokens, int64_t batc
 }
 
 std::optional<Batch> SequentialBatches::next() {
-  const int64_t targets = static_cast<int64_t>(tokens_.size()) - 1 - position_;
+  const std::int64_t targets = static_cast<std::int64_t>(tokens_.size()) - 1 - position_;
   if (targets == 0) {
     return std::nullopt;
   }
-  const int64_t rows = std::min(batch_size_, targets / block_size_);
+  const std::int64_t rows = std::min(batch_size_, targets / block_size_);
   Batch batch = rows > 0 ? empty_batch(rows, block_size_) : empty_batch(1, targets);
-  for (int64_t row = 0; row < batch.B; ++row) {
+  for (std::int64_t row = 0; row < batch.B; ++row) {
     append_row(batch, tokens_, position_);
     position_ += batch.T;
   }

@@ -9,11 +9,11 @@ namespace tapegrad::data {
 
 namespace {
 
-Pair parse_line(std::string_view line, std::string_view name, int64_t number) {
-  const size_t tab = line.find('\t');
+Pair parse_line(std::string_view line, std::string_view name, std::int64_t number) {
+  const std::size_t tab = line.find('\t');
   check(tab != std::string_view::npos,
         "[pairs] {}: line {} has no tab; a line is a source, a tab and a target", name, number);
-  const size_t second = line.find('\t', tab + 1);
+  const std::size_t second = line.find('\t', tab + 1);
   check(second == std::string_view::npos,
         "[pairs] {}: line {} has more than one tab; a line is a source, a tab and a target", name,
         number);
@@ -32,9 +32,9 @@ std::vector<Token> encode_side(std::string_view side, std::string_view text, con
   }
 }
 
-void check_length(std::string_view side, size_t length, int64_t most, const Pair& pair,
+void check_length(std::string_view side, std::size_t length, std::int64_t most, const Pair& pair,
                   std::string_view name) {
-  check(static_cast<int64_t>(length) <= most,
+  check(static_cast<std::int64_t>(length) <= most,
         "[pairs] {}: the {} of line {} has {} tokens, and the model's longest has {}", name, side,
         pair.line, length, most);
 }
@@ -43,9 +43,9 @@ void check_length(std::string_view side, size_t length, int64_t most, const Pair
 
 std::vector<Pair> parse_pairs(std::string_view text, std::string_view name) {
   std::vector<Pair> pairs;
-  int64_t number = 0;
+  std::int64_t number = 0;
   while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
+    const std::size_t end = std::min(text.find('\n'), text.size());
     std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     ++number;
@@ -56,20 +56,20 @@ std::vector<Pair> parse_pairs(std::string_view text, std::string_view name) {
   return pairs;
 }
 
-PairSplit hold_out(const std::vector<Pair>& pairs, int64_t count) {
-  const auto all = static_cast<int64_t>(pairs.size());
+PairSplit hold_out(const std::vector<Pair>& pairs, std::int64_t count) {
+  const auto all = static_cast<std::int64_t>(pairs.size());
   check(count >= 1 && count < all,
         "[pairs] {} of {} pairs cannot be held out: at least one must be, and one must be left",
         count, all);
-  const std::vector<int64_t> order = Rng(0).randperm(all);
+  const std::vector<std::int64_t> order = Rng(0).randperm(all);
   std::vector<bool> held(pairs.size());
   std::unordered_set<std::string_view> sources;
-  for (const int64_t i : std::span(order).first(static_cast<size_t>(count))) {
-    held[static_cast<size_t>(i)] = true;
-    sources.insert(pairs[static_cast<size_t>(i)].source);
+  for (const std::int64_t i : std::span(order).first(static_cast<std::size_t>(count))) {
+    held[static_cast<std::size_t>(i)] = true;
+    sources.insert(pairs[static_cast<std::size_t>(i)].source);
   }
   PairSplit split;
-  for (size_t i = 0; i < pairs.size(); ++i) {
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
     if (held[i]) {
       split.held_out.push_back(pairs[i]);
     } else if (!sources.contains(pairs[i].source)) {
@@ -82,7 +82,7 @@ PairSplit hold_out(const std::vector<Pair>& pairs, int64_t count) {
 }
 
 std::vector<TokenPair> encode_pairs(std::span<const Pair> pairs, const Tokenizer& tokenizer,
-                                    int64_t block_size, std::string_view name) {
+                                    std::int64_t block_size, std::string_view name) {
   std::vector<TokenPair> encoded;
   encoded.reserve(pairs.size());
   for (const Pair& pair : pairs) {
@@ -97,16 +97,16 @@ std::vector<TokenPair> encode_pairs(std::span<const Pair> pairs, const Tokenizer
 
 PairBatch make_batch(std::span<const TokenPair* const> rows, const SpecialTokens& special) {
   PairBatch batch;
-  batch.B = static_cast<int64_t>(rows.size());
+  batch.B = static_cast<std::int64_t>(rows.size());
   for (const TokenPair* row : rows) {
-    batch.S = std::max(batch.S, static_cast<int64_t>(row->source.size()));
-    batch.T = std::max(batch.T, static_cast<int64_t>(row->target.size()) + 1);
+    batch.S = std::max(batch.S, static_cast<std::int64_t>(row->source.size()));
+    batch.T = std::max(batch.T, static_cast<std::int64_t>(row->target.size()) + 1);
   }
-  batch.sources.assign(static_cast<size_t>(batch.B * batch.S), special.padding);
-  batch.inputs.assign(static_cast<size_t>(batch.B * batch.T), special.padding);
-  batch.labels.assign(static_cast<size_t>(batch.B * batch.T), ignored_label);
-  for (int64_t b = 0; b < batch.B; ++b) {
-    const auto& [source, target] = *rows[static_cast<size_t>(b)];
+  batch.sources.assign(static_cast<std::size_t>(batch.B * batch.S), special.padding);
+  batch.inputs.assign(static_cast<std::size_t>(batch.B * batch.T), special.padding);
+  batch.labels.assign(static_cast<std::size_t>(batch.B * batch.T), kIgnoredLabel);
+  for (std::int64_t b = 0; b < batch.B; ++b) {
+    const auto& [source, target] = *rows[static_cast<std::size_t>(b)];
     std::copy(source.begin(), source.end(), batch.sources.begin() + b * batch.S);
     const auto input = batch.inputs.begin() + b * batch.T;
     const auto label = batch.labels.begin() + b * batch.T;
@@ -123,8 +123,8 @@ PairBatch make_batch(std::span<const TokenPair> pairs, const SpecialTokens& spec
   return make_batch(rows, special);
 }
 
-PairLoader::PairLoader(std::span<const TokenPair> pairs, int64_t batch_size, SpecialTokens special,
-                       Rng rng)
+PairLoader::PairLoader(std::span<const TokenPair> pairs, std::int64_t batch_size,
+                       SpecialTokens special, Rng rng)
     : batch_size_(batch_size), special_(special), rng_(std::move(rng)) {
   check(!pairs.empty() && batch_size >= 1, "[pairs] batches of {} of {} pairs cannot be made",
         batch_size, pairs.size());
@@ -136,9 +136,9 @@ PairLoader::PairLoader(std::span<const TokenPair> pairs, int64_t batch_size, Spe
 }
 
 PairBatch PairLoader::next() {
-  auto at = static_cast<size_t>(rng_.randint(static_cast<int64_t>(by_length_.size())));
+  auto at = static_cast<std::size_t>(rng_.randint(static_cast<std::int64_t>(by_length_.size())));
   std::vector<const TokenPair*> rows;
-  for (int64_t i = 0; i < batch_size_; ++i, at = (at + 1) % by_length_.size()) {
+  for (std::int64_t i = 0; i < batch_size_; ++i, at = (at + 1) % by_length_.size()) {
     rows.push_back(by_length_[at]);
   }
   return make_batch(rows, special_);

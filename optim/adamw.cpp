@@ -33,10 +33,9 @@ AdamW::AdamW(NamedTensors parameters, const AdamWOptions& options) : options_(op
   };
   fraction("beta1", options.beta1);
   fraction("beta2", options.beta2);
-  // With 0, a parameter whose gradient was always 0 would become 0/0.
+  // With eps = 0, a parameter whose gradient was always 0 would be updated by 0/0.
   check(options.eps > 0, "eps must be above 0, not {}", options.eps);
-  check(options.weight_decay >= 0, "weight_decay must not be negative, as {} is",
-        options.weight_decay);
+  check(options.weight_decay >= 0, "weight_decay must be at least 0, not {}", options.weight_decay);
   for (auto& [name, t] : parameters) {
     slots_.push_back(
         {name, t, Tensor::zeros(t.shape(), t.dtype()), Tensor::zeros(t.shape(), t.dtype())});

@@ -8,31 +8,33 @@ struct AdamWOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
-  // Applied to tensors of two or more dimensions only, as nanoGPT does: not to biases and norms.
+  // Applies to tensors of two or more dimensions only, as in nanoGPT: not to biases and norms.
   double weight_decay = 0.01;
-  bool decay_all = false;  // to all tensors, as PyTorch does when it is given one group
+  bool decay_all = false;  // decay applies to all tensors, as in PyTorch with one parameter group
 };
 
 // Adam with decoupled weight decay (Loshchilov & Hutter, 2019, algorithm 2), in PyTorch's order of
 // operations. For each parameter p with gradient g at step t:
 //   p ← p·(1 − lr·decay),  m ← β₁·m + (1 − β₁)·g,  v ← β₂·v + (1 − β₂)·g²,
 //   p ← p − lr/(1 − β₁ᵗ) · m / (√v/√(1 − β₂ᵗ) + eps).
-// t counts the calls of step(), for all parameters alike; PyTorch counts, for each, the steps at
-// which it had a gradient.
+// t is the number of calls of step(), for all parameters. PyTorch differs there: its t counts, for
+// each parameter, the steps at which that parameter had a gradient.
 class AdamW {
  public:
   AdamW(NamedTensors parameters, const AdamWOptions& options = {});
 
-  // One update with learning rate lr and all gradients times grad_factor (see measure_clipping).
-  // Parameters without a gradient are left alone.
+  // Updates all parameters that have a gradient, with learning rate lr. All gradients are
+  // multiplied by grad_factor first (see measure_clipping).
   void step(double lr, double grad_factor = 1);
   void zero_grad();
   std::int64_t steps() const { return steps_; }
 
-  // The moments, as "exp_avg.<name>" and "exp_avg_sq.<name>", and the step count, for a checkpoint.
+  // For a checkpoint: the moments as "exp_avg.<name>" and "exp_avg_sq.<name>", and the number of
+  // steps as metadata.
   NamedTensors state() const;
   Metadata metadata() const;
-  // Error, naming file and tensor, if the state does not belong to these parameters.
+  // Error, naming file and tensor, if a moment is missing or does not have its parameter's shape
+  // and dtype; then nothing is changed.
   void load_state(const SafeTensors& file);
 
  private:

@@ -8,8 +8,8 @@
 namespace tapegrad::optim {
 namespace {
 
-// Elements that one thread squares and sums: fixed, so that the norm does not depend on the
-// threads.
+// The number of elements that are summed by one thread. It is fixed, so that the norm does not
+// depend on the number of threads.
 constexpr std::int64_t kChunk = 16384;
 
 template <class T>
@@ -50,7 +50,7 @@ double grad_norm(const NamedTensors& parameters) {
 }
 
 Clipping measure_clipping(const NamedTensors& parameters, double max_norm) {
-  check(max_norm >= 0, "the largest gradient norm must not be negative, as {} is", max_norm);
+  check(max_norm >= 0, "max_norm must be at least 0, not {}", max_norm);
   const double norm = grad_norm(parameters);
   check(
       std::isfinite(norm),

@@ -4,19 +4,19 @@
 
 namespace tapegrad::optim {
 
-// The Euclidean norm of all gradients taken as one vector; squares are summed in double.
+// The Euclidean norm of all gradients as one vector. Squares are summed in double.
 double grad_norm(const NamedTensors& parameters);
 
-// What clipping to max_norm would do: multiply all gradients by `factor`, which is
-// max_norm / (norm + 1e-6) if that is below 1, as in torch.nn.utils.clip_grad_norm_, and otherwise
-// 1. max_norm 0 only measures. Error if the norm is not finite: the step would destroy the weights.
+// The norm of all gradients, and the factor that clips it to max_norm: max_norm / (norm + 1e-6),
+// but at most 1, as in torch.nn.utils.clip_grad_norm_. With max_norm = 0 the factor is 1. Changes
+// no gradient. Error if the norm is not finite: a step would destroy the weights.
 struct Clipping {
   double norm, factor;
 };
 Clipping measure_clipping(const NamedTensors& parameters, double max_norm);
 
-// Does it, and returns the norm from before. An optimiser that takes the factor saves the pass over
-// memory.
+// Clips: multiplies all gradients by that factor, and returns the norm before clipping. Passing the
+// factor to AdamW::step instead saves one pass over the gradients.
 double clip_grad_norm(const NamedTensors& parameters, double max_norm);
 
 }  // namespace tapegrad::optim

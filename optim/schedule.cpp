@@ -23,11 +23,12 @@ double Schedule::operator()(std::int64_t i) const {
 
 void Schedule::validate() const {
   check(std::isfinite(learning_rate) && learning_rate >= 0,
-        "the learning rate must not be negative, as {} is", learning_rate);
-  check(std::isfinite(min_lr) && min_lr >= 0, "min_lr must not be negative, as {} is", min_lr);
+        "the learning rate must be a finite number of at least 0, not {}", learning_rate);
+  check(std::isfinite(min_lr) && min_lr >= 0,
+        "min_lr must be a finite number of at least 0, not {}", min_lr);
   check(kind == Kind::constant || min_lr <= learning_rate,
         "min_lr {} is above the learning rate {}", min_lr, learning_rate);
-  check(warmup_iters >= 0, "warmup_iters must not be negative, as {} is", warmup_iters);
+  check(warmup_iters >= 0, "warmup_iters must be at least 0, not {}", warmup_iters);
   check(kind == Kind::constant || lr_decay_iters >= warmup_iters,
         "lr_decay_iters {} comes before the warm-up of {} iterations ends", lr_decay_iters,
         warmup_iters);

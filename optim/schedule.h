@@ -9,8 +9,8 @@ namespace tapegrad::optim {
 //   i < warmup_iters:    learning_rate·(i + 1)/(warmup_iters + 1)
 //   i > lr_decay_iters:  min_lr
 //   between:             min_lr + c·(learning_rate − min_lr)
-// where r = (i − warmup)/(decay − warmup), and c = (1 + cos πr)/2 (cosine) or 1 − r (linear).
-// A constant schedule warms up and stays at learning_rate.
+// where r = (i − warmup_iters)/(lr_decay_iters − warmup_iters), and c = (1 + cos πr)/2 (cosine) or
+// 1 − r (linear). A constant schedule warms up in the same way and stays at learning_rate.
 struct Schedule {
   enum class Kind { constant, linear, cosine };
 
@@ -21,7 +21,7 @@ struct Schedule {
   std::int64_t lr_decay_iters = 0;
 
   double operator()(std::int64_t iteration) const;
-  void validate() const;  // throws Error for values that mean nothing
+  void validate() const;  // throws Error for invalid values
 };
 
 // "constant", "linear" or "cosine"; Error, listing these, for another name.

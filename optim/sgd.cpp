@@ -5,9 +5,8 @@
 namespace tapegrad::optim {
 
 SGD::SGD(NamedTensors parameters, const SGDOptions& options) : options_(options) {
-  check(options.momentum >= 0, "momentum must not be negative, as {} is", options.momentum);
-  check(options.weight_decay >= 0, "weight_decay must not be negative, as {} is",
-        options.weight_decay);
+  check(options.momentum >= 0, "momentum must be at least 0, not {}", options.momentum);
+  check(options.weight_decay >= 0, "weight_decay must be at least 0, not {}", options.weight_decay);
   for (auto& [name, t] : parameters) slots_.push_back({t, {}});
 }
 

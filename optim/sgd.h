@@ -6,20 +6,21 @@ namespace tapegrad::optim {
 
 struct SGDOptions {
   double momentum = 0;
-  double weight_decay = 0;  // L2: decay·p is added to the gradient
+  double weight_decay = 0;  // L2: weight_decay·p is added to the gradient
 };
 
-// Gradient descent as torch.optim.SGD: b ← momentum·b + g (b = g at first), p ← p − lr·b.
+// Gradient descent with momentum, as torch.optim.SGD. For each parameter p with gradient g:
+//   b ← momentum·b + g + weight_decay·p (b is 0 before the first step),  p ← p − lr·b.
 class SGD {
  public:
   SGD(NamedTensors parameters, const SGDOptions& options = {});
 
-  void step(double lr);
+  void step(double lr);  // updates all parameters that have a gradient
   void zero_grad();
 
  private:
   struct Slot {
-    Tensor parameter, buffer;  // the buffer is undefined until there was a gradient
+    Tensor parameter, buffer;  // the buffer (b) is undefined before the first gradient
   };
   std::vector<Slot> slots_;
   SGDOptions options_;

@@ -150,7 +150,7 @@ StoredModel load_model(const std::filesystem::path& folder, DType dtype) {
   Description d = describe(folder, gpt_format, "train-gpt");
   const auto config = config_from_json<nn::GPTConfig>(folder / config_file, d.model);
   check_vocabulary(folder, d.tokenizer, config.vocab_size, 0);
-  nn::Params params(open_safetensors((folder / model_file).string()), dtype);
+  nn::Params params(load_safetensors((folder / model_file).string()), dtype);
   nn::GPT gpt(params, config);
   return {std::move(params), std::move(gpt), std::move(d.tokenizer)};
 }
@@ -158,8 +158,8 @@ StoredModel load_model(const std::filesystem::path& folder, DType dtype) {
 StoredTransformer load_transformer(const std::filesystem::path& folder) {
   Description d = describe(folder, seq2seq_format, "train-seq2seq");
   const auto config = config_from_json<nn::TransformerConfig>(folder / config_file, d.model);
-  check_vocabulary(folder, d.tokenizer, config.vocab_size, data::SpecialTokens::count);
-  nn::Params params(open_safetensors((folder / model_file).string()));
+  check_vocabulary(folder, d.tokenizer, config.vocab_size, data::SpecialTokens::kCount);
+  nn::Params params(load_safetensors((folder / model_file).string()));
   nn::Transformer model(params, config);
   return {std::move(params), std::move(model), std::move(d.tokenizer)};
 }

@@ -12,10 +12,10 @@ namespace {
 void check_tokenizer(const std::string& spec) {
   if (spec == "char" || spec == "gpt2") return;
   const std::optional<int64_t> size = data::bpe_size(spec);
-  check(size && *size >= 257 && *size <= data::Bpe::max_size,
+  check(size && *size >= 257 && *size <= data::Bpe::kMaxSize,
         "--tokenizer: '{}' is not char, gpt2 or bpe:N with N tokens from 257 to {}, such as "
         "bpe:1024",
-        spec, +data::Bpe::max_size);
+        spec, +data::Bpe::kMaxSize);
 }
 
 }  // namespace

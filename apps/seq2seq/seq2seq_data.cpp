@@ -20,7 +20,7 @@ struct Score {
     const Tensor best = model.likeliest(t.sources, t.inputs, t.masks);
     const auto found = best.values<int32_t>(), expected = t.labels.values<int32_t>();
     for (size_t i = 0; i < expected.size(); ++i) {
-      if (expected[i] == data::ignored_label) continue;
+      if (expected[i] == data::kIgnoredLabel) continue;
       ++tokens;
       right_tokens += found[i] == expected[i];
     }
@@ -108,7 +108,7 @@ PairTensors tensors_of(const data::PairBatch& batch, const data::SpecialTokens& 
                 Tensor::from(batch.inputs, {batch.B, batch.T}),
                 Tensor::from(batch.labels, {batch.B, batch.T}),
                 {},
-                real(batch.sources, special.padding) + real(batch.labels, data::ignored_label)};
+                real(batch.sources, special.padding) + real(batch.labels, data::kIgnoredLabel)};
   // Targets need no mask: what comes after their ends is hidden by causality, and has no labels.
   t.masks.source = nn::padding_mask(t.sources, special.padding);
   return t;

@@ -15,7 +15,7 @@ struct PairData {
   data::Tokenizer tokenizer;
   data::SpecialTokens special;
   std::vector<data::TokenPair> train, held_out;
-  int64_t vocab_size() const { return tokenizer.vocab_size() + data::SpecialTokens::count; }
+  int64_t vocab_size() const { return tokenizer.vocab_size() + data::SpecialTokens::kCount; }
 };
 
 // The pairs of a text. A bpe tokenizer learns from the training pairs alone; `tokenizer` is used

@@ -15,29 +15,29 @@ namespace tapegrad::data {
 
 // Byte-level byte-pair encoding as in GPT-2 (Radford et al. 2019; Sennrich, Haddow, Birch 2016).
 // The merges alone decide all ids: 0 … 255 are the bytes in GPT-2's order (the 188 printable
-// characters of Latin-1 first), 256 + i is what merge i makes, and the last is <|endoftext|>.
+// characters of Latin-1 first), 256 + i is the token that merge i makes, and <|endoftext|> is last.
 class Bpe {
  public:
-  static constexpr std::string_view end_of_text_bytes = "<|endoftext|>";
-  static constexpr int64_t max_size = 1'000'000;
-  // No token is longer, so that a few broken merges cannot describe tokens of any length.
-  static constexpr size_t max_token_bytes = 256;
+  static constexpr std::string_view kEndOfTextBytes = "<|endoftext|>";
+  static constexpr std::int64_t kMaxSize = 1'000'000;
+  // The longest token: a limit, so that a few corrupt merges cannot describe tokens of any length.
+  static constexpr std::size_t kMaxTokenBytes = 256;
 
-  // Merges that refer to later tokens, repeat each other or make too long a token are an Error.
+  // Error if a merge refers to a later token, repeats another merge or makes too long a token.
   explicit Bpe(std::vector<Merge> merges);
 
-  // GPT-2's own 50,257 tokens. Made once and shared.
+  // GPT-2's own 50,257 tokens. The object is made once and shared.
   static std::shared_ptr<const Bpe> gpt2();
 
-  int64_t size() const { return static_cast<int64_t>(begin_of_.size()) - 1; }
+  std::int64_t size() const { return static_cast<std::int64_t>(begin_of_.size()) - 1; }
   Token end_of_text() const { return static_cast<Token>(size() - 1); }
   const std::vector<Merge>& merges() const { return merges_; }
 
   // `token` must be in [0, size()).
   std::string_view bytes(Token token) const;
 
-  // Any bytes, in time linear in their number. <|endoftext|> in `text` is ordinary text unless
-  // `allow_special`.
+  // Encodes any bytes, UTF-8 or not, in linear time. <|endoftext|> in `text` is ordinary text
+  // unless `allow_special`.
   std::vector<Token> encode(std::string_view text, bool allow_special) const;
 
  private:
@@ -47,17 +47,17 @@ class Bpe {
   void encode_short(std::string_view piece, std::vector<Token>& out) const;
   void encode_long(std::string_view piece, std::vector<Token>& out) const;
   void append_token(std::string_view bytes);
-  // The token that `pair` makes, or `no_merge`. Earlier merges make smaller ids, so this is the
-  // order in which merges apply, too.
+  // The token that `pair` makes, or `kNoMerge`. Earlier merges make smaller ids, so the smallest id
+  // among candidates is the merge to apply first.
   Token merged(Merge pair) const;
 
-  static constexpr Token no_merge = INT32_MAX;
+  static constexpr Token kNoMerge = INT32_MAX;
 
   std::vector<Merge> merges_;
-  std::unordered_map<uint64_t, Token> merged_;  // by pair_key()
+  std::unordered_map<std::uint64_t, Token> merged_;  // by pair_key()
   std::array<Token, 256> token_of_byte_{};
-  std::string bytes_;                // of all tokens, one after the other
-  std::vector<size_t> begin_of_{0};  // token i is bytes_[begin_of_[i], begin_of_[i + 1])
+  std::string bytes_;                     // of all tokens, one after the other
+  std::vector<std::size_t> begin_of_{0};  // token i is bytes_[begin_of_[i], begin_of_[i + 1])
 };
 
 }  // namespace tapegrad::data

@@ -17,29 +17,30 @@ namespace {
 
 using Position = TokenChain::Position;
 
-// Every distinct piece of the corpus stands once in a chain, with its frequency as weight. For each
-// pair, its weighted count is exact at any time, while its list of positions may hold some where it
-// is no more. A merge visits only the places of its own pair, so the whole training costs about as
-// much as the number of places that ever change.
+// Holds each distinct piece of the corpus once, with its frequency as its weight. The weighted
+// count of a pair is always exact; its list of positions may contain outdated ones. A merge visits
+// only the positions of its own pair, so the cost of training is proportional to the number of
+// positions that change.
 class Trainer {
  public:
   explicit Trainer(std::string_view corpus);
 
-  // The pair to merge next, if any occurs twice. It has to be merged then.
+  // Removes the most frequent pair from the queue and returns it; the caller must merge it. nullopt
+  // if no pair occurs twice.
   std::optional<Merge> take_best();
   // Merges all occurrences of `pair` into the next new token.
   void merge(Merge pair);
 
-  int64_t tokens() const { return static_cast<int64_t>(token_size_.size()); }
+  std::int64_t tokens() const { return static_cast<std::int64_t>(token_size_.size()); }
 
  private:
   struct Occurrences {
-    int64_t count = 0;
+    std::int64_t count = 0;
     std::vector<Position> positions;
   };
 
   struct Candidate {
-    int64_t count;
+    std::int64_t count;
     Merge pair;
     bool operator<(const Candidate& other) const {
       return count != other.count ? count < other.count : pair > other.pair;
@@ -48,24 +49,24 @@ class Trainer {
 
   void add(Position p);
   void remove(Position p);
-  void enqueue(Merge pair, int64_t count);
+  void enqueue(Merge pair, std::int64_t count);
   bool is_too_long(Merge pair) const {
-    return token_size_[static_cast<size_t>(pair.first)] +
-               token_size_[static_cast<size_t>(pair.second)] >
-           Bpe::max_token_bytes;
+    return token_size_[static_cast<std::size_t>(pair.first)] +
+               token_size_[static_cast<std::size_t>(pair.second)] >
+           Bpe::kMaxTokenBytes;
   }
 
   TokenChain chain_;
-  std::vector<int64_t> weight_;  // of each position
-  std::vector<size_t> token_size_ = std::vector<size_t>(256, 1);
-  std::unordered_map<uint64_t, Occurrences> pairs_;  // by pair_key()
-  // The counts of some candidates may be too high by now, but never too low.
+  std::vector<std::int64_t> weight_;  // of each position
+  std::vector<std::size_t> token_size_ = std::vector<std::size_t>(256, 1);
+  std::unordered_map<std::uint64_t, Occurrences> pairs_;  // by pair_key()
+  // A candidate's count may be outdated: too high, but never too low.
   std::priority_queue<Candidate> queue_;
 };
 
 Trainer::Trainer(std::string_view corpus) {
-  std::unordered_map<std::string_view, int64_t> words;
-  size_t total = 0;
+  std::unordered_map<std::string_view, std::int64_t> words;
+  std::size_t total = 0;
   while (!corpus.empty()) {
     const std::string_view piece = corpus.substr(0, first_piece(corpus));
     corpus.remove_prefix(piece.size());
@@ -73,24 +74,24 @@ Trainer::Trainer(std::string_view corpus) {
       total += piece.size();
     }
   }
-  check(total < TokenChain::none,
+  check(total < TokenChain::kNone,
         "[tokenizer] the corpus has {} bytes of distinct words; {} are the "
         "most that can be trained on",
-        total, TokenChain::none - 1);
+        total, TokenChain::kNone - 1);
   chain_.reserve(total);
   weight_.reserve(total);
   std::array<Token, 256> token_of_byte;
-  for (size_t i = 0; i < 256; ++i) {
+  for (std::size_t i = 0; i < 256; ++i) {
     token_of_byte[gpt2_byte_order()[i]] = static_cast<Token>(i);
   }
   for (const auto& [word, count] : words) {
-    for (size_t i = 0; i < word.size(); ++i) {
-      chain_.append(token_of_byte[static_cast<uint8_t>(word[i])], i == 0);
+    for (std::size_t i = 0; i < word.size(); ++i) {
+      chain_.append(token_of_byte[static_cast<std::uint8_t>(word[i])], i == 0);
     }
     weight_.resize(chain_.size(), count);
   }
   for (Position p = 0; p < chain_.size(); ++p) {
-    if (chain_.next(p) != TokenChain::none) {
+    if (chain_.next(p) != TokenChain::kNone) {
       add(p);
     }
   }
@@ -107,7 +108,7 @@ void Trainer::add(Position p) {
 
 void Trainer::remove(Position p) { pairs_[pair_key(chain_.pair(p))].count -= weight_[p]; }
 
-void Trainer::enqueue(Merge pair, int64_t count) {
+void Trainer::enqueue(Merge pair, std::int64_t count) {
   if (count > 1 && !is_too_long(pair)) {
     queue_.push({count, pair});
   }
@@ -117,7 +118,7 @@ std::optional<Merge> Trainer::take_best() {
   while (!queue_.empty()) {
     const Candidate candidate = queue_.top();
     queue_.pop();
-    const int64_t count = pairs_[pair_key(candidate.pair)].count;
+    const std::int64_t count = pairs_[pair_key(candidate.pair)].count;
     if (candidate.count == count) {
       return candidate.pair;
     }
@@ -128,8 +129,8 @@ std::optional<Merge> Trainer::take_best() {
 
 void Trainer::merge(Merge pair) {
   const auto token = static_cast<Token>(tokens());
-  token_size_.push_back(token_size_[static_cast<size_t>(pair.first)] +
-                        token_size_[static_cast<size_t>(pair.second)]);
+  token_size_.push_back(token_size_[static_cast<std::size_t>(pair.first)] +
+                        token_size_[static_cast<std::size_t>(pair.second)]);
   const std::vector<Position> positions = std::move(pairs_[pair_key(pair)].positions);
   std::vector<Merge> made;
   const auto add_new = [&](Position p) {
@@ -143,17 +144,17 @@ void Trainer::merge(Merge pair) {
     const Position left = chain_.prev(p);
     const Position right = chain_.next(chain_.next(p));
     remove(p);
-    if (left != TokenChain::none) {
+    if (left != TokenChain::kNone) {
       remove(left);
     }
-    if (right != TokenChain::none) {
+    if (right != TokenChain::kNone) {
       remove(chain_.next(p));
     }
     chain_.merge(p, token);
-    if (left != TokenChain::none) {
+    if (left != TokenChain::kNone) {
       add_new(left);
     }
-    if (right != TokenChain::none) {
+    if (right != TokenChain::kNone) {
       add_new(p);
     }
   }
@@ -167,12 +168,12 @@ void Trainer::merge(Merge pair) {
 
 }  // namespace
 
-std::vector<Merge> train_merges(std::string_view corpus, int64_t vocab_size) {
+std::vector<Merge> train_merges(std::string_view corpus, std::int64_t vocab_size) {
   check(vocab_size >= 257,
         "[tokenizer] a byte-pair vocabulary has at least 257 tokens (256 bytes and {}), not {}",
-        Bpe::end_of_text_bytes, vocab_size);
-  check(vocab_size <= Bpe::max_size, "[tokenizer] a vocabulary of {} tokens; {} are the most",
-        vocab_size, Bpe::max_size);
+        Bpe::kEndOfTextBytes, vocab_size);
+  check(vocab_size <= Bpe::kMaxSize, "[tokenizer] a vocabulary of {} tokens; {} are the most",
+        vocab_size, Bpe::kMaxSize);
   Trainer trainer(corpus);
   std::vector<Merge> merges;
   while (trainer.tokens() + 1 < vocab_size) {

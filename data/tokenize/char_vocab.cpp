@@ -11,37 +11,38 @@ namespace tapegrad::data {
 
 namespace {
 
-constexpr size_t code_point_count = 0x110000;
+constexpr std::size_t kCodePointCount = 0x110000;
 
-// Calls use(code_point, offset) for every character.
+// Calls use(code_point, offset) for every character. Error, naming `what`, for bytes that are not
+// UTF-8.
 template <class Use>
 void for_each_char(std::string_view text, std::string_view what, Use use) {
-  for (size_t i = 0; i < text.size();) {
+  for (std::size_t i = 0; i < text.size();) {
     const Utf8Char c = first_char(text.substr(i));
     check(c.kind == Utf8Char::Kind::valid, "[tokenizer] {} is not UTF-8 at byte {} (0x{:02x})",
-          what, i, static_cast<uint8_t>(text[i]));
+          what, i, static_cast<std::uint8_t>(text[i]));
     use(c.code_point, i);
     i += c.size;
   }
 }
 
-// Some of the vocabulary, for messages.
+// The first characters of the vocabulary, for messages.
 std::string sample_of(const std::u32string& code_points) {
-  constexpr size_t max_shown = 100;
+  constexpr std::size_t kMaxShown = 100;
   std::string text;
-  for (const char32_t c : code_points.substr(0, max_shown)) {
+  for (const char32_t c : code_points.substr(0, kMaxShown)) {
     text += c == '\n' ? "\\n" : c == '\t' ? "\\t" : c < ' ' ? describe_char(c) : to_utf8(c);
   }
-  return text + (code_points.size() > max_shown ? "…" : "");
+  return text + (code_points.size() > kMaxShown ? "…" : "");
 }
 
 }  // namespace
 
 CharVocabulary CharVocabulary::of_corpus(std::string_view corpus) {
-  const auto seen = std::make_unique<std::bitset<code_point_count>>();
-  for_each_char(corpus, "the corpus", [&](char32_t c, size_t) { seen->set(c); });
+  const auto seen = std::make_unique<std::bitset<kCodePointCount>>();
+  for_each_char(corpus, "the corpus", [&](char32_t c, std::size_t) { seen->set(c); });
   std::string characters;
-  for (char32_t c = 0; c < code_point_count; ++c) {
+  for (char32_t c = 0; c < kCodePointCount; ++c) {
     if (seen->test(c)) {
       characters += to_utf8(c);
     }
@@ -51,8 +52,8 @@ CharVocabulary CharVocabulary::of_corpus(std::string_view corpus) {
 
 CharVocabulary::CharVocabulary(std::string_view characters) : characters_(characters) {
   check(!characters.empty(), "[tokenizer] a character vocabulary needs at least one character");
-  of_ascii_.fill(unknown);
-  for_each_char(characters_, "the list of characters", [&](char32_t c, size_t offset) {
+  of_ascii_.fill(kUnknown);
+  for_each_char(characters_, "the list of characters", [&](char32_t c, std::size_t offset) {
     check(code_points_.empty() || c > code_points_.back(),
           "[tokenizer] the list of characters is not ascending: {} after {}", describe_char(c),
           describe_char(code_points_.empty() ? c : code_points_.back()));
@@ -66,24 +67,24 @@ CharVocabulary::CharVocabulary(std::string_view characters) : characters_(charac
 }
 
 std::string_view CharVocabulary::bytes(Token token) const {
-  const auto i = static_cast<size_t>(token);
+  const auto i = static_cast<std::size_t>(token);
   return std::string_view(characters_).substr(begin_of_[i], begin_of_[i + 1] - begin_of_[i]);
 }
 
 std::vector<Token> CharVocabulary::encode(std::string_view text) const {
   std::vector<Token> tokens;
   tokens.reserve(text.size());
-  for_each_char(text, "the text", [&](char32_t c, size_t offset) {
-    Token token = unknown;
+  for_each_char(text, "the text", [&](char32_t c, std::size_t offset) {
+    Token token = kUnknown;
     if (c < of_ascii_.size()) {
       token = of_ascii_[c];
-    } else if (const size_t i = static_cast<size_t>(
+    } else if (const std::size_t i = static_cast<std::size_t>(
                    std::lower_bound(code_points_.begin(), code_points_.end(), c) -
                    code_points_.begin());
                i < code_points_.size() && code_points_[i] == c) {
       token = static_cast<Token>(i);
     }
-    if (token == unknown) {
+    if (token == kUnknown) {
       fail_unknown(c, offset);
     }
     tokens.push_back(token);
@@ -91,7 +92,7 @@ std::vector<Token> CharVocabulary::encode(std::string_view text) const {
   return tokens;
 }
 
-void CharVocabulary::fail_unknown(char32_t code_point, size_t offset) const {
+void CharVocabulary::fail_unknown(char32_t code_point, std::size_t offset) const {
   fail(
       "[tokenizer] {} at byte {} is not in the vocabulary, which is made of the {} characters of "
       "the "

@@ -14,7 +14,7 @@ enum class Class { space, letter, number, other };
 
 struct Classified {
   Class cls;
-  size_t size;  // bytes
+  std::size_t size;  // bytes
 };
 
 bool is_space(char32_t c) {
@@ -59,7 +59,7 @@ Classified first_class(std::string_view text) {
   return {c.kind == Utf8Char::Kind::valid ? class_of(c.code_point) : Class::other, c.size};
 }
 
-size_t contraction(std::string_view text) {
+std::size_t contraction(std::string_view text) {
   for (const std::string_view ending : {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"}) {
     if (text.starts_with(ending)) {
       return ending.size();
@@ -68,11 +68,11 @@ size_t contraction(std::string_view text) {
   return 0;
 }
 
-// \s+(?!\S)|\s+ : the whole run at the end of the text; otherwise all of it but the last character,
-// which the next piece may begin with; but never nothing.
-size_t space_run(std::string_view text) {
-  size_t end = 0;
-  size_t last = 0;
+// \s+(?!\S)|\s+ : a run of spaces at the end of the text is one piece. Elsewhere the run's last
+// character is left to the next piece, unless the run has only that one.
+std::size_t space_run(std::string_view text) {
+  std::size_t end = 0;
+  std::size_t last = 0;
   while (end < text.size()) {
     const Classified c = first_class(text.substr(end));
     if (c.cls != Class::space) {
@@ -86,13 +86,13 @@ size_t space_run(std::string_view text) {
 
 }  // namespace
 
-size_t first_piece(std::string_view text) {
+std::size_t first_piece(std::string_view text) {
   if (text[0] == '\'') {
-    if (const size_t size = contraction(text)) {
+    if (const std::size_t size = contraction(text)) {
       return size;
     }
   }
-  size_t end = text[0] == ' ' && text.size() > 1 ? 1 : 0;
+  std::size_t end = text[0] == ' ' && text.size() > 1 ? 1 : 0;
   const Class cls = first_class(text.substr(end)).cls;
   if (cls == Class::space) {
     return space_run(text);

@@ -7,10 +7,10 @@ namespace tapegrad::data {
 
 // The size in bytes of the first piece of `text`, which must not be empty, when GPT-2 cuts it by
 //   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-// A byte-pair token never reaches over the border between two pieces. \s is Unicode's White_Space,
-// \p{L} and \p{N} are as utf8proc knows them (2.8: Unicode 15); bytes that are not UTF-8 count as
-// none of these. The expression looks at nothing before a piece, so cutting off one piece after the
-// other is all.
-size_t first_piece(std::string_view text);
+// A byte-pair token never crosses the border between two pieces. \s is Unicode's White_Space; \p{L}
+// and \p{N} are those of the installed utf8proc (2.8: Unicode 15); bytes that are not UTF-8 belong
+// to none of these classes. The expression does not look at text before a piece, so a text is cut
+// by calling this again on what follows the piece.
+std::size_t first_piece(std::string_view text);
 
 }  // namespace tapegrad::data

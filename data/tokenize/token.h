@@ -4,6 +4,6 @@
 
 namespace tapegrad::data {
 
-using Token = int32_t;
+using Token = std::int32_t;
 
 }  // namespace tapegrad::data

@@ -13,7 +13,7 @@ Tokenizer Tokenizer::of_characters(std::string_view corpus) {
 
 Tokenizer Tokenizer::gpt2() { return {"gpt2", Bpe::gpt2()}; }
 
-Tokenizer Tokenizer::train_bpe(std::string_view corpus, int64_t vocab_size) {
+Tokenizer Tokenizer::train_bpe(std::string_view corpus, std::int64_t vocab_size) {
   return {"bpe", std::make_shared<const Bpe>(train_merges(corpus, vocab_size))};
 }
 
@@ -26,7 +26,7 @@ std::vector<Token> Tokenizer::encode(std::string_view text, bool allow_special) 
 
 std::string Tokenizer::decode(std::span<const Token> tokens) const {
   std::string text;
-  for (size_t i = 0; i < tokens.size(); ++i) {
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
     check(tokens[i] >= 0 && tokens[i] < vocab_size(),
           "[tokenizer] token {} at position {} is outside the vocabulary of {} tokens", tokens[i],
           i, vocab_size());
@@ -41,7 +41,7 @@ std::string_view Tokenizer::bytes_of(Token token) const {
   return std::visit([&](const auto& vocabulary) { return vocabulary->bytes(token); }, vocabulary_);
 }
 
-int64_t Tokenizer::vocab_size() const {
+std::int64_t Tokenizer::vocab_size() const {
   return std::visit([](const auto& vocabulary) { return vocabulary->size(); }, vocabulary_);
 }
 
@@ -50,12 +50,12 @@ std::optional<Token> Tokenizer::end_of_text() const {
   return bpe ? std::optional((*bpe)->end_of_text()) : std::nullopt;
 }
 
-std::optional<int64_t> bpe_size(std::string_view spec) {
-  constexpr std::string_view bpe = "bpe:";
-  if (!spec.starts_with(bpe)) return std::nullopt;
-  int64_t size = 0;
+std::optional<std::int64_t> bpe_size(std::string_view spec) {
+  constexpr std::string_view kPrefix = "bpe:";
+  if (!spec.starts_with(kPrefix)) return std::nullopt;
+  std::int64_t size = 0;
   const char* const end = spec.data() + spec.size();
-  const auto parsed = std::from_chars(spec.data() + bpe.size(), end, size);
+  const auto parsed = std::from_chars(spec.data() + kPrefix.size(), end, size);
   if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
   return size;
 }

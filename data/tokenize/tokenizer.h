@@ -16,34 +16,35 @@
 
 namespace tapegrad::data {
 
-// Text to tokens and back. Three kinds behind one handle, which is cheap to copy:
+// Turns text into tokens and back. A Tokenizer is a handle, cheap to copy, of one of three kinds:
 // - "char": one token per character of the training corpus
-// - "gpt2": GPT-2's byte-level byte-pair encoding, 50,257 tokens, exactly
+// - "gpt2": exactly GPT-2's byte-level byte-pair encoding of 50,257 tokens
 // - "bpe":  the same method, trained on a corpus
 class Tokenizer {
  public:
   static Tokenizer of_characters(std::string_view corpus);
   static Tokenizer gpt2();
-  // 256 bytes, vocab_size − 257 merges, <|endoftext|>. An Error if the corpus is too short for it.
-  static Tokenizer train_bpe(std::string_view corpus, int64_t vocab_size);
+  // Learns a vocabulary of 256 bytes, vocab_size − 257 merges and <|endoftext|>. Error if the
+  // corpus is too short to learn so many.
+  static Tokenizer train_bpe(std::string_view corpus, std::int64_t vocab_size);
 
-  // Character tokenizers fail on characters that the corpus did not have. The others encode any
-  // bytes, and read <|endoftext|> as the special token only if `allow_special`.
+  // A character tokenizer throws Error for a character that its corpus did not have. The other
+  // kinds encode any bytes; they read <|endoftext|> as the special token only if `allow_special`.
   std::vector<Token> encode(std::string_view text, bool allow_special = false) const;
 
-  // The bytes of the tokens, which need not be whole characters (see Utf8Stream). A token outside
-  // [0, vocab_size()) is an Error.
+  // The bytes of the tokens. They may begin or end in the middle of a character (see Utf8Stream).
+  // Error if a token is outside [0, vocab_size()).
   std::string decode(std::span<const Token> tokens) const;
   std::string token_bytes(Token token) const;
 
-  int64_t vocab_size() const;
+  std::int64_t vocab_size() const;
   std::string_view kind() const { return kind_; }
   std::optional<Token> end_of_text() const;  // <|endoftext|>; character tokenizers have none
 
-  // A JSON object; `save` replaces the file at once or not at all:
+  // The file is a JSON object, which `save` replaces atomically:
   //   {"format": "tapegrad-tokenizer", "version": 1, "kind": K, "vocab_size": V, …}
   // with "characters": "all of them, ascending" for the kind char, and "merges": [[left, right], …]
-  // in tokens for the kind bpe. `load` checks everything and fails with path and reason.
+  // in tokens for the kind bpe. `load` checks every field; its Errors say the path and the reason.
   void save(const std::filesystem::path& path) const;
   static Tokenizer load(const std::filesystem::path& path);
 
@@ -60,10 +61,11 @@ class Tokenizer {
   Vocabulary vocabulary_;
 };
 
-// The N of "bpe:N"; nothing if `spec` is anything else.
-std::optional<int64_t> bpe_size(std::string_view spec);
+// The N of "bpe:N"; nullopt if `spec` has another form.
+std::optional<std::int64_t> bpe_size(std::string_view spec);
 
-// "char", "gpt2" or "bpe:N" with N tokens; char and bpe take their vocabulary from the corpus.
+// Makes the tokenizer that `spec` names: "char", "gpt2" or "bpe:N" with N tokens. The kinds char
+// and bpe take their vocabulary from the corpus. Error, listing these, for another `spec`.
 Tokenizer make_tokenizer(std::string_view spec, std::string_view corpus);
 
 }  // namespace tapegrad::data

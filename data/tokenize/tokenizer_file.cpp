@@ -10,13 +10,14 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view format_name = "tapegrad-tokenizer";
-constexpr int64_t format_version = 1;
-// More than any vocabulary up to Bpe::max_size takes.
-constexpr int64_t max_file_bytes = int64_t{32} << 20;
+constexpr std::string_view kFormatName = "tapegrad-tokenizer";
+constexpr std::int64_t kFormatVersion = 1;
+// More bytes than the file of any vocabulary of at most Bpe::kMaxSize tokens.
+constexpr std::int64_t kMaxFileBytes = std::int64_t{32} << 20;
 
 json parse(const std::string& text) {
-  // Merges lie at depth 3; a file of opening brackets alone would take many times its size.
+  // Merges are at depth 3. Without a limit, a file of opening brackets would take many times its
+  // size in memory.
   const auto limit_depth = [](int depth, json::parse_event_t, json&) {
     check(depth <= 3, "it is nested too deeply");
     return true;
@@ -42,14 +43,14 @@ const json& field(const json& object, const char* name, json::value_t type) {
 
 Token parse_token(const json& value) {
   check(value.is_number_integer(), "a merge must be two tokens, but holds {}", value.type_name());
-  check(value.is_number_unsigned() && value.get<uint64_t>() < uint64_t{Bpe::max_size},
+  check(value.is_number_unsigned() && value.get<std::uint64_t>() < std::uint64_t{Bpe::kMaxSize},
         "a merge of a token {}", value.dump());
   return value.get<Token>();
 }
 
 std::vector<Merge> parse_merges(const json& list) {
   std::vector<Merge> merges;
-  check(static_cast<int64_t>(list.size()) + 257 <= Bpe::max_size, "{} merges are too many",
+  check(static_cast<std::int64_t>(list.size()) + 257 <= Bpe::kMaxSize, "{} merges are too many",
         list.size());
   merges.reserve(list.size());
   for (const json& merge : list) {
@@ -62,8 +63,8 @@ std::vector<Merge> parse_merges(const json& list) {
 }  // namespace
 
 void Tokenizer::save(const std::filesystem::path& path) const {
-  nlohmann::ordered_json file = {{"format", format_name},
-                                 {"version", format_version},
+  nlohmann::ordered_json file = {{"format", kFormatName},
+                                 {"version", kFormatVersion},
                                  {"kind", kind_},
                                  {"vocab_size", vocab_size()}};
   if (kind_ == "char") {
@@ -75,14 +76,14 @@ void Tokenizer::save(const std::filesystem::path& path) const {
 }
 
 Tokenizer Tokenizer::load(const std::filesystem::path& path) {
-  const std::string text = read_file(path, max_file_bytes);
+  const std::string text = read_file(path, kMaxFileBytes);
   try {
     const json file = parse(text);
-    check(file.is_object() && file.value("format", json()) == format_name,
-          "it is not an object with \"format\": \"{}\"", format_name);
+    check(file.is_object() && file.value("format", json()) == kFormatName,
+          "it is not an object with \"format\": \"{}\"", kFormatName);
     const json& version = field(file, "version", json::value_t::number_integer);
-    check(version == format_version, "its version is {}, and this program reads version {}",
-          version.dump(), format_version);
+    check(version == kFormatVersion, "its version is {}, and this program reads version {}",
+          version.dump(), kFormatVersion);
     const auto kind = field(file, "kind", json::value_t::string).get<std::string>();
     std::optional<Tokenizer> tokenizer;
     if (kind == "char") {

@@ -10,18 +10,21 @@ namespace tapegrad::data {
 
 namespace {
 
-constexpr std::string_view replacement = "\xEF\xBF\xBD";  // U+FFFD
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 
-uint8_t byte_at(std::string_view bytes, size_t i) { return static_cast<uint8_t>(bytes[i]); }
+std::uint8_t byte_at(std::string_view bytes, std::size_t i) {
+  return static_cast<std::uint8_t>(bytes[i]);
+}
 
-// How many bytes a character has that begins with `lead`, and the range of its second byte, which
-// is what excludes overlong forms, surrogates and values above U+10FFFF (Unicode 15, table 3-7).
+// The length in bytes of a character, which its first byte decides, and the range of its second
+// byte. That range excludes overlong forms, surrogates and values above U+10FFFF (Unicode 15, table
+// 3-7).
 struct Form {
-  size_t size;  // 0: nothing begins with this byte
-  uint8_t low, high;
+  std::size_t size;  // 0: no character begins with this byte
+  std::uint8_t low, high;
 };
 
-Form form_of(uint8_t lead) {
+Form form_of(std::uint8_t lead) {
   if (lead < 0x80) return {1, 0, 0};
   if (lead < 0xC2) return {0, 0, 0};
   if (lead < 0xE0) return {2, 0x80, 0xBF};
@@ -56,7 +59,7 @@ bool has_shape(char32_t code_point) {
 }  // namespace
 
 Utf8Char first_char(std::string_view bytes) {
-  const uint8_t lead = byte_at(bytes, 0);
+  const std::uint8_t lead = byte_at(bytes, 0);
   if (lead < 0x80) {
     return {Utf8Char::Kind::valid, 1, lead};
   }
@@ -65,11 +68,11 @@ Utf8Char first_char(std::string_view bytes) {
     return {Utf8Char::Kind::invalid, 1, 0};
   }
   char32_t code_point = lead & (0x7FU >> form.size);
-  for (size_t i = 1; i < form.size; ++i) {
+  for (std::size_t i = 1; i < form.size; ++i) {
     if (i == bytes.size()) {
       return {Utf8Char::Kind::incomplete, i, 0};
     }
-    const uint8_t next = byte_at(bytes, i);
+    const std::uint8_t next = byte_at(bytes, i);
     if (next < form.low || next > form.high) {
       return {Utf8Char::Kind::invalid, i, 0};
     }
@@ -80,8 +83,8 @@ Utf8Char first_char(std::string_view bytes) {
   return {Utf8Char::Kind::valid, form.size, code_point};
 }
 
-std::optional<size_t> find_invalid_utf8(std::string_view text) {
-  for (size_t i = 0; i < text.size();) {
+std::optional<std::size_t> find_invalid_utf8(std::string_view text) {
+  for (std::size_t i = 0; i < text.size();) {
     const Utf8Char c = first_char(text.substr(i));
     if (c.kind != Utf8Char::Kind::valid) {
       return i;
@@ -92,8 +95,8 @@ std::optional<size_t> find_invalid_utf8(std::string_view text) {
 }
 
 std::string_view without_byte_order_mark(std::string_view text) {
-  constexpr std::string_view mark = "\xEF\xBB\xBF";
-  return text.substr(text.starts_with(mark) ? mark.size() : 0);
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  return text.substr(text.starts_with(kMark) ? kMark.size() : 0);
 }
 
 std::string to_utf8(char32_t code_point) {
@@ -103,21 +106,21 @@ std::string to_utf8(char32_t code_point) {
 }
 
 std::string describe_char(char32_t code_point) {
-  const std::string number = fmt::format("U+{:04X}", static_cast<uint32_t>(code_point));
+  const std::string number = fmt::format("U+{:04X}", static_cast<std::uint32_t>(code_point));
   return has_shape(code_point) ? fmt::format("'{}' ({})", to_utf8(code_point), number) : number;
 }
 
 std::string Utf8Stream::push(std::string_view bytes) {
   pending_ += bytes;
   std::string text;
-  size_t done = 0;
+  std::size_t done = 0;
   while (done < pending_.size()) {
     const Utf8Char c = first_char(std::string_view(pending_).substr(done));
     if (c.kind == Utf8Char::Kind::incomplete) {
       break;
     }
     text += c.kind == Utf8Char::Kind::valid ? std::string_view(pending_).substr(done, c.size)
-                                            : replacement;
+                                            : kReplacement;
     done += c.size;
   }
   pending_.erase(0, done);
@@ -125,7 +128,7 @@ std::string Utf8Stream::push(std::string_view bytes) {
 }
 
 std::string Utf8Stream::flush() {
-  return std::exchange(pending_, {}).empty() ? std::string() : std::string(replacement);
+  return std::exchange(pending_, {}).empty() ? std::string() : std::string(kReplacement);
 }
 
 }  // namespace tapegrad::data

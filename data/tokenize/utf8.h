@@ -8,15 +8,15 @@
 
 namespace tapegrad::data {
 
-// What stands at the beginning of some bytes:
-// - valid: a whole character, `size` bytes long;
-// - invalid: `size` bytes that no character contains. Where several bytes begin a character that
-//   then breaks off, they count as one, as the Unicode standard recommends (3.9, U+FFFD);
-// - incomplete: all the bytes, which are the beginning of a character.
+// What some bytes begin with:
+// - valid: a whole character of `size` bytes;
+// - invalid: `size` bytes that are not part of any character. Several bytes that begin a character
+//   and then break off count as one, as the Unicode standard recommends (3.9, U+FFFD);
+// - incomplete: all the bytes are the beginning of a character, whose rest is missing.
 struct Utf8Char {
   enum class Kind { valid, invalid, incomplete };
   Kind kind;
-  size_t size;
+  std::size_t size;
   char32_t code_point;  // 0 unless valid
 };
 
@@ -24,23 +24,23 @@ struct Utf8Char {
 Utf8Char first_char(std::string_view bytes);
 
 // The offset of the first byte that is not part of valid UTF-8.
-std::optional<size_t> find_invalid_utf8(std::string_view text);
+std::optional<std::size_t> find_invalid_utf8(std::string_view text);
 
-// The text after U+FEFF, with which some programs mark the beginning of UTF-8; or all of it.
+// The text without the byte order mark (U+FEFF) that some programs write at the start of a file.
 std::string_view without_byte_order_mark(std::string_view text);
 
 std::string to_utf8(char32_t code_point);
 
-// For messages: "'é' (U+00E9)", or "U+0007" for what has no shape of its own.
+// For messages: "'é' (U+00E9)", or "U+0007" for a character that cannot be seen.
 std::string describe_char(char32_t code_point);
 
-// Makes text of bytes that arrive in pieces, such as the bytes of one token after the other,
-// without ever passing on a part of a character. Bytes that are not UTF-8 become U+FFFD.
+// Turns bytes that arrive in pieces, such as token by token, into text: a character is returned
+// when its last byte has arrived. Bytes that are not UTF-8 become U+FFFD.
 class Utf8Stream {
  public:
-  // The characters that `bytes` complete.
+  // Returns the characters that `bytes` complete.
   std::string push(std::string_view bytes);
-  // What is left at the end: nothing, or one U+FFFD for a character that broke off.
+  // Ends the stream. Returns U+FFFD if a character is incomplete, and "" otherwise.
   std::string flush();
 
  private:
