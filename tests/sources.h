@@ -2,9 +2,7 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <map>
-#include <regex>
 #include <string>
 #include <vector>
 
@@ -21,10 +19,11 @@ inline std::map<std::string, std::string> read_sources(const std::vector<std::st
     for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
       const std::string extension = entry.path().extension().string();
       if (extension != ".h" && extension != ".cpp") continue;
+      std::string& text = texts[fs::relative(entry.path(), root).generic_string()];
       std::ifstream file(entry.path());
-      const std::string text{std::istreambuf_iterator<char>(file), {}};
-      texts[fs::relative(entry.path(), root).generic_string()] =
-          std::regex_replace(text, std::regex("//[^\n]*"), "");
+      for (std::string line; std::getline(file, line);) {
+        text += line.substr(0, line.find("//")) + "\n";
+      }
     }
   }
   return texts;

@@ -1,7 +1,7 @@
-// The layers of the architecture, read from the includes.
+// Who may include whom: the rooms of the house and the doors between them, read from the sources.
 
-#include <regex>
 #include <set>
+#include <sstream>
 
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/sources.h"
@@ -12,77 +12,191 @@ namespace {
 
 using Names = std::set<std::string>;
 
-struct Include {
-  std::string from, to;
+const std::vector<std::string> kLibraryAndPrograms = {"autograd", "nn", "optim", "data", "apps"};
 
-  std::string folder() const {
-    return to.find('/') == std::string::npos ? "" : to.substr(0, to.find('/'));
-  }
+// What the files of each folder may include: files of these folders, or single files. "nn*" stands
+// for nn and all folders in it. A folder that is not in this table may not have sources.
+const std::map<std::string, Names> kMayInclude = {
+    {"autograd/base", {"autograd/base"}},
+    {"autograd/tensor", {"autograd/base", "autograd/tensor"}},
+    {"autograd/gemm", {"autograd/base", "autograd/tensor", "autograd/gemm"}},
+    {"autograd/kernels", {"autograd/base", "autograd/tensor", "autograd/gemm", "autograd/kernels"}},
+    {"autograd",
+     {"autograd/base", "autograd/tensor", "autograd/gemm", "autograd/kernels", "autograd"}},
+    {"autograd/ops",
+     {"autograd/base", "autograd/tensor", "autograd/gemm", "autograd/kernels", "autograd",
+      "autograd/ops"}},
+    {"autograd/check", {"autograd*"}},
+    {"nn", {"autograd*", "nn*"}},
+    {"nn/formats", {"autograd*", "nn*"}},
+    {"optim", {"autograd*", "optim"}},
+    {"data/tokenize", {"autograd/base", "data/tokenize"}},
+    {"data", {"autograd/base", "data*"}},
+    {"apps/run", {"autograd*", "nn*", "optim", "data*", "apps/run"}},
+    {"apps/cli", {"autograd/base", "apps/run/config.h", "apps/cli"}},
+    {"apps/gpt", {"autograd*", "nn*", "optim", "data*", "apps/run", "apps/cli", "apps/gpt"}},
+    {"apps/seq2seq",
+     {"autograd*", "nn*", "optim", "data*", "apps/run", "apps/cli", "apps/seq2seq"}},
+    {"apps/tutorial", {"autograd*", "nn*", "optim", "data*", "apps/cli", "apps/tutorial"}},
+    {"apps", {"autograd*", "nn*", "optim", "data*", "apps*"}},
 };
 
-// The files of this tree that each file in `folders` includes.
-std::vector<Include> includes_in(const std::vector<std::string>& folders) {
-  static const std::regex line(R"re(#include\s+"([^"]+)")re");
-  std::vector<Include> includes;
-  for (const auto& [path, text] : read_sources(folders)) {
-    for (auto m = std::sregex_iterator(text.begin(), text.end(), line); m != std::sregex_iterator();
-         ++m) {
-      includes.push_back({path, m->str(1)});
-    }
-  }
-  return includes;
+// Words that stand for a library or a facility of the system, and the only file that may use them:
+// everybody else goes through that file's functions.
+struct OneDoor {
+  std::string word, file;
+};
+const std::vector<OneDoor> kOneDoor = {
+    {"std::thread", "autograd/base/parallel.cpp"},
+    {"std::jthread", "nowhere"},
+    {"std::async", "nowhere"},
+    {"#pragma omp", "nowhere"},
+    {"<omp.h>", "nowhere"},
+    {"cblas", "autograd/gemm/openblas.cpp"},
+    {"openblas_", "autograd/gemm/openblas.cpp"},
+    {"oneapi", "autograd/gemm/onednn.cpp"},
+    {"dnnl::", "autograd/gemm/onednn.cpp"},
+};
+
+std::string folder_of(const std::string& path) {
+  const auto slash = path.rfind('/');
+  return slash == std::string::npos ? "" : path.substr(0, slash);
 }
 
-// The files outside tests/ whose text matches.
-Names files_with(const std::string& pattern) {
-  const std::regex regex(pattern);
-  Names files;
-  for (const auto& [path, text] : read_sources({"autograd", "nn", "optim", "data", "apps"})) {
-    if (std::regex_search(text, regex)) files.insert(path);
+bool starts_with(const std::string& text, const std::string& start) {
+  return text.rfind(start, 0) == 0;
+}
+
+std::string without_start(const std::string& text, const std::string& start) {
+  return starts_with(text, start) ? text.substr(start.size()) : text;
+}
+
+// The names that `text` includes with this pair of delimiters.
+std::vector<std::string> included(const std::string& text, char open, char close) {
+  std::vector<std::string> names;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (!starts_with(line, "#include")) continue;
+    const auto begin = line.find(open);
+    if (begin == std::string::npos) continue;
+    names.push_back(line.substr(begin + 1, line.find(close, begin + 1) - begin - 1));
   }
-  return files;
+  return names;
+}
+
+// The path in the source tree of what is included as `name`: tapegrad/run is the folder apps/run.
+std::string source_path(const std::string& name) {
+  const std::string path = without_start(name, "tapegrad/");
+  return starts_with(path, "run/") ? "apps/" + path : path;
+}
+
+bool allowed(const Names& rules, const std::string& path) {
+  const std::string folder = folder_of(path);
+  if (rules.count(folder) == 1 || rules.count(path) == 1) return true;
+  for (const std::string& rule : rules) {
+    const bool whole_tree = rule.back() == '*';
+    if (whole_tree && starts_with(folder + "/", rule.substr(0, rule.size() - 1) + "/")) return true;
+  }
+  return false;
+}
+
+std::string listed(const Names& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+// The public headers as users include them, such as "tapegrad/nn/gpt.h".
+Names public_headers() {
+  std::ifstream file(TAPEGRAD_PUBLIC_HEADERS);
+  Names headers;
+  for (std::string line; std::getline(file, line);) headers.insert(line);
+  return headers;
 }
 
 }  // namespace
 
-TEST_CASE("each folder includes only the layers below it", "[layers]") {
-  const std::map<std::string, Names> allowed = {
-      {"autograd", {"autograd"}},
-      {"nn", {"autograd", "nn"}},
-      {"optim", {"autograd", "optim"}},
-      {"data", {"autograd", "data"}},
-      {"apps", {"autograd", "nn", "optim", "data", "apps"}},
-      {"tests", {"autograd", "nn", "optim", "data", "apps", "tests"}},
-  };
-  for (const auto& [folder, below] : allowed) {
-    const auto includes = includes_in({folder});
-    if (folder != "apps") CHECK_FALSE(includes.empty());
-    for (const Include& include : includes) {
-      INFO(include.from << " includes " << include.to);
-      CHECK(below.count(include.folder()) == 1);  // from the root, and no higher layer
+TEST_CASE("each folder includes only what its room may use", "[layers]") {
+  const auto sources = read_sources(kLibraryAndPrograms);
+  CHECK(sources.size() > 100);
+  for (const auto& [path, text] : sources) {
+    const auto rule = kMayInclude.find(folder_of(path));
+    if (rule == kMayInclude.end()) {
+      FAIL_CHECK(path << ": the table of this test does not say what the folder may include");
+      continue;
+    }
+    for (const std::string& name : included(text, '"', '"')) {
+      if (allowed(rule->second, source_path(name))) continue;
+      FAIL_CHECK(path << " includes " << name << ", but files in " << rule->first
+                      << "/ may include only " << listed(rule->second));
     }
   }
 }
 
-TEST_CASE("data knows no tensors", "[layers]") {
-  const Names allowed = {"autograd/check.h", "autograd/file.h", "autograd/random.h"};
-  for (const Include& include : includes_in({"data"})) {
-    INFO(include.from << " includes " << include.to);
-    if (include.folder() == "autograd") CHECK(allowed.count(include.to) == 1);
+TEST_CASE("includes are spelled from tapegrad/ on, and name files that exist", "[layers]") {
+  auto folders = kLibraryAndPrograms;
+  folders.push_back("tests");
+  const auto sources = read_sources(folders);
+  for (const auto& [path, text] : sources) {
+    for (const std::string& name : included(text, '"', '"')) {
+      INFO(path << " includes \"" << name << "\"");
+      if (!starts_with(name, "tapegrad/")) FAIL_CHECK("files of this project are \"tapegrad/…\"");
+      if (starts_with(name, "tapegrad/apps/run/")) FAIL_CHECK("that room is \"tapegrad/run/…\"");
+      if (sources.count(source_path(name)) == 0) FAIL_CHECK("there is no such file");
+    }
+    for (const std::string& name : included(text, '<', '>')) {
+      INFO(path << " includes <" << name << ">");
+      if (starts_with(name, "tapegrad/") && !starts_with(path, "tests/consumer/")) {
+        FAIL_CHECK("<tapegrad/…> is for users of the library; here it is \"tapegrad/…\"");
+      }
+    }
   }
 }
 
-TEST_CASE("a Tensor knows nothing of the tape or of ops", "[layers]") {
-  for (const Include& include : includes_in({"autograd"})) {
-    if (include.from.rfind("autograd/tensor.", 0) != 0) continue;
-    INFO(include.from << " includes " << include.to);
-    CHECK(include.to != "autograd/tape.h");
-    CHECK(include.to != "autograd/ops.h");
+TEST_CASE("no two source files share a name", "[layers]") {
+  auto folders = kLibraryAndPrograms;
+  folders.push_back("tests");
+  std::map<std::string, Names> folders_of_stem;
+  for (const auto& [path, text] : read_sources(folders)) {
+    const std::string name = path.substr(folder_of(path).size() + 1);
+    folders_of_stem[name.substr(0, name.find('.'))].insert(folder_of(path));
+  }
+  for (const auto& [stem, places] : folders_of_stem) {
+    if (places.size() == 1) continue;  // a header beside its source
+    FAIL_CHECK("files called " << stem << " are in " << listed(places)
+                               << ": a name belongs to one folder");
   }
 }
 
-TEST_CASE("threads and BLAS are each reached in one place", "[layers]") {
-  CHECK(files_with(R"(#\s*pragma\s+omp|#include\s*<omp\.h>|\bomp_\w+\()").empty());
-  CHECK(files_with(R"(std::(thread|jthread|async)\b)") == Names{"autograd/parallel.cpp"});
-  CHECK(files_with(R"(cblas|openblas_\w+\()") == Names{"autograd/blas.cpp"});
+TEST_CASE("public headers include public headers, the standard library and fmt alone", "[layers]") {
+  const Names headers = public_headers();
+  CHECK(headers.size() > 30);
+  const auto sources = read_sources(kLibraryAndPrograms);
+  for (const std::string& header : headers) {
+    const auto source = sources.find(source_path(header));
+    if (source == sources.end()) {
+      FAIL_CHECK(header << " is listed as a public header, but does not exist");
+      continue;
+    }
+    for (const std::string& name : included(source->second, '"', '"')) {
+      if (headers.count(name) == 1) continue;
+      FAIL_CHECK(header << " is public and includes " << name << ", which is not installed");
+    }
+    for (const std::string& name : included(source->second, '<', '>')) {
+      const bool standard = name.find_first_of("/.") == std::string::npos;
+      if (standard || starts_with(name, "fmt/")) continue;
+      FAIL_CHECK(header << " is public and includes <" << name
+                        << ">: users would need that library's headers, too");
+    }
+  }
+}
+
+TEST_CASE("threads, BLAS and oneDNN are each reached in one place", "[layers]") {
+  for (const auto& [path, text] : read_sources(kLibraryAndPrograms)) {
+    for (const OneDoor& door : kOneDoor) {
+      if (path == door.file || text.find(door.word) == std::string::npos) continue;
+      FAIL_CHECK(path << " uses " << door.word << ", which may stand in " << door.file
+                      << (door.file == "nowhere" ? "" : " alone"));
+    }
+  }
 }
