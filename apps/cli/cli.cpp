@@ -365,7 +365,7 @@ int run_main(const std::string& program, const std::function<int()>& body) {
   int code = 1;
   std::string message;
   try {
-    static_cast<void>(blas_description());  // throws for a library that would give wrong results
+    static_cast<void>(gemm_description());  // throws for a library that would give wrong results
     code = body();
     const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
     check(written || code == interrupted_exit_code, "the output could not be written");

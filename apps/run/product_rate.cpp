@@ -61,7 +61,7 @@ Precision precision_of(const std::string& dtype) {
 
 std::string describe_bf16(const Product& product) {
   if (has_bf16_instructions())
-    return "bf16 in the products of linear layers, by " + bf16_description();
+    return "bf16 in the products of linear layers, by " + gemm_description(Precision::bf16);
   constexpr int64_t most_rows = 256;
   const Product some{std::min(product.rows, most_rows), product.columns, product.depth};
   TimedProduct timed(some);
@@ -74,7 +74,7 @@ std::string describe_bf16(const Product& product) {
   return fmt::format(
       "bf16 in the products of linear layers, but {}: rounded numbers are multiplied as f32; {} "
       "takes {:.2f} times as long as with --dtype f32",
-      bf16_description(), product_name, rounded / full);
+      gemm_description(Precision::bf16), product_name, rounded / full);
 }
 
 }  // namespace tapegrad::apps

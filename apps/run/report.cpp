@@ -91,7 +91,7 @@ void Report::header(const About& about) {
                    o.lr_schedule()(o.max_iters)));
   line("memory:  " + describe(about.memory));
   if (o.precision() == Precision::bf16) line("dtype:   " + describe_bf16(about.product));
-  line(fmt::format("compute: {}; {} thread{}", blas_description(), num_threads(),
+  line(fmt::format("compute: {}; {} thread{}", gemm_description(), num_threads(),
                    num_threads() == 1 ? "" : "s"));
   line(fmt::format("folder:  {}", folder_.path().string()));
   if (progress_.iteration > 0) line(fmt::format("resumed at step {}", progress_.iteration));

@@ -6,23 +6,22 @@
 #include <string>
 #include <type_traits>
 
+#include "tapegrad/autograd/base/half.h"
 #include "tapegrad/autograd/base/memory.h"
-#include "tapegrad/autograd/gemm/bf16.h"
 #include "tapegrad/autograd/gemm/precision.h"
 
 namespace tapegrad {
 
-// C = op(A)·op(B) + beta·C, row-major: op(A) is (m, k), op(B) is (k, n), C is (m, n); `ta` and `tb`
-// say that A or B is stored transposed; ld* is the distance between stored rows. With beta = 0 the
-// old contents of C are ignored, NaN included; k = 0 gives zeros. T is float or double; or bf16,
-// with C of floats, alpha 1 and beta 0 or 1, if has_bf16_instructions().
+// C = alpha·op(A)·op(B) + beta·C, row-major: op(A) is (m, k), op(B) is (k, n), C is (m, n). `ta`
+// and `tb` say that A or B is stored transposed; lda, ldb and ldc are the distances between stored
+// rows. With beta = 0 the old contents of C are ignored, NaN included; k = 0 gives zeros. T is
+// float, double or bf16. A product of bf16 has a C of floats, alpha 1 and beta 0 or 1, and needs
+// has_bf16_instructions().
 //
-// Threads share out large products, since OpenBLAS's own threads round differently for each number
-// of them: rows of C, in pieces that depend on the number of threads, if the BLAS gives a row the
-// same bits in any piece, which is tried once for each T; otherwise, for wide products and for
-// bf16, pieces that depend on m, n and k alone. So the result does not depend on the number of
-// threads. A thread that calls gemm has its OpenMP setting of threads taken down to one, which is
-// what OpenBLAS goes by.
+// Our threads share out large products (cut.cpp). The result does not depend on the number of
+// threads. Which library multiplies is decided in choose.cpp. A thread that calls gemm() has its
+// OpenMP setting lowered to one thread, since the libraries' own threads round differently for each
+// number of them.
 template <class T>
 struct Gemm {
   using Sum = std::conditional_t<std::is_same_v<T, bf16>, float, T>;
@@ -36,16 +35,18 @@ struct Gemm {
   std::int64_t ldc = 0;
   Sum alpha = 1, beta = 0;
 };
-// Products of less than this m·n·k are not cut.
-inline constexpr std::int64_t kUncutWork = 5'000'000;
 void gemm(const Gemm<float>& g);
 void gemm(const Gemm<double>& g);
 void gemm(const Gemm<bf16>& g);
 
-// A matrix as an operand of several products: as it lies, or, of floats, rounded to bf16, once.
-// Where the processor has no bf16 instructions, the rounded numbers are kept as floats, whose
-// products are exact: only the order of the sums differs, and denormals, which bf16 instructions
-// take for 0. Error for doubles in bf16.
+// A product whose m·n·k is less than this runs on the calling thread alone.
+inline constexpr std::int64_t kUncutWork = 5'000'000;
+
+// A matrix that is an operand of several products. With Precision::full it refers to `data`. With
+// Precision::bf16 it holds a copy of `data`, rounded to bf16 once. Where the processor has no bf16
+// instructions, the copy holds the rounded numbers as floats. The products of such floats are
+// exact, so the results differ from those of bf16 instructions in two ways only: sums are added in
+// another order, and bf16 instructions take denormals for 0. Error for doubles in bf16.
 template <class T>
 class Operand {
  public:
@@ -58,26 +59,27 @@ class Operand {
 
   const T* data_;
   std::int64_t rows_, columns_, ld_;
-  std::optional<Scratch> rounded_;  // one row behind the other
+  std::optional<Scratch> rounded_;  // rows without gaps between them
 };
-// The product of a and b, in place of g's, which are ignored, for T of float and double. Errors:
-// the sizes are not those of g, the precisions differ; in bf16, alpha is not 1, or beta not 0 or 1.
+// The product of operands a and b; those of g are ignored. T is float or double. Errors: the sizes
+// are not those of g; the precisions differ; in bf16, alpha is not 1, or beta is neither 0 nor 1.
 template <class T>
 void gemm(const Gemm<T>& g, const Operand<T>& a, const Operand<T>& b);
-// The product of g's own.
+// The product of g's own operands, rounded first if `precision` says so.
 template <class T>
 void gemm(const Gemm<T>& g, Precision precision);
 
-// Multiplications and additions of all products of this process so far, for profiles.
+// Floating-point operations of all products of this process so far, for profiles: a multiplication
+// and an addition count as two.
 double gemm_flops();
 
-// Whether products of bf16 have instructions: the processor's, and oneDNN to use them.
+// Whether products of bf16 run on bf16 instructions here. That takes a processor that has them, and
+// a library that uses them.
 bool has_bf16_instructions();
-// For people: "oneDNN 2.6.3", or why there are none.
-std::string bf16_description();
 
-// For people: "OpenBLAS 0.3.21, Zen kernels, OpenMP". Throws Error if the library that was loaded
-// is not the OpenMP build: its threads would fight ours.
-std::string blas_description();
+// For people: the library that multiplies at this precision, "OpenBLAS 0.3.21, Zen kernels, OpenMP"
+// or "oneDNN 2.6.3". For bf16 without instructions: the reason why there are none. Error if the
+// library that was loaded would give wrong results.
+std::string gemm_description(Precision precision = Precision::full);
 
 }  // namespace tapegrad

@@ -1,6 +1,7 @@
-#include "tapegrad/autograd/gemm/onednn.h"
+// Products of bf16 and f32 by oneDNN. A build that does not find oneDNN leaves it out.
 
 #include "tapegrad/autograd/base/error.h"
+#include "tapegrad/autograd/gemm/library.h"
 
 #ifdef TAPEGRAD_ONEDNN
 
@@ -21,7 +22,7 @@ const dnnl::engine& engine() {
   return cpu;
 }
 
-// What a primitive is made for; the addresses come with each call.
+// What a primitive depends on. The addresses come with each call.
 using Key = std::array<memory::dim, 9>;
 
 template <class T>
@@ -45,7 +46,7 @@ Product make_product(const Gemm<T>& g) {
   p.b = memory::desc({g.k, g.n}, type, strides(g.tb, g.ldb));
   p.c = memory::desc({g.m, g.n}, memory::data_type::f32, strides(false, g.ldc));
   dnnl::primitive_attr attributes;
-  // Memory of the call, not of the primitive: see dnnl::scratchpad_mode.
+  // The caller provides the scratch memory, so that the primitive holds none.
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (g.beta != 0) {
     dnnl::post_ops add;
@@ -63,8 +64,9 @@ Product make_product(const Gemm<T>& g) {
   return p;
 }
 
-// Choosing and describing a kernel costs more than a small product, so each thread keeps those that
-// it used. Batches of many lengths need many: then it begins again.
+// Choosing and describing a kernel costs more than a small product, so each thread keeps the
+// primitives that it used. When there are kMost, the thread drops them all: batches of many lengths
+// would fill the memory.
 template <class T>
 const Product& product_of(const Gemm<T>& g) {
   constexpr std::size_t kMost = 512;
@@ -76,14 +78,13 @@ const Product& product_of(const Gemm<T>& g) {
   return products.emplace(key, make_product(g)).first->second;
 }
 
-// A matrix for oneDNN, which takes no pointers to const.
+// A matrix as oneDNN wants it: oneDNN takes no pointers to const.
 memory matrix(const memory::desc& description, const void* data) {
   return {description, engine(), const_cast<void*>(data)};
 }
 
-}  // namespace
-
-bool onednn_has_bf16() {
+// AVX-512 BF16 or AMX.
+bool has_bf16() {
   static const bool has = [] {
     const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
     const auto needed = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
@@ -92,21 +93,15 @@ bool onednn_has_bf16() {
   return has;
 }
 
-std::string onednn_description() {
-  const dnnl_version_t& v = *dnnl_version();
-  const std::string name = fmt::format("oneDNN {}.{}.{}", v.major, v.minor, v.patch);
-  return onednn_has_bf16() ? name : "oneDNN finds no bf16 instructions in this processor";
-}
-
 template <class T>
-void onednn_gemm(const Gemm<T>& g) {
+void multiply(const Gemm<T>& g) {
   check(g.alpha == 1 && (g.beta == 0 || g.beta == 1),
         "[gemm] oneDNN is asked with alpha 1 and beta 0 or 1, not with {} and {}", g.alpha, g.beta);
-  if (g.m == 0 || g.n == 0) return;
   if (g.k == 0) {
     for (std::int64_t i = 0; i < g.m && g.beta == 0; ++i) std::fill_n(g.c + i * g.ldc, g.n, 0.0F);
     return;
   }
+  keep_openmp_single_threaded();
   try {
     thread_local dnnl::stream stream(engine());
     const Product& p = product_of(g);
@@ -121,26 +116,44 @@ void onednn_gemm(const Gemm<T>& g) {
   }
 }
 
+}  // namespace
+
+// oneDNN adds up in an order that depends on the sizes of the call.
+template <class T>
+const Multiplier<T>* onednn() {
+  if constexpr (std::is_same_v<T, double>) {
+    return nullptr;
+  } else {
+    static constexpr Multiplier<T> multiplier{.multiply = multiply<T>, .pieces = Pieces::by_shape};
+    return std::is_same_v<T, float> || has_bf16() ? &multiplier : nullptr;
+  }
+}
+
+std::string describe_onednn() {
+  if (!has_bf16()) return "oneDNN finds no bf16 instructions in this processor";
+  const dnnl_version_t& v = *dnnl_version();
+  return fmt::format("oneDNN {}.{}.{}", v.major, v.minor, v.patch);
+}
+
 }  // namespace tapegrad
 
 #else
 
 namespace tapegrad {
 
-bool onednn_has_bf16() { return false; }
-
-std::string onednn_description() { return "this build has no oneDNN (libdnnl-dev)"; }
-
 template <class T>
-void onednn_gemm(const Gemm<T>&) {
-  fail("[gemm] {}", onednn_description());
+const Multiplier<T>* onednn() {
+  return nullptr;
 }
+
+std::string describe_onednn() { return "this build has no oneDNN (libdnnl-dev)"; }
 
 }  // namespace tapegrad
 
 #endif
 
 namespace tapegrad {
-template void onednn_gemm(const Gemm<float>& g);
-template void onednn_gemm(const Gemm<bf16>& g);
+template const Multiplier<float>* onednn();
+template const Multiplier<double>* onednn();
+template const Multiplier<bf16>* onednn();
 }  // namespace tapegrad

@@ -1,4 +1,4 @@
-// Products in bf16 of matrices that are f32: see blas.h.
+// Products in bf16 of matrices that are f32: what is rounded, and how it is kept.
 
 #include <algorithm>
 
@@ -6,16 +6,16 @@
 #include "tapegrad/autograd/base/memory.h"
 #include "tapegrad/autograd/base/parallel.h"
 #include "tapegrad/autograd/gemm/gemm.h"
-#include "tapegrad/autograd/gemm/onednn.h"
 
 namespace tapegrad {
 namespace {
 
-// `to` gets the rows of `from`, rounded, one behind the other: as bf16, or as floats of that value.
+// Rounds the rows of `from` into `to`, without gaps between rows: as bf16, or as floats of the same
+// value.
 template <class T>
 void round_rows(const float* from, std::int64_t rows, std::int64_t columns, std::int64_t ld,
                 T* to) {
-  constexpr std::int64_t kGrain = 16384;  // elements that are worth waking a thread for
+  constexpr std::int64_t kGrain = 16384;  // elements that make it worthwhile to wake a thread
   const std::int64_t grain = 1 + kGrain / std::max<std::int64_t>(1, columns);
   parallel_for(rows, grain, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
@@ -103,8 +103,5 @@ template void gemm(const Gemm<float>& g, const Operand<float>& a, const Operand<
 template void gemm(const Gemm<double>& g, const Operand<double>& a, const Operand<double>& b);
 template void gemm(const Gemm<float>& g, Precision precision);
 template void gemm(const Gemm<double>& g, Precision precision);
-
-bool has_bf16_instructions() { return onednn_has_bf16(); }
-std::string bf16_description() { return onednn_description(); }
 
 }  // namespace tapegrad

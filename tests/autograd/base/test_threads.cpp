@@ -130,5 +130,5 @@ TEST_CASE("the number of threads has limits, and the BLAS that was loaded is des
           "[threads]") {
   CHECK_THROWS_WITH(set_num_threads(0), "the number of threads must be from 1 to 1024, not 0");
   CHECK_THROWS_AS(set_num_threads(1025), Error);
-  CHECK_THAT(blas_description(), ContainsSubstring("OpenBLAS"));
+  CHECK_THAT(gemm_description(), ContainsSubstring("OpenBLAS"));
 }

@@ -1,0 +1,190 @@
+// How a product is cut into pieces, which our threads share out. Everything here is independent of
+// the library that multiplies.
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <vector>
+
+#include "tapegrad/autograd/base/parallel.h"
+#include "tapegrad/autograd/gemm/library.h"
+
+namespace tapegrad {
+namespace {
+
+std::atomic<std::int64_t> multiplications{0};
+
+// A row product with fewer elements of B than this gains nothing from multiply_row. It keeps the
+// roundings of multiply, which are PyTorch's.
+constexpr std::int64_t kLongRow = 4096;
+// How many elements of B make it worthwhile to wake a thread for a row product. Two threads can
+// still share GPT-2's smallest matrices.
+constexpr std::int64_t kRowTile = 300'000;
+// How many multiplications make it worthwhile to wake a thread for other products, and the fewest
+// in a piece. OpenBLAS has other kernels, which round differently, for products of up to a million.
+constexpr std::int64_t kWorthThread = kUncutWork / 2, kLeastPiece = 1'200'000;
+// Pieces begin at multiples of this. The block sizes of all of OpenBLAS's kernels divide it.
+constexpr std::int64_t kBlock = 48;
+// The most pieces that depend on the shape alone: each packs the operand that is not cut.
+constexpr std::int64_t kMostParts = 16;
+// The fewest rows or columns of a piece, for libraries that are cut by shape.
+constexpr std::int64_t kLeastLength = 384;
+
+std::int64_t round_to_block(std::int64_t n) { return (n + kBlock - 1) / kBlock * kBlock; }
+
+template <class T>
+Gemm<T> rows_of(const Gemm<T>& g, std::int64_t begin, std::int64_t end) {
+  Gemm<T> part = g;
+  part.m = end - begin;
+  part.a += g.ta ? begin : begin * g.lda;
+  part.c += begin * g.ldc;
+  return part;
+}
+
+template <class T>
+Gemm<T> columns_of(const Gemm<T>& g, std::int64_t begin, std::int64_t end) {
+  Gemm<T> part = g;
+  part.n = end - begin;
+  part.b += g.tb ? begin * g.ldb : begin;
+  part.c += begin;
+  return part;
+}
+
+// Whether the rows of a product have the same bits when they are computed in several calls.
+template <class T>
+bool rows_come_out_alike(const Multiplier<T>& by) {
+  using Sum = typename Gemm<T>::Sum;
+  constexpr std::int64_t m = 3 * kBlock + 1, n = 71, k = 530;
+  std::vector<T> a(m * k), b(n * k);
+  std::vector<Sum> whole(m * n), pieces(m * n);
+  const auto number = [](std::size_t i) {
+    return static_cast<T>((i * 7919) % 1009) / 1009 - T{0.5};
+  };
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] = number(i);
+  for (std::size_t i = 0; i < b.size(); ++i) b[i] = number(i + 500);
+  for (const bool ta : {false, true}) {
+    for (const bool tb : {false, true}) {
+      Gemm<T> g{.ta = ta,
+                .tb = tb,
+                .m = m,
+                .n = n,
+                .k = k,
+                .a = a.data(),
+                .lda = ta ? m : k,
+                .b = b.data(),
+                .ldb = tb ? k : n,
+                .c = whole.data(),
+                .ldc = n};
+      by.multiply(g);
+      g.c = pieces.data();
+      for (const std::int64_t begin : {std::int64_t{0}, kBlock, 2 * kBlock}) {
+        by.multiply(rows_of(g, begin, begin == 2 * kBlock ? m : begin + kBlock));
+      }
+      if (whole != pieces) return false;
+    }
+  }
+  return true;
+}
+
+// The answer is kept for each T, since one library multiplies T for the life of the process.
+template <class T>
+bool may_cut_rows_anywhere(const Multiplier<T>& by) {
+  if constexpr (std::is_same_v<T, bf16>) {
+    return false;  // no library of bf16 claims it
+  } else {
+    static const bool alike = by.pieces == Pieces::rows && rows_come_out_alike(by);
+    return alike;
+  }
+}
+
+using Bounds = std::vector<std::int64_t>;
+
+// Cuts [0, length) into parts of about equal size.
+Bounds even_bounds(std::int64_t length, std::int64_t parts) {
+  const std::int64_t step = round_to_block((length + parts - 1) / parts);
+  Bounds bounds;
+  for (std::int64_t i = 0; i < length; i += step) bounds.push_back(i);
+  bounds.push_back(length);
+  return bounds;
+}
+
+// Cuts [0, length) into a share for each thread. A long share is cut again after three quarters, so
+// that a thread that finishes early can take the rest of another's. No part is shorter than
+// `least`.
+Bounds shares(std::int64_t length, std::int64_t threads, std::int64_t least) {
+  constexpr std::int64_t kLong = 8 * kBlock;
+  Bounds bounds{0};
+  const auto add = [&](std::int64_t bound) {
+    if (bound - bounds.back() >= least && length - bound >= least) bounds.push_back(bound);
+  };
+  for (std::int64_t i = 0; i < threads && threads > 1; ++i) {
+    const std::int64_t begin = length * i / threads, end = length * (i + 1) / threads;
+    add(round_to_block(begin));
+    if (end - begin >= kLong) add(round_to_block(begin + (end - begin) * 3 / 4));
+  }
+  bounds.push_back(length);
+  return bounds;
+}
+
+// Where a product is cut: between rows or between columns of C.
+struct Cut {
+  bool rows;
+  Bounds bounds;
+};
+
+// For Pieces::by_shape: few large pieces along the longer side.
+template <class T>
+Cut cut_by_shape(const Gemm<T>& g) {
+  const bool rows = g.m > g.n;
+  const std::int64_t length = rows ? g.m : g.n;
+  const auto parts =
+      std::bit_floor(static_cast<std::uint64_t>(std::max(kLeastLength, length) / kLeastLength));
+  return {rows, even_bounds(length, std::min(static_cast<std::int64_t>(parts), kMostParts))};
+}
+
+template <class T>
+Cut cut_of(const Gemm<T>& g, const Multiplier<T>& by, double work) {
+  if (by.pieces == Pieces::by_shape) return cut_by_shape(g);
+  const auto parts = static_cast<std::int64_t>(
+      std::min<double>(kMaxThreads, work / static_cast<double>(kWorthThread)));
+  // Every piece packs the operand that is not cut. So a wide product is cut into columns. The bits
+  // of columns depend on the cut, so the cut must be the same for any number of threads.
+  if (g.n > 8 * g.m) return {false, even_bounds(g.n, std::min(parts, kMostParts))};
+  if (!may_cut_rows_anywhere(by)) return {true, even_bounds(g.m, std::min(parts, kMostParts))};
+  const std::int64_t least = std::max(kBlock, 1 + kLeastPiece / (g.n * g.k));
+  return {true, shares(g.m, std::min<std::int64_t>(parts, num_threads()), least)};
+}
+
+template <class T>
+void gemm_any(const Gemm<T>& g) {
+  if (g.m == 0 || g.n == 0) return;
+  multiplications.fetch_add(g.m * g.n * g.k, std::memory_order_relaxed);
+  const Multiplier<T>& by = chosen<T>();
+  // Whether multiply_row is used depends on the whole product, not on a piece: it rounds
+  // differently.
+  const bool as_row = by.multiply_row != nullptr && g.m == 1 && g.n * g.k >= kLongRow;
+  const double work =
+      static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k);
+  if (!as_row && work < static_cast<double>(kUncutWork)) return by.multiply(g);
+  const Cut cut =
+      as_row ? Cut{false, even_bounds(g.n, 1 + g.n * g.k / kRowTile)} : cut_of(g, by, work);
+  const auto multiply = as_row ? by.multiply_row : by.multiply;
+  parallel_for(static_cast<std::int64_t>(cut.bounds.size()) - 1, 1, [&](auto begin, auto end) {
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+      const std::int64_t from = cut.bounds[i], to = cut.bounds[i + 1];
+      multiply(cut.rows ? rows_of(g, from, to) : columns_of(g, from, to));
+    }
+  });
+}
+
+}  // namespace
+
+void gemm(const Gemm<float>& g) { gemm_any(g); }
+void gemm(const Gemm<double>& g) { gemm_any(g); }
+void gemm(const Gemm<bf16>& g) { gemm_any(g); }
+
+double gemm_flops() {
+  return 2.0 * static_cast<double>(multiplications.load(std::memory_order_relaxed));
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <string>
+
+#include "tapegrad/autograd/gemm/gemm.h"
+
+namespace tapegrad {
+
+// What a library for matrix products offers to cut.cpp. To add a library: write one file that
+// defines its two functions, declare them below, and name the library in choose.cpp.
+
+// How a library's product may be cut so that the result does not depend on the number of threads.
+enum class Pieces {
+  // A row of C has the same bits in every piece of many rows. So pieces of rows may depend on the
+  // number of threads. cut.cpp tries this once for each T, and otherwise cuts by shape.
+  rows,
+  // The bits depend on the sizes of the piece. So the pieces depend on m, n and k alone. They are
+  // few and large.
+  by_shape,
+};
+
+// How a library multiplies elements of one type.
+template <class T>
+struct Multiplier {
+  // The whole of g on the calling thread; m and n are at least 1. Error if the library cannot.
+  void (*multiply)(const Gemm<T>& g);
+  Pieces pieces = Pieces::by_shape;
+  // The same for one long row (m is 1), if the library has a faster way for it: may round
+  // differently. Null if it has none.
+  void (*multiply_row)(const Gemm<T>& g) = nullptr;
+};
+
+// A library's way to multiply T; null if this build or this processor has none. T is float, double
+// or bf16. Needs no lock: each library decides once.
+template <class T>
+const Multiplier<T>* openblas();
+template <class T>
+const Multiplier<T>* onednn();
+
+// Name and version, or why the library is of no use here.
+std::string describe_openblas();
+std::string describe_onednn();
+
+// Lowers OpenMP's setting to one thread, for the calling thread. OpenBLAS and oneDNN take their
+// number of threads from it with each call. openblas.cpp defines it.
+void keep_openmp_single_threaded();
+
+// The decision, in choose.cpp: what multiplies T in this process. Error if nothing can.
+template <class T>
+const Multiplier<T>& chosen();
+
+}  // namespace tapegrad
