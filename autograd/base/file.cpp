@@ -37,6 +37,7 @@ class Descriptor {
   ~Descriptor() { close(); }
 
   int get() const { return value_; }
+  int release() { return std::exchange(value_, -1); }
   bool close() { return value_ < 0 || ::close(std::exchange(value_, -1)) == 0; }
 
  private:
@@ -50,7 +51,7 @@ std::string_view describe_type(mode_t mode) {
   return "it is a device, not a regular file";
 }
 
-// A file beside `target` that did not exist before, with the permissions of any new file.
+// Creates a new file in the folder of `target`, with the usual permissions of a new file.
 std::pair<Descriptor, std::filesystem::path> create_temporary(const std::filesystem::path& target) {
   for (int attempt = 0; attempt < 1000; ++attempt) {
     std::filesystem::path temporary = target;
@@ -66,8 +67,8 @@ std::pair<Descriptor, std::filesystem::path> create_temporary(const std::filesys
   fail_writing(target, reason());
 }
 
-// Makes the rename itself durable. Some file systems cannot do that for a folder; the file is
-// complete all the same, so this is no reason to fail.
+// Makes the rename itself durable. Some file systems cannot sync a folder. That is no reason to
+// fail, since the file is complete either way.
 void sync_folder_of(const std::filesystem::path& path) {
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   const Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -90,18 +91,23 @@ std::filesystem::path resolve_target(const std::filesystem::path& path) {
   return error ? path : target;
 }
 
-}  // namespace
-
-std::string read_file(const std::filesystem::path& path, int64_t max_bytes) {
+Descriptor open_regular(const std::filesystem::path& path, struct stat& info) {
   // Without O_NONBLOCK, opening a pipe would wait for somebody to write to it.
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  struct stat info {};
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (file.get() < 0 || ::fstat(file.get(), &info) != 0) {
     fail_reading(path, reason());
   }
   if (!S_ISREG(info.st_mode)) {
     fail_reading(path, describe_type(info.st_mode));
   }
+  return file;
+}
+
+}  // namespace
+
+std::string read_file(const std::filesystem::path& path, int64_t max_bytes) {
+  struct stat info {};
+  const Descriptor file = open_regular(path, info);
   const auto check_size = [&](int64_t bytes) {
     if (bytes > max_bytes) {
       fail_reading(path, fmt::format("it has {}{} bytes, and {} are the most that is accepted",
@@ -112,7 +118,7 @@ std::string read_file(const std::filesystem::path& path, int64_t max_bytes) {
   std::string text;
   text.reserve(static_cast<size_t>(info.st_size));
   std::vector<char> chunk(std::min(buffer_size, static_cast<size_t>(info.st_size) + 1));
-  for (;;) {  // to the end rather than to st_size: the file may grow, and /proc reports no sizes
+  for (;;) {  // to the end, not to st_size: the file may grow, and /proc reports sizes of 0
     const ssize_t count = ::read(file.get(), chunk.data(), chunk.size());
     if (count < 0 && errno == EINTR) {
       continue;
@@ -126,6 +132,27 @@ std::string read_file(const std::filesystem::path& path, int64_t max_bytes) {
     text.append(chunk.data(), static_cast<size_t>(count));
     check_size(static_cast<int64_t>(text.size()));
   }
+}
+
+InputFile::InputFile(const std::filesystem::path& path) {
+  struct stat info {};
+  descriptor_ = open_regular(path, info).release();
+  size_ = static_cast<uint64_t>(info.st_size);
+}
+
+InputFile::~InputFile() { ::close(descriptor_); }
+
+bool InputFile::read(uint64_t offset, void* to, size_t bytes) const {
+  auto* out = static_cast<char*>(to);
+  while (bytes > 0) {
+    const ssize_t count = ::pread(descriptor_, out, bytes, static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    out += count;
+    offset += static_cast<uint64_t>(count);
+    bytes -= static_cast<size_t>(count);
+  }
+  return true;
 }
 
 void FileWriter::write(std::string_view bytes) {

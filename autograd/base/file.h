@@ -12,7 +12,29 @@ namespace tapegrad {
 // regular (a folder, a pipe, a device) is an Error with the path and the reason; nothing blocks.
 std::string read_file(const std::filesystem::path& path, int64_t max_bytes = int64_t{64} << 30);
 
-// The open end of a file that is being written. Any failure, such as a full disk, is an Error.
+// A regular file that is open for reading at any place, from any thread. If another file takes its
+// name, this one goes on reading the old file.
+class InputFile {
+ public:
+  // Errors: as for read_file.
+  explicit InputFile(const std::filesystem::path& path);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  // Bytes when the file was opened.
+  uint64_t size() const { return size_; }
+  // Copies `bytes` bytes, from byte `offset` on, to `to`. False if the file ends before, or the
+  // system fails to read.
+  [[nodiscard]] bool read(uint64_t offset, void* to, size_t bytes) const;
+
+ private:
+  int descriptor_;
+  uint64_t size_;
+};
+
+// What write_file_atomically gives its `body` to write with. Any failure, such as a full disk, is
+// an Error.
 class FileWriter {
  public:
   FileWriter(const FileWriter&) = delete;
@@ -30,13 +52,13 @@ class FileWriter {
 
   int descriptor_;
   const std::filesystem::path& path_;
-  std::string buffer_;  // gathers small writes; large ones pass by
+  std::string buffer_;  // collects small writes; large ones bypass it
 };
 
-// Replaces the file at `path` by what `body` writes, or leaves it as it was: the bytes go to a
-// temporary file in the same folder, reach the disk, and only then take the name. Whatever fails,
-// an exception of `body` included, the temporary file is removed. `path` may be a symbolic link,
-// which stays one, but not a folder or device.
+// Replaces the file at `path` by what `body` writes, or leaves the file as it was. The bytes go to
+// a temporary file in the same folder. Once they have reached the disk, that file is renamed to
+// `path`. If anything fails, an exception of `body` included, the temporary file is removed. `path`
+// may be a symbolic link, which stays one, but not a folder or device.
 void write_file_atomically(const std::filesystem::path& path,
                            const std::function<void(FileWriter&)>& body);
 void write_file_atomically(const std::filesystem::path& path, std::string_view bytes);

@@ -12,8 +12,8 @@ namespace tapegrad {
 namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-// The most that the system is asked for at a time: addresses cost nothing until they are used, but
-// a process may be short of them.
+// The most that the system is asked for at a time. Addresses cost nothing until they are used, but
+// a process may have few of them (ulimit -v).
 constexpr std::size_t kLargestStretch = std::size_t{1} << 30;
 
 std::size_t round_up(std::size_t bytes, std::size_t unit) {
@@ -27,7 +27,7 @@ std::size_t page() {
 
 // `size` bytes of addresses that begin on a huge page, or null.
 std::byte* map_aligned(std::size_t size) {
-  // Mapped with room to spare, so that the part that starts on a huge page can be cut out.
+  // Maps one huge page more than needed, then unmaps what lies before and behind the aligned part.
   void* mapped = mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED) return nullptr;
@@ -63,7 +63,8 @@ Heap::Blocks::iterator Heap::find_free(std::size_t size) {
   return find_fresh(size);
 }
 
-// A fresh block, or the free resident one before it and as much of the fresh one as it is short of.
+// A block with fresh memory. If a free resident block lies directly before a fresh one, and both
+// are large enough together, the resident block is grown into the fresh one.
 Heap::Blocks::iterator Heap::find_fresh(std::size_t size) {
   for (const auto& [fresh_size, begin] : free_[0]) {
     const auto block = blocks_.find(begin);
@@ -112,7 +113,7 @@ bool Heap::touches_next(Blocks::iterator block) const {
   return next != blocks_.end() && block->first + block->second.size == next->first;
 }
 
-// Makes a free resident block as large as `size` at the cost of the fresh one behind it.
+// Grows a free resident block to `size`, and shrinks the fresh block behind it by as much.
 void Heap::grow(Blocks::iterator block, std::size_t size) noexcept {
   const std::size_t added = size - block->second.size;
   auto next = blocks_.extract(std::next(block));
@@ -145,7 +146,7 @@ void Heap::deallocate(void* memory) noexcept {
   if (block != blocks_.begin()) join_next(std::prev(block));
 }
 
-// Makes one of this block and the next, if both are free and of one kind.
+// Joins this block with the next, if both are free, and both are resident or both fresh.
 void Heap::join_next(Blocks::iterator block) noexcept {
   if (!touches_next(block)) return;
   const auto next = std::next(block);

@@ -6,20 +6,23 @@
 
 namespace tapegrad {
 
-// Blocks of any size out of large stretches of address space, for all but small tensors. The
-// smallest free block that is large enough serves a request, what is left of it stays free, and
-// free neighbours become one: so a process takes hardly more from the system than its tensors hold
-// at their peak. Stretches lie on huge pages. Not safe to use from several threads.
+// Hands out blocks of any size, for all but small tensors. The blocks are cut out of large
+// stretches of address space, which lie on huge pages. A request takes the smallest free block that
+// is large enough; the rest of that block stays free; free neighbours are joined. So a process
+// takes hardly more memory from the system than its tensors hold at their peak. Not safe to use
+// from several threads.
+//
+// A block is fresh until it is first in use: the system has given addresses for it, but no memory.
+// Afterwards it is resident. Free resident blocks are used before fresh ones.
 class Heap {
  public:
-  // Begins on a page of memory. Null if the system has no addresses left. What the system gave
-  // before is used first.
+  // A block that begins on a page of memory. Null if the system has no addresses left.
   void* allocate(std::size_t bytes);
   void deallocate(void* block) noexcept;
   // Gives all free blocks back to the system.
   void release() noexcept;
 
-  // Bytes in use, and bytes that have been in use and were not given back.
+  // Bytes of blocks in use, and bytes of all resident blocks.
   std::size_t used() const { return used_; }
   std::size_t resident() const { return resident_; }
 
@@ -27,8 +30,9 @@ class Heap {
   using FreeBlocks = std::set<std::pair<std::size_t, std::byte*>>;  // by size, then by address
   struct Block {
     std::size_t size;
-    bool resident;  // has been in use: the system has given the memory, not only the addresses
-    // While the block is in use: its entry among the free ones, so that to free it needs no memory.
+    bool resident;
+    // While the block is in use, its node for the set of free blocks is kept here, so that freeing
+    // the block needs no memory.
     FreeBlocks::node_type entry = {};
     bool is_free() const { return entry.empty(); }
   };
@@ -39,7 +43,7 @@ class Heap {
   bool add_stretch(std::size_t bytes);
   void add_free(std::byte* begin, std::size_t size, bool resident);
   FreeBlocks& free_like(const Block& block) { return free_[block.resident ? 1 : 0]; }
-  // Whether the block behind this one begins where it ends.
+  // Whether the next block begins where this one ends.
   bool touches_next(Blocks::iterator block) const;
   void grow(Blocks::iterator block, std::size_t size) noexcept;
   void resize_free(Blocks::iterator block, std::size_t size) noexcept;

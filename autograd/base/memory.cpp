@@ -16,10 +16,10 @@ namespace tapegrad {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
-constexpr std::size_t kLarge = std::size_t{1} << 18;  // from here on, blocks are the heap's
+constexpr std::size_t kLarge = std::size_t{1} << 18;  // blocks of this size or more are the heap's
 
-// Small sizes are rounded up to a multiple of an eighth of their power of two: at most 12.5 % is
-// lost, and requests of nearly equal size find each other's blocks.
+// Small sizes are rounded up to a multiple of an eighth of the power of two below them. This wastes
+// 12.5 % at most, and requests of nearly equal size can use each other's blocks.
 std::size_t rounded(std::size_t bytes) {
   const std::size_t step = std::max(kAlignment, std::bit_floor(bytes) / 8);
   return (bytes + step - 1) / step * step;
@@ -42,7 +42,8 @@ class Cache {
     }
     check(block != nullptr, "out of memory: {} MiB asked for, {} MiB in use", bytes >> 20,
           live() >> 20);
-    // The system lets a process ask for more memory than there is, and ends it when it is used.
+    // The system lets a process ask for more memory than there is, and kills the process when it
+    // uses that memory.
     if (reserved() > physical_memory()) release_all();
     peak_ = std::max(peak_, live());
     return block;
@@ -52,7 +53,7 @@ class Cache {
     const std::lock_guard lock(mutex_);
     if (bytes >= kLarge) return heap_.deallocate(block);
     small_live_ -= rounded(bytes);
-    small_[rounded(bytes)].free.push_back(block);  // which has room for all blocks of this size
+    small_[rounded(bytes)].free.push_back(block);  // does not throw: see allocate_small
   }
 
   MemoryStats stats() {
@@ -77,7 +78,7 @@ class Cache {
   std::size_t live() const { return small_live_ + heap_.used(); }
   std::size_t reserved() const { return small_reserved_ + heap_.resident(); }
 
-  // Null if the system has none left.
+  // Null if the system has no memory left.
   void* try_allocate(std::size_t bytes) {
     try {
       if (bytes < kLarge) return allocate_small(rounded(bytes));
@@ -85,7 +86,7 @@ class Cache {
       void* block = heap_.allocate(bytes);
       system_calls_ += heap_.resident() > before;
       return block;
-    } catch (const std::bad_alloc&) {  // not even for what describes the block
+    } catch (const std::bad_alloc&) {  // no memory even for the block's bookkeeping
       return nullptr;
     }
   }
@@ -97,6 +98,7 @@ class Cache {
       block = c.free.back();
       c.free.pop_back();
     } else {
+      // `free` always has room for all blocks of this size, so that deallocate() cannot fail.
       if (c.free.capacity() <= c.blocks) c.free.reserve(2 * c.blocks + 1);
       block = std::aligned_alloc(kAlignment, size);
       if (block == nullptr) return nullptr;
@@ -124,7 +126,7 @@ class Cache {
   std::size_t small_live_ = 0, small_reserved_ = 0, peak_ = 0, system_calls_ = 0;
 };
 
-// Never destroyed: tensors with static lifetime may outlive every other static object.
+// Never destroyed, since tensors with static lifetime may outlive every other static object.
 Cache& cache() {
   static Cache* const instance = new Cache;
   return *instance;

@@ -4,25 +4,26 @@
 
 namespace tapegrad {
 
-// The caching allocator behind every tensor. Freed memory is kept and handed out again, so that a
-// training step, which asks for the same sizes each time, reaches the system only in its first
-// rounds. Small blocks are kept by their sizes, larger ones are cut out of huge pages (heap.h).
-// Blocks are 64-byte aligned. Safe to use from any thread.
+// The caching allocator behind every tensor. Freed memory is kept and handed out again. A training
+// step asks for the same sizes each time, so only the first steps ask the system for memory. Small
+// blocks are kept in a list per size; larger ones are cut out of huge pages (heap.h). Blocks are
+// 64-byte aligned. Safe to use from any thread.
 
 struct MemoryStats {
-  std::size_t live = 0;          // bytes held by tensors now
-  std::size_t peak = 0;          // the largest `live` so far
-  std::size_t reserved = 0;      // bytes taken from the system: live and cached
-  std::size_t system_calls = 0;  // how often the system was asked for memory, or touched anew
+  std::size_t live = 0;      // bytes held by tensors now
+  std::size_t peak = 0;      // the largest `live` so far
+  std::size_t reserved = 0;  // bytes taken from the system: live and cached
+  // How often the system was asked for memory, or memory was used that had never been used before.
+  std::size_t system_calls = 0;
 };
 
-// A block of at least `bytes` bytes, contents unspecified; nullptr for 0 bytes. Throws Error if the
-// system has none left, even after all cached blocks were given back.
+// A block of at least `bytes` bytes, contents unspecified; nullptr for 0 bytes. Error if the system
+// has no memory left, even after all cached blocks were given back.
 void* allocate(std::size_t bytes);
-// Gives back a block of allocate(bytes): the same `bytes`.
+// Gives back a block that allocate(bytes) returned. `bytes` must be the same number.
 void deallocate(void* block, std::size_t bytes) noexcept;
 
-// A block that goes with its owner.
+// A block that is given back when this object is destroyed.
 class Scratch {
  public:
   explicit Scratch(std::size_t bytes) : bytes_(bytes), data_(allocate(bytes)) {}

@@ -13,14 +13,15 @@
 namespace tapegrad {
 namespace {
 
-// Ranges per thread: more even out threads that are slowed by other work of the machine.
+// Ranges per thread. With several, the other threads take over from one that is slowed down by
+// other programs.
 constexpr std::int64_t kRangesPerThread = 4;
-// Long loops are cut at multiples of this many elements, at least the width of any vector code: so
-// an element is computed in the vector part of a loop or in its scalar rest, which may round
-// differently, by its place alone and not by the cut.
+// Long loops are cut at multiples of this many elements, which is at least the width of any vector
+// code. The vector part of a loop and its scalar rest may round differently. With this quantum, the
+// index of an element alone decides which of the two computes it, not the cut.
 constexpr std::int64_t kQuantum = 64;
-// Rounds of waiting before a thread sleeps (a worker) or yields (the caller): some tens of
-// microseconds, longer than the pause between two ops of a small model.
+// How often a waiting thread checks before it sleeps (a worker) or yields (the caller). This takes
+// some tens of microseconds, which is longer than the pause between two ops of a small model.
 constexpr int kSpins = 4000;
 
 thread_local bool inside = false;
@@ -33,21 +34,21 @@ void relax() {
 #endif
 }
 
-// One thread's share of a job, from which the others take when they are done with their own.
+// One thread's share of a job. Threads that have finished their own share take ranges from it too.
 struct alignas(64) Share {
   std::atomic<std::int64_t> next{0};
   std::int64_t end = 0;
 };
 
-// A pool whose jobs never wait for a thread that has not begun: the ranges of a job are taken one
-// by one, so if the system runs something else on a worker's processor, the others do its share.
-// (An OpenMP team waits for all of its threads at the end of each loop, which on a busy machine
-// makes small loops a hundred times slower.)
+// A pool whose jobs never wait for a thread that has not begun. Threads take the ranges of a job
+// one by one. If the system runs something else on a worker's processor, the other threads do that
+// worker's share. (An OpenMP team waits for all of its threads at the end of each loop. On a busy
+// machine this makes small loops a hundred times slower.)
 //
-// Invariants: the job's fields change only while `open` is false and `active` is 0. A worker counts
-// itself into `active` before it looks at `open`; the caller closes the job before it waits for
-// `active` to fall to 0. Both use sequentially consistent order, so a worker either sees the job
-// closed or is waited for.
+// Invariants: the job's fields change only while `open_` is false and `active_` is 0. A worker adds
+// itself to `active_` before it reads `open_`. The caller sets `open_` to false before it waits for
+// `active_` to become 0. All of this is sequentially consistent: a worker either sees that the job
+// is closed, or the caller waits for it.
 class Pool {
  public:
   int threads() const { return threads_; }
@@ -91,8 +92,8 @@ class Pool {
   }
 
  private:
-  // Jobs need no particular number of workers: if the system gives no more, those that are do it
-  // all.
+  // A job can be done by any number of workers. If the system refuses more threads, those that
+  // exist do all the work.
   void start_workers() {
     try {
       while (started_ < threads_ - 1) {

@@ -4,8 +4,8 @@
 
 namespace tapegrad {
 
-// Threads that parallel_for may use, the caller's included; at first as many as this process has
-// processors. BLAS has none of its own: see blas.h.
+// How many threads parallel_for may use, the caller's included. At first: as many as this process
+// has processors. Libraries for matrix products use no threads of their own (gemm.h).
 int num_threads();
 inline constexpr int kMaxThreads = 1024;
 // Error unless 1 <= n <= kMaxThreads, or if called from within parallel_for.
@@ -16,11 +16,12 @@ using RangeFunction = void (*)(const void* body, std::int64_t begin, std::int64_
 void parallel_ranges(std::int64_t n, std::int64_t grain, RangeFunction run, const void* body);
 }  // namespace detail
 
-// Calls body(begin, end) on ranges that cover [0, n) once, in parallel when there are at least two
-// ranges of `grain` or more. The ranges depend on the number of threads, so results must not depend
-// on how [0, n) is cut: write independent outputs only, or make one index a fixed chunk of the
-// work. The first exception that a body throws is rethrown here. Runs on the calling thread alone
-// when called from within another parallel_for, or while another thread uses the pool.
+// Calls body(begin, end) on ranges that together cover [0, n) once. The calls run in parallel if
+// there are at least two ranges of `grain` or more. The ranges depend on the number of threads, so
+// results must not depend on how [0, n) is cut: write independent outputs only, or let each index
+// stand for a fixed chunk of the work. The first exception that a body throws is rethrown here. The
+// calling thread does all the work if it is inside another parallel_for already, or if another
+// thread uses the pool.
 template <class Body>
 void parallel_for(std::int64_t n, std::int64_t grain, const Body& body) {
   detail::parallel_ranges(

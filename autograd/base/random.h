@@ -15,8 +15,8 @@ namespace tapegrad {
 // four random words as a function of a counter and a key alone.
 using PhiloxKey = std::array<uint32_t, 2>;
 std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, PhiloxKey key);
-// What it is made of, for those who make many blocks at once: rounds, each with the key after the
-// one before.
+// The parts of philox4x32, for code that computes many blocks at once: ten rounds, of which each
+// uses the key that follows the previous round's key.
 inline constexpr int kPhiloxRounds = 10;
 inline void philox_round(PhiloxKey key, uint32_t& c0, uint32_t& c1, uint32_t& c2, uint32_t& c3) {
   const uint64_t product0 = uint64_t{0xD2511F53U} * c0;
@@ -37,10 +37,11 @@ inline PhiloxKey philox_key(uint64_t seed) {
 // A random number generator; copies continue the same stream independently.
 //
 // Kind::torch is MT19937 (Matsumoto, Nishimura 1998) and turns its draws into numbers as PyTorch
-// does on a CPU (the build without MKL), so equal seeds and equal calls give PyTorch's numbers: one
-// call here takes what the one PyTorch call named beside it takes from the stream.
-// Kind::philox is counter-based: dropout draws from it in parallel and without storing its
-// decisions (keep_mask.h). Its numbers have no counterpart in PyTorch.
+// does on a CPU (the build without MKL), so equal seeds and equal calls give PyTorch's numbers.
+// Each function consumes exactly as many random numbers as the PyTorch call named beside it.
+// Kind::philox is counter-based: any part of its stream can be computed by itself. So dropout draws
+// from it in parallel, and computes its mask again in backward (keep_mask.h). Its numbers have no
+// counterpart in PyTorch.
 class Rng {
  public:
   enum class Kind { torch, philox };
@@ -62,10 +63,11 @@ class Rng {
   void uniform(std::span<float> out, double from, double to);
   void uniform(std::span<double> out, double from, double to);
 
-  // Tensor.normal_(mean, std), std >= 0. Fewer than 16 numbers come one by one from double draws
-  // and leave the second of each Box–Muller pair for the next such call; 16 or more are transformed
-  // in blocks of 16, where a ragged tail draws the last 16 anew. In float32 the block form follows
-  // PyTorch's vector path (Cephes' logf, sinf and cosf in fused arithmetic) to the last bit.
+  // Tensor.normal_(mean, std), std >= 0. Fewer than 16 numbers are drawn one by one in double; the
+  // second number of a Box–Muller pair is kept for the next such call. 16 or more numbers are
+  // transformed in blocks of 16; if the last block is incomplete, the last 16 numbers are drawn
+  // again. In float32 the block form follows PyTorch's vector path (Cephes' logf, sinf and cosf in
+  // fused arithmetic) to the last bit.
   void normal(std::span<float> out, double mean, double std);
   void normal(std::span<double> out, double mean, double std);
 
@@ -79,13 +81,13 @@ class Rng {
   // sum to 1, but must be finite, not negative and not all 0.
   int64_t multinomial(std::span<const float> weights);
 
-  // Kind::philox only: sets aside `count` blocks of four words, beginning with a fresh one, and
-  // returns the counter of the first.
+  // Kind::philox only: reserves the next `count` whole blocks of four words and returns the counter
+  // of the first. The generator continues behind them.
   uint64_t take_blocks(uint64_t count);
 
-  // Everything that decides the draws to come, as one line of ASCII without quotes or backslashes.
-  // set_state() takes over the kind, too; text that state() cannot have written is an Error and
-  // leaves the generator as it was.
+  // The complete state, which determines all later draws, as one line of ASCII without quotes or
+  // backslashes. set_state() restores the kind, too. Text that state() cannot have written is an
+  // Error and leaves the generator as it was.
   std::string state() const;
   void set_state(std::string_view saved);
 
@@ -107,7 +109,7 @@ class Rng {
   Kind kind_;
   uint64_t seed_;
   uint64_t blocks_ = 0;  // Philox: blocks drawn so far, which is the next block's counter
-  uint32_t next_ = 0;    // the first word of words_ that is not used up
+  uint32_t next_ = 0;    // index of the first unused word in words_
   std::array<uint32_t, state_size_> words_{};  // MT19937's state, or Philox' block at the front
   std::optional<double> spare_normal_;         // the second value of a Box–Muller pair
 };

@@ -19,6 +19,7 @@ using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 void save_safetensors(const std::string& path, const NamedTensors& tensors,
                       const Metadata& metadata = {});
 
+// All contents of a file, in memory.
 struct SafeTensors {
   std::map<std::string, Tensor> tensors;
   Metadata metadata;

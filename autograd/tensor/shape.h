@@ -11,8 +11,8 @@
 
 namespace tapegrad {
 
-// The sizes of a tensor's dimensions, outermost first; () is a scalar. Held in place (no heap),
-// since every tensor and every recorded step has some.
+// The sizes of a tensor's dimensions, outermost first; () is a scalar. Held in place, without heap
+// memory, since every tensor and every recorded step has one.
 class Shape {
  public:
   static constexpr int kMaxRank = 8;

@@ -7,18 +7,20 @@
 #include <vector>
 
 #include "tapegrad/autograd/tensor/dtype.h"
+#include "tapegrad/autograd/tensor/print.h"
 #include "tapegrad/autograd/tensor/shape.h"
 
 namespace tapegrad {
 
 // A handle on shared, contiguous, row-major data. Copying a Tensor copies the handle; two handles
-// of the same tensor have the same id. Tensors are values: ops make new ones, and nothing but
-// mutable_data() changes one. A Tensor knows nothing of the tape.
+// of the same tensor have the same id. Ops make new tensors; only mutable_data() changes one. A
+// Tensor knows nothing of the tape.
 //
 // There are no strides. view(), rows() and alias() share the data; everything else copies.
 class Tensor {
  public:
-  // No tensor: an absent bias, a gradient that does not exist. Only defined() may be asked of it.
+  // No tensor: an absent bias, a gradient that does not exist. Anything but defined() is an Error,
+  // except requires_grad(), which is false, and printing.
   Tensor() = default;
 
   static Tensor empty(const Shape& shape, DType dtype = DType::f32);  // contents unspecified
@@ -50,8 +52,8 @@ class Tensor {
   std::int64_t numel() const { return get().numel; }
   std::size_t bytes() const { return static_cast<std::size_t>(numel()) * size_of(dtype()); }
   DType dtype() const { return get().dtype; }
-  // Unique among all tensors of the process; what a tape knows a tensor by. An output that a tape
-  // makes again for its backward has the id of the one that is gone.
+  // Unique among all tensors of the process. A tape identifies tensors by it: an output that a tape
+  // recomputes for its backward gets the id of the output that it freed.
   std::uint64_t id() const { return get().id; }
 
   // The elements. Error if T is not the dtype. T is float, double, int32_t or uint8_t.
@@ -63,8 +65,8 @@ class Tensor {
   std::span<const T> values() const {
     return {data<T>(), static_cast<std::size_t>(numel())};
   }
-  // For writing; raises the version of the data, by which a tape notices that something it saved
-  // has changed. Every tensor that shares the data sees the change.
+  // For writing. Raises the version of the data, so that a tape notices a change of a tensor that
+  // it saved. Every tensor that shares the data sees the change.
   template <class T>
   T* mutable_data() {
     T* data = static_cast<T*>(raw(dtype_of<T>()));
@@ -77,8 +79,8 @@ class Tensor {
   // Element i of the flattened tensor, converted to double.
   double at(std::int64_t i) const;
 
-  // The same data under another shape of as many elements, as a new tensor that no tape tracks (the
-  // recorded one is the op `reshape`). One size may be -1: it is found from the others.
+  // A new tensor that shares the data under another shape with as many elements. No tape tracks it;
+  // the op `reshape` is recorded. One size may be -1: it is computed from the others.
   Tensor view(const Shape& shape) const;
   // Rows [begin, end) of the first dimension, sharing the data.
   Tensor rows(std::int64_t begin, std::int64_t end) const;
@@ -99,7 +101,7 @@ class Tensor {
   void zero_grad() { get().grad.reset(); }
 
  private:
-  friend struct Step;  // finds an output again, or makes it again under the id that it had
+  friend struct Step;  // finds an output again, or recomputes it under its old id
   friend class Recorder;
 
   struct Storage {
@@ -141,7 +143,8 @@ class Tensor {
   std::shared_ptr<Impl> impl_;
 };
 
-// The one size of -1 in `shape`, if any, replaced by what `numel` elements leave for it.
+// `shape` with its one size of -1, if any, replaced so that the shape has `numel` elements. Error
+// if no whole number fits, or if two sizes are -1.
 Shape infer_shape(const Shape& shape, std::int64_t numel);
 
 }  // namespace tapegrad

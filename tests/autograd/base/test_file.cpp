@@ -60,6 +60,22 @@ TEST_CASE("read_file does not wait for a pipe", "[file]") {
   CHECK_THROWS_WITH(read_file(pipe), ContainsSubstring("it is a pipe"));
 }
 
+TEST_CASE("an InputFile reads any part of a file, and nothing behind its end", "[file]") {
+  const TempFolder folder;
+  const InputFile file(folder.put("digits", "0123456789"));
+  CHECK(file.size() == 10);
+  std::string part(3, ' ');
+  CHECK(file.read(7, part.data(), 3));
+  CHECK(part == "789");
+  CHECK(file.read(0, part.data(), 3));
+  CHECK(part == "012");
+  CHECK(file.read(10, part.data(), 0));
+  CHECK_FALSE(file.read(8, part.data(), 3));
+  CHECK_FALSE(file.read(100, part.data(), 1));
+  CHECK_THROWS_WITH(InputFile(folder / "none"), ContainsSubstring("none': No such file"));
+  CHECK_THROWS_WITH(InputFile(folder.path()), ContainsSubstring("it is a folder"));
+}
+
 TEST_CASE("read_file refuses more than the accepted size", "[file]") {
   const TempFolder folder;
   const auto file = folder.put("file", "12345");

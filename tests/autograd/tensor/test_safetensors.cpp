@@ -144,7 +144,7 @@ TEST_CASE("each way to be no safetensors file has an error that names the path",
                    "1234");
   };
   CHECK(complaint(folder, with("F32", "[1]", "[0,4]")) == "");
-  expect(with("F16", "[2]", "[0,4]"), "tensor 'x' has dtype F16");
+  expect(with("I16", "[2]", "[0,4]"), "tensor 'x' has dtype I16; only F32, F64, F16, BF16, I32");
   expect(with("F32", "[-1]", "[0,4]"), "impossible shape [-1]");
   expect(with("F32", "[1.0]", "[0,4]"), "impossible shape");
   expect(with("F32", "[1,1,1,1,1,1,1,1,1]", "[0,4]"), "impossible shape");

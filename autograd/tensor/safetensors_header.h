@@ -1,0 +1,42 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "tapegrad/autograd/tensor/tensor_source.h"
+
+namespace tapegrad {
+
+// What a header of a safetensors file says, for safetensors.cpp.
+
+inline constexpr std::string_view kMetadataKey = "__metadata__";
+
+// The dtypes that a file may hold.
+struct StoredType {
+  std::string_view name;
+  std::size_t size;
+  DType dtype;  // that of a tensor which is read
+};
+inline constexpr std::array<StoredType, 6> kStoredTypes{{{"F32", 4, DType::f32},
+                                                         {"F64", 8, DType::f64},
+                                                         {"F16", 2, DType::f32},
+                                                         {"BF16", 2, DType::f32},
+                                                         {"I32", 4, DType::i32},
+                                                         {"U8", 1, DType::u8}}};
+
+struct SafetensorsHeader {
+  TensorSource::Entries entries;
+  std::map<std::string, std::uint64_t> begins;  // where a tensor's bytes begin in the data
+  Metadata metadata;
+};
+
+// Parses and checks `text`, the header of a file that has `data_bytes` bytes behind it. Afterwards
+// every tensor lies within the data, and no byte belongs to two tensors or to none. Error, naming
+// the path, for any other text.
+SafetensorsHeader parse_safetensors_header(const std::string& path, const std::string& text,
+                                           std::uint64_t data_bytes);
+
+}  // namespace tapegrad
