@@ -78,7 +78,7 @@ bool parse(int argc, char** argv, Options& options) {
 Run run(const Options& options, bool shortcuts) {
   Rng rng(options.seed);
   const nn::ResidualNet net(nn::Params(rng), options.sizes(), shortcuts,
-                            nn::activation_from(options.activation));
+                            enum_of<nn::Activation>(options.activation).value());
   Tape tape;
   const Tensor loss =
       mse_loss(net(Tensor::from(options.input(), {1, options.width})), Tensor::zeros({1, 1}));

@@ -26,7 +26,7 @@ Report::About describe(const nn::TransformerConfig& c, const Seq2SeqOptions& o, 
   return {.model = fmt::format("n_layer {} + {}, n_head {}, n_embd {}, n_hidden {}, block_size {}, "
                                "vocab_size {}: {} parameters",
                                c.n_layer, c.n_layer, c.n_head, c.n_embd, c.n_hidden, c.block_size,
-                               c.vocab_size, grouped(c.parameter_count())),
+                               c.vocab_size, grouped(nn::shapes_of<nn::Transformer>(c).count())),
           .text = fmt::format("{}: {} pairs to train, {} held out ({})", text.name,
                               grouped(static_cast<int64_t>(data.train.size())),
                               grouped(static_cast<int64_t>(data.held_out.size())), o.tokenizer),

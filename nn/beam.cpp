@@ -27,10 +27,6 @@ struct Search {
   bool done = false;
 };
 
-Tensor row_ids(const std::vector<std::int32_t>& rows) {
-  return Tensor::from(rows, {static_cast<std::int64_t>(rows.size())});
-}
-
 double score(double log_probability, std::size_t length, double penalty) {
   return log_probability / std::pow((5 + static_cast<double>(length)) / 6, penalty);
 }
@@ -121,18 +117,18 @@ void TranslateOptions::validate() const {
 DecoderState::DecoderState(const Transformer& model, const Tensor& source, const Tensor& padding,
                            int copies)
     : model_(model), copies_(copies) {
-  const Tensor memory = model.encode(source, padding);
+  seen_.layers.resize(model.decoder.h.size());
   std::vector<std::int32_t> rows;
   for (std::int32_t b = 0; b < source.dim(0); ++b)
     rows.insert(rows.end(), static_cast<std::size_t>(copies), b);
-  const Tensor ids = row_ids(rows);
-  const auto repeated = [&](const Tensor& t) { return copies == 1 ? t : gather_rows(t, ids); };
-  for (const DecoderLayer& layer : model.decoder.layers) {
-    layers_.push_back(
-        {repeated(layer.attention.wk(memory)), repeated(layer.attention.wv(memory)), {}, {}});
+  const Tensor memory = model.encode(source, padding);
+  for (const DecoderLayer& layer : model.decoder.h) {
+    KeysAndValues& kept = memory_.emplace_back();
+    layer.cross_attn.remember(memory, kept);
+    if (copies > 1) kept.select(rows);
   }
   if (!padding.defined()) return;
-  padding_ = Tensor::empty({ids.numel(), padding.dim(1)}, DType::u8);
+  padding_ = Tensor::empty({static_cast<std::int64_t>(rows.size()), padding.dim(1)}, DType::u8);
   const std::int64_t S = padding.dim(1);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     std::copy_n(padding.data<std::uint8_t>() + rows[i] * S, S,
@@ -141,26 +137,21 @@ DecoderState::DecoderState(const Transformer& model, const Tensor& source, const
 }
 
 Tensor DecoderState::step(const Tensor& tokens) {
-  Tensor x = model_.embed(tokens, nullptr, length_);
-  for (std::size_t i = 0; i < layers_.size(); ++i) {
-    x = model_.decoder.layers[i].step(x, layers_[i], padding_);
+  Tensor x = model_.embed(tokens, nullptr, length());
+  for (std::size_t i = 0; i < memory_.size(); ++i) {
+    x = model_.decoder.h[i].step(x, seen_.layers[i], memory_[i], padding_);
   }
-  ++length_;
-  return reshape(model_.lm_head(model_.decoder.norm(x)), {tokens.dim(0), model_.config.vocab_size});
+  return reshape(model_.lm_head(model_.decoder.ln_f(x)), {tokens.dim(0), model_.config.vocab_size});
 }
 
-void DecoderState::select(const Tensor& rows) {
-  const auto ids = rows.values<std::int32_t>();
-  for (std::size_t i = 0; i < ids.size(); ++i) {
+void DecoderState::select(const std::vector<std::int32_t>& rows) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto source = static_cast<std::int32_t>(i) / copies_;
-    check(ids[i] >= 0 && ids[i] / copies_ == source,
+    check(rows[i] >= 0 && rows[i] / copies_ == source,
           "[translate] row {} of source {} cannot go on from row {}, of another source", i, source,
-          ids[i]);
+          rows[i]);
   }
-  for (LayerCache& layer : layers_) {
-    layer.keys = gather_rows(layer.keys, rows);
-    layer.values = gather_rows(layer.values, rows);
-  }
+  seen_.select(rows);
 }
 
 std::vector<Translation> translate(const Transformer& model, const Tensor& source,
@@ -192,7 +183,7 @@ std::vector<Translation> translate(const Transformer& model, const Tensor& sourc
         tokens[b * beam + i] = searches[b].live[i].tokens.back();
       }
     }
-    if (beam > 1) state.select(row_ids(rows));
+    if (beam > 1) state.select(rows);
   }
   std::vector<Translation> best;
   for (const Search& search : searches) best.push_back(best_of(search, options.length_penalty));

@@ -8,16 +8,16 @@
 namespace tapegrad::nn {
 
 struct TranslateOptions {
-  std::int32_t start = 0,
-               end = 0;  // what a target begins after, and what ends it; neither is part of it
-  int beam = 1;          // hypotheses that are kept for each source; 1 is greedy
+  // The tokens that a target begins after and ends with; neither is part of it.
+  std::int32_t start = 0, end = 0;
+  int beam = 1;  // hypotheses that are kept for each source; 1 is greedy
   // Finished hypotheses compete by log-probability/((5 + length)/6)^length_penalty (Wu et al.,
   // "Google's Neural Machine Translation System", 2016, section 7). 0 favours short ones.
   double length_penalty = 0.6;
   // Asked before every position; true ends all targets where they are.
   std::function<bool()> interrupted = {};
 
-  void validate() const;  // throws Error for values that mean nothing
+  void validate() const;  // throws Error for invalid values
 };
 
 struct Translation {
@@ -31,26 +31,27 @@ struct Translation {
 std::vector<Translation> translate(const Transformer& model, const Tensor& source,
                                    const Tensor& padding, const TranslateOptions& options);
 
-// A decoder at work: what it has computed of B sources and of the targets so far.
+// A decoder that makes its targets token by token, with what it has computed of B sources and of
+// the targets so far.
 class DecoderState {
  public:
-  // Each source stands for `copies` rows, side by side.
+  // There are `copies` rows for each source, side by side.
   DecoderState(const Transformer& model, const Tensor& source, const Tensor& padding, int copies);
 
   // The next token of each row (N, 1) → the logits of the one after it (N, V). Error when they
   // would be more than block_size.
   Tensor step(const Tensor& tokens);
-  // Goes on with these rows (N), in this order, instead of those there are. Each must be one of the
-  // same source as the row that it replaces, since what is known of the sources stays where it is.
-  void select(const Tensor& rows);
-  std::int64_t length() const { return length_; }
+  // Goes on with these rows (N), in this order, instead of those there are. Each row must be one of
+  // the same source as the row that it replaces, since what is known of the sources stays in place.
+  void select(const std::vector<std::int32_t>& rows);
+  std::int64_t length() const { return seen_.length(); }
 
  private:
   const Transformer& model_;
   const int copies_;
   Tensor padding_;
-  std::vector<LayerCache> layers_;
-  std::int64_t length_ = 0;
+  std::vector<KeysAndValues> memory_;  // of the sources, for each layer
+  KVCache seen_;                       // of the targets
 };
 
 }  // namespace tapegrad::nn

@@ -3,22 +3,60 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
 namespace tapegrad::nn {
 namespace {
 
-// Logits (1, V) in f32 of what follows `tokens`, of which the cache, if there is one, has the
-// first.
-Tensor next_logits(const GPT& gpt, const std::vector<std::int32_t>& tokens, KVCache* cache) {
-  const auto last = [&](std::int64_t n) {
-    return Tensor::from(std::vector<std::int32_t>(tokens.end() - n, tokens.end()), {1, n});
-  };
-  const auto length = static_cast<std::int64_t>(tokens.size());
-  if (cache != nullptr && length <= gpt.config.block_size) {
-    return gpt.last_logits(last(length - cache->length), *cache).to(DType::f32);
+using OnToken = std::function<bool(std::size_t, std::int32_t)>;
+
+// The last n tokens of these texts: (B, n).
+Tensor last_tokens(const std::vector<Tokens>& texts, const std::vector<std::size_t>& which,
+                   std::int64_t n) {
+  Tokens ids;
+  for (const std::size_t i : which) ids.insert(ids.end(), texts[i].end() - n, texts[i].end());
+  return Tensor::from(ids, {std::ssize(which), n});
+}
+
+// Logits (B, V) in f32 of what follows these texts of equal length. The cache, if there is one, has
+// their first tokens.
+Tensor next_logits(const GPT& gpt, const std::vector<Tokens>& texts,
+                   const std::vector<std::size_t>& which, KVCache* cache) {
+  const std::int64_t length = std::ssize(texts[which.front()]);
+  const std::int64_t most = gpt.config.block_size;
+  if (cache != nullptr && length <= most) {
+    const Tensor ids = last_tokens(texts, which, length - cache->length());
+    return gpt.last_logits(ids, *cache).to(DType::f32);
   }
-  if (cache != nullptr) *cache = {};  // of no use any more
-  return gpt.last_logits(last(std::min(length, gpt.config.block_size))).to(DType::f32);
+  if (cache != nullptr) *cache = {};  // the texts have outgrown it
+  return gpt.last_logits(last_tokens(texts, which, std::min(length, most))).to(DType::f32);
+}
+
+// Continues texts of equal length, whose indices are `live`, side by side. Those that have ended
+// leave.
+void continue_together(const GPT& gpt, std::vector<std::size_t> live,
+                       const GenerateOptions& options, std::span<Rng> rngs, const OnToken& on_token,
+                       std::vector<Tokens>& texts) {
+  KVCache cache;
+  for (std::int64_t step = 0; step < options.max_new_tokens && !live.empty(); ++step) {
+    const Tensor logits = next_logits(gpt, texts, live, options.kv_cache ? &cache : nullptr);
+    const auto values = logits.values<float>();
+    const std::int64_t vocab = logits.dim(1);
+    std::vector<std::size_t> still_live;
+    std::vector<std::int32_t> rows;  // of the cache that they have
+    for (std::size_t row = 0; row < live.size(); ++row) {
+      const std::size_t text = live[row];
+      const auto first = values.begin() + static_cast<std::ptrdiff_t>(row) * vocab;
+      const std::int32_t token = pick_token({first, first + vocab}, options, rngs[text]);
+      if (options.stop_token && token == *options.stop_token) continue;
+      texts[text].push_back(token);
+      if (on_token && !on_token(text, token)) continue;
+      still_live.push_back(text);
+      rows.push_back(static_cast<std::int32_t>(row));
+    }
+    if (rows.size() < live.size()) cache.select(rows);
+    live = std::move(still_live);
+  }
 }
 
 }  // namespace
@@ -55,23 +93,34 @@ std::int32_t pick_token(std::vector<float> logits, const GenerateOptions& option
   return static_cast<std::int32_t>(rng.multinomial(logits));
 }
 
-std::vector<std::int32_t> generate(const GPT& gpt, const std::vector<std::int32_t>& prompt,
-                                   const GenerateOptions& options, Rng& rng,
-                                   const std::function<bool(std::int32_t)>& on_token) {
+Tokens generate(const GPT& gpt, const Tokens& prompt, const GenerateOptions& options, Rng& rng,
+                const std::function<bool(std::int32_t)>& on_token) {
+  const auto on_indexed = [&](std::size_t, std::int32_t token) { return on_token(token); };
+  using OnToken = std::function<bool(std::size_t, std::int32_t)>;
+  return generate(gpt, std::vector<Tokens>{prompt}, options, std::span(&rng, 1),
+                  on_token ? OnToken(on_indexed) : OnToken())[0];
+}
+
+std::vector<Tokens> generate(const GPT& gpt, const std::vector<Tokens>& prompts,
+                             const GenerateOptions& options, std::span<Rng> rngs,
+                             const std::function<bool(std::size_t, std::int32_t)>& on_token) {
   options.validate();
-  check(!prompt.empty(), "a prompt needs at least one token");
-  const TapePause pause;
-  std::vector<std::int32_t> tokens = prompt;
-  KVCache cache;
-  for (std::int64_t i = 0; i < options.max_new_tokens; ++i) {
-    const Tensor logits = next_logits(gpt, tokens, options.kv_cache ? &cache : nullptr);
-    const auto values = logits.values<float>();
-    const std::int32_t token = pick_token({values.begin(), values.end()}, options, rng);
-    if (options.stop_token && token == *options.stop_token) break;
-    tokens.push_back(token);
-    if (on_token && !on_token(token)) break;
+  check(rngs.size() == prompts.size(), "{} prompts need as many generators, not {}", prompts.size(),
+        rngs.size());
+  std::map<std::size_t, std::vector<std::size_t>> by_length;
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    check(!prompts[i].empty(), "a prompt needs at least one token");
+    by_length[prompts[i].size()].push_back(i);
   }
-  return {tokens.begin() + static_cast<std::ptrdiff_t>(prompt.size()), tokens.end()};
+  const TapePause pause;
+  std::vector<Tokens> texts = prompts;
+  for (const auto& [length, group] : by_length) {
+    continue_together(gpt, group, options, rngs, on_token, texts);
+  }
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    texts[i].erase(texts[i].begin(), texts[i].begin() + std::ssize(prompts[i]));
+  }
+  return texts;
 }
 
 }  // namespace tapegrad::nn

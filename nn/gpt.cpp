@@ -15,13 +15,12 @@ Linear make_head(const Params& p, const GPTConfig& config, const Embedding& wte)
 }
 
 LayerNorm make_norm(const Params& p, const GPTConfig& c) {
-  return {p, c.n_embd, c.bias, 1e-5, c.unbiased_norm};
+  return {p, c.n_embd, c.bias, {.unbiased = c.unbiased_norm}};
 }
 
 std::vector<Block> make_blocks(const Params& p, const GPTConfig& config) {
   std::vector<Block> blocks;
-  for (int i = 0; i < config.n_layer && !config.placeholder; ++i)
-    blocks.emplace_back(p / i, config);
+  for (int i = 0; i < config.n_layer; ++i) blocks.emplace_back(p / i, config);
   return blocks;
 }
 
@@ -33,18 +32,11 @@ const GPTConfig& validated(const GPTConfig& config) {
 }  // namespace
 
 void GPTConfig::validate() const {
-  check_size("vocab_size", vocab_size, 1 << 24);
-  check_size("block_size", block_size, 1 << 24);
-  check_size("n_layer", n_layer, 4096);
-  check_size("n_head", n_head, 1 << 16);
-  check_size("n_embd", n_embd, 1 << 20);
+  check_rules(*this);
   check(n_embd % n_head == 0, "n_embd {} is not divisible by n_head {}", n_embd, n_head);
-  check_size("n_inner", inner(), 1 << 22);
-  check(dropout >= 0 && dropout < 1, "dropout must be at least 0 and below 1, not {}", dropout);
   check(!rope || n_embd / n_head % 2 == 0,
         "rope needs an even number of channels per head, not {} (n_embd {}, n_head {})",
         n_embd / n_head, n_embd, n_head);
-  check(!rope || !placeholder, "rope needs attention, which a placeholder does not have");
   check(!unbiased_norm || n_embd > 1,
         "unbiased_norm needs n_embd of at least 2: the unbiased "
         "variance of one number does not exist");
@@ -55,7 +47,7 @@ Block::Block(const Params& p, const GPTConfig& c)
       attn(p / "attn", c.n_embd,
            {.n_head = c.n_head,
             .bias = c.bias,
-            .qkv_bias = c.qkv_bias,
+            .qkv_bias = c.with_qkv_bias(),
             .separate_qkv = c.separate_qkv,
             .rope = c.rope,
             .dropout = c.dropout,
@@ -69,7 +61,7 @@ Tensor Block::operator()(const Tensor& x, Rng* rng) const {
   return y + mlp(ln_2(y), rng);
 }
 
-Tensor Block::operator()(const Tensor& x, const CacheRef& cache) const {
+Tensor Block::operator()(const Tensor& x, KeysAndValues& cache) const {
   const Tensor y = x + attn(ln_1(x), cache);
   return y + mlp(ln_2(y));
 }
@@ -79,7 +71,7 @@ GPT::GPT(const Params& p, const GPTConfig& c)
       wte(p / "wte", c.vocab_size, c.n_embd),
       wpe(c.rope ? Embedding() : Embedding(p / "wpe", c.block_size, c.n_embd)),
       h(make_blocks(p / "h", c)),
-      ln_f(c.placeholder ? LayerNorm() : make_norm(p / "ln_f", c)),
+      ln_f(make_norm(p / "ln_f", c)),
       lm_head(make_head(p, c, wte)) {
   p.check_all_used();
 }
@@ -101,13 +93,13 @@ Tensor GPT::hidden(const Tensor& ids, Rng* rng) const {
     const auto run = [&block](Inputs in, Rng* r) { return block(in[0], r); };
     x = recompute ? checkpoint(run, {x}, rng) : block(x, rng);
   }
-  return config.placeholder ? x : ln_f(x);
+  return ln_f(x);
 }
 
 Tensor GPT::last_of(const Tensor& x) const {
   const std::int64_t T = x.dim(1);
   const Tensor last = reshape(slice(x, 1, T - 1, T), {x.dim(0), config.n_embd});
-  return lm_head(config.placeholder ? last : ln_f(last));
+  return lm_head(ln_f(last));
 }
 
 Tensor GPT::last_logits(const Tensor& ids) const {
@@ -118,12 +110,9 @@ Tensor GPT::last_logits(const Tensor& ids) const {
 
 Tensor GPT::last_logits(const Tensor& ids, KVCache& cache) const {
   const TapePause pause;
-  Tensor x = embed(ids, cache.length);
+  Tensor x = embed(ids, cache.length());
   cache.layers.resize(h.size());
-  for (std::size_t i = 0; i < h.size(); ++i) {
-    x = h[i](x, CacheRef{cache.layers[i], cache.length, config.block_size});
-  }
-  cache.length += ids.dim(1);
+  for (std::size_t i = 0; i < h.size(); ++i) x = h[i](x, cache.layers[i]);
   return last_of(x);
 }
 

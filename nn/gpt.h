@@ -16,9 +16,9 @@ struct GPTConfig {
   int n_head = 12;
   std::int64_t n_embd = 768;
   double dropout = 0.0;
-  bool bias = true;      // in linears and LayerNorms
-  bool qkv_bias = true;  // in the Q, K, V projection
-  bool tied = true;      // the head shares the token embedding's weight
+  bool bias = true;                   // in linears and LayerNorms
+  std::optional<bool> qkv_bias = {};  // in the Q, K, V projection [as bias]
+  bool tied = true;                   // the head shares the token embedding's weight
   Activation activation = Activation::gelu;
   bool separate_qkv = false;     // W_query, W_key and W_value in place of one projection
   bool rope = false;             // rotary positions in each attention in place of learned ones
@@ -26,9 +26,9 @@ struct GPTConfig {
   bool ff_dropout = false;       // dropout also between the feed-forward's two linears
   bool attn_out_dropout = true;  // dropout also after the attention's projection
   std::optional<std::int64_t> n_inner = {};  // width of the feed-forward [4·n_embd]
-  bool placeholder = false;  // blocks and the last norm pass through: embeddings and head alone
 
   std::int64_t inner() const { return n_inner.value_or(4 * n_embd); }
+  bool with_qkv_bias() const { return qkv_bias.value_or(bias); }
   // Throws Error, naming the values, for a config that no model can have.
   void validate() const;
 
@@ -64,26 +64,19 @@ struct Block {
   FeedForward mlp;
   Block(const Params& p, const GPTConfig& config);
   Tensor operator()(const Tensor& x, Rng* rng = nullptr) const;
-  Tensor operator()(const Tensor& x, const CacheRef& cache) const;
-};
-
-// What a GPT remembers of one sequence while it is generated, in place of computing it again: keys
-// and values of all its layers, block_size rows of 2·n_embd numbers in each.
-struct KVCache {
-  std::vector<KeysAndValues> layers;
-  std::int64_t length = 0;  // positions that it has
+  Tensor operator()(const Tensor& x, KeysAndValues& cache) const;
 };
 
 // Names of the parameters are those of Hugging Face's GPT-2 ("h.0.attn.c_attn.weight"); weights lie
 // as (out, in). Construction draws what PyTorch draws for the same modules in the same order.
 struct GPT {
   GPTConfig config;
-  Embedding wte, wpe;    // no wpe with rope
-  std::vector<Block> h;  // none in a placeholder, which has no ln_f either
+  Embedding wte, wpe;  // no wpe with rope
+  std::vector<Block> h;
   LayerNorm ln_f;
   Linear lm_head;
-  // Of each block, only the input is kept for the backward, which runs the block again: see
-  // checkpoint() in ops.h. Nothing but memory and time changes.
+  // Keeps only the input of each block for the backward, which runs the block again: see
+  // checkpoint() in ops.h. It costs time and saves memory; results stay the same.
   bool recompute = false;
 
   GPT(const Params& p, const GPTConfig& config);
@@ -103,10 +96,9 @@ struct GPT {
   }
   // Logits of the last position only: (B, V).
   Tensor last_logits(const Tensor& ids) const;
-  // The same, (1, V), of ids (1, T) that go on after those that the cache has, and with which they
-  // join it: what was seen before is not computed again. An empty cache takes any number of ids, a
-  // filled one takes them one by one. For generation: no tape records it. Error if the cache would
-  // hold more than block_size.
+  // The same for ids (B, T) that follow those in the cache, to which they are added: nothing is
+  // computed again. T is 1 unless the cache is empty. For generation: no tape records it. Error if
+  // the cache would hold more than block_size positions.
   Tensor last_logits(const Tensor& ids, KVCache& cache) const;
 
  private:

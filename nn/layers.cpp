@@ -10,34 +10,15 @@ Linear::Linear(const Params& p, std::int64_t in, std::int64_t out, bool with_bia
 Embedding::Embedding(const Params& p, std::int64_t rows, std::int64_t channels)
     : weight(p.parameter("weight", {rows, channels}, normal(0, 1))) {}
 
-LayerNorm::LayerNorm(const Params& p, std::int64_t channels, bool with_bias, double epsilon,
-                     bool with_unbiased)
-    : weight(p.parameter("weight", {channels}, ones())), eps(epsilon), unbiased(with_unbiased) {
+LayerNorm::LayerNorm(const Params& p, std::int64_t channels, bool with_bias,
+                     const LayerNormOptions& how)
+    : weight(p.parameter("weight", {channels}, ones())), options(how) {
   if (with_bias) bias = p.parameter("bias", {channels}, zeros());
 }
 
 Tensor activate(const Tensor& x, Activation activation) {
   if (activation == Activation::relu) return relu(x);
   return gelu(x, activation == Activation::gelu ? Gelu::tanh : Gelu::erf);
-}
-
-Activation activation_from(const std::string& name) {
-  for (const Activation a : {Activation::gelu, Activation::gelu_erf, Activation::relu}) {
-    if (name_of(a) == name) return a;
-  }
-  fail("there is no activation '{}': choose gelu, gelu-erf or relu", name);
-}
-
-std::string name_of(Activation activation) {
-  switch (activation) {
-    case Activation::gelu:
-      return "gelu";
-    case Activation::gelu_erf:
-      return "gelu-erf";
-    case Activation::relu:
-      return "relu";
-  }
-  return "?";
 }
 
 Tensor maybe_dropout(const Tensor& x, double p, Rng* rng) {

@@ -1,17 +1,15 @@
 #pragma once
 
+#include <array>
+
+#include "tapegrad/autograd/base/describe.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/nn/params.h"
 
 namespace tapegrad::nn {
 
-// For configs: Error, naming the value, unless 1 <= value <= most.
-inline void check_size(std::string_view field, std::int64_t value, std::int64_t most) {
-  check(value >= 1 && value <= most, "{} must be from 1 to {}, not {}", field, most, value);
-}
-
 // Layers are plain structs: tensors, a constructor that asks the store for them, and operator().
-// Where a forward takes an Rng, it drops out with it; null means evaluation. A layer without
+// A forward that takes an Rng drops out with it; null means evaluation. A layer made without
 // arguments is absent: its weight is undefined, and it must not be called.
 
 // y = x·Wᵀ + b.  (…, in) → (…, out). Initialised as nn.Linear.
@@ -34,25 +32,22 @@ struct Embedding {
   Tensor operator()(const Tensor& ids) const { return embedding(weight, ids); }
 };
 
+// (…, C) → (…, C), see layer_norm in ops.h. Initialised to weight 1 and bias 0.
 struct LayerNorm {
   Tensor weight, bias;  // (C); the bias may be undefined
-  double eps = 1e-5;
-  bool unbiased = false;  // divide the squares by C − 1, not by C; NaN for C = 1, as in PyTorch
+  LayerNormOptions options;
   LayerNorm() = default;
-  LayerNorm(const Params& p, std::int64_t channels, bool with_bias = true, double eps = 1e-5,
-            bool unbiased = false);
-  Tensor operator()(const Tensor& x) const {
-    return layer_norm(x, weight, bias, {.eps = eps, .unbiased = unbiased});
-  }
+  LayerNorm(const Params& p, std::int64_t channels, bool with_bias = true,
+            const LayerNormOptions& options = {});
+  Tensor operator()(const Tensor& x) const { return layer_norm(x, weight, bias, options); }
 };
 
 enum class Activation { gelu, gelu_erf, relu };
+inline constexpr std::array<std::string_view, 3> kActivationNames = {"gelu", "gelu-erf", "relu"};
+inline std::span<const std::string_view> names_of(Activation) { return kActivationNames; }
 Tensor activate(const Tensor& x, Activation activation);
-// "gelu", "gelu-erf" or "relu"; Error, listing these, for another name.
-Activation activation_from(const std::string& name);
-std::string name_of(Activation activation);
 
-// C → hidden → C, with the activation between and dropout at the end; with hidden_dropout, also
+// C → hidden → C: a linear, the activation, a linear, dropout. With hidden_dropout, also dropout
 // after the activation.
 struct FeedForward {
   Linear c_fc, c_proj;
@@ -63,7 +58,7 @@ struct FeedForward {
   Tensor operator()(const Tensor& x, Rng* rng = nullptr) const;
 };
 
-// Dropout if there is an rng.
+// Dropout with probability p if there is an rng; otherwise x.
 Tensor maybe_dropout(const Tensor& x, double p, Rng* rng);
 
 }  // namespace tapegrad::nn

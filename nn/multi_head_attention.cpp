@@ -1,18 +1,6 @@
 #include "tapegrad/nn/multi_head_attention.h"
 
 namespace tapegrad::nn {
-namespace {
-
-// Rows x (1, T, C) into buffer (capacity, C), from row `at` on.
-void put_rows(Tensor& buffer, std::int64_t at, std::int64_t capacity, const Tensor& x) {
-  if (!buffer.defined()) buffer = Tensor::empty({capacity, x.dim(2)}, x.dtype());
-  dispatch(x.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    std::copy_n(x.data<T>(), x.numel(), buffer.mutable_data<T>() + at * x.dim(2));
-  });
-}
-
-}  // namespace
 
 MultiHeadAttention::MultiHeadAttention(const Params& p, std::int64_t channels,
                                        const AttentionConfig& c)
@@ -27,8 +15,9 @@ MultiHeadAttention::MultiHeadAttention(const Params& p, std::int64_t channels,
   c_proj = Linear(p / "c_proj", channels, channels, c.bias);
 }
 
-Tensor MultiHeadAttention::operator()(const Tensor& x, Rng* rng) const {
-  const AttentionOptions options{.causal = config.causal, .dropout = config.dropout, .rng = rng};
+Tensor MultiHeadAttention::operator()(const Tensor& x, Rng* rng, const Tensor& padding) const {
+  const AttentionOptions options{
+      .causal = config.causal, .dropout = config.dropout, .rng = rng, .key_padding_mask = padding};
   Tensor y;
   if (config.separate_qkv) {
     const QKV parts = project(x, 0);
@@ -57,19 +46,42 @@ MultiHeadAttention::QKV MultiHeadAttention::project(const Tensor& x, std::int64_
   return parts;
 }
 
-Tensor MultiHeadAttention::operator()(const Tensor& x, const CacheRef& cache) const {
-  const std::int64_t T = x.dim(1), all = cache.length + T;
-  check(config.causal && x.dim(0) == 1 && (T == 1 || cache.length == 0) && all <= cache.capacity,
-        "[attention] rows {} cannot go on after {} of {} in a cache of causal attention", x.shape(),
-        cache.length, cache.capacity);
-  const QKV parts = project(x, cache.length);
-  put_rows(cache.rows.keys, cache.length, cache.capacity, parts.k);
-  put_rows(cache.rows.values, cache.length, cache.capacity, parts.v);
-  const Shape seen{1, all, x.dim(2)};
-  // One new row sees all there are.
-  return c_proj(attention(parts.q, cache.rows.keys.rows(0, all).view(seen),
-                          cache.rows.values.rows(0, all).view(seen), config.n_head,
-                          {.causal = T > 1}));
+Tensor MultiHeadAttention::operator()(const Tensor& x, KeysAndValues& cache) const {
+  const std::int64_t T = x.dim(1), before = cache.length();
+  check(config.causal && (before == 0 || (T == 1 && x.dim(0) == cache.sequences())),
+        "[attention] rows {} cannot go on after {} positions of {} sequences in a cache of causal "
+        "attention",
+        x.shape(), before, cache.sequences());
+  const QKV parts = project(x, before);
+  cache.append(parts.k, parts.v);
+  // One new position sees all there are, so that it needs no causal mask.
+  return c_proj(attention(parts.q, cache.keys(), cache.values(), config.n_head, {.causal = T > 1}));
+}
+
+void MultiHeadAttention::check_crosses() const {
+  check(config.separate_qkv && !config.causal && !config.rope,
+        "[attention] attention to another sequence needs separate_qkv, and neither causal nor "
+        "rope");
+}
+
+Tensor MultiHeadAttention::operator()(const Tensor& x, const Tensor& memory, Rng* rng,
+                                      const Tensor& padding) const {
+  check_crosses();
+  const AttentionOptions options{
+      .causal = false, .dropout = config.dropout, .rng = rng, .key_padding_mask = padding};
+  const Tensor q = W_query(x), k = W_key(memory), v = W_value(memory);
+  return maybe_dropout(c_proj(attention(q, k, v, config.n_head, options)), config.out_dropout, rng);
+}
+
+void MultiHeadAttention::remember(const Tensor& memory, KeysAndValues& kept) const {
+  check_crosses();
+  kept.append(W_key(memory), W_value(memory));
+}
+
+Tensor MultiHeadAttention::recall(const Tensor& x, const KeysAndValues& kept,
+                                  const Tensor& padding) const {
+  return c_proj(attention(W_query(x), kept.keys(), kept.values(), config.n_head,
+                          {.causal = false, .key_padding_mask = padding}));
 }
 
 }  // namespace tapegrad::nn

@@ -8,7 +8,8 @@ namespace tapegrad::nn {
 
 // One row of a table of names. It holds for names of the model that begin with `prefix`, in which
 // '#' stands for any number. The source has `source_prefix` in place of the prefix, with the same
-// numbers, and `suffixes` says what the rest of the name is there. With no suffixes, the rest stays.
+// numbers, and `suffixes` says what the rest of the name is there. With no suffixes, the rest
+// stays.
 struct NameRule {
   std::string prefix, source_prefix;
   std::vector<std::pair<std::string, std::string>> suffixes = {};

@@ -51,8 +51,8 @@ Tensor Params::read(const std::string& name, const Shape& shape) const {
   const TensorSource& source = *store_->source;
   const std::string source_name = store_->source_names(name);
   const TensorSource::Entry& entry = source.at(source_name);
-  check(entry.shape == shape, "{}: tensor '{}' has shape {}, but the model needs {}",
-        source.name(), source_name, entry.shape, shape);
+  check(entry.shape == shape, "{}: tensor '{}' has shape {}, but the model needs {}", source.name(),
+        source_name, entry.shape, shape);
   store_->read.insert(source_name);
   return source.read(source_name, is_float(entry.dtype) ? store_->dtype : entry.dtype);
 }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "tapegrad/nn/measure.h"
+
 namespace tapegrad::nn {
 namespace {
 
@@ -22,39 +24,38 @@ double flops_of(const Rows& rows) {
   return n;
 }
 
-SummaryRow linear_row(const std::string& name, std::int64_t in, std::int64_t out, bool bias) {
-  SummaryRow row{name, {{out, in}}, 2.0 * static_cast<double>(in) * static_cast<double>(out)};
-  if (bias) row.weights.push_back({out});
-  return row;
-}
-
-SummaryRow norm_row(const std::string& name, const GPTConfig& c) {
-  SummaryRow row{name, {{c.n_embd}}};
-  if (c.bias) row.weights.push_back({c.n_embd});
-  return row;
-}
-
-Rows block_rows(const GPTConfig& c) {
-  const std::int64_t C = c.n_embd;
-  Rows rows{norm_row("h.0.ln_1", c)};
-  if (c.separate_qkv) {
-    for (const char* name : {"h.0.attn.W_query", "h.0.attn.W_key", "h.0.attn.W_value"}) {
-      rows.push_back(linear_row(name, C, C, c.qkv_bias));
-    }
-  } else {
-    rows.push_back(linear_row("h.0.attn.c_attn", C, 3 * C, c.qkv_bias));
+// A row for each module that has parameters, in the order of the model.
+Rows rows_of(const NamedTensors& parameters) {
+  Rows rows;
+  for (const auto& [name, t] : parameters) {
+    const std::string module = name.substr(0, name.rfind('.'));
+    if (rows.empty() || rows.back().name != module) rows.push_back({module, {}});
+    rows.back().weights.push_back(t.shape());
   }
-  // Scores and weighted values: 2·C each for every key that is seen.
-  const double keys = static_cast<double>(c.block_size + 1) / 2;
-  rows.push_back({"h.0.attn",
-                  {},
-                  4.0 * static_cast<double>(C) * keys,
-                  fmt::format("{} heads of {}{}", c.n_head, C / c.n_head, c.rope ? ", rope" : "")});
-  rows.push_back(linear_row("h.0.attn.c_proj", C, C, c.bias));
-  rows.push_back(norm_row("h.0.ln_2", c));
-  rows.push_back(linear_row("h.0.mlp.c_fc", C, c.inner(), c.bias));
-  rows.push_back(linear_row("h.0.mlp.c_proj", c.inner(), C, c.bias));
   return rows;
+}
+
+bool begins_with(const std::string& name, std::string_view prefix) {
+  return name.rfind(prefix, 0) == 0;
+}
+
+// A multiplication and an addition for each weight of a matrix.
+double linear_flops(const SummaryRow& row) {
+  double n = 0;
+  for (const Shape& shape : row.weights) {
+    if (shape.rank() == 2) n += 2 * static_cast<double>(shape.numel());
+  }
+  return n;
+}
+
+// Attention itself has no parameters. Scores and weighted values take 2·C each for every key that
+// is seen.
+SummaryRow attention_row(const GPTConfig& c) {
+  const double keys = static_cast<double>(c.block_size + 1) / 2;
+  return {"h.0.attn",
+          {},
+          4.0 * static_cast<double>(c.n_embd) * keys,
+          fmt::format("{} heads of {}{}", c.n_head, c.n_embd / c.n_head, c.rope ? ", rope" : "")};
 }
 
 using Line = std::array<std::string, 5>;
@@ -94,20 +95,21 @@ std::int64_t SummaryRow::parameters() const {
 }
 
 Summary summary(const GPTConfig& c) {
-  c.validate();
   Summary s;
   s.config = c;
-  s.embeddings.push_back({"wte", {{c.vocab_size, c.n_embd}}});
-  if (!c.rope) s.embeddings.push_back({"wpe", {{c.block_size, c.n_embd}}});
-  s.blocks = c.placeholder ? 0 : c.n_layer;
-  if (s.blocks > 0) {
-    s.block = block_rows(c);
-    s.head.push_back(norm_row("ln_f", c));
+  s.blocks = c.n_layer;
+  for (SummaryRow& row : rows_of(shapes_of<GPT>(c).parameters())) {
+    const bool in_block = begins_with(row.name, "h."), first = begins_with(row.name, "h.0.");
+    if (in_block && !first) continue;
+    const bool embeds = row.name == "wte" || row.name == "wpe";
+    if (!embeds) row.flops = linear_flops(row);
+    if (row.name == "h.0.attn.c_proj") s.block.push_back(attention_row(c));
+    (embeds ? s.embeddings : first ? s.block : s.head).push_back(std::move(row));
   }
-  SummaryRow head = linear_row("lm_head", c.n_embd, c.vocab_size, false);
-  if (c.tied) head.weights.clear();
-  head.note = "wte's";
-  s.head.push_back(head);
+  if (c.tied) {
+    SummaryRow head = s.embeddings.front();
+    s.head.push_back({"lm_head", {}, linear_flops(head), "wte's"});
+  }
   return s;
 }
 
@@ -130,7 +132,7 @@ std::string Summary::str() const {
   std::vector<Line> lines{{"layer", "weights", "parameters", "bytes", "FLOPs per token"}};
   for (const SummaryRow& row : embeddings) lines.push_back(line_of(row));
   for (const SummaryRow& row : block) lines.push_back(line_of(row));
-  if (blocks > 0) lines.push_back(total_line("h.0", "", parameters_of(block), flops_of(block)));
+  lines.push_back(total_line("h.0", "", parameters_of(block), flops_of(block)));
   if (blocks > 1) {
     lines.push_back(total_line(blocks == 2 ? "h.1" : fmt::format("h.1 to h.{}", blocks - 1),
                                "as h.0", (blocks - 1) * parameters_of(block),
@@ -144,10 +146,8 @@ std::string Summary::str() const {
   if (!config.tied) {
     text += fmt::format("; {} if the head shared wte's", grouped(parameters_if_tied()));
   }
-  if (blocks > 0) {
-    text += fmt::format("\nin each block {} of the attention, {} of the feed-forward",
-                        grouped(attention_parameters()), grouped(feed_forward_parameters()));
-  }
+  text += fmt::format("\nin each block {} of the attention, {} of the feed-forward",
+                      grouped(attention_parameters()), grouped(feed_forward_parameters()));
   return text + fmt::format("\n{:.3g} GFLOPs per token of a forward pass over {} tokens\n",
                             flops() / 1e9, grouped(config.block_size));
 }

@@ -16,16 +16,16 @@ struct SummaryRow {
   std::int64_t parameters() const;
 };
 
-// The parts of a GPT that need not exist. FLOPs are those of the matrix products, a multiplication
-// and an addition counting as two, in a forward pass over block_size tokens, per token: attention
-// then meets (block_size + 1)/2 keys on average. Training costs three times as much.
+// The parts of a GPT, found from a model without memory. FLOPs are those of the matrix products in
+// a forward pass over block_size tokens, per token; a multiplication and an addition count as two.
+// A query of attention sees (block_size + 1)/2 keys on average. Training costs three times as much.
 struct Summary {
   GPTConfig config;
   std::vector<SummaryRow> embeddings, block, head;  // one of `blocks` equal ones
   std::int64_t blocks = 0;
 
   std::int64_t parameters() const;
-  // What the count is, or would be, if the head shared the token embedding.
+  // The count if the head shares, or shared, the token embedding.
   std::int64_t parameters_if_tied() const;
   std::int64_t attention_parameters() const;     // of one block
   std::int64_t feed_forward_parameters() const;  // of one block

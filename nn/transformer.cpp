@@ -18,59 +18,33 @@ std::vector<Layer> make_layers(const Params& p, const TransformerConfig& config)
   return layers;
 }
 
-Tensor grown(const Tensor& cached, const Tensor& next) {
-  return cached.defined() ? concat({cached, next}, 1) : next;
+LayerNorm make_norm(const Params& p, const TransformerConfig& c) {
+  return {p, c.n_embd, true, {.eps = 1e-6, .unbiased = true, .eps_outside = true}};
+}
+
+MultiHeadAttention make_attention(const Params& p, const TransformerConfig& c, bool causal) {
+  return {p,
+          c.n_embd,
+          {.n_head = c.n_head,
+           .bias = false,
+           .qkv_bias = false,
+           .separate_qkv = true,
+           .causal = causal,
+           .dropout = c.dropout,
+           .out_dropout = c.dropout}};
+}
+
+FeedForward make_mlp(const Params& p, const TransformerConfig& c) {
+  return {p, c.n_embd, c.n_hidden, false, Activation::relu, c.dropout};
 }
 
 }  // namespace
 
 void TransformerConfig::validate() const {
-  check_size("vocab_size", vocab_size, 1 << 24);
-  check_size("block_size", block_size, 1 << 24);
-  check_size("n_layer", n_layer, 4096);
-  check_size("n_head", n_head, 1 << 16);
-  check_size("n_embd", n_embd, 1 << 20);
-  check_size("n_hidden", n_hidden, 1 << 22);
+  check_rules(*this);
   check(n_embd % 2 == 0, "n_embd must be even, not {}: sines and cosines share the channels",
         n_embd);
   check(n_embd % n_head == 0, "n_embd {} is not divisible by n_head {}", n_embd, n_head);
-  check(dropout >= 0 && dropout < 1, "dropout must be at least 0 and below 1, not {}", dropout);
-}
-
-std::int64_t TransformerConfig::parameter_count(bool with_embeddings) const {
-  const std::int64_t C = n_embd, norm = 2 * C, attention = 4 * C * C, mlp = 2 * C * n_hidden;
-  const std::int64_t layers = 5 * norm + 3 * attention + 2 * mlp;  // one of each side
-  const std::int64_t embeddings = with_embeddings ? vocab_size * C : 0;
-  return embeddings + n_layer * layers + 2 * norm + vocab_size * C;
-}
-
-StdNorm::StdNorm(const Params& p, std::int64_t channels, double epsilon)
-    : a_2(p.parameter("a_2", {channels}, ones())),
-      b_2(p.parameter("b_2", {channels}, zeros())),
-      eps(epsilon) {}
-
-CrossAttention::CrossAttention(const Params& p, const TransformerConfig& c)
-    : wq(p / "wq", c.n_embd, c.n_embd, false),
-      wk(p / "wk", c.n_embd, c.n_embd, false),
-      wv(p / "wv", c.n_embd, c.n_embd, false),
-      wo(p / "wo", c.n_embd, c.n_embd, false),
-      n_head(c.n_head),
-      dropout(c.dropout) {}
-
-Tensor CrossAttention::attend(const Tensor& x, const Tensor& keys, const Tensor& values,
-                              AttentionOptions options) const {
-  options.dropout = dropout;
-  const Tensor y = attention(wq(x), keys, values, n_head, options);
-  return maybe_dropout(wo(y), dropout, options.rng);
-}
-
-ReluMLP::ReluMLP(const Params& p, const TransformerConfig& c)
-    : w1(p / "w1", c.n_embd, c.n_hidden, false),
-      w2(p / "w2", c.n_hidden, c.n_embd, false),
-      dropout(c.dropout) {}
-
-Tensor ReluMLP::operator()(const Tensor& x, Rng* rng) const {
-  return maybe_dropout(w2(relu(w1(x))), dropout, rng);
 }
 
 Tensor padding_mask(const Tensor& ids, std::int32_t pad) {
@@ -81,87 +55,75 @@ Tensor padding_mask(const Tensor& ids, std::int32_t pad) {
 }
 
 EncoderLayer::EncoderLayer(const Params& p, const TransformerConfig& c)
-    : attention_norm(p / "attention_norm", c.n_embd),
-      attention(p / "attention", c),
-      fnn_norm(p / "fnn_norm", c.n_embd),
-      feed_forward(p / "feed_forward", c) {}
+    : ln_1(make_norm(p / "ln_1", c)),
+      attn(make_attention(p / "attn", c, false)),
+      ln_2(make_norm(p / "ln_2", c)),
+      mlp(make_mlp(p / "mlp", c)) {}
 
 Tensor EncoderLayer::operator()(const Tensor& x, const Tensor& padding, Rng* rng) const {
-  const Tensor normed = attention_norm(x);
-  const Tensor h =
-      x + attention(normed, normed, {.causal = false, .rng = rng, .key_padding_mask = padding});
-  return h + feed_forward(fnn_norm(h), rng);
+  const Tensor y = x + attn(ln_1(x), rng, padding);
+  return y + mlp(ln_2(y), rng);
 }
 
 Encoder::Encoder(const Params& p, const TransformerConfig& c)
-    : layers(make_layers<EncoderLayer>(p / "layers", c)), norm(p / "norm", c.n_embd) {}
+    : h(make_layers<EncoderLayer>(p / "h", c)), ln_f(make_norm(p / "ln_f", c)) {}
 
 Tensor Encoder::operator()(const Tensor& input, const Tensor& padding, Rng* rng) const {
   Tensor x = input;
-  for (const EncoderLayer& layer : layers) x = layer(x, padding, rng);
-  return norm(x);
+  for (const EncoderLayer& layer : h) x = layer(x, padding, rng);
+  return ln_f(x);
 }
 
 DecoderLayer::DecoderLayer(const Params& p, const TransformerConfig& c)
-    : attention_norm_1(p / "attention_norm_1", c.n_embd),
-      mask_attention(p / "mask_attention", c),
-      attention_norm_2(p / "attention_norm_2", c.n_embd),
-      attention(p / "attention", c),
-      ffn_norm(p / "ffn_norm", c.n_embd),
-      feed_forward(p / "feed_forward", c),
+    : ln_1(make_norm(p / "ln_1", c)),
+      attn(make_attention(p / "attn", c, true)),
+      ln_2(make_norm(p / "ln_2", c)),
+      cross_attn(make_attention(p / "cross_attn", c, false)),
+      ln_3(make_norm(p / "ln_3", c)),
+      mlp(make_mlp(p / "mlp", c)),
       residual_from_norm(c.residual_from_norm) {}
 
 Tensor DecoderLayer::sublayers(const Tensor& x, const Attend& to_itself, const Attend& to_source,
                                Rng* rng) const {
-  const Tensor normed_x = attention_norm_1(x);
+  const Tensor normed_x = ln_1(x);
   const Tensor y = (residual_from_norm ? normed_x : x) + to_itself(normed_x);
-  const Tensor normed_y = attention_norm_2(y);
-  const Tensor h = (residual_from_norm ? normed_y : y) + to_source(normed_y);
-  return h + feed_forward(ffn_norm(h), rng);
+  const Tensor normed_y = ln_2(y);
+  const Tensor z = (residual_from_norm ? normed_y : y) + to_source(normed_y);
+  return z + mlp(ln_3(z), rng);
 }
 
 Tensor DecoderLayer::operator()(const Tensor& x, const Tensor& memory, const PaddingMasks& masks,
                                 Rng* rng) const {
-  const AttentionOptions causal{.rng = rng, .key_padding_mask = masks.target};
-  const AttentionOptions full{.causal = false, .rng = rng, .key_padding_mask = masks.source};
   return sublayers(
-      x, [&](const Tensor& normed) { return mask_attention(normed, normed, causal); },
-      [&](const Tensor& normed) { return attention(normed, memory, full); }, rng);
+      x, [&](const Tensor& normed) { return attn(normed, rng, masks.target); },
+      [&](const Tensor& normed) { return cross_attn(normed, memory, rng, masks.source); }, rng);
 }
 
-Tensor DecoderLayer::step(const Tensor& x, LayerCache& cache, const Tensor& source_padding) const {
-  const auto to_itself = [&](const Tensor& normed) {
-    cache.keys = grown(cache.keys, mask_attention.wk(normed));
-    cache.values = grown(cache.values, mask_attention.wv(normed));
-    return mask_attention.attend(normed, cache.keys, cache.values, {.causal = false});
-  };
-  const auto to_source = [&](const Tensor& normed) {
-    return attention.attend(normed, cache.memory_keys, cache.memory_values,
-                            {.causal = false, .key_padding_mask = source_padding});
-  };
-  return sublayers(x, to_itself, to_source, nullptr);
+Tensor DecoderLayer::step(const Tensor& x, KeysAndValues& seen, const KeysAndValues& memory,
+                          const Tensor& source_padding) const {
+  return sublayers(
+      x, [&](const Tensor& normed) { return attn(normed, seen); },
+      [&](const Tensor& normed) { return cross_attn.recall(normed, memory, source_padding); },
+      nullptr);
 }
 
 Decoder::Decoder(const Params& p, const TransformerConfig& c)
-    : layers(make_layers<DecoderLayer>(p / "layers", c)), norm(p / "norm", c.n_embd) {}
+    : h(make_layers<DecoderLayer>(p / "h", c)), ln_f(make_norm(p / "ln_f", c)) {}
 
 Tensor Decoder::operator()(const Tensor& input, const Tensor& memory, const PaddingMasks& masks,
                            Rng* rng) const {
   Tensor x = input;
-  for (const DecoderLayer& layer : layers) x = layer(x, memory, masks, rng);
-  return norm(x);
+  for (const DecoderLayer& layer : h) x = layer(x, memory, masks, rng);
+  return ln_f(x);
 }
 
 Transformer::Transformer(const Params& p, const TransformerConfig& c)
     : config(validated(c)),
-      wte(p / "transformer" / "wte", c.vocab_size, c.n_embd),
-      pe((p / "transformer" / "wpe")
-             .buffer("pe", {1, c.block_size, c.n_embd},
-                     [&] {
-                       return sinusoidal_positions(c.block_size, c.n_embd).to(wte.weight.dtype());
-                     })),
-      encoder(p / "transformer" / "encoder", c),
-      decoder(p / "transformer" / "decoder", c),
+      wte(p / "wte", c.vocab_size, c.n_embd),
+      pe(p.buffer("pe", {1, c.block_size, c.n_embd},
+                  [&] { return sinusoidal_positions(c.block_size, c.n_embd).to(p.dtype()); })),
+      encoder(p / "encoder", c),
+      decoder(p / "decoder", c),
       lm_head(p / "lm_head", c.n_embd, c.vocab_size, false) {
   p.check_all_used();
 }

@@ -1,12 +1,12 @@
 #pragma once
 
-#include "tapegrad/nn/layers.h"
+#include "tapegrad/nn/multi_head_attention.h"
 
 namespace tapegrad::nn {
 
 // The encoder–decoder Transformer (Vaswani et al., "Attention Is All You Need", 2017, section 3) as
 // a widespread tutorial builds it: norms before the sublayers, no biases in linears, and one
-// embedding for both sides. Parameters have the tutorial's names, so that its state_dict loads.
+// embedding for both sides. formats/tutorial_names.h has the tutorial's names of the parameters.
 struct TransformerConfig {
   std::int64_t vocab_size = 1024;  // of source and target together
   std::int64_t block_size = 128;   // the longest source, and the longest target
@@ -15,95 +15,76 @@ struct TransformerConfig {
   std::int64_t n_embd = 128;    // even: sines and cosines share the channels
   std::int64_t n_hidden = 512;  // of the MLPs; the tutorial has n_embd here
   double dropout = 0.0;
-  // Embeddings count √n_embd times, as in the paper (section 3.4): the tutorial leaves that out,
-  // and its small initial embeddings then drown in the positions for a thousand steps.
+  // Multiplies embeddings by √n_embd, as the paper does (section 3.4). The tutorial leaves that
+  // out: its small initial embeddings then drown in the positions for a thousand steps.
   bool scale_embeddings = false;
-  // Decoder layers add what attention finds to the norm of x rather than to x, as some copies of
-  // the tutorial have it. The sum then forgets what came before, so it is not the default.
+  // Decoder layers add the result of attention to the norm of x, not to x, as some copies of the
+  // tutorial do. The residual stream is then lost at each layer, so this is not the default.
   bool residual_from_norm = false;
 
   // Throws Error, naming the values, for a config that no model can have.
   void validate() const;
-  // Elements of all parameters; without embeddings, all but wte's, though the head's are counted.
-  std::int64_t parameter_count(bool with_embeddings = true) const;
-};
 
-// a_2·(x − mean)/(std + eps) + b_2 with the unbiased std.  (…, C) → (…, C)
-struct StdNorm {
-  Tensor a_2, b_2;  // (C)
-  double eps;
-  StdNorm(const Params& p, std::int64_t channels, double epsilon = 1e-6);
-  Tensor operator()(const Tensor& x) const {
-    return layer_norm(x, a_2, b_2, {.eps = eps, .unbiased = true, .eps_outside = true});
+  // The table of its members: see describe.h.
+  template <class Self, class Table>
+  static void describe(Self& c, Table& t) {
+    t("vocab_size", c.vocab_size, "tokens", {.least = 1, .most = 1 << 24, .option = false});
+    t("n_layer", c.n_layer, "layers of the encoder, and of the decoder",
+      {.least = 1, .most = 4096});
+    t("n_head", c.n_head, "attention heads per layer", {.least = 1, .most = 1 << 16});
+    t("n_embd", c.n_embd, "channels, an even number", {.least = 1, .most = 1 << 20});
+    t("n_hidden", c.n_hidden, "channels inside the feed-forward layers",
+      {.least = 1, .most = 1 << 22});
+    t("block_size", c.block_size, "the longest source, and the longest target, in tokens",
+      {.least = 1, .most = 1 << 24});
+    t("dropout", c.dropout, "share of activations that is dropped",
+      {.least = 0, .most = 1, .below_most = true, .value = "P"});
+    t("scale_embeddings", c.scale_embeddings, "multiply embeddings by the root of n_embd");
+    t("residual_from_norm", c.residual_from_norm,
+      "decoder layers add attention to the norm of their input");
   }
 };
 
-// Multi-head attention of one sequence to another, or to itself.
-struct CrossAttention {
-  Linear wq, wk, wv, wo;  // C → C each, without biases
-  int n_head;
-  double dropout;  // of the attention weights and of the result
-  CrossAttention(const Params& p, const TransformerConfig& config);
-  // x (B, Tq, C), memory (B, Tk, C) → (B, Tq, C). Of `options`, dropout is this layer's.
-  Tensor operator()(const Tensor& x, const Tensor& memory, const AttentionOptions& options) const {
-    return attend(x, wk(memory), wv(memory), options);
-  }
-  // The same with keys and values (B, Tk, C) that wk and wv have made.
-  Tensor attend(const Tensor& x, const Tensor& keys, const Tensor& values,
-                AttentionOptions options) const;
-};
-
-// C → n_hidden → C with ReLU between and dropout at the end; no biases.
-struct ReluMLP {
-  Linear w1, w2;
-  double dropout;
-  ReluMLP(const Params& p, const TransformerConfig& config);
-  Tensor operator()(const Tensor& x, Rng* rng = nullptr) const;
-};
-
-// Which positions of a batch are padding: u8, not 0 there, of (B, S) and (B, T); undefined if none.
+// Says which positions of the sources (B, S) and targets (B, T) are padding: u8, not 0 there. A
+// mask is undefined if nothing is padding.
 struct PaddingMasks {
   Tensor source, target;
 };
 // 1 where ids (i32) are `pad`.
 Tensor padding_mask(const Tensor& ids, std::int32_t pad);
 
-// "fnn" here and "ffn" in the decoder are the tutorial's spellings.
 struct EncoderLayer {
-  StdNorm attention_norm;
-  CrossAttention attention;
-  StdNorm fnn_norm;
-  ReluMLP feed_forward;
+  LayerNorm ln_1;
+  MultiHeadAttention attn;
+  LayerNorm ln_2;
+  FeedForward mlp;
   EncoderLayer(const Params& p, const TransformerConfig& config);
   Tensor operator()(const Tensor& x, const Tensor& padding, Rng* rng) const;
 };
 
 // (B, S, C) → (B, S, C), normed.
 struct Encoder {
-  std::vector<EncoderLayer> layers;
-  StdNorm norm;
+  std::vector<EncoderLayer> h;
+  LayerNorm ln_f;
   Encoder(const Params& p, const TransformerConfig& config);
   Tensor operator()(const Tensor& x, const Tensor& padding, Rng* rng = nullptr) const;
 };
 
-// What a decoder layer has made of the source, and of the target so far: (B, S, C), (B, t, C).
-struct LayerCache {
-  Tensor memory_keys, memory_values, keys, values;
-};
-
 struct DecoderLayer {
-  StdNorm attention_norm_1;
-  CrossAttention mask_attention;  // causal, of the target to itself
-  StdNorm attention_norm_2;
-  CrossAttention attention;  // of the target to the source
-  StdNorm ffn_norm;
-  ReluMLP feed_forward;
+  LayerNorm ln_1;
+  MultiHeadAttention attn;  // causal, of the target to itself
+  LayerNorm ln_2;
+  MultiHeadAttention cross_attn;  // of the target to the source
+  LayerNorm ln_3;
+  FeedForward mlp;
   bool residual_from_norm;
   DecoderLayer(const Params& p, const TransformerConfig& config);
   Tensor operator()(const Tensor& x, const Tensor& memory, const PaddingMasks& masks,
                     Rng* rng) const;
-  // The same of the position (B, 1, C) that follows those in the cache, which it joins.
-  Tensor step(const Tensor& x, LayerCache& cache, const Tensor& source_padding) const;
+  // The same for the position (B, 1, C) that follows those in `seen`, to which it is added.
+  // `memory` has the keys and values that cross_attn makes of the source.
+  Tensor step(const Tensor& x, KeysAndValues& seen, const KeysAndValues& memory,
+              const Tensor& source_padding) const;
 
  private:
   using Attend = std::function<Tensor(const Tensor& normed)>;
@@ -113,13 +94,14 @@ struct DecoderLayer {
 
 // (B, T, C) and the encoder's (B, S, C) → (B, T, C), normed.
 struct Decoder {
-  std::vector<DecoderLayer> layers;
-  StdNorm norm;
+  std::vector<DecoderLayer> h;
+  LayerNorm ln_f;
   Decoder(const Params& p, const TransformerConfig& config);
   Tensor operator()(const Tensor& x, const Tensor& memory, const PaddingMasks& masks = {},
                     Rng* rng = nullptr) const;
 };
 
+// Names of the parameters are those of the GPT, on each side ("decoder.h.0.attn.W_query.weight").
 // Construction draws what PyTorch's constructors draw in the same order; init_transformer then
 // draws the weights that training begins with.
 struct Transformer {
@@ -158,8 +140,8 @@ struct Transformer {
   Tensor last_logits(const Tensor& source, const Tensor& target,
                      const PaddingMasks& masks = {}) const;
   // The tutorial's forward up to its head: one sequence (B, T) is embedded once, and encoder and
-  // decoder get the same embeddings. It shows the shapes; no task is learnt that way, because the
-  // encoder sees what the decoder is to predict.
+  // decoder get the same embeddings. It shows shapes. It learns no task, because the encoder sees
+  // what the decoder is to predict.
   Tensor hidden_of_one(const Tensor& ids, Rng* rng = nullptr) const;
 };
 

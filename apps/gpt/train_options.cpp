@@ -41,8 +41,6 @@ void TrainOptions::visit(Options& o, Visitor&& v) {
          true);
   v.flag("--rope", o.rope, "rotary positions in place of learned ones", true);
   v.flag("--unbiased-norm", o.unbiased_norm, "layer norms with the unbiased variance", true);
-  v.flag("--placeholder", o.placeholder, "blocks that pass through: embeddings and head alone",
-         true);
   v.choice("--activation", o.activation, {"gelu", "gelu-erf", "relu"}, "of the feed-forward layer");
   v.choice("--init", o.init, {"gpt2", "torch"},
            "the first weights: nanoGPT's N(0, 0.02), or those of PyTorch's layers");
@@ -80,14 +78,13 @@ nn::GPTConfig TrainOptions::model_config(int64_t vocab_size) const {
           .bias = bias,
           .qkv_bias = qkv_bias,
           .tied = tied,
-          .activation = nn::activation_from(activation),
+          .activation = enum_of<nn::Activation>(activation).value(),
           .separate_qkv = separate_qkv,
           .rope = rope,
           .unbiased_norm = unbiased_norm,
           .ff_dropout = ff_dropout,
           .attn_out_dropout = attn_out_dropout,
-          .n_inner = n_inner,
-          .placeholder = placeholder};
+          .n_inner = n_inner};
 }
 
 void TrainOptions::check_values() const {

@@ -21,7 +21,7 @@ struct TrainOptions : RunOptions {
   double dropout = 0;
   bool bias = false, qkv_bias = false, tied = false;
   std::string activation = "gelu";
-  bool separate_qkv = false, rope = false, unbiased_norm = false, placeholder = false;
+  bool separate_qkv = false, rope = false, unbiased_norm = false;
   bool ff_dropout = false, attn_out_dropout = true;
   std::optional<int64_t> n_inner;  // 4·n_embd
 

@@ -4,17 +4,14 @@
 #include <string>
 
 #include "tapegrad/nn/gpt.h"
+#include "tapegrad/nn/measure.h"
 #include "tapegrad/nn/transformer.h"
 
 namespace tapegrad::apps {
 
-// Bytes of tensors that training in f32 holds, by kind, and all of them at the peak: the
-// activations of a step go while its gradients come, so that `total` is less than the sum.
-struct MemoryEstimate {
-  double weights = 0, gradients = 0, optimizer = 0, activations = 0, total = 0;
-};
+using MemoryEstimate = nn::StepMemory;
 
-// What changes the activations beside the model and the batch.
+// What the activations depend on beside the model and the batch.
 struct MemoryOptions {
   bool recompute = false;     // see nn::GPT
   bool stored_masks = false;  // dropout draws from a generator of Kind::torch

@@ -39,7 +39,6 @@ void visit_members(nn::GPTConfig& c, Visitor&& v) {
   v.newer("ff_dropout", c.ff_dropout);
   v.newer("attn_out_dropout", c.attn_out_dropout);
   v.newer("n_inner", c.n_inner);
-  v.newer("placeholder", c.placeholder);
 }
 
 template <class Visitor>
@@ -61,7 +60,9 @@ struct MemberWriter {
   void operator()(const char* name, const T& value) {
     json[name] = json_of(value);
   }
-  void operator()(const char* name, nn::Activation value) { json[name] = nn::name_of(value); }
+  void operator()(const char* name, nn::Activation value) {
+    json[name] = std::string(name_of_enum(value));
+  }
   template <class T>
   void newer(const char* name, const T& value) {
     (*this)(name, value);
@@ -88,7 +89,10 @@ struct MemberReader {
   void operator()(const char* name, nn::Activation& value) {
     std::string text;
     get(path, json, name, text);
-    naming(path, [&] { value = nn::activation_from(text); });
+    const auto found = enum_of<nn::Activation>(text);
+    check(found.has_value(), "{}: there is no activation '{}': choose gelu, gelu-erf or relu",
+          path.string(), text);
+    value = *found;
   }
   template <class T>
   void newer(const char* name, T& value) {

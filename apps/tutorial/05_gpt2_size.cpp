@@ -1,6 +1,7 @@
 // GPT-2's shape and size: first with placeholders for its blocks, then whole.
 
 #include "tapegrad/apps/cli/cli.h"
+#include "tapegrad/apps/tutorial/placeholder_gpt.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/nn/summary.h"
 
@@ -11,10 +12,11 @@ namespace {
 const nn::GPTConfig book{.qkv_bias = false, .tied = false, .separate_qkv = true};
 
 // Makes a model and runs it once.
-void try_out(const char* label, const nn::GPTConfig& config, const Tensor& batch) {
+template <class Model>
+void try_out(const char* label, const Tensor& batch) {
   Rng rng(123);
   const nn::Params params(rng);
-  const nn::GPT gpt(params, config);
+  const Model gpt(params, book);
   fmt::print("{:<13} ids {} -> logits {}, {:>11} parameters\n", label, batch.shape(),
              gpt(batch).shape(), nn::grouped(params.count()));
 }
@@ -25,10 +27,8 @@ int lesson() {
   for (const data::Token id : tokenizer.encode("Every day holds a")) ids.push_back(id);
   const Tensor batch = Tensor::from(ids, {2, 4});
 
-  nn::GPTConfig scaffold = book;
-  scaffold.placeholder = true;  // blocks and the last LayerNorm pass through
-  try_out("placeholders:", scaffold, batch);
-  try_out("whole:", book, batch);
+  try_out<nn::PlaceholderGPT>("placeholders:", batch);
+  try_out<nn::GPT>("whole:", batch);
 
   fmt::print("\n{}", nn::summary(book).str());
   fmt::print("\nOpenAI's GPT-2 has {} parameters\n", nn::grouped(nn::summary({}).parameters()));

@@ -42,8 +42,10 @@ std::byte* map_aligned(std::size_t size) {
 
 }  // namespace
 
+std::size_t Heap::rounded(std::size_t bytes) { return round_up(bytes, page()); }
+
 void* Heap::allocate(std::size_t bytes) {
-  const std::size_t size = round_up(bytes, page());
+  const std::size_t size = rounded(bytes);
   const auto block = find_free(size);
   if (block == blocks_.end()) return nullptr;
   Block& taken = block->second;

@@ -19,6 +19,8 @@ class Heap {
   // A block that begins on a page of memory. Null if the system has no addresses left.
   void* allocate(std::size_t bytes);
   void deallocate(void* block) noexcept;
+  // The size of the block that a request for so many bytes gets.
+  static std::size_t rounded(std::size_t bytes);
   // Gives all free blocks back to the system.
   void release() noexcept;
 

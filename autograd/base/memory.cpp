@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "tapegrad/autograd/base/dry_run.h"
 #include "tapegrad/autograd/base/error.h"
 #include "tapegrad/autograd/base/heap.h"
 
@@ -23,6 +24,11 @@ constexpr std::size_t kLarge = std::size_t{1} << 18;  // blocks of this size or 
 std::size_t rounded(std::size_t bytes) {
   const std::size_t step = std::max(kAlignment, std::bit_floor(bytes) / 8);
   return (bytes + step - 1) / step * step;
+}
+
+// What a block of that size takes, whether it is small or the heap's.
+std::size_t held(std::size_t bytes) {
+  return bytes < kLarge ? rounded(bytes) : Heap::rounded(bytes);
 }
 
 std::size_t physical_memory() {
@@ -134,9 +140,12 @@ Cache& cache() {
 
 }  // namespace
 
-void* allocate(std::size_t bytes) { return bytes == 0 ? nullptr : cache().allocate(bytes); }
+void* allocate(std::size_t bytes) {
+  if (bytes == 0) return nullptr;
+  return in_dry_run() ? detail::allocate_dry(bytes, held(bytes)) : cache().allocate(bytes);
+}
 void deallocate(void* block, std::size_t bytes) noexcept {
-  if (block != nullptr) cache().deallocate(block, bytes);
+  if (block != nullptr && !detail::deallocate_dry(block, bytes)) cache().deallocate(block, bytes);
 }
 MemoryStats memory_stats() { return cache().stats(); }
 void reset_peak_memory() { cache().reset_peak(); }

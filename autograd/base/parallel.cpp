@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "tapegrad/autograd/base/dry_run.h"
 #include "tapegrad/autograd/base/error.h"
 
 namespace tapegrad {
@@ -168,7 +169,7 @@ void set_num_threads(int n) {
 
 void detail::parallel_ranges(std::int64_t n, std::int64_t grain, RangeFunction run,
                              const void* body) {
-  if (n <= 0) return;
+  if (n <= 0 || in_dry_run()) return;
   if (inside || n < 2 * grain || !pool().run(n, grain, run, body)) run(body, 0, n);
 }
 

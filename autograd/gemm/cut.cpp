@@ -6,6 +6,7 @@
 #include <bit>
 #include <vector>
 
+#include "tapegrad/autograd/base/dry_run.h"
 #include "tapegrad/autograd/base/parallel.h"
 #include "tapegrad/autograd/gemm/library.h"
 
@@ -157,7 +158,7 @@ Cut cut_of(const Gemm<T>& g, const Multiplier<T>& by, double work) {
 
 template <class T>
 void gemm_any(const Gemm<T>& g) {
-  if (g.m == 0 || g.n == 0) return;
+  if (g.m == 0 || g.n == 0 || in_dry_run()) return;
   multiplications.fetch_add(g.m * g.n * g.k, std::memory_order_relaxed);
   const Multiplier<T>& by = chosen<T>();
   // Whether multiply_row is used depends on the whole product, not on a piece: it rounds

@@ -31,12 +31,12 @@ TEST_CASE("--plan knows the memory that training takes", "[plan]") {
        {Args{}, Args{"--recompute"}, Args{"--dropout", "0.1", "--ff-dropout"},
         Args{"--activation", "relu", "--rope"}, Args{"--activation", "gelu-erf", "--tied"},
         Args{"--n-inner", "64", "--separate-qkv", "--bias"}, Args{"--tokenizer", "gpt2"},
-        Args{"--placeholder"}, Args{"--rng", "torch", "--dropout", "0.1"}, Args{"--dtype", "bf16"},
+        Args{"--rng", "torch", "--dropout", "0.1"}, Args{"--dtype", "bf16"},
         Args{"--dtype", "bf16", "--tokenizer", "gpt2"}}) {
     const Plan plan(wide + more);
     INFO((more.empty() ? "as it is" : more.front())
          << ": " << plan.estimate << " MB, in truth " << plan.measured);
-    CHECK(std::abs(plan.estimate - plan.measured) < 0.1 * plan.measured);
+    CHECK(std::abs(plan.estimate - plan.measured) < 0.03 * plan.measured);
     if (more.empty()) stored = plan.measured;
     if (more == Args{"--recompute"}) {
       CHECK(stored - plan.measured == Approx(plan.recompute_saves).epsilon(0.15));

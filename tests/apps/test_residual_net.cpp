@@ -47,7 +47,8 @@ TEST_CASE("the residual experiment has PyTorch's gradients, without and with sho
   for (const auto& facts : json.at("runs")) {
     INFO(facts.dump());
     const bool shortcuts = facts.at("shortcut");
-    const nn::Activation activation = nn::activation_from(facts.at("activation"));
+    const nn::Activation activation =
+        enum_of<nn::Activation>(facts.at("activation").get<std::string>()).value();
     const Run ours = run(facts.at("seed").get<std::uint64_t>(), shortcuts, activation);
     CHECK(ours.loss == Approx(facts.at("loss").get<double>()).epsilon(1e-6));
     const std::vector<double> expected = facts.at("mean_abs_grad");

@@ -186,7 +186,6 @@ TEST_CASE("a run keeps the variant of its model, and another one is refused", "[
     CHECK(model.at(name) == true);
   }
   CHECK(model.at("attn_out_dropout") == false);
-  CHECK(model.at("placeholder") == false);
   CHECK(model.at("n_inner") == 40);
   const Result again = train(resume_run(tiny.run, 4));
   INFO(again.err);
@@ -216,7 +215,7 @@ TEST_CASE("runs from before the variants still load", "[train-gpt]") {
   const auto config = tiny.run / "config.json";
   auto json = nlohmann::json::parse(TempFolder::get(config));
   for (const char* name : {"separate_qkv", "rope", "unbiased_norm", "ff_dropout",
-                           "attn_out_dropout", "n_inner", "placeholder"}) {
+                           "attn_out_dropout", "n_inner"}) {
     CHECK(json.at("model").erase(name) == 1);
     CHECK(json.at("training").erase(name) == 1);
   }

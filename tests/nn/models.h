@@ -19,7 +19,7 @@ inline nn::GPTConfig golden_config(const nlohmann::json& json) {
   config.n_layer = json.at("n_layer");
   config.n_head = json.at("n_head");
   config.n_embd = json.at("n_embd");
-  config.bias = config.qkv_bias = json.at("bias");
+  config.bias = json.at("bias");
   config.tied = json.at("tied");
   config.activation = json.at("gelu") == "none" ? nn::Activation::gelu_erf : nn::Activation::gelu;
   return config;
@@ -50,14 +50,17 @@ inline SafeTensors with_prefix(const SafeTensors& file, const std::string& prefi
   return part;
 }
 
+// Whether the parameter is the weight of a norm.
+inline bool is_gain(const std::string& name) {
+  return name.find("ln_") != std::string::npos && name.ends_with(".weight");
+}
+
 // Random weights that are far from a fresh model's, so that every path counts.
 inline void randomize(const NamedTensors& parameters, Rng& rng, double scale = 0.3) {
   for (const auto& [name, parameter] : parameters) {
     Tensor t = parameter;
-    const bool gain =
-        name.find("ln_") != std::string::npos && name.find("weight") != std::string::npos;
     const Tensor values =
-        (normal(rng, t.shape(), DType::f64, scale) + (gain ? 1.0 : 0.0)).to(t.dtype());
+        (normal(rng, t.shape(), DType::f64, scale) + (is_gain(name) ? 1.0 : 0.0)).to(t.dtype());
     dispatch(t.dtype(), [&](auto zero) {
       using T = decltype(zero);
       std::copy_n(values.data<T>(), t.numel(), t.mutable_data<T>());

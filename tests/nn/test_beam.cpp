@@ -18,8 +18,8 @@ struct Model {
   explicit Model(DType dtype = DType::f64) : params(rng, dtype), transformer(params, config()) {
     for (const auto& [name, t] : params.parameters()) {
       // Large shifts would be the same large logits everywhere.
-      const double spread = name.ends_with("b_2") ? 0.1 : 0.7;
-      nn::refill(t, nn::normal(name.ends_with("a_2") ? 1 : 0, spread), rng);
+      const double spread = name.ends_with(".bias") ? 0.1 : 0.7;
+      nn::refill(t, nn::normal(is_gain(name) ? 1 : 0, spread), rng);
     }
   }
   static nn::TransformerConfig config() {
@@ -100,10 +100,10 @@ TEST_CASE("a decoder's row goes on from another of the same source only", "[tran
   const Tensor source = sources(), padding = nn::padding_mask(source, kPad);
   nn::DecoderState state(m.transformer, source, padding, 2);
   state.step(ids({9, 9, 9, 9, 9, 9}).view({6, 1}));
-  state.select(ids({1, 0, 2, 2, 5, 4}));
-  CHECK_THROWS_WITH(state.select(ids({0, 1, 4, 2, 4, 5})),
+  state.select({1, 0, 2, 2, 5, 4});
+  CHECK_THROWS_WITH(state.select({0, 1, 4, 2, 4, 5}),
                     "[translate] row 2 of source 1 cannot go on from row 4, of another source");
-  CHECK_THROWS_WITH(state.select(ids({-1, 1, 2, 3, 4, 5})), ContainsSubstring("from row -1"));
+  CHECK_THROWS_WITH(state.select({-1, 1, 2, 3, 4, 5}), ContainsSubstring("from row -1"));
 }
 
 TEST_CASE("greedy translation takes the likeliest token each time, for each source by itself",
@@ -137,7 +137,7 @@ TEST_CASE("a beam as wide as all targets finds the likeliest of them", "[transla
   const nn::Params params(rng, DType::f64);
   const nn::Transformer model(params, config);
   for (const auto& [name, t] : params.parameters()) {
-    nn::refill(t, nn::normal(name.ends_with("a_2") ? 1 : 0, 0.5), rng);
+    nn::refill(t, nn::normal(is_gain(name) ? 1 : 0, 0.5), rng);
   }
   const Tensor source = ids({1, 2, 3}).view({1, 3});
   double best = -1e9;

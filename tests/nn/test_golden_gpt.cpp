@@ -16,7 +16,8 @@ struct GoldenGPT {
         file(with_prefix(load_safetensors(golden_file("gpt.safetensors").string()),
                          name + "/" + dtype_name + "/")),
         numbers(facts.at(dtype_name)),
-        params(source_of(with_prefix(file, "param/")), dtype_name == "f64" ? DType::f64 : DType::f32),
+        params(source_of(with_prefix(file, "param/")),
+               dtype_name == "f64" ? DType::f64 : DType::f32),
         gpt(params, golden_config(facts.at("config"))) {}
 
   nlohmann::json facts;

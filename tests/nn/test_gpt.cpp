@@ -130,18 +130,6 @@ TEST_CASE("a fresh tied weight is what the head draws", "[gpt]") {
   CHECK(rng.state() == again.state());
 }
 
-TEST_CASE("a placeholder is embeddings and a head, and draws nothing else", "[gpt]") {
-  nn::GPTConfig config = tiny_config();
-  config.tied = false;
-  config.placeholder = true;
-  const TinyGPT model(config);
-  CHECK(model.params.parameters().size() == 3);
-  const nn::GPT& gpt = model.gpt;
-  const Tensor x = gpt.wte(model.inputs) + gpt.wpe(ids({0, 1, 2, 3, 4, 5}));
-  CHECK(same_bits(gpt(model.inputs), gpt.lm_head(x)));
-  CHECK(same_bits(gpt.last_logits(model.inputs), reshape(slice(gpt.lm_head(x), 1, 5, 6), {2, 11})));
-}
-
 TEST_CASE("with rope a GPT knows where its tokens are without learned positions", "[gpt]") {
   nn::GPTConfig config = tiny_config();
   config.rope = true;
@@ -163,16 +151,13 @@ TEST_CASE("a checkpoint of another variant is refused by name", "[gpt]") {
     CHECK_THROWS_WITH(nn::GPT(nn::Params(source_of(file)), asked),
                       ContainsSubstring("model.safetensors") && ContainsSubstring(reason));
   };
-  nn::GPTConfig plain = tiny_config(), separate = plain, rope = plain, placeholder = plain;
+  nn::GPTConfig plain = tiny_config(), separate = plain, rope = plain;
   separate.separate_qkv = true;
   rope.rope = true;
-  placeholder.placeholder = true;
   refused(plain, separate, "h.0.attn.W_query.weight");
   refused(separate, plain, "h.0.attn.c_attn.weight");
   refused(plain, rope, "no place for 1 of its tensors: wpe.weight");
   refused(rope, plain, "wpe.weight");
-  refused(plain, placeholder, "no place for 26 of its tensors");
-  refused(placeholder, plain, "h.0.ln_1.weight");
   plain.n_inner = 20;
   refused(tiny_config(), plain, "(32, 8)");
 }

@@ -69,10 +69,37 @@ TEST_CASE("logits with a KV cache are those without one", "[kv_cache]") {
     INFO("after " << n);
     if (n > prompt)
       logits = model.gpt.last_logits(row({tokens[static_cast<std::size_t>(n - 1)]}), cache);
-    CHECK(cache.length == n);
+    CHECK(cache.length() == n);
     const Tensor expected = model.gpt.last_logits(row({tokens.begin(), tokens.begin() + n}));
     CHECK(difference(logits, expected, 0, tolerance * largest(expected)) == "");
   }
+}
+
+TEST_CASE("a KV cache has sequences side by side, of which some go on", "[kv_cache]") {
+  const bool rope = GENERATE(false, true);
+  Model model(wider_config(rope, rope), DType::f64);
+  const Tensor ids = random_ids(model.rng, {3, 40}, 50);
+  const auto row_of = [&](std::int64_t b, std::int64_t end) {
+    return slice(ids.rows(b, b + 1), 1, 0, end);
+  };
+  nn::KVCache cache;
+  model.gpt.last_logits(slice(ids, 1, 0, 5), cache);
+  // Twice the last, then the first.
+  cache.select({2, 2, 0});
+  const std::int64_t source[] = {2, 2, 0};
+  for (std::int64_t t = 5; t < 40; ++t) {
+    Tokens next;
+    for (const std::int64_t b : source)
+      next.push_back(static_cast<std::int32_t>(ids.at(b * 40 + t)));
+    const Tensor logits = model.gpt.last_logits(Tensor::from(next, {3, 1}), cache);
+    for (std::int64_t i = 0; i < 3; ++i) {
+      INFO("rope " << rope << ", position " << t << ", row " << i);
+      const Tensor expected = model.gpt.last_logits(row_of(source[i], t + 1));
+      CHECK(difference(logits.rows(i, i + 1), expected, 0, 1e-13 * largest(expected)) == "");
+    }
+  }
+  CHECK(cache.length() == 40);
+  CHECK_THROWS_WITH(cache.select({0, 3, 1}), "[kv_cache] there is no sequence 3 among 3");
 }
 
 TEST_CASE("texts with a KV cache are those without one, beyond the block size, too", "[kv_cache]") {
@@ -87,24 +114,17 @@ TEST_CASE("texts with a KV cache are those without one, beyond the block size, t
   }
 }
 
-TEST_CASE("a placeholder model generates with a cache that has no layers", "[kv_cache]") {
-  nn::GPTConfig config = tiny_config();
-  config.placeholder = true;
-  const Model model(config);
-  CHECK(model.run({3}, true, 20) == model.run({3}, false, 20));
-}
-
 TEST_CASE("what does not fit a KV cache is an error, and leaves it as it was", "[kv_cache]") {
   const Model model(tiny_config());
   nn::KVCache cache;
-  CHECK_THROWS_WITH(model.gpt.last_logits(Tensor::zeros({2, 1}, DType::i32), cache),
-                    ContainsSubstring("(2, 1, 8)"));
   CHECK_THROWS_WITH(model.gpt.last_logits(Tensor::zeros({1, 7}, DType::i32), cache),
                     ContainsSubstring("7 tokens is longer than block_size 6"));
-  CHECK(cache.length == 0);
+  CHECK(cache.length() == 0);
   model.gpt.last_logits(row({1, 2, 3}), cache);
   CHECK_THROWS_WITH(model.gpt.last_logits(row({4, 5}), cache), ContainsSubstring("(1, 2, 8)"));
-  CHECK(cache.length == 3);
+  CHECK_THROWS_WITH(model.gpt.last_logits(Tensor::zeros({2, 1}, DType::i32), cache),
+                    ContainsSubstring("(2, 1, 8) cannot go on after 3 positions of 1 sequences"));
+  CHECK(cache.length() == 3);
   const Tensor after = model.gpt.last_logits(row({4}), cache);
   CHECK(difference(after, model.gpt.last_logits(row({1, 2, 3, 4})), 1e-5, 1e-6) == "");
   model.gpt.last_logits(row({4}), cache);

@@ -10,7 +10,7 @@ TEST_CASE("LayerNorm gives the worked example with either variance", "[layers]")
   Rng rng(1);
   const nn::Params params(rng);
   const nn::LayerNorm biased(params / "biased", 4);
-  const nn::LayerNorm unbiased(params / "unbiased", 4, true, 1e-5, true);
+  const nn::LayerNorm unbiased(params / "unbiased", 4, true, {.unbiased = true});
   Tensor x = Tensor::empty({2, 3, 4});
   for (std::int64_t i = 0; i < 24; ++i) x.mutable_data<float>()[i] = static_cast<float>(i + 1);
   const Tensor y = biased(x), z = unbiased(x);
@@ -30,7 +30,7 @@ TEST_CASE("an unbiased LayerNorm is the formula written out, and so are its grad
           "[layers]") {
   Rng rng(2);
   const nn::Params params(rng, DType::f64);
-  const nn::LayerNorm layer(params, 5, true, 0.1, true);
+  const nn::LayerNorm layer(params, 5, true, {.eps = 0.1, .unbiased = true});
   randomize(params.parameters(), rng);
   const Tensor x = normal(rng, {3, 5}), dy = normal(rng, {3, 5});
   const auto gradients_of = [&](auto f) {
@@ -105,9 +105,19 @@ TEST_CASE("a feed-forward layer drops out where it is told to", "[layers]") {
 }
 
 TEST_CASE("activations are known by their names", "[layers]") {
-  for (const char* name : {"gelu", "gelu-erf", "relu"}) {
-    CHECK(nn::name_of(nn::activation_from(name)) == name);
-  }
-  CHECK_THROWS_WITH(nn::activation_from("swish"),
-                    ContainsSubstring("swish") && ContainsSubstring("gelu, gelu-erf or relu"));
+  CHECK(enum_of<nn::Activation>("gelu") == nn::Activation::gelu);
+  CHECK(enum_of<nn::Activation>("gelu-erf") == nn::Activation::gelu_erf);
+  CHECK(enum_of<nn::Activation>("relu") == nn::Activation::relu);
+  CHECK_FALSE(enum_of<nn::Activation>("swish").has_value());
+  CHECK(name_of_enum(nn::Activation::gelu_erf) == "gelu-erf");
+}
+
+TEST_CASE("attention to another sequence needs projections of its own and no order", "[layers]") {
+  Rng rng(7);
+  const nn::Params params(rng);
+  const nn::MultiHeadAttention packed(params / "packed", 8, {.n_head = 2, .causal = false});
+  const nn::MultiHeadAttention causal(params / "causal", 8, {.n_head = 2, .separate_qkv = true});
+  const Tensor x = Tensor::ones({1, 3, 8});
+  CHECK_THROWS_WITH(packed(x, x, nullptr, {}), ContainsSubstring("needs separate_qkv"));
+  CHECK_THROWS_WITH(causal(x, x, nullptr, {}), ContainsSubstring("neither causal nor rope"));
 }

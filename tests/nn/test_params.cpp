@@ -156,6 +156,6 @@ TEST_CASE("a GPT's checkpoint does not load into another config", "[params]") {
   CHECK_THROWS_WITH(nn::GPT(Params(source_of(file)), shallower),
                     ContainsSubstring("run/model.safetensors") && ContainsSubstring("12 of its"));
   CHECK_THROWS_WITH(nn::GPT(Params(source_of(file)), longer), ContainsSubstring("'wpe.weight'") &&
-                                                       ContainsSubstring("(6, 8)") &&
-                                                       ContainsSubstring("(7, 8)"));
+                                                                  ContainsSubstring("(6, 8)") &&
+                                                                  ContainsSubstring("(7, 8)"));
 }

@@ -31,7 +31,7 @@ TEST_CASE("the summary has the tutorials' counts for GPT-2", "[summary]") {
 
 TEST_CASE("the summary counts what models are made of, whatever their options", "[summary]") {
   std::vector<nn::GPTConfig> configs;
-  for (int i = 0; i < 128; ++i) {
+  for (int i = 0; i < 64; ++i) {
     nn::GPTConfig c = tiny_config();
     c.bias = (i & 1) != 0;
     c.qkv_bias = (i & 2) != 0;
@@ -39,7 +39,6 @@ TEST_CASE("the summary counts what models are made of, whatever their options", 
     c.separate_qkv = (i & 8) != 0;
     c.rope = (i & 16) != 0;
     if ((i & 32) != 0) c.n_inner = 13;
-    c.placeholder = (i & 64) != 0 && !c.rope;
     configs.push_back(c);
   }
   for (const nn::GPTConfig& c : configs) {
@@ -70,8 +69,6 @@ TEST_CASE("the summary's FLOPs are those of the products", "[summary]") {
   CHECK(nn::summary(c).flops() == 2 * block + 2 * 8 * 11);
   c.separate_qkv = true;
   CHECK(nn::summary(c).flops() == 2 * block + 2 * 8 * 11);
-  c.placeholder = true;
-  CHECK(nn::summary(c).flops() == 2 * 8 * 11);
 }
 
 TEST_CASE("the summary is a table by layer", "[summary]") {

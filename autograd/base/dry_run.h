@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+namespace tapegrad {
+
+// Measures the memory of a computation without doing it. While a DryRun lives, on its thread:
+//   - allocate() hands out addresses that have no memory behind them until they are written to, and
+//     that read as zeros. The DryRun counts their bytes, and memory_stats() does not;
+//   - parallel_for() and gemm() return at once, so that kernels compute nothing.
+// So a training step of any model, forward, backward and update, takes milliseconds, and peak() is
+// the memory that it would have needed, but for scratch memory inside of parallel loops. Numbers
+// that come out are invalid, mostly 0. Tensors of before may take part; what a kernel would have
+// written to them is not written.
+class DryRun {
+ public:
+  DryRun();
+  ~DryRun();
+  DryRun(const DryRun&) = delete;
+  DryRun& operator=(const DryRun&) = delete;
+
+  std::size_t live() const;  // bytes that tensors of this run hold now
+  std::size_t peak() const;  // the largest `live` so far
+
+  struct Counters;
+
+ private:
+  std::shared_ptr<Counters> counters_;  // shared with the tensors, which may outlive the run
+  std::shared_ptr<Counters>* outer_;    // of the dry run around this one, or null
+};
+
+// Whether a DryRun lives on this thread.
+bool in_dry_run();
+
+namespace detail {
+// For memory.cpp. A block of `bytes` for the thread's dry run, which counts `held` for it.
+void* allocate_dry(std::size_t bytes, std::size_t held);
+// False, having done nothing, if no dry run has made the block.
+bool deallocate_dry(void* block, std::size_t bytes) noexcept;
+}  // namespace detail
+
+}  // namespace tapegrad

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <functional>
+
+#include "tapegrad/autograd/base/dry_run.h"
+#include "tapegrad/autograd/tape.h"
+#include "tapegrad/nn/params.h"
+
+namespace tapegrad::nn {
+
+// What a model takes, found from the model itself, which is built and run without memory or work:
+// see dry_run.h. So it holds for any model, and there is no second description of one.
+
+// The parameters that Model(params, config) asks for, as shapes without values.
+template <class Model, class Config>
+Params shapes_of(const Config& config) {
+  const DryRun dry;
+  Params params = Params::shapes_only();
+  const Model model(params, config);
+  return params;
+}
+
+// Bytes of tensors that training holds, by kind, and all of them at the peak. Activations go while
+// gradients come, so that `total` is less than the sum.
+struct StepMemory {
+  double weights = 0;  // and buffers
+  double gradients = 0;
+  double optimizer = 0;    // two numbers for each parameter, as Adam keeps
+  double activations = 0;  // with the scratch memory of the forward pass, at its peak
+  double total = 0;
+};
+
+namespace detail {
+StepMemory measure(const DryRun& dry, const Params& params, const std::function<Tensor()>& loss);
+}
+
+// The memory of a training step in f32, but for scratch memory of threads:
+//
+//   measure_step([&](const Params& p) { return GPT(p, config); },
+//                [&](const GPT& gpt) { return gpt.loss(ids, targets, &rng); });
+//
+// The first function makes the model, the second the loss of one batch. Batches made before the
+// call do not count. The contents of ids do not matter.
+template <class MakeModel, class LossOf>
+StepMemory measure_step(const MakeModel& make_model, const LossOf& loss_of,
+                        Precision precision = Precision::full) {
+  const DryRun dry;
+  const Params params = Params::shapes_only(DType::f32, precision);
+  const auto model = make_model(params);
+  return detail::measure(dry, params, [&] { return loss_of(model); });
+}
+
+}  // namespace tapegrad::nn
