@@ -2,12 +2,23 @@
 # after a member. Comments inside function bodies stay plain, as do those that an empty line separates
 # from the next declaration; at the top of a file, the latter describe the file.
 
+# The text with < and > escaped, except in "quotes", which Doxygen shows as they are.
+function without_tags(text,    out, pieces, n, i) {
+  n = split(text, pieces, "\"")
+  for (i = 1; i <= n; i++) {
+    if (i % 2 == 1 || i == n) gsub(/[<>]/, "\\\\&", pieces[i])
+    out = out (i > 1 ? "\"" : "") pieces[i]
+  }
+  return out
+}
+
 # The text with all characters escaped that Doxygen or Markdown would interpret, except in `code`.
 function escaped(text,    out, parts, n, i) {
   n = split(text, parts, "`")
   for (i = 1; i <= n; i++) {
     if (i % 2 == 1 || i == n) {
-      gsub(/[\\@#%&<>*]/, "\\\\&", parts[i])
+      gsub(/[\\@#%&*]/, "\\\\&", parts[i])
+      parts[i] = without_tags(parts[i])
       gsub(/--/, "\\--", parts[i])
     }
     out = out (i > 1 ? "`" : "") parts[i]
@@ -40,7 +51,8 @@ function follow(code,    i, c, is_scope) {
   for (i = 1; i <= length(code); i++) {
     c = substr(code, i, 1)
     if (c == "{") {
-      is_scope = statement ~ /(^|[^A-Za-z_])(namespace|class|struct|enum|union)([^A-Za-z_]|$)/ && statement !~ /\(/
+      is_scope = (" " statement " ") ~ /[^A-Za-z_](namespace|class|struct|enum|union)[^A-Za-z_]/
+      if (statement ~ /\(/) is_scope = 0
       if (!is_scope) bodies++
       scope[++depth] = is_scope
       statement = ""
@@ -106,7 +118,10 @@ function end_group() {
   text = $0
   sub(/^[ \t]*\/\//, "", text)
   if (bodies > 0 || statement ~ /\(/) { print; next }
-  if (trailing && index($0, "//") == trailing) { print substr($0, 1, trailing - 1) "///<" escaped(text); next }
+  if (trailing && index($0, "//") == trailing) {
+    print substr($0, 1, trailing - 1) "///<" escaped(text)
+    next
+  }
   trailing = 0
   if (text ~ /^ ---+ .* ---+$/) { flush_block(""); begin_group(text); next }
   lines[++block] = text

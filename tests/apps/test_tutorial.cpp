@@ -27,7 +27,9 @@ std::vector<std::string> chapters() {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(root / "apps/tutorial")) {
     const fs::path& path = entry.path();
-    if (path.extension() == ".cpp") names.push_back(replaced(path.stem().string(), '_', '-'));
+    const std::string stem = path.stem().string();
+    const bool is_chapter = path.extension() == ".cpp" && stem[0] >= '0' && stem[0] <= '9';
+    if (is_chapter) names.push_back(replaced(stem, '_', '-'));
   }
   std::sort(names.begin(), names.end());
   return names;
