@@ -123,7 +123,7 @@ void EpochLoader::set_state(std::string_view saved) {
   std::uint64_t seed = 0;
   const char *begin = saved.data(), *end = begin + saved.size();
   const auto expect = [&](bool right) {
-    check(right, "[loader] saved state: '{}' does not begin with '{}', its number and a seed",
+    check(right, "[loader] saved state: '{}' does not begin with '{}', a number and a seed",
           saved.substr(0, 20), kStateBegin);
   };
   const auto number = [&](auto& value) {
@@ -135,8 +135,8 @@ void EpochLoader::set_state(std::string_view saved) {
   begin += kStateBegin.size();
   number(next);
   number(seed);
-  check(next >= -1 && next <= windows(), "[loader] saved state: window {} of a pass with {}", next,
-        windows());
+  check(next >= -1 && next <= windows(), "[loader] saved state: window {} of a pass of {} windows",
+        next, windows());
   Rng rng(0);
   rng.set_state({begin, static_cast<std::size_t>(end - begin)});
   order_.clear();

@@ -47,8 +47,8 @@ Bpe::Bpe(std::vector<Merge> merges) : merges_(std::move(merges)) {
     std::string joined(bytes(left));
     joined += bytes(right);
     check(joined.size() <= kMaxTokenBytes,
-          "[tokenizer] merge {} makes a token of {} bytes; {} are the most", i, joined.size(),
-          kMaxTokenBytes);
+          "[tokenizer] merge {} makes a token of {} bytes, which is too long; {} are the most", i,
+          joined.size(), kMaxTokenBytes);
     append_token(joined);
   }
   append_token(kEndOfTextBytes);
@@ -148,7 +148,7 @@ void Bpe::encode_short(std::string_view piece, std::vector<Token>& out) const {
 // at all its positions from left to right. One pass is enough: a merge creates pairs for later
 // merges only, since its token is newer than the parts of any earlier merge.
 void Bpe::encode_long(std::string_view piece, std::vector<Token>& out) const {
-  check(piece.size() < TokenChain::kNone, "[tokenizer] {} bytes without a border between words",
+  check(piece.size() < TokenChain::kNone, "[tokenizer] a word of {} bytes is too long",
         piece.size());
   TokenChain chain;
   chain.reserve(piece.size());

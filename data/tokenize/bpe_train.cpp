@@ -172,8 +172,9 @@ std::vector<Merge> train_merges(std::string_view corpus, std::int64_t vocab_size
   check(vocab_size >= 257,
         "[tokenizer] a byte-pair vocabulary has at least 257 tokens (256 bytes and {}), not {}",
         Bpe::kEndOfTextBytes, vocab_size);
-  check(vocab_size <= Bpe::kMaxSize, "[tokenizer] a vocabulary of {} tokens; {} are the most",
-        vocab_size, Bpe::kMaxSize);
+  check(vocab_size <= Bpe::kMaxSize,
+        "[tokenizer] a vocabulary of {} tokens is too large; {} are the most", vocab_size,
+        Bpe::kMaxSize);
   Trainer trainer(corpus);
   std::vector<Merge> merges;
   while (trainer.tokens() + 1 < vocab_size) {
