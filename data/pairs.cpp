@@ -127,7 +127,7 @@ PairLoader::PairLoader(std::span<const TokenPair> pairs, std::int64_t batch_size
                        SpecialTokens special, Rng rng)
     : batch_size_(batch_size), special_(special), rng_(std::move(rng)) {
   check(!pairs.empty() && batch_size >= 1,
-        "[pairs] batches of {} out of {} pairs: both numbers must be at least 1", batch_size,
+        "[pairs] batches of {} of {} pairs: both numbers must be at least 1", batch_size,
         pairs.size());
   for (const TokenPair& pair : pairs) by_length_.push_back(&pair);
   std::stable_sort(by_length_.begin(), by_length_.end(), [](const auto* a, const auto* b) {

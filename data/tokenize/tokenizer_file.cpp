@@ -44,7 +44,7 @@ const json& field(const json& object, const char* name, json::value_t type) {
 Token parse_token(const json& value) {
   check(value.is_number_integer(), "a merge must be two tokens, but holds {}", value.type_name());
   check(value.is_number_unsigned() && value.get<std::uint64_t>() < std::uint64_t{Bpe::kMaxSize},
-        "a merge has token {}, which is out of range", value.dump());
+        "a merge has a token {}, which is out of range", value.dump());
   return value.get<Token>();
 }
 
