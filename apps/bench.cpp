@@ -4,14 +4,18 @@
 
 #include <algorithm>
 
-#include "tapegrad/apps/cli/cli.h"
+#include "tapegrad/apps/cli/command_line.h"
+#include "tapegrad/apps/cli/run_main.h"
+#include "tapegrad/apps/cli/threads.h"
 #include "tapegrad/apps/gpt/trial.h"
-#include "tapegrad/apps/median.h"
 #include "tapegrad/autograd/base/parallel.h"
 #include "tapegrad/autograd/profile.h"
 #include "tapegrad/nn/summary.h"
+#include "tapegrad/run/median.h"
+#include "tapegrad/run/options.h"
+#include "tapegrad/run/product_rate.h"
 
-namespace tapegrad::apps {
+namespace tapegrad {
 namespace {
 
 struct Configuration {
@@ -48,7 +52,7 @@ const Configuration& configuration(const std::string& name) {
   for (const Configuration& c : configurations()) {
     if (c.name == name) return c;
   }
-  usage_error("there is no configuration '{}'; see bench --help", name);
+  cli::usage_error("there is no configuration '{}'; see bench --help", name);
 }
 
 int64_t peak_megabytes() {
@@ -57,7 +61,7 @@ int64_t peak_megabytes() {
   return usage.ru_maxrss / 1024;
 }
 
-Product largest_product(const Configuration& c) {
+run::Product largest_product(const Configuration& c) {
   return {c.B * c.T, std::max(c.model.vocab_size, c.model.inner()), c.model.n_embd};
 }
 
@@ -65,28 +69,28 @@ struct BenchOptions {
   int steps = 8;
   std::optional<int> threads;
   bool recompute = false;
-  std::string dtype = "f32";
+  Precision dtype = Precision::full;
 
-  Trial trial(const Configuration& c) const {
-    return {c.model, c.B, c.T, {.recompute = recompute, .precision = precision_of(dtype)}};
+  gpt::Trial trial(const Configuration& c) const {
+    return {c.model, c.B, c.T, {.recompute = recompute, .precision = dtype}};
   }
 };
 
 void bench_step(const Configuration& c, const BenchOptions& o) {
-  Trial trial = o.trial(c);
+  gpt::Trial trial = o.trial(c);
   std::vector<double> seconds;
   for (int i = -2; i < o.steps; ++i) {
     const double taken = trial.step().total();
     if (i >= 0) seconds.push_back(taken);
   }
-  const double step = median(seconds), tokens = static_cast<double>(c.B * c.T);
-  fmt::print("tapegrad {} {}: {:.1f} ms/step {:.0f} tok/s peak {} MB\n", c.name, o.dtype,
-             step * 1e3, tokens / step, peak_megabytes());
+  const double step = run::median(seconds), tokens = static_cast<double>(c.B * c.T);
+  fmt::print("tapegrad {} {}: {:.1f} ms/step {:.0f} tok/s peak {} MB\n", c.name,
+             name_of_enum(o.dtype), step * 1e3, tokens / step, peak_megabytes());
   nn::GPTConfig model = c.model;
   model.block_size = c.T;
   const double rate = 3 * nn::summary(model).flops() * tokens / step;
-  const Product p = largest_product(c);
-  const double limit = product_rate(p, precision_of(o.dtype));
+  const run::Product p = largest_product(c);
+  const double limit = run::product_rate(p, o.dtype);
   fmt::print("{:.1f} GFLOP/s of the model, {:.0f} % of the {:.1f} that gemm reaches at {}×{}×{}\n",
              rate / 1e9, 100 * rate / limit, limit / 1e9, p.rows, p.columns, p.depth);
 }
@@ -100,13 +104,13 @@ void print_row(const std::string& name, int64_t calls, double seconds, double fl
 
 // The ops of one step, the mean of `steps`.
 void bench_ops(const Configuration& c, const BenchOptions& o) {
-  Trial trial = o.trial(c);
+  gpt::Trial trial = o.trial(c);
   trial.step();
   trial.step();
   const Profile profile;
-  Trial::Phases sum;
+  gpt::Trial::Phases sum;
   for (int i = 0; i < o.steps; ++i) {
-    const Trial::Phases phases = trial.step();
+    const gpt::Trial::Phases phases = trial.step();
     sum.forward += phases.forward;
     sum.backward += phases.backward;
     sum.norm += phases.norm;
@@ -132,38 +136,35 @@ void bench_ops(const Configuration& c, const BenchOptions& o) {
 
 int bench(int argc, const char* const* argv) {
   BenchOptions o;
-  CommandLine cli("bench step|ops CONFIG", "Times a training step of a GPT on random tokens.");
+  cli::CommandLine cli("bench", "Times a training step of a GPT on random tokens.");
   cli.group("Options");
-  cli.option("--steps", o.steps, "N", "steps that are timed, after two that are not", 1);
-  cli.option("--threads", o.threads, "N", "threads [one per processor]", 1);
-  cli.choice("--dtype", o.dtype, dtype_names(),
-             "what linear layers round both operands of their products to");
-  cli.flag("--recompute", o.recompute,
-           "keep each block's input only, and run it again in backward");
+  cli("steps", o.steps, "steps that are timed, after two that are not", {.least = 1});
+  cli("threads", o.threads, "threads [one per processor]", {.least = 1});
+  cli("dtype", o.dtype, "what linear layers round both operands of their products to");
+  cli("recompute", o.recompute, "keep each block's input only, and run it again in backward");
   cli.example("bench step char-cpu --steps 100",
               "the median step, and how near it is to gemm's rate");
   cli.example("bench ops gpt2-b4t256", "a table of the ops by time");
   for (const Configuration& c : configurations()) cli.list("Configurations", c.name, c.summary);
 
-  int words = 1;  // the program's name and those before the options
-  while (words < argc && argv[words][0] != '-') ++words;
-  std::vector<const char*> options{argv[0]};
-  options.insert(options.end(), argv + words, argv + argc);
-  if (!cli.parse(static_cast<int>(options.size()), options.data())) return 0;
-  if (words != 3) usage_error("say what to time: bench step CONFIG or bench ops CONFIG");
-  const std::string what = argv[1];
-  if (what != "step" && what != "ops") usage_error("'{}' is neither step nor ops", what);
-  const Configuration& c = configuration(argv[2]);
-  if (o.threads) set_num_threads(*o.threads);
-  if (precision_of(o.dtype) == Precision::bf16)
-    fmt::print("{}\n", describe_bf16(largest_product(c)));
+  std::vector<std::string> words;
+  cli.words(words, "step|ops CONFIG", "what to time, and the model and batch to time it with");
+  if (cli.parse_or_print(argc, argv)) return 0;
+  if (words.size() != 2) {
+    cli::usage_error("say what to time: bench step CONFIG or bench ops CONFIG");
+  }
+  const std::string& what = words[0];
+  if (what != "step" && what != "ops") cli::usage_error("'{}' is neither step nor ops", what);
+  const Configuration& c = configuration(words[1]);
+  cli::use_threads(o.threads);
+  if (o.dtype == Precision::bf16) fmt::print("{}\n", run::describe_bf16(largest_product(c)));
   what == "step" ? bench_step(c, o) : bench_ops(c, o);
   return 0;
 }
 
 }  // namespace
-}  // namespace tapegrad::apps
+}  // namespace tapegrad
 
 int main(int argc, char** argv) {
-  return tapegrad::apps::run_main("bench", [&] { return tapegrad::apps::bench(argc, argv); });
+  return tapegrad::cli::run_main("bench", [&] { return tapegrad::bench(argc, argv); });
 }

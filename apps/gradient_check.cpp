@@ -5,12 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/apps/cli/cli.h"
+#include "tapegrad/apps/cli/command_line.h"
+#include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/autograd/check/op_table.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/run/model_folder.h"
+#include "tapegrad/run/model.h"
 
-namespace tapegrad::apps {
+namespace tapegrad {
 namespace {
 
 struct Options {
@@ -21,25 +22,26 @@ struct Options {
 };
 
 bool parse(int argc, char** argv, Options& options) {
-  CommandLine cli("gradient-check",
-                  "Compares the library's gradients with differences, in double precision.\n\n"
-                  "Each gradient is compared with (f(x + hv) - f(x - hv)) / 2h along a random\n"
-                  "direction v: first and second derivatives of every op at many shapes, then\n"
-                  "every step of a small GPT, and the slope of its loss along each parameter.\n"
-                  "The exit code is 1 if any of them is wrong.");
+  cli::CommandLine cli(
+      "gradient-check",
+      "Compares the library's gradients with differences, in double precision.\n\n"
+      "Each gradient is compared with (f(x + hv) - f(x - hv)) / 2h along a random\n"
+      "direction v: first and second derivatives of every op at many shapes, then\n"
+      "every step of a small GPT, and the slope of its loss along each parameter.\n"
+      "The exit code is 1 if any of them is wrong.");
   cli.group("Checks");
-  cli.option("--model", options.model, "DIR",
-             "check a model that train-gpt made, instead of the ops and the small GPT");
-  cli.option("--filter", options.filter, "NAME",
-             "only ops and parameters whose name has NAME in it");
-  cli.option("--tolerance", options.check.tolerance, "X", "largest relative error that passes", 0);
-  cli.option("--seed", options.check.seed, "N", "seed of inputs and directions");
-  cli.flag("--verbose", options.verbose, "list every input with both values");
+  cli("model", options.model,
+      "check a model that train-gpt made, instead of the ops and the small GPT", {.value = "DIR"});
+  cli("filter", options.filter, "only ops and parameters whose name has NAME in it",
+      {.value = "NAME"});
+  cli("tolerance", options.check.tolerance, "largest relative error that passes", {.least = 0});
+  cli("seed", options.check.seed, "seed of inputs and directions");
+  cli("verbose", options.verbose, "list every input with both values");
   cli.example("gradient-check", "everything, in seconds");
   cli.example("gradient-check --filter attention --verbose", "one op, in full");
   cli.example("gradient-check --model out", "the model in the run folder out");
-  if (!cli.parse(argc, argv)) return false;
-  if (options.check.tolerance <= 0) usage_error("--tolerance must be above 0");
+  if (cli.parse_or_print(argc, argv)) return false;
+  if (options.check.tolerance <= 0) cli::usage_error("--tolerance must be above 0");
   return true;
 }
 
@@ -94,7 +96,7 @@ class Report {
   // Prints the summary; the exit code.
   int finish() const {
     if (rows_ == 0)
-      usage_error("--filter: no op or parameter has '{}' in its name", options_.filter);
+      cli::usage_error("--filter: no op or parameter has '{}' in its name", options_.filter);
     fmt::print("\n{} gradients checked, {}; the largest error is {:.1e}; up to {:g} is allowed.\n",
                checks_, wrong_ == 0 ? "all right" : fmt::format("{} WRONG", wrong_), worst_,
                options_.check.tolerance);
@@ -228,7 +230,7 @@ int check_all(int argc, char** argv) {
   if (!parse(argc, argv, options)) return 0;
   Report report(options);
   if (options.model) {
-    const StoredModel model = load_model(*options.model, DType::f64);
+    const run::TextModel model = run::load(*options.model, DType::f64);
     check_gpt(fmt::format("GPT of {}", *options.model), model.gpt, model.params.parameters(),
               options, report);
     return report.finish();
@@ -243,9 +245,8 @@ int check_all(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace tapegrad::apps
+}  // namespace tapegrad
 
 int main(int argc, char** argv) {
-  return tapegrad::apps::run_main("gradient-check",
-                                  [&] { return tapegrad::apps::check_all(argc, argv); });
+  return tapegrad::cli::run_main("gradient-check", [&] { return tapegrad::check_all(argc, argv); });
 }

@@ -7,12 +7,13 @@
 #include <cmath>
 #include <cstdio>
 
-#include "tapegrad/apps/cli/cli.h"
+#include "tapegrad/apps/cli/command_line.h"
+#include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/svg_bars.h"
 #include "tapegrad/apps/tutorial/residual_net.h"
 #include "tapegrad/autograd/base/file.h"
 
-namespace tapegrad::apps {
+namespace tapegrad {
 namespace {
 
 // What a terminal still shows, and what one waits for.
@@ -23,7 +24,7 @@ struct Options {
   int layers = 5;
   std::int64_t width = 3;
   std::uint64_t seed = 123;
-  std::string activation = "gelu";
+  nn::Activation activation = nn::Activation::gelu;
   std::string svg;
 
   std::vector<std::int64_t> sizes() const {
@@ -44,41 +45,40 @@ struct Run {
 };
 
 bool parse(int argc, char** argv, Options& options) {
-  CommandLine cli("gradient-demo",
-                  "Shows what shortcuts (residual connections) do to the gradients of a deep "
-                  "network.\n\n"
-                  "Runs a chain of Linear + activation layers forward and backward once, without\n"
-                  "and with a shortcut around each layer, and shows the mean absolute gradient of\n"
-                  "each layer's weight. All layers but the last are WIDTH wide, the last has one\n"
-                  "output; the input repeats 1, 0, -1; the target is 0, the loss the squared\n"
-                  "error. Nothing is trained. The default is the tutorials' experiment.");
+  cli::CommandLine cli(
+      "gradient-demo",
+      "Shows what shortcuts (residual connections) do to the gradients of a deep "
+      "network.\n\n"
+      "Runs a chain of Linear + activation layers forward and backward once, without\n"
+      "and with a shortcut around each layer, and shows the mean absolute gradient of\n"
+      "each layer's weight. All layers but the last are WIDTH wide, the last has one\n"
+      "output; the input repeats 1, 0, -1; the target is 0, the loss the squared\n"
+      "error. Nothing is trained. The default is the tutorials' experiment.");
   cli.group("Experiment");
-  cli.option("--layers", options.layers, "N", "number of layers, 1 to 100", 1);
-  cli.option("--width", options.width, "N", "size of the input and of all layers but the last", 1);
-  cli.option("--seed", options.seed, "N", "seed of the weights, drawn as PyTorch draws them");
-  cli.choice("--activation", options.activation, {"gelu", "gelu-erf", "relu"},
-             "GELU by tanh or by erf, or ReLU");
-  cli.option("--svg", options.svg, "FILE", "also draw the bars into this file");
+  cli("layers", options.layers, "number of layers, 1 to 100", {.least = 1});
+  cli("width", options.width, "size of the input and of all layers but the last", {.least = 1});
+  cli("seed", options.seed, "seed of the weights, drawn as PyTorch draws them");
+  cli("activation", options.activation, "GELU by tanh or by erf, or ReLU");
+  cli("svg", options.svg, "also draw the bars into this file", {.value = "FILE"});
   cli.example("gradient-demo", "five layers, as in the tutorials");
   cli.example("gradient-demo --layers 20 --width 8", "a deeper and wider network");
   cli.example("gradient-demo --activation relu --svg gradients.svg", "ReLU, with a picture");
-  if (!cli.parse(argc, argv)) return false;
+  if (cli.parse_or_print(argc, argv)) return false;
   if (options.layers > max_layers) {
-    usage_error("--layers: must be at most {}, not {}", max_layers, options.layers);
+    cli::usage_error("--layers: must be at most {}, not {}", max_layers, options.layers);
   }
   if (options.width > max_weights / options.layers / options.width) {
-    usage_error(
+    cli::usage_error(
         "--width: {} layers of width {} have more than {} weights; take fewer or narrower ones",
         options.layers, options.width, max_weights);
   }
-  if (cli.given("--svg") && options.svg.empty()) usage_error("--svg: the file needs a name");
+  if (cli.given("--svg") && options.svg.empty()) cli::usage_error("--svg: the file needs a name");
   return true;
 }
 
-Run run(const Options& options, bool shortcuts) {
+Run measure(const Options& options, bool shortcuts) {
   Rng rng(options.seed);
-  const nn::ResidualNet net(nn::Params(rng), options.sizes(), shortcuts,
-                            enum_of<nn::Activation>(options.activation).value());
+  const nn::ResidualNet net(nn::Params(rng), options.sizes(), shortcuts, options.activation);
   Tape tape;
   const Tensor loss =
       mse_loss(net(Tensor::from(options.input(), {1, options.width})), Tensor::zeros({1, 1}));
@@ -152,7 +152,8 @@ void print_report(const Options& options, const Run& plain, const Run& with) {
   all.insert(all.end(), with.gradients.begin(), with.gradients.end());
   const LogScale scale(all);
   fmt::print("{} layer{} of Linear + {}, {} wide with one output, seed {}\n", options.layers,
-             options.layers == 1 ? "" : "s", options.activation, options.width, options.seed);
+             options.layers == 1 ? "" : "s", name_of_enum(options.activation), options.width,
+             options.seed);
   fmt::print(
       "Mean |gradient| of each layer's weight; bars on a logarithmic scale, 1e{} to 1e{}\n\n",
       scale.low, scale.high);
@@ -169,7 +170,7 @@ void draw(const Options& options, const Run& plain, const Run& with) {
   BarChart chart{
       .title = "What shortcuts do to gradients",
       .subtitle = fmt::format("{} layers of Linear + {}, {} wide, seed {}", options.layers,
-                              options.activation, options.width, options.seed),
+                              name_of_enum(options.activation), options.width, options.seed),
       .x_label = "layer (the loss is on the right)",
       .y_label = "mean |gradient| of the weight (log scale)",
       .labels = {},
@@ -182,16 +183,15 @@ void draw(const Options& options, const Run& plain, const Run& with) {
 int demo(int argc, char** argv) {
   Options options;
   if (!parse(argc, argv, options)) return 0;
-  const Run plain = run(options, false), with = run(options, true);
+  const Run plain = measure(options, false), with = measure(options, true);
   print_report(options, plain, with);
   if (!options.svg.empty()) draw(options, plain, with);
   return 0;
 }
 
 }  // namespace
-}  // namespace tapegrad::apps
+}  // namespace tapegrad
 
 int main(int argc, char** argv) {
-  return tapegrad::apps::run_main("gradient-demo",
-                                  [&] { return tapegrad::apps::demo(argc, argv); });
+  return tapegrad::cli::run_main("gradient-demo", [&] { return tapegrad::demo(argc, argv); });
 }

@@ -6,7 +6,7 @@
 
 #include "tapegrad/autograd/base/error.h"
 
-namespace tapegrad::apps {
+namespace tapegrad {
 namespace {
 
 // Blue and vermilion of Okabe and Ito's palette: told apart with any colour vision.
@@ -173,4 +173,4 @@ double LogScale::place(double value) const {
 
 std::string svg_of(const BarChart& chart) { return Drawing(chart).str(); }
 
-}  // namespace tapegrad::apps
+}  // namespace tapegrad

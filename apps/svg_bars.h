@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-namespace tapegrad::apps {
+namespace tapegrad {
 
 // A decimal logarithmic scale whose ends are powers of ten around all the values that a logarithm
 // can show: those that are finite and above 0.
@@ -31,4 +31,4 @@ struct BarChart {
 // its own.
 std::string svg_of(const BarChart& chart);
 
-}  // namespace tapegrad::apps
+}  // namespace tapegrad

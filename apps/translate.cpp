@@ -4,13 +4,15 @@
 #include <cerrno>
 #include <system_error>
 
-#include "tapegrad/apps/seq2seq/seq2seq_data.h"
+#include "tapegrad/apps/cli/command_line.h"
+#include "tapegrad/apps/cli/run_main.h"
+#include "tapegrad/apps/cli/threads.h"
 #include "tapegrad/autograd/base/file.h"
-#include "tapegrad/autograd/base/parallel.h"
 #include "tapegrad/data/tokenize/utf8.h"
 #include "tapegrad/run/interrupt.h"
+#include "tapegrad/run/model.h"
 
-namespace tapegrad::apps {
+namespace tapegrad {
 namespace {
 
 constexpr int64_t max_file_bytes = int64_t{1} << 30;
@@ -28,33 +30,34 @@ struct Options {
 
 std::optional<Options> parse_options(int argc, const char* const* argv) {
   Options o;
-  CommandLine cli("translate",
-                  "Translates texts, one per line, with a model that train-seq2seq has made.");
+  cli::CommandLine cli("translate",
+                       "Translates texts, one per line, with a model that train-seq2seq has made.");
   cli.words(o.texts, "TEXT", "what to translate; lines of stdin if there are none");
   cli.group("Texts");
-  cli.option("--model", o.model, "DIR", "the run folder");
-  cli.option("--file", o.file, "FILE", "translate its lines");
-  cli.option("--batch-size", o.batch_size, "N",
-             "lines that are read and translated together; 1 on a terminal", 1);
+  cli("model", o.model, "the run folder", {.value = "DIR"});
+  cli("file", o.file, "translate its lines", {.value = "FILE"});
+  cli("batch_size", o.batch_size, "lines that are read and translated together; 1 on a terminal",
+      {.least = 1});
   cli.group("Search");
-  cli.option("--beam", o.beam, "N",
-             "hypotheses that are kept; 1 takes the likeliest token each time", 1);
-  cli.option("--length-penalty", o.length_penalty, "X",
-             "0 favours short translations; for --beam above 1", 0);
-  cli.option("--threads", o.threads, "N", "threads [one per processor]", 1);
+  cli("beam", o.beam, "hypotheses that are kept; 1 takes the likeliest token each time",
+      {.least = 1});
+  cli("length_penalty", o.length_penalty, "0 favours short translations; for --beam above 1",
+      {.least = 0});
+  cli("threads", o.threads, "threads [one per processor]", {.least = 1});
   cli.example(
       "translate --model runs/dates-1 'March 5th, 2021 at half past three in the afternoon'",
       "2021-03-05T15:30");
   cli.example("translate --model runs/dates-1 --beam 4 <dates.txt >iso.txt",
               "a line for each line");
-  if (!cli.parse(argc, argv)) return std::nullopt;
-  if (!cli.given("--model")) usage_error("--model is needed: the run folder of a model");
-  if (o.file && !o.texts.empty())
-    usage_error("--file and texts on the command line exclude each other");
-  as_usage([&] {
+  if (cli.parse_or_print(argc, argv)) return std::nullopt;
+  if (!cli.given("--model")) cli::usage_error("--model is needed: the run folder of a model");
+  if (o.file && !o.texts.empty()) {
+    cli::usage_error("--file and texts on the command line exclude each other");
+  }
+  cli::use_threads(o.threads);
+  cli::as_usage([&] {
     nn::TranslateOptions{.beam = o.beam, .length_penalty = o.length_penalty}.validate();
-    check_threads(o.threads);
-    constexpr int64_t most = 1 << 15;
+    constexpr std::int64_t most = 1 << 15;
     if (!cli.given("--batch-size")) o.batch_size = std::min(o.batch_size, most / o.beam);
     check(o.batch_size <= most / o.beam,
           "--batch-size times --beam must be at most {}, not {} x {}", most, o.batch_size, o.beam);
@@ -63,15 +66,16 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
 }
 
 // Gathers lines, and translates them together.
-class Translator {
+class LineTranslator {
  public:
-  explicit Translator(const Options& o)
-      : model_(load_transformer(o.model)),
+  explicit LineTranslator(const Options& o)
+      : model_(run::load_translator(o.model)),
         batch_size_(static_cast<size_t>(o.batch_size)),
         place_(o.file            ? *o.file + ": line"
                : o.texts.empty() ? "stdin: line"
                                  : "text") {
-    options_ = translate_options(data::SpecialTokens(model_.tokenizer.vocab_size()));
+    options_ = model_.options();
+    options_.interrupted = run::interrupted;
     options_.beam = o.beam;
     options_.length_penalty = o.length_penalty;
   }
@@ -103,10 +107,10 @@ class Translator {
       if (!source.empty()) filled.push_back(source);
     }
     std::vector<std::string> found;
-    if (!filled.empty()) found = translate_all(model_.model, model_.tokenizer, filled, options_);
+    if (!filled.empty()) found = model_.translate(filled, options_);
     size_t next = 0;
     for (const auto& source : sources_) {
-      if (interrupted()) break;
+      if (run::interrupted()) break;
       fmt::print("{}\n", source.empty() ? "" : found[next++]);
     }
     // Nobody may be reading any more, while there are lines without end.
@@ -115,7 +119,7 @@ class Translator {
   }
 
  private:
-  StoredTransformer model_;
+  run::Translator model_;
   size_t batch_size_;
   nn::TranslateOptions options_;
   std::vector<std::vector<data::Token>> sources_;
@@ -124,26 +128,26 @@ class Translator {
 };
 
 // Adds the lines of `text` that have an end; returns what follows them.
-std::string_view add_lines(Translator& translator, std::string_view text) {
-  for (size_t end = 0; (end = text.find('\n')) != text.npos && !interrupted();) {
+std::string_view add_lines(LineTranslator& translator, std::string_view text) {
+  for (size_t end = 0; (end = text.find('\n')) != text.npos && !run::interrupted();) {
     translator.add(text.substr(0, end));
     text.remove_prefix(end + 1);
   }
   return text;
 }
 
-void add_last_line(Translator& translator, std::string_view line) {
-  if (!line.empty() && !interrupted()) translator.add(line);
+void add_last_line(LineTranslator& translator, std::string_view line) {
+  if (!line.empty() && !run::interrupted()) translator.add(line);
 }
 
-void add_file(Translator& translator, const std::string& path) {
+void add_file(LineTranslator& translator, const std::string& path) {
   const std::string text = read_file(path, max_file_bytes);
   add_last_line(translator, add_lines(translator, text));
 }
 
-void add_stdin(Translator& translator) {
+void add_stdin(LineTranslator& translator) {
   std::string text, piece(size_t{1} << 16, ' ');
-  while (wait_for_input(STDIN_FILENO)) {
+  while (run::wait_for_input(STDIN_FILENO)) {
     const ssize_t count = ::read(STDIN_FILENO, piece.data(), piece.size());
     if (count < 0 && errno == EINTR) continue;
     check(count >= 0, "stdin cannot be read: {}", std::generic_category().message(errno));
@@ -155,11 +159,10 @@ void add_stdin(Translator& translator) {
   add_last_line(translator, text);
 }
 
-int run(Options o) {
-  if (o.threads) set_num_threads(*o.threads);
+int translate(Options o) {
   if (o.texts.empty() && !o.file && ::isatty(STDIN_FILENO) == 1) o.batch_size = 1;
-  Translator translator(o);
-  catch_interrupts();
+  LineTranslator translator(o);
+  run::catch_interrupts();
   if (o.file) {
     add_file(translator, *o.file);
   } else if (!o.texts.empty()) {
@@ -168,16 +171,15 @@ int run(Options o) {
     add_stdin(translator);
   }
   translator.flush();
-  return interrupted() ? interrupted_exit_code : 0;
+  return run::interrupted() ? run::kInterruptedExitCode : 0;
 }
 
 }  // namespace
-}  // namespace tapegrad::apps
+}  // namespace tapegrad
 
 int main(int argc, char** argv) {
-  using namespace tapegrad::apps;
-  return run_main("translate", [&] {
-    auto options = parse_options(argc, argv);
-    return options ? run(std::move(*options)) : 0;
+  return tapegrad::cli::run_main("translate", [&] {
+    auto options = tapegrad::parse_options(argc, argv);
+    return options ? tapegrad::translate(std::move(*options)) : 0;
   });
 }

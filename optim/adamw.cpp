@@ -85,26 +85,26 @@ NamedTensors AdamW::state() const {
 
 Metadata AdamW::metadata() const { return {{kStepKey, std::to_string(steps_)}}; }
 
-void AdamW::load_state(const SafeTensors& file) {
+void AdamW::load_state(const TensorSource& file) {
   const auto load = [&](const std::string& name, Tensor& into) {
-    const Tensor& t = file.at(name);
-    check(t.shape() == into.shape() && t.dtype() == into.dtype(),
-          "{}: '{}' is {} {}, but the model needs {} {}", file.path, name, t.shape(),
-          tapegrad::name_of(t.dtype()), into.shape(), tapegrad::name_of(into.dtype()));
-    return t.clone();
+    const TensorSource::Entry& stored = file.at(name);
+    check(stored.shape == into.shape() && stored.dtype == into.dtype(),
+          "{}: '{}' is {} {}, but the model needs {} {}", file.name(), name, stored.shape,
+          tapegrad::name_of(stored.dtype), into.shape(), tapegrad::name_of(into.dtype()));
+    return file.read(name);
   };
   std::vector<Slot> loaded = slots_;
   for (Slot& slot : loaded) {
     slot.exp_avg = load("exp_avg." + slot.name, slot.exp_avg);
     slot.exp_avg_sq = load("exp_avg_sq." + slot.name, slot.exp_avg_sq);
   }
-  const auto it = file.metadata.find(kStepKey);
-  check(it != file.metadata.end(), "{}: the metadata has no {}", file.path, kStepKey);
+  const auto it = file.metadata().find(kStepKey);
+  check(it != file.metadata().end(), "{}: the metadata has no {}", file.name(), kStepKey);
   std::int64_t steps = 0;
   const char* end = it->second.data() + it->second.size();
   const auto parsed = std::from_chars(it->second.data(), end, steps);
   check(parsed.ec == std::errc() && parsed.ptr == end && steps >= 0, "{}: {} is '{}', not a number",
-        file.path, kStepKey, it->second);
+        file.name(), kStepKey, it->second);
   slots_ = std::move(loaded);
   steps_ = steps;
 }

@@ -35,7 +35,7 @@ class AdamW {
   Metadata metadata() const;
   // Error, naming file and tensor, if a moment is missing or does not have its parameter's shape
   // and dtype; then nothing is changed.
-  void load_state(const SafeTensors& file);
+  void load_state(const TensorSource& file);
 
  private:
   struct Slot {

@@ -1,11 +1,11 @@
 #pragma once
 
-#include "tapegrad/apps/gpt/train_options.h"
+#include "tapegrad/apps/gpt/gpt_options.h"
 
-namespace tapegrad::apps {
+namespace tapegrad::gpt {
 
 // train-gpt --plan: prints what a run would need, memory by kind and time, and trains nothing but a
 // few steps on random tokens, by which it measures. Returns the exit code.
-int print_plan(const TrainOptions& options, int64_t vocab_size);
+int print_plan(const Options& options);
 
-}  // namespace tapegrad::apps
+}  // namespace tapegrad::gpt

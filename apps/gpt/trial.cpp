@@ -4,7 +4,7 @@
 
 #include "tapegrad/optim/clip.h"
 
-namespace tapegrad::apps {
+namespace tapegrad::gpt {
 namespace {
 
 double seconds_of(const std::function<void()>& work) {
@@ -50,4 +50,4 @@ Trial::Phases Trial::step() {
   return phases;
 }
 
-}  // namespace tapegrad::apps
+}  // namespace tapegrad::gpt

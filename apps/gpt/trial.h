@@ -4,7 +4,7 @@
 #include "tapegrad/optim/adamw.h"
 #include "tapegrad/run/product_rate.h"
 
-namespace tapegrad::apps {
+namespace tapegrad::gpt {
 
 struct TrialOptions {
   bool recompute = false;  // see nn::GPT
@@ -35,4 +35,4 @@ class Trial {
   optim::AdamW adamw_;
 };
 
-}  // namespace tapegrad::apps
+}  // namespace tapegrad::gpt

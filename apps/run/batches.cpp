@@ -1,27 +1,32 @@
 #include "tapegrad/run/batches.h"
 
-namespace tapegrad::apps {
+namespace tapegrad::run {
 namespace {
 
 using AnyLoader = std::variant<data::Loader, data::EpochLoader>;
 
-AnyLoader make_loader(const std::vector<data::Token>& tokens, const TrainOptions& o, Rng rng) {
-  if (o.in_passes()) return data::EpochLoader(tokens, pass_options(o, true), std::move(rng));
-  return data::Loader(tokens, o.batch_size, o.block_size, std::move(rng));
+AnyLoader make_loader(const std::vector<data::Token>& tokens, const BatchPlan& plan, Rng rng) {
+  if (plan.kind == BatchKind::epochs)
+    return data::EpochLoader(tokens, pass_options(plan, true), std::move(rng));
+  return data::Loader(tokens, plan.batch_size, plan.block_size, std::move(rng));
 }
 
 }  // namespace
 
-data::EpochLoader::Options pass_options(const TrainOptions& o, bool training) {
-  return {.batch_size = o.batch_size,
-          .block_size = o.block_size,
-          .stride = o.stride.value_or(o.block_size),
+BatchPlan batch_plan(const TextOptions& text, std::int64_t batch_size, std::int64_t block_size) {
+  return {text.batches, batch_size, block_size, text.stride.value_or(block_size)};
+}
+
+data::EpochLoader::Options pass_options(const BatchPlan& plan, bool training) {
+  return {.batch_size = plan.batch_size,
+          .block_size = plan.block_size,
+          .stride = plan.stride,
           .shuffle = training,
           .drop_last = training};
 }
 
-Batches::Batches(const std::vector<data::Token>& tokens, const TrainOptions& options, Rng rng)
-    : loader_(make_loader(tokens, options, std::move(rng))) {}
+Batches::Batches(const std::vector<data::Token>& tokens, const BatchPlan& plan, Rng rng)
+    : loader_(make_loader(tokens, plan, std::move(rng))) {}
 
 data::Batch Batches::next() {
   return std::visit([](auto& loader) { return loader.next(); }, loader_);
@@ -49,4 +54,4 @@ void Batches::set_state(std::string_view state) {
   std::visit([&](auto& loader) { loader.set_state(state); }, loader_);
 }
 
-}  // namespace tapegrad::apps
+}  // namespace tapegrad::run

@@ -3,23 +3,30 @@
 #include <variant>
 
 #include "tapegrad/data/loader.h"
-#include "tapegrad/run/dataset.h"
+#include "tapegrad/run/text_data.h"
 
-namespace tapegrad::apps {
+namespace tapegrad::run {
 
-// The training batches that --batches asks for: random windows, or shuffled passes over all.
+// Batches of windows of a text: how many, how long, and drawn how.
+struct BatchPlan {
+  BatchKind kind = BatchKind::random;
+  std::int64_t batch_size = 12, block_size = 64;
+  std::int64_t stride = 64;  // of passes
+};
+BatchPlan batch_plan(const TextOptions& text, std::int64_t batch_size, std::int64_t block_size);
+
+// The training batches of a plan: random windows, or shuffled passes over all of them.
 class Batches {
  public:
-  Batches(const std::vector<data::Token>& tokens, const TrainOptions& options, Rng rng);
+  Batches(const std::vector<data::Token>& tokens, const BatchPlan& plan, Rng rng);
 
   data::Batch next();
   // The generator that they are drawn from.
   Rng& rng();
   // Batches of one pass over the text; 0 if they are random.
-  int64_t per_pass() const;
-  // Whether a pass came to its end with one of the last `batches` batches; never if they are
-  // random.
-  bool ended_pass(int64_t batches) const;
+  std::int64_t per_pass() const;
+  // Whether one of the last `batches` batches ended a pass; never if they are random.
+  bool ended_pass(std::int64_t batches) const;
   std::string state() const;
   void set_state(std::string_view state);
 
@@ -28,6 +35,6 @@ class Batches {
 };
 
 // How passes over a text are made for training; validation is neither shuffled nor cut short.
-data::EpochLoader::Options pass_options(const TrainOptions& options, bool training);
+data::EpochLoader::Options pass_options(const BatchPlan& plan, bool training);
 
-}  // namespace tapegrad::apps
+}  // namespace tapegrad::run

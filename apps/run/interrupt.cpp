@@ -11,14 +11,14 @@
 
 #include "tapegrad/autograd/base/error.h"
 
-namespace tapegrad::apps {
+namespace tapegrad::run {
 namespace {
 
 std::atomic<bool> flag{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
 
 void on_signal(int) {
-  if (flag.exchange(true)) ::_exit(interrupted_exit_code);
+  if (flag.exchange(true)) ::_exit(kInterruptedExitCode);
 }
 
 }  // namespace
@@ -54,4 +54,4 @@ bool wait_for_input(int descriptor) {
 
 void interrupt() { flag = true; }
 
-}  // namespace tapegrad::apps
+}  // namespace tapegrad::run

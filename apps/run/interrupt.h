@@ -1,6 +1,6 @@
 #pragma once
 
-namespace tapegrad::apps {
+namespace tapegrad::run {
 
 // From now on, the first SIGINT (Ctrl-C), SIGTERM or SIGHUP only sets a flag, so that the program
 // can stop where nothing is lost; a second one ends it at once. A signal that the caller of the
@@ -14,6 +14,6 @@ bool wait_for_input(int descriptor);
 void interrupt();
 
 // The exit code of a program that stopped for such a signal, as shells report Ctrl-C.
-inline constexpr int interrupted_exit_code = 130;
+inline constexpr int kInterruptedExitCode = 130;
 
-}  // namespace tapegrad::apps
+}  // namespace tapegrad::run

@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-namespace tapegrad::apps {
+namespace tapegrad::run {
 namespace {
 
 Rng dropout_rng(const MemoryOptions& options) {
@@ -60,4 +60,4 @@ void check_memory(const MemoryEstimate& estimate) {
         estimate.activations / 1e9, present / 1e9);
 }
 
-}  // namespace tapegrad::apps
+}  // namespace tapegrad::run

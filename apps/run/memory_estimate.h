@@ -7,7 +7,7 @@
 #include "tapegrad/nn/measure.h"
 #include "tapegrad/nn/transformer.h"
 
-namespace tapegrad::apps {
+namespace tapegrad::run {
 
 using MemoryEstimate = nn::StepMemory;
 
@@ -36,4 +36,4 @@ std::string describe(const MemoryEstimate& estimate);
 // Error if the machine has less memory than that.
 void check_memory(const MemoryEstimate& estimate);
 
-}  // namespace tapegrad::apps
+}  // namespace tapegrad::run

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <chrono>
 
-#include "tapegrad/apps/median.h"
 #include "tapegrad/autograd/tensor/tensor.h"
+#include "tapegrad/run/median.h"
 
-namespace tapegrad::apps {
+namespace tapegrad::run {
 namespace {
 
 class TimedProduct {
@@ -50,15 +50,6 @@ double product_rate(const Product& p, Precision precision) {
   return 2 * work * static_cast<double>(p.depth) / median(std::move(seconds));
 }
 
-const std::vector<std::string>& dtype_names() {
-  static const std::vector<std::string> names = {"f32", "bf16"};
-  return names;
-}
-
-Precision precision_of(const std::string& dtype) {
-  return dtype == "bf16" ? Precision::bf16 : Precision::full;
-}
-
 std::string describe_bf16(const Product& product) {
   if (has_bf16_instructions())
     return "bf16 in the products of linear layers, by " + gemm_description(Precision::bf16);
@@ -77,4 +68,4 @@ std::string describe_bf16(const Product& product) {
       gemm_description(Precision::bf16), product_name, rounded / full);
 }
 
-}  // namespace tapegrad::apps
+}  // namespace tapegrad::run

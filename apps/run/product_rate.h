@@ -2,11 +2,10 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "tapegrad/autograd/gemm/gemm.h"
 
-namespace tapegrad::apps {
+namespace tapegrad::run {
 
 // A product of a training step: x·Wᵀ with x (rows, depth) and W (columns, depth).
 struct Product {
@@ -16,12 +15,8 @@ struct Product {
 // Operations per second that it reaches, the median of several tries.
 double product_rate(const Product& product, Precision precision = Precision::full);
 
-// What --dtype can be, and what it means: f32, or bf16 in products.
-const std::vector<std::string>& dtype_names();
-Precision precision_of(const std::string& dtype);
-
 // "bf16 in the products of linear layers, by oneDNN 2.6.3", or why the processor is not faster with
 // it, and how slow it is: measured on some rows of this product.
 std::string describe_bf16(const Product& product);
 
-}  // namespace tapegrad::apps
+}  // namespace tapegrad::run

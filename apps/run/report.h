@@ -1,13 +1,17 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
-#include "tapegrad/nn/summary.h"
 #include "tapegrad/run/memory_estimate.h"
+#include "tapegrad/run/product_rate.h"
 #include "tapegrad/run/run_folder.h"
+#include "tapegrad/run/terminal.h"
 
-namespace tapegrad::apps {
+namespace tapegrad::run {
 
 // What an evaluation finds.
 struct Losses {
@@ -16,69 +20,62 @@ struct Losses {
   std::vector<std::pair<std::string, double>> val_shares = {};
 };
 
-using nn::grouped;
+// A task's words for people. All of it may be empty.
+struct About {
+  // Lines of the header: {"model", "n_layer 4, …"}, {"text", "corpus.txt: …"}.
+  std::vector<std::pair<std::string, std::string>> lines = {};
+  std::string step = {};  // what a step learns: "768 tokens"
+  std::optional<MemoryEstimate> memory = {};
+  std::optional<Product> product = {};  // the largest of a block, for the line on bf16
+  std::string resume_command = {};      // goes on after a stop
+  std::string use_command = {};         // uses the model
+};
 
-// A word as a shell takes it.
-std::string quoted(const std::string& word);
-
-// What a training program says on stdout and in metrics.jsonl: on a terminal with a line of
-// progress below, otherwise plain lines only.
+// What a run says on stdout and in metrics.jsonl: on a terminal with a line of progress below,
+// otherwise plain lines only.
 class Report {
  public:
-  // The program's own name, and the program that uses the model, with some arguments.
-  struct Programs {
-    std::string train, use, use_arguments;
-  };
-  Report(RunFolder& folder, const RunOptions& options, const Progress& progress, Programs programs);
-  ~Report() { clear_progress(); }
-  Report(const Report&) = delete;
-  Report& operator=(const Report&) = delete;
+  // What it is given must live as long.
+  Report(RunFolder& folder, const OptimizerOptions& optimizer, const EvaluationOptions& evaluation,
+         const About& about, const Progress& progress);
 
-  // What is to be trained.
-  struct About {
-    std::string model, text, step;  // a step: "768 tokens"
-    MemoryEstimate memory;
-    Product product;  // the largest of a block
-  };
-  void header(const About& about);
+  void header();
 
   // One step: made now, and timed from here until it is reported.
   struct Step {
     explicit Step(double rate) : lr(rate) {}
     double lr, loss = 0, norm = 0;
-    int64_t tokens = 0;
+    std::int64_t tokens = 0;
     std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   };
-  // Step number progress.iteration is done; every log_interval-th is printed, with the mean time of
-  // those since the last one. Returns the seconds that it took.
+  // The step after progress.iteration steps is made; every log_interval-th is printed, with the
+  // mean time of those since the last one. Returns the seconds that it took.
   double step(const Step& step);
-  // Something silent begins: said on a terminal, until the next line.
-  void working(const std::string& what);
   void evaluation(const Losses& losses);
   // A line, and its numbers for metrics.jsonl.
-  void result(const std::string& text, const Json& numbers);
+  void result(const std::string& text, const RunFolder::Metrics& numbers);
+  // Something silent begins: a terminal shows it until the next line.
+  void working(const std::string& what) { terminal_.working(what); }
+  void line(const std::string& text) { terminal_.line(text); }
   // Where the run is, and the commands to go on with.
   void next_steps();
   void stopped();
 
-  void line(const std::string& text);
-
  private:
   using Clock = std::chrono::steady_clock;
+  void print_step(const Step& step);
   void draw_progress(double loss);
-  void show_below(const std::string& text);
-  void clear_progress();
 
   RunFolder& folder_;
-  const RunOptions& options_;
+  const OptimizerOptions& optimizer_;
+  const EvaluationOptions& evaluation_;
+  const About& about_;
   const Progress& progress_;
-  const Programs programs_;
-  const bool terminal_;
-  bool drawn_ = false;
-  Clock::time_point begin_, last_drawn_;
-  int64_t first_iteration_ = -1;  // of this call
-  double seconds_ = 0;            // of the steps since the last iter line
-  int64_t steps_ = 0, tokens_ = 0;
+  Terminal terminal_;
+  Clock::time_point begin_;
+  std::int64_t first_iteration_ = -1;  // of this call
+  double seconds_ = 0;                 // of the steps since the last iter line
+  std::int64_t steps_ = 0, tokens_ = 0;
 };
 
-}  // namespace tapegrad::apps
+}  // namespace tapegrad::run

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <unordered_set>
 
-namespace tapegrad::apps {
+namespace tapegrad::seq2seq {
 namespace {
 
 using Words = std::string;
@@ -265,4 +265,4 @@ std::string date_task(int64_t count) {
   return text;
 }
 
-}  // namespace tapegrad::apps
+}  // namespace tapegrad::seq2seq

@@ -4,7 +4,7 @@
 
 #include "tapegrad/autograd/base/random.h"
 
-namespace tapegrad::apps {
+namespace tapegrad::seq2seq {
 
 // The task that train-seq2seq makes by itself: dates and times as people write them in English, and
 // the same in ISO 8601.
@@ -24,4 +24,4 @@ DatePair draw_date_pair(Rng& rng);
 // Lines of `count` pairs with a tab between, no two of them written alike; the same for each call.
 std::string date_task(int64_t count);
 
-}  // namespace tapegrad::apps
+}  // namespace tapegrad::seq2seq

@@ -1,35 +1,54 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
-#include "tapegrad/apps/cli/option_table.h"
-#include "tapegrad/run/model_folder.h"
-#include "tapegrad/run/run_options.h"
+#include "tapegrad/apps/cli/train_main.h"
+#include "tapegrad/nn/transformer.h"
 
-namespace tapegrad::apps {
+namespace tapegrad::seq2seq {
 
-// What train-seq2seq can be told. The values here are those of the preset dates.
-struct Seq2SeqOptions : RunOptions {
-  Seq2SeqOptions();
+// Which pairs are learnt.
+struct PairOptions {
+  std::string preset;
+  std::vector<std::string> corpus;  // one file, or none: the pairs that the program makes
+  std::string tokenizer = "bpe:1000";
+  std::optional<std::int64_t> held_out = {};  // [a tenth of the pairs, 2,000 at most]
 
-  std::optional<int64_t> held_out;  // a tenth of the pairs, 2,000 at most
-  bool sample = true;
-
-  int n_layer = 2, n_head = 4;
-  int64_t n_embd = 128, n_hidden = 512, block_size = 128;
-  double dropout = 0;
-  bool scale_embeddings = true;
-
-  nn::TransformerConfig model_config(int64_t vocab_size) const;
-  void check_values() const;
-  template <class Options, class Visitor>
-  static void visit(Options& o, Visitor&& v);  // the table: see option_table.h
+  template <class Self, class Table>
+  static void describe(Self& o, Table& t) {
+    t("preset", o.preset, "what all options started from", {.option = false});
+    t("corpus", o.corpus, "pairs: source, tab, target [dates that the program makes]",
+      {.value = "FILE", .lasting = Lasting::run});
+    t("tokenizer", o.tokenizer, "of both sides: char, gpt2, or bpe:N with N tokens",
+      {.value = "KIND"});
+    t("held_out", o.held_out, "pairs to test with [a tenth of them, 2000 at most]", {.least = 1});
+  }
 };
 
-// See parse_run_options.
-std::optional<Seq2SeqOptions> parse_seq2seq_options(int argc, const char* const* argv);
+// What train-seq2seq can be told.
+struct Options {
+  cli::CallOptions call;
+  PairOptions text;
+  nn::TransformerConfig model;
+  run::RandomOptions random;
+  run::OptimizerOptions optimizer;
+  run::EvaluationOptions evaluation;
 
-// For config.json: how the run was set up, without where it lies and how it was called.
-Json json_of_options(const Seq2SeqOptions& options);
+  void validate() const;
 
-}  // namespace tapegrad::apps
+  template <class Self, class Table>
+  static void describe(Self& o, Table& t) {
+    t.section("call", "Run", Lasting::call, o.call);
+    t.section("data", "Text", Lasting::model, o.text);
+    t.section("model", "Model", Lasting::model, o.model);
+    t.section("random", "Model", Lasting::model, o.random);
+    t.section("optimizer", "Optimisation", Lasting::run, o.optimizer);
+    t.section("evaluation", "Evaluation and output", Lasting::run, o.evaluation);
+  }
+};
+
+const std::vector<cli::Preset<Options>>& presets();
+
+}  // namespace tapegrad::seq2seq

@@ -1,6 +1,6 @@
 // LayerNorm by hand: the variance divided by n, by n - 1, and epsilon outside the root.
 
-#include "tapegrad/apps/cli/cli.h"
+#include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/autograd/ops.h"
 
 using namespace tapegrad;
@@ -48,4 +48,4 @@ int lesson() {
 
 }  // namespace
 
-int main() { return apps::run_main("01-layer-norm", lesson); }
+int main() { return cli::run_main("01-layer-norm", lesson); }

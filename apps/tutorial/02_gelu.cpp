@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "tapegrad/apps/cli/cli.h"
+#include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/nn/layers.h"
 
 using namespace tapegrad;
@@ -51,4 +51,4 @@ int lesson() {
 
 }  // namespace
 
-int main() { return apps::run_main("02-gelu", lesson); }
+int main() { return cli::run_main("02-gelu", lesson); }

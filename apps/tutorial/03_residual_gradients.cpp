@@ -1,6 +1,6 @@
 // How much gradient reaches each of five layers, without and with shortcuts around them.
 
-#include "tapegrad/apps/cli/cli.h"
+#include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/tutorial/residual_net.h"
 
 using namespace tapegrad;
@@ -32,4 +32,4 @@ int lesson() {
 
 }  // namespace
 
-int main() { return apps::run_main("03-residual-gradients", lesson); }
+int main() { return cli::run_main("03-residual-gradients", lesson); }

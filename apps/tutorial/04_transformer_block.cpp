@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tapegrad/apps/cli/cli.h"
+#include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/nn/gpt.h"
 
 using namespace tapegrad;
@@ -46,4 +46,4 @@ int lesson() {
 
 }  // namespace
 
-int main() { return apps::run_main("04-transformer-block", lesson); }
+int main() { return cli::run_main("04-transformer-block", lesson); }

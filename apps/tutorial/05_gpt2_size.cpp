@@ -1,6 +1,6 @@
 // GPT-2's shape and size: first with placeholders for its blocks, then whole.
 
-#include "tapegrad/apps/cli/cli.h"
+#include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/tutorial/placeholder_gpt.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/nn/summary.h"
@@ -37,4 +37,4 @@ int lesson() {
 
 }  // namespace
 
-int main() { return apps::run_main("05-gpt2-size", lesson); }
+int main() { return cli::run_main("05-gpt2-size", lesson); }

@@ -1,6 +1,6 @@
 // Ten tokens from GPT-2 with random weights, the likeliest one each time.
 
-#include "tapegrad/apps/cli/cli.h"
+#include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/nn/gpt.h"
 
@@ -30,4 +30,4 @@ int lesson() {
 
 }  // namespace
 
-int main() { return apps::run_main("06-greedy-generation", lesson); }
+int main() { return cli::run_main("06-greedy-generation", lesson); }

@@ -6,7 +6,7 @@
 #include <functional>
 #include <numeric>
 
-#include "tapegrad/apps/cli/cli.h"
+#include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/nn/generate.h"
 
@@ -45,4 +45,4 @@ int lesson() {
 
 }  // namespace
 
-int main() { return apps::run_main("07-sampling", lesson); }
+int main() { return cli::run_main("07-sampling", lesson); }

@@ -1,6 +1,6 @@
 // The encoder-decoder Transformer: its shapes, its size, its loss, and who sees whom.
 
-#include "tapegrad/apps/cli/cli.h"
+#include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/nn/transformer.h"
 
@@ -57,4 +57,4 @@ int lesson() {
 
 }  // namespace
 
-int main() { return apps::run_main("08-encoder-decoder", lesson); }
+int main() { return cli::run_main("08-encoder-decoder", lesson); }

@@ -28,6 +28,12 @@ namespace tapegrad {
 // double, std::string, std::vector<std::string>, an enum with names (see names_of), or an optional
 // of one of these. `Self` is const for a table that only reads.
 
+// A struct whose members are described structs themselves names them as sections:
+//
+//   t.section("model", "Model", Lasting::model, o.model);
+//
+// where "model" is the section's name in config.json and "Model" its heading in the help.
+
 // How long the value of an option lasts.
 enum class Lasting {
   call,   // of this call of a program only
@@ -39,9 +45,11 @@ enum class Lasting {
 struct Rule {
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
-  bool below_most = false;      // `most` itself is not allowed
-  std::string_view value = {};  // what stands for the value in help [by type: N, X, TEXT]
-  bool option = true;           // false: derived, so that the command line does not have it
+  bool below_most = false;              // `most` itself is not allowed
+  std::string_view value = {};          // what stands for the value in help [by type: N, X, TEXT]
+  bool option = true;                   // false: derived, so that the command line does not have it
+  std::optional<Lasting> lasting = {};  // of this member alone [its section's]
+  bool newer = false;  // files that are older than the member lack it, and keep its default
 };
 
 // The names of an enum's values, in order, the first one being 0. An enum with a table member
@@ -93,6 +101,10 @@ struct RuleChecker {
   template <class T>
   void operator()(std::string_view name, const T& value, std::string_view, const Rule& rule = {}) {
     check_rule(name, value, rule);
+  }
+  template <class Part>
+  void section(std::string_view, std::string_view, Lasting, const Part& part) {
+    Part::describe(part, *this);
   }
 };
 }  // namespace detail

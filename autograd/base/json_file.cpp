@@ -2,7 +2,7 @@
 
 #include "tapegrad/autograd/base/file.h"
 
-namespace tapegrad::apps {
+namespace tapegrad {
 namespace {
 // Our own files have some kilobytes, or more where they list many paths; a parsed one may take a
 // hundred times its size.
@@ -31,4 +31,4 @@ void write_json(const std::filesystem::path& path, const Json& json) {
   write_file_atomically(path, text);
 }
 
-}  // namespace tapegrad::apps
+}  // namespace tapegrad

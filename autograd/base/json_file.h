@@ -11,7 +11,7 @@
 
 #include "tapegrad/autograd/base/error.h"
 
-namespace tapegrad::apps {
+namespace tapegrad {
 
 using Json = nlohmann::ordered_json;
 
@@ -76,4 +76,4 @@ Json json_of(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
-}  // namespace tapegrad::apps
+}  // namespace tapegrad

@@ -214,8 +214,8 @@ TEST_CASE("runs from before the variants still load", "[train-gpt]") {
   const TinyRun tiny(2);
   const auto config = tiny.run / "config.json";
   auto json = nlohmann::json::parse(TempFolder::get(config));
-  for (const char* name : {"separate_qkv", "rope", "unbiased_norm", "ff_dropout",
-                           "attn_out_dropout", "n_inner"}) {
+  for (const char* name :
+       {"separate_qkv", "rope", "unbiased_norm", "ff_dropout", "attn_out_dropout", "n_inner"}) {
     CHECK(json.at("model").erase(name) == 1);
     CHECK(json.at("training").erase(name) == 1);
   }

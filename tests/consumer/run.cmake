@@ -1,4 +1,5 @@
-# Installs the build in BUILD_DIR into a fresh folder, builds the consumer against it and runs it.
+# Installs the build in BUILD_DIR into a fresh folder, builds the consumer and the examples against it
+# and runs them.
 # usage: cmake -DBUILD_DIR=… -DSOURCE_DIR=… -DWORK_DIR=… -DCXX=… -DCXX_FLAGS=… -P run.cmake
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
@@ -8,12 +9,54 @@ function(run)
   set(output "${output}" PARENT_SCOPE)
 endfunction()
 
+function(expect pattern)
+  if(NOT output MATCHES "${pattern}")
+    message(FATAL_ERROR "'${pattern}' is not in\n${output}")
+  endif()
+endfunction()
+
+function(build source)
+  run(${CMAKE_COMMAND} -S ${SOURCE_DIR}/${source} -B ${WORK_DIR}/${source} -DCMAKE_BUILD_TYPE=Release
+      -DCMAKE_PREFIX_PATH=${WORK_DIR}/prefix -DCMAKE_CXX_COMPILER=${CXX} "-DCMAKE_CXX_FLAGS=${CXX_FLAGS} -Wall -Wextra -Wpedantic -Werror")
+  run(${CMAKE_COMMAND} --build ${WORK_DIR}/${source})
+endfunction()
+
 file(REMOVE_RECURSE ${WORK_DIR})
 run(${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${WORK_DIR}/prefix)
-run(${CMAKE_COMMAND} -S ${SOURCE_DIR} -B ${WORK_DIR}/build -DCMAKE_BUILD_TYPE=Release
-    -DCMAKE_PREFIX_PATH=${WORK_DIR}/prefix -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_CXX_FLAGS=${CXX_FLAGS})
-run(${CMAKE_COMMAND} --build ${WORK_DIR}/build)
-run(${WORK_DIR}/build/consumer)
-if(NOT output MATCHES "step 50: loss 0\\.")
-  message(FATAL_ERROR "the consumer did not learn its sequence:\n${output}")
+
+# No folder of a general name gets onto the users' include path, and no internal header.
+file(GLOB installed RELATIVE ${WORK_DIR}/prefix/include ${WORK_DIR}/prefix/include/*)
+if(NOT installed STREQUAL "tapegrad")
+  message(FATAL_ERROR "headers are installed outside tapegrad/: ${installed}")
 endif()
+foreach(internal autograd/base/json_file.h autograd/gemm/library.h run/config_json.h)
+  if(EXISTS ${WORK_DIR}/prefix/include/tapegrad/${internal})
+    message(FATAL_ERROR "${internal} is internal, and installed")
+  endif()
+endforeach()
+
+build(tests/consumer)
+run(${WORK_DIR}/tests/consumer/consumer)
+expect("step 50: loss 0\\.")
+
+# A model of train-gpt's, from the installed program, generates.
+file(WRITE ${WORK_DIR}/text.txt "")
+foreach(i RANGE 120)
+  file(APPEND ${WORK_DIR}/text.txt "the cat sat on mat ${i} and the dog ate.\n")
+endforeach()
+run(${WORK_DIR}/prefix/bin/train-gpt --corpus ${WORK_DIR}/text.txt --out-dir ${WORK_DIR}/run --preset char-cpu
+    --n-layer 1 --n-head 1 --n-embd 16 --block-size 16 --max-iters 3 --no-sample)
+build(examples)
+run(${WORK_DIR}/examples/generate ${WORK_DIR}/run "the cat")
+expect("bytes more\n.* bytes more")
+
+# A model of the user's own is trained, and a run that stopped ends with the same bits.
+run(${WORK_DIR}/examples/two_moons ${WORK_DIR}/straight 300)
+expect("step 300: train loss 0\\.0.*, accuracy (100|9[789])\\.")
+expect("The run is in ")
+run(${WORK_DIR}/examples/two_moons ${WORK_DIR}/stopped 130)
+run(${WORK_DIR}/examples/two_moons ${WORK_DIR}/stopped 300)
+expect("resumed at step 130")
+foreach(file model.safetensors optimizer.safetensors)
+  run(${CMAKE_COMMAND} -E compare_files ${WORK_DIR}/straight/${file} ${WORK_DIR}/stopped/${file})
+endforeach()

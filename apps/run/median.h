@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace tapegrad::apps {
+namespace tapegrad::run {
 
 // Of at least one value; of two in the middle, their mean.
 inline double median(std::vector<double> values) {
@@ -12,4 +12,4 @@ inline double median(std::vector<double> values) {
   return (values[(n - 1) / 2] + values[n / 2]) / 2;
 }
 
-}  // namespace tapegrad::apps
+}  // namespace tapegrad::run

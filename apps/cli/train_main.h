@@ -1,0 +1,187 @@
+#pragma once
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tapegrad/apps/cli/command_line.h"
+#include "tapegrad/apps/cli/run_main.h"
+#include "tapegrad/apps/cli/shell.h"
+#include "tapegrad/apps/cli/threads.h"
+#include "tapegrad/run/interrupt.h"
+#include "tapegrad/run/train.h"
+
+namespace tapegrad::cli {
+
+// A training program is a struct:
+//   Options        described; has the members call (CallOptions), text.preset, text.corpus,
+//                  optimizer and evaluation; validate()
+//   kName, kSummary, kFormat
+//   presets()      where all options start from, the first one if none is named
+//   describe(cli)  examples for --help
+//   adjust(o, cli) options that follow from what was given
+//   instead(o)     the exit code of what is done in place of training (--plan), or nothing
+//   Program(Options&, RunFolder&)   reads the data and makes the model
+//   task()         what run::train() is given
+// and train_main<Program> is its main().
+
+// What a call of a training program is told beside its run.
+struct CallOptions {
+  run::FolderOptions folder;
+  std::optional<int> threads;
+  bool sample = true;
+
+  template <class Self, class Table>
+  static void describe(Self& o, Table& t) {
+    run::FolderOptions::describe(o.folder, t);
+    t("threads", o.threads, "threads [one per processor]; results do not depend on it",
+      {.least = 1});
+    t("sample", o.sample, "show what the model makes at the end");
+  }
+};
+
+template <class Options>
+struct Preset {
+  std::string name, summary;
+  Options options;
+};
+
+namespace detail {
+
+// What lasts as long as the model is as the run has it that is resumed.
+class ResumeCheck {
+ public:
+  explicit ResumeCheck(const run::Config& stored) : stored_(stored) {}
+  template <class T>
+  void operator()(std::string_view name, const T& value, std::string_view, const Rule& rule = {}) {
+    if (rule.lasting.value_or(lasting_) != Lasting::model) return;
+    const run::Value* before = section_->find(name);
+    const std::string now = run::text_of(run::detail::value_of(value));
+    if (before != nullptr && run::text_of(*before) != now) {
+      usage_error("{} {} does not fit the run to resume, which has {}", option_name(name), now,
+                  run::text_of(*before));
+    }
+  }
+  template <class Part>
+  void section(std::string_view name, std::string_view, Lasting lasting, const Part& part) {
+    if (lasting == Lasting::call) return;
+    lasting_ = lasting;
+    section_ = &stored_.at(name, run::kConfigFile);
+    Part::describe(part, *this);
+  }
+
+ private:
+  const run::Config& stored_;
+  const run::Section* section_ = nullptr;
+  Lasting lasting_ = Lasting::model;
+};
+
+template <class Options>
+void check_options(const Options& o) {
+  as_usage([&] { o.validate(); });
+  check_threads(o.call.threads);
+  as_usage([&] { o.call.folder.validate(); });
+}
+
+// The options of the run in `folder`. Error if there is none, or one with values that no run has.
+template <class Program>
+typename Program::Options stored_options(const std::filesystem::path& folder, run::Config& config) {
+  const std::filesystem::path path = folder / run::kConfigFile;
+  check(std::filesystem::exists(path), "{}: there is no run to resume here", folder.string());
+  config = run::read_config(path, Program::kFormat);
+  typename Program::Options options = Program::presets().front().options;
+  run::read_options(path, config, options);
+  try {
+    options.validate();
+  } catch (const Error& error) {
+    fail("{}: {}", path.string(), error.what());
+  }
+  return options;
+}
+
+}  // namespace detail
+
+// The options that the arguments ask for: those of the preset, or of the run to resume, with what
+// was given explicitly in their place. Nothing if --help was all that was wanted. Throws
+// UsageError for values that have no meaning and for what cannot change when a run is resumed.
+template <class Program>
+std::optional<typename Program::Options> parse_training(int argc, const char* const* argv) {
+  using Options = typename Program::Options;
+  const auto& presets = Program::presets();
+  std::vector<std::string> names;
+  for (const auto& preset : presets) names.push_back(preset.name);
+  Options o = presets.front().options;
+  o.text.preset = presets.front().name;
+  CommandLine cli(std::string(Program::kName), std::string(Program::kSummary));
+  cli.group("Run");
+  cli.choice("preset", o.text.preset, names, "what all other options start from; see below");
+  cli.options(o);
+  Program::describe(cli);
+  for (const auto& preset : presets) cli.list("Presets", preset.name, preset.summary);
+
+  cli.parse(argc, argv);  // to know the preset, or the run to resume
+  const Options call = o;
+  const bool help = cli.given("--help") || cli.given("--version");
+  run::Config stored;
+  if (call.call.folder.resumes() && !call.call.folder.out_dir.empty() && !help) {
+    o = detail::stored_options<Program>(call.call.folder.out_dir, stored);
+    o.call = call.call;
+  } else {
+    o = std::find_if(presets.begin(), presets.end(), [&](const auto& p) {
+          return p.name == call.text.preset;
+        })->options;
+    o.text.preset = call.text.preset;
+  }
+  cli.parse(argc, argv);
+  if (cli.printed_information()) return std::nullopt;
+
+  for (std::string& path : o.text.corpus) {
+    if (path.empty()) usage_error("--corpus: a path is empty");
+    path = std::filesystem::absolute(path).string();
+  }
+  if (cli.given("--out-dir") && o.call.folder.out_dir.empty()) {
+    usage_error("--out-dir: the path is empty");
+  }
+  // A preset's least rate is no reason to raise one that was set below it.
+  run::OptimizerOptions& rates = o.optimizer;
+  if (!cli.given("--min-lr") && rates.min_lr > rates.learning_rate) {
+    rates.min_lr = rates.learning_rate / 10;
+  }
+  Program::adjust(o, cli);
+  detail::check_options(o);
+  if (!stored.sections.empty()) {
+    detail::ResumeCheck check(stored);
+    Options::describe(std::as_const(o), check);
+  }
+  return o;
+}
+
+template <class Program>
+int train_main(int argc, const char* const* argv) {
+  return run_main(std::string(Program::kName), [&] {
+    auto options = parse_training<Program>(argc, argv);
+    if (!options) return 0;
+    use_threads(options->call.threads);
+    if (const std::optional<int> code = Program::instead(*options)) return *code;
+    run::RunFolder folder =
+        run::RunFolder::open(options->call.folder, options->text.preset, options->text.corpus);
+    if (folder.resumes()) {
+      const std::int64_t made = run::checkpoint_iteration(folder.path());
+      if (made > options->optimizer.max_iters) {
+        usage_error("the run in {} has made {} steps already: --max-iters {} leaves none to make",
+                    folder.path().string(), made, options->optimizer.max_iters);
+      }
+    }
+    Program program(*options, folder);
+    run::Task task = program.task();
+    task.about.resume_command =
+        fmt::format("{} --init-from resume --out-dir {}", program_path(std::string(Program::kName)),
+                    quoted(folder.path().string()));
+    const bool done = run::train(task, folder, {options->optimizer, options->evaluation});
+    return done ? 0 : run::kInterruptedExitCode;
+  });
+}
+
+}  // namespace tapegrad::cli

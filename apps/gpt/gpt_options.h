@@ -1,0 +1,84 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tapegrad/apps/cli/train_main.h"
+#include "tapegrad/nn/gpt.h"
+#include "tapegrad/run/batches.h"
+
+namespace tapegrad::gpt {
+
+enum class FirstWeights { gpt2, torch };
+inline constexpr std::string_view kFirstWeightsNames[] = {"gpt2", "torch"};
+inline std::span<const std::string_view> names_of(FirstWeights) { return kFirstWeightsNames; }
+
+// What this call does beside, or in place of, training.
+struct CallExtras {
+  bool summary = false, plan = false, recompute = false;
+
+  template <class Self, class Table>
+  static void describe(Self& o, Table& t) {
+    t("summary", o.summary, "print the model's layers with their sizes, and do not train");
+    t("plan", o.plan, "print memory by kind and measure the time of a step, and do not train");
+    t("recompute", o.recompute,
+      "keep each block's input only, and run it again for its gradient: less memory, more time");
+  }
+};
+
+struct InitOptions {
+  FirstWeights init = FirstWeights::gpt2;
+
+  template <class Self, class Table>
+  static void describe(Self& o, Table& t) {
+    t("init", o.init, "the first weights: nanoGPT's N(0, 0.02), or those of PyTorch's layers");
+  }
+};
+
+struct PassOptions {
+  std::optional<std::int64_t> epochs = {};  // in place of max_iters, until the text is known
+  std::string sample_prompt;                // empty: no samples but those at the end
+
+  template <class Self, class Table>
+  static void describe(Self& o, Table& t) {
+    t("epochs", o.epochs, "passes over the text, in place of --max-iters",
+      {.least = 1, .most = 1 << 20});
+    t("sample_prompt", o.sample_prompt, "go on from TEXT, greedily, after each pass");
+  }
+};
+
+// What train-gpt can be told.
+struct Options {
+  cli::CallOptions call;
+  CallExtras extras;
+  run::TextOptions text;
+  nn::GPTConfig model;
+  InitOptions init;
+  run::RandomOptions random;
+  run::OptimizerOptions optimizer;
+  run::EvaluationOptions evaluation;
+  PassOptions passes;
+
+  void validate() const;
+  run::BatchPlan batches() const {
+    return run::batch_plan(text, optimizer.batch_size, model.block_size);
+  }
+
+  template <class Self, class Table>
+  static void describe(Self& o, Table& t) {
+    t.section("call", "Run", Lasting::call, o.call);
+    t.section("extras", "Run", Lasting::call, o.extras);
+    t.section("data", "Text", Lasting::model, o.text);
+    t.section("model", "Model", Lasting::model, o.model);
+    t.section("init", "Model", Lasting::model, o.init);
+    t.section("random", "Model", Lasting::model, o.random);
+    t.section("optimizer", "Optimisation", Lasting::run, o.optimizer);
+    t.section("evaluation", "Evaluation and output", Lasting::run, o.evaluation);
+    t.section("passes", "Evaluation and output", Lasting::run, o.passes);
+  }
+};
+
+const std::vector<cli::Preset<Options>>& presets();
+
+}  // namespace tapegrad::gpt

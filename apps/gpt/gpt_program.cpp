@@ -1,0 +1,215 @@
+#include "tapegrad/apps/gpt/gpt_program.h"
+
+#include <algorithm>
+
+#include "tapegrad/apps/gpt/plan.h"
+#include "tapegrad/autograd/ops.h"
+#include "tapegrad/data/tokenize/utf8.h"
+#include "tapegrad/nn/summary.h"
+#include "tapegrad/run/interrupt.h"
+
+namespace tapegrad::embedded {
+std::string_view default_corpus();
+}
+
+namespace tapegrad::gpt {
+namespace {
+
+using nn::grouped;
+
+run::TextData read_data(const run::Text& text, const Options& o, const run::RunFolder& folder) {
+  const data::Tokenizer tokenizer = folder.resumes()
+                                        ? data::Tokenizer::load(folder.path() / run::kTokenizerFile)
+                                        : run::make_tokenizer(o.text, [&] { return text; });
+  return run::tokenize(text, tokenizer, o.model.block_size);
+}
+
+// Sets the vocabulary to that of the text's tokens. Error if the machine cannot hold the model.
+nn::Params make_params(Options& o, const run::TextData& data, const run::RunFolder& folder,
+                       Rng& rng) {
+  o.model.vocab_size = data.tokenizer.vocab_size();
+  run::check_memory(memory_of(o));
+  return folder.params(rng, o.optimizer.dtype);
+}
+
+nn::GPT make_gpt(const nn::Params& params, const Options& o, Rng& rng) {
+  nn::GPT gpt(params, o.model);
+  gpt.recompute = o.extras.recompute;
+  const bool is_new = !o.call.folder.resumes();
+  if (is_new && o.init.init == FirstWeights::gpt2) nn::init_gpt2(gpt, params, rng);
+  return gpt;
+}
+
+run::OnText to_stdout() {
+  return [](std::string_view piece) {
+    std::fwrite(piece.data(), 1, piece.size(), stdout);
+    return std::fflush(stdout) == 0 && !run::interrupted();
+  };
+}
+
+}  // namespace
+
+run::Text own_sources() {
+  return run::text_of_program("the program's own sources", embedded::default_corpus());
+}
+
+std::int64_t vocab_size_of(const Options& o) {
+  const run::FolderOptions& folder = o.call.folder;
+  if (folder.resumes()) {
+    return data::Tokenizer::load(std::filesystem::path(folder.out_dir) / run::kTokenizerFile)
+        .vocab_size();
+  }
+  return run::make_tokenizer(
+             o.text,
+             [&] { return o.text.corpus.empty() ? own_sources() : run::read_text(o.text.corpus); })
+      .vocab_size();
+}
+
+run::MemoryEstimate memory_of(const Options& o) {
+  return run::estimate_memory(o.model, o.optimizer.batch_size,
+                              {.recompute = o.extras.recompute,
+                               .stored_masks = o.random.one_generator(),
+                               .precision = o.optimizer.dtype});
+}
+
+void Program::describe(cli::CommandLine& cli) {
+  cli.example("train-gpt", "two minutes on the program's own sources, then a sample");
+  cli.example("train-gpt --preset char-cpu --corpus shakespeare.txt", "nanoGPT's laptop recipe");
+  cli.example("train-gpt --corpus notes/ --tokenizer bpe:2000 --out-dir runs/notes",
+              "all text files below a folder, with 2,000 tokens learnt from them");
+  cli.example("train-gpt --preset gpt2-124m --block-size 1024 --summary",
+              "GPT-2's layers, their parameters and FLOPs");
+  cli.example("train-gpt --preset gpt2-124m --batch-size 16 --plan",
+              "whether that fits, and how long it would take");
+  cli.example("train-gpt --init-from resume --out-dir runs/notes --max-iters 4000",
+              "goes on where that run stopped, up to 4,000 steps in all");
+}
+
+void Program::adjust(Options& o, const cli::CommandLine& cli) {
+  if (cli.given("--epochs") && cli.given("--max-iters")) {
+    cli::usage_error("--epochs and --max-iters exclude each other");
+  }
+  if (cli.given("--max-iters")) o.passes.epochs.reset();
+}
+
+std::optional<int> Program::instead(const Options& o) {
+  if (!o.extras.summary && !o.extras.plan) return std::nullopt;
+  Options known = o;
+  known.model.vocab_size = vocab_size_of(o);
+  if (o.extras.plan) return print_plan(known);
+  fmt::print("{}", nn::summary(known.model).str());
+  return 0;
+}
+
+Program::Program(Options& options, run::RunFolder& folder)
+    : options_(options),
+      folder_(folder),
+      text_(run::text_of_run(folder, kFormat, options.text.corpus, own_sources)),
+      data_(read_data(text_, options, folder)),
+      rng_(options.random.seed),
+      params_(make_params(options, data_, folder, rng_)),
+      gpt_(make_gpt(params_, options, rng_)),
+      batches_(data_.train, options.batches(), rng_),
+      own_dropout_(options.random.seed, Rng::Kind::philox) {
+  if (const auto epochs = std::exchange(options.passes.epochs, std::nullopt)) {
+    const std::int64_t parts = options.optimizer.gradient_accumulation_steps;
+    options.optimizer.max_iters = (*epochs * batches_.per_pass() + parts - 1) / parts;
+  }
+}
+
+run::Task Program::task() {
+  run::Config config = run::config_of(options_, kFormat);
+  config.sections.push_back(run::section_of("text", text_.identity));
+  return {
+      .params = params_,
+      .batches = batches_,
+      .loss = [this] { return next_loss(); },
+      .evaluate =
+          [this] {
+            return run::estimate_losses(gpt_, data_, options_.batches(),
+                                        options_.evaluation.eval_iters, options_.random,
+                                        batches_.rng());
+          },
+      .dropout = &own_dropout_,
+      .config = std::move(config),
+      .write_files =
+          [this](const std::filesystem::path& folder) {
+            data_.tokenizer.save(folder / run::kTokenizerFile);
+            if (options_.text.corpus.empty()) run::keep_own_text(folder, text_);
+          },
+      .after_step = [this](run::Report& report) { print_continuation(report); },
+      .finish = [this](run::Report& report) { finish(report); },
+      .about = about(),
+  };
+}
+
+run::Loss Program::next_loss() {
+  const auto [inputs, targets] = run::tensors_of(batches_.next());
+  Rng& dropout = options_.random.one_generator() ? batches_.rng() : own_dropout_;
+  return {gpt_.loss(inputs, targets, &dropout), inputs.numel()};
+}
+
+run::About Program::about() const {
+  const nn::GPTConfig& c = options_.model;
+  const run::OptimizerOptions& o = options_.optimizer;
+  return {
+      .lines = {{"model", fmt::format("n_layer {}, n_head {}, n_embd {}, block_size {}, "
+                                      "vocab_size {}: {} parameters",
+                                      c.n_layer, c.n_head, c.n_embd, c.block_size, c.vocab_size,
+                                      grouped(params_.count()))},
+                {"text",
+                 fmt::format("{}: {} tokens to train, {} to validate ({})", text_.identity.name,
+                             grouped(static_cast<std::int64_t>(data_.train.size())),
+                             grouped(static_cast<std::int64_t>(data_.val.size())),
+                             options_.text.tokenizer)}},
+      .step = grouped(o.batch_size * c.block_size * o.gradient_accumulation_steps) + " tokens",
+      .memory = memory_of(options_),
+      .product = run::Product{o.batch_size * c.block_size, c.inner(), c.n_embd},
+      .use_command = fmt::format("{} --model {} --num-samples 3", cli::program_path("sample-text"),
+                                 cli::quoted(folder_.path().string()))};
+}
+
+void Program::finish(run::Report& report) const {
+  report.working("evaluating the whole validation split");
+  const auto loss = run::loss_of_tokens(gpt_, data_.tokenizer, data_.val,
+                                        options_.optimizer.batch_size, options_.model.block_size);
+  if (loss) {
+    report.result(fmt::format("final: val loss {:.4f} (whole split), perplexity {:.2f}, {:.2f} "
+                              "bits per byte",
+                              loss->loss, loss->perplexity, loss->bits_per_byte),
+                  {{"final_val_loss", loss->loss},
+                   {"perplexity", loss->perplexity},
+                   {"bits_per_byte", loss->bits_per_byte}});
+  }
+  if (options_.call.sample) print_samples(report);
+}
+
+void Program::print_samples(run::Report& report) const {
+  Rng rng(options_.random.seed);
+  for (const char* heading : {"\nsample:", "\nanother sample:"}) {
+    if (run::interrupted()) return;
+    report.line(heading);
+    run::stream_text(gpt_, data_.tokenizer, run::default_prompt(data_.tokenizer),
+                     {.max_new_tokens = 300, .temperature = 0.8, .top_k = 200}, rng, to_stdout());
+    report.line("");
+  }
+}
+
+// After each pass: the text that the model makes of the prompt, on one line.
+void Program::print_continuation(run::Report& report) const {
+  const std::string& prompt = options_.passes.sample_prompt;
+  if (prompt.empty() || !batches_.ended_pass(options_.optimizer.gradient_accumulation_steps)) {
+    return;
+  }
+  Rng unused(0);
+  std::string text = prompt;
+  run::stream_text(gpt_, data_.tokenizer, data_.tokenizer.encode(prompt),
+                   {.max_new_tokens = 50, .greedy = true}, unused, [&](std::string_view piece) {
+                     text += piece;
+                     return true;
+                   });
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  report.line(text);
+}
+
+}  // namespace tapegrad::gpt

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "tapegrad/apps/gpt/gpt_options.h"
+#include "tapegrad/run/evaluate.h"
+#include "tapegrad/run/model.h"
+
+namespace tapegrad::gpt {
+
+// The task of train-gpt: corpus → tokenizer → batches → GPT → loss, of which run::train() makes a
+// trained model.
+class Program {
+ public:
+  using Options = gpt::Options;
+  static constexpr std::string_view kName = "train-gpt";
+  static constexpr std::string_view kSummary = "Trains a GPT on text and keeps it in a run folder.";
+  static constexpr std::string_view kFormat = run::kGPTFormat;
+  static const std::vector<cli::Preset<Options>>& presets() { return gpt::presets(); }
+  static void describe(cli::CommandLine& cli);
+  static void adjust(Options& options, const cli::CommandLine& cli);
+  static std::optional<int> instead(const Options& options);
+
+  // Error if the text, or a run that is resumed, cannot be read, or the machine is too small.
+  Program(Options& options, run::RunFolder& folder);
+  run::Task task();
+
+ private:
+  run::Loss next_loss();
+  void finish(run::Report& report) const;
+  void print_samples(run::Report& report) const;
+  void print_continuation(run::Report& report) const;
+  run::About about() const;
+
+  Options& options_;
+  run::RunFolder& folder_;
+  run::Text text_;
+  run::TextData data_;
+  Rng rng_;
+  nn::Params params_;
+  nn::GPT gpt_;
+  run::Batches batches_;
+  Rng own_dropout_;
+};
+
+// The tokens that a run with these options has: those of the run that is resumed, or those that the
+// text is made into. GPT-2's do not need the text.
+std::int64_t vocab_size_of(const Options& options);
+// This project's sources and documents, which are part of train-gpt.
+run::Text own_sources();
+run::MemoryEstimate memory_of(const Options& options);
+
+}  // namespace tapegrad::gpt

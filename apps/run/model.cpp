@@ -1,0 +1,150 @@
+#include "tapegrad/run/model.h"
+
+#include <algorithm>
+
+#include "tapegrad/data/pairs.h"
+#include "tapegrad/data/tokenize/utf8.h"
+#include "tapegrad/run/config.h"
+#include "tapegrad/run/pair_tensors.h"
+#include "tapegrad/run/run_folder.h"
+
+namespace tapegrad::run {
+namespace {
+
+// What config.json and tokenizer.json say of a model, and agree on. `special` tokens are the
+// model's alone.
+template <class ModelConfig>
+struct Description {
+  ModelConfig config;
+  data::Tokenizer tokenizer;
+
+  Description(const std::filesystem::path& folder, std::string_view format,
+              std::string_view program, std::int64_t special)
+      : config(read_config_of(folder, format, program)),
+        tokenizer(data::Tokenizer::load(folder / kTokenizerFile)) {
+    check(tokenizer.vocab_size() + special == config.vocab_size,
+          "{}: the tokenizer has {} tokens, but the model in {} has a vocab_size of {}, not {}: "
+          "the files do not belong together",
+          (folder / kTokenizerFile).string(), tokenizer.vocab_size(),
+          (folder / kConfigFile).string(), config.vocab_size, tokenizer.vocab_size() + special);
+  }
+
+  static ModelConfig read_config_of(const std::filesystem::path& folder, std::string_view format,
+                                    std::string_view program) {
+    check(std::filesystem::is_directory(folder),
+          "there is no folder {}: a model is the folder that {} made", folder.string(), program);
+    const std::filesystem::path path = folder / kConfigFile;
+    ModelConfig config;
+    read_section(path, read_config(path, format), "model", config);
+    try {
+      config.validate();
+    } catch (const Error& error) {
+      fail("{}: {}", path.string(), error.what());
+    }
+    return config;
+  }
+};
+
+nn::Params params_of(const std::filesystem::path& folder, DType dtype) {
+  return nn::Params(open_safetensors((folder / kModelFile).string()), dtype);
+}
+
+}  // namespace
+
+std::vector<data::Token> default_prompt(const data::Tokenizer& tokenizer) {
+  for (data::Token token = 0; token < tokenizer.vocab_size(); ++token) {
+    if (tokenizer.token_bytes(token) == "\n") return {token};
+  }
+  return {0};
+}
+
+void stream_text(const nn::GPT& gpt, const data::Tokenizer& tokenizer,
+                 const std::vector<data::Token>& prompt, nn::GenerateOptions options, Rng& rng,
+                 const OnText& on_text) {
+  options.stop_token = tokenizer.end_of_text();
+  data::Utf8Stream stream;
+  nn::generate(gpt, prompt, options, rng, [&](data::Token token) {
+    const std::string piece = stream.push(tokenizer.token_bytes(token));
+    return on_text(piece);
+  });
+  if (const std::string rest = stream.flush(); !rest.empty()) on_text(rest);
+}
+
+std::vector<data::Token> TextModel::tokens_of(std::string_view prompt) const {
+  return prompt.empty() ? default_prompt(tokenizer) : tokenizer.encode(prompt, true);
+}
+
+void TextModel::generate(std::string_view prompt, const nn::GenerateOptions& options,
+                         std::uint64_t seed, const OnText& on_text) const {
+  Rng rng(seed);
+  stream_text(gpt, tokenizer, tokens_of(prompt), options, rng, on_text);
+}
+
+std::string TextModel::generate(std::string_view prompt, const nn::GenerateOptions& options,
+                                std::uint64_t seed) const {
+  std::string text;
+  generate(prompt, options, seed, [&](std::string_view piece) {
+    text += piece;
+    return true;
+  });
+  return text;
+}
+
+std::vector<std::string> TextModel::generate(const std::vector<std::string>& prompts,
+                                             const nn::GenerateOptions& options,
+                                             std::uint64_t seed) const {
+  std::vector<std::string> texts;
+  for (const std::string& prompt : prompts) texts.push_back(generate(prompt, options, seed++));
+  return texts;
+}
+
+TextModel load(const std::filesystem::path& folder, DType dtype) {
+  Description<nn::GPTConfig> d(folder, kGPTFormat, "train-gpt", 0);
+  nn::Params params = params_of(folder, dtype);
+  nn::GPT gpt(params, d.config);
+  return {std::move(params), std::move(gpt), std::move(d.tokenizer)};
+}
+
+Translator load_translator(const std::filesystem::path& folder) {
+  Description<nn::TransformerConfig> d(folder, kSeq2SeqFormat, "train-seq2seq",
+                                       data::SpecialTokens::kCount);
+  nn::Params params = params_of(folder, DType::f32);
+  nn::Transformer model(params, d.config);
+  return {std::move(params), std::move(model), std::move(d.tokenizer)};
+}
+
+nn::TranslateOptions Translator::options() const {
+  const data::SpecialTokens special(tokenizer.vocab_size());
+  return {.start = special.start, .end = special.end};
+}
+
+std::vector<std::string> Translator::translate(const std::vector<std::vector<data::Token>>& sources,
+                                               const nn::TranslateOptions& options) const {
+  return translate_all(model, tokenizer, sources, options);
+}
+
+std::vector<std::string> translate_all(const nn::Transformer& model,
+                                       const data::Tokenizer& tokenizer,
+                                       const std::vector<std::vector<data::Token>>& sources,
+                                       const nn::TranslateOptions& options) {
+  const data::SpecialTokens special(tokenizer.vocab_size());
+  std::vector<data::TokenPair> pairs;
+  for (const auto& source : sources) pairs.push_back({source, {}});
+  const PairTensors t = tensors_of(data::make_batch(pairs, special), special);
+  std::vector<std::string> texts;
+  for (const auto& translation : nn::translate(model, t.sources, t.masks.source, options)) {
+    data::Utf8Stream stream;
+    std::string text;
+    for (const data::Token token : translation.tokens) {
+      // Padding and the start have no text; a model that is hardly trained may find them likely.
+      if (token < tokenizer.vocab_size()) text += stream.push(tokenizer.token_bytes(token));
+    }
+    text += stream.flush();
+    // One line each, whatever the model makes.
+    std::replace(text.begin(), text.end(), '\n', ' ');
+    texts.push_back(text);
+  }
+  return texts;
+}
+
+}  // namespace tapegrad::run

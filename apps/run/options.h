@@ -1,0 +1,132 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "tapegrad/autograd/base/describe.h"
+#include "tapegrad/autograd/base/random.h"
+#include "tapegrad/autograd/gemm/precision.h"
+#include "tapegrad/optim/adamw.h"
+#include "tapegrad/optim/schedule.h"
+
+namespace tapegrad {
+
+inline constexpr std::string_view kRngNames[] = {"torch", "philox"};
+inline std::span<const std::string_view> names_of(Rng::Kind) { return kRngNames; }
+
+inline constexpr std::string_view kPrecisionNames[] = {"f32", "bf16"};
+inline std::span<const std::string_view> names_of(Precision) { return kPrecisionNames; }
+
+namespace optim {
+inline constexpr std::string_view kScheduleNames[] = {"constant", "linear", "cosine"};
+inline std::span<const std::string_view> names_of(Schedule::Kind) { return kScheduleNames; }
+}  // namespace optim
+
+namespace run {
+
+// What training can be told, in parts that each go to one room. Names and meanings are nanoGPT's
+// where it has them.
+
+enum class InitFrom { scratch, resume };
+inline constexpr std::string_view kInitFromNames[] = {"scratch", "resume"};
+inline std::span<const std::string_view> names_of(InitFrom) { return kInitFromNames; }
+
+// Where the run folder is, and whether a run begins there or goes on.
+struct FolderOptions {
+  std::string out_dir;  // empty: the next free folder runs/NAME-N
+  InitFrom init_from = InitFrom::scratch;
+  bool overwrite = false;
+
+  bool resumes() const { return init_from == InitFrom::resume; }
+  void validate() const;
+
+  template <class Self, class Table>
+  static void describe(Self& o, Table& t) {
+    t("out_dir", o.out_dir, "the run folder [the next free runs/PRESET-N]", {.value = "DIR"});
+    t("init_from", o.init_from, "resume goes on from the last checkpoint in --out-dir");
+    t("overwrite", o.overwrite, "replace a run that --out-dir holds already");
+  }
+};
+
+// What random numbers are drawn from.
+struct RandomOptions {
+  std::uint64_t seed = 1337;
+  Rng::Kind rng = Rng::Kind::philox;
+
+  // Whether all random numbers come from the one generator that the initialisation begins with.
+  bool one_generator() const { return rng == Rng::Kind::torch; }
+
+  template <class Self, class Table>
+  static void describe(Self& o, Table& t) {
+    t("seed", o.seed, "of the initialisation, the batches and dropout");
+    t("rng", o.rng,
+      "dropout's generator: philox, a fast one of its own, or torch, PyTorch's, shared by all that "
+      "draws");
+  }
+};
+
+// The steps: how many, of how many batches each, with which learning rate, by AdamW.
+struct OptimizerOptions {
+  std::int64_t max_iters = 2000;
+  std::int64_t batch_size = 12, gradient_accumulation_steps = 1;
+  double learning_rate = 1e-3, min_lr = 1e-4;
+  optim::Schedule::Kind schedule = optim::Schedule::Kind::cosine;
+  std::int64_t warmup_iters = 100;
+  std::optional<std::int64_t> lr_decay_iters = {};  // [max_iters]
+  double weight_decay = 0.1;
+  bool decay_all = false;
+  double beta1 = 0.9, beta2 = 0.99, grad_clip = 1.0;
+  Precision dtype = Precision::full;
+
+  optim::AdamWOptions adamw() const;
+  optim::Schedule lr_schedule() const;
+  // Decides what is decided once: a run that is resumed with more steps keeps its schedule.
+  void settle();
+  void validate() const;  // Error, naming the value, for values that no run can have
+
+  template <class Self, class Table>
+  static void describe(Self& o, Table& t) {
+    constexpr double most_steps = std::int64_t{1} << 40, most_rows = 1 << 18;
+    t("max_iters", o.max_iters, "optimiser steps", {.least = 0, .most = most_steps});
+    t("batch_size", o.batch_size, "sequences per forward pass", {.least = 1, .most = most_rows});
+    t("gradient_accumulation_steps", o.gradient_accumulation_steps,
+      "forward passes per optimiser step", {.least = 1, .most = most_rows});
+    t("learning_rate", o.learning_rate, "after the warm-up", {.least = 0});
+    t("min_lr", o.min_lr, "at the end of the decay", {.least = 0});
+    t("schedule", o.schedule, "how the rate decays");
+    t("warmup_iters", o.warmup_iters, "steps until the full learning rate", {.least = 0});
+    t("lr_decay_iters", o.lr_decay_iters, "steps until --min-lr [--max-iters]", {.least = 0});
+    t("weight_decay", o.weight_decay, "of matrices and embeddings", {.least = 0});
+    t("decay_all", o.decay_all, "weight decay of biases and norms, too");
+    t("beta1", o.beta1, "AdamW's", {.least = 0});
+    t("beta2", o.beta2, "AdamW's", {.least = 0});
+    t("grad_clip", o.grad_clip, "the largest norm of the gradient; 0: any", {.least = 0});
+    t("dtype", o.dtype,
+      "bf16: linear layers round both operands of their products to it; all else stays f32");
+  }
+};
+
+// When a run evaluates, saves and prints.
+struct EvaluationOptions {
+  std::int64_t eval_interval = 250, eval_offset = 0, eval_iters = 20, log_interval = 10;
+  std::optional<std::int64_t> checkpoint_interval = {};  // [at each evaluation]
+
+  // Whether an evaluation, or a checkpoint, is due after so many steps.
+  bool evaluates_at(std::int64_t iteration) const;
+  bool saves_at(std::int64_t iteration) const;
+
+  template <class Self, class Table>
+  static void describe(Self& o, Table& t) {
+    t("eval_interval", o.eval_interval, "steps between evaluations", {.least = 1});
+    t("eval_offset", o.eval_offset, "steps before the first one", {.least = 0});
+    t("checkpoint_interval", o.checkpoint_interval,
+      "steps between checkpoints [at each evaluation]", {.least = 1});
+    t("eval_iters", o.eval_iters, "batches per split and evaluation",
+      {.least = 1, .most = 1'000'000});
+    t("log_interval", o.log_interval, "steps between iter lines", {.least = 1});
+  }
+};
+
+}  // namespace run
+}  // namespace tapegrad

@@ -1,0 +1,129 @@
+#include "tapegrad/run/run_checkpoint.h"
+
+#include <map>
+#include <system_error>
+
+#include "tapegrad/autograd/base/file.h"
+#include "tapegrad/autograd/base/json_file.h"
+#include "tapegrad/run/folder_calls.h"
+
+namespace tapegrad::run {
+namespace {
+
+namespace fs = std::filesystem;
+
+// trainer.json goes last: until it is there, a new run has no checkpoint.
+constexpr std::string_view kCheckpointFiles[] = {kModelFile, kOptimizerFile, kTrainerFile};
+constexpr std::string_view kTrainerFormat = "tapegrad-trainer";
+constexpr int kTrainerVersion = 1;
+const std::string kIteration = "iteration";
+
+struct Trainer {
+  fs::path path;
+  Json json;
+  int64_t iteration = 0;
+};
+
+Trainer read_trainer(const fs::path& folder) {
+  Trainer trainer{folder / kTrainerFile, read_json_object(folder / kTrainerFile)};
+  std::string format;
+  int64_t version = 0;
+  get(trainer.path, trainer.json, "format", format);
+  get(trainer.path, trainer.json, "version", version);
+  check(format == kTrainerFormat && version == kTrainerVersion,
+        "{}: this has format '{}', version {}; expected '{}', version {}", trainer.path.string(),
+        format, version, kTrainerFormat, kTrainerVersion);
+  get(trainer.path, trainer.json, kIteration, trainer.iteration);
+  check(trainer.iteration >= 0, "{}: '{}' is {}", trainer.path.string(), kIteration,
+        trainer.iteration);
+  return trainer;
+}
+
+// All files of a checkpoint carry its iteration.
+void check_iteration(const TensorSource& file, int64_t iteration) {
+  const auto it = file.metadata().find(kIteration);
+  const std::string found = it == file.metadata().end() ? "none" : it->second;
+  check(found == std::to_string(iteration),
+        "{}: this is of iteration {}, but {} is of iteration {}: the files are not of one "
+        "checkpoint",
+        file.name(), found, kTrainerFile, iteration);
+}
+
+void write_files(const fs::path& writing, const TrainState& state) {
+  const Progress& p = state.progress;
+  Metadata metadata = {{kIteration, std::to_string(p.iteration)}};
+  save_safetensors((writing / kModelFile).string(), state.params.tensors(), metadata);
+  metadata.merge(state.adamw.metadata());
+  save_safetensors((writing / kOptimizerFile).string(), state.adamw.state(), metadata);
+  write_json(writing / kTrainerFile, {{"format", kTrainerFormat},
+                                      {"version", kTrainerVersion},
+                                      {"iteration", p.iteration},
+                                      {"best_val_loss", json_of(p.best_val_loss)},
+                                      {"best_iteration", p.best_iteration},
+                                      {"seconds", p.seconds},
+                                      {"loader", state.batches.state()},
+                                      {"dropout", state.dropout.state()}});
+  sync_folder(writing);
+}
+
+}  // namespace
+
+void save_checkpoint(const fs::path& folder, const TrainState& state) {
+  finish_checkpoint(folder);
+  const fs::path writing = folder / kWritingFolder;
+  std::error_code ignored;
+  fs::remove_all(writing, ignored);
+  make_folder(writing);
+  try {
+    write_files(writing, state);
+  } catch (...) {  // what was written may fill the disk
+    fs::remove_all(writing, ignored);
+    throw;
+  }
+  rename_or_fail(writing, folder / kReadyFolder);
+  sync_folder(folder);
+  finish_checkpoint(folder);
+}
+
+void finish_checkpoint(const fs::path& folder) {
+  const fs::path ready = folder / kReadyFolder;
+  if (!fs::exists(ready)) return;
+  for (const std::string_view name : kCheckpointFiles) {
+    if (fs::exists(ready / name)) rename_or_fail(ready / name, folder / name);
+  }
+  sync_folder(folder);
+  remove_or_fail(ready);
+}
+
+std::int64_t checkpoint_iteration(const fs::path& folder) { return read_trainer(folder).iteration; }
+
+std::shared_ptr<const TensorSource> checkpoint_model(const fs::path& folder) {
+  const auto file = open_safetensors((folder / kModelFile).string());
+  check_iteration(*file, read_trainer(folder).iteration);
+  return file;
+}
+
+void restore_checkpoint(const fs::path& folder, const TrainState& state) {
+  const auto [path, json, iteration] = read_trainer(folder);
+  Progress p;
+  std::string loader, dropout;
+  p.iteration = iteration;
+  get(path, json, "best_val_loss", p.best_val_loss);
+  get(path, json, "best_iteration", p.best_iteration);
+  get(path, json, "seconds", p.seconds);
+  get(path, json, "loader", loader);
+  get(path, json, "dropout", dropout);
+
+  const auto optimizer = open_safetensors((folder / kOptimizerFile).string());
+  check_iteration(*optimizer, p.iteration);
+  state.adamw.load_state(*optimizer);
+  try {
+    state.batches.set_state(loader);
+    state.dropout.set_state(dropout);
+  } catch (const Error& error) {
+    fail("{}: {}", path.string(), error.what());
+  }
+  state.progress = p;
+}
+
+}  // namespace tapegrad::run

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "tapegrad/autograd/base/random.h"
+#include "tapegrad/nn/params.h"
+#include "tapegrad/optim/adamw.h"
+
+namespace tapegrad::run {
+
+// How far a run has come.
+struct Progress {
+  std::int64_t iteration = 0;  // optimiser steps made
+  std::optional<double> best_val_loss = {};
+  std::int64_t best_iteration = 0;
+  double seconds = 0;  // spent in training steps
+};
+
+// Something that draws random batches. A checkpoint saves its place in the random stream, as a
+// text. Any class with state() and set_state() converts to it; the object must live as long.
+struct Resumable {
+  template <class Loader>
+  requires requires(Loader& loader, std::string_view saved) {
+    { loader.state() } -> std::convertible_to<std::string>;
+    loader.set_state(saved);
+  }
+  Resumable(Loader& loader)  // NOLINT: a Loader is one
+      : state([&loader] { return std::string(loader.state()); }),
+        set_state([&loader](std::string_view saved) { loader.set_state(saved); }) {}
+  std::function<std::string()> state;
+  std::function<void(std::string_view)> set_state;
+};
+
+// What a checkpoint is taken of, and restored into. The parameters' values are read when the model
+// is made.
+struct TrainState {
+  const nn::Params& params;
+  optim::AdamW& adamw;
+  const Resumable& batches;
+  Rng& dropout;
+  Progress& progress;
+};
+
+// The checkpoint of a folder is three files: model.safetensors, optimizer.safetensors and
+// trainer.json (iteration, random states, best loss). They belong together, whenever the program
+// or the machine stops: they are written to checkpoint.writing/, which becomes checkpoint.ready/ by
+// one rename, and then move to their places one by one. finish_checkpoint() completes moves that
+// were cut short. The file model.safetensors by itself is complete at all times.
+inline constexpr std::string_view kModelFile = "model.safetensors";
+inline constexpr std::string_view kOptimizerFile = "optimizer.safetensors";
+inline constexpr std::string_view kTrainerFile = "trainer.json";
+inline constexpr std::string_view kWritingFolder = "checkpoint.writing";
+inline constexpr std::string_view kReadyFolder = "checkpoint.ready";
+
+void save_checkpoint(const std::filesystem::path& folder, const TrainState& state);
+void finish_checkpoint(const std::filesystem::path& folder);
+// The steps that the checkpoint has made.
+std::int64_t checkpoint_iteration(const std::filesystem::path& folder);
+// The model's tensors. Error if its file is not of the iteration that trainer.json names.
+std::shared_ptr<const TensorSource> checkpoint_model(const std::filesystem::path& folder);
+// All but the parameters. Errors name the file that is broken or of another checkpoint.
+void restore_checkpoint(const std::filesystem::path& folder, const TrainState& state);
+
+}  // namespace tapegrad::run

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+
+namespace tapegrad::run {
+
+// Lines on stdout and, if that is a terminal, one line below them that is redrawn in place. A
+// reader that has gone (a closed pipe or terminal) counts as an interrupt, so that a run is saved.
+class Terminal {
+ public:
+  Terminal();
+  ~Terminal() { clear(); }
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+
+  void line(const std::string& text);
+  // Whether the line below is due to be redrawn: at most ten times a second, on a terminal.
+  bool wants_progress();
+  void progress(std::string text);  // cut to the terminal's width
+  void working(const std::string& what);
+
+ private:
+  void clear();
+  void show_below(const std::string& text);
+
+  const bool terminal_;
+  bool drawn_ = false;
+  std::chrono::steady_clock::time_point last_drawn_;
+};
+
+// "8 s", "2:05 min", "3:20 h"
+std::string duration(double seconds);
+
+}  // namespace tapegrad::run

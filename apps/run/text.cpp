@@ -1,0 +1,63 @@
+#include "tapegrad/run/text.h"
+
+#include "tapegrad/autograd/base/file.h"
+#include "tapegrad/data/corpus.h"
+
+namespace tapegrad::run {
+namespace {
+
+std::string describe(const data::Corpus& corpus) {
+  if (corpus.files.size() == 1) return corpus.files.front().filename().string();
+  std::string text = fmt::format("{} files", corpus.files.size());
+  if (corpus.skipped_files > 0) text += fmt::format(" ({} skipped)", corpus.skipped_files);
+  return text;
+}
+
+TextIdentity identity_of(std::string name, std::string_view contents) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const char c : contents) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+  return {std::move(name), static_cast<std::int64_t>(contents.size()),
+          fmt::format("{:016x}", hash)};
+}
+
+}  // namespace
+
+Text read_text(const std::vector<std::string>& paths) {
+  data::Corpus corpus =
+      data::read_corpus(std::vector<std::filesystem::path>(paths.begin(), paths.end()));
+  return text_of(describe(corpus), std::move(corpus.text));
+}
+
+Text text_of(std::string name, std::string contents) {
+  Text text{{}, {}, std::make_shared<const std::string>(std::move(contents))};
+  text.contents = *text.storage;
+  text.identity = identity_of(std::move(name), text.contents);
+  return text;
+}
+
+Text text_of_program(std::string name, std::string_view contents) {
+  return {identity_of(std::move(name), contents), contents, {}};
+}
+
+Text text_of_run(const RunFolder& folder, std::string_view format,
+                 const std::vector<std::string>& corpus, const std::function<Text()>& own_text) {
+  const bool own = corpus.empty();
+  if (!folder.resumes()) return own ? own_text() : read_text(corpus);
+  TextIdentity stored;
+  const Config config = folder.config(format);
+  read_section(folder.path() / kConfigFile, config, "text", stored);
+  Text text = read_text(own ? std::vector{(folder.path() / kTextFile).string()} : corpus);
+  check(text.identity.fingerprint == stored.fingerprint,
+        "the run in {} was made of another text: of {} with fingerprint {}, while {} has {}. "
+        "Resume it with the same --corpus, or start a new run",
+        folder.path().string(), stored.name, stored.fingerprint, text.identity.name,
+        text.identity.fingerprint);
+  if (own) text.identity.name = stored.name;  // and not that of the copy in the folder
+  return text;
+}
+
+void keep_own_text(const std::filesystem::path& folder, const Text& text) {
+  write_file_atomically(folder / kTextFile, text.contents);
+}
+
+}  // namespace tapegrad::run

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tapegrad/run/config.h"
+#include "tapegrad/run/run_folder.h"
+
+namespace tapegrad::run {
+
+// What config.json remembers of the text that a run has learnt.
+struct TextIdentity {
+  std::string name;  // for people: "corpus.txt", "3 files"
+  std::int64_t bytes = 0;
+  std::string fingerprint;  // equal texts have equal ones: FNV-1a, 64 bits, in hexadecimal
+
+  template <class Self, class Table>
+  static void describe(Self& t, Table& table) {
+    table("name", t.name, "what people call the text");
+    table("bytes", t.bytes, "its length");
+    table("fingerprint", t.fingerprint, "a hash of its bytes");
+  }
+};
+
+// A text to learn.
+struct Text {
+  TextIdentity identity;
+  std::string_view contents;                        // UTF-8
+  std::shared_ptr<const std::string> storage = {};  // of the contents, unless part of the program
+};
+
+// The files and folders; `corpus` must name some.
+Text read_text(const std::vector<std::string>& corpus);
+Text text_of(std::string name, std::string contents);
+// `contents` must live as long as the program.
+Text text_of_program(std::string name, std::string_view contents);
+
+// The text of a run: that of `corpus` or, if that is empty, what `own_text` makes. Error if the run
+// is resumed and was made of another text.
+Text text_of_run(const RunFolder& folder, std::string_view format,
+                 const std::vector<std::string>& corpus, const std::function<Text()>& own_text);
+// Writes a text that the program made into the folder, from which a resumed run reads it again.
+void keep_own_text(const std::filesystem::path& folder, const Text& text);
+
+}  // namespace tapegrad::run

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tapegrad/data/tokenize/tokenizer.h"
+#include "tapegrad/run/text.h"
+
+namespace tapegrad::run {
+
+enum class BatchKind { random, epochs };
+inline constexpr std::string_view kBatchKindNames[] = {"random", "epochs"};
+inline std::span<const std::string_view> names_of(BatchKind) { return kBatchKindNames; }
+
+// Which text is learnt, and how it becomes batches.
+struct TextOptions {
+  std::string preset;               // what all options started from
+  std::vector<std::string> corpus;  // empty: the text that is part of the program
+  std::string tokenizer = "char";
+  BatchKind batches = BatchKind::random;
+  std::optional<std::int64_t> stride = {};  // [block_size]
+
+  bool in_passes() const { return batches == BatchKind::epochs; }
+  void validate() const;  // Error for a tokenizer that there is not
+
+  template <class Self, class Table>
+  static void describe(Self& o, Table& t) {
+    t("preset", o.preset, "what all options started from", {.option = false});
+    t("corpus", o.corpus, "files and folders of text [the program's own sources]",
+      {.value = "PATH…", .lasting = Lasting::run});
+    t("tokenizer", o.tokenizer, "char, gpt2, or bpe:N with N tokens", {.value = "KIND"});
+    t("batches", o.batches,
+      "random windows, or shuffled passes over windows side by side (epochs)");
+    t("stride", o.stride, "tokens from one window of a pass to the next [--block-size]",
+      {.least = 1});
+  }
+};
+// Error unless `tokenizer` is char, gpt2 or bpe:N.
+void check_tokenizer(const std::string& tokenizer);
+
+// The first 90 % of a text (of its characters) for training, and the rest for validation, as
+// tokens.
+struct TextData {
+  data::Tokenizer tokenizer;
+  std::vector<data::Token> train, val;
+};
+
+// The tokenizer that the options ask for. That of GPT-2 does not need the text, whose reading is
+// left to `text`. A bpe tokenizer learns from the training part alone.
+data::Tokenizer make_tokenizer(const TextOptions& options, const std::function<Text()>& text);
+
+// Error if either part is shorter than one sequence of block_size tokens and its targets.
+TextData tokenize(const Text& text, const data::Tokenizer& tokenizer, std::int64_t block_size);
+
+}  // namespace tapegrad::run

@@ -1,0 +1,150 @@
+#include "tapegrad/run/train.h"
+
+#include <cmath>
+
+#include "tapegrad/autograd/tape.h"
+#include "tapegrad/optim/clip.h"
+#include "tapegrad/run/interrupt.h"
+
+namespace tapegrad::run {
+namespace {
+
+// One run of the loop.
+class Trainer {
+ public:
+  Trainer(const Task& task, RunFolder& folder, const TrainOptions& options)
+      : task_(task),
+        folder_(folder),
+        optimizer_(options.optimizer),
+        evaluation_(options.evaluation),
+        schedule_(options.optimizer.lr_schedule()),
+        adamw_(task.params.parameters(), options.optimizer.adamw()),
+        report_(folder, options.optimizer, options.evaluation, task.about, at_) {
+    if (folder.resumes()) {
+      check_model();
+      folder.restore(state());
+    }
+    check(at_.iteration <= optimizer_.max_iters,
+          "the run in {} has made {} steps already: max_iters {} leaves none to make",
+          folder.path().string(), at_.iteration, optimizer_.max_iters);
+    Config config = task.config;
+    config.set(section_of("optimizer", optimizer_));
+    config.set(section_of("evaluation", evaluation_));
+    folder.begin(config, task.write_files);
+  }
+
+  bool run() {
+    report_.header();
+    catch_interrupts();
+    const std::int64_t begin = at_.iteration;
+    while (!interrupted()) {
+      const bool ends = at_.iteration >= optimizer_.max_iters;
+      std::optional<std::string> advanced;
+      if (ends || evaluation_.evaluates_at(at_.iteration)) advanced = evaluate();
+      if (ends || evaluation_.saves_at(at_.iteration)) save();
+      if (at_.iteration > begin && !interrupted() && task_.after_step) task_.after_step(report_);
+      if (ends || interrupted()) break;
+      if (advanced) task_.batches.set_state(*advanced);
+      at_.seconds += report_.step(make_step());
+      ++at_.iteration;
+    }
+    if (interrupted()) {
+      save();
+      report_.stopped();
+      return false;
+    }
+    if (task_.finish) task_.finish(report_);
+    report_.next_steps();
+    return !interrupted();
+  }
+
+ private:
+  TrainState state() {
+    Rng& dropout = task_.dropout == nullptr ? no_dropout_ : *task_.dropout;
+    return {task_.params, adamw_, task_.batches, dropout, at_};
+  }
+
+  Report::Step make_step() {
+    Report::Step step(schedule_(at_.iteration));
+    const double share = 1.0 / static_cast<double>(optimizer_.gradient_accumulation_steps);
+    for (std::int64_t i = 0; i < optimizer_.gradient_accumulation_steps; ++i) {
+      Tape tape;
+      const Loss loss = task_.loss();
+      tape.backward(loss.value, {.seeds = {Tensor::scalar(share, loss.value.dtype())}});
+      step.loss += share * loss.value.item();
+      step.tokens += loss.tokens;
+    }
+    const auto [norm, factor] =
+        optim::measure_clipping(task_.params.parameters(), optimizer_.grad_clip);
+    step.norm = norm;
+    adamw_.step(step.lr, factor);
+    adamw_.zero_grad();
+    return step;
+  }
+
+  // Evaluates, then restores the state of the batches, so that a checkpoint taken now repeats this
+  // evaluation after a resume. Returns the advanced state, with which training continues.
+  std::string evaluate() {
+    const std::string before = task_.batches.state();
+    if (const auto losses = task_.evaluate()) {
+      report_.evaluation(*losses);
+      check(std::isfinite(losses->train) && std::isfinite(losses->val),
+            "the loss of step {} is not a number: the weights are broken. The last checkpoint is "
+            "kept; lower the learning rate or clip the gradients",
+            at_.iteration);
+      if (!at_.best_val_loss || losses->val < *at_.best_val_loss) {
+        at_.best_val_loss = losses->val;
+        at_.best_iteration = at_.iteration;
+      }
+    }
+    std::string advanced = task_.batches.state();
+    task_.batches.set_state(before);
+    return advanced;
+  }
+
+  void save() {
+    if (saved_ == at_.iteration) return;
+    folder_.save(state());
+    saved_ = at_.iteration;
+  }
+
+  // The checkpoint's parameters fit, or they would not have been loaded; what else makes the model
+  // must be the same, too.
+  void check_model() const {
+    const std::filesystem::path path = folder_.path() / kConfigFile;
+    const Config stored = folder_.config(task_.config.format);
+    for (const Section& section : task_.config.sections) {
+      if (section.name != "model") continue;
+      const Section& before = stored.at(section.name, path);
+      for (const auto& [name, value] : section.values) {
+        const Value* old = before.find(name);
+        check(old != nullptr && text_of(*old) == text_of(value),
+              "{}: the run to resume has a model with {} {}, not {}", path.string(), name,
+              old == nullptr ? "none" : text_of(*old), text_of(value));
+      }
+    }
+  }
+
+  const Task& task_;
+  RunFolder& folder_;
+  OptimizerOptions optimizer_;
+  EvaluationOptions evaluation_;
+  optim::Schedule schedule_;
+  optim::AdamW adamw_;
+  Rng no_dropout_{0};
+  Progress at_;
+  Report report_;
+  std::int64_t saved_ = -1;  // the iteration that the last checkpoint was taken at
+};
+
+}  // namespace
+
+bool train(const Task& task, RunFolder& folder, const TrainOptions& options) {
+  TrainOptions settled = options;
+  settled.optimizer.settle();
+  settled.optimizer.validate();
+  check_rules(settled.evaluation);
+  return Trainer(task, folder, settled).run();
+}
+
+}  // namespace tapegrad::run

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "tapegrad/apps/seq2seq/pair_data.h"
+#include "tapegrad/nn/transformer.h"
+#include "tapegrad/run/report.h"
+
+namespace tapegrad::seq2seq {
+
+// Losses of eval_iters batches of random pairs from each part, and of the held-out ones also
+// "token_accuracy", the share of tokens, ends included, that are likeliest after the right ones,
+// and "exact_match", the share of targets that greedy decoding gets right to the last token.
+// Nothing if a signal interrupts it. Training goes on as if there had been no evaluation.
+std::optional<run::Losses> estimate_losses(const nn::Transformer& model, const PairData& data,
+                                           const Options& options);
+
+// The same shares of all held-out pairs.
+struct Accuracy {
+  double tokens = 0, exact = 0;
+};
+std::optional<Accuracy> held_out_accuracy(const nn::Transformer& model, const PairData& data,
+                                          std::int64_t batch_size);
+
+}  // namespace tapegrad::seq2seq

@@ -1,0 +1,144 @@
+#include "tapegrad/apps/seq2seq/seq2seq_program.h"
+
+#include <algorithm>
+
+#include "tapegrad/apps/seq2seq/accuracy.h"
+#include "tapegrad/nn/summary.h"
+#include "tapegrad/run/interrupt.h"
+#include "tapegrad/run/pair_tensors.h"
+
+namespace tapegrad::seq2seq {
+namespace {
+
+using nn::grouped;
+
+constexpr std::size_t kExamples = 5;
+
+PairData read_data(const run::Text& text, const Options& o, const run::RunFolder& folder) {
+  if (!folder.resumes()) return read_pairs(text, o);
+  return read_pairs(text, o, data::Tokenizer::load(folder.path() / run::kTokenizerFile));
+}
+
+// Of the largest batch there can be.
+run::MemoryEstimate memory_of(const Options& o, const PairData& data) {
+  run::PairSizes batch{.rows = o.optimizer.batch_size, .source = 0, .target = 0};
+  for (const data::TokenPair& pair : data.train) {
+    batch.source = std::max(batch.source, static_cast<std::int64_t>(pair.source.size()));
+    batch.target = std::max(batch.target, static_cast<std::int64_t>(pair.target.size()) + 1);
+  }
+  return run::estimate_memory(
+      o.model, batch, {.stored_masks = o.random.one_generator(), .precision = o.optimizer.dtype});
+}
+
+// Sets the vocabulary to that of the pairs. Error if the machine cannot hold the model.
+nn::Params make_params(Options& o, const PairData& data, const run::RunFolder& folder, Rng& rng) {
+  o.model.vocab_size = data.vocab_size();
+  run::check_memory(memory_of(o, data));
+  return folder.params(rng, o.optimizer.dtype);
+}
+
+nn::Transformer make_model(const nn::Params& params, const Options& o, Rng& rng) {
+  nn::Transformer model(params, o.model);
+  if (!o.call.folder.resumes()) nn::init_transformer(params, rng);
+  return model;
+}
+
+}  // namespace
+
+void Program::describe(cli::CommandLine& cli) {
+  cli.example("train-seq2seq", "learns to write dates and times as ISO 8601");
+  cli.example("train-seq2seq --corpus pairs.tsv --out-dir runs/pairs",
+              "learns from a file whose lines are a source, a tab and a target");
+  cli.example("train-seq2seq --init-from resume --out-dir runs/pairs --max-iters 6000",
+              "goes on where that run stopped, up to 6,000 steps in all");
+}
+
+Program::Program(Options& options, run::RunFolder& folder)
+    : options_(options),
+      folder_(folder),
+      text_(run::text_of_run(folder, kFormat, options.text.corpus, own_pairs)),
+      data_(read_data(text_, options, folder)),
+      rng_(options.random.seed),
+      params_(make_params(options, data_, folder, rng_)),
+      model_(make_model(params_, options, rng_)),
+      loader_(data_.train, options.optimizer.batch_size, data_.special, rng_),
+      own_dropout_(options.random.seed, Rng::Kind::philox) {}
+
+run::Task Program::task() {
+  run::Config config = run::config_of(options_, kFormat);
+  config.sections.push_back(run::section_of("text", text_.identity));
+  return {
+      .params = params_,
+      .batches = loader_,
+      .loss = [this] { return next_loss(); },
+      .evaluate = [this] { return estimate_losses(model_, data_, options_); },
+      .dropout = &own_dropout_,
+      .config = std::move(config),
+      .write_files =
+          [this](const std::filesystem::path& folder) {
+            data_.tokenizer.save(folder / run::kTokenizerFile);
+            if (options_.text.corpus.empty()) run::keep_own_text(folder, text_);
+          },
+      .finish = [this](run::Report& report) { finish(report); },
+      .about = about(),
+  };
+}
+
+run::Loss Program::next_loss() {
+  const run::PairTensors t = run::tensors_of(loader_.next(), data_.special);
+  Rng& dropout = options_.random.one_generator() ? loader_.rng() : own_dropout_;
+  return {model_.loss(t.sources, t.inputs, t.labels, t.masks, &dropout), t.tokens};
+}
+
+run::About Program::about() const {
+  const nn::TransformerConfig& c = options_.model;
+  const run::OptimizerOptions& o = options_.optimizer;
+  const std::string sample = data_.tokenizer.decode(data_.held_out.front().source);
+  return {
+      .lines = {{"model", fmt::format("n_layer {} + {}, n_head {}, n_embd {}, n_hidden {}, "
+                                      "block_size {}, vocab_size {}: {} parameters",
+                                      c.n_layer, c.n_layer, c.n_head, c.n_embd, c.n_hidden,
+                                      c.block_size, c.vocab_size, grouped(params_.count()))},
+                {"text", fmt::format("{}: {} pairs to train, {} held out ({})", text_.identity.name,
+                                     grouped(static_cast<std::int64_t>(data_.train.size())),
+                                     grouped(static_cast<std::int64_t>(data_.held_out.size())),
+                                     options_.text.tokenizer)}},
+      .step = grouped(o.batch_size * o.gradient_accumulation_steps) + " pairs",
+      .memory = memory_of(options_, data_),
+      .product = run::Product{o.batch_size * c.block_size, c.n_hidden, c.n_embd},
+      .use_command = fmt::format("{} --model {} {}{}", cli::program_path("translate"),
+                                 cli::quoted(folder_.path().string()),
+                                 sample.starts_with('-') ? "-- " : "", cli::quoted(sample))};
+}
+
+void Program::finish(run::Report& report) const {
+  report.working("translating all held-out pairs");
+  if (const auto accuracy = held_out_accuracy(model_, data_, options_.optimizer.batch_size)) {
+    const auto pairs = static_cast<std::int64_t>(data_.held_out.size());
+    report.result(fmt::format("final: {} held-out pairs: token accuracy {:.2f} %, exact match "
+                              "{:.2f} %",
+                              grouped(pairs), 100 * accuracy->tokens, 100 * accuracy->exact),
+                  {{"final_token_accuracy", accuracy->tokens},
+                   {"final_exact_match", accuracy->exact},
+                   {"held_out_pairs", pairs}});
+  }
+  if (options_.call.sample && !run::interrupted()) print_examples(report);
+}
+
+void Program::print_examples(run::Report& report) const {
+  std::vector<std::vector<data::Token>> sources;
+  for (const data::TokenPair& pair : data_.held_out) {
+    if (sources.size() < kExamples) sources.push_back(pair.source);
+  }
+  const auto found = run::translate_all(
+      model_, data_.tokenizer, sources,
+      {.start = data_.special.start, .end = data_.special.end, .interrupted = run::interrupted});
+  report.line("\nheld-out pairs:");
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const std::string expected = data_.tokenizer.decode(data_.held_out[i].target);
+    report.line(fmt::format("  {}\n    {}{}", data_.tokenizer.decode(sources[i]), found[i],
+                            found[i] == expected ? "" : ", which should be " + expected));
+  }
+}
+
+}  // namespace tapegrad::seq2seq
