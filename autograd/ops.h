@@ -5,6 +5,7 @@
 // "(…, C)" is any number of leading dimensions; dim arguments may be negative, counting from the
 // end.
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -206,9 +207,9 @@ Tensor dropout(const Tensor& x, double p, Rng& rng);
 // --- Recomputation ---
 
 // f(x…), of which only the inputs are kept: backward runs f again (Chen et al., "Training Deep Nets
-// with Sublinear Memory Cost", 2016). f gets the inputs and `rng` (which may be null), whose draws
-// it sees again in the same order when it is run again. Parameters that f uses get their gradients
-// too.
+// with Sublinear Memory Cost", 2016). f gets the inputs and `rng` (which may be null). When it is
+// run again, it sees the same draws, and must call the same ops. Parameters that f uses get their
+// gradients too. A checkpoint inside another is a part of that one.
 using CheckpointFunction = std::function<Tensor(Inputs, Rng*)>;
 Tensor checkpoint(const CheckpointFunction& f, const std::vector<Tensor>& inputs,
                   Rng* rng = nullptr);

@@ -7,18 +7,16 @@
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/profile.h"
+#include "tapegrad/autograd/recipe.h"
 
 namespace tapegrad {
 namespace {
 
-// This thread's live tapes, oldest first; those before `first_active` are paused. Null: ended.
-struct LiveTapes {
-  std::vector<Tape*> tapes;
-  std::size_t first_active = 0;
-};
-thread_local LiveTapes live;
+using Ids = std::unordered_set<std::uint64_t>;
+using GradMap = std::unordered_map<std::uint64_t, Tensor>;
 
 void drop_ended_tapes() {
+  LiveTapes& live = live_tapes();
   while (live.tapes.size() > live.first_active && live.tapes.back() == nullptr) {
     live.tapes.pop_back();
   }
@@ -27,92 +25,22 @@ void drop_ended_tapes() {
 // Guards the grad() of parameters, which threads with tapes of their own may share.
 std::mutex grad_mutex;
 
-}  // namespace
-
-Tape::Tape(TapeOptions options) : options_(options) { live.tapes.push_back(this); }
-
-// A tape that ends out of order leaves an empty place, since open pauses count places.
-Tape::~Tape() {
-  std::replace(live.tapes.begin(), live.tapes.end(), this, static_cast<Tape*>(nullptr));
-  drop_ended_tapes();
-}
-
-TapePause::TapePause() : paused_before_(live.first_active) {
-  live.first_active = live.tapes.size();
-}
-TapePause::~TapePause() {
-  live.first_active = paused_before_;
-  drop_ended_tapes();
-}
-
-void Tape::watch(const Tensor& t) {
-  check(is_float(t.dtype()), "a tensor of {} has no gradient to watch", name_of(t.dtype()));
-  leaves_.emplace(t.id(), t);
-}
-
-bool Tape::tracks(const Tensor& t) const {
-  if (!t.defined()) return false;
-  if (t.requires_grad() || results_.count(t.id()) || leaves_.count(t.id())) return true;
-  if (!options_.outline) return false;
-  return std::any_of(live.tapes.begin(), std::find(live.tapes.begin(), live.tapes.end(), this),
-                     [&](const Tape* older) { return older != nullptr && older->tracks(t); });
-}
-
-std::shared_ptr<const Step> Tape::cheap_maker(const Tensor& t) const {
-  const auto it = cheap_steps_.find(t.id());
-  const auto step = it == cheap_steps_.end() ? nullptr : it->second.lock();
-  return step != nullptr && step->output_version_ == t.version() ? step : nullptr;
-}
-
-std::vector<Tensor> Tape::leaves() const {
-  std::vector<Tensor> result;
-  for (const auto& [id, leaf] : leaves_) result.push_back(leaf);
-  return result;
-}
-
-Needs Tape::needs_of(Inputs inputs) const {
-  Needs needs(inputs.size());
-  for (std::size_t i = 0; i < inputs.size(); ++i) needs[i] = tracks(inputs[i]);
-  return needs;
-}
-
-void Tape::record(const std::shared_ptr<Step>& step, Inputs inputs, const Needs& needs) {
-  for (const Tensor& t : inputs) {
-    if (tracks(t) && !results_.count(t.id())) leaves_.emplace(t.id(), t);
-  }
-  for (const Step::Slot& output : step->outputs) results_.insert(output.id);
-  if (options_.outline) return;
-  steps_.push_back(step);
-  needs_.push_back(needs);
-  if (step->saved.cheap()) cheap_steps_.emplace(step->outputs.front().id, step);
-}
-
-std::size_t Tape::saved_bytes() const {
-  std::size_t sum = 0;
-  for (const auto& step : steps_) sum += step ? step->saved.bytes() : 0;
-  return sum;
-}
-
-std::vector<Tape*> Tape::recording() {
-  std::vector<Tape*> tapes;
-  std::copy_if(live.tapes.begin() + static_cast<std::ptrdiff_t>(live.first_active),
-               live.tapes.end(), std::back_inserter(tapes),
-               [](const Tape* t) { return t != nullptr && !t->running_ && !t->spent_; });
-  return tapes;
-}
-
-void Tape::accumulate(Tensor& sum, const Tensor& term) {
+// sum += term. The first term is taken as it is; a later one is added in place where nobody could
+// notice, that is, if the sum is ours alone and no tape records.
+void accumulate(Tensor& sum, const Tensor& term) {
   if (!sum.defined()) {
     sum = term;
-  } else if (sum.sole_owner() && recording().empty()) {
+  } else if (sum.sole_owner() && !live_tapes().somebody_records()) {
     add_in_place(sum, term);
   } else {
     sum = add(sum, term);
   }
 }
 
-Tape::GradMap Tape::seed(const std::vector<Tensor>& roots, const BackwardOptions& options) const {
-  check(!spent_,
+// The gradients that backward starts from, by the roots' ids.
+GradMap seed(const TapeRecord& tape, const std::vector<Tensor>& roots,
+             const BackwardOptions& options) {
+  check(!tape.spent,
         "[backward] this tape has run backward and freed what it had saved; to run it twice, pass "
         "{{.keep = true}} the first time");
   check(options.seeds.empty() || options.seeds.size() == roots.size(),
@@ -120,7 +48,7 @@ Tape::GradMap Tape::seed(const std::vector<Tensor>& roots, const BackwardOptions
   GradMap grads;
   for (std::size_t i = 0; i < roots.size(); ++i) {
     const Tensor& root = roots[i];
-    check(tracks(root),
+    check(tape.tracks(root),
           "[backward] the root of shape {} does not depend on any tensor that this tape tracks",
           root.shape());
     Tensor start = i < options.seeds.size() ? options.seeds[i] : Tensor();
@@ -139,32 +67,8 @@ Tape::GradMap Tape::seed(const std::vector<Tensor>& roots, const BackwardOptions
   return grads;
 }
 
-void Tape::run_vjp(const Step& step, const Needs& needs, GradMap& grads,
-                   const std::unordered_set<std::uint64_t>& wanted) {
-  std::vector<Tensor> dys;
-  bool reached = false;
-  for (const Step::Slot& output : step.outputs) {
-    const auto it = grads.find(output.id);
-    dys.push_back(it == grads.end() ? Tensor() : it->second);
-    if (it == grads.end()) continue;
-    reached = true;
-    if (!wanted.count(output.id)) grads.erase(it);
-  }
-  if (!reached || std::find(needs.begin(), needs.end(), true) == needs.end()) return;
-
-  ProfiledOp profiled(step.name, true);
-  profiled.touches(dys);
-  const auto sum = step.add ? grads.find(step.inputs[0].id) : grads.end();
-  if (sum != grads.end() && recording().empty()) {
-    if (!sum->second.sole_owner()) sum->second = sum->second.clone();
-    step.add(dys[0], step.saved, sum->second);
-    step.saved.forget_made();
-    return;
-  }
-  Grads dxs = step.vjp(dys, step.saved, needs);
-  step.saved.forget_made();
-  profiled.touches(dxs);
-  dys.clear();
+// Adds the gradients that the vjp returns to those of the step's inputs.
+void add_gradients(const Step& step, const Needs& needs, Grads& dxs, GradMap& grads) {
   check(dxs.size() == step.inputs.size(), "[{}] the vjp returned {} gradients for {} inputs",
         step.name, dxs.size(), step.inputs.size());
   for (std::size_t i = 0; i < dxs.size(); ++i) {
@@ -177,48 +81,172 @@ void Tape::run_vjp(const Step& step, const Needs& needs, GradMap& grads,
   }
 }
 
-std::vector<Needs> Tape::needs_on_the_way_to(
-    const std::unordered_set<std::uint64_t>& wanted) const {
-  std::unordered_set<std::uint64_t> dependent = wanted;
-  std::vector<Needs> needs = needs_;
-  for (std::size_t i = 0; i < steps_.size(); ++i) {
+void run_vjp(const Step& step, const Needs& needs, GradMap& grads, const Ids& wanted) {
+  std::vector<Tensor> dys;
+  bool reached = false;
+  for (const Step::Slot& output : step.outputs) {
+    const auto it = grads.find(output.id);
+    dys.push_back(it == grads.end() ? Tensor() : it->second);
+    if (it == grads.end()) continue;
+    reached = true;
+    if (!wanted.count(output.id)) grads.erase(it);
+  }
+  if (!reached || std::find(needs.begin(), needs.end(), true) == needs.end()) {
+    return step.saved.forget_made();
+  }
+
+  ProfiledOp profiled(step.name, true);
+  profiled.touches(dys);
+  const auto sum = step.add ? grads.find(step.inputs[0].id) : grads.end();
+  if (sum != grads.end() && !live_tapes().somebody_records()) {
+    if (!sum->second.sole_owner()) sum->second = sum->second.clone();
+    step.add(dys[0], step.saved, sum->second);
+    step.saved.forget_made();
+    return;
+  }
+  Grads dxs = step.vjp(dys, step.saved, needs);
+  step.saved.forget_made();
+  profiled.touches(dxs);
+  dys.clear();
+  add_gradients(step, needs, dxs, grads);
+}
+
+// The needs of each step without those that no gradient of `wanted` goes through.
+std::vector<Needs> needs_on_the_way_to(const TapeRecord& tape, const Ids& wanted) {
+  Ids dependent = wanted;
+  std::vector<Needs> needs = tape.needs;
+  for (std::size_t i = 0; i < tape.steps.size(); ++i) {
     bool depends = false;
     for (std::size_t k = 0; k < needs[i].size(); ++k) {
-      needs[i][k] = needs[i][k] && dependent.count(steps_[i]->inputs[k].id);
+      needs[i][k] = needs[i][k] && dependent.count(tape.steps[i]->inputs[k].id);
       depends = depends || needs[i][k];
     }
     if (!depends) continue;
-    for (const Step::Slot& output : steps_[i]->outputs) dependent.insert(output.id);
+    for (const Step::Slot& output : tape.steps[i]->outputs) dependent.insert(output.id);
   }
   return needs;
 }
 
-void Tape::walk(GradMap& grads, bool keep, const std::vector<Needs>& needs,
-                const std::unordered_set<std::uint64_t>& wanted) {
+// Walks the steps in reverse. Gradients of results are dropped once used, but for those in
+// `wanted`.
+void walk(TapeRecord& tape, GradMap& grads, bool keep, const std::vector<Needs>& needs,
+          const Ids& wanted) {
   struct Running {  // This tape does not record its own backward, and is spent even if that throws.
-    Tape& tape;
+    TapeRecord& tape;
     bool keep;
-    explicit Running(Tape& t, bool k) : tape(t), keep(k) { tape.running_ = true; }
+    Running(TapeRecord& t, bool k) : tape(t), keep(k) { tape.running = true; }
     ~Running() {
-      tape.running_ = false;
-      tape.spent_ = !keep;
+      tape.running = false;
+      tape.spent = !keep;
     }
-  } running(*this, keep);
+  } running(tape, keep);
 
-  for (std::size_t i = steps_.size(); i-- > 0;) {
-    run_vjp(*steps_[i], needs[i], grads, wanted);
-    if (!keep) steps_[i].reset();
+  for (std::size_t i = tape.steps.size(); i-- > 0;) {
+    std::shared_ptr<Step>& step = tape.steps[i];
+    run_vjp(*step, needs[i], grads, wanted);
+    if (keep) continue;
+    if (!tape.recipes.empty()) tape.recipes.erase(step->outputs.front().id);
+    step.reset();
   }
 }
 
-void Tape::backward(const std::vector<Tensor>& roots, const BackwardOptions& options) {
-  GradMap grads = seed(roots, options);
-  for (const Tensor& root : roots) {
-    if (root.requires_grad() && !results_.count(root.id())) leaves_.emplace(root.id(), root);
+}  // namespace
+
+LiveTapes& live_tapes() {
+  thread_local LiveTapes live;
+  return live;
+}
+
+std::vector<TapeRecord*> LiveTapes::recording() const {
+  std::vector<TapeRecord*> result;
+  std::copy_if(tapes.begin() + static_cast<std::ptrdiff_t>(first_active), tapes.end(),
+               std::back_inserter(result),
+               [](const TapeRecord* t) { return t != nullptr && !t->running && !t->spent; });
+  return result;
+}
+
+Needs TapeRecord::needs_of(Inputs inputs) const {
+  Needs result(inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) result[i] = tracks(inputs[i]);
+  return result;
+}
+
+std::shared_ptr<Recipe> TapeRecord::recipe_of(const Tensor& t) const {
+  const auto it = recipes.find(t.id());
+  return it != recipes.end() && it->second->makes(t) ? it->second : nullptr;
+}
+
+void TapeRecord::add(const std::shared_ptr<Step>& step, Inputs inputs, const Needs& needed,
+                     const std::shared_ptr<Recipe>& recipe) {
+  for (const Tensor& t : inputs) {
+    if (tracks(t) && !results.count(t.id())) leaves.emplace(t.id(), t);
   }
-  walk(grads, options.keep, needs_, {});
+  for (const Step::Slot& output : step->outputs) results.insert(output.id);
+  steps.push_back(step);
+  needs.push_back(needed);
+  if (recipe != nullptr) recipes.emplace(step->outputs.front().id, recipe);
+}
+
+Tape::Tape(TapeOptions options) : record_(std::make_unique<TapeRecord>()) {
+  record_->options = options;
+  live_tapes().tapes.push_back(record_.get());
+}
+
+// A tape that ends out of order leaves an empty place, since open pauses count places.
+Tape::~Tape() {
+  auto& tapes = live_tapes().tapes;
+  std::replace(tapes.begin(), tapes.end(), record_.get(), static_cast<TapeRecord*>(nullptr));
+  drop_ended_tapes();
+}
+
+TapePause::TapePause()
+    : paused_before_(live_tapes().first_active), stretch_before_(live_tapes().stretch) {
+  live_tapes().first_active = live_tapes().tapes.size();
+  live_tapes().stretch = nullptr;
+}
+TapePause::~TapePause() {
+  live_tapes().first_active = paused_before_;
+  live_tapes().stretch = stretch_before_;
+  drop_ended_tapes();
+}
+
+void Tape::watch(const Tensor& t) {
+  check(is_float(t.dtype()), "a tensor of {} has no gradient to watch", name_of(t.dtype()));
+  record_->leaves.emplace(t.id(), t);
+}
+
+bool Tape::tracks(const Tensor& t) const { return record_->tracks(t); }
+
+std::size_t Tape::size() const { return record_->steps.size(); }
+
+std::size_t Tape::saved_bytes() const {
+  Ids counted;
+  std::size_t sum = 0;
+  const auto count = [&](const Saved& saved) {
+    for (const Saved::Kept& kept : saved.kept()) {
+      const Tensor& t = kept.tensor;
+      if (t.defined() && counted.insert(t.id()).second) sum += t.bytes();
+    }
+  };
+  for (const auto& step : record_->steps) {
+    if (step == nullptr) continue;
+    count(step->saved);
+    for (const Saved::Kept& kept : step->saved.kept()) {
+      if (kept.recipe != nullptr) count(kept.recipe->from());
+    }
+  }
+  return sum;
+}
+
+void Tape::backward(const std::vector<Tensor>& roots, const BackwardOptions& options) {
+  auto& leaves = record_->leaves;
+  GradMap grads = seed(*record_, roots, options);
+  for (const Tensor& root : roots) {
+    if (root.requires_grad() && !record_->results.count(root.id())) leaves.emplace(root.id(), root);
+  }
+  walk(*record_, grads, options.keep, record_->needs, {});
   const std::lock_guard lock(grad_mutex);
-  for (auto& [id, leaf] : leaves_) {
+  for (auto& [id, leaf] : leaves) {
     const auto it = grads.find(id);
     if (it == grads.end() || !leaf.requires_grad()) continue;
     Tensor gradient = std::exchange(it->second, Tensor());
@@ -226,7 +254,7 @@ void Tape::backward(const std::vector<Tensor>& roots, const BackwardOptions& opt
     leaf.zero_grad();  // so that the sum is ours alone and can be added to in place
     // A gradient that somebody else can see (a seed, another leaf's) must not be shared by grad().
     if (!sum.defined() && !gradient.sole_owner()) {
-      gradient = recording().empty() ? gradient.clone() : gradient * 1.0;
+      gradient = live_tapes().somebody_records() ? gradient * 1.0 : gradient.clone();
     }
     accumulate(sum, gradient);
     leaf.set_grad(sum);
@@ -235,14 +263,14 @@ void Tape::backward(const std::vector<Tensor>& roots, const BackwardOptions& opt
 
 Grads Tape::gradient(const std::vector<Tensor>& roots, const std::vector<Tensor>& wrt,
                      const BackwardOptions& options) {
-  std::unordered_set<std::uint64_t> wanted;
+  Ids wanted;
   for (const Tensor& t : wrt) {
     check(tracks(t), "[gradient] this tape does not track a tensor of shape {}: watch() it first",
           t.shape());
     wanted.insert(t.id());
   }
-  GradMap grads = seed(roots, options);
-  walk(grads, options.keep, needs_on_the_way_to(wanted), wanted);
+  GradMap grads = seed(*record_, roots, options);
+  walk(*record_, grads, options.keep, needs_on_the_way_to(*record_, wanted), wanted);
   Grads result;
   for (const Tensor& t : wrt) {
     const auto it = grads.find(t.id());

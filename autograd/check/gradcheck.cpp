@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "tapegrad/autograd/base/random.h"
+#include "tapegrad/autograd/step.h"
 
 namespace tapegrad {
 namespace {
@@ -56,7 +57,7 @@ class StepCheck {
         size += std::isfinite(term) ? std::abs(term) : 0;
       }
     }
-    for (std::size_t i = 0; i + step_.implicit < step_.inputs.size(); ++i) {
+    for (std::size_t i = 0; i < step_.inputs.size(); ++i) {
       if (needs_[i]) results.push_back(check_input(i, grads.at(i), size));
     }
   }
@@ -134,8 +135,9 @@ std::vector<GradientCheck> check_gradients(const Tape& tape, const GradientCheck
         options.tolerance);
   std::vector<GradientCheck> results;
   const TapePause pause;
-  for (std::size_t i = 0; i < tape.steps().size(); ++i) {
-    const auto& step = tape.steps()[i];
+  const TapeRecord& record = tape.record();
+  for (std::size_t i = 0; i < record.steps.size(); ++i) {
+    const auto& step = record.steps[i];
     check(step != nullptr,
           "[check_gradients] the tape has run backward: check it before, or pass "
           "{{.keep = true}} to backward");
@@ -143,8 +145,30 @@ std::vector<GradientCheck> check_gradients(const Tape& tape, const GradientCheck
           "[check_gradients] step {} ({}) cannot be run again: make the tape with "
           "{{.checkable = true}}",
           i, step->name);
-    StepCheck(*step, tape.needs(i), options).run(results);
+    StepCheck(*step, record.needs[i], options).run(results);
   }
+  return results;
+}
+
+std::vector<GradientCheck> check_function(const std::string& name,
+                                          const std::function<Tensor(Inputs)>& f,
+                                          const std::vector<Tensor>& inputs,
+                                          const GradientCheckOptions& options) {
+  const TapePause pause;
+  Step step;
+  step.name = name;
+  for (const Tensor& x : inputs) step.inputs.push_back(Step::slot_of(x));
+  step.outputs = {Step::slot_of(f(inputs))};
+  step.input_tensors = inputs;
+  step.forward = [&](Inputs in, Saved&) { return std::vector{f(in)}; };
+  step.vjp = [&](Inputs dys, const Saved&, const Needs&) {
+    Tape tape;
+    for (const Tensor& x : inputs) tape.watch(x);
+    const Tensor y = f(inputs);
+    return tape.tracks(y) ? tape.gradient(y, inputs, {.seeds = {dys[0]}}) : Grads(inputs.size());
+  };
+  std::vector<GradientCheck> results;
+  StepCheck(step, Needs(inputs.size(), true), options).run(results);
   return results;
 }
 

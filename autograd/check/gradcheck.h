@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -39,5 +40,11 @@ double gradient_error(double analytic, double numeric, double rounding,
 // backward yet. It should hold f64 tensors: in f32, rounding hides errors below about 1e-2.
 std::vector<GradientCheck> check_gradients(const Tape& tape,
                                            const GradientCheckOptions& options = {});
+// Checks a function with whatever ops it runs, as if it were one op of this name. The inputs are
+// different tensors.
+std::vector<GradientCheck> check_function(const std::string& name,
+                                          const std::function<Tensor(Inputs)>& f,
+                                          const std::vector<Tensor>& inputs,
+                                          const GradientCheckOptions& options = {});
 
 }  // namespace tapegrad

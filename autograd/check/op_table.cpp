@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/step.h"
 
 namespace tapegrad {
 namespace {
@@ -28,16 +29,31 @@ Tensor gradient_of(const OpCase& op_case, Inputs inputs_and_dy) {
   return concat(flat, 0);
 }
 
-// Checks f as if it were one op.
-std::vector<GradientCheck> check_whole(const std::string& name, const std::vector<Tensor>& inputs,
-                                       const std::function<Tensor(Inputs)>& f,
-                                       const GradientCheckOptions& options) {
-  Tape tape({.checkable = true});
-  for (const Tensor& x : inputs) tape.watch(x);
-  checkpoint([&](Inputs in, Rng*) { return f(in); }, inputs);
-  std::vector<GradientCheck> checks = check_gradients(tape, options);
-  for (GradientCheck& check : checks) check.op = name;
-  return checks;
+// Calls between(tape) for the tape that has recorded the case, and then for the one that has
+// recorded the case and its gradient.
+template <class F>
+void record_case(const OpCase& op_case, const std::vector<Tensor>& inputs, const Tensor& dy,
+                 TapeOptions options, const F& between) {
+  Tape outer(options);
+  for (const Tensor& x : inputs) outer.watch(x);
+  outer.watch(dy);
+  Tape inner(options);
+  for (const Tensor& x : inputs) inner.watch(x);
+  const Tensor y = op_case.run(inputs);
+  between(inner);
+  inner.gradient(y, inputs, {.seeds = {dy}});
+  between(outer);
+}
+
+void add_coverage(OpCoverage& coverage, const Step& step) {
+  std::vector<Shape> seen;
+  for (const Step::Slot& input : step.inputs) {
+    if (input.id == 0) continue;
+    const bool edge = input.shape.rank() == 0 || input.shape.numel() == 0;
+    (edge ? coverage.edge : coverage.ordinary) = true;
+    coverage.broadcast = coverage.broadcast || (!seen.empty() && seen.back() != input.shape);
+    seen.push_back(input.shape);
+  }
 }
 
 }  // namespace
@@ -72,29 +88,58 @@ OpChecks check_op_case(const OpCase& op_case, const GradientCheckOptions& option
   std::vector<Tensor> inputs = op_case.inputs(rng);
   const Tensor dy = random_like(op_case.run(inputs), rng);
   OpChecks checks;
-  {
-    Tape outer({.checkable = true});
-    for (const Tensor& x : inputs) outer.watch(x);
-    outer.watch(dy);
-    Tape inner({.checkable = true});
-    for (const Tensor& x : inputs) inner.watch(x);
-    const Tensor y = op_case.run(inputs);
-    checks.first = check_gradients(inner, options);
-    inner.gradient(y, inputs, {.seeds = {dy}});
-    checks.second = check_gradients(outer, options);
-    // The outer tape has recorded the steps of the inner one as well.
-    checks.second.erase(checks.second.begin(),
-                        checks.second.begin() + static_cast<std::ptrdiff_t>(checks.first.size()));
-  }
+  std::vector<GradientCheck>* into = &checks.first;
+  record_case(op_case, inputs, dy, {.checkable = true}, [&](const Tape& tape) {
+    *into = check_gradients(tape, options);
+    into = &checks.second;
+  });
+  // The outer tape has recorded the steps of the inner one as well.
+  checks.second.erase(checks.second.begin(),
+                      checks.second.begin() + static_cast<std::ptrdiff_t>(checks.first.size()));
   const auto add = [](std::vector<GradientCheck>& to, const std::vector<GradientCheck>& more) {
     to.insert(to.end(), more.begin(), more.end());
   };
-  add(checks.first, check_whole(op_case.str(), inputs, op_case.run, options));
+  add(checks.first, check_function(op_case.str(), op_case.run, inputs, options));
   inputs.push_back(dy);
-  add(checks.second, check_whole(
-                         "gradient of " + op_case.str(), inputs,
-                         [&](Inputs in) { return gradient_of(op_case, in); }, options));
+  add(checks.second, check_function(
+                         "gradient of " + op_case.str(),
+                         [&](Inputs in) { return gradient_of(op_case, in); }, inputs, options));
   return checks;
+}
+
+std::map<std::string, OpCoverage> op_coverage() {
+  std::map<std::string, OpCoverage> coverage;
+  for (const OpCase& op_case : op_table()) {
+    Rng rng(0);
+    const std::vector<Tensor> inputs = op_case.inputs(rng);
+    const Tensor dy = random_like(op_case.run(inputs), rng);
+    record_case(op_case, inputs, dy, {}, [&](const Tape& tape) {
+      for (const auto& step : tape.record().steps) {
+        add_coverage(coverage[std::string(step->name)], *step);
+      }
+    });
+  }
+  return coverage;
+}
+
+std::vector<std::string> missing_cases(const std::vector<std::string>& ops,
+                                       const std::map<std::string, OpCoverage>& coverage) {
+  // The mean over no targets is NaN, and logits have at least one dimension.
+  const std::string no_edge = "cross_entropy";
+  std::vector<std::string> missing;
+  for (const std::string& op : ops) {
+    if (op.rfind("test.", 0) == 0) continue;
+    const auto it = coverage.find(op);
+    const OpCoverage found = it == coverage.end() ? OpCoverage{} : it->second;
+    if (!found.ordinary) {
+      missing.push_back("op " + op + ": the op table needs a line for it at ordinary shapes");
+    }
+    if (!found.edge && op != no_edge) {
+      missing.push_back("op " + op +
+                        ": the op table needs a line with an input that is empty or of rank 0");
+    }
+  }
+  return missing;
 }
 
 }  // namespace tapegrad

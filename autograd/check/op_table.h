@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,8 +13,8 @@
 namespace tapegrad {
 
 // Small cases of every differentiable op, with which all derivatives of this library are checked:
-// one line per case, in op_cases.cpp. A new op gets a line there; a test compares the ops that the
-// table has run with those that the sources define.
+// one line per case, in op_cases.cpp. A new op gets a line there. Every test process fails that has
+// run an op which no case runs.
 
 // How a case draws its inputs, in f64.
 enum class Draw {
@@ -44,5 +45,18 @@ struct OpChecks {
 // Checks the first and second derivatives of a case. A check of the whole is named after the case,
 // which tells it from those of its steps: it finds what a step leaves out of its own record.
 OpChecks check_op_case(const OpCase& op_case, const GradientCheckOptions& options = {});
+
+// On which inputs the cases run one op, in first or second derivatives.
+struct OpCoverage {
+  bool ordinary = false;
+  bool edge = false;       // one that is empty or of rank 0
+  bool broadcast = false;  // two of different shapes
+};
+std::map<std::string, OpCoverage> op_coverage();
+
+// Of the ops named, those that lack a case at ordinary shapes or one with an input that is empty or
+// of rank 0: a sentence for each. Ops whose name begins with "test." are a test's own.
+std::vector<std::string> missing_cases(const std::vector<std::string>& ops,
+                                       const std::map<std::string, OpCoverage>& coverage);
 
 }  // namespace tapegrad

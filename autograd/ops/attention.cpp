@@ -1,5 +1,6 @@
+#include <array>
+
 #include "tapegrad/autograd/kernels/attention_tiles.h"
-#include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/ops/fused.h"
 
 namespace tapegrad {
@@ -26,10 +27,10 @@ struct Call {
   Tensor padding;  // (B, Tk) u8, or undefined
 
   template <class T>
-  AttentionKernel<T> kernel(HeadRows<const T> q, HeadRows<const T> k, HeadRows<const T> v) const {
-    return {size, q, k, v, keep, padding.defined() ? padding.data<std::uint8_t>() : nullptr};
+  AttentionKernel<T> kernel(const std::array<HeadRows<const T>, 3>& qkv) const {
+    return {size,   qkv[0], qkv[1],
+            qkv[2], keep,   padding.defined() ? padding.data<std::uint8_t>() : nullptr};
   }
-  Tensor empty_lse(DType dtype) const { return Tensor::empty({size.B, size.H, size.Tq}, dtype); }
 };
 
 void check_padding(const Tensor& mask, std::int64_t B, std::int64_t Tk) {
@@ -56,11 +57,6 @@ Call make_call(const Shape& q, std::int64_t C, std::int64_t Tk, int n_head,
   return call;
 }
 
-Tensor reference_of(const Call& call, const Tensor& q, const Tensor& k, const Tensor& v) {
-  return attention_reference(q, k, v, static_cast<int>(call.size.H), call.size.causal, call.keep,
-                             call.padding);
-}
-
 // The keys (…, Tk) that the queries (…, Tq, …) do not see, as a u8 mask of `shape` (B, 1, Tq, Tk);
 // undefined if they see all.
 Tensor hidden_keys(const Shape& shape, bool causal, const Tensor& padding) {
@@ -80,43 +76,30 @@ Tensor hidden_keys(const Shape& shape, bool causal, const Tensor& padding) {
   return hidden;
 }
 
-Tensor packed_forward(const Call& call, const Tensor& qkv, Tensor& lse) {
-  Tensor out = Tensor::empty(qkv.shape().with(2, qkv.dim(2) / 3), qkv.dtype());
-  dispatch(out.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    const auto rows = rows_of<T>(qkv);
-    call.kernel<T>(part_of(rows, 0), part_of(rows, 1), part_of(rows, 2))
-        .forward(rows_of<T>(out), lse.mutable_data<T>());
-  });
-  return out;
+// q, k and v: three tensors (B, T, C), or the parts of one (B, T, 3C). They differ in the distances
+// alone.
+template <class T, class Tensors>
+auto heads_of(Tensors& qkv) {
+  if (qkv.size() == 1) {
+    const auto all = rows_of<T>(qkv[0]);
+    return std::array{part_of(all, 0), part_of(all, 1), part_of(all, 2)};
+  }
+  return std::array{rows_of<T>(qkv[0]), rows_of<T>(qkv[1]), rows_of<T>(qkv[2])};
 }
 
-Tensor packed_backward(const Call& call, const Tensor& dy, const Tensor& qkv, const Tensor& lse) {
-  Tensor dqkv = Tensor::empty(qkv.shape(), qkv.dtype());
-  dispatch(dqkv.dtype(), [&](auto zero) {
+FusedOp::Output forward(const Call& call, Inputs qkv) {
+  const auto& [B, Tq, Tk, H, D, causal] = call.size;
+  const DType dtype = qkv[0].dtype();
+  Tensor out = Tensor::empty({B, Tq, H * D}, dtype), lse = Tensor::empty({B, H, Tq}, dtype);
+  dispatch(dtype, [&](auto zero) {
     using T = decltype(zero);
-    const auto rows = rows_of<T>(qkv);
-    const auto drows = rows_of<T>(dqkv);
-    call.kernel<T>(part_of(rows, 0), part_of(rows, 1), part_of(rows, 2))
-        .backward(rows_of<T>(dy), lse.data<T>(), part_of(drows, 0), part_of(drows, 1),
-                  part_of(drows, 2));
+    call.kernel<T>(heads_of<T>(qkv)).forward(rows_of<T>(out), lse.mutable_data<T>());
   });
-  return dqkv;
+  return {out, {lse, call.keep.stored()}};
 }
 
-Tensor separate_forward(const Call& call, Inputs qkv, Tensor& lse) {
-  Tensor out = Tensor::empty(qkv[0].shape(), qkv[0].dtype());
-  dispatch(out.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    call.kernel<T>(rows_of<T>(qkv[0]), rows_of<T>(qkv[1]), rows_of<T>(qkv[2]))
-        .forward(rows_of<T>(out), lse.mutable_data<T>());
-  });
-  return out;
-}
-
-std::vector<Tensor> separate_backward(const Call& call, const Tensor& dy, Inputs qkv,
-                                      const Tensor& lse) {
-  std::vector<Tensor> grads;
+Grads backward(const Call& call, const Tensor& dy, Inputs qkv, const Tensor& lse) {
+  Grads grads;
   for (const Tensor& t : qkv) {
     // Keys that no query meets get zeros, and nothing else writes them.
     grads.push_back(call.size.Tq == 0 ? Tensor::zeros(t.shape(), t.dtype())
@@ -124,11 +107,32 @@ std::vector<Tensor> separate_backward(const Call& call, const Tensor& dy, Inputs
   }
   dispatch(dy.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    call.kernel<T>(rows_of<T>(qkv[0]), rows_of<T>(qkv[1]), rows_of<T>(qkv[2]))
-        .backward(rows_of<T>(dy), lse.data<T>(), rows_of<T>(grads[0]), rows_of<T>(grads[1]),
-                  rows_of<T>(grads[2]));
+    const auto d = heads_of<T>(grads);
+    call.kernel<T>(heads_of<T>(qkv)).backward(rows_of<T>(dy), lse.data<T>(), d[0], d[1], d[2]);
   });
   return grads;
+}
+
+Tensor reference(const Call& call, Inputs qkv) {
+  std::vector<Tensor> parts(qkv.begin(), qkv.end());
+  if (qkv.size() == 1) {
+    const std::int64_t C = qkv[0].dim(2) / 3;
+    parts = split(qkv[0], {C, C, C}, 2);
+  }
+  return attention_reference(parts[0], parts[1], parts[2], static_cast<int>(call.size.H),
+                             call.size.causal, call.keep, call.padding);
+}
+
+// One body for both forms, which reports tell apart by their names.
+Tensor apply_attention(std::string_view name, std::string_view backward_name,
+                       const std::vector<Tensor>& qkv, const Call& call) {
+  return apply_fused(qkv,
+                     {.name = name,
+                      .backward_name = backward_name,
+                      .forward = [call](Inputs in, const Needs&) { return forward(call, in); },
+                      .backward = [call](const Tensor& dy, Inputs in, Inputs notes,
+                                         const Needs&) { return backward(call, dy, in, notes[0]); },
+                      .reference = [call](Inputs in) { return reference(call, in); }});
 }
 
 }  // namespace
@@ -137,31 +141,7 @@ Tensor attention(const Tensor& qkv, int n_head, const AttentionOptions& options)
   check(qkv.rank() == 3 && qkv.dim(2) % 3 == 0, "[attention] qkv must be (B, T, 3C), not {}",
         qkv.shape());
   const Call call = make_call(qkv.shape(), qkv.dim(2) / 3, qkv.dim(1), n_head, options);
-  const auto reference = [call](Inputs in) {
-    const std::int64_t C = in[0].dim(2) / 3;
-    const auto parts = split(in[0], {C, C, C}, 2);
-    return reference_of(call, parts[0], parts[1], parts[2]);
-  };
-  return apply(
-      "attention_qkv", {qkv},
-      [call](Inputs in, Saved& saved) {
-        Tensor lse = call.empty_lse(in[0].dtype());
-        Tensor out = packed_forward(call, saved.keep(in[0]), lse);
-        saved.keep(lse);
-        saved.keep(call.keep.stored());
-        return out;
-      },
-      [call, reference](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
-        const auto backward = [call, lse = saved[1], of = saved[0].id()](Inputs in, Saved& kept) {
-          for (const Tensor& t : in) kept.keep(t);
-          // Run again on other inputs, as by the gradient checker, it needs their log-sum-exps.
-          Tensor sums = in[1].id() == of ? lse : call.empty_lse(lse.dtype());
-          if (in[1].id() != of) packed_forward(call, in[1], sums);
-          return std::vector{packed_backward(call, in[0], in[1], sums)};
-        };
-        return apply_many("attention_qkv_backward", std::vector{dy, saved[0]}, backward,
-                          through_reference(reference));
-      });
+  return apply_attention("attention_qkv", "attention_qkv_backward", {qkv}, call);
 }
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
@@ -170,31 +150,7 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
             q.dim(2) == k.dim(2),
         "[attention] q {} does not fit k {} and v {}", q.shape(), k.shape(), v.shape());
   const Call call = make_call(q.shape(), q.dim(2), k.dim(1), n_head, options);
-  return apply(
-      "attention", {q, k, v},
-      [call](Inputs in, Saved& saved) {
-        Tensor lse = call.empty_lse(in[0].dtype());
-        for (const Tensor& t : in) saved.keep(t);
-        Tensor out = separate_forward(call, in, lse);
-        saved.keep(lse);
-        saved.keep(call.keep.stored());
-        return out;
-      },
-      [call](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
-        const auto backward = [call, lse = saved[3], q_id = saved[0].id(), k_id = saved[1].id()](
-                                  Inputs in, Saved& kept) {
-          for (const Tensor& t : in) kept.keep(t);
-          const bool known = in[1].id() == q_id && in[2].id() == k_id;
-          Tensor sums = known ? lse : call.empty_lse(lse.dtype());
-          if (!known) separate_forward(call, in.subspan(1), sums);
-          return separate_backward(call, in[0], in.subspan(1), sums);
-        };
-        const auto reference = [call](Inputs in) {
-          return reference_of(call, in[0], in[1], in[2]);
-        };
-        return apply_many("attention_backward", std::vector{dy, saved[0], saved[1], saved[2]},
-                          backward, through_reference(reference));
-      });
+  return apply_attention("attention", "attention_backward", {q, k, v}, call);
 }
 
 Tensor attention_reference(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,

@@ -1,75 +1,35 @@
 #pragma once
 
-#include <algorithm>
+#include <functional>
+#include <string_view>
+#include <vector>
 
+#include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/ops.h"
 
 namespace tapegrad {
 
-// t under an id of its own, as the result of an op (t itself may be an input of one, or a
-// parameter).
-inline Tensor renamed(const Tensor& t) {
-  return reshape(reshape(t, t.rank() == 1 ? Shape{1, t.numel()} : Shape{t.numel()}), t.shape());
-}
-
-// What a step has saved, in order, each under an id of its own: one tensor may be passed to an op
-// twice, yet each place has a gradient of its own.
-inline std::vector<Tensor> distinct(const Saved& saved, std::size_t count) {
-  std::vector<Tensor> tensors;
-  for (std::size_t i = 0; i < count; ++i) {
-    const Tensor& t = saved[i];
-    const bool repeated = std::any_of(tensors.begin(), tensors.end(), [&](const Tensor& other) {
-      return t.defined() && other.defined() && other.id() == t.id();
-    });
-    tensors.push_back(repeated ? renamed(t) : t);
-  }
-  return tensors;
-}
-
-// A fused op's backward is an op, too: from (dy, x…) it computes the gradients of the inputs x….
-// Its own derivative is rarely asked for, so it is not written by hand but taken through
-// `reference`, the same function of x… written with primitive ops. The backward must keep dy, x… in
-// this order.
-//
-// This is what gives every fused op derivatives of any order.
-inline VjpMany through_reference(const std::function<Tensor(Inputs)>& reference) {
-  return [reference](Inputs cotangents, const Saved& saved, const Needs& needs) -> Grads {
-    std::vector<Tensor> xs = distinct(saved, needs.size());
-    const Tensor dy = xs.front();
-    xs.erase(xs.begin());
-    Tape second;
-    second.watch(dy);
-    for (const Tensor& x : xs) {
-      if (x.defined()) second.watch(x);
-    }
-    std::vector<Tensor> defined, gradients, seeds;
-    std::copy_if(xs.begin(), xs.end(), std::back_inserter(defined),
-                 [](const Tensor& x) { return x.defined(); });
-    {
-      Tape first;
-      for (const Tensor& x : defined) first.watch(x);
-      const Grads all = first.gradient(reference(xs), defined, {.seeds = {dy}});
-      std::size_t k = 0;
-      for (std::size_t i = 0; i < xs.size(); ++i) {
-        if (!xs[i].defined()) continue;
-        const Tensor& gradient = all[k++];
-        if (!gradient.defined() || !cotangents[i].defined() || !second.tracks(gradient)) continue;
-        gradients.push_back(gradient);
-        seeds.push_back(cotangents[i]);
-      }
-    }
-    Grads result(needs.size());
-    if (gradients.empty()) return result;
-    std::vector<Tensor> wrt{dy};
-    wrt.insert(wrt.end(), defined.begin(), defined.end());
-    const Grads found = second.gradient(gradients, wrt, {.seeds = seeds});
-    result[0] = found[0];
-    std::size_t k = 1;
-    for (std::size_t i = 0; i < xs.size(); ++i) {
-      if (xs[i].defined()) result[i + 1] = found[k++];
-    }
-    return result;
+// An op whose forward and backward are each computed in one pass, said once.
+struct FusedOp {
+  struct Output {
+    Tensor y;
+    // What backward gets beside dy and x…, so that it need not compute it again: log-sum-exps, or
+    // means and variances. May hold undefined tensors.
+    std::vector<Tensor> notes;
   };
-}
+
+  std::string_view name, backward_name;
+  // needs[i] is true if the gradient of x[i] will be wanted.
+  std::function<Output(Inputs x, const Needs& needs)> forward;
+  // The gradients of x…; those that `needs` does not ask for may be undefined.
+  std::function<Grads(const Tensor& dy, Inputs x, Inputs notes, const Needs& needs)> backward;
+  // The same function as forward, written with primitive ops: derivatives of the second and higher
+  // orders go through it.
+  std::function<Tensor(Inputs x)> reference;
+  bool cheap = false;  // see OpOptions
+};
+
+// Runs and records a fused op. It keeps x… and the notes. Its backward is an op as well.
+Tensor apply_fused(const std::vector<Tensor>& x, FusedOp op);
 
 }  // namespace tapegrad

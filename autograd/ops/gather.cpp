@@ -1,3 +1,4 @@
+#include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
 
@@ -107,13 +108,13 @@ Tensor gather_rows(const Tensor& x, const Tensor& ids) {
       [rows = x.dim(0)](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
         return {scatter_rows(dy, saved[0], rows)};
       },
-      // An embedding's gradient is added to a tied head's: it is as large, and nearly all zeros.
-      [row = x.shape().without(0).numel()](const Tensor& dy, const Saved& saved, Tensor& sum) {
+      {.add = [row = x.shape().without(0).numel()](const Tensor& dy, const Saved& saved,
+                                                   Tensor& sum) {
         dispatch(sum.dtype(), [&](auto zero) {
           using T = decltype(zero);
           add_rows(dy.data<T>(), saved[0], row, sum.mutable_data<T>());
         });
-      });
+      }});
 }
 
 Tensor embedding(const Tensor& weight, const Tensor& ids) {

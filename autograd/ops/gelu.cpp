@@ -3,7 +3,6 @@
 
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/kernels/vector_math.h"
-#include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/ops/fused.h"
 
 namespace tapegrad {
@@ -48,25 +47,18 @@ Tensor gelu_reference(const Tensor& x, Gelu form) {
 
 template <template <class> class Form>
 Tensor gelu_op(std::string_view name, std::string_view backward_name, const Tensor& x, Gelu form) {
-  return apply(
-      name, {x},
-      [](Inputs in, Saved& saved) {
-        const Tensor& kept = saved.keep(in[0]);
-        saved.set_cheap();
-        return map(kept, [](auto v) { return Form<decltype(v)>(v).value(v); });
-      },
-      [=](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
-        const auto backward = [=](Inputs in, Saved& kept) {
-          kept.keep(in[0]);
-          kept.keep(in[1]);
-          return std::vector{zip(backward_name, in[0], in[1], [](auto d, auto v) {
-            return d * Form<decltype(v)>(v).derivative(v);
-          })};
-        };
-        const auto reference = [form](Inputs in) { return gelu_reference(in[0], form); };
-        return apply_many(backward_name, std::vector{dy, saved[0]}, backward,
-                          through_reference(reference));
-      });
+  return apply_fused(
+      {x}, {.name = name,
+            .backward_name = backward_name,
+            .forward = [](Inputs in, const Needs&) -> FusedOp::Output {
+              return {map(in[0], [](auto v) { return Form<decltype(v)>(v).value(v); }), {}};
+            },
+            .backward = [=](const Tensor& dy, Inputs in, Inputs, const Needs&) -> Grads {
+              return {zip(backward_name, dy, in[0],
+                          [](auto d, auto v) { return d * Form<decltype(v)>(v).derivative(v); })};
+            },
+            .reference = [form](Inputs in) { return gelu_reference(in[0], form); },
+            .cheap = true});
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/kernels/vector_math.h"
-#include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/ops/fused.h"
 
 namespace tapegrad {
@@ -58,13 +57,13 @@ void forward_rows(const Tensor& x, const Tensor& weight, const Tensor& bias,
   });
 }
 
-Tensor normalised(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                  const LayerNormOptions& options, Tensor& stats) {
+FusedOp::Output normalised(Inputs in, const LayerNormOptions& options) {
+  const Tensor& x = in[0];
   Tensor y = Tensor::empty(x.shape(), x.dtype());
-  stats = Tensor::empty({x.shape().with(-1, 1).numel(), 2}, x.dtype());
+  Tensor stats = Tensor::empty({x.shape().with(-1, 1).numel(), 2}, x.dtype());
   dispatch(y.dtype(),
-           [&](auto zero) { forward_rows<decltype(zero)>(x, weight, bias, options, y, stats); });
-  return y;
+           [&](auto zero) { forward_rows<decltype(zero)>(x, in[1], in[2], options, y, stats); });
+  return {y, {stats}};
 }
 
 // What describes a row in its backward.
@@ -146,32 +145,20 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
           "[layer_norm] weight or bias {} does not fit x {}", t.defined() ? t.shape() : Shape{},
           x.shape());
   }
-  const auto forward = [options](Inputs in, Saved& saved) {
-    Tensor stats;
-    Tensor y = normalised(in[0], in[1], in[2], options, stats);
-    for (const Tensor& t : in) saved.keep(t);
-    saved.keep(stats);
-    saved.set_cheap();
-    return y;
-  };
-  const auto vjp = [options](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
-    const auto backward = [options, known = saved[3], of = saved[0].id()](Inputs in, Saved& kept) {
-      for (const Tensor& t : in) kept.keep(t);
-      // Run again on another x, as by the gradient checker, it needs that one's statistics.
-      Tensor stats = known;
-      if (in[1].id() != of) normalised(in[1], {}, {}, options, stats);
-      Tensor dx = Tensor::empty(in[1].shape(), in[1].dtype()), dweight, dbias;
-      dispatch(dx.dtype(), [&](auto zero) {
-        backward_rows<decltype(zero)>(in[0], in[1], in[2], stats, options, dx, dweight, dbias);
-      });
-      return std::vector{dx, in[2].defined() ? dweight : Tensor(),
-                         in[3].defined() ? dbias : Tensor()};
-    };
-    return apply_many(
-        "layer_norm_backward", std::vector{dy, saved[0], saved[1], saved[2]}, backward,
-        through_reference([options](Inputs in) { return layer_norm_reference(in, options); }));
-  };
-  return apply("layer_norm", {x, weight, bias}, forward, vjp);
+  return apply_fused(
+      {x, weight, bias},
+      {.name = "layer_norm",
+       .backward_name = "layer_norm_backward",
+       .forward = [options](Inputs in, const Needs&) { return normalised(in, options); },
+       .backward = [options](const Tensor& dy, Inputs in, Inputs notes, const Needs&) -> Grads {
+         Tensor dx = Tensor::empty(in[0].shape(), in[0].dtype()), dweight, dbias;
+         dispatch(dx.dtype(), [&](auto zero) {
+           backward_rows<decltype(zero)>(dy, in[0], in[1], notes[0], options, dx, dweight, dbias);
+         });
+         return {dx, in[1].defined() ? dweight : Tensor(), in[2].defined() ? dbias : Tensor()};
+       },
+       .reference = [options](Inputs in) { return layer_norm_reference(in, options); },
+       .cheap = true});
 }
 
 }  // namespace tapegrad

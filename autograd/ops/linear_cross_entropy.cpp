@@ -102,11 +102,10 @@ Tensor run_chunks(const Tensor& x, const Tensor& weight, const Targets& targets,
   });
 }
 
-// The gradients times dy. Where no tape records and dy is 1, as at the end of a model, they are
-// those that forward has made.
-Tensor times(const Tensor& gradient, const Tensor& dy, bool recording) {
-  if (!gradient.defined() || (dy.item() == 1 && !recording)) return gradient;
-  return gradient * dy;
+// A gradient that forward has made, times dy. That is 1 at the end of a model, which saves a pass.
+Tensor times(const Tensor& gradient, const Tensor& dy) {
+  if (!gradient.defined()) return {};
+  return dy.item() == 1 ? gradient.alias() : gradient * dy;
 }
 
 }  // namespace
@@ -119,37 +118,22 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
         "fit together",
         x.shape(), name_of(x.dtype()), weight.shape(), name_of(weight.dtype()), targets.shape());
   const Targets t = checked_targets("linear_cross_entropy", targets, weight.dim(0), ignore_index);
-  const auto forward = [t, precision](Inputs in, Saved& saved) {
-    Gradients gradients;
-    const Tensor loss =
-        run_chunks(in[0], in[1], t, precision, {saved.needs(0), saved.needs(1)}, gradients);
-    for (const Tensor& kept : {in[0], in[1], t.ids, gradients.x, gradients.weight}) {
-      saved.keep(kept);
-    }
-    return loss;
-  };
-  const auto vjp = [t, precision](const Tensor& dy, const Saved& saved,
-                                  const Needs& needs) -> Grads {
-    const auto backward = [t = Targets{saved[2], t.ignore_index, t.count}, precision, needs,
-                           made = Gradients{saved[3], saved[4]}, x_id = saved[0].id(),
-                           weight_id = saved[1].id()](Inputs in, Saved& kept) {
-      for (const Tensor& input : in) kept.keep(input);
-      Gradients gradients = made;
-      // Run again on other inputs, as by the gradient checker, it needs their gradients.
-      if (in[1].id() != x_id || in[2].id() != weight_id) {
-        run_chunks(in[1], in[2], t, precision, needs, gradients);
-      }
-      return std::vector{times(gradients.x, in[0], kept.recording()),
-                         times(gradients.weight, in[0], kept.recording())};
-    };
-    const auto reference = [t, precision](Inputs in) {
-      return cross_entropy(linear(in[0], in[1], {}, precision), t.ids, t.ignore_index);
-    };
-    return apply_many("linear_cross_entropy_backward", std::vector{dy, saved[0], saved[1]},
-                      backward, through_reference(reference));
-  };
-  return apply("linear_cross_entropy", {reshape(x, {targets.numel(), x.dim(-1)}), weight}, forward,
-               vjp);
+  return apply_fused(
+      {reshape(x, {targets.numel(), x.dim(-1)}), weight},
+      {.name = "linear_cross_entropy",
+       .backward_name = "linear_cross_entropy_backward",
+       .forward = [t, precision](Inputs in, const Needs& needs) -> FusedOp::Output {
+         Gradients gradients;
+         const Tensor loss = run_chunks(in[0], in[1], t, precision, needs, gradients);
+         return {loss, {gradients.x, gradients.weight, t.ids}};
+       },
+       .backward = [](const Tensor& dy, Inputs, Inputs notes, const Needs&) -> Grads {
+         return {times(notes[0], dy), times(notes[1], dy)};
+       },
+       .reference =
+           [t, precision](Inputs in) {
+             return cross_entropy(linear(in[0], in[1], {}, precision), t.ids, t.ignore_index);
+           }});
 }
 
 }  // namespace tapegrad

@@ -77,36 +77,24 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, std::int32_t i
   check(logits.rank() >= 1 && targets.shape() == logits.shape().without(-1),
         "[cross_entropy] targets {} do not fit logits {}", targets.shape(), logits.shape());
   const Targets t = checked_targets("cross_entropy", targets, logits.dim(-1), ignore_index);
-  return apply(
-      "cross_entropy", {reshape(logits, {targets.numel(), logits.dim(-1)})},
-      [t](Inputs in, Saved& saved) {
-        Tensor lse = Tensor::empty({in[0].dim(0)}, in[0].dtype());
-        const Tensor loss = dispatch(
-            in[0].dtype(), [&](auto zero) { return forward_loss<decltype(zero)>(in[0], t, lse); });
-        saved.keep(in[0]);
-        saved.keep(lse);
-        saved.keep(t.ids);
-        return loss;
-      },
-      [call = t](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
-        const Targets t{saved[2], call.ignore_index, call.count};
-        const auto backward = [t, known = saved[1], of = saved[0].id()](Inputs in, Saved& kept) {
-          kept.keep(in[0]);
-          kept.keep(in[1]);
-          Tensor dlogits = Tensor::empty(in[1].shape(), in[1].dtype());
-          // Run again on other logits, as by the gradient checker, it needs their log-sum-exps.
-          Tensor lse = in[1].id() == of ? known : Tensor::empty(known.shape(), known.dtype());
-          dispatch(dlogits.dtype(), [&](auto zero) {
-            using T = decltype(zero);
-            if (in[1].id() != of) forward_loss<T>(in[1], t, lse);
-            backward_loss<T>(in[0], in[1], t, lse, dlogits);
-          });
-          return std::vector{dlogits};
-        };
-        return apply_many(
-            "cross_entropy_backward", std::vector{dy, saved[0]}, backward,
-            through_reference([t](Inputs in) { return cross_entropy_reference(in[0], t); }));
-      });
+  return apply_fused(
+      {reshape(logits, {targets.numel(), logits.dim(-1)})},
+      {.name = "cross_entropy",
+       .backward_name = "cross_entropy_backward",
+       .forward = [t](Inputs in, const Needs&) -> FusedOp::Output {
+         Tensor lse = Tensor::empty({in[0].dim(0)}, in[0].dtype());
+         const Tensor loss = dispatch(
+             in[0].dtype(), [&](auto zero) { return forward_loss<decltype(zero)>(in[0], t, lse); });
+         return {loss, {lse, t.ids}};
+       },
+       .backward = [t](const Tensor& dy, Inputs in, Inputs notes, const Needs&) -> Grads {
+         Tensor dlogits = Tensor::empty(in[0].shape(), in[0].dtype());
+         dispatch(dlogits.dtype(), [&](auto zero) {
+           backward_loss<decltype(zero)>(dy, in[0], t, notes[0], dlogits);
+         });
+         return {dlogits};
+       },
+       .reference = [t](Inputs in) { return cross_entropy_reference(in[0], t); }});
 }
 
 Tensor mse_loss(const Tensor& x, const Tensor& target) {

@@ -1,3 +1,4 @@
+#include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/gemm/gemm.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"

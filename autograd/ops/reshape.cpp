@@ -1,6 +1,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
 

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
 

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <limits>
 
+#include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/kernels/vector_math.h"
 #include "tapegrad/autograd/ops.h"

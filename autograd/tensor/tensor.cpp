@@ -25,10 +25,7 @@ void dispatch_all(DType dtype, F&& f) {
   }
 }
 
-std::uint64_t next_id() {
-  static std::atomic<std::uint64_t> last{0};
-  return ++last;
-}
+std::atomic<std::uint64_t> last_id{0};
 
 }  // namespace
 
@@ -42,10 +39,18 @@ Tensor Tensor::make(const Shape& shape, DType dtype, std::shared_ptr<Storage> st
   impl->shape = shape;
   impl->numel = shape.numel();
   impl->dtype = dtype;
-  impl->id = next_id();
+  impl->id = ++last_id;
   impl->offset = offset;
   impl->storage = std::move(storage);
   return Tensor(std::move(impl));
+}
+
+std::uint64_t Tensor::newest_id() { return last_id; }
+
+Tensor Tensor::with_id(std::uint64_t id) const {
+  Tensor t = alias();
+  t.get().id = id;
+  return t;
 }
 
 Tensor Tensor::empty(const Shape& shape, DType dtype) {

@@ -52,9 +52,14 @@ class Tensor {
   std::int64_t numel() const { return get().numel; }
   std::size_t bytes() const { return static_cast<std::size_t>(numel()) * size_of(dtype()); }
   DType dtype() const { return get().dtype; }
-  // Unique among all tensors of the process. A tape identifies tensors by it: an output that a tape
-  // recomputes for its backward gets the id of the output that it freed.
+  // Tells tensors apart: two tensors of the process have the same id only if one is the other, or
+  // was made in its place by with_id(). Ids grow: a newer tensor has a larger one.
   std::uint64_t id() const { return get().id; }
+  // The largest id that there is.
+  static std::uint64_t newest_id();
+  // The same data under a given id: for a tensor that is computed again in place of one that is
+  // gone.
+  Tensor with_id(std::uint64_t id) const;
 
   // The elements. Error if T is not the dtype. T is float, double, int32_t or uint8_t.
   template <class T>
@@ -101,9 +106,22 @@ class Tensor {
   void zero_grad() { get().grad.reset(); }
 
  private:
-  friend struct Step;  // finds an output again, or recomputes it under its old id
-  friend class Recorder;
+  struct Impl;
 
+ public:
+  // A handle that does not keep its tensor alive, as std::weak_ptr.
+  class Weak {
+   public:
+    Weak() = default;
+    explicit Weak(const Tensor& t) : impl_(t.impl_) {}
+    // The tensor, or an undefined one if it is gone.
+    Tensor lock() const { return Tensor(impl_.lock()); }
+
+   private:
+    std::weak_ptr<Impl> impl_;
+  };
+
+ private:
   struct Storage {
     explicit Storage(std::size_t bytes);
     ~Storage();
@@ -142,6 +160,9 @@ class Tensor {
 
   std::shared_ptr<Impl> impl_;
 };
+
+// Several tensors, as functions of tensors take them.
+using Inputs = std::span<const Tensor>;
 
 // `shape` with its one size of -1, if any, replaced so that the shape has `numel` elements. Error
 // if no whole number fits, or if two sizes are -1.

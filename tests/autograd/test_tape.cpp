@@ -1,4 +1,4 @@
-#include "tapegrad/autograd/tape.h"
+#include "tapegrad/autograd/apply.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"
 
@@ -12,7 +12,7 @@ using List = std::vector<double>;
 // (a + b) / 2; counts how often its vjp runs.
 Tensor middle(const Tensor& a, const Tensor& b, int& visits) {
   return apply(
-      "middle", {a, b}, [](Inputs in, Saved&) { return (in[0] + in[1]) * 0.5; },
+      "test.middle", {a, b}, [](Inputs in, Saved&) { return (in[0] + in[1]) * 0.5; },
       [&visits](const Tensor& dy, const Saved&, const Needs&) -> Grads {
         ++visits;
         const Tensor half = dy * 0.5;
@@ -23,7 +23,7 @@ Tensor middle(const Tensor& a, const Tensor& b, int& visits) {
 // The identity, with a vjp of the caller's.
 Tensor with_vjp(const Tensor& x, const Vjp& vjp) {
   return apply(
-      "with_vjp", {x}, [](Inputs in, Saved&) { return in[0].clone(); }, vjp);
+      "test.with_vjp", {x}, [](Inputs in, Saved&) { return in[0].clone(); }, vjp);
 }
 
 }  // namespace
@@ -198,7 +198,7 @@ TEST_CASE("an exception inside a forward leaves the engine usable", "[tape]") {
   const Tensor y = x * x;
   CHECK_THROWS_AS(matmul(y, vector({1, 2})), Error);
   CHECK_THROWS_AS(apply(
-                      "thrower", {y}, [](Inputs, Saved&) -> Tensor { throw 1; }, Vjp()),
+                      "test.thrower", {y}, [](Inputs, Saved&) -> Tensor { throw 1; }, Vjp()),
                   int);
   tape.backward(sum(y));
   CHECK(list(x.grad()) == List{4});
@@ -212,12 +212,12 @@ TEST_CASE("a vjp that returns the wrong gradients is an error that names the op"
         sum(with_vjp(x, [&](const Tensor&, const Saved&, const Needs&) { return grads; })));
   };
   CHECK_THROWS_WITH(run({vector({1})}),
-                    "[with_vjp] the vjp returned a gradient of (1) f64 for input "
+                    "[test.with_vjp] the vjp returned a gradient of (1) f64 for input "
                     "0, which is (2) f64");
   CHECK_THROWS_WITH(run({Tensor::ones({2})}),
-                    ContainsSubstring("[with_vjp] the vjp returned a gradient of (2) f32"));
+                    ContainsSubstring("[test.with_vjp] the vjp returned a gradient of (2) f32"));
   CHECK_THROWS_WITH(run({vector({1, 1}), vector({1})}),
-                    ContainsSubstring("[with_vjp] the vjp returned 2 gradients for 1 inputs"));
+                    ContainsSubstring("[test.with_vjp] the vjp returned 2 gradients for 1 inputs"));
 }
 
 TEST_CASE("two identical backwards are bit-equal, with the inputs' dtypes and shapes", "[tape]") {

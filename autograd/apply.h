@@ -1,0 +1,91 @@
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "tapegrad/autograd/tape.h"
+
+namespace tapegrad {
+
+// What a writer of ops needs; docs/add-an-op.md walks through an example.
+
+// Whether the gradient of input i is asked for.
+using Needs = std::vector<bool>;
+
+class Recipe;
+
+// What a forward keeps for its vjp, and nothing else is kept. Each is a tensor or a recipe for one
+// (recipe.h), which the reader cannot tell apart. Reading a tensor that was written to in the
+// meantime is an error that names the op.
+class Saved {
+ public:
+  // Keeps nothing: no tape is recording.
+  Saved() = default;
+  Saved(std::string_view op, Needs needs) : op_(op), needs_(std::move(needs)) {}
+
+  // Keeps t, if a tape will want it, and returns it. May be undefined.
+  const Tensor& keep(const Tensor& t) {
+    if (recording()) kept_.push_back({t, t.defined() ? t.version() : 0});
+    return t;
+  }
+  // The i-th tensor that was kept.
+  const Tensor& operator[](std::size_t i) const;
+  std::size_t size() const { return kept_.size(); }
+  bool recording() const { return !needs_.empty(); }
+  // Whether the gradient of input i will be wanted. A tensor that only that gradient needs is not
+  // worth keeping otherwise.
+  bool needs(std::size_t i) const { return recording() && needs_[i]; }
+
+  // The rest is for the tape.
+  struct Kept {
+    Tensor tensor;
+    std::uint32_t version;
+    std::shared_ptr<Recipe> recipe = nullptr;  // in place of the tensor, with the place of its
+    std::size_t place = 0;                     // result
+  };
+  std::vector<Kept>& kept() { return kept_; }
+  const std::vector<Kept>& kept() const { return kept_; }
+  // Frees what recipes have made for this step.
+  void forget_made() const;
+
+ private:
+  std::string_view op_;
+  Needs needs_;
+  std::vector<Kept> kept_;
+};
+
+// forward: inputs → output. Runs unrecorded, so that it may use ops.
+using Forward = std::function<Tensor(Inputs, Saved&)>;
+// vjp: the gradient dy of the output → the gradients of the inputs, in their order, each of its
+// input's shape and dtype; undefined where `needs` is false or the gradient is zero. It is written
+// with ops: a live outer tape records them, and so differentiates the gradient.
+using Vjp = std::function<Grads(const Tensor& dy, const Saved&, const Needs&)>;
+// Adds the gradient of input 0, the only one, to `sum`, in place: exactly what the vjp returns.
+using AddVjp = std::function<void(const Tensor& dy, const Saved&, Tensor& sum)>;
+
+struct OpOptions {
+  // The output costs little to compute again, and the op keeps its inputs anyway: first and in
+  // order, which is checked. Other ops that keep such an output get a recipe for it instead.
+  bool cheap = false;
+  // Used in place of the vjp where other uses of input 0 have left a gradient to add to, and no
+  // tape records. It is there for the rows of a tied embedding, whose gradient as a tensor of its
+  // own would be nearly all zeros: 154 MB in GPT-2.
+  AddVjp add = {};
+};
+
+// The one door for differentiable ops: runs `forward` and lets every live tape of this thread that
+// tracks one of the inputs record the step. Inputs may be undefined (an absent bias). `name` is
+// what errors, the gradient checker and reports call the op; a string literal.
+Tensor apply(std::string_view name, std::initializer_list<Tensor> inputs, Forward forward, Vjp vjp,
+             OpOptions options = {});
+
+// The same for any number of inputs and outputs. dys[i] is undefined if output i had no influence.
+using ForwardMany = std::function<std::vector<Tensor>(Inputs, Saved&)>;
+using VjpMany = std::function<Grads(Inputs dys, const Saved&, const Needs&)>;
+std::vector<Tensor> apply_many(std::string_view name, Inputs inputs, ForwardMany forward,
+                               VjpMany vjp, OpOptions options = {});
+
+}  // namespace tapegrad

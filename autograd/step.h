@@ -1,0 +1,77 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "tapegrad/autograd/apply.h"
+
+namespace tapegrad {
+
+// What tapes consist of. Internal: only the tape, apply and the gradient checker look in here.
+
+// One op as it was run, shared by all the tapes that recorded it.
+struct Step {
+  struct Slot {
+    std::uint64_t id = 0;  // 0: undefined
+    Shape shape;
+    DType dtype = DType::f32;
+  };
+  static Slot slot_of(const Tensor& t) {
+    return t.defined() ? Slot{t.id(), t.shape(), t.dtype()} : Slot{};
+  }
+
+  std::string_view name;
+  std::vector<Slot> inputs, outputs;
+  Saved saved;
+  VjpMany vjp;
+  AddVjp add;  // or none
+  // To run the op again: the forward of cheap steps and on checkable tapes, the inputs on checkable
+  // tapes.
+  ForwardMany forward;
+  std::vector<Tensor> input_tensors;
+};
+
+struct TapeRecord {
+  TapeOptions options;
+  bool running = false;                      // backward
+  bool spent = false;                        // has run backward and freed what was saved
+  std::vector<std::shared_ptr<Step>> steps;  // oldest first; freed steps are null
+  std::vector<Needs> needs;  // of each step: which inputs' gradients this tape wants
+  std::unordered_set<std::uint64_t> results;
+  std::unordered_map<std::uint64_t, std::shared_ptr<Recipe>> recipes;  // of results of cheap steps
+  // The tracked tensors that ops used and that are not results of recorded ops.
+  std::unordered_map<std::uint64_t, Tensor> leaves;
+
+  bool tracks(const Tensor& t) const {
+    return t.defined() && (t.requires_grad() || results.count(t.id()) || leaves.count(t.id()));
+  }
+  Needs needs_of(Inputs inputs) const;
+  // The recipe for t as it is now, or null.
+  std::shared_ptr<Recipe> recipe_of(const Tensor& t) const;
+  // `recipe` makes the step's output; it may be null.
+  void add(const std::shared_ptr<Step>& step, Inputs inputs, const Needs& needs,
+           const std::shared_ptr<Recipe>& recipe);
+};
+
+// A thread's live tapes, oldest first; those before `first_active` are paused. Null: ended.
+struct LiveTapes {
+  std::vector<TapeRecord*> tapes;
+  std::size_t first_active = 0;
+  Stretch* stretch = nullptr;  // the checkpoint that runs, if one does
+
+  // Those that would record an op that runs now.
+  std::vector<TapeRecord*> recording() const;
+  // Whether gradients must be added up with ops. A checkpoint that runs again calls the ops that it
+  // called when a tape recorded them.
+  bool somebody_records() const { return stretch != nullptr || !recording().empty(); }
+};
+LiveTapes& live_tapes();
+
+// The names of the ops that have run in this process, in any thread.
+void note_op(std::string_view name);
+std::vector<std::string> ops_that_ran();
+
+}  // namespace tapegrad
