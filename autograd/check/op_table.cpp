@@ -29,8 +29,8 @@ Tensor gradient_of(const OpCase& op_case, Inputs inputs_and_dy) {
   return concat(flat, 0);
 }
 
-// Calls between(tape) for the tape that has recorded the case, and then for the one that has
-// recorded the case and its gradient.
+// Calls between() with a tape that has recorded the case, and then with one that has recorded the
+// case and its gradient.
 template <class F>
 void record_case(const OpCase& op_case, const std::vector<Tensor>& inputs, const Tensor& dy,
                  TapeOptions options, const F& between) {

@@ -12,11 +12,11 @@ namespace tapegrad {
 
 // Fused attention after Dao et al., "FlashAttention" (2022), section 3.1, with BLAS doing the
 // products: a tile of queries meets all of its keys at once, the weights of that tile live in
-// scratch memory, and backward makes them again from the log-sum-exp of each row. Memory is O(T),
-// but for dropout's decisions if they are stored.
+// scratch memory, and backward computes them again from the log-sum-exp of each row. Memory is
+// O(T), except for dropout's decisions where these are stored.
 
 // One of q, k, v or of their gradients: B sequences of T rows, in each of which the H heads lie
-// side by side. Packed or on its own, only the distances differ.
+// side by side. q, k and v packed in one tensor have larger distances than on their own.
 template <class T>
 struct HeadRows {
   T* data = nullptr;
@@ -117,7 +117,7 @@ class AttentionKernel {
                  .alpha = scale()});
   }
 
-  // Scores of padding become −∞, whose exponential is 0. False if all n keys are padding.
+  // Sets the scores of padding to −∞, whose exponential is 0. False if all n keys are padding.
   bool hide_padding(const Tile& t, std::int64_t n, T* row) const {
     if (padding == nullptr) return true;
     const std::uint8_t* mask = padding + t.b * size.Tk;

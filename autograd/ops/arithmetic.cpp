@@ -103,7 +103,7 @@ Tensor pow(const Tensor& a, const Tensor& b) {
       [as = a.shape(), bs = b.shape()](const Tensor& dy, const Saved& saved,
                                        const Needs& needs) -> Grads {
         const Tensor &x = saved[0], &y = saved[1];
-        // A factor of 0 decides over an infinite power or logarithm beside it.
+        // 0 times an infinite power or logarithm is 0 here, not NaN.
         const auto zero_where = [](const Tensor& t, const Tensor& product) {
           return where(equal(t, Tensor::scalar(0, t.dtype())), Tensor::scalar(0, t.dtype()),
                        product);
@@ -175,9 +175,9 @@ Tensor erf(const Tensor& x) {
       [](const Tensor& v) { return exp(-(v * v)) * (2 * std::numbers::inv_sqrtpi); });
 }
 
-// The slopes of the next three are constant almost everywhere, so they are made unrecorded.
+// The slopes of the next three have no gradient of their own, so they need not be recorded.
 
-// The result tells its slope, so that x need not be kept.
+// The slope follows from the result, so that x need not be kept.
 Tensor relu(const Tensor& x) {
   return unary_of_result(
       "relu", x, [](auto v) { return v > 0 || std::isnan(v) ? v : 0; },

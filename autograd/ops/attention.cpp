@@ -49,7 +49,7 @@ Call make_call(const Shape& q, std::int64_t C, std::int64_t Tk, int n_head,
         "[attention] dropout must be from 0 to 1, not {}", options.dropout);
   check_padding(options.key_padding_mask, q[0], Tk);
   Call call{{q[0], q[1], Tk, n_head, C / n_head, options.causal}, {}, {}};
-  // A copy, which is still this call's mask when backward comes.
+  // A copy, so that the caller may change the mask before backward.
   if (options.key_padding_mask.defined()) call.padding = options.key_padding_mask.clone();
   if (options.rng != nullptr) {
     call.keep = KeepMask(*options.rng, q[0] * n_head * q[1] * Tk, options.dropout);
@@ -76,8 +76,8 @@ Tensor hidden_keys(const Shape& shape, bool causal, const Tensor& padding) {
   return hidden;
 }
 
-// q, k and v: three tensors (B, T, C), or the parts of one (B, T, 3C). They differ in the distances
-// alone.
+// q, k and v: three tensors (B, T, C), or the parts of one (B, T, 3C). They differ only
+// in how far rows lie apart.
 template <class T, class Tensors>
 auto heads_of(Tensors& qkv) {
   if (qkv.size() == 1) {
@@ -165,7 +165,7 @@ Tensor attention_reference(const Tensor& q, const Tensor& k, const Tensor& v, in
   Tensor scores =
       matmul(heads(q), heads(k), {.transpose_b = true}) * (1 / std::sqrt(static_cast<double>(D)));
   const Tensor hidden = hidden_keys({B, 1, Tq, Tk}, causal, key_padding_mask);
-  // Not −∞, of which a row without a visible key would make NaN, and its gradient, too.
+  // Not −∞: a row without a visible key would get NaN, and so would its gradient.
   if (hidden.defined()) scores = masked_fill(scores, hidden, -1e30);
   Tensor weights = softmax(scores);
   if (key_padding_mask.defined()) weights = masked_fill(weights, hidden, 0);

@@ -66,7 +66,7 @@ FusedOp::Output normalised(Inputs in, const LayerNormOptions& options) {
   return {y, {stats}};
 }
 
-// What describes a row in its backward.
+// The statistics of one row that its backward uses.
 template <class T>
 struct RowStats {
   T mean, rstd, divisor;
@@ -91,8 +91,8 @@ void backward_row(const T* dy, const T* x, const T* w, const RowStats<T>& stats,
   const T sum_g = sum_row<T>(n, [=](auto i) { return dy[i] * w[i]; });
   const T sum_gx = sum_row<T>(n, [=, m = mean](auto i) { return dy[i] * w[i] * (x[i] - m); });
   const T mean_g = sum_g / static_cast<T>(n), mean_gx = sum_gx * rstd / divisor;
-  // Loops of their own, so that each becomes vector code: 7 arrays at once are too many to tell
-  // apart.
+  // Separate loops, so that the compiler makes vector code of each: in one loop it cannot tell that
+  // 7 arrays do not overlap.
   for (std::int64_t i = 0; i < n; ++i) {
     dx[i] = rstd * (dy[i] * w[i] - mean_g - (x[i] - mean) * rstd * mean_gx);
   }

@@ -45,7 +45,8 @@ class ChunkedLoss {
   }
 
  private:
-  // The sum over rows [first, first + n). The logits become their own gradients if one is wanted.
+  // The sum over rows [first, first + n). If a gradient is wanted, overwrites the logits with
+  // theirs.
   double losses(std::int64_t first, std::int64_t n, T* logits) {
     std::vector<double> loss(static_cast<std::size_t>(n));
     const std::int32_t* id = targets_.ids.template data<std::int32_t>() + first;
@@ -102,7 +103,7 @@ Tensor run_chunks(const Tensor& x, const Tensor& weight, const Targets& targets,
   });
 }
 
-// A gradient that forward has made, times dy. That is 1 at the end of a model, which saves a pass.
+// A gradient that forward has made, times dy. At the end of a model dy is 1, which saves a pass.
 Tensor times(const Tensor& gradient, const Tensor& dy) {
   if (!gradient.defined()) return {};
   return dy.item() == 1 ? gradient.alias() : gradient * dy;

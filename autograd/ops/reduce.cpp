@@ -184,7 +184,7 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape) {
   return apply(
       "broadcast_to", {x},
       [shape](Inputs in, Saved&) {
-        // An operand of the wanted shape that is never read: the plan is all that matters of it.
+        // The plan of adding x to a tensor of the wanted shape tells where each element comes from.
         Tensor out = Tensor::empty(shape, in[0].dtype());
         const BroadcastPlan plan = plan_broadcast("broadcast_to", in[0].shape(), shape);
         dispatch(in[0].dtype(), [&](auto zero) {
