@@ -166,3 +166,41 @@ TEST_CASE("logits that are NaN are an error", "[generate]") {
   CHECK_THROWS_WITH(nn::pick_token({0, std::nanf(""), 1}, {.greedy = true}, rng),
                     ContainsSubstring("NaN"));
 }
+
+TEST_CASE("several texts become what each of them becomes alone", "[generate]") {
+  const Model model;
+  const bool kv_cache = GENERATE(true, false);
+  const std::vector<Tokens> prompts = {{1, 2}, {3}, {4, 5}, {6, 7, 8, 9, 1, 2, 3}, {10, 0}, {3}};
+  // Token 4 ends texts at different places; others outgrow the block size.
+  for (const GenerateOptions& options :
+       {GenerateOptions{.max_new_tokens = 12, .stop_token = 4, .kv_cache = kv_cache},
+        GenerateOptions{.max_new_tokens = 12, .greedy = true, .kv_cache = kv_cache}}) {
+    std::vector<Rng> rngs;
+    for (std::uint64_t i = 0; i < prompts.size(); ++i) rngs.emplace_back(100 + i);
+    std::vector<Tokens> heard(prompts.size());
+    const auto texts = nn::generate(model.gpt, prompts, options, rngs, [&](auto i, auto token) {
+      heard[i].push_back(token);
+      return true;
+    });
+    REQUIRE(texts.size() == prompts.size());
+    for (std::size_t i = 0; i < prompts.size(); ++i) {
+      INFO("text " << i);
+      Rng alone(100 + i);
+      CHECK(texts[i] == nn::generate(model.gpt, prompts[i], options, alone));
+      CHECK(rngs[i].state() == alone.state());
+      CHECK(heard[i] == texts[i]);
+    }
+  }
+}
+
+TEST_CASE("a listener ends one text, and the others go on", "[generate]") {
+  const Model model;
+  std::vector<Rng> rngs(3, Rng(1));
+  const auto texts = nn::generate(model.gpt, {{1}, {2}, {3}}, {.max_new_tokens = 5}, rngs,
+                                  [&](std::size_t i, std::int32_t) { return i != 1; });
+  CHECK(texts[0].size() == 5);
+  CHECK(texts[1].size() == 1);
+  CHECK(texts[2].size() == 5);
+  CHECK_THROWS_WITH(nn::generate(model.gpt, {{1}, {2}}, {}, rngs),
+                    "2 prompts need as many generators, not 3");
+}

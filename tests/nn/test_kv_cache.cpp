@@ -78,24 +78,27 @@ TEST_CASE("logits with a KV cache are those without one", "[kv_cache]") {
 TEST_CASE("a KV cache has sequences side by side, of which some go on", "[kv_cache]") {
   const bool rope = GENERATE(false, true);
   Model model(wider_config(rope, rope), DType::f64);
-  const Tensor ids = random_ids(model.rng, {3, 40}, 50);
-  const auto row_of = [&](std::int64_t b, std::int64_t end) {
-    return slice(ids.rows(b, b + 1), 1, 0, end);
+  const std::vector<Tokens> texts = {model.random_tokens(40), model.random_tokens(40),
+                                     model.random_tokens(40)};
+  const auto beginning = [&](std::size_t text, std::ptrdiff_t end) {
+    return row({texts[text].begin(), texts[text].begin() + end});
   };
   nn::KVCache cache;
-  model.gpt.last_logits(slice(ids, 1, 0, 5), cache);
+  Tokens together;
+  for (const Tokens& text : texts) together.insert(together.end(), text.begin(), text.begin() + 5);
+  model.gpt.last_logits(Tensor::from(together, {3, 5}), cache);
   // Twice the last, then the first.
   cache.select({2, 2, 0});
-  const std::int64_t source[] = {2, 2, 0};
-  for (std::int64_t t = 5; t < 40; ++t) {
+  const std::size_t source[] = {2, 2, 0};
+  for (std::ptrdiff_t t = 5; t < 40; ++t) {
     Tokens next;
-    for (const std::int64_t b : source)
-      next.push_back(static_cast<std::int32_t>(ids.at(b * 40 + t)));
+    for (const std::size_t text : source) next.push_back(texts[text][static_cast<std::size_t>(t)]);
     const Tensor logits = model.gpt.last_logits(Tensor::from(next, {3, 1}), cache);
-    for (std::int64_t i = 0; i < 3; ++i) {
+    for (std::size_t i = 0; i < 3; ++i) {
       INFO("rope " << rope << ", position " << t << ", row " << i);
-      const Tensor expected = model.gpt.last_logits(row_of(source[i], t + 1));
-      CHECK(difference(logits.rows(i, i + 1), expected, 0, 1e-13 * largest(expected)) == "");
+      const auto at = static_cast<std::int64_t>(i);
+      const Tensor expected = model.gpt.last_logits(beginning(source[i], t + 1));
+      CHECK(difference(logits.rows(at, at + 1), expected, 0, 1e-13 * largest(expected)) == "");
     }
   }
   CHECK(cache.length() == 40);

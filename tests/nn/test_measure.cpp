@@ -1,0 +1,133 @@
+// The memory of a training step, measured in a dry run, against what a real step takes.
+
+#include <chrono>
+
+#include "tapegrad/autograd/base/memory.h"
+#include "tapegrad/nn/transformer.h"
+#include "tapegrad/optim/adamw.h"
+#include "tapegrad/optim/clip.h"
+#include "tapegrad/run/memory_estimate.h"
+#include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/nn/models.h"
+
+using namespace tapegrad;
+using namespace tapegrad::testing;
+
+namespace {
+
+// The peak of the second of two real steps.
+template <class LossOf>
+double true_peak(std::size_t before, const NamedTensors& parameters, const LossOf& loss_of) {
+  optim::AdamW adamw(parameters);
+  for (int step = 0; step < 2; ++step) {
+    reset_peak_memory();
+    Tape tape;
+    tape.backward(loss_of());
+    adamw.step(1e-3, optim::measure_clipping(parameters, 1.0).factor);
+    adamw.zero_grad();
+  }
+  return static_cast<double>(memory_stats().peak - before);
+}
+
+double true_peak(const nn::GPTConfig& config, std::int64_t B, const apps::MemoryOptions& options) {
+  Rng rng(1), dropout(2, options.stored_masks ? Rng::Kind::torch : Rng::Kind::philox);
+  const Tensor ids = random_ids(rng, {B, config.block_size}, config.vocab_size);
+  const std::size_t before = memory_stats().live;
+  const nn::Params params(rng, DType::f32, options.precision);
+  nn::GPT gpt(params, config);
+  gpt.recompute = options.recompute;
+  return true_peak(before, params.parameters(), [&] { return gpt.loss(ids, ids, &dropout); });
+}
+
+double true_peak(const nn::TransformerConfig& config, const apps::PairSizes& sizes) {
+  Rng rng(1), dropout(2);
+  const Tensor source = random_ids(rng, {sizes.rows, sizes.source}, config.vocab_size);
+  const Tensor target = random_ids(rng, {sizes.rows, sizes.target}, config.vocab_size);
+  const std::size_t before = memory_stats().live;
+  const nn::Params params(rng);
+  const nn::Transformer model(params, config);
+  return true_peak(before, params.parameters(),
+                   [&] { return model.loss(source, target, target, {}, &dropout); });
+}
+
+nn::GPTConfig small_config() {
+  return {.vocab_size = 500, .block_size = 128, .n_layer = 3, .n_head = 4, .n_embd = 128};
+}
+
+}  // namespace
+
+TEST_CASE("a GPT's step takes the memory that its dry run says", "[measure]") {
+  nn::GPTConfig dropping = small_config(), wide = small_config(), other = small_config();
+  dropping.dropout = 0.1, dropping.ff_dropout = true;
+  wide.vocab_size = 20000, wide.tied = false;
+  other.rope = true, other.separate_qkv = true, other.activation = nn::Activation::relu;
+  struct Case {
+    const char* name;
+    nn::GPTConfig config;
+    apps::MemoryOptions options;
+  };
+  const Case cases[] = {{"plain", small_config(), {}},
+                        {"recomputed", small_config(), {.recompute = true}},
+                        {"dropout", dropping, {}},
+                        {"dropout recomputed", dropping, {.recompute = true}},
+                        {"stored masks", dropping, {.stored_masks = true}},
+                        {"bf16", small_config(), {.precision = Precision::bf16}},
+                        {"wide vocabulary", wide, {}},
+                        {"wide vocabulary, bf16", wide, {.precision = Precision::bf16}},
+                        {"rope, separate, relu", other, {}}};
+  for (const Case& c : cases) {
+    const double estimate = apps::estimate_memory(c.config, 8, c.options).total;
+    const double truth = true_peak(c.config, 8, c.options);
+    UNSCOPED_INFO(c.name << ": " << estimate << " of " << truth << ": " << estimate / truth);
+    CHECK(estimate == Approx(truth).epsilon(0.03));
+  }
+}
+
+TEST_CASE("an encoder-decoder's step takes the memory that its dry run says", "[measure]") {
+  nn::TransformerConfig config{.vocab_size = 300, .n_embd = 64, .n_hidden = 256};
+  for (const double dropout : {0.0, 0.1}) {
+    config.dropout = dropout;
+    const apps::PairSizes sizes{.rows = 32, .source = 30, .target = 40};
+    const double truth = true_peak(config, sizes);
+    CHECK(apps::estimate_memory(config, sizes).total == Approx(truth).epsilon(0.03));
+  }
+}
+
+TEST_CASE("a model of a user's own is measured like any other", "[measure]") {
+  const Tensor x = Tensor::ones({64, 256});
+  const nn::StepMemory memory =
+      nn::measure_step([](const nn::Params& p) { return nn::Linear(p, 256, 512, false); },
+                       [&](const nn::Linear& layer) { return sum(layer(x)); });
+  CHECK(memory.weights == 4 * 256 * 512);
+  CHECK(memory.gradients == memory.weights);
+  CHECK(memory.optimizer == 2 * memory.weights);
+  CHECK(memory.activations >= 4 * 64 * 512);
+  CHECK(memory.total >= 4 * memory.weights);
+}
+
+TEST_CASE("a large model is measured at once, and without its memory", "[measure]") {
+  const nn::GPTConfig xl{.n_layer = 48, .n_head = 25, .n_embd = 1600};
+  const MemoryStats before = memory_stats();
+  reset_peak_memory();
+  const auto start = std::chrono::steady_clock::now();
+  const nn::StepMemory memory = apps::estimate_memory(xl, 8);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  INFO(seconds.count() << " s, " << memory.total / 1e9 << " GB");
+  CHECK(seconds.count() < 1);
+  CHECK(memory.weights == 4.0 * 1'557'611'200);
+  CHECK(memory.total > 4 * memory.weights);
+  CHECK(memory_stats().peak < before.live + (1 << 20));
+}
+
+TEST_CASE("the shapes of a model are those of its parameters", "[measure]") {
+  Rng rng(1);
+  const nn::Params params(rng);
+  const nn::GPT gpt(params, tiny_config());
+  const nn::Params shapes = nn::shapes_of<nn::GPT>(tiny_config());
+  CHECK(shapes.count() == params.count());
+  REQUIRE(shapes.parameters().size() == params.parameters().size());
+  for (std::size_t i = 0; i < params.parameters().size(); ++i) {
+    CHECK(shapes.parameters()[i].first == params.parameters()[i].first);
+    CHECK(shapes.parameters()[i].second.shape() == params.parameters()[i].second.shape());
+  }
+}
