@@ -106,6 +106,7 @@ Program::Program(Options& options, run::RunFolder& folder)
       folder_(folder),
       text_(run::text_of_run(folder, kFormat, options.text.corpus, own_sources)),
       data_(read_data(text_, options, folder)),
+      prompt_(data_.tokenizer.encode(options.passes.sample_prompt)),
       rng_(options.random.seed),
       params_(make_params(options, data_, folder, rng_)),
       gpt_(make_gpt(params_, options, rng_)),
@@ -197,14 +198,13 @@ void Program::print_samples(run::Report& report) const {
 
 // After each pass: the text that the model makes of the prompt, on one line.
 void Program::print_continuation(run::Report& report) const {
-  const std::string& prompt = options_.passes.sample_prompt;
-  if (prompt.empty() || !batches_.ended_pass(options_.optimizer.gradient_accumulation_steps)) {
+  if (prompt_.empty() || !batches_.ended_pass(options_.optimizer.gradient_accumulation_steps)) {
     return;
   }
   Rng unused(0);
-  std::string text = prompt;
-  run::stream_text(gpt_, data_.tokenizer, data_.tokenizer.encode(prompt),
-                   {.max_new_tokens = 50, .greedy = true}, unused, [&](std::string_view piece) {
+  std::string text = options_.passes.sample_prompt;
+  run::stream_text(gpt_, data_.tokenizer, prompt_, {.max_new_tokens = 50, .greedy = true}, unused,
+                   [&](std::string_view piece) {
                      text += piece;
                      return true;
                    });

@@ -37,6 +37,7 @@ class Program {
   run::RunFolder& folder_;
   run::Text text_;
   run::TextData data_;
+  nn::Tokens prompt_;  // of --sample-prompt
   Rng rng_;
   nn::Params params_;
   nn::GPT gpt_;

@@ -93,8 +93,20 @@ std::string TextModel::generate(std::string_view prompt, const nn::GenerateOptio
 std::vector<std::string> TextModel::generate(const std::vector<std::string>& prompts,
                                              const nn::GenerateOptions& options,
                                              std::uint64_t seed) const {
+  nn::GenerateOptions ends = options;
+  ends.stop_token = tokenizer.end_of_text();
+  std::vector<nn::Tokens> tokens;
+  std::vector<Rng> rngs;
+  for (const std::string& prompt : prompts) {
+    tokens.push_back(tokens_of(prompt));
+    rngs.emplace_back(seed++);
+  }
   std::vector<std::string> texts;
-  for (const std::string& prompt : prompts) texts.push_back(generate(prompt, options, seed++));
+  for (const nn::Tokens& added : nn::generate(gpt, tokens, ends, rngs)) {
+    data::Utf8Stream stream;
+    texts.push_back(stream.push(tokenizer.decode(added)));
+    texts.back() += stream.flush();
+  }
   return texts;
 }
 

@@ -178,14 +178,15 @@ TEST_CASE("epochs are counted in batches of the text, and last as options should
   const fs::path text = folder.put("text.txt", tiny_text()), run = folder / "run";
   const Args base = tiny_book(text, run);
   REQUIRE(train(base + Args{"--epochs", "1", "--sample-prompt", "the"}).code == 0);
-  const auto training = json::parse(TempFolder::get(run / "config.json")).at("training");
+  const json config = json::parse(TempFolder::get(run / "config.json"));
+  const json& training = config.at("optimizer");
   CHECK(training.at("max_iters") == 16);
   CHECK(training.at("lr_decay_iters") == 16);
-  CHECK(training.at("epochs") == nullptr);
+  CHECK(config.at("passes").at("epochs") == nullptr);
   const Result more = train({"--init-from", "resume", "--out-dir", run, "--epochs", "2"});
   INFO(more.err);
   CHECK(more.code == 0);
-  CHECK(json::parse(TempFolder::get(run / "config.json")).at("training").at("max_iters") == 32);
+  CHECK(json::parse(TempFolder::get(run / "config.json")).at("optimizer").at("max_iters") == 32);
 
   check_error(train(base + Args{"--epochs", "1", "--max-iters", "3"}), 2, "exclude each other");
   check_error(train({"--epochs", "1"}), 2, "--epochs needs --batches epochs");

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "tapegrad/tests/apps/tiny_runs.h"
@@ -161,8 +162,7 @@ TEST_CASE("options may be written with underscores and come from a file", "[trai
   CHECK(json.at("model").at("n_layer") == 2);
   CHECK(json.at("model").at("n_head") == 4);
   CHECK(json.at("model").at("bias") == true);
-  CHECK(json.at("model").at("qkv_bias") == true);
-  CHECK(json.at("training").at("max_iters") == 2);
+  CHECK(json.at("optimizer").at("max_iters") == 2);
 
   check_error(train({"--config", folder.put("bad.toml", "n_layr = 3\n")}), 2,
               "unknown option --n-layr; did you mean --n-layer?");
@@ -210,17 +210,39 @@ TEST_CASE("a run keeps the variant of its model, and another one is refused", "[
   CHECK_THAT(mixed.err, ContainsSubstring("h.0.attn.c_attn.weight"));
 }
 
-TEST_CASE("runs from before the variants still load", "[train-gpt]") {
+TEST_CASE("a run of an earlier version is refused with a sentence", "[train-gpt]") {
   const TinyRun tiny(2);
   const auto config = tiny.run / "config.json";
   auto json = nlohmann::json::parse(TempFolder::get(config));
-  for (const char* name :
-       {"separate_qkv", "rope", "unbiased_norm", "ff_dropout", "attn_out_dropout", "n_inner"}) {
-    CHECK(json.at("model").erase(name) == 1);
-    CHECK(json.at("training").erase(name) == 1);
-  }
+  json["version"] = 1;
   std::ofstream(config) << json;
-  CHECK(train(resume_run(tiny.run, 3)).code == 0);
+  const std::string sentence = "Version 1 is of tapegrad 0.1";
+  check_error(train(resume_run(tiny.run, 3)), 1, sentence);
+  const Result r = run_program("sample-text", {"--model", tiny.run});
+  CHECK(r.code == 1);
+  CHECK_THAT(r.err, ContainsSubstring(sentence));
+}
+
+TEST_CASE("config.json holds each value once, and nothing that no option knows", "[train-gpt]") {
+  const TinyRun tiny(2);
+  const auto config = tiny.run / "config.json";
+  const auto json = nlohmann::json::parse(TempFolder::get(config));
+  std::vector<std::string> names;
+  for (const auto& [section, values] : json.items()) {
+    if (!values.is_object()) continue;
+    for (const auto& [name, value] : values.items()) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  CHECK(std::adjacent_find(names.begin(), names.end()) == names.end());
+  CHECK(names.size() > 40);
+
+  auto missing = json, unknown = json;
+  missing["model"].erase("n_head");
+  std::ofstream(config) << missing;
+  check_error(train(resume_run(tiny.run, 3)), 1, "'n_head' is missing in 'model'");
+  unknown["model"]["n_heads"] = 2;
+  std::ofstream(config) << unknown;
+  check_error(train(resume_run(tiny.run, 3)), 1, "'n_heads' that this program does not know");
 }
 
 TEST_CASE("--summary prints the model's layers and trains nothing", "[train-gpt]") {

@@ -76,7 +76,7 @@ TEST_CASE("--rng decides what dropout draws from, and nothing else", "[train-seq
   // Its masks depend on the seed alone, and evaluations do not draw from it.
   CHECK(model(of_torch) ==
         model(TinyPairRun(4, torch + Args{"--threads", "1", "--eval-interval", "1"})));
-  CHECK(nlohmann::json::parse(of_torch.file("config.json")).at("training").at("rng") == "torch");
+  CHECK(nlohmann::json::parse(of_torch.file("config.json")).at("random").at("rng") == "torch");
   // The generator of the batches has drawn them, too, and the other one has not been touched.
   const auto state = [](const TinyPairRun& run, const char* name) {
     return nlohmann::json::parse(run.file("trainer.json")).at(name);
@@ -135,9 +135,9 @@ TEST_CASE("the preset base is the paper's base model, and begins to train", "[tr
   CHECK_THAT(program.wait().out,
              ContainsSubstring("n_layer 6 + 6, n_head 8, n_embd 512, n_hidden 2048, "
                                "block_size 128, vocab_size 14: 44,087,296 parameters\n"));
-  const auto training =
-      nlohmann::json::parse(TempFolder::get(folder / "run/config.json")).at("training");
-  CHECK(training.at("dropout") == 0.1);
+  const auto config = nlohmann::json::parse(TempFolder::get(folder / "run/config.json"));
+  CHECK(config.at("model").at("dropout") == 0.1);
+  const auto& training = config.at("optimizer");
   CHECK(training.at("beta2") == 0.98);
   CHECK(training.at("warmup_iters") == 4000);
   CHECK(training.at("max_iters") == 100000);
@@ -231,16 +231,16 @@ TEST_CASE("memory is estimated for the longest pair, not for --block-size", "[tr
 TEST_CASE("runs of the two training programs are told apart", "[train-seq2seq]") {
   const TinyPairRun pairs(1);
   const Result r = run_program("train-gpt", resume_run(pairs.run, 2));
-  check_error_of("train-gpt", r, 1, "this is tapegrad-seq2seq-run 1, and this program reads");
+  check_error_of("train-gpt", r, 1, "this is of a tapegrad-seq2seq folder; a tapegrad-gpt folder is needed");
   check_error_of("sample-text", run_program("sample-text", {"--model", pairs.run}), 1,
-                 "this is tapegrad-seq2seq-run 1");
+                 "this is of a tapegrad-seq2seq folder");
   const TempFolder folder;
   REQUIRE(
       run_program("train-gpt", tiny_run(folder.put("t", tiny_text()), folder / "gpt", 1)).code ==
       0);
-  check_error(train_pairs(resume_run(folder / "gpt", 2)), 1, "this is tapegrad-run 1");
+  check_error(train_pairs(resume_run(folder / "gpt", 2)), 1, "this is of a tapegrad-gpt folder");
   check_error_of("translate", run_program("translate", {"--model", folder / "gpt", "x"}), 1,
-                 "this is tapegrad-run 1");
+                 "this is of a tapegrad-gpt folder");
 }
 
 TEST_CASE("the default pairs are dates in many forms, each with its ISO form", "[train-seq2seq]") {

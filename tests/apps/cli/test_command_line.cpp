@@ -1,0 +1,105 @@
+#include "tapegrad/apps/cli/command_line.h"
+#include "tapegrad/apps/cli/run_main.h"
+#include "tapegrad/run/options.h"
+#include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/temp_folder.h"
+
+using namespace tapegrad;
+
+namespace {
+
+struct Options {
+  std::int64_t n_layer = 4;
+  double rate = 0.5;
+  bool bias = false;
+  std::optional<bool> qkv_bias = {};
+  std::optional<std::int64_t> limit = {};
+  std::vector<std::string> corpus = {};
+  optim::Schedule::Kind schedule = optim::Schedule::Kind::cosine;
+  std::vector<std::string> words = {};
+
+  template <class Self, class Table>
+  static void describe(Self& o, Table& t) {
+    t("n_layer", o.n_layer, "blocks", {.least = 1, .most = 99});
+    t("rate", o.rate, "how fast", {.least = 0});
+    t("bias", o.bias, "with biases");
+    t("qkv_bias", o.qkv_bias, "of Q, K and V");
+    t("limit", o.limit, "at most", {.least = 1});
+    t("corpus", o.corpus, "texts", {.value = "PATH…"});
+    t("schedule", o.schedule, "how the rate decays");
+  }
+};
+
+Options parsed(std::vector<const char*> args, bool words = false) {
+  Options options;
+  cli::CommandLine cli("test", "A test.");
+  cli.options(options);
+  if (words) cli.words(options.words, "WORD", "words");
+  args.insert(args.begin(), "test");
+  cli.parse(static_cast<int>(args.size()), args.data());
+  return options;
+}
+
+std::string refusal(const std::vector<const char*>& args, bool words = false) {
+  try {
+    parsed(args, words);
+  } catch (const cli::UsageError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("options set the members that they are named after", "[command_line]") {
+  const Options o = parsed({"--n-layer", "7", "--rate=0.25", "--bias", "--no-qkv-bias", "--limit",
+                            "3", "--corpus", "a", "b", "--schedule", "linear"});
+  CHECK(o.n_layer == 7);
+  CHECK(o.rate == 0.25);
+  CHECK(o.bias);
+  CHECK(o.qkv_bias == false);
+  CHECK(o.limit == 3);
+  CHECK(o.corpus == std::vector<std::string>{"a", "b"});
+  CHECK(o.schedule == optim::Schedule::Kind::linear);
+  CHECK(parsed({"--n_layer", "5", "--n-layer", "6"}).n_layer == 6);  // the last one counts
+  CHECK_FALSE(parsed({"--bias", "--bias=no"}).bias);
+  CHECK(parsed({"--no_bias=false"}).bias);
+  CHECK(parsed({}).qkv_bias == std::nullopt);
+}
+
+TEST_CASE("words and options may be mixed, and -- ends the options", "[command_line]") {
+  const Options o = parsed({"one", "--n-layer", "2", "two", "--", "--bias", "-x"}, true);
+  CHECK(o.words == std::vector<std::string>{"one", "two", "--bias", "-x"});
+  CHECK(o.n_layer == 2);
+  CHECK_FALSE(o.bias);
+}
+
+TEST_CASE("a config file sets what the command line does not", "[command_line]") {
+  const TempFolder folder;
+  const std::string file =
+      folder.put("options", "# a comment\n[model]\nn_layer = 3\nbias = true\nrate = 0.125\n");
+  const Options o = parsed({"--config", file.c_str(), "--rate", "2"});
+  CHECK(o.n_layer == 3);
+  CHECK(o.bias);
+  CHECK(o.rate == 2);
+  const std::string bad = folder.put("bad", "n_layr = 3\n");
+  CHECK(refusal({"--config", bad.c_str()}) ==
+        "--config: unknown option --n-layr; did you mean --n-layer?");
+  CHECK_THAT(refusal({"--config", "/none"}), ContainsSubstring("/none"));
+}
+
+TEST_CASE("a call that has no meaning says what is wrong", "[command_line]") {
+  CHECK(refusal({"--n-layer", "many"}) == "--n-layer: 'many' is not a whole number");
+  CHECK(refusal({"--n-layer", "0"}) == "--n-layer: must be from 1 to 99, not 0");
+  CHECK(refusal({"--limit=0"}) == "--limit: must be at least 1, not 0");
+  CHECK(refusal({"--rate", "inf"}) == "--rate: 'inf' is not a number");
+  CHECK(refusal({"--bias=perhaps"}) == "--bias: 'perhaps' is neither true nor false");
+  CHECK(refusal({"--qkv-bias=2"}) == "--qkv-bias: '2' is neither true nor false");
+  CHECK(refusal({"--schedule", "liner"}) ==
+        "--schedule: 'liner' is not one of constant, linear, cosine; did you mean linear?");
+  CHECK(refusal({"--n-layers", "3"}) == "unknown option --n-layers; did you mean --n-layer?");
+  CHECK(refusal({"--n-layer"}) == "--n-layer needs a value");
+  CHECK(refusal({"--n-layer", "--bias"}) ==
+        "--n-layer needs a value (if it is to be '--bias', write --n-layer=--bias)");
+  CHECK(refusal({"stray"}) == "unexpected argument 'stray'");
+}
