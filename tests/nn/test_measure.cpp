@@ -29,7 +29,7 @@ double true_peak(std::size_t before, const NamedTensors& parameters, const LossO
   return static_cast<double>(memory_stats().peak - before);
 }
 
-double true_peak(const nn::GPTConfig& config, std::int64_t B, const apps::MemoryOptions& options) {
+double true_peak(const nn::GPTConfig& config, std::int64_t B, const run::MemoryOptions& options) {
   Rng rng(1), dropout(2, options.stored_masks ? Rng::Kind::torch : Rng::Kind::philox);
   const Tensor ids = random_ids(rng, {B, config.block_size}, config.vocab_size);
   const std::size_t before = memory_stats().live;
@@ -39,7 +39,7 @@ double true_peak(const nn::GPTConfig& config, std::int64_t B, const apps::Memory
   return true_peak(before, params.parameters(), [&] { return gpt.loss(ids, ids, &dropout); });
 }
 
-double true_peak(const nn::TransformerConfig& config, const apps::PairSizes& sizes) {
+double true_peak(const nn::TransformerConfig& config, const run::PairSizes& sizes) {
   Rng rng(1), dropout(2);
   const Tensor source = random_ids(rng, {sizes.rows, sizes.source}, config.vocab_size);
   const Tensor target = random_ids(rng, {sizes.rows, sizes.target}, config.vocab_size);
@@ -64,7 +64,7 @@ TEST_CASE("a GPT's step takes the memory that its dry run says", "[measure]") {
   struct Case {
     const char* name;
     nn::GPTConfig config;
-    apps::MemoryOptions options;
+    run::MemoryOptions options;
   };
   const Case cases[] = {{"plain", small_config(), {}},
                         {"recomputed", small_config(), {.recompute = true}},
@@ -76,7 +76,7 @@ TEST_CASE("a GPT's step takes the memory that its dry run says", "[measure]") {
                         {"wide vocabulary, bf16", wide, {.precision = Precision::bf16}},
                         {"rope, separate, relu", other, {}}};
   for (const Case& c : cases) {
-    const double estimate = apps::estimate_memory(c.config, 8, c.options).total;
+    const double estimate = run::estimate_memory(c.config, 8, c.options).total;
     const double truth = true_peak(c.config, 8, c.options);
     UNSCOPED_INFO(c.name << ": " << estimate << " of " << truth << ": " << estimate / truth);
     CHECK(estimate == Approx(truth).epsilon(0.03));
@@ -87,9 +87,9 @@ TEST_CASE("an encoder-decoder's step takes the memory that its dry run says", "[
   nn::TransformerConfig config{.vocab_size = 300, .n_embd = 64, .n_hidden = 256};
   for (const double dropout : {0.0, 0.1}) {
     config.dropout = dropout;
-    const apps::PairSizes sizes{.rows = 32, .source = 30, .target = 40};
+    const run::PairSizes sizes{.rows = 32, .source = 30, .target = 40};
     const double truth = true_peak(config, sizes);
-    CHECK(apps::estimate_memory(config, sizes).total == Approx(truth).epsilon(0.03));
+    CHECK(run::estimate_memory(config, sizes).total == Approx(truth).epsilon(0.03));
   }
 }
 
@@ -110,7 +110,7 @@ TEST_CASE("a large model is measured at once, and without its memory", "[measure
   const MemoryStats before = memory_stats();
   reset_peak_memory();
   const auto start = std::chrono::steady_clock::now();
-  const nn::StepMemory memory = apps::estimate_memory(xl, 8);
+  const nn::StepMemory memory = run::estimate_memory(xl, 8);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   INFO(seconds.count() << " s, " << memory.total / 1e9 << " GB");
   CHECK(seconds.count() < 1);
