@@ -1,7 +1,7 @@
 #pragma once
 
 #include "tapegrad/autograd/kernels/vector_math.h"
-#include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/tensor/tensor.h"
 
 namespace tapegrad {
 
