@@ -103,7 +103,7 @@ void CommandLine::words(std::vector<std::string>& values, const std::string& pla
                         const std::string& help) {
   has_words_ = true;
   CLI::Option* added = app_.add_option(std::string("words"));
-  added->type_name(placeholder)->expected(0, 1 << 20);
+  added->type_name(placeholder)->expected(0, 1 << 20)->allow_extra_args();
   add({added, help, [] { return std::string(); },
        [&values](const std::vector<std::string>& texts) { values = texts; }});
 }
@@ -175,6 +175,7 @@ void CommandLine::parse(int argc, const char* const* argv) {
     usage_error("{}", error.what());
   }
   for (const std::string& extra : app_.remaining()) {
+    if (extra == "--") continue;
     if (extra.starts_with("--") && extra.size() > 2)
       fail_unknown(extra.substr(0, extra.find('=')), "");
     usage_error("unexpected argument '{}'", extra);

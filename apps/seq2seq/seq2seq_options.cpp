@@ -38,6 +38,7 @@ void Options::validate() const {
   check_rules(*this);
   optimizer.validate();
   model.validate();
+  check(model.block_size >= 2, "--block-size must be at least 2, not {}", model.block_size);
   check(text.corpus.size() <= 1, "--corpus takes one file of pairs, not {}", text.corpus.size());
   check(text.corpus.empty() || !std::filesystem::is_directory(text.corpus.front()),
         "--corpus: {} is a folder; a file of pairs is needed",

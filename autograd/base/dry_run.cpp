@@ -24,8 +24,8 @@ using Counters = std::shared_ptr<DryRun::Counters>;
 constexpr std::size_t kAlignment = 64;
 // Blocks below this size are ordinary zeroed memory: a mapping each would cost more than they do.
 constexpr std::size_t kMapped = std::size_t{1} << 16;
-// Blocks above this size, more than any machine has, all get one address, which nobody can read or
-// write. So counting the parameters of a model does not depend on how many addresses there are.
+// Blocks above this size, more than any machine has, get addresses that nobody can read or write.
+// So counting the parameters of a model does not depend on how many addresses there are.
 constexpr std::size_t kUntouchable = std::size_t{1} << 40;
 
 thread_local Counters* current = nullptr;
@@ -53,10 +53,14 @@ void* map(std::size_t bytes, int protection) {
   return block == MAP_FAILED ? nullptr : block;
 }
 
+// The next of four million addresses, after which they are given out again: blocks of one address
+// are searched one by one, so there must not be many.
 void* untouchable_address() {
-  static void* const address = map(kAlignment, PROT_NONE);
-  check(address != nullptr, "out of memory: a dry run gets no address");
-  return address;
+  constexpr std::size_t count = std::size_t{1} << 22;
+  static std::atomic<std::size_t> next{0};
+  static void* const first = map(count * kAlignment, PROT_NONE);
+  check(first != nullptr, "out of memory: a dry run gets no address");
+  return static_cast<std::byte*>(first) + next++ % count * kAlignment;
 }
 
 void* zeroed(std::size_t bytes) {

@@ -286,7 +286,7 @@ TEST_CASE("broken or foreign checkpoints are told from good ones", "[train-gpt]"
     damage("config.json", [](std::string& b) {
       b = std::regex_replace(b, std::regex("\"rng\": \"philox\""), "\"rng\": \"Torch\"");
     });
-    check_error(resume(), 1, "config.json: 'rng' must be one of philox, torch, not Torch");
+    check_error(resume(), 1, "config.json: 'rng' must be one of torch, philox, not Torch");
   }
   SECTION("another text") {
     check_error(resume({"--corpus", tiny.folder.put("other.txt", tiny_text() + "!")}), 1,

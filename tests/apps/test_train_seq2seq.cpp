@@ -183,16 +183,14 @@ TEST_CASE("wrong usage of train-seq2seq has exit code 2", "[train-seq2seq]") {
   usage({"--corpus", "a", "b"}, "--corpus takes one file of pairs, not 2");
   usage({"--n-embd", "66", "--n-head", "4"}, "n_embd 66 is not divisible by n_head 4");
   usage({"--n-embd", "5", "--n-head", "5"}, "n_embd must be even, not 5");
-  usage({"--block-size", "1"}, "--block-size: must be at least 2, not 1");
+  usage({"--block-size", "1"}, "--block-size must be at least 2, not 1");
   usage({"--held-out", "0"}, "--held-out: must be at least 1, not 0");
-  usage({"--dropout", "1"}, "dropout must be at least 0 and below 1, not 1");
+  usage({"--dropout", "1"}, "--dropout: must be at least 0 and below 1, not 1");
   usage({"--heldout", "3"}, "did you mean --held-out?");
   usage({"--preset", "date"}, "did you mean dates?");
   usage({"stray"}, "unexpected argument 'stray'");
-  CHECK_THAT(train_pairs({"--help"}).out,
-             ContainsSubstring("  --corpus FILE                   pairs"));
-  CHECK_THAT(run_program("train-gpt", {"--help"}).out,
-             ContainsSubstring("  --corpus PATH…                  files"));
+  CHECK_THAT(train_pairs({"--help"}).out, ContainsSubstring("  --corpus FILE "));
+  CHECK_THAT(run_program("train-gpt", {"--help"}).out, ContainsSubstring("  --corpus PATH… "));
   check_error(train_pairs({"--n-embd", "1000000", "--n-layer", "4000", "--n-head", "1", "--out-dir",
                            folder / "run"}),
               1, "but this machine has");
@@ -231,7 +229,8 @@ TEST_CASE("memory is estimated for the longest pair, not for --block-size", "[tr
 TEST_CASE("runs of the two training programs are told apart", "[train-seq2seq]") {
   const TinyPairRun pairs(1);
   const Result r = run_program("train-gpt", resume_run(pairs.run, 2));
-  check_error_of("train-gpt", r, 1, "this is of a tapegrad-seq2seq folder; a tapegrad-gpt folder is needed");
+  check_error_of("train-gpt", r, 1,
+                 "this is of a tapegrad-seq2seq folder; a tapegrad-gpt folder is needed");
   check_error_of("sample-text", run_program("sample-text", {"--model", pairs.run}), 1,
                  "this is of a tapegrad-seq2seq folder");
   const TempFolder folder;

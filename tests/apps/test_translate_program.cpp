@@ -164,6 +164,6 @@ TEST_CASE("translators that are missing, broken or mixed up are refused", "[tran
     const std::size_t at = config.find("\"n_hidden\": 24");
     REQUIRE(at != std::string::npos);
     std::ofstream(tiny.run / "config.json") << config.replace(at, 14, "\"n_hidden\": -4");
-    check_error(attempt(), 1, "n_hidden must be from 1 to");
+    check_error(attempt(), 1, "'n_hidden' must be from 1 to");
   }
 }

@@ -63,8 +63,8 @@ struct Lesson {
     const bool done = run::train(task, run_folder,
                                  {.optimizer = {.max_iters = max_iters,
                                                 .learning_rate = 0.1,
-                                                .warmup_iters = 0,
-                                                .lr_decay_iters = 20},
+                                                .schedule = optim::Schedule::Kind::constant,
+                                                .warmup_iters = 0},
                                   .evaluation = {.eval_interval = 5, .log_interval = 10}});
     const auto w = line.weight.values<float>(), b = line.bias.values<float>();
     return {done, {w[0], b[0]}};
