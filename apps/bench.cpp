@@ -140,8 +140,9 @@ int bench(int argc, const char* const* argv) {
   cli.group("Options");
   cli("steps", o.steps, "steps that are timed, after two that are not", {.least = 1});
   cli("threads", o.threads, "threads [one per processor]", {.least = 1});
-  cli("dtype", o.dtype, "what linear layers round both operands of their products to");
-  cli("recompute", o.recompute, "keep each block's input only, and run it again in backward");
+  cli("dtype", o.dtype, "precision of linear layers: bf16 rounds both operands of their products");
+  cli("recompute", o.recompute,
+      "keep only each block's input, and run the block again in backward");
   cli.example("bench step char-cpu --steps 100",
               "the median step, and how near it is to gemm's rate");
   cli.example("bench ops gpt2-b4t256", "a table of the ops by time");

@@ -93,7 +93,7 @@ class Report {
     worst_ = std::max(worst_, worst_error(all));
   }
 
-  // Prints the summary; the exit code.
+  // Prints the summary and returns the exit code.
   int finish() const {
     if (rows_ == 0)
       cli::usage_error("--filter: no op or parameter has '{}' in its name", options_.filter);

@@ -16,7 +16,7 @@
 namespace tapegrad {
 namespace {
 
-// What a terminal still shows, and what one waits for.
+// As many layers as a terminal can show, and as many weights as take no time.
 constexpr int max_layers = 100;
 constexpr std::int64_t max_weights = 10'000'000;
 
@@ -124,7 +124,7 @@ std::string readable(double x) {
   return x >= 100 && x < 1e6 ? fmt::format("{:.0f}", x) : fmt::format("{:.3g}", x);
 }
 
-// What becomes of the gradient on its way back through the layers.
+// Says how the gradient changes on its way back through the layers.
 std::string way_back(const std::vector<double>& gradients) {
   const double first = gradients.front(), last = gradients.back();
   if (!std::isfinite(first) || !std::isfinite(last)) return "the gradient overflows";

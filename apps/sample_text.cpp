@@ -30,16 +30,17 @@ std::optional<Options> parse(int argc, const char* const* argv) {
   cli("num_samples", o.num_samples, "how many texts", {.least = 1});
   cli("max_new_tokens", o.generate.max_new_tokens, "the length of each, in tokens", {.least = 0});
   cli.group("Choice of tokens");
-  cli("temperature", o.generate.temperature, "above 1 is more surprising, below 1 is safer");
-  cli("top_k", o.generate.top_k, "among the K likeliest only", {.least = 1, .value = "K"});
-  cli("greedy", o.generate.greedy, "always the likeliest");
+  cli("temperature", o.generate.temperature, "above 1: more surprising; below 1: more predictable");
+  cli("top_k", o.generate.top_k, "choose among the K likeliest tokens only",
+      {.least = 1, .value = "K"});
+  cli("greedy", o.generate.greedy, "always choose the likeliest token");
   cli("seed", o.seed, "equal seeds give equal texts");
   cli("kv_cache", o.generate.kv_cache,
-      "keep what was computed for earlier tokens; without it, the same but slower");
+      "keep keys and values of earlier tokens; without it, the same text, more slowly");
   cli("threads", o.threads, "threads [one per processor]", {.least = 1});
   cli.example("sample-text --model runs/quickstart-1 --num-samples 3", "three texts");
   cli.example("sample-text --model runs/quickstart-1 --prompt 'namespace ' --temperature 0.5",
-              "goes on from there, and rather safely");
+              "continues this text, with likelier tokens");
   if (cli.parse_or_print(argc, argv)) return std::nullopt;
   if (!cli.given("--model")) cli::usage_error("--model is needed: the run folder of a model");
   if (o.prompt && o.prompt_file) {

@@ -27,8 +27,8 @@ struct BarChart {
   std::vector<BarSeries> series;
 };
 
-// The chart on a logarithmic scale as an SVG file that needs nothing beside it, on a background of
-// its own.
+// The chart on a logarithmic scale, as an SVG file that refers to no other file and has its own
+// background.
 std::string svg_of(const BarChart& chart);
 
 }  // namespace tapegrad

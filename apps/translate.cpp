@@ -48,7 +48,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
       "translate --model runs/dates-1 'March 5th, 2021 at half past three in the afternoon'",
       "2021-03-05T15:30");
   cli.example("translate --model runs/dates-1 --beam 4 <dates.txt >iso.txt",
-              "a line for each line");
+              "writes a line for each line that it reads");
   if (cli.parse_or_print(argc, argv)) return std::nullopt;
   if (!cli.given("--model")) cli::usage_error("--model is needed: the run folder of a model");
   if (o.file && !o.texts.empty()) {
@@ -100,7 +100,7 @@ class LineTranslator {
     if (sources_.size() >= batch_size_) flush();
   }
 
-  // Translates what has been gathered; an empty line stays one.
+  // Translates the gathered lines and prints the translations. An empty line stays empty.
   void flush() {
     std::vector<std::vector<data::Token>> filled;
     for (const auto& source : sources_) {
@@ -113,7 +113,7 @@ class LineTranslator {
       if (run::interrupted()) break;
       fmt::print("{}\n", source.empty() ? "" : found[next++]);
     }
-    // Nobody may be reading any more, while there are lines without end.
+    // The reader of the output may be gone, while the input never ends.
     check(std::fflush(stdout) == 0 && std::ferror(stdout) == 0, "the output could not be written");
     sources_.clear();
   }

@@ -7,7 +7,7 @@
 
 namespace tapegrad::nn {
 
-// Fills a new parameter. Draws come from the Rng as PyTorch's initialisers draw them.
+// Fills a new parameter. It draws from the Rng what PyTorch's initialiser draws.
 using Init = std::function<void(Tensor&, Rng&)>;
 
 Init zeros();

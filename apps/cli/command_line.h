@@ -16,8 +16,8 @@ namespace tapegrad::cli {
 // The options of a program, parsed by CLI11. They come from the tables of described structs (see
 // describe.h): a member `n_layer` is the option --n-layer, which may also be written --n_layer. A
 // bool is a flag that --no-… turns off. Every program has --help, --version and --config FILE,
-// whose lines look like `batch-size = 12` (TOML or INI; section headings are ignored); the command
-// line goes before the file.
+// whose lines look like `batch-size = 12` (TOML or INI; section headings are ignored). Where both
+// have an option, the command line's value is used.
 class CommandLine {
  public:
   CommandLine(std::string program, const std::string& summary);
@@ -67,8 +67,7 @@ class CommandLine {
   // An option whose value is one of a list that is known at run time only.
   void choice(std::string_view name, std::string& value, const std::vector<std::string>& choices,
               const std::string& help);
-  // Arguments that belong to no option, of which there may be any number; all that follow -- are
-  // such.
+  // Any number of arguments that belong to no option. All arguments after -- are of this kind.
   void words(std::vector<std::string>& values, const std::string& placeholder,
              const std::string& help);
 
@@ -79,7 +78,7 @@ class CommandLine {
   void list(const std::string& heading, const std::string& item, const std::string& explanation);
 
   // Reads the arguments, and the config file if they name one, into the values. May be called
-  // again, for values that have got other defaults since. Throws UsageError.
+  // again after the values were given other defaults. Throws UsageError.
   void parse(int argc, const char* const* argv);
   // Prints --help or --version if one of them was asked for, and tells whether.
   [[nodiscard]] bool printed_information();

@@ -13,7 +13,7 @@
 
 namespace tapegrad::cli {
 
-// Values of options as text, both ways.
+// Values of options from text, and as text.
 
 std::string option_name(std::string_view member);  // "n_layer" → "--n-layer"
 
@@ -83,7 +83,7 @@ std::string text_of_default(const std::optional<T>& value) {
   return value ? text_of_default(*value) : "";
 }
 
-// What stands for the value in help.
+// The word that stands for an option's value in help: "N".
 template <class T>
 struct Placeholder {
   static std::string text() {

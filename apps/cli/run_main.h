@@ -8,7 +8,7 @@
 
 namespace tapegrad::cli {
 
-// A program was called in a way that has no meaning: exit code 2, where any other Error is 1.
+// The arguments of a program are wrong. Its exit code is then 2; after any other Error it is 1.
 class UsageError : public Error {
  public:
   using Error::Error;
@@ -19,8 +19,7 @@ template <class... Args>
   throw UsageError(fmt::format(format, std::forward<Args>(args)...));
 }
 
-// Runs `check_values` and turns an Error of it into a UsageError: for options that the library
-// checks.
+// Runs `check_values` and throws its Error as a UsageError: for options that the library checks.
 template <class Check>
 void as_usage(const Check& check_values) {
   try {
@@ -30,9 +29,9 @@ void as_usage(const Check& check_values) {
   }
 }
 
-// The body of a main(): what `body` returns is the exit code. An exception becomes a line on
-// stderr, "train-gpt: error: …", and exit code 2 for a UsageError, otherwise 1; so does output that
-// could not be written.
+// The body of a main(). Returns the exit code: that of `body`; or, after an exception, 2 for a
+// UsageError and 1 for all others. An exception is printed on stderr, "train-gpt: error: …". Output
+// that cannot be written is such an error, too.
 int run_main(const std::string& program, const std::function<int()>& body);
 
 }  // namespace tapegrad::cli

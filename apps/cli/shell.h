@@ -6,10 +6,10 @@ namespace tapegrad::cli {
 
 // Commands that a program suggests.
 
-// A word as a shell takes it.
+// A word, quoted if a shell would otherwise change it.
 std::string quoted(const std::string& word);
-// How a program of this build is called from here: by its path from the working folder, unless it
-// lies in one of PATH's.
+// The command that runs a program of this build: its name if PATH has its folder, otherwise its
+// path from the working folder.
 std::string program_path(const std::string& name);
 
 }  // namespace tapegrad::cli

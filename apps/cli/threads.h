@@ -4,7 +4,7 @@
 
 namespace tapegrad::cli {
 
-// What --threads asks for, if it was given. UsageError if there cannot be so many.
+// Sets the number of threads to that of --threads, if it was given. UsageError if it is too large.
 void use_threads(const std::optional<int>& threads);
 void check_threads(const std::optional<int>& threads);
 

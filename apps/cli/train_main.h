@@ -27,7 +27,7 @@ namespace tapegrad::cli {
 //   task()         what run::train() is given
 // and train_main<Program> is its main().
 
-// What a call of a training program is told beside its run.
+// Options of one call of a training program. config.json does not keep them.
 struct CallOptions {
   run::FolderOptions folder;
   std::optional<int> threads;
@@ -50,7 +50,7 @@ struct Preset {
 
 namespace detail {
 
-// What lasts as long as the model is as the run has it that is resumed.
+// UsageError for an option of Lasting::model that differs from the run to resume.
 class ResumeCheck {
  public:
   explicit ResumeCheck(const run::Config& stored) : stored_(stored) {}
@@ -85,7 +85,7 @@ void check_options(const Options& o) {
   as_usage([&] { o.call.folder.validate(); });
 }
 
-// The options of the run in `folder`. Error if there is none, or one with values that no run has.
+// The options of the run in `folder`. Error if there is no run, or if its values are invalid.
 template <class Program>
 typename Program::Options stored_options(const std::filesystem::path& folder, run::Config& config) {
   const std::filesystem::path path = folder / run::kConfigFile;
@@ -103,9 +103,9 @@ typename Program::Options stored_options(const std::filesystem::path& folder, ru
 
 }  // namespace detail
 
-// The options that the arguments ask for: those of the preset, or of the run to resume, with what
-// was given explicitly in their place. Nothing if --help was all that was wanted. Throws
-// UsageError for values that have no meaning and for what cannot change when a run is resumed.
+// The options of this call: those of the preset, or of the run to resume, replaced by those that
+// the arguments give. Nothing if --help or --version was printed. UsageError for invalid values,
+// and for values that cannot change when a run is resumed.
 template <class Program>
 std::optional<typename Program::Options> parse_training(int argc, const char* const* argv) {
   using Options = typename Program::Options;
@@ -144,7 +144,7 @@ std::optional<typename Program::Options> parse_training(int argc, const char* co
   if (cli.given("--out-dir") && o.call.folder.out_dir.empty()) {
     usage_error("--out-dir: the path is empty");
   }
-  // A preset's least rate is no reason to raise one that was set below it.
+  // The preset's min_lr may be above a learning rate that was given; then it is lowered.
   run::OptimizerOptions& rates = o.optimizer;
   if (!cli.given("--min-lr") && rates.min_lr > rates.learning_rate) {
     rates.min_lr = rates.learning_rate / 10;

@@ -23,7 +23,8 @@ struct CallExtras {
     t("summary", o.summary, "print the model's layers with their sizes, and do not train");
     t("plan", o.plan, "print memory by kind and measure the time of a step, and do not train");
     t("recompute", o.recompute,
-      "keep each block's input only, and run it again for its gradient: less memory, more time");
+      "keep only each block's input, and run the block again for its gradient: less memory, more "
+      "time");
   }
 };
 
@@ -37,18 +38,18 @@ struct InitOptions {
 };
 
 struct PassOptions {
-  std::optional<std::int64_t> epochs = {};  // in place of max_iters, until the text is known
+  std::optional<std::int64_t> epochs = {};  // becomes max_iters when the text is known
   std::string sample_prompt;                // empty: no samples but those at the end
 
   template <class Self, class Table>
   static void describe(Self& o, Table& t) {
     t("epochs", o.epochs, "passes over the text, in place of --max-iters",
       {.least = 1, .most = 1 << 20});
-    t("sample_prompt", o.sample_prompt, "go on from TEXT, greedily, after each pass");
+    t("sample_prompt", o.sample_prompt, "continue TEXT greedily after each pass");
   }
 };
 
-// What train-gpt can be told.
+// The options of train-gpt.
 struct Options {
   cli::CallOptions call;
   CallExtras extras;

@@ -9,8 +9,7 @@
 
 namespace tapegrad::gpt {
 
-// The task of train-gpt: corpus → tokenizer → batches → GPT → loss, of which run::train() makes a
-// trained model.
+// The task of train-gpt: corpus → tokenizer → batches → GPT → loss. run::train() trains it.
 class Program {
  public:
   using Options = gpt::Options;
@@ -45,8 +44,8 @@ class Program {
   Rng own_dropout_;
 };
 
-// The tokens that a run with these options has: those of the run that is resumed, or those that the
-// text is made into. GPT-2's do not need the text.
+// The size of the vocabulary: that of the run to resume, or of the tokenizer that the options ask
+// for. Reads the text, unless the tokenizer is GPT-2's.
 std::int64_t vocab_size_of(const Options& options);
 // This project's sources and documents, which are part of train-gpt.
 run::Text own_sources();

@@ -17,8 +17,9 @@ namespace {
 constexpr double enough_seconds = 2;
 constexpr int least_steps = 3, most_steps = 20;
 
-// Seconds of one optimiser step: the median of as many as a few seconds allow, after two that reach
-// for memory. Nothing if a signal interrupts it.
+// Seconds of one optimiser step: the median of as many steps as fit into about two seconds. Two
+// steps before them, which get memory from the system, do not count. Nothing if a signal interrupts
+// it.
 std::optional<double> measured_step(Trial& trial, int64_t accumulation) {
   std::vector<double> seconds;
   double all = 0;

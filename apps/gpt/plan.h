@@ -4,8 +4,8 @@
 
 namespace tapegrad::gpt {
 
-// train-gpt --plan: prints what a run would need, memory by kind and time, and trains nothing but a
-// few steps on random tokens, by which it measures. Returns the exit code.
+// train-gpt --plan: prints the memory by kind and the time that a run would take. The time is
+// measured with a few steps on random tokens. Returns the exit code.
 int print_plan(const Options& options);
 
 }  // namespace tapegrad::gpt

@@ -18,7 +18,7 @@ class Trial {
   // Batches of B sequences of T tokens.
   Trial(const nn::GPTConfig& config, int64_t B, int64_t T, const TrialOptions& options = {});
 
-  // Seconds of a step, apart by what it does.
+  // Seconds of each part of a step.
   struct Phases {
     double forward = 0, backward = 0, norm = 0, adamw = 0;
     double total() const { return forward + backward + norm + adamw; }

@@ -7,7 +7,7 @@
 
 namespace tapegrad::run {
 
-// Batches of windows of a text: how many, how long, and drawn how.
+// How a text becomes batches of windows.
 struct BatchPlan {
   BatchKind kind = BatchKind::random;
   std::int64_t batch_size = 12, block_size = 64;

@@ -11,8 +11,8 @@
 
 namespace tapegrad::run {
 
-// What config.json of a run folder says, without its types: values by name, in sections. A
-// described struct (see describe.h) is turned into a section and back.
+// The contents of a run folder's config.json: values by name, in sections. A described struct (see
+// describe.h) is written as a section and read from one.
 
 // monostate: an optional without a value, null in JSON.
 using Value = std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, std::string,
@@ -26,7 +26,7 @@ struct Section {
 };
 
 struct Config {
-  std::string format;  // whose it is: "tapegrad-gpt"
+  std::string format;  // the kind of model: "tapegrad-gpt"
   std::vector<Section> sections;
   // Adds a section, in place of one of its name.
   void set(Section section);

@@ -15,7 +15,7 @@ double batch_loss(const nn::GPT& gpt, const data::Batch& batch) {
   return gpt.loss(t.inputs, t.targets).item();
 }
 
-// Of so many batches, fewer if a signal comes.
+// The mean over so many batches; over fewer, and not valid, if a signal comes.
 template <class Loader>
 double mean_loss(const nn::GPT& gpt, Loader&& loader, std::int64_t batches) {
   double mean = 0;
@@ -25,7 +25,7 @@ double mean_loss(const nn::GPT& gpt, Loader&& loader, std::int64_t batches) {
   return mean;
 }
 
-// Of the first batches of a pass of its own, which is drawn from `rng`.
+// The mean over the first batches of a new pass, whose order is drawn from `rng`.
 double mean_of_pass(const nn::GPT& gpt, const std::vector<data::Token>& tokens,
                     const BatchPlan& plan, bool training, std::int64_t batches, Rng& rng) {
   data::EpochLoader loader(tokens, pass_options(plan, training), rng);
@@ -44,8 +44,8 @@ BatchTensors tensors_of(const data::Batch& batch) {
 std::optional<Losses> estimate_losses(const nn::GPT& gpt, const TextData& data,
                                       const BatchPlan& plan, std::int64_t batches,
                                       const RandomOptions& random, Rng& training_rng) {
-  // Unless one generator is asked for: another stream than that of the training batches, which
-  // begins at the seed itself.
+  // Unless there is one generator for everything: a stream other than that of the training batches,
+  // whose seed is `seed` itself.
   Rng own(random.seed + 1, Rng::Kind::philox);
   Losses losses;
   if (plan.kind == BatchKind::epochs) {

@@ -15,10 +15,12 @@ struct BatchTensors {
 BatchTensors tensors_of(const data::Batch& batch);
 
 // The mean loss of `batches` batches from each part of the text, or nothing if a signal interrupts
-// it. Random windows depend on the seed alone: steps are compared on the same windows, and training
-// goes on as if there had been no evaluation. Of passes, it takes the first batches of new ones: a
-// shuffled pass of the training part, which with one generator for everything draws from
-// `training_rng` as PyTorch's loaders do, and a pass in order of the validation part.
+// it.
+//   Random windows depend on the seed alone. So all evaluations see the same windows, and training
+//   continues as if there had been no evaluation.
+//   With passes, each part of the text gets a new pass, of which the first batches count: the
+//   training part in shuffled order, the validation part in its own order. If there is one
+//   generator for everything, the shuffling draws from `training_rng`, as PyTorch's loaders do.
 std::optional<Losses> estimate_losses(const nn::GPT& gpt, const TextData& data,
                                       const BatchPlan& plan, std::int64_t batches,
                                       const RandomOptions& random, Rng& training_rng);
@@ -26,7 +28,7 @@ std::optional<Losses> estimate_losses(const nn::GPT& gpt, const TextData& data,
 struct SplitLoss {
   double loss = 0;           // mean over all tokens but the first
   double perplexity = 0;     // e^loss
-  double bits_per_byte = 0;  // the same loss, spread over the bytes of these tokens
+  double bits_per_byte = 0;  // the sum of the loss in bits / bytes of the tokens' text
 };
 
 // Over all `tokens`, in windows side by side; nothing if a signal interrupts it.

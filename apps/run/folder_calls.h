@@ -14,7 +14,7 @@ void remove_or_fail(const std::filesystem::path& path);  // with all that is in 
 void sync_folder(const std::filesystem::path& path);     // its names reach the disk
 // The first of runs/NAME-1, runs/NAME-2, … that does not exist yet, made.
 std::filesystem::path make_next_folder(const std::string& name);
-// Finds out before training what would otherwise fail after it.
+// Error, before training begins, if nothing can be written to the folder.
 void check_writable(const std::filesystem::path& path);
 
 }  // namespace tapegrad::run

@@ -24,7 +24,7 @@ void on_signal(int) {
 }  // namespace
 
 void catch_interrupts() {
-  // Output that nobody reads any more is found out by writing it.
+  // Writing to a pipe that nobody reads shall fail, and not end the program.
   ::signal(SIGPIPE, SIG_IGN);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction action {};

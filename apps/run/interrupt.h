@@ -7,8 +7,7 @@ namespace tapegrad::run {
 // program had ignored stays ignored.
 void catch_interrupts();
 bool interrupted();
-// Waits until `descriptor` has something to read, or comes to its end; false if a signal came
-// first.
+// Waits until `descriptor` has something to read, or has ended. False if a signal came first.
 bool wait_for_input(int descriptor);
 // As if such a signal had come.
 void interrupt();

@@ -5,7 +5,7 @@
 
 namespace tapegrad::run {
 
-// Of at least one value; of two in the middle, their mean.
+// The median of at least one value; the mean of the two in the middle if there are two.
 inline double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const std::size_t n = values.size();

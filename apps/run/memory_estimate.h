@@ -11,7 +11,7 @@ namespace tapegrad::run {
 
 using MemoryEstimate = nn::StepMemory;
 
-// What the activations depend on beside the model and the batch.
+// Options of training that the memory depends on, beside the model and the batch.
 struct MemoryOptions {
   bool recompute = false;     // see nn::GPT
   bool stored_masks = false;  // dropout draws from a generator of Kind::torch

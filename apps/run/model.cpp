@@ -11,8 +11,8 @@
 namespace tapegrad::run {
 namespace {
 
-// What config.json and tokenizer.json say of a model, and agree on. `special` tokens are the
-// model's alone.
+// A model's config.json and tokenizer.json, which must agree. The model has `special` tokens more
+// than the tokenizer.
 template <class ModelConfig>
 struct Description {
   ModelConfig config;

@@ -13,19 +13,19 @@
 
 namespace tapegrad::run {
 
-// Whose config.json it is: of a GPT, and of an encoder–decoder Transformer.
+// The formats of config.json: that of a GPT, and that of an encoder–decoder Transformer.
 inline constexpr std::string_view kGPTFormat = "tapegrad-gpt";
 inline constexpr std::string_view kSeq2SeqFormat = "tapegrad-seq2seq";
 
-// What a text begins with when nothing else is asked for: a line break, as in nanoGPT's sample.py,
-// or the first token of a vocabulary that has none.
+// The prompt in place of an empty one: a line break, as in nanoGPT's sample.py, or token 0 if the
+// vocabulary has no line break.
 std::vector<data::Token> default_prompt(const data::Tokenizer& tokenizer);
 
 // Called with a text piece by piece, whole UTF-8 characters only; returning false ends the text.
 using OnText = std::function<bool(std::string_view piece)>;
 
-// Continues the tokens of a prompt and passes on the text that is new. Ends early at
-// <|endoftext|>, if the tokenizer has it.
+// Continues the tokens of a prompt, and passes the new text to `on_text`. Ends early at
+// <|endoftext|>, if the tokenizer has this token.
 void stream_text(const nn::GPT& gpt, const data::Tokenizer& tokenizer,
                  const std::vector<data::Token>& prompt, nn::GenerateOptions options, Rng& rng,
                  const OnText& on_text);
@@ -36,16 +36,16 @@ struct TextModel {
   nn::GPT gpt;
   data::Tokenizer tokenizer;
 
-  // What the model makes of a prompt: the new text alone. An empty prompt is the default one.
-  // Equal seeds give equal texts. Errors: a character that the tokenizer does not have; options
-  // without a meaning.
+  // Continues a prompt and returns the new text alone. An empty prompt stands for the default one.
+  // Equal seeds give equal texts. Errors: a character that the tokenizer does not have; invalid
+  // options.
   std::string generate(std::string_view prompt, const nn::GenerateOptions& options = {},
                        std::uint64_t seed = 1337) const;
   // The same as a stream.
   void generate(std::string_view prompt, const nn::GenerateOptions& options, std::uint64_t seed,
                 const OnText& on_text) const;
-  // Several prompts side by side. Each text is the one that its prompt gets alone with its own
-  // seed: seed, seed + 1, ….
+  // Continues several prompts side by side. Text i is the one that prompt i gets alone with the
+  // seed seed + i.
   std::vector<std::string> generate(const std::vector<std::string>& prompts,
                                     const nn::GenerateOptions& options = {},
                                     std::uint64_t seed = 1337) const;

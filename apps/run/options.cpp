@@ -28,7 +28,7 @@ void OptimizerOptions::settle() {
 void OptimizerOptions::validate() const {
   check_rules(*this);
   lr_schedule().validate();
-  optim::AdamW(NamedTensors{}, adamw());  // which checks its options
+  optim::AdamW(NamedTensors{}, adamw());  // its constructor checks them
 }
 
 bool EvaluationOptions::evaluates_at(std::int64_t iteration) const {

@@ -25,14 +25,14 @@ inline std::span<const std::string_view> names_of(Schedule::Kind) { return kSche
 
 namespace run {
 
-// What training can be told, in parts that each go to one room. Names and meanings are nanoGPT's
-// where it has them.
+// The options of training, in parts that each go to one room. Names and meanings are nanoGPT's
+// where nanoGPT has the option.
 
 enum class InitFrom { scratch, resume };
 inline constexpr std::string_view kInitFromNames[] = {"scratch", "resume"};
 inline std::span<const std::string_view> names_of(InitFrom) { return kInitFromNames; }
 
-// Where the run folder is, and whether a run begins there or goes on.
+// Where the run folder is, and whether a run begins or is resumed there.
 struct FolderOptions {
   std::string out_dir;  // empty: the next free folder runs/NAME-N
   InitFrom init_from = InitFrom::scratch;
@@ -49,7 +49,7 @@ struct FolderOptions {
   }
 };
 
-// What random numbers are drawn from.
+// The seed and the generators of random numbers.
 struct RandomOptions {
   std::uint64_t seed = 1337;
   Rng::Kind rng = Rng::Kind::philox;
@@ -61,8 +61,9 @@ struct RandomOptions {
   static void describe(Self& o, Table& t) {
     t("seed", o.seed, "of the initialisation, the batches and dropout");
     t("rng", o.rng,
-      "dropout's generator: philox, a fast one of its own, or torch, PyTorch's, shared by all that "
-      "draws");
+      "the generator of dropout: philox, fast and for dropout alone; or torch, PyTorch's, one for "
+      "all "
+      "random numbers");
   }
 };
 
@@ -81,7 +82,7 @@ struct OptimizerOptions {
 
   optim::AdamWOptions adamw() const;
   optim::Schedule lr_schedule() const;
-  // Decides what is decided once: a run that is resumed with more steps keeps its schedule.
+  // Fixes lr_decay_iters, so that a run that is resumed with more steps keeps its schedule.
   void settle();
   void validate() const;  // Error, naming the value, for values that no run can have
 
@@ -92,18 +93,18 @@ struct OptimizerOptions {
     t("batch_size", o.batch_size, "sequences per forward pass", {.least = 1, .most = most_rows});
     t("gradient_accumulation_steps", o.gradient_accumulation_steps,
       "forward passes per optimiser step", {.least = 1, .most = most_rows});
-    t("learning_rate", o.learning_rate, "after the warm-up", {.least = 0});
-    t("min_lr", o.min_lr, "at the end of the decay", {.least = 0});
-    t("schedule", o.schedule, "how the rate decays");
+    t("learning_rate", o.learning_rate, "learning rate after the warm-up", {.least = 0});
+    t("min_lr", o.min_lr, "learning rate at the end of the decay", {.least = 0});
+    t("schedule", o.schedule, "how the learning rate decays");
     t("warmup_iters", o.warmup_iters, "steps until the full learning rate", {.least = 0});
     t("lr_decay_iters", o.lr_decay_iters, "steps until --min-lr [--max-iters]", {.least = 0});
     t("weight_decay", o.weight_decay, "of matrices and embeddings", {.least = 0});
     t("decay_all", o.decay_all, "weight decay of biases and norms, too");
-    t("beta1", o.beta1, "AdamW's", {.least = 0});
-    t("beta2", o.beta2, "AdamW's", {.least = 0});
-    t("grad_clip", o.grad_clip, "the largest norm of the gradient; 0: any", {.least = 0});
+    t("beta1", o.beta1, "AdamW's decay of the mean gradient", {.least = 0});
+    t("beta2", o.beta2, "AdamW's decay of the mean squared gradient", {.least = 0});
+    t("grad_clip", o.grad_clip, "largest norm of the gradient; 0 turns clipping off", {.least = 0});
     t("dtype", o.dtype,
-      "bf16: linear layers round both operands of their products to it; all else stays f32");
+      "bf16: linear layers round both operands of their products to bf16; all else stays f32");
   }
 };
 
@@ -119,7 +120,7 @@ struct EvaluationOptions {
   template <class Self, class Table>
   static void describe(Self& o, Table& t) {
     t("eval_interval", o.eval_interval, "steps between evaluations", {.least = 1});
-    t("eval_offset", o.eval_offset, "steps before the first one", {.least = 0});
+    t("eval_offset", o.eval_offset, "steps before the first evaluation", {.least = 0});
     t("checkpoint_interval", o.checkpoint_interval,
       "steps between checkpoints [at each evaluation]", {.least = 1});
     t("eval_iters", o.eval_iters, "batches per split and evaluation",

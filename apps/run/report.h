@@ -13,51 +13,51 @@
 
 namespace tapegrad::run {
 
-// What an evaluation finds.
+// The results of an evaluation.
 struct Losses {
   double train = 0, val = 0;
   // Shares of the validation part from 0 to 1, by the names that they have in metrics.jsonl.
   std::vector<std::pair<std::string, double>> val_shares = {};
 };
 
-// A task's words for people. All of it may be empty.
+// What a task says of itself, for people. Any part may be empty.
 struct About {
   // Lines of the header: {"model", "n_layer 4, …"}, {"text", "corpus.txt: …"}.
   std::vector<std::pair<std::string, std::string>> lines = {};
   std::string step = {};  // what a step learns: "768 tokens"
   std::optional<MemoryEstimate> memory = {};
   std::optional<Product> product = {};  // the largest of a block, for the line on bf16
-  std::string resume_command = {};      // goes on after a stop
+  std::string resume_command = {};      // resumes the run
   std::string use_command = {};         // uses the model
 };
 
-// What a run says on stdout and in metrics.jsonl: on a terminal with a line of progress below,
-// otherwise plain lines only.
+// Prints the lines of a run on stdout, and appends their numbers to metrics.jsonl. A terminal also
+// gets a line of progress below them.
 class Report {
  public:
-  // What it is given must live as long.
+  // The arguments must live as long as this.
   Report(RunFolder& folder, const OptimizerOptions& optimizer, const EvaluationOptions& evaluation,
          const About& about, const Progress& progress);
 
   void header();
 
-  // One step: made now, and timed from here until it is reported.
+  // One step. Its time is counted from its construction until step() reports it.
   struct Step {
     explicit Step(double rate) : lr(rate) {}
     double lr, loss = 0, norm = 0;
     std::int64_t tokens = 0;
     std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   };
-  // The step after progress.iteration steps is made; every log_interval-th is printed, with the
-  // mean time of those since the last one. Returns the seconds that it took.
+  // Reports step number progress.iteration, and prints every log_interval-th, with the mean time of
+  // the steps since the last line. Returns the seconds that the step took.
   double step(const Step& step);
   void evaluation(const Losses& losses);
   // A line, and its numbers for metrics.jsonl.
   void result(const std::string& text, const RunFolder::Metrics& numbers);
-  // Something silent begins: a terminal shows it until the next line.
+  // Shows on a terminal, until the next line, what the program is doing.
   void working(const std::string& what) { terminal_.working(what); }
   void line(const std::string& text) { terminal_.line(text); }
-  // Where the run is, and the commands to go on with.
+  // Prints where the run is, and the commands that may follow.
   void next_steps();
   void stopped();
 

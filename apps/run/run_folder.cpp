@@ -18,13 +18,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// All that a run writes. trainer.json goes first when a run is removed: what is left of the run
-// without it cannot be mistaken for a checkpoint.
+// All files of a run. trainer.json is removed first: without it, nothing that is left can be taken
+// for a checkpoint.
 constexpr std::string_view kRunFiles[] = {kTrainerFile,   kReadyFolder,   kWritingFolder,
                                           kModelFile,     kOptimizerFile, kConfigFile,
                                           kTokenizerFile, kMetricsFile,   kTextFile};
 
-// A run among the texts that it learns would learn itself when it is resumed.
+// A run folder inside the corpus would be part of the text when the run is resumed.
 void check_outside(const fs::path& folder, const std::vector<std::string>& corpus) {
   const fs::path inner = fs::weakly_canonical(folder);
   for (const std::string& name : corpus) {

@@ -6,8 +6,9 @@
 
 namespace tapegrad::run {
 
-// Lines on stdout and, if that is a terminal, one line below them that is redrawn in place. A
-// reader that has gone (a closed pipe or terminal) counts as an interrupt, so that a run is saved.
+// Prints lines on stdout. If stdout is a terminal, one line below them is redrawn in place. Output
+// that fails, to a pipe or terminal that was closed, counts as an interrupt, so that a run is
+// saved.
 class Terminal {
  public:
   Terminal();

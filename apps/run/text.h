@@ -12,7 +12,7 @@
 
 namespace tapegrad::run {
 
-// What config.json remembers of the text that a run has learnt.
+// What config.json keeps of the text that a run learns.
 struct TextIdentity {
   std::string name;  // for people: "corpus.txt", "3 files"
   std::int64_t bytes = 0;
@@ -20,7 +20,7 @@ struct TextIdentity {
 
   template <class Self, class Table>
   static void describe(Self& t, Table& table) {
-    table("name", t.name, "what people call the text");
+    table("name", t.name, "the name of the text, for people");
     table("bytes", t.bytes, "its length");
     table("fingerprint", t.fingerprint, "a hash of its bytes");
   }
@@ -43,7 +43,7 @@ Text text_of_program(std::string name, std::string_view contents);
 // is resumed and was made of another text.
 Text text_of_run(const RunFolder& folder, std::string_view format,
                  const std::vector<std::string>& corpus, const std::function<Text()>& own_text);
-// Writes a text that the program made into the folder, from which a resumed run reads it again.
+// Writes a text that the program made into the folder. A resumed run reads it from there.
 void keep_own_text(const std::filesystem::path& folder, const Text& text);
 
 }  // namespace tapegrad::run

@@ -13,7 +13,7 @@ enum class BatchKind { random, epochs };
 inline constexpr std::string_view kBatchKindNames[] = {"random", "epochs"};
 inline std::span<const std::string_view> names_of(BatchKind) { return kBatchKindNames; }
 
-// Which text is learnt, and how it becomes batches.
+// Which text is learnt, and how it becomes tokens and batches.
 struct TextOptions {
   std::string preset;               // what all options started from
   std::vector<std::string> corpus;  // empty: the text that is part of the program
@@ -22,7 +22,7 @@ struct TextOptions {
   std::optional<std::int64_t> stride = {};  // [block_size]
 
   bool in_passes() const { return batches == BatchKind::epochs; }
-  void validate() const;  // Error for a tokenizer that there is not
+  void validate() const;  // Error for an unknown tokenizer
 
   template <class Self, class Table>
   static void describe(Self& o, Table& t) {
@@ -46,8 +46,8 @@ struct TextData {
   std::vector<data::Token> train, val;
 };
 
-// The tokenizer that the options ask for. That of GPT-2 does not need the text, whose reading is
-// left to `text`. A bpe tokenizer learns from the training part alone.
+// The tokenizer that the options ask for. Calls `text` only if the tokenizer depends on the text:
+// GPT-2's does not. A bpe tokenizer learns from the training part alone.
 data::Tokenizer make_tokenizer(const TextOptions& options, const std::function<Text()>& text);
 
 // Error if either part is shorter than one sequence of block_size tokens and its targets.

@@ -108,8 +108,8 @@ class Trainer {
     saved_ = at_.iteration;
   }
 
-  // The checkpoint's parameters fit, or they would not have been loaded; what else makes the model
-  // must be the same, too.
+  // The checkpoint's parameters fit, or they would not have been loaded. The rest of the model's
+  // config must be the same, too.
   void check_model() const {
     const std::filesystem::path path = folder_.path() / kConfigFile;
     const Config stored = folder_.config(task_.config.format);

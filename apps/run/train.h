@@ -37,12 +37,12 @@ struct Task {
   Resumable batches;
   // The loss of the next batch. A tape that lives around the call records it.
   std::function<Loss()> loss;
-  // Nothing if a signal interrupts it. It may draw from the generator of the batches.
+  // Returns nothing if a signal interrupts it. It may draw from the generator of the batches.
   std::function<std::optional<Losses>()> evaluate;
   // The generator that the model's dropout draws from, if it is not that of the batches.
   Rng* dropout = nullptr;
-  // config.json: whose it is, and sections beside those of TrainOptions. A run that is resumed must
-  // have the same section "model".
+  // config.json: its format, and its sections beside those of TrainOptions. A run that is resumed
+  // must have the same section "model".
   Config config = {.format = "tapegrad-task", .sections = {}};
   // Writes what the model needs beside its parameters, such as a tokenizer.
   std::function<void(const std::filesystem::path& folder)> write_files = {};

@@ -16,7 +16,7 @@ nn::TranslateOptions greedy(const data::SpecialTokens& special) {
   return {.start = special.start, .end = special.end, .interrupted = interrupted};
 }
 
-// How many tokens and targets of a batch are right, of how many.
+// Counts tokens and targets, and those that are right.
 struct Score {
   int64_t right_tokens = 0, tokens = 0, right_targets = 0, targets = 0;
 
@@ -77,7 +77,7 @@ std::vector<Rows> batches_of(const Rows& pairs, int64_t size) {
 
 std::optional<run::Losses> estimate_losses(const nn::Transformer& model, const PairData& data,
                                            const Options& o) {
-  // Another stream than that of the training batches, which begins at the seed itself.
+  // A stream other than that of the training batches, whose seed is `seed` itself.
   Rng rng(o.random.seed + 1, Rng::Kind::philox);
   run::Losses losses;
   Score score;

@@ -9,10 +9,11 @@
 
 namespace tapegrad::seq2seq {
 
-// Losses of eval_iters batches of random pairs from each part, and of the held-out ones also
-// "token_accuracy", the share of tokens, ends included, that are likeliest after the right ones,
-// and "exact_match", the share of targets that greedy decoding gets right to the last token.
-// Nothing if a signal interrupts it. Training goes on as if there had been no evaluation.
+// The mean losses of eval_iters batches of random pairs from each part. For the held-out pairs also
+//   "token_accuracy": the share of tokens, ends included, that the model finds likeliest after the
+//     right tokens before them;
+//   "exact_match": the share of targets that greedy decoding gets right to the last token.
+// Nothing if a signal interrupts it. Does not change the random numbers of training.
 std::optional<run::Losses> estimate_losses(const nn::Transformer& model, const PairData& data,
                                            const Options& options);
 

@@ -232,8 +232,7 @@ DatePair draw_date_pair(Rng& rng) {
   const Moment m = draw_moment(rng);
   const int form = draw(rng, 1, 100);
   DatePair pair;
-  // Each draw is a statement of its own: in which order operands are evaluated is the compiler's
-  // choice.
+  // Each draw is a statement of its own, since compilers may evaluate operands in any order.
   if (form <= 45) {
     const Words day = date(rng, m);
     pair = {one_of(rng, {"", "", "on "}) + day, ""};

@@ -6,8 +6,8 @@
 
 namespace tapegrad::seq2seq {
 
-// The task that train-seq2seq makes by itself: dates and times as people write them in English, and
-// the same in ISO 8601.
+// The pairs that train-seq2seq makes by itself: dates and times as people write them in English,
+// and the same dates and times in ISO 8601.
 //
 //   Friday, March 5th, 2021 at half past three in the afternoon     2021-03-05T15:30
 //   7 Aug '98                                                       1998-08-07
@@ -21,7 +21,8 @@ struct DatePair {
 };
 DatePair draw_date_pair(Rng& rng);
 
-// Lines of `count` pairs with a tab between, no two of them written alike; the same for each call.
+// `count` lines: a date as written, a tab, the date in ISO 8601. No two are written alike. Each
+// call gives the same lines.
 std::string date_task(int64_t count);
 
 }  // namespace tapegrad::seq2seq

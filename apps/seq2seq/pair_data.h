@@ -9,7 +9,7 @@
 
 namespace tapegrad::seq2seq {
 
-// What an encoder–decoder learns, and what it is tested with.
+// The pairs that an encoder–decoder learns, and those that it is tested with.
 struct PairData {
   data::Tokenizer tokenizer;
   data::SpecialTokens special;

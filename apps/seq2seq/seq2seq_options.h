@@ -27,7 +27,7 @@ struct PairOptions {
   }
 };
 
-// What train-seq2seq can be told.
+// The options of train-seq2seq.
 struct Options {
   cli::CallOptions call;
   PairOptions text;

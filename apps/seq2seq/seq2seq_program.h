@@ -5,8 +5,8 @@
 
 namespace tapegrad::seq2seq {
 
-// The task of train-seq2seq: pairs → tokenizer → batches → Transformer → loss, of which
-// run::train() makes a trained model.
+// The task of train-seq2seq: pairs → tokenizer → batches → Transformer → loss. run::train() trains
+// it.
 class Program {
  public:
   using Options = seq2seq::Options;

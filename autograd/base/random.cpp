@@ -10,9 +10,9 @@
 
 #include "tapegrad/autograd/base/error.h"
 
-// PyTorch's numbers depend on where its compiler fused a multiplication into an addition. Every
-// such place is an explicit std::fma here, and no other product feeds a sum, so that the results
-// are the same whatever this file is compiled with.
+// PyTorch's numbers depend on where its compiler fused a multiplication and an addition. Here, each
+// of these places is an explicit std::fma, and no other product is added to anything. So every
+// compiler gives the same numbers.
 
 namespace tapegrad {
 namespace {
@@ -94,7 +94,7 @@ void box_muller(std::span<double> numbers, double mean, double std) {
   }
 }
 
-// Takes `text` up to the next space (or its end) off its front.
+// Removes the first word of `text`, with the space behind it, and returns the word.
 std::string_view take_word(std::string_view& text) {
   const size_t end = std::min(text.find(' '), text.size());
   const std::string_view word = text.substr(0, end);
@@ -251,7 +251,8 @@ std::vector<int64_t> Rng::randperm(int64_t n) {
     for (size_t i = 0; i + 1 < order.size(); ++i) {
       std::swap(order[i], order[i + next32() % (order.size() - i)]);
     }
-  } else {  // here 32 bits would be visibly skewed, and PyTorch shuffles from the other end
+  } else {  // 32 bits would be visibly skewed here; PyTorch uses 64, and shuffles from the other
+            // end
     for (size_t i = 0; i < order.size(); ++i) {
       std::swap(order[i], order[next64() % (i + 1)]);
     }
@@ -268,7 +269,8 @@ int64_t Rng::multinomial(std::span<const float> weights) {
     any_positive |= weights[i] > 0.0F;
   }
   check(any_positive, "[multinomial] all {} weights are 0", weights.size());
-  // The largest of weight / exponential variate is each index with its probability.
+  // weight / (exponential variate) is largest at an index with a probability proportional to its
+  // weight.
   int64_t best = -1;
   float best_score = 0.0F;
   for (size_t i = 0; i < weights.size(); ++i) {
@@ -322,7 +324,7 @@ void Rng::set_state(std::string_view saved) {
     const auto block = loaded.philox_block(loaded.blocks_ - 1);
     std::copy(block.begin(), block.end(), loaded.words_.begin());
   }
-  check(loaded.state() == saved, "[rng] saved state: not in the form that it is saved in");
+  check(loaded.state() == saved, "[rng] saved state: not in the form that state() writes");
   *this = loaded;
 }
 
