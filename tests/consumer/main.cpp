@@ -1,6 +1,5 @@
 #include <fmt/core.h>
-#include <tapegrad/nn/gpt.h>
-#include <tapegrad/optim/adamw.h>
+#include <tapegrad/tapegrad.h>
 
 int main() {
   using namespace tapegrad;
