@@ -91,13 +91,15 @@ typename Program::Options stored_options(const std::filesystem::path& folder, ru
   const std::filesystem::path path = folder / run::kConfigFile;
   check(std::filesystem::exists(path), "{}: there is no run to resume here", folder.string());
   config = run::read_config(path, Program::kFormat);
-  typename Program::Options options = Program::presets().front().options;
+  typename Program::Options options;
   run::read_options(path, config, options);
   try {
     options.validate();
   } catch (const Error& error) {
     fail("{}: {}", path.string(), error.what());
   }
+  // Complete: values that are newer than the file have their defaults.
+  config = run::config_of(options, Program::kFormat);
   return options;
 }
 

@@ -22,6 +22,8 @@ std::string text_of(const Value& value);  // as JSON: 3, true, "char", null
 struct Section {
   std::string name;
   std::vector<std::pair<std::string, Value>> values;
+  // Names of values that older files lack; Rule::newer.
+  std::vector<std::string> newer = {};
   const Value* find(std::string_view name) const;  // null if there is none
 };
 
@@ -93,7 +95,9 @@ struct Writer {
   template <class T>
   void operator()(std::string_view name, const T& value, std::string_view, const Rule& rule = {}) {
     if (rule.lasting.value_or(lasting) == Lasting::call) return;
-    config.sections.back().values.emplace_back(std::string(name), value_of(value));
+    Section& section = config.sections.back();
+    section.values.emplace_back(std::string(name), value_of(value));
+    if (rule.newer) section.newer.emplace_back(name);
   }
   template <class Part>
   void section(std::string_view name, std::string_view, Lasting l, const Part& part) {

@@ -1,5 +1,6 @@
 #include "tapegrad/run/train.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "tapegrad/autograd/tape.h"
@@ -118,6 +119,8 @@ class Trainer {
       const Section& before = stored.at(section.name, path);
       for (const auto& [name, value] : section.values) {
         const Value* old = before.find(name);
+        if (old == nullptr && std::count(section.newer.begin(), section.newer.end(), name) > 0)
+          continue;
         check(old != nullptr && text_of(*old) == text_of(value),
               "{}: the run to resume has a model with {} {}, not {}", path.string(), name,
               old == nullptr ? "none" : text_of(*old), text_of(value));

@@ -36,7 +36,8 @@ struct Lesson {
   bool resumes = false;
   bool draws_in_evaluation = false;
   double factor = 3;
-  bool breaks = false;  // the loss becomes NaN
+  std::optional<double> late = {};  // a value that is newer than some runs
+  bool breaks = false;              // the loss becomes NaN
 
   Outcome run() const {
     run::RunFolder run_folder = run::RunFolder::open(
@@ -48,6 +49,8 @@ struct Lesson {
     const nn::Linear line(params / "line", 1, 1);
     Numbers numbers;
     const auto loss = [&](const Tensor& x) { return mse_loss(line(x), x * factor - 1.0); };
+    run::Section section{"model", {{"factor", factor}}, {"late"}};
+    if (late) section.values.emplace_back("late", *late);
     const run::Task task = {
         .params = params,
         .batches = numbers,
@@ -58,7 +61,7 @@ struct Lesson {
                   loss(draws_in_evaluation ? numbers.next() : Numbers().next()).item();
               return run::Losses{.train = value, .val = value};
             },
-        .config = {.format = "lesson", .sections = {{"model", {{"factor", factor}}}}},
+        .config = {.format = "lesson", .sections = {section}},
     };
     const bool done = run::train(task, run_folder,
                                  {.optimizer = {.max_iters = max_iters,
@@ -122,4 +125,14 @@ TEST_CASE("a loss that is not a number ends the run and keeps the last checkpoin
   lesson.resumes = true, lesson.max_iters = 12, lesson.breaks = true;
   CHECK_THROWS_AS(lesson.run(), Error);
   CHECK(TempFolder::get(folder / "run/model.safetensors") == before);
+}
+
+TEST_CASE("a run that is older than an option of its model goes on", "[train]") {
+  const TempFolder folder;
+  Lesson lesson{.folder = folder / "run", .max_iters = 6};
+  lesson.run();
+  lesson.resumes = true, lesson.max_iters = 8, lesson.late = 1;
+  CHECK(lesson.run().done);
+  lesson.max_iters = 9, lesson.late = 2;
+  CHECK_THROWS_WITH(lesson.run(), ContainsSubstring("a model with late 1.0, not 2.0"));
 }

@@ -1,0 +1,86 @@
+// What a training program makes of its arguments when it resumes a run.
+
+#include "tapegrad/apps/cli/train_main.h"
+#include "tapegrad/run/text_data.h"
+#include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/temp_folder.h"
+
+using namespace tapegrad;
+
+namespace {
+
+struct Model {
+  std::int64_t depth = 2;
+  double late = 1;
+
+  template <class Self, class Table>
+  static void describe(Self& m, Table& t) {
+    t("depth", m.depth, "", {.least = 1});
+    t("late", m.late, "", {.newer = true});
+  }
+};
+
+struct Options {
+  cli::CallOptions call;
+  run::TextOptions text;
+  Model model;
+  run::OptimizerOptions optimizer;
+  run::EvaluationOptions evaluation;
+
+  void validate() const { check_rules(*this); }
+  template <class Self, class Table>
+  static void describe(Self& o, Table& t) {
+    t.section("call", "Run", Lasting::call, o.call);
+    t.section("data", "Text", Lasting::model, o.text);
+    t.section("model", "Model", Lasting::model, o.model);
+    t.section("optimizer", "Optimisation", Lasting::run, o.optimizer);
+    t.section("evaluation", "Evaluation", Lasting::run, o.evaluation);
+  }
+};
+
+struct Program {
+  using Options = ::Options;
+  static constexpr std::string_view kName = "test", kSummary = "A test.", kFormat = "test";
+  static const std::vector<cli::Preset<Options>>& presets() {
+    static const std::vector<cli::Preset<Options>> list = [] {
+      Options deep;
+      deep.model.depth = 5, deep.model.late = 3;
+      return std::vector<cli::Preset<Options>>{{"deep", "", deep}};
+    }();
+    return list;
+  }
+  static void describe(cli::CommandLine&) {}
+  static void adjust(Options&, const cli::CommandLine&) {}
+};
+
+// The options of a call that resumes a run whose config.json lacks `late`.
+std::optional<Options> resumed(std::vector<const char*> more) {
+  const TempFolder folder;
+  run::Config config = run::config_of(Options(), "test");
+  for (run::Section& section : config.sections) {
+    std::erase_if(section.values, [](const auto& value) { return value.first == "late"; });
+  }
+  run::write_config(folder / "config.json", config);
+  const std::string path = folder / "";
+  std::vector<const char*> args = {"test", "--init-from", "resume", "--out-dir", path.c_str()};
+  args.insert(args.end(), more.begin(), more.end());
+  return cli::parse_training<Program>(static_cast<int>(args.size()), args.data());
+}
+
+}  // namespace
+
+TEST_CASE("a run that lacks a newer option has the option's default", "[train_main]") {
+  const auto options = resumed({"--max-iters", "7"});
+  REQUIRE(options.has_value());
+  CHECK(options->model.depth == 2);
+  CHECK(options->model.late == 1);
+  CHECK(options->optimizer.max_iters == 7);
+}
+
+TEST_CASE("what a model consists of cannot change on resume, newer options included",
+          "[train_main]") {
+  CHECK_THROWS_WITH(resumed({"--depth", "3"}),
+                    ContainsSubstring("--depth 3 does not fit the run to resume, which has 2"));
+  CHECK_THROWS_WITH(resumed({"--late", "2"}),
+                    ContainsSubstring("--late 2.0 does not fit the run to resume, which has 1.0"));
+}
