@@ -34,6 +34,8 @@ const std::map<std::string, Names> kMayInclude = {
     {"data", {"autograd/base", "data*"}},
     {"apps/run", {"autograd*", "nn*", "optim", "data*", "apps/run"}},
     {"apps/cli", {"autograd/base", "autograd/gemm/gemm.h", "apps/run", "apps/cli"}},
+    {"apps/check", {"autograd*", "nn*", "apps/cli", "apps/check"}},
+    {"apps/demo", {"autograd*", "nn*", "apps/tutorial", "apps/demo"}},
     {"apps/gpt", {"autograd*", "nn*", "optim", "data*", "apps/run", "apps/cli", "apps/gpt"}},
     {"apps/seq2seq",
      {"autograd*", "nn*", "optim", "data*", "apps/run", "apps/cli", "apps/seq2seq"}},

@@ -1,4 +1,4 @@
-#include "tapegrad/apps/svg_bars.h"
+#include "tapegrad/apps/demo/svg_bars.h"
 
 #include <algorithm>
 #include <array>

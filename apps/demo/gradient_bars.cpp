@@ -1,0 +1,139 @@
+#include "tapegrad/apps/demo/gradient_bars.h"
+
+#include <fmt/ranges.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+#include "tapegrad/apps/demo/svg_bars.h"
+#include "tapegrad/apps/tutorial/residual_net.h"
+#include "tapegrad/autograd/tape.h"
+
+namespace tapegrad::demo {
+namespace {
+
+// All layers but the last are `width` wide; the last has one output.
+std::vector<std::int64_t> sizes_of(const Experiment& e) {
+  std::vector<std::int64_t> list(static_cast<std::size_t>(e.layers), e.width);
+  list.push_back(1);
+  return list;
+}
+
+std::vector<float> input_of(const Experiment& e) {
+  std::vector<float> values;
+  for (std::int64_t i = 0; i < e.width; ++i) values.push_back(std::array{1.F, 0.F, -1.F}[i % 3]);
+  return values;
+}
+
+int terminal_width() {
+  winsize size{};
+  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : 80;
+}
+
+// A bar of `share` of `columns`, to an eighth of a column.
+std::string bar(double share, int columns) {
+  static constexpr std::array parts = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  const int eighths = static_cast<int>(std::lround(share * columns * 8));
+  std::string text;
+  for (int i = 0; i < eighths / 8; ++i) text += "█";
+  return text + parts[static_cast<std::size_t>(eighths % 8)];
+}
+
+void print_bars(const std::string& heading, const Measured& run, const LogScale& scale) {
+  fmt::print("{} (loss {:.9g})\n", heading, run.loss);
+  constexpr int text_columns = 42;
+  const int columns = std::clamp(terminal_width() - text_columns, 8, 100);
+  for (std::size_t i = 0; i < run.gradients.size(); ++i) {
+    fmt::print("  {:<19} {:<17}  {}\n", fmt::format("layers.{}.0.weight", i),
+               fmt::format("{:.9g}", run.gradients[i]),
+               bar(scale.place(run.gradients[i]), columns));
+  }
+  fmt::print("\n");
+}
+
+std::string readable(double x) {
+  return x >= 100 && x < 1e6 ? fmt::format("{:.0f}", x) : fmt::format("{:.3g}", x);
+}
+
+// Says how the gradient changes on its way back through the layers.
+std::string way_back(const std::vector<double>& gradients) {
+  const double first = gradients.front(), last = gradients.back();
+  if (!std::isfinite(first) || !std::isfinite(last)) return "the gradient overflows";
+  if (last == 0) return "no gradient enters: the last activation is flat at this input";
+  if (first == 0) return "no gradient reaches the first layer";
+  return fmt::format("the gradient {} {}-fold from the last layer to the first",
+                     first < last ? "shrinks" : "grows",
+                     readable(std::max(first / last, last / first)));
+}
+
+void print_conclusion(const Measured& plain, const Measured& with) {
+  fmt::print("Without shortcuts, {}.\nWith shortcuts, {}", way_back(plain.gradients),
+             way_back(with.gradients));
+  const double before = plain.gradients.front(), after = with.gradients.front();
+  if (before > 0 && std::isfinite(after) && after > before) {
+    fmt::print(".\nThe first layer gets {} times as much with them", readable(after / before));
+  }
+  fmt::print(
+      ".\nA shortcut carries the gradient past a layer's weights and activation, which would "
+      "shrink it.\n");
+}
+
+}  // namespace
+
+Measured measure(const Experiment& experiment, bool shortcuts) {
+  Rng rng(experiment.seed);
+  const nn::ResidualNet net(nn::Params(rng), sizes_of(experiment), shortcuts,
+                            experiment.activation);
+  Tape tape;
+  const Tensor loss = mse_loss(net(Tensor::from(input_of(experiment), {1, experiment.width})),
+                               Tensor::zeros({1, 1}));
+  tape.backward(loss);
+  Measured result{.loss = loss.item(), .gradients = {}};
+  for (const nn::Linear& layer : net.layers) {
+    const Tensor grad = layer.weight.grad();
+    double sum = 0;
+    for (const float g : grad.values<float>()) sum += std::abs(static_cast<double>(g));
+    result.gradients.push_back(sum / static_cast<double>(grad.numel()));
+  }
+  return result;
+}
+
+void print_report(const Experiment& experiment, const Measured& plain, const Measured& with) {
+  std::vector<double> all = plain.gradients;
+  all.insert(all.end(), with.gradients.begin(), with.gradients.end());
+  const LogScale scale(all);
+  fmt::print("{} layer{} of Linear + {}, {} wide with one output, seed {}\n", experiment.layers,
+             experiment.layers == 1 ? "" : "s", name_of_enum(experiment.activation),
+             experiment.width, experiment.seed);
+  fmt::print(
+      "Mean |gradient| of each layer's weight; bars on a logarithmic scale, 1e{} to 1e{}\n\n",
+      scale.low, scale.high);
+  print_bars("Without shortcuts", plain, scale);
+  print_bars("With shortcuts", with, scale);
+  if (experiment.layers == 1) {
+    fmt::print("With one layer there is nothing that a shortcut could go around.\n");
+  } else {
+    print_conclusion(plain, with);
+  }
+}
+
+std::string svg_report(const Experiment& experiment, const Measured& plain, const Measured& with) {
+  BarChart chart{
+      .title = "What shortcuts do to gradients",
+      .subtitle =
+          fmt::format("{} layers of Linear + {}, {} wide, seed {}", experiment.layers,
+                      name_of_enum(experiment.activation), experiment.width, experiment.seed),
+      .x_label = "layer (the loss is on the right)",
+      .y_label = "mean |gradient| of the weight (log scale)",
+      .labels = {},
+      .series = {{"without shortcuts", plain.gradients}, {"with shortcuts", with.gradients}}};
+  for (int i = 0; i < experiment.layers; ++i) chart.labels.push_back(std::to_string(i));
+  return svg_of(chart);
+}
+
+}  // namespace tapegrad::demo

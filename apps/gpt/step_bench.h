@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tapegrad/apps/gpt/trial.h"
+#include "tapegrad/run/product_rate.h"
+
+namespace tapegrad::gpt {
+
+// A model and a batch to time a step with.
+struct BenchCase {
+  std::string name, summary;
+  nn::GPTConfig model;
+  std::int64_t B, T;
+
+  run::Product largest_product() const;
+};
+const std::vector<BenchCase>& bench_cases();
+
+struct BenchOptions {
+  int steps = 8;  // that are timed, after two that are not
+  bool recompute = false;
+  Precision dtype = Precision::full;
+};
+
+// Prints the median time of a step, and how near the model's products are to gemm's rate.
+void bench_step(const BenchCase& c, const BenchOptions& options);
+// Prints the ops of a step by their time, the mean of all steps.
+void bench_ops(const BenchCase& c, const BenchOptions& options);
+
+}  // namespace tapegrad::gpt
