@@ -34,11 +34,4 @@ void Schedule::validate() const {
         warmup_iters);
 }
 
-Schedule::Kind schedule_from(const std::string& name) {
-  if (name == "constant") return Schedule::Kind::constant;
-  if (name == "linear") return Schedule::Kind::linear;
-  if (name == "cosine") return Schedule::Kind::cosine;
-  fail("there is no schedule '{}': choose constant, linear or cosine", name);
-}
-
 }  // namespace tapegrad::optim

@@ -1,7 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <span>
+#include <string_view>
 
 namespace tapegrad::optim {
 
@@ -24,7 +25,7 @@ struct Schedule {
   void validate() const;  // throws Error for invalid values
 };
 
-// "constant", "linear" or "cosine"; Error, listing these, for another name.
-Schedule::Kind schedule_from(const std::string& name);
+inline constexpr std::string_view kScheduleNames[] = {"constant", "linear", "cosine"};
+inline std::span<const std::string_view> names_of(Schedule::Kind) { return kScheduleNames; }
 
 }  // namespace tapegrad::optim

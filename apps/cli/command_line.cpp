@@ -1,7 +1,9 @@
 #include "tapegrad/apps/cli/command_line.h"
 
 #include <algorithm>
-#include <filesystem>
+#include <memory>
+#include <sstream>
+#include <utility>
 
 #include "tapegrad/autograd/base/file.h"
 
@@ -9,18 +11,21 @@ namespace tapegrad::cli {
 namespace {
 
 constexpr std::size_t kHelpColumn = 34;
+constexpr std::int64_t kMostConfigBytes = 1 << 20;
+
+bool is_option(std::string_view arg) { return arg.starts_with("--") && arg.size() > 2; }
+
+}  // namespace
 
 // --help in the form that the documents show: "  --n-layer N    blocks [4]".
-class HelpFormat : public CLI::Formatter {
+class CommandLine::HelpFormat : public CLI::Formatter {
  public:
-  HelpFormat() { column_width(kHelpColumn); }
-  std::string make_usage(const CLI::App* app, std::string name) const override {
-    const bool words = app->get_option_no_throw("words") != nullptr;
+  explicit HelpFormat(const Words& words) : words_(words) { column_width(kHelpColumn); }
+  std::string make_usage(const CLI::App*, std::string name) const override {
     return fmt::format("\nUsage: {} [options]{}\n", name,
-                       words ? " [" + app->get_option("words")->get_type_name() + "…]" : "");
+                       words_.values == nullptr ? "" : " [" + words_.placeholder + "…]");
   }
-  std::string make_option_name(const CLI::Option* option, bool positional) const override {
-    if (positional) return option->get_type_name();
+  std::string make_option_name(const CLI::Option* option, bool) const override {
     std::string text;
     for (const std::string& name : option->get_lnames()) {
       if (name.find('_') == std::string::npos) text += (text.empty() ? "--" : ", --") + name;
@@ -29,37 +34,21 @@ class HelpFormat : public CLI::Formatter {
   }
   std::string make_option_opts(const CLI::Option* option) const override {
     const std::string type = option->get_type_name();
-    return type.empty() || option->get_positional() ? "" : " " + type;
+    return type.empty() ? "" : " " + type;
   }
   std::string make_option_desc(const CLI::Option* option) const override {
     const std::string text = option->get_default_str();
     return option->get_description() + (text.empty() ? "" : " [" + text + "]");
   }
-};
 
-// TOML or INI in which headings do not matter.
-class FlatConfig : public CLI::ConfigTOML {
- public:
-  std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
-    std::vector<CLI::ConfigItem> items;
-    for (CLI::ConfigItem& item : CLI::ConfigTOML::from_config(input)) {
-      if (item.name == "++" || item.name == "--") continue;  // where a section begins and ends
-      item.parents.clear();
-      items.push_back(std::move(item));
-    }
-    return items;
-  }
+ private:
+  const Words& words_;
 };
-
-}  // namespace
 
 CommandLine::CommandLine(std::string program, const std::string& summary)
     : program_(std::move(program)), app_(summary, program_) {
   app_.set_help_flag();  // the flag is one of ours, since its text needs the final defaults
-  app_.allow_extras();
-  app_.allow_config_extras(CLI::config_extras_mode::error);
-  app_.formatter(std::make_shared<HelpFormat>());
-  app_.config_formatter(std::make_shared<FlatConfig>());
+  app_.formatter(std::make_shared<HelpFormat>(words_));
 }
 
 void CommandLine::add(Option option) {
@@ -101,11 +90,8 @@ void CommandLine::choice(std::string_view name, std::string& value,
 
 void CommandLine::words(std::vector<std::string>& values, const std::string& placeholder,
                         const std::string& help) {
-  has_words_ = true;
-  CLI::Option* added = app_.add_option(std::string("words"));
-  added->type_name(placeholder)->expected(0, 1 << 20)->allow_extra_args();
-  add({added, help, [] { return std::string(); },
-       [&values](const std::vector<std::string>& texts) { values = texts; }});
+  words_ = {&values, placeholder};
+  app_.description(fmt::format("{}\n\n{}: {}", app_.get_description(), placeholder, help));
 }
 
 void CommandLine::list(const std::string& heading, const std::string& item,
@@ -132,56 +118,120 @@ void CommandLine::fail_unknown(const std::string& name, const std::string& where
               meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
 }
 
-// CLI11 takes whatever follows an option for its value. An option there is a forgotten value.
-void CommandLine::check_arguments(int argc, const char* const* argv) const {
-  const auto option_at = [&](int i) -> const CLI::Option* {
-    const std::string_view arg = argv[i];
-    return arg.starts_with("--") && arg.size() > 2 ? app_.get_option_no_throw(std::string(arg))
-                                                   : nullptr;
-  };
-  for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
-    const CLI::Option* option = option_at(i);
-    if (option == nullptr || option->get_expected_max() == 0) continue;
-    const std::string name = "--" + option->get_lnames().front();
-    if (i + 1 == argc) usage_error("{} needs a value", name);
-    if (option_at(i + 1) != nullptr) {
-      usage_error("{0} needs a value (if it is to be '{1}', write {0}={1})", name, argv[i + 1]);
+CommandLine::Option* CommandLine::find(const std::string& name) {
+  const CLI::Option* parsed = app_.get_option_no_throw(name);
+  const auto it = std::find_if(options_.begin(), options_.end(),
+                               [&](const Option& option) { return option.parsed == parsed; });
+  return it == options_.end() ? nullptr : &*it;
+}
+
+bool CommandLine::given(const std::string& name) const {
+  const Option* option = const_cast<CommandLine*>(this)->find(name);
+  check(option != nullptr, "there is no option {}", name);
+  return option->parsed->count() > 0 || !option->from_file.empty();
+}
+
+// The arguments that are options, and their values, each an argument of its own; the others are
+// words. CLI11 by itself takes --x= for an --x without a value, whose value is then the next
+// argument, whatever that is.
+std::vector<std::string> CommandLine::options_among(int argc, const char* const* argv) {
+  std::vector<std::string> args, words;
+  bool only_words = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string arg = argv[i], name = arg.substr(0, arg.find('='));
+    if (!only_words && arg == "--") {
+      only_words = true;
+    } else if (!only_words && is_option(arg)) {
+      const Option* option = find(name);
+      if (option == nullptr) fail_unknown(name, "");
+      args.push_back(name == arg || option->parsed->get_expected_max() > 0 ? name : arg);
+      if (option->parsed->get_expected_max() == 0) continue;
+      if (name != arg) {
+        args.push_back(arg.substr(name.size() + 1));
+        continue;
+      }
+      if (i + 1 == argc) usage_error("{} needs a value", name);
+      if (const std::string next = argv[i + 1]; is_option(next) && find(next) != nullptr) {
+        usage_error("{0} needs a value (if it is to be '{1}', write {0}={1})", name, next);
+      }
+      do {
+        args.push_back(argv[++i]);
+      } while (option->list && i + 1 < argc && !std::string_view(argv[i + 1]).starts_with("--"));
+    } else if (!only_words && arg == "-h") {
+      args.push_back("--help");
+    } else if (words_.values != nullptr) {
+      words.push_back(arg);
+    } else {
+      usage_error("unexpected argument '{}'", arg);
     }
-    ++i;
+  }
+  if (words_.values != nullptr) *words_.values = words;
+  return args;
+}
+
+void CommandLine::read_config_file() {
+  std::vector<CLI::ConfigItem> items;
+  try {
+    std::istringstream text(read_file(config_, kMostConfigBytes));
+    items = CLI::ConfigTOML().from_config(text);
+  } catch (const Error& error) {
+    usage_error("--config: {}", error.what());
+  } catch (const CLI::Error& error) {
+    usage_error("--config {}: {}", config_, error.what());
+  }
+  for (const CLI::ConfigItem& item : items) {
+    if (item.name == "++" || item.name == "--") continue;  // where a section begins and ends
+    const std::string name = option_name(item.name);
+    Option* option = find(name);
+    const bool general = name == "--help" || name == "--version" || name == "--config";
+    if (option == nullptr || general) fail_unknown(name, fmt::format("--config {}: ", config_));
+    if (item.inputs.empty() || (item.inputs.size() > 1 && !option->list)) {
+      usage_error("--config {}: {} needs one value, not {}", config_, name, item.inputs.size());
+    }
+    option->from_file = item.inputs;
+    if (name.starts_with("--no-") && "--" + option->parsed->get_lnames().front() != name) {
+      option->from_file = {parse_switch(name, item.inputs.front()) ? "false" : "true"};
+    }
+  }
+}
+
+void CommandLine::add_general_options() {
+  if (std::exchange(finished_, true)) return;
+  group("General");
+  (*this)("config", config_, "read options from a file with lines such as seed = 1",
+          {.value = "FILE"});
+  add_information("--help", help_, "show this text");
+  add_information("--version", version_, "show the version");
+}
+
+void CommandLine::set_values() {
+  for (const Option& option : options_) {
+    if (option.parsed->count() > 0) {
+      option.set(option.parsed->reduced_results());
+    } else if (!option.from_file.empty()) {
+      option.set(option.from_file);
+    }
   }
 }
 
 void CommandLine::parse(int argc, const char* const* argv) {
-  if (!std::exchange(finished_, true)) {  // the last group in --help
-    group("General");
-    app_.set_config("--config", "", "")
-        ->type_name("FILE")
-        ->group(group_)
-        ->description("read options from a file with lines such as seed = 1");
-    add_information("--help", help_, "show this text");
-    add_information("--version", version_, "show the version");
-  }
-  check_arguments(argc, argv);
-  std::vector<std::string> args;
-  for (int i = argc; i-- > 1;)
-    args.push_back(std::string_view(argv[i]) == "-h" ? "--help" : argv[i]);
+  add_general_options();
+  std::vector<std::string> args = options_among(argc, argv);
+  std::reverse(args.begin(), args.end());  // which is how CLI11 takes them
   try {
     app_.parse(args);
-  } catch (const CLI::ConfigError& error) {
-    std::string name = error.what();  // "INI was not able to parse NAME"
-    name = name.substr(name.rfind(' ') + 1);
-    fail_unknown(option_name(name), "--config: ");
   } catch (const CLI::Error& error) {
     usage_error("{}", error.what());
   }
-  for (const std::string& extra : app_.remaining()) {
-    if (extra == "--") continue;
-    if (extra.starts_with("--") && extra.size() > 2)
-      fail_unknown(extra.substr(0, extra.find('=')), "");
-    usage_error("unexpected argument '{}'", extra);
-  }
-  for (const Option& option : options_) {
-    if (option.parsed->count() > 0) option.set(option.parsed->reduced_results());
+  help_ = given("--help"), version_ = given("--version");
+  try {
+    if (given("--config")) {
+      config_ = find("--config")->parsed->reduced_results().back();
+      read_config_file();
+    }
+    set_values();
+  } catch (const UsageError&) {
+    if (!help_ && !version_) throw;  // help is there for those who do not know the values
   }
 }
 

@@ -55,7 +55,8 @@ class CommandLine {
       add({added, help, [&value] { return text_of_default(value); },
            [&value, option, rule](const std::vector<std::string>& texts) {
              parse_value(option, texts, rule, value);
-           }});
+           },
+           kIsList<T>});
     }
   }
   template <class Part>
@@ -89,7 +90,7 @@ class CommandLine {
   }
 
   // Whether the arguments or the config file have the option (named as on the command line).
-  bool given(const std::string& option) const { return app_.count(option) > 0; }
+  bool given(const std::string& option) const;
 
  private:
   struct Option {
@@ -97,13 +98,25 @@ class CommandLine {
     std::string help;
     std::function<std::string()> default_text;
     std::function<void(const std::vector<std::string>&)> set;
+    bool list = false;
+    std::vector<std::string> from_file = {};  // values that the config file has for it
   };
+  struct Words {
+    std::vector<std::string>* values = nullptr;  // null: the program takes none
+    std::string placeholder;
+  };
+  class HelpFormat;
+
   void add(Option option);
   void add_flag(const std::string& option, const std::string& help,
                 std::function<std::string()> default_text,
                 std::function<void(const std::vector<std::string>&)> set);
   void add_information(const std::string& option, bool& value, const std::string& help);
-  void check_arguments(int argc, const char* const* argv) const;
+  void add_general_options();
+  Option* find(const std::string& name);  // "--n_layer" or "--no-bias", too; null if there is none
+  std::vector<std::string> options_among(int argc, const char* const* argv);
+  void read_config_file();
+  void set_values();
   [[noreturn]] void fail_unknown(const std::string& name, const std::string& where) const;
   std::vector<std::string> names() const;  // of all options, as on the command line
 
@@ -111,7 +124,9 @@ class CommandLine {
   CLI::App app_;
   std::vector<Option> options_;
   std::vector<std::pair<std::string, std::string>> lists_;  // heading, finished lines
-  bool has_words_ = false, help_ = false, version_ = false, finished_ = false;
+  Words words_;
+  std::string config_;
+  bool help_ = false, version_ = false, finished_ = false;
 };
 
 }  // namespace tapegrad::cli

@@ -169,6 +169,7 @@ int train_main(int argc, const char* const* argv) {
     if (const std::optional<int> code = Program::instead(*options)) return *code;
     run::RunFolder folder =
         run::RunFolder::open(options->call.folder, options->text.preset, options->text.corpus);
+    Program program(*options, folder);  // which settles --epochs
     if (folder.resumes()) {
       const std::int64_t made = run::checkpoint_iteration(folder.path());
       if (made > options->optimizer.max_iters) {
@@ -176,7 +177,6 @@ int train_main(int argc, const char* const* argv) {
                     folder.path().string(), made, options->optimizer.max_iters);
       }
     }
-    Program program(*options, folder);
     run::Task task = program.task();
     task.about.resume_command =
         fmt::format("{} --init-from resume --out-dir {}", program_path(std::string(Program::kName)),

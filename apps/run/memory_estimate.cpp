@@ -2,11 +2,35 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <optional>
+
 namespace tapegrad::run {
 namespace {
 
 Rng dropout_rng(const MemoryOptions& options) {
   return Rng(0, options.stored_masks ? Rng::Kind::torch : Rng::Kind::philox);
+}
+
+double physical_memory() {
+  return static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<double>(::sysconf(_SC_PAGESIZE));
+}
+
+// A step needs at least this: weights, gradients and moments, and the activations that go into the
+// first layer. For a model or a batch that is far beyond the machine, the bound says enough, while
+// even a dry step of so many layers or tokens would take long.
+template <class Model, class Config>
+std::optional<MemoryEstimate> far_beyond_machine(const Config& config, double tokens) {
+  const auto weights = sizeof(float) * static_cast<double>(nn::shapes_of<Model>(config).count());
+  const double activations = sizeof(float) * tokens * static_cast<double>(config.n_embd);
+  const MemoryEstimate bound{.weights = weights,
+                             .gradients = weights,
+                             .optimizer = 2 * weights,
+                             .activations = activations,
+                             .total = 3 * weights + std::max(weights, activations)};
+  if (bound.total < 4 * physical_memory()) return std::nullopt;
+  return bound;
 }
 
 // Ids whose values do not matter.
@@ -19,6 +43,8 @@ Tensor unread_ids(int64_t rows, int64_t columns) {
 
 MemoryEstimate estimate_memory(const nn::GPTConfig& config, int64_t batch_size,
                                const MemoryOptions& options) {
+  const double tokens = static_cast<double>(batch_size) * static_cast<double>(config.block_size);
+  if (const auto bound = far_beyond_machine<nn::GPT>(config, tokens)) return *bound;
   Rng rng = dropout_rng(options);
   const Tensor ids = unread_ids(batch_size, config.block_size);
   const auto make = [&](const nn::Params& p) {
@@ -32,6 +58,9 @@ MemoryEstimate estimate_memory(const nn::GPTConfig& config, int64_t batch_size,
 
 MemoryEstimate estimate_memory(const nn::TransformerConfig& config, const PairSizes& batch,
                                const MemoryOptions& options) {
+  const double tokens =
+      static_cast<double>(batch.rows) * static_cast<double>(batch.source + batch.target);
+  if (const auto bound = far_beyond_machine<nn::Transformer>(config, tokens)) return *bound;
   Rng rng = dropout_rng(options);
   const Tensor source = unread_ids(batch.rows, batch.source);
   const Tensor target = unread_ids(batch.rows, batch.target);
@@ -50,8 +79,7 @@ std::string describe(const MemoryEstimate& e) {
 }
 
 void check_memory(const MemoryEstimate& estimate) {
-  const double present =
-      static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  const double present = physical_memory();
   check(present <= 0 || estimate.total <= present,
         "training needs about {:.1f} GB (model and optimiser {:.1f} GB, activations {:.1f} GB), "
         "but this machine has {:.1f} GB. Use a smaller model, or a smaller --batch-size with more "

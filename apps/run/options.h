@@ -10,20 +10,7 @@
 #include "tapegrad/optim/adamw.h"
 #include "tapegrad/optim/schedule.h"
 
-namespace tapegrad {
-
-inline constexpr std::string_view kRngNames[] = {"torch", "philox"};
-inline std::span<const std::string_view> names_of(Rng::Kind) { return kRngNames; }
-
-inline constexpr std::string_view kPrecisionNames[] = {"f32", "bf16"};
-inline std::span<const std::string_view> names_of(Precision) { return kPrecisionNames; }
-
-namespace optim {
-inline constexpr std::string_view kScheduleNames[] = {"constant", "linear", "cosine"};
-inline std::span<const std::string_view> names_of(Schedule::Kind) { return kScheduleNames; }
-}  // namespace optim
-
-namespace run {
+namespace tapegrad::run {
 
 // The options of training, in parts that each go to one room. Names and meanings are nanoGPT's
 // where nanoGPT has the option.
@@ -129,5 +116,4 @@ struct EvaluationOptions {
   }
 };
 
-}  // namespace run
-}  // namespace tapegrad
+}  // namespace tapegrad::run

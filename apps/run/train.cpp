@@ -23,11 +23,12 @@ class Trainer {
         report_(folder, options.optimizer, options.evaluation, task.about, at_) {
     if (folder.resumes()) {
       check_model();
+      const std::int64_t made = checkpoint_iteration(folder.path());
+      check(made <= optimizer_.max_iters,
+            "the run in {} has made {} steps already: max_iters {} leaves none to make",
+            folder.path().string(), made, optimizer_.max_iters);
       folder.restore(state());
     }
-    check(at_.iteration <= optimizer_.max_iters,
-          "the run in {} has made {} steps already: max_iters {} leaves none to make",
-          folder.path().string(), at_.iteration, optimizer_.max_iters);
     Config config = task.config;
     config.set(section_of("optimizer", optimizer_));
     config.set(section_of("evaluation", evaluation_));

@@ -53,10 +53,10 @@ void* map(std::size_t bytes, int protection) {
   return block == MAP_FAILED ? nullptr : block;
 }
 
-// The next of four million addresses, after which they are given out again: blocks of one address
-// are searched one by one, so there must not be many.
+// The next of a quarter of a million addresses, after which they are given out again: blocks of one
+// address are searched one by one, so there must not be many.
 void* untouchable_address() {
-  constexpr std::size_t count = std::size_t{1} << 22;
+  constexpr std::size_t count = std::size_t{1} << 18;
   static std::atomic<std::size_t> next{0};
   static void* const first = map(count * kAlignment, PROT_NONE);
   check(first != nullptr, "out of memory: a dry run gets no address");
@@ -88,9 +88,9 @@ void* detail::allocate_dry(std::size_t bytes, std::size_t held) {
   if (bytes < kMapped) {
     block = zeroed(bytes);
   } else {
-    if (bytes < kUntouchable) block = map(bytes, PROT_READ | PROT_WRITE);
-    mapped = block != nullptr;
-    if (!mapped) block = untouchable_address();
+    mapped = bytes < kUntouchable;
+    block = mapped ? map(bytes, PROT_READ | PROT_WRITE) : untouchable_address();
+    check(block != nullptr, "out of memory: a dry run gets no {} MiB of addresses", bytes >> 20);
   }
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);

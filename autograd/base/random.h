@@ -114,6 +114,9 @@ class Rng {
   std::optional<double> spare_normal_;         // the second value of a Box–Muller pair
 };
 
+inline constexpr std::string_view kRngNames[] = {"torch", "philox"};
+inline std::span<const std::string_view> names_of(Rng::Kind) { return kRngNames; }
+
 inline uint32_t Rng::next32() {
   if (next_ == words_per_refill()) {
     refill();

@@ -67,9 +67,17 @@ TEST_CASE("options set the members that they are named after", "[command_line]")
   CHECK(parsed({}).qkv_bias == std::nullopt);
 }
 
+TEST_CASE("an empty value is a value, and -h may be one", "[command_line]") {
+  CHECK(parsed({"--corpus=", "--bias"}).corpus == std::vector<std::string>{""});
+  CHECK(parsed({"--corpus=", "--bias"}).bias);
+  CHECK(parsed({"--corpus", "-h"}).corpus == std::vector<std::string>{"-h"});
+  CHECK(refusal({"--n-layer", "many", "--help"}) == "");
+}
+
 TEST_CASE("words and options may be mixed, and -- ends the options", "[command_line]") {
-  const Options o = parsed({"one", "--n-layer", "2", "two", "--", "--bias", "-x"}, true);
-  CHECK(o.words == std::vector<std::string>{"one", "two", "--bias", "-x"});
+  const Options o =
+      parsed({"one", "--n-layer", "2", "-5", "[a,b]", "--", "--bias", "-h", "[]"}, true);
+  CHECK(o.words == std::vector<std::string>{"one", "-5", "[a,b]", "--bias", "-h", "[]"});
   CHECK(o.n_layer == 2);
   CHECK_FALSE(o.bias);
 }
@@ -84,8 +92,17 @@ TEST_CASE("a config file sets what the command line does not", "[command_line]")
   CHECK(o.rate == 2);
   const std::string bad = folder.put("bad", "n_layr = 3\n");
   CHECK(refusal({"--config", bad.c_str()}) ==
-        "--config: unknown option --n-layr; did you mean --n-layer?");
+        "--config " + bad + ": unknown option --n-layr; did you mean --n-layer?");
   CHECK_THAT(refusal({"--config", "/none"}), ContainsSubstring("/none"));
+  CHECK_THAT(refusal({"--config", "/dev/zero"}), ContainsSubstring("not a regular file"));
+  const std::string several = folder.put("several", "n-layer = [1,2]\n");
+  CHECK_THAT(refusal({"--config", several.c_str()}),
+             ContainsSubstring("--n-layer needs one value, not 2"));
+  const std::string help = folder.put("help", "help = true\n");
+  CHECK_THAT(refusal({"--config", help.c_str()}), ContainsSubstring("unknown option --help"));
+  const std::string off = folder.put("off", "no-bias = false\ncorpus = [\"a\", \"b\"]\n");
+  CHECK(parsed({"--config", off.c_str()}).bias);
+  CHECK(parsed({"--config", off.c_str()}).corpus.size() == 2);
 }
 
 TEST_CASE("a call that has no meaning says what is wrong", "[command_line]") {
@@ -102,4 +119,7 @@ TEST_CASE("a call that has no meaning says what is wrong", "[command_line]") {
   CHECK(refusal({"--n-layer", "--bias"}) ==
         "--n-layer needs a value (if it is to be '--bias', write --n-layer=--bias)");
   CHECK(refusal({"stray"}) == "unexpected argument 'stray'");
+  CHECK(refusal({"--", "--bias"}) == "unexpected argument '--bias'");
+  CHECK(refusal({"--n-layer=", "3"}) == "unexpected argument '3'");
+  CHECK(refusal({"--n-layer="}) == "--n-layer: '' is not a whole number");
 }
