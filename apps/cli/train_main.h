@@ -116,7 +116,7 @@ std::optional<typename Program::Options> parse_training(int argc, const char* co
   for (const auto& preset : presets) names.push_back(preset.name);
   Options o = presets.front().options;
   o.text.preset = presets.front().name;
-  CommandLine cli(std::string(Program::kName), std::string(Program::kSummary));
+  CommandLine cli{std::string(Program::kName), std::string(Program::kSummary)};
   cli.group("Run");
   cli.choice("preset", o.text.preset, names, "what all other options start from; see below");
   cli.options(o);
