@@ -70,6 +70,7 @@ bool train(const std::filesystem::path& path, std::int64_t steps) {
   const Classifier model(params);
   Moons moons(2);
   const Moons::Batch train_points = Moons(3).next(512), test_points = Moons(4).next(512);
+  if (!resumes) fmt::print("what is learnt, (x, y) of each point:\n{}\n\n", train_points.points);
   const auto loss_of = [&](const Moons::Batch& b) {
     return cross_entropy(model(b.points), b.labels);
   };

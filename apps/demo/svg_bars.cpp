@@ -10,7 +10,7 @@ namespace tapegrad {
 namespace {
 
 // Blue and vermilion of Okabe and Ito's palette: told apart with any colour vision.
-constexpr std::array colours = {"#d55e00", "#0072b2"};
+constexpr std::array kColours = {"#d55e00", "#0072b2"};
 
 bool can_be_shown(double value) { return std::isfinite(value) && value > 0; }
 
@@ -89,7 +89,7 @@ class Drawing {
       const std::string& name = chart_.series[s].name;
       svg += fmt::format(
           "<rect x=\"{:.1f}\" y=\"67\" width=\"13\" height=\"13\" rx=\"2\" fill=\"{}\"/>\n", x,
-          colours.at(s));
+          kColours.at(s));
       svg += text(x + 19, 78, "", escaped(name));
       x += 50 + 7.5 * static_cast<double>(name.size());
     }
@@ -121,7 +121,7 @@ class Drawing {
         svg += fmt::format(
             "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\">"
             "<title>{}, {}: {:.9g}</title></rect>\n",
-            x, y, bar * 0.95, top + height - y, colours.at(s), escaped(chart_.series[s].name),
+            x, y, bar * 0.95, top + height - y, kColours.at(s), escaped(chart_.series[s].name),
             escaped(chart_.labels[i]), value);
         if (bar < 44) continue;  // too narrow for a number
         svg += text(x + bar * 0.475, y - 5, "text-anchor=\"middle\" font-size=\"11\"",

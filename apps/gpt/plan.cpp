@@ -14,8 +14,8 @@
 namespace tapegrad::gpt {
 namespace {
 
-constexpr double enough_seconds = 2;
-constexpr int least_steps = 3, most_steps = 20;
+constexpr double kEnoughSeconds = 2;
+constexpr int kLeastSteps = 3, kMostSteps = 20;
 
 // Seconds of one optimiser step: the median of as many steps as fit into about two seconds. Two
 // steps before them, which get memory from the system, do not count. Nothing if a signal interrupts
@@ -23,7 +23,7 @@ constexpr int least_steps = 3, most_steps = 20;
 std::optional<double> measured_step(Trial& trial, int64_t accumulation) {
   std::vector<double> seconds;
   double all = 0;
-  for (int i = -2; i < least_steps || (all < enough_seconds && i < most_steps); ++i) {
+  for (int i = -2; i < kLeastSteps || (all < kEnoughSeconds && i < kMostSteps); ++i) {
     const Trial::Phases p = trial.step();
     const double step =
         static_cast<double>(accumulation) * (p.forward + p.backward) + p.norm + p.adamw;

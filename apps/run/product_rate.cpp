@@ -38,14 +38,14 @@ class TimedProduct {
   Tensor x_, w_, y_;
 };
 
-constexpr int tries = 7;
+constexpr int kTries = 7;
 
 }  // namespace
 
 double product_rate(const Product& p, Precision precision) {
   TimedProduct product(p);
   std::vector<double> seconds;
-  for (int i = 0; i < tries; ++i) seconds.push_back(product.seconds(precision));
+  for (int i = 0; i < kTries; ++i) seconds.push_back(product.seconds(precision));
   const auto work = static_cast<double>(p.rows) * static_cast<double>(p.columns);
   return 2 * work * static_cast<double>(p.depth) / median(std::move(seconds));
 }
@@ -57,7 +57,7 @@ std::string describe_bf16(const Product& product) {
   const Product some{std::min(product.rows, most_rows), product.columns, product.depth};
   TimedProduct timed(some);
   double full = timed.seconds(Precision::full), rounded = timed.seconds(Precision::bf16);
-  for (int i = 0; i < tries; ++i) {  // by turns, since the machine's speed changes
+  for (int i = 0; i < kTries; ++i) {  // by turns, since the machine's speed changes
     full = std::min(full, timed.seconds(Precision::full));
     rounded = std::min(rounded, timed.seconds(Precision::bf16));
   }

@@ -60,8 +60,9 @@ struct TrainOptions {
 
 // Loss → backward → clip → AdamW, with an evaluation and a checkpoint now and then, until
 // max_iters steps are made (true), or a signal (Ctrl-C) has stopped the run, which is then saved
-// (false). A run that is resumed ends with the same bits as one that never stopped. Errors: a loss
-// that is not a number, which keeps the last checkpoint; a checkpoint of another model.
+// (false). A run that is resumed ends with the same bits as one that never stopped, if its task is
+// made in the same way: of the model, that is checked. Errors: a loss that is not a number, which
+// keeps the last checkpoint; a checkpoint of another model.
 bool train(const Task& task, RunFolder& folder, const TrainOptions& options = {});
 
 }  // namespace tapegrad::run

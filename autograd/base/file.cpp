@@ -16,7 +16,7 @@ namespace tapegrad {
 
 namespace {
 
-constexpr size_t buffer_size = size_t{1} << 20;
+constexpr size_t kBufferSize = size_t{1} << 20;
 
 std::string reason() { return std::generic_category().message(errno); }
 
@@ -117,7 +117,7 @@ std::string read_file(const std::filesystem::path& path, int64_t max_bytes) {
   check_size(info.st_size);
   std::string text;
   text.reserve(static_cast<size_t>(info.st_size));
-  std::vector<char> chunk(std::min(buffer_size, static_cast<size_t>(info.st_size) + 1));
+  std::vector<char> chunk(std::min(kBufferSize, static_cast<size_t>(info.st_size) + 1));
   for (;;) {  // to the end, not to st_size: the file may grow, and /proc reports sizes of 0
     const ssize_t count = ::read(file.get(), chunk.data(), chunk.size());
     if (count < 0 && errno == EINTR) {
@@ -156,10 +156,10 @@ bool InputFile::read(uint64_t offset, void* to, size_t bytes) const {
 }
 
 void FileWriter::write(std::string_view bytes) {
-  if (buffer_.size() + bytes.size() > buffer_size) {
+  if (buffer_.size() + bytes.size() > kBufferSize) {
     flush();
   }
-  if (bytes.size() > buffer_size) {
+  if (bytes.size() > kBufferSize) {
     write_through(bytes);
   } else {
     buffer_ += bytes;

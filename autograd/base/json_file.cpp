@@ -6,14 +6,14 @@ namespace tapegrad {
 namespace {
 // Our own files have some kilobytes, or more where they list many paths; a parsed one may take a
 // hundred times its size.
-constexpr int64_t max_json_bytes = int64_t{8} << 20;
-constexpr int max_json_depth = 32;
+constexpr int64_t kMostJsonBytes = int64_t{8} << 20;
+constexpr int kMostJsonDepth = 32;
 }  // namespace
 
 Json read_json_object(const std::filesystem::path& path) {
-  const std::string text = read_file(path, max_json_bytes);
+  const std::string text = read_file(path, kMostJsonBytes);
   const auto limit_depth = [&](int depth, Json::parse_event_t, const Json&) {
-    check(depth <= max_json_depth, "{}: the JSON is nested too deeply", path.string());
+    check(depth <= kMostJsonDepth, "{}: the JSON is nested too deeply", path.string());
     return true;
   };
   Json json = Json::parse(text, limit_depth, false);
@@ -25,9 +25,9 @@ Json read_json_object(const std::filesystem::path& path) {
 void write_json(const std::filesystem::path& path, const Json& json) {
   // Paths may be any bytes, but JSON is UTF-8.
   const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-  check(static_cast<int64_t>(text.size()) <= max_json_bytes,
+  check(static_cast<int64_t>(text.size()) <= kMostJsonBytes,
         "{}: {} bytes are to be written, and {} are the most that can be read again", path.string(),
-        text.size(), max_json_bytes);
+        text.size(), kMostJsonBytes);
   write_file_atomically(path, text);
 }
 

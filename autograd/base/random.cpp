@@ -17,7 +17,7 @@
 namespace tapegrad {
 namespace {
 
-constexpr size_t normal_block = 16;  // PyTorch transforms 8 pairs at a time
+constexpr size_t kNormalBlock = 16;  // PyTorch transforms 8 pairs at a time
 
 // ln(x) for a normal x > 0, by the method and with the coefficients of logf in Moshier's Cephes.
 float cephes_log(float x) {
@@ -71,9 +71,9 @@ SinCos cephes_sin_cos(float x) {
 // Box–Muller over blocks of 16 uniform numbers: 8 radii, then the 8 angles that belong to them.
 void box_muller(std::span<float> numbers, float mean, float std) {
   constexpr float two_pi = static_cast<float>(2.0 * std::numbers::pi);
-  for (size_t begin = 0; begin + normal_block <= numbers.size(); begin += normal_block) {
+  for (size_t begin = 0; begin + kNormalBlock <= numbers.size(); begin += kNormalBlock) {
     float* block = numbers.data() + begin;
-    for (size_t i = 0; i < normal_block / 2; ++i) {
+    for (size_t i = 0; i < kNormalBlock / 2; ++i) {
       const float radius = std::sqrt(-2.0F * cephes_log(1.0F - block[i]));
       const auto [sin, cos] = cephes_sin_cos(two_pi * block[i + 8]);
       block[i] = std::fma(radius * cos, std, mean);
@@ -83,9 +83,9 @@ void box_muller(std::span<float> numbers, float mean, float std) {
 }
 
 void box_muller(std::span<double> numbers, double mean, double std) {
-  for (size_t begin = 0; begin + normal_block <= numbers.size(); begin += normal_block) {
+  for (size_t begin = 0; begin + kNormalBlock <= numbers.size(); begin += kNormalBlock) {
     double* block = numbers.data() + begin;
-    for (size_t i = 0; i < normal_block / 2; ++i) {
+    for (size_t i = 0; i < kNormalBlock / 2; ++i) {
       const double radius = std::sqrt(-2.0 * std::log(1.0 - block[i]));
       const double theta = 2.0 * std::numbers::pi * block[i + 8];
       block[i] = std::fma(radius * std::cos(theta), std, mean);
@@ -135,12 +135,12 @@ std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, PhiloxKey ke
 
 Rng::Rng(uint64_t seed, Kind kind) : kind_(kind), seed_(seed) {
   if (kind_ == Kind::philox) {
-    next_ = block_size_;
+    next_ = kBlockWords;
     return;
   }
-  next_ = state_size_;
+  next_ = kStateWords;
   words_[0] = static_cast<uint32_t>(seed);
-  for (uint32_t i = 1; i < state_size_; ++i) {  // init_genrand of Matsumoto and Nishimura
+  for (uint32_t i = 1; i < kStateWords; ++i) {  // init_genrand of Matsumoto and Nishimura
     words_[i] = 1812433253U * (words_[i - 1] ^ (words_[i - 1] >> 30)) + i;
   }
 }
@@ -157,13 +157,13 @@ void Rng::refill() {
     const uint32_t joined = (words_[i] & 0x80000000U) | (words_[following] & 0x7fffffffU);
     words_[i] = words_[partner] ^ (joined >> 1) ^ ((joined & 1U) != 0 ? 0x9908b0dfU : 0U);
   };
-  for (uint32_t i = 0; i < state_size_ - lag; ++i) {
+  for (uint32_t i = 0; i < kStateWords - lag; ++i) {
     twist(i, i + 1, i + lag);
   }
-  for (uint32_t i = state_size_ - lag; i < state_size_ - 1; ++i) {
-    twist(i, i + 1, i + lag - state_size_);
+  for (uint32_t i = kStateWords - lag; i < kStateWords - 1; ++i) {
+    twist(i, i + 1, i + lag - kStateWords);
   }
-  twist(state_size_ - 1, 0, lag - 1);
+  twist(kStateWords - 1, 0, lag - 1);
 }
 
 std::array<uint32_t, 4> Rng::philox_block(uint64_t index) const {
@@ -212,7 +212,7 @@ template <class T>
 void Rng::fill_normal(std::span<T> out, double mean, double std) {
   check(std >= 0 && std::isfinite(std) && std::isfinite(mean),
         "[normal] needs a finite mean and std >= 0: mean {}, std {}", mean, std);
-  if (out.size() < normal_block) {
+  if (out.size() < kNormalBlock) {
     for (T& x : out) {
       x = static_cast<T>(std::fma(next_normal(), std, mean));
     }
@@ -220,8 +220,8 @@ void Rng::fill_normal(std::span<T> out, double mean, double std) {
   }
   draw(out);
   box_muller(out, static_cast<T>(mean), static_cast<T>(std));
-  if (out.size() % normal_block != 0) {
-    const std::span<T> tail = out.last(normal_block);
+  if (out.size() % kNormalBlock != 0) {
+    const std::span<T> tail = out.last(kNormalBlock);
     draw(tail);
     box_muller(tail, static_cast<T>(mean), static_cast<T>(std));
   }
@@ -232,7 +232,7 @@ void Rng::normal(std::span<double> out, double mean, double std) { fill_normal(o
 
 uint64_t Rng::take_blocks(uint64_t count) {
   check(kind_ == Kind::philox, "[rng] only Philox has blocks to set aside");
-  next_ = block_size_;
+  next_ = kBlockWords;
   return std::exchange(blocks_, blocks_ + count);
 }
 
@@ -317,8 +317,8 @@ void Rng::set_state(std::string_view saved) {
     loaded.spare_normal_ = value;
   }
   if (loaded.kind_ == Kind::torch) {
-    loaded.words_ = parse_words<state_size_>(take_word(text));
-  } else if (loaded.next_ < block_size_) {
+    loaded.words_ = parse_words<kStateWords>(take_word(text));
+  } else if (loaded.next_ < kBlockWords) {
     check(loaded.blocks_ > 0, "[rng] saved state: position {} in a block that was never drawn",
           loaded.next_);
     const auto block = loaded.philox_block(loaded.blocks_ - 1);

@@ -92,10 +92,10 @@ class Rng {
   void set_state(std::string_view saved);
 
  private:
-  static constexpr uint32_t state_size_ = 624;  // MT19937's words
-  static constexpr uint32_t block_size_ = 4;    // Philox' words
+  static constexpr uint32_t kStateWords = 624;  // MT19937's words
+  static constexpr uint32_t kBlockWords = 4;    // Philox' words
 
-  uint32_t words_per_refill() const { return kind_ == Kind::torch ? state_size_ : block_size_; }
+  uint32_t words_per_refill() const { return kind_ == Kind::torch ? kStateWords : kBlockWords; }
   void refill();
   std::array<uint32_t, 4> philox_block(uint64_t index) const;
   void draw(std::span<float> out);
@@ -110,7 +110,7 @@ class Rng {
   uint64_t seed_;
   uint64_t blocks_ = 0;  // Philox: blocks drawn so far, which is the next block's counter
   uint32_t next_ = 0;    // index of the first unused word in words_
-  std::array<uint32_t, state_size_> words_{};  // MT19937's state, or Philox' block at the front
+  std::array<uint32_t, kStateWords> words_{};  // MT19937's state, or Philox' block at the front
   std::optional<double> spare_normal_;         // the second value of a Box–Muller pair
 };
 

@@ -52,6 +52,7 @@ expect("bytes more\n.* bytes more")
 
 # A model of the user's own is trained, and a run that stopped ends with the same bits.
 run(${WORK_DIR}/examples/two_moons ${WORK_DIR}/straight 300)
+expect("tensor\\(\\[\\[.*shape=\\(512, 2\\), dtype=f32\\)")
 expect("step 300: train loss 0\\.0.*, accuracy (100|9[789])\\.")
 expect("The run is in ")
 run(${WORK_DIR}/examples/two_moons ${WORK_DIR}/stopped 130)

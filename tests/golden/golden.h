@@ -11,7 +11,7 @@
 namespace tapegrad::testing {
 
 inline std::filesystem::path golden_file(const std::string& name) {
-  return std::filesystem::path(__FILE__).parent_path() / name;
+  return std::filesystem::path(TAPEGRAD_SOURCE_DIR) / "tests/golden" / name;
 }
 
 inline nlohmann::json golden_json(const std::string& name) {

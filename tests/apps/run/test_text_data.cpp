@@ -1,0 +1,49 @@
+#include "tapegrad/run/batches.h"
+#include "tapegrad/run/text_data.h"
+#include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/temp_folder.h"
+
+using namespace tapegrad;
+
+TEST_CASE("equal texts have equal fingerprints, whatever they are called", "[text_data]") {
+  const TempFolder folder;
+  const std::string path = folder.put("a.txt", "some words\n");
+  const run::Text read = run::read_text({path}), made = run::text_of("b", "some words\n");
+  CHECK(read.identity.name == "a.txt");
+  CHECK(read.identity.bytes == 11);
+  CHECK(read.identity.fingerprint == made.identity.fingerprint);
+  CHECK(read.identity.fingerprint != run::text_of("b", "some words").identity.fingerprint);
+  CHECK(run::text_of("", "").identity.fingerprint == "cbf29ce484222325");  // FNV-1a's start
+}
+
+TEST_CASE("a text becomes a part to train on and one to validate with", "[text_data]") {
+  const run::Text text = run::text_of("t", std::string(900, 'a') + std::string(100, 'b'));
+  const data::Tokenizer tokenizer =
+      run::make_tokenizer({.tokenizer = "char"}, [&] { return text; });
+  const run::TextData data = run::tokenize(text, tokenizer, 16);
+  CHECK(tokenizer.vocab_size() == 2);
+  CHECK(data.train == std::vector<data::Token>(900, 0));
+  CHECK(data.val == std::vector<data::Token>(100, 1));
+  CHECK_THROWS_WITH(run::tokenize(text, tokenizer, 100),
+                    ContainsSubstring("its validation part has 100 tokens"));
+}
+
+TEST_CASE("GPT-2's tokens do not need the text", "[text_data]") {
+  const auto no_text = []() -> run::Text { fail("the text was read"); };
+  CHECK(run::make_tokenizer({.tokenizer = "gpt2"}, no_text).vocab_size() == 50257);
+  CHECK_THROWS_WITH(run::check_tokenizer("bpe:12"), ContainsSubstring("from 257 to"));
+}
+
+TEST_CASE("batches go on where their state was taken, random or in passes", "[text_data]") {
+  std::vector<data::Token> tokens(500);
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<data::Token>(i);
+  const auto kind = GENERATE(run::BatchKind::random, run::BatchKind::epochs);
+  const run::BatchPlan plan =
+      run::batch_plan({.batches = kind}, /*batch_size=*/4, /*block_size=*/8);
+  CHECK(plan.stride == 8);
+  run::Batches batches(tokens, plan, Rng(1)), again(tokens, plan, Rng(2));
+  for (int i = 0; i < 20; ++i) batches.next();
+  again.set_state(batches.state());
+  for (int i = 0; i < 20; ++i) CHECK(batches.next().inputs == again.next().inputs);
+  CHECK((batches.per_pass() > 0) == (kind == run::BatchKind::epochs));
+}
