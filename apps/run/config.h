@@ -28,8 +28,8 @@ struct Section {
 };
 
 struct Config {
-  std::string format;  // the kind of model: "tapegrad-gpt"
-  std::vector<Section> sections;
+  std::string format = {};  // the kind of model: "tapegrad-gpt"
+  std::vector<Section> sections = {};
   // Adds a section, in place of one of its name.
   void set(Section section);
   // Error, naming `path`, if there is no such section.

@@ -21,7 +21,7 @@ inline std::span<const std::string_view> names_of(InitFrom) { return kInitFromNa
 
 // Where the run folder is, and whether a run begins or is resumed there.
 struct FolderOptions {
-  std::string out_dir;  // empty: the next free folder runs/NAME-N
+  std::string out_dir = {};  // empty: the next free folder runs/NAME-N
   InitFrom init_from = InitFrom::scratch;
   bool overwrite = false;
 

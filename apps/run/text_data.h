@@ -15,8 +15,8 @@ inline std::span<const std::string_view> names_of(BatchKind) { return kBatchKind
 
 // Which text is learnt, and how it becomes tokens and batches.
 struct TextOptions {
-  std::string preset;               // what all options started from
-  std::vector<std::string> corpus;  // empty: the text that is part of the program
+  std::string preset = {};               // what all options started from
+  std::vector<std::string> corpus = {};  // empty: the text that is part of the program
   std::string tokenizer = "char";
   BatchKind batches = BatchKind::random;
   std::optional<std::int64_t> stride = {};  // [block_size]
