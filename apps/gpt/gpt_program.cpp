@@ -135,8 +135,7 @@ run::Task Program::task() {
       .config = std::move(config),
       .write_files =
           [this](const std::filesystem::path& folder) {
-            data_.tokenizer.save(folder / run::kTokenizerFile);
-            if (options_.text.corpus.empty()) run::keep_own_text(folder, text_);
+            run::keep_text(folder, data_.tokenizer, options_.text.corpus, text_);
           },
       .after_step = [this](run::Report& report) { print_continuation(report); },
       .finish = [this](run::Report& report) { finish(report); },

@@ -56,8 +56,10 @@ Text text_of_run(const RunFolder& folder, std::string_view format,
   return text;
 }
 
-void keep_own_text(const std::filesystem::path& folder, const Text& text) {
-  write_file_atomically(folder / kTextFile, text.contents);
+void keep_text(const std::filesystem::path& folder, const data::Tokenizer& tokenizer,
+               const std::vector<std::string>& corpus, const Text& text) {
+  tokenizer.save(folder / kTokenizerFile);
+  if (corpus.empty()) write_file_atomically(folder / kTextFile, text.contents);
 }
 
 }  // namespace tapegrad::run

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/run/config.h"
 #include "tapegrad/run/run_folder.h"
 
@@ -43,7 +44,9 @@ Text text_of_program(std::string name, std::string_view contents);
 // is resumed and was made of another text.
 Text text_of_run(const RunFolder& folder, std::string_view format,
                  const std::vector<std::string>& corpus, const std::function<Text()>& own_text);
-// Writes a text that the program made into the folder. A resumed run reads it from there.
-void keep_own_text(const std::filesystem::path& folder, const Text& text);
+// Writes tokenizer.json, and the text if the program made it (`corpus` is empty): from these a
+// resumed run reads both again.
+void keep_text(const std::filesystem::path& folder, const data::Tokenizer& tokenizer,
+               const std::vector<std::string>& corpus, const Text& text);
 
 }  // namespace tapegrad::run

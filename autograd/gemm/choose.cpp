@@ -17,8 +17,8 @@ const Multiplier<double>& chosen() {
   return multiplier;
 }
 
-// OpenBLAS 0.3.21 has no bf16 on the processors that lack the instructions, and oneDNN's is slow
-// there. Operands then hold rounded floats (operand.cpp), which are multiplied as f32.
+// On a processor without instructions for bf16, nobody asks for this: operands then hold rounded
+// floats (operand.cpp), which are multiplied as f32.
 template <>
 const Multiplier<bf16>& chosen() {
   const Multiplier<bf16>* multiplier = onednn<bf16>();
