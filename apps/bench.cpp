@@ -3,6 +3,7 @@
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/cli/threads.h"
+#include "tapegrad/apps/gpt/gemm_bench.h"
 #include "tapegrad/apps/gpt/step_bench.h"
 #include "tapegrad/run/options.h"
 
@@ -33,17 +34,23 @@ int bench(int argc, const char* const* argv) {
   for (const gpt::BenchCase& c : gpt::bench_cases()) {
     cli.list("Configurations", c.name, c.summary);
   }
-  cli.words(words, "step|ops CONFIG", "what to time, and the model and batch to time it with");
+  cli.example("bench gemm gpt2-b4t64", "the products of a step by shape, by each library");
+  cli.words(words, "step|ops|gemm CONFIG", "what to time, and the model and batch to time it with");
   if (cli.parse_or_print(argc, argv)) return 0;
   if (words.size() != 2) {
-    cli::usage_error("say what to time: bench step CONFIG or bench ops CONFIG");
+    cli::usage_error("say what to time: bench step, ops or gemm, and a CONFIG");
   }
   const std::string& what = words[0];
-  if (what != "step" && what != "ops") cli::usage_error("'{}' is neither step nor ops", what);
+  using Bench = void (*)(const gpt::BenchCase&, const gpt::BenchOptions&);
+  const Bench run = what == "step"   ? gpt::bench_step
+                    : what == "ops"  ? gpt::bench_ops
+                    : what == "gemm" ? gpt::bench_gemm
+                                     : nullptr;
+  if (run == nullptr) cli::usage_error("'{}' is none of step, ops and gemm", what);
   const gpt::BenchCase& c = case_of(words[1]);
   cli::use_threads(threads);
   if (o.dtype == Precision::bf16) fmt::print("{}\n", run::describe_bf16(c.largest_product()));
-  what == "step" ? gpt::bench_step(c, o) : gpt::bench_ops(c, o);
+  run(c, o);
   return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <mutex>
 #include <vector>
 
 #include "tapegrad/autograd/base/dry_run.h"
@@ -26,10 +27,9 @@ constexpr std::int64_t kRowTile = 300'000;
 constexpr std::int64_t kWorthThread = kUncutWork / 2, kLeastPiece = 1'200'000;
 // Pieces begin at multiples of this. The block sizes of all of OpenBLAS's kernels divide it.
 constexpr std::int64_t kBlock = 48;
-// The most pieces that depend on the shape alone: each packs the operand that is not cut.
+// The most pieces of OpenBLAS's that depend on the shape alone: each packs the operand that is not
+// cut.
 constexpr std::int64_t kMostParts = 16;
-// The fewest rows or columns of a piece, for libraries that are cut by shape.
-constexpr std::int64_t kLeastLength = 384;
 
 std::int64_t round_to_block(std::int64_t n) { return (n + kBlock - 1) / kBlock * kBlock; }
 
@@ -127,20 +127,35 @@ Bounds shares(std::int64_t length, std::int64_t threads, std::int64_t least) {
   return bounds;
 }
 
-// Where a product is cut: between rows or between columns of C.
+// Where a product is cut, between rows and between columns of C.
 struct Cut {
-  bool rows;
-  Bounds bounds;
+  Bounds rows, columns;
+
+  std::int64_t pieces() const {
+    return static_cast<std::int64_t>((rows.size() - 1) * (columns.size() - 1));
+  }
+  template <class T>
+  Gemm<T> piece(const Gemm<T>& g, std::int64_t i) const {
+    const std::size_t across = columns.size() - 1;
+    const std::size_t row = static_cast<std::size_t>(i) / across;
+    const std::size_t column = static_cast<std::size_t>(i) % across;
+    return columns_of(rows_of(g, rows[row], rows[row + 1]), columns[column], columns[column + 1]);
+  }
 };
 
-// For Pieces::by_shape: few large pieces along the longer side.
+// For Pieces::by_shape: tiles that oneDNN multiplies about as fast as the whole, or faster: it is
+// slow on wide matrices that it must copy. Columns are cut first; then rows, until there are enough
+// pieces for some threads, but not so far that packing a tile's columns takes much of its time.
 template <class T>
 Cut cut_by_shape(const Gemm<T>& g) {
-  const bool rows = g.m > g.n;
-  const std::int64_t length = rows ? g.m : g.n;
-  const auto parts =
-      std::bit_floor(static_cast<std::uint64_t>(std::max(kLeastLength, length) / kLeastLength));
-  return {rows, even_bounds(length, std::min(static_cast<std::int64_t>(parts), kMostParts))};
+  constexpr std::int64_t kFewRows = 512, kEnough = 8;
+  const std::int64_t width = g.m <= kFewRows ? 192 : 384;
+  const std::int64_t across = std::max<std::int64_t>(1, (g.n + width / 2) / width);
+  const std::int64_t least = g.ta ? 64 : 192;
+  const auto most_down = static_cast<std::uint64_t>(
+      std::clamp<std::int64_t>(g.m / least, 1, (kEnough + across - 1) / across));
+  const auto down = static_cast<std::int64_t>(std::bit_floor(most_down));
+  return {even_bounds(g.m, down), even_bounds(g.n, across)};
 }
 
 template <class T>
@@ -150,17 +165,27 @@ Cut cut_of(const Gemm<T>& g, const Multiplier<T>& by, double work) {
       std::min<double>(kMaxThreads, work / static_cast<double>(kWorthThread)));
   // Every piece packs the operand that is not cut. So a wide product is cut into columns. The bits
   // of columns depend on the cut, so the cut must be the same for any number of threads.
-  if (g.n > 8 * g.m) return {false, even_bounds(g.n, std::min(parts, kMostParts))};
-  if (!may_cut_rows_anywhere(by)) return {true, even_bounds(g.m, std::min(parts, kMostParts))};
+  if (g.n > 8 * g.m) return {{0, g.m}, even_bounds(g.n, std::min(parts, kMostParts))};
+  if (!may_cut_rows_anywhere(by)) {
+    return {even_bounds(g.m, std::min(parts, kMostParts)), {0, g.n}};
+  }
   const std::int64_t least = std::max(kBlock, 1 + kLeastPiece / (g.n * g.k));
-  return {true, shares(g.m, std::min<std::int64_t>(parts, num_threads()), least)};
+  return {shares(g.m, std::min<std::int64_t>(parts, num_threads()), least), {0, g.n}};
+}
+
+template <class T>
+void log(const Gemm<T>& g) {
+  multiplications.fetch_add(g.m * g.n * g.k, std::memory_order_relaxed);
+  if (std::is_same_v<T, double>) return;
+  log_product(
+      {g.ta, g.tb, g.m, g.n, g.k, std::is_same_v<T, bf16> ? Precision::bf16 : Precision::full});
 }
 
 template <class T>
 void gemm_any(const Gemm<T>& g) {
   if (g.m == 0 || g.n == 0 || in_dry_run()) return;
-  multiplications.fetch_add(g.m * g.n * g.k, std::memory_order_relaxed);
-  const Multiplier<T>& by = chosen<T>();
+  log(g);
+  const Multiplier<T>& by = chosen(g);
   // Whether multiply_row is used depends on the whole product, not on a piece: it rounds
   // differently.
   const bool as_row = by.multiply_row != nullptr && g.m == 1 && g.n * g.k >= kLongRow;
@@ -168,15 +193,15 @@ void gemm_any(const Gemm<T>& g) {
       static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k);
   if (!as_row && work < static_cast<double>(kUncutWork)) return by.multiply(g);
   const Cut cut =
-      as_row ? Cut{false, even_bounds(g.n, 1 + g.n * g.k / kRowTile)} : cut_of(g, by, work);
+      as_row ? Cut{{0, 1}, even_bounds(g.n, 1 + g.n * g.k / kRowTile)} : cut_of(g, by, work);
   const auto multiply = as_row ? by.multiply_row : by.multiply;
-  parallel_for(static_cast<std::int64_t>(cut.bounds.size()) - 1, 1, [&](auto begin, auto end) {
-    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-      const std::int64_t from = cut.bounds[i], to = cut.bounds[i + 1];
-      multiply(cut.rows ? rows_of(g, from, to) : columns_of(g, from, to));
-    }
+  parallel_for(cut.pieces(), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) multiply(cut.piece(g, i));
   });
 }
+
+std::atomic<GemmLog*> living{nullptr};
+std::mutex log_mutex;
 
 }  // namespace
 
@@ -186,6 +211,19 @@ void gemm(const Gemm<bf16>& g) { gemm_any(g); }
 
 double gemm_flops() {
   return 2.0 * static_cast<double>(multiplications.load(std::memory_order_relaxed));
+}
+
+double GemmShape::flops() const {
+  return 2 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+}
+
+GemmLog::GemmLog() { living = this; }
+GemmLog::~GemmLog() { living = nullptr; }
+
+void log_product(const GemmShape& shape) {
+  if (living.load(std::memory_order_relaxed) == nullptr) return;
+  const std::lock_guard lock(log_mutex);
+  if (GemmLog* log = living) ++log->counts_[shape];
 }
 
 }  // namespace tapegrad

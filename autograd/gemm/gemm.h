@@ -2,8 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 #include "tapegrad/autograd/base/half.h"
@@ -19,9 +22,9 @@ namespace tapegrad {
 // has_bf16_instructions().
 //
 // Our threads share out large products (cut.cpp). The result does not depend on the number of
-// threads. Which library multiplies is decided in choose.cpp. A thread that calls gemm() has its
-// OpenMP setting lowered to one thread, since the libraries' own threads round differently for each
-// number of them.
+// threads. Which library multiplies is decided in choose.cpp; set_gemm_library() overrules it. A
+// thread that calls gemm() has its OpenMP setting lowered to one thread, since the libraries' own
+// threads round differently for each number of them.
 template <class T>
 struct Gemm {
   using Sum = std::conditional_t<std::is_same_v<T, bf16>, float, T>;
@@ -73,13 +76,51 @@ void gemm(const Gemm<T>& g, Precision precision);
 // and an addition count as two.
 double gemm_flops();
 
+// The shape of a product that gemm() was asked for.
+struct GemmShape {
+  bool ta = false, tb = false;
+  std::int64_t m = 0, n = 0, k = 0;
+  Precision precision = Precision::full;
+  double flops() const;
+  friend auto operator<=>(const GemmShape&, const GemmShape&) = default;
+};
+
+// Counts the products of floats and of bf16, by shape, of all threads while it lives; one at a
+// time.
+class GemmLog {
+ public:
+  GemmLog();
+  ~GemmLog();
+  GemmLog(const GemmLog&) = delete;
+  GemmLog& operator=(const GemmLog&) = delete;
+  const std::map<GemmShape, std::int64_t>& counts() const { return counts_; }
+
+ private:
+  friend void log_product(const GemmShape& shape);
+  std::map<GemmShape, std::int64_t> counts_;
+};
+
+// Which library multiplies floats. With `automatic`, it depends on the processor's instructions and
+// on the shape and transposition of a product, by a table that was measured (choose.cpp). Products
+// of doubles are OpenBLAS's and those of bf16 are oneDNN's.
+enum class GemmLibrary : std::uint8_t { automatic, openblas, onednn };
+inline constexpr std::string_view kGemmLibraryNames[] = {"auto", "openblas", "onednn"};
+inline std::span<const std::string_view> names_of(GemmLibrary) { return kGemmLibraryNames; }
+// For the whole process. Error if this build has no oneDNN and it is asked for.
+void set_gemm_library(GemmLibrary library);
+
 // Whether products of bf16 run on bf16 instructions here. That takes a processor that has them, and
 // a library that uses them.
 bool has_bf16_instructions();
 
-// For people: the library that multiplies at this precision, "OpenBLAS 0.3.21, Zen kernels, OpenMP"
-// or "oneDNN 2.6.3". For bf16 without instructions: the reason why there are none. Error if the
-// library that was loaded would give wrong results.
+// For people: the libraries that multiply at this precision, "OpenBLAS 0.3.21, Zen kernels" or
+// "oneDNN 2.6.3 and OpenBLAS 0.3.21, Cooperlake kernels". For bf16 without instructions: the reason
+// why there are none. Errors: the library cannot be loaded; it would give wrong results.
 std::string gemm_description(Precision precision = Precision::full);
+
+// Floating-point operations per second that our threads reach in a loop of nothing but fused
+// multiply-adds of floats: the most that any product can have here. It takes some milliseconds. 0
+// if the processor has no AVX2.
+double fma_rate();
 
 }  // namespace tapegrad

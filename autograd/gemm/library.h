@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "tapegrad/autograd/gemm/gemm.h"
@@ -14,8 +15,7 @@ enum class Pieces {
   // A row of C has the same bits in every piece of many rows. So pieces of rows may depend on the
   // number of threads. cut.cpp tries this once for each T, and otherwise cuts by shape.
   rows,
-  // The bits depend on the sizes of the piece. So the pieces depend on m, n and k alone. They are
-  // few and large.
+  // The bits depend on the sizes of the piece. So the pieces depend on m, n and k alone.
   by_shape,
 };
 
@@ -39,14 +39,22 @@ const Multiplier<T>* onednn();
 
 // Name and version, or why the library is of no use here.
 std::string describe_openblas();
-std::string describe_onednn();
+std::string describe_onednn(Precision precision);
 
 // Lowers OpenMP's setting to one thread, for the calling thread. OpenBLAS and oneDNN take their
 // number of threads from it with each call. openblas.cpp defines it.
 void keep_openmp_single_threaded();
+// Runs `work` with so many threads of the libraries' own, for measuring what they reach. It must
+// call multipliers, not gemm().
+void with_library_threads(int threads, const std::function<void()>& work);
+int library_threads();  // of the calling thread: 1 outside of with_library_threads()
 
-// The decision, in choose.cpp: what multiplies T in this process. Error if nothing can.
+// The decision, in choose.cpp: what multiplies g in this process. Error if nothing can. It depends
+// on g's transpositions and sizes alone.
 template <class T>
-const Multiplier<T>& chosen();
+const Multiplier<T>& chosen(const Gemm<T>& g);
+
+// Tells the GemmLog that lives, if one does.
+void log_product(const GemmShape& shape);
 
 }  // namespace tapegrad

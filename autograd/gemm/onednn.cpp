@@ -23,11 +23,11 @@ const dnnl::engine& engine() {
 }
 
 // What a primitive depends on. The addresses come with each call.
-using Key = std::array<memory::dim, 9>;
+using Key = std::array<memory::dim, 10>;
 
 template <class T>
 Key key_of(const Gemm<T>& g) {
-  return {g.ta, g.tb, g.m, g.n, g.k, g.lda, g.ldb, g.ldc, g.beta != 0};
+  return {g.ta, g.tb, g.m, g.n, g.k, g.lda, g.ldb, g.ldc, g.beta != 0, library_threads()};
 }
 
 struct Product {
@@ -46,6 +46,8 @@ Product make_product(const Gemm<T>& g) {
   p.b = memory::desc({g.k, g.n}, type, strides(g.tb, g.ldb));
   p.c = memory::desc({g.m, g.n}, memory::data_type::f32, strides(false, g.ldc));
   dnnl::primitive_attr attributes;
+  // ONEDNN_DEFAULT_FPMATH_MODE would let it round floats.
+  attributes.set_fpmath_mode(dnnl::fpmath_mode::strict);
   // The caller provides the scratch memory, so that the primitive holds none.
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (g.beta != 0) {
@@ -129,8 +131,9 @@ const Multiplier<T>* onednn() {
   }
 }
 
-std::string describe_onednn() {
-  if (!has_bf16()) return "oneDNN finds no bf16 instructions in this processor";
+std::string describe_onednn(Precision precision) {
+  if (precision == Precision::bf16 && !has_bf16())
+    return "oneDNN finds no bf16 instructions in this processor";
   const dnnl_version_t& v = *dnnl_version();
   return fmt::format("oneDNN {}.{}.{}", v.major, v.minor, v.patch);
 }
@@ -146,7 +149,7 @@ const Multiplier<T>* onednn() {
   return nullptr;
 }
 
-std::string describe_onednn() { return "this build has no oneDNN (libdnnl-dev)"; }
+std::string describe_onednn(Precision) { return "this build has no oneDNN (libdnnl-dev)"; }
 
 }  // namespace tapegrad
 

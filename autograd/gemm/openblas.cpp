@@ -1,7 +1,5 @@
 // Products of f32 and f64 by OpenBLAS.
 
-#include <cblas.h>
-
 #include <algorithm>
 #include <limits>
 #include <mutex>
@@ -9,6 +7,7 @@
 
 #include "tapegrad/autograd/base/error.h"
 #include "tapegrad/autograd/gemm/library.h"
+#include "tapegrad/autograd/gemm/openblas_library.h"
 
 namespace tapegrad {
 namespace {
@@ -39,9 +38,11 @@ void multiply(const Gemm<T>& g) {
   const int m = blas_int(g.m), n = blas_int(g.n), k = blas_int(g.k);
   const int lda = leading(g.lda), ldb = leading(g.ldb), ldc = leading(g.ldc);
   if constexpr (std::is_same_v<T, float>) {
-    cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, g.alpha, g.a, lda, g.b, ldb, beta, g.c, ldc);
+    loaded_openblas().sgemm(CblasRowMajor, ta, tb, m, n, k, g.alpha, g.a, lda, g.b, ldb, beta, g.c,
+                            ldc);
   } else {
-    cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, g.alpha, g.a, lda, g.b, ldb, beta, g.c, ldc);
+    loaded_openblas().dgemm(CblasRowMajor, ta, tb, m, n, k, g.alpha, g.a, lda, g.b, ldb, beta, g.c,
+                            ldc);
   }
 }
 
@@ -55,9 +56,11 @@ void multiply_row(const Gemm<T>& g) {
   const int rows = blas_int(g.tb ? g.n : g.k), columns = blas_int(g.tb ? g.k : g.n);
   const int ldb = leading(g.ldb), step = g.ta ? leading(g.lda) : 1;
   if constexpr (std::is_same_v<T, float>) {
-    cblas_sgemv(CblasRowMajor, order, rows, columns, g.alpha, g.b, ldb, g.a, step, beta, g.c, 1);
+    loaded_openblas().sgemv(CblasRowMajor, order, rows, columns, g.alpha, g.b, ldb, g.a, step, beta,
+                            g.c, 1);
   } else {
-    cblas_dgemv(CblasRowMajor, order, rows, columns, g.alpha, g.b, ldb, g.a, step, beta, g.c, 1);
+    loaded_openblas().dgemv(CblasRowMajor, order, rows, columns, g.alpha, g.b, ldb, g.a, step, beta,
+                            g.c, 1);
   }
 }
 
@@ -78,13 +81,11 @@ template const Multiplier<double>* openblas();
 template const Multiplier<bf16>* openblas();
 
 std::string describe_openblas() {
-  check(openblas_get_parallel() == OPENBLAS_OPENMP,
-        "the OpenBLAS that was loaded is not its OpenMP build: install libopenblas-openmp-dev, "
-        "rebuild, and keep LD_LIBRARY_PATH and LD_PRELOAD from naming another one");
-  std::istringstream config(openblas_get_config());  // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH …"
+  const OpenBlas& blas = loaded_openblas();
+  std::istringstream config(blas.get_config());  // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH …"
   std::string name, version;
   config >> name >> version;
-  return fmt::format("{} {}, {} kernels, OpenMP", name, version, openblas_get_corename());
+  return fmt::format("{} {}, {}", name, version, blas.kernels);
 }
 
 // OpenMP keeps this setting per thread, so each thread makes it once. OpenBLAS changes variables
@@ -92,11 +93,25 @@ std::string describe_openblas() {
 void keep_openmp_single_threaded() {
   static std::mutex mutex;
   thread_local const bool told = [] {
+    const OpenBlas& blas = loaded_openblas();
     const std::lock_guard lock(mutex);
-    openblas_set_num_threads(1);
+    blas.set_num_threads(1);
     return true;
   }();
   static_cast<void>(told);
 }
+
+namespace {
+thread_local int own_threads = 1;
+}
+
+void with_library_threads(int threads, const std::function<void()>& work) {
+  keep_openmp_single_threaded();
+  loaded_openblas().set_num_threads(own_threads = threads);
+  work();
+  loaded_openblas().set_num_threads(own_threads = 1);
+}
+
+int library_threads() { return own_threads; }
 
 }  // namespace tapegrad

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "tapegrad/apps/gpt/step_bench.h"
+
+namespace tapegrad::gpt {
+
+// Prints the products of a step by shape, and the rate of each by each library and by gemm().
+void bench_gemm(const BenchCase& c, const BenchOptions& options);
+
+}  // namespace tapegrad::gpt
