@@ -1,8 +1,8 @@
 // How fast a training step is, and where its time goes.
 
 #include "tapegrad/apps/cli/command_line.h"
+#include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
-#include "tapegrad/apps/cli/threads.h"
 #include "tapegrad/apps/gpt/gemm_bench.h"
 #include "tapegrad/apps/gpt/step_bench.h"
 #include "tapegrad/run/options.h"
@@ -19,12 +19,12 @@ const gpt::BenchCase& case_of(const std::string& name) {
 
 int bench(int argc, const char* const* argv) {
   gpt::BenchOptions o;
-  std::optional<int> threads;
+  cli::ComputeOptions compute;
   std::vector<std::string> words;
   cli::CommandLine cli("bench", "Times a training step of a GPT on random tokens.");
   cli.group("Options");
   cli("steps", o.steps, "steps that are timed, after two that are not", {.least = 1});
-  cli("threads", threads, "threads [one per processor]", {.least = 1});
+  cli.options(compute);
   cli("dtype", o.dtype, "precision of linear layers: bf16 rounds both operands of their products");
   cli("recompute", o.recompute,
       "keep only each block's input, and run the block again in backward");
@@ -48,8 +48,10 @@ int bench(int argc, const char* const* argv) {
                                      : nullptr;
   if (run == nullptr) cli::usage_error("'{}' is none of step, ops and gemm", what);
   const gpt::BenchCase& c = case_of(words[1]);
-  cli::use_threads(threads);
-  if (o.dtype == Precision::bf16) fmt::print("{}\n", run::describe_bf16(c.largest_product()));
+  cli::use_compute(compute);
+  if (o.dtype == Precision::bf16) {
+    fmt::print("{}\n", run::describe_precision(o.dtype, c.largest_product()));
+  }
   run(c, o);
   return 0;
 }

@@ -1,8 +1,8 @@
 #include <cstdio>
 
 #include "tapegrad/apps/cli/command_line.h"
+#include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
-#include "tapegrad/apps/cli/threads.h"
 #include "tapegrad/autograd/base/file.h"
 #include "tapegrad/data/tokenize/utf8.h"
 #include "tapegrad/run/interrupt.h"
@@ -17,7 +17,7 @@ struct Options {
   std::int64_t num_samples = 1;
   nn::GenerateOptions generate{.max_new_tokens = 500, .temperature = 0.8, .top_k = 200};
   std::uint64_t seed = 1337;
-  std::optional<int> threads;
+  cli::ComputeOptions compute;
 };
 
 std::optional<Options> parse(int argc, const char* const* argv) {
@@ -37,7 +37,7 @@ std::optional<Options> parse(int argc, const char* const* argv) {
   cli("seed", o.seed, "equal seeds give equal texts");
   cli("kv_cache", o.generate.kv_cache,
       "keep keys and values of earlier tokens; without it, the same text, more slowly");
-  cli("threads", o.threads, "threads [one per processor]", {.least = 1});
+  cli.options(o.compute);
   cli.example("sample-text --model runs/quickstart-1 --num-samples 3", "three texts");
   cli.example("sample-text --model runs/quickstart-1 --prompt 'namespace ' --temperature 0.5",
               "continues this text, with likelier tokens");
@@ -48,7 +48,7 @@ std::optional<Options> parse(int argc, const char* const* argv) {
   }
   if (o.prompt && o.prompt->empty()) cli::usage_error("--prompt: there is nothing to continue");
   cli::as_usage([&] { o.generate.validate(); });
-  cli::use_threads(o.threads);
+  cli::use_compute(o.compute);
   return o;
 }
 

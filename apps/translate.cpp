@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "tapegrad/apps/cli/command_line.h"
+#include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
-#include "tapegrad/apps/cli/threads.h"
 #include "tapegrad/apps/seq2seq/line_translator.h"
 #include "tapegrad/run/interrupt.h"
 
@@ -15,7 +15,7 @@ struct Options {
   seq2seq::LineOptions lines;
   std::vector<std::string> texts;
   std::optional<std::string> file;
-  std::optional<int> threads;
+  cli::ComputeOptions compute;
 };
 
 std::optional<Options> parse_options(int argc, const char* const* argv) {
@@ -34,7 +34,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
       {.least = 1});
   cli("length_penalty", l.length_penalty, "0 favours short translations; for --beam above 1",
       {.least = 0});
-  cli("threads", o.threads, "threads [one per processor]", {.least = 1});
+  cli.options(o.compute);
   cli.example(
       "translate --model runs/dates-1 'March 5th, 2021 at half past three in the afternoon'",
       "2021-03-05T15:30");
@@ -45,7 +45,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
   if (o.file && !o.texts.empty()) {
     cli::usage_error("--file and texts on the command line exclude each other");
   }
-  cli::use_threads(o.threads);
+  cli::use_compute(o.compute);
   cli::as_usage([&] {
     nn::TranslateOptions{.beam = l.beam, .length_penalty = l.length_penalty}.validate();
     constexpr std::int64_t most = 1 << 15;

@@ -15,8 +15,8 @@ packages=(
   "$@"
 )
 
-# Products of bf16, where the processor has instructions for them.
-if grep -qsw avx512_bf16 /proc/cpuinfo; then packages+=(libdnnl-dev); fi
+# Products of bf16 and of most floats, on processors where that pays.
+if grep -qsw avx512f /proc/cpuinfo; then packages+=(libdnnl-dev); fi
 
 missing=()
 for package in "${packages[@]}"; do

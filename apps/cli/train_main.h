@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "tapegrad/apps/cli/command_line.h"
+#include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/cli/shell.h"
-#include "tapegrad/apps/cli/threads.h"
 #include "tapegrad/run/interrupt.h"
 #include "tapegrad/run/train.h"
 
@@ -23,6 +23,7 @@ namespace tapegrad::cli {
 //   describe(cli)  examples for --help
 //   adjust(o, cli) options that follow from what was given
 //   instead(o)     the exit code of what is done in place of training (--plan), or nothing
+//   product(o)     the largest product of a block
 //   Program(Options&, RunFolder&)   reads the data and makes the model
 //   task()         what run::train() is given
 // and train_main<Program> is its main().
@@ -30,14 +31,13 @@ namespace tapegrad::cli {
 // Options of one call of a training program. config.json does not keep them.
 struct CallOptions {
   run::FolderOptions folder;
-  std::optional<int> threads;
+  ComputeOptions compute;
   bool sample = true;
 
   template <class Self, class Table>
   static void describe(Self& o, Table& t) {
     run::FolderOptions::describe(o.folder, t);
-    t("threads", o.threads, "threads [one per processor]; results do not depend on it",
-      {.least = 1});
+    ComputeOptions::describe(o.compute, t);
     t("sample", o.sample, "show what the model makes at the end");
   }
 };
@@ -81,7 +81,7 @@ class ResumeCheck {
 template <class Options>
 void check_options(const Options& o) {
   as_usage([&] { o.validate(); });
-  check_threads(o.call.threads);
+  check_compute(o.call.compute);
   as_usage([&] { o.call.folder.validate(); });
 }
 
@@ -160,12 +160,20 @@ std::optional<typename Program::Options> parse_training(int argc, const char* co
   return o;
 }
 
+// Makes dtype auto the faster one.
+inline void settle_dtype(run::OptimizerOptions& o, const run::Product& product) {
+  if (o.dtype != run::TrainDtype::automatic) return;
+  const bool narrow = run::faster_precision(product) == Precision::bf16;
+  o.dtype = narrow ? run::TrainDtype::bf16 : run::TrainDtype::f32;
+}
+
 template <class Program>
 int train_main(int argc, const char* const* argv) {
   return run_main(std::string(Program::kName), [&] {
     auto options = parse_training<Program>(argc, argv);
     if (!options) return 0;
-    use_threads(options->call.threads);
+    use_compute(options->call.compute);
+    settle_dtype(options->optimizer, Program::product(*options));
     if (const std::optional<int> code = Program::instead(*options)) return *code;
     run::RunFolder folder =
         run::RunFolder::open(options->call.folder, options->text.preset, options->text.corpus);

@@ -44,6 +44,7 @@ Options gpt2_124m() {
   a.batch_size = 4, a.max_iters = 1000;
   a.learning_rate = 6e-4, a.min_lr = 6e-5, a.warmup_iters = 50;
   a.beta2 = 0.95;
+  a.dtype = run::TrainDtype::automatic;
   o.evaluation.eval_iters = 5, o.evaluation.log_interval = 1;
   return o;
 }

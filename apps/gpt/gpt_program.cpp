@@ -29,7 +29,7 @@ nn::Params make_params(Options& o, const run::TextData& data, const run::RunFold
                        Rng& rng) {
   o.model.vocab_size = data.tokenizer.vocab_size();
   run::check_memory(memory_of(o));
-  return folder.params(rng, o.optimizer.dtype);
+  return folder.params(rng, o.optimizer.precision());
 }
 
 nn::GPT make_gpt(const nn::Params& params, const Options& o, Rng& rng) {
@@ -69,7 +69,7 @@ run::MemoryEstimate memory_of(const Options& o) {
   return run::estimate_memory(o.model, o.optimizer.batch_size,
                               {.recompute = o.extras.recompute,
                                .stored_masks = o.random.one_generator(),
-                               .precision = o.optimizer.dtype});
+                               .precision = o.optimizer.precision()});
 }
 
 void Program::describe(cli::CommandLine& cli) {
@@ -90,6 +90,10 @@ void Program::adjust(Options& o, const cli::CommandLine& cli) {
     cli::usage_error("--epochs and --max-iters exclude each other");
   }
   if (cli.given("--max-iters")) o.passes.epochs.reset();
+}
+
+run::Product Program::product(const Options& o) {
+  return {o.optimizer.batch_size * o.model.block_size, o.model.inner(), o.model.n_embd};
 }
 
 std::optional<int> Program::instead(const Options& o) {
@@ -164,7 +168,7 @@ run::About Program::about() const {
                              options_.text.tokenizer)}},
       .step = grouped(o.batch_size * c.block_size * o.gradient_accumulation_steps) + " tokens",
       .memory = memory_of(options_),
-      .product = run::Product{o.batch_size * c.block_size, c.inner(), c.n_embd},
+      .product = product(options_),
       .use_command = fmt::format("{} --model {} --num-samples 3", cli::program_path("sample-text"),
                                  cli::quoted(folder_.path().string()))};
 }

@@ -19,6 +19,7 @@ class Program {
   static const std::vector<cli::Preset<Options>>& presets() { return gpt::presets(); }
   static void describe(cli::CommandLine& cli);
   static void adjust(Options& options, const cli::CommandLine& cli);
+  static run::Product product(const Options& options);
   static std::optional<int> instead(const Options& options);
 
   // Error if the text, or a run that is resumed, cannot be read, or the machine is too small.

@@ -64,16 +64,15 @@ int print_plan(const Options& o) {
   fmt::print("recompute: {}{}\n",
              o.extras.recompute ? "on; it takes " : "off; --recompute would take ",
              price_of_recomputing(model, estimate_with(false), estimate_with(true)));
-  if (a.dtype == Precision::bf16) {
-    fmt::print("dtype:     {}\n", run::describe_bf16({a.batch_size * config.block_size,
-                                                      config.inner(), config.n_embd}));
-  }
+  const std::string dtype = run::describe_precision(a.precision(), Program::product(o));
+  if (!dtype.empty()) fmt::print("dtype:     {}\n", dtype);
   std::fflush(stdout);
 
   run::catch_interrupts();
   reset_peak_memory();
-  Trial trial(config, a.batch_size, config.block_size,
-              {.recompute = o.extras.recompute, .precision = a.dtype, .dropout = o.random.rng});
+  Trial trial(
+      config, a.batch_size, config.block_size,
+      {.recompute = o.extras.recompute, .precision = a.precision(), .dropout = o.random.rng});
   const auto step = measured_step(trial, a.gradient_accumulation_steps);
   if (!step) return run::kInterruptedExitCode;
   fmt::print("measured:  {:.1f} ms per step, {:.0f} tokens/s, {:.0f} MB of tensors at once\n",

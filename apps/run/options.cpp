@@ -9,6 +9,11 @@ void FolderOptions::validate() const {
   check(!resumes() || !overwrite, "--init-from resume and --overwrite contradict each other");
 }
 
+Precision OptimizerOptions::precision() const {
+  check(dtype != TrainDtype::automatic, "dtype must be f32 or bf16 when the model is made");
+  return dtype == TrainDtype::bf16 ? Precision::bf16 : Precision::full;
+}
+
 optim::AdamWOptions OptimizerOptions::adamw() const {
   return {.beta1 = beta1, .beta2 = beta2, .weight_decay = weight_decay, .decay_all = decay_all};
 }

@@ -54,6 +54,12 @@ struct RandomOptions {
   }
 };
 
+// The precision of linear layers' products. `automatic` becomes the faster one of the two before
+// the model is made: faster_precision() in product_rate.h.
+enum class TrainDtype { f32, bf16, automatic };
+inline constexpr std::string_view kTrainDtypeNames[] = {"f32", "bf16", "auto"};
+inline std::span<const std::string_view> names_of(TrainDtype) { return kTrainDtypeNames; }
+
 // The steps: how many, of how many batches each, with which learning rate, by AdamW.
 struct OptimizerOptions {
   std::int64_t max_iters = 2000;
@@ -65,8 +71,9 @@ struct OptimizerOptions {
   double weight_decay = 0.1;
   bool decay_all = false;
   double beta1 = 0.9, beta2 = 0.99, grad_clip = 1.0;
-  Precision dtype = Precision::full;
+  TrainDtype dtype = TrainDtype::f32;
 
+  Precision precision() const;  // Error if dtype is automatic
   optim::AdamWOptions adamw() const;
   optim::Schedule lr_schedule() const;
   // Fixes lr_decay_iters, so that a run that is resumed with more steps keeps its schedule.
@@ -91,7 +98,8 @@ struct OptimizerOptions {
     t("beta2", o.beta2, "AdamW's decay of the mean squared gradient", {.least = 0});
     t("grad_clip", o.grad_clip, "largest norm of the gradient; 0 turns clipping off", {.least = 0});
     t("dtype", o.dtype,
-      "bf16: linear layers round both operands of their products to bf16; all else stays f32");
+      "bf16: linear layers round both operands of their products to bf16, all else stays f32; "
+      "auto: bf16 where that is faster");
   }
 };
 

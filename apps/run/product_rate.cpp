@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tapegrad/autograd/base/error.h"
+#include "tapegrad/autograd/base/parallel.h"
 #include "tapegrad/autograd/gemm/timed_gemm.h"
 #include "tapegrad/run/median.h"
 
@@ -11,6 +12,12 @@ namespace {
 
 GemmShape shape_of(const Product& p) {
   return {.tb = true, .m = p.rows, .n = p.columns, .k = p.depth};
+}
+
+// So many rows of a product are enough to measure its rate.
+Product some_rows_of(const Product& p) {
+  constexpr std::int64_t kRows = 256;
+  return {std::min(p.rows, kRows), p.columns, p.depth};
 }
 
 constexpr int kTries = 7;
@@ -24,22 +31,63 @@ double product_rate(const Product& p, Precision precision) {
   return shape_of(p).flops() / median(std::move(seconds));
 }
 
-std::string describe_bf16(const Product& product) {
-  if (has_bf16_instructions())
-    return "bf16 in the products of linear layers, by " + gemm_description(Precision::bf16);
-  constexpr int64_t most_rows = 256;
-  const Product some{std::min(product.rows, most_rows), product.columns, product.depth};
-  TimedGemm timed(shape_of(some));
+double bf16_time(const Product& product) {
+  constexpr double kSeconds = 0.06;
+  TimedGemm timed(shape_of(some_rows_of(product)));
   double full = timed.seconds(Precision::full), rounded = timed.seconds(Precision::bf16);
-  for (int i = 0; i < kTries; ++i) {  // by turns, since the machine's speed changes
-    full = std::min(full, timed.seconds(Precision::full));
-    rounded = std::min(rounded, timed.seconds(Precision::bf16));
+  double spent = full + rounded;
+  for (int i = 0; i < 3 || (i < 20 && spent < kSeconds); ++i) {
+    const double f = timed.seconds(Precision::full), r = timed.seconds(Precision::bf16);
+    full = std::min(full, f);  // by turns, since the machine's speed changes
+    rounded = std::min(rounded, r);
+    spent += f + r;
   }
-  const std::string product_name = fmt::format("{}×{}×{}", some.rows, some.columns, some.depth);
-  return fmt::format(
-      "bf16 in the products of linear layers, but {}: rounded numbers are multiplied as f32; {} "
-      "takes {:.2f} times as long as with --dtype f32",
-      gemm_description(Precision::bf16), product_name, rounded / full);
+  return rounded / full;
+}
+
+// What is nearly as fast is not worth the precision.
+constexpr double kWorthBf16 = 0.95;
+
+Precision faster_precision(const Product& product) {
+  const bool faster = has_bf16_instructions() && bf16_time(product) < kWorthBf16;
+  return faster ? Precision::bf16 : Precision::full;
+}
+
+std::string describe_precision(Precision precision, const Product& product) {
+  if (precision == Precision::full && !has_bf16_instructions()) return "";
+  const Product some = some_rows_of(product);
+  const double time = bf16_time(product);
+  const std::string name = fmt::format("{}×{}×{}", some.rows, some.columns, some.depth);
+  if (precision == Precision::full) {
+    if (time >= kWorthBf16) return "";
+    return fmt::format("f32; with --dtype bf16, a product of {} takes {:.2f} of the time", name,
+                       time);
+  }
+  const std::string cost =
+      time < 1 ? fmt::format("{} takes {:.2f} of the time that it takes in f32", name, time)
+               : fmt::format("slower here, {} takes {:.2f} times as long as with --dtype f32", name,
+                             time);
+  const std::string by = gemm_description(Precision::bf16);
+  return has_bf16_instructions()
+             ? fmt::format("bf16 in the products of linear layers, by {}: {}", by, cost)
+             : fmt::format(
+                   "bf16 in the products of linear layers, but {}: rounded numbers are "
+                   "multiplied as f32; {}",
+                   by, cost);
+}
+
+std::vector<std::string> describe_compute(const std::optional<Product>& product) {
+  const double rate = product_rate(some_rows_of(product.value_or(Product{256, 768, 768})));
+  const double most = fma_rate();
+  std::string line = fmt::format("{}; {:.0f}", gemm_description(), rate / 1e9);
+  line += most > 0 ? fmt::format(" of at most {:.0f} GFLOP/s", most / 1e9) : " GFLOP/s";
+  line += fmt::format("; {} thread{}", num_threads(), num_threads() == 1 ? "" : "s");
+  if (rate >= most / 2) return {line};
+  return {line,
+          fmt::format("warning: products reach {:.0f} % of what this processor can do. Either "
+                      "other programs keep it busy, or OpenBLAS has no kernels for it: unset "
+                      "OPENBLAS_CORETYPE, or let TAPEGRAD_OPENBLAS name a newer libopenblas.so.0",
+                      100 * rate / most)};
 }
 
 }  // namespace tapegrad::run

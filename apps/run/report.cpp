@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "tapegrad/autograd/base/parallel.h"
-#include "tapegrad/autograd/gemm/gemm.h"
 #include "tapegrad/nn/summary.h"
 
 namespace tapegrad::run {
@@ -35,11 +33,13 @@ void Report::header() {
                    grouped(o.max_iters), about_.step.empty() ? "" : " of " + about_.step,
                    o.learning_rate, name_of_enum(o.schedule), o.lr_schedule()(o.max_iters)));
   if (about_.memory) line("memory:  " + describe(*about_.memory));
-  if (o.dtype == Precision::bf16 && about_.product) {
-    line("dtype:   " + describe_bf16(*about_.product));
+  if (about_.product) {
+    const std::string dtype = describe_precision(o.precision(), *about_.product);
+    if (!dtype.empty()) line("dtype:   " + dtype);
   }
-  line(fmt::format("compute: {}; {} thread{}", gemm_description(), num_threads(),
-                   num_threads() == 1 ? "" : "s"));
+  const std::vector<std::string> compute = describe_compute(about_.product);
+  line("compute: " + compute.front());
+  if (compute.size() > 1) line("         " + compute.back());
   line(fmt::format("folder:  {}", folder_.path().string()));
   if (progress_.iteration > 0) line(fmt::format("resumed at step {}", progress_.iteration));
 }

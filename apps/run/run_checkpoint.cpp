@@ -61,6 +61,7 @@ void write_files(const fs::path& writing, const TrainState& state) {
                                       {"best_val_loss", json_of(p.best_val_loss)},
                                       {"best_iteration", p.best_iteration},
                                       {"seconds", p.seconds},
+                                      {"multiplier", p.multiplier},
                                       {"loader", state.batches.state()},
                                       {"dropout", state.dropout.state()}});
   sync_folder(writing);
@@ -111,6 +112,7 @@ void restore_checkpoint(const fs::path& folder, const TrainState& state) {
   get(path, json, "best_val_loss", p.best_val_loss);
   get(path, json, "best_iteration", p.best_iteration);
   get(path, json, "seconds", p.seconds);
+  if (json.contains("multiplier")) get(path, json, "multiplier", p.multiplier);
   get(path, json, "loader", loader);
   get(path, json, "dropout", dropout);
 

@@ -2,13 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "tapegrad/autograd/gemm/gemm.h"
 #include "tapegrad/autograd/tape.h"
 #include "tapegrad/optim/clip.h"
 #include "tapegrad/run/interrupt.h"
 
 namespace tapegrad::run {
 namespace {
+
+// What the bits of a run depend on, beside its options.
+std::string multiplier_of(Precision precision) {
+  const std::string full = gemm_description();
+  return precision == Precision::full
+             ? full
+             : fmt::format("{}; bf16: {}", full, gemm_description(precision));
+}
 
 // One run of the loop.
 class Trainer {
@@ -29,6 +39,7 @@ class Trainer {
             folder.path().string(), made, optimizer_.max_iters);
       folder.restore(state());
     }
+    before_ = std::exchange(at_.multiplier, multiplier_of(optimizer_.precision()));
     Config config = task.config;
     config.set(section_of("optimizer", optimizer_));
     config.set(section_of("evaluation", evaluation_));
@@ -37,6 +48,12 @@ class Trainer {
 
   bool run() {
     report_.header();
+    if (!before_.empty() && before_ != at_.multiplier) {
+      report_.line(
+          fmt::format("note: {} multiplied so far, and now {} does: the last bits of the "
+                      "numbers will differ from those of a run without this change",
+                      before_, at_.multiplier));
+    }
     catch_interrupts();
     const std::int64_t begin = at_.iteration;
     while (!interrupted()) {
@@ -137,6 +154,7 @@ class Trainer {
   optim::AdamW adamw_;
   Rng no_dropout_{0};
   Progress at_;
+  std::string before_;  // what multiplied in the run that is resumed
   Report report_;
   std::int64_t saved_ = -1;  // the iteration that the last checkpoint was taken at
 };

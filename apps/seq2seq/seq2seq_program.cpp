@@ -27,14 +27,15 @@ run::MemoryEstimate memory_of(const Options& o, const PairData& data) {
     batch.target = std::max(batch.target, static_cast<std::int64_t>(pair.target.size()) + 1);
   }
   return run::estimate_memory(
-      o.model, batch, {.stored_masks = o.random.one_generator(), .precision = o.optimizer.dtype});
+      o.model, batch,
+      {.stored_masks = o.random.one_generator(), .precision = o.optimizer.precision()});
 }
 
 // Sets the vocabulary to that of the pairs. Error if the machine cannot hold the model.
 nn::Params make_params(Options& o, const PairData& data, const run::RunFolder& folder, Rng& rng) {
   o.model.vocab_size = data.vocab_size();
   run::check_memory(memory_of(o, data));
-  return folder.params(rng, o.optimizer.dtype);
+  return folder.params(rng, o.optimizer.precision());
 }
 
 nn::Transformer make_model(const nn::Params& params, const Options& o, Rng& rng) {
@@ -63,6 +64,10 @@ Program::Program(Options& options, run::RunFolder& folder)
       model_(make_model(params_, options, rng_)),
       loader_(data_.train, options.optimizer.batch_size, data_.special, rng_),
       own_dropout_(options.random.seed, Rng::Kind::philox) {}
+
+run::Product Program::product(const Options& o) {
+  return {o.optimizer.batch_size * o.model.block_size, o.model.n_hidden, o.model.n_embd};
+}
 
 run::Task Program::task() {
   run::Config config = run::config_of(options_, kFormat);
@@ -104,7 +109,7 @@ run::About Program::about() const {
                                      options_.text.tokenizer)}},
       .step = grouped(o.batch_size * o.gradient_accumulation_steps) + " pairs",
       .memory = memory_of(options_, data_),
-      .product = run::Product{o.batch_size * c.block_size, c.n_hidden, c.n_embd},
+      .product = product(options_),
       .use_command = fmt::format("{} --model {} {}{}", cli::program_path("translate"),
                                  cli::quoted(folder_.path().string()),
                                  sample.starts_with('-') ? "-- " : "", cli::quoted(sample))};

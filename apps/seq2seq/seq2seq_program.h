@@ -17,6 +17,7 @@ class Program {
   static const std::vector<cli::Preset<Options>>& presets() { return seq2seq::presets(); }
   static void describe(cli::CommandLine& cli);
   static void adjust(Options&, const cli::CommandLine&) {}
+  static run::Product product(const Options& options);
   static std::optional<int> instead(const Options&) { return std::nullopt; }
 
   // Error if the pairs, or a run that is resumed, cannot be read, or the machine is too small.
