@@ -9,6 +9,7 @@
 #include <array>
 #include <map>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <vector>
 
 #include "tapegrad/autograd/base/memory.h"
 
@@ -35,16 +36,21 @@ struct Product {
   dnnl::matmul primitive;
 };
 
+// The strides of a matrix. The numbers of a single row or column are neighbours by now (gathered).
+// How far the next row or column would be is up to us: oneDNN's versions disagree about it, and
+// agree about this form, which is that of their own plain layout.
+memory::dims strides(memory::dim rows, memory::dim columns, bool transposed, memory::dim ld) {
+  if (rows == 1 || columns == 1) return {columns, 1};
+  return transposed ? memory::dims{1, ld} : memory::dims{ld, 1};
+}
+
 template <class T>
 Product make_product(const Gemm<T>& g) {
   constexpr auto type = std::is_same_v<T, bf16> ? memory::data_type::bf16 : memory::data_type::f32;
-  const auto strides = [](bool transposed, memory::dim ld) {
-    return transposed ? memory::dims{1, ld} : memory::dims{ld, 1};
-  };
   Product p;
-  p.a = memory::desc({g.m, g.k}, type, strides(g.ta, g.lda));
-  p.b = memory::desc({g.k, g.n}, type, strides(g.tb, g.ldb));
-  p.c = memory::desc({g.m, g.n}, memory::data_type::f32, strides(false, g.ldc));
+  p.a = memory::desc({g.m, g.k}, type, strides(g.m, g.k, g.ta, g.lda));
+  p.b = memory::desc({g.k, g.n}, type, strides(g.k, g.n, g.tb, g.ldb));
+  p.c = memory::desc({g.m, g.n}, memory::data_type::f32, strides(g.m, g.n, false, g.ldc));
   dnnl::primitive_attr attributes;
   // ONEDNN_DEFAULT_FPMATH_MODE would let it round floats.
   attributes.set_fpmath_mode(dnnl::fpmath_mode::strict);
@@ -96,13 +102,7 @@ bool has_bf16() {
 }
 
 template <class T>
-void multiply(const Gemm<T>& g) {
-  check(g.alpha == 1 && (g.beta == 0 || g.beta == 1),
-        "[gemm] oneDNN is asked with alpha 1 and beta 0 or 1, not with {} and {}", g.alpha, g.beta);
-  if (g.k == 0) {
-    for (std::int64_t i = 0; i < g.m && g.beta == 0; ++i) std::fill_n(g.c + i * g.ldc, g.n, 0.0F);
-    return;
-  }
+void execute(const Gemm<T>& g) {
   keep_openmp_single_threaded();
   try {
     thread_local dnnl::stream stream(engine());
@@ -116,6 +116,36 @@ void multiply(const Gemm<T>& g) {
   } catch (const dnnl::error& error) {
     fail("[gemm] oneDNN: {}", error.what());
   }
+}
+
+// The numbers of a stored matrix whose rows have one number each, side by side; empty if they are
+// neighbours already, and if rows are longer. oneDNN 3.7.2 needs this with AVX-512: it takes the
+// numbers of A's only row, and of C's only column, for neighbours, whatever the strides say.
+template <class T>
+std::vector<T> gathered(const T* x, std::int64_t rows, std::int64_t row_length, std::int64_t ld) {
+  if (row_length != 1 || ld <= 1) return {};
+  std::vector<T> together(static_cast<std::size_t>(rows));
+  for (std::int64_t i = 0; i < rows; ++i) together[static_cast<std::size_t>(i)] = x[i * ld];
+  return together;
+}
+
+template <class T>
+void multiply(const Gemm<T>& g) {
+  check(g.alpha == 1 && (g.beta == 0 || g.beta == 1),
+        "[gemm] oneDNN is asked with alpha 1 and beta 0 or 1, not with {} and {}", g.alpha, g.beta);
+  if (g.k == 0) {
+    for (std::int64_t i = 0; i < g.m && g.beta == 0; ++i) std::fill_n(g.c + i * g.ldc, g.n, 0.0F);
+    return;
+  }
+  const std::vector<T> a = gathered(g.a, g.ta ? g.k : g.m, g.ta ? g.m : g.k, g.lda);
+  const std::vector<T> b = gathered(g.b, g.tb ? g.n : g.k, g.tb ? g.k : g.n, g.ldb);
+  std::vector<float> c = gathered(g.c, g.m, g.n, g.ldc);
+  Gemm<T> h = g;
+  if (!a.empty()) h.a = a.data();
+  if (!b.empty()) h.b = b.data();
+  if (!c.empty()) h.c = c.data();
+  execute(h);
+  for (std::size_t i = 0; i < c.size(); ++i) g.c[static_cast<std::int64_t>(i) * g.ldc] = c[i];
 }
 
 }  // namespace

@@ -104,6 +104,8 @@ void check_products(bool rounds, const F& multiply) {
     for (const bool tb : {false, true}) {
       for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{1, 1, 1},
                                     {1, 70, 300},
+                                    {70, 1, 30},
+                                    {60, 50, 1},
                                     {5, 3, 7},
                                     {64, 48, 33},
                                     {200, 130, 210},
