@@ -65,12 +65,12 @@ TEST_CASE("a trial of right products finds nothing", "[gemm]") {
 
 TEST_CASE("a trial names the product that a library gets wrong", "[gemm]") {
   CHECK(found<Fault::row_is_dense>() == "1×70×300 (A transposed, rows apart)");
-  CHECK(found<Fault::column_is_dense>() == "70×1×37 (rows apart)");
+  CHECK(found<Fault::column_is_dense>() == "70×1×37 (rows apart, added to C)");
   CHECK(found<Fault::forgets_beta>() == "1×70×300");  // the NaN in C shows
   CHECK(found<Fault::overwrites>() == "1×70×300 (rows apart, added to C)");
-  CHECK(found<Fault::ignores_ldb>() == "1×70×300 (rows apart)");
-  CHECK(found<Fault::writes_between_rows>() == "1×70×300 (rows apart)");
-  CHECK(found<Fault::reads_wrong_tail>() == "1×70×300 (rows apart)");
+  CHECK(found<Fault::ignores_ldb>() == "1×70×300 (rows apart, added to C)");
+  CHECK(found<Fault::writes_between_rows>() == "1×70×300 (rows apart, added to C)");
+  CHECK(found<Fault::reads_wrong_tail>() == "1×70×300 (rows apart, added to C)");
   CHECK(found<Fault::rounds_to_half>() == "1×70×300");
   CHECK(trial<float>({.multiply = multiply<float, Fault::row_is_dense>}).find("off by ") !=
         std::string::npos);
