@@ -5,6 +5,7 @@
 #include "tapegrad/autograd/base/error.h"
 #include "tapegrad/autograd/gemm/library.h"
 #include "tapegrad/autograd/gemm/processor.h"
+#include "tapegrad/autograd/gemm/product_trial.h"
 
 namespace tapegrad {
 namespace {
@@ -24,45 +25,92 @@ bool faster_by_onednn(const Gemm<float>& g) {
   return !(g.ta && g.k >= kManyRows);
 }
 
+// A library is tried once before it is used: a version or a kernel that multiplies wrongly would
+// spoil every number without a word. Empty if all products came out right.
+template <class T>
+const std::string& fault_of_onednn() {
+  static const std::string fault = onednn<T>() == nullptr ? "" : trial(*onednn<T>());
+  return fault;
+}
+
+template <class T>
+const Multiplier<T>* right_onednn() {
+  static const Multiplier<T>* const by = fault_of_onednn<T>().empty() ? onednn<T>() : nullptr;
+  return by;
+}
+
+template <class T>
+const Multiplier<T>& right_openblas() {
+  static const Multiplier<T>& by = [&]() -> const Multiplier<T>& {
+    const std::string fault = trial(*openblas<T>());
+    check(fault.empty(),
+          "{} multiplies wrongly on this processor: {}. Set OPENBLAS_CORETYPE to other kernels "
+          "(Haswell), or let TAPEGRAD_OPENBLAS name another libopenblas.so.0",
+          describe_openblas(), fault);
+    return *openblas<T>();
+  }();
+  return by;
+}
+
+// Whether both libraries multiply floats.
+bool uses_both() {
+  return asked == GemmLibrary::automatic && processor_isa() == Isa::avx512 &&
+         right_onednn<float>() != nullptr;
+}
+
+std::string describe_refused(const std::string& by, const std::string& fault) {
+  return fmt::format("{} is not used, since it multiplies wrongly here: {}", by, fault);
+}
+
 }  // namespace
 
 template <>
 const Multiplier<float>& chosen(const Gemm<float>& g) {
-  static const Multiplier<float>* const one_dnn = onednn<float>();
   const GemmLibrary by = asked.load(std::memory_order_relaxed);
-  const bool other = by == GemmLibrary::onednn ||
-                     (by == GemmLibrary::automatic && one_dnn != nullptr && faster_by_onednn(g));
-  return other && g.alpha == 1 && (g.beta == 0 || g.beta == 1) ? *one_dnn : *openblas<float>();
+  const bool other =
+      by == GemmLibrary::onednn ||
+      (by == GemmLibrary::automatic && faster_by_onednn(g) && right_onednn<float>() != nullptr);
+  // oneDNN is asked for plain sums only.
+  if (other && g.alpha == 1 && (g.beta == 0 || g.beta == 1)) return *right_onednn<float>();
+  return right_openblas<float>();
 }
 
 template <>
 const Multiplier<double>& chosen(const Gemm<double>&) {
-  return *openblas<double>();
+  return right_openblas<double>();
 }
 
 // On a processor without instructions for bf16, nobody asks for this: operands then hold rounded
 // floats (operand.cpp), which are multiplied as f32.
 template <>
 const Multiplier<bf16>& chosen(const Gemm<bf16>&) {
-  const Multiplier<bf16>* multiplier = onednn<bf16>();
-  check(multiplier != nullptr, "[gemm] {}", describe_onednn(Precision::bf16));
-  return *multiplier;
+  check(has_bf16_instructions(), "[gemm] {}", gemm_description(Precision::bf16));
+  return *right_onednn<bf16>();
 }
 
 void set_gemm_library(GemmLibrary library) {
-  check(library != GemmLibrary::onednn || onednn<float>() != nullptr, "{}",
-        describe_onednn(Precision::full));
+  if (library == GemmLibrary::onednn) {
+    const std::string by = describe_onednn(Precision::full);
+    check(onednn<float>() != nullptr, "{}", by);
+    check(right_onednn<float>() != nullptr, "{}", describe_refused(by, fault_of_onednn<float>()));
+  }
   asked = library;
 }
 
-bool has_bf16_instructions() { return onednn<bf16>() != nullptr; }
+bool has_bf16_instructions() { return right_onednn<bf16>() != nullptr; }
 
 std::string gemm_description(Precision precision) {
-  if (precision == Precision::bf16) return describe_onednn(precision);
-  const bool both = asked == GemmLibrary::automatic && onednn<float>() != nullptr &&
-                    processor_isa() == Isa::avx512;
-  if (both) return fmt::format("{} and {}", describe_onednn(precision), describe_openblas());
-  return asked == GemmLibrary::onednn ? describe_onednn(precision) : describe_openblas();
+  const std::string one_dnn = describe_onednn(precision);
+  if (precision == Precision::bf16) {
+    const std::string& fault = fault_of_onednn<bf16>();
+    return fault.empty() ? one_dnn : describe_refused(one_dnn, fault);
+  }
+  if (asked == GemmLibrary::onednn) return one_dnn;
+  if (uses_both()) return fmt::format("{} and {}", one_dnn, describe_openblas());
+  const std::string& fault = fault_of_onednn<float>();
+  return fault.empty()
+             ? describe_openblas()
+             : fmt::format("{}; {}", describe_openblas(), describe_refused(one_dnn, fault));
 }
 
 }  // namespace tapegrad
