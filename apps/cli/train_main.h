@@ -11,7 +11,7 @@
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/cli/shell.h"
 #include "tapegrad/run/interrupt.h"
-#include "tapegrad/run/train.h"
+#include "tapegrad/run/time_budget.h"
 
 namespace tapegrad::cli {
 
@@ -31,13 +31,26 @@ namespace tapegrad::cli {
 // Options of one call of a training program. config.json does not keep them.
 struct CallOptions {
   run::FolderOptions folder;
+<<<<<<< HEAD
   ComputeOptions compute;
+=======
+  std::optional<double> max_minutes;  // which decide optimizer.max_iters of a new run
+  std::optional<int> threads;
+>>>>>>> 0a07959 (--max-minutes: a run ends in time, on any machine)
   bool sample = true;
 
   template <class Self, class Table>
   static void describe(Self& o, Table& t) {
     run::FolderOptions::describe(o.folder, t);
+<<<<<<< HEAD
     ComputeOptions::describe(o.compute, t);
+=======
+    t("max_minutes", o.max_minutes,
+      "as many steps as are measured to fit into X minutes, in place of --max-iters",
+      {.least = 0.01, .most = 1e6});
+    t("threads", o.threads, "threads [one per processor]; results do not depend on it",
+      {.least = 1});
+>>>>>>> 0a07959 (--max-minutes: a run ends in time, on any machine)
     t("sample", o.sample, "show what the model makes at the end");
   }
 };
@@ -83,6 +96,20 @@ void check_options(const Options& o) {
   as_usage([&] { o.validate(); });
   check_compute(o.call.compute);
   as_usage([&] { o.call.folder.validate(); });
+}
+
+// --max-minutes decides how many steps a new run has. One that is resumed has decided already.
+template <class Options>
+void settle_minutes(Options& o, const CommandLine& cli) {
+  const bool steps = cli.given("--max-iters"), minutes = cli.given("--max-minutes");
+  if (minutes && steps) {
+    usage_error("--max-minutes and --max-iters both decide how many steps a run has: give one");
+  }
+  if (minutes && o.call.folder.resumes()) {
+    usage_error("--max-minutes is for new runs: this one has {} steps, which --max-iters changes",
+                o.optimizer.max_iters);
+  }
+  if (steps || o.call.folder.resumes()) o.call.max_minutes.reset();
 }
 
 // The options of the run in `folder`. Error if there is no run, or if its values are invalid.
@@ -151,6 +178,7 @@ std::optional<typename Program::Options> parse_training(int argc, const char* co
   if (!cli.given("--min-lr") && rates.min_lr > rates.learning_rate) {
     rates.min_lr = rates.learning_rate / 10;
   }
+  detail::settle_minutes(o, cli);
   Program::adjust(o, cli);
   detail::check_options(o);
   if (!stored.sections.empty()) {
@@ -169,6 +197,7 @@ inline void settle_dtype(run::OptimizerOptions& o, const run::Product& product) 
 
 template <class Program>
 int train_main(int argc, const char* const* argv) {
+  const auto begin = std::chrono::steady_clock::now();
   return run_main(std::string(Program::kName), [&] {
     auto options = parse_training<Program>(argc, argv);
     if (!options) return 0;
@@ -189,7 +218,15 @@ int train_main(int argc, const char* const* argv) {
     task.about.resume_command =
         fmt::format("{} --init-from resume --out-dir {}", program_path(std::string(Program::kName)),
                     quoted(folder.path().string()));
-    const bool done = run::train(task, folder, {options->optimizer, options->evaluation});
+    run::TrainOptions training{options->optimizer, options->evaluation};
+    if (options->call.max_minutes) {
+      const auto fitting =
+          run::fit_steps(task, training, {.minutes = *options->call.max_minutes, .begin = begin});
+      if (!fitting) return run::kInterruptedExitCode;
+      training.optimizer.max_iters = fitting->steps;
+      task.about.lines.emplace_back("time", fitting->reason);
+    }
+    const bool done = run::train(task, folder, training);
     return done ? 0 : run::kInterruptedExitCode;
   });
 }

@@ -15,10 +15,10 @@ Options char_cpu() {
   return o;
 }
 
-// About two minutes on two cores; made for the program's own text.
+// Made for the program's own text.
 Options quickstart() {
   Options o = char_cpu();
-  o.optimizer.max_iters = 3000;
+  o.call.max_minutes = 2;
   return o;
 }
 
@@ -86,7 +86,7 @@ void Options::validate() const {
 
 const std::vector<cli::Preset<Options>>& presets() {
   static const std::vector<cli::Preset<Options>> list = {
-      {"quickstart", "two minutes on two cores, on the program's own sources", quickstart()},
+      {"quickstart", "two minutes, on the program's own sources", quickstart()},
       {"char-cpu", "nanoGPT's recipe for a laptop, 0.8 M parameters", char_cpu()},
       {"char", "nanoGPT's shakespeare_char, 10.7 M parameters: hours on a CPU", char_gpu()},
       {"gpt2-124m", "GPT-2's smallest model, on sequences of 256 tokens", gpt2_124m()},

@@ -7,6 +7,7 @@
 #include "tapegrad/data/tokenize/utf8.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/interrupt.h"
+#include "tapegrad/run/seconds_of.h"
 
 namespace tapegrad::embedded {
 std::string_view default_corpus();
@@ -16,6 +17,9 @@ namespace tapegrad::gpt {
 namespace {
 
 using nn::grouped;
+
+constexpr const char* kSampleHeadings[] = {"\nsample:", "\nanother sample:"};
+constexpr std::int64_t kSampleTokens = 300, kContinuationTokens = 50;
 
 run::TextData read_data(const run::Text& text, const Options& o, const run::RunFolder& folder) {
   const data::Tokenizer tokenizer = folder.resumes()
@@ -39,6 +43,33 @@ nn::GPT make_gpt(const nn::Params& params, const Options& o, Rng& rng) {
   if (is_new && o.init.init == FirstWeights::gpt2) nn::init_gpt2(gpt, params, rng);
   return gpt;
 }
+
+// Measures what a token of generated text takes.
+class TextCosts {
+ public:
+  TextCosts(const nn::GPT& gpt, const std::vector<data::Token>& text)
+      : block_size_(gpt.config.block_size) {
+    const auto measure = [&](std::int64_t prompt, std::int64_t count) {
+      const nn::Tokens tokens(text.begin(), text.begin() + prompt);
+      Rng unused(0);
+      return run::seconds_of(
+                 [&] { nn::generate(gpt, tokens, {.max_new_tokens = count}, unused); }) /
+             static_cast<double>(count);
+    };
+    constexpr std::int64_t few = 8;
+    cached_ = measure(1, std::min(few, block_size_));
+    moved_ = measure(block_size_, 2);
+  }
+  // Of so many tokens after a short prompt. Beyond block_size, the cache no longer helps.
+  double seconds(std::int64_t count) const {
+    const std::int64_t cached = std::min(count, block_size_);
+    return static_cast<double>(cached) * cached_ + static_cast<double>(count - cached) * moved_;
+  }
+
+ private:
+  std::int64_t block_size_;
+  double cached_ = 0, moved_ = 0;
+};
 
 run::OnText to_stdout() {
   return [](std::string_view piece) {
@@ -77,6 +108,8 @@ void Program::describe(cli::CommandLine& cli) {
   cli.example("train-gpt --preset char-cpu --corpus shakespeare.txt", "nanoGPT's laptop recipe");
   cli.example("train-gpt --corpus notes/ --tokenizer bpe:2000 --out-dir runs/notes",
               "all text files below a folder, with 2,000 tokens learnt from them");
+  cli.example("train-gpt --preset char --corpus notes/ --max-minutes 480",
+              "a larger model, for as many steps as a night has time for");
   cli.example("train-gpt --preset gpt2-124m --block-size 1024 --summary",
               "GPT-2's layers, their parameters and FLOPs");
   cli.example("train-gpt --preset gpt2-124m --batch-size 16 --plan",
@@ -89,7 +122,11 @@ void Program::adjust(Options& o, const cli::CommandLine& cli) {
   if (cli.given("--epochs") && cli.given("--max-iters")) {
     cli::usage_error("--epochs and --max-iters exclude each other");
   }
-  if (cli.given("--max-iters")) o.passes.epochs.reset();
+  if (cli.given("--epochs") && cli.given("--max-minutes")) {
+    cli::usage_error("--epochs and --max-minutes exclude each other");
+  }
+  if (cli.given("--epochs")) o.call.max_minutes.reset();
+  if (cli.given("--max-iters") || o.call.max_minutes) o.passes.epochs.reset();
 }
 
 run::Product Program::product(const Options& o) {
@@ -143,6 +180,7 @@ run::Task Program::task() {
           },
       .after_step = [this](run::Report& report) { print_continuation(report); },
       .finish = [this](run::Report& report) { finish(report); },
+      .side_costs = [this] { return side_costs(); },
       .about = about(),
   };
 }
@@ -190,13 +228,39 @@ void Program::finish(run::Report& report) const {
 
 void Program::print_samples(run::Report& report) const {
   Rng rng(options_.random.seed);
-  for (const char* heading : {"\nsample:", "\nanother sample:"}) {
+  for (const char* heading : kSampleHeadings) {
     if (run::interrupted()) return;
     report.line(heading);
     run::stream_text(gpt_, data_.tokenizer, run::default_prompt(data_.tokenizer),
-                     {.max_new_tokens = 300, .temperature = 0.8, .top_k = 200}, rng, to_stdout());
+                     {.max_new_tokens = kSampleTokens, .temperature = 0.8, .top_k = 200}, rng,
+                     to_stdout());
     report.line("");
   }
+}
+
+run::SideCosts Program::side_costs() const {
+  const run::BatchPlan plan = options_.batches();
+  const TextCosts text(gpt_, data_.val);
+  const double batch = run::seconds_of([&] {
+                         Rng unused(0);
+                         run::estimate_losses(gpt_, data_, plan, 1, options_.random, unused);
+                       }) /
+                       2;  // one of each part
+  const auto predicted = static_cast<std::int64_t>(data_.val.size()) - 1;
+  const std::int64_t at_once = plan.batch_size * plan.block_size;
+  run::SideCosts costs;
+  costs.evaluation = batch * static_cast<double>(run::evaluation_batches(
+                                 data_, plan, options_.evaluation.eval_iters));
+  costs.end = batch * static_cast<double>((predicted + at_once - 1) / at_once);
+  if (options_.call.sample) {
+    costs.end += static_cast<double>(std::size(kSampleHeadings)) * text.seconds(kSampleTokens);
+  }
+  if (!prompt_.empty() && batches_.per_pass() > 0) {
+    costs.each_step = text.seconds(kContinuationTokens) *
+                      static_cast<double>(options_.optimizer.gradient_accumulation_steps) /
+                      static_cast<double>(batches_.per_pass());
+  }
+  return costs;
 }
 
 // After each pass: the text that the model makes of the prompt, on one line.
@@ -206,7 +270,8 @@ void Program::print_continuation(run::Report& report) const {
   }
   Rng unused(0);
   std::string text = options_.passes.sample_prompt;
-  run::stream_text(gpt_, data_.tokenizer, prompt_, {.max_new_tokens = 50, .greedy = true}, unused,
+  run::stream_text(gpt_, data_.tokenizer, prompt_,
+                   {.max_new_tokens = kContinuationTokens, .greedy = true}, unused,
                    [&](std::string_view piece) {
                      text += piece;
                      return true;

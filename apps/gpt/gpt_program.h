@@ -31,6 +31,7 @@ class Program {
   void finish(run::Report& report) const;
   void print_samples(run::Report& report) const;
   void print_continuation(run::Report& report) const;
+  run::SideCosts side_costs() const;
   run::About about() const;
 
   Options& options_;

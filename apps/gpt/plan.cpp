@@ -77,7 +77,11 @@ int print_plan(const Options& o) {
   if (!step) return run::kInterruptedExitCode;
   fmt::print("measured:  {:.1f} ms per step, {:.0f} tokens/s, {:.0f} MB of tensors at once\n",
              *step * 1e3, tokens / *step, static_cast<double>(memory_stats().peak) / 1e6);
-  if (!o.passes.epochs) {
+  if (o.call.max_minutes) {
+    fmt::print(
+        "run:       about {:.0f} steps fit into {:.4g} minutes, less what evaluations take\n",
+        60 * *o.call.max_minutes / *step, *o.call.max_minutes);
+  } else if (!o.passes.epochs) {
     fmt::print("run:       {} steps take {}, and evaluations beside\n", nn::grouped(a.max_iters),
                run::duration(*step * static_cast<double>(a.max_iters)));
   }

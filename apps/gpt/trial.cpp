@@ -1,19 +1,11 @@
 #include "tapegrad/apps/gpt/trial.h"
 
-#include <chrono>
-
 #include "tapegrad/optim/clip.h"
+#include "tapegrad/run/seconds_of.h"
 
 namespace tapegrad::gpt {
-namespace {
 
-double seconds_of(const std::function<void()>& work) {
-  const auto begin = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-}  // namespace
+using run::seconds_of;
 
 Trial::Trial(const nn::GPTConfig& config, int64_t B, int64_t T, const TrialOptions& options)
     : dropout_(1337, options.dropout),

@@ -63,6 +63,15 @@ std::optional<Losses> estimate_losses(const nn::GPT& gpt, const TextData& data,
   return losses;
 }
 
+std::int64_t evaluation_batches(const TextData& data, const BatchPlan& plan, std::int64_t batches) {
+  if (plan.kind != BatchKind::epochs) return 2 * batches;
+  const auto of = [&](const std::vector<data::Token>& tokens, bool training) {
+    const data::EpochLoader loader(tokens, pass_options(plan, training), Rng(0));
+    return std::min(batches, loader.batches_per_epoch());
+  };
+  return of(data.train, true) + of(data.val, false);
+}
+
 std::optional<SplitLoss> loss_of_tokens(const nn::GPT& gpt, const data::Tokenizer& tokenizer,
                                         const std::vector<data::Token>& tokens,
                                         std::int64_t batch_size, std::int64_t block_size) {

@@ -25,6 +25,9 @@ std::optional<Losses> estimate_losses(const nn::GPT& gpt, const TextData& data,
                                       const BatchPlan& plan, std::int64_t batches,
                                       const RandomOptions& random, Rng& training_rng);
 
+// How many batches that takes, of both parts together.
+std::int64_t evaluation_batches(const TextData& data, const BatchPlan& plan, std::int64_t batches);
+
 struct SplitLoss {
   double loss = 0;           // mean over all tokens but the first
   double perplexity = 0;     // e^loss

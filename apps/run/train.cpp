@@ -4,10 +4,14 @@
 #include <cmath>
 #include <utility>
 
+<<<<<<< HEAD
 #include "tapegrad/autograd/gemm/gemm.h"
 #include "tapegrad/autograd/tape.h"
 #include "tapegrad/optim/clip.h"
+=======
+>>>>>>> 0a07959 (--max-minutes: a run ends in time, on any machine)
 #include "tapegrad/run/interrupt.h"
+#include "tapegrad/run/train_step.h"
 
 namespace tapegrad::run {
 namespace {
@@ -64,7 +68,7 @@ class Trainer {
       if (at_.iteration > begin && !interrupted() && task_.after_step) task_.after_step(report_);
       if (ends || interrupted()) break;
       if (advanced) task_.batches.set_state(*advanced);
-      at_.seconds += report_.step(make_step());
+      at_.seconds += report_.step(make_step(task_, optimizer_, schedule_(at_.iteration), adamw_));
       ++at_.iteration;
     }
     if (interrupted()) {
@@ -81,24 +85,6 @@ class Trainer {
   TrainState state() {
     Rng& dropout = task_.dropout == nullptr ? no_dropout_ : *task_.dropout;
     return {task_.params, adamw_, task_.batches, dropout, at_};
-  }
-
-  Report::Step make_step() {
-    Report::Step step(schedule_(at_.iteration));
-    const double share = 1.0 / static_cast<double>(optimizer_.gradient_accumulation_steps);
-    for (std::int64_t i = 0; i < optimizer_.gradient_accumulation_steps; ++i) {
-      Tape tape;
-      const Loss loss = task_.loss();
-      tape.backward(loss.value, {.seeds = {Tensor::scalar(share, loss.value.dtype())}});
-      step.loss += share * loss.value.item();
-      step.tokens += loss.tokens;
-    }
-    const auto [norm, factor] =
-        optim::measure_clipping(task_.params.parameters(), optimizer_.grad_clip);
-    step.norm = norm;
-    adamw_.step(step.lr, factor);
-    adamw_.zero_grad();
-    return step;
   }
 
   // Evaluates, then restores the state of the batches, so that a checkpoint taken now repeats this

@@ -19,6 +19,13 @@ struct Loss {
   std::int64_t tokens;
 };
 
+// Seconds that a run takes beside its steps.
+struct SideCosts {
+  double evaluation = 0;  // of one evaluation
+  double each_step = 0;   // of after_step, the mean
+  double end = 0;         // of finish
+};
+
 // What is trained. The model, its data and its loss are the caller's; the task says how the loop
 // reaches them. All that it refers to must live as long as train() runs.
 //
@@ -50,6 +57,9 @@ struct Task {
   std::function<void(Report&)> after_step = {};
   // At the end of a run that no signal has stopped: a last evaluation, samples.
   std::function<void(Report&)> finish = {};
+  // Measures a small part of each. It may draw from the generators. Without it, one evaluation is
+  // measured as a whole, and the rest is taken for nothing. See time_budget.h.
+  std::function<SideCosts()> side_costs = {};
   About about = {};
 };
 

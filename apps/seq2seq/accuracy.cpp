@@ -12,8 +12,11 @@ namespace {
 
 using run::interrupted;
 
-nn::TranslateOptions greedy(const data::SpecialTokens& special) {
-  return {.start = special.start, .end = special.end, .interrupted = interrupted};
+// Translations of at most `positions` tokens, the end included: a longer one cannot be right.
+nn::TranslateOptions greedy(const data::SpecialTokens& special, int64_t positions) {
+  return {.start = special.start, .end = special.end, .interrupted = [positions]() mutable {
+            return interrupted() || positions-- == 0;
+          }};
 }
 
 // Counts tokens and targets, and those that are right.
@@ -29,8 +32,8 @@ struct Score {
       ++tokens;
       right_tokens += found[i] == expected[i];
     }
-    const auto translations = nn::translate(model, t.sources, t.masks.source, greedy(special));
     const auto T = static_cast<ptrdiff_t>(t.labels.dim(1));
+    const auto translations = nn::translate(model, t.sources, t.masks.source, greedy(special, T));
     for (size_t b = 0; b < translations.size(); ++b) {
       const auto row = expected.begin() + static_cast<ptrdiff_t>(b) * T;
       const auto end = std::find(row, row + T, special.end);

@@ -6,6 +6,7 @@
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/interrupt.h"
 #include "tapegrad/run/pair_tensors.h"
+#include "tapegrad/run/seconds_of.h"
 
 namespace tapegrad::seq2seq {
 namespace {
@@ -84,6 +85,7 @@ run::Task Program::task() {
             run::keep_text(folder, data_.tokenizer, options_.text.corpus, text_);
           },
       .finish = [this](run::Report& report) { finish(report); },
+      .side_costs = [this] { return side_costs(); },
       .about = about(),
   };
 }
@@ -92,6 +94,17 @@ run::Loss Program::next_loss() {
   const run::PairTensors t = run::tensors_of(loader_.next(), data_.special);
   Rng& dropout = options_.random.one_generator() ? loader_.rng() : own_dropout_;
   return {model_.loss(t.sources, t.inputs, t.labels, t.masks, &dropout), t.tokens};
+}
+
+run::SideCosts Program::side_costs() const {
+  Options one = options_;
+  one.evaluation.eval_iters = 1;
+  const double batch = run::seconds_of([&] { estimate_losses(model_, data_, one); });
+  const auto pairs = static_cast<std::int64_t>(data_.held_out.size());
+  const std::int64_t rows = options_.optimizer.batch_size;
+  const std::int64_t batches = (pairs + rows - 1) / rows + (options_.call.sample ? 1 : 0);
+  return {.evaluation = batch * static_cast<double>(options_.evaluation.eval_iters),
+          .end = batch * static_cast<double>(batches)};
 }
 
 run::About Program::about() const {

@@ -28,6 +28,7 @@ class Program {
   run::Loss next_loss();
   void finish(run::Report& report) const;
   void print_examples(run::Report& report) const;
+  run::SideCosts side_costs() const;
   run::About about() const;
 
   Options& options_;
