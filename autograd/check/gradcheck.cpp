@@ -24,6 +24,17 @@ double dot(const Tensor& a, const Tensor& b) {
   return sum;
 }
 
+// v with zeros where x is infinite, and so cannot be moved.
+Tensor movable(const Tensor& x, Tensor v) {
+  dispatch(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    for (std::int64_t i = 0; i < x.numel(); ++i) {
+      if (std::isinf(x.data<T>()[i])) v.mutable_data<T>()[i] = 0;
+    }
+  });
+  return v;
+}
+
 // x + h·v.
 Tensor moved(const Tensor& x, const Tensor& v, double h) {
   Tensor y = x.clone();
@@ -64,7 +75,7 @@ class StepCheck {
 
  private:
   GradientCheck check_input(std::size_t i, const Tensor& grad, double size) {
-    const Tensor v = random_like(step_.inputs[i], rng_);
+    const Tensor v = movable(step_.input_tensors[i], random_like(step_.inputs[i], rng_));
     GradientCheck result{.op = std::string(step_.name), .input = i, .shapes = shapes()};
     result.analytic = dot(grad, v);
     result.error = std::numeric_limits<double>::infinity();

@@ -12,8 +12,8 @@ namespace tapegrad {
 
 // Fused attention after Dao et al., "FlashAttention" (2022), section 3.1, with BLAS doing the
 // products: a tile of queries meets all of its keys at once, the weights of that tile live in
-// scratch memory, and backward computes them again from the log-sum-exp of each row. Memory is
-// O(T), except for dropout's decisions where these are stored.
+// scratch memory, and backward computes them again from two numbers for each row. Memory is O(T),
+// except for dropout's decisions where these are stored.
 
 // One of q, k, v or of their gradients: B sequences of T rows, in each of which the H heads lie
 // side by side. q, k and v packed in one tensor have larger distances than on their own.
@@ -39,8 +39,12 @@ class AttentionKernel {
   const KeepMask& keep;                   // of (B, H, Tq, Tk)
   const std::uint8_t* padding = nullptr;  // (B, Tk), null if all keys are real
 
-  // out (B, Tq, H·D), and the log-sum-exp of each row of scores, lse (B, H, Tq).
-  void forward(HeadRows<T> out, T* lse) const {
+  // out (B, Tq, H·D), and stats (B, H, Tq, 2): what makes a row of scores s its weights again,
+  // exp(s − shift) / total. The shift is the largest score, or 0 where all are −∞; the total is
+  // Σ exp(s − shift), or 1 where that is 0. One number, the log-sum-exp, would not do: its
+  // rounding, which grows with the scores, makes the weights sum to 1 + δ, and the gradients are
+  // differences in which a δ shows.
+  void forward(HeadRows<T> out, T* stats) const {
     const std::int64_t tiles = (size.Tq + kQueryTile - 1) / kQueryTile;
     parallel_for(size.B * size.H * tiles, 1, [&](std::int64_t begin, std::int64_t end) {
       Tensor scratch = Tensor::empty({tile_rows() * size.Tk}, dtype_of<T>());
@@ -48,7 +52,7 @@ class AttentionKernel {
       for (std::int64_t i = begin; i < end; ++i) {
         const Tile t = tile(i / tiles, i % tiles);
         scores(t, weights);
-        softmax_tile(t, weights, lse);
+        softmax_tile(t, weights, stats);
         gemm(Gemm<T>{.m = t.rows,
                      .n = size.D,
                      .k = t.keys,
@@ -62,10 +66,10 @@ class AttentionKernel {
     });
   }
 
-  // dq, dk and dv from dout and forward's lse. A head's keys are added to by all of its tiles, so
+  // dq, dk and dv from dout and forward's stats. A head's keys are added to by all of its tiles, so
   // threads share out whole heads. The last tile comes first: it meets all keys, so that it can
   // write what the others add to.
-  void backward(HeadRows<const T> dout, const T* lse, HeadRows<T> dq, HeadRows<T> dk,
+  void backward(HeadRows<const T> dout, const T* stats, HeadRows<T> dq, HeadRows<T> dk,
                 HeadRows<T> dv) const {
     parallel_for(size.B * size.H, 1, [&](std::int64_t begin, std::int64_t end) {
       Tensor scratch = Tensor::empty({2 * tile_rows() + 1, size.Tk}, dtype_of<T>());
@@ -74,7 +78,7 @@ class AttentionKernel {
       T* factors = dweights + tile_rows() * size.Tk;
       for (std::int64_t head = begin; head < end; ++head) {
         for (std::int64_t n = (size.Tq + kQueryTile - 1) / kQueryTile; n-- > 0;) {
-          backward_tile(tile(head, n), dout, lse, dq, dk, dv, weights, dweights, factors);
+          backward_tile(tile(head, n), dout, stats, dq, dk, dv, weights, dweights, factors);
         }
       }
     });
@@ -96,7 +100,7 @@ class AttentionKernel {
   U* at(const HeadRows<U>& x, const Tile& t, std::int64_t position) const {
     return x.data + t.b * x.batch + position * x.row + t.h * size.D;
   }
-  std::int64_t stat(const Tile& t, std::int64_t r) const {
+  std::int64_t row_index(const Tile& t, std::int64_t r) const {
     return (t.b * size.H + t.h) * size.Tq + t.first + r;
   }
   std::int64_t visible(const Tile& t, std::int64_t r) const {
@@ -117,41 +121,36 @@ class AttentionKernel {
                  .alpha = scale()});
   }
 
-  // Sets the scores of padding to −∞, whose exponential is 0. False if all n keys are padding.
-  bool hide_padding(const Tile& t, std::int64_t n, T* row) const {
-    if (padding == nullptr) return true;
+  // Sets the scores of padding to −∞, whose exponential is 0.
+  void hide_padding(const Tile& t, std::int64_t n, T* row) const {
+    if (padding == nullptr) return;
     const std::uint8_t* mask = padding + t.b * size.Tk;
-    std::int64_t seen = 0;
     for (std::int64_t j = 0; j < n; ++j) {
       row[j] = mask[j] != 0 ? -std::numeric_limits<T>::infinity() : row[j];
-      seen += mask[j] == 0;
     }
-    return seen > 0 || n == 0;
   }
 
-  void softmax_tile(const Tile& t, T* s, T* lse) const {
+  void softmax_tile(const Tile& t, T* s, T* stats) const {
     for (std::int64_t r = 0; r < t.rows; ++r) {
       T* row = s + r * t.keys;
       const std::int64_t n = visible(t, r);
-      if (!hide_padding(t, n, row)) {
-        std::fill(row, row + t.keys, T{0});
-        // Backward's exponentials of −∞ minus this are 0, too.
-        lse[stat(t, r)] = std::numeric_limits<T>::infinity();
-        continue;
-      }
+      hide_padding(t, n, row);
       const T top = max_row(row, n);
-      for (std::int64_t j = 0; j < n; ++j) row[j] = fast_exp(row[j] - top);
-      const T total = sum_row<T>(n, [=](auto j) { return row[j]; });
+      const T shift = top == -std::numeric_limits<T>::infinity() ? T{0} : top;
+      for (std::int64_t j = 0; j < n; ++j) row[j] = fast_exp(row[j] - shift);
+      const T sum = sum_row<T>(n, [=](auto j) { return row[j]; });
+      const T total = sum == 0 ? T{1} : sum;
       for (std::int64_t j = 0; j < n; ++j) row[j] /= total;
       std::fill(row + n, row + t.keys, T{0});
-      lse[stat(t, r)] = top + std::log(total);
-      if (keep.drops()) keep.multiply(stat(t, r) * size.Tk, n, row, row);
+      stats[2 * row_index(t, r)] = shift;
+      stats[2 * row_index(t, r) + 1] = total;
+      if (keep.drops()) keep.multiply(row_index(t, r) * size.Tk, n, row, row);
     }
   }
 
   // With P the weights, A = dropout(P) and dA = dO·Vᵀ:  dV = Aᵀ·dO,  dP = dropout(dA),
   // dS = P·(dP − Σ P·dP),  dQ = dS·K/√D,  dK = dSᵀ·Q/√D.
-  void backward_tile(const Tile& t, HeadRows<const T> dout, const T* lse, HeadRows<T> dq,
+  void backward_tile(const Tile& t, HeadRows<const T> dout, const T* stats, HeadRows<T> dq,
                      HeadRows<T> dk, HeadRows<T> dv, T* p, T* da, T* factors) const {
     const T* d = at(dout, t, t.first);
     const T add = static_cast<T>(t.first + t.rows < size.Tq);
@@ -170,12 +169,12 @@ class AttentionKernel {
       T* row = p + r * t.keys;
       T* drow = da + r * t.keys;
       const std::int64_t n = visible(t, r);
-      const T shift = lse[stat(t, r)];
+      const T shift = stats[2 * row_index(t, r)], total = stats[2 * row_index(t, r) + 1];
       hide_padding(t, n, row);
-      for (std::int64_t j = 0; j < n; ++j) row[j] = fast_exp(row[j] - shift);
+      for (std::int64_t j = 0; j < n; ++j) row[j] = fast_exp(row[j] - shift) / total;
       std::fill(row + n, row + t.keys, T{0});
       if (keep.drops()) {
-        keep.factors(stat(t, r) * size.Tk, n, factors);
+        keep.factors(row_index(t, r) * size.Tk, n, factors);
         for (std::int64_t j = 0; j < n; ++j) drow[j] *= factors[j];
       }
       const T mean = sum_row<T>(n, [=](auto j) { return row[j] * drow[j]; });

@@ -1,10 +1,13 @@
 #include <array>
+#include <limits>
 
 #include "tapegrad/autograd/kernels/attention_tiles.h"
 #include "tapegrad/autograd/ops/fused.h"
 
 namespace tapegrad {
 namespace {
+
+constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
 // (B, T, C) as rows of heads.
 template <class T>
@@ -76,6 +79,14 @@ Tensor hidden_keys(const Shape& shape, bool causal, const Tensor& padding) {
   return hidden;
 }
 
+// 1 for each row of scores (…, Tk) that are all −∞, as u8 (…, 1).
+Tensor rows_without_score(const Tensor& scores) {
+  const TapePause pause;
+  const Tensor none = equal(scores, Tensor::scalar(kMinusInfinity, scores.dtype()));
+  return equal(sum(none.to(scores.dtype()), {-1}, true),
+               Tensor::scalar(static_cast<double>(scores.dim(-1)), scores.dtype()));
+}
+
 // q, k and v: three tensors (B, T, C), or the parts of one (B, T, 3C). They differ only
 // in how far rows lie apart.
 template <class T, class Tensors>
@@ -90,15 +101,15 @@ auto heads_of(Tensors& qkv) {
 FusedOp::Output forward(const Call& call, Inputs qkv) {
   const auto& [B, Tq, Tk, H, D, causal] = call.size;
   const DType dtype = qkv[0].dtype();
-  Tensor out = Tensor::empty({B, Tq, H * D}, dtype), lse = Tensor::empty({B, H, Tq}, dtype);
+  Tensor out = Tensor::empty({B, Tq, H * D}, dtype), stats = Tensor::empty({B, H, Tq, 2}, dtype);
   dispatch(dtype, [&](auto zero) {
     using T = decltype(zero);
-    call.kernel<T>(heads_of<T>(qkv)).forward(rows_of<T>(out), lse.mutable_data<T>());
+    call.kernel<T>(heads_of<T>(qkv)).forward(rows_of<T>(out), stats.mutable_data<T>());
   });
-  return {out, {lse, call.keep.stored()}};
+  return {out, {stats, call.keep.stored()}};
 }
 
-Grads backward(const Call& call, const Tensor& dy, Inputs qkv, const Tensor& lse) {
+Grads backward(const Call& call, const Tensor& dy, Inputs qkv, const Tensor& stats) {
   Grads grads;
   for (const Tensor& t : qkv) {
     // Keys that no query meets get zeros, and nothing else writes them.
@@ -108,7 +119,7 @@ Grads backward(const Call& call, const Tensor& dy, Inputs qkv, const Tensor& lse
   dispatch(dy.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const auto d = heads_of<T>(grads);
-    call.kernel<T>(heads_of<T>(qkv)).backward(rows_of<T>(dy), lse.data<T>(), d[0], d[1], d[2]);
+    call.kernel<T>(heads_of<T>(qkv)).backward(rows_of<T>(dy), stats.data<T>(), d[0], d[1], d[2]);
   });
   return grads;
 }
@@ -165,10 +176,10 @@ Tensor attention_reference(const Tensor& q, const Tensor& k, const Tensor& v, in
   Tensor scores =
       matmul(heads(q), heads(k), {.transpose_b = true}) * (1 / std::sqrt(static_cast<double>(D)));
   const Tensor hidden = hidden_keys({B, 1, Tq, Tk}, causal, key_padding_mask);
-  // Not −∞: a row without a visible key would get NaN, and so would its gradient.
-  if (hidden.defined()) scores = masked_fill(scores, hidden, -1e30);
-  Tensor weights = softmax(scores);
-  if (key_padding_mask.defined()) weights = masked_fill(weights, hidden, 0);
+  if (hidden.defined()) scores = masked_fill(scores, hidden, kMinusInfinity);
+  // The softmax of such a row would be NaN, and so would its gradient.
+  const Tensor blind = rows_without_score(scores);
+  Tensor weights = masked_fill(softmax(masked_fill(scores, blind, 0)), blind, 0);
   if (keep.drops()) {
     const Tensor kept = keep.to_tensor({B, n_head, Tq, Tk}).to(weights.dtype());
     weights = weights * (kept * keep.scale());
