@@ -14,13 +14,13 @@ const std::string kStepKey = "adamw.steps";
 // The factors of one step, the same for every element.
 template <class T>
 struct Update {
-  T keep, beta1, beta2, step_size, root_scale, eps, grad_factor;
+  T keep, rest1, beta2, rest2, step_size, root_scale, eps, grad_factor;  // rest = 1 − beta
 
   void operator()(T& p, T g, T& m, T& v) const {
     g *= grad_factor;
     p *= keep;
-    m += (1 - beta1) * (g - m);
-    v = beta2 * v + (1 - beta2) * g * g;
+    m += rest1 * (g - m);
+    v = beta2 * v + rest2 * g * g;
     p -= step_size * (m / (std::sqrt(v) / root_scale + eps));
   }
 };
@@ -53,8 +53,9 @@ void AdamW::step(double lr, double grad_factor) {
     dispatch(grad.dtype(), [&](auto zero) {
       using T = decltype(zero);
       const Update<T> update{static_cast<T>(decays ? 1 - lr * options_.weight_decay : 1),
-                             static_cast<T>(options_.beta1),
+                             static_cast<T>(1 - options_.beta1),
                              static_cast<T>(options_.beta2),
+                             static_cast<T>(1 - options_.beta2),
                              static_cast<T>(lr / correction1),
                              static_cast<T>(std::sqrt(correction2)),
                              static_cast<T>(options_.eps),

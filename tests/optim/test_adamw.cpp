@@ -54,6 +54,15 @@ TEST_CASE("AdamW makes PyTorch's steps, and decays matrices only unless told oth
         "");
 }
 
+// With p = 0, g = 1 and hardly any eps, a first step is one of −lr.
+TEST_CASE("1 − beta2 is not rounded twice", "[adamw]") {
+  const double beta2 = GENERATE(0.9, 0.99, 0.999, 0.9999, 0.99999);
+  Tensor p = Tensor::zeros({1}).set_requires_grad();
+  p.set_grad(Tensor::ones({1}));
+  AdamW({{"p", p}}, {.beta2 = beta2, .eps = 1e-12}).step(1);
+  CHECK(std::abs(p.item() + 1) <= 2e-7);
+}
+
 TEST_CASE("a parameter without a gradient is left alone, and so are its moments", "[adamw]") {
   TwoTensors tensors;
   AdamW adamw(tensors.named());
