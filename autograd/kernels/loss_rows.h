@@ -17,21 +17,25 @@ struct Targets {
 Targets checked_targets(std::string_view op, const Tensor& targets, std::int64_t classes,
                         std::int32_t ignore_index);
 
-// −log softmax(logits)[target], from the logits' log-sum-exp; 0 for an ignored target.
+// −log softmax(logits)[target], from the logits' sum; 0 for an ignored target.
 template <class T>
-double loss_of_row(const T* logits, T lse, std::int32_t target, std::int32_t ignore_index) {
-  return target == ignore_index ? 0 : static_cast<double>(lse - logits[target]);
+double loss_of_row(const T* logits, const ExpSum<T>& sum, std::int32_t target,
+                   std::int32_t ignore_index) {
+  if (target == ignore_index) return 0;
+  const double below_top = static_cast<double>(sum.top) - static_cast<double>(logits[target]);
+  return below_top + std::log(static_cast<double>(sum.total));
 }
 
 // out = (softmax(logits) − onehot(target))·scale, or zeros for an ignored target; may be in place.
 template <class T>
-void loss_gradient_row(const T* logits, T lse, std::int32_t target, std::int32_t ignore_index,
-                       T scale, std::int64_t n, T* out) {
+void loss_gradient_row(const T* logits, const ExpSum<T>& sum, std::int32_t target,
+                       std::int32_t ignore_index, T scale, std::int64_t n, T* out) {
   if (target == ignore_index) {
     std::fill_n(out, n, T{0});
     return;
   }
-  for (std::int64_t i = 0; i < n; ++i) out[i] = fast_exp(logits[i] - lse) * scale;
+  const T top = sum.top, factor = scale / sum.total;
+  for (std::int64_t i = 0; i < n; ++i) out[i] = fast_exp(logits[i] - top) * factor;
   out[target] -= scale;
 }
 

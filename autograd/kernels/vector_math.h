@@ -125,7 +125,7 @@ T max_row(const T* x, std::int64_t n) {
   return *std::max_element(lanes, lanes + kLanes);
 }
 
-// out = softmax(x); may be in place. A row of all −∞ gives NaN.
+// out = softmax(x); may be in place. A row of all −∞ gives NaN, and so does one with +∞.
 template <class T>
 void softmax_row(const T* x, T* out, std::int64_t n) {
   const T top = max_row(x, n);
@@ -133,6 +133,20 @@ void softmax_row(const T* x, T* out, std::int64_t n) {
   const T total = sum_row<T>(n, [=](std::int64_t i) { return out[i]; });
   const T scale = 1 / total;
   for (std::int64_t i = 0; i < n; ++i) out[i] *= scale;
+}
+
+// Σ eˣ = total·e^top. Softmax and its logarithm are made of the two, as e^(x − top)/total and
+// (x − top) − log total: first the difference, which is exact where it matters. x − log Σ eˣ would
+// lose what the rounding of so large a number loses. The total of a row that has +∞ or NaN, or
+// that is all −∞, is NaN.
+template <class T>
+struct ExpSum {
+  T top, total;
+};
+template <class T>
+ExpSum<T> exp_sum_row(const T* x, std::int64_t n) {
+  const T top = max_row(x, n);
+  return {top, sum_row<T>(n, [=](std::int64_t i) { return fast_exp(x[i] - top); })};
 }
 
 // log Σ eˣ; −∞ for a row of all −∞ and for an empty one. NaN if any element is NaN.

@@ -57,9 +57,9 @@ class ChunkedLoss {
     parallel_for(n, grain, [&, classes = classes_](std::int64_t begin, std::int64_t end) {
       for (std::int64_t r = begin; r < end; ++r) {
         T* row = logits + r * classes;
-        const T lse = log_sum_exp_row(row, classes);
-        loss[static_cast<std::size_t>(r)] = loss_of_row(row, lse, id[r], ignored);
-        if (differentiates) loss_gradient_row(row, lse, id[r], ignored, scale, classes, row);
+        const ExpSum<T> sum = exp_sum_row(row, classes);
+        loss[static_cast<std::size_t>(r)] = loss_of_row(row, sum, id[r], ignored);
+        if (differentiates) loss_gradient_row(row, sum, id[r], ignored, scale, classes, row);
       }
     });
     return std::accumulate(loss.begin(), loss.end(), 0.0);

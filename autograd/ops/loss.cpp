@@ -7,20 +7,25 @@
 namespace tapegrad {
 namespace {
 
+// `sums` (rows, 2) gets the ExpSum of each row.
 template <class T>
-Tensor forward_loss(const Tensor& logits, const Targets& targets, Tensor& lse) {
+Tensor forward_loss(const Tensor& logits, const Targets& targets, Tensor& sums) {
   const std::int64_t rows = logits.dim(0), n = logits.dim(1);
   const T* in = logits.data<T>();
-  T* log_sums = lse.mutable_data<T>();
+  T* sum = sums.mutable_data<T>();
   parallel_for(rows, std::max<std::int64_t>(1, 4096 / n),
                [=](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t r = begin; r < end; ++r)
-                   log_sums[r] = log_sum_exp_row(in + r * n, n);
+                 for (std::int64_t r = begin; r < end; ++r) {
+                   const ExpSum<T> row = exp_sum_row(in + r * n, n);
+                   sum[2 * r] = row.top;
+                   sum[2 * r + 1] = row.total;
+                 }
                });
   const std::int32_t* id = targets.ids.data<std::int32_t>();
   double total = 0;
   for (std::int64_t r = 0; r < rows; ++r) {
-    total += loss_of_row(in + r * n, log_sums[r], id[r], targets.ignore_index);
+    const ExpSum<T> row{sum[2 * r], sum[2 * r + 1]};
+    total += loss_of_row(in + r * n, row, id[r], targets.ignore_index);
   }
   return Tensor::scalar(total / static_cast<double>(targets.count), logits.dtype());
 }
@@ -28,18 +33,20 @@ Tensor forward_loss(const Tensor& logits, const Targets& targets, Tensor& lse) {
 // (softmax(logits) − onehot(target))·dy/count, 0 for ignored rows.
 template <class T>
 void backward_loss(const Tensor& dy, const Tensor& logits, const Targets& targets,
-                   const Tensor& lse, Tensor& dlogits) {
+                   const Tensor& sums, Tensor& dlogits) {
   const std::int64_t rows = logits.dim(0), n = logits.dim(1);
-  const T *in = logits.data<T>(), *log_sums = lse.data<T>();
+  const T *in = logits.data<T>(), *sum = sums.data<T>();
   T* out = dlogits.mutable_data<T>();
   const std::int32_t* id = targets.ids.data<std::int32_t>();
   const T scale = static_cast<T>(dy.item() / static_cast<double>(targets.count));
   const std::int32_t ignored = targets.ignore_index;
-  parallel_for(
-      rows, std::max<std::int64_t>(1, 4096 / n), [=](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t r = begin; r < end; ++r)
-          loss_gradient_row(in + r * n, log_sums[r], id[r], ignored, scale, n, out + r * n);
-      });
+  parallel_for(rows, std::max<std::int64_t>(1, 4096 / n),
+               [=](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t r = begin; r < end; ++r) {
+                   const ExpSum<T> row{sum[2 * r], sum[2 * r + 1]};
+                   loss_gradient_row(in + r * n, row, id[r], ignored, scale, n, out + r * n);
+                 }
+               });
 }
 
 Tensor cross_entropy_reference(const Tensor& logits, const Targets& targets) {
@@ -82,10 +89,11 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, std::int32_t i
       {.name = "cross_entropy",
        .backward_name = "cross_entropy_backward",
        .forward = [t](Inputs in, const Needs&) -> FusedOp::Output {
-         Tensor lse = Tensor::empty({in[0].dim(0)}, in[0].dtype());
-         const Tensor loss = dispatch(
-             in[0].dtype(), [&](auto zero) { return forward_loss<decltype(zero)>(in[0], t, lse); });
-         return {loss, {lse, t.ids}};
+         Tensor sums = Tensor::empty({in[0].dim(0), 2}, in[0].dtype());
+         const Tensor loss = dispatch(in[0].dtype(), [&](auto zero) {
+           return forward_loss<decltype(zero)>(in[0], t, sums);
+         });
+         return {loss, {sums, t.ids}};
        },
        .backward = [t](const Tensor& dy, Inputs in, Inputs notes, const Needs&) -> Grads {
          Tensor dlogits = Tensor::empty(in[0].shape(), in[0].dtype());

@@ -29,39 +29,55 @@ Tensor map_rows(const Tensor& x, const Shape& shape, const F& f) {
 
 // Calls op on x with `dim` brought to the last place, and brings it back.
 template <class Op>
-Tensor on_last_dim(std::string_view name, const Tensor& x, int dim, const Op& op) {
-  check(x.rank() >= 1, "[{}] a scalar has no dimension to work along", name);
+Tensor on_last_dim(const Tensor& x, int dim, const Op& op) {
+  if (x.rank() == 0) return reshape(on_last_dim(reshape(x, {1}), dim, op), {});
   dim = x.shape().index(dim);
   if (dim == x.rank() - 1) return op(x);
   return transpose(op(transpose(x, dim, -1)), dim, -1);
 }
 
+// The softmax of each row, as `kernel` makes it.
+template <class Kernel>
+Tensor softmax_of_rows(std::string_view name, const Tensor& x, const Kernel& kernel) {
+  return apply(
+      name, {x},
+      [kernel](Inputs in, Saved& saved) {
+        return saved.keep(map_rows(in[0], in[0].shape(), kernel));
+      },
+      [](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
+        const Tensor& y = saved[0];
+        return {y * (dy - sum(dy * y, {-1}, true))};
+      });
+}
+
+// The derivative of log Σeˣ: softmax, but e^(x − ∞) where the sum is infinite.
+Tensor log_sum_exp_slope(const Tensor& x) {
+  return softmax_of_rows("log_sum_exp_slope", x, [](const auto* row, auto* out, auto n) {
+    const auto top = max_row(row, n);
+    if (!std::isinf(top)) return softmax_row(row, out, n);
+    const auto y = log_sum_exp_row(row, n);
+    for (std::int64_t i = 0; i < n; ++i) out[i] = fast_exp(row[i] - y);
+  });
+}
+
 }  // namespace
 
 Tensor softmax(const Tensor& input, int dim) {
-  return on_last_dim("softmax", input, dim, [](const Tensor& x) {
-    return apply(
-        "softmax", {x},
-        [](Inputs in, Saved& saved) {
-          return saved.keep(map_rows(in[0], in[0].shape(), [](const auto* row, auto* out, auto n) {
-            softmax_row(row, out, n);
-          }));
-        },
-        [](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
-          const Tensor& y = saved[0];
-          return {y * (dy - sum(dy * y, {-1}, true))};
-        });
+  return on_last_dim(input, dim, [](const Tensor& x) {
+    return softmax_of_rows("softmax", x,
+                           [](const auto* row, auto* out, auto n) { softmax_row(row, out, n); });
   });
 }
 
 Tensor log_softmax(const Tensor& input, int dim) {
-  return on_last_dim("log_softmax", input, dim, [](const Tensor& x) {
+  return on_last_dim(input, dim, [](const Tensor& x) {
     return apply(
         "log_softmax", {x},
         [](Inputs in, Saved& saved) {
           return saved.keep(map_rows(in[0], in[0].shape(), [](const auto* row, auto* out, auto n) {
-            const auto lse = log_sum_exp_row(row, n);
-            for (std::int64_t i = 0; i < n; ++i) out[i] = row[i] - lse;
+            const auto sum = exp_sum_row(row, n);
+            const auto log_total = std::log(sum.total);
+            for (std::int64_t i = 0; i < n; ++i) out[i] = (row[i] - sum.top) - log_total;
           }));
         },
         [](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
@@ -71,7 +87,7 @@ Tensor log_softmax(const Tensor& input, int dim) {
 }
 
 Tensor log_sum_exp(const Tensor& input, int dim, bool keepdim) {
-  const Tensor kept = on_last_dim("log_sum_exp", input, dim, [](const Tensor& x) {
+  const Tensor kept = on_last_dim(input, dim, [](const Tensor& x) {
     return apply(
         "log_sum_exp", {x},
         [](Inputs in, Saved& saved) {
@@ -81,10 +97,10 @@ Tensor log_sum_exp(const Tensor& input, int dim, bool keepdim) {
           });
         },
         [](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
-          return {dy * softmax(saved[0])};
+          return {dy * log_sum_exp_slope(saved[0])};
         });
   });
-  return keepdim ? kept : reshape(kept, input.shape().without(dim));
+  return keepdim || input.rank() == 0 ? kept : reshape(kept, input.shape().without(dim));
 }
 
 }  // namespace tapegrad

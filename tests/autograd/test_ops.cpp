@@ -91,7 +91,10 @@ TEST_CASE("scalars work as tensors of rank 0", "[ops]") {
   CHECK(max(x).item() == 2);
   CHECK(std::isnan(var(x).item()));
   CHECK(slope(x, [](auto& v) { return mean(v * v); }).item() == 4);
-  CHECK_THROWS_WITH(softmax(x), ContainsSubstring("[softmax] a scalar"));
+  CHECK(softmax(x, 0).item() == 1);
+  CHECK(log_softmax(x).item() == 0);
+  CHECK(log_sum_exp(x, -1, true).item() == x.item());
+  CHECK_THROWS_WITH(softmax(x, 1), ContainsSubstring("no dimension 1"));
   CHECK_THROWS_WITH(layer_norm(x), ContainsSubstring("[layer_norm] a scalar"));
   CHECK_THROWS_WITH(matmul(x, x), ContainsSubstring("[matmul] a scalar"));
 }
