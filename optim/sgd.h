@@ -7,10 +7,12 @@ namespace tapegrad::optim {
 struct SGDOptions {
   double momentum = 0;
   double weight_decay = 0;  // L2: weight_decay·p is added to the gradient
+  bool nesterov = false;    // looks one step of the momentum ahead; needs momentum
 };
 
 // Gradient descent with momentum, as torch.optim.SGD. For each parameter p with gradient g:
-//   b ← momentum·b + g + weight_decay·p (b is 0 before the first step),  p ← p − lr·b.
+//   g ← g + weight_decay·p,  b ← momentum·b + g (b is 0 before the first step),  p ← p − lr·b,
+// or, with nesterov, p ← p − lr·(g + momentum·b).
 class SGD {
  public:
   SGD(NamedTensors parameters, const SGDOptions& options = {});
