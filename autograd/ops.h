@@ -1,7 +1,9 @@
 #pragma once
 
 // The menu of differentiable ops. Each works in f32 and f64 and throws Error, naming the op and the
-// shapes, if its inputs do not fit. Conventions where a derivative does not exist are PyTorch's.
+// shapes, if its inputs do not fit. Conventions where a derivative does not exist are PyTorch's,
+// and so are NaNs and infinities: docs/exactness.md says how exact each op is, and where it
+// differs. Where an op blocks a gradient, it is 0 even if what comes in is infinite or NaN.
 // "(…, C)" is any number of leading dimensions; dim arguments may be negative, counting from the
 // end.
 
@@ -22,10 +24,12 @@ Tensor add(const Tensor& a, const Tensor& b);
 Tensor sub(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
 Tensor div(const Tensor& a, const Tensor& b);
-// a^b. The gradient for b is aᵇ·log a, taken as 0 where a = 0; for a it is 0 where b = 0.
+// a^b. The gradient for b is aᵇ·log a, taken as 0 where a = 0 and b >= 0; for a it is 0 where
+// b = 0. Gradients of the gradients are 0 there as well, where PyTorch has NaNs.
 Tensor pow(const Tensor& a, const Tensor& b);
 Tensor pow(const Tensor& a, double b);
-// The larger of a and b; where they tie, each gets half of the gradient.
+// The larger of a and b; where they tie, each gets half of the gradient. NaN if either is NaN; then
+// each gets the gradient.
 Tensor maximum(const Tensor& a, const Tensor& b);
 
 Tensor neg(const Tensor& x);
@@ -35,7 +39,7 @@ Tensor sqrt(const Tensor& x);
 Tensor tanh(const Tensor& x);
 Tensor sigmoid(const Tensor& x);  // 1 / (1 + e⁻ˣ)
 Tensor erf(const Tensor& x);
-Tensor relu(const Tensor& x);  // derivative 0 at 0
+Tensor relu(const Tensor& x);  // derivative 0 at 0, 1 at NaN
 Tensor abs(const Tensor& x);   // derivative 0 at 0
 // x limited to [low, high]; the gradient passes inside and at the edges.
 Tensor clamp(const Tensor& x, double low, double high);
@@ -68,7 +72,8 @@ inline Tensor operator-(double a, const Tensor& b) { return Tensor::scalar(a, b.
 inline Tensor operator*(double a, const Tensor& b) { return Tensor::scalar(a, b.dtype()) * b; }
 inline Tensor operator/(double a, const Tensor& b) { return Tensor::scalar(a, b.dtype()) / b; }
 
-// --- Reductions. `dims` empty: over all elements, giving a scalar. keepdim leaves sizes of 1. ---
+// --- Reductions. `dims` empty: over all elements, giving a scalar. keepdim leaves sizes of 1. A
+// scalar has a dimension 0 (or -1) to reduce along. ---
 
 // The sum of nothing is 0. f32 sums are accumulated in double.
 Tensor sum(const Tensor& x, const std::vector<int>& dims = {}, bool keepdim = false);
@@ -77,7 +82,7 @@ Tensor mean(const Tensor& x, const std::vector<int>& dims = {}, bool keepdim = f
 // Σ(x − mean)² / (n − 1), or / n if not unbiased.
 Tensor var(const Tensor& x, const std::vector<int>& dims = {}, bool unbiased = true,
            bool keepdim = false);
-// The largest element; ties share the gradient equally. Error if x is empty.
+// The largest element; ties share the gradient equally, and so do NaNs. Error if x is empty.
 Tensor max(const Tensor& x);
 struct MaxResult {
   Tensor values;
@@ -133,7 +138,8 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
 
 // --- Normalisation and attention ---
 
-// eˣ / Σeˣ along dim, the maximum subtracted first. A row of all −∞ gives NaN, as in PyTorch.
+// eˣ / Σeˣ along dim, the maximum subtracted first. A row of all −∞ gives NaN, as in PyTorch, and
+// so does one with +∞.
 Tensor softmax(const Tensor& x, int dim = -1);
 Tensor log_softmax(const Tensor& x, int dim = -1);
 // log Σeˣ along dim; −∞ for a row of all −∞, whose gradient is NaN.
@@ -153,7 +159,8 @@ struct AttentionOptions {
   double dropout = 0;  // of the attention weights, if rng is given
   Rng* rng = nullptr;
   // (B, Tk) u8 or undefined; keys where it is not 0 are padding that no query sees, as in PyTorch's
-  // nn.MultiheadAttention. A query that sees no key at all gets zeros, and passes no gradient.
+  // nn.MultiheadAttention. A query that sees no key at all, or none with a score above −∞, gets
+  // zeros, and passes no gradient.
   Tensor key_padding_mask = {};
 };
 // softmax(Q·Kᵀ/√D)·V for n_head heads of D = C / n_head channels each (Vaswani et al., 2017,

@@ -18,14 +18,18 @@ class KeepMask {
   KeepMask(Rng& rng, std::int64_t n, double p);
 
   bool drops() const { return p_ > 0; }
-  double scale() const { return p_ < 1 ? 1 / (1 - p_) : 0; }  // of what is kept
+  // Of what is kept: the reciprocal of what the dtype makes of 1 − p, which is PyTorch's scale.
+  double scale(DType dtype) const {
+    if (p_ >= 1) return 0;
+    return dtype == DType::f32 ? static_cast<double>(1 / static_cast<float>(1 - p_)) : 1 / (1 - p_);
+  }
   // What is stored of the decisions, undefined if nothing is.
   const Tensor& stored() const { return bits_; }
   // keep[i] = 1 where element first + i is kept, else 0.
   void read(std::int64_t first, std::span<std::uint8_t> keep) const;
   // All of them.
   Tensor to_tensor(const Shape& shape) const;
-  // factors[i] = scale() where element first + i is kept, else 0.
+  // factors[i] = the scale where element first + i is kept, else 0.
   template <class T>
   void factors(std::int64_t first, std::int64_t n, T* factors) const;
   // y[i] = x[i] times that; y may be x.
@@ -43,7 +47,7 @@ class KeepMask {
 template <class T>
 void KeepMask::factors(std::int64_t first, std::int64_t n, T* factors) const {
   std::uint8_t keep[kPiece];
-  const T factor = static_cast<T>(scale());
+  const T factor = static_cast<T>(scale(dtype_of<T>()));
   for (std::int64_t i = 0; i < n; i += kPiece) {
     const std::int64_t count = std::min(kPiece, n - i);
     read(first + i, {keep, static_cast<std::size_t>(count)});

@@ -14,26 +14,46 @@ Tensor when(bool needed, const Shape& shape, const std::function<Tensor()>& grad
   return needed ? sum_to(gradient(), shape) : Tensor();
 }
 
-// Applies a unary op whose derivative is `slope`, a function of x that is made of ops.
+// The gradient of x, made of ops from that of the result y and from x, or from y.
+using UnaryVjp = Tensor (*)(const Tensor& dy, const Tensor& x_or_y);
+
 template <class F>
-Tensor unary(std::string_view name, const Tensor& x, const F& f, Tensor (*slope)(const Tensor& x)) {
+Tensor unary(std::string_view name, const Tensor& x, const F& f, UnaryVjp vjp) {
   return apply(
       name, {x}, [f](Inputs in, Saved& saved) { return map(saved.keep(in[0]), f); },
-      [slope](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
-        return {dy * slope(saved[0])};
+      [vjp](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
+        return {vjp(dy, saved[0])};
       });
 }
 
-// The same with the derivative as a function of the result y.
+// The same with the gradient as a function of dy and y.
 template <class F>
-Tensor unary_of_result(std::string_view name, const Tensor& x, const F& f,
-                       Tensor (*slope)(const Tensor& y)) {
+Tensor unary_of_result(std::string_view name, const Tensor& x, const F& f, UnaryVjp vjp) {
   return apply(
       name, {x}, [f](Inputs in, Saved& saved) { return saved.keep(map(in[0], f)); },
-      [slope](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
-        return {dy * slope(saved[0])};
+      [vjp](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
+        return {vjp(dy, saved[0])};
       });
 }
+
+// dy·share(key), but 0 where the share is 0, even if dy is infinite or NaN: no gradient passes
+// there. The share is constant between its jumps, so that the key gets no gradient.
+template <class F>
+Tensor pass(const Tensor& dy, const Tensor& key, const F& share) {
+  return apply(
+      "pass", {dy},
+      [=](Inputs in, Saved& saved) {
+        return zip("pass", in[0], saved.keep(key), [share](auto d, auto k) {
+          const auto s = static_cast<decltype(d)>(share(k));
+          return s == 0 ? s : d * s;
+        });
+      },
+      [share, shape = dy.shape()](const Tensor& d, const Saved& saved, const Needs&) -> Grads {
+        return {sum_to(pass(d, saved[0], share), shape)};
+      });
+}
+
+Tensor number(double value, const Tensor& like) { return Tensor::scalar(value, like.dtype()); }
 
 }  // namespace
 
@@ -80,15 +100,17 @@ Tensor div(const Tensor& a, const Tensor& b) {
   return apply(
       "div", {a, b},
       [](Inputs in, Saved& saved) {
-        saved.keep(saved.needs(1) ? in[0] : Tensor());
+        const Tensor quotient = zip("div", in[0], in[1], [](auto x, auto y) { return x / y; });
         saved.keep(in[1]);
-        return zip("div", in[0], in[1], [](auto x, auto y) { return x / y; });
+        saved.keep(saved.needs(1) ? quotient : Tensor());
+        return quotient;
       },
       [as = a.shape(), bs = b.shape()](const Tensor& dy, const Saved& saved,
                                        const Needs& needs) -> Grads {
-        const Tensor& y = saved[1];
-        return {when(needs[0], as, [&] { return dy / y; }),
-                when(needs[1], bs, [&] { return -(dy * saved[0]) / (y * y); })};
+        // −dy·a/b² without the square, which would leave f32's range for b beyond 1e19 and 1e-23.
+        const Tensor& divisor = saved[0];
+        return {when(needs[0], as, [&] { return dy / divisor; }),
+                when(needs[1], bs, [&] { return -dy * (saved[1] / divisor); })};
       });
 }
 
@@ -103,13 +125,20 @@ Tensor pow(const Tensor& a, const Tensor& b) {
       [as = a.shape(), bs = b.shape()](const Tensor& dy, const Saved& saved,
                                        const Needs& needs) -> Grads {
         const Tensor &x = saved[0], &y = saved[1];
-        // 0 times an infinite power or logarithm is 0 here, not NaN.
-        const auto zero_where = [](const Tensor& t, const Tensor& product) {
-          return where(equal(t, Tensor::scalar(0, t.dtype())), Tensor::scalar(0, t.dtype()),
-                       product);
+        // No gradient passes where `blocked`. There x is taken as 1, so that the powers and
+        // logarithms, and their derivatives, are finite.
+        const auto passing = [&](const Tensor& blocked, const auto& slope) {
+          return where(blocked, number(0, dy), dy * slope(where(blocked, number(1, x), x)));
         };
-        return {when(needs[0], as, [&] { return dy * zero_where(y, y * pow(x, y - 1.0)); }),
-                when(needs[1], bs, [&] { return dy * zero_where(x, pow(x, y) * log(x)); })};
+        const auto slope_of_x = [&](const Tensor& base) { return y * pow(base, y - 1.0); };
+        const auto slope_of_y = [&](const Tensor& base) { return pow(base, y) * log(base); };
+        const auto power_of_zero = [&] {
+          return zip("pow", x, y,
+                     [](auto u, auto v) { return static_cast<decltype(u)>(u == 0 && v >= 0); })
+              .to(DType::u8);
+        };
+        return {when(needs[0], as, [&] { return passing(equal(y, number(0, y)), slope_of_x); }),
+                when(needs[1], bs, [&] { return passing(power_of_zero(), slope_of_y); })};
       });
 }
 
@@ -126,14 +155,15 @@ Tensor maximum(const Tensor& a, const Tensor& b) {
       },
       [as = a.shape(), bs = b.shape()](const Tensor& dy, const Saved& saved,
                                        const Needs& needs) -> Grads {
-        // 1 where the first is larger, ½ where the two tie.
-        const auto share = [](const Tensor& x, const Tensor& y) {
-          return zip("maximum", x, y, [](auto u, auto v) {
-            return static_cast<decltype(u)>(u > v ? 1 : u == v ? 0.5 : 0);
+        // 1 where the first is larger or one is NaN, ½ where the two tie.
+        const auto winner = [&](const Tensor& x, const Tensor& y) {
+          const Tensor share = zip("maximum", x, y, [](auto u, auto v) {
+            return static_cast<decltype(u)>(u < v ? 0 : u == v ? 0.5 : 1);
           });
+          return pass(dy, share, [](auto s) { return s; });
         };
-        return {when(needs[0], as, [&] { return dy * share(saved[0], saved[1]); }),
-                when(needs[1], bs, [&] { return dy * share(saved[1], saved[0]); })};
+        return {when(needs[0], as, [&] { return winner(saved[0], saved[1]); }),
+                when(needs[1], bs, [&] { return winner(saved[1], saved[0]); })};
       });
 }
 
@@ -145,52 +175,57 @@ Tensor neg(const Tensor& x) {
 
 Tensor exp(const Tensor& x) {
   return unary_of_result(
-      "exp", x, [](auto v) { return fast_exp_gradual(v); }, [](const Tensor& y) { return y; });
+      "exp", x, [](auto v) { return fast_exp_gradual(v); },
+      [](const Tensor& dy, const Tensor& y) { return dy * y; });
 }
 
 Tensor log(const Tensor& x) {
   return unary(
-      "log", x, [](auto v) { return std::log(v); }, [](const Tensor& v) { return 1.0 / v; });
+      "log", x, [](auto v) { return std::log(v); },
+      [](const Tensor& dy, const Tensor& v) { return dy / v; });
 }
 
 Tensor sqrt(const Tensor& x) {
   return unary_of_result(
-      "sqrt", x, [](auto v) { return std::sqrt(v); }, [](const Tensor& y) { return 0.5 / y; });
+      "sqrt", x, [](auto v) { return std::sqrt(v); },
+      [](const Tensor& dy, const Tensor& y) { return dy / (2.0 * y); });
 }
 
 Tensor tanh(const Tensor& x) {
   return unary_of_result(
-      "tanh", x, [](auto v) { return fast_tanh(v); }, [](const Tensor& y) { return 1.0 - y * y; });
+      "tanh", x, [](auto v) { return fast_tanh(v); },
+      [](const Tensor& dy, const Tensor& y) { return dy * (1.0 - y * y); });
 }
 
 Tensor sigmoid(const Tensor& x) {
   return unary_of_result(
-      "sigmoid", x, [](auto v) { return 1 / (1 + fast_exp(-v)); },
-      [](const Tensor& y) { return y * (1.0 - y); });
+      "sigmoid", x, [](auto v) { return fast_sigmoid(v); },
+      [](const Tensor& dy, const Tensor& y) { return dy * (y * (1.0 - y)); });
 }
 
 Tensor erf(const Tensor& x) {
   return unary(
       "erf", x, [](auto v) { return fast_erf(v); },
-      [](const Tensor& v) { return exp(-(v * v)) * (2 * std::numbers::inv_sqrtpi); });
+      [](const Tensor& dy, const Tensor& v) {
+        return dy * (exp(-(v * v)) * (2 * std::numbers::inv_sqrtpi));
+      });
 }
-
-// The slopes of the next three have no gradient of their own, so they need not be recorded.
 
 // The slope follows from the result, so that x need not be kept.
 Tensor relu(const Tensor& x) {
   return unary_of_result(
-      "relu", x, [](auto v) { return v > 0 || std::isnan(v) ? v : 0; },
-      [](const Tensor& v) {
-        return map(v, [](auto e) { return static_cast<decltype(e)>(e > 0); });
+      "relu", x, [](auto v) { return v < 0 ? decltype(v){0} : v; },
+      [](const Tensor& dy, const Tensor& y) {
+        return pass(dy, y, [](auto v) { return !(v <= 0); });
       });
 }
 
 Tensor abs(const Tensor& x) {
   return unary(
       "abs", x, [](auto v) { return std::abs(v); },
-      [](const Tensor& v) {
-        return map(v, [](auto e) { return static_cast<decltype(e)>((e > 0) - (e < 0)); });
+      [](const Tensor& dy, const Tensor& v) {
+        // The sign has no gradient of its own, so it need not be recorded.
+        return dy * map(v, [](auto e) { return static_cast<decltype(e)>((e > 0) - (e < 0)); });
       });
 }
 
@@ -206,10 +241,10 @@ Tensor clamp(const Tensor& x, double low, double high) {
         });
       },
       [=](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
-        return {dy * map(saved[0], [=](auto v) {
-                  using T = decltype(v);
-                  return static_cast<T>(v >= static_cast<T>(low) && v <= static_cast<T>(high));
-                })};
+        return {pass(dy, saved[0], [=](auto v) {
+          using T = decltype(v);
+          return v >= static_cast<T>(low) && v <= static_cast<T>(high);
+        })};
       });
 }
 

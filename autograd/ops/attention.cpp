@@ -182,7 +182,7 @@ Tensor attention_reference(const Tensor& q, const Tensor& k, const Tensor& v, in
   Tensor weights = masked_fill(softmax(masked_fill(scores, blind, 0)), blind, 0);
   if (keep.drops()) {
     const Tensor kept = keep.to_tensor({B, n_head, Tq, Tk}).to(weights.dtype());
-    weights = weights * (kept * keep.scale());
+    weights = weights * (kept * keep.scale(weights.dtype()));
   }
   return reshape(permute(matmul(weights, heads(v)), {0, 2, 1, 3}), {B, Tq, C});
 }

@@ -119,6 +119,7 @@ Tensor sum_dims(const Tensor& x, const std::vector<bool>& marked) {
 std::vector<bool> mark(std::string_view op, const Shape& shape, const std::vector<int>& dims) {
   std::vector<bool> marked(static_cast<std::size_t>(shape.rank()), dims.empty());
   for (const int dim : dims) {
+    if (shape.rank() == 0 && (dim == 0 || dim == -1)) continue;  // the one element
     const auto i = static_cast<std::size_t>(shape.index(dim));
     check(!marked[i], "[{}] dimension {} is named twice", op, dim);
     marked[i] = true;
@@ -141,6 +142,22 @@ std::int64_t count(const Shape& shape, const std::vector<bool>& marked) {
   return n;
 }
 
+// Σx / divisor. The divisor of a sum of nothing may be 0; the gradient, of which there are no
+// elements, is not divided by that.
+Tensor quotient_of_sum(const Tensor& x, const std::vector<bool>& marked, std::int64_t divisor,
+                       bool keepdim) {
+  const Tensor means = apply(
+      "mean", {x},
+      [=](Inputs in, Saved&) {
+        return map(sum_dims(in[0], marked),
+                   [=](auto v) { return v / static_cast<decltype(v)>(divisor); });
+      },
+      [=, shape = x.shape()](const Tensor& dy, const Saved&, const Needs&) -> Grads {
+        return {broadcast_to(shape.numel() == 0 ? dy : dy / static_cast<double>(divisor), shape)};
+      });
+  return keepdim ? means : reshape(means, kept_shape(x.shape(), marked, false));
+}
+
 }  // namespace
 
 Tensor sum(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
@@ -154,15 +171,16 @@ Tensor sum(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
 }
 
 Tensor mean(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
-  const std::int64_t n = count(x.shape(), mark("mean", x.shape(), dims));
-  return sum(x, dims, keepdim) / static_cast<double>(n);
+  const std::vector<bool> marked = mark("mean", x.shape(), dims);
+  return quotient_of_sum(x, marked, count(x.shape(), marked), keepdim);
 }
 
 Tensor var(const Tensor& x, const std::vector<int>& dims, bool unbiased, bool keepdim) {
-  const std::int64_t n = count(x.shape(), mark("var", x.shape(), dims));
+  const std::vector<bool> marked = mark("var", x.shape(), dims);
+  const std::int64_t n = count(x.shape(), marked);
   const Tensor centred = x - mean(x, dims, true);
-  return sum(centred * centred, dims, keepdim) /
-         static_cast<double>(std::max<std::int64_t>(0, n - (unbiased ? 1 : 0)));
+  return quotient_of_sum(centred * centred, marked, std::max<std::int64_t>(0, n - unbiased),
+                         keepdim);
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {
@@ -219,12 +237,17 @@ Tensor max(const Tensor& x) {
         return saved.keep(Tensor::scalar(best, in[0].dtype()));
       },
       [](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
-        const Tensor ties = equal(saved[0], saved[1]).to(dy.dtype());
-        return {dy * (ties / sum(ties))};
+        const Tensor& best = saved[1];
+        const bool is_nan = std::isnan(best.item());
+        const Tensor ties = zip("max", saved[0], best, [is_nan](auto v, auto b) {
+          return static_cast<decltype(v)>(is_nan ? std::isnan(v) : v == b);
+        });
+        return {where(ties.to(DType::u8), dy / sum(ties), Tensor::scalar(0, dy.dtype()))};
       });
 }
 
 Tensor argmax(const Tensor& x, int dim) {
+  if (x.rank() == 0) return argmax(x.view({1}), dim);
   const Axis axis(x.shape(), dim);
   check(axis.n > 0, "[argmax] dimension {} of {} is empty", dim, x.shape());
   Tensor indices = Tensor::empty(x.shape().without(dim), DType::i32);
@@ -245,6 +268,7 @@ Tensor argmax(const Tensor& x, int dim) {
 }
 
 MaxResult max(const Tensor& x, int dim, bool keepdim) {
+  if (x.rank() == 0) return max(reshape(x, {1}), dim);
   const Tensor indices = argmax(x, dim);
   const Tensor values = gather(x, indices, dim);
   if (!keepdim) return {values, indices};

@@ -109,6 +109,7 @@ Tensor permute(const Tensor& x, const std::vector<int>& wanted) {
 }
 
 Tensor transpose(const Tensor& x, int dim0, int dim1) {
+  if (x.rank() == 0) return reshape(transpose(reshape(x, {1}), dim0, dim1), {});
   std::vector<int> order(static_cast<std::size_t>(x.rank()));
   std::iota(order.begin(), order.end(), 0);
   std::swap(order[static_cast<std::size_t>(x.shape().index(dim0))],

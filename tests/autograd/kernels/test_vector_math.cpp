@@ -76,10 +76,15 @@ TEST_CASE("fast_exp_gradual is within 1 ulp everywhere, also where it underflows
   CHECK(std::isnan(fast_exp_gradual(NAN)));
 }
 
-TEST_CASE("fast_erf and fast_tanh are within 2 ulp of the correctly rounded value",
-          "[vector_math]") {
+TEST_CASE(
+    "fast_tanh is within 1 ulp of the correctly rounded value, fast_erf and fast_sigmoid within 2",
+    "[vector_math]") {
+  const Worst tanh = worst_error(fast_tanh, std::tanh, -kInf, kInf);
+  INFO("at " << tanh.at);
+  CHECK(tanh.error <= 1);
+  const auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
   for (const Worst worst : {worst_error(fast_erf, std::erf, -kInf, kInf),
-                            worst_error(fast_tanh, std::tanh, -kInf, kInf)}) {
+                            worst_error(fast_sigmoid, sigmoid, -87, kInf)}) {
     INFO("at " << worst.at);
     CHECK(worst.error <= 2);
   }

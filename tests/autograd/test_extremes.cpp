@@ -1,0 +1,161 @@
+#include <cmath>
+#include <limits>
+
+#include "tapegrad/tests/autograd/support.h"
+#include "tapegrad/tests/catch.h"
+
+using namespace tapegrad;
+using namespace tapegrad::testing;
+
+// Derivatives at the edges of the range, and beyond it. The expected values are PyTorch's, but for
+// those that ops.h says are better.
+
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+using Values = std::vector<double>;
+
+// The values of `op` at inputs of one element each, of its first derivatives times dy, and of the
+// derivatives of their sum.
+struct Derivatives {
+  double y;
+  Values first, second;
+};
+Derivatives derivatives(const std::function<Tensor(Inputs)>& op, const Values& at, DType dtype,
+                        double dy = 1) {
+  std::vector<Tensor> x;
+  for (const double v : at) x.push_back(Tensor::full({1}, v, dtype));
+  Tape outer;
+  for (const Tensor& t : x) outer.watch(t);
+  Derivatives result;
+  std::vector<Tensor> roots;
+  {
+    Tape inner;
+    for (const Tensor& t : x) inner.watch(t);
+    const Tensor y = op(x);
+    result.y = y.item();
+    for (const Tensor& g : inner.gradient(y, x, {.seeds = {Tensor::full({1}, dy, dtype)}})) {
+      result.first.push_back(g.defined() ? g.item() : 0);
+      if (g.defined() && outer.tracks(g)) roots.push_back(g);
+    }
+  }
+  if (roots.empty()) return result;
+  std::vector<Tensor> seeds(roots.size(), Tensor::ones({1}, dtype));
+  for (const Tensor& g : outer.gradient(roots, x, {.seeds = seeds})) {
+    result.second.push_back(g.defined() ? g.item() : 0);
+  }
+  return result;
+}
+
+// Whether all agree to 1e-6, with NaNs and infinities in their places.
+bool near(const Values& a, const Values& b) {
+  return difference(vector(a), vector(b), 1e-6, 0) == "";
+}
+
+Tensor divide(Inputs x) { return x[0] / x[1]; }
+Tensor power(Inputs x) { return pow(x[0], x[1]); }
+
+}  // namespace
+
+TEST_CASE("the gradient of a quotient squares nothing", "[extremes]") {
+  const auto gradient = [](double a, double b) {
+    return derivatives(divide, {a, b}, DType::f32).first;
+  };
+  CHECK(near(gradient(0, 1e-25), {1e25, -0.0}));
+  CHECK(near(gradient(1e-30, 1e-30), {1e30, -1e30}));
+  CHECK(near(gradient(1e20, 1e20), {1e-20, -1e-20}));
+  // d²/da² + d²/da db = −1/b², and d²/da db + d²/db² = −1/b² + 2a/b³.
+  CHECK(near(derivatives(divide, {1e10, 1e10}, DType::f32).second, {-1e-20, 1e-20}));
+  const auto inverse = [](Inputs x) { return 1.0 / x[0]; };
+  CHECK(near(derivatives(inverse, {0}, DType::f64).first, {-kInf}));
+  CHECK(near(derivatives(inverse, {0}, DType::f64).second, {kInf}));
+}
+
+TEST_CASE("the gradient of a logarithm is a quotient", "[extremes]") {
+  const auto op = [](Inputs x) { return log(x[0]); };
+  CHECK(near(derivatives(op, {1e-40}, DType::f32, 0).first, {0}));
+  CHECK(near(derivatives(op, {1e-38}, DType::f32, 1e-8).first, {1e30}));
+}
+
+TEST_CASE("powers of and to 0 have PyTorch's gradients, and finite ones where they can",
+          "[extremes]") {
+  const DType dtype = GENERATE(DType::f32, DType::f64);
+  CHECK(near(derivatives(power, {0, -1}, dtype).first, {-kInf, -kInf}));
+  CHECK(near(derivatives(power, {0, 2}, dtype).first, {0, 0}));
+  CHECK(near(derivatives(power, {0, 0}, dtype).first, {0, 0}));
+  CHECK(near(derivatives(power, {0, 0}, dtype, kInf).first, {0, 0}));
+  const auto to_zero = [](Inputs x) { return pow(x[0], 0.0); };
+  CHECK(near(derivatives(to_zero, {0}, dtype).second, {0}));
+  CHECK(near(derivatives(to_zero, {0}, dtype, kNan).first, {0}));
+}
+
+TEST_CASE("a blocked gradient is 0 whatever it is, and NaN blocks nothing", "[extremes]") {
+  const DType dtype = GENERATE(DType::f32, DType::f64);
+  const double dy = GENERATE(kInf, kNan);
+  const auto gradient = [&](Tensor (*f)(const Tensor&), double x) {
+    return derivatives([f](Inputs in) { return f(in[0]); }, {x}, dtype, dy).first;
+  };
+  const auto clamped = [](const Tensor& x) { return clamp(x, -1, 1); };
+  CHECK(near(gradient(relu, -1), {0}));
+  CHECK(near(gradient(relu, 0), {0}));
+  CHECK(near(gradient(relu, kNan), {dy}));
+  CHECK(near(gradient(clamped, 2), {0}));
+  CHECK(near(gradient(clamped, kNan), {0}));
+  CHECK(near(gradient(clamped, 1), {dy}));
+  const auto larger = [](Inputs x) { return maximum(x[0], x[1]); };
+  CHECK(near(derivatives(larger, {2, 1}, dtype, dy).first, {dy, 0}));
+  CHECK(near(derivatives(larger, {0, kNan}, dtype).first, {1, 1}));
+  CHECK(near(derivatives(larger, {1, 1}, dtype).first, {0.5, 0.5}));
+}
+
+TEST_CASE("the gradient of max goes to the NaNs if there are any", "[extremes]") {
+  const Tensor x = vector({1, kNan, 3});
+  Tape tape;
+  tape.watch(x);
+  const Tensor y = max(x);
+  CHECK(near(list(tape.gradient(y, {x}, {.seeds = {vector({kInf}).view({})}})[0]), {0, kInf, 0}));
+}
+
+TEST_CASE("relu keeps the sign of 0, as PyTorch's does", "[extremes]") {
+  CHECK(std::signbit(relu(vector({-0.0})).item()));
+  CHECK(std::isnan(relu(vector({kNan})).item()));
+  CHECK(relu(vector({-kInf})).item() == 0);
+}
+
+TEST_CASE("dropout scales by the reciprocal of what is kept as the dtype has it", "[dropout]") {
+  const double p = GENERATE(0.04, 0.09, 0.15, 0.42, 0.1, 0.2, 0.97);
+  Rng rng(3);
+  const Tensor y = dropout(Tensor::ones({500}), p, rng);
+  double largest = 0;
+  for (const double v : list(y)) largest = std::max(largest, v);
+  CHECK(largest == static_cast<double>(1.0F / static_cast<float>(1 - p)));
+}
+
+TEST_CASE("means of nothing pass a gradient of 0 on", "[extremes]") {
+  using Op = std::function<Tensor(const Tensor&)>;
+  const Op op = GENERATE(from_range(std::vector<Op>{
+      [](const Tensor& x) { return mean(x); },
+      [](const Tensor& x) { return var(x); },
+      [](const Tensor& x) { return mse_loss(x, x); },
+  }));
+  const Tensor x = Tensor::empty({0, 3}, DType::f64), dy = Tensor::scalar(1, DType::f64);
+  Tape outer;
+  outer.watch(dy);
+  Tape inner;
+  inner.watch(x);
+  const Tensor y = op(x);
+  CHECK(std::isnan(y.item()));
+  const Tensor dx = inner.gradient(y, {x}, {.seeds = {dy}})[0];
+  CHECK(outer.gradient(sum(dx), {dy})[0].item() == 0);
+}
+
+TEST_CASE("a scalar has a dimension 0 to reduce along, as in PyTorch", "[extremes]") {
+  const Tensor x = Tensor::scalar(2, DType::f64);
+  CHECK(sum(x, {0}).item() == 2);
+  CHECK(mean(x, {-1}, true).shape() == Shape{});
+  CHECK(max(x, 0).values.item() == 2);
+  CHECK(argmax(x, -1).item() == 0);
+  CHECK(transpose(x, 0, -1).item() == 2);
+  CHECK_THROWS_WITH(sum(x, {1}), ContainsSubstring("no dimension 1"));
+}
