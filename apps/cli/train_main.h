@@ -31,26 +31,17 @@ namespace tapegrad::cli {
 // Options of one call of a training program. config.json does not keep them.
 struct CallOptions {
   run::FolderOptions folder;
-<<<<<<< HEAD
-  ComputeOptions compute;
-=======
   std::optional<double> max_minutes;  // which decide optimizer.max_iters of a new run
-  std::optional<int> threads;
->>>>>>> 0a07959 (--max-minutes: a run ends in time, on any machine)
+  ComputeOptions compute;
   bool sample = true;
 
   template <class Self, class Table>
   static void describe(Self& o, Table& t) {
     run::FolderOptions::describe(o.folder, t);
-<<<<<<< HEAD
-    ComputeOptions::describe(o.compute, t);
-=======
     t("max_minutes", o.max_minutes,
       "as many steps as are measured to fit into X minutes, in place of --max-iters",
       {.least = 0.01, .most = 1e6});
-    t("threads", o.threads, "threads [one per processor]; results do not depend on it",
-      {.least = 1});
->>>>>>> 0a07959 (--max-minutes: a run ends in time, on any machine)
+    ComputeOptions::describe(o.compute, t);
     t("sample", o.sample, "show what the model makes at the end");
   }
 };

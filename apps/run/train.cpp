@@ -4,12 +4,7 @@
 #include <cmath>
 #include <utility>
 
-<<<<<<< HEAD
 #include "tapegrad/autograd/gemm/gemm.h"
-#include "tapegrad/autograd/tape.h"
-#include "tapegrad/optim/clip.h"
-=======
->>>>>>> 0a07959 (--max-minutes: a run ends in time, on any machine)
 #include "tapegrad/run/interrupt.h"
 #include "tapegrad/run/train_step.h"
 
