@@ -108,14 +108,18 @@ inline float fast_tanh(float x) {
 }
 inline double fast_tanh(double x) { return std::tanh(x); }
 
-// Reductions along a row go in eight interleaved lanes: an order that vector code can follow, and
-// that is the same on every machine.
-inline constexpr std::int64_t kLanes = 8;
+// Reductions along a row go in interleaved lanes: an order that vector code can follow, and that is
+// the same on every machine. So many lanes fill four registers of AVX2, or two of AVX-512, whose
+// additions need not wait for each other.
+inline constexpr std::int64_t kLanes = 32;
 
-template <class T>
-T sum_lanes(const T (&lanes)[kLanes]) {
-  return ((lanes[0] + lanes[4]) + (lanes[1] + lanes[5])) +
-         ((lanes[2] + lanes[6]) + (lanes[3] + lanes[7]));
+// Combines the lanes in pairs: the upper half with the lower half, and so on.
+template <class T, class F>
+T join_lanes(T (&lanes)[kLanes], const F& join) {
+  for (std::int64_t half = kLanes / 2; half > 0; half /= 2) {
+    for (std::int64_t k = 0; k < half; ++k) lanes[k] = join(lanes[k], lanes[k + half]);
+  }
+  return lanes[0];
 }
 
 // Σ term(i) over [0, n).
@@ -126,21 +130,22 @@ T sum_row(std::int64_t n, const F& term) {
   for (; i + kLanes <= n; i += kLanes) {
     for (std::int64_t k = 0; k < kLanes; ++k) lanes[k] += term(i + k);
   }
-  for (; i < n; ++i) lanes[0] += term(i);
-  return sum_lanes(lanes);
+  for (std::int64_t k = 0; k < n - i; ++k) lanes[k] += term(i + k);
+  return join_lanes(lanes, [](T a, T b) { return a + b; });
 }
 
 // The largest element, −∞ of none; NaNs are passed over.
 template <class T>
 T max_row(const T* x, std::int64_t n) {
+  const auto larger = [](T a, T b) { return b > a ? b : a; };
   T lanes[kLanes];
   std::fill_n(lanes, kLanes, -std::numeric_limits<T>::infinity());
   std::int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    for (std::int64_t k = 0; k < kLanes; ++k) lanes[k] = x[i + k] > lanes[k] ? x[i + k] : lanes[k];
+    for (std::int64_t k = 0; k < kLanes; ++k) lanes[k] = larger(lanes[k], x[i + k]);
   }
-  for (; i < n; ++i) lanes[0] = x[i] > lanes[0] ? x[i] : lanes[0];
-  return *std::max_element(lanes, lanes + kLanes);
+  for (std::int64_t k = 0; k < n - i; ++k) lanes[k] = larger(lanes[k], x[i + k]);
+  return join_lanes(lanes, larger);
 }
 
 // out = softmax(x); may be in place. A row of all −∞ gives NaN, and so does one with +∞.

@@ -27,6 +27,20 @@ T inverse_std(T var, const LayerNormOptions& options) {
   return options.eps_outside ? 1 / (std::sqrt(var) + eps) : 1 / std::sqrt(var + eps);
 }
 
+// y = (x − mean)·rstd·w + b; w and b may be null. Written as one loop for each case: a row is then
+// read and written once.
+template <class T>
+void scale_row(const T* __restrict x, const T* __restrict w, const T* __restrict b, T mean, T rstd,
+               std::int64_t n, T* __restrict y) {
+  if (w != nullptr && b != nullptr) {
+    for (std::int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * rstd * w[i] + b[i];
+  } else if (w != nullptr) {
+    for (std::int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * rstd * w[i];
+  } else {
+    for (std::int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * rstd + (b != nullptr ? b[i] : T{0});
+  }
+}
+
 // y and, per row, the mean and the variance in `stats` (rows, 2).
 template <class T>
 void forward_rows(const Tensor& x, const Tensor& weight, const Tensor& bias,
@@ -46,13 +60,7 @@ void forward_rows(const Tensor& x, const Tensor& weight, const Tensor& bias,
       const T rstd = inverse_std(var, options);
       stat[2 * r] = mean;
       stat[2 * r + 1] = var;
-      for (std::int64_t i = 0; i < n; ++i) to[i] = (row[i] - mean) * rstd;
-      if (w != nullptr) {
-        for (std::int64_t i = 0; i < n; ++i) to[i] *= w[i];
-      }
-      if (b != nullptr) {
-        for (std::int64_t i = 0; i < n; ++i) to[i] += b[i];
-      }
+      scale_row(row, w, b, mean, rstd, n, to);
     }
   });
 }
@@ -85,19 +93,19 @@ struct RowStats {
 // d rstd = −½·rstd²/√var·d var, and it is √var·rstd times that.
 // `dw` and `db` get this row's dy·x̂ and dy added.
 template <class T>
-void backward_row(const T* dy, const T* x, const T* w, const RowStats<T>& stats, std::int64_t n,
-                  T* dx, T* dw, T* db) {
+void backward_row(const T* __restrict dy, const T* __restrict x, const T* __restrict w,
+                  const RowStats<T>& stats, std::int64_t n, T* __restrict dx, T* __restrict dw,
+                  T* __restrict db) {
   const auto [mean, rstd, divisor] = stats;
   const T sum_g = sum_row<T>(n, [=](auto i) { return dy[i] * w[i]; });
   const T sum_gx = sum_row<T>(n, [=, m = mean](auto i) { return dy[i] * w[i] * (x[i] - m); });
   const T mean_g = sum_g / static_cast<T>(n), mean_gx = sum_gx * rstd / divisor;
-  // Separate loops, so that the compiler makes vector code of each: in one loop it cannot tell that
-  // 7 arrays do not overlap.
   for (std::int64_t i = 0; i < n; ++i) {
-    dx[i] = rstd * (dy[i] * w[i] - mean_g - (x[i] - mean) * rstd * mean_gx);
+    const T normal = (x[i] - mean) * rstd;
+    dx[i] = rstd * (dy[i] * w[i] - mean_g - normal * mean_gx);
+    dw[i] += dy[i] * normal;
+    db[i] += dy[i];
   }
-  for (std::int64_t i = 0; i < n; ++i) dw[i] += dy[i] * ((x[i] - mean) * rstd);
-  for (std::int64_t i = 0; i < n; ++i) db[i] += dy[i];
 }
 
 template <class T>
