@@ -26,7 +26,7 @@ TEST_CASE("bench step in bf16 says by what it is computed", "[bench]") {
   CHECK(r.code == 0);
   CHECK(matches(
       r.out,
-      R"(bf16 in the products of linear layers, (by oneDNN|but .* takes [0-9.]+ times as long))"));
+      R"(bf16 in the products of linear layers, (by oneDNN|but) .* takes [0-9.]+ (of the time|times))"));
   CHECK(matches(r.out, R"(tapegrad char-cpu bf16: [0-9.]+ ms/step [0-9]+ tok/s peak [0-9]+ MB)"));
 }
 
@@ -41,6 +41,19 @@ TEST_CASE("bench ops lists every op of a step with its share", "[bench]") {
   }
 }
 
+TEST_CASE("bench gemm lists the products of a step by each library", "[bench]") {
+  const Result r = run_program("bench", {"gemm", "char-cpu", "--steps", "2", "--threads", "1"});
+  INFO(r.out << r.err);
+  CHECK(r.code == 0);
+  for (const char* row :
+       {R"(m×n×k +calls +share +gemm +openblas 1 +onednn 1)",
+        R"(NT 768×512×128 +4 +[0-9.]+ % +\d+ +\d+ +(\d+|-))", R"(TN 512×128×768 +4 )",
+        R"(A step takes [0-9.]+ ms: \d+ and \d+ % of it)"}) {
+    INFO(row);
+    CHECK(matches(r.out, row));
+  }
+}
+
 TEST_CASE("bench says what it can time", "[bench]") {
   const auto refused = [](const Args& args, const std::string& text) {
     const Result r = run_program("bench", args);
@@ -51,7 +64,7 @@ TEST_CASE("bench says what it can time", "[bench]") {
   refused({}, "say what to time");
   refused({"step"}, "say what to time");
   refused({"step", "gpt9"}, "there is no configuration 'gpt9'");
-  refused({"walk", "char"}, "'walk' is neither step nor ops");
+  refused({"walk", "char"}, "'walk' is none of step, ops and gemm");
   refused({"step", "char-cpu", "--steps", "0"}, "--steps");
   refused({"step", "char-cpu", "--dtype", "f16"}, "--dtype");
   const Result help = run_program("bench", {"--help"});

@@ -1,0 +1,42 @@
+// What a program says of what computes, and the options that choose it.
+
+#include <fstream>
+#include <regex>
+
+#include "tapegrad/tests/apps/tiny_runs.h"
+
+TEST_CASE("dtype auto becomes the one that was found faster, and a resume keeps it",
+          "[train-gpt]") {
+  const TinyRun chosen(4, {"--dtype", "auto"});
+  const std::string config = TempFolder::get(chosen.run / "config.json");
+  CHECK(config.find("\"auto\"") == std::string::npos);
+  const bool bf16 = config.find("\"dtype\": \"bf16\"") != std::string::npos;
+  const TinyRun by_hand(4, {"--dtype", bf16 ? "bf16" : "f32"});
+  CHECK(same_model(chosen.run, by_hand.run));
+}
+
+TEST_CASE("the header says what multiplies and how much of the processor that uses",
+          "[train-gpt]") {
+  const CorpusAndRun files("text.txt", tiny_text());
+  const Result r = train(tiny_run(files.corpus, files.run, 0) + Args{"--gemm", "openblas"});
+  INFO(r.out << r.err);
+  CHECK(std::regex_search(
+      r.out, std::regex(R"(compute: OpenBLAS \S+, \w+ kernels.*; \d+ of at most \d+ GFLOP/s; )")));
+}
+
+TEST_CASE("a resume by another library says that bits will differ", "[train-gpt]") {
+  const TinyRun run(2, {"--gemm", "openblas"});
+  const std::string trainer = TempFolder::get(run.run / "trainer.json");
+  const std::string by = "\"multiplier\":", before = "OpenBLAS";
+  REQUIRE(trainer.find(by) != std::string::npos);
+  const Result same = train(resume_run(run.run, 3) + Args{"--gemm", "openblas"});
+  CHECK_THAT(same.out, !ContainsSubstring("multiplied so far"));
+  std::string other = TempFolder::get(run.run / "trainer.json");
+  other.replace(other.find(before, other.find(by)), before.size(), "OtherBLAS");
+  std::ofstream(run.run / "trainer.json") << other;
+  const Result r = train(resume_run(run.run, 4) + Args{"--gemm", "openblas"});
+  INFO(r.out << r.err);
+  CHECK(r.code == 0);
+  CHECK_THAT(r.out, ContainsSubstring("note: OtherBLAS"));
+  CHECK_THAT(r.out, ContainsSubstring("multiplied so far, and now OpenBLAS"));
+}

@@ -1,0 +1,71 @@
+// Which OpenBLAS is loaded, and with which kernels.
+
+#include "tapegrad/autograd/gemm/openblas_library.h"
+#include "tapegrad/tests/apps/tiny_runs.h"
+
+using namespace tapegrad;
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+// A training program's header with these variables in its environment, and the rest of its output.
+Result header(const std::vector<std::pair<std::string, std::string>>& variables) {
+  const TempFolder folder;
+  folder.put("text.txt", tiny_text());
+  std::vector<std::string> before;
+  for (const auto& [name, value] : variables) {
+    value.empty() ? ::unsetenv(name.c_str()) : ::setenv(name.c_str(), value.c_str(), 1);
+  }
+  const Result r = run_program(
+      "train-gpt", tiny_run(folder / "text.txt", folder / "run", 0) + Args{"--gemm", "openblas"});
+  for (const auto& [name, value] : variables) ::unsetenv(name.c_str());
+  return r;
+}
+
+}  // namespace
+
+TEST_CASE("kernels that are weaker than the processor have better ones, and others have none",
+          "[openblas]") {
+  const auto better = [](std::string_view chosen, Isa isa, bool bf16 = false, bool amd = false) {
+    return better_kernels(chosen, isa, bf16, amd);
+  };
+  CHECK(better("Prescott", Isa::avx512) == Names{"SkylakeX", "Haswell"});
+  CHECK(better("Prescott", Isa::avx512, true) == Names{"Cooperlake", "SkylakeX", "Haswell"});
+  CHECK(better("Zen", Isa::avx512, true, true) == Names{"Cooperlake", "SkylakeX"});
+  CHECK(better("Nehalem", Isa::avx2) == Names{"Haswell"});
+  CHECK(better("Barcelona", Isa::avx2, false, true) == Names{"Zen"});
+  CHECK(better("core2", Isa::avx) == Names{"Sandybridge"});
+  CHECK(better("SkylakeX", Isa::avx512, true).empty());
+  CHECK(better("SapphireRapids", Isa::avx512, true).empty());
+  CHECK(better("Haswell", Isa::avx2).empty());
+  CHECK(better("Haswell", Isa::basic).empty());  // set by hand, perhaps: not ours to lower
+  CHECK(better("NeoverseN1", Isa::avx512).empty());
+}
+
+TEST_CASE("an OpenBLAS that chooses weak kernels is told better ones", "[openblas]") {
+  const Result r =
+      header({{"TAPEGRAD_OPENBLAS", TAPEGRAD_OLD_OPENBLAS}, {"OPENBLAS_CORETYPE", ""}});
+  INFO(r.out << r.err);
+  CHECK(r.code == 0);
+  if (processor_isa() < Isa::avx2) return;
+  CHECK_THAT(r.out, ContainsSubstring("(its own choice was Prescott); "));
+  CHECK_THAT(r.out, !ContainsSubstring("compute: OpenBLAS 0.3.21, Prescott"));
+}
+
+TEST_CASE("OPENBLAS_CORETYPE wins, and is reported", "[openblas]") {
+  const Result r = header({{"OPENBLAS_CORETYPE", "Nehalem"}});
+  INFO(r.out << r.err);
+  CHECK(r.code == 0);
+  CHECK_THAT(r.out, ContainsSubstring("Nehalem kernels (by OPENBLAS_CORETYPE)"));
+}
+
+TEST_CASE("an OpenBLAS that cannot be used is an error that says what to do", "[openblas]") {
+  const Result missing = header({{"TAPEGRAD_OPENBLAS", "/no/such/libopenblas.so"}});
+  CHECK(missing.code == 1);
+  CHECK_THAT(missing.err, ContainsSubstring("OpenBLAS cannot be loaded: /no/such/libopenblas.so"));
+  CHECK_THAT(missing.err, ContainsSubstring("Install libopenblas-openmp-dev"));
+  const Result wrong = header({{"TAPEGRAD_OPENBLAS", "libm.so.6"}});
+  CHECK(wrong.code == 1);
+  CHECK_THAT(wrong.err, ContainsSubstring("libm.so.6 is not an OpenBLAS: it has no function"));
+}
