@@ -5,6 +5,8 @@
 
 #ifdef TAPEGRAD_ONEDNN
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <array>
 #include <map>
@@ -101,9 +103,18 @@ bool has_bf16() {
   return has;
 }
 
+// oneDNN takes its number of threads from OpenMP's setting for the calling thread. OpenBLAS 0.3.21
+// makes that setting along with its own; 0.3.29 (Debian 13) does not.
+void set_openmp_threads() {
+  static const auto set =
+      reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
+  thread_local int told = 0;
+  if (set != nullptr && told != library_threads()) set(told = library_threads());
+}
+
 template <class T>
 void execute(const Gemm<T>& g) {
-  keep_openmp_single_threaded();
+  set_openmp_threads();
   try {
     thread_local dnnl::stream stream(engine());
     const Product& p = product_of(g);

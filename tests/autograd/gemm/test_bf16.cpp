@@ -1,5 +1,7 @@
 // Products in bf16: what is rounded, and what comes out.
 
+#include <dlfcn.h>
+
 #include <atomic>
 #include <limits>
 #include <thread>
@@ -194,6 +196,22 @@ TEST_CASE("oneDNN serves several threads, with more shapes than are kept", "[bf1
   }
   threads.clear();
   CHECK(wrong == 0);
+}
+
+// Its own threads would add up in another order, and fight with ours for the cores.
+TEST_CASE("oneDNN runs on the calling thread alone", "[bf16]") {
+  const Multiplier<float>* by = onednn<float>();
+  const auto max_threads = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "omp_get_max_threads"));
+  if (by == nullptr || max_threads == nullptr) return;
+  int threads = 0;
+  std::jthread([&] {
+    const float one = 1;
+    float c = 0;
+    by->multiply(
+        {.m = 1, .n = 1, .k = 1, .a = &one, .lda = 1, .b = &one, .ldb = 1, .c = &c, .ldc = 1});
+    threads = max_threads();
+  }).join();
+  CHECK(threads == 1);
 }
 
 TEST_CASE("operands must fit the product", "[bf16]") {
