@@ -142,22 +142,6 @@ std::int64_t count(const Shape& shape, const std::vector<bool>& marked) {
   return n;
 }
 
-// Σx / divisor. The divisor of a sum of nothing may be 0; the gradient, of which there are no
-// elements, is not divided by that.
-Tensor quotient_of_sum(const Tensor& x, const std::vector<bool>& marked, std::int64_t divisor,
-                       bool keepdim) {
-  const Tensor means = apply(
-      "mean", {x},
-      [=](Inputs in, Saved&) {
-        return map(sum_dims(in[0], marked),
-                   [=](auto v) { return v / static_cast<decltype(v)>(divisor); });
-      },
-      [=, shape = x.shape()](const Tensor& dy, const Saved&, const Needs&) -> Grads {
-        return {broadcast_to(shape.numel() == 0 ? dy : dy / static_cast<double>(divisor), shape)};
-      });
-  return keepdim ? means : reshape(means, kept_shape(x.shape(), marked, false));
-}
-
 }  // namespace
 
 Tensor sum(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
@@ -172,15 +156,33 @@ Tensor sum(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
 
 Tensor mean(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
   const std::vector<bool> marked = mark("mean", x.shape(), dims);
-  return quotient_of_sum(x, marked, count(x.shape(), marked), keepdim);
+  const auto n = static_cast<double>(count(x.shape(), marked));
+  const Tensor means = apply(
+      "mean", {x}, [=](Inputs in, Saved&) { return sum_dims(in[0], marked) / n; },
+      [=, shape = x.shape()](const Tensor& dy, const Saved&, const Needs&) -> Grads {
+        // The gradient of nothing has no elements, and is not divided by 0.
+        return {broadcast_to(shape.numel() == 0 ? dy : dy / n, shape)};
+      });
+  return keepdim ? means : reshape(means, kept_shape(x.shape(), marked, false));
 }
 
 Tensor var(const Tensor& x, const std::vector<int>& dims, bool unbiased, bool keepdim) {
   const std::vector<bool> marked = mark("var", x.shape(), dims);
   const std::int64_t n = count(x.shape(), marked);
-  const Tensor centred = x - mean(x, dims, true);
-  return quotient_of_sum(centred * centred, marked, std::max<std::int64_t>(0, n - unbiased),
-                         keepdim);
+  const auto divisor = static_cast<double>(std::max<std::int64_t>(0, n - unbiased));
+  const Tensor variance = apply(
+      "var", {x},
+      [=](Inputs in, Saved& saved) {
+        const Tensor centred = saved.keep(in[0]) - mean(in[0], dims, true);
+        return sum(centred * centred, dims, true) / divisor;
+      },
+      // The mean has no part in it: what would come through it is the sum of x − mean, which is 0.
+      [=](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
+        const Tensor& from = saved[0];
+        const double factor = from.numel() == 0 ? 0 : 2 / divisor;
+        return {(from - mean(from, dims, true)) * (dy * factor)};
+      });
+  return keepdim ? variance : reshape(variance, kept_shape(x.shape(), marked, false));
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {

@@ -1,0 +1,89 @@
+"""Ops at special values in PyTorch: results, gradients, and gradients of the gradients."""
+
+import itertools
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+INF, NAN = float("inf"), float("nan")
+TINY = {torch.float32: 1e-40, torch.float64: 1e-310}  # denormals
+
+
+def specials(dtype):
+    t = TINY[dtype]
+    return [0.0, -0.0, t, -t, 1e-30, -1e-30, 1.0, -1.0, 2.5, -2.5, 1e30, -1e30, INF, -INF, NAN]
+
+
+def attention(q, k, v):
+    return F.scaled_dot_product_attention(q.view(1, 1, 1, 1), k.view(1, 1, 2, 1), v.view(1, 1, 2, 1)).view(1)
+
+
+# Elementwise ops meet all values (or all pairs) in one tensor.
+UNARY = {
+    "neg": torch.neg, "exp": torch.exp, "log": torch.log, "sqrt": torch.sqrt, "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid, "erf": torch.erf, "relu": torch.relu, "abs": torch.abs,
+    "clamp(-1,1)": lambda x: x.clamp(-1, 1), "gelu(tanh)": lambda x: F.gelu(x, approximate="tanh"), "gelu(erf)": F.gelu,
+    "pow(0)": lambda x: x ** 0, "pow(3)": lambda x: x ** 3, "pow(-1)": lambda x: x ** -1, "pow(0.5)": lambda x: x ** 0.5,
+    "inverse": lambda x: torch.div(torch.ones((), dtype=x.dtype), x), "dropout(0.15)": lambda x: dropout(x),
+}
+BINARY = {
+    "add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "pow": torch.pow, "maximum": torch.maximum,
+    "where": lambda a, b: torch.where(torch.arange(a.numel()) % 2 == 0, a, b), "mse_loss": lambda a, b: (a - b) ** 2,
+}
+# Ops on a row of two meet each pair by itself.
+ROWS = {
+    "sum": torch.sum, "mean": torch.mean, "var": torch.var, "max": torch.max, "max(0)": lambda x: x.max(0).values,
+    "softmax": lambda x: x.softmax(-1), "log_softmax": lambda x: x.log_softmax(-1),
+    "logsumexp": lambda x: x.logsumexp(-1), "layer_norm": lambda x: F.layer_norm(x, (2,)),
+    "cross_entropy": lambda x: F.cross_entropy(x, torch.tensor(0)),
+    "matmul": lambda x: torch.matmul(x, torch.tensor([1.0, 2.0], dtype=x.dtype)),
+    "attention": lambda k: attention(torch.ones(1, dtype=k.dtype), k, torch.tensor([3.0, 5.0], dtype=k.dtype)),
+}
+
+
+def dropout(x):
+    torch.manual_seed(3)
+    return F.dropout(x, 0.15)
+
+
+def derivatives(f, inputs, dy):
+    """→ out, the gradients of Σ dy·out, and those of a weighted sum of these gradients."""
+    xs = [x.clone().requires_grad_() for x in inputs]
+    y = f(*xs)
+    first = torch.autograd.grad(y, xs, torch.full_like(y, dy), create_graph=True, allow_unused=True)
+    first = [torch.zeros_like(x) if g is None else g for g, x in zip(first, xs)]
+    roots = [g for g in first if g.requires_grad]
+    weights = [1.0 - 3.0 * (torch.arange(g.numel(), dtype=g.dtype) % 2) if g.numel() == 2 else torch.ones_like(g) for g in roots]
+    zeros = [torch.zeros_like(x) for x in xs]
+    try:
+        second = torch.autograd.grad(roots, xs, weights, allow_unused=True) if roots else zeros
+    except RuntimeError:  # fused attention has no second derivative
+        second = []
+    second = [z if g is None or g._is_zerotensor() else g for g, z in zip(second, zeros)]
+    first = [z if g._is_zerotensor() else g for g, z in zip(first, zeros)]
+    return [y.detach(), *(g.detach() for g in first), *second]
+
+
+def special_tensors():
+    tensors = {}
+    for dtype, label in [(torch.float32, "f32"), (torch.float64, "f64")]:
+        values = torch.tensor(specials(dtype), dtype=dtype)
+        pairs = torch.tensor(list(itertools.product(specials(dtype), repeat=2)), dtype=dtype)
+        tensors[f"values/{label}"], tensors[f"pairs/{label}"] = values, pairs
+
+        def put(name, op, inputs, dy):
+            results = derivatives(op, inputs, dy)
+            for part, t in zip(["out", *(f"{k}{i}" for k in "gh" for i in range(len(inputs)))], results):
+                tensors[f"{name}/{label}/{part}"] = t
+
+        for name, op in UNARY.items():
+            put(name, op, [values], 1.0)
+            put(f"{name};dy=inf", op, [values], INF)
+        for name, op in BINARY.items():
+            put(name, op, [pairs[:, 0].contiguous(), pairs[:, 1].contiguous()], 1.0)
+        for name, op in ROWS.items():
+            results = [derivatives(op, [row], 1.0) for row in pairs]
+            for part, stack in zip(["out", "g0", "h0"], zip(*results)):
+                tensors[f"{name}/{label}/{part}"] = torch.stack(stack)
+    return tensors
