@@ -4,6 +4,7 @@
 #include <mutex>
 #include <set>
 
+#include "tapegrad/autograd/finite.h"
 #include "tapegrad/autograd/profile.h"
 #include "tapegrad/autograd/recipe.h"
 
@@ -49,6 +50,12 @@ class Recording {
       const std::string_view text = error.what();
       if (text.substr(0, 1) == "[") throw;
       fail("[{}] {}", name_, text);
+    }
+  }
+
+  void check_finite(Inputs outputs) const {
+    for (const auto& [tape, needs] : tapes_) {
+      if (tape->options.check_finite) check_finite_results(*tape, name_, inputs_, outputs);
     }
   }
 
@@ -164,6 +171,7 @@ std::vector<Tensor> apply_many(std::string_view name, Inputs inputs, ForwardMany
   std::vector<Tensor> outputs = recording.run(forward);
   profiled.touches(inputs);
   profiled.touches(outputs);
+  recording.check_finite(outputs);
   recording.finish(outputs, std::move(forward), std::move(vjp), std::move(options));
   return outputs;
 }

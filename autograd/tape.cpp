@@ -4,6 +4,7 @@
 #include <iterator>
 #include <mutex>
 
+#include "tapegrad/autograd/finite.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/profile.h"
@@ -81,7 +82,10 @@ void add_gradients(const Step& step, const Needs& needs, Grads& dxs, GradMap& gr
   }
 }
 
-void run_vjp(const Step& step, const Needs& needs, GradMap& grads, const Ids& wanted) {
+// Of step i of the tape.
+void run_vjp(const TapeRecord& tape, std::size_t i, const Needs& needs, GradMap& grads,
+             const Ids& wanted) {
+  const Step& step = *tape.steps[i];
   std::vector<Tensor> dys;
   bool reached = false;
   for (const Step::Slot& output : step.outputs) {
@@ -102,11 +106,13 @@ void run_vjp(const Step& step, const Needs& needs, GradMap& grads, const Ids& wa
     if (!sum->second.sole_owner()) sum->second = sum->second.clone();
     step.add(dys[0], step.saved, sum->second);
     step.saved.forget_made();
+    if (tape.options.check_finite) check_finite_gradients(tape, i, dys, {&sum->second, 1});
     return;
   }
   Grads dxs = step.vjp(dys, step.saved, needs);
   step.saved.forget_made();
   profiled.touches(dxs);
+  if (tape.options.check_finite) check_finite_gradients(tape, i, dys, dxs);
   dys.clear();
   add_gradients(step, needs, dxs, grads);
 }
@@ -143,7 +149,7 @@ void walk(TapeRecord& tape, GradMap& grads, bool keep, const std::vector<Needs>&
 
   for (std::size_t i = tape.steps.size(); i-- > 0;) {
     std::shared_ptr<Step>& step = tape.steps[i];
-    run_vjp(*step, needs[i], grads, wanted);
+    run_vjp(tape, i, needs[i], grads, wanted);
     if (keep) continue;
     if (!tape.recipes.empty()) tape.recipes.erase(step->outputs.front().id);
     step.reset();

@@ -2,6 +2,9 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "tapegrad/autograd/tensor/tensor.h"
@@ -13,6 +16,11 @@ using Grads = std::vector<Tensor>;
 struct TapeOptions {
   // Keeps every op's inputs and forward, so that check_gradients can run it again.
   bool checkable = false;
+  // The first result of a recorded op, or gradient in backward, that is NaN or infinite is an Error
+  // that names the op, the element, and the parameter that was used last.
+  bool check_finite = false;
+  // What to call parameters in that Error, such as nn::Params::parameters().
+  std::span<const std::pair<std::string, Tensor>> names = {};
 };
 
 struct BackwardOptions {

@@ -72,6 +72,7 @@ struct OptimizerOptions {
   bool decay_all = false;
   double beta1 = 0.9, beta2 = 0.99, grad_clip = 1.0;
   TrainDtype dtype = TrainDtype::f32;
+  bool check_finite = false;  // see TapeOptions
 
   Precision precision() const;  // Error if dtype is automatic
   optim::AdamWOptions adamw() const;
@@ -100,6 +101,9 @@ struct OptimizerOptions {
     t("dtype", o.dtype,
       "bf16: linear layers round both operands of their products to bf16, all else stays f32; "
       "auto: bf16 where that is faster");
+    t("check_finite", o.check_finite,
+      "stop at the first NaN or infinity of a step, and name the op and module that made it",
+      {.lasting = Lasting::call});
   }
 };
 

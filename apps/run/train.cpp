@@ -63,7 +63,7 @@ class Trainer {
       if (at_.iteration > begin && !interrupted() && task_.after_step) task_.after_step(report_);
       if (ends || interrupted()) break;
       if (advanced) task_.batches.set_state(*advanced);
-      at_.seconds += report_.step(make_step(task_, optimizer_, schedule_(at_.iteration), adamw_));
+      at_.seconds += report_.step(step());
       ++at_.iteration;
     }
     if (interrupted()) {
@@ -82,6 +82,16 @@ class Trainer {
     return {task_.params, adamw_, task_.batches, dropout, at_};
   }
 
+  // Says which step it is if check_finite finds something.
+  Report::Step step() {
+    try {
+      return make_step(task_, optimizer_, schedule_(at_.iteration), adamw_);
+    } catch (const Error& error) {
+      if (!optimizer_.check_finite) throw;
+      fail("step {}: {}", at_.iteration, error.what());
+    }
+  }
+
   // Evaluates, then restores the state of the batches, so that a checkpoint taken now repeats this
   // evaluation after a resume. Returns the advanced state, with which training continues.
   std::string evaluate() {
@@ -90,7 +100,8 @@ class Trainer {
       report_.evaluation(*losses);
       check(std::isfinite(losses->train) && std::isfinite(losses->val),
             "the loss of step {} is not a number: the weights are broken. The last checkpoint is "
-            "kept; lower the learning rate or clip the gradients",
+            "kept; lower the learning rate or clip the gradients. --check-finite names the op that "
+            "made the first NaN or infinity",
             at_.iteration);
       if (!at_.best_val_loss || losses->val < *at_.best_val_loss) {
         at_.best_val_loss = losses->val;

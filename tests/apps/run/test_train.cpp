@@ -38,6 +38,7 @@ struct Lesson {
   double factor = 3;
   std::optional<double> late = {};  // a value that is newer than some runs
   bool breaks = false;              // the loss becomes NaN
+  bool check_finite = false;
 
   Outcome run() const {
     run::RunFolder run_folder = run::RunFolder::open(
@@ -67,7 +68,8 @@ struct Lesson {
                                  {.optimizer = {.max_iters = max_iters,
                                                 .learning_rate = 0.1,
                                                 .schedule = optim::Schedule::Kind::constant,
-                                                .warmup_iters = 0},
+                                                .warmup_iters = 0,
+                                                .check_finite = check_finite},
                                   .evaluation = {.eval_interval = 5, .log_interval = 10}});
     const auto w = line.weight.values<float>(), b = line.bias.values<float>();
     return {done, {w[0], b[0]}};
@@ -125,6 +127,17 @@ TEST_CASE("a loss that is not a number ends the run and keeps the last checkpoin
   lesson.resumes = true, lesson.max_iters = 12, lesson.breaks = true;
   CHECK_THROWS_AS(lesson.run(), Error);
   CHECK(TempFolder::get(folder / "run/model.safetensors") == before);
+}
+
+TEST_CASE("a run with check_finite names step, op and module of the first NaN", "[train]") {
+  const TempFolder folder;
+  Lesson lesson{.folder = folder / "run", .max_iters = 6};
+  lesson.run();
+  lesson.resumes = true, lesson.max_iters = 12, lesson.breaks = true;
+  CHECK_THROWS_WITH(lesson.run(), ContainsSubstring("check-finite"));
+  lesson.check_finite = true;
+  CHECK_THROWS_WITH(lesson.run(), ContainsSubstring("step 6: [mul]") && ContainsSubstring("NaN") &&
+                                      ContainsSubstring("after module line"));
 }
 
 TEST_CASE("a run that is older than an option of its model goes on", "[train]") {
