@@ -20,6 +20,32 @@ void make_folder(const fs::path& path) {
   check(!error, "cannot make the folder {}: {}", path.string(), error.message());
 }
 
+bool has_entry(const fs::path& path) {
+  std::error_code error;  // of a folder that cannot be searched, say: other calls report it
+  return fs::symlink_status(path, error).type() != fs::file_type::not_found && !error;
+}
+
+const fs::path& no_link(const fs::path& path) {
+  std::error_code ignored;
+  check(!fs::is_symlink(fs::symlink_status(path, ignored)),
+        "{} is a symbolic link, which might lead out of the run folder", path.string());
+  return path;
+}
+
+void move_files(const fs::path& from, std::span<const std::string_view> files, const fs::path& to) {
+  const int descriptor = ::open(from.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  check(descriptor >= 0, "{} is not a folder of a run: {}", from.string(), system_error());
+  for (const std::string_view file : files) {
+    const std::string name(file);
+    const bool moved =
+        ::renameat(descriptor, name.c_str(), AT_FDCWD, (to / name).c_str()) == 0 || errno == ENOENT;
+    const std::string reason = moved ? "" : system_error();
+    if (!moved) ::close(descriptor);
+    check(moved, "cannot move {} to {}: {}", (from / name).string(), to.string(), reason);
+  }
+  ::close(descriptor);
+}
+
 void rename_or_fail(const fs::path& from, const fs::path& to) {
   std::error_code error;
   fs::rename(from, to, error);

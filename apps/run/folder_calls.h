@@ -1,14 +1,23 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
 #include <string>
+#include <string_view>
 
 namespace tapegrad::run {
 
 // Calls of the file system that a run folder is made of. Failures are Errors that name the path.
 
 std::string system_error();  // what errno says
+// Whether there is anything of that name, a link that leads nowhere included.
+bool has_entry(const std::filesystem::path& path);
+// The path. Error if it is a symbolic link, which might lead out of the run folder.
+const std::filesystem::path& no_link(const std::filesystem::path& path);
 void make_folder(const std::filesystem::path& path);
+// Moves those of the files that a folder has to the folder `to`. Error if `from` is a link.
+void move_files(const std::filesystem::path& from, std::span<const std::string_view> files,
+                const std::filesystem::path& to);
 void rename_or_fail(const std::filesystem::path& from, const std::filesystem::path& to);
 void remove_or_fail(const std::filesystem::path& path);  // with all that is in it, if it exists
 void sync_folder(const std::filesystem::path& path);     // its names reach the disk

@@ -5,6 +5,7 @@
 #include "tapegrad/data/pairs.h"
 #include "tapegrad/data/tokenize/utf8.h"
 #include "tapegrad/run/config.h"
+#include "tapegrad/run/folder_calls.h"
 #include "tapegrad/run/pair_tensors.h"
 #include "tapegrad/run/run_folder.h"
 
@@ -46,7 +47,7 @@ struct Description {
 };
 
 nn::Params params_of(const std::filesystem::path& folder, DType dtype) {
-  return nn::Params(open_safetensors((folder / kModelFile).string()), dtype);
+  return nn::Params(open_safetensors(no_link(folder / kModelFile).string()), dtype);
 }
 
 }  // namespace

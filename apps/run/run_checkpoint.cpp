@@ -88,10 +88,8 @@ void save_checkpoint(const fs::path& folder, const TrainState& state) {
 
 void finish_checkpoint(const fs::path& folder) {
   const fs::path ready = folder / kReadyFolder;
-  if (!fs::exists(ready)) return;
-  for (const std::string_view name : kCheckpointFiles) {
-    if (fs::exists(ready / name)) rename_or_fail(ready / name, folder / name);
-  }
+  if (!has_entry(ready)) return;
+  move_files(ready, kCheckpointFiles, folder);
   sync_folder(folder);
   remove_or_fail(ready);
 }
@@ -99,7 +97,7 @@ void finish_checkpoint(const fs::path& folder) {
 std::int64_t checkpoint_iteration(const fs::path& folder) { return read_trainer(folder).iteration; }
 
 std::shared_ptr<const TensorSource> checkpoint_model(const fs::path& folder) {
-  const auto file = open_safetensors((folder / kModelFile).string());
+  const auto file = open_safetensors(no_link(folder / kModelFile).string());
   check_iteration(*file, read_trainer(folder).iteration);
   return file;
 }
@@ -116,7 +114,7 @@ void restore_checkpoint(const fs::path& folder, const TrainState& state) {
   get(path, json, "loader", loader);
   get(path, json, "dropout", dropout);
 
-  const auto optimizer = open_safetensors((folder / kOptimizerFile).string());
+  const auto optimizer = open_safetensors(no_link(folder / kOptimizerFile).string());
   check_iteration(*optimizer, p.iteration);
   state.adamw.load_state(*optimizer);
   try {

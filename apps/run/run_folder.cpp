@@ -24,6 +24,16 @@ constexpr std::string_view kRunFiles[] = {kTrainerFile,   kReadyFolder,   kWriti
                                           kModelFile,     kOptimizerFile, kConfigFile,
                                           kTokenizerFile, kMetricsFile,   kTextFile};
 
+constexpr int64_t kMostMetricsBytes = int64_t{4} << 30;
+
+// Of a line of metrics; nothing if it has none.
+std::optional<int64_t> iteration_of(std::string_view line) {
+  const Json json = Json::parse(line.begin(), line.end(), nullptr, false);
+  const auto at = json.is_object() ? json.find("iteration") : json.end();
+  if (!json.is_object() || at == json.end() || !at->is_number_integer()) return std::nullopt;
+  return at->get<int64_t>();
+}
+
 // A run folder inside the corpus would be part of the text when the run is resumed.
 void check_outside(const fs::path& folder, const std::vector<std::string>& corpus) {
   const fs::path inner = fs::weakly_canonical(folder);
@@ -74,9 +84,9 @@ RunFolder RunFolder::create(const FolderOptions& options, const std::string& nam
   run.lock();
   run.made_ = !existed;
   check_outside(run.path_, texts);
-  const bool is_run = fs::exists(run.path_ / kConfigFile) || fs::exists(run.path_ / kTrainerFile);
+  const bool is_run = has_entry(run.path_ / kConfigFile) || has_entry(run.path_ / kTrainerFile);
   for (const std::string_view file : kRunFiles) {
-    if (!fs::exists(run.path_ / file)) continue;
+    if (!has_entry(run.path_ / file)) continue;
     check(is_run,
           "{} has a file {} that is not of a run, and a run would replace it: choose another "
           "--out-dir",
@@ -134,37 +144,35 @@ void RunFolder::restore(const TrainState& state) const {
 
 void RunFolder::trim_metrics(int64_t iteration) const {
   const fs::path path = path_ / kMetricsFile;
-  if (!fs::exists(path)) return;
-  const std::string text = read_file(path);
-  size_t kept = 0;
-  while (kept < text.size()) {
-    const size_t end = text.find('\n', kept);
+  if (!has_entry(path)) return;
+  const std::string text = read_file(path, kMostMetricsBytes, Links::refused);
+  std::string kept;
+  int64_t unreadable = 0;
+  for (size_t begin = 0, end = 0; begin < text.size(); begin = end + 1) {
+    end = text.find('\n', begin);
     if (end == std::string::npos) break;  // a line that was cut short
-    const Json line = Json::parse(text.begin() + static_cast<ptrdiff_t>(kept),
-                                  text.begin() + static_cast<ptrdiff_t>(end), nullptr, false);
-    const auto at = line.is_object() ? line.find("iteration") : line.end();
-    if (!line.is_object() || at == line.end() || !at->is_number_integer()) break;
-    if (at->get<int64_t>() >= iteration) break;
-    kept = end + 1;
+    const std::string_view line(text.data() + begin, end + 1 - begin);
+    const auto at = iteration_of(line);
+    if (!at) {
+      ++unreadable;
+    } else if (*at < iteration) {
+      kept += line;
+    }
   }
-  if (kept == text.size()) return;
-  std::error_code error;
-  fs::resize_file(path, kept, error);
-  check(!error, "cannot shorten {}: {}", path.string(), error.message());
+  if (unreadable > 0) {
+    fmt::print(stderr, "warning: {}: {} line{} without a readable iteration {} left out\n",
+               path.string(), unreadable, unreadable == 1 ? "" : "s",
+               unreadable == 1 ? "is" : "are");
+  }
+  // A file that has another name, too, must not change under that one.
+  if (kept.size() < text.size() || fs::hard_link_count(path) > 1) write_file_atomically(path, kept);
 }
 
 void RunFolder::append_metrics(const Metrics& line) {
-  const fs::path path = path_ / kMetricsFile;
-  if (!metrics_) {
-    metrics_.reset(std::fopen(path.c_str(), "ae"));
-    check(metrics_ != nullptr, "cannot write {}: {}", path.string(), system_error());
-  }
+  if (!metrics_) metrics_ = std::make_unique<AppendedFile>(path_ / kMetricsFile);
   Json json = Json::object();
   for (const auto& [name, value] : line) json[name] = json_of(value);
-  const std::string text = json.dump() + "\n";
-  const bool written = std::fwrite(text.data(), 1, text.size(), metrics_.get()) == text.size() &&
-                       std::fflush(metrics_.get()) == 0;
-  check(written, "cannot write {}: {}", path.string(), system_error());
+  metrics_->append(json.dump() + "\n");
 }
 
 }  // namespace tapegrad::run

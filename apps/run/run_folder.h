@@ -1,12 +1,12 @@
 #pragma once
 
-#include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "tapegrad/autograd/base/file.h"
 #include "tapegrad/run/config.h"
 #include "tapegrad/run/options.h"
 #include "tapegrad/run/run_checkpoint.h"
@@ -27,7 +27,8 @@ inline constexpr std::string_view kTextFile = "corpus.txt";
 //   metrics.jsonl          one object per evaluation and per iter line
 //   corpus.txt             the text, if the program made it: another build makes another one
 //
-// One program at a time trains in a folder: it holds a lock.
+// One program at a time trains in a folder: it holds a lock. The folder may come from somebody
+// else: nothing in it may be a link, so that nothing outside of it is read or written in its place.
 class RunFolder {
  public:
   // A new run, or the last checkpoint of the one that is there, as the options say. `name` is what
@@ -53,7 +54,8 @@ class RunFolder {
   void begin(const Config& config,
              const std::function<void(const std::filesystem::path&)>& write_files = {});
   void save(const TrainState& state) const;
-  // Also removes the metrics of steps that the checkpoint does not have.
+  // Also removes the metrics of steps that the checkpoint does not have, and lines that cannot be
+  // read, which stderr tells of.
   void restore(const TrainState& state) const;
 
   using Metrics = std::vector<std::pair<std::string, Value>>;
@@ -68,9 +70,6 @@ class RunFolder {
   void remove_old_run() const;
   void trim_metrics(std::int64_t iteration) const;
 
-  struct Closer {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
   struct Lock {
     explicit Lock(int d) : descriptor(d) {}
     ~Lock();
@@ -80,7 +79,7 @@ class RunFolder {
   bool made_ = false;  // by this program
   bool resumes_;
   std::unique_ptr<Lock> lock_;
-  std::unique_ptr<std::FILE, Closer> metrics_;
+  std::unique_ptr<AppendedFile> metrics_;
 };
 
 }  // namespace tapegrad::run

@@ -6,6 +6,8 @@
 namespace tapegrad::run {
 namespace {
 
+constexpr std::int64_t kMostTextBytes = std::int64_t{4} << 30;
+
 std::string describe(const data::Corpus& corpus) {
   if (corpus.files.size() == 1) return corpus.files.front().filename().string();
   std::string text = fmt::format("{} files", corpus.files.size());
@@ -46,13 +48,14 @@ Text text_of_run(const RunFolder& folder, std::string_view format,
   TextIdentity stored;
   const Config config = folder.config(format);
   read_section(folder.path() / kConfigFile, config, "text", stored);
-  Text text = read_text(own ? std::vector{(folder.path() / kTextFile).string()} : corpus);
+  Text text = own ? text_of(stored.name,
+                            read_file(folder.path() / kTextFile, kMostTextBytes, Links::refused))
+                  : read_text(corpus);
   check(text.identity.fingerprint == stored.fingerprint,
         "the run in {} was made of another text: of {} with fingerprint {}, while {} has {}. "
         "Resume it with the same --corpus, or start a new run",
         folder.path().string(), stored.name, stored.fingerprint, text.identity.name,
         text.identity.fingerprint);
-  if (own) text.identity.name = stored.name;  // and not that of the copy in the folder
   return text;
 }
 

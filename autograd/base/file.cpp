@@ -77,25 +77,40 @@ void sync_folder_of(const std::filesystem::path& path) {
   }
 }
 
-// The file that a write to `path` replaces.
-std::filesystem::path resolve_target(const std::filesystem::path& path) {
-  struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) {
-    return path;  // a new file, or a reason to fail that creating the temporary file will name
+void write_all(int descriptor, const std::filesystem::path& path, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(descriptor, bytes.data(), bytes.size());
+    if (count >= 0) {
+      bytes.remove_prefix(static_cast<size_t>(count));
+    } else if (errno != EINTR) {
+      fail_writing(path, reason());
+    }
   }
-  if (!S_ISREG(info.st_mode)) {
-    fail_writing(path, describe_type(info.st_mode));
-  }
-  std::error_code error;
-  std::filesystem::path target = std::filesystem::canonical(path, error);
-  return error ? path : target;
 }
 
-Descriptor open_regular(const std::filesystem::path& path, struct stat& info) {
+// Error if something is at `path` that a file does not replace.
+void check_replaceable(const std::filesystem::path& path) {
+  struct stat info {};
+  // A new file, or a reason to fail that creating the temporary file will name.
+  if (::lstat(path.c_str(), &info) != 0) return;
+  if (!S_ISREG(info.st_mode) && !S_ISLNK(info.st_mode)) {
+    fail_writing(path, describe_type(info.st_mode));
+  }
+}
+
+std::string reason_of_open(Links links) {
+  if (links == Links::refused && errno == ELOOP) {
+    return "it is a symbolic link, which might lead out of the folder";
+  }
+  return reason();
+}
+
+Descriptor open_regular(const std::filesystem::path& path, Links links, struct stat& info) {
   // Without O_NONBLOCK, opening a pipe would wait for somebody to write to it.
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  const int no_link = links == Links::refused ? O_NOFOLLOW : 0;
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | no_link));
   if (file.get() < 0 || ::fstat(file.get(), &info) != 0) {
-    fail_reading(path, reason());
+    fail_reading(path, reason_of_open(links));
   }
   if (!S_ISREG(info.st_mode)) {
     fail_reading(path, describe_type(info.st_mode));
@@ -105,9 +120,9 @@ Descriptor open_regular(const std::filesystem::path& path, struct stat& info) {
 
 }  // namespace
 
-std::string read_file(const std::filesystem::path& path, int64_t max_bytes) {
+std::string read_file(const std::filesystem::path& path, int64_t max_bytes, Links links) {
   struct stat info {};
-  const Descriptor file = open_regular(path, info);
+  const Descriptor file = open_regular(path, links, info);
   const auto check_size = [&](int64_t bytes) {
     if (bytes > max_bytes) {
       fail_reading(path, fmt::format("it has {}{} bytes, and {} are the most that is accepted",
@@ -136,7 +151,7 @@ std::string read_file(const std::filesystem::path& path, int64_t max_bytes) {
 
 InputFile::InputFile(const std::filesystem::path& path) {
   struct stat info {};
-  descriptor_ = open_regular(path, info).release();
+  descriptor_ = open_regular(path, Links::followed, info).release();
   size_ = static_cast<uint64_t>(info.st_size);
 }
 
@@ -155,6 +170,22 @@ bool InputFile::read(uint64_t offset, void* to, size_t bytes) const {
   return true;
 }
 
+AppendedFile::AppendedFile(const std::filesystem::path& path) : path_(path) {
+  constexpr int flags = O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  Descriptor file(::open(path.c_str(), flags, 0666));
+  struct stat info {};
+  if (file.get() < 0 || ::fstat(file.get(), &info) != 0) {
+    fail_writing(path, reason_of_open(Links::refused));
+  }
+  if (!S_ISREG(info.st_mode)) fail_writing(path, describe_type(info.st_mode));
+  if (info.st_nlink > 1) fail_writing(path, "it is also a file of another name");
+  descriptor_ = file.release();
+}
+
+AppendedFile::~AppendedFile() { ::close(descriptor_); }
+
+void AppendedFile::append(std::string_view bytes) { write_all(descriptor_, path_, bytes); }
+
 void FileWriter::write(std::string_view bytes) {
   if (buffer_.size() + bytes.size() > kBufferSize) {
     flush();
@@ -171,34 +202,25 @@ void FileWriter::flush() {
   buffer_.clear();
 }
 
-void FileWriter::write_through(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
-    if (count >= 0) {
-      bytes.remove_prefix(static_cast<size_t>(count));
-    } else if (errno != EINTR) {
-      fail_writing(path_, reason());
-    }
-  }
-}
+void FileWriter::write_through(std::string_view bytes) { write_all(descriptor_, path_, bytes); }
 
 void write_file_atomically(const std::filesystem::path& path,
                            const std::function<void(FileWriter&)>& body) {
-  const std::filesystem::path target = resolve_target(path);
-  auto [file, temporary] = create_temporary(target);
+  check_replaceable(path);
+  auto [file, temporary] = create_temporary(path);
   try {
     FileWriter writer(file.get(), path);
     body(writer);
     writer.flush();
     if (::fsync(file.get()) != 0 || !file.close() ||
-        ::rename(temporary.c_str(), target.c_str()) != 0) {
+        ::rename(temporary.c_str(), path.c_str()) != 0) {
       fail_writing(path, reason());
     }
   } catch (...) {
     ::unlink(temporary.c_str());
     throw;
   }
-  sync_folder_of(target);
+  sync_folder_of(path);
 }
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view bytes) {

@@ -8,9 +8,14 @@
 
 namespace tapegrad {
 
+// Whether the last name of a path may be a symbolic link. Files of a run folder must not be links:
+// the folder may be somebody else's, and nothing in it may lead out of it.
+enum class Links { followed, refused };
+
 // All bytes of a regular file. A file that is missing, unreadable, larger than `max_bytes` or not
 // regular (a folder, a pipe, a device) is an Error with the path and the reason; nothing blocks.
-std::string read_file(const std::filesystem::path& path, int64_t max_bytes = int64_t{64} << 30);
+std::string read_file(const std::filesystem::path& path, int64_t max_bytes = int64_t{64} << 30,
+                      Links links = Links::followed);
 
 // A regular file that is open for reading at any place, from any thread. If another file takes its
 // name, this one goes on reading the old file.
@@ -31,6 +36,22 @@ class InputFile {
  private:
   int descriptor_;
   uint64_t size_;
+};
+
+// A file to which lines are added, made if it is missing. Error if it is a link of any kind, a hard
+// one to another file included, or not a regular file.
+class AppendedFile {
+ public:
+  explicit AppendedFile(const std::filesystem::path& path);
+  ~AppendedFile();
+  AppendedFile(const AppendedFile&) = delete;
+  AppendedFile& operator=(const AppendedFile&) = delete;
+
+  void append(std::string_view bytes);
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_;
 };
 
 // What write_file_atomically gives its `body` to write with. Any failure, such as a full disk, is
@@ -57,8 +78,9 @@ class FileWriter {
 
 // Replaces the file at `path` by what `body` writes, or leaves the file as it was. The bytes go to
 // a temporary file in the same folder. Once they have reached the disk, that file is renamed to
-// `path`. If anything fails, an exception of `body` included, the temporary file is removed. `path`
-// may be a symbolic link, which stays one, but not a folder or device.
+// `path`. If anything fails, an exception of `body` included, the temporary file is removed. A
+// symbolic link at `path` is replaced, and not what it leads to. `path` may not be a folder or
+// device.
 void write_file_atomically(const std::filesystem::path& path,
                            const std::function<void(FileWriter&)>& body);
 void write_file_atomically(const std::filesystem::path& path, std::string_view bytes);

@@ -11,7 +11,7 @@ constexpr int kMostJsonDepth = 32;
 }  // namespace
 
 Json read_json_object(const std::filesystem::path& path) {
-  const std::string text = read_file(path, kMostJsonBytes);
+  const std::string text = read_file(path, kMostJsonBytes, Links::refused);
   const auto limit_depth = [&](int depth, Json::parse_event_t, const Json&) {
     check(depth <= kMostJsonDepth, "{}: the JSON is nested too deeply", path.string());
     return true;

@@ -15,7 +15,7 @@ namespace tapegrad {
 
 using Json = nlohmann::ordered_json;
 
-// The object that the file holds; Error, with the path, if there is none.
+// The object that the file holds; Error, with the path, if there is none, or if it is a link.
 Json read_json_object(const std::filesystem::path& path);
 
 void write_json(const std::filesystem::path& path, const Json& json);

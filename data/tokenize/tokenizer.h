@@ -44,7 +44,8 @@ class Tokenizer {
   // The file is a JSON object, which `save` replaces atomically:
   //   {"format": "tapegrad-tokenizer", "version": 1, "kind": K, "vocab_size": V, …}
   // with "characters": "all of them, ascending" for the kind char, and "merges": [[left, right], …]
-  // in tokens for the kind bpe. `load` checks every field; its Errors say the path and the reason.
+  // in tokens for the kind bpe. `load` checks every field, and refuses a symbolic link; its Errors
+  // say the path and the reason.
   void save(const std::filesystem::path& path) const;
   static Tokenizer load(const std::filesystem::path& path);
 

@@ -76,7 +76,7 @@ void Tokenizer::save(const std::filesystem::path& path) const {
 }
 
 Tokenizer Tokenizer::load(const std::filesystem::path& path) {
-  const std::string text = read_file(path, kMaxFileBytes);
+  const std::string text = read_file(path, kMaxFileBytes, Links::refused);
   try {
     const json file = parse(text);
     check(file.is_object() && file.value("format", json()) == kFormatName,

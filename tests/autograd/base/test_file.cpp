@@ -145,11 +145,36 @@ TEST_CASE("places that cannot be written are Errors", "[file]") {
   CHECK_THROWS_AS(write_file_atomically("", "x"), Error);
 }
 
-TEST_CASE("writing through a symbolic link changes the file behind it", "[file]") {
+TEST_CASE("a symbolic link is replaced, and not the file behind it", "[file]") {
   const TempFolder folder;
   const auto file = folder.put("inner/file", "old");
   std::filesystem::create_symlink(file, folder / "link");
   write_file_atomically(folder / "link", "new");
-  CHECK(TempFolder::get(file) == "new");
-  CHECK(std::filesystem::is_symlink(folder / "link"));
+  CHECK(TempFolder::get(file) == "old");
+  CHECK(TempFolder::get(folder / "link") == "new");
+  CHECK_FALSE(std::filesystem::is_symlink(folder / "link"));
+}
+
+TEST_CASE("a link is not read where links are refused", "[file]") {
+  const TempFolder folder;
+  std::filesystem::create_symlink(folder.put("file", "secret"), folder / "link");
+  CHECK(read_file(folder / "link") == "secret");
+  CHECK_THROWS_WITH(read_file(folder / "link", 100, Links::refused),
+                    ContainsSubstring("link': it is a symbolic link"));
+  CHECK(read_file(folder / "file", 100, Links::refused) == "secret");
+}
+
+TEST_CASE("lines are added to a file of that name alone", "[file]") {
+  const TempFolder folder;
+  const auto file = folder.put("file", "old\n");
+  AppendedFile(file).append("new\n");
+  CHECK(TempFolder::get(file) == "old\nnew\n");
+  AppendedFile(folder / "made").append("line\n");
+  CHECK(TempFolder::get(folder / "made") == "line\n");
+  std::filesystem::create_symlink(file, folder / "symbolic");
+  CHECK_THROWS_WITH(AppendedFile(folder / "symbolic"), ContainsSubstring("a symbolic link"));
+  std::filesystem::create_hard_link(file, folder / "hard");
+  CHECK_THROWS_WITH(AppendedFile(folder / "hard"), ContainsSubstring("a file of another name"));
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  CHECK_THROWS_AS(AppendedFile(folder / "pipe"), Error);
 }

@@ -1,0 +1,111 @@
+// Run folders that somebody else has made: nothing in them leads out of them.
+
+#include <algorithm>
+
+#include "tapegrad/tests/apps/tiny_runs.h"
+#include "tapegrad/tests/apps/unprivileged.h"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// A run, and beside its folder a file that is none of its business.
+struct HostileRun : TinyRun {
+  fs::path precious;
+  HostileRun() : TinyRun(6), precious(folder.put("precious.txt", "mine\n")) {}
+
+  // Puts a symbolic link in the place of a file of the run, which moves out of the folder.
+  void make_link(const std::string& name) const {
+    const fs::path outside = folder / ("outside-" + name);
+    fs::rename(run / name, outside);
+    fs::create_symlink(outside, run / name);
+  }
+  Result resume() const {
+    return run_unprivileged("train-gpt", resume_run(run, 8) + Args{"--no-sample"}, folder.path());
+  }
+};
+
+void check_refused(const Result& r, const std::string& name) {
+  INFO(r.out << r.err);
+  CHECK(r.code == 1);
+  CHECK_THAT(r.err, ContainsSubstring(name));
+  CHECK_THAT(r.err, ContainsSubstring("symbolic link"));
+}
+
+}  // namespace
+
+TEST_CASE("a resume does not write through a link in the run folder", "[hostile]") {
+  const HostileRun hostile;
+  fs::remove(hostile.run / "metrics.jsonl");
+  fs::create_symlink("../precious.txt", hostile.run / "metrics.jsonl");
+  check_refused(hostile.resume(), "metrics.jsonl");
+  CHECK(TempFolder::get(hostile.precious) == "mine\n");
+}
+
+TEST_CASE("a resume does not write to a file that has a name outside as well", "[hostile]") {
+  const HostileRun hostile;
+  fs::remove(hostile.run / "metrics.jsonl");
+  const std::string lines = "{\"iteration\":0}\n";
+  std::ofstream(hostile.precious) << lines;
+  fs::create_hard_link(hostile.precious, hostile.run / "metrics.jsonl");
+  check_ended_well(hostile.resume());
+  CHECK(TempFolder::get(hostile.precious) == lines);
+}
+
+TEST_CASE("no file of a run may be a link", "[hostile]") {
+  const std::string name = GENERATE("config.json", "tokenizer.json", "model.safetensors",
+                                    "optimizer.safetensors", "trainer.json", "metrics.jsonl");
+  const HostileRun hostile;
+  hostile.make_link(name);
+  const std::string before = TempFolder::get(hostile.folder / ("outside-" + name));
+  check_refused(hostile.resume(), name);
+  CHECK(TempFolder::get(hostile.folder / ("outside-" + name)) == before);
+  if (name == "config.json" || name == "tokenizer.json" || name == "model.safetensors") {
+    check_refused(run_unprivileged("sample-text", {"--model", hostile.run}, hostile.folder.path()),
+                  name);
+  }
+}
+
+TEST_CASE("the checkpoint of another run is not moved into one that links to it", "[hostile]") {
+  const HostileRun hostile;
+  const fs::path other = hostile.folder / "other";
+  fs::create_directory(other);
+  for (const char* name : {"model.safetensors", "optimizer.safetensors", "trainer.json"}) {
+    fs::copy(hostile.run / name, other / name);
+  }
+  fs::create_symlink(other, hostile.run / "checkpoint.ready");
+  const Result r = hostile.resume();
+  INFO(r.out << r.err);
+  CHECK(r.code == 1);
+  CHECK_THAT(r.err, ContainsSubstring("checkpoint.ready is not a folder of a run"));
+  CHECK(std::distance(fs::directory_iterator(other), {}) == 3);
+}
+
+TEST_CASE("--overwrite replaces links, and not what they lead to", "[hostile]") {
+  const HostileRun hostile;
+  for (const char* name : {"config.json", "metrics.jsonl", "model.safetensors"}) {
+    fs::remove(hostile.run / name);
+    fs::create_symlink(hostile.precious, hostile.run / name);
+  }
+  const Args args = tiny_run(hostile.corpus, hostile.run, 2);
+  check_ended_well(
+      run_unprivileged("train-gpt", args + Args{"--overwrite"}, hostile.folder.path()));
+  CHECK(TempFolder::get(hostile.precious) == "mine\n");
+  CHECK_FALSE(fs::is_symlink(hostile.run / "metrics.jsonl"));
+}
+
+TEST_CASE("a line of metrics that cannot be read takes no other with it", "[hostile]") {
+  const HostileRun hostile;
+  std::string lines = hostile.file("metrics.jsonl");
+  const std::size_t second = lines.find('\n') + 1;
+  lines.insert(second, "{\"iter\xFF\n");
+  std::ofstream(hostile.run / "metrics.jsonl") << lines;
+  const Result r = hostile.resume();
+  check_ended_well(r);
+  CHECK_THAT(r.err, ContainsSubstring("metrics.jsonl: 1 line without a readable iteration"));
+  const std::string after = hostile.file("metrics.jsonl");
+  CHECK(after.find("{\"iter\xFF") == std::string::npos);
+  CHECK_THAT(after, ContainsSubstring("\"iteration\":5"));
+  CHECK(std::count(after.begin(), after.end(), '\n') >
+        std::count(lines.begin(), lines.end(), '\n'));
+}
