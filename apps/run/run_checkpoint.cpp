@@ -1,10 +1,13 @@
 #include "tapegrad/run/run_checkpoint.h"
 
+#include <atomic>
+#include <cmath>
 #include <map>
 #include <system_error>
 
 #include "tapegrad/autograd/base/file.h"
 #include "tapegrad/autograd/base/json_file.h"
+#include "tapegrad/autograd/base/parallel.h"
 #include "tapegrad/run/folder_calls.h"
 
 namespace tapegrad::run {
@@ -49,6 +52,46 @@ void check_iteration(const TensorSource& file, int64_t iteration) {
         file.name(), found, kTrainerFile, iteration);
 }
 
+bool is_finite(const Tensor& tensor) {
+  if (tensor.dtype() != DType::f32 && tensor.dtype() != DType::f64) return true;
+  constexpr int64_t kGrain = 1 << 16;
+  return dispatch(tensor.dtype(), [&](auto zero) {
+    const auto* values = tensor.data<decltype(zero)>();
+    std::atomic<bool> finite{true};
+    parallel_for(tensor.numel(), kGrain, [&](int64_t begin, int64_t end) {
+      bool all = true;
+      for (int64_t i = begin; i < end; ++i) all &= std::isfinite(values[i]);
+      if (!all) finite = false;
+    });
+    return finite.load();
+  });
+}
+
+// The name of the first tensor with a value that is not finite; empty if there is none.
+std::string broken_tensor(const NamedTensors& tensors) {
+  for (const auto& [name, tensor] : tensors) {
+    if (!is_finite(tensor)) return name;
+  }
+  return {};
+}
+
+// A checkpoint that no run can go on from must not replace one that is good.
+void check_finite(const TrainState& state) {
+  for (const NamedTensors& tensors : {state.params.tensors(), state.adamw.state()}) {
+    const std::string broken = broken_tensor(tensors);
+    check(broken.empty(),
+          "after step {}, '{}' has values that are not numbers, and nothing is saved. The last "
+          "checkpoint is kept; lower the learning rate or clip the gradients",
+          state.progress.iteration, broken);
+  }
+}
+
+void check_finite(const fs::path& path, const NamedTensors& tensors) {
+  const std::string broken = broken_tensor(tensors);
+  check(broken.empty(), "{}: '{}' has values that are not numbers: the file is broken",
+        path.string(), broken);
+}
+
 void write_files(const fs::path& writing, const TrainState& state) {
   const Progress& p = state.progress;
   Metadata metadata = {{kIteration, std::to_string(p.iteration)}};
@@ -70,6 +113,7 @@ void write_files(const fs::path& writing, const TrainState& state) {
 }  // namespace
 
 void save_checkpoint(const fs::path& folder, const TrainState& state) {
+  check_finite(state);
   finish_checkpoint(folder);
   const fs::path writing = folder / kWritingFolder;
   std::error_code ignored;
@@ -117,6 +161,8 @@ void restore_checkpoint(const fs::path& folder, const TrainState& state) {
   const auto optimizer = open_safetensors(no_link(folder / kOptimizerFile).string());
   check_iteration(*optimizer, p.iteration);
   state.adamw.load_state(*optimizer);
+  check_finite(folder / kModelFile, state.params.tensors());
+  check_finite(folder / kOptimizerFile, state.adamw.state());
   try {
     state.batches.set_state(loader);
     state.dropout.set_state(dropout);

@@ -1,0 +1,59 @@
+// Runs whose weights, files or starts are broken.
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/tests/apps/tiny_runs.h"
+
+namespace fs = std::filesystem;
+using namespace tapegrad;
+
+namespace {
+
+const Args kDiverging = {"--learning-rate",       "1e38", "--warmup-iters",  "0",
+                         "--checkpoint-interval", "1",    "--eval-interval", "1000"};
+
+// Puts NaN into the first value of a tensor of a run's file.
+void break_tensor(const fs::path& path, const std::string& name) {
+  SafeTensors file = load_safetensors(path.string());
+  file.tensors.at(name).mutable_data<float>()[0] = std::numeric_limits<float>::quiet_NaN();
+  save_safetensors(path.string(), {file.tensors.begin(), file.tensors.end()}, file.metadata);
+}
+
+void check_error(const Result& r, const std::string& text) {
+  check_error_of("train-gpt", r, 1, text);
+}
+
+}  // namespace
+
+TEST_CASE("broken weights do not replace a good checkpoint", "[broken-runs]") {
+  const TempFolder folder;
+  const auto corpus = folder.put("text.txt", tiny_text());
+  const Result r = train(tiny_run(corpus, folder / "run", 5) + kDiverging);
+  INFO(r.out << r.err);
+  CHECK(r.code == 1);
+  const SafeTensors model = load_safetensors((folder / "run/model.safetensors").string());
+  for (const auto& [name, tensor] : model.tensors) {
+    INFO(name);
+    const auto values = tensor.values<float>();
+    CHECK(std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); }));
+  }
+  // The run goes on from there.
+  check_ended_well(train(resume_run(folder / "run", 3) + Args{"--learning-rate", "0.01"}));
+}
+
+TEST_CASE("a file with values that are not numbers is named", "[broken-runs]") {
+  const TinyRun tiny(5);
+  SECTION("optimiser") {
+    break_tensor(tiny.run / "optimizer.safetensors", "exp_avg_sq.wte.weight");
+    check_error(train(resume_run(tiny.run, 8)),
+                "optimizer.safetensors: 'exp_avg_sq.wte.weight' has values that are not numbers");
+  }
+  SECTION("model") {
+    break_tensor(tiny.run / "model.safetensors", "wte.weight");
+    check_error(train(resume_run(tiny.run, 8)),
+                "model.safetensors: 'wte.weight' has values that are not numbers");
+  }
+}
