@@ -9,6 +9,8 @@ namespace tapegrad::optim {
 namespace {
 
 constexpr std::int64_t kGrain = 16384;
+// Far more than any run makes; the count of a file must leave room to go on counting.
+constexpr std::int64_t kMostSteps = std::int64_t{1} << 40;
 const std::string kStepKey = "adamw.steps";
 
 // The factors of one step, the same for every element.
@@ -104,8 +106,8 @@ void AdamW::load_state(const TensorSource& file) {
   std::int64_t steps = 0;
   const char* end = it->second.data() + it->second.size();
   const auto parsed = std::from_chars(it->second.data(), end, steps);
-  check(parsed.ec == std::errc() && parsed.ptr == end && steps >= 0, "{}: {} is '{}', not a number",
-        file.name(), kStepKey, it->second);
+  check(parsed.ec == std::errc() && parsed.ptr == end && steps >= 0 && steps <= kMostSteps,
+        "{}: {} is '{}', not a number from 0 to {}", file.name(), kStepKey, it->second, kMostSteps);
   slots_ = std::move(loaded);
   steps_ = steps;
 }

@@ -37,6 +37,9 @@ class Trainer {
             "the run in {} has made {} steps already: max_iters {} leaves none to make",
             folder.path().string(), made, optimizer_.max_iters);
       folder.restore(state());
+      check(adamw_.steps() == made,
+            "{}: AdamW has made {} steps, but {} says {}: the files are not of one checkpoint",
+            (folder.path() / kOptimizerFile).string(), adamw_.steps(), kTrainerFile, made);
     }
     before_ = std::exchange(at_.multiplier, multiplier_of(optimizer_.precision()));
     Config config = task.config;

@@ -12,11 +12,12 @@ constexpr int kMostJsonDepth = 32;
 
 Json read_json_object(const std::filesystem::path& path) {
   const std::string text = read_file(path, kMostJsonBytes, Links::refused);
-  const auto limit_depth = [&](int depth, Json::parse_event_t, const Json&) {
-    check(depth <= kMostJsonDepth, "{}: the JSON is nested too deeply", path.string());
-    return true;
-  };
-  Json json = Json::parse(text, limit_depth, false);
+  Json json;
+  try {
+    json = Json::parse(text, json_rules<Json>(kMostJsonDepth), false);
+  } catch (const Error& error) {
+    fail("{}: {}", path.string(), error.what());
+  }
   check(!json.is_discarded(), "{}: this is not complete, valid JSON", path.string());
   check(json.is_object(), "{}: expected a JSON object", path.string());
   return json;

@@ -5,6 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -14,6 +15,26 @@
 namespace tapegrad {
 
 using Json = nlohmann::ordered_json;
+
+// What a parser of our files is to refuse: brackets that are nested deeper than `depth`, and names
+// that an object has twice, of which one would be ignored. A callback of Json::parse.
+template <class AnyJson>
+auto json_rules(int depth) {
+  return [depth, names = std::vector<std::set<std::string>>()](
+             int at, typename AnyJson::parse_event_t event, const AnyJson& parsed) mutable {
+    using Event = typename AnyJson::parse_event_t;
+    check(at <= depth, "the JSON is nested too deeply");
+    if (names.size() < static_cast<std::size_t>(at) + 2) {
+      names.resize(static_cast<std::size_t>(at) + 2);
+    }
+    if (event == Event::object_start) names[static_cast<std::size_t>(at) + 1].clear();
+    if (event == Event::key) {
+      const auto name = parsed.template get<std::string>();
+      check(names[static_cast<std::size_t>(at)].insert(name).second, "'{}' is there twice", name);
+    }
+    return true;
+  };
+}
 
 // The object that the file holds; Error, with the path, if there is none, or if it is a link.
 Json read_json_object(const std::filesystem::path& path);

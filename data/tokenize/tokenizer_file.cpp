@@ -2,6 +2,7 @@
 
 #include "tapegrad/autograd/base/error.h"
 #include "tapegrad/autograd/base/file.h"
+#include "tapegrad/autograd/base/json_file.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 
 namespace tapegrad::data {
@@ -18,12 +19,9 @@ constexpr std::int64_t kMaxFileBytes = std::int64_t{32} << 20;
 json parse(const std::string& text) {
   // Merges are at depth 3. Without a limit, a file of opening brackets would take many times its
   // size in memory.
-  const auto limit_depth = [](int depth, json::parse_event_t, json&) {
-    check(depth <= 3, "it is nested too deeply");
-    return true;
-  };
+  constexpr int depth = 3;
   try {
-    return json::parse(text, limit_depth);
+    return json::parse(text, json_rules<json>(depth));
   } catch (const json::parse_error& error) {
     fail("it is not valid JSON at byte {}", error.byte);
   } catch (const json::exception&) {

@@ -57,3 +57,28 @@ TEST_CASE("a file with values that are not numbers is named", "[broken-runs]") {
                 "model.safetensors: 'wte.weight' has values that are not numbers");
   }
 }
+
+TEST_CASE("counts of a checkpoint that do not fit are refused", "[broken-runs]") {
+  const TinyRun tiny(5);
+  const fs::path path = tiny.run / "optimizer.safetensors";
+  const auto with_steps = [&](const std::string& steps) {
+    SafeTensors file = load_safetensors(path.string());
+    file.metadata.at("adamw.steps") = steps;
+    save_safetensors(path.string(), {file.tensors.begin(), file.tensors.end()}, file.metadata);
+    return train(resume_run(tiny.run, 8));
+  };
+  check_error(with_steps("9223372036854775807"), "adamw.steps is '9223372036854775807', not a");
+  check_error(with_steps("4"), "AdamW has made 4 steps, but trainer.json says 5");
+  check_ended_well(with_steps("5"));
+}
+
+TEST_CASE("a name that a file has twice is refused", "[broken-runs]") {
+  const std::string name = GENERATE("config.json", "trainer.json", "tokenizer.json");
+  const TinyRun tiny(5);
+  std::string text = tiny.file(name);
+  text.insert(text.find('{') + 1, "\"version\": 1, ");
+  std::ofstream(tiny.run / name) << text;
+  const Result r = train(resume_run(tiny.run, 8));
+  check_error(r, name);
+  CHECK_THAT(r.err, ContainsSubstring("'version' is there twice"));
+}
