@@ -19,10 +19,11 @@ namespace {
 namespace fs = std::filesystem;
 
 // All files of a run. trainer.json is removed first: without it, nothing that is left can be taken
-// for a checkpoint.
-constexpr std::string_view kRunFiles[] = {kTrainerFile,   kReadyFolder,   kWritingFolder,
-                                          kModelFile,     kOptimizerFile, kConfigFile,
-                                          kTokenizerFile, kMetricsFile,   kTextFile};
+// for a checkpoint. config.json is written first and removed last: with it, all that is left can be
+// told for files of a run, wherever a program was stopped.
+constexpr std::string_view kRunFiles[] = {kTrainerFile, kReadyFolder,   kWritingFolder,
+                                          kModelFile,   kOptimizerFile, kTokenizerFile,
+                                          kMetricsFile, kTextFile,      kConfigFile};
 
 constexpr int64_t kMostMetricsBytes = int64_t{4} << 30;
 
@@ -131,8 +132,8 @@ nn::Params RunFolder::params(Rng& rng, Precision precision) const {
 void RunFolder::begin(const Config& config,
                       const std::function<void(const fs::path&)>& write_files) {
   if (!resumes_) remove_old_run();
-  if (write_files) write_files(path_);
   write_config(path_ / kConfigFile, config);
+  if (write_files) write_files(path_);
 }
 
 void RunFolder::save(const TrainState& state) const { save_checkpoint(path_, state); }

@@ -58,6 +58,19 @@ TEST_CASE("a file with values that are not numbers is named", "[broken-runs]") {
   }
 }
 
+TEST_CASE("a start that was cut short can be replaced", "[broken-runs]") {
+  const TempFolder folder;
+  const auto corpus = folder.put("text.txt", tiny_text());
+  const Args args = tiny_run(corpus, folder / "run", 2);
+  std::string command = "ulimit -f 1; '" + std::string(TAPEGRAD_PROGRAM_DIR) + "/train-gpt'";
+  for (const std::string& arg : args) command += " '" + arg + "'";
+  command += " >'" + (folder / "out").string() + "' 2>'" + (folder / "err").string() + "'";
+  // config.json has more than a kilobyte.
+  CHECK(std::system(("sh -c \"" + command + "\"").c_str()) != 0);
+  CHECK_THAT(TempFolder::get(folder / "err"), ContainsSubstring("config.json': File too large"));
+  check_ended_well(train(args + Args{"--overwrite"}));
+}
+
 TEST_CASE("counts of a checkpoint that do not fit are refused", "[broken-runs]") {
   const TinyRun tiny(5);
   const fs::path path = tiny.run / "optimizer.safetensors";
