@@ -1,6 +1,9 @@
 #include "tapegrad/apps/cli/run_main.h"
 
+#include <signal.h>
+
 #include <cstdio>
+#include <filesystem>
 #include <new>
 
 #include "tapegrad/autograd/gemm/gemm.h"
@@ -8,9 +11,28 @@
 
 namespace tapegrad::cli {
 
+namespace {
+
+constexpr std::size_t kLongestMessage = 2000;
+
+// Names and values come from files: what is in them must not control the terminal, or fill it.
+std::string printable(const std::string& text) {
+  std::string result;
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    const bool control = (code < 0x20 && c != '\n') || code == 0x7F;
+    result += control ? fmt::format("\\x{:02x}", code) : std::string(1, c);
+    if (result.size() > kLongestMessage) return result + " …";
+  }
+  return result;
+}
+
+}  // namespace
+
 int run_main(const std::string& program, const std::function<int()>& body) {
   int code = 1;
   std::string message;
+  ::signal(SIGXFSZ, SIG_IGN);  // a file that grows too large is an error like others
   try {
     static_cast<void>(gemm_description());  // throws for a library that would give wrong results
     code = body();
@@ -21,12 +43,14 @@ int run_main(const std::string& program, const std::function<int()>& body) {
     message = fmt::format("{}\nTry '{} --help'.", error.what(), program);
   } catch (const std::bad_alloc&) {
     message = "out of memory";
+  } catch (const std::filesystem::filesystem_error& error) {
+    message = fmt::format("{}: {}", error.path1().string(), error.code().message());
   } catch (const std::exception& error) {
     message = error.what();
   }
   if (!message.empty()) {
     std::fflush(stdout);
-    fmt::print(stderr, "{}: error: {}\n", program, message);
+    fmt::print(stderr, "{}: error: {}\n", program, printable(message));
   }
   return message.empty() ? code : code == 2 ? 2 : 1;
 }

@@ -78,8 +78,8 @@ fs::path make_next_folder(const std::string& name) {
 
 void check_writable(const fs::path& path) {
   check(fs::is_directory(path), "{} is not a folder", path.string());
-  check(::access(path.c_str(), W_OK | X_OK) == 0, "the run folder {} cannot be written: {}",
-        path.string(), system_error());
+  const bool writable = ::access(path.c_str(), W_OK | X_OK) == 0;
+  check(writable, "the run folder {} cannot be written: {}", path.string(), system_error());
 }
 
 }  // namespace tapegrad::run

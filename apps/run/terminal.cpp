@@ -1,12 +1,15 @@
 #include "tapegrad/run/terminal.h"
 
 #include <fmt/format.h>
+#include <stdio_ext.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
+#include <system_error>
 
 #include "tapegrad/run/interrupt.h"
 
@@ -24,10 +27,20 @@ std::size_t terminal_width() {
   return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
+// A reader that has gone, of a pipe or a terminal, counts as an interrupt. A log that a full disk
+// cannot take must not cost the training: stderr says so once, and there is no more log.
 void print(const std::string& text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
-    interrupt();
+  static bool lost = false;
+  if (lost) return;
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) {
+    return;
   }
+  if (errno == EPIPE || errno == EIO) return interrupt();
+  lost = true;
+  fmt::print(stderr, "warning: the output cannot be written: {}. Training goes on without it\n",
+             std::generic_category().message(errno));
+  ::__fpurge(stdout);
+  std::clearerr(stdout);
 }
 
 }  // namespace

@@ -95,3 +95,24 @@ TEST_CASE("a name that a file has twice is refused", "[broken-runs]") {
   check_error(r, name);
   CHECK_THAT(r.err, ContainsSubstring("'version' is there twice"));
 }
+
+TEST_CASE("a log that a full disk cannot take does not end the run", "[broken-runs]") {
+  const TempFolder folder;
+  std::string command = std::string(TAPEGRAD_PROGRAM_DIR) + "/train-gpt";
+  for (const std::string& arg : tiny_run(folder.put("text.txt", tiny_text()), folder / "run", 7)) {
+    command += " '" + arg + "'";
+  }
+  command += " >/dev/full 2>'" + (folder / "err").string() + "'";
+  CHECK(std::system(command.c_str()) == 0);
+  CHECK(nlohmann::json::parse(TempFolder::get(folder / "run/trainer.json")).at("iteration") == 7);
+  CHECK_THAT(TempFolder::get(folder / "err"),
+             ContainsSubstring("the output cannot be written: No space left on device"));
+}
+
+TEST_CASE("messages show control characters and stay short", "[broken-runs]") {
+  const Result r = train({"--corpus", "/none/\x1b[31mred" + std::string(5000, 'x')});
+  CHECK(r.code == 1);
+  CHECK(r.err.find('\x1b') == std::string::npos);
+  CHECK_THAT(r.err, ContainsSubstring("\\x1b[31mred"));
+  CHECK(r.err.size() < 2200);
+}
