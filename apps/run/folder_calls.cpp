@@ -61,8 +61,11 @@ void remove_or_fail(const fs::path& path) {
 void sync_folder(const fs::path& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return;
-  ::fsync(descriptor);
+  // Some file systems cannot sync a folder.
+  const bool synced = ::fsync(descriptor) == 0 || errno == EINVAL;
+  const std::string reason = synced ? "" : system_error();
   ::close(descriptor);
+  check(synced, "the names in {} may not have reached the disk: {}", path.string(), reason);
 }
 
 fs::path make_next_folder(const std::string& name) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <regex>
 #include <system_error>
 
 #include "tapegrad/autograd/base/file.h"
@@ -33,6 +34,23 @@ std::optional<int64_t> iteration_of(std::string_view line) {
   const auto at = json.is_object() ? json.find("iteration") : json.end();
   if (!json.is_object() || at == json.end() || !at->is_number_integer()) return std::nullopt;
   return at->get<int64_t>();
+}
+
+// Removes what the atomic writer left of files of a run when it was killed: config.json.tmp-12-0.
+// Only for the program that holds the lock.
+void remove_leftovers(const fs::path& folder) {
+  static const std::regex temporary("(.+)\\.tmp-[0-9]+-[0-9]+");
+  std::vector<fs::path> leftovers;
+  std::error_code ignored;  // of a folder that may not be listed
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
+    std::smatch match;
+    const std::string name = entry.path().filename().string();
+    if (std::regex_match(name, match, temporary) &&
+        std::count(std::begin(kRunFiles), std::end(kRunFiles), match[1].str()) > 0) {
+      leftovers.push_back(entry.path());
+    }
+  }
+  for (const fs::path& path : leftovers) remove_or_fail(path);
 }
 
 // A run folder inside the corpus would be part of the text when the run is resumed.
@@ -84,6 +102,7 @@ RunFolder RunFolder::create(const FolderOptions& options, const std::string& nam
   check_writable(run.path_);
   run.lock();
   run.made_ = !existed;
+  remove_leftovers(run.path_);
   check_outside(run.path_, texts);
   const bool is_run = has_entry(run.path_ / kConfigFile) || has_entry(run.path_ / kTrainerFile);
   for (const std::string_view file : kRunFiles) {
@@ -110,6 +129,7 @@ RunFolder RunFolder::reopen(const FolderOptions& options) {
   RunFolder run(options.out_dir, true);
   check_writable(run.path_);
   run.lock();
+  remove_leftovers(run.path_);
   finish_checkpoint(run.path_);
   std::error_code ignored;
   fs::remove_all(run.path_ / kWritingFolder, ignored);

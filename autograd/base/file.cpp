@@ -67,13 +67,13 @@ std::pair<Descriptor, std::filesystem::path> create_temporary(const std::filesys
   fail_writing(target, reason());
 }
 
-// Makes the rename itself durable. Some file systems cannot sync a folder. That is no reason to
-// fail, since the file is complete either way.
+// Makes the rename itself durable. Some file systems cannot sync a folder, which is no reason to
+// fail; that the disk does not work is one.
 void sync_folder_of(const std::filesystem::path& path) {
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   const Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (descriptor.get() >= 0) {
-    ::fsync(descriptor.get());
+  if (descriptor.get() >= 0 && ::fsync(descriptor.get()) != 0 && errno != EINVAL) {
+    fail_writing(path, reason());
   }
 }
 

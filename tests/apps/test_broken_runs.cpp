@@ -71,6 +71,20 @@ TEST_CASE("a start that was cut short can be replaced", "[broken-runs]") {
   check_ended_well(train(args + Args{"--overwrite"}));
 }
 
+TEST_CASE("temporary files of a program that was killed are removed by the next", "[broken-runs]") {
+  const TinyRun tiny(5);
+  const auto put = [&](const std::string& name) { std::ofstream(tiny.run / name) << "cut sh"; };
+  for (const char* name : {"config.json.tmp-123-0", "tokenizer.json.tmp-9-12", "mine.tmp-1-0",
+                           "config.json.tmp-mine"}) {
+    put(name);
+  }
+  check_ended_well(train(resume_run(tiny.run, 6)));
+  CHECK_FALSE(fs::exists(tiny.run / "config.json.tmp-123-0"));
+  CHECK_FALSE(fs::exists(tiny.run / "tokenizer.json.tmp-9-12"));
+  CHECK(fs::exists(tiny.run / "mine.tmp-1-0"));
+  CHECK(fs::exists(tiny.run / "config.json.tmp-mine"));
+}
+
 TEST_CASE("counts of a checkpoint that do not fit are refused", "[broken-runs]") {
   const TinyRun tiny(5);
   const fs::path path = tiny.run / "optimizer.safetensors";
