@@ -6,9 +6,9 @@
 
 namespace tapegrad::run {
 
-// Prints lines on stdout. If stdout is a terminal, one line below them is redrawn in place. A pipe or
-// terminal that was closed counts as an interrupt, so that a run is saved. Output that a full disk
-// does not take is lost, which stderr tells once.
+// Prints lines on stdout. If stdout is a terminal, one line below them is redrawn in place. A pipe
+// or terminal that was closed counts as an interrupt, so that a run is saved. Output that a full
+// disk does not take is lost, which stderr tells once.
 class Terminal {
  public:
   Terminal();
