@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tapegrad/autograd/base/parallel.h"
+#include "tapegrad/autograd/kernels/vector_math.h"
 
 namespace tapegrad::optim {
 namespace {
@@ -18,17 +19,11 @@ double square_sum(const T* g, std::int64_t n) {
   std::vector<double> partial(static_cast<std::size_t>(chunks));
   parallel_for(chunks, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t c = begin; c < end; ++c) {
-      double lanes[8] = {};
-      std::int64_t i = c * kChunk;
-      const std::int64_t stop = std::min(n, i + kChunk);
-      for (; i + 8 <= stop; i += 8) {
-        for (int k = 0; k < 8; ++k) {
-          const auto x = static_cast<double>(g[i + k]);
-          lanes[k] += x * x;
-        }
-      }
-      for (; i < stop; ++i) lanes[0] += static_cast<double>(g[i]) * static_cast<double>(g[i]);
-      for (const double lane : lanes) partial[static_cast<std::size_t>(c)] += lane;
+      const T* part = g + c * kChunk;
+      partial[static_cast<std::size_t>(c)] =
+          sum_row<double>(std::min(kChunk, n - c * kChunk), [=](std::int64_t i) {
+            return static_cast<double>(part[i]) * static_cast<double>(part[i]);
+          });
     }
   });
   double sum = 0;
