@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "tapegrad/autograd/gemm/gemm.h"
+#include "tapegrad/autograd/kernels/small_product.h"
 
 namespace tapegrad {
 namespace {
@@ -14,6 +15,8 @@ double now() {
   const auto time = std::chrono::steady_clock::now().time_since_epoch();
   return std::chrono::duration<double>(time).count();
 }
+
+double product_flops() { return gemm_flops() + small_product_flops(); }
 
 }  // namespace
 
@@ -35,7 +38,7 @@ ProfiledOp::ProfiledOp(std::string_view op, bool backward)
     : profile_(current != nullptr && !current->busy_ ? current : nullptr), key_{op, backward} {
   if (profile_ == nullptr) return;
   profile_->busy_ = true;
-  flops_ = gemm_flops();
+  flops_ = product_flops();
   began_ = now();
 }
 
@@ -55,7 +58,7 @@ ProfiledOp::~ProfiledOp() {
   Profile::Entry& entry = it->second;
   ++entry.calls;
   entry.seconds += seconds;
-  entry.flops += gemm_flops() - flops_;
+  entry.flops += product_flops() - flops_;
   entry.bytes += bytes_;
 }
 

@@ -10,13 +10,13 @@ namespace {
 
 constexpr std::int64_t kLanes = 16;  // Philox blocks that are made side by side, as vectors
 
-// The decisions of the blocks from `block` on, one byte for each word.
-void philox_decisions(std::uint64_t block, std::uint64_t seed, std::uint32_t last_kept,
-                      std::uint8_t (&keep)[4 * kLanes]) {
-  std::uint32_t c[4][kLanes] = {}, packed[kLanes];
+// The words of the blocks `block`, `block` + stride, …
+void philox_words(std::uint64_t block, std::uint64_t stride, std::uint64_t seed,
+                  std::uint32_t (&words)[4 * kLanes]) {
+  std::uint32_t c[4][kLanes] = {};  // not `words`, of which the compiler knows too little
   for (std::uint64_t lane = 0; lane < kLanes; ++lane) {
-    c[0][lane] = static_cast<std::uint32_t>(block + lane);
-    c[1][lane] = static_cast<std::uint32_t>((block + lane) >> 32);
+    c[0][lane] = static_cast<std::uint32_t>(block + lane * stride);
+    c[1][lane] = static_cast<std::uint32_t>((block + lane * stride) >> 32);
   }
   PhiloxKey key = philox_key(seed);
   for (int round = 0; round < kPhiloxRounds; ++round) {
@@ -25,17 +25,30 @@ void philox_decisions(std::uint64_t block, std::uint64_t seed, std::uint32_t las
     }
     key = next_philox_key(key);
   }
+  std::memcpy(words, c, sizeof(c));
+}
+
+// The decisions of the blocks from `block` on, one byte for each word.
+void philox_decisions(std::uint64_t block, std::uint64_t seed, std::uint32_t last_kept,
+                      std::uint8_t (&keep)[4 * kLanes]) {
+  std::uint32_t words[4 * kLanes], packed[kLanes];
+  philox_words(block, 1, seed, words);
   for (std::int64_t i = 0; i < kLanes; ++i) {
-    packed[i] = static_cast<std::uint32_t>(c[0][i] <= last_kept) |
-                static_cast<std::uint32_t>(c[1][i] <= last_kept) << 8 |
-                static_cast<std::uint32_t>(c[2][i] <= last_kept) << 16 |
-                static_cast<std::uint32_t>(c[3][i] <= last_kept) << 24;
+    packed[i] = static_cast<std::uint32_t>(words[i] <= last_kept) |
+                static_cast<std::uint32_t>(words[kLanes + i] <= last_kept) << 8 |
+                static_cast<std::uint32_t>(words[2 * kLanes + i] <= last_kept) << 16 |
+                static_cast<std::uint32_t>(words[3 * kLanes + i] <= last_kept) << 24;
   }
   for (std::int64_t i = 0; i < kLanes; ++i) {
     for (int word = 0; word < 4; ++word) {
       keep[4 * i + word] = static_cast<std::uint8_t>(packed[i] >> (8 * word));
     }
   }
+}
+
+// Words below (1 − p)·2³² are kept.
+std::uint32_t last_kept_word(double p) {
+  return static_cast<std::uint32_t>(std::max(1.0, std::round((1 - p) * 0x1p32)) - 1);
 }
 
 }  // namespace
@@ -70,9 +83,7 @@ void KeepMask::read(std::int64_t first, std::span<std::uint8_t> keep) const {
     }
     return;
   }
-  // Words below (1 − p)·2³² are kept.
-  const double words = std::max(1.0, std::round((1 - p_) * 0x1p32));
-  const auto last_kept = static_cast<std::uint32_t>(words - 1);
+  const std::uint32_t last_kept = last_kept_word(p_);
   std::uint8_t made[4 * kLanes];
   for (std::int64_t done = 0; done < n;) {
     const std::int64_t element = first + done, skipped = element % 4;
@@ -81,6 +92,23 @@ void KeepMask::read(std::int64_t first, std::span<std::uint8_t> keep) const {
     const std::int64_t count = std::min(4 * kLanes - skipped, n - done);
     std::memcpy(keep.data() + done, made + skipped, static_cast<std::size_t>(count));
     done += count;
+  }
+}
+
+void KeepMask::read_block(std::int64_t first, std::int64_t stride, std::int64_t rows,
+                          std::int64_t n, std::uint32_t (&keep)[kWords * kRows]) const {
+  static_assert(kRows == kLanes && kWords == 4);
+  if (!bits_.defined() && p_ > 0 && p_ < 1 && first % kWords == 0 && stride % kWords == 0) {
+    philox_words(first_block_ + static_cast<std::uint64_t>(first / kWords),
+                 static_cast<std::uint64_t>(stride / kWords), seed_, keep);
+    const std::uint32_t last_kept = last_kept_word(p_);
+    for (std::uint32_t& word : keep) word = word <= last_kept ? 1 : 0;
+    return;
+  }
+  for (std::int64_t r = 0; r < rows; ++r) {
+    std::uint8_t row[kWords];
+    read(first + r * stride, {row, static_cast<std::size_t>(n)});
+    for (std::int64_t w = 0; w < n; ++w) keep[w * kRows + r] = row[w];
   }
 }
 

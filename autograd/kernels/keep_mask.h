@@ -35,9 +35,21 @@ class KeepMask {
   // y[i] = x[i] times that; y may be x.
   template <class T>
   void multiply(std::int64_t first, std::int64_t n, const T* x, T* y) const;
+  // The factors of a matrix, column by column: element (r, c) is first + r·stride + c. Calls
+  // f(c, factors of kRows rows) for each column c in [0, n); rows from `rows` on get anything.
+  static constexpr std::int64_t kRows = 16;
+  template <class T, class F>
+  void columns(std::int64_t first, std::int64_t stride, std::int64_t rows, std::int64_t n,
+               const F& f) const;
 
  private:
   static constexpr std::int64_t kPiece = 512;
+  static constexpr std::int64_t kWords = 4;  // of a Philox block
+
+  // keep[w·kRows + r] = 1 where element first + r·stride + w is kept, else 0: of `rows` rows and
+  // `n` words.
+  void read_block(std::int64_t first, std::int64_t stride, std::int64_t rows, std::int64_t n,
+                  std::uint32_t (&keep)[kWords * kRows]) const;
 
   double p_ = 0;
   Tensor bits_;                               // of Kind::torch
@@ -62,6 +74,20 @@ void KeepMask::multiply(std::int64_t first, std::int64_t n, const T* x, T* y) co
     const std::int64_t count = std::min(kPiece, n - i);
     factors(first + i, count, piece);
     for (std::int64_t k = 0; k < count; ++k) y[i + k] = x[i + k] * piece[k];
+  }
+}
+
+template <class T, class F>
+void KeepMask::columns(std::int64_t first, std::int64_t stride, std::int64_t rows, std::int64_t n,
+                       const F& f) const {
+  std::uint32_t keep[kWords * kRows] = {};
+  T factors[kWords * kRows];
+  const T factor = static_cast<T>(scale(dtype_of<T>()));
+  for (std::int64_t c = 0; c < n; c += kWords) {
+    const std::int64_t words = std::min(kWords, n - c);
+    read_block(first + c, stride, rows, words, keep);
+    for (std::int64_t i = 0; i < kWords * kRows; ++i) factors[i] = keep[i] != 0 ? factor : T{0};
+    for (std::int64_t w = 0; w < words; ++w) f(c + w, factors + w * kRows);
   }
 }
 
