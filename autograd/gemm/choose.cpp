@@ -52,10 +52,10 @@ const Multiplier<T>& right_openblas() {
   return by;
 }
 
-// Whether both libraries multiply floats.
-bool uses_both() {
+// Whether oneDNN may be asked for some products of floats.
+bool wants_onednn() {
   return asked == GemmLibrary::automatic && processor_isa() == Isa::avx512 &&
-         right_onednn<float>() != nullptr;
+         onednn<float>() != nullptr;
 }
 
 std::string describe_refused(const std::string& by, const std::string& fault) {
@@ -106,10 +106,10 @@ std::string gemm_description(Precision precision) {
     return fault.empty() ? one_dnn : describe_refused(one_dnn, fault);
   }
   if (asked == GemmLibrary::onednn) return one_dnn;
-  if (uses_both()) return fmt::format("{} and {}", one_dnn, describe_openblas());
+  if (!wants_onednn()) return describe_openblas();
   const std::string& fault = fault_of_onednn<float>();
   return fault.empty()
-             ? describe_openblas()
+             ? fmt::format("{} and {}", one_dnn, describe_openblas())
              : fmt::format("{}; {}", describe_openblas(), describe_refused(one_dnn, fault));
 }
 

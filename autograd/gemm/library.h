@@ -41,13 +41,11 @@ const Multiplier<T>* onednn();
 std::string describe_openblas();
 std::string describe_onednn(Precision precision);
 
-// Lowers OpenMP's setting to one thread, for the calling thread. OpenBLAS and oneDNN take their
-// number of threads from it with each call. openblas.cpp defines it.
-void keep_openmp_single_threaded();
 // Runs `work` with so many threads of the libraries' own, for measuring what they reach. It must
 // call multipliers, not gemm().
 void with_library_threads(int threads, const std::function<void()>& work);
-int library_threads();  // of the calling thread: 1 outside of with_library_threads()
+// What a library must use for the calling thread: 1 outside of with_library_threads().
+int library_threads();
 
 // The decision, in choose.cpp: what multiplies g in this process. Error if nothing can. It depends
 // on g's transpositions and sizes alone.

@@ -29,9 +29,25 @@ T cleared(const Gemm<T>& g) {
   return 1;
 }
 
+// OpenMP keeps this setting per thread, so each thread makes it once. OpenBLAS changes variables
+// that all threads share while it does so: hence the lock.
+void use_one_thread() {
+  static std::mutex mutex;
+  thread_local const bool told = [] {
+    const OpenBlas& blas = loaded_openblas();
+    const std::lock_guard lock(mutex);
+    blas.set_num_threads(1);
+    return true;
+  }();
+  static_cast<void>(told);
+}
+
+// Of the library, for calls of this thread.
+thread_local int own_threads = 1;
+
 template <class T>
 void multiply(const Gemm<T>& g) {
-  keep_openmp_single_threaded();
+  use_one_thread();
   const T beta = cleared(g);
   const auto ta = g.ta ? CblasTrans : CblasNoTrans;
   const auto tb = g.tb ? CblasTrans : CblasNoTrans;
@@ -50,7 +66,7 @@ void multiply(const Gemm<T>& g) {
 // 7 to 20 times as long as its gemv.
 template <class T>
 void multiply_row(const Gemm<T>& g) {
-  keep_openmp_single_threaded();
+  use_one_thread();
   const T beta = cleared(g);
   const auto order = g.tb ? CblasNoTrans : CblasTrans;
   const int rows = blas_int(g.tb ? g.n : g.k), columns = blas_int(g.tb ? g.k : g.n);
@@ -88,25 +104,8 @@ std::string describe_openblas() {
   return fmt::format("{} {}, {}", name, version, blas.kernels);
 }
 
-// OpenMP keeps this setting per thread, so each thread makes it once. OpenBLAS changes variables
-// that all threads share while it does so: hence the lock.
-void keep_openmp_single_threaded() {
-  static std::mutex mutex;
-  thread_local const bool told = [] {
-    const OpenBlas& blas = loaded_openblas();
-    const std::lock_guard lock(mutex);
-    blas.set_num_threads(1);
-    return true;
-  }();
-  static_cast<void>(told);
-}
-
-namespace {
-thread_local int own_threads = 1;
-}
-
 void with_library_threads(int threads, const std::function<void()>& work) {
-  keep_openmp_single_threaded();
+  use_one_thread();
   loaded_openblas().set_num_threads(own_threads = threads);
   work();
   loaded_openblas().set_num_threads(own_threads = 1);
