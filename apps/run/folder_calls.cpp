@@ -1,6 +1,7 @@
 #include "tapegrad/run/folder_calls.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -68,15 +69,35 @@ void sync_folder(const fs::path& path) {
   check(synced, "the names in {} may not have reached the disk: {}", path.string(), reason);
 }
 
-fs::path make_next_folder(const std::string& name) {
-  make_folder("runs");
+namespace {
+
+// The first of NAME-1, NAME-2, … that does not exist yet, made.
+fs::path make_first_free(const std::string& name) {
   for (int n = 1;; ++n) {
-    fs::path path = fs::path("runs") / fmt::format("{}-{}", name, n);
+    fs::path path = fmt::format("{}-{}", name, n);
     std::error_code error;
     if (fs::create_directory(path, error)) return path;
     check(!error || fs::exists(path), "cannot make the folder {}: {}", path.string(),
           error.message());
   }
+}
+
+}  // namespace
+
+fs::path make_next_folder(const std::string& name) {
+  make_folder("runs");
+  return make_first_free("runs/" + name);
+}
+
+fs::path make_folder_beside(const fs::path& path) {
+  return make_first_free((path / "").parent_path().string() + "-rescued");
+}
+
+bool is_open_at(int descriptor, const fs::path& path) {
+  struct stat open {
+  }, found{};
+  return ::fstat(descriptor, &open) == 0 && ::stat(path.c_str(), &found) == 0 &&
+         open.st_dev == found.st_dev && open.st_ino == found.st_ino;
 }
 
 void check_writable(const fs::path& path) {

@@ -23,6 +23,10 @@ void remove_or_fail(const std::filesystem::path& path);  // with all that is in 
 void sync_folder(const std::filesystem::path& path);     // its names reach the disk
 // The first of runs/NAME-1, runs/NAME-2, … that does not exist yet, made.
 std::filesystem::path make_next_folder(const std::string& name);
+// The first of PATH-rescued-1, PATH-rescued-2, … that does not exist yet, made.
+std::filesystem::path make_folder_beside(const std::filesystem::path& path);
+// Whether the open folder is the one at `path`.
+bool is_open_at(int descriptor, const std::filesystem::path& path);
 // Error, before training begins, if nothing can be written to the folder.
 void check_writable(const std::filesystem::path& path);
 

@@ -152,11 +152,36 @@ nn::Params RunFolder::params(Rng& rng, Precision precision) const {
 void RunFolder::begin(const Config& config,
                       const std::function<void(const fs::path&)>& write_files) {
   if (!resumes_) remove_old_run();
-  write_config(path_ / kConfigFile, config);
-  if (write_files) write_files(path_);
+  write_start_ = [config, write_files](const fs::path& folder) {
+    write_config(folder / kConfigFile, config);
+    if (write_files) write_files(folder);
+  };
+  write_start_(path_);
 }
 
-void RunFolder::save(const TrainState& state) const { save_checkpoint(path_, state); }
+bool RunFolder::holds_path() const {
+  return lock_->descriptor < 0 || is_open_at(lock_->descriptor, path_);
+}
+
+void RunFolder::save(const TrainState& state) const {
+  if (!holds_path()) rescue(state);
+  save_checkpoint(path_, state);
+}
+
+void RunFolder::rescue(const TrainState& state) const {
+  std::error_code error;
+  fs::path place = fs::read_symlink(fmt::format("/proc/self/fd/{}", lock_->descriptor), error);
+  const bool moved = !error && is_open_at(lock_->descriptor, place);
+  if (!moved) {
+    place = make_folder_beside(path_);
+    if (write_start_) write_start_(place);
+  }
+  save_checkpoint(place, state);
+  fail(
+      "the run folder {} was {} while a program trained in it. The checkpoint of step {} is in {}, "
+      "from where the run can be resumed",
+      path_.string(), moved ? "moved" : "removed", state.progress.iteration, place.string());
+}
 
 void RunFolder::restore(const TrainState& state) const {
   restore_checkpoint(path_, state);

@@ -53,6 +53,8 @@ class RunFolder {
   // removed only now, when the new one is known to be possible.
   void begin(const Config& config,
              const std::function<void(const std::filesystem::path&)>& write_files = {});
+  // Error if the folder was moved or removed since it was opened: the checkpoint is then saved
+  // where the folder is now, or in a new one beside its place, which the message names.
   void save(const TrainState& state) const;
   // Also removes the metrics of steps that the checkpoint does not have, and lines that cannot be
   // read, which stderr tells of.
@@ -67,6 +69,8 @@ class RunFolder {
                           const std::vector<std::string>& texts);
   static RunFolder reopen(const FolderOptions& options);
   void lock();
+  bool holds_path() const;
+  [[noreturn]] void rescue(const TrainState& state) const;
   void remove_old_run() const;
   void trim_metrics(std::int64_t iteration) const;
 
@@ -79,6 +83,7 @@ class RunFolder {
   bool made_ = false;  // by this program
   bool resumes_;
   std::unique_ptr<Lock> lock_;
+  std::function<void(const std::filesystem::path&)> write_start_;  // what begin() writes
   std::unique_ptr<AppendedFile> metrics_;
 };
 

@@ -115,3 +115,28 @@ TEST_CASE("a folder without a checkpoint, or with a broken one, is not resumed",
   const RunFolder run = RunFolder::open(resuming(early), "test");
   CHECK_THROWS_WITH(Model(run), ContainsSubstring("the files are not of one checkpoint"));
 }
+
+TEST_CASE("a checkpoint of a folder that was moved or removed is saved, and an error says where",
+          "[run_folder]") {
+  const TempFolder folder;
+  const bool moved = GENERATE(true, false);
+  const fs::path path = folder / "run", place = folder / (moved ? "moved" : "run-rescued-1");
+  std::optional<RunFolder> run(RunFolder::open(at(path), "test"));
+  Model model(*run);
+  model.progress.iteration = 3;
+  run->begin({.format = "test", .sections = {}},
+             [](const fs::path& into) { std::ofstream(into / "tokenizer.json") << "{}"; });
+  if (moved) {
+    fs::rename(path, folder / "moved");
+  } else {
+    fs::remove_all(path);
+  }
+  CHECK_THROWS_WITH(run->save(model.state()),
+                    ContainsSubstring(moved ? "was moved while" : "was removed while") &&
+                        ContainsSubstring("The checkpoint of step 3 is in " + place.string()));
+  run.reset();  // which ends its lock
+  CHECK_FALSE(fs::exists(path));
+  CHECK(fs::exists(place / "tokenizer.json"));
+  Model resumed(RunFolder::open(resuming(place), "test"));
+  CHECK(resumed.line.weight.values<float>()[0] == model.line.weight.values<float>()[0]);
+}
