@@ -173,8 +173,9 @@ Tensor var(const Tensor& x, const std::vector<int>& dims, bool unbiased, bool ke
   const Tensor variance = apply(
       "var", {x},
       [=](Inputs in, Saved& saved) {
-        const Tensor centred = saved.keep(in[0]) - mean(in[0], dims, true);
-        return sum(centred * centred, dims, true) / divisor;
+        const Tensor wide = saved.keep(in[0]).to(DType::f64);  // as PyTorch has it
+        const Tensor centred = wide - mean(wide, dims, true);
+        return (sum(centred * centred, dims, true) / divisor).to(in[0].dtype());
       },
       // The mean has no part in it: what would come through it is the sum of x − mean, which is 0.
       [=](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
