@@ -145,9 +145,11 @@ std::optional<typename Program::Options> parse_training(int argc, const char* co
   const Options call = o;
   const bool help = cli.given("--help") || cli.given("--version");
   run::Config stored;
+  std::optional<run::TrainDtype> stored_dtype;
   if (call.call.folder.resumes() && !call.call.folder.out_dir.empty() && !help) {
     o = detail::stored_options<Program>(call.call.folder.out_dir, stored);
     o.call = call.call;
+    stored_dtype = o.optimizer.dtype;
   } else {
     o = std::find_if(presets.begin(), presets.end(), [&](const auto& p) {
           return p.name == call.text.preset;
@@ -170,6 +172,10 @@ std::optional<typename Program::Options> parse_training(int argc, const char* co
     rates.min_lr = rates.learning_rate / 10;
   }
   detail::settle_minutes(o, cli);
+  // A run that is resumed keeps what auto has found.
+  if (stored_dtype && o.optimizer.dtype == run::TrainDtype::automatic) {
+    o.optimizer.dtype = *stored_dtype;
+  }
   Program::adjust(o, cli);
   detail::check_options(o);
   if (!stored.sections.empty()) {

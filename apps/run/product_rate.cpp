@@ -59,7 +59,8 @@ std::string describe_precision(Precision precision, const Product& product) {
   const double time = bf16_time(product);
   const std::string name = fmt::format("{}×{}×{}", some.rows, some.columns, some.depth);
   if (precision == Precision::full) {
-    if (time >= kWorthBf16) return "";
+    constexpr double kWorthSaying = 0.9;  // below what --dtype auto may have found a moment ago
+    if (time >= kWorthSaying) return "";
     return fmt::format("f32; with --dtype bf16, a product of {} takes {:.2f} of the time", name,
                        time);
   }
@@ -77,15 +78,20 @@ std::string describe_precision(Precision precision, const Product& product) {
 }
 
 std::vector<std::string> describe_compute(const std::optional<Product>& product) {
-  const double rate = product_rate(some_rows_of(product.value_or(Product{256, 768, 768})));
+  // On one thread, so that the share does not depend on how many threads this product occupies.
+  const int threads = num_threads();
+  set_num_threads(1);
+  const bool large = product && product->rows * product->columns * product->depth >= kUncutWork;
+  const double rate = product_rate(some_rows_of(large ? *product : Product{256, 768, 768}));
   const double most = fma_rate();
+  set_num_threads(threads);
   std::string line = fmt::format("{}; {:.0f}", gemm_description(), rate / 1e9);
-  line += most > 0 ? fmt::format(" of at most {:.0f} GFLOP/s", most / 1e9) : " GFLOP/s";
-  line += fmt::format("; {} thread{}", num_threads(), num_threads() == 1 ? "" : "s");
+  if (most > 0) line += fmt::format(" of at most {:.0f}", most / 1e9);
+  line += fmt::format(" GFLOP/s a thread; {} thread{}", threads, threads == 1 ? "" : "s");
   if (rate >= most / 2) return {line};
   return {line,
           fmt::format("warning: products reach {:.0f} % of what this processor can do. Either "
-                      "other programs keep it busy, or OpenBLAS has no kernels for it: unset "
+                      "other programs keep it busy, or the library has no kernels for it: unset "
                       "OPENBLAS_CORETYPE, or let TAPEGRAD_OPENBLAS name a newer libopenblas.so.0",
                       100 * rate / most)};
 }

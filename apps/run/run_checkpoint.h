@@ -20,7 +20,7 @@ struct Progress {
   std::optional<double> best_val_loss = {};
   std::int64_t best_iteration = 0;
   double seconds = 0;           // spent in training steps
-  std::string multiplier = {};  // what multiplied: gemm_description() of the run's precision
+  std::string multiplier = {};  // what multiplied: gemm_identity()
 };
 
 // Something that draws random batches. A checkpoint saves its place in the random stream, as a

@@ -11,14 +11,6 @@
 namespace tapegrad::run {
 namespace {
 
-// What the bits of a run depend on, beside its options.
-std::string multiplier_of(Precision precision) {
-  const std::string full = gemm_description();
-  return precision == Precision::full
-             ? full
-             : fmt::format("{}; bf16: {}", full, gemm_description(precision));
-}
-
 // One run of the loop.
 class Trainer {
  public:
@@ -41,7 +33,7 @@ class Trainer {
             "{}: AdamW has made {} steps, but {} says {}: the files are not of one checkpoint",
             (folder.path() / kOptimizerFile).string(), adamw_.steps(), kTrainerFile, made);
     }
-    before_ = std::exchange(at_.multiplier, multiplier_of(optimizer_.precision()));
+    before_ = std::exchange(at_.multiplier, gemm_identity());
     Config config = task.config;
     config.set(section_of("optimizer", optimizer_));
     config.set(section_of("evaluation", evaluation_));

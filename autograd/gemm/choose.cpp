@@ -99,6 +99,13 @@ void set_gemm_library(GemmLibrary library) {
 
 bool has_bf16_instructions() { return right_onednn<bf16>() != nullptr; }
 
+std::string gemm_identity() {
+  std::string text = describe_openblas(false);
+  if (onednn<float>() != nullptr) text += " and " + describe_onednn(Precision::full);
+  return fmt::format("{} (--gemm {})", text,
+                     kGemmLibraryNames[static_cast<std::size_t>(asked.load())]);
+}
+
 std::string gemm_description(Precision precision) {
   const std::string one_dnn = describe_onednn(precision);
   if (precision == Precision::bf16) {

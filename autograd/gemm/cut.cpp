@@ -87,7 +87,8 @@ bool rows_come_out_alike(const Multiplier<T>& by) {
   return true;
 }
 
-// The answer is kept for each T, since one library multiplies T for the life of the process.
+// The answer is kept for each T, since OpenBLAS alone is cut so, with the same kernels at all
+// times.
 template <class T>
 bool may_cut_rows_anywhere(const Multiplier<T>& by) {
   if constexpr (std::is_same_v<T, bf16>) {
@@ -145,15 +146,20 @@ struct Cut {
 
 // For Pieces::by_shape: tiles that oneDNN multiplies about as fast as the whole, or faster: it is
 // slow on wide matrices that it must copy. Columns are cut first; then rows, until there are enough
-// pieces for some threads, but not so far that packing a tile's columns takes much of its time.
+// pieces for some threads, but not so far that packing a tile's columns takes much of its time:
+// that of a transposed B takes longest.
 template <class T>
 Cut cut_by_shape(const Gemm<T>& g) {
-  constexpr std::int64_t kFewRows = 512, kEnough = 8;
-  const std::int64_t width = g.m <= kFewRows ? 192 : 384;
+  constexpr std::int64_t kFewRows = 512;
+  constexpr double kPieceWork = 20e6;
+  const std::int64_t width = g.m > kFewRows ? 384 : g.tb ? 128 : 192;
   const std::int64_t across = std::max<std::int64_t>(1, (g.n + width / 2) / width);
-  const std::int64_t least = g.ta ? 64 : 192;
+  const std::int64_t least = g.ta ? 64 : g.tb ? 192 : 96;
+  const auto enough = static_cast<std::int64_t>(std::clamp(
+      static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k) / kPieceWork,
+      4.0, 32.0));
   const auto most_down = static_cast<std::uint64_t>(
-      std::clamp<std::int64_t>(g.m / least, 1, (kEnough + across - 1) / across));
+      std::clamp<std::int64_t>(g.m / least, 1, (enough + across - 1) / across));
   const auto down = static_cast<std::int64_t>(std::bit_floor(most_down));
   return {even_bounds(g.m, down), even_bounds(g.n, across)};
 }
@@ -218,7 +224,10 @@ double GemmShape::flops() const {
 }
 
 GemmLog::GemmLog() { living = this; }
-GemmLog::~GemmLog() { living = nullptr; }
+GemmLog::~GemmLog() {
+  const std::lock_guard lock(log_mutex);
+  living = nullptr;
+}
 
 void log_product(const GemmShape& shape) {
   if (living.load(std::memory_order_relaxed) == nullptr) return;

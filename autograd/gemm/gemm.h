@@ -24,7 +24,9 @@ namespace tapegrad {
 // Our threads share out large products (cut.cpp). The result does not depend on the number of
 // threads. Which library multiplies is decided in choose.cpp; set_gemm_library() overrules it. A
 // thread that calls gemm() has its OpenMP setting lowered to one thread, since the libraries' own
-// threads round differently for each number of them.
+// threads round differently for each number of them. The first product loads OpenBLAS, which may
+// set and unset the variable OPENBLAS_CORETYPE: a program with threads that read the environment
+// calls gemm_description() before it starts them.
 template <class T>
 struct Gemm {
   using Sum = std::conditional_t<std::is_same_v<T, bf16>, float, T>;
@@ -106,12 +108,17 @@ class GemmLog {
 enum class GemmLibrary : std::uint8_t { automatic, openblas, onednn };
 inline constexpr std::string_view kGemmLibraryNames[] = {"auto", "openblas", "onednn"};
 inline std::span<const std::string_view> names_of(GemmLibrary) { return kGemmLibraryNames; }
-// For the whole process. Error if this build has no oneDNN and it is asked for.
+// For the whole process. Error if oneDNN is asked for, and this build has none, or it multiplies
+// wrongly here.
 void set_gemm_library(GemmLibrary library);
 
 // Whether products of bf16 run on bf16 instructions here. That takes a processor that has them, and
 // a library that uses them.
 bool has_bf16_instructions();
+
+// What multiplies in this process, for the record: versions and kernels. Where it is the same, so
+// are the bits of a run.
+std::string gemm_identity();
 
 // For people: the libraries that multiply at this precision, "OpenBLAS 0.3.21, Zen kernels" or
 // "oneDNN 2.6.3 and OpenBLAS 0.3.21, Cooperlake kernels". For bf16 without instructions: the reason

@@ -38,7 +38,7 @@ template <class T>
 const Multiplier<T>* onednn();
 
 // Name and version, or why the library is of no use here.
-std::string describe_openblas();
+std::string describe_openblas(bool reason = true);  // why these kernels
 std::string describe_onednn(Precision precision);
 
 // Runs `work` with so many threads of the libraries' own, for measuring what they reach. It must
@@ -48,7 +48,7 @@ void with_library_threads(int threads, const std::function<void()>& work);
 int library_threads();
 
 // The decision, in choose.cpp: what multiplies g in this process. Error if nothing can. It depends
-// on g's transpositions and sizes alone.
+// on g's transpositions, sizes, alpha and beta, and on set_gemm_library().
 template <class T>
 const Multiplier<T>& chosen(const Gemm<T>& g);
 

@@ -103,11 +103,20 @@ bool has_bf16() {
   return has;
 }
 
+// A function of the OpenMP that oneDNN uses; null if it uses none. A plugin's libraries are not
+// among those of the whole program, so oneDNN's own are searched, too.
+void* openmp_function(const char* name) {
+  if (void* found = ::dlsym(RTLD_DEFAULT, name)) return found;
+  Dl_info library{};
+  if (::dladdr(reinterpret_cast<const void*>(&dnnl_version), &library) == 0) return nullptr;
+  void* handle = ::dlopen(library.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  return handle == nullptr ? nullptr : ::dlsym(handle, name);
+}
+
 // oneDNN takes its number of threads from OpenMP's setting for the calling thread. OpenBLAS 0.3.21
 // makes that setting along with its own; 0.3.29 (Debian 13) does not.
 void set_openmp_threads() {
-  static const auto set =
-      reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
+  static const auto set = reinterpret_cast<void (*)(int)>(openmp_function("omp_set_num_threads"));
   thread_local int told = 0;
   if (set != nullptr && told != library_threads()) set(told = library_threads());
 }

@@ -29,14 +29,18 @@ T cleared(const Gemm<T>& g) {
   return 1;
 }
 
-// OpenMP keeps this setting per thread, so each thread makes it once. OpenBLAS changes variables
-// that all threads share while it does so: hence the lock.
-void use_one_thread() {
+// OpenBLAS changes variables that all threads share while it does this: hence the lock.
+void set_threads(int n) {
   static std::mutex mutex;
+  const OpenBlas& blas = loaded_openblas();
+  const std::lock_guard lock(mutex);
+  blas.set_num_threads(n);
+}
+
+// OpenMP keeps this setting per thread, so each thread makes it once.
+void use_one_thread() {
   thread_local const bool told = [] {
-    const OpenBlas& blas = loaded_openblas();
-    const std::lock_guard lock(mutex);
-    blas.set_num_threads(1);
+    set_threads(1);
     return true;
   }();
   static_cast<void>(told);
@@ -96,19 +100,21 @@ template const Multiplier<float>* openblas();
 template const Multiplier<double>* openblas();
 template const Multiplier<bf16>* openblas();
 
-std::string describe_openblas() {
+std::string describe_openblas(bool reason) {
   const OpenBlas& blas = loaded_openblas();
   std::istringstream config(blas.get_config());  // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH …"
   std::string name, version;
   config >> name >> version;
-  return fmt::format("{} {}, {}", name, version, blas.kernels);
+  return fmt::format("{} {}, {} kernels{}", name, version, blas.core, reason ? blas.reason : "");
 }
 
 void with_library_threads(int threads, const std::function<void()>& work) {
   use_one_thread();
-  loaded_openblas().set_num_threads(own_threads = threads);
+  struct OwnThreads {
+    explicit OwnThreads(int n) { set_threads(own_threads = n); }
+    ~OwnThreads() { set_threads(own_threads = 1); }
+  } const own(threads);
   work();
-  loaded_openblas().set_num_threads(own_threads = 1);
 }
 
 int library_threads() { return own_threads; }

@@ -74,9 +74,11 @@ class Library {
       handle_ = used;
       return false;
     }
-    ::setenv(kCoreVariable, core.c_str(), 1);
+    struct Variable {
+      explicit Variable(const std::string& value) { ::setenv(kCoreVariable, value.c_str(), 1); }
+      ~Variable() { ::unsetenv(kCoreVariable); }
+    } const variable(core);
     open();
-    ::unsetenv(kCoreVariable);
     return true;
   }
 
@@ -128,23 +130,21 @@ OpenBlas load() {
   OpenBlas blas = library.functions();
   check(blas.get_parallel() == OPENBLAS_OPENMP,
         "{} is not OpenBLAS's OpenMP build: install libopenblas-openmp-dev", library_path());
-  const std::string own = blas.get_corename();
+  const std::string own = blas.core = blas.get_corename();
   if (!environment(kCoreVariable).empty()) {
-    blas.kernels = fmt::format("{} kernels (by {})", own, kCoreVariable);
+    blas.reason = fmt::format(" (by {})", kCoreVariable);
     return blas;
   }
-  blas.kernels = own + " kernels";
   for (const std::string& core :
        better_kernels(own, processor_isa(), processor_has_avx512_bf16(), processor_is_amd())) {
     if (!library.reload(core)) {
-      blas.kernels += fmt::format(" ({} are faster, but this program had loaded it before)", core);
+      blas.reason = fmt::format(" ({} are faster, but this program had loaded it before)", core);
       break;
     }
     blas = library.functions();
-    const std::string now = blas.get_corename();
-    blas.kernels = fmt::format("{} kernels", now);
-    if (isa_of(now) > isa_of(own)) {
-      blas.kernels += fmt::format(" (its own choice was {})", own);
+    blas.core = blas.get_corename();
+    if (isa_of(blas.core) > isa_of(own)) {
+      blas.reason = fmt::format(" (its own choice was {})", own);
       break;
     }
   }

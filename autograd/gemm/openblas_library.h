@@ -20,7 +20,8 @@ struct OpenBlas {
   decltype(&openblas_get_parallel) get_parallel;
   decltype(&openblas_get_config) get_config;
   decltype(&openblas_get_corename) get_corename;
-  std::string kernels;  // "SkylakeX kernels (its own choice was Prescott)"
+  std::string core;    // "SkylakeX"
+  std::string reason;  // " (its own choice was Prescott)"; empty for its own choice
 };
 
 // OpenBLAS is loaded at the first call, not when the program starts: an OpenBLAS that is older than

@@ -13,6 +13,9 @@ TEST_CASE("dtype auto becomes the one that was found faster, and a resume keeps 
   const bool bf16 = config.find("\"dtype\": \"bf16\"") != std::string::npos;
   const TinyRun by_hand(4, {"--dtype", bf16 ? "bf16" : "f32"});
   CHECK(same_model(chosen.run, by_hand.run));
+  CHECK(train(resume_run(chosen.run, 6) + Args{"--dtype", "auto"}).code == 0);
+  CHECK(TempFolder::get(chosen.run / "config.json").find(bf16 ? "\"bf16\"" : "\"f32\"") !=
+        std::string::npos);
 }
 
 TEST_CASE("the header says what multiplies and how much of the processor that uses",
@@ -21,7 +24,9 @@ TEST_CASE("the header says what multiplies and how much of the processor that us
   const Result r = train(tiny_run(files.corpus, files.run, 0) + Args{"--gemm", "openblas"});
   INFO(r.out << r.err);
   CHECK(std::regex_search(
-      r.out, std::regex(R"(compute: OpenBLAS \S+, \w+ kernels.*; \d+ of at most \d+ GFLOP/s; )")));
+      r.out,
+      std::regex(
+          R"(compute: OpenBLAS \S+, \w+ kernels.*; \d+ of at most \d+ GFLOP/s a thread; )")));
 }
 
 TEST_CASE("a resume by another library says that bits will differ", "[train-gpt]") {

@@ -58,7 +58,7 @@ const std::vector<OneDoor> kOneDoor = {
     {"openblas_", "autograd/gemm/openblas"},
     {"oneapi", "autograd/gemm/onednn.cpp"},
     {"dnnl::", "autograd/gemm/onednn.cpp"},
-    {"dlopen", "autograd/gemm/openblas"},
+    {"dlopen", "autograd/gemm/o"},
 };
 
 std::string folder_of(const std::string& path) {

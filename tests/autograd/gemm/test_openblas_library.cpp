@@ -1,5 +1,8 @@
 // Which OpenBLAS is loaded, and with which kernels.
 
+#include <cstdlib>
+#include <optional>
+
 #include "tapegrad/autograd/gemm/openblas_library.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 
@@ -10,16 +13,21 @@ namespace {
 using Names = std::vector<std::string>;
 
 // A training program's header with these variables in its environment, and the rest of its output.
-Result header(const std::vector<std::pair<std::string, std::string>>& variables) {
+Result header(const std::vector<std::pair<std::string, std::optional<std::string>>>& variables) {
   const TempFolder folder;
   folder.put("text.txt", tiny_text());
-  std::vector<std::string> before;
-  for (const auto& [name, value] : variables) {
-    value.empty() ? ::unsetenv(name.c_str()) : ::setenv(name.c_str(), value.c_str(), 1);
+  std::vector<std::optional<std::string>> before;
+  const auto set = [](const std::string& name, const std::optional<std::string>& value) {
+    value ? ::setenv(name.c_str(), value->c_str(), 1) : ::unsetenv(name.c_str());
+  };
+  for (const auto& variable : variables) {
+    const char* value = std::getenv(variable.first.c_str());
+    before.push_back(value == nullptr ? std::optional<std::string>() : value);
+    set(variable.first, variable.second);
   }
   const Result r = run_program(
       "train-gpt", tiny_run(folder / "text.txt", folder / "run", 0) + Args{"--gemm", "openblas"});
-  for (const auto& [name, value] : variables) ::unsetenv(name.c_str());
+  for (std::size_t i = 0; i < variables.size(); ++i) set(variables[i].first, before[i]);
   return r;
 }
 
@@ -45,12 +53,12 @@ TEST_CASE("kernels that are weaker than the processor have better ones, and othe
 
 TEST_CASE("an OpenBLAS that chooses weak kernels is told better ones", "[openblas]") {
   const Result r =
-      header({{"TAPEGRAD_OPENBLAS", TAPEGRAD_OLD_OPENBLAS}, {"OPENBLAS_CORETYPE", ""}});
+      header({{"TAPEGRAD_OPENBLAS", TAPEGRAD_OLD_OPENBLAS}, {"OPENBLAS_CORETYPE", std::nullopt}});
   INFO(r.out << r.err);
   CHECK(r.code == 0);
   if (processor_isa() < Isa::avx2) return;
   CHECK_THAT(r.out, ContainsSubstring("(its own choice was Prescott); "));
-  CHECK_THAT(r.out, !ContainsSubstring("compute: OpenBLAS 0.3.21, Prescott"));
+  CHECK_THAT(r.out, !ContainsSubstring(", Prescott kernels"));
 }
 
 TEST_CASE("OPENBLAS_CORETYPE wins, and is reported", "[openblas]") {
