@@ -32,7 +32,7 @@ run::TextData read_data(const run::Text& text, const Options& o, const run::RunF
 nn::Params make_params(Options& o, const run::TextData& data, const run::RunFolder& folder,
                        Rng& rng) {
   o.model.vocab_size = data.tokenizer.vocab_size();
-  run::check_memory(memory_of(o));
+  run::check_memory(memory_of(o), o.call.max_minutes.has_value());
   return folder.params(rng, o.optimizer.precision());
 }
 

@@ -54,7 +54,7 @@ int print_plan(const Options& o) {
     return memory_of(other);
   };
   const run::MemoryEstimate estimate = memory_of(o);
-  run::check_memory(estimate);
+  run::check_memory(estimate, o.call.max_minutes.has_value());
   const nn::Summary model = nn::summary(config);
   const auto tokens =
       static_cast<double>(a.batch_size * config.block_size * a.gradient_accumulation_steps);

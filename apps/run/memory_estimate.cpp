@@ -78,14 +78,16 @@ std::string describe(const MemoryEstimate& e) {
       e.total / 1e6, e.weights / 1e6, e.optimizer / 1e6, e.activations / 1e6, e.gradients / 1e6);
 }
 
-void check_memory(const MemoryEstimate& estimate) {
-  const double present = physical_memory();
-  check(present <= 0 || estimate.total <= present,
-        "training needs about {:.1f} GB (model and optimiser {:.1f} GB, activations {:.1f} GB), "
+void check_memory(const MemoryEstimate& estimate, bool measured) {
+  const double present = physical_memory(), copy = measured ? estimate.weights : 0;
+  check(present <= 0 || estimate.total + copy <= present,
+        "training needs about {:.1f} GB (model and optimiser {:.1f} GB, activations {:.1f} GB{}), "
         "but this machine has {:.1f} GB. Use a smaller model, or a smaller --batch-size with more "
         "--gradient-accumulation-steps",
-        estimate.total / 1e9, (estimate.weights + estimate.optimizer) / 1e9,
-        estimate.activations / 1e9, present / 1e9);
+        (estimate.total + copy) / 1e9, (estimate.weights + estimate.optimizer) / 1e9,
+        estimate.activations / 1e9,
+        measured ? fmt::format(", a copy for --max-minutes {:.1f} GB", copy / 1e9) : "",
+        present / 1e9);
 }
 
 }  // namespace tapegrad::run

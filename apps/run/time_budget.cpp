@@ -20,7 +20,9 @@ constexpr double kLeastShare = 0.025, kMostShare = 0.05;
 // Checkpoints are counted with what a disk of this rate takes. Training has more to do.
 constexpr double kDiskBytesPerSecond = 200e6;
 
-// Restores what measuring changes: parameters, batches and the generator of dropout.
+// Restores what measuring changes: parameters, batches and the generator of dropout. Even steps
+// with a learning rate of 0 change parameters: −0 may become 0, and an infinite gradient makes NaN.
+// check_memory counts the copy.
 class Untouched {
  public:
   explicit Untouched(const Task& task) : task_(task), batches_(task.batches.state()) {

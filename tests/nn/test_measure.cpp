@@ -105,6 +105,13 @@ TEST_CASE("a model of a user's own is measured like any other", "[measure]") {
   CHECK(memory.total >= 4 * memory.weights);
 }
 
+TEST_CASE("where steps are measured first, a copy of the weights counts", "[measure]") {
+  nn::StepMemory memory;
+  memory.weights = 1e18;  // more than any machine has
+  CHECK_NOTHROW(run::check_memory(memory));
+  CHECK_THROWS_WITH(run::check_memory(memory, true), ContainsSubstring("a copy for --max-minutes"));
+}
+
 TEST_CASE("a large model is measured at once, and without its memory", "[measure]") {
   const nn::GPTConfig xl{.n_layer = 48, .n_head = 25, .n_embd = 1600};
   const MemoryStats before = memory_stats();
