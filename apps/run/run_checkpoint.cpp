@@ -1,13 +1,13 @@
 #include "tapegrad/run/run_checkpoint.h"
 
-#include <atomic>
-#include <cmath>
+#include <algorithm>
 #include <map>
 #include <system_error>
+#include <utility>
 
 #include "tapegrad/autograd/base/file.h"
 #include "tapegrad/autograd/base/json_file.h"
-#include "tapegrad/autograd/base/parallel.h"
+#include "tapegrad/autograd/finite.h"
 #include "tapegrad/run/folder_calls.h"
 
 namespace tapegrad::run {
@@ -42,6 +42,22 @@ Trainer read_trainer(const fs::path& folder) {
   return trainer;
 }
 
+// What multiplied is printed: a foreign file must not control the terminal by it, or fill it.
+std::string read_multiplier(const fs::path& path, const Json& json) {
+  constexpr std::size_t most = 1000;
+  std::string text;
+  if (json.contains("multiplier")) get(path, json, "multiplier", text);
+  unsigned char before = 0;
+  const bool controls = std::any_of(text.begin(), text.end(), [&](unsigned char c) {
+    const bool c1 = std::exchange(before, c) == 0xC2 && c < 0xA0;  // U+0080 to U+009F
+    return c < 0x20 || c == 0x7F || c1;
+  });
+  check(!controls && text.size() <= most,
+        "{}: 'multiplier' must have at most {} bytes and no control characters", path.string(),
+        most);
+  return text;
+}
+
 // All files of a checkpoint carry its iteration.
 void check_iteration(const TensorSource& file, int64_t iteration) {
   const auto it = file.metadata().find(kIteration);
@@ -52,25 +68,10 @@ void check_iteration(const TensorSource& file, int64_t iteration) {
         file.name(), found, kTrainerFile, iteration);
 }
 
-bool is_finite(const Tensor& tensor) {
-  if (tensor.dtype() != DType::f32 && tensor.dtype() != DType::f64) return true;
-  constexpr int64_t kGrain = 1 << 16;
-  return dispatch(tensor.dtype(), [&](auto zero) {
-    const auto* values = tensor.data<decltype(zero)>();
-    std::atomic<bool> finite{true};
-    parallel_for(tensor.numel(), kGrain, [&](int64_t begin, int64_t end) {
-      bool all = true;
-      for (int64_t i = begin; i < end; ++i) all &= std::isfinite(values[i]);
-      if (!all) finite = false;
-    });
-    return finite.load();
-  });
-}
-
 // The name of the first tensor with a value that is not finite; empty if there is none.
 std::string broken_tensor(const NamedTensors& tensors) {
   for (const auto& [name, tensor] : tensors) {
-    if (!is_finite(tensor)) return name;
+    if (!all_finite(tensor)) return name;
   }
   return {};
 }
@@ -154,7 +155,7 @@ void restore_checkpoint(const fs::path& folder, const TrainState& state) {
   get(path, json, "best_val_loss", p.best_val_loss);
   get(path, json, "best_iteration", p.best_iteration);
   get(path, json, "seconds", p.seconds);
-  if (json.contains("multiplier")) get(path, json, "multiplier", p.multiplier);
+  p.multiplier = read_multiplier(path, json);
   get(path, json, "loader", loader);
   get(path, json, "dropout", dropout);
 

@@ -94,6 +94,25 @@ TEST_CASE("--overwrite replaces links, and not what they lead to", "[hostile]") 
   CHECK_FALSE(fs::is_symlink(hostile.run / "metrics.jsonl"));
 }
 
+TEST_CASE("what multiplied must be short and plain text", "[hostile]") {
+  const HostileRun hostile;
+  const std::string text = hostile.file("trainer.json"), by = "\"multiplier\": \"";
+  const std::size_t at = text.find(by) + by.size();
+  REQUIRE(at > by.size());
+  const auto with = [&](const std::string& more) {
+    std::ofstream(hostile.run / "trainer.json") << text.substr(0, at) + more + text.substr(at);
+    return hostile.resume();
+  };
+  for (const std::string& more : {std::string("\\u001b[31m"), std::string("\u009b31m"),
+                                  std::string("\\u007f"), std::string(2000, 'x')}) {
+    const Result r = with(more);
+    INFO(r.out << r.err);
+    CHECK(r.code == 1);
+    CHECK_THAT(r.err, ContainsSubstring("trainer.json: 'multiplier' must have at most"));
+  }
+  check_ended_well(with("3×4×5 "));
+}
+
 TEST_CASE("a line of metrics that cannot be read takes no other with it", "[hostile]") {
   const HostileRun hostile;
   std::string lines = hostile.file("metrics.jsonl");
