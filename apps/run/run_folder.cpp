@@ -37,20 +37,22 @@ std::optional<int64_t> iteration_of(std::string_view line) {
 }
 
 // Removes what the atomic writer left of files of a run when it was killed: config.json.tmp-12-0.
-// Only for the program that holds the lock.
+// Only for the program that holds the lock, of a folder that it has accepted.
 void remove_leftovers(const fs::path& folder) {
   static const std::regex temporary("(.+)\\.tmp-[0-9]+-[0-9]+");
   std::vector<fs::path> leftovers;
-  std::error_code ignored;  // of a folder that may not be listed
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
+  std::error_code ended, ignored;  // of a folder that may not be listed, of a file that stays
+  for (fs::directory_iterator at(folder, ended); !ended && at != fs::directory_iterator();
+       at.increment(ended)) {
     std::smatch match;
-    const std::string name = entry.path().filename().string();
+    const std::string name = at->path().filename().string();
     if (std::regex_match(name, match, temporary) &&
-        std::count(std::begin(kRunFiles), std::end(kRunFiles), match[1].str()) > 0) {
-      leftovers.push_back(entry.path());
+        std::count(std::begin(kRunFiles), std::end(kRunFiles), match[1].str()) > 0 &&
+        at->symlink_status(ignored).type() == fs::file_type::regular) {
+      leftovers.push_back(at->path());
     }
   }
-  for (const fs::path& path : leftovers) remove_or_fail(path);
+  for (const fs::path& path : leftovers) fs::remove(path, ignored);
 }
 
 // A run folder inside the corpus would be part of the text when the run is resumed.
@@ -102,7 +104,6 @@ RunFolder RunFolder::create(const FolderOptions& options, const std::string& nam
   check_writable(run.path_);
   run.lock();
   run.made_ = !existed;
-  remove_leftovers(run.path_);
   check_outside(run.path_, texts);
   const bool is_run = has_entry(run.path_ / kConfigFile) || has_entry(run.path_ / kTrainerFile);
   for (const std::string_view file : kRunFiles) {
@@ -116,6 +117,7 @@ RunFolder RunFolder::create(const FolderOptions& options, const std::string& nam
           "resume, or replace it by --overwrite",
           run.path_.string(), file);
   }
+  remove_leftovers(run.path_);
   return run;
 }
 
@@ -129,7 +131,6 @@ RunFolder RunFolder::reopen(const FolderOptions& options) {
   RunFolder run(options.out_dir, true);
   check_writable(run.path_);
   run.lock();
-  remove_leftovers(run.path_);
   finish_checkpoint(run.path_);
   std::error_code ignored;
   fs::remove_all(run.path_ / kWritingFolder, ignored);
@@ -137,6 +138,7 @@ RunFolder RunFolder::reopen(const FolderOptions& options) {
         "{} has no checkpoint to resume: {} is missing. The run can be started anew with "
         "--overwrite",
         run.path_.string(), kTrainerFile);
+  remove_leftovers(run.path_);
   return run;
 }
 
