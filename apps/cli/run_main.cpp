@@ -18,11 +18,20 @@ constexpr std::size_t kLongestMessage = 2000;
 // Names and values come from files: what is in them must not control the terminal, or fill it.
 std::string printable(const std::string& text) {
   std::string result;
-  for (const char c : text) {
-    const auto code = static_cast<unsigned char>(c);
-    const bool control = (code < 0x20 && c != '\n') || code == 0x7F;
-    result += control ? fmt::format("\\x{:02x}", code) : std::string(1, c);
-    if (result.size() > kLongestMessage) return result + " …";
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto code = static_cast<unsigned char>(text[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
+    // No character of UTF-8 is cut in two; text that is not UTF-8 ends soon, too.
+    const bool inside = (code & 0xC0) == 0x80 && result.size() < kLongestMessage + 3;
+    if (result.size() >= kLongestMessage && !inside) return result + " …";
+    if ((code < 0x20 && code != '\n') || code == 0x7F) {
+      result += fmt::format("\\x{:02x}", code);
+    } else if (code == 0xC2 && next >= 0x80 && next <= 0x9F) {  // U+0080 to U+009F control, too
+      result += fmt::format("\\u{:04x}", next);
+      ++i;
+    } else {
+      result += text[i];
+    }
   }
   return result;
 }

@@ -78,11 +78,16 @@ TEST_CASE("temporary files of a program that was killed are removed by the next"
                            "config.json.tmp-mine"}) {
     put(name);
   }
+  fs::create_directories(tiny.run / "config.json.tmp-7-7/mine");
+  // A folder that is refused stays as it is.
+  CHECK(train(tiny_run(tiny.corpus, tiny.run, 6)).code == 1);
+  CHECK(fs::exists(tiny.run / "config.json.tmp-123-0"));
   check_ended_well(train(resume_run(tiny.run, 6)));
   CHECK_FALSE(fs::exists(tiny.run / "config.json.tmp-123-0"));
   CHECK_FALSE(fs::exists(tiny.run / "tokenizer.json.tmp-9-12"));
   CHECK(fs::exists(tiny.run / "mine.tmp-1-0"));
   CHECK(fs::exists(tiny.run / "config.json.tmp-mine"));
+  CHECK(fs::exists(tiny.run / "config.json.tmp-7-7/mine"));  // the atomic writer makes no folders
 }
 
 TEST_CASE("counts of a checkpoint that do not fit are refused", "[broken-runs]") {
@@ -129,4 +134,15 @@ TEST_CASE("messages show control characters and stay short", "[broken-runs]") {
   CHECK(r.err.find('\x1b') == std::string::npos);
   CHECK_THAT(r.err, ContainsSubstring("\\x1b[31mred"));
   CHECK(r.err.size() < 2200);
+
+  // U+009B begins a sequence as ESC [ does.
+  const Result c1 = train({"--corpus", "/none/\u009B31m\u00A9"});
+  CHECK_THAT(c1.err, ContainsSubstring("/none/\\u009b31m\u00A9"));
+
+  for (const char* odd : {"", "x", "xx"}) {  // one of them would cut a character
+    std::string name = odd;
+    for (int i = 0; i < 1500; ++i) name += "€";
+    const Result cut = train({"--corpus", "/none/" + name});
+    CHECK_THAT(cut.err, ContainsSubstring("€ …"));
+  }
 }
