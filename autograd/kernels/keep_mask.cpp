@@ -95,21 +95,14 @@ void KeepMask::read(std::int64_t first, std::span<std::uint8_t> keep) const {
   }
 }
 
-void KeepMask::read_block(std::int64_t first, std::int64_t stride, std::int64_t rows,
-                          std::int64_t n, std::uint32_t (&keep)[kWords * kRows]) const {
+void KeepMask::read_blocks(std::int64_t first, std::int64_t stride,
+                           std::uint32_t (&keep)[kWords * kRows]) const {
   static_assert(kRows == kLanes && kWords == 4);
-  if (!bits_.defined() && p_ > 0 && p_ < 1 && first % kWords == 0 && stride % kWords == 0) {
-    philox_words(first_block_ + static_cast<std::uint64_t>(first / kWords),
-                 static_cast<std::uint64_t>(stride / kWords), seed_, keep);
-    const std::uint32_t last_kept = last_kept_word(p_);
-    for (std::uint32_t& word : keep) word = word <= last_kept ? 1 : 0;
-    return;
-  }
-  for (std::int64_t r = 0; r < rows; ++r) {
-    std::uint8_t row[kWords];
-    read(first + r * stride, {row, static_cast<std::size_t>(n)});
-    for (std::int64_t w = 0; w < n; ++w) keep[w * kRows + r] = row[w];
-  }
+  static_assert(kStretch + kWords - 1 <= 4 * kLanes);
+  philox_words(first_block_ + static_cast<std::uint64_t>(first / kWords),
+               static_cast<std::uint64_t>(stride / kWords), seed_, keep);
+  const std::uint32_t last_kept = last_kept_word(p_);
+  for (std::uint32_t& word : keep) word = word <= last_kept ? 1 : 0;
 }
 
 Tensor KeepMask::to_tensor(const Shape& shape) const {

@@ -45,11 +45,20 @@ class KeepMask {
  private:
   static constexpr std::int64_t kPiece = 512;
   static constexpr std::int64_t kWords = 4;  // of a Philox block
+  // Decisions of a row that read() draws at once, wherever in a block the first of them lies.
+  static constexpr std::int64_t kStretch = 60;
 
-  // keep[w·kRows + r] = 1 where element first + r·stride + w is kept, else 0: of `rows` rows and
-  // `n` words.
-  void read_block(std::int64_t first, std::int64_t stride, std::int64_t rows, std::int64_t n,
-                  std::uint32_t (&keep)[kWords * kRows]) const;
+  // Whether each row of such a matrix begins with a Philox block.
+  bool rows_begin_blocks(std::int64_t first, std::int64_t stride) const {
+    return !bits_.defined() && p_ > 0 && p_ < 1 && first % kWords == 0 && stride % kWords == 0;
+  }
+  // keep[w·kRows + r] = 1 where element first + r·stride + w is kept, else 0, if they do.
+  void read_blocks(std::int64_t first, std::int64_t stride,
+                   std::uint32_t (&keep)[kWords * kRows]) const;
+  // columns() if they do not.
+  template <class T, class F>
+  void columns_of_rows(std::int64_t first, std::int64_t stride, std::int64_t rows, std::int64_t n,
+                       const F& f) const;
 
   double p_ = 0;
   Tensor bits_;                               // of Kind::torch
@@ -80,14 +89,33 @@ void KeepMask::multiply(std::int64_t first, std::int64_t n, const T* x, T* y) co
 template <class T, class F>
 void KeepMask::columns(std::int64_t first, std::int64_t stride, std::int64_t rows, std::int64_t n,
                        const F& f) const {
-  std::uint32_t keep[kWords * kRows] = {};
+  if (!rows_begin_blocks(first, stride)) return columns_of_rows<T>(first, stride, rows, n, f);
+  std::uint32_t keep[kWords * kRows];
   T factors[kWords * kRows];
   const T factor = static_cast<T>(scale(dtype_of<T>()));
   for (std::int64_t c = 0; c < n; c += kWords) {
     const std::int64_t words = std::min(kWords, n - c);
-    read_block(first + c, stride, rows, words, keep);
+    read_blocks(first + c, stride, keep);
     for (std::int64_t i = 0; i < kWords * kRows; ++i) factors[i] = keep[i] != 0 ? factor : T{0};
     for (std::int64_t w = 0; w < words; ++w) f(c + w, factors + w * kRows);
+  }
+}
+
+template <class T, class F>
+void KeepMask::columns_of_rows(std::int64_t first, std::int64_t stride, std::int64_t rows,
+                               std::int64_t n, const F& f) const {
+  std::uint8_t keep[kRows][kStretch] = {};
+  T factors[kRows];
+  const T factor = static_cast<T>(scale(dtype_of<T>()));
+  for (std::int64_t c = 0; c < n; c += kStretch) {
+    const std::int64_t count = std::min(kStretch, n - c);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      read(first + r * stride + c, {keep[r], static_cast<std::size_t>(count)});
+    }
+    for (std::int64_t k = 0; k < count; ++k) {
+      for (std::int64_t r = 0; r < kRows; ++r) factors[r] = keep[r][k] != 0 ? factor : T{0};
+      f(c + k, factors);
+    }
   }
 }
 

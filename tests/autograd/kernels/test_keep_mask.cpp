@@ -4,10 +4,11 @@
 
 using namespace tapegrad;
 
-// Rows of 12 and 64 elements begin with a block of Philox each, rows of 7 and 13 do not.
+// Rows of 12 and 64 elements begin with a block of Philox each, rows of 7, 13 and 135 do not, and
+// 135 decisions of a row are drawn in three parts.
 TEST_CASE("the decisions of a matrix by columns are those by elements", "[keep_mask]") {
   for (const Rng::Kind kind : {Rng::Kind::torch, Rng::Kind::philox}) {
-    for (const std::int64_t columns : {1, 7, 12, 13, 64}) {
+    for (const std::int64_t columns : {1, 7, 12, 13, 64, 135}) {
       constexpr std::int64_t rows = 21;
       Rng rng(7, kind);
       const KeepMask mask(rng, rows * columns, 0.3);
