@@ -3,7 +3,8 @@
 // The menu of differentiable ops. Each works in f32 and f64 and throws Error, naming the op and the
 // shapes, if its inputs do not fit. Conventions where a derivative does not exist are PyTorch's,
 // and so are NaNs and infinities: docs/exactness.md says how exact each op is, and where it
-// differs. Where an op blocks a gradient, it is 0 even if what comes in is infinite or NaN.
+// differs. Where an op blocks a gradient, it is 0 even if what comes in is infinite or NaN; abs
+// at 0 and dropout multiply by 0, which makes NaN of these.
 // "(…, C)" is any number of leading dimensions; dim arguments may be negative, counting from the
 // end.
 
