@@ -102,6 +102,8 @@ bool all_finite(const Tensor& t) {
 
 void check_finite_results(const TapeRecord& tape, std::string_view op, Inputs inputs,
                           Inputs outputs) {
+  // It makes nothing, but chooses among what it is given, such as the −∞ of a mask.
+  if (op == "where") return;
   for (const Tensor& y : outputs) {
     if (is_handed_on(y, inputs) || !is_broken(y)) continue;
     std::vector<std::uint64_t> ids;

@@ -17,7 +17,8 @@ struct TapeOptions {
   // Keeps every op's inputs and forward, so that check_gradients can run it again.
   bool checkable = false;
   // The first result of a recorded op, or gradient in backward, that is NaN or infinite is an Error
-  // that names the op, the element, and the parameter that was used last.
+  // that names the op, the element, and the parameter that was used last. Results of where and
+  // masked_fill may be infinite, for a mask of −∞ is meant; the next op's may not.
   bool check_finite = false;
   // What to call parameters in that Error, such as nn::Params::parameters().
   std::span<const std::pair<std::string, Tensor>> names = {};

@@ -46,6 +46,17 @@ TEST_CASE("check_finite names the op whose backward made the first infinity", "[
                                              ContainsSubstring("(ln.weight)"));
 }
 
+TEST_CASE("check_finite lets the infinities of a mask pass, but not what comes of them",
+          "[check_finite]") {
+  Tensor scores = vector({1, 2, 3}).set_requires_grad();
+  const Tensor hidden = vector({0, 0, 1}).to(DType::u8);
+  Tape tape({.check_finite = true});
+  const Tensor masked = masked_fill(scores, hidden, -kInf);
+  CHECK_THROWS_WITH(masked * 2.0,
+                    ContainsSubstring("-infinity at element 2") && ContainsSubstring("already"));
+  CHECK_NOTHROW(tape.backward(sum(pow(softmax(masked), 2))));
+}
+
 TEST_CASE("a tape without check_finite lets NaNs pass, and one with it needs no names",
           "[check_finite]") {
   Tensor x = vector({-1}).set_requires_grad();
