@@ -4,6 +4,8 @@
 #include <atomic>
 #include <bit>
 #include <cmath>
+#include <limits>
+#include <type_traits>
 
 #include "tapegrad/autograd/base/parallel.h"
 
@@ -12,19 +14,13 @@ namespace {
 
 // An element is NaN or infinite if all bits of its exponent are set. Without a branch, so that the
 // loop becomes vector code.
-bool all_finite(const float* x, std::int64_t n) {
-  constexpr std::uint32_t exponent = 0x7f800000;
-  std::uint32_t broken = 0;
+template <class T>
+bool all_finite(const T* x, std::int64_t n) {
+  using Bits = std::conditional_t<std::is_same_v<T, float>, std::uint32_t, std::uint64_t>;
+  constexpr Bits exponent = std::bit_cast<Bits>(std::numeric_limits<T>::infinity());
+  Bits broken = 0;
   for (std::int64_t i = 0; i < n; ++i) {
-    broken |= (std::bit_cast<std::uint32_t>(x[i]) & exponent) == exponent ? 1U : 0U;
-  }
-  return broken == 0;
-}
-bool all_finite(const double* x, std::int64_t n) {
-  constexpr std::uint64_t exponent = 0x7ff0000000000000;
-  std::uint64_t broken = 0;
-  for (std::int64_t i = 0; i < n; ++i) {
-    broken |= (std::bit_cast<std::uint64_t>(x[i]) & exponent) == exponent ? 1U : 0U;
+    broken |= (std::bit_cast<Bits>(x[i]) & exponent) == exponent ? 1U : 0U;
   }
   return broken == 0;
 }
