@@ -2,16 +2,14 @@
 
 #include <algorithm>
 #include <memory>
-#include <sstream>
 #include <utility>
 
-#include "tapegrad/autograd/base/file.h"
+#include "tapegrad/apps/cli/nanogpt_names.h"
 
 namespace tapegrad::cli {
 namespace {
 
 constexpr std::size_t kHelpColumn = 34;
-constexpr std::int64_t kMostConfigBytes = 1 << 20;
 
 bool is_option(std::string_view arg) { return arg.starts_with("--") && arg.size() > 2; }
 
@@ -143,6 +141,7 @@ std::vector<std::string> CommandLine::options_among(int argc, const char* const*
       only_words = true;
     } else if (!only_words && is_option(arg)) {
       const Option* option = find(name);
+      if ((option == nullptr || name != arg) && takes_nanogpt(arg, args)) continue;
       if (option == nullptr) fail_unknown(name, "");
       args.push_back(name == arg || option->parsed->get_expected_max() > 0 ? name : arg);
       if (option->parsed->get_expected_max() == 0) continue;
@@ -169,36 +168,56 @@ std::vector<std::string> CommandLine::options_among(int argc, const char* const*
   return args;
 }
 
-void CommandLine::read_config_file() {
-  std::vector<CLI::ConfigItem> items;
-  try {
-    std::istringstream text(read_file(config_, kMostConfigBytes));
-    items = CLI::ConfigTOML().from_config(text);
-  } catch (const Error& error) {
-    usage_error("--config: {}", error.what());
-  } catch (const CLI::Error& error) {
-    usage_error("--config {}: {}", config_, error.what());
+// An option that only nanoGPT has, NAME=VALUE as there, becomes ours.
+bool CommandLine::takes_nanogpt(const std::string& arg, std::vector<std::string>& args) {
+  const std::size_t equals = arg.find('=');
+  const std::string name = option_name(arg.substr(2, equals - 2));
+  std::optional<std::string> value;
+  if (equals != arg.npos) value = arg.substr(equals + 1);
+  const auto ours = of_nanogpt(name, value);
+  if (!ours || (!ours->option.empty() && find(ours->option) == nullptr)) return false;
+  note(ours->note);
+  if (!ours->option.empty()) args.insert(args.end(), {ours->option, ours->value});
+  return true;
+}
+
+void CommandLine::note(const std::string& text) {
+  if (text.empty() || std::count(notes_.begin(), notes_.end(), text) > 0) return;
+  notes_.push_back(text);
+  fmt::print(stderr, "note: {}\n", text);
+}
+
+void CommandLine::set_from_file(const ConfigItem& item) {
+  std::string name = option_name(item.name);
+  std::vector<std::string> values = item.values;
+  if (const auto ours = of_nanogpt(name, values.empty() ? "" : values.front())) {
+    note(ours->note);
+    if (ours->option.empty()) return;
+    name = ours->option;
+    values = {ours->value};
   }
-  for (const CLI::ConfigItem& item : items) {
-    if (item.name == "++" || item.name == "--") continue;  // where a section begins and ends
-    const std::string name = option_name(item.name);
-    Option* option = find(name);
-    const bool general = name == "--help" || name == "--version" || name == "--config";
-    if (option == nullptr || general) fail_unknown(name, fmt::format("--config {}: ", config_));
-    if (item.inputs.empty() || (item.inputs.size() > 1 && !option->list)) {
-      usage_error("--config {}: {} needs one value, not {}", config_, name, item.inputs.size());
-    }
-    option->from_file = item.inputs;
-    if (name.starts_with("--no-") && "--" + option->parsed->get_lnames().front() != name) {
-      option->from_file = {parse_switch(name, item.inputs.front()) ? "false" : "true"};
-    }
+  Option* option = find(name);
+  const bool general = name == "--help" || name == "--version" || name == "--config";
+  if (option == nullptr || general) fail_unknown(name, item.where + ": ");
+  if (values.empty() || (values.size() > 1 && !option->list)) {
+    usage_error("{}: {} needs one value, not {}", item.where, name, values.size());
   }
+  option->from_file = values;
+  if (name.starts_with("--no-") && "--" + option->parsed->get_lnames().front() != name) {
+    option->from_file = {parse_switch(name, values.front()) ? "false" : "true"};
+  }
+}
+
+void CommandLine::read_config() {
+  for (const ConfigItem& item : read_config_file(config_, ignored_of_nanogpt)) set_from_file(item);
 }
 
 void CommandLine::add_general_options() {
   if (std::exchange(finished_, true)) return;
   group("General");
-  (*this)("config", config_, "read options from a file with lines such as seed = 1",
+  (*this)("config", config_,
+          "read options from a file: lines such as seed = 1, a run's config.json, or a "
+          "config/*.py of nanoGPT",
           {.value = "FILE"});
   add_information("--help", help_, "show this text");
   add_information("--version", version_, "show the version");
@@ -227,7 +246,7 @@ void CommandLine::parse(int argc, const char* const* argv) {
   try {
     if (given("--config")) {
       config_ = find("--config")->parsed->reduced_results().back();
-      read_config_file();
+      read_config();
     }
     set_values();
   } catch (const UsageError&) {

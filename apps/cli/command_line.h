@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "tapegrad/apps/cli/config_file.h"
 #include "tapegrad/apps/cli/option_text.h"
 #include "tapegrad/autograd/base/describe.h"
 
@@ -15,9 +16,9 @@ namespace tapegrad::cli {
 
 // The options of a program, parsed by CLI11. They come from the tables of described structs (see
 // describe.h): a member `n_layer` is the option --n-layer, which may also be written --n_layer. A
-// bool is a flag that --no-… turns off. Every program has --help, --version and --config FILE,
-// whose lines look like `batch-size = 12` (TOML or INI; section headings are ignored). Where both
-// have an option, the command line's value is used.
+// bool is a flag that --no-… turns off. Every program has --help, --version and --config FILE; see
+// config_file.h for its forms. Where both have an option, the command line's value is used. Names
+// that only nanoGPT has are translated; see nanogpt_names.h.
 class CommandLine {
  public:
   CommandLine(std::string program, const std::string& summary);
@@ -115,7 +116,10 @@ class CommandLine {
   void add_general_options();
   Option* find(const std::string& name);  // "--n_layer" or "--no-bias", too; null if there is none
   std::vector<std::string> options_among(int argc, const char* const* argv);
-  void read_config_file();
+  bool takes_nanogpt(const std::string& arg, std::vector<std::string>& args);
+  void read_config();
+  void set_from_file(const ConfigItem& item);
+  void note(const std::string& text);
   void set_values();
   [[noreturn]] void fail_unknown(const std::string& name, const std::string& where) const;
   std::vector<std::string> names() const;  // of all options, as on the command line
@@ -126,6 +130,7 @@ class CommandLine {
   std::vector<std::pair<std::string, std::string>> lists_;  // heading, finished lines
   Words words_;
   std::string config_;
+  std::vector<std::string> notes_;  // on names of nanoGPT, each printed once
   bool help_ = false, version_ = false, finished_ = false;
 };
 

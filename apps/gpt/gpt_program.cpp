@@ -71,13 +71,6 @@ class TextCosts {
   double cached_ = 0, moved_ = 0;
 };
 
-run::OnText to_stdout() {
-  return [](std::string_view piece) {
-    std::fwrite(piece.data(), 1, piece.size(), stdout);
-    return std::fflush(stdout) == 0 && !run::interrupted();
-  };
-}
-
 }  // namespace
 
 run::Text own_sources() {
@@ -233,7 +226,10 @@ void Program::print_samples(run::Report& report) const {
     report.line(heading);
     run::stream_text(gpt_, data_.tokenizer, run::default_prompt(data_.tokenizer),
                      {.max_new_tokens = kSampleTokens, .temperature = 0.8, .top_k = 200}, rng,
-                     to_stdout());
+                     [&](std::string_view piece) {
+                       report.text(piece);
+                       return !run::interrupted();
+                     });
     report.line("");
   }
 }

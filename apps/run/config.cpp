@@ -3,17 +3,59 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "tapegrad/autograd/base/json_file.h"
+#include "tapegrad/data/tokenize/utf8.h"
 #include "tapegrad/run/config_json.h"
 
 namespace tapegrad::run {
 
+namespace {
+
+const char* const kHex = "hex";
+
+}  // namespace
+
+Json json_of_text(const std::string& text) {
+  if (!data::find_invalid_utf8(text)) return text;
+  std::string hex;
+  for (const char c : text) hex += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  return {{kHex, hex}};
+}
+
+bool is_text(const Json& json) {
+  return json.is_string() ||
+         (json.is_object() && json.size() == 1 && json.contains(kHex) && json[kHex].is_string());
+}
+
+std::string text_of(const Json& json) {
+  if (json.is_string()) return json.get<std::string>();
+  const auto hex = json[kHex].get<std::string>();
+  std::string text;
+  for (std::size_t i = 0; i < hex.size(); i += 2) {
+    unsigned byte = 0;
+    const char* const end = hex.data() + std::min(i + 2, hex.size());
+    const auto [stop, error] = std::from_chars(hex.data() + i, end, byte, 16);
+    check(error == std::errc() && stop == end && hex.size() % 2 == 0,
+          "'{}' is not a text in hexadecimal", hex);
+    text += static_cast<char>(byte);
+  }
+  return text;
+}
+
 Json json_of(const Value& value) {
   return std::visit(
       [](const auto& v) -> Json {
-        if constexpr (std::is_same_v<std::decay_t<decltype(v)>, std::monostate>) {
+        using T = std::decay_t<decltype(v)>;
+        if constexpr (std::is_same_v<T, std::monostate>) {
           return nullptr;
+        } else if constexpr (std::is_same_v<T, std::string>) {
+          return json_of_text(v);
+        } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+          Json list = Json::array();
+          for (const std::string& text : v) list.push_back(json_of_text(text));
+          return list;
         } else {
           return v;
         }
@@ -29,11 +71,12 @@ Value value_of_json(const std::filesystem::path& path, const std::string& name, 
   if (json.is_number_unsigned()) return json.get<std::uint64_t>();
   if (json.is_number_integer()) return json.get<std::int64_t>();
   if (json.is_number()) return json.get<double>();
-  if (json.is_string()) return json.get<std::string>();
-  check(json.is_array() && std::all_of(json.begin(), json.end(),
-                                       [](const Json& element) { return element.is_string(); }),
+  if (is_text(json)) return text_of(json);
+  check(json.is_array() && std::all_of(json.begin(), json.end(), is_text),
         "{}: '{}' must be a value or a list of texts", path.string(), name);
-  return json.get<std::vector<std::string>>();
+  std::vector<std::string> list;
+  for (const Json& element : json) list.push_back(text_of(element));
+  return list;
 }
 
 Section section_of_json(const std::filesystem::path& path, const std::string& name,

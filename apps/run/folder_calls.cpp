@@ -26,13 +26,6 @@ bool has_entry(const fs::path& path) {
   return fs::symlink_status(path, error).type() != fs::file_type::not_found && !error;
 }
 
-const fs::path& no_link(const fs::path& path) {
-  std::error_code ignored;
-  check(!fs::is_symlink(fs::symlink_status(path, ignored)),
-        "{} is a symbolic link, which might lead out of the run folder", path.string());
-  return path;
-}
-
 void move_files(const fs::path& from, std::span<const std::string_view> files, const fs::path& to) {
   const int descriptor = ::open(from.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   check(descriptor >= 0, "{} is not a folder of a run: {}", from.string(), system_error());

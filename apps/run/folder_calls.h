@@ -12,8 +12,6 @@ namespace tapegrad::run {
 std::string system_error();  // what errno says
 // Whether there is anything of that name, a link that leads nowhere included.
 bool has_entry(const std::filesystem::path& path);
-// The path. Error if it is a symbolic link, which might lead out of the run folder.
-const std::filesystem::path& no_link(const std::filesystem::path& path);
 void make_folder(const std::filesystem::path& path);
 // Moves those of the files that a folder has to the folder `to`. Error if `from` is a link.
 void move_files(const std::filesystem::path& from, std::span<const std::string_view> files,

@@ -47,7 +47,7 @@ struct Description {
 };
 
 nn::Params params_of(const std::filesystem::path& folder, DType dtype) {
-  return nn::Params(open_safetensors(no_link(folder / kModelFile).string()), dtype);
+  return nn::Params(open_safetensors((folder / kModelFile).string(), Links::refused), dtype);
 }
 
 }  // namespace

@@ -111,6 +111,7 @@ struct OptimizerOptions {
 struct EvaluationOptions {
   std::int64_t eval_interval = 250, eval_offset = 0, eval_iters = 20, log_interval = 10;
   std::optional<std::int64_t> checkpoint_interval = {};  // [at each evaluation]
+  bool strict_log = false;
 
   // Whether an evaluation, or a checkpoint, is due after so many steps.
   bool evaluates_at(std::int64_t iteration) const;
@@ -125,6 +126,9 @@ struct EvaluationOptions {
     t("eval_iters", o.eval_iters, "batches per split and evaluation",
       {.least = 1, .most = 1'000'000});
     t("log_interval", o.log_interval, "steps between iter lines", {.least = 1});
+    t("strict_log", o.strict_log,
+      "save and stop if the output cannot be written (a full disk), in place of going on without",
+      {.lasting = Lasting::call});
   }
 };
 

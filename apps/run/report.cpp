@@ -24,7 +24,8 @@ Report::Report(RunFolder& folder, const OptimizerOptions& optimizer,
       optimizer_(optimizer),
       evaluation_(evaluation),
       about_(about),
-      progress_(progress) {}
+      progress_(progress),
+      terminal_(evaluation.strict_log) {}
 
 void Report::header() {
   const OptimizerOptions& o = optimizer_;

@@ -57,6 +57,7 @@ class Report {
   // Shows on a terminal, until the next line, what the program is doing.
   void working(const std::string& what) { terminal_.working(what); }
   void line(const std::string& text) { terminal_.line(text); }
+  void text(std::string_view piece) { terminal_.text(std::string(piece)); }  // of a sample
   // Prints where the run is, and the commands that may follow.
   void next_steps();
   void stopped();

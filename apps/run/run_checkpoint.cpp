@@ -8,6 +8,7 @@
 #include "tapegrad/autograd/base/file.h"
 #include "tapegrad/autograd/base/json_file.h"
 #include "tapegrad/autograd/finite.h"
+#include "tapegrad/run/fingerprint.h"
 #include "tapegrad/run/folder_calls.h"
 
 namespace tapegrad::run {
@@ -20,6 +21,8 @@ constexpr std::string_view kCheckpointFiles[] = {kModelFile, kOptimizerFile, kTr
 constexpr std::string_view kTrainerFormat = "tapegrad-trainer";
 constexpr int kTrainerVersion = 1;
 const std::string kIteration = "iteration";
+// Tells which batches were drawn: the fingerprint of the random states in trainer.json.
+const std::string kRandomState = "random_state";
 
 struct Trainer {
   fs::path path;
@@ -68,6 +71,16 @@ void check_iteration(const TensorSource& file, int64_t iteration) {
         file.name(), found, kTrainerFile, iteration);
 }
 
+// Weights must not go on with other batches than those that would have been theirs. Files of
+// earlier versions do not say which they are.
+void check_random_state(const TensorSource& file, const std::string& states) {
+  const auto it = file.metadata().find(kRandomState);
+  check(it == file.metadata().end() || it->second == fingerprint(states),
+        "{}: this was saved with other random states than those in {}: the files are not of one "
+        "checkpoint",
+        file.name(), kTrainerFile);
+}
+
 // The name of the first tensor with a value that is not finite; empty if there is none.
 std::string broken_tensor(const NamedTensors& tensors) {
   for (const auto& [name, tensor] : tensors) {
@@ -98,6 +111,8 @@ void write_files(const fs::path& writing, const TrainState& state) {
   Metadata metadata = {{kIteration, std::to_string(p.iteration)}};
   save_safetensors((writing / kModelFile).string(), state.params.tensors(), metadata);
   metadata.merge(state.adamw.metadata());
+  const std::string loader = state.batches.state(), dropout = state.dropout.state();
+  metadata[kRandomState] = fingerprint(loader + dropout);
   save_safetensors((writing / kOptimizerFile).string(), state.adamw.state(), metadata);
   write_json(writing / kTrainerFile, {{"format", kTrainerFormat},
                                       {"version", kTrainerVersion},
@@ -106,8 +121,8 @@ void write_files(const fs::path& writing, const TrainState& state) {
                                       {"best_iteration", p.best_iteration},
                                       {"seconds", p.seconds},
                                       {"multiplier", p.multiplier},
-                                      {"loader", state.batches.state()},
-                                      {"dropout", state.dropout.state()}});
+                                      {"loader", loader},
+                                      {"dropout", dropout}});
   sync_folder(writing);
 }
 
@@ -142,7 +157,7 @@ void finish_checkpoint(const fs::path& folder) {
 std::int64_t checkpoint_iteration(const fs::path& folder) { return read_trainer(folder).iteration; }
 
 std::shared_ptr<const TensorSource> checkpoint_model(const fs::path& folder) {
-  const auto file = open_safetensors(no_link(folder / kModelFile).string());
+  const auto file = open_safetensors((folder / kModelFile).string(), Links::refused);
   check_iteration(*file, read_trainer(folder).iteration);
   return file;
 }
@@ -159,8 +174,9 @@ void restore_checkpoint(const fs::path& folder, const TrainState& state) {
   get(path, json, "loader", loader);
   get(path, json, "dropout", dropout);
 
-  const auto optimizer = open_safetensors(no_link(folder / kOptimizerFile).string());
+  const auto optimizer = open_safetensors((folder / kOptimizerFile).string(), Links::refused);
   check_iteration(*optimizer, p.iteration);
+  check_random_state(*optimizer, loader + dropout);
   state.adamw.load_state(*optimizer);
   check_finite(folder / kModelFile, state.params.tensors());
   check_finite(folder / kOptimizerFile, state.adamw.state());

@@ -217,6 +217,8 @@ void RunFolder::trim_metrics(int64_t iteration) const {
 }
 
 void RunFolder::append_metrics(const Metrics& line) {
+  // Whatever has happened to the folder, the next checkpoint reports it.
+  if (!metrics_ && !holds_path()) return;
   if (!metrics_) metrics_ = std::make_unique<AppendedFile>(path_ / kMetricsFile);
   Json json = Json::object();
   for (const auto& [name, value] : line) json[name] = json_of(value);

@@ -27,29 +27,36 @@ std::size_t terminal_width() {
   return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
+}  // namespace
+
+Terminal::Terminal(bool strict) : terminal_(is_terminal()), strict_(strict) {}
+
 // A reader that has gone, of a pipe or a terminal, counts as an interrupt. A log that a full disk
-// cannot take must not cost the training: stderr says so once, and there is no more log.
-void print(const std::string& text) {
-  static bool lost = false;
-  if (lost) return;
+// cannot take must not cost the training, unless the user wants it so.
+void Terminal::print(const std::string& text) {
+  if (lost_) return;
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) {
     return;
   }
   if (errno == EPIPE || errno == EIO) return interrupt();
-  lost = true;
-  fmt::print(stderr, "warning: the output cannot be written: {}. Training goes on without it\n",
-             std::generic_category().message(errno));
+  lost_ = true;
+  fmt::print(stderr, "warning: the output cannot be written: {}. {}\n",
+             std::generic_category().message(errno),
+             strict_ ? "The run is saved and stops, since the log is strict"
+                     : "Training goes on without it");
   ::__fpurge(stdout);
   std::clearerr(stdout);
+  if (strict_) interrupt();
 }
-
-}  // namespace
-
-Terminal::Terminal() : terminal_(is_terminal()) {}
 
 void Terminal::line(const std::string& text) {
   clear();
   print(text + "\n");
+}
+
+void Terminal::text(const std::string& piece) {
+  clear();
+  print(piece);
 }
 
 bool Terminal::wants_progress() {

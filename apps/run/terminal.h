@@ -8,25 +8,29 @@ namespace tapegrad::run {
 
 // Prints lines on stdout. If stdout is a terminal, one line below them is redrawn in place. A pipe
 // or terminal that was closed counts as an interrupt, so that a run is saved. Output that a full
-// disk does not take is lost, which stderr tells once.
+// disk does not take is lost, which stderr tells once; if the log is strict, that is an interrupt,
+// too.
 class Terminal {
  public:
-  Terminal();
+  explicit Terminal(bool strict = false);
   ~Terminal() { clear(); }
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
 
   void line(const std::string& text);
+  void text(const std::string& piece);  // of a line that grows
   // Whether the line below is due to be redrawn: at most ten times a second, on a terminal.
   bool wants_progress();
   void progress(std::string text);  // cut to the terminal's width
   void working(const std::string& what);
 
  private:
+  void print(const std::string& text);
   void clear();
   void show_below(const std::string& text);
 
-  const bool terminal_;
+  const bool terminal_, strict_;
+  bool lost_ = false;  // some output could not be written
   bool drawn_ = false;
   std::chrono::steady_clock::time_point last_drawn_;
 };

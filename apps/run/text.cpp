@@ -2,6 +2,7 @@
 
 #include "tapegrad/autograd/base/file.h"
 #include "tapegrad/data/corpus.h"
+#include "tapegrad/run/fingerprint.h"
 
 namespace tapegrad::run {
 namespace {
@@ -16,10 +17,7 @@ std::string describe(const data::Corpus& corpus) {
 }
 
 TextIdentity identity_of(std::string name, std::string_view contents) {
-  std::uint64_t hash = 0xcbf29ce484222325U;
-  for (const char c : contents) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-  return {std::move(name), static_cast<std::int64_t>(contents.size()),
-          fmt::format("{:016x}", hash)};
+  return {std::move(name), static_cast<std::int64_t>(contents.size()), fingerprint(contents)};
 }
 
 }  // namespace

@@ -149,9 +149,9 @@ std::string read_file(const std::filesystem::path& path, int64_t max_bytes, Link
   }
 }
 
-InputFile::InputFile(const std::filesystem::path& path) {
+InputFile::InputFile(const std::filesystem::path& path, Links links) {
   struct stat info {};
-  descriptor_ = open_regular(path, Links::followed, info).release();
+  descriptor_ = open_regular(path, links, info).release();
   size_ = static_cast<uint64_t>(info.st_size);
 }
 

@@ -22,7 +22,7 @@ std::string read_file(const std::filesystem::path& path, int64_t max_bytes = int
 class InputFile {
  public:
   // Errors: as for read_file.
-  explicit InputFile(const std::filesystem::path& path);
+  explicit InputFile(const std::filesystem::path& path, Links links = Links::followed);
   ~InputFile();
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;

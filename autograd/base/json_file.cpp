@@ -11,7 +11,10 @@ constexpr int kMostJsonDepth = 32;
 }  // namespace
 
 Json read_json_object(const std::filesystem::path& path) {
-  const std::string text = read_file(path, kMostJsonBytes, Links::refused);
+  return parse_json_object(path, read_file(path, kMostJsonBytes, Links::refused));
+}
+
+Json parse_json_object(const std::filesystem::path& path, const std::string& text) {
   Json json;
   try {
     json = Json::parse(text, json_rules<Json>(kMostJsonDepth), false);

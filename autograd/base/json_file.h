@@ -38,6 +38,8 @@ auto json_rules(int depth) {
 
 // The object that the file holds; Error, with the path, if there is none, or if it is a link.
 Json read_json_object(const std::filesystem::path& path);
+// The object that a text is; `path` is for messages.
+Json parse_json_object(const std::filesystem::path& path, const std::string& text);
 
 void write_json(const std::filesystem::path& path, const Json& json);
 

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "tapegrad/autograd/base/file.h"
 #include "tapegrad/autograd/base/half.h"
 #include "tapegrad/autograd/tensor/safetensors_header.h"
 
@@ -55,7 +54,7 @@ T widened(Stored x) {
 class SafetensorsFile : public TensorSource {
  public:
   // The checks of std::filesystem come first, since their messages say best what is wrong.
-  explicit SafetensorsFile(const std::string& path) : path_(path), file_(checked(path)) {
+  SafetensorsFile(const std::string& path, Links links) : path_(path), file_(checked(path), links) {
     std::uint64_t length = 0;
     const std::uint64_t size = file_.size();
     check(size >= sizeof length, "{}: {} bytes are too few for a safetensors file", path_, size);
@@ -169,12 +168,12 @@ const Tensor& SafeTensors::at(const std::string& name) const {
   return it->second;
 }
 
-std::shared_ptr<const TensorSource> open_safetensors(const std::string& path) {
-  return std::make_shared<SafetensorsFile>(path);
+std::shared_ptr<const TensorSource> open_safetensors(const std::string& path, Links links) {
+  return std::make_shared<SafetensorsFile>(path, links);
 }
 
 SafeTensors load_safetensors(const std::string& path) {
-  const SafetensorsFile file(path);
+  const SafetensorsFile file(path, Links::followed);
   SafeTensors result{.tensors = {}, .metadata = file.metadata(), .path = path};
   for (const auto& [name, entry] : file.entries()) result.tensors.emplace(name, file.read(name));
   return result;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "tapegrad/autograd/base/file.h"
 #include "tapegrad/autograd/tensor/tensor_source.h"
 
 namespace tapegrad {
@@ -32,7 +33,8 @@ struct SafeTensors {
 // whose tensors are read one by one. A file that is truncated, has overlapping or missing bytes, or
 // a header that is not what the format says, is an Error with the path and the place; no tensor
 // larger than the file is ever allocated, and headers of more than 8 MB are refused.
-std::shared_ptr<const TensorSource> open_safetensors(const std::string& path);
+std::shared_ptr<const TensorSource> open_safetensors(const std::string& path,
+                                                     Links links = Links::followed);
 // All tensors of such a file at once.
 SafeTensors load_safetensors(const std::string& path);
 

@@ -104,6 +104,30 @@ TEST_CASE("counts of a checkpoint that do not fit are refused", "[broken-runs]")
   check_ended_well(with_steps("5"));
 }
 
+TEST_CASE("a checkpoint with other batches than its own is refused", "[broken-runs]") {
+  const TinyRun tiny(5), shorter(4);
+  nlohmann::ordered_json trainer = nlohmann::ordered_json::parse(tiny.file("trainer.json"));
+  const std::string name = GENERATE("loader", "dropout");
+  trainer[name] = nlohmann::json::parse(shorter.file("trainer.json")).at(name);
+  std::ofstream(tiny.run / "trainer.json") << trainer.dump();
+  check_error(train(resume_run(tiny.run, 8)), "optimizer.safetensors: this was saved with other");
+}
+
+TEST_CASE("a value that config.json lacks is named", "[broken-runs]") {
+  const TinyRun tiny(5);
+  nlohmann::ordered_json config = nlohmann::ordered_json::parse(tiny.file("config.json"));
+  config["model"].erase("n_head");
+  std::ofstream(tiny.run / "config.json") << config.dump();
+  check_error(train(resume_run(tiny.run, 8)), "config.json: 'n_head' is missing in 'model'");
+}
+
+TEST_CASE("a corpus whose path is not UTF-8 is found again", "[broken-runs]") {
+  const TempFolder folder;
+  const auto corpus = folder.put("text-\xff.txt", tiny_text());
+  check_ended_well(train(tiny_run(corpus, folder / "run", 5)));
+  check_ended_well(train(resume_run(folder / "run", 8)));
+}
+
 TEST_CASE("a name that a file has twice is refused", "[broken-runs]") {
   const std::string name = GENERATE("config.json", "trainer.json", "tokenizer.json");
   const TinyRun tiny(5);
@@ -117,13 +141,23 @@ TEST_CASE("a name that a file has twice is refused", "[broken-runs]") {
 
 TEST_CASE("a log that a full disk cannot take does not end the run", "[broken-runs]") {
   const TempFolder folder;
-  std::string command = std::string(TAPEGRAD_PROGRAM_DIR) + "/train-gpt";
-  for (const std::string& arg : tiny_run(folder.put("text.txt", tiny_text()), folder / "run", 7)) {
-    command += " '" + arg + "'";
-  }
-  command += " >/dev/full 2>'" + (folder / "err").string() + "'";
-  CHECK(std::system(command.c_str()) == 0);
-  CHECK(nlohmann::json::parse(TempFolder::get(folder / "run/trainer.json")).at("iteration") == 7);
+  const auto corpus = folder.put("text.txt", tiny_text());
+  const auto run = [&](const Args& more) {
+    std::string command = std::string(TAPEGRAD_PROGRAM_DIR) + "/train-gpt";
+    for (const std::string& arg : more) command += " '" + arg + "'";
+    command += " >/dev/full 2>'" + (folder / "err").string() + "'";
+    return WEXITSTATUS(std::system(command.c_str()));
+  };
+  const auto steps = [&] {
+    return nlohmann::json::parse(TempFolder::get(folder / "run/trainer.json")).at("iteration");
+  };
+  const Args args = tiny_run(corpus, folder / "run", 7);
+  // A strict log ends it, saved, at the first line that is lost.
+  CHECK(run(args + Args{"--strict-log"}) == 130);
+  CHECK(steps() == 0);
+  CHECK_THAT(TempFolder::get(folder / "err"), ContainsSubstring("since the log is strict"));
+  CHECK(run(resume_run(folder / "run", 7)) == 0);
+  CHECK(steps() == 7);
   CHECK_THAT(TempFolder::get(folder / "err"),
              ContainsSubstring("the output cannot be written: No space left on device"));
 }

@@ -92,7 +92,7 @@ TEST_CASE("a config file sets what the command line does not", "[command_line]")
   CHECK(o.rate == 2);
   const std::string bad = folder.put("bad", "n_layr = 3\n");
   CHECK(refusal({"--config", bad.c_str()}) ==
-        "--config " + bad + ": unknown option --n-layr; did you mean --n-layer?");
+        "--config " + bad + ", line 1: unknown option --n-layr; did you mean --n-layer?");
   CHECK_THAT(refusal({"--config", "/none"}), ContainsSubstring("/none"));
   CHECK_THAT(refusal({"--config", "/dev/zero"}), ContainsSubstring("not a regular file"));
   const std::string several = folder.put("several", "n-layer = [1,2]\n");

@@ -1,0 +1,63 @@
+#include "tapegrad/apps/cli/nanogpt_names.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "tapegrad/apps/cli/option_text.h"
+#include "tapegrad/apps/cli/run_main.h"
+
+namespace tapegrad::cli {
+namespace {
+
+// The options of nanoGPT's train.py and sample.py that mean nothing here, with the reason.
+constexpr std::pair<std::string_view, std::string_view> kNothingHere[] = {
+    {"--wandb-log", "metrics are in the run folder's metrics.jsonl"},
+    {"--wandb-project", "metrics are in the run folder's metrics.jsonl"},
+    {"--wandb-run-name", "metrics are in the run folder's metrics.jsonl"},
+    {"--dataset", "the text is named by --corpus"},
+    {"--always-save-checkpoint", "a checkpoint is saved at each evaluation"},
+    {"--device", "everything runs on the CPU"},
+    {"--compile", "everything is compiled"},
+    {"--backend", "everything runs in one process"},
+};
+
+const std::pair<std::string_view, std::string_view>* find_nothing(std::string_view name) {
+  const auto* end = std::end(kNothingHere);
+  const auto* it = std::find_if(std::begin(kNothingHere), end,
+                                [&](const auto& entry) { return entry.first == name; });
+  return it == end ? nullptr : it;
+}
+
+}  // namespace
+
+bool ignored_of_nanogpt(const std::string& name) {
+  return find_nothing(option_name(name)) != nullptr;
+}
+
+std::optional<NanoGPTOption> of_nanogpt(const std::string& name,
+                                        const std::optional<std::string>& value) {
+  const auto* nothing = find_nothing(name);
+  if (!value) {
+    if (nothing == nullptr && name != "--decay-lr" && name != "--start") return std::nullopt;
+    usage_error("{0} is an option of nanoGPT, and needs a value as there: {0}=VALUE", name);
+  }
+  if (nothing != nullptr) {
+    return NanoGPTOption{"", "", fmt::format("{} is not used: {}", name, nothing->second)};
+  }
+  if (name == "--decay-lr") {
+    return NanoGPTOption{"--schedule", parse_switch(name, *value) ? "cosine" : "constant", ""};
+  }
+  if (name == "--start") {
+    const bool file = value->starts_with("FILE:");
+    return NanoGPTOption{file ? "--prompt-file" : "--prompt", file ? value->substr(5) : *value, ""};
+  }
+  if (name == "--dtype") {
+    if (*value == "float32") return NanoGPTOption{name, "f32", ""};
+    if (*value == "bfloat16") return NanoGPTOption{name, "bf16", ""};
+    if (*value == "float16") usage_error("--dtype: there is no float16 here; use bf16 or f32");
+  }
+  return std::nullopt;
+}
+
+}  // namespace tapegrad::cli
