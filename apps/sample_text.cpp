@@ -12,7 +12,7 @@ namespace tapegrad {
 namespace {
 
 struct Options {
-  std::string model;
+  std::string model, checkpoint{run::kLast};
   std::optional<std::string> prompt, prompt_file;
   std::int64_t num_samples = 1;
   nn::GenerateOptions generate{.max_new_tokens = 500, .temperature = 0.8, .top_k = 200};
@@ -25,6 +25,8 @@ std::optional<Options> parse(int argc, const char* const* argv) {
   cli::CommandLine cli("sample-text", "Continues a text with a GPT that train-gpt has made.");
   cli.group("Text");
   cli("model", o.model, "the run folder", {.value = "DIR"});
+  cli("checkpoint", o.checkpoint, "whose weights: last, best, or a step that the run keeps",
+      {.value = "last|best|STEP"});
   cli("prompt", o.prompt, "what to continue [a line break]");
   cli("prompt_file", o.prompt_file, "the same, from a file", {.value = "FILE"});
   cli("num_samples", o.num_samples, "how many texts", {.least = 1});
@@ -61,7 +63,7 @@ std::string prompt_of(const Options& o) {
 }
 
 int sample(const Options& o) {
-  const run::TextModel model = run::load(o.model);
+  const run::TextModel model = run::load(o.model, DType::f32, o.checkpoint);
   const std::string prompt = prompt_of(o);
   const std::vector<data::Token> tokens = model.tokens_of(prompt);
   run::catch_interrupts();

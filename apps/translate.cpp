@@ -26,6 +26,8 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
   cli.words(o.texts, "TEXT", "what to translate; lines of stdin if there are none");
   cli.group("Texts");
   cli("model", l.model, "the run folder", {.value = "DIR"});
+  cli("checkpoint", l.checkpoint, "whose weights: last, best, or a step that the run keeps",
+      {.value = "last|best|STEP"});
   cli("file", o.file, "translate its lines", {.value = "FILE"});
   cli("batch_size", l.batch_size, "lines that are read and translated together; 1 on a terminal",
       {.least = 1});

@@ -147,24 +147,40 @@ void EpochLoader::set_state(std::string_view saved) {
 }
 
 SequentialBatches::SequentialBatches(std::span<const Token> tokens, std::int64_t batch_size,
-                                     std::int64_t block_size, std::string_view split)
-    : tokens_(tokens), batch_size_(batch_size), block_size_(block_size) {
+                                     std::int64_t block_size, std::optional<std::int64_t> stride,
+                                     std::string_view split)
+    : tokens_(tokens),
+      batch_size_(batch_size),
+      length_(stride ? block_size - 1 : block_size),
+      step_(stride.value_or(block_size)) {
   check_sizes(batch_size, block_size);
   check(tokens.size() > 1,
         "[loader] the {} split has {} tokens, but needs at least 2: use more text", split,
         tokens.size());
+  check(!stride || (block_size > 1 && *stride >= 1 && *stride <= block_size),
+        "[loader] stride is {}, but must be from 1 to block_size, and block_size {} at least 2",
+        stride.value_or(0), block_size);
+  const std::int64_t targets = static_cast<std::int64_t>(tokens.size()) - 1;
+  full_ = targets < length_ ? 0 : (targets - length_) / step_ + 1;
+  // The last full window may leave some targets.
+  const bool all = full_ > 0 && (full_ - 1) * step_ + length_ == targets;
+  rest_ = all ? 0 : std::max<std::int64_t>(targets - full_ * step_, 0);
 }
 
-std::optional<Batch> SequentialBatches::next() {
-  const std::int64_t targets = static_cast<std::int64_t>(tokens_.size()) - 1 - position_;
-  if (targets == 0) {
-    return std::nullopt;
-  }
-  const std::int64_t rows = std::min(batch_size_, targets / block_size_);
-  Batch batch = rows > 0 ? empty_batch(rows, block_size_) : empty_batch(1, targets);
+std::int64_t SequentialBatches::size() const {
+  return (full_ + batch_size_ - 1) / batch_size_ + (rest_ > 0 ? 1 : 0);
+}
+
+Batch SequentialBatches::operator[](std::int64_t i) const {
+  const std::int64_t first = i * batch_size_;
+  const bool is_rest = first >= full_;
+  Batch batch =
+      is_rest ? empty_batch(1, rest_) : empty_batch(std::min(batch_size_, full_ - first), length_);
   for (std::int64_t row = 0; row < batch.B; ++row) {
-    append_row(batch, tokens_, position_);
-    position_ += batch.T;
+    const std::int64_t window = is_rest ? full_ : first + row;
+    append_row(batch, tokens_, window * step_);
+    const std::int64_t seen = window == 0 ? 0 : std::max<std::int64_t>(length_ - step_, 0);
+    std::fill_n(batch.targets.end() - batch.T, seen, kIgnoredTarget);
   }
   return batch;
 }

@@ -86,22 +86,32 @@ class EpochLoader {
   std::vector<std::int64_t> order_;  // the windows of this pass; empty before the first pass
 };
 
-// Walks once through all tokens in adjacent windows, so that every token but the first is a target
-// exactly once. A batch has up to `batch_size` rows of block_size tokens. Tokens that do not fill a
-// row come last, as a batch of one shorter row.
+// The target of a position that does not count; nn::GPT::loss leaves it out.
+inline constexpr Token kIgnoredTarget = -100;
+
+// Batches that walk once through all tokens, so that each counts as a target at most once.
+//   Without a stride: windows of block_size tokens side by side. Every token but the first is a
+//   target exactly once.
+//   With a stride S ≤ block_size: windows of block_size tokens, of which the last has no target,
+//   begin S tokens apart, and a target counts in the first window that has it. So each is predicted
+//   from at least block_size − S tokens before it, as in the recipe of Hugging Face's transformers
+//   for the perplexity of models with a fixed length ("Perplexity of fixed-length models").
+// A batch has up to `batch_size` rows. Tokens that do not fill a window come last, as a batch of
+// one shorter row.
 class SequentialBatches {
  public:
   // Keeps a view of `tokens`: they must live as long as this object. Error if there are fewer than
-  // two tokens: a single token has no target.
+  // two tokens (a single one has no target), or a stride is not from 1 to block_size.
   SequentialBatches(std::span<const Token> tokens, std::int64_t batch_size, std::int64_t block_size,
-                    std::string_view split = "validation");
+                    std::optional<std::int64_t> stride = {}, std::string_view split = "validation");
 
-  std::optional<Batch> next();  // nullopt after the last batch
+  std::int64_t size() const;  // the number of batches, at least 1
+  Batch operator[](std::int64_t i) const;
 
  private:
   std::span<const Token> tokens_;
-  std::int64_t batch_size_, block_size_;
-  std::int64_t position_ = 0;
+  std::int64_t batch_size_, length_, step_;  // inputs of a full window, and from one to the next
+  std::int64_t full_, rest_;                 // full windows, and the inputs of the one behind them
 };
 
 }  // namespace tapegrad::data

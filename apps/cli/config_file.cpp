@@ -9,7 +9,6 @@
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/autograd/base/file.h"
 #include "tapegrad/autograd/base/json_file.h"
-#include "tapegrad/data/tokenize/utf8.h"
 #include "tapegrad/run/config_json.h"
 
 namespace tapegrad::cli {
@@ -218,12 +217,14 @@ std::vector<ConfigItem> read_run_config(const std::string& path, const Json& jso
 std::vector<ConfigItem> read_config_file(const std::string& path,
                                          bool (*ignored)(const std::string&)) {
   try {
-    const std::string text = read_file(path, kMostConfigBytes);
+    std::string text = read_file(path, kMostConfigBytes);
+    constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+    if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
     const std::size_t first = text.find_first_not_of(" \t\r\n");
     if (first != text.npos && text[first] == '{') {
       return read_run_config(path, parse_json_object(path, text));
     }
-    return LineReader(path, std::string(data::without_byte_order_mark(text)), ignored).read();
+    return LineReader(path, std::move(text), ignored).read();
   } catch (const UsageError&) {
     throw;
   } catch (const Error& error) {

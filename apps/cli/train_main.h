@@ -33,6 +33,7 @@ struct CallOptions {
   run::FolderOptions folder;
   std::optional<double> max_minutes;  // which decide optimizer.max_iters of a new run
   ComputeOptions compute;
+  bool schedule_restart = false;
   bool sample = true;
 
   template <class Self, class Table>
@@ -41,6 +42,8 @@ struct CallOptions {
     t("max_minutes", o.max_minutes,
       "as many steps as are measured to fit into X minutes, in place of --max-iters",
       {.least = 0.01, .most = 1e6});
+    t("schedule_restart", o.schedule_restart,
+      "when a run is resumed: warm up and decay anew, from its last step to --max-iters");
     ComputeOptions::describe(o.compute, t);
     t("sample", o.sample, "show what the model makes at the end");
   }
@@ -172,6 +175,10 @@ std::optional<typename Program::Options> parse_training(int argc, const char* co
     rates.min_lr = rates.learning_rate / 10;
   }
   detail::settle_minutes(o, cli);
+  if (o.call.schedule_restart) {
+    if (!o.call.folder.resumes()) usage_error("--schedule-restart needs --init-from resume");
+    if (!cli.given("--lr-decay-iters")) rates.lr_decay_iters.reset();
+  }
   // A run that is resumed keeps what auto has found.
   if (stored_dtype && o.optimizer.dtype == run::TrainDtype::automatic) {
     o.optimizer.dtype = *stored_dtype;
@@ -210,6 +217,7 @@ int train_main(int argc, const char* const* argv) {
         usage_error("the run in {} has made {} steps already: --max-iters {} leaves none to make",
                     folder.path().string(), made, options->optimizer.max_iters);
       }
+      if (options->call.schedule_restart) options->optimizer.restart_schedule(made);
     }
     run::Task task = program.task();
     task.about.resume_command =

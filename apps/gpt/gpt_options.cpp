@@ -1,5 +1,7 @@
 #include "tapegrad/apps/gpt/gpt_options.h"
 
+#include "tapegrad/run/evaluate.h"
+
 namespace tapegrad::gpt {
 namespace {
 
@@ -78,7 +80,13 @@ void Options::validate() const {
   text.validate();
   check_rules(*this);
   optimizer.validate();
+  evaluation.validate();
   model.validate();
+  try {
+    run::evaluation_limit(passes.final_eval, 0);
+  } catch (const Error& error) {
+    fail("--final-eval: {}", error.what());
+  }
   const bool in_passes = text.in_passes();
   check(in_passes || !passes.epochs, "--epochs needs --batches epochs");
   check(in_passes || passes.sample_prompt.empty(), "--sample-prompt needs --batches epochs");

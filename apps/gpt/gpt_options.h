@@ -40,12 +40,17 @@ struct InitOptions {
 struct PassOptions {
   std::optional<std::int64_t> epochs = {};  // becomes max_iters when the text is known
   std::string sample_prompt;                // empty: no samples but those at the end
+  std::string final_eval = "auto";          // see run::evaluation_limit
 
   template <class Self, class Table>
   static void describe(Self& o, Table& t) {
     t("epochs", o.epochs, "passes over the text, in place of --max-iters",
       {.least = 1, .most = 1 << 20});
     t("sample_prompt", o.sample_prompt, "continue TEXT greedily after each pass");
+    t("final_eval", o.final_eval,
+      "how much of the validation split the last evaluation sees: all, none, N batches, or auto, "
+      "which takes at most a tenth of the training's time",
+      {.value = "auto|all|none|N", .lasting = Lasting::call});
   }
 };
 

@@ -1,6 +1,7 @@
 #include "tapegrad/apps/gpt/gpt_program.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "tapegrad/apps/gpt/plan.h"
 #include "tapegrad/autograd/ops.h"
@@ -205,16 +206,29 @@ run::About Program::about() const {
 }
 
 void Program::finish(run::Report& report) const {
-  report.working("evaluating the whole validation split");
-  const auto loss = run::loss_of_tokens(gpt_, data_.tokenizer, data_.val,
-                                        options_.optimizer.batch_size, options_.model.block_size);
+  const std::string what = "evaluating the validation split";
+  report.working(what);
+  const auto limit = run::evaluation_limit(options_.passes.final_eval, report.training_seconds());
+  std::optional<run::TextLoss> loss;
+  if (limit) {
+    loss = run::loss_of_tokens(gpt_, data_.tokenizer, data_.val,
+                               {.batch_size = options_.optimizer.batch_size,
+                                .block_size = options_.model.block_size,
+                                .limit = *limit,
+                                .on_progress = [&](double share, double left) {
+                                  report.progress(what + ": " + run::progress_text(share, left));
+                                }});
+  }
   if (loss) {
-    report.result(fmt::format("final: val loss {:.4f} (whole split), perplexity {:.2f}, {:.2f} "
-                              "bits per byte",
-                              loss->loss, loss->perplexity, loss->bits_per_byte),
-                  {{"final_val_loss", loss->loss},
-                   {"perplexity", loss->perplexity},
-                   {"bits_per_byte", loss->bits_per_byte}});
+    const std::string seen =
+        loss->share == 1 ? "whole split" : fmt::format("{:.3g} % of the split", 100 * loss->share);
+    report.result(
+        fmt::format("final: val loss {:.4f} ({}), perplexity {:.2f}, {:.2f} bits per byte",
+                    loss->loss, seen, loss->perplexity, loss->bits_per_byte),
+        {{"final_val_loss", loss->loss},
+         {"final_val_share", loss->share},
+         {"perplexity", loss->perplexity},
+         {"bits_per_byte", loss->bits_per_byte}});
   }
   if (options_.call.sample) print_samples(report);
 }
@@ -236,18 +250,22 @@ void Program::print_samples(run::Report& report) const {
 
 run::SideCosts Program::side_costs() const {
   const run::BatchPlan plan = options_.batches();
+  const double minutes = options_.call.max_minutes.value_or(0);
   const TextCosts text(gpt_, data_.val);
   const double batch = run::seconds_of([&] {
                          Rng unused(0);
                          run::estimate_losses(gpt_, data_, plan, 1, options_.random, unused);
                        }) /
                        2;  // one of each part
-  const auto predicted = static_cast<std::int64_t>(data_.val.size()) - 1;
-  const std::int64_t at_once = plan.batch_size * plan.block_size;
+  const data::SequentialBatches all(data_.val, plan.batch_size, plan.block_size);
   run::SideCosts costs;
   costs.evaluation = batch * static_cast<double>(run::evaluation_batches(
                                  data_, plan, options_.evaluation.eval_iters));
-  costs.end = batch * static_cast<double>((predicted + at_once - 1) / at_once);
+  if (const auto limit = run::evaluation_limit(options_.passes.final_eval, 60 * minutes)) {
+    const auto batches = std::min(all.size(), limit->batches.value_or(all.size()));
+    costs.end = std::min(batch * static_cast<double>(batches),
+                         limit->seconds.value_or(std::numeric_limits<double>::infinity()));
+  }
   if (options_.call.sample) {
     costs.end += static_cast<double>(std::size(kSampleHeadings)) * text.seconds(kSampleTokens);
   }

@@ -1,11 +1,13 @@
 #include "tapegrad/run/evaluate.h"
 
 #include <algorithm>
+#include <charconv>
+#include <chrono>
 #include <cmath>
 #include <numbers>
-#include <span>
 
 #include "tapegrad/run/interrupt.h"
+#include "tapegrad/run/terminal.h"
 
 namespace tapegrad::run {
 namespace {
@@ -72,20 +74,57 @@ std::int64_t evaluation_batches(const TextData& data, const BatchPlan& plan, std
   return of(data.train, true) + of(data.val, false);
 }
 
-std::optional<SplitLoss> loss_of_tokens(const nn::GPT& gpt, const data::Tokenizer& tokenizer,
-                                        const std::vector<data::Token>& tokens,
-                                        std::int64_t batch_size, std::int64_t block_size) {
-  data::SequentialBatches batches(tokens, batch_size, block_size);
+std::optional<TextLoss> loss_of_tokens(const nn::GPT& gpt, const data::Tokenizer& tokenizer,
+                                       const std::vector<data::Token>& tokens,
+                                       const WindowOptions& o) {
+  const data::SequentialBatches batches(tokens, o.batch_size, o.block_size, o.stride, "evaluated");
+  std::int64_t chosen = std::min(batches.size(), o.limit.batches.value_or(batches.size()));
   double nats = 0;
-  while (const auto batch = batches.next()) {
-    if (interrupted()) return std::nullopt;
-    nats += batch_loss(gpt, *batch) * static_cast<double>(batch->B * batch->T);
+  std::int64_t bytes = 0, done = 0;
+  TextLoss result;
+  const auto begin = std::chrono::steady_clock::now();
+  for (; done < chosen && !interrupted(); ++done) {
+    const data::Batch batch = batches[done * batches.size() / chosen];
+    std::int64_t predicted = 0;
+    for (const data::Token target : batch.targets) {
+      if (target == data::kIgnoredTarget) continue;
+      ++predicted;
+      bytes += static_cast<std::int64_t>(tokenizer.token_bytes(target).size());
+    }
+    nats += batch_loss(gpt, batch) * static_cast<double>(predicted);
+    result.tokens += predicted;
+    const double spent =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    // The first batch tells how many the time is enough for.
+    if (done == 0 && o.limit.seconds) {
+      const double fitting = std::max(1.0, *o.limit.seconds / spent);
+      if (fitting < static_cast<double>(chosen)) chosen = static_cast<std::int64_t>(fitting);
+    }
+    const double share = static_cast<double>(done + 1) / static_cast<double>(chosen);
+    if (o.on_progress) o.on_progress(share, spent / share - spent);
   }
-  const std::span<const data::Token> predicted = std::span(tokens).subspan(1);
-  const double loss = nats / static_cast<double>(predicted.size());
-  const double bits = nats / std::numbers::ln2;
-  return SplitLoss{loss, std::exp(loss),
-                   bits / static_cast<double>(tokenizer.decode(predicted).size())};
+  if (result.tokens == 0) return std::nullopt;
+  result.loss = nats / static_cast<double>(result.tokens);
+  result.perplexity = std::exp(result.loss);
+  result.bits_per_byte = nats / std::numbers::ln2 / static_cast<double>(bytes);
+  result.share = static_cast<double>(done) / static_cast<double>(batches.size());
+  return result;
+}
+
+std::optional<EvaluationLimit> evaluation_limit(const std::string& text, double training_seconds) {
+  if (text == "all") return EvaluationLimit{};
+  if (text == "none") return std::nullopt;
+  if (text == "auto") return EvaluationLimit{.seconds = std::max(2.0, training_seconds / 10)};
+  std::int64_t batches = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, batches);
+  check(error == std::errc() && stop == end && batches >= 1,
+        "'{}' is not auto, all, none or a number of batches", text);
+  return EvaluationLimit{.batches = batches};
+}
+
+std::string progress_text(double share, double seconds_left) {
+  return fmt::format("{:.0f} %, {} left", 100 * share, duration(seconds_left));
 }
 
 }  // namespace tapegrad::run

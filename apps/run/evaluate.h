@@ -1,6 +1,8 @@
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <string>
 
 #include "tapegrad/nn/gpt.h"
 #include "tapegrad/run/batches.h"
@@ -28,15 +30,39 @@ std::optional<Losses> estimate_losses(const nn::GPT& gpt, const TextData& data,
 // How many batches that takes, of both parts together.
 std::int64_t evaluation_batches(const TextData& data, const BatchPlan& plan, std::int64_t batches);
 
-struct SplitLoss {
-  double loss = 0;           // mean over all tokens but the first
-  double perplexity = 0;     // e^loss
-  double bits_per_byte = 0;  // the sum of the loss in bits / bytes of the tokens' text
+// How much of a text a loss is taken over. Less than all is spread evenly over the text.
+struct EvaluationLimit {
+  std::optional<std::int64_t> batches = {};
+  std::optional<double> seconds = {};
 };
 
-// Over all `tokens`, in windows side by side; nothing if a signal interrupts it.
-std::optional<SplitLoss> loss_of_tokens(const nn::GPT& gpt, const data::Tokenizer& tokenizer,
-                                        const std::vector<data::Token>& tokens,
-                                        std::int64_t batch_size, std::int64_t block_size);
+// The limit that a user names: "all"; a number of batches; "none", which is nothing; or "auto", a
+// tenth of the training's time, but at least two seconds. Error for any other text.
+std::optional<EvaluationLimit> evaluation_limit(const std::string& text, double training_seconds);
+
+struct TextLoss {
+  double loss = 0;           // mean over the tokens that were predicted
+  double perplexity = 0;     // e^loss
+  double bits_per_byte = 0;  // the sum of the loss in bits / bytes of the tokens' text
+  std::int64_t tokens = 0;   // that were predicted
+  double share = 0;          // of the batches; 1: all
+};
+
+struct WindowOptions {
+  std::int64_t batch_size, block_size;
+  std::optional<std::int64_t> stride = {};  // see SequentialBatches
+  EvaluationLimit limit = {};
+  // After each batch: the share that is done, and the seconds that are left.
+  std::function<void(double share, double seconds_left)> on_progress = {};
+};
+
+// Over `tokens`, in the windows of SequentialBatches. Of what it has seen if a signal interrupts
+// it, or nothing if that is nothing.
+std::optional<TextLoss> loss_of_tokens(const nn::GPT& gpt, const data::Tokenizer& tokenizer,
+                                       const std::vector<data::Token>& tokens,
+                                       const WindowOptions& options);
+
+// "35 %, 0:20 left", for the line of progress.
+std::string progress_text(double share, double seconds_left);
 
 }  // namespace tapegrad::run

@@ -5,7 +5,6 @@
 #include "tapegrad/data/pairs.h"
 #include "tapegrad/data/tokenize/utf8.h"
 #include "tapegrad/run/config.h"
-#include "tapegrad/run/folder_calls.h"
 #include "tapegrad/run/pair_tensors.h"
 #include "tapegrad/run/run_folder.h"
 
@@ -46,8 +45,10 @@ struct Description {
   }
 };
 
-nn::Params params_of(const std::filesystem::path& folder, DType dtype) {
-  return nn::Params(open_safetensors((folder / kModelFile).string(), Links::refused), dtype);
+nn::Params params_of(const std::filesystem::path& folder, const std::string& checkpoint,
+                     DType dtype) {
+  return nn::Params(open_safetensors(model_file(folder, checkpoint).string(), Links::refused),
+                    dtype);
 }
 
 }  // namespace
@@ -111,17 +112,17 @@ std::vector<std::string> TextModel::generate(const std::vector<std::string>& pro
   return texts;
 }
 
-TextModel load(const std::filesystem::path& folder, DType dtype) {
+TextModel load(const std::filesystem::path& folder, DType dtype, const std::string& checkpoint) {
   Description<nn::GPTConfig> d(folder, kGPTFormat, "train-gpt", 0);
-  nn::Params params = params_of(folder, dtype);
+  nn::Params params = params_of(folder, checkpoint, dtype);
   nn::GPT gpt(params, d.config);
   return {std::move(params), std::move(gpt), std::move(d.tokenizer)};
 }
 
-Translator load_translator(const std::filesystem::path& folder) {
+Translator load_translator(const std::filesystem::path& folder, const std::string& checkpoint) {
   Description<nn::TransformerConfig> d(folder, kSeq2SeqFormat, "train-seq2seq",
                                        data::SpecialTokens::kCount);
-  nn::Params params = params_of(folder, DType::f32);
+  nn::Params params = params_of(folder, checkpoint, DType::f32);
   nn::Transformer model(params, d.config);
   return {std::move(params), std::move(model), std::move(d.tokenizer)};
 }

@@ -10,6 +10,7 @@
 #include "tapegrad/nn/beam.h"
 #include "tapegrad/nn/generate.h"
 #include "tapegrad/nn/gpt.h"
+#include "tapegrad/run/kept_models.h"
 
 namespace tapegrad::run {
 
@@ -52,9 +53,11 @@ struct TextModel {
   std::vector<data::Token> tokens_of(std::string_view prompt) const;
 };
 
-// The model of a run folder, converted to `dtype` (f32 or f64). Files that are missing, broken or
-// do not belong together are an Error that names them.
-TextModel load(const std::filesystem::path& folder, DType dtype = DType::f32);
+// The model of a run folder, converted to `dtype` (f32 or f64). `checkpoint` is "last", "best" or
+// the number of a step, of those that the run keeps. Files that are missing, broken or do not
+// belong together are an Error that names them.
+TextModel load(const std::filesystem::path& folder, DType dtype = DType::f32,
+               const std::string& checkpoint = std::string(kLast));
 
 // An encoder–decoder that was trained.
 struct Translator {
@@ -68,7 +71,8 @@ struct Translator {
   std::vector<std::string> translate(const std::vector<std::vector<data::Token>>& sources,
                                      const nn::TranslateOptions& options) const;
 };
-Translator load_translator(const std::filesystem::path& folder);
+Translator load_translator(const std::filesystem::path& folder,
+                           const std::string& checkpoint = std::string(kLast));
 
 // As Translator's, for a model in training.
 std::vector<std::string> translate_all(const nn::Transformer& model,

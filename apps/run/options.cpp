@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tapegrad/run/kept_models.h"
+
 namespace tapegrad::run {
 
 void FolderOptions::validate() const {
@@ -18,21 +20,36 @@ optim::AdamWOptions OptimizerOptions::adamw() const {
   return {.beta1 = beta1, .beta2 = beta2, .weight_decay = weight_decay, .decay_all = decay_all};
 }
 
-optim::Schedule OptimizerOptions::lr_schedule() const {
-  return {.kind = schedule,
-          .learning_rate = learning_rate,
-          .min_lr = min_lr,
-          .warmup_iters = warmup_iters,
-          .lr_decay_iters = lr_decay_iters.value_or(std::max(max_iters, warmup_iters))};
+namespace {
+
+optim::Schedule schedule_of(const OptimizerOptions& o) {
+  const std::int64_t end =
+      o.lr_decay_iters.value_or(std::max(o.max_iters, o.schedule_begin + o.warmup_iters));
+  return {.kind = o.schedule,
+          .learning_rate = o.learning_rate,
+          .min_lr = o.min_lr,
+          .warmup_iters = o.warmup_iters,
+          .lr_decay_iters = end - o.schedule_begin};
+}
+
+}  // namespace
+
+double OptimizerOptions::lr_at(std::int64_t iteration) const {
+  return schedule_of(*this)(iteration - schedule_begin);
 }
 
 void OptimizerOptions::settle() {
-  if (!lr_decay_iters) lr_decay_iters = std::max(max_iters, warmup_iters);
+  if (!lr_decay_iters) lr_decay_iters = std::max(max_iters, schedule_begin + warmup_iters);
+}
+
+void OptimizerOptions::restart_schedule(std::int64_t iteration) {
+  schedule_begin = iteration;
+  settle();
 }
 
 void OptimizerOptions::validate() const {
   check_rules(*this);
-  lr_schedule().validate();
+  schedule_of(*this).validate();
   optim::AdamW(NamedTensors{}, adamw());  // its constructor checks them
 }
 
@@ -42,6 +59,23 @@ bool EvaluationOptions::evaluates_at(std::int64_t iteration) const {
 
 bool EvaluationOptions::saves_at(std::int64_t iteration) const {
   return checkpoint_interval ? iteration % *checkpoint_interval == 0 : evaluates_at(iteration);
+}
+
+bool EvaluationOptions::stops_early(std::int64_t best, std::int64_t iteration) const {
+  if (!early_stop) return false;
+  const auto evaluations = [&](std::int64_t until) {
+    return until < eval_offset ? 0 : (until - eval_offset) / eval_interval + 1;
+  };
+  return evaluations(iteration) - evaluations(best) >= *early_stop;
+}
+
+void EvaluationOptions::validate() const {
+  check_rules(*this);
+  try {
+    keep_rule(keep);
+  } catch (const Error& error) {
+    fail("--keep: {}", error.what());
+  }
 }
 
 }  // namespace tapegrad::run

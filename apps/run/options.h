@@ -68,6 +68,7 @@ struct OptimizerOptions {
   optim::Schedule::Kind schedule = optim::Schedule::Kind::cosine;
   std::int64_t warmup_iters = 100;
   std::optional<std::int64_t> lr_decay_iters = {};  // [max_iters]
+  std::int64_t schedule_begin = 0;                  // the step that the schedule begins at
   double weight_decay = 0.1;
   bool decay_all = false;
   double beta1 = 0.9, beta2 = 0.99, grad_clip = 1.0;
@@ -76,9 +77,11 @@ struct OptimizerOptions {
 
   Precision precision() const;  // Error if dtype is automatic
   optim::AdamWOptions adamw() const;
-  optim::Schedule lr_schedule() const;
+  double lr_at(std::int64_t iteration) const;
   // Fixes lr_decay_iters, so that a run that is resumed with more steps keeps its schedule.
   void settle();
+  // Begins the schedule anew, to decay until max_iters unless lr_decay_iters is given.
+  void restart_schedule(std::int64_t iteration);
   void validate() const;  // Error, naming the value, for values that no run can have
 
   template <class Self, class Table>
@@ -93,6 +96,8 @@ struct OptimizerOptions {
     t("schedule", o.schedule, "how the learning rate decays");
     t("warmup_iters", o.warmup_iters, "steps until the full learning rate", {.least = 0});
     t("lr_decay_iters", o.lr_decay_iters, "steps until --min-lr [--max-iters]", {.least = 0});
+    t("schedule_begin", o.schedule_begin, "the step that the schedule begins at",
+      {.least = 0, .option = false, .newer = true});
     t("weight_decay", o.weight_decay, "of matrices and embeddings", {.least = 0});
     t("decay_all", o.decay_all, "weight decay of biases and norms, too");
     t("beta1", o.beta1, "AdamW's decay of the mean gradient", {.least = 0});
@@ -111,11 +116,17 @@ struct OptimizerOptions {
 struct EvaluationOptions {
   std::int64_t eval_interval = 250, eval_offset = 0, eval_iters = 20, log_interval = 10;
   std::optional<std::int64_t> checkpoint_interval = {};  // [at each evaluation]
+  std::string keep = "best,last";                        // see keep_rule() in kept_models.h
+  std::optional<std::int64_t> early_stop = {};
   bool strict_log = false;
 
   // Whether an evaluation, or a checkpoint, is due after so many steps.
   bool evaluates_at(std::int64_t iteration) const;
   bool saves_at(std::int64_t iteration) const;
+  // Whether early_stop ends a run after so many steps whose lowest validation loss was that of step
+  // `best`: so many evaluations have come since.
+  bool stops_early(std::int64_t best, std::int64_t iteration) const;
+  void validate() const;  // Error, naming the value
 
   template <class Self, class Table>
   static void describe(Self& o, Table& t) {
@@ -123,6 +134,13 @@ struct EvaluationOptions {
     t("eval_offset", o.eval_offset, "steps before the first evaluation", {.least = 0});
     t("checkpoint_interval", o.checkpoint_interval,
       "steps between checkpoints [at each evaluation]", {.least = 1});
+    t("keep", o.keep,
+      "whose weights are kept: best (the lowest val loss), last, and a number of the latest "
+      "checkpoints",
+      {.value = "best,last,N", .newer = true});
+    t("early_stop", o.early_stop,
+      "end the run when N evaluations in a row bring no new lowest val loss",
+      {.least = 1, .newer = true});
     t("eval_iters", o.eval_iters, "batches per split and evaluation",
       {.least = 1, .most = 1'000'000});
     t("log_interval", o.log_interval, "steps between iter lines", {.least = 1});

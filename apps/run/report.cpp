@@ -16,6 +16,25 @@ std::string clock_time(double seconds) {
                   : fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
 }
 
+// "0.001, cosine, 0.0001 at the end", and what becomes of it when a run goes on.
+std::string describe_schedule(const OptimizerOptions& o, const Progress& progress) {
+  const bool decays = o.schedule != optim::Schedule::Kind::constant;
+  const double end = o.lr_at(o.max_iters);
+  if (decays && progress.iteration > 0 && progress.iteration >= o.lr_decay_iters) {
+    return fmt::format(
+        "{:.3g} from now on: its schedule has ended at step {}, and "
+        "--schedule-restart begins it anew",
+        end, grouped(*o.lr_decay_iters));
+  }
+  std::string text =
+      fmt::format("{:.3g}, {}, {:.3g} at the end", o.learning_rate, name_of_enum(o.schedule), end);
+  if (o.schedule_begin > 0) text += fmt::format(", begun at step {}", grouped(o.schedule_begin));
+  if (decays && o.lr_decay_iters && *o.lr_decay_iters < o.max_iters) {
+    text += fmt::format(", which is reached at step {}", grouped(*o.lr_decay_iters));
+  }
+  return text;
+}
+
 }  // namespace
 
 Report::Report(RunFolder& folder, const OptimizerOptions& optimizer,
@@ -30,9 +49,9 @@ Report::Report(RunFolder& folder, const OptimizerOptions& optimizer,
 void Report::header() {
   const OptimizerOptions& o = optimizer_;
   for (const auto& [name, text] : about_.lines) line(fmt::format("{:<8} {}", name + ":", text));
-  line(fmt::format("steps:   {}{}, learning rate {:.3g}, {}, {:.3g} at the end",
-                   grouped(o.max_iters), about_.step.empty() ? "" : " of " + about_.step,
-                   o.learning_rate, name_of_enum(o.schedule), o.lr_schedule()(o.max_iters)));
+  line(fmt::format("steps:   {}{}, learning rate {}", grouped(o.max_iters),
+                   about_.step.empty() ? "" : " of " + about_.step,
+                   describe_schedule(o, progress_)));
   if (about_.memory) line("memory:  " + describe(*about_.memory));
   if (about_.product) {
     const std::string dtype = describe_precision(o.precision(), *about_.product);
@@ -100,17 +119,26 @@ void Report::result(const std::string& text, const RunFolder::Metrics& numbers) 
 }
 
 void Report::next_steps() {
-  if (progress_.best_val_loss && progress_.best_iteration < progress_.iteration) {
-    line(fmt::format("the lowest val loss was {:.4f}, at step {}", *progress_.best_val_loss,
-                     progress_.best_iteration));
+  const bool best_is_earlier =
+      progress_.best_val_loss && progress_.best_iteration < progress_.iteration;
+  const bool best_is_kept = best_is_earlier && keep_rule(evaluation_.keep).best;
+  if (best_is_earlier) {
+    line(fmt::format("the lowest val loss was {:.4f}, at step {}{}", *progress_.best_val_loss,
+                     progress_.best_iteration,
+                     best_is_kept ? ", whose weights are kept: --checkpoint best" : ""));
   }
   const bool commands = !about_.use_command.empty() || !about_.resume_command.empty();
   line(fmt::format("\nThe run is in {}, after {} of training.{}", folder_.path().string(),
                    clock_time(progress_.seconds), commands ? " What to try next:" : ""));
   if (!about_.use_command.empty()) line("  " + about_.use_command);
+  if (!about_.use_command.empty() && best_is_kept) {
+    line("  " + about_.use_command + " --checkpoint best");
+  }
   if (about_.resume_command.empty()) return;
-  line(fmt::format("  {} --max-iters {}", about_.resume_command,
-                   2 * std::max<std::int64_t>(progress_.iteration, 1)));
+  const bool decays = optimizer_.schedule != optim::Schedule::Kind::constant;
+  line(fmt::format("  {} --max-iters {}{}", about_.resume_command,
+                   2 * std::max<std::int64_t>(progress_.iteration, 1),
+                   decays ? " --schedule-restart" : ""));
 }
 
 void Report::stopped() {

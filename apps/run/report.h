@@ -56,10 +56,14 @@ class Report {
   void result(const std::string& text, const RunFolder::Metrics& numbers);
   // Shows on a terminal, until the next line, what the program is doing.
   void working(const std::string& what) { terminal_.working(what); }
+  void progress(const std::string& text) {  // the same, seldom enough for a loop
+    if (terminal_.wants_progress()) terminal_.working(text);
+  }
   void line(const std::string& text) { terminal_.line(text); }
   void text(std::string_view piece) { terminal_.text(std::string(piece)); }  // of a sample
   // Prints where the run is, and the commands that may follow.
   void next_steps();
+  double training_seconds() const { return progress_.seconds; }
   void stopped();
 
  private:

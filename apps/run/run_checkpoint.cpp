@@ -89,15 +89,12 @@ std::string broken_tensor(const NamedTensors& tensors) {
   return {};
 }
 
-// A checkpoint that no run can go on from must not replace one that is good.
-void check_finite(const TrainState& state) {
-  for (const NamedTensors& tensors : {state.params.tensors(), state.adamw.state()}) {
-    const std::string broken = broken_tensor(tensors);
-    check(broken.empty(),
-          "after step {}, '{}' has values that are not numbers, and nothing is saved. The last "
-          "checkpoint is kept; lower the learning rate or clip the gradients",
-          state.progress.iteration, broken);
-  }
+void check_finite(const NamedTensors& tensors, int64_t iteration) {
+  const std::string broken = broken_tensor(tensors);
+  check(broken.empty(),
+        "after step {}, '{}' has values that are not numbers, and nothing is saved. The last "
+        "checkpoint is kept; lower the learning rate or clip the gradients",
+        iteration, broken);
 }
 
 void check_finite(const fs::path& path, const NamedTensors& tensors) {
@@ -128,8 +125,14 @@ void write_files(const fs::path& writing, const TrainState& state) {
 
 }  // namespace
 
+void check_finite_weights(const nn::Params& params, std::int64_t iteration) {
+  check_finite(params.tensors(), iteration);
+}
+
 void save_checkpoint(const fs::path& folder, const TrainState& state) {
-  check_finite(state);
+  // A checkpoint that no run can go on from must not replace one that is good.
+  check_finite_weights(state.params, state.progress.iteration);
+  check_finite(state.adamw.state(), state.progress.iteration);
   finish_checkpoint(folder);
   const fs::path writing = folder / kWritingFolder;
   std::error_code ignored;

@@ -59,6 +59,8 @@ inline constexpr std::string_view kTrainerFile = "trainer.json";
 inline constexpr std::string_view kWritingFolder = "checkpoint.writing";
 inline constexpr std::string_view kReadyFolder = "checkpoint.ready";
 
+// Error, naming the first one, if a weight is not finite: such weights replace no good file.
+void check_finite_weights(const nn::Params& params, std::int64_t iteration);
 void save_checkpoint(const std::filesystem::path& folder, const TrainState& state);
 void finish_checkpoint(const std::filesystem::path& folder);
 // The steps that the checkpoint has made.

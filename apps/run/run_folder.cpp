@@ -19,14 +19,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// All files of a run. trainer.json is removed first: without it, nothing that is left can be taken
-// for a checkpoint. config.json is written first and removed last: with it, all that is left can be
-// told for files of a run, wherever a program was stopped.
+// All files of a run but for the weights in kept_models.h. trainer.json is removed first: without
+// it, nothing that is left can be taken for a checkpoint. config.json is written first and removed
+// last: with it, all that is left can be told for files of a run, wherever a program was stopped.
 constexpr std::string_view kRunFiles[] = {kTrainerFile, kReadyFolder,   kWritingFolder,
                                           kModelFile,   kOptimizerFile, kTokenizerFile,
                                           kMetricsFile, kTextFile,      kConfigFile};
 
 constexpr int64_t kMostMetricsBytes = int64_t{4} << 30;
+
+// The files of a run that a folder may have, in the order in which a run is removed.
+std::vector<std::string> run_files(const fs::path& folder) {
+  std::vector<std::string> files = kept_model_files(folder);
+  files.insert(files.begin(), std::begin(kRunFiles), std::end(kRunFiles) - 1);
+  files.emplace_back(kConfigFile);
+  return files;
+}
+
+bool is_run_file(const std::string& name) {
+  return is_kept_model(name) || std::count(std::begin(kRunFiles), std::end(kRunFiles), name) > 0;
+}
 
 // Of a line of metrics; nothing if it has none.
 std::optional<int64_t> iteration_of(std::string_view line) {
@@ -46,8 +58,7 @@ void remove_leftovers(const fs::path& folder) {
        at.increment(ended)) {
     std::smatch match;
     const std::string name = at->path().filename().string();
-    if (std::regex_match(name, match, temporary) &&
-        std::count(std::begin(kRunFiles), std::end(kRunFiles), match[1].str()) > 0 &&
+    if (std::regex_match(name, match, temporary) && is_run_file(match[1].str()) &&
         at->symlink_status(ignored).type() == fs::file_type::regular) {
       leftovers.push_back(at->path());
     }
@@ -106,7 +117,7 @@ RunFolder RunFolder::create(const FolderOptions& options, const std::string& nam
   run.made_ = !existed;
   check_outside(run.path_, texts);
   const bool is_run = has_entry(run.path_ / kConfigFile) || has_entry(run.path_ / kTrainerFile);
-  for (const std::string_view file : kRunFiles) {
+  for (const std::string& file : run_files(run.path_)) {
     if (!has_entry(run.path_ / file)) continue;
     check(is_run,
           "{} has a file {} that is not of a run, and a run would replace it: choose another "
@@ -122,9 +133,7 @@ RunFolder RunFolder::create(const FolderOptions& options, const std::string& nam
 }
 
 void RunFolder::remove_old_run() const {
-  for (const std::string_view name : kRunFiles) {
-    remove_or_fail(path_ / name);
-  }
+  for (const std::string& name : run_files(path_)) remove_or_fail(path_ / name);
 }
 
 RunFolder RunFolder::reopen(const FolderOptions& options) {
@@ -165,9 +174,19 @@ bool RunFolder::holds_path() const {
   return lock_->descriptor < 0 || is_open_at(lock_->descriptor, path_);
 }
 
-void RunFolder::save(const TrainState& state) const {
+void RunFolder::save(const TrainState& state, const KeepRule& keep) const {
   if (!holds_path()) rescue(state);
   save_checkpoint(path_, state);
+  if (keep.checkpoints == 0) return;
+  const std::int64_t iteration = state.progress.iteration;
+  keep_model(path_, std::to_string(iteration), state.params, iteration);
+  drop_kept_models(path_, keep.checkpoints, iteration);
+}
+
+void RunFolder::keep_best(const nn::Params& params, std::int64_t iteration,
+                          const KeepRule& keep) const {
+  // Whatever has happened to the folder, the next checkpoint reports it.
+  if (keep.best && holds_path()) keep_model(path_, std::string(kBest), params, iteration);
 }
 
 void RunFolder::rescue(const TrainState& state) const {

@@ -8,6 +8,7 @@
 
 #include "tapegrad/autograd/base/file.h"
 #include "tapegrad/run/config.h"
+#include "tapegrad/run/kept_models.h"
 #include "tapegrad/run/options.h"
 #include "tapegrad/run/run_checkpoint.h"
 
@@ -55,7 +56,9 @@ class RunFolder {
              const std::function<void(const std::filesystem::path&)>& write_files = {});
   // Error if the folder was moved or removed since it was opened: the checkpoint is then saved
   // where the folder is now, or in a new one beside its place, which the message names.
-  void save(const TrainState& state) const;
+  void save(const TrainState& state, const KeepRule& keep = {}) const;
+  // Keeps the weights as the best ones, if the rule says so. Training goes on.
+  void keep_best(const nn::Params& params, std::int64_t iteration, const KeepRule& keep) const;
   // Also removes the metrics of steps that the checkpoint does not have, and lines that cannot be
   // read, which stderr tells of.
   void restore(const TrainState& state) const;

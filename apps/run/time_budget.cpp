@@ -130,7 +130,7 @@ std::optional<FittingSteps> fit_steps(const Task& task, const TrainOptions& opti
     if (interrupted()) return std::nullopt;
   }
   costs.step = measured.seconds / measured.steps;
-  constexpr double copies = 3;  // the weights and AdamW's moments
+  constexpr double copies = 4;  // the weights, those of the best model, and AdamW's moments
   costs.checkpoint =
       copies * sizeof(float) * static_cast<double>(task.params.count()) / kDiskBytesPerSecond;
   const std::int64_t steps = steps_within(budget.seconds_left(), costs, options.evaluation);

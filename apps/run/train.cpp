@@ -19,7 +19,6 @@ class Trainer {
         folder_(folder),
         optimizer_(options.optimizer),
         evaluation_(options.evaluation),
-        schedule_(options.optimizer.lr_schedule()),
         adamw_(task.params.parameters(), options.optimizer.adamw()),
         report_(folder, options.optimizer, options.evaluation, task.about, at_) {
     if (folder.resumes()) {
@@ -51,9 +50,15 @@ class Trainer {
     catch_interrupts();
     const std::int64_t begin = at_.iteration;
     while (!interrupted()) {
-      const bool ends = at_.iteration >= optimizer_.max_iters;
+      bool ends = at_.iteration >= optimizer_.max_iters;
       std::optional<std::string> advanced;
       if (ends || evaluation_.evaluates_at(at_.iteration)) advanced = evaluate();
+      if (!ends && advanced && at_.best_val_loss &&
+          evaluation_.stops_early(at_.best_iteration, at_.iteration)) {
+        report_.line(fmt::format("no new lowest val loss in {} evaluations: --early-stop ends here",
+                                 *evaluation_.early_stop));
+        ends = true;
+      }
       if (ends || evaluation_.saves_at(at_.iteration)) save();
       if (at_.iteration > begin && !interrupted() && task_.after_step) task_.after_step(report_);
       if (ends || interrupted()) break;
@@ -80,7 +85,7 @@ class Trainer {
   // Says which step it is if check_finite finds something.
   Report::Step step() {
     try {
-      return make_step(task_, optimizer_, schedule_(at_.iteration), adamw_);
+      return make_step(task_, optimizer_, optimizer_.lr_at(at_.iteration), adamw_);
     } catch (const Error& error) {
       if (!optimizer_.check_finite) throw;
       fail("step {}: {}", at_.iteration, error.what());
@@ -101,6 +106,7 @@ class Trainer {
       if (!at_.best_val_loss || losses->val < *at_.best_val_loss) {
         at_.best_val_loss = losses->val;
         at_.best_iteration = at_.iteration;
+        folder_.keep_best(task_.params, at_.iteration, keep_rule(evaluation_.keep));
       }
     }
     std::string advanced = task_.batches.state();
@@ -110,7 +116,7 @@ class Trainer {
 
   void save() {
     if (saved_ == at_.iteration) return;
-    folder_.save(state());
+    folder_.save(state(), keep_rule(evaluation_.keep));
     saved_ = at_.iteration;
   }
 
@@ -137,7 +143,6 @@ class Trainer {
   RunFolder& folder_;
   OptimizerOptions optimizer_;
   EvaluationOptions evaluation_;
-  optim::Schedule schedule_;
   optim::AdamW adamw_;
   Rng no_dropout_{0};
   Progress at_;
@@ -152,7 +157,7 @@ bool train(const Task& task, RunFolder& folder, const TrainOptions& options) {
   TrainOptions settled = options;
   settled.optimizer.settle();
   settled.optimizer.validate();
-  check_rules(settled.evaluation);
+  settled.evaluation.validate();
   return Trainer(task, folder, settled).run();
 }
 

@@ -18,7 +18,7 @@ constexpr std::size_t kMostLineBytes = std::size_t{1} << 20;
 }  // namespace
 
 LineTranslator::LineTranslator(const LineOptions& o, std::string place)
-    : model_(run::load_translator(o.model)),
+    : model_(run::load_translator(o.model, o.checkpoint)),
       batch_size_(static_cast<std::size_t>(o.batch_size)),
       options_(model_.options()),
       place_(std::move(place)) {

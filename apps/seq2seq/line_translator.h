@@ -9,7 +9,8 @@
 namespace tapegrad::seq2seq {
 
 struct LineOptions {
-  std::string model;             // the run folder
+  std::string model;  // the run folder
+  std::string checkpoint{run::kLast};
   std::int64_t batch_size = 64;  // lines that are translated together
   int beam = 1;
   double length_penalty = nn::TranslateOptions{}.length_penalty;

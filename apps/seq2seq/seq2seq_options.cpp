@@ -37,6 +37,7 @@ void Options::validate() const {
   run::check_tokenizer(text.tokenizer);
   check_rules(*this);
   optimizer.validate();
+  evaluation.validate();
   model.validate();
   check(model.block_size >= 2, "--block-size must be at least 2, not {}", model.block_size);
   check(text.corpus.size() <= 1, "--corpus takes one file of pairs, not {}", text.corpus.size());

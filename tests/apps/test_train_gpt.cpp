@@ -66,7 +66,7 @@ TEST_CASE("training prints its lines and fills the run folder", "[train-gpt]") {
   CHECK(fs::file_size(folder / "run/model.safetensors") > 10000);
   CHECK(fs::file_size(folder / "run/optimizer.safetensors") > 20000);
   CHECK(metrics_of(folder / "run").size() == 14);
-  CHECK(std::distance(fs::directory_iterator(folder / "run"), {}) == 6);
+  CHECK(std::distance(fs::directory_iterator(folder / "run"), {}) == 7);
 }
 
 TEST_CASE("a GPT learns a text", "[train-gpt]") {
@@ -210,7 +210,7 @@ TEST_CASE("a checkpoint that was cut short is finished or forgotten", "[train-gp
     CHECK_THAT(r.out, ContainsSubstring("resumed at step 5"));
   }
   CHECK(same_model(early.run, late.run));
-  CHECK(std::distance(fs::directory_iterator(early.run), {}) == 6);
+  CHECK(std::distance(fs::directory_iterator(early.run), {}) == 7);
 }
 
 TEST_CASE("broken or foreign checkpoints are told from good ones", "[train-gpt]") {

@@ -247,30 +247,63 @@ TEST_CASE("sequential batches have every target exactly once, in order", "[loade
   for (const int64_t n : {2, 3, 5, 9, 16, 17, 33, 100, 101}) {
     for (const int64_t batch_size : {1, 3, 4}) {
       const std::vector<Token> tokens = counting(n);
-      SequentialBatches batches(tokens, batch_size, 8);
+      const SequentialBatches batches(tokens, batch_size, 8);
       std::vector<Token> targets;
-      while (const auto batch = batches.next()) {
-        CHECK(batch->B <= batch_size);
-        CHECK(batch->T <= 8);
-        REQUIRE(batch->inputs.size() == static_cast<size_t>(batch->B * batch->T));
-        for (size_t i = 0; i < batch->inputs.size(); ++i) {
-          REQUIRE(batch->targets[i] == batch->inputs[i] + 1);
+      for (int64_t i = 0; i < batches.size(); ++i) {
+        const Batch batch = batches[i];
+        CHECK(batch.B <= batch_size);
+        CHECK(batch.T <= 8);
+        REQUIRE(batch.inputs.size() == static_cast<size_t>(batch.B * batch.T));
+        for (size_t k = 0; k < batch.inputs.size(); ++k) {
+          REQUIRE(batch.targets[k] == batch.inputs[k] + 1);
         }
-        targets.insert(targets.end(), batch->targets.begin(), batch->targets.end());
+        targets.insert(targets.end(), batch.targets.begin(), batch.targets.end());
       }
       CHECK(targets == std::vector<Token>(tokens.begin() + 1, tokens.end()));
-      CHECK_FALSE(batches.next().has_value());
     }
   }
 }
 
+TEST_CASE("sequential batches with a stride are those of the recipe for perplexity", "[loader]") {
+  constexpr int64_t length = 8;
+  for (const int64_t n : {2, 3, 7, 8, 9, 16, 17, 33, 100, 101}) {
+    for (const int64_t stride : {1, 3, 7, 8}) {
+      INFO(n << " tokens, stride " << stride);
+      const std::vector<Token> tokens = counting(n);
+      // As the recipe makes them: windows, and how many of their last tokens are new.
+      std::vector<std::pair<Token, Token>> expected, found;  // target, its first context
+      for (int64_t begin = 0, before = 0;; begin += stride) {
+        const int64_t end = std::min(begin + length, n);
+        for (int64_t t = std::max(before, begin + 1); t < end; ++t) {
+          expected.emplace_back(tokens[static_cast<size_t>(t)], tokens[static_cast<size_t>(begin)]);
+        }
+        before = end;
+        if (end == n) break;
+      }
+      const SequentialBatches batches(tokens, 3, length, stride);
+      for (int64_t i = 0; i < batches.size(); ++i) {
+        const Batch batch = batches[i];
+        for (size_t k = 0; k < batch.targets.size(); ++k) {
+          if (batch.targets[k] == kIgnoredTarget) continue;
+          CHECK(batch.targets[k] == batch.inputs[k] + 1);
+          const auto row = k / static_cast<size_t>(batch.T) * static_cast<size_t>(batch.T);
+          found.emplace_back(batch.targets[k], batch.inputs[row]);
+        }
+      }
+      CHECK(found == expected);
+    }
+  }
+  const std::vector<Token> tokens = counting(20);
+  CHECK_THROWS_WITH(SequentialBatches(tokens, 1, 8, 9), ContainsSubstring("stride is 9"));
+  CHECK_THROWS_WITH(SequentialBatches(tokens, 1, 8, 0), ContainsSubstring("stride is 0"));
+  CHECK_THROWS_WITH(SequentialBatches(tokens, 1, 1, 1), ContainsSubstring("at least 2"));
+}
+
 TEST_CASE("sequential batches are full until the rest", "[loader]") {
   const std::vector<Token> tokens = counting(1 + 5 * 8 + 3);
-  SequentialBatches batches(tokens, 4, 8);
+  const SequentialBatches batches(tokens, 4, 8);
   std::vector<std::pair<int64_t, int64_t>> shapes;
-  while (const auto batch = batches.next()) {
-    shapes.emplace_back(batch->B, batch->T);
-  }
+  for (int64_t i = 0; i < batches.size(); ++i) shapes.emplace_back(batches[i].B, batches[i].T);
   CHECK(shapes == std::vector<std::pair<int64_t, int64_t>>{{4, 8}, {1, 8}, {1, 3}});
 }
 

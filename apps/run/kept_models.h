@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tapegrad/nn/params.h"
+
+namespace tapegrad::run {
+
+// Weights that a run keeps beside those of its last checkpoint: model-best.safetensors, of the
+// lowest validation loss, and model-500.safetensors, of step 500. Each is one file, written
+// atomically, whose metadata has its iteration.
+
+struct KeepRule {
+  bool best = true;
+  std::int64_t checkpoints = 0;  // the latest so many
+};
+// "best,last", "last", "best,3" or "3". The last checkpoint is always kept, whether it is named or
+// not. Error for any other text.
+KeepRule keep_rule(const std::string& text);
+
+inline constexpr std::string_view kBest = "best", kLast = "last";
+
+// Error if a value is not finite: no file is replaced by a broken model.
+void keep_model(const std::filesystem::path& folder, const std::string& checkpoint,
+                const nn::Params& params, std::int64_t iteration);
+// Removes the weights of checkpoints but for the latest `count` that are not of a later iteration.
+void drop_kept_models(const std::filesystem::path& folder, std::int64_t count,
+                      std::int64_t iteration);
+bool is_kept_model(std::string_view file_name);
+// The names of all such files of a folder, the best first, then by step.
+std::vector<std::string> kept_model_files(const std::filesystem::path& folder);
+
+// The file with the weights of a checkpoint: "last", "best" or a step, "500". Error, naming what
+// the folder has, if there is none.
+std::filesystem::path model_file(const std::filesystem::path& folder,
+                                 const std::string& checkpoint = std::string(kLast));
+
+}  // namespace tapegrad::run
