@@ -16,12 +16,14 @@ inline std::span<const std::string_view> names_of(FirstWeights) { return kFirstW
 
 // What this call does beside, or in place of, training.
 struct CallExtras {
-  bool summary = false, plan = false, recompute = false;
+  bool summary = false, plan = false, eval_only = false, recompute = false;
 
   template <class Self, class Table>
   static void describe(Self& o, Table& t) {
     t("summary", o.summary, "print the model's layers with their sizes, and do not train");
     t("plan", o.plan, "print memory by kind and measure the time of a step, and do not train");
+    t("eval_only", o.eval_only,
+      "print the loss on the validation split of the run in --out-dir, and do not train");
     t("recompute", o.recompute,
       "keep only each block's input, and run the block again for its gradient: less memory, more "
       "time");

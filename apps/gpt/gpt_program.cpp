@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "tapegrad/apps/gpt/evaluate_text.h"
 #include "tapegrad/apps/gpt/plan.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/data/tokenize/utf8.h"
@@ -72,6 +73,27 @@ class TextCosts {
   double cached_ = 0, moved_ = 0;
 };
 
+// --eval-only.
+int print_evaluation(const Options& o) {
+  const run::FolderOptions& folder = o.call.folder;
+  if (folder.out_dir.empty()) cli::usage_error("--eval-only needs --out-dir: the folder of a run");
+  const run::TextModel model = run::load(folder.out_dir);
+  Options stored;
+  const std::filesystem::path path = std::filesystem::path(folder.out_dir) / run::kConfigFile;
+  run::read_options(path, run::read_config(path, Program::kFormat), stored);
+  const run::Text text = run::text_of_run(folder.out_dir, Program::kFormat, stored.text.corpus);
+  const auto limit =
+      run::evaluation_limit(o.passes.final_eval == "auto" ? "all" : o.passes.final_eval, 0);
+  if (!limit) cli::usage_error("--eval-only and --final-eval none leave nothing to do");
+  const auto result =
+      evaluate_text(model, run::tokenize(text, model.tokenizer, model.gpt.config.block_size).val,
+                    {.batch_size = stored.optimizer.batch_size,
+                     .block_size = model.gpt.config.block_size,
+                     .limit = *limit});
+  if (result) fmt::print("validation split of {}: {}\n", text.identity.name, result->line());
+  return run::interrupted() ? run::kInterruptedExitCode : 0;
+}
+
 }  // namespace
 
 run::Text own_sources() {
@@ -128,6 +150,7 @@ run::Product Program::product(const Options& o) {
 }
 
 std::optional<int> Program::instead(const Options& o) {
+  if (o.extras.eval_only) return print_evaluation(o);
   if (!o.extras.summary && !o.extras.plan) return std::nullopt;
   Options known = o;
   known.model.vocab_size = vocab_size_of(o);
@@ -139,7 +162,8 @@ std::optional<int> Program::instead(const Options& o) {
 Program::Program(Options& options, run::RunFolder& folder)
     : options_(options),
       folder_(folder),
-      text_(run::text_of_run(folder, kFormat, options.text.corpus, own_sources)),
+      text_(folder.resumes() ? run::text_of_run(folder.path(), kFormat, options.text.corpus)
+                             : run::text_of_new_run(options.text.corpus, own_sources)),
       data_(read_data(text_, options, folder)),
       prompt_(data_.tokenizer.encode(options.passes.sample_prompt)),
       rng_(options.random.seed),

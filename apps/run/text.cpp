@@ -39,20 +39,23 @@ Text text_of_program(std::string name, std::string_view contents) {
   return {identity_of(std::move(name), contents), contents, {}};
 }
 
-Text text_of_run(const RunFolder& folder, std::string_view format,
-                 const std::vector<std::string>& corpus, const std::function<Text()>& own_text) {
-  const bool own = corpus.empty();
-  if (!folder.resumes()) return own ? own_text() : read_text(corpus);
+Text text_of_new_run(const std::vector<std::string>& corpus,
+                     const std::function<Text()>& own_text) {
+  return corpus.empty() ? own_text() : read_text(corpus);
+}
+
+Text text_of_run(const std::filesystem::path& folder, std::string_view format,
+                 const std::vector<std::string>& corpus) {
   TextIdentity stored;
-  const Config config = folder.config(format);
-  read_section(folder.path() / kConfigFile, config, "text", stored);
-  Text text = own ? text_of(stored.name,
-                            read_file(folder.path() / kTextFile, kMostTextBytes, Links::refused))
-                  : read_text(corpus);
+  read_section(folder / kConfigFile, read_config(folder / kConfigFile, format), "text", stored);
+  Text text =
+      corpus.empty()
+          ? text_of(stored.name, read_file(folder / kTextFile, kMostTextBytes, Links::refused))
+          : read_text(corpus);
   check(text.identity.fingerprint == stored.fingerprint,
         "the run in {} was made of another text: of {} with fingerprint {}, while {} has {}. "
         "Resume it with the same --corpus, or start a new run",
-        folder.path().string(), stored.name, stored.fingerprint, text.identity.name,
+        folder.string(), stored.name, stored.fingerprint, text.identity.name,
         text.identity.fingerprint);
   return text;
 }

@@ -40,10 +40,12 @@ Text text_of(std::string name, std::string contents);
 // `contents` must live as long as the program.
 Text text_of_program(std::string name, std::string_view contents);
 
-// The text of a run: that of `corpus` or, if that is empty, what `own_text` makes. Error if the run
-// is resumed and was made of another text.
-Text text_of_run(const RunFolder& folder, std::string_view format,
-                 const std::vector<std::string>& corpus, const std::function<Text()>& own_text);
+// The text of a new run: that of `corpus` or, if that is empty, what `own_text` makes.
+Text text_of_new_run(const std::vector<std::string>& corpus, const std::function<Text()>& own_text);
+// The text of the run in a folder: that of `corpus` or, if that is empty, the one that the folder
+// keeps. Error if the run was made of another text.
+Text text_of_run(const std::filesystem::path& folder, std::string_view format,
+                 const std::vector<std::string>& corpus);
 // Writes tokenizer.json, and the text if the program made it (`corpus` is empty): from these a
 // resumed run reads both again.
 void keep_text(const std::filesystem::path& folder, const data::Tokenizer& tokenizer,

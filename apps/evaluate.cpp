@@ -1,0 +1,107 @@
+#include "tapegrad/apps/cli/command_line.h"
+#include "tapegrad/apps/cli/compute.h"
+#include "tapegrad/apps/cli/run_main.h"
+#include "tapegrad/apps/gpt/evaluate_text.h"
+#include "tapegrad/autograd/base/json_file.h"
+#include "tapegrad/run/interrupt.h"
+#include "tapegrad/run/text.h"
+
+namespace tapegrad {
+namespace {
+
+struct Options {
+  std::string model, checkpoint{run::kLast}, limit = "all";
+  std::vector<std::string> paths;
+  std::optional<std::int64_t> block_size, stride;
+  std::int64_t batch_size = 8;
+  bool json = false;
+  cli::ComputeOptions compute;
+};
+
+std::optional<Options> parse(int argc, const char* const* argv) {
+  Options o;
+  cli::CommandLine cli(
+      "evaluate",
+      "Tells how well a GPT that train-gpt has made predicts a text: its mean loss "
+      "in nats per\ntoken, perplexity, and bits per byte.");
+  cli.words(o.paths, "PATH", "files and folders of text");
+  cli.group("Model");
+  cli("model", o.model, "the run folder", {.value = "DIR"});
+  cli("checkpoint", o.checkpoint, "whose weights: last, best, or a step that the run keeps",
+      {.value = "last|best|STEP"});
+  cli.group("Windows");
+  cli("block_size", o.block_size, "tokens that the model sees at once [the model's]", {.least = 2});
+  cli("stride", o.stride,
+      "from one window to the next; each token is predicted once, from at least block-size - N "
+      "tokens before it [windows side by side]",
+      {.least = 1});
+  cli("batch_size", o.batch_size, "windows at once", {.least = 1, .most = 1 << 16});
+  cli("limit", o.limit, "how many batches, spread over the text: all or N", {.value = "all|N"});
+  cli.group("Output");
+  cli("json", o.json, "print one JSON object");
+  cli.options(o.compute);
+  cli.example("evaluate --model runs/notes-1 new-notes/", "all text files below a folder");
+  cli.example("evaluate --model runs/notes-1 --stride 32 book.txt --json",
+              "a sliding window, for other programs");
+  if (cli.parse_or_print(argc, argv)) return std::nullopt;
+  if (!cli.given("--model")) cli::usage_error("--model is needed: the run folder of a model");
+  if (o.paths.empty()) cli::usage_error("a PATH is needed: the text to evaluate");
+  const bool named = o.limit == "auto" || o.limit == "none";
+  cli::as_usage([&] {
+    check(!named, "--limit: '{}' is not all or a number of batches", o.limit);
+    run::evaluation_limit(o.limit, 0);
+  });
+  cli::use_compute(o.compute);
+  return o;
+}
+
+Json json_of(const Options& o, const run::WindowOptions& windows, const run::Text& text,
+             const gpt::Evaluated& e) {
+  return {{"model", o.model},
+          {"checkpoint", o.checkpoint},
+          {"text", text.identity.name},
+          {"block_size", windows.block_size},
+          {"stride", tapegrad::json_of(windows.stride)},
+          {"tokens", e.loss.tokens},
+          {"share", e.loss.share},
+          {"loss", e.loss.loss},
+          {"perplexity", e.loss.perplexity},
+          {"bits_per_byte", e.loss.bits_per_byte},
+          {"seconds", e.seconds}};
+}
+
+int evaluate(const Options& o) {
+  const run::TextModel model = run::load(o.model, DType::f32, o.checkpoint);
+  const std::int64_t longest = model.gpt.config.block_size;
+  run::WindowOptions windows{.batch_size = o.batch_size,
+                             .block_size = o.block_size.value_or(longest),
+                             .stride = o.stride,
+                             .limit = *run::evaluation_limit(o.limit, 0)};
+  check(windows.block_size <= longest,
+        "--block-size {} is more than the {} tokens that the model can see", windows.block_size,
+        longest);
+  check(!o.stride || *o.stride <= windows.block_size,
+        "--stride {} is above the block size of {}, so that tokens would be left out", *o.stride,
+        windows.block_size);
+  const run::Text text = run::read_text(o.paths);
+  const auto result = gpt::evaluate_text(model, model.tokenizer.encode(text.contents), windows);
+  if (!result) return run::kInterruptedExitCode;
+  if (o.json) {
+    fmt::print(
+        "{}\n",
+        json_of(o, windows, text, *result).dump(2, ' ', false, Json::error_handler_t::replace));
+  } else {
+    fmt::print("{}: {}\n", text.identity.name, result->line());
+  }
+  return run::interrupted() ? run::kInterruptedExitCode : 0;
+}
+
+}  // namespace
+}  // namespace tapegrad
+
+int main(int argc, char** argv) {
+  return tapegrad::cli::run_main("evaluate", [&] {
+    const auto options = tapegrad::parse(argc, argv);
+    return options ? tapegrad::evaluate(*options) : 0;
+  });
+}

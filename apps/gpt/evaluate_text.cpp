@@ -1,0 +1,37 @@
+#include "tapegrad/apps/gpt/evaluate_text.h"
+
+#include <chrono>
+
+#include "tapegrad/nn/summary.h"
+#include "tapegrad/run/interrupt.h"
+#include "tapegrad/run/terminal.h"
+
+namespace tapegrad::gpt {
+
+std::string Evaluated::line() const {
+  const std::string seen =
+      loss.share == 1 ? "whole text" : fmt::format("{:.3g} % of the text", 100 * loss.share);
+  return fmt::format(
+      "loss {:.4f} ({}), perplexity {:.2f}, {:.2f} bits per byte; {} tokens, {} tok/s", loss.loss,
+      seen, loss.perplexity, loss.bits_per_byte, nn::grouped(loss.tokens),
+      nn::grouped(
+          static_cast<std::int64_t>(static_cast<double>(loss.tokens) / std::max(seconds, 1e-9))));
+}
+
+std::optional<Evaluated> evaluate_text(const run::TextModel& model,
+                                       const std::vector<data::Token>& tokens,
+                                       run::WindowOptions options) {
+  run::catch_interrupts();
+  run::Terminal terminal;
+  options.on_progress = [&](double share, double left) {
+    if (terminal.wants_progress())
+      terminal.working("evaluating: " + run::progress_text(share, left));
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  const auto loss = run::loss_of_tokens(model.gpt, model.tokenizer, tokens, options);
+  if (!loss) return std::nullopt;
+  return Evaluated{*loss,
+                   std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
+}
+
+}  // namespace tapegrad::gpt

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "tapegrad/run/evaluate.h"
+#include "tapegrad/run/model.h"
+
+namespace tapegrad::gpt {
+
+// A text under a model, as `evaluate` and `train-gpt --eval-only` show it.
+struct Evaluated {
+  run::TextLoss loss;
+  double seconds;
+  std::string line() const;  // "loss 1.4697 (whole text), perplexity 4.35, …"
+};
+
+// Shows progress on a terminal. Nothing if a signal comes before anything was seen.
+std::optional<Evaluated> evaluate_text(const run::TextModel& model,
+                                       const std::vector<data::Token>& tokens,
+                                       run::WindowOptions options);
+
+}  // namespace tapegrad::gpt
