@@ -3,6 +3,7 @@
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
+#include "tapegrad/apps/gpt/sampler.h"
 #include "tapegrad/autograd/base/file.h"
 #include "tapegrad/data/tokenize/utf8.h"
 #include "tapegrad/run/interrupt.h"
@@ -14,8 +15,8 @@ namespace {
 struct Options {
   std::string model, checkpoint{run::kLast};
   std::optional<std::string> prompt, prompt_file;
-  std::int64_t num_samples = 1;
-  nn::GenerateOptions generate{.max_new_tokens = 500, .temperature = 0.8, .top_k = 200};
+  gpt::SampleOptions sample;
+  bool interactive = false;
   std::uint64_t seed = 1337;
   cli::ComputeOptions compute;
 };
@@ -28,19 +29,35 @@ std::optional<Options> parse(int argc, const char* const* argv) {
   cli("checkpoint", o.checkpoint, "whose weights: last, best, or a step that the run keeps",
       {.value = "last|best|STEP"});
   cli("prompt", o.prompt, "what to continue [a line break]");
-  cli("prompt_file", o.prompt_file, "the same, from a file", {.value = "FILE"});
-  cli("num_samples", o.num_samples, "how many texts", {.least = 1});
-  cli("max_new_tokens", o.generate.max_new_tokens, "the length of each, in tokens", {.least = 0});
+  cli("prompt_file", o.prompt_file, "the same, from a file; - is stdin", {.value = "FILE|-"});
+  cli("num_samples", o.sample.num_samples, "how many texts", {.least = 1});
+  cli("max_new_tokens", o.sample.generate.max_new_tokens, "the length of each, in tokens",
+      {.least = 0});
+  cli("stop", o.sample.stops, "end a text before one of these", {.value = "TEXT…"});
+  cli("interactive", o.interactive, "read prompts line by line, and continue each");
+  cli("logprobs", o.sample.logprobs, "also show each token's log probability under the model");
+  cli("json", o.sample.json, "print each text as a JSON object on a line");
   cli.group("Choice of tokens");
-  cli("temperature", o.generate.temperature, "above 1: more surprising; below 1: more predictable");
-  cli("top_k", o.generate.top_k, "choose among the K likeliest tokens only",
+  cli("temperature", o.sample.generate.temperature,
+      "above 1: more surprising; below 1: more predictable");
+  cli("top_k", o.sample.generate.top_k, "choose among the K likeliest tokens only",
       {.least = 1, .value = "K"});
-  cli("greedy", o.generate.greedy, "always choose the likeliest token");
+  cli("top_p", o.sample.generate.top_p,
+      "choose among the likeliest tokens that together have probability X", {.value = "X"});
+  cli("min_p", o.sample.generate.min_p,
+      "choose among the tokens with X times the likeliest one's probability", {.value = "X"});
+  cli("repetition_penalty", o.sample.generate.repetition_penalty,
+      "above 1: what the text has already becomes less likely", {.value = "X"});
+  cli("greedy", o.sample.generate.greedy, "always choose the likeliest token");
   cli("seed", o.seed, "equal seeds give equal texts");
-  cli("kv_cache", o.generate.kv_cache,
+  cli("kv_cache", o.sample.generate.kv_cache,
       "keep keys and values of earlier tokens; without it, the same text, more slowly");
   cli.options(o.compute);
   cli.example("sample-text --model runs/quickstart-1 --num-samples 3", "three texts");
+  cli.example("sample-text --model runs/notes-1 --interactive --max-new-tokens 100",
+              "continues one line after the other");
+  cli.example("echo 'Dear' | sample-text --model runs/notes-1 --prompt-file - --stop . --json",
+              "for other programs");
   cli.example("sample-text --model runs/quickstart-1 --prompt 'namespace ' --temperature 0.5",
               "continues this text, with likelier tokens");
   if (cli.parse_or_print(argc, argv)) return std::nullopt;
@@ -48,36 +65,50 @@ std::optional<Options> parse(int argc, const char* const* argv) {
   if (o.prompt && o.prompt_file) {
     cli::usage_error("--prompt and --prompt-file exclude each other");
   }
+  const bool has_prompt = o.prompt || o.prompt_file;
+  if (o.interactive && has_prompt) {
+    cli::usage_error("--interactive reads its prompts from stdin, so that --prompt has no meaning");
+  }
+  for (const std::string& stop : o.sample.stops) {
+    if (stop.empty()) cli::usage_error("--stop: an empty text would end everything");
+  }
   if (o.prompt && o.prompt->empty()) cli::usage_error("--prompt: there is nothing to continue");
-  cli::as_usage([&] { o.generate.validate(); });
+  cli::as_usage([&] { o.sample.generate.validate(); });
   cli::use_compute(o.compute);
   return o;
 }
 
+constexpr std::int64_t kMostPromptBytes = std::int64_t{16} << 20;
+
+std::string read_stdin() {
+  std::string text;
+  char piece[1 << 16];
+  while (const std::size_t count = std::fread(piece, 1, sizeof piece, stdin)) {
+    text.append(piece, count);
+    check(static_cast<std::int64_t>(text.size()) <= kMostPromptBytes,
+          "stdin has more than {} bytes", kMostPromptBytes);
+  }
+  return text;
+}
+
 std::string prompt_of(const Options& o) {
-  constexpr std::int64_t most_bytes = std::int64_t{16} << 20;
   if (!o.prompt_file) return o.prompt.value_or("");
-  std::string text(data::without_byte_order_mark(read_file(*o.prompt_file, most_bytes)));
-  check(!text.empty(), "{}: the file is empty: there is nothing to continue", *o.prompt_file);
+  const bool from_stdin = *o.prompt_file == "-";
+  std::string text = from_stdin ? read_stdin() : read_file(*o.prompt_file, kMostPromptBytes);
+  text = data::without_byte_order_mark(text);
+  check(!text.empty(), "{}: there is nothing to continue",
+        from_stdin ? "stdin" : *o.prompt_file + ": the file is empty");
   return text;
 }
 
 int sample(const Options& o) {
   const run::TextModel model = run::load(o.model, DType::f32, o.checkpoint);
-  const std::string prompt = prompt_of(o);
-  const std::vector<data::Token> tokens = model.tokens_of(prompt);
-  run::catch_interrupts();
-  const auto print = [](std::string_view piece) {
-    std::fwrite(piece.data(), 1, piece.size(), stdout);
-    return std::fflush(stdout) == 0 && !run::interrupted();
-  };
-  Rng rng(o.seed);  // the samples draw from it one after the other
-  for (std::int64_t i = 0; i < o.num_samples && !run::interrupted(); ++i) {
-    if (o.num_samples > 1) fmt::print("{}--- sample {} ---\n", i > 0 ? "\n" : "", i + 1);
-    std::fwrite(prompt.data(), 1, prompt.size(), stdout);
-    run::stream_text(model.gpt, model.tokenizer, tokens, o.generate, rng, print);
-    std::fputc('\n', stdout);
+  gpt::Sampler sampler(model, o.sample, o.seed);
+  if (o.interactive) {
+    sampler.converse();
+    return 0;
   }
+  sampler.print_samples(prompt_of(o));
   return run::interrupted() ? run::kInterruptedExitCode : 0;
 }
 

@@ -54,4 +54,6 @@ bool wait_for_input(int descriptor) {
 
 void interrupt() { flag = true; }
 
+void forget_interrupt() { flag = false; }
+
 }  // namespace tapegrad::run

@@ -11,6 +11,8 @@ bool interrupted();
 bool wait_for_input(int descriptor);
 // As if such a signal had come.
 void interrupt();
+// As if no signal had come: for a program that a signal ends only a part of.
+void forget_interrupt();
 
 // The exit code of a program that stopped for such a signal, as shells report Ctrl-C.
 inline constexpr int kInterruptedExitCode = 130;

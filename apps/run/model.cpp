@@ -60,16 +60,17 @@ std::vector<data::Token> default_prompt(const data::Tokenizer& tokenizer) {
   return {0};
 }
 
-void stream_text(const nn::GPT& gpt, const data::Tokenizer& tokenizer,
-                 const std::vector<data::Token>& prompt, nn::GenerateOptions options, Rng& rng,
-                 const OnText& on_text) {
+std::int64_t stream_text(const nn::GPT& gpt, const data::Tokenizer& tokenizer,
+                         const std::vector<data::Token>& prompt, nn::GenerateOptions options,
+                         Rng& rng, const OnText& on_text) {
   options.stop_token = tokenizer.end_of_text();
   data::Utf8Stream stream;
-  nn::generate(gpt, prompt, options, rng, [&](data::Token token) {
+  const nn::Tokens added = nn::generate(gpt, prompt, options, rng, [&](data::Token token) {
     const std::string piece = stream.push(tokenizer.token_bytes(token));
     return on_text(piece);
   });
   if (const std::string rest = stream.flush(); !rest.empty()) on_text(rest);
+  return std::ssize(added);
 }
 
 std::vector<data::Token> TextModel::tokens_of(std::string_view prompt) const {

@@ -26,10 +26,10 @@ std::vector<data::Token> default_prompt(const data::Tokenizer& tokenizer);
 using OnText = std::function<bool(std::string_view piece)>;
 
 // Continues the tokens of a prompt, and passes the new text to `on_text`. Ends early at
-// <|endoftext|>, if the tokenizer has this token.
-void stream_text(const nn::GPT& gpt, const data::Tokenizer& tokenizer,
-                 const std::vector<data::Token>& prompt, nn::GenerateOptions options, Rng& rng,
-                 const OnText& on_text);
+// <|endoftext|>, if the tokenizer has this token. Returns the number of new tokens.
+std::int64_t stream_text(const nn::GPT& gpt, const data::Tokenizer& tokenizer,
+                         const std::vector<data::Token>& prompt, nn::GenerateOptions options,
+                         Rng& rng, const OnText& on_text);
 
 // A GPT that was trained, with its tokenizer.
 struct TextModel {

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tapegrad/run/model.h"
+
+namespace tapegrad::gpt {
+
+struct SampleOptions {
+  std::int64_t num_samples = 1;
+  nn::GenerateOptions generate{.max_new_tokens = 500, .temperature = 0.8, .top_k = 200};
+  std::vector<std::string> stops = {};  // texts that end a sample, and are no part of it
+  bool logprobs = false, json = false;
+};
+
+// Prints texts of a model on stdout as they are made, and at the end, on stderr, at what rate. A
+// signal ends a text.
+class Sampler {
+ public:
+  Sampler(const run::TextModel& model, const SampleOptions& options, std::uint64_t seed)
+      : model_(model), options_(options), rng_(seed) {}
+
+  // num_samples texts. All draw from one generator, one after the other.
+  void print_samples(const std::string& prompt);
+  // Reads prompts from stdin, line by line, and continues each. A signal ends an answer; at the
+  // prompt, it ends the conversation.
+  void converse();
+
+ private:
+  struct Piece {
+    std::int32_t token;
+    double logprob;
+  };
+  void print_one(const std::string& prompt);
+  void print_text(const std::string& prompt);
+  void print_pieces(const std::vector<Piece>& pieces) const;
+  void print_json(const std::string& prompt);
+  template <class OnText>
+  std::vector<Piece> make(const nn::Tokens& prompt, const OnText& on_text);
+  void print_rate() const;
+
+  const run::TextModel& model_;
+  SampleOptions options_;
+  Rng rng_;
+  std::int64_t tokens_ = 0;
+  double seconds_ = 0;
+};
+
+}  // namespace tapegrad::gpt

@@ -1,0 +1,110 @@
+// How sample-text chooses, ends and shows texts.
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "tapegrad/apps/gpt/stop_text.h"
+#include "tapegrad/tests/apps/tiny_runs.h"
+
+using namespace tapegrad;
+
+namespace {
+
+const TinyRun& tiny() {
+  static const TinyRun run(60);
+  return run;
+}
+
+Result sample(const Args& args, const std::filesystem::path& input = "/dev/null") {
+  return Program("sample-text", Args{"--model", tiny().run} + args, ".", input).wait();
+}
+
+}  // namespace
+
+TEST_CASE("a stop is found wherever the pieces of a text end", "[sampling]") {
+  const std::string text = "abcabdabcabx--y";
+  const auto shown = [&](const std::vector<std::string>& stops, std::size_t size) {
+    gpt::StopText stop(stops);
+    std::string result;
+    for (std::size_t at = 0; at < text.size() && !stop.stopped(); at += size) {
+      result += stop.push(text.substr(at, size));
+    }
+    return result + stop.flush();
+  };
+  for (std::size_t size = 1; size <= text.size(); ++size) {
+    CHECK(shown({}, size) == text);
+    CHECK(shown({"none", "abdx"}, size) == text);
+    CHECK(shown({"abcabx"}, size) == "abcabd");
+    CHECK(shown({"--y", "--"}, size) == "abcabdabcabx");
+    CHECK(shown({"bd", "abd"}, size) == "abc");
+    CHECK(shown({"y"}, size) == "abcabdabcabx--");
+  }
+  // Nothing is held back that cannot begin a stop.
+  gpt::StopText stop({"xyz"});
+  CHECK(stop.push("abx") == "ab");
+  CHECK(stop.push("a") == "xa");
+}
+
+TEST_CASE("a text ends before a stop", "[sampling]") {
+  const std::string all = sample({"--prompt", "the", "--max-new-tokens", "200"}).out;
+  const Result r = sample({"--prompt", "the", "--max-new-tokens", "200", "--stop", "zzz", "e"});
+  check_ended_well(r);
+  CHECK(r.out == all.substr(0, all.find('e', 3)) + "\n");
+  check_error_of("sample-text", sample({"--stop", ""}), 2, "--stop: an empty text");
+}
+
+TEST_CASE("texts and log probabilities are JSON for other programs", "[sampling]") {
+  const Args args = {"--prompt", "the", "--max-new-tokens", "12", "--num-samples", "2"};
+  const Result plain = sample(args), r = sample(args + Args{"--json", "--logprobs"});
+  check_ended_well(r);
+  std::istringstream lines(r.out);
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    const auto json = nlohmann::json::parse(line);
+    CHECK(json.at("prompt") == "the");
+    CHECK_THAT(plain.out, ContainsSubstring("the" + json.at("text").get<std::string>()));
+    std::string text;
+    for (const auto& token : json.at("tokens")) {
+      text += token.at("text").get<std::string>();
+      CHECK(token.at("logprob") < 0);
+    }
+    CHECK(json.at("tokens").size() == 12);
+    CHECK(text == json.at("text"));
+  }
+  CHECK(count == 2);
+  // The likeliest token's log probability does not depend on how it is chosen.
+  const auto first = [&](const Args& more) {
+    const Result one =
+        sample(Args{"--prompt", "the", "--max-new-tokens", "1", "--json", "--logprobs"} + more);
+    return nlohmann::json::parse(one.out).at("tokens")[0].at("logprob").get<double>();
+  };
+  CHECK(first({"--greedy"}) == first({"--top-k", "1", "--temperature", "3"}));
+  CHECK(first({"--greedy"}) == first({"--top-p", "0.000001"}));
+  CHECK(first({"--greedy"}) == first({"--min-p", "1"}));
+  const Result table = sample({"--prompt", "the", "--max-new-tokens", "2", "--logprobs"});
+  CHECK_THAT(table.out, ContainsSubstring("\n logprob  token\n"));
+}
+
+TEST_CASE("a prompt may come from stdin", "[sampling]") {
+  const TempFolder folder;
+  const auto prompt = folder.put("prompt", "the cat");
+  const Args args = {"--max-new-tokens", "10"};
+  const Result r = sample(args + Args{"--prompt-file", "-"}, prompt);
+  check_ended_well(r);
+  CHECK(r.out == sample(args + Args{"--prompt", "the cat"}).out);
+  check_error_of("sample-text", sample({"--prompt-file", "-"}), 1, "stdin: there is nothing");
+  CHECK_THAT(r.err, ContainsSubstring("10 tokens in ") && ContainsSubstring(" tok/s"));
+}
+
+TEST_CASE("a conversation continues one line after the other", "[sampling]") {
+  const TempFolder folder;
+  const auto lines = folder.put("lines", "the cat\n\n\xC3\xA9\nthe dog");
+  const Result r = sample({"--interactive", "--greedy", "--max-new-tokens", "5"}, lines);
+  check_ended_well(r);
+  CHECK(std::count(r.out.begin(), r.out.end(), '\n') >= 2);
+  CHECK(r.out.rfind("the cat", 0) == 0);
+  CHECK_THAT(r.out, ContainsSubstring("\nthe dog"));
+  CHECK_THAT(r.err, ContainsSubstring("U+00E9"));  // and the next line is continued all the same
+  check_error_of("sample-text", sample({"--interactive", "--prompt", "the"}), 2,
+                 "--prompt has no meaning");
+}
