@@ -12,6 +12,7 @@ namespace {
 struct Options {
   std::string model, checkpoint{run::kLast}, limit = "all";
   std::vector<std::string> paths;
+  std::string field = "text", encoding = "utf-8";
   std::optional<std::int64_t> block_size, stride;
   std::int64_t batch_size = 8;
   bool json = false;
@@ -24,11 +25,14 @@ std::optional<Options> parse(int argc, const char* const* argv) {
       "evaluate",
       "Tells how well a GPT that train-gpt has made predicts a text: its mean loss "
       "in nats per\ntoken, perplexity, and bits per byte.");
-  cli.words(o.paths, "PATH", "files and folders of text");
+  cli.words(o.paths, "PATH", "files and folders of text; - is stdin");
   cli.group("Model");
   cli("model", o.model, "the run folder", {.value = "DIR"});
   cli("checkpoint", o.checkpoint, "whose weights: last, best, or a step that the run keeps",
       {.value = "last|best|STEP"});
+  cli.group("Text");
+  cli("field", o.field, "what JSON lines (.jsonl) have the text in", {.value = "NAME"});
+  cli("encoding", o.encoding, "of the files, such as latin-1", {.value = "NAME"});
   cli.group("Windows");
   cli("block_size", o.block_size, "tokens that the model sees at once [the model's]", {.least = 2});
   cli("stride", o.stride,
@@ -83,7 +87,7 @@ int evaluate(const Options& o) {
   check(!o.stride || *o.stride <= windows.block_size,
         "--stride {} is above the block size of {}, so that tokens would be left out", *o.stride,
         windows.block_size);
-  const run::Text text = run::read_text(o.paths);
+  const run::Text text = run::read_text({o.paths, o.field, o.encoding});
   const auto result = gpt::evaluate_text(model, model.tokenizer.encode(text.contents), windows);
   if (!result) return run::kInterruptedExitCode;
   if (o.json) {

@@ -1,13 +1,16 @@
 #include "tapegrad/data/corpus.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <system_error>
 
 #include "tapegrad/autograd/base/error.h"
 #include "tapegrad/autograd/base/file.h"
 #include "tapegrad/data/tokenize/utf8.h"
+#include "tapegrad/data/unpack.h"
 
 namespace tapegrad::data {
 
@@ -62,78 +65,157 @@ std::optional<std::string> find_fault(std::string_view text) {
   return std::nullopt;
 }
 
-// Reads the text of `path`. Error if the corpus would exceed max_bytes.
-std::string read_next(const Corpus& corpus, const fs::path& path, std::int64_t max_bytes) {
-  const std::int64_t room = max_bytes - corpus.bytes;
-  std::error_code error;  // of a missing file, say: read_file reports it with the reason
-  const auto size = fs::file_size(path, error);
-  check(error || size <= static_cast<std::uint64_t>(room),
-        "[corpus] '{}' has {} bytes, but the whole corpus may have {} and has {} already",
-        path.string(), size, max_bytes, corpus.bytes);
-  std::string text = read_file(path, room);
-  text.erase(0, text.size() - without_byte_order_mark(text).size());
+bool is_stdin(const fs::path& path) { return path == "-"; }
+
+std::string read_stdin(std::int64_t max_bytes) {
+  std::string text;
+  std::vector<char> chunk(std::size_t{1} << 16);
+  while (const std::size_t count = std::fread(chunk.data(), 1, chunk.size(), stdin)) {
+    text.append(chunk.data(), count);
+    check(static_cast<std::int64_t>(text.size()) <= max_bytes,
+          "[corpus] stdin has more than {} bytes", max_bytes);
+  }
   return text;
 }
 
-void append(Corpus& corpus, const fs::path& path, std::string text) {
-  corpus.bytes += static_cast<std::int64_t>(text.size());
-  corpus.files.push_back(path);
-  if (corpus.text.empty()) {
-    corpus.text = std::move(text);
-    return;
-  }
-  corpus.text += corpus.text.ends_with('\n') ? "\n" : "\n\n";
-  corpus.text += text;
+bool is_json_lines(fs::path path) {
+  if (path.extension() == ".gz" || path.extension() == ".zst") path.replace_extension();
+  return path.extension() == ".jsonl" || path.extension() == ".ndjson";
 }
 
+// The corpus so far, and how it grows.
+class Reader {
+ public:
+  explicit Reader(const CorpusOptions& options) : options_(options) {}
+
+  // A text that must be good.
+  void read(const fs::path& path) {
+    const std::string text = read_next(path);
+    if (const auto fault = find_fault(text)) {
+      fail("[corpus] '{}' {}; a corpus is UTF-8 text{}", path.string(), *fault, advice());
+    }
+    append(path, text);
+  }
+
+  void read_folder(const fs::path& folder);
+  Corpus take() { return std::move(corpus_); }
+
+ private:
+  std::string advice() const {
+    return options_.encoding == "utf-8" ? ", unless --encoding names another one" : "";
+  }
+
+  // The text of `path`, in UTF-8 if that is possible.
+  std::string read_next(const fs::path& path) {
+    const std::int64_t room = options_.max_bytes - corpus_.bytes;
+    std::error_code error;  // of a missing file, say: read_file reports it with the reason
+    const auto size = fs::file_size(path, error);
+    check(error || size <= static_cast<std::uint64_t>(room),
+          "[corpus] '{}' has {} bytes, but the whole corpus may have {} and has {} already",
+          path.string(), size, options_.max_bytes, corpus_.bytes);
+    std::string text =
+        unpacked(is_stdin(path) ? read_stdin(room) : read_file(path, room), path.string(), room);
+    if (options_.encoding != "utf-8") text = to_utf8_from(options_.encoding, text, path.string());
+    text.erase(0, text.size() - without_byte_order_mark(text).size());
+    return text;
+  }
+
+  // A file's text, or the texts of its lines.
+  void append(const fs::path& path, const std::string& text) {
+    corpus_.files.push_back(path);
+    if (!is_json_lines(path)) return append_text(text);
+    std::int64_t number = 0;
+    for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end + 1) {
+      end = std::min(text.find('\n', begin), text.size());
+      ++number;
+      const std::string_view line(text.data() + begin, end - begin);
+      if (line.find_first_not_of(" \t\r") == line.npos) continue;
+      append_text(text_of_line(line, path, number));
+    }
+  }
+
+  std::string text_of_line(std::string_view line, const fs::path& path, std::int64_t number) const {
+    using nlohmann::json;
+    constexpr int most_depth = 64;
+    const auto shallow = [](int depth, json::parse_event_t, const json&) {
+      check(depth <= most_depth, "the JSON is nested too deeply");
+      return true;
+    };
+    json object;
+    try {
+      object = json::parse(line, shallow, false);
+    } catch (const Error& error) {
+      fail("[corpus] '{}', line {}: {}", path.string(), number, error.what());
+    }
+    const auto field = object.is_object() ? object.find(options_.field) : object.end();
+    check(object.is_object() && field != object.end() && field->is_string(),
+          "[corpus] '{}', line {} is not a JSON object with a text '{}' (--field)", path.string(),
+          number, options_.field);
+    auto text = field->get<std::string>();
+    check(text.find('\0') == text.npos, "[corpus] '{}', line {}: the text has a NUL", path.string(),
+          number);
+    return text;
+  }
+
+  void append_text(const std::string& text) {
+    if (text.empty()) return;
+    corpus_.bytes += static_cast<std::int64_t>(text.size());
+    if (!corpus_.text.empty()) corpus_.text += corpus_.text.ends_with('\n') ? "\n" : "\n\n";
+    corpus_.text += text;
+  }
+
+  const CorpusOptions& options_;
+  Corpus corpus_;
+};
+
 // Whether there is a NUL near the beginning. This saves reading a large binary file as a whole.
-bool looks_binary(const fs::path& path) {
+bool looks_binary(const fs::path& path, const std::string& encoding) {
+  if (encoding != "utf-8") return false;  // UTF-16 has NULs
   std::error_code error;
   if (!fs::is_regular_file(path, error)) return false;  // read_file reports what it is
   std::ifstream file(path, std::ios::binary);
   std::string start(std::size_t{1} << 16, ' ');
   file.read(start.data(), static_cast<std::streamsize>(start.size()));
-  return start.find('\0') != std::string::npos;
+  return !is_packed(start) && start.find('\0') != std::string::npos;
 }
 
-void read_folder(Corpus& corpus, const fs::path& folder, std::int64_t max_bytes) {
-  const std::size_t files_before = corpus.files.size();
-  const std::int64_t skipped_before = corpus.skipped_files;
-  for (const fs::path& file : list_folder(folder, corpus.skipped_files)) {
-    if (looks_binary(file)) {
-      ++corpus.skipped_files;
+void Reader::read_folder(const fs::path& folder) {
+  const std::size_t files_before = corpus_.files.size();
+  const std::int64_t skipped_before = corpus_.skipped_files;
+  for (const fs::path& file : list_folder(folder, corpus_.skipped_files)) {
+    if (looks_binary(file, options_.encoding)) {
+      ++corpus_.skipped_files;
       continue;
     }
-    std::string text = read_next(corpus, file, max_bytes);
-    if (find_fault(text)) {
-      ++corpus.skipped_files;
+    const std::string text = read_next(file);
+    if (const auto fault = find_fault(text)) {
+      ++corpus_.skipped_files;
+      if (!text.empty()) corpus_.faulty.push_back({file, *fault});
     } else {
-      append(corpus, file, std::move(text));
+      append(file, text);
     }
   }
   check(
-      corpus.files.size() > files_before,
+      corpus_.files.size() > files_before,
       "[corpus] the folder '{}' has no file of UTF-8 text ({} skipped as hidden, empty or binary)",
-      folder.string(), corpus.skipped_files - skipped_before);
+      folder.string(), corpus_.skipped_files - skipped_before);
 }
 
 }  // namespace
 
-Corpus read_corpus(std::span<const fs::path> paths, std::int64_t max_bytes) {
+Corpus read_corpus(std::span<const fs::path> paths, const CorpusOptions& options) {
   check(!paths.empty(), "[corpus] no file or folder was given");
-  Corpus corpus;
+  Reader reader(options);
   for (const fs::path& path : paths) {
     std::error_code error;
-    if (fs::is_directory(path, error)) {
-      read_folder(corpus, path, max_bytes);
-      continue;
+    if (!is_stdin(path) && fs::is_directory(path, error)) {
+      reader.read_folder(path);
+    } else {
+      reader.read(path);
     }
-    std::string text = read_next(corpus, path, max_bytes);
-    if (const auto fault = find_fault(text)) {
-      fail("[corpus] '{}' {}; a corpus is UTF-8 text", path.string(), *fault);
-    }
-    append(corpus, path, std::move(text));
   }
+  Corpus corpus = reader.take();
+  check(!corpus.text.empty(), "[corpus] there is no text in {}", paths.front().string());
   return corpus;
 }
 

@@ -11,6 +11,7 @@ packages=(
   libcli11-dev            # options of the programs
   nlohmann-json3-dev      # JSON files
   libutf8proc-dev         # Unicode classes
+  zlib1g-dev libzstd-dev  # packed corpora
   catch2                  # tests
   "$@"
 )

@@ -138,6 +138,8 @@ std::optional<typename Program::Options> parse_training(int argc, const char* co
   Options o = presets.front().options;
   o.text.preset = presets.front().name;
   CommandLine cli{std::string(Program::kName), std::string(Program::kSummary)};
+  std::vector<std::string> words;
+  cli.words(words, "PATH", "the same as --corpus PATH");
   cli.group("Run");
   cli.choice("preset", o.text.preset, names, "what all other options start from; see below");
   cli.options(o);
@@ -162,9 +164,11 @@ std::optional<typename Program::Options> parse_training(int argc, const char* co
   cli.parse(argc, argv);
   if (cli.printed_information()) return std::nullopt;
 
+  if (!words.empty() && !cli.given("--corpus")) o.text.corpus.clear();
+  o.text.corpus.insert(o.text.corpus.end(), words.begin(), words.end());
   for (std::string& path : o.text.corpus) {
     if (path.empty()) usage_error("--corpus: a path is empty");
-    path = std::filesystem::absolute(path).string();
+    if (path != "-") path = std::filesystem::absolute(path).string();
   }
   if (cli.given("--out-dir") && o.call.folder.out_dir.empty()) {
     usage_error("--out-dir: the path is empty");

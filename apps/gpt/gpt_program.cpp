@@ -81,7 +81,7 @@ int print_evaluation(const Options& o) {
   Options stored;
   const std::filesystem::path path = std::filesystem::path(folder.out_dir) / run::kConfigFile;
   run::read_options(path, run::read_config(path, Program::kFormat), stored);
-  const run::Text text = run::text_of_run(folder.out_dir, Program::kFormat, stored.text.corpus);
+  const run::Text text = run::text_of_run(folder.out_dir, Program::kFormat, stored.text.source());
   const auto limit =
       run::evaluation_limit(o.passes.final_eval == "auto" ? "all" : o.passes.final_eval, 0);
   if (!limit) cli::usage_error("--eval-only and --final-eval none leave nothing to do");
@@ -106,9 +106,11 @@ std::int64_t vocab_size_of(const Options& o) {
     return data::Tokenizer::load(std::filesystem::path(folder.out_dir) / run::kTokenizerFile)
         .vocab_size();
   }
-  return run::make_tokenizer(
-             o.text,
-             [&] { return o.text.corpus.empty() ? own_sources() : run::read_text(o.text.corpus); })
+  return run::make_tokenizer(o.text,
+                             [&] {
+                               return o.text.corpus.empty() ? own_sources()
+                                                            : run::read_text(o.text.source());
+                             })
       .vocab_size();
 }
 
@@ -124,6 +126,8 @@ void Program::describe(cli::CommandLine& cli) {
   cli.example("train-gpt --preset char-cpu --corpus shakespeare.txt", "nanoGPT's laptop recipe");
   cli.example("train-gpt --corpus notes/ --tokenizer bpe:2000 --out-dir runs/notes",
               "all text files below a folder, with 2,000 tokens learnt from them");
+  cli.example("zcat wiki.jsonl.gz | train-gpt -", "any text from another program");
+  cli.example("train-gpt --corpus stories.jsonl.zst --field story", "JSON lines, packed or not");
   cli.example("train-gpt --preset char --corpus notes/ --max-minutes 480",
               "a larger model, for as many steps as a night has time for");
   cli.example("train-gpt --preset gpt2-124m --block-size 1024 --summary",
@@ -162,8 +166,8 @@ std::optional<int> Program::instead(const Options& o) {
 Program::Program(Options& options, run::RunFolder& folder)
     : options_(options),
       folder_(folder),
-      text_(folder.resumes() ? run::text_of_run(folder.path(), kFormat, options.text.corpus)
-                             : run::text_of_new_run(options.text.corpus, own_sources)),
+      text_(folder.resumes() ? run::text_of_run(folder.path(), kFormat, options.text.source())
+                             : run::text_of_new_run(options.text.source(), own_sources)),
       data_(read_data(text_, options, folder)),
       prompt_(data_.tokenizer.encode(options.passes.sample_prompt)),
       rng_(options.random.seed),
@@ -171,6 +175,8 @@ Program::Program(Options& options, run::RunFolder& folder)
       gpt_(make_gpt(params_, options, rng_)),
       batches_(data_.train, options.batches(), rng_),
       own_dropout_(options.random.seed, Rng::Kind::philox) {
+  // The folder keeps a text that cannot be read again.
+  if (options.text.source().reads_stdin()) options.text.corpus.clear();
   if (const auto epochs = std::exchange(options.passes.epochs, std::nullopt)) {
     const std::int64_t parts = options.optimizer.gradient_accumulation_steps;
     options.optimizer.max_iters = (*epochs * batches_.per_pass() + parts - 1) / parts;

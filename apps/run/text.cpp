@@ -1,5 +1,7 @@
 #include "tapegrad/run/text.h"
 
+#include <algorithm>
+
 #include "tapegrad/autograd/base/file.h"
 #include "tapegrad/data/corpus.h"
 #include "tapegrad/run/fingerprint.h"
@@ -10,7 +12,10 @@ namespace {
 constexpr std::int64_t kMostTextBytes = std::int64_t{4} << 30;
 
 std::string describe(const data::Corpus& corpus) {
-  if (corpus.files.size() == 1) return corpus.files.front().filename().string();
+  if (corpus.files.size() == 1) {
+    const std::string name = corpus.files.front().filename().string();
+    return name == "-" ? "stdin" : name;
+  }
   std::string text = fmt::format("{} files", corpus.files.size());
   if (corpus.skipped_files > 0) text += fmt::format(" ({} skipped)", corpus.skipped_files);
   return text;
@@ -22,9 +27,18 @@ TextIdentity identity_of(std::string name, std::string_view contents) {
 
 }  // namespace
 
-Text read_text(const std::vector<std::string>& paths) {
-  data::Corpus corpus =
-      data::read_corpus(std::vector<std::filesystem::path>(paths.begin(), paths.end()));
+Text read_text(const CorpusSource& source) {
+  data::Corpus corpus = data::read_corpus(
+      std::vector<std::filesystem::path>(source.paths.begin(), source.paths.end()),
+      {.max_bytes = kMostTextBytes, .field = source.field, .encoding = source.encoding});
+  constexpr std::size_t most = 5;
+  for (std::size_t i = 0; i < std::min(most, corpus.faulty.size()); ++i) {
+    fmt::print(stderr, "note: {} is left out: it {}\n", corpus.faulty[i].file.string(),
+               corpus.faulty[i].reason);
+  }
+  if (corpus.faulty.size() > most) {
+    fmt::print(stderr, "note: {} more files are left out\n", corpus.faulty.size() - most);
+  }
   return text_of(describe(corpus), std::move(corpus.text));
 }
 
@@ -39,19 +53,18 @@ Text text_of_program(std::string name, std::string_view contents) {
   return {identity_of(std::move(name), contents), contents, {}};
 }
 
-Text text_of_new_run(const std::vector<std::string>& corpus,
-                     const std::function<Text()>& own_text) {
-  return corpus.empty() ? own_text() : read_text(corpus);
+Text text_of_new_run(const CorpusSource& source, const std::function<Text()>& own_text) {
+  return source.paths.empty() ? own_text() : read_text(source);
 }
 
 Text text_of_run(const std::filesystem::path& folder, std::string_view format,
-                 const std::vector<std::string>& corpus) {
+                 const CorpusSource& source) {
   TextIdentity stored;
   read_section(folder / kConfigFile, read_config(folder / kConfigFile, format), "text", stored);
   Text text =
-      corpus.empty()
+      source.paths.empty()
           ? text_of(stored.name, read_file(folder / kTextFile, kMostTextBytes, Links::refused))
-          : read_text(corpus);
+          : read_text(source);
   check(text.identity.fingerprint == stored.fingerprint,
         "the run in {} was made of another text: of {} with fingerprint {}, while {} has {}. "
         "Resume it with the same --corpus, or start a new run",

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -34,18 +35,26 @@ struct Text {
   std::shared_ptr<const std::string> storage = {};  // of the contents, unless part of the program
 };
 
-// The files and folders; `corpus` must name some.
-Text read_text(const std::vector<std::string>& corpus);
+// What --corpus names, and how it is read; see data::read_corpus.
+struct CorpusSource {
+  std::vector<std::string> paths = {};  // empty: the text that is part of the program
+  std::string field = "text", encoding = "utf-8";
+  bool reads_stdin() const { return std::count(paths.begin(), paths.end(), "-") > 0; }
+};
+
+// The texts of the source, which must name some. Files that are left out, though they may be meant,
+// are named on stderr.
+Text read_text(const CorpusSource& source);
 Text text_of(std::string name, std::string contents);
 // `contents` must live as long as the program.
 Text text_of_program(std::string name, std::string_view contents);
 
-// The text of a new run: that of `corpus` or, if that is empty, what `own_text` makes.
-Text text_of_new_run(const std::vector<std::string>& corpus, const std::function<Text()>& own_text);
-// The text of the run in a folder: that of `corpus` or, if that is empty, the one that the folder
+// The text of a new run: that of the source or, if that is empty, what `own_text` makes.
+Text text_of_new_run(const CorpusSource& source, const std::function<Text()>& own_text);
+// The text of the run in a folder: that of the source or, if that is empty, the one that the folder
 // keeps. Error if the run was made of another text.
 Text text_of_run(const std::filesystem::path& folder, std::string_view format,
-                 const std::vector<std::string>& corpus);
+                 const CorpusSource& source);
 // Writes tokenizer.json, and the text if the program made it (`corpus` is empty): from these a
 // resumed run reads both again.
 void keep_text(const std::filesystem::path& folder, const data::Tokenizer& tokenizer,

@@ -15,20 +15,26 @@ inline std::span<const std::string_view> names_of(BatchKind) { return kBatchKind
 
 // Which text is learnt, and how it becomes tokens and batches.
 struct TextOptions {
-  std::string preset = {};               // what all options started from
-  std::vector<std::string> corpus = {};  // empty: the text that is part of the program
+  std::string preset = {};                         // what all options started from
+  std::vector<std::string> corpus = {};            // empty: the text that is part of the program
+  std::string field = "text", encoding = "utf-8";  // of the corpus
   std::string tokenizer = "char";
   BatchKind batches = BatchKind::random;
   std::optional<std::int64_t> stride = {};  // [block_size]
 
   bool in_passes() const { return batches == BatchKind::epochs; }
+  CorpusSource source() const { return {corpus, field, encoding}; }
   void validate() const;  // Error for an unknown tokenizer
 
   template <class Self, class Table>
   static void describe(Self& o, Table& t) {
     t("preset", o.preset, "what all options started from", {.option = false});
-    t("corpus", o.corpus, "files and folders of text [the program's own sources]",
+    t("corpus", o.corpus, "files and folders of text; - is stdin [the program's own sources]",
       {.value = "PATH…", .lasting = Lasting::run});
+    t("field", o.field, "what JSON lines (.jsonl) have the text in",
+      {.value = "NAME", .lasting = Lasting::run, .newer = true});
+    t("encoding", o.encoding, "of the files, such as latin-1",
+      {.value = "NAME", .lasting = Lasting::run, .newer = true});
     t("tokenizer", o.tokenizer, "char, gpt2, or bpe:N with N tokens", {.value = "KIND"});
     t("batches", o.batches,
       "random windows, or shuffled passes over windows side by side (epochs)");

@@ -41,6 +41,8 @@ void Options::validate() const {
   model.validate();
   check(model.block_size >= 2, "--block-size must be at least 2, not {}", model.block_size);
   check(text.corpus.size() <= 1, "--corpus takes one file of pairs, not {}", text.corpus.size());
+  check(text.corpus.empty() || text.corpus.front() != "-",
+        "--corpus: pairs are read from a file, and not from stdin");
   check(text.corpus.empty() || !std::filesystem::is_directory(text.corpus.front()),
         "--corpus: {} is a folder; a file of pairs is needed",
         text.corpus.empty() ? "" : text.corpus.front());

@@ -58,8 +58,8 @@ void Program::describe(cli::CommandLine& cli) {
 Program::Program(Options& options, run::RunFolder& folder)
     : options_(options),
       folder_(folder),
-      text_(folder.resumes() ? run::text_of_run(folder.path(), kFormat, options.text.corpus)
-                             : run::text_of_new_run(options.text.corpus, own_pairs)),
+      text_(folder.resumes() ? run::text_of_run(folder.path(), kFormat, {options.text.corpus})
+                             : run::text_of_new_run({options.text.corpus}, own_pairs)),
       data_(read_data(text_, options, folder)),
       rng_(options.random.seed),
       params_(make_params(options, data_, folder, rng_)),

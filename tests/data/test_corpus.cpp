@@ -112,8 +112,8 @@ TEST_CASE("the limit holds for all files together", "[corpus]") {
   const TempFolder folder;
   folder.put("a", "1234");
   folder.put("b", "5678");
-  CHECK(read_corpus(std::vector{folder.path()}, 8).bytes == 8);
-  CHECK_THROWS_WITH(read_corpus(std::vector{folder.path()}, 7),
+  CHECK(read_corpus(std::vector{folder.path()}, {.max_bytes = 8}).bytes == 8);
+  CHECK_THROWS_WITH(read_corpus(std::vector{folder.path()}, {.max_bytes = 7}),
                     ContainsSubstring("b' has 4 bytes, but the whole corpus may have 7 and has 4"));
 }
 

@@ -8,7 +8,7 @@ using namespace tapegrad;
 TEST_CASE("equal texts have equal fingerprints, whatever they are called", "[text_data]") {
   const TempFolder folder;
   const std::string path = folder.put("a.txt", "some words\n");
-  const run::Text read = run::read_text({path}), made = run::text_of("b", "some words\n");
+  const run::Text read = run::read_text({{path}}), made = run::text_of("b", "some words\n");
   CHECK(read.identity.name == "a.txt");
   CHECK(read.identity.bytes == 11);
   CHECK(read.identity.fingerprint == made.identity.fingerprint);

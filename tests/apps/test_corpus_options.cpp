@@ -1,0 +1,49 @@
+// Where train-gpt finds its text.
+
+#include "tapegrad/tests/apps/tiny_runs.h"
+
+namespace {
+
+// Without the --corpus that they begin with.
+Args tiny_options(const std::filesystem::path& out_dir, int max_iters) {
+  const Args all = tiny_run("", out_dir, max_iters);
+  return {all.begin() + 2, all.end()};
+}
+
+}  // namespace
+
+TEST_CASE("a path by itself is a corpus", "[corpus-options]") {
+  const TempFolder folder;
+  const auto corpus = folder.put("text.txt", tiny_text());
+  check_ended_well(train(Args{corpus} + tiny_options(folder / "run", 5)));
+  check_ended_well(train(tiny_run(corpus, folder / "same", 5)));
+  CHECK(same_model(folder / "run", folder / "same"));
+}
+
+TEST_CASE("a text from stdin is kept for a resume", "[corpus-options]") {
+  const TempFolder folder;
+  const auto corpus = folder.put("text.txt", tiny_text());
+  const Args args = Args{"-"} + tiny_options(folder / "run", 5);
+  check_ended_well(Program("train-gpt", args, ".", corpus).wait());
+  check_ended_well(train(resume_run(folder / "run", 8)));
+  check_ended_well(train(tiny_run(corpus, folder / "same", 8)));
+  CHECK(same_model(folder / "run", folder / "same"));
+  check_error_of("train-gpt", train(Args{"-", corpus} + tiny_options(folder / "x", 5)), 2,
+                 "- (stdin) cannot be read beside other texts");
+  check_error_of("train-gpt", train(Args{"-"} + tiny_options(folder / "x", 5)), 1, "'-' is empty");
+}
+
+TEST_CASE("what is left out of a folder is said", "[corpus-options]") {
+  const TempFolder folder;
+  folder.put("in/text.jsonl", "{\"story\": \"caf\xC3\xA9\"}\n");
+  folder.put("in/old.txt", "caf\xE9\n");
+  folder.put("in/text.txt", tiny_text());
+  const Result r = train(Args{folder / "in", "--field", "story"} + tiny_options(folder / "run", 5));
+  check_ended_well(r);
+  CHECK_THAT(r.err, ContainsSubstring("old.txt is left out: it is not UTF-8 text: byte 3 is 0xe9"));
+  check_ended_well(train(resume_run(folder / "run", 8)));
+  const Result latin =
+      train(Args{folder / "in/old.txt", folder / "in/text.txt", "--encoding", "latin-1"} +
+            tiny_options(folder / "latin", 5));
+  check_ended_well(latin);
+}
