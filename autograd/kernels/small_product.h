@@ -23,8 +23,18 @@ struct SmallProduct {
   T alpha = 1;
   bool add = false;
 
+  // Long sums are made of parts, so that roundings do not grow with their length.
   void operator()() const {
-    if (m > 0) columns<kMostVectors>(0);
+    constexpr std::int64_t kDepth = 256;
+    if (m == 0) return;
+    SmallProduct part = *this;
+    for (std::int64_t p = 0; p == 0 || p < k; p += kDepth) {
+      part.k = k - p < kDepth ? k - p : kDepth;
+      part.a = a + p * a_column;
+      part.b = b + p * ldb;
+      part.add = add || p > 0;
+      part.template columns<kMostVectors>(0);
+    }
   }
 
  private:
