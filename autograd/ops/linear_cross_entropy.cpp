@@ -48,18 +48,21 @@ class ChunkedLoss {
   // The sum over rows [first, first + n). If a gradient is wanted, overwrites the logits with
   // theirs.
   double losses(std::int64_t first, std::int64_t n, T* logits) {
-    std::vector<double> loss(static_cast<std::size_t>(n));
+    std::vector<double> loss(static_cast<std::size_t>(n), 0.0);
     const std::int32_t* id = targets_.ids.template data<std::int32_t>() + first;
-    const std::int32_t ignored = targets_.ignore_index;
-    const T scale = static_cast<T>(1 / static_cast<double>(targets_.count));
+    const double scale = 1 / static_cast<double>(targets_.count);
     const bool differentiates = dx_ != nullptr || dweight_ != nullptr;
     const std::int64_t grain = std::max<std::int64_t>(1, 4096 / classes_);
     parallel_for(n, grain, [&, classes = classes_](std::int64_t begin, std::int64_t end) {
       for (std::int64_t r = begin; r < end; ++r) {
         T* row = logits + r * classes;
-        const ExpSum<T> sum = exp_sum_row(row, classes);
-        loss[static_cast<std::size_t>(r)] = loss_of_row(row, sum, id[r], ignored);
-        if (differentiates) loss_gradient_row(row, sum, id[r], ignored, scale, classes, row);
+        if (id[r] == targets_.ignore_index) {
+          std::fill_n(row, classes, T{0});
+          continue;
+        }
+        const TargetSums<T> sums = target_sums(row, id[r], classes);
+        loss[static_cast<std::size_t>(r)] = loss_of_row(row, sums, id[r]);
+        if (differentiates) loss_gradient_row(row, sums, id[r], scale, classes, row);
       }
     });
     return std::accumulate(loss.begin(), loss.end(), 0.0);

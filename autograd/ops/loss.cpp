@@ -1,4 +1,4 @@
-#include <cmath>
+#include <numeric>
 
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/kernels/loss_rows.h"
@@ -7,46 +7,53 @@
 namespace tapegrad {
 namespace {
 
-// `sums` (rows, 2) gets the ExpSum of each row.
+// Calls f(row, its target).
+template <class F>
+void for_rows(const Tensor& logits, const Targets& targets, const F& f) {
+  const std::int32_t* id = targets.ids.data<std::int32_t>();
+  parallel_for(logits.dim(0), std::max<std::int64_t>(1, 4096 / logits.dim(1)),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t r = begin; r < end; ++r) f(r, id[r]);
+               });
+}
+
+// `sums` (rows, 3) gets the TargetSums of each row.
 template <class T>
 Tensor forward_loss(const Tensor& logits, const Targets& targets, Tensor& sums) {
-  const std::int64_t rows = logits.dim(0), n = logits.dim(1);
+  const std::int64_t n = logits.dim(1);
   const T* in = logits.data<T>();
   T* sum = sums.mutable_data<T>();
-  parallel_for(rows, std::max<std::int64_t>(1, 4096 / n),
-               [=](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t r = begin; r < end; ++r) {
-                   const ExpSum<T> row = exp_sum_row(in + r * n, n);
-                   sum[2 * r] = row.top;
-                   sum[2 * r + 1] = row.total;
-                 }
-               });
-  const std::int32_t* id = targets.ids.data<std::int32_t>();
-  double total = 0;
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const ExpSum<T> row{sum[2 * r], sum[2 * r + 1]};
-    total += loss_of_row(in + r * n, row, id[r], targets.ignore_index);
-  }
+  std::vector<double> losses(static_cast<std::size_t>(logits.dim(0)), 0.0);
+  for_rows(logits, targets, [&](std::int64_t r, std::int32_t target) {
+    if (target == targets.ignore_index) return;
+    const TargetSums<T> row = target_sums(in + r * n, target, n);
+    sum[3 * r] = row.top;
+    sum[3 * r + 1] = row.target;
+    sum[3 * r + 2] = row.others;
+    losses[static_cast<std::size_t>(r)] = loss_of_row(in + r * n, row, target);
+  });
+  const double total = std::accumulate(losses.begin(), losses.end(), 0.0);
   return Tensor::scalar(total / static_cast<double>(targets.count), logits.dtype());
 }
 
 // (softmax(logits) − onehot(target))·dy/count, 0 for ignored rows.
 template <class T>
-void backward_loss(const Tensor& dy, const Tensor& logits, const Targets& targets,
-                   const Tensor& sums, Tensor& dlogits) {
-  const std::int64_t rows = logits.dim(0), n = logits.dim(1);
+Tensor backward_loss(const Tensor& dy, const Tensor& logits, const Targets& targets,
+                     const Tensor& sums) {
+  const std::int64_t n = logits.dim(1);
+  Tensor dlogits = Tensor::empty(logits.shape(), logits.dtype());
   const T *in = logits.data<T>(), *sum = sums.data<T>();
   T* out = dlogits.mutable_data<T>();
-  const std::int32_t* id = targets.ids.data<std::int32_t>();
-  const T scale = static_cast<T>(dy.item() / static_cast<double>(targets.count));
-  const std::int32_t ignored = targets.ignore_index;
-  parallel_for(rows, std::max<std::int64_t>(1, 4096 / n),
-               [=](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t r = begin; r < end; ++r) {
-                   const ExpSum<T> row{sum[2 * r], sum[2 * r + 1]};
-                   loss_gradient_row(in + r * n, row, id[r], ignored, scale, n, out + r * n);
-                 }
-               });
+  const double scale = dy.item() / static_cast<double>(targets.count);
+  for_rows(logits, targets, [&](std::int64_t r, std::int32_t target) {
+    if (target == targets.ignore_index) {
+      std::fill_n(out + r * n, n, T{0});
+      return;
+    }
+    const TargetSums<T> row{sum[3 * r], sum[3 * r + 1], sum[3 * r + 2]};
+    loss_gradient_row(in + r * n, row, target, scale, n, out + r * n);
+  });
+  return dlogits;
 }
 
 Tensor cross_entropy_reference(const Tensor& logits, const Targets& targets) {
@@ -89,18 +96,16 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, std::int32_t i
       {.name = "cross_entropy",
        .backward_name = "cross_entropy_backward",
        .forward = [t](Inputs in, const Needs&) -> FusedOp::Output {
-         Tensor sums = Tensor::empty({in[0].dim(0), 2}, in[0].dtype());
+         Tensor sums = Tensor::empty({in[0].dim(0), 3}, in[0].dtype());
          const Tensor loss = dispatch(in[0].dtype(), [&](auto zero) {
            return forward_loss<decltype(zero)>(in[0], t, sums);
          });
          return {loss, {sums, t.ids}};
        },
        .backward = [t](const Tensor& dy, Inputs in, Inputs notes, const Needs&) -> Grads {
-         Tensor dlogits = Tensor::empty(in[0].shape(), in[0].dtype());
-         dispatch(dlogits.dtype(), [&](auto zero) {
-           backward_loss<decltype(zero)>(dy, in[0], t, notes[0], dlogits);
-         });
-         return {dlogits};
+         return {dispatch(in[0].dtype(), [&](auto zero) {
+           return backward_loss<decltype(zero)>(dy, in[0], t, notes[0]);
+         })};
        },
        .reference = [t](Inputs in) { return cross_entropy_reference(in[0], t); }});
 }

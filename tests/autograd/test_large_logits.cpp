@@ -67,6 +67,41 @@ TEST_CASE("f32 gradients of a loss are as near those of f64 for large logits as 
   }
 }
 
+TEST_CASE("the loss of a likely target is not rounded away, and neither is its gradient",
+          "[loss]") {
+  // The second of the three, log_softmax, keeps less: 1 + e⁻²⁰ is 1 in f32.
+  const LossOf f = GENERATE(kLosses[0], kLosses[2]);
+  const DType dtype = GENERATE(DType::f32, DType::f64);
+  const double gap = GENERATE(5.0, 20.0, 80.0);
+  const double p = std::exp(-gap) / (1 + std::exp(-gap));  // of the other class
+  const auto target = GENERATE(0, 1);
+  const std::vector<double> logits =
+      target == 0 ? std::vector{7.0, 7.0 - gap} : std::vector{-gap, 0.0};
+  const Result result = loss_of(f, logits, target, dtype);
+  const double tolerance = dtype == DType::f32 ? 1e-6 : 1e-13;
+  CHECK(result.loss == Approx(std::log1p(std::exp(-gap))).epsilon(tolerance));
+  CHECK(result.gradient[static_cast<std::size_t>(target)] == Approx(-p).epsilon(tolerance));
+  CHECK(result.gradient[static_cast<std::size_t>(1 - target)] == Approx(p).epsilon(tolerance));
+}
+
+TEST_CASE("second derivatives of losses do not lose precision with the size of the logits",
+          "[loss]") {
+  const LossOf f = GENERATE(from_range(kLosses));
+  const DType dtype = GENERATE(DType::f32, DType::f64);
+  const double size = GENERATE(0.0, 100.0, 1e8, -1e30);
+  const Tensor x = vector({size, size}).to(dtype);
+  Tape outer;
+  outer.watch(x);
+  Tape inner;
+  inner.watch(x);
+  const Tensor slope = inner.gradient(f(x, 0), {x})[0];
+  const Tensor v = vector({1, -2}).to(dtype);
+  const std::vector<double> curvature = list(outer.gradient(slope, {x}, {.seeds = {v}})[0]);
+  // diag(p) − p·pᵀ with p = (½, ½), times v.
+  CHECK(curvature[0] == Approx(0.75));
+  CHECK(curvature[1] == Approx(-0.75));
+}
+
 TEST_CASE("an infinite logit gives no loss that hides it", "[loss]") {
   const LossOf f = GENERATE(from_range(kLosses));
   const auto target = GENERATE(0, 1);
