@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <numbers>
 
 namespace tapegrad {
 
@@ -45,14 +46,22 @@ inline float fast_exp(float x) {
 }
 inline double fast_exp(double x) { return std::exp(x); }
 
-// The same with gradual underflow: below −87.3, where fast_exp gives 0, results are denormal down
-// to 1.4e-45. Denormals are slow, so this is not for softmax, where they would stand beside a 1.
-inline float fast_exp_gradual(float x) {
-  const bool tiny = x < -87.3F;
-  const float inverse_e32 = 1.26641655e-14F;
-  return fast_exp(tiny ? x + 32.0F : x) * (tiny ? inverse_e32 : 1.0F);
+// eˣ within 0.51 ulp (tested), and denormal where f32 is, for twice the time: in double, where
+// roundings disappear and the last factor 2ⁿ always fits. The series is cut off at 2e-10 of eˣ.
+// Denormals are slow, so this is not for softmax, where they would stand beside a 1.
+inline float exact_exp(float x) {
+  const auto limited = static_cast<double>(x < -110.0F ? -110.0F : (x > 90.0F ? 90.0F : x));
+  constexpr double kRound = 0x1.8p52;  // beyond it, the last bits count ones
+  const double shifted = limited * std::numbers::log2e + kRound, n = shifted - kRound;
+  const double r = limited - n * std::numbers::ln2;
+  double p = 1.0 / 40320;
+  for (const double c : {1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5, 1.0, 1.0}) {
+    p = p * r + c;
+  }
+  const auto exponent = (std::bit_cast<std::uint64_t>(shifted) + 1023) << 52;
+  return static_cast<float>(p * std::bit_cast<double>(exponent));
 }
-inline double fast_exp_gradual(double x) { return std::exp(x); }
+inline double exact_exp(double x) { return std::exp(x); }
 
 // The polynomial in x with these coefficients, that of the highest power first.
 template <std::size_t N>
@@ -107,6 +116,27 @@ inline float fast_tanh(float x) {
   return std::copysign(a < 1.0F ? a + a * (square * p) : large, x);
 }
 inline double fast_tanh(double x) { return std::tanh(x); }
+
+// log(x) without a branch or a call, within 0.51 ulp of the true value (tested). In double, where
+// denormals of f32 are normal and roundings disappear, x = 2ⁿ·m with m in [√½, √2), and
+// log m = 2·artanh s with s = (m − 1)/(m + 1), whose series is cut off at 5e-11 of it.
+inline float exact_log(float x) {
+  constexpr std::uint64_t kRootHalf = 0x3FE6A09E667F3BCD, kOne = 0x3FF0000000000000;
+  constexpr std::uint64_t kFraction = 0x000FFFFFFFFFFFFF;
+  constexpr std::uint64_t kTwo52 = 0x4330000000000000;  // whose last bits count ones
+  const std::uint64_t bits =
+      std::bit_cast<std::uint64_t>(static_cast<double>(x)) + (kOne - kRootHalf);
+  const double n = std::bit_cast<double>((bits >> 52) | kTwo52) - (0x1p52 + 1023);
+  const double m = std::bit_cast<double>((bits & kFraction) + kRootHalf);
+  const double s = (m - 1) / (m + 1), z = s * s;
+  const double series =
+      1 + z * (1.0 / 3 + z * (1.0 / 5 + z * (1.0 / 7 + z * (1.0 / 9 + z * (1.0 / 11)))));
+  const float y = static_cast<float>(n * std::numbers::ln2 + 2 * s * series);
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  const float edge = x == 0 ? -kInf : (x < 0 ? std::numeric_limits<float>::quiet_NaN() : x);
+  return x > 0 && x < kInf ? y : edge;
+}
+inline double exact_log(double x) { return std::log(x); }
 
 // Reductions along a row go in interleaved lanes: an order that vector code can follow, and that is
 // the same on every machine. So many lanes fill four registers of AVX2, or two of AVX-512, whose
@@ -178,7 +208,9 @@ T log_sum_exp_row(const T* x, std::int64_t n) {
   const T top = max_row(x, n);
   const T shift = std::isinf(top) ? T{0} : top;
   const T total = sum_row<T>(n, [=](std::int64_t i) { return fast_exp(x[i] - shift); });
-  return std::isinf(top) && !std::isnan(total) ? top : shift + std::log(total);
+  // In double, so that the sum of the two is rounded once.
+  const double y = static_cast<double>(shift) + std::log(static_cast<double>(total));
+  return std::isinf(top) && !std::isnan(total) ? top : static_cast<T>(y);
 }
 
 }  // namespace tapegrad

@@ -175,13 +175,13 @@ Tensor neg(const Tensor& x) {
 
 Tensor exp(const Tensor& x) {
   return unary_of_result(
-      "exp", x, [](auto v) { return fast_exp_gradual(v); },
+      "exp", x, [](auto v) { return exact_exp(v); },
       [](const Tensor& dy, const Tensor& y) { return dy * y; });
 }
 
 Tensor log(const Tensor& x) {
   return unary(
-      "log", x, [](auto v) { return std::log(v); },
+      "log", x, [](auto v) { return exact_log(v); },
       [](const Tensor& dy, const Tensor& v) { return dy / v; });
 }
 

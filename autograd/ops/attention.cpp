@@ -42,6 +42,12 @@ void check_padding(const Tensor& mask, std::int64_t B, std::int64_t Tk) {
         mask.defined() ? name_of(mask.dtype()) : "", mask.defined() ? mask.shape() : Shape{});
 }
 
+void check_shapes(const Tensor& q, const Tensor& k, const Tensor& v) {
+  check(q.rank() == 3 && k.rank() == 3 && k.shape() == v.shape() && q.dim(0) == k.dim(0) &&
+            q.dim(2) == k.dim(2),
+        "[attention] q {} does not fit k {} and v {}", q.shape(), k.shape(), v.shape());
+}
+
 Call make_call(const Shape& q, std::int64_t C, std::int64_t Tk, int n_head,
                const AttentionOptions& options) {
   check(n_head > 0 && C % n_head == 0, "[attention] {} channels are not divisible by n_head {}", C,
@@ -157,15 +163,14 @@ Tensor attention(const Tensor& qkv, int n_head, const AttentionOptions& options)
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
                  const AttentionOptions& options) {
-  check(q.rank() == 3 && k.rank() == 3 && k.shape() == v.shape() && q.dim(0) == k.dim(0) &&
-            q.dim(2) == k.dim(2),
-        "[attention] q {} does not fit k {} and v {}", q.shape(), k.shape(), v.shape());
+  check_shapes(q, k, v);
   const Call call = make_call(q.shape(), q.dim(2), k.dim(1), n_head, options);
   return apply_attention("attention", "attention_backward", {q, k, v}, call);
 }
 
 Tensor attention_reference(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
                            bool causal, const KeepMask& keep, const Tensor& key_padding_mask) {
+  check_shapes(q, k, v);
   const std::int64_t B = q.dim(0), C = q.dim(2), Tq = q.dim(1), Tk = k.dim(1);
   check(n_head > 0 && C % n_head == 0, "[attention] {} channels are not divisible by n_head {}", C,
         n_head);

@@ -11,6 +11,7 @@ namespace {
 // Rows whose weight gradients are summed by one thread: fixed, so that the sum does not depend on
 // the number of threads.
 constexpr std::int64_t kRowChunk = 64;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 std::int64_t row_grain(std::int64_t n) {
   return std::max<std::int64_t>(1, kElementGrain / 2 / std::max<std::int64_t>(1, n));
@@ -21,10 +22,14 @@ std::int64_t degrees(std::int64_t n, const LayerNormOptions& options) {
   return options.unbiased ? n - 1 : n;
 }
 
+// In double, so that it is rounded once. A variance that overflowed shows as NaN: its inverse, 0,
+// would make a row of zeros.
 template <class T>
-T inverse_std(T var, const LayerNormOptions& options) {
-  const T eps = static_cast<T>(options.eps);
-  return options.eps_outside ? 1 / (std::sqrt(var) + eps) : 1 / std::sqrt(var + eps);
+T inverse_std(T variance, const LayerNormOptions& options) {
+  if (std::isinf(variance)) return std::numeric_limits<T>::quiet_NaN();
+  const auto var = static_cast<double>(variance);
+  return static_cast<T>(options.eps_outside ? 1 / (std::sqrt(var) + options.eps)
+                                            : 1 / std::sqrt(var + options.eps));
 }
 
 // y = (x − mean)·rstd·w + b; w and b may be null. Written as one loop for each case: a row is then
@@ -133,7 +138,9 @@ void backward_rows(const Tensor& dy, const Tensor& x, const Tensor& weight, cons
 
 Tensor layer_norm_reference(Inputs in, const LayerNormOptions& o) {
   const Tensor &x = in[0], &weight = in[1], &bias = in[2];
-  const Tensor variance = var(x, {-1}, o.unbiased, true);
+  const Tensor finite = var(x, {-1}, o.unbiased, true);
+  const Tensor overflow = equal(finite, Tensor::scalar(kInfinity, x.dtype()));
+  const Tensor variance = masked_fill(finite, overflow, std::numeric_limits<double>::quiet_NaN());
   // The root of 0 has no slope; the least variance of f32 that is not 0 stands in for it.
   constexpr double least = 1e-36, most = std::numeric_limits<float>::max();
   const Tensor spread =

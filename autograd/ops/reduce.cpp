@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -41,30 +42,30 @@ void add_rows(const T* x, std::int64_t begin, std::int64_t end, std::int64_t inn
 }
 
 // The same for inner so large that threads can share out blocks of columns: each adds up all rows.
-template <class T>
-void sum_columns(const T* x, T* out, const Axis& axis) {
+template <class From, class To>
+void sum_columns(const From* x, To* out, const Axis& axis) {
   const std::int64_t blocks = (axis.inner + kColumnBlock - 1) / kColumnBlock;
   const std::int64_t grain = std::max<std::int64_t>(1, kElementGrain / (axis.n * kColumnBlock + 1));
   parallel_for(axis.outer * blocks, grain, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t first = i % blocks * kColumnBlock;
       const std::int64_t width = std::min(kColumnBlock, axis.inner - first);
-      const T* from = x + i / blocks * axis.n * axis.inner + first;
+      const From* from = x + i / blocks * axis.n * axis.inner + first;
       double total[kColumnBlock] = {};
       for (std::int64_t r = 0; r < axis.n; ++r) {
         for (std::int64_t j = 0; j < width; ++j) {
           total[j] += static_cast<double>(from[r * axis.inner + j]);
         }
       }
-      T* to = out + i / blocks * axis.inner + first;
-      for (std::int64_t j = 0; j < width; ++j) to[j] = static_cast<T>(total[j]);
+      To* to = out + i / blocks * axis.inner + first;
+      for (std::int64_t j = 0; j < width; ++j) to[j] = static_cast<To>(total[j]);
     }
   });
 }
 
 // out (outer, inner) = Σ over n of x (outer, n, inner): fixed chunks of rows, added up in order.
-template <class T>
-void sum_axis(const T* x, T* out, const Axis& axis) {
+template <class From, class To>
+void sum_axis(const From* x, To* out, const Axis& axis) {
   if (axis.inner >= kColumnBlock) return sum_columns(x, out, axis);
   const std::int64_t rows =
       std::max<std::int64_t>(1, kChunk / std::max<std::int64_t>(1, axis.inner));
@@ -86,12 +87,13 @@ void sum_axis(const T* x, T* out, const Axis& axis) {
       for (std::int64_t j = 0; j < axis.inner; ++j) total[j] += total[c * axis.inner + j];
     }
     for (std::int64_t j = 0; j < axis.inner; ++j) {
-      out[o * axis.inner + j] = static_cast<T>(total[j]);
+      out[o * axis.inner + j] = static_cast<To>(total[j]);
     }
   }
 }
 
 // Sums over each marked dimension, which keeps a size of 1. Neighbouring ones are taken as one.
+// Where that takes several sums, all but the last stay f64, so that the result is rounded once.
 Tensor sum_dims(const Tensor& x, const std::vector<bool>& marked) {
   Tensor y = x;
   for (int i = x.rank(); i-- > 0;) {
@@ -104,10 +106,15 @@ Tensor sum_dims(const Tensor& x, const std::vector<bool>& marked) {
       merged[d] = 1;
     }
     for (int d = first; d <= i; ++d) result[d] = 1;
-    Tensor sums = Tensor::empty(result, x.dtype());
-    dispatch(x.dtype(), [&](auto zero) {
-      using T = decltype(zero);
-      sum_axis(y.data<T>(), sums.mutable_data<T>(), Axis(merged, first));
+    const bool last =
+        std::none_of(marked.begin(), marked.begin() + first, [](bool m) { return m; });
+    Tensor sums = Tensor::empty(result, last ? x.dtype() : DType::f64);
+    dispatch(y.dtype(), [&](auto from) {
+      dispatch(sums.dtype(), [&](auto to) {
+        using From = decltype(from);
+        using To = decltype(to);
+        sum_axis(y.data<From>(), sums.mutable_data<To>(), Axis(merged, first));
+      });
     });
     y = sums;
     i = first;

@@ -76,7 +76,7 @@ Tensor log_softmax(const Tensor& input, int dim) {
         [](Inputs in, Saved& saved) {
           return saved.keep(map_rows(in[0], in[0].shape(), [](const auto* row, auto* out, auto n) {
             const auto sum = exp_sum_row(row, n);
-            const auto log_total = std::log(sum.total);
+            const auto log_total = exact_log(sum.total);
             for (std::int64_t i = 0; i < n; ++i) out[i] = (row[i] - sum.top) - log_total;
           }));
         },

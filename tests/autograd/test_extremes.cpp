@@ -65,6 +65,13 @@ TEST_CASE("the gradient of a quotient squares nothing", "[extremes]") {
   CHECK(near(gradient(0, 1e-25), {1e25, -0.0}));
   CHECK(near(gradient(1e-30, 1e-30), {1e30, -1e30}));
   CHECK(near(gradient(1e20, 1e20), {1e-20, -1e-20}));
+  const auto gradient64 = [](double a, double b) {
+    return derivatives(divide, {a, b}, DType::f64).first;
+  };
+  CHECK(near(gradient64(0, 1e-200), {1e200, -0.0}));
+  CHECK(near(gradient64(1e-200, 1e-200), {1e200, -1e200}));
+  CHECK(near(gradient64(1e200, 1e200), {1e-200, -1e-200}));
+  CHECK(near(derivatives(divide, {1e80, 1e80}, DType::f64).second, {-1e-160, 1e-160}));
   // d²/da² + d²/da db = −1/b², and d²/da db + d²/db² = −1/b² + 2a/b³.
   CHECK(near(derivatives(divide, {1e10, 1e10}, DType::f32).second, {-1e-20, 1e-20}));
   const auto inverse = [](Inputs x) { return 1.0 / x[0]; };
@@ -76,6 +83,10 @@ TEST_CASE("the gradient of a logarithm is a quotient", "[extremes]") {
   const auto op = [](Inputs x) { return log(x[0]); };
   CHECK(near(derivatives(op, {1e-40}, DType::f32, 0).first, {0}));
   CHECK(near(derivatives(op, {1e-38}, DType::f32, 1e-8).first, {1e30}));
+  CHECK(near(derivatives(op, {1e-310}, DType::f64, 0).first, {0}));
+  // −dy/x², whose square is no f32.
+  CHECK(near(derivatives(op, {1e-25}, DType::f32, 1e-20).second, {-1e30}));
+  CHECK(near(derivatives(op, {1e-200}, DType::f64, 1e-150).second, {-1e250}));
 }
 
 TEST_CASE("powers of and to 0 have PyTorch's gradients, and finite ones where they can",
@@ -110,17 +121,19 @@ TEST_CASE("a blocked gradient is 0 whatever it is, and NaN blocks nothing", "[ex
 }
 
 TEST_CASE("the gradient of max goes to the NaNs if there are any", "[extremes]") {
-  const Tensor x = vector({1, kNan, 3});
+  const Tensor x = vector({1, kNan, 3}).to(GENERATE(DType::f32, DType::f64));
   Tape tape;
   tape.watch(x);
   const Tensor y = max(x);
-  CHECK(near(list(tape.gradient(y, {x}, {.seeds = {vector({kInf}).view({})}})[0]), {0, kInf, 0}));
+  const Tensor dy = vector({kInf}).to(x.dtype()).view({});
+  CHECK(near(list(tape.gradient(y, {x}, {.seeds = {dy}})[0]), {0, kInf, 0}));
 }
 
 TEST_CASE("relu keeps the sign of 0, as PyTorch's does", "[extremes]") {
-  CHECK(std::signbit(relu(vector({-0.0})).item()));
-  CHECK(std::isnan(relu(vector({kNan})).item()));
-  CHECK(relu(vector({-kInf})).item() == 0);
+  const DType dtype = GENERATE(DType::f32, DType::f64);
+  CHECK(std::signbit(relu(vector({-0.0}).to(dtype)).item()));
+  CHECK(std::isnan(relu(vector({kNan}).to(dtype)).item()));
+  CHECK(relu(vector({-kInf}).to(dtype)).item() == 0);
 }
 
 TEST_CASE("dropout scales by the reciprocal of what is kept as the dtype has it", "[dropout]") {
@@ -132,6 +145,41 @@ TEST_CASE("dropout scales by the reciprocal of what is kept as the dtype has it"
   CHECK(largest == static_cast<double>(1.0F / static_cast<float>(1 - p)));
 }
 
+TEST_CASE("attention's dropout scales as dropout does", "[dropout]") {
+  const double p = GENERATE(0.04, 0.15, 0.97);
+  const bool fused = GENERATE(true, false);
+  Rng rng(3);
+  const Tensor x = Tensor::ones({200, 1, 1});  // one key: weights are 1
+  const KeepMask keep(rng, 200, p);
+  rng = Rng(3);
+  const Tensor y = fused ? attention(x, x, x, 1, {.dropout = p, .rng = &rng})
+                         : attention_reference(x, x, x, 1, true, keep);
+  double largest = 0;
+  for (const double v : list(y)) largest = std::max(largest, v);
+  CHECK(largest == static_cast<double>(1.0F / static_cast<float>(1 - p)));
+}
+
+TEST_CASE("a sum over dimensions that are not neighbours is rounded once", "[extremes]") {
+  const Tensor x = Tensor::from<float>({16777216, 1, 5, 5, -16777216, 0, 5, 5}, {2, 2, 2});
+  CHECK(list(sum(x, {0, 2})) == Values{1, 20});
+}
+
+TEST_CASE("f32 layer_norm shows an overflow as NaN, not as a row of zeros", "[extremes]") {
+  const Tensor x = Tensor::from<float>({1e30F, -1e30F}, {1, 2});
+  const bool outside = GENERATE(true, false);
+  Tape outer;
+  outer.watch(x);
+  Tape inner;
+  inner.watch(x);
+  const Tensor y = layer_norm(x, {}, {}, {.eps_outside = outside});
+  CHECK(std::isnan(y.at(0)));
+  const Tensor seed = Tensor::from<float>({1, -2}, {1, 2});
+  const Tensor slope = inner.gradient(y, {x}, {.seeds = {seed}})[0];
+  CHECK(std::isnan(slope.at(0)));
+  CHECK(std::isnan(outer.gradient(slope, {x}, {.seeds = {seed}})[0].at(0)));
+  CHECK(layer_norm(x.to(DType::f64)).at(0) == Approx(1));
+}
+
 TEST_CASE("means of nothing pass a gradient of 0 on", "[extremes]") {
   using Op = std::function<Tensor(const Tensor&)>;
   const Op op = GENERATE(from_range(std::vector<Op>{
@@ -139,7 +187,8 @@ TEST_CASE("means of nothing pass a gradient of 0 on", "[extremes]") {
       [](const Tensor& x) { return var(x); },
       [](const Tensor& x) { return mse_loss(x, x); },
   }));
-  const Tensor x = Tensor::empty({0, 3}, DType::f64), dy = Tensor::scalar(1, DType::f64);
+  const DType dtype = GENERATE(DType::f32, DType::f64);
+  const Tensor x = Tensor::empty({0, 3}, dtype), dy = Tensor::scalar(1, dtype);
   Tape outer;
   outer.watch(dy);
   Tape inner;

@@ -64,16 +64,23 @@ TEST_CASE("fast_exp at its limits", "[vector_math]") {
   CHECK(std::isnan(fast_exp(-NAN)));
 }
 
-TEST_CASE("fast_exp_gradual is within 1 ulp everywhere, also where it underflows",
-          "[vector_math]") {
-  const Worst worst = worst_error(fast_exp_gradual, std::exp, -kInf, kInf);
-  INFO("at " << worst.at);
-  CHECK(worst.error <= 1);
-  CHECK(fast_exp_gradual(-103.9F) == std::numeric_limits<float>::denorm_min());
-  CHECK(fast_exp_gradual(-104.0F) == 0);
-  CHECK(fast_exp_gradual(-kInf) == 0);
-  CHECK(fast_exp_gradual(kInf) == kInf);
-  CHECK(std::isnan(fast_exp_gradual(NAN)));
+TEST_CASE("exact_exp is within 0.51 ulp, denormals included", "[vector_math]") {
+  double worst = 0;
+  for (std::uint32_t bits = 0; bits < std::bit_cast<std::uint32_t>(kInf); bits += 997) {
+    for (const float x : {std::bit_cast<float>(bits), -std::bit_cast<float>(bits)}) {
+      if (x < -103.9F || x > 88.72F) continue;
+      const double exact = std::exp(static_cast<double>(x));
+      const double ulp = std::exp2(std::max(std::ilogb(exact), -126) - 23);
+      worst = std::max(worst, std::abs(static_cast<double>(exact_exp(x)) - exact) / ulp);
+    }
+  }
+  CHECK(worst < 0.51);
+  CHECK(exact_exp(0.0F) == 1);
+  CHECK(exact_exp(-103.9F) == std::numeric_limits<float>::denorm_min());
+  for (const float x : {-104.0F, -110.1F, -1e30F, -kInf}) CHECK(exact_exp(x) == 0);
+  for (const float x : {88.73F, 90.1F, 1e30F, kInf}) CHECK(exact_exp(x) == kInf);
+  CHECK(std::isnan(exact_exp(NAN)));
+  CHECK(std::isnan(exact_exp(-NAN)));
 }
 
 TEST_CASE(
@@ -88,6 +95,22 @@ TEST_CASE(
     INFO("at " << worst.at);
     CHECK(worst.error <= 2);
   }
+}
+
+TEST_CASE("exact_log is within 0.51 ulp of the true value, denormals included", "[vector_math]") {
+  double worst = 0;
+  for (std::uint32_t bits = 1; bits < std::bit_cast<std::uint32_t>(kInf); bits += 997) {
+    const auto x = std::bit_cast<float>(bits);
+    if (x == 1) continue;
+    const double exact = std::log(static_cast<double>(x)), ulp = std::exp2(std::ilogb(exact) - 23);
+    worst = std::max(worst, std::abs(static_cast<double>(exact_log(x)) - exact) / ulp);
+  }
+  CHECK(worst < 0.51);
+  CHECK(same(exact_log(1.0F), 0.0F));
+  CHECK(exact_log(0.0F) == -kInf);
+  CHECK(exact_log(-0.0F) == -kInf);
+  CHECK(exact_log(kInf) == kInf);
+  for (const float x : {-1e-45F, -1.0F, -kInf, NAN, -NAN}) CHECK(std::isnan(exact_log(x)));
 }
 
 TEST_CASE("fast_erf and fast_tanh are odd, keep the sign of 0, and end at 1", "[vector_math]") {
