@@ -50,6 +50,17 @@ build(examples)
 run(${WORK_DIR}/examples/generate ${WORK_DIR}/run "the cat")
 expect("bytes more\n.* bytes more")
 
+# The gradients of a user's own op and model are checked in f32, and a wrong one is named.
+run(${WORK_DIR}/examples/own_op)
+expect("softsign.* ok\n.*loss, first.weight.* ok\n")
+execute_process(COMMAND ${WORK_DIR}/examples/own_op wrong RESULT_VARIABLE result OUTPUT_VARIABLE output)
+expect("softsign.* WRONG; most at element \\([0-7], [0-2]\\): analytic .*, numeric .* over a step of")
+expect("loss, first.weight.* WRONG; most at element")
+expect("loss, second.weight.* ok")
+if(NOT result EQUAL 1)
+  message(FATAL_ERROR "a wrong gradient passes: ${output}")
+endif()
+
 # A model of the user's own is trained, and a run that stopped ends with the same bits.
 run(${WORK_DIR}/examples/two_moons ${WORK_DIR}/straight 300)
 expect("tensor\\(\\[\\[.*shape=\\(512, 2\\), dtype=f32\\)")

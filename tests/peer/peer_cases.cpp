@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <cstdlib>
+#include <set>
 
 #include "tapegrad/autograd/check/op_table.h"
 #include "tapegrad/autograd/ops.h"
@@ -14,11 +15,66 @@ namespace {
 
 // What inputs are multiplied by.
 constexpr double kSizes[] = {0.01, 1, 5, 30, 1000};
+constexpr std::int64_t kMostElements = 4096;
 
 Tensor random_f32(const Shape& shape, Rng& rng) {
   Tensor t = Tensor::empty(shape);
   rng.normal(std::span(t.mutable_data<float>(), static_cast<std::size_t>(t.numel())), 0, 1);
   return t;
+}
+
+// Whether the op takes inputs of these shapes.
+bool takes(const OpCase& op_case, const std::vector<Shape>& shapes) {
+  std::vector<Tensor> inputs;
+  try {
+    for (const Shape& shape : shapes) {
+      if (shape.numel() > kMostElements) return false;
+      inputs.push_back(Tensor::ones(shape, DType::f32));
+    }
+    return op_case.run(inputs).numel() <= kMostElements;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// Random shapes for a case, made from its own by changes that the op agrees to. Sizes that are
+// equal are multiplied alike, so that matrices fit each other and heads divide the channels. Inputs
+// get more dimensions in front, or lose one, or are stretched along one.
+std::vector<Shape> random_shapes(const OpCase& op_case, Rng& rng) {
+  std::vector<Shape> shapes = op_case.shapes;
+  const auto change = [&](const auto& f) {
+    std::vector<Shape> changed = shapes;
+    f(changed);
+    if (takes(op_case, changed)) shapes = changed;
+  };
+  std::set<std::int64_t> sizes;
+  for (const Shape& shape : shapes) sizes.insert(shape.begin(), shape.end());
+  for (const std::int64_t size : sizes) {
+    constexpr std::int64_t kFactors[] = {1, 2, 3, 5, 17, 150};
+    const std::int64_t factor = kFactors[rng.randint(std::size(kFactors))];
+    change([&](std::vector<Shape>& changed) {
+      for (std::size_t i = 0; i < shapes.size(); ++i) {
+        for (int d = 0; d < shapes[i].rank(); ++d) {
+          if (shapes[i][d] == size) changed[i][d] = size * factor;
+        }
+      }
+    });
+  }
+  if (rng.randint(3) == 0) {
+    const std::int64_t more = 1 + rng.randint(3);
+    change([&](std::vector<Shape>& changed) {
+      for (Shape& shape : changed) shape = shape.inserted(0, more);
+    });
+  }
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    const std::int64_t what = rng.randint(6), more = 1 + rng.randint(4);
+    if (what == 0) change([&](auto& changed) { changed[i] = shapes[i].inserted(0, more); });
+    if (shapes[i].rank() == 0) continue;
+    const auto d = static_cast<int>(rng.randint(shapes[i].rank()));
+    if (what == 1) change([&](auto& changed) { changed[i] = shapes[i].without(0); });
+    if (what == 2) change([&](auto& changed) { changed[i][d] = 1; });
+  }
+  return shapes;
 }
 
 void add_case(const OpCase& op_case, const std::string& prefix, double size, Rng& rng,
@@ -41,16 +97,16 @@ void add_case(const OpCase& op_case, const std::string& prefix, double size, Rng
 
 int run(const std::string& path, int seeds) {
   NamedTensors tensors;
-  std::size_t number = 0, cases = 0;
+  std::size_t cases = 0;
   for (const OpCase& op_case : op_table()) {
-    bool empty = false;
-    for (const Shape& shape : op_case.shapes) empty = empty || shape.numel() == 0;
-    for (int seed = 0; seed < seeds && !empty; ++seed) {
+    for (int seed = 0; seed < seeds; ++seed) {
       Rng rng(static_cast<std::uint64_t>(seed));
+      OpCase random = op_case;
+      if (seed > 0) random.shapes = random_shapes(op_case, rng);
       for (const double size : kSizes) {
-        // As "log|17|in0": what is called, the case, and the tensor.
-        add_case(op_case, fmt::format("{}|{}|", op_case.op, number++), size, rng, tensors);
-        ++cases;
+        // As "log|log (2, 5)|17|in0": what is called, the line of the table, the case, the tensor.
+        add_case(random, fmt::format("{}|{}|{}|", op_case.op, op_case.str(), cases++), size, rng,
+                 tensors);
       }
     }
   }
