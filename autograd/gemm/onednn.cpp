@@ -164,8 +164,9 @@ void multiply_part(const Gemm<T>& g) {
 
 // How many terms of f32 are added up at a time. oneDNN 2.6 itself cuts long sums after 384 terms,
 // and these after 256: their errors are then as small as those of OpenBLAS's sums, 0.30e-6 of the
-// sum's size in place of 0.37e-6.
-constexpr std::int64_t kDepth = 512;
+// sum's size in place of 0.37e-6. The longest sums would gain little: as many roundings come from
+// adding up the parts.
+constexpr std::int64_t kDepth = 512, kLongest = 16384;
 
 template <class T>
 void multiply(const Gemm<T>& g) {
@@ -175,7 +176,7 @@ void multiply(const Gemm<T>& g) {
     for (std::int64_t i = 0; i < g.m && g.beta == 0; ++i) std::fill_n(g.c + i * g.ldc, g.n, 0.0F);
     return;
   }
-  const std::int64_t depth = std::is_same_v<T, float> ? kDepth : g.k;
+  const std::int64_t depth = std::is_same_v<T, float> && g.k <= kLongest ? kDepth : g.k;
   for (std::int64_t begin = 0; begin < g.k; begin += depth) {
     Gemm<T> part = g;
     part.k = std::min(depth, g.k - begin);
