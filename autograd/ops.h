@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "tapegrad/autograd/base/random.h"
@@ -35,7 +36,11 @@ Tensor maximum(const Tensor& a, const Tensor& b);
 
 Tensor neg(const Tensor& x);
 Tensor exp(const Tensor& x);
+Tensor expm1(const Tensor& x);  // eˣ − 1, exact near 0
 Tensor log(const Tensor& x);
+Tensor log1p(const Tensor& x);  // log(1 + x), exact near 0
+Tensor sin(const Tensor& x);
+Tensor cos(const Tensor& x);
 Tensor sqrt(const Tensor& x);
 Tensor tanh(const Tensor& x);
 Tensor sigmoid(const Tensor& x);  // 1 / (1 + e⁻ˣ)
@@ -44,6 +49,12 @@ Tensor relu(const Tensor& x);  // derivative 0 at 0, 1 at NaN
 Tensor abs(const Tensor& x);   // derivative 0 at 0
 // x limited to [low, high]; the gradient passes inside and at the edges.
 Tensor clamp(const Tensor& x, double low, double high);
+
+// log(1 + e^(beta·x)) / beta: a smooth relu. Error unless beta > 0. PyTorch gives x where beta·x is
+// above a threshold of 20.
+Tensor softplus(const Tensor& x, double beta = 1);
+// x·σ(x) (Elfwing, Uchibe & Doya, "Sigmoid-Weighted Linear Units", 2017), also known as swish.
+Tensor silu(const Tensor& x);
 
 // Hendrycks & Gimpel, "Gaussian Error Linear Units" (2016), section 2.
 enum class Gelu {
@@ -56,8 +67,22 @@ Tensor gelu(const Tensor& x, Gelu form = Gelu::tanh);
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 // x with `value` where mask (u8, broadcast to x) is non-zero; no gradient there.
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value);
-// u8: 1 where a = b, broadcasting. Not differentiable.
-Tensor equal(const Tensor& a, const Tensor& b);
+
+// Comparisons: u8, 1 where a = b, a ≠ b, a < b, a ≤ b, a > b, a ≥ b, else 0. They broadcast, work
+// in all dtypes, and are not differentiable. NaN differs from everything, itself included. A number
+// is rounded to the dtype of an f32 tensor.
+Tensor eq(const Tensor& a, const Tensor& b);
+Tensor ne(const Tensor& a, const Tensor& b);
+Tensor lt(const Tensor& a, const Tensor& b);
+Tensor le(const Tensor& a, const Tensor& b);
+Tensor gt(const Tensor& a, const Tensor& b);
+Tensor ge(const Tensor& a, const Tensor& b);
+Tensor eq(const Tensor& a, double b);
+Tensor ne(const Tensor& a, double b);
+Tensor lt(const Tensor& a, double b);
+Tensor le(const Tensor& a, double b);
+Tensor gt(const Tensor& a, double b);
+Tensor ge(const Tensor& a, double b);
 
 inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
 inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
@@ -72,6 +97,18 @@ inline Tensor operator+(double a, const Tensor& b) { return Tensor::scalar(a, b.
 inline Tensor operator-(double a, const Tensor& b) { return Tensor::scalar(a, b.dtype()) - b; }
 inline Tensor operator*(double a, const Tensor& b) { return Tensor::scalar(a, b.dtype()) * b; }
 inline Tensor operator/(double a, const Tensor& b) { return Tensor::scalar(a, b.dtype()) / b; }
+
+// In place: a's own elements change, and with them those of every tensor that shares a's data. b
+// broadcasts to a's shape. These are not recorded: where a live tape tracks a or b, they are an
+// Error. To update a parameter by hand, end the tape first, or hold a TapePause.
+Tensor& operator+=(Tensor& a, const Tensor& b);
+Tensor& operator-=(Tensor& a, const Tensor& b);
+Tensor& operator*=(Tensor& a, const Tensor& b);
+Tensor& operator/=(Tensor& a, const Tensor& b);
+inline Tensor& operator+=(Tensor& a, double b) { return a += Tensor::scalar(b, a.dtype()); }
+inline Tensor& operator-=(Tensor& a, double b) { return a -= Tensor::scalar(b, a.dtype()); }
+inline Tensor& operator*=(Tensor& a, double b) { return a *= Tensor::scalar(b, a.dtype()); }
+inline Tensor& operator/=(Tensor& a, double b) { return a /= Tensor::scalar(b, a.dtype()); }
 
 // --- Reductions. `dims` empty: over all elements, giving a scalar. keepdim leaves sizes of 1. A
 // scalar has a dimension 0 (or -1) to reduce along. ---
@@ -93,6 +130,17 @@ MaxResult max(const Tensor& x, int dim, bool keepdim = false);
 // Index of the first largest element along dim, i32, dim removed. Not differentiable. NaN counts as
 // largest.
 Tensor argmax(const Tensor& x, int dim);
+// Element k is the sum of elements 0 to k along dim. f32 is accumulated in double.
+Tensor cumsum(const Tensor& x, int dim);
+struct SortResult {
+  Tensor values;
+  Tensor indices;  // i32, of the values along dim
+};
+// The elements along dim in order. Equal elements keep theirs; NaN counts as largest.
+SortResult sort(const Tensor& x, int dim = -1, bool descending = false);
+// The first k of them: the largest, descending, or the smallest, ascending. Error unless 0 <= k and
+// k is at most the size of dim.
+SortResult topk(const Tensor& x, std::int64_t k, int dim = -1, bool largest = true);
 // x summed down to `shape`, which broadcasts to x's: the derivative of broadcasting.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 Tensor broadcast_to(const Tensor& x, const Shape& shape);
@@ -111,12 +159,21 @@ Tensor pad(const Tensor& x, int dim, std::int64_t begin, std::int64_t size);
 Tensor concat(const std::vector<Tensor>& parts, int dim);
 // Parts of the given sizes, which must add up to the dimension.
 std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& sizes, int dim);
+// x[…, index, …] along dim, which is removed: a row, a column. A negative index counts from the
+// end.
+Tensor select(const Tensor& x, int dim, std::int64_t index);
+// x[ids[0][…], ids[1][…], …]: elements of x, or rows if there are fewer ids than dimensions. The
+// ids (i32) broadcast to a shape (S…), and the result is (S…, the dimensions without ids…).
+// Negative ids count from the end; repeated places accumulate their gradients.
+Tensor index(const Tensor& x, const std::vector<Tensor>& ids);
 // Rows x[ids[i]] of x (N, …), for ids (i32) of any shape → (ids…, …). Repeated ids accumulate their
 // gradients. Error on an id outside [0, N) with the id and its position.
 Tensor gather_rows(const Tensor& x, const Tensor& ids);
 // gather_rows of a weight (V, C): ids (B, T) → (B, T, C).
 Tensor embedding(const Tensor& weight, const Tensor& ids);
-// x[…, index[…], …] along dim: index (i32) has x's shape without dim, and so has the result.
+// x[…, index[…], …] along dim. index (i32) has x's shape without dim, or with another size of dim,
+// and so has the result. Repeated indices accumulate their gradients. Error on an index outside
+// [0, size of dim).
 Tensor gather(const Tensor& x, const Tensor& index, int dim);
 
 // --- Products ---
@@ -136,6 +193,25 @@ Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options = {});
 // precision, see matmul.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               Precision precision = Precision::full);
+// The product of the operands, summed over the dimensions that the output does not name, as in
+// torch.einsum: "bij,bjk->bik" is a batched product, "ii->i" a diagonal, "i,j->ij" an outer
+// product. Each letter names a dimension. Dimensions of one letter have one size, or 1. "..."
+// stands for the other dimensions, aligned at the last one. Without "->", the output has "..." and
+// then, in the order of the alphabet, the letters that appear once. Operands are multiplied from
+// left to right, by matmul wherever a dimension is summed over.
+Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands);
+
+struct Conv1dOptions {
+  std::int64_t stride = 1, padding = 0, dilation = 1, groups = 1;
+};
+// y[n, o, t] = bias[o] + Σ weight[o, c, k]·x[n, c, t·stride + k·dilation − padding], x being 0
+// outside of itself: a cross-correlation, as in PyTorch.  x (N, C, L) or (C, L), weight
+// (C_out, C / groups, K), bias (C_out) or undefined → (N, C_out, L_out) or (C_out, L_out), with
+// L_out = (L + 2·padding − dilation·(K − 1) − 1) / stride + 1. Group g of the outputs sees group g
+// of the channels. Error if C or C_out is no multiple of groups, or the kernel reaches over more
+// than L + 2·padding.
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+              const Conv1dOptions& options = {});
 
 // --- Normalisation and attention ---
 
@@ -208,6 +284,29 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
                             Precision precision = Precision::full);
 // mean((x − target)²); the shapes must be equal.
 Tensor mse_loss(const Tensor& x, const Tensor& target);
+
+// What becomes of the losses of all elements; batchmean is the sum divided by the first dimension.
+enum class Reduction { none, mean, sum, batchmean };
+struct BinaryLossOptions {
+  Tensor weight = {};      // of the elements; broadcasts to them
+  Tensor pos_weight = {};  // with logits only: a factor of −t·log p, broadcasts
+  Reduction reduction = Reduction::mean;
+};
+// −t·log p − (1 − t)·log(1 − p) for probabilities p and targets t of one shape. As in PyTorch, the
+// logarithms are −100 at least, and p·(1 − p) in the gradient 1e-12 at least. Error on a p outside
+// [0, 1].
+Tensor binary_cross_entropy(const Tensor& p, const Tensor& target,
+                            const BinaryLossOptions& options = {});
+// The same with p = σ(logits), exact for logits of any size.
+Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
+                                        const BinaryLossOptions& options = {});
+struct KlDivOptions {
+  Reduction reduction = Reduction::mean;  // the divergence of a batch is batchmean
+  bool log_target = false;                // the target holds logarithms, too
+};
+// target·(log target − x), 0 where the target is 0: the Kullback–Leibler divergence of the
+// distribution x, given as logarithms, from the target. The two broadcast.
+Tensor kl_div(const Tensor& x, const Tensor& target, const KlDivOptions& options = {});
 // Each element kept with probability 1 − p and scaled by 1/(1 − p), else 0. Draws x.numel() numbers
 // from rng unless p = 0. Error unless 0 <= p <= 1.
 Tensor dropout(const Tensor& x, double p, Rng& rng);

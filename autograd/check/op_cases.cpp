@@ -1,6 +1,5 @@
-#include <utility>
+#include "tapegrad/autograd/check/op_cases.h"
 
-#include "tapegrad/autograd/check/op_table.h"
 #include "tapegrad/autograd/ops.h"
 
 namespace tapegrad {
@@ -33,7 +32,14 @@ void add_unary(Cases& cases) {
   };
   each("neg", normal, neg);
   each("exp", normal, exp);
+  each("expm1", normal, expm1);
   each("log", positive, log);
+  each("log1p", positive, log1p);
+  each("sin", normal, sin);
+  each("cos", normal, cos);
+  each("softplus", normal, [](const Tensor& x) { return softplus(x); });
+  each("softplus(2)", normal, [](const Tensor& x) { return softplus(x, 2); });
+  each("silu", normal, silu);
   each("sqrt", positive, sqrt);
   each("tanh", normal, tanh);
   each("sigmoid", normal, sigmoid);
@@ -127,6 +133,24 @@ void add_reductions(Cases& cases) {
   cases.insert(cases.end(), lines.begin(), lines.end());
 }
 
+void add_orders(Cases& cases) {
+  const Cases lines = {
+      {"cumsum(0)", {{5}}, normal, [](In x) { return cumsum(x[0], 0); }},
+      {"cumsum(0)", {{4, 3}}, normal, [](In x) { return cumsum(x[0], 0); }},
+      {"cumsum(-1)", {{2, 3, 4}}, normal, [](In x) { return cumsum(x[0], -1); }},
+      {"cumsum(0)", {{}}, normal, [](In x) { return cumsum(x[0], 0); }},
+      {"cumsum(1)", {{2, 0}}, normal, [](In x) { return cumsum(x[0], 1); }},
+      {"sort", {{2, 7}}, spread, [](In x) { return sort(x[0]).values; }},
+      {"sort(0, descending)", {{5, 3}}, spread, [](In x) { return sort(x[0], 0, true).values; }},
+      {"sort", {{}}, spread, [](In x) { return sort(x[0]).values; }},
+      {"topk(3)", {{2, 7}}, spread, [](In x) { return topk(x[0], 3).values; }},
+      {"topk(2, 0, smallest)", {{5, 3}}, spread,
+       [](In x) { return topk(x[0], 2, 0, false).values; }},
+      {"topk(0)", {{2, 3}}, spread, [](In x) { return topk(x[0], 0).values; }},
+  };
+  cases.insert(cases.end(), lines.begin(), lines.end());
+}
+
 void add_shapes(Cases& cases) {
   const Cases lines = {
       {"reshape", {{2, 6}}, normal, [](In x) { return reshape(x[0], {3, -1}); }},
@@ -157,30 +181,46 @@ void add_shapes(Cases& cases) {
       {"gather(-1)", {{3, 4}}, normal, [](In x) { return gather(x[0], ids({3, 0, 3}), -1); }},
       {"gather(0)", {{3, 2}}, normal, [](In x) { return gather(x[0], ids({2, 1}), 0); }},
       {"gather(-1)", {{0, 4}}, normal, [](In x) { return gather(x[0], ids({}, {0}), -1); }},
+      {"gather(1), two of four", {{2, 4}}, normal,
+       [](In x) { return gather(x[0], ids({3, 3, 0, 2}, {2, 2}), 1); }},
+      {"select(1, -2)", {{2, 3, 2}}, normal, [](In x) { return select(x[0], 1, -2); }},
+      {"select(0, 1)", {{2}}, normal, [](In x) { return select(x[0], 0, 1); }},
+      {"index", {{3, 4, 2}}, normal,
+       [](In x) { return index(x[0], {ids({2, 0, 2}), ids({1, -1, 1})}); }},
+      {"index", {{3, 2}}, normal,
+       [](In x) { return index(x[0], {ids({2, 0}, {2, 1}), ids({1, 0, 1})}); }},
   };
   cases.insert(cases.end(), lines.begin(), lines.end());
 }
 
-void add_products(Cases& cases) {
-  const auto product = [](In x) { return matmul(x[0], x[1]); };
-  const std::vector<std::pair<Shape, Shape>> shapes = {
-      {{3, 4}, {4, 5}},    {{2, 3, 4}, {2, 4, 5}}, {{2, 3, 4}, {4, 5}}, {{3, 4}, {2, 4, 5}},
-      {{2, 1, 3, 4}, {5, 4, 2}}, {{4}, {4, 3}},    {{2, 3, 4}, {4}},    {{4}, {4}},
-      {{2, 0}, {0, 3}},    {{0, 4}, {4, 2}},       {{0, 2, 3}, {3, 2}}, {{1, 7}, {7, 1}},
-  };
-  for (const auto& [a, b] : shapes) cases.push_back({"matmul", {a, b}, normal, product});
+void add_probability_losses(Cases& cases) {
+  const Tensor weight = Tensor::from({0.5, 2.0, 1.0}, {3});
+  const auto like = [](const Tensor& t, In x) { return t.to(x[0].dtype()); };
+  const auto bce = [](In x) { return binary_cross_entropy(sigmoid(x[0]), x[1]); };
+  const auto with_logits = [](In x) { return binary_cross_entropy_with_logits(x[0], x[1]); };
+  const auto kl = [](In x) { return kl_div(x[0], x[1]); };
   const Cases lines = {
-      {"matmul(aᵀ)", {{2, 4, 3}, {4, 5}}, normal,
-       [](In x) { return matmul(x[0], x[1], {.transpose_a = true}); }},
-      {"matmul(bᵀ)", {{3, 4}, {2, 5, 4}}, normal,
-       [](In x) { return matmul(x[0], x[1], {.transpose_b = true}); }},
-      {"matmul(aᵀ, bᵀ)", {{4, 3}, {5, 4}}, normal,
-       [](In x) { return matmul(x[0], x[1], {.transpose_a = true, .transpose_b = true}); }},
-      {"linear", {{3, 4}, {5, 4}, {5}}, normal, [](In x) { return linear(x[0], x[1], x[2]); }},
-      {"linear", {{2, 3, 4}, {5, 4}}, normal, [](In x) { return linear(x[0], x[1]); }},
-      {"linear", {{4}, {5, 4}, {5}}, normal, [](In x) { return linear(x[0], x[1], x[2]); }},
-      {"linear", {{0, 4}, {5, 4}, {5}}, normal, [](In x) { return linear(x[0], x[1], x[2]); }},
-      {"linear", {{3, 0}, {5, 0}, {5}}, normal, [](In x) { return linear(x[0], x[1], x[2]); }},
+      {"binary_cross_entropy of sigmoid", {{2, 3}, {2, 3}}, normal, bce},
+      {"binary_cross_entropy of sigmoid", {{}, {}}, normal, bce},
+      {"binary_cross_entropy of sigmoid(weight, none)", {{2, 3}, {2, 3}}, normal,
+       [=](In x) {
+         return binary_cross_entropy(sigmoid(x[0]), x[1], {.weight = like(weight, x),
+                                                           .reduction = Reduction::none});
+       }},
+      {"binary_cross_entropy_with_logits", {{2, 3}, {2, 3}}, normal, with_logits},
+      {"binary_cross_entropy_with_logits", {{}, {}}, normal, with_logits},
+      {"binary_cross_entropy_with_logits(pos_weight, sum)", {{2, 3}, {2, 3}}, normal,
+       [=](In x) {
+         return binary_cross_entropy_with_logits(
+             x[0], x[1], {.pos_weight = like(weight, x), .reduction = Reduction::sum});
+       }},
+      {"kl_div", {{2, 3}, {2, 3}}, positive, kl},
+      {"kl_div", {{2, 3}, {3}}, positive, kl},
+      {"kl_div", {{}, {}}, positive, kl},
+      {"kl_div(batchmean, log_target)", {{2, 3}, {2, 3}}, normal,
+       [](In x) {
+         return kl_div(x[0], x[1], {.reduction = Reduction::batchmean, .log_target = true});
+       }},
   };
   cases.insert(cases.end(), lines.begin(), lines.end());
 }
@@ -285,8 +325,10 @@ std::span<const OpCase> op_table() {
     add_binary(cases);
     add_choices(cases);
     add_reductions(cases);
+    add_orders(cases);
     add_shapes(cases);
-    add_products(cases);
+    add_product_cases(cases);
+    add_probability_losses(cases);
     add_fused(cases);
     return cases;
   }();

@@ -3,6 +3,8 @@
 // Kernels behind the elementwise ops: what hides dtype, threads and broadcasting from them. They
 // run unrecorded; ops call them from inside apply.
 
+#include <type_traits>
+
 #include "tapegrad/autograd/base/parallel.h"
 #include "tapegrad/autograd/tensor/tensor.h"
 
@@ -40,8 +42,8 @@ BroadcastPlan plan_broadcast(std::string_view op, const Shape& a, const Shape& b
 namespace detail {
 
 // out[i] = f(a[i·sa], b[i·sb]), with strides of 0 or 1 known to the compiler where it matters.
-template <class T, class F>
-void zip_run(const T* a, std::int64_t sa, const T* b, std::int64_t sb, T* out, std::int64_t n,
+template <class T, class Out, class F>
+void zip_run(const T* a, std::int64_t sa, const T* b, std::int64_t sb, Out* out, std::int64_t n,
              const F& f) {
   if (sa == 1 && sb == 1) {
     for (std::int64_t i = 0; i < n; ++i) out[i] = f(a[i], b[i]);
@@ -77,25 +79,31 @@ void walk_rows(const BroadcastPlan& plan, std::int64_t begin, std::int64_t end, 
 
 }  // namespace detail
 
-// out = f(a, b) with broadcasting. Error if the dtypes differ or the shapes do not broadcast.
-template <class F>
+// out = f(a, b) along a plan. `out` may be a, if a has the plan's shape.
+template <class T, class Out, class F>
+void zip_to(const BroadcastPlan& plan, const T* a, const T* b, Out* out, const F& f) {
+  const auto [inner, sa, sb] = plan.dims.back();
+  parallel_for(plan.shape.numel(), kElementGrain, [&, sa = sa, sb = sb](auto begin, auto end) {
+    detail::walk_rows(plan, begin, end, [&](auto ia, auto ib, auto i, auto stop) {
+      detail::zip_run(a + ia, sa, b + ib, sb, out + i, stop - i, f);
+    });
+  });
+}
+
+// The tensor f(a, b) with broadcasting. Its elements are of the type Out, or else of the type of
+// a's. Error if the dtypes differ or the shapes do not broadcast.
+template <class Out = void, class F>
 Tensor zip(std::string_view op, const Tensor& a, const Tensor& b, const F& f) {
   check(a.dtype() == b.dtype(), "[{}] dtypes differ: {} and {}", op, name_of(a.dtype()),
         name_of(b.dtype()));
   const BroadcastPlan plan = plan_broadcast(op, a.shape(), b.shape());
-  Tensor out = Tensor::empty(plan.shape, a.dtype());
-  dispatch(a.dtype(), [&](auto zero) {
+  return dispatch(a.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const T *x = a.data<T>(), *y = b.data<T>();
-    T* z = out.mutable_data<T>();
-    const auto [inner, sa, sb] = plan.dims.back();
-    parallel_for(out.numel(), kElementGrain, [&, sa = sa, sb = sb](auto begin, auto end) {
-      detail::walk_rows(plan, begin, end, [&](auto ia, auto ib, auto i, auto stop) {
-        detail::zip_run(x + ia, sa, y + ib, sb, z + i, stop - i, f);
-      });
-    });
+    using Element = std::conditional_t<std::is_void_v<Out>, T, Out>;
+    Tensor out = Tensor::empty(plan.shape, dtype_of<Element>());
+    zip_to(plan, a.data<T>(), b.data<T>(), out.mutable_data<Element>(), f);
+    return out;
   });
-  return out;
 }
 
 // sum += term, elementwise; both of one shape and dtype.

@@ -1,10 +1,8 @@
 #include <cmath>
 #include <numbers>
 
-#include "tapegrad/autograd/apply.h"
-#include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/kernels/vector_math.h"
-#include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/ops/unary.h"
 
 namespace tapegrad {
 namespace {
@@ -12,28 +10,6 @@ namespace {
 // dy brought to the shape of an operand that was broadcast; undefined if it is not needed.
 Tensor when(bool needed, const Shape& shape, const std::function<Tensor()>& gradient) {
   return needed ? sum_to(gradient(), shape) : Tensor();
-}
-
-// The gradient of x, made of ops from that of the result y and from x, or from y.
-using UnaryVjp = Tensor (*)(const Tensor& dy, const Tensor& x_or_y);
-
-template <class F>
-Tensor unary(std::string_view name, const Tensor& x, const F& f, UnaryVjp vjp) {
-  return apply(
-      name, {x}, [f](Inputs in, Saved& saved) { return map(saved.keep(in[0]), f); },
-      [vjp](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
-        return {vjp(dy, saved[0])};
-      });
-}
-
-// The same with the gradient as a function of dy and y.
-template <class F>
-Tensor unary_of_result(std::string_view name, const Tensor& x, const F& f, UnaryVjp vjp) {
-  return apply(
-      name, {x}, [f](Inputs in, Saved& saved) { return saved.keep(map(in[0], f)); },
-      [vjp](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
-        return {vjp(dy, saved[0])};
-      });
 }
 
 // dy·share(key), but 0 where the share is 0, even if dy is infinite or NaN: no gradient passes
@@ -133,11 +109,9 @@ Tensor pow(const Tensor& a, const Tensor& b) {
         const auto slope_of_x = [&](const Tensor& base) { return y * pow(base, y - 1.0); };
         const auto slope_of_y = [&](const Tensor& base) { return pow(base, y) * log(base); };
         const auto power_of_zero = [&] {
-          return zip("pow", x, y,
-                     [](auto u, auto v) { return static_cast<decltype(u)>(u == 0 && v >= 0); })
-              .to(DType::u8);
+          return zip<std::uint8_t>("pow", x, y, [](auto u, auto v) { return u == 0 && v >= 0; });
         };
-        return {when(needs[0], as, [&] { return passing(equal(y, number(0, y)), slope_of_x); }),
+        return {when(needs[0], as, [&] { return passing(eq(y, 0), slope_of_x); }),
                 when(needs[1], bs, [&] { return passing(power_of_zero(), slope_of_y); })};
       });
 }
@@ -246,12 +220,6 @@ Tensor clamp(const Tensor& x, double low, double high) {
           return v >= static_cast<T>(low) && v <= static_cast<T>(high);
         })};
       });
-}
-
-Tensor equal(const Tensor& a, const Tensor& b) {
-  const Tensor same =
-      zip("equal", a, b, [](auto x, auto y) { return static_cast<decltype(x)>(x == y); });
-  return same.to(DType::u8);
 }
 
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {

@@ -88,9 +88,8 @@ Tensor hidden_keys(const Shape& shape, bool causal, const Tensor& padding) {
 // 1 for each row of scores (…, Tk) that are all −∞, as u8 (…, 1).
 Tensor rows_without_score(const Tensor& scores) {
   const TapePause pause;
-  const Tensor none = equal(scores, Tensor::scalar(kMinusInfinity, scores.dtype()));
-  return equal(sum(none.to(scores.dtype()), {-1}, true),
-               Tensor::scalar(static_cast<double>(scores.dim(-1)), scores.dtype()));
+  const Tensor none = eq(scores, kMinusInfinity);
+  return eq(sum(none.to(scores.dtype()), {-1}, true), static_cast<double>(scores.dim(-1)));
 }
 
 // q, k and v: three tensors (B, T, C), or the parts of one (B, T, 3C). They differ only

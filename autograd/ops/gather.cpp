@@ -1,4 +1,5 @@
 #include "tapegrad/autograd/apply.h"
+#include "tapegrad/autograd/kernels/axis.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
 
@@ -61,23 +62,42 @@ Tensor scatter_rows(const Tensor& dy, const Tensor& ids, std::int64_t rows) {
       });
 }
 
-// The gradient of gather: dy put to its places in zeros whose dimension `dim` has n elements.
-Tensor scatter(const Tensor& dy, const Tensor& index, int dim, std::int64_t n) {
+// What gather and its gradient walk: a tensor (outer, n, inner) and the places (outer, k, inner).
+struct Places {
+  Axis axis;
+  std::int64_t k;
+
+  // Calls visit(place, element) for each place and the element that it names, as flat indices.
+  // Threads share out `outer`, so that repeated elements come in one order.
+  template <class Visit>
+  void walk(const Tensor& index, const Visit& visit) const {
+    const std::int32_t* id = index.data<std::int32_t>();
+    const std::int64_t block = k * axis.inner, n = axis.n, inner = axis.inner;
+    parallel_for(axis.outer, kElementGrain / std::max<std::int64_t>(1, block) + 1,
+                 [=](std::int64_t begin, std::int64_t end) {
+                   for (std::int64_t o = begin; o < end; ++o) {
+                     for (std::int64_t i = 0; i < block; ++i) {
+                       const std::int64_t place = o * block + i;
+                       visit(place, (o * n + id[place]) * inner + i % inner);
+                     }
+                   }
+                 });
+  }
+};
+
+// The gradient of gather: dy added to its places in zeros of x's shape.
+Tensor scatter(const Tensor& dy, const Tensor& index, const Shape& shape, int dim,
+               const Places& places) {
   return apply(
       "scatter", {dy},
       [=](Inputs in, Saved& saved) {
         saved.keep(index);
-        Tensor out = Tensor::zeros(in[0].shape().inserted(dim, n), in[0].dtype());
-        const std::int64_t inner =
-            Shape(std::span(out.shape().begin() + dim + 1, out.shape().end())).numel();
-        const std::int32_t* k = index.data<std::int32_t>();
+        Tensor out = Tensor::zeros(shape, in[0].dtype());
         dispatch(out.dtype(), [&](auto zero) {
           using T = decltype(zero);
           const T* from = in[0].template data<T>();
           T* to = out.mutable_data<T>();
-          for (std::int64_t i = 0; i < index.numel(); ++i) {
-            to[(i / inner * n + k[i]) * inner + i % inner] = from[i];
-          }
+          places.walk(index, [=](auto place, auto element) { to[element] += from[place]; });
         });
         return out;
       },
@@ -124,34 +144,34 @@ Tensor embedding(const Tensor& weight, const Tensor& ids) {
 
 Tensor gather(const Tensor& x, const Tensor& index, int dim) {
   dim = x.shape().index(dim);
-  const std::int64_t n = x.dim(dim);
-  check(index.shape() == x.shape().without(dim), "[gather] index {} does not fit {} without dim {}",
-        index.shape(), x.shape(), dim);
+  const Axis axis(x.shape(), dim);
+  const bool one = index.shape() == x.shape().without(dim);
+  check(one || (index.rank() == x.rank() && index.shape().with(dim, 0) == x.shape().with(dim, 0)),
+        "[gather] index {} does not fit {} with another dim {} or without it", index.shape(),
+        x.shape(), dim);
+  check(index.dtype() == DType::i32, "[gather] the index must be i32, not {}",
+        name_of(index.dtype()));
   const auto values = index.values<std::int32_t>();
   for (std::size_t i = 0; i < values.size(); ++i) {
-    check(values[i] >= 0 && values[i] < n, "[gather] index {} at position {} is outside [0, {})",
-          values[i], i, n);
+    check(values[i] >= 0 && values[i] < axis.n,
+          "[gather] index {} at position {} is outside [0, {})", values[i], i, axis.n);
   }
+  const Places places{axis, one ? 1 : index.dim(dim)};
   return apply(
       "gather", {x},
       [=](Inputs in, Saved& saved) {
         saved.keep(index);
         Tensor out = Tensor::empty(index.shape(), in[0].dtype());
-        const std::int64_t inner =
-            Shape(std::span(in[0].shape().begin() + dim + 1, in[0].shape().end())).numel();
-        const std::int32_t* k = index.data<std::int32_t>();
         dispatch(out.dtype(), [&](auto zero) {
           using T = decltype(zero);
           const T* from = in[0].template data<T>();
           T* to = out.mutable_data<T>();
-          for (std::int64_t i = 0; i < index.numel(); ++i) {
-            to[i] = from[(i / inner * n + k[i]) * inner + i % inner];
-          }
+          places.walk(index, [=](auto place, auto element) { to[place] = from[element]; });
         });
         return out;
       },
-      [=](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
-        return {scatter(dy, saved[0], dim, n)};
+      [=, shape = x.shape()](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
+        return {scatter(dy, saved[0], shape, dim, places)};
       });
 }
 

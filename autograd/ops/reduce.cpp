@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "tapegrad/autograd/apply.h"
+#include "tapegrad/autograd/kernels/axis.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
 
@@ -12,16 +13,6 @@ namespace {
 // Elements summed by one thread at a time: fixed, so that a sum does not depend on the threads.
 constexpr std::int64_t kChunk = 8192;
 constexpr std::int64_t kColumnBlock = 64;
-
-// A tensor seen as (outer, n, inner), with dimension n to be reduced.
-struct Axis {
-  std::int64_t outer = 1, n = 1, inner = 1;
-  Axis(const Shape& shape, int dim) : n(shape[dim]) {
-    dim = shape.index(dim);
-    for (int i = 0; i < dim; ++i) outer *= shape[i];
-    for (int i = dim + 1; i < shape.rank(); ++i) inner *= shape[i];
-  }
-};
 
 // Sums of rows [begin, end) of x (n, inner), added to total (inner).
 template <class T>

@@ -97,6 +97,20 @@ double Tensor::at(std::int64_t i) const {
   return value;
 }
 
+double Tensor::at(std::initializer_list<std::int64_t> indices) const {
+  check(static_cast<int>(indices.size()) == rank(), "{} indices for an element of shape {}",
+        indices.size(), shape());
+  std::int64_t flat = 0;
+  int dim = 0;
+  for (const std::int64_t index : indices) {
+    const std::int64_t size = shape()[dim++];
+    check(index >= -size && index < size, "there is no index {} in dimension {} of {}", index,
+          dim - 1, shape());
+    flat = flat * size + (index < 0 ? index + size : index);
+  }
+  return at(flat);
+}
+
 Shape infer_shape(const Shape& shape, std::int64_t numel) {
   int unknown = -1;
   Shape known = shape;

@@ -12,6 +12,8 @@
 
 namespace tapegrad {
 
+class Rng;
+
 // A handle on shared, contiguous, row-major data. Copying a Tensor copies the handle; two handles
 // of the same tensor have the same id. Ops make new tensors; only mutable_data() changes one. A
 // Tensor knows nothing of the tape.
@@ -32,6 +34,20 @@ class Tensor {
   }
   static Tensor full(const Shape& shape, double value, DType dtype = DType::f32);
   static Tensor scalar(double value, DType dtype = DType::f32) { return full({}, value, dtype); }
+  // 0, 1, … from begin up to but not including end, in steps of `step`, which may be negative:
+  // element i is begin + i·step, rounded once. Error if step is 0 or leads away from end, or if one
+  // of the three is not finite.
+  static Tensor arange(double begin, double end, double step = 1, DType dtype = DType::f32);
+  static Tensor arange(double end) { return arange(0, end); }
+  // (n, columns): 1 where both indices are equal, else 0. `columns` left out stands for n.
+  static Tensor eye(std::int64_t n, DType dtype = DType::f32) { return eye(n, n, dtype); }
+  static Tensor eye(std::int64_t n, std::int64_t columns, DType dtype = DType::f32);
+  // Standard normal numbers, and numbers in [low, high). With an Rng of Kind::torch these are the
+  // numbers of torch.randn and of Tensor.uniform_ (torch.rand for 0 and 1) under the same seed.
+  // f32 or f64.
+  static Tensor randn(const Shape& shape, Rng& rng, DType dtype = DType::f32);
+  static Tensor uniform(const Shape& shape, Rng& rng, double low = 0, double high = 1,
+                        DType dtype = DType::f32);
   // Copies `values`, whose type is the dtype. Error unless there are as many as the shape has
   // elements.
   template <class T>
@@ -83,6 +99,9 @@ class Tensor {
   double item() const;
   // Element i of the flattened tensor, converted to double.
   double at(std::int64_t i) const;
+  // The element with one index for each dimension, as in at({1, -1}), converted to double. Negative
+  // indices count from the end. The op `index` is recorded, this is not.
+  double at(std::initializer_list<std::int64_t> indices) const;
 
   // A new tensor that shares the data under another shape with as many elements. No tape tracks it;
   // the op `reshape` is recorded. One size may be -1: it is computed from the others.

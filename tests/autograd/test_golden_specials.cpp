@@ -28,6 +28,11 @@ Tensor two(Inputs x) {
   return F(x[0], x[1]);
 }
 
+Tensor with_logits(const Tensor& x, double target) {
+  return binary_cross_entropy_with_logits(x, Tensor::full(x.shape(), target, x.dtype()),
+                                          {.reduction = Reduction::none});
+}
+
 std::map<std::string, Function> elementwise() {
   return {
       {"neg", one<neg>},
@@ -51,6 +56,20 @@ std::map<std::string, Function> elementwise() {
        [](Inputs x) {
          Rng rng(3);
          return dropout(x[0], 0.15, rng);
+       }},
+      {"sin", one<sin>},
+      {"cos", one<cos>},
+      {"log1p", one<log1p>},
+      {"expm1", one<expm1>},
+      {"softplus", [](Inputs x) { return softplus(x[0]); }},
+      {"silu", one<silu>},
+      {"with_logits(0)", [](Inputs x) { return with_logits(x[0], 0); }},
+      {"with_logits(0.25)", [](Inputs x) { return with_logits(x[0], 0.25); }},
+      {"with_logits(1)", [](Inputs x) { return with_logits(x[0], 1); }},
+      {"kl_div", [](Inputs x) { return kl_div(x[0], x[1], {.reduction = Reduction::none}); }},
+      {"kl_div(log_target)",
+       [](Inputs x) {
+         return kl_div(x[0], x[1], {.reduction = Reduction::none, .log_target = true});
        }},
       {"add", two<add>},
       {"sub", two<sub>},
@@ -87,6 +106,10 @@ std::map<std::string, Function> of_rows() {
       {"var", [](Inputs x) { return var(x[0]); }},
       {"max", [](Inputs x) { return max(x[0]); }},
       {"max(0)", [](Inputs x) { return max(x[0], 0).values; }},
+      {"cumsum", [](Inputs x) { return cumsum(x[0], 0); }},
+      {"sort", [](Inputs x) { return sort(x[0]).values; }},
+      {"sort(descending)", [](Inputs x) { return sort(x[0], -1, true).values; }},
+      {"topk(1)", [](Inputs x) { return topk(x[0], 1).values; }},
       {"softmax", [](Inputs x) { return softmax(x[0]); }},
       {"log_softmax", [](Inputs x) { return log_softmax(x[0]); }},
       {"logsumexp", [](Inputs x) { return log_sum_exp(x[0]); }},
@@ -196,6 +219,18 @@ const std::map<std::string, int> kOnPurpose = {
     {"layer_norm/f32/g0", 8},
     {"layer_norm/f32/h0", 8},
     {"layer_norm/f32/out", 8},
+    // Where the target is 0 or infinite: limits, not NaN.
+    {"kl_div/f32/g1", 39},
+    {"kl_div/f32/h1", 90},
+    {"kl_div/f32/out", 7},
+    {"kl_div/f64/g1", 39},
+    {"kl_div/f64/h1", 90},
+    {"kl_div/f64/out", 7},
+    // A logit of −∞ for a target above 0 costs ∞, not 0·∞.
+    {"with_logits(0.25)/f32/out", 1},
+    {"with_logits(0.25)/f64/out", 1},
+    {"with_logits(1)/f32/out", 1},
+    {"with_logits(1)/f64/out", 1},
     // IEEE's power of −∞, not its root; second derivatives of and to 0 without NaNs.
     {"pow(0.5)/f32/g0", 1},
     {"pow(0.5)/f32/out", 1},

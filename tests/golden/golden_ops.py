@@ -6,8 +6,25 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-POSITIVE = {"log", "sqrt", "pow", "pow(0.5)", "pow(-1)"}
+POSITIVE = {"log", "log1p", "sqrt", "pow", "pow(0.5)", "pow(-1)", "kl_div()", "kl_div(batchmean)"}
 TIES = {"maximum", "max()", "max(1)", "max(0,keep)", "relu", "abs", "clamp(-1,1)", "pow(0)", "pow(3)"}
+PROBABILITIES = {"binary_cross_entropy()", "binary_cross_entropy(sum)"}
+EINSUMS = [
+    ("ij->ji", [(2, 3)]), ("ij->", [(2, 3)]), ("ii->i", [(3, 3)]), ("iji", [(2, 3, 2)]), ("...i->...", [(2, 3, 2)]),
+    ("ba", [(2, 3)]), ("...ij->ji", [(2, 3, 4)]), ("Ab", [(2, 3)]), ("i,i", [(3,), (3,)]), ("i,j->ji", [(2,), (3,)]),
+    ("ij,ij->ij", [(2, 3), (2, 3)]), ("bij,bjk->bik", [(2, 3, 4), (2, 4, 2)]), ("bhid,bhjd->bhij", [(2, 2, 3, 2), (2, 2, 4, 2)]),
+    ("bji,bkj->bik", [(2, 4, 3), (2, 2, 4)]), ("ij,ik,jk->i", [(2, 3), (2, 4), (3, 4)]), ("...ij,jk", [(2, 2, 3), (3, 2)]),
+    ("a...b,b...->...a", [(2, 3, 1, 4), (4, 5)]), ("ij,kj->k", [(2, 3), (4, 3)]), ("bij,bj->ib", [(1, 3, 2), (4, 2)]),
+    (",i->i", [(), (3,)]), ("ij,jk->ik", [(2, 0), (0, 3)]), ("bn,anm,bm->ba", [(2, 3), (5, 3, 4), (2, 4)]),
+    (" i j , j -> i ", [(2, 3), (3,)]),
+]
+CONVOLUTIONS = [
+    ("", [(2, 3, 7), (4, 3, 3), (4,)], {}), ("", [(3, 5), (2, 3, 2)], {}), ("", [(0, 3, 5), (2, 3, 2), (2,)], {}),
+    ("(stride=2,padding=1)", [(2, 2, 6), (3, 2, 3), (3,)], {"stride": 2, "padding": 1}),
+    ("(padding=2,dilation=2,groups=2)", [(2, 4, 5), (4, 2, 3), (4,)], {"padding": 2, "dilation": 2, "groups": 2}),
+    ("(stride=3,padding=4)", [(1, 1, 2), (1, 1, 3)], {"stride": 3, "padding": 4}),
+    ("(groups=4)", [(2, 4, 5), (8, 1, 3)], {"groups": 4}), ("(stride=4)", [(2, 1, 7), (1, 1, 2)], {"stride": 4}),
+]
 
 
 def attention(qkv, heads, causal):
@@ -32,6 +49,14 @@ def cross_entropy(logits, targets, ignored=-100):
 
 def layer_norm(x, weight=None, bias=None):
     return F.layer_norm(x, x.shape[-1:], weight, bias, 1e-5)
+
+
+def loss(f, weights=None, **options):
+    """f with weights of its inputs' dtype."""
+    return lambda x, t: f(x, t, **{k: torch.tensor(v, dtype=x.dtype) for k, v in (weights or {}).items()}, **options)
+
+
+WITH_LOGITS = F.binary_cross_entropy_with_logits
 
 
 # name → function of the inputs (and of idx, where a case has one)
@@ -71,10 +96,27 @@ OPS = {
     "embedding": lambda w, idx: F.embedding(idx, w),
     "cross_entropy()": cross_entropy, "cross_entropy(ignore=-1)": lambda x, idx: cross_entropy(x, idx, -1),
     "mse_loss": F.mse_loss,
+    "sin": torch.sin, "cos": torch.cos, "log1p": torch.log1p, "expm1": torch.expm1, "softplus": F.softplus,
+    "softplus(2)": lambda x: F.softplus(x, 2), "silu": F.silu,
+    "cumsum(0)": lambda x: x.cumsum(0), "cumsum(1)": lambda x: x.cumsum(1),
+    "sort()": lambda x: x.sort(stable=True).values, "sort(0,descending)": lambda x: x.sort(0, True).values,
+    "topk(2)": lambda x: x.topk(2).values, "topk(2,0,smallest)": lambda x: x.topk(2, 0, False).values,
+    "select(1,-2)": lambda x: x.select(1, -2), "gather(1,many)": lambda x, idx: x.gather(1, idx),
+    "index": lambda x, idx: x[idx[0], idx[1]],
+    **{f"einsum({equation})": lambda *x, e=equation: torch.einsum(e, *x) for equation, _ in EINSUMS},
+    **{f"conv1d{name}": lambda *x, o=options: F.conv1d(*x, **o) for name, _, options in CONVOLUTIONS},
+    "binary_cross_entropy()": F.binary_cross_entropy,
+    "binary_cross_entropy(sum)": loss(F.binary_cross_entropy, reduction="sum"),
+    "with_logits()": WITH_LOGITS, "with_logits(none)": loss(WITH_LOGITS, reduction="none"),
+    "with_logits(weight)": loss(WITH_LOGITS, {"weight": [0.5, 2.0, 1.0, 3.0]}),
+    "with_logits(pos_weight)": loss(WITH_LOGITS, {"pos_weight": [0.5, 2.0, 1.0, 3.0]}),
+    "kl_div()": F.kl_div, "kl_div(batchmean)": lambda x, t: F.kl_div(x, t, reduction="batchmean"),
+    "kl_div(none,log_target)": lambda x, t: F.kl_div(x, t, reduction="none", log_target=True),
 }
 
 ELEMENTWISE = ["neg", "exp", "log", "sqrt", "tanh", "sigmoid", "erf", "relu", "abs", "gelu(tanh)", "gelu(erf)", "pow(3)",
-               "pow(0.5)", "pow(-1)", "pow(0)", "clamp(-1,1)"]
+               "pow(0.5)", "pow(-1)", "pow(0)", "clamp(-1,1)", "sin", "cos", "log1p", "expm1", "softplus", "softplus(2)",
+               "silu"]
 BINARY = ["add", "sub", "mul", "div", "pow", "maximum"]
 REDUCTIONS = ["sum()", "sum(1)", "sum(0,keep)", "mean()", "mean(1)", "mean(-1,keep)", "max()", "max(1)", "max(0,keep)",
               "var(unbiased)", "var(biased)", "var(1,unbiased)", "var(-1,biased,keep)"]
@@ -85,7 +127,7 @@ def cases():
     """Yields (op, label, input shapes or values, idx)."""
     for op in ELEMENTWISE:
         yield from ((op, label, [shape], None) for label, shape in [("3x5", (3, 5)), ("scalar", ()), ("0", (0,))])
-    for op in ["tanh", "sigmoid", "erf", "gelu(tanh)", "gelu(erf)"]:
+    for op in ["tanh", "sigmoid", "erf", "gelu(tanh)", "gelu(erf)", "softplus", "silu", "sin", "cos"]:
         yield op, "extreme", [np.array(EXTREME)], None
     for op in BINARY:
         for label, a, b in [("3x4,3x4", (3, 4), (3, 4)), ("3x4,4", (3, 4), (4,)), ("2x1x3,4x1", (2, 1, 3), (4, 1)),
@@ -137,6 +179,29 @@ def cases():
     yield "cross_entropy()", "2x3x5", [(2, 3, 5)], np.array([[0, 4, 2], [2, 1, 3]])
     yield "cross_entropy(ignore=-1)", "6x5", [(6, 5)], np.array([0, -1, 2, -1, 1, 3])
     yield "mse_loss", "3x4,3x4", [(3, 4), (3, 4)], None
+    yield from order_cases()
+    for equation, shapes in EINSUMS:
+        yield f"einsum({equation})", ",".join("x".join(map(str, s)) for s in shapes), shapes, None
+    for name, shapes, _ in CONVOLUTIONS:
+        yield f"conv1d{name}", ",".join("x".join(map(str, s)) for s in shapes), shapes, None
+    for op in [op for op in OPS if op.startswith(("binary_cross_entropy", "with_logits", "kl_div"))]:
+        yield op, "3x4,3x4", [(3, 4), (3, 4)], None
+        if "weight" not in op:
+            yield op, "scalar,scalar" if "batch" not in op else "5,5", [() if "batch" not in op else (5,)] * 2, None
+    yield "kl_div(batchmean)", "0x4,0x4", [(0, 4), (0, 4)], None
+    yield "kl_div()", "3x4,4", [(3, 4), (4,)], None
+
+
+def order_cases():
+    repeated = np.array([[2, 1, 2, 0, 1], [0, 0, 0, 1, 0], [np.nan, 1, np.nan, np.inf, -np.inf], [0.0, -0.0, -0.0, 0.0, -1]])
+    for op in ["sort()", "sort(0,descending)", "topk(2)", "topk(2,0,smallest)", "cumsum(0)", "cumsum(1)"]:
+        yield op, "4x5", [(4, 5)], None
+        yield op, "2x3x2", [(2, 3, 2)], None
+    yield from [("sort()", "scalar", [()], None), ("cumsum(0)", "scalar", [()], None), ("cumsum(1)", "2x0", [(2, 0)], None)]
+    yield from [("sort()", "repeated", [repeated], None), ("sort(0,descending)", "repeated", [repeated.T.copy()], None)]
+    yield "select(1,-2)", "2x3x2", [(2, 3, 2)], None
+    yield "gather(1,many)", "2x4", [(2, 4)], np.array([[3, 3, 0], [1, 2, 1]])
+    yield "index", "3x4x2", [(3, 4, 2)], np.array([[2, 0, 2, -1], [1, -1, 1, 0]])
 
 
 def make_input(op, shape, random):
@@ -146,6 +211,8 @@ def make_input(op, shape, random):
     x = random.standard_normal(shape)
     if op in POSITIVE:
         x = np.abs(x) + 0.2
+    elif op in PROBABILITIES:
+        x = 1 / (1 + np.exp(-x))
     elif op in TIES:
         x = np.round(x)
     elif op == "div":

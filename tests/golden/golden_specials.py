@@ -19,6 +19,10 @@ def attention(q, k, v):
     return F.scaled_dot_product_attention(q.view(1, 1, 1, 1), k.view(1, 1, 2, 1), v.view(1, 1, 2, 1)).view(1)
 
 
+def with_logits(x, target):
+    return F.binary_cross_entropy_with_logits(x, torch.full_like(x, target), reduction="none")
+
+
 # Elementwise ops meet all values (or all pairs) in one tensor.
 UNARY = {
     "neg": torch.neg, "exp": torch.exp, "log": torch.log, "sqrt": torch.sqrt, "tanh": torch.tanh,
@@ -26,16 +30,23 @@ UNARY = {
     "clamp(-1,1)": lambda x: x.clamp(-1, 1), "gelu(tanh)": lambda x: F.gelu(x, approximate="tanh"), "gelu(erf)": F.gelu,
     "pow(0)": lambda x: x ** 0, "pow(3)": lambda x: x ** 3, "pow(-1)": lambda x: x ** -1, "pow(0.5)": lambda x: x ** 0.5,
     "inverse": lambda x: torch.div(torch.ones((), dtype=x.dtype), x), "dropout(0.15)": lambda x: dropout(x),
+    "sin": torch.sin, "cos": torch.cos, "log1p": torch.log1p, "expm1": torch.expm1, "softplus": F.softplus, "silu": F.silu,
+    "with_logits(0)": lambda x: with_logits(x, 0), "with_logits(0.25)": lambda x: with_logits(x, 0.25),
+    "with_logits(1)": lambda x: with_logits(x, 1),
 }
 BINARY = {
     "add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "pow": torch.pow, "maximum": torch.maximum,
     "where": lambda a, b: torch.where(torch.arange(a.numel()) % 2 == 0, a, b), "mse_loss": lambda a, b: (a - b) ** 2,
+    "kl_div": lambda a, b: F.kl_div(a, b, reduction="none"),
+    "kl_div(log_target)": lambda a, b: F.kl_div(a, b, reduction="none", log_target=True),
 }
 # Ops on a row of two meet each pair by itself.
 ROWS = {
     "sum": torch.sum, "mean": torch.mean, "var": torch.var, "max": torch.max, "max(0)": lambda x: x.max(0).values,
     "softmax": lambda x: x.softmax(-1), "log_softmax": lambda x: x.log_softmax(-1),
     "logsumexp": lambda x: x.logsumexp(-1), "layer_norm": lambda x: F.layer_norm(x, (2,)),
+    "cumsum": lambda x: x.cumsum(0), "sort": lambda x: x.sort(stable=True).values,
+    "sort(descending)": lambda x: x.sort(stable=True, descending=True).values, "topk(1)": lambda x: x.topk(1).values,
     "cross_entropy": lambda x: F.cross_entropy(x, torch.tensor(0)),
     "matmul": lambda x: torch.matmul(x, torch.tensor([1.0, 2.0], dtype=x.dtype)),
     "attention": lambda k: attention(torch.ones(1, dtype=k.dtype), k, torch.tensor([3.0, 5.0], dtype=k.dtype)),

@@ -1,0 +1,90 @@
+#include <utility>
+
+#include "tapegrad/autograd/check/op_cases.h"
+#include "tapegrad/autograd/ops.h"
+
+namespace tapegrad {
+namespace {
+
+using enum Draw;
+using Cases = std::vector<OpCase>;
+using In = Inputs;
+
+// One line per case, which clang-format would tear apart.
+// clang-format off
+
+void add_products(Cases& cases) {
+  const auto product = [](In x) { return matmul(x[0], x[1]); };
+  const std::vector<std::pair<Shape, Shape>> shapes = {
+      {{3, 4}, {4, 5}},    {{2, 3, 4}, {2, 4, 5}}, {{2, 3, 4}, {4, 5}}, {{3, 4}, {2, 4, 5}},
+      {{2, 1, 3, 4}, {5, 4, 2}}, {{4}, {4, 3}},    {{2, 3, 4}, {4}},    {{4}, {4}},
+      {{2, 0}, {0, 3}},    {{0, 4}, {4, 2}},       {{0, 2, 3}, {3, 2}}, {{1, 7}, {7, 1}},
+  };
+  for (const auto& [a, b] : shapes) cases.push_back({"matmul", {a, b}, normal, product});
+  const Cases lines = {
+      {"matmul(aᵀ)", {{2, 4, 3}, {4, 5}}, normal,
+       [](In x) { return matmul(x[0], x[1], {.transpose_a = true}); }},
+      {"matmul(bᵀ)", {{3, 4}, {2, 5, 4}}, normal,
+       [](In x) { return matmul(x[0], x[1], {.transpose_b = true}); }},
+      {"matmul(aᵀ, bᵀ)", {{4, 3}, {5, 4}}, normal,
+       [](In x) { return matmul(x[0], x[1], {.transpose_a = true, .transpose_b = true}); }},
+      {"linear", {{3, 4}, {5, 4}, {5}}, normal, [](In x) { return linear(x[0], x[1], x[2]); }},
+      {"linear", {{2, 3, 4}, {5, 4}}, normal, [](In x) { return linear(x[0], x[1]); }},
+      {"linear", {{4}, {5, 4}, {5}}, normal, [](In x) { return linear(x[0], x[1], x[2]); }},
+      {"linear", {{0, 4}, {5, 4}, {5}}, normal, [](In x) { return linear(x[0], x[1], x[2]); }},
+      {"linear", {{3, 0}, {5, 0}, {5}}, normal, [](In x) { return linear(x[0], x[1], x[2]); }},
+  };
+  cases.insert(cases.end(), lines.begin(), lines.end());
+}
+
+void add_einsums(Cases& cases) {
+  const auto each = [&](const std::string& equation, const std::vector<Shape>& shapes) {
+    cases.push_back({"einsum(" + equation + ")", shapes, normal,
+                     [=](In x) { return einsum(equation, {x.begin(), x.end()}); }});
+  };
+  each("ij->ji", {{2, 3}});
+  each("ij->", {{2, 3}});
+  each("ii->i", {{3, 3}});
+  each("iji", {{2, 3, 2}});
+  each("...i->...", {{2, 3, 2}});
+  each("i,i", {{3}, {3}});
+  each("i,j->ji", {{2}, {3}});
+  each("ij,ij->ij", {{2, 3}, {2, 3}});
+  each("bij,bjk->bik", {{2, 3, 4}, {2, 4, 2}});
+  each("bhid,bhjd->bhij", {{2, 2, 3, 2}, {2, 2, 4, 2}});
+  each("ij,ik,jk->i", {{2, 3}, {2, 4}, {3, 4}});
+  each("...ij,jk", {{2, 2, 3}, {3, 2}});
+  each("ij,kj->k", {{2, 3}, {4, 3}});
+  each("bij,bj->ib", {{1, 3, 2}, {4, 2}});
+  each(",i->i", {{}, {3}});
+  each("ij,jk->ik", {{2, 0}, {0, 3}});
+}
+
+void add_convolutions(Cases& cases) {
+  const auto each = [&](const std::string& name, const std::vector<Shape>& shapes,
+                        const Conv1dOptions& options = {}) {
+    cases.push_back({"conv1d" + name, shapes, normal, [=](In x) {
+                       return conv1d(x[0], x[1], x.size() > 2 ? x[2] : Tensor(), options);
+                     }});
+  };
+  each("", {{2, 3, 7}, {4, 3, 3}, {4}});
+  each("", {{3, 5}, {2, 3, 2}});
+  each("(stride 2, padding 1)", {{2, 2, 6}, {3, 2, 3}, {3}}, {.stride = 2, .padding = 1});
+  each("(padding 2, dilation 2, groups 2)", {{2, 4, 5}, {4, 2, 3}, {4}},
+       {.padding = 2, .dilation = 2, .groups = 2});
+  each("(stride 3, padding 4)", {{1, 1, 2}, {1, 1, 3}}, {.stride = 3, .padding = 4});
+  each("(stride 4)", {{2, 1, 7}, {1, 1, 2}}, {.stride = 4});
+  each("", {{0, 3, 7}, {4, 3, 3}, {4}});
+}
+
+// clang-format on
+
+}  // namespace
+
+void add_product_cases(Cases& cases) {
+  add_products(cases);
+  add_einsums(cases);
+  add_convolutions(cases);
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,59 @@
+#include "tapegrad/autograd/kernels/elementwise.h"
+#include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/step.h"
+
+namespace tapegrad {
+namespace {
+
+void check_unseen(std::string_view op, const Tensor& t) {
+  for (const TapeRecord* tape : live_tapes().recording()) {
+    check(!tape->tracks(t),
+          "[{}] a live tape tracks a tensor of shape {}, and in-place ops are not recorded: write "
+          "a = a + b, or change it while a TapePause lives",
+          op, t.shape());
+  }
+}
+
+// Whether writing to a changes elements of b that are still to be read.
+bool disturbs(const Tensor& a, const Tensor& b) {
+  return dispatch(a.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const std::less<const T*> before;
+    const T *x = a.data<T>(), *y = b.data<T>();
+    const bool apart = !before(x, y + b.numel()) || !before(y, x + a.numel());
+    return !apart && !(x == y && a.shape() == b.shape());
+  });
+}
+
+template <class F>
+Tensor& in_place(std::string_view op, Tensor& a, const Tensor& b, const F& f) {
+  check(a.dtype() == b.dtype(), "[{}] dtypes differ: {} and {}", op, name_of(a.dtype()),
+        name_of(b.dtype()));
+  const BroadcastPlan plan = plan_broadcast(op, a.shape(), b.shape());
+  check(plan.shape == a.shape(), "[{}] {} does not broadcast to {}", op, b.shape(), a.shape());
+  check_unseen(op, a);
+  check_unseen(op, b);
+  const Tensor term = disturbs(a, b) ? b.clone() : b;
+  dispatch(a.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    zip_to(plan, a.data<T>(), term.data<T>(), a.mutable_data<T>(), f);
+  });
+  return a;
+}
+
+}  // namespace
+
+Tensor& operator+=(Tensor& a, const Tensor& b) {
+  return in_place("+=", a, b, [](auto x, auto y) { return x + y; });
+}
+Tensor& operator-=(Tensor& a, const Tensor& b) {
+  return in_place("-=", a, b, [](auto x, auto y) { return x - y; });
+}
+Tensor& operator*=(Tensor& a, const Tensor& b) {
+  return in_place("*=", a, b, [](auto x, auto y) { return x * y; });
+}
+Tensor& operator/=(Tensor& a, const Tensor& b) {
+  return in_place("/=", a, b, [](auto x, auto y) { return x / y; });
+}
+
+}  // namespace tapegrad

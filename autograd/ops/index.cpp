@@ -1,0 +1,46 @@
+#include "tapegrad/autograd/ops.h"
+
+namespace tapegrad {
+
+Tensor select(const Tensor& x, int dim, std::int64_t index) {
+  check(x.rank() >= 1, "[select] a scalar has nothing to select from");
+  dim = x.shape().index(dim);
+  const std::int64_t size = x.dim(dim);
+  check(index >= -size && index < size, "[select] there is no index {} in dimension {} of {}",
+        index, dim, x.shape());
+  const std::int64_t begin = index < 0 ? index + size : index;
+  return reshape(slice(x, dim, begin, begin + 1), x.shape().without(dim));
+}
+
+Tensor index(const Tensor& x, const std::vector<Tensor>& ids) {
+  const int count = static_cast<int>(ids.size());
+  check(count >= 1 && count <= x.rank(), "[index] {} indices for a tensor of shape {}", count,
+        x.shape());
+  Shape shape;  // of the indices
+  for (const Tensor& t : ids) {
+    check(t.dtype() == DType::i32, "[index] indices must be i32, not {}", name_of(t.dtype()));
+    shape = broadcast_shapes("index", shape, t.shape());
+  }
+  // The leading dimensions become one, in which each place has one number.
+  std::vector<std::int64_t> flat(static_cast<std::size_t>(shape.numel()));
+  std::int64_t rows = 1;
+  for (int dim = 0; dim < count; ++dim) {
+    const std::int64_t size = x.dim(dim);
+    const Tensor wide = broadcast_to(ids[static_cast<std::size_t>(dim)].to(DType::f64), shape);
+    const auto values = wide.values<double>();
+    for (std::size_t i = 0; i < flat.size(); ++i) {
+      const auto id = static_cast<std::int64_t>(values[i]);
+      check(id >= -size && id < size, "[index] there is no index {} in dimension {} of {}", id, dim,
+            x.shape());
+      flat[i] = flat[i] * size + (id < 0 ? id + size : id);
+    }
+    rows *= size;
+  }
+  check(rows <= std::int64_t{1} << 31, "[index] {} has too many places to index", x.shape());
+  Shape merged{rows};
+  for (int dim = count; dim < x.rank(); ++dim) merged.push_back(x.dim(dim));
+  const std::vector<std::int32_t> row_ids(flat.begin(), flat.end());
+  return gather_rows(reshape(x, merged), Tensor::from(row_ids, shape));
+}
+
+}  // namespace tapegrad

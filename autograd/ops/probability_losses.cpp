@@ -1,0 +1,153 @@
+// Losses between probabilities: binary cross entropies and the Kullback–Leibler divergence.
+
+#include <cmath>
+#include <limits>
+
+#include "tapegrad/autograd/apply.h"
+#include "tapegrad/autograd/kernels/elementwise.h"
+#include "tapegrad/autograd/kernels/vector_math.h"
+#include "tapegrad/autograd/ops.h"
+
+namespace tapegrad {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kLeastLog = -100;  // logarithms are limited to this, as in PyTorch
+
+void check_shapes(std::string_view op, const Tensor& x, const Tensor& target) {
+  check(x.shape() == target.shape(), "[{}] shapes differ: {} and {}", op, x.shape(),
+        target.shape());
+}
+
+Tensor reduced(std::string_view op, const Tensor& losses, Reduction reduction) {
+  switch (reduction) {
+    case Reduction::none:
+      return losses;
+    case Reduction::mean:
+      return mean(losses);
+    case Reduction::sum:
+      return sum(losses);
+    case Reduction::batchmean:
+      check(losses.rank() > 0, "[{}] a scalar has no batch to take the mean over", op);
+      return sum(losses) / static_cast<double>(losses.dim(0));
+  }
+  return {};
+}
+
+// The losses times weights that broadcast to them, if there are any.
+Tensor weighted(std::string_view op, const Tensor& losses, const Tensor& weight) {
+  if (!weight.defined()) return losses;
+  check(broadcast_shapes(op, losses.shape(), weight.shape()) == losses.shape(),
+        "[{}] weight {} does not broadcast to {}", op, weight.shape(), losses.shape());
+  return losses * weight;
+}
+
+template <class T>
+T limited_log(T log) {
+  return log < static_cast<T>(kLeastLog) ? static_cast<T>(kLeastLog) : log;
+}
+
+// log(1 + eˣ).
+template <class T>
+T softplus_of(T x) {
+  return (x > 0 ? x : 0) + std::log1p(fast_exp_gradual(-std::abs(x)));
+}
+
+// −t·log p − (1 − t)·log(1 − p), elementwise.
+Tensor cross_entropies(const Tensor& p, const Tensor& target) {
+  return apply(
+      "binary_cross_entropy", {p, target},
+      [](Inputs in, Saved& saved) {
+        saved.keep(in[0]);
+        saved.keep(in[1]);
+        return zip("binary_cross_entropy", in[0], in[1], [](auto q, auto t) {
+          return (t - 1) * limited_log(std::log1p(-q)) - t * limited_log(std::log(q));
+        });
+      },
+      [](const Tensor& dy, const Saved& saved, const Needs& needs) -> Grads {
+        const Tensor &q = saved[0], &t = saved[1];
+        Grads grads(2);
+        if (needs[0]) grads[0] = dy * ((q - t) / clamp(q * (1.0 - q), 1e-12, kInfinity));
+        if (needs[1]) {
+          grads[1] =
+              dy * (clamp(log1p(-q), kLeastLog, kInfinity) - clamp(log(q), kLeastLog, kInfinity));
+        }
+        return grads;
+      });
+}
+
+// The same with p = σ(x). (1 − t)·σ(x) − t·σ(−x) is σ(x) − t, but loses nothing where the two are
+// nearly equal.
+Tensor cross_entropies_of_logits(const Tensor& logits, const Tensor& target) {
+  return apply(
+      "binary_cross_entropy_with_logits", {logits, target},
+      [](Inputs in, Saved& saved) {
+        saved.keep(in[0]);
+        saved.keep(in[1]);
+        return zip("binary_cross_entropy_with_logits", in[0], in[1],
+                   [](auto x, auto t) { return (1 - t) * softplus_of(x) + t * softplus_of(-x); });
+      },
+      [](const Tensor& dy, const Saved& saved, const Needs& needs) -> Grads {
+        const Tensor &x = saved[0], &t = saved[1];
+        Grads grads(2);
+        if (needs[0]) grads[0] = dy * ((1.0 - t) * sigmoid(x) - t * sigmoid(-x));
+        if (needs[1]) grads[1] = dy * -x;
+        return grads;
+      });
+}
+
+// t·(log t − x), elementwise, with 0·log 0 = 0.
+Tensor divergences(const Tensor& x, const Tensor& target) {
+  return apply(
+      "kl_div", {x, target},
+      [](Inputs in, Saved& saved) {
+        saved.keep(in[0]);
+        saved.keep(in[1]);
+        return zip("kl_div", in[0], in[1],
+                   [](auto q, auto t) { return t == 0 ? -t * q : t * (std::log(t) - q); });
+      },
+      [xs = x.shape(), ts = target.shape()](const Tensor& dy, const Saved& saved,
+                                            const Needs& needs) -> Grads {
+        const Tensor &q = saved[0], &t = saved[1];
+        Grads grads(2);
+        if (needs[0]) grads[0] = sum_to(dy * -t, xs);
+        if (needs[1]) grads[1] = sum_to(dy * (log(t) - q + 1.0), ts);
+        return grads;
+      });
+}
+
+}  // namespace
+
+Tensor binary_cross_entropy(const Tensor& p, const Tensor& target,
+                            const BinaryLossOptions& options) {
+  const std::string_view op = "binary_cross_entropy";
+  check_shapes(op, p, target);
+  check(!options.pos_weight.defined(), "[{}] pos_weight is for logits: see weight", op);
+  dispatch(p.dtype(), [&](auto zero) {
+    const auto values = p.values<decltype(zero)>();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      check(values[i] >= 0 && values[i] <= 1,
+            "[{}] {} at position {} is no probability: give logits to {}_with_logits", op,
+            values[i], i, op);
+    }
+  });
+  return reduced(op, weighted(op, cross_entropies(p, target), options.weight), options.reduction);
+}
+
+Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
+                                        const BinaryLossOptions& options) {
+  const std::string_view op = "binary_cross_entropy_with_logits";
+  check_shapes(op, logits, target);
+  Tensor losses = cross_entropies_of_logits(logits, target);
+  if (options.pos_weight.defined()) {
+    losses = losses + weighted(op, target * softplus(-logits), options.pos_weight - 1.0);
+  }
+  return reduced(op, weighted(op, losses, options.weight), options.reduction);
+}
+
+Tensor kl_div(const Tensor& x, const Tensor& target, const KlDivOptions& options) {
+  const Tensor losses = options.log_target ? exp(target) * (target - x) : divergences(x, target);
+  return reduced("kl_div", losses, options.reduction);
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,90 @@
+// Tensors that are made from a rule or from a random generator.
+
+#include <cmath>
+
+#include "tapegrad/autograd/base/dry_run.h"
+#include "tapegrad/autograd/base/parallel.h"
+#include "tapegrad/autograd/base/random.h"
+#include "tapegrad/autograd/tensor/tensor.h"
+
+namespace tapegrad {
+namespace {
+
+constexpr std::int64_t kGrain = 32768;
+
+// t[i] = value(i), for any dtype.
+template <class F>
+void fill(Tensor& t, const F& value) {
+  const auto fill_as = [&](auto* out) {
+    parallel_for(t.numel(), kGrain, [=](std::int64_t begin, std::int64_t end) {
+      using T = std::remove_pointer_t<decltype(out)>;
+      for (std::int64_t i = begin; i < end; ++i) out[i] = static_cast<T>(value(i));
+    });
+  };
+  switch (t.dtype()) {
+    case DType::f32:
+      return fill_as(t.mutable_data<float>());
+    case DType::f64:
+      return fill_as(t.mutable_data<double>());
+    case DType::i32:
+      return fill_as(t.mutable_data<std::int32_t>());
+    case DType::u8:
+      return fill_as(t.mutable_data<std::uint8_t>());
+  }
+}
+
+// Hands the elements of a new tensor to draw(), as a span of floats or doubles.
+template <class Draw>
+Tensor drawn(std::string_view name, const Shape& shape, DType dtype, const Draw& draw) {
+  check(is_float(dtype), "[{}] random numbers are f32 or f64, not {}", name, name_of(dtype));
+  Tensor t = Tensor::empty(shape, dtype);
+  if (in_dry_run()) return t;
+  dispatch(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    draw(std::span<T>(t.mutable_data<T>(), static_cast<std::size_t>(t.numel())));
+  });
+  return t;
+}
+
+// The largest number that the integers of the dtype hold, and the smallest.
+std::pair<double, double> limits_of(DType dtype) {
+  if (dtype == DType::i32) return {2147483647.0, -2147483648.0};
+  if (dtype == DType::u8) return {255.0, 0.0};
+  return {INFINITY, -INFINITY};
+}
+
+}  // namespace
+
+Tensor Tensor::arange(double begin, double end, double step, DType dtype) {
+  check(std::isfinite(begin) && std::isfinite(end) && std::isfinite(step),
+        "[arange] begin {}, end {} and step {} must be finite", begin, end, step);
+  check(step != 0, "[arange] the step is 0");
+  check((step > 0) == (begin <= end) || begin == end,
+        "[arange] steps of {} do not lead from {} to {}", step, begin, end);
+  const double count = std::ceil((end - begin) / step);
+  check(count <= 0x1p44, "[arange] from {} to {} in steps of {} is too long", begin, end, step);
+  const auto n = static_cast<std::int64_t>(count);
+  const auto [largest, smallest] = limits_of(dtype);
+  const double last = begin + step * static_cast<double>(n - 1);
+  check(n == 0 || (std::max(begin, last) <= largest && std::min(begin, last) >= smallest),
+        "[arange] {} does not hold {} to {}", name_of(dtype), begin, last);
+  Tensor t = empty({n}, dtype);
+  fill(t, [=](std::int64_t i) { return begin + static_cast<double>(i) * step; });
+  return t;
+}
+
+Tensor Tensor::eye(std::int64_t n, std::int64_t columns, DType dtype) {
+  Tensor t = empty({n, columns}, dtype);
+  fill(t, [=](std::int64_t i) { return i / columns == i % columns; });
+  return t;
+}
+
+Tensor Tensor::randn(const Shape& shape, Rng& rng, DType dtype) {
+  return drawn("randn", shape, dtype, [&](auto out) { rng.normal(out, 0, 1); });
+}
+
+Tensor Tensor::uniform(const Shape& shape, Rng& rng, double low, double high, DType dtype) {
+  return drawn("uniform", shape, dtype, [&](auto out) { rng.uniform(out, low, high); });
+}
+
+}  // namespace tapegrad

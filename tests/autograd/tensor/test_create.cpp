@@ -1,0 +1,67 @@
+#include "tapegrad/autograd/base/random.h"
+#include "tapegrad/tests/autograd/support.h"
+#include "tapegrad/tests/catch.h"
+
+using namespace tapegrad;
+using namespace tapegrad::testing;
+
+TEST_CASE("randn and uniform give PyTorch's numbers for the same seed", "[create]") {
+  // torch.manual_seed(1337): randn(2, 3), randn(20) in float64, rand(2, 2), uniform_(-2, 5) of 3.
+  Rng rng(1337);
+  const Tensor a = Tensor::randn({2, 3}, rng);
+  CHECK(a.shape() == Shape{2, 3});
+  CHECK(list(a) == list(Tensor::from<float>({-2.025992155F, -2.065508842F, -1.205362797F,
+                                             -0.912224114F, -1.250221848F, 0.803233743F},
+                                            {6})));
+  const Tensor b = Tensor::randn({20}, rng, DType::f64);
+  CHECK(b.at(0) == Approx(-0.176739948).epsilon(1e-8));
+  CHECK(b.at(19) == Approx(-0.662120426).epsilon(1e-8));
+  CHECK(list(Tensor::uniform({2, 2}, rng)) ==
+        list(Tensor::from<float>({0.742663503F, 0.594547987F, 0.522639275F, 0.097918332F}, {4})));
+  CHECK(list(Tensor::uniform({3}, rng, -2, 5)) ==
+        list(Tensor::from<float>({-1.846650839F, 1.803528309F, -1.509740949F}, {3})));
+}
+
+TEST_CASE("arange counts from begin to before end", "[create]") {
+  CHECK(list(Tensor::arange(4)) == std::vector<double>{0, 1, 2, 3});
+  CHECK(list(Tensor::arange(5, -5, -2.5)) == std::vector<double>{5, 2.5, 0, -2.5});
+  CHECK(Tensor::arange(0, 1, 0.1).numel() == 10);
+  CHECK(Tensor::arange(0, 1, 0.1).at(9) == static_cast<double>(0.9F));
+  CHECK(Tensor::arange(3, 3).shape() == Shape{0});
+  const Tensor ids = Tensor::arange(250, 256, 1, DType::u8);
+  CHECK(ids.dtype() == DType::u8);
+  CHECK(list(ids) == std::vector<double>{250, 251, 252, 253, 254, 255});
+  CHECK(list(Tensor::arange(-3, 3, 2, DType::i32)) == std::vector<double>{-3, -1, 1});
+}
+
+TEST_CASE("eye has ones where both indices are equal", "[create]") {
+  CHECK(list(Tensor::eye(2)) == std::vector<double>{1, 0, 0, 1});
+  CHECK(list(Tensor::eye(2, 3, DType::i32)) == std::vector<double>{1, 0, 0, 0, 1, 0});
+  CHECK(list(Tensor::eye(3, 1, DType::f64)) == std::vector<double>{1, 0, 0});
+  CHECK(Tensor::eye(3, 0).shape() == Shape{3, 0});
+}
+
+TEST_CASE("tensors that cannot be made are errors", "[create]") {
+  Rng rng(1);
+  const double inf = std::numeric_limits<double>::infinity();
+  CHECK_THROWS_WITH(Tensor::arange(0, 5, 0), ContainsSubstring("[arange] the step is 0"));
+  CHECK_THROWS_WITH(Tensor::arange(0, 5, -1), ContainsSubstring("do not lead from 0 to 5"));
+  CHECK_THROWS_WITH(Tensor::arange(0, inf), ContainsSubstring("must be finite"));
+  CHECK_THROWS_WITH(Tensor::arange(0, 1e300, 1e-300), ContainsSubstring("too long"));
+  CHECK_THROWS_WITH(Tensor::arange(0, 257, 1, DType::u8), ContainsSubstring("u8 does not hold"));
+  CHECK_THROWS_WITH(Tensor::arange(-1, 2, 1, DType::u8), ContainsSubstring("u8 does not hold"));
+  CHECK_THROWS_AS(Tensor::eye(-1), Error);
+  CHECK_THROWS_AS(Tensor::eye(std::int64_t{1} << 40), Error);
+  CHECK_THROWS_WITH(Tensor::randn({2}, rng, DType::i32), ContainsSubstring("f32 or f64, not i32"));
+  CHECK_THROWS_AS(Tensor::uniform({2}, rng, 1, 0), Error);
+}
+
+TEST_CASE("an element is read by its indices", "[create]") {
+  const Tensor x = Tensor::arange(24).view({2, 3, 4});
+  CHECK(x.at({1, 2, 3}) == 23);
+  CHECK(x.at({0, -1, 1}) == 9);
+  CHECK(Tensor::arange(3).at({2}) == 2);
+  CHECK(Tensor::scalar(7).at({}) == 7);
+  CHECK_THROWS_WITH(x.at({1, 3, 0}), ContainsSubstring("index 3 in dimension 1 of (2, 3, 4)"));
+  CHECK_THROWS_WITH(x.at({1, 2}), ContainsSubstring("2 indices for an element"));
+}
