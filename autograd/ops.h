@@ -293,8 +293,8 @@ struct BinaryLossOptions {
   Reduction reduction = Reduction::mean;
 };
 // −t·log p − (1 − t)·log(1 − p) for probabilities p and targets t of one shape. As in PyTorch, the
-// logarithms are −100 at least, and p·(1 − p) in the gradient 1e-12 at least. Error on a p outside
-// [0, 1].
+// logarithms are −100 at least, and p·(1 − p) in the gradient 1e-12 at least. Error on a p or t
+// outside [0, 1].
 Tensor binary_cross_entropy(const Tensor& p, const Tensor& target,
                             const BinaryLossOptions& options = {});
 // The same with p = σ(logits), exact for logits of any size.

@@ -29,3 +29,18 @@ TEST_CASE("the README's lines on generation are those of the example that a test
     CHECK(program.find("    " + line + "\n") != std::string::npos);
   }
 }
+
+TEST_CASE("the op that docs/add-an-op.md adds is that of the example that a test builds and runs") {
+  const std::string page = read("docs/add-an-op.md"), program = read("examples/own_op.cpp");
+  const std::string open = "```cpp\n", close = "```\n";
+  const auto check_block = [&](const std::string& start) {
+    const std::size_t begin = page.find(open + start);
+    INFO(start);
+    REQUIRE(begin != std::string::npos);
+    const std::size_t text = begin + open.size();
+    CHECK(program.find(page.substr(text, page.find(close, text) - text)) != std::string::npos);
+  };
+  check_block("Tensor softsign(const Tensor& x) {");
+  check_block("#include <tapegrad/autograd/apply.h>");
+  check_block("       {check_function(");
+}

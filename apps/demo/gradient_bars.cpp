@@ -10,8 +10,8 @@
 #include <cstdio>
 
 #include "tapegrad/apps/demo/svg_bars.h"
-#include "tapegrad/apps/tutorial/residual_net.h"
 #include "tapegrad/autograd/tape.h"
+#include "tapegrad/nn/tutorial/residual_net.h"
 
 namespace tapegrad::demo {
 namespace {

@@ -1,6 +1,5 @@
 // LayerNorm by hand: the variance divided by n, by n - 1, and epsilon outside the root.
 
-#include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/autograd/ops.h"
 
 using namespace tapegrad;
@@ -48,4 +47,12 @@ int lesson() {
 
 }  // namespace
 
-int main() { return cli::run_main("01-layer-norm", lesson); }
+int main() {
+  try {
+    return lesson();
+  } catch (const Error& error) {
+    fmt::print(stderr, "error: {}
+", error.what());
+    return 1;
+  }
+}

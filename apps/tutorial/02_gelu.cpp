@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/nn/layers.h"
 
 using namespace tapegrad;
@@ -51,4 +50,12 @@ int lesson() {
 
 }  // namespace
 
-int main() { return cli::run_main("02-gelu", lesson); }
+int main() {
+  try {
+    return lesson();
+  } catch (const Error& error) {
+    fmt::print(stderr, "error: {}
+", error.what());
+    return 1;
+  }
+}

@@ -1,7 +1,6 @@
 // How much gradient reaches each of five layers, without and with shortcuts around them.
 
-#include "tapegrad/apps/cli/run_main.h"
-#include "tapegrad/apps/tutorial/residual_net.h"
+#include "tapegrad/nn/tutorial/residual_net.h"
 
 using namespace tapegrad;
 
@@ -32,4 +31,12 @@ int lesson() {
 
 }  // namespace
 
-int main() { return cli::run_main("03-residual-gradients", lesson); }
+int main() {
+  try {
+    return lesson();
+  } catch (const Error& error) {
+    fmt::print(stderr, "error: {}
+", error.what());
+    return 1;
+  }
+}

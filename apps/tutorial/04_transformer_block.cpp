@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/nn/gpt.h"
 
 using namespace tapegrad;
@@ -46,4 +45,12 @@ int lesson() {
 
 }  // namespace
 
-int main() { return cli::run_main("04-transformer-block", lesson); }
+int main() {
+  try {
+    return lesson();
+  } catch (const Error& error) {
+    fmt::print(stderr, "error: {}
+", error.what());
+    return 1;
+  }
+}

@@ -1,9 +1,8 @@
 // GPT-2's shape and size: first with placeholders for its blocks, then whole.
 
-#include "tapegrad/apps/cli/run_main.h"
-#include "tapegrad/apps/tutorial/placeholder_gpt.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/nn/summary.h"
+#include "tapegrad/nn/tutorial/placeholder_gpt.h"
 
 using namespace tapegrad;
 
@@ -37,4 +36,12 @@ int lesson() {
 
 }  // namespace
 
-int main() { return cli::run_main("05-gpt2-size", lesson); }
+int main() {
+  try {
+    return lesson();
+  } catch (const Error& error) {
+    fmt::print(stderr, "error: {}
+", error.what());
+    return 1;
+  }
+}

@@ -1,6 +1,5 @@
 // Ten tokens from GPT-2 with random weights, the likeliest one each time.
 
-#include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/nn/gpt.h"
 
@@ -30,4 +29,12 @@ int lesson() {
 
 }  // namespace
 
-int main() { return cli::run_main("06-greedy-generation", lesson); }
+int main() {
+  try {
+    return lesson();
+  } catch (const Error& error) {
+    fmt::print(stderr, "error: {}
+", error.what());
+    return 1;
+  }
+}

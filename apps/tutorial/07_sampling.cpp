@@ -6,7 +6,6 @@
 #include <functional>
 #include <numeric>
 
-#include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/nn/generate.h"
 
@@ -45,4 +44,12 @@ int lesson() {
 
 }  // namespace
 
-int main() { return cli::run_main("07-sampling", lesson); }
+int main() {
+  try {
+    return lesson();
+  } catch (const Error& error) {
+    fmt::print(stderr, "error: {}
+", error.what());
+    return 1;
+  }
+}

@@ -1,6 +1,5 @@
 // The encoder-decoder Transformer: its shapes, its size, its loss, and who sees whom.
 
-#include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/nn/transformer.h"
 
@@ -57,4 +56,12 @@ int lesson() {
 
 }  // namespace
 
-int main() { return cli::run_main("08-encoder-decoder", lesson); }
+int main() {
+  try {
+    return lesson();
+  } catch (const Error& error) {
+    fmt::print(stderr, "error: {}
+", error.what());
+    return 1;
+  }
+}

@@ -196,15 +196,15 @@ void add_shapes(Cases& cases) {
 void add_probability_losses(Cases& cases) {
   const Tensor weight = Tensor::from({0.5, 2.0, 1.0}, {3});
   const auto like = [](const Tensor& t, In x) { return t.to(x[0].dtype()); };
-  const auto bce = [](In x) { return binary_cross_entropy(sigmoid(x[0]), x[1]); };
+  const auto bce = [](In x) { return binary_cross_entropy(sigmoid(x[0]), sigmoid(x[1])); };
   const auto with_logits = [](In x) { return binary_cross_entropy_with_logits(x[0], x[1]); };
   const auto kl = [](In x) { return kl_div(x[0], x[1]); };
   const Cases lines = {
-      {"binary_cross_entropy of sigmoid", {{2, 3}, {2, 3}}, normal, bce},
-      {"binary_cross_entropy of sigmoid", {{}, {}}, normal, bce},
-      {"binary_cross_entropy of sigmoid(weight, none)", {{2, 3}, {2, 3}}, normal,
+      {"binary_cross_entropy of sigmoids", {{2, 3}, {2, 3}}, normal, bce},
+      {"binary_cross_entropy of sigmoids", {{}, {}}, normal, bce},
+      {"binary_cross_entropy of sigmoids(weight, none)", {{2, 3}, {2, 3}}, normal,
        [=](In x) {
-         return binary_cross_entropy(sigmoid(x[0]), x[1], {.weight = like(weight, x),
+         return binary_cross_entropy(sigmoid(x[0]), sigmoid(x[1]), {.weight = like(weight, x),
                                                            .reduction = Reduction::none});
        }},
       {"binary_cross_entropy_with_logits", {{2, 3}, {2, 3}}, normal, with_logits},

@@ -5,7 +5,7 @@
 
 #include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
-#include "tapegrad/autograd/kernels/vector_math.h"
+#include "tapegrad/autograd/kernels/wide_math.h"
 #include "tapegrad/autograd/ops.h"
 
 namespace tapegrad {
@@ -17,6 +17,17 @@ constexpr double kLeastLog = -100;  // logarithms are limited to this, as in PyT
 void check_shapes(std::string_view op, const Tensor& x, const Tensor& target) {
   check(x.shape() == target.shape(), "[{}] shapes differ: {} and {}", op, x.shape(),
         target.shape());
+}
+
+void check_probabilities(std::string_view op, const Tensor& t) {
+  dispatch(t.dtype(), [&](auto zero) {
+    const auto values = t.values<decltype(zero)>();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      check(values[i] >= 0 && values[i] <= 1,
+            "[{}] {} at position {} is no probability: give logits to {}_with_logits", op,
+            values[i], i, op);
+    }
+  });
 }
 
 Tensor reduced(std::string_view op, const Tensor& losses, Reduction reduction) {
@@ -47,12 +58,6 @@ T limited_log(T log) {
   return log < static_cast<T>(kLeastLog) ? static_cast<T>(kLeastLog) : log;
 }
 
-// log(1 + eˣ).
-template <class T>
-T softplus_of(T x) {
-  return (x > 0 ? x : 0) + std::log1p(fast_exp_gradual(-std::abs(x)));
-}
-
 // −t·log p − (1 − t)·log(1 − p), elementwise.
 Tensor cross_entropies(const Tensor& p, const Tensor& target) {
   return apply(
@@ -61,7 +66,7 @@ Tensor cross_entropies(const Tensor& p, const Tensor& target) {
         saved.keep(in[0]);
         saved.keep(in[1]);
         return zip("binary_cross_entropy", in[0], in[1], [](auto q, auto t) {
-          return (t - 1) * limited_log(std::log1p(-q)) - t * limited_log(std::log(q));
+          return (t - 1) * limited_log(wide_log1p(-q)) - t * limited_log(std::log(q));
         });
       },
       [](const Tensor& dy, const Saved& saved, const Needs& needs) -> Grads {
@@ -84,8 +89,9 @@ Tensor cross_entropies_of_logits(const Tensor& logits, const Tensor& target) {
       [](Inputs in, Saved& saved) {
         saved.keep(in[0]);
         saved.keep(in[1]);
-        return zip("binary_cross_entropy_with_logits", in[0], in[1],
-                   [](auto x, auto t) { return (1 - t) * softplus_of(x) + t * softplus_of(-x); });
+        return zip("binary_cross_entropy_with_logits", in[0], in[1], [](auto x, auto t) {
+          return (1 - t) * wide_softplus(x) + t * wide_softplus(-x);
+        });
       },
       [](const Tensor& dy, const Saved& saved, const Needs& needs) -> Grads {
         const Tensor &x = saved[0], &t = saved[1];
@@ -103,8 +109,10 @@ Tensor divergences(const Tensor& x, const Tensor& target) {
       [](Inputs in, Saved& saved) {
         saved.keep(in[0]);
         saved.keep(in[1]);
-        return zip("kl_div", in[0], in[1],
-                   [](auto q, auto t) { return t == 0 ? -t * q : t * (std::log(t) - q); });
+        return zip("kl_div", in[0], in[1], [](auto q, auto t) {
+          const auto p = static_cast<double>(t);  // for the difference, which may be small
+          return static_cast<decltype(t)>(t == 0 ? -t * q : p * (std::log(p) - q));
+        });
       },
       [xs = x.shape(), ts = target.shape()](const Tensor& dy, const Saved& saved,
                                             const Needs& needs) -> Grads {
@@ -123,14 +131,8 @@ Tensor binary_cross_entropy(const Tensor& p, const Tensor& target,
   const std::string_view op = "binary_cross_entropy";
   check_shapes(op, p, target);
   check(!options.pos_weight.defined(), "[{}] pos_weight is for logits: see weight", op);
-  dispatch(p.dtype(), [&](auto zero) {
-    const auto values = p.values<decltype(zero)>();
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      check(values[i] >= 0 && values[i] <= 1,
-            "[{}] {} at position {} is no probability: give logits to {}_with_logits", op,
-            values[i], i, op);
-    }
-  });
+  check_probabilities(op, p);
+  check_probabilities(op, target);
   return reduced(op, weighted(op, cross_entropies(p, target), options.weight), options.reduction);
 }
 

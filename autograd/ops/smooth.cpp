@@ -4,32 +4,61 @@
 #include <cmath>
 
 #include "tapegrad/autograd/kernels/vector_math.h"
+#include "tapegrad/autograd/kernels/wide_math.h"
 #include "tapegrad/autograd/ops/fused.h"
 #include "tapegrad/autograd/ops/unary.h"
 
 namespace tapegrad {
+namespace {
+
+// An op y = exact(x), in f32 by way of `fast`, which is for elements up to kWideSines.
+template <class Fast, class Exact>
+Tensor circular(std::string_view name, const Tensor& x, const Fast& fast, const Exact& exact,
+                UnaryVjp vjp) {
+  return apply(
+      name, {x},
+      [=](Inputs in, Saved& saved) {
+        saved.keep(in[0]);
+        if (in[0].dtype() != DType::f32) return map(in[0], exact);
+        Tensor y = Tensor::empty(in[0].shape());
+        const float* from = in[0].data<float>();
+        float* to = y.mutable_data<float>();
+        parallel_for(y.numel(), kElementGrain, [=](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t i = begin; i < end; ++i) to[i] = fast(from[i]);
+          for (std::int64_t i = begin; i < end; ++i) {
+            if (!(std::abs(from[i]) <= kWideSines)) to[i] = exact(from[i]);
+          }
+        });
+        return y;
+      },
+      [vjp](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
+        return {vjp(dy, saved[0])};
+      });
+}
+
+}  // namespace
 
 Tensor sin(const Tensor& x) {
-  return unary(
-      "sin", x, [](auto v) { return std::sin(v); },
+  return circular(
+      "sin", x, [](float v) { return wide_sin(v); }, [](auto v) { return std::sin(v); },
       [](const Tensor& dy, const Tensor& v) { return dy * cos(v); });
 }
 
 Tensor cos(const Tensor& x) {
-  return unary(
-      "cos", x, [](auto v) { return std::cos(v); },
+  return circular(
+      "cos", x, [](float v) { return wide_cos(v); }, [](auto v) { return std::cos(v); },
       [](const Tensor& dy, const Tensor& v) { return dy * -sin(v); });
 }
 
 Tensor log1p(const Tensor& x) {
   return unary(
-      "log1p", x, [](auto v) { return std::log1p(v); },
+      "log1p", x, [](auto v) { return wide_log1p(v); },
       [](const Tensor& dy, const Tensor& v) { return dy / (v + 1.0); });
 }
 
 Tensor expm1(const Tensor& x) {
   return unary_of_result(
-      "expm1", x, [](auto v) { return std::expm1(v); },
+      "expm1", x, [](auto v) { return wide_expm1(v); },
       [](const Tensor& dy, const Tensor& y) { return dy * (y + 1.0); });
 }
 
@@ -37,11 +66,7 @@ Tensor softplus(const Tensor& x, double beta) {
   check(beta > 0, "[softplus] beta must be above 0, not {}", beta);
   if (beta != 1) return softplus(x * beta) / beta;
   return unary(
-      "softplus", x,
-      [](auto v) {
-        const auto rest = std::log1p(fast_exp_gradual(-std::abs(v)));
-        return v > 0 ? v + rest : rest;
-      },
+      "softplus", x, [](auto v) { return wide_softplus(v); },
       [](const Tensor& dy, const Tensor& v) { return dy * sigmoid(v); }, {.cheap = true});
 }
 

@@ -117,6 +117,8 @@ TEST_CASE("probabilities outside [0, 1] and weights that do not fit are errors",
   CHECK_THROWS_WITH(binary_cross_entropy(p, t), ContainsSubstring("1.5 at position 1"));
   CHECK_THROWS_WITH(binary_cross_entropy(vector({0.5, std::nan("")}), t),
                     ContainsSubstring("at position 1 is no probability"));
+  CHECK_THROWS_WITH(binary_cross_entropy(t, vector({-1, 0})),
+                    ContainsSubstring("-1 at position 0"));
   CHECK_THROWS_WITH(binary_cross_entropy(t, vector({1})), ContainsSubstring("shapes differ"));
   CHECK_THROWS_WITH(binary_cross_entropy(t, t, {.pos_weight = t}), ContainsSubstring("logits"));
   CHECK_THROWS_WITH(binary_cross_entropy_with_logits(p, t, {.weight = ones({3, 2})}),

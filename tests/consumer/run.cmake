@@ -1,5 +1,5 @@
-# Installs the build in BUILD_DIR into a fresh folder, builds the consumer and the examples against it
-# and runs them.
+# Installs the build in BUILD_DIR into a fresh folder, builds the consumer, the tutorial's programs and the
+# examples against it and runs them.
 # usage: cmake -DBUILD_DIR=… -DSOURCE_DIR=… -DWORK_DIR=… -DCXX=… -DCXX_FLAGS=… -P run.cmake
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
@@ -38,6 +38,8 @@ endforeach()
 build(tests/consumer)
 run(${WORK_DIR}/tests/consumer/consumer)
 expect("step 50: loss 0\\.")
+run(${WORK_DIR}/tests/consumer/03_residual_gradients)
+expect("the first layer gets 1099 times as much")
 
 # A model of train-gpt's, from the installed program, generates.
 file(WRITE ${WORK_DIR}/text.txt "")
@@ -47,6 +49,8 @@ endforeach()
 run(${WORK_DIR}/prefix/bin/train-gpt --corpus ${WORK_DIR}/text.txt --out-dir ${WORK_DIR}/run --preset char-cpu
     --n-layer 1 --n-head 1 --n-embd 16 --block-size 16 --max-iters 3 --no-sample)
 build(examples)
+run(${WORK_DIR}/examples/own_op)
+expect("softsign")
 run(${WORK_DIR}/examples/generate ${WORK_DIR}/run "the cat")
 expect("bytes more\n.* bytes more")
 

@@ -1,4 +1,4 @@
-#include "tapegrad/apps/tutorial/placeholder_gpt.h"
+#include "tapegrad/nn/tutorial/placeholder_gpt.h"
 #include "tapegrad/optim/adamw.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/nn/models.h"

@@ -42,6 +42,15 @@ def attend(q, k, v, heads, causal, dropout=0.0, padding=None):
     return y.transpose(1, 2).flatten(2)
 
 
+def weights(x):
+    return torch.tensor([0.5, 2.0, 1.0], dtype=x.dtype)
+
+
+def einsum_of(op):
+    """PyTorch's function for a name such as "einsum(ij,jk)", or None."""
+    return (lambda *x: torch.einsum(op[len("einsum("):-1], *x)) if op.startswith("einsum(") else None
+
+
 def attention(heads, causal, *options):
     return lambda *x: attend(*(x if len(x) == 3 else x[0].chunk(3, 2)), heads, causal, *options)
 
@@ -103,6 +112,8 @@ ELEMENTWISE = {
     "dropout(0.3)": lambda x: dropout(x, 0.3), "dropout(0)": lambda x: x * 1, "dropout(1)": lambda x: dropout(x, 1.0),
     "add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "pow": torch.pow,
     "maximum": torch.maximum, "mul, twice one": lambda x: x * x,
+    "sin": torch.sin, "cos": torch.cos, "expm1": torch.expm1, "log1p": torch.log1p, "softplus": F.softplus,
+    "softplus(2)": lambda x: F.softplus(x, 2), "silu": F.silu,
     "rope(4)": lambda x: rope(x, 4), "rope(2, first 5, channels 8)": lambda x: rope(x, 2, 5, 8),
 }
 OTHERS = {
@@ -133,6 +144,19 @@ OTHERS = {
     "cross_entropy(ignore)": lambda x: cross_entropy(x, ids(0, -1, 2, -1), -1),
     "linear_cross_entropy(ignore)": lambda x, w: cross_entropy(x @ w.T, ids(0, -1, 2, -1), -1),
     "mse_loss": F.mse_loss, "masked_fill": lambda x: x.masked_fill(mask(4), 2.0),
+    "cumsum(0)": lambda x: x.cumsum(0), "cumsum(-1)": lambda x: x.cumsum(-1),
+    "conv1d": F.conv1d, "conv1d(stride 2, padding 1)": lambda *x: F.conv1d(*x, stride=2, padding=1),
+    "conv1d(padding 2, dilation 2, groups 2)": lambda *x: F.conv1d(*x, padding=2, dilation=2, groups=2),
+    "conv1d(stride 3, padding 4)": lambda *x: F.conv1d(*x, stride=3, padding=4),
+    "conv1d(stride 4)": lambda *x: F.conv1d(*x, stride=4),
+    "binary_cross_entropy of sigmoids": lambda x, t: F.binary_cross_entropy(x.sigmoid(), t.sigmoid()),
+    "binary_cross_entropy of sigmoids(weight, none)":
+        lambda x, t: F.binary_cross_entropy(x.sigmoid(), t.sigmoid(), weight=weights(x), reduction="none"),
+    "binary_cross_entropy_with_logits": F.binary_cross_entropy_with_logits,
+    "binary_cross_entropy_with_logits(pos_weight, sum)":
+        lambda x, t: F.binary_cross_entropy_with_logits(x, t, pos_weight=weights(x), reduction="sum"),
+    "kl_div": F.kl_div, "kl_div(batchmean, log_target)":
+        lambda x, t: F.kl_div(x, t, reduction="batchmean", log_target=True),
     "checkpoint, one tensor twice": lambda x: checkpoint(lambda a, b: a * b * b, x, x, use_reentrant=False),
 }
 # Ops whose constants differ from line to line of the table.
@@ -201,7 +225,7 @@ def main():
         cases[op, line, number][part] = tensor
     rows, skipped = collections.defaultdict(lambda: (Errors(), Errors())), set()
     for (op, line, number), case in cases.items():
-        f = LINES.get(line) or ELEMENTWISE.get(op) or OTHERS.get(op)
+        f = LINES.get(line) or ELEMENTWISE.get(op) or OTHERS.get(op) or einsum_of(op)
         if f is None:
             skipped.add(op)
             continue

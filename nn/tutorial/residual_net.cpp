@@ -1,4 +1,4 @@
-#include "tapegrad/apps/tutorial/residual_net.h"
+#include "tapegrad/nn/tutorial/residual_net.h"
 
 namespace tapegrad::nn {
 

@@ -1,6 +1,6 @@
 #include <map>
 
-#include "tapegrad/apps/tutorial/residual_net.h"
+#include "tapegrad/nn/tutorial/residual_net.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/nn/models.h"
 
