@@ -119,7 +119,7 @@ Tensor divergences(const Tensor& x, const Tensor& target) {
         const Tensor &q = saved[0], &t = saved[1];
         Grads grads(2);
         if (needs[0]) grads[0] = sum_to(dy * -t, xs);
-        if (needs[1]) grads[1] = sum_to(dy * (log(t) - q + 1.0), ts);
+        if (needs[1]) grads[1] = sum_to(dy * ((log(t) + 1.0) - q), ts);
         return grads;
       });
 }
