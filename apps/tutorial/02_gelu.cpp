@@ -54,8 +54,7 @@ int main() {
   try {
     return lesson();
   } catch (const Error& error) {
-    fmt::print(stderr, "error: {}
-", error.what());
+    fmt::print(stderr, "error: {}\n", error.what());
     return 1;
   }
 }

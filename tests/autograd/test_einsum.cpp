@@ -40,6 +40,7 @@ TEST_CASE("a product of einsum's that sums is one matmul, without a copy where n
   const Tensor a = normal(rng, {5, 4, 3}), b = normal(rng, {5, 6, 3});
   Tape tape;
   tape.watch(a);
+  tape.watch(b);
   const Tensor y = einsum("bik,bjk->bij", {a, b});
   CHECK(same_bits(y, matmul(a, b, {.transpose_b = true})));
   CHECK(tape.size() == 2);  // with the matmul just above
