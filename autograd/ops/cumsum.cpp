@@ -9,6 +9,16 @@ namespace {
 // Columns that are summed side by side.
 constexpr std::int64_t kColumns = 64;
 
+template <class T>
+void add_up_line(const T* x, T* out, std::int64_t n, bool from_end) {
+  double total = 0;
+  for (std::int64_t k = 0; k < n; ++k) {
+    const std::int64_t i = from_end ? n - 1 - k : k;
+    total += static_cast<double>(x[i]);
+    out[i] = static_cast<T>(total);
+  }
+}
+
 // out[k] = x[0] + … + x[k] along the axis, or from the end on: x[k] + … + x[n − 1].
 template <class T>
 void add_up(const T* x, T* out, const Axis& axis, bool from_end) {
@@ -20,6 +30,10 @@ void add_up(const T* x, T* out, const Axis& axis, bool from_end) {
       const std::int64_t first = i % blocks * kColumns;
       const std::int64_t columns = std::min(kColumns, axis.inner - first);
       const std::int64_t offset = i / blocks * axis.n * axis.inner + first;
+      if (axis.inner == 1) {
+        add_up_line(x + offset, out + offset, axis.n, from_end);
+        continue;
+      }
       double total[kColumns] = {};
       for (std::int64_t k = 0; k < axis.n; ++k) {
         const std::int64_t row = offset + (from_end ? axis.n - 1 - k : k) * axis.inner;

@@ -90,7 +90,9 @@ Tensor cross_entropies_of_logits(const Tensor& logits, const Tensor& target) {
         saved.keep(in[0]);
         saved.keep(in[1]);
         return zip("binary_cross_entropy_with_logits", in[0], in[1], [](auto x, auto t) {
-          return (1 - t) * wide_softplus(x) + t * wide_softplus(-x);
+          // (1 − t)·log(1 + eˣ) + t·log(1 + e⁻ˣ), of which this is a common part:
+          const auto rest = wide_softplus(-std::abs(x));
+          return (x > 0 ? (1 - t) * x : -t * x) + rest;
         });
       },
       [](const Tensor& dy, const Saved& saved, const Needs& needs) -> Grads {

@@ -37,9 +37,11 @@ void first_of_lines(const T* x, const Axis& axis, std::int64_t k, std::int32_t* 
       for (std::int64_t j = 0; j < n; ++j) {
         line[static_cast<std::size_t>(j)] = {from[j * inner], static_cast<std::int32_t>(j)};
       }
-      const auto middle = line.begin() + k;
-      if (k < n) std::nth_element(line.begin(), middle, line.end(), goes_first<descending, T>);
-      std::sort(line.begin(), middle, goes_first<descending, T>);
+      if (k == n) {
+        std::sort(line.begin(), line.end(), goes_first<descending, T>);
+      } else {
+        std::partial_sort(line.begin(), line.begin() + k, line.end(), goes_first<descending, T>);
+      }
       std::int32_t* to = out + i / inner * k * inner + i % inner;
       for (std::int64_t j = 0; j < k; ++j) to[j * inner] = line[static_cast<std::size_t>(j)].index;
     }
