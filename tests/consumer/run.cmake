@@ -49,8 +49,6 @@ endforeach()
 run(${WORK_DIR}/prefix/bin/train-gpt --corpus ${WORK_DIR}/text.txt --out-dir ${WORK_DIR}/run --preset char-cpu
     --n-layer 1 --n-head 1 --n-embd 16 --block-size 16 --max-iters 3 --no-sample)
 build(examples)
-run(${WORK_DIR}/examples/own_op)
-expect("softsign")
 run(${WORK_DIR}/examples/generate ${WORK_DIR}/run "the cat")
 expect("bytes more\n.* bytes more")
 
