@@ -187,6 +187,20 @@ void CommandLine::note(const std::string& text) {
   fmt::print(stderr, "note: {}\n", text);
 }
 
+namespace {
+
+// Runs `set`, whose UsageError then also says where the value is.
+template <class Set>
+void naming(const std::string& where, const Set& set) {
+  try {
+    set();
+  } catch (const UsageError& error) {
+    usage_error("{}: {}", where, error.what());
+  }
+}
+
+}  // namespace
+
 void CommandLine::set_from_file(const ConfigItem& item) {
   std::string name = option_name(item.name);
   std::vector<std::string> values = item.values;
@@ -203,8 +217,10 @@ void CommandLine::set_from_file(const ConfigItem& item) {
     usage_error("{}: {} needs one value, not {}", item.where, name, values.size());
   }
   option->from_file = values;
+  option->place = item.where;
   if (name.starts_with("--no-") && "--" + option->parsed->get_lnames().front() != name) {
-    option->from_file = {parse_switch(name, values.front()) ? "false" : "true"};
+    naming(item.where,
+           [&] { option->from_file = {parse_switch(name, values.front()) ? "false" : "true"}; });
   }
 }
 
@@ -228,7 +244,7 @@ void CommandLine::set_values() {
     if (option.parsed->count() > 0) {
       option.set(option.parsed->reduced_results());
     } else if (!option.from_file.empty()) {
-      option.set(option.from_file);
+      naming(option.place, [&] { option.set(option.from_file); });
     }
   }
 }

@@ -101,6 +101,7 @@ class CommandLine {
     std::function<void(const std::vector<std::string>&)> set;
     bool list = false;
     std::vector<std::string> from_file = {};  // values that the config file has for it
+    std::string place = {};                   // and where: "--config FILE, line 3"
   };
   struct Words {
     std::vector<std::string>* values = nullptr;  // null: the program takes none

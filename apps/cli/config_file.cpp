@@ -220,6 +220,7 @@ std::vector<ConfigItem> read_config_file(const std::string& path,
     std::string text = read_file(path, kMostConfigBytes);
     constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
     if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
+    check(text.find('\0') == text.npos, "{}: there is a NUL in it: this is not text", path);
     const std::size_t first = text.find_first_not_of(" \t\r\n");
     if (first != text.npos && text[first] == '{') {
       return read_run_config(path, parse_json_object(path, text));

@@ -7,36 +7,62 @@
 #include <new>
 
 #include "tapegrad/autograd/gemm/gemm.h"
+#include "tapegrad/data/tokenize/utf8.h"
 #include "tapegrad/run/interrupt.h"
 
 namespace tapegrad::cli {
 
 namespace {
 
-constexpr std::size_t kLongestMessage = 2000;
+// Of a message's beginning, which names the file, and of its end, which names the cause.
+constexpr std::size_t kShownBegin = 600, kShownEnd = 200;
 
-// Names and values come from files: what is in them must not control the terminal, or fill it.
-std::string printable(const std::string& text) {
+bool inside_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
+
+// The first `begin` and the last `end` bytes of a text that has more; no character of UTF-8 is cut
+// in two.
+std::string shortened(const std::string& text, std::size_t begin, std::size_t end) {
+  if (text.size() <= begin + end) return text;
+  std::size_t rest = text.size() - end;
+  for (int i = 0; i < 3 && inside_character(text[begin]); ++i) --begin;
+  for (int i = 0; i < 3 && inside_character(text[rest]); ++i) ++rest;
+  return text.substr(0, begin) + " … " + text.substr(rest);
+}
+
+// Those that move the cursor or colour the text, and those that change the order of what follows.
+bool controls_terminal(char32_t c) {
+  return c < 0x20 || (c >= 0x7F && c <= 0x9F) || (c >= 0x2028 && c <= 0x202E) ||
+         (c >= 0x2066 && c <= 0x2069);
+}
+
+std::string escaped(std::string_view text) {
   std::string result;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto code = static_cast<unsigned char>(text[i]);
-    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
-    // No character of UTF-8 is cut in two; text that is not UTF-8 ends soon, too.
-    const bool inside = (code & 0xC0) == 0x80 && result.size() < kLongestMessage + 3;
-    if (result.size() >= kLongestMessage && !inside) return result + " …";
-    if ((code < 0x20 && code != '\n') || code == 0x7F) {
-      result += fmt::format("\\x{:02x}", code);
-    } else if (code == 0xC2 && next >= 0x80 && next <= 0x9F) {  // U+0080 to U+009F control, too
-      result += fmt::format("\\u{:04x}", next);
-      ++i;
+  while (!text.empty()) {
+    const data::Utf8Char c = data::first_char(text);
+    const std::string_view bytes = text.substr(0, c.size);
+    text.remove_prefix(c.size);
+    if (c.kind == data::Utf8Char::Kind::valid && !controls_terminal(c.code_point)) {
+      result += bytes;
+    } else if (c.code_point > 0x7F) {
+      result += fmt::format("\\u{:04x}", static_cast<std::uint32_t>(c.code_point));
+    } else if (c.code_point == '\n') {
+      result += "\\n";
     } else {
-      result += text[i];
+      for (const char byte : bytes) {
+        result += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+      }
     }
   }
   return result;
 }
 
 }  // namespace
+
+std::string printable(const std::string& message) {
+  // The first cut saves work; the second is needed, since escapes are longer than what they show.
+  const std::string few = shortened(message, 4 * kShownBegin, 4 * kShownEnd);
+  return shortened(escaped(few), kShownBegin, kShownEnd);
+}
 
 int run_main(const std::string& program, const std::function<int()>& body) {
   int code = 1;
@@ -49,7 +75,7 @@ int run_main(const std::string& program, const std::function<int()>& body) {
     check(written || code == run::kInterruptedExitCode, "the output could not be written");
   } catch (const UsageError& error) {
     code = 2;
-    message = fmt::format("{}\nTry '{} --help'.", error.what(), program);
+    message = error.what();
   } catch (const std::bad_alloc&) {
     message = "out of memory";
   } catch (const std::filesystem::filesystem_error& error) {
@@ -60,6 +86,7 @@ int run_main(const std::string& program, const std::function<int()>& body) {
   if (!message.empty()) {
     std::fflush(stdout);
     fmt::print(stderr, "{}: error: {}\n", program, printable(message));
+    if (code == 2) fmt::print(stderr, "Try '{} --help'.\n", program);
   }
   return message.empty() ? code : code == 2 ? 2 : 1;
 }

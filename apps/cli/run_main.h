@@ -29,6 +29,11 @@ void as_usage(const Check& check_values) {
   }
 }
 
+// A message as run_main prints it: on one line of at most about 800 bytes, with the middle left out
+// if it is longer, and control characters escaped. Names and values in it may come from files, and
+// must not control the terminal, or fill it.
+std::string printable(const std::string& message);
+
 // The body of a main(). Returns the exit code: that of `body`; or, after an exception, 2 for a
 // UsageError and 1 for all others. An exception is printed on stderr, "train-gpt: error: …". Output
 // that cannot be written is such an error, too.

@@ -40,8 +40,8 @@ Trainer read_trainer(const fs::path& folder) {
         "{}: this has format '{}', version {}; expected '{}', version {}", trainer.path.string(),
         format, version, kTrainerFormat, kTrainerVersion);
   get(trainer.path, trainer.json, kIteration, trainer.iteration);
-  check(trainer.iteration >= 0, "{}: '{}' is {}", trainer.path.string(), kIteration,
-        trainer.iteration);
+  check(trainer.iteration >= 0, "{}: '{}' must be 0 or more, not {}", trainer.path.string(),
+        kIteration, trainer.iteration);
   return trainer;
 }
 
@@ -173,6 +173,12 @@ void restore_checkpoint(const fs::path& folder, const TrainState& state) {
   get(path, json, "best_val_loss", p.best_val_loss);
   get(path, json, "best_iteration", p.best_iteration);
   get(path, json, "seconds", p.seconds);
+  check(p.best_iteration >= 0 && p.best_iteration <= iteration,
+        "{}: 'best_iteration' must be from 0 to {}, not {}", path.string(), iteration,
+        p.best_iteration);
+  constexpr double most_seconds = 1e12;
+  check(p.seconds >= 0 && p.seconds <= most_seconds, "{}: 'seconds' must be from 0 to {}, not {}",
+        path.string(), most_seconds, p.seconds);
   p.multiplier = read_multiplier(path, json);
   get(path, json, "loader", loader);
   get(path, json, "dropout", dropout);

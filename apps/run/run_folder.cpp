@@ -40,12 +40,19 @@ bool is_run_file(const std::string& name) {
   return is_kept_model(name) || std::count(std::begin(kRunFiles), std::end(kRunFiles), name) > 0;
 }
 
-// Of a line of metrics; nothing if it has none.
+// Of a line of metrics; nothing if it has none. A foreign line may be anything.
 std::optional<int64_t> iteration_of(std::string_view line) {
-  const Json json = Json::parse(line.begin(), line.end(), nullptr, false);
-  const auto at = json.is_object() ? json.find("iteration") : json.end();
-  if (!json.is_object() || at == json.end() || !at->is_number_integer()) return std::nullopt;
-  return at->get<int64_t>();
+  constexpr std::size_t most_bytes = std::size_t{1} << 16;
+  constexpr int depth = 2;
+  if (line.size() > most_bytes) return std::nullopt;
+  try {
+    const Json json = parse_json<Json>(line, depth);
+    const auto at = json.is_object() ? json.find("iteration") : json.end();
+    if (!json.is_object() || at == json.end() || !at->is_number_integer()) return std::nullopt;
+    return at->get<int64_t>();
+  } catch (const Error&) {
+    return std::nullopt;
+  }
 }
 
 // Removes what the atomic writer left of files of a run when it was killed: config.json.tmp-12-0.

@@ -34,8 +34,11 @@ PairData read_pairs(const run::Text& text, const Options& o,
   const std::vector<data::Pair> pairs = data::parse_pairs(text.contents, name);
   const std::int64_t tenth =
       std::max<std::int64_t>(1, static_cast<std::int64_t>(pairs.size()) / 10);
-  const data::PairSplit split =
-      data::hold_out(pairs, o.text.held_out.value_or(std::min(tenth, kMostHeldOut)));
+  const std::int64_t held_out = o.text.held_out.value_or(std::min(tenth, kMostHeldOut));
+  check(held_out < static_cast<std::int64_t>(pairs.size()),
+        "--held-out {}: {} has {} pairs, of which at least one must be left to train on", held_out,
+        name, pairs.size());
+  const data::PairSplit split = data::hold_out(pairs, held_out);
   const data::Tokenizer t = tokenizer ? *tokenizer : make_tokenizer(pairs, split, o.text.tokenizer);
   const std::int64_t longest = o.model.block_size;
   return {t, data::SpecialTokens(t.vocab_size()), data::encode_pairs(split.train, t, longest, name),

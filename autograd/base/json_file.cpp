@@ -17,11 +17,10 @@ Json read_json_object(const std::filesystem::path& path) {
 Json parse_json_object(const std::filesystem::path& path, const std::string& text) {
   Json json;
   try {
-    json = Json::parse(text, json_rules<Json>(kMostJsonDepth), false);
+    json = parse_json<Json>(text, kMostJsonDepth);
   } catch (const Error& error) {
     fail("{}: {}", path.string(), error.what());
   }
-  check(!json.is_discarded(), "{}: this is not complete, valid JSON", path.string());
   check(json.is_object(), "{}: expected a JSON object", path.string());
   return json;
 }

@@ -16,24 +16,34 @@ namespace tapegrad {
 
 using Json = nlohmann::ordered_json;
 
-// What a parser of our files is to refuse: brackets that are nested deeper than `depth`, and names
-// that an object has twice, of which one would be ignored. A callback of Json::parse.
+// Parses the JSON of one of our files, whose brackets are nested at most `depth` deep. Error, with
+// the byte where it is known, for any text that is not such JSON in UTF-8, and for a name that an
+// object has twice, of which one would be ignored.
 template <class AnyJson>
-auto json_rules(int depth) {
-  return [depth, names = std::vector<std::set<std::string>>()](
-             int at, typename AnyJson::parse_event_t event, const AnyJson& parsed) mutable {
+AnyJson parse_json(std::string_view text, int depth) {
+  std::vector<std::set<std::string>> names;
+  const auto watch = [&](int at, typename AnyJson::parse_event_t event, const AnyJson& parsed) {
     using Event = typename AnyJson::parse_event_t;
     check(at <= depth, "the JSON is nested too deeply");
-    if (names.size() < static_cast<std::size_t>(at) + 2) {
-      names.resize(static_cast<std::size_t>(at) + 2);
-    }
-    if (event == Event::object_start) names[static_cast<std::size_t>(at) + 1].clear();
+    const auto level = static_cast<std::size_t>(at);
+    if (names.size() < level + 2) names.resize(level + 2);
+    if (event == Event::object_start) names[level + 1].clear();
+    // A message that shows such a text would end there.
+    check(!parsed.is_string() || parsed.template get<std::string>().find('\0') == std::string::npos,
+          "a text has a NUL in it");
     if (event == Event::key) {
       const auto name = parsed.template get<std::string>();
-      check(names[static_cast<std::size_t>(at)].insert(name).second, "'{}' is there twice", name);
+      check(names[level].insert(name).second, "'{}' is there twice", name);
     }
     return true;
   };
+  try {
+    return AnyJson::parse(text, watch);
+  } catch (const typename AnyJson::parse_error& error) {
+    fail("not valid JSON at byte {}", error.byte);
+  } catch (const typename AnyJson::exception&) {
+    fail("not valid JSON: a number is too large");
+  }
 }
 
 // The object that the file holds; Error, with the path, if there is none, or if it is a link.

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
+
+#include "tapegrad/autograd/base/json_file.h"
 
 namespace tapegrad {
 namespace {
@@ -48,26 +49,14 @@ class Parser {
 
  private:
   json parse(const std::string& text) const {
-    // Names are checked while parsing: of two equal names, the parsed object would silently keep
-    // the last.
-    std::set<std::string> names;
-    std::string repeated;
-    const auto watch = [&](int depth, json::parse_event_t event, json& parsed) {
-      if (depth > 3) fail("{}: the header is nested too deeply", path_);
-      if (depth == 1 && event == json::parse_event_t::key &&
-          !names.insert(parsed.get<std::string>()).second) {
-        repeated = parsed.get<std::string>();
-      }
-      return true;
-    };
+    constexpr int depth = 3;
     json header;
     try {
-      header = json::parse(text, watch);
-    } catch (const json::exception& e) {
-      fail("{}: the header is not JSON: {}", path_, e.what());
+      header = parse_json<json>(text, depth);
+    } catch (const Error& error) {
+      fail("{}: the header: {}", path_, error.what());
     }
     check(header.is_object(), "{}: the header is not a JSON object", path_);
-    check(repeated.empty(), "{}: tensor '{}' is listed twice", path_, repeated);
     return header;
   }
 

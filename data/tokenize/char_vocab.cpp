@@ -40,9 +40,13 @@ std::string sample_of(const std::u32string& code_points) {
 
 CharVocabulary CharVocabulary::of_corpus(std::string_view corpus) {
   const auto seen = std::make_unique<std::bitset<kCodePointCount>>();
-  for_each_char(corpus, "the corpus", [&](char32_t c, std::size_t) { seen->set(c); });
+  char32_t last = 0;
+  for_each_char(corpus, "the corpus", [&](char32_t c, std::size_t) {
+    seen->set(c);
+    last = std::max(last, c);
+  });
   std::string characters;
-  for (char32_t c = 0; c < kCodePointCount; ++c) {
+  for (char32_t c = 0; c <= last; ++c) {
     if (seen->test(c)) {
       characters += to_utf8(c);
     }

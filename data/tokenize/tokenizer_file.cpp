@@ -16,18 +16,9 @@ constexpr std::int64_t kFormatVersion = 1;
 // More bytes than the file of any vocabulary of at most Bpe::kMaxSize tokens.
 constexpr std::int64_t kMaxFileBytes = std::int64_t{32} << 20;
 
-json parse(const std::string& text) {
-  // Merges are at depth 3. Without a limit, a file of opening brackets would take many times its
-  // size in memory.
-  constexpr int depth = 3;
-  try {
-    return json::parse(text, json_rules<json>(depth));
-  } catch (const json::parse_error& error) {
-    fail("it is not valid JSON at byte {}", error.byte);
-  } catch (const json::exception&) {
-    fail("it is not valid JSON");
-  }
-}
+// Merges are at depth 3. Without a limit, a file of opening brackets would take many times its size
+// in memory.
+constexpr int kDepth = 3;
 
 const json& field(const json& object, const char* name, json::value_t type) {
   const auto found = object.find(name);
@@ -76,7 +67,7 @@ void Tokenizer::save(const std::filesystem::path& path) const {
 Tokenizer Tokenizer::load(const std::filesystem::path& path) {
   const std::string text = read_file(path, kMaxFileBytes, Links::refused);
   try {
-    const json file = parse(text);
+    const json file = parse_json<json>(text, kDepth);
     check(file.is_object() && file.value("format", json()) == kFormatName,
           "it is not an object with \"format\": \"{}\"", kFormatName);
     const json& version = field(file, "version", json::value_t::number_integer);

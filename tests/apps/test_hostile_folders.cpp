@@ -117,14 +117,15 @@ TEST_CASE("a line of metrics that cannot be read takes no other with it", "[host
   const HostileRun hostile;
   std::string lines = hostile.file("metrics.jsonl");
   const std::size_t second = lines.find('\n') + 1;
-  lines.insert(second, "{\"iter\xFF\n");
+  const std::string deep(100'000, '[');  // which ended the program while it was parsed
+  lines.insert(second, "{\"iter\xFF\n{\"iteration\": " + deep + "\n");
   std::ofstream(hostile.run / "metrics.jsonl") << lines;
   const Result r = hostile.resume();
   check_ended_well(r);
-  CHECK_THAT(r.err, ContainsSubstring("metrics.jsonl: 1 line without a readable iteration"));
+  CHECK_THAT(r.err, ContainsSubstring("metrics.jsonl: 2 lines without a readable iteration"));
   const std::string after = hostile.file("metrics.jsonl");
   CHECK(after.find("{\"iter\xFF") == std::string::npos);
   CHECK_THAT(after, ContainsSubstring("\"iteration\":5"));
   CHECK(std::count(after.begin(), after.end(), '\n') >
-        std::count(lines.begin(), lines.end(), '\n'));
+        std::count(lines.begin(), lines.end(), '\n') - 1);
 }

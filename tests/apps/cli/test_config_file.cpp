@@ -94,7 +94,9 @@ TEST_CASE("a line that is no option is refused with its number", "[config_file]"
   CHECK_THAT(refusal("note = \"\\x\""), ContainsSubstring("\\x in quotes is none of"));
   CHECK(refusal("\"\"\"\nsteps = 2\n") == "line 1: a text that begins here does not end");
   CHECK(refusal("setps = 3") == "line 1: unknown option --setps; did you mean --steps?");
-  CHECK(refusal("steps = 2\nsteps = 9 * x") == "--steps: '9 * x' is not a whole number");
+  CHECK(refusal("steps = 2\nsteps = 9 * x") == "line 2: --steps: '9 * x' is not a whole number");
+  CHECK_THAT(refusal(std::string("steps = 2\0", 10)), ContainsSubstring("NUL"));
+  CHECK(refusal("no-bias = 3") == "line 1: --no-bias: '3' is neither true nor false");
 }
 
 TEST_CASE("a config of nanoGPT is read, and what has no meaning here is named", "[config_file]") {

@@ -123,9 +123,9 @@ TEST_CASE("each way to be no safetensors file has an error that names the path",
   expect(file_of("{}", "", 3), "the header says it has 3 bytes, but the file has 10");
   expect(file_of("{}", "", INT64_MAX), "truncated, or not a safetensors file");
   expect("# just a text file\n", "not a safetensors file");
-  expect(file_of("", ""), "the header is not JSON");
-  expect(file_of("{\"x\":", ""), "the header is not JSON");
-  expect(file_of("{\"\xFF\":1}", ""), "the header is not JSON");
+  expect(file_of("", ""), "the header: not valid JSON at byte");
+  expect(file_of("{\"x\":", ""), "the header: not valid JSON at byte");
+  expect(file_of("{\"\xFF\":1}", ""), "the header: not valid JSON at byte");
   expect(file_of("[]", ""), "the header is not a JSON object");
   expect(file_of("null", ""), "the header is not a JSON object");
   expect(file_of(std::string(100'000, '['), ""), "nested too deeply");
@@ -162,7 +162,10 @@ TEST_CASE("each way to be no safetensors file has an error that names the path",
   expect(file_of(R"({"a":)" + part + R"([0,2]},"b":)" + part + "[1,3]}}", "123"),
          "tensor 'b' starts at byte 1 of the data, expected 2");
   expect(file_of(R"({"a":)" + part + R"([0,2]},"a":)" + part + "[0,2]}}", "12"),
-         "tensor 'a' is listed twice");
+         "the header: 'a' is there twice");
+  expect(file_of(R"({"a":{"dtype":"U8","shape":[2],"dtype":"U8","data_offsets":[0,2]}})", "12"),
+         "the header: 'dtype' is there twice");
+  expect(file_of(R"({"__metadata__":{"a":"1","a":"2"}})", ""), "the header: 'a' is there twice");
 }
 
 TEST_CASE("a file that is cut anywhere, or has a byte too many, is an error", "[safetensors]") {
