@@ -9,11 +9,18 @@
 #include <string>
 #include <string_view>
 
+// A folder in memory for tests that make thousands of files, if there is one.
+inline std::filesystem::path memory_folder() {
+  return std::filesystem::is_directory("/dev/shm") ? "/dev/shm"
+                                                   : std::filesystem::temp_directory_path();
+}
+
 // An empty folder that goes with this object.
 class TempFolder {
  public:
-  TempFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "tapegrad-test-XXXXXX").string();
+  explicit TempFolder(
+      const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
+    std::string name = (parent / "tapegrad-test-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr) {
       throw std::runtime_error("no temporary folder " + name);
     }

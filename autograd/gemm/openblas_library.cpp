@@ -8,12 +8,12 @@
 
 #include "tapegrad/autograd/base/error.h"
 
-// AddressSanitizer cannot be used with RTLD_DEEPBIND.
-#if defined(__SANITIZE_ADDRESS__)
-#define TAPEGRAD_ASAN
+// Sanitizers cannot be used with RTLD_DEEPBIND.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TAPEGRAD_SANITIZED
 #elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define TAPEGRAD_ASAN
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define TAPEGRAD_SANITIZED
 #endif
 #endif
 
@@ -35,7 +35,7 @@ std::string library_path() {
 
 // A host program may use an OpenBLAS of its own: ours keeps to its own symbols, and shows none.
 constexpr int kLocal = RTLD_NOW | RTLD_LOCAL
-#if defined(RTLD_DEEPBIND) && !defined(TAPEGRAD_ASAN)
+#if defined(RTLD_DEEPBIND) && !defined(TAPEGRAD_SANITIZED)
                        | RTLD_DEEPBIND
 #endif
     ;

@@ -1,0 +1,38 @@
+// config.json of both kinds of run: as a run that is resumed, and as a model that is opened. What
+// is accepted must be the same when it is written and read again.
+
+#include "tapegrad/apps/gpt/gpt_program.h"
+#include "tapegrad/apps/seq2seq/seq2seq_program.h"
+#include "tapegrad/tests/fuzz/fuzz.h"
+
+using namespace tapegrad;
+
+namespace {
+
+template <class Program>
+bool reads() {
+  return fuzz::accepts("config.json", [] {
+    run::Config config;
+    const auto options = cli::detail::stored_options<Program>(fuzz::folder(), config);
+    static_cast<void>(Program::product(options));
+    run::write_config(fuzz::folder() / run::kConfigFile, config);
+    run::Config again;
+    cli::detail::stored_options<Program>(fuzz::folder(), again);
+    for (const run::Section& section : config.sections) {
+      for (const auto& [name, value] : section.values) {
+        const run::Value* other = again.at(section.name, "config.json").find(name);
+        if (other == nullptr || run::text_of(*other) != run::text_of(value)) {
+          fuzz::finding(name + " has changed: " + run::text_of(value));
+        }
+      }
+    }
+  });
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  fuzz::put("config.json", fuzz::text_of(data, size));
+  if (!reads<gpt::Program>()) reads<seq2seq::Program>();
+  return 0;
+}

@@ -1,0 +1,19 @@
+// Files for --config, in each of their forms.
+
+#include "tapegrad/apps/cli/config_file.h"
+#include "tapegrad/apps/cli/nanogpt_names.h"
+#include "tapegrad/tests/fuzz/fuzz.h"
+
+using namespace tapegrad;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string path = fuzz::put("options.ini", fuzz::text_of(data, size));
+  fuzz::accepts("options.ini", [&] {
+    for (const cli::ConfigItem& item : cli::read_config_file(path, cli::ignored_of_nanogpt)) {
+      if (item.name.empty() || item.where.find("options.ini") == item.where.npos) {
+        fuzz::finding("an option without a name or a place");
+      }
+    }
+  });
+  return 0;
+}

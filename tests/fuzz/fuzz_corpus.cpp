@@ -1,0 +1,53 @@
+// Texts to learn, and to continue: as a file, packed or not, or of JSON lines if the input has an
+// even size; split, and encoded by each kind of tokenizer.
+
+#include "tapegrad/data/corpus.h"
+#include "tapegrad/data/tokenize/tokenizer.h"
+#include "tapegrad/data/tokenize/utf8.h"
+#include "tapegrad/tests/fuzz/fuzz.h"
+
+using namespace tapegrad;
+
+namespace {
+
+// A tokenizer that knows all bytes, and learnt some merges.
+const data::Tokenizer& learnt() {
+  static const auto tokenizer = data::Tokenizer::train_bpe(
+      "the cat sat on the mat, the cat sat, the mat, the cat and the other cat sat on the mat",
+      261);
+  return tokenizer;
+}
+
+void check_same(std::string_view text, const data::Tokenizer& tokenizer) {
+  const std::vector<data::Token> tokens = tokenizer.encode(text);
+  if (tokenizer.decode(tokens) != text) fuzz::finding("the text has changed");
+  data::Utf8Stream stream;
+  std::string streamed;
+  for (const data::Token token : tokens) streamed += stream.push(tokenizer.token_bytes(token));
+  streamed += stream.flush();
+  if (!data::find_invalid_utf8(text) && streamed != text) fuzz::finding("the stream has changed");
+  if (data::find_invalid_utf8(streamed)) fuzz::finding("the stream is not UTF-8");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view bytes = fuzz::text_of(data, size);
+  check_same(bytes, learnt());
+  static_cast<void>(learnt().encode(bytes, true));
+  const std::string name = size % 2 == 0 ? "corpus.jsonl" : "corpus.txt";
+  const std::filesystem::path path = fuzz::put(name, bytes);
+  fuzz::accepts(name, [&] {
+    const data::Corpus corpus = data::read_corpus({&path, 1}, {.max_bytes = 1 << 20});
+    const data::TextSplit split = data::split_text(corpus.text, 0.9);
+    if (std::string(split.train) + std::string(split.val) != corpus.text) {
+      fuzz::finding("the split loses text");
+    }
+    check_same(corpus.text, data::Tokenizer::of_characters(corpus.text));
+    try {
+      check_same(corpus.text, data::Tokenizer::train_bpe(corpus.text, 260));
+    } catch (const Error&) {  // too short a text to learn three merges
+    }
+  });
+  return 0;
+}

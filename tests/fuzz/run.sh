@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# usage: tests/fuzz/run.sh BUILD_FOLDER [--long SECONDS] [TARGET…]
+# Runs fuzz targets, each for 20 seconds on one processor, or for SECONDS; all of them if none is
+# named. BUILD_FOLDER was configured with clang++ and -DTAPEGRAD_FUZZ=ON, and `fuzz` was built. Prints
+# a line of counts for each target. A finding ends the script with an error, its input is kept in
+# BUILD_FOLDER/findings, and `BUILD_FOLDER/bin/fuzz_TARGET INPUT` repeats it.
+# --long also keeps what it has found out for the next time, in BUILD_FOLDER/corpus.
+set -euo pipefail
+[ $# -gt 0 ] || { sed -n 2,7p "$0" >&2; exit 2; }
+build=$(realpath "$1")
+shift
+cd "$(dirname "$0")"
+seconds=20 long=
+if [ "${1:-}" = --long ]; then
+  seconds=$2 long=yes
+  shift 2
+fi
+targets=("$@")
+[ ${#targets[@]} -gt 0 ] || mapfile -t targets < <(ls seeds)
+
+for target in "${targets[@]}"; do
+  [ -x "$build/bin/fuzz_$target" ] || { echo "$build/bin/fuzz_$target is not built" >&2; exit 2; }
+done
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$build/findings"
+
+fuzz() {
+  local target=$1 corpus=$work/$1 log=$work/$1.log code=0
+  [ -z "$long" ] || corpus=$build/corpus/$target
+  mkdir -p "$corpus" "$work/in-$target"
+  # In an empty folder: inputs may name files. No input may take half a gigabyte at once or one
+  # in all, or a minute and a half: other programs may keep the machine busy.
+  (cd "$work/in-$target" && ulimit -c 0 && exec "$build/bin/fuzz_$target" "$corpus" "$OLDPWD/seeds/$target" \
+    -max_total_time="$seconds" -timeout=90 -rss_limit_mb=1024 -malloc_limit_mb=512 -max_len=8192 \
+    -close_fd_mask=1 -print_final_stats=1 -artifact_prefix="$build/findings/$target-") \
+    >"$log" 2>&1 || code=$?
+  awk -v target="$target" -v code="$code" '
+    /number_of_executed_units/ { n = $2 } /average_exec_per_sec/ { rate = $2 } /peak_rss_mb/ { mb = $2 }
+    / cov: / { for (i = 1; i < NF; i++) if ($i == "cov:") cov = $(i + 1) }
+    END { printf "%-12s %9d inputs, %6d a second, %4d MB, %5d edges, %s\n", target, n, rate, mb, cov,
+          code == 0 ? "no finding" : "A FINDING" }' "$log"
+  [ "$code" = 0 ] || { tail -n 40 "$log" >&2; return 1; }
+}
+export -f fuzz
+export build work seconds long
+printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I{} bash -c 'set -euo pipefail; fuzz {}'
