@@ -10,9 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string path = fuzz::put("options.ini", fuzz::text_of(data, size));
   fuzz::accepts("options.ini", [&] {
     for (const cli::ConfigItem& item : cli::read_config_file(path, cli::ignored_of_nanogpt)) {
-      if (item.name.empty() || item.where.find("options.ini") == item.where.npos) {
-        fuzz::finding("an option without a name or a place");
-      }
+      if (item.where.find("options.ini") == item.where.npos) fuzz::finding("no place is named");
     }
   });
   return 0;
