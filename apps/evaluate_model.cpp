@@ -3,6 +3,7 @@
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/gpt/evaluate_text.h"
 #include "tapegrad/autograd/base/json_file.h"
+#include "tapegrad/data/corpus.h"
 #include "tapegrad/run/interrupt.h"
 #include "tapegrad/run/text.h"
 
@@ -50,6 +51,9 @@ std::optional<Options> parse(int argc, const char* const* argv) {
   if (cli.parse_or_print(argc, argv)) return std::nullopt;
   if (!cli.given("--model")) cli::usage_error("--model is needed: the run folder of a model");
   if (o.paths.empty()) cli::usage_error("a PATH is needed: the text to evaluate");
+  if (!data::is_encoding(o.encoding)) {
+    cli::usage_error("--encoding: there is no encoding '{}'; `iconv --list` has all", o.encoding);
+  }
   const bool named = o.limit == "auto" || o.limit == "none";
   cli::as_usage([&] {
     check(!named, "--limit: '{}' is not all or a number of batches", o.limit);

@@ -28,6 +28,9 @@ struct CorpusOptions {
   std::string encoding = "utf-8";                  // of the files; any that iconv knows
 };
 
+// Whether iconv knows an encoding of this name: "latin-1", "utf-16".
+bool is_encoding(const std::string& name);
+
 // Reads files and, recursively, folders: paths in the given order, the files of a folder sorted by
 // name. "-" is stdin. Files that gzip or zstd packed are unpacked. Of files of JSON lines (their
 // names end in .jsonl or .ndjson, packed or not), each line is an object with a text in `field`. An

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tapegrad/autograd/base/error.h"
+#include "tapegrad/data/corpus.h"
 
 namespace tapegrad::data {
 namespace {
@@ -86,7 +87,17 @@ std::string unzstd(const std::string& bytes, const std::string& name, std::int64
   return output.take();
 }
 
+// iconv's own name of what people call so.
+std::string iconv_name(const std::string& encoding) {
+  return encoding == "latin-1" || encoding == "latin1" ? "ISO-8859-1" : encoding;
+}
+
 }  // namespace
+
+bool is_encoding(const std::string& name) {
+  const iconv_t converter = ::iconv_open("UTF-8", iconv_name(name).c_str());
+  return converter != iconv_t(-1) && ::iconv_close(converter) == 0;
+}
 
 bool is_packed(const std::string& first_bytes) {
   return first_bytes.starts_with(kGzip) || first_bytes.starts_with(kZstd);
@@ -100,9 +111,7 @@ std::string unpacked(std::string bytes, const std::string& name, std::int64_t ma
 
 std::string to_utf8_from(const std::string& encoding, const std::string& text,
                          const std::string& name) {
-  // iconv's own name of what people call so.
-  const std::string from = encoding == "latin-1" || encoding == "latin1" ? "ISO-8859-1" : encoding;
-  const iconv_t converter = ::iconv_open("UTF-8", from.c_str());
+  const iconv_t converter = ::iconv_open("UTF-8", iconv_name(encoding).c_str());
   check(converter != iconv_t(-1), "[corpus] there is no encoding '{}'; `iconv --list` has all",
         encoding);
   const std::unique_ptr<void, int (*)(iconv_t)> close(converter, ::iconv_close);

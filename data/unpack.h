@@ -11,8 +11,8 @@ namespace tapegrad::data {
 std::string unpacked(std::string bytes, const std::string& name, std::int64_t max_bytes);
 bool is_packed(const std::string& first_bytes);
 
-// A text in another encoding (any that iconv knows: "latin-1", "utf-16") as UTF-8. Error for an
-// unknown encoding, and for bytes that it does not have.
+// A text in another encoding as UTF-8. Error for an unknown encoding (see is_encoding in corpus.h),
+// and for bytes that it does not have.
 std::string to_utf8_from(const std::string& encoding, const std::string& text,
                          const std::string& name);
 

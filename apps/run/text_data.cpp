@@ -28,6 +28,8 @@ void check_tokenizer(const std::string& spec) {
 
 void TextOptions::validate() const {
   check_tokenizer(tokenizer);
+  check(data::is_encoding(encoding),
+        "--encoding: there is no encoding '{}'; `iconv --list` has all", encoding);
   check(!source().reads_stdin() || corpus.size() == 1,
         "--corpus: - (stdin) cannot be read beside other texts");
   check(in_passes() || !stride, "--stride needs --batches epochs");

@@ -139,7 +139,7 @@ void backward_rows(const Tensor& dy, const Tensor& x, const Tensor& weight, cons
 Tensor layer_norm_reference(Inputs in, const LayerNormOptions& o) {
   const Tensor &x = in[0], &weight = in[1], &bias = in[2];
   const Tensor finite = var(x, {-1}, o.unbiased, true);
-  const Tensor overflow = equal(finite, Tensor::scalar(kInfinity, x.dtype()));
+  const Tensor overflow = eq(finite, Tensor::scalar(kInfinity, x.dtype()));
   const Tensor variance = masked_fill(finite, overflow, std::numeric_limits<double>::quiet_NaN());
   // The root of 0 has no slope; the least variance of f32 that is not 0 stands in for it.
   constexpr double least = 1e-36, most = std::numeric_limits<float>::max();

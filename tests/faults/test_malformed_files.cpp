@@ -59,7 +59,10 @@ class Counts {
     if (ended.code == 0 && file.refused) return "was loaded";
     if (!kSanitized && ended.most_kb > kMostKilobytes)
       return fmt::format("took {} KB", ended.most_kb);
-    if (ended.code == 0 && ended.err.empty()) return "";
+    // At what rate sample-text was is no message about a file.
+    const bool only_rate = ended.err.ends_with(" tok/s\n") &&
+                           std::count(ended.err.begin(), ended.err.end(), '\n') == 1;
+    if (ended.code == 0 && (ended.err.empty() || only_rate)) return "";
     const bool named = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
       return ended.err.find(name) != ended.err.npos;
     });
