@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tapegrad/apps/cli/nanogpt_names.h"
+#include "tapegrad/run/terminal.h"
 
 namespace tapegrad::cli {
 namespace {
@@ -184,7 +185,7 @@ bool CommandLine::takes_nanogpt(const std::string& arg, std::vector<std::string>
 void CommandLine::note(const std::string& text) {
   if (text.empty() || std::count(notes_.begin(), notes_.end(), text) > 0) return;
   notes_.push_back(text);
-  fmt::print(stderr, "note: {}\n", text);
+  run::print_error(fmt::format("note: {}\n", text));
 }
 
 namespace {

@@ -9,6 +9,7 @@
 #include "tapegrad/autograd/gemm/gemm.h"
 #include "tapegrad/data/tokenize/utf8.h"
 #include "tapegrad/run/interrupt.h"
+#include "tapegrad/run/terminal.h"
 
 namespace tapegrad::cli {
 
@@ -85,8 +86,8 @@ int run_main(const std::string& program, const std::function<int()>& body) {
   }
   if (!message.empty()) {
     std::fflush(stdout);
-    fmt::print(stderr, "{}: error: {}\n", program, printable(message));
-    if (code == 2) fmt::print(stderr, "Try '{} --help'.\n", program);
+    const std::string hint = code == 2 ? fmt::format("Try '{} --help'.\n", program) : "";
+    run::print_error(fmt::format("{}: error: {}\n{}", program, printable(message), hint));
   }
   return message.empty() ? code : code == 2 ? 2 : 1;
 }

@@ -9,6 +9,7 @@
 #include "tapegrad/autograd/base/json_file.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/interrupt.h"
+#include "tapegrad/run/terminal.h"
 
 namespace tapegrad::gpt {
 namespace {
@@ -98,9 +99,9 @@ void Sampler::converse() {
   run::catch_interrupts();
   const bool terminal = ::isatty(STDIN_FILENO) == 1;
   if (terminal) {
-    fmt::print(stderr,
-               "A line is continued. Ctrl-C ends an answer; Ctrl-D or Ctrl-C at the prompt "
-               "ends the program.\n");
+    run::print_error(
+        "A line is continued. Ctrl-C ends an answer; Ctrl-D or Ctrl-C at the prompt ends the "
+        "program.\n");
   }
   for (std::string line;;) {
     if (terminal && !print("> ")) break;
@@ -110,7 +111,7 @@ void Sampler::converse() {
     try {
       print_one(line);
     } catch (const Error& error) {  // a character that the model does not have, say
-      fmt::print(stderr, "{}\n", error.what());
+      run::print_error(fmt::format("{}\n", error.what()));
     }
     run::forget_interrupt();
   }
@@ -120,9 +121,9 @@ void Sampler::converse() {
 
 void Sampler::print_rate() const {
   if (tokens_ == 0) return;
-  fmt::print(stderr, "{} tokens in {:.2f} s: {} tok/s\n", nn::grouped(tokens_), seconds_,
-             nn::grouped(static_cast<std::int64_t>(static_cast<double>(tokens_) /
-                                                   std::max(seconds_, 1e-9))));
+  run::print_error(fmt::format("{} tokens in {:.2f} s: {} tok/s\n", nn::grouped(tokens_), seconds_,
+                               nn::grouped(static_cast<std::int64_t>(static_cast<double>(tokens_) /
+                                                                     std::max(seconds_, 1e-9)))));
 }
 
 }  // namespace tapegrad::gpt

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "tapegrad/autograd/base/error.h"
+#include "tapegrad/autograd/base/file.h"
 
 namespace tapegrad::run {
 
@@ -15,15 +16,28 @@ namespace fs = std::filesystem;
 
 std::string system_error() { return std::generic_category().message(errno); }
 
+namespace {
+
+void sync_folder_of(const fs::path& path) {
+  sync_folder(path.has_parent_path() ? path.parent_path() : ".");
+}
+
+}  // namespace
+
 void make_folder(const fs::path& path) {
   std::error_code error;
-  fs::create_directories(path, error);
+  if (fs::is_directory(path, error)) return;
+  if (path.has_parent_path()) make_folder(path.parent_path());
+  const bool made = fs::create_directory(path, error);
   check(!error, "cannot make the folder {}: {}", path.string(), error.message());
+  if (made) sync_folder_of(path);
 }
 
 bool has_entry(const fs::path& path) {
-  std::error_code error;  // of a folder that cannot be searched, say: other calls report it
-  return fs::symlink_status(path, error).type() != fs::file_type::not_found && !error;
+  std::error_code error;
+  if (fs::symlink_status(path, error).type() == fs::file_type::not_found) return false;
+  check(!error, "cannot look at {}: {}", path.string(), error.message());
+  return true;
 }
 
 void move_files(const fs::path& from, std::span<const std::string_view> files, const fs::path& to) {
@@ -52,16 +66,6 @@ void remove_or_fail(const fs::path& path) {
   check(!error, "cannot remove {}: {}", path.string(), error.message());
 }
 
-void sync_folder(const fs::path& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;
-  // Some file systems cannot sync a folder.
-  const bool synced = ::fsync(descriptor) == 0 || errno == EINVAL;
-  const std::string reason = synced ? "" : system_error();
-  ::close(descriptor);
-  check(synced, "the names in {} may not have reached the disk: {}", path.string(), reason);
-}
-
 namespace {
 
 // The first of NAME-1, NAME-2, … that does not exist yet, made.
@@ -69,7 +73,10 @@ fs::path make_first_free(const std::string& name) {
   for (int n = 1;; ++n) {
     fs::path path = fmt::format("{}-{}", name, n);
     std::error_code error;
-    if (fs::create_directory(path, error)) return path;
+    if (fs::create_directory(path, error)) {
+      sync_folder_of(path);
+      return path;
+    }
     check(!error || fs::exists(path), "cannot make the folder {}: {}", path.string(),
           error.message());
   }
@@ -89,8 +96,13 @@ fs::path make_folder_beside(const fs::path& path) {
 bool is_open_at(int descriptor, const fs::path& path) {
   struct stat open {
   }, found{};
-  return ::fstat(descriptor, &open) == 0 && ::stat(path.c_str(), &found) == 0 &&
-         open.st_dev == found.st_dev && open.st_ino == found.st_ino;
+  const bool known = ::fstat(descriptor, &open) == 0;
+  if (known && ::stat(path.c_str(), &found) == 0) {
+    return open.st_dev == found.st_dev && open.st_ino == found.st_ino;
+  }
+  const bool gone = known && (errno == ENOENT || errno == ENOTDIR || errno == EACCES);
+  check(gone, "cannot look at {}: {}", path.string(), system_error());
+  return false;
 }
 
 void check_writable(const fs::path& path) {

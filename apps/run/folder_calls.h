@@ -12,18 +12,18 @@ namespace tapegrad::run {
 std::string system_error();  // what errno says
 // Whether there is anything of that name, a link that leads nowhere included.
 bool has_entry(const std::filesystem::path& path);
+// And those above it, as needed. Their names reach the disk.
 void make_folder(const std::filesystem::path& path);
 // Moves those of the files that a folder has to the folder `to`. Error if `from` is a link.
 void move_files(const std::filesystem::path& from, std::span<const std::string_view> files,
                 const std::filesystem::path& to);
 void rename_or_fail(const std::filesystem::path& from, const std::filesystem::path& to);
 void remove_or_fail(const std::filesystem::path& path);  // with all that is in it, if it exists
-void sync_folder(const std::filesystem::path& path);     // its names reach the disk
 // The first of runs/NAME-1, runs/NAME-2, … that does not exist yet, made.
 std::filesystem::path make_next_folder(const std::string& name);
 // The first of PATH-rescued-1, PATH-rescued-2, … that does not exist yet, made.
 std::filesystem::path make_folder_beside(const std::filesystem::path& path);
-// Whether the open folder is the one at `path`.
+// Whether the open folder is the one at `path`. Error if the system cannot tell.
 bool is_open_at(int descriptor, const std::filesystem::path& path);
 // Error, before training begins, if nothing can be written to the folder.
 void check_writable(const std::filesystem::path& path);

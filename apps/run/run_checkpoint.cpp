@@ -120,7 +120,6 @@ void write_files(const fs::path& writing, const TrainState& state) {
                                       {"multiplier", p.multiplier},
                                       {"loader", loader},
                                       {"dropout", dropout}});
-  sync_folder(writing);
 }
 
 }  // namespace
@@ -135,15 +134,17 @@ void save_checkpoint(const fs::path& folder, const TrainState& state) {
   check_finite(state.adamw.state(), state.progress.iteration);
   finish_checkpoint(folder);
   const fs::path writing = folder / kWritingFolder;
-  std::error_code ignored;
+  std::error_code ignored, error;
   fs::remove_all(writing, ignored);
-  make_folder(writing);
+  fs::create_directory(writing, error);
+  check(!error, "cannot make the folder {}: {}", writing.string(), error.message());
   try {
     write_files(writing, state);
   } catch (...) {  // what was written may fill the disk
     fs::remove_all(writing, ignored);
     throw;
   }
+  // All that is in it has reached the disk, since each file was written atomically.
   rename_or_fail(writing, folder / kReadyFolder);
   sync_folder(folder);
   finish_checkpoint(folder);

@@ -13,6 +13,7 @@
 #include "tapegrad/autograd/base/json_file.h"
 #include "tapegrad/run/config_json.h"
 #include "tapegrad/run/folder_calls.h"
+#include "tapegrad/run/terminal.h"
 
 namespace tapegrad::run {
 namespace {
@@ -20,8 +21,9 @@ namespace {
 namespace fs = std::filesystem;
 
 // All files of a run but for the weights in kept_models.h. trainer.json is removed first: without
-// it, nothing that is left can be taken for a checkpoint. config.json is written first and removed
-// last: with it, all that is left can be told for files of a run, wherever a program was stopped.
+// it, nothing that is left can be taken for a checkpoint. config.json is written first and never
+// removed: with it, all that is left can be told for files of a run, wherever a program was
+// stopped.
 constexpr std::string_view kRunFiles[] = {kTrainerFile, kReadyFolder,   kWritingFolder,
                                           kModelFile,   kOptimizerFile, kTokenizerFile,
                                           kMetricsFile, kTextFile,      kConfigFile};
@@ -31,8 +33,7 @@ constexpr int64_t kMostMetricsBytes = int64_t{4} << 30;
 // The files of a run that a folder may have, in the order in which a run is removed.
 std::vector<std::string> run_files(const fs::path& folder) {
   std::vector<std::string> files = kept_model_files(folder);
-  files.insert(files.begin(), std::begin(kRunFiles), std::end(kRunFiles) - 1);
-  files.emplace_back(kConfigFile);
+  files.insert(files.begin(), std::begin(kRunFiles), std::end(kRunFiles));
   return files;
 }
 
@@ -140,7 +141,12 @@ RunFolder RunFolder::create(const FolderOptions& options, const std::string& nam
 }
 
 void RunFolder::remove_old_run() const {
-  for (const std::string& name : run_files(path_)) remove_or_fail(path_ / name);
+  for (const std::string& name : run_files(path_)) {
+    if (name == kConfigFile) continue;  // the new one will replace it
+    remove_or_fail(path_ / name);
+    // After a power cut, too, no old checkpoint must be found among files of the new run.
+    if (name == kReadyFolder) sync_folder(path_);
+  }
 }
 
 RunFolder RunFolder::reopen(const FolderOptions& options) {
@@ -183,6 +189,7 @@ bool RunFolder::holds_path() const {
 
 void RunFolder::save(const TrainState& state, const KeepRule& keep) const {
   if (!holds_path()) rescue(state);
+  if (metrics_) metrics_->sync();
   save_checkpoint(path_, state);
   if (keep.checkpoints == 0) return;
   const std::int64_t iteration = state.progress.iteration;
@@ -234,9 +241,9 @@ void RunFolder::trim_metrics(int64_t iteration) const {
     }
   }
   if (unreadable > 0) {
-    fmt::print(stderr, "warning: {}: {} line{} without a readable iteration {} left out\n",
-               path.string(), unreadable, unreadable == 1 ? "" : "s",
-               unreadable == 1 ? "is" : "are");
+    print_error(fmt::format("warning: {}: {} line{} without a readable iteration {} left out\n",
+                            path.string(), unreadable, unreadable == 1 ? "" : "s",
+                            unreadable == 1 ? "is" : "are"));
   }
   // A file that has another name, too, must not change under that one.
   if (kept.size() < text.size() || fs::hard_link_count(path) > 1) write_file_atomically(path, kept);

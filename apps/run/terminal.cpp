@@ -40,10 +40,10 @@ void Terminal::print(const std::string& text) {
   }
   if (errno == EPIPE || errno == EIO) return interrupt();
   lost_ = true;
-  fmt::print(stderr, "warning: the output cannot be written: {}. {}\n",
-             std::generic_category().message(errno),
-             strict_ ? "The run is saved and stops, since the log is strict"
-                     : "Training goes on without it");
+  print_error(fmt::format("warning: the output cannot be written: {}. {}\n",
+                          std::generic_category().message(errno),
+                          strict_ ? "The run is saved and stops, since the log is strict"
+                                  : "Training goes on without it"));
   ::__fpurge(stdout);
   std::clearerr(stdout);
   if (strict_) interrupt();
@@ -84,6 +84,10 @@ void Terminal::show_below(const std::string& text) {
 void Terminal::clear() {
   if (drawn_) print("\r\x1b[K");
   drawn_ = false;
+}
+
+void print_error(const std::string& text) {
+  static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
 }
 
 std::string duration(double seconds) {

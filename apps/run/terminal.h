@@ -35,6 +35,9 @@ class Terminal {
   std::chrono::steady_clock::time_point last_drawn_;
 };
 
+// Prints on stderr. A failure, such as that of a full disk, is not one of the program.
+void print_error(const std::string& text);
+
 // "8 s", "2:05 min", "3:20 h"
 std::string duration(double seconds);
 

@@ -5,6 +5,7 @@
 #include "tapegrad/autograd/base/file.h"
 #include "tapegrad/data/corpus.h"
 #include "tapegrad/run/fingerprint.h"
+#include "tapegrad/run/terminal.h"
 
 namespace tapegrad::run {
 namespace {
@@ -33,11 +34,11 @@ Text read_text(const CorpusSource& source) {
       {.max_bytes = kMostTextBytes, .field = source.field, .encoding = source.encoding});
   constexpr std::size_t most = 5;
   for (std::size_t i = 0; i < std::min(most, corpus.faulty.size()); ++i) {
-    fmt::print(stderr, "note: {} is left out: it {}\n", corpus.faulty[i].file.string(),
-               corpus.faulty[i].reason);
+    print_error(fmt::format("note: {} is left out: it {}\n", corpus.faulty[i].file.string(),
+                            corpus.faulty[i].reason));
   }
   if (corpus.faulty.size() > most) {
-    fmt::print(stderr, "note: {} more files are left out\n", corpus.faulty.size() - most);
+    print_error(fmt::format("note: {} more files are left out\n", corpus.faulty.size() - most));
   }
   return text_of(describe(corpus), std::move(corpus.text));
 }

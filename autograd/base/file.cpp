@@ -67,16 +67,6 @@ std::pair<Descriptor, std::filesystem::path> create_temporary(const std::filesys
   fail_writing(target, reason());
 }
 
-// Makes the rename itself durable. Some file systems cannot sync a folder, which is no reason to
-// fail; that the disk does not work is one.
-void sync_folder_of(const std::filesystem::path& path) {
-  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
-  const Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (descriptor.get() >= 0 && ::fsync(descriptor.get()) != 0 && errno != EINVAL) {
-    fail_writing(path, reason());
-  }
-}
-
 void write_all(int descriptor, const std::filesystem::path& path, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t count = ::write(descriptor, bytes.data(), bytes.size());
@@ -186,6 +176,10 @@ AppendedFile::~AppendedFile() { ::close(descriptor_); }
 
 void AppendedFile::append(std::string_view bytes) { write_all(descriptor_, path_, bytes); }
 
+void AppendedFile::sync() {
+  if (::fsync(descriptor_) != 0) fail_writing(path_, reason());
+}
+
 void FileWriter::write(std::string_view bytes) {
   if (buffer_.size() + bytes.size() > kBufferSize) {
     flush();
@@ -220,11 +214,18 @@ void write_file_atomically(const std::filesystem::path& path,
     ::unlink(temporary.c_str());
     throw;
   }
-  sync_folder_of(path);
+  sync_folder(path.has_parent_path() ? path.parent_path() : ".");
 }
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view bytes) {
   write_file_atomically(path, [bytes](FileWriter& file) { file.write(bytes); });
+}
+
+void sync_folder(const std::filesystem::path& path) {
+  const Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.get() < 0 && errno == EACCES) return;  // it may be written, but not read
+  if (folder.get() >= 0 && (::fsync(folder.get()) == 0 || errno == EINVAL)) return;
+  fail("[file] the names in '{}' may not have reached the disk: {}", path.string(), reason());
 }
 
 }  // namespace tapegrad

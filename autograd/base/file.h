@@ -48,6 +48,8 @@ class AppendedFile {
   AppendedFile& operator=(const AppendedFile&) = delete;
 
   void append(std::string_view bytes);
+  // What was added reaches the disk.
+  void sync();
 
  private:
   std::filesystem::path path_;
@@ -84,5 +86,10 @@ class FileWriter {
 void write_file_atomically(const std::filesystem::path& path,
                            const std::function<void(FileWriter&)>& body);
 void write_file_atomically(const std::filesystem::path& path, std::string_view bytes);
+
+// The names in a folder reach the disk: those of files and folders that were made, renamed or
+// removed there. Error if the disk fails. A folder that cannot be synced at all, by its file system
+// or its permissions, is none.
+void sync_folder(const std::filesystem::path& path);
 
 }  // namespace tapegrad

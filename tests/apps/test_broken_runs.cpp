@@ -178,6 +178,11 @@ TEST_CASE("a log that a full disk cannot take does not end the run", "[broken-ru
              ContainsSubstring("the output cannot be written: No space left on device"));
 }
 
+TEST_CASE("an error that nobody can be told of ends the program with its code", "[broken-runs]") {
+  const std::string program = std::string(TAPEGRAD_PROGRAM_DIR) + "/train-gpt";
+  CHECK(WEXITSTATUS(std::system((program + " --corpus /none 2>/dev/full").c_str())) == 1);
+}
+
 TEST_CASE("messages show control characters and stay short", "[broken-runs]") {
   const Result r = train({"--corpus", "/none/\x1b[31mred" + std::string(5000, 'x')});
   CHECK(r.code == 1);

@@ -165,31 +165,6 @@ TEST_CASE("a run whose output nobody reads any more stops and is saved", "[train
   CHECK(nlohmann::json::parse(TempFolder::get(run / "trainer.json")).at("iteration") > 0);
 }
 
-TEST_CASE("a run that is killed at any moment can be resumed", "[train-gpt]") {
-  const TinyRun straight(40);
-  const TempFolder folder;
-  const auto run = folder / "run";
-  {
-    Program program("train-gpt", tiny_run(straight.corpus, run, 40) + Args{"--eval-interval", "1"});
-    program.wait_for("iter 0:");
-    program.send(SIGKILL);
-    CHECK(program.wait().code == -SIGKILL);
-  }
-  int kills = 0;
-  for (int milliseconds = 20;; milliseconds += 17) {
-    Program program("train-gpt", resume_run(run, 40));
-    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
-    program.send(SIGKILL);
-    const Result r = program.wait();
-    INFO(r.out << r.err);
-    if (r.code == 0) break;
-    REQUIRE(r.code == -SIGKILL);
-    ++kills;
-  }
-  CHECK(kills > 0);
-  CHECK(same_model(run, straight.run));
-}
-
 TEST_CASE("a checkpoint that was cut short is finished or forgotten", "[train-gpt]") {
   const TinyRun early(5), late(10);
   SECTION("complete, with the model already in its place") {

@@ -1,0 +1,98 @@
+#include <algorithm>
+#include <cstring>
+#include <iostream>
+
+#include "tapegrad/tests/faults/ways.h"
+
+namespace faults {
+namespace {
+
+struct Job {
+  Training* training;
+  Fault fault;
+  int call;
+  Call kind;
+};
+
+std::vector<Fault> all_of(Call kind) {
+  std::vector<Fault> all;
+  std::copy_if(std::begin(kFaults), std::end(kFaults), std::back_inserter(all),
+               [&](Fault fault) { return applies(fault, kind); });
+  return all;
+}
+
+// One fault for each call that changes something, and for some of the others. All kinds have their
+// turns.
+std::vector<Fault> some_of(Call kind, std::size_t& turn) {
+  constexpr std::size_t kOfOthers = 8;
+  ++turn;
+  if (!changes(kind) && turn % kOfOthers != 0) return {};
+  const std::vector<Fault> all = all_of(kind);
+  return {all[turn / (changes(kind) ? 1 : kOfOthers) % all.size()]};
+}
+
+std::string where_of(const Job& job, const Outcome& outcome) {
+  return job.training->name() + ", " + name_of(job.fault) + " at call " + std::to_string(job.call) +
+         " (" + name_of(job.kind) + " " + outcome.at + ")";
+}
+
+// What is wrong with the way in which a run ended.
+std::string check_outcome(const Job& job, const Outcome& r) {
+  const std::string code = "code " + std::to_string(r.code) + ": " + r.err;
+  if (job.fault == Fault::kill) return r.code == -SIGKILL ? "" : code;
+  const bool harmless = job.fault == Fault::half || job.fault == Fault::interrupted ||
+                        job.fault == Fault::unsupported;
+  if (harmless) return r.code == 0 ? "" : "stops the run, " + code;
+  if (r.code == 0) return changes(job.kind) ? "passed over" : "";
+  const bool told = r.code == 1 && r.err.rfind(job.training->program() + ": error: ", 0) == 0 &&
+                    r.err.size() < 2200 && r.err.find("Success") == std::string::npos;
+  if (!told) return "ends badly, " + code;
+  const bool names_cause = r.err.find(std::strerror(error_of(job.fault))) != std::string::npos;
+  return !changes(job.kind) || names_cause ? "" : "does not name the cause, " + code;
+}
+
+}  // namespace
+
+int stop_at_calls(const Options& options) {
+  const TempFolder root;
+  const auto trainings =
+      make_trainings(root.path(), {.steps = 2, .interval = 1}, {"--threads", "1"});
+  std::vector<Job> jobs;
+  std::size_t calls = 0, turn = options.seed;
+  {
+    Servers servers(root.path(), root / "first");
+    for (const auto& training : trainings) {
+      write_files(servers.place().work, training->before());
+      const Outcome whole = servers.run(training->program(), training->command());
+      calls += whole.calls.size();
+      for (std::size_t i = 0; i < whole.calls.size(); ++i) {
+        const Call kind = whole.calls[i];
+        for (const Fault fault : options.is_long ? all_of(kind) : some_of(kind, turn)) {
+          jobs.push_back({training.get(), fault, static_cast<int>(i) + 1, kind});
+        }
+      }
+    }
+  }
+  Failures failures;
+  std::atomic<int> kills{0}, errors{0};
+  run_jobs(root.path(), jobs.size(), [&](std::size_t i, Servers& servers) {
+    const Job& job = jobs[i];
+    write_files(servers.place().work, job.training->before());
+    const Outcome r = servers.run(job.training->program(), job.training->command(),
+                                  {.fault = job.fault, .call = job.call});
+    ++(job.fault == Fault::kill ? kills : errors);
+    const std::string where = where_of(job, r);
+    failures.add(where, check_outcome(job, r));
+    failures.add(
+        where, job.training->finish(servers.place(), read_files(servers.place().work),
+                                    job.training->promised(r.out), servers.runner(*job.training)));
+  });
+  std::size_t states = 0;
+  for (const auto& training : trainings) states += training->states();
+  std::cout << "calls: " << trainings.size() << " trainings of " << calls << " file calls, "
+            << kills << " kills and " << errors << " errors, which left " << states
+            << " different folders: " << failures.count() << " failures\n";
+  return failures.exit_code();
+}
+
+}  // namespace faults

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+namespace faults {
+
+// What is in a folder: contents by relative path. Folders have a "/" at the end of their names.
+using Files = std::map<std::string, std::string>;
+
+Files read_files(const std::filesystem::path& folder);
+// Makes the folder hold these files and nothing else.
+void write_files(const std::filesystem::path& folder, const Files& files);
+
+// Without what differs between equal runs: times, and the process's id in the names of temporary
+// files.
+Files essence(const Files& files);
+
+// The names of what one of the two has not, or has otherwise; empty if they are equal.
+std::string difference(const Files& a, const Files& b);
+
+}  // namespace faults
