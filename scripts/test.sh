@@ -9,4 +9,4 @@ shift || true
 scripts/packages.sh
 cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release "$@" >/dev/null
 cmake --build "$build" --parallel "$(nproc)"
-ctest --test-dir "$build" --output-on-failure --no-tests=error
+ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel "$(nproc)"
