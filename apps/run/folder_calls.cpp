@@ -28,8 +28,7 @@ void make_folder(const fs::path& path) {
   std::error_code error;
   if (fs::is_directory(path, error)) return;
   if (path.has_parent_path()) make_folder(path.parent_path());
-  const bool made = fs::create_directory(path, error);
-  if (error == std::errc::file_exists) error = std::make_error_code(std::errc::not_a_directory);
+  const bool made = fs::create_directories(path, error);
   check(!error, "cannot make the folder {}: {}", path.string(), error.message());
   if (made) sync_folder_of(path);
 }

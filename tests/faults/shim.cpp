@@ -1,52 +1,28 @@
 // A library for LD_PRELOAD that counts the file calls of a program, lets the n-th one fail or kill
-// the program, and records what changes files. See shim.h. Only calls in the working folder, and
+// the program, and records what changes files: this file has the calls, fate.cpp what becomes of
+// them. See shim.h. Only calls in the working folder, and
 // below the folder that FAULTS_ROOT names, count. The program must make them in one thread.
 
-#include "tapegrad/tests/faults/shim.h"
-
 #include <dirent.h>
-#include <dlfcn.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/file.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
-#include <new>
 #include <type_traits>
 
-using faults::Call;
-using faults::Fault;
-using faults::Record;
+#include "tapegrad/tests/faults/fate.h"
+
+using namespace faults;
 
 namespace {
 
-constexpr int kMostFds = 256;
-constexpr int kMostSeconds = 100;  // then SIGALRM ends a child
 constexpr size_t kPathBytes = 512;
-
-enum class Role { unused, server, child };
-Role role = Role::unused;
-faults::Request plan;
-faults::Response* response = nullptr;  // shared by the server and its child
-int log_fd = -1;
-bool begun = false;  // a fault that goes on has begun
-const char* root = nullptr;
-
-// Text that always fits: the paths of a test are short.
-template <size_t size, class... Values>
-void print_to(char (&to)[size], const char* format, Values... values) {
-  if (std::snprintf(to, size, format, values...) >= static_cast<int>(size)) ::abort();
-}
 
 // Descriptors that were opened by watched calls.
 struct Opened {
@@ -54,14 +30,9 @@ struct Opened {
   bool folder;
 } opened[kMostFds];
 
-// The function that this library hides.
-template <class Function>
-Function next(const char* name) {
-  return reinterpret_cast<Function>(::dlsym(RTLD_NEXT, name));
-}
-
 bool is_watched(const char* path) {
   if (path[0] != '/') return true;
+  static const char* const root = ::getenv("FAULTS_ROOT");
   return root != nullptr && std::strncmp(path, root, std::strlen(root)) == 0;
 }
 
@@ -79,72 +50,6 @@ struct At {
   }
   bool watched() const { return path[0] != 0; }
 };
-
-// Waits for requests. Returns in the child that a request asks for.
-void serve() {
-  static const auto do_read = next<decltype(&::read)>("read");
-  static const auto do_write = next<decltype(&::write)>("write");
-  static const auto do_open = next<decltype(&::open)>("open");
-  role = Role::child;  // of all calls from here on, only those of a child return
-  while (do_read(faults::kRequestFd, &plan, sizeof plan) == sizeof plan) {
-    *response = {};
-    const pid_t child = ::fork();
-    if (child != 0) {
-      ::waitpid(child, &response->status, 0);
-      if (do_write(faults::kResponseFd, response, sizeof *response) != sizeof *response) break;
-      continue;
-    }
-    const auto open_in_files = [](const char* name) {
-      char path[300];
-      print_to(path, "%s/%s", plan.files, name);
-      return do_open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
-    };
-    if (plan.record) log_fd = ::dup2(open_in_files("log"), kMostFds);
-    const bool ready = ::dup2(open_in_files("out"), 1) == 1 &&
-                       ::dup2(open_in_files("err"), 2) == 2 && ::chdir(plan.folder) == 0;
-    if (!ready) ::_exit(126);
-    ::alarm(kMostSeconds);
-    if (plan.file_limit > 0) {
-      const rlimit limit{static_cast<rlim_t>(plan.file_limit),
-                         static_cast<rlim_t>(plan.file_limit)};
-      ::setrlimit(RLIMIT_FSIZE, &limit);
-    }
-    return;
-  }
-  ::_exit(0);
-}
-
-__attribute__((constructor)) void begin() {
-  if (::getenv("FAULTS_SERVER") == nullptr) return;
-  root = ::getenv("FAULTS_ROOT");
-  void* memory = ::mmap(nullptr, sizeof(faults::Response), PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return;
-  response = new (memory) faults::Response;
-  role = Role::server;
-}
-
-// Counts a call. Returns the error that it shall end with; 0 if it shall be made; −1 if half of it
-// shall be.
-int fate(Call call, const char* path) {
-  if (role == Role::server) serve();
-  if (role != Role::child) return 0;
-  if (response->calls < faults::kMostCalls) response->kinds[response->calls] = call;
-  const bool here = ++response->calls == plan.call;
-  const bool goes_on = plan.fault >= Fault::full;
-  if (here) print_to(response->text, "%s", path);
-  if (here && plan.fault == Fault::kill) {
-    ::kill(::getpid(), SIGKILL);
-    for (;;) ::pause();
-  }
-  if (here && goes_on) begun = true;
-  if (!here && !begun) return 0;
-  if (!faults::applies(plan.fault, call)) return 0;
-  // A disk that gets full takes a part of what is written.
-  const bool half =
-      plan.fault == Fault::half || (here && plan.fault == Fault::full && call == Call::write);
-  return half ? -1 : faults::error_of(plan.fault);
-}
 
 // Makes the call `body`, or fails in its place.
 template <class Body>
@@ -172,19 +77,6 @@ ssize_t watch_bytes(Call call, int fd, size_t bytes, Body body) {
   return body(error < 0 ? half_of(bytes) : bytes);
 }
 
-void record(Record r, const void* first, const void* second = "") {
-  if (log_fd < 0) return;
-  const int error = errno;
-  const iovec parts[] = {
-      {&r, sizeof r}, {const_cast<void*>(first), r.first}, {const_cast<void*>(second), r.second}};
-  if (::writev(log_fd, parts, 3) < 0) ::abort();
-  errno = error;
-}
-
-void record(Record::Kind kind, const char* path, int fd = -1, int flags = 0) {
-  record({kind, fd, flags, 0, std::strlen(path), 0}, path);
-}
-
 int open_watched(const At& at, int flags, mode_t mode) {
   static const auto do_open = next<decltype(&::open)>("open");
   const bool writes = (flags & O_ACCMODE) != O_RDONLY;
@@ -201,8 +93,7 @@ int open_watched(const At& at, int flags, mode_t mode) {
 // In a test nothing has to reach the disk, which would take most of the time.
 int sync_watched(int fd, int (*sync)(int)) {
   const Call call = opened[fd].folder ? Call::sync_folder : Call::sync;
-  const int result =
-      watch(call, opened[fd].path, [&] { return role == Role::child ? 0 : sync(fd); });
+  const int result = watch(call, opened[fd].path, [&] { return is_child() ? 0 : sync(fd); });
   if (result == 0) record(Record::sync, "", fd);
   return result;
 }
