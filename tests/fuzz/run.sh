@@ -4,9 +4,10 @@
 # named. BUILD_FOLDER was configured with clang++ and -DTAPEGRAD_FUZZ=ON, and `fuzz` was built. Prints
 # a line of counts for each target. A finding ends the script with an error, its input is kept in
 # BUILD_FOLDER/findings, and `BUILD_FOLDER/bin/fuzz_TARGET INPUT` repeats it.
-# --long also keeps what it has found out for the next time, in BUILD_FOLDER/corpus.
+# --long draws other inputs each time, and keeps what it has found out for the next time, in
+# BUILD_FOLDER/corpus.
 set -euo pipefail
-[ $# -gt 0 ] || { sed -n 2,7p "$0" >&2; exit 2; }
+[ $# -gt 0 ] || { sed -n 2,8p "$0" >&2; exit 2; }
 build=$(realpath "$1")
 shift
 cd "$(dirname "$0")"
@@ -28,12 +29,13 @@ mkdir -p "$build/findings"
 
 fuzz() {
   local target=$1 corpus=$work/$1 log=$work/$1.log code=0
-  [ -z "$long" ] || corpus=$build/corpus/$target
+  local seed=1
+  [ -z "$long" ] || corpus=$build/corpus/$target seed=0
   mkdir -p "$corpus" "$work/in-$target"
   # In an empty folder: inputs may name files. No input may take half a gigabyte at once or one
   # in all, or a minute and a half: other programs may keep the machine busy.
   (cd "$work/in-$target" && ulimit -c 0 && exec "$build/bin/fuzz_$target" "$corpus" "$OLDPWD/seeds/$target" \
-    -max_total_time="$seconds" -timeout=90 -rss_limit_mb=1024 -malloc_limit_mb=512 -max_len=8192 \
+    -max_total_time="$seconds" -seed="$seed" -timeout=90 -rss_limit_mb=1024 -malloc_limit_mb=512 -max_len=8192 \
     -close_fd_mask=1 -print_final_stats=1 -artifact_prefix="$build/findings/$target-") \
     >"$log" 2>&1 || code=$?
   awk -v target="$target" -v code="$code" '
