@@ -117,6 +117,7 @@ TextModel load(const std::filesystem::path& folder, DType dtype, const std::stri
   Description<nn::GPTConfig> d(folder, kGPTFormat, "train-gpt", 0);
   nn::Params params = params_of(folder, checkpoint, dtype);
   nn::GPT gpt(params, d.config);
+  check_finite_tensors(model_file(folder, checkpoint), params.tensors());
   return {std::move(params), std::move(gpt), std::move(d.tokenizer)};
 }
 
@@ -125,6 +126,7 @@ Translator load_translator(const std::filesystem::path& folder, const std::strin
                                        data::SpecialTokens::kCount);
   nn::Params params = params_of(folder, checkpoint, DType::f32);
   nn::Transformer model(params, d.config);
+  check_finite_tensors(model_file(folder, checkpoint), params.tensors());
   return {std::move(params), std::move(model), std::move(d.tokenizer)};
 }
 

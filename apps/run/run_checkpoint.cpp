@@ -97,12 +97,6 @@ void check_finite(const NamedTensors& tensors, int64_t iteration) {
         iteration, broken);
 }
 
-void check_finite(const fs::path& path, const NamedTensors& tensors) {
-  const std::string broken = broken_tensor(tensors);
-  check(broken.empty(), "{}: '{}' has values that are not numbers: the file is broken",
-        path.string(), broken);
-}
-
 void write_files(const fs::path& writing, const TrainState& state) {
   const Progress& p = state.progress;
   Metadata metadata = {{kIteration, std::to_string(p.iteration)}};
@@ -126,6 +120,12 @@ void write_files(const fs::path& writing, const TrainState& state) {
 
 void check_finite_weights(const nn::Params& params, std::int64_t iteration) {
   check_finite(params.tensors(), iteration);
+}
+
+void check_finite_tensors(const fs::path& path, const NamedTensors& tensors) {
+  const std::string broken = broken_tensor(tensors);
+  check(broken.empty(), "{}: '{}' has values that are not numbers: the file is broken",
+        path.string(), broken);
 }
 
 void save_checkpoint(const fs::path& folder, const TrainState& state) {
@@ -188,8 +188,8 @@ void restore_checkpoint(const fs::path& folder, const TrainState& state) {
   check_iteration(*optimizer, p.iteration);
   check_random_state(*optimizer, loader + dropout);
   state.adamw.load_state(*optimizer);
-  check_finite(folder / kModelFile, state.params.tensors());
-  check_finite(folder / kOptimizerFile, state.adamw.state());
+  check_finite_tensors(folder / kModelFile, state.params.tensors());
+  check_finite_tensors(folder / kOptimizerFile, state.adamw.state());
   try {
     state.batches.set_state(loader);
     state.dropout.set_state(dropout);

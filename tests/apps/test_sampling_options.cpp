@@ -69,7 +69,7 @@ TEST_CASE("texts and log probabilities are JSON for other programs", "[sampling]
       CHECK(token.at("logprob") < 0);
     }
     CHECK(json.at("tokens").size() == 12);
-    CHECK(text == json.at("text"));
+    CHECK(json.at("text") == text);
   }
   CHECK(count == 2);
   // The likeliest token's log probability does not depend on how it is chosen.
