@@ -205,7 +205,9 @@ void naming(const std::string& where, const Set& set) {
 void CommandLine::set_from_file(const ConfigItem& item) {
   std::string name = option_name(item.name);
   std::vector<std::string> values = item.values;
-  if (const auto ours = of_nanogpt(name, values.empty() ? "" : values.front())) {
+  std::optional<NanoGPTOption> ours;
+  naming(item.where, [&] { ours = of_nanogpt(name, values.empty() ? "" : values.front()); });
+  if (ours) {
     note(ours->note);
     if (ours->option.empty()) return;
     name = ours->option;

@@ -109,7 +109,8 @@ TEST_CASE("a config of nanoGPT is read, and what has no meaning here is named", 
   CHECK(o.dtype == "bf16");
   CHECK(o.schedule == "constant");
   CHECK(o.prompt == "Once");
-  CHECK_THAT(refusal("dtype = 'float16'"), ContainsSubstring("there is no float16 here"));
+  CHECK_THAT(refusal("dtype = 'float16'"),
+             ContainsSubstring("line 1: --dtype: there is no float16 here"));
 }
 
 TEST_CASE("nanoGPT's options are taken on the command line, too", "[config_file]") {
