@@ -94,10 +94,11 @@ struct OptimizerOptions {
     t("learning_rate", o.learning_rate, "learning rate after the warm-up", {.least = 0});
     t("min_lr", o.min_lr, "learning rate at the end of the decay", {.least = 0});
     t("schedule", o.schedule, "how the learning rate decays");
-    t("warmup_iters", o.warmup_iters, "steps until the full learning rate", {.least = 0});
+    t("warmup_iters", o.warmup_iters, "steps until the full learning rate",
+      {.least = 0, .most = most_steps});
     t("lr_decay_iters", o.lr_decay_iters, "steps until --min-lr [--max-iters]", {.least = 0});
     t("schedule_begin", o.schedule_begin, "the step that the schedule begins at",
-      {.least = 0, .option = false, .newer = true});
+      {.least = 0, .most = most_steps, .option = false, .newer = true});
     t("weight_decay", o.weight_decay, "of matrices and embeddings", {.least = 0});
     t("decay_all", o.decay_all, "weight decay of biases and norms, too");
     t("beta1", o.beta1, "AdamW's decay of the mean gradient", {.least = 0});

@@ -1,35 +1,13 @@
 // A checkpoint of which one file is the input: trainer.json, metrics.jsonl or the optimiser's
 // state, as the input's first byte says. What is restored must be saved to the same again.
 
-#include "tapegrad/nn/layers.h"
-#include "tapegrad/run/run_folder.h"
+#include "tapegrad/tests/apps/run/tiny_checkpoint.h"
 #include "tapegrad/tests/fuzz/fuzz.h"
 
 using namespace tapegrad;
+using Model = testing::CheckpointModel;
 
 namespace {
-
-// What draws batches, and the smallest model there is.
-struct Draws {
-  Rng rng{3};
-  std::string state() const { return rng.state(); }
-  void set_state(std::string_view saved) { rng.set_state(saved); }
-};
-
-struct Model {
-  Rng rng{1};
-  nn::Params params;
-  nn::Linear line;
-  optim::AdamW adamw;
-  Draws draws;
-  run::Resumable batches{draws};
-  Rng dropout{2};
-  run::Progress progress;
-
-  explicit Model(const run::RunFolder& folder)
-      : params(folder.params(rng)), line(params / "line", 1, 1), adamw(params.parameters()) {}
-  run::TrainState state() { return {params, adamw, batches, dropout, progress}; }
-};
 
 constexpr std::string_view kFiles[] = {run::kTrainerFile, run::kMetricsFile, run::kOptimizerFile};
 

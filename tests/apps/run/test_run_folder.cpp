@@ -1,11 +1,11 @@
 #include <fstream>
 
-#include "tapegrad/nn/layers.h"
-#include "tapegrad/run/run_folder.h"
+#include "tapegrad/tests/apps/run/tiny_checkpoint.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/temp_folder.h"
 
 using namespace tapegrad;
+using Model = testing::CheckpointModel;
 using run::RunFolder;
 namespace fs = std::filesystem;
 
@@ -15,28 +15,6 @@ run::FolderOptions at(const fs::path& path) { return {.out_dir = path.string()};
 run::FolderOptions resuming(const fs::path& path) {
   return {.out_dir = path.string(), .init_from = run::InitFrom::resume};
 }
-
-struct Draws {
-  Rng rng{3};
-  std::string state() const { return rng.state(); }
-  void set_state(std::string_view saved) { rng.set_state(saved); }
-};
-
-// A tiny model with all that a checkpoint is taken of.
-struct Model {
-  Rng rng{1};
-  nn::Params params;
-  nn::Linear line;
-  optim::AdamW adamw;
-  Draws draws;
-  run::Resumable batches{draws};
-  Rng dropout{2};
-  run::Progress progress;
-
-  explicit Model(const RunFolder& folder)
-      : params(folder.params(rng)), line(params / "line", 2, 3), adamw(params.parameters()) {}
-  run::TrainState state() { return {params, adamw, batches, dropout, progress}; }
-};
 
 // A folder with a checkpoint after `iteration` steps.
 void make_run(const fs::path& path, std::int64_t iteration) {
@@ -98,7 +76,7 @@ TEST_CASE("a resumed run has what was saved, and no metrics of steps after that"
   model.draws.rng.next32();
   run.restore(model.state());
   CHECK(model.progress.iteration == 4);
-  CHECK(model.draws.state() == Draws().state());
+  CHECK(model.draws.state() == testing::Draws().state());
   CHECK(lines_in(path / run::kMetricsFile) == 4);
 }
 
