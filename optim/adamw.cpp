@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tapegrad/autograd/base/parallel.h"
+#include "tapegrad/optim/any_gradient.h"
 
 namespace tapegrad::optim {
 namespace {
@@ -45,6 +46,7 @@ AdamW::AdamW(NamedTensors parameters, const AdamWOptions& options) : options_(op
 }
 
 void AdamW::step(double lr, double grad_factor) {
+  check_any_gradient("AdamW", slots_);
   ++steps_;
   const double correction1 = 1 - std::pow(options_.beta1, static_cast<double>(steps_));
   const double correction2 = 1 - std::pow(options_.beta2, static_cast<double>(steps_));

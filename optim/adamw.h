@@ -24,7 +24,8 @@ class AdamW {
   AdamW(NamedTensors parameters, const AdamWOptions& options = {});
 
   // Updates all parameters that have a gradient, with learning rate lr. All gradients are
-  // multiplied by grad_factor first (see measure_clipping).
+  // multiplied by grad_factor first (see measure_clipping). Error if no parameter has a gradient:
+  // backward() was forgotten, or reached none of them.
   void step(double lr, double grad_factor = 1);
   void zero_grad();
   std::int64_t steps() const { return steps_; }

@@ -1,6 +1,7 @@
 #include "tapegrad/optim/sgd.h"
 
 #include "tapegrad/autograd/base/parallel.h"
+#include "tapegrad/optim/any_gradient.h"
 
 namespace tapegrad::optim {
 
@@ -12,6 +13,7 @@ SGD::SGD(NamedTensors parameters, const SGDOptions& options) : options_(options)
 }
 
 void SGD::step(double lr) {
+  check_any_gradient("SGD", slots_);
   for (Slot& slot : slots_) {
     const Tensor grad = slot.parameter.grad();
     if (!grad.defined()) continue;

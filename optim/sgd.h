@@ -17,7 +17,8 @@ class SGD {
  public:
   SGD(NamedTensors parameters, const SGDOptions& options = {});
 
-  void step(double lr);  // updates all parameters that have a gradient
+  // Updates all parameters that have a gradient. Error if none has: see AdamW::step.
+  void step(double lr);
   void zero_grad();
 
  private:

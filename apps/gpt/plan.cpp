@@ -54,7 +54,6 @@ int print_plan(const Options& o) {
     return memory_of(other);
   };
   const run::MemoryEstimate estimate = memory_of(o);
-  run::check_memory(estimate, o.call.max_minutes.has_value());
   const nn::Summary model = nn::summary(config);
   const auto tokens =
       static_cast<double>(a.batch_size * config.block_size * a.gradient_accumulation_steps);
@@ -68,6 +67,8 @@ int print_plan(const Options& o) {
   if (!dtype.empty()) fmt::print("dtype:     {}\n", dtype);
   std::fflush(stdout);
 
+  // A run that does not fit has its memory told, but no time: measuring would not fit, either.
+  run::check_memory(estimate, o.call.max_minutes.has_value());
   run::catch_interrupts();
   reset_peak_memory();
   Trial trial(

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "tapegrad/run/available_memory.h"
+
 namespace tapegrad::run {
 namespace {
 
@@ -79,15 +81,15 @@ std::string describe(const MemoryEstimate& e) {
 }
 
 void check_memory(const MemoryEstimate& estimate, bool measured) {
-  const double present = physical_memory(), copy = measured ? estimate.weights : 0;
-  check(present <= 0 || estimate.total + copy <= present,
-        "training needs about {:.1f} GB (model and optimiser {:.1f} GB, activations {:.1f} GB{}), "
-        "but this machine has {:.1f} GB. Use a smaller model, or a smaller --batch-size with more "
-        "--gradient-accumulation-steps",
-        (estimate.total + copy) / 1e9, (estimate.weights + estimate.optimizer) / 1e9,
-        estimate.activations / 1e9,
-        measured ? fmt::format(", a copy for --max-minutes {:.1f} GB", copy / 1e9) : "",
-        present / 1e9);
+  const std::optional<AvailableMemory> available = available_memory();
+  const double copy = measured ? estimate.weights : 0, needed = estimate.total + copy;
+  check(!available || needed <= available->bytes,
+        "training needs about {} (model and optimiser {}, activations {}{}), but {}. Use a smaller "
+        "model, or a smaller --batch-size with more --gradient-accumulation-steps",
+        size_text(needed), size_text(estimate.weights + estimate.optimizer),
+        size_text(estimate.activations),
+        measured ? fmt::format(", a copy for --max-minutes {}", size_text(copy)) : "",
+        available ? available->text() : "");
 }
 
 }  // namespace tapegrad::run

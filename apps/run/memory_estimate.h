@@ -33,7 +33,7 @@ MemoryEstimate estimate_memory(const nn::TransformerConfig& config, const PairSi
 // come"
 std::string describe(const MemoryEstimate& estimate);
 
-// Error if the machine has less memory than that. Where `measured`, fit_steps measures steps first,
+// Error if less memory than that is available. Where `measured`, fit_steps measures steps first,
 // which keeps a copy of the weights meanwhile.
 void check_memory(const MemoryEstimate& estimate, bool measured = false);
 

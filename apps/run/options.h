@@ -73,6 +73,8 @@ struct OptimizerOptions {
   bool decay_all = false;
   double beta1 = 0.9, beta2 = 0.99, grad_clip = 1.0;
   TrainDtype dtype = TrainDtype::f32;
+  std::optional<double> skip_outliers = {};  // standard deviations: see optim::OutlierWindow
+  bool overfit_batch = false;
   bool check_finite = false;  // see TapeOptions
 
   Precision precision() const;  // Error if dtype is automatic
@@ -107,6 +109,13 @@ struct OptimizerOptions {
     t("dtype", o.dtype,
       "bf16: linear layers round both operands of their products to bf16, all else stays f32; "
       "auto: bf16 where that is faster");
+    t("skip_outliers", o.skip_outliers,
+      "leave out steps whose loss or norm is more than Z standard deviations above the mean of "
+      "the last 128, as llm.c does",
+      {.least = 1, .most = 11, .value = "Z", .newer = true});
+    t("overfit_batch", o.overfit_batch,
+      "a test of the model: each step learns the same batch, whose loss must go to about 0",
+      {.newer = true});
     t("check_finite", o.check_finite,
       "stop at the first NaN or infinity of a step, and name the op and module that made it",
       {.lasting = Lasting::call});

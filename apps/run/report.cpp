@@ -10,6 +10,9 @@ using nn::grouped;
 
 namespace {
 
+// A batch with a lower loss is learnt by heart.
+constexpr double kLearnt = 0.1;
+
 std::string clock_time(double seconds) {
   const auto s = static_cast<std::int64_t>(seconds + 0.5);
   return s < 3600 ? fmt::format("{}:{:02}", s / 60, s % 60)
@@ -70,10 +73,18 @@ double Report::step(const Step& step) {
     first_iteration_ = progress_.iteration;
     begin_ = step.begin;
   }
+  last_loss_ = step.loss;
   seconds_ += taken;
   tokens_ += step.tokens;
   ++steps_;
-  if (progress_.iteration % evaluation_.log_interval == 0) print_step(step);
+  if (step.skipped) {
+    result(fmt::format("iter {}: skipped, with loss {:.4f} ({:.1f} standard deviations above the "
+                       "last steps) and norm {:.2f} ({:.1f})",
+                       progress_.iteration, step.loss, step.loss_z, step.norm, step.norm_z),
+           {{"skipped", true}, {"loss", step.loss}, {"norm", step.norm}});
+  } else if (progress_.iteration % evaluation_.log_interval == 0) {
+    print_step(step);
+  }
   if (terminal_.wants_progress()) draw_progress(step.loss);
   return taken;
 }
@@ -128,6 +139,15 @@ void Report::next_steps() {
                      best_is_kept ? ", whose weights are kept: --checkpoint best" : ""));
   }
   const bool commands = !about_.use_command.empty() || !about_.resume_command.empty();
+  if (progress_.skipped > 0) {
+    line(fmt::format("{} of {} steps were skipped as outliers", grouped(progress_.skipped),
+                     grouped(progress_.iteration)));
+  }
+  if (optimizer_.overfit_batch && last_loss_) {
+    line(fmt::format("--overfit-batch: the loss of the batch is {:.4f} at last{}", *last_loss_,
+                     *last_loss_ < kLearnt ? "" : ". A model without a fault, a rate that is not "
+                     "too small and enough steps would bring it to about 0"));
+  }
   line(fmt::format("\nThe run is in {}, after {} of training.{}", folder_.path().string(),
                    clock_time(progress_.seconds), commands ? " What to try next:" : ""));
   if (!about_.use_command.empty()) line("  " + about_.use_command);

@@ -45,11 +45,13 @@ class Report {
   struct Step {
     explicit Step(double rate) : lr(rate) {}
     double lr, loss = 0, norm = 0;
+    double loss_z = 0, norm_z = 0;  // of skip_outliers
+    bool skipped = false;
     std::int64_t tokens = 0;
     std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   };
   // Reports step number progress.iteration, and prints every log_interval-th, with the mean time of
-  // the steps since the last line. Returns the seconds that the step took.
+  // the steps since the last line, and each that was skipped. Returns the seconds that it took.
   double step(const Step& step);
   void evaluation(const Losses& losses);
   // A line, and its numbers for metrics.jsonl.
@@ -79,7 +81,8 @@ class Report {
   Terminal terminal_;
   Clock::time_point begin_;
   std::int64_t first_iteration_ = -1;  // of this call
-  double seconds_ = 0;                 // of the steps since the last iter line
+  std::optional<double> last_loss_;
+  double seconds_ = 0;  // of the steps since the last iter line
   std::int64_t steps_ = 0, tokens_ = 0;
 };
 

@@ -21,6 +21,8 @@ constexpr std::string_view kCheckpointFiles[] = {kModelFile, kOptimizerFile, kTr
 constexpr std::string_view kTrainerFormat = "tapegrad-trainer";
 constexpr int kTrainerVersion = 1;
 const std::string kIteration = "iteration";
+// Of skip_outliers: absent while it has nothing to say.
+const std::string kSkipped = "skipped", kLosses = "last_losses", kNorms = "last_norms";
 // Tells which batches were drawn: the fingerprint of the random states in trainer.json.
 const std::string kRandomState = "random_state";
 
@@ -59,6 +61,26 @@ std::string read_multiplier(const fs::path& path, const Json& json) {
         "{}: 'multiplier' must have at most {} bytes and no control characters", path.string(),
         most);
   return text;
+}
+
+// What skip_outliers remembers.
+void read_outliers(const fs::path& path, const Json& json, Progress& progress) {
+  if (json.contains(kSkipped)) get(path, json, kSkipped, progress.skipped);
+  check(progress.skipped >= 0 && progress.skipped <= progress.iteration,
+        "{}: '{}' must be from 0 to {}, not {}", path.string(), kSkipped, progress.iteration,
+        progress.skipped);
+  const auto read = [&](const std::string& name, optim::OutlierWindow& window) {
+    if (!json.contains(name)) return;
+    std::vector<double> values;
+    get(path, json, name, values);
+    try {
+      window.set_values(std::move(values));
+    } catch (const Error& error) {
+      fail("{}: '{}': {}", path.string(), name, error.what());
+    }
+  };
+  read(kLosses, progress.losses);
+  read(kNorms, progress.norms);
 }
 
 // All files of a checkpoint carry its iteration.
@@ -105,15 +127,21 @@ void write_files(const fs::path& writing, const TrainState& state) {
   const std::string loader = state.batches.state(), dropout = state.dropout.state();
   metadata[kRandomState] = fingerprint(loader + dropout);
   save_safetensors((writing / kOptimizerFile).string(), state.adamw.state(), metadata);
-  write_json(writing / kTrainerFile, {{"format", kTrainerFormat},
-                                      {"version", kTrainerVersion},
-                                      {"iteration", p.iteration},
-                                      {"best_val_loss", json_of(p.best_val_loss)},
-                                      {"best_iteration", p.best_iteration},
-                                      {"seconds", p.seconds},
-                                      {"multiplier", p.multiplier},
-                                      {"loader", loader},
-                                      {"dropout", dropout}});
+  Json trainer = {{"format", kTrainerFormat},
+                  {"version", kTrainerVersion},
+                  {"iteration", p.iteration},
+                  {"best_val_loss", json_of(p.best_val_loss)},
+                  {"best_iteration", p.best_iteration},
+                  {"seconds", p.seconds},
+                  {"multiplier", p.multiplier},
+                  {"loader", loader},
+                  {"dropout", dropout}};
+  if (p.skipped > 0) trainer[kSkipped] = p.skipped;
+  if (!p.losses.values().empty()) {
+    trainer[kLosses] = p.losses.values();
+    trainer[kNorms] = p.norms.values();
+  }
+  write_json(writing / kTrainerFile, trainer);
 }
 
 }  // namespace
@@ -180,6 +208,7 @@ void restore_checkpoint(const fs::path& folder, const TrainState& state) {
   constexpr double most_seconds = 1e12;
   check(p.seconds >= 0 && p.seconds <= most_seconds, "{}: 'seconds' must be from 0 to {}, not {}",
         path.string(), most_seconds, p.seconds);
+  read_outliers(path, json, p);
   p.multiplier = read_multiplier(path, json);
   get(path, json, "loader", loader);
   get(path, json, "dropout", dropout);

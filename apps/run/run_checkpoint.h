@@ -11,12 +11,15 @@
 #include "tapegrad/autograd/base/random.h"
 #include "tapegrad/nn/params.h"
 #include "tapegrad/optim/adamw.h"
+#include "tapegrad/optim/outlier_window.h"
 
 namespace tapegrad::run {
 
 // How far a run has come.
 struct Progress {
-  std::int64_t iteration = 0;  // optimiser steps made
+  std::int64_t iteration = 0;  // optimiser steps made, and skipped
+  std::int64_t skipped = 0;    // of them, by skip_outliers
+  optim::OutlierWindow losses = {}, norms = {};  // of the last steps, if it is on
   std::optional<double> best_val_loss = {};
   std::int64_t best_iteration = 0;
   double seconds = 0;           // spent in training steps

@@ -60,6 +60,7 @@ struct Measured {
 Measured measure_steps(const Task& task, const OptimizerOptions& options, double budget) {
   optim::AdamW adamw(task.params.parameters(), options.adamw());
   Measured measured;
+  Progress unused;
   double all = 0;
   const auto enough = [&] {
     return measured.steps >= kLeastSteps &&
@@ -67,7 +68,7 @@ Measured measure_steps(const Task& task, const OptimizerOptions& options, double
             (measured.steps >= kSteps && all >= kLeastShare * budget));
   };
   for (int i = 0; !enough() && !interrupted(); ++i) {
-    const double step = seconds_of([&] { make_step(task, options, 0, adamw); });
+    const double step = seconds_of([&] { make_step(task, options, 0, adamw, unused); });
     all += step;
     if (i < kUncounted) continue;
     ++measured.steps;

@@ -28,9 +28,10 @@ class Trainer {
             "the run in {} has made {} steps already: max_iters {} leaves none to make",
             folder.path().string(), made, optimizer_.max_iters);
       folder.restore(state());
-      check(adamw_.steps() == made,
+      const std::int64_t updates = made - at_.skipped;
+      check(adamw_.steps() == updates,
             "{}: AdamW has made {} steps, but {} says {}: the files are not of one checkpoint",
-            (folder.path() / kOptimizerFile).string(), adamw_.steps(), kTrainerFile, made);
+            (folder.path() / kOptimizerFile).string(), adamw_.steps(), kTrainerFile, updates);
     }
     before_ = std::exchange(at_.multiplier, gemm_identity());
     Config config = task.config;
@@ -62,8 +63,10 @@ class Trainer {
       if (ends || evaluation_.saves_at(at_.iteration)) save();
       if (at_.iteration > begin && !interrupted() && task_.after_step) task_.after_step(report_);
       if (ends || interrupted()) break;
-      if (advanced) task_.batches.set_state(*advanced);
+      if (advanced && !optimizer_.overfit_batch) task_.batches.set_state(*advanced);
+      const std::string drawn = optimizer_.overfit_batch ? task_.batches.state() : std::string();
       at_.seconds += report_.step(step());
+      if (optimizer_.overfit_batch) task_.batches.set_state(drawn);
       ++at_.iteration;
     }
     if (interrupted()) {
@@ -85,7 +88,7 @@ class Trainer {
   // Says which step it is if check_finite finds something.
   Report::Step step() {
     try {
-      return make_step(task_, optimizer_, optimizer_.lr_at(at_.iteration), adamw_);
+      return make_step(task_, optimizer_, optimizer_.lr_at(at_.iteration), adamw_, at_);
     } catch (const Error& error) {
       if (!optimizer_.check_finite) throw;
       fail("step {}: {}", at_.iteration, error.what());

@@ -89,6 +89,13 @@ void get(const std::filesystem::path& path, const Json& object, const std::strin
       expect(element.is_string(), "a list of texts");
       value.push_back(element.get<std::string>());
     }
+  } else if constexpr (std::is_same_v<T, std::vector<double>>) {
+    expect(it->is_array(), "a list of numbers");
+    value.clear();
+    for (const Json& element : *it) {
+      expect(element.is_number(), "a list of numbers");
+      value.push_back(element.get<double>());
+    }
   } else if constexpr (std::is_same_v<T, Json>) {
     expect(it->is_object(), "an object");
     value = *it;

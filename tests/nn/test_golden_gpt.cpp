@@ -41,7 +41,9 @@ TEST_CASE("a GPT's logits, loss and every gradient are PyTorch's", "[golden]") {
   Tape tape;
   const Tensor logits = model.gpt(model.file.at("idx"));
   const Tensor loss = cross_entropy(logits, model.file.at("targets"));
-  CHECK(difference(logits, model.file.at("logits"), rtol, atol) == "");
+  // Logits reach 4, and PyTorch's own f32 ones are up to 3.2e-6 away from those in f64.
+  const double logits_atol = dtype == "f32" ? 1e-5 : atol;
+  CHECK(difference(logits, model.file.at("logits"), rtol, logits_atol) == "");
   CHECK(difference(loss, model.file.at("loss"), rtol, atol) == "");
   tape.backward(loss);
   CHECK(model.params.parameters().size() == (name == "tied" ? 28U : 16U));

@@ -1,4 +1,6 @@
 #include "tapegrad/optim/adamw.h"
+
+#include "tapegrad/optim/sgd.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/optim/two_tensors.h"
@@ -164,4 +166,18 @@ TEST_CASE("AdamW options that mean nothing are errors that name them", "[adamw]"
   CHECK_THROWS_WITH(make({.beta2 = std::nan("")}), ContainsSubstring("beta2"));
   CHECK_THROWS_WITH(make({.eps = -1}), ContainsSubstring("eps"));
   CHECK_THROWS_WITH(make({.weight_decay = -1}), ContainsSubstring("weight_decay"));
+}
+
+TEST_CASE("an optimiser without any gradient makes no step", "[adamw]") {
+  const TwoTensors tensors;
+  optim::AdamW adamw(tensors.named());
+  CHECK_THROWS_WITH(adamw.step(0.1), "AdamW::step: none of 2 parameters has a gradient; "
+                                     "tape.backward(loss) comes first");
+  CHECK(adamw.steps() == 0);
+  tensors.backward(1);
+  CHECK_NOTHROW(adamw.step(0.1));
+  adamw.zero_grad();
+  CHECK_THROWS_AS(adamw.step(0.1), Error);
+  optim::SGD sgd(tensors.named());
+  CHECK_THROWS_WITH(sgd.step(0.1), ContainsSubstring("SGD::step: none of 2 parameters"));
 }
