@@ -18,11 +18,11 @@ void check_length(const std::vector<data::Token>& tokens, std::string_view split
 }  // namespace
 
 void check_tokenizer(const std::string& spec) {
-  if (spec == "char" || spec == "gpt2") return;
+  if (spec == "char" || spec == "gpt2" || data::is_path_of_tokenizer(spec)) return;
   const std::optional<std::int64_t> size = data::bpe_size(spec);
   check(size && *size >= 257 && *size <= data::Bpe::kMaxSize,
-        "--tokenizer: '{}' is not char, gpt2 or bpe:N with N tokens from 257 to {}, such as "
-        "bpe:1024",
+        "--tokenizer: '{}' is not char, gpt2, the path of a tokenizer.json, or bpe:N with N tokens "
+        "from 257 to {}, such as bpe:1024",
         spec, +data::Bpe::kMaxSize);
 }
 
@@ -37,6 +37,7 @@ void TextOptions::validate() const {
 
 data::Tokenizer make_tokenizer(const TextOptions& o, const std::function<Text()>& read) {
   if (o.tokenizer == "gpt2") return data::Tokenizer::gpt2();
+  if (data::is_path_of_tokenizer(o.tokenizer)) return data::Tokenizer::from_hf(o.tokenizer);
   const Text text = read();
   // A character that only the validation part has must be in the vocabulary, too.
   return data::make_tokenizer(o.tokenizer, data::bpe_size(o.tokenizer)

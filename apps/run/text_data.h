@@ -35,14 +35,17 @@ struct TextOptions {
       {.value = "NAME", .lasting = Lasting::run, .newer = true});
     t("encoding", o.encoding, "of the files, such as latin-1",
       {.value = "NAME", .lasting = Lasting::run, .newer = true});
-    t("tokenizer", o.tokenizer, "char, gpt2, or bpe:N with N tokens", {.value = "KIND"});
+    t("tokenizer", o.tokenizer,
+      "char, gpt2, bpe:N with N tokens, or the path of a tokenizer.json (byte-level BPE) or of the "
+      "folder that has it",
+      {.value = "KIND"});
     t("batches", o.batches,
       "random windows, or shuffled passes over windows side by side (epochs)");
     t("stride", o.stride, "tokens from one window of a pass to the next [--block-size]",
       {.least = 1});
   }
 };
-// Error unless `tokenizer` is char, gpt2 or bpe:N.
+// Error unless `tokenizer` is char, gpt2, bpe:N or a path.
 void check_tokenizer(const std::string& tokenizer);
 
 // The first 90 % of a text (of its characters) for training, and the rest for validation, as
@@ -53,7 +56,7 @@ struct TextData {
 };
 
 // The tokenizer that the options ask for. Calls `text` only if the tokenizer depends on the text:
-// GPT-2's does not. A bpe tokenizer learns from the training part alone.
+// GPT-2's and a file's do not. A bpe tokenizer learns from the training part alone.
 data::Tokenizer make_tokenizer(const TextOptions& options, const std::function<Text()>& text);
 
 // Error if either part is shorter than one sequence of block_size tokens and its targets.

@@ -1,13 +1,12 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
+#include "tapegrad/data/tokenize/byte_pairs.h"
 #include "tapegrad/data/tokenize/token.h"
 #include "tapegrad/data/tokenize/token_chain.h"
 
@@ -36,26 +35,15 @@ class Bpe {
   // `token` must be in [0, size()).
   std::string_view bytes(Token token) const;
 
-  // Encodes any bytes, UTF-8 or not, in linear time. <|endoftext|> in `text` is ordinary text
+  // Encodes any bytes, UTF-8 or not. <|endoftext|> in `text` is ordinary text
   // unless `allow_special`.
   std::vector<Token> encode(std::string_view text, bool allow_special) const;
 
  private:
-  struct Encoding;
-
-  void encode_ordinary(std::string_view text, Encoding& encoding) const;
-  void encode_short(std::string_view piece, std::vector<Token>& out) const;
-  void encode_long(std::string_view piece, std::vector<Token>& out) const;
   void append_token(std::string_view bytes);
-  // The token that `pair` makes, or `kNoMerge`. Earlier merges make smaller ids, so the smallest id
-  // among candidates is the merge to apply first.
-  Token merged(Merge pair) const;
-
-  static constexpr Token kNoMerge = INT32_MAX;
 
   std::vector<Merge> merges_;
-  std::unordered_map<std::uint64_t, Token> merged_;  // by pair_key()
-  std::array<Token, 256> token_of_byte_{};
+  BytePairs pairs_;
   std::string bytes_;                     // of all tokens, one after the other
   std::vector<std::size_t> begin_of_{0};  // token i is bytes_[begin_of_[i], begin_of_[i + 1])
 };

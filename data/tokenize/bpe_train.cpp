@@ -8,8 +8,8 @@
 
 #include "tapegrad/autograd/base/error.h"
 #include "tapegrad/data/tokenize/bpe.h"
-#include "tapegrad/data/tokenize/gpt2_merges.h"
-#include "tapegrad/data/tokenize/pretokenize.h"
+#include "tapegrad/data/tokenize/byte_alphabet.h"
+#include "tapegrad/data/tokenize/gpt2_pieces.h"
 
 namespace tapegrad::data {
 

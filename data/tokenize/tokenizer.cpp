@@ -21,6 +21,9 @@ std::vector<Token> Tokenizer::encode(std::string_view text, bool allow_special) 
   if (const auto* bpe = std::get_if<std::shared_ptr<const Bpe>>(&vocabulary_)) {
     return (*bpe)->encode(text, allow_special);
   }
+  if (const auto* hf = std::get_if<std::shared_ptr<const HfTokenizer>>(&vocabulary_)) {
+    return (*hf)->encode(text, allow_special);
+  }
   return std::get<std::shared_ptr<const CharVocabulary>>(vocabulary_)->encode(text);
 }
 
@@ -46,8 +49,16 @@ std::int64_t Tokenizer::vocab_size() const {
 }
 
 std::optional<Token> Tokenizer::end_of_text() const {
+  if (const auto* hf = std::get_if<std::shared_ptr<const HfTokenizer>>(&vocabulary_)) {
+    return (*hf)->end_of_text();
+  }
   const auto* bpe = std::get_if<std::shared_ptr<const Bpe>>(&vocabulary_);
   return bpe ? std::optional((*bpe)->end_of_text()) : std::nullopt;
+}
+
+std::span<const Token> Tokenizer::begin() const {
+  const auto* hf = std::get_if<std::shared_ptr<const HfTokenizer>>(&vocabulary_);
+  return hf ? std::span((*hf)->begin()) : std::span<const Token>();
 }
 
 std::optional<std::int64_t> bpe_size(std::string_view spec) {
@@ -60,6 +71,10 @@ std::optional<std::int64_t> bpe_size(std::string_view spec) {
   return size;
 }
 
+bool is_path_of_tokenizer(std::string_view spec) {
+  return spec.find_first_of("/.") != std::string_view::npos;
+}
+
 Tokenizer make_tokenizer(std::string_view spec, std::string_view corpus) {
   if (spec == "char") {
     return Tokenizer::of_characters(corpus);
@@ -70,9 +85,10 @@ Tokenizer make_tokenizer(std::string_view spec, std::string_view corpus) {
   if (const auto vocab_size = bpe_size(spec)) {
     return Tokenizer::train_bpe(corpus, *vocab_size);
   }
+  if (is_path_of_tokenizer(spec)) return Tokenizer::from_hf(spec);
   fail(
-      "[tokenizer] '{}' is not a tokenizer: choose char (the characters of the corpus), gpt2, or "
-      "bpe:N (N tokens learned from the corpus, such as bpe:1024)",
+      "[tokenizer] '{}' is not a tokenizer: choose char (the characters of the corpus), gpt2, "
+      "bpe:N (N tokens learned from the corpus, such as bpe:1024), or the path of a tokenizer.json",
       spec);
 }
 

@@ -12,14 +12,16 @@
 
 #include "tapegrad/data/tokenize/bpe.h"
 #include "tapegrad/data/tokenize/char_vocab.h"
+#include "tapegrad/data/tokenize/hf_tokenizer.h"
 #include "tapegrad/data/tokenize/token.h"
 
 namespace tapegrad::data {
 
-// Turns text into tokens and back. A Tokenizer is a handle, cheap to copy, of one of three kinds:
+// Turns text into tokens and back. A Tokenizer is a handle, cheap to copy, of one of four kinds:
 // - "char": one token per character of the training corpus
 // - "gpt2": exactly GPT-2's byte-level byte-pair encoding of 50,257 tokens
 // - "bpe":  the same method, trained on a corpus
+// - "hf":   what a tokenizer.json of Hugging Face's says: see HfTokenizer
 class Tokenizer {
  public:
   static Tokenizer of_characters(std::string_view corpus);
@@ -40,33 +42,45 @@ class Tokenizer {
   std::int64_t vocab_size() const;
   std::string_view kind() const { return kind_; }
   std::optional<Token> end_of_text() const;  // <|endoftext|>; character tokenizers have none
+  // What stands before the first token of a text that a model is given, which encode() leaves out.
+  std::span<const Token> begin() const;
 
   // The file is a JSON object, which `save` replaces atomically:
   //   {"format": "tapegrad-tokenizer", "version": 1, "kind": K, "vocab_size": V, …}
   // with "characters": "all of them, ascending" for the kind char, and "merges": [[left, right], …]
-  // in tokens for the kind bpe. `load` checks every field, and refuses a symbolic link; its Errors
-  // say the path and the reason.
+  // in tokens for the kind bpe; or it is the tokenizer.json that a tokenizer of the kind hf is made
+  // of. `load` checks every field, and refuses a symbolic link; its Errors say the path and the
+  // reason.
   void save(const std::filesystem::path& path) const;
   static Tokenizer load(const std::filesystem::path& path);
+  // Of a folder of Hugging Face's, with tokenizer.json or vocab.json and merges.txt, which may be
+  // links, or of a file tokenizer.json.
+  static Tokenizer from_hf(const std::filesystem::path& path);
 
  private:
-  using Vocabulary =
-      std::variant<std::shared_ptr<const CharVocabulary>, std::shared_ptr<const Bpe>>;
+  using Vocabulary = std::variant<std::shared_ptr<const CharVocabulary>, std::shared_ptr<const Bpe>,
+                                  std::shared_ptr<const HfTokenizer>>;
 
   Tokenizer(std::string_view kind, Vocabulary vocabulary)
       : kind_(kind), vocabulary_(std::move(vocabulary)) {}
 
   std::string_view bytes_of(Token token) const;
 
-  std::string_view kind_;  // one of the three literals
+  static Tokenizer of_hf(std::string json);
+
+  std::string_view kind_;  // one of the four literals
   Vocabulary vocabulary_;
 };
 
 // The N of "bpe:N"; nullopt if `spec` has another form.
 std::optional<std::int64_t> bpe_size(std::string_view spec);
 
-// Makes the tokenizer that `spec` names: "char", "gpt2" or "bpe:N" with N tokens. The kinds char
-// and bpe take their vocabulary from the corpus. Error, listing these, for another `spec`.
+// Whether `spec` names a file or a folder.
+bool is_path_of_tokenizer(std::string_view spec);
+
+// Makes the tokenizer that `spec` names: "char", "gpt2", "bpe:N" with N tokens, or a path with a
+// '/' or a '.' in it: see Tokenizer::from_hf. The kinds char and bpe take their vocabulary from the
+// corpus. Error, listing these, for another `spec`.
 Tokenizer make_tokenizer(std::string_view spec, std::string_view corpus);
 
 }  // namespace tapegrad::data

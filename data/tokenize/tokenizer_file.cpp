@@ -30,6 +30,12 @@ const json& field(const json& object, const char* name, json::value_t type) {
   return *found;
 }
 
+// Whether it is a tokenizer.json of Hugging Face's: our own files begin with their format.
+bool is_hf(std::string_view text) {
+  return text.substr(0, 200).find(kFormatName) == std::string_view::npos &&
+         text.find("\"model\"") != std::string_view::npos;
+}
+
 Token parse_token(const json& value) {
   check(value.is_number_integer(), "a merge must be two tokens, but holds {}", value.type_name());
   check(value.is_number_unsigned() && value.get<std::uint64_t>() < std::uint64_t{Bpe::kMaxSize},
@@ -51,7 +57,29 @@ std::vector<Merge> parse_merges(const json& list) {
 
 }  // namespace
 
+Tokenizer Tokenizer::of_hf(std::string json) {
+  return {"hf", std::make_shared<const HfTokenizer>(std::move(json))};
+}
+
+Tokenizer Tokenizer::from_hf(const std::filesystem::path& path) {
+  constexpr std::int64_t most = HfTokenizer::kMaxFileBytes;
+  const bool is_folder = std::filesystem::is_directory(path);
+  const std::filesystem::path file = is_folder ? path / "tokenizer.json" : path;
+  try {
+    if (!is_folder || std::filesystem::exists(file)) return of_hf(read_file(file, most));
+    const std::filesystem::path vocab = path / "vocab.json";
+    check(std::filesystem::exists(vocab), "it has neither tokenizer.json nor vocab.json");
+    return of_hf(tokenizer_json_of(read_file(vocab, most), read_file(path / "merges.txt", most)));
+  } catch (const Error& error) {
+    fail("[tokenizer] '{}' is not a usable tokenizer: {}", path.string(), error.what());
+  }
+}
+
 void Tokenizer::save(const std::filesystem::path& path) const {
+  if (const auto* hf = std::get_if<std::shared_ptr<const HfTokenizer>>(&vocabulary_)) {
+    write_file_atomically(path, (*hf)->json());
+    return;
+  }
   nlohmann::ordered_json file = {{"format", kFormatName},
                                  {"version", kFormatVersion},
                                  {"kind", kind_},
@@ -65,8 +93,10 @@ void Tokenizer::save(const std::filesystem::path& path) const {
 }
 
 Tokenizer Tokenizer::load(const std::filesystem::path& path) {
-  const std::string text = read_file(path, kMaxFileBytes, Links::refused);
+  std::string text = read_file(path, HfTokenizer::kMaxFileBytes, Links::refused);
   try {
+    if (is_hf(text)) return of_hf(std::move(text));
+    check(static_cast<std::int64_t>(text.size()) <= kMaxFileBytes, "it is too large");
     const json file = parse_json<json>(text, kDepth);
     check(file.is_object() && file.value("format", json()) == kFormatName,
           "it is not an object with \"format\": \"{}\"", kFormatName);

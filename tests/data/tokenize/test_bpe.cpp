@@ -8,8 +8,8 @@
 #include "tapegrad/autograd/base/error.h"
 #include "tapegrad/data/tokenize/bpe.h"
 #include "tapegrad/data/tokenize/bpe_train.h"
-#include "tapegrad/data/tokenize/gpt2_merges.h"
-#include "tapegrad/data/tokenize/pretokenize.h"
+#include "tapegrad/data/tokenize/byte_alphabet.h"
+#include "tapegrad/data/tokenize/gpt2_pieces.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/tests/catch.h"
 

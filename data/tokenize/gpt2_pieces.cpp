@@ -1,4 +1,4 @@
-#include "tapegrad/data/tokenize/pretokenize.h"
+#include "tapegrad/data/tokenize/gpt2_pieces.h"
 
 #include <utf8proc.h>
 

@@ -1,0 +1,54 @@
+// Runs with the tokenizer of a file tokenizer.json.
+
+#include <nlohmann/json.hpp>
+
+#include "tapegrad/tests/apps/tiny_runs.h"
+#include "tapegrad/tests/golden/golden.h"
+
+namespace {
+
+// A folder "model" with the file of one of the golden tokenizers.
+struct WithTokenizer : CorpusAndRun {
+  std::string tokenizer_json =
+      tapegrad::testing::golden_json("tokenizers.json").at("llama3").at("file");
+  explicit WithTokenizer() : CorpusAndRun("text.txt", tiny_text()) {
+    folder.put("model/tokenizer.json", tokenizer_json);
+  }
+  Args args(const std::filesystem::path& tokenizer) const {
+    return tiny_run(corpus, run, 4) + Args{"--tokenizer", tokenizer.string()};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("train-gpt takes a tokenizer.json, which the run keeps", "[tokenizer-files]") {
+  const WithTokenizer files;
+  const Result r = train(files.args(files.folder / "model"));
+  check_ended_well(r);
+  CHECK_THAT(r.out, ContainsSubstring("vocab_size 401"));
+  CHECK(files.file("tokenizer.json") == files.tokenizer_json);
+  std::filesystem::remove_all(files.folder / "model");
+  check_ended_well(train(resume_run(files.run, 6)));
+  const Result sample = run_program(
+      "sample-text", {"--model", files.run.string(), "--prompt", "the cat", "--greedy"});
+  check_ended_well(sample);
+  CHECK_THAT(sample.out, ContainsSubstring("the cat"));
+}
+
+TEST_CASE("a tokenizer file that is not usable is refused by name", "[tokenizer-files]") {
+  const WithTokenizer files;
+  const auto refused = [&](const std::string& text, const std::string& message) {
+    const std::string path = files.folder.put("bad.json", text);
+    const Result r = train(files.args(path));
+    check_error_of("train-gpt", r, 1, message);
+    CHECK_THAT(r.err, ContainsSubstring(path));
+    CHECK(!std::filesystem::exists(files.run / "config.json"));
+  };
+  refused("{}", "no object \"model\"");
+  refused("{", "not valid JSON");
+  auto other = nlohmann::json::parse(files.tokenizer_json);
+  other["normalizer"] = {{"type", "Lowercase"}};
+  refused(other.dump(), "the normalizer is not supported: {\"type\":\"Lowercase\"}");
+  check_error_of("train-gpt", train(files.args("./nowhere")), 1, "nowhere");
+  check_error_of("train-gpt", train(files.args("words")), 2, "the path of a tokenizer.json");
+}
