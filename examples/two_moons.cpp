@@ -61,10 +61,8 @@ double accuracy(const Classifier& model, const Moons::Batch& batch) {
 
 bool train(const std::filesystem::path& path, std::int64_t steps) {
   const bool resumes = std::filesystem::exists(path / run::kTrainerFile);
-  run::RunFolder folder =
-      run::RunFolder::open({.out_dir = path.string(),
-                            .init_from = resumes ? run::InitFrom::resume : run::InitFrom::scratch},
-                           "moons");
+  run::RunFolder folder = run::RunFolder::open(
+      {.out_dir = path.string(), .init_from = resumes ? run::kResume : run::kScratch}, "moons");
   Rng rng(1);
   const nn::Params params = folder.params(rng);  // new ones, or those of the checkpoint
   const Classifier model(params);

@@ -9,7 +9,8 @@ namespace {
 // The head: of its own, or on the token embedding. Then its draws replace the embedding's, as where
 // PyTorch code sets wte.weight = lm_head.weight.
 Linear make_head(const Params& p, const GPTConfig& config, const Embedding& wte) {
-  if (!config.tied) return Linear(p / "lm_head", config.n_embd, config.vocab_size, false);
+  if (!config.tied)
+    return Linear(p.unadapted() / "lm_head", config.n_embd, config.vocab_size, false);
   p.redraw(wte.weight, kaiming_uniform(config.n_embd));
   return {p, wte.weight};
 }

@@ -5,6 +5,7 @@ namespace tapegrad::nn {
 Linear::Linear(const Params& p, std::int64_t in, std::int64_t out, bool with_bias)
     : weight(p.parameter("weight", {out, in}, kaiming_uniform(in))), precision(p.precision()) {
   if (with_bias) bias = p.parameter("bias", {out}, kaiming_uniform(in));
+  adapter = Lora(p, in, out);
 }
 
 Embedding::Embedding(const Params& p, std::int64_t rows, std::int64_t channels)

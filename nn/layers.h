@@ -4,7 +4,7 @@
 
 #include "tapegrad/autograd/base/describe.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/nn/params.h"
+#include "tapegrad/nn/lora.h"
 
 namespace tapegrad::nn {
 
@@ -12,16 +12,21 @@ namespace tapegrad::nn {
 // A forward that takes an Rng drops out with it; null means evaluation. A layer made without
 // arguments is absent: its weight is undefined, and it must not be called.
 
-// y = x·Wᵀ + b.  (…, in) → (…, out). Initialised as nn.Linear.
+// y = x·Wᵀ + b.  (…, in) → (…, out). Initialised as nn.Linear. The store may want an adapter
+// beside it.
 struct Linear {
   Tensor weight, bias;  // (out, in); (out) or undefined
   Precision precision = Precision::full;
+  Lora adapter;
   Linear() = default;
   Linear(const Params& p, std::int64_t in, std::int64_t out, bool with_bias = true);
   // A layer on a weight that belongs to another one, as a tied head does.
   Linear(const Params& p, Tensor shared_weight)
       : weight(std::move(shared_weight)), precision(p.precision()) {}
-  Tensor operator()(const Tensor& x) const { return linear(x, weight, bias, precision); }
+  Tensor operator()(const Tensor& x) const {
+    const Tensor y = linear(x, weight, bias, precision);
+    return adapter.exists() ? y + adapter(x) : y;
+  }
 };
 
 // Rows of weight (V, C): ids (…) → (…, C). Initialised N(0, 1), as nn.Embedding.

@@ -1,11 +1,34 @@
 #include "tapegrad/nn/params.h"
 
 #include <fmt/ranges.h>
+#include <fnmatch.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 namespace tapegrad::nn {
+namespace {
+
+bool fits(const std::string& pattern, const std::string& name) {
+  return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+}
+
+std::int64_t elements_of(const NamedTensors& tensors) {
+  std::int64_t n = 0;
+  for (const auto& [name, t] : tensors) n += t.numel();
+  return n;
+}
+
+// "a, b, c, …"
+std::string first_of(const std::vector<std::string>& all) {
+  const std::size_t shown = std::min<std::size_t>(all.size(), 5);
+  return fmt::format("{}{}",
+                     fmt::join(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+                     all.size() > shown ? ", …" : "");
+}
+
+}  // namespace
 
 struct Params::Store {
   Rng* rng = nullptr;                          // null in a store that draws nothing
@@ -15,6 +38,9 @@ struct Params::Store {
   Precision precision = Precision::full;
   NamedTensors parameters, tensors;
   std::set<std::string> names, read;  // of the model; of the source
+  LoraOptions lora;
+  Rng* adapters_rng = nullptr;      // null: adapters are made as other parameters are
+  std::vector<std::string> layers;  // linear ones that could have an adapter
 };
 
 Params::Params(DType dtype, Precision precision) : store_(std::make_shared<Store>()) {
@@ -58,9 +84,10 @@ Tensor Params::read(const std::string& name, const Shape& shape) const {
 }
 
 Tensor Params::obtain(const std::string& name, const Shape& shape,
-                      const std::function<Tensor()>& make) const {
+                      const std::function<Tensor()>& make, bool anew) const {
   check(store_->names.insert(name).second, "parameter '{}' is asked for twice", name);
   const auto obtained = [&] {
+    if (anew) return make();
     if (store_->source) return read(name, shape);
     return store_->rng != nullptr ? make() : Tensor::empty(shape, store_->dtype);
   };
@@ -68,16 +95,90 @@ Tensor Params::obtain(const std::string& name, const Shape& shape,
   return store_->tensors.back().second;
 }
 
-Tensor Params::parameter(const std::string& name, const Shape& shape, const Init& init) const {
-  Tensor t = obtain(prefix_ + name, shape, [&] {
+Tensor Params::obtain_parameter(const std::string& name, const Shape& shape, const Init& init,
+                                Kind kind) const {
+  const bool anew = kind == Kind::adapter && store_->adapters_rng != nullptr;
+  const auto make = [&] {
     Tensor made = Tensor::empty(shape, store_->dtype);
-    init(made, *store_->rng);
+    init(made, anew ? *store_->adapters_rng : *store_->rng);
     return made;
-  });
+  };
+  Tensor t = obtain(prefix_ + name, shape, make, anew);
   check(t.dtype() == store_->dtype, "parameter '{}' is stored as {}, not as f32 or f64",
         prefix_ + name, tapegrad::name_of(t.dtype()));
-  store_->parameters.emplace_back(prefix_ + name, t.set_requires_grad());
+  if (kind == Kind::adapter || store_->lora.rank == 0) {
+    store_->parameters.emplace_back(prefix_ + name, t.set_requires_grad());
+  }
   return t;
+}
+
+Tensor Params::parameter(const std::string& name, const Shape& shape, const Init& init) const {
+  return obtain_parameter(name, shape, init, Kind::weight);
+}
+
+Tensor Params::adapter_parameter(const std::string& name, const Shape& shape,
+                                 const Init& init) const {
+  return obtain_parameter(name, shape, init, Kind::adapter);
+}
+
+void Params::adapt(const LoraOptions& options, Rng* anew) const {
+  check(options.rank >= 0, "the rank of an adapter must not be {}", options.rank);
+  check(std::isfinite(options.alpha) && options.alpha > 0,
+        "the alpha of an adapter must be above 0, not {}", options.alpha);
+  store_->lora = options;
+  store_->adapters_rng = anew;
+}
+
+Params Params::unadapted() const {
+  Params plain = *this;
+  plain.may_adapt_ = false;
+  return plain;
+}
+
+const LoraOptions* Params::adapter() const {
+  const LoraOptions& lora = store_->lora;
+  if (!may_adapt_ || lora.rank == 0) return nullptr;
+  const std::string layer = prefix_.substr(0, prefix_.size() - !prefix_.empty());
+  store_->layers.push_back(layer);
+  const bool has_one = std::any_of(lora.targets.begin(), lora.targets.end(),
+                                   [&](const std::string& target) { return fits(target, layer); });
+  return has_one ? &lora : nullptr;
+}
+
+void Params::check_targets() const {
+  if (store_->lora.rank == 0) return;
+  check(!store_->lora.targets.empty(), "adapters need a target");
+  const std::vector<std::string>& layers = store_->layers;
+  for (const std::string& target : store_->lora.targets) {
+    check(std::any_of(layers.begin(), layers.end(),
+                      [&](const std::string& layer) { return fits(target, layer); }),
+          "'{}' names no linear layer that can have an adapter; there are {}", target,
+          first_of(layers));
+  }
+}
+
+void Params::freeze(const std::vector<std::string>& patterns) const {
+  NamedTensors frozen, left;
+  std::set<std::string> fitting;  // of the patterns
+  std::vector<std::string> all;
+  for (const auto& parameter : store_->parameters) {
+    bool freezes = false;
+    all.push_back(parameter.first);
+    for (const std::string& pattern : patterns) {
+      if (!fits(pattern, parameter.first)) continue;
+      fitting.insert(pattern);
+      freezes = true;
+    }
+    (freezes ? frozen : left).push_back(parameter);
+  }
+  for (const std::string& pattern : patterns) {
+    check(fitting.count(pattern) > 0, "'{}' names no parameter; there are {}", pattern,
+          first_of(all));
+  }
+  check(!left.empty() || patterns.empty(), "with {} frozen, no parameter is left to train",
+        fmt::join(patterns, ", "));
+  for (auto& [name, t] : frozen) t.set_requires_grad(false);
+  store_->parameters = std::move(left);
 }
 
 Tensor Params::buffer(const std::string& name, const Shape& shape,
@@ -92,24 +193,19 @@ void Params::redraw(Tensor parameter, const Init& init) const {
 const NamedTensors& Params::parameters() const { return store_->parameters; }
 const NamedTensors& Params::tensors() const { return store_->tensors; }
 
-std::int64_t Params::count() const {
-  std::int64_t n = 0;
-  for (const auto& [name, t] : parameters()) n += t.numel();
-  return n;
-}
+std::int64_t Params::count() const { return elements_of(parameters()); }
+std::int64_t Params::total_count() const { return elements_of(tensors()); }
 
 void Params::check_all_used() const {
+  check_targets();
   if (!store_->source) return;
   std::vector<std::string> left;
   for (const auto& [name, entry] : store_->source->entries()) {
     if (store_->read.count(name) == 0) left.push_back(name);
   }
   if (left.empty()) return;
-  const std::size_t shown = std::min<std::size_t>(left.size(), 5);
-  fail("{}: the model has no place for {} of its tensors: {}{}", store_->source->name(),
-       left.size(),
-       fmt::join(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
-       left.size() > shown ? ", …" : "");
+  fail("{}: the model has no place for {} of its tensors: {}", store_->source->name(), left.size(),
+       first_of(left));
 }
 
 }  // namespace tapegrad::nn

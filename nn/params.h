@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tapegrad/autograd/gemm/precision.h"
 #include "tapegrad/autograd/tensor/safetensors.h"
@@ -9,6 +10,14 @@
 #include "tapegrad/nn/name_map.h"
 
 namespace tapegrad::nn {
+
+// Adapters of linear layers, see lora.h.
+struct LoraOptions {
+  std::int64_t rank = 0;  // 0: there are none
+  double alpha = 1;
+  // Patterns of the layers' names, such as "*attn*" or "h.[0-3].mlp.*"; see Params::freeze.
+  std::vector<std::string> targets = {"*attn*"};
+};
 
 // The parameters of a model, by name. A layer asks for each of its tensors once. Asking registers
 // the tensor, and either makes it with the initialiser given or reads it from a source of tensors.
@@ -42,23 +51,46 @@ class Params {
   // and keeps the values of the last. Does nothing in a store that draws nothing.
   void redraw(Tensor parameter, const Init& init) const;
 
-  // All parameters, in the order in which they were asked for.
+  // Makes linear layers that ask from now on, and that a target names, have an adapter (lora.h);
+  // but for adapters, nothing is trained then. With `anew`, adapters are drawn from it and not read
+  // from the source. It must live until the model is made. Error for options that make no sense.
+  void adapt(const LoraOptions& options, Rng* anew = nullptr) const;
+  // The same store for a layer that never has an adapter: the head, whose weight a loss may take
+  // without the layer.
+  Params unadapted() const;
+  // For lora.h: the adapter that the layer of this prefix has, or null; a parameter of it.
+  const LoraOptions* adapter() const;
+  Tensor adapter_parameter(const std::string& name, const Shape& shape, const Init& init) const;
+
+  // Parameters that one of the patterns names are no longer trained: they require no gradient, and
+  // are not among parameters(). In a pattern, * is any text, ? any character, [0-3] one of these
+  // (POSIX fnmatch). Errors: a pattern names no parameter; none would be left.
+  void freeze(const std::vector<std::string>& patterns) const;
+
+  // All parameters that are trained, in the order in which they were asked for.
   const NamedTensors& parameters() const;
-  // Parameters and buffers: what a checkpoint holds.
+  // Parameters, frozen ones and buffers: what a checkpoint holds.
   const NamedTensors& tensors() const;
-  std::int64_t count() const;  // elements of all parameters
-  // Error, naming the tensors, if the source holds some that nobody asked for.
+  std::int64_t count() const;        // elements of parameters()
+  std::int64_t total_count() const;  // elements of tensors()
+  // For the end of a model's constructor. Error, naming the tensors, if the source holds some that
+  // nobody asked for; or if a target of adapt() names no layer.
   void check_all_used() const;
 
  private:
   struct Store;
   Params(DType dtype, Precision precision);
-  Tensor obtain(const std::string& name, const Shape& shape,
-                const std::function<Tensor()>& make) const;
+  enum class Kind { weight, adapter };
+  Tensor obtain(const std::string& name, const Shape& shape, const std::function<Tensor()>& make,
+                bool anew = false) const;
+  Tensor obtain_parameter(const std::string& name, const Shape& shape, const Init& init,
+                          Kind kind) const;
   Tensor read(const std::string& name, const Shape& shape) const;
+  void check_targets() const;
 
   std::shared_ptr<Store> store_;
   std::string prefix_;
+  bool may_adapt_ = true;
 };
 
 }  // namespace tapegrad::nn

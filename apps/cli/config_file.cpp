@@ -186,7 +186,9 @@ std::string text_of(const Json& json) {
 
 // What a config.json tells of a run beside its options.
 bool is_fact(const std::string& name) {
-  return name == "format" || name == "version" || name == "text" || name == "vocab_size";
+  constexpr std::string_view facts[] = {"format",     "version",        "text",
+                                        "vocab_size", "schedule_begin", "started_from"};
+  return std::count(std::begin(facts), std::end(facts), name) > 0;
 }
 
 std::vector<ConfigItem> read_run_config(const std::string& path, const Json& json) {

@@ -78,6 +78,7 @@ Options book_124m() {
 
 void Options::validate() const {
   text.validate();
+  tuning.validate();
   check_rules(*this);
   optimizer.validate();
   evaluation.validate();

@@ -7,6 +7,7 @@
 #include "tapegrad/apps/cli/train_main.h"
 #include "tapegrad/nn/gpt.h"
 #include "tapegrad/run/batches.h"
+#include "tapegrad/run/tuning.h"
 
 namespace tapegrad::gpt {
 
@@ -64,6 +65,7 @@ struct Options {
   nn::GPTConfig model;
   InitOptions init;
   run::RandomOptions random;
+  run::TuningOptions tuning;
   run::OptimizerOptions optimizer;
   run::EvaluationOptions evaluation;
   PassOptions passes;
@@ -81,6 +83,7 @@ struct Options {
     t.section("model", "Model", Lasting::model, o.model);
     t.section("init", "Model", Lasting::model, o.init);
     t.section("random", "Model", Lasting::model, o.random);
+    t.section(run::kTuningSection, "Fine-tuning", Lasting::model, o.tuning);
     t.section("optimizer", "Optimisation", Lasting::run, o.optimizer);
     t.section("evaluation", "Evaluation and output", Lasting::run, o.evaluation);
     t.section("passes", "Evaluation and output", Lasting::run, o.passes);

@@ -5,6 +5,7 @@
 
 #include "tapegrad/apps/gpt/evaluate_text.h"
 #include "tapegrad/apps/gpt/plan.h"
+#include "tapegrad/apps/gpt/start.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/data/tokenize/utf8.h"
 #include "tapegrad/nn/summary.h"
@@ -23,26 +24,42 @@ using nn::grouped;
 constexpr const char* kSampleHeadings[] = {"\nsample:", "\nanother sample:"};
 constexpr std::int64_t kSampleTokens = 300, kContinuationTokens = 50;
 
-run::TextData read_data(const run::Text& text, const Options& o, const run::RunFolder& folder) {
-  const data::Tokenizer tokenizer = folder.resumes()
-                                        ? data::Tokenizer::load(folder.path() / run::kTokenizerFile)
-                                        : run::make_tokenizer(o.text, [&] { return text; });
-  return run::tokenize(text, tokenizer, o.model.block_size);
+run::TextData read_data(const run::Text& text, const Options& o) {
+  const auto given = tokenizer_folder(o.call.folder);
+  if (!given) {
+    return run::tokenize(text, run::make_tokenizer(o.text, [&] { return text; }),
+                         o.model.block_size);
+  }
+  const auto tokenizer = data::Tokenizer::load(*given / run::kTokenizerFile);
+  try {
+    return run::tokenize(text, tokenizer, o.model.block_size);
+  } catch (const Error& error) {
+    fail("{}: {} (the tokenizer is that of {})", text.identity.name, error.what(), given->string());
+  }
 }
 
 // Sets the vocabulary to that of the text's tokens. Error if the machine cannot hold the model.
+// What `rng` draws for a model that is not new are its adapters.
 nn::Params make_params(Options& o, const run::TextData& data, const run::RunFolder& folder,
                        Rng& rng) {
   o.model.vocab_size = data.tokenizer.vocab_size();
   run::check_memory(memory_of(o), o.call.max_minutes.has_value());
-  return folder.params(rng, o.optimizer.precision());
+  if (o.call.folder.starts_from_model()) return start_params(o, rng);
+  nn::Params params = folder.params(rng, o.optimizer.precision());
+  params.adapt(o.tuning.adapters());
+  return params;
 }
 
 nn::GPT make_gpt(const nn::Params& params, const Options& o, Rng& rng) {
   nn::GPT gpt(params, o.model);
   gpt.recompute = o.extras.recompute;
-  const bool is_new = !o.call.folder.resumes();
-  if (is_new && o.init.init == FirstWeights::gpt2) nn::init_gpt2(gpt, params, rng);
+  const run::FolderOptions& folder = o.call.folder;
+  if (folder.starts_from_model()) {
+    check_start(o, params);
+  } else if (!folder.resumes() && o.init.init == FirstWeights::gpt2) {
+    nn::init_gpt2(gpt, params, rng);
+  }
+  params.freeze(o.tuning.frozen());
   return gpt;
 }
 
@@ -101,10 +118,8 @@ run::Text own_sources() {
 }
 
 std::int64_t vocab_size_of(const Options& o) {
-  const run::FolderOptions& folder = o.call.folder;
-  if (folder.resumes()) {
-    return data::Tokenizer::load(std::filesystem::path(folder.out_dir) / run::kTokenizerFile)
-        .vocab_size();
+  if (const auto folder = tokenizer_folder(o.call.folder)) {
+    return data::Tokenizer::load(*folder / run::kTokenizerFile).vocab_size();
   }
   return run::make_tokenizer(o.text,
                              [&] {
@@ -118,7 +133,8 @@ run::MemoryEstimate memory_of(const Options& o) {
   return run::estimate_memory(o.model, o.optimizer.batch_size,
                               {.recompute = o.extras.recompute,
                                .stored_masks = o.random.one_generator(),
-                               .precision = o.optimizer.precision()});
+                               .precision = o.optimizer.precision(),
+                               .tuning = o.tuning});
 }
 
 void Program::describe(cli::CommandLine& cli) {
@@ -136,6 +152,10 @@ void Program::describe(cli::CommandLine& cli) {
               "whether that fits, and how long it would take");
   cli.example("train-gpt --init-from resume --out-dir runs/notes --max-iters 4000",
               "goes on where that run stopped, up to 4,000 steps in all");
+  cli.example("train-gpt --init-from runs/notes letters/ --learning-rate 1e-4 --max-iters 500",
+              "a new run on another text, which starts with the weights of that one");
+  cli.example("train-gpt --init-from runs/notes letters/ --lora-rank 8 --learning-rate 1e-3",
+              "the same with LoRA: trains small adapters beside the weights, which stay");
 }
 
 void Program::adjust(Options& o, const cli::CommandLine& cli) {
@@ -147,6 +167,8 @@ void Program::adjust(Options& o, const cli::CommandLine& cli) {
   }
   if (cli.given("--epochs")) o.call.max_minutes.reset();
   if (cli.given("--max-iters") || o.call.max_minutes) o.passes.epochs.reset();
+  take_start(o, cli);
+  check_patterns(o);
 }
 
 run::Product Program::product(const Options& o) {
@@ -168,7 +190,7 @@ Program::Program(Options& options, run::RunFolder& folder)
       folder_(folder),
       text_(folder.resumes() ? run::text_of_run(folder.path(), kFormat, options.text.source())
                              : run::text_of_new_run(options.text.source(), own_sources)),
-      data_(read_data(text_, options, folder)),
+      data_(read_data(text_, options)),
       prompt_(data_.tokenizer.encode(options.passes.sample_prompt)),
       rng_(options.random.seed),
       params_(make_params(options, data_, folder, rng_)),
@@ -218,11 +240,11 @@ run::Loss Program::next_loss() {
 run::About Program::about() const {
   const nn::GPTConfig& c = options_.model;
   const run::OptimizerOptions& o = options_.optimizer;
-  return {
+  run::About about{
       .lines = {{"model", fmt::format("n_layer {}, n_head {}, n_embd {}, block_size {}, "
                                       "vocab_size {}: {} parameters",
                                       c.n_layer, c.n_head, c.n_embd, c.block_size, c.vocab_size,
-                                      grouped(params_.count()))},
+                                      grouped(params_.total_count()))},
                 {"text",
                  fmt::format("{}: {} tokens to train, {} to validate ({})", text_.identity.name,
                              grouped(static_cast<std::int64_t>(data_.train.size())),
@@ -233,6 +255,9 @@ run::About Program::about() const {
       .product = product(options_),
       .use_command = fmt::format("{} --model {} --num-samples 3", cli::program_path("sample-text"),
                                  cli::quoted(folder_.path().string()))};
+  const auto tuning = about_tuning(options_, params_);
+  about.lines.insert(about.lines.begin() + 1, tuning.begin(), tuning.end());
+  return about;
 }
 
 void Program::finish(run::Report& report) const {

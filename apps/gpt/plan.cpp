@@ -71,9 +71,11 @@ int print_plan(const Options& o) {
   run::check_memory(estimate, o.call.max_minutes.has_value());
   run::catch_interrupts();
   reset_peak_memory();
-  Trial trial(
-      config, a.batch_size, config.block_size,
-      {.recompute = o.extras.recompute, .precision = a.precision(), .dropout = o.random.rng});
+  Trial trial(config, a.batch_size, config.block_size,
+              {.recompute = o.extras.recompute,
+               .precision = a.precision(),
+               .dropout = o.random.rng,
+               .tuning = o.tuning});
   const auto step = measured_step(trial, a.gradient_accumulation_steps);
   if (!step) return run::kInterruptedExitCode;
   fmt::print("measured:  {:.1f} ms per step, {:.0f} tokens/s, {:.0f} MB of tensors at once\n",

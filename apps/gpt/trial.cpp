@@ -10,12 +10,18 @@ using run::seconds_of;
 Trial::Trial(const nn::GPTConfig& config, int64_t B, int64_t T, const TrialOptions& options)
     : dropout_(1337, options.dropout),
       params_(rng_, DType::f32, options.precision),
-      gpt_(params_, config),
+      gpt_(make_gpt(config, options)),
       inputs_(tokens(config.vocab_size, B, T)),
       targets_(tokens(config.vocab_size, B, T)),
-      adamw_(params_.parameters(), {.beta2 = 0.95, .weight_decay = 0.1}) {
-  gpt_.recompute = options.recompute;
-  nn::init_gpt2(gpt_, params_, rng_);
+      adamw_(params_.parameters(), {.beta2 = 0.95, .weight_decay = 0.1}) {}
+
+nn::GPT Trial::make_gpt(const nn::GPTConfig& config, const TrialOptions& options) {
+  params_.adapt(options.tuning.adapters());
+  nn::GPT gpt(params_, config);
+  nn::init_gpt2(gpt, params_, rng_);
+  params_.freeze(options.tuning.frozen());
+  gpt.recompute = options.recompute;
+  return gpt;
 }
 
 Tensor Trial::tokens(int64_t vocab_size, int64_t B, int64_t T) {

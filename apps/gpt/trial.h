@@ -3,6 +3,7 @@
 #include "tapegrad/nn/gpt.h"
 #include "tapegrad/optim/adamw.h"
 #include "tapegrad/run/product_rate.h"
+#include "tapegrad/run/tuning.h"
 
 namespace tapegrad::gpt {
 
@@ -10,6 +11,7 @@ struct TrialOptions {
   bool recompute = false;  // see nn::GPT
   Precision precision = Precision::full;
   Rng::Kind dropout = Rng::Kind::philox;
+  run::TuningOptions tuning = {};
 };
 
 // A GPT in training on random tokens: what a step costs, without a text to learn.
@@ -26,6 +28,7 @@ class Trial {
   Phases step();
 
  private:
+  nn::GPT make_gpt(const nn::GPTConfig& config, const TrialOptions& options);
   Tensor tokens(int64_t vocab_size, int64_t B, int64_t T);
 
   Rng rng_{1337}, dropout_;

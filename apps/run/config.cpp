@@ -104,11 +104,16 @@ void Config::set(Section section) {
   sections.push_back(std::move(section));
 }
 
-const Section& Config::at(std::string_view name, const std::filesystem::path& path) const {
+const Section* Config::find(std::string_view name) const {
   const auto it = std::find_if(sections.begin(), sections.end(),
                                [&](const Section& section) { return section.name == name; });
-  check(it != sections.end(), "{}: '{}' is missing", path.string(), name);
-  return *it;
+  return it == sections.end() ? nullptr : &*it;
+}
+
+const Section& Config::at(std::string_view name, const std::filesystem::path& path) const {
+  const Section* section = find(name);
+  check(section != nullptr, "{}: '{}' is missing", path.string(), name);
+  return *section;
 }
 
 Config read_config(const std::filesystem::path& path, std::string_view format) {

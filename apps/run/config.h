@@ -32,6 +32,7 @@ struct Config {
   std::vector<Section> sections = {};
   // Adds a section, in place of one of its name.
   void set(Section section);
+  const Section* find(std::string_view name) const;  // null if there is none
   // Error, naming `path`, if there is no such section.
   const Section& at(std::string_view name, const std::filesystem::path& path) const;
 };
@@ -130,7 +131,11 @@ class Reader {
   void section(std::string_view name, std::string_view, Lasting lasting, Part& part) {
     if (lasting == Lasting::call) return;
     lasting_ = lasting;
-    section_ = &config_.at(name, path_);
+    section_ = config_.find(name);
+    if (section_ == nullptr) {  // the file may be older than the section
+      absent_ = {std::string(name), {}};
+      section_ = &absent_;
+    }
     known_.clear();
     Part::describe(part, *this);
     check_all_known();
@@ -152,6 +157,7 @@ class Reader {
   const std::filesystem::path& path_;
   const Config& config_;
   const Section* section_ = nullptr;
+  Section absent_;
   Lasting lasting_ = Lasting::model;
   std::vector<std::string> known_;
 };

@@ -99,6 +99,10 @@ std::vector<std::string> kept_model_files(const fs::path& folder) {
   return names;
 }
 
+std::string best_or_last(const fs::path& folder) {
+  return std::string(has_entry(folder / file_name(kBest)) ? kBest : kLast);
+}
+
 fs::path model_file(const fs::path& folder, const std::string& checkpoint) {
   if (checkpoint == kLast) return folder / kModelFile;
   const auto step = whole_number(checkpoint);

@@ -39,4 +39,7 @@ std::vector<std::string> kept_model_files(const std::filesystem::path& folder);
 std::filesystem::path model_file(const std::filesystem::path& folder,
                                  const std::string& checkpoint = std::string(kLast));
 
+// "best" if the folder keeps the best weights, else "last".
+std::string best_or_last(const std::filesystem::path& folder);
+
 }  // namespace tapegrad::run

@@ -50,7 +50,9 @@ MemoryEstimate estimate_memory(const nn::GPTConfig& config, int64_t batch_size,
   Rng rng = dropout_rng(options);
   const Tensor ids = unread_ids(batch_size, config.block_size);
   const auto make = [&](const nn::Params& p) {
+    p.adapt(options.tuning.adapters());
     nn::GPT gpt(p, config);
+    p.freeze(options.tuning.frozen());
     gpt.recompute = options.recompute;
     return gpt;
   };

@@ -6,6 +6,7 @@
 #include "tapegrad/nn/gpt.h"
 #include "tapegrad/nn/measure.h"
 #include "tapegrad/nn/transformer.h"
+#include "tapegrad/run/tuning.h"
 
 namespace tapegrad::run {
 
@@ -16,6 +17,7 @@ struct MemoryOptions {
   bool recompute = false;     // see nn::GPT
   bool stored_masks = false;  // dropout draws from a generator of Kind::torch
   Precision precision = Precision::full;
+  TuningOptions tuning = {};  // what is not trained has neither gradient nor moments
 };
 
 // For batches of `batch_size` sequences of block_size tokens.

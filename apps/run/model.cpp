@@ -4,23 +4,38 @@
 
 #include "tapegrad/data/pairs.h"
 #include "tapegrad/data/tokenize/utf8.h"
+#include "tapegrad/nn/lora.h"
 #include "tapegrad/run/config.h"
+#include "tapegrad/run/folder_calls.h"
 #include "tapegrad/run/pair_tensors.h"
 #include "tapegrad/run/run_folder.h"
 
 namespace tapegrad::run {
 namespace {
 
+template <class Part>
+void read_valid(const std::filesystem::path& path, const Config& file, std::string_view section,
+                Part& part) {
+  read_section(path, file, section, part);
+  try {
+    part.validate();
+  } catch (const Error& error) {
+    fail("{}: {}", path.string(), error.what());
+  }
+}
+
 // A model's config.json and tokenizer.json, which must agree. The model has `special` tokens more
 // than the tokenizer.
 template <class ModelConfig>
 struct Description {
+  Config file;
   ModelConfig config;
   data::Tokenizer tokenizer;
 
   Description(const std::filesystem::path& folder, std::string_view format,
               std::string_view program, std::int64_t special)
-      : config(read_config_of(folder, format, program)),
+      : file(read_file_of(folder, format, program)),
+        config(config_of_file(folder / kConfigFile, file)),
         tokenizer(data::Tokenizer::load(folder / kTokenizerFile)) {
     check(tokenizer.vocab_size() + special == config.vocab_size,
           "{}: the tokenizer has {} tokens, but the model in {} has a vocab_size of {}, not {}: "
@@ -29,26 +44,23 @@ struct Description {
           (folder / kConfigFile).string(), config.vocab_size, tokenizer.vocab_size() + special);
   }
 
-  static ModelConfig read_config_of(const std::filesystem::path& folder, std::string_view format,
-                                    std::string_view program) {
+  static Config read_file_of(const std::filesystem::path& folder, std::string_view format,
+                             std::string_view program) {
     check(std::filesystem::is_directory(folder),
           "there is no folder {}: a model is the folder that {} made", folder.string(), program);
-    const std::filesystem::path path = folder / kConfigFile;
+    return read_config(folder / kConfigFile, format);
+  }
+
+  static ModelConfig config_of_file(const std::filesystem::path& path, const Config& file) {
     ModelConfig config;
-    read_section(path, read_config(path, format), "model", config);
-    try {
-      config.validate();
-    } catch (const Error& error) {
-      fail("{}: {}", path.string(), error.what());
-    }
+    read_valid(path, file, "model", config);
     return config;
   }
 };
 
-nn::Params params_of(const std::filesystem::path& folder, const std::string& checkpoint,
-                     DType dtype) {
-  return nn::Params(open_safetensors(model_file(folder, checkpoint).string(), Links::refused),
-                    dtype);
+std::shared_ptr<const TensorSource> open_file(const std::filesystem::path& folder,
+                                              const std::string& checkpoint) {
+  return open_safetensors(model_file(folder, checkpoint).string(), Links::refused);
 }
 
 }  // namespace
@@ -113,18 +125,48 @@ std::vector<std::string> TextModel::generate(const std::vector<std::string>& pro
   return texts;
 }
 
-TextModel load(const std::filesystem::path& folder, DType dtype, const std::string& checkpoint) {
+ModelDescription describe_model(const std::filesystem::path& folder) {
   Description<nn::GPTConfig> d(folder, kGPTFormat, "train-gpt", 0);
-  nn::Params params = params_of(folder, checkpoint, dtype);
+  TuningOptions tuning;
+  if (d.file.find(kTuningSection) != nullptr) {  // older runs have none
+    read_valid(folder / kConfigFile, d.file, kTuningSection, tuning);
+  }
+  return {d.config, std::move(tuning), std::move(d.tokenizer)};
+}
+
+std::shared_ptr<const TensorSource> open_weights(const std::filesystem::path& folder,
+                                                 const std::string& checkpoint,
+                                                 const TuningOptions& tuning) {
+  auto file = open_file(folder, checkpoint);
+  return tuning.lora_rank ? nn::merge_adapters(std::move(file), tuning.adapters()) : file;
+}
+
+TextModel load(const std::filesystem::path& folder, DType dtype, const std::string& checkpoint) {
+  ModelDescription d = describe_model(folder);
+  nn::Params params(open_weights(folder, checkpoint, d.tuning), dtype);
   nn::GPT gpt(params, d.config);
   check_finite_tensors(model_file(folder, checkpoint), params.tensors());
   return {std::move(params), std::move(gpt), std::move(d.tokenizer)};
 }
 
+void save_model(const std::filesystem::path& folder, const TextModel& model) {
+  make_folder(folder);
+  check_writable(folder);
+  for (const std::string_view file : {kConfigFile, kTokenizerFile, kModelFile}) {
+    check(!has_entry(folder / file), "{} has a file {} already: choose another folder",
+          folder.string(), file);
+  }
+  model.tokenizer.save(folder / kTokenizerFile);
+  save_safetensors((folder / kModelFile).string(), model.params.tensors());
+  // Last: without it, nothing is taken for a model.
+  write_config(folder / kConfigFile,
+               {std::string(kGPTFormat), {section_of("model", model.gpt.config)}});
+}
+
 Translator load_translator(const std::filesystem::path& folder, const std::string& checkpoint) {
   Description<nn::TransformerConfig> d(folder, kSeq2SeqFormat, "train-seq2seq",
                                        data::SpecialTokens::kCount);
-  nn::Params params = params_of(folder, checkpoint, DType::f32);
+  nn::Params params(open_file(folder, checkpoint));
   nn::Transformer model(params, d.config);
   check_finite_tensors(model_file(folder, checkpoint), params.tensors());
   return {std::move(params), std::move(model), std::move(d.tokenizer)};

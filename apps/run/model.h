@@ -11,6 +11,7 @@
 #include "tapegrad/nn/generate.h"
 #include "tapegrad/nn/gpt.h"
 #include "tapegrad/run/kept_models.h"
+#include "tapegrad/run/tuning.h"
 
 namespace tapegrad::run {
 
@@ -53,11 +54,27 @@ struct TextModel {
   std::vector<data::Token> tokens_of(std::string_view prompt) const;
 };
 
+// What the folder of a GPT says of it. Errors as those of load().
+struct ModelDescription {
+  nn::GPTConfig config;
+  TuningOptions tuning;
+  data::Tokenizer tokenizer;
+};
+ModelDescription describe_model(const std::filesystem::path& folder);
+// The weights of a checkpoint. Those of adapters are merged into the others.
+std::shared_ptr<const TensorSource> open_weights(const std::filesystem::path& folder,
+                                                 const std::string& checkpoint,
+                                                 const TuningOptions& tuning);
+
 // The model of a run folder, converted to `dtype` (f32 or f64). `checkpoint` is "last", "best" or
 // the number of a step, of those that the run keeps. Files that are missing, broken or do not
 // belong together are an Error that names them.
 TextModel load(const std::filesystem::path& folder, DType dtype = DType::f32,
                const std::string& checkpoint = std::string(kLast));
+
+// Makes the folder, and writes the model and its tokenizer to it, so that load() finds them. Error
+// if the folder has files that this would replace.
+void save_model(const std::filesystem::path& folder, const TextModel& model);
 
 // An encoder–decoder that was trained.
 struct Translator {

@@ -7,6 +7,7 @@
 namespace tapegrad::run {
 
 void FolderOptions::validate() const {
+  check(!init_from.empty(), "--init-from: the path is empty");
   check(!resumes() || !out_dir.empty(), "--init-from resume needs --out-dir");
   check(!resumes() || !overwrite, "--init-from resume and --overwrite contradict each other");
 }

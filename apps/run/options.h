@@ -15,23 +15,28 @@ namespace tapegrad::run {
 // The options of training, in parts that each go to one room. Names and meanings are nanoGPT's
 // where nanoGPT has the option.
 
-enum class InitFrom { scratch, resume };
-inline constexpr std::string_view kInitFromNames[] = {"scratch", "resume"};
-inline std::span<const std::string_view> names_of(InitFrom) { return kInitFromNames; }
+// What init_from may be beside the folder of a model.
+inline constexpr const char* kScratch = "scratch";
+inline constexpr const char* kResume = "resume";
 
 // Where the run folder is, and whether a run begins or is resumed there.
 struct FolderOptions {
   std::string out_dir = {};  // empty: the next free folder runs/NAME-N
-  InitFrom init_from = InitFrom::scratch;
+  std::string init_from = kScratch;
   bool overwrite = false;
 
-  bool resumes() const { return init_from == InitFrom::resume; }
+  bool resumes() const { return init_from == kResume; }
+  // A new run, whose task starts with the weights of that model: open_weights() in model.h.
+  bool starts_from_model() const { return init_from != kScratch && !resumes(); }
   void validate() const;
 
   template <class Self, class Table>
   static void describe(Self& o, Table& t) {
     t("out_dir", o.out_dir, "the run folder [the next free runs/PRESET-N]", {.value = "DIR"});
-    t("init_from", o.init_from, "resume goes on from the last checkpoint in --out-dir");
+    t("init_from", o.init_from,
+      "resume goes on from the last checkpoint in --out-dir; DIR is the folder of a run or a model "
+      "whose weights and tokenizer a new run starts with",
+      {.value = "scratch|resume|DIR"});
     t("overwrite", o.overwrite, "replace a run that --out-dir holds already");
   }
 };

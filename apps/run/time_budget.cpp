@@ -131,9 +131,9 @@ std::optional<FittingSteps> fit_steps(const Task& task, const TrainOptions& opti
     if (interrupted()) return std::nullopt;
   }
   costs.step = measured.seconds / measured.steps;
-  constexpr double copies = 4;  // the weights, those of the best model, and AdamW's moments
-  costs.checkpoint =
-      copies * sizeof(float) * static_cast<double>(task.params.count()) / kDiskBytesPerSecond;
+  // The weights, those of the best model, and AdamW's moments of what is trained.
+  const auto numbers = static_cast<double>(2 * task.params.total_count() + 2 * task.params.count());
+  costs.checkpoint = sizeof(float) * numbers / kDiskBytesPerSecond;
   const std::int64_t steps = steps_within(budget.seconds_left(), costs, options.evaluation);
   const std::string took = fmt::format("{} steps took {:.3g} s", measured.steps, measured.seconds);
   check(steps > 0,

@@ -12,7 +12,7 @@ Report::Step make_step(const Task& task, const OptimizerOptions& options, double
   Report::Step step(lr);
   const double share = 1.0 / static_cast<double>(options.gradient_accumulation_steps);
   for (std::int64_t i = 0; i < options.gradient_accumulation_steps; ++i) {
-    Tape tape({.check_finite = options.check_finite, .names = task.params.parameters()});
+    Tape tape({.check_finite = options.check_finite, .names = task.params.tensors()});
     const Loss loss = task.loss();
     tape.backward(loss.value, {.seeds = {Tensor::scalar(share, loss.value.dtype())}});
     step.loss += share * loss.value.item();

@@ -55,6 +55,15 @@ void Program::describe(cli::CommandLine& cli) {
               "goes on where that run stopped, up to 6,000 steps in all");
 }
 
+void Program::adjust(Options& o, const cli::CommandLine&) {
+  if (o.call.folder.starts_from_model()) {
+    cli::usage_error(
+        "--init-from must be scratch or resume, not {}: only train-gpt starts from a "
+        "model",
+        o.call.folder.init_from);
+  }
+}
+
 Program::Program(Options& options, run::RunFolder& folder)
     : options_(options),
       folder_(folder),

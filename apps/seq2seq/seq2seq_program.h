@@ -16,7 +16,7 @@ class Program {
   static constexpr std::string_view kFormat = run::kSeq2SeqFormat;
   static const std::vector<cli::Preset<Options>>& presets() { return seq2seq::presets(); }
   static void describe(cli::CommandLine& cli);
-  static void adjust(Options&, const cli::CommandLine&) {}
+  static void adjust(Options& options, const cli::CommandLine& cli);
   static run::Product product(const Options& options);
   static std::optional<int> instead(const Options&) { return std::nullopt; }
 

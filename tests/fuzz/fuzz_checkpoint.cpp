@@ -40,7 +40,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   fuzz::accepts(fuzz::folder().string(), [] {
     const run::RunFolder folder =
-        run::RunFolder::open({.out_dir = fuzz::folder(), .init_from = run::InitFrom::resume}, "");
+        run::RunFolder::open({.out_dir = fuzz::folder(), .init_from = run::kResume}, "");
     Model model(folder);
     folder.restore(model.state());
     folder.save(model.state());

@@ -13,7 +13,7 @@ namespace {
 
 run::FolderOptions at(const fs::path& path) { return {.out_dir = path.string()}; }
 run::FolderOptions resuming(const fs::path& path) {
-  return {.out_dir = path.string(), .init_from = run::InitFrom::resume};
+  return {.out_dir = path.string(), .init_from = run::kResume};
 }
 
 // A folder with a checkpoint after `iteration` steps.

@@ -42,8 +42,7 @@ struct Lesson {
 
   Outcome run() const {
     run::RunFolder run_folder = run::RunFolder::open(
-        {.out_dir = folder.string(),
-         .init_from = resumes ? run::InitFrom::resume : run::InitFrom::scratch},
+        {.out_dir = folder.string(), .init_from = resumes ? run::kResume : run::kScratch},
         "lesson");
     Rng rng(1);
     const nn::Params params = run_folder.params(rng);

@@ -1,0 +1,189 @@
+#include "tapegrad/apps/gpt/start.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "tapegrad/autograd/base/dry_run.h"
+#include "tapegrad/autograd/ops.h"
+#include "tapegrad/nn/summary.h"
+#include "tapegrad/run/kept_models.h"
+#include "tapegrad/run/model.h"
+
+namespace tapegrad::gpt {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPositions = "wpe.weight";
+// What weights do not depend on.
+constexpr std::string_view kFree[] = {"block_size", "dropout", "ff_dropout", "attn_out_dropout"};
+
+// Sets each member of a model's config to that of the start, or checks that they agree.
+class TakeOver {
+ public:
+  TakeOver(const nn::GPTConfig& start, const std::string& folder, const cli::CommandLine& cli)
+      : start_(run::section_of("model", start)), folder_(folder), cli_(cli) {}
+
+  template <class T>
+  void operator()(std::string_view name, T& value, std::string_view, const Rule& rule = {}) {
+    const std::string option = cli::option_name(name);
+    const run::Value& before = *start_.find(name);
+    if (rule.option && cli_.given(option)) {
+      if (std::count(std::begin(kFree), std::end(kFree), name) > 0) return;
+      const std::string now = run::text_of(run::detail::value_of(value));
+      if (now != run::text_of(before)) {
+        cli::usage_error("{} {} does not fit the model in {}, which has {}", option, now, folder_,
+                         run::text_of(before));
+      }
+    }
+    run::detail::read_value(name, before, value);
+  }
+
+ private:
+  const run::Section start_;
+  const std::string& folder_;
+  const cli::CommandLine& cli_;
+};
+
+// The tensors of a model with its first positions only.
+class FirstPositions : public TensorSource {
+ public:
+  FirstPositions(std::shared_ptr<const TensorSource> source, std::int64_t count)
+      : source_(std::move(source)), entries_(source_->entries()) {
+    const auto it = entries_.find(std::string(kPositions));
+    if (it == entries_.end()) return;  // rope
+    Shape& shape = it->second.shape;
+    if (shape.rank() == 2 && shape[0] > count) shape[0] = count;
+  }
+  const std::string& name() const override { return source_->name(); }
+  const Entries& entries() const override { return entries_; }
+  const Metadata& metadata() const override { return source_->metadata(); }
+
+ private:
+  Tensor load(const std::string& tensor, const Entry& entry, DType as) const override {
+    const Tensor all = source_->read(tensor, as);
+    if (all.shape() == entry.shape) return all;
+    return slice(all, 0, 0, entry.shape[0]);
+  }
+
+  std::shared_ptr<const TensorSource> source_;
+  Entries entries_;
+};
+
+std::string tokenizer_spec(const data::Tokenizer& tokenizer) {
+  const std::string kind(tokenizer.kind());
+  return kind == "bpe" ? fmt::format("bpe:{}", tokenizer.vocab_size()) : kind;
+}
+
+void refuse_without_start(const cli::CommandLine& cli) {
+  for (const char* option : {"--checkpoint", "--lora-rank"}) {
+    if (cli.given(option)) {
+      cli::usage_error("{} needs --init-from DIR: the folder of a run or a model", option);
+    }
+  }
+}
+
+void check_folders(const run::FolderOptions& o) {
+  if (!fs::is_directory(o.init_from)) {
+    cli::usage_error(
+        "--init-from: there is no folder {}: it must be scratch, resume, or the folder of a run or "
+        "a model",
+        o.init_from);
+  }
+  std::error_code ignored;  // of a folder that does not exist yet
+  if (!o.out_dir.empty() && fs::equivalent(o.init_from, o.out_dir, ignored)) {
+    cli::usage_error(
+        "--init-from and --out-dir are both {}: a new run needs a folder of its own (--init-from "
+        "resume goes on with the run there)",
+        o.out_dir);
+  }
+}
+
+}  // namespace
+
+std::optional<fs::path> tokenizer_folder(const run::FolderOptions& o) {
+  if (o.resumes()) return o.out_dir;
+  if (o.starts_from_model()) return o.init_from;
+  return std::nullopt;
+}
+
+void take_start(Options& o, const cli::CommandLine& cli) {
+  const run::FolderOptions& folder = o.call.folder;
+  if (!o.tuning.lora_rank) {
+    for (const char* option : {"--lora-alpha", "--lora-target"}) {
+      if (cli.given(option)) cli::usage_error("{} needs --lora-rank", option);
+    }
+  }
+  if (folder.resumes()) return;
+  if (!folder.starts_from_model()) return refuse_without_start(cli);
+  check_folders(folder);
+  const run::ModelDescription start = run::describe_model(folder.init_from);
+  const std::string tokenizer = tokenizer_spec(start.tokenizer);
+  if (cli.given("--tokenizer") && o.text.tokenizer != tokenizer) {
+    cli::usage_error("--tokenizer {} does not fit the model in {}, whose tokenizer is {}",
+                     o.text.tokenizer, folder.init_from, tokenizer);
+  }
+  o.text.tokenizer = tokenizer;
+  TakeOver take_over(start.config, folder.init_from, cli);
+  nn::GPTConfig::describe(o.model, take_over);
+  if (o.model.block_size > start.config.block_size && !o.model.rope) {
+    cli::usage_error(
+        "--block-size {} is more than the {} positions of the model in {}: it has learnt no "
+        "weights for the others",
+        o.model.block_size, start.config.block_size, folder.init_from);
+  }
+  o.tuning.started_from = fs::absolute(folder.init_from).lexically_normal().string();
+  if (!o.tuning.checkpoint) o.tuning.checkpoint = run::best_or_last(folder.init_from);
+}
+
+void check_patterns(const Options& o) {
+  if (!o.tuning.lora_rank && o.tuning.freeze.empty()) return;
+  cli::as_usage([&] { o.validate(); });
+  const DryRun dry;
+  const nn::Params params = nn::Params::shapes_only();
+  try {
+    params.adapt(o.tuning.adapters());
+    const nn::GPT gpt(params, o.model);
+    params.freeze(o.tuning.frozen());
+  } catch (const Error& error) {
+    cli::usage_error("{}: {}{}", o.tuning.lora_rank ? "--lora-target" : "--freeze", error.what(),
+                     o.model.tied ? " (the head is wte.weight, too)" : "");
+  }
+}
+
+nn::Params start_params(const Options& o, Rng& adapters) {
+  const fs::path folder = o.call.folder.init_from;
+  const auto weights =
+      run::open_weights(folder, *o.tuning.checkpoint, run::describe_model(folder).tuning);
+  nn::Params params(std::make_shared<FirstPositions>(weights, o.model.block_size), DType::f32,
+                    o.optimizer.precision());
+  params.adapt(o.tuning.adapters(), &adapters);
+  return params;
+}
+
+void check_start(const Options& o, const nn::Params& params) {
+  run::check_finite_tensors(run::model_file(o.call.folder.init_from, *o.tuning.checkpoint),
+                            params.tensors());
+}
+
+std::vector<std::pair<std::string, std::string>> about_tuning(const Options& o,
+                                                              const nn::Params& params) {
+  std::vector<std::pair<std::string, std::string>> lines;
+  if (o.call.folder.starts_from_model()) {
+    lines.emplace_back("start", fmt::format("{}, its checkpoint {}", o.call.folder.init_from,
+                                            *o.tuning.checkpoint));
+  }
+  if (!o.tuning.lora_rank && o.tuning.freeze.empty()) return lines;
+  const nn::LoraOptions lora = o.tuning.adapters();
+  const std::string what = lora.rank > 0
+                               ? fmt::format("LoRA of rank {} and alpha {:g} at {}", lora.rank,
+                                             lora.alpha, fmt::join(lora.targets, ", "))
+                               : fmt::format("all but {}", fmt::join(o.tuning.frozen(), ", "));
+  lines.emplace_back("trained", fmt::format("{} of {} parameters: {}", nn::grouped(params.count()),
+                                            nn::grouped(params.total_count()), what));
+  return lines;
+}
+
+}  // namespace tapegrad::gpt

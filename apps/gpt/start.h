@@ -1,0 +1,36 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tapegrad/apps/gpt/gpt_options.h"
+
+namespace tapegrad::gpt {
+
+// --init-from DIR: a run that starts with the weights and the tokenizer of another one.
+
+// Where the tokenizer of the run is, which it resumes or starts from; nothing for new ones.
+std::optional<std::filesystem::path> tokenizer_folder(const run::FolderOptions& options);
+
+// Sets the options of the model and the tokenizer to those of the folder, but for those that may be
+// chosen anew: the block size, and all of dropout. UsageError for options that contradict them, for
+// a block size that the model has no positions for, and for options that need --init-from DIR.
+void take_start(Options& options, const cli::CommandLine& cli);
+
+// UsageError if a pattern of the options names nothing that the model has. Reads no weights.
+void check_patterns(const Options& options);
+
+// The weights of the folder, with the first block_size positions. Errors as those of run::load().
+// A model that is made of them must be checked by check_start().
+nn::Params start_params(const Options& options, Rng& adapters);
+// Error if a weight is not finite: no run can start from it.
+void check_start(const Options& options, const nn::Params& params);
+
+// The header's lines: what the run started from, and what is trained of it.
+std::vector<std::pair<std::string, std::string>> about_tuning(const Options& options,
+                                                              const nn::Params& params);
+
+}  // namespace tapegrad::gpt

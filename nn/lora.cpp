@@ -1,0 +1,76 @@
+#include "tapegrad/nn/lora.h"
+
+#include <string_view>
+#include <utility>
+
+namespace tapegrad::nn {
+namespace {
+
+const std::string kA = "lora_A.weight", kB = "lora_B.weight";
+
+double scale_of(const LoraOptions& options) {
+  return options.alpha / static_cast<double>(options.rank);
+}
+
+// "h.0.attn.c_attn." of "h.0.attn.c_attn.lora_A.weight"; empty for other names.
+std::string layer_of(const std::string& tensor, std::string_view end) {
+  return tensor.ends_with(end) ? tensor.substr(0, tensor.size() - end.size()) : std::string();
+}
+
+class MergedSource : public TensorSource {
+ public:
+  MergedSource(std::shared_ptr<const TensorSource> source, const LoraOptions& options)
+      : source_(std::move(source)), scale_(scale_of(options)), entries_(source_->entries()) {
+    for (const auto& [tensor, entry] : source_->entries()) {
+      if (const std::string layer = layer_of(tensor, kA); !layer.empty()) {
+        check_adapter(layer, options.rank);
+        entries_.erase(layer + kA);
+        entries_.erase(layer + kB);
+      }
+    }
+    check(entries_.size() < source_->entries().size(), "{}: there are no adapters in it", name());
+  }
+
+  const std::string& name() const override { return source_->name(); }
+  const Entries& entries() const override { return entries_; }
+  const Metadata& metadata() const override { return source_->metadata(); }
+
+ private:
+  void check_adapter(const std::string& layer, std::int64_t rank) const {
+    const Shape &weight = source_->at(layer + "weight").shape, &a = source_->at(layer + kA).shape,
+                &b = source_->at(layer + kB).shape;
+    check(weight.rank() == 2 && a == Shape{rank, weight[1]} && b == Shape{weight[0], rank},
+          "{}: the adapter of '{}weight' {} has the matrices {} and {}, which are not of rank {}",
+          name(), layer, weight, a, b, rank);
+  }
+
+  Tensor load(const std::string& tensor, const Entry&, DType as) const override {
+    const Tensor weight = source_->read(tensor, as);
+    const std::string layer = layer_of(tensor, "weight");
+    if (layer.empty() || !source_->contains(layer + kA)) return weight;
+    return weight + matmul(source_->read(layer + kB, as), source_->read(layer + kA, as)) * scale_;
+  }
+
+  std::shared_ptr<const TensorSource> source_;
+  double scale_;
+  Entries entries_;
+};
+
+}  // namespace
+
+Lora::Lora(const Params& p, std::int64_t in, std::int64_t out) {
+  const LoraOptions* options = p.adapter();
+  if (options == nullptr) return;
+  A = p.adapter_parameter(kA, {options->rank, in}, kaiming_uniform(in));
+  B = p.adapter_parameter(kB, {out, options->rank}, zeros());
+  scale = scale_of(*options);
+  precision = p.precision();
+}
+
+std::shared_ptr<const TensorSource> merge_adapters(std::shared_ptr<const TensorSource> source,
+                                                   const LoraOptions& options) {
+  check(source != nullptr && options.rank > 0, "adapters to merge need a source and a rank");
+  return std::make_shared<MergedSource>(std::move(source), options);
+}
+
+}  // namespace tapegrad::nn

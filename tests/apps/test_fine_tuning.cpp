@@ -1,0 +1,303 @@
+// Runs that start from another model: its weights and tokenizer, frozen parameters, LoRA adapters
+// and how they are merged.
+
+#include <nlohmann/json.hpp>
+
+#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/tests/apps/tiny_runs.h"
+#include "tapegrad/tests/autograd/support.h"
+
+namespace fs = std::filesystem;
+using namespace tapegrad;
+using tapegrad::testing::same_bits;
+
+namespace {
+
+// Of other words, in characters that tiny_text() has.
+std::string other_text() {
+  std::string text;
+  for (int i = 0; i < 120; ++i) {
+    text += "a dog sat on a cat at " + std::to_string(7 * i) + ".\n";
+  }
+  return text;
+}
+
+const TinyRun& base() {
+  static const TinyRun run(10);
+  return run;
+}
+
+// A run that starts from the base, on another text.
+struct Tuned {
+  TempFolder folder;
+  fs::path corpus = folder.put("other.txt", other_text()), run = folder / "run";
+
+  Args args(int iters, const Args& more = {}, const fs::path& from = base().run) const {
+    return Args{"--init-from",      from,   "--corpus",        corpus,
+                "--out-dir",        run,    "--max-iters",     std::to_string(iters),
+                "--learning-rate",  "0.01", "--warmup-iters",  "2",
+                "--lr-decay-iters", "20",   "--eval-interval", "5",
+                "--log-interval",   "1",    "--batch-size",    "4",
+                "--eval-iters",     "2",    "--no-sample"} +
+           more;
+  }
+  Result train(int iters, const Args& more = {}, const fs::path& from = base().run) const {
+    return ::train(args(iters, more, from));
+  }
+  void check_refused(const Args& more, int code, const std::string& text) const {
+    check_error_of("train-gpt", train(1, more), code, text);
+    CHECK_FALSE(fs::exists(run));
+  }
+};
+
+std::map<std::string, Tensor> weights(const fs::path& run,
+                                      const std::string& file = "model.safetensors") {
+  return load_safetensors((run / file).string()).tensors;
+}
+
+nlohmann::json config_of(const fs::path& run) {
+  return nlohmann::json::parse(TempFolder::get(run / "config.json"));
+}
+
+double loss_of(const fs::path& run, const fs::path& text) {
+  const Result r = run_program("evaluate", {"--model", run, text, "--json"});
+  check_ended_well(r);
+  return nlohmann::json::parse(r.out).at("loss");
+}
+
+std::string sample(const fs::path& run) {
+  const Result r =
+      run_program("sample-text", {"--model", run, "--greedy", "--max-new-tokens", "30"});
+  check_ended_well(r);
+  return r.out;
+}
+
+const Args kLora = {"--lora-rank", "2", "--lora-alpha", "4"};
+
+}  // namespace
+
+TEST_CASE("a run starts from the weights, the tokenizer and the shape of another",
+          "[fine-tuning]") {
+  const Tuned tuned;
+  const Result r = tuned.train(0, {"--dropout", "0.2"});
+  check_ended_well(r);
+  CHECK_THAT(r.out, ContainsSubstring("start:   " + base().run.string() + ", its checkpoint best"));
+  CHECK(TempFolder::get(tuned.run / "tokenizer.json") == base().file("tokenizer.json"));
+  const auto before = weights(base().run, "model-best.safetensors"), after = weights(tuned.run);
+  REQUIRE(before.size() == after.size());
+  for (const auto& [name, t] : before) CHECK(same_bits(t, after.at(name)));
+  const auto config = config_of(tuned.run);
+  CHECK(config["tuning"]["started_from"] == fs::absolute(base().run).string());
+  CHECK(config["tuning"]["checkpoint"] == "best");
+  CHECK(config["model"]["n_layer"] == 2);
+  CHECK(config["model"]["dropout"] == 0.2);
+  CHECK(config["data"]["tokenizer"] == "char");
+}
+
+TEST_CASE("the weights of the checkpoint that is named are taken", "[fine-tuning]") {
+  // Its best weights are not its last ones.
+  const TinyRun from(10, {"--learning-rate", "5", "--warmup-iters", "0"});
+  for (const std::string checkpoint : {"best", "last"}) {
+    const Tuned tuned;
+    check_ended_well(tuned.train(0, {"--checkpoint", checkpoint}, from.run));
+    const auto taken = weights(tuned.run).at("wte.weight");
+    CHECK(same_bits(taken, weights(from.run).at("wte.weight")) == (checkpoint == "last"));
+  }
+  const Tuned tuned;
+  check_error_of("train-gpt", tuned.train(0, {"--checkpoint", "3"}, from.run), 1,
+                 "keeps no checkpoint of step 3; it has best, last");
+}
+
+TEST_CASE("a shorter block keeps the first positions, a longer one is refused", "[fine-tuning]") {
+  const Tuned tuned;
+  check_ended_well(tuned.train(3, {"--block-size", "8", "--freeze", "wpe*"}));
+  const Tensor all = weights(base().run, "model-best.safetensors").at("wpe.weight");
+  CHECK(same_bits(weights(tuned.run).at("wpe.weight"), slice(all, 0, 0, 8)));
+  CHECK(config_of(tuned.run)["model"]["block_size"] == 8);
+  const Tuned longer;
+  longer.check_refused({"--block-size", "32"}, 2,
+                       "--block-size 32 is more than the 16 positions of the model in");
+}
+
+TEST_CASE("with rope, which has no weights for positions, a longer block is possible",
+          "[fine-tuning]") {
+  const TinyRun from(2, {"--rope", "--block-size", "8"});
+  const Tuned tuned;
+  check_ended_well(tuned.train(1, {"--block-size", "16"}, from.run));
+  CHECK(config_of(tuned.run)["model"]["block_size"] == 16);
+}
+
+TEST_CASE("options that contradict the model are refused by name", "[fine-tuning]") {
+  const Tuned tuned;
+  const std::string model = " does not fit the model in " + base().run.string() + ", which has ";
+  tuned.check_refused({"--n-layer", "3"}, 2, "--n-layer 3" + model + "2");
+  tuned.check_refused({"--no-bias", "--bias"}, 2, "--bias true" + model + "false");
+  tuned.check_refused({"--tokenizer", "gpt2"}, 2, "whose tokenizer is char");
+  tuned.check_refused({"--freeze", "lm_heat*"}, 2,
+                      "--freeze: 'lm_heat*' names no parameter; there are wte.weight");
+  tuned.check_refused({"--freeze", "*"}, 2, "no parameter is left to train");
+  tuned.check_refused({"--freeze", "wte*,,"}, 2, "--freeze: '' is not a pattern");
+  tuned.check_refused({"--lora-alpha", "3"}, 2, "--lora-alpha needs --lora-rank");
+  tuned.check_refused(kLora + Args{"--freeze", "wte*"}, 2, "--freeze and --lora-rank exclude");
+  tuned.check_refused(kLora + Args{"--lora-alpha", "0"}, 2, "--lora-alpha must be above 0, not 0");
+  tuned.check_refused(kLora + Args{"--lora-target", "*c_attm"}, 2,
+                      "--lora-target: '*c_attm' names no linear layer that can have an adapter; "
+                      "there are h.0.attn.c_attn");
+  tuned.check_refused({"--init-from", tuned.folder / "nothing"}, 2, "there is no folder");
+  tuned.check_refused({"--init-from", tuned.folder.path()}, 1, "config.json");
+  tuned.check_refused({"--init-from", "scratch"} + kLora, 2, "--lora-rank needs --init-from DIR");
+  check_error_of("train-gpt", tuned.train(1, {"--out-dir", base().run, "--overwrite"}), 2,
+                 "a new run needs a folder of its own");
+  check_error_of("train-seq2seq", train_pairs({"--init-from", base().run}), 2,
+                 "--init-from must be scratch or resume");
+}
+
+TEST_CASE("characters that the tokenizer lacks are refused with the text's name", "[fine-tuning]") {
+  const Tuned tuned;
+  tuned.folder.put("other.txt", other_text() + "caf\xC3\xA9\n");
+  tuned.check_refused({}, 1, "other.txt");
+  tuned.check_refused({}, 1, "U+00E9");
+}
+
+TEST_CASE("frozen parameters keep their bits and have no state", "[fine-tuning]") {
+  const Tuned tuned;
+  const Result r = tuned.train(3, {"--freeze", "wte*,h.0.*", "ln_f*"});
+  check_ended_well(r);
+  CHECK_THAT(r.out, ContainsSubstring("trained: ") &&
+                        ContainsSubstring(" parameters: all but wte*, h.0.*, ln_f*"));
+  const auto state = weights(tuned.run, "optimizer.safetensors");
+  const auto before = weights(base().run, "model-best.safetensors");
+  for (const auto& [name, t] : weights(tuned.run)) {
+    INFO(name);
+    const bool frozen =
+        name.starts_with("wte") || name.starts_with("h.0.") || name.starts_with("ln_f");
+    CHECK(same_bits(t, before.at(name)) == frozen);
+    CHECK(state.count("exp_avg." + name) == (frozen ? 0 : 1));
+  }
+}
+
+TEST_CASE("a tuned run is resumed without the model that it started from, bit for bit",
+          "[fine-tuning]") {
+  for (const Args& more : {Args{"--freeze", "h.0.*"}, kLora}) {
+    const Tuned straight, stopped;
+    check_ended_well(straight.train(12, more));
+    const TinyRun copy(10);  // equal to the base
+    check_ended_well(stopped.train(7, more, copy.run));
+    fs::remove_all(copy.run);
+    CHECK_FALSE(same_model(straight.run, stopped.run));
+    check_ended_well(train(resume_run(stopped.run, 12)));
+    CHECK(same_model(straight.run, stopped.run));
+    check_error_of("train-gpt", train(resume_run(stopped.run, 13) + Args{"--lora-rank", "3"}), 2,
+                   "--lora-rank");
+    check_error_of("train-gpt", train(resume_run(stopped.run, 13) + Args{"--freeze", "wte*"}), 2,
+                   "--freeze");
+  }
+}
+
+TEST_CASE("LoRA trains adapters beside weights that stay", "[fine-tuning]") {
+  const Tuned tuned;
+  const Result r = tuned.train(10, kLora + Args{"--lora-target", "*c_attn,*.mlp.*"});
+  check_ended_well(r);
+  CHECK_THAT(r.out, ContainsSubstring("LoRA of rank 2 and alpha 4 at *c_attn, *.mlp.*"));
+  const auto before = weights(base().run, "model-best.safetensors");
+  std::size_t adapters = 0;
+  for (const auto& [name, t] : weights(tuned.run)) {
+    INFO(name);
+    const auto it = before.find(name);
+    adapters += it == before.end() ? 1 : 0;
+    CHECK((it == before.end() ? name.find(".lora_") != name.npos : same_bits(t, it->second)));
+  }
+  CHECK(adapters == 12);
+  for (const auto& [name, t] : weights(tuned.run, "optimizer.safetensors")) {
+    CHECK(name.find(".lora_") != name.npos);
+  }
+  CHECK(loss_of(tuned.run, tuned.corpus) < loss_of(base().run, tuned.corpus) - 0.05);
+}
+
+TEST_CASE("adapters are merged by merge-lora, and by programs that get the run", "[fine-tuning]") {
+  const Tuned tuned;
+  check_ended_well(tuned.train(10, kLora));
+  const fs::path merged = tuned.folder / "models/merged";
+  const Result r = run_program("merge-lora", {"--model", tuned.run, "--out-dir", merged});
+  check_ended_well(r);
+  CHECK_THAT(r.out, ContainsSubstring("sample-text --model " + merged.string()));
+  CHECK(weights(merged).size() == weights(base().run).size());
+  CHECK(sample(merged) == sample(tuned.run));
+  CHECK(loss_of(merged, tuned.corpus) == loss_of(tuned.run, tuned.corpus));
+  // The run itself evaluates with adapters beside the weights.
+  const auto final_loss = nlohmann::json::parse([&] {
+    const std::string metrics = TempFolder::get(tuned.run / "metrics.jsonl");
+    return metrics.substr(metrics.rfind('\n', metrics.size() - 2) + 1);
+  }());
+  const Result own = run_program("train-gpt", {"--eval-only", "--out-dir", tuned.run});
+  check_ended_well(own);
+  CHECK_THAT(
+      own.out,
+      ContainsSubstring(
+          fmt::format("{:.4f}", final_loss.at("final_val_loss").get<double>()).substr(0, 4)));
+  // Both are models to start from.
+  const Tuned a, b;
+  check_ended_well(a.train(0, {}, merged));
+  check_ended_well(b.train(0, {"--checkpoint", "last"}, tuned.run));
+  for (const auto& [name, t] : weights(a.run)) CHECK(same_bits(t, weights(b.run).at(name)));
+  check_error_of("merge-lora",
+                 run_program("merge-lora", {"--model", tuned.run, "--out-dir", merged}), 1,
+                 "already: choose another folder");
+  check_error_of(
+      "merge-lora",
+      run_program("merge-lora", {"--model", base().run, "--out-dir", tuned.folder / "x"}), 1,
+      "the model has no adapters");
+  check_error_of("merge-lora", run_program("merge-lora", {"--model", tuned.run}), 2,
+                 "--out-dir is needed");
+}
+
+TEST_CASE("a folder of a stranger's is read with care", "[fine-tuning]") {
+  const Tuned source;
+  check_ended_well(source.train(2, kLora));
+  const std::string config = TempFolder::get(source.run / "config.json");
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string text = config;
+    REQUIRE(text.find(from) != text.npos);
+    text.replace(text.find(from), from.size(), to);
+    std::ofstream(source.run / "config.json") << text;
+    return run_program("sample-text", {"--model", source.run});
+  };
+  check_error_of("sample-text", with("\"lora_rank\": 2", "\"lora_rank\": 3"), 1,
+                 "are not of rank 3");
+  check_error_of("sample-text", with("\"lora_rank\": 2", "\"lora_rank\": null"), 1,
+                 "the model has no place for 8 of its tensors: h.0.attn.c_attn.lora_A.weight");
+  check_error_of("sample-text", with("\"lora_rank\": 2", "\"lora_rank\": 1e300"), 1, "'lora_rank'");
+  check_error_of("sample-text", with("\"lora_alpha\": 4.0", "\"lora_alpha\": -1"), 1, "lora_alpha");
+  check_error_of("sample-text", with("\"lora_target\": []", "\"lora_target\": [\"\\u001b[2J\"]"), 1,
+                 "is not a pattern");
+  std::ofstream(source.run / "config.json") << config;
+  fs::rename(source.run / "model.safetensors", source.folder / "elsewhere");
+  fs::create_symlink(source.folder / "elsewhere", source.run / "model.safetensors");
+  const Tuned tuned;
+  check_error_of("train-gpt", tuned.train(1, {"--checkpoint", "last"}, source.run), 1, "link");
+}
+
+TEST_CASE("--plan and --summary know the model to start from, and what is trained",
+          "[fine-tuning]") {
+  const Tuned tuned;
+  const Result summary = tuned.train(1, {"--summary"});
+  check_ended_well(summary);
+  CHECK_THAT(summary.out, ContainsSubstring("h.1"));
+  const Result all = tuned.train(1, {"--plan"}), lora = tuned.train(1, kLora + Args{"--plan"});
+  check_ended_well(all);
+  check_ended_well(lora);
+  CHECK_FALSE(fs::exists(tuned.run));
+  CHECK_THAT(lora.out, ContainsSubstring("AdamW 0,"));
+}
+
+TEST_CASE("the config.json of any run is a config file", "[fine-tuning]") {
+  const Tuned a, b;
+  check_ended_well(::train({"--config", base().run / "config.json", "--corpus", base().corpus,
+                            "--out-dir", a.run, "--no-sample"}));
+  CHECK(same_model(a.run, base().run));
+  check_ended_well(b.train(2, kLora));
+  const Tuned again;
+  check_ended_well(::train({"--config", b.run / "config.json", "--init-from", base().run,
+                            "--corpus", b.corpus, "--out-dir", again.run, "--no-sample"}));
+  CHECK(same_model(again.run, b.run));
+}
