@@ -1,5 +1,6 @@
 #include "tapegrad/nn/lora.h"
 
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -12,9 +13,10 @@ double scale_of(const LoraOptions& options) {
   return options.alpha / static_cast<double>(options.rank);
 }
 
-// "h.0.attn.c_attn." of "h.0.attn.c_attn.lora_A.weight"; empty for other names.
-std::string layer_of(const std::string& tensor, std::string_view end) {
-  return tensor.ends_with(end) ? tensor.substr(0, tensor.size() - end.size()) : std::string();
+// "h.0.attn.c_attn." of "h.0.attn.c_attn.lora_A.weight"; nothing for other names.
+std::optional<std::string> layer_of(const std::string& tensor, std::string_view end) {
+  if (!tensor.ends_with(end)) return std::nullopt;
+  return tensor.substr(0, tensor.size() - end.size());
 }
 
 class MergedSource : public TensorSource {
@@ -22,10 +24,10 @@ class MergedSource : public TensorSource {
   MergedSource(std::shared_ptr<const TensorSource> source, const LoraOptions& options)
       : source_(std::move(source)), scale_(scale_of(options)), entries_(source_->entries()) {
     for (const auto& [tensor, entry] : source_->entries()) {
-      if (const std::string layer = layer_of(tensor, kA); !layer.empty()) {
-        check_adapter(layer, options.rank);
-        entries_.erase(layer + kA);
-        entries_.erase(layer + kB);
+      if (const auto layer = layer_of(tensor, kA)) {
+        check_adapter(*layer, options.rank);
+        entries_.erase(*layer + kA);
+        entries_.erase(*layer + kB);
       }
     }
     check(entries_.size() < source_->entries().size(), "{}: there are no adapters in it", name());
@@ -46,9 +48,9 @@ class MergedSource : public TensorSource {
 
   Tensor load(const std::string& tensor, const Entry&, DType as) const override {
     const Tensor weight = source_->read(tensor, as);
-    const std::string layer = layer_of(tensor, "weight");
-    if (layer.empty() || !source_->contains(layer + kA)) return weight;
-    return weight + matmul(source_->read(layer + kB, as), source_->read(layer + kA, as)) * scale_;
+    const auto layer = layer_of(tensor, "weight");
+    if (!layer || !source_->contains(*layer + kA)) return weight;
+    return weight + matmul(source_->read(*layer + kB, as), source_->read(*layer + kA, as)) * scale_;
   }
 
   std::shared_ptr<const TensorSource> source_;
