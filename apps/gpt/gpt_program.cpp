@@ -30,7 +30,7 @@ run::TextData read_data(const run::Text& text, const Options& o) {
     return run::tokenize(text, run::make_tokenizer(o.text, [&] { return text; }),
                          o.model.block_size);
   }
-  const auto tokenizer = data::Tokenizer::load(*given / run::kTokenizerFile);
+  const data::Tokenizer tokenizer = run::describe_model(*given).tokenizer;
   try {
     return run::tokenize(text, tokenizer, o.model.block_size);
   } catch (const Error& error) {
@@ -119,7 +119,7 @@ run::Text own_sources() {
 
 std::int64_t vocab_size_of(const Options& o) {
   if (const auto folder = tokenizer_folder(o.call.folder)) {
-    return data::Tokenizer::load(*folder / run::kTokenizerFile).vocab_size();
+    return run::describe_model(*folder).tokenizer.vocab_size();
   }
   return run::make_tokenizer(o.text,
                              [&] {

@@ -72,8 +72,9 @@ class FirstPositions : public TensorSource {
   Entries entries_;
 };
 
-std::string tokenizer_spec(const data::Tokenizer& tokenizer) {
+std::string tokenizer_spec(const data::Tokenizer& tokenizer, const fs::path& folder) {
   const std::string kind(tokenizer.kind());
+  if (kind == "hf") return fs::absolute(folder).lexically_normal().string();
   return kind == "bpe" ? fmt::format("bpe:{}", tokenizer.vocab_size()) : kind;
 }
 
@@ -120,7 +121,7 @@ void take_start(Options& o, const cli::CommandLine& cli) {
   if (!folder.starts_from_model()) return refuse_without_start(cli);
   check_folders(folder);
   const run::ModelDescription start = run::describe_model(folder.init_from);
-  const std::string tokenizer = tokenizer_spec(start.tokenizer);
+  const std::string tokenizer = tokenizer_spec(start.tokenizer, folder.init_from);
   if (cli.given("--tokenizer") && o.text.tokenizer != tokenizer) {
     cli::usage_error("--tokenizer {} does not fit the model in {}, whose tokenizer is {}",
                      o.text.tokenizer, folder.init_from, tokenizer);

@@ -79,7 +79,8 @@ bool controls_memory(std::string_view controllers) {
 }  // namespace
 
 std::string size_text(double bytes) {
-  return bytes < 1e9 ? fmt::format("{:.0f} MB", bytes / 1e6) : fmt::format("{:.1f} GB", bytes / 1e9);
+  return bytes < 1e9 ? fmt::format("{:.0f} MB", bytes / 1e6)
+                     : fmt::format("{:.1f} GB", bytes / 1e9);
 }
 
 std::string AvailableMemory::text() const {
@@ -99,7 +100,8 @@ std::optional<AvailableMemory> available_memory(const fs::path& root) {
     const std::string controllers = line.substr(first + 1, second - first - 1);
     const fs::path group = line.substr(second + 1);
     if (controllers.empty()) found = least(found, memory_of_groups(root, group, kVersion2));
-    if (controls_memory(controllers)) found = least(found, memory_of_groups(root, group, kVersion1));
+    if (controls_memory(controllers))
+      found = least(found, memory_of_groups(root, group, kVersion1));
   }
   return found;
 }

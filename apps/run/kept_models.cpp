@@ -104,7 +104,10 @@ std::string best_or_last(const fs::path& folder) {
 }
 
 fs::path model_file(const fs::path& folder, const std::string& checkpoint) {
-  if (checkpoint == kLast) return folder / kModelFile;
+  if (checkpoint == kLast) {
+    const bool is_index = !has_entry(folder / kModelFile) && has_entry(folder / kModelIndexFile);
+    return folder / (is_index ? kModelIndexFile : kModelFile);
+  }
   const auto step = whole_number(checkpoint);
   check(checkpoint == kBest || step, "a checkpoint is best, last or the number of a step, not '{}'",
         checkpoint);

@@ -7,6 +7,7 @@
 #include "tapegrad/nn/lora.h"
 #include "tapegrad/run/config.h"
 #include "tapegrad/run/folder_calls.h"
+#include "tapegrad/run/hf_folder.h"
 #include "tapegrad/run/pair_tensors.h"
 #include "tapegrad/run/run_folder.h"
 
@@ -37,6 +38,10 @@ struct Description {
       : file(read_file_of(folder, format, program)),
         config(config_of_file(folder / kConfigFile, file)),
         tokenizer(data::Tokenizer::load(folder / kTokenizerFile)) {
+    // One of Hugging Face's may have fewer tokens than its model has rows.
+    if (tokenizer.kind() == "hf" && tokenizer.vocab_size() + special <= config.vocab_size) {
+      tokenizer = tokenizer.padded(config.vocab_size - special);
+    }
     check(tokenizer.vocab_size() + special == config.vocab_size,
           "{}: the tokenizer has {} tokens, but the model in {} has a vocab_size of {}, not {}: "
           "the files do not belong together",
@@ -126,6 +131,10 @@ std::vector<std::string> TextModel::generate(const std::vector<std::string>& pro
 }
 
 ModelDescription describe_model(const std::filesystem::path& folder) {
+  if (is_hf_folder(folder)) {
+    const nn::GPTConfig config = hf_config(folder);
+    return {config, {}, hf_tokenizer(folder, config.vocab_size)};
+  }
   Description<nn::GPTConfig> d(folder, kGPTFormat, "train-gpt", 0);
   TuningOptions tuning;
   if (d.file.find(kTuningSection) != nullptr) {  // older runs have none
@@ -137,6 +146,10 @@ ModelDescription describe_model(const std::filesystem::path& folder) {
 std::shared_ptr<const TensorSource> open_weights(const std::filesystem::path& folder,
                                                  const std::string& checkpoint,
                                                  const TuningOptions& tuning) {
+  if (is_hf_folder(folder)) {
+    check(checkpoint == kLast, "{} has one checkpoint, not '{}'", folder.string(), checkpoint);
+    return open_hf_weights(folder);
+  }
   auto file = open_file(folder, checkpoint);
   return tuning.lora_rank ? nn::merge_adapters(std::move(file), tuning.adapters()) : file;
 }

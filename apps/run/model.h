@@ -66,7 +66,7 @@ std::shared_ptr<const TensorSource> open_weights(const std::filesystem::path& fo
                                                  const std::string& checkpoint,
                                                  const TuningOptions& tuning);
 
-// The model of a run folder, converted to `dtype` (f32 or f64). `checkpoint` is "last", "best" or
+// The model of a run folder, or of a folder in Hugging Face's layout (see hf_folder.h), converted to `dtype` (f32 or f64). `checkpoint` is "last", "best" or
 // the number of a step, of those that the run keeps. Files that are missing, broken or do not
 // belong together are an Error that names them.
 TextModel load(const std::filesystem::path& folder, DType dtype = DType::f32,

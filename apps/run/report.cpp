@@ -145,8 +145,10 @@ void Report::next_steps() {
   }
   if (optimizer_.overfit_batch && last_loss_) {
     line(fmt::format("--overfit-batch: the loss of the batch is {:.4f} at last{}", *last_loss_,
-                     *last_loss_ < kLearnt ? "" : ". A model without a fault, a rate that is not "
-                     "too small and enough steps would bring it to about 0"));
+                     *last_loss_ < kLearnt
+                         ? ""
+                         : ". A model without a fault, a rate that is not "
+                           "too small and enough steps would bring it to about 0"));
   }
   line(fmt::format("\nThe run is in {}, after {} of training.{}", folder_.path().string(),
                    clock_time(progress_.seconds), commands ? " What to try next:" : ""));

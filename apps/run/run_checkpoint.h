@@ -57,6 +57,8 @@ struct TrainState {
 // one rename, and then move to their places one by one. finish_checkpoint() completes moves that
 // were cut short. The file model.safetensors by itself is complete at all times.
 inline constexpr std::string_view kModelFile = "model.safetensors";
+// In folders of Hugging Face's, where a model's weights are in several files.
+inline constexpr std::string_view kModelIndexFile = "model.safetensors.index.json";
 inline constexpr std::string_view kOptimizerFile = "optimizer.safetensors";
 inline constexpr std::string_view kTrainerFile = "trainer.json";
 inline constexpr std::string_view kWritingFolder = "checkpoint.writing";

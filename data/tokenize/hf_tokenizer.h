@@ -25,6 +25,8 @@ class HfTokenizer {
 
   // One more than the largest id. Ids in between may stand for nothing: their bytes are "".
   std::int64_t size() const { return static_cast<std::int64_t>(bytes_.size()); }
+  // Adds ids without text until there are `size`.
+  void pad(std::int64_t size) { bytes_.resize(static_cast<std::size_t>(size)); }
   // `token` must be in [0, size()).
   std::string_view bytes(Token token) const { return bytes_[static_cast<std::size_t>(token)]; }
 

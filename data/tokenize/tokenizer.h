@@ -53,6 +53,8 @@ class Tokenizer {
   // reason.
   void save(const std::filesystem::path& path) const;
   static Tokenizer load(const std::filesystem::path& path);
+  // One of the kind hf with at least so many tokens, of which the new ones stand for no text.
+  Tokenizer padded(std::int64_t vocab_size) const;
   // Of a folder of Hugging Face's, with tokenizer.json or vocab.json and merges.txt, which may be
   // links, or of a file tokenizer.json.
   static Tokenizer from_hf(const std::filesystem::path& path);

@@ -61,6 +61,15 @@ Tokenizer Tokenizer::of_hf(std::string json) {
   return {"hf", std::make_shared<const HfTokenizer>(std::move(json))};
 }
 
+Tokenizer Tokenizer::padded(std::int64_t vocab_size) const {
+  const auto* hf = std::get_if<std::shared_ptr<const HfTokenizer>>(&vocabulary_);
+  check(hf != nullptr, "[tokenizer] a tokenizer of the kind {} cannot be padded", kind_);
+  if (vocab_size <= (*hf)->size()) return *this;
+  auto padded = std::make_shared<HfTokenizer>(**hf);
+  padded->pad(vocab_size);
+  return {"hf", std::move(padded)};
+}
+
 Tokenizer Tokenizer::from_hf(const std::filesystem::path& path) {
   constexpr std::int64_t most = HfTokenizer::kMaxFileBytes;
   const bool is_folder = std::filesystem::is_directory(path);

@@ -1,0 +1,66 @@
+// What the programs do with a model folder of Hugging Face's.
+
+#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/tests/apps/tiny_runs.h"
+#include "tapegrad/tests/golden/golden.h"
+
+namespace {
+
+const std::string kModel = tapegrad::testing::golden_file("hf_gpt2").string();
+
+Result sample(const std::string& model, const Args& more = {}) {
+  return run_program(
+      "sample-text",
+      Args{"--model", model, "--prompt", "Hello", "--greedy", "--max-new-tokens", "5"} + more);
+}
+
+}  // namespace
+
+TEST_CASE("a GPT-2 of Hugging Face's is sampled from and evaluated", "[hf-models]") {
+  const Result r = sample(kModel);
+  check_ended_well(r);
+  CHECK_THAT(r.out, ContainsSubstring("Hello"));
+  const TempFolder folder;
+  const std::string text = folder.put("text.txt", tiny_text());
+  const Result e = run_program("evaluate", {"--model", kModel, text, "--json"});
+  check_ended_well(e);
+  CHECK_THAT(e.out, ContainsSubstring("\"perplexity\""));
+  check_error_of("sample-text", sample(kModel, {"--checkpoint", "best"}), 1,
+                 "has one checkpoint, not 'best'");
+}
+
+TEST_CASE("a GPT-2 of Hugging Face's is trained further, and the run stands alone", "[hf-models]") {
+  const TempFolder folder;
+  std::filesystem::copy(kModel, folder / "model");
+  const std::string text = folder.put("text.txt", tiny_text());
+  const Args args = {"--init-from", folder / "model",  "--corpus",    text,
+                     "--out-dir",   folder / "run",    "--max-iters", "6",
+                     "--no-sample", "--eval-interval", "3",           "--batch-size",
+                     "4",           "--block-size",    "16",          "--eval-iters",
+                     "1",           "--log-interval",  "1",           "--warmup-iters",
+                     "0",           "--learning-rate", "0.01"};
+  const Result r = train(args);
+  check_ended_well(r);
+  CHECK_THAT(r.out, ContainsSubstring("vocab_size 404") && ContainsSubstring("block_size 16"));
+  std::filesystem::remove_all(folder / "model");
+  check_ended_well(train(resume_run(folder / "run", 8)));
+  check_ended_well(sample((folder / "run").string()));
+  using tapegrad::load_safetensors;
+  const auto before = load_safetensors(kModel + "/model.safetensors");
+  const auto after = load_safetensors((folder / "run/model.safetensors").string());
+  // The weights were those of the folder: eight small steps away, and linears lie (out, in).
+  const auto& theirs = before.at("transformer.h.0.attn.c_proj.weight");
+  const auto& ours = after.at("h.0.attn.c_proj.weight");
+  for (const auto& [i, j] : {std::pair(0, 1), std::pair(3, 2), std::pair(15, 7)}) {
+    CHECK(ours.at(i * 16 + j) == Approx(theirs.at(j * 16 + i)).margin(0.1));
+  }
+}
+
+TEST_CASE("a folder of another architecture is refused by name", "[hf-models]") {
+  const TempFolder folder;
+  folder.put("config.json", R"({"model_type": "mamba"})");
+  check_error_of("sample-text", sample((folder / "").string()), 1,
+                 "model_type mamba is not supported, only gpt2");
+  check_error_of("train-gpt", train({"--init-from", (folder / "").string()}), 1,
+                 "model_type mamba");
+}
