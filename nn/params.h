@@ -51,9 +51,9 @@ class Params {
   // and keeps the values of the last. Does nothing in a store that draws nothing.
   void redraw(Tensor parameter, const Init& init) const;
 
-  // Makes linear layers that ask from now on, and that a target names, have an adapter (lora.h);
-  // but for adapters, nothing is trained then. With `anew`, adapters are drawn from it and not read
-  // from the source. It must live until the model is made. Error for options that make no sense.
+  // From now on, each linear layer that a target names gets an adapter (lora.h), and adapters alone
+  // are trained. With `anew`, adapters are drawn from that generator, not read from the source; it
+  // must live until the model is made. Error for options that make no sense.
   void adapt(const LoraOptions& options, Rng* anew = nullptr) const;
   // The same store for a layer that never has an adapter: the head, whose weight a loss may take
   // without the layer.
@@ -62,9 +62,9 @@ class Params {
   const LoraOptions* adapter() const;
   Tensor adapter_parameter(const std::string& name, const Shape& shape, const Init& init) const;
 
-  // Parameters that one of the patterns names are no longer trained: they require no gradient, and
-  // are not among parameters(). In a pattern, * is any text, ? any character, [0-3] one of these
-  // (POSIX fnmatch). Errors: a pattern names no parameter; none would be left.
+  // Parameters that a pattern names are no longer trained: they require no gradient, and are not
+  // among parameters(). In a pattern, * is any text, ? any character, [0-3] one of these (POSIX
+  // fnmatch). Errors: a pattern names no parameter; none would be left.
   void freeze(const std::vector<std::string>& patterns) const;
 
   // All parameters that are trained, in the order in which they were asked for.

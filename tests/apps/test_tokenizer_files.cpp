@@ -52,3 +52,15 @@ TEST_CASE("a tokenizer file that is not usable is refused by name", "[tokenizer-
   check_error_of("train-gpt", train(files.args("./nowhere")), 1, "nowhere");
   check_error_of("train-gpt", train(files.args("words")), 2, "the path of a tokenizer.json");
 }
+
+TEST_CASE("a run that starts from one with a tokenizer.json has it, too", "[tokenizer-files]") {
+  const WithTokenizer files;
+  check_ended_well(train(files.args(files.folder / "model")));
+  std::filesystem::remove_all(files.folder / "model");
+  const auto tuned = files.folder / "tuned";
+  check_ended_well(train({"--init-from", files.run, "--corpus", files.corpus, "--out-dir", tuned,
+                          "--max-iters", "1", "--eval-iters", "1", "--no-sample"}));
+  CHECK(TempFolder::get(tuned / "tokenizer.json") == files.tokenizer_json);
+  std::filesystem::remove_all(files.run);
+  check_ended_well(train(resume_run(tuned, 2)));
+}

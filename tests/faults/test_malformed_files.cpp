@@ -275,6 +275,10 @@ TEST_CASE("a broken option file is refused by a message that says why, or valid"
 TEST_CASE("a broken model is refused by the programs that open it", "[malformed]") {
   const TinyRun text(2);
   const TinyPairRun pairs(2);
+  const CorpusAndRun lora("text.txt", tiny_text());
+  check_ended_well(run_program(
+      "train-gpt", {"--init-from", text.run, "--corpus", lora.corpus, "--out-dir", lora.run,
+                    "--lora-rank", "2", "--max-iters", "2", "--eval-iters", "1", "--no-sample"}));
   struct Opens {
     const CorpusAndRun& run;
     std::string program;
@@ -282,6 +286,7 @@ TEST_CASE("a broken model is refused by the programs that open it", "[malformed]
   };
   const std::vector<Opens> all = {
       {text, "sample-text", {"--max-new-tokens", "3"}},
+      {lora, "sample-text", {"--max-new-tokens", "3"}},
       {text, "gradient-check", {"--filter", "wpe"}},
       {pairs, "translate", {"--", "123"}},
       {text,
