@@ -5,7 +5,7 @@
 #include "tapegrad/autograd/base/json_file.h"
 #include "tapegrad/data/corpus.h"
 #include "tapegrad/run/interrupt.h"
-#include "tapegrad/run/text.h"
+#include "tapegrad/run/text_data.h"
 
 namespace tapegrad {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 struct Options {
   std::string model, checkpoint{run::kLast}, limit = "all";
   std::vector<std::string> paths;
-  std::string field = "text", encoding = "utf-8";
+  std::string field = "text", encoding = "utf-8", separator;
   std::optional<std::int64_t> block_size, stride;
   std::int64_t batch_size = 8;
   bool json = false;
@@ -34,6 +34,8 @@ std::optional<Options> parse(int argc, const char* const* argv) {
   cli.group("Text");
   cli("field", o.field, "what JSON lines (.jsonl) have the text in", {.value = "NAME"});
   cli("encoding", o.encoding, "of the files, such as latin-1", {.value = "NAME"});
+  cli("separator", o.separator,
+      "what stands between documents of a file, beside <|endoftext|>; \\n is a line break");
   cli.group("Windows");
   cli("block_size", o.block_size, "tokens that the model sees at once [the model's]", {.least = 2});
   cli("stride", o.stride,
@@ -91,8 +93,9 @@ int evaluate(const Options& o) {
   check(!o.stride || *o.stride <= windows.block_size,
         "--stride {} is above the block size of {}, so that tokens would be left out", *o.stride,
         windows.block_size);
-  const run::Text text = run::read_text({o.paths, o.field, o.encoding});
-  const auto result = gpt::evaluate_text(model, model.tokenizer.encode(text.contents), windows);
+  const run::Text text = run::read_text({o.paths, o.field, o.encoding, {}});
+  const auto result =
+      gpt::evaluate_text(model, run::tokens_of(text, model.tokenizer, o.separator), windows);
   if (!result) return run::kInterruptedExitCode;
   if (o.json) {
     fmt::print(

@@ -28,12 +28,15 @@ std::optional<Options> parse(int argc, const char* const* argv) {
   cli("model", o.model, "the run folder", {.value = "DIR"});
   cli("checkpoint", o.checkpoint, "whose weights: last, best, or a step that the run keeps",
       {.value = "last|best|STEP"});
-  cli("prompt", o.prompt, "what to continue [a line break]");
+  cli("prompt", o.prompt,
+      "what to continue [<|endoftext|> or, for a tokenizer without it, a line break]");
   cli("prompt_file", o.prompt_file, "the same, from a file; - is stdin", {.value = "FILE|-"});
   cli("num_samples", o.sample.num_samples, "how many texts", {.least = 1});
   cli("max_new_tokens", o.sample.generate.max_new_tokens, "the length of each, in tokens",
       {.least = 0});
   cli("stop", o.sample.stops, "end a text before one of these", {.value = "TEXT…"});
+  cli("ignore_eos", o.sample.ignore_eos,
+      "go on behind <|endoftext|>, which is shown, in place of ending the text there");
   cli("interactive", o.interactive, "read prompts line by line, and continue each");
   cli("logprobs", o.sample.logprobs, "also show each token's log probability under the model");
   cli("json", o.sample.json, "print each text as a JSON object on a line");

@@ -9,6 +9,7 @@
 
 #include "tapegrad/autograd/base/error.h"
 #include "tapegrad/autograd/base/file.h"
+#include "tapegrad/data/tokenize/document_ends.h"
 #include "tapegrad/data/tokenize/utf8.h"
 #include "tapegrad/data/unpack.h"
 
@@ -160,8 +161,12 @@ class Reader {
   void append_text(const std::string& text) {
     if (text.empty()) return;
     corpus_.bytes += static_cast<std::int64_t>(text.size());
-    if (!corpus_.text.empty()) corpus_.text += corpus_.text.ends_with('\n') ? "\n" : "\n\n";
+    check(corpus_.documents.size() < kMostDocuments, "[corpus] there are more than {} documents",
+          kMostDocuments);
+    if (!corpus_.text.empty()) corpus_.text += empty_line_after(corpus_.text);
+    const std::size_t begin = corpus_.text.size();
     corpus_.text += text;
+    corpus_.documents.push_back({begin, corpus_.text.size()});
   }
 
   const CorpusOptions& options_;

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tapegrad/data/documents.h"
+
 namespace tapegrad::data {
 
 struct Corpus {
@@ -17,6 +19,7 @@ struct Corpus {
   };
   std::string text;  // UTF-8 without NUL
   std::vector<std::filesystem::path> files;
+  std::vector<TextRange> documents;  // files, and lines of JSON lines, in `text`
   std::int64_t bytes = 0;            // of the texts, without the separators that `text` has
   std::int64_t skipped_files = 0;    // in folders: hidden, empty, not text, or not regular
   std::vector<Skipped> faulty = {};  // of these, the ones that are text of another kind

@@ -85,6 +85,27 @@ class ResumeCheck {
   Lasting lasting_ = Lasting::model;
 };
 
+// The options name texts to validate with, too.
+template <class Options>
+concept HasVal = requires(Options o) {
+  o.text.val;
+};
+
+inline void make_absolute(const std::string& option, std::vector<std::string>& paths) {
+  for (std::string& path : paths) {
+    if (path.empty()) usage_error("{}: a path is empty", option);
+    if (path != "-") path = std::filesystem::absolute(path).string();
+  }
+}
+
+// All files and folders that a run learns from or is validated with.
+template <class Options>
+std::vector<std::string> texts_of(const Options& o) {
+  std::vector<std::string> texts = o.text.corpus;
+  if constexpr (HasVal<Options>) texts.insert(texts.end(), o.text.val.begin(), o.text.val.end());
+  return texts;
+}
+
 template <class Options>
 void check_options(const Options& o) {
   as_usage([&] { o.validate(); });
@@ -166,10 +187,8 @@ std::optional<typename Program::Options> parse_training(int argc, const char* co
 
   if (!words.empty() && !cli.given("--corpus")) o.text.corpus.clear();
   o.text.corpus.insert(o.text.corpus.end(), words.begin(), words.end());
-  for (std::string& path : o.text.corpus) {
-    if (path.empty()) usage_error("--corpus: a path is empty");
-    if (path != "-") path = std::filesystem::absolute(path).string();
-  }
+  detail::make_absolute("--corpus", o.text.corpus);
+  if constexpr (detail::HasVal<Options>) detail::make_absolute("--val", o.text.val);
   if (cli.given("--out-dir") && o.call.folder.out_dir.empty()) {
     usage_error("--out-dir: the path is empty");
   }
@@ -212,8 +231,8 @@ int train_main(int argc, const char* const* argv) {
     use_compute(options->call.compute);
     settle_dtype(options->optimizer, Program::product(*options));
     if (const std::optional<int> code = Program::instead(*options)) return *code;
-    run::RunFolder folder =
-        run::RunFolder::open(options->call.folder, options->text.preset, options->text.corpus);
+    run::RunFolder folder = run::RunFolder::open(options->call.folder, options->text.preset,
+                                                 detail::texts_of(*options));
     Program program(*options, folder);  // which settles --epochs
     if (folder.resumes()) {
       const std::int64_t made = run::checkpoint_iteration(folder.path());

@@ -90,7 +90,8 @@ void Options::validate() const {
   }
   const bool in_passes = text.in_passes();
   check(in_passes || !passes.epochs, "--epochs needs --batches epochs");
-  check(in_passes || passes.sample_prompt.empty(), "--sample-prompt needs --batches epochs");
+  check(in_passes || passes.sample_interval || passes.sample_prompt.empty(),
+        "--sample-prompt needs --sample-interval or --batches epochs");
 }
 
 const std::vector<cli::Preset<Options>>& presets() {

@@ -42,14 +42,20 @@ struct InitOptions {
 
 struct PassOptions {
   std::optional<std::int64_t> epochs = {};  // becomes max_iters when the text is known
-  std::string sample_prompt;                // empty: no samples but those at the end
-  std::string final_eval = "auto";          // see run::evaluation_limit
+  std::optional<std::int64_t> sample_interval = {};
+  std::string sample_prompt;        // empty: no samples after passes
+  std::string final_eval = "auto";  // see run::evaluation_limit
 
   template <class Self, class Table>
   static void describe(Self& o, Table& t) {
     t("epochs", o.epochs, "passes over the text, in place of --max-iters",
       {.least = 1, .most = 1 << 20});
-    t("sample_prompt", o.sample_prompt, "continue TEXT greedily after each pass");
+    t("sample_interval", o.sample_interval,
+      "show what the model makes after every N steps, and keep it in metrics.jsonl",
+      {.least = 1, .newer = true});
+    t("sample_prompt", o.sample_prompt,
+      "what --sample-interval continues; of --batches epochs, also continued greedily after each "
+      "pass");
     t("final_eval", o.final_eval,
       "how much of the validation split the last evaluation sees: all, none, N batches, or auto, "
       "which takes at most a tenth of the training's time",

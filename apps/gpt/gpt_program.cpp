@@ -23,19 +23,34 @@ using nn::grouped;
 
 constexpr const char* kSampleHeadings[] = {"\nsample:", "\nanother sample:"};
 constexpr std::int64_t kSampleTokens = 300, kContinuationTokens = 50;
+const nn::GenerateOptions kSampling = {
+    .max_new_tokens = kSampleTokens, .temperature = 0.8, .top_k = 200};
 
 run::TextData read_data(const run::Text& text, const Options& o) {
   const auto given = tokenizer_folder(o.call.folder);
+  const run::Division division = o.text.division(o.random.seed);
   if (!given) {
-    return run::tokenize(text, run::make_tokenizer(o.text, [&] { return text; }),
-                         o.model.block_size);
+    return run::tokenize(text, run::make_tokenizer(o.text, o.random.seed, [&] { return text; }),
+                         division, o.model.block_size);
   }
   const data::Tokenizer tokenizer = run::describe_model(*given).tokenizer;
   try {
-    return run::tokenize(text, tokenizer, o.model.block_size);
+    return run::tokenize(text, tokenizer, division, o.model.block_size);
   } catch (const Error& error) {
     fail("{}: {} (the tokenizer is that of {})", text.identity.name, error.what(), given->string());
   }
+}
+
+std::string text_name(const run::Text& text) {
+  return text.identity.name + (text.val ? " and, to validate, " + text.val->identity.name : "");
+}
+
+// "9,000 tokens of 12 documents"
+std::string amount(const std::vector<data::Token>& tokens, std::int64_t documents) {
+  const std::string text = grouped(std::ssize(tokens)) + " tokens";
+  return documents == 0 ? text
+                        : fmt::format("{} of {} document{}", text, grouped(documents),
+                                      documents == 1 ? "" : "s");
 }
 
 // Sets the vocabulary to that of the text's tokens. Error if the machine cannot hold the model.
@@ -103,7 +118,10 @@ int print_evaluation(const Options& o) {
       run::evaluation_limit(o.passes.final_eval == "auto" ? "all" : o.passes.final_eval, 0);
   if (!limit) cli::usage_error("--eval-only and --final-eval none leave nothing to do");
   const auto result =
-      evaluate_text(model, run::tokenize(text, model.tokenizer, model.gpt.config.block_size).val,
+      evaluate_text(model,
+                    run::tokenize(text, model.tokenizer, stored.text.division(stored.random.seed),
+                                  model.gpt.config.block_size)
+                        .val,
                     {.batch_size = stored.optimizer.batch_size,
                      .block_size = model.gpt.config.block_size,
                      .limit = *limit});
@@ -121,12 +139,8 @@ std::int64_t vocab_size_of(const Options& o) {
   if (const auto folder = tokenizer_folder(o.call.folder)) {
     return run::describe_model(*folder).tokenizer.vocab_size();
   }
-  return run::make_tokenizer(o.text,
-                             [&] {
-                               return o.text.corpus.empty() ? own_sources()
-                                                            : run::read_text(o.text.source());
-                             })
-      .vocab_size();
+  const auto text = [&] { return run::text_of_new_run(o.text.source(), own_sources); };
+  return run::make_tokenizer(o.text, o.random.seed, text).vocab_size();
 }
 
 run::MemoryEstimate memory_of(const Options& o) {
@@ -191,7 +205,7 @@ Program::Program(Options& options, run::RunFolder& folder)
       text_(folder.resumes() ? run::text_of_run(folder.path(), kFormat, options.text.source())
                              : run::text_of_new_run(options.text.source(), own_sources)),
       data_(read_data(text_, options)),
-      prompt_(data_.tokenizer.encode(options.passes.sample_prompt)),
+      prompt_(data_.tokenizer.encode(options.passes.sample_prompt, true)),
       rng_(options.random.seed),
       params_(make_params(options, data_, folder, rng_)),
       gpt_(make_gpt(params_, options, rng_)),
@@ -207,7 +221,7 @@ Program::Program(Options& options, run::RunFolder& folder)
 
 run::Task Program::task() {
   run::Config config = run::config_of(options_, kFormat);
-  config.sections.push_back(run::section_of("text", text_.identity));
+  run::keep_identity(config, text_);
   return {
       .params = params_,
       .batches = batches_,
@@ -225,6 +239,7 @@ run::Task Program::task() {
             run::keep_text(folder, data_.tokenizer, options_.text.corpus, text_);
           },
       .after_step = [this](run::Report& report) { print_continuation(report); },
+      .at_step = [this](run::Report& report) { print_sample(report); },
       .finish = [this](run::Report& report) { finish(report); },
       .side_costs = [this] { return side_costs(); },
       .about = about(),
@@ -246,10 +261,9 @@ run::About Program::about() const {
                                       c.n_layer, c.n_head, c.n_embd, c.block_size, c.vocab_size,
                                       grouped(params_.total_count()))},
                 {"text",
-                 fmt::format("{}: {} tokens to train, {} to validate ({})", text_.identity.name,
-                             grouped(static_cast<std::int64_t>(data_.train.size())),
-                             grouped(static_cast<std::int64_t>(data_.val.size())),
-                             options_.text.tokenizer)}},
+                 fmt::format("{}: {} to train, {} to validate ({})", text_name(text_),
+                             amount(data_.train, data_.train_documents),
+                             amount(data_.val, data_.val_documents), options_.text.tokenizer)}},
       .step = grouped(o.batch_size * c.block_size * o.gradient_accumulation_steps) + " tokens",
       .memory = memory_of(options_),
       .product = product(options_),
@@ -293,14 +307,33 @@ void Program::print_samples(run::Report& report) const {
   for (const char* heading : kSampleHeadings) {
     if (run::interrupted()) return;
     report.line(heading);
-    run::stream_text(gpt_, data_.tokenizer, run::default_prompt(data_.tokenizer),
-                     {.max_new_tokens = kSampleTokens, .temperature = 0.8, .top_k = 200}, rng,
+    run::stream_text(gpt_, data_.tokenizer, run::default_prompt(data_.tokenizer), kSampling, rng,
                      [&](std::string_view piece) {
                        report.text(piece);
                        return !run::interrupted();
                      });
     report.line("");
   }
+}
+
+// After every sample_interval steps: the same draws each time, and none of the run's own.
+void Program::print_sample(run::Report& report) const {
+  const auto interval = options_.passes.sample_interval;
+  if (!interval || report.iteration() % *interval != 0) return;
+  Rng rng(options_.random.seed);
+  report.line(fmt::format("\nsample at step {}:", report.iteration()));
+  std::string text = options_.passes.sample_prompt;
+  report.text(text);
+  run::stream_text(gpt_, data_.tokenizer,
+                   prompt_.empty() ? run::default_prompt(data_.tokenizer) : prompt_, kSampling, rng,
+                   [&](std::string_view piece) {
+                     report.text(piece);
+                     text += piece;
+                     return !run::interrupted();
+                   });
+  report.line("\n");
+  // A text that a signal has cut is made again when the run is resumed.
+  if (!run::interrupted()) report.record({{"sample", text}});
 }
 
 run::SideCosts Program::side_costs() const {
@@ -324,10 +357,13 @@ run::SideCosts Program::side_costs() const {
   if (options_.call.sample) {
     costs.end += static_cast<double>(std::size(kSampleHeadings)) * text.seconds(kSampleTokens);
   }
+  if (const auto interval = options_.passes.sample_interval) {
+    costs.each_step = text.seconds(kSampleTokens) / static_cast<double>(*interval);
+  }
   if (!prompt_.empty() && batches_.per_pass() > 0) {
-    costs.each_step = text.seconds(kContinuationTokens) *
-                      static_cast<double>(options_.optimizer.gradient_accumulation_steps) /
-                      static_cast<double>(batches_.per_pass());
+    costs.each_step += text.seconds(kContinuationTokens) *
+                       static_cast<double>(options_.optimizer.gradient_accumulation_steps) /
+                       static_cast<double>(batches_.per_pass());
   }
   return costs;
 }

@@ -30,6 +30,7 @@ class Program {
   run::Loss next_loss();
   void finish(run::Report& report) const;
   void print_samples(run::Report& report) const;
+  void print_sample(run::Report& report) const;
   void print_continuation(run::Report& report) const;
   run::SideCosts side_costs() const;
   run::About about() const;

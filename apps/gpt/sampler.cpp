@@ -39,10 +39,12 @@ std::vector<Sampler::Piece> Sampler::make(const nn::Tokens& prompt, const OnText
   StopText stop(options_.stops);
   const auto begin = std::chrono::steady_clock::now();
   tokens_ += run::stream_text(
-      model_.gpt, model_.tokenizer, prompt, options, rng_, [&](std::string_view piece) {
+      model_.gpt, model_.tokenizer, prompt, options, rng_,
+      [&](std::string_view piece) {
         const std::string shown = stop.push(piece);
         return (shown.empty() || on_text(shown)) && !stop.stopped() && !run::interrupted();
-      });
+      },
+      options_.ignore_eos);
   seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (const std::string rest = stop.flush(); !rest.empty()) on_text(rest);
   return pieces;

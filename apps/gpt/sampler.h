@@ -13,7 +13,7 @@ struct SampleOptions {
   std::int64_t num_samples = 1;
   nn::GenerateOptions generate{.max_new_tokens = 500, .temperature = 0.8, .top_k = 200};
   std::vector<std::string> stops = {};  // texts that end a sample, and are no part of it
-  bool logprobs = false, json = false;
+  bool ignore_eos = false, logprobs = false, json = false;
 };
 
 // Prints texts of a model on stdout as they are made, and at the end, on stderr, at what rate. A

@@ -9,10 +9,20 @@
 namespace tapegrad::run {
 
 // Equal texts have equal ones: FNV-1a (Fowler, Noll & Vo), 64 bits, in hexadecimal.
+class Fingerprint {
+ public:
+  void add(std::string_view bytes) {
+    for (const char c : bytes) hash_ = (hash_ ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+  }
+  std::string str() const { return fmt::format("{:016x}", hash_); }
+
+ private:
+  std::uint64_t hash_ = 0xcbf29ce484222325U;
+};
 inline std::string fingerprint(std::string_view bytes) {
-  std::uint64_t hash = 0xcbf29ce484222325U;
-  for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-  return fmt::format("{:016x}", hash);
+  Fingerprint hash;
+  hash.add(bytes);
+  return hash.str();
 }
 
 }  // namespace tapegrad::run

@@ -71,6 +71,9 @@ std::shared_ptr<const TensorSource> open_file(const std::filesystem::path& folde
 }  // namespace
 
 std::vector<data::Token> default_prompt(const data::Tokenizer& tokenizer) {
+  const std::span<const data::Token> begin = tokenizer.begin();
+  if (!begin.empty()) return {begin.begin(), begin.end()};
+  if (const auto end_of_text = tokenizer.end_of_text()) return {*end_of_text};
   for (data::Token token = 0; token < tokenizer.vocab_size(); ++token) {
     if (tokenizer.token_bytes(token) == "\n") return {token};
   }
@@ -79,8 +82,8 @@ std::vector<data::Token> default_prompt(const data::Tokenizer& tokenizer) {
 
 std::int64_t stream_text(const nn::GPT& gpt, const data::Tokenizer& tokenizer,
                          const std::vector<data::Token>& prompt, nn::GenerateOptions options,
-                         Rng& rng, const OnText& on_text) {
-  options.stop_token = tokenizer.end_of_text();
+                         Rng& rng, const OnText& on_text, bool ignore_eos) {
+  if (!ignore_eos) options.stop_token = tokenizer.end_of_text();
   data::Utf8Stream stream;
   const nn::Tokens added = nn::generate(gpt, prompt, options, rng, [&](data::Token token) {
     const std::string piece = stream.push(tokenizer.token_bytes(token));

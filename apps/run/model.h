@@ -19,18 +19,20 @@ namespace tapegrad::run {
 inline constexpr std::string_view kGPTFormat = "tapegrad-gpt";
 inline constexpr std::string_view kSeq2SeqFormat = "tapegrad-seq2seq";
 
-// The prompt in place of an empty one: a line break, as in nanoGPT's sample.py, or token 0 if the
-// vocabulary has no line break.
+// The prompt in place of an empty one: what the tokenizer begins a text with, or <|endoftext|>,
+// behind which a document begins. Without such tokens it is a line break, as in nanoGPT's
+// sample.py, or token 0 if the vocabulary has none.
 std::vector<data::Token> default_prompt(const data::Tokenizer& tokenizer);
 
 // Called with a text piece by piece, whole UTF-8 characters only; returning false ends the text.
 using OnText = std::function<bool(std::string_view piece)>;
 
 // Continues the tokens of a prompt, and passes the new text to `on_text`. Ends early at
-// <|endoftext|>, if the tokenizer has this token. Returns the number of new tokens.
+// <|endoftext|>, if the tokenizer has this token, unless `ignore_eos`: then it is part of the text.
+// Returns the number of new tokens.
 std::int64_t stream_text(const nn::GPT& gpt, const data::Tokenizer& tokenizer,
                          const std::vector<data::Token>& prompt, nn::GenerateOptions options,
-                         Rng& rng, const OnText& on_text);
+                         Rng& rng, const OnText& on_text, bool ignore_eos = false);
 
 // A GPT that was trained, with its tokenizer.
 struct TextModel {

@@ -68,11 +68,11 @@ void Report::header() {
 }
 
 double Report::step(const Step& step) {
-  const double taken = std::chrono::duration<double>(Clock::now() - step.begin).count();
-  if (first_iteration_ < 0) {
-    first_iteration_ = progress_.iteration;
-    begin_ = step.begin;
-  }
+  using Seconds = std::chrono::duration<double>;
+  const Clock::time_point end = Clock::now();
+  const double taken = Seconds(end - step.begin).count();
+  time_left_.add(taken, Seconds(step.begin - last_end_.value_or(step.begin)).count());
+  last_end_ = end;
   last_loss_ = step.loss;
   seconds_ += taken;
   tokens_ += step.tokens;
@@ -124,6 +124,10 @@ void Report::evaluation(const Losses& losses) {
 
 void Report::result(const std::string& text, const RunFolder::Metrics& numbers) {
   line(text);
+  record(numbers);
+}
+
+void Report::record(const RunFolder::Metrics& numbers) {
   RunFolder::Metrics metrics = {{"iteration", progress_.iteration}};
   metrics.insert(metrics.end(), numbers.begin(), numbers.end());
   folder_.append_metrics(metrics);
@@ -170,16 +174,13 @@ void Report::stopped() {
 
 void Report::draw_progress(double loss) {
   const std::int64_t done = progress_.iteration + 1, all = optimizer_.max_iters;
-  const double elapsed = std::chrono::duration<double>(Clock::now() - begin_).count();
-  const double left =
-      elapsed / static_cast<double>(done - first_iteration_) * static_cast<double>(all - done);
   constexpr std::int64_t width = 24;
   const auto filled = static_cast<std::size_t>(width * done / all);
   // A narrow terminal cuts off what matters least.
   terminal_.progress(fmt::format("{:>{}}/{} {:3}%  {} left  loss {:.4f}  [{}{}]", done,
                                  fmt::formatted_size("{}", all), all, 100 * done / all,
-                                 clock_time(left), loss, std::string(filled, '#'),
-                                 std::string(width - filled, '.')));
+                                 clock_time(time_left_.seconds(all - done)), loss,
+                                 std::string(filled, '#'), std::string(width - filled, '.')));
 }
 
 }  // namespace tapegrad::run

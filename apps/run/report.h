@@ -10,6 +10,7 @@
 #include "tapegrad/run/product_rate.h"
 #include "tapegrad/run/run_folder.h"
 #include "tapegrad/run/terminal.h"
+#include "tapegrad/run/time_left.h"
 
 namespace tapegrad::run {
 
@@ -56,6 +57,8 @@ class Report {
   void evaluation(const Losses& losses);
   // A line, and its numbers for metrics.jsonl.
   void result(const std::string& text, const RunFolder::Metrics& numbers);
+  // These alone. They are of the step that the run is at.
+  void record(const RunFolder::Metrics& numbers);
   // Shows on a terminal, until the next line, what the program is doing.
   void working(const std::string& what) { terminal_.working(what); }
   void progress(const std::string& text) {  // the same, seldom enough for a loop
@@ -66,6 +69,7 @@ class Report {
   // Prints where the run is, and the commands that may follow.
   void next_steps();
   double training_seconds() const { return progress_.seconds; }
+  std::int64_t iteration() const { return progress_.iteration; }
   void stopped();
 
  private:
@@ -79,8 +83,8 @@ class Report {
   const About& about_;
   const Progress& progress_;
   Terminal terminal_;
-  Clock::time_point begin_;
-  std::int64_t first_iteration_ = -1;  // of this call
+  std::optional<Clock::time_point> last_end_;  // of a step of this call
+  TimeLeft time_left_;
   std::optional<double> last_loss_;
   double seconds_ = 0;  // of the steps since the last iter line
   std::int64_t steps_ = 0, tokens_ = 0;

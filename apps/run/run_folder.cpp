@@ -43,7 +43,7 @@ bool is_run_file(const std::string& name) {
 
 // Of a line of metrics; nothing if it has none. A foreign line may be anything.
 std::optional<int64_t> iteration_of(std::string_view line) {
-  constexpr std::size_t most_bytes = std::size_t{1} << 16;
+  constexpr std::size_t most_bytes = std::size_t{1} << 20;
   constexpr int depth = 2;
   if (line.size() > most_bytes) return std::nullopt;
   try {

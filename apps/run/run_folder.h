@@ -25,7 +25,7 @@ inline constexpr std::string_view kTextFile = "corpus.txt";
 //   model.safetensors      ┐
 //   optimizer.safetensors  ├ the last checkpoint: see run_checkpoint.h
 //   trainer.json           ┘
-//   metrics.jsonl          one object per evaluation and per iter line
+//   metrics.jsonl          one object per evaluation, iter line and sample
 //   corpus.txt             the text, if the program made it: another build makes another one
 //
 // One program at a time trains in a folder: it holds a lock. The folder may come from somebody

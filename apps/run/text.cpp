@@ -22,8 +22,38 @@ std::string describe(const data::Corpus& corpus) {
   return text;
 }
 
-TextIdentity identity_of(std::string name, std::string_view contents) {
-  return {std::move(name), static_cast<std::int64_t>(contents.size()), fingerprint(contents)};
+constexpr const char *kTextSection = "text", *kValSection = "val_text";
+
+// One document is hashed as the text that it is, and of several ones also where they begin and end.
+TextIdentity identity_of(std::string name, std::string_view contents,
+                         const std::vector<data::TextRange>& documents = {}) {
+  Fingerprint hash;
+  hash.add(contents);
+  if (documents.size() > 1) {
+    for (const data::TextRange& range : documents) {
+      hash.add(fmt::format("{},{};", range.begin, range.end));
+    }
+  }
+  return {std::move(name), static_cast<std::int64_t>(contents.size()), hash.str(),
+          std::ssize(documents)};
+}
+
+void set_documents(Text& text, std::vector<data::TextRange> documents) {
+  text.documents = std::move(documents);
+  text.identity = identity_of(text.identity.name, text.contents, text.documents);
+}
+
+void check_same(const std::filesystem::path& folder, const TextIdentity& stored,
+                const TextIdentity& found, std::string_view option) {
+  check(found.fingerprint == stored.fingerprint && found.documents == stored.documents,
+        "the run in {} was made of another text: of {} with fingerprint {}, while {} has {}. "
+        "Resume it with the same {}, or start a new run",
+        folder.string(), stored.name, stored.fingerprint, found.name, found.fingerprint, option);
+}
+
+std::shared_ptr<const Text> read_val(const CorpusSource& source) {
+  if (source.val.empty()) return nullptr;
+  return std::make_shared<const Text>(read_text({source.val, source.field, source.encoding}));
 }
 
 }  // namespace
@@ -40,38 +70,56 @@ Text read_text(const CorpusSource& source) {
   if (corpus.faulty.size() > most) {
     print_error(fmt::format("note: {} more files are left out\n", corpus.faulty.size() - most));
   }
-  return text_of(describe(corpus), std::move(corpus.text));
+  Text text = text_of(describe(corpus), std::move(corpus.text));
+  set_documents(text, std::move(corpus.documents));
+  return text;
 }
 
 Text text_of(std::string name, std::string contents) {
-  Text text{{}, {}, std::make_shared<const std::string>(std::move(contents))};
+  Text text{{}, {}, std::make_shared<const std::string>(std::move(contents)), {}, {}};
   text.contents = *text.storage;
   text.identity = identity_of(std::move(name), text.contents);
   return text;
 }
 
 Text text_of_program(std::string name, std::string_view contents) {
-  return {identity_of(std::move(name), contents), contents, {}};
+  return {identity_of(std::move(name), contents), contents, {}, {}, {}};
 }
 
 Text text_of_new_run(const CorpusSource& source, const std::function<Text()>& own_text) {
-  return source.paths.empty() ? own_text() : read_text(source);
+  Text text = source.paths.empty() ? own_text() : read_text(source);
+  text.val = read_val(source);
+  return text;
 }
 
 Text text_of_run(const std::filesystem::path& folder, std::string_view format,
                  const CorpusSource& source) {
+  const std::filesystem::path path = folder / kConfigFile;
+  const Config config = read_config(path, format);
   TextIdentity stored;
-  read_section(folder / kConfigFile, read_config(folder / kConfigFile, format), "text", stored);
+  read_section(path, config, kTextSection, stored);
   Text text =
       source.paths.empty()
           ? text_of(stored.name, read_file(folder / kTextFile, kMostTextBytes, Links::refused))
           : read_text(source);
-  check(text.identity.fingerprint == stored.fingerprint,
-        "the run in {} was made of another text: of {} with fingerprint {}, while {} has {}. "
-        "Resume it with the same --corpus, or start a new run",
-        folder.string(), stored.name, stored.fingerprint, text.identity.name,
-        text.identity.fingerprint);
+  if (stored.documents == 0) {
+    set_documents(text, {});
+  } else if (source.paths.empty()) {  // what came from stdin
+    set_documents(text, {{0, text.contents.size()}});
+  }
+  check_same(folder, stored, text.identity, "--corpus");
+  text.val = read_val(source);
+  if (text.val) {
+    TextIdentity stored_val;
+    read_section(path, config, kValSection, stored_val);
+    check_same(folder, stored_val, text.val->identity, "--val");
+  }
   return text;
+}
+
+void keep_identity(Config& config, const Text& text) {
+  config.set(section_of(kTextSection, text.identity));
+  if (text.val) config.set(section_of(kValSection, text.val->identity));
 }
 
 void keep_text(const std::filesystem::path& folder, const data::Tokenizer& tokenizer,

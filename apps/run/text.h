@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tapegrad/data/documents.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/run/config.h"
 #include "tapegrad/run/run_folder.h"
@@ -18,13 +19,15 @@ namespace tapegrad::run {
 struct TextIdentity {
   std::string name;  // for people: "corpus.txt", "3 files"
   std::int64_t bytes = 0;
-  std::string fingerprint;  // equal texts have equal ones: FNV-1a, 64 bits, in hexadecimal
+  std::string fingerprint;     // equal texts have equal ones: FNV-1a, 64 bits, in hexadecimal
+  std::int64_t documents = 0;  // files, and lines of JSON lines; 0: as in Text
 
   template <class Self, class Table>
   static void describe(Self& t, Table& table) {
     table("name", t.name, "the name of the text, for people");
     table("bytes", t.bytes, "its length");
     table("fingerprint", t.fingerprint, "a hash of its bytes");
+    table("documents", t.documents, "files, and lines of JSON lines", {.least = 0, .newer = true});
   }
 };
 
@@ -33,28 +36,36 @@ struct Text {
   TextIdentity identity;
   std::string_view contents;                        // UTF-8
   std::shared_ptr<const std::string> storage = {};  // of the contents, unless part of the program
+  // Files, and lines of JSON lines, of which each may be several documents. None: nothing in the
+  // contents separates documents, as in the program's own text, and in that of a run that is older
+  // than documents.
+  std::vector<data::TextRange> documents = {};
+  std::shared_ptr<const Text> val = {};  // the text for validation, if it is another one
 };
 
-// What --corpus names, and how it is read; see data::read_corpus.
+// What --corpus and --val name, and how it is read; see data::read_corpus.
 struct CorpusSource {
   std::vector<std::string> paths = {};  // empty: the text that is part of the program
   std::string field = "text", encoding = "utf-8";
+  std::vector<std::string> val = {};  // empty: a part of the text is for validation
   bool reads_stdin() const { return std::count(paths.begin(), paths.end(), "-") > 0; }
 };
 
-// The texts of the source, which must name some. Files that are left out, though they may be meant,
-// are named on stderr.
+// The texts of the source's paths, which must name some. Files that are left out, though they may
+// be meant, are named on stderr.
 Text read_text(const CorpusSource& source);
 Text text_of(std::string name, std::string contents);
 // `contents` must live as long as the program.
 Text text_of_program(std::string name, std::string_view contents);
 
-// The text of a new run: that of the source or, if that is empty, what `own_text` makes.
+// The text of a new run: that of the source or, if that has no paths, what `own_text` makes.
 Text text_of_new_run(const CorpusSource& source, const std::function<Text()>& own_text);
-// The text of the run in a folder: that of the source or, if that is empty, the one that the folder
-// keeps. Error if the run was made of another text.
+// The text of the run in a folder: that of the source or, if that has no paths, the one that the
+// folder keeps. Error if the run was made of another text.
 Text text_of_run(const std::filesystem::path& folder, std::string_view format,
                  const CorpusSource& source);
+// Adds what the text is to the config that a run keeps.
+void keep_identity(Config& config, const Text& text);
 // Writes tokenizer.json, and the text if the program made it (`corpus` is empty): from these a
 // resumed run reads both again.
 void keep_text(const std::filesystem::path& folder, const data::Tokenizer& tokenizer,

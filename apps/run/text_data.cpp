@@ -1,18 +1,64 @@
 #include "tapegrad/run/text_data.h"
 
+#include <algorithm>
+
 #include "tapegrad/data/corpus.h"
 
 namespace tapegrad::run {
 namespace {
 
-constexpr double kTrainShare = 0.9;
-
 void check_length(const std::vector<data::Token>& tokens, std::string_view split,
                   std::int64_t block_size) {
+  const bool val = split == "validation";
   check(static_cast<std::int64_t>(tokens.size()) > block_size,
         "the corpus is too short: its {} part has {} tokens, and --block-size {} needs at least "
-        "{}. Use more text or a smaller --block-size",
-        split, tokens.size(), block_size, block_size + 1);
+        "{}. Use more text{} or a smaller --block-size",
+        split, tokens.size(), block_size, block_size + 1, val ? ", a larger --val-fraction" : "");
+}
+
+// "\n", "\r", "\t" and "\\" as a shell passes them on, with what they stand for.
+std::string unescaped(const std::string& text) {
+  constexpr std::string_view names = "nrt\\", values = "\n\r\t\\";
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::size_t which =
+        text[i] == '\\' && i + 1 < text.size() ? names.find(text[i + 1]) : names.npos;
+    result += which == names.npos ? text[i] : values[which];
+    if (which != names.npos) ++i;
+  }
+  return result;
+}
+
+std::vector<std::string_view> documents_of(const Text& text, const std::string& separator,
+                                           const std::string& end_of_text) {
+  if (text.documents.empty()) return {text.contents};
+  return data::cut_documents(text.contents, text.documents, {separator, end_of_text});
+}
+
+std::string end_of_text(const data::Tokenizer& tokenizer) {
+  const auto token = tokenizer.end_of_text();
+  return token ? tokenizer.token_bytes(*token) : "";
+}
+
+data::DocumentSplit divide(const Text& text, const Division& d, const std::string& end_of_text) {
+  std::vector<std::string_view> documents = documents_of(text, d.separator, end_of_text);
+  if (text.val) return {std::move(documents), documents_of(*text.val, d.separator, end_of_text)};
+  Rng rng(d.seed + 2, Rng::Kind::philox);  // a stream of its own; that of evaluations has seed + 1
+  return data::split_documents(text.contents, documents, d.val_fraction, rng);
+}
+
+// What lies between <|endoftext|>.
+std::vector<std::string_view> words_of(const std::vector<std::string_view>& documents) {
+  constexpr std::string_view mark = data::Bpe::kEndOfTextBytes;
+  std::vector<std::string_view> words;
+  for (std::string_view text : documents) {
+    for (std::size_t end = 0; (end = text.find(mark)) != text.npos;) {
+      words.push_back(text.substr(0, end));
+      text.remove_prefix(end + mark.size());
+    }
+    words.push_back(text);
+  }
+  return words;
 }
 
 }  // namespace
@@ -32,22 +78,54 @@ void TextOptions::validate() const {
         "--encoding: there is no encoding '{}'; `iconv --list` has all", encoding);
   check(!source().reads_stdin() || corpus.size() == 1,
         "--corpus: - (stdin) cannot be read beside other texts");
+  check(!std::count(val.begin(), val.end(), "-"), "--val: - (stdin) is for --corpus alone");
+  check(val.empty() || !val_fraction, "--val and --val-fraction exclude each other");
   check(in_passes() || !stride, "--stride needs --batches epochs");
 }
 
-data::Tokenizer make_tokenizer(const TextOptions& o, const std::function<Text()>& read) {
+Division TextOptions::division(std::uint64_t seed) const {
+  return {unescaped(separator), val_fraction.value_or(0.1), seed};
+}
+
+data::Tokenizer make_tokenizer(const TextOptions& o, std::uint64_t seed,
+                               const std::function<Text()>& read) {
   if (o.tokenizer == "gpt2") return data::Tokenizer::gpt2();
   if (data::is_path_of_tokenizer(o.tokenizer)) return data::Tokenizer::from_hf(o.tokenizer);
   const Text text = read();
+  if (data::bpe_size(o.tokenizer)) {
+    const std::vector<std::string_view> train =
+        divide(text, o.division(seed), std::string(data::Bpe::kEndOfTextBytes)).train;
+    return data::make_tokenizer(o.tokenizer, text.documents.empty() ? train : words_of(train));
+  }
   // A character that only the validation part has must be in the vocabulary, too.
-  return data::make_tokenizer(o.tokenizer, data::bpe_size(o.tokenizer)
-                                               ? data::split_text(text.contents, kTrainShare).train
-                                               : text.contents);
+  const std::string separator = unescaped(o.separator);
+  std::vector<std::string_view> all = documents_of(text, separator, "");
+  if (text.val) {
+    for (const std::string_view val : documents_of(*text.val, separator, "")) all.push_back(val);
+  }
+  return data::make_tokenizer(o.tokenizer, all);
 }
 
-TextData tokenize(const Text& text, const data::Tokenizer& tokenizer, std::int64_t block_size) {
-  const data::TextSplit split = data::split_text(text.contents, kTrainShare);
-  TextData data{tokenizer, tokenizer.encode(split.train), tokenizer.encode(split.val)};
+std::vector<data::Token> tokens_of(const Text& text, const data::Tokenizer& tokenizer,
+                                   const std::string& separator) {
+  return tokenizer.encode_documents(
+      documents_of(text, unescaped(separator), end_of_text(tokenizer)), !text.documents.empty());
+}
+
+TextData tokenize(const Text& text, const data::Tokenizer& tokenizer, const Division& division,
+                  std::int64_t block_size) {
+  data::DocumentSplit split = divide(text, division, end_of_text(tokenizer));
+  const Text& val = text.val ? *text.val : text;
+  const bool several = split.whole && split.train.size() + split.val.size() > 2;
+  const auto train_documents = std::ssize(split.train), val_documents = std::ssize(split.val);
+  if (split.whole && !text.val && tokenizer.end_of_text()) {
+    // An empty document behind the part that does not have the last one of the corpus.
+    const bool val_is_last = split.val.back().data() > split.train.back().data();
+    (val_is_last ? split.train : split.val).emplace_back();
+  }
+  TextData data{tokenizer, tokenizer.encode_documents(split.train, !text.documents.empty()),
+                tokenizer.encode_documents(split.val, !val.documents.empty()),
+                several ? train_documents : 0, several ? val_documents : 0};
   check_length(data.train, "training", block_size);
   check_length(data.val, "validation", block_size);
   return data;

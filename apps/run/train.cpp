@@ -61,6 +61,7 @@ class Trainer {
         ends = true;
       }
       if (ends || evaluation_.saves_at(at_.iteration)) save();
+      if (at_.iteration > 0 && !interrupted() && task_.at_step) task_.at_step(report_);
       if (at_.iteration > begin && !interrupted() && task_.after_step) task_.after_step(report_);
       if (ends || interrupted()) break;
       if (advanced && !optimizer_.overfit_batch) task_.batches.set_state(*advanced);

@@ -55,6 +55,9 @@ struct Task {
   std::function<void(const std::filesystem::path& folder)> write_files = {};
   // After each step that is made here, and its evaluation if there is one.
   std::function<void(Report&)> after_step = {};
+  // The same and, in a run that is resumed, at the step of its checkpoint once more: metrics.jsonl
+  // then has only what came before that step.
+  std::function<void(Report&)> at_step = {};
   // At the end of a run that no signal has stopped: a last evaluation, samples.
   std::function<void(Report&)> finish = {};
   // Measures a small part of each. It may draw from the generators. Without it, one evaluation is

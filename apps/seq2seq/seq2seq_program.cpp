@@ -82,7 +82,7 @@ run::Product Program::product(const Options& o) {
 
 run::Task Program::task() {
   run::Config config = run::config_of(options_, kFormat);
-  config.sections.push_back(run::section_of("text", text_.identity));
+  run::keep_identity(config, text_);
   return {
       .params = params_,
       .batches = loader_,

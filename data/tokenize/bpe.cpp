@@ -2,6 +2,7 @@
 
 #include "tapegrad/autograd/base/error.h"
 #include "tapegrad/data/tokenize/byte_alphabet.h"
+#include "tapegrad/data/tokenize/document_ends.h"
 #include "tapegrad/data/tokenize/gpt2_merges.h"
 #include "tapegrad/data/tokenize/gpt2_pieces.h"
 
@@ -49,7 +50,8 @@ std::string_view Bpe::bytes(Token token) const {
   return std::string_view(bytes_).substr(begin_of_[i], begin_of_[i + 1] - begin_of_[i]);
 }
 
-std::vector<Token> Bpe::encode(std::string_view text, bool allow_special) const {
+std::vector<Token> Bpe::encode_documents(std::span<const std::string_view> documents,
+                                         bool allow_special) const {
   PieceEncoder encoder(pairs_);
   const auto encode_ordinary = [&](std::string_view ordinary) {
     while (!ordinary.empty()) {
@@ -58,14 +60,19 @@ std::vector<Token> Bpe::encode(std::string_view text, bool allow_special) const 
       ordinary.remove_prefix(size);
     }
   };
-  while (allow_special) {
-    const std::size_t special = text.find(kEndOfTextBytes);
-    if (special == std::string_view::npos) break;
-    encode_ordinary(text.substr(0, special));
-    encoder.append(end_of_text());
-    text.remove_prefix(special + kEndOfTextBytes.size());
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    std::string_view text = documents[i];
+    while (allow_special) {
+      const std::size_t special = text.find(kEndOfTextBytes);
+      if (special == std::string_view::npos) break;
+      encode_ordinary(text.substr(0, special));
+      encoder.append(end_of_text());
+      text.remove_prefix(special + kEndOfTextBytes.size());
+    }
+    encode_ordinary(text);
+    const bool ended = allow_special && ends_with_mark(documents[i], kEndOfTextBytes);
+    if (i + 1 < documents.size() && !ended) encoder.append(end_of_text());
   }
-  encode_ordinary(text);
   return encoder.take();
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,7 +38,12 @@ class Bpe {
 
   // Encodes any bytes, UTF-8 or not. <|endoftext|> in `text` is ordinary text
   // unless `allow_special`.
-  std::vector<Token> encode(std::string_view text, bool allow_special) const;
+  std::vector<Token> encode(std::string_view text, bool allow_special) const {
+    return encode_documents({&text, 1}, allow_special);
+  }
+  // The same of several documents: see Tokenizer.
+  std::vector<Token> encode_documents(std::span<const std::string_view> documents,
+                                      bool allow_special) const;
 
  private:
   void append_token(std::string_view bytes);

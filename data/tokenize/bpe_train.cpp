@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <optional>
 #include <queue>
 #include <unordered_map>
@@ -23,7 +24,7 @@ using Position = TokenChain::Position;
 // positions that change.
 class Trainer {
  public:
-  explicit Trainer(std::string_view corpus);
+  explicit Trainer(std::span<const std::string_view> documents);
 
   // Removes the most frequent pair from the queue and returns it; the caller must merge it. nullopt
   // if no pair occurs twice.
@@ -64,14 +65,16 @@ class Trainer {
   std::priority_queue<Candidate> queue_;
 };
 
-Trainer::Trainer(std::string_view corpus) {
+Trainer::Trainer(std::span<const std::string_view> documents) {
   std::unordered_map<std::string_view, std::int64_t> words;
   std::size_t total = 0;
-  while (!corpus.empty()) {
-    const std::string_view piece = corpus.substr(0, first_piece(corpus));
-    corpus.remove_prefix(piece.size());
-    if (++words[piece] == 1) {
-      total += piece.size();
+  for (std::string_view text : documents) {
+    while (!text.empty()) {
+      const std::string_view piece = text.substr(0, first_piece(text));
+      text.remove_prefix(piece.size());
+      if (++words[piece] == 1) {
+        total += piece.size();
+      }
     }
   }
   check(total < TokenChain::kNone,
@@ -168,21 +171,24 @@ void Trainer::merge(Merge pair) {
 
 }  // namespace
 
-std::vector<Merge> train_merges(std::string_view corpus, std::int64_t vocab_size) {
+std::vector<Merge> train_merges(std::span<const std::string_view> documents,
+                                std::int64_t vocab_size) {
   check(vocab_size >= 257,
         "[tokenizer] a byte-pair vocabulary has at least 257 tokens (256 bytes and {}), not {}",
         Bpe::kEndOfTextBytes, vocab_size);
   check(vocab_size <= Bpe::kMaxSize,
         "[tokenizer] a vocabulary of {} tokens is too large; {} are the most", vocab_size,
         Bpe::kMaxSize);
-  Trainer trainer(corpus);
+  Trainer trainer(documents);
   std::vector<Merge> merges;
   while (trainer.tokens() + 1 < vocab_size) {
     const std::optional<Merge> best = trainer.take_best();
     check(best.has_value(),
           "[tokenizer] the corpus of {} bytes is too short for bpe:{}: after {} tokens no pair of "
           "neighbours occurs twice any more; choose bpe:{} or less",
-          corpus.size(), vocab_size, trainer.tokens() + 1, trainer.tokens() + 1);
+          std::accumulate(documents.begin(), documents.end(), std::size_t{0},
+                          [](std::size_t sum, std::string_view d) { return sum + d.size(); }),
+          vocab_size, trainer.tokens() + 1, trainer.tokens() + 1);
     trainer.merge(*best);
     merges.push_back(*best);
   }

@@ -38,13 +38,15 @@ std::string sample_of(const std::u32string& code_points) {
 
 }  // namespace
 
-CharVocabulary CharVocabulary::of_corpus(std::string_view corpus) {
+CharVocabulary CharVocabulary::of_corpus(std::span<const std::string_view> documents) {
   const auto seen = std::make_unique<std::bitset<kCodePointCount>>();
   char32_t last = 0;
-  for_each_char(corpus, "the corpus", [&](char32_t c, std::size_t) {
+  const auto see = [&](char32_t c, std::size_t) {
     seen->set(c);
     last = std::max(last, c);
-  });
+  };
+  for (const std::string_view text : documents) for_each_char(text, "the corpus", see);
+  if (documents.size() > 1) see('\n', 0);
   std::string characters;
   for (char32_t c = 0; c <= last; ++c) {
     if (seen->test(c)) {
@@ -75,9 +77,8 @@ std::string_view CharVocabulary::bytes(Token token) const {
   return std::string_view(characters_).substr(begin_of_[i], begin_of_[i + 1] - begin_of_[i]);
 }
 
-std::vector<Token> CharVocabulary::encode(std::string_view text) const {
-  std::vector<Token> tokens;
-  tokens.reserve(text.size());
+void CharVocabulary::encode(std::string_view text, std::vector<Token>& tokens) const {
+  if (tokens.empty()) tokens.reserve(text.size());
   for_each_char(text, "the text", [&](char32_t c, std::size_t offset) {
     Token token = kUnknown;
     if (c < of_ascii_.size()) {
@@ -93,7 +94,6 @@ std::vector<Token> CharVocabulary::encode(std::string_view text) const {
     }
     tokens.push_back(token);
   });
-  return tokens;
 }
 
 void CharVocabulary::fail_unknown(char32_t code_point, std::size_t offset) const {

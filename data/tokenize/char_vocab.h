@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,8 +15,9 @@ namespace tapegrad::data {
 // shakespeare_char.
 class CharVocabulary {
  public:
-  // The distinct characters of a corpus. Error if the corpus is empty or not UTF-8.
-  static CharVocabulary of_corpus(std::string_view corpus);
+  // The distinct characters of the documents of a corpus. Of several ones, a line break is one of
+  // them: it separates documents. Error if the corpus is empty or not UTF-8.
+  static CharVocabulary of_corpus(std::span<const std::string_view> documents);
 
   // `characters` must be UTF-8 with at least one character, in ascending order, each once.
   explicit CharVocabulary(std::string_view characters);
@@ -24,8 +26,9 @@ class CharVocabulary {
   const std::string& characters() const { return characters_; }
   std::string_view bytes(Token token) const;  // `token` must be in [0, size())
 
-  // Error if the text has a character that is not in the vocabulary, or is not UTF-8.
-  std::vector<Token> encode(std::string_view text) const;
+  // Appends the tokens of a text. Error if it has a character that is not in the vocabulary, or is
+  // not UTF-8.
+  void encode(std::string_view text, std::vector<Token>& tokens) const;
 
  private:
   [[noreturn]] void fail_unknown(char32_t code_point, std::size_t offset) const;

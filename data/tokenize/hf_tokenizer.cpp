@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "tapegrad/autograd/base/error.h"
+#include "tapegrad/data/tokenize/document_ends.h"
 #include "tapegrad/data/tokenize/utf8.h"
 
 namespace tapegrad::data {
@@ -32,7 +33,8 @@ std::string nfc(std::string_view text) {
   return {reinterpret_cast<const char*>(made), static_cast<std::size_t>(size)};
 }
 
-std::vector<Token> HfTokenizer::encode(std::string_view text, bool allow_special) const {
+std::vector<Token> HfTokenizer::encode_documents(std::span<const std::string_view> documents,
+                                                 bool allow_special) const {
   PieceEncoder encoder(pairs_);
   std::deque<std::string> normalized;  // texts that the encoder's pieces are parts of
   const auto encode_ordinary = [&](std::string_view part) {
@@ -45,13 +47,24 @@ std::vector<Token> HfTokenizer::encode(std::string_view text, bool allow_special
       normalized_.cut(part, allow_special, append, encode_ordinary);
     });
   };
-  while (!text.empty()) {
-    const std::size_t valid = find_invalid_utf8(text).value_or(text.size());
-    encode_valid(text.substr(0, valid));
-    text.remove_prefix(valid);
-    if (text.empty()) break;
-    encoder.append(text.substr(0, 1));
-    text.remove_prefix(1);
+  const auto encode_bytes = [&](std::string_view text) {
+    while (!text.empty()) {
+      const std::size_t valid = find_invalid_utf8(text).value_or(text.size());
+      encode_valid(text.substr(0, valid));
+      text.remove_prefix(valid);
+      if (text.empty()) break;
+      encoder.append(text.substr(0, 1));
+      text.remove_prefix(1);
+    }
+  };
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    encode_bytes(documents[i]);
+    if (i + 1 == documents.size()) break;
+    if (!end_of_text_) {
+      encode_bytes(empty_line_after(documents[i]));
+    } else if (!allow_special || !ends_with_mark(documents[i], bytes(*end_of_text_))) {
+      encoder.append(*end_of_text_);
+    }
   }
   return encoder.take();
 }

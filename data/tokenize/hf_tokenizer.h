@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,7 +33,12 @@ class HfTokenizer {
 
   // Encodes any bytes. Each byte that is not part of UTF-8 is encoded by itself. Special tokens in
   // `text` are ordinary text unless `allow_special`; other added tokens are always read.
-  std::vector<Token> encode(std::string_view text, bool allow_special) const;
+  std::vector<Token> encode(std::string_view text, bool allow_special) const {
+    return encode_documents({&text, 1}, allow_special);
+  }
+  // The same of several documents: see Tokenizer.
+  std::vector<Token> encode_documents(std::span<const std::string_view> documents,
+                                      bool allow_special) const;
 
   // What the post-processor puts before a text, which encode() does not: <|begin_of_text|>.
   const std::vector<Token>& begin() const { return begin_; }

@@ -4,27 +4,40 @@
 
 #include "tapegrad/autograd/base/error.h"
 #include "tapegrad/data/tokenize/bpe_train.h"
+#include "tapegrad/data/tokenize/document_ends.h"
 
 namespace tapegrad::data {
 
-Tokenizer Tokenizer::of_characters(std::string_view corpus) {
-  return {"char", std::make_shared<const CharVocabulary>(CharVocabulary::of_corpus(corpus))};
+Tokenizer Tokenizer::of_characters(std::span<const std::string_view> documents) {
+  return {"char", std::make_shared<const CharVocabulary>(CharVocabulary::of_corpus(documents))};
 }
 
 Tokenizer Tokenizer::gpt2() { return {"gpt2", Bpe::gpt2()}; }
 
-Tokenizer Tokenizer::train_bpe(std::string_view corpus, std::int64_t vocab_size) {
-  return {"bpe", std::make_shared<const Bpe>(train_merges(corpus, vocab_size))};
+Tokenizer Tokenizer::train_bpe(std::span<const std::string_view> documents,
+                               std::int64_t vocab_size) {
+  return {"bpe", std::make_shared<const Bpe>(train_merges(documents, vocab_size))};
 }
 
 std::vector<Token> Tokenizer::encode(std::string_view text, bool allow_special) const {
+  return encode_documents({&text, 1}, allow_special);
+}
+
+std::vector<Token> Tokenizer::encode_documents(std::span<const std::string_view> documents,
+                                               bool allow_special) const {
   if (const auto* bpe = std::get_if<std::shared_ptr<const Bpe>>(&vocabulary_)) {
-    return (*bpe)->encode(text, allow_special);
+    return (*bpe)->encode_documents(documents, allow_special);
   }
   if (const auto* hf = std::get_if<std::shared_ptr<const HfTokenizer>>(&vocabulary_)) {
-    return (*hf)->encode(text, allow_special);
+    return (*hf)->encode_documents(documents, allow_special);
   }
-  return std::get<std::shared_ptr<const CharVocabulary>>(vocabulary_)->encode(text);
+  const auto& characters = *std::get<std::shared_ptr<const CharVocabulary>>(vocabulary_);
+  std::vector<Token> tokens;
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    characters.encode(documents[i], tokens);
+    if (i + 1 < documents.size()) characters.encode(empty_line_after(documents[i]), tokens);
+  }
+  return tokens;
 }
 
 std::string Tokenizer::decode(std::span<const Token> tokens) const {
@@ -75,15 +88,15 @@ bool is_path_of_tokenizer(std::string_view spec) {
   return spec.find_first_of("/.") != std::string_view::npos;
 }
 
-Tokenizer make_tokenizer(std::string_view spec, std::string_view corpus) {
+Tokenizer make_tokenizer(std::string_view spec, std::span<const std::string_view> documents) {
   if (spec == "char") {
-    return Tokenizer::of_characters(corpus);
+    return Tokenizer::of_characters(documents);
   }
   if (spec == "gpt2") {
     return Tokenizer::gpt2();
   }
   if (const auto vocab_size = bpe_size(spec)) {
-    return Tokenizer::train_bpe(corpus, *vocab_size);
+    return Tokenizer::train_bpe(documents, *vocab_size);
   }
   if (is_path_of_tokenizer(spec)) return Tokenizer::from_hf(spec);
   fail(

@@ -24,15 +24,24 @@ namespace tapegrad::data {
 // - "hf":   what a tokenizer.json of Hugging Face's says: see HfTokenizer
 class Tokenizer {
  public:
-  static Tokenizer of_characters(std::string_view corpus);
+  static Tokenizer of_characters(std::span<const std::string_view> documents);
+  static Tokenizer of_characters(std::string_view corpus) { return of_characters({&corpus, 1}); }
   static Tokenizer gpt2();
   // Learns a vocabulary of 256 bytes, vocab_size − 257 merges and <|endoftext|>. Error if the
   // corpus is too short to learn so many.
-  static Tokenizer train_bpe(std::string_view corpus, std::int64_t vocab_size);
+  static Tokenizer train_bpe(std::span<const std::string_view> documents, std::int64_t vocab_size);
+  static Tokenizer train_bpe(std::string_view corpus, std::int64_t vocab_size) {
+    return train_bpe({&corpus, 1}, vocab_size);
+  }
 
   // A character tokenizer throws Error for a character that its corpus did not have. The other
   // kinds encode any bytes; they read <|endoftext|> as the special token only if `allow_special`.
   std::vector<Token> encode(std::string_view text, bool allow_special = false) const;
+
+  // Documents, one after the other. Between two of them is end_of_text(), unless the first one ends
+  // with it already, white space aside. Without such a token, it is an empty line.
+  std::vector<Token> encode_documents(std::span<const std::string_view> documents,
+                                      bool allow_special = false) const;
 
   // The bytes of the tokens. They may begin or end in the middle of a character (see Utf8Stream).
   // Error if a token is outside [0, vocab_size()).
@@ -83,6 +92,9 @@ bool is_path_of_tokenizer(std::string_view spec);
 // Makes the tokenizer that `spec` names: "char", "gpt2", "bpe:N" with N tokens, or a path with a
 // '/' or a '.' in it: see Tokenizer::from_hf. The kinds char and bpe take their vocabulary from the
 // corpus. Error, listing these, for another `spec`.
-Tokenizer make_tokenizer(std::string_view spec, std::string_view corpus);
+Tokenizer make_tokenizer(std::string_view spec, std::span<const std::string_view> documents);
+inline Tokenizer make_tokenizer(std::string_view spec, std::string_view corpus) {
+  return make_tokenizer(spec, {&corpus, 1});
+}
 
 }  // namespace tapegrad::data

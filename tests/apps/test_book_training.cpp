@@ -191,7 +191,8 @@ TEST_CASE("epochs are counted in batches of the text, and last as options should
   check_error(train(base + Args{"--epochs", "1", "--max-iters", "3"}), 2, "exclude each other");
   check_error(train({"--epochs", "1"}), 2, "--epochs needs --batches epochs");
   check_error(train({"--stride", "8"}), 2, "--stride needs --batches epochs");
-  check_error(train({"--sample-prompt", "a"}), 2, "--sample-prompt needs --batches epochs");
+  check_error(train({"--sample-prompt", "a"}), 2,
+              "--sample-prompt needs --sample-interval or --batches epochs");
   check_error(train(base + Args{"--overwrite", "--sample-prompt", "the", "--batch-size", "200"}), 1,
               "132 windows of 16 tokens, which do not fill a batch of 200");
   check_error(train(base + Args{"--overwrite", "--sample-prompt", "\u20ac"}), 1, "U+20AC");

@@ -29,6 +29,30 @@ void check_same(std::string_view text, const data::Tokenizer& tokenizer) {
   if (data::find_invalid_utf8(streamed)) fuzz::finding("the stream is not UTF-8");
 }
 
+// Documents lose nothing, have the ids of their text, and each part gets some.
+void check_documents(const data::Corpus& corpus) {
+  const std::vector<std::string_view> documents =
+      data::cut_documents(corpus.text, corpus.documents, {.end_of_text = "<|endoftext|>"});
+  if (corpus.documents.size() == 1) {
+    std::string joined;
+    for (const std::string_view document : documents) joined += document;
+    if (joined != corpus.text) fuzz::finding("documents lose text");
+    if (learnt().encode_documents(documents, true) != learnt().encode(corpus.text, true)) {
+      fuzz::finding("documents have other tokens than their text");
+    }
+  }
+  Rng rng(1);
+  const data::DocumentSplit split = data::split_documents(corpus.text, documents, 0.1, rng);
+  if (split.whole && (split.train.empty() || split.val.empty() ||
+                      split.train.size() + split.val.size() != documents.size())) {
+    fuzz::finding("the split by document loses documents");
+  }
+  try {
+    static_cast<void>(data::cut_documents(corpus.text, corpus.documents, {"a", "<|endoftext|>"}));
+  } catch (const Error&) {  // nothing but separators
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -39,6 +63,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::filesystem::path path = fuzz::put(name, bytes);
   fuzz::accepts(name, [&] {
     const data::Corpus corpus = data::read_corpus({&path, 1}, {.max_bytes = 1 << 20});
+    check_documents(corpus);
     const data::TextSplit split = data::split_text(corpus.text, 0.9);
     if (std::string(split.train) + std::string(split.val) != corpus.text) {
       fuzz::finding("the split loses text");

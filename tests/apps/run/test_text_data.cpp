@@ -19,18 +19,18 @@ TEST_CASE("equal texts have equal fingerprints, whatever they are called", "[tex
 TEST_CASE("a text becomes a part to train on and one to validate with", "[text_data]") {
   const run::Text text = run::text_of("t", std::string(900, 'a') + std::string(100, 'b'));
   const data::Tokenizer tokenizer =
-      run::make_tokenizer({.tokenizer = "char"}, [&] { return text; });
-  const run::TextData data = run::tokenize(text, tokenizer, 16);
+      run::make_tokenizer({.tokenizer = "char"}, 1337, [&] { return text; });
+  const run::TextData data = run::tokenize(text, tokenizer, {}, 16);
   CHECK(tokenizer.vocab_size() == 2);
   CHECK(data.train == std::vector<data::Token>(900, 0));
   CHECK(data.val == std::vector<data::Token>(100, 1));
-  CHECK_THROWS_WITH(run::tokenize(text, tokenizer, 100),
+  CHECK_THROWS_WITH(run::tokenize(text, tokenizer, {}, 100),
                     ContainsSubstring("its validation part has 100 tokens"));
 }
 
 TEST_CASE("GPT-2's tokens do not need the text", "[text_data]") {
   const auto no_text = []() -> run::Text { fail("the text was read"); };
-  CHECK(run::make_tokenizer({.tokenizer = "gpt2"}, no_text).vocab_size() == 50257);
+  CHECK(run::make_tokenizer({.tokenizer = "gpt2"}, 1337, no_text).vocab_size() == 50257);
   CHECK_THROWS_WITH(run::check_tokenizer("bpe:12"), ContainsSubstring("from 257 to"));
 }
 

@@ -1,0 +1,145 @@
+#include "tapegrad/data/documents.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/data/corpus.h"
+
+namespace tapegrad::data {
+namespace {
+
+bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n\v\f") == text.npos; }
+
+class Cutter {
+ public:
+  explicit Cutter(const Separators& separators) : separators_(separators) {}
+
+  void cut(std::string_view text) {
+    const std::string& separator = separators_.text;
+    if (separator.empty() || text.find(separator) == text.npos) return cut_at_end_of_text(text);
+    for (std::size_t begin = 0; begin <= text.size();) {
+      const std::size_t end = std::min(text.find(separator, begin), text.size());
+      const std::string_view piece = text.substr(begin, end - begin);
+      if (!is_blank(piece)) cut_at_end_of_text(piece);
+      begin = end + separator.size();
+    }
+  }
+
+  std::vector<std::string_view> take() { return std::move(documents_); }
+
+ private:
+  void cut_at_end_of_text(std::string_view text) {
+    const std::string& mark = separators_.end_of_text;
+    std::size_t begin = 0;  // of the document that is read
+    bool has_words = false;
+    for (std::size_t at = 0; !mark.empty();) {
+      const std::size_t found = text.find(mark, at);
+      const std::string_view piece = text.substr(at, found - at);  // to the end if there is no mark
+      if (!is_blank(piece)) {
+        if (has_words) {
+          add(text.substr(begin, at - begin));
+          begin = at;
+        }
+        has_words = true;
+      }
+      if (found == text.npos) break;
+      at = found + mark.size();
+    }
+    add(text.substr(begin));
+  }
+
+  void add(std::string_view document) {
+    check(documents_.size() < kMostDocuments, "[corpus] there are more than {} documents",
+          kMostDocuments);
+    documents_.push_back(document);
+  }
+
+  const Separators& separators_;
+  std::vector<std::string_view> documents_;
+};
+
+std::size_t bytes_of(const std::vector<std::string_view>& documents) {
+  return std::accumulate(documents.begin(), documents.end(), std::size_t{0},
+                         [](std::size_t sum, std::string_view d) { return sum + d.size(); });
+}
+
+// Which documents are for validation; nothing if they cannot be divided.
+std::vector<bool> draw_documents(const std::vector<std::string_view>& documents,
+                                 double val_fraction, Rng& rng) {
+  const std::size_t all = bytes_of(documents);
+  // Rounded, so that one of ten equal documents is a tenth.
+  const auto share = [&](double part) {
+    return static_cast<std::size_t>(part * static_cast<double>(all) + 0.5);
+  };
+  const std::size_t wanted = share(val_fraction), least = share(val_fraction / 2);
+  const std::size_t most = all - share((1 - val_fraction) / 2);
+  std::vector<bool> chosen(documents.size());
+  std::vector<std::size_t> rest;
+  std::size_t bytes = 0;
+  for (const std::int64_t drawn : rng.randperm(std::ssize(documents))) {
+    const auto i = static_cast<std::size_t>(drawn);
+    if (bytes + documents[i].size() <= wanted) {
+      chosen[i] = true;
+      bytes += documents[i].size();
+    } else if (bytes < least) {
+      rest.push_back(i);
+    }
+  }
+  const auto smaller = [&](std::size_t a, std::size_t b) {
+    return documents[a].size() < documents[b].size();
+  };
+  std::stable_sort(rest.begin(), rest.end(), smaller);
+  for (const std::size_t i : rest) {
+    if (bytes >= least || bytes + documents[i].size() > most) break;
+    chosen[i] = true;
+    bytes += documents[i].size();
+  }
+  if (bytes == 0 || bytes < least) chosen.clear();
+  return chosen;
+}
+
+// The documents, of which one may be cut, before and after a byte of the text.
+DocumentSplit cut_at(std::string_view text, const std::vector<std::string_view>& documents,
+                     std::size_t byte) {
+  DocumentSplit split{{}, {}, false};
+  for (const std::string_view document : documents) {
+    const auto begin = static_cast<std::size_t>(document.data() - text.data());
+    const std::size_t size = std::min(byte - std::min(byte, begin), document.size());
+    if (size > 0) split.train.push_back(document.substr(0, size));
+    if (size < document.size()) split.val.push_back(document.substr(size));
+  }
+  return split;
+}
+
+}  // namespace
+
+std::vector<std::string_view> cut_documents(std::string_view text,
+                                            std::span<const TextRange> ranges,
+                                            const Separators& separators) {
+  Cutter cutter(separators);
+  for (const TextRange& range : ranges) {
+    cutter.cut(text.substr(range.begin, range.end - range.begin));
+  }
+  std::vector<std::string_view> documents = cutter.take();
+  check(!documents.empty(), "[corpus] between the separators there is nothing but white space");
+  return documents;
+}
+
+DocumentSplit split_documents(std::string_view text, const std::vector<std::string_view>& documents,
+                              double val_fraction, Rng& rng) {
+  check(val_fraction > 0 && val_fraction < 1, "[corpus] a validation part of {} is not in (0, 1)",
+        val_fraction);
+  std::vector<bool> chosen;
+  if (documents.size() > 1) chosen = draw_documents(documents, val_fraction, rng);
+  if (chosen.empty()) {
+    return cut_at(text, documents, split_text(text, 1 - val_fraction).train.size());
+  }
+  DocumentSplit split;
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    (chosen[i] ? split.val : split.train).push_back(documents[i]);
+  }
+  return split;
+}
+
+}  // namespace tapegrad::data

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tapegrad/autograd/base/random.h"
+
+namespace tapegrad::data {
+
+// The bytes [begin, end) of a text.
+struct TextRange {
+  std::size_t begin = 0, end = 0;
+  friend bool operator==(const TextRange&, const TextRange&) = default;
+};
+
+// Where one document ends and the next one begins, inside a file or a line of JSON lines.
+struct Separators {
+  std::string text = {};  // is part of neither document; empty: there is none
+  // A token's text, <|endoftext|>, which separates, too; it stays with the document that it ends.
+  // Empty: there is none.
+  std::string end_of_text = {};
+};                         // is part of neither document; empty: there is none
+bool end_of_text = false;  // <|endoftext|> separates, too; it stays with the document that it ends
+};
+
+// The documents of a corpus: each range of `text`, cut at the separators. Views of `text`, in its
+// order. What has nothing but white space is no document: beside `separators.text` it is left out,
+// and beside `end_of_text` it belongs to its neighbour, so that each such token of the text is in a
+// document. Error if there is none, or if there are more than kMostDocuments.
+std::vector<std::string_view> cut_documents(std::string_view text,
+                                            std::span<const TextRange> ranges,
+                                            const Separators& separators);
+inline constexpr std::size_t kMostDocuments = std::size_t{1} << 27;
+
+struct DocumentSplit {
+  std::vector<std::string_view> train, val;  // in the order of the text
+  bool whole = true;                         // whether no document was cut in two
+};
+
+// Draws documents of `text` for validation until they have `val_fraction` of all bytes; one that
+// would make it more is passed over. While they have less than half of that, the smallest one that
+// is left follows, if the training part keeps half of its share. One document, or documents of
+// which one has nearly all the text, cannot be divided in this way: the last part of the text
+// is for validation then, cut where split_text cuts it.
+DocumentSplit split_documents(std::string_view text, const std::vector<std::string_view>& documents,
+                              double val_fraction, Rng& rng);
+
+}  // namespace tapegrad::data

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string_view>
+
+namespace tapegrad::data {
+
+// Whether a document ends with the text of an end token, white space aside.
+inline bool ends_with_mark(std::string_view document, std::string_view mark) {
+  return document.substr(0, document.find_last_not_of(" \t\r\n") + 1).ends_with(mark);
+}
+
+// What stands between two documents where there is no such token, so that it is an empty line.
+inline std::string_view empty_line_after(std::string_view document) {
+  return document.ends_with('\n') ? "\n" : "\n\n";
+}
+
+}  // namespace tapegrad::data
