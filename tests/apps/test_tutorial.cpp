@@ -1,6 +1,8 @@
 // The pages of docs/tutorial, in both languages, against the programs that they are about.
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <regex>
 #include <sstream>
@@ -22,7 +24,7 @@ std::string replaced(std::string text, char from, char to) {
   return text;
 }
 
-// "01-layer-norm" and so on, from the programs' sources.
+// "01-tokens" and so on, from the programs' sources.
 std::vector<std::string> chapters() {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(root / "apps/tutorial")) {
@@ -63,6 +65,18 @@ std::vector<Block> blocks_of(const std::string& markdown) {
   }
   REQUIRE_FALSE(inside);
   return blocks;
+}
+
+// What is outside of the blocks.
+std::string prose_of(const std::string& markdown) {
+  std::string prose;
+  bool inside = false;
+  std::istringstream stream(markdown);
+  for (std::string line; std::getline(stream, line);) {
+    if (line.rfind("```", 0) == 0) inside = !inside;
+    if (!inside) prose += line + "\n";
+  }
+  return prose;
 }
 
 // Without the spaces at the starts of lines, so that an excerpt may stand further left than in its
@@ -107,19 +121,45 @@ const std::string& output_of(const std::string& chapter) {
   return outputs[chapter];
 }
 
-// The points of the curve `id` in a picture.
-std::vector<std::pair<double, double>> curve(const std::string& svg, const std::string& id) {
-  const std::size_t begin = svg.find("points=\"", svg.find("id=\"" + id + "\"")) + 8;
+using Points = std::vector<std::pair<double, double>>;
+
+// The numbers of an attribute of the curve `id` in a picture: "1,2 3,4".
+Points curve(const std::string& svg, const std::string& id,
+             const std::string& attribute = " points") {
+  const std::string start = attribute + "=\"";
+  const std::size_t begin = svg.find(start, svg.find("id=\"" + id + "\"")) + start.size();
   std::istringstream numbers(replaced(svg.substr(begin, svg.find('"', begin) - begin), ',', ' '));
-  std::vector<std::pair<double, double>> points;
+  Points points;
   for (double x = 0, y = 0; numbers >> x >> y;) points.emplace_back(x, y);
   return points;
+}
+
+// The lines of a program's output in which `pattern` matches everything.
+std::vector<std::smatch> lines_like(const std::vector<std::string>& lines, const char* pattern) {
+  std::vector<std::smatch> found;
+  for (const std::string& line : lines) {
+    std::smatch match;
+    if (std::regex_match(line, match, std::regex(pattern))) found.push_back(match);
+  }
+  return found;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+std::vector<double> numbers_of(const std::string& text) {
+  std::istringstream stream(text);
+  return {std::istream_iterator<double>(stream), std::istream_iterator<double>()};
 }
 
 }  // namespace
 
 TEST_CASE("each chapter's pages show what its program prints", "[tutorial][slow]") {
-  CHECK(chapters().size() == 8);
+  CHECK(chapters().size() == 14);
   for (const std::string& chapter : chapters()) {
     for (const std::string& language : languages) {
       INFO(language << "/" << chapter);
@@ -138,29 +178,43 @@ TEST_CASE("each chapter's pages show what its program prints", "[tutorial][slow]
 TEST_CASE("the programs of the tutorial print the numbers that the tutorials print",
           "[tutorial][slow]") {
   const std::map<std::string, std::vector<std::string>> expected = {
-      {"01-layer-norm",
+      // The merges of Sennrich, Haddow & Birch, 2016, and GPT-2's ids as tiktoken has them.
+      {"01-tokens",
+       {"1          9   'es'        'es'", "9          6   ' newest'   ' newest'",
+        "becomes ' low' 'est' by hand", "ids 32942 26081 582"}},
+      {"02-layer-norm",
        {"x (2, 3, 4), mean (2, 3, 1), variance (2, 3, 1)", " 2.5 ", " 6.5 ", " 10.5 ", " 1.25 ",
         "-1.34 -0.45  0.45  1.34"}},
-      {"02-gelu", {"(2, 3, 768) -> (2, 3, 3072) -> (2, 3, 768)"}},
-      {"03-residual-gradients",
+      {"03-gelu", {"(2, 3, 768) -> (2, 3, 3072) -> (2, 3, 768)"}},
+      {"04-residual-gradients",
        {"0.000201736", "0.000120112", "0.000715204", "0.00139887", "0.00504965", "0.221698",
         "0.206941", "0.328970", "0.266573", "1.32585"}},
-      {"04-transformer-block", {"x                 (2, 4, 768)", "+ m = y           (2, 4, 768)"}},
-      {"05-gpt2-size",
+      {"05-attention",
+       {"0.5517  0.4483", "0.3800  0.3097  0.3103", "0.2758  0.2460  0.2462  0.2319",
+        "0.1935  0.1663  0.1666  0.1542  0.1666  0.1529", "0.3190  0.4858  0.3190  0.4858",
+        "0.2575  0.4028  0.2575  0.4028"}},
+      {"06-attention-at-work", {"=      n ", "t      a   100   0", "n      o ", "t      t "}},
+      {"07-transformer-block", {"x                 (2, 4, 768)", "+ m = y           (2, 4, 768)"}},
+      {"08-gpt2-size",
        {"(2, 4) -> logits (2, 4, 50257)", "163,009,536 parameters, 621.83 MB", "124,412,160 if",
         "2,360,064 of the attention, 4,722,432 of the feed-forward", "12 heads of 64",
         "OpenAI's GPT-2 has 124,439,808 parameters"}},
-      {"06-greedy-generation",
+      {"09-greedy-generation",
        {"15496", "   11", "  314", "  716", "27018", "24086", "47843", "30961", "42348", " 7267",
         "49706", "43231", "47062", "34657",
         "Hello, I am Featureiman Byeswickattribute argue logger Normandy Compton analogous"}},
       // As PyTorch 2.6 draws them with torch.multinomial after torch.manual_seed(42).
-      {"07-sampling",
+      {"10-sampling",
        {"5 tokens become 25",
         "47770 45423 29068 4928 3181 17876 24938 5485 36367 12284 23760 19691 22557 4329 31319 "
         "8012 "
         "4809 17474 17858 29541"}},
-      {"08-encoder-decoder",
+      {"11-loss",
+       {"0.0000745405", "0.0000310606", "0.0000115628", "0.0000103367", "0.0000567759",
+        "0.0000047559", "cross_entropy 10.7940, ln 50257 = 10.8249, perplexity 48725.8"}},
+      {"12-training-loop", {"26848 parameters", "3.321       3.318"}},
+      {"13-fine-tuning", {"12,704", "1,152"}},
+      {"14-encoder-decoder",
        {"(2, 7) -> embedded (2, 7, 128) -> encoded (2, 7, 128)", "decoded (2, 5, 128)",
         "(2, 5, 1000), of the last token alone (2, 1, 1000)", "783,360, without embeddings 655,360",
         "59 tensors", "58 of them trained"}},
@@ -217,7 +271,7 @@ TEST_CASE("links of the tutorial lead somewhere, and through all chapters", "[tu
   pages.insert(pages.begin(), "README");
   for (const std::string& language : languages) {
     for (std::size_t i = 0; i < pages.size(); ++i) {
-      const std::string text = page(language, pages[i]);
+      const std::string text = prose_of(page(language, pages[i]));
       INFO(language << "/" << pages[i]);
       for (auto m = std::sregex_iterator(text.begin(), text.end(), link);
            m != std::sregex_iterator(); ++m) {
@@ -244,5 +298,59 @@ TEST_CASE("the picture of GELU shows GELU", "[tutorial]") {
     CHECK(std::abs(y.item() - values[i].second) < 6e-4);
     CHECK(std::abs(tape.gradient(y, {x})[0].item() - slopes[i].second) < 6e-4);
     CHECK(slopes[i].first == values[i].first);
+  }
+}
+
+TEST_CASE("the picture of attention shows the percentages of its chapter's program",
+          "[tutorial][slow]") {
+  const std::string svg = TempFolder::get(root / "docs/tutorial/images/attention.svg");
+  const std::vector<std::string> lines = lines_of(output_of("06-attention-at-work"));
+  const auto rows = lines_like(lines, R"( +\S +\S((?: +\d+){18}))");
+  REQUIRE(rows.size() == 18);
+  static const std::regex cell("fill-opacity=\"([^\"]+)\"");
+  for (std::size_t map = 0; map < 4; ++map) {
+    const std::string id = std::string(map < 2 ? "backwards" : "sorted") + (map % 2 ? "-2" : "-1");
+    INFO(id);
+    const std::size_t begin = svg.find("<g id=\"" + id + "\"");
+    REQUIRE(begin != std::string::npos);
+    const std::string cells = svg.substr(begin, svg.find("</g>", begin) - begin);
+    std::vector<double> drawn, printed;
+    for (auto m = std::sregex_iterator(cells.begin(), cells.end(), cell);
+         m != std::sregex_iterator(); ++m) {
+      drawn.push_back(std::round(100 * std::stod(m->str(1))));
+    }
+    for (std::size_t row = 0; row < 9; ++row) {
+      const std::vector<double> percents = numbers_of(rows[9 * (map / 2) + row].str(1));
+      const auto first = percents.begin() + static_cast<std::ptrdiff_t>(9 * (map % 2));
+      printed.insert(printed.end(), first, first + 9);
+    }
+    CHECK(drawn == printed);
+  }
+}
+
+TEST_CASE("the loss curve shows the losses of its chapter's program", "[tutorial][slow]") {
+  const std::string svg = TempFolder::get(root / "docs/tutorial/images/loss-curve.svg");
+  const std::vector<std::string> lines = lines_of(output_of("12-training-loop"));
+  const auto rows = lines_like(lines, R"( *\d+(?: +\d+\.\d+){5})");
+  CHECK(rows.size() == 13);
+  const std::vector<std::pair<std::string, std::size_t>> columns = {
+      {"rate", 1}, {"training", 4}, {"validation", 5}};
+  for (const auto& [id, column] : columns) {
+    INFO(id);
+    const Points drawn = curve(svg, id), values = curve(svg, id, "data-values");
+    REQUIRE(values.size() == rows.size());
+    REQUIRE(drawn.size() == rows.size());
+    const auto lower = [](auto& a, auto& b) { return a.second < b.second; };
+    const auto [low, high] = std::minmax_element(values.begin(), values.end(), lower);
+    const auto [top, bottom] = std::minmax_element(drawn.begin(), drawn.end(), lower);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const std::vector<double> row = numbers_of(rows[i].str());
+      CHECK(values[i].first == row[0]);
+      CHECK(std::abs(values[i].second - row[column] * (id == "rate" ? 1000 : 1)) < 1.5e-3);
+      // The points lie where the values are: y is a linear function of them.
+      const double height = (values[i].second - low->second) / (high->second - low->second);
+      const double y = bottom->second - height * (bottom->second - top->second);
+      CHECK(std::abs(drawn[i].second - y) < 0.5);
+    }
   }
 }

@@ -38,7 +38,7 @@ endforeach()
 build(tests/consumer)
 run(${WORK_DIR}/tests/consumer/consumer)
 expect("step 50: loss 0\\.")
-run(${WORK_DIR}/tests/consumer/03_residual_gradients)
+run(${WORK_DIR}/tests/consumer/04_residual_gradients)
 expect("the first layer gets 1099 times as much")
 
 # A model of train-gpt's, from the installed program, generates.
