@@ -22,8 +22,6 @@ struct Separators {
   // A token's text, <|endoftext|>, which separates, too; it stays with the document that it ends.
   // Empty: there is none.
   std::string end_of_text = {};
-};                         // is part of neither document; empty: there is none
-bool end_of_text = false;  // <|endoftext|> separates, too; it stays with the document that it ends
 };
 
 // The documents of a corpus: each range of `text`, cut at the separators. Views of `text`, in its
