@@ -34,10 +34,12 @@ bool flag_of(const json& object, const char* name, bool absent) {
   return value.get<bool>();
 }
 
-Token token_of(const json& value, std::string_view what) {
+// A file of so many bytes describes fewer tokens; an id beyond would only make a hole.
+Token token_of(const json& value, std::string_view what, std::size_t file_bytes) {
   check(value.is_number_integer(), "the id of {} must be a whole number, not {}", what,
         value.type_name());
-  check(value.is_number_unsigned() && value.get<std::uint64_t>() < HfTokenizer::kMaxSize,
+  const auto most = std::min<std::uint64_t>(HfTokenizer::kMaxSize, file_bytes);
+  check(value.is_number_unsigned() && value.get<std::uint64_t>() < most,
         "the id {} of {} is out of range", value.dump(), what);
   return value.get<Token>();
 }
@@ -167,7 +169,7 @@ class HfReader {
   void read_vocabulary(const json& vocab) {
     check(vocab.is_object() && !vocab.empty(), "the model needs an object \"vocab\"");
     for (const auto& [shown, id] : vocab.items()) {
-      const Token token = token_of(id, shown);
+      const Token token = token_of(id, shown, t_.json_.size());
       const auto i = static_cast<std::size_t>(token);
       check(i >= known_.size() || !known_[i], "'{}' has the id {} of another token", shown, token);
       // A token that is not written in bytes can only be an added one.
@@ -224,7 +226,7 @@ class HfReader {
     for (const json& added : list) {
       check(added.is_object(), "an added token must be an object");
       const std::string content = text_of(added, "content");
-      const Token token = token_of(member(added, "id"), content);
+      const Token token = token_of(member(added, "id"), content, t_.json_.size());
       for (const char* name : {"single_word", "lstrip", "rstrip"}) {
         if (flag_of(added, name, false)) unsupported(name, added);
       }

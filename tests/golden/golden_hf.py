@@ -5,6 +5,7 @@ expected.safetensors with what transformers 5.12 computes with it.
 usage: golden_hf.py                  (needs the Python packages torch, transformers, safetensors)
 """
 import json
+import math
 import pathlib
 
 import torch
@@ -13,6 +14,30 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 HERE = pathlib.Path(__file__).parent
 OUT = HERE / "hf_gpt2"
+
+
+def perplexity(model, ids, stride):
+    """transformers' recipe, "Perplexity of fixed-length models", whose windows are as long as the model allows. It gives each
+    window's mean loss the weight of its targets less one, which is right for the first window alone: `mean` counts what
+    each window's mean is over, `recipe` is what the recipe says."""
+    most, previous, total, count, recipe, recipe_count = model.config.n_positions, 0, 0.0, 0, 0.0, 0
+    for begin in range(0, ids.shape[1], stride):
+        end = min(begin + most, ids.shape[1])
+        window = ids[:, begin:end]
+        targets = window.clone()
+        targets[:, : -(end - previous)] = -100
+        with torch.no_grad():
+            loss = model(window, labels=targets).loss.item()
+        valid = int((targets[:, 1:] != -100).sum())
+        if valid:
+            total, count = total + loss * valid, count + valid
+        weight = int((targets != -100).sum()) - 1
+        if weight:
+            recipe, recipe_count = recipe + loss * weight, recipe_count + weight
+        previous = end
+        if end == ids.shape[1]:
+            break
+    return {"stride": stride, "tokens": count, "mean": total / count, "recipe": math.exp(recipe / recipe_count)}
 
 
 def main():
@@ -33,13 +58,18 @@ def main():
     for _ in range(12):
         with torch.no_grad():
             more.append(int(model(torch.tensor([prompt + more])).logits[0, -1].argmax()))
+    OUT.mkdir(exist_ok=True)
+    long_ids = torch.randint(0, 400, (1, 100))
+    (OUT / "perplexity.json").write_text(json.dumps(
+        {"ids": long_ids[0].tolist(), "cases": [perplexity(model, long_ids, stride) for stride in (1, 7, 12, 24)]}) + "\n")
     model.save_pretrained(OUT)
     (OUT / "generation_config.json").unlink(missing_ok=True)
-    (OUT / "model.safetensors").chmod(0o644)
     (OUT / "tokenizer.json").write_text(tokenizer["file"] + "\n")
     save_file({"input_ids": ids.to(torch.int32), "logits": out.logits, "loss": out.loss.reshape(()),
                "prompt": torch.tensor(prompt, dtype=torch.int32), "greedy": torch.tensor(more, dtype=torch.int32)},
               OUT / "expected.safetensors")
+    for file in OUT.glob("*.safetensors"):
+        file.chmod(0o644)
 
 
 main()

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tapegrad/nn/generate.h"
+#include "tapegrad/run/evaluate.h"
 #include "tapegrad/run/hf_folder.h"
 #include "tapegrad/run/model.h"
 #include "tapegrad/tests/autograd/support.h"
@@ -63,6 +64,21 @@ TEST_CASE("a GPT-2 of Hugging Face's computes what transformers computes", "[hf_
   // The model has more rows than the tokenizer tokens.
   CHECK(model.tokenizer.vocab_size() == 404);
   CHECK(model.tokenizer.token_bytes(403).empty());
+}
+
+TEST_CASE("a sliding window's loss is that of transformers' recipe", "[hf_folder]") {
+  const run::TextModel model = run::load(golden_folder());
+  const json golden = golden_json("hf_gpt2/perplexity.json");
+  const auto ids = golden.at("ids").get<std::vector<data::Token>>();
+  for (const json& expected : golden.at("cases")) {
+    INFO(expected);
+    const auto loss = run::loss_of_tokens(
+        model.gpt, model.tokenizer, ids,
+        {.batch_size = 3, .block_size = 24, .stride = expected.at("stride").get<std::int64_t>()});
+    REQUIRE(loss);
+    CHECK(loss->tokens == expected.at("tokens").get<std::int64_t>());
+    CHECK(loss->loss == Approx(expected.at("mean").get<double>()).epsilon(2e-6));
+  }
 }
 
 TEST_CASE("names with and without a prefix, masks and a head that is tied are read",
