@@ -129,7 +129,7 @@ TEST_CASE("models that are missing, broken or mixed up are refused", "[sample-te
     check_error(attempt(), 1, "do not belong together");
   }
   SECTION("a config of another format") {
-    std::ofstream(model.run / "config.json") << R"({"model_type": "gpt2"})";
+    std::ofstream(model.run / "config.json") << R"({"type": "gpt2"})";
     check_error(attempt(), 1, "config.json: 'format' is missing");
   }
 }
