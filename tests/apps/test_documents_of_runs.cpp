@@ -21,7 +21,10 @@ void check_error(const Result& r, int code, const std::string& text) {
 void put_ten(const TempFolder& folder) {
   for (int i = 0; i < 10; ++i) {
     std::string text;
-    for (int line = 0; line < 30 + i; ++line) text += "file " + std::to_string(i) + " has a cat.\n";
+    for (int line = 0; line < 30 + i; ++line) {
+      text += "file " + std::to_string(i) + " has a cat.\n";
+      if (i == 9 && line == 20) text += "\n";
+    }
     folder.put("in/" + std::to_string(i) + ".txt", text);
   }
 }
@@ -89,10 +92,15 @@ TEST_CASE("a run on documents resumes to the same bits, and on no others", "[doc
               "--val-fraction 0.2 does not fit");
   check_error(train(resume_run(folder / "parts", 9) + Args{"--separator", "."}), 2,
               "--separator \".\" does not fit");
-  // The same text altogether, divided in another way.
-  const std::string one = TempFolder::get(in / "1.txt"), two = TempFolder::get(in / "2.txt");
-  folder.put("in/1.txt", one + "\n" + two);
-  std::filesystem::remove(in / "2.txt");
+  // The same text altogether, in as many files, which are others: two become one, one becomes two.
+  std::vector<std::string> files;
+  for (int i = 0; i < 10; ++i) files.push_back(TempFolder::get(in / (std::to_string(i) + ".txt")));
+  files[1] += "\n" + files[2];
+  files.erase(files.begin() + 2);
+  const std::size_t middle = files.back().find("\n\n");
+  files.push_back(files.back().substr(middle + 2));
+  files[8].resize(middle + 1);
+  for (int i = 0; i < 10; ++i) folder.put("in/" + std::to_string(i) + ".txt", files[i]);
   check_error(train(resume_run(folder / "parts", 9)), 1, "was made of another text");
 }
 

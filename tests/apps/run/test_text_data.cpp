@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "tapegrad/run/batches.h"
 #include "tapegrad/run/text_data.h"
 #include "tapegrad/tests/catch.h"
@@ -26,6 +28,35 @@ TEST_CASE("a text becomes a part to train on and one to validate with", "[text_d
   CHECK(data.val == std::vector<data::Token>(100, 1));
   CHECK_THROWS_WITH(run::tokenize(text, tokenizer, {}, 100),
                     ContainsSubstring("its validation part has 100 tokens"));
+}
+
+TEST_CASE("the parts have the tokens of all documents with the end of each", "[text_data]") {
+  const TempFolder folder;
+  std::string joined;
+  for (int i = 0; i < 9; ++i) {
+    const std::string text = "the story of number " + std::to_string(i) + "\n";
+    folder.put(std::to_string(i), text);
+    joined += (i > 0 ? "<|endoftext|>" : "") + text;
+  }
+  const run::Text text = run::read_text({{folder.path()}});
+  const data::Tokenizer gpt2 = data::Tokenizer::gpt2();
+  const auto all = gpt2.encode(joined, true);
+  for (std::uint64_t seed = 1; seed < 30; ++seed) {  // some draw the last document, most do not
+    const run::TextData data = run::tokenize(text, gpt2, {.seed = seed}, 4);
+    CHECK(data.train_documents == 8);
+    CHECK(data.val_documents == 1);
+    std::vector<data::Token> found = data.train, expected = all;
+    found.insert(found.end(), data.val.begin(), data.val.end());
+    std::sort(found.begin(), found.end());
+    std::sort(expected.begin(), expected.end());
+    REQUIRE(found == expected);
+  }
+  // A text by itself is as it was before there were documents.
+  const run::Text plain = run::text_of("plain", joined);
+  const run::TextData data = run::tokenize(plain, gpt2, {}, 4);
+  CHECK(data.train_documents == 0);
+  CHECK(gpt2.decode(data.train) + gpt2.decode(data.val) == joined);
+  CHECK(std::count(data.train.begin(), data.train.end(), 50256) == 0);
 }
 
 TEST_CASE("GPT-2's tokens do not need the text", "[text_data]") {

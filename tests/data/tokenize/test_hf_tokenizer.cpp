@@ -48,6 +48,19 @@ struct Fault {
 
 }  // namespace
 
+TEST_CASE("documents end with the file's own token, or in an empty line", "[hf_tokenizer]") {
+  json file = small_file();
+  const std::vector<std::string_view> documents{"ab", "b<|endoftext|>\n", "a\n", "b"};
+  CHECK(HfTokenizer(file.dump()).encode_documents(documents, true) ==
+        encode(file, "ab<|endoftext|>b<|endoftext|>\na\n<|endoftext|>b"));
+  file["added_tokens"][0]["content"] = "</s>";
+  const std::vector<std::string_view> others{"ab</s>", "a", "b"};
+  CHECK(HfTokenizer(file.dump()).encode_documents(others, true) == encode(file, "ab</s>a</s>b"));
+  file["added_tokens"][0]["content"] = "<none>";
+  CHECK(HfTokenizer(file.dump()).encode_documents(documents, true) ==
+        encode(file, "ab\n\nb<|endoftext|>\n\na\n\nb"));
+}
+
 TEST_CASE("texts become the ids of Hugging Face's tokenizers", "[hf_tokenizer]") {
   const auto all = testing::golden_json("tokenizers.json");
   for (const auto& [style, golden] : all.items()) {
