@@ -59,6 +59,8 @@ std::optional<Options> parse(int argc, const char* const* argv) {
   cli.example("sample-text --model runs/quickstart-1 --num-samples 3", "three texts");
   cli.example("sample-text --model runs/notes-1 --interactive --max-new-tokens 100",
               "continues one line after the other");
+  cli.example("sample-text --model runs/tales-1 --ignore-eos",
+              "one document after the other; without --ignore-eos, one");
   cli.example("echo 'Dear' | sample-text --model runs/notes-1 --prompt-file - --stop . --json",
               "for other programs");
   cli.example("sample-text --model runs/quickstart-1 --prompt 'namespace ' --temperature 0.5",

@@ -1,7 +1,6 @@
 #include "tapegrad/apps/cli/nanogpt_names.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <string_view>
 #include <utility>
 
@@ -52,13 +51,6 @@ std::optional<NanoGPTOption> of_nanogpt(const std::string& name,
   if (name == "--start") {
     const bool file = value->starts_with("FILE:");
     return NanoGPTOption{file ? "--prompt-file" : "--prompt", file ? value->substr(5) : *value, ""};
-  }
-  if (name == "--init-from" && value->starts_with("gpt2") && !std::filesystem::exists(*value)) {
-    usage_error(
-        "--init-from {0}: nothing is downloaded here. Get OpenAI's weights as a folder, with "
-        "config.json and model.safetensors, from https://huggingface.co/openai-community/{0}, and "
-        "give it: --init-from DIR",
-        *value);
   }
   if (name == "--dtype") {
     if (*value == "float32") return NanoGPTOption{name, "f32", ""};

@@ -158,6 +158,10 @@ void Program::describe(cli::CommandLine& cli) {
               "all text files below a folder, with 2,000 tokens learnt from them");
   cli.example("zcat wiki.jsonl.gz | train-gpt -", "any text from another program");
   cli.example("train-gpt --corpus stories.jsonl.zst --field story", "JSON lines, packed or not");
+  cli.example(
+      "train-gpt tales.txt --separator '\\n\\n\\n' --tokenizer bpe:2000 --sample-interval 500",
+      "documents with two empty lines between them, and a sample every 500 steps");
+  cli.example("train-gpt notes/ --val letters/", "validates with other texts");
   cli.example("train-gpt --preset char --corpus notes/ --max-minutes 480",
               "a larger model, for as many steps as a night has time for");
   cli.example("train-gpt --preset gpt2-124m --block-size 1024 --summary",

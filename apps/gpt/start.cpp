@@ -88,6 +88,13 @@ void refuse_without_start(const cli::CommandLine& cli) {
 
 void check_folders(const run::FolderOptions& o) {
   if (!fs::is_directory(o.init_from)) {
+    if (o.init_from.starts_with("gpt2")) {  // a name of nanoGPT's, which downloads
+      cli::usage_error(
+          "--init-from {0}: nothing is downloaded here. Get OpenAI's weights as a folder, with "
+          "config.json, model.safetensors and tokenizer.json, from "
+          "https://huggingface.co/openai-community/{0}, and give it: --init-from DIR",
+          o.init_from);
+    }
     cli::usage_error(
         "--init-from: there is no folder {}: it must be scratch, resume, or the folder of a run or "
         "a model",
