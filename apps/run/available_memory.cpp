@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <string_view>
 
@@ -30,16 +31,23 @@ std::optional<double> number_in(const fs::path& path) {
 
 // The files of a control group, by the version of the interface.
 struct GroupFiles {
-  const char *mount, *limit, *used, *cached;
+  const char *mount, *limit, *used;
+  std::array<const char*, 2> cached;  // pages of files, those used of late and the others
 };
-constexpr GroupFiles kVersion2 = {"sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"};
-constexpr GroupFiles kVersion1 = {"sys/fs/cgroup/memory", "memory.limit_in_bytes",
-                                  "memory.usage_in_bytes", "total_inactive_file"};
+constexpr GroupFiles kVersion2 = {
+    "sys/fs/cgroup", "memory.max", "memory.current", {"active_file", "inactive_file"}};
+constexpr GroupFiles kVersion1 = {"sys/fs/cgroup/memory",
+                                  "memory.limit_in_bytes",
+                                  "memory.usage_in_bytes",
+                                  {"total_active_file", "total_inactive_file"}};
 
 std::optional<AvailableMemory> memory_of_group(const fs::path& folder, const GroupFiles& files) {
   const auto limit = number_in(folder / files.limit), used = number_in(folder / files.used);
   if (!limit || !used) return std::nullopt;
-  const double cached = number_after(folder / "memory.stat", files.cached).value_or(0);
+  double cached = 0;
+  for (const char* name : files.cached) {
+    cached += number_after(folder / "memory.stat", name).value_or(0);
+  }
   return AvailableMemory{.bytes = std::max(0.0, *limit - *used + cached), .total = *limit};
 }
 

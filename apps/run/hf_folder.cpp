@@ -197,7 +197,7 @@ nn::GPTConfig hf_config(const fs::path& folder) {
   c.block_size = file.get<std::int64_t>("n_positions", file.get<std::int64_t>("n_ctx", 1024));
   c.n_layer = small(file.get<std::int64_t>("n_layer", c.n_layer));
   c.n_head = small(file.get<std::int64_t>("n_head", c.n_head));
-  c.n_embd = file.get<std::int64_t>("n_embd", c.n_embd);
+  c.n_embd = small(file.get<std::int64_t>("n_embd", c.n_embd));
   const auto inner = file.get<std::int64_t>("n_inner", 4 * c.n_embd);
   if (inner != 4 * c.n_embd) c.n_inner = inner;
   c.activation = activation_of(file);

@@ -81,6 +81,8 @@ void read_outliers(const fs::path& path, const Json& json, Progress& progress) {
   };
   read(kLosses, progress.losses);
   read(kNorms, progress.norms);
+  check(progress.losses.values().size() == progress.norms.values().size(),
+        "{}: '{}' and '{}' must have as many values as each other", path.string(), kLosses, kNorms);
 }
 
 // All files of a checkpoint carry its iteration.

@@ -17,8 +17,8 @@ namespace tapegrad::run {
 
 // How far a run has come.
 struct Progress {
-  std::int64_t iteration = 0;  // optimiser steps made, and skipped
-  std::int64_t skipped = 0;    // of them, by skip_outliers
+  std::int64_t iteration = 0;                    // optimiser steps made, and skipped
+  std::int64_t skipped = 0;                      // of them, by skip_outliers
   optim::OutlierWindow losses = {}, norms = {};  // of the last steps, if it is on
   std::optional<double> best_val_loss = {};
   std::int64_t best_iteration = 0;

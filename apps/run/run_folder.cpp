@@ -114,6 +114,19 @@ RunFolder RunFolder::open(const FolderOptions& options, const std::string& name,
   return options.resumes() ? reopen(options) : create(options, name, texts);
 }
 
+namespace {
+
+// Whether the folder has weights, but nothing that a run keeps beside them: a model of somebody
+// else's, or one that merge-lora has made.
+bool is_model_alone(const fs::path& folder) {
+  const auto has = [&](std::string_view name) { return has_entry(folder / name); };
+  const bool of_run =
+      has(kTrainerFile) || has(kOptimizerFile) || has(kReadyFolder) || has(kMetricsFile);
+  return (has(kModelFile) || has(kModelIndexFile)) && !of_run;
+}
+
+}  // namespace
+
 RunFolder RunFolder::create(const FolderOptions& options, const std::string& name,
                             const std::vector<std::string>& texts) {
   const bool named = !options.out_dir.empty();
@@ -124,6 +137,10 @@ RunFolder RunFolder::create(const FolderOptions& options, const std::string& nam
   run.lock();
   run.made_ = !existed;
   check_outside(run.path_, texts);
+  check(!is_model_alone(run.path_),
+        "{} holds a model that is not of a run, and a run would replace it: choose another "
+        "--out-dir",
+        run.path_.string());
   const bool is_run = has_entry(run.path_ / kConfigFile) || has_entry(run.path_ / kTrainerFile);
   for (const std::string& file : run_files(run.path_)) {
     if (!has_entry(run.path_ / file)) continue;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "tapegrad/data/tokenize/token.h"
@@ -15,9 +16,12 @@ namespace tapegrad::data {
 // that begin at one place the longest counts.
 class AddedTokens {
  public:
-  // Special tokens are read only if that is asked for, since a text may come from anybody.
-  // `content` must not be empty.
-  void add(std::string content, Token token, bool special);
+  // The longest content: the work at each place of a text grows with the number of lengths.
+  static constexpr std::size_t kMaxBytes = 256;
+
+  // Special tokens are read only if that is asked for, since a text may come from anybody. Error
+  // if `content` is empty or too long. A content that is there already keeps its token.
+  void add(const std::string& content, Token token, bool special);
 
   // Calls `found` for each token, and `between` for each text before, between and behind them that
   // is not empty, in order.
@@ -26,14 +30,22 @@ class AddedTokens {
 
  private:
   struct Added {
-    std::string content;
     Token token;
     bool special;
   };
-  // The one that `text` begins with; null if there is none.
-  const Added* first(std::string_view text, bool allow_special) const;
+  // Finds a text by a view of it.
+  struct Hash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
+  struct Match {
+    std::size_t bytes = 0;  // 0: none
+    Token token = 0;
+  };
+  Match first(std::string_view text, bool allow_special) const;
 
-  std::array<std::vector<Added>, 256> by_first_byte_;  // longest first
+  std::unordered_map<std::string, Added, Hash, std::equal_to<>> added_;
+  // The lengths of those that begin with a byte, longest first.
+  std::array<std::vector<std::size_t>, 256> lengths_;
 };
 
 }  // namespace tapegrad::data

@@ -230,7 +230,6 @@ class HfReader {
       for (const char* name : {"single_word", "lstrip", "rstrip"}) {
         if (flag_of(added, name, false)) unsupported(name, added);
       }
-      check(!content.empty(), "the added token {} is empty", token);
       const auto i = static_cast<std::size_t>(token);
       const std::string bytes = bytes_of_shown(content).value_or(content);
       check(i >= known_.size() || !known_[i] || t_.bytes_[i] == bytes,
@@ -292,6 +291,7 @@ class HfReader {
 HfTokenizer::HfTokenizer(std::string text) : json_(std::move(text)) {
   const auto file = parse_json<nlohmann::json>(json_, kDepth);
   HfReader(*this, file);
+  size_ = static_cast<std::int64_t>(bytes_.size());
 }
 
 std::string tokenizer_json_of(std::string_view vocab_json, std::string_view merges_txt) {

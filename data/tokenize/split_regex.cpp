@@ -20,6 +20,7 @@ constexpr std::string_view kSpaces =
 class Translation {
  public:
   explicit Translation(std::string_view pattern) : rest_(pattern) {
+    if (pattern.find("(?i:") != std::string_view::npos) check_case(pattern);
     while (!rest_.empty()) {
       const char c = rest_.front();
       if (c == '\\') {
@@ -44,6 +45,18 @@ class Translation {
   }
   [[noreturn]] static void refuse(std::string_view what) {
     fail("'{}' in a regular expression is not supported", what);
+  }
+
+  // Without regard to case, Oniguruma takes some letters for two others: ﬁ for fi, ß for ss.
+  static void check_case(std::string_view pattern) {
+    std::string lower(pattern);
+    for (char& c : lower) {
+      if (static_cast<unsigned char>(c) >= 0x80) refuse("a letter beyond ASCII with (?i:");
+      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    }
+    for (const std::string_view pair : {"ff", "fi", "fl", "ss", "st"}) {
+      if (lower.find(pair) != std::string::npos) refuse(fmt::format("{} with (?i:", pair));
+    }
   }
 
   void escape() {
@@ -72,7 +85,8 @@ class Translation {
     constexpr std::string_view classes = "LMNPSZC";
     const bool is_category = all.size() > 3 && all[2] == '{' &&
                              (name.size() == 1 || name.size() == 2) &&
-                             classes.find(name[0]) != std::string_view::npos;
+                             classes.find(name[0]) != std::string_view::npos &&
+                             (name.size() == 1 || (name[1] >= 'a' && name[1] <= 'z'));
     if (!is_category) refuse(all);
     copy(all.size());
   }
@@ -93,7 +107,11 @@ class Translation {
     if (rest_.starts_with("(*") || rest_.front() == '^' || rest_.front() == '$') {
       refuse(rest_.substr(0, rest_.front() == '(' ? 2 : 1));
     }
-    if (rest_.starts_with("}+")) refuse("}+");
+    // {n,m}+ and {n}? repeat in the one library what they make greedy or not in the other, and
+    // {,m} is an interval in some of their versions.
+    for (const std::string_view part : {"}+", "}?", "{,"}) {
+      if (rest_.starts_with(part)) refuse(part);
+    }
     if (rest_.front() == '[') {
       in_class_ = true;
       copy(rest_.starts_with("[^") ? 2 : 1);

@@ -64,3 +64,27 @@ TEST_CASE("a folder of another architecture is refused by name", "[hf-models]") 
   check_error_of("train-gpt", train({"--init-from", (folder / "").string()}), 1,
                  "model_type mamba");
 }
+
+TEST_CASE("no run replaces a model that is not of a run", "[hf-models]") {
+  const TempFolder folder;
+  std::filesystem::copy(kModel, folder / "model");
+  const std::string text = folder.put("text.txt", tiny_text());
+  for (const Args& more : {Args{}, Args{"--overwrite"}}) {
+    check_error_of("train-gpt", train(tiny_run(text, folder / "model", 2) + more), 1,
+                   "holds a model that is not of a run");
+  }
+  CHECK(TempFolder::get(folder / "model/config.json") == TempFolder::get(kModel + "/config.json"));
+  CHECK(std::filesystem::exists(folder / "model/model.safetensors"));
+}
+
+TEST_CASE("a config that claims a huge vocabulary takes no memory for it", "[hf-models]") {
+  const TempFolder folder;
+  std::filesystem::copy(kModel, folder / "model");
+  auto config = TempFolder::get(kModel + "/config.json");
+  config.replace(config.find("\"vocab_size\": 404"), 17, "\"vocab_size\": 16777216");
+  folder.put("model/config.json", config);
+  check_error_of("sample-text", sample((folder / "model").string()), 1, "wte.weight");
+  config.replace(config.find("\"n_embd\": 16"), 12, "\"n_embd\": 4611686018427387904");
+  folder.put("model/config.json", config);
+  check_error_of("sample-text", sample((folder / "model").string()), 1, "n_embd");
+}

@@ -65,6 +65,7 @@ TEST_CASE("a checkpoint whose list of losses is broken is refused by name", "[tr
   };
   refused("last_losses", {1, "2"}, "'last_losses' must be a list of numbers");
   refused("last_norms", std::vector<double>(129, 1), "at most 128 values, not 129");
+  refused("last_norms", {1}, "must have as many values");
   refused("skipped", 4, "'skipped' must be from 0 to 3, not 4");
   refused("skipped", 1, "AdamW has made 3 steps, but trainer.json says 2");
 }
