@@ -1,9 +1,9 @@
 // The training loop: a small GPT learns to spell, until it learns its 300 words by heart.
 
-#include <regex>
+#include <algorithm>
 
 #include "tapegrad/data/loader.h"
-#include "tapegrad/data/tokenize/tokenizer.h"
+#include "tapegrad/data/tutorial/word_list.h"
 #include "tapegrad/nn/generate.h"
 #include "tapegrad/optim/adamw.h"
 #include "tapegrad/optim/clip.h"
@@ -15,21 +15,6 @@ namespace {
 
 constexpr int kWords = 300, kSteps = 600;
 
-// The words among GPT-2's tokens, shuffled, a line each.
-std::vector<std::string> all_words(Rng& rng) {
-  static const std::regex word(" [a-z]{4,}");
-  const auto gpt2 = data::Tokenizer::gpt2();
-  std::vector<std::string> found, shuffled;
-  for (data::Token id = 0; id < gpt2.vocab_size(); ++id) {
-    const std::string token = gpt2.token_bytes(id);
-    if (std::regex_match(token, word)) found.push_back(token.substr(1) + "\n");
-  }
-  for (const std::int64_t i : rng.randperm(static_cast<std::int64_t>(found.size()))) {
-    shuffled.push_back(found[static_cast<std::size_t>(i)]);
-  }
-  return shuffled;
-}
-
 Tensor loss_of(const nn::GPT& gpt, const data::Batch& batch) {
   const Shape shape{batch.B, batch.T};
   return gpt.loss(Tensor::from(batch.inputs, shape), Tensor::from(batch.targets, shape));
@@ -37,12 +22,8 @@ Tensor loss_of(const nn::GPT& gpt, const data::Batch& batch) {
 
 int lesson() {
   Rng rng(123);
-  const std::vector<std::string> words = all_words(rng);
-  std::string text, unseen;  // for training and for validation
-  for (std::size_t i = 0; i < kWords; ++i) text += words[i];
-  for (std::size_t i = words.size() - 500; i < words.size(); ++i) unseen += words[i];
-  const auto tokenizer = data::Tokenizer::of_characters("abcdefghijklmnopqrstuvwxyz\n");
-  const std::vector<data::Token> train = tokenizer.encode(text), val = tokenizer.encode(unseen);
+  const auto words = data::WordList::of_words(rng);
+  const std::vector<data::Token> train = words.tokens(0, kWords), val = words.tokens(17855, 18355);
 
   const nn::Params params(rng, DType::f64);
   const nn::GPT gpt(params,
@@ -76,8 +57,10 @@ int lesson() {
   }
 
   Rng sampler(42);
-  const auto ids = nn::generate(gpt, tokenizer.encode("\n"), {.max_new_tokens = 100}, sampler);
-  fmt::print("\n{}\n", std::regex_replace(tokenizer.decode(ids), std::regex("\n"), " "));
+  const auto ids = nn::generate(gpt, {0}, {.max_new_tokens = 100}, sampler);
+  std::string text = data::WordList::letters().decode(ids);
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  fmt::print("\n{}\n", text);
   return 0;
 }
 

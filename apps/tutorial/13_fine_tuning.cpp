@@ -1,10 +1,7 @@
 // Fine-tuning: a GPT that knows words learns names, with all weights, with some of them, with LoRA.
 
-#include <cctype>
-#include <regex>
-
 #include "tapegrad/data/loader.h"
-#include "tapegrad/data/tokenize/tokenizer.h"
+#include "tapegrad/data/tutorial/word_list.h"
 #include "tapegrad/nn/gpt.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/optim/adamw.h"
@@ -16,29 +13,6 @@ namespace {
 using Ids = std::vector<data::Token>;
 const nn::GPTConfig config{
     .vocab_size = 27, .block_size = 16, .n_layer = 2, .n_head = 4, .n_embd = 32};
-
-// Tokens of GPT-2 that match, in small letters, shuffled. A name that is a word, too, is left out.
-std::vector<std::string> tokens_like(const std::regex& pattern, Rng& rng) {
-  const auto gpt2 = data::Tokenizer::gpt2();
-  std::vector<std::string> found, shuffled;
-  for (data::Token id = 0; id < gpt2.vocab_size(); ++id) {
-    std::string token = gpt2.token_bytes(id);
-    if (!std::regex_match(token, pattern)) continue;
-    const bool is_name = std::isupper(token[1]) != 0;
-    token[1] = static_cast<char>(std::tolower(token[1]));
-    if (!is_name || gpt2.encode(token).size() > 1) found.push_back(token.substr(1) + "\n");
-  }
-  for (const std::int64_t i : rng.randperm(static_cast<std::int64_t>(found.size()))) {
-    shuffled.push_back(found[static_cast<std::size_t>(i)]);
-  }
-  return shuffled;
-}
-
-Ids encode(const std::vector<std::string>& lines, std::size_t begin, std::size_t end) {
-  std::string text;
-  for (std::size_t i = begin; i < end; ++i) text += lines[i];
-  return data::Tokenizer::of_characters("abcdefghijklmnopqrstuvwxyz\n").encode(text);
-}
 
 Tensor loss_of(const nn::GPT& gpt, const data::Batch& batch) {
   const Shape shape{batch.B, batch.T};
@@ -83,15 +57,13 @@ NamedTensors only(const nn::Params& params, const std::string& prefix) {
 
 int lesson() {
   Rng rng(123);
-  const auto words = tokens_like(std::regex(" [a-z]{4,}"), rng);
-  const auto names = tokens_like(std::regex(" [A-Z][a-z]{3,}"), rng);
-  const Ids many_words = encode(words, 500, 8500), few_names = encode(names, 500, 700);
-  const auto report = [val_words = encode(words, 0, 500), val_names = encode(names, 0, 500)](
-                          const char* how, const NamedTensors& weights, const nn::GPT& gpt) {
+  const auto words = data::WordList::of_words(rng), names = data::WordList::of_names(rng);
+  const Ids many_words = words.tokens(500, 8500), few_names = names.tokens(500, 700);
+  const auto report = [&](const char* how, const NamedTensors& weights, const nn::GPT& gpt) {
     std::int64_t count = 0;
     for (const auto& named : weights) count += named.second.numel();
     fmt::print("{:<28} {:>6}", how, nn::grouped(count));
-    for (const Ids& text : {val_names, val_words}) {
+    for (const Ids& text : {names.tokens(0, 500), words.tokens(0, 500)}) {
       fmt::print(" {:7.3f}", loss_of(gpt, data::SequentialBatches(text, 1000, 16)[0]).item());
     }
     fmt::print("\n");

@@ -32,6 +32,7 @@ const std::map<std::string, Names> kMayInclude = {
     {"nn/tutorial", {"autograd*", "nn*"}},
     {"optim", {"autograd*", "optim"}},
     {"data/tokenize", {"autograd/base", "data/tokenize"}},
+    {"data/tutorial", {"autograd/base", "data*"}},
     {"data", {"autograd/base", "data*"}},
     {"apps/run", {"autograd*", "nn*", "optim", "data*", "apps/run"}},
     {"apps/cli",
