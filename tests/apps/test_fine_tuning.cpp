@@ -216,6 +216,13 @@ TEST_CASE("LoRA trains adapters beside weights that stay", "[fine-tuning]") {
   CHECK(loss_of(tuned.run, tuned.corpus) < loss_of(base().run, tuned.corpus) - 0.05);
 }
 
+TEST_CASE("alpha is the rank, and the target attention, unless they are given", "[fine-tuning]") {
+  const Tuned tuned;
+  const Result r = tuned.train(0, {"--lora-rank", "3"});
+  check_ended_well(r);
+  CHECK_THAT(r.out, ContainsSubstring("LoRA of rank 3 and alpha 3 at *attn*"));
+}
+
 TEST_CASE("adapters are merged by merge-lora, and by programs that get the run", "[fine-tuning]") {
   const Tuned tuned;
   check_ended_well(tuned.train(10, kLora));
