@@ -12,7 +12,9 @@ namespace tapegrad::run {
 class Fingerprint {
  public:
   void add(std::string_view bytes) {
-    for (const char c : bytes) hash_ = (hash_ ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+    std::uint64_t hash = hash_;  // a member would be written to memory at each byte
+    for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+    hash_ = hash;
   }
   std::string str() const { return fmt::format("{:016x}", hash_); }
 

@@ -18,6 +18,10 @@ constexpr std::size_t kCodePointCount = 0x110000;
 template <class Use>
 void for_each_char(std::string_view text, std::string_view what, Use use) {
   for (std::size_t i = 0; i < text.size();) {
+    if (const auto byte = static_cast<std::uint8_t>(text[i]); byte < 0x80) {  // ASCII: the fast way
+      use(byte, i++);
+      continue;
+    }
     const Utf8Char c = first_char(text.substr(i));
     check(c.kind == Utf8Char::Kind::valid, "[tokenizer] {} is not UTF-8 at byte {} (0x{:02x})",
           what, i, static_cast<std::uint8_t>(text[i]));
@@ -41,12 +45,17 @@ std::string sample_of(const std::u32string& code_points) {
 CharVocabulary CharVocabulary::of_corpus(std::span<const std::string_view> documents) {
   const auto seen = std::make_unique<std::bitset<kCodePointCount>>();
   char32_t last = 0;
-  const auto see = [&](char32_t c, std::size_t) {
-    seen->set(c);
-    last = std::max(last, c);
-  };
-  for (const std::string_view text : documents) for_each_char(text, "the corpus", see);
-  if (documents.size() > 1) see('\n', 0);
+  for (const std::string_view text : documents) {
+    for_each_char(text, "the corpus", [&](char32_t c, std::size_t) {
+      if (seen->test(c)) return;  // reading is faster than writing the same again
+      seen->set(c);
+      last = std::max(last, c);
+    });
+  }
+  if (documents.size() > 1) {
+    seen->set('\n');
+    last = std::max(last, U'\n');
+  }
   std::string characters;
   for (char32_t c = 0; c <= last; ++c) {
     if (seen->test(c)) {
@@ -78,7 +87,6 @@ std::string_view CharVocabulary::bytes(Token token) const {
 }
 
 void CharVocabulary::encode(std::string_view text, std::vector<Token>& tokens) const {
-  if (tokens.empty()) tokens.reserve(text.size());
   for_each_char(text, "the text", [&](char32_t c, std::size_t offset) {
     Token token = kUnknown;
     if (c < of_ascii_.size()) {

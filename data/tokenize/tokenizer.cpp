@@ -32,7 +32,10 @@ std::vector<Token> Tokenizer::encode_documents(std::span<const std::string_view>
     return (*hf)->encode_documents(documents, allow_special);
   }
   const auto& characters = *std::get<std::shared_ptr<const CharVocabulary>>(vocabulary_);
+  std::size_t most = 0;
+  for (const std::string_view document : documents) most += document.size() + 2;
   std::vector<Token> tokens;
+  tokens.reserve(most);
   for (std::size_t i = 0; i < documents.size(); ++i) {
     characters.encode(documents[i], tokens);
     if (i + 1 < documents.size()) characters.encode(empty_line_after(documents[i]), tokens);
