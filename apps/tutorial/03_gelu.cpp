@@ -1,6 +1,6 @@
 // GELU by its two formulas, beside ReLU, with their slopes from the tape; and the layer it serves.
 
-#include <cmath>
+#include <functional>
 
 #include "tapegrad/nn/layers.h"
 
@@ -20,10 +20,10 @@ void print_table() {
   const Tensor by_tanh = gelu(x, Gelu::tanh), by_erf = gelu(x, Gelu::erf);
   const Tensor relu_slope = slope(relu, x);
   const Tensor gelu_slope = slope([](const Tensor& t) { return gelu(t); }, x);
-  fmt::print("    x    ReLU  slope   GELU: tanh        erf     slope\n");
+  fmt::print("    x    ReLU  slope   GELU: tanh     slope        erf\n");
   for (std::int64_t i = 0; i < x.numel(); ++i) {
-    fmt::print("{:5.2f}  {:6.2f}  {:5.0f}    {:9.6f}  {:9.6f}  {:8.5f}\n", x.at(i), relu(x).at(i),
-               relu_slope.at(i), by_tanh.at(i), by_erf.at(i), gelu_slope.at(i));
+    fmt::print("{:5.2f}  {:6.2f}  {:5.0f}    {:9.6f}  {:8.5f}  {:9.6f}\n", x.at(i), relu(x).at(i),
+               relu_slope.at(i), by_tanh.at(i), gelu_slope.at(i), by_erf.at(i));
   }
 }
 

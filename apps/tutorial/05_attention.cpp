@@ -30,7 +30,7 @@ struct Projections {
 Tensor weights_of(const Tensor& q, const Tensor& k) {
   const Tensor scores = matmul(q, k, {.transpose_b = true}) / std::sqrt(q.dim(1));
   const Tensor place = Tensor::arange(6);
-  const Tensor ahead = gt(place.view({1, 6}), place.view({6, 1}));  // keys behind the query
+  const Tensor ahead = gt(place.view({1, 6}), place.view({6, 1}));  // keys after the query
   return softmax(masked_fill(scores, ahead, -INFINITY));
 }
 

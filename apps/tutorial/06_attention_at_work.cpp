@@ -46,6 +46,7 @@ void train(const nn::GPT& gpt, optim::AdamW& optimizer, const data::Tokenizer& t
 // The weights (T, T) of one head in the only block, as in chapter 5.
 Tensor weights_of(const nn::GPT& gpt, const Tensor& ids, std::int64_t head) {
   const Tensor x = gpt.wte(ids) + slice(gpt.wpe.weight, 0, 0, kLength);
+  // Channels: q of both heads, then k, then v.
   const Tensor qkv = gpt.h[0].attn.c_attn(gpt.h[0].ln_1(x));
   const Tensor q = slice(select(qkv, 0, 0), 1, head * kHead, (head + 1) * kHead);
   const Tensor k = slice(select(qkv, 0, 0), 1, (2 + head) * kHead, (3 + head) * kHead);

@@ -45,7 +45,8 @@ void train(const nn::GPT& gpt, const NamedTensors& weights, const Ids& text, int
   for (const Lora& lora : loras) lora.apply();
 }
 
-// The parameters whose names begin with `prefix`; the others are frozen.
+// The parameters whose names begin with `prefix`; the others are frozen. A Tensor is a handle, so a
+// copy of it changes the model's own weight.
 NamedTensors only(const nn::Params& params, const std::string& prefix) {
   NamedTensors chosen;
   for (auto [name, weight] : params.parameters()) {
@@ -55,19 +56,23 @@ NamedTensors only(const nn::Params& params, const std::string& prefix) {
   return chosen;
 }
 
+// A row of the table: `weights` are the trained ones, and the losses are those of `texts`.
+void report(const char* how, const NamedTensors& weights, const nn::GPT& gpt,
+            const std::vector<Ids>& texts) {
+  std::int64_t count = 0;
+  for (const auto& named : weights) count += named.second.numel();
+  fmt::print("{:<28} {:>6}", how, nn::grouped(count));
+  for (const Ids& text : texts) {
+    fmt::print(" {:7.3f}", loss_of(gpt, data::SequentialBatches(text, 1000, 16)[0]).item());
+  }
+  fmt::print("\n");
+}
+
 int lesson() {
   Rng rng(123);
   const auto words = data::WordList::of_words(rng), names = data::WordList::of_names(rng);
   const Ids many_words = words.tokens(500, 8500), few_names = names.tokens(500, 700);
-  const auto report = [&](const char* how, const NamedTensors& weights, const nn::GPT& gpt) {
-    std::int64_t count = 0;
-    for (const auto& named : weights) count += named.second.numel();
-    fmt::print("{:<28} {:>6}", how, nn::grouped(count));
-    for (const Ids& text : {names.tokens(0, 500), words.tokens(0, 500)}) {
-      fmt::print(" {:7.3f}", loss_of(gpt, data::SequentialBatches(text, 1000, 16)[0]).item());
-    }
-    fmt::print("\n");
-  };
+  const std::vector<Ids> unseen = {names.tokens(0, 500), words.tokens(0, 500)};
 
   fmt::print("                                        loss of new ones\n");
   fmt::print("what is trained              weights   names   words\n");
@@ -75,19 +80,19 @@ int lesson() {
   const nn::GPT base(params, config);
   nn::init_gpt2(base, params, rng);
   train(base, params.parameters(), many_words, 400, 0.005);
-  report("all, on 8,000 words", params.parameters(), base);
+  report("all, on 8,000 words", params.parameters(), base, unseen);
   const auto learnt = memory_source({params.tensors().begin(), params.tensors().end()}, "learnt");
 
   const nn::Params all(learnt, DType::f64);
   const nn::GPT changed(all, config);
   train(changed, all.parameters(), few_names, 100, 0.0005);
-  report("then on 200 names: all", all.parameters(), changed);
+  report("then on 200 names: all", all.parameters(), changed, unseen);
 
   const nn::Params some(learnt, DType::f64);
   const nn::GPT half_frozen(some, config);
   const NamedTensors last_block = only(some, "h.1.");
   train(half_frozen, last_block, few_names, 100, 0.001);
-  report("  the last block", last_block, half_frozen);
+  report("  the last block", last_block, half_frozen, unseen);
 
   const nn::Params none(learnt, DType::f64), narrow(rng, DType::f64);
   nn::GPT adapted(none, config);
@@ -99,13 +104,13 @@ int lesson() {
     loras.emplace_back(block.mlp.c_fc, narrow / i / "c_fc", 2);
   }
   train(adapted, narrow.parameters(), few_names, 100, 0.005, loras);
-  report("  LoRA of rank 2", narrow.parameters(), adapted);
+  report("  LoRA of rank 2", narrow.parameters(), adapted, unseen);
 
   const nn::Params anew(rng, DType::f64);
   const nn::GPT ignorant(anew, config);
   nn::init_gpt2(ignorant, anew, rng);
   train(ignorant, anew.parameters(), few_names, 100, 0.002);
-  report("all, on 200 names alone", anew.parameters(), ignorant);
+  report("all, on 200 names alone", anew.parameters(), ignorant, unseen);
   return 0;
 }
 
