@@ -8,7 +8,7 @@ function number(name) {  # of this line; "" if it has none
   return substr($0, RSTART + length(name) + 3, RLENGTH - length(name) - 3) + 0
 }
 function x(iteration) { return left + (width - left - 20) * iteration / last }
-function y(loss) { return 20 + (height - 60) * (top - loss) / (top - bottom) }
+function y(loss) { return 44 + (height - 84) * (top - loss) / (top - bottom) }
 function text(at_x, at_y, anchor, words) {
   printf "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%s</text>\n", at_x, at_y, anchor, words
 }
@@ -21,7 +21,7 @@ function add(path, iteration, loss) {
 { for (i = 1; i <= 2; ++i) { v = i == 1 ? loss[NR] : val[NR]; if (v != "" && v > most) most = v
     if (v != "" && (least == "" || v < least)) least = v } }
 END {
-  width = 720; height = 300; left = 50
+  width = 720; height = 324; left = 50
   bottom = int(least * 2) / 2; top = int(most * 2 + 1) / 2
   printf "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" ", width, height
   print "font-family=\"sans-serif\" font-size=\"12\" fill=\"#444\">"
@@ -41,7 +41,8 @@ END {
   line(curve, "stroke=\"#9bb8d3\"")
   line(evaluations, "stroke=\"#c0392b\" stroke-width=\"2\"")
   print "<g fill=\"#c0392b\">\n" dots "</g>"
-  text(width - 20, 40, "end", "<tspan fill=\"#6b93ba\">loss of a training batch</tspan>")
-  text(width - 20, 58, "end", "<tspan fill=\"#c0392b\">validation loss</tspan>")
+  text(left - 40, 24, "start", "loss (nats per token)")
+  text(width - 20, 24, "end", "<tspan fill=\"#6b93ba\">a training batch</tspan>" \
+    "<tspan dx=\"24\" fill=\"#c0392b\">validation</tspan>")
   print "</svg>"
 }' "$1/metrics.jsonl"
