@@ -124,7 +124,10 @@ class Drawing {
             x, y, bar * 0.95, top + height - y, kColours.at(s), escaped(chart_.series[s].name),
             escaped(chart_.labels[i]), value);
         if (bar < 44) continue;  // too narrow for a number
-        svg += text(x + bar * 0.475, y - 5, "text-anchor=\"middle\" font-size=\"11\"",
+        // With a white edge, so that no line of the grid runs through it.
+        svg += text(x + bar * 0.475, y - 5,
+                    "text-anchor=\"middle\" font-size=\"11\" stroke=\"#ffffff\" "
+                    "stroke-width=\"4\" paint-order=\"stroke\"",
                     fmt::format("{:.2g}", value));
       }
     }

@@ -83,12 +83,14 @@ def draw(path):
             ys = [float(row[column]) for row in rows if row[0] == option]
             parts.append(panel(62 + 236 * i, title, x_unit, values, ys, unit, colour))
         parts.append("</g>")
+    parts.append('<line x1="62" y1="530" x2="86" y2="530" class="guide"/>'
+                 '<text x="92" y="533.5" class="tick">dashed: proportional</text>')
     style = ("text{font:13px sans-serif;fill:#222}.tick{font-size:10px;fill:#555}"
              ".frame{fill:none;stroke:#999}.grid{stroke:#e4e4e4}"
              ".guide{stroke:#999;stroke-dasharray:4 3}")
     with open(path, "w", encoding="utf-8") as file:
-        file.write(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 980 522">'
-                   f'<style>{style}</style><rect width="980" height="522" fill="#fff"/>\n'
+        file.write(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 980 548">'
+                   f'<style>{style}</style><rect width="980" height="548" fill="#fff"/>\n'
                    + "\n".join(parts) + "\n</svg>\n")
 
 
