@@ -5,17 +5,17 @@
 
 #include "tapegrad/autograd/base/error.h"
 #include "tapegrad/data/corpus.h"
+#include "tapegrad/data/tokenize/document_ends.h"
 
 namespace tapegrad::data {
 namespace {
-
-bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n\v\f") == text.npos; }
 
 class Cutter {
  public:
   explicit Cutter(const Separators& separators) : separators_(separators) {}
 
   void cut(std::string_view text) {
+    if (is_blank(text)) return;
     const std::string& separator = separators_.text;
     if (separator.empty() || text.find(separator) == text.npos) return cut_at_end_of_text(text);
     for (std::size_t begin = 0; begin <= text.size();) {
@@ -95,7 +95,8 @@ std::vector<bool> draw_documents(const std::vector<std::string_view>& documents,
     chosen[i] = true;
     bytes += documents[i].size();
   }
-  if (bytes == 0 || bytes < least) chosen.clear();
+  const bool all_or_none = bytes == 0 || bytes == all;  // all: shares are rounded
+  if (all_or_none || bytes < least) chosen.clear();
   return chosen;
 }
 
@@ -122,7 +123,8 @@ std::vector<std::string_view> cut_documents(std::string_view text,
     cutter.cut(text.substr(range.begin, range.end - range.begin));
   }
   std::vector<std::string_view> documents = cutter.take();
-  check(!documents.empty(), "[corpus] between the separators there is nothing but white space");
+  check(!documents.empty(), "[corpus] there is nothing but white space{}",
+        separators.text.empty() ? "" : " between the separators");
   return documents;
 }
 

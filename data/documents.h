@@ -25,9 +25,10 @@ struct Separators {
 };
 
 // The documents of a corpus: each range of `text`, cut at the separators. Views of `text`, in its
-// order. What has nothing but white space is no document: beside `separators.text` it is left out,
-// and beside `end_of_text` it belongs to its neighbour, so that each such token of the text is in a
-// document. Error if there is none, or if there are more than kMostDocuments.
+// order. What has nothing but white space is no document: a range, or what is beside
+// `separators.text`, is left out, and beside `end_of_text` it belongs to its neighbour, so that
+// each such token of the text is in a document. Error if there is none, or if there are more than
+// kMostDocuments.
 std::vector<std::string_view> cut_documents(std::string_view text,
                                             std::span<const TextRange> ranges,
                                             const Separators& separators);

@@ -130,6 +130,12 @@ bool CommandLine::given(const std::string& name) const {
   return option->parsed->count() > 0 || !option->from_file.empty();
 }
 
+std::string CommandLine::file_of(const std::string& name) const {
+  const Option* option = const_cast<CommandLine*>(this)->find(name);
+  check(option != nullptr, "there is no option {}", name);
+  return option->parsed->count() > 0 || option->from_file.empty() ? "" : config_;
+}
+
 // The arguments that are options, and their values, each an argument of its own; the others are
 // words. CLI11 by itself takes --x= for an --x without a value, whose value is then the next
 // argument, whatever that is.

@@ -92,6 +92,9 @@ class CommandLine {
 
   // Whether the arguments or the config file have the option (named as on the command line).
   bool given(const std::string& option) const;
+  // The config file that the value of an option is of; "" if it is none of its own or an
+  // argument's.
+  std::string file_of(const std::string& option) const;
 
  private:
   struct Option {

@@ -100,9 +100,12 @@ inline void make_absolute(const std::string& option, std::vector<std::string>& p
 
 // All files and folders that a run learns from or is validated with.
 template <class Options>
-std::vector<std::string> texts_of(const Options& o) {
-  std::vector<std::string> texts = o.text.corpus;
-  if constexpr (HasVal<Options>) texts.insert(texts.end(), o.text.val.begin(), o.text.val.end());
+std::vector<run::NamedText> texts_of(const Options& o) {
+  std::vector<run::NamedText> texts;
+  for (const std::string& path : o.text.corpus) texts.push_back({"--corpus", path});
+  if constexpr (HasVal<Options>) {
+    for (const std::string& path : o.text.val) texts.push_back({"--val", path});
+  }
   return texts;
 }
 

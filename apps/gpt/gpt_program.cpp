@@ -30,8 +30,10 @@ run::TextData read_data(const run::Text& text, const Options& o) {
   const auto given = tokenizer_folder(o.call.folder);
   const run::Division division = o.text.division(o.random.seed);
   if (!given) {
-    return run::tokenize(text, run::make_tokenizer(o.text, o.random.seed, [&] { return text; }),
-                         division, o.model.block_size);
+    return run::tokenize(
+        text,
+        run::make_tokenizer(o.text, o.random.seed, [&]() -> const run::Text& { return text; }),
+        division, o.model.block_size);
   }
   const data::Tokenizer tokenizer = run::describe_model(*given).tokenizer;
   try {
@@ -139,8 +141,11 @@ std::int64_t vocab_size_of(const Options& o) {
   if (const auto folder = tokenizer_folder(o.call.folder)) {
     return run::describe_model(*folder).tokenizer.vocab_size();
   }
-  const auto text = [&] { return run::text_of_new_run(o.text.source(), own_sources); };
-  return run::make_tokenizer(o.text, o.random.seed, text).vocab_size();
+  std::optional<run::Text> text;
+  const auto read = [&]() -> const run::Text& {
+    return text.emplace(run::text_of_new_run(o.text.source(), own_sources));
+  };
+  return run::make_tokenizer(o.text, o.random.seed, read).vocab_size();
 }
 
 run::MemoryEstimate memory_of(const Options& o) {
@@ -209,7 +214,7 @@ Program::Program(Options& options, run::RunFolder& folder)
       text_(folder.resumes() ? run::text_of_run(folder.path(), kFormat, options.text.source())
                              : run::text_of_new_run(options.text.source(), own_sources)),
       data_(read_data(text_, options)),
-      prompt_(data_.tokenizer.encode(options.passes.sample_prompt, true)),
+      prompt_(run::prompt_tokens(data_.tokenizer, options.passes.sample_prompt)),
       rng_(options.random.seed),
       params_(make_params(options, data_, folder, rng_)),
       gpt_(make_gpt(params_, options, rng_)),
@@ -328,13 +333,11 @@ void Program::print_sample(run::Report& report) const {
   report.line(fmt::format("\nsample at step {}:", report.iteration()));
   std::string text = options_.passes.sample_prompt;
   report.text(text);
-  run::stream_text(gpt_, data_.tokenizer,
-                   prompt_.empty() ? run::default_prompt(data_.tokenizer) : prompt_, kSampling, rng,
-                   [&](std::string_view piece) {
-                     report.text(piece);
-                     text += piece;
-                     return !run::interrupted();
-                   });
+  run::stream_text(gpt_, data_.tokenizer, prompt_, kSampling, rng, [&](std::string_view piece) {
+    report.text(piece);
+    text += piece;
+    return !run::interrupted();
+  });
   report.line("\n");
   // A text that a signal has cut is made again when the run is resumed.
   if (!run::interrupted()) report.record({{"sample", text}});
@@ -364,7 +367,7 @@ run::SideCosts Program::side_costs() const {
   if (const auto interval = options_.passes.sample_interval) {
     costs.each_step = text.seconds(kSampleTokens) / static_cast<double>(*interval);
   }
-  if (!prompt_.empty() && batches_.per_pass() > 0) {
+  if (continues_prompt() && batches_.per_pass() > 0) {
     costs.each_step += text.seconds(kContinuationTokens) *
                        static_cast<double>(options_.optimizer.gradient_accumulation_steps) /
                        static_cast<double>(batches_.per_pass());
@@ -374,9 +377,8 @@ run::SideCosts Program::side_costs() const {
 
 // After each pass: the text that the model makes of the prompt, on one line.
 void Program::print_continuation(run::Report& report) const {
-  if (prompt_.empty() || !batches_.ended_pass(options_.optimizer.gradient_accumulation_steps)) {
-    return;
-  }
+  const std::int64_t parts = options_.optimizer.gradient_accumulation_steps;
+  if (!continues_prompt() || !batches_.ended_pass(parts)) return;
   Rng unused(0);
   std::string text = options_.passes.sample_prompt;
   run::stream_text(gpt_, data_.tokenizer, prompt_,

@@ -32,6 +32,7 @@ class Program {
   void print_samples(run::Report& report) const;
   void print_sample(run::Report& report) const;
   void print_continuation(run::Report& report) const;
+  bool continues_prompt() const { return !options_.passes.sample_prompt.empty(); }
   run::SideCosts side_costs() const;
   run::About about() const;
 
@@ -39,7 +40,7 @@ class Program {
   run::RunFolder& folder_;
   run::Text text_;
   run::TextData data_;
-  nn::Tokens prompt_;  // of --sample-prompt
+  nn::Tokens prompt_;  // of --sample-prompt, or the default one
   Rng rng_;
   nn::Params params_;
   nn::GPT gpt_;

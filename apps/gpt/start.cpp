@@ -10,6 +10,7 @@
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/kept_models.h"
 #include "tapegrad/run/model.h"
+#include "tapegrad/run/run_folder.h"
 
 namespace tapegrad::gpt {
 namespace {
@@ -78,11 +79,41 @@ std::string tokenizer_spec(const data::Tokenizer& tokenizer, const fs::path& fol
   return kind == "bpe" ? fmt::format("bpe:{}", tokenizer.vocab_size()) : kind;
 }
 
+// Of a path to a tokenizer.json, or to the folder that has it.
+fs::path tokenizer_file(const fs::path& path) {
+  std::error_code ignored;
+  const fs::path inner = path / run::kTokenizerFile;
+  return fs::exists(inner, ignored) ? inner : path;
+}
+
+// Whether two values of --tokenizer are one tokenizer, by whatever path.
+bool same_tokenizer(const std::string& a, const std::string& b) {
+  if (a == b) return true;
+  std::error_code ignored;  // of a path where nothing is
+  return data::is_path_of_tokenizer(a) && data::is_path_of_tokenizer(b) &&
+         fs::equivalent(tokenizer_file(a), tokenizer_file(b), ignored);
+}
+
+// " such as DIR" if the file is the config.json of a run that started from DIR.
+std::string start_of_config(const std::string& path) {
+  run::TuningOptions tuning;
+  try {
+    run::read_section(path, run::read_config(path, run::kGPTFormat), run::kTuningSection, tuning);
+  } catch (const Error&) {  // another kind of config file
+  }
+  if (tuning.started_from.empty()) return "";
+  return fmt::format(", such as {}, which the run of that file started from", tuning.started_from);
+}
+
 void refuse_without_start(const cli::CommandLine& cli) {
-  for (const char* option : {"--checkpoint", "--lora-rank"}) {
-    if (cli.given(option)) {
+  for (const std::string option : {"--checkpoint", "--lora-rank"}) {
+    if (!cli.given(option)) continue;
+    const std::string file = cli.file_of(option);
+    if (file.empty()) {
       cli::usage_error("{} needs --init-from DIR: the folder of a run or a model", option);
     }
+    cli::usage_error("--config {}: its {} needs --init-from DIR: the folder of a run or a model{}",
+                     file, option.substr(2), start_of_config(file));
   }
 }
 
@@ -129,7 +160,7 @@ void take_start(Options& o, const cli::CommandLine& cli) {
   check_folders(folder);
   const run::ModelDescription start = run::describe_model(folder.init_from);
   const std::string tokenizer = tokenizer_spec(start.tokenizer, folder.init_from);
-  if (cli.given("--tokenizer") && o.text.tokenizer != tokenizer) {
+  if (cli.given("--tokenizer") && !same_tokenizer(o.text.tokenizer, tokenizer)) {
     cli::usage_error("--tokenizer {} does not fit the model in {}, whose tokenizer is {}",
                      o.text.tokenizer, folder.init_from, tokenizer);
   }

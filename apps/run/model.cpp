@@ -80,6 +80,11 @@ std::vector<data::Token> default_prompt(const data::Tokenizer& tokenizer) {
   return {0};
 }
 
+std::vector<data::Token> prompt_tokens(const data::Tokenizer& tokenizer, std::string_view prompt) {
+  return prompt.empty() ? default_prompt(tokenizer)
+                        : tokenizer.encode_documents({&prompt, 1}, true);
+}
+
 std::int64_t stream_text(const nn::GPT& gpt, const data::Tokenizer& tokenizer,
                          const std::vector<data::Token>& prompt, nn::GenerateOptions options,
                          Rng& rng, const OnText& on_text, bool ignore_eos) {
@@ -94,7 +99,7 @@ std::int64_t stream_text(const nn::GPT& gpt, const data::Tokenizer& tokenizer,
 }
 
 std::vector<data::Token> TextModel::tokens_of(std::string_view prompt) const {
-  return prompt.empty() ? default_prompt(tokenizer) : tokenizer.encode(prompt, true);
+  return prompt_tokens(tokenizer, prompt);
 }
 
 void TextModel::generate(std::string_view prompt, const nn::GenerateOptions& options,
@@ -168,15 +173,22 @@ TextModel load(const std::filesystem::path& folder, DType dtype, const std::stri
 void save_model(const std::filesystem::path& folder, const TextModel& model) {
   make_folder(folder);
   check_writable(folder);
-  for (const std::string_view file : {kConfigFile, kTokenizerFile, kModelFile}) {
+  constexpr std::string_view kFiles[] = {kConfigFile, kTokenizerFile, kModelFile};
+  for (const std::string_view file : kFiles) {
     check(!has_entry(folder / file), "{} has a file {} already: choose another folder",
           folder.string(), file);
   }
-  model.tokenizer.save(folder / kTokenizerFile);
-  save_safetensors((folder / kModelFile).string(), model.params.tensors());
-  // Last: without it, nothing is taken for a model.
-  write_config(folder / kConfigFile,
-               {std::string(kGPTFormat), {section_of("model", model.gpt.config)}});
+  try {
+    model.tokenizer.save(folder / kTokenizerFile);
+    save_safetensors((folder / kModelFile).string(), model.params.tensors());
+    // Last: without it, nothing is taken for a model.
+    write_config(folder / kConfigFile,
+                 {std::string(kGPTFormat), {section_of("model", model.gpt.config)}});
+  } catch (...) {  // so that the same call can be made again
+    std::error_code ignored;
+    for (const std::string_view file : kFiles) std::filesystem::remove(folder / file, ignored);
+    throw;
+  }
 }
 
 Translator load_translator(const std::filesystem::path& folder, const std::string& checkpoint) {

@@ -23,6 +23,9 @@ inline constexpr std::string_view kSeq2SeqFormat = "tapegrad-seq2seq";
 // behind which a document begins. Without such tokens it is a line break, as in nanoGPT's
 // sample.py, or token 0 if the vocabulary has none.
 std::vector<data::Token> default_prompt(const data::Tokenizer& tokenizer);
+// A prompt as the beginning of a document: with what the tokenizer begins one with. Of an empty
+// one, the default prompt.
+std::vector<data::Token> prompt_tokens(const data::Tokenizer& tokenizer, std::string_view prompt);
 
 // Called with a text piece by piece, whole UTF-8 characters only; returning false ends the text.
 using OnText = std::function<bool(std::string_view piece)>;
@@ -68,14 +71,15 @@ std::shared_ptr<const TensorSource> open_weights(const std::filesystem::path& fo
                                                  const std::string& checkpoint,
                                                  const TuningOptions& tuning);
 
-// The model of a run folder, or of a folder in Hugging Face's layout (see hf_folder.h), converted to `dtype` (f32 or f64). `checkpoint` is "last", "best" or
-// the number of a step, of those that the run keeps. Files that are missing, broken or do not
-// belong together are an Error that names them.
+// The model of a run folder, or of a folder in Hugging Face's layout (see hf_folder.h), converted
+// to `dtype` (f32 or f64). `checkpoint` is "last", "best" or the number of a step, of those that
+// the run keeps. Files that are missing, broken or do not belong together are an Error that names
+// them.
 TextModel load(const std::filesystem::path& folder, DType dtype = DType::f32,
                const std::string& checkpoint = std::string(kLast));
 
 // Makes the folder, and writes the model and its tokenizer to it, so that load() finds them. Error
-// if the folder has files that this would replace.
+// if the folder has files that this would replace. What was written is removed when it fails.
 void save_model(const std::filesystem::path& folder, const TextModel& model);
 
 // An encoder–decoder that was trained.

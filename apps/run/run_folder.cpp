@@ -75,18 +75,18 @@ void remove_leftovers(const fs::path& folder) {
 }
 
 // A run folder inside the corpus would be part of the text when the run is resumed.
-void check_outside(const fs::path& folder, const std::vector<std::string>& corpus) {
+void check_outside(const fs::path& folder, const std::vector<NamedText>& texts) {
   const fs::path inner = fs::weakly_canonical(folder);
-  for (const std::string& name : corpus) {
+  for (const auto& [option, name] : texts) {
     const fs::path outer = fs::weakly_canonical(name);
     const auto [end, at] = std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
     check(end != outer.end() || !fs::is_directory(outer),
-          "the run folder {} lies inside --corpus {}, so that it would become part of the text: "
+          "the run folder {} lies inside {} {}, so that it would become part of the text: "
           "choose another --out-dir",
-          folder.string(), name);
+          folder.string(), option, name);
     const bool replaced = std::any_of(std::begin(kRunFiles), std::end(kRunFiles),
                                       [&](auto file) { return outer == inner / file; });
-    check(!replaced, "--corpus {} is a file that a run in {} replaces: choose another --out-dir",
+    check(!replaced, "{} {} is a file that a run in {} replaces: choose another --out-dir", option,
           name, folder.string());
   }
 }
@@ -109,7 +109,7 @@ void RunFolder::lock() {
 }
 
 RunFolder RunFolder::open(const FolderOptions& options, const std::string& name,
-                          const std::vector<std::string>& texts) {
+                          const std::vector<NamedText>& texts) {
   options.validate();
   return options.resumes() ? reopen(options) : create(options, name, texts);
 }
@@ -128,7 +128,7 @@ bool is_model_alone(const fs::path& folder) {
 }  // namespace
 
 RunFolder RunFolder::create(const FolderOptions& options, const std::string& name,
-                            const std::vector<std::string>& texts) {
+                            const std::vector<NamedText>& texts) {
   const bool named = !options.out_dir.empty();
   const bool existed = named && fs::exists(options.out_dir);
   if (named) make_folder(options.out_dir);

@@ -19,6 +19,11 @@ inline constexpr std::string_view kTokenizerFile = "tokenizer.json";
 inline constexpr std::string_view kMetricsFile = "metrics.jsonl";
 inline constexpr std::string_view kTextFile = "corpus.txt";
 
+// A file or folder that a run reads, and the option that names it, for messages.
+struct NamedText {
+  std::string option, path;
+};
+
 // The folder of one run:
 //   config.json            the model, the options, and what the text was
 //   tokenizer.json         if the model has one
@@ -37,7 +42,7 @@ class RunFolder {
   // Errors: the folder cannot be written; it holds a run (without options.overwrite), or files of
   // others that a run would replace; it lies among the texts; there is no checkpoint to resume.
   static RunFolder open(const FolderOptions& options, const std::string& name,
-                        const std::vector<std::string>& texts = {});
+                        const std::vector<NamedText>& texts = {});
   RunFolder(RunFolder&&) noexcept = default;
   // Removes the folder if this made it and nothing was ever written there.
   ~RunFolder();
@@ -69,7 +74,7 @@ class RunFolder {
  private:
   RunFolder(std::filesystem::path path, bool resumes) : path_(std::move(path)), resumes_(resumes) {}
   static RunFolder create(const FolderOptions& options, const std::string& name,
-                          const std::vector<std::string>& texts);
+                          const std::vector<NamedText>& texts);
   static RunFolder reopen(const FolderOptions& options);
   void lock();
   bool holds_path() const;

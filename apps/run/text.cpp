@@ -108,6 +108,10 @@ Text text_of_run(const std::filesystem::path& folder, std::string_view format,
     set_documents(text, {{0, text.contents.size()}});
   }
   check_same(folder, stored, text.identity, "--corpus");
+  check(
+      source.val.empty() || config.find(kValSection) != nullptr,
+      "the run in {} was validated with a part of its corpus: leave --val out, or start a new run",
+      folder.string());
   text.val = read_val(source);
   if (text.val) {
     TextIdentity stored_val;

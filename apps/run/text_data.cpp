@@ -88,10 +88,10 @@ Division TextOptions::division(std::uint64_t seed) const {
 }
 
 data::Tokenizer make_tokenizer(const TextOptions& o, std::uint64_t seed,
-                               const std::function<Text()>& read) {
+                               const std::function<const Text&()>& read) {
   if (o.tokenizer == "gpt2") return data::Tokenizer::gpt2();
   if (data::is_path_of_tokenizer(o.tokenizer)) return data::Tokenizer::from_hf(o.tokenizer);
-  const Text text = read();
+  const Text& text = read();
   if (data::bpe_size(o.tokenizer)) {
     const std::vector<std::string_view> train =
         divide(text, o.division(seed), std::string(data::Bpe::kEndOfTextBytes)).train;
@@ -100,10 +100,13 @@ data::Tokenizer make_tokenizer(const TextOptions& o, std::uint64_t seed,
   // A character that only the validation part has must be in the vocabulary, too.
   const std::string separator = unescaped(o.separator);
   std::vector<std::string_view> all = documents_of(text, separator, "");
+  bool several = all.size() > 1;
   if (text.val) {
-    for (const std::string_view val : documents_of(*text.val, separator, "")) all.push_back(val);
+    const std::vector<std::string_view> val = documents_of(*text.val, separator, "");
+    several = several || val.size() > 1;
+    all.insert(all.end(), val.begin(), val.end());
   }
-  return data::make_tokenizer(o.tokenizer, all);
+  return data::Tokenizer::of_characters(all, several);
 }
 
 std::vector<data::Token> tokens_of(const Text& text, const data::Tokenizer& tokenizer,

@@ -81,7 +81,7 @@ struct TextData {
 // GPT-2's and a file's do not. A bpe tokenizer learns from the training part alone, a character
 // tokenizer the characters of both parts.
 data::Tokenizer make_tokenizer(const TextOptions& options, std::uint64_t seed,
-                               const std::function<Text()>& text);
+                               const std::function<const Text&()>& text);
 
 // The documents of a text, one after the other.
 std::vector<data::Token> tokens_of(const Text& text, const data::Tokenizer& tokenizer,

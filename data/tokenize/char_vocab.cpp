@@ -42,20 +42,17 @@ std::string sample_of(const std::u32string& code_points) {
 
 }  // namespace
 
-CharVocabulary CharVocabulary::of_corpus(std::span<const std::string_view> documents) {
+CharVocabulary CharVocabulary::of_corpus(std::span<const std::string_view> documents,
+                                         bool separated) {
   const auto seen = std::make_unique<std::bitset<kCodePointCount>>();
   char32_t last = 0;
-  for (const std::string_view text : documents) {
-    for_each_char(text, "the corpus", [&](char32_t c, std::size_t) {
-      if (seen->test(c)) return;  // reading is faster than writing the same again
-      seen->set(c);
-      last = std::max(last, c);
-    });
-  }
-  if (documents.size() > 1) {
-    seen->set('\n');
-    last = std::max(last, U'\n');
-  }
+  const auto see = [&](char32_t c, std::size_t) {
+    if (seen->test(c)) return;  // reading is faster than writing the same again
+    seen->set(c);
+    last = std::max(last, c);
+  };
+  for (const std::string_view text : documents) for_each_char(text, "the corpus", see);
+  if (separated) see('\n', 0);
   std::string characters;
   for (char32_t c = 0; c <= last; ++c) {
     if (seen->test(c)) {
@@ -107,8 +104,7 @@ void CharVocabulary::encode(std::string_view text, std::vector<Token>& tokens) c
 void CharVocabulary::fail_unknown(char32_t code_point, std::size_t offset) const {
   fail(
       "[tokenizer] {} at byte {} is not in the vocabulary, which is made of the {} characters of "
-      "the "
-      "training corpus: {}",
+      "the training corpus: {}",
       describe_char(code_point), offset, size(), sample_of(code_points_));
 }
 

@@ -15,9 +15,9 @@ namespace tapegrad::data {
 // shakespeare_char.
 class CharVocabulary {
  public:
-  // The distinct characters of the documents of a corpus. Of several ones, a line break is one of
-  // them: it separates documents. Error if the corpus is empty or not UTF-8.
-  static CharVocabulary of_corpus(std::span<const std::string_view> documents);
+  // The distinct characters of the documents of a corpus and, if something has to separate them, a
+  // line break. Error if the corpus is empty or not UTF-8.
+  static CharVocabulary of_corpus(std::span<const std::string_view> documents, bool separated);
 
   // `characters` must be UTF-8 with at least one character, in ascending order, each once.
   explicit CharVocabulary(std::string_view characters);

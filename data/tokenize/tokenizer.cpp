@@ -1,5 +1,6 @@
 #include "tapegrad/data/tokenize/tokenizer.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "tapegrad/autograd/base/error.h"
@@ -8,8 +9,9 @@
 
 namespace tapegrad::data {
 
-Tokenizer Tokenizer::of_characters(std::span<const std::string_view> documents) {
-  return {"char", std::make_shared<const CharVocabulary>(CharVocabulary::of_corpus(documents))};
+Tokenizer Tokenizer::of_characters(std::span<const std::string_view> documents, bool separated) {
+  return {"char",
+          std::make_shared<const CharVocabulary>(CharVocabulary::of_corpus(documents, separated))};
 }
 
 Tokenizer Tokenizer::gpt2() { return {"gpt2", Bpe::gpt2()}; }
@@ -19,7 +21,33 @@ Tokenizer Tokenizer::train_bpe(std::span<const std::string_view> documents,
   return {"bpe", std::make_shared<const Bpe>(train_merges(documents, vocab_size))};
 }
 
+namespace {
+
+// Each document begins with the tokenizer's begin(), unless its own first tokens are these. An
+// empty one, which only stands for the end of the one before it, does not.
+std::vector<Token> encode_with_begin(const HfTokenizer& hf,
+                                     std::span<const std::string_view> documents,
+                                     bool allow_special) {
+  const std::vector<Token>& begin = hf.begin();
+  std::vector<Token> tokens;
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    const std::string_view with_next[] = {documents[i], ""};  // for what ends the document
+    const bool last = i + 1 == documents.size();
+    const auto own = hf.encode_documents({with_next, last ? 1u : 2u}, allow_special);
+    const bool begun =
+        own.size() >= begin.size() && std::equal(begin.begin(), begin.end(), own.begin());
+    if (!begun && !documents[i].empty()) tokens.insert(tokens.end(), begin.begin(), begin.end());
+    tokens.insert(tokens.end(), own.begin(), own.end());
+  }
+  return tokens;
+}
+
+}  // namespace
+
 std::vector<Token> Tokenizer::encode(std::string_view text, bool allow_special) const {
+  if (const auto* hf = std::get_if<std::shared_ptr<const HfTokenizer>>(&vocabulary_)) {
+    return (*hf)->encode(text, allow_special);
+  }
   return encode_documents({&text, 1}, allow_special);
 }
 
@@ -29,7 +57,8 @@ std::vector<Token> Tokenizer::encode_documents(std::span<const std::string_view>
     return (*bpe)->encode_documents(documents, allow_special);
   }
   if (const auto* hf = std::get_if<std::shared_ptr<const HfTokenizer>>(&vocabulary_)) {
-    return (*hf)->encode_documents(documents, allow_special);
+    return begin().empty() ? (*hf)->encode_documents(documents, allow_special)
+                           : encode_with_begin(**hf, documents, allow_special);
   }
   const auto& characters = *std::get<std::shared_ptr<const CharVocabulary>>(vocabulary_);
   std::size_t most = 0;

@@ -24,7 +24,11 @@ namespace tapegrad::data {
 // - "hf":   what a tokenizer.json of Hugging Face's says: see HfTokenizer
 class Tokenizer {
  public:
-  static Tokenizer of_characters(std::span<const std::string_view> documents);
+  // `separated`: a line break, which separates documents, is one of the characters.
+  static Tokenizer of_characters(std::span<const std::string_view> documents, bool separated);
+  static Tokenizer of_characters(std::span<const std::string_view> documents) {
+    return of_characters(documents, documents.size() > 1);
+  }
   static Tokenizer of_characters(std::string_view corpus) { return of_characters({&corpus, 1}); }
   static Tokenizer gpt2();
   // Learns a vocabulary of 256 bytes, vocab_size − 257 merges and <|endoftext|>. Error if the
@@ -38,8 +42,9 @@ class Tokenizer {
   // kinds encode any bytes; they read <|endoftext|> as the special token only if `allow_special`.
   std::vector<Token> encode(std::string_view text, bool allow_special = false) const;
 
-  // Documents, one after the other. Between two of them is end_of_text(), unless the first one ends
-  // with it already, white space aside. Without such a token, it is an empty line.
+  // Documents, one after the other, each with begin() before it. Between two of them is
+  // end_of_text(), unless the first one ends with it already, white space aside. Without such a
+  // token, it is an empty line.
   std::vector<Token> encode_documents(std::span<const std::string_view> documents,
                                       bool allow_special = false) const;
 
@@ -51,7 +56,8 @@ class Tokenizer {
   std::int64_t vocab_size() const;
   std::string_view kind() const { return kind_; }
   std::optional<Token> end_of_text() const;  // <|endoftext|>; character tokenizers have none
-  // What stands before the first token of a text that a model is given, which encode() leaves out.
+  // What stands before the first token of a document, and of a text that a model is given. Part of
+  // encode_documents(), and not of encode().
   std::span<const Token> begin() const;
 
   // The file is a JSON object, which `save` replaces atomically:

@@ -1,9 +1,18 @@
 // Documents in the corpus of train-gpt: <|endoftext|>, and what a run is validated with.
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <regex>
 
+#include "tapegrad/apps/gpt/gpt_options.h"
+#include "tapegrad/data/corpus.h"
+#include "tapegrad/nn/summary.h"
+#include "tapegrad/run/fingerprint.h"
+#include "tapegrad/run/model.h"
+#include "tapegrad/run/text_data.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
+
+using namespace tapegrad;
 
 namespace {
 
@@ -180,7 +189,13 @@ TEST_CASE("--val names the text to validate with", "[documents-of-runs]") {
               "--val and --val-fraction exclude each other");
   check_error(train(args + Args{"--val", "-"}), 2, "--val: - (stdin) is for --corpus alone");
   check_error(train(args + Args{"--val", folder / "val", "--out-dir", folder / "val/run"}), 1,
-              "would become part of the text");
+              "lies inside --val " + (folder / "val").string());
+  const auto replaced = folder.put("out/corpus.txt", tiny_text());
+  check_error(train(args + Args{"--val", replaced, "--out-dir", folder / "out"}), 1,
+              "--val " + replaced.string() + " is a file that a run in");
+  check_ended_well(train(Args{corpus} + tiny_options(folder / "part", 1)));
+  check_error(train(resume_run(folder / "part", 2) + Args{"--val", val}), 1,
+              "was validated with a part of its corpus: leave --val out");
   check_error(train(args + Args{"--val", folder / "none", "--out-dir", folder / "x"}), 1, "none");
   check_error(train(args + Args{"--val-fraction", "0"}), 2, "--val-fraction: must be from");
 }
@@ -209,22 +224,39 @@ TEST_CASE("a model learns where documents end, and samples end there", "[documen
 
 TEST_CASE("a run that is older than documents resumes as it was", "[documents-of-runs]") {
   const TempFolder folder;
-  // Such a run had <|endoftext|> as ordinary text, and the last tenth of all for validation.
-  const auto corpus = folder.put("text.txt", tiny_text());
-  check_ended_well(train(Args{corpus} + tiny_options(folder / "run", 5)));
-  std::string config = TempFolder::get(folder / "run/config.json");
-  for (const std::string name :
-       {"documents", "separator", "val", "val_fraction", "sample_interval"}) {
-    const std::string before = config;
-    const std::regex entry(",\\s*\"" + name + "\": (\\[\\]|[^,\\s]*)");
-    config = std::regex_replace(config, entry, "");
-    CHECK(config != before);
+  folder.put("in/1.txt", tiny_text().substr(0, 900) + "<|endoftext|>" + tiny_text().substr(900));
+  folder.put("in/2.txt", tiny_text());
+  check_ended_well(train(Args{folder / "in"} + tiny_options(folder / "run", 5) +
+                         Args{"--tokenizer", "bpe:270"}));
+  // Such a run's config lacks all that is newer, and its fingerprint is that of the bytes.
+  const std::filesystem::path path = folder / "run/config.json";
+  auto config = nlohmann::json::parse(TempFolder::get(path));
+  for (const run::Section& section : run::config_of(gpt::Options(), run::kGPTFormat).sections) {
+    auto& stored = config.at(section.name);
+    for (const std::string& name : section.newer) CHECK(stored.erase(name) == 1);
+    if (stored.empty()) config.erase(section.name);
   }
-  std::ofstream(folder / "run/config.json") << config;
+  CHECK_FALSE(config.contains(run::kTuningSection));
+  const run::CorpusSource source{{folder / "in"}};
+  const run::Text text = run::read_text(source);
+  REQUIRE(text.documents.size() == 2);
+  CHECK(config["text"].erase("documents") == 1);
+  config["text"]["fingerprint"] = run::fingerprint(text.contents);
+  std::ofstream(path) << config;
   const Result r = train(resume_run(folder / "run", 8));
   check_ended_well(r);
-  check_ended_well(train(Args{corpus} + tiny_options(folder / "same", 8)));
-  CHECK(same_model(folder / "run", folder / "same"));
+  // It had <|endoftext|> as ordinary text, and the last tenth of all for validation.
+  const auto tokenizer = data::Tokenizer::load(folder / "run/tokenizer.json");
+  const data::TextSplit parts = data::split_text(text.contents, 0.9);
+  const auto expected = tokenizer.encode(parts.train), held_out = tokenizer.encode(parts.val);
+  CHECK_THAT(text_line(r),
+             ContainsSubstring(fmt::format(": {} tokens to train, {} tokens to validate",
+                                           nn::grouped(std::ssize(expected)),
+                                           nn::grouped(std::ssize(held_out)))));
+  const run::Text old = run::text_of_run(folder / "run", run::kGPTFormat, source);
+  const run::TextData data = run::tokenize(old, tokenizer, {}, 16);
+  CHECK(data.train == expected);
+  CHECK(data.val == held_out);
 }
 
 TEST_CASE("evaluate reads documents as training does", "[documents-of-runs]") {

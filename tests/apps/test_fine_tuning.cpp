@@ -260,6 +260,20 @@ TEST_CASE("adapters are merged by merge-lora, and by programs that get the run",
                  "--out-dir is needed");
 }
 
+TEST_CASE("a merge that fails can be made again", "[fine-tuning]") {
+  const Tuned tuned;
+  check_ended_well(tuned.train(1, kLora));
+  const fs::path merged = tuned.folder / "merged", err = tuned.folder / "err";
+  const std::string program = std::string(TAPEGRAD_PROGRAM_DIR) + "/merge-lora";
+  // The tokenizer has less than two kilobytes, the weights have more.
+  const std::string command = "ulimit -f 4; '" + program + "' --model '" + tuned.run.string() +
+                              "' --out-dir '" + merged.string() + "' 2>'" + err.string() + "'";
+  CHECK(std::system(("sh -c \"" + command + "\"").c_str()) != 0);
+  CHECK_THAT(TempFolder::get(err), ContainsSubstring("File too large"));
+  check_ended_well(run_program("merge-lora", {"--model", tuned.run, "--out-dir", merged}));
+  CHECK(sample(merged) == sample(tuned.run));
+}
+
 TEST_CASE("a folder of a stranger's is read with care", "[fine-tuning]") {
   const Tuned source;
   check_ended_well(source.train(2, kLora));
@@ -289,14 +303,18 @@ TEST_CASE("a folder of a stranger's is read with care", "[fine-tuning]") {
 TEST_CASE("--plan and --summary know the model to start from, and what is trained",
           "[fine-tuning]") {
   const Tuned tuned;
+  const TinyRun from(0, {"--n-embd", "64"});
   const Result summary = tuned.train(1, {"--summary"});
   check_ended_well(summary);
   CHECK_THAT(summary.out, ContainsSubstring("h.1"));
-  const Result all = tuned.train(1, {"--plan"}), lora = tuned.train(1, kLora + Args{"--plan"});
+  const Result all = tuned.train(1, {"--plan"}, from.run);
+  const Result lora = tuned.train(1, kLora + Args{"--plan"}, from.run);
   check_ended_well(all);
   check_ended_well(lora);
   CHECK_FALSE(fs::exists(tuned.run));
+  // Of a model for whose weights AdamW needs a megabyte, adapters alone need much less.
   CHECK_THAT(lora.out, ContainsSubstring("AdamW 0,"));
+  CHECK_THAT(all.out, ContainsSubstring("AdamW 1,"));
 }
 
 TEST_CASE("the config.json of any run is a config file", "[fine-tuning]") {
@@ -309,4 +327,15 @@ TEST_CASE("the config.json of any run is a config file", "[fine-tuning]") {
   check_ended_well(::train({"--config", b.run / "config.json", "--init-from", base().run,
                             "--corpus", b.corpus, "--out-dir", again.run, "--no-sample"}));
   CHECK(same_model(again.run, b.run));
+  // It says what it cannot be without.
+  const std::string file = b.run / "config.json";
+  const Result alone = ::train({"--config", file, "--out-dir", b.folder / "x"});
+  check_error_of("train-gpt", alone, 2,
+                 "--config " + file +
+                     ": its checkpoint needs --init-from DIR: the folder of a run "
+                     "or a model, such as " +
+                     fs::absolute(base().run).string());
+  const auto lines = b.folder.put("lines", "lora_rank = 2\n");
+  check_error_of("train-gpt", ::train({"--config", lines, "--out-dir", b.folder / "x"}), 2,
+                 "--config " + lines.string() + ": its lora-rank needs --init-from DIR");
 }

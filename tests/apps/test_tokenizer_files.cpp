@@ -61,6 +61,42 @@ TEST_CASE("a run that starts from one with a tokenizer.json has it, too", "[toke
   check_ended_well(train({"--init-from", files.run, "--corpus", files.corpus, "--out-dir", tuned,
                           "--max-iters", "1", "--eval-iters", "1", "--no-sample"}));
   CHECK(TempFolder::get(tuned / "tokenizer.json") == files.tokenizer_json);
+  // The same tokenizer may be named, by any path.
+  const auto plan = [&](const std::string& tokenizer) {
+    return train(
+        {"--init-from", files.run, "--corpus", files.corpus, "--tokenizer", tokenizer, "--summary"},
+        files.folder.path());
+  };
+  for (const std::string path : {"./run", "run/", "run/tokenizer.json", "./run/../run"}) {
+    check_ended_well(plan(path));
+  }
+  check_error_of("train-gpt", plan("../"), 2, "does not fit the model in");
+  check_error_of("train-gpt", plan("gpt2"), 2, "does not fit the model in");
   std::filesystem::remove_all(files.run);
   check_ended_well(train(resume_run(tuned, 2)));
+}
+
+TEST_CASE("a model learns where documents begin", "[tokenizer-files]") {
+  const WithTokenizer files;
+  std::string stories;
+  for (int i = 0; i < 300; ++i) {
+    stories += "{\"text\": \"a cat sat on mat " + std::to_string(i % 10) + ".\"}\n";
+  }
+  check_ended_well(train(files.args(files.folder / "model") +
+                         Args{"--corpus", files.folder.put("s.jsonl", stories), "--max-iters",
+                              "400", "--eval-interval", "400", "--dropout", "0", "--log-interval",
+                              "100", "--lr-decay-iters", "400"}));
+  const auto first = [&](const Args& prompt) {
+    const Result r = run_program(
+        "sample-text",
+        Args{"--model", files.run, "--max-new-tokens", "1", "--json", "--logprobs"} + prompt);
+    check_ended_well(r);
+    return nlohmann::json::parse(r.out).at("tokens").at(0);
+  };
+  // Nearly certain: behind the token that begins each document, written or not.
+  for (const Args& prompt : {Args{}, Args{"--prompt", "<|begin_of_text|>"}}) {
+    CHECK(first(prompt).at("text") == "a");
+    CHECK(first(prompt).at("logprob") > -0.1);
+  }
+  CHECK(first({"--prompt", "a cat sat on"}).at("logprob") > -0.1);
 }

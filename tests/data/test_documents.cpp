@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "tapegrad/autograd/base/error.h"
@@ -6,6 +7,7 @@
 #include "tapegrad/data/documents.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/golden/golden.h"
 #include "tapegrad/tests/temp_folder.h"
 
 using namespace tapegrad;
@@ -57,7 +59,7 @@ TEST_CASE("a separator ends a document and is no part of one", "[documents]") {
   CHECK(cut("a\n\n\nb\nc\n\n\nd\n", {.text = "\n\n\n"}) == Views{"a", "b\nc", "d\n"});
   CHECK(cut("--a-- \n ----b--", {.text = "--"}) == Views{"a", "b"});
   CHECK(cut("no other one ", {.text = "--"}) == Views{"no other one "});
-  CHECK(cut(" \n", {.text = "--"}) == Views{" \n"});
+  CHECK_THROWS_WITH(cut(" \n", {.text = "--"}), ContainsSubstring("nothing but white space"));
   CHECK_THROWS_WITH(cut("-- --", {.text = "--"}), ContainsSubstring("nothing but white space"));
 }
 
@@ -83,6 +85,18 @@ TEST_CASE("files and lines of JSON lines are documents", "[documents]") {
   CHECK(cut_documents(corpus.text, corpus.documents, {}) == expected);
 }
 
+TEST_CASE("a file or a line of white space alone is no document", "[documents]") {
+  const TempFolder folder;
+  folder.put("1.txt", " \n\t\v\f");
+  folder.put("2.jsonl", "{\"text\": \"two\"}\n{\"text\": \"  \\n\"}\n{\"text\": \"three\"}\n");
+  const Corpus corpus = read_corpus(std::vector{folder.path()});
+  for (const Separators& separators :
+       {Separators{}, Separators{.text = "--"}, Separators{.end_of_text = "<|endoftext|>"}}) {
+    CHECK(cut_documents(corpus.text, corpus.documents, separators) == Views{"two", "three"});
+  }
+  CHECK_THROWS_WITH(cut(" \n", {}), ContainsSubstring("nothing but white space"));
+}
+
 TEST_CASE("the ids of documents are those of their text with <|endoftext|>", "[documents]") {
   const Tokenizer gpt2 = Tokenizer::gpt2();
   for (const std::string text : {
@@ -98,10 +112,38 @@ TEST_CASE("the ids of documents are those of their text with <|endoftext|>", "[d
   const Views files{"a<|endoftext|>\n", "b\n", "c"};
   const std::string joined = "a<|endoftext|>\nb\n<|endoftext|>c";
   CHECK(gpt2.encode_documents(files, true) == gpt2.encode(joined, true));
+  for (const std::string space : {" ", "\t", "\r\n", "\v", "\f"}) {
+    const std::string ended = "a<|endoftext|>" + space;
+    CHECK(gpt2.decode(gpt2.encode_documents(Views{ended, "b"}, true)) == ended + "b");
+  }
   // As ordinary text it ends nothing.
   const auto plain = gpt2.encode_documents(files, false);
   CHECK(std::count(plain.begin(), plain.end(), 50256) == 2);
   CHECK(gpt2.decode(plain) == "a<|endoftext|>\n<|endoftext|>b\n<|endoftext|>c");
+}
+
+TEST_CASE("documents begin with what a tokenizer.json puts before a text", "[documents]") {
+  const TempFolder folder;
+  const std::string json = testing::golden_json("tokenizers.json").at("llama3").at("file");
+  const Tokenizer llama = Tokenizer::from_hf(folder.put("tokenizer.json", json));
+  const std::string begin = "<|begin_of_text|>", end = "<|end_of_text|>";
+  REQUIRE(llama.begin().size() == 1);
+  REQUIRE(llama.token_bytes(llama.begin()[0]) == begin);
+  REQUIRE(llama.token_bytes(*llama.end_of_text()) == end);
+  const auto decoded = [&](const Views& documents) {
+    return llama.decode(llama.encode_documents(documents, true));
+  };
+  CHECK(decoded({"one"}) == begin + "one");
+  CHECK(decoded({"one", "two\n"}) == begin + "one" + end + begin + "two\n");
+  // What has these tokens does not get them twice, and the end of a part has no beginning behind.
+  const std::string begun = begin + "one" + end + "\n";
+  CHECK(decoded({begun, "two"}) == begun + begin + "two");
+  CHECK(decoded({"one", ""}) == begin + "one" + end);
+  // As ordinary text they are no such tokens.
+  const auto plain = llama.encode_documents(Views{begun, "two"}, false);
+  CHECK(std::count(plain.begin(), plain.end(), llama.begin()[0]) == 2);
+  CHECK(llama.decode(plain) == begin + begun + end + begin + "two");
+  CHECK(llama.decode(llama.encode("one", true)) == "one");
 }
 
 TEST_CASE("without <|endoftext|>, an empty line separates documents", "[documents]") {
@@ -154,6 +196,19 @@ TEST_CASE("each part gets a document, and neither too little", "[documents]") {
     CHECK(share <= 0.1001);
     CHECK(share > 0.099);
   }
+}
+
+TEST_CASE("no part of a split gets every document", "[documents]") {
+  for (const double fraction : {0.001, 0.1, 0.5, 0.9, 0.999}) {
+    for (std::size_t count = 1; count < 6; ++count) {
+      INFO(fraction << " of " << count);
+      const Texts texts(std::vector<std::size_t>(count, 1));
+      const DocumentSplit split = texts.split(fraction, count);
+      CHECK(bytes_of(split.train) + bytes_of(split.val) == count);
+      if (split.whole) CHECK((!split.train.empty() && !split.val.empty()));
+    }
+  }
+  CHECK_FALSE(Texts({1, 1, 1}).split(0.9, 1).whole);
 }
 
 TEST_CASE("a text that documents cannot divide is cut as one", "[documents]") {

@@ -30,7 +30,7 @@ void check_same(std::string_view text, const data::Tokenizer& tokenizer) {
 }
 
 // Documents lose nothing, have the ids of their text, and each part gets some.
-void check_documents(const data::Corpus& corpus) {
+void check_documents(const data::Corpus& corpus, double val_fraction) {
   const std::vector<std::string_view> documents =
       data::cut_documents(corpus.text, corpus.documents, {.end_of_text = "<|endoftext|>"});
   if (corpus.documents.size() == 1) {
@@ -42,7 +42,8 @@ void check_documents(const data::Corpus& corpus) {
     }
   }
   Rng rng(1);
-  const data::DocumentSplit split = data::split_documents(corpus.text, documents, 0.1, rng);
+  const data::DocumentSplit split =
+      data::split_documents(corpus.text, documents, val_fraction, rng);
   if (split.whole && (split.train.empty() || split.val.empty() ||
                       split.train.size() + split.val.size() != documents.size())) {
     fuzz::finding("the split by document loses documents");
@@ -63,7 +64,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::filesystem::path path = fuzz::put(name, bytes);
   fuzz::accepts(name, [&] {
     const data::Corpus corpus = data::read_corpus({&path, 1}, {.max_bytes = 1 << 20});
-    check_documents(corpus);
+    check_documents(corpus, static_cast<double>(1 + size % 999) / 1000);
     const data::TextSplit split = data::split_text(corpus.text, 0.9);
     if (std::string(split.train) + std::string(split.val) != corpus.text) {
       fuzz::finding("the split loses text");

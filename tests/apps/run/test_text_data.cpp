@@ -21,7 +21,7 @@ TEST_CASE("equal texts have equal fingerprints, whatever they are called", "[tex
 TEST_CASE("a text becomes a part to train on and one to validate with", "[text_data]") {
   const run::Text text = run::text_of("t", std::string(900, 'a') + std::string(100, 'b'));
   const data::Tokenizer tokenizer =
-      run::make_tokenizer({.tokenizer = "char"}, 1337, [&] { return text; });
+      run::make_tokenizer({.tokenizer = "char"}, 1337, [&]() -> const run::Text& { return text; });
   const run::TextData data = run::tokenize(text, tokenizer, {}, 16);
   CHECK(tokenizer.vocab_size() == 2);
   CHECK(data.train == std::vector<data::Token>(900, 0));
@@ -59,8 +59,33 @@ TEST_CASE("the parts have the tokens of all documents with the end of each", "[t
   CHECK(std::count(data.train.begin(), data.train.end(), 50256) == 0);
 }
 
+TEST_CASE("a text to validate with adds its characters, and no document", "[text_data]") {
+  const TempFolder folder;
+  const auto characters = [&](const std::string& corpus, const std::string& val) {
+    const run::CorpusSource source{{folder / corpus}, "text", "utf-8", {folder / val}};
+    const run::Text text = run::text_of_new_run(source, [] { return run::text_of("", ""); });
+    const run::TextOptions options{.tokenizer = "char"};
+    return run::make_tokenizer(options, 1, [&]() -> const run::Text& { return text; }).vocab_size();
+  };
+  folder.put("one/a.txt", "ab ab");
+  folder.put("other/c.txt", "c ab");
+  folder.put("two/d.txt", "ab c");
+  folder.put("two/e.txt", "b a");
+  CHECK(characters("one", "other") == 4);
+  CHECK(characters("two", "other") == 5);  // and a line break, which separates documents
+  CHECK(characters("one", "two") == 5);
+}
+
+TEST_CASE("documents that are too few for their parts are no fault", "[text_data]") {
+  const TempFolder folder;
+  const run::Text text =
+      run::read_text({{folder.put("t.jsonl", "{\"text\":\"a\"}\n{\"text\":\"a\"}\n")}});
+  CHECK_THROWS_WITH(run::tokenize(text, data::Tokenizer::gpt2(), {.val_fraction = 0.9}, 16),
+                    ContainsSubstring("the corpus is too short: its training part has"));
+}
+
 TEST_CASE("GPT-2's tokens do not need the text", "[text_data]") {
-  const auto no_text = []() -> run::Text { fail("the text was read"); };
+  const auto no_text = []() -> const run::Text& { fail("the text was read"); };
   CHECK(run::make_tokenizer({.tokenizer = "gpt2"}, 1337, no_text).vocab_size() == 50257);
   CHECK_THROWS_WITH(run::check_tokenizer("bpe:12"), ContainsSubstring("from 257 to"));
 }
