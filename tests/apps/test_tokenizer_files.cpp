@@ -82,10 +82,10 @@ TEST_CASE("a model learns where documents begin", "[tokenizer-files]") {
   for (int i = 0; i < 300; ++i) {
     stories += "{\"text\": \"a cat sat on mat " + std::to_string(i % 10) + ".\"}\n";
   }
-  check_ended_well(train(files.args(files.folder / "model") +
-                         Args{"--corpus", files.folder.put("s.jsonl", stories), "--max-iters",
-                              "400", "--eval-interval", "400", "--dropout", "0", "--log-interval",
-                              "100", "--lr-decay-iters", "400"}));
+  check_ended_well(
+      train(tiny_run(files.folder.put("s.jsonl", stories), files.run, 400) +
+            Args{"--tokenizer", files.folder / "model", "--eval-interval", "400", "--dropout", "0",
+                 "--log-interval", "100", "--lr-decay-iters", "400"}));
   const auto first = [&](const Args& prompt) {
     const Result r = run_program(
         "sample-text",
