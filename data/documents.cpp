@@ -15,7 +15,10 @@ class Cutter {
   explicit Cutter(const Separators& separators) : separators_(separators) {}
 
   void cut(std::string_view text) {
-    if (is_blank(text)) return;
+    if (is_blank(text)) {
+      if (blank_.empty()) blank_ = text;
+      return;
+    }
     const std::string& separator = separators_.text;
     if (separator.empty() || text.find(separator) == text.npos) return cut_at_end_of_text(text);
     for (std::size_t begin = 0; begin <= text.size();) {
@@ -26,7 +29,10 @@ class Cutter {
     }
   }
 
-  std::vector<std::string_view> take() { return std::move(documents_); }
+  std::vector<std::string_view> take() {
+    if (documents_.empty() && !blank_.empty()) add(blank_);
+    return std::move(documents_);
+  }
 
  private:
   void cut_at_end_of_text(std::string_view text) {
@@ -57,6 +63,7 @@ class Cutter {
 
   const Separators& separators_;
   std::vector<std::string_view> documents_;
+  std::string_view blank_;  // the first text of white space alone
 };
 
 std::size_t bytes_of(const std::vector<std::string_view>& documents) {
@@ -123,8 +130,7 @@ std::vector<std::string_view> cut_documents(std::string_view text,
     cutter.cut(text.substr(range.begin, range.end - range.begin));
   }
   std::vector<std::string_view> documents = cutter.take();
-  check(!documents.empty(), "[corpus] there is nothing but white space{}",
-        separators.text.empty() ? "" : " between the separators");
+  check(!documents.empty(), "[corpus] between the separators there is nothing but white space");
   return documents;
 }
 

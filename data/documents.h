@@ -25,10 +25,10 @@ struct Separators {
 };
 
 // The documents of a corpus: each range of `text`, cut at the separators. Views of `text`, in its
-// order. What has nothing but white space is no document: a range, or what is beside
+// order. What has nothing but white space is no document: a range of it, or what is beside
 // `separators.text`, is left out, and beside `end_of_text` it belongs to its neighbour, so that
-// each such token of the text is in a document. Error if there is none, or if there are more than
-// kMostDocuments.
+// each such token of the text is in a document. A range that is blank is a document if there is no
+// other. Error if there is none, or if there are more than kMostDocuments.
 std::vector<std::string_view> cut_documents(std::string_view text,
                                             std::span<const TextRange> ranges,
                                             const Separators& separators);
