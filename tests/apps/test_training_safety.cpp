@@ -90,5 +90,6 @@ TEST_CASE("--plan tells the memory of a model that does not fit", "[training-saf
   INFO(r.out << r.err);
   CHECK(r.code == 1);
   CHECK_THAT(r.out, ContainsSubstring("memory:    about ") && !ContainsSubstring("measured:"));
-  CHECK_THAT(r.err, ContainsSubstring("training needs about") && ContainsSubstring("are available"));
+  CHECK_THAT(r.err,
+             ContainsSubstring("training needs about") && ContainsSubstring("are available"));
 }

@@ -1,5 +1,4 @@
 #include "tapegrad/optim/adamw.h"
-
 #include "tapegrad/optim/sgd.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"
@@ -171,8 +170,9 @@ TEST_CASE("AdamW options that mean nothing are errors that name them", "[adamw]"
 TEST_CASE("an optimiser without any gradient makes no step", "[adamw]") {
   const TwoTensors tensors;
   optim::AdamW adamw(tensors.named());
-  CHECK_THROWS_WITH(adamw.step(0.1), "AdamW::step: none of 2 parameters has a gradient; "
-                                     "tape.backward(loss) comes first");
+  CHECK_THROWS_WITH(adamw.step(0.1),
+                    "AdamW::step: none of 2 parameters has a gradient; "
+                    "tape.backward(loss) comes first");
   CHECK(adamw.steps() == 0);
   tensors.backward(1);
   CHECK_NOTHROW(adamw.step(0.1));

@@ -1,8 +1,7 @@
-#include "tapegrad/optim/outlier_window.h"
-
 #include <cmath>
 
 #include "tapegrad/autograd/base/error.h"
+#include "tapegrad/optim/outlier_window.h"
 #include "tapegrad/tests/catch.h"
 
 using namespace tapegrad;

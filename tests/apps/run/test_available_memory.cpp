@@ -1,5 +1,4 @@
 #include "tapegrad/run/available_memory.h"
-
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/temp_folder.h"
 
@@ -43,7 +42,8 @@ TEST_CASE("a control group's limit counts, less what is used, but not by cached 
   const std::string job = "sys/fs/cgroup/user/job/";
   machine.put(job + "memory.max", "500000000\n");
   machine.put(job + "memory.current", "300000000\n");
-  machine.put(job + "memory.stat", "anon 100\nfile 150000000\nactive_file 40000000\ninactive_file 60000000\nslab 5\n");
+  machine.put(job + "memory.stat",
+              "anon 100\nfile 150000000\nactive_file 40000000\ninactive_file 60000000\nslab 5\n");
   CHECK(machine.memory().bytes == 300'000'000);
   CHECK(machine.memory().text() ==
         "300 MB of the 500 MB that the control group /user/job allows are available");
