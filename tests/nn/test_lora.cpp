@@ -61,7 +61,7 @@ void train(const Adapted& model, int steps) {
       Tensor parameter = t;
       dispatch(t.dtype(), [&](auto zero) {
         using T = decltype(zero);
-        std::copy_n(moved.data<T>(), t.numel(), parameter.mutable_data<T>());
+        std::copy_n(moved.data<T>(), moved.numel(), parameter.mutable_data<T>());
       });
       parameter.zero_grad();
     }
