@@ -18,10 +18,11 @@ template <class T>
 HeadRows<T> rows_of(Tensor& x) {
   return {x.mutable_data<T>(), x.dim(2), x.dim(1) * x.dim(2)};
 }
-// Part i (q, k or v) of packed rows (B, T, 3C).
+// Part i (q, k or v) of packed rows (B, T, 3C). Without any rows there is no data to point into.
 template <class T>
 HeadRows<T> part_of(const HeadRows<T>& packed, std::int64_t i) {
-  return {packed.data + i * packed.row / 3, packed.row, packed.batch};
+  T* data = packed.data == nullptr ? nullptr : packed.data + i * packed.row / 3;
+  return {data, packed.row, packed.batch};
 }
 
 struct Call {
