@@ -177,7 +177,7 @@ TEST_CASE("a config that changes the result in a way unknown here is refused by 
           "[hf_folder]") {
   const std::vector<std::pair<std::string, json>> faults = {
       {"model_type", "llama"},
-      {"architectures", {"GPT2ForSequenceClassification"}},
+      {"architectures", json::array({"GPT2ForSequenceClassification"})},
       {"activation_function", "silu"},
       {"scale_attn_by_inverse_layer_idx", true},
       {"scale_attn_weights", false},
