@@ -27,8 +27,12 @@ struct SmallProduct {
   void operator()() const {
     constexpr std::int64_t kDepth = 256;
     if (m == 0) return;
+    if (k == 0) {  // a and b may have no data to point into
+      for (std::int64_t j = 0; j < n; ++j) column(j);
+      return;
+    }
     SmallProduct part = *this;
-    for (std::int64_t p = 0; p == 0 || p < k; p += kDepth) {
+    for (std::int64_t p = 0; p < k; p += kDepth) {
       part.k = k - p < kDepth ? k - p : kDepth;
       part.a = a + p * a_column;
       part.b = b + p * ldb;

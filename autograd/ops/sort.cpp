@@ -29,6 +29,7 @@ bool goes_first(const Entry<T>& a, const Entry<T>& b) {
 template <bool descending, class T>
 void first_of_lines(const T* x, const Axis& axis, std::int64_t k, std::int32_t* out) {
   const std::int64_t inner = axis.inner, n = axis.n;
+  if (k == 0) return;  // without indices, there is no data to point into
   const std::int64_t grain = kElementGrain / 16 / std::max<std::int64_t>(1, n) + 1;
   parallel_for(axis.outer * inner, grain, [=](std::int64_t begin, std::int64_t end) {
     std::vector<Entry<T>> line(static_cast<std::size_t>(n));
