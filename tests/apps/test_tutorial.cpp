@@ -210,8 +210,8 @@ TEST_CASE("the programs of the tutorial print the numbers that the tutorials pri
         "8012 "
         "4809 17474 17858 29541"}},
       {"11-loss",
-       {"0.0000745405", "0.0000310606", "0.0000115628", "0.0000103367", "0.0000567759",
-        "0.0000047559", "cross_entropy 10.7940, ln 50257 = 10.8249, perplexity 48725.8"}},
+       {"0.00007454", "0.00003106", "0.00001156", "0.00001033", "0.00005677", "0.00000475",
+        "cross_entropy 10.7940, ln 50257 = 10.8249, perplexity 48725.8"}},
       {"12-training-loop", {"26848 parameters", "3.321       3.318"}},
       {"13-fine-tuning", {"12,704", "1,152"}},
       {"14-encoder-decoder",
