@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "tapegrad/data/tokenize/text_hash.h"
 #include "tapegrad/data/tokenize/token.h"
 
 namespace tapegrad::data {
@@ -33,17 +34,13 @@ class AddedTokens {
     Token token;
     bool special;
   };
-  // Finds a text by a view of it.
-  struct Hash : std::hash<std::string_view> {
-    using is_transparent = void;
-  };
   struct Match {
     std::size_t bytes = 0;  // 0: none
     Token token = 0;
   };
   Match first(std::string_view text, bool allow_special) const;
 
-  std::unordered_map<std::string, Added, Hash, std::equal_to<>> added_;
+  std::unordered_map<std::string, Added, TextHash, std::equal_to<>> added_;
   // The lengths of those that begin with a byte, longest first.
   std::array<std::vector<std::size_t>, 256> lengths_;
 };

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "tapegrad/data/tokenize/text_hash.h"
 #include "tapegrad/data/tokenize/token.h"
 #include "tapegrad/data/tokenize/token_chain.h"
 
@@ -48,14 +49,9 @@ class BytePairs {
   // Up to this many bytes, searching the whole piece for each merge is faster than keeping lists.
   static constexpr std::size_t kMaxShortPiece = 32;
 
-  // Finds a text by a view of it.
-  struct Hash : std::hash<std::string_view> {
-    using is_transparent = void;
-  };
-
   ByteTokens token_of_byte_{};
   std::unordered_map<std::uint64_t, Made> made_;  // by pair_key()
-  std::unordered_map<std::string, Token, Hash, std::equal_to<>> whole_;
+  std::unordered_map<std::string, Token, TextHash, std::equal_to<>> whole_;
 };
 
 // Encodes many pieces of one text: text repeats its words, and a repeated piece is copied from
