@@ -35,7 +35,7 @@ std::optional<Options> parse(int argc, const char* const* argv) {
 }
 
 int merge(const Options& o) {
-  check(run::describe_model(o.model).tuning.lora_rank.has_value(),
+  check(run::open_model(o.model).tuning.lora_rank.has_value(),
         "{}: the model has no adapters: there is nothing to merge", o.model);
   run::save_model(o.out_dir, run::load(o.model, DType::f32, o.checkpoint));
   fmt::print("the model is in {}\nuse: {} --model {}\n", o.out_dir,

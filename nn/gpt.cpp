@@ -16,7 +16,7 @@ Linear make_head(const Params& p, const GPTConfig& config, const Embedding& wte)
 }
 
 LayerNorm make_norm(const Params& p, const GPTConfig& c) {
-  return {p, c.n_embd, c.bias, {.unbiased = c.unbiased_norm}};
+  return {p, c.n_embd, c.with_bias(), {.eps = c.norm_eps, .unbiased = c.unbiased_norm}};
 }
 
 std::vector<Block> make_blocks(const Params& p, const GPTConfig& config) {
@@ -47,14 +47,14 @@ Block::Block(const Params& p, const GPTConfig& c)
     : ln_1(make_norm(p / "ln_1", c)),
       attn(p / "attn", c.n_embd,
            {.n_head = c.n_head,
-            .bias = c.bias,
+            .bias = c.with_bias(),
             .qkv_bias = c.with_qkv_bias(),
             .separate_qkv = c.separate_qkv,
             .rope = c.rope,
             .dropout = c.dropout,
             .out_dropout = c.attn_out_dropout ? c.dropout : 0}),
       ln_2(make_norm(p / "ln_2", c)),
-      mlp(p / "mlp", c.n_embd, c.inner(), c.bias, c.activation, c.dropout,
+      mlp(p / "mlp", c.n_embd, c.inner(), c.with_bias(), c.activation, c.dropout,
           c.ff_dropout ? c.dropout : 0) {}
 
 Tensor Block::operator()(const Tensor& x, Rng* rng) const {

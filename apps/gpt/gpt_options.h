@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "tapegrad/apps/cli/train_main.h"
 #include "tapegrad/nn/gpt.h"
 #include "tapegrad/run/batches.h"
+#include "tapegrad/run/model.h"
 #include "tapegrad/run/tuning.h"
 
 namespace tapegrad::gpt {
@@ -75,6 +77,8 @@ struct Options {
   run::OptimizerOptions optimizer;
   run::EvaluationOptions evaluation;
   PassOptions passes;
+  // Not an option itself: the model that the run starts from. See take_start().
+  std::shared_ptr<const run::OpenedModel> start;
 
   void validate() const;
   run::BatchPlan batches() const {

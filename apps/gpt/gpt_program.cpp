@@ -27,7 +27,7 @@ const nn::GenerateOptions kSampling = {
     .max_new_tokens = kSampleTokens, .temperature = 0.8, .top_k = 200};
 
 run::TextData read_data(const run::Text& text, const Options& o) {
-  const auto given = tokenizer_folder(o.call.folder);
+  const auto given = given_tokenizer(o);
   const run::Division division = o.text.division(o.random.seed);
   if (!given) {
     return run::tokenize(
@@ -35,11 +35,12 @@ run::TextData read_data(const run::Text& text, const Options& o) {
         run::make_tokenizer(o.text, o.random.seed, [&]() -> const run::Text& { return text; }),
         division, o.model.block_size);
   }
-  const data::Tokenizer tokenizer = run::describe_model(*given).tokenizer;
   try {
-    return run::tokenize(text, tokenizer, division, o.model.block_size);
+    return run::tokenize(text, *given, division, o.model.block_size);
   } catch (const Error& error) {
-    fail("{}: {} (the tokenizer is that of {})", text.identity.name, error.what(), given->string());
+    const run::FolderOptions& folder = o.call.folder;
+    fail("{}: {} (the tokenizer is that of {})", text.identity.name, error.what(),
+         folder.resumes() ? folder.out_dir : folder.init_from);
   }
 }
 
@@ -138,9 +139,7 @@ run::Text own_sources() {
 }
 
 std::int64_t vocab_size_of(const Options& o) {
-  if (const auto folder = tokenizer_folder(o.call.folder)) {
-    return run::describe_model(*folder).tokenizer.vocab_size();
-  }
+  if (const auto given = given_tokenizer(o)) return given->vocab_size();
   std::optional<run::Text> text;
   const auto read = [&]() -> const run::Text& {
     return text.emplace(run::text_of_new_run(o.text.source(), own_sources));

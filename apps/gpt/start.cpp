@@ -54,7 +54,7 @@ class FirstPositions : public TensorSource {
   FirstPositions(std::shared_ptr<const TensorSource> source, std::int64_t count)
       : source_(std::move(source)), entries_(source_->entries()) {
     const auto it = entries_.find(std::string(kPositions));
-    if (it == entries_.end()) return;  // rope
+    if (it == entries_.end()) return;  // rotary
     Shape& shape = it->second.shape;
     if (shape.rank() == 2 && shape[0] > count) shape[0] = count;
   }
@@ -118,7 +118,8 @@ void refuse_without_start(const cli::CommandLine& cli) {
 }
 
 void check_folders(const run::FolderOptions& o) {
-  if (!fs::is_directory(o.init_from)) {
+  std::error_code ignored;
+  if (!fs::exists(o.init_from, ignored)) {
     if (o.init_from.starts_with("gpt2")) {  // a name of nanoGPT's, which downloads
       cli::usage_error(
           "--init-from {0}: nothing is downloaded here. Get OpenAI's weights as a folder, with "
@@ -127,11 +128,10 @@ void check_folders(const run::FolderOptions& o) {
           o.init_from);
     }
     cli::usage_error(
-        "--init-from: there is no folder {}: it must be scratch, resume, or the folder of a run or "
-        "a model",
+        "--init-from: there is no {}: it must be scratch, resume, or the folder of a run or a "
+        "model",
         o.init_from);
   }
-  std::error_code ignored;  // of a folder that does not exist yet
   if (!o.out_dir.empty() && fs::equivalent(o.init_from, o.out_dir, ignored)) {
     cli::usage_error(
         "--init-from and --out-dir are both {}: a new run needs a folder of its own (--init-from "
@@ -142,9 +142,9 @@ void check_folders(const run::FolderOptions& o) {
 
 }  // namespace
 
-std::optional<fs::path> tokenizer_folder(const run::FolderOptions& o) {
-  if (o.resumes()) return o.out_dir;
-  if (o.starts_from_model()) return o.init_from;
+std::optional<data::Tokenizer> given_tokenizer(const Options& o) {
+  if (o.start) return o.start->tokenizer;
+  if (o.call.folder.resumes()) return run::open_model(o.call.folder.out_dir).tokenizer;
   return std::nullopt;
 }
 
@@ -158,7 +158,10 @@ void take_start(Options& o, const cli::CommandLine& cli) {
   if (folder.resumes()) return;
   if (!folder.starts_from_model()) return refuse_without_start(cli);
   check_folders(folder);
-  const run::ModelDescription start = run::describe_model(folder.init_from);
+  if (!o.tuning.checkpoint) o.tuning.checkpoint = run::best_or_last(folder.init_from);
+  o.start =
+      std::make_shared<run::OpenedModel>(run::open_model(folder.init_from, *o.tuning.checkpoint));
+  const run::OpenedModel& start = *o.start;
   const std::string tokenizer = tokenizer_spec(start.tokenizer, folder.init_from);
   if (cli.given("--tokenizer") && !same_tokenizer(o.text.tokenizer, tokenizer)) {
     cli::usage_error("--tokenizer {} does not fit the model in {}, whose tokenizer is {}",
@@ -167,14 +170,13 @@ void take_start(Options& o, const cli::CommandLine& cli) {
   o.text.tokenizer = tokenizer;
   TakeOver take_over(start.config, folder.init_from, cli);
   nn::GPTConfig::describe(o.model, take_over);
-  if (o.model.block_size > start.config.block_size && !o.model.rope) {
+  if (o.model.block_size > start.config.block_size && !o.model.rotary()) {
     cli::usage_error(
         "--block-size {} is more than the {} positions of the model in {}: it has learnt no "
         "weights for the others",
         o.model.block_size, start.config.block_size, folder.init_from);
   }
   o.tuning.started_from = fs::absolute(folder.init_from).lexically_normal().string();
-  if (!o.tuning.checkpoint) o.tuning.checkpoint = run::best_or_last(folder.init_from);
 }
 
 void check_patterns(const Options& o) {
@@ -193,18 +195,14 @@ void check_patterns(const Options& o) {
 }
 
 nn::Params start_params(const Options& o, Rng& adapters) {
-  const fs::path folder = o.call.folder.init_from;
-  const auto weights =
-      run::open_weights(folder, *o.tuning.checkpoint, run::describe_model(folder).tuning);
-  nn::Params params(std::make_shared<FirstPositions>(weights, o.model.block_size), DType::f32,
-                    o.optimizer.precision());
+  nn::Params params(std::make_shared<FirstPositions>(o.start->weights, o.model.block_size),
+                    DType::f32, o.optimizer.precision());
   params.adapt(o.tuning.adapters(), &adapters);
   return params;
 }
 
 void check_start(const Options& o, const nn::Params& params) {
-  run::check_finite_tensors(run::model_file(o.call.folder.init_from, *o.tuning.checkpoint),
-                            params.tensors());
+  run::check_finite_tensors(o.start->weights->name(), params.tensors());
 }
 
 std::vector<std::pair<std::string, std::string>> about_tuning(const Options& o,

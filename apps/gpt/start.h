@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,12 +11,13 @@ namespace tapegrad::gpt {
 
 // --init-from DIR: a run that starts with the weights and the tokenizer of another one.
 
-// Where the tokenizer of the run is, which it resumes or starts from; nothing for new ones.
-std::optional<std::filesystem::path> tokenizer_folder(const run::FolderOptions& options);
+// The tokenizer of the model that the run resumes or starts from; nothing for a new one.
+std::optional<data::Tokenizer> given_tokenizer(const Options& options);
 
-// Sets the options of the model and the tokenizer to those of the folder, but for those that may be
-// chosen anew: the block size, and all of dropout. UsageError for options that contradict them, for
-// a block size that the model has no positions for, and for options that need --init-from DIR.
+// Opens the model that the run starts from. Sets the options of the model and the tokenizer to
+// those of the folder, but for those that may be chosen anew: the block size, and all of dropout.
+// UsageError for options that contradict them, for a block size that the model has no positions
+// for, and for options that need --init-from DIR.
 void take_start(Options& options, const cli::CommandLine& cli);
 
 // UsageError if a pattern of the options names nothing that the model has. Reads no weights.

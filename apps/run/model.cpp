@@ -7,7 +7,7 @@
 #include "tapegrad/nn/lora.h"
 #include "tapegrad/run/config.h"
 #include "tapegrad/run/folder_calls.h"
-#include "tapegrad/run/hf_folder.h"
+#include "tapegrad/run/formats/foreign_model.h"
 #include "tapegrad/run/pair_tensors.h"
 #include "tapegrad/run/run_folder.h"
 
@@ -138,36 +138,28 @@ std::vector<std::string> TextModel::generate(const std::vector<std::string>& pro
   return texts;
 }
 
-ModelDescription describe_model(const std::filesystem::path& folder) {
-  if (is_hf_folder(folder)) {
-    const nn::GPTConfig config = hf_config(folder);
-    return {config, {}, hf_tokenizer(folder, config.vocab_size)};
+OpenedModel open_model(const std::filesystem::path& path, const std::string& checkpoint) {
+  if (auto foreign = open_foreign(path)) {
+    check(checkpoint == kLast, "{} has one checkpoint, not '{}'", path.string(), checkpoint);
+    return {foreign->config, {}, std::move(foreign->tokenizer), std::move(foreign->weights)};
   }
-  Description<nn::GPTConfig> d(folder, kGPTFormat, "train-gpt", 0);
+  Description<nn::GPTConfig> d(path, kGPTFormat, "train-gpt", 0);
   TuningOptions tuning;
   if (d.file.find(kTuningSection) != nullptr) {  // older runs have none
-    read_valid(folder / kConfigFile, d.file, kTuningSection, tuning);
+    read_valid(path / kConfigFile, d.file, kTuningSection, tuning);
   }
-  return {d.config, std::move(tuning), std::move(d.tokenizer)};
+  auto weights = open_file(path, checkpoint);
+  if (tuning.lora_rank) weights = nn::merge_adapters(std::move(weights), tuning.adapters());
+  return {d.config, std::move(tuning), std::move(d.tokenizer), std::move(weights)};
 }
 
-std::shared_ptr<const TensorSource> open_weights(const std::filesystem::path& folder,
-                                                 const std::string& checkpoint,
-                                                 const TuningOptions& tuning) {
-  if (is_hf_folder(folder)) {
-    check(checkpoint == kLast, "{} has one checkpoint, not '{}'", folder.string(), checkpoint);
-    return open_hf_weights(folder);
-  }
-  auto file = open_file(folder, checkpoint);
-  return tuning.lora_rank ? nn::merge_adapters(std::move(file), tuning.adapters()) : file;
-}
-
-TextModel load(const std::filesystem::path& folder, DType dtype, const std::string& checkpoint) {
-  ModelDescription d = describe_model(folder);
-  nn::Params params(open_weights(folder, checkpoint, d.tuning), dtype);
-  nn::GPT gpt(params, d.config);
-  check_finite_tensors(model_file(folder, checkpoint), params.tensors());
-  return {std::move(params), std::move(gpt), std::move(d.tokenizer)};
+TextModel load(const std::filesystem::path& path, DType dtype, const std::string& checkpoint) {
+  OpenedModel opened = open_model(path, checkpoint);
+  const std::string name = opened.weights->name();
+  nn::Params params(std::move(opened.weights), dtype);
+  nn::GPT gpt(params, opened.config);
+  check_finite_tensors(name, params.tensors());
+  return {std::move(params), std::move(gpt), std::move(opened.tokenizer)};
 }
 
 void save_model(const std::filesystem::path& folder, const TextModel& model) {

@@ -59,23 +59,22 @@ struct TextModel {
   std::vector<data::Token> tokens_of(std::string_view prompt) const;
 };
 
-// What the folder of a GPT says of it. Errors as those of load().
-struct ModelDescription {
+// What the files of a model say of it, and its weights, which are read when they are asked for.
+struct OpenedModel {
   nn::GPTConfig config;
   TuningOptions tuning;
   data::Tokenizer tokenizer;
+  std::shared_ptr<const TensorSource> weights;  // those of adapters are merged into the others
 };
-ModelDescription describe_model(const std::filesystem::path& folder);
-// The weights of a checkpoint. Those of adapters are merged into the others.
-std::shared_ptr<const TensorSource> open_weights(const std::filesystem::path& folder,
-                                                 const std::string& checkpoint,
-                                                 const TuningOptions& tuning);
+// Opens a run folder, or a model of another program's (see formats/foreign_model.h). Errors as
+// those of load().
+OpenedModel open_model(const std::filesystem::path& path,
+                       const std::string& checkpoint = std::string(kLast));
 
-// The model of a run folder, or of a folder in Hugging Face's layout (see hf_folder.h), converted
-// to `dtype` (f32 or f64). `checkpoint` is "last", "best" or the number of a step, of those that
-// the run keeps. Files that are missing, broken or do not belong together are an Error that names
-// them.
-TextModel load(const std::filesystem::path& folder, DType dtype = DType::f32,
+// The model that open_model() opens, converted to `dtype` (f32 or f64). `checkpoint` is "last",
+// "best" or the number of a step, of those that the run keeps. Files that are missing, broken or do
+// not belong together are an Error that names them.
+TextModel load(const std::filesystem::path& path, DType dtype = DType::f32,
                const std::string& checkpoint = std::string(kLast));
 
 // Makes the folder, and writes the model and its tokenizer to it, so that load() finds them. Error

@@ -26,7 +26,7 @@ struct FolderOptions {
   bool overwrite = false;
 
   bool resumes() const { return init_from == kResume; }
-  // A new run, whose task starts with the weights of that model: open_weights() in model.h.
+  // A new run, whose task starts with the weights of that model: open_model() in model.h.
   bool starts_from_model() const { return init_from != kScratch && !resumes(); }
   void validate() const;
 

@@ -2,7 +2,7 @@
 
 #include "tapegrad/nn/generate.h"
 #include "tapegrad/run/evaluate.h"
-#include "tapegrad/run/hf_folder.h"
+#include "tapegrad/run/formats/hf_folder.h"
 #include "tapegrad/run/model.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"
@@ -145,7 +145,7 @@ TEST_CASE("halves are widened to f32", "[hf_folder]") {
     size[0] = static_cast<char>(header.size());
     folder.put("config.json", R"({"model_type": "gpt2"})");
     folder.put("model.safetensors", size + header + bytes);
-    const Tensor t = run::open_hf_weights(folder / "")->read("ln_f.bias");
+    const Tensor t = run::open_hf(folder / "").weights->read("ln_f.bias");
     CHECK(t.dtype() == DType::f32);
     CHECK(t.at(0) == 1.5);
     CHECK(t.at(1) == 1.5);
@@ -182,7 +182,7 @@ TEST_CASE("a config that changes the result in a way unknown here is refused by 
       {"scale_attn_by_inverse_layer_idx", true},
       {"scale_attn_weights", false},
       {"add_cross_attention", true},
-      {"layer_norm_epsilon", 1e-6},
+      {"layer_norm_epsilon", -1},
       {"n_head", 3},
       {"n_layer", -1},
       {"n_layer", 1'000'000'000'000},

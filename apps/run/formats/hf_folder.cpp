@@ -1,4 +1,4 @@
-#include "tapegrad/run/hf_folder.h"
+#include "tapegrad/run/formats/hf_folder.h"
 
 #include <algorithm>
 #include <cstring>
@@ -167,6 +167,44 @@ class GPT2Source : public TensorSource {
   std::map<std::string, Place> places_;
 };
 
+nn::GPTConfig gpt2_config(const HfConfig& file) {
+  file.must_be<std::string>("model_type", "gpt2");
+  for (const std::string& name : file.list("architectures")) {
+    check(name == "GPT2LMHeadModel" || name == "GPT2Model",
+          "{}: architectures: {} is not supported, only GPT2LMHeadModel", file.path().string(),
+          name);
+  }
+  file.must_be("scale_attn_weights", true);
+  file.must_be("scale_attn_by_inverse_layer_idx", false);
+  file.must_be("add_cross_attention", false);
+  nn::GPTConfig c;
+  c.vocab_size = file.get<std::int64_t>("vocab_size", c.vocab_size);
+  c.block_size = file.get<std::int64_t>("n_positions", file.get<std::int64_t>("n_ctx", 1024));
+  c.n_layer = small(file.get<std::int64_t>("n_layer", c.n_layer));
+  c.n_head = small(file.get<std::int64_t>("n_head", c.n_head));
+  c.n_embd = small(file.get<std::int64_t>("n_embd", c.n_embd));
+  const auto inner = file.get<std::int64_t>("n_inner", 4 * c.n_embd);
+  if (inner != 4 * c.n_embd) c.n_inner = inner;
+  c.activation = activation_of(file);
+  c.norm_eps = file.get("layer_norm_epsilon", c.norm_eps);
+  c.tied = file.get("tie_word_embeddings", true);
+  try {
+    c.validate();
+  } catch (const Error& error) {
+    fail("{}: {}", file.path().string(), error.what());
+  }
+  return c;
+}
+
+data::Tokenizer tokenizer_of(const fs::path& folder, std::int64_t vocab_size) {
+  const data::Tokenizer tokenizer = data::Tokenizer::from_hf(folder);
+  check(tokenizer.vocab_size() <= vocab_size,
+        "{}: the tokenizer has {} tokens, more than the vocab_size {} of config.json: the files do "
+        "not belong together",
+        folder.string(), tokenizer.vocab_size(), vocab_size);
+  return tokenizer.padded(vocab_size);
+}
+
 }  // namespace
 
 bool is_hf_folder(const fs::path& folder) {
@@ -180,49 +218,12 @@ bool is_hf_folder(const fs::path& folder) {
   }
 }
 
-nn::GPTConfig hf_config(const fs::path& folder) {
+ForeignModel open_hf(const fs::path& folder) {
   const HfConfig file(folder);
-  file.must_be<std::string>("model_type", "gpt2");
-  for (const std::string& name : file.list("architectures")) {
-    check(name == "GPT2LMHeadModel" || name == "GPT2Model",
-          "{}: architectures: {} is not supported, only GPT2LMHeadModel", file.path().string(),
-          name);
-  }
-  file.must_be("scale_attn_weights", true);
-  file.must_be("scale_attn_by_inverse_layer_idx", false);
-  file.must_be("add_cross_attention", false);
-  file.must_be("layer_norm_epsilon", 1e-5);
-  nn::GPTConfig c;
-  c.vocab_size = file.get<std::int64_t>("vocab_size", c.vocab_size);
-  c.block_size = file.get<std::int64_t>("n_positions", file.get<std::int64_t>("n_ctx", 1024));
-  c.n_layer = small(file.get<std::int64_t>("n_layer", c.n_layer));
-  c.n_head = small(file.get<std::int64_t>("n_head", c.n_head));
-  c.n_embd = small(file.get<std::int64_t>("n_embd", c.n_embd));
-  const auto inner = file.get<std::int64_t>("n_inner", 4 * c.n_embd);
-  if (inner != 4 * c.n_embd) c.n_inner = inner;
-  c.activation = activation_of(file);
-  c.tied = file.get("tie_word_embeddings", true);
-  try {
-    c.validate();
-  } catch (const Error& error) {
-    fail("{}: {}", file.path().string(), error.what());
-  }
-  if (c.tied) c.tied = !open_hf_weights(folder)->contains(std::string(kHead));
-  return c;
-}
-
-data::Tokenizer hf_tokenizer(const fs::path& folder, std::int64_t vocab_size) {
-  const data::Tokenizer tokenizer = data::Tokenizer::from_hf(folder);
-  check(tokenizer.vocab_size() <= vocab_size,
-        "{}: the tokenizer has {} tokens, more than the vocab_size {} of config.json: the files do "
-        "not belong together",
-        folder.string(), tokenizer.vocab_size(), vocab_size);
-  return tokenizer.padded(vocab_size);
-}
-
-std::shared_ptr<const TensorSource> open_hf_weights(const fs::path& folder) {
-  const bool tied = HfConfig(folder).get("tie_word_embeddings", true);
-  return std::make_shared<GPT2Source>(folder, tied);
+  nn::GPTConfig config = gpt2_config(file);
+  auto weights = std::make_shared<GPT2Source>(folder, config.tied);
+  config.tied = config.tied && !weights->contains(std::string(kHead));
+  return {config, tokenizer_of(folder, config.vocab_size), std::move(weights)};
 }
 
 }  // namespace tapegrad::run

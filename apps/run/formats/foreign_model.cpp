@@ -1,0 +1,25 @@
+#include "tapegrad/run/formats/foreign_model.h"
+
+#include "tapegrad/run/formats/hf_folder.h"
+
+namespace tapegrad::run {
+namespace {
+
+struct Format {
+  bool (*is)(const std::filesystem::path& path);
+  ForeignModel (*open)(const std::filesystem::path& path);
+};
+constexpr Format kFormats[] = {
+    {is_hf_folder, open_hf},
+};
+
+}  // namespace
+
+std::optional<ForeignModel> open_foreign(const std::filesystem::path& path) {
+  for (const Format& format : kFormats) {
+    if (format.is(path)) return format.open(path);
+  }
+  return std::nullopt;
+}
+
+}  // namespace tapegrad::run
