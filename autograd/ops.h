@@ -55,6 +55,9 @@ Tensor clamp(const Tensor& x, double low, double high);
 Tensor softplus(const Tensor& x, double beta = 1);
 // x·σ(x) (Elfwing, Uchibe & Doya, "Sigmoid-Weighted Linear Units", 2017), also known as swish.
 Tensor silu(const Tensor& x);
+// silu(gate)·up: what stands between the linear layers of a feed-forward layer in Llama's family
+// (Shazeer, "GLU Variants Improve Transformer", 2020, section 2). The shapes must be equal.
+Tensor swiglu(const Tensor& gate, const Tensor& up);
 
 // Hendrycks & Gimpel, "Gaussian Error Linear Units" (2016), section 2.
 enum class Gelu {
@@ -231,6 +234,10 @@ struct LayerNormOptions {
 Tensor layer_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {},
                   const LayerNormOptions& options = {});
 
+// x/√(mean(x²) + eps)·weight over the last dimension (Zhang & Sennrich, "Root Mean Square Layer
+// Normalization", 2019, section 4).  x (…, C); weight (C), or undefined.
+Tensor rms_norm(const Tensor& x, const Tensor& weight = {}, double eps = 1e-5);
+
 struct AttentionOptions {
   bool causal = true;  // query i sees keys up to i
   double dropout = 0;  // of the attention weights, if rng is given
@@ -246,7 +253,9 @@ struct AttentionOptions {
 // computed. With dropout from a generator of Kind::torch a bit for each of the (B, H, T, T) weights
 // does, until backward.
 Tensor attention(const Tensor& qkv, int n_head, const AttentionOptions& options = {});
-// q (B, Tq, C), k and v (B, Tk, C) → (B, Tq, C). Causal needs Tq = Tk.
+// q (B, Tq, C), k and v (B, Tk, C) → (B, Tq, C). Causal needs Tq = Tk. Queries may share keys and
+// values in groups (Ainslie et al., "GQA", 2023, section 2.2): k and v (B, Tk, K·D) have K heads,
+// where K divides n_head, and head h of q meets head h / (n_head / K) of theirs.
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
                  const AttentionOptions& options = {});
 // The same written with matmul and softmax: what the fused op is checked against, and

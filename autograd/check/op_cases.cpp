@@ -246,6 +246,14 @@ void add_fused(Cases& cases) {
          return layer_norm(x[0], x[1], x[2], {.eps = 0.1, .unbiased = true, .eps_outside = true});
        }},
       {"layer_norm", {{0, 5}, {5}, {5}}, normal, [](In x) { return layer_norm(x[0], x[1], x[2]); }},
+      {"rms_norm", {{3, 8}}, normal, [](In x) { return rms_norm(x[0]); }},
+      {"rms_norm", {{2, 3, 5}, {5}}, normal, [](In x) { return rms_norm(x[0], x[1]); }},
+      {"rms_norm(eps 0.1)", {{4, 1}, {1}}, normal, [](In x) { return rms_norm(x[0], x[1], 0.1); }},
+      {"rms_norm", {{0, 5}, {5}}, normal, [](In x) { return rms_norm(x[0], x[1]); }},
+      {"swiglu", {{3, 5}, {3, 5}}, normal, [](In x) { return swiglu(x[0], x[1]); }},
+      {"swiglu", {{}, {}}, normal, [](In x) { return swiglu(x[0], x[1]); }},
+      {"swiglu", {{3, 0}, {3, 0}}, normal, [](In x) { return swiglu(x[0], x[1]); }},
+      {"swiglu, one as both", {{4}}, normal, [](In x) { return swiglu(x[0], x[0]); }},
       {"attention(2, causal)", {{2, 5, 12}}, normal, attend(2, true)},
       {"attention(1, full)", {{1, 4, 9}}, normal, attend(1, false)},
       {"attention(2, causal)", {{1, 1, 12}}, normal, attend(2, true)},
@@ -253,6 +261,12 @@ void add_fused(Cases& cases) {
       {"attention(2, full)", {{2, 2, 4}, {2, 5, 4}, {2, 5, 4}}, normal, attend(2, false)},
       {"attention(2, causal)", {{1, 0, 12}}, normal, attend(2, true)},
       {"attention(2, full)", {{2, 0, 4}, {2, 3, 4}, {2, 3, 4}}, normal, attend(2, false)},
+      {"attention(4, causal), groups of 2", {{2, 3, 8}, {2, 3, 4}, {2, 3, 4}}, normal,
+       attend(4, true)},
+      {"attention(3, full), groups of 3", {{1, 2, 9}, {1, 4, 3}, {1, 4, 3}}, normal,
+       attend(3, false)},
+      {"attention(2, full), groups of 2", {{2, 0, 4}, {2, 3, 2}, {2, 3, 2}}, normal,
+       attend(2, false)},
       {"attention(2), one as all three", {{1, 3, 4}}, normal,
        [](In x) { return attention(x[0], x[0], x[0], 2); }},
       {"attention(2, dropout)", {{2, 5, 12}}, normal,
@@ -277,6 +291,16 @@ void add_fused(Cases& cases) {
          return attention(x[0], x[1], x[2], 2, {.causal = false, .dropout = 0.4, .rng = &r,
                                                 .key_padding_mask = padding});
        }},
+      {"attention(2, full, dropout, padding), groups of 2", {{2, 2, 4}, {2, 3, 2}, {2, 3, 2}},
+       normal,
+       [](In x) {
+         Rng r(3);
+         const Tensor padding = ids({0, 0, 1, 1, 1, 1}, {2, 3}).to(DType::u8);
+         return attention(x[0], x[1], x[2], 2, {.causal = false, .dropout = 0.4, .rng = &r,
+                                                .key_padding_mask = padding});
+       }},
+      {"attention_reference(4), groups of 2", {{1, 3, 8}, {1, 3, 4}, {1, 3, 4}}, normal,
+       [](In x) { return attention_reference(x[0], x[1], x[2], 4, true); }},
       {"attention_reference(2)", {{1, 3, 4}, {1, 3, 4}, {1, 3, 4}}, normal,
        [](In x) { return attention_reference(x[0], x[1], x[2], 2, true); }},
       {"rope(4)", {{2, 3, 8}}, normal, [](In x) { return rope(x[0], 4); }},

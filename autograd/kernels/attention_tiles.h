@@ -23,13 +23,15 @@ namespace tapegrad {
 // maxima and sums over keys need no sum across a register, and of all products only the scores need
 // an operand that is turned around: the tile's queries.
 
-// One of q, k, v or of their gradients: B sequences of T rows, in each of which the H heads lie
-// side by side. q, k and v packed in one tensor have larger distances than on their own.
+// One of q, k, v or of their gradients: B sequences of T rows, in each of which the heads lie side
+// by side. q, k and v packed in one tensor have larger distances than on their own. k and v may
+// have fewer heads than q: then `group` heads of q share one of theirs.
 template <class T>
 struct HeadRows {
   T* data = nullptr;
   std::int64_t row = 0;    // elements from one position to the next
   std::int64_t batch = 0;  // elements from one sequence to the next
+  std::int64_t group = 1;
 };
 
 struct AttentionSizes {
@@ -78,9 +80,9 @@ class AttentionKernel {
     });
   }
 
-  // dq, dk and dv from dout and forward's stats. A head's keys are added to by all of its tiles, so
-  // threads share out whole heads. The last tile comes first: it meets all keys, so that it can
-  // write what the others add to.
+  // dq, dk and dv from dout and forward's stats; dk and dv have a head for each of the queries'. A
+  // head's keys are added to by all of its tiles, so threads share out whole heads. The last tile
+  // comes first: it meets all keys, so that it can write what the others add to.
   void backward(HeadRows<const T> dout, const T* stats, HeadRows<T> dq, HeadRows<T> dk,
                 HeadRows<T> dv) const {
     parallel_for(size.B * size.H, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -120,7 +122,7 @@ class AttentionKernel {
   }
   template <class U>
   U* at(const HeadRows<U>& x, const Tile& t, std::int64_t position) const {
-    return x.data + t.b * x.batch + position * x.row + t.h * size.D;
+    return x.data + t.b * x.batch + position * x.row + t.h / x.group * size.D;
   }
   std::int64_t row_index(const Tile& t, std::int64_t r) const {
     return (t.b * size.H + t.h) * size.Tq + t.first + r;

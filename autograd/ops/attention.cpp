@@ -9,10 +9,10 @@ namespace {
 
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
-// (B, T, C) as rows of heads.
+// (B, T, C) as rows of heads, each of which `group` heads of queries share.
 template <class T>
-HeadRows<const T> rows_of(const Tensor& x) {
-  return {x.data<T>(), x.dim(2), x.dim(1) * x.dim(2)};
+HeadRows<const T> rows_of(const Tensor& x, std::int64_t group = 1) {
+  return {x.data<T>(), x.dim(2), x.dim(1) * x.dim(2), group};
 }
 template <class T>
 HeadRows<T> rows_of(Tensor& x) {
@@ -28,7 +28,8 @@ HeadRows<T> part_of(const HeadRows<T>& packed, std::int64_t i) {
 struct Call {
   AttentionSizes size;
   KeepMask keep;
-  Tensor padding;  // (B, Tk) u8, or undefined
+  Tensor padding;          // (B, Tk) u8, or undefined
+  std::int64_t group = 1;  // heads of queries that share one of keys and values
 
   template <class T>
   AttentionKernel<T> kernel(const std::array<HeadRows<const T>, 3>& qkv) const {
@@ -43,16 +44,28 @@ void check_padding(const Tensor& mask, std::int64_t B, std::int64_t Tk) {
         mask.defined() ? name_of(mask.dtype()) : "", mask.defined() ? mask.shape() : Shape{});
 }
 
-void check_shapes(const Tensor& q, const Tensor& k, const Tensor& v) {
-  check(q.rank() == 3 && k.rank() == 3 && k.shape() == v.shape() && q.dim(0) == k.dim(0) &&
-            q.dim(2) == k.dim(2),
+void check_heads(std::int64_t C, int n_head) {
+  check(n_head > 0 && C % n_head == 0, "[attention] {} channels are not divisible by n_head {}", C,
+        n_head);
+}
+
+// How many of q's heads share a head of k and v.
+std::int64_t group_size(const Tensor& q, const Tensor& k, const Tensor& v, int n_head) {
+  check(q.rank() == 3 && k.rank() == 3 && k.shape() == v.shape() && q.dim(0) == k.dim(0),
         "[attention] q {} does not fit k {} and v {}", q.shape(), k.shape(), v.shape());
+  check_heads(q.dim(2), n_head);
+  const std::int64_t C = q.dim(2), D = C / n_head, width = k.dim(2);
+  if (width == C) return 1;
+  check(D > 0 && width > 0 && width % D == 0 && n_head % (width / D) == 0,
+        "[attention] q {} has {} heads of {}, which cannot share those of k {} and v {}: their "
+        "number must divide {}",
+        q.shape(), n_head, D, k.shape(), v.shape(), n_head);
+  return C / width;
 }
 
 Call make_call(const Shape& q, std::int64_t C, std::int64_t Tk, int n_head,
                const AttentionOptions& options) {
-  check(n_head > 0 && C % n_head == 0, "[attention] {} channels are not divisible by n_head {}", C,
-        n_head);
+  check_heads(C, n_head);
   check(!options.causal || q[1] == Tk,
         "[attention] causal attention needs as many queries as keys, not {} and {}", q[1], Tk);
   check(options.dropout >= 0 && options.dropout <= 1,
@@ -93,15 +106,24 @@ Tensor rows_without_score(const Tensor& scores) {
   return eq(sum(none.to(scores.dtype()), {-1}, true), static_cast<double>(scores.dim(-1)));
 }
 
-// q, k and v: three tensors (B, T, C), or the parts of one (B, T, 3C). They differ only
-// in how far rows lie apart.
-template <class T, class Tensors>
-auto heads_of(Tensors& qkv) {
+// q, k and v: three tensors (B, T, …), or the parts of one (B, T, 3C). They differ only in how far
+// rows lie apart.
+template <class T>
+std::array<HeadRows<const T>, 3> heads_of(Inputs qkv, std::int64_t group) {
   if (qkv.size() == 1) {
     const auto all = rows_of<T>(qkv[0]);
-    return std::array{part_of(all, 0), part_of(all, 1), part_of(all, 2)};
+    return {part_of(all, 0), part_of(all, 1), part_of(all, 2)};
   }
-  return std::array{rows_of<T>(qkv[0]), rows_of<T>(qkv[1]), rows_of<T>(qkv[2])};
+  return {rows_of<T>(qkv[0]), rows_of<T>(qkv[1], group), rows_of<T>(qkv[2], group)};
+}
+// The same for their gradients, which have all heads.
+template <class T>
+std::array<HeadRows<T>, 3> heads_of(Grads& grads) {
+  if (grads.size() == 1) {
+    const auto all = rows_of<T>(grads[0]);
+    return {part_of(all, 0), part_of(all, 1), part_of(all, 2)};
+  }
+  return {rows_of<T>(grads[0]), rows_of<T>(grads[1]), rows_of<T>(grads[2])};
 }
 
 FusedOp::Output forward(const Call& call, Inputs qkv) {
@@ -110,23 +132,36 @@ FusedOp::Output forward(const Call& call, Inputs qkv) {
   Tensor out = Tensor::empty({B, Tq, H * D}, dtype), stats = Tensor::empty({B, H, Tq, 2}, dtype);
   dispatch(dtype, [&](auto zero) {
     using T = decltype(zero);
-    call.kernel<T>(heads_of<T>(qkv)).forward(rows_of<T>(out), stats.mutable_data<T>());
+    call.kernel<T>(heads_of<T>(qkv, call.group)).forward(rows_of<T>(out), stats.mutable_data<T>());
   });
   return {out, {stats, call.keep.stored()}};
 }
 
+// dk or dv (B, Tk, H·D) summed over the heads that share: (B, Tk, K·D).
+Tensor sum_groups(const Tensor& x, const Call& call) {
+  const auto& [B, Tq, Tk, H, D, causal] = call.size;
+  const std::int64_t K = H / call.group;
+  return reshape(sum(reshape(x, {B, Tk, K, call.group, D}), {3}), {B, Tk, K * D});
+}
+
 Grads backward(const Call& call, const Tensor& dy, Inputs qkv, const Tensor& stats) {
+  const auto& [B, Tq, Tk, H, D, causal] = call.size;
   Grads grads;
-  for (const Tensor& t : qkv) {
+  for (std::size_t i = 0; i < qkv.size(); ++i) {
+    // Each head of queries has a dk and a dv of its own here.
+    const Shape shape = i == 0 ? qkv[0].shape() : Shape{B, Tk, H * D};
     // Keys that no query meets get zeros, and nothing else writes them.
-    grads.push_back(call.size.Tq == 0 ? Tensor::zeros(t.shape(), t.dtype())
-                                      : Tensor::empty(t.shape(), t.dtype()));
+    grads.push_back(Tq == 0 ? Tensor::zeros(shape, dy.dtype()) : Tensor::empty(shape, dy.dtype()));
   }
   dispatch(dy.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const auto d = heads_of<T>(grads);
-    call.kernel<T>(heads_of<T>(qkv)).backward(rows_of<T>(dy), stats.data<T>(), d[0], d[1], d[2]);
+    call.kernel<T>(heads_of<T>(qkv, call.group))
+        .backward(rows_of<T>(dy), stats.data<T>(), d[0], d[1], d[2]);
   });
+  if (call.group > 1) {
+    for (std::size_t i : {1, 2}) grads[i] = sum_groups(grads[i], call);
+  }
   return grads;
 }
 
@@ -163,23 +198,25 @@ Tensor attention(const Tensor& qkv, int n_head, const AttentionOptions& options)
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
                  const AttentionOptions& options) {
-  check_shapes(q, k, v);
-  const Call call = make_call(q.shape(), q.dim(2), k.dim(1), n_head, options);
+  const std::int64_t group = group_size(q, k, v, n_head);
+  Call call = make_call(q.shape(), q.dim(2), k.dim(1), n_head, options);
+  call.group = group;
   return apply_attention("attention", "attention_backward", {q, k, v}, call);
 }
 
 Tensor attention_reference(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
                            bool causal, const KeepMask& keep, const Tensor& key_padding_mask) {
-  check_shapes(q, k, v);
+  const std::int64_t group = group_size(q, k, v, n_head);
   const std::int64_t B = q.dim(0), C = q.dim(2), Tq = q.dim(1), Tk = k.dim(1);
-  check(n_head > 0 && C % n_head == 0, "[attention] {} channels are not divisible by n_head {}", C,
-        n_head);
   const std::int64_t D = C / n_head;
-  const auto heads = [&](const Tensor& x) {
-    return permute(reshape(x, {B, x.dim(1), n_head, D}), {0, 2, 1, 3});
+  // (B, T, heads·D) → (B, H, T, D), where `shared` heads of the result are one head of x.
+  const auto heads = [&](const Tensor& x, std::int64_t shared) {
+    const std::int64_t T = x.dim(1), own = n_head / shared;
+    const Tensor apart = permute(reshape(x, {B, T, own, 1, D}), {0, 2, 3, 1, 4});
+    return reshape(broadcast_to(apart, {B, own, shared, T, D}), {B, n_head, T, D});
   };
-  Tensor scores =
-      matmul(heads(q), heads(k), {.transpose_b = true}) * (1 / std::sqrt(static_cast<double>(D)));
+  Tensor scores = matmul(heads(q, 1), heads(k, group), {.transpose_b = true}) *
+                  (1 / std::sqrt(static_cast<double>(D)));
   const Tensor hidden = hidden_keys({B, 1, Tq, Tk}, causal, key_padding_mask);
   if (hidden.defined()) scores = masked_fill(scores, hidden, kMinusInfinity);
   // The softmax of such a row would be NaN, and so would its gradient.
@@ -189,7 +226,7 @@ Tensor attention_reference(const Tensor& q, const Tensor& k, const Tensor& v, in
     const Tensor kept = keep.to_tensor({B, n_head, Tq, Tk}).to(weights.dtype());
     weights = weights * (kept * keep.scale(weights.dtype()));
   }
-  return reshape(permute(matmul(weights, heads(v)), {0, 2, 1, 3}), {B, Tq, C});
+  return reshape(permute(matmul(weights, heads(v, group)), {0, 2, 1, 3}), {B, Tq, C});
 }
 
 }  // namespace tapegrad

@@ -1,35 +1,18 @@
-#include <cmath>
-#include <limits>
-
-#include "tapegrad/autograd/kernels/elementwise.h"
+#include "tapegrad/autograd/kernels/norm_rows.h"
 #include "tapegrad/autograd/kernels/vector_math.h"
 #include "tapegrad/autograd/ops/fused.h"
 
 namespace tapegrad {
 namespace {
 
-// Rows whose weight gradients are summed by one thread: fixed, so that the sum does not depend on
-// the number of threads.
-constexpr std::int64_t kRowChunk = 64;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-std::int64_t row_grain(std::int64_t n) {
-  return std::max<std::int64_t>(1, kElementGrain / 2 / std::max<std::int64_t>(1, n));
-}
-
 // What the sum of squares is divided by for the variance.
 std::int64_t degrees(std::int64_t n, const LayerNormOptions& options) {
   return options.unbiased ? n - 1 : n;
 }
 
-// In double, so that it is rounded once. A variance that overflowed shows as NaN: its inverse, 0,
-// would make a row of zeros.
 template <class T>
 T inverse_std(T variance, const LayerNormOptions& options) {
-  if (std::isinf(variance)) return std::numeric_limits<T>::quiet_NaN();
-  const auto var = static_cast<double>(variance);
-  return static_cast<T>(options.eps_outside ? 1 / (std::sqrt(var) + options.eps)
-                                            : 1 / std::sqrt(var + options.eps));
+  return inverse_root(variance, options.eps, options.eps_outside);
 }
 
 // y = (x − mean)·rstd·w + b; w and b may be null. Written as one loop for each case: a row is then
@@ -116,31 +99,23 @@ void backward_row(const T* __restrict dy, const T* __restrict x, const T* __rest
 template <class T>
 void backward_rows(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& stats,
                    const LayerNormOptions& options, Tensor& dx, Tensor& dweight, Tensor& dbias) {
-  const std::int64_t n = x.dim(-1), rows = stats.dim(0);
-  const std::int64_t chunks = (rows + kRowChunk - 1) / kRowChunk;
-  Tensor partial = Tensor::zeros({2, chunks, n}, x.dtype());
+  const std::int64_t n = x.dim(-1);
   const T *d = dy.data<T>(), *in = x.data<T>(), *stat = stats.data<T>();
   const Tensor factors = weight.defined() ? weight : Tensor::ones({n}, x.dtype());
   const T* w = factors.data<T>();
-  T *out = dx.mutable_data<T>(), *sums = partial.mutable_data<T>();
-  parallel_for(chunks, 1, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t c = begin; c < end; ++c) {
-      for (std::int64_t r = c * kRowChunk; r < std::min(rows, (c + 1) * kRowChunk); ++r) {
-        const RowStats<T> row(stat + 2 * r, n, options);
-        backward_row(d + r * n, in + r * n, w, row, n, out + r * n, sums + c * n,
-                     sums + (chunks + c) * n);
-      }
-    }
-  });
-  dweight = sum(partial.rows(0, 1), {0, 1});
-  dbias = sum(partial.rows(1, 2), {0, 1});
+  T* out = dx.mutable_data<T>();
+  const auto add_row = [=](std::int64_t r, const std::array<T*, 2>& sums) {
+    const RowStats<T> row(stat + 2 * r, n, options);
+    backward_row(d + r * n, in + r * n, w, row, n, out + r * n, sums[0], sums[1]);
+  };
+  const auto sums = sums_over_rows<T, 2>(stats.dim(0), n, add_row);
+  dweight = sums[0];
+  dbias = sums[1];
 }
 
 Tensor layer_norm_reference(Inputs in, const LayerNormOptions& o) {
   const Tensor &x = in[0], &weight = in[1], &bias = in[2];
-  const Tensor finite = var(x, {-1}, o.unbiased, true);
-  const Tensor overflow = eq(finite, Tensor::scalar(kInfinity, x.dtype()));
-  const Tensor variance = masked_fill(finite, overflow, std::numeric_limits<double>::quiet_NaN());
+  const Tensor variance = without_overflow(var(x, {-1}, o.unbiased, true));
   // The root of 0 has no slope; the least variance of f32 that is not 0 stands in for it.
   constexpr double least = 1e-36, most = std::numeric_limits<float>::max();
   const Tensor spread =

@@ -36,6 +36,34 @@ Tensor circular(std::string_view name, const Tensor& x, const Fast& fast, const 
       });
 }
 
+// silu(v) = v·σ(v) and its derivative σ(v)·(1 + v·(1 − σ(v))).
+template <class T>
+struct Silu {
+  T v, gate;
+  explicit Silu(T x) : v(x), gate(fast_sigmoid(x)) {}
+  T value() const { return v * gate; }
+  T derivative() const { return gate * (1 + v * (1 - gate)); }
+};
+
+// The gradients of gate and up, in one pass over the three.
+Grads swiglu_gradients(const Tensor& dy, const Tensor& gate, const Tensor& up) {
+  Tensor dgate = Tensor::empty(gate.shape(), gate.dtype()),
+         dup = Tensor::empty(up.shape(), up.dtype());
+  dispatch(dy.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T *d = dy.data<T>(), *g = gate.data<T>(), *u = up.data<T>();
+    T *dg = dgate.mutable_data<T>(), *du = dup.mutable_data<T>();
+    parallel_for(dy.numel(), kElementGrain, [=](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const Silu<T> silu(g[i]);
+        dg[i] = d[i] * u[i] * silu.derivative();
+        du[i] = d[i] * silu.value();
+      }
+    });
+  });
+  return {dgate, dup};
+}
+
 }  // namespace
 
 Tensor sin(const Tensor& x) {
@@ -75,15 +103,29 @@ Tensor silu(const Tensor& x) {
                      {.name = "silu",
                       .backward_name = "silu_backward",
                       .forward = [](Inputs in, const Needs&) -> FusedOp::Output {
-                        return {map(in[0], [](auto v) { return v * fast_sigmoid(v); }), {}};
+                        return {map(in[0], [](auto v) { return Silu(v).value(); }), {}};
                       },
                       .backward = [](const Tensor& dy, Inputs in, Inputs, const Needs&) -> Grads {
-                        return {zip("silu_backward", dy, in[0], [](auto d, auto v) {
-                          const auto gate = fast_sigmoid(v);
-                          return d * (gate * (1 + v * (1 - gate)));
-                        })};
+                        return {zip("silu_backward", dy, in[0],
+                                    [](auto d, auto v) { return d * Silu(v).derivative(); })};
                       },
                       .reference = [](Inputs in) { return in[0] * sigmoid(in[0]); },
+                      .cheap = true});
+}
+
+Tensor swiglu(const Tensor& gate, const Tensor& up) {
+  check(gate.shape() == up.shape(), "[swiglu] the shapes of gate {} and up {} differ", gate.shape(),
+        up.shape());
+  return apply_fused({gate, up},
+                     {.name = "swiglu",
+                      .backward_name = "swiglu_backward",
+                      .forward = [](Inputs in, const Needs&) -> FusedOp::Output {
+                        const auto f = [](auto g, auto u) { return Silu(g).value() * u; };
+                        return {zip("swiglu", in[0], in[1], f), {}};
+                      },
+                      .backward = [](const Tensor& dy, Inputs in, Inputs,
+                                     const Needs&) { return swiglu_gradients(dy, in[0], in[1]); },
+                      .reference = [](Inputs in) { return in[0] * sigmoid(in[0]) * in[1]; },
                       .cheap = true});
 }
 

@@ -75,6 +75,53 @@ TEST_CASE("attention of few queries to many keys agrees with its composed refere
           {normal(rng, {2, 70, 4}), normal(rng, {2, 5, 4}), normal(rng, {2, 5, 4})});
 }
 
+TEST_CASE("attention of groups that share keys agrees with its composed reference", "[fused]") {
+  Rng rng(16);
+  for (const int K : {1, 2, 6}) {
+    for (const auto& [Tq, Tk] : std::vector<std::pair<std::int64_t, std::int64_t>>{
+             {1, 1}, {1, 130}, {5, 70}, {65, 65}, {130, 130}}) {
+      const bool causal = Tq == Tk;
+      INFO(K << " of 6 heads, " << Tq << " queries, " << Tk << " keys");
+      const std::int64_t D = 3;
+      compare(
+          [causal = causal](Inputs in) {
+            return attention(in[0], in[1], in[2], 6, {.causal = causal});
+          },
+          [causal = causal](Inputs in) {
+            return attention_reference(in[0], in[1], in[2], 6, causal);
+          },
+          {normal(rng, {2, Tq, 6 * D}), normal(rng, {2, Tk, K * D}), normal(rng, {2, Tk, K * D})});
+    }
+  }
+}
+
+TEST_CASE("groups that share keys are as good as copies of the keys", "[fused]") {
+  Rng rng(17);
+  const std::int64_t T = 70, D = 4;
+  const Tensor q = normal(rng, {2, T, 6 * D}, DType::f32);
+  const Tensor k = normal(rng, {2, T, 2 * D}, DType::f32), v = normal(rng, k.shape(), DType::f32);
+  const auto copies = [](const Tensor& x) {
+    const Tensor first = slice(x, 2, 0, D), second = slice(x, 2, D, 2 * D);
+    return concat({first, first, first, second, second, second}, 2);
+  };
+  CHECK(same_bits(attention(q, k, v, 6), attention(q, copies(k), copies(v), 6)));
+}
+
+TEST_CASE("keys and values that heads cannot share are an error with all shapes", "[fused]") {
+  const Tensor q = Tensor::zeros({2, 3, 12});
+  const auto keys = [](std::int64_t width) { return Tensor::zeros({2, 3, width}); };
+  for (const std::int64_t width :
+       {0, 1, 8, 24}) {  // heads of 3: none, a third, not a divisor, more
+    CHECK_THROWS_WITH(attention(q, keys(width), keys(width), 4),
+                      ContainsSubstring("[attention] q (2, 3, 12) has 4 heads of 3") &&
+                          ContainsSubstring("k " + keys(width).shape().str()));
+    CHECK_THROWS_AS(attention_reference(q, keys(width), keys(width), 4, true), Error);
+  }
+  CHECK_THROWS_WITH(attention(keys(0), keys(3), keys(3), 4), ContainsSubstring("k (2, 3, 3)"));
+  CHECK_THROWS_WITH(attention(q, keys(6), keys(3), 4),
+                    ContainsSubstring("k (2, 3, 6) and v (2, 3, 3)"));
+}
+
 TEST_CASE("attention's dropout is that of its composed reference with the same mask", "[fused]") {
   Rng rng(3);
   for (const std::int64_t T : {5, 70}) {
@@ -210,6 +257,28 @@ TEST_CASE("layer_norm's other forms agree with their composed references", "[fus
               {normal(rng, {3, 50, n}), normal(rng, {n}), normal(rng, {n})});
     }
   }
+}
+
+TEST_CASE("rms_norm agrees with its composed reference", "[fused]") {
+  Rng rng(9);
+  for (const std::int64_t n : {1, 7, 8, 65}) {
+    INFO(n << " channels");
+    const auto inverse = [](const Tensor& x, double eps) {
+      return 1.0 / sqrt(mean(x * x, {-1}, true) + eps);
+    };
+    const std::vector<Tensor> inputs = {normal(rng, {3, 50, n}), normal(rng, {n})};
+    compare([](Inputs in) { return rms_norm(in[0], in[1]); },
+            [&](Inputs in) { return in[0] * inverse(in[0], 1e-5) * in[1]; }, inputs);
+    compare([](Inputs in) { return rms_norm(in[0], {}, 0.01); },
+            [&](Inputs in) { return in[0] * inverse(in[0], 0.01); }, {inputs[0]});
+  }
+}
+
+TEST_CASE("swiglu agrees with its composed reference", "[fused]") {
+  Rng rng(10);
+  compare([](Inputs in) { return swiglu(in[0], in[1]); },
+          [](Inputs in) { return in[0] / (1.0 + exp(-in[0])) * in[1]; },
+          {normal(rng, {3, 333}, DType::f64, 3), normal(rng, {3, 333})});
 }
 
 TEST_CASE("gelu agrees with its composed reference", "[fused]") {

@@ -132,6 +132,11 @@ const std::map<std::string, Run>& runs() {
       {"attention(3,causal)", [](In x, Idx) { return attention(x[0], x[1], x[2], 3); }},
       {"attention(3,full)",
        [](In x, Idx) { return attention(x[0], x[1], x[2], 3, {.causal = false}); }},
+      {"attention(4,causal)", [](In x, Idx) { return attention(x[0], x[1], x[2], 4); }},
+      {"attention(4,full)",
+       [](In x, Idx) { return attention(x[0], x[1], x[2], 4, {.causal = false}); }},
+      {"rms_norm", [](In x, Idx) { return rms_norm(x[0], x.size() > 1 ? x[1] : Tensor()); }},
+      {"swiglu", [](In x, Idx) { return swiglu(x[0], x[1]); }},
       {"embedding", [](In x, Idx idx) { return embedding(x[0], idx); }},
       {"cross_entropy()", [](In x, Idx idx) { return cross_entropy(x[0], idx); }},
       {"cross_entropy(ignore=-1)", [](In x, Idx idx) { return cross_entropy(x[0], idx, -1); }},
@@ -256,5 +261,5 @@ TEST_CASE("every op agrees with PyTorch, and so do its gradients", "[golden]") {
     ++checked;
   }
   CHECK(used.size() == runs().size() + layers_and_losses().size());
-  CHECK(checked >= 380);
+  CHECK(checked >= 400);
 }

@@ -72,6 +72,8 @@ TEST_CASE("reductions of nothing", "[ops]") {
   CHECK(softmax(rows).shape() == Shape{3, 0});
   CHECK(slope(rows, [](auto& x) { return softmax(x); }).shape() == Shape{3, 0});
   CHECK(layer_norm(rows).shape() == Shape{3, 0});
+  CHECK(rms_norm(rows).shape() == Shape{3, 0});
+  CHECK(slope(rows, [](auto& x) { return rms_norm(x); }).shape() == Shape{3, 0});
   CHECK(slope(rows, [](auto& x) { return layer_norm(x); }).shape() == Shape{3, 0});
   CHECK(attention(Tensor::zeros({2, 0, 6}), 2).shape() == Shape{2, 0, 2});
   CHECK(attention(Tensor::zeros({0, 3, 6}), 2).shape() == Shape{0, 3, 2});
@@ -236,6 +238,26 @@ TEST_CASE("layer_norm of a constant row is 0 with finite gradients", "[ops]") {
   }
   CHECK_THROWS_WITH(layer_norm(Tensor::ones({2, 5}), Tensor::ones({4})),
                     "[layer_norm] weight or bias (4) does not fit x (2, 5)");
+}
+
+TEST_CASE("rms_norm of zeros is 0 with finite gradients", "[ops]") {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const Tensor x = Tensor::zeros({2, 5}, dtype);
+    CHECK(list(rms_norm(x)) == List(10, 0.0));
+    for (const double g : list(slope(x, [](auto& v) { return rms_norm(v); }))) {
+      CHECK(g == Approx(1 / std::sqrt(1e-5)));
+    }
+  }
+}
+
+TEST_CASE("what rms_norm and swiglu cannot take is an error that names the shapes", "[ops]") {
+  CHECK_THROWS_WITH(rms_norm(Tensor::scalar(1)), ContainsSubstring("[rms_norm] a scalar"));
+  CHECK_THROWS_WITH(rms_norm(Tensor::ones({2, 5}), Tensor::ones({4})),
+                    "[rms_norm] weight (4) does not fit x (2, 5)");
+  CHECK_THROWS_AS(rms_norm(Tensor::ones({2, 5}), Tensor::ones({5}, DType::f64)), Error);
+  CHECK_THROWS_WITH(swiglu(Tensor::ones({2, 5}), Tensor::ones({5})),
+                    "[swiglu] the shapes of gate (2, 5) and up (5) differ");
+  CHECK_THROWS_AS(swiglu(Tensor::ones({5}), Tensor::ones({5}, DType::f64)), Error);
 }
 
 TEST_CASE("gelu is finite at extreme inputs", "[ops]") {

@@ -34,8 +34,9 @@ def attention(qkv, heads, causal):
 
 
 def separate_attention(q, k, v, heads, causal):
-    q, k, v = (t.view(*t.shape[:2], heads, -1).transpose(1, 2) for t in (q, k, v))
-    return F.scaled_dot_product_attention(q, k, v, is_causal=causal).transpose(1, 2).flatten(2)
+    size = q.shape[2] // heads
+    q, k, v = (t.view(*t.shape[:2], -1, size).transpose(1, 2) for t in (q, k, v))
+    return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True).transpose(1, 2).flatten(2)
 
 
 def dropout(x):
@@ -49,6 +50,10 @@ def cross_entropy(logits, targets, ignored=-100):
 
 def layer_norm(x, weight=None, bias=None):
     return F.layer_norm(x, x.shape[-1:], weight, bias, 1e-5)
+
+
+def rms_norm(x, weight=None):
+    return F.rms_norm(x, x.shape[-1:], weight, 1e-5)
 
 
 def loss(f, weights=None, **options):
@@ -92,6 +97,9 @@ OPS = {
     "attention(2,causal)": lambda x: attention(x, 2, True), "attention(2,full)": lambda x: attention(x, 2, False),
     "attention(3,causal)": lambda q, k, v: separate_attention(q, k, v, 3, True),
     "attention(3,full)": lambda q, k, v: separate_attention(q, k, v, 3, False),
+    "attention(4,causal)": lambda q, k, v: separate_attention(q, k, v, 4, True),
+    "attention(4,full)": lambda q, k, v: separate_attention(q, k, v, 4, False),
+    "rms_norm": rms_norm, "swiglu": lambda gate, up: F.silu(gate) * up,
     "dropout(0.3)": dropout,
     "embedding": lambda w, idx: F.embedding(idx, w),
     "cross_entropy()": cross_entropy, "cross_entropy(ignore=-1)": lambda x, idx: cross_entropy(x, idx, -1),
@@ -174,6 +182,15 @@ def cases():
                     [("2x5x12", (2, 5, 12)), ("1x1x12", (1, 1, 12)), ("2x9x24", (2, 9, 24))])
     yield "attention(3,causal)", "2x5x12", [(2, 5, 12)] * 3, None
     yield "attention(3,full)", "2x3x12,2x7x12", [(2, 3, 12), (2, 7, 12), (2, 7, 12)], None
+    for kv in (4, 8, 16):
+        yield "attention(4,causal)", f"2x6x16,2x6x{kv}", [(2, 6, 16), (2, 6, kv), (2, 6, kv)], None
+        yield "attention(4,full)", f"2x1x16,2x7x{kv}", [(2, 1, 16), (2, 7, kv), (2, 7, kv)], None
+    yield "attention(4,causal)", "1x70x12,1x70x6", [(1, 70, 12), (1, 70, 6), (1, 70, 6)], None
+    for label, shapes in [("3x8", [(3, 8)]), ("3x8,8", [(3, 8), (8,)]), ("2x3x5,5", [(2, 3, 5), (5,)]), ("4x1,1", [(4, 1), (1,)])]:
+        yield "rms_norm", label, shapes, None
+    for label, shape in [("3x5", (3, 5)), ("scalar", ()), ("0", (0,))]:
+        yield "swiglu", f"{label},{label}", [shape, shape], None
+    yield "swiglu", "extreme", [np.array(EXTREME), np.arange(1, 1 + len(EXTREME))], None
     yield "embedding", "7x3", [(7, 3)], np.array([[1, 6, 1], [0, 1, 3]])
     yield "cross_entropy()", "6x5", [(6, 5)], np.array([0, 4, 2, 2, 1, 3])
     yield "cross_entropy()", "2x3x5", [(2, 3, 5)], np.array([[0, 4, 2], [2, 1, 3]])

@@ -60,10 +60,16 @@ TEST_CASE("elementwise ops and reductions do not depend on the number of threads
 TEST_CASE("fused ops do not depend on the number of threads", "[threads]") {
   check_independent("layer_norm", [](Inputs x) { return layer_norm(x[0], x[1], x[2]); },
                     {{3, 170, 96}, {96}, {96}});
+  check_independent("rms_norm", [](Inputs x) { return rms_norm(x[0], x[1]); },
+                    {{3, 170, 96}, {96}});
+  check_independent("swiglu", [](Inputs x) { return swiglu(x[0], x[1]); },
+                    {{301, 200}, {301, 200}});
   check_independent("attention", [](Inputs x) { return attention(x[0], 3); }, {{2, 150, 3 * 48}});
   check_independent("attention",
                     [](Inputs x) { return attention(x[0], x[1], x[2], 2, {.causal = false}); },
                     {{1, 70, 32}, {1, 90, 32}, {1, 90, 32}});
+  check_independent("attention", [](Inputs x) { return attention(x[0], x[1], x[2], 6); },
+                    {{1, 150, 48}, {1, 150, 16}, {1, 150, 16}});
   std::vector<std::int32_t> rows(3000);
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<std::int32_t>(i * i % 50);
   check_independent("gather_rows", [&](Inputs x) { return gather_rows(x[0], ids(rows)); },
