@@ -1,28 +1,14 @@
 #include "tapegrad/nn/gpt.h"
 
-#include <cmath>
 #include <numeric>
+
+#include "tapegrad/nn/decoder.h"
 
 namespace tapegrad::nn {
 namespace {
 
-// The head: of its own, or on the token embedding. Then its draws replace the embedding's, as where
-// PyTorch code sets wte.weight = lm_head.weight.
-Linear make_head(const Params& p, const GPTConfig& config, const Embedding& wte) {
-  if (!config.tied)
-    return Linear(p.unadapted() / "lm_head", config.n_embd, config.vocab_size, false);
-  p.redraw(wte.weight, kaiming_uniform(config.n_embd));
-  return {p, wte.weight};
-}
-
 LayerNorm make_norm(const Params& p, const GPTConfig& c) {
   return {p, c.n_embd, c.with_bias(), {.eps = c.norm_eps, .unbiased = c.unbiased_norm}};
-}
-
-std::vector<Block> make_blocks(const Params& p, const GPTConfig& config) {
-  std::vector<Block> blocks;
-  for (int i = 0; i < config.n_layer; ++i) blocks.emplace_back(p / i, config);
-  return blocks;
 }
 
 const GPTConfig& validated(const GPTConfig& config) {
@@ -32,15 +18,50 @@ const GPTConfig& validated(const GPTConfig& config) {
 
 }  // namespace
 
-void GPTConfig::validate() const {
-  check_rules(*this);
-  check(n_embd % n_head == 0, "n_embd {} is not divisible by n_head {}", n_embd, n_head);
-  check(!rope || n_embd / n_head % 2 == 0,
-        "rope needs an even number of channels per head, not {} (n_embd {}, n_head {})",
-        n_embd / n_head, n_embd, n_head);
-  check(!unbiased_norm || n_embd > 1,
+namespace {
+
+// Options of the one architecture that the other does not have.
+void check_llama(const GPTConfig& c) {
+  const auto lacks = [](bool given, std::string_view name) {
+    check(!given, "arch llama has no {}", name);
+  };
+  lacks(c.with_bias(), "bias, only qkv_bias");
+  lacks(c.separate_qkv, "separate_qkv: its projections are separate always");
+  lacks(c.rope, "rope: its positions are rotary always");
+  lacks(c.unbiased_norm, "unbiased_norm");
+  lacks(c.ff_dropout, "ff_dropout");
+  lacks(!c.attn_out_dropout, "attn_out_dropout false");
+  lacks(c.activation != Activation::gelu, "activation: it is silu always");
+  check(c.n_head % c.kv_heads() == 0, "n_head {} is not divisible by n_kv_head {}", c.n_head,
+        c.kv_heads());
+  check(c.rope_high_freq_factor > c.rope_low_freq_factor || c.rope_factor == 1,
+        "rope_high_freq_factor {} must be above rope_low_freq_factor {}", c.rope_high_freq_factor,
+        c.rope_low_freq_factor);
+}
+
+void check_gpt2(const GPTConfig& c) {
+  const auto is_llamas = [](bool given, std::string_view name) {
+    check(!given, "{} is for arch llama", name);
+  };
+  is_llamas(c.n_kv_head.has_value(), "n_kv_head");
+  is_llamas(c.head_size.has_value(), "head_size");
+  is_llamas(c.qk_norm, "qk_norm");
+  is_llamas(c.rope_factor != 1, "rope_factor");
+  check(!c.unbiased_norm || c.n_embd > 1,
         "unbiased_norm needs n_embd of at least 2: the unbiased "
         "variance of one number does not exist");
+}
+
+}  // namespace
+
+void GPTConfig::validate() const {
+  check_rules(*this);
+  check(head_size || n_embd % n_head == 0, "n_embd {} is not divisible by n_head {}", n_embd,
+        n_head);
+  check(!rotary() || channels_per_head() % 2 == 0,
+        "rotary positions need an even number of channels per head, not {} (n_embd {}, n_head {})",
+        channels_per_head(), n_embd, n_head);
+  is_llama() ? check_llama(*this) : check_gpt2(*this);
 }
 
 Block::Block(const Params& p, const GPTConfig& c)
@@ -51,6 +72,7 @@ Block::Block(const Params& p, const GPTConfig& c)
             .qkv_bias = c.with_qkv_bias(),
             .separate_qkv = c.separate_qkv,
             .rope = c.rope,
+            .rope_base = c.rope_base,
             .dropout = c.dropout,
             .out_dropout = c.attn_out_dropout ? c.dropout : 0}),
       ln_2(make_norm(p / "ln_2", c)),
@@ -71,67 +93,35 @@ GPT::GPT(const Params& p, const GPTConfig& c)
     : config(validated(c)),
       wte(p / "wte", c.vocab_size, c.n_embd),
       wpe(c.rope ? Embedding() : Embedding(p / "wpe", c.block_size, c.n_embd)),
-      h(make_blocks(p / "h", c)),
+      h(decoder::make_blocks<Block>(p / "h", c)),
       ln_f(make_norm(p / "ln_f", c)),
-      lm_head(make_head(p, c, wte)) {
+      lm_head(decoder::make_head(p, c, wte)) {
   p.check_all_used();
 }
 
 Tensor GPT::embed(const Tensor& ids, std::int64_t first) const {
-  check(ids.rank() == 2, "[gpt] ids must be (B, T), not {}", ids.shape());
-  const std::int64_t T = ids.dim(1);
-  check(first + T <= config.block_size,
-        "[gpt] a sequence of {} tokens is longer than block_size {}", first + T, config.block_size);
+  decoder::check_ids(ids, first, config);
   if (config.rope) return wte(ids);
+  const std::int64_t T = ids.dim(1);
   std::vector<std::int32_t> positions(static_cast<std::size_t>(T));
   std::iota(positions.begin(), positions.end(), static_cast<std::int32_t>(first));
   return wte(ids) + wpe(Tensor::from(positions, {T}));
 }
 
 Tensor GPT::hidden(const Tensor& ids, Rng* rng) const {
-  Tensor x = maybe_dropout(embed(ids, 0), config.dropout, rng);
-  for (const Block& block : h) {
-    const auto run = [&block](Inputs in, Rng* r) { return block(in[0], r); };
-    x = recompute ? checkpoint(run, {x}, rng) : block(x, rng);
-  }
-  return ln_f(x);
-}
-
-Tensor GPT::last_of(const Tensor& x) const {
-  const std::int64_t T = x.dim(1);
-  const Tensor last = reshape(slice(x, 1, T - 1, T), {x.dim(0), config.n_embd});
-  return lm_head(ln_f(last));
+  const Tensor x = maybe_dropout(embed(ids, 0), config.dropout, rng);
+  return ln_f(decoder::run_blocks(h, x, recompute, rng));
 }
 
 Tensor GPT::last_logits(const Tensor& ids) const {
-  Tensor x = embed(ids, 0);
-  for (const Block& block : h) x = block(x);
-  return last_of(x);
+  const Tensor x = decoder::run_blocks(h, embed(ids, 0), false, nullptr);
+  return lm_head(ln_f(decoder::last_position(x)));
 }
 
 Tensor GPT::last_logits(const Tensor& ids, KVCache& cache) const {
   const TapePause pause;
-  Tensor x = embed(ids, cache.length());
-  cache.layers.resize(h.size());
-  for (std::size_t i = 0; i < h.size(); ++i) x = h[i](x, cache.layers[i]);
-  return last_of(x);
-}
-
-void init_gpt2(const GPT& gpt, const Params& p, Rng& rng) {
-  const auto ends_with = [](const std::string& name, std::string_view end) {
-    return name.size() >= end.size() &&
-           name.compare(name.size() - end.size(), end.size(), end) == 0;
-  };
-  for (const auto& [name, t] : p.parameters()) {
-    if (t.rank() == 2) refill(t, normal(0, 0.02), rng);
-    if (ends_with(name, ".bias")) refill(t, zeros(), rng);
-  }
-  // A tied weight is visited twice: as the embedding's and as the head's.
-  if (gpt.config.tied) refill(gpt.wte.weight, normal(0, 0.02), rng);
-  const double projection = 0.02 / std::sqrt(2.0 * gpt.config.n_layer);
-  for (const auto& [name, t] : p.parameters()) {
-    if (ends_with(name, "c_proj.weight")) refill(t, normal(0, projection), rng);
-  }
+  const Tensor x = decoder::run_blocks(h, embed(ids, cache.length()), cache);
+  return lm_head(ln_f(decoder::last_position(x)));
 }
 
 }  // namespace tapegrad::nn

@@ -52,7 +52,8 @@ struct GPTConfig {
   std::int64_t inner() const {
     return n_inner.value_or(is_llama() ? (8 * n_embd / 3 + 31) / 32 * 32 : 4 * n_embd);
   }
-  // Throws Error, naming the values, for a config that no model can have.
+  // Throws Error, naming the values, for a config that no model can have, or with options that are
+  // not of its architecture.
   void validate() const;
 
   // The table of its members: see describe.h.
@@ -149,12 +150,6 @@ struct GPT {
 
  private:
   Tensor embed(const Tensor& ids, std::int64_t first_position) const;
-  Tensor last_of(const Tensor& x) const;
 };
-
-// nanoGPT's initialisation, drawn after the construction as its apply(_init_weights) does: N(0,
-// 0.02) for linears and embeddings, biases 0, and projections into the residual stream N(0,
-// 0.02/√(2·n_layer)).
-void init_gpt2(const GPT& gpt, const Params& p, Rng& rng);
 
 }  // namespace tapegrad::nn

@@ -61,6 +61,12 @@ void append_to(Tensor& buffer, std::int64_t length, const Tensor& next) {
 
 }  // namespace
 
+void KeysAndValues::check_follows(const Tensor& x) const {
+  check(length_ == 0 || (x.dim(1) == 1 && x.dim(0) == sequences()),
+        "[attention] rows {} cannot go on after {} positions of {} sequences in a cache", x.shape(),
+        length_, sequences());
+}
+
 void KeysAndValues::append(const Tensor& keys, const Tensor& values) {
   check(keys.rank() == 3 && keys.shape() == values.shape() &&
             (!keys_.defined() || (keys.dim(0) == keys_.dim(0) && keys.dim(2) == keys_.dim(2))),

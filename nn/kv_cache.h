@@ -15,6 +15,9 @@ class KeysAndValues {
   std::int64_t length() const { return length_; }  // positions of each sequence
   std::int64_t sequences() const { return keys_.defined() ? keys_.dim(0) : 0; }
 
+  // Error unless attention to x (B, T, …) can go on after the positions here: they are none, or x
+  // is one position of each sequence.
+  void check_follows(const Tensor& x) const;
   // Adds keys and values (B, T, C) of the next T positions. Error if B or C is not that of the
   // positions before.
   void append(const Tensor& keys, const Tensor& values);

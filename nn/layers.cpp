@@ -17,6 +17,9 @@ LayerNorm::LayerNorm(const Params& p, std::int64_t channels, bool with_bias,
   if (with_bias) bias = p.parameter("bias", {channels}, zeros());
 }
 
+RMSNorm::RMSNorm(const Params& p, std::int64_t channels, double epsilon)
+    : weight(p.parameter("weight", {channels}, ones())), eps(epsilon) {}
+
 Tensor activate(const Tensor& x, Activation activation) {
   if (activation == Activation::relu) return relu(x);
   return gelu(x, activation == Activation::gelu ? Gelu::tanh : Gelu::erf);

@@ -47,6 +47,15 @@ struct LayerNorm {
   Tensor operator()(const Tensor& x) const { return layer_norm(x, weight, bias, options); }
 };
 
+// (…, C) → (…, C), see rms_norm in ops.h. Initialised to weight 1.
+struct RMSNorm {
+  Tensor weight;  // (C)
+  double eps = 1e-5;
+  RMSNorm() = default;
+  RMSNorm(const Params& p, std::int64_t channels, double eps);
+  Tensor operator()(const Tensor& x) const { return rms_norm(x, weight, eps); }
+};
+
 enum class Activation { gelu, gelu_erf, relu };
 inline constexpr std::array<std::string_view, 3> kActivationNames = {"gelu", "gelu-erf", "relu"};
 inline std::span<const std::string_view> names_of(Activation) { return kActivationNames; }

@@ -24,7 +24,8 @@ Tensor MultiHeadAttention::operator()(const Tensor& x, Rng* rng, const Tensor& p
     y = attention(parts.q, parts.k, parts.v, config.n_head, options);
   } else {
     Tensor qkv = c_attn(x);
-    if (config.rope) qkv = rope(qkv, head_size(), {.channels = 2 * qkv.dim(2) / 3});
+    if (config.rope)
+      qkv = rope(qkv, head_size(), {.channels = 2 * qkv.dim(2) / 3, .base = config.rope_base});
     y = attention(qkv, config.n_head, options);
   }
   return maybe_dropout(c_proj(y), config.out_dropout, rng);
@@ -40,22 +41,20 @@ MultiHeadAttention::QKV MultiHeadAttention::project(const Tensor& x, std::int64_
     parts = {thirds[0], thirds[1], thirds[2]};
   }
   if (config.rope) {
-    parts.q = rope(parts.q, head_size(), {.first = first});
-    parts.k = rope(parts.k, head_size(), {.first = first});
+    parts.q = rope(parts.q, head_size(), {.first = first, .base = config.rope_base});
+    parts.k = rope(parts.k, head_size(), {.first = first, .base = config.rope_base});
   }
   return parts;
 }
 
 Tensor MultiHeadAttention::operator()(const Tensor& x, KeysAndValues& cache) const {
-  const std::int64_t T = x.dim(1), before = cache.length();
-  check(config.causal && (before == 0 || (T == 1 && x.dim(0) == cache.sequences())),
-        "[attention] rows {} cannot go on after {} positions of {} sequences in a cache of causal "
-        "attention",
-        x.shape(), before, cache.sequences());
-  const QKV parts = project(x, before);
+  check(config.causal, "[attention] only causal attention can go on after what it has seen");
+  cache.check_follows(x);
+  const QKV parts = project(x, cache.length());
   cache.append(parts.k, parts.v);
   // One new position sees all there are, so that it needs no causal mask.
-  return c_proj(attention(parts.q, cache.keys(), cache.values(), config.n_head, {.causal = T > 1}));
+  return c_proj(
+      attention(parts.q, cache.keys(), cache.values(), config.n_head, {.causal = x.dim(1) > 1}));
 }
 
 void MultiHeadAttention::check_crosses() const {

@@ -11,6 +11,7 @@ struct AttentionConfig {
   bool qkv_bias = true;       // of the projections that make Q, K and V
   bool separate_qkv = false;  // W_query, W_key and W_value in place of c_attn
   bool rope = false;          // turn Q and K by their positions
+  double rope_base = 10000;
   bool causal = true;
   double dropout = 0;      // of the attention weights
   double out_dropout = 0;  // of the result

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
+#include "tapegrad/nn/language_model.h"
 #include "tapegrad/nn/measure.h"
 
 namespace tapegrad::nn {
@@ -48,14 +50,26 @@ double linear_flops(const SummaryRow& row) {
   return n;
 }
 
-// Attention itself has no parameters. Scores and weighted values take 2·C each for every key that
+// What the parts of a model are called.
+struct Names {
+  std::string blocks, attention, projection, embedding;
+  explicit Names(const GPTConfig& c)
+      : blocks(c.is_llama() ? "layers." : "h."),
+        attention(blocks + (c.is_llama() ? "0.self_attn" : "0.attn")),
+        projection(attention + (c.is_llama() ? ".o_proj" : ".c_proj")),
+        embedding(c.is_llama() ? "embed_tokens" : "wte") {}
+  std::string block(std::int64_t i) const { return fmt::format("{}{}", blocks, i); }
+};
+
+// Attention itself has no parameters. Scores and weighted values take 2·H·D each for every key that
 // is seen.
 SummaryRow attention_row(const GPTConfig& c) {
   const double keys = static_cast<double>(c.block_size + 1) / 2;
-  return {"h.0.attn",
-          {},
-          4.0 * static_cast<double>(c.n_embd) * keys,
-          fmt::format("{} heads of {}{}", c.n_head, c.n_embd / c.n_head, c.rope ? ", rope" : "")};
+  const std::int64_t D = c.channels_per_head();
+  std::string note = fmt::format("{} heads of {}", c.n_head, D);
+  if (c.kv_heads() != c.n_head) note += fmt::format(", {} of keys and values", c.kv_heads());
+  if (c.rotary()) note += ", rope";
+  return {Names(c).attention, {}, 4.0 * static_cast<double>(c.n_head * D) * keys, note};
 }
 
 using Line = std::array<std::string, 5>;
@@ -64,12 +78,12 @@ Line line_of(const SummaryRow& row) {
   const std::int64_t n = row.parameters();
   return {row.name,
           row.weights.empty() ? row.note : fmt::format("{}", fmt::join(row.weights, ", ")),
-          grouped(n), grouped(4 * n), fmt::format("{:.0f}", row.flops)};
+          grouped(n), grouped(4 * n), grouped(std::llround(row.flops))};
 }
 
 Line total_line(const std::string& name, const std::string& note, std::int64_t parameters,
                 double flops) {
-  return {name, note, grouped(parameters), grouped(4 * parameters), fmt::format("{:.0f}", flops)};
+  return {name, note, grouped(parameters), grouped(4 * parameters), grouped(std::llround(flops))};
 }
 
 // Text in the first two columns, numbers in the others.
@@ -98,17 +112,19 @@ Summary summary(const GPTConfig& c) {
   Summary s;
   s.config = c;
   s.blocks = c.n_layer;
-  for (SummaryRow& row : rows_of(shapes_of<GPT>(c).parameters())) {
-    const bool in_block = begins_with(row.name, "h."), first = begins_with(row.name, "h.0.");
+  const Names names(c);
+  for (SummaryRow& row : rows_of(shapes_of<LanguageModel>(c).parameters())) {
+    const bool in_block = begins_with(row.name, names.blocks),
+               first = begins_with(row.name, names.block(0) + ".");
     if (in_block && !first) continue;
-    const bool embeds = row.name == "wte" || row.name == "wpe";
+    const bool embeds = row.name == names.embedding || row.name == "wpe";
     if (!embeds) row.flops = linear_flops(row);
-    if (row.name == "h.0.attn.c_proj") s.block.push_back(attention_row(c));
+    if (row.name == names.projection) s.block.push_back(attention_row(c));
     (embeds ? s.embeddings : first ? s.block : s.head).push_back(std::move(row));
   }
   if (c.tied) {
     SummaryRow head = s.embeddings.front();
-    s.head.push_back({"lm_head", {}, linear_flops(head), "wte's"});
+    s.head.push_back({"lm_head", {}, linear_flops(head), names.embedding + "'s"});
   }
   return s;
 }
@@ -121,8 +137,12 @@ std::int64_t Summary::parameters_if_tied() const {
   return parameters() - parameters_of(head, "lm_head");
 }
 
-std::int64_t Summary::attention_parameters() const { return parameters_of(block, "h.0.attn"); }
-std::int64_t Summary::feed_forward_parameters() const { return parameters_of(block, "h.0.mlp"); }
+std::int64_t Summary::attention_parameters() const {
+  return parameters_of(block, Names(config).attention);
+}
+std::int64_t Summary::feed_forward_parameters() const {
+  return parameters_of(block, Names(config).block(0) + ".mlp");
+}
 
 double Summary::flops() const {
   return flops_of(embeddings) + static_cast<double>(blocks) * flops_of(block) + flops_of(head);
@@ -132,11 +152,14 @@ std::string Summary::str() const {
   std::vector<Line> lines{{"layer", "weights", "parameters", "bytes", "FLOPs per token"}};
   for (const SummaryRow& row : embeddings) lines.push_back(line_of(row));
   for (const SummaryRow& row : block) lines.push_back(line_of(row));
-  lines.push_back(total_line("h.0", "", parameters_of(block), flops_of(block)));
+  const Names names(config);
+  lines.push_back(total_line(names.block(0), "", parameters_of(block), flops_of(block)));
   if (blocks > 1) {
-    lines.push_back(total_line(blocks == 2 ? "h.1" : fmt::format("h.1 to h.{}", blocks - 1),
-                               "as h.0", (blocks - 1) * parameters_of(block),
-                               static_cast<double>(blocks - 1) * flops_of(block)));
+    lines.push_back(
+        total_line(blocks == 2 ? names.block(1)
+                               : fmt::format("{} to {}", names.block(1), names.block(blocks - 1)),
+                   "as " + names.block(0), (blocks - 1) * parameters_of(block),
+                   static_cast<double>(blocks - 1) * flops_of(block)));
   }
   for (const SummaryRow& row : head) lines.push_back(line_of(row));
   lines.push_back(total_line("all", "", parameters(), flops()));
@@ -144,7 +167,8 @@ std::string Summary::str() const {
   text += fmt::format("\n{} parameters, {:.2f} MB in f32", grouped(parameters()),
                       static_cast<double>(4 * parameters()) / (1 << 20));
   if (!config.tied) {
-    text += fmt::format("; {} if the head shared wte's", grouped(parameters_if_tied()));
+    text +=
+        fmt::format("; {} if the head shared {}'s", grouped(parameters_if_tied()), names.embedding);
   }
   text += fmt::format("\nin each block {} of the attention, {} of the feed-forward",
                       grouped(attention_parameters()), grouped(feed_forward_parameters()));

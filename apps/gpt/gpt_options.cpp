@@ -51,6 +51,26 @@ Options gpt2_124m() {
   return o;
 }
 
+// char-cpu with Llama's architecture, and two heads of queries to each of keys.
+Options llama_char() {
+  Options o = char_cpu();
+  o.model.arch = nn::Architecture::llama;
+  o.model.bias = std::nullopt;
+  o.model.n_kv_head = 2;
+  return o;
+}
+
+// The shape of SmolLM2-135M (Ben Allal et al., "SmolLM2", 2025), trained as gpt2-124m. Its own
+// tokenizer is a file: --tokenizer PATH.
+Options smollm2_135m() {
+  Options o = gpt2_124m();
+  nn::GPTConfig& m = o.model;
+  m.arch = nn::Architecture::llama;
+  m.n_layer = 30, m.n_head = 9, m.n_kv_head = 3, m.n_embd = 576, m.n_inner = 1536;
+  m.rope_base = 100000;
+  return o;
+}
+
 // Chapter 5 of S. Raschka, "Build a Large Language Model (From Scratch)" (2024): its model, its
 // loaders, its optimiser, and its evaluation after steps 1, 6, 11, … and so on. With --rng torch
 // and seed 123, its numbers.
@@ -100,6 +120,8 @@ const std::vector<cli::Preset<Options>>& presets() {
       {"char-cpu", "nanoGPT's recipe for a laptop, 0.8 M parameters", char_cpu()},
       {"char", "nanoGPT's shakespeare_char, 10.7 M parameters: hours on a CPU", char_gpu()},
       {"gpt2-124m", "GPT-2's smallest model, on sequences of 256 tokens", gpt2_124m()},
+      {"llama-char", "the laptop's recipe with Llama's architecture", llama_char()},
+      {"smollm2-135m", "the shape of SmolLM2-135M, on sequences of 256 tokens", smollm2_135m()},
       {"book-124m", "the book's training of that model, on a short story", book_124m()},
   };
   return list;

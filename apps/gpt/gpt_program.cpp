@@ -1,16 +1,15 @@
 #include "tapegrad/apps/gpt/gpt_program.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "tapegrad/apps/gpt/evaluate_text.h"
 #include "tapegrad/apps/gpt/plan.h"
+#include "tapegrad/apps/gpt/samples.h"
 #include "tapegrad/apps/gpt/start.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/data/tokenize/utf8.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/interrupt.h"
-#include "tapegrad/run/seconds_of.h"
 
 namespace tapegrad::embedded {
 std::string_view default_corpus();
@@ -20,11 +19,6 @@ namespace tapegrad::gpt {
 namespace {
 
 using nn::grouped;
-
-constexpr const char* kSampleHeadings[] = {"\nsample:", "\nanother sample:"};
-constexpr std::int64_t kSampleTokens = 300, kContinuationTokens = 50;
-const nn::GenerateOptions kSampling = {
-    .max_new_tokens = kSampleTokens, .temperature = 0.8, .top_k = 200};
 
 run::TextData read_data(const run::Text& text, const Options& o) {
   const auto given = given_tokenizer(o);
@@ -68,9 +62,9 @@ nn::Params make_params(Options& o, const run::TextData& data, const run::RunFold
   return params;
 }
 
-nn::GPT make_gpt(const nn::Params& params, const Options& o, Rng& rng) {
-  nn::GPT gpt(params, o.model);
-  gpt.recompute = o.extras.recompute;
+nn::LanguageModel make_gpt(const nn::Params& params, const Options& o, Rng& rng) {
+  nn::LanguageModel gpt(params, o.model);
+  gpt.set_recompute(o.extras.recompute);
   const run::FolderOptions& folder = o.call.folder;
   if (folder.starts_from_model()) {
     check_start(o, params);
@@ -80,33 +74,6 @@ nn::GPT make_gpt(const nn::Params& params, const Options& o, Rng& rng) {
   params.freeze(o.tuning.frozen());
   return gpt;
 }
-
-// Measures what a token of generated text takes.
-class TextCosts {
- public:
-  TextCosts(const nn::GPT& gpt, const std::vector<data::Token>& text)
-      : block_size_(gpt.config.block_size) {
-    const auto measure = [&](std::int64_t prompt, std::int64_t count) {
-      const nn::Tokens tokens(text.begin(), text.begin() + prompt);
-      Rng unused(0);
-      return run::seconds_of(
-                 [&] { nn::generate(gpt, tokens, {.max_new_tokens = count}, unused); }) /
-             static_cast<double>(count);
-    };
-    constexpr std::int64_t few = 8;
-    cached_ = measure(1, std::min(few, block_size_));
-    moved_ = measure(block_size_, 2);
-  }
-  // Of so many tokens after a short prompt. Beyond block_size, the cache no longer helps.
-  double seconds(std::int64_t count) const {
-    const std::int64_t cached = std::min(count, block_size_);
-    return static_cast<double>(cached) * cached_ + static_cast<double>(count - cached) * moved_;
-  }
-
- private:
-  std::int64_t block_size_;
-  double cached_ = 0, moved_ = 0;
-};
 
 // --eval-only.
 int print_evaluation(const Options& o) {
@@ -123,10 +90,10 @@ int print_evaluation(const Options& o) {
   const auto result =
       evaluate_text(model,
                     run::tokenize(text, model.tokenizer, stored.text.division(stored.random.seed),
-                                  model.gpt.config.block_size)
+                                  model.gpt.config().block_size)
                         .val,
                     {.batch_size = stored.optimizer.batch_size,
-                     .block_size = model.gpt.config.block_size,
+                     .block_size = model.gpt.config().block_size,
                      .limit = *limit});
   if (result) fmt::print("validation split of {}: {}\n", text.identity.name, result->line());
   return run::interrupted() ? run::kInterruptedExitCode : 0;
@@ -168,6 +135,8 @@ void Program::describe(cli::CommandLine& cli) {
   cli.example("train-gpt notes/ --val letters/", "validates with other texts");
   cli.example("train-gpt --preset char --corpus notes/ --max-minutes 480",
               "a larger model, for as many steps as a night has time for");
+  cli.example("train-gpt --preset llama-char --corpus shakespeare.txt",
+              "Llama's architecture, at the size of a laptop");
   cli.example("train-gpt --preset gpt2-124m --block-size 1024 --summary",
               "GPT-2's layers, their parameters and FLOPs");
   cli.example("train-gpt --preset gpt2-124m --batch-size 16 --plan",
@@ -264,10 +233,10 @@ run::About Program::about() const {
   const nn::GPTConfig& c = options_.model;
   const run::OptimizerOptions& o = options_.optimizer;
   run::About about{
-      .lines = {{"model", fmt::format("n_layer {}, n_head {}, n_embd {}, block_size {}, "
+      .lines = {{"model", fmt::format("{}n_layer {}, n_head {}, n_embd {}, block_size {}, "
                                       "vocab_size {}: {} parameters",
-                                      c.n_layer, c.n_head, c.n_embd, c.block_size, c.vocab_size,
-                                      grouped(params_.total_count()))},
+                                      c.is_llama() ? "llama, " : "", c.n_layer, c.n_head, c.n_embd,
+                                      c.block_size, c.vocab_size, grouped(params_.total_count()))},
                 {"text",
                  fmt::format("{}: {} to train, {} to validate ({})", text_name(text_),
                              amount(data_.train, data_.train_documents),
@@ -340,38 +309,6 @@ void Program::print_sample(run::Report& report) const {
   report.line("\n");
   // A text that a signal has cut is made again when the run is resumed.
   if (!run::interrupted()) report.record({{"sample", text}});
-}
-
-run::SideCosts Program::side_costs() const {
-  const run::BatchPlan plan = options_.batches();
-  const double minutes = options_.call.max_minutes.value_or(0);
-  const TextCosts text(gpt_, data_.val);
-  const double batch = run::seconds_of([&] {
-                         Rng unused(0);
-                         run::estimate_losses(gpt_, data_, plan, 1, options_.random, unused);
-                       }) /
-                       2;  // one of each part
-  const data::SequentialBatches all(data_.val, plan.batch_size, plan.block_size);
-  run::SideCosts costs;
-  costs.evaluation = batch * static_cast<double>(run::evaluation_batches(
-                                 data_, plan, options_.evaluation.eval_iters));
-  if (const auto limit = run::evaluation_limit(options_.passes.final_eval, 60 * minutes)) {
-    const auto batches = std::min(all.size(), limit->batches.value_or(all.size()));
-    costs.end = std::min(batch * static_cast<double>(batches),
-                         limit->seconds.value_or(std::numeric_limits<double>::infinity()));
-  }
-  if (options_.call.sample) {
-    costs.end += static_cast<double>(std::size(kSampleHeadings)) * text.seconds(kSampleTokens);
-  }
-  if (const auto interval = options_.passes.sample_interval) {
-    costs.each_step = text.seconds(kSampleTokens) / static_cast<double>(*interval);
-  }
-  if (continues_prompt() && batches_.per_pass() > 0) {
-    costs.each_step += text.seconds(kContinuationTokens) *
-                       static_cast<double>(options_.optimizer.gradient_accumulation_steps) /
-                       static_cast<double>(batches_.per_pass());
-  }
-  return costs;
 }
 
 // After each pass: the text that the model makes of the prompt, on one line.

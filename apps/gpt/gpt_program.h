@@ -43,7 +43,7 @@ class Program {
   nn::Tokens prompt_;  // of --sample-prompt, or the default one
   Rng rng_;
   nn::Params params_;
-  nn::GPT gpt_;
+  nn::LanguageModel gpt_;
   run::Batches batches_;
   Rng own_dropout_;
 };

@@ -18,6 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPositions = "wpe.weight";
+constexpr std::int64_t kMostRotaryPositions = 1024;  // unless --block-size asks for more
 // What weights do not depend on.
 constexpr std::string_view kFree[] = {"block_size", "dropout", "ff_dropout", "attn_out_dropout"};
 
@@ -170,6 +171,10 @@ void take_start(Options& o, const cli::CommandLine& cli) {
   o.text.tokenizer = tokenizer;
   TakeOver take_over(start.config, folder.init_from, cli);
   nn::GPTConfig::describe(o.model, take_over);
+  // Rotary positions reach further than most have memory to train on.
+  if (o.model.rotary() && !cli.given("--block-size")) {
+    o.model.block_size = std::min(o.model.block_size, kMostRotaryPositions);
+  }
   if (o.model.block_size > start.config.block_size && !o.model.rotary()) {
     cli::usage_error(
         "--block-size {} is more than the {} positions of the model in {}: it has learnt no "
@@ -186,7 +191,7 @@ void check_patterns(const Options& o) {
   const nn::Params params = nn::Params::shapes_only();
   try {
     params.adapt(o.tuning.adapters());
-    const nn::GPT gpt(params, o.model);
+    const nn::LanguageModel gpt(params, o.model);
     params.freeze(o.tuning.frozen());
   } catch (const Error& error) {
     cli::usage_error("{}: {}{}", o.tuning.lora_rank ? "--lora-target" : "--freeze", error.what(),

@@ -25,6 +25,13 @@ nn::GPTConfig characters(int n_layer, std::int64_t n_embd, std::int64_t block_si
           .qkv_bias = false};
 }
 
+nn::GPTConfig smollm2() {
+  nn::GPTConfig c{.arch = nn::Architecture::llama, .vocab_size = 49152, .block_size = 8192};
+  c.n_layer = 30, c.n_head = 9, c.n_kv_head = 3, c.n_embd = 576, c.n_inner = 1536;
+  c.rope_base = 100000;
+  return c;
+}
+
 std::int64_t peak_megabytes() {
   struct rusage usage {};
   ::getrusage(RUSAGE_SELF, &usage);
@@ -49,6 +56,7 @@ const std::vector<BenchCase>& bench_cases() {
       {"gpt2-b4t64", "GPT-2 124M, 4 sequences of 64 tokens", gpt2(), 4, 64},
       {"gpt2-b4t256", "GPT-2 124M, 4 sequences of 256 tokens", gpt2(), 4, 256},
       {"gpt2-b1t1024", "GPT-2 124M, one sequence of 1,024 tokens", gpt2(), 1, 1024},
+      {"smollm2-b4t256", "SmolLM2-135M, 4 sequences of 256 tokens", smollm2(), 4, 256},
       {"char", "nanoGPT's shakespeare_char without dropout", characters(6, 384, 256, 0), 64, 256},
       {"char-dropout", "the same with dropout 0.2", characters(6, 384, 256, 0.2), 64, 256},
       {"char-cpu", "nanoGPT's recipe for a laptop", characters(4, 128, 64, 0), 12, 64},

@@ -15,12 +15,12 @@ Trial::Trial(const nn::GPTConfig& config, int64_t B, int64_t T, const TrialOptio
       targets_(tokens(config.vocab_size, B, T)),
       adamw_(params_.parameters(), {.beta2 = 0.95, .weight_decay = 0.1}) {}
 
-nn::GPT Trial::make_gpt(const nn::GPTConfig& config, const TrialOptions& options) {
+nn::LanguageModel Trial::make_gpt(const nn::GPTConfig& config, const TrialOptions& options) {
   params_.adapt(options.tuning.adapters());
-  nn::GPT gpt(params_, config);
+  nn::LanguageModel gpt(params_, config);
   nn::init_gpt2(gpt, params_, rng_);
   params_.freeze(options.tuning.frozen());
-  gpt.recompute = options.recompute;
+  gpt.set_recompute(options.recompute);
   return gpt;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tapegrad/nn/gpt.h"
+#include "tapegrad/nn/language_model.h"
 #include "tapegrad/optim/adamw.h"
 #include "tapegrad/run/product_rate.h"
 #include "tapegrad/run/tuning.h"
@@ -28,12 +28,12 @@ class Trial {
   Phases step();
 
  private:
-  nn::GPT make_gpt(const nn::GPTConfig& config, const TrialOptions& options);
+  nn::LanguageModel make_gpt(const nn::GPTConfig& config, const TrialOptions& options);
   Tensor tokens(int64_t vocab_size, int64_t B, int64_t T);
 
   Rng rng_{1337}, dropout_;
   nn::Params params_;
-  nn::GPT gpt_;
+  nn::LanguageModel gpt_;
   Tensor inputs_, targets_;
   optim::AdamW adamw_;
 };

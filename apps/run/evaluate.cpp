@@ -12,14 +12,14 @@
 namespace tapegrad::run {
 namespace {
 
-double batch_loss(const nn::GPT& gpt, const data::Batch& batch) {
+double batch_loss(const nn::LanguageModel& gpt, const data::Batch& batch) {
   const BatchTensors t = tensors_of(batch);
   return gpt.loss(t.inputs, t.targets).item();
 }
 
 // The mean over so many batches; over fewer, and not valid, if a signal comes.
 template <class Loader>
-double mean_loss(const nn::GPT& gpt, Loader&& loader, std::int64_t batches) {
+double mean_loss(const nn::LanguageModel& gpt, Loader&& loader, std::int64_t batches) {
   double mean = 0;
   for (std::int64_t i = 0; i < batches && !interrupted(); ++i) {
     mean += batch_loss(gpt, loader.next()) / static_cast<double>(batches);
@@ -28,7 +28,7 @@ double mean_loss(const nn::GPT& gpt, Loader&& loader, std::int64_t batches) {
 }
 
 // The mean over the first batches of a new pass, whose order is drawn from `rng`.
-double mean_of_pass(const nn::GPT& gpt, const std::vector<data::Token>& tokens,
+double mean_of_pass(const nn::LanguageModel& gpt, const std::vector<data::Token>& tokens,
                     const BatchPlan& plan, bool training, std::int64_t batches, Rng& rng) {
   data::EpochLoader loader(tokens, pass_options(plan, training), rng);
   const double mean = mean_loss(gpt, loader, std::min(batches, loader.batches_per_epoch()));
@@ -43,7 +43,7 @@ BatchTensors tensors_of(const data::Batch& batch) {
   return {Tensor::from(batch.inputs, shape), Tensor::from(batch.targets, shape)};
 }
 
-std::optional<Losses> estimate_losses(const nn::GPT& gpt, const TextData& data,
+std::optional<Losses> estimate_losses(const nn::LanguageModel& gpt, const TextData& data,
                                       const BatchPlan& plan, std::int64_t batches,
                                       const RandomOptions& random, Rng& training_rng) {
   // Unless there is one generator for everything: a stream other than that of the training batches,
@@ -74,7 +74,8 @@ std::int64_t evaluation_batches(const TextData& data, const BatchPlan& plan, std
   return of(data.train, true) + of(data.val, false);
 }
 
-std::optional<TextLoss> loss_of_tokens(const nn::GPT& gpt, const data::Tokenizer& tokenizer,
+std::optional<TextLoss> loss_of_tokens(const nn::LanguageModel& gpt,
+                                       const data::Tokenizer& tokenizer,
                                        const std::vector<data::Token>& tokens,
                                        const WindowOptions& o) {
   const data::SequentialBatches batches(tokens, o.batch_size, o.block_size, o.stride, "evaluated");

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "tapegrad/nn/gpt.h"
+#include "tapegrad/nn/language_model.h"
 #include "tapegrad/run/batches.h"
 #include "tapegrad/run/report.h"
 
@@ -23,7 +23,7 @@ BatchTensors tensors_of(const data::Batch& batch);
 //   With passes, each part of the text gets a new pass, of which the first batches count: the
 //   training part in shuffled order, the validation part in its own order. If there is one
 //   generator for everything, the shuffling draws from `training_rng`, as PyTorch's loaders do.
-std::optional<Losses> estimate_losses(const nn::GPT& gpt, const TextData& data,
+std::optional<Losses> estimate_losses(const nn::LanguageModel& gpt, const TextData& data,
                                       const BatchPlan& plan, std::int64_t batches,
                                       const RandomOptions& random, Rng& training_rng);
 
@@ -58,7 +58,8 @@ struct WindowOptions {
 
 // Over `tokens`, in the windows of SequentialBatches. Of what it has seen if a signal interrupts
 // it, or nothing if that is nothing.
-std::optional<TextLoss> loss_of_tokens(const nn::GPT& gpt, const data::Tokenizer& tokenizer,
+std::optional<TextLoss> loss_of_tokens(const nn::LanguageModel& gpt,
+                                       const data::Tokenizer& tokenizer,
                                        const std::vector<data::Token>& tokens,
                                        const WindowOptions& options);
 

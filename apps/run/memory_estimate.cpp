@@ -46,17 +46,17 @@ Tensor unread_ids(int64_t rows, int64_t columns) {
 MemoryEstimate estimate_memory(const nn::GPTConfig& config, int64_t batch_size,
                                const MemoryOptions& options) {
   const double tokens = static_cast<double>(batch_size) * static_cast<double>(config.block_size);
-  if (const auto bound = far_beyond_machine<nn::GPT>(config, tokens)) return *bound;
+  if (const auto bound = far_beyond_machine<nn::LanguageModel>(config, tokens)) return *bound;
   Rng rng = dropout_rng(options);
   const Tensor ids = unread_ids(batch_size, config.block_size);
   const auto make = [&](const nn::Params& p) {
     p.adapt(options.tuning.adapters());
-    nn::GPT gpt(p, config);
+    nn::LanguageModel gpt(p, config);
     p.freeze(options.tuning.frozen());
-    gpt.recompute = options.recompute;
+    gpt.set_recompute(options.recompute);
     return gpt;
   };
-  const auto loss = [&](const nn::GPT& gpt) { return gpt.loss(ids, ids, &rng); };
+  const auto loss = [&](const nn::LanguageModel& gpt) { return gpt.loss(ids, ids, &rng); };
   return nn::measure_step(make, loss, options.precision);
 }
 

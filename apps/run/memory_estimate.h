@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "tapegrad/nn/gpt.h"
+#include "tapegrad/nn/language_model.h"
 #include "tapegrad/nn/measure.h"
 #include "tapegrad/nn/transformer.h"
 #include "tapegrad/run/tuning.h"

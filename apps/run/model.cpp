@@ -85,7 +85,7 @@ std::vector<data::Token> prompt_tokens(const data::Tokenizer& tokenizer, std::st
                         : tokenizer.encode_documents({&prompt, 1}, true);
 }
 
-std::int64_t stream_text(const nn::GPT& gpt, const data::Tokenizer& tokenizer,
+std::int64_t stream_text(const nn::LanguageModel& gpt, const data::Tokenizer& tokenizer,
                          const std::vector<data::Token>& prompt, nn::GenerateOptions options,
                          Rng& rng, const OnText& on_text, bool ignore_eos) {
   if (!ignore_eos) options.stop_token = tokenizer.end_of_text();
@@ -157,7 +157,7 @@ TextModel load(const std::filesystem::path& path, DType dtype, const std::string
   OpenedModel opened = open_model(path, checkpoint);
   const std::string name = opened.weights->name();
   nn::Params params(std::move(opened.weights), dtype);
-  nn::GPT gpt(params, opened.config);
+  nn::LanguageModel gpt(params, opened.config);
   check_finite_tensors(name, params.tensors());
   return {std::move(params), std::move(gpt), std::move(opened.tokenizer)};
 }
@@ -175,7 +175,7 @@ void save_model(const std::filesystem::path& folder, const TextModel& model) {
     save_safetensors((folder / kModelFile).string(), model.params.tensors());
     // Last: without it, nothing is taken for a model.
     write_config(folder / kConfigFile,
-                 {std::string(kGPTFormat), {section_of("model", model.gpt.config)}});
+                 {std::string(kGPTFormat), {section_of("model", model.gpt.config())}});
   } catch (...) {  // so that the same call can be made again
     std::error_code ignored;
     for (const std::string_view file : kFiles) std::filesystem::remove(folder / file, ignored);

@@ -9,7 +9,7 @@
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/nn/beam.h"
 #include "tapegrad/nn/generate.h"
-#include "tapegrad/nn/gpt.h"
+#include "tapegrad/nn/language_model.h"
 #include "tapegrad/run/kept_models.h"
 #include "tapegrad/run/tuning.h"
 
@@ -33,14 +33,14 @@ using OnText = std::function<bool(std::string_view piece)>;
 // Continues the tokens of a prompt, and passes the new text to `on_text`. Ends early at
 // <|endoftext|>, if the tokenizer has this token, unless `ignore_eos`: then it is part of the text.
 // Returns the number of new tokens.
-std::int64_t stream_text(const nn::GPT& gpt, const data::Tokenizer& tokenizer,
+std::int64_t stream_text(const nn::LanguageModel& gpt, const data::Tokenizer& tokenizer,
                          const std::vector<data::Token>& prompt, nn::GenerateOptions options,
                          Rng& rng, const OnText& on_text, bool ignore_eos = false);
 
 // A GPT that was trained, with its tokenizer.
 struct TextModel {
   nn::Params params;
-  nn::GPT gpt;
+  nn::LanguageModel gpt;
   data::Tokenizer tokenizer;
 
   // Continues a prompt and returns the new text alone. An empty prompt stands for the default one.

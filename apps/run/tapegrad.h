@@ -19,7 +19,7 @@
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/nn/beam.h"
 #include "tapegrad/nn/generate.h"
-#include "tapegrad/nn/gpt.h"
+#include "tapegrad/nn/language_model.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/nn/transformer.h"
 #include "tapegrad/optim/adamw.h"

@@ -6,11 +6,10 @@ namespace tapegrad::run {
 
 // A model folder in Hugging Face's layout: config.json, model.safetensors (or
 // model.safetensors.index.json and the files that it names), and tokenizer.json (or vocab.json and
-// merges.txt). GPT2LMHeadModel is read. What changes the result and is not known here is refused by
-// name, and so is a tensor that is missing or that the model does not have. Its files may be links,
-// as in Hugging Face's cache.
+// merges.txt). hf_config.h has the models that are read, and what is refused. A tensor that is
+// missing or that the model does not have is refused, too. The files may be links, as in Hugging
+// Face's cache.
 
-// Whether config.json has a model_type, as theirs have and ours have not.
 bool is_hf_folder(const std::filesystem::path& folder);
 
 // A vocabulary that is smaller than the model's gets tokens without text up to its size.

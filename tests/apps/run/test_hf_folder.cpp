@@ -59,8 +59,8 @@ void check_is_golden(const run::TextModel& model) {
 TEST_CASE("a GPT-2 of Hugging Face's computes what transformers computes", "[hf_folder]") {
   const run::TextModel model = run::load(golden_folder());
   check_is_golden(model);
-  CHECK(model.gpt.config.n_inner == 40);
-  CHECK(model.gpt.config.tied);
+  CHECK(model.gpt.config().n_inner == 40);
+  CHECK(model.gpt.config().tied);
   // The model has more rows than the tokenizer tokens.
   CHECK(model.tokenizer.vocab_size() == 404);
   CHECK(model.tokenizer.token_bytes(403).empty());
@@ -93,7 +93,7 @@ TEST_CASE("names with and without a prefix, masks and a head that is tied are re
   old.emplace("lm_head.weight", old.at("wte.weight"));
   folder.write(old);
   const run::TextModel model = run::load(folder.path());
-  CHECK(model.gpt.config.tied);
+  CHECK(model.gpt.config().tied);
   check_is_golden(model);
 }
 
@@ -103,8 +103,8 @@ TEST_CASE("a head that differs from the embedding is a head of its own", "[hf_fo
   tensors.emplace("lm_head.weight", Tensor::ones({404, 16}));
   folder.write(tensors);
   const run::TextModel model = run::load(folder.path());
-  CHECK(!model.gpt.config.tied);
-  CHECK(model.gpt.lm_head.weight.at(0) == 1);
+  CHECK(!model.gpt.config().tied);
+  CHECK(model.gpt.head().weight.at(0) == 1);
 }
 
 TEST_CASE("weights in several files are read by their index", "[hf_folder]") {

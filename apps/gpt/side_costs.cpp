@@ -1,0 +1,72 @@
+#include <algorithm>
+#include <limits>
+
+#include "tapegrad/apps/gpt/gpt_program.h"
+#include "tapegrad/apps/gpt/samples.h"
+#include "tapegrad/run/seconds_of.h"
+
+namespace tapegrad::gpt {
+namespace {
+
+// Measures what a token of generated text takes.
+class TextCosts {
+ public:
+  TextCosts(const nn::LanguageModel& gpt, const std::vector<data::Token>& text)
+      : block_size_(gpt.config().block_size) {
+    const auto measure = [&](std::int64_t prompt, std::int64_t count) {
+      const nn::Tokens tokens(text.begin(), text.begin() + prompt);
+      Rng unused(0);
+      return run::seconds_of(
+                 [&] { nn::generate(gpt, tokens, {.max_new_tokens = count}, unused); }) /
+             static_cast<double>(count);
+    };
+    constexpr std::int64_t few = 8;
+    cached_ = measure(1, std::min(few, block_size_));
+    moved_ = measure(block_size_, 2);
+  }
+  // Of so many tokens after a short prompt. Beyond block_size, the cache no longer helps.
+  double seconds(std::int64_t count) const {
+    const std::int64_t cached = std::min(count, block_size_);
+    return static_cast<double>(cached) * cached_ + static_cast<double>(count - cached) * moved_;
+  }
+
+ private:
+  std::int64_t block_size_;
+  double cached_ = 0, moved_ = 0;
+};
+
+}  // namespace
+
+run::SideCosts Program::side_costs() const {
+  const run::BatchPlan plan = options_.batches();
+  const double minutes = options_.call.max_minutes.value_or(0);
+  const TextCosts text(gpt_, data_.val);
+  const double batch = run::seconds_of([&] {
+                         Rng unused(0);
+                         run::estimate_losses(gpt_, data_, plan, 1, options_.random, unused);
+                       }) /
+                       2;  // one of each part
+  const data::SequentialBatches all(data_.val, plan.batch_size, plan.block_size);
+  run::SideCosts costs;
+  costs.evaluation = batch * static_cast<double>(run::evaluation_batches(
+                                 data_, plan, options_.evaluation.eval_iters));
+  if (const auto limit = run::evaluation_limit(options_.passes.final_eval, 60 * minutes)) {
+    const auto batches = std::min(all.size(), limit->batches.value_or(all.size()));
+    costs.end = std::min(batch * static_cast<double>(batches),
+                         limit->seconds.value_or(std::numeric_limits<double>::infinity()));
+  }
+  if (options_.call.sample) {
+    costs.end += static_cast<double>(std::size(kSampleHeadings)) * text.seconds(kSampleTokens);
+  }
+  if (const auto interval = options_.passes.sample_interval) {
+    costs.each_step = text.seconds(kSampleTokens) / static_cast<double>(*interval);
+  }
+  if (continues_prompt() && batches_.per_pass() > 0) {
+    costs.each_step += text.seconds(kContinuationTokens) *
+                       static_cast<double>(options_.optimizer.gradient_accumulation_steps) /
+                       static_cast<double>(batches_.per_pass());
+  }
+  return costs;
+}
+
+}  // namespace tapegrad::gpt
