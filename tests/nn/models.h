@@ -52,7 +52,8 @@ inline SafeTensors with_prefix(const SafeTensors& file, const std::string& prefi
 
 // Whether the parameter is the weight of a norm.
 inline bool is_gain(const std::string& name) {
-  return name.find("ln_") != std::string::npos && name.ends_with(".weight");
+  return (name.find("ln_") != std::string::npos || name.find("norm.") != std::string::npos) &&
+         name.ends_with(".weight");
 }
 
 // Random weights that are far from a fresh model's, so that every path counts.

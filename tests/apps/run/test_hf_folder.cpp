@@ -1,6 +1,8 @@
 #include <nlohmann/json.hpp>
 
 #include "tapegrad/nn/generate.h"
+#include "tapegrad/optim/adamw.h"
+#include "tapegrad/optim/clip.h"
 #include "tapegrad/run/evaluate.h"
 #include "tapegrad/run/formats/hf_folder.h"
 #include "tapegrad/run/model.h"
@@ -18,15 +20,17 @@ namespace {
 namespace fs = std::filesystem;
 using Tensors = std::map<std::string, Tensor>;
 
-fs::path golden_folder() { return golden_file("hf_gpt2"); }
+fs::path golden_folder(const std::string& name = "hf_gpt2") { return golden_file(name); }
+const std::vector<std::string> kGoldenFolders = {"hf_gpt2", "hf_llama", "hf_qwen2", "hf_qwen3"};
 
-// A copy of the golden folder that a test may change.
+// A copy of a golden folder that a test may change.
 struct Folder {
   TempFolder temp;
-  Tensors tensors = load_safetensors((golden_folder() / "model.safetensors").string()).tensors;
-  Folder() {
+  Tensors tensors;
+  explicit Folder(const std::string& golden = "hf_gpt2")
+      : tensors(load_safetensors((golden_folder(golden) / "model.safetensors").string()).tensors) {
     for (const char* name : {"config.json", "tokenizer.json"}) {
-      fs::copy_file(golden_folder() / name, temp / name);
+      fs::copy_file(golden_folder(golden) / name, temp / name);
     }
   }
   void write(const Tensors& to, const std::string& name = "model.safetensors") const {
@@ -41,9 +45,12 @@ struct Folder {
   fs::path path() const { return temp / ""; }
 };
 
-void check_is_golden(const run::TextModel& model) {
-  const SafeTensors expected =
-      load_safetensors((golden_folder() / "expected.safetensors").string());
+SafeTensors expected_of(const std::string& golden) {
+  return load_safetensors((golden_folder(golden) / "expected.safetensors").string());
+}
+
+void check_is_golden(const run::TextModel& model, const std::string& golden = "hf_gpt2") {
+  const SafeTensors expected = expected_of(golden);
   const Tensor& ids = expected.at("input_ids");
   CHECK(difference(model.gpt(ids), expected.at("logits"), 1e-5, 2e-5) == "");
   const auto prompt = expected.at("prompt").values<std::int32_t>();
@@ -56,9 +63,35 @@ void check_is_golden(const run::TextModel& model) {
 
 }  // namespace
 
-TEST_CASE("a GPT-2 of Hugging Face's computes what transformers computes", "[hf_folder]") {
+TEST_CASE("models of Hugging Face's compute what transformers computes", "[hf_folder]") {
+  for (const std::string& golden : kGoldenFolders) {
+    INFO(golden);
+    check_is_golden(run::load(golden_folder(golden)), golden);
+  }
+}
+
+TEST_CASE("ten steps of fine-tuning have the losses of PyTorch's", "[hf_folder]") {
+  for (const std::string& golden : kGoldenFolders) {
+    const run::TextModel model = run::load(golden_folder(golden));
+    const SafeTensors expected = expected_of(golden);
+    const Tensor& ids = expected.at("input_ids");
+    const std::int64_t T = ids.dim(1);
+    const Tensor inputs = slice(ids, 1, 0, T - 1), targets = slice(ids, 1, 1, T);
+    optim::AdamW adamw(model.params.parameters(), {.beta2 = 0.95, .weight_decay = 0.1});
+    for (const float loss : expected.at("fine_tuning").values<float>()) {
+      Tape tape;
+      const Tensor made = model.gpt.loss(inputs, targets);
+      INFO(golden << ": " << made.item() << " " << loss);
+      CHECK(std::abs(made.item() - static_cast<double>(loss)) <= 2e-5 * loss);
+      tape.backward(made);
+      adamw.step(1e-2, optim::measure_clipping(model.params.parameters(), 1.0).factor);
+      adamw.zero_grad();
+    }
+  }
+}
+
+TEST_CASE("a folder's config is read in full", "[hf_folder]") {
   const run::TextModel model = run::load(golden_folder());
-  check_is_golden(model);
   CHECK(model.gpt.config().n_inner == 40);
   CHECK(model.gpt.config().tied);
   // The model has more rows than the tokenizer tokens.
@@ -176,7 +209,8 @@ TEST_CASE("tensors that are missing, unknown or of another shape are refused", "
 TEST_CASE("a config that changes the result in a way unknown here is refused by name",
           "[hf_folder]") {
   const std::vector<std::pair<std::string, json>> faults = {
-      {"model_type", "llama"},
+      {"model_type", "bloom"},
+      {"quantization_config", {{"bits", 4}}},
       {"architectures", json::array({"GPT2ForSequenceClassification"})},
       {"activation_function", "silu"},
       {"scale_attn_by_inverse_layer_idx", true},
@@ -201,4 +235,51 @@ TEST_CASE("a config that changes the result in a way unknown here is refused by 
   folder.write(folder.tensors);
   folder.configure("tie_word_embeddings", false);
   CHECK_THROWS_WITH(run::load(folder.path()), ContainsSubstring("lm_head.weight"));
+}
+
+TEST_CASE("keys of Llama's family that change the result are honoured or refused by name",
+          "[hf_folder]") {
+  const json linear = {{"rope_type", "linear"}, {"factor", 2.0}};
+  const std::vector<std::tuple<std::string, json, std::string>> faults = {
+      {"hidden_act", "gelu", "hidden_act"},
+      {"attention_bias", true, "attention_bias"},
+      {"mlp_bias", true, "mlp_bias"},
+      {"rope_interleaved", true, "rope_interleaved"},
+      {"rope_parameters", linear, "rope_type 'linear'"},
+      {"rope_parameters", 3, "rope_parameters"},
+      {"num_key_value_heads", 3, "n_kv_head"},
+      {"num_attention_heads", 0, "n_head"},
+      {"head_dim", 5, "rotary"},
+      {"hidden_size", nullptr, "hidden_size"},
+      {"intermediate_size", -1, "n_inner"},
+      {"rms_norm_eps", "small", "rms_norm_eps"},
+      {"rope_parameters", {{"rope_type", "llama3"}, {"rope_theta", 1e4}}, "factor"}};
+  for (const auto& [key, value, message] : faults) {
+    const Folder folder("hf_llama");
+    folder.write(folder.tensors);
+    folder.configure(key, value);
+    INFO(key << " " << value);
+    CHECK_THROWS_WITH(run::load(folder.path()), ContainsSubstring(message));
+  }
+  // The spelling of transformers 4.
+  const Folder folder("hf_llama");
+  folder.write(folder.tensors);
+  json scaling = golden_json("hf_llama/config.json").at("rope_parameters");
+  scaling.erase("rope_theta");
+  folder.configure("rope_parameters", nullptr);
+  folder.configure("rope_theta", 1000);
+  folder.configure("rope_scaling", scaling);
+  check_is_golden(run::load(folder.path()), "hf_llama");
+}
+
+TEST_CASE("a window that attention slides in bounds the block size", "[hf_folder]") {
+  const Folder folder("hf_llama");
+  folder.write(folder.tensors);
+  folder.configure("model_type", "mistral");
+  folder.configure("architectures", json::array({"MistralForCausalLM"}));
+  CHECK(run::load(folder.path()).gpt.config().block_size == 24);  // the default window is 4,096
+  folder.configure("sliding_window", 10);
+  CHECK(run::load(folder.path()).gpt.config().block_size == 10);
+  folder.configure("sliding_window", nullptr);
+  check_is_golden(run::load(folder.path()), "hf_llama");
 }

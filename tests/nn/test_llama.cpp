@@ -1,0 +1,192 @@
+#include "tapegrad/autograd/check/gradcheck.h"
+#include "tapegrad/nn/generate.h"
+#include "tapegrad/nn/measure.h"
+#include "tapegrad/nn/summary.h"
+#include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/nn/models.h"
+
+using namespace tapegrad;
+using namespace tapegrad::testing;
+
+namespace {
+
+nn::GPTConfig llama_config() {
+  nn::GPTConfig c = tiny_config();
+  c.arch = nn::Architecture::llama;
+  c.n_embd = 12, c.n_head = 6, c.n_kv_head = 2, c.head_size = 4, c.n_inner = 20;
+  c.block_size = 7;
+  return c;
+}
+
+// Groups, and each of the options beside them.
+std::vector<nn::GPTConfig> configs() {
+  std::vector<nn::GPTConfig> list(4, llama_config());
+  list[1].tied = false, list[1].qkv_bias = true, list[1].n_kv_head = std::nullopt;
+  list[2].qk_norm = true, list[2].head_size = 6, list[2].n_kv_head = 1;
+  list[3].rope_factor = 4, list[3].rope_original_positions = 16, list[3].rope_base = 100;
+  list[3].head_size = std::nullopt, list[3].norm_eps = 1e-3;
+  return list;
+}
+
+struct TinyLlama {
+  explicit TinyLlama(const nn::GPTConfig& config, DType dtype = DType::f64)
+      : params(rng, dtype), model(params, config) {
+    randomize(params.parameters(), rng);
+    inputs = random_ids(rng, {2, config.block_size}, config.vocab_size);
+    targets = random_ids(rng, {2, config.block_size}, config.vocab_size);
+  }
+  Rng rng{5};
+  nn::Params params;
+  nn::LanguageModel model;
+  Tensor inputs, targets;
+};
+
+}  // namespace
+
+TEST_CASE("every recorded step of a Llama passes the gradient check", "[llama]") {
+  for (const nn::GPTConfig& config : configs()) {
+    const TinyLlama tiny(config);
+    Tape tape({.checkable = true});
+    cross_entropy(tiny.model(tiny.inputs), tiny.targets);
+    const std::vector<GradientCheck> checks = check_gradients(tape);
+    CHECK(checks.size() > 30);
+    for (const GradientCheck& check : checks) {
+      INFO(check.str());
+      CHECK(check.passed);
+    }
+  }
+}
+
+TEST_CASE("a Llama's loss and gradients are those of its logits, recomputed or not", "[llama]") {
+  for (const nn::GPTConfig& config : configs()) {
+    TinyLlama tiny(config);
+    const auto gradients_of = [&](const std::function<Tensor()>& loss) {
+      Tape tape;
+      const Tensor made = loss();
+      tape.backward(made);
+      std::vector<Tensor> grads = gradients(tiny.params.parameters());
+      grads.push_back(made);
+      clear_gradients(tiny.params.parameters());
+      return grads;
+    };
+    const auto stored = gradients_of([&] { return tiny.model.loss(tiny.inputs, tiny.targets); });
+    const auto plain =
+        gradients_of([&] { return cross_entropy(tiny.model(tiny.inputs), tiny.targets); });
+    tiny.model.set_recompute(true);
+    const auto again = gradients_of([&] { return tiny.model.loss(tiny.inputs, tiny.targets); });
+    for (std::size_t i = 0; i < stored.size(); ++i) {
+      INFO(i);
+      CHECK(difference(plain[i], stored[i], 1e-12, 1e-13) == "");
+      CHECK(list(again[i]) == list(stored[i]));
+    }
+  }
+}
+
+TEST_CASE("a Llama's logits with a KV cache are those without one", "[llama]") {
+  for (nn::GPTConfig config : configs()) {
+    config.block_size = 70;  // more than one tile of the attention kernel
+    const TinyLlama tiny(config);
+    for (const std::int64_t prompt : {1, 5, 69}) {
+      nn::KVCache cache;
+      Tensor logits = tiny.model.last_logits(slice(tiny.inputs, 1, 0, prompt), cache);
+      for (std::int64_t n = prompt; n <= 70; ++n) {
+        if (n > prompt) logits = tiny.model.last_logits(slice(tiny.inputs, 1, n - 1, n), cache);
+        INFO(prompt << " " << n);
+        CHECK(difference(logits, tiny.model.last_logits(slice(tiny.inputs, 1, 0, n)), 1e-12,
+                         1e-12) == "");
+      }
+      CHECK(cache.layers.front().keys().dim(2) == config.kv_heads() * config.channels_per_head());
+    }
+  }
+}
+
+TEST_CASE("positions count by their distance: a Llama's text goes on beyond what it was given",
+          "[llama]") {
+  TinyLlama tiny(llama_config());
+  Rng draws(3);
+  CHECK(nn::generate(tiny.model, {1, 2}, {.max_new_tokens = 30}, draws).size() == 30);
+}
+
+TEST_CASE("a Llama has the parameters of SmolLM2-135M, by Hugging Face's names", "[llama]") {
+  nn::GPTConfig c{.arch = nn::Architecture::llama, .vocab_size = 49152, .block_size = 8192};
+  c.n_layer = 30, c.n_head = 9, c.n_kv_head = 3, c.n_embd = 576, c.n_inner = 1536;
+  const nn::Params shapes = nn::shapes_of<nn::LanguageModel>(c);
+  CHECK(shapes.count() == 134'515'008);
+  std::vector<std::string> names;
+  for (const auto& [name, t] : shapes.parameters()) names.push_back(name);
+  names.resize(10);
+  CHECK(names == std::vector<std::string>{
+                     "embed_tokens.weight", "layers.0.input_layernorm.weight",
+                     "layers.0.self_attn.q_proj.weight", "layers.0.self_attn.k_proj.weight",
+                     "layers.0.self_attn.v_proj.weight", "layers.0.self_attn.o_proj.weight",
+                     "layers.0.post_attention_layernorm.weight", "layers.0.mlp.gate_proj.weight",
+                     "layers.0.mlp.up_proj.weight", "layers.0.mlp.down_proj.weight"});
+  const nn::Summary summary = nn::summary(c);
+  CHECK(summary.parameters() == 134'515'008);
+  CHECK(summary.attention_parameters() == 884'736);
+  CHECK(summary.feed_forward_parameters() == 2'654'208);
+  CHECK_THAT(summary.str(), ContainsSubstring("9 heads of 64, 3 of keys and values, rope") &&
+                                ContainsSubstring("layers.1 to layers.29"));
+}
+
+TEST_CASE("the feed-forward of a Llama has as many weights as GPT-2's, unless it is told",
+          "[llama]") {
+  nn::GPTConfig c = llama_config();
+  c.n_inner = std::nullopt;
+  c.n_embd = 768;
+  CHECK(c.inner() == 2048);
+  c.n_embd = 128;
+  CHECK(c.inner() == 352);
+}
+
+TEST_CASE("init_gpt2 scales what a Llama adds to its residual stream", "[llama]") {
+  nn::GPTConfig c = llama_config();
+  c.n_embd = 96, c.head_size = 16, c.n_inner = 256;
+  Rng rng(1);
+  const nn::Params params(rng);
+  const nn::LanguageModel model(params, c);
+  nn::init_gpt2(model, params, rng);
+  for (const auto& [name, t] : params.parameters()) {
+    INFO(name);
+    if (t.rank() != 2) continue;
+    const bool residual = name.ends_with("o_proj.weight") || name.ends_with("down_proj.weight");
+    const double spread = std::sqrt(mean(t * t, {0, 1}).item());
+    CHECK(spread == Approx(residual ? 0.01 : 0.02).epsilon(0.05));
+  }
+}
+
+TEST_CASE("options of one architecture are refused of the other, by name", "[llama]") {
+  const auto refused = [](nn::GPTConfig c, const auto& change, const std::string& message) {
+    change(c);
+    INFO(message);
+    CHECK_THROWS_WITH(c.validate(), ContainsSubstring(message));
+  };
+  using C = nn::GPTConfig;
+  const C llama = llama_config(), gpt2 = tiny_config();
+  refused(
+      llama, [](C& c) { c.bias = true; }, "arch llama has no bias");
+  refused(
+      llama, [](C& c) { c.separate_qkv = true; }, "separate_qkv");
+  refused(
+      llama, [](C& c) { c.rope = true; }, "rope");
+  refused(
+      llama, [](C& c) { c.unbiased_norm = true; }, "unbiased_norm");
+  refused(
+      llama, [](C& c) { c.activation = nn::Activation::relu; }, "activation");
+  refused(
+      llama, [](C& c) { c.ff_dropout = true; }, "ff_dropout");
+  refused(
+      llama, [](C& c) { c.attn_out_dropout = false; }, "attn_out_dropout");
+  refused(
+      llama, [](C& c) { c.n_kv_head = 4; }, "n_head 6 is not divisible by n_kv_head 4");
+  refused(
+      llama, [](C& c) { c.head_size = 3; }, "even number of channels per head, not 3");
+  refused(
+      gpt2, [](C& c) { c.n_kv_head = 1; }, "n_kv_head is for arch llama");
+  refused(
+      gpt2, [](C& c) { c.head_size = 4; }, "head_size is for arch llama");
+  refused(
+      gpt2, [](C& c) { c.qk_norm = true; }, "qk_norm is for arch llama");
+  Rng rng(1);
+  CHECK_THROWS_WITH(nn::Llama(nn::Params(rng), gpt2), "[llama] the config is of arch gpt2");
+}
