@@ -265,10 +265,20 @@ Tensor attention_reference(const Tensor& q, const Tensor& k, const Tensor& v, in
                            bool causal, const KeepMask& keep = {},
                            const Tensor& key_padding_mask = {});
 
+// Llama 3's way to go on beyond the positions of its first training: pairs whose wave is longer
+// than original_positions / low_freq_factor positions turn `factor` times slower, those whose wave
+// is shorter than original_positions / high_freq_factor turn as they did, and the frequencies in
+// between are interpolated.
+struct RopeScaling {
+  double factor = 8;
+  double low_freq_factor = 1, high_freq_factor = 4;
+  std::int64_t original_positions = 8192;
+};
 struct RopeOptions {
   std::int64_t first = 0;                     // the position of row 0
   std::optional<std::int64_t> channels = {};  // turn the first so many only [all]
   double base = 10000;
+  std::optional<RopeScaling> scaling = {};
 };
 // Rotary position embedding (Su et al., "RoFormer", 2021, section 3.2.2): attention scores between
 // rows that are turned depend on how far they are apart, not on where they are. x (…, T, C) holds

@@ -306,6 +306,8 @@ void add_fused(Cases& cases) {
       {"rope(4)", {{2, 3, 8}}, normal, [](In x) { return rope(x[0], 4); }},
       {"rope(2, first 5, channels 8)", {{2, 3, 12}}, normal,
        [](In x) { return rope(x[0], 2, {.first = 5, .channels = 8}); }},
+      {"rope(4, base 100, scaling)", {{2, 3, 8}}, normal,
+       [](In x) { return rope(x[0], 4, {.base = 100, .scaling = RopeScaling{2, 1, 4, 16}}); }},
       {"rope(4)", {{2, 0, 4}}, normal, [](In x) { return rope(x[0], 4); }},
       {"cross_entropy", {{4, 5}}, normal,
        [](In x) { return cross_entropy(x[0], ids({0, 4, 2, 2})); }},

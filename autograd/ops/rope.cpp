@@ -1,4 +1,6 @@
 #include <cmath>
+#include <numbers>
+#include <vector>
 
 #include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
@@ -11,38 +13,81 @@ struct Turn {
   std::int64_t head_size, channels;
   std::int64_t first;
   double base;
-  double sign;  // −1 turns back
+  std::optional<RopeScaling> scaling;
+  double sign = 1;  // −1 turns back
 };
 
-// cos and sin of the angle of each pair at each of `rows` positions, (rows, D/2, 2). Angles are
-// taken in double, since f32 has lost a thousandth of a turn at position 10⁵.
+double scaled(double frequency, const RopeScaling& s) {
+  const double waves =
+      static_cast<double>(s.original_positions) * frequency / (2 * std::numbers::pi);
+  if (waves > s.high_freq_factor) return frequency;
+  if (waves < s.low_freq_factor) return frequency / s.factor;
+  const double smooth = (waves - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor);
+  return (1 - smooth) * frequency / s.factor + smooth * frequency;
+}
+
+// How far each pair turns from one position to the next, in radians.
+std::vector<double> frequencies(const Turn& turn) {
+  std::vector<double> result;
+  for (std::int64_t i = 0; i < turn.head_size / 2; ++i) {
+    const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(turn.head_size);
+    const double frequency = std::pow(turn.base, exponent);
+    result.push_back(turn.scaling ? scaled(frequency, *turn.scaling) : frequency);
+  }
+  return result;
+}
+
+struct Unit {
+  double cos, sin;
+};
+Unit unit(double angle) { return {std::cos(angle), std::sin(angle)}; }
+
+// cos and sin of the angle of each pair at each of `rows` positions, (rows, 2, D/2). Angles are
+// taken in double, since f32 has lost a thousandth of a turn at position 10⁵. Position 64·n + k is
+// turned by 64·n and then by k: most places then take no sine or cosine of their own, and each
+// depends on its position alone.
 template <class T>
 Tensor angles(const Turn& turn, std::int64_t rows) {
-  const std::int64_t pairs = turn.head_size / 2;
-  Tensor table = Tensor::empty({rows, pairs, 2}, dtype_of<T>());
+  constexpr std::int64_t kBlock = 64;
+  const std::vector<double> frequency = frequencies(turn);
+  const auto pairs = static_cast<std::int64_t>(frequency.size());
+  const std::int64_t last = turn.first + rows, first_block = turn.first / kBlock;
+  const bool one_block = (last - 1) / kBlock == first_block;
+  const std::int64_t low = one_block ? turn.first % kBlock : 0;
+  const std::int64_t high = one_block ? low + rows : kBlock;
+  std::vector<Unit> steps;  // (high − low, pairs)
+  for (std::int64_t k = low; k < high; ++k) {
+    for (const double f : frequency) steps.push_back(unit(static_cast<double>(k) * f));
+  }
+  Tensor table = Tensor::empty({rows, 2, pairs}, dtype_of<T>());
   T* out = table.template mutable_data<T>();
-  for (std::int64_t i = 0; i < pairs; ++i) {
-    const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(turn.head_size);
-    const double frequency = turn.sign * std::pow(turn.base, exponent);
-    for (std::int64_t t = 0; t < rows; ++t) {
-      const double angle = static_cast<double>(turn.first + t) * frequency;
-      out[2 * (t * pairs + i)] = static_cast<T>(std::cos(angle));
-      out[2 * (t * pairs + i) + 1] = static_cast<T>(std::sin(angle));
+  std::vector<Unit> block(frequency.size());
+  for (std::int64_t t = turn.first; t < last; ++t) {
+    const std::int64_t k = t % kBlock;
+    for (std::size_t i = 0; (k == 0 || t == turn.first) && i < block.size(); ++i) {
+      block[i] = unit(static_cast<double>(t - k) * frequency[i]);
+    }
+    const Unit* step = steps.data() + (k - low) * pairs;
+    T* __restrict cos = out + (t - turn.first) * 2 * pairs, * __restrict sin = cos + pairs;
+    for (std::int64_t i = 0; i < pairs; ++i) {
+      const Unit a = block[static_cast<std::size_t>(i)], b = step[i];
+      cos[i] = static_cast<T>(a.cos * b.cos - a.sin * b.sin);
+      sin[i] = static_cast<T>(turn.sign * (a.sin * b.cos + a.cos * b.sin));
     }
   }
   return table;
 }
 
 template <class T>
-void turn_row(const Turn& turn, const T* x, const T* angles, std::int64_t width, T* y) {
+void turn_row(const Turn& turn, const T* x, const T* cos, std::int64_t width, T* y) {
   const std::int64_t pairs = turn.head_size / 2;
+  const T* sin = cos + pairs;
   for (std::int64_t head = 0; head < turn.channels; head += turn.head_size) {
     const T *low = x + head, *high = low + pairs;
-    T *y_low = y + head, *y_high = y_low + pairs;
+    T* __restrict y_low = y + head, * __restrict y_high = y_low + pairs;
     for (std::int64_t i = 0; i < pairs; ++i) {
-      const T cos = angles[2 * i], sin = angles[2 * i + 1];
-      y_low[i] = low[i] * cos - high[i] * sin;
-      y_high[i] = high[i] * cos + low[i] * sin;
+      y_low[i] = low[i] * cos[i] - high[i] * sin[i];
+      y_high[i] = high[i] * cos[i] + low[i] * sin[i];
     }
   }
   std::copy(x + turn.channels, x + width, y + turn.channels);
@@ -78,6 +123,18 @@ Tensor apply_turn(const Tensor& x, const Turn& turn) {
       });
 }
 
+void check_scaling(const RopeScaling& s) {
+  check(s.factor > 0 && std::isfinite(s.factor) && s.original_positions > 0,
+        "[rope] the scaling's factor and original_positions must be finite and above 0, not {} and "
+        "{}",
+        s.factor, s.original_positions);
+  check(0 < s.low_freq_factor && s.low_freq_factor < s.high_freq_factor &&
+            std::isfinite(s.high_freq_factor),
+        "[rope] the scaling's low_freq_factor must be above 0 and below high_freq_factor, not {} "
+        "and {}",
+        s.low_freq_factor, s.high_freq_factor);
+}
+
 }  // namespace
 
 Tensor rope(const Tensor& x, std::int64_t head_size, const RopeOptions& options) {
@@ -92,7 +149,8 @@ Tensor rope(const Tensor& x, std::int64_t head_size, const RopeOptions& options)
         options.first);
   check(options.base > 0 && std::isfinite(options.base),
         "[rope] base must be finite and above 0, not {}", options.base);
-  return apply_turn(x, {head_size, channels, options.first, options.base, 1});
+  if (options.scaling) check_scaling(*options.scaling);
+  return apply_turn(x, {head_size, channels, options.first, options.base, options.scaling});
 }
 
 }  // namespace tapegrad
