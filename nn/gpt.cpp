@@ -59,7 +59,7 @@ void GPTConfig::validate() const {
   check(head_size || n_embd % n_head == 0, "n_embd {} is not divisible by n_head {}", n_embd,
         n_head);
   check(!rotary() || channels_per_head() % 2 == 0,
-        "rotary positions need an even number of channels per head, not {} (n_embd {}, n_head {})",
+        "rope needs an even number of channels per head, not {} (n_embd {}, n_head {})",
         channels_per_head(), n_embd, n_head);
   is_llama() ? check_llama(*this) : check_gpt2(*this);
 }

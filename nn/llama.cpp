@@ -11,6 +11,14 @@ Tensor norm_heads(const RMSNorm& norm, const Tensor& x, std::int64_t head_size) 
   return reshape(norm(reshape(x, {B, T, heads, head_size})), x.shape());
 }
 
+std::optional<RopeScaling> scaling_of(const GPTConfig& c) {
+  if (c.rope_factor == 1) return std::nullopt;
+  return RopeScaling{.factor = c.rope_factor,
+                     .low_freq_factor = c.rope_low_freq_factor,
+                     .high_freq_factor = c.rope_high_freq_factor,
+                     .original_positions = c.rope_original_positions};
+}
+
 const GPTConfig& validated(const GPTConfig& config) {
   config.validate();
   check(config.is_llama(), "[llama] the config is of arch {}", name_of_enum(config.arch));
@@ -28,7 +36,7 @@ LlamaAttention::LlamaAttention(const Params& p, const GPTConfig& c)
       o_proj(p / "o_proj", c.n_head * c.channels_per_head(), c.n_embd, false),
       n_head(c.n_head),
       head_size(c.channels_per_head()),
-      rotation{.base = c.rope_base},
+      rotation{.base = c.rope_base, .scaling = scaling_of(c)},
       dropout(c.dropout) {
   if (!c.qk_norm) return;
   q_norm = RMSNorm(p / "q_norm", head_size, c.norm_eps);

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tapegrad/autograd/tensor/safetensors.h"
-#include "tapegrad/nn/gpt.h"
+#include "tapegrad/nn/language_model.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/golden/golden.h"
 
@@ -73,6 +73,11 @@ inline Tensor random_ids(Rng& rng, const Shape& shape, std::int64_t vocab_size) 
   std::vector<std::int32_t> values(static_cast<std::size_t>(shape.numel()));
   for (std::int32_t& id : values) id = static_cast<std::int32_t>(rng.randint(vocab_size));
   return Tensor::from(values, shape);
+}
+
+// Columns of ids (B, T).
+inline Tensor columns(const Tensor& ids, std::int64_t begin, std::int64_t end) {
+  return slice(ids.to(DType::f64), 1, begin, end).to(DType::i32);
 }
 
 // Clones of the gradients, in the order of the parameters.

@@ -88,11 +88,11 @@ TEST_CASE("a Llama's logits with a KV cache are those without one", "[llama]") {
     const TinyLlama tiny(config);
     for (const std::int64_t prompt : {1, 5, 69}) {
       nn::KVCache cache;
-      Tensor logits = tiny.model.last_logits(slice(tiny.inputs, 1, 0, prompt), cache);
+      Tensor logits = tiny.model.last_logits(columns(tiny.inputs, 0, prompt), cache);
       for (std::int64_t n = prompt; n <= 70; ++n) {
-        if (n > prompt) logits = tiny.model.last_logits(slice(tiny.inputs, 1, n - 1, n), cache);
+        if (n > prompt) logits = tiny.model.last_logits(columns(tiny.inputs, n - 1, n), cache);
         INFO(prompt << " " << n);
-        CHECK(difference(logits, tiny.model.last_logits(slice(tiny.inputs, 1, 0, n)), 1e-12,
+        CHECK(difference(logits, tiny.model.last_logits(columns(tiny.inputs, 0, n)), 1e-12,
                          1e-12) == "");
       }
       CHECK(cache.layers.front().keys().dim(2) == config.kv_heads() * config.channels_per_head());
@@ -132,7 +132,7 @@ TEST_CASE("a Llama has the parameters of SmolLM2-135M, by Hugging Face's names",
 TEST_CASE("the feed-forward of a Llama has as many weights as GPT-2's, unless it is told",
           "[llama]") {
   nn::GPTConfig c = llama_config();
-  c.n_inner = std::nullopt;
+  c.n_inner.reset();
   c.n_embd = 768;
   CHECK(c.inner() == 2048);
   c.n_embd = 128;
