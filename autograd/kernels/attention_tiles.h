@@ -24,19 +24,18 @@ namespace tapegrad {
 // an operand that is turned around: the tile's queries.
 
 // One of q, k, v or of their gradients: B sequences of T rows, in each of which the heads lie side
-// by side. q, k and v packed in one tensor have larger distances than on their own. k and v may
-// have fewer heads than q: then `group` heads of q share one of theirs.
+// by side. q, k and v packed in one tensor have larger distances than on their own.
 template <class T>
 struct HeadRows {
   T* data = nullptr;
   std::int64_t row = 0;    // elements from one position to the next
   std::int64_t batch = 0;  // elements from one sequence to the next
-  std::int64_t group = 1;
 };
 
 struct AttentionSizes {
   std::int64_t B, Tq, Tk, H, D;
   bool causal;
+  std::int64_t group = 1;  // heads of q that share a head of k and v
 };
 
 inline constexpr std::int64_t kQueryTile = 64;
@@ -102,9 +101,10 @@ class AttentionKernel {
 
  private:
   // Queries [first, first + rows) meet keys [0, keys). `width` is `rows`, rounded up to strips:
-  // columns behind the last query hold numbers that nobody uses.
+  // columns behind the last query hold numbers that nobody uses. Head h meets the keys of head
+  // `shared`.
   struct Tile {
-    std::int64_t b, h, first, rows, keys, width;
+    std::int64_t b, h, shared, first, rows, keys, width;
   };
   // From one row of scratch to the next. It is no power of two, so that the rows of a strip do not
   // compete for the same few places in the cache.
@@ -118,11 +118,16 @@ class AttentionKernel {
   Tile tile(std::int64_t head, std::int64_t n) const {
     const std::int64_t first = n * kQueryTile, rows = std::min(kQueryTile, size.Tq - first);
     const std::int64_t keys = size.causal ? first + rows : size.Tk;
-    return {head / size.H, head % size.H, first, rows, keys, strips(rows)};
+    const std::int64_t h = head % size.H;
+    return {head / size.H, h, h / size.group, first, rows, keys, strips(rows)};
   }
   template <class U>
   U* at(const HeadRows<U>& x, const Tile& t, std::int64_t position) const {
-    return x.data + t.b * x.batch + position * x.row + t.h / x.group * size.D;
+    return x.data + t.b * x.batch + position * x.row + t.h * size.D;
+  }
+  // The same for k and v, whose heads are shared.
+  const T* at_key(const HeadRows<const T>& x, const Tile& t, std::int64_t position) const {
+    return x.data + t.b * x.batch + position * x.row + t.shared * size.D;
   }
   std::int64_t row_index(const Tile& t, std::int64_t r) const {
     return (t.b * size.H + t.h) * size.Tq + t.first + r;
@@ -161,7 +166,7 @@ class AttentionKernel {
       SmallProduct<T>{.m = end - begin,
                       .n = t.width - s,
                       .k = size.D,
-                      .a = at(x, t, begin),
+                      .a = at_key(x, t, begin),
                       .a_row = x.row,
                       .a_column = 1,
                       .b = turned + s,
@@ -181,7 +186,7 @@ class AttentionKernel {
                     .a = weights,
                     .a_row = 1,
                     .a_column = kStride,
-                    .b = at(x, t, 0),
+                    .b = at_key(x, t, 0),
                     .ldb = x.row,
                     .c = at(to, t, t.first + s),
                     .ldc = to.row,
@@ -295,7 +300,7 @@ class AttentionKernel {
                  .k = size.D,
                  .a = at(q, t, 0),
                  .lda = q.row,
-                 .b = at(k, t, 0),
+                 .b = at_key(k, t, 0),
                  .ldb = k.row,
                  .c = row,
                  .ldc = n,
@@ -313,7 +318,7 @@ class AttentionKernel {
                  .k = n,
                  .a = row,
                  .lda = n,
-                 .b = at(v, t, 0),
+                 .b = at_key(v, t, 0),
                  .ldb = v.row,
                  .c = at(out, t, 0),
                  .ldc = out.row,

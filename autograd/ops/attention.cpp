@@ -9,10 +9,10 @@ namespace {
 
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
-// (B, T, C) as rows of heads, each of which `group` heads of queries share.
+// (B, T, C) as rows of heads.
 template <class T>
-HeadRows<const T> rows_of(const Tensor& x, std::int64_t group = 1) {
-  return {x.data<T>(), x.dim(2), x.dim(1) * x.dim(2), group};
+HeadRows<const T> rows_of(const Tensor& x) {
+  return {x.data<T>(), x.dim(2), x.dim(1) * x.dim(2)};
 }
 template <class T>
 HeadRows<T> rows_of(Tensor& x) {
@@ -28,8 +28,7 @@ HeadRows<T> part_of(const HeadRows<T>& packed, std::int64_t i) {
 struct Call {
   AttentionSizes size;
   KeepMask keep;
-  Tensor padding;          // (B, Tk) u8, or undefined
-  std::int64_t group = 1;  // heads of queries that share one of keys and values
+  Tensor padding;  // (B, Tk) u8, or undefined
 
   template <class T>
   AttentionKernel<T> kernel(const std::array<HeadRows<const T>, 3>& qkv) const {
@@ -106,46 +105,37 @@ Tensor rows_without_score(const Tensor& scores) {
   return eq(sum(none.to(scores.dtype()), {-1}, true), static_cast<double>(scores.dim(-1)));
 }
 
-// q, k and v: three tensors (B, T, …), or the parts of one (B, T, 3C). They differ only in how far
-// rows lie apart.
-template <class T>
-std::array<HeadRows<const T>, 3> heads_of(Inputs qkv, std::int64_t group) {
+// q, k and v, or their gradients: three tensors (B, T, …), or the parts of one (B, T, 3C). They
+// differ only in how far rows lie apart.
+template <class T, class Tensors>
+auto heads_of(Tensors& qkv) {
   if (qkv.size() == 1) {
     const auto all = rows_of<T>(qkv[0]);
-    return {part_of(all, 0), part_of(all, 1), part_of(all, 2)};
+    return std::array{part_of(all, 0), part_of(all, 1), part_of(all, 2)};
   }
-  return {rows_of<T>(qkv[0]), rows_of<T>(qkv[1], group), rows_of<T>(qkv[2], group)};
-}
-// The same for their gradients, which have all heads.
-template <class T>
-std::array<HeadRows<T>, 3> heads_of(Grads& grads) {
-  if (grads.size() == 1) {
-    const auto all = rows_of<T>(grads[0]);
-    return {part_of(all, 0), part_of(all, 1), part_of(all, 2)};
-  }
-  return {rows_of<T>(grads[0]), rows_of<T>(grads[1]), rows_of<T>(grads[2])};
+  return std::array{rows_of<T>(qkv[0]), rows_of<T>(qkv[1]), rows_of<T>(qkv[2])};
 }
 
 FusedOp::Output forward(const Call& call, Inputs qkv) {
-  const auto& [B, Tq, Tk, H, D, causal] = call.size;
+  const auto& [B, Tq, Tk, H, D, causal, group] = call.size;
   const DType dtype = qkv[0].dtype();
   Tensor out = Tensor::empty({B, Tq, H * D}, dtype), stats = Tensor::empty({B, H, Tq, 2}, dtype);
   dispatch(dtype, [&](auto zero) {
     using T = decltype(zero);
-    call.kernel<T>(heads_of<T>(qkv, call.group)).forward(rows_of<T>(out), stats.mutable_data<T>());
+    call.kernel<T>(heads_of<T>(qkv)).forward(rows_of<T>(out), stats.mutable_data<T>());
   });
   return {out, {stats, call.keep.stored()}};
 }
 
 // dk or dv (B, Tk, H·D) summed over the heads that share: (B, Tk, K·D).
 Tensor sum_groups(const Tensor& x, const Call& call) {
-  const auto& [B, Tq, Tk, H, D, causal] = call.size;
-  const std::int64_t K = H / call.group;
-  return reshape(sum(reshape(x, {B, Tk, K, call.group, D}), {3}), {B, Tk, K * D});
+  const auto& [B, Tq, Tk, H, D, causal, group] = call.size;
+  const std::int64_t K = H / group;
+  return reshape(sum(reshape(x, {B, Tk, K, group, D}), {3}), {B, Tk, K * D});
 }
 
 Grads backward(const Call& call, const Tensor& dy, Inputs qkv, const Tensor& stats) {
-  const auto& [B, Tq, Tk, H, D, causal] = call.size;
+  const auto& [B, Tq, Tk, H, D, causal, group] = call.size;
   Grads grads;
   for (std::size_t i = 0; i < qkv.size(); ++i) {
     // Each head of queries has a dk and a dv of its own here.
@@ -156,10 +146,9 @@ Grads backward(const Call& call, const Tensor& dy, Inputs qkv, const Tensor& sta
   dispatch(dy.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const auto d = heads_of<T>(grads);
-    call.kernel<T>(heads_of<T>(qkv, call.group))
-        .backward(rows_of<T>(dy), stats.data<T>(), d[0], d[1], d[2]);
+    call.kernel<T>(heads_of<T>(qkv)).backward(rows_of<T>(dy), stats.data<T>(), d[0], d[1], d[2]);
   });
-  if (call.group > 1) {
+  if (group > 1) {
     for (std::size_t i : {1, 2}) grads[i] = sum_groups(grads[i], call);
   }
   return grads;
@@ -200,7 +189,7 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
                  const AttentionOptions& options) {
   const std::int64_t group = group_size(q, k, v, n_head);
   Call call = make_call(q.shape(), q.dim(2), k.dim(1), n_head, options);
-  call.group = group;
+  call.size.group = group;
   return apply_attention("attention", "attention_backward", {q, k, v}, call);
 }
 

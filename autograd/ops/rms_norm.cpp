@@ -1,6 +1,6 @@
-#include "tapegrad/autograd/kernels/norm_rows.h"
 #include "tapegrad/autograd/kernels/vector_math.h"
 #include "tapegrad/autograd/ops/fused.h"
+#include "tapegrad/autograd/ops/norm_rows.h"
 
 namespace tapegrad {
 namespace {
