@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "tapegrad/data/tokenize/tokenizer.h"
-#include "tapegrad/nn/gpt.h"
+#include "tapegrad/nn/language_model.h"
 #include "tapegrad/optim/adamw.h"
 
 using namespace tapegrad;

@@ -2,7 +2,7 @@
 
 #include "tapegrad/data/loader.h"
 #include "tapegrad/data/tutorial/word_list.h"
-#include "tapegrad/nn/gpt.h"
+#include "tapegrad/nn/language_model.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/optim/adamw.h"
 
