@@ -77,6 +77,7 @@ std::map<std::string, Function> elementwise() {
       {"div", two<div>},
       {"pow", two<pow>},
       {"maximum", two<maximum>},
+      {"swiglu", two<swiglu>},
       {"mse_loss", [](Inputs x) { return (x[0] - x[1]) * (x[0] - x[1]); }},
       {"where",
        [](Inputs x) {
@@ -219,6 +220,9 @@ const std::map<std::string, int> kOnPurpose = {
     {"layer_norm/f32/g0", 8},
     {"layer_norm/f32/h0", 8},
     {"layer_norm/f32/out", 8},
+    // Second derivatives where `up` is infinite: the sum of +∞ and −∞.
+    {"swiglu/f32/h0", 6},
+    {"swiglu/f64/h0", 6},
     // Where the target is 0 or infinite: limits, not NaN.
     {"kl_div/f32/g1", 39},
     {"kl_div/f32/h1", 90},

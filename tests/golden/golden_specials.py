@@ -39,6 +39,7 @@ BINARY = {
     "where": lambda a, b: torch.where(torch.arange(a.numel()) % 2 == 0, a, b), "mse_loss": lambda a, b: (a - b) ** 2,
     "kl_div": lambda a, b: F.kl_div(a, b, reduction="none"),
     "kl_div(log_target)": lambda a, b: F.kl_div(a, b, reduction="none", log_target=True),
+    "swiglu": lambda a, b: F.silu(a) * b,
 }
 # Ops on a row of two meet each pair by itself.
 ROWS = {

@@ -30,7 +30,8 @@ def heads_of(x, heads):
 
 
 def attend(q, k, v, heads, causal, dropout=0.0, padding=None):
-    q, k, v = (heads_of(t, heads) for t in (q, k, v))
+    groups = heads * k.shape[2] // q.shape[2]
+    q, k, v = heads_of(q, heads), heads_of(k, groups), heads_of(v, groups)
     seen = None
     if padding is not None:
         seen = ~padding.bool()[:, None, None, :].expand(-1, 1, q.shape[2], -1)
@@ -38,7 +39,7 @@ def attend(q, k, v, heads, causal, dropout=0.0, padding=None):
             seen = seen & torch.ones(seen.shape[-2:], dtype=torch.bool).tril()
             causal = False
     torch.manual_seed(3)
-    y = F.scaled_dot_product_attention(q, k, v, seen, dropout, causal)
+    y = F.scaled_dot_product_attention(q, k, v, seen, dropout, causal, enable_gqa=groups < heads)
     return y.transpose(1, 2).flatten(2)
 
 
@@ -70,12 +71,20 @@ def unbiased_norm(x, weight, bias, outside):
     return (x - x.mean(-1, keepdim=True)) / spread * weight + bias
 
 
-def rope(x, head, first=0, channels=None):
+def llama3(frequencies, factor, low, high, positions):
+    """Those of Hugging Face's _compute_llama3_parameters."""
+    waves = positions * frequencies / (2 * math.pi)
+    smooth = ((waves - low) / (high - low)).clamp(0, 1)
+    return (1 - smooth) * frequencies / factor + smooth * frequencies
+
+
+def rope(x, head, first=0, channels=None, base=10000, scaling=None):
     """Hugging Face's: channels i and i + head / 2 of each head turn together."""
     channels = channels or x.shape[-1]
     turned, rest = x[..., :channels], x[..., channels:]
     positions = torch.arange(first, first + x.shape[-2], dtype=x.dtype)
-    angles = positions[:, None] * 10000 ** (-torch.arange(0, head, 2, dtype=x.dtype) / head)
+    frequencies = base ** (-torch.arange(0, head, 2, dtype=x.dtype) / head)
+    angles = positions[:, None] * (llama3(frequencies, *scaling) if scaling else frequencies)
     cos, sin = (f(torch.cat([angles, angles], -1))[:, None, :] for f in (torch.cos, torch.sin))
     t = turned.unflatten(-1, (-1, head))
     a, b = t.chunk(2, -1)
@@ -114,6 +123,8 @@ ELEMENTWISE = {
     "maximum": torch.maximum, "mul, twice one": lambda x: x * x,
     "sin": torch.sin, "cos": torch.cos, "expm1": torch.expm1, "log1p": torch.log1p, "softplus": F.softplus,
     "softplus(2)": lambda x: F.softplus(x, 2), "silu": F.silu,
+    "swiglu": lambda a, b: F.silu(a) * b, "swiglu, one as both": lambda x: F.silu(x) * x,
+    "rope(4, base 100, scaling)": lambda x: rope(x, 4, base=100, scaling=(2, 1, 4, 16)),
     "rope(4)": lambda x: rope(x, 4), "rope(2, first 5, channels 8)": lambda x: rope(x, 2, 5, 8),
 }
 OTHERS = {
@@ -134,6 +145,11 @@ OTHERS = {
     "layer_norm": layer_norm, "layer_norm(bias)": lambda x, b: layer_norm(x, None, b),
     "layer_norm(unbiased)": lambda *x: unbiased_norm(*x, False),
     "layer_norm(unbiased, eps outside)": lambda *x: unbiased_norm(*x, True),
+    "rms_norm": lambda x, w=None: F.rms_norm(x, x.shape[-1:], w, 1e-5),
+    "rms_norm(eps 0.1)": lambda x, w: F.rms_norm(x, x.shape[-1:], w, 0.1),
+    "attention(4, causal), groups of 2": attention(4, True), "attention(3, full), groups of 3": attention(3, False),
+    "attention(2, full), groups of 2": attention(2, False), "attention_reference(4), groups of 2": attention(4, True),
+    "attention(2, full, dropout, padding), groups of 2": attention(2, False, 0.4, ids([0, 0, 1], [1, 1, 1])),
     "attention(2, causal)": attention(2, True), "attention(1, full)": attention(1, False),
     "attention(3, causal)": attention(3, True), "attention(2, full)": attention(2, False),
     "attention(2), one as all three": lambda x: attend(x, x, x, 2, True),
