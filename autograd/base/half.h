@@ -37,4 +37,23 @@ inline bf16 to_bf16(float x) {
   return {static_cast<std::uint16_t>(std::isnan(x) ? quiet : nearest)};
 }
 
+// The nearest f16; of two that are equally near, the even one. From 65520 on that is ∞. NaN stays
+// NaN.
+inline f16 to_f16(float x) {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  const std::uint32_t sign = bits >> 16 & 0x8000U, magnitude = bits & 0x7fffffffU;
+  const auto with_sign = [sign](std::uint32_t half) {
+    return f16{static_cast<std::uint16_t>(sign | half)};
+  };
+  if (magnitude > 0x7f800000U) return with_sign(0x7e00U);   // NaN
+  if (magnitude >= 0x477ff000U) return with_sign(0x7c00U);  // 65520 and more
+  if (magnitude < 0x38800000U) {
+    // Below 2^-14 an f16 is a multiple of 2^-24, as the floats from 0.5 to 1 are: adding rounds.
+    const float shifted = std::bit_cast<float>(magnitude) + 0.5F;
+    return with_sign(std::bit_cast<std::uint32_t>(shifted) - 0x3f000000U);
+  }
+  const std::uint32_t nearest = (magnitude + 0xfffU + (magnitude >> 13 & 1U)) >> 13;
+  return with_sign(nearest - (112U << 10));  // the exponents count from different zeros
+}
+
 }  // namespace tapegrad

@@ -7,6 +7,7 @@
 
 #include "tapegrad/autograd/base/half.h"
 #include "tapegrad/autograd/tensor/safetensors_header.h"
+#include "tapegrad/autograd/tensor/write_floats.h"
 
 namespace tapegrad {
 namespace {
@@ -130,34 +131,75 @@ class SafetensorsFile : public TensorSource {
 
 }  // namespace
 
-void save_safetensors(const std::string& path, const NamedTensors& tensors,
-                      const Metadata& metadata) {
-  nlohmann::ordered_json header = nlohmann::ordered_json::object();
-  if (!metadata.empty()) header[std::string(kMetadataKey)] = metadata;
-  std::uint64_t offset = 0;
-  for (const auto& [name, tensor] : tensors) {
-    check(name != kMetadataKey && !header.contains(name),
-          "{}: a tensor cannot be saved under the name '{}'{}", path, name,
-          header.contains(name) ? ": it is taken" : "");
-    const std::uint64_t end = offset + tensor.bytes();
-    header[name] = {{"dtype", format_name(tensor.dtype())},
-                    {"shape", std::vector(tensor.shape().begin(), tensor.shape().end())},
-                    {"data_offsets", {offset, end}}};
-    offset = end;
+namespace {
+
+// The header of a file that gets tensors one by one.
+class HeaderText {
+ public:
+  HeaderText(const std::string& path, const Metadata& metadata) : path_(path) {
+    if (!metadata.empty()) header_[std::string(kMetadataKey)] = metadata;
   }
-  std::string text;
-  try {
-    text = header.dump();
-  } catch (const json::exception& e) {
-    fail("{}: the names and the metadata of tensors must be UTF-8: {}", path, e.what());
+
+  void add(const std::string& name, std::string_view type, const Shape& shape, std::size_t bytes) {
+    check(name != kMetadataKey && !header_.contains(name),
+          "{}: a tensor cannot be saved under the name '{}'{}", path_, name,
+          header_.contains(name) ? ": it is taken" : "");
+    header_[name] = {{"dtype", type},
+                     {"shape", std::vector(shape.begin(), shape.end())},
+                     {"data_offsets", {offset_, offset_ + bytes}}};
+    offset_ += bytes;
   }
-  text.resize((text.size() + 7) / 8 * 8, ' ');  // so that the data is aligned
-  write_file_atomically(path, [&](FileWriter& file) {
+
+  void write(FileWriter& file) const {
+    std::string text;
+    try {
+      text = header_.dump();
+    } catch (const json::exception& e) {
+      fail("{}: the names and the metadata of tensors must be UTF-8: {}", path_, e.what());
+    }
+    text.resize((text.size() + 7) / 8 * 8, ' ');  // so that the data is aligned
     const std::uint64_t length = text.size();
     file.write({reinterpret_cast<const char*>(&length), sizeof length});
     file.write(text);
+  }
+
+ private:
+  const std::string& path_;
+  nlohmann::ordered_json header_ = nlohmann::ordered_json::object();
+  std::uint64_t offset_ = 0;
+};
+
+}  // namespace
+
+void save_safetensors(const std::string& path, const NamedTensors& tensors,
+                      const Metadata& metadata) {
+  HeaderText header(path, metadata);
+  for (const auto& [name, tensor] : tensors) {
+    header.add(name, format_name(tensor.dtype()), tensor.shape(), tensor.bytes());
+  }
+  write_file_atomically(path, [&](FileWriter& file) {
+    header.write(file);
     for (const auto& [name, tensor] : tensors) {
       if (tensor.numel() > 0) file.write({bytes_of(tensor), tensor.bytes()});
+    }
+  });
+}
+
+void save_safetensors(const std::string& path, const std::vector<TensorToMake>& tensors,
+                      std::string_view stored, const Metadata& metadata) {
+  HeaderText header(path, metadata);
+  const std::size_t size = stored == "F32" ? 4 : 2;
+  for (const TensorToMake& t : tensors) {
+    header.add(t.name, stored, t.shape, static_cast<std::size_t>(t.shape.numel()) * size);
+  }
+  write_file_atomically(path, [&](FileWriter& file) {
+    header.write(file);
+    for (const TensorToMake& t : tensors) {
+      const Tensor made = t.make();
+      check(made.shape() == t.shape, "{}: tensor '{}' is {}, not {}", path, t.name, made.shape(),
+            t.shape);
+      check_fits(t.name, made, stored);
+      write_floats(file, made, stored);
     }
   });
 }

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,6 +21,19 @@ using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 // Writes the tensors (f32, f64, i32 or u8) in the order given. The file appears only when complete.
 void save_safetensors(const std::string& path, const NamedTensors& tensors,
                       const Metadata& metadata = {});
+
+// A tensor of f32 that is made when it is its turn to be written, so that a file whose tensors are
+// not those in memory takes no more than one of them.
+struct TensorToMake {
+  std::string name;
+  Shape shape;
+  std::function<Tensor()> make;
+};
+// The same with these; `stored` is the type in the file: "F32", "F16" or "BF16". A value becomes the
+// nearest one of that type, of two that are equally near the even one. Error, naming the tensor, if
+// that is infinite and the value was not.
+void save_safetensors(const std::string& path, const std::vector<TensorToMake>& tensors,
+                      std::string_view stored, const Metadata& metadata = {});
 
 // All contents of a file, in memory.
 struct SafeTensors {
