@@ -37,6 +37,9 @@ class Tokenizer {
   static Tokenizer train_bpe(std::string_view corpus, std::int64_t vocab_size) {
     return train_bpe({&corpus, 1}, vocab_size);
   }
+  // Of the bytes of all tokens, for files that say no more: characters in ascending order, or byte
+  // pairs, whose merges are found out. Error if the tokens are neither.
+  static Tokenizer of_tokens(std::span<const std::string> tokens);
 
   // A character tokenizer throws Error for a character that its corpus did not have. The other
   // kinds encode any bytes; they read <|endoftext|> as the special token only if `allow_special`.
@@ -68,10 +71,14 @@ class Tokenizer {
   // reason.
   void save(const std::filesystem::path& path) const;
   static Tokenizer load(const std::filesystem::path& path);
-  // One of the kind hf with at least so many tokens, of which the new ones stand for no text.
+  // A tokenizer.json of Hugging Face's that gives the same ids; of one that was made of such a file,
+  // that file. Error if there is none.
+  std::string hf_json() const;
+  // One with at least so many tokens, of which the new ones stand for no text. It is of the kind hf.
+  // Error for characters, to which none can be added.
   Tokenizer padded(std::int64_t vocab_size) const;
   // Of a folder of Hugging Face's, with tokenizer.json or vocab.json and merges.txt, which may be
-  // links, or of a file tokenizer.json.
+  // links, or of a file tokenizer.json. A file that hf_json() made of characters gives these.
   static Tokenizer from_hf(const std::filesystem::path& path);
 
  private:

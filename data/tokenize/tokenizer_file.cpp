@@ -3,6 +3,7 @@
 #include "tapegrad/autograd/base/error.h"
 #include "tapegrad/autograd/base/file.h"
 #include "tapegrad/autograd/base/json_file.h"
+#include "tapegrad/data/tokenize/hf_export.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 
 namespace tapegrad::data {
@@ -57,14 +58,31 @@ std::vector<Merge> parse_merges(const json& list) {
 
 }  // namespace
 
+std::string Tokenizer::hf_json() const {
+  return std::visit(
+      [](const auto& vocabulary) {
+        using Vocabulary = std::decay_t<decltype(*vocabulary)>;
+        if constexpr (std::is_same_v<Vocabulary, HfTokenizer>) {
+          return vocabulary->json();
+        } else {
+          return hf_json_of(*vocabulary);
+        }
+      },
+      vocabulary_);
+}
+
 Tokenizer Tokenizer::of_hf(std::string json) {
+  if (const auto characters = characters_of_hf(json)) {
+    return {"char", std::make_shared<const CharVocabulary>(*characters)};
+  }
   return {"hf", std::make_shared<const HfTokenizer>(std::move(json))};
 }
 
 Tokenizer Tokenizer::padded(std::int64_t vocab_size) const {
+  if (vocab_size <= this->vocab_size()) return *this;
+  check(kind_ != "char", "[tokenizer] a tokenizer of the kind char cannot be padded");
   const auto* hf = std::get_if<std::shared_ptr<const HfTokenizer>>(&vocabulary_);
-  check(hf != nullptr, "[tokenizer] a tokenizer of the kind {} cannot be padded", kind_);
-  if (vocab_size <= (*hf)->size()) return *this;
+  if (hf == nullptr) return of_hf(hf_json()).padded(vocab_size);
   auto padded = std::make_shared<HfTokenizer>(**hf);
   padded->pad(vocab_size);
   return {"hf", std::move(padded)};

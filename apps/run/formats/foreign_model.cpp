@@ -1,6 +1,7 @@
 #include "tapegrad/run/formats/foreign_model.h"
 
 #include "tapegrad/run/formats/hf_folder.h"
+#include "tapegrad/run/formats/llmc.h"
 
 namespace tapegrad::run {
 namespace {
@@ -11,6 +12,7 @@ struct Format {
 };
 constexpr Format kFormats[] = {
     {is_hf_folder, open_hf},
+    {is_llmc_file, open_llmc},
 };
 
 }  // namespace

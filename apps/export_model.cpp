@@ -1,0 +1,74 @@
+#include <fmt/ranges.h>
+
+#include "tapegrad/apps/cli/command_line.h"
+#include "tapegrad/apps/cli/compute.h"
+#include "tapegrad/apps/cli/run_main.h"
+#include "tapegrad/run/formats/export.h"
+
+namespace tapegrad {
+namespace {
+
+struct Options {
+  std::string model, checkpoint{run::kLast}, out;
+  std::string format;
+  std::optional<run::StoredType> dtype;
+  bool overwrite = false;
+  cli::ComputeOptions compute;
+};
+
+std::optional<Options> parse(int argc, const char* const* argv) {
+  Options o;
+  cli::CommandLine cli(
+      "export",
+      "Writes a GPT in the format of another program. What that format cannot express is refused\n"
+      "by name, and nothing is written then. LoRA adapters are merged into the weights. `export`\n"
+      "is a word of shells: where it is installed, `env export` runs it.");
+  std::vector<std::string> formats;
+  for (const run::ExportFormat& format : run::export_formats()) {
+    formats.emplace_back(format.name);
+    std::vector<std::string_view> types;
+    for (const run::StoredType type : format.types) types.push_back(name_of_enum(type));
+    cli.list("Formats", formats.back(),
+             fmt::format("{}: {}", format.title, fmt::join(types, ", ")));
+  }
+  cli.group("Model");
+  cli("model", o.model, "a run folder, or a model of another program", {.value = "PATH"});
+  cli("checkpoint", o.checkpoint, "whose weights: last, best, or a step that the run keeps",
+      {.value = "last|best|STEP"});
+  cli.group("Output");
+  cli.choice("format", o.format, formats, "of the program that is to open it");
+  cli("dtype", o.dtype, "of the weights in the file [f32]");
+  cli("out", o.out, "the folder or file that is written", {.value = "PATH"});
+  cli("overwrite", o.overwrite, "replace files of an earlier export");
+  cli.options(o.compute);
+  cli.example("export --model runs/notes-1 --format hf --out models/notes",
+              "for transformers, in f32");
+  cli.example("export --model runs/notes-1 --checkpoint best --format hf --dtype bf16 --out best",
+              "half the size");
+  if (cli.parse_or_print(argc, argv)) return std::nullopt;
+  if (o.model.empty()) cli::usage_error("--model is needed: a run folder or another model");
+  if (o.format.empty()) cli::usage_error("--format is needed: {}", fmt::join(formats, ", "));
+  if (o.out.empty()) cli::usage_error("--out is needed: the folder or file that is written");
+  cli::use_compute(o.compute);
+  return o;
+}
+
+int export_it(const Options& o) {
+  const run::ExportFormat& format = run::export_format(o.format);
+  const run::StoredType type = o.dtype.value_or(format.types.front());
+  run::export_model(run::load(o.model, DType::f32, o.checkpoint), format, o.out, type, o.overwrite);
+  fmt::print("wrote {}, {}: {}{}{}\n", format.title, name_of_enum(type), o.out,
+             format.files.empty() ? "" : "/: ", fmt::join(format.files, ", "));
+  fmt::print("open: {}\n", fmt::format(fmt::runtime(format.use), o.out));
+  return 0;
+}
+
+}  // namespace
+}  // namespace tapegrad
+
+int main(int argc, char** argv) {
+  return tapegrad::cli::run_main("export", [&] {
+    const auto options = tapegrad::parse(argc, argv);
+    return options ? tapegrad::export_it(*options) : 0;
+  });
+}

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <array>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tapegrad/run/model.h"
+
+namespace tapegrad::run {
+
+// Types in which files of other programs store weights. Where a type has fewer bits than f32, a
+// weight becomes the nearest value, of two that are equally near the even one.
+enum class StoredType { f32, f16, bf16, q8_0 };
+inline constexpr std::array<std::string_view, 4> kStoredTypeNames = {"f32", "f16", "bf16", "q8_0"};
+inline std::span<const std::string_view> names_of(StoredType) { return kStoredTypeNames; }
+
+// A format of another program that a GPT can be written in.
+struct ExportFormat {
+  std::string_view name;                // of --format
+  std::string_view title;               // "Hugging Face's layout"
+  std::vector<StoredType> types;        // that it can store
+  std::vector<std::string_view> files;  // in the folder `out`; none if `out` is the file itself
+  // Writes the model. Error, before anything is written, if the format cannot express it.
+  void (*write)(const TextModel& model, const std::filesystem::path& out, StoredType type);
+  std::string_view use;  // how to open it, with {} for `out`
+};
+
+// All that there are; the first one is the default.
+const std::vector<ExportFormat>& export_formats();
+// Error, naming all, if there is none of this name.
+const ExportFormat& export_format(std::string_view name);
+
+// Writes the model to `out`. Errors: the format cannot store `type`, or cannot express the model; a
+// file is there already, unless `overwrite`; `out` is a run's folder. What was written is removed
+// when it fails.
+void export_model(const TextModel& model, const ExportFormat& format,
+                  const std::filesystem::path& out, StoredType type, bool overwrite = false);
+
+}  // namespace tapegrad::run
