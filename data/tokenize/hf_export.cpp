@@ -70,10 +70,10 @@ std::string hf_json_of(const Bpe& bpe) {
   for (const auto& [left, right] : bpe.merges()) {
     merges.add(fmt::format("[{},{}]", shown(left), shown(right)));
   }
-  const std::string end = fmt::format(
-      R"({{"id":{},"content":{},"single_word":false,"lstrip":false,"rstrip":false,)"
-      R"("normalized":false,"special":true}})",
-      bpe.end_of_text(), json_text(Bpe::kEndOfTextBytes));
+  const std::string end =
+      fmt::format(R"({{"id":{},"content":{},"single_word":false,"lstrip":false,"rstrip":false,)"
+                  R"("normalized":false,"special":true}})",
+                  bpe.end_of_text(), json_text(Bpe::kEndOfTextBytes));
   constexpr std::string_view kByteLevel =
       R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true})";
   return file_of(end, kByteLevel, kByteLevel, vocab, merges);

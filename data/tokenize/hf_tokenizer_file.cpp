@@ -309,8 +309,13 @@ std::string tokenizer_json_of(std::string_view vocab_json, std::string_view merg
   }
   json added = json::array();
   if (vocab.contains(end)) {
-    added.push_back(
-        {{"id", vocab[end]}, {"content", end}, {"normalized", false}, {"special", true}});
+    added.push_back({{"id", vocab[end]},
+                     {"content", end},
+                     {"single_word", false},
+                     {"lstrip", false},
+                     {"rstrip", false},
+                     {"normalized", false},
+                     {"special", true}});
   }
   const json byte_level = {{"type", "ByteLevel"},
                            {"add_prefix_space", false},

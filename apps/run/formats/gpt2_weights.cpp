@@ -12,9 +12,13 @@ void require_gpt2(std::string_view format, const nn::GPTConfig& c) {
   require_option(format, "unbiased_norm", c.unbiased_norm, false);
 }
 
-GPT2Weights::GPT2Weights(const nn::Params& params, const nn::GPTConfig& c) {
+void require_stored_as(std::string_view stored, const nn::Params& params) {
   check(params.dtype() == DType::f32, "a model of {} cannot be exported: load it in f32",
         name_of(params.dtype()));
+  for (const auto& [name, t] : params.tensors()) check_fits(name, t, stored);
+}
+
+GPT2Weights::GPT2Weights(const nn::Params& params, const nn::GPTConfig& c) {
   for (const auto& [name, t] : params.tensors()) ours_.emplace(name, t);
   entries_ = {{"wte.weight", {c.vocab_size, c.n_embd}}, {"wpe.weight", {c.block_size, c.n_embd}}};
   for (int i = 0; i < c.n_layer; ++i) add_layer(fmt::format("h.{}.", i), c);
@@ -64,10 +68,6 @@ Tensor GPT2Weights::joined(const std::string& prefix, const std::string& suffix,
     out = std::copy(values.begin(), values.end(), out);
   }
   return all;
-}
-
-void GPT2Weights::check_fits_in(std::string_view stored) const {
-  for (const auto& [name, t] : ours_) check_fits(name, t, stored);
 }
 
 }  // namespace tapegrad::run

@@ -21,11 +21,15 @@ void require_option(std::string_view format, std::string_view option, const T& v
 // norms.
 void require_gpt2(std::string_view format, const nn::GPTConfig& config);
 
+// Error, naming the tensor, unless all weights are f32 and can be stored so ("F16"): a weight that
+// is finite may not become infinite.
+void require_stored_as(std::string_view stored, const nn::Params& params);
+
 // The weights of a GPT as those of GPT-2, for formats that know no other: W_query, W_key and
 // W_value are one c_attn, and biases that the model does not have are zeros.
 class GPT2Weights {
  public:
-  // Error unless the parameters are f32.
+  // The parameters must be f32: see require_stored_as.
   GPT2Weights(const nn::Params& params, const nn::GPTConfig& config);
 
   // The names, without "transformer.", with their shapes. Weights of linears are (out, in). The
@@ -37,9 +41,6 @@ class GPT2Weights {
   const std::vector<Entry>& entries() const { return entries_; }
   // The tensor of that name. It is the model's own, or made anew.
   Tensor operator()(const std::string& name) const;
-
-  // Error, naming the tensor, if a weight becomes infinite when it is stored so ("F16").
-  void check_fits_in(std::string_view stored) const;
 
  private:
   void add_layer(const std::string& prefix, const nn::GPTConfig& config);

@@ -228,15 +228,14 @@ void export_llmc(const TextModel& model, const fs::path& folder, StoredType type
   check(type == StoredType::f32 || type == StoredType::bf16, "{} cannot store {}", kName,
         name_of_enum(type));
   const bool as_bf16 = type == StoredType::bf16;
-  const GPT2Weights weights(model.params, config);
-  weights.check_fits_in(as_bf16 ? "BF16" : "F32");
+  require_stored_as(as_bf16 ? "BF16" : "F32", model.params);
   const std::string tokenizer =
       llmc_tokenizer(model.tokenizer, default_prompt(model.tokenizer).front());
 
   make_folder(folder);
   check_writable(folder);
   write_file_atomically(folder / kLlmcTokenizerFile, tokenizer);
-  write_model(folder / kLlmcModelFile, weights, config, as_bf16);
+  write_model(folder / kLlmcModelFile, GPT2Weights(model.params, config), config, as_bf16);
 }
 
 }  // namespace tapegrad::run

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "tapegrad/autograd/base/error.h"
 #include "tapegrad/autograd/base/file.h"
 
 namespace tapegrad::run {

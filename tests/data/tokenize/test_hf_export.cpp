@@ -1,0 +1,100 @@
+#include <nlohmann/json.hpp>
+
+#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/data/tokenize/tokenizer.h"
+#include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/temp_folder.h"
+
+using namespace tapegrad;
+using data::Tokenizer;
+
+namespace {
+
+const std::string kText =
+    "the cat sat on the mat, and the dog's 12 cats ate.\n\n  the the é中👍 naïve\t";
+
+Tokenizer written(const Tokenizer& tokenizer) {
+  const TempFolder folder;
+  return Tokenizer::from_hf(folder.put("tokenizer.json", tokenizer.hf_json()));
+}
+
+std::vector<std::string> tokens_of(const Tokenizer& tokenizer) {
+  std::vector<std::string> tokens;
+  for (data::Token t = 0; t < tokenizer.vocab_size(); ++t) {
+    tokens.push_back(tokenizer.token_bytes(t));
+  }
+  return tokens;
+}
+
+}  // namespace
+
+TEST_CASE("byte pairs as a tokenizer.json give the same ids", "[hf_export]") {
+  for (const Tokenizer& ours :
+       {Tokenizer::train_bpe(kText + kText + kText, 275), Tokenizer::gpt2()}) {
+    const Tokenizer theirs = written(ours);
+    CHECK(theirs.kind() == "hf");
+    CHECK(theirs.vocab_size() == ours.vocab_size());
+    CHECK(theirs.end_of_text() == ours.end_of_text());
+    for (const std::string& text : {kText, std::string("the<|endoftext|>cat \x80")}) {
+      CHECK(theirs.encode(text, true) == ours.encode(text, true));
+    }
+    CHECK(tokens_of(theirs) == tokens_of(ours));
+  }
+}
+
+TEST_CASE("characters as a tokenizer.json are characters again", "[hf_export]") {
+  const Tokenizer ours = Tokenizer::of_characters(kText + "\"\\ <|endoftext|>");
+  const Tokenizer theirs = written(ours);
+  CHECK(theirs.kind() == "char");
+  CHECK(tokens_of(theirs) == tokens_of(ours));
+  CHECK(theirs.encode(kText) == ours.encode(kText));
+}
+
+TEST_CASE("a tokenizer.json that is not quite one of characters is not read as one",
+          "[hf_export]") {
+  const auto json = nlohmann::json::parse(Tokenizer::of_characters("ab").hf_json());
+  const TempFolder folder;
+  const auto refused = [&](const char* pointer, const nlohmann::json& value) {
+    nlohmann::json changed = json;
+    changed[nlohmann::json::json_pointer(pointer)] = value;
+    INFO(changed);
+    CHECK_THROWS_AS(Tokenizer::from_hf(folder.put("tokenizer.json", changed.dump())), Error);
+  };
+  refused("/model/vocab", {{"a", 1}, {"b", 0}});
+  refused("/model/vocab", {{"ab", 0}, {"b", 1}});
+  refused("/model/vocab", {{"", 0}, {"b", 1}});
+  refused("/model/unk_token", "a");
+  refused("/normalizer", {{"type", "NFC"}});
+  refused("/pre_tokenizer", {{"type", "Whitespace"}});
+  refused("/added_tokens", {{{"id", 2}, {"content", "<x>"}}});
+}
+
+TEST_CASE("a tokenizer is found out from the bytes of its tokens", "[hf_export]") {
+  for (const Tokenizer& ours : {Tokenizer::train_bpe(kText + kText + kText, 275), Tokenizer::gpt2(),
+                                Tokenizer::of_characters(kText)}) {
+    const Tokenizer again = Tokenizer::of_tokens(tokens_of(ours));
+    CHECK(again.kind() == ours.kind());
+    CHECK(tokens_of(again) == tokens_of(ours));
+    CHECK(again.encode(kText) == ours.encode(kText));
+  }
+  using Tokens = std::vector<std::string>;
+  CHECK_THROWS_WITH(Tokenizer::of_tokens(Tokens{}), ContainsSubstring("no tokens"));
+  CHECK_THROWS_WITH(Tokenizer::of_tokens(Tokens{"b", "a"}), ContainsSubstring("neither"));
+  Tokens tokens = tokens_of(Tokenizer::train_bpe(kText + kText + kText, 275));
+  std::swap(tokens[3], tokens[4]);
+  CHECK_THROWS_WITH(Tokenizer::of_tokens(tokens), ContainsSubstring("token 3 is not the byte"));
+  std::swap(tokens[3], tokens[4]);
+  tokens[256] = "xyz";
+  CHECK_THROWS_WITH(Tokenizer::of_tokens(tokens), ContainsSubstring("token 256 is not made"));
+}
+
+TEST_CASE("byte pairs are padded by ids without text, and characters are not", "[hf_export]") {
+  const Tokenizer padded = Tokenizer::gpt2().padded(50304);
+  CHECK(padded.vocab_size() == 50304);
+  CHECK(padded.encode(kText) == Tokenizer::gpt2().encode(kText));
+  CHECK(padded.end_of_text() == 50256);
+  CHECK(padded.token_bytes(50300).empty());
+  CHECK(Tokenizer::of_characters("ab").padded(2).kind() == "char");
+  CHECK_THROWS_WITH(Tokenizer::of_characters("ab").padded(3),
+                    ContainsSubstring("cannot be padded"));
+}
