@@ -5,9 +5,10 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 #include <string>
+#include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "tapegrad/autograd/base/error.h"
@@ -16,29 +17,96 @@ namespace tapegrad {
 
 using Json = nlohmann::ordered_json;
 
+namespace detail {
+
+// Builds the value that nlohmann's parser reports in events, and checks it on the way: see
+// parse_json(). Their own builder would drop the first of two members of one name.
+template <class AnyJson>
+class JsonBuilder {
+ public:
+  explicit JsonBuilder(int depth) : depth_(static_cast<std::size_t>(depth)) {}
+  AnyJson take() { return std::move(root_); }
+
+  bool null() { return put(nullptr); }
+  bool boolean(bool value) { return put(value); }
+  bool number_integer(typename AnyJson::number_integer_t value) { return put(value); }
+  bool number_unsigned(typename AnyJson::number_unsigned_t value) { return put(value); }
+  bool number_float(typename AnyJson::number_float_t value, const std::string&) {
+    return put(value);
+  }
+  bool string(std::string& text) {
+    check_text(text);
+    return put(std::move(text));
+  }
+  bool binary(typename AnyJson::binary_t&) { return false; }  // JSON has none
+  bool start_object(std::size_t) { return open(AnyJson::object()); }
+  bool start_array(std::size_t) { return open(AnyJson::array()); }
+  bool end_object() { return close(); }
+  bool end_array() { return close(); }
+
+  bool key(std::string& name) {
+    check_depth();
+    check_text(name);
+    auto& object = open_.back()->template get_ref<typename AnyJson::object_t&>();
+    const auto [member, is_new] = object.emplace(std::move(name), AnyJson());
+    check(is_new, "'{}' is there twice", member->first);
+    member_ = &member->second;
+    return true;
+  }
+
+  template <class Exception>
+  bool parse_error(std::size_t, const std::string&, const Exception& error) {
+    throw error;
+  }
+
+ private:
+  void check_depth() const { check(open_.size() <= depth_, "the JSON is nested too deeply"); }
+  static void check_text(const std::string& text) {
+    // A message that shows such a text would end there.
+    check(text.find('\0') == std::string::npos, "a text has a NUL in it");
+  }
+
+  template <class Value>
+  bool put(Value&& value) {
+    place(std::forward<Value>(value));
+    return true;
+  }
+  bool open(AnyJson empty) {
+    open_.push_back(&place(std::move(empty)));
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  // Puts a value where the next one belongs.
+  template <class Value>
+  AnyJson& place(Value&& value) {
+    check_depth();
+    if (open_.empty()) return root_ = AnyJson(std::forward<Value>(value));
+    if (open_.back()->is_object()) return *member_ = AnyJson(std::forward<Value>(value));
+    auto& array = open_.back()->template get_ref<typename AnyJson::array_t&>();
+    return array.emplace_back(std::forward<Value>(value));
+  }
+
+  std::size_t depth_;
+  AnyJson root_;
+  std::vector<AnyJson*> open_;  // objects and arrays that have not ended
+  AnyJson* member_ = nullptr;   // of the innermost object, whose value comes next
+};
+
+}  // namespace detail
+
 // Parses the JSON of one of our files, whose brackets are nested at most `depth` deep. Error, with
 // the byte where it is known, for any text that is not such JSON in UTF-8, and for a name that an
 // object has twice, of which one would be ignored.
 template <class AnyJson>
 AnyJson parse_json(std::string_view text, int depth) {
-  std::vector<std::set<std::string>> names;
-  const auto watch = [&](int at, typename AnyJson::parse_event_t event, const AnyJson& parsed) {
-    using Event = typename AnyJson::parse_event_t;
-    check(at <= depth, "the JSON is nested too deeply");
-    const auto level = static_cast<std::size_t>(at);
-    if (names.size() < level + 2) names.resize(level + 2);
-    if (event == Event::object_start) names[level + 1].clear();
-    // A message that shows such a text would end there.
-    check(!parsed.is_string() || parsed.template get<std::string>().find('\0') == std::string::npos,
-          "a text has a NUL in it");
-    if (event == Event::key) {
-      const auto name = parsed.template get<std::string>();
-      check(names[level].insert(name).second, "'{}' is there twice", name);
-    }
-    return true;
-  };
+  detail::JsonBuilder<AnyJson> builder(depth);
   try {
-    return AnyJson::parse(text, watch);
+    AnyJson::sax_parse(text, &builder);
+    return builder.take();
   } catch (const typename AnyJson::parse_error& error) {
     fail("not valid JSON at byte {}", error.byte);
   } catch (const typename AnyJson::exception&) {

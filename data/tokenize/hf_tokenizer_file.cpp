@@ -1,5 +1,6 @@
+#include <malloc.h>
+
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "tapegrad/autograd/base/error.h"
 #include "tapegrad/autograd/base/json_file.h"
@@ -151,7 +152,9 @@ class HfReader {
     if (flag_of(model, "byte_fallback", false)) unsupported("byte_fallback", json(true));
     read_vocabulary(member(model, "vocab"));
     if (flag_of(model, "ignore_merges", false)) {
-      for (const auto& [bytes, token] : token_of_) t_.pairs_.add_whole(bytes, token);
+      for (const auto& [shown, token] : token_of_) {
+        t_.pairs_.add_whole(t_.bytes_[static_cast<std::size_t>(token)], token);
+      }
     }
     read_merges(member(model, "merges"));
   }
@@ -168,54 +171,59 @@ class HfReader {
 
   void read_vocabulary(const json& vocab) {
     check(vocab.is_object() && !vocab.empty(), "the model needs an object \"vocab\"");
-    for (const auto& [shown, id] : vocab.items()) {
+    token_of_.reserve(vocab.size());
+    for (const auto& [shown, id] : vocab.get_ref<const json::object_t&>()) {
       const Token token = token_of(id, shown, t_.json_.size());
       const auto i = static_cast<std::size_t>(token);
       check(i >= known_.size() || !known_[i], "'{}' has the id {} of another token", shown, token);
       // A token that is not written in bytes can only be an added one.
-      const auto bytes = bytes_of_shown(shown);
-      set_bytes(token, bytes.value_or(shown));
-      if (bytes) token_of_.emplace(*bytes, token);
+      auto bytes = bytes_of_shown(shown);
+      if (bytes) token_of_.emplace(shown, token);
+      set_bytes(token, bytes ? *std::move(bytes) : shown);
     }
     BytePairs::ByteTokens token_of_byte{};
     for (int byte = 0; byte < 256; ++byte) {
-      const auto found = token_of_.find(std::string(1, static_cast<char>(byte)));
+      const char bytes[] = {static_cast<char>(byte)};
+      const auto found = token_of_.find(shown_bytes({bytes, 1}));
       check(found != token_of_.end(), "the vocabulary has no token for the byte {}", byte);
       token_of_byte[static_cast<std::size_t>(byte)] = found->second;
     }
     t_.pairs_.set_bytes(token_of_byte);
   }
 
-  Token part_of_merge(const std::string& shown, std::size_t merge) const {
-    const auto bytes = bytes_of_shown(shown);
-    const auto found = bytes ? token_of_.find(*bytes) : token_of_.end();
+  Token part_of_merge(std::string_view shown, std::size_t merge) const {
+    const auto found = token_of_.find(shown);
     check(found != token_of_.end(), "merge {} needs '{}', which is not in the vocabulary", merge,
           shown);
     return found->second;
   }
 
+  // The two tokens of a merge: ["Ġ", "t"], or "Ġ t" in older files.
+  static std::pair<std::string_view, std::string_view> shown_parts(const json& merge,
+                                                                   std::size_t i) {
+    if (merge.is_string()) {
+      const std::string_view text = merge.get_ref<const std::string&>();
+      const std::size_t space = text.find(' ');
+      check(space != std::string_view::npos && text.find(' ', space + 1) == std::string_view::npos,
+            "merge {} is not two tokens: '{}'", i, text);
+      return {text.substr(0, space), text.substr(space + 1)};
+    }
+    check(merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string(),
+          "merge {} is not a pair of texts", i);
+    return {merge[0].get_ref<const std::string&>(), merge[1].get_ref<const std::string&>()};
+  }
+
   void read_merges(const json& merges) {
     check(merges.is_array(), "the model needs a list \"merges\"");
     t_.pairs_.reserve(merges.size());
+    std::string both;
     for (std::size_t i = 0; i < merges.size(); ++i) {
-      const json& merge = merges[i];
-      std::string left, right;
-      if (merge.is_string()) {
-        const auto text = merge.get<std::string>();
-        const std::size_t space = text.find(' ');
-        check(space != std::string::npos && text.find(' ', space + 1) == std::string::npos,
-              "merge {} is not two tokens: '{}'", i, text);
-        left = text.substr(0, space), right = text.substr(space + 1);
-      } else {
-        check(merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string(),
-              "merge {} is not a pair of texts", i);
-        left = merge[0].get<std::string>(), right = merge[1].get<std::string>();
-      }
+      const auto [left, right] = shown_parts(merges[i], i);
+      both.assign(left).append(right);
       const Merge pair = {part_of_merge(left, i), part_of_merge(right, i)};
       // Of a pair that is there twice the last one counts there: such a file is no work of
       // training.
-      check(t_.pairs_.add(pair, part_of_merge(left + right, i)), "merge {} repeats an earlier one",
-            i);
+      check(t_.pairs_.add(pair, part_of_merge(both, i)), "merge {} repeats an earlier one", i);
     }
   }
 
@@ -283,15 +291,23 @@ class HfReader {
 
   HfTokenizer& t_;
   const json& file_;
-  std::vector<bool> known_;  // which ids have a token
-  std::unordered_map<std::string, Token> token_of_, added_;
+  std::vector<bool> known_;                               // which ids have a token
+  std::unordered_map<std::string_view, Token> token_of_;  // by the way that file_ shows them
+  std::unordered_map<std::string, Token> added_;
   std::size_t end_rank_ = SIZE_MAX;
 };
 
 HfTokenizer::HfTokenizer(std::string text) : json_(std::move(text)) {
-  const auto file = parse_json<nlohmann::json>(json_, kDepth);
-  HfReader(*this, file);
+  {
+    const auto file = parse_json<nlohmann::json>(json_, kDepth);
+    HfReader(*this, file);
+  }
   size_ = static_cast<std::int64_t>(bytes_.size());
+#ifdef __GLIBC__
+  // The parsed file has taken several times its size, which lies in small pieces between what is
+  // kept: the C library would hold on to it.
+  ::malloc_trim(0);
+#endif
 }
 
 std::string tokenizer_json_of(std::string_view vocab_json, std::string_view merges_txt) {
