@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "tapegrad/autograd/base/file.h"
+#include "tapegrad/autograd/tensor/tensor_source.h"
+
+namespace tapegrad::nn {
+
+// GGUF, the file of ggml and llama.cpp: keys with values, then tensors.
+// github.com/ggml-org/ggml, docs/gguf.md. What the keys of a model mean is not known here.
+
+// A value. Whole numbers of any width and sign are std::int64_t, numbers of f32 and f64 are double:
+// an f32 becomes the shortest decimal that it is the nearest one to, 1e-05 and not 9.99999975e-06.
+using GgufValue = std::variant<bool, std::int64_t, double, std::string, std::vector<std::string>,
+                               std::vector<std::int64_t>, std::vector<double>>;
+using GgufKeys = std::map<std::string, GgufValue>;
+
+// How a tensor's elements are stored. Q8_0 is blocks of 32 elements of a row: a scale in f16, and
+// 32 whole numbers of 8 bits.
+enum class GgufType : std::uint32_t { f32 = 0, f16 = 1, q8_0 = 8, bf16 = 30 };
+inline constexpr std::int64_t kQ8Block = 32;
+std::string_view name_of(GgufType type);
+
+// A file of version 2 or 3. Keys and the places of all tensors are read and checked at once;
+// tensors are read one by one, as f32 or f64, by all threads. Shapes have their outermost dimension
+// first, (out, in), which in the file is last. Errors, with the path: the file is truncated, or not
+// what the format says; a tensor is neither F32, F16, BF16 nor Q8_0; a name is there twice; tensors
+// overlap. No count in the file is believed before the file is seen to have room for it.
+//
+// The file is read where it is asked for, not mapped: a mapped file that somebody truncates ends
+// the process.
+class GgufFile : public TensorSource {
+ public:
+  explicit GgufFile(const std::filesystem::path& path, Links links = Links::followed);
+
+  const std::string& name() const override { return name_; }
+  const Entries& entries() const override { return entries_; }
+  const Metadata& metadata() const override { return metadata_; }
+  const GgufKeys& keys() const { return keys_; }
+
+  // More than any vocabulary takes.
+  static constexpr std::uint64_t kMaxHeaderBytes = std::uint64_t{64} << 20;
+  static constexpr std::uint64_t kMaxNames = 100'000, kMaxArray = 4'000'000;
+
+ private:
+  struct Place {
+    GgufType type;
+    std::uint64_t offset, bytes;  // from the data's start
+  };
+  friend class GgufReader;
+
+  Tensor load(const std::string& tensor, const Entry& entry, DType as) const override;
+
+  std::string name_;
+  InputFile file_;
+  GgufKeys keys_;
+  Entries entries_;
+  Metadata metadata_;  // the keys that are texts
+  std::map<std::string, Place> places_;
+  std::uint64_t data_begin_ = 0;
+};
+
+// Whether a file begins as GGUF does. False for anything that cannot be read.
+bool begins_as_gguf(const std::filesystem::path& path);
+
+// A tensor to be written. `values` gives it as f32; it is called when its turn comes, so that no
+// more than one is made at a time.
+struct GgufTensor {
+  std::string name;
+  GgufType type = GgufType::f32;
+  Shape shape;
+  std::function<Tensor()> values;
+};
+
+// Writes a file of version 3, atomically. Whole numbers are written as u32 (in lists, as i32),
+// other numbers as f32: what llama.cpp reads. f16 and bf16 are the nearest, of two the even one;
+// Q8_0 is what llama.cpp's quantiser makes, to the byte. Errors: a value does not fit its type;
+// rows in Q8_0 are not of whole blocks; a weight is no number, or larger than the type can hold.
+void write_gguf(const std::filesystem::path& path, const GgufKeys& keys,
+                const std::vector<GgufTensor>& tensors);
+
+}  // namespace tapegrad::nn

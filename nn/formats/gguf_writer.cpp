@@ -1,0 +1,148 @@
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "tapegrad/autograd/base/parallel.h"
+#include "tapegrad/nn/formats/gguf.h"
+#include "tapegrad/nn/formats/gguf_blocks.h"
+
+namespace tapegrad::nn {
+namespace {
+
+using Type = GgufValueType;
+
+template <class T>
+void put(std::string& out, T value) {
+  out.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+void put_text(std::string& out, std::string_view text) {
+  put<std::uint64_t>(out, text.size());
+  out += text;
+}
+
+template <class T>
+T fitting(const std::string& key, std::int64_t value) {
+  check(std::in_range<T>(value), "[gguf] the key '{}' cannot be {}", key, value);
+  return static_cast<T>(value);
+}
+
+// Appends the type and the value of a key.
+struct ValueWriter {
+  std::string& out;
+  const std::string& key;
+
+  void type(Type t) const { put(out, t); }
+  void list(Type t, std::size_t count) const {
+    type(Type::list);
+    type(t);
+    put<std::uint64_t>(out, count);
+  }
+  void operator()(bool value) const {
+    type(Type::boolean);
+    put<std::uint8_t>(out, value);
+  }
+  void operator()(std::int64_t value) const {
+    type(Type::u32);
+    put(out, fitting<std::uint32_t>(key, value));
+  }
+  void operator()(double value) const {
+    type(Type::f32);
+    put(out, static_cast<float>(value));
+  }
+  void operator()(const std::string& value) const {
+    type(Type::text);
+    put_text(out, value);
+  }
+  void operator()(const std::vector<std::string>& values) const {
+    list(Type::text, values.size());
+    for (const std::string& value : values) put_text(out, value);
+  }
+  void operator()(const std::vector<std::int64_t>& values) const {
+    list(Type::i32, values.size());
+    for (const std::int64_t value : values) put(out, fitting<std::int32_t>(key, value));
+  }
+  void operator()(const std::vector<double>& values) const {
+    list(Type::f32, values.size());
+    for (const double value : values) put(out, static_cast<float>(value));
+  }
+};
+
+std::uint64_t padding_of(std::uint64_t bytes) {
+  return (kGgufAlignment - bytes % kGgufAlignment) % kGgufAlignment;
+}
+
+std::uint64_t stored_bytes(const GgufTensor& tensor) {
+  const GgufBlock block = block_of(tensor.type);
+  check(block.elements == 1 || (tensor.shape.rank() > 0 && tensor.shape[-1] % block.elements == 0),
+        "[gguf] '{}' of shape {} has rows that are not of whole blocks of {}", tensor.name,
+        tensor.shape, block.elements);
+  return static_cast<std::uint64_t>(tensor.shape.numel() / block.elements * block.bytes);
+}
+
+std::string header_of(const GgufKeys& keys, const std::vector<GgufTensor>& tensors) {
+  std::string out(std::begin(kGgufMagic), std::end(kGgufMagic));
+  put<std::uint32_t>(out, 3);
+  put<std::uint64_t>(out, tensors.size());
+  put<std::uint64_t>(out, keys.size());
+  for (const auto& [key, value] : keys) {
+    put_text(out, key);
+    std::visit(ValueWriter{out, key}, value);
+  }
+  std::set<std::string_view> names;
+  std::uint64_t offset = 0;
+  for (const GgufTensor& tensor : tensors) {
+    check(names.insert(tensor.name).second, "[gguf] the tensor '{}' is there twice", tensor.name);
+    put_text(out, tensor.name);
+    put(out, static_cast<std::uint32_t>(tensor.shape.rank()));
+    for (int i = tensor.shape.rank() - 1; i >= 0; --i) {
+      put(out, static_cast<std::uint64_t>(tensor.shape[i]));
+    }
+    put(out, static_cast<std::uint32_t>(tensor.type));
+    put(out, offset);
+    offset += stored_bytes(tensor);
+    offset += padding_of(offset);
+  }
+  out.append(padding_of(out.size()), '\0');
+  return out;
+}
+
+void write_values(FileWriter& file, const GgufTensor& tensor) {
+  constexpr std::int64_t kChunk = 1 << 20, kPiece = 1 << 14;  // elements; whole blocks
+  const Tensor values = tensor.values();
+  check(values.shape() == tensor.shape, "[gguf] '{}' is {}, not {}", tensor.name, values.shape(),
+        tensor.shape);
+  const float* const from = values.data<float>();
+  const GgufBlock block = block_of(tensor.type);
+  const auto bytes_of = [&](std::int64_t n) {
+    return static_cast<std::size_t>(n / block.elements * block.bytes);
+  };
+  std::vector<std::byte> stored;
+  for (std::int64_t begin = 0; begin < values.numel(); begin += kChunk) {
+    const std::int64_t n = std::min(kChunk, values.numel() - begin);
+    stored.resize(bytes_of(n));
+    parallel_for((n + kPiece - 1) / kPiece, 4, [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t i = first * kPiece; i < std::min(n, last * kPiece); i += kPiece) {
+        const std::int64_t count = std::min(kPiece, n - i);
+        check(encode_gguf(tensor.type, from + begin + i, count, stored.data() + bytes_of(i)),
+              "'{}' has a weight that is no number, or too large for {}", tensor.name,
+              name_of(tensor.type));
+      }
+    });
+    file.write({reinterpret_cast<const char*>(stored.data()), stored.size()});
+  }
+  file.write(std::string(padding_of(stored_bytes(tensor)), '\0'));
+}
+
+}  // namespace
+
+void write_gguf(const std::filesystem::path& path, const GgufKeys& keys,
+                const std::vector<GgufTensor>& tensors) {
+  const std::string header = header_of(keys, tensors);
+  write_file_atomically(path, [&](FileWriter& file) {
+    file.write(header);
+    for (const GgufTensor& tensor : tensors) write_values(file, tensor);
+  });
+}
+
+}  // namespace tapegrad::nn
