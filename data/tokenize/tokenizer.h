@@ -80,6 +80,8 @@ class Tokenizer {
   // Of a folder of Hugging Face's, with tokenizer.json or vocab.json and merges.txt, which may be
   // links, or of a file tokenizer.json. A file that hf_json() made of characters gives these.
   static Tokenizer from_hf(const std::filesystem::path& path);
+  // Of the text of such a file.
+  static Tokenizer of_hf(std::string json);
 
  private:
   using Vocabulary = std::variant<std::shared_ptr<const CharVocabulary>, std::shared_ptr<const Bpe>,
@@ -89,8 +91,6 @@ class Tokenizer {
       : kind_(kind), vocabulary_(std::move(vocabulary)) {}
 
   std::string_view bytes_of(Token token) const;
-
-  static Tokenizer of_hf(std::string json);
 
   std::string_view kind_;  // one of the four literals
   Vocabulary vocabulary_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tapegrad/run/folder_calls.h"
+#include "tapegrad/run/formats/gguf_model.h"
 #include "tapegrad/run/formats/hf_folder.h"
 #include "tapegrad/run/formats/hf_out.h"
 #include "tapegrad/run/formats/llmc.h"
@@ -67,6 +68,12 @@ const std::vector<ExportFormat>& export_formats() {
        export_hf,
        "in Python: AutoModelForCausalLM.from_pretrained(\"{0}\"), "
        "AutoTokenizer.from_pretrained(\"{0}\")"},
+      {"gguf",
+       "GGUF",
+       {f32, f16, bf16, q8_0},
+       {},
+       export_gguf,
+       "llama-completion -m {0} -no-cnv -p \"…\", and the other programs of llama.cpp"},
       {"llm.c",
        "llm.c's format",
        {f32, bf16},

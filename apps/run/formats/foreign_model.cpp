@@ -1,5 +1,6 @@
 #include "tapegrad/run/formats/foreign_model.h"
 
+#include "tapegrad/run/formats/gguf_model.h"
 #include "tapegrad/run/formats/hf_folder.h"
 #include "tapegrad/run/formats/llmc.h"
 
@@ -13,6 +14,7 @@ struct Format {
 constexpr Format kFormats[] = {
     {is_hf_folder, open_hf},
     {is_llmc_file, open_llmc},
+    {is_gguf_file, open_gguf},
 };
 
 }  // namespace

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tapegrad/data/tokenize/tokenizer.h"
+#include "tapegrad/nn/formats/gguf.h"
+
+namespace tapegrad::run {
+
+// A key of GGUF files that are written here: the last row of the embedding and of the head is that
+// of a token which ends texts, and which the model does not have. llama.cpp takes the token 11 for
+// such a one unless a file names another. The row is the mean of the others, so that its logit is
+// the mean of the other logits, and is never the largest one.
+inline constexpr const char* kMeanEndRow = "tapegrad.mean_end_row";
+
+// The value of a key, or `absent` if the file does not have it. Error, with the file and the key,
+// if it is of another kind.
+template <class T>
+T gguf_value(const nn::GgufFile& file, const std::string& key, T absent) {
+  const auto found = file.keys().find(key);
+  if (found == file.keys().end()) return absent;
+  const T* const value = std::get_if<T>(&found->second);
+  check(value != nullptr, "{}: the key '{}' is of another type than expected", file.name(), key);
+  return *value;
+}
+
+// The tokenizer that a file carries, with `rows` tokens. A byte-level BPE with one of the
+// pre-tokenizers gpt-2, smollm, llama-bpe and qwen2, or characters, which only files written here
+// have. Error, with the file, for any other.
+data::Tokenizer gguf_tokenizer(const nn::GgufFile& file, std::int64_t rows);
+
+// Adds the keys of a tokenizer. Returns whether a row for a token that ends texts is to be added to
+// the model, whose tokenizer does not have one. Error if llama.cpp would make other ids.
+bool add_gguf_tokenizer(nn::GgufKeys& keys, const data::Tokenizer& tokenizer);
+
+}  // namespace tapegrad::run

@@ -1,0 +1,34 @@
+// A model in GGUF. What is accepted must have tensors of the shapes that it says, no more of them
+// than the file has bytes, and a tokenizer whose ids are those of its text.
+
+#include "tapegrad/nn/formats/gguf.h"
+#include "tapegrad/run/formats/gguf_model.h"
+#include "tapegrad/tests/fuzz/fuzz.h"
+
+using namespace tapegrad;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto path = fuzz::put("model.gguf", fuzz::text_of(data, size));
+  if (!run::is_gguf_file(path)) return 0;
+  fuzz::accepts("model.gguf", [&] {
+    const nn::GgufFile file(path);
+    std::size_t bytes = 0;
+    for (const auto& [name, entry] : file.entries()) {
+      const Tensor t = file.read(name);
+      if (t.shape() != entry.shape) fuzz::finding("another shape: " + name);
+      bytes += t.bytes();
+    }
+    if (bytes > 4 * size) fuzz::finding("more tensors than bytes");  // Q8_0 has a byte for a float
+  });
+  fuzz::accepts("model.gguf", [&] {
+    const run::ForeignModel model = run::open_gguf(path);
+    model.config.validate();
+    for (const auto& [name, entry] : model.weights->entries()) {
+      if (model.weights->read(name).shape() != entry.shape) fuzz::finding("another shape: " + name);
+    }
+    const data::Tokenizer& t = model.tokenizer;
+    if (t.vocab_size() != model.config.vocab_size) fuzz::finding("tokens and rows differ");
+    if (t.kind() != "char" && t.decode(t.encode("a b")) != "a b") fuzz::finding("another text");
+  });
+  return 0;
+}
