@@ -16,15 +16,22 @@ Result sample(const std::string& model, const Args& more = {}) {
 
 }  // namespace
 
-TEST_CASE("a GPT-2 of Hugging Face's is sampled from and evaluated", "[hf-models]") {
-  const Result r = sample(kModel);
-  check_ended_well(r);
-  CHECK_THAT(r.out, ContainsSubstring("Hello"));
+TEST_CASE("models of Hugging Face's are sampled from, evaluated and checked", "[hf-models]") {
   const TempFolder folder;
   const std::string text = folder.put("text.txt", tiny_text());
-  const Result e = run_program("evaluate", {"--model", kModel, text, "--json"});
-  check_ended_well(e);
-  CHECK_THAT(e.out, ContainsSubstring("\"perplexity\""));
+  for (const char* name : {"hf_gpt2", "hf_llama", "hf_qwen2", "hf_qwen3"}) {
+    const std::string model = tapegrad::testing::golden_file(name).string();
+    INFO(name);
+    const Result r = sample(model);
+    check_ended_well(r);
+    CHECK_THAT(r.out, ContainsSubstring("Hello"));
+    const Result e = run_program("evaluate", {"--model", model, text, "--json"});
+    check_ended_well(e);
+    CHECK_THAT(e.out, ContainsSubstring("\"perplexity\""));
+    const Result g = run_program("gradient-check", {"--model", model});
+    check_ended_well(g);
+    CHECK_THAT(g.out, ContainsSubstring("all right"));
+  }
   check_error_of("sample-text", sample(kModel, {"--checkpoint", "best"}), 1,
                  "has one checkpoint, not 'best'");
 }
@@ -60,9 +67,9 @@ TEST_CASE("a folder of another architecture is refused by name", "[hf-models]") 
   const TempFolder folder;
   folder.put("config.json", R"({"model_type": "mamba"})");
   check_error_of("sample-text", sample((folder / "").string()), 1,
-                 "model_type mamba is not supported, only gpt2");
+                 "model_type 'mamba' is not supported, only gpt2, llama");
   check_error_of("train-gpt", train({"--init-from", (folder / "").string()}), 1,
-                 "model_type mamba");
+                 "model_type 'mamba'");
 }
 
 TEST_CASE("no run replaces a model that is not of a run", "[hf-models]") {

@@ -131,12 +131,11 @@ TEST_CASE("a Llama has the parameters of SmolLM2-135M, by Hugging Face's names",
 
 TEST_CASE("the feed-forward of a Llama has as many weights as GPT-2's, unless it is told",
           "[llama]") {
-  nn::GPTConfig c = llama_config();
-  c.n_inner.reset();
-  c.n_embd = 768;
-  CHECK(c.inner() == 2048);
-  c.n_embd = 128;
-  CHECK(c.inner() == 352);
+  const auto inner_of = [](std::int64_t n_embd) {
+    return nn::GPTConfig{.arch = nn::Architecture::llama, .n_embd = n_embd}.inner();
+  };
+  CHECK(inner_of(768) == 2048);
+  CHECK(inner_of(128) == 352);
 }
 
 TEST_CASE("init_gpt2 scales what a Llama adds to its residual stream", "[llama]") {

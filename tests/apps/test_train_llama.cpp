@@ -1,0 +1,61 @@
+// train-gpt --arch llama, from the outside.
+
+#include "tapegrad/tests/apps/tiny_runs.h"
+#include "tapegrad/tests/golden/golden.h"
+
+namespace {
+
+const Args kLlama = {"--arch", "llama", "--n-head", "4", "--n-kv-head", "2", "--dropout", "0.1"};
+
+}  // namespace
+
+TEST_CASE("a Llama is trained, and a run that is resumed ends with the same bytes", "[llama]") {
+  const TempFolder folder;
+  const std::string text = folder.put("text.txt", tiny_text());
+  const Result whole = train(tiny_run(text, folder / "whole", 10) + kLlama);
+  check_ended_well(whole);
+  CHECK_THAT(whole.out, ContainsSubstring("model:   llama, n_layer"));
+  check_ended_well(
+      train(tiny_run(text, folder / "parts", 5) + kLlama + Args{"--lr-decay-iters", "10"}));
+  check_ended_well(train(resume_run(folder / "parts", 10)));
+  check_ended_well(
+      train(tiny_run(text, folder / "same", 10) + kLlama + Args{"--lr-decay-iters", "10"}));
+  CHECK(TempFolder::get(folder / "parts/model.safetensors") ==
+        TempFolder::get(folder / "same/model.safetensors"));
+  const Result plan = train(tiny_run(text, folder / "plan", 10) + kLlama + Args{"--plan"});
+  check_ended_well(plan);
+  CHECK_THAT(plan.out, ContainsSubstring("ms per step"));
+  const Result sampled =
+      run_program("sample-text", {"--model", folder / "whole", "--max-new-tokens", "40"});
+  check_ended_well(sampled);
+  CHECK_THAT(run_program("gradient-check", {"--model", folder / "whole"}).out,
+             ContainsSubstring("self_attn.k_proj.weight") && ContainsSubstring("all right"));
+}
+
+TEST_CASE("a Llama of Hugging Face's is trained further, with LoRA as well, beyond its positions",
+          "[llama]") {
+  const TempFolder folder;
+  const std::string text = folder.put("text.txt", tiny_text());
+  const std::string model = tapegrad::testing::golden_file("hf_llama").string();
+  const Args more = {"--init-from", model,          "--corpus",     text,          "--max-iters",
+                     "4",           "--no-sample",  "--batch-size", "4",           "--eval-iters",
+                     "1",           "--block-size", "32",           "--lora-rank", "2"};
+  const Result r = train(more + Args{"--out-dir", folder / "run"});
+  check_ended_well(r);
+  CHECK_THAT(r.out, ContainsSubstring("block_size 32") && ContainsSubstring("LoRA of rank 2"));
+  check_ended_well(
+      run_program("merge-lora", {"--model", folder / "run", "--out-dir", folder / "merged"}));
+  check_ended_well(run_program("evaluate", {"--model", folder / "merged", text}));
+}
+
+TEST_CASE("options of another architecture are an error that names them", "[llama]") {
+  const TempFolder folder;
+  const std::string text = folder.put("text.txt", tiny_text());
+  const auto refused = [&](const Args& args, const std::string& message) {
+    check_error_of("train-gpt", train(tiny_run(text, folder / "run", 2) + args), 2, message);
+  };
+  refused({"--n-kv-head", "1"}, "n_kv_head is for arch llama");
+  refused({"--arch", "llama", "--unbiased-norm"}, "arch llama has no unbiased_norm");
+  refused({"--arch", "llama", "--bias"}, "arch llama has no bias");
+  refused({"--arch", "bert"}, "--arch");
+}
