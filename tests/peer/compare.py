@@ -106,7 +106,8 @@ def turned(x):
 
 
 def gather(dim, *index):
-    return lambda x: x.gather(dim, ids(*index).unsqueeze(dim)).squeeze(dim)
+    i = ids(*index)
+    return lambda x: x.gather(dim, i) if x.dim() == 1 else x.gather(dim, i.unsqueeze(dim)).squeeze(dim)
 
 
 def max_of(x, *args, **kwargs):
