@@ -79,7 +79,7 @@ const std::vector<ExportFormat>& export_formats() {
        {f32, bf16},
        llmc_files(),
        export_llmc,
-       "train_gpt2 of llm.c, run in {0}, reads both files; test_gpt2 needs a debug state, too"},
+       "train_gpt2 of llm.c reads both files in the folder where it runs: cd {0}"},
   };
   return formats;
 }

@@ -136,7 +136,7 @@ TEST_CASE("a tokenizer of llm.c's that does not fit is refused", "[llmc]") {
       {with(1, 3), "version 3 is not supported"},
       {with(2, INT32_MAX), "tokens in 28 bytes"},
       {with(2, -1), "-1 tokens"},
-      {with(2, 10), "2 bytes are left"},
+      {with(2, 10), "5 bytes are left"},
       {good.substr(0, good.size() - 1), "token 10 is not whole"}};
   for (const auto& [bytes, message] : faults) {
     folder.temp.put(kTokenizer, bytes);
