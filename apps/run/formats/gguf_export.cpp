@@ -26,6 +26,8 @@ void check_expressible(const nn::GPTConfig& c) {
     return;
   }
   check(!c.with_bias(), "GGUF cannot express a model of Llama's with biases in all linear layers");
+  check(c.rope_factor == 1 || gguf_architecture(c) == kScaledArchitecture,
+        "GGUF cannot express a model with rope_factor {} and qkv_bias or qk_norm", c.rope_factor);
   check(!c.qk_norm || !c.with_qkv_bias(),
         "GGUF cannot express a model with both qk_norm and qkv_bias");
 }

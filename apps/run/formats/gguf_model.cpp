@@ -126,7 +126,7 @@ nn::GPTConfig config_of(const nn::GgufFile& file, const std::string& architectur
   keys.check_all_asked();
   try {
     c.validate();
-    if (c.is_llama()) read_rope_scaling(file, c);
+    if (architecture == kScaledArchitecture) read_rope_scaling(file, c);
   } catch (const Error& error) {
     const std::string_view what = error.what();
     if (what.starts_with(file.name())) throw;
@@ -142,7 +142,8 @@ class GgufWeights : public TensorSource {
               const std::string& architecture)
       : file_(std::move(file)) {
     const bool has_end_row = gguf_value(*file_, kMeanEndRow, false);
-    std::set<std::string> known = {kRopeDivisors};
+    std::set<std::string> known;
+    if (architecture == kScaledArchitecture) known.insert(kRopeDivisors);
     for (GgufName& name : gguf_names(config, architecture)) {
       Entry entry = file_->at(name.theirs);
       if (has_end_row && is_table(name.theirs) && entry.shape.rank() == 2) --entry.shape[0];

@@ -25,6 +25,7 @@ std::vector<GgufName> gguf_names(const nn::GPTConfig& config, const std::string&
 // it divides the frequency of each pair of channels by, of which there are channels_per_head() / 2.
 // Files that are written here have these keys, too. Where a file does not have them, they are
 // Llama 3's.
+inline constexpr std::string_view kScaledArchitecture = "llama";  // which alone may have it
 inline constexpr const char* kRopeDivisors = "rope_freqs.weight";
 inline constexpr const char* kRopeFactor = "tapegrad.rope_factor";
 inline constexpr const char* kRopeLowFreqFactor = "tapegrad.rope_low_freq_factor";
