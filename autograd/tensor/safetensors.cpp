@@ -1,14 +1,11 @@
 #include "tapegrad/autograd/tensor/safetensors.h"
 
-#include <algorithm>
-#include <atomic>
 #include <bit>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "tapegrad/autograd/base/half.h"
-#include "tapegrad/autograd/base/parallel.h"
 #include "tapegrad/autograd/tensor/safetensors_header.h"
+#include "tapegrad/autograd/tensor/stored_elements.h"
 #include "tapegrad/autograd/tensor/write_floats.h"
 
 namespace tapegrad {
@@ -21,9 +18,6 @@ static_assert(std::endian::native == std::endian::little, "safetensors is little
 // The format allows 100 MB. A model of ten thousand tensors needs 2 MB, and a parsed header takes
 // tens of times its size.
 constexpr std::uint64_t kMaxHeader = 8'000'000;
-
-// Elements that a thread reads at least.
-constexpr std::int64_t kReadGrain = 1 << 16;
 
 // The first stored type that is read as `dtype` is the one of equal precision.
 std::string_view format_name(DType dtype) {
@@ -45,16 +39,6 @@ const char* bytes_of(const Tensor& t) {
       return reinterpret_cast<const char*>(t.data<std::uint8_t>());
   }
   return nullptr;
-}
-
-// Converts an element that a file holds to T.
-template <class T, class Stored>
-T widened(Stored x) {
-  if constexpr (std::is_arithmetic_v<Stored>) {
-    return static_cast<T>(x);
-  } else {
-    return static_cast<T>(to_float(x));
-  }
 }
 
 class SafetensorsFile : public TensorSource {
@@ -89,55 +73,9 @@ class SafetensorsFile : public TensorSource {
 
   Tensor load(const std::string& tensor, const Entry& entry, DType as) const override {
     Tensor t = Tensor::empty(entry.shape, as);
-    const std::uint64_t begin = data_begin_ + header_.begins.at(tensor);
-    bool done = false;
-    const auto read = [&](auto stored, auto element) {
-      using T = decltype(element);
-      done = read_elements<decltype(stored)>(begin, t.numel(), t.mutable_data<T>());
-    };
-    const auto read_floats = [&](auto stored) {
-      dispatch(as, [&](auto element) { read(stored, element); });
-    };
-    const std::string& type = entry.stored_dtype;
-    if (type == "F32") read_floats(float{});
-    if (type == "F64") read_floats(double{});
-    if (type == "F16") read_floats(f16{});
-    if (type == "BF16") read_floats(bf16{});
-    if (type == "I32") read(std::int32_t{}, std::int32_t{});
-    if (type == "U8") read(std::uint8_t{}, std::uint8_t{});
-    check(done, "{}: reading tensor '{}' failed", path_, tensor);
+    check(read_stored(file_, data_begin_ + header_.begins.at(tensor), entry.stored_dtype, t),
+          "{}: reading tensor '{}' failed", path_, tensor);
     return t;
-  }
-
-  // Reads `n` elements that are stored from byte `at` of the file on. False if that fails.
-  template <class Stored, class T>
-  bool read_elements(std::uint64_t at, std::int64_t n, T* out) const {
-    std::atomic<bool> failed = false;
-    // What the system has of the file in memory is copied as fast as all threads can.
-    parallel_for(n, kReadGrain, [&](std::int64_t begin, std::int64_t end) {
-      const std::uint64_t from = at + static_cast<std::uint64_t>(begin) * sizeof(Stored);
-      if (!read_range<Stored>(from, static_cast<std::size_t>(end - begin), out + begin)) {
-        failed = true;
-      }
-    });
-    return !failed;
-  }
-
-  template <class Stored, class T>
-  bool read_range(std::uint64_t at, std::size_t count, T* out) const {
-    if constexpr (std::is_same_v<Stored, T>) {
-      return file_.read(at, out, count * sizeof(T));
-    } else {
-      constexpr std::size_t kChunk = std::size_t{1} << 15;
-      std::vector<Stored> chunk(std::min(kChunk, count));
-      for (std::size_t i = 0; i < count; i += kChunk) {
-        const std::size_t size = std::min(kChunk, count - i);
-        if (!file_.read(at + i * sizeof(Stored), chunk.data(), size * sizeof(Stored))) return false;
-        std::transform(chunk.begin(), chunk.begin() + static_cast<std::ptrdiff_t>(size), out + i,
-                       widened<T, Stored>);
-      }
-      return true;
-    }
   }
 
   std::string path_;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -26,14 +25,9 @@ class HfTokenizer {
   explicit HfTokenizer(std::string json);
 
   // One more than the largest id. Ids in between may stand for nothing: their bytes are "".
-  std::int64_t size() const { return size_; }
-  // Adds ids without text until there are `size`.
-  void pad(std::int64_t size) { size_ = std::max(size_, size); }
+  std::int64_t size() const { return std::ssize(bytes_); }
   // `token` must be in [0, size()).
-  std::string_view bytes(Token token) const {
-    const auto i = static_cast<std::size_t>(token);
-    return i < bytes_.size() ? std::string_view(bytes_[i]) : std::string_view();
-  }
+  std::string_view bytes(Token token) const { return bytes_[static_cast<std::size_t>(token)]; }
 
   // Encodes any bytes. Each byte that is not part of UTF-8 is encoded by itself. Special tokens in
   // `text` are ordinary text unless `allow_special`; other added tokens are always read.
@@ -58,7 +52,6 @@ class HfTokenizer {
 
   std::string json_;
   std::vector<std::string> bytes_;  // of each token that the file has
-  std::int64_t size_ = 0;
   BytePairs pairs_;
   AddedTokens raw_, normalized_;  // which are found before and after normalizing
   bool nfc_ = false;

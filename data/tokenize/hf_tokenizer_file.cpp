@@ -302,7 +302,6 @@ HfTokenizer::HfTokenizer(std::string text) : json_(std::move(text)) {
     const auto file = parse_json<nlohmann::json>(json_, kDepth);
     HfReader(*this, file);
   }
-  size_ = static_cast<std::int64_t>(bytes_.size());
 #ifdef __GLIBC__
   // The parsed file has taken several times its size, which lies in small pieces between what is
   // kept: the C library would hold on to it.

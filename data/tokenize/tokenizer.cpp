@@ -86,11 +86,15 @@ std::string Tokenizer::decode(std::span<const Token> tokens) const {
 std::string Tokenizer::token_bytes(Token token) const { return decode({&token, 1}); }
 
 std::string_view Tokenizer::bytes_of(Token token) const {
-  return std::visit([&](const auto& vocabulary) { return vocabulary->bytes(token); }, vocabulary_);
+  const auto bytes = [&](const auto& vocabulary) {
+    return token < vocabulary->size() ? vocabulary->bytes(token) : std::string_view();
+  };
+  return std::visit(bytes, vocabulary_);
 }
 
 std::int64_t Tokenizer::vocab_size() const {
-  return std::visit([](const auto& vocabulary) { return vocabulary->size(); }, vocabulary_);
+  const auto size = [](const auto& vocabulary) { return vocabulary->size(); };
+  return std::max(padded_size_, std::visit(size, vocabulary_));
 }
 
 std::optional<Token> Tokenizer::end_of_text() const {

@@ -65,17 +65,23 @@ class Tokenizer {
 
   // The file is a JSON object, which `save` replaces atomically:
   //   {"format": "tapegrad-tokenizer", "version": 1, "kind": K, "vocab_size": V, …}
+  // with "padded_size": N if padded() has made N tokens of these V,
   // with "characters": "all of them, ascending" for the kind char, and "merges": [[left, right], …]
   // in tokens for the kind bpe; or it is the tokenizer.json that a tokenizer of the kind hf is made
   // of. `load` checks every field, and refuses a symbolic link; its Errors say the path and the
   // reason.
   void save(const std::filesystem::path& path) const;
   static Tokenizer load(const std::filesystem::path& path);
+<<<<<<< HEAD
   // A tokenizer.json of Hugging Face's that gives the same ids; of one that was made of such a
   // file, that file. Error if there is none.
   std::string hf_json() const;
   // One with at least so many tokens, of which the new ones stand for no text. It is of the kind
   // hf. Error for characters, to which none can be added.
+=======
+  // The same with at least so many tokens, of which the new ones stand for no text: a model may
+  // have more rows than its tokenizer has tokens.
+>>>>>>> 9b1f43e (nanoGPT's checkpoints come in and go out)
   Tokenizer padded(std::int64_t vocab_size) const;
   // Of a folder of Hugging Face's, with tokenizer.json or vocab.json and merges.txt, which may be
   // links, or of a file tokenizer.json. A file that hf_json() made of characters gives these.
@@ -94,6 +100,7 @@ class Tokenizer {
 
   std::string_view kind_;  // one of the four literals
   Vocabulary vocabulary_;
+  std::int64_t padded_size_ = 0;
 };
 
 // The N of "bpe:N"; nullopt if `spec` has another form.

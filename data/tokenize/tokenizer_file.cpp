@@ -14,6 +14,8 @@ using nlohmann::json;
 
 constexpr std::string_view kFormatName = "tapegrad-tokenizer";
 constexpr std::int64_t kFormatVersion = 1;
+constexpr const char* kPaddedSize = "padded_size";
+constexpr std::int64_t kMostPadded = 1 << 24;  // rows that a model may have
 // More bytes than the file of any vocabulary of at most Bpe::kMaxSize tokens.
 constexpr std::int64_t kMaxFileBytes = std::int64_t{32} << 20;
 
@@ -79,6 +81,7 @@ Tokenizer Tokenizer::of_hf(std::string json) {
 }
 
 Tokenizer Tokenizer::padded(std::int64_t vocab_size) const {
+<<<<<<< HEAD
   if (vocab_size <= this->vocab_size()) return *this;
   check(kind_ != "char", "[tokenizer] a tokenizer of the kind char cannot be padded");
   const auto* hf = std::get_if<std::shared_ptr<const HfTokenizer>>(&vocabulary_);
@@ -86,6 +89,11 @@ Tokenizer Tokenizer::padded(std::int64_t vocab_size) const {
   auto padded = std::make_shared<HfTokenizer>(**hf);
   padded->pad(vocab_size);
   return {"hf", std::move(padded)};
+=======
+  Tokenizer padded = *this;
+  padded.padded_size_ = std::max(padded_size_, vocab_size);
+  return padded;
+>>>>>>> 9b1f43e (nanoGPT's checkpoints come in and go out)
 }
 
 Tokenizer Tokenizer::from_hf(const std::filesystem::path& path) {
@@ -110,7 +118,8 @@ void Tokenizer::save(const std::filesystem::path& path) const {
   nlohmann::ordered_json file = {{"format", kFormatName},
                                  {"version", kFormatVersion},
                                  {"kind", kind_},
-                                 {"vocab_size", vocab_size()}};
+                                 {"vocab_size", Tokenizer(kind_, vocabulary_).vocab_size()}};
+  if (file["vocab_size"] != vocab_size()) file[kPaddedSize] = vocab_size();
   if (kind_ == "char") {
     file["characters"] = std::get<std::shared_ptr<const CharVocabulary>>(vocabulary_)->characters();
   } else if (kind_ == "bpe") {
@@ -145,7 +154,11 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
     const json& size = field(file, "vocab_size", json::value_t::number_integer);
     check(size == tokenizer->vocab_size(), "its vocab_size is {}, but it describes {} tokens",
           size.dump(), tokenizer->vocab_size());
-    return *std::move(tokenizer);
+    if (!file.contains(kPaddedSize)) return *std::move(tokenizer);
+    const json& padded = field(file, kPaddedSize, json::value_t::number_integer);
+    check(padded > size && padded <= kMostPadded, "its {} {} is not from {} to {}", kPaddedSize,
+          padded.dump(), tokenizer->vocab_size() + 1, kMostPadded);
+    return tokenizer->padded(padded.get<std::int64_t>());
   } catch (const Error& error) {
     fail("[tokenizer] '{}' is not a usable tokenizer: {}", path.string(), error.what());
   }

@@ -9,6 +9,7 @@
 #include "tapegrad/run/formats/hf_folder.h"
 #include "tapegrad/run/formats/hf_out.h"
 #include "tapegrad/run/formats/llmc.h"
+#include "tapegrad/run/formats/nanogpt.h"
 #include "tapegrad/run/run_folder.h"
 
 namespace tapegrad::run {
@@ -80,6 +81,12 @@ const std::vector<ExportFormat>& export_formats() {
        llmc_files(),
        export_llmc,
        "train_gpt2 of llm.c reads both files in the folder where it runs: cd {0}"},
+      {"nanogpt",
+       "nanoGPT's checkpoint",
+       {f32},
+       nanogpt_files(),
+       export_nanogpt,
+       "sample.py --out_dir={0} of nanoGPT; it looks for meta.pkl in data/ and the name of {0}"},
   };
   return formats;
 }

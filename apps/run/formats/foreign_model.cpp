@@ -3,6 +3,7 @@
 #include "tapegrad/run/formats/gguf_model.h"
 #include "tapegrad/run/formats/hf_folder.h"
 #include "tapegrad/run/formats/llmc.h"
+#include "tapegrad/run/formats/nanogpt.h"
 
 namespace tapegrad::run {
 namespace {
@@ -15,6 +16,7 @@ constexpr Format kFormats[] = {
     {is_hf_folder, open_hf},
     {is_llmc_file, open_llmc},
     {is_gguf_file, open_gguf},
+    {is_nanogpt_checkpoint, open_nanogpt},
 };
 
 }  // namespace

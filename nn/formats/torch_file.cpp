@@ -1,0 +1,202 @@
+#include "tapegrad/nn/formats/torch_file.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "tapegrad/autograd/tensor/stored_elements.h"
+
+namespace tapegrad::nn {
+namespace {
+
+using Kind = PickleValue::Kind;
+
+constexpr std::string_view kPickleName = "/data.pkl";
+
+struct StorageType {
+  std::string_view torch, stored;
+  std::int64_t size;
+  DType dtype;
+};
+constexpr StorageType kStorageTypes[] = {
+    {"FloatStorage", "F32", 4, DType::f32},     {"HalfStorage", "F16", 2, DType::f32},
+    {"BFloat16Storage", "BF16", 2, DType::f32}, {"DoubleStorage", "F64", 8, DType::f64},
+    {"LongStorage", "I64", 8, DType::i32},      {"IntStorage", "I32", 4, DType::i32},
+};
+
+// The folder that the archive's files are in, which has the name that the file had first.
+std::string folder_of(const StoredZip& zip) {
+  for (const std::string& entry : zip.entries()) {
+    if (entry.ends_with(kPickleName) && entry.find('/') == entry.size() - kPickleName.size()) {
+      return entry.substr(0, entry.size() - kPickleName.size());
+    }
+  }
+  fail("{}: it is not a file of torch.save: there is no data.pkl in it", zip.name());
+}
+
+bool is_row_major(const Shape& shape, const std::vector<std::int64_t>& strides) {
+  std::int64_t expected = 1;
+  for (int i = shape.rank(); i-- > 0; expected *= shape[i]) {
+    if (shape[i] != 1 && strides[static_cast<std::size_t>(i)] != expected) return false;
+  }
+  return true;
+}
+
+// The element at each place of `shape` in turn, the last dimension going first.
+template <class T>
+void gather(const T* from, T* to, const Shape& shape, const std::vector<std::int64_t>& strides) {
+  std::vector<std::int64_t> index(strides.size());
+  for (std::int64_t n = shape.numel(), at = 0; n-- > 0;) {
+    *to++ = from[at];
+    for (std::size_t d = strides.size(); d-- > 0;) {
+      at += strides[d];
+      if (++index[d] < shape[static_cast<int>(d)]) break;
+      at -= strides[d] * index[d];
+      index[d] = 0;
+    }
+  }
+}
+
+class TorchTensors : public TensorSource {
+ public:
+  TorchTensors(std::shared_ptr<const TorchFile> file, const PickleValue& dict)
+      : file_(std::move(file)) {
+    for (std::size_t i = 0; i + 1 < dict.items.size(); i += 2) {
+      const std::string name(dict.items[i]->as_text(file_->name() + ": the name of a tensor"));
+      const PickleValue& tensor = *dict.items[i + 1];
+      check(tensors_.emplace(name, &tensor).second, "{}: '{}' is there twice", file_->name(), name);
+      entries_.emplace(name, file_->entry_of(tensor, name));
+    }
+  }
+
+  const std::string& name() const override { return file_->name(); }
+  const Entries& entries() const override { return entries_; }
+  const Metadata& metadata() const override { return metadata_; }
+
+ private:
+  Tensor load(const std::string& tensor, const Entry&, DType as) const override {
+    return file_->read(*tensors_.at(tensor), tensor, as);
+  }
+
+  std::shared_ptr<const TorchFile> file_;
+  std::map<std::string, const PickleValue*> tensors_;
+  Entries entries_;
+  Metadata metadata_;
+};
+
+}  // namespace
+
+// Where a tensor lies in the file.
+struct TorchFile::Layout {
+  StorageType type;
+  Shape shape;
+  std::vector<std::int64_t> strides;
+  std::uint64_t begin = 0;  // byte of the first element
+  std::int64_t span = 0;    // elements from the first to the last one
+};
+
+TorchFile::TorchFile(const std::filesystem::path& path)
+    : zip_(path),
+      folder_(folder_of(zip_)),
+      pickle_(
+          [&] {
+            const std::string order = folder_ + "/byteorder";
+            check(!zip_.contains(order) || zip_.read(order, 100) == "little",
+                  "{}: only little-endian files are supported", zip_.name());
+            return zip_.read(folder_ + std::string(kPickleName), Pickle::kMostBytes);
+          }(),
+          zip_.name()) {}
+
+TorchFile::Layout TorchFile::layout_of(const PickleValue& tensor, const std::string& what) const {
+  const std::string where = fmt::format("{}: '{}'", name(), what);
+  tensor.as(Kind::tensor, where);
+  const PickleValue& storage = *tensor.items[0];
+  Layout l;
+  l.type = *std::find_if(std::begin(kStorageTypes), std::end(kStorageTypes),
+                         [&](const StorageType& type) { return type.torch == storage.type; });
+  const std::int64_t offset = tensor.items[1]->integer;
+  for (const PickleValue* size : tensor.items[2]->items) {
+    check(size->integer >= 0 && l.shape.rank() < Shape::kMaxRank, "{} has no possible shape",
+          where);
+    l.shape.push_back(size->integer);
+  }
+  for (const PickleValue* stride : tensor.items[3]->items) l.strides.push_back(stride->integer);
+  const std::int64_t most = storage.integer;
+  const bool empty = std::count(l.shape.begin(), l.shape.end(), 0) > 0;
+  std::int64_t numel = empty ? 0 : 1;
+  bool inside = offset >= 0;
+  for (int i = 0; i < l.shape.rank() && !empty && inside; ++i) {
+    inside = numel <= most / l.shape[i];
+    if (inside) numel *= l.shape[i];
+  }
+  std::int64_t last = offset;
+  for (int i = 0; i < l.shape.rank() && numel > 0 && inside; ++i) {
+    const std::int64_t stride = l.strides[static_cast<std::size_t>(i)], steps = l.shape[i] - 1;
+    inside = last < most && stride >= 0 && (steps == 0 || stride <= (most - 1 - last) / steps);
+    if (inside) last += steps * stride;
+  }
+  check(inside && (numel == 0 || last < most), "{} does not lie within its storage", where);
+  if (numel == 0) return l;
+  const StoredZip::Place place = zip_.place(fmt::format("{}/data/{}", folder_, storage.text));
+  const auto size = static_cast<std::uint64_t>(l.type.size);
+  check(place.size % size == 0 && place.size / size == static_cast<std::uint64_t>(most),
+        "{} has a storage of {} bytes, not of {} elements of {}", where, place.size, most,
+        l.type.stored);
+  l.begin = place.begin + static_cast<std::uint64_t>(offset) * size;
+  l.span = last - offset + 1;
+  return l;
+}
+
+TensorSource::Entry TorchFile::entry_of(const PickleValue& tensor, const std::string& what) const {
+  const Layout l = layout_of(tensor, what);
+  return {std::string(l.type.stored), l.type.dtype, l.shape};
+}
+
+Tensor TorchFile::read(const PickleValue& tensor, const std::string& what, DType as) const {
+  const Layout l = layout_of(tensor, what);
+  if (l.span == 0) return Tensor::empty(l.shape, as);
+  Tensor flat = Tensor::empty({l.span}, as);
+  if (l.type.stored == "I64") {
+    std::vector<std::int64_t> wide(static_cast<std::size_t>(l.span));
+    check(zip_.file().read(l.begin, wide.data(), 8 * wide.size()), "{}: reading tensor '{}' failed",
+          name(), what);
+    std::transform(wide.begin(), wide.end(), flat.mutable_data<std::int32_t>(), [&](auto value) {
+      const auto narrow = static_cast<std::int32_t>(value);
+      check(narrow == value, "{}: '{}' has {}, which is no i32", name(), what, value);
+      return narrow;
+    });
+  } else {
+    check(read_stored(zip_.file(), l.begin, l.type.stored, flat), "{}: reading tensor '{}' failed",
+          name(), what);
+  }
+  if (is_row_major(l.shape, l.strides)) return flat.view(l.shape);
+  Tensor ordered = Tensor::empty(l.shape, as);
+  if (as == DType::i32) {
+    gather(flat.data<std::int32_t>(), ordered.mutable_data<std::int32_t>(), l.shape, l.strides);
+  } else {
+    dispatch(as, [&](auto zero) {
+      using T = decltype(zero);
+      gather(flat.data<T>(), ordered.mutable_data<T>(), l.shape, l.strides);
+    });
+  }
+  return ordered;
+}
+
+bool is_same_tensor(const PickleValue& a, const PickleValue& b) {
+  if (a.kind != Kind::tensor || b.kind != Kind::tensor) return false;
+  const auto same = [](const PickleValue* x, const PickleValue* y) {
+    return x->integer == y->integer;
+  };
+  const auto same_all = [&](const PickleValue* x, const PickleValue* y) {
+    return std::equal(x->items.begin(), x->items.end(), y->items.begin(), y->items.end(), same);
+  };
+  const PickleValue &s = *a.items[0], &t = *b.items[0];
+  return s.text == t.text && s.type == t.type && same(a.items[1], b.items[1]) &&
+         same_all(a.items[2], b.items[2]) && same_all(a.items[3], b.items[3]);
+}
+
+std::shared_ptr<const TensorSource> tensors_of(std::shared_ptr<const TorchFile> file,
+                                               const PickleValue& dict) {
+  return std::make_shared<TorchTensors>(std::move(file), dict);
+}
+
+}  // namespace tapegrad::nn
