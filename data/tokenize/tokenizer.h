@@ -72,16 +72,11 @@ class Tokenizer {
   // reason.
   void save(const std::filesystem::path& path) const;
   static Tokenizer load(const std::filesystem::path& path);
-<<<<<<< HEAD
   // A tokenizer.json of Hugging Face's that gives the same ids; of one that was made of such a
   // file, that file. Error if there is none.
   std::string hf_json() const;
-  // One with at least so many tokens, of which the new ones stand for no text. It is of the kind
-  // hf. Error for characters, to which none can be added.
-=======
   // The same with at least so many tokens, of which the new ones stand for no text: a model may
   // have more rows than its tokenizer has tokens.
->>>>>>> 9b1f43e (nanoGPT's checkpoints come in and go out)
   Tokenizer padded(std::int64_t vocab_size) const;
   // Of a folder of Hugging Face's, with tokenizer.json or vocab.json and merges.txt, which may be
   // links, or of a file tokenizer.json. A file that hf_json() made of characters gives these.

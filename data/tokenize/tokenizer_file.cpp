@@ -81,19 +81,9 @@ Tokenizer Tokenizer::of_hf(std::string json) {
 }
 
 Tokenizer Tokenizer::padded(std::int64_t vocab_size) const {
-<<<<<<< HEAD
-  if (vocab_size <= this->vocab_size()) return *this;
-  check(kind_ != "char", "[tokenizer] a tokenizer of the kind char cannot be padded");
-  const auto* hf = std::get_if<std::shared_ptr<const HfTokenizer>>(&vocabulary_);
-  if (hf == nullptr) return of_hf(hf_json()).padded(vocab_size);
-  auto padded = std::make_shared<HfTokenizer>(**hf);
-  padded->pad(vocab_size);
-  return {"hf", std::move(padded)};
-=======
   Tokenizer padded = *this;
   padded.padded_size_ = std::max(padded_size_, vocab_size);
   return padded;
->>>>>>> 9b1f43e (nanoGPT's checkpoints come in and go out)
 }
 
 Tokenizer Tokenizer::from_hf(const std::filesystem::path& path) {

@@ -219,7 +219,8 @@ Vocabulary vocabulary_of_characters(const data::Tokenizer& tokenizer) {
   std::set<std::string> merged;
   for (data::Token token = 0; token < tokenizer.vocab_size(); ++token) {
     const std::string bytes = tokenizer.token_bytes(token);
-    v.tokens.push_back(data::shown_bytes(bytes));
+    v.tokens.push_back(bytes.empty() ? fmt::format("[PAD{}]", token) : data::shown_bytes(bytes));
+    v.types.push_back(bytes.empty() ? kUnused : kNormal);
     // Merges build the character from its bytes. No merge reaches across two characters: the first
     // part begins with a character's first byte, and the second part is never one.
     for (std::size_t n = 1; n < bytes.size(); ++n) {
@@ -228,7 +229,6 @@ Vocabulary vocabulary_of_characters(const data::Tokenizer& tokenizer) {
       if (merged.insert(merge).second) v.merges.push_back(merge);
     }
   }
-  v.types.assign(v.tokens.size(), kNormal);
   return v;
 }
 

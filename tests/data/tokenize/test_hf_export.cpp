@@ -88,13 +88,28 @@ TEST_CASE("a tokenizer is found out from the bytes of its tokens", "[hf_export]"
   CHECK_THROWS_WITH(Tokenizer::of_tokens(tokens), ContainsSubstring("token 256 is not made"));
 }
 
-TEST_CASE("byte pairs are padded by ids without text, and characters are not", "[hf_export]") {
+TEST_CASE("every kind of tokenizer is padded by ids without text, and remains of its kind",
+          "[hf_export]") {
   const Tokenizer padded = Tokenizer::gpt2().padded(50304);
   CHECK(padded.vocab_size() == 50304);
   CHECK(padded.encode(kText) == Tokenizer::gpt2().encode(kText));
   CHECK(padded.end_of_text() == 50256);
   CHECK(padded.token_bytes(50300).empty());
-  CHECK(Tokenizer::of_characters("ab").padded(2).kind() == "char");
-  CHECK_THROWS_WITH(Tokenizer::of_characters("ab").padded(3),
-                    ContainsSubstring("cannot be padded"));
+  CHECK(padded.kind() == "gpt2");
+  const Tokenizer letters = Tokenizer::of_characters("ab").padded(4);
+  CHECK(letters.kind() == "char");
+  CHECK(letters.padded(3).vocab_size() == 4);
+  CHECK(letters.decode(std::vector<Token>{1, 3, 0}) == "ba");
+  CHECK_THROWS_AS(letters.token_bytes(4), Error);
+  const TempFolder folder;
+  for (const Tokenizer& tokenizer : {padded, letters}) {
+    tokenizer.save(folder / "tokenizer.json");
+    const Tokenizer back = Tokenizer::load(folder / "tokenizer.json");
+    CHECK(back.kind() == tokenizer.kind());
+    CHECK(back.vocab_size() == tokenizer.vocab_size());
+  }
+  std::string file = TempFolder::get(folder / "tokenizer.json");
+  file.replace(file.find("\"padded_size\":4"), 15, "\"padded_size\":2");
+  CHECK_THROWS_WITH(Tokenizer::load(folder.put("tokenizer.json", file)),
+                    ContainsSubstring("padded_size 2 is not from 3"));
 }
