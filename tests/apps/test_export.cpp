@@ -71,6 +71,15 @@ TEST_CASE("files that are there stay, unless --overwrite says otherwise", "[expo
   greedy(folder / "out");
 }
 
+TEST_CASE("an export that fails on the way takes away what it has written", "[export]") {
+  const TempFolder folder;
+  fs::create_directories(folder / "out/tokenizer_config.json");  // no file can have this name
+  check_error_of("export", export_to(tiny().run, folder / "out", {"--format", "hf", "--overwrite"}),
+                 1, "tokenizer_config.json");
+  CHECK(!fs::exists(folder / "out/model.safetensors"));
+  CHECK(fs::exists(folder / "out/tokenizer_config.json"));
+}
+
 TEST_CASE("nothing is exported over a run", "[export]") {
   const std::string before = tiny().file("config.json");
   for (const Args& more : {Args{}, Args{"--overwrite"}}) {
