@@ -5,6 +5,7 @@
 #include "tapegrad/autograd/base/file.h"
 #include "tapegrad/data/corpus.h"
 #include "tapegrad/run/fingerprint.h"
+#include "tapegrad/run/formats/token_files.h"
 #include "tapegrad/run/terminal.h"
 
 namespace tapegrad::run {
@@ -53,12 +54,18 @@ void check_same(const std::filesystem::path& folder, const TextIdentity& stored,
 
 std::shared_ptr<const Text> read_val(const CorpusSource& source) {
   if (source.val.empty()) return nullptr;
-  return std::make_shared<const Text>(read_text({source.val, source.field, source.encoding}));
+  Text val = read_text({source.val, source.field, source.encoding});
+  check(!val.tokens, "--val: {} are for --corpus, with both parts", val.identity.name);
+  return std::make_shared<const Text>(std::move(val));
 }
 
 }  // namespace
 
 Text read_text(const CorpusSource& source) {
+  if (source.paths.size() == 1 && is_token_folder(source.paths[0])) {
+    check(source.val.empty(), "--val: {} has a val.bin of its own", source.paths[0]);
+    return read_token_folder(source.paths[0]);
+  }
   data::Corpus corpus = data::read_corpus(
       std::vector<std::filesystem::path>(source.paths.begin(), source.paths.end()),
       {.max_bytes = kMostTextBytes, .field = source.field, .encoding = source.encoding});
@@ -76,14 +83,15 @@ Text read_text(const CorpusSource& source) {
 }
 
 Text text_of(std::string name, std::string contents) {
-  Text text{{}, {}, std::make_shared<const std::string>(std::move(contents)), {}, {}};
+  Text text;
+  text.storage = std::make_shared<const std::string>(std::move(contents));
   text.contents = *text.storage;
   text.identity = identity_of(std::move(name), text.contents);
   return text;
 }
 
 Text text_of_program(std::string name, std::string_view contents) {
-  return {identity_of(std::move(name), contents), contents, {}, {}, {}};
+  return {.identity = identity_of(std::move(name), contents), .contents = contents};
 }
 
 Text text_of_new_run(const CorpusSource& source, const std::function<Text()>& own_text) {
@@ -102,7 +110,9 @@ Text text_of_run(const std::filesystem::path& folder, std::string_view format,
       source.paths.empty()
           ? text_of(stored.name, read_file(folder / kTextFile, kMostTextBytes, Links::refused))
           : read_text(source);
-  if (stored.documents == 0) {
+  if (text.tokens) {
+    // Nothing divides it but its two files.
+  } else if (stored.documents == 0) {
     set_documents(text, {});
   } else if (source.paths.empty()) {  // what came from stdin
     set_documents(text, {{0, text.contents.size()}});

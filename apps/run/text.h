@@ -31,6 +31,12 @@ struct TextIdentity {
   }
 };
 
+// A text that is tokens already: see formats/token_files.h.
+struct TokenText {
+  data::Tokenizer tokenizer;
+  std::vector<data::Token> train, val;
+};
+
 // A text to learn.
 struct Text {
   TextIdentity identity;
@@ -40,7 +46,8 @@ struct Text {
   // contents separates documents, as in the program's own text, and in that of a run that is older
   // than documents.
   std::vector<data::TextRange> documents = {};
-  std::shared_ptr<const Text> val = {};  // the text for validation, if it is another one
+  std::shared_ptr<const Text> val = {};          // the text for validation, if it is another one
+  std::shared_ptr<const TokenText> tokens = {};  // in place of contents, documents and val
 };
 
 // What --corpus and --val name, and how it is read; see data::read_corpus.
@@ -51,8 +58,8 @@ struct CorpusSource {
   bool reads_stdin() const { return std::count(paths.begin(), paths.end(), "-") > 0; }
 };
 
-// The texts of the source's paths, which must name some. Files that are left out, though they may
-// be meant, are named on stderr.
+// The texts of the source's paths, which must name some, or one folder of tokens. Files that are
+// left out, though they may be meant, are named on stderr.
 Text read_text(const CorpusSource& source);
 Text text_of(std::string name, std::string contents);
 // `contents` must live as long as the program.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tapegrad/data/corpus.h"
+#include "tapegrad/run/formats/token_files.h"
 
 namespace tapegrad::run {
 namespace {
@@ -92,6 +93,11 @@ data::Tokenizer make_tokenizer(const TextOptions& o, std::uint64_t seed,
   if (o.tokenizer == "gpt2") return data::Tokenizer::gpt2();
   if (data::is_path_of_tokenizer(o.tokenizer)) return data::Tokenizer::from_hf(o.tokenizer);
   const Text& text = read();
+  if (text.tokens) {
+    check(!data::bpe_size(o.tokenizer), "--tokenizer {}: {} have their own tokens", o.tokenizer,
+          text.identity.name);
+    return text.tokens->tokenizer;
+  }
   if (data::bpe_size(o.tokenizer)) {
     const std::vector<std::string_view> train =
         divide(text, o.division(seed), std::string(data::Bpe::kEndOfTextBytes)).train;
@@ -111,12 +117,19 @@ data::Tokenizer make_tokenizer(const TextOptions& o, std::uint64_t seed,
 
 std::vector<data::Token> tokens_of(const Text& text, const data::Tokenizer& tokenizer,
                                    const std::string& separator) {
+  if (text.tokens) return tokens_for(text, tokenizer).val;
   return tokenizer.encode_documents(
       documents_of(text, unescaped(separator), end_of_text(tokenizer)), !text.documents.empty());
 }
 
 TextData tokenize(const Text& text, const data::Tokenizer& tokenizer, const Division& division,
                   std::int64_t block_size) {
+  if (text.tokens) {
+    const TokenText& ids = tokens_for(text, tokenizer);
+    check_length(ids.train, "training", block_size);
+    check_length(ids.val, "validation", block_size);
+    return {tokenizer, ids.train, ids.val};
+  }
   data::DocumentSplit split = divide(text, division, end_of_text(tokenizer));
   const Text& val = text.val ? *text.val : text;
   const bool several = split.whole && split.train.size() + split.val.size() > 2;

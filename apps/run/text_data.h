@@ -40,7 +40,9 @@ struct TextOptions {
   template <class Self, class Table>
   static void describe(Self& o, Table& t) {
     t("preset", o.preset, "what all options started from", {.option = false});
-    t("corpus", o.corpus, "files and folders of text; - is stdin [the program's own sources]",
+    t("corpus", o.corpus,
+      "files and folders of text, or a folder with train.bin and val.bin; - is stdin [the "
+      "program's own sources]",
       {.value = "PATH…", .lasting = Lasting::run});
     t("field", o.field, "what JSON lines (.jsonl) have the text in",
       {.value = "NAME", .lasting = Lasting::run, .newer = true});
@@ -83,7 +85,7 @@ struct TextData {
 data::Tokenizer make_tokenizer(const TextOptions& options, std::uint64_t seed,
                                const std::function<const Text&()>& text);
 
-// The documents of a text, one after the other.
+// The documents of a text, one after the other; of a folder of tokens, its part for validation.
 std::vector<data::Token> tokens_of(const Text& text, const data::Tokenizer& tokenizer,
                                    const std::string& separator);
 

@@ -99,7 +99,7 @@ TEST_CASE("every kind of tokenizer is padded by ids without text, and remains of
   const Tokenizer letters = Tokenizer::of_characters("ab").padded(4);
   CHECK(letters.kind() == "char");
   CHECK(letters.padded(3).vocab_size() == 4);
-  CHECK(letters.decode(std::vector<Token>{1, 3, 0}) == "ba");
+  CHECK(letters.decode(std::vector<tapegrad::data::Token>{1, 3, 0}) == "ba");
   CHECK_THROWS_AS(letters.token_bytes(4), Error);
   const TempFolder folder;
   for (const Tokenizer& tokenizer : {padded, letters}) {

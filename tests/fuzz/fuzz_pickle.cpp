@@ -1,0 +1,41 @@
+// nanoGPT's files: a checkpoint, which is a zip archive, or a pickle. The pickle is read as a
+// vocabulary, and as that of a checkpoint with a storage. No tensor may have more elements than the
+// file, and nothing may be called.
+
+#include "tapegrad/nn/formats/torch_file.h"
+#include "tapegrad/run/formats/nanogpt.h"
+#include "tapegrad/tests/fuzz/fuzz.h"
+
+using namespace tapegrad;
+
+namespace {
+
+void read_checkpoint(const std::filesystem::path& path, std::size_t size) {
+  if (!run::is_nanogpt_checkpoint(path)) return;
+  fuzz::accepts(path.filename().string(), [&] {
+    const run::ForeignModel model = run::open_nanogpt(path);
+    model.config.validate();
+    for (const auto& [name, entry] : model.weights->entries()) {
+      const Tensor t = model.weights->read(name);
+      if (t.shape() != entry.shape) fuzz::finding("another shape: " + name);
+      if (static_cast<std::size_t>(t.numel()) > size) fuzz::finding("more elements than bytes");
+    }
+  });
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text = fuzz::text_of(data, size);
+  if (text.starts_with("PK")) {
+    read_checkpoint(fuzz::put("ckpt.pt", text), size);
+    return 0;
+  }
+  const auto meta = fuzz::put("meta.pkl", text);
+  fuzz::accepts("meta.pkl", [&] { run::read_nanogpt_meta(meta); });
+  const std::string storage(256, '\1');
+  const nn::ZipFile files[] = {{"a/data.pkl", text}, {"a/data/0", storage}};
+  nn::write_stored_zip(fuzz::folder() / "made.pt", files);
+  read_checkpoint(fuzz::folder() / "made.pt", size + storage.size());
+  return 0;
+}
