@@ -17,21 +17,28 @@ struct Turn {
   double sign = 1;  // −1 turns back
 };
 
-double scaled(double frequency, const RopeScaling& s) {
-  const double waves =
-      static_cast<double>(s.original_positions) * frequency / (2 * std::numbers::pi);
-  if (waves > s.high_freq_factor) return frequency;
-  if (waves < s.low_freq_factor) return frequency / s.factor;
-  const double smooth = (waves - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor);
-  return (1 - smooth) * frequency / s.factor + smooth * frequency;
+// Frequencies and angles are rounded to T as transformers rounds them: a model that was trained
+// with f32's angles, which are off by a thousandth at position 10⁴, goes on with the same ones.
+
+template <class T>
+T scaled(T frequency, const RopeScaling& s) {
+  const auto positions = static_cast<T>(s.original_positions);
+  const T wave = static_cast<T>(2 * std::numbers::pi) / frequency;
+  if (wave < positions / static_cast<T>(s.high_freq_factor)) return frequency;
+  const auto factor = static_cast<T>(s.factor), low = static_cast<T>(s.low_freq_factor);
+  if (wave > positions / low) return frequency / factor;
+  const T smooth =
+      (positions / wave - low) / static_cast<T>(s.high_freq_factor - s.low_freq_factor);
+  return (1 - smooth) * frequency / factor + smooth * frequency;
 }
 
 // How far each pair turns from one position to the next, in radians.
+template <class T>
 std::vector<double> frequencies(const Turn& turn) {
   std::vector<double> result;
   for (std::int64_t i = 0; i < turn.head_size / 2; ++i) {
-    const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(turn.head_size);
-    const double frequency = std::pow(turn.base, exponent);
+    const T exponent = static_cast<T>(2 * i) / static_cast<T>(turn.head_size);
+    const T frequency = 1 / static_cast<T>(std::pow(turn.base, static_cast<double>(exponent)));
     result.push_back(turn.scaling ? scaled(frequency, *turn.scaling) : frequency);
   }
   return result;
@@ -41,15 +48,24 @@ struct Unit {
   double cos, sin;
 };
 Unit unit(double angle) { return {std::cos(angle), std::sin(angle)}; }
+Unit operator*(Unit a, Unit b) {  // by the sum of both angles
+  return {a.cos * b.cos - a.sin * b.sin, a.sin * b.cos + a.cos * b.sin};
+}
 
-// cos and sin of the angle of each pair at each of `rows` positions, (rows, 2, D/2). Angles are
-// taken in double, since f32 has lost a thousandth of a turn at position 10⁵. Position 64·n + k is
-// turned by 64·n and then by k: most places then take no sine or cosine of their own, and each
-// depends on its position alone.
+// What rounding to T adds to an angle, as a turn by so little that two terms of its series do.
+template <class T>
+Unit rounding(double angle) {
+  const double added = static_cast<double>(static_cast<T>(angle)) - angle;
+  return {1 - added * added / 2, added};
+}
+
+// cos and sin of the angle of each pair at each of `rows` positions, (rows, 2, D/2). Position
+// 64·n + k is turned by 64·n and then by k: most places then take no sine or cosine of their own,
+// and each depends on its position alone.
 template <class T>
 Tensor angles(const Turn& turn, std::int64_t rows) {
   constexpr std::int64_t kBlock = 64;
-  const std::vector<double> frequency = frequencies(turn);
+  const std::vector<double> frequency = frequencies<T>(turn);
   const auto pairs = static_cast<std::int64_t>(frequency.size());
   const std::int64_t last = turn.first + rows, first_block = turn.first / kBlock;
   const bool one_block = (last - 1) / kBlock == first_block;
@@ -70,9 +86,10 @@ Tensor angles(const Turn& turn, std::int64_t rows) {
     const Unit* step = steps.data() + (k - low) * pairs;
     T* __restrict cos = out + (t - turn.first) * 2 * pairs, * __restrict sin = cos + pairs;
     for (std::int64_t i = 0; i < pairs; ++i) {
-      const Unit a = block[static_cast<std::size_t>(i)], b = step[i];
-      cos[i] = static_cast<T>(a.cos * b.cos - a.sin * b.sin);
-      sin[i] = static_cast<T>(turn.sign * (a.sin * b.cos + a.cos * b.sin));
+      const auto at = static_cast<std::size_t>(i);
+      const Unit angle = block[at] * step[i] * rounding<T>(static_cast<double>(t) * frequency[at]);
+      cos[i] = static_cast<T>(angle.cos);
+      sin[i] = static_cast<T>(turn.sign * angle.sin);
     }
   }
   return table;

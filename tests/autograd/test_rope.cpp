@@ -59,6 +59,37 @@ TEST_CASE("Llama 3's scaling turns as transformers does", "[rope]") {
   }
 }
 
+TEST_CASE("f32's angles are rounded where transformers rounds them", "[rope]") {
+  // cos and sin of transformers 5.12's LlamaRotaryEmbedding in f32, of 16 channels at two positions
+  // with this scaling. Angles that are not rounded give others: by 5e-4 and more at the second.
+  const RopeScaling scaling{.factor = 8, .original_positions = 64};
+  struct Row {
+    std::int64_t position;
+    std::vector<double> cos, sin;
+  };
+  const Row rows[] = {{8191,
+                       {-0.646390438, -0.996769905, 0.693281412, 0.377601177, 0.122510001,
+                        0.960835218, 0.998517811, 0.99994427},
+                       {-0.763006806, -0.0803098083, 0.720667005, 0.925968349, 0.992467284,
+                        0.277120441, 0.0544257946, 0.010559421}},
+                      {100'003,
+                       {0.984314799, 0.163383067, 0.40901634, -0.99849546, 0.388900876,
+                        -0.959207058, 0.787035942, 0.991701126},
+                       {-0.176420853, -0.986562729, -0.912527084, -0.0548344217, -0.921279609,
+                        -0.282704651, 0.616907179, 0.128564358}}};
+  Tensor x = Tensor::zeros({1, 16});
+  for (int i = 0; i < 8; ++i) x.mutable_data<float>()[i] = 1;
+  for (const Row& row : rows) {
+    const Tensor y = rope(x, 16, {.first = row.position, .base = 500'000, .scaling = scaling});
+    for (int i = 0; i < 8; ++i) {
+      INFO(row.position << " " << i);
+      const auto at = static_cast<std::size_t>(i);
+      CHECK(y.at(i) == Approx(row.cos[at]).margin(2e-7));
+      CHECK(y.at(8 + i) == Approx(row.sin[at]).margin(2e-7));
+    }
+  }
+}
+
 TEST_CASE("scores of turned rows depend on how far they are apart alone", "[rope]") {
   Rng rng(2);
   const Tensor q = normal(rng, {1, 8}), k = normal(rng, {1, 8});
