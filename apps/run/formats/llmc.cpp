@@ -1,11 +1,10 @@
 #include "tapegrad/run/formats/llmc.h"
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 
 #include "tapegrad/autograd/base/file.h"
-#include "tapegrad/autograd/base/half.h"
+#include "tapegrad/autograd/tensor/stored_elements.h"
 #include "tapegrad/autograd/tensor/write_floats.h"
 #include "tapegrad/run/folder_calls.h"
 #include "tapegrad/run/formats/gpt2_weights.h"
@@ -108,24 +107,10 @@ class LlmcSource : public TensorSource {
   }
 
   Tensor load(const std::string& tensor, const Entry& entry, DType as) const override {
-    Tensor t = Tensor::empty(entry.shape, DType::f32);
-    check(read(begins_.at(tensor), {t.mutable_data<float>(), static_cast<std::size_t>(t.numel())}),
+    Tensor t = Tensor::empty(entry.shape, as);
+    check(read_stored(file_, begins_.at(tensor), entry.stored_dtype, t),
           "{}: reading tensor '{}' failed", name_, tensor);
-    return as == DType::f32 ? t : t.to(as);
-  }
-
-  bool read(std::uint64_t at, std::span<float> out) const {
-    if (!bf16_) return file_.read(at, out.data(), out.size_bytes());
-    std::vector<bf16> piece;
-    while (!out.empty()) {
-      piece.resize(std::min(std::size_t{1} << 15, out.size()));
-      const std::size_t bytes = piece.size() * sizeof(bf16);
-      if (!file_.read(at, piece.data(), bytes)) return false;
-      std::transform(piece.begin(), piece.end(), out.begin(), [](bf16 x) { return to_float(x); });
-      out = out.subspan(piece.size());
-      at += bytes;
-    }
-    return true;
+    return t;
   }
 
   std::string name_;
