@@ -2,6 +2,7 @@
 // vocabulary, and as that of a checkpoint with a storage. No tensor may have more elements than the
 // file, and nothing may be called.
 
+#include "tapegrad/nn/formats/pickle_writer.h"
 #include "tapegrad/nn/formats/torch_file.h"
 #include "tapegrad/run/formats/nanogpt.h"
 #include "tapegrad/tests/fuzz/fuzz.h"
@@ -10,7 +11,24 @@ using namespace tapegrad;
 
 namespace {
 
+// A vocabulary for the checkpoints.
+void put_letters() {
+  nn::PickleWriter w;
+  w.begin_dict();
+  w.text("itos");
+  w.begin_dict();
+  w.integer(0);
+  w.text("a");
+  w.integer(1);
+  w.text("b");
+  w.end_dict();
+  w.end_dict();
+  fuzz::put("meta.pkl", w.take());
+}
+
 void read_checkpoint(const std::filesystem::path& path, std::size_t size) {
+  static const bool once = (put_letters(), true);
+  (void)once;
   if (!run::is_nanogpt_checkpoint(path)) return;
   fuzz::accepts(path.filename().string(), [&] {
     const run::ForeignModel model = run::open_nanogpt(path);
@@ -31,8 +49,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     read_checkpoint(fuzz::put("ckpt.pt", text), size);
     return 0;
   }
-  const auto meta = fuzz::put("meta.pkl", text);
-  fuzz::accepts("meta.pkl", [&] { run::read_nanogpt_meta(meta); });
+  const auto meta = fuzz::put("characters", text);
+  fuzz::accepts("characters", [&] { run::read_nanogpt_meta(meta); });
   const std::string storage(256, '\1');
   const nn::ZipFile files[] = {{"a/data.pkl", text}, {"a/data/0", storage}};
   nn::write_stored_zip(fuzz::folder() / "made.pt", files);
