@@ -30,7 +30,7 @@ ours() {
 # f32 in the cache and no flash attention: as near to the file's own numbers as llama.cpp computes.
 theirs() {
   "${clients[@]}" llama-completion -m "$1" -p "$prompt" -n "$tokens" --temp 0 -no-cnv --no-display-prompt --special \
-    -t 2 -ctk f32 -ctv f32 -fa off --no-warmup --no-escape 2>"$work/log" </dev/null |
+    -t 1 -ctk f32 -ctv f32 -fa off --no-warmup --no-escape 2>"$work/log" </dev/null |
     sed -z 's/ \[end of text\]\n\n\n$/\n\n/' | head -c -2
 }
 
