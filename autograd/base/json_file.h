@@ -24,6 +24,8 @@ namespace detail {
 template <class AnyJson>
 class JsonBuilder {
  public:
+  static constexpr std::size_t kMostOrderedMembers = 10'000;
+
   explicit JsonBuilder(int depth) : depth_(static_cast<std::size_t>(depth)) {}
   AnyJson take() { return std::move(root_); }
 
@@ -48,6 +50,11 @@ class JsonBuilder {
     check_depth();
     check_text(name);
     auto& object = open_.back()->template get_ref<typename AnyJson::object_t&>();
+    // An object that keeps its order looks at all its members for each new one.
+    if constexpr (std::is_same_v<AnyJson, Json>) {
+      check(object.size() < kMostOrderedMembers, "an object has more than {} members",
+            kMostOrderedMembers);
+    }
     const auto [member, is_new] = object.emplace(std::move(name), AnyJson());
     check(is_new, "'{}' is there twice", member->first);
     member_ = &member->second;

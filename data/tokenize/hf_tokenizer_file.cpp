@@ -1,6 +1,8 @@
-#include <malloc.h>
-
 #include <nlohmann/json.hpp>
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "tapegrad/autograd/base/error.h"
 #include "tapegrad/autograd/base/json_file.h"

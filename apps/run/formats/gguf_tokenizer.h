@@ -31,7 +31,8 @@ T gguf_value(const nn::GgufFile& file, const std::string& key, T absent) {
 data::Tokenizer gguf_tokenizer(const nn::GgufFile& file, std::int64_t rows);
 
 // Adds the keys of a tokenizer. Returns whether a row for a token that ends texts is to be added to
-// the model, whose tokenizer does not have one. Error if llama.cpp would make other ids.
+// the model, whose tokenizer does not have one. Error if llama.cpp would make other
+// ids, but that it leaves Qwen2's NFC out, with Qwen2's own files, too.
 bool add_gguf_tokenizer(nn::GgufKeys& keys, const data::Tokenizer& tokenizer);
 
 }  // namespace tapegrad::run

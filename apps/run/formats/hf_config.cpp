@@ -146,7 +146,7 @@ nn::GPTConfig llama_config(const HfConfig& file, const std::string& type) {
   if (kv_heads != c.n_head) c.n_kv_head = kv_heads;
   if (qwen3 || file.has_value("head_dim")) {
     const auto size = file.need<std::int64_t>("head_dim");
-    if (c.n_head < 1 || size * c.n_head != c.n_embd) c.head_size = size;
+    if (c.n_head < 1 || c.n_embd % c.n_head != 0 || size != c.n_embd / c.n_head) c.head_size = size;
   }
   c.norm_eps = file.get("rms_norm_eps", 1e-6);
   read_rotation(file, c);

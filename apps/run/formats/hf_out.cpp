@@ -151,14 +151,15 @@ void require_qwen_tokenizer(const std::string& tokenizer_json) {
   constexpr std::string_view kExpression =
       R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
       R"(\s*[\r\n]+|\s+(?!\S)|\s+)";
-  const Json file = Json::parse(tokenizer_json);
+  const auto file = parse_json<nlohmann::json>(tokenizer_json, 16);
   const auto at = [&](const char* pointer) {
-    const Json::json_pointer place(pointer);
-    return file.contains(place) ? file.at(place) : Json();
+    const nlohmann::json::json_pointer place(pointer);
+    return file.contains(place) ? file.at(place) : nlohmann::json();
   };
-  const bool is_theirs = at("/normalizer/type") == "NFC" &&
-                         at("/pre_tokenizer/pretokenizers").size() == 2 &&
-                         at("/pre_tokenizer/pretokenizers/0/pattern/Regex") == kExpression;
+  const bool is_theirs =
+      at("/normalizer/type") == "NFC" && at("/pre_tokenizer/pretokenizers").size() == 2 &&
+      at("/pre_tokenizer/pretokenizers/0/pattern/Regex") == kExpression &&
+      at("/pre_tokenizer/pretokenizers/1/use_regex") == false && at("/model/ignore_merges") != true;
   check(is_theirs,
         "transformers takes a model with qkv_bias or qk_norm for one of Qwen's, and reads its "
         "tokenizer as Qwen2's, which would give other ids than this one");

@@ -123,18 +123,19 @@ class LlmcSource : public TensorSource {
 };
 
 fs::path model_of(const fs::path& path) {
-  return fs::is_directory(path) ? path / kLlmcModelFile : path;
+  std::error_code ignored;  // who opens it says what is wrong
+  return fs::is_directory(path, ignored) ? path / kLlmcModelFile : path;
 }
 
 // The tokenizer's file beside a model; "" if there is none.
 fs::path tokenizer_beside(const fs::path& model) {
   const fs::path folder = model.has_parent_path() ? model.parent_path() : ".";
   const fs::path usual = folder / kLlmcTokenizerFile;
-  if (fs::exists(usual)) return usual;
-  std::vector<fs::path> found;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (entry.path().filename().string().ends_with("tokenizer.bin")) found.push_back(entry.path());
+  if (fs::exists(usual, error)) return usual;
+  std::vector<fs::path> found;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    if (it->path().filename().string().ends_with("tokenizer.bin")) found.push_back(it->path());
   }
   check(found.size() < 2, "{}: which of the tokenizers beside it is its own? Name it {}",
         model.string(), kLlmcTokenizerFile);

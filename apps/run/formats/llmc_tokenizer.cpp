@@ -6,6 +6,7 @@
 
 #include "tapegrad/autograd/base/error.h"
 #include "tapegrad/autograd/base/file.h"
+#include "tapegrad/data/tokenize/bpe.h"
 
 namespace tapegrad::run {
 namespace {
@@ -25,7 +26,8 @@ std::vector<std::string> tokens_of(std::string_view file) {
   check(header[1] == kVersion || header[1] == kOlderVersion, "version {} is not supported",
         header[1]);
   file.remove_prefix(sizeof header);
-  check(header[2] > 0 && static_cast<std::size_t>(header[2]) <= file.size(),
+  check(header[2] > 0 && static_cast<std::size_t>(header[2]) <= file.size() &&
+            header[2] <= data::Bpe::kMaxSize,
         "{} tokens in {} bytes", header[2], file.size());
   std::vector<std::string> tokens;
   for (std::int32_t i = 0; i < header[2]; ++i) {

@@ -97,10 +97,10 @@ nn::GPTConfig config_of(const std::string& file, const PickleValue& args) {
   c.n_embd = integer("n_embd");
   c.block_size = integer("block_size");
   c.vocab_size = integer("vocab_size");
-  if (const PickleValue* const bias = args.find("bias")) {
-    c.bias = bias->as_boolean(file + ": bias");
-  }
-  c.activation = nn::Activation::gelu_erf;
+  // Before nanoGPT had this option, it computed GELU by tanh.
+  const PickleValue* const bias = args.find("bias");
+  if (bias != nullptr) c.bias = bias->as_boolean(file + ": bias");
+  c.activation = bias != nullptr ? nn::Activation::gelu_erf : nn::Activation::gelu;
   try {
     c.validate();
   } catch (const Error& error) {

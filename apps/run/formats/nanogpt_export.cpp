@@ -1,4 +1,5 @@
 #include "tapegrad/autograd/base/file.h"
+#include "tapegrad/data/tokenize/utf8.h"
 #include "tapegrad/nn/formats/pickle_writer.h"
 #include "tapegrad/nn/formats/stored_zip.h"
 #include "tapegrad/run/folder_calls.h"
@@ -126,7 +127,7 @@ std::string checkpoint_pickle(const NamedTensors& tensors, const nn::GPTConfig& 
   w.number(1e9);  // of a run that has not been evaluated, as in train.py
   w.text("config");
   w.begin_dict();
-  if (!dataset.empty()) {
+  if (!dataset.empty() && !data::find_invalid_utf8(dataset)) {  // Python opens no other text
     w.text("dataset");
     w.text(dataset);
   }

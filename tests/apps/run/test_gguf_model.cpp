@@ -155,7 +155,9 @@ TEST_CASE("all tokenizers come back, and characters without the row that was add
           "[gguf_model]") {
   const TempFolder folder;
   const std::string_view corpus = kCorpus;
-  const data::Tokenizer tokenizers[] = {data::Tokenizer::of_characters(corpus),
+  const auto characters = data::Tokenizer::of_characters(corpus);
+  const data::Tokenizer tokenizers[] = {characters,
+                                        characters.padded(characters.vocab_size() + 3),
                                         small_bpe(),
                                         golden_tokenizer("gpt2"),
                                         golden_tokenizer("smollm"),
@@ -177,6 +179,22 @@ TEST_CASE("all tokenizers come back, and characters without the row that was add
       CHECK((back.tokenizer.kind() == "char") == (tokenizer.kind() == "char"));
     }
   }
+}
+
+TEST_CASE(
+    "a tokenizer of Qwen2's that does not normalize texts does not come back as one that does",
+    "[gguf_model]") {
+  const TempFolder folder;
+  std::string json = golden_tokenizer("qwen2").hf_json();
+  const auto at = json.find("\"normalizer\"");
+  REQUIRE(at != json.npos);
+  json.replace(at, json.find('}', at) + 1 - at, "\"normalizer\":null");
+  const auto tokenizer = data::Tokenizer::of_hf(json);
+  const run::TextModel model = model_of(tokenizer, tiny(tokenizer));
+  run::export_gguf(model, folder / "file.gguf", StoredType::f32);
+  const std::string accent = "e\u0301";
+  CHECK(run::load(folder / "file.gguf").tokenizer.encode(accent) == tokenizer.encode(accent));
+  CHECK(tokenizer.encode(accent) != golden_tokenizer("qwen2").encode(accent));
 }
 
 TEST_CASE("the token that is added to end texts is never the likeliest", "[gguf_model]") {

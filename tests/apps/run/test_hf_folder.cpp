@@ -162,6 +162,10 @@ TEST_CASE("weights in several files are read by their index", "[hf_folder]") {
   CHECK_THROWS_WITH(run::load(folder.path()), ContainsSubstring("is not the name of a file"));
   index(json::object());
   CHECK_THROWS_WITH(run::load(folder.path()), ContainsSubstring("names no file"));
+  json many;
+  for (int i = 0; i < 10'001; ++i) many[std::to_string(i)] = "a.safetensors";
+  index(many);
+  CHECK_THROWS_WITH(run::load(folder.path()), ContainsSubstring("more than 10000 members"));
   index({{"x", "missing.safetensors"}});
   CHECK_THROWS_WITH(run::load(folder.path()), ContainsSubstring("missing.safetensors"));
 }
@@ -250,6 +254,7 @@ TEST_CASE("keys of Llama's family that change the result are honoured or refused
       {"num_key_value_heads", 3, "n_kv_head"},
       {"num_attention_heads", 0, "n_head"},
       {"head_dim", 5, "channels per head"},
+      {"head_dim", 4611686018427387908, "head_size"},
       {"hidden_size", nullptr, "hidden_size"},
       {"intermediate_size", -1, "n_inner"},
       {"rms_norm_eps", "small", "rms_norm_eps"},
