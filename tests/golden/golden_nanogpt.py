@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Writes nanogpt/: two tiny checkpoints as nanoGPT's train.py saves them, a vocabulary of characters in all protocols of pickle
+"""Writes nanogpt/: three tiny checkpoints as nanoGPT's train.py saves them, a vocabulary of characters in all protocols of pickle
 that a file may have, and expected.safetensors with the logits that PyTorch computes.
   ckpt.pt    compiled (names with _orig_mod.), with biases and with the state of an optimizer that has made a step
+  old.pt     f16, from before model_args had "bias": GELU by tanh
   plain.pt   without biases, f16, with the causal masks of old files, and some weights that are not contiguous
 
 usage: golden_nanogpt.py             (needs the Python packages torch, safetensors)
@@ -37,8 +38,8 @@ def new_weights(vocabulary, bias):
     return w
 
 
-def logits(w, ids):
-    """GPT-2 with the exact GELU, which is nanoGPT's."""
+def logits(w, ids, gelu="none"):
+    """GPT-2, with the exact GELU unless told, which is nanoGPT's."""
     def norm(x, name):
         return F.layer_norm(x, (C,), w[name + ".weight"], w.get(name + ".bias"), 1e-5)
 
@@ -54,7 +55,7 @@ def logits(w, ids):
         mask = torch.ones(ids.shape[1], ids.shape[1]).tril() == 0
         y = scores.masked_fill(mask, -math.inf).softmax(-1) @ v
         x = x + linear(y.transpose(1, 2).flatten(2), block + ".attn.c_proj")
-        x = x + linear(F.gelu(linear(norm(x, block + ".ln_2"), block + ".mlp.c_fc")), block + ".mlp.c_proj")
+        x = x + linear(F.gelu(linear(norm(x, block + ".ln_2"), block + ".mlp.c_fc"), approximate=gelu), block + ".mlp.c_proj")
     return F.linear(norm(x, "transformer.ln_f"), w["lm_head.weight"])
 
 
@@ -93,8 +94,15 @@ def main():
     masks = {f"transformer.h.{i}.attn.bias": torch.ones(T, T).tril().view(1, 1, T, T) for i in range(L)}
     torch.save(checkpoint(plain | masks, len(characters) + 5, False, {}), HERE / "plain.pt")
 
+    old = {name: t.half() for name, t in new_weights(len(characters), True).items()}
+    old["lm_head.weight"] = old["transformer.wte.weight"]
+    saved = checkpoint(old, len(characters), True, {})
+    del saved["model_args"]["bias"]
+    torch.save(saved, HERE / "old.pt")
+
     save_file({"input_ids": ids.int(), "ckpt": logits(compiled, ids),
-               "plain": logits({name: t.float() for name, t in plain.items()}, ids)}, HERE / "expected.safetensors")
+               "plain": logits({name: t.float() for name, t in plain.items()}, ids),
+               "old": logits({name: t.float() for name, t in old.items()}, ids, "tanh")}, HERE / "expected.safetensors")
 
 
 main()
