@@ -1,11 +1,13 @@
 #include "tapegrad/nn/formats/gguf.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <charconv>
 #include <optional>
 
 #include "tapegrad/autograd/base/parallel.h"
+#include "tapegrad/autograd/tensor/stored_elements.h"
 #include "tapegrad/nn/formats/gguf_blocks.h"
 
 namespace tapegrad::nn {
@@ -294,12 +296,22 @@ GgufFile::GgufFile(const fs::path& path, Links links) : name_(path.string()), fi
 }
 
 Tensor GgufFile::load(const std::string& tensor, const Entry& entry, DType as) const {
-  constexpr std::int64_t kChunk = 1 << 15;  // elements; whole blocks
   const Place& place = places_.at(tensor);
-  const GgufBlock block = block_of(place.type);
+  const std::uint64_t begin = data_begin_ + place.offset;
   Tensor t = Tensor::empty(entry.shape, as);
+  const bool read = place.type == GgufType::q8_0
+                        ? read_q8(begin, t)
+                        : read_stored(file_, begin, name_of(place.type), t);
+  check(read, "{}: reading tensor '{}' failed", name_, tensor);
+  return t;
+}
+
+bool GgufFile::read_q8(std::uint64_t begin, Tensor& t) const {
+  constexpr std::int64_t kChunk = 1 << 15;  // elements; whole blocks
+  const GgufBlock block = block_of(GgufType::q8_0);
   const std::int64_t n = t.numel();
-  dispatch(as, [&](auto zero) {
+  std::atomic<bool> good = true;
+  dispatch(t.dtype(), [&](auto zero) {
     using T = decltype(zero);
     if constexpr (std::is_floating_point_v<T>) {
       T* const out = t.mutable_data<T>();
@@ -309,14 +321,16 @@ Tensor GgufFile::load(const std::string& tensor, const Entry& entry, DType as) c
           const std::int64_t count = std::min(kChunk, n - i);
           stored.resize(static_cast<std::size_t>(count / block.elements * block.bytes));
           const auto at = static_cast<std::uint64_t>(i / block.elements * block.bytes);
-          check(file_.read(data_begin_ + place.offset + at, stored.data(), stored.size()),
-                "{}: reading tensor '{}' failed", name_, tensor);
-          decode_gguf(place.type, stored.data(), count, out + i);
+          if (!file_.read(begin + at, stored.data(), stored.size())) {
+            good = false;
+            return;
+          }
+          decode_q8(stored.data(), count, out + i);
         }
       });
     }
   });
-  return t;
+  return good;
 }
 
 bool begins_as_gguf(const fs::path& path) {

@@ -59,6 +59,7 @@ class GgufFile : public TensorSource {
   friend class GgufReader;
 
   Tensor load(const std::string& tensor, const Entry& entry, DType as) const override;
+  bool read_q8(std::uint64_t begin, Tensor& t) const;
 
   std::string name_;
   InputFile file_;

@@ -15,70 +15,7 @@ struct Q8 {
 };
 static_assert(sizeof(Q8) == 34);
 
-template <class Stored, class T>
-void widen(const std::byte* from, std::int64_t n, T* to) {
-  for (std::int64_t i = 0; i < n; ++i) {
-    Stored x;
-    std::memcpy(&x, from + static_cast<std::size_t>(i) * sizeof x, sizeof x);
-    if constexpr (std::is_same_v<Stored, float>) {
-      to[i] = static_cast<T>(x);
-    } else {
-      to[i] = static_cast<T>(to_float(x));
-    }
-  }
-}
-
-template <class T>
-void widen_q8(const std::byte* from, std::int64_t n, T* to) {
-  for (std::int64_t b = 0; b < n / kQ8Block; ++b) {
-    Q8 block;
-    std::memcpy(&block, from + static_cast<std::size_t>(b) * sizeof block, sizeof block);
-    const float scale = to_float(block.scale);
-    for (std::int64_t i = 0; i < kQ8Block; ++i) {
-      to[b * kQ8Block + i] = static_cast<T>(scale * static_cast<float>(block.values[i]));
-    }
-  }
-}
-
 bool is_finite(f16 x) { return (x.bits & 0x7c00U) != 0x7c00U; }
-bool is_finite(bf16 x) { return (x.bits & 0x7f80U) != 0x7f80U; }
-
-template <class Stored, class Narrow>
-bool narrow(const float* from, std::int64_t n, std::byte* to, const Narrow& narrowed) {
-  bool fits = true;
-  for (std::int64_t i = 0; i < n; ++i) {
-    const Stored x = narrowed(from[i]);
-    fits &= is_finite(x);
-    std::memcpy(to + static_cast<std::size_t>(i) * sizeof x, &x, sizeof x);
-  }
-  return fits;
-}
-
-// As quantize_row_q8_0_ref of ggml: the scale is that of the largest element, and elements are
-// rounded by the scale in f32, halves away from zero, before the scale itself is rounded to f16.
-bool narrow_q8(const float* from, std::int64_t n, std::byte* to) {
-  bool fits = true;
-  for (std::int64_t b = 0; b < n / kQ8Block; ++b) {
-    const float* const x = from + b * kQ8Block;
-    float most = 0;
-    for (std::int64_t i = 0; i < kQ8Block; ++i) {
-      fits &= std::isfinite(x[i]);
-      most = std::max(most, std::fabs(x[i]));
-    }
-    const float scale = most / 127.0F;
-    // A scale so small that its inverse is ∞ is 0 as f16.
-    const float inverse = scale > 0x1p-126F ? 1.0F / scale : 0.0F;
-    Q8 block{to_f16(scale), {}};
-    fits &= is_finite(block.scale);
-    if (!fits) return false;
-    for (std::int64_t i = 0; i < kQ8Block; ++i) {
-      block.values[i] = static_cast<std::int8_t>(std::round(x[i] * inverse));
-    }
-    std::memcpy(to + static_cast<std::size_t>(b) * sizeof block, &block, sizeof block);
-  }
-  return fits;
-}
-
 }  // namespace
 
 std::string_view name_of(GgufType type) {
@@ -101,34 +38,43 @@ GgufBlock block_of(GgufType type) {
 }
 
 template <class T>
-void decode_gguf(GgufType type, const std::byte* from, std::int64_t n, T* to) {
-  switch (type) {
-    case GgufType::f32:
-      return widen<float>(from, n, to);
-    case GgufType::f16:
-      return widen<f16>(from, n, to);
-    case GgufType::bf16:
-      return widen<bf16>(from, n, to);
-    case GgufType::q8_0:
-      return widen_q8(from, n, to);
+void decode_q8(const std::byte* from, std::int64_t n, T* to) {
+  for (std::int64_t b = 0; b < n / kQ8Block; ++b) {
+    Q8 block;
+    std::memcpy(&block, from + static_cast<std::size_t>(b) * sizeof block, sizeof block);
+    const float scale = to_float(block.scale);
+    for (std::int64_t i = 0; i < kQ8Block; ++i) {
+      to[b * kQ8Block + i] = static_cast<T>(scale * static_cast<float>(block.values[i]));
+    }
   }
 }
-template void decode_gguf(GgufType, const std::byte*, std::int64_t, float*);
-template void decode_gguf(GgufType, const std::byte*, std::int64_t, double*);
 
-bool encode_gguf(GgufType type, const float* from, std::int64_t n, std::byte* to) {
-  switch (type) {
-    case GgufType::f32:
-      std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(float));
-      return std::all_of(from, from + n, [](float x) { return std::isfinite(x); });
-    case GgufType::f16:
-      return narrow<f16>(from, n, to, [](float x) { return to_f16(x); });
-    case GgufType::bf16:
-      return narrow<bf16>(from, n, to, [](float x) { return to_bf16(x); });
-    case GgufType::q8_0:
-      return narrow_q8(from, n, to);
+template void decode_q8(const std::byte*, std::int64_t, float*);
+template void decode_q8(const std::byte*, std::int64_t, double*);
+
+// As quantize_row_q8_0_ref of ggml: the scale is that of the largest element, and elements are
+// rounded by the scale in f32, halves away from zero, before the scale itself is rounded to f16.
+bool encode_q8(const float* from, std::int64_t n, std::byte* to) {
+  bool fits = true;
+  for (std::int64_t b = 0; b < n / kQ8Block; ++b) {
+    const float* const x = from + b * kQ8Block;
+    float most = 0;
+    for (std::int64_t i = 0; i < kQ8Block; ++i) {
+      fits &= std::isfinite(x[i]);
+      most = std::max(most, std::fabs(x[i]));
+    }
+    const float scale = most / 127.0F;
+    // A scale so small that its inverse is ∞ is 0 as f16.
+    const float inverse = scale > 0x1p-126F ? 1.0F / scale : 0.0F;
+    Q8 block{to_f16(scale), {}};
+    fits &= is_finite(block.scale);
+    if (!fits) return false;
+    for (std::int64_t i = 0; i < kQ8Block; ++i) {
+      block.values[i] = static_cast<std::int8_t>(std::round(x[i] * inverse));
+    }
+    std::memcpy(to + static_cast<std::size_t>(b) * sizeof block, &block, sizeof block);
   }
-  return false;
+  return fits;
 }
 
 }  // namespace tapegrad::nn

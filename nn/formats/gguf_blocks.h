@@ -37,10 +37,10 @@ struct GgufBlock {
 };
 GgufBlock block_of(GgufType type);
 
-// Converts `n` elements, whole blocks, to T or from float. Encoding returns false if an element is
-// no number, or too large for the type.
+// Converts `n` elements of Q8_0, whole blocks, to T or from float. Encoding returns false if an
+// element is no number, or too large.
 template <class T>
-void decode_gguf(GgufType type, const std::byte* from, std::int64_t n, T* to);
-bool encode_gguf(GgufType type, const float* from, std::int64_t n, std::byte* to);
+void decode_q8(const std::byte* from, std::int64_t n, T* to);
+bool encode_q8(const float* from, std::int64_t n, std::byte* to);
 
 }  // namespace tapegrad::nn

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "tapegrad/autograd/base/parallel.h"
+#include "tapegrad/autograd/tensor/write_floats.h"
 #include "tapegrad/nn/formats/gguf.h"
 #include "tapegrad/nn/formats/gguf_blocks.h"
 
@@ -107,13 +108,10 @@ std::string header_of(const GgufKeys& keys, const std::vector<GgufTensor>& tenso
   return out;
 }
 
-void write_values(FileWriter& file, const GgufTensor& tensor) {
+void write_q8(FileWriter& file, const std::string& name, const Tensor& values) {
   constexpr std::int64_t kChunk = 1 << 20, kPiece = 1 << 14;  // elements; whole blocks
-  const Tensor values = tensor.values();
-  check(values.shape() == tensor.shape, "[gguf] '{}' is {}, not {}", tensor.name, values.shape(),
-        tensor.shape);
   const float* const from = values.data<float>();
-  const GgufBlock block = block_of(tensor.type);
+  const GgufBlock block = block_of(GgufType::q8_0);
   const auto bytes_of = [&](std::int64_t n) {
     return static_cast<std::size_t>(n / block.elements * block.bytes);
   };
@@ -124,12 +122,23 @@ void write_values(FileWriter& file, const GgufTensor& tensor) {
     parallel_for((n + kPiece - 1) / kPiece, 4, [&](std::int64_t first, std::int64_t last) {
       for (std::int64_t i = first * kPiece; i < std::min(n, last * kPiece); i += kPiece) {
         const std::int64_t count = std::min(kPiece, n - i);
-        check(encode_gguf(tensor.type, from + begin + i, count, stored.data() + bytes_of(i)),
-              "'{}' has a weight that is no number, or too large for {}", tensor.name,
-              name_of(tensor.type));
+        check(encode_q8(from + begin + i, count, stored.data() + bytes_of(i)),
+              "'{}' has a weight that is no number, or too large for Q8_0", name);
       }
     });
     file.write({reinterpret_cast<const char*>(stored.data()), stored.size()});
+  }
+}
+
+void write_values(FileWriter& file, const GgufTensor& tensor) {
+  const Tensor values = tensor.values();
+  check(values.shape() == tensor.shape, "[gguf] '{}' is {}, not {}", tensor.name, values.shape(),
+        tensor.shape);
+  if (tensor.type == GgufType::q8_0) {
+    write_q8(file, tensor.name, values);
+  } else {
+    check_fits(tensor.name, values, name_of(tensor.type));
+    write_floats(file, values, name_of(tensor.type));
   }
   file.write(std::string(padding_of(stored_bytes(tensor)), '\0'));
 }

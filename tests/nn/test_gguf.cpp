@@ -129,12 +129,11 @@ TEST_CASE("weights that a type cannot hold, and rows without whole blocks, are r
     nn::write_gguf(folder / "file", {},
                    {tensor("x", type, Tensor::full({n}, static_cast<double>(value)))});
   };
-  constexpr float infinity = std::numeric_limits<float>::infinity();
   for (const auto& [type, value] :
        {std::pair(GgufType::f16, 65520.0F), std::pair(GgufType::bf16, 3.4e38F),
-        std::pair(GgufType::q8_0, 1e7F), std::pair(GgufType::q8_0, std::nanf("")),
-        std::pair(GgufType::f32, infinity)}) {
-    CHECK_THROWS_WITH(write(type, value, 32), ContainsSubstring("'x' has a weight"));
+        std::pair(GgufType::q8_0, 1e7F), std::pair(GgufType::q8_0, std::nanf(""))}) {
+    CHECK_THROWS_WITH(write(type, value, 32),
+                      ContainsSubstring("'x' has") && ContainsSubstring("too large for"));
   }
   CHECK_THROWS_WITH(write(GgufType::q8_0, 1, 33), ContainsSubstring("whole blocks of 32"));
   const auto twice = tensor("x", GgufType::f32, Tensor::ones({1}));
