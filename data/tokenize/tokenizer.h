@@ -58,7 +58,9 @@ class Tokenizer {
 
   std::int64_t vocab_size() const;
   std::string_view kind() const { return kind_; }
-  std::optional<Token> end_of_text() const;  // <|endoftext|>; character tokenizers have none
+  // <|endoftext|>; of the kind "hf", the special token of this name, or else of the name
+  // <|end_of_text|>, </s> or <eos>. Character tokenizers have none.
+  std::optional<Token> end_of_text() const;
   // What stands before the first token of a document, and of a text that a model is given. Part of
   // encode_documents(), and not of encode().
   std::span<const Token> begin() const;
