@@ -6,6 +6,7 @@
 
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/nn/formats/gguf.h"
+#include "tapegrad/run/formats/foreign_parts.h"
 #include "tapegrad/run/formats/gguf_names.h"
 #include "tapegrad/run/formats/gguf_tokenizer.h"
 
@@ -56,10 +57,6 @@ class ModelKeys {
   std::set<std::string> asked_;
 };
 
-int small(std::int64_t value) {  // validate() has the bounds; this keeps the conversion right
-  return static_cast<int>(std::clamp<std::int64_t>(value, -1, 1 << 24));
-}
-
 std::int64_t rows_of_embedding(const nn::GgufFile& file) {
   const Shape& shape = file.at(kEmbedding).shape;
   check(shape.rank() == 2, "{}: '{}' must be a matrix, not {}", file.name(), kEmbedding, shape);
@@ -92,7 +89,7 @@ void read_llama(const nn::GgufFile& file, ModelKeys& keys, const std::string& ar
   c.norm_eps = keys.get<double>("attention.layer_norm_rms_epsilon", -1);
   c.rope_base = keys.get<double>("rope.freq_base", 10000);
   const auto kv_heads = keys.get<std::int64_t>("attention.head_count_kv", c.n_head);
-  if (kv_heads != c.n_head) c.n_kv_head = small(kv_heads);
+  if (kv_heads != c.n_head) c.n_kv_head = small_count(kv_heads);
   const auto size = keys.get<std::int64_t>("attention.key_length", c.n_embd / c.n_head);
   if (size != c.n_embd / c.n_head) c.head_size = size;
   keys.must_be<std::int64_t>("attention.value_length", size);
@@ -111,8 +108,8 @@ nn::GPTConfig config_of(const nn::GgufFile& file, const std::string& architectur
   c.vocab_size = rows_of_embedding(file);
   keys.get<std::int64_t>("vocab_size", 0);
   c.block_size = keys.needed("context_length");
-  c.n_layer = small(keys.needed("block_count"));
-  c.n_head = small(keys.needed("attention.head_count"));
+  c.n_layer = small_count(keys.needed("block_count"));
+  c.n_head = small_count(keys.needed("attention.head_count"));
   c.n_embd = keys.needed("embedding_length");
   c.n_inner = keys.needed("feed_forward_length");
   c.tied = !file.contains(kHead);

@@ -6,6 +6,7 @@
 
 #include "tapegrad/autograd/base/file.h"
 #include "tapegrad/autograd/base/json_file.h"
+#include "tapegrad/run/formats/foreign_parts.h"
 #include "tapegrad/run/run_folder.h"
 
 namespace tapegrad::run {
@@ -65,10 +66,6 @@ class HfConfig {
   Json json_;
 };
 
-int small(std::int64_t value) {  // validate() has the bounds; these keep the conversion right
-  return static_cast<int>(std::clamp<std::int64_t>(value, -1, 1 << 24));
-}
-
 nn::Activation activation_of(const HfConfig& file) {
   const auto name = file.get<std::string>("activation_function", "gelu_new");
   if (name == "gelu_new" || name == "gelu_pytorch_tanh") return nn::Activation::gelu;
@@ -87,9 +84,9 @@ nn::GPTConfig gpt2_config(const HfConfig& file) {
   nn::GPTConfig c;
   c.vocab_size = file.get<std::int64_t>("vocab_size", c.vocab_size);
   c.block_size = file.get<std::int64_t>("n_positions", file.get<std::int64_t>("n_ctx", 1024));
-  c.n_layer = small(file.get<std::int64_t>("n_layer", c.n_layer));
-  c.n_head = small(file.get<std::int64_t>("n_head", c.n_head));
-  c.n_embd = small(file.get<std::int64_t>("n_embd", c.n_embd));
+  c.n_layer = small_count(file.get<std::int64_t>("n_layer", c.n_layer));
+  c.n_head = small_count(file.get<std::int64_t>("n_head", c.n_head));
+  c.n_embd = small_count(file.get<std::int64_t>("n_embd", c.n_embd));
   const auto inner = file.get<std::int64_t>("n_inner", 4 * c.n_embd);
   if (inner != 4 * c.n_embd) c.n_inner = inner;
   c.activation = activation_of(file);
@@ -136,13 +133,13 @@ nn::GPTConfig llama_config(const HfConfig& file, const std::string& type) {
   c.arch = nn::Architecture::llama;
   c.vocab_size = file.need<std::int64_t>("vocab_size");
   c.block_size = file.get<std::int64_t>("max_position_embeddings", 2048);
-  c.n_layer = small(file.need<std::int64_t>("num_hidden_layers"));
-  c.n_head = small(file.need<std::int64_t>("num_attention_heads"));
-  c.n_embd = small(file.need<std::int64_t>("hidden_size"));
+  c.n_layer = small_count(file.need<std::int64_t>("num_hidden_layers"));
+  c.n_head = small_count(file.need<std::int64_t>("num_attention_heads"));
+  c.n_embd = small_count(file.need<std::int64_t>("hidden_size"));
   c.n_inner = file.need<std::int64_t>("intermediate_size");
   // The defaults of the others' classes are those of their largest models.
-  const int kv_heads = small(llama ? file.get<std::int64_t>("num_key_value_heads", c.n_head)
-                                   : file.need<std::int64_t>("num_key_value_heads"));
+  const int kv_heads = small_count(llama ? file.get<std::int64_t>("num_key_value_heads", c.n_head)
+                                         : file.need<std::int64_t>("num_key_value_heads"));
   if (kv_heads != c.n_head) c.n_kv_head = kv_heads;
   if (qwen3 || file.has_value("head_dim")) {
     const auto size = file.need<std::int64_t>("head_dim");
@@ -199,11 +196,7 @@ nn::GPTConfig read_hf_config(const fs::path& folder) {
   const std::string type(family_of(file).type);
   file.must_be_absent("quantization_config");
   const nn::GPTConfig c = type == "gpt2" ? gpt2_config(file) : llama_config(file, type);
-  try {
-    c.validate();
-  } catch (const Error& error) {
-    fail("{}: {}", file.path().string(), error.what());
-  }
+  validate_config(c, file.path().string());
   return c;
 }
 

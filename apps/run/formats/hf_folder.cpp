@@ -10,6 +10,7 @@
 #include "tapegrad/autograd/base/json_file.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/run/formats/foreign_parts.h"
 #include "tapegrad/run/formats/hf_config.h"
 #include "tapegrad/run/run_checkpoint.h"
 #include "tapegrad/run/run_folder.h"
@@ -130,15 +131,6 @@ class HfSource : public TensorSource {
   std::map<std::string, Place> places_;
 };
 
-data::Tokenizer tokenizer_of(const fs::path& folder, std::int64_t vocab_size) {
-  const data::Tokenizer tokenizer = data::Tokenizer::from_hf(folder);
-  check(tokenizer.vocab_size() <= vocab_size,
-        "{}: the tokenizer has {} tokens, more than the vocab_size {} of config.json: the files do "
-        "not belong together",
-        folder.string(), tokenizer.vocab_size(), vocab_size);
-  return tokenizer.padded(vocab_size);
-}
-
 }  // namespace
 
 bool is_hf_folder(const fs::path& folder) { return has_hf_config(folder); }
@@ -147,7 +139,9 @@ ForeignModel open_hf(const fs::path& folder) {
   nn::GPTConfig config = read_hf_config(folder);
   auto weights = std::make_shared<HfSource>(folder, config);
   config.tied = config.tied && !weights->contains(std::string(kHead));
-  return {config, tokenizer_of(folder, config.vocab_size), std::move(weights)};
+  return {config,
+          tokenizer_of_rows(data::Tokenizer::from_hf(folder), config.vocab_size, folder.string()),
+          std::move(weights)};
 }
 
 }  // namespace tapegrad::run

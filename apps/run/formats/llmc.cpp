@@ -7,6 +7,7 @@
 #include "tapegrad/autograd/tensor/stored_elements.h"
 #include "tapegrad/autograd/tensor/write_floats.h"
 #include "tapegrad/run/folder_calls.h"
+#include "tapegrad/run/formats/foreign_parts.h"
 #include "tapegrad/run/formats/gpt2_weights.h"
 #include "tapegrad/run/formats/llmc_tokenizer.h"
 
@@ -71,11 +72,7 @@ class LlmcSource : public TensorSource {
     config_.n_layer = header[4];
     config_.n_head = header[5];
     config_.n_embd = header[6];
-    try {
-      config_.validate();
-    } catch (const Error& error) {
-      fail("{}: {}", name_, error.what());
-    }
+    validate_config(config_, name_);
     const std::int64_t rows = header[7];
     check(rows >= config_.vocab_size && rows <= 1 << 25, "{}: {} rows for a vocabulary of {}",
           name_, rows, config_.vocab_size);
@@ -145,11 +142,7 @@ fs::path tokenizer_beside(const fs::path& model) {
 data::Tokenizer tokenizer_of(const fs::path& model, std::int64_t vocab_size) {
   const fs::path file = tokenizer_beside(model);
   if (!file.empty()) {
-    const data::Tokenizer tokenizer = read_llmc_tokenizer(file);
-    check(tokenizer.vocab_size() <= vocab_size,
-          "{}: the tokenizer has {} tokens, but the model beside it {}", file.string(),
-          tokenizer.vocab_size(), vocab_size);
-    return tokenizer.padded(vocab_size);
+    return tokenizer_of_rows(read_llmc_tokenizer(file), vocab_size, file.string());
   }
   const data::Tokenizer gpt2 = data::Tokenizer::gpt2();
   check(vocab_size == gpt2.vocab_size(),

@@ -5,6 +5,7 @@
 
 #include "tapegrad/autograd/base/file.h"
 #include "tapegrad/nn/formats/torch_file.h"
+#include "tapegrad/run/formats/foreign_parts.h"
 
 namespace tapegrad::run {
 namespace {
@@ -88,12 +89,9 @@ nn::GPTConfig config_of(const std::string& file, const PickleValue& args) {
     check(value != nullptr, "{}: model_args has no '{}'", file, name);
     return value->as_integer(fmt::format("{}: {}", file, name));
   };
-  const auto small = [&](std::string_view name) {  // validate() has the bounds
-    return static_cast<int>(std::clamp<std::int64_t>(integer(name), -1, 1 << 24));
-  };
   nn::GPTConfig c;
-  c.n_layer = small("n_layer");
-  c.n_head = small("n_head");
+  c.n_layer = small_count(integer("n_layer"));
+  c.n_head = small_count(integer("n_head"));
   c.n_embd = integer("n_embd");
   c.block_size = integer("block_size");
   c.vocab_size = integer("vocab_size");
@@ -101,11 +99,7 @@ nn::GPTConfig config_of(const std::string& file, const PickleValue& args) {
   const PickleValue* const bias = args.find("bias");
   if (bias != nullptr) c.bias = bias->as_boolean(file + ": bias");
   c.activation = bias != nullptr ? nn::Activation::gelu_erf : nn::Activation::gelu;
-  try {
-    c.validate();
-  } catch (const Error& error) {
-    fail("{}: {}", file, error.what());
-  }
+  validate_config(c, file);
   return c;
 }
 
@@ -134,10 +128,7 @@ data::Tokenizer tokenizer_of(const fs::path& checkpoint, const PickleValue& root
       continue;
     }
     const data::Tokenizer tokenizer = read_nanogpt_meta(place);
-    check(tokenizer.vocab_size() <= vocab_size,
-          "{} has {} tokens, more than the {} of {}: the files do not belong together",
-          place.string(), tokenizer.vocab_size(), vocab_size, checkpoint.string());
-    return tokenizer.padded(vocab_size);
+    return tokenizer_of_rows(tokenizer, vocab_size, place.string());
   }
   check(vocab_size == kGPT2Tokens || vocab_size == kPaddedGPT2Tokens,
         "{}: there is no vocabulary for its {} tokens: not GPT-2's, which has {}, and no meta.pkl "

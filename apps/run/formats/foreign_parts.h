@@ -1,0 +1,37 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+
+#include "tapegrad/data/tokenize/tokenizer.h"
+#include "tapegrad/nn/gpt.h"
+
+namespace tapegrad::run {
+
+// What the readers of formats share. `file` begins their messages.
+
+// A count of a file as an int. What does not fit is a value that validate_config() refuses.
+inline int small_count(std::int64_t value) {
+  return static_cast<int>(std::clamp<std::int64_t>(value, -1, 1 << 24));
+}
+
+inline void validate_config(const nn::GPTConfig& config, std::string_view file) {
+  try {
+    config.validate();
+  } catch (const Error& error) {
+    fail("{}: {}", file, error.what());
+  }
+}
+
+// The tokenizer of a model with so many rows, of which there may be more than tokens.
+inline data::Tokenizer tokenizer_of_rows(const data::Tokenizer& tokenizer, std::int64_t rows,
+                                         std::string_view file) {
+  check(tokenizer.vocab_size() <= rows,
+        "{}: the tokenizer has {} tokens, more than the vocab_size {} of the model: the files do "
+        "not belong together",
+        file, tokenizer.vocab_size(), rows);
+  return tokenizer.padded(rows);
+}
+
+}  // namespace tapegrad::run
