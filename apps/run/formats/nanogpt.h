@@ -11,10 +11,10 @@ namespace tapegrad::run {
 // Whether the file begins as those of torch.save do.
 bool is_nanogpt_checkpoint(const std::filesystem::path& path);
 
-// GELU is the one with erf, as nanoGPT has it since June 2023. The vocabulary is that of a
-// meta.pkl: beside the file, or where nanoGPT looks for it, by the checkpoint's own config: in
-// ../data/DATASET/ or data/DATASET/. Without one, a model of 50257 or 50304 tokens has GPT-2's.
-// Errors name what is missing, broken or not supported.
+// GELU is the one with erf, as nanoGPT has it since June 2023, or by tanh where model_args lack
+// bias. The vocabulary is that of a meta.pkl: beside the file, or where nanoGPT looks for it, by
+// the checkpoint's own config: in ../data/DATASET/ or data/DATASET/. Without one, a model of 50257
+// or 50304 tokens has GPT-2's. Errors name what is missing, broken or not supported.
 ForeignModel open_nanogpt(const std::filesystem::path& path);
 
 // The vocabulary that a meta.pkl says: characters in ascending order.
