@@ -46,7 +46,8 @@ std::optional<Options> parse(int argc, const char* const* argv) {
   cli.example("export --model runs/notes-1 --checkpoint best --format hf --dtype bf16 --out best",
               "half the size");
   if (cli.parse_or_print(argc, argv)) return std::nullopt;
-  if (o.model.empty()) cli::usage_error("--model is needed: a run folder or another model");
+  if (o.model.empty())
+    cli::usage_error("--model is needed: a run folder, or a model of another program");
   if (o.format.empty()) cli::usage_error("--format is needed: {}", fmt::join(formats, ", "));
   if (o.out.empty()) cli::usage_error("--out is needed: the folder or file that is written");
   cli::use_compute(o.compute);
@@ -56,10 +57,11 @@ std::optional<Options> parse(int argc, const char* const* argv) {
 int export_it(const Options& o) {
   const run::ExportFormat& format = run::export_format(o.format);
   const run::StoredType type = o.dtype.value_or(format.types.front());
-  run::export_model(run::load(o.model, DType::f32, o.checkpoint), format, o.out, type, o.overwrite);
+  const run::Exported written = run::export_model(run::load(o.model, DType::f32, o.checkpoint),
+                                                  format, o.out, type, o.overwrite);
   fmt::print("wrote {}, {}: {}{}{}\n", format.title, name_of_enum(type), o.out,
-             format.files.empty() ? "" : "/: ", fmt::join(format.files, ", "));
-  fmt::print("open: {}\n", fmt::format(fmt::runtime(format.use), o.out));
+             written.files.empty() ? "" : "/: ", fmt::join(written.files, ", "));
+  fmt::print("open: {}\n", written.use);
   return 0;
 }
 

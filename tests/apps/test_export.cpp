@@ -37,6 +37,19 @@ TEST_CASE("a run is exported, and what was written continues as the run does", "
   }
 }
 
+TEST_CASE("export says how to open what it has written", "[export]") {
+  const TempFolder folder;
+  const auto said = [&](const std::string& format, const Args& more = {}) {
+    const Result r = export_to(tiny().run, folder / format, Args{"--format", format} + more);
+    check_ended_well(r);
+    return r.out;
+  };
+  CHECK_THAT(said("llm.c"), ContainsSubstring("to the folder of llm.c, where train_gpt2 looks"));
+  CHECK_THAT(said("llm.c", {"--dtype", "bf16", "--overwrite"}),
+             ContainsSubstring("for train_gpt2cu: train_gpt2 reads f32 alone"));
+  CHECK_THAT(said("gguf"), ContainsSubstring("-m " + (folder / "gguf").string() + " "));
+}
+
 TEST_CASE("the checkpoint that is asked for is exported", "[export]") {
   const TempFolder folder;
   check_ended_well(export_to(tiny().run, folder / "10", {"--format", "hf", "--checkpoint", "10"}));
@@ -88,6 +101,18 @@ TEST_CASE("nothing is exported over a run", "[export]") {
                      1, "is the folder of a run");
     }
   }
+  // Nor a file into one.
+  const std::string model = tiny().file("model.safetensors");
+  for (const std::string file : {"config.json", "model.safetensors", "x.gguf"}) {
+    const Args gguf = {"--format", "gguf", "--overwrite"};
+    check_error_of("export", export_to(tiny().run, tiny().run / file, gguf), 1,
+                   "is the folder of a run");
+    const Result inside =
+        run_program("export", Args{"--model", ".", "--out", file} + gguf, tiny().run);
+    check_error_of("export", inside, 1, "is the folder of a run");
+  }
+  CHECK(!fs::exists(tiny().run / "x.gguf"));
+  CHECK(tiny().file("model.safetensors") == model);
   CHECK(tiny().file("config.json") == before);
 }
 
@@ -111,7 +136,7 @@ TEST_CASE("export says what is wrong with its arguments", "[export]") {
   usage({"--model", "x", "--format", "onnx", "--out", "y"}, "onnx");
   usage({"--model", "x", "--format", "hf", "--dtype", "f8", "--out", "y"}, "f8");
   const TempFolder folder;
-  check_error_of("export", export_to(folder / "missing", folder / "out"), 1, "there is no folder");
+  check_error_of("export", export_to(folder / "missing", folder / "out"), 1, "does not exist");
   check_error_of("export", export_to(tiny().run, folder.put("file", "x")), 1, "is not a folder");
   check_error_of("export",
                  export_to(tiny().run, folder / "out", {"--format", "hf", "--dtype", "q8_0"}), 1,

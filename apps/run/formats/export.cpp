@@ -39,18 +39,23 @@ class NewFiles {
   std::vector<fs::path> paths_;
 };
 
+void check_no_run(const fs::path& folder) {
+  check(!has_entry(folder / kConfigFile) || is_hf_folder(folder),
+        "{} is the folder of a run: choose another", folder.string());
+}
+
 void check_place(const ExportFormat& format, const fs::path& out, bool overwrite) {
   if (format.files.empty()) {
     check(!fs::is_directory(out), "{} is a folder: --format {} writes a file", out.string(),
           format.name);
+    check_no_run(out.has_parent_path() ? out.parent_path() : ".");
     check(overwrite || !has_entry(out), "{} exists already: choose another, or --overwrite",
           out.string());
     return;
   }
   check(!has_entry(out) || fs::is_directory(out), "{} is not a folder, but --format {} writes one",
         out.string(), format.name);
-  check(!has_entry(out / kConfigFile) || is_hf_folder(out),
-        "{} is the folder of a run: choose another", out.string());
+  check_no_run(out);
   for (const std::string_view file : format.files) {
     check(overwrite || !has_entry(out / file),
           "{} has a file {} already: choose another folder, or --overwrite", out.string(), file);
@@ -62,31 +67,10 @@ void check_place(const ExportFormat& format, const fs::path& out, bool overwrite
 const std::vector<ExportFormat>& export_formats() {
   using enum StoredType;
   static const std::vector<ExportFormat> formats = {
-      {"hf",
-       "Hugging Face's layout",
-       {f32, f16, bf16},
-       hf_files(),
-       export_hf,
-       "in Python: AutoModelForCausalLM.from_pretrained(\"{0}\"), "
-       "AutoTokenizer.from_pretrained(\"{0}\")"},
-      {"gguf",
-       "GGUF",
-       {f32, f16, bf16, q8_0},
-       {},
-       export_gguf,
-       "llama-completion -m {0} -no-cnv -p \"…\", and the other programs of llama.cpp"},
-      {"llm.c",
-       "llm.c's format",
-       {f32, bf16},
-       llmc_files(),
-       export_llmc,
-       "train_gpt2 of llm.c reads both files in the folder where it runs: cd {0}"},
-      {"nanogpt",
-       "nanoGPT's checkpoint",
-       {f32},
-       nanogpt_files(),
-       export_nanogpt,
-       "sample.py --out_dir={0} of nanoGPT; it looks for meta.pkl in data/ and the name of {0}"},
+      {"hf", "Hugging Face's layout", {f32, f16, bf16}, hf_files(), export_hf},
+      {"gguf", "GGUF", {f32, f16, bf16, q8_0}, {}, export_gguf},
+      {"llm.c", "llm.c's format", {f32, bf16}, llmc_files(), export_llmc},
+      {"nanogpt", "nanoGPT's checkpoint", {f32}, nanogpt_files(), export_nanogpt},
   };
   return formats;
 }
@@ -100,8 +84,8 @@ const ExportFormat& export_format(std::string_view name) {
   fail("there is no format '{}': choose {}", name, fmt::join(names, ", "));
 }
 
-void export_model(const TextModel& model, const ExportFormat& format, const fs::path& out,
-                  StoredType type, bool overwrite) {
+Exported export_model(const TextModel& model, const ExportFormat& format, const fs::path& out,
+                      StoredType type, bool overwrite) {
   std::vector<std::string_view> types;
   for (const StoredType known : format.types) types.push_back(name_of_enum(known));
   check(std::find(format.types.begin(), format.types.end(), type) != format.types.end(),
@@ -109,8 +93,9 @@ void export_model(const TextModel& model, const ExportFormat& format, const fs::
         fmt::join(types, ", "));
   check_place(format, out, overwrite);
   NewFiles files(format, out);
-  format.write(model, out, type);
+  Exported written = format.write(model, out, type);
   files.keep();
+  return written;
 }
 
 }  // namespace tapegrad::run

@@ -17,15 +17,20 @@ enum class StoredType { f32, f16, bf16, q8_0 };
 inline constexpr std::array<std::string_view, 4> kStoredTypeNames = {"f32", "f16", "bf16", "q8_0"};
 inline std::span<const std::string_view> names_of(StoredType) { return kStoredTypeNames; }
 
+// What an export has written.
+struct Exported {
+  std::vector<std::string_view> files;  // in the folder; none if it is one file
+  std::string use;                      // how to open it
+};
+
 // A format of another program that a GPT can be written in.
 struct ExportFormat {
   std::string_view name;                // of --format
   std::string_view title;               // "Hugging Face's layout"
   std::vector<StoredType> types;        // that it can store
-  std::vector<std::string_view> files;  // in the folder `out`; none if `out` is the file itself
+  std::vector<std::string_view> files;  // there may be in `out`; none if `out` is the file itself
   // Writes the model. Error, before anything is written, if the format cannot express it.
-  void (*write)(const TextModel& model, const std::filesystem::path& out, StoredType type);
-  std::string_view use;  // how to open it, with {} for `out`
+  Exported (*write)(const TextModel& model, const std::filesystem::path& out, StoredType type);
 };
 
 // All that there are; the first one is the default.
@@ -34,9 +39,9 @@ const std::vector<ExportFormat>& export_formats();
 const ExportFormat& export_format(std::string_view name);
 
 // Writes the model to `out`. Errors: the format cannot store `type`, or cannot express the model; a
-// file is there already, unless `overwrite`; `out` is a run's folder. What was written is removed
-// when it fails.
-void export_model(const TextModel& model, const ExportFormat& format,
-                  const std::filesystem::path& out, StoredType type, bool overwrite = false);
+// file is there already, unless `overwrite`; `out` is a run's folder or a file in it. What was
+// written is removed when it fails.
+Exported export_model(const TextModel& model, const ExportFormat& format,
+                      const std::filesystem::path& out, StoredType type, bool overwrite = false);
 
 }  // namespace tapegrad::run

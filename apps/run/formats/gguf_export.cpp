@@ -138,7 +138,7 @@ GgufType type_of(StoredType type) {
 
 }  // namespace
 
-void export_gguf(const TextModel& model, const std::filesystem::path& out, StoredType stored) {
+Exported export_gguf(const TextModel& model, const std::filesystem::path& out, StoredType stored) {
   const nn::GPTConfig& c = model.gpt.config();
   check_expressible(c);
   check(model.params.dtype() == DType::f32, "a model of {} cannot be exported: load it in f32",
@@ -171,6 +171,10 @@ void export_gguf(const TextModel& model, const std::filesystem::path& out, Store
                        }});
   }
   nn::write_gguf(out, keys, tensors);
+  return {
+      {},
+      fmt::format("llama-completion -m {} -no-cnv -p \"…\", and the other programs of llama.cpp",
+                  out.string())};
 }
 
 }  // namespace tapegrad::run

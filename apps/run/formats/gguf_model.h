@@ -23,6 +23,6 @@ ForeignModel open_gguf(const std::filesystem::path& path);
 // weights. Biases that llama.cpp demands and the model does not have are zeros; W_query, W_key and
 // W_value become one tensor. A model whose tokenizer has no token to end texts gets one, see
 // docs/interop.md. Error, before anything is written, for what llama.cpp cannot express.
-void export_gguf(const TextModel& model, const std::filesystem::path& out, StoredType type);
+Exported export_gguf(const TextModel& model, const std::filesystem::path& out, StoredType type);
 
 }  // namespace tapegrad::run

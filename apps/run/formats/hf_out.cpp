@@ -125,7 +125,8 @@ Family family_of(const nn::GPTConfig& c) {
     require_gpt2("GPT2LMHeadModel", c);
     return {"GPT2LMHeadModel", "gpt2"};
   }
-  require_option("transformers", "head_size x n_head", c.n_embd % c.n_head, std::int64_t{0});
+  check(c.n_embd % c.n_head == 0, "transformers needs n_embd {} to be divisible by n_head {}",
+        c.n_embd, c.n_head);
   if (c.qk_norm) {
     require_option("Qwen3ForCausalLM", "qkv_bias", c.with_qkv_bias(), false);
     return {"Qwen3ForCausalLM", "qwen3"};
@@ -204,7 +205,7 @@ std::vector<std::string_view> hf_files() {
   return {kConfigFile, kGenerationFile, kModelFile, kTokenizerFile, kTokenizerConfigFile};
 }
 
-void export_hf(const TextModel& model, const fs::path& folder, StoredType type) {
+Exported export_hf(const TextModel& model, const fs::path& folder, StoredType type) {
   const nn::GPTConfig& config = model.gpt.config();
   const TypeNames names = names_of_type(type);
   const Family family = family_of(config);
@@ -233,6 +234,9 @@ void export_hf(const TextModel& model, const fs::path& folder, StoredType type) 
                                         {"eos_token_id", json_of(ends.end)}});
   // Last: without it, nothing is taken for a model.
   write_json(folder / kConfigFile, config_json);
+  return {hf_files(), fmt::format("in Python: AutoModelForCausalLM.from_pretrained(\"{0}\"), "
+                                  "AutoTokenizer.from_pretrained(\"{0}\")",
+                                  folder.string())};
 }
 
 }  // namespace tapegrad::run

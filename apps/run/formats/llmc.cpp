@@ -195,7 +195,7 @@ ForeignModel open_llmc(const fs::path& path) {
 
 std::vector<std::string_view> llmc_files() { return {kLlmcModelFile, kLlmcTokenizerFile}; }
 
-void export_llmc(const TextModel& model, const fs::path& folder, StoredType type) {
+Exported export_llmc(const TextModel& model, const fs::path& folder, StoredType type) {
   const nn::GPTConfig& config = model.gpt.config();
   constexpr std::string_view kName = "llm.c's format";
   require_gpt2(kName, config);
@@ -215,6 +215,9 @@ void export_llmc(const TextModel& model, const fs::path& folder, StoredType type
   check_writable(folder);
   write_file_atomically(folder / kLlmcTokenizerFile, tokenizer);
   write_model(folder / kLlmcModelFile, GPT2Weights(model.params, config), config, as_bf16);
+  return {llmc_files(), fmt::format("copy or link both files to the folder of llm.c, {}",
+                                    as_bf16 ? "for train_gpt2cu: train_gpt2 reads f32 alone"
+                                            : "where train_gpt2 looks for them")};
 }
 
 }  // namespace tapegrad::run

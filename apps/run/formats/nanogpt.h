@@ -24,7 +24,8 @@ data::Tokenizer read_nanogpt_meta(const std::filesystem::path& path);
 // samples from them, and train.py resumes with an optimizer that has made no step. Errors, before
 // anything is written: what nanoGPT cannot express, by its option; a tokenizer that is neither of
 // characters nor GPT-2's.
-void export_nanogpt(const TextModel& model, const std::filesystem::path& folder, StoredType type);
+Exported export_nanogpt(const TextModel& model, const std::filesystem::path& folder,
+                        StoredType type);
 
 std::vector<std::string_view> nanogpt_files();
 

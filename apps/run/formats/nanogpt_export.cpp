@@ -168,16 +168,19 @@ std::string_view bytes_of(const Tensor& t) {
   return {reinterpret_cast<const char*>(t.data<float>()), t.bytes()};
 }
 
-// The last name of a folder, by which sample.py looks for meta.pkl in data/NAME/.
-std::string name_of(const fs::path& folder) {
-  return fs::absolute(folder / kMeta).lexically_normal().parent_path().filename().string();
+// The whole path of a folder, without a / at its end.
+fs::path absolute_of(const fs::path& folder) {
+  return fs::absolute(folder / kMeta).lexically_normal().parent_path();
 }
+
+// The last name of a folder, by which sample.py looks for meta.pkl in data/NAME/.
+std::string name_of(const fs::path& folder) { return absolute_of(folder).filename().string(); }
 
 }  // namespace
 
 std::vector<std::string_view> nanogpt_files() { return {kCheckpoint, kMeta}; }
 
-void export_nanogpt(const TextModel& model, const fs::path& folder, StoredType type) {
+Exported export_nanogpt(const TextModel& model, const fs::path& folder, StoredType type) {
   const nn::GPTConfig& config = model.gpt.config();
   check_expressible(model, config, type);
   const NamedTensors tensors = tensors_of(model, config);
@@ -196,6 +199,13 @@ void export_nanogpt(const TextModel& model, const fs::path& folder, StoredType t
     remove_or_fail(folder / kMeta);  // that of another model, which this one replaces
   }
   nn::write_stored_zip(folder / kCheckpoint, files);
+  // It runs in nanoGPT's own folder.
+  const fs::path place = absolute_of(folder);
+  const std::string sample =
+      fmt::format("sample.py --out_dir={} --device=cpu of nanoGPT", place.string());
+  if (!has_meta) return {{kCheckpoint}, sample};
+  return {nanogpt_files(), fmt::format("{}, once {} is copied to data/{}/ of nanoGPT", sample,
+                                       (place / kMeta).string(), name_of(folder))};
 }
 
 }  // namespace tapegrad::run

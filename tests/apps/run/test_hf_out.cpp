@@ -182,6 +182,8 @@ TEST_CASE("what GPT-2 cannot express is refused by name, and nothing is written"
       {"unbiased_norm true", with([](auto& c) { c.unbiased_norm = true; })},
       {"reads its tokenizer as Qwen2's", tiny_llama([](auto& c) { c.qkv_bias = true; })},
       {"reads its tokenizer as Qwen2's", tiny_llama([](auto& c) { c.qk_norm = true; })},
+      {"transformers needs n_embd 20 to be divisible by n_head 3",
+       tiny_llama([](auto& c) { c.n_embd = 20, c.n_head = 3, c.head_size = 8; })},
       {"qkv_bias true", tiny_llama([](auto& c) { c.qk_norm = true, c.qkv_bias = true; })}};
   const TempFolder folder;
   for (const auto& [message, config] : cases) {

@@ -52,8 +52,8 @@ run::TextModel small_model(nn::GPTConfig c, data::Tokenizer tokenizer) {
   return {params, std::move(model), std::move(tokenizer)};
 }
 
-void export_to(const run::TextModel& model, const fs::path& folder) {
-  run::export_model(model, run::export_format("nanogpt"), folder, run::StoredType::f32);
+run::Exported export_to(const run::TextModel& model, const fs::path& folder) {
+  return run::export_model(model, run::export_format("nanogpt"), folder, run::StoredType::f32);
 }
 
 nn::GPTConfig expressible() { return {.activation = nn::Activation::gelu_erf}; }
@@ -134,6 +134,22 @@ TEST_CASE("an exported model comes back with the same bits", "[nanogpt]") {
     const Tensor ids = Tensor::from<std::int32_t>({1, 3, 2, 5}, {1, 4});
     CHECK(difference(run::load(folder.path()).gpt(ids), model.gpt(ids), 1e-6, 1e-6) == "");
   }
+}
+
+TEST_CASE("an export tells what was written, and where nanoGPT looks for it", "[nanogpt]") {
+  const Folder folder("ckpt.pt");
+  const auto use_of = [](const fs::path& path) {
+    return "sample.py --out_dir=" + path.string() + " --device=cpu of nanoGPT";
+  };
+  const fs::path mine = folder.temp / "mine", gpt2 = folder.temp / "gpt2";
+  const run::Exported characters =
+      export_to(small_model(expressible(), letters()), mine.string() + "/");
+  CHECK(characters.files == std::vector<std::string_view>{"ckpt.pt", "meta.pkl"});
+  CHECK(characters.use == use_of(mine) + ", once " + (mine / "meta.pkl").string() +
+                              " is copied to data/mine/ of nanoGPT");
+  const run::Exported alone = export_to(small_model(expressible(), data::Tokenizer::gpt2()), gpt2);
+  CHECK(alone.files == std::vector<std::string_view>{"ckpt.pt"});
+  CHECK(alone.use == use_of(gpt2));
 }
 
 TEST_CASE("GPT-2's vocabulary needs no file, padded or not", "[nanogpt]") {
