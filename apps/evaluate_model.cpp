@@ -22,13 +22,12 @@ struct Options {
 
 std::optional<Options> parse(int argc, const char* const* argv) {
   Options o;
-  cli::CommandLine cli(
-      "evaluate",
-      "Tells how well a GPT that train-gpt has made predicts a text: its mean loss "
-      "in nats per\ntoken, perplexity, and bits per byte.");
+  cli::CommandLine cli("evaluate",
+                       "Tells how well a GPT predicts a text: its mean loss in nats per token,\n"
+                       "perplexity, and bits per byte.");
   cli.words(o.paths, "PATH", "files and folders of text; - is stdin");
   cli.group("Model");
-  cli("model", o.model, "the run folder", {.value = "DIR"});
+  cli("model", o.model, "a run folder, or a model of another program", {.value = "PATH"});
   cli("checkpoint", o.checkpoint, "whose weights: last, best, or a step that the run keeps",
       {.value = "last|best|STEP"});
   cli.group("Text");
@@ -50,8 +49,11 @@ std::optional<Options> parse(int argc, const char* const* argv) {
   cli.example("evaluate --model runs/notes-1 new-notes/", "all text files below a folder");
   cli.example("evaluate --model runs/notes-1 --stride 32 book.txt --json",
               "a sliding window, for other programs");
+  cli.example("evaluate --model SmolLM2-135M.gguf book.txt",
+              "a model of another program: GGUF, or a folder of Hugging Face's");
   if (cli.parse_or_print(argc, argv)) return std::nullopt;
-  if (!cli.given("--model")) cli::usage_error("--model is needed: the run folder of a model");
+  if (!cli.given("--model"))
+    cli::usage_error("--model is needed: a run folder, or a model of another program");
   if (o.paths.empty()) cli::usage_error("a PATH is needed: the text to evaluate");
   if (!data::is_encoding(o.encoding)) {
     cli::usage_error("--encoding: there is no encoding '{}'; `iconv --list` has all", o.encoding);
@@ -65,11 +67,11 @@ std::optional<Options> parse(int argc, const char* const* argv) {
   return o;
 }
 
-Json json_of(const Options& o, const run::WindowOptions& windows, const run::Text& text,
+Json json_of(const Options& o, const run::WindowOptions& windows, const std::string& text,
              const gpt::Evaluated& e) {
   return {{"model", o.model},
           {"checkpoint", o.checkpoint},
-          {"text", text.identity.name},
+          {"text", text},
           {"block_size", windows.block_size},
           {"stride", tapegrad::json_of(windows.stride)},
           {"tokens", e.loss.tokens},
@@ -97,12 +99,13 @@ int evaluate(const Options& o) {
   const auto result =
       gpt::evaluate_text(model, run::tokens_of(text, model.tokenizer, o.separator), windows);
   if (!result) return run::kInterruptedExitCode;
+  const std::string& name = text.tokens ? text.tokens->val_file : text.identity.name;
   if (o.json) {
     fmt::print(
         "{}\n",
-        json_of(o, windows, text, *result).dump(2, ' ', false, Json::error_handler_t::replace));
+        json_of(o, windows, name, *result).dump(2, ' ', false, Json::error_handler_t::replace));
   } else {
-    fmt::print("{}: {}\n", text.identity.name, result->line());
+    fmt::print("{}: {}\n", name, result->line());
   }
   return run::interrupted() ? run::kInterruptedExitCode : 0;
 }

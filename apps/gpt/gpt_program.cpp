@@ -50,11 +50,13 @@ std::string amount(const std::vector<data::Token>& tokens, std::int64_t document
                                       documents == 1 ? "" : "s");
 }
 
-// Sets the vocabulary to that of the text's tokens. Error if the machine cannot hold the model.
+// Sets the vocabulary to that of the text's tokens, and char, which stands for the own tokenizer of
+// a folder of tokens, to what that is. Error if the machine cannot hold the model.
 // What `rng` draws for a model that is not new are its adapters.
 nn::Params make_params(Options& o, const run::TextData& data, const run::RunFolder& folder,
                        Rng& rng) {
   o.model.vocab_size = data.tokenizer.vocab_size();
+  if (o.text.tokenizer == "char") o.text.tokenizer = data.tokenizer.kind();
   run::check_memory(memory_of(o), o.call.max_minutes.has_value());
   if (o.call.folder.starts_from_model()) return start_params(o, rng);
   nn::Params params = folder.params(rng, o.optimizer.precision());
@@ -145,6 +147,8 @@ void Program::describe(cli::CommandLine& cli) {
               "goes on where that run stopped, up to 4,000 steps in all");
   cli.example("train-gpt --init-from runs/notes letters/ --learning-rate 1e-4 --max-iters 500",
               "a new run on another text, which starts with the weights of that one");
+  cli.example("train-gpt --init-from SmolLM2-135M.gguf letters/ --max-iters 100",
+              "a model of another program learns more: GGUF, or a folder of Hugging Face's");
   cli.example("train-gpt --init-from runs/notes letters/ --lora-rank 8 --learning-rate 1e-3",
               "the same with LoRA: trains small adapters beside the weights, which stay");
 }

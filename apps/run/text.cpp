@@ -63,7 +63,12 @@ std::shared_ptr<const Text> read_val(const CorpusSource& source) {
 
 Text read_text(const CorpusSource& source) {
   if (source.paths.size() == 1 && is_token_folder(source.paths[0])) {
-    check(source.val.empty(), "--val: {} has a val.bin of its own", source.paths[0]);
+    const std::string& folder = source.paths[0];
+    check(source.val.empty(), "--val: {} has a val.bin of its own", folder);
+    const CorpusSource usual;
+    check(source.field == usual.field, "--field {}: {} is tokens already", source.field, folder);
+    check(source.encoding == usual.encoding, "--encoding {}: {} is tokens already", source.encoding,
+          folder);
     return read_token_folder(source.paths[0]);
   }
   data::Corpus corpus = data::read_corpus(

@@ -33,6 +33,7 @@ struct TextIdentity {
 
 // A text that is tokens already: see formats/token_files.h.
 struct TokenText {
+  std::string folder, val_file;  // for people: "data/tales", "tales_val.bin"
   data::Tokenizer tokenizer;
   std::vector<data::Token> train, val;
 };
@@ -58,8 +59,9 @@ struct CorpusSource {
   bool reads_stdin() const { return std::count(paths.begin(), paths.end(), "-") > 0; }
 };
 
-// The texts of the source's paths, which must name some, or one folder of tokens. Files that are
-// left out, though they may be meant, are named on stderr.
+// The texts of the source's paths, which must name some, or one folder of tokens, for which `field`
+// and `encoding` must be as they are without being given. Files that are left out, though they may
+// be meant, are named on stderr.
 Text read_text(const CorpusSource& source);
 Text text_of(std::string name, std::string contents);
 // `contents` must live as long as the program.

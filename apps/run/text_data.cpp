@@ -45,7 +45,11 @@ data::DocumentSplit divide(const Text& text, const Division& d, const std::strin
   std::vector<std::string_view> documents = documents_of(text, d.separator, end_of_text);
   if (text.val) return {std::move(documents), documents_of(*text.val, d.separator, end_of_text)};
   Rng rng(d.seed + 2, Rng::Kind::philox);  // a stream of its own; that of evaluations has seed + 1
-  return data::split_documents(text.contents, documents, d.val_fraction, rng);
+  return data::split_documents(text.contents, documents, d.val_fraction.value_or(0.1), rng);
+}
+
+void check_undivided(const TokenText& tokens, const std::string& separator) {
+  check(separator.empty(), "--separator: {} is tokens already", tokens.folder);
 }
 
 // What lies between <|endoftext|>.
@@ -85,7 +89,7 @@ void TextOptions::validate() const {
 }
 
 Division TextOptions::division(std::uint64_t seed) const {
-  return {unescaped(separator), val_fraction.value_or(0.1), seed};
+  return {unescaped(separator), val_fraction, seed};
 }
 
 data::Tokenizer make_tokenizer(const TextOptions& o, std::uint64_t seed,
@@ -94,8 +98,8 @@ data::Tokenizer make_tokenizer(const TextOptions& o, std::uint64_t seed,
   if (data::is_path_of_tokenizer(o.tokenizer)) return data::Tokenizer::from_hf(o.tokenizer);
   const Text& text = read();
   if (text.tokens) {
-    check(!data::bpe_size(o.tokenizer), "--tokenizer {}: {} have their own tokens", o.tokenizer,
-          text.identity.name);
+    check(!data::bpe_size(o.tokenizer), "--tokenizer {}: {} has its own tokens", o.tokenizer,
+          text.tokens->folder);
     return text.tokens->tokenizer;
   }
   if (data::bpe_size(o.tokenizer)) {
@@ -117,7 +121,10 @@ data::Tokenizer make_tokenizer(const TextOptions& o, std::uint64_t seed,
 
 std::vector<data::Token> tokens_of(const Text& text, const data::Tokenizer& tokenizer,
                                    const std::string& separator) {
-  if (text.tokens) return tokens_for(text, tokenizer).val;
+  if (text.tokens) {
+    check_undivided(*text.tokens, separator);
+    return tokens_for(text, tokenizer).val;
+  }
   return tokenizer.encode_documents(
       documents_of(text, unescaped(separator), end_of_text(tokenizer)), !text.documents.empty());
 }
@@ -125,6 +132,9 @@ std::vector<data::Token> tokens_of(const Text& text, const data::Tokenizer& toke
 TextData tokenize(const Text& text, const data::Tokenizer& tokenizer, const Division& division,
                   std::int64_t block_size) {
   if (text.tokens) {
+    check_undivided(*text.tokens, division.separator);
+    check(!division.val_fraction, "--val-fraction: {} has a val.bin of its own",
+          text.tokens->folder);
     const TokenText& ids = tokens_for(text, tokenizer);
     check_length(ids.train, "training", block_size);
     check_length(ids.val, "validation", block_size);

@@ -15,9 +15,9 @@ inline std::span<const std::string_view> names_of(BatchKind) { return kBatchKind
 
 // How a text becomes documents, and these become parts to train on and to validate with.
 struct Division {
-  std::string separator = {};  // beside <|endoftext|>; see data::Separators
-  double val_fraction = 0.1;
-  std::uint64_t seed = 1337;  // of the documents that are drawn
+  std::string separator = {};               // beside <|endoftext|>; see data::Separators
+  std::optional<double> val_fraction = {};  // [0.1]
+  std::uint64_t seed = 1337;                // of the documents that are drawn
 };
 
 // Which text is learnt, and how it becomes tokens and batches.
@@ -85,11 +85,13 @@ struct TextData {
 data::Tokenizer make_tokenizer(const TextOptions& options, std::uint64_t seed,
                                const std::function<const Text&()>& text);
 
-// The documents of a text, one after the other; of a folder of tokens, its part for validation.
+// The documents of a text, one after the other; of a folder of tokens, its part for validation,
+// and an Error if there is a separator.
 std::vector<data::Token> tokens_of(const Text& text, const data::Tokenizer& tokenizer,
                                    const std::string& separator);
 
-// Error if either part is shorter than one sequence of block_size tokens and its targets.
+// Errors: either part is shorter than one sequence of block_size tokens and its targets; a text
+// that is tokens already is to be divided.
 TextData tokenize(const Text& text, const data::Tokenizer& tokenizer, const Division& division,
                   std::int64_t block_size);
 

@@ -72,7 +72,8 @@ Text read_token_folder(const fs::path& folder) {
   const data::Tokenizer tokenizer =
       fs::exists(meta) ? read_nanogpt_meta(meta) : data::Tokenizer::gpt2();
   Fingerprint hash;
-  TokenText ids{tokenizer, read_ids(files.train[0], tokenizer.vocab_size(), hash),
+  TokenText ids{folder.string(), files.val[0].filename().string(), tokenizer,
+                read_ids(files.train[0], tokenizer.vocab_size(), hash),
                 read_ids(files.val[0], tokenizer.vocab_size(), hash)};
   Text text;
   text.identity = {.name = fmt::format("{} and {}", files.train[0].filename().string(),
@@ -86,13 +87,19 @@ Text read_token_folder(const fs::path& folder) {
 
 const TokenText& tokens_for(const Text& text, const data::Tokenizer& tokenizer) {
   const data::Tokenizer& own = text.tokens->tokenizer;
-  const std::string& name = text.identity.name;
-  check(tokenizer.vocab_size() >= own.vocab_size(),
-        "{} have ids of {} tokens, and the tokenizer has {}", name, own.vocab_size(),
-        tokenizer.vocab_size());
+  const auto refuse = [&](const std::string& difference) {
+    fail(
+        "{1}: its ids are those of another tokenizer, of the kind {0}: {2}. Give the text itself, "
+        "or a model with that tokenizer (of a new run: --tokenizer {0})",
+        own.kind(), text.tokens->folder, difference);
+  };
+  if (tokenizer.vocab_size() < own.vocab_size()) {
+    refuse(fmt::format("that one has {} tokens, and this one {}", own.vocab_size(),
+                       tokenizer.vocab_size()));
+  }
   for (data::Token token = 0; token < own.vocab_size(); ++token) {
-    check(tokenizer.token_bytes(token) == own.token_bytes(token),
-          "{} have the ids of another tokenizer: token {} differs", name, token);
+    if (tokenizer.token_bytes(token) == own.token_bytes(token)) continue;
+    refuse(fmt::format("token {} differs", token));
   }
   return *text.tokens;
 }

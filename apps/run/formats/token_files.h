@@ -16,7 +16,7 @@ bool is_token_folder(const std::filesystem::path& path);
 Text read_token_folder(const std::filesystem::path& folder);
 
 // The ids of a text, as tokens of that tokenizer, which may be of another kind or have more tokens.
-// Error unless it has the text's tokens under their ids.
+// Error, naming the text's folder, unless it has the text's tokens under their ids.
 const TokenText& tokens_for(const Text& text, const data::Tokenizer& tokenizer);
 
 }  // namespace tapegrad::run

@@ -83,13 +83,31 @@ TEST_CASE("another tokenizer than that of the ids is refused", "[token_files]") 
   const auto refused = [&](const data::Tokenizer& tokenizer, const std::string& expected) {
     CHECK_THROWS_WITH(run::tokenize(text, tokenizer, {}, 1), ContainsSubstring(expected));
   };
-  refused(data::Tokenizer::of_characters("abc"), "and the tokenizer has 3");
-  refused(data::Tokenizer::gpt2(), "ids of another tokenizer");
+  refused(data::Tokenizer::of_characters("abc"),
+          "that one has 19 tokens, and this one 3. Give the text itself");
+  refused(data::Tokenizer::gpt2(), "ids are those of another tokenizer, of the kind char: token 0");
+  refused(data::Tokenizer::gpt2(), folder.path().string() + ": ");
   CHECK_THROWS_WITH(
       run::make_tokenizer({.tokenizer = "bpe:300"}, 1, [&]() -> const run::Text& { return text; }),
-      ContainsSubstring("have their own tokens"));
+      ContainsSubstring("has its own tokens"));
   CHECK_THROWS_WITH(run::read_text({{folder.path().string()}, "text", "utf-8", {"x"}}),
                     ContainsSubstring("val.bin of its own"));
+}
+
+TEST_CASE("what divides or decodes a text is refused for tokens", "[token_files]") {
+  const TempFolder folder;
+  put_characters(folder);
+  const std::string path = folder.path().string();
+  CHECK_THROWS_WITH(run::read_text({{path}, "story"}), ContainsSubstring("--field story: " + path));
+  CHECK_THROWS_WITH(run::read_text({{path}, "text", "latin-1"}),
+                    ContainsSubstring("--encoding latin-1: " + path));
+  const run::Text text = read(folder);
+  const data::Tokenizer& own = text.tokens->tokenizer;
+  CHECK_THROWS_WITH(run::tokenize(text, own, {.separator = "x"}, 1),
+                    ContainsSubstring("--separator: " + path));
+  CHECK_THROWS_WITH(run::tokens_of(text, own, "x"), ContainsSubstring("--separator: " + path));
+  CHECK_THROWS_WITH(run::tokenize(text, own, {.val_fraction = 0.1}, 1),
+                    ContainsSubstring("--val-fraction: " + path));
 }
 
 TEST_CASE("broken files of tokens are refused", "[token_files]") {
