@@ -9,7 +9,7 @@ namespace tapegrad {
 namespace {
 
 struct Options {
-  std::optional<std::string> model;  // its run folder
+  std::optional<std::string> model;  // its path
   checks::ReportOptions report;
 };
 
@@ -23,7 +23,8 @@ bool parse(int argc, char** argv, Options& options) {
       "The exit code is 1 if any of them is wrong.");
   cli.group("Checks");
   cli("model", options.model,
-      "check a model that train-gpt made, instead of the ops and the small GPT", {.value = "DIR"});
+      "a run folder, or a model of another program, to check instead of the ops and the small GPT",
+      {.value = "PATH"});
   cli("filter", options.report.filter, "only ops and parameters whose name has NAME in it",
       {.value = "NAME"});
   cli("tolerance", options.report.check.tolerance, "largest relative error that passes",
@@ -33,6 +34,7 @@ bool parse(int argc, char** argv, Options& options) {
   cli.example("gradient-check", "everything, in seconds");
   cli.example("gradient-check --filter attention --verbose", "one op, in full");
   cli.example("gradient-check --model out", "the model in the run folder out");
+  cli.example("gradient-check --model models/SmolLM2-135M", "one in a folder of Hugging Face's");
   if (cli.parse_or_print(argc, argv)) return false;
   if (options.report.check.tolerance <= 0) cli::usage_error("--tolerance must be above 0");
   return true;
@@ -51,8 +53,8 @@ int check_all(int argc, char** argv) {
   checks::check_ops(report);
   Rng rng(options.report.check.seed);
   const nn::Params params(rng, DType::f64);
-  const nn::LanguageModel gpt(params,
-                    {.vocab_size = 17, .block_size = 8, .n_layer = 2, .n_head = 2, .n_embd = 16});
+  const nn::LanguageModel gpt(
+      params, {.vocab_size = 17, .block_size = 8, .n_layer = 2, .n_head = 2, .n_embd = 16});
   checks::check_gpt("GPT of 2 layers", gpt, params.parameters(), report);
   return report.finish();
 }

@@ -23,9 +23,9 @@ struct Options {
 
 std::optional<Options> parse(int argc, const char* const* argv) {
   Options o;
-  cli::CommandLine cli("sample-text", "Continues a text with a GPT that train-gpt has made.");
+  cli::CommandLine cli("sample-text", "Continues a text with a GPT.");
   cli.group("Text");
-  cli("model", o.model, "the run folder", {.value = "DIR"});
+  cli("model", o.model, "a run folder, or a model of another program", {.value = "PATH"});
   cli("checkpoint", o.checkpoint, "whose weights: last, best, or a step that the run keeps",
       {.value = "last|best|STEP"});
   cli("prompt", o.prompt,
@@ -65,8 +65,11 @@ std::optional<Options> parse(int argc, const char* const* argv) {
               "for other programs");
   cli.example("sample-text --model runs/quickstart-1 --prompt 'namespace ' --temperature 0.5",
               "continues this text, with likelier tokens");
+  cli.example("sample-text --model SmolLM2-135M.gguf --prompt 'Once upon'",
+              "a model of another program: GGUF, or a folder of Hugging Face's");
   if (cli.parse_or_print(argc, argv)) return std::nullopt;
-  if (!cli.given("--model")) cli::usage_error("--model is needed: the run folder of a model");
+  if (!cli.given("--model"))
+    cli::usage_error("--model is needed: a run folder, or a model of another program");
   if (o.prompt && o.prompt_file) {
     cli::usage_error("--prompt and --prompt-file exclude each other");
   }

@@ -111,10 +111,12 @@ void refuse_without_start(const cli::CommandLine& cli) {
     if (!cli.given(option)) continue;
     const std::string file = cli.file_of(option);
     if (file.empty()) {
-      cli::usage_error("{} needs --init-from DIR: the folder of a run or a model", option);
+      cli::usage_error("{} needs --init-from PATH: a run folder, or a model of another program",
+                       option);
     }
-    cli::usage_error("--config {}: its {} needs --init-from DIR: the folder of a run or a model{}",
-                     file, option.substr(2), start_of_config(file));
+    cli::usage_error(
+        "--config {}: its {} needs --init-from PATH: a run folder, or a model of another program{}",
+        file, option.substr(2), start_of_config(file));
   }
 }
 
@@ -125,12 +127,12 @@ void check_folders(const run::FolderOptions& o) {
       cli::usage_error(
           "--init-from {0}: nothing is downloaded here. Get OpenAI's weights as a folder, with "
           "config.json, model.safetensors and tokenizer.json, from "
-          "https://huggingface.co/openai-community/{0}, and give it: --init-from DIR",
+          "https://huggingface.co/openai-community/{0}, and give it: --init-from PATH",
           o.init_from);
     }
     cli::usage_error(
-        "--init-from: there is no {}: it must be scratch, resume, or the folder of a run or a "
-        "model",
+        "--init-from: there is no {}: it must be scratch, resume, a run folder, or a model of "
+        "another program",
         o.init_from);
   }
   if (!o.out_dir.empty() && fs::equivalent(o.init_from, o.out_dir, ignored)) {

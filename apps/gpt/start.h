@@ -9,7 +9,7 @@
 
 namespace tapegrad::gpt {
 
-// --init-from DIR: a run that starts with the weights and the tokenizer of another one.
+// --init-from PATH: a run that starts with the weights and the tokenizer of another one.
 
 // The tokenizer of the model that the run resumes or starts from; nothing for a new one.
 std::optional<data::Tokenizer> given_tokenizer(const Options& options);
@@ -17,7 +17,7 @@ std::optional<data::Tokenizer> given_tokenizer(const Options& options);
 // Opens the model that the run starts from. Sets the options of the model and the tokenizer to
 // those of the folder, but for those that may be chosen anew: the block size, and all of dropout.
 // UsageError for options that contradict them, for a block size that the model has no positions
-// for, and for options that need --init-from DIR.
+// for, and for options that need --init-from PATH.
 void take_start(Options& options, const cli::CommandLine& cli);
 
 // UsageError if a pattern of the options names nothing that the model has. Reads no weights.

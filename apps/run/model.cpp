@@ -33,9 +33,10 @@ struct Description {
   ModelConfig config;
   data::Tokenizer tokenizer;
 
-  Description(const std::filesystem::path& folder, std::string_view format,
-              std::string_view program, std::int64_t special)
-      : file(read_file_of(folder, format, program)),
+  // `known` says, in an error, what could have been opened.
+  Description(const std::filesystem::path& folder, std::string_view format, std::string_view known,
+              std::int64_t special)
+      : file(read_file_of(folder, format, known)),
         config(config_of_file(folder / kConfigFile, file)),
         tokenizer(data::Tokenizer::load(folder / kTokenizerFile)) {
     // One of Hugging Face's may have fewer tokens than its model has rows.
@@ -50,9 +51,11 @@ struct Description {
   }
 
   static Config read_file_of(const std::filesystem::path& folder, std::string_view format,
-                             std::string_view program) {
-    check(std::filesystem::is_directory(folder),
-          "there is no folder {}: a model is the folder that {} made", folder.string(), program);
+                             std::string_view known) {
+    check(has_entry(folder), "{} does not exist: a model is {}", folder.string(), known);
+    std::error_code ignored;
+    check(std::filesystem::is_directory(folder, ignored),
+          "{} is no model that is known, which is {}", folder.string(), known);
     return read_config(folder / kConfigFile, format);
   }
 
@@ -143,7 +146,9 @@ OpenedModel open_model(const std::filesystem::path& path, const std::string& che
     check(checkpoint == kLast, "{} has one checkpoint, not '{}'", path.string(), checkpoint);
     return {foreign->config, {}, std::move(foreign->tokenizer), std::move(foreign->weights)};
   }
-  Description<nn::GPTConfig> d(path, kGPTFormat, "train-gpt", 0);
+  Description<nn::GPTConfig> d(
+      path, kGPTFormat,
+      "a run folder of train-gpt, or a model of Hugging Face's, GGUF, llm.c or nanoGPT", 0);
   TuningOptions tuning;
   if (d.file.find(kTuningSection) != nullptr) {  // older runs have none
     read_valid(path / kConfigFile, d.file, kTuningSection, tuning);
@@ -184,7 +189,7 @@ void save_model(const std::filesystem::path& folder, const TextModel& model) {
 }
 
 Translator load_translator(const std::filesystem::path& folder, const std::string& checkpoint) {
-  Description<nn::TransformerConfig> d(folder, kSeq2SeqFormat, "train-seq2seq",
+  Description<nn::TransformerConfig> d(folder, kSeq2SeqFormat, "a run folder of train-seq2seq",
                                        data::SpecialTokens::kCount);
   nn::Params params(open_file(folder, checkpoint));
   nn::Transformer model(params, d.config);

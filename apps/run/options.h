@@ -15,7 +15,7 @@ namespace tapegrad::run {
 // The options of training, in parts that each go to one room. Names and meanings are nanoGPT's
 // where nanoGPT has the option.
 
-// What init_from may be beside the folder of a model.
+// What init_from may be beside the path of a model.
 inline constexpr const char* kScratch = "scratch";
 inline constexpr const char* kResume = "resume";
 
@@ -34,9 +34,9 @@ struct FolderOptions {
   static void describe(Self& o, Table& t) {
     t("out_dir", o.out_dir, "the run folder [the next free runs/PRESET-N]", {.value = "DIR"});
     t("init_from", o.init_from,
-      "resume goes on from the last checkpoint in --out-dir; DIR is the folder of a run or a model "
-      "whose weights and tokenizer a new run starts with",
-      {.value = "scratch|resume|DIR"});
+      "resume goes on from the last checkpoint in --out-dir; PATH is a run folder, or a model of "
+      "another program, whose weights and tokenizer a new run starts with",
+      {.value = "scratch|resume|PATH"});
     t("overwrite", o.overwrite, "replace a run that --out-dir holds already");
   }
 };

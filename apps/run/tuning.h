@@ -33,7 +33,7 @@ struct TuningOptions {
     t("started_from", o.started_from, "the folder of the model that the run started from",
       {.option = false, .newer = true});
     t("checkpoint", o.checkpoint,
-      "whose weights --init-from DIR takes: best, last or a step [best if DIR keeps it]",
+      "whose weights --init-from PATH takes: best, last or a step [best if PATH keeps it]",
       {.value = "best|last|STEP", .newer = true});
     t("freeze", o.freeze, "do not train the parameters of these names, such as wte* or 'h.[0-3].*'",
       {.value = "PATTERN…", .newer = true});

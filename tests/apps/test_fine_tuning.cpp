@@ -146,7 +146,7 @@ TEST_CASE("options that contradict the model are refused by name", "[fine-tuning
   tuned.check_refused({"--init-from", tuned.folder / "nothing"}, 2, "there is no ");
   tuned.check_refused({"--init-from", tuned.folder.path()}, 1, "config.json");
   tuned.check_refused(Args{"--init-from", "scratch"} + kLora, 2,
-                      "--lora-rank needs --init-from DIR");
+                      "--lora-rank needs --init-from PATH");
   check_error_of("train-gpt", tuned.train(1, {"--out-dir", base().run, "--overwrite"}), 2,
                  "a new run needs a folder of its own");
   check_error_of("train-seq2seq", train_pairs({"--init-from", base().run}), 2,
@@ -332,10 +332,10 @@ TEST_CASE("the config.json of any run is a config file", "[fine-tuning]") {
   const Result alone = ::train({"--config", file, "--out-dir", b.folder / "x"});
   check_error_of("train-gpt", alone, 2,
                  "--config " + file +
-                     ": its checkpoint needs --init-from DIR: the folder of a run "
-                     "or a model, such as " +
+                     ": its checkpoint needs --init-from PATH: a run folder, or a model "
+                     "of another program, such as " +
                      fs::absolute(base().run).string());
   const auto lines = b.folder.put("lines", "lora_rank = 2\n");
   check_error_of("train-gpt", ::train({"--config", lines, "--out-dir", b.folder / "x"}), 2,
-                 "--config " + lines.string() + ": its lora-rank needs --init-from DIR");
+                 "--config " + lines.string() + ": its lora-rank needs --init-from PATH");
 }

@@ -92,7 +92,7 @@ TEST_CASE("a prompt that the tokenizer cannot encode is an error", "[sample-text
 }
 
 TEST_CASE("wrong usage of sample-text has exit code 2", "[sample-text]") {
-  check_error(sample({}), 2, "--model is needed");
+  check_error(sample({}), 2, "--model is needed: a run folder, or a model of another program");
   check_error(char_model().sample({"--temperature", "-1"}), 2, "temperature must be above 0");
   check_error(char_model().sample({"--temperature", "0"}), 2, "greedy");
   check_error(char_model().sample({"--top-k", "0"}), 2, "--top-k: must be at least 1, not 0");
@@ -105,7 +105,12 @@ TEST_CASE("wrong usage of sample-text has exit code 2", "[sample-text]") {
 }
 
 TEST_CASE("models that are missing, broken or mixed up are refused", "[sample-text]") {
-  check_error(sample({"--model", "/none"}), 1, "there is no folder /none");
+  check_error(sample({"--model", "/none"}), 1,
+              "/none does not exist: a model is a run folder of train-gpt, or a model of");
+  const TempFolder other_files;
+  check_error(sample({"--model", other_files.put("README.md", "# No model\n")}), 1,
+              "README.md is no model that is known, which is a run folder of train-gpt, or a model "
+              "of Hugging Face's, GGUF, llm.c or nanoGPT");
   const Model model("char"), other("bpe:270");
   const auto attempt = [&] { return model.sample({"--max-new-tokens", "1"}); };
   SECTION("an empty folder") {

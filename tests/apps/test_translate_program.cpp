@@ -136,7 +136,7 @@ TEST_CASE("wrong usage of translate has exit code 2", "[translate]") {
 
 TEST_CASE("translators that are missing, broken or mixed up are refused", "[translate]") {
   check_error(run_program("translate", {"--model", "/none", "1"}), 1,
-              "there is no folder /none: a model is the folder that train-seq2seq made");
+              "/none does not exist: a model is a run folder of train-seq2seq");
   const TinyPairRun tiny(1);
   const auto attempt = [&] { return run_program("translate", {"--model", tiny.run, "1"}); };
   SECTION("truncated weights") {

@@ -76,5 +76,5 @@ TEST_CASE("nanoGPT's --init_from=gpt2 says what to do instead", "[watching]") {
     check_error_of("train-gpt", train({"--init_from=" + name}), 2,
                    "nothing is downloaded here. Get OpenAI's weights as a folder");
   }
-  check_error_of("train-gpt", train({"--init-from", "gpt2"}), 2, "--init-from DIR");
+  check_error_of("train-gpt", train({"--init-from", "gpt2"}), 2, "--init-from PATH");
 }
