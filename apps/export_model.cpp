@@ -57,6 +57,7 @@ std::optional<Options> parse(int argc, const char* const* argv) {
 int export_it(const Options& o) {
   const run::ExportFormat& format = run::export_format(o.format);
   const run::StoredType type = o.dtype.value_or(format.types.front());
+  run::check_export(format, o.out, type, o.overwrite);  // before the weights are read
   const run::Exported written = run::export_model(run::load(o.model, DType::f32, o.checkpoint),
                                                   format, o.out, type, o.overwrite);
   fmt::print("wrote {}, {}: {}{}{}\n", format.title, name_of_enum(type), o.out,

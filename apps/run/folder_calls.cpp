@@ -66,10 +66,7 @@ void remove_or_fail(const fs::path& path) {
   check(!error, "cannot remove {}: {}", path.string(), error.message());
 }
 
-namespace {
-
-// The first of NAME-1, NAME-2, … that does not exist yet, made.
-fs::path make_first_free(const std::string& name) {
+fs::path make_free_folder(const std::string& name) {
   for (int n = 1;; ++n) {
     fs::path path = fmt::format("{}-{}", name, n);
     std::error_code error;
@@ -82,15 +79,13 @@ fs::path make_first_free(const std::string& name) {
   }
 }
 
-}  // namespace
-
 fs::path make_next_folder(const std::string& name) {
   make_folder("runs");
-  return make_first_free("runs/" + name);
+  return make_free_folder("runs/" + name);
 }
 
 fs::path make_folder_beside(const fs::path& path) {
-  return make_first_free((path / "").parent_path().string() + "-rescued");
+  return make_free_folder((path / "").parent_path().string() + "-rescued");
 }
 
 bool is_open_at(int descriptor, const fs::path& path) {

@@ -19,6 +19,8 @@ void move_files(const std::filesystem::path& from, std::span<const std::string_v
                 const std::filesystem::path& to);
 void rename_or_fail(const std::filesystem::path& from, const std::filesystem::path& to);
 void remove_or_fail(const std::filesystem::path& path);  // with all that is in it, if it exists
+// The first of PATH-1, PATH-2, … that does not exist yet, made.
+std::filesystem::path make_free_folder(const std::string& path);
 // The first of runs/NAME-1, runs/NAME-2, … that does not exist yet, made.
 std::filesystem::path make_next_folder(const std::string& name);
 // The first of PATH-rescued-1, PATH-rescued-2, … that does not exist yet, made.

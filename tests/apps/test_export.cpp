@@ -26,9 +26,37 @@ const TinyRun& tiny() {
 
 }  // namespace
 
+TEST_CASE("an export that fails leaves an earlier one as it was", "[export]") {
+  const TempFolder folder;
+  check_ended_well(export_to(tiny().run, folder / "out"));
+  const std::string before = greedy(folder / "out");
+  const TinyRun other(2, {"--n-embd", "24", "--n-head", "2", "--tied"});
+  // A file may not be so large as the weights are: its writer fails when others are complete.
+  const Result r = run_program(
+      "export", {"--model", other.run, "--out", folder / "out", "--format", "hf", "--overwrite"},
+      ".", {.file_bytes = 4096});
+  CHECK(r.code != 0);
+  CHECK(greedy(folder / "out") == before);
+  CHECK(folder.entries() == 1);
+}
+
+TEST_CASE("an export replaces what it alone had, and follows a link to its folder", "[export]") {
+  const TempFolder folder;
+  const TinyRun exact(2, {"--tied", "--activation", "gelu-erf"});
+  check_ended_well(export_to(exact.run, folder / "out", {"--format", "nanogpt"}));
+  REQUIRE(fs::exists(folder / "out/meta.pkl"));
+  fs::create_directory_symlink(folder / "out", folder / "link");
+  const TinyRun tokens(2, {"--tied", "--activation", "gelu-erf", "--tokenizer", "gpt2"});
+  check_ended_well(export_to(tokens.run, folder / "link", {"--format", "nanogpt", "--overwrite"}));
+  CHECK(!fs::exists(folder / "out/meta.pkl"));
+  CHECK(fs::is_symlink(folder / "link"));
+  CHECK(greedy(folder / "link") == greedy(tokens.run));
+  CHECK(folder.entries() == 2);
+}
+
 TEST_CASE("a run is exported, and what was written continues as the run does", "[export]") {
   const TempFolder folder;
-  for (const std::string format : {"hf", "llm.c"}) {
+  for (const std::string format : {"hf", "llm.c", "gguf"}) {
     const Result r = export_to(tiny().run, folder / format, {"--format", format});
     check_ended_well(r);
     CHECK_THAT(r.out, ContainsSubstring((folder / format).string()) && ContainsSubstring("f32") &&
@@ -87,10 +115,12 @@ TEST_CASE("files that are there stay, unless --overwrite says otherwise", "[expo
 TEST_CASE("an export that fails on the way takes away what it has written", "[export]") {
   const TempFolder folder;
   fs::create_directories(folder / "out/tokenizer_config.json");  // no file can have this name
-  check_error_of("export", export_to(tiny().run, folder / "out", {"--format", "hf", "--overwrite"}),
-                 1, "tokenizer_config.json");
+  const Args overwrite = {"--format", "hf", "--overwrite"};
+  check_error_of("export", export_to(tiny().run, folder / "out", overwrite), 1,
+                 "tokenizer_config.json");
   CHECK(!fs::exists(folder / "out/model.safetensors"));
   CHECK(fs::exists(folder / "out/tokenizer_config.json"));
+  CHECK(folder.entries() == 1);
 }
 
 TEST_CASE("nothing is exported over a run", "[export]") {

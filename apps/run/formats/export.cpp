@@ -17,27 +17,45 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What an export that fails has made so far, which goes with it.
-class NewFiles {
+// The whole path of a place, without a / at its end. Links are followed: what is made beside it is
+// in the same file system.
+fs::path whole_path(const fs::path& out) {
+  const fs::path path = fs::absolute(out / "").lexically_normal().parent_path();
+  std::error_code error;
+  const fs::path followed = fs::weakly_canonical(path, error);
+  return error ? path : followed;
+}
+
+// A folder beside `out`, and in it one of the same name, for files that are not complete yet.
+class Workshop {
  public:
-  NewFiles(const ExportFormat& format, const fs::path& out) {
-    for (const std::string_view file : format.files) add(out / file);
-    add(out);  // behind its files: removed if it is empty then
+  explicit Workshop(const fs::path& out) : place_(whole_path(out)) {
+    make_folder(place_.parent_path());
+    root_ = make_free_folder(place_.string() + ".part");
   }
-  ~NewFiles() {
+  ~Workshop() {
     std::error_code ignored;
-    for (const fs::path& path : paths_) fs::remove(path, ignored);
+    fs::remove_all(root_, ignored);
   }
-  NewFiles(const NewFiles&) = delete;
-  NewFiles& operator=(const NewFiles&) = delete;
-  void keep() { paths_.clear(); }
+  Workshop(const Workshop&) = delete;
+  Workshop& operator=(const Workshop&) = delete;
+  fs::path folder() const { return root_ / place_.filename(); }
 
  private:
-  void add(const fs::path& path) {
-    if (!has_entry(path)) paths_.push_back(path);
-  }
-  std::vector<fs::path> paths_;
+  fs::path place_, root_;
 };
+
+// Puts complete files in the place of those of an earlier export. Until the last one is there,
+// nothing is taken for a model.
+void deliver(const fs::path& from, const ExportFormat& format, const fs::path& to) {
+  make_folder(to);
+  check_writable(to);
+  remove_or_fail(to / format.files.back());
+  for (const std::string_view file : format.files) {
+    if (!has_entry(from / file)) remove_or_fail(to / file);
+  }
+  move_files(from, format.files, to);
+}
 
 void check_no_run(const fs::path& folder) {
   check(!has_entry(folder / kConfigFile) || is_hf_folder(folder),
@@ -57,6 +75,7 @@ void check_place(const ExportFormat& format, const fs::path& out, bool overwrite
         out.string(), format.name);
   check_no_run(out);
   for (const std::string_view file : format.files) {
+    check(!fs::is_directory(out / file), "{} is a folder", (out / file).string());
     check(overwrite || !has_entry(out / file),
           "{} has a file {} already: choose another folder, or --overwrite", out.string(), file);
   }
@@ -84,17 +103,30 @@ const ExportFormat& export_format(std::string_view name) {
   fail("there is no format '{}': choose {}", name, fmt::join(names, ", "));
 }
 
-Exported export_model(const TextModel& model, const ExportFormat& format, const fs::path& out,
-                      StoredType type, bool overwrite) {
+void check_export(const ExportFormat& format, const fs::path& out, StoredType type,
+                  bool overwrite) {
   std::vector<std::string_view> types;
   for (const StoredType known : format.types) types.push_back(name_of_enum(known));
   check(std::find(format.types.begin(), format.types.end(), type) != format.types.end(),
         "--format {} cannot store {}: choose {}", format.name, name_of_enum(type),
         fmt::join(types, ", "));
   check_place(format, out, overwrite);
-  NewFiles files(format, out);
-  Exported written = format.write(model, out, type);
-  files.keep();
+}
+
+Exported export_model(const TextModel& model, const ExportFormat& format, const fs::path& out,
+                      StoredType type, bool overwrite) {
+  check_export(format, out, type, overwrite);
+  Exported written;
+  if (format.files.empty()) {
+    written = format.write(model, out, type);
+  } else {
+    const Workshop workshop(out);
+    written = format.write(model, workshop.folder(), type);
+    deliver(workshop.folder(), format, out);
+  }
+  const fs::path place = whole_path(out);
+  written.use = fmt::format(fmt::runtime(written.use), out.string(), place.string(),
+                            place.filename().string());
   return written;
 }
 

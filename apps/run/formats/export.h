@@ -20,15 +20,19 @@ inline std::span<const std::string_view> names_of(StoredType) { return kStoredTy
 // What an export has written.
 struct Exported {
   std::vector<std::string_view> files;  // in the folder; none if it is one file
-  std::string use;                      // how to open it
+  // How to open it. A writer has {0} for the place as it was given, {1} for its whole path and {2}
+  // for the last name of that.
+  std::string use;
 };
 
 // A format of another program that a GPT can be written in.
 struct ExportFormat {
-  std::string_view name;                // of --format
-  std::string_view title;               // "Hugging Face's layout"
-  std::vector<StoredType> types;        // that it can store
-  std::vector<std::string_view> files;  // there may be in `out`; none if `out` is the file itself
+  std::string_view name;          // of --format
+  std::string_view title;         // "Hugging Face's layout"
+  std::vector<StoredType> types;  // that it can store
+  // That there may be in `out`; none if `out` is the file itself. Without the last one, nothing is
+  // taken for a model.
+  std::vector<std::string_view> files;
   // Writes the model. Error, before anything is written, if the format cannot express it.
   Exported (*write)(const TextModel& model, const std::filesystem::path& out, StoredType type);
 };
@@ -38,9 +42,13 @@ const std::vector<ExportFormat>& export_formats();
 // Error, naming all, if there is none of this name.
 const ExportFormat& export_format(std::string_view name);
 
-// Writes the model to `out`. Errors: the format cannot store `type`, or cannot express the model; a
-// file is there already, unless `overwrite`; `out` is a run's folder or a file in it. What was
-// written is removed when it fails.
+// Error if the format cannot store `type`; if a file is there already, unless `overwrite`; if `out`
+// is a run's folder or a file in it.
+void check_export(const ExportFormat& format, const std::filesystem::path& out, StoredType type,
+                  bool overwrite = false);
+
+// Writes the model to `out`. Errors: those of check_export(); the format cannot express the model.
+// Then, and when writing fails, what was in `out` stays as it was.
 Exported export_model(const TextModel& model, const ExportFormat& format,
                       const std::filesystem::path& out, StoredType type, bool overwrite = false);
 

@@ -171,10 +171,7 @@ Exported export_gguf(const TextModel& model, const std::filesystem::path& out, S
                        }});
   }
   nn::write_gguf(out, keys, tensors);
-  return {
-      {},
-      fmt::format("llama-completion -m {} -no-cnv -p \"…\", and the other programs of llama.cpp",
-                  out.string())};
+  return {{}, "llama-completion -m {0} -no-cnv -p \"…\", and the other programs of llama.cpp"};
 }
 
 }  // namespace tapegrad::run

@@ -202,7 +202,7 @@ std::vector<TensorToMake> llama_tensors(const nn::Params& params) {
 }  // namespace
 
 std::vector<std::string_view> hf_files() {
-  return {kConfigFile, kGenerationFile, kModelFile, kTokenizerFile, kTokenizerConfigFile};
+  return {kGenerationFile, kModelFile, kTokenizerFile, kTokenizerConfigFile, kConfigFile};
 }
 
 Exported export_hf(const TextModel& model, const fs::path& folder, StoredType type) {
@@ -217,7 +217,6 @@ Exported export_hf(const TextModel& model, const fs::path& folder, StoredType ty
   config_json.update(config.is_llama() ? llama_config(config) : gpt2_config(config));
 
   make_folder(folder);
-  check_writable(folder);
   const std::string weights_file = (folder / kModelFile).string();
   const Metadata metadata = {{"format", "pt"}};
   if (config.is_llama()) {
@@ -232,11 +231,10 @@ Exported export_hf(const TextModel& model, const fs::path& folder, StoredType ty
   write_json(folder / kGenerationFile, {{"_from_model_config", true},
                                         {"bos_token_id", json_of(ends.begin)},
                                         {"eos_token_id", json_of(ends.end)}});
-  // Last: without it, nothing is taken for a model.
   write_json(folder / kConfigFile, config_json);
-  return {hf_files(), fmt::format("in Python: AutoModelForCausalLM.from_pretrained(\"{0}\"), "
-                                  "AutoTokenizer.from_pretrained(\"{0}\")",
-                                  folder.string())};
+  return {hf_files(),
+          "in Python: AutoModelForCausalLM.from_pretrained(\"{0}\"), "
+          "AutoTokenizer.from_pretrained(\"{0}\")"};
 }
 
 }  // namespace tapegrad::run

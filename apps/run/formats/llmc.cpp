@@ -193,7 +193,7 @@ ForeignModel open_llmc(const fs::path& path) {
   return {config, tokenizer_of(model, config.vocab_size), std::move(weights)};
 }
 
-std::vector<std::string_view> llmc_files() { return {kLlmcModelFile, kLlmcTokenizerFile}; }
+std::vector<std::string_view> llmc_files() { return {kLlmcTokenizerFile, kLlmcModelFile}; }
 
 Exported export_llmc(const TextModel& model, const fs::path& folder, StoredType type) {
   const nn::GPTConfig& config = model.gpt.config();
@@ -212,7 +212,6 @@ Exported export_llmc(const TextModel& model, const fs::path& folder, StoredType 
       llmc_tokenizer(model.tokenizer, default_prompt(model.tokenizer).front());
 
   make_folder(folder);
-  check_writable(folder);
   write_file_atomically(folder / kLlmcTokenizerFile, tokenizer);
   write_model(folder / kLlmcModelFile, GPT2Weights(model.params, config), config, as_bf16);
   return {llmc_files(), fmt::format("copy or link both files to the folder of llm.c, {}",

@@ -168,17 +168,14 @@ std::string_view bytes_of(const Tensor& t) {
   return {reinterpret_cast<const char*>(t.data<float>()), t.bytes()};
 }
 
-// The whole path of a folder, without a / at its end.
-fs::path absolute_of(const fs::path& folder) {
-  return fs::absolute(folder / kMeta).lexically_normal().parent_path();
-}
-
 // The last name of a folder, by which sample.py looks for meta.pkl in data/NAME/.
-std::string name_of(const fs::path& folder) { return absolute_of(folder).filename().string(); }
+std::string name_of(const fs::path& folder) {
+  return fs::absolute(folder / kMeta).lexically_normal().parent_path().filename().string();
+}
 
 }  // namespace
 
-std::vector<std::string_view> nanogpt_files() { return {kCheckpoint, kMeta}; }
+std::vector<std::string_view> nanogpt_files() { return {kMeta, kCheckpoint}; }
 
 Exported export_nanogpt(const TextModel& model, const fs::path& folder, StoredType type) {
   const nn::GPTConfig& config = model.gpt.config();
@@ -192,20 +189,12 @@ Exported export_nanogpt(const TextModel& model, const fs::path& folder, StoredTy
   }
   files.push_back({"ckpt/version", "3\n"});
   make_folder(folder);
-  check_writable(folder);
-  if (has_meta) {
-    write_file_atomically(folder / kMeta, meta_pickle(model.tokenizer));
-  } else {
-    remove_or_fail(folder / kMeta);  // that of another model, which this one replaces
-  }
+  if (has_meta) write_file_atomically(folder / kMeta, meta_pickle(model.tokenizer));
   nn::write_stored_zip(folder / kCheckpoint, files);
   // It runs in nanoGPT's own folder.
-  const fs::path place = absolute_of(folder);
-  const std::string sample =
-      fmt::format("sample.py --out_dir={} --device=cpu of nanoGPT", place.string());
+  const std::string sample = "sample.py --out_dir={1} --device=cpu of nanoGPT";
   if (!has_meta) return {{kCheckpoint}, sample};
-  return {nanogpt_files(), fmt::format("{}, once {} is copied to data/{}/ of nanoGPT", sample,
-                                       (place / kMeta).string(), name_of(folder))};
+  return {nanogpt_files(), sample + ", once {1}/meta.pkl is copied to data/{2}/ of nanoGPT"};
 }
 
 }  // namespace tapegrad::run

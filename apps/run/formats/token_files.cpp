@@ -35,6 +35,7 @@ Files files_in(const fs::path& folder) {
 std::vector<data::Token> read_ids(const fs::path& path, std::int64_t vocab_size,
                                   Fingerprint& hash) {
   const std::string bytes = read_file(path, kMostFileBytes);
+  hash.add(fmt::format("{} bytes: ", bytes.size()));  // where one file ends counts
   hash.add(bytes);
   std::string_view ids = bytes;
   std::int32_t header[3] = {};

@@ -144,7 +144,7 @@ TEST_CASE("an export tells what was written, and where nanoGPT looks for it", "[
   const fs::path mine = folder.temp / "mine", gpt2 = folder.temp / "gpt2";
   const run::Exported characters =
       export_to(small_model(expressible(), letters()), mine.string() + "/");
-  CHECK(characters.files == std::vector<std::string_view>{"ckpt.pt", "meta.pkl"});
+  CHECK(characters.files == std::vector<std::string_view>{"meta.pkl", "ckpt.pt"});
   CHECK(characters.use == use_of(mine) + ", once " + (mine / "meta.pkl").string() +
                               " is copied to data/mine/ of nanoGPT");
   const run::Exported alone = export_to(small_model(expressible(), data::Tokenizer::gpt2()), gpt2);
