@@ -1,5 +1,7 @@
 // The program `export`. What the files hold is tested in tests/apps/run.
 
+#include "tapegrad/autograd/base/file.h"
+#include "tapegrad/run/formats/export.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 
 namespace {
@@ -26,17 +28,36 @@ const TinyRun& tiny() {
 
 }  // namespace
 
-TEST_CASE("an export that fails leaves an earlier one as it was", "[export]") {
+TEST_CASE("an export that fails while it writes leaves an earlier one as it was", "[export]") {
+  using namespace tapegrad;
   const TempFolder folder;
-  check_ended_well(export_to(tiny().run, folder / "out"));
-  const std::string before = greedy(folder / "out");
-  const TinyRun other(2, {"--n-embd", "24", "--n-head", "2", "--tied"});
-  // A file may not be so large as the weights are: its writer fails when others are complete.
-  const Result r = run_program(
-      "export", {"--model", other.run, "--out", folder / "out", "--format", "hf", "--overwrite"},
-      ".", {.file_bytes = 4096});
-  CHECK(r.code != 0);
-  CHECK(greedy(folder / "out") == before);
+  folder.put("out/first", "old");
+  folder.put("out/mark", "old");
+  const run::TextModel model = run::load(tiny().run);
+  const auto write_first = [](const run::TextModel&, const fs::path& out, run::StoredType) {
+    fs::create_directories(out);
+    write_file_atomically(out / "first", "new");
+    return run::Exported{};
+  };
+  run::ExportFormat format{
+      "test",
+      "a test",
+      {run::StoredType::f32},
+      {"first", "second", "mark"},
+      [](const run::TextModel&, const fs::path& out, run::StoredType) -> run::Exported {
+        fs::create_directories(out);
+        write_file_atomically(out / "first", "new");
+        fail("the disk is full");
+      }};
+  CHECK_THROWS_WITH(run::export_model(model, format, folder / "out", run::StoredType::f32, true),
+                    "the disk is full");
+  CHECK(TempFolder::get(folder / "out/first") == "old");
+  CHECK(TempFolder::get(folder / "out/mark") == "old");
+  CHECK(folder.entries() == 1);
+  format.write = write_first;
+  run::export_model(model, format, folder / "out", run::StoredType::f32, true);
+  CHECK(TempFolder::get(folder / "out/first") == "new");
+  CHECK(!fs::exists(folder / "out/mark"));
   CHECK(folder.entries() == 1);
 }
 
@@ -103,7 +124,7 @@ TEST_CASE("files that are there stay, unless --overwrite says otherwise", "[expo
   const std::string before = TempFolder::get(folder / "out/model.safetensors");
   const Args bf16 = {"--format", "hf", "--dtype", "bf16"};
   check_error_of("export", export_to(tiny().run, folder / "out", bf16), 1,
-                 "has a file config.json already");
+                 "has a file generation_config.json already");
   CHECK(TempFolder::get(folder / "out/model.safetensors") == before);
   check_ended_well(export_to(tiny().run, folder / "out", bf16 + Args{"--overwrite"}));
   CHECK(TempFolder::get(folder / "out/model.safetensors").size() < before.size() * 3 / 4);
