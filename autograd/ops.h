@@ -285,8 +285,8 @@ struct RopeOptions {
 // heads of D = head_size channels. In the row at position m, channels i and i + D/2 of each head
 // are turned, as a pair, by the angle m·base^(−2i/D). Pairs are half a head apart, as in Hugging
 // Face's models; the paper pairs neighbours, which differs in the order of channels alone. Of
-// packed (B, T, 3C), `channels` = 2C turns Q and K, and leaves V as it is. In f32, angles are rounded
-// where transformers rounds them, which shows from some hundred positions on.
+// packed (B, T, 3C), `channels` = 2C turns Q and K, and leaves V as it is. In f32, angles are
+// rounded where transformers rounds them, which shows from some hundred positions on.
 Tensor rope(const Tensor& x, std::int64_t head_size, const RopeOptions& options = {});
 
 // --- Losses and dropout ---
