@@ -9,30 +9,20 @@ using namespace tapegrad;
 
 namespace {
 
-// A file that an index may name, and a tokenizer of one token.
+// A file that an index may name, and a tokenizer that is accepted.
 void put_part() {
-  fuzz::put("tokenizer.json",
-            R"({"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false,)"
-            R"( "trim_offsets": true, "use_regex": true},)"
-            R"( "model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}})");
+  fuzz::put("tokenizer.json", data::Tokenizer::train_bpe("a text", 257).hf_json());
   save_safetensors((fuzz::folder() / "part.safetensors").string(),
                    {{"transformer.h.0.mlp.c_fc.weight", Tensor::ones({2, 8})},
                     {"wte.weight", Tensor::ones({3, 2})},
                     {"lm_head.weight", Tensor::ones({3, 2})}});
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const bool once = (put_part(), true);
-  (void)once;
-  const std::string_view all = fuzz::text_of(data, size);
-  const std::size_t middle = std::min(all.find('\0'), all.size());
-  fuzz::put("config.json", all.substr(0, middle));
-  fuzz::put("model.safetensors.index.json", middle < all.size() ? all.substr(middle + 1) : "{}");
-  if (!run::is_hf_folder(fuzz::folder())) return 0;
-  const std::string name = fuzz::folder().string();
-  fuzz::accepts(name, [&] {
+bool opens(std::string_view config, std::string_view index) {
+  fuzz::put("config.json", config);
+  fuzz::put("model.safetensors.index.json", index);
+  if (!run::is_hf_folder(fuzz::folder())) return false;
+  return fuzz::accepts(fuzz::folder().string(), [] {
     const run::ForeignModel model = run::open_hf(fuzz::folder());
     model.config.validate();
     for (const auto& [tensor, entry] : model.weights->entries()) {
@@ -41,5 +31,26 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       }
     }
   });
+}
+
+// Inputs that are refused for what they all have in common would find nothing.
+void check_accepted() {
+  constexpr std::string_view index = R"({"weight_map": {"wte.weight": "part.safetensors"}})";
+  constexpr std::string_view gpt2 =
+      R"({"model_type":"gpt2","n_layer":1,"n_head":1,"n_embd":2,"vocab_size":300})";
+  constexpr std::string_view llama =
+      R"({"model_type":"llama","num_hidden_layers":1,"num_attention_heads":1,"hidden_size":2,)"
+      R"("intermediate_size":4,"vocab_size":300})";
+  if (!opens(gpt2, index) || !opens(llama, index)) fuzz::finding("a good folder is refused");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const bool once = (put_part(), check_accepted(), true);
+  (void)once;
+  const std::string_view all = fuzz::text_of(data, size);
+  const std::size_t middle = std::min(all.find('\0'), all.size());
+  opens(all.substr(0, middle), middle < all.size() ? all.substr(middle + 1) : "{}");
   return 0;
 }
