@@ -154,7 +154,7 @@ Exported export_gguf(const TextModel& model, const std::filesystem::path& out, S
   std::vector<GgufTensor> tensors;
   for (const GgufName& name : gguf_names(c, architecture)) {
     Shape shape = weights.shape(name.ours);
-    const bool is_table = name.theirs == "token_embd.weight" || name.theirs == "output.weight";
+    const bool is_table = name.theirs == kTokenTable || name.theirs == kHeadTable;
     const bool longer = adds_end_row && is_table;
     if (longer) shape[0] += 1;
     tensors.push_back(
@@ -166,7 +166,7 @@ Exported export_gguf(const TextModel& model, const std::filesystem::path& out, S
   }
   if (c.rope_factor != 1) {
     const std::vector<float> divisors = rope_divisors(c);
-    tensors.push_back({"rope_freqs.weight", GgufType::f32, {std::ssize(divisors)}, [divisors] {
+    tensors.push_back({kRopeDivisors, GgufType::f32, {std::ssize(divisors)}, [divisors] {
                          return Tensor::from(divisors, {std::ssize(divisors)});
                        }});
   }

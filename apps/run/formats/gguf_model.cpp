@@ -15,9 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kEmbedding = "token_embd.weight";
-constexpr const char* kHead = "output.weight";
-
 // The keys of the model's architecture, which are all asked for: one that is not might change the
 // result.
 class ModelKeys {
@@ -58,10 +55,10 @@ class ModelKeys {
 };
 
 std::int64_t rows_of_embedding(const nn::GgufFile& file) {
-  const Shape& shape = file.at(kEmbedding).shape;
-  check(shape.rank() == 2, "{}: '{}' must be a matrix, not {}", file.name(), kEmbedding, shape);
+  const Shape& shape = file.at(kTokenTable).shape;
+  check(shape.rank() == 2, "{}: '{}' must be a matrix, not {}", file.name(), kTokenTable, shape);
   const std::int64_t rows = shape[0] - (gguf_value(file, kMeanEndRow, false) ? 1 : 0);
-  check(rows > 0, "{}: '{}' has no row for a token", file.name(), kEmbedding);
+  check(rows > 0, "{}: '{}' has no row for a token", file.name(), kTokenTable);
   return rows;
 }
 
@@ -112,7 +109,7 @@ nn::GPTConfig config_of(const nn::GgufFile& file, const std::string& architectur
   c.n_head = small_count(keys.needed("attention.head_count"));
   c.n_embd = keys.needed("embedding_length");
   c.n_inner = keys.needed("feed_forward_length");
-  c.tied = !file.contains(kHead);
+  c.tied = !file.contains(kHeadTable);
   keys.must_be("attention.causal", true);
   if (architecture == "gpt2") {
     c.norm_eps = keys.get<double>("attention.layer_norm_epsilon", -1);
@@ -161,7 +158,7 @@ class GgufWeights : public TensorSource {
 
  private:
   static bool is_table(const std::string& theirs) {
-    return theirs == kEmbedding || theirs == kHead;
+    return theirs == kTokenTable || theirs == kHeadTable;
   }
 
   Tensor load(const std::string& tensor, const Entry& entry, DType as) const override {

@@ -10,7 +10,7 @@ void add_gpt2(std::vector<GgufName>& names, const nn::GPTConfig& c) {
   const auto add = [&](const std::string& ours, const std::string& theirs) {
     for (const char* kind : {".weight", ".bias"}) names.push_back({ours + kind, theirs + kind});
   };
-  names.push_back({"wte.weight", "token_embd.weight"});
+  names.push_back({"wte.weight", kTokenTable});
   names.push_back({"wpe.weight", "position_embd.weight"});
   for (int i = 0; i < c.n_layer; ++i) {
     const std::string ours = fmt::format("h.{}.", i), theirs = fmt::format("blk.{}.", i);
@@ -25,7 +25,7 @@ void add_gpt2(std::vector<GgufName>& names, const nn::GPTConfig& c) {
 }
 
 void add_llama(std::vector<GgufName>& names, const nn::GPTConfig& c, bool exchanged) {
-  names.push_back({"embed_tokens.weight", "token_embd.weight"});
+  names.push_back({"embed_tokens.weight", kTokenTable});
   for (int i = 0; i < c.n_layer; ++i) {
     const std::string ours = fmt::format("layers.{}.", i), theirs = fmt::format("blk.{}.", i);
     const auto add = [&](const std::string& name, const std::string& their_name,
@@ -70,7 +70,7 @@ std::vector<GgufName> gguf_names(const nn::GPTConfig& config, const std::string&
   } else {
     add_llama(names, config, architecture == "llama");
   }
-  if (!config.tied) names.push_back({"lm_head.weight", "output.weight"});
+  if (!config.tied) names.push_back({"lm_head.weight", kHeadTable});
   return names;
 }
 

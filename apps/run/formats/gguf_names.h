@@ -21,6 +21,9 @@ std::string gguf_architecture(const nn::GPTConfig& config);
 // All parameters of such a model. Those of gpt2 are those of GPT2Weights: with all biases.
 std::vector<GgufName> gguf_names(const nn::GPTConfig& config, const std::string& architecture);
 
+// The tables with a row for each token.
+inline constexpr const char *kTokenTable = "token_embd.weight", *kHeadTable = "output.weight";
+
 // Llama 3's scaling of rotary positions (RopeScaling in ops.h) stands in a file as a tensor: what
 // it divides the frequency of each pair of channels by, of which there are channels_per_head() / 2.
 // Files that are written here have these keys, too. Where a file does not have them, they are

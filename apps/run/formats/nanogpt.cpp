@@ -15,13 +15,12 @@ namespace fs = std::filesystem;
 using nn::PickleValue;
 using Kind = PickleValue::Kind;
 
-constexpr std::string_view kCheckpoint = "ckpt.pt", kMeta = "meta.pkl";
 constexpr std::string_view kHead = "lm_head.weight", kEmbedding = "wte.weight";
 constexpr std::int64_t kGPT2Tokens = 50257, kPaddedGPT2Tokens = 50304;
 
 fs::path checkpoint_in(const fs::path& path) {
   std::error_code ignored;
-  return fs::is_directory(path, ignored) ? path / kCheckpoint : path;
+  return fs::is_directory(path, ignored) ? path / kNanogptCheckpoint : path;
 }
 
 // A checkpoint's tensors by our names.
@@ -106,15 +105,15 @@ nn::GPTConfig config_of(const std::string& file, const PickleValue& args) {
 // Where the vocabulary of a checkpoint's data set may be.
 std::vector<fs::path> places_of_meta(const fs::path& checkpoint, const PickleValue& root) {
   const fs::path folder = checkpoint.has_parent_path() ? checkpoint.parent_path() : ".";
-  std::vector<fs::path> places = {folder / kMeta};
+  std::vector<fs::path> places = {folder / kNanogptMeta};
   const PickleValue* const config = root.find("config");
   const PickleValue* const dataset = config == nullptr ? nullptr : config->find("dataset");
   if (dataset == nullptr || dataset->kind != Kind::text) return places;
   const fs::path name(dataset->text);
   // The name is the file's, which may be anybody's.
   if (name.empty() || name != name.filename() || name == "." || name == "..") return places;
-  places.push_back(folder / ".." / "data" / name / kMeta);
-  places.push_back(folder / "data" / name / kMeta);
+  places.push_back(folder / ".." / "data" / name / kNanogptMeta);
+  places.push_back(folder / "data" / name / kNanogptMeta);
   return places;
 }
 

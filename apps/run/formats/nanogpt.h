@@ -8,6 +8,8 @@ namespace tapegrad::run {
 // nanoGPT's checkpoints (ckpt.pt, or the folder that has it) and the vocabularies of characters
 // beside them (meta.pkl). github.com/karpathy/nanoGPT, model.py and train.py.
 
+inline constexpr std::string_view kNanogptCheckpoint = "ckpt.pt", kNanogptMeta = "meta.pkl";
+
 // Whether the file begins as those of torch.save do.
 bool is_nanogpt_checkpoint(const std::filesystem::path& path);
 

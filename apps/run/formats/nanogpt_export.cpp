@@ -11,8 +11,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kCheckpoint = "ckpt.pt", kMeta = "meta.pkl";
-
 void check_expressible(const TextModel& model, const nn::GPTConfig& c, StoredType type) {
   constexpr std::string_view kName = "nanoGPT's format";
   require_gpt2(kName, c);
@@ -170,12 +168,12 @@ std::string_view bytes_of(const Tensor& t) {
 
 // The last name of a folder, by which sample.py looks for meta.pkl in data/NAME/.
 std::string name_of(const fs::path& folder) {
-  return fs::absolute(folder / kMeta).lexically_normal().parent_path().filename().string();
+  return fs::absolute(folder / kNanogptMeta).lexically_normal().parent_path().filename().string();
 }
 
 }  // namespace
 
-std::vector<std::string_view> nanogpt_files() { return {kMeta, kCheckpoint}; }
+std::vector<std::string_view> nanogpt_files() { return {kNanogptMeta, kNanogptCheckpoint}; }
 
 Exported export_nanogpt(const TextModel& model, const fs::path& folder, StoredType type) {
   const nn::GPTConfig& config = model.gpt.config();
@@ -189,11 +187,11 @@ Exported export_nanogpt(const TextModel& model, const fs::path& folder, StoredTy
   }
   files.push_back({"ckpt/version", "3\n"});
   make_folder(folder);
-  if (has_meta) write_file_atomically(folder / kMeta, meta_pickle(model.tokenizer));
-  nn::write_stored_zip(folder / kCheckpoint, files);
+  if (has_meta) write_file_atomically(folder / kNanogptMeta, meta_pickle(model.tokenizer));
+  nn::write_stored_zip(folder / kNanogptCheckpoint, files);
   // It runs in nanoGPT's own folder.
   const std::string sample = "sample.py --out_dir={1} --device=cpu of nanoGPT";
-  if (!has_meta) return {{kCheckpoint}, sample};
+  if (!has_meta) return {{kNanogptCheckpoint}, sample};
   return {nanogpt_files(), sample + ", once {1}/meta.pkl is copied to data/{2}/ of nanoGPT"};
 }
 

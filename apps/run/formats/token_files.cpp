@@ -69,7 +69,7 @@ bool is_token_folder(const fs::path& path) {
 Text read_token_folder(const fs::path& folder) {
   const Files files = files_in(folder);
   check(files.complete(), "{} has no train.bin and val.bin, or several", folder.string());
-  const fs::path meta = folder / "meta.pkl";
+  const fs::path meta = folder / kNanogptMeta;
   const data::Tokenizer tokenizer =
       fs::exists(meta) ? read_nanogpt_meta(meta) : data::Tokenizer::gpt2();
   Fingerprint hash;
