@@ -133,10 +133,52 @@ std::vector<Needs> needs_on_the_way_to(const TapeRecord& tape, const Ids& wanted
   return needs;
 }
 
-// Walks the steps in reverse. Gradients of results are dropped once used, but for those in
-// `wanted`.
+// Hands out each parameter's gradient once no step that is left to walk adds to it.
+class CompleteGradients {
+ public:
+  CompleteGradients(const TapeRecord& tape, GradMap& grads, const BackwardOptions& options)
+      : tape_(tape), grads_(grads), take_(options.take) {
+    if (!take_) return;
+    for (std::size_t i = 0; i < tape.steps.size(); ++i) {
+      for_parameters(i, [&](const Tensor& parameter) { ++uses_[parameter.id()]; });
+    }
+  }
+
+  void after_step(std::size_t i) {
+    if (!take_) return;
+    for_parameters(i, [&](const Tensor& parameter) {
+      if (--uses_[parameter.id()] > 0) return;
+      const auto gradient = grads_.find(parameter.id());
+      if (gradient == grads_.end()) return;
+      Tensor complete = std::exchange(gradient->second, Tensor());
+      grads_.erase(gradient);
+      take_(parameter, std::move(complete));
+    });
+  }
+
+ private:
+  // As often as step i uses each.
+  template <class Visit>
+  void for_parameters(std::size_t i, const Visit& visit) const {
+    const Step& step = *tape_.steps[i];
+    for (std::size_t k = 0; k < step.inputs.size(); ++k) {
+      if (!tape_.needs[i][k]) continue;
+      const auto leaf = tape_.leaves.find(step.inputs[k].id);
+      if (leaf != tape_.leaves.end() && leaf->second.requires_grad()) visit(leaf->second);
+    }
+  }
+
+  const TapeRecord& tape_;
+  GradMap& grads_;
+  const decltype(BackwardOptions::take)& take_;
+  std::unordered_map<std::uint64_t, std::int64_t> uses_;
+};
+
+// Walks the steps in reverse, and calls after_step(i) for each. Gradients of results are dropped
+// once used, but for those in `wanted`.
+template <class AfterStep>
 void walk(TapeRecord& tape, GradMap& grads, bool keep, const std::vector<Needs>& needs,
-          const Ids& wanted) {
+          const Ids& wanted, const AfterStep& after_step) {
   struct Running {  // This tape does not record its own backward, and is spent even if that throws.
     TapeRecord& tape;
     bool keep;
@@ -150,6 +192,7 @@ void walk(TapeRecord& tape, GradMap& grads, bool keep, const std::vector<Needs>&
   for (std::size_t i = tape.steps.size(); i-- > 0;) {
     std::shared_ptr<Step>& step = tape.steps[i];
     run_vjp(tape, i, needs[i], grads, wanted);
+    after_step(i);
     if (keep) continue;
     if (!tape.recipes.empty()) tape.recipes.erase(step->outputs.front().id);
     step.reset();
@@ -250,12 +293,18 @@ void Tape::backward(const std::vector<Tensor>& roots, const BackwardOptions& opt
   for (const Tensor& root : roots) {
     if (root.requires_grad() && !record_->results.count(root.id())) leaves.emplace(root.id(), root);
   }
-  walk(*record_, grads, options.keep, record_->needs, {});
+  CompleteGradients complete(*record_, grads, options);
+  walk(*record_, grads, options.keep, record_->needs, {},
+       [&](std::size_t i) { complete.after_step(i); });
   const std::lock_guard lock(grad_mutex);
   for (auto& [id, leaf] : leaves) {
     const auto it = grads.find(id);
     if (it == grads.end() || !leaf.requires_grad()) continue;
     Tensor gradient = std::exchange(it->second, Tensor());
+    if (options.take) {  // of a root that is a parameter itself
+      options.take(leaf, std::move(gradient));
+      continue;
+    }
     Tensor sum = leaf.grad();
     leaf.zero_grad();  // so that the sum is ours alone and can be added to in place
     // A gradient that somebody else can see (a seed, another leaf's) must not be shared by grad().
@@ -276,7 +325,8 @@ Grads Tape::gradient(const std::vector<Tensor>& roots, const std::vector<Tensor>
     wanted.insert(t.id());
   }
   GradMap grads = seed(*record_, roots, options);
-  walk(*record_, grads, options.keep, needs_on_the_way_to(*record_, wanted), wanted);
+  walk(*record_, grads, options.keep, needs_on_the_way_to(*record_, wanted), wanted,
+       [](std::size_t) {});
   Grads result;
   for (const Tensor& t : wrt) {
     const auto it = grads.find(t.id());

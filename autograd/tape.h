@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -30,6 +31,9 @@ struct BackwardOptions {
   std::vector<Tensor> seeds = {};
   // Keeps the tape for another backward. Otherwise what was saved is freed on the way.
   bool keep = false;
+  // Of backward(): takes each parameter's gradient as soon as it is complete, while backward goes
+  // on, in place of its being added to grad().
+  std::function<void(const Tensor& parameter, Tensor gradient)> take = {};
 };
 
 struct TapeRecord;  // what a tape has recorded; internal, see step.h

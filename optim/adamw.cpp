@@ -47,12 +47,15 @@ AdamW::AdamW(NamedTensors parameters, const AdamWOptions& options) : options_(op
 
 void AdamW::step(double lr, double grad_factor) {
   check_any_gradient("AdamW", slots_);
+  step_part(lr, grad_factor, [](std::size_t) {});
+}
+
+void AdamW::step_part(double lr, double grad_factor,
+                      const std::function<void(std::size_t)>& updated) {
   ++steps_;
   const double correction1 = 1 - std::pow(options_.beta1, static_cast<double>(steps_));
   const double correction2 = 1 - std::pow(options_.beta2, static_cast<double>(steps_));
-  for (Slot& slot : slots_) {
-    const Tensor grad = slot.parameter.grad();
-    if (!grad.defined()) continue;
+  const auto update_slot = [&](Slot& slot, const Tensor& grad) {
     const bool decays = options_.decay_all || slot.parameter.rank() >= 2;
     dispatch(grad.dtype(), [&](auto zero) {
       using T = decltype(zero);
@@ -72,6 +75,11 @@ void AdamW::step(double lr, double grad_factor) {
         for (std::int64_t i = begin; i < end; ++i) update(p[i], g[i], m[i], v[i]);
       });
     });
+  };
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    const Tensor grad = slots_[i].parameter.grad();
+    if (grad.defined()) update_slot(slots_[i], grad);
+    updated(i);
   }
 }
 
@@ -90,12 +98,16 @@ NamedTensors AdamW::state() const {
 
 Metadata AdamW::metadata() const { return {{kStepKey, std::to_string(steps_)}}; }
 
+void AdamW::check_entry(const TensorSource& file, const std::string& name, const Tensor& like) {
+  const TensorSource::Entry& stored = file.at(name);
+  check(stored.shape == like.shape() && stored.dtype == like.dtype(),
+        "{}: '{}' is {} {}, but the model needs {} {}", file.name(), name, stored.shape,
+        tapegrad::name_of(stored.dtype), like.shape(), tapegrad::name_of(like.dtype()));
+}
+
 void AdamW::load_state(const TensorSource& file) {
-  const auto load = [&](const std::string& name, Tensor& into) {
-    const TensorSource::Entry& stored = file.at(name);
-    check(stored.shape == into.shape() && stored.dtype == into.dtype(),
-          "{}: '{}' is {} {}, but the model needs {} {}", file.name(), name, stored.shape,
-          tapegrad::name_of(stored.dtype), into.shape(), tapegrad::name_of(into.dtype()));
+  const auto load = [&](const std::string& name, const Tensor& into) {
+    check_entry(file, name, into);
     return file.read(name);
   };
   std::vector<Slot> loaded = slots_;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+
 #include "tapegrad/autograd/tensor/safetensors.h"
 
 namespace tapegrad::optim {
@@ -27,6 +29,9 @@ class AdamW {
   // multiplied by grad_factor first (see measure_clipping). Error if no parameter has a gradient:
   // backward() was forgotten, or reached none of them.
   void step(double lr, double grad_factor = 1);
+  // The same without that error, for an object that has a part of the parameters only: others may
+  // have the gradients. Calls updated(i) after parameter i.
+  void step_part(double lr, double grad_factor, const std::function<void(std::size_t)>& updated);
   void zero_grad();
   std::int64_t steps() const { return steps_; }
 
@@ -37,6 +42,8 @@ class AdamW {
   // Error, naming file and tensor, if a moment is missing or does not have its parameter's shape
   // and dtype; then nothing is changed.
   void load_state(const TensorSource& file);
+  // The part of that error that a tensor's entry in the file decides.
+  static void check_entry(const TensorSource& file, const std::string& name, const Tensor& like);
 
  private:
   struct Slot {

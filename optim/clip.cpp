@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "tapegrad/autograd/base/parallel.h"
 #include "tapegrad/autograd/kernels/vector_math.h"
@@ -9,44 +10,48 @@
 namespace tapegrad::optim {
 namespace {
 
-// The number of elements that are summed by one thread. It is fixed, so that the norm does not
-// depend on the number of threads.
-constexpr std::int64_t kChunk = 16384;
-
 template <class T>
-double square_sum(const T* g, std::int64_t n) {
-  const std::int64_t chunks = (n + kChunk - 1) / kChunk;
-  std::vector<double> partial(static_cast<std::size_t>(chunks));
+std::vector<double> square_sums_of(const T* g, std::int64_t n) {
+  const std::int64_t chunks = (n + kSquareChunk - 1) / kSquareChunk;
+  std::vector<double> sums(static_cast<std::size_t>(chunks));
   parallel_for(chunks, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t c = begin; c < end; ++c) {
-      const T* part = g + c * kChunk;
-      partial[static_cast<std::size_t>(c)] =
-          sum_row<double>(std::min(kChunk, n - c * kChunk), [=](std::int64_t i) {
+      const T* part = g + c * kSquareChunk;
+      sums[static_cast<std::size_t>(c)] =
+          sum_row<double>(std::min(kSquareChunk, n - c * kSquareChunk), [=](std::int64_t i) {
             return static_cast<double>(part[i]) * static_cast<double>(part[i]);
           });
     }
   });
-  double sum = 0;
-  for (const double part : partial) sum += part;
-  return sum;
+  return sums;
 }
 
 }  // namespace
+
+// The chunks are fixed, so that the norm does not depend on the number of threads.
+std::vector<double> square_sums(const Tensor& gradient) {
+  return dispatch(gradient.dtype(), [&](auto zero) {
+    return square_sums_of(gradient.data<decltype(zero)>(), gradient.numel());
+  });
+}
 
 double grad_norm(const NamedTensors& parameters) {
   double sum = 0;
   for (const auto& [name, t] : parameters) {
     const Tensor grad = t.grad();
     if (!grad.defined()) continue;
-    dispatch(grad.dtype(),
-             [&](auto zero) { sum += square_sum(grad.data<decltype(zero)>(), grad.numel()); });
+    const std::vector<double> sums = square_sums(grad);
+    sum += std::accumulate(sums.begin(), sums.end(), 0.0);
   }
   return std::sqrt(sum);
 }
 
 Clipping measure_clipping(const NamedTensors& parameters, double max_norm) {
+  return clipping_of(grad_norm(parameters), max_norm);
+}
+
+Clipping clipping_of(double norm, double max_norm) {
   check(max_norm >= 0, "max_norm must be at least 0, not {}", max_norm);
-  const double norm = grad_norm(parameters);
   check(
       std::isfinite(norm),
       "the gradient norm is {}: the step was not made. Lower the learning rate, clip the gradients "
@@ -67,7 +72,7 @@ double clip_grad_norm(const NamedTensors& parameters, double max_norm) {
       using T = decltype(zero);
       T* g = grad.mutable_data<T>();
       const T scale = static_cast<T>(by);
-      parallel_for(grad.numel(), kChunk, [=](std::int64_t begin, std::int64_t end) {
+      parallel_for(grad.numel(), kSquareChunk, [=](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) g[i] *= scale;
       });
     });

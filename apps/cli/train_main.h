@@ -130,6 +130,24 @@ void settle_minutes(Options& o, const CommandLine& cli) {
   if (steps || o.call.folder.resumes()) o.call.max_minutes.reset();
 }
 
+// Each of several processes needs a batch at least.
+template <class Options>
+void share_batches(Options& o, const CommandLine& cli, int ranks) {
+  if (ranks == 1) return;
+  std::int64_t& batches = o.optimizer.gradient_accumulation_steps;
+  const std::string option = "--gradient-accumulation-steps";
+  if (!cli.given(option) && !o.call.folder.resumes())
+    batches = (batches + ranks - 1) / ranks * ranks;
+  if (batches < ranks) {
+    usage_error("{} {}: a step has fewer forward passes than there are processes, {}{}", option,
+                batches, ranks,
+                o.call.folder.resumes() ? ": the run can be resumed by fewer processes" : "");
+  }
+  if (std::count(o.text.corpus.begin(), o.text.corpus.end(), "-") > 0) {
+    usage_error("--corpus - (stdin) goes to one process alone: give {} processes files", ranks);
+  }
+}
+
 // The options of the run in `folder`. Error if there is no run, or if its values are invalid.
 template <class Program>
 typename Program::Options stored_options(const std::filesystem::path& folder, run::Config& config) {
@@ -154,7 +172,8 @@ typename Program::Options stored_options(const std::filesystem::path& folder, ru
 // the arguments give. Nothing if --help or --version was printed. UsageError for invalid values,
 // and for values that cannot change when a run is resumed.
 template <class Program>
-std::optional<typename Program::Options> parse_training(int argc, const char* const* argv) {
+std::optional<typename Program::Options> parse_training(int argc, const char* const* argv,
+                                                        int ranks = 1) {
   using Options = typename Program::Options;
   const auto& presets = Program::presets();
   std::vector<std::string> names;
@@ -210,6 +229,7 @@ std::optional<typename Program::Options> parse_training(int argc, const char* co
     o.optimizer.dtype = *stored_dtype;
   }
   Program::adjust(o, cli);
+  detail::share_batches(o, cli, ranks);
   detail::check_options(o);
   if (!stored.sections.empty()) {
     detail::ResumeCheck check(stored);
@@ -235,7 +255,7 @@ int train_main(int argc, const char* const* argv) {
     settle_dtype(options->optimizer, Program::product(*options));
     if (const std::optional<int> code = Program::instead(*options)) return *code;
     run::RunFolder folder = run::RunFolder::open(options->call.folder, options->text.preset,
-                                                 detail::texts_of(*options));
+                                                 detail::texts_of(*options), processes.get());
     Program program(*options, folder);  // which settles --epochs
     if (folder.resumes()) {
       const std::int64_t made = run::checkpoint_iteration(folder.path());
@@ -252,7 +272,8 @@ int train_main(int argc, const char* const* argv) {
     run::TrainOptions training{options->optimizer, options->evaluation};
     if (options->call.max_minutes) {
       const auto fitting =
-          run::fit_steps(task, training, {.minutes = *options->call.max_minutes, .begin = begin});
+          run::fit_steps(task, training, {.minutes = *options->call.max_minutes, .begin = begin},
+                         folder.processes());
       if (!fitting) return run::kInterruptedExitCode;
       training.optimizer.max_iters = fitting->steps;
       task.about.lines.emplace_back("time", fitting->reason);

@@ -211,7 +211,7 @@ run::Task Program::task() {
           [this] {
             return run::estimate_losses(gpt_, data_, options_.batches(),
                                         options_.evaluation.eval_iters, options_.random,
-                                        batches_.rng());
+                                        batches_.rng(), folder_.processes());
           },
       .dropout = &own_dropout_,
       .config = std::move(config),

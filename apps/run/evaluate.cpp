@@ -4,6 +4,7 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <numbers>
 
 #include "tapegrad/run/interrupt.h"
@@ -17,21 +18,45 @@ double batch_loss(const nn::LanguageModel& gpt, const data::Batch& batch) {
   return gpt.loss(t.inputs, t.targets).item();
 }
 
+// Rank r of R has computed numbers r, r + R, …: all of them, in order.
+std::vector<double> in_order(const std::vector<double>& own, std::int64_t count,
+                             Processes& processes) {
+  const std::vector<std::string> all = processes.all_gather(
+      {reinterpret_cast<const char*>(own.data()), own.size() * sizeof(double)});
+  std::vector<double> values(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::memcpy(&values[static_cast<std::size_t>(i)],
+                all[static_cast<std::size_t>(i % std::ssize(all))].data() +
+                    i / std::ssize(all) * std::ssize_t{sizeof(double)},
+                sizeof(double));
+  }
+  return values;
+}
+
 // The mean over so many batches; over fewer, and not valid, if a signal comes.
 template <class Loader>
-double mean_loss(const nn::LanguageModel& gpt, Loader&& loader, std::int64_t batches) {
-  double mean = 0;
+double mean_loss(const nn::LanguageModel& gpt, Loader&& loader, std::int64_t batches,
+                 Processes* processes) {
+  const int ranks = processes == nullptr ? 1 : processes->size();
+  const int rank = processes == nullptr ? 0 : processes->rank();
+  std::vector<double> losses;
   for (std::int64_t i = 0; i < batches && !interrupted(); ++i) {
-    mean += batch_loss(gpt, loader.next()) / static_cast<double>(batches);
+    const data::Batch batch = loader.next();
+    if (i % ranks == rank) losses.push_back(batch_loss(gpt, batch));
   }
+  if (ranks > 1) losses = in_order(losses, batches, *processes);
+  double mean = 0;
+  for (const double loss : losses) mean += loss / static_cast<double>(batches);
   return mean;
 }
 
 // The mean over the first batches of a new pass, whose order is drawn from `rng`.
 double mean_of_pass(const nn::LanguageModel& gpt, const std::vector<data::Token>& tokens,
-                    const BatchPlan& plan, bool training, std::int64_t batches, Rng& rng) {
+                    const BatchPlan& plan, bool training, std::int64_t batches, Rng& rng,
+                    Processes* processes) {
   data::EpochLoader loader(tokens, pass_options(plan, training), rng);
-  const double mean = mean_loss(gpt, loader, std::min(batches, loader.batches_per_epoch()));
+  const double mean =
+      mean_loss(gpt, loader, std::min(batches, loader.batches_per_epoch()), processes);
   rng = loader.rng();
   return mean;
 }
@@ -45,18 +70,20 @@ BatchTensors tensors_of(const data::Batch& batch) {
 
 std::optional<Losses> estimate_losses(const nn::LanguageModel& gpt, const TextData& data,
                                       const BatchPlan& plan, std::int64_t batches,
-                                      const RandomOptions& random, Rng& training_rng) {
+                                      const RandomOptions& random, Rng& training_rng,
+                                      Processes* processes) {
   // Unless there is one generator for everything: a stream other than that of the training batches,
   // whose seed is `seed` itself.
   Rng own(random.seed + 1, Rng::Kind::philox);
   Losses losses;
   if (plan.kind == BatchKind::epochs) {
     Rng& rng = random.one_generator() ? training_rng : own;
-    losses.train = mean_of_pass(gpt, data.train, plan, true, batches, rng);
-    losses.val = mean_of_pass(gpt, data.val, plan, false, batches, rng);
+    losses.train = mean_of_pass(gpt, data.train, plan, true, batches, rng, processes);
+    losses.val = mean_of_pass(gpt, data.val, plan, false, batches, rng, processes);
   } else {
     const auto mean = [&](const std::vector<data::Token>& tokens) {
-      return mean_loss(gpt, data::Loader(tokens, plan.batch_size, plan.block_size, own), batches);
+      return mean_loss(gpt, data::Loader(tokens, plan.batch_size, plan.block_size, own), batches,
+                       processes);
     };
     losses.train = mean(data.train);
     losses.val = mean(data.val);

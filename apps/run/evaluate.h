@@ -23,9 +23,11 @@ BatchTensors tensors_of(const data::Batch& batch);
 //   With passes, each part of the text gets a new pass, of which the first batches count: the
 //   training part in shuffled order, the validation part in its own order. If there is one
 //   generator for everything, the shuffling draws from `training_rng`, as PyTorch's loaders do.
+//   Several processes share the batches, and all get the result.
 std::optional<Losses> estimate_losses(const nn::LanguageModel& gpt, const TextData& data,
                                       const BatchPlan& plan, std::int64_t batches,
-                                      const RandomOptions& random, Rng& training_rng);
+                                      const RandomOptions& random, Rng& training_rng,
+                                      Processes* processes = nullptr);
 
 // How many batches that takes, of both parts together.
 std::int64_t evaluation_batches(const TextData& data, const BatchPlan& plan, std::int64_t batches);

@@ -14,7 +14,7 @@
 namespace tapegrad::run {
 namespace {
 
-std::atomic<bool> flag{false};
+std::atomic<bool> flag{false}, held{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
 
 void on_signal(int) {
@@ -36,7 +36,11 @@ void catch_interrupts() {
   }
 }
 
-bool interrupted() { return flag; }
+bool interrupted() { return flag && !held; }
+
+void hold_interrupts(bool hold) { held = hold; }
+
+bool interrupt_requested() { return flag; }
 
 bool wait_for_input(int descriptor) {
   // poll() ends for a signal, where read() would go on. One that comes just before it, or to
@@ -54,6 +58,6 @@ bool wait_for_input(int descriptor) {
 
 void interrupt() { flag = true; }
 
-void forget_interrupt() { flag = false; }
+void forget_interrupt() { flag = held = false; }
 
 }  // namespace tapegrad::run

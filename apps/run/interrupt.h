@@ -9,6 +9,10 @@ void catch_interrupts();
 bool interrupted();
 // Waits until `descriptor` has something to read, or has ended. False if a signal came first.
 bool wait_for_input(int descriptor);
+// In a group of processes, all must stop after the same step. While signals are held, interrupted()
+// is false, and interrupt_requested() tells that one has come: the group agrees what to do.
+void hold_interrupts(bool hold);
+bool interrupt_requested();
 // As if such a signal had come.
 void interrupt();
 // As if no signal had come: for a program that a signal ends only a part of.

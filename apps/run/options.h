@@ -80,6 +80,7 @@ struct OptimizerOptions {
   TrainDtype dtype = TrainDtype::f32;
   std::optional<double> skip_outliers = {};  // standard deviations: see optim::OutlierWindow
   bool overfit_batch = false;
+  Precision comm_dtype = Precision::full;
   bool check_finite = false;  // see TapeOptions
 
   Precision precision() const;  // Error if dtype is automatic
@@ -97,7 +98,8 @@ struct OptimizerOptions {
     t("max_iters", o.max_iters, "optimiser steps", {.least = 0, .most = most_steps});
     t("batch_size", o.batch_size, "sequences per forward pass", {.least = 1, .most = most_rows});
     t("gradient_accumulation_steps", o.gradient_accumulation_steps,
-      "forward passes per optimiser step", {.least = 1, .most = most_rows});
+      "forward passes per optimiser step, which several processes share",
+      {.least = 1, .most = most_rows});
     t("learning_rate", o.learning_rate, "learning rate after the warm-up", {.least = 0});
     t("min_lr", o.min_lr, "learning rate at the end of the decay", {.least = 0});
     t("schedule", o.schedule, "how the learning rate decays");
@@ -120,6 +122,9 @@ struct OptimizerOptions {
       {.least = 1, .most = 11, .value = "Z", .newer = true});
     t("overfit_batch", o.overfit_batch,
       "a test of the model: each step learns the same batch, whose loss must go to about 0",
+      {.newer = true});
+    t("comm_dtype", o.comm_dtype,
+      "how gradients travel between processes (mpirun): bf16 halves the bytes and rounds them",
       {.newer = true});
     t("check_finite", o.check_finite,
       "stop at the first NaN or infinity of a step, and name the op and module that made it",

@@ -113,8 +113,7 @@ std::string broken_tensor(const NamedTensors& tensors) {
   return {};
 }
 
-void check_finite(const NamedTensors& tensors, int64_t iteration) {
-  const std::string broken = broken_tensor(tensors);
+void check_finite(const std::string& broken, int64_t iteration) {
   check(broken.empty(),
         "after step {}, '{}' has values that are not numbers, and nothing is saved. The last "
         "checkpoint is kept; lower the learning rate or clip the gradients",
@@ -125,10 +124,9 @@ void write_files(const fs::path& writing, const TrainState& state) {
   const Progress& p = state.progress;
   Metadata metadata = {{kIteration, std::to_string(p.iteration)}};
   save_safetensors((writing / kModelFile).string(), state.params.tensors(), metadata);
-  metadata.merge(state.adamw.metadata());
   const std::string loader = state.batches.state(), dropout = state.dropout.state();
   metadata[kRandomState] = fingerprint(loader + dropout);
-  save_safetensors((writing / kOptimizerFile).string(), state.adamw.state(), metadata);
+  state.updates.save((writing / kOptimizerFile).string(), metadata);
   Json trainer = {{"format", kTrainerFormat},
                   {"version", kTrainerVersion},
                   {"iteration", p.iteration},
@@ -149,7 +147,7 @@ void write_files(const fs::path& writing, const TrainState& state) {
 }  // namespace
 
 void check_finite_weights(const nn::Params& params, std::int64_t iteration) {
-  check_finite(params.tensors(), iteration);
+  check_finite(broken_tensor(params.tensors()), iteration);
 }
 
 void check_finite_tensors(const fs::path& path, const NamedTensors& tensors) {
@@ -161,7 +159,7 @@ void check_finite_tensors(const fs::path& path, const NamedTensors& tensors) {
 void save_checkpoint(const fs::path& folder, const TrainState& state) {
   // A checkpoint that no run can go on from must not replace one that is good.
   check_finite_weights(state.params, state.progress.iteration);
-  check_finite(state.adamw.state(), state.progress.iteration);
+  check_finite(state.updates.broken_tensor(), state.progress.iteration);
   finish_checkpoint(folder);
   const fs::path writing = folder / kWritingFolder;
   std::error_code ignored, error;
@@ -178,6 +176,12 @@ void save_checkpoint(const fs::path& folder, const TrainState& state) {
   rename_or_fail(writing, folder / kReadyFolder);
   sync_folder(folder);
   finish_checkpoint(folder);
+}
+
+void contribute_checkpoint(const TrainState& state) {
+  check_finite_weights(state.params, state.progress.iteration);
+  check_finite(state.updates.broken_tensor(), state.progress.iteration);
+  state.updates.save({}, {});
 }
 
 void finish_checkpoint(const fs::path& folder) {
@@ -218,9 +222,11 @@ void restore_checkpoint(const fs::path& folder, const TrainState& state) {
   const auto optimizer = open_safetensors((folder / kOptimizerFile).string(), Links::refused);
   check_iteration(*optimizer, p.iteration);
   check_random_state(*optimizer, loader + dropout);
-  state.adamw.load_state(*optimizer);
+  state.updates.load(*optimizer);
   check_finite_tensors(folder / kModelFile, state.params.tensors());
-  check_finite_tensors(folder / kOptimizerFile, state.adamw.state());
+  const std::string broken = state.updates.broken_tensor();
+  check(broken.empty(), "{}: '{}' has values that are not numbers: the file is broken",
+        (folder / kOptimizerFile).string(), broken);
   try {
     state.batches.set_state(loader);
     state.dropout.set_state(dropout);

@@ -10,8 +10,8 @@
 
 #include "tapegrad/autograd/base/random.h"
 #include "tapegrad/nn/params.h"
-#include "tapegrad/optim/adamw.h"
 #include "tapegrad/optim/outlier_window.h"
+#include "tapegrad/optim/updates.h"
 
 namespace tapegrad::run {
 
@@ -45,7 +45,7 @@ struct Resumable {
 // is made.
 struct TrainState {
   const nn::Params& params;
-  optim::AdamW& adamw;
+  optim::Updates& updates;
   const Resumable& batches;
   Rng& dropout;
   Progress& progress;
@@ -69,6 +69,8 @@ void check_finite_weights(const nn::Params& params, std::int64_t iteration);
 // The same of tensors that the file at `path` had.
 void check_finite_tensors(const std::filesystem::path& path, const NamedTensors& tensors);
 void save_checkpoint(const std::filesystem::path& folder, const TrainState& state);
+// What a rank other than 0 does meanwhile: it sends what it has of the optimiser's state.
+void contribute_checkpoint(const TrainState& state);
 void finish_checkpoint(const std::filesystem::path& folder);
 // The steps that the checkpoint has made.
 std::int64_t checkpoint_iteration(const std::filesystem::path& folder);

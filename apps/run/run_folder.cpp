@@ -109,9 +109,25 @@ void RunFolder::lock() {
 }
 
 RunFolder RunFolder::open(const FolderOptions& options, const std::string& name,
-                          const std::vector<NamedText>& texts) {
+                          const std::vector<NamedText>& texts, Processes* processes) {
   options.validate();
-  return options.resumes() ? reopen(options) : create(options, name, texts);
+  if (processes != nullptr && processes->alone()) processes = nullptr;
+  if (processes != nullptr && processes->rank() > 0) return follow(options, *processes);
+  RunFolder run = options.resumes() ? reopen(options) : create(options, name, texts);
+  run.processes_ = processes;
+  if (processes != nullptr) processes->all_gather(run.path_.string());
+  return run;
+}
+
+RunFolder RunFolder::follow(const FolderOptions& options, Processes& processes) {
+  RunFolder run(processes.all_gather({}).front(), options.resumes());
+  run.processes_ = &processes;
+  run.follows_ = true;
+  check(!run.resumes_ || fs::exists(run.path_ / kTrainerFile),
+        "{} is not to be seen here: processes on several hosts need a file system that they share "
+        "to resume a run",
+        (run.path_ / kTrainerFile).string());
+  return run;
 }
 
 namespace {
@@ -192,6 +208,7 @@ nn::Params RunFolder::params(Rng& rng, Precision precision) const {
 
 void RunFolder::begin(const Config& config,
                       const std::function<void(const fs::path&)>& write_files) {
+  if (follows_) return;
   if (!resumes_) remove_old_run();
   write_start_ = [config, write_files](const fs::path& folder) {
     write_config(folder / kConfigFile, config);
@@ -205,6 +222,7 @@ bool RunFolder::holds_path() const {
 }
 
 void RunFolder::save(const TrainState& state, const KeepRule& keep) const {
+  if (follows_) return contribute_checkpoint(state);
   if (!holds_path()) rescue(state);
   if (metrics_) metrics_->sync();
   save_checkpoint(path_, state);
@@ -217,7 +235,8 @@ void RunFolder::save(const TrainState& state, const KeepRule& keep) const {
 void RunFolder::keep_best(const nn::Params& params, std::int64_t iteration,
                           const KeepRule& keep) const {
   // Whatever has happened to the folder, the next checkpoint reports it.
-  if (keep.best && holds_path()) keep_model(path_, std::string(kBest), params, iteration);
+  if (keep.best && !follows_ && holds_path())
+    keep_model(path_, std::string(kBest), params, iteration);
 }
 
 void RunFolder::rescue(const TrainState& state) const {
@@ -237,7 +256,7 @@ void RunFolder::rescue(const TrainState& state) const {
 
 void RunFolder::restore(const TrainState& state) const {
   restore_checkpoint(path_, state);
-  trim_metrics(state.progress.iteration);
+  if (!follows_) trim_metrics(state.progress.iteration);
 }
 
 void RunFolder::trim_metrics(int64_t iteration) const {
@@ -267,6 +286,7 @@ void RunFolder::trim_metrics(int64_t iteration) const {
 }
 
 void RunFolder::append_metrics(const Metrics& line) {
+  if (follows_) return;
   // Whatever has happened to the folder, the next checkpoint reports it.
   if (!metrics_ && !holds_path()) return;
   if (!metrics_) metrics_ = std::make_unique<AppendedFile>(path_ / kMetricsFile);

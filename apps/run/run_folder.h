@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tapegrad/autograd/base/file.h"
+#include "tapegrad/autograd/comm/processes.h"
 #include "tapegrad/run/config.h"
 #include "tapegrad/run/kept_models.h"
 #include "tapegrad/run/options.h"
@@ -41,14 +42,18 @@ class RunFolder {
   // a folder without a name is called after; `texts` are the files and folders that the run learns.
   // Errors: the folder cannot be written; it holds a run (without options.overwrite), or files of
   // others that a run would replace; it lies among the texts; there is no checkpoint to resume.
+  // Of several processes, rank 0 alone writes and holds the lock; the others read the checkpoint of
+  // a run that is resumed, and must see the folder for that.
   static RunFolder open(const FolderOptions& options, const std::string& name,
-                        const std::vector<NamedText>& texts = {});
+                        const std::vector<NamedText>& texts = {}, Processes* processes = nullptr);
   RunFolder(RunFolder&&) noexcept = default;
   // Removes the folder if this made it and nothing was ever written there.
   ~RunFolder();
 
   const std::filesystem::path& path() const { return path_; }
   bool resumes() const { return resumes_; }
+  // Those that train together; null: this one alone.
+  Processes* processes() const { return processes_; }
   // The config of a run that is resumed. Error if it is of another format.
   Config config(std::string_view format) const;
   // The parameters of the model to train: new ones, drawn from `rng`, which must outlive them; or
@@ -76,6 +81,7 @@ class RunFolder {
   static RunFolder create(const FolderOptions& options, const std::string& name,
                           const std::vector<NamedText>& texts);
   static RunFolder reopen(const FolderOptions& options);
+  static RunFolder follow(const FolderOptions& options, Processes& processes);
   void lock();
   bool holds_path() const;
   [[noreturn]] void rescue(const TrainState& state) const;
@@ -89,6 +95,8 @@ class RunFolder {
   };
   std::filesystem::path path_;
   bool made_ = false;  // by this program
+  Processes* processes_ = nullptr;
+  bool follows_ = false;  // another rank writes
   bool resumes_;
   std::unique_ptr<Lock> lock_;
   std::function<void(const std::filesystem::path&)> write_start_;  // what begin() writes

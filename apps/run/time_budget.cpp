@@ -56,9 +56,18 @@ struct Measured {
   double seconds = 0;
 };
 
+// Rank 0's number, so that all ranks decide the same.
+template <class T>
+T agreed(T value, Processes* processes) {
+  if (processes != nullptr) processes->broadcast(std::as_writable_bytes(std::span(&value, 1)));
+  return value;
+}
+
 // Steps with a learning rate of 0, so that the weights keep away from what they could diverge to.
-Measured measure_steps(const Task& task, const OptimizerOptions& options, double budget) {
-  optim::AdamW adamw(task.params.parameters(), options.adamw());
+Measured measure_steps(const Task& task, const TrainOptions& options, double budget,
+                       Processes* processes) {
+  const auto updates = optim::make_updates(task.params.parameters(), options.optimizer.adamw(),
+                                           processes, options.optimizer.comm_dtype);
   Measured measured;
   Progress unused;
   double all = 0;
@@ -68,7 +77,9 @@ Measured measure_steps(const Task& task, const OptimizerOptions& options, double
             (measured.steps >= kSteps && all >= kLeastShare * budget));
   };
   for (int i = 0; !enough() && !interrupted(); ++i) {
-    const double step = seconds_of([&] { make_step(task, options, 0, adamw, unused); });
+    const double step = agreed(
+        seconds_of([&] { make_step(task, options.optimizer, 0, *updates, unused, processes); }),
+        processes);
     all += step;
     if (i < kUncounted) continue;
     ++measured.steps;
@@ -113,15 +124,16 @@ std::int64_t steps_within(double seconds, const RunCosts& costs, const Evaluatio
 }
 
 std::optional<FittingSteps> fit_steps(const Task& task, const TrainOptions& options,
-                                      const TimeBudget& budget) {
+                                      const TimeBudget& budget, Processes* processes) {
   catch_interrupts();
+  hold_interrupts(processes != nullptr);
   const Untouched untouched(task);
   Measured measured;
   RunCosts costs{};
   {
     Terminal terminal;
     terminal.working("measuring how long a step takes");
-    measured = measure_steps(task, options.optimizer, 60 * budget.minutes);
+    measured = measure_steps(task, options, 60 * budget.minutes, processes);
     if (interrupted()) return std::nullopt;
     if (task.side_costs) {
       costs.beside = task.side_costs();
@@ -134,7 +146,8 @@ std::optional<FittingSteps> fit_steps(const Task& task, const TrainOptions& opti
   // The weights, those of the best model, and AdamW's moments of what is trained.
   const auto numbers = static_cast<double>(2 * task.params.total_count() + 2 * task.params.count());
   costs.checkpoint = sizeof(float) * numbers / kDiskBytesPerSecond;
-  const std::int64_t steps = steps_within(budget.seconds_left(), costs, options.evaluation);
+  const std::int64_t steps =
+      agreed(steps_within(budget.seconds_left(), costs, options.evaluation), processes);
   const std::string took = fmt::format("{} steps took {:.3g} s", measured.steps, measured.seconds);
   check(steps > 0,
         "not one step fits into {}: {}, an evaluation takes {:.3g} s, and the end of the run "

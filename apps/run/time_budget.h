@@ -35,8 +35,8 @@ struct FittingSteps {
 // Makes some steps of a new run to measure them, and decides how many the budget has time for. Then
 // parameters, batches and generators are what they were, so that the run is the same as one that
 // was given that number of steps. Takes the memory of the parameters once more. Nothing if a signal
-// interrupts it. Error if not one step fits.
+// interrupts it. Error if not one step fits. Several processes measure together.
 std::optional<FittingSteps> fit_steps(const Task& task, const TrainOptions& options,
-                                      const TimeBudget& budget);
+                                      const TimeBudget& budget, Processes* processes = nullptr);
 
 }  // namespace tapegrad::run

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tapegrad/autograd/gemm/gemm.h"
+#include "tapegrad/run/fingerprint.h"
 #include "tapegrad/run/interrupt.h"
 #include "tapegrad/run/train_step.h"
 
@@ -19,7 +20,9 @@ class Trainer {
         folder_(folder),
         optimizer_(options.optimizer),
         evaluation_(options.evaluation),
-        adamw_(task.params.parameters(), options.optimizer.adamw()),
+        processes_(folder.processes()),
+        updates_(optim::make_updates(task.params.parameters(), options.optimizer.adamw(),
+                                     folder.processes(), options.optimizer.comm_dtype)),
         report_(folder, options.optimizer, options.evaluation, task.about, at_) {
     if (folder.resumes()) {
       check_model();
@@ -29,14 +32,15 @@ class Trainer {
             folder.path().string(), made, optimizer_.max_iters);
       folder.restore(state());
       const std::int64_t updates = made - at_.skipped;
-      check(adamw_.steps() == updates,
+      check(updates_->steps() == updates,
             "{}: AdamW has made {} steps, but {} says {}: the files are not of one checkpoint",
-            (folder.path() / kOptimizerFile).string(), adamw_.steps(), kTrainerFile, updates);
+            (folder.path() / kOptimizerFile).string(), updates_->steps(), kTrainerFile, updates);
     }
     before_ = std::exchange(at_.multiplier, gemm_identity());
     Config config = task.config;
     config.set(section_of("optimizer", optimizer_));
     config.set(section_of("evaluation", evaluation_));
+    if (!alone()) check_same_start(config);
     folder.begin(config, task.write_files);
   }
 
@@ -49,6 +53,7 @@ class Trainer {
                       before_, at_.multiplier));
     }
     catch_interrupts();
+    hold_interrupts(!alone());
     const std::int64_t begin = at_.iteration;
     while (!interrupted()) {
       bool ends = at_.iteration >= optimizer_.max_iters;
@@ -61,8 +66,8 @@ class Trainer {
         ends = true;
       }
       if (ends || evaluation_.saves_at(at_.iteration)) save();
-      if (at_.iteration > 0 && !interrupted() && task_.at_step) task_.at_step(report_);
-      if (at_.iteration > begin && !interrupted() && task_.after_step) task_.after_step(report_);
+      if (at_.iteration > 0 && speaks() && task_.at_step) task_.at_step(report_);
+      if (at_.iteration > begin && speaks() && task_.after_step) task_.after_step(report_);
       if (ends || interrupted()) break;
       if (advanced && !optimizer_.overfit_batch) task_.batches.set_state(*advanced);
       const std::string drawn = optimizer_.overfit_batch ? task_.batches.state() : std::string();
@@ -75,7 +80,8 @@ class Trainer {
       report_.stopped();
       return false;
     }
-    if (task_.finish) task_.finish(report_);
+    hold_interrupts(false);  // no step is left to agree on
+    if (speaks() && task_.finish) task_.finish(report_);
     report_.next_steps();
     return !interrupted();
   }
@@ -83,13 +89,38 @@ class Trainer {
  private:
   TrainState state() {
     Rng& dropout = task_.dropout == nullptr ? no_dropout_ : *task_.dropout;
-    return {task_.params, adamw_, task_.batches, dropout, at_};
+    return {task_.params, *updates_, task_.batches, dropout, at_};
+  }
+
+  bool alone() const { return processes_ == nullptr || processes_->alone(); }
+  // Whether the task is asked for what is printed.
+  bool speaks() const { return !interrupted() && (alone() || processes_->rank() == 0); }
+
+  // Otherwise ranks would go apart without a word.
+  void check_same_start(const Config& config) {
+    std::map<std::string, std::string> texts;
+    for (const Section& section : config.sections) {
+      std::string text;
+      for (const auto& [name, value] : section.values) text += name + " " + text_of(value) + "\n";
+      texts["section '" + section.name + "' of the options"] = fingerprint(text);
+    }
+    Fingerprint weights;
+    for (const auto& [name, tensor] : task_.params.tensors()) {
+      const std::vector<double> sums = optim::square_sums(tensor);
+      weights.add({reinterpret_cast<const char*>(sums.data()), sums.size() * sizeof(double)});
+    }
+    texts["weights"] = weights.str();
+    texts["checkpoint"] = fmt::format("of step {}", at_.iteration);
+    texts["state of the batches"] = fingerprint(task_.batches.state());
+    texts["library for products"] = at_.multiplier;
+    check_same(*processes_, texts);
   }
 
   // Says which step it is if check_finite finds something.
   Report::Step step() {
     try {
-      return make_step(task_, optimizer_, optimizer_.lr_at(at_.iteration), adamw_, at_);
+      return make_step(task_, optimizer_, optimizer_.lr_at(at_.iteration), *updates_, at_,
+                       processes_);
     } catch (const Error& error) {
       if (!optimizer_.check_finite) throw;
       fail("step {}: {}", at_.iteration, error.what());
@@ -147,7 +178,8 @@ class Trainer {
   RunFolder& folder_;
   OptimizerOptions optimizer_;
   EvaluationOptions evaluation_;
-  optim::AdamW adamw_;
+  Processes* processes_;
+  std::unique_ptr<optim::Updates> updates_;
   Rng no_dropout_{0};
   Progress at_;
   std::string before_;  // what multiplied in the run that is resumed

@@ -44,6 +44,9 @@ struct Task {
   Resumable batches;
   // The loss of the next batch. A tape that lives around the call records it.
   std::function<Loss()> loss;
+  // Of several processes, each passes over the batches of the others: draws the random numbers that
+  // loss() would draw. Without it, loss() is called in a DryRun.
+  std::function<void()> pass_over = {};
   // Returns nothing if a signal interrupts it. It may draw from the generator of the batches.
   std::function<std::optional<Losses>()> evaluate;
   // The generator that the model's dropout draws from, if it is not that of the batches.
@@ -76,6 +79,11 @@ struct TrainOptions {
 // (false). A run that is resumed ends with the same bits as one that never stopped, if its task is
 // made in the same way: of the model, that is checked. Errors: a loss that is not a number, which
 // keeps the last checkpoint; a checkpoint of another model.
+//
+// The folder's processes, if there are several, each with a task that is made in the same way, make
+// the steps that one would make with the same gradient_accumulation_steps, to the bit (with
+// comm_dtype f32). Error, before the first step, if they differ in their options, weights or
+// batches. Tasks of ranks other than 0 evaluate, but are not asked for anything else.
 bool train(const Task& task, RunFolder& folder, const TrainOptions& options = {});
 
 }  // namespace tapegrad::run

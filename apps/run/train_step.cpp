@@ -1,25 +1,81 @@
 #include "tapegrad/run/train_step.h"
 
 #include <algorithm>
+#include <cstring>
 
+#include "tapegrad/autograd/base/dry_run.h"
 #include "tapegrad/autograd/tape.h"
 #include "tapegrad/optim/clip.h"
+#include "tapegrad/run/interrupt.h"
 
 namespace tapegrad::run {
+namespace {
+
+// What a rank tells of its batches.
+struct BatchLoss {
+  double loss;
+  std::int64_t tokens;
+};
+
+// Draws what the next batch would, and computes nothing.
+void pass_over(const Task& task) {
+  if (task.pass_over) return task.pass_over();
+  const DryRun dry;
+  task.loss();
+}
+
+// Adds up the losses in the order of the batches. Each rank has told its own, behind whether a
+// signal asks it to stop.
+void add_losses(const std::vector<std::string>& told, const OptimizerOptions& options,
+                Report::Step& step) {
+  const double share = 1.0 / static_cast<double>(options.gradient_accumulation_steps);
+  bool stop = false;
+  for (const std::string& text : told) stop = stop || text.front() != 0;
+  if (stop) {
+    hold_interrupts(false);
+    interrupt();
+  }
+  for (std::int64_t i = 0; i < options.gradient_accumulation_steps; ++i) {
+    const std::string& text = told[static_cast<std::size_t>(i % std::ssize(told))];
+    BatchLoss batch;
+    std::memcpy(&batch, text.data() + 1 + i / std::ssize(told) * std::ssize_t{sizeof batch},
+                sizeof batch);
+    step.loss += share * batch.loss;
+    step.tokens += batch.tokens;
+  }
+}
+
+}  // namespace
 
 Report::Step make_step(const Task& task, const OptimizerOptions& options, double lr,
-                       optim::AdamW& adamw, Progress& progress) {
+                       optim::Updates& updates, Progress& progress, Processes* processes) {
   Report::Step step(lr);
-  const double share = 1.0 / static_cast<double>(options.gradient_accumulation_steps);
-  for (std::int64_t i = 0; i < options.gradient_accumulation_steps; ++i) {
+  const std::int64_t batches = options.gradient_accumulation_steps;
+  const double share = 1.0 / static_cast<double>(batches);
+  const int ranks = processes == nullptr ? 1 : processes->size();
+  const int rank = processes == nullptr ? 0 : processes->rank();
+  std::string mine(1, '\0');
+  const auto backward = [&](const auto& take) {
     Tape tape({.check_finite = options.check_finite, .names = task.params.tensors()});
     const Loss loss = task.loss();
-    tape.backward(loss.value, {.seeds = {Tensor::scalar(share, loss.value.dtype())}});
-    step.loss += share * loss.value.item();
-    step.tokens += loss.tokens;
+    tape.backward(loss.value, {.seeds = {Tensor::scalar(share, loss.value.dtype())}, .take = take});
+    const BatchLoss batch{loss.value.item(), loss.tokens};
+    mine.append(reinterpret_cast<const char*>(&batch), sizeof batch);
+  };
+  for (std::int64_t first = 0; first < batches; first += ranks) {
+    const int active = static_cast<int>(std::min<std::int64_t>(ranks, batches - first));
+    for (int r = 0; r < std::min(rank, active); ++r) pass_over(task);
+    updates.round(active, backward);
+    for (int r = rank + 1; r < active; ++r) pass_over(task);
   }
-  const auto [norm, factor] = optim::measure_clipping(task.params.parameters(), options.grad_clip);
+  const auto [norm, factor] = updates.measure_clipping(options.grad_clip);
   step.norm = norm;
+  if (ranks == 1) {
+    add_losses({mine}, options, step);
+  } else {
+    mine.front() = interrupt_requested() ? 1 : 0;
+    add_losses(processes->all_gather(mine), options, step);
+  }
   if (options.skip_outliers) {
     step.loss_z = progress.losses.z_score(step.loss);
     step.norm_z = progress.norms.z_score(step.norm);
@@ -28,9 +84,9 @@ Report::Step make_step(const Task& task, const OptimizerOptions& options, double
   if (step.skipped) {
     ++progress.skipped;
   } else {
-    adamw.step(step.lr, factor);
+    updates.step(step.lr, factor);
   }
-  adamw.zero_grad();
+  updates.zero_grad();
   return step;
 }
 

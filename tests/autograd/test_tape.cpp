@@ -236,3 +236,45 @@ TEST_CASE("two identical backwards are bit-equal, with the inputs' dtypes and sh
     CHECK(same_bits(first[1], again[1]));
   }
 }
+
+TEST_CASE("backward hands out each parameter's gradient as soon as no step adds to it",
+          "[tape]") {
+  const Tensor first = vector({2, -3}).set_requires_grad();
+  const Tensor twice = vector({5, 7}).set_requires_grad();
+  const Tensor unused = vector({1, 1}).set_requires_grad();
+  std::vector<std::string> events;
+  std::vector<Tensor> gradients;
+  const auto pass = [&](const std::string& name, const Tensor& x) {
+    return apply(
+        "test.pass", {x}, [](Inputs in, Saved&) { return in[0].clone(); },
+        [&events, name](const Tensor& dy, const Saved&, const Needs&) -> Grads {
+          events.push_back(name);
+          return {dy};
+        });
+  };
+  Tape tape;
+  const Tensor a = pass("early", twice * 1.0) * first;
+  const Tensor b = pass("late", a) * twice;
+  tape.backward(sum(b), {.take = [&](const Tensor& parameter, const Tensor& gradient) {
+                  events.push_back(parameter.id() == first.id() ? "first" : "twice");
+                  gradients.push_back(gradient);
+                }});
+  CHECK(events == std::vector<std::string>{"late", "first", "early", "twice"});
+  REQUIRE(gradients.size() == 2);
+  CHECK(list(gradients[0]) == List{25, 49});
+  CHECK(list(gradients[1]) == List{2 * 2 * 5, 2 * -3 * 7});
+  CHECK(!first.grad().defined());
+  CHECK(!twice.grad().defined());
+}
+
+TEST_CASE("a parameter that is the root itself is handed out, too", "[tape]") {
+  const Tensor x = Tensor::scalar(3, DType::f64).set_requires_grad();
+  int taken = 0;
+  Tape tape;
+  const Tensor y = x * 2.0;
+  tape.backward({x, y}, {.take = [&](const Tensor&, const Tensor& gradient) {
+                  ++taken;
+                  CHECK(gradient.item() == 3);
+                }});
+  CHECK(taken == 1);
+}

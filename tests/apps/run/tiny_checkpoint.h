@@ -16,15 +16,16 @@ struct CheckpointModel {
   Rng rng{1};
   nn::Params params;
   nn::Linear line;
-  optim::AdamW adamw;
+  std::unique_ptr<optim::Updates> updates;
   Draws draws;
   run::Resumable batches{draws};
   Rng dropout{2};
   run::Progress progress;
 
   explicit CheckpointModel(const run::RunFolder& folder)
-      : params(folder.params(rng)), line(params / "line", 1, 1), adamw(params.parameters()) {}
-  run::TrainState state() { return {params, adamw, batches, dropout, progress}; }
+      : params(folder.params(rng)), line(params / "line", 1, 1),
+        updates(optim::make_updates(params.parameters(), {})) {}
+  run::TrainState state() { return {params, *updates, batches, dropout, progress}; }
 };
 
 }  // namespace tapegrad::testing

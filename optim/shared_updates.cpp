@@ -1,0 +1,281 @@
+#include "tapegrad/optim/shared_updates.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "tapegrad/autograd/base/half.h"
+#include "tapegrad/autograd/base/parallel.h"
+
+namespace tapegrad::optim {
+namespace {
+
+constexpr std::int64_t kGrain = 16384;
+
+// Memory that is counted with that of tensors.
+Tensor block(std::int64_t bytes) { return Tensor::empty({bytes}, DType::u8); }
+
+std::span<std::byte> bytes_in(Tensor& t) {
+  return std::as_writable_bytes(std::span(t.mutable_data<std::uint8_t>(), t.bytes()));
+}
+
+// sum ← sum + term, or term if there is no sum yet.
+template <class T>
+void add_term(float* sum, const T* term, std::int64_t n, bool first) {
+  const auto value = [](T x) {
+    if constexpr (std::is_same_v<T, bf16>)
+      return to_float(x);
+    else
+      return x;
+  };
+  if (first) {
+    for (std::int64_t i = 0; i < n; ++i) sum[i] = value(term[i]);
+  } else {
+    for (std::int64_t i = 0; i < n; ++i) sum[i] += value(term[i]);
+  }
+}
+
+std::vector<std::int64_t> sizes_of(const NamedTensors& parameters) {
+  std::vector<std::int64_t> sizes;
+  for (const auto& [name, t] : parameters) {
+    check(t.dtype() == DType::f32, "'{}' is {}: several processes train f32 alone", name,
+          name_of(t.dtype()));
+    sizes.push_back(t.numel());
+  }
+  return sizes;
+}
+
+std::vector<std::size_t> as_sizes(const std::vector<std::int64_t>& sizes) {
+  return {sizes.begin(), sizes.end()};
+}
+
+}  // namespace
+
+SharedUpdates::SharedUpdates(const NamedTensors& parameters, const AdamWOptions& options,
+                             Processes& processes, Precision sent)
+    : parameters_(parameters),
+      processes_(processes),
+      sent_(sent),
+      buckets_(share_out(sizes_of(parameters), processes.size())),
+      traffic_(buckets_.size()),
+      places_(parameters.size()),
+      arrived_(parameters.size()),
+      completed_(parameters.size()),
+      adamw_({}, options) {
+  for (std::size_t p = 0; p < parameters_.size(); ++p) index_[parameters_[p].second.id()] = p;
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    for (std::size_t f = 0; f < buckets_[b].fragments.size(); ++f) {
+      const Place place{b, f};
+      places_[at(place).parameter].push_back(place);
+      if (at(place).owner != rank()) continue;
+      own_.push_back(place);
+      slices_.emplace_back(fmt::format("{}[{}:{}]", parameters_[at(place).parameter].first,
+                                       at(place).begin, at(place).end),
+                           slice_of(place));
+    }
+    traffic_[b].sum = Tensor::empty({buckets_[b].size_of(rank())});
+  }
+  adamw_ = AdamW(slices_, options);
+}
+
+// What is under way uses the memory of this.
+SharedUpdates::~SharedUpdates() { finish_transfers(); }
+
+// A slice has two dimensions if its parameter has two or more: weight decay goes by that.
+Tensor SharedUpdates::slice_of(Place place) const {
+  const Fragment& f = at(place);
+  const Tensor& whole = parameters_[f.parameter].second;
+  const Tensor slice = whole.view({whole.numel()}).rows(f.begin, f.end);
+  return whole.rank() >= 2 ? slice.view({f.size(), 1}) : slice;
+}
+
+void SharedUpdates::round(int active, const Backward& backward) {
+  check(active >= 1 && active <= processes_.size(), "{} of {} ranks cannot have a micro-batch",
+        active, processes_.size());
+  active_ = active;
+  std::fill(completed_.begin(), completed_.end(), false);
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    traffic_[b].transfer.wait();  // of the last round, whose memory it uses
+    traffic_[b].missing = std::ssize(buckets_[b].fragments);
+  }
+  if (rank() >= active) {
+    for (std::size_t b = 0; b < buckets_.size(); ++b) send_gradients(b);
+    return;
+  }
+  backward([this](const Tensor& parameter, const Tensor& gradient) {
+    const auto known = index_.find(parameter.id());
+    if (known != index_.end()) take(known->second, gradient);
+  });
+  for (std::size_t p = 0; p < parameters_.size(); ++p) {
+    if (!completed_[p]) take(p, Tensor());  // the loss does not depend on it
+  }
+}
+
+void SharedUpdates::take(std::size_t p, const Tensor& gradient) {
+  completed_[p] = true;
+  if (gradient.defined()) arrived_[p] = true;
+  for (const auto [b, f] : places_[p]) {
+    const Fragment& fragment = buckets_[b].fragments[f];
+    Traffic& t = traffic_[b];
+    if (!t.outgoing.defined()) t.outgoing = block(bytes_of(buckets_[b].size()));
+    std::uint8_t* to = t.outgoing.mutable_data<std::uint8_t>() + bytes_of(fragment.at);
+    if (gradient.defined()) {
+      pack(gradient.data<float>() + fragment.begin, to, fragment.size());
+    } else {
+      std::memset(to, 0, static_cast<std::size_t>(bytes_of(fragment.size())));
+    }
+    if (--t.missing == 0) send_gradients(b);
+  }
+}
+
+void SharedUpdates::pack(const float* from, std::uint8_t* to, std::int64_t n) const {
+  parallel_for(n, kGrain, [=, this](std::int64_t begin, std::int64_t end) {
+    if (sent_ == Precision::bf16) {
+      auto* out = reinterpret_cast<bf16*>(to);
+      for (std::int64_t i = begin; i < end; ++i) out[i] = to_bf16(from[i]);
+    } else {
+      auto* out = reinterpret_cast<float*>(to);
+      std::copy(from + begin, from + end, out + begin);
+    }
+  });
+}
+
+void SharedUpdates::send_gradients(std::size_t b) {
+  Traffic& t = traffic_[b];
+  const std::int64_t own = buckets_[b].size_of(rank());
+  std::vector<std::int64_t> out, in;
+  for (int r = 0; r < processes_.size(); ++r) {
+    out.push_back(rank() < active_ ? bytes_of(buckets_[b].size_of(r)) : 0);
+    in.push_back(r < active_ ? bytes_of(own) : 0);
+  }
+  if (!t.outgoing.defined()) t.outgoing = block(0);
+  t.incoming = block(bytes_of(own) * active_);
+  const auto add_up = [this, own, sum = t.sum.mutable_data<float>(), active = active_,
+                       first = !std::exchange(t.begun, true),
+                       incoming = t.incoming.data<std::uint8_t>()] {
+    for (int r = 0; r < active; ++r) {
+      const std::uint8_t* term = incoming + r * bytes_of(own);
+      if (sent_ == Precision::bf16) {
+        add_term(sum, reinterpret_cast<const bf16*>(term), own, first && r == 0);
+      } else {
+        add_term(sum, reinterpret_cast<const float*>(term), own, first && r == 0);
+      }
+    }
+  };
+  t.transfer = processes_.all_to_all(bytes_in(t.outgoing), as_sizes(out), bytes_in(t.incoming),
+                                     as_sizes(in), add_up);
+}
+
+void SharedUpdates::finish_transfers() {
+  for (Traffic& t : traffic_) {
+    t.transfer.wait();
+    t.outgoing = t.incoming = Tensor();
+  }
+}
+
+// All ranks end with the same: which parameters have a gradient (on any rank), and the norm of all
+// gradients. Each rank sums the squares of its own ones in the chunks that one process uses, and
+// all add these sums up in the order of one process.
+Clipping SharedUpdates::measure_clipping(double max_norm) {
+  finish_transfers();
+  std::vector<double> sums;
+  for (const Place place : own_) {
+    const std::vector<double> more = square_sums(gradient_of(place));
+    sums.insert(sums.end(), more.begin(), more.end());
+  }
+  std::string mine(arrived_.begin(), arrived_.end());
+  mine.append(reinterpret_cast<const char*>(sums.data()), sums.size() * sizeof(double));
+  const std::vector<std::string> all = processes_.all_gather(mine);
+  for (const std::string& theirs : all) {
+    for (std::size_t p = 0; p < arrived_.size(); ++p) arrived_[p] |= theirs[p];
+  }
+  for (std::size_t i = 0; i < own_.size(); ++i) {
+    if (arrived_[at(own_[i]).parameter]) slices_[i].second.set_grad(gradient_of(own_[i]));
+  }
+  return clipping_of(norm_of(all), max_norm);
+}
+
+double SharedUpdates::norm_of(const std::vector<std::string>& squares) const {
+  std::vector<std::vector<double>> sums(parameters_.size());  // of each parameter's chunks
+  for (std::size_t p = 0; p < sums.size(); ++p) {
+    const std::int64_t n = parameters_[p].second.numel();
+    sums[p].resize(static_cast<std::size_t>((n + kSquareChunk - 1) / kSquareChunk));
+  }
+  std::vector<std::size_t> read(squares.size(), arrived_.size());  // bytes of each rank's
+  for (const Bucket& bucket : buckets_) {
+    for (const Fragment& f : bucket.fragments) {
+      const auto owner = static_cast<std::size_t>(f.owner);
+      const auto count = static_cast<std::size_t>((f.size() + kSquareChunk - 1) / kSquareChunk);
+      std::memcpy(sums[f.parameter].data() + f.begin / kSquareChunk,
+                  squares[owner].data() + read[owner], count * sizeof(double));
+      read[owner] += count * sizeof(double);
+    }
+  }
+  double all = 0;
+  for (const std::vector<double>& parts : sums)
+    all += std::accumulate(parts.begin(), parts.end(), 0.0);
+  return std::sqrt(all);
+}
+
+// Of a fragment of this rank: the sum over all micro-batches.
+Tensor SharedUpdates::gradient_of(Place place) const {
+  const Fragment& f = at(place);
+  const std::int64_t begin =
+      f.at - buckets_[place.bucket].offsets[static_cast<std::size_t>(rank())];
+  const Tensor rows = traffic_[place.bucket].sum.rows(begin, begin + f.size());
+  return parameters_[f.parameter].second.rank() >= 2 ? rows.view({f.size(), 1}) : rows;
+}
+
+void SharedUpdates::step(double lr, double grad_factor) {
+  check(std::count(arrived_.begin(), arrived_.end(), true) > 0,
+        "step: none of {} parameters has a gradient", parameters_.size());
+  std::size_t sent = 0;
+  const auto send_until = [&](std::size_t end) {
+    for (; sent < end; ++sent) send_parameters(sent);
+  };
+  adamw_.step_part(lr, grad_factor, [&](std::size_t i) {
+    const bool last = i + 1 == own_.size();
+    if (!last) send_until(own_[i + 1].bucket);
+  });
+  send_until(buckets_.size());
+  for (std::size_t b = 0; b < buckets_.size(); ++b) receive_parameters(b);
+}
+
+void SharedUpdates::send_parameters(std::size_t b) {
+  Traffic& t = traffic_[b];
+  t.outgoing = Tensor::empty({buckets_[b].size()});
+  float* to = t.outgoing.mutable_data<float>();
+  for (const Fragment& f : buckets_[b].fragments) {
+    if (f.owner != rank()) continue;
+    const float* from = parameters_[f.parameter].second.data<float>();
+    std::copy(from + f.begin, from + f.end, to + f.at);
+  }
+  std::vector<std::size_t> sizes;
+  for (int r = 0; r < processes_.size(); ++r) {
+    sizes.push_back(static_cast<std::size_t>(buckets_[b].size_of(r)) * sizeof(float));
+  }
+  t.transfer = processes_.all_gather_parts(
+      std::as_writable_bytes(std::span(to, static_cast<std::size_t>(t.outgoing.numel()))), sizes);
+}
+
+void SharedUpdates::receive_parameters(std::size_t b) {
+  Traffic& t = traffic_[b];
+  t.transfer.wait();
+  const float* from = t.outgoing.data<float>();
+  for (const Fragment& f : buckets_[b].fragments) {
+    if (f.owner == rank()) continue;
+    float* to = parameters_[f.parameter].second.mutable_data<float>() + f.begin;
+    std::copy(from + f.at, from + f.at + f.size(), to);
+  }
+  t.outgoing = Tensor();
+}
+
+void SharedUpdates::zero_grad() {
+  adamw_.zero_grad();
+  std::fill(arrived_.begin(), arrived_.end(), false);
+  for (Traffic& t : traffic_) t.begun = false;
+}
+
+}  // namespace tapegrad::optim

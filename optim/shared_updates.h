@@ -1,0 +1,80 @@
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "tapegrad/optim/shares.h"
+#include "tapegrad/optim/updates.h"
+
+namespace tapegrad::optim {
+
+// The updates of several processes. Each rank's AdamW has the elements of its own fragments only.
+//
+// While backward runs, each gradient that is complete is copied into the buckets that it belongs
+// to, and a bucket that is full is sent: part j to rank j, which adds up what it gets from ranks
+// 0, 1, … in this order, after what it got in earlier rounds. That is the order in which one
+// process adds up the same micro-batches, so the sums have the same bits. After the update, the
+// parameters of each bucket travel to all ranks while AdamW is at work on the next one.
+class SharedUpdates : public Updates {
+ public:
+  SharedUpdates(const NamedTensors& parameters, const AdamWOptions& options, Processes& processes,
+                Precision sent);
+  ~SharedUpdates() override;
+
+  void round(int active, const Backward& backward) override;
+  Clipping measure_clipping(double max_norm) override;
+  void step(double lr, double grad_factor) override;
+  void zero_grad() override;
+  std::int64_t steps() const override { return adamw_.steps(); }
+  void save(const std::string& path, Metadata metadata) const override;
+  void load(const TensorSource& file) override;
+  std::string broken_tensor() const override;
+
+ private:
+  // A fragment of a bucket.
+  struct Place {
+    std::size_t bucket, fragment;
+  };
+  // What a bucket sends and receives during a step.
+  struct Traffic {
+    std::int64_t missing = 0;  // fragments whose gradients are not complete in this round
+    Tensor outgoing, incoming;
+    Processes::Transfer transfer;
+    Tensor sum;          // of this rank's part, f32
+    bool begun = false;  // whether `sum` has something in it
+  };
+
+  int rank() const { return processes_.rank(); }
+  const Fragment& at(Place place) const { return buckets_[place.bucket].fragments[place.fragment]; }
+  // As they are sent.
+  std::int64_t bytes_of(std::int64_t elements) const {
+    return elements * (sent_ == Precision::bf16 ? 2 : 4);
+  }
+  Tensor slice_of(Place place) const;
+  void take(std::size_t parameter, const Tensor& gradient);
+  void pack(const float* from, std::uint8_t* to, std::int64_t n) const;
+  void send_gradients(std::size_t bucket);
+  void finish_transfers();
+  double norm_of(const std::vector<std::string>& squares) const;
+  Tensor gradient_of(Place place) const;
+  void send_parameters(std::size_t bucket);
+  void receive_parameters(std::size_t bucket);
+  Tensor gather(std::size_t parameter, std::size_t moment) const;
+
+  NamedTensors parameters_;
+  Processes& processes_;
+  Precision sent_;
+  std::vector<Bucket> buckets_;
+  std::vector<Traffic> traffic_;                          // of each bucket
+  std::vector<std::vector<Place>> places_;                // of each parameter
+  std::unordered_map<std::uint64_t, std::size_t> index_;  // of a parameter, by its id
+  std::vector<char> arrived_;    // whether a parameter has a gradient in this step,
+  std::vector<char> completed_;  // and whether it is complete in this round
+  int active_ = 0;               // ranks of this round that have a micro-batch
+  std::vector<Place> own_;       // this rank's fragments
+  NamedTensors slices_;          // and the tensors that they are, which AdamW updates
+  AdamW adamw_;
+};
+
+}  // namespace tapegrad::optim

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace tapegrad::optim {
+
+// How the elements of a model's parameters are shared out among `ranks` processes, each of which
+// updates its own: ZeRO, stage 1 (Rajbhandari, Rasley, Ruwase, He: ZeRO: Memory Optimizations
+// Toward Training Trillion Parameter Models; SC 2020, section 5.1).
+//
+// Parameters are taken last one first, since backward completes their gradients in about this
+// order, and are cut into buckets, of which each is sent as soon as its gradients are complete.
+// Each rank owns about the same part of each bucket.
+
+// Elements [begin, end) of a parameter that one rank owns, and where they begin in their bucket.
+struct Fragment {
+  std::size_t parameter;
+  std::int64_t begin, end;
+  int owner;
+  std::int64_t at;
+
+  std::int64_t size() const { return end - begin; }
+};
+
+struct Bucket {
+  std::vector<Fragment> fragments;    // ordered by owner and by `at`
+  std::vector<std::int64_t> offsets;  // of each rank's part, and the bucket's size behind the last
+
+  std::int64_t size() const { return offsets.back(); }
+  std::int64_t size_of(int rank) const {
+    return offsets[static_cast<std::size_t>(rank) + 1] - offsets[static_cast<std::size_t>(rank)];
+  }
+};
+
+// Parameters are cut at multiples of kSquareChunk only (clip.h), so that each rank can sum the
+// squares of its own gradients as one process would.
+std::vector<Bucket> share_out(const std::vector<std::int64_t>& sizes, int ranks);
+
+// Elements of a bucket: 25 MiB of f32, as in PyTorch's DistributedDataParallel (bucket_cap_mb).
+inline constexpr std::int64_t kBucketSize = std::int64_t{25} << 18;
+
+}  // namespace tapegrad::optim

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "tapegrad/autograd/comm/processes.h"
+#include "tapegrad/autograd/gemm/precision.h"
+#include "tapegrad/autograd/tape.h"
+#include "tapegrad/optim/adamw.h"
+#include "tapegrad/optim/clip.h"
+
+namespace tapegrad::optim {
+
+// What becomes of the gradients of a training loop: those of a step's micro-batches are added up,
+// in the order of the micro-batches, and AdamW makes its update of the sum. One process does all of
+// that; of several, each has a share of the micro-batches and a share of the update. A step is
+//
+//   for each round of micro-batches:   updates.round(active, backward)
+//   auto [norm, factor] = updates.measure_clipping(max_norm);
+//   updates.step(lr, factor);
+//   updates.zero_grad();
+//
+// Of several processes, all must make the same calls.
+class Updates {
+ public:
+  // Gives `take` to a tape's backward.
+  using Backward = std::function<void(const decltype(BackwardOptions::take)& take)>;
+
+  virtual ~Updates() = default;
+
+  // A micro-batch for each of the first `active` ranks, whose `backward` is called; that of others
+  // is not. `active` is 1 for a single process.
+  virtual void round(int active, const Backward& backward) = 0;
+  // See optim::measure_clipping.
+  virtual Clipping measure_clipping(double max_norm) = 0;
+  // See AdamW::step. Afterwards every process has all new parameters.
+  virtual void step(double lr, double grad_factor) = 0;
+  virtual void zero_grad() = 0;
+  virtual std::int64_t steps() const = 0;
+
+  // Writes AdamW's state with more metadata (rank 0 alone; the others send it their shares). The
+  // file does not depend on the number of processes.
+  virtual void save(const std::string& path, Metadata metadata) const = 0;
+  // Errors as those of AdamW::load_state.
+  virtual void load(const TensorSource& file) = 0;
+  // The name of a tensor of the state that has a value that is not finite; empty if there is none.
+  virtual std::string broken_tensor() const = 0;
+};
+
+// For one process, or for a group. `sent` is how gradients travel between processes: bf16 halves
+// the bytes, and rounds each micro-batch's gradients before they are added up.
+std::unique_ptr<Updates> make_updates(const NamedTensors& parameters, const AdamWOptions& options,
+                                      Processes* processes = nullptr,
+                                      Precision sent = Precision::full);
+
+}  // namespace tapegrad::optim
