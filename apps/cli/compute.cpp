@@ -1,5 +1,7 @@
 #include "tapegrad/apps/cli/compute.h"
 
+#include <algorithm>
+
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/autograd/base/parallel.h"
 
@@ -11,9 +13,13 @@ void check_compute(const ComputeOptions& o) {
   }
 }
 
-void use_compute(const ComputeOptions& o) {
+void use_compute(const ComputeOptions& o, int sharing) {
   check_compute(o);
-  if (o.threads) set_num_threads(*o.threads);
+  if (o.threads) {
+    set_num_threads(*o.threads);
+  } else if (sharing > 1) {
+    set_num_threads(std::max(1, num_threads() / sharing));
+  }
   set_gemm_library(o.gemm);
 }
 

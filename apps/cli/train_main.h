@@ -10,6 +10,7 @@
 #include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/cli/shell.h"
+#include "tapegrad/autograd/comm/processes.h"
 #include "tapegrad/run/interrupt.h"
 #include "tapegrad/run/time_budget.h"
 
@@ -249,9 +250,10 @@ template <class Program>
 int train_main(int argc, const char* const* argv) {
   const auto begin = std::chrono::steady_clock::now();
   return run_main(std::string(Program::kName), [&] {
-    auto options = parse_training<Program>(argc, argv);
+    const std::unique_ptr<Processes> processes = Processes::join();
+    auto options = parse_training<Program>(argc, argv, processes->size());
     if (!options) return 0;
-    use_compute(options->call.compute);
+    use_compute(options->call.compute, processes->sharing_processors());
     settle_dtype(options->optimizer, Program::product(*options));
     if (const std::optional<int> code = Program::instead(*options)) return *code;
     run::RunFolder folder = run::RunFolder::open(options->call.folder, options->text.preset,
