@@ -1,0 +1,350 @@
+#include <mpi.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/autograd/comm/carrier.h"
+#include "tapegrad/autograd/comm/mpi_heartbeats.h"
+
+namespace tapegrad::detail {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+// Messages have an int as their size.
+constexpr std::size_t kLargestMessage = std::size_t{1} << 30;
+// How long the thread looks for more to do before it sleeps; longer than from one of several small
+// calls to the next one.
+constexpr microseconds kAwake{50};
+// How long it sleeps between two looks at what is under way.
+constexpr microseconds kNap{100};
+// How long it sleeps if nothing is: heartbeats are due even then.
+constexpr milliseconds kSleep{250};
+// While it waits for the others to come to their end.
+constexpr milliseconds kLeavingNap{1};
+// A look at what is under way that takes longer than this has moved bytes.
+constexpr microseconds kLongLook{20};
+// For the launcher to end all processes, after MPI_Abort.
+constexpr unsigned kSecondsToAbort = 10;
+
+// What MPI moves of an exchange. Point-to-point messages, not MPI's collectives of parts: their
+// offsets are ints, which ends at 2 GiB.
+class Move {
+ public:
+  Move(std::shared_ptr<Exchange> exchange, int rank, MPI_Comm communicator)
+      : exchange_(std::move(exchange)) {
+    const int size = static_cast<int>(exchange_->send.size());
+    for (int i = 1; i < size; ++i) {  // from the next ranks on, so that not all begin with rank 0
+      const int from = (rank + size - i) % size;
+      for (std::span<std::byte> rest = exchange_->receive[index(from)]; !rest.empty();) {
+        const int bytes = next_size(rest.size());
+        expected_.push_back(bytes);
+        check_mpi(MPI_Irecv(rest.data(), bytes, MPI_BYTE, from, 0, communicator, add_request()),
+                  "MPI_Irecv");
+        rest = rest.subspan(index(bytes));
+      }
+    }
+    for (int i = 1; i < size; ++i) {
+      const int to = (rank + i) % size;
+      for (std::span<const std::byte> rest = exchange_->send[index(to)]; !rest.empty();) {
+        const int bytes = next_size(rest.size());
+        check_mpi(MPI_Isend(rest.data(), bytes, MPI_BYTE, to, 0, communicator, add_request()),
+                  "MPI_Isend");
+        rest = rest.subspan(index(bytes));
+      }
+    }
+    statuses_.resize(requests_.size());
+  }
+
+  bool ended() {
+    int all = 0;
+    check_mpi(
+        MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &all, statuses_.data()),
+        "MPI_Testall");
+    if (all == 0) return false;
+    for (std::size_t i = 0; i < expected_.size(); ++i) {
+      int bytes = 0;
+      MPI_Get_count(&statuses_[i], MPI_BYTE, &bytes);
+      check(bytes == expected_[i],
+            "[processes] rank {} has sent {} bytes where {} were expected: the processes do not "
+            "call the same functions in the same order",
+            statuses_[i].MPI_SOURCE, bytes, expected_[i]);
+    }
+    return true;
+  }
+
+  const std::shared_ptr<Exchange>& exchange() const { return exchange_; }
+
+ private:
+  static std::size_t index(int i) { return static_cast<std::size_t>(i); }
+  static int next_size(std::size_t rest) {
+    return static_cast<int>(std::min(rest, kLargestMessage));
+  }
+  MPI_Request* add_request() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
+
+  std::shared_ptr<Exchange> exchange_;
+  std::vector<MPI_Request> requests_;  // to receive, then to send
+  std::vector<int> expected_;          // bytes of those to receive
+  std::vector<MPI_Status> statuses_;
+};
+
+// All calls of MPI are made by one thread, from its beginning to MPI's end. Other threads hand it
+// exchanges by a queue.
+class MpiCarrier : public Carrier {
+ public:
+  explicit MpiCarrier(const Launch& launch) {
+    // Signals are for the program's own threads.
+    sigset_t all, before;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    thread_ = std::thread([this, launch] { run(launch); });
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    std::unique_lock lock(mutex_);
+    news_.wait(lock, [this] { return joined_ || error_; });
+    if (!error_) return;
+    lock.unlock();
+    thread_.join();
+    std::rethrow_exception(error_);
+  }
+
+  // Without leave(), MPI is not ended: the process is about to fail.
+  ~MpiCarrier() override {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    wake_.notify_all();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  void begin(std::shared_ptr<Exchange> exchange) override {
+    {
+      const std::lock_guard lock(mutex_);
+      queue_.push_back(std::move(exchange));
+      queued_ = true;
+    }
+    wake_.notify_all();
+  }
+
+  void wait(Exchange& exchange) override {
+    ++waiting_;
+    {
+      const std::lock_guard lock(mutex_);  // the thread may be about to take a nap
+    }
+    wake_.notify_all();
+    exchange.ended.wait(0);
+    --waiting_;
+  }
+
+  void leave() override {
+    {
+      const std::lock_guard lock(mutex_);
+      leaving_ = true;
+    }
+    wake_.notify_all();
+    thread_.join();
+  }
+
+  void abort(int exit_code) override {
+    {
+      const std::lock_guard lock(mutex_);
+      exit_code_ = exit_code;
+      aborting_ = true;
+    }
+    wake_.notify_all();
+    ::sleep(kSecondsToAbort);
+    ::_exit(exit_code);
+  }
+
+ private:
+  void run(const Launch& launch) {
+    ::prctl(PR_SET_TIMERSLACK, 1000UL);  // naps are as short as they are meant to be
+    try {
+      join(launch);
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      error_ = std::current_exception();
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      joined_ = true;
+    }
+    news_.notify_all();
+    if (!error_) serve();
+  }
+
+  void join(const Launch& launch) {
+    int begun = 0, provided = 0, size = 0;
+    check_mpi(MPI_Initialized(&begun), "MPI_Initialized");
+    check(begun == 0, "[processes] this process has joined its group already");
+    check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
+    check(provided >= MPI_THREAD_FUNNELED, "[processes] this MPI does not allow threads");
+    check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &communicator_), "MPI_Comm_dup");
+    check_mpi(MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    check_mpi(MPI_Comm_rank(communicator_, &rank), "MPI_Comm_rank");
+    check_mpi(MPI_Comm_size(communicator_, &size), "MPI_Comm_size");
+    check(
+        launch.size == 0 || launch.size == size,
+        "[processes] {} has started {} processes, but MPI finds {}: they need the launcher of the "
+        "MPI that this program was built with (srun: try --mpi=pmix, or mpirun in its place)",
+        launch.launcher, launch.size, size);
+    char name[MPI_MAX_PROCESSOR_NAME] = "";
+    int length = 0;
+    check_mpi(MPI_Get_processor_name(name, &length), "MPI_Get_processor_name");
+    std::string names(static_cast<std::size_t>(size) * sizeof name, '\0');
+    check_mpi(MPI_Allgather(name, sizeof name, MPI_CHAR, names.data(), sizeof name, MPI_CHAR,
+                            communicator_),
+              "MPI_Allgather");
+    for (std::size_t i = 0; i < names.size(); i += sizeof name) hosts.emplace_back(&names[i]);
+    heartbeats_ = std::make_unique<Heartbeats>(hosts, rank);
+  }
+
+  void serve() {
+    while (true) {
+      begin_moves();
+      const bool busy = end_moves();
+      beat();
+      {
+        const std::lock_guard lock(mutex_);
+        if (aborting_) abort_now(exit_code_);
+        if (stopping_) return;
+        if (leaving_ && moves_.empty() && queue_.empty()) heartbeats_->leave();
+      }
+      if (heartbeats_->all_left()) break;
+      rest(busy);
+    }
+    MPI_Finalize();
+  }
+
+  void begin_moves() {
+    std::deque<std::shared_ptr<Exchange>> begun;
+    if (!queued_) return;
+    {
+      const std::lock_guard lock(mutex_);
+      begun.swap(queue_);
+      queued_ = false;
+    }
+    for (auto& exchange : begun) {
+      if (error_) {
+        exchange->end(error_);
+        continue;
+      }
+      try {
+        moves_.emplace_back(exchange, rank, communicator_);
+      } catch (...) {
+        fail_all();
+        exchange->end(error_);
+      }
+    }
+  }
+
+  // Whether something was moved.
+  bool end_moves() {
+    const auto before = Clock::now();
+    bool ended = false;
+    while (!moves_.empty()) {
+      try {
+        if (!moves_.front().ended()) break;
+      } catch (...) {
+        fail_all();
+        return true;
+      }
+      const std::shared_ptr<Exchange> exchange = moves_.front().exchange();
+      moves_.pop_front();
+      exchange->finish();
+      ended = true;
+    }
+    // A look that takes long has moved something, and there may be more of it.
+    return ended || (!moves_.empty() && Clock::now() - before > kLongLook);
+  }
+
+  // With an exception on its way that nothing recovers from.
+  void fail_all() {
+    error_ = std::current_exception();
+    for (Move& move : moves_) move.exchange()->end(error_);
+    moves_.clear();
+  }
+
+  void beat() {
+    const auto now = Clock::now();
+    if (now - last_beat_ < (leaving_ ? kLeavingNap : kSleep)) return;
+    last_beat_ = now;
+    std::string problem;
+    try {
+      problem = heartbeats_->tick();
+    } catch (const Error& error) {
+      problem = error.what();
+    }
+    if (problem.empty()) return;
+    problem += '\n';  // in one call, so that it does not mix with other processes' words
+    if (::write(STDERR_FILENO, problem.data(), problem.size()) < 0) {
+    }  // nobody is there to be told
+    abort_now(1);
+  }
+
+  // Returns when it is time to look again.
+  void rest(bool busy) {
+    const auto now = Clock::now();
+    if (busy) awake_until_ = now + kAwake;
+    if (now < awake_until_ || (waiting_ > 0 && !moves_.empty())) {
+      ::sched_yield();
+      return;
+    }
+    std::unique_lock lock(mutex_);
+    const auto news = [this] {
+      return queued_ || aborting_ || stopping_ || (waiting_ > 0 && !moves_.empty());
+    };
+    if (leaving_) {
+      wake_.wait_for(lock, kLeavingNap, news);
+    } else if (!moves_.empty()) {
+      wake_.wait_for(lock, kNap, news);
+    } else {
+      wake_.wait_for(lock, kSleep, [&] { return leaving_ || news(); });
+    }
+  }
+
+  [[noreturn]] static void abort_now(int exit_code) {
+    ::signal(SIGALRM, SIG_DFL);  // which ends this process if MPI_Abort hangs
+    ::alarm(kSecondsToAbort);
+    MPI_Abort(MPI_COMM_WORLD, exit_code);
+    ::_exit(exit_code);
+  }
+
+  // Of the thread of MPI alone.
+  MPI_Comm communicator_ = MPI_COMM_NULL;
+  std::unique_ptr<Heartbeats> heartbeats_;
+  std::deque<Move> moves_;  // under way, in the order of their beginning
+  Clock::time_point awake_until_, last_beat_;
+
+  std::mutex mutex_;  // of what follows
+  std::condition_variable wake_, news_;
+  std::deque<std::shared_ptr<Exchange>> queue_;
+  bool joined_ = false, stopping_ = false, aborting_ = false;
+  int exit_code_ = 0;
+  std::exception_ptr error_;
+
+  std::atomic<bool> queued_{false}, leaving_{false};
+  std::atomic<int> waiting_{0};
+  std::thread thread_;
+};
+
+}  // namespace
+
+std::unique_ptr<Carrier> mpi_carrier(const Launch& launch) {
+  return std::make_unique<MpiCarrier>(launch);
+}
+
+}  // namespace tapegrad::detail
