@@ -24,11 +24,9 @@ std::vector<double> in_order(const std::vector<double>& own, std::int64_t count,
   const std::vector<std::string> all = processes.all_gather(
       {reinterpret_cast<const char*>(own.data()), own.size() * sizeof(double)});
   std::vector<double> values(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i) {
-    std::memcpy(&values[static_cast<std::size_t>(i)],
-                all[static_cast<std::size_t>(i % std::ssize(all))].data() +
-                    i / std::ssize(all) * std::ssize_t{sizeof(double)},
-                sizeof(double));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const char* from = all[i % all.size()].data() + i / all.size() * sizeof(double);
+    std::memcpy(&values[i], from, sizeof(double));
   }
   return values;
 }

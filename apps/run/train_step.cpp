@@ -35,11 +35,11 @@ void add_losses(const std::vector<std::string>& told, const OptimizerOptions& op
     hold_interrupts(false);
     interrupt();
   }
-  for (std::int64_t i = 0; i < options.gradient_accumulation_steps; ++i) {
-    const std::string& text = told[static_cast<std::size_t>(i % std::ssize(told))];
+  const auto batches = static_cast<std::size_t>(options.gradient_accumulation_steps);
+  for (std::size_t i = 0; i < batches; ++i) {
+    const std::string& text = told[i % told.size()];
     BatchLoss batch;
-    std::memcpy(&batch, text.data() + 1 + i / std::ssize(told) * std::ssize_t{sizeof batch},
-                sizeof batch);
+    std::memcpy(&batch, text.data() + 1 + i / told.size() * sizeof batch, sizeof batch);
     step.loss += share * batch.loss;
     step.tokens += batch.tokens;
   }
