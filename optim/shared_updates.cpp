@@ -81,7 +81,12 @@ SharedUpdates::SharedUpdates(const NamedTensors& parameters, const AdamWOptions&
 }
 
 // What is under way uses the memory of this.
-SharedUpdates::~SharedUpdates() { finish_transfers(); }
+SharedUpdates::~SharedUpdates() {
+  try {
+    finish_transfers();
+  } catch (const Error&) {  // which is known to who waits for it in good order
+  }
+}
 
 // A slice has two dimensions if its parameter has two or more: weight decay goes by that.
 Tensor SharedUpdates::slice_of(Place place) const {
@@ -150,7 +155,7 @@ void SharedUpdates::send_gradients(std::size_t b) {
     out.push_back(rank() < active_ ? bytes_of(buckets_[b].size_of(r)) : 0);
     in.push_back(r < active_ ? bytes_of(own) : 0);
   }
-  if (!t.outgoing.defined()) t.outgoing = block(0);
+  if (rank() >= active_) t.outgoing = block(0);
   t.incoming = block(bytes_of(own) * active_);
   const auto add_up = [this, own, sum = t.sum.mutable_data<float>(), active = active_,
                        first = !std::exchange(t.begun, true),

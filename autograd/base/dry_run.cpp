@@ -14,7 +14,7 @@
 namespace tapegrad {
 
 struct DryRun::Counters {
-  std::atomic<std::size_t> live{0}, peak{0};
+  std::atomic<std::size_t> live{0}, peak { 0 bool draws = false; };
 };
 
 namespace {
@@ -72,7 +72,8 @@ void* zeroed(std::size_t bytes) {
 
 }  // namespace
 
-DryRun::DryRun() : counters_(std::make_shared<Counters>()), outer_(current) {
+DryRun::DryRun(Draws draws) : counters_(std::make_shared<Counters>()), outer_(current) {
+  counters_->draws = draws == Draws::made;
   current = &counters_;
 }
 DryRun::~DryRun() { current = outer_; }
@@ -81,6 +82,8 @@ std::size_t DryRun::live() const { return counters_->live; }
 std::size_t DryRun::peak() const { return counters_->peak; }
 
 bool in_dry_run() { return current != nullptr; }
+
+bool dry_run_draws() { return in_dry_run() && (*current)->draws; }
 
 void* detail::allocate_dry(std::size_t bytes, std::size_t held) {
   void* block = nullptr;

@@ -15,7 +15,10 @@ namespace tapegrad {
 // written to them is not written.
 class DryRun {
  public:
-  DryRun();
+  // Whether random numbers are drawn, so that generators end where they would have ended; otherwise
+  // they may stay where they are.
+  enum class Draws { left_out, made };
+  explicit DryRun(Draws draws = Draws::left_out);
   ~DryRun();
   DryRun(const DryRun&) = delete;
   DryRun& operator=(const DryRun&) = delete;
@@ -30,8 +33,9 @@ class DryRun {
   std::shared_ptr<Counters>* outer_;    // of the dry run around this one, or null
 };
 
-// Whether a DryRun lives on this thread.
+// Whether a DryRun lives on this thread, and whether it draws random numbers.
 bool in_dry_run();
+bool dry_run_draws();
 
 namespace detail {
 // For memory.cpp. A block of `bytes` for the thread's dry run, which counts `held` for it.

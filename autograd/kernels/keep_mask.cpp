@@ -62,7 +62,10 @@ KeepMask::KeepMask(Rng& rng, std::int64_t n, double p) : p_(p) {
     return;
   }
   bits_ = Tensor::zeros({(n + 7) / 8}, DType::u8);
-  if (in_dry_run()) return;
+  if (in_dry_run()) {
+    for (std::int64_t i = 0; i < n && dry_run_draws(); ++i) rng.uniform_double();
+    return;
+  }
   auto* bits = bits_.mutable_data<std::uint8_t>();
   for (std::int64_t i = 0; i < n; ++i) {
     const bool kept = rng.uniform_double() < 1 - p;
