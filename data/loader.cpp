@@ -23,57 +23,61 @@ void check_sizes(std::int64_t batch_size, std::int64_t block_size) {
 
 Batch empty_batch(std::int64_t B, std::int64_t T) {
   Batch batch{.B = B, .T = T, .inputs = {}, .targets = {}};
-  batch.inputs.reserve(static_cast<std::size_t>(B * T));
-  batch.targets.reserve(static_cast<std::size_t>(B * T));
+  batch.inputs.resize(static_cast<std::size_t>(B * T));
+  batch.targets.resize(static_cast<std::size_t>(B * T));
   return batch;
 }
 
 // Error unless the tokens contain a window of block_size tokens with a target for each.
-void check_length(std::span<const Token> tokens, std::int64_t block_size, std::string_view split) {
+void check_length(const Tokens& tokens, std::int64_t block_size, std::string_view split) {
   check(
-      static_cast<std::int64_t>(tokens.size()) > block_size,
+      tokens.size() > block_size,
       "[loader] the {} split has {} tokens, but block_size {} needs at least {}: use more text or "
       "a smaller block_size",
       split, tokens.size(), block_size, block_size + 1);
 }
 
-void append_row(Batch& batch, std::span<const Token> tokens, std::int64_t begin) {
-  const auto first = tokens.begin() + begin;
-  batch.inputs.insert(batch.inputs.end(), first, first + batch.T);
-  batch.targets.insert(batch.targets.end(), first + 1, first + 1 + batch.T);
+// Makes row `row` of the batch of the tokens from place `begin` on.
+void fill_row(Batch& batch, std::int64_t row, const Tokens& tokens, std::int64_t begin) {
+  const auto at = static_cast<std::size_t>(row * batch.T), T = static_cast<std::size_t>(batch.T);
+  const std::span<Token> inputs(batch.inputs.data() + at, T), targets(batch.targets.data() + at, T);
+  tokens.copy(begin, inputs);
+  std::copy(inputs.begin() + 1, inputs.end(), targets.begin());
+  tokens.copy(begin + batch.T, targets.last(1));
 }
 
 }  // namespace
 
-Loader::Loader(std::span<const Token> tokens, std::int64_t batch_size, std::int64_t block_size,
-               Rng rng, std::string_view split)
-    : tokens_(tokens), batch_size_(batch_size), block_size_(block_size), rng_(std::move(rng)) {
+Loader::Loader(Tokens tokens, std::int64_t batch_size, std::int64_t block_size, Rng rng,
+               std::string_view split)
+    : tokens_(std::move(tokens)),
+      batch_size_(batch_size),
+      block_size_(block_size),
+      rng_(std::move(rng)) {
   check_sizes(batch_size, block_size);
-  check_length(tokens, block_size, split);
+  check_length(tokens_, block_size, split);
 }
 
 Batch Loader::next() {
   Batch batch = empty_batch(batch_size_, block_size_);
   for (std::int64_t row = 0; row < batch_size_; ++row) {
-    append_row(batch, tokens_,
-               rng_.randint(static_cast<std::int64_t>(tokens_.size()) - block_size_));
+    fill_row(batch, row, tokens_, rng_.randint(tokens_.size() - block_size_));
   }
   return batch;
 }
 
-EpochLoader::EpochLoader(std::span<const Token> tokens, const Options& options, Rng rng,
-                         std::string_view split)
-    : tokens_(tokens), options_(options), rng_(std::move(rng)) {
+EpochLoader::EpochLoader(Tokens tokens, const Options& options, Rng rng, std::string_view split)
+    : tokens_(std::move(tokens)), options_(options), rng_(std::move(rng)) {
   check_sizes(options.batch_size, options.block_size);
   check(options.stride >= 1, "[loader] stride is {}, but must be at least 1", options.stride);
-  check_length(tokens, options.block_size, split);
+  check_length(tokens_, options.block_size, split);
   check(batches_per_epoch() > 0,
         "[loader] the {} split has {} windows of {} tokens, which do not fill a batch of {}", split,
         windows(), options.block_size, options.batch_size);
 }
 
 std::int64_t EpochLoader::windows() const {
-  const std::int64_t starts = static_cast<std::int64_t>(tokens_.size()) - options_.block_size;
+  const std::int64_t starts = tokens_.size() - options_.block_size;
   return (starts - 1) / options_.stride + 1;
 }
 
@@ -100,7 +104,7 @@ Batch EpochLoader::next() {
   }
   Batch batch = empty_batch(std::min(options_.batch_size, windows() - next_), options_.block_size);
   for (std::int64_t row = 0; row < batch.B; ++row) {
-    append_row(batch, tokens_, order_[static_cast<std::size_t>(next_++)] * options_.stride);
+    fill_row(batch, row, tokens_, order_[static_cast<std::size_t>(next_++)] * options_.stride);
   }
   return batch;
 }
@@ -146,21 +150,21 @@ void EpochLoader::set_state(std::string_view saved) {
   rng_ = rng;
 }
 
-SequentialBatches::SequentialBatches(std::span<const Token> tokens, std::int64_t batch_size,
+SequentialBatches::SequentialBatches(Tokens tokens, std::int64_t batch_size,
                                      std::int64_t block_size, std::optional<std::int64_t> stride,
                                      std::string_view split)
-    : tokens_(tokens),
+    : tokens_(std::move(tokens)),
       batch_size_(batch_size),
       length_(stride ? block_size - 1 : block_size),
       step_(stride.value_or(block_size)) {
   check_sizes(batch_size, block_size);
-  check(tokens.size() > 1,
+  check(tokens_.size() > 1,
         "[loader] the {} split has {} tokens, but needs at least 2: use more text", split,
-        tokens.size());
+        tokens_.size());
   check(!stride || (block_size > 1 && *stride >= 1 && *stride <= block_size),
         "[loader] stride is {}, but must be from 1 to block_size, and block_size {} at least 2",
         stride.value_or(0), block_size);
-  const std::int64_t targets = static_cast<std::int64_t>(tokens.size()) - 1;
+  const std::int64_t targets = tokens_.size() - 1;
   full_ = targets < length_ ? 0 : (targets - length_) / step_ + 1;
   // The last full window may leave some targets.
   const bool all = full_ > 0 && (full_ - 1) * step_ + length_ == targets;
@@ -178,9 +182,9 @@ Batch SequentialBatches::operator[](std::int64_t i) const {
       is_rest ? empty_batch(1, rest_) : empty_batch(std::min(batch_size_, full_ - first), length_);
   for (std::int64_t row = 0; row < batch.B; ++row) {
     const std::int64_t window = is_rest ? full_ : first + row;
-    append_row(batch, tokens_, window * step_);
+    fill_row(batch, row, tokens_, window * step_);
     const std::int64_t seen = window == 0 ? 0 : std::max<std::int64_t>(length_ - step_, 0);
-    std::fill_n(batch.targets.end() - batch.T, seen, kIgnoredTarget);
+    std::fill_n(batch.targets.begin() + row * batch.T, seen, kIgnoredTarget);
   }
   return batch;
 }

@@ -2,13 +2,12 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "tapegrad/autograd/base/random.h"
-#include "tapegrad/data/tokenize/token.h"
+#include "tapegrad/data/tokens.h"
 
 namespace tapegrad::data {
 
@@ -24,9 +23,9 @@ struct Batch {
 // a start in [0, tokens − block_size).
 class Loader {
  public:
-  // Keeps a view of `tokens`: they must live as long as the loader. `split` is their name in error
-  // messages, such as "training". Error if there are fewer than block_size + 1 tokens.
-  Loader(std::span<const Token> tokens, std::int64_t batch_size, std::int64_t block_size, Rng rng,
+  // `split` is the tokens' name in error messages, such as "training". Error if there are fewer than
+  // block_size + 1 tokens.
+  Loader(Tokens tokens, std::int64_t batch_size, std::int64_t block_size, Rng rng,
          std::string_view split = "training");
 
   Batch next();
@@ -40,7 +39,7 @@ class Loader {
   void set_state(std::string_view state) { rng_.set_state(state); }
 
  private:
-  std::span<const Token> tokens_;
+  Tokens tokens_;
   std::int64_t batch_size_, block_size_;
   Rng rng_;
 };
@@ -56,10 +55,8 @@ class EpochLoader {
     bool shuffle = true;
     bool drop_last = true;  // leave out the last batch of a pass if it is not full
   };
-  // Keeps a view of `tokens`: they must live as long as the loader. Error if the tokens do not fill
-  // one batch.
-  EpochLoader(std::span<const Token> tokens, const Options& options, Rng rng,
-              std::string_view split = "training");
+  // Error if the tokens do not fill one batch.
+  EpochLoader(Tokens tokens, const Options& options, Rng rng, std::string_view split = "training");
 
   Batch next();
   std::int64_t batches_per_epoch() const;
@@ -78,7 +75,7 @@ class EpochLoader {
   bool at_end() const;  // no further batch in this pass
   std::int64_t windows() const;
 
-  std::span<const Token> tokens_;
+  Tokens tokens_;
   Options options_;
   Rng rng_;
   std::uint64_t seed_ = 0;           // of this pass's permutation
@@ -100,16 +97,16 @@ inline constexpr Token kIgnoredTarget = -100;
 // one shorter row.
 class SequentialBatches {
  public:
-  // Keeps a view of `tokens`: they must live as long as this object. Error if there are fewer than
-  // two tokens (a single one has no target), or a stride is not from 1 to block_size.
-  SequentialBatches(std::span<const Token> tokens, std::int64_t batch_size, std::int64_t block_size,
+  // Error if there are fewer than two tokens (a single one has no target), or a stride is not from
+  // 1 to block_size.
+  SequentialBatches(Tokens tokens, std::int64_t batch_size, std::int64_t block_size,
                     std::optional<std::int64_t> stride = {}, std::string_view split = "validation");
 
   std::int64_t size() const;  // the number of batches, at least 1
   Batch operator[](std::int64_t i) const;
 
  private:
-  std::span<const Token> tokens_;
+  Tokens tokens_;
   std::int64_t batch_size_, length_, step_;  // inputs of a full window, and from one to the next
   std::int64_t full_, rest_;                 // full windows, and the inputs of the one behind them
 };

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "tapegrad/autograd/base/file.h"
+#include "tapegrad/autograd/base/fingerprint.h"
 #include "tapegrad/autograd/base/json_file.h"
 #include "tapegrad/autograd/finite.h"
-#include "tapegrad/run/fingerprint.h"
 #include "tapegrad/run/folder_calls.h"
 
 namespace tapegrad::run {

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <regex>
 #include <system_error>
 
 #include "tapegrad/autograd/base/file.h"
@@ -54,24 +53,6 @@ std::optional<int64_t> iteration_of(std::string_view line) {
   } catch (const Error&) {
     return std::nullopt;
   }
-}
-
-// Removes what the atomic writer left of files of a run when it was killed: config.json.tmp-12-0.
-// Only for the program that holds the lock, of a folder that it has accepted.
-void remove_leftovers(const fs::path& folder) {
-  static const std::regex temporary("(.+)\\.tmp-[0-9]+-[0-9]+");
-  std::vector<fs::path> leftovers;
-  std::error_code ended, ignored;  // of a folder that may not be listed, of a file that stays
-  for (fs::directory_iterator at(folder, ended); !ended && at != fs::directory_iterator();
-       at.increment(ended)) {
-    std::smatch match;
-    const std::string name = at->path().filename().string();
-    if (std::regex_match(name, match, temporary) && is_run_file(match[1].str()) &&
-        at->symlink_status(ignored).type() == fs::file_type::regular) {
-      leftovers.push_back(at->path());
-    }
-  }
-  for (const fs::path& path : leftovers) fs::remove(path, ignored);
 }
 
 // A run folder inside the corpus would be part of the text when the run is resumed.
@@ -169,7 +150,7 @@ RunFolder RunFolder::create(const FolderOptions& options, const std::string& nam
           "resume, or replace it by --overwrite",
           run.path_.string(), file);
   }
-  remove_leftovers(run.path_);
+  remove_leftovers(run.path_, is_run_file);
   return run;
 }
 
@@ -193,7 +174,7 @@ RunFolder RunFolder::reopen(const FolderOptions& options) {
         "{} has no checkpoint to resume: {} is missing. The run can be started anew with "
         "--overwrite",
         run.path_.string(), kTrainerFile);
-  remove_leftovers(run.path_);
+  remove_leftovers(run.path_, is_run_file);
   return run;
 }
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "tapegrad/autograd/base/file.h"
+#include "tapegrad/autograd/base/fingerprint.h"
 #include "tapegrad/data/corpus.h"
-#include "tapegrad/run/fingerprint.h"
 #include "tapegrad/run/formats/token_files.h"
 #include "tapegrad/run/terminal.h"
 

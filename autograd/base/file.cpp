@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <regex>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -51,14 +52,26 @@ std::string_view describe_type(mode_t mode) {
   return "it is a device, not a regular file";
 }
 
-// Creates a new file in the folder of `target`, with the usual permissions of a new file.
-std::pair<Descriptor, std::filesystem::path> create_temporary(const std::filesystem::path& target) {
+// Error if something is at `path` that a file does not replace.
+void check_replaceable(const std::filesystem::path& path) {
+  struct stat info {};
+  // A new file, or a reason to fail that creating the temporary file will name.
+  if (::lstat(path.c_str(), &info) != 0) return;
+  if (!S_ISREG(info.st_mode) && !S_ISLNK(info.st_mode)) {
+    fail_writing(path, describe_type(info.st_mode));
+  }
+}
+
+// Creates a new file in the folder of `target`, with the usual permissions of a new file, and sets
+// `temporary` to its path. remove_leftovers knows its form.
+int create_temporary(const std::filesystem::path& target, std::filesystem::path& temporary) {
+  check_replaceable(target);
   for (int attempt = 0; attempt < 1000; ++attempt) {
-    std::filesystem::path temporary = target;
+    temporary = target;
     temporary += fmt::format(".tmp-{}-{}", ::getpid(), attempt);
-    Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-    if (file.get() >= 0) {
-      return {std::move(file), std::move(temporary)};
+    const int file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file >= 0) {
+      return file;
     }
     if (errno != EEXIST) {
       break;
@@ -75,16 +88,6 @@ void write_all(int descriptor, const std::filesystem::path& path, std::string_vi
     } else if (errno != EINTR) {
       fail_writing(path, reason());
     }
-  }
-}
-
-// Error if something is at `path` that a file does not replace.
-void check_replaceable(const std::filesystem::path& path) {
-  struct stat info {};
-  // A new file, or a reason to fail that creating the temporary file will name.
-  if (::lstat(path.c_str(), &info) != 0) return;
-  if (!S_ISREG(info.st_mode) && !S_ISLNK(info.st_mode)) {
-    fail_writing(path, describe_type(info.st_mode));
   }
 }
 
@@ -198,27 +201,66 @@ void FileWriter::flush() {
 
 void FileWriter::write_through(std::string_view bytes) { write_all(descriptor_, path_, bytes); }
 
+void FileWriter::rewrite(uint64_t offset, std::string_view bytes) {
+  flush();
+  while (!bytes.empty()) {
+    const ssize_t count =
+        ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (count >= 0) {
+      bytes.remove_prefix(static_cast<size_t>(count));
+      offset += static_cast<uint64_t>(count);
+    } else if (errno != EINTR) {
+      fail_writing(path_, reason());
+    }
+  }
+}
+
+AtomicFile::AtomicFile(std::filesystem::path path)
+    : path_(std::move(path)),
+      descriptor_(create_temporary(path_, temporary_)),
+      writer_(descriptor_, path_) {}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::commit() {
+  writer_.flush();
+  if (::fsync(descriptor_) != 0 || ::close(std::exchange(descriptor_, -1)) != 0 ||
+      ::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    fail_writing(path_, reason());
+  }
+  temporary_.clear();
+  sync_folder(path_.has_parent_path() ? path_.parent_path() : ".");
+}
+
 void write_file_atomically(const std::filesystem::path& path,
                            const std::function<void(FileWriter&)>& body) {
-  check_replaceable(path);
-  auto [file, temporary] = create_temporary(path);
-  try {
-    FileWriter writer(file.get(), path);
-    body(writer);
-    writer.flush();
-    if (::fsync(file.get()) != 0 || !file.close() ||
-        ::rename(temporary.c_str(), path.c_str()) != 0) {
-      fail_writing(path, reason());
-    }
-  } catch (...) {
-    ::unlink(temporary.c_str());
-    throw;
-  }
-  sync_folder(path.has_parent_path() ? path.parent_path() : ".");
+  AtomicFile file(path);
+  body(file.writer());
+  file.commit();
 }
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view bytes) {
   write_file_atomically(path, [bytes](FileWriter& file) { file.write(bytes); });
+}
+
+void remove_leftovers(const std::filesystem::path& folder,
+                      const std::function<bool(const std::string& name)>& ours) {
+  static const std::regex temporary("(.+)\\.tmp-[0-9]+-[0-9]+");
+  std::vector<std::filesystem::path> leftovers;
+  std::error_code ended, ignored;  // of a folder that may not be listed, of a file that stays
+  for (std::filesystem::directory_iterator at(folder, ended), end; !ended && at != end;
+       at.increment(ended)) {
+    std::smatch match;
+    const std::string name = at->path().filename().string();
+    if (std::regex_match(name, match, temporary) && ours(match[1].str()) &&
+        at->symlink_status(ignored).type() == std::filesystem::file_type::regular) {
+      leftovers.push_back(at->path());
+    }
+  }
+  for (const std::filesystem::path& path : leftovers) std::filesystem::remove(path, ignored);
 }
 
 void sync_folder(const std::filesystem::path& path) {

@@ -56,18 +56,19 @@ class AppendedFile {
   int descriptor_;
 };
 
-// What write_file_atomically gives its `body` to write with. Any failure, such as a full disk, is
-// an Error.
+// What writes a file that is to replace another one. Any failure, such as a full disk, is an Error.
 class FileWriter {
  public:
   FileWriter(const FileWriter&) = delete;
   FileWriter& operator=(const FileWriter&) = delete;
 
   void write(std::string_view bytes);
+  // Replaces bytes that have been written, from byte `offset` on: a header that counts what
+  // follows.
+  void rewrite(uint64_t offset, std::string_view bytes);
 
  private:
-  friend void write_file_atomically(const std::filesystem::path&,
-                                    const std::function<void(FileWriter&)>&);
+  friend class AtomicFile;
   FileWriter(int descriptor, const std::filesystem::path& path)
       : descriptor_(descriptor), path_(path) {}
   void flush();
@@ -78,14 +79,36 @@ class FileWriter {
   std::string buffer_;  // collects small writes; large ones bypass it
 };
 
-// Replaces the file at `path` by what `body` writes, or leaves the file as it was. The bytes go to
-// a temporary file in the same folder. Once they have reached the disk, that file is renamed to
-// `path`. If anything fails, an exception of `body` included, the temporary file is removed. A
-// symbolic link at `path` is replaced, and not what it leads to. `path` may not be a folder or
-// device.
+// A file that replaces the one at `path` when it is complete: commit() does it, and without that
+// the file at `path` stays as it was. The bytes go to a temporary file in the same folder. Once
+// they have reached the disk, that file is renamed to `path`. If anything fails, or if there is no
+// commit(), the temporary file is removed. A symbolic link at `path` is replaced, and not what it
+// leads to. `path` may not be a folder or device.
+class AtomicFile {
+ public:
+  explicit AtomicFile(std::filesystem::path path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  FileWriter& writer() { return writer_; }
+  void commit();
+
+ private:
+  std::filesystem::path path_, temporary_;
+  int descriptor_;
+  FileWriter writer_;
+};
+
+// The same for a file that is written at once, by `body`.
 void write_file_atomically(const std::filesystem::path& path,
                            const std::function<void(FileWriter&)>& body);
 void write_file_atomically(const std::filesystem::path& path, std::string_view bytes);
+
+// Removes the temporary files that a killed program has left in a folder, of those files whose
+// names `ours` accepts. Only for a program that alone writes there. What cannot be removed stays.
+void remove_leftovers(const std::filesystem::path& folder,
+                      const std::function<bool(const std::string& name)>& ours);
 
 // The names in a folder reach the disk: those of files and folders that were made, renamed or
 // removed there. Error if the disk fails. A folder that cannot be synced at all, by its file system

@@ -7,7 +7,7 @@
 #include "tapegrad/apps/gpt/gpt_options.h"
 #include "tapegrad/data/corpus.h"
 #include "tapegrad/nn/summary.h"
-#include "tapegrad/run/fingerprint.h"
+#include "tapegrad/autograd/base/fingerprint.h"
 #include "tapegrad/run/model.h"
 #include "tapegrad/run/text_data.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
@@ -241,7 +241,7 @@ TEST_CASE("a run that is older than documents resumes as it was", "[documents-of
   const run::Text text = run::read_text(source);
   REQUIRE(text.documents.size() == 2);
   CHECK(config["text"].erase("documents") == 1);
-  config["text"]["fingerprint"] = run::fingerprint(text.contents);
+  config["text"]["fingerprint"] = fingerprint(text.contents);
   std::ofstream(path) << config;
   const Result r = train(resume_run(folder / "run", 8));
   check_ended_well(r);

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "tapegrad/autograd/base/file.h"
-#include "tapegrad/run/fingerprint.h"
+#include "tapegrad/autograd/base/fingerprint.h"
 #include "tapegrad/run/formats/nanogpt.h"
 
 namespace tapegrad::run {

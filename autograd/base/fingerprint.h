@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace tapegrad::run {
+namespace tapegrad {
 
 // Equal texts have equal ones: FNV-1a (Fowler, Noll & Vo), 64 bits, in hexadecimal.
 class Fingerprint {
@@ -27,4 +27,4 @@ inline std::string fingerprint(std::string_view bytes) {
   return hash.str();
 }
 
-}  // namespace tapegrad::run
+}  // namespace tapegrad

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tapegrad/data/shards.h"
+#include "tapegrad/data/tokenize/tokenizer.h"
+
+namespace tapegrad::data {
+
+// A corpus that was tokenised once: the shards of its parts for training and validation,
+// tokenizer.json, which made them, and data.json, which says what belongs to the folder. Written by
+// prepare-data. docs/data.md has the layout.
+inline constexpr const char *kDataFile = "data.json", *kDataTokenizerFile = "tokenizer.json";
+
+// One part, of which the shards follow each other.
+struct DataPart {
+  std::vector<ShardInfo> shards;
+  std::int64_t documents = 0;
+
+  std::int64_t tokens() const;
+  std::int64_t bytes() const;  // of the files
+};
+
+// What the shards were made of. For people, but for the fingerprint.
+struct DataSource {
+  std::string name;         // "3 files"
+  std::int64_t bytes = 0;   // of the text
+  std::string fingerprint;  // of paths, sizes and contents, as its writer defines it
+};
+
+struct DataInfo {
+  TokenFormat format = TokenFormat::nanogpt;
+  DataPart train, val;
+  DataSource source;
+  // write_data_json() sets these, from the tokenizer.
+  std::int64_t vocab_size = 0;
+  std::string tokenizer;  // fingerprint of the file tokenizer.json
+
+  int bits() const { return bits_for(vocab_size); }
+};
+
+// Equal shards have equal ones, contents included: of the two parts of a corpus.
+std::string fingerprint_of(const std::vector<ShardInfo>& train, const std::vector<ShardInfo>& val);
+
+// Writes tokenizer.json, and then data.json, with which the folder is complete.
+void write_data_json(const std::filesystem::path& folder, DataInfo info,
+                     const Tokenizer& tokenizer);
+
+// Error, with the path, for a file that is not one of ours, or lists what cannot be.
+DataInfo read_data_json(const std::filesystem::path& folder);
+bool is_data_folder(const std::filesystem::path& folder);  // has a data.json
+
+struct DataFolder {
+  DataInfo info;
+  Tokenizer tokenizer;
+  std::vector<TokenFile> train, val;  // open, in the order of info.train and info.val
+};
+// Errors: as for read_data_json; a shard that is missing, cut, or of another format than data.json
+// says; another tokenizer.json. What is in the shards is not read: see scan_shard.
+DataFolder open_data_folder(const std::filesystem::path& folder);
+
+}  // namespace tapegrad::data

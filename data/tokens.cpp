@@ -1,0 +1,72 @@
+#include "tapegrad/data/tokens.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include "tapegrad/autograd/base/error.h"
+
+namespace tapegrad::data {
+namespace {
+
+constexpr std::size_t kChunk = 4096;  // tokens
+
+// Copies ids of one width from a file.
+template <class Id>
+void copy_ids(const TokenFile& from, std::int64_t begin, std::span<Token> out) {
+  std::array<Id, kChunk> ids;
+  std::uint64_t at = from.offset + static_cast<std::uint64_t>(begin) * sizeof(Id);
+  while (!out.empty()) {
+    const std::size_t count = std::min(out.size(), ids.size());
+    check(from.file->read(at, ids.data(), count * sizeof(Id)),
+          "[tokens] {} cannot be read at byte {}: it has been cut since it was opened, or the disk "
+          "fails",
+          from.path.string(), at);
+    for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<Token>(ids[i]);
+    out = out.subspan(count);
+    at += count * sizeof(Id);
+  }
+}
+
+}  // namespace
+
+struct Tokens::Files {
+  std::vector<TokenFile> list;
+  std::vector<std::int64_t> ends;  // the place behind the last token of each file
+};
+
+Tokens::Tokens(std::vector<Token>&& owned) {
+  const auto storage = std::make_shared<const std::vector<Token>>(std::move(owned));
+  size_ = std::ssize(*storage);
+  memory_ = storage->data();
+  storage_ = storage;
+}
+
+Tokens::Tokens(std::vector<TokenFile> files) {
+  Files all{std::move(files), {}};
+  for (const TokenFile& file : all.list) all.ends.push_back(size_ += file.count);
+  files_ = std::make_shared<const Files>(std::move(all));
+}
+
+void Tokens::copy(std::int64_t begin, std::span<Token> out) const {
+  check(begin >= 0 && std::ssize(out) <= size_ && begin <= size_ - std::ssize(out),
+        "[tokens] {} tokens from place {} on are outside of the {} that there are", out.size(),
+        begin, size_);
+  if (files_ == nullptr) {
+    std::copy_n(memory_ + begin, out.size(), out.begin());
+    return;
+  }
+  const auto& ends = files_->ends;
+  auto end = std::upper_bound(ends.begin(), ends.end(), begin);
+  for (; !out.empty(); ++end) {
+    const TokenFile& file = files_->list[static_cast<std::size_t>(end - ends.begin())];
+    const std::size_t count = std::min(out.size(), static_cast<std::size_t>(*end - begin));
+    const std::int64_t place = begin - (*end - file.count);
+    file.bits == 16 ? copy_ids<std::uint16_t>(file, place, out.first(count))
+                    : copy_ids<std::uint32_t>(file, place, out.first(count));
+    out = out.subspan(count);
+    begin += static_cast<std::int64_t>(count);
+  }
+}
+
+}  // namespace tapegrad::data

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tapegrad/autograd/base/file.h"
+#include "tapegrad/data/tokenize/token.h"
+
+namespace tapegrad::data {
+
+// Tokens in a file that is open: `count` ids of 16 or 32 bits, unsigned, little-endian, from byte
+// `offset` on. See open_shard() in shards.h.
+struct TokenFile {
+  std::filesystem::path path;  // for messages
+  std::shared_ptr<const InputFile> file;
+  std::uint64_t offset = 0;
+  int bits = 16;
+  std::int64_t count = 0;
+};
+
+// Tokens that windows are read of: in memory, or in files that are larger than that. A handle,
+// cheap to copy, that may be read from several threads.
+//
+// Files are read, not mapped. What a window needs lies in the system's cache of files in either
+// case; but a file that is cut while a program trains, or a disk that fails, is an Error here, and
+// a signal that ends the program there. Memory that is resident does not grow with what was read.
+class Tokens {
+ public:
+  Tokens() = default;
+  // A view: what it shows must live as long as this handle and its copies.
+  Tokens(std::span<const Token> view)
+      : size_(static_cast<std::int64_t>(view.size())), memory_(view.data()) {}
+  Tokens(const std::vector<Token>& view) : Tokens(std::span<const Token>(view)) {}
+  Tokens(std::vector<Token>&& owned);
+  // The tokens of these files, one file after the other. Ids of 2^31 and more are not tokens: see
+  // scan_shard() in shards.h.
+  explicit Tokens(std::vector<TokenFile> files);
+
+  std::int64_t size() const { return size_; }
+
+  // Copies the tokens from place `begin` on into `out`. Errors: a place outside of [0, size()); a
+  // file that has been cut, or that the system fails to read.
+  void copy(std::int64_t begin, std::span<Token> out) const;
+
+ private:
+  struct Files;
+  std::int64_t size_ = 0;
+  const Token* memory_ = nullptr;        // unless they are in files
+  std::shared_ptr<const void> storage_;  // of memory_, unless it is a view
+  std::shared_ptr<const Files> files_;
+};
+
+}  // namespace tapegrad::data
