@@ -4,8 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "tapegrad/autograd/base/fingerprint.h"
 #include "tapegrad/autograd/gemm/gemm.h"
-#include "tapegrad/run/fingerprint.h"
 #include "tapegrad/run/interrupt.h"
 #include "tapegrad/run/train_step.h"
 

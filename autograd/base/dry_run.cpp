@@ -14,7 +14,8 @@
 namespace tapegrad {
 
 struct DryRun::Counters {
-  std::atomic<std::size_t> live{0}, peak { 0 bool draws = false; };
+  std::atomic<std::size_t> live{0}, peak{0};
+  bool draws = false;
 };
 
 namespace {
