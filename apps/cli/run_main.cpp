@@ -65,31 +65,38 @@ std::string printable(const std::string& message) {
   return shortened(escaped(few), kShownBegin, kShownEnd);
 }
 
-int run_main(const std::string& program, const std::function<int()>& body) {
-  int code = 1;
-  std::string message;
+Outcome run_body(const std::function<int()>& body) {
   ::signal(SIGXFSZ, SIG_IGN);  // a file that grows too large is an error like others
+  const auto failed = [](int code, const std::string& message) {
+    std::fflush(stdout);
+    return Outcome{code, printable(message)};
+  };
   try {
     static_cast<void>(gemm_description());  // throws for a library that would give wrong results
-    code = body();
+    const int code = body();
     const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
     check(written || code == run::kInterruptedExitCode, "the output could not be written");
+    return {code, ""};
   } catch (const UsageError& error) {
-    code = 2;
-    message = error.what();
+    return failed(2, error.what());
   } catch (const std::bad_alloc&) {
-    message = "out of memory";
+    return failed(1, "out of memory");
   } catch (const std::filesystem::filesystem_error& error) {
-    message = fmt::format("{}: {}", error.path1().string(), error.code().message());
+    return failed(1, fmt::format("{}: {}", error.path1().string(), error.code().message()));
   } catch (const std::exception& error) {
-    message = error.what();
+    return failed(1, error.what());
   }
-  if (!message.empty()) {
-    std::fflush(stdout);
-    const std::string hint = code == 2 ? fmt::format("Try '{} --help'.\n", program) : "";
-    run::print_error(fmt::format("{}: error: {}\n{}", program, printable(message), hint));
-  }
-  return message.empty() ? code : code == 2 ? 2 : 1;
+}
+
+void print_failure(const std::string& program, const std::string& where, const Outcome& outcome) {
+  const std::string hint = outcome.code == 2 ? fmt::format("Try '{} --help'.\n", program) : "";
+  run::print_error(fmt::format("{}: error{}: {}\n{}", program, where, outcome.error, hint));
+}
+
+int run_main(const std::string& program, const std::function<int()>& body) {
+  const Outcome outcome = run_body(body);
+  if (!outcome.error.empty()) print_failure(program, "", outcome);
+  return outcome.code;
 }
 
 }  // namespace tapegrad::cli

@@ -39,4 +39,13 @@ std::string printable(const std::string& message);
 // that cannot be written is such an error, too.
 int run_main(const std::string& program, const std::function<int()>& body);
 
+// The two halves of run_main.
+struct Outcome {
+  int code = 0;       // to exit with
+  std::string error;  // of an exception; empty: there was none
+};
+Outcome run_body(const std::function<int()>& body);
+// "train-gpt: error (rank 1 on node7): …" if `where` is " (rank 1 on node7)".
+void print_failure(const std::string& program, const std::string& where, const Outcome& outcome);
+
 }  // namespace tapegrad::cli

@@ -1,5 +1,7 @@
 #include "tapegrad/autograd/base/parallel.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <atomic>
 #include <exception>
@@ -26,6 +28,14 @@ constexpr std::int64_t kQuantum = 64;
 constexpr int kSpins = 4000;
 
 thread_local bool inside = false;
+
+// Those that this process may run on, which taskset or mpirun may have limited. The standard
+// library counts all of the system.
+int processors() {
+  cpu_set_t set;
+  if (::sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+  return static_cast<int>(std::thread::hardware_concurrency());
+}
 
 void relax() {
 #if defined(__x86_64__)
@@ -135,8 +145,7 @@ class Pool {
   }
 
   std::mutex mutex_;  // held by the caller whose job runs
-  std::atomic<int> threads_{
-      std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kMaxThreads)};
+  std::atomic<int> threads_{std::clamp(processors(), 1, kMaxThreads)};
   int started_ = 0;
   std::atomic<std::uint64_t> epoch_{0};
   std::atomic<bool> open_{false};

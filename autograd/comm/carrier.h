@@ -59,6 +59,7 @@ class Carrier {
 struct Launch {
   std::string launcher;  // "mpirun"; empty: there was none
   int size = 1;          // 0: a launcher has started this, and does not say how many
+  int rank = 0;          // if the launcher says so
 };
 Launch launch_of_environment();
 

@@ -1,5 +1,6 @@
 #include <charconv>
 #include <cstdlib>
+#include <optional>
 #include <string_view>
 
 #include "tapegrad/autograd/base/error.h"
@@ -8,37 +9,41 @@
 namespace tapegrad::detail {
 namespace {
 
-// Variables by which launchers tell the processes how many they are. Slurm's is that of a step,
-// which srun starts: a job's own script has SLURM_NTASKS, too, and is one process.
-struct Sign {
-  const char *variable, *launcher;
+// Variables by which launchers tell the processes how many they are, and which of them is which.
+// Slurm's are those of a step, which srun starts: a job's own script has SLURM_NTASKS, too, and is
+// one process.
+struct Signs {
+  const char *launcher, *size, *rank;
 };
-constexpr Sign kSizes[] = {
-    {"OMPI_COMM_WORLD_SIZE", "mpirun"},     // Open MPI
-    {"PMI_SIZE", "mpiexec"},                // MPICH, Intel MPI
-    {"MV2_COMM_WORLD_SIZE", "mpirun_rsh"},  // MVAPICH2
-    {"FLUX_JOB_SIZE", "flux run"},
-    {"SLURM_STEP_NUM_TASKS", "srun"},
+constexpr Signs kSigns[] = {
+    {"mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},    // Open MPI
+    {"mpiexec", "PMI_SIZE", "PMI_RANK"},                           // MPICH, Intel MPI
+    {"mpirun_rsh", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK"},  // MVAPICH2
+    {"flux run", "FLUX_JOB_SIZE", "FLUX_TASK_RANK"},
+    {"srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"},
+    {"a launcher with PMIx", "", "PMIX_RANK"},  // it tells no size
 };
-// Of launchers that tell no size, but how MPI finds it.
-constexpr Sign kRanks[] = {{"PMIX_RANK", "a launcher with PMIx"},
-                           {"PMI_RANK", "a launcher with PMI"}};
+
+// The number in a variable, or nothing.
+std::optional<int> number_in(const char* variable, int least) {
+  const char* value = std::getenv(variable);
+  if (value == nullptr) return std::nullopt;
+  const std::string_view text = value;
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.begin(), text.end(), number);
+  check(error == std::errc() && end == text.end() && number >= least,
+        "[processes] the environment variable {} is '{}', not a number from {} on", variable, text,
+        least);
+  return number;
+}
 
 }  // namespace
 
 Launch launch_of_environment() {
-  for (const Sign& sign : kSizes) {
-    const char* value = std::getenv(sign.variable);
-    if (value == nullptr) continue;
-    const std::string_view text = value;
-    int size = 0;
-    const auto [end, error] = std::from_chars(text.begin(), text.end(), size);
-    check(error == std::errc() && end == text.end() && size >= 1,
-          "[processes] {} is '{}', which is no number of processes", sign.variable, text);
-    return {sign.launcher, size};
-  }
-  for (const Sign& sign : kRanks) {
-    if (std::getenv(sign.variable) != nullptr) return {sign.launcher, 0};
+  for (const Signs& signs : kSigns) {
+    const std::optional<int> size = number_in(signs.size, 1), rank = number_in(signs.rank, 0);
+    if (size) return {signs.launcher, *size, rank.value_or(0)};
+    if (rank && *signs.size == '\0') return {signs.launcher, 0, *rank};
   }
   return {};
 }

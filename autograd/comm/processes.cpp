@@ -54,6 +54,14 @@ std::unique_ptr<Processes> Processes::join() {
   return std::unique_ptr<Processes>(new Processes(detail::mpi_carrier(launch)));
 }
 
+int Processes::rank_of_environment() {
+  try {
+    return detail::launch_of_environment().rank;
+  } catch (const Error&) {  // which join() tells
+    return 0;
+  }
+}
+
 Processes::Processes(std::unique_ptr<detail::Carrier> carrier)
     : carrier_(std::move(carrier)), exceptions_(std::uncaught_exceptions()) {
   if (!carrier_) {

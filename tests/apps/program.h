@@ -25,12 +25,13 @@ struct Result {
   std::string out, err;
 };
 
-// One of the project's programs, running, with stdout and stderr in files; stdin is `input`.
+// One of the project's programs, or another one by its whole path, running, with stdout and stderr
+// in files; stdin is `input`.
 class Program {
  public:
   Program(const std::string& name, const Args& args, const std::filesystem::path& folder = ".",
           const std::filesystem::path& input = "/dev/null") {
-    const std::string path = std::string(TAPEGRAD_PROGRAM_DIR) + "/" + name;
+    const std::string path = std::filesystem::path(TAPEGRAD_PROGRAM_DIR) / name;
     std::vector<char*> argv{const_cast<char*>(path.c_str())};
     for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
     argv.push_back(nullptr);

@@ -209,6 +209,52 @@ void rate(Processes& p) {
   if (p.rank() == 0) std::printf("all_gather of 1 kB: %.1f us\n", (seconds() - begin) / 500 * 1e6);
 }
 
+// Work of a processor that needs no memory.
+double compute(double work) {
+  const double begin = seconds();
+  volatile double x = 1;
+  for (double i = 0; i < work; ++i) x = x * 0.999 + 0.002;
+  return seconds() - begin;
+}
+
+// What transfers cost a process that computes meanwhile, and how much of them is hidden.
+void overlap(Processes& p) {
+  constexpr std::size_t kSize = 4000000;
+  std::string sent(kSize * index(p.size()), 'x'), received = sent;
+  const Sizes sizes(index(p.size()), kSize);
+  const auto transfer = [&](int count) {
+    std::vector<Processes::Transfer> transfers;
+    for (int i = 0; i < count; ++i) {
+      transfers.push_back(p.all_to_all(bytes_of(sent), sizes, bytes_of(received), sizes));
+    }
+    return transfers;
+  };
+  const auto wait = [](std::vector<Processes::Transfer> transfers) {
+    for (auto& one : transfers) one.wait();
+  };
+  wait(transfer(10));
+  for (const int count : {20, 50}) {
+    double begin = seconds();
+    wait(transfer(count));
+    const double alone = seconds() - begin;
+    const double work = alone / compute(1e7) * 1e7;
+    p.all_gather("");
+    const double computed = compute(work);
+    p.all_gather("");
+    begin = seconds();
+    auto transfers = transfer(count);
+    const double slowed = compute(work);
+    wait(std::move(transfers));
+    const double both = seconds() - begin;
+    if (p.rank() != 0) continue;
+    std::printf(
+        "%d x 4 MB: transfers %.1f ms (%.2f Gbit/s), computing %.1f ms; together %.1f ms, where "
+        "computing took %.1f ms: %.0f %% hidden\n",
+        count, alone * 1e3, count * kSize * 8e-9 * (p.size() - 1) / alone, computed * 1e3,
+        both * 1e3, slowed * 1e3, (computed + alone - both) / alone * 100);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -219,6 +265,7 @@ int main(int argc, char** argv) {
     if (name == "all") all_cases(*p);
     if (name == "large") large(*p);
     if (name == "rate") rate(*p);
+    if (name == "overlap") overlap(*p);
     if (p->rank() == 0) std::printf("%s: %d processes, ok\n", name.c_str(), p->size());
     return 0;
   } catch (const std::exception& error) {

@@ -1,0 +1,191 @@
+// What people see of processes that work together, and what ends them: ranks_main.cpp under mpirun.
+
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "tapegrad/autograd/base/parallel.h"
+#include "tapegrad/tests/apps/program.h"
+#include "tapegrad/tests/catch.h"
+
+namespace {
+
+const std::filesystem::path kPrograms = TAPEGRAD_PROGRAM_DIR;
+
+bool no_mpirun() {
+  if (*TAPEGRAD_MPIRUN == '\0') WARN("skipped: there is no MPI, or no mpirun");
+  return *TAPEGRAD_MPIRUN == '\0';
+}
+
+// Open MPI starts neither as root nor more processes than processors unless it is asked to.
+Args under_mpirun(const Args& args, const Args& variables = {}) {
+  return Args{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+              "OMPI_MCA_rmaps_base_oversubscribe=1"} +
+         variables + Args{TAPEGRAD_MPIRUN} + args;
+}
+
+Args ranks(int count, const std::string& name, const Args& variables = {}) {
+  return under_mpirun({"-n", fmt::format("{}", count), kPrograms / "ranks_main", name}, variables);
+}
+
+Result run_ranks(int count, const std::string& name, const Args& variables = {}) {
+  return run_program("/usr/bin/env", ranks(count, name, variables));
+}
+
+int count_of(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+bool has(const std::string& text, const std::string& part) { return count_of(text, part) > 0; }
+
+// Three processes at work, of which one gets a signal: all are ended.
+struct Ended {
+  Result result;
+  bool left_over = false;  // some process
+};
+Ended ended_by(int signal, std::size_t rank, const Args& variables = {}) {
+  const Program program("/usr/bin/env", ranks(3, "hold", variables));
+  std::vector<pid_t> pids;
+  while (pids.size() < 3) {
+    program.wait_for("pid");
+    pids.clear();
+    std::istringstream words(program.out());
+    for (std::string word; words >> word;) {
+      if (word != "pid") pids.push_back(std::stoi(word));
+    }
+  }
+  ::kill(pids[rank], signal);
+  if (!program.ends_within(std::chrono::seconds(60))) throw std::runtime_error("it went on");
+  Ended ended{const_cast<Program&>(program).wait()};
+  for (const pid_t pid : pids) ended.left_over |= ::kill(pid, 0) == 0;
+  return ended;
+}
+
+}  // namespace
+
+TEST_CASE("only rank 0 prints, and processes share their processors out", "[processes]") {
+  if (no_mpirun()) return;
+  const Result result = run_ranks(2, "print");
+  CHECK(result.code == 0);
+  const int threads = std::max(1, tapegrad::num_threads() / 2);
+  CHECK(result.out == fmt::format("printed once\n{} threads\n", threads));
+  CHECK(result.err == "a note\n");
+}
+
+TEST_CASE("a program that no launcher started is alone", "[processes]") {
+  const Result result = run_program("ranks_main", {"print"});
+  CHECK(result.code == 0);
+  CHECK(result.out == fmt::format("printed once\n{} threads\n", tapegrad::num_threads()));
+  const Result wrong = run_program("ranks_main", {"error"});
+  CHECK(wrong.code == 1);
+  CHECK(wrong.err == "ranks_main: error: the disk is gone\n");
+}
+
+TEST_CASE("the exit code of all is mpirun's", "[processes]") {
+  if (no_mpirun()) return;
+  CHECK(run_ranks(2, "code").code == 7);
+}
+
+TEST_CASE("what is wrong in all processes is told once", "[processes]") {
+  if (no_mpirun()) return;
+  const Result usage = run_ranks(3, "usage");
+  CHECK(usage.code == 2);
+  CHECK(has(usage.err, "ranks_main: error: --steps must be a number\nTry 'ranks_main --help'.\n"));
+  CHECK(count_of(usage.err, "--steps") == 1);
+  const Result error = run_ranks(3, "error");
+  CHECK(error.code == 1);
+  CHECK(has(error.err, "ranks_main: error (rank 0 on "));
+  CHECK(count_of(error.err, "the disk is gone") == 1);
+}
+
+TEST_CASE("what is wrong in one process names it, and ends all", "[processes]") {
+  if (no_mpirun()) return;
+  for (const char* name : {"one", "leave"}) {
+    INFO(name);
+    const Result result = run_ranks(2, name);
+    CHECK(result.code == 1);
+    CHECK(has(result.err, "ranks_main: error (rank 1 on "));
+    CHECK(count_of(result.err, "the disk is gone") == 1);
+  }
+  const Result gone = run_ranks(2, "exit");
+  CHECK(gone.code != 0);
+}
+
+TEST_CASE("processes that do not do the same are ended", "[processes]") {
+  if (no_mpirun()) return;
+  const Result result = run_ranks(2, "unlike");
+  CHECK(result.code == 1);
+  CHECK(has(result.err, "ranks_main: error (rank "));
+}
+
+TEST_CASE("a killed process ends all, and mpirun names it", "[processes]") {
+  if (no_mpirun()) return;
+  const Ended ended = ended_by(SIGKILL, 1);
+  CHECK(ended.result.code == 128 + SIGKILL);
+  CHECK(has(ended.result.err, "process rank 1 with PID"));
+  CHECK(has(ended.result.err, "exited on signal 9 (Killed)"));
+  CHECK_FALSE(ended.left_over);
+}
+
+TEST_CASE("a process that does not answer is named, and ends all", "[processes]") {
+  if (no_mpirun()) return;
+  for (const std::size_t rank : {0, 2}) {
+    const Ended ended = ended_by(SIGSTOP, rank, {"TAPEGRAD_PROCESS_TIMEOUT=3"});
+    CHECK(ended.result.code == 1);
+    CHECK(has(ended.result.err, fmt::format("rank {} on ", rank)));
+    CHECK(count_of(ended.result.err,
+                   " has not answered for 3 s: it was stopped, or its host cannot be reached. The "
+                   "run can be resumed from its last checkpoint\n") == 1);
+    CHECK_FALSE(ended.left_over);
+  }
+}
+
+TEST_CASE("a process that computes or ends late is not taken for a silent one", "[processes]") {
+  if (no_mpirun()) return;
+  for (const char* name : {"busy", "late"}) {
+    const Result result = run_ranks(2, name, {"TAPEGRAD_PROCESS_TIMEOUT=2"});
+    INFO(name << "\n" << result.err);
+    CHECK(result.code == 0);
+  }
+  const Result wrong = run_ranks(2, "print", {"TAPEGRAD_PROCESS_TIMEOUT=soon"});
+  CHECK(wrong.code == 1);
+  CHECK(has(wrong.err,
+            "TAPEGRAD_PROCESS_TIMEOUT must be a number of seconds from 2 to 86400, not "
+            "'soon'"));
+}
+
+TEST_CASE("processes of different programs do not begin", "[processes]") {
+  if (no_mpirun()) return;
+  const TempFolder folder;
+  std::filesystem::copy(kPrograms / "ranks_main", folder / "other");
+  std::ofstream(folder / "other", std::ios::app) << "!";
+  const Result result =
+      run_program("/usr/bin/env", under_mpirun({"-n", "1", kPrograms / "ranks_main", "print", ":",
+                                                "-n", "1", folder / "other", "print"}));
+  CHECK(result.code == 1);
+  CHECK(has(result.err, "the program must be the same in all processes, and is not: "));
+  CHECK(has(result.err, " in rank 0 on "));
+  CHECK(has(result.err, " in rank 1 on "));
+  CHECK(result.out.empty());
+}
+
+TEST_CASE("a program without MPI that mpirun starts says how to get it", "[processes]") {
+  const auto started = [](const Args& variables) {
+    return run_program("/usr/bin/env", variables + Args{kPrograms / "ranks_without_mpi"});
+  };
+  const Result several = started({"OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK=0"});
+  CHECK(several.code == 1);
+  CHECK(has(several.err, "mpirun has started 2 processes, but this program was built without MPI"));
+  CHECK(has(several.err, "apt install openmpi-bin libopenmpi-dev"));
+  CHECK(has(started({"SLURM_STEP_NUM_TASKS=4", "SLURM_PROCID=1"}).err, "srun has started 4"));
+  CHECK(has(started({"PMIX_RANK=0"}).err, "has started several processes"));
+  CHECK(has(started({"PMI_SIZE=two"}).err, "PMI_SIZE is 'two', not a number from 1 on"));
+  // One process needs no MPI; and a script that Slurm runs is one, whatever the job has.
+  CHECK(started({"OMPI_COMM_WORLD_SIZE=1", "OMPI_COMM_WORLD_RANK=0"}).code == 0);
+  CHECK(started({"SLURM_NTASKS=4", "SLURM_PROCID=0"}).code == 0);
+  CHECK(started({}).code == 0);
+}
