@@ -1,7 +1,5 @@
 #include "tapegrad/apps/cli/compute.h"
 
-#include <algorithm>
-
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/autograd/base/parallel.h"
 
@@ -13,13 +11,9 @@ void check_compute(const ComputeOptions& o) {
   }
 }
 
-void use_compute(const ComputeOptions& o, int sharing) {
+void use_compute(const ComputeOptions& o) {
   check_compute(o);
-  if (o.threads) {
-    set_num_threads(*o.threads);
-  } else if (sharing > 1) {
-    set_num_threads(std::max(1, num_threads() / sharing));
-  }
+  if (o.threads) set_num_threads(*o.threads);
   set_gemm_library(o.gemm);
 }
 

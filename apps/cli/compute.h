@@ -14,7 +14,8 @@ struct ComputeOptions {
 
   template <class Self, class Table>
   static void describe(Self& o, Table& t) {
-    t("threads", o.threads, "threads of a process [its share of the processors]; results do not depend on it",
+    t("threads", o.threads,
+      "threads of a process [its share of the processors]; results do not depend on it",
       {.least = 1});
     t("gemm", o.gemm, "library for products of f32; auto takes the faster one by their shape");
   }
@@ -22,7 +23,6 @@ struct ComputeOptions {
 
 // UsageError for values that cannot be had here.
 void check_compute(const ComputeOptions& o);
-// Without --threads, as many as this process has processors, shared out among `sharing` processes.
-void use_compute(const ComputeOptions& o, int sharing = 1);
+void use_compute(const ComputeOptions& o);
 
 }  // namespace tapegrad::cli

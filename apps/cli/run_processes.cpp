@@ -10,8 +10,8 @@
 
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/autograd/base/file.h"
+#include "tapegrad/autograd/base/fingerprint.h"
 #include "tapegrad/autograd/base/parallel.h"
-#include "tapegrad/run/fingerprint.h"
 #include "tapegrad/run/terminal.h"
 
 namespace tapegrad::cli {
@@ -59,7 +59,7 @@ void note_idle_processors(const Processes& processes) {
 void set_up(Processes& processes) {
   if (processes.rank() == 0) note_idle_processors(processes);
   set_num_threads(std::max(1, num_threads() / processes.sharing_processors()));
-  check_same(processes, {{"the program", run::fingerprint(read_file("/proc/self/exe"))}});
+  check_same(processes, {{"the program", fingerprint(read_file("/proc/self/exe"))}});
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
+#include "tapegrad/apps/cli/run_processes.h"
 #include "tapegrad/apps/cli/shell.h"
-#include "tapegrad/autograd/comm/processes.h"
 #include "tapegrad/run/interrupt.h"
 #include "tapegrad/run/time_budget.h"
 
@@ -239,25 +239,26 @@ std::optional<typename Program::Options> parse_training(int argc, const char* co
   return o;
 }
 
-// Makes dtype auto the faster one.
-inline void settle_dtype(run::OptimizerOptions& o, const run::Product& product) {
+// Makes dtype auto the faster one, as rank 0 measures it.
+inline void settle_dtype(run::OptimizerOptions& o, const run::Product& product,
+                         Processes& processes) {
   if (o.dtype != run::TrainDtype::automatic) return;
-  const bool narrow = run::faster_precision(product) == Precision::bf16;
+  bool narrow = run::faster_precision(product) == Precision::bf16;
+  processes.broadcast(std::as_writable_bytes(std::span(&narrow, 1)));
   o.dtype = narrow ? run::TrainDtype::bf16 : run::TrainDtype::f32;
 }
 
 template <class Program>
 int train_main(int argc, const char* const* argv) {
   const auto begin = std::chrono::steady_clock::now();
-  return run_main(std::string(Program::kName), [&] {
-    const std::unique_ptr<Processes> processes = Processes::join();
-    auto options = parse_training<Program>(argc, argv, processes->size());
+  return run_processes(std::string(Program::kName), [&](Processes& processes) {
+    auto options = parse_training<Program>(argc, argv, processes.size());
     if (!options) return 0;
-    use_compute(options->call.compute, processes->sharing_processors());
-    settle_dtype(options->optimizer, Program::product(*options));
+    use_compute(options->call.compute);
+    settle_dtype(options->optimizer, Program::product(*options), processes);
     if (const std::optional<int> code = Program::instead(*options)) return *code;
     run::RunFolder folder = run::RunFolder::open(options->call.folder, options->text.preset,
-                                                 detail::texts_of(*options), processes.get());
+                                                 detail::texts_of(*options), &processes);
     Program program(*options, folder);  // which settles --epochs
     if (folder.resumes()) {
       const std::int64_t made = run::checkpoint_iteration(folder.path());

@@ -237,8 +237,7 @@ TEST_CASE("two identical backwards are bit-equal, with the inputs' dtypes and sh
   }
 }
 
-TEST_CASE("backward hands out each parameter's gradient as soon as no step adds to it",
-          "[tape]") {
+TEST_CASE("backward hands out each parameter's gradient as soon as no step adds to it", "[tape]") {
   const Tensor first = vector({2, -3}).set_requires_grad();
   const Tensor twice = vector({5, 7}).set_requires_grad();
   const Tensor unused = vector({1, 1}).set_requires_grad();

@@ -4,7 +4,8 @@
 
 using namespace tapegrad::optim;
 
-TEST_CASE("every element has one owner, parts are about equal, and cuts are at chunks", "[shares]") {
+TEST_CASE("every element has one owner, parts are about equal, and cuts are at chunks",
+          "[shares]") {
   const std::vector<std::int64_t> sizes{50257 * 64, 1, 768, 3 * kBucketSize + 5, kSquareChunk, 40};
   for (const int ranks : {1, 2, 3, 4, 7, 64}) {
     std::vector<std::int64_t> seen(sizes.size()), next(sizes.size());

@@ -1,0 +1,151 @@
+// Runs of several processes: they make what one process makes.
+
+#include <cstdlib>
+
+#include "tapegrad/tests/apps/tiny_runs.h"
+
+namespace {
+
+const std::string kMpirun = TAPEGRAD_MPIRUN;
+
+// The training program `name` on so many processes.
+Result on_processes(int count, const std::string& name, const Args& args) {
+  // Open MPI starts neither as root nor more processes than processors unless it is asked to.
+  for (const char* allow : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
+                            "OMPI_MCA_rmaps_base_oversubscribe"}) {
+    ::setenv(allow, "1", 1);
+  }
+  const std::string program = std::filesystem::path(TAPEGRAD_PROGRAM_DIR) / name;
+  return run_program(kMpirun, Args{"-n", std::to_string(count), program, "--threads", "1"} + args);
+}
+
+bool have_processes() {
+  if (kMpirun.empty()) WARN("skipped: there is no MPI, or no mpirun");
+  return !kMpirun.empty();
+}
+
+// All that a checkpoint says, but for the seconds that it took.
+std::string checkpoint(const std::filesystem::path& run) {
+  std::string all = TempFolder::get(run / "model.safetensors");
+  all += TempFolder::get(run / "optimizer.safetensors");
+  std::istringstream trainer(TempFolder::get(run / "trainer.json"));
+  for (std::string line; std::getline(trainer, line);) {
+    if (line.find("\"seconds\"") == line.npos) all += line;
+  }
+  return all;
+}
+
+// A corpus, what one process makes of it, and room for other runs.
+struct Compared {
+  TempFolder folder;
+  std::filesystem::path corpus = folder.put("text.txt", tiny_text());
+  Args more;
+
+  explicit Compared(const Args& options) : more(options) {
+    check_ended_well(train(args("one", 8)));
+  }
+  Args args(const std::string& run, int iters) const {
+    return tiny_run(corpus, folder / run, iters) + Args{"--gradient-accumulation-steps", "4"} +
+           more;
+  }
+  void check_equal(int count) const {
+    INFO(count << " processes");
+    const std::string run = "of-" + std::to_string(count);
+    const Result r = on_processes(count, "train-gpt", args(run, 8));
+    check_ended_well(r);
+    CHECK(checkpoint(folder / run) == checkpoint(folder / "one"));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("any number of processes makes the bits of one", "[processes]") {
+  if (!have_processes()) return;
+  const Compared runs({});
+  for (const int count : {2, 3, 4}) runs.check_equal(count);
+}
+
+TEST_CASE("so it does with passes, torch's generator and dropout of everything", "[processes]") {
+  if (!have_processes()) return;
+  const Compared runs({"--batches", "epochs", "--rng", "torch", "--attn-out-dropout", "0.1",
+                       "--tokenizer", "bpe:300", "--weight-decay", "0.2", "--dtype", "bf16"});
+  runs.check_equal(3);
+}
+
+TEST_CASE("an encoder and decoder train on several processes, too", "[processes]") {
+  if (!have_processes()) return;
+  const TempFolder folder;
+  const std::filesystem::path pairs = folder.put("pairs.tsv", tiny_pairs());
+  const auto args = [&](const std::string& run) {
+    return tiny_pair_run(pairs, folder / run, 6) + Args{"--gradient-accumulation-steps", "2"};
+  };
+  check_ended_well(train_pairs(args("one")));
+  check_ended_well(on_processes(2, "train-seq2seq", args("two")));
+  CHECK(checkpoint(folder / "two") == checkpoint(folder / "one"));
+}
+
+TEST_CASE("a run goes on with another number of processes, to the same bits", "[processes]") {
+  if (!have_processes()) return;
+  const Compared runs({"--skip-outliers", "3"});
+  const std::filesystem::path run = runs.folder / "moves";
+  check_ended_well(on_processes(4, "train-gpt", runs.args("moves", 3)));
+  check_ended_well(on_processes(2, "train-gpt", resume_run(run, 5)));
+  check_ended_well(on_processes(3, "train-gpt", resume_run(run, 7)));
+  check_ended_well(train(resume_run(run, 8)));
+  CHECK(checkpoint(run) == checkpoint(runs.folder / "one"));
+}
+
+TEST_CASE("what is printed and kept is rank 0's, once", "[processes]") {
+  if (!have_processes()) return;
+  const Compared runs({});
+  const Result r = on_processes(2, "train-gpt", runs.args("two", 8));
+  check_ended_well(r);
+  CHECK(r.out.find("iter 3:") == r.out.rfind("iter 3:"));
+  CHECK_THAT(r.out, ContainsSubstring("iter 3:"));
+  const auto lines = [](const std::string& text) {
+    return std::count(text.begin(), text.end(), '\n');
+  };
+  CHECK(lines(TempFolder::get(runs.folder / "two" / "metrics.jsonl")) ==
+        lines(TempFolder::get(runs.folder / "one" / "metrics.jsonl")));
+}
+
+TEST_CASE("gradients may travel as bf16, which changes little", "[processes]") {
+  if (!have_processes()) return;
+  const Compared runs({});
+  const Result r = on_processes(2, "train-gpt", runs.args("two", 8) + Args{"--comm-dtype", "bf16"});
+  check_ended_well(r);
+  CHECK(checkpoint(runs.folder / "two") != checkpoint(runs.folder / "one"));
+  const auto last_loss = [&](const std::string& run) {
+    const std::string text = TempFolder::get(runs.folder / run / "metrics.jsonl");
+    const std::size_t at = text.rfind("\"val_loss\":") + 11;
+    return std::stod(text.substr(at));
+  };
+  CHECK_THAT(last_loss("two"), WithinAbs(last_loss("one"), 0.01));
+}
+
+TEST_CASE("each process has a batch of a step at least", "[processes]") {
+  if (!have_processes()) return;
+  const TempFolder folder;
+  const std::filesystem::path corpus = folder.put("text.txt", tiny_text());
+  const Args args = tiny_run(corpus, folder / "run", 2);
+  SECTION("which is the default") {
+    const Result r = on_processes(2, "train-gpt", args);
+    check_ended_well(r);
+    CHECK_THAT(r.out, ContainsSubstring("2 of 128 tokens"));
+    CHECK_THAT(on_processes(4, "train-gpt", resume_run(folder / "run", 4)).err,
+               ContainsSubstring("--gradient-accumulation-steps 2: a step has fewer forward passes "
+                                 "than there are processes, 4: the run can be resumed by fewer"));
+  }
+  SECTION("and what is given must be enough") {
+    const Result r =
+        on_processes(2, "train-gpt", args + Args{"--gradient-accumulation-steps", "1"});
+    CHECK(r.code != 0);
+    CHECK_THAT(r.err, ContainsSubstring("fewer forward passes than there are processes, 2"));
+  }
+  SECTION("stdin cannot be shared") {
+    Args from_stdin = args;
+    from_stdin[1] = "-";
+    CHECK_THAT(on_processes(2, "train-gpt", from_stdin).err,
+               ContainsSubstring("goes to one process alone"));
+  }
+}
