@@ -102,7 +102,6 @@ void SharedUpdates::round(int active, const Backward& backward) {
   active_ = active;
   std::fill(completed_.begin(), completed_.end(), false);
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
-    traffic_[b].transfer.wait();  // of the last round, whose memory it uses
     traffic_[b].missing = std::ssize(buckets_[b].fragments);
   }
   if (rank() >= active) {
@@ -124,6 +123,8 @@ void SharedUpdates::take(std::size_t p, const Tensor& gradient) {
   for (const auto [b, f] : places_[p]) {
     const Fragment& fragment = buckets_[b].fragments[f];
     Traffic& t = traffic_[b];
+    // What the last round sends may be on its way still.
+    if (t.missing == std::ssize(buckets_[b].fragments)) t.transfer.wait();
     if (!t.outgoing.defined()) t.outgoing = block(bytes_of(buckets_[b].size()));
     std::uint8_t* to = t.outgoing.mutable_data<std::uint8_t>() + bytes_of(fragment.at);
     if (gradient.defined()) {
@@ -155,6 +156,7 @@ void SharedUpdates::send_gradients(std::size_t b) {
     out.push_back(rank() < active_ ? bytes_of(buckets_[b].size_of(r)) : 0);
     in.push_back(r < active_ ? bytes_of(own) : 0);
   }
+  t.transfer.wait();  // of the last round, unless take() has waited
   if (rank() >= active_) t.outgoing = block(0);
   t.incoming = block(bytes_of(own) * active_);
   const auto add_up = [this, own, sum = t.sum.mutable_data<float>(), active = active_,

@@ -20,11 +20,18 @@ inline std::span<const std::string_view> names_of(FirstWeights) { return kFirstW
 // What this call does beside, or in place of, training.
 struct CallExtras {
   bool summary = false, plan = false, eval_only = false, recompute = false;
+  std::int64_t ranks = 1;
+  std::string bandwidth = "10Gbit", latency = "50us";
 
   template <class Self, class Table>
   static void describe(Self& o, Table& t) {
     t("summary", o.summary, "print the model's layers with their sizes, and do not train");
     t("plan", o.plan, "print memory by kind and measure the time of a step, and do not train");
+    t("ranks", o.ranks, "of --plan: so many processes, each on a machine like this one",
+      {.least = 1, .most = 1 << 20});
+    t("bandwidth", o.bandwidth, "of --plan: of the network between them, such as 10Gbit",
+      {.value = "RATE"});
+    t("latency", o.latency, "of --plan: until a message arrives, such as 50us", {.value = "TIME"});
     t("eval_only", o.eval_only,
       "print the loss on the validation split of the run in --out-dir, and do not train");
     t("recompute", o.recompute,

@@ -1,5 +1,6 @@
 #include "tapegrad/apps/gpt/plan.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <optional>
 
@@ -8,7 +9,7 @@
 #include "tapegrad/autograd/base/memory.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/interrupt.h"
-#include "tapegrad/run/median.h"
+#include "tapegrad/run/step_forecast.h"
 #include "tapegrad/run/terminal.h"
 
 namespace tapegrad::gpt {
@@ -17,21 +18,57 @@ namespace {
 constexpr double kEnoughSeconds = 2;
 constexpr int kLeastSteps = 3, kMostSteps = 20;
 
-// Seconds of one optimiser step: the median of as many steps as fit into about two seconds. Two
-// steps before them, which get memory from the system, do not count. Nothing if a signal interrupts
-// it.
-std::optional<double> measured_step(Trial& trial, int64_t accumulation) {
-  std::vector<double> seconds;
+// The parts of the step whose time is the median of as many steps as fit into about two seconds.
+// Two steps before them, which get memory from the system, do not count. Nothing if a signal
+// interrupts it.
+std::optional<Trial::Phases> measured_step(Trial& trial) {
+  std::vector<Trial::Phases> steps;
   double all = 0;
   for (int i = -2; i < kLeastSteps || (all < kEnoughSeconds && i < kMostSteps); ++i) {
     const Trial::Phases p = trial.step();
-    const double step =
-        static_cast<double>(accumulation) * (p.forward + p.backward) + p.norm + p.adamw;
-    if (i >= 0) seconds.push_back(step);
+    if (i >= 0) steps.push_back(p);
     all += p.total();
     if (run::interrupted()) return std::nullopt;
   }
-  return run::median(seconds);
+  std::sort(steps.begin(), steps.end(),
+            [](const auto& a, const auto& b) { return a.total() < b.total(); });
+  return steps[steps.size() / 2];
+}
+
+// Of a step of one process, and of several.
+run::StepParts parts_of(const Trial::Phases& phases, const NamedTensors& parameters) {
+  run::StepParts parts{.forward = phases.forward,
+                       .backward = phases.backward,
+                       .norm = phases.norm,
+                       .adamw = phases.adamw,
+                       .completed = phases.completed};
+  for (const auto& [name, t] : parameters) parts.sizes.push_back(t.numel());
+  return parts;
+}
+
+void print_forecast(const Options& o, const run::StepParts& parts, double batch_tokens,
+                    const run::MemoryEstimate& estimate) {
+  const run::Group one{.batches = o.optimizer.gradient_accumulation_steps};
+  run::Group group{.ranks = static_cast<int>(o.extras.ranks),
+                   .batches = one.batches,
+                   .sent = o.optimizer.comm_dtype};
+  group.batches = (one.batches + group.ranks - 1) / group.ranks * group.ranks;
+  const run::Network network{run::parse_bandwidth(o.extras.bandwidth),
+                             run::parse_latency(o.extras.latency)};
+  const run::StepForecast f = run::forecast_step(parts, group, network);
+  const double tokens = batch_tokens * static_cast<double>(group.batches);
+  const double alone = batch_tokens * static_cast<double>(one.batches) /
+                       run::forecast_step(parts, one, network).step;
+  fmt::print(
+      "forecast:  {} ranks, {} and {} between them, steps of {:.0f} tokens:\n"
+      "           {:.1f} ms per step, {:.0f} tokens/s, {:.3g} times one process\n"
+      "           {:.1f} ms of computing, {:.1f} ms to move bytes, {:.1f} ms of network, of which "
+      "{:.0f} % hidden\n"
+      "           {:.0f} MB of tensors at once in each rank, moments {:.0f}\n",
+      group.ranks, o.extras.bandwidth, o.extras.latency, tokens, f.step * 1e3, tokens / f.step,
+      tokens / f.step / alone, f.computing * 1e3, f.moving * 1e3, f.sending * 1e3, 100 * f.hidden(),
+      (estimate.total + run::shared_memory_of_rank(parts.sizes, group)) / 1e6,
+      estimate.optimizer / 1e6 / group.ranks);
 }
 
 std::string price_of_recomputing(const nn::Summary& model, const run::MemoryEstimate& stored,
@@ -76,17 +113,23 @@ int print_plan(const Options& o) {
                .precision = a.precision(),
                .dropout = o.random.rng,
                .tuning = o.tuning});
-  const auto step = measured_step(trial, a.gradient_accumulation_steps);
-  if (!step) return run::kInterruptedExitCode;
+  const auto phases = measured_step(trial);
+  if (!phases) return run::kInterruptedExitCode;
+  const run::StepParts parts = parts_of(*phases, trial.parameters());
+  const double step =
+      run::forecast_step(parts, {.batches = a.gradient_accumulation_steps}, {1, 0}).step;
   fmt::print("measured:  {:.1f} ms per step, {:.0f} tokens/s, {:.0f} MB of tensors at once\n",
-             *step * 1e3, tokens / *step, static_cast<double>(memory_stats().peak) / 1e6);
+             step * 1e3, tokens / step, static_cast<double>(memory_stats().peak) / 1e6);
   if (o.call.max_minutes) {
     fmt::print(
         "run:       about {:.0f} steps fit into {:.4g} minutes, less what evaluations take\n",
-        60 * *o.call.max_minutes / *step, *o.call.max_minutes);
+        60 * *o.call.max_minutes / step, *o.call.max_minutes);
   } else if (!o.passes.epochs) {
     fmt::print("run:       {} steps take {}, and evaluations beside\n", nn::grouped(a.max_iters),
-               run::duration(*step * static_cast<double>(a.max_iters)));
+               run::duration(step * static_cast<double>(a.max_iters)));
+  }
+  if (o.extras.ranks > 1) {
+    print_forecast(o, parts, tokens / static_cast<double>(a.gradient_accumulation_steps), estimate);
   }
   return 0;
 }

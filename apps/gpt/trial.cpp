@@ -1,5 +1,8 @@
 #include "tapegrad/apps/gpt/trial.h"
 
+#include <chrono>
+#include <unordered_map>
+
 #include "tapegrad/optim/clip.h"
 #include "tapegrad/run/seconds_of.h"
 
@@ -36,7 +39,15 @@ Trial::Phases Trial::step() {
     Tape tape;
     Tensor loss;
     phases.forward = seconds_of([&] { loss = gpt_.loss(inputs_, targets_, &dropout_); });
-    phases.backward = seconds_of([&] { tape.backward(loss); });
+    std::unordered_map<std::uint64_t, double> completed;
+    const auto begin = std::chrono::steady_clock::now();
+    const auto take = [&](Tensor parameter, const Tensor& gradient) {
+      parameter.set_grad(gradient);
+      completed[parameter.id()] =
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    };
+    phases.backward = seconds_of([&] { tape.backward(loss, {.take = take}); });
+    for (const auto& [name, t] : parameters()) phases.completed.push_back(completed[t.id()]);
   }
   double factor = 1;
   phases.norm =

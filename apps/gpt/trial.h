@@ -23,9 +23,12 @@ class Trial {
   // Seconds of each part of a step.
   struct Phases {
     double forward = 0, backward = 0, norm = 0, adamw = 0;
+    // When backward has completed the gradient of each parameter, in the order of parameters().
+    std::vector<double> completed = {};
     double total() const { return forward + backward + norm + adamw; }
   };
   Phases step();
+  NamedTensors parameters() const { return params_.parameters(); }
 
  private:
   nn::LanguageModel make_gpt(const nn::GPTConfig& config, const TrialOptions& options);

@@ -16,8 +16,10 @@
 namespace tapegrad::run {
 namespace {
 
-// A dumb terminal cannot clear a line.
+// A dumb terminal cannot clear a line. Open MPI's mpirun gives programs a terminal of its own,
+// wherever its output goes.
 bool is_terminal() {
+  if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) return false;
   const char* kind = std::getenv("TERM");
   return ::isatty(STDOUT_FILENO) == 1 && kind != nullptr && std::string_view(kind) != "dumb";
 }

@@ -120,7 +120,7 @@ TEST_CASE("gradients may travel as bf16, which changes little", "[processes]") {
     const std::size_t at = text.rfind("\"val_loss\":") + 11;
     return std::stod(text.substr(at));
   };
-  CHECK_THAT(last_loss("two"), WithinAbs(last_loss("one"), 0.01));
+  CHECK_THAT(last_loss("two"), Catch::Matchers::WithinAbs(last_loss("one"), 0.01));
 }
 
 TEST_CASE("each process has a batch of a step at least", "[processes]") {

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tapegrad/autograd/gemm/precision.h"
+
+namespace tapegrad::run {
+
+// How long a step of several processes takes, from what one process was measured to take and from
+// the network between them. The model follows what optim::SharedUpdates does:
+//
+//   - A round is a forward and a backward pass on every rank. Each bucket is sent when backward has
+//     completed its last gradient and the buckets before it are through: (R − 1)/R of its bytes, in
+//     and out at once. What is still on its way when backward ends is waited for after the last
+//     round; before, the next round's work hides it.
+//   - Each rank measures and updates its share of the parameters. Each bucket is sent on when it is
+//     updated, to be waited for at the end.
+//   - Moving bytes takes the processors' time, too, from whatever they do meanwhile.
+
+// What one process takes, in seconds.
+struct StepParts {
+  double forward = 0, backward = 0;  // of one batch
+  double norm = 0, adamw = 0;        // of all parameters
+  // Of each trained parameter, in the order of nn::Params::parameters(): its number of elements,
+  // and when backward has completed its gradient.
+  std::vector<std::int64_t> sizes = {};
+  std::vector<double> completed = {};
+};
+
+struct Network {
+  double bytes_per_second;  // of each process, in each direction
+  double latency;           // seconds, one way
+};
+
+struct Group {
+  int ranks = 1;
+  std::int64_t batches = 1;  // of a step, which the ranks share
+  Precision sent = Precision::full;
+};
+
+struct StepForecast {
+  double step = 0;       // seconds of one step
+  double computing = 0;  // of these, what each rank computes
+  double moving = 0;     // of these, processors' time to move bytes
+  double sending = 0;    // seconds that the network is busy, hidden or not
+  double waiting = 0;    // of these, those that nothing hides
+  double hidden() const { return sending > 0 ? 1 - waiting / sending : 1; }
+};
+StepForecast forecast_step(const StepParts& parts, const Group& group, const Network& network);
+
+// Bytes of a rank beside what one process holds, less the moments that other ranks hold.
+double shared_memory_of_rank(const std::vector<std::int64_t>& sizes, const Group& group);
+
+// "10Gbit", "250Mbit" or "1.5kbit" in bytes per second, as tc writes rates; "50us", "2ms" or "1s"
+// in seconds. Error for any other text.
+double parse_bandwidth(const std::string& text);
+double parse_latency(const std::string& text);
+
+}  // namespace tapegrad::run
