@@ -57,7 +57,8 @@ void continue_together(const LanguageModel& gpt, std::vector<std::size_t> live,
       const auto first = values.begin() + static_cast<std::ptrdiff_t>(row) * vocab;
       const std::int32_t token =
           pick_token({first, first + vocab}, options, rngs[text], texts[text]);
-      if (options.stop_token && token == *options.stop_token) continue;
+      const auto& stops = options.stop_tokens;
+      if (std::find(stops.begin(), stops.end(), token) != stops.end()) continue;
       if (options.on_logprob) {
         options.on_logprob(text, token, log_probability({first, first + vocab}, token));
       }

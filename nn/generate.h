@@ -24,7 +24,7 @@ struct GenerateOptions {
   // Of a token that the text has already, a positive logit is divided by it, and a negative one
   // multiplied (Keskar et al., 2019, "CTRL", section 4.1). Above 0; 1: no penalty.
   double repetition_penalty = 1;
-  std::optional<std::int32_t> stop_token = {};  // ends the text; is not part of it
+  std::vector<std::int32_t> stop_tokens = {};  // each ends the text, and is not part of it
   // Gets each chosen token with its log probability under the model alone, that is without
   // temperature, penalty and the choices above; `text` is the index of the prompt.
   std::function<void(std::size_t text, std::int32_t token, double logprob)> on_logprob = {};

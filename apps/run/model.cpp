@@ -91,7 +91,7 @@ std::vector<data::Token> prompt_tokens(const data::Tokenizer& tokenizer, std::st
 std::int64_t stream_text(const nn::LanguageModel& gpt, const data::Tokenizer& tokenizer,
                          const std::vector<data::Token>& prompt, nn::GenerateOptions options,
                          Rng& rng, const OnText& on_text, bool ignore_eos) {
-  if (!ignore_eos) options.stop_token = tokenizer.end_of_text();
+  if (!ignore_eos) options.stop_tokens = tokenizer.ends();
   data::Utf8Stream stream;
   const nn::Tokens added = nn::generate(gpt, prompt, options, rng, [&](data::Token token) {
     const std::string piece = stream.push(tokenizer.token_bytes(token));
@@ -125,7 +125,7 @@ std::vector<std::string> TextModel::generate(const std::vector<std::string>& pro
                                              const nn::GenerateOptions& options,
                                              std::uint64_t seed) const {
   nn::GenerateOptions ends = options;
-  ends.stop_token = tokenizer.end_of_text();
+  ends.stop_tokens = tokenizer.ends();
   std::vector<nn::Tokens> tokens;
   std::vector<Rng> rngs;
   for (const std::string& prompt : prompts) {
@@ -170,7 +170,8 @@ TextModel load(const std::filesystem::path& path, DType dtype, const std::string
 void save_model(const std::filesystem::path& folder, const TextModel& model) {
   make_folder(folder);
   check_writable(folder);
-  constexpr std::string_view kFiles[] = {kConfigFile, kTokenizerFile, kModelFile};
+  constexpr std::string_view kFiles[] = {kConfigFile, kTokenizerFile, data::kGenerationFile,
+                                         kModelFile};
   for (const std::string_view file : kFiles) {
     check(!has_entry(folder / file), "{} has a file {} already: choose another folder",
           folder.string(), file);

@@ -31,7 +31,7 @@ std::vector<data::Token> prompt_tokens(const data::Tokenizer& tokenizer, std::st
 using OnText = std::function<bool(std::string_view piece)>;
 
 // Continues the tokens of a prompt, and passes the new text to `on_text`. Ends early at
-// the tokenizer's end_of_text(), if it has one, unless `ignore_eos`: then it is part of the text.
+// each of the tokenizer's ends(), unless `ignore_eos`: then these are part of the text.
 // Returns the number of new tokens.
 std::int64_t stream_text(const nn::LanguageModel& gpt, const data::Tokenizer& tokenizer,
                          const std::vector<data::Token>& prompt, nn::GenerateOptions options,

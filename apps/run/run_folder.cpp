@@ -10,6 +10,7 @@
 
 #include "tapegrad/autograd/base/file.h"
 #include "tapegrad/autograd/base/json_file.h"
+#include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/run/config_json.h"
 #include "tapegrad/run/folder_calls.h"
 #include "tapegrad/run/terminal.h"
@@ -23,9 +24,9 @@ namespace fs = std::filesystem;
 // it, nothing that is left can be taken for a checkpoint. config.json is written first and never
 // removed: with it, all that is left can be told for files of a run, wherever a program was
 // stopped.
-constexpr std::string_view kRunFiles[] = {kTrainerFile, kReadyFolder,   kWritingFolder,
-                                          kModelFile,   kOptimizerFile, kTokenizerFile,
-                                          kMetricsFile, kTextFile,      kConfigFile};
+constexpr std::string_view kRunFiles[] = {
+    kTrainerFile, kReadyFolder, kWritingFolder,        kModelFile, kOptimizerFile, kTokenizerFile,
+    kMetricsFile, kTextFile,    data::kGenerationFile, kConfigFile};
 
 constexpr int64_t kMostMetricsBytes = int64_t{4} << 30;
 

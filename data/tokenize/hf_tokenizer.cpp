@@ -34,7 +34,8 @@ std::string nfc(std::string_view text) {
 }
 
 std::vector<Token> HfTokenizer::encode_documents(std::span<const std::string_view> documents,
-                                                 bool allow_special) const {
+                                                 bool allow_special,
+                                                 std::optional<Token> end) const {
   PieceEncoder encoder(pairs_);
   std::deque<std::string> normalized;  // texts that the encoder's pieces are parts of
   const auto encode_ordinary = [&](std::string_view part) {
@@ -60,10 +61,10 @@ std::vector<Token> HfTokenizer::encode_documents(std::span<const std::string_vie
   for (std::size_t i = 0; i < documents.size(); ++i) {
     encode_bytes(documents[i]);
     if (i + 1 == documents.size()) break;
-    if (!end_of_text_) {
+    if (!end) {
       encode_bytes(empty_line_after(documents[i]));
-    } else if (!allow_special || !ends_with_mark(documents[i], bytes(*end_of_text_))) {
-      encoder.append(*end_of_text_);
+    } else if (!allow_special || !ends_with_mark(documents[i], bytes(*end))) {
+      encoder.append(*end);
     }
   }
   return encoder.take();

@@ -32,16 +32,16 @@ class HfTokenizer {
   // Encodes any bytes. Each byte that is not part of UTF-8 is encoded by itself. Special tokens in
   // `text` are ordinary text unless `allow_special`; other added tokens are always read.
   std::vector<Token> encode(std::string_view text, bool allow_special) const {
-    return encode_documents({&text, 1}, allow_special);
+    return encode_documents({&text, 1}, allow_special, {});
   }
-  // The same of several documents: see Tokenizer.
+  // The same of several documents, with `end` between them: see Tokenizer.
   std::vector<Token> encode_documents(std::span<const std::string_view> documents,
-                                      bool allow_special) const;
+                                      bool allow_special, std::optional<Token> end) const;
 
   // What the post-processor puts before a text, which encode() does not: <|begin_of_text|>.
   const std::vector<Token>& begin() const { return begin_; }
   // The special token that ends a document by the names that files use.
-  std::optional<Token> end_of_text() const { return end_of_text_; }
+  std::optional<Token> named_end() const { return named_end_; }
   const std::string& json() const { return json_; }
 
   static constexpr std::int64_t kMaxFileBytes = std::int64_t{64} << 20;
@@ -57,7 +57,7 @@ class HfTokenizer {
   bool nfc_ = false;
   PreTokenizer pre_tokenizer_;
   std::vector<Token> begin_;
-  std::optional<Token> end_of_text_;
+  std::optional<Token> named_end_;
 };
 
 // Unicode's normalization form C of valid UTF-8.

@@ -253,17 +253,17 @@ class HfReader {
         t_.raw_.add(content, token, special);
       }
       added_.emplace(content, token);
-      if (special) note_end_of_text(content, token);
+      if (special) note_end(content, token);
     }
   }
 
   // Names of the token that ends a document, in the order of preference.
-  void note_end_of_text(std::string_view content, Token token) {
+  void note_end(std::string_view content, Token token) {
     constexpr std::string_view names[] = {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>"};
     for (std::size_t i = 0; i < std::size(names); ++i) {
       if (content == names[i] && i < end_rank_) {
         end_rank_ = i;
-        t_.end_of_text_ = token;
+        t_.named_end_ = token;
       }
     }
   }

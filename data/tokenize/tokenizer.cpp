@@ -27,13 +27,13 @@ namespace {
 // empty one, which only stands for the end of the one before it, does not.
 std::vector<Token> encode_with_begin(const HfTokenizer& hf,
                                      std::span<const std::string_view> documents,
-                                     bool allow_special) {
+                                     bool allow_special, std::optional<Token> end) {
   const std::vector<Token>& begin = hf.begin();
   std::vector<Token> tokens;
   for (std::size_t i = 0; i < documents.size(); ++i) {
     const std::string_view with_next[] = {documents[i], ""};  // for what ends the document
     const bool last = i + 1 == documents.size();
-    const auto own = hf.encode_documents({with_next, last ? 1u : 2u}, allow_special);
+    const auto own = hf.encode_documents({with_next, last ? 1u : 2u}, allow_special, end);
     const bool begun =
         own.size() >= begin.size() && std::equal(begin.begin(), begin.end(), own.begin());
     if (!begun && !documents[i].empty()) tokens.insert(tokens.end(), begin.begin(), begin.end());
@@ -57,8 +57,8 @@ std::vector<Token> Tokenizer::encode_documents(std::span<const std::string_view>
     return (*bpe)->encode_documents(documents, allow_special);
   }
   if (const auto* hf = std::get_if<std::shared_ptr<const HfTokenizer>>(&vocabulary_)) {
-    return begin().empty() ? (*hf)->encode_documents(documents, allow_special)
-                           : encode_with_begin(**hf, documents, allow_special);
+    return begin().empty() ? (*hf)->encode_documents(documents, allow_special, end_of_text())
+                           : encode_with_begin(**hf, documents, allow_special, end_of_text());
   }
   const auto& characters = *std::get<std::shared_ptr<const CharVocabulary>>(vocabulary_);
   std::size_t most = 0;
@@ -99,10 +99,28 @@ std::int64_t Tokenizer::vocab_size() const {
 
 std::optional<Token> Tokenizer::end_of_text() const {
   if (const auto* hf = std::get_if<std::shared_ptr<const HfTokenizer>>(&vocabulary_)) {
-    return (*hf)->end_of_text();
+    const std::optional<Token> named = (*hf)->named_end();
+    const bool ends = named && std::count(ends_.begin(), ends_.end(), *named) > 0;
+    return ends_.empty() || ends ? named : ends_.front();
   }
   const auto* bpe = std::get_if<std::shared_ptr<const Bpe>>(&vocabulary_);
   return bpe ? std::optional((*bpe)->end_of_text()) : std::nullopt;
+}
+
+std::vector<Token> Tokenizer::ends() const {
+  const std::optional<Token> end = end_of_text();
+  return ends_.empty() && end ? std::vector{*end} : ends_;
+}
+
+Tokenizer Tokenizer::ending_at(std::span<const std::int64_t> ends) const {
+  Tokenizer ending = *this;
+  ending.ends_.clear();
+  for (const std::int64_t id : ends) {
+    const bool is_text = id >= 0 && id < vocab_size() && !bytes_of(static_cast<Token>(id)).empty();
+    check(is_text, "eos_token_id {} is no token of the tokenizer, which has {}", id, vocab_size());
+    ending.ends_.push_back(static_cast<Token>(id));
+  }
+  return ending;
 }
 
 std::span<const Token> Tokenizer::begin() const {

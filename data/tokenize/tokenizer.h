@@ -58,9 +58,15 @@ class Tokenizer {
 
   std::int64_t vocab_size() const;
   std::string_view kind() const { return kind_; }
-  // <|endoftext|>; of the kind "hf", the special token of this name, or else of the name
-  // <|end_of_text|>, </s> or <eos>. Character tokenizers have none.
+  // What separates documents: <|endoftext|>; of the kind "hf", the special token of this name, or
+  // else of the name <|end_of_text|>, </s> or <eos>, or the first of ends() where these are others.
+  // Character tokenizers have none.
   std::optional<Token> end_of_text() const;
+  // The tokens that end a text which a model makes: those of ending_at(), or end_of_text().
+  std::vector<Token> ends() const;
+  // The same with these ends, of which the first is the one for programs that know a single one.
+  // None: end_of_text() alone. Error if one is no token with a text.
+  Tokenizer ending_at(std::span<const std::int64_t> ends) const;
   // What stands before the first token of a document, and of a text that a model is given. Part of
   // encode_documents(), and not of encode().
   std::span<const Token> begin() const;
@@ -70,8 +76,9 @@ class Tokenizer {
   // with "padded_size": N if padded() has made N tokens of these V,
   // with "characters": "all of them, ascending" for the kind char, and "merges": [[left, right], …]
   // in tokens for the kind bpe; or it is the tokenizer.json that a tokenizer of the kind hf is made
-  // of. `load` checks every field, and refuses a symbolic link; its Errors say the path and the
-  // reason.
+  // of. The tokens of ending_at() are "eos_token_id" in a file generation_config.json beside it, as
+  // in folders of Hugging Face's. `load` checks every field, and refuses a symbolic link; its
+  // Errors say the path and the reason.
   void save(const std::filesystem::path& path) const;
   static Tokenizer load(const std::filesystem::path& path);
   // A tokenizer.json of Hugging Face's that gives the same ids; of one that was made of such a
@@ -81,7 +88,8 @@ class Tokenizer {
   // have more rows than its tokenizer has tokens.
   Tokenizer padded(std::int64_t vocab_size) const;
   // Of a folder of Hugging Face's, with tokenizer.json or vocab.json and merges.txt, which may be
-  // links, or of a file tokenizer.json. A file that hf_json() made of characters gives these.
+  // links, or of a file tokenizer.json. A file that hf_json() made of characters gives these. A
+  // folder's texts end at "eos_token_id" of generation_config.json, or else of config.json.
   static Tokenizer from_hf(const std::filesystem::path& path);
   // Of the text of such a file.
   static Tokenizer of_hf(std::string json);
@@ -98,10 +106,14 @@ class Tokenizer {
   std::string_view kind_;  // one of the four literals
   Vocabulary vocabulary_;
   std::int64_t padded_size_ = 0;
+  std::vector<Token> ends_;  // empty: end_of_text() by the vocabulary
 };
 
 // The N of "bpe:N"; nullopt if `spec` has another form.
 std::optional<std::int64_t> bpe_size(std::string_view spec);
+
+// The file beside a tokenizer.json that says which tokens end a text.
+inline constexpr std::string_view kGenerationFile = "generation_config.json";
 
 // Whether `spec` names a file or a folder.
 bool is_path_of_tokenizer(std::string_view spec);

@@ -14,6 +14,8 @@ using nlohmann::json;
 
 constexpr std::string_view kFormatName = "tapegrad-tokenizer";
 constexpr std::int64_t kFormatVersion = 1;
+constexpr std::int64_t kMostHfBytes = HfTokenizer::kMaxFileBytes;
+constexpr const char* kEndKey = "eos_token_id";
 constexpr const char* kPaddedSize = "padded_size";
 constexpr std::int64_t kMostPadded = 1 << 24;  // rows that a model may have
 // More bytes than the file of any vocabulary of at most Bpe::kMaxSize tokens.
@@ -37,6 +39,30 @@ const json& field(const json& object, const char* name, json::value_t type) {
 bool is_hf(std::string_view text) {
   return text.substr(0, 200).find(kFormatName) == std::string_view::npos &&
          text.find("\"model\"") != std::string_view::npos;
+}
+
+// Of a folder of Hugging Face's.
+std::string hf_json_in(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / "tokenizer.json", vocab = folder / "vocab.json";
+  if (std::filesystem::exists(file)) return read_file(file, kMostHfBytes);
+  check(std::filesystem::exists(vocab), "it has neither tokenizer.json nor vocab.json");
+  return tokenizer_json_of(read_file(vocab, kMostHfBytes),
+                           read_file(folder / "merges.txt", kMostHfBytes));
+}
+
+// What a config of Hugging Face's says of the ends of texts: an id, or several. None if it does not
+// exist or does not say.
+std::vector<std::int64_t> ends_in(const std::filesystem::path& config, Links links) {
+  constexpr std::int64_t most_bytes = 1 << 20;
+  if (!std::filesystem::exists(std::filesystem::symlink_status(config))) return {};
+  const Json file = parse_json_object(config, read_file(config, most_bytes, links));
+  const Json value = file.value(kEndKey, Json());
+  if (value.is_null()) return {};
+  std::vector<std::int64_t> ends;
+  for (const Json& id : value.is_array() ? value : Json::array({value})) {
+    get(config, {{kEndKey, id}}, kEndKey, ends.emplace_back());
+  }
+  return ends;
 }
 
 Token parse_token(const json& value) {
@@ -87,20 +113,21 @@ Tokenizer Tokenizer::padded(std::int64_t vocab_size) const {
 }
 
 Tokenizer Tokenizer::from_hf(const std::filesystem::path& path) {
-  constexpr std::int64_t most = HfTokenizer::kMaxFileBytes;
-  const bool is_folder = std::filesystem::is_directory(path);
-  const std::filesystem::path file = is_folder ? path / "tokenizer.json" : path;
   try {
-    if (!is_folder || std::filesystem::exists(file)) return of_hf(read_file(file, most));
-    const std::filesystem::path vocab = path / "vocab.json";
-    check(std::filesystem::exists(vocab), "it has neither tokenizer.json nor vocab.json");
-    return of_hf(tokenizer_json_of(read_file(vocab, most), read_file(path / "merges.txt", most)));
+    if (!std::filesystem::is_directory(path)) return of_hf(read_file(path, kMostHfBytes));
+    const Tokenizer tokenizer = of_hf(hf_json_in(path));
+    auto ends = ends_in(path / kGenerationFile, Links::followed);
+    if (ends.empty()) ends = ends_in(path / "config.json", Links::followed);
+    return tokenizer.ending_at(ends);
   } catch (const Error& error) {
     fail("[tokenizer] '{}' is not a usable tokenizer: {}", path.string(), error.what());
   }
 }
 
 void Tokenizer::save(const std::filesystem::path& path) const {
+  if (!ends_.empty()) {
+    write_json(path.parent_path() / kGenerationFile, {{kEndKey, ends_}});
+  }
   if (const auto* hf = std::get_if<std::shared_ptr<const HfTokenizer>>(&vocabulary_)) {
     write_file_atomically(path, (*hf)->json());
     return;
@@ -119,9 +146,10 @@ void Tokenizer::save(const std::filesystem::path& path) const {
 }
 
 Tokenizer Tokenizer::load(const std::filesystem::path& path) {
-  std::string text = read_file(path, HfTokenizer::kMaxFileBytes, Links::refused);
+  std::string text = read_file(path, kMostHfBytes, Links::refused);
   try {
-    if (is_hf(text)) return of_hf(std::move(text));
+    const auto ends = ends_in(path.parent_path() / kGenerationFile, Links::refused);
+    if (is_hf(text)) return of_hf(std::move(text)).ending_at(ends);
     check(static_cast<std::int64_t>(text.size()) <= kMaxFileBytes, "it is too large");
     const json file = parse_json<json>(text, kDepth);
     check(file.is_object() && file.value("format", json()) == kFormatName,
@@ -144,11 +172,11 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
     const json& size = field(file, "vocab_size", json::value_t::number_integer);
     check(size == tokenizer->vocab_size(), "its vocab_size is {}, but it describes {} tokens",
           size.dump(), tokenizer->vocab_size());
-    if (!file.contains(kPaddedSize)) return *std::move(tokenizer);
+    if (!file.contains(kPaddedSize)) return tokenizer->ending_at(ends);
     const json& padded = field(file, kPaddedSize, json::value_t::number_integer);
     check(padded > size && padded <= kMostPadded, "its {} {} is not from {} to {}", kPaddedSize,
           padded.dump(), tokenizer->vocab_size() + 1, kMostPadded);
-    return tokenizer->padded(padded.get<std::int64_t>());
+    return tokenizer->padded(padded.get<std::int64_t>()).ending_at(ends);
   } catch (const Error& error) {
     fail("[tokenizer] '{}' is not a usable tokenizer: {}", path.string(), error.what());
   }

@@ -119,7 +119,8 @@ TEST_CASE("a stop token ends the text and is not part of it", "[generate]") {
   const Tokens all = model.run({3}, {.max_new_tokens = 30});
   const std::int32_t stop = all[7];
   const auto first = std::find(all.begin(), all.end(), stop);
-  CHECK(model.run({3}, {.max_new_tokens = 30, .stop_token = stop}) == Tokens(all.begin(), first));
+  CHECK(model.run({3}, {.max_new_tokens = 30, .stop_tokens = {stop}}) ==
+        Tokens(all.begin(), first));
 }
 
 TEST_CASE("each token is passed on as it is made, and the listener may end the text",
@@ -173,7 +174,7 @@ TEST_CASE("several texts become what each of them becomes alone", "[generate]") 
   const std::vector<Tokens> prompts = {{1, 2}, {3}, {4, 5}, {6, 7, 8, 9, 1, 2, 3}, {10, 0}, {3}};
   // Token 4 ends texts at different places; others outgrow the block size.
   for (const GenerateOptions& options :
-       {GenerateOptions{.max_new_tokens = 12, .stop_token = 4, .kv_cache = kv_cache},
+       {GenerateOptions{.max_new_tokens = 12, .stop_tokens = {4}, .kv_cache = kv_cache},
         GenerateOptions{.max_new_tokens = 12, .greedy = true, .kv_cache = kv_cache}}) {
     std::vector<Rng> rngs;
     for (std::uint64_t i = 0; i < prompts.size(); ++i) rngs.emplace_back(100 + i);

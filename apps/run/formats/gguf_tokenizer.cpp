@@ -105,7 +105,7 @@ struct Vocabulary {
   Numbers types;
   std::string_view pre = "gpt-2";
   bool nfc = false;  // texts are normalized first: see kNfc
-  std::optional<data::Token> begin, end;
+  std::optional<std::int64_t> begin, end;
 };
 
 // --- in -------------------------------------------------------------------------------------
@@ -119,10 +119,9 @@ Vocabulary vocabulary_of(const nn::GgufFile& file, std::int64_t rows) {
         v.types.size(), v.tokens.size());
   check(std::ssize(v.tokens) == rows, "{} tokens for {} rows of token_embd.weight", v.tokens.size(),
         rows);
-  const auto id_of = [&](const char* key) -> std::optional<data::Token> {
-    const auto id = gguf_value<std::int64_t>(file, kKey + key, -1);
-    if (id < 0 || id >= rows) return std::nullopt;
-    return static_cast<data::Token>(id);
+  const auto id_of = [&](const char* key) -> std::optional<std::int64_t> {
+    if (file.keys().count(kKey + key) == 0) return std::nullopt;
+    return gguf_value<std::int64_t>(file, kKey + key, 0);
   };
   v.begin = id_of("bos_token_id");
   v.end = id_of("eos_token_id");
@@ -131,7 +130,7 @@ Vocabulary vocabulary_of(const nn::GgufFile& file, std::int64_t rows) {
 
 // A file without types of tokens may name the special ones by their ids alone.
 bool is_special(const Vocabulary& v, std::size_t i) {
-  const auto id = static_cast<data::Token>(i);
+  const auto id = static_cast<std::int64_t>(i);
   const bool named =
       (v.end == id || v.begin == id) && v.tokens[i].starts_with('<') && v.tokens[i].ends_with('>');
   return v.types[i] == kControl || (v.types[i] == kNormal && named);
@@ -165,8 +164,8 @@ std::string tokenizer_json_of(const Vocabulary& v, const Pre& pre, bool begins) 
                  {"merges", v.merges}}}};
   if (v.nfc) file["normalizer"] = {{"type", "NFC"}};
   if (begins) {
-    check(v.begin.has_value(), "texts begin with a token, which {}bos_token_id does not name",
-          kKey);
+    const bool is_token = v.begin && *v.begin >= 0 && *v.begin < std::ssize(v.tokens);
+    check(is_token, "texts begin with a token, which {}bos_token_id does not name", kKey);
     const std::string& text = v.tokens[static_cast<std::size_t>(*v.begin)];
     const json special = {{"SpecialToken", {{"id", text}, {"type_id", 0}}}};
     const json sequence = {{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
@@ -207,6 +206,7 @@ data::Tokenizer read_tokenizer(const nn::GgufFile& file, std::int64_t rows) {
   const bool has_end_row = gguf_value(file, kMeanEndRow, false);
   Vocabulary v = vocabulary_of(file, rows + (has_end_row ? 1 : 0));
   if (has_end_row) {
+    v.end.reset();
     v.tokens.pop_back();
     v.types.pop_back();
     Vocabulary used = v;  // rows without a character are the last
@@ -220,7 +220,8 @@ data::Tokenizer read_tokenizer(const nn::GgufFile& file, std::int64_t rows) {
   }
   v.nfc = gguf_value(file, kNfc, pre->nfc);
   const bool begins = gguf_value(file, kKey + "add_bos_token", pre->begins);
-  return data::Tokenizer::of_hf(tokenizer_json_of(v, *pre, begins)).padded(rows);
+  const auto tokenizer = data::Tokenizer::of_hf(tokenizer_json_of(v, *pre, begins)).padded(rows);
+  return v.end ? tokenizer.ending_at({&*v.end, 1}) : tokenizer;
 }
 
 // --- out ------------------------------------------------------------------------------------
@@ -303,7 +304,7 @@ Vocabulary vocabulary_of_json(const data::Tokenizer& tokenizer) {
   check(tokenizer.begin().size() <= 1, "llama.cpp begins texts with one token, not with {}",
         tokenizer.begin().size());
   if (!tokenizer.begin().empty()) v.begin = tokenizer.begin()[0];
-  v.end = tokenizer.end_of_text();
+  if (const auto ends = tokenizer.ends(); !ends.empty()) v.end = ends.front();
   return v;
 }
 
@@ -333,7 +334,7 @@ bool add_gguf_tokenizer(nn::GgufKeys& keys, const data::Tokenizer& tokenizer) {
     const auto* name = std::find_if(std::begin(kEndNames), std::end(kEndNames),
                                     [&](std::string_view n) { return seen.count(n) == 0; });
     check(name != std::end(kEndNames), "the tokenizer has no token that ends texts, but its names");
-    v.end = static_cast<data::Token>(v.tokens.size());
+    v.end = std::ssize(v.tokens);
     v.tokens.emplace_back(*name);
     v.types.push_back(kControl);
     keys[kMeanEndRow] = true;
@@ -342,8 +343,8 @@ bool add_gguf_tokenizer(nn::GgufKeys& keys, const data::Tokenizer& tokenizer) {
   keys[kKey + "model"] = std::string("gpt2");
   keys[kKey + "pre"] = std::string(v.pre);
   keys[kKey + "add_bos_token"] = v.begin.has_value();
-  keys[kKey + "bos_token_id"] = std::int64_t{v.begin.value_or(*v.end)};
-  keys[kKey + "eos_token_id"] = std::int64_t{*v.end};
+  keys[kKey + "bos_token_id"] = v.begin.value_or(*v.end);
+  keys[kKey + "eos_token_id"] = *v.end;
   keys[kKey + "tokens"] = std::move(v.tokens);
   keys[kKey + "token_type"] = std::move(v.types);
   keys[kKey + "merges"] = std::move(v.merges);

@@ -11,8 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kGenerationFile = "generation_config.json",
-                           kTokenizerConfigFile = "tokenizer_config.json";
+constexpr std::string_view kTokenizerConfigFile = "tokenizer_config.json";
 
 struct TypeNames {
   std::string_view in_safetensors, in_config;
@@ -43,14 +42,17 @@ std::string_view activation_name(nn::Activation activation) {
   return "?";
 }
 
-// The first token of a text, and the one that ends it; null where there is none. Without these
-// lines, transformers would take GPT-2's.
+// The first token of a text, and those that end it; null where there is none. Without these lines,
+// transformers would take GPT-2's.
 struct Ends {
-  std::optional<data::Token> begin, end;
+  std::optional<data::Token> begin, end;  // `end`: for files that have one
+  std::vector<data::Token> all;
   explicit Ends(const data::Tokenizer& tokenizer)
-      : begin(tokenizer.end_of_text()), end(tokenizer.end_of_text()) {
+      : begin(tokenizer.end_of_text()), all(tokenizer.ends()) {
     if (!tokenizer.begin().empty()) begin = tokenizer.begin().front();
+    if (!all.empty()) end = all.front();
   }
+  Json json() const { return all.size() > 1 ? Json(all) : json_of(end); }
 };
 
 // What all families have. Mind the names: two versions of transformers read it, and llama.cpp's
@@ -202,7 +204,7 @@ std::vector<TensorToMake> llama_tensors(const nn::Params& params) {
 }  // namespace
 
 std::vector<std::string_view> hf_files() {
-  return {kGenerationFile, kModelFile, kTokenizerFile, kTokenizerConfigFile, kConfigFile};
+  return {data::kGenerationFile, kModelFile, kTokenizerFile, kTokenizerConfigFile, kConfigFile};
 }
 
 Exported export_hf(const TextModel& model, const fs::path& folder, StoredType type) {
@@ -228,9 +230,9 @@ Exported export_hf(const TextModel& model, const fs::path& folder, StoredType ty
   write_file_atomically(folder / kTokenizerFile, tokenizer);
   write_json(folder / kTokenizerConfigFile,
              tokenizer_config_json(model.tokenizer, ends, config.block_size));
-  write_json(folder / kGenerationFile, {{"_from_model_config", true},
-                                        {"bos_token_id", json_of(ends.begin)},
-                                        {"eos_token_id", json_of(ends.end)}});
+  write_json(folder / data::kGenerationFile, {{"_from_model_config", ends.all.size() < 2},
+                                              {"bos_token_id", json_of(ends.begin)},
+                                              {"eos_token_id", ends.json()}});
   write_json(folder / kConfigFile, config_json);
   return {hf_files(),
           "in Python: AutoModelForCausalLM.from_pretrained(\"{0}\"), "

@@ -292,6 +292,28 @@ TEST_CASE("weights are stored in the type that is asked for", "[gguf_model]") {
   }
 }
 
+TEST_CASE("texts end at a file's eos_token_id", "[gguf_model]") {
+  const TempFolder folder;
+  const data::Tokenizer named = golden_tokenizer("gpt2");
+  const std::int64_t other = named.encode("e")[0];
+  for (const auto& ends : {std::vector<std::int64_t>{}, {other}, {other, *named.end_of_text()}}) {
+    const data::Tokenizer tokenizer = named.ending_at(ends);
+    run::export_gguf(model_of(tokenizer, tiny(tokenizer)), folder / "file.gguf", StoredType::f32);
+    const std::vector<data::Token> first{tokenizer.ends().front()};
+    CHECK(run::load(folder / "file.gguf").tokenizer.ends() == first);
+    CHECK(std::get<std::int64_t>(
+              GgufFile(folder / "file.gguf").keys().at("tokenizer.ggml.eos_token_id")) == first[0]);
+  }
+  Edited e;
+  e.keys["tokenizer.ggml.eos_token_id"] = std::int64_t{404};
+  CHECK_THAT(e.complaint(), ContainsSubstring("eos_token_id 404 is no token"));
+  e.keys.erase("tokenizer.ggml.eos_token_id");
+  CHECK(e.complaint() == "");
+  e.keys["tokenizer.ggml.add_bos_token"] = true;
+  e.keys["tokenizer.ggml.bos_token_id"] = std::int64_t{404};
+  CHECK_THAT(e.complaint(), ContainsSubstring("bos_token_id does not name"));
+}
+
 TEST_CASE("keys that may change the result, or do not fit, are refused by name", "[gguf_model]") {
   const auto with = [](const std::string& key, const nn::GgufValue& value) {
     Edited e;

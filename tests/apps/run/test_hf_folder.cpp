@@ -4,6 +4,7 @@
 #include "tapegrad/optim/adamw.h"
 #include "tapegrad/optim/clip.h"
 #include "tapegrad/run/evaluate.h"
+#include "tapegrad/run/formats/export.h"
 #include "tapegrad/run/formats/hf_folder.h"
 #include "tapegrad/run/model.h"
 #include "tapegrad/tests/catch.h"
@@ -287,4 +288,37 @@ TEST_CASE("a window that attention slides in bounds the block size", "[hf_folder
   CHECK(run::load(folder.path()).gpt.config().block_size == 10);
   folder.configure("sliding_window", nullptr);
   check_is_golden(run::load(folder.path()), "hf_llama");
+}
+
+TEST_CASE("a text ends at each token that the folder names, and goes out with them",
+          "[hf_folder]") {
+  const Folder folder;
+  folder.write(folder.tensors);
+  const SafeTensors expected = expected_of("hf_gpt2");
+  const auto prompt = expected.at("prompt").values<std::int32_t>();
+  const auto greedy = expected.at("greedy").values<std::int32_t>();
+  const auto made = [&](const fs::path& path) {
+    const run::TextModel model = run::load(path);
+    Rng unused(0);
+    return run::stream_text(model.gpt, model.tokenizer, {prompt.begin(), prompt.end()},
+                            {.max_new_tokens = std::ssize(greedy), .greedy = true}, unused,
+                            [](std::string_view) { return true; });
+  };
+  const auto first = std::find(greedy.begin(), greedy.end(), greedy[2]) - greedy.begin();
+  REQUIRE(first < std::ssize(greedy));
+  CHECK(made(folder.path()) == std::ssize(greedy));
+  folder.temp.put("generation_config.json", json({{"eos_token_id", {0, greedy[2]}}}).dump());
+  CHECK(made(folder.path()) == first);
+  run::export_model(run::load(folder.path()), run::export_format("hf"), folder.temp / "out",
+                    run::StoredType::f32);
+  CHECK(made(folder.temp / "out") == first);
+  const auto file = [&](const std::string& name) {
+    return json::parse(TempFolder::get(folder.temp / "out" / name));
+  };
+  CHECK(file("generation_config.json").at("eos_token_id") == json({0, greedy[2]}));
+  CHECK(file("config.json").at("eos_token_id") == 0);
+  CHECK(file("tokenizer_config.json").at("eos_token") == "<|endoftext|>");
+  folder.configure("eos_token_id", 403);
+  fs::remove(folder.temp / "generation_config.json");
+  CHECK_THROWS_WITH(run::load(folder.path()), ContainsSubstring("eos_token_id 403 is no token"));
 }

@@ -51,13 +51,14 @@ struct Fault {
 TEST_CASE("documents end with the file's own token, or in an empty line", "[hf_tokenizer]") {
   json file = small_file();
   const std::vector<std::string_view> documents{"ab", "b<|endoftext|>\n", "a\n", "b"};
-  CHECK(HfTokenizer(file.dump()).encode_documents(documents, true) ==
+  CHECK(Tokenizer::of_hf(file.dump()).encode_documents(documents, true) ==
         encode(file, "ab<|endoftext|>b<|endoftext|>\na\n<|endoftext|>b"));
   file["added_tokens"][0]["content"] = "</s>";
   const std::vector<std::string_view> others{"ab</s>", "a", "b"};
-  CHECK(HfTokenizer(file.dump()).encode_documents(others, true) == encode(file, "ab</s>a</s>b"));
+  CHECK(Tokenizer::of_hf(file.dump()).encode_documents(others, true) ==
+        encode(file, "ab</s>a</s>b"));
   file["added_tokens"][0]["content"] = "<none>";
-  CHECK(HfTokenizer(file.dump()).encode_documents(documents, true) ==
+  CHECK(Tokenizer::of_hf(file.dump()).encode_documents(documents, true) ==
         encode(file, "ab\n\nb<|endoftext|>\n\na\n\nb"));
 }
 
@@ -84,7 +85,7 @@ TEST_CASE("ids, added tokens and holes are those of the file", "[hf_tokenizer]")
   CHECK(tokenizer.bytes(0) == "<|endoftext|>");
   CHECK(tokenizer.bytes(400) == "abc");
   CHECK(tokenizer.bytes(450).empty());
-  CHECK(tokenizer.end_of_text() == 0);
+  CHECK(tokenizer.named_end() == 0);
   CHECK(tokenizer.begin().empty());
   CHECK(tokenizer.encode("abcab<|endoftext|>", true) == Ids{400, 300, 0});
   CHECK(tokenizer.encode("<tool>a", false) == Ids{500, 'a' + 1});
@@ -119,7 +120,7 @@ TEST_CASE("the older form of merges and of files is read", "[hf_tokenizer]") {
   const std::string merges = "#version: 0.2\na b\r\nab c\n";
   const HfTokenizer pair(data::tokenizer_json_of(file["model"]["vocab"].dump(), merges));
   CHECK(pair.encode("abc<|endoftext|>", true) == Ids{400, 257});
-  CHECK(pair.end_of_text() == 257);
+  CHECK(pair.named_end() == 257);
 }
 
 TEST_CASE("ignore_merges takes pieces that are tokens as they are", "[hf_tokenizer]") {
@@ -202,4 +203,64 @@ TEST_CASE("a tokenizer.json is kept in a run folder as it is", "[hf_tokenizer]")
   folder.put("other/x", "");
   CHECK_THROWS_WITH(Tokenizer::from_hf(folder / "other"),
                     ContainsSubstring("neither tokenizer.json nor vocab.json"));
+}
+
+TEST_CASE("texts end at the eos_token_id of a folder, or else at a token of a known name",
+          "[hf_tokenizer]") {
+  const TempFolder folder;
+  folder.put("tokenizer.json", small_file().dump());
+  const auto read = [&] { return Tokenizer::from_hf(folder / ""); };
+  CHECK(read().ends() == Ids{0});
+  folder.put("config.json", R"({"eos_token_id": null})");
+  CHECK(read().ends() == Ids{0});
+  folder.put("config.json", R"({"eos_token_id": 300})");
+  CHECK(read().ends() == Ids{300});
+  CHECK(read().end_of_text() == 300);
+  folder.put("generation_config.json", R"({"temperature": 0.6})");
+  CHECK(read().ends() == Ids{300});
+  folder.put("generation_config.json", R"({"eos_token_id": [400, 0]})");
+  const Tokenizer tokenizer = read();
+  CHECK(tokenizer.ends() == Ids{400, 0});
+  CHECK(tokenizer.end_of_text() == 0);  // which separates documents by its name
+  CHECK(tokenizer.padded(600).ends() == Ids{400, 0});
+  CHECK(tokenizer.ending_at(std::vector<std::int64_t>{300})
+            .encode_documents(std::vector<std::string_view>{"ab", "ab"}) == Ids{300, 300, 300});
+}
+
+TEST_CASE("the ends of a text are kept in a run folder", "[hf_tokenizer]") {
+  const TempFolder folder;
+  const Tokenizer named = Tokenizer::of_hf(small_file().dump());
+  named.save(folder / "tokenizer.json");
+  CHECK(folder.entries() == 1);
+  named.ending_at(std::vector<std::int64_t>{400, 300}).save(folder / "tokenizer.json");
+  CHECK(Tokenizer::load(folder / "tokenizer.json").ends() == Ids{400, 300});
+  CHECK(TempFolder::get(folder / "tokenizer.json") == named.hf_json());
+  std::filesystem::rename(folder / "generation_config.json", folder / "elsewhere");
+  std::filesystem::create_symlink("elsewhere", folder / "generation_config.json");
+  CHECK_THROWS_WITH(Tokenizer::load(folder / "tokenizer.json"),
+                    ContainsSubstring("generation_config.json"));
+}
+
+TEST_CASE("an eos_token_id that is no token is refused by name", "[hf_tokenizer]") {
+  const TempFolder folder;
+  folder.put("tokenizer.json", small_file().dump());
+  const auto complaint = [&](const std::string& value) -> std::string {
+    folder.put("config.json", R"({"eos_token_id": )" + value + "}");
+    try {
+      Tokenizer::from_hf(folder / "");
+      return "none";
+    } catch (const Error& error) {
+      CHECK_THAT(error.what(), ContainsSubstring(folder.path().string()));
+      return error.what();
+    }
+  };
+  CHECK(complaint("500") == "none");
+  CHECK_THAT(complaint("501"), ContainsSubstring("eos_token_id 501 is no token") &&
+                                   ContainsSubstring("which has 501"));
+  CHECK_THAT(complaint("[0, -1]"), ContainsSubstring("eos_token_id -1 is no token"));
+  CHECK_THAT(complaint("4294967296"), ContainsSubstring("eos_token_id 4294967296 is no token"));
+  // A hole stands for no text.
+  CHECK_THAT(complaint("301"), ContainsSubstring("eos_token_id 301 is no token"));
+  CHECK_THAT(complaint("\"<eos>\""), ContainsSubstring("'eos_token_id' must be a whole number"));
+  CHECK_THAT(complaint("[true]"), ContainsSubstring("'eos_token_id' must be a whole number"));
 }
