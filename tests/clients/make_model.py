@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""Makes a tiny model of random weights with transformers, and what it answers, for run.sh.
+
+usage: make_model.py gpt2|llama|mistral|qwen2|qwen3 TOKENIZER OUT [--max-shard-size 60KB] [--seed 1]
+
+TOKENIZER is a folder with the tokenizer.json and tokenizer_config.json that the model gets. OUT becomes a folder in Hugging
+Face's layout, in several files if weights take more than the size of one, with expected.safetensors: input_ids (B, T),
+logits (B, T, V), prompt (P) and greedy (N), what follows the prompt. Weights are so large that each part of the model
+shows in the logits.
+"""
+import argparse
+import pathlib
+import shutil
+
+import torch
+import transformers
+from safetensors.torch import save_file
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("type", choices=["gpt2", "llama", "mistral", "qwen2", "qwen3"])
+parser.add_argument("tokenizer", type=pathlib.Path)
+parser.add_argument("out", type=pathlib.Path)
+parser.add_argument("--max-shard-size", default="1GB")
+parser.add_argument("--seed", type=int, default=1)
+args = parser.parse_args()
+transformers.utils.logging.disable_progress_bar()
+
+tokenizer = AutoTokenizer.from_pretrained(args.tokenizer)
+sizes = {"vocab_size": len(tokenizer), "hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4,
+         "max_position_embeddings": 64, "tie_word_embeddings": args.type != "mistral",
+         "bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
+if args.type != "gpt2":
+    sizes |= {"intermediate_size": 112, "num_key_value_heads": 2, "head_dim": 20 if args.type == "qwen3" else 12}
+config = AutoConfig.for_model(args.type, **sizes)
+model = AutoModelForCausalLM.from_config(config).eval()
+generator = torch.Generator().manual_seed(args.seed)
+with torch.no_grad():
+    for name, p in model.named_parameters():
+        r = torch.randn(p.shape, generator=generator)
+        if p.dim() > 1:
+            p.copy_(0.3 * r)
+        else:
+            p.copy_(0.2 * r if name.endswith("bias") else 1 + 0.3 * r)
+    ids = torch.randint(0, len(tokenizer), (2, 24), generator=generator)
+    logits = model(ids).logits
+    prompt = ids[:1, :6]
+    text = model.generate(prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=16, do_sample=False,
+                          eos_token_id=None, pad_token_id=0)
+model.save_pretrained(args.out, max_shard_size=args.max_shard_size)
+for name in ["tokenizer.json", "tokenizer_config.json"]:
+    shutil.copy(args.tokenizer / name, args.out / name)
+save_file({"input_ids": ids.int(), "logits": logits.contiguous(), "prompt": prompt[0].int().contiguous(),
+           "greedy": text[0, 6:].int().contiguous()}, args.out / "expected.safetensors")
+print(f"{args.out}: {type(model).__name__}, {len(list(args.out.glob('model*.safetensors')))} files, "
+      f"σ of the logits {float(logits.std()):.1f}")
