@@ -13,7 +13,7 @@ namespace {
 struct Options {
   std::string model, checkpoint{run::kLast}, limit = "all";
   std::vector<std::string> paths;
-  std::string field = "text", encoding = "utf-8", separator;
+  std::string data, field = "text", encoding = "utf-8", separator;
   std::optional<std::int64_t> block_size, stride;
   std::int64_t batch_size = 8;
   bool json = false;
@@ -31,6 +31,9 @@ std::optional<Options> parse(int argc, const char* const* argv) {
   cli("checkpoint", o.checkpoint, "whose weights: last, best, or a step that the run keeps",
       {.value = "last|best|STEP"});
   cli.group("Text");
+  cli("data", o.data,
+      "in place of PATH: a folder of tokens, of which the part for validation is evaluated",
+      {.value = "DIR"});
   cli("field", o.field, "what JSON lines (.jsonl) have the text in", {.value = "NAME"});
   cli("encoding", o.encoding, "of the files, such as latin-1", {.value = "NAME"});
   cli("separator", o.separator,
@@ -54,7 +57,13 @@ std::optional<Options> parse(int argc, const char* const* argv) {
   if (cli.parse_or_print(argc, argv)) return std::nullopt;
   if (!cli.given("--model"))
     cli::usage_error("--model is needed: a run folder, or a model of another program");
-  if (o.paths.empty()) cli::usage_error("a PATH is needed: the text to evaluate");
+  if (o.paths.empty() && o.data.empty()) {
+    cli::usage_error("a PATH is needed: the text to evaluate");
+  }
+  if (!o.data.empty()) {
+    if (!o.paths.empty()) cli::usage_error("--data and PATH exclude each other");
+    o.paths = {o.data};
+  }
   if (!data::is_encoding(o.encoding)) {
     cli::usage_error("--encoding: there is no encoding '{}'; `iconv --list` has all", o.encoding);
   }
@@ -95,11 +104,12 @@ int evaluate(const Options& o) {
   check(!o.stride || *o.stride <= windows.block_size,
         "--stride {} is above the block size of {}, so that tokens would be left out", *o.stride,
         windows.block_size);
-  const run::Text text = run::read_text({o.paths, o.field, o.encoding, {}});
+  const run::Text text =
+      run::read_text({o.paths, o.field, o.encoding, {}, /*is_data=*/!o.data.empty()});
   const auto result =
       gpt::evaluate_text(model, run::tokens_of(text, model.tokenizer, o.separator), windows);
   if (!result) return run::kInterruptedExitCode;
-  const std::string& name = text.tokens ? text.tokens->val_file : text.identity.name;
+  const std::string& name = text.tokens ? text.tokens->val_name : text.identity.name;
   if (o.json) {
     fmt::print(
         "{}\n",

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <numeric>
 
 #include "tapegrad/autograd/base/error.h"
 
@@ -89,22 +88,19 @@ std::int64_t EpochLoader::batches_per_epoch() const {
 void EpochLoader::begin_epoch(std::uint64_t seed) {
   seed_ = seed;
   next_ = 0;
-  if (options_.shuffle) {
-    order_ = Rng(seed).randperm(windows());
-  } else {
-    order_.resize(static_cast<std::size_t>(windows()));
-    std::iota(order_.begin(), order_.end(), std::int64_t{0});
-  }
+  begun_ = true;
+  if (options_.shuffle) order_ = Rng(seed).randperm(windows());
 }
 
 Batch EpochLoader::next() {
-  if (order_.empty() || at_end()) {
+  if (!begun_ || at_end()) {
     rng_.next64();
     begin_epoch(options_.shuffle ? rng_.next64() & INT64_MAX : 0);
   }
   Batch batch = empty_batch(std::min(options_.batch_size, windows() - next_), options_.block_size);
-  for (std::int64_t row = 0; row < batch.B; ++row) {
-    fill_row(batch, row, tokens_, order_[static_cast<std::size_t>(next_++)] * options_.stride);
+  for (std::int64_t row = 0; row < batch.B; ++row, ++next_) {
+    const std::int64_t window = options_.shuffle ? order_[static_cast<std::size_t>(next_)] : next_;
+    fill_row(batch, row, tokens_, window * options_.stride);
   }
   return batch;
 }
@@ -115,11 +111,11 @@ bool EpochLoader::at_end() const {
 
 bool EpochLoader::ended_pass(std::int64_t batches) const {
   // Either this pass is complete, or it began within these batches, after a complete one.
-  return !order_.empty() && (at_end() || next_ < batches * options_.batch_size);
+  return begun_ && (at_end() || next_ < batches * options_.batch_size);
 }
 
 std::string EpochLoader::state() const {
-  return fmt::format("{}{} {} {}", kStateBegin, order_.empty() ? -1 : next_, seed_, rng_.state());
+  return fmt::format("{}{} {} {}", kStateBegin, begun_ ? next_ : -1, seed_, rng_.state());
 }
 
 void EpochLoader::set_state(std::string_view saved) {
@@ -143,7 +139,7 @@ void EpochLoader::set_state(std::string_view saved) {
         next, windows());
   Rng rng(0);
   rng.set_state({begin, static_cast<std::size_t>(end - begin)});
-  order_.clear();
+  begun_ = false;
   if (next >= 0) begin_epoch(seed);
   next_ = std::max<std::int64_t>(next, 0);
   seed_ = seed;

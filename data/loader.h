@@ -23,8 +23,8 @@ struct Batch {
 // a start in [0, tokens − block_size).
 class Loader {
  public:
-  // `split` is the tokens' name in error messages, such as "training". Error if there are fewer than
-  // block_size + 1 tokens.
+  // `split` is the tokens' name in error messages, such as "training". Error if there are fewer
+  // than block_size + 1 tokens.
   Loader(Tokens tokens, std::int64_t batch_size, std::int64_t block_size, Rng rng,
          std::string_view split = "training");
 
@@ -79,8 +79,9 @@ class EpochLoader {
   Options options_;
   Rng rng_;
   std::uint64_t seed_ = 0;           // of this pass's permutation
-  std::int64_t next_ = 0;            // position in order_ of the next window
-  std::vector<std::int64_t> order_;  // the windows of this pass; empty before the first pass
+  std::int64_t next_ = 0;            // position of the next window in this pass
+  bool begun_ = false;               // whether the first pass has begun
+  std::vector<std::int64_t> order_;  // the windows of a pass that shuffles
 };
 
 // The target of a position that does not count; nn::GPT::loss leaves it out.

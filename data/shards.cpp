@@ -58,11 +58,11 @@ void append_ids(std::span<const Token> tokens, std::string& buffer) {
 }
 
 template <class Id>
-std::uint32_t largest_id(const char* ids, std::size_t bytes) {
+std::uint32_t largest_id(std::span<const char> bytes) {
   Id largest = 0;
-  for (std::size_t at = 0; at < bytes; at += sizeof(Id)) {
+  for (std::size_t at = 0; at < bytes.size(); at += sizeof(Id)) {
     Id id = 0;
-    std::memcpy(&id, ids + at, sizeof id);
+    std::memcpy(&id, bytes.data() + at, sizeof id);
     largest = std::max(largest, id);
   }
   return largest;
@@ -70,20 +70,34 @@ std::uint32_t largest_id(const char* ids, std::size_t bytes) {
 
 // What is found in a piece of a file.
 struct Piece {
+  std::int64_t bytes = 0;
   std::uint32_t crc = 0, largest = 0;
 };
 
-Piece scan_piece(const TokenFile& file, std::uint64_t begin, std::size_t bytes,
-                 std::vector<char>& buffer) {
-  check(file.file->read(begin, buffer.data(), bytes),
+Piece scan_piece(const TokenFile& file, std::int64_t begin, std::vector<char>& buffer) {
+  const std::uint64_t at = file.offset + static_cast<std::uint64_t>(begin);
+  check(file.file->read(at, buffer.data(), buffer.size()),
         "{}: it cannot be read at byte {}: it has been cut since it was opened, or the disk fails",
-        file.path.string(), begin);
-  return {crc32_of(0, buffer.data(), bytes), file.bits == 16
-                                                 ? largest_id<std::uint16_t>(buffer.data(), bytes)
-                                                 : largest_id<std::uint32_t>(buffer.data(), bytes)};
+        file.path.string(), at);
+  return {std::ssize(buffer), crc32_of(0, buffer.data(), buffer.size()),
+          file.bits == 16 ? largest_id<std::uint16_t>(buffer) : largest_id<std::uint32_t>(buffer)};
 }
 
-// The piece that begins with this id has one that is not of the vocabulary.
+// Of these bytes behind the header, in their order.
+std::vector<Piece> scan_pieces(const TokenFile& file, std::int64_t begin, std::int64_t bytes) {
+  std::vector<Piece> pieces(static_cast<std::size_t>((bytes + kPieceBytes - 1) / kPieceBytes));
+  parallel_for(std::ssize(pieces), 1, [&](std::int64_t first, std::int64_t last) {
+    std::vector<char> buffer;
+    for (std::int64_t i = first; i < last; ++i) {
+      const std::int64_t at = i * kPieceBytes;
+      buffer.resize(static_cast<std::size_t>(std::min(bytes - at, kPieceBytes)));
+      pieces[static_cast<std::size_t>(i)] = scan_piece(file, begin + at, buffer);
+    }
+  });
+  return pieces;
+}
+
+// The file has, from this id on, one that is not of the vocabulary.
 [[noreturn]] void refuse_id(const TokenFile& file, std::int64_t place, std::int64_t vocab_size) {
   const int bytes = file.bits / 8;
   for (; place < file.count; ++place) {
@@ -141,32 +155,25 @@ ShardInfo ShardWriter::finish() {
           crc32_of_both(crc32_of(0, front.data(), front.size()), crc_, id_bytes)};
 }
 
-TokenFormat format_of_shard(const std::filesystem::path& path) {
-  return bits_of_header(read_header(InputFile(path))) != 0 ? TokenFormat::llmc
-                                                           : TokenFormat::nanogpt;
-}
-
-TokenFile open_shard(const std::filesystem::path& path, TokenFormat format,
+TokenFile open_shard(const std::filesystem::path& path, std::optional<TokenFormat> format,
                      std::optional<int> bits) {
   TokenFile shard{.path = path, .file = std::make_shared<const InputFile>(path)};
   const std::uint64_t size = shard.file->size();
-  if (format == TokenFormat::llmc) {
-    const Header header = read_header(*shard.file);
-    const int found = bits_of_header(header);
+  const Header header = read_header(*shard.file);
+  const int found = bits_of_header(header);
+  const bool has_header = format ? *format == TokenFormat::llmc : found != 0;
+  shard.bits = bits.value_or(has_header ? found : 16);
+  const auto id_bytes = static_cast<std::uint64_t>(shard.bits / 8);
+  if (has_header) {
     check(found != 0, "{}: it does not begin with llm.c's header", path.string());
-    shard.bits = bits.value_or(found);
     check(found == shard.bits, "{}: its header says ids of {} bits, not of {}", path.string(),
           found, shard.bits);
     shard.offset = kHeaderBytes;
     check(header[1] == header_of(found, 0)[1] && header[2] >= 0 &&
-              size - kHeaderBytes ==
-                  static_cast<std::uint64_t>(header[2]) * static_cast<std::uint64_t>(found / 8),
+              size - kHeaderBytes == static_cast<std::uint64_t>(header[2]) * id_bytes,
           "{}: its header says version {} and {} tokens, which does not fit its {} bytes",
           path.string(), header[1], header[2], size);
-  } else {
-    shard.bits = bits.value_or(16);
   }
-  const std::uint64_t id_bytes = static_cast<std::uint64_t>(shard.bits / 8);
   check((size - shard.offset) % id_bytes == 0, "{}: {} bytes are no ids of {} bits", path.string(),
         size, shard.bits);
   shard.count = static_cast<std::int64_t>((size - shard.offset) / id_bytes);
@@ -178,29 +185,15 @@ ShardInfo scan_shard(const TokenFile& file, std::int64_t vocab_size,
   std::vector<char> front(file.offset);
   check(file.file->read(0, front.data(), front.size()), "{}: it cannot be read",
         file.path.string());
-  const std::int64_t id_bytes = file.count * (file.bits / 8);
   std::uint32_t crc = crc32_of(0, front.data(), front.size());
+  const std::int64_t id_bytes = file.count * (file.bits / 8);
   for (std::int64_t begin = 0; begin < id_bytes; begin += kPiecesAtOnce * kPieceBytes) {
     const std::int64_t bytes = std::min(id_bytes - begin, kPiecesAtOnce * kPieceBytes);
-    const auto size_of = [&](std::int64_t i) {
-      return std::min(bytes - i * kPieceBytes, kPieceBytes);
-    };
-    std::vector<Piece> pieces(static_cast<std::size_t>((bytes + kPieceBytes - 1) / kPieceBytes));
-    parallel_for(std::ssize(pieces), 1, [&](std::int64_t first, std::int64_t last) {
-      std::vector<char> buffer(static_cast<std::size_t>(size_of(first)));
-      for (std::int64_t i = first; i < last; ++i) {
-        const std::int64_t at = begin + i * kPieceBytes;
-        pieces[static_cast<std::size_t>(i)] =
-            scan_piece(file, file.offset + static_cast<std::uint64_t>(at),
-                       static_cast<std::size_t>(size_of(i)), buffer);
-      }
-    });
-    for (std::int64_t i = 0; i < std::ssize(pieces); ++i) {
-      const Piece& piece = pieces[static_cast<std::size_t>(i)];
-      if (piece.largest >= vocab_size) {
-        refuse_id(file, (begin + i * kPieceBytes) / (file.bits / 8), vocab_size);
-      }
-      crc = crc32_of_both(crc, piece.crc, size_of(i));
+    std::int64_t at = begin;
+    for (const Piece& piece : scan_pieces(file, begin, bytes)) {
+      if (piece.largest >= vocab_size) refuse_id(file, at / (file.bits / 8), vocab_size);
+      crc = crc32_of_both(crc, piece.crc, piece.bytes);
+      at += piece.bytes;
     }
     if (on_bytes) on_bytes(bytes);
   }

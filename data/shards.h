@@ -57,13 +57,10 @@ class ShardWriter {
   AtomicFile file_;
 };
 
-// What llm.c's header, or the lack of it, says of a file's format.
-TokenFormat format_of_shard(const std::filesystem::path& path);
-
-// Opens a shard, of so many bits if it is known: without a header it would be 16. Errors: a file
-// that cannot be read, whose size is not that of whole ids, or not what its header says; another
-// format or width.
-TokenFile open_shard(const std::filesystem::path& path, TokenFormat format,
+// Opens a shard. Without a format, it is what the file's beginning says; without a width, what the
+// header says, or 16 bits. Errors: a file that cannot be read; whose size is not that of whole ids,
+// or not what its header says; another format or width.
+TokenFile open_shard(const std::filesystem::path& path, std::optional<TokenFormat> format = {},
                      std::optional<int> bits = {});
 
 // Reads all of a shard, on all threads, and says what it is. Calls `on_bytes` with the number of

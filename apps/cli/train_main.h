@@ -86,16 +86,26 @@ class ResumeCheck {
   Lasting lasting_ = Lasting::model;
 };
 
-// The options name texts to validate with, too.
+// The options name texts to validate with, and folders of tokens, too.
 template <class Options>
 concept HasVal = requires(Options o) {
   o.text.val;
+  o.text.data;
 };
 
 inline void make_absolute(const std::string& option, std::vector<std::string>& paths) {
   for (std::string& path : paths) {
     if (path.empty()) usage_error("{}: a path is empty", option);
     if (path != "-") path = std::filesystem::absolute(path).string();
+  }
+}
+
+template <class Options>
+void make_absolute(Options& o) {
+  make_absolute("--corpus", o.text.corpus);
+  if constexpr (HasVal<Options>) {
+    make_absolute("--val", o.text.val);
+    if (!o.text.data.empty()) o.text.data = std::filesystem::absolute(o.text.data).string();
   }
 }
 
@@ -106,6 +116,7 @@ std::vector<run::NamedText> texts_of(const Options& o) {
   for (const std::string& path : o.text.corpus) texts.push_back({"--corpus", path});
   if constexpr (HasVal<Options>) {
     for (const std::string& path : o.text.val) texts.push_back({"--val", path});
+    if (!o.text.data.empty()) texts.push_back({"--data", o.text.data});
   }
   return texts;
 }
@@ -210,8 +221,7 @@ std::optional<typename Program::Options> parse_training(int argc, const char* co
 
   if (!words.empty() && !cli.given("--corpus")) o.text.corpus.clear();
   o.text.corpus.insert(o.text.corpus.end(), words.begin(), words.end());
-  detail::make_absolute("--corpus", o.text.corpus);
-  if constexpr (detail::HasVal<Options>) detail::make_absolute("--val", o.text.val);
+  detail::make_absolute(o);
   if (cli.given("--out-dir") && o.call.folder.out_dir.empty()) {
     usage_error("--out-dir: the path is empty");
   }

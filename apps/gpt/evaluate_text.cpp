@@ -18,8 +18,7 @@ std::string Evaluated::line() const {
           static_cast<std::int64_t>(static_cast<double>(loss.tokens) / std::max(seconds, 1e-9))));
 }
 
-std::optional<Evaluated> evaluate_text(const run::TextModel& model,
-                                       const std::vector<data::Token>& tokens,
+std::optional<Evaluated> evaluate_text(const run::TextModel& model, const data::Tokens& tokens,
                                        run::WindowOptions options) {
   run::catch_interrupts();
   run::Terminal terminal;

@@ -16,8 +16,7 @@ struct Evaluated {
 };
 
 // Shows progress on a terminal. Nothing if a signal comes before anything was seen.
-std::optional<Evaluated> evaluate_text(const run::TextModel& model,
-                                       const std::vector<data::Token>& tokens,
+std::optional<Evaluated> evaluate_text(const run::TextModel& model, const data::Tokens& tokens,
                                        run::WindowOptions options);
 
 }  // namespace tapegrad::gpt

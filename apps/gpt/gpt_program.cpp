@@ -10,6 +10,9 @@
 #include "tapegrad/data/tokenize/utf8.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/interrupt.h"
+#include "tapegrad/run/seconds_of.h"
+#include "tapegrad/run/terminal.h"
+#include "tapegrad/run/token_folder.h"
 
 namespace tapegrad::embedded {
 std::string_view default_corpus();
@@ -20,7 +23,26 @@ namespace {
 
 using nn::grouped;
 
-run::TextData read_data(const run::Text& text, const Options& o) {
+// What a start with a large text costs, and what saves it.
+void print_note(const Options& o, const run::Text& text, const run::TextData& data,
+                double seconds) {
+  constexpr std::int64_t large = 100'000'000;
+  const std::int64_t bytes = text.identity.bytes + (text.val ? text.val->identity.bytes : 0);
+  if (text.tokens || bytes < large || o.text.corpus.empty()) return;
+  const double held =
+      static_cast<double>(bytes) + 4.0 * static_cast<double>(data.train.size() + data.val.size());
+  std::string paths;
+  for (const std::string& path : o.text.corpus) paths += " " + cli::quoted(path);
+  run::print_error(fmt::format(
+      "note: tokenising {:.0f} MB took {}, and text and tokens stay in memory, {:.0f} MB. Each "
+      "start does this again. To do it once, with the tokens in files:\n"
+      "  {} --corpus{} --tokenizer {} --out-dir DIR\n  {} --data DIR\n",
+      static_cast<double>(bytes) / 1e6, run::duration(seconds), held / 1e6,
+      cli::program_path("prepare-data"), paths, cli::quoted(o.text.tokenizer),
+      cli::program_path("train-gpt")));
+}
+
+run::TextData tokens_of_run(const run::Text& text, const Options& o) {
   const auto given = given_tokenizer(o);
   const run::Division division = o.text.division(o.random.seed);
   if (!given) {
@@ -38,25 +60,40 @@ run::TextData read_data(const run::Text& text, const Options& o) {
   }
 }
 
+run::Text read_text(const Options& o, const run::RunFolder& folder) {
+  return folder.resumes() ? run::text_of_run(folder.path(), Program::kFormat, o.text.source())
+                          : run::text_of_new_run(o.text.source(), own_sources);
+}
+
+run::TextData read_data(run::Text& text, const Options& o) {
+  std::optional<run::TextData> data;
+  const double seconds = run::seconds_of([&] { data.emplace(tokens_of_run(text, o)); });
+  run::check_tokens(text, data->tokenizer.vocab_size());
+  print_note(o, text, *data, seconds);
+  return std::move(*data);
+}
+
 std::string text_name(const run::Text& text) {
   return text.identity.name + (text.val ? " and, to validate, " + text.val->identity.name : "");
 }
 
 // "9,000 tokens of 12 documents"
-std::string amount(const std::vector<data::Token>& tokens, std::int64_t documents) {
-  const std::string text = grouped(std::ssize(tokens)) + " tokens";
+std::string amount(const data::Tokens& tokens, std::int64_t documents) {
+  const std::string text = grouped(tokens.size()) + " tokens";
   return documents == 0 ? text
                         : fmt::format("{} of {} document{}", text, grouped(documents),
                                       documents == 1 ? "" : "s");
 }
 
-// Sets the vocabulary to that of the text's tokens, and char, which stands for the own tokenizer of
-// a folder of tokens, to what that is. Error if the machine cannot hold the model.
-// What `rng` draws for a model that is not new are its adapters.
+// Sets the vocabulary to that of the text's tokens, and the tokenizer to that of a folder of
+// tokens. Error if the machine cannot hold the model. What `rng` draws for a model that is not new
+// are its adapters.
 nn::Params make_params(Options& o, const run::TextData& data, const run::RunFolder& folder,
                        Rng& rng) {
   o.model.vocab_size = data.tokenizer.vocab_size();
-  if (o.text.tokenizer == "char") o.text.tokenizer = data.tokenizer.kind();
+  if (o.text.tokenizer.empty()) {
+    o.text.tokenizer = run::tokenizer_spec(data.tokenizer, o.text.data);
+  }
   run::check_memory(memory_of(o), o.call.max_minutes.has_value());
   if (o.call.folder.starts_from_model()) return start_params(o, rng);
   nn::Params params = folder.params(rng, o.optimizer.precision());
@@ -77,6 +114,18 @@ nn::LanguageModel make_gpt(const nn::Params& params, const Options& o, Rng& rng)
   return gpt;
 }
 
+// --corpus may name a folder of --data. Its tokenizer is that of the folder, whatever the preset
+// has.
+void take_folder(Options& o, const cli::CommandLine& cli) {
+  run::TextOptions& text = o.text;
+  if (text.data.empty() && text.corpus.size() == 1 && run::is_token_folder(text.corpus[0])) {
+    text.data = text.corpus[0];
+    text.corpus.clear();
+  }
+  if (text.data.empty() || o.call.folder.resumes()) return;
+  if (!cli.given("--tokenizer")) text.tokenizer.clear();
+}
+
 // --eval-only.
 int print_evaluation(const Options& o) {
   const run::FolderOptions& folder = o.call.folder;
@@ -89,14 +138,15 @@ int print_evaluation(const Options& o) {
   const auto limit =
       run::evaluation_limit(o.passes.final_eval == "auto" ? "all" : o.passes.final_eval, 0);
   if (!limit) cli::usage_error("--eval-only and --final-eval none leave nothing to do");
-  const auto result =
-      evaluate_text(model,
-                    run::tokenize(text, model.tokenizer, stored.text.division(stored.random.seed),
+  const data::Tokens val =
+      text.tokens ? run::tokens_of(text, model.tokenizer, "")
+                  : run::tokenize(text, model.tokenizer, stored.text.division(stored.random.seed),
                                   model.gpt.config().block_size)
-                        .val,
-                    {.batch_size = stored.optimizer.batch_size,
-                     .block_size = model.gpt.config().block_size,
-                     .limit = *limit});
+                        .val;
+  const auto result = evaluate_text(model, val,
+                                    {.batch_size = stored.optimizer.batch_size,
+                                     .block_size = model.gpt.config().block_size,
+                                     .limit = *limit});
   if (result) fmt::print("validation split of {}: {}\n", text.identity.name, result->line());
   return run::interrupted() ? run::kInterruptedExitCode : 0;
 }
@@ -135,6 +185,7 @@ void Program::describe(cli::CommandLine& cli) {
       "train-gpt tales.txt --separator '\\n\\n\\n' --tokenizer bpe:2000 --sample-interval 500",
       "documents with two empty lines between them, and a sample every 500 steps");
   cli.example("train-gpt notes/ --val letters/", "validates with other texts");
+  cli.example("train-gpt --data wiki-tokens/", "what prepare-data has made of a large corpus");
   cli.example("train-gpt --preset char --corpus notes/ --max-minutes 480",
               "a larger model, for as many steps as a night has time for");
   cli.example("train-gpt --preset llama-char --corpus shakespeare.txt",
@@ -162,6 +213,7 @@ void Program::adjust(Options& o, const cli::CommandLine& cli) {
   }
   if (cli.given("--epochs")) o.call.max_minutes.reset();
   if (cli.given("--max-iters") || o.call.max_minutes) o.passes.epochs.reset();
+  take_folder(o, cli);
   take_start(o, cli);
   check_patterns(o);
 }
@@ -183,8 +235,7 @@ std::optional<int> Program::instead(const Options& o) {
 Program::Program(Options& options, run::RunFolder& folder)
     : options_(options),
       folder_(folder),
-      text_(folder.resumes() ? run::text_of_run(folder.path(), kFormat, options.text.source())
-                             : run::text_of_new_run(options.text.source(), own_sources)),
+      text_(read_text(options, folder)),
       data_(read_data(text_, options)),
       prompt_(run::prompt_tokens(data_.tokenizer, options.passes.sample_prompt)),
       rng_(options.random.seed),
@@ -217,7 +268,7 @@ run::Task Program::task() {
       .config = std::move(config),
       .write_files =
           [this](const std::filesystem::path& folder) {
-            run::keep_text(folder, data_.tokenizer, options_.text.corpus, text_);
+            run::keep_text(folder, data_.tokenizer, options_.text.source(), text_);
           },
       .after_step = [this](run::Report& report) { print_continuation(report); },
       .at_step = [this](run::Report& report) { print_sample(report); },

@@ -11,10 +11,11 @@ namespace {
 // Measures what a token of generated text takes.
 class TextCosts {
  public:
-  TextCosts(const nn::LanguageModel& gpt, const std::vector<data::Token>& text)
+  TextCosts(const nn::LanguageModel& gpt, const data::Tokens& text)
       : block_size_(gpt.config().block_size) {
     const auto measure = [&](std::int64_t prompt, std::int64_t count) {
-      const nn::Tokens tokens(text.begin(), text.begin() + prompt);
+      nn::Tokens tokens(static_cast<std::size_t>(prompt));
+      text.copy(0, tokens);
       Rng unused(0);
       return run::seconds_of(
                  [&] { nn::generate(gpt, tokens, {.max_new_tokens = count}, unused); }) /

@@ -74,12 +74,6 @@ class FirstPositions : public TensorSource {
   Entries entries_;
 };
 
-std::string tokenizer_spec(const data::Tokenizer& tokenizer, const fs::path& folder) {
-  const std::string kind(tokenizer.kind());
-  if (kind == "hf") return fs::absolute(folder).lexically_normal().string();
-  return kind == "bpe" ? fmt::format("bpe:{}", tokenizer.vocab_size()) : kind;
-}
-
 // Of a path to a tokenizer.json, or to the folder that has it.
 fs::path tokenizer_file(const fs::path& path) {
   std::error_code ignored;
@@ -165,7 +159,7 @@ void take_start(Options& o, const cli::CommandLine& cli) {
   o.start =
       std::make_shared<run::OpenedModel>(run::open_model(folder.init_from, *o.tuning.checkpoint));
   const run::OpenedModel& start = *o.start;
-  const std::string tokenizer = tokenizer_spec(start.tokenizer, folder.init_from);
+  const std::string tokenizer = run::tokenizer_spec(start.tokenizer, folder.init_from);
   if (cli.given("--tokenizer") && !same_tokenizer(o.text.tokenizer, tokenizer)) {
     cli::usage_error("--tokenizer {} does not fit the model in {}, whose tokenizer is {}",
                      o.text.tokenizer, folder.init_from, tokenizer);

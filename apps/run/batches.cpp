@@ -5,7 +5,7 @@ namespace {
 
 using AnyLoader = std::variant<data::Loader, data::EpochLoader>;
 
-AnyLoader make_loader(const std::vector<data::Token>& tokens, const BatchPlan& plan, Rng rng) {
+AnyLoader make_loader(const data::Tokens& tokens, const BatchPlan& plan, Rng rng) {
   if (plan.kind == BatchKind::epochs)
     return data::EpochLoader(tokens, pass_options(plan, true), std::move(rng));
   return data::Loader(tokens, plan.batch_size, plan.block_size, std::move(rng));
@@ -25,7 +25,7 @@ data::EpochLoader::Options pass_options(const BatchPlan& plan, bool training) {
           .drop_last = training};
 }
 
-Batches::Batches(const std::vector<data::Token>& tokens, const BatchPlan& plan, Rng rng)
+Batches::Batches(const data::Tokens& tokens, const BatchPlan& plan, Rng rng)
     : loader_(make_loader(tokens, plan, std::move(rng))) {}
 
 data::Batch Batches::next() {

@@ -18,7 +18,7 @@ BatchPlan batch_plan(const TextOptions& text, std::int64_t batch_size, std::int6
 // The training batches of a plan: random windows, or shuffled passes over all of them.
 class Batches {
  public:
-  Batches(const std::vector<data::Token>& tokens, const BatchPlan& plan, Rng rng);
+  Batches(const data::Tokens& tokens, const BatchPlan& plan, Rng rng);
 
   data::Batch next();
   // The generator that they are drawn from.

@@ -49,9 +49,8 @@ double mean_loss(const nn::LanguageModel& gpt, Loader&& loader, std::int64_t bat
 }
 
 // The mean over the first batches of a new pass, whose order is drawn from `rng`.
-double mean_of_pass(const nn::LanguageModel& gpt, const std::vector<data::Token>& tokens,
-                    const BatchPlan& plan, bool training, std::int64_t batches, Rng& rng,
-                    Processes* processes) {
+double mean_of_pass(const nn::LanguageModel& gpt, const data::Tokens& tokens, const BatchPlan& plan,
+                    bool training, std::int64_t batches, Rng& rng, Processes* processes) {
   data::EpochLoader loader(tokens, pass_options(plan, training), rng);
   const double mean =
       mean_loss(gpt, loader, std::min(batches, loader.batches_per_epoch()), processes);
@@ -79,7 +78,7 @@ std::optional<Losses> estimate_losses(const nn::LanguageModel& gpt, const TextDa
     losses.train = mean_of_pass(gpt, data.train, plan, true, batches, rng, processes);
     losses.val = mean_of_pass(gpt, data.val, plan, false, batches, rng, processes);
   } else {
-    const auto mean = [&](const std::vector<data::Token>& tokens) {
+    const auto mean = [&](const data::Tokens& tokens) {
       return mean_loss(gpt, data::Loader(tokens, plan.batch_size, plan.block_size, own), batches,
                        processes);
     };
@@ -92,7 +91,7 @@ std::optional<Losses> estimate_losses(const nn::LanguageModel& gpt, const TextDa
 
 std::int64_t evaluation_batches(const TextData& data, const BatchPlan& plan, std::int64_t batches) {
   if (plan.kind != BatchKind::epochs) return 2 * batches;
-  const auto of = [&](const std::vector<data::Token>& tokens, bool training) {
+  const auto of = [&](const data::Tokens& tokens, bool training) {
     const data::EpochLoader loader(tokens, pass_options(plan, training), Rng(0));
     return std::min(batches, loader.batches_per_epoch());
   };
@@ -100,8 +99,7 @@ std::int64_t evaluation_batches(const TextData& data, const BatchPlan& plan, std
 }
 
 std::optional<TextLoss> loss_of_tokens(const nn::LanguageModel& gpt,
-                                       const data::Tokenizer& tokenizer,
-                                       const std::vector<data::Token>& tokens,
+                                       const data::Tokenizer& tokenizer, const data::Tokens& tokens,
                                        const WindowOptions& o) {
   const data::SequentialBatches batches(tokens, o.batch_size, o.block_size, o.stride, "evaluated");
   std::int64_t chosen = std::min(batches.size(), o.limit.batches.value_or(batches.size()));

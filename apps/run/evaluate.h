@@ -61,8 +61,7 @@ struct WindowOptions {
 // Over `tokens`, in the windows of SequentialBatches. Of what it has seen if a signal interrupts
 // it, or nothing if that is nothing.
 std::optional<TextLoss> loss_of_tokens(const nn::LanguageModel& gpt,
-                                       const data::Tokenizer& tokenizer,
-                                       const std::vector<data::Token>& tokens,
+                                       const data::Tokenizer& tokenizer, const data::Tokens& tokens,
                                        const WindowOptions& options);
 
 // "35 %, 0:20 left", for the line of progress.

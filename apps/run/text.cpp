@@ -5,8 +5,8 @@
 #include "tapegrad/autograd/base/file.h"
 #include "tapegrad/autograd/base/fingerprint.h"
 #include "tapegrad/data/corpus.h"
-#include "tapegrad/run/formats/token_files.h"
 #include "tapegrad/run/terminal.h"
+#include "tapegrad/run/token_folder.h"
 
 namespace tapegrad::run {
 namespace {
@@ -55,21 +55,22 @@ void check_same(const std::filesystem::path& folder, const TextIdentity& stored,
 std::shared_ptr<const Text> read_val(const CorpusSource& source) {
   if (source.val.empty()) return nullptr;
   Text val = read_text({source.val, source.field, source.encoding});
-  check(!val.tokens, "--val: {} are for --corpus, with both parts", val.identity.name);
+  check(!val.tokens, "--val: {} is tokens already: --data takes it, with both parts",
+        source.val.front());
   return std::make_shared<const Text>(std::move(val));
 }
 
 }  // namespace
 
 Text read_text(const CorpusSource& source) {
-  if (source.paths.size() == 1 && is_token_folder(source.paths[0])) {
+  if (source.paths.size() == 1 && (source.is_data || is_token_folder(source.paths[0]))) {
     const std::string& folder = source.paths[0];
-    check(source.val.empty(), "--val: {} has a val.bin of its own", folder);
+    check(source.val.empty(), "--val: {} has a part to validate with of its own", folder);
     const CorpusSource usual;
     check(source.field == usual.field, "--field {}: {} is tokens already", source.field, folder);
     check(source.encoding == usual.encoding, "--encoding {}: {} is tokens already", source.encoding,
           folder);
-    return read_token_folder(source.paths[0]);
+    return read_token_folder(folder);
   }
   data::Corpus corpus = data::read_corpus(
       std::vector<std::filesystem::path>(source.paths.begin(), source.paths.end()),
@@ -116,13 +117,17 @@ Text text_of_run(const std::filesystem::path& folder, std::string_view format,
           ? text_of(stored.name, read_file(folder / kTextFile, kMostTextBytes, Links::refused))
           : read_text(source);
   if (text.tokens) {
-    // Nothing divides it but its two files.
+    // Ids that are known by no tokenizer are those that were looked at when the run began.
+    if (text.identity.fingerprint.empty()) {
+      const auto& own = text.tokens->tokenizer;
+      check_tokens(text, own ? own->vocab_size() : std::int64_t{INT32_MAX});
+    }
   } else if (stored.documents == 0) {
     set_documents(text, {});
   } else if (source.paths.empty()) {  // what came from stdin
     set_documents(text, {{0, text.contents.size()}});
   }
-  check_same(folder, stored, text.identity, "--corpus");
+  check_same(folder, stored, text.identity, source.is_data ? "--data" : "--corpus");
   check(
       source.val.empty() || config.find(kValSection) != nullptr,
       "the run in {} was validated with a part of its corpus: leave --val out, or start a new run",
@@ -142,9 +147,9 @@ void keep_identity(Config& config, const Text& text) {
 }
 
 void keep_text(const std::filesystem::path& folder, const data::Tokenizer& tokenizer,
-               const std::vector<std::string>& corpus, const Text& text) {
+               const CorpusSource& source, const Text& text) {
   tokenizer.save(folder / kTokenizerFile);
-  if (corpus.empty()) write_file_atomically(folder / kTextFile, text.contents);
+  if (source.paths.empty()) write_file_atomically(folder / kTextFile, text.contents);
 }
 
 }  // namespace tapegrad::run

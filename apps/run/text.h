@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tapegrad/data/data_folder.h"
 #include "tapegrad/data/documents.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/run/config.h"
@@ -31,11 +32,19 @@ struct TextIdentity {
   }
 };
 
-// A text that is tokens already: see formats/token_files.h.
+// A part of a text that is tokens already.
+struct TokenPart {
+  std::vector<data::TokenFile> files;
+  data::Tokens tokens;  // of these files
+  std::int64_t documents = 0;
+  std::optional<std::vector<data::ShardInfo>> expected;  // what data.json says of the files
+};
+
+// A text that is tokens already: see token_folder.h.
 struct TokenText {
-  std::string folder, val_file;  // for people: "data/tales", "tales_val.bin"
-  data::Tokenizer tokenizer;
-  std::vector<data::Token> train, val;
+  std::string folder, val_name;              // for people: "data/tales", "tales_val.bin"
+  std::optional<data::Tokenizer> tokenizer;  // none: unknown
+  TokenPart train, val;
 };
 
 // A text to learn.
@@ -47,15 +56,19 @@ struct Text {
   // contents separates documents, as in the program's own text, and in that of a run that is older
   // than documents.
   std::vector<data::TextRange> documents = {};
-  std::shared_ptr<const Text> val = {};          // the text for validation, if it is another one
-  std::shared_ptr<const TokenText> tokens = {};  // in place of contents, documents and val
+  std::shared_ptr<const Text> val = {};  // the text for validation, if it is another one
+  // In place of contents, documents and val. `identity` has no fingerprint before check_tokens() if
+  // there is no data.json to tell it.
+  std::shared_ptr<const TokenText> tokens = {};
+  bool tokens_checked = false;
 };
 
-// What --corpus and --val name, and how it is read; see data::read_corpus.
+// What --corpus and --val name, and how it is read, see data::read_corpus; or the folder of --data.
 struct CorpusSource {
   std::vector<std::string> paths = {};  // empty: the text that is part of the program
   std::string field = "text", encoding = "utf-8";
   std::vector<std::string> val = {};  // empty: a part of the text is for validation
+  bool is_data = false;               // the only path must be a folder of tokens
   bool reads_stdin() const { return std::count(paths.begin(), paths.end(), "-") > 0; }
 };
 
@@ -70,14 +83,15 @@ Text text_of_program(std::string name, std::string_view contents);
 // The text of a new run: that of the source or, if that has no paths, what `own_text` makes.
 Text text_of_new_run(const CorpusSource& source, const std::function<Text()>& own_text);
 // The text of the run in a folder: that of the source or, if that has no paths, the one that the
-// folder keeps. Error if the run was made of another text.
+// folder keeps. Error if the run was made of another text. Tokens without data.json are all read
+// for that.
 Text text_of_run(const std::filesystem::path& folder, std::string_view format,
                  const CorpusSource& source);
 // Adds what the text is to the config that a run keeps.
 void keep_identity(Config& config, const Text& text);
-// Writes tokenizer.json, and the text if the program made it (`corpus` is empty): from these a
-// resumed run reads both again.
+// Writes tokenizer.json, and the text if the program made it (the source has no paths): from these
+// a resumed run reads both again.
 void keep_text(const std::filesystem::path& folder, const data::Tokenizer& tokenizer,
-               const std::vector<std::string>& corpus, const Text& text);
+               const CorpusSource& source, const Text& text);
 
 }  // namespace tapegrad::run

@@ -3,15 +3,14 @@
 #include <algorithm>
 
 #include "tapegrad/data/corpus.h"
-#include "tapegrad/run/formats/token_files.h"
+#include "tapegrad/run/token_folder.h"
 
 namespace tapegrad::run {
 namespace {
 
-void check_length(const std::vector<data::Token>& tokens, std::string_view split,
-                  std::int64_t block_size) {
+void check_length(const data::Tokens& tokens, std::string_view split, std::int64_t block_size) {
   const bool val = split == "validation";
-  check(static_cast<std::int64_t>(tokens.size()) > block_size,
+  check(tokens.size() > block_size,
         "the corpus is too short: its {} part has {} tokens, and --block-size {} needs at least "
         "{}. Use more text{} or a smaller --block-size",
         split, tokens.size(), block_size, block_size + 1, val ? ", a larger --val-fraction" : "");
@@ -68,6 +67,12 @@ std::vector<std::string_view> words_of(const std::vector<std::string_view>& docu
 
 }  // namespace
 
+std::string tokenizer_spec(const data::Tokenizer& tokenizer, const std::filesystem::path& folder) {
+  const std::string kind(tokenizer.kind());
+  if (kind == "hf") return std::filesystem::absolute(folder).lexically_normal().string();
+  return kind == "bpe" ? fmt::format("bpe:{}", tokenizer.vocab_size()) : kind;
+}
+
 void check_tokenizer(const std::string& spec) {
   if (spec == "char" || spec == "gpt2" || data::is_path_of_tokenizer(spec)) return;
   const std::optional<std::int64_t> size = data::bpe_size(spec);
@@ -78,14 +83,28 @@ void check_tokenizer(const std::string& spec) {
 }
 
 void TextOptions::validate() const {
-  check_tokenizer(tokenizer);
-  check(data::is_encoding(encoding),
+  if (data.empty() || !tokenizer.empty()) check_tokenizer(tokenizer);
+  check(tapegrad::data::is_encoding(encoding),
         "--encoding: there is no encoding '{}'; `iconv --list` has all", encoding);
   check(!source().reads_stdin() || corpus.size() == 1,
         "--corpus: - (stdin) cannot be read beside other texts");
   check(!std::count(val.begin(), val.end(), "-"), "--val: - (stdin) is for --corpus alone");
   check(val.empty() || !val_fraction, "--val and --val-fraction exclude each other");
+  check(data.empty() || corpus.empty(), "--data and --corpus exclude each other");
+  const auto only_text = [&](bool usual, std::string_view option) {
+    check(data.empty() || usual, "{} is for text, and --data {} is tokens already", option, data);
+  };
+  only_text(val.empty(), "--val");
+  only_text(!val_fraction, "--val-fraction");
+  only_text(separator.empty(), "--separator");
+  only_text(field == TextOptions().field, "--field");
+  only_text(encoding == TextOptions().encoding, "--encoding");
   check(in_passes() || !stride, "--stride needs --batches epochs");
+}
+
+CorpusSource TextOptions::source() const {
+  if (!data.empty()) return {.paths = {data}, .is_data = true};
+  return {corpus, field, encoding, val};
 }
 
 Division TextOptions::division(std::uint64_t seed) const {
@@ -98,9 +117,16 @@ data::Tokenizer make_tokenizer(const TextOptions& o, std::uint64_t seed,
   if (data::is_path_of_tokenizer(o.tokenizer)) return data::Tokenizer::from_hf(o.tokenizer);
   const Text& text = read();
   if (text.tokens) {
-    check(!data::bpe_size(o.tokenizer), "--tokenizer {}: {} has its own tokens", o.tokenizer,
+    check(text.tokens->tokenizer.has_value(),
+          "{}: it does not say which tokenizer made its ids of 32 bits: give it by --tokenizer "
+          "PATH, or put its tokenizer.json into the folder",
           text.tokens->folder);
-    return text.tokens->tokenizer;
+    const data::Tokenizer& own = *text.tokens->tokenizer;
+    const std::string spec = tokenizer_spec(own, text.tokens->folder);
+    check(o.tokenizer.empty() || o.tokenizer == spec,
+          "--tokenizer {}: {} has tokens of the tokenizer {}", o.tokenizer, text.tokens->folder,
+          spec);
+    return own;
   }
   if (data::bpe_size(o.tokenizer)) {
     const std::vector<std::string_view> train =
@@ -119,11 +145,13 @@ data::Tokenizer make_tokenizer(const TextOptions& o, std::uint64_t seed,
   return data::Tokenizer::of_characters(all, several);
 }
 
-std::vector<data::Token> tokens_of(const Text& text, const data::Tokenizer& tokenizer,
-                                   const std::string& separator) {
+data::Tokens tokens_of(const Text& text, const data::Tokenizer& tokenizer,
+                       const std::string& separator) {
   if (text.tokens) {
     check_undivided(*text.tokens, separator);
-    return tokens_for(text, tokenizer).val;
+    const TokenPart& val = tokens_for(text, tokenizer).val;
+    check_part(val, tokenizer.vocab_size());
+    return val.tokens;
   }
   return tokenizer.encode_documents(
       documents_of(text, unescaped(separator), end_of_text(tokenizer)), !text.documents.empty());
@@ -133,12 +161,12 @@ TextData tokenize(const Text& text, const data::Tokenizer& tokenizer, const Divi
                   std::int64_t block_size) {
   if (text.tokens) {
     check_undivided(*text.tokens, division.separator);
-    check(!division.val_fraction, "--val-fraction: {} has a val.bin of its own",
+    check(!division.val_fraction, "--val-fraction: {} has a part to validate with of its own",
           text.tokens->folder);
     const TokenText& ids = tokens_for(text, tokenizer);
-    check_length(ids.train, "training", block_size);
-    check_length(ids.val, "validation", block_size);
-    return {tokenizer, ids.train, ids.val};
+    check_length(ids.train.tokens, "training", block_size);
+    check_length(ids.val.tokens, "validation", block_size);
+    return {tokenizer, ids.train.tokens, ids.val.tokens, ids.train.documents, ids.val.documents};
   }
   data::DocumentSplit split = divide(text, division, end_of_text(tokenizer));
   const Text& val = text.val ? *text.val : text;

@@ -24,26 +24,30 @@ struct Division {
 struct TextOptions {
   std::string preset = {};                         // what all options started from
   std::vector<std::string> corpus = {};            // empty: the text that is part of the program
+  std::string data = {};                           // in place of a corpus: a folder of tokens
   std::string field = "text", encoding = "utf-8";  // of the corpus
   std::string separator = {};                      // with \n for a line break
   std::vector<std::string> val = {};               // empty: a part of the corpus
   std::optional<double> val_fraction = {};         // [0.1]
-  std::string tokenizer = "char";
+  std::string tokenizer = "char";                  // beside data, empty: that of the folder
   BatchKind batches = BatchKind::random;
   std::optional<std::int64_t> stride = {};  // [block_size]
 
   bool in_passes() const { return batches == BatchKind::epochs; }
-  CorpusSource source() const { return {corpus, field, encoding, val}; }
+  CorpusSource source() const;
   Division division(std::uint64_t seed) const;
-  void validate() const;  // Error for an unknown tokenizer
+  void validate() const;  // Error for options that exclude each other, or an unknown tokenizer
 
   template <class Self, class Table>
   static void describe(Self& o, Table& t) {
     t("preset", o.preset, "what all options started from", {.option = false});
     t("corpus", o.corpus,
-      "files and folders of text, or a folder with train.bin and val.bin; - is stdin [the "
-      "program's own sources]",
+      "files and folders of text, or a folder of --data; - is stdin [the program's own sources]",
       {.value = "PATH…", .lasting = Lasting::run});
+    t("data", o.data,
+      "in place of --corpus: a folder of tokens that prepare-data made, or nanoGPT or llm.c "
+      "(train.bin, val.bin)",
+      {.value = "DIR", .lasting = Lasting::run, .newer = true});
     t("field", o.field, "what JSON lines (.jsonl) have the text in",
       {.value = "NAME", .lasting = Lasting::run, .newer = true});
     t("encoding", o.encoding, "of the files, such as latin-1",
@@ -66,6 +70,8 @@ struct TextOptions {
       {.least = 1});
   }
 };
+// The value of --tokenizer that stands for the tokenizer of `folder`.
+std::string tokenizer_spec(const data::Tokenizer& tokenizer, const std::filesystem::path& folder);
 // Error unless `tokenizer` is char, gpt2, bpe:N or a path.
 void check_tokenizer(const std::string& tokenizer);
 
@@ -74,7 +80,7 @@ void check_tokenizer(const std::string& tokenizer);
 // the tokens of the parts are those of all documents with <|endoftext|> between them.
 struct TextData {
   data::Tokenizer tokenizer;
-  std::vector<data::Token> train, val;
+  data::Tokens train, val;
   // How many there are in each part; 0 if a text has but one, or if one had to be cut.
   std::int64_t train_documents = 0, val_documents = 0;
 };
@@ -85,13 +91,13 @@ struct TextData {
 data::Tokenizer make_tokenizer(const TextOptions& options, std::uint64_t seed,
                                const std::function<const Text&()>& text);
 
-// The documents of a text, one after the other; of a folder of tokens, its part for validation,
-// and an Error if there is a separator.
-std::vector<data::Token> tokens_of(const Text& text, const data::Tokenizer& tokenizer,
-                                   const std::string& separator);
+// The documents of a text, one after the other; of a folder of tokens, its part for validation, of
+// which all is read and checked as by check_tokens(), and an Error if there is a separator.
+data::Tokens tokens_of(const Text& text, const data::Tokenizer& tokenizer,
+                       const std::string& separator);
 
 // Errors: either part is shorter than one sequence of block_size tokens and its targets; a text
-// that is tokens already is to be divided.
+// that is tokens already is to be divided. Such tokens are not looked at: see check_tokens().
 TextData tokenize(const Text& text, const data::Tokenizer& tokenizer, const Division& division,
                   std::int64_t block_size);
 

@@ -92,7 +92,7 @@ run::Task Program::task() {
       .config = std::move(config),
       .write_files =
           [this](const std::filesystem::path& folder) {
-            run::keep_text(folder, data_.tokenizer, options_.text.corpus, text_);
+            run::keep_text(folder, data_.tokenizer, {options_.text.corpus}, text_);
           },
       .finish = [this](run::Report& report) { finish(report); },
       .side_costs = [this] { return side_costs(); },

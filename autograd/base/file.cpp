@@ -1,6 +1,7 @@
 #include "tapegrad/autograd/base/file.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -98,10 +99,20 @@ std::string reason_of_open(Links links) {
   return reason();
 }
 
+// A corpus may be of more files than a process may open at first. False if it may not open more.
+bool may_open_more_files() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return false;
+  limit.rlim_cur = limit.rlim_max;
+  return ::setrlimit(RLIMIT_NOFILE, &limit) == 0;
+}
+
 Descriptor open_regular(const std::filesystem::path& path, Links links, struct stat& info) {
   // Without O_NONBLOCK, opening a pipe would wait for somebody to write to it.
-  const int no_link = links == Links::refused ? O_NOFOLLOW : 0;
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | no_link));
+  const int flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC | (links == Links::refused ? O_NOFOLLOW : 0);
+  int opened = ::open(path.c_str(), flags);
+  if (opened < 0 && errno == EMFILE && may_open_more_files()) opened = ::open(path.c_str(), flags);
+  Descriptor file(opened);
   if (file.get() < 0 || ::fstat(file.get(), &info) != 0) {
     fail_reading(path, reason_of_open(links));
   }

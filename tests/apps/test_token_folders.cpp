@@ -1,5 +1,5 @@
 // Folders with train.bin and val.bin, as the programs see them. How they are read is tested in
-// tests/apps/run/test_token_files.cpp.
+// tests/apps/run/test_token_folder.cpp.
 
 #include <nlohmann/json.hpp>
 
@@ -27,7 +27,12 @@ struct TokenRun {
     if (!characters) return;
     folder.put("data/meta.pkl", TempFolder::get(golden_file("nanogpt/meta_5.pkl")));
   }
-  Result train(const Args& more = {}) const { return ::train(tiny_run(data, run, 2) + more); }
+  Result train(const Args& more = {}) const {
+    Args args = tiny_run(data, run, 2);
+    const auto tokenizer = std::find(args.begin(), args.end(), "--tokenizer");
+    args.erase(tokenizer, tokenizer + 2);
+    return ::train(args + more);
+  }
   nlohmann::json config() const {
     return nlohmann::json::parse(TempFolder::get(run / "config.json"));
   }
@@ -50,12 +55,18 @@ TEST_CASE("a run on tokens shows and keeps the tokenizer that they have", "[toke
 
 TEST_CASE("options of texts are refused for a folder of tokens, by name", "[token-folders]") {
   const TokenRun tokens(true);
-  const Args options[] = {{"--val-fraction", "0.1"},  {"--separator", "\\n"},
-                          {"--encoding", "latin-1"},  {"--field", "story"},
-                          {"--tokenizer", "bpe:300"}, {"--val", tokens.data}};
+  const Args options[] = {{"--val-fraction", "0.1"},
+                          {"--separator", "\\n"},
+                          {"--encoding", "latin-1"},
+                          {"--field", "story"},
+                          {"--val", tokens.data}};
   for (const Args& option : options) {
-    check_error_of("train-gpt", tokens.train(option), 1, option[0]);
+    check_error_of("train-gpt", tokens.train(option), 2, option[0]);
   }
+  for (const std::string other : {"bpe:300", "gpt2"}) {
+    check_error_of("train-gpt", tokens.train({"--tokenizer", other}), 1, "tokenizer");
+  }
+  check_ended_well(tokens.train({"--tokenizer", "char", "--summary"}));
   CHECK(!std::filesystem::exists(tokens.run / "config.json"));
 }
 

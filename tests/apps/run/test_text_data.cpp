@@ -3,6 +3,7 @@
 #include "tapegrad/run/batches.h"
 #include "tapegrad/run/text_data.h"
 #include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/data/token_values.h"
 #include "tapegrad/tests/temp_folder.h"
 
 using namespace tapegrad;
@@ -24,8 +25,8 @@ TEST_CASE("a text becomes a part to train on and one to validate with", "[text_d
       run::make_tokenizer({.tokenizer = "char"}, 1337, [&]() -> const run::Text& { return text; });
   const run::TextData data = run::tokenize(text, tokenizer, {}, 16);
   CHECK(tokenizer.vocab_size() == 2);
-  CHECK(data.train == std::vector<data::Token>(900, 0));
-  CHECK(data.val == std::vector<data::Token>(100, 1));
+  CHECK(values_of(data.train) == std::vector<data::Token>(900, 0));
+  CHECK(values_of(data.val) == std::vector<data::Token>(100, 1));
   CHECK_THROWS_WITH(run::tokenize(text, tokenizer, {}, 100),
                     ContainsSubstring("its validation part has 100 tokens"));
 }
@@ -45,8 +46,9 @@ TEST_CASE("the parts have the tokens of all documents with the end of each", "[t
     const run::TextData data = run::tokenize(text, gpt2, {.seed = seed}, 4);
     CHECK(data.train_documents == 8);
     CHECK(data.val_documents == 1);
-    std::vector<data::Token> found = data.train, expected = all;
-    found.insert(found.end(), data.val.begin(), data.val.end());
+    std::vector<data::Token> found = values_of(data.train), expected = all;
+    const std::vector<data::Token> val = values_of(data.val);
+    found.insert(found.end(), val.begin(), val.end());
     std::sort(found.begin(), found.end());
     std::sort(expected.begin(), expected.end());
     REQUIRE(found == expected);
@@ -55,8 +57,9 @@ TEST_CASE("the parts have the tokens of all documents with the end of each", "[t
   const run::Text plain = run::text_of("plain", joined);
   const run::TextData data = run::tokenize(plain, gpt2, {}, 4);
   CHECK(data.train_documents == 0);
-  CHECK(gpt2.decode(data.train) + gpt2.decode(data.val) == joined);
-  CHECK(std::count(data.train.begin(), data.train.end(), 50256) == 0);
+  CHECK(gpt2.decode(values_of(data.train)) + gpt2.decode(values_of(data.val)) == joined);
+  const std::vector<data::Token> train = values_of(data.train);
+  CHECK(std::count(train.begin(), train.end(), 50256) == 0);
 }
 
 TEST_CASE("a text to validate with adds its characters, and no document", "[text_data]") {
