@@ -14,6 +14,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// What prepare-data goes on from, and removes when data.json is there.
+constexpr const char* kUnfinishedFile = "prepare-state.json";
+
 // Files of one name, but for its end: "tales_train.bin" and "tales_val.bin".
 struct Files {
   std::vector<fs::path> train, val;  // in the order of their numbers
@@ -85,6 +88,9 @@ std::optional<data::Tokenizer> foreign_tokenizer(const fs::path& folder, const T
 }
 
 TokenText open_other(const fs::path& folder) {
+  check(!fs::exists(folder / kUnfinishedFile),
+        "{}: prepare-data has not finished this folder: start it again, with the same options",
+        folder.string());
   const auto files = files_in(folder);
   check(files.has_value(),
         "{} has no data.json, which prepare-data writes, and no train.bin and val.bin, or several",

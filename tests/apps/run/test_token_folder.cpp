@@ -153,6 +153,8 @@ TEST_CASE("numbered files are parts, in the order of their numbers", "[token_fol
   std::filesystem::remove(folder / "web_train.bin");
   folder.put("other_val.bin", bytes_of({3, 4}));
   CHECK_THAT(complaint(folder), ContainsSubstring("or several"));
+  folder.put("prepare-state.json", "{}");
+  CHECK_THAT(complaint(folder), ContainsSubstring("has not finished this folder"));
 }
 
 TEST_CASE("ids of 32 bits need a tokenizer, from the folder or the user", "[token_folder]") {
