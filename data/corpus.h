@@ -29,6 +29,7 @@ struct CorpusOptions {
   std::int64_t max_bytes = std::int64_t{4} << 30;  // of all texts together, unpacked
   std::string field = "text";                      // that JSON lines have the text in
   std::string encoding = "utf-8";                  // of the files; any that iconv knows
+  std::int64_t max_line_bytes = max_bytes;         // of a line of JSON lines
 };
 
 // Whether iconv knows an encoding of this name: "latin-1", "utf-16".

@@ -10,62 +10,6 @@
 namespace tapegrad::data {
 namespace {
 
-class Cutter {
- public:
-  explicit Cutter(const Separators& separators) : separators_(separators) {}
-
-  void cut(std::string_view text) {
-    if (is_blank(text)) {
-      if (blank_.empty()) blank_ = text;
-      return;
-    }
-    const std::string& separator = separators_.text;
-    if (separator.empty() || text.find(separator) == text.npos) return cut_at_end_of_text(text);
-    for (std::size_t begin = 0; begin <= text.size();) {
-      const std::size_t end = std::min(text.find(separator, begin), text.size());
-      const std::string_view piece = text.substr(begin, end - begin);
-      if (!is_blank(piece)) cut_at_end_of_text(piece);
-      begin = end + separator.size();
-    }
-  }
-
-  std::vector<std::string_view> take() {
-    if (documents_.empty() && !blank_.empty()) add(blank_);
-    return std::move(documents_);
-  }
-
- private:
-  void cut_at_end_of_text(std::string_view text) {
-    const std::string& mark = separators_.end_of_text;
-    std::size_t begin = 0;  // of the document that is read
-    bool has_words = false;
-    for (std::size_t at = 0; !mark.empty();) {
-      const std::size_t found = text.find(mark, at);
-      const std::string_view piece = text.substr(at, found - at);  // to the end if there is no mark
-      if (!is_blank(piece)) {
-        if (has_words) {
-          add(text.substr(begin, at - begin));
-          begin = at;
-        }
-        has_words = true;
-      }
-      if (found == text.npos) break;
-      at = found + mark.size();
-    }
-    add(text.substr(begin));
-  }
-
-  void add(std::string_view document) {
-    check(documents_.size() < kMostDocuments, "[corpus] there are more than {} documents",
-          kMostDocuments);
-    documents_.push_back(document);
-  }
-
-  const Separators& separators_;
-  std::vector<std::string_view> documents_;
-  std::string_view blank_;  // the first text of white space alone
-};
-
 std::size_t bytes_of(const std::vector<std::string_view>& documents) {
   return std::accumulate(documents.begin(), documents.end(), std::size_t{0},
                          [](std::size_t sum, std::string_view d) { return sum + d.size(); });
@@ -125,11 +69,21 @@ DocumentSplit cut_at(std::string_view text, const std::vector<std::string_view>&
 std::vector<std::string_view> cut_documents(std::string_view text,
                                             std::span<const TextRange> ranges,
                                             const Separators& separators) {
-  Cutter cutter(separators);
+  std::vector<std::string_view> documents;
+  std::string_view blank;  // the first range of white space alone
+  std::vector<DocumentEdge> edges;
   for (const TextRange& range : ranges) {
-    cutter.cut(text.substr(range.begin, range.end - range.begin));
+    const std::string_view all = text.substr(range.begin, range.end - range.begin);
+    if (blank.empty() && is_blank(all)) blank = all;
+    edges.clear();
+    DocumentCutter(separators).scan(all, 0, true, edges);
+    check(documents.size() + edges.size() / 2 <= kMostDocuments,
+          "[corpus] there are more than {} documents", kMostDocuments);
+    for (std::size_t i = 0; i < edges.size(); i += 2) {
+      documents.push_back(all.substr(edges[i].place, edges[i + 1].place - edges[i].place));
+    }
   }
-  std::vector<std::string_view> documents = cutter.take();
+  if (documents.empty() && !blank.empty()) documents.push_back(blank);
   check(!documents.empty(), "[corpus] between the separators there is nothing but white space");
   return documents;
 }

@@ -2,11 +2,11 @@
 
 #include <cstddef>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include "tapegrad/autograd/base/random.h"
+#include "tapegrad/data/document_cutter.h"
 
 namespace tapegrad::data {
 
@@ -14,14 +14,6 @@ namespace tapegrad::data {
 struct TextRange {
   std::size_t begin = 0, end = 0;
   friend bool operator==(const TextRange&, const TextRange&) = default;
-};
-
-// Where one document ends and the next one begins, inside a file or a line of JSON lines.
-struct Separators {
-  std::string text = {};  // is part of neither document; empty: there is none
-  // A token's text, <|endoftext|>, which separates, too; it stays with the document that it ends.
-  // Empty: there is none.
-  std::string end_of_text = {};
 };
 
 // The documents of a corpus: each range of `text`, cut at the separators. Views of `text`, in its

@@ -1,19 +1,27 @@
 #pragma once
 
-#include <cstdint>
+#include <memory>
 #include <string>
+#include <string_view>
 
 namespace tapegrad::data {
 
-// The bytes that a gzip or zstd file holds; those of any other file as they are. The kind is told
-// by the first bytes. `name` is for messages. Error if the file is broken, cut short, or holds more
-// than max_bytes: no more than that is ever unpacked.
-std::string unpacked(std::string bytes, const std::string& name, std::int64_t max_bytes);
-bool is_packed(const std::string& first_bytes);
+// Bytes that come one chunk after the other, so that a file of any size needs little memory.
+class Bytes {
+ public:
+  virtual ~Bytes() = default;
+  // The next bytes, which stay until the next call; none at the end.
+  virtual std::string_view next() = 0;
+};
 
-// A text in another encoding as UTF-8. Error for an unknown encoding (see is_encoding in corpus.h),
-// and for bytes that it does not have.
-std::string to_utf8_from(const std::string& encoding, const std::string& text,
-                         const std::string& name);
+// The bytes that a gzip or zstd file holds; those of any other file as they are. The kind is told
+// by the first bytes. `name` is for messages. next() throws Error if the file is broken or cut
+// short.
+std::unique_ptr<Bytes> unpacked(std::unique_ptr<Bytes> packed, std::string name);
+
+// A text in another encoding as UTF-8. Error for an unknown encoding (see is_encoding in corpus.h);
+// next() throws one for bytes that it does not have.
+std::unique_ptr<Bytes> to_utf8_from(const std::string& encoding, std::unique_ptr<Bytes> text,
+                                    std::string name);
 
 }  // namespace tapegrad::data

@@ -1,8 +1,9 @@
 #include "tapegrad/data/tokenize/bpe.h"
 
+#include <algorithm>
+
 #include "tapegrad/autograd/base/error.h"
 #include "tapegrad/data/tokenize/byte_alphabet.h"
-#include "tapegrad/data/tokenize/document_ends.h"
 #include "tapegrad/data/tokenize/gpt2_merges.h"
 #include "tapegrad/data/tokenize/gpt2_pieces.h"
 
@@ -50,9 +51,9 @@ std::string_view Bpe::bytes(Token token) const {
   return std::string_view(bytes_).substr(begin_of_[i], begin_of_[i + 1] - begin_of_[i]);
 }
 
-std::vector<Token> Bpe::encode_documents(std::span<const std::string_view> documents,
-                                         bool allow_special) const {
-  PieceEncoder encoder(pairs_);
+void Bpe::encode(std::string_view text, bool allow_special, PieceCache& cache,
+                 std::vector<Token>& tokens) const {
+  PieceEncoder encoder(pairs_, cache, tokens);
   const auto encode_ordinary = [&](std::string_view ordinary) {
     while (!ordinary.empty()) {
       const std::size_t size = first_piece(ordinary);
@@ -60,20 +61,26 @@ std::vector<Token> Bpe::encode_documents(std::span<const std::string_view> docum
       ordinary.remove_prefix(size);
     }
   };
-  for (std::size_t i = 0; i < documents.size(); ++i) {
-    std::string_view text = documents[i];
-    while (allow_special) {
-      const std::size_t special = text.find(kEndOfTextBytes);
-      if (special == std::string_view::npos) break;
-      encode_ordinary(text.substr(0, special));
-      encoder.append(end_of_text());
-      text.remove_prefix(special + kEndOfTextBytes.size());
-    }
-    encode_ordinary(text);
-    const bool ended = allow_special && ends_with_mark(documents[i], kEndOfTextBytes);
-    if (i + 1 < documents.size() && !ended) encoder.append(end_of_text());
+  while (allow_special) {
+    const std::size_t special = text.find(kEndOfTextBytes);
+    if (special == std::string_view::npos) break;
+    encode_ordinary(text.substr(0, special));
+    encoder.append(end_of_text());
+    text.remove_prefix(special + kEndOfTextBytes.size());
   }
-  return encoder.take();
+  encode_ordinary(text);
+}
+
+std::size_t Bpe::last_cut(std::string_view text) const {
+  constexpr std::size_t mark = kEndOfTextBytes.size();
+  std::size_t size = text.size() - std::min(text.size(), mark);  // a mark may end behind the text
+  while (const std::size_t cut = last_border(text.substr(0, size))) {
+    const std::size_t begin = cut - std::min(cut, mark - 1);
+    const std::size_t inside = text.substr(begin, cut - begin + mark - 1).find(kEndOfTextBytes);
+    if (inside == text.npos) return cut;
+    size = cut - 1;
+  }
+  return 0;
 }
 
 }  // namespace tapegrad::data

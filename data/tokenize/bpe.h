@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tapegrad/data/tokenize/byte_pairs.h"
+#include "tapegrad/data/tokenize/piece_encoder.h"
 #include "tapegrad/data/tokenize/token.h"
 #include "tapegrad/data/tokenize/token_chain.h"
 
@@ -38,12 +38,10 @@ class Bpe {
 
   // Encodes any bytes, UTF-8 or not. <|endoftext|> in `text` is ordinary text
   // unless `allow_special`.
-  std::vector<Token> encode(std::string_view text, bool allow_special) const {
-    return encode_documents({&text, 1}, allow_special);
-  }
-  // The same of several documents: see Tokenizer.
-  std::vector<Token> encode_documents(std::span<const std::string_view> documents,
-                                      bool allow_special) const;
+  void encode(std::string_view text, bool allow_special, PieceCache& cache,
+              std::vector<Token>& tokens) const;
+  // See Tokenizer.
+  std::size_t last_cut(std::string_view text) const;
 
  private:
   void append_token(std::string_view bytes);

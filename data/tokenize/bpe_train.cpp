@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
+#include <map>
 #include <optional>
 #include <queue>
 #include <unordered_map>
@@ -24,7 +24,7 @@ using Position = TokenChain::Position;
 // positions that change.
 class Trainer {
  public:
-  explicit Trainer(std::span<const std::string_view> documents);
+  explicit Trainer(const PieceCounts& pieces);
 
   // Removes the most frequent pair from the queue and returns it; the caller must merge it. nullopt
   // if no pair occurs twice.
@@ -65,18 +65,9 @@ class Trainer {
   std::priority_queue<Candidate> queue_;
 };
 
-Trainer::Trainer(std::span<const std::string_view> documents) {
-  std::unordered_map<std::string_view, std::int64_t> words;
+Trainer::Trainer(const PieceCounts& pieces) {
   std::size_t total = 0;
-  for (std::string_view text : documents) {
-    while (!text.empty()) {
-      const std::string_view piece = text.substr(0, first_piece(text));
-      text.remove_prefix(piece.size());
-      if (++words[piece] == 1) {
-        total += piece.size();
-      }
-    }
-  }
+  for (const auto& [piece, count] : pieces.counts()) total += piece.size();
   check(total < TokenChain::kNone,
         "[tokenizer] the corpus has {} bytes of distinct words; {} are the "
         "most that can be trained on",
@@ -87,7 +78,7 @@ Trainer::Trainer(std::span<const std::string_view> documents) {
   for (std::size_t i = 0; i < 256; ++i) {
     token_of_byte[gpt2_byte_order()[i]] = static_cast<Token>(i);
   }
-  for (const auto& [word, count] : words) {
+  for (const auto& [word, count] : pieces.counts()) {
     for (std::size_t i = 0; i < word.size(); ++i) {
       chain_.append(token_of_byte[static_cast<std::uint8_t>(word[i])], i == 0);
     }
@@ -171,28 +162,81 @@ void Trainer::merge(Merge pair) {
 
 }  // namespace
 
-std::vector<Merge> train_merges(std::span<const std::string_view> documents,
-                                std::int64_t vocab_size) {
+void PieceCounts::add(std::string_view text) {
+  text_bytes_ += std::ssize(text);
+  while (!text.empty()) {
+    const std::string_view piece = text.substr(0, first_piece(text));
+    text.remove_prefix(piece.size());
+    if (const auto found = counts_.find(piece); found != counts_.end()) {
+      ++found->second;
+      continue;
+    }
+    counts_.emplace(piece, 1);
+    bytes_ += piece.size();
+    if (counts_.size() > most_.pieces || bytes_ > most_.bytes) drop_rarest();
+  }
+}
+
+void PieceCounts::drop_rarest() {
+  struct Sum {
+    std::size_t pieces = 0, bytes = 0;
+  };
+  std::map<std::int64_t, Sum> by_count;
+  for (const auto& [piece, count] : counts_) {
+    Sum& sum = by_count[count];
+    ++sum.pieces;
+    sum.bytes += piece.size();
+  }
+  std::int64_t dropped = 0;  // pieces that occurred so often, or less
+  Sum left{counts_.size(), bytes_};
+  for (const auto& [count, sum] : by_count) {
+    if (left.pieces <= most_.pieces / 2 && left.bytes <= most_.bytes / 2) break;
+    dropped = count;
+    left.pieces -= sum.pieces;
+    left.bytes -= sum.bytes;
+  }
+  dropped_ += static_cast<std::int64_t>(counts_.size() - left.pieces);
+  std::erase_if(counts_, [dropped](const auto& entry) { return entry.second <= dropped; });
+  bytes_ = left.bytes;
+}
+
+void add_words(std::string_view document, PieceCounts& pieces) {
+  constexpr std::string_view mark = Bpe::kEndOfTextBytes;
+  for (std::size_t end = 0; (end = document.find(mark)) != document.npos;) {
+    pieces.add(document.substr(0, end));
+    document.remove_prefix(end + mark.size());
+  }
+  pieces.add(document);
+}
+
+std::vector<Merge> train_merges(const PieceCounts& pieces, std::int64_t vocab_size,
+                                const std::function<void(std::int64_t)>& on_token) {
   check(vocab_size >= 257,
         "[tokenizer] a byte-pair vocabulary has at least 257 tokens (256 bytes and {}), not {}",
         Bpe::kEndOfTextBytes, vocab_size);
   check(vocab_size <= Bpe::kMaxSize,
         "[tokenizer] a vocabulary of {} tokens is too large; {} are the most", vocab_size,
         Bpe::kMaxSize);
-  Trainer trainer(documents);
+  Trainer trainer(pieces);
   std::vector<Merge> merges;
   while (trainer.tokens() + 1 < vocab_size) {
     const std::optional<Merge> best = trainer.take_best();
     check(best.has_value(),
           "[tokenizer] the corpus of {} bytes is too short for bpe:{}: after {} tokens no pair of "
           "neighbours occurs twice any more; choose bpe:{} or less",
-          std::accumulate(documents.begin(), documents.end(), std::size_t{0},
-                          [](std::size_t sum, std::string_view d) { return sum + d.size(); }),
-          vocab_size, trainer.tokens() + 1, trainer.tokens() + 1);
+          pieces.text_bytes(), vocab_size, trainer.tokens() + 1, trainer.tokens() + 1);
     trainer.merge(*best);
     merges.push_back(*best);
+    if (on_token) on_token(trainer.tokens() + 1);
   }
   return merges;
+}
+
+std::vector<Merge> train_merges(std::span<const std::string_view> documents,
+                                std::int64_t vocab_size) {
+  PieceCounts pieces;
+  for (const std::string_view document : documents) pieces.add(document);
+  return train_merges(pieces, vocab_size);
 }
 
 }  // namespace tapegrad::data

@@ -8,13 +8,6 @@
 
 namespace tapegrad::data {
 
-namespace {
-
-// Longer pieces are rarely repeated, and the number of those that are remembered is bounded.
-constexpr std::size_t kMaxRememberedBytes = 32, kMaxRemembered = std::size_t{1} << 20;
-
-}  // namespace
-
 bool BytePairs::add(Merge pair, Token token) {
   const Made made = static_cast<Made>(made_.size()) << 32 | static_cast<std::uint32_t>(token);
   return made_.emplace(pair_key(pair), made).second;
@@ -126,20 +119,6 @@ void BytePairs::encode_long(std::string_view piece, std::vector<Token>& out) con
   }
   for (TokenChain::Position p = 0; p != TokenChain::kNone; p = chain.next(p)) {
     out.push_back(chain.token(p));
-  }
-}
-
-void PieceEncoder::append(std::string_view piece) {
-  if (const auto found = seen_.find(piece); found != seen_.end()) {
-    for (std::size_t i = 0; i < found->second.size; ++i) {
-      tokens_.push_back(Token{tokens_[found->second.begin + i]});
-    }
-    return;
-  }
-  const std::size_t begin = tokens_.size();
-  pairs_.encode(piece, tokens_);
-  if (piece.size() <= kMaxRememberedBytes && seen_.size() < kMaxRemembered) {
-    seen_.emplace(piece, Span{begin, tokens_.size() - begin});
   }
 }
 

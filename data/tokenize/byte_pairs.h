@@ -54,25 +54,4 @@ class BytePairs {
   std::unordered_map<std::string, Token, TextHash, std::equal_to<>> whole_;
 };
 
-// Encodes many pieces of one text: text repeats its words, and a repeated piece is copied from
-// where it was encoded first.
-class PieceEncoder {
- public:
-  explicit PieceEncoder(const BytePairs& pairs) : pairs_(pairs) {}
-
-  // `piece` must live as long as this.
-  void append(std::string_view piece);
-  void append(Token token) { tokens_.push_back(token); }
-  std::vector<Token> take() { return std::move(tokens_); }
-
- private:
-  struct Span {
-    std::size_t begin, size;
-  };
-
-  const BytePairs& pairs_;
-  std::vector<Token> tokens_;
-  std::unordered_map<std::string_view, Span> seen_;
-};
-
 }  // namespace tapegrad::data

@@ -3,6 +3,7 @@
 #include <utf8proc.h>
 
 #include <array>
+#include <optional>
 
 #include "tapegrad/data/tokenize/utf8.h"
 
@@ -105,6 +106,27 @@ std::size_t first_piece(std::string_view text) {
     end += c.size;
   }
   return end;
+}
+
+std::size_t last_border(std::string_view text) {
+  std::optional<Class> behind;
+  for (std::size_t end = text.size(); end > 0;) {
+    std::size_t begin = end - 1;
+    while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
+    const bool is_whole = first_char(text.substr(begin)).kind != Utf8Char::Kind::incomplete;
+    if (!is_whole) {
+      end = begin;
+      continue;
+    }
+    const Class cls = first_class(text.substr(begin)).cls;
+    if (behind && cls != *behind && cls != Class::space) {
+      const bool is_border = cls != Class::other || *behind != Class::letter;
+      if (is_border) return end;
+    }
+    behind = cls;
+    end = begin;
+  }
+  return 0;
 }
 
 }  // namespace tapegrad::data

@@ -13,4 +13,13 @@ namespace tapegrad::data {
 // by calling this again on what follows the piece.
 std::size_t first_piece(std::string_view text);
 
+// The last place inside `text` between two characters where a border between pieces lies whatever
+// stands before and behind; 0 if there is none. A text that is cut there has the pieces of its two
+// parts. Such a place is before any character but a letter or number of the same kind if that is
+// behind a letter or number, and before a space or a number if it is behind any other character but
+// a space. (Behind a space, the space belongs to what follows; between other characters and letters
+// there may be a contraction, 's.) `text` must be valid UTF-8; its last character may be
+// incomplete.
+std::size_t last_border(std::string_view text);
+
 }  // namespace tapegrad::data

@@ -4,11 +4,9 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <deque>
 #include <memory>
 
 #include "tapegrad/autograd/base/error.h"
-#include "tapegrad/data/tokenize/document_ends.h"
 #include "tapegrad/data/tokenize/utf8.h"
 
 namespace tapegrad::data {
@@ -33,41 +31,28 @@ std::string nfc(std::string_view text) {
   return {reinterpret_cast<const char*>(made), static_cast<std::size_t>(size)};
 }
 
-std::vector<Token> HfTokenizer::encode_documents(std::span<const std::string_view> documents,
-                                                 bool allow_special,
-                                                 std::optional<Token> end) const {
-  PieceEncoder encoder(pairs_);
-  std::deque<std::string> normalized;  // texts that the encoder's pieces are parts of
+void HfTokenizer::encode(std::string_view text, bool allow_special, PieceCache& cache,
+                         std::vector<Token>& tokens) const {
+  PieceEncoder encoder(pairs_, cache, tokens);
   const auto encode_ordinary = [&](std::string_view part) {
     pre_tokenizer_.cut(part, [&](std::string_view piece) { encoder.append(piece); });
   };
   const auto append = [&](Token token) { encoder.append(token); };
   const auto encode_valid = [&](std::string_view valid) {
     raw_.cut(valid, allow_special, append, [&](std::string_view part) {
-      if (nfc_ && !is_ascii(part)) part = normalized.emplace_back(nfc(part));
-      normalized_.cut(part, allow_special, append, encode_ordinary);
+      const std::string normalized = nfc_ && !is_ascii(part) ? nfc(part) : std::string();
+      normalized_.cut(normalized.empty() ? part : normalized, allow_special, append,
+                      encode_ordinary);
     });
   };
-  const auto encode_bytes = [&](std::string_view text) {
-    while (!text.empty()) {
-      const std::size_t valid = find_invalid_utf8(text).value_or(text.size());
-      encode_valid(text.substr(0, valid));
-      text.remove_prefix(valid);
-      if (text.empty()) break;
-      encoder.append(text.substr(0, 1));
-      text.remove_prefix(1);
-    }
-  };
-  for (std::size_t i = 0; i < documents.size(); ++i) {
-    encode_bytes(documents[i]);
-    if (i + 1 == documents.size()) break;
-    if (!end) {
-      encode_bytes(empty_line_after(documents[i]));
-    } else if (!allow_special || !ends_with_mark(documents[i], bytes(*end))) {
-      encoder.append(*end);
-    }
+  while (!text.empty()) {
+    const std::size_t valid = find_invalid_utf8(text).value_or(text.size());
+    encode_valid(text.substr(0, valid));
+    text.remove_prefix(valid);
+    if (text.empty()) break;
+    encoder.append(text.substr(0, 1));
+    text.remove_prefix(1);
   }
-  return encoder.take();
 }
 
 }  // namespace tapegrad::data

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tapegrad/data/tokenize/added_tokens.h"
-#include "tapegrad/data/tokenize/byte_pairs.h"
+#include "tapegrad/data/tokenize/piece_encoder.h"
 #include "tapegrad/data/tokenize/pre_tokenizer.h"
 #include "tapegrad/data/tokenize/token.h"
 
@@ -31,12 +31,8 @@ class HfTokenizer {
 
   // Encodes any bytes. Each byte that is not part of UTF-8 is encoded by itself. Special tokens in
   // `text` are ordinary text unless `allow_special`; other added tokens are always read.
-  std::vector<Token> encode(std::string_view text, bool allow_special) const {
-    return encode_documents({&text, 1}, allow_special, {});
-  }
-  // The same of several documents, with `end` between them: see Tokenizer.
-  std::vector<Token> encode_documents(std::span<const std::string_view> documents,
-                                      bool allow_special, std::optional<Token> end) const;
+  void encode(std::string_view text, bool allow_special, PieceCache& cache,
+              std::vector<Token>& tokens) const;
 
   // What the post-processor puts before a text, which encode() does not: <|begin_of_text|>.
   const std::vector<Token>& begin() const { return begin_; }

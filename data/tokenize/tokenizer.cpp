@@ -4,7 +4,6 @@
 #include <charconv>
 
 #include "tapegrad/autograd/base/error.h"
-#include "tapegrad/data/tokenize/bpe_train.h"
 #include "tapegrad/data/tokenize/document_ends.h"
 
 namespace tapegrad::data {
@@ -21,55 +20,89 @@ Tokenizer Tokenizer::train_bpe(std::span<const std::string_view> documents,
   return {"bpe", std::make_shared<const Bpe>(train_merges(documents, vocab_size))};
 }
 
-namespace {
-
-// Each document begins with the tokenizer's begin(), unless its own first tokens are these. An
-// empty one, which only stands for the end of the one before it, does not.
-std::vector<Token> encode_with_begin(const HfTokenizer& hf,
-                                     std::span<const std::string_view> documents,
-                                     bool allow_special, std::optional<Token> end) {
-  const std::vector<Token>& begin = hf.begin();
-  std::vector<Token> tokens;
-  for (std::size_t i = 0; i < documents.size(); ++i) {
-    const std::string_view with_next[] = {documents[i], ""};  // for what ends the document
-    const bool last = i + 1 == documents.size();
-    const auto own = hf.encode_documents({with_next, last ? 1u : 2u}, allow_special, end);
-    const bool begun =
-        own.size() >= begin.size() && std::equal(begin.begin(), begin.end(), own.begin());
-    if (!begun && !documents[i].empty()) tokens.insert(tokens.end(), begin.begin(), begin.end());
-    tokens.insert(tokens.end(), own.begin(), own.end());
-  }
-  return tokens;
+Tokenizer Tokenizer::train_bpe(const PieceCounts& pieces, std::int64_t vocab_size,
+                               const std::function<void(std::int64_t)>& on_token) {
+  return {"bpe", std::make_shared<const Bpe>(train_merges(pieces, vocab_size, on_token))};
 }
 
-}  // namespace
+void Encoder::encode(std::string_view text, bool allow_special, std::vector<Token>& tokens) {
+  const auto& vocabulary = tokenizer_.vocabulary_;
+  if (const auto* bpe = std::get_if<std::shared_ptr<const Bpe>>(&vocabulary)) {
+    (*bpe)->encode(text, allow_special, cache_, tokens);
+  } else if (const auto* hf = std::get_if<std::shared_ptr<const HfTokenizer>>(&vocabulary)) {
+    (*hf)->encode(text, allow_special, cache_, tokens);
+  } else {
+    std::get<std::shared_ptr<const CharVocabulary>>(vocabulary)->encode(text, tokens);
+  }
+}
 
 std::vector<Token> Tokenizer::encode(std::string_view text, bool allow_special) const {
-  if (const auto* hf = std::get_if<std::shared_ptr<const HfTokenizer>>(&vocabulary_)) {
-    return (*hf)->encode(text, allow_special);
-  }
-  return encode_documents({&text, 1}, allow_special);
+  std::vector<Token> tokens;
+  Encoder(*this, text.size()).encode(text, allow_special, tokens);
+  return tokens;
 }
 
 std::vector<Token> Tokenizer::encode_documents(std::span<const std::string_view> documents,
                                                bool allow_special) const {
-  if (const auto* bpe = std::get_if<std::shared_ptr<const Bpe>>(&vocabulary_)) {
-    return (*bpe)->encode_documents(documents, allow_special);
-  }
-  if (const auto* hf = std::get_if<std::shared_ptr<const HfTokenizer>>(&vocabulary_)) {
-    return begin().empty() ? (*hf)->encode_documents(documents, allow_special, end_of_text())
-                           : encode_with_begin(**hf, documents, allow_special, end_of_text());
-  }
-  const auto& characters = *std::get<std::shared_ptr<const CharVocabulary>>(vocabulary_);
-  std::size_t most = 0;
-  for (const std::string_view document : documents) most += document.size() + 2;
+  std::size_t bytes = 0;
+  for (const std::string_view document : documents) bytes += document.size() + 2;
   std::vector<Token> tokens;
-  tokens.reserve(most);
+  if (kind_ == "char") tokens.reserve(bytes);
+  Encoder encoder(*this, bytes);
+  DocumentEnds ends(*this, allow_special);
   for (std::size_t i = 0; i < documents.size(); ++i) {
-    characters.encode(documents[i], tokens);
-    if (i + 1 < documents.size()) characters.encode(empty_line_after(documents[i]), tokens);
+    if (i > 0) {
+      const std::vector<Token> between = ends.separator();
+      tokens.insert(tokens.end(), between.begin(), between.end());
+    }
+    ends.see(documents[i], true);
+    if (documents[i].empty()) continue;  // it only stands for the end of the one before it
+    const std::size_t place = tokens.size();
+    encoder.encode(documents[i], allow_special, tokens);
+    if (lacks_begin(std::span(tokens).subspan(place))) {
+      tokens.insert(tokens.begin() + static_cast<std::ptrdiff_t>(place), begin().begin(),
+                    begin().end());
+    }
   }
   return tokens;
+}
+
+bool Tokenizer::lacks_begin(std::span<const Token> document) const {
+  const std::span<const Token> own = begin();
+  return document.size() < own.size() || !std::equal(own.begin(), own.end(), document.begin());
+}
+
+DocumentEnds::DocumentEnds(const Tokenizer& tokenizer, bool allow_special)
+    : tokenizer_(tokenizer),
+      mark_(allow_special && tokenizer.end_of_text()
+                ? tokenizer.token_bytes(*tokenizer.end_of_text())
+                : "") {}
+
+void DocumentEnds::see(std::string_view piece, bool first) {
+  if (first) last_ = {};
+  if (first) has_mark_ = false;
+  if (piece.empty()) return;
+  last_ = piece.back();
+  if (!is_blank(piece)) has_mark_ = !mark_.empty() && ends_with_mark(piece, mark_);
+}
+
+std::vector<Token> DocumentEnds::separator() const {
+  if (has_mark_) return {};
+  if (const auto end = tokenizer_.end_of_text()) return {*end};
+  return tokenizer_.encode(empty_line_after({&last_, 1}));
+}
+
+std::size_t Tokenizer::last_cut(std::string_view text) const {
+  if (const auto* bpe = std::get_if<std::shared_ptr<const Bpe>>(&vocabulary_)) {
+    return (*bpe)->last_cut(text);
+  }
+  if (kind_ != "char") return 0;
+  std::size_t place = text.size();
+  const auto is_inside = [&] { return (static_cast<unsigned char>(text[place]) & 0xC0) == 0x80; };
+  do {
+    place -= std::min<std::size_t>(place, 1);
+  } while (place > 0 && is_inside());
+  return place;
 }
 
 std::string Tokenizer::decode(std::span<const Token> tokens) const {

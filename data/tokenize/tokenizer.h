@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "tapegrad/data/tokenize/bpe.h"
+#include "tapegrad/data/tokenize/bpe_train.h"
 #include "tapegrad/data/tokenize/char_vocab.h"
 #include "tapegrad/data/tokenize/hf_tokenizer.h"
 #include "tapegrad/data/tokenize/token.h"
@@ -37,6 +39,9 @@ class Tokenizer {
   static Tokenizer train_bpe(std::string_view corpus, std::int64_t vocab_size) {
     return train_bpe({&corpus, 1}, vocab_size);
   }
+  // The same, learnt from pieces that were counted; calls `on_token` with the tokens so far.
+  static Tokenizer train_bpe(const PieceCounts& pieces, std::int64_t vocab_size,
+                             const std::function<void(std::int64_t)>& on_token = {});
   // Of the bytes of all tokens, for files that say no more: characters in ascending order, or byte
   // pairs, whose merges are found out. Error if the tokens are neither.
   static Tokenizer of_tokens(std::span<const std::string> tokens);
@@ -50,6 +55,11 @@ class Tokenizer {
   // token, it is an empty line.
   std::vector<Token> encode_documents(std::span<const std::string_view> documents,
                                       bool allow_special = false) const;
+
+  // The last place inside a text at which it can be cut in two, so that the tokens of the parts,
+  // one after the other, are those of the whole, whatever stands before and behind; 0 if none is
+  // known. For a text that is UTF-8, to be encoded with allow_special. The kind hf knows none.
+  std::size_t last_cut(std::string_view text) const;
 
   // The bytes of the tokens. They may begin or end in the middle of a character (see Utf8Stream).
   // Error if a token is outside [0, vocab_size()).
@@ -70,6 +80,8 @@ class Tokenizer {
   // What stands before the first token of a document, and of a text that a model is given. Part of
   // encode_documents(), and not of encode().
   std::span<const Token> begin() const;
+  // Whether the tokens of a document's text do not have begin() themselves.
+  bool lacks_begin(std::span<const Token> document) const;
 
   // The file is a JSON object, which `save` replaces atomically:
   //   {"format": "tapegrad-tokenizer", "version": 1, "kind": K, "vocab_size": V, …}
@@ -101,12 +113,45 @@ class Tokenizer {
   Tokenizer(std::string_view kind, Vocabulary vocabulary)
       : kind_(kind), vocabulary_(std::move(vocabulary)) {}
 
+  friend class Encoder;
   std::string_view bytes_of(Token token) const;
 
   std::string_view kind_;  // one of the four literals
   Vocabulary vocabulary_;
   std::int64_t padded_size_ = 0;
   std::vector<Token> ends_;  // empty: end_of_text() by the vocabulary
+};
+
+// Encodes many texts with a tokenizer, and remembers the tokens of their words. For one thread.
+class Encoder {
+ public:
+  // `text_bytes`: about as many as will be encoded, or more.
+  Encoder(Tokenizer tokenizer, std::size_t text_bytes)
+      : tokenizer_(std::move(tokenizer)), cache_(text_bytes) {}
+
+  // Appends the tokens of Tokenizer::encode.
+  void encode(std::string_view text, bool allow_special, std::vector<Token>& tokens);
+
+ private:
+  Tokenizer tokenizer_;
+  PieceCache cache_;
+};
+
+// What stands between documents: see Tokenizer::encode_documents.
+class DocumentEnds {
+ public:
+  DocumentEnds(const Tokenizer& tokenizer, bool allow_special);
+
+  // A document's text, or the first or next piece of it, between last_cut() places.
+  void see(std::string_view piece, bool first);
+  // Between the document that was seen and one that follows.
+  std::vector<Token> separator() const;
+
+ private:
+  const Tokenizer tokenizer_;
+  const std::string mark_;
+  bool has_mark_ = false;  // at its end
+  char last_ = {};
 };
 
 // The N of "bpe:N"; nullopt if `spec` has another form.

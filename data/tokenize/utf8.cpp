@@ -4,6 +4,7 @@
 #include <utf8proc.h>
 
 #include <array>
+#include <cstring>
 #include <utility>
 
 namespace tapegrad::data {
@@ -35,6 +36,16 @@ Form form_of(std::uint8_t lead) {
   if (lead < 0xF4) return {4, 0x80, 0xBF};
   if (lead == 0xF4) return {4, 0x80, 0x8F};
   return {0, 0, 0};
+}
+
+// How many bytes of ASCII the text begins with, in whole words of 8 bytes.
+std::size_t ascii_words(std::string_view text) {
+  std::size_t size = 0;
+  for (std::uint64_t word = 0; size + sizeof word <= text.size(); size += sizeof word) {
+    std::memcpy(&word, text.data() + size, sizeof word);
+    if ((word & 0x8080808080808080U) != 0) break;
+  }
+  return size;
 }
 
 bool has_shape(char32_t code_point) {
@@ -85,6 +96,8 @@ Utf8Char first_char(std::string_view bytes) {
 
 std::optional<std::size_t> find_invalid_utf8(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
+    i += ascii_words(text.substr(i));
+    if (i == text.size()) break;
     const Utf8Char c = first_char(text.substr(i));
     if (c.kind != Utf8Char::Kind::valid) {
       return i;

@@ -188,7 +188,10 @@ TEST_CASE("short and long pieces are encoded as the merges define it", "[bpe]") 
   for (size_t size = 1; size < 150; ++size) {
     for (const std::string_view alphabet : {"a", "ab", "aaab"}) {
       const std::string text = random_text(random, alphabet, size);
-      REQUIRE(bpe.encode(text, false) == encode_naively(bpe.merges(), text));
+      PieceCache cache(text.size());
+      std::vector<Token> tokens;
+      bpe.encode(text, false, cache, tokens);
+      REQUIRE(tokens == encode_naively(bpe.merges(), text));
     }
   }
 }
@@ -260,4 +263,24 @@ TEST_CASE("a training corpus of one endless word makes no endless tokens", "[bpe
   CHECK_THROWS_WITH(train_merges(corpus, 1000), ContainsSubstring("choose bpe:265 or less"));
   const Bpe bpe(train_merges(corpus, 260));
   CHECK(bpe.bytes(258) == "aaaaaaaa");
+}
+
+TEST_CASE("rare pieces are dropped when there are too many", "[bpe]") {
+  const std::string few = "a a a b b b c c d", many = few + " e f g h i j k l";
+  PieceCounts exact, bounded({.pieces = 8, .bytes = 1000});
+  for (const std::string_view text : {few, many}) exact.add(text);
+  CHECK(exact.dropped() == 0);
+  CHECK(exact.counts().at(" a") == 5 - 1);
+  // The ninth piece drops those that occurred once, and then those that occurred so often.
+  for (const std::string_view text : {few, many}) bounded.add(text);
+  CHECK(bounded.dropped() > 0);
+  CHECK(bounded.counts().size() <= 8);
+  CHECK(bounded.counts().at(" b") == exact.counts().at(" b"));
+  CHECK(bounded.counts().count(" e") == 0);
+  CHECK(train_merges(bounded, 258) == train_merges(exact, 258));
+  // Bytes are bounded, too.
+  PieceCounts bytes({.pieces = 100, .bytes = 10});
+  for (const std::string_view word : {" aaaa", " bbbb", " aaaa", " cccc"}) bytes.add(word);
+  CHECK(bytes.counts().size() == 1);
+  CHECK(bytes.counts().at(" aaaa") == 2);
 }

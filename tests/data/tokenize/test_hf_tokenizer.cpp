@@ -34,7 +34,7 @@ json small_file() {
 }
 
 std::vector<Token> encode(const json& file, std::string_view text, bool special = true) {
-  return HfTokenizer(file.dump()).encode(text, special);
+  return Tokenizer::of_hf(file.dump()).encode(text, special);
 }
 
 using Ids = std::vector<Token>;
@@ -65,27 +65,28 @@ TEST_CASE("documents end with the file's own token, or in an empty line", "[hf_t
 TEST_CASE("texts become the ids of Hugging Face's tokenizers", "[hf_tokenizer]") {
   const auto all = testing::golden_json("tokenizers.json");
   for (const auto& [style, golden] : all.items()) {
-    const HfTokenizer tokenizer(golden.at("file").get<std::string>());
-    CHECK(tokenizer.begin() == golden.at("begin").get<Ids>());
+    const Tokenizer tokenizer = Tokenizer::of_hf(golden.at("file").get<std::string>());
+    const std::span<const Token> begin = tokenizer.begin();
+    CHECK(Ids(begin.begin(), begin.end()) == golden.at("begin").get<Ids>());
     for (const json& encoding : golden.at("encodings")) {
       const auto text = encoding.at("text").get<std::string>();
       INFO(style << ": " << text);
       const Ids ids = tokenizer.encode(text, true);
       CHECK(ids == encoding.at("ids").get<Ids>());
       std::string decoded;
-      for (const Token id : ids) decoded += tokenizer.bytes(id);
+      for (const Token id : ids) decoded += tokenizer.token_bytes(id);
       CHECK(decoded == (style == "qwen2" ? data::nfc(text) : text));
     }
   }
 }
 
 TEST_CASE("ids, added tokens and holes are those of the file", "[hf_tokenizer]") {
-  const HfTokenizer tokenizer(small_file().dump());
-  CHECK(tokenizer.size() == 501);
-  CHECK(tokenizer.bytes(0) == "<|endoftext|>");
-  CHECK(tokenizer.bytes(400) == "abc");
-  CHECK(tokenizer.bytes(450).empty());
-  CHECK(tokenizer.named_end() == 0);
+  const Tokenizer tokenizer = Tokenizer::of_hf(small_file().dump());
+  CHECK(tokenizer.vocab_size() == 501);
+  CHECK(tokenizer.token_bytes(0) == "<|endoftext|>");
+  CHECK(tokenizer.token_bytes(400) == "abc");
+  CHECK(tokenizer.token_bytes(450).empty());
+  CHECK(tokenizer.end_of_text() == 0);
   CHECK(tokenizer.begin().empty());
   CHECK(tokenizer.encode("abcab<|endoftext|>", true) == Ids{400, 300, 0});
   CHECK(tokenizer.encode("<tool>a", false) == Ids{500, 'a' + 1});
@@ -118,9 +119,10 @@ TEST_CASE("the older form of merges and of files is read", "[hf_tokenizer]") {
   file = small_file();
   file["model"]["vocab"]["<|endoftext|>"] = 257;
   const std::string merges = "#version: 0.2\na b\r\nab c\n";
-  const HfTokenizer pair(data::tokenizer_json_of(file["model"]["vocab"].dump(), merges));
+  const Tokenizer pair =
+      Tokenizer::of_hf(data::tokenizer_json_of(file["model"]["vocab"].dump(), merges));
   CHECK(pair.encode("abc<|endoftext|>", true) == Ids{400, 257});
-  CHECK(pair.named_end() == 257);
+  CHECK(pair.end_of_text() == 257);
 }
 
 TEST_CASE("ignore_merges takes pieces that are tokens as they are", "[hf_tokenizer]") {
