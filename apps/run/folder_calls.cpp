@@ -1,6 +1,7 @@
 #include "tapegrad/run/folder_calls.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -86,6 +87,16 @@ fs::path make_next_folder(const std::string& name) {
 
 fs::path make_folder_beside(const fs::path& path) {
   return make_free_folder((path / "").parent_path().string() + "-rescued");
+}
+
+int lock_folder(const fs::path& path, std::string_view doing) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  // Some network file systems have no locks; that is no reason not to go on.
+  const bool busy =
+      descriptor >= 0 && ::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  if (busy) ::close(descriptor);
+  check(!busy, "another program is {} in {}", doing, path.string());
+  return descriptor;
 }
 
 bool is_open_at(int descriptor, const fs::path& path) {

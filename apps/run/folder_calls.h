@@ -25,6 +25,9 @@ std::filesystem::path make_free_folder(const std::string& path);
 std::filesystem::path make_next_folder(const std::string& name);
 // The first of PATH-rescued-1, PATH-rescued-2, … that does not exist yet, made.
 std::filesystem::path make_folder_beside(const std::filesystem::path& path);
+// Opens a folder and locks it: the descriptor holds the lock, and is -1 if the folder cannot be
+// opened. Error if another program holds it: it "is training", say, as `doing` tells.
+int lock_folder(const std::filesystem::path& path, std::string_view doing);
 // Whether the open folder is the one at `path`. Error if the system cannot tell.
 bool is_open_at(int descriptor, const std::filesystem::path& path);
 // Error, before training begins, if nothing can be written to the folder.

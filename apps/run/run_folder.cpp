@@ -1,7 +1,5 @@
 #include "tapegrad/run/run_folder.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -83,11 +81,7 @@ RunFolder::~RunFolder() {
 }
 
 void RunFolder::lock() {
-  lock_ = std::make_unique<Lock>(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // Some network file systems have no locks; that is no reason not to train.
-  const bool busy = lock_->descriptor >= 0 && ::flock(lock_->descriptor, LOCK_EX | LOCK_NB) != 0 &&
-                    errno == EWOULDBLOCK;
-  check(!busy, "another program is training in {}", path_.string());
+  lock_ = std::make_unique<Lock>(lock_folder(path_, "training"));
 }
 
 RunFolder RunFolder::open(const FolderOptions& options, const std::string& name,

@@ -62,6 +62,17 @@ std::shared_ptr<const Text> read_val(const CorpusSource& source) {
 
 }  // namespace
 
+void note_left_out(const std::vector<data::Corpus::Skipped>& faulty) {
+  constexpr std::size_t most = 5;
+  for (std::size_t i = 0; i < std::min(most, faulty.size()); ++i) {
+    print_error(fmt::format("note: {} is left out: it {}\n", faulty[i].file.string(),
+                            faulty[i].reason));
+  }
+  if (faulty.size() > most) {
+    print_error(fmt::format("note: {} more files are left out\n", faulty.size() - most));
+  }
+}
+
 Text read_text(const CorpusSource& source) {
   if (source.paths.size() == 1 && (source.is_data || is_token_folder(source.paths[0]))) {
     const std::string& folder = source.paths[0];
@@ -75,14 +86,7 @@ Text read_text(const CorpusSource& source) {
   data::Corpus corpus = data::read_corpus(
       std::vector<std::filesystem::path>(source.paths.begin(), source.paths.end()),
       {.max_bytes = kMostTextBytes, .field = source.field, .encoding = source.encoding});
-  constexpr std::size_t most = 5;
-  for (std::size_t i = 0; i < std::min(most, corpus.faulty.size()); ++i) {
-    print_error(fmt::format("note: {} is left out: it {}\n", corpus.faulty[i].file.string(),
-                            corpus.faulty[i].reason));
-  }
-  if (corpus.faulty.size() > most) {
-    print_error(fmt::format("note: {} more files are left out\n", corpus.faulty.size() - most));
-  }
+  note_left_out(corpus.faulty);
   Text text = text_of(describe(corpus), std::move(corpus.text));
   set_documents(text, std::move(corpus.documents));
   return text;

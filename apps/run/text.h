@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tapegrad/data/corpus.h"
 #include "tapegrad/data/data_folder.h"
 #include "tapegrad/data/documents.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
@@ -76,6 +77,8 @@ struct CorpusSource {
 // and `encoding` must be as they are without being given. Files that are left out, though they may
 // be meant, are named on stderr.
 Text read_text(const CorpusSource& source);
+// Names files that are left out, though they may be meant, on stderr.
+void note_left_out(const std::vector<data::Corpus::Skipped>& faulty);
 Text text_of(std::string name, std::string contents);
 // `contents` must live as long as the program.
 Text text_of_program(std::string name, std::string_view contents);

@@ -16,19 +16,6 @@ void check_length(const data::Tokens& tokens, std::string_view split, std::int64
         split, tokens.size(), block_size, block_size + 1, val ? ", a larger --val-fraction" : "");
 }
 
-// "\n", "\r", "\t" and "\\" as a shell passes them on, with what they stand for.
-std::string unescaped(const std::string& text) {
-  constexpr std::string_view names = "nrt\\", values = "\n\r\t\\";
-  std::string result;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const std::size_t which =
-        text[i] == '\\' && i + 1 < text.size() ? names.find(text[i + 1]) : names.npos;
-    result += which == names.npos ? text[i] : values[which];
-    if (which != names.npos) ++i;
-  }
-  return result;
-}
-
 std::vector<std::string_view> documents_of(const Text& text, const std::string& separator,
                                            const std::string& end_of_text) {
   if (text.documents.empty()) return {text.contents};
@@ -51,26 +38,24 @@ void check_undivided(const TokenText& tokens, const std::string& separator) {
   check(separator.empty(), "--separator: {} is tokens already", tokens.folder);
 }
 
-// What lies between <|endoftext|>.
-std::vector<std::string_view> words_of(const std::vector<std::string_view>& documents) {
-  constexpr std::string_view mark = data::Bpe::kEndOfTextBytes;
-  std::vector<std::string_view> words;
-  for (std::string_view text : documents) {
-    for (std::size_t end = 0; (end = text.find(mark)) != text.npos;) {
-      words.push_back(text.substr(0, end));
-      text.remove_prefix(end + mark.size());
-    }
-    words.push_back(text);
-  }
-  return words;
-}
-
 }  // namespace
 
 std::string tokenizer_spec(const data::Tokenizer& tokenizer, const std::filesystem::path& folder) {
   const std::string kind(tokenizer.kind());
   if (kind == "hf") return std::filesystem::absolute(folder).lexically_normal().string();
   return kind == "bpe" ? fmt::format("bpe:{}", tokenizer.vocab_size()) : kind;
+}
+
+std::string unescaped(const std::string& text) {
+  constexpr std::string_view names = "nrt\\", values = "\n\r\t\\";
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::size_t which =
+        text[i] == '\\' && i + 1 < text.size() ? names.find(text[i + 1]) : names.npos;
+    result += which == names.npos ? text[i] : values[which];
+    if (which != names.npos) ++i;
+  }
+  return result;
 }
 
 void check_tokenizer(const std::string& spec) {
@@ -128,10 +113,13 @@ data::Tokenizer make_tokenizer(const TextOptions& o, std::uint64_t seed,
           spec);
     return own;
   }
-  if (data::bpe_size(o.tokenizer)) {
-    const std::vector<std::string_view> train =
-        divide(text, o.division(seed), std::string(data::Bpe::kEndOfTextBytes)).train;
-    return data::make_tokenizer(o.tokenizer, text.documents.empty() ? train : words_of(train));
+  if (const auto vocab_size = data::bpe_size(o.tokenizer)) {
+    const auto parts = divide(text, o.division(seed), std::string(data::Bpe::kEndOfTextBytes));
+    data::PieceCounts counts;
+    for (const std::string_view document : parts.train) {
+      text.documents.empty() ? counts.add(document) : data::add_words(document, counts);
+    }
+    return data::Tokenizer::train_bpe(counts, *vocab_size);
   }
   // A character that only the validation part has must be in the vocabulary, too.
   const std::string separator = unescaped(o.separator);

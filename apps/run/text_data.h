@@ -72,6 +72,9 @@ struct TextOptions {
 };
 // The value of --tokenizer that stands for the tokenizer of `folder`.
 std::string tokenizer_spec(const data::Tokenizer& tokenizer, const std::filesystem::path& folder);
+// "\n", "\r", "\t" and "\\" as a shell passes them on, as what they stand for.
+std::string unescaped(const std::string& text);
+
 // Error unless `tokenizer` is char, gpt2, bpe:N or a path.
 void check_tokenizer(const std::string& tokenizer);
 
