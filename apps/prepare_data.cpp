@@ -29,9 +29,8 @@ std::optional<Options> parse(int argc, const char* const* argv) {
               "GPT-2's tokens of all text files below a folder");
   cli.example("prepare-data --corpus wiki.jsonl.zst --tokenizer bpe:32000 --out-dir data/wiki",
               "a vocabulary that is learnt from the corpus");
-  cli.example(
-      "prepare-data --corpus a.txt --val b.txt --tokenizer SmolLM2-135M/ --out-dir data/ab",
-      "two texts, with the tokenizer of a model of Hugging Face's");
+  cli.example("prepare-data --corpus a.txt --val b.txt --tokenizer SmolLM2-135M/ --out-dir data/ab",
+              "two texts, with the tokenizer of a model of Hugging Face's");
   cli.example("prepare-data --corpus all.txt --shard-tokens 0 --out-dir nanoGPT/data/all",
               "one train.bin and one val.bin, as nanoGPT reads them");
   if (cli.parse_or_print(argc, argv)) return std::nullopt;

@@ -168,8 +168,9 @@ bool CorpusStream::next_line(TextChunk& chunk) {
     } catch (const Error& error) {
       fail("[corpus] '{}', line {}: {}", path_.string(), line_, error.what());
     }
-    check(text.has_value(), "[corpus] '{}', line {} is not a JSON object with a text '{}' (--field)",
-          path_.string(), line_, options_.field);
+    check(text.has_value(),
+          "[corpus] '{}', line {} is not a JSON object with a text '{}' (--field)", path_.string(),
+          line_, options_.field);
     if (text->empty()) continue;
     line_text_ = *std::move(text);
     chunk = {line_text_, true, true};

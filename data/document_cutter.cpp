@@ -31,8 +31,8 @@ void DocumentCutter::scan(std::string_view window, std::size_t begin, bool last,
   while (true) {
     const std::size_t separator = separator_.next(window, begin, at_);
     const std::size_t mark = mark_.next(window, begin, at_);
-    const bool is_mark = mark != Finder::kNone &&
-                         (separator == Finder::kNone || mark + mark_.size() <= separator);
+    const bool is_mark =
+        mark != Finder::kNone && (separator == Finder::kNone || mark + mark_.size() <= separator);
     const std::size_t event = is_mark ? mark : separator;
     const bool found = event != Finder::kNone && (last || event < limit);
     const std::size_t text_end = found ? event : std::max(at_, limit);

@@ -60,8 +60,8 @@ class DocumentCutter {
   void end_piece(std::vector<DocumentEdge>& edges);
 
   Finder separator_, mark_;
-  std::size_t at_ = 0;  // all before was seen
-  std::size_t piece_ = 0, segment_ = 0;  // where these begin
+  std::size_t at_ = 0;                          // all before was seen
+  std::size_t piece_ = 0, segment_ = 0;         // where these begin
   bool has_marks_ = false, has_words_ = false;  // the piece
   bool segment_has_words_ = false;
 };

@@ -69,10 +69,11 @@ bool DocumentStream::give_part(DocumentPiece& piece, std::string_view known, boo
       piece = {.text = known, .last = true};
       return true;
     }
-    check(size < cut_.most,
-          "[corpus] '{}' has a document with {} bytes in which there is no place to cut it for this "
-          "tokenizer: --separator makes documents shorter",
-          corpus_.files().back().string(), size);
+    check(
+        size < cut_.most,
+        "[corpus] '{}' has a document with {} bytes in which there is no place to cut it for this "
+        "tokenizer: --separator makes documents shorter",
+        corpus_.files().back().string(), size);
   }
   check(known.size() <= cut_.most,
         "[corpus] '{}' has a document with more than {} bytes, which cannot be cut for this "
@@ -89,7 +90,8 @@ bool DocumentStream::read() {
     window_.clear();
     begin_ = 0;
   } else {
-    const std::size_t needed = inside_ ? std::min(at_, cutter_.needed_from()) : cutter_.needed_from();
+    const std::size_t needed =
+        inside_ ? std::min(at_, cutter_.needed_from()) : cutter_.needed_from();
     window_.erase(0, needed - begin_);
     begin_ = needed;
   }

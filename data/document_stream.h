@@ -52,10 +52,10 @@ class DocumentStream {
   const Separators separators_;
   const PieceCut cut_;
   DocumentCutter cutter_;
-  std::string window_;     // of the text that is read, from byte begin_ on
+  std::string window_;  // of the text that is read, from byte begin_ on
   std::size_t begin_ = 0;
   std::deque<DocumentEdge> edges_;
-  std::size_t at_ = 0;     // of the text: what was given out ends here
+  std::size_t at_ = 0;                  // of the text: what was given out ends here
   bool inside_ = false, first_ = true;  // of a document
 };
 

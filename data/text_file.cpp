@@ -66,7 +66,8 @@ TextFile::TextFile(const std::filesystem::path& path, const CorpusOptions& optio
 
 std::string_view TextFile::next() {
   while (!ended_) {
-    lines_ += std::count(chunk_.begin(), chunk_.begin() + static_cast<std::ptrdiff_t>(given_), '\n');
+    lines_ +=
+        std::count(chunk_.begin(), chunk_.begin() + static_cast<std::ptrdiff_t>(given_), '\n');
     before_ += static_cast<std::int64_t>(given_);
     chunk_.erase(0, given_);
     given_ = 0;
@@ -95,7 +96,8 @@ std::string_view TextFile::next() {
 std::size_t TextFile::check_text() {
   const std::string_view text = chunk_;
   const auto line_of = [&](std::size_t byte) {
-    return lines_ + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(byte), '\n');
+    return lines_ +
+           std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(byte), '\n');
   };
   const auto invalid = find_invalid_utf8(text);
   const std::size_t nul = text.find('\0');

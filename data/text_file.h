@@ -36,10 +36,10 @@ class TextFile {
   std::string name_;
   std::int64_t room_;
   std::unique_ptr<Bytes> bytes_;
-  std::string chunk_;         // what next() gave, and the beginning of a character behind it
-  std::size_t given_ = 0;     // bytes of chunk_
-  std::int64_t before_ = 0;   // bytes of the text before chunk_
-  std::int64_t lines_ = 1;    // up to there
+  std::string chunk_;        // what next() gave, and the beginning of a character behind it
+  std::size_t given_ = 0;    // bytes of chunk_
+  std::int64_t before_ = 0;  // bytes of the text before chunk_
+  std::int64_t lines_ = 1;   // up to there
   bool begun_ = false, ended_ = false, looks_binary_ = false;
   std::optional<std::string> fault_;
 };

@@ -150,8 +150,8 @@ class Converted : public Bytes {
       const std::size_t done = input_.size() - at_ - left;
       before_ += done;
       at_ += done;
-      check(!failed || errno == E2BIG || is_cut, "[corpus] '{}' is not {} text: byte {} does not fit",
-            name_, encoding_, before_);
+      check(!failed || errno == E2BIG || is_cut,
+            "[corpus] '{}' is not {} text: byte {} does not fit", name_, encoding_, before_);
       wants_more_ = is_cut || left == 0;
       if (room < chunk_.size()) return {chunk_.data(), chunk_.size() - room};
     }

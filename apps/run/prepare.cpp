@@ -36,7 +36,11 @@ std::string megabytes(std::int64_t bytes) {
 class Progress {
  public:
   Progress(Terminal& terminal, std::string what, std::int64_t all)
-      : terminal_(terminal), what_(std::move(what)), all_(all), begun_(Clock::now()), last_(begun_) {}
+      : terminal_(terminal),
+        what_(std::move(what)),
+        all_(all),
+        begun_(Clock::now()),
+        last_(begun_) {}
 
   void at(std::int64_t bytes) {
     const auto now = Clock::now();
@@ -152,8 +156,8 @@ void Preparation::open_state() {
           "anew",
           path_.string(), state_.options);
     if (complete_shards() > 0) {
-      terminal_.line(fmt::format("goes on: {} complete files are in {}", complete_shards(),
-                                 path_.string()));
+      terminal_.line(
+          fmt::format("goes on: {} complete files are in {}", complete_shards(), path_.string()));
     }
   }
   state_.options = options;
@@ -232,9 +236,9 @@ data::Tokenizer Preparation::settle_tokenizer() {
 data::Tokenizer Preparation::make_tokenizer() {
   if (known_) return *known_;
   if (const auto size = data::bpe_size(options_.tokenizer)) return learn(*size);
-  const bool several = options_.val.empty() ? survey_.documents > 1
-                                            : survey_.parts[0].documents > 1 ||
-                                                  survey_.parts[1].documents > 1;
+  const bool several = options_.val.empty()
+                           ? survey_.documents > 1
+                           : survey_.parts[0].documents > 1 || survey_.parts[1].documents > 1;
   return characters_.tokenizer(several);
 }
 
@@ -277,10 +281,9 @@ void Preparation::encode(const data::Tokenizer& tokenizer) {
     // Normalizing may make a character longer; some tokens stand between documents.
     const std::int64_t most = 3 * survey_.parts[i].bytes + 4 * survey_.parts[i].documents;
     const bool alone = options_.shard_tokens == 0 || most <= options_.shard_tokens;
-    files[i] = std::make_unique<PartFiles>(path_, static_cast<DataPartName>(i), options_,
-                                           data::bits_for(tokenizer.vocab_size()),
-                                           alone ? 0 : options_.shard_tokens, state_.parts[i],
-                                           on_shard);
+    files[i] = std::make_unique<PartFiles>(
+        path_, static_cast<DataPartName>(i), options_, data::bits_for(tokenizer.vocab_size()),
+        alone ? 0 : options_.shard_tokens, state_.parts[i], on_shard);
   }
   PieceEncoding encoding(pieces, tokenizer, files, survey_.cut || !options_.val.empty());
   Progress progress(terminal_, "encoding", survey_.bytes);
@@ -312,8 +315,8 @@ void Preparation::finish(const data::Tokenizer& tokenizer, const PieceEncoding& 
   data::write_data_json(path_, info, tokenizer);
   remove_state();
   for (std::size_t i = 0; i < kDataParts; ++i) {
-    terminal_.line(fmt::format("{}: {} tokens, {} documents", kDataPartNames[i],
-                               parts[i]->tokens(), parts[i]->documents));
+    terminal_.line(fmt::format("{}: {} tokens, {} documents", kDataPartNames[i], parts[i]->tokens(),
+                               parts[i]->documents));
   }
   terminal_.line(fmt::format(
       "{} bytes per token; {:.1f} MB/s; {} files in {}",

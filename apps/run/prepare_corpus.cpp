@@ -11,8 +11,10 @@ namespace {
 constexpr std::int64_t kMostLineBytes = std::int64_t{32} << 20;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;
 
-std::unique_ptr<data::DocumentStream> stream_of(const std::vector<std::string>& paths, const PrepareOptions& o,
-                               const data::Separators& separators, const data::PieceCut& cut) {
+std::unique_ptr<data::DocumentStream> stream_of(const std::vector<std::string>& paths,
+                                                const PrepareOptions& o,
+                                                const data::Separators& separators,
+                                                const data::PieceCut& cut) {
   const data::CorpusOptions options{.max_bytes = kMostBytes,
                                     .field = o.field,
                                     .encoding = o.encoding,
@@ -89,13 +91,15 @@ bool PreparedPieces::next(PartPiece& piece) {
 // The cut lies in front of a whole character.
 void PreparedPieces::divide(PartPiece& piece, std::int64_t before) {
   const std::string_view text = piece.text;
-  auto size = static_cast<std::size_t>(std::clamp<std::int64_t>(*cut_ - before, 0, std::ssize(text)));
+  auto size =
+      static_cast<std::size_t>(std::clamp<std::int64_t>(*cut_ - before, 0, std::ssize(text)));
   const auto is_inside = [&] { return (static_cast<unsigned char>(text[size]) & 0xC0) == 0x80; };
   while (size < text.size() && is_inside()) ++size;
   const bool reaches_cut = before + static_cast<std::int64_t>(size) >= *cut_;
   const PartPiece behind{text.substr(size), DataPartName::val, piece.first || !is_behind_cut_,
                          piece.last};
-  if (size > 0) piece = {text.substr(0, size), DataPartName::train, piece.first, piece.last || reaches_cut};
+  if (size > 0)
+    piece = {text.substr(0, size), DataPartName::train, piece.first, piece.last || reaches_cut};
   if (behind.text.empty()) return;
   is_behind_cut_ = true;
   if (size > 0) {

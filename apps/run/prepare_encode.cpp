@@ -14,9 +14,9 @@ constexpr std::size_t kGroupBytes = std::size_t{1} << 20, kMostBatchBytes = std:
 
 }  // namespace
 
-PartFiles::PartFiles(std::filesystem::path folder, DataPartName part,
-                     const PrepareOptions& options, int bits, std::int64_t shard_tokens,
-                     PartState& state, std::function<void(const data::ShardInfo&)> on_shard)
+PartFiles::PartFiles(std::filesystem::path folder, DataPartName part, const PrepareOptions& options,
+                     int bits, std::int64_t shard_tokens, PartState& state,
+                     std::function<void(const data::ShardInfo&)> on_shard)
     : folder_(std::move(folder)),
       part_(part),
       format_(options.format),
@@ -88,8 +88,8 @@ struct PieceEncoding::Group {
   std::vector<std::size_t> ends = {};  // of each item's tokens
 };
 
-PieceEncoding::PieceEncoding(PreparedPieces& pieces, const data::Tokenizer& tokenizer,
-                             Files& files, bool is_divided)
+PieceEncoding::PieceEncoding(PreparedPieces& pieces, const data::Tokenizer& tokenizer, Files& files,
+                             bool is_divided)
     : pieces_(pieces), tokenizer_(tokenizer), files_(files), is_divided_(is_divided) {
   // Several for each thread, so that none waits long for the last one.
   const auto threads = static_cast<std::size_t>(num_threads());

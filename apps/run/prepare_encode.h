@@ -54,8 +54,8 @@ class PieceEncoding {
 
   // Encodes and writes some pieces; false if there are none left.
   bool step();
-  std::int64_t bytes() const { return bytes_; }        // of text, whose tokens are written
-  std::int64_t encoded() const { return encoded_; }    // of these, what was not written before
+  std::int64_t bytes() const { return bytes_; }      // of text, whose tokens are written
+  std::int64_t encoded() const { return encoded_; }  // of these, what was not written before
   const std::int64_t* documents() const { return documents_; }  // of each part
 
  private:

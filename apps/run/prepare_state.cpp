@@ -60,8 +60,7 @@ bool is_temporary(const fs::path& path) {
 // Whether prepare-data makes files of this name.
 bool is_ours(std::string name) {
   name.resize(std::min(name.size(), name.find(kTemporary)));
-  for (const char* other :
-       {kPrepareFile, kStdinFile, data::kDataFile, data::kDataTokenizerFile}) {
+  for (const char* other : {kPrepareFile, kStdinFile, data::kDataFile, data::kDataTokenizerFile}) {
     if (name == other) return true;
   }
   for (const DataPartName part : {DataPartName::train, DataPartName::val}) {
@@ -140,9 +139,8 @@ PrepareFolder::PrepareFolder(const fs::path& path, bool overwrite) {
       std::stable_partition(ours.begin(), ours.end(), [](const fs::path& file) {
         return file.filename() == data::kDataFile;
       });
-      std::stable_partition(ours.begin(), ours.end(), [](const fs::path& file) {
-        return file.filename() != kPrepareFile;
-      });
+      std::stable_partition(ours.begin(), ours.end(),
+                            [](const fs::path& file) { return file.filename() != kPrepareFile; });
       for (const fs::path& file : ours) remove_or_fail(file);
     } else {
       remove_leftovers(path, [](const std::string& name) { return is_ours(name); });

@@ -19,10 +19,11 @@ struct PartState {
   std::int64_t piece = 0, tokens = 0;
 };
 
-// What the file kPrepareFile keeps while a corpus is prepared.
+// What the file kPrepareFile keeps while a corpus is prepared. It is removed when data.json is
+// there.
 struct PrepareState {
-  std::string options;                   // all that the files depend on, as text for people
-  std::string corpus, tokenizer;         // fingerprints; empty: not known yet
+  std::string options;            // all that the files depend on, as text for people
+  std::string corpus, tokenizer;  // fingerprints; empty: not known yet
   PartState parts[kDataParts];
 };
 inline constexpr const char* kPrepareFile = "prepare-state.json";

@@ -80,9 +80,7 @@ RunFolder::~RunFolder() {
   if (made_ && !path_.empty()) fs::remove(path_, ignored);
 }
 
-void RunFolder::lock() {
-  lock_ = std::make_unique<Lock>(lock_folder(path_, "training"));
-}
+void RunFolder::lock() { lock_ = std::make_unique<Lock>(lock_folder(path_, "training")); }
 
 RunFolder RunFolder::open(const FolderOptions& options, const std::string& name,
                           const std::vector<NamedText>& texts, Processes* processes) {

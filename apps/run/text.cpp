@@ -65,8 +65,8 @@ std::shared_ptr<const Text> read_val(const CorpusSource& source) {
 void note_left_out(const std::vector<data::Corpus::Skipped>& faulty) {
   constexpr std::size_t most = 5;
   for (std::size_t i = 0; i < std::min(most, faulty.size()); ++i) {
-    print_error(fmt::format("note: {} is left out: it {}\n", faulty[i].file.string(),
-                            faulty[i].reason));
+    print_error(
+        fmt::format("note: {} is left out: it {}\n", faulty[i].file.string(), faulty[i].reason));
   }
   if (faulty.size() > most) {
     print_error(fmt::format("note: {} more files are left out\n", faulty.size() - most));

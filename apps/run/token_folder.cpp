@@ -7,15 +7,13 @@
 
 #include "tapegrad/run/evaluate.h"
 #include "tapegrad/run/formats/nanogpt.h"
+#include "tapegrad/run/prepare_state.h"
 #include "tapegrad/run/terminal.h"
 
 namespace tapegrad::run {
 namespace {
 
 namespace fs = std::filesystem;
-
-// What prepare-data goes on from, and removes when data.json is there.
-constexpr const char* kUnfinishedFile = "prepare-state.json";
 
 // Files of one name, but for its end: "tales_train.bin" and "tales_val.bin".
 struct Files {
@@ -88,7 +86,7 @@ std::optional<data::Tokenizer> foreign_tokenizer(const fs::path& folder, const T
 }
 
 TokenText open_other(const fs::path& folder) {
-  check(!fs::exists(folder / kUnfinishedFile),
+  check(!fs::exists(folder / kPrepareFile),
         "{}: prepare-data has not finished this folder: start it again, with the same options",
         folder.string());
   const auto files = files_in(folder);

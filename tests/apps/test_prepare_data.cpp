@@ -109,7 +109,8 @@ TEST_CASE("documents are drawn for validation, and each ends with its token", "[
   const DataFolder data = open_data_folder(folder / "out");
   Rng draws(1337 + 2, Rng::Kind::philox);
   Views train, val;
-  for (const std::string& text : texts) (draws.uniform_double() < 0.2 ? val : train).push_back(text);
+  for (const std::string& text : texts)
+    (draws.uniform_double() < 0.2 ? val : train).push_back(text);
   REQUIRE(val.size() > 40);
   // The last document of the corpus is for training: the part without it has an end behind.
   REQUIRE(train.back() == texts.back());
@@ -166,8 +167,8 @@ TEST_CASE("stopped anywhere, the same command makes the same files", "[prepare]"
   std::string text;
   for (unsigned i = 0; i < 40; ++i) text += text_of_words(8000, i) + (i % 3 ? kMark : "\n\n");
   const std::string corpus = folder.put("in.txt", text);
-  const Args args{"--corpus", corpus, "--tokenizer", "bpe:600", "--shard-tokens", "20000",
-                  "--val-fraction", "0.3", "--out-dir"};
+  const Args args{"--corpus", corpus,           "--tokenizer", "bpe:600",  "--shard-tokens",
+                  "20000",    "--val-fraction", "0.3",         "--out-dir"};
   check_ok(prepare(args + Args{folder / "whole"}));
   const auto whole = files_of(folder / "whole");
   REQUIRE(whole.size() > 20);
@@ -221,7 +222,8 @@ TEST_CASE("another corpus or other options do not go on", "[prepare]") {
   check_refused(args, "train_000000.bin has changed since it was made");
   folder.put("out/train_000000.bin", shard);
   const std::string state = TempFolder::get(folder / "out/prepare-state.json");
-  for (const std::string bad : {"", "{}", "[", "{\"format\": \"tapegrad-prepare\", \"version\": 2}"}) {
+  for (const std::string bad :
+       {"", "{}", "[", "{\"format\": \"tapegrad-prepare\", \"version\": 2}"}) {
     folder.put("out/prepare-state.json", bad);
     check_refused(args, "prepare-state.json");
   }
@@ -287,8 +289,8 @@ TEST_CASE("what may not be read or written is refused", "[prepare]") {
   const std::string open = folder.put("open.txt", text_of_words(1000, 4));
   std::filesystem::create_directory(folder / "closed");
   std::filesystem::permissions(secret, std::filesystem::perms::none);
-  std::filesystem::permissions(folder / "closed", std::filesystem::perms::owner_read |
-                                                      std::filesystem::perms::owner_exec);
+  std::filesystem::permissions(
+      folder / "closed", std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
   const auto refused = [&](const Args& args, const std::string& message) {
     const Result r = run_unprivileged("prepare-data", args, folder.path());
     INFO(r.out << r.err);

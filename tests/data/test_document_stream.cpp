@@ -23,9 +23,10 @@ const std::string kMark = "<|endoftext|>";
 // Texts of what is hard to cut: contractions, runs of spaces, marks and parts of them, separators.
 std::string random_text(std::mt19937& random, std::size_t parts) {
   static const std::vector<std::string> kParts = {
-      "a",  "word",  "'s",  "'",    "'l", "l",  " ",  "  ",  "\n",       "\n\n",  "\t",
-      "1",  "23",    ".",   "!?",   "é",  "中", "、", "\u3000", "\u00A0", "<|end", "oftext|>",
-      "--", "<|endoftext|>", "|>",  "<",  "\r\n", "½", "\U0001F600"};
+      "a",  "word", "'s",     "'",      "'l",        "l",        " ",  "  ",
+      "\n", "\n\n", "\t",     "1",      "23",        ".",        "!?", "é",
+      "中", "、",   "\u3000", "\u00A0", "<|end",     "oftext|>", "--", "<|endoftext|>",
+      "|>", "<",    "\r\n",   "½",      "\U0001F600"};
   std::string text;
   for (std::size_t i = 0; i < parts; ++i) text += kParts[random() % kParts.size()];
   return text;
@@ -50,8 +51,8 @@ std::vector<std::string> streamed(const std::vector<std::filesystem::path>& path
 
 TEST_CASE("a text that arrives in parts has the documents of the whole", "[document_stream]") {
   std::mt19937 random(1);
-  const std::vector<Separators> all{{}, {"--", ""}, {"", kMark}, {"\n\n", kMark}, {kMark, kMark},
-                                    {"|>", kMark}};
+  const std::vector<Separators> all{
+      {}, {"--", ""}, {"", kMark}, {"\n\n", kMark}, {kMark, kMark}, {"|>", kMark}};
   for (int round = 0; round < 3000; ++round) {
     const std::string text = random_text(random, random() % 40);
     const Separators& separators = all[random() % all.size()];
@@ -118,8 +119,9 @@ TEST_CASE("a word that cannot be cut is refused when it is too long", "[document
   const auto file = folder.put("long", std::string(5000, 'a') + " end");
   const Tokenizer gpt2 = Tokenizer::gpt2();
   PieceCut cut{[&](std::string_view text) { return gpt2.last_cut(text); }, 100, 4000};
-  CHECK_THROWS_WITH(streamed({file}, {}, cut), ContainsSubstring("long' has a document with more than 4000") &&
-                                                   ContainsSubstring("--separator"));
+  CHECK_THROWS_WITH(streamed({file}, {}, cut),
+                    ContainsSubstring("long' has a document with more than 4000") &&
+                        ContainsSubstring("--separator"));
   cut.most = 6000;
   CHECK(streamed({file}, {}, cut).size() == 1);
   // Of a tokenizer that knows no cut, a whole document.
@@ -134,10 +136,9 @@ TEST_CASE("characters and faults at the border of two chunks are found", "[docum
     const auto good = folder.put("good", start + "\U0001F600\U0001F600");
     CHECK(read_corpus(std::vector{good}).text == TempFolder::get(good));
     const auto latin1 = folder.put("latin1", start + "caf\xE9s");
-    CHECK_THROWS_WITH(
-        read_corpus(std::vector{latin1}),
-        ContainsSubstring(fmt::format("not UTF-8 text: byte {} is 0xe9, in line {}",
-                                      start.size() + 3, start.size() + 1)));
+    CHECK_THROWS_WITH(read_corpus(std::vector{latin1}),
+                      ContainsSubstring(fmt::format("not UTF-8 text: byte {} is 0xe9, in line {}",
+                                                    start.size() + 3, start.size() + 1)));
     const auto cut = folder.put("cut", start + "\xF0\x9F\x98");
     CHECK_THROWS_WITH(read_corpus(std::vector{cut}),
                       ContainsSubstring(fmt::format("byte {} is 0xf0", start.size())));
@@ -162,8 +163,8 @@ TEST_CASE("a large file of a folder is left out for what comes late", "[document
 
 TEST_CASE("a line of JSON has a limit", "[document_stream]") {
   const TempFolder folder;
-  const auto file = folder.put("a.jsonl", "{\"text\": \"a\"}\n{\"text\": \"" +
-                                              std::string(1 << 20, 'b') + "\"}\n");
+  const auto file = folder.put(
+      "a.jsonl", "{\"text\": \"a\"}\n{\"text\": \"" + std::string(1 << 20, 'b') + "\"}\n");
   CHECK(read_corpus(std::vector{file}).documents.size() == 2);
   CHECK_THROWS_WITH(read_corpus(std::vector{file}, {.max_line_bytes = 1 << 19}),
                     ContainsSubstring("a.jsonl', line 2 has more than 524288 bytes"));

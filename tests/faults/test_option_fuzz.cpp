@@ -180,6 +180,7 @@ TEST_CASE("random command lines are refused by a message that says why, or valid
       {"train-gpt",
        {"--init-from", text.run, "--corpus", text.corpus, "--lora-rank", "2", "--out-dir", "run"},
        brief},
+      {"prepare-data", {"--corpus", text.corpus, "--out-dir", "tokens"}, {"--tokenizer", "char"}},
       {"merge-lora", {"--model", text.run, "--out-dir", "merged"}, {}},
       {"train-seq2seq", Args{"--tokenizer", "char", "--corpus", pairs.corpus} + tiny, brief},
       {"sample-text", {"--model", text.run}, {"--max-new-tokens", "2", "--num-samples", "2"}},
