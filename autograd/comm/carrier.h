@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tapegrad::detail {
@@ -30,10 +31,10 @@ struct Exchange {
       why = std::current_exception();
     }
     then = {};  // before those who wait destroy what it refers to
-    end(why);
+    end(std::move(why));
   }
-  void end(const std::exception_ptr& why) {
-    error = why;
+  void end(std::exception_ptr why) {
+    error = std::move(why);
     ended = 1;
     ended.notify_all();
   }

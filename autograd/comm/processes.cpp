@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 #include <numeric>
+#include <utility>
 
 #include "tapegrad/autograd/base/error.h"
 #include "tapegrad/autograd/comm/carrier.h"
@@ -136,7 +137,7 @@ void Processes::Transfer::wait() {
     const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - before;
     processes_->traffic_.seconds_waited += waited.count();
   }
-  if (exchange->error) std::rethrow_exception(exchange->error);
+  if (auto error = std::exchange(exchange->error, nullptr)) std::rethrow_exception(error);
 }
 
 Processes::Transfer Processes::all_to_all(std::span<const std::byte> send, const Sizes& send_sizes,
