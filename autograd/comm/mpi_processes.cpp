@@ -26,11 +26,14 @@ using std::chrono::milliseconds;
 
 // Messages have an int as their size.
 constexpr std::size_t kLargestMessage = std::size_t{1} << 30;
-// How long the thread looks for more to do before it sleeps; longer than from one of several small
-// calls to the next one.
-constexpr microseconds kAwake{50};
-// How long it sleeps between two looks at what is under way, while nobody waits. A nap can cost 20 us
-// of a processor. What a network of 10 Gbit/s brings in this time fits the buffers of its sockets.
+// How long the thread looks for more to do before it sleeps, while somebody waits or nothing is
+// under way; longer than from one of several small calls to the next one.
+constexpr microseconds kAwake{100};
+// How long it sleeps between two looks at what is under way, if somebody waits: no longer than it
+// takes to wake up.
+constexpr microseconds kShortNap{20};
+// The same if nobody waits. A nap can cost 20 us of a processor. What a network of 10 Gbit/s brings
+// in this time fits the buffers of its sockets.
 constexpr microseconds kNap{300};
 // How long it sleeps if nothing is: heartbeats are due even then.
 constexpr milliseconds kSleep{250};
@@ -299,22 +302,24 @@ class MpiCarrier : public Carrier {
   // Returns when it is time to look again.
   void rest(bool busy) {
     const auto now = Clock::now();
-    if (busy) awake_until_ = now + kAwake;
-    if (now < awake_until_ || (waiting_ > 0 && !moves_.empty())) {
+    const bool idle = moves_.empty(), awaited = !idle && waiting_ > 0, leaving = leaving_;
+    if (busy || awaited != awaited_) {
+      awake_until_ = idle || awaited ? now + kAwake : now;
+      awaited_ = awaited;
+    }
+    if (busy || now < awake_until_) {
       ::sched_yield();
       return;
     }
+    const Clock::duration nap = leaving   ? Clock::duration(kLeavingNap)
+                                : awaited ? Clock::duration(kShortNap)
+                                : idle    ? Clock::duration(kSleep)
+                                          : Clock::duration(kNap);
     std::unique_lock lock(mutex_);
-    const auto news = [this] {
-      return queued_ || aborting_ || stopping_ || (waiting_ > 0 && !moves_.empty());
-    };
-    if (leaving_) {
-      wake_.wait_for(lock, kLeavingNap, news);
-    } else if (!moves_.empty()) {
-      wake_.wait_for(lock, kNap, news);
-    } else {
-      wake_.wait_for(lock, kSleep, [&] { return leaving_ || news(); });
-    }
+    wake_.wait_for(lock, nap, [&] {
+      return queued_ || aborting_ || stopping_ || leaving_ != leaving ||
+             (waiting_ > 0 && !idle && !awaited);
+    });
   }
 
   [[noreturn]] static void abort_now(int exit_code) {
@@ -329,6 +334,7 @@ class MpiCarrier : public Carrier {
   std::unique_ptr<Heartbeats> heartbeats_;
   std::deque<Move> moves_;  // under way, in the order of their beginning
   Clock::time_point awake_until_, last_beat_;
+  bool awaited_ = false;  // at the last look
 
   std::mutex mutex_;  // of what follows
   std::condition_variable wake_, news_;
