@@ -55,28 +55,39 @@ bool goes_on(pid_t pid) {
   return true;
 }
 
-// Three processes at work, of which one gets a signal: all are ended.
-struct Ended {
-  Result result;
-  bool left_over = false;  // some process
-};
-Ended ended_by(int signal, std::size_t rank, const Args& variables = {}) {
-  Program program("/usr/bin/env", ranks(3, "hold", variables));
-  std::vector<pid_t> pids;
-  while (pids.size() < 3) {
-    program.wait_for("pid");
-    pids.clear();
-    std::istringstream words(program.out());
-    for (std::string word; words >> word;) {
-      if (word != "pid") pids.push_back(std::stoi(word));
+// Three processes at work.
+class AtWork {
+ public:
+  explicit AtWork(const Args& variables = {})
+      : program_("/usr/bin/env", ranks(3, "hold", variables)) {
+    while (pids_.size() < 3) {
+      program_.wait_for("pid");
+      pids_.clear();
+      std::istringstream words(program_.out());
+      for (std::string word; words >> word;) {
+        if (word != "pid") pids_.push_back(std::stoi(word));
+      }
     }
   }
-  ::kill(pids[rank], signal);
-  if (!program.ends_within(std::chrono::seconds(60))) throw std::runtime_error("it went on");
-  Ended ended{program.wait()};
-  for (const pid_t pid : pids) ended.left_over |= goes_on(pid);
-  return ended;
-}
+
+  void send(int signal, std::size_t rank) const { ::kill(pids_[rank], signal); }
+  bool ends_within(std::chrono::seconds time) const { return program_.ends_within(time); }
+
+  struct End {
+    Result result;
+    bool left_over;  // some process goes on
+  };
+  End end() {
+    if (!ends_within(std::chrono::seconds(60))) throw std::runtime_error("it goes on");
+    End end{program_.wait(), false};
+    for (const pid_t pid : pids_) end.left_over |= goes_on(pid);
+    return end;
+  }
+
+ private:
+  Program program_;
+  std::vector<pid_t> pids_;
+};
 
 }  // namespace
 
@@ -137,7 +148,9 @@ TEST_CASE("processes that do not do the same are ended", "[processes]") {
 
 TEST_CASE("a killed process ends all, and mpirun names it", "[processes]") {
   if (no_mpirun()) return;
-  const Ended ended = ended_by(SIGKILL, 1);
+  AtWork processes;
+  processes.send(SIGKILL, 1);
+  const AtWork::End ended = processes.end();
   CHECK(ended.result.code == 128 + SIGKILL);
   CHECK(has(ended.result.err, "process rank 1 with PID"));
   CHECK(has(ended.result.err, "exited on signal 9 (Killed)"));
@@ -147,7 +160,9 @@ TEST_CASE("a killed process ends all, and mpirun names it", "[processes]") {
 TEST_CASE("a process that does not answer is named, and ends all", "[processes]") {
   if (no_mpirun()) return;
   for (const std::size_t rank : {0, 2}) {
-    const Ended ended = ended_by(SIGSTOP, rank, {"TAPEGRAD_PROCESS_TIMEOUT=3"});
+    AtWork processes({"TAPEGRAD_PROCESS_TIMEOUT=3"});
+    processes.send(SIGSTOP, rank);
+    const AtWork::End ended = processes.end();
     CHECK(ended.result.code == 1);
     CHECK(has(ended.result.err, fmt::format("rank {} on ", rank)));
     CHECK(count_of(ended.result.err,
@@ -169,6 +184,17 @@ TEST_CASE("a process that computes or ends late is not taken for a silent one", 
   CHECK(has(wrong.err,
             "TAPEGRAD_PROCESS_TIMEOUT must be a number of seconds from 2 to 86400, not "
             "'soon'"));
+}
+
+TEST_CASE("processes that were all stopped for a while go on", "[processes]") {
+  if (no_mpirun()) return;
+  AtWork processes({"TAPEGRAD_PROCESS_TIMEOUT=2"});
+  for (const std::size_t rank : {0, 1, 2}) processes.send(SIGSTOP, rank);
+  std::this_thread::sleep_for(std::chrono::seconds(5));
+  for (const std::size_t rank : {0, 1, 2}) processes.send(SIGCONT, rank);
+  CHECK_FALSE(processes.ends_within(std::chrono::seconds(4)));
+  processes.send(SIGKILL, 0);
+  CHECK_FALSE(processes.end().left_over);
 }
 
 TEST_CASE("processes of different programs do not begin", "[processes]") {
