@@ -65,6 +65,10 @@ Batch Loader::next() {
   return batch;
 }
 
+void Loader::skip() {
+  for (std::int64_t row = 0; row < batch_size_; ++row) rng_.randint(tokens_.size() - block_size_);
+}
+
 EpochLoader::EpochLoader(Tokens tokens, const Options& options, Rng rng, std::string_view split)
     : tokens_(std::move(tokens)), options_(options), rng_(std::move(rng)) {
   check_sizes(options.batch_size, options.block_size);
@@ -92,12 +96,18 @@ void EpochLoader::begin_epoch(std::uint64_t seed) {
   if (options_.shuffle) order_ = Rng(seed).randperm(windows());
 }
 
-Batch EpochLoader::next() {
+std::int64_t EpochLoader::begin_batch() {
   if (!begun_ || at_end()) {
     rng_.next64();
     begin_epoch(options_.shuffle ? rng_.next64() & INT64_MAX : 0);
   }
-  Batch batch = empty_batch(std::min(options_.batch_size, windows() - next_), options_.block_size);
+  return std::min(options_.batch_size, windows() - next_);
+}
+
+void EpochLoader::skip() { next_ += begin_batch(); }
+
+Batch EpochLoader::next() {
+  Batch batch = empty_batch(begin_batch(), options_.block_size);
   for (std::int64_t row = 0; row < batch.B; ++row, ++next_) {
     const std::int64_t window = options_.shuffle ? order_[static_cast<std::size_t>(next_)] : next_;
     fill_row(batch, row, tokens_, window * options_.stride);

@@ -29,6 +29,8 @@ class Loader {
          std::string_view split = "training");
 
   Batch next();
+  // As if the next batch had been taken, but for reading it.
+  void skip();
 
   // The generator that the loader draws from, for callers that share its stream.
   Rng& rng() { return rng_; }
@@ -59,6 +61,7 @@ class EpochLoader {
   EpochLoader(Tokens tokens, const Options& options, Rng rng, std::string_view split = "training");
 
   Batch next();
+  void skip();  // as in Loader
   std::int64_t batches_per_epoch() const;
   // Whether one of the last `batches` batches completed a pass. `batches` must not exceed the
   // number of batches since the state was set: earlier ones may have had another batch_size.
@@ -71,6 +74,7 @@ class EpochLoader {
   void set_state(std::string_view state);
 
  private:
+  std::int64_t begin_batch();  // returns its rows
   void begin_epoch(std::uint64_t seed);
   bool at_end() const;  // no further batch in this pass
   std::int64_t windows() const;

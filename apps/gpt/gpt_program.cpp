@@ -6,6 +6,7 @@
 #include "tapegrad/apps/gpt/plan.h"
 #include "tapegrad/apps/gpt/samples.h"
 #include "tapegrad/apps/gpt/start.h"
+#include "tapegrad/autograd/base/dry_run.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/data/tokenize/utf8.h"
 #include "tapegrad/nn/summary.h"
@@ -258,6 +259,7 @@ run::Task Program::task() {
       .params = params_,
       .batches = batches_,
       .loss = [this] { return next_loss(); },
+      .pass_over = [this] { pass_over(); },
       .evaluate =
           [this] {
             return run::estimate_losses(gpt_, data_, options_.batches(),
@@ -280,8 +282,16 @@ run::Task Program::task() {
 
 run::Loss Program::next_loss() {
   const auto [inputs, targets] = run::tensors_of(batches_.next());
-  Rng& dropout = options_.random.one_generator() ? batches_.rng() : own_dropout_;
-  return {gpt_.loss(inputs, targets, &dropout), inputs.numel()};
+  return {gpt_.loss(inputs, targets, &dropout()), inputs.numel()};
+}
+
+void Program::pass_over() {
+  batches_.skip();
+  if (options_.model.dropout == 0) return;
+  const DryRun dry(DryRun::Draws::made);
+  const Tensor ids =
+      Tensor::zeros({options_.optimizer.batch_size, options_.model.block_size}, DType::i32);
+  gpt_.loss(ids, ids, &dropout());
 }
 
 run::About Program::about() const {

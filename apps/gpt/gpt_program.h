@@ -28,6 +28,8 @@ class Program {
 
  private:
   run::Loss next_loss();
+  void pass_over();
+  Rng& dropout() { return options_.random.one_generator() ? batches_.rng() : own_dropout_; }
   void finish(run::Report& report) const;
   void print_samples(run::Report& report) const;
   void print_sample(run::Report& report) const;

@@ -32,6 +32,10 @@ data::Batch Batches::next() {
   return std::visit([](auto& loader) { return loader.next(); }, loader_);
 }
 
+void Batches::skip() {
+  std::visit([](auto& loader) { loader.skip(); }, loader_);
+}
+
 Rng& Batches::rng() {
   return std::visit([](auto& loader) -> Rng& { return loader.rng(); }, loader_);
 }

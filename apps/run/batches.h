@@ -21,6 +21,7 @@ class Batches {
   Batches(const data::Tokens& tokens, const BatchPlan& plan, Rng rng);
 
   data::Batch next();
+  void skip();  // see data::Loader
   // The generator that they are drawn from.
   Rng& rng();
   // Batches of one pass over the text; 0 if they are random.
