@@ -108,4 +108,17 @@ void CharVocabulary::fail_unknown(char32_t code_point, std::size_t offset) const
       describe_char(code_point), offset, size(), sample_of(code_points_));
 }
 
+// In UTF-8, the order of the bytes is that of the characters.
+std::optional<std::string> characters_of(std::span<const std::string> tokens) {
+  std::string characters;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i].empty()) return std::nullopt;
+    const Utf8Char c = first_char(tokens[i]);
+    if (c.kind != Utf8Char::Kind::valid || c.size != tokens[i].size()) return std::nullopt;
+    if (i > 0 && tokens[i] <= tokens[i - 1]) return std::nullopt;
+    characters += tokens[i];
+  }
+  return characters;
+}
+
 }  // namespace tapegrad::data

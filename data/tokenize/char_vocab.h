@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -39,5 +40,8 @@ class CharVocabulary {
   std::array<Token, 128> of_ascii_;    // tokens of ASCII characters; kUnknown for missing ones
   static constexpr Token kUnknown = -1;
 };
+
+// The characters of tokens that are one each, in ascending order; nothing for other tokens.
+std::optional<std::string> characters_of(std::span<const std::string> tokens);
 
 }  // namespace tapegrad::data

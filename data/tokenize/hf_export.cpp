@@ -8,7 +8,6 @@
 
 #include "tapegrad/autograd/base/json_file.h"
 #include "tapegrad/data/tokenize/byte_alphabet.h"
-#include "tapegrad/data/tokenize/utf8.h"
 
 namespace tapegrad::data {
 namespace {
@@ -93,16 +92,12 @@ std::optional<std::string> characters_of_hf(std::string_view text) {
                        at("/model/unk_token").is_null() && vocab.is_object() &&
                        (at("/added_tokens").is_null() || at("/added_tokens").empty());
   if (!is_ours) return std::nullopt;
-  // Sorted, as the vocabulary must be: by the bytes of UTF-8 is by the code points.
-  std::string characters;
-  Token next = 0;
-  for (const auto& [character, id] : vocab.items()) {
-    const bool is_next = id.is_number_unsigned() && id == next++;
-    const bool is_one = !character.empty() && first_char(character).size == character.size();
-    if (!is_next || !is_one) return std::nullopt;
-    characters += character;
+  std::vector<std::string> tokens;
+  for (const auto& [token, id] : vocab.items()) {
+    if (!id.is_number_unsigned() || id != tokens.size()) return std::nullopt;
+    tokens.push_back(token);
   }
-  return characters;
+  return characters_of(tokens);
 }
 
 }  // namespace tapegrad::data

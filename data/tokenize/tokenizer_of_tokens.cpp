@@ -1,24 +1,9 @@
 #include "tapegrad/autograd/base/error.h"
 #include "tapegrad/data/tokenize/byte_alphabet.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
-#include "tapegrad/data/tokenize/utf8.h"
 
 namespace tapegrad::data {
 namespace {
-
-// The characters of tokens that are one each, in ascending order; nothing for other tokens. In
-// UTF-8, the order of the bytes is that of the characters.
-std::optional<std::string> characters_of(std::span<const std::string> tokens) {
-  std::string characters;
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    if (tokens[i].empty()) return std::nullopt;
-    const Utf8Char c = first_char(tokens[i]);
-    if (c.kind != Utf8Char::Kind::valid || c.size != tokens[i].size()) return std::nullopt;
-    if (i > 0 && tokens[i] <= tokens[i - 1]) return std::nullopt;
-    characters += tokens[i];
-  }
-  return characters;
-}
 
 // The merges that make the tokens of a Bpe: of each token's bytes, the merges before its own leave
 // its two parts.

@@ -9,6 +9,7 @@
 #include "tapegrad/autograd/base/json_file.h"
 #include "tapegrad/data/tokenize/byte_alphabet.h"
 #include "tapegrad/data/tokenize/utf8.h"
+#include "tapegrad/run/formats/known_pre_tokenizers.h"
 
 namespace tapegrad::run {
 namespace {
@@ -25,79 +26,6 @@ constexpr const char* kNfc = "tapegrad.nfc";
 
 // The types of tokens, as files number them.
 constexpr std::int64_t kNormal = 1, kControl = 3, kUserDefined = 4, kUnused = 5;
-
-// What llama.cpp does with a text before bytes are merged, by the name of tokenizer.ggml.pre.
-struct Pre {
-  std::string_view name;
-  std::string_view steps;  // as steps_of() describes them
-  bool nfc = false;        // which llama.cpp leaves out, and Qwen2's own tokenizer does
-  bool ignores_merges = false;
-  bool begins = false;  // texts begin with the begin token unless the file says otherwise
-};
-constexpr Pre kPres[] = {
-    {"gpt-2", "ByteLevel+regex"},
-    {"smollm", "Digits ByteLevel+regex"},
-    {.name = "llama-bpe",
-     .steps = R"(Split:(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
-              R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+ ByteLevel)",
-     .ignores_merges = true,
-     .begins = true},
-    {.name = "qwen2",
-     .steps = R"(Split:(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)"
-              R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+ ByteLevel)",
-     .nfc = true},
-};
-
-const json kNull;
-const json& member(const json& object, const char* name) {
-  const auto found = object.find(name);
-  return found == object.end() ? kNull : *found;
-}
-
-// A pre-tokenizer or normalizer of a tokenizer.json that HfTokenizer has accepted, as one line.
-std::string steps_of(const json& part) {
-  if (part.is_null()) return "";
-  const auto type = part.at("type").get<std::string>();
-  std::string steps = type;
-  if (type == "Sequence") {
-    steps.clear();
-    for (const char* list : {"pretokenizers", "normalizers"}) {
-      for (const json& inner : member(part, list)) {
-        steps += (steps.empty() ? "" : " ") + steps_of(inner);
-      }
-    }
-  } else if (type == "ByteLevel") {
-    if (part.value("use_regex", true)) steps += "+regex";
-  } else if (type == "Digits") {
-    if (!part.value("individual_digits", false)) steps += "-together";
-  } else if (type == "Split") {
-    const json& pattern = part.at("pattern");
-    steps += pattern.contains("Regex") ? ":" + pattern["Regex"].get<std::string>()
-                                       : "=" + pattern.at("String").get<std::string>();
-  }
-  return steps;
-}
-
-// The inverse, of the steps of a Pre.
-json pre_tokenizer_of(const Pre& pre) {
-  const bool regex = pre.steps.ends_with("+regex");
-  json byte_level = {{"type", "ByteLevel"},
-                     {"add_prefix_space", false},
-                     {"trim_offsets", true},
-                     {"use_regex", regex}};
-  json parts = json::array();
-  if (pre.steps.starts_with("Digits")) {
-    parts.push_back({{"type", "Digits"}, {"individual_digits", true}});
-  } else if (pre.steps.starts_with("Split:")) {
-    const std::string_view pattern = pre.steps.substr(6, pre.steps.rfind(' ') - 6);
-    parts.push_back({{"type", "Split"},
-                     {"pattern", {{"Regex", pattern}}},
-                     {"behavior", "Isolated"},
-                     {"invert", false}});
-  }
-  parts.push_back(byte_level);
-  return parts.size() == 1 ? byte_level : json{{"type", "Sequence"}, {"pretokenizers", parts}};
-}
 
 // Tokens as GGUF has them.
 struct Vocabulary {
@@ -136,7 +64,7 @@ bool is_special(const Vocabulary& v, std::size_t i) {
   return v.types[i] == kControl || (v.types[i] == kNormal && named);
 }
 
-std::string tokenizer_json_of(const Vocabulary& v, const Pre& pre, bool begins) {
+std::string tokenizer_json_of(const Vocabulary& v, const KnownPreTokenizer& pre, bool begins) {
   json vocab = json::object(), added = json::array();
   std::unordered_set<std::string_view> seen;
   for (std::size_t i = 0; i < v.tokens.size(); ++i) {
@@ -152,7 +80,7 @@ std::string tokenizer_json_of(const Vocabulary& v, const Pre& pre, bool begins) 
       vocab[text] = i;
     }
   }
-  const json byte_level = pre_tokenizer_of(kPres[0]);
+  const json byte_level = pre_tokenizer_of(kGpt2PreTokenizer);
   json file = {{"version", "1.0"},
                {"added_tokens", std::move(added)},
                {"pre_tokenizer", pre_tokenizer_of(pre)},
@@ -180,27 +108,22 @@ std::string tokenizer_json_of(const Vocabulary& v, const Pre& pre, bool begins) 
 
 // The characters, if each token is one, and they ascend, as those of a character tokenizer do.
 std::optional<std::string> characters_of(const Vocabulary& v) {
-  std::string all;
-  std::optional<char32_t> last;
+  Texts tokens;
   for (const std::string& text : v.tokens) {
-    const auto bytes = data::bytes_of_shown(text);
-    if (!bytes || bytes->empty()) return std::nullopt;
-    const data::Utf8Char c = data::first_char(*bytes);
-    const bool whole = c.kind == data::Utf8Char::Kind::valid && c.size == bytes->size();
-    if (!whole || (last && c.code_point <= *last)) return std::nullopt;
-    last = c.code_point;
-    all += *bytes;
+    auto bytes = data::bytes_of_shown(text);
+    if (!bytes) return std::nullopt;
+    tokens.push_back(*std::move(bytes));
   }
-  return all;
+  return data::characters_of(tokens);
 }
 
 data::Tokenizer read_tokenizer(const nn::GgufFile& file, std::int64_t rows) {
   const auto model = gguf_value(file, kKey + "model", std::string("none"));
   check(model == "gpt2", "{}model '{}' is not supported, only gpt2: byte-level BPE", kKey, model);
   const auto name = gguf_value(file, kKey + "pre", std::string("default"));
-  const auto* pre = std::find_if(std::begin(kPres), std::end(kPres),
-                                 [&](const Pre& p) { return p.name == name; });
-  check(pre != std::end(kPres),
+  const auto* pre = std::find_if(std::begin(kKnownPreTokenizers), std::end(kKnownPreTokenizers),
+                                 [&](const auto& known) { return known.name == name; });
+  check(pre != std::end(kKnownPreTokenizers),
         "{}pre '{}' is not supported, only gpt-2, smollm, llama-bpe and qwen2", kKey, name);
   check(!gguf_value(file, kKey + "add_eos_token", false), "{}add_eos_token is not supported", kKey);
   const bool has_end_row = gguf_value(file, kMeanEndRow, false);
@@ -257,11 +180,11 @@ void check_whole_tokens(const data::Tokenizer& tokenizer) {
   }
 }
 
-const Pre& pre_of(const json& file, const data::Tokenizer& tokenizer) {
+const KnownPreTokenizer& pre_of(const json& file, const data::Tokenizer& tokenizer) {
   const std::string steps = steps_of(member(file, "pre_tokenizer"));
   const bool nfc = !steps_of(member(file, "normalizer")).empty();
-  const bool ignores_merges = file.at("model").value("ignore_merges", false);
-  for (const Pre& pre : kPres) {
+  const bool ignores_merges = flag(file.at("model"), "ignore_merges", false);
+  for (const KnownPreTokenizer& pre : kKnownPreTokenizers) {
     if (pre.steps != steps) continue;
     check(!nfc || pre.nfc, "llama.cpp does not normalize texts, as this tokenizer does");
     check(!ignores_merges || pre.ignores_merges,
@@ -291,7 +214,7 @@ Vocabulary vocabulary_of_json(const data::Tokenizer& tokenizer) {
   for (const json& added : member(file, "added_tokens")) {
     const auto i = added.at("id").get<std::size_t>();
     v.tokens.at(i) = added.at("content").get<std::string>();
-    v.types[i] = added.value("special", false) ? kControl : kUserDefined;
+    v.types[i] = flag(added, "special", false) ? kControl : kUserDefined;
   }
   for (std::size_t i = 0; i < size; ++i) {
     if (v.types[i] == kUnused) v.tokens[i] = fmt::format("[PAD{}]", i);
@@ -339,7 +262,7 @@ bool add_gguf_tokenizer(nn::GgufKeys& keys, const data::Tokenizer& tokenizer) {
     v.types.push_back(kControl);
     keys[kMeanEndRow] = true;
   }
-  if (v.pre == "qwen2") keys[kNfc] = v.nfc;
+  if (v.pre == kQwen2PreTokenizer.name) keys[kNfc] = v.nfc;
   keys[kKey + "model"] = std::string("gpt2");
   keys[kKey + "pre"] = std::string(v.pre);
   keys[kKey + "add_bos_token"] = v.begin.has_value();

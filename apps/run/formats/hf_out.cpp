@@ -4,6 +4,7 @@
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/run/folder_calls.h"
 #include "tapegrad/run/formats/gpt2_weights.h"
+#include "tapegrad/run/formats/known_pre_tokenizers.h"
 #include "tapegrad/run/run_folder.h"
 
 namespace tapegrad::run {
@@ -151,18 +152,10 @@ Json tokenizer_config_json(const data::Tokenizer& tokenizer, const Ends& ends,
 // Whatever the files say, AutoTokenizer makes Qwen2's tokenizer of a folder of that family: NFC,
 // and its own expression to cut a text.
 void require_qwen_tokenizer(const std::string& tokenizer_json) {
-  constexpr std::string_view kExpression =
-      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
-      R"(\s*[\r\n]+|\s+(?!\S)|\s+)";
   const auto file = parse_json<nlohmann::json>(tokenizer_json, 16);
-  const auto at = [&](const char* pointer) {
-    const nlohmann::json::json_pointer place(pointer);
-    return file.contains(place) ? file.at(place) : nlohmann::json();
-  };
-  const bool is_theirs =
-      at("/normalizer/type") == "NFC" && at("/pre_tokenizer/pretokenizers").size() == 2 &&
-      at("/pre_tokenizer/pretokenizers/0/pattern/Regex") == kExpression &&
-      at("/pre_tokenizer/pretokenizers/1/use_regex") == false && at("/model/ignore_merges") != true;
+  const bool is_theirs = steps_of(member(file, "normalizer")) == "NFC" &&
+                         steps_of(member(file, "pre_tokenizer")) == kQwen2PreTokenizer.steps &&
+                         !flag(file.at("model"), "ignore_merges", false);
   check(is_theirs,
         "transformers takes a model with qkv_bias or qk_norm for one of Qwen's, and reads its "
         "tokenizer as Qwen2's, which would give other ids than this one");
