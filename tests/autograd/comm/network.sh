@@ -37,16 +37,20 @@ for end in "$here 10.77.0.1" "$there 10.77.0.2"; do
   read -r namespace address <<<"$end"
   ip -n "$namespace" address add "$address/24" dev veth0
   ip -n "$namespace" link set veth0 up
-  ip netns exec $namespace sysctl -qw net.ipv4.tcp_limit_output_bytes=262144
   parent=root
   if [ -n "$rate" ]; then
-    # Packets are made of up to 64 kB before the network card would cut them.
+    # A sender keeps no more in its own queue than a network card would take: then none is dropped. Packets
+    # are of up to 64 kB, which a card would cut.
+    ip netns exec "$namespace" sysctl -qw net.ipv4.tcp_limit_output_bytes=262144
     tc -n "$namespace" qdisc add dev veth0 root handle 1: tbf rate "$rate" burst 256kb limit 32mb
     parent='parent 1:1'
   fi
   if [ -n "$latency" ]; then
     # shellcheck disable=SC2086
-    tc -n "$namespace" qdisc add dev veth0 $parent netem delay "$latency" limit 10000
+    tc -n "$namespace" qdisc add dev veth0 $parent netem delay "$latency" limit 10000 2>"$folder/error" || {
+      echo "network.sh: --latency needs the kernel's netem, which says: $(cat "$folder/error")" >&2
+      exit 1
+    }
   fi
 done
 
