@@ -23,7 +23,8 @@ struct CheckpointModel {
   run::Progress progress;
 
   explicit CheckpointModel(const run::RunFolder& folder)
-      : params(folder.params(rng)), line(params / "line", 1, 1),
+      : params(folder.params(rng)),
+        line(params / "line", 1, 1),
         updates(optim::make_updates(params.parameters(), {})) {}
   run::TrainState state() { return {params, *updates, batches, dropout, progress}; }
 };
