@@ -151,7 +151,8 @@ void Preparation::open_state() {
   const std::string options = text_of(options_);
   if (fs::exists(path_ / kPrepareFile)) {
     state_ = read_state(path_);
-    check(state_.options == options,
+    // Before the tokenizer is known, nothing is made of the options.
+    check(state_.options == options || state_.tokenizer.empty(),
           "--out-dir {} was begun with other options: {}. Give the same, or --overwrite to begin "
           "anew",
           path_.string(), state_.options);

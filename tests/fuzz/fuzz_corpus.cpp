@@ -2,6 +2,7 @@
 // even size; split, and encoded by each kind of tokenizer.
 
 #include "tapegrad/data/corpus.h"
+#include "tapegrad/data/document_stream.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/data/tokenize/utf8.h"
 #include "tapegrad/tests/fuzz/fuzz.h"
@@ -54,6 +55,30 @@ void check_documents(const data::Corpus& corpus, double val_fraction) {
   }
 }
 
+// A stream that is cut into small pieces has the same documents, and its cuts change no token.
+void check_stream(const std::filesystem::path& path, const data::Corpus& corpus) {
+  const data::Separators separators{"a", "<|endoftext|>"};
+  data::PieceCut cut{[](std::string_view text) { return learnt().last_cut(text); }};
+  cut.usual = 20;
+  data::DocumentStream stream({&path, 1}, {.max_bytes = 1 << 20}, separators, cut);
+  std::vector<std::string> documents;
+  std::vector<std::vector<data::Token>> tokens;
+  for (data::DocumentPiece piece; stream.next(piece);) {
+    if (piece.first) documents.emplace_back(), tokens.emplace_back();
+    documents.back() += piece.text;
+    const auto more = learnt().encode(piece.text, true);
+    tokens.back().insert(tokens.back().end(), more.begin(), more.end());
+  }
+  if (documents.empty()) return;  // nothing but white space and separators
+  const auto whole = data::cut_documents(corpus.text, corpus.documents, separators);
+  if (!std::equal(documents.begin(), documents.end(), whole.begin(), whole.end())) {
+    fuzz::finding("a stream has other documents");
+  }
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    if (tokens[i] != learnt().encode(whole[i], true)) fuzz::finding("a cut has changed tokens");
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -65,6 +90,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::accepts(name, [&] {
     const data::Corpus corpus = data::read_corpus({&path, 1}, {.max_bytes = 1 << 20});
     // Any fraction, and distant ones for texts of almost equal sizes.
+    check_stream(path, corpus);
     check_documents(corpus, static_cast<double>(1 + size * 331 % 999) / 1000);
     const data::TextSplit split = data::split_text(corpus.text, 0.9);
     if (std::string(split.train) + std::string(split.val) != corpus.text) {
