@@ -14,6 +14,7 @@
 #include "tapegrad/autograd/tensor/safetensors.h"
 #include "tapegrad/autograd/tensor/tensor.h"
 #include "tapegrad/data/corpus.h"
+#include "tapegrad/data/data_folder.h"
 #include "tapegrad/data/loader.h"
 #include "tapegrad/data/pairs.h"
 #include "tapegrad/data/tokenize/tokenizer.h"

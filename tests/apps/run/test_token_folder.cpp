@@ -37,7 +37,7 @@ run::Text read(const TempFolder& folder) { return run::read_text({{folder.path()
 
 // All of it, with ids of the folder's tokenizer.
 run::Text checked(const TempFolder& folder) {
-  run::Text text = read(folder);
+  run::Text text = run::read_token_folder(folder.path());
   run::check_tokens(text, text.tokens->tokenizer->vocab_size());
   return text;
 }
