@@ -180,7 +180,10 @@ TEST_CASE("what is for texts is refused beside --data", "[data-folders]") {
 
 TEST_CASE("evaluate, --plan and passes work on a prepared folder", "[data-folders]") {
   const PreparedText text;
-  check_ended_well(text.train("run", 2, {"--batches", "epochs", "--epochs", "1"}));
+  Args passes = run_on({"--data", text.data}, text.run("run"), 0);
+  const auto max_iters = std::find(passes.begin(), passes.end(), "--max-iters");
+  passes.erase(max_iters, max_iters + 2);
+  check_ended_well(train(passes + Args{"--batches", "epochs", "--epochs", "1"}));
   const Result evaluated =
       run_program("evaluate", {"--model", text.run("run"), "--data", text.data});
   check_ended_well(evaluated);
