@@ -96,6 +96,13 @@ bool all_finite(const Tensor& t) {
   return finite;
 }
 
+std::string broken_tensor(std::span<const std::pair<std::string, Tensor>> tensors) {
+  for (const auto& [name, tensor] : tensors) {
+    if (!all_finite(tensor)) return name;
+  }
+  return {};
+}
+
 void check_finite_results(const TapeRecord& tape, std::string_view op, Inputs inputs,
                           Inputs outputs) {
   // It makes nothing, but chooses among what it is given, such as the −∞ of a mask.

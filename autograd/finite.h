@@ -10,6 +10,8 @@ namespace tapegrad {
 
 // Whether no element is NaN or infinite. True of integers, and in a dry run.
 bool all_finite(const Tensor& t);
+// The name of the first tensor for which that is false; empty if there is none.
+std::string broken_tensor(std::span<const std::pair<std::string, Tensor>> tensors);
 // The results of an op that the tape is about to record.
 void check_finite_results(const TapeRecord& tape, std::string_view op, Inputs inputs,
                           Inputs outputs);

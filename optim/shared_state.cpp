@@ -78,11 +78,7 @@ void SharedUpdates::load(const TensorSource& file) {
 }
 
 std::string SharedUpdates::broken_tensor() const {
-  std::string broken;
-  for (const auto& [name, tensor] : adamw_.state()) {
-    if (broken.empty() && !all_finite(tensor)) broken = name;
-  }
-  for (const std::string& name : processes_.all_gather(broken)) {
+  for (const std::string& name : processes_.all_gather(tapegrad::broken_tensor(adamw_.state()))) {
     if (!name.empty()) return name;
   }
   return {};

@@ -54,11 +54,11 @@ std::vector<std::size_t> as_sizes(const std::vector<std::int64_t>& sizes) {
 }  // namespace
 
 SharedUpdates::SharedUpdates(const NamedTensors& parameters, const AdamWOptions& options,
-                             Processes& processes, Precision sent)
+                             Processes& processes, Precision sent, std::int64_t bucket_size)
     : parameters_(parameters),
       processes_(processes),
       sent_(sent),
-      buckets_(share_out(sizes_of(parameters), processes.size())),
+      buckets_(share_out(sizes_of(parameters), processes.size(), bucket_size)),
       traffic_(buckets_.size()),
       places_(parameters.size()),
       arrived_(parameters.size()),
@@ -100,13 +100,14 @@ void SharedUpdates::round(int active, const Backward& backward) {
   check(active >= 1 && active <= processes_.size(), "{} of {} ranks cannot have a micro-batch",
         active, processes_.size());
   active_ = active;
+  next_ = 0;
   std::fill(completed_.begin(), completed_.end(), false);
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     traffic_[b].missing = std::ssize(buckets_[b].fragments);
   }
   if (rank() >= active) {
-    for (std::size_t b = 0; b < buckets_.size(); ++b) send_gradients(b);
-    return;
+    for (Traffic& t : traffic_) t.missing = 0;
+    return send_full_buckets();
   }
   backward([this](const Tensor& parameter, const Tensor& gradient) {
     const auto known = index_.find(parameter.id());
@@ -124,7 +125,7 @@ void SharedUpdates::take(std::size_t p, const Tensor& gradient) {
     const Fragment& fragment = buckets_[b].fragments[f];
     Traffic& t = traffic_[b];
     // What the last round sends may be on its way still.
-    if (t.missing == std::ssize(buckets_[b].fragments)) t.transfer.wait();
+    if (t.missing == std::ssize(buckets_[b].fragments)) finish(t);
     if (!t.outgoing.defined()) t.outgoing = block(bytes_of(buckets_[b].size()));
     std::uint8_t* to = t.outgoing.mutable_data<std::uint8_t>() + bytes_of(fragment.at);
     if (gradient.defined()) {
@@ -132,8 +133,22 @@ void SharedUpdates::take(std::size_t p, const Tensor& gradient) {
     } else {
       std::memset(to, 0, static_cast<std::size_t>(bytes_of(fragment.size())));
     }
-    if (--t.missing == 0) send_gradients(b);
+    if (--t.missing == 0) send_full_buckets();
   }
+}
+
+// A message finds its receiver by its place in the order of messages. So a bucket that is full
+// waits for those before it, which are filled later where backward takes another way.
+void SharedUpdates::send_full_buckets() {
+  for (; next_ < buckets_.size() && traffic_[next_].missing == 0; ++next_) {
+    send_gradients(next_);
+    if (next_ >= kBucketsUnderWay) finish(traffic_[next_ - kBucketsUnderWay]);
+  }
+}
+
+void SharedUpdates::finish(Traffic& t) {
+  t.transfer.wait();
+  t.outgoing = t.incoming = Tensor();
 }
 
 void SharedUpdates::pack(const float* from, std::uint8_t* to, std::int64_t n) const {
@@ -156,8 +171,10 @@ void SharedUpdates::send_gradients(std::size_t b) {
     out.push_back(rank() < active_ ? bytes_of(buckets_[b].size_of(r)) : 0);
     in.push_back(r < active_ ? bytes_of(own) : 0);
   }
-  t.transfer.wait();  // of the last round, unless take() has waited
-  if (rank() >= active_) t.outgoing = block(0);
+  if (rank() >= active_) {
+    finish(t);  // of the last round
+    t.outgoing = block(0);
+  }
   t.incoming = block(bytes_of(own) * active_);
   const auto add_up = [this, own, sum = t.sum.mutable_data<float>(), active = active_,
                        first = !std::exchange(t.begun, true),
@@ -176,10 +193,7 @@ void SharedUpdates::send_gradients(std::size_t b) {
 }
 
 void SharedUpdates::finish_transfers() {
-  for (Traffic& t : traffic_) {
-    t.transfer.wait();
-    t.outgoing = t.incoming = Tensor();
-  }
+  for (Traffic& t : traffic_) finish(t);
 }
 
 // All ranks end with the same: which parameters have a gradient (on any rank), and the norm of all
@@ -240,14 +254,18 @@ void SharedUpdates::step(double lr, double grad_factor) {
         "step: none of {} parameters has a gradient", parameters_.size());
   std::size_t sent = 0;
   const auto send_until = [&](std::size_t end) {
-    for (; sent < end; ++sent) send_parameters(sent);
+    for (; sent < end; ++sent) {
+      send_parameters(sent);
+      if (sent >= kBucketsUnderWay) receive_parameters(sent - kBucketsUnderWay);
+    }
   };
   adamw_.step_part(lr, grad_factor, [&](std::size_t i) {
     const bool last = i + 1 == own_.size();
     if (!last) send_until(own_[i + 1].bucket);
   });
   send_until(buckets_.size());
-  for (std::size_t b = 0; b < buckets_.size(); ++b) receive_parameters(b);
+  const std::size_t under_way = std::min(kBucketsUnderWay, buckets_.size());
+  for (std::size_t b = buckets_.size() - under_way; b < buckets_.size(); ++b) receive_parameters(b);
 }
 
 void SharedUpdates::send_parameters(std::size_t b) {

@@ -12,14 +12,14 @@ namespace tapegrad::optim {
 // The updates of several processes. Each rank's AdamW has the elements of its own fragments only.
 //
 // While backward runs, each gradient that is complete is copied into the buckets that it belongs
-// to, and a bucket that is full is sent: part j to rank j, which adds up what it gets from ranks
-// 0, 1, … in this order, after what it got in earlier rounds. That is the order in which one
-// process adds up the same micro-batches, so the sums have the same bits. After the update, the
-// parameters of each bucket travel to all ranks while AdamW is at work on the next one.
+// to. Full buckets are sent, in the same order by all ranks: part j to rank j, which adds up what
+// it gets from ranks 0, 1, … in this order, after what it got in earlier rounds. That is the order
+// in which one process adds up the same micro-batches, so the sums have the same bits. After the
+// update, the parameters of each bucket travel to all ranks while AdamW is at work on the next one.
 class SharedUpdates : public Updates {
  public:
   SharedUpdates(const NamedTensors& parameters, const AdamWOptions& options, Processes& processes,
-                Precision sent);
+                Precision sent, std::int64_t bucket_size = kBucketSize);
   ~SharedUpdates() override;
 
   void round(int active, const Backward& backward) override;
@@ -54,7 +54,9 @@ class SharedUpdates : public Updates {
   Tensor slice_of(Place place) const;
   void take(std::size_t parameter, const Tensor& gradient);
   void pack(const float* from, std::uint8_t* to, std::int64_t n) const;
+  void send_full_buckets();
   void send_gradients(std::size_t bucket);
+  void finish(Traffic& traffic);
   void finish_transfers();
   double norm_of(const std::vector<std::string>& squares) const;
   Tensor gradient_of(Place place) const;
@@ -71,6 +73,7 @@ class SharedUpdates : public Updates {
   std::unordered_map<std::uint64_t, std::size_t> index_;  // of a parameter, by its id
   std::vector<char> arrived_;    // whether a parameter has a gradient in this step,
   std::vector<char> completed_;  // and whether it is complete in this round
+  std::size_t next_ = 0;         // bucket that is sent in this round
   int active_ = 0;               // ranks of this round that have a micro-batch
   std::vector<Place> own_;       // this rank's fragments
   NamedTensors slices_;          // and the tensors that they are, which AdamW updates

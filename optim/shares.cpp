@@ -37,7 +37,8 @@ Bucket share_out_bucket(const std::vector<Chunk>& chunks, int ranks) {
 
 }  // namespace
 
-std::vector<Bucket> share_out(const std::vector<std::int64_t>& sizes, int ranks) {
+std::vector<Bucket> share_out(const std::vector<std::int64_t>& sizes, int ranks,
+                              std::int64_t bucket_size) {
   std::vector<Bucket> buckets;
   std::vector<Chunk> chunks;
   std::int64_t size = 0;
@@ -51,7 +52,7 @@ std::vector<Bucket> share_out(const std::vector<std::int64_t>& sizes, int ranks)
       const std::int64_t end = std::min(begin + kSquareChunk, sizes[p]);
       chunks.push_back({p, begin, end});
       size += end - begin;
-      if (size >= kBucketSize) close();
+      if (size >= bucket_size) close();
     }
   }
   close();

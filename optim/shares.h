@@ -33,11 +33,15 @@ struct Bucket {
   }
 };
 
-// Parameters are cut at multiples of kSquareChunk only (clip.h), so that each rank can sum the
-// squares of its own gradients as one process would.
-std::vector<Bucket> share_out(const std::vector<std::int64_t>& sizes, int ranks);
-
 // Elements of a bucket: 25 MiB of f32, as in PyTorch's DistributedDataParallel (bucket_cap_mb).
 inline constexpr std::int64_t kBucketSize = std::int64_t{25} << 18;
+// So many buckets are on their way at once: then the oldest one is waited for, and its memory
+// freed.
+inline constexpr std::size_t kBucketsUnderWay = 3;
+
+// Parameters are cut at multiples of kSquareChunk only (clip.h), so that each rank can sum the
+// squares of its own gradients as one process would.
+std::vector<Bucket> share_out(const std::vector<std::int64_t>& sizes, int ranks,
+                              std::int64_t bucket_size = kBucketSize);
 
 }  // namespace tapegrad::optim

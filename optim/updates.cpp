@@ -24,12 +24,7 @@ class OwnUpdates : public Updates {
     save_safetensors(path, adamw_.state(), metadata);
   }
   void load(const TensorSource& file) override { adamw_.load_state(file); }
-  std::string broken_tensor() const override {
-    for (const auto& [name, tensor] : adamw_.state()) {
-      if (!all_finite(tensor)) return name;
-    }
-    return {};
-  }
+  std::string broken_tensor() const override { return tapegrad::broken_tensor(adamw_.state()); }
 
  private:
   NamedTensors parameters_;

@@ -36,6 +36,8 @@ struct CallOptions {
   ComputeOptions compute;
   bool schedule_restart = false;
   bool sample = true;
+  // Not an option itself: whether --gradient-accumulation-steps was given.
+  bool gave_batches = false;
 
   template <class Self, class Table>
   static void describe(Self& o, Table& t) {
@@ -144,16 +146,17 @@ void settle_minutes(Options& o, const CommandLine& cli) {
 
 // Each of several processes needs a batch at least.
 template <class Options>
-void share_batches(Options& o, const CommandLine& cli, int ranks) {
+void share_batches(Options& o, int ranks) {
   if (ranks == 1) return;
   std::int64_t& batches = o.optimizer.gradient_accumulation_steps;
-  const std::string option = "--gradient-accumulation-steps";
-  if (!cli.given(option) && !o.call.folder.resumes())
+  if (!o.call.gave_batches && !o.call.folder.resumes())
     batches = (batches + ranks - 1) / ranks * ranks;
   if (batches < ranks) {
-    usage_error("{} {}: a step has fewer forward passes than there are processes, {}{}", option,
-                batches, ranks,
-                o.call.folder.resumes() ? ": the run can be resumed by fewer processes" : "");
+    usage_error(
+        "--gradient-accumulation-steps {}: a step has fewer forward passes than there are "
+        "processes, {}{}",
+        batches, ranks,
+        o.call.folder.resumes() ? ": the run can be resumed by fewer processes" : "");
   }
   if (std::count(o.text.corpus.begin(), o.text.corpus.end(), "-") > 0) {
     usage_error("--corpus - (stdin) goes to one process alone: give {} processes files", ranks);
@@ -184,8 +187,7 @@ typename Program::Options stored_options(const std::filesystem::path& folder, ru
 // the arguments give. Nothing if --help or --version was printed. UsageError for invalid values,
 // and for values that cannot change when a run is resumed.
 template <class Program>
-std::optional<typename Program::Options> parse_training(int argc, const char* const* argv,
-                                                        int ranks = 1) {
+std::optional<typename Program::Options> parse_training(int argc, const char* const* argv) {
   using Options = typename Program::Options;
   const auto& presets = Program::presets();
   std::vector<std::string> names;
@@ -240,7 +242,7 @@ std::optional<typename Program::Options> parse_training(int argc, const char* co
     o.optimizer.dtype = *stored_dtype;
   }
   Program::adjust(o, cli);
-  detail::share_batches(o, cli, ranks);
+  o.call.gave_batches = cli.given("--gradient-accumulation-steps");
   detail::check_options(o);
   if (!stored.sections.empty()) {
     detail::ResumeCheck check(stored);
@@ -262,11 +264,15 @@ template <class Program>
 int train_main(int argc, const char* const* argv) {
   const auto begin = std::chrono::steady_clock::now();
   return run_processes(std::string(Program::kName), [&](Processes& processes) {
-    auto options = parse_training<Program>(argc, argv, processes.size());
+    auto options = parse_training<Program>(argc, argv);
     if (!options) return 0;
     use_compute(options->call.compute);
     settle_dtype(options->optimizer, Program::product(*options), processes);
-    if (const std::optional<int> code = Program::instead(*options)) return *code;
+    std::optional<int> code;  // of rank 0 alone: others would only disturb what it measures
+    if (processes.rank() == 0) code = Program::instead(*options);
+    processes.broadcast(std::as_writable_bytes(std::span(&code, 1)));
+    if (code) return *code;
+    detail::share_batches(*options, processes.size());
     run::RunFolder folder = run::RunFolder::open(options->call.folder, options->text.preset,
                                                  detail::texts_of(*options), &processes);
     Program program(*options, folder);  // which settles --epochs

@@ -103,11 +103,16 @@ void Options::validate() const {
   optimizer.validate();
   evaluation.validate();
   model.validate();
-  try {
-    run::evaluation_limit(passes.final_eval, 0);
-  } catch (const Error& error) {
-    fail("--final-eval: {}", error.what());
-  }
+  const auto check_text = [](std::string_view option, const auto& parse) {
+    try {
+      parse();
+    } catch (const Error& error) {
+      fail("{}: {}", option, error.what());
+    }
+  };
+  check_text("--final-eval", [&] { run::evaluation_limit(passes.final_eval, 0); });
+  check_text("--bandwidth", [&] { run::parse_bandwidth(extras.bandwidth); });
+  check_text("--latency", [&] { run::parse_latency(extras.latency); });
   const bool in_passes = text.in_passes();
   check(in_passes || !passes.epochs, "--epochs needs --batches epochs");
   check(in_passes || passes.sample_interval || passes.sample_prompt.empty(),

@@ -95,7 +95,7 @@ nn::Params make_params(Options& o, const run::TextData& data, const run::RunFold
   if (o.text.tokenizer.empty()) {
     o.text.tokenizer = run::tokenizer_spec(data.tokenizer, o.text.data);
   }
-  run::check_memory(memory_of(o), o.call.max_minutes.has_value());
+  run::check_memory(memory_of(o), o.call.max_minutes.has_value(), folder.processes());
   if (o.call.folder.starts_from_model()) return start_params(o, rng);
   nn::Params params = folder.params(rng, o.optimizer.precision());
   params.adapt(o.tuning.adapters());
@@ -213,6 +213,11 @@ void Program::adjust(Options& o, const cli::CommandLine& cli) {
     cli::usage_error("--epochs and --max-minutes exclude each other");
   }
   if (cli.given("--epochs")) o.call.max_minutes.reset();
+  for (const char* option : {"--ranks", "--bandwidth", "--latency"}) {
+    if (o.extras.plan || !cli.given(option)) continue;
+    cli::usage_error("{} is for --plan: `mpirun -n 4 {} …` starts four processes", option,
+                     cli::program_path("train-gpt"));
+  }
   if (cli.given("--max-iters") || o.call.max_minutes) o.passes.epochs.reset();
   take_folder(o, cli);
   take_start(o, cli);

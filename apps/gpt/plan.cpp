@@ -49,16 +49,19 @@ run::StepParts parts_of(const Trial::Phases& phases, const NamedTensors& paramet
 void print_forecast(const Options& o, const run::StepParts& parts, double batch_tokens,
                     const run::MemoryEstimate& estimate) {
   const run::Group one{.batches = o.optimizer.gradient_accumulation_steps};
-  run::Group group{.ranks = static_cast<int>(o.extras.ranks),
-                   .batches = one.batches,
-                   .sent = o.optimizer.comm_dtype};
-  group.batches = (one.batches + group.ranks - 1) / group.ranks * group.ranks;
+  const int ranks = static_cast<int>(o.extras.ranks);
+  Options shared = o;
+  cli::detail::share_batches(shared, ranks);
+  const run::Group group{.ranks = ranks,
+                         .batches = shared.optimizer.gradient_accumulation_steps,
+                         .sent = o.optimizer.comm_dtype};
   const run::Network network{run::parse_bandwidth(o.extras.bandwidth),
                              run::parse_latency(o.extras.latency)};
   const run::StepForecast f = run::forecast_step(parts, group, network);
   const double tokens = batch_tokens * static_cast<double>(group.batches);
   const double alone = batch_tokens * static_cast<double>(one.batches) /
                        run::forecast_step(parts, one, network).step;
+  const run::MemoryEstimate rank = run::memory_of_rank(estimate, ranks);
   fmt::print(
       "forecast:  {} ranks, {} and {} between them, steps of {:.0f} tokens:\n"
       "           {:.1f} ms per step, {:.0f} tokens/s, {:.3g} times one process\n"
@@ -67,8 +70,7 @@ void print_forecast(const Options& o, const run::StepParts& parts, double batch_
       "           {:.0f} MB of tensors at once in each rank, moments {:.0f}\n",
       group.ranks, o.extras.bandwidth, o.extras.latency, tokens, f.step * 1e3, tokens / f.step,
       tokens / f.step / alone, f.computing * 1e3, f.moving * 1e3, f.sending * 1e3, 100 * f.hidden(),
-      (estimate.total + run::shared_memory_of_rank(parts.sizes, group)) / 1e6,
-      estimate.optimizer / 1e6 / group.ranks);
+      rank.total / 1e6, rank.optimizer / 1e6);
 }
 
 std::string price_of_recomputing(const nn::Summary& model, const run::MemoryEstimate& stored,

@@ -49,8 +49,10 @@ run::SideCosts Program::side_costs() const {
                        2;  // one of each part
   const data::SequentialBatches all(data_.val, plan.batch_size, plan.block_size);
   run::SideCosts costs;
-  costs.evaluation = batch * static_cast<double>(run::evaluation_batches(
-                                 data_, plan, options_.evaluation.eval_iters));
+  const int ranks = folder_.processes() == nullptr ? 1 : folder_.processes()->size();
+  costs.evaluation =
+      batch / ranks *
+      static_cast<double>(run::evaluation_batches(data_, plan, options_.evaluation.eval_iters));
   if (const auto limit = run::evaluation_limit(options_.passes.final_eval, 60 * minutes)) {
     const auto batches = std::min(all.size(), limit->batches.value_or(all.size()));
     costs.end = std::min(batch * static_cast<double>(batches),

@@ -18,29 +18,37 @@ double batch_loss(const nn::LanguageModel& gpt, const data::Batch& batch) {
   return gpt.loss(t.inputs, t.targets).item();
 }
 
-// Rank r of R has computed numbers r, r + R, …: all of them, in order.
+// Rank r of R has computed numbers r, r + R, …: all of them, in order. If a signal has asked one of
+// them to stop, it interrupts all.
 std::vector<double> in_order(const std::vector<double>& own, std::int64_t count,
                              Processes& processes) {
-  const std::vector<std::string> all = processes.all_gather(
-      {reinterpret_cast<const char*>(own.data()), own.size() * sizeof(double)});
+  std::string mine(1, interrupt_requested() ? 1 : 0);
+  mine.append(reinterpret_cast<const char*>(own.data()), own.size() * sizeof(double));
+  const std::vector<std::string> all = processes.all_gather(mine);
+  for (const std::string& text : all) {
+    if (text.front() != 0) interrupt();
+  }
   std::vector<double> values(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const char* from = all[i % all.size()].data() + i / all.size() * sizeof(double);
+    const char* from = all[i % all.size()].data() + 1 + i / all.size() * sizeof(double);
     std::memcpy(&values[i], from, sizeof(double));
   }
   return values;
 }
 
-// The mean over so many batches; over fewer, and not valid, if a signal comes.
+// The mean over so many batches; over fewer, and not valid, if a signal comes to a single process.
 template <class Loader>
 double mean_loss(const nn::LanguageModel& gpt, Loader&& loader, std::int64_t batches,
                  Processes* processes) {
   const int ranks = processes == nullptr ? 1 : processes->size();
   const int rank = processes == nullptr ? 0 : processes->rank();
   std::vector<double> losses;
-  for (std::int64_t i = 0; i < batches && !interrupted(); ++i) {
-    const data::Batch batch = loader.next();
-    if (i % ranks == rank) losses.push_back(batch_loss(gpt, batch));
+  for (std::int64_t i = 0; i < batches && (ranks > 1 || !interrupted()); ++i) {
+    if (i % ranks == rank) {
+      losses.push_back(batch_loss(gpt, loader.next()));
+    } else {
+      loader.skip();
+    }
   }
   if (ranks > 1) losses = in_order(losses, batches, *processes);
   double mean = 0;

@@ -14,7 +14,8 @@
 namespace tapegrad::run {
 namespace {
 
-std::atomic<bool> flag{false}, held{false};
+// Set by a signal; by the program itself; and whether the first is not to be heeded yet.
+std::atomic<bool> flag{false}, asked{false}, held{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
 
 void on_signal(int) {
@@ -36,9 +37,11 @@ void catch_interrupts() {
   }
 }
 
-bool interrupted() { return flag && !held; }
+bool interrupted() { return (flag && !held) || asked; }
 
-void hold_interrupts(bool hold) { held = hold; }
+HeldInterrupts::HeldInterrupts(bool hold) { held = hold; }
+
+void HeldInterrupts::release() { held = false; }
 
 bool interrupt_requested() { return flag; }
 
@@ -56,8 +59,8 @@ bool wait_for_input(int descriptor) {
   return false;
 }
 
-void interrupt() { flag = true; }
+void interrupt() { asked = true; }
 
-void forget_interrupt() { flag = held = false; }
+void forget_interrupt() { flag = asked = held = false; }
 
 }  // namespace tapegrad::run

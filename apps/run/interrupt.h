@@ -9,9 +9,17 @@ void catch_interrupts();
 bool interrupted();
 // Waits until `descriptor` has something to read, or has ended. False if a signal came first.
 bool wait_for_input(int descriptor);
-// In a group of processes, all must stop after the same step. While signals are held, interrupted()
-// is false, and interrupt_requested() tells that one has come: the group agrees what to do.
-void hold_interrupts(bool hold);
+// In a group of processes, all must stop at the same place. While one of these lives and holds,
+// interrupted() does not tell of signals, but interrupt_requested() does: the group agrees what to
+// do, and all its processes call interrupt().
+class HeldInterrupts {
+ public:
+  explicit HeldInterrupts(bool hold);
+  ~HeldInterrupts() { release(); }
+  HeldInterrupts(const HeldInterrupts&) = delete;
+  HeldInterrupts& operator=(const HeldInterrupts&) = delete;
+  void release();
+};
 bool interrupt_requested();
 // As if such a signal had come.
 void interrupt();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "tapegrad/optim/shares.h"
 #include "tapegrad/run/available_memory.h"
 
 namespace tapegrad::run {
@@ -82,16 +83,39 @@ std::string describe(const MemoryEstimate& e) {
       e.total / 1e6, e.weights / 1e6, e.optimizer / 1e6, e.activations / 1e6, e.gradients / 1e6);
 }
 
-void check_memory(const MemoryEstimate& estimate, bool measured) {
+MemoryEstimate memory_of_rank(const MemoryEstimate& estimate, int ranks) {
+  MemoryEstimate e = estimate;
+  if (ranks == 1) return e;
+  // What is filled, and what is sent and received, at once.
+  constexpr double bucket = sizeof(float) * static_cast<double>(optim::kBucketSize);
+  constexpr double buckets = bucket * (1 + 2 * static_cast<double>(optim::kBucketsUnderWay));
+  e.optimizer /= ranks;
+  e.total += e.optimizer - estimate.optimizer + e.gradients / ranks +
+             std::min(buckets, 2 * estimate.gradients);
+  return e;
+}
+
+void check_memory(const MemoryEstimate& estimate, bool measured, const Processes* processes) {
+  if (processes == nullptr) return check_memory(estimate, measured);
+  int here = 0;
+  for (int rank = 0; rank < processes->size(); ++rank) {
+    here += processes->host(rank) == processes->host(processes->rank());
+  }
+  check_memory(memory_of_rank(estimate, processes->size()), measured, here);
+}
+
+void check_memory(const MemoryEstimate& estimate, bool measured, int here) {
   const std::optional<AvailableMemory> available = available_memory();
-  const double copy = measured ? estimate.weights : 0, needed = estimate.total + copy;
-  check(!available || needed <= available->bytes,
-        "training needs about {} (model and optimiser {}, activations {}{}), but {}. Use a smaller "
-        "model, or a smaller --batch-size with more --gradient-accumulation-steps",
-        size_text(needed), size_text(estimate.weights + estimate.optimizer),
-        size_text(estimate.activations),
-        measured ? fmt::format(", a copy for --max-minutes {}", size_text(copy)) : "",
-        available ? available->text() : "");
+  const double copy = measured ? estimate.weights : 0;
+  const double needed = here * (estimate.total + copy);
+  check(
+      !available || needed <= available->bytes,
+      "training needs about {}{} (model and optimiser {}, activations {}{}), but {}. Use a smaller "
+      "model, or a smaller --batch-size with more --gradient-accumulation-steps",
+      size_text(needed), here > 1 ? fmt::format(" for {} processes here, each", here) : "",
+      size_text(estimate.weights + estimate.optimizer), size_text(estimate.activations),
+      measured ? fmt::format(", a copy for --max-minutes {}", size_text(copy)) : "",
+      available ? available->text() : "");
 }
 
 }  // namespace tapegrad::run

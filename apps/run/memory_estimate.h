@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "tapegrad/autograd/comm/processes.h"
 #include "tapegrad/nn/language_model.h"
 #include "tapegrad/nn/measure.h"
 #include "tapegrad/nn/transformer.h"
@@ -35,8 +36,14 @@ MemoryEstimate estimate_memory(const nn::TransformerConfig& config, const PairSi
 // come"
 std::string describe(const MemoryEstimate& estimate);
 
-// Error if less memory than that is available. Where `measured`, fit_steps measures steps first,
-// which keeps a copy of the weights meanwhile.
-void check_memory(const MemoryEstimate& estimate, bool measured = false);
+// What each of so many processes holds: the moments of its share alone, and buckets on their way
+// (optim/shares.h).
+MemoryEstimate memory_of_rank(const MemoryEstimate& estimate, int ranks);
+
+// Error if less memory than that is available, for so many processes on this host. Where
+// `measured`, fit_steps measures steps first, which keeps a copy of the weights meanwhile.
+void check_memory(const MemoryEstimate& estimate, bool measured = false, int here = 1);
+// The same for this rank of a group, of an estimate of one process.
+void check_memory(const MemoryEstimate& estimate, bool measured, const Processes* processes);
 
 }  // namespace tapegrad::run

@@ -105,19 +105,17 @@ void check_random_state(const TensorSource& file, const std::string& states) {
         file.name(), kTrainerFile);
 }
 
-// The name of the first tensor with a value that is not finite; empty if there is none.
-std::string broken_tensor(const NamedTensors& tensors) {
-  for (const auto& [name, tensor] : tensors) {
-    if (!all_finite(tensor)) return name;
-  }
-  return {};
-}
-
 void check_finite(const std::string& broken, int64_t iteration) {
   check(broken.empty(),
         "after step {}, '{}' has values that are not numbers, and nothing is saved. The last "
         "checkpoint is kept; lower the learning rate or clip the gradients",
         iteration, broken);
+}
+
+// A checkpoint that no run can go on from must not replace one that is good.
+void check_finite_state(const TrainState& state) {
+  check_finite(broken_tensor(state.params.tensors()), state.progress.iteration);
+  check_finite(state.updates.broken_tensor(), state.progress.iteration);
 }
 
 void write_files(const fs::path& writing, const TrainState& state) {
@@ -157,9 +155,7 @@ void check_finite_tensors(const fs::path& path, const NamedTensors& tensors) {
 }
 
 void save_checkpoint(const fs::path& folder, const TrainState& state) {
-  // A checkpoint that no run can go on from must not replace one that is good.
-  check_finite_weights(state.params, state.progress.iteration);
-  check_finite(state.updates.broken_tensor(), state.progress.iteration);
+  check_finite_state(state);
   finish_checkpoint(folder);
   const fs::path writing = folder / kWritingFolder;
   std::error_code ignored, error;
@@ -179,8 +175,7 @@ void save_checkpoint(const fs::path& folder, const TrainState& state) {
 }
 
 void contribute_checkpoint(const TrainState& state) {
-  check_finite_weights(state.params, state.progress.iteration);
-  check_finite(state.updates.broken_tensor(), state.progress.iteration);
+  check_finite_state(state);
   state.updates.save({}, {});
 }
 

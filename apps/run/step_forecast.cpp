@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <span>
 #include <utility>
 
@@ -53,7 +54,7 @@ double parse_number(const std::string& text, std::span<const Unit> units,
   const std::string_view unit(stop, static_cast<std::size_t>(end - stop));
   const auto known =
       std::find_if(units.begin(), units.end(), [&](const Unit& u) { return u.first == unit; });
-  check(error == std::errc() && known != units.end() && value > 0,
+  check(error == std::errc() && known != units.end() && value > 0 && std::isfinite(value),
         "'{}' is not a number above 0 with its unit, such as {}", text, example);
   return value * known->second;
 }
@@ -101,17 +102,6 @@ StepForecast forecast_step(const StepParts& parts, const Group& group, const Net
   f.computing = static_cast<double>(rounds) * (parts.forward + parts.backward) +
                 (parts.norm + parts.adamw) / group.ranks;
   return f;
-}
-
-double shared_memory_of_rank(const std::vector<std::int64_t>& sizes, const Group& group) {
-  if (group.ranks == 1) return 0;
-  double elements = 0;
-  for (const std::int64_t size : sizes) elements += static_cast<double>(size);
-  // The other ranks' moments go, the sum of the own gradients comes, and so do the buckets that are
-  // filled, on their way and received.
-  const double share = 1.0 / group.ranks;
-  const double buckets = 3 * 4 * static_cast<double>(optim::kBucketSize);
-  return 4 * elements * (share - 2 * (1 - share)) + std::min(buckets, 4 * elements);
 }
 
 double parse_bandwidth(const std::string& text) {

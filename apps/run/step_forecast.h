@@ -50,9 +50,6 @@ struct StepForecast {
 };
 StepForecast forecast_step(const StepParts& parts, const Group& group, const Network& network);
 
-// Bytes of a rank beside what one process holds, less the moments that other ranks hold.
-double shared_memory_of_rank(const std::vector<std::int64_t>& sizes, const Group& group);
-
 // "10Gbit", "250Mbit" or "1.5kbit" in bytes per second, as tc writes rates; "50us", "2ms" or "1s"
 // in seconds. Error for any other text.
 double parse_bandwidth(const std::string& text);

@@ -126,7 +126,7 @@ std::int64_t steps_within(double seconds, const RunCosts& costs, const Evaluatio
 std::optional<FittingSteps> fit_steps(const Task& task, const TrainOptions& options,
                                       const TimeBudget& budget, Processes* processes) {
   catch_interrupts();
-  hold_interrupts(processes != nullptr);
+  const HeldInterrupts held(processes != nullptr && !processes->alone());
   const Untouched untouched(task);
   Measured measured;
   RunCosts costs{};

@@ -46,6 +46,14 @@ class Trainer {
 
   bool run() {
     report_.header();
+    const std::int64_t ranks = alone() ? 1 : processes_->size();
+    if (optimizer_.gradient_accumulation_steps % ranks != 0) {
+      report_.line(
+          fmt::format("note: the {} forward passes of a step cannot be shared out evenly: of {} "
+                      "processes, some "
+                      "wait for the last ones",
+                      optimizer_.gradient_accumulation_steps, ranks));
+    }
     if (!before_.empty() && before_ != at_.multiplier) {
       report_.line(
           fmt::format("note: {} multiplied so far, and now {} does: the last bits of the "
@@ -53,7 +61,7 @@ class Trainer {
                       before_, at_.multiplier));
     }
     catch_interrupts();
-    hold_interrupts(!alone());
+    HeldInterrupts held(!alone());
     const std::int64_t begin = at_.iteration;
     while (!interrupted()) {
       bool ends = at_.iteration >= optimizer_.max_iters;
@@ -75,12 +83,13 @@ class Trainer {
       if (optimizer_.overfit_batch) task_.batches.set_state(drawn);
       ++at_.iteration;
     }
+    if (!alone() && at_.iteration > begin) tell_traffic(at_.iteration - begin);
     if (interrupted()) {
       save();
       report_.stopped();
       return false;
     }
-    hold_interrupts(false);  // no step is left to agree on
+    held.release();  // no step is left to agree on
     if (speaks() && task_.finish) task_.finish(report_);
     report_.next_steps();
     return !interrupted();
@@ -95,6 +104,23 @@ class Trainer {
   bool alone() const { return processes_ == nullptr || processes_->alone(); }
   // Whether the task is asked for what is printed.
   bool speaks() const { return !interrupted() && (alone() || processes_->rank() == 0); }
+
+  // Ranks on other processors may differ in the last bits, and decide by the losses.
+  void agree_on(Losses& losses) {
+    double both[] = {losses.train, losses.val};
+    processes_->broadcast(std::as_writable_bytes(std::span(both)));
+    losses.train = both[0];
+    losses.val = both[1];
+  }
+
+  void tell_traffic(std::int64_t steps) {
+    const Processes::Traffic traffic = processes_->traffic();
+    const double each = 1.0 / static_cast<double>(steps);
+    report_.line(fmt::format(
+        "each of {} processes sent {:.1f} MB a step, and rank 0 waited {:.1f} ms a step for others",
+        processes_->size(), each * 1e-6 * static_cast<double>(traffic.bytes_sent),
+        each * 1e3 * traffic.seconds_waited));
+  }
 
   // Otherwise ranks would go apart without a word.
   void check_same_start(const Config& config) {
@@ -131,7 +157,8 @@ class Trainer {
   // evaluation after a resume. Returns the advanced state, with which training continues.
   std::string evaluate() {
     const std::string before = task_.batches.state();
-    if (const auto losses = task_.evaluate()) {
+    if (auto losses = task_.evaluate()) {
+      if (!alone()) agree_on(*losses);
       report_.evaluation(*losses);
       check(std::isfinite(losses->train) && std::isfinite(losses->val),
             "the loss of step {} is not a number: the weights are broken. The last checkpoint is "

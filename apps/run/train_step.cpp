@@ -31,10 +31,7 @@ void add_losses(const std::vector<std::string>& told, const OptimizerOptions& op
   const double share = 1.0 / static_cast<double>(options.gradient_accumulation_steps);
   bool stop = false;
   for (const std::string& text : told) stop = stop || text.front() != 0;
-  if (stop) {
-    hold_interrupts(false);
-    interrupt();
-  }
+  if (stop) interrupt();
   const auto batches = static_cast<std::size_t>(options.gradient_accumulation_steps);
   for (std::size_t i = 0; i < batches; ++i) {
     const std::string& text = told[i % told.size()];

@@ -35,7 +35,7 @@ run::MemoryEstimate memory_of(const Options& o, const PairData& data) {
 // Sets the vocabulary to that of the pairs. Error if the machine cannot hold the model.
 nn::Params make_params(Options& o, const PairData& data, const run::RunFolder& folder, Rng& rng) {
   o.model.vocab_size = data.vocab_size();
-  run::check_memory(memory_of(o, data), o.call.max_minutes.has_value());
+  run::check_memory(memory_of(o, data), o.call.max_minutes.has_value(), folder.processes());
   return folder.params(rng, o.optimizer.precision());
 }
 
