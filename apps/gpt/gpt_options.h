@@ -9,6 +9,7 @@
 #include "tapegrad/nn/gpt.h"
 #include "tapegrad/run/batches.h"
 #include "tapegrad/run/model.h"
+#include "tapegrad/run/step_forecast.h"
 #include "tapegrad/run/tuning.h"
 
 namespace tapegrad::gpt {
