@@ -68,7 +68,7 @@ int main() {
   const NamedTensors alone = make_parameters(), shared = make_parameters();
   const auto own = optim::make_updates(alone, {});
   const std::vector<double> norms = train(alone, *own, 1, 0);
-  optim::SharedUpdates updates(shared, {}, *processes, Precision::full, optim::kSquareChunk);
+  optim::SharedUpdates updates(shared, {}, *processes, Precision::full, 3 * optim::kSquareChunk);
   bool equal = train(shared, updates, processes->size(), processes->rank()) == norms;
   if (!equal) std::fprintf(stderr, "rank %d: the norms differ\n", processes->rank());
   for (std::size_t p = 0; p < alone.size(); ++p) {
