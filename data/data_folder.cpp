@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kFormat = "tapegrad-data";
 constexpr std::int64_t kVersion = 1;
 constexpr std::size_t kMostShards = 1 << 16;
-constexpr std::int64_t kMostTokens = std::int64_t{1} << 48;  // of a shard, and of its bytes
+constexpr std::int64_t kMostTokens = std::int64_t{1} << 48;  // of a part, and of its bytes
 
 Json json_of_part(const DataPart& part) {
   Json files = Json::array();
@@ -55,14 +55,19 @@ class Reader {
     const auto files = json.find("files");
     expect(files != json.end() && files->is_array(), "'files' must be a list");
     expect(files->size() <= kMostShards, fmt::format("{} files are too many", files->size()));
+    std::int64_t tokens = 0, bytes = 0;
     for (const Json& shard : *files) {
       part.shards.push_back(this->shard(shard));
+      tokens += part.shards.back().tokens;
+      bytes += part.shards.back().bytes;
+      expect(tokens <= kMostTokens && bytes <= kMostTokens,
+             fmt::format("the files of '{}' have more than {} tokens or bytes", name, kMostTokens));
       const std::string& is = part.shards.back().name;
       expect(names.insert(is).second, fmt::format("'{}' is listed twice", is));
     }
-    expect(part.tokens() == count(json, "tokens"),
-           fmt::format("the files of '{}' have {} tokens, and not as many as it says", name,
-                       part.tokens()));
+    expect(
+        tokens == count(json, "tokens"),
+        fmt::format("the files of '{}' have {} tokens, and not as many as it says", name, tokens));
     return part;
   }
 
@@ -91,7 +96,7 @@ std::vector<TokenFile> open_part(const fs::path& folder, const DataInfo& info,
                                  const DataPart& part) {
   std::vector<TokenFile> files;
   for (const ShardInfo& shard : part.shards) {
-    files.push_back(open_shard(folder / shard.name, info.format, info.bits()));
+    files.push_back(open_shard(folder / shard.name, info.format, info.bits(), Links::refused));
     const TokenFile& file = files.back();
     check(
         file.count == shard.tokens && file.file->size() == static_cast<std::uint64_t>(shard.bytes),
@@ -174,8 +179,14 @@ DataInfo read_data_json(const fs::path& folder) {
 }
 
 bool is_data_folder(const fs::path& folder) {
+  const fs::path path = folder / kDataFile;
   std::error_code ignored;
-  return fs::exists(folder / kDataFile, ignored);
+  if (!fs::exists(path, ignored)) return false;
+  try {
+    return Reader(path).get<std::string>(read_json_object(path), "format") == kFormat;
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 DataFolder open_data_folder(const fs::path& folder) {

@@ -52,15 +52,18 @@ void write_data_json(const std::filesystem::path& folder, DataInfo info,
 
 // Error, with the path, for a file that is not one of ours, or lists what cannot be.
 DataInfo read_data_json(const std::filesystem::path& folder);
-bool is_data_folder(const std::filesystem::path& folder);  // has a data.json
+// Has a data.json that says so. A file of that name that another program made, or that cannot be
+// read, is none.
+bool is_data_folder(const std::filesystem::path& folder);
 
 struct DataFolder {
   DataInfo info;
   Tokenizer tokenizer;
   std::vector<TokenFile> train, val;  // open, in the order of info.train and info.val
 };
-// Errors: as for read_data_json; a shard that is missing, cut, or of another format than data.json
-// says; another tokenizer.json. What is in the shards is not read: see scan_shard.
+// Errors: as for read_data_json; a shard that is missing, a symbolic link, cut, or of another
+// format than data.json says; another tokenizer.json. What is in the shards is not read: see
+// scan_shard.
 DataFolder open_data_folder(const std::filesystem::path& folder);
 
 }  // namespace tapegrad::data

@@ -156,8 +156,8 @@ ShardInfo ShardWriter::finish() {
 }
 
 TokenFile open_shard(const std::filesystem::path& path, std::optional<TokenFormat> format,
-                     std::optional<int> bits) {
-  TokenFile shard{.path = path, .file = std::make_shared<const InputFile>(path)};
+                     std::optional<int> bits, Links links) {
+  TokenFile shard{.path = path, .file = std::make_shared<const InputFile>(path, links)};
   const std::uint64_t size = shard.file->size();
   const Header header = read_header(*shard.file);
   const int found = bits_of_header(header);

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "tapegrad/autograd/base/file.h"
 #include "tapegrad/data/tokens.h"
 
 namespace tapegrad::data {
@@ -61,7 +62,7 @@ class ShardWriter {
 // header says, or 16 bits. Errors: a file that cannot be read; whose size is not that of whole ids,
 // or not what its header says; another format or width.
 TokenFile open_shard(const std::filesystem::path& path, std::optional<TokenFormat> format = {},
-                     std::optional<int> bits = {});
+                     std::optional<int> bits = {}, Links links = Links::followed);
 
 // Reads all of a shard, on all threads, and says what it is. Calls `on_bytes` with the number of
 // bytes of each piece that it has read, from the calling thread. Errors: an id that is not below

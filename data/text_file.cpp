@@ -13,6 +13,7 @@ namespace tapegrad::data {
 namespace {
 
 constexpr std::size_t kChunk = std::size_t{1} << 18;
+constexpr std::string_view kWayOut = "prepare-data and --data have no such limit";
 
 // A file that grows while it is read ends where it ended at first.
 class FileBytes : public Bytes {
@@ -54,8 +55,8 @@ TextFile::TextFile(const std::filesystem::path& path, const CorpusOptions& optio
   } else {
     auto file = std::make_unique<FileBytes>(path);
     check(file->size() <= static_cast<std::uint64_t>(room),
-          "[corpus] '{}' has {} bytes, but the whole corpus may have {} and has {} already", name_,
-          file->size(), options.max_bytes, options.max_bytes - room);
+          "[corpus] '{}' has {} bytes, but the whole corpus may have {} and has {} already: {}",
+          name_, file->size(), options.max_bytes, options.max_bytes - room, kWayOut);
     bytes_ = std::move(file);
   }
   bytes_ = unpacked(std::move(bytes_), name_);
@@ -78,8 +79,8 @@ std::string_view TextFile::next() {
       begun_ = true;
       chunk_.erase(0, chunk_.size() - without_byte_order_mark(chunk_).size());
     }
-    check(before_ + std::ssize(chunk_) <= room_, "[corpus] '{}' has more than {} bytes", name_,
-          room_);
+    check(before_ + std::ssize(chunk_) <= room_, "[corpus] '{}' has more than {} bytes: {}", name_,
+          room_, kWayOut);
     if (!begun_) continue;
     given_ = check_text();
     if (ended_ && before_ + std::ssize(chunk_) == 0) fault_ = "is empty";

@@ -11,6 +11,7 @@
 #include "tapegrad/data/tokenize/utf8.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/interrupt.h"
+#include "tapegrad/run/prepare.h"
 #include "tapegrad/run/seconds_of.h"
 #include "tapegrad/run/terminal.h"
 #include "tapegrad/run/token_folder.h"
@@ -24,6 +25,25 @@ namespace {
 
 using nn::grouped;
 
+// The options of prepare-data that make tokens of the run's text, as train-gpt would.
+std::string prepare_options(const Options& o) {
+  const run::TextOptions& text = o.text;
+  const run::PrepareOptions usual;
+  std::string options = " --corpus";
+  for (const std::string& path : text.corpus) options += " " + cli::quoted(path);
+  const auto add = [&](const std::string& option, const std::string& value, bool is_usual) {
+    if (!is_usual) options += " " + option + " " + cli::quoted(value);
+  };
+  add("--field", text.field, text.field == usual.field);
+  add("--encoding", text.encoding, text.encoding == usual.encoding);
+  add("--separator", text.separator, text.separator == usual.separator);
+  if (!text.val.empty()) options += " --val";
+  for (const std::string& path : text.val) options += " " + cli::quoted(path);
+  if (text.val_fraction) options += fmt::format(" --val-fraction {}", *text.val_fraction);
+  add("--seed", std::to_string(o.random.seed), o.random.seed == usual.seed);
+  return options + " --tokenizer " + cli::quoted(text.tokenizer);
+}
+
 // What a start with a large text costs, and what saves it.
 void print_note(const Options& o, const run::Text& text, const run::TextData& data,
                 double seconds) {
@@ -32,15 +52,12 @@ void print_note(const Options& o, const run::Text& text, const run::TextData& da
   if (text.tokens || bytes < large || o.text.corpus.empty()) return;
   const double held =
       static_cast<double>(bytes) + 4.0 * static_cast<double>(data.train.size() + data.val.size());
-  std::string paths;
-  for (const std::string& path : o.text.corpus) paths += " " + cli::quoted(path);
   run::print_error(fmt::format(
       "note: tokenising {:.0f} MB took {}, and text and tokens stay in memory, {:.0f} MB. Each "
       "start does this again. To do it once, with the tokens in files:\n"
-      "  {} --corpus{} --tokenizer {} --out-dir DIR\n  {} --data DIR\n",
+      "  {}{} --out-dir DIR\n  {} --data DIR\n",
       static_cast<double>(bytes) / 1e6, run::duration(seconds), held / 1e6,
-      cli::program_path("prepare-data"), paths, cli::quoted(o.text.tokenizer),
-      cli::program_path("train-gpt")));
+      cli::program_path("prepare-data"), prepare_options(o), cli::program_path("train-gpt")));
 }
 
 run::TextData tokens_of_run(const run::Text& text, const Options& o) {
@@ -115,11 +132,11 @@ nn::LanguageModel make_gpt(const nn::Params& params, const Options& o, Rng& rng)
   return gpt;
 }
 
-// --corpus may name a folder of --data. Its tokenizer is that of the folder, whatever the preset
-// has.
+// --corpus may name a folder of --data, also in place of the one that a run has kept. Its tokenizer
+// is that of the folder, whatever the preset has.
 void take_folder(Options& o, const cli::CommandLine& cli) {
   run::TextOptions& text = o.text;
-  if (text.data.empty() && text.corpus.size() == 1 && run::is_token_folder(text.corpus[0])) {
+  if (!cli.given("--data") && text.corpus.size() == 1 && run::is_token_folder(text.corpus[0])) {
     text.data = text.corpus[0];
     text.corpus.clear();
   }

@@ -14,6 +14,7 @@
 #include "tapegrad/run/terminal.h"
 #include "tapegrad/run/text_data.h"
 #include "tapegrad/run/time_left.h"
+#include "tapegrad/run/token_folder.h"
 
 namespace tapegrad::run {
 namespace {
@@ -325,7 +326,7 @@ void Preparation::finish(const data::Tokenizer& tokenizer, const PieceEncoding& 
       static_cast<double>(encoding.encoded()) / 1e6 / seconds, shards, path_.string()));
 }
 
-// Else the next start would read its own files, and find another corpus.
+// Its own files in a corpus: the next start would find another corpus. Tokens are no text.
 void check_outside(const PrepareOptions& o) {
   const fs::path out = fs::weakly_canonical(o.out_dir);
   for (const auto* paths : {&o.corpus, &o.val}) {
@@ -336,6 +337,7 @@ void check_outside(const PrepareOptions& o) {
       const auto end = std::mismatch(folder.begin(), folder.end(), out.begin(), out.end()).first;
       check(end != folder.end(), "--out-dir {} is inside of the corpus {}: choose another one",
             o.out_dir, path);
+      check(!is_token_folder(path), "{}: it is tokens already, not text", path);
     }
   }
 }

@@ -83,6 +83,10 @@ Text read_text(const CorpusSource& source) {
           folder);
     return read_token_folder(folder);
   }
+  for (const std::string& path : source.paths) {
+    check(!is_token_folder(path),
+          "{}: it is tokens already, which cannot be beside other texts: give it alone", path);
+  }
   data::Corpus corpus = data::read_corpus(
       std::vector<std::filesystem::path>(source.paths.begin(), source.paths.end()),
       {.max_bytes = kMostTextBytes, .field = source.field, .encoding = source.encoding});

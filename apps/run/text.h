@@ -73,9 +73,9 @@ struct CorpusSource {
   bool reads_stdin() const { return std::count(paths.begin(), paths.end(), "-") > 0; }
 };
 
-// The texts of the source's paths, which must name some, or one folder of tokens, for which `field`
-// and `encoding` must be as they are without being given. Files that are left out, though they may
-// be meant, are named on stderr.
+// The texts of the source's paths, which must name some, or one folder of tokens alone, for which
+// `field` and `encoding` must be as they are without being given. Files that are left out, though
+// they may be meant, are named on stderr.
 Text read_text(const CorpusSource& source);
 // Names files that are left out, though they may be meant, on stderr.
 void note_left_out(const std::vector<data::Corpus::Skipped>& faulty);

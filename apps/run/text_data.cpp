@@ -8,12 +8,13 @@
 namespace tapegrad::run {
 namespace {
 
-void check_length(const data::Tokens& tokens, std::string_view split, std::int64_t block_size) {
-  const bool val = split == "validation";
+// Error, which ends with what helps: `way_out` or a smaller --block-size.
+void check_length(const data::Tokens& tokens, std::string_view split, std::int64_t block_size,
+                  std::string_view way_out) {
   check(tokens.size() > block_size,
         "the corpus is too short: its {} part has {} tokens, and --block-size {} needs at least "
-        "{}. Use more text{} or a smaller --block-size",
-        split, tokens.size(), block_size, block_size + 1, val ? ", a larger --val-fraction" : "");
+        "{}. Use {} or a smaller --block-size",
+        split, tokens.size(), block_size, block_size + 1, way_out);
 }
 
 std::vector<std::string_view> documents_of(const Text& text, const std::string& separator,
@@ -152,8 +153,9 @@ TextData tokenize(const Text& text, const data::Tokenizer& tokenizer, const Divi
     check(!division.val_fraction, "--val-fraction: {} has a part to validate with of its own",
           text.tokens->folder);
     const TokenText& ids = tokens_for(text, tokenizer);
-    check_length(ids.train.tokens, "training", block_size);
-    check_length(ids.val.tokens, "validation", block_size);
+    const std::string way_out = fmt::format("tokens of more text than {} has,", ids.folder);
+    check_length(ids.train.tokens, "training", block_size, way_out);
+    check_length(ids.val.tokens, "validation", block_size, way_out);
     return {tokenizer, ids.train.tokens, ids.val.tokens, ids.train.documents, ids.val.documents};
   }
   data::DocumentSplit split = divide(text, division, end_of_text(tokenizer));
@@ -168,8 +170,9 @@ TextData tokenize(const Text& text, const data::Tokenizer& tokenizer, const Divi
   TextData data{tokenizer, tokenizer.encode_documents(split.train, !text.documents.empty()),
                 tokenizer.encode_documents(split.val, !val.documents.empty()),
                 several ? train_documents : 0, several ? val_documents : 0};
-  check_length(data.train, "training", block_size);
-  check_length(data.val, "validation", block_size);
+  check_length(data.train, "training", block_size, "more text");
+  check_length(data.val, "validation", block_size,
+               text.val ? "more text" : "more text, a larger --val-fraction");
   return data;
 }
 

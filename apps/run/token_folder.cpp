@@ -123,12 +123,13 @@ class ReadingProgress {
 bool is_token_folder(const fs::path& path) {
   std::error_code ignored;
   return fs::is_directory(path, ignored) &&
-         (data::is_data_folder(path) || files_in(path).has_value());
+         (data::is_data_folder(path) || fs::exists(path / kPrepareFile, ignored) ||
+          files_in(path).has_value());
 }
 
 Text read_token_folder(const fs::path& folder) {
   Text text;
-  if (data::is_data_folder(folder)) {
+  if (fs::exists(folder / data::kDataFile)) {
     data::DataFolder data = data::open_data_folder(folder);
     TokenText tokens{folder.string(), "", std::move(data.tokenizer),
                      part_of(data.train, data.info.train), part_of(data.val, data.info.val)};

@@ -115,6 +115,12 @@ TEST_CASE("a run on shards that is resumed ends as one that never stopped", "[da
   check_ended_well(train(resume_run(text.run("moved"), 10) +
                          Args{"--no-sample", "--data", text.folder / "elsewhere"}));
   CHECK(same_model(text.run("whole"), text.run("moved")));
+  // --corpus names the folder as it did when the run began, or a new place of it.
+  check_ended_well(train(run_on({"--corpus", text.folder / "elsewhere"}, text.run("corpus"), 5)));
+  std::filesystem::rename(text.folder / "elsewhere", text.data);
+  check_ended_well(
+      train(resume_run(text.run("corpus"), 10) + Args{"--no-sample", "--corpus", text.data}));
+  CHECK(same_model(text.run("whole"), text.run("corpus")));
 }
 
 TEST_CASE("data that changed since the run began is refused by name", "[data-folders]") {

@@ -275,6 +275,8 @@ TEST_CASE("what is no corpus is refused by name", "[prepare]") {
   std::filesystem::create_directory(folder / "empty");
   refused(folder / "empty", "has no file of UTF-8 text");
   refused(folder / "none", "none': No such file");
+  folder.put("begun/prepare-state.json", "{}");
+  refused(folder / "begun", "begun: it is tokens already, not text");
   refused(folder.put("blank", " \n\t\n"), "nothing but white space");
   refused(folder.put("late", text + std::string(1, '\0')), "is binary, not text");
   refused(folder.put("word", std::string(5 << 20, 'a')), "there is no place to cut it");

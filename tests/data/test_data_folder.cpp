@@ -103,6 +103,28 @@ TEST_CASE("a folder whose files do not fit its data.json is refused by name", "[
   CHECK_THAT(prepared.complaint(), ContainsSubstring("tokenizer.json"));
 }
 
+TEST_CASE("a prepared folder does not lead out of itself", "[data_folder]") {
+  const Prepared prepared;
+  const std::filesystem::path shard = prepared.folder / "val.bin";
+  const TempFolder elsewhere;
+  const std::filesystem::path target = elsewhere.put("val.bin", TempFolder::get(shard));
+  std::filesystem::remove(shard);
+  std::filesystem::create_symlink(target, shard);
+  CHECK_THAT(prepared.complaint(), ContainsSubstring("val.bin"));
+  CHECK(open_shard(shard).count == 2);  // a single file may be one
+}
+
+TEST_CASE("a data.json of something else makes no prepared folder", "[data_folder]") {
+  const TempFolder folder;
+  CHECK(!is_data_folder(folder.path()));
+  for (const char* other : {"{}", "[1]", "no JSON", "", R"({"format": "x"})", R"({"format": 1})"}) {
+    folder.put(kDataFile, other);
+    CHECK(!is_data_folder(folder.path()));
+  }
+  folder.put(kDataFile, R"({"format": "tapegrad-data"})");
+  CHECK(is_data_folder(folder.path()));
+}
+
 TEST_CASE("a data.json that cannot be right is refused", "[data_folder]") {
   const auto complaint = [](const std::function<void(ordered_json&)>& change) {
     const Prepared prepared;
@@ -136,6 +158,19 @@ TEST_CASE("a data.json that cannot be right is refused", "[data_folder]") {
     CHECK_THAT(of_shard("name", name), ContainsSubstring("is not the name of a file"));
   }
   CHECK_THAT(of_shard("tokens", -1), ContainsSubstring("'tokens' is -1"));
+  for (const char* what : {"tokens", "bytes"}) {  // a sum that would wrap to 0
+    CHECK_THAT(complaint([&](auto& json) {
+                 json["train"]["tokens"] = 0;
+                 ordered_json file = {{"tokens", 0}, {"bytes", 0}, {"crc32", "00000000"}};
+                 file[what] = std::int64_t{1} << 48;
+                 ordered_json& files = json["train"]["files"] = ordered_json::array();
+                 for (int i = 0; i < 1 << 16; ++i) {
+                   file["name"] = std::to_string(i);
+                   files.push_back(file);
+                 }
+               }),
+               ContainsSubstring("'train' have more than 281474976710656 tokens or bytes"));
+  }
   CHECK_THAT(of_shard("tokens", INT64_MAX), ContainsSubstring("must be from 0"));
   CHECK_THAT(of_shard("tokens", 1e300), ContainsSubstring("'tokens'"));
   CHECK_THAT(of_shard("bytes", 7), ContainsSubstring("tokens in 6 bytes"));

@@ -70,7 +70,9 @@ TEST_CASE("a folder of nanoGPT's data is learnt as the tokens that it has", "[to
   // A model may have rows behind these tokens.
   CHECK(run::tokenize(text, tokenizer.padded(64), {}, 2).train.size() == 6);
   CHECK_THROWS_WITH(run::tokenize(text, tokenizer, {}, 3),
-                    ContainsSubstring("validation part has 3 tokens"));
+                    ContainsSubstring("validation part has 3 tokens") &&
+                        ContainsSubstring("tokens of more text") &&
+                        !ContainsSubstring("--val-fraction"));
 }
 
 TEST_CASE("ids without a vocabulary are GPT-2's, with llm.c's header or without",
@@ -137,6 +139,21 @@ TEST_CASE("broken files of tokens are refused", "[token_folder]") {
   CHECK_THAT(complaint(folder), ContainsSubstring("version 7"));
   std::filesystem::remove(folder / "val.bin");
   CHECK(!run::is_token_folder(folder.path()));
+}
+
+TEST_CASE("a folder of tokens is no text", "[token_folder]") {
+  const TempFolder tokens, texts;
+  put_characters(tokens);
+  const std::string text = texts.put("a.txt", "some text"), folder = tokens.path().string();
+  CHECK_THROWS_WITH(run::read_text({{text, folder}}), ContainsSubstring(folder + ": it is tokens"));
+  tokens.put("prepare-state.json", "{}");
+  std::filesystem::remove(tokens / "val.bin");
+  CHECK_THROWS_WITH(run::read_text({{folder}}),
+                    ContainsSubstring(folder) && ContainsSubstring("has not finished this folder"));
+  CHECK_THROWS_WITH(run::read_text({{folder, text}}), ContainsSubstring(folder + ": it is tokens"));
+  // Somebody's data.json is.
+  texts.put("data.json", "{\"letters\": 3}");
+  CHECK(run::read_text({{texts.path().string()}}).identity.documents == 2);
 }
 
 TEST_CASE("numbered files are parts, in the order of their numbers", "[token_folder]") {
