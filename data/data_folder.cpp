@@ -14,7 +14,6 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kFormat = "tapegrad-data";
 constexpr std::int64_t kVersion = 1;
-constexpr std::size_t kMostShards = 1 << 16;
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 48;  // of a part, and of its bytes
 
 Json json_of_part(const DataPart& part) {

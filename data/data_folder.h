@@ -16,6 +16,8 @@ namespace tapegrad::data {
 // prepare-data. docs/data.md has the layout.
 inline constexpr const char *kDataFile = "data.json", *kDataTokenizerFile = "tokenizer.json";
 
+inline constexpr std::size_t kMostShards = 1 << 16;  // that data.json may list for a part
+
 // One part, of which the shards follow each other.
 struct DataPart {
   std::vector<ShardInfo> shards;

@@ -1,6 +1,7 @@
 #include "tapegrad/data/text_file.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <system_error>
 #include <vector>
@@ -38,7 +39,10 @@ class FileBytes : public Bytes {
 class StdinBytes : public Bytes {
  public:
   std::string_view next() override {
-    return {chunk_.data(), std::fread(chunk_.data(), 1, chunk_.size(), stdin)};
+    const std::size_t size = std::fread(chunk_.data(), 1, chunk_.size(), stdin);
+    check(!std::ferror(stdin), "[corpus] stdin cannot be read: {}",
+          std::generic_category().message(errno));
+    return {chunk_.data(), size};
   }
 
  private:

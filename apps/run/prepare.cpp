@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <limits>
 
 #include "tapegrad/autograd/base/error.h"
 #include "tapegrad/autograd/base/file.h"
 #include "tapegrad/data/corpus.h"
+#include "tapegrad/run/folder_calls.h"
 #include "tapegrad/run/interrupt.h"
 #include "tapegrad/run/prepare_encode.h"
 #include "tapegrad/run/terminal.h"
@@ -20,6 +22,9 @@ namespace tapegrad::run {
 namespace {
 
 namespace fs = std::filesystem;
+
+// llm.c's header has the number in 32 bits.
+constexpr std::int64_t kMostLlmcTokens = std::numeric_limits<std::int32_t>::max();
 
 // A signal has come: what is complete stays.
 struct Interrupted {};
@@ -94,6 +99,16 @@ class CharacterSet {
   std::string known_, pending_;
 };
 
+// All options that the files depend on.
+std::string text_of(const PrepareOptions& o) {
+  return fmt::format(
+      "--corpus {} --field {} --encoding {} --separator '{}' --val {} --val-fraction {} --seed {} "
+      "--tokenizer {} --format {} --shard-tokens {}",
+      fmt::join(o.corpus, " "), o.field, o.encoding, o.separator, fmt::join(o.val, " "),
+      o.val_fraction.value_or(0.1), o.seed, o.tokenizer,
+      data::kTokenFormatNames[static_cast<std::size_t>(o.format)], o.shard_tokens);
+}
+
 class Preparation {
  public:
   explicit Preparation(const PrepareOptions& options)
@@ -101,7 +116,9 @@ class Preparation {
 
   void run() {
     open_state();
-    if (data::is_data_folder(path_)) {  // it was killed when all was written
+    // It was killed when all was written. Without a shard, the state is of one that is to replace
+    // it.
+    if (data::is_data_folder(path_) && complete_shards() > 0) {
       terminal_.line(fmt::format("{} is complete", path_.string()));
       return remove_state();
     }
@@ -116,6 +133,7 @@ class Preparation {
 
  private:
   void open_state();
+  void begin_anew() { state_ = {text_of(options_), survey_.fingerprint, {}, {}}; }
   void remove_state() const;
   void keep_stdin() const;
   void survey();
@@ -127,6 +145,10 @@ class Preparation {
 
   bool learns() const { return data::bpe_size(options_.tokenizer).has_value(); }
   std::string end_of_text() const;
+  // At most; normalizing may make a character longer, and some tokens stand between documents.
+  std::int64_t most_tokens(std::size_t part) const {
+    return 3 * survey_.parts[part].bytes + 4 * survey_.parts[part].documents;
+  }
 
   const PrepareOptions options_;
   const fs::path path_;
@@ -138,36 +160,32 @@ class Preparation {
   std::optional<data::Tokenizer> known_;  // a tokenizer that does not depend on the corpus
 };
 
-// All options that the files depend on.
-std::string text_of(const PrepareOptions& o) {
-  return fmt::format(
-      "--corpus {} --field {} --encoding {} --separator '{}' --val {} --val-fraction {} --seed {} "
-      "--tokenizer {} --format {} --shard-tokens {}",
-      fmt::join(o.corpus, " "), o.field, o.encoding, o.separator, fmt::join(o.val, " "),
-      o.val_fraction.value_or(0.1), o.seed, o.tokenizer,
-      data::kTokenFormatNames[static_cast<std::size_t>(o.format)], o.shard_tokens);
-}
-
+// Of a state that --overwrite will replace, nothing is used, and nothing on disk is changed yet.
 void Preparation::open_state() {
-  const std::string options = text_of(options_);
-  if (fs::exists(path_ / kPrepareFile)) {
-    state_ = read_state(path_);
-    // Before the tokenizer is known, nothing is made of the options.
-    check(state_.options == options || state_.tokenizer.empty(),
-          "--out-dir {} was begun with other options: {}. Give the same, or --overwrite to begin "
-          "anew",
-          path_.string(), state_.options);
-    if (complete_shards() > 0) {
-      terminal_.line(
-          fmt::format("goes on: {} complete files are in {}", complete_shards(), path_.string()));
-    }
-  }
-  state_.options = options;
-  write_state(path_, state_);
   if (options_.tokenizer == "gpt2") known_ = data::Tokenizer::gpt2();
   if (data::is_path_of_tokenizer(options_.tokenizer)) {
     known_ = data::Tokenizer::from_hf(options_.tokenizer);
   }
+  const std::string options = text_of(options_);
+  const bool is_begun = fs::exists(path_ / kPrepareFile), is_whole = data::is_data_folder(path_);
+  if (is_begun) {
+    try {
+      state_ = read_state(path_);
+      // Before the tokenizer is known, nothing is made of the options.
+      check(state_.options == options || (state_.tokenizer.empty() && !is_whole),
+            "--out-dir {} was begun with other options: {}. Give the same, or --overwrite to begin "
+            "anew",
+            path_.string(), state_.options);
+    } catch (const Error&) {
+      if (!options_.overwrite) throw;
+      state_ = {};
+    }
+  }
+  if (const auto shards = complete_shards(); shards > 0) {
+    terminal_.line(fmt::format("goes on: {} complete files are in {}", shards, path_.string()));
+  }
+  state_.options = options;
+  if (!is_begun && !is_whole) write_state(path_, state_);
 }
 
 void Preparation::remove_state() const {
@@ -183,6 +201,7 @@ void Preparation::keep_stdin() const {
       stop_if_interrupted();
       file.write({chunk.data(), size});
     }
+    check(!std::ferror(stdin), "--corpus -: stdin cannot be read: {}", system_error());
   });
 }
 
@@ -193,8 +212,10 @@ std::string Preparation::end_of_text() const {
   return token ? known_->token_bytes(*token) : "";
 }
 
+// Finds a document that the tokenizer cannot cut before any is encoded, if it is known.
 void Preparation::survey() {
-  PreparedPieces pieces(options_, end_of_text(), data::cut_anywhere(), std::nullopt);
+  PreparedPieces pieces(options_, end_of_text(), known_ ? cut_for(*known_) : data::cut_anywhere(),
+                        std::nullopt);
   Progress progress(terminal_, "reading", 0);
   for (PartPiece piece; pieces.next(piece);) {
     if (options_.tokenizer == "char") characters_.add(piece.text);
@@ -205,30 +226,42 @@ void Preparation::survey() {
   note_left_out(survey_.faulty);
   check(survey_.documents > 0, "--corpus: there is nothing but white space in {}",
         fmt::join(options_.corpus, " "));
-  check(state_.corpus.empty() || state_.corpus == survey_.fingerprint,
-        "--corpus: the text has changed since --out-dir {} was begun: --overwrite begins anew",
-        path_.string());
-  state_.corpus = survey_.fingerprint;
+  if (state_.tokenizer.empty() || state_.corpus != survey_.fingerprint) {
+    check(state_.tokenizer.empty() || options_.overwrite,
+          "--corpus: the text has changed since --out-dir {} was begun: --overwrite begins anew",
+          path_.string());
+    begin_anew();
+  }
   if (options_.val.empty()) survey_.divide(options_.val_fraction.value_or(0.1));
+  check(options_.format == data::TokenFormat::nanogpt || options_.shard_tokens > 0 ||
+            std::max(most_tokens(0), most_tokens(1)) <= kMostLlmcTokens,
+        "--shard-tokens 0: a file of llm.c's has at most {0} tokens, and {1} might have more: give "
+        "--shard-tokens {0}, or less",
+        kMostLlmcTokens, megabytes(survey_.bytes));
   terminal_.line(fmt::format("corpus: {} documents of {} files, {}", survey_.documents,
                              survey_.files, megabytes(survey_.bytes)));
 }
 
-// The tokenizer of the state, if there is one; else a new one, which the state keeps.
+// The tokenizer of the state, if there is one; else a new one, which the state keeps: then all that
+// an earlier prepare-data made is removed.
 data::Tokenizer Preparation::settle_tokenizer() {
   const fs::path file = path_ / data::kDataTokenizerFile;
   const auto fingerprint_of = [&] {
     return fingerprint(read_file(file, data::HfTokenizer::kMaxFileBytes, Links::refused));
   };
   if (!state_.tokenizer.empty()) {
-    data::Tokenizer tokenizer = data::Tokenizer::load(file);
-    const bool same = fingerprint_of() == state_.tokenizer &&
-                      (!known_ || known_->hf_json() == tokenizer.hf_json());
-    check(same, "--tokenizer: it has changed since --out-dir {} was begun: --overwrite begins anew",
+    if (fs::exists(file) && fingerprint_of() == state_.tokenizer) {
+      data::Tokenizer tokenizer = data::Tokenizer::load(file);
+      if (!known_ || known_->hf_json() == tokenizer.hf_json()) return tokenizer;
+    }
+    check(options_.overwrite,
+          "--tokenizer: it has changed since --out-dir {} was begun: --overwrite begins anew",
           path_.string());
-    return tokenizer;
+    begin_anew();
   }
   data::Tokenizer tokenizer = make_tokenizer();
+  write_state(path_, state_);
+  folder_.clear();
   tokenizer.save(file);
   state_.tokenizer = fingerprint_of();
   write_state(path_, state_);
@@ -263,15 +296,6 @@ data::Tokenizer Preparation::learn(std::int64_t vocab_size) {
   });
 }
 
-// How documents are cut for this tokenizer.
-data::PieceCut cut_for(const data::Tokenizer& tokenizer) {
-  constexpr std::size_t whole = std::size_t{32} << 20;
-  data::PieceCut cut{[tokenizer](std::string_view text) { return tokenizer.last_cut(text); },
-                     std::size_t{1} << 18};
-  if (tokenizer.kind() == "hf") cut.usual = cut.most = whole;
-  return cut;
-}
-
 void Preparation::encode(const data::Tokenizer& tokenizer) {
   PreparedPieces pieces(options_, end_of_text(), cut_for(tokenizer), survey_.cut);
   PieceEncoding::Files files;
@@ -280,9 +304,7 @@ void Preparation::encode(const data::Tokenizer& tokenizer) {
     terminal_.line(fmt::format("{}: {} tokens", shard.name, shard.tokens));
   };
   for (std::size_t i = 0; i < kDataParts; ++i) {
-    // Normalizing may make a character longer; some tokens stand between documents.
-    const std::int64_t most = 3 * survey_.parts[i].bytes + 4 * survey_.parts[i].documents;
-    const bool alone = options_.shard_tokens == 0 || most <= options_.shard_tokens;
+    const bool alone = options_.shard_tokens == 0 || most_tokens(i) <= options_.shard_tokens;
     files[i] = std::make_unique<PartFiles>(
         path_, static_cast<DataPartName>(i), options_, data::bits_for(tokenizer.vocab_size()),
         alone ? 0 : options_.shard_tokens, state_.parts[i], on_shard);
@@ -355,6 +377,9 @@ void PrepareOptions::validate() const {
         "--corpus: - (stdin) cannot be read beside other texts");
   check(std::count(val.begin(), val.end(), "-") == 0, "--val: - (stdin) is for --corpus alone");
   check(val.empty() || !val_fraction, "--val and --val-fraction exclude each other");
+  check(format == data::TokenFormat::nanogpt || shard_tokens <= kMostLlmcTokens,
+        "--shard-tokens {}: a file of llm.c's has at most {} tokens", shard_tokens,
+        kMostLlmcTokens);
 }
 
 int prepare(const PrepareOptions& options) {

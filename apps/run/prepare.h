@@ -48,7 +48,8 @@ struct PrepareOptions {
     t("format", o.format, "of the files: ids alone, or behind llm.c's header");
     t("shard_tokens", o.shard_tokens, "of a file, at most; 0: one file for each part",
       {.least = 0});
-    t("overwrite", o.overwrite, "replace what an earlier prepare-data made in --out-dir");
+    t("overwrite", o.overwrite,
+      "replace what an earlier prepare-data made in --out-dir; goes on if that was stopped");
   }
 };
 

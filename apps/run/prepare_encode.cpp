@@ -8,11 +8,21 @@
 namespace tapegrad::run {
 namespace {
 
-constexpr std::size_t kMostShards = 1 << 16;  // that data.json may list
 constexpr std::size_t kMostGroups = 64;
+// A batch may have one piece more, of 32 MB at most.
 constexpr std::size_t kGroupBytes = std::size_t{1} << 20, kMostBatchBytes = std::size_t{32} << 20;
+// Some documents have many tokens: space for more than these is not kept.
+constexpr std::size_t kMostKeptTokens = (std::size_t{8} << 20) / sizeof(data::Token);
 
 }  // namespace
+
+data::PieceCut cut_for(const data::Tokenizer& tokenizer) {
+  constexpr std::size_t whole = std::size_t{32} << 20;
+  data::PieceCut cut{[tokenizer](std::string_view text) { return tokenizer.last_cut(text); },
+                     std::size_t{1} << 18};
+  if (tokenizer.kind() == "hf") cut.usual = cut.most = whole;
+  return cut;
+}
 
 PartFiles::PartFiles(std::filesystem::path folder, DataPartName part, const PrepareOptions& options,
                      int bits, std::int64_t shard_tokens, PartState& state,
@@ -38,8 +48,8 @@ void PartFiles::write(std::int64_t piece, std::span<const data::Token> tokens) {
   while (!tokens.empty()) {
     if (!writer_) {
       const std::size_t number = state_.shards.size();
-      check(number < kMostShards, "--shard-tokens {}: there would be more than {} files",
-            shard_tokens_, kMostShards);
+      check(number < data::kMostShards, "--shard-tokens {}: there would be more than {} files",
+            shard_tokens_, data::kMostShards);
       writer_ = std::make_unique<data::ShardWriter>(
           folder_ / shard_name(part_, number, shard_tokens_ == 0), format_, bits_);
     }
@@ -82,7 +92,6 @@ struct PieceEncoding::Batch {
 
 // What one thread at a time encodes: the items of a batch from `begin` to `end`.
 struct PieceEncoding::Group {
-  data::Encoder encoder;
   std::size_t begin = 0, end = 0;
   std::vector<data::Token> tokens = {};
   std::vector<std::size_t> ends = {};  // of each item's tokens
@@ -94,8 +103,7 @@ PieceEncoding::PieceEncoding(PreparedPieces& pieces, const data::Tokenizer& toke
   // Several for each thread, so that none waits long for the last one.
   const auto threads = static_cast<std::size_t>(num_threads());
   const std::size_t groups = threads == 1 ? 1 : std::min(4 * threads, kMostGroups);
-  groups_.reserve(groups);
-  for (std::size_t i = 0; i < groups; ++i) groups_.push_back({{tokenizer, kGroupBytes}});
+  groups_.resize(groups);
   for (std::size_t i = 0; i < kDataParts; ++i) ends_.push_back({{tokenizer, true}});
 }
 
@@ -142,18 +150,30 @@ void PieceEncoding::read(Batch& batch) {
   }
 }
 
-void PieceEncoding::encode(const Batch& batch, Group& group) const {
+void PieceEncoding::encode(const Batch& batch, Group& group) {
   group.tokens.clear();
   group.ends.clear();
+  // One for each thread and not for each group: what it remembers of words takes 4 MB.
+  std::unique_ptr<data::Encoder> encoder;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!encoders_.empty()) {
+      encoder = std::move(encoders_.back());
+      encoders_.pop_back();
+    }
+  }
+  if (!encoder) encoder = std::make_unique<data::Encoder>(tokenizer_, kGroupBytes);
   for (std::size_t i = group.begin; i < group.end; ++i) {
     const Batch::Item& item = batch.items[i];
-    if (!item.is_written) group.encoder.encode(item.in(batch.text), true, group.tokens);
+    if (!item.is_written) encoder->encode(item.in(batch.text), true, group.tokens);
     group.ends.push_back(group.tokens.size());
   }
+  const std::lock_guard lock(mutex_);
+  encoders_.push_back(std::move(encoder));
 }
 
 void PieceEncoding::write(const Batch& batch) {
-  for (const Group& group : groups_) {
+  for (Group& group : groups_) {
     const std::span<const data::Token> all = group.tokens;
     std::size_t begin = 0;
     for (std::size_t i = group.begin; i < group.end; ++i) {
@@ -172,6 +192,7 @@ void PieceEncoding::write(const Batch& batch) {
       bytes_ += static_cast<std::int64_t>(item.size);
       encoded_ += item.is_written ? 0 : static_cast<std::int64_t>(item.size);
     }
+    if (group.tokens.capacity() > kMostKeptTokens) group.tokens = std::vector<data::Token>();
   }
 }
 

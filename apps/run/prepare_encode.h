@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -9,6 +10,9 @@
 #include "tapegrad/run/prepare_state.h"
 
 namespace tapegrad::run {
+
+// How documents are cut for this tokenizer.
+data::PieceCut cut_for(const data::Tokenizer& tokenizer);
 
 // Writes a part's tokens to shards, one after the other.
 class PartFiles {
@@ -42,8 +46,8 @@ class PartFiles {
 };
 
 // Encodes pieces on all threads, and writes their tokens with what stands between documents. Some
-// megabytes of text at a time are encoded while the next ones are read. Neither the threads nor the
-// cuts between pieces change a token.
+// megabytes of text at a time are encoded while the next ones are read: less than 64 MB, however
+// many threads there are. Neither the threads nor the cuts between pieces change a token.
 class PieceEncoding {
  public:
   using Files = std::unique_ptr<PartFiles>[kDataParts];
@@ -62,7 +66,7 @@ class PieceEncoding {
   struct Batch;
   struct Group;
   void read(Batch& batch);
-  void encode(const Batch& batch, Group& group) const;
+  void encode(const Batch& batch, Group& group);
   void write(const Batch& batch);
   void separate(std::int64_t piece, std::size_t part);
 
@@ -73,6 +77,8 @@ class PieceEncoding {
   std::int64_t next_piece_ = 0, bytes_ = 0, encoded_ = 0, documents_[kDataParts] = {};
   std::unique_ptr<Batch> batch_, next_;
   std::vector<Group> groups_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<data::Encoder>> encoders_;  // that no thread uses; under the mutex
   struct End {
     data::DocumentEnds ends;
     bool pending = false;  // a document has ended, and another one may follow

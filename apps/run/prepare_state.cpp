@@ -60,7 +60,10 @@ bool is_temporary(const fs::path& path) {
 // Whether prepare-data makes files of this name.
 bool is_ours(std::string name) {
   name.resize(std::min(name.size(), name.find(kTemporary)));
-  for (const char* other : {kPrepareFile, kStdinFile, data::kDataFile, data::kDataTokenizerFile}) {
+  for (const std::string_view other :
+       {std::string_view(kPrepareFile), std::string_view(kStdinFile),
+        std::string_view(data::kDataFile), std::string_view(data::kDataTokenizerFile),
+        data::kGenerationFile}) {
     if (name == other) return true;
   }
   for (const DataPartName part : {DataPartName::train, DataPartName::val}) {
@@ -118,7 +121,7 @@ void write_state(const fs::path& folder, const PrepareState& state) {
   write_json(folder / kPrepareFile, file);
 }
 
-PrepareFolder::PrepareFolder(const fs::path& path, bool overwrite) {
+PrepareFolder::PrepareFolder(const fs::path& path, bool overwrite) : path_(path) {
   make_folder(path);
   lock_ = lock_folder(path, "preparing data");
   try {
@@ -134,17 +137,7 @@ PrepareFolder::PrepareFolder(const fs::path& path, bool overwrite) {
           path.string());
     check(overwrite || !is_whole || is_begun,
           "--out-dir {}: it has a prepared corpus already: --overwrite replaces it", path.string());
-    if (overwrite) {
-      // Without data.json first, what is left is no prepared corpus.
-      std::stable_partition(ours.begin(), ours.end(), [](const fs::path& file) {
-        return file.filename() == data::kDataFile;
-      });
-      std::stable_partition(ours.begin(), ours.end(),
-                            [](const fs::path& file) { return file.filename() != kPrepareFile; });
-      for (const fs::path& file : ours) remove_or_fail(file);
-    } else {
-      remove_leftovers(path, [](const std::string& name) { return is_ours(name); });
-    }
+    remove_leftovers(path, [](const std::string& name) { return is_ours(name); });
   } catch (...) {
     ::close(lock_);
     throw;
@@ -152,5 +145,15 @@ PrepareFolder::PrepareFolder(const fs::path& path, bool overwrite) {
 }
 
 PrepareFolder::~PrepareFolder() { ::close(lock_); }
+
+void PrepareFolder::clear() const {
+  remove_or_fail(path_ / data::kDataFile);  // without it, the rest is no prepared corpus
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(path_)) {
+    const std::string name = entry.path().filename().string();
+    if (is_ours(name) && name != kPrepareFile && name != kStdinFile) files.push_back(entry.path());
+  }
+  for (const fs::path& file : files) remove_or_fail(file);
+}
 
 }  // namespace tapegrad::run

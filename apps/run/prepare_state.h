@@ -38,14 +38,19 @@ void write_state(const std::filesystem::path& folder, const PrepareState& state)
 // The folder that the tokens are made in. It holds a lock as long as this lives.
 class PrepareFolder {
  public:
-  // Makes the folder, or opens one of an earlier prepare-data; with `overwrite`, without the files
-  // that this has made. Error if it has other things in it, or a corpus that is complete.
+  // Makes the folder, or opens one of an earlier prepare-data. Error if it has other things in it,
+  // or, without `overwrite`, a corpus that is complete.
   PrepareFolder(const std::filesystem::path& path, bool overwrite);
   ~PrepareFolder();
   PrepareFolder(const PrepareFolder&) = delete;
   PrepareFolder& operator=(const PrepareFolder&) = delete;
 
+  // Removes what an earlier prepare-data made, but not kPrepareFile, which has to be there: if this
+  // is killed, that file says whose the rest is. Nor kStdinFile.
+  void clear() const;
+
  private:
+  const std::filesystem::path path_;
   int lock_;
 };
 
