@@ -15,6 +15,8 @@ Result on_processes(int count, const std::string& name, const Args& args) {
                             "OMPI_MCA_rmaps_base_oversubscribe"}) {
     ::setenv(allow, "1", 1);
   }
+  ::setenv("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe",
+           1);                                    // the same, from Open MPI 5 on
   ::setenv("ASAN_OPTIONS", "detect_leaks=0", 1);  // at its end it leaves memory to the system
   const std::string program = std::filesystem::path(TAPEGRAD_PROGRAM_DIR) / name;
   return run_program(kMpirun, Args{"-n", std::to_string(count), program, "--threads", "1"} + args);

@@ -8,6 +8,7 @@ kills=${1:-50}
 build=$(realpath "${2:-build}")
 cd "$(dirname "$0")/../.."
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cat docs/*.md > "$work/text.txt"

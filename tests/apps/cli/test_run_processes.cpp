@@ -23,7 +23,9 @@ bool no_mpirun() {
 // end it leaves memory to the system.
 Args under_mpirun(const Args& args, const Args& variables = {}) {
   return Args{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
-              "OMPI_MCA_rmaps_base_oversubscribe=1", "ASAN_OPTIONS=detect_leaks=0"} +
+              "OMPI_MCA_rmaps_base_oversubscribe=1",
+              "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe",
+              "ASAN_OPTIONS=detect_leaks=0"} +
          variables + Args{TAPEGRAD_MPIRUN} + args;
 }
 
