@@ -12,8 +12,8 @@
 namespace tapegrad::run {
 namespace {
 
-// Processors' seconds to pack, copy into the system and out of it, and add up a byte; measured over
-// TCP between two network namespaces: see docs/scaling.md.
+// Processors' seconds to pack, copy into the system and out of it, and add up a byte: 0.45 ns were
+// measured for TCP between two network namespaces, the rest is estimated. See docs/scaling.md.
 constexpr double kSecondsPerByte = 0.6e-9;
 // Of a small message: waking threads up.
 constexpr double kSmallMessage = 100e-6;
