@@ -48,11 +48,9 @@ class Trainer {
     report_.header();
     const std::int64_t ranks = alone() ? 1 : processes_->size();
     if (optimizer_.gradient_accumulation_steps % ranks != 0) {
-      report_.line(
-          fmt::format("note: the {} forward passes of a step cannot be shared out evenly: of {} "
-                      "processes, some "
-                      "wait for the last ones",
-                      optimizer_.gradient_accumulation_steps, ranks));
+      report_.line(fmt::format(
+          "note: {} processes cannot share out the {} forward passes of a step evenly: some wait",
+          ranks, optimizer_.gradient_accumulation_steps));
     }
     if (!before_.empty() && before_ != at_.multiplier) {
       report_.line(
@@ -101,7 +99,7 @@ class Trainer {
     return {task_.params, *updates_, task_.batches, dropout, at_};
   }
 
-  bool alone() const { return processes_ == nullptr || processes_->alone(); }
+  bool alone() const { return processes_ == nullptr; }
   // Whether the task is asked for what is printed.
   bool speaks() const { return !interrupted() && (alone() || processes_->rank() == 0); }
 

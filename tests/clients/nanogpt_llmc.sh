@@ -24,8 +24,10 @@ echo '[]' >"$work/texts.json"
 if [ -n "$llmc" ] && command -v gcc >/dev/null; then
   gcc -O2 -w -I "$llmc" -o "$work/llmc_answers" "$here/llmc_answers.c" -lm
 else
+  echo "skipped: llm.c, without -l or gcc"
   llmc=''
 fi
+[ -n "$nanogpt" ] || echo "skipped: nanoGPT, without -n"
 failed=0
 # Exports the model $1 as $2, and compares with the source $3.
 compare() {
