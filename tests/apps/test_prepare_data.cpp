@@ -238,6 +238,43 @@ TEST_CASE("another corpus or other options do not go on", "[prepare]") {
   CHECK(files_of(folder / "out").size() == 4);  // no shard of the first time is left
 }
 
+TEST_CASE("--overwrite removes nothing before all that it needs was read", "[prepare]") {
+  const TwoFiles files;
+  check_ok(prepare(files.args("out")));
+  const auto whole = files_of(files.folder / "out");
+  const Args again{"--out-dir", files.folder / "out", "--overwrite"};
+  check_refused(again + Args{"--corpus", files.folder / "typo"}, "typo");
+  CHECK(files_of(files.folder / "out") == whole);
+  check_refused(files.args("out", {"--overwrite", "--tokenizer", files.folder / "typo.json"}),
+                "typo.json");
+  CHECK(files_of(files.folder / "out") == whole);
+  check_ok(prepare(files.args("out", {"--overwrite"})));
+  CHECK(files_of(files.folder / "out") == whole);
+}
+
+TEST_CASE("--overwrite goes on, too, if it was stopped", "[prepare]") {
+  const TempFolder folder;
+  const std::string corpus = folder.put("in.txt", text_of_words(200'000, 1));
+  const Args args{"--corpus",  corpus,         "--shard-tokens", "10000",
+                  "--out-dir", folder / "out", "--overwrite"};
+  Program program("prepare-data", args);
+  program.wait_for("train_000001.bin");
+  program.send(SIGINT);
+  REQUIRE(program.wait().code == 130);
+  const Result r = prepare(args);
+  check_ok(r);
+  CHECK_THAT(r.out, ContainsSubstring("goes on: "));
+}
+
+TEST_CASE("nothing of an earlier tokenizer is left", "[prepare]") {
+  const TwoFiles files;
+  const std::string model = std::string(TAPEGRAD_SOURCE_DIR) + "/tests/golden/hf_llama";
+  check_ok(prepare(files.args("out", {"--tokenizer", model})));
+  REQUIRE(files_of(files.folder / "out").count("generation_config.json") == 1);
+  check_ok(prepare(files.args("out", {"--tokenizer", "char", "--overwrite"})));
+  CHECK(files_of(files.folder / "out").count("generation_config.json") == 0);
+}
+
 TEST_CASE("a folder with other things is left alone", "[prepare]") {
   const TwoFiles files;
   files.folder.put("out/train.bin", "somebody else's");
@@ -256,6 +293,12 @@ TEST_CASE("stdin is read like a file", "[prepare]") {
   check_ok(program.wait());
   check_ok(prepare({"--corpus", files.folder / "in/1.txt", "--out-dir", files.folder / "file"}));
   CHECK(files_of(files.folder / "stdin") == files_of(files.folder / "file"));
+  // A failure to read is not the end of the text.
+  Program broken("prepare-data", {"--corpus", "-", "--out-dir", files.folder / "none"}, ".",
+                 files.folder / "in");
+  const Result r = broken.wait();
+  CHECK(r.code == 1);
+  CHECK_THAT(r.err, ContainsSubstring("stdin cannot be read"));
 }
 
 TEST_CASE("what is no corpus is refused by name", "[prepare]") {
