@@ -144,25 +144,6 @@ void settle_minutes(Options& o, const CommandLine& cli) {
   if (steps || o.call.folder.resumes()) o.call.max_minutes.reset();
 }
 
-// Each of several processes needs a batch at least.
-template <class Options>
-void share_batches(Options& o, int ranks) {
-  if (ranks == 1) return;
-  std::int64_t& batches = o.optimizer.gradient_accumulation_steps;
-  if (!o.call.gave_batches && !o.call.folder.resumes())
-    batches = (batches + ranks - 1) / ranks * ranks;
-  if (batches < ranks) {
-    usage_error(
-        "--gradient-accumulation-steps {}: a step has fewer forward passes than there are "
-        "processes, {}{}",
-        batches, ranks,
-        o.call.folder.resumes() ? ": the run can be resumed by fewer processes" : "");
-  }
-  if (std::count(o.text.corpus.begin(), o.text.corpus.end(), "-") > 0) {
-    usage_error("--corpus - (stdin) goes to one process alone: give {} processes files", ranks);
-  }
-}
-
 // The options of the run in `folder`. Error if there is no run, or if its values are invalid.
 template <class Program>
 typename Program::Options stored_options(const std::filesystem::path& folder, run::Config& config) {
@@ -182,6 +163,25 @@ typename Program::Options stored_options(const std::filesystem::path& folder, ru
 }
 
 }  // namespace detail
+
+// Each of several processes needs a batch at least.
+template <class Options>
+void share_batches(Options& o, int ranks) {
+  if (ranks == 1) return;
+  std::int64_t& batches = o.optimizer.gradient_accumulation_steps;
+  if (!o.call.gave_batches && !o.call.folder.resumes())
+    batches = (batches + ranks - 1) / ranks * ranks;
+  if (batches < ranks) {
+    usage_error(
+        "--gradient-accumulation-steps {}: a step has fewer forward passes than there are "
+        "processes, {}{}",
+        batches, ranks,
+        o.call.folder.resumes() ? ": the run can be resumed by fewer processes" : "");
+  }
+  if (std::count(o.text.corpus.begin(), o.text.corpus.end(), "-") > 0) {
+    usage_error("--corpus - (stdin) goes to one process alone: give {} processes files", ranks);
+  }
+}
 
 // The options of this call: those of the preset, or of the run to resume, replaced by those that
 // the arguments give. Nothing if --help or --version was printed. UsageError for invalid values,
@@ -272,7 +272,7 @@ int train_main(int argc, const char* const* argv) {
     if (processes.rank() == 0) code = Program::instead(*options);
     processes.broadcast(std::as_writable_bytes(std::span(&code, 1)));
     if (code) return *code;
-    detail::share_batches(*options, processes.size());
+    share_batches(*options, processes.size());
     run::RunFolder folder = run::RunFolder::open(options->call.folder, options->text.preset,
                                                  detail::texts_of(*options), &processes);
     Program program(*options, folder);  // which settles --epochs

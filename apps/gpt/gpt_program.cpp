@@ -249,7 +249,7 @@ run::About Program::about() const {
                              amount(data_.train, data_.train_documents),
                              amount(data_.val, data_.val_documents), options_.text.tokenizer)}},
       .step = grouped(o.batch_size * c.block_size * o.gradient_accumulation_steps) + " tokens",
-      .memory = memory_of(options_),
+      .memory = run::memory_of_rank(memory_of(options_), folder_.processes()),
       .product = product(options_),
       .use_command = fmt::format("{} --model {} --num-samples 3", cli::program_path("sample-text"),
                                  cli::quoted(folder_.path().string()))};

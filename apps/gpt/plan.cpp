@@ -51,7 +51,7 @@ void print_forecast(const Options& o, const run::StepParts& parts, double batch_
   const run::Group one{.batches = o.optimizer.gradient_accumulation_steps};
   const int ranks = static_cast<int>(o.extras.ranks);
   Options shared = o;
-  cli::detail::share_batches(shared, ranks);
+  cli::share_batches(shared, ranks);
   const run::Group group{.ranks = ranks,
                          .batches = shared.optimizer.gradient_accumulation_steps,
                          .sent = o.optimizer.comm_dtype};

@@ -95,13 +95,17 @@ MemoryEstimate memory_of_rank(const MemoryEstimate& estimate, int ranks) {
   return e;
 }
 
+MemoryEstimate memory_of_rank(const MemoryEstimate& estimate, const Processes* processes) {
+  return memory_of_rank(estimate, processes == nullptr ? 1 : processes->size());
+}
+
 void check_memory(const MemoryEstimate& estimate, bool measured, const Processes* processes) {
   if (processes == nullptr) return check_memory(estimate, measured);
   int here = 0;
   for (int rank = 0; rank < processes->size(); ++rank) {
     here += processes->host(rank) == processes->host(processes->rank());
   }
-  check_memory(memory_of_rank(estimate, processes->size()), measured, here);
+  check_memory(memory_of_rank(estimate, processes), measured, here);
 }
 
 void check_memory(const MemoryEstimate& estimate, bool measured, int here) {

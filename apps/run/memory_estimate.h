@@ -39,6 +39,8 @@ std::string describe(const MemoryEstimate& estimate);
 // What each of so many processes holds: the moments of its share alone, and buckets on their way
 // (optim/shares.h).
 MemoryEstimate memory_of_rank(const MemoryEstimate& estimate, int ranks);
+// The same for this rank of a group; null: of one process.
+MemoryEstimate memory_of_rank(const MemoryEstimate& estimate, const Processes* processes);
 
 // Error if less memory than that is available, for so many processes on this host. Where
 // `measured`, fit_steps measures steps first, which keeps a copy of the weights meanwhile.

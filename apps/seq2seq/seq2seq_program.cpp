@@ -131,7 +131,7 @@ run::About Program::about() const {
                                      grouped(static_cast<std::int64_t>(data_.held_out.size())),
                                      options_.text.tokenizer)}},
       .step = grouped(o.batch_size * o.gradient_accumulation_steps) + " pairs",
-      .memory = memory_of(options_, data_),
+      .memory = run::memory_of_rank(memory_of(options_, data_), folder_.processes()),
       .product = product(options_),
       .use_command = fmt::format("{} --model {} {}{}", cli::program_path("translate"),
                                  cli::quoted(folder_.path().string()),
