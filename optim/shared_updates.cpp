@@ -103,12 +103,9 @@ void SharedUpdates::round(int active, const Backward& backward) {
   next_ = 0;
   std::fill(completed_.begin(), completed_.end(), false);
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
-    traffic_[b].missing = std::ssize(buckets_[b].fragments);
+    traffic_[b].missing = rank() < active ? std::ssize(buckets_[b].fragments) : 0;
   }
-  if (rank() >= active) {
-    for (Traffic& t : traffic_) t.missing = 0;
-    return send_full_buckets();
-  }
+  if (rank() >= active) return send_full_buckets();
   backward([this](const Tensor& parameter, const Tensor& gradient) {
     const auto known = index_.find(parameter.id());
     if (known != index_.end()) take(known->second, gradient);

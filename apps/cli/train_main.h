@@ -88,9 +88,8 @@ class ResumeCheck {
   Lasting lasting_ = Lasting::model;
 };
 
-// The options name texts to validate with, and folders of tokens, too.
 template <class Options>
-concept HasVal = requires(Options o) {
+concept HasValAndData = requires(Options o) {
   o.text.val;
   o.text.data;
 };
@@ -105,7 +104,7 @@ inline void make_absolute(const std::string& option, std::vector<std::string>& p
 template <class Options>
 void make_absolute(Options& o) {
   make_absolute("--corpus", o.text.corpus);
-  if constexpr (HasVal<Options>) {
+  if constexpr (HasValAndData<Options>) {
     make_absolute("--val", o.text.val);
     if (!o.text.data.empty()) o.text.data = std::filesystem::absolute(o.text.data).string();
   }
@@ -116,7 +115,7 @@ template <class Options>
 std::vector<run::NamedText> texts_of(const Options& o) {
   std::vector<run::NamedText> texts;
   for (const std::string& path : o.text.corpus) texts.push_back({"--corpus", path});
-  if constexpr (HasVal<Options>) {
+  if constexpr (HasValAndData<Options>) {
     for (const std::string& path : o.text.val) texts.push_back({"--val", path});
     if (!o.text.data.empty()) texts.push_back({"--data", o.text.data});
   }

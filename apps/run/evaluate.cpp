@@ -4,9 +4,9 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <numbers>
 
+#include "tapegrad/run/in_order.h"
 #include "tapegrad/run/interrupt.h"
 #include "tapegrad/run/terminal.h"
 
@@ -16,24 +16,6 @@ namespace {
 double batch_loss(const nn::LanguageModel& gpt, const data::Batch& batch) {
   const BatchTensors t = tensors_of(batch);
   return gpt.loss(t.inputs, t.targets).item();
-}
-
-// Rank r of R has computed numbers r, r + R, …: all of them, in order. If a signal has asked one of
-// them to stop, it interrupts all.
-std::vector<double> in_order(const std::vector<double>& own, std::int64_t count,
-                             Processes& processes) {
-  std::string mine(1, interrupt_requested() ? 1 : 0);
-  mine.append(reinterpret_cast<const char*>(own.data()), own.size() * sizeof(double));
-  const std::vector<std::string> all = processes.all_gather(mine);
-  for (const std::string& text : all) {
-    if (text.front() != 0) interrupt();
-  }
-  std::vector<double> values(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const char* from = all[i % all.size()].data() + 1 + i / all.size() * sizeof(double);
-    std::memcpy(&values[i], from, sizeof(double));
-  }
-  return values;
 }
 
 // The mean over so many batches; over fewer, and not valid, if a signal comes to a single process.
@@ -50,9 +32,9 @@ double mean_loss(const nn::LanguageModel& gpt, Loader&& loader, std::int64_t bat
       loader.skip();
     }
   }
-  if (ranks > 1) losses = in_order(losses, batches, *processes);
   double mean = 0;
-  for (const double loss : losses) mean += loss / static_cast<double>(batches);
+  for (const double loss : in_order(losses, static_cast<std::size_t>(batches), processes))
+    mean += loss / static_cast<double>(batches);
   return mean;
 }
 

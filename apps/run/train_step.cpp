@@ -1,17 +1,15 @@
 #include "tapegrad/run/train_step.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "tapegrad/autograd/base/dry_run.h"
 #include "tapegrad/autograd/tape.h"
 #include "tapegrad/optim/clip.h"
-#include "tapegrad/run/interrupt.h"
+#include "tapegrad/run/in_order.h"
 
 namespace tapegrad::run {
 namespace {
 
-// What a rank tells of its batches.
 struct BatchLoss {
   double loss;
   std::int64_t tokens;
@@ -24,24 +22,6 @@ void pass_over(const Task& task) {
   task.loss();
 }
 
-// Adds up the losses in the order of the batches. Each rank has told its own, behind whether a
-// signal asks it to stop.
-void add_losses(const std::vector<std::string>& told, const OptimizerOptions& options,
-                Report::Step& step) {
-  const double share = 1.0 / static_cast<double>(options.gradient_accumulation_steps);
-  bool stop = false;
-  for (const std::string& text : told) stop = stop || text.front() != 0;
-  if (stop) interrupt();
-  const auto batches = static_cast<std::size_t>(options.gradient_accumulation_steps);
-  for (std::size_t i = 0; i < batches; ++i) {
-    const std::string& text = told[i % told.size()];
-    BatchLoss batch;
-    std::memcpy(&batch, text.data() + 1 + i / told.size() * sizeof batch, sizeof batch);
-    step.loss += share * batch.loss;
-    step.tokens += batch.tokens;
-  }
-}
-
 }  // namespace
 
 Report::Step make_step(const Task& task, const OptimizerOptions& options, double lr,
@@ -51,13 +31,12 @@ Report::Step make_step(const Task& task, const OptimizerOptions& options, double
   const double share = 1.0 / static_cast<double>(batches);
   const int ranks = processes == nullptr ? 1 : processes->size();
   const int rank = processes == nullptr ? 0 : processes->rank();
-  std::string mine(1, '\0');
+  std::vector<BatchLoss> own;
   const auto backward = [&](const auto& take) {
     Tape tape({.check_finite = options.check_finite, .names = task.params.tensors()});
     const Loss loss = task.loss();
     tape.backward(loss.value, {.seeds = {Tensor::scalar(share, loss.value.dtype())}, .take = take});
-    const BatchLoss batch{loss.value.item(), loss.tokens};
-    mine.append(reinterpret_cast<const char*>(&batch), sizeof batch);
+    own.push_back({loss.value.item(), loss.tokens});
   };
   for (std::int64_t first = 0; first < batches; first += ranks) {
     const int active = static_cast<int>(std::min<std::int64_t>(ranks, batches - first));
@@ -67,11 +46,9 @@ Report::Step make_step(const Task& task, const OptimizerOptions& options, double
   }
   const auto [norm, factor] = updates.measure_clipping(options.grad_clip);
   step.norm = norm;
-  if (ranks == 1) {
-    add_losses({mine}, options, step);
-  } else {
-    mine.front() = interrupt_requested() ? 1 : 0;
-    add_losses(processes->all_gather(mine), options, step);
+  for (const BatchLoss& batch : in_order(own, static_cast<std::size_t>(batches), processes)) {
+    step.loss += share * batch.loss;
+    step.tokens += batch.tokens;
   }
   if (options.skip_outliers) {
     step.loss_z = progress.losses.z_score(step.loss);
