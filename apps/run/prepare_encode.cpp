@@ -9,18 +9,18 @@ namespace tapegrad::run {
 namespace {
 
 constexpr std::size_t kMostGroups = 64;
-// A batch may have one piece more, of 32 MB at most.
-constexpr std::size_t kGroupBytes = std::size_t{1} << 20, kMostBatchBytes = std::size_t{32} << 20;
+// A batch may have one piece more. Two batches, and the tokens of one, are in memory at once.
+constexpr std::size_t kGroupBytes = std::size_t{1} << 20, kMostBatchBytes = std::size_t{8} << 20;
+constexpr std::size_t kMostPieceBytes = std::size_t{16} << 20;
 // Some documents have many tokens: space for more than these is not kept.
 constexpr std::size_t kMostKeptTokens = (std::size_t{8} << 20) / sizeof(data::Token);
 
 }  // namespace
 
 data::PieceCut cut_for(const data::Tokenizer& tokenizer) {
-  constexpr std::size_t whole = std::size_t{32} << 20;
   data::PieceCut cut{[tokenizer](std::string_view text) { return tokenizer.last_cut(text); },
                      std::size_t{1} << 18};
-  if (tokenizer.kind() == "hf") cut.usual = cut.most = whole;
+  if (tokenizer.kind() == "hf") cut.usual = cut.most = kMostPieceBytes;
   return cut;
 }
 
@@ -153,6 +153,11 @@ void PieceEncoding::read(Batch& batch) {
 void PieceEncoding::encode(const Batch& batch, Group& group) {
   group.tokens.clear();
   group.ends.clear();
+  // Hardly any text has more tokens than bytes. Space that grew step by step would leave as much
+  // again behind, in the memory of each thread.
+  std::size_t bytes = 0;
+  for (std::size_t i = group.begin; i < group.end; ++i) bytes += batch.items[i].size;
+  group.tokens.reserve(bytes);
   // One for each thread and not for each group: what it remembers of words takes 4 MB.
   std::unique_ptr<data::Encoder> encoder;
   {

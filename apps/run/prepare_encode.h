@@ -46,7 +46,7 @@ class PartFiles {
 };
 
 // Encodes pieces on all threads, and writes their tokens with what stands between documents. Some
-// megabytes of text at a time are encoded while the next ones are read: less than 64 MB, however
+// megabytes of text at a time are encoded while the next ones are read: less than 24 MB, however
 // many threads there are. Neither the threads nor the cuts between pieces change a token.
 class PieceEncoding {
  public:
