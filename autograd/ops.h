@@ -258,7 +258,11 @@ Tensor attention(const Tensor& qkv, int n_head, const AttentionOptions& options 
 // where K divides n_head, and head h of q meets head h / (n_head / K) of theirs.
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
                  const AttentionOptions& options = {});
-// The same written with matmul and softmax: what the fused op is checked against, and
+// Its weights alone, softmax(Q·Kᵀ/√D), for looking at them: each query's row over the keys sums to
+// one, or is zeros if it sees none. q (B, Tq, C), k (B, Tk, K·D) → (B, H, Tq, Tk).
+Tensor attention_weights(const Tensor& q, const Tensor& k, int n_head, bool causal = true,
+                         const Tensor& key_padding_mask = {});
+// Attention written with matmul and softmax: what the fused op is checked against, and
 // differentiated through where second derivatives are asked for. `keep` is dropout's decision on
 // the weights (B, H, Tq, Tk).
 Tensor attention_reference(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,

@@ -23,13 +23,24 @@ std::vector<Block> make_blocks(const Params& p, const GPTConfig& config) {
   return blocks;
 }
 
+// x (B, T, C) → the output of the last block. `states`, if there are any, get that of each.
 template <class Block>
-Tensor run_blocks(const std::vector<Block>& blocks, Tensor x, bool recompute, Rng* rng) {
+Tensor run_blocks(const std::vector<Block>& blocks, Tensor x, bool recompute, Rng* rng,
+                  std::vector<Tensor>* states = nullptr) {
   for (const Block& block : blocks) {
     const auto run = [&block](Inputs in, Rng* r) { return block(in[0], r); };
     x = recompute ? checkpoint(run, {x}, rng) : block(x, rng);
+    if (states) states->push_back(x);
   }
   return x;
+}
+
+// x and the output of each block.
+template <class Block>
+std::vector<Tensor> states_between(const std::vector<Block>& blocks, const Tensor& x) {
+  std::vector<Tensor> states = {x};
+  run_blocks(blocks, x, /*recompute=*/false, /*rng=*/nullptr, &states);
+  return states;
 }
 
 template <class Block>

@@ -108,13 +108,17 @@ Tensor GPT::embed(const Tensor& ids, std::int64_t first) const {
   return wte(ids) + wpe(Tensor::from(positions, {T}));
 }
 
+std::vector<Tensor> GPT::residual_stream(const Tensor& embedded) const {
+  return decoder::states_between(h, embedded);
+}
+
 Tensor GPT::hidden(const Tensor& ids, Rng* rng) const {
-  const Tensor x = maybe_dropout(embed(ids, 0), config.dropout, rng);
+  const Tensor x = maybe_dropout(embed(ids), config.dropout, rng);
   return ln_f(decoder::run_blocks(h, x, recompute, rng));
 }
 
 Tensor GPT::last_logits(const Tensor& ids) const {
-  const Tensor x = decoder::run_blocks(h, embed(ids, 0), false, nullptr);
+  const Tensor x = decoder::run_blocks(h, embed(ids), false, nullptr);
   return lm_head(ln_f(decoder::last_position(x)));
 }
 

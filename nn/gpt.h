@@ -112,6 +112,8 @@ struct Block {
   Block(const Params& p, const GPTConfig& config);
   Tensor operator()(const Tensor& x, Rng* rng = nullptr) const;
   Tensor operator()(const Tensor& x, KeysAndValues& cache) const;
+  // The attention weights of the block on its input (B, T, C): (B, H, T, T).
+  Tensor attention_weights(const Tensor& x) const { return attn.weights(ln_1(x)); }
 };
 
 // Names of the parameters are those of Hugging Face's GPT-2 ("h.0.attn.c_attn.weight"); weights lie
@@ -128,6 +130,13 @@ struct GPT {
 
   GPT(const Params& p, const GPTConfig& config);
 
+  // ids (B, T) i32 → what the first block gets, without dropout (B, T, C). Error if first_position
+  // + T > block_size.
+  Tensor embed(const Tensor& ids, std::int64_t first_position = 0) const;
+  // What embed() gives → the n_layer + 1 states (B, T, C) before, between and behind the blocks,
+  // without dropout. Each block adds to the state that it gets (Elhage et al., "A Mathematical
+  // Framework for Transformer Circuits", 2021).
+  std::vector<Tensor> residual_stream(const Tensor& embedded) const;
   // ids (B, T) i32 → the normed output of the last block (B, T, C). Error if T > block_size.
   Tensor hidden(const Tensor& ids, Rng* rng = nullptr) const;
   // ids (B, T) → logits (B, T, V).
@@ -147,9 +156,6 @@ struct GPT {
   // computed again. T is 1 unless the cache is empty. For generation: no tape records it. Error if
   // the cache would hold more than block_size positions.
   Tensor last_logits(const Tensor& ids, KVCache& cache) const;
-
- private:
-  Tensor embed(const Tensor& ids, std::int64_t first_position) const;
 };
 
 }  // namespace tapegrad::nn

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "tapegrad/autograd/tape.h"
+
 namespace tapegrad::nn {
 namespace {
 
@@ -52,6 +54,39 @@ Tensor LanguageModel::last_logits(const Tensor& ids) const {
 
 Tensor LanguageModel::last_logits(const Tensor& ids, KVCache& cache) const {
   return std::visit([&](const auto& m) { return m.last_logits(ids, cache); }, model_);
+}
+
+Tensor LanguageModel::embed(const Tensor& ids) const {
+  return std::visit([&](const auto& m) { return m.embed(ids); }, model_);
+}
+
+std::vector<Tensor> LanguageModel::residual_stream(const Tensor& embedded) const {
+  return std::visit([&](const auto& m) { return m.residual_stream(embedded); }, model_);
+}
+
+Tensor LanguageModel::attention_weights(int layer, const Tensor& state) const {
+  check(layer >= 0 && layer < config().n_layer, "[attention_weights] there is no block {} of {}",
+        layer, config().n_layer);
+  const auto i = static_cast<std::size_t>(layer);
+  if (const GPT* gpt = std::get_if<GPT>(&model_)) return gpt->h[i].attention_weights(state);
+  return std::get<Llama>(model_).layers[i].attention_weights(state);
+}
+
+Tensor LanguageModel::norm(const Tensor& x) const {
+  if (const GPT* gpt = std::get_if<GPT>(&model_)) return gpt->ln_f(x);
+  return std::get<Llama>(model_).norm(x);
+}
+
+Tensor LanguageModel::logits_of(const Tensor& state) const { return head()(norm(state)); }
+
+Tensor LanguageModel::input_gradient(const Tensor& ids, const Tensor& targets,
+                                     std::int32_t ignore_index) const {
+  const Tensor x = embed(ids);
+  Tape tape;
+  tape.watch(x);
+  const Tensor loss = linear_cross_entropy(norm(residual_stream(x).back()), head().weight, targets,
+                                           ignore_index, head().precision);
+  return tape.gradient(loss, {x})[0];
 }
 
 void init_gpt2(const LanguageModel& model, const Params& p, Rng& rng) {

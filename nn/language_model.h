@@ -29,7 +29,24 @@ class LanguageModel {
   Tensor last_logits(const Tensor& ids) const;
   Tensor last_logits(const Tensor& ids, KVCache& cache) const;
 
+  // For looking inside; see GPT. No function here drops anything out.
+  Tensor embed(const Tensor& ids) const;
+  std::vector<Tensor> residual_stream(const Tensor& embedded) const;
+  // The attention weights of a block on the state before it, residual_stream()[layer]: (B, H, T,
+  // T).
+  Tensor attention_weights(int layer, const Tensor& state) const;
+  // The final norm and the head on any of these states (B, T, C) → (B, T, V): of the last one, they
+  // are the model's logits. Of the others, they are what the model would say there (the logit lens:
+  // nostalgebraist, "interpreting GPT: the logit lens", 2020).
+  Tensor logits_of(const Tensor& state) const;
+  // The gradient of loss(ids, targets, nullptr, ignore_index) with respect to what embed(ids) gives
+  // (B, T, C), that is to each position's token embedding. No grad() changes.
+  Tensor input_gradient(const Tensor& ids, const Tensor& targets,
+                        std::int32_t ignore_index = -100) const;
+
  private:
+  Tensor norm(const Tensor& x) const;
+
   std::variant<GPT, Llama> model_;
 };
 

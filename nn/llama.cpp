@@ -62,6 +62,11 @@ Tensor LlamaAttention::operator()(const Tensor& x, Rng* rng) const {
   return maybe_dropout(o_proj(y), dropout, rng);
 }
 
+Tensor LlamaAttention::weights(const Tensor& x) const {
+  const QKV parts = project(x, 0);
+  return attention_weights(parts.q, parts.k, n_head);
+}
+
 Tensor LlamaAttention::operator()(const Tensor& x, KeysAndValues& cache) const {
   cache.check_follows(x);
   const QKV parts = project(x, cache.length());
@@ -105,22 +110,28 @@ Llama::Llama(const Params& p, const GPTConfig& c)
   p.check_all_used();
 }
 
+Tensor Llama::embed(const Tensor& ids, std::int64_t first) const {
+  decoder::check_ids(ids, first, config);
+  return embed_tokens(ids);
+}
+
+std::vector<Tensor> Llama::residual_stream(const Tensor& embedded) const {
+  return decoder::states_between(layers, embedded);
+}
+
 Tensor Llama::hidden(const Tensor& ids, Rng* rng) const {
-  decoder::check_ids(ids, 0, config);
-  const Tensor x = maybe_dropout(embed_tokens(ids), config.dropout, rng);
+  const Tensor x = maybe_dropout(embed(ids), config.dropout, rng);
   return norm(decoder::run_blocks(layers, x, recompute, rng));
 }
 
 Tensor Llama::last_logits(const Tensor& ids) const {
-  decoder::check_ids(ids, 0, config);
-  const Tensor x = decoder::run_blocks(layers, embed_tokens(ids), false, nullptr);
+  const Tensor x = decoder::run_blocks(layers, embed(ids), false, nullptr);
   return lm_head(norm(decoder::last_position(x)));
 }
 
 Tensor Llama::last_logits(const Tensor& ids, KVCache& cache) const {
   const TapePause pause;
-  decoder::check_ids(ids, cache.length(), config);
-  const Tensor x = decoder::run_blocks(layers, embed_tokens(ids), cache);
+  const Tensor x = decoder::run_blocks(layers, embed(ids, cache.length()), cache);
   return lm_head(norm(decoder::last_position(x)));
 }
 

@@ -24,6 +24,8 @@ struct LlamaAttention {
   double dropout;
   LlamaAttention(const Params& p, const GPTConfig& config);
   Tensor operator()(const Tensor& x, Rng* rng = nullptr) const;
+  // The weights of its heads, as MultiHeadAttention's: (B, H, T, T).
+  Tensor weights(const Tensor& x) const;
   // Of the positions that follow those in the cache, as MultiHeadAttention's.
   Tensor operator()(const Tensor& x, KeysAndValues& cache) const;
 
@@ -52,6 +54,7 @@ struct LlamaBlock {
   LlamaBlock(const Params& p, const GPTConfig& config);
   Tensor operator()(const Tensor& x, Rng* rng = nullptr) const;
   Tensor operator()(const Tensor& x, KeysAndValues& cache) const;
+  Tensor attention_weights(const Tensor& x) const { return self_attn.weights(input_layernorm(x)); }
 };
 
 // Its forward functions are those of GPT. Dropout is where GPT has it: behind the embedding, on the
@@ -67,6 +70,8 @@ struct Llama {
   // Error if config.arch is not llama.
   Llama(const Params& p, const GPTConfig& config);
 
+  Tensor embed(const Tensor& ids, std::int64_t first_position = 0) const;
+  std::vector<Tensor> residual_stream(const Tensor& embedded) const;
   Tensor hidden(const Tensor& ids, Rng* rng = nullptr) const;
   Tensor operator()(const Tensor& ids, Rng* rng = nullptr) const {
     return lm_head(hidden(ids, rng));

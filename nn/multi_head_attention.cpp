@@ -47,6 +47,11 @@ MultiHeadAttention::QKV MultiHeadAttention::project(const Tensor& x, std::int64_
   return parts;
 }
 
+Tensor MultiHeadAttention::weights(const Tensor& x, const Tensor& padding) const {
+  const QKV parts = project(x, 0);
+  return attention_weights(parts.q, parts.k, config.n_head, config.causal, padding);
+}
+
 Tensor MultiHeadAttention::operator()(const Tensor& x, KeysAndValues& cache) const {
   check(config.causal, "[attention] only causal attention can go on after what it has seen");
   cache.check_follows(x);

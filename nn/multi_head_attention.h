@@ -29,6 +29,9 @@ struct MultiHeadAttention {
 
   // Self-attention.
   Tensor operator()(const Tensor& x, Rng* rng = nullptr, const Tensor& padding = {}) const;
+  // The weights by which self-attention of x (B, T, C) takes its values, without dropout: (B, H, T,
+  // T).
+  Tensor weights(const Tensor& x, const Tensor& padding = {}) const;
   // Self-attention of the positions (B, T, C) that follow those in the cache, to which their keys
   // and values are added. For generation: no tape may record it. Only causal attention can do this,
   // and T is 1 unless the cache is empty.

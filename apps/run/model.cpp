@@ -159,7 +159,10 @@ OpenedModel open_model(const std::filesystem::path& path, const std::string& che
 }
 
 TextModel load(const std::filesystem::path& path, DType dtype, const std::string& checkpoint) {
-  OpenedModel opened = open_model(path, checkpoint);
+  return load(open_model(path, checkpoint), dtype);
+}
+
+TextModel load(OpenedModel opened, DType dtype) {
   const std::string name = opened.weights->name();
   nn::Params params(std::move(opened.weights), dtype);
   nn::LanguageModel gpt(params, opened.config);

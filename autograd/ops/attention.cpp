@@ -105,6 +105,13 @@ Tensor rows_without_score(const Tensor& scores) {
   return eq(sum(none.to(scores.dtype()), {-1}, true), static_cast<double>(scores.dim(-1)));
 }
 
+// x (B, T, heads·D) → (B, n_head, T, D), where `shared` heads of the result are one head of x.
+Tensor split_heads(const Tensor& x, std::int64_t n_head, std::int64_t shared) {
+  const std::int64_t B = x.dim(0), T = x.dim(1), own = n_head / shared, D = x.dim(2) / own;
+  const Tensor apart = permute(reshape(x, {B, T, own, 1, D}), {0, 2, 3, 1, 4});
+  return reshape(broadcast_to(apart, {B, own, shared, T, D}), {B, n_head, T, D});
+}
+
 // q, k and v, or their gradients: three tensors (B, T, …), or the parts of one (B, T, 3C). They
 // differ only in how far rows lie apart.
 template <class T, class Tensors>
@@ -193,29 +200,31 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
   return apply_attention("attention", "attention_backward", {q, k, v}, call);
 }
 
-Tensor attention_reference(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
-                           bool causal, const KeepMask& keep, const Tensor& key_padding_mask) {
-  const std::int64_t group = group_size(q, k, v, n_head);
-  const std::int64_t B = q.dim(0), C = q.dim(2), Tq = q.dim(1), Tk = k.dim(1);
-  const std::int64_t D = C / n_head;
-  // (B, T, heads·D) → (B, H, T, D), where `shared` heads of the result are one head of x.
-  const auto heads = [&](const Tensor& x, std::int64_t shared) {
-    const std::int64_t T = x.dim(1), own = n_head / shared;
-    const Tensor apart = permute(reshape(x, {B, T, own, 1, D}), {0, 2, 3, 1, 4});
-    return reshape(broadcast_to(apart, {B, own, shared, T, D}), {B, n_head, T, D});
-  };
-  Tensor scores = matmul(heads(q, 1), heads(k, group), {.transpose_b = true}) *
-                  (1 / std::sqrt(static_cast<double>(D)));
-  const Tensor hidden = hidden_keys({B, 1, Tq, Tk}, causal, key_padding_mask);
+Tensor attention_weights(const Tensor& q, const Tensor& k, int n_head, bool causal,
+                         const Tensor& key_padding_mask) {
+  const std::int64_t group = group_size(q, k, k, n_head), Tq = q.dim(1), Tk = k.dim(1);
+  check(!causal || Tq == Tk, "[attention] causal needs as many queries as keys, not {} and {}", Tq,
+        Tk);
+  Tensor scores =
+      matmul(split_heads(q, n_head, 1), split_heads(k, n_head, group), {.transpose_b = true}) *
+      (1 / std::sqrt(static_cast<double>(q.dim(2) / n_head)));
+  const Tensor hidden = hidden_keys({q.dim(0), 1, Tq, Tk}, causal, key_padding_mask);
   if (hidden.defined()) scores = masked_fill(scores, hidden, kMinusInfinity);
   // The softmax of such a row would be NaN, and so would its gradient.
   const Tensor blind = rows_without_score(scores);
-  Tensor weights = masked_fill(softmax(masked_fill(scores, blind, 0)), blind, 0);
+  return masked_fill(softmax(masked_fill(scores, blind, 0)), blind, 0);
+}
+
+Tensor attention_reference(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
+                           bool causal, const KeepMask& keep, const Tensor& key_padding_mask) {
+  const std::int64_t group = group_size(q, k, v, n_head);
+  Tensor weights = attention_weights(q, k, n_head, causal, key_padding_mask);
   if (keep.drops()) {
-    const Tensor kept = keep.to_tensor({B, n_head, Tq, Tk}).to(weights.dtype());
+    const Tensor kept = keep.to_tensor(weights.shape()).to(weights.dtype());
     weights = weights * (kept * keep.scale(weights.dtype()));
   }
-  return reshape(permute(matmul(weights, heads(v, group)), {0, 2, 1, 3}), {B, Tq, C});
+  const Tensor y = matmul(weights, split_heads(v, n_head, group));
+  return reshape(permute(y, {0, 2, 1, 3}), q.shape());
 }
 
 }  // namespace tapegrad

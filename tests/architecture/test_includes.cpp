@@ -43,6 +43,7 @@ const std::map<std::string, Names> kMayInclude = {
     {"apps/check", {"autograd*", "nn*", "apps/cli", "apps/check"}},
     {"apps/demo", {"autograd*", "nn*", "apps/demo"}},
     {"apps/gpt", {"autograd*", "nn*", "optim", "data*", "apps/run", "apps/cli", "apps/gpt"}},
+    {"apps/inspect", {"autograd*", "nn*", "data*", "apps/run", "apps/inspect"}},
     {"apps/seq2seq",
      {"autograd*", "nn*", "optim", "data*", "apps/run", "apps/cli", "apps/seq2seq"}},
     {"apps/tutorial", {"autograd*", "nn*", "optim", "data*", "apps/run"}},

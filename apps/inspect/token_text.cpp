@@ -1,0 +1,48 @@
+#include "tapegrad/apps/inspect/token_text.h"
+
+#include <fmt/format.h>
+
+#include "tapegrad/data/tokenize/utf8.h"
+
+namespace tapegrad::inspect {
+namespace {
+
+constexpr std::string_view kMore = "…";
+
+bool controls(char32_t c) {
+  const auto within = [c](char32_t first, char32_t last) { return first <= c && c <= last; };
+  if (c == U'\n' || c == U'\t') return false;
+  return c < 0x20 || within(0x7F, 0x9F) || within(0x200B, 0x200F) || within(0x2028, 0x202E) ||
+         within(0x2060, 0x206F) || c == 0xFEFF;
+}
+
+std::string shown(std::string_view bytes, const data::Utf8Char& c) {
+  if (c.kind == data::Utf8Char::Kind::valid) {
+    if (controls(c.code_point)) {
+      return fmt::format("<U+{:04X}>", static_cast<std::uint32_t>(c.code_point));
+    }
+    return std::string(bytes.substr(0, c.size));
+  }
+  std::string text;
+  for (const char byte : bytes.substr(0, c.size)) {
+    text += fmt::format("<0x{:02X}>", static_cast<unsigned char>(byte));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string token_text(std::string_view bytes) {
+  std::string text;
+  while (!bytes.empty()) {
+    const data::Utf8Char c = data::first_char(bytes);
+    const std::string next = shown(bytes, c);
+    bytes.remove_prefix(c.size);
+    const std::size_t room = kMostTokenText - (bytes.empty() ? 0 : kMore.size());
+    if (text.size() + next.size() > room) return text.append(kMore);
+    text += next;
+  }
+  return text;
+}
+
+}  // namespace tapegrad::inspect
