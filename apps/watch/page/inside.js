@@ -59,9 +59,9 @@ const words = {
 
 const MOST_SMALL_HEADS = 1200; // of more, only the chosen one is drawn
 
-const short = (x) => (x >= 1000 || x < 0.001 ? x.toExponential(1) : x.toPrecision(3));
-const percent = (p) => (p >= 0.001 ? `${(100 * p).toPrecision(p >= 0.9995 ? 4 : 3)} %` : p.toExponential(1));
-const visible = (text) => text.replaceAll(" ", "␣").replaceAll("\n", "↵").replaceAll("\t", "⇥") || "∅";
+const short = (x) => (x === 0 ? "0" : x >= 1000 || x < 0.001 ? x.toExponential(1) : x.toPrecision(3));
+const percent = (p) => (p < 1e-5 ? p.toExponential(1) : `${Number((100 * p).toPrecision(p < 0.9995 ? 3 : 4))} %`);
+const visible = (text, space = "␣") => text.replaceAll(" ", space).replaceAll("\n", "↵").replaceAll("\t", "⇥") || "∅";
 const quoted = (text) => `“${visible(text)}”`;
 
 function el(tag, properties = {}, ...children) {
@@ -85,9 +85,13 @@ function tint(element, p) {
 class Choice {
   constructor(data) {
     this.data = data;
-    this.position = data.tokens.length - 1;
-    this.layer = 0;
-    this.head = 0;
+    // To begin with, the token that surprised the model most, and the head that looks most sharply.
+    const next = data.predictions.map((one) => one.next ?? 1);
+    this.position = next.indexOf(Math.min(...next)) + 1;
+    const sharpness = data.attention.flat().map((weights) => weights.reduce((sum, x) => sum + x * x, 0));
+    const sharpest = sharpness.indexOf(Math.max(...sharpness)), heads = data.attention[0].length;
+    this.layer = Math.floor(sharpest / heads);
+    this.head = sharpest % heads;
     this.listeners = [];
   }
   get tokens() { return this.data.tokens; }
@@ -95,10 +99,7 @@ class Choice {
   get row() { return Math.min(this.position, this.tokens.length - 1); }
   weights(layer = this.layer, head = this.head) { return this.data.attention[layer][head]; }
   weight(q, k) { return this.weights()[(q * (q + 1)) / 2 + k] / 1000; }
-  when(listener) {
-    this.listeners.push(listener);
-    listener();
-  }
+  when(listener) { this.listeners.push(listener), listener(); }
   set(change) {
     if (Object.entries(change).every(([name, value]) => this[name] === value)) return;
     Object.assign(this, change);
@@ -121,19 +122,19 @@ function moveByKeys(box, buttons, columns, choose) {
 }
 
 // The tokens as a row of buttons that wraps. dress(button, i) gives one its colour or its bar.
-function tokenStrip(choice, name, className, dress, more = []) {
+function tokenStrip(choice, name, className, dress, more = [], spaces = " ") {
   const texts = [...choice.tokens.map((token) => token.text), ...more];
   const box = el("div", { className: `tokens ${className}`, role: "group", "aria-label": name });
   const buttons = texts.map((text, i) => {
-    const label = text === "\n" ? "↵" : text.trim() === "" ? visible(text) : text.replaceAll("\n", "↵");
     const button = el("button", { type: "button", className: "token", tabIndex: -1 });
-    button.append(el("span", { className: text.trim() === "" ? "faint" : "", textContent: label }));
+    button.append(el("span", { className: text.trim() === "" ? "faint" : "", textContent: visible(text, spaces) }));
+    if (text.trim() === "") button.setAttribute("aria-label", visible(text));
     dress?.(button, i);
     box.append(button);
     if (text.includes("\n")) box.append(el("span", { className: "line-end" }));
     return button;
   });
-  const choose = (i) => choice.set({ position: i });
+  const choose = (position) => choice.set({ position });
   const indexOf = (event) => buttons.indexOf(event.target.closest("button"));
   for (const kind of ["pointerover", "focusin", "click"]) {
     box.addEventListener(kind, (event) => indexOf(event) >= 0 && choose(indexOf(event)));
@@ -171,8 +172,7 @@ function textSection(choice, w) {
     if (i === choice.tokens.length) button.classList.add("following");
   };
   const { box } = tokenStrip(choice, w.text, "text", dress, [`${w.following} …`]);
-  const line = el("p");
-  const bars = el("ol", { className: "best" });
+  const line = el("p"), bars = el("ol", { className: "best" });
   choice.when(() => {
     const i = choice.position;
     const p = i < choice.tokens.length ? probability(i) : null;
@@ -251,7 +251,7 @@ function headGrid(choice, w, repaint) {
 function paintMatrix(canvas, choice) {
   const T = choice.tokens.length, context = canvas.getContext("2d");
   const style = getComputedStyle(canvas), colour = (name) => style.getPropertyValue(name).trim();
-  const cell = Math.max(3, Math.min(26, Math.floor(560 / T))), labelled = cell >= 10;
+  const cell = Math.max(3, Math.min(26, Math.floor(620 / T))), labelled = cell >= 11;
   const font = `${Math.min(13, cell)}px ui-monospace, monospace`;
   const labels = choice.tokens.map((token) => visible(token.text).slice(0, 12));
   context.font = font;
@@ -328,13 +328,8 @@ function attentionSection(choice, w, repaint) {
 
 function lensSection(choice, w) {
   const { lens } = choice.data;
-  const last = lens.length - 1;
   const columns = choice.tokens.map(() => []);
-  const cell = (i, made) => {
-    columns[i].push(made);
-    made.dataset.position = i;
-    return made;
-  };
+  const cell = (i, made) => { columns[i].push(made), (made.dataset.position = i); return made; };
   const head = el("tr", {}, el("th", { scope: "row", textContent: w.token }), ...choice.tokens.map((token, i) =>
     cell(i, el("th", { scope: "col", textContent: visible(token.text) }))));
   const rows = lens.map((row, layer) => el("tr", {},
@@ -352,7 +347,7 @@ function lensSection(choice, w) {
   const table = el("table", { className: "lens" }, el("caption", { textContent: w.lensTable }), el("thead", {}, head), body, foot);
   table.addEventListener("click", (event) => {
     const at = event.target.closest("[data-position]");
-    if (at) choice.set({ position: Number(at.dataset.position) + (last > 0 ? 1 : 0) });
+    if (at) choice.set({ position: Number(at.dataset.position) + 1 });
   });
   let marked = [];
   choice.when(() => {
