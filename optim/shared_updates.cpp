@@ -246,6 +246,15 @@ Tensor SharedUpdates::gradient_of(Place place) const {
   return parameters_[f.parameter].second.rank() >= 2 ? rows.view({f.size(), 1}) : rows;
 }
 
+std::vector<Updates::GradientPart> SharedUpdates::gradients() const {
+  std::vector<GradientPart> parts;
+  for (const Place place : own_) {
+    const Fragment& f = at(place);
+    if (arrived_[f.parameter]) parts.push_back({f.parameter, f.begin, gradient_of(place)});
+  }
+  return parts;
+}
+
 void SharedUpdates::step(double lr, double grad_factor) {
   check(std::count(arrived_.begin(), arrived_.end(), true) > 0,
         "step: none of {} parameters has a gradient", parameters_.size());

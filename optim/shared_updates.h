@@ -24,6 +24,7 @@ class SharedUpdates : public Updates {
 
   void round(int active, const Backward& backward) override;
   Clipping measure_clipping(double max_norm) override;
+  std::vector<GradientPart> gradients() const override;
   void step(double lr, double grad_factor) override;
   void zero_grad() override;
   std::int64_t steps() const override { return adamw_.steps(); }

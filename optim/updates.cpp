@@ -16,6 +16,14 @@ class OwnUpdates : public Updates {
   Clipping measure_clipping(double max_norm) override {
     return optim::measure_clipping(parameters_, max_norm);
   }
+  std::vector<GradientPart> gradients() const override {
+    std::vector<GradientPart> parts;
+    for (std::size_t p = 0; p < parameters_.size(); ++p) {
+      const Tensor gradient = parameters_[p].second.grad();
+      if (gradient.defined()) parts.push_back({p, 0, gradient});
+    }
+    return parts;
+  }
   void step(double lr, double grad_factor) override { adamw_.step(lr, grad_factor); }
   void zero_grad() override { adamw_.zero_grad(); }
   std::int64_t steps() const override { return adamw_.steps(); }

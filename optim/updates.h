@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tapegrad/autograd/comm/processes.h"
 #include "tapegrad/autograd/gemm/precision.h"
@@ -34,6 +35,16 @@ class Updates {
   virtual void round(int active, const Backward& backward) = 0;
   // See optim::measure_clipping.
   virtual Clipping measure_clipping(double max_norm) = 0;
+  // Elements [begin, begin + gradient.numel()) of the gradient of that parameter.
+  struct GradientPart {
+    std::size_t parameter;
+    std::int64_t begin;  // a multiple of kSquareChunk (clip.h)
+    Tensor gradient;
+  };
+  // After measure_clipping(), until zero_grad(): the sums over all micro-batches, not clipped, as
+  // far as this process has them. Of several, each has other parts, and together they have all. A
+  // parameter without a gradient has none.
+  virtual std::vector<GradientPart> gradients() const = 0;
   // See AdamW::step. Afterwards every process has all new parameters.
   virtual void step(double lr, double grad_factor) = 0;
   virtual void zero_grad() = 0;

@@ -138,8 +138,13 @@ struct EvaluationOptions {
   std::optional<std::int64_t> checkpoint_interval = {};  // [at each evaluation]
   std::string keep = "best,last";                        // see keep_rule() in kept_models.h
   std::optional<std::int64_t> early_stop = {};
+  std::optional<std::int64_t> layer_stats = {};  // see LayerStats
   bool strict_log = false;
 
+  // Whether layers are looked at in the step after so many.
+  bool looks_at_layers(std::int64_t iteration) const {
+    return layer_stats && iteration % *layer_stats == 0;
+  }
   // Whether an evaluation, or a checkpoint, is due after so many steps.
   bool evaluates_at(std::int64_t iteration) const;
   bool saves_at(std::int64_t iteration) const;
@@ -164,6 +169,10 @@ struct EvaluationOptions {
     t("eval_iters", o.eval_iters, "batches per split and evaluation",
       {.least = 1, .most = 1'000'000});
     t("log_interval", o.log_interval, "steps between iter lines", {.least = 1});
+    t("layer_stats", o.layer_stats,
+      "every N steps, keep in layers.jsonl how large gradients, weights and updates are in each "
+      "layer",
+      {.least = 1, .newer = true});
     t("strict_log", o.strict_log,
       "save and stop if the output cannot be written (a full disk), in place of going on without",
       {.lasting = Lasting::call});

@@ -85,6 +85,7 @@ double Report::step(const Step& step) {
   } else if (progress_.iteration % evaluation_.log_interval == 0) {
     print_step(step);
   }
+  if (!step.layers.empty()) folder_.append_layers(progress_.iteration, step.layers);
   if (terminal_.wants_progress()) draw_progress(step.loss);
   return taken;
 }

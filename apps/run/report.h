@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "tapegrad/run/layer_stats.h"
 #include "tapegrad/run/memory_estimate.h"
 #include "tapegrad/run/product_rate.h"
 #include "tapegrad/run/run_folder.h"
@@ -32,8 +33,8 @@ struct About {
   std::string use_command = {};         // uses the model
 };
 
-// Prints the lines of a run on stdout, and appends their numbers to metrics.jsonl. A terminal also
-// gets a line of progress below them.
+// Prints the lines of a run on stdout, and appends their numbers to metrics.jsonl, and those of
+// layers to layers.jsonl. A terminal also gets a line of progress below them.
 class Report {
  public:
   // The arguments must live as long as this.
@@ -49,6 +50,7 @@ class Report {
     double loss_z = 0, norm_z = 0;  // of skip_outliers
     bool skipped = false;
     std::int64_t tokens = 0;
+    std::vector<LayerMeans> layers = {};  // where --layer-stats looks
     std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   };
   // Reports step number progress.iteration, and prints every log_interval-th, with the mean time of

@@ -23,8 +23,9 @@ namespace fs = std::filesystem;
 // removed: with it, all that is left can be told for files of a run, wherever a program was
 // stopped.
 constexpr std::string_view kRunFiles[] = {
-    kTrainerFile, kReadyFolder, kWritingFolder,        kModelFile, kOptimizerFile, kTokenizerFile,
-    kMetricsFile, kTextFile,    data::kGenerationFile, kConfigFile};
+    kTrainerFile,   kReadyFolder,          kWritingFolder, kModelFile,
+    kOptimizerFile, kTokenizerFile,        kMetricsFile,   kLayersFile,
+    kTextFile,      data::kGenerationFile, kConfigFile};
 
 constexpr int64_t kMostMetricsBytes = int64_t{4} << 30;
 
@@ -39,10 +40,10 @@ bool is_run_file(const std::string& name) {
   return is_kept_model(name) || std::count(std::begin(kRunFiles), std::end(kRunFiles), name) > 0;
 }
 
-// Of a line of metrics; nothing if it has none. A foreign line may be anything.
+// Of a line of metrics or layers; nothing if it has none. A foreign line may be anything.
 std::optional<int64_t> iteration_of(std::string_view line) {
   constexpr std::size_t most_bytes = std::size_t{1} << 20;
-  constexpr int depth = 2;
+  constexpr int depth = 4;
   if (line.size() > most_bytes) return std::nullopt;
   try {
     const Json json = parse_json<Json>(line, depth);
@@ -199,6 +200,7 @@ void RunFolder::save(const TrainState& state, const KeepRule& keep) const {
   if (follows_) return contribute_checkpoint(state);
   if (!holds_path()) rescue(state);
   if (metrics_) metrics_->sync();
+  if (layers_) layers_->sync();
   save_checkpoint(path_, state);
   if (keep.checkpoints == 0) return;
   const std::int64_t iteration = state.progress.iteration;
@@ -230,11 +232,13 @@ void RunFolder::rescue(const TrainState& state) const {
 
 void RunFolder::restore(const TrainState& state) const {
   restore_checkpoint(path_, state);
-  if (!follows_) trim_metrics(state.progress.iteration);
+  if (follows_) return;
+  for (const std::string_view file : {kMetricsFile, kLayersFile})
+    trim(file, state.progress.iteration);
 }
 
-void RunFolder::trim_metrics(int64_t iteration) const {
-  const fs::path path = path_ / kMetricsFile;
+void RunFolder::trim(std::string_view file, int64_t iteration) const {
+  const fs::path path = path_ / file;
   if (!has_entry(path)) return;
   const std::string text = read_file(path, kMostMetricsBytes, Links::refused);
   std::string kept;
@@ -259,14 +263,27 @@ void RunFolder::trim_metrics(int64_t iteration) const {
   if (kept.size() < text.size() || fs::hard_link_count(path) > 1) write_file_atomically(path, kept);
 }
 
-void RunFolder::append_metrics(const Metrics& line) {
+void RunFolder::append(std::unique_ptr<AppendedFile>& to, std::string_view file,
+                       const std::string& line) {
   if (follows_) return;
   // Whatever has happened to the folder, the next checkpoint reports it.
-  if (!metrics_ && !holds_path()) return;
-  if (!metrics_) metrics_ = std::make_unique<AppendedFile>(path_ / kMetricsFile);
+  if (!to && !holds_path()) return;
+  if (!to) to = std::make_unique<AppendedFile>(path_ / file);
+  to->append(line + "\n");
+}
+
+void RunFolder::append_metrics(const Metrics& line) {
   Json json = Json::object();
   for (const auto& [name, value] : line) json[name] = json_of(value);
-  metrics_->append(json.dump() + "\n");
+  append(metrics_, kMetricsFile, json.dump());
+}
+
+void RunFolder::append_layers(int64_t iteration, const std::vector<LayerMeans>& layers) {
+  Json json = {{"iteration", iteration}, {"layers", Json::object()}};
+  for (const LayerMeans& l : layers) {
+    json["layers"][l.name] = {{"gradient", l.gradient}, {"weight", l.weight}, {"update", l.update}};
+  }
+  append(layers_, kLayersFile, json.dump());
 }
 
 }  // namespace tapegrad::run

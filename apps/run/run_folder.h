@@ -10,6 +10,7 @@
 #include "tapegrad/autograd/comm/processes.h"
 #include "tapegrad/run/config.h"
 #include "tapegrad/run/kept_models.h"
+#include "tapegrad/run/layer_stats.h"
 #include "tapegrad/run/options.h"
 #include "tapegrad/run/run_checkpoint.h"
 
@@ -18,6 +19,7 @@ namespace tapegrad::run {
 inline constexpr std::string_view kConfigFile = "config.json";
 inline constexpr std::string_view kTokenizerFile = "tokenizer.json";
 inline constexpr std::string_view kMetricsFile = "metrics.jsonl";
+inline constexpr std::string_view kLayersFile = "layers.jsonl";
 inline constexpr std::string_view kTextFile = "corpus.txt";
 
 // A file or folder that a run reads, and the option that names it, for messages.
@@ -32,6 +34,7 @@ struct NamedText {
 //   optimizer.safetensors  ├ the last checkpoint: see run_checkpoint.h
 //   trainer.json           ┘
 //   metrics.jsonl          one object per evaluation, iter line and sample
+//   layers.jsonl           one object per step whose layers are looked at: see layer_stats.h
 //   corpus.txt             the text, if the program made it: another build makes another one
 //
 // One program at a time trains in a folder: it holds a lock. The folder may come from somebody
@@ -69,12 +72,14 @@ class RunFolder {
   void save(const TrainState& state, const KeepRule& keep = {}) const;
   // Keeps the weights as the best ones, if the rule says so. Training goes on.
   void keep_best(const nn::Params& params, std::int64_t iteration, const KeepRule& keep) const;
-  // Also removes the metrics of steps that the checkpoint does not have, and lines that cannot be
-  // read, which stderr tells of.
+  // Also removes the metrics and layers of steps that the checkpoint does not have, and lines that
+  // cannot be read, which stderr tells of.
   void restore(const TrainState& state) const;
 
   using Metrics = std::vector<std::pair<std::string, Value>>;
   void append_metrics(const Metrics& line);
+  // {"iteration": I, "layers": {NAME: {"gradient": G, "weight": W, "update": U}, …}}
+  void append_layers(std::int64_t iteration, const std::vector<LayerMeans>& layers);
 
  private:
   RunFolder(std::filesystem::path path, bool resumes) : path_(std::move(path)), resumes_(resumes) {}
@@ -86,7 +91,8 @@ class RunFolder {
   bool holds_path() const;
   [[noreturn]] void rescue(const TrainState& state) const;
   void remove_old_run() const;
-  void trim_metrics(std::int64_t iteration) const;
+  void trim(std::string_view file, std::int64_t iteration) const;
+  void append(std::unique_ptr<AppendedFile>& to, std::string_view file, const std::string& line);
 
   struct Lock {
     explicit Lock(int d) : descriptor(d) {}
@@ -100,7 +106,7 @@ class RunFolder {
   bool resumes_;
   std::unique_ptr<Lock> lock_;
   std::function<void(const std::filesystem::path&)> write_start_;  // what begin() writes
-  std::unique_ptr<AppendedFile> metrics_;
+  std::unique_ptr<AppendedFile> metrics_, layers_;
 };
 
 }  // namespace tapegrad::run

@@ -37,6 +37,7 @@ class Trainer {
             (folder.path() / kOptimizerFile).string(), updates_->steps(), kTrainerFile, updates);
     }
     before_ = std::exchange(at_.multiplier, gemm_identity());
+    if (evaluation_.layer_stats) stats_.emplace(task.params.parameters(), processes_);
     Config config = task.config;
     config.set(section_of("optimizer", optimizer_));
     config.set(section_of("evaluation", evaluation_));
@@ -144,7 +145,7 @@ class Trainer {
   Report::Step step() {
     try {
       return make_step(task_, optimizer_, optimizer_.lr_at(at_.iteration), *updates_, at_,
-                       processes_);
+                       processes_, evaluation_.looks_at_layers(at_.iteration) ? &*stats_ : nullptr);
     } catch (const Error& error) {
       if (!optimizer_.check_finite) throw;
       fail("step {}: {}", at_.iteration, error.what());
@@ -205,6 +206,7 @@ class Trainer {
   EvaluationOptions evaluation_;
   Processes* processes_;
   std::unique_ptr<optim::Updates> updates_;
+  std::optional<LayerStats> stats_;
   Rng no_dropout_{0};
   Progress at_;
   std::string before_;  // what multiplied in the run that is resumed

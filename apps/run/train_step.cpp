@@ -25,7 +25,8 @@ void pass_over(const Task& task) {
 }  // namespace
 
 Report::Step make_step(const Task& task, const OptimizerOptions& options, double lr,
-                       optim::Updates& updates, Progress& progress, Processes* processes) {
+                       optim::Updates& updates, Progress& progress, Processes* processes,
+                       LayerStats* stats) {
   Report::Step step(lr);
   const std::int64_t batches = options.gradient_accumulation_steps;
   const double share = 1.0 / static_cast<double>(batches);
@@ -55,11 +56,13 @@ Report::Step make_step(const Task& task, const OptimizerOptions& options, double
     step.norm_z = progress.norms.z_score(step.norm);
     step.skipped = std::max(step.loss_z, step.norm_z) > *options.skip_outliers;
   }
+  if (stats != nullptr) stats->before(updates);
   if (step.skipped) {
     ++progress.skipped;
   } else {
     updates.step(step.lr, factor);
   }
+  if (stats != nullptr) step.layers = stats->after();
   updates.zero_grad();
   return step;
 }

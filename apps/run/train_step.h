@@ -12,7 +12,10 @@ namespace tapegrad::run {
 // Of several processes, rank r has the batches r, r + R, r + 2R …, and passes over the others as if
 // it had seen them. So all of them, and one process alone, make the same step. If a signal has
 // asked one of them to stop, it interrupts all.
+//
+// With `stats`, it also takes the means of the step's layers. They change nothing.
 Report::Step make_step(const Task& task, const OptimizerOptions& options, double lr,
-                       optim::Updates& updates, Progress& progress, Processes* processes = nullptr);
+                       optim::Updates& updates, Progress& progress, Processes* processes = nullptr,
+                       LayerStats* stats = nullptr);
 
 }  // namespace tapegrad::run

@@ -12,7 +12,8 @@ namespace {
 // A run, and beside its folder a file that is none of its business.
 struct HostileRun : TinyRun {
   fs::path precious;
-  HostileRun() : TinyRun(6), precious(folder.put("precious.txt", "mine\n")) {}
+  HostileRun()
+      : TinyRun(6, {"--layer-stats", "2"}), precious(folder.put("precious.txt", "mine\n")) {}
 
   // Puts a symbolic link in the place of a file of the run, which moves out of the folder.
   void make_link(const std::string& name) const {
@@ -53,8 +54,9 @@ TEST_CASE("a resume does not write to a file that has a name outside as well", "
 }
 
 TEST_CASE("no file of a run may be a link", "[hostile]") {
-  const std::string name = GENERATE("config.json", "tokenizer.json", "model.safetensors",
-                                    "optimizer.safetensors", "trainer.json", "metrics.jsonl");
+  const std::string name =
+      GENERATE("config.json", "tokenizer.json", "model.safetensors", "optimizer.safetensors",
+               "trainer.json", "metrics.jsonl", "layers.jsonl");
   const HostileRun hostile;
   hostile.make_link(name);
   const std::string before = TempFolder::get(hostile.folder / ("outside-" + name));
@@ -83,7 +85,7 @@ TEST_CASE("the checkpoint of another run is not moved into one that links to it"
 
 TEST_CASE("--overwrite replaces links, and not what they lead to", "[hostile]") {
   const HostileRun hostile;
-  for (const char* name : {"config.json", "metrics.jsonl", "model.safetensors"}) {
+  for (const char* name : {"config.json", "metrics.jsonl", "layers.jsonl", "model.safetensors"}) {
     fs::remove(hostile.run / name);
     fs::create_symlink(hostile.precious, hostile.run / name);
   }
@@ -92,6 +94,7 @@ TEST_CASE("--overwrite replaces links, and not what they lead to", "[hostile]") 
       run_unprivileged("train-gpt", args + Args{"--overwrite"}, hostile.folder.path()));
   CHECK(TempFolder::get(hostile.precious) == "mine\n");
   CHECK_FALSE(fs::is_symlink(hostile.run / "metrics.jsonl"));
+  CHECK_FALSE(fs::is_symlink(hostile.run / "layers.jsonl"));
 }
 
 TEST_CASE("what multiplied must be short and plain text", "[hostile]") {

@@ -112,6 +112,18 @@ TEST_CASE("what is printed and kept is rank 0's, once", "[processes]") {
         lines(TempFolder::get(runs.folder / "one" / "metrics.jsonl")));
 }
 
+TEST_CASE("layers have the numbers of one process", "[processes]") {
+  if (!have_processes()) return;
+  const Compared runs({"--layer-stats", "3"});
+  const std::string one = TempFolder::get(runs.folder / "one" / "layers.jsonl");
+  CHECK(std::count(one.begin(), one.end(), '\n') == 3);  // steps 0, 3 and 6
+  for (const int count : {2, 3}) {
+    runs.check_equal(count);
+    const std::string run = "of-" + std::to_string(count);
+    CHECK(TempFolder::get(runs.folder / run / "layers.jsonl") == one);
+  }
+}
+
 TEST_CASE("gradients may travel as bf16, which changes little", "[processes]") {
   if (!have_processes()) return;
   const Compared runs({});
