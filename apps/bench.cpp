@@ -28,6 +28,8 @@ int bench(int argc, const char* const* argv) {
   cli("dtype", o.dtype, "precision of linear layers: bf16 rounds both operands of their products");
   cli("recompute", o.recompute,
       "keep only each block's input, and run the block again in backward");
+  cli("trace", o.trace, "of ops: write a trace of all steps, which ui.perfetto.dev opens",
+      {.value = "FILE"});
   cli.example("bench step char-cpu --steps 100",
               "the median step, and how near it is to gemm's rate");
   cli.example("bench ops gpt2-b4t256", "a table of the ops by time");
@@ -47,6 +49,7 @@ int bench(int argc, const char* const* argv) {
                     : what == "gemm" ? gpt::bench_gemm
                                      : nullptr;
   if (run == nullptr) cli::usage_error("'{}' is none of step, ops and gemm", what);
+  if (!o.trace.empty() && what != "ops") cli::usage_error("--trace is for bench ops");
   const gpt::BenchCase& c = case_of(words[1]);
   cli::use_compute(compute);
   if (o.dtype == Precision::bf16) {

@@ -169,8 +169,7 @@ std::vector<Tensor> apply_many(std::string_view name, Inputs inputs, ForwardMany
   ProfiledOp profiled(name, false);
   Recording recording(name, inputs);
   std::vector<Tensor> outputs = recording.run(forward);
-  profiled.touches(inputs);
-  profiled.touches(outputs);
+  profiled.made(inputs, outputs);
   recording.check_finite(outputs);
   recording.finish(outputs, std::move(forward), std::move(vjp), std::move(options));
   return outputs;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "tapegrad/autograd/base/error.h"
 #include "tapegrad/autograd/gemm/gemm.h"
 #include "tapegrad/autograd/kernels/small_product.h"
 
@@ -20,7 +21,14 @@ double product_flops() { return gemm_flops() + small_product_flops(); }
 
 }  // namespace
 
-Profile::Profile() : before_(current) { current = this; }
+Profile::Profile(const ProfileOptions& options) : before_(current) {
+  current = this;
+  if (!options.timeline) return;
+  times_ = std::make_unique<Times>();
+  times_->origin = now();
+  times_->modules = ModuleNames(options.names);
+}
+
 Profile::~Profile() { current = before_; }
 
 std::vector<Profile::Entry> Profile::entries() const {
@@ -32,6 +40,29 @@ std::vector<Profile::Entry> Profile::entries() const {
   std::stable_sort(list.begin(), list.end(),
                    [](const Entry& a, const Entry& b) { return a.seconds > b.seconds; });
   return list;
+}
+
+Profile::Timeline Profile::timeline() const {
+  check(times_ != nullptr, "this profile has no timeline: ask for one with {{.timeline = true}}");
+  Timeline line{times_->events, times_->loops.parts(), times_->left_out};
+  // Events are noted at their ends: what is inside a part is noted before it.
+  std::stable_sort(line.events.begin(), line.events.end(), [](const Event& a, const Event& b) {
+    return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
+  });
+  for (std::vector<LoopLog::Part>& parts : line.threads) {
+    for (LoopLog::Part& part : parts) part.begin -= times_->origin, part.end -= times_->origin;
+  }
+  return line;
+}
+
+void Profile::Times::add(Event event) {
+  if (events.size() == kMostEvents) {
+    ++left_out;
+    return;
+  }
+  event.begin -= origin;
+  event.end -= origin;
+  events.push_back(std::move(event));
 }
 
 ProfiledOp::ProfiledOp(std::string_view op, bool backward)
@@ -47,19 +78,57 @@ void ProfiledOp::touches(Inputs tensors) {
   for (const Tensor& t : tensors) bytes_ += t.defined() ? static_cast<double>(t.bytes()) : 0;
 }
 
+void ProfiledOp::made(Inputs inputs, Inputs outputs) {
+  touches(inputs);
+  touches(outputs);
+  if (profile_ == nullptr || profile_->times_ == nullptr) return;
+  std::vector<std::uint64_t> ids;
+  for (const Tensor& t : inputs) ids.push_back(t.defined() ? t.id() : 0);
+  module_ = profile_->times_->modules.next(ids);
+  auto& results = profile_->times_->of_results;
+  if (outputs.empty() || !outputs[0].defined() || results.size() == Profile::kMostEvents) return;
+  results[outputs[0].id()] = module_;
+}
+
+void ProfiledOp::is_of(std::uint64_t output) {
+  if (profile_ == nullptr || profile_->times_ == nullptr) return;
+  const auto made = profile_->times_->of_results.find(output);
+  if (made != profile_->times_->of_results.end()) module_ = made->second;
+}
+
 ProfiledOp::~ProfiledOp() {
   if (profile_ == nullptr) return;
-  const double seconds = now() - began_;
+  const double end = now();
   profile_->busy_ = false;
   auto& entries = profile_->entries_;
   auto it = std::find_if(entries.begin(), entries.end(),
                          [&](const auto& entry) { return entry.first == key_; });
   if (it == entries.end()) it = entries.insert(it, {key_, {}});
   Profile::Entry& entry = it->second;
+  const double flops = product_flops() - flops_;
   ++entry.calls;
-  entry.seconds += seconds;
-  entry.flops += product_flops() - flops_;
+  entry.seconds += end - began_;
+  entry.flops += flops;
   entry.bytes += bytes_;
+  if (profile_->times_ == nullptr) return;
+  profile_->times_->add({.name = key_.op,
+                         .backward = key_.backward,
+                         .begin = began_,
+                         .end = end,
+                         .flops = flops,
+                         .bytes = bytes_,
+                         .module = std::move(module_.name),
+                         .has_parameter = module_.has_parameter});
+}
+
+ProfiledPart::ProfiledPart(std::string_view name)
+    : profile_(current != nullptr && current->times_ != nullptr ? current : nullptr), name_(name) {
+  if (profile_ != nullptr) began_ = now();
+}
+
+ProfiledPart::~ProfiledPart() {
+  if (profile_ == nullptr) return;
+  profile_->times_->add({.name = name_, .is_part = true, .begin = began_, .end = now()});
 }
 
 }  // namespace tapegrad

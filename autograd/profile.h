@@ -1,13 +1,27 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "tapegrad/autograd/base/parallel.h"
+#include "tapegrad/autograd/module_names.h"
 #include "tapegrad/autograd/tape.h"
 
 namespace tapegrad {
+
+struct ProfileOptions {
+  // Notes each op with its time, and what each thread did, for timeline(). Otherwise sums alone.
+  bool timeline = false;
+  // What to call the modules of ops in it, such as nn::Params::parameters(): a parameter's module
+  // is its name without the last part.
+  std::span<const std::pair<std::string, Tensor>> names = {};
+};
 
 // Where the time of a computation goes: while one lives, it notes each op that its thread runs and
 // each vjp that a tape of its thread runs. An op counts with all the ops inside it. The newest
@@ -22,22 +36,58 @@ class Profile {
     double bytes = 0;  // of the inputs and outputs
   };
 
-  Profile();
+  // Something that began and ended. Times are seconds since the profile began.
+  struct Event {
+    std::string_view name;  // of an op, or of a part: see ProfiledPart
+    bool is_part = false;
+    bool backward = false;
+    double begin = 0, end = 0;
+    double flops = 0, bytes = 0;
+    // Of the parameter that the op works on; of an op without one, that of the parameter before it.
+    // A vjp's is its op's. Empty: there was none yet, or the profile knows no names.
+    std::string module = {};
+    bool has_parameter = false;
+  };
+
+  struct Timeline {
+    std::vector<Event> events;  // by their begin; parts stand before what is in them
+    // When each thread worked in parallel loops, by thread; the first is that of the profile.
+    std::vector<std::vector<LoopLog::Part>> threads;
+    std::int64_t left_out = 0;  // events beyond kMostEvents
+  };
+  static constexpr std::size_t kMostEvents = std::size_t{1} << 20;
+
+  explicit Profile(const ProfileOptions& options = {});
   ~Profile();
   Profile(const Profile&) = delete;
   Profile& operator=(const Profile&) = delete;
 
   // By time, the longest first.
   std::vector<Entry> entries() const;
+  // Error unless options.timeline.
+  Timeline timeline() const;
 
  private:
   friend class ProfiledOp;
+  friend class ProfiledPart;
   struct Key {
     std::string_view op;
     bool backward;
     friend auto operator<=>(const Key&, const Key&) = default;
   };
+  struct Times {
+    double origin;
+    ModuleNames modules;
+    std::unordered_map<std::uint64_t, ModuleNames::Module> of_results;  // by what ops made
+    std::vector<Event> events;
+    std::int64_t left_out = 0;
+    LoopLog loops;
+
+    void add(Event event);
+  };
+
   std::vector<std::pair<Key, Entry>> entries_;
+  std::unique_ptr<Times> times_;  // null without a timeline
   Profile* before_;
   bool busy_ = false;  // inside an op
 };
@@ -50,11 +100,31 @@ class ProfiledOp {
   ProfiledOp(const ProfiledOp&) = delete;
   ProfiledOp& operator=(const ProfiledOp&) = delete;
   void touches(Inputs tensors);
+  // Of a forward: the module is told by the inputs, and that of its vjp by the first output.
+  void made(Inputs inputs, Inputs outputs);
+  // Of a vjp: the op had made this.
+  void is_of(std::uint64_t output);
 
  private:
   Profile* profile_;  // null: there is none, or an op around this one counts already
   Profile::Key key_;
+  ModuleNames::Module module_;
   double began_ = 0, flops_ = 0, bytes_ = 0;
+};
+
+// The time between this and its end is a part of a computation, such as "forward", in the timeline
+// of the living profile, if there is one. `name` must live as long as the profile.
+class ProfiledPart {
+ public:
+  explicit ProfiledPart(std::string_view name);
+  ~ProfiledPart();
+  ProfiledPart(const ProfiledPart&) = delete;
+  ProfiledPart& operator=(const ProfiledPart&) = delete;
+
+ private:
+  Profile* profile_;
+  std::string_view name_;
+  double began_ = 0;
 };
 
 }  // namespace tapegrad

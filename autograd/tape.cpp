@@ -100,6 +100,7 @@ void run_vjp(const TapeRecord& tape, std::size_t i, const Needs& needs, GradMap&
   }
 
   ProfiledOp profiled(step.name, true);
+  profiled.is_of(step.outputs.front().id);
   profiled.touches(dys);
   const auto sum = step.add ? grads.find(step.inputs[0].id) : grads.end();
   if (sum != grads.end() && !live_tapes().somebody_records()) {

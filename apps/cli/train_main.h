@@ -36,6 +36,7 @@ struct CallOptions {
   ComputeOptions compute;
   bool schedule_restart = false;
   bool sample = true;
+  run::TraceOptions trace;
   // Not an option itself: whether --gradient-accumulation-steps was given.
   bool gave_batches = false;
 
@@ -49,6 +50,7 @@ struct CallOptions {
       "when a run is resumed: warm up and decay anew, from its last step to --max-iters");
     ComputeOptions::describe(o.compute, t);
     t("sample", o.sample, "show what the model makes at the end");
+    run::TraceOptions::describe(o.trace, t);
   }
 };
 
@@ -287,7 +289,7 @@ int train_main(int argc, const char* const* argv) {
     task.about.resume_command =
         fmt::format("{} --init-from resume --out-dir {}", program_path(std::string(Program::kName)),
                     quoted(folder.path().string()));
-    run::TrainOptions training{options->optimizer, options->evaluation};
+    run::TrainOptions training{options->optimizer, options->evaluation, options->call.trace};
     if (options->call.max_minutes) {
       const auto fitting =
           run::fit_steps(task, training, {.minutes = *options->call.max_minutes, .begin = begin},

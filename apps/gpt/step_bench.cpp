@@ -6,6 +6,7 @@
 
 #include "tapegrad/autograd/profile.h"
 #include "tapegrad/nn/summary.h"
+#include "tapegrad/run/chrome_trace.h"
 #include "tapegrad/run/median.h"
 #include "tapegrad/run/options.h"
 
@@ -91,9 +92,11 @@ void bench_ops(const BenchCase& c, const BenchOptions& o) {
   Trial trial = trial_of(c, o);
   trial.step();
   trial.step();
-  const Profile profile;
+  const NamedTensors names = trial.parameters();
+  const Profile profile({.timeline = !o.trace.empty(), .names = names});
   Trial::Phases sum;
   for (int i = 0; i < o.steps; ++i) {
+    const ProfiledPart part("step");
     const Trial::Phases phases = trial.step();
     sum.forward += phases.forward;
     sum.backward += phases.backward;
@@ -116,6 +119,10 @@ void bench_ops(const BenchCase& c, const BenchOptions& o) {
   rest("(norm of the gradients)", sum.norm / n);
   rest("(AdamW)", sum.adamw / n);
   rest("(tape, between the ops)", (sum.forward + sum.backward) / n - in_ops);
+  if (o.trace.empty()) return;
+  run::write_chrome_trace(o.trace, profile);
+  fmt::print("\ntrace of {} steps: {} (ui.perfetto.dev and chrome://tracing open it)\n", o.steps,
+             o.trace);
 }
 
 }  // namespace tapegrad::gpt

@@ -22,6 +22,7 @@ struct BenchOptions {
   int steps = 8;  // that are timed, after two that are not
   bool recompute = false;
   Precision dtype = Precision::full;
+  std::string trace = {};  // of bench_ops: where to write one, or empty
 };
 
 // Prints the median time of a step, and how near the model's products are to gemm's rate.

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <unordered_map>
 
+#include "tapegrad/autograd/profile.h"
 #include "tapegrad/optim/clip.h"
 #include "tapegrad/run/seconds_of.h"
 
@@ -38,7 +39,10 @@ Trial::Phases Trial::step() {
   {
     Tape tape;
     Tensor loss;
-    phases.forward = seconds_of([&] { loss = gpt_.loss(inputs_, targets_, &dropout_); });
+    phases.forward = seconds_of([&] {
+      const ProfiledPart part("forward");
+      loss = gpt_.loss(inputs_, targets_, &dropout_);
+    });
     std::unordered_map<std::uint64_t, double> completed;
     const auto begin = std::chrono::steady_clock::now();
     const auto take = [&](Tensor parameter, const Tensor& gradient) {
@@ -46,13 +50,19 @@ Trial::Phases Trial::step() {
       completed[parameter.id()] =
           std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     };
-    phases.backward = seconds_of([&] { tape.backward(loss, {.take = take}); });
+    phases.backward = seconds_of([&] {
+      const ProfiledPart part("backward");
+      tape.backward(loss, {.take = take});
+    });
     for (const auto& [name, t] : parameters()) phases.completed.push_back(completed[t.id()]);
   }
   double factor = 1;
-  phases.norm =
-      seconds_of([&] { factor = optim::measure_clipping(params_.parameters(), 1.0).factor; });
+  phases.norm = seconds_of([&] {
+    const ProfiledPart part("norm of the gradients");
+    factor = optim::measure_clipping(params_.parameters(), 1.0).factor;
+  });
   phases.adamw = seconds_of([&] {
+    const ProfiledPart part("AdamW");
     adamw_.step(3e-4, factor);
     adamw_.zero_grad();
   });

@@ -179,4 +179,21 @@ struct EvaluationOptions {
   }
 };
 
+// A trace of some steps of a call, for people who ask where the time goes: see step_trace.h.
+struct TraceOptions {
+  std::string profile = {};  // the file; empty: none
+  std::int64_t profile_steps = 5;
+
+  template <class Self, class Table>
+  static void describe(Self& o, Table& t) {
+    t("profile", o.profile,
+      "write a trace of some steps, which ui.perfetto.dev and chrome://tracing open: ops by "
+      "thread, "
+      "their modules, bytes and GFLOP/s",
+      {.value = "FILE"});
+    t("profile_steps", o.profile_steps, "of --profile: how many, after the first two of this call",
+      {.least = 1, .most = 1000});
+  }
+};
+
 }  // namespace tapegrad::run

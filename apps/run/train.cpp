@@ -7,6 +7,7 @@
 #include "tapegrad/autograd/base/fingerprint.h"
 #include "tapegrad/autograd/gemm/gemm.h"
 #include "tapegrad/run/interrupt.h"
+#include "tapegrad/run/step_trace.h"
 #include "tapegrad/run/train_step.h"
 
 namespace tapegrad::run {
@@ -23,6 +24,8 @@ class Trainer {
         processes_(folder.processes()),
         updates_(optim::make_updates(task.params.parameters(), options.optimizer.adamw(),
                                      folder.processes(), options.optimizer.comm_dtype)),
+        parameters_(task.params.parameters()),
+        trace_(traces(folder) ? options.trace : TraceOptions(), parameters_),
         report_(folder, options.optimizer, options.evaluation, task.about, at_) {
     if (folder.resumes()) {
       check_model();
@@ -78,10 +81,12 @@ class Trainer {
       if (ends || interrupted()) break;
       if (advanced && !optimizer_.overfit_batch) task_.batches.set_state(*advanced);
       const std::string drawn = optimizer_.overfit_batch ? task_.batches.state() : std::string();
-      at_.seconds += report_.step(step());
+      at_.seconds += report_.step(trace_.run([this] { return step(); }));
+      write_trace(false);
       if (optimizer_.overfit_batch) task_.batches.set_state(drawn);
       ++at_.iteration;
     }
+    write_trace(true);
     if (!alone() && at_.iteration > begin) tell_traffic(at_.iteration - begin);
     if (interrupted()) {
       save();
@@ -98,6 +103,19 @@ class Trainer {
   TrainState state() {
     Rng& dropout = task_.dropout == nullptr ? no_dropout_ : *task_.dropout;
     return {task_.params, *updates_, task_.batches, dropout, at_};
+  }
+
+  // Of several processes, rank 0 alone.
+  static bool traces(const RunFolder& folder) {
+    return folder.processes() == nullptr || folder.processes()->rank() == 0;
+  }
+  // A trace is not worth a run: an error is told, and training goes on.
+  void write_trace(bool at_end) {
+    try {
+      if (const auto line = trace_.write(at_end)) report_.line(*line);
+    } catch (const Error& error) {
+      report_.line(fmt::format("note: no trace: {}", error.what()));
+    }
   }
 
   bool alone() const { return processes_ == nullptr; }
@@ -210,6 +228,8 @@ class Trainer {
   Rng no_dropout_{0};
   Progress at_;
   std::string before_;  // what multiplied in the run that is resumed
+  NamedTensors parameters_;
+  StepTrace trace_;
   Report report_;
   std::int64_t saved_ = -1;  // the iteration that the last checkpoint was taken at
 };

@@ -72,6 +72,7 @@ struct Task {
 struct TrainOptions {
   OptimizerOptions optimizer = {};
   EvaluationOptions evaluation = {};
+  TraceOptions trace = {};
 };
 
 // Loss → backward → clip → AdamW, with an evaluation and a checkpoint now and then, until

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tapegrad/autograd/base/dry_run.h"
+#include "tapegrad/autograd/profile.h"
 #include "tapegrad/autograd/tape.h"
 #include "tapegrad/optim/clip.h"
 #include "tapegrad/run/in_order.h"
@@ -35,7 +36,11 @@ Report::Step make_step(const Task& task, const OptimizerOptions& options, double
   std::vector<BatchLoss> own;
   const auto backward = [&](const auto& take) {
     Tape tape({.check_finite = options.check_finite, .names = task.params.tensors()});
-    const Loss loss = task.loss();
+    const Loss loss = [&] {
+      const ProfiledPart part("forward");
+      return task.loss();
+    }();
+    const ProfiledPart part("backward");
     tape.backward(loss.value, {.seeds = {Tensor::scalar(share, loss.value.dtype())}, .take = take});
     own.push_back({loss.value.item(), loss.tokens});
   };
@@ -45,7 +50,10 @@ Report::Step make_step(const Task& task, const OptimizerOptions& options, double
     updates.round(active, backward);
     for (int r = rank + 1; r < active; ++r) pass_over(task);
   }
-  const auto [norm, factor] = updates.measure_clipping(options.grad_clip);
+  const auto [norm, factor] = [&] {
+    const ProfiledPart part("norm of the gradients");
+    return updates.measure_clipping(options.grad_clip);
+  }();
   step.norm = norm;
   for (const BatchLoss& batch : in_order(own, static_cast<std::size_t>(batches), processes)) {
     step.loss += share * batch.loss;
@@ -60,6 +68,7 @@ Report::Step make_step(const Task& task, const OptimizerOptions& options, double
   if (step.skipped) {
     ++progress.skipped;
   } else {
+    const ProfiledPart part("AdamW");
     updates.step(step.lr, factor);
   }
   if (stats != nullptr) step.layers = stats->after();

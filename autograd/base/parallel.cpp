@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <mutex>
 #include <system_error>
@@ -28,6 +29,12 @@ constexpr std::int64_t kQuantum = 64;
 constexpr int kSpins = 4000;
 
 thread_local bool inside = false;
+thread_local LoopLog* current_log = nullptr;
+
+double now() {
+  const auto time = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(time).count();
+}
 
 // Those that this process may run on, which taskset or mpirun may have limited. The standard
 // library counts all of the system.
@@ -50,6 +57,8 @@ struct alignas(64) Share {
   std::atomic<std::int64_t> next{0};
   std::int64_t end = 0;
 };
+
+}  // namespace
 
 // A pool whose jobs never wait for a thread that has not begun. Threads take the ranges of a job
 // one by one. If the system runs something else on a worker's processor, the other threads do that
@@ -85,6 +94,10 @@ class Pool {
     run_ = run;
     body_ = body;
     error_ = nullptr;
+    log_ = current_log;
+    if (log_ != nullptr && log_->parts_.size() < static_cast<std::size_t>(shares_used_)) {
+      log_->parts_.resize(static_cast<std::size_t>(shares_used_));
+    }
     for (std::int64_t i = 0; i < shares_used_; ++i) {
       Share& share = shares_[static_cast<std::size_t>(i)];
       share.next = std::min(n, rounded(n * i / shares_used_));
@@ -128,11 +141,14 @@ class Pool {
 
   void work(int id) {
     inside = true;
+    const double began = log_ == nullptr ? 0 : now();
+    bool worked = false;
     for (int i = 0; i < shares_used_; ++i) {
       Share& share = shares_[static_cast<std::size_t>((id + i) % shares_used_)];
       while (true) {
         const std::int64_t begin = share.next.fetch_add(range_);
         if (begin >= share.end) break;
+        worked = true;
         try {
           run_(body_, begin, std::min(begin + range_, share.end));
         } catch (...) {
@@ -142,6 +158,9 @@ class Pool {
       }
     }
     inside = false;
+    if (log_ == nullptr || !worked) return;
+    std::vector<LoopLog::Part>& parts = log_->parts_[static_cast<std::size_t>(id)];
+    if (parts.size() < LoopLog::kMostParts) parts.push_back({began, now()});
   }
 
   std::mutex mutex_;  // held by the caller whose job runs
@@ -153,12 +172,15 @@ class Pool {
 
   detail::RangeFunction run_ = nullptr;
   const void* body_ = nullptr;
+  LoopLog* log_ = nullptr;  // of the caller; each thread writes to its own part
   std::int64_t range_ = 1;
   int shares_used_ = 1;
   std::vector<Share> shares_ = std::vector<Share>(kMaxThreads);
   std::mutex error_mutex_;
   std::exception_ptr error_;
 };
+
+namespace {
 
 // Never destroyed: its workers wait for jobs until the process ends.
 Pool& pool() {
@@ -167,6 +189,9 @@ Pool& pool() {
 }
 
 }  // namespace
+
+LoopLog::LoopLog() : before_(current_log) { current_log = this; }
+LoopLog::~LoopLog() { current_log = before_; }
 
 int num_threads() { return pool().threads(); }
 

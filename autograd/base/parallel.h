@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace tapegrad {
 
@@ -10,6 +11,28 @@ int num_threads();
 inline constexpr int kMaxThreads = 1024;
 // Error unless 1 <= n <= kMaxThreads, or if called from within parallel_for.
 void set_num_threads(int n);
+
+// When each thread was at work in the loops that the thread which made this calls, while it lives.
+// The newest living one of a thread gets everything.
+class LoopLog {
+ public:
+  struct Part {
+    double begin, end;  // seconds of std::chrono::steady_clock
+  };
+  LoopLog();
+  ~LoopLog();
+  LoopLog(const LoopLog&) = delete;
+  LoopLog& operator=(const LoopLog&) = delete;
+  // By thread, in the order of time; the first is that of the caller. Each has kMostParts at most,
+  // the earliest ones.
+  const std::vector<std::vector<Part>>& parts() const { return parts_; }
+  static constexpr std::size_t kMostParts = std::size_t{1} << 20;
+
+ private:
+  friend class Pool;
+  std::vector<std::vector<Part>> parts_;
+  LoopLog* before_;
+};
 
 namespace detail {
 using RangeFunction = void (*)(const void* body, std::int64_t begin, std::int64_t end);

@@ -66,3 +66,69 @@ TEST_CASE("an op that throws leaves the profile ready for the next", "[profile]"
   exp(Tensor::ones({2}));
   CHECK(entry_of(profile, "exp").calls == 1);
 }
+
+TEST_CASE("a timeline tells when ops ran, of which module, within which part", "[profile]") {
+  Rng rng(3);
+  const Tensor x = normal(rng, {6, 4}), w = parameter(rng, {5, 4}), u = parameter(rng, {3, 5});
+  const NamedTensors names = {{"h.0.fc.weight", w}, {"h.1.fc.weight", u}};
+  const Profile profile({.timeline = true, .names = names});
+  {
+    const ProfiledPart step("step");
+    Tape tape;
+    Tensor loss;
+    {
+      const ProfiledPart part("forward");
+      loss = sum(linear(exp(linear(x, w)), u));
+    }
+    tape.backward(loss);
+  }
+  std::vector<std::string> told;
+  const Profile::Timeline line = profile.timeline();
+  double begin = 0;
+  for (const Profile::Event& e : line.events) {
+    CHECK(e.begin >= begin);
+    CHECK(e.end >= e.begin);
+    begin = e.begin;
+    told.push_back(std::string(e.name) + (e.backward ? " backward" : "") +
+                   (e.has_parameter ? " in " : " after ") + e.module);
+  }
+  // The tape of sum's vjp comes before linear's; parts have no module.
+  CHECK(told == std::vector<std::string>{"step after ", "forward after ", "linear in h.0.fc",
+                                         "exp after h.0.fc", "linear in h.1.fc", "sum after h.1.fc",
+                                         "sum backward after h.1.fc", "linear backward in h.1.fc",
+                                         "exp backward after h.0.fc", "linear backward in h.0.fc"});
+  CHECK(line.events[0].end >= line.events.back().end);
+  CHECK(line.events[1].end <= line.events[6].begin);
+  CHECK(line.events[2].flops == 2 * 6 * 5 * 4);
+  CHECK(line.left_out == 0);
+}
+
+TEST_CASE("a profile without a timeline keeps none", "[profile]") {
+  const Profile profile;
+  const ProfiledPart part("nothing");
+  CHECK_THROWS_AS(profile.timeline(), Error);
+}
+
+TEST_CASE("a timeline tells what other threads did in an op", "[profile]") {
+  const int before = num_threads();
+  set_num_threads(2);
+  const Tensor x = Tensor::ones({1 << 20});
+  const Profile profile({.timeline = true});
+  // A thread that the system is slow to wake may come too late for one loop, but not for all.
+  bool helped = false;
+  for (int i = 0; i < 1000 && !helped; ++i) {
+    exp(x);
+    helped = profile.timeline().threads.size() == 2 && !profile.timeline().threads[1].empty();
+  }
+  const Profile::Timeline line = profile.timeline();
+  set_num_threads(before);
+  REQUIRE(line.threads.size() == 2);
+  REQUIRE_FALSE(line.threads[0].empty());
+  REQUIRE(helped);
+  const LoopLog::Part part = line.threads[1][0];
+  CHECK(part.begin < part.end);
+  const bool within = std::any_of(line.events.begin(), line.events.end(), [&](const auto& e) {
+    return e.begin <= part.begin && part.end <= e.end;
+  });
+  CHECK(within);
+}

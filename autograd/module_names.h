@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "tapegrad/autograd/tensor/tensor.h"
+
+namespace tapegrad {
+
+// Which module an op belongs to, told by the parameters that it works on, for timelines and
+// pictures of tapes. A parameter's module is its name without the last part.
+class ModuleNames {
+ public:
+  ModuleNames() = default;
+  explicit ModuleNames(std::span<const std::pair<std::string, Tensor>> parameters) {
+    for (const auto& [name, tensor] : parameters) {
+      const std::size_t dot = name.rfind('.');
+      modules_[tensor.id()] = dot == std::string::npos ? "" : name.substr(0, dot);
+    }
+  }
+
+  struct Module {
+    std::string name = {};       // empty: none so far
+    bool has_parameter = false;  // otherwise it is that of the op before, which had one
+  };
+  // Of the op with these inputs (0: undefined). Ops must come in the order in which they ran.
+  Module next(std::span<const std::uint64_t> inputs) {
+    for (const std::uint64_t id : inputs) {
+      const auto module = modules_.find(id);
+      if (module != modules_.end()) return {last_ = module->second, true};
+    }
+    return {last_, false};
+  }
+
+ private:
+  std::unordered_map<std::uint64_t, std::string> modules_;
+  std::string last_;
+};
+
+}  // namespace tapegrad
