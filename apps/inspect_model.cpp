@@ -4,6 +4,7 @@
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
+#include "tapegrad/apps/inspect/tape_picture.h"
 #include "tapegrad/apps/inspect/views.h"
 #include "tapegrad/autograd/base/file.h"
 #include "tapegrad/data/tokenize/utf8.h"
@@ -13,10 +14,19 @@ namespace tapegrad {
 namespace {
 
 struct Options {
-  std::string model, checkpoint{run::kLast}, text, html;
+  std::string model, checkpoint{run::kLast}, text, html, tape;
   bool json = false;
   cli::ComputeOptions compute;
 };
+
+bool draws_svg(const std::string& path) { return path.ends_with(".svg"); }
+
+void check_tape(const Options& o) {
+  if (!draws_svg(o.tape) && !o.tape.ends_with(".dot")) {
+    cli::usage_error("--tape {}: the name must end with .svg or .dot", o.tape);
+  }
+  if (o.json || !o.html.empty()) cli::usage_error("--tape goes without --json and --html");
+}
 
 std::optional<Options> parse(int argc, const char* const* argv) {
   Options o;
@@ -31,11 +41,18 @@ std::optional<Options> parse(int argc, const char* const* argv) {
   cli.group("Output");
   cli("json", o.json, "print one JSON object in place of a table");
   cli("html", o.html, "write a page to look at: one file, without network", {.value = "FILE"});
+  cli("tape", o.tape,
+      "draw one training step on the text: its ops, shapes, and the bytes they keep for backward, "
+      "by "
+      "module; FILE ends with .svg (by Graphviz) or .dot",
+      {.value = "FILE"});
   cli.options(o.compute);
   cli.example("inspect --model runs/notes-1 --text 'To be, or not to be'",
               "each token with its probability");
   cli.example("inspect --model runs/notes-1 --text 'To be, or not to be' --html inside.html",
               "the same with attention, logit lens and gradients, for a browser");
+  cli.example("inspect --model runs/notes-1 --text 'To be' --tape tape.svg",
+              "the ops of a training step, as a picture");
   cli.example("inspect --model SmolLM2-135M.gguf --text - --json < note.txt", "for other programs");
   if (cli.parse_or_print(argc, argv)) return std::nullopt;
   if (!cli.given("--model"))
@@ -43,6 +60,7 @@ std::optional<Options> parse(int argc, const char* const* argv) {
   if (!cli.given("--text")) cli::usage_error("--text is needed: what the model reads");
   if (o.text.empty()) cli::usage_error("--text: there is nothing to look at");
   if (cli.given("--html") && o.html.empty()) cli::usage_error("--html needs the name of a file");
+  if (cli.given("--tape")) check_tape(o);
   cli::use_compute(o.compute);
   return o;
 }
@@ -82,7 +100,36 @@ inspect::Look look_at(const Options& o, const std::string& text) {
           inspect::look_inside(model.gpt, last)};
 }
 
+// A step as training makes it: dropout is drawn, too.
+void draw_tape(const Options& o, const std::string& text) {
+  const run::TextModel model = run::load(run::open_model(o.model, o.checkpoint));
+  const std::vector<data::Token> tokens = model.tokens_of(text);
+  const nn::GPTConfig& config = model.gpt.config();
+  check(tokens.size() > 1, "--text has one token: a loss needs two at least");
+  const auto count = std::min<std::int64_t>(std::ssize(tokens) - 1, config.block_size);
+  const std::vector<std::int32_t> ids(tokens.begin(), tokens.end());
+  const auto slice = [&](std::int64_t begin) {
+    return Tensor::from(std::vector(ids.begin() + begin, ids.begin() + begin + count), {1, count});
+  };
+  const NamedTensors parameters = model.params.parameters();
+  Rng dropout(0);
+  Tape tape;
+  const Tensor loss = model.gpt.loss(slice(0), slice(1), &dropout);
+  const TapeGraph graph = graph_of(tape, parameters);
+  const std::string dot = inspect::dot_of(
+      graph, fmt::format("a training step of {} on {} tokens: {} ops, which keep {:.2f} MB\nloss "
+                         "{:.4f}; backward goes the same ways, upwards",
+                         o.model, count, graph.ops.size(),
+                         static_cast<double>(graph.kept_bytes()) / 1e6, loss.item()));
+  write_file_atomically(o.tape, draws_svg(o.tape) ? inspect::svg_of(dot) : dot);
+  fmt::print("{} shows {} ops\n", o.tape, graph.ops.size());
+}
+
 int show(const Options& o) {
+  if (!o.tape.empty()) {
+    draw_tape(o, o.text == "-" ? read_stdin() : o.text);
+    return 0;
+  }
   const inspect::Look look = look_at(o, o.text == "-" ? read_stdin() : o.text);
   if (!o.html.empty()) {
     write_file_atomically(o.html, inspect::html_of(look));

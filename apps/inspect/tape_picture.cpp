@@ -133,7 +133,7 @@ class Drawing {
     }
     for (const TapeGraph::Value& output : op.outputs) label += "\n→ " + value_text(output);
     if (op.kept_bytes > 0) label += "\nkeeps " + bytes_text(op.kept_bytes);
-    if (op.made_again > 0) label += "\nmakes inputs again";
+    if (op.made_again > 0) label += "\ninput is made again";
     text_ += fmt::format("{}op{} [label={} fillcolor=\"{}\"];\n", indent, i, quoted(label),
                          shade(op.kept_bytes));
   }
