@@ -12,6 +12,7 @@ packages=(
   nlohmann-json3-dev      # JSON files
   libutf8proc-dev         # Unicode classes
   zlib1g-dev libzstd-dev  # packed corpora
+  libboost-dev            # HTTP, by Beast
   libpcre2-dev            # regular expressions of tokenizers
   catch2                  # tests
   "$@"

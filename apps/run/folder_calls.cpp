@@ -92,11 +92,26 @@ fs::path make_folder_beside(const fs::path& path) {
 int lock_folder(const fs::path& path, std::string_view doing) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   // Some network file systems have no locks; that is no reason not to go on.
-  const bool busy =
-      descriptor >= 0 && ::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  const auto is_busy = [&] {
+    return descriptor >= 0 && ::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  };
+  bool busy = is_busy();
+  // Those who look whether the folder is locked hold it for an instant.
+  for (int attempt = 0; busy && attempt < 5; ++attempt) {
+    ::usleep(20'000);
+    busy = is_busy();
+  }
   if (busy) ::close(descriptor);
   check(!busy, "another program is {} in {}", doing, path.string());
   return descriptor;
+}
+
+bool is_locked(const fs::path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return false;
+  const bool locked = ::flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  ::close(descriptor);
+  return locked;
 }
 
 bool is_open_at(int descriptor, const fs::path& path) {

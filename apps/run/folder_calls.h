@@ -28,6 +28,8 @@ std::filesystem::path make_folder_beside(const std::filesystem::path& path);
 // Opens a folder and locks it: the descriptor holds the lock, and is -1 if the folder cannot be
 // opened. Error if another program holds it: it "is training", say, as `doing` tells.
 int lock_folder(const std::filesystem::path& path, std::string_view doing);
+// Whether a program holds that lock. False if nobody can tell.
+bool is_locked(const std::filesystem::path& path);
 // Whether the open folder is the one at `path`. Error if the system cannot tell.
 bool is_open_at(int descriptor, const std::filesystem::path& path);
 // Error, before training begins, if nothing can be written to the folder.

@@ -20,6 +20,7 @@ inline constexpr std::string_view kConfigFile = "config.json";
 inline constexpr std::string_view kTokenizerFile = "tokenizer.json";
 inline constexpr std::string_view kMetricsFile = "metrics.jsonl";
 inline constexpr std::string_view kLayersFile = "layers.jsonl";
+inline constexpr std::string_view kSessionsFile = "sessions.jsonl";
 inline constexpr std::string_view kTextFile = "corpus.txt";
 
 // A file or folder that a run reads, and the option that names it, for messages.

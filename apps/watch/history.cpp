@@ -1,0 +1,153 @@
+#include "tapegrad/apps/watch/history.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <iterator>
+#include <limits>
+
+namespace tapegrad::watch {
+namespace {
+
+// The object on a line; null if it has none with an iteration.
+Json object_on(std::string_view line, int depth) {
+  try {
+    Json json = parse_json<Json>(line, depth);
+    if (!json.is_object()) return nullptr;
+    const auto at = json.find("iteration");
+    if (at == json.end() || !at->is_number_integer() || *at < 0) return nullptr;
+    if (at->is_number_unsigned() && at->get<std::uint64_t>() > std::uint64_t{1} << 53)
+      return nullptr;  // JavaScript would round it
+    return json;
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
+bool is_finite(const Json& value) {
+  return value.is_number() && std::isfinite(value.get<double>());
+}
+
+std::string number(double value) {
+  return std::isfinite(value) ? fmt::format("{:.7g}", value) : "null";
+}
+
+// [a,b,…] of `size` elements.
+template <class Element>
+std::string list(std::size_t size, const Element& element) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < size; ++i) {
+    if (i > 0) text += ',';
+    text += element(i);
+  }
+  return text + "]";
+}
+
+}  // namespace
+
+std::string json_text(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string shortened(const std::string& text, std::size_t most_bytes) {
+  if (text.size() <= most_bytes) return text;
+  std::size_t end = most_bytes;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return text.substr(0, end) + " …";
+}
+
+std::string History::add_metrics(std::string_view line) {
+  ++lines_;
+  const Json object = object_on(line, 2);
+  if (object.is_null()) return "";
+  const auto iteration = object["iteration"].get<std::int64_t>();
+  last_iteration_ = std::max(last_iteration_, iteration);
+  Json values = Json::object();
+  for (const auto& [name, value] : object.items()) {
+    if (name.size() > kMostNameBytes || values.size() >= kMostSeries) continue;
+    if (is_finite(value) || value.is_boolean()) values[name] = value;
+    if (value.is_string()) {
+      values[name] = shortened(value.get_ref<const std::string&>(), kMostTextBytes);
+    }
+    if (!is_finite(value) || name == "iteration") continue;
+    auto found = series_.find(name);
+    if (found == series_.end() && series_.size() < kMostSeries) {
+      found = series_.emplace(name, kMostPoints).first;
+    }
+    if (found != series_.end()) found->second.add({iteration, value.get<double>()});
+  }
+  if (const auto at = values.find("sample"); at != values.end() && at->is_string()) {
+    samples_.add({iteration, at->get<std::string>()});
+  }
+  if (const auto at = values.find("skipped"); at != values.end() && *at == true) {
+    skipped_.add(iteration);
+  }
+  return json_text(values);
+}
+
+std::size_t History::layer_index(const std::string& name) {
+  const auto found = layer_indices_.find(name);
+  if (found != layer_indices_.end()) return found->second;
+  if (layer_names_.size() >= kMostLayers || name.size() > kMostNameBytes) return kMostLayers;
+  layer_names_.push_back(name);
+  return layer_indices_[name] = layer_names_.size() - 1;
+}
+
+std::string History::add_layers(std::string_view line) {
+  ++layer_lines_;
+  const Json object = object_on(line, 3);
+  if (object.is_null()) return "";
+  const auto layers = object.find("layers");
+  if (layers == object.end() || !layers->is_object()) return "";
+  LayerRecord record{object["iteration"].get<std::int64_t>(), {}};
+  Json shown = Json::object();
+  for (const auto& [name, numbers] : layers->items()) {
+    if (!numbers.is_object()) continue;
+    const std::size_t index = layer_index(name);
+    if (index == kMostLayers) continue;
+    Json& of_layer = shown[name] = Json::object();
+    for (std::size_t i = 0; i < std::size(kLayerValues); ++i) {
+      const auto value = numbers.find(kLayerValues[i]);
+      if (value == numbers.end() || !is_finite(*value)) continue;
+      std::vector<float>& values = record.values[i];
+      values.resize(std::max(values.size(), index + 1), std::numeric_limits<float>::quiet_NaN());
+      values[index] = value->get<float>();
+      of_layer[std::string(kLayerValues[i])] = *value;
+    }
+  }
+  const std::int64_t iteration = record.iteration;
+  layers_.add(std::move(record));
+  return json_text({{"iteration", iteration}, {"layers", shown}});
+}
+
+std::string History::json() const {
+  std::string text =
+      fmt::format("{{\"lines\":{},\"layer_lines\":{},\"series\":{{", lines_, layer_lines_);
+  for (const auto& [name, points] : series_) {
+    if (text.back() != '{') text += ',';
+    text += json_text(name) + ":[";
+    text += list(points.size(), [&](auto i) { return fmt::format("{}", points[i].iteration); });
+    text += ',';
+    text += list(points.size(), [&](auto i) { return number(points[i].value); });
+    text += ']';
+  }
+  text += "},\"samples\":" + list(samples_.size(), [&](auto i) {
+            return json_text({{"iteration", samples_[i].iteration}, {"text", samples_[i].text}});
+          });
+  text += ",\"skipped\":" +
+          list(skipped_.size(), [&](auto i) { return fmt::format("{}", skipped_[i]); });
+  text += ",\"layers\":{\"names\":" + json_text(layer_names_);
+  text += ",\"iterations\":" +
+          list(layers_.size(), [&](auto i) { return fmt::format("{}", layers_[i].iteration); });
+  for (std::size_t which = 0; which < std::size(kLayerValues); ++which) {
+    text += fmt::format(",\"{}\":", kLayerValues[which]);
+    text += list(layers_.size(), [&](auto i) {
+      const std::vector<float>& values = layers_[i].values[which];
+      return list(layer_names_.size(),
+                  [&](auto n) { return n < values.size() ? number(values[n]) : "null"; });
+    });
+  }
+  return text + "}}";
+}
+
+}  // namespace tapegrad::watch

@@ -1,0 +1,90 @@
+#include "tapegrad/apps/watch/line_tail.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/autograd/base/file.h"
+
+namespace tapegrad::watch {
+namespace {
+
+constexpr std::size_t kPieceBytes = std::size_t{1} << 16;
+// Lines of metrics have times in them: the end of one tells a file from another one.
+constexpr std::size_t kRememberedBytes = 256;
+
+// Nothing if there is no file that may be read.
+void open(const std::filesystem::path& path, std::optional<InputFile>& file) {
+  try {
+    file.emplace(path, Links::refused);
+  } catch (const Error&) {
+    file.reset();
+  }
+}
+
+}  // namespace
+
+bool LineTail::restarted() {
+  if (offset_ == 0) return false;
+  std::optional<InputFile> file;
+  open(path_, file);
+  std::string now(last_.size(), '\0');
+  const bool same = file && file->size() >= offset_ &&
+                    file->read(offset_ - last_.size(), now.data(), now.size()) && now == last_;
+  if (same) return false;
+  rewind();
+  return true;
+}
+
+void LineTail::rewind() {
+  offset_ = 0;
+  line_.clear();
+  last_.clear();
+  too_long_ = false;
+}
+
+bool LineTail::read(std::size_t most_bytes, const std::function<void(std::string_view)>& line) {
+  std::optional<InputFile> file;
+  open(path_, file);
+  if (!file) return false;
+  char piece[kPieceBytes];
+  while (most_bytes > 0 && offset_ < file->size()) {
+    const auto size = static_cast<std::size_t>(
+        std::min<std::uint64_t>({file->size() - offset_, sizeof piece, most_bytes}));
+    if (!file->read(offset_, piece, size)) return false;
+    const std::string_view bytes(piece, size);
+    remember(bytes);
+    take(bytes, line);
+    offset_ += size;
+    most_bytes -= size;
+  }
+  return offset_ < file->size();
+}
+
+void LineTail::take(std::string_view bytes, const std::function<void(std::string_view)>& line) {
+  for (std::size_t end; (end = bytes.find('\n')) != bytes.npos; bytes.remove_prefix(end + 1)) {
+    const std::string_view rest = bytes.substr(0, end);
+    if (too_long_ || line_.size() + rest.size() > most_line_bytes_) {
+      line("");
+    } else if (line_.empty()) {
+      line(rest);
+    } else {
+      line(line_.append(rest));
+    }
+    line_.clear();
+    too_long_ = false;
+  }
+  too_long_ = too_long_ || line_.size() + bytes.size() > most_line_bytes_;
+  if (too_long_) {
+    line_ = std::string();  // returns its memory
+  } else {
+    line_.append(bytes);
+  }
+}
+
+void LineTail::remember(std::string_view bytes) {
+  last_.append(bytes.substr(bytes.size() - std::min(bytes.size(), kRememberedBytes)));
+  if (last_.size() > kRememberedBytes) last_.erase(0, last_.size() - kRememberedBytes);
+}
+
+}  // namespace tapegrad::watch

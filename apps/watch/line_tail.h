@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace tapegrad::watch {
+
+// Follows a file to which another program adds lines. The file may be missing, be cut, be replaced,
+// be of any bytes and of any size: what is kept of it is a line at most. A link is not followed.
+class LineTail {
+ public:
+  // Lines with more than `most_line_bytes` are passed on as "".
+  LineTail(std::filesystem::path path, std::size_t most_line_bytes)
+      : path_(std::move(path)), most_line_bytes_(most_line_bytes) {}
+
+  // Passes on the complete lines of the next bytes, at most `most_bytes`, without their ends.
+  // Returns whether there is more to read.
+  bool read(std::size_t most_bytes, const std::function<void(std::string_view)>& line);
+  // Whether what was read is no longer what the file begins with, or nobody can tell. Then the
+  // next read() begins at the beginning.
+  bool restarted();
+  // Begins at the beginning again.
+  void rewind();
+
+ private:
+  void take(std::string_view bytes, const std::function<void(std::string_view)>& line);
+  void remember(std::string_view bytes);
+
+  std::filesystem::path path_;
+  std::size_t most_line_bytes_;
+  std::uint64_t offset_ = 0;  // of the next byte
+  std::string line_;          // the beginning of one that has no end yet
+  bool too_long_ = false;     // it is; line_ is empty
+  std::string last_;          // bytes before offset_, by which the file is known again
+};
+
+}  // namespace tapegrad::watch

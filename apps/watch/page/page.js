@@ -1,0 +1,1 @@
+fetch("api/runs").then((r) => r.text()).then((t) => { document.getElementById("runs").textContent = t; });

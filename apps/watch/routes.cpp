@@ -1,0 +1,164 @@
+#include "tapegrad/apps/watch/routes.h"
+
+#include <arpa/inet.h>
+
+#include <charconv>
+#include <optional>
+
+#include "tapegrad/apps/watch/page_files.h"
+
+namespace tapegrad::watch {
+namespace {
+
+constexpr std::string_view kRuns = "/api/runs", kRun = "/api/runs/";
+
+bool is_address(const std::string& text) {
+  in6_addr place;
+  return ::inet_pton(AF_INET, text.c_str(), &place) == 1 ||
+         ::inet_pton(AF_INET6, text.c_str(), &place) == 1;
+}
+
+// "localhost:8265" → "localhost", "[::1]:8265" → "::1".
+std::string without_port(const std::string& host) {
+  if (host.starts_with('[')) return host.substr(1, host.find(']') - 1);
+  return host.substr(0, host.find(':'));
+}
+
+// A name that leads to this server might be another site's, whose page then asks in its name: only
+// addresses are known to be meant, and names of this computer's own. Any port: it may be forwarded.
+bool is_own(const std::string& host, const std::string& own) {
+  const std::string name = without_port(host);
+  const bool local = name == "127.0.0.1" || name == "localhost" || name == "::1";
+  const bool only_local = own == "127.0.0.1" || own == "::1";
+  return local || name == own || (!only_local && is_address(name));
+}
+
+std::string type_of(std::string_view name) {
+  if (name.ends_with(".html")) return "text/html; charset=utf-8";
+  if (name.ends_with(".css")) return "text/css; charset=utf-8";
+  if (name.ends_with(".js")) return "text/javascript; charset=utf-8";
+  if (name.ends_with(".svg")) return "image/svg+xml";
+  return "text/plain; charset=utf-8";
+}
+
+const PageFile* page_file(std::string_view path) {
+  for (const PageFile& file : page_files()) {
+    if (path == "/" ? file.name == "index.html" : path.substr(1) == file.name) return &file;
+  }
+  return nullptr;
+}
+
+Json description(const RunFiles& run, std::size_t id) {
+  return {{"id", id},
+          {"name", run.name()},
+          {"folder", run.folder().string()},
+          {"state", name_of(run.state())},
+          {"max_iters", run.max_iters() ? Json(*run.max_iters()) : Json()},
+          {"options", run.options()},
+          {"sessions", run.sessions()}};
+}
+
+Response list_runs(RunList& runs, bool inspects) {
+  Json list = Json::array();
+  for (std::size_t id = 0; id < runs.size(); ++id) list.push_back(description(runs[id], id));
+  return {.body = json_text({{"version", TAPEGRAD_VERSION},
+                             {"inspect", inspects},
+                             {"full", runs.is_full()},
+                             {"runs", list}})};
+}
+
+// The run of "12/history" and what follows its number.
+std::optional<std::pair<std::size_t, std::string_view>> run_in(std::string_view rest,
+                                                               const RunList& runs) {
+  std::size_t id = 0;
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), id);
+  if (error != std::errc() || id >= runs.size()) return {};
+  return std::pair(id, rest.substr(static_cast<std::size_t>(end - rest.data())));
+}
+
+Answer inspection(const Request& request, const RunList& runs, bool inspects) {
+  if (!request.origin.empty() && request.origin != "http://" + request.host) {
+    return refusal(403, "the page of another site asks");
+  }
+  if (!request.content_type.starts_with("application/json")) {
+    return refusal(415, "the body must be application/json");
+  }
+  if (!inspects) return refusal(503, "the program inspect is not beside this one");
+  Json body;
+  try {
+    body = parse_json<Json>(request.body, 2);
+  } catch (const Error& error) {
+    return refusal(400, error.what());
+  }
+  const auto member = [&](const char* name) {
+    return body.is_object() ? body.value(name, Json()) : Json();
+  };
+  const Json run = member("run"), text = member("text");
+  if (!run.is_number_unsigned() || run.get<std::uint64_t>() >= runs.size()) {
+    return refusal(400, "'run' must be the number of a run");
+  }
+  if (!text.is_string() || text.get_ref<const std::string&>().empty()) {
+    return refusal(400, "'text' must be a text");
+  }
+  Inspection job{run.get<std::size_t>(), text.get<std::string>()};
+  if (job.text.size() > kMostInspectedBytes) {
+    return refusal(422, fmt::format("the text has {} bytes, and {} are the most", job.text.size(),
+                                    kMostInspectedBytes));
+  }
+  return job;
+}
+
+Answer wrong_method(const std::string& right) {
+  Response response = refusal(405, right + " is the only method here");
+  response.headers.emplace_back("Allow", right);
+  return response;
+}
+
+}  // namespace
+
+Response refusal(int status, const std::string& why) {
+  return {.status = status, .body = json_text({{"error", why}})};
+}
+
+std::vector<std::pair<std::string, std::string>> usual_headers(const Response& response) {
+  std::vector<std::pair<std::string, std::string>> headers = {
+      {"Content-Type", response.type},
+      {"X-Content-Type-Options", "nosniff"},
+      {"Referrer-Policy", "no-referrer"},
+      {"Cross-Origin-Resource-Policy", "same-origin"},
+      {"Cache-Control", "no-store"},
+      {"Content-Security-Policy",
+       "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action "
+       "'none'; frame-ancestors 'none'"}};
+  headers.insert(headers.end(), response.headers.begin(), response.headers.end());
+  return headers;
+}
+
+Answer answer(const Request& request, RunList& runs, const std::string& host, bool inspects) {
+  if (!is_own(request.host, host)) return refusal(403, "the Host header names another computer");
+  const std::string_view path =
+      std::string_view(request.target).substr(0, request.target.find('?'));
+  const bool gets = request.method == "GET";
+  if (path == "/api/inspect") {
+    return request.method == "POST" ? inspection(request, runs, inspects) : wrong_method("POST");
+  }
+  if (path == "/api/events") return gets ? Answer(Events()) : wrong_method("GET");
+  if (path == kRuns) return gets ? list_runs(runs, inspects) : wrong_method("GET");
+  if (path.starts_with(kRun)) {
+    const auto found = run_in(path.substr(kRun.size()), runs);
+    if (found && found->second == "/history") {
+      return gets ? Response{.body = runs[found->first].history().json()} : wrong_method("GET");
+    }
+    return refusal(404, "there is no such run, or no such part of it");
+  }
+  const PageFile* file = page_file(path);
+  if (file == nullptr) return refusal(404, "there is nothing of that name");
+  if (!gets) return wrong_method("GET");
+  return Response{.type = type_of(file->name), .body = std::string(file->bytes)};
+}
+
+std::string event(std::string_view name, const std::string& data) {
+  return fmt::format("event: {}\ndata: {}\n\n", name, data);
+}
+
+}  // namespace tapegrad::watch

@@ -1,0 +1,192 @@
+#include "tapegrad/apps/watch/run_files.h"
+
+#include <algorithm>
+#include <system_error>
+
+#include "tapegrad/run/config_json.h"
+#include "tapegrad/run/folder_calls.h"
+#include "tapegrad/run/run_folder.h"
+
+namespace tapegrad::watch {
+namespace {
+
+namespace fs = std::filesystem;
+
+// As resuming a run reads them: see trim_metrics() in run_folder.cpp.
+constexpr std::size_t kMostLineBytes = std::size_t{1} << 20;
+constexpr std::size_t kMostOptions = 500, kMostListed = 20, kMostOptionBytes = 1 << 10;
+constexpr std::size_t kMostCommandBytes = 4 << 10, kMostSessions = 20;
+
+// A value without what a page has no room for.
+Json shown(const Json& value, std::size_t most_bytes) {
+  if (value.is_number() || value.is_boolean() || value.is_null()) return value;
+  if (run::is_text(value)) return shortened(run::text_of(value), most_bytes);
+  Json list = Json::array();
+  if (!value.is_array()) return nullptr;
+  for (const Json& element : value) {
+    if (list.size() == kMostListed) {
+      list.push_back("…");
+      break;
+    }
+    list.push_back(element.is_array() ? Json() : shown(element, most_bytes));
+  }
+  return list;
+}
+
+Json shown_members(const Json& object, std::size_t most_bytes, std::size_t& room) {
+  Json result = Json::object();
+  for (const auto& [name, value] : object.items()) {
+    if (room == 0 || name.size() > kMostNameBytes) continue;
+    --room;
+    result[name] = shown(value, most_bytes);
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string_view name_of(RunState state) {
+  switch (state) {
+    case RunState::training:
+      return "training";
+    case RunState::ended:
+      return "ended";
+    default:
+      return "stopped";
+  }
+}
+
+bool is_run_folder(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::is_regular_file(fs::symlink_status(folder / run::kConfigFile, ignored));
+}
+
+RunFiles::RunFiles(fs::path folder)
+    : folder_(std::move(folder)),
+      metrics_(folder_ / run::kMetricsFile, kMostLineBytes),
+      layers_(folder_ / run::kLayersFile, kMostLineBytes),
+      sessions_tail_(folder_ / run::kSessionsFile, kMostLineBytes) {
+  read_config();
+  read_state();
+}
+
+std::string RunFiles::name() const {
+  const fs::path path = fs::absolute(folder_ / "").parent_path();
+  return path.filename().empty() ? path.string() : path.filename().string();
+}
+
+RunFiles::News RunFiles::read(std::size_t most_bytes) {
+  News news;
+  if (metrics_.restarted() || layers_.restarted()) {
+    // Both begin anew, since they are one history.
+    metrics_.rewind();
+    layers_.rewind();
+    history_ = History();
+    news.restarted = !behind_;
+    behind_ = true;
+    silent_ = false;
+  }
+  const bool quiet = behind_;
+  bool more = false;
+  const auto follow = [&](LineTail& tail, bool of_layers) {
+    const bool rest = tail.read(most_bytes, [&](std::string_view line) {
+      const std::uint64_t number = of_layers ? history_.layer_lines() : history_.lines();
+      std::string values = of_layers ? history_.add_layers(line) : history_.add_metrics(line);
+      if (values.empty()) return;
+      if (quiet) {
+        silent_ = true;
+      } else {
+        news.lines.push_back({of_layers, number, std::move(values)});
+      }
+    });
+    more = more || rest;
+  };
+  follow(metrics_, false);
+  follow(layers_, true);
+  behind_ = more;
+  if (quiet && !more && silent_) {
+    news.restarted = true;
+    silent_ = false;
+  }
+  news.more = more;
+  news.changed = read_config();
+  news.changed = read_sessions() || news.changed;
+  news.changed = read_state() || news.changed;
+  return news;
+}
+
+void RunFiles::read_all(std::uint64_t most_bytes) {
+  constexpr std::size_t piece = std::size_t{8} << 20;
+  for (std::uint64_t read_bytes = 0; read_bytes < most_bytes; read_bytes += piece) {
+    if (!read(piece).more) return;
+  }
+}
+
+bool RunFiles::read_config() {
+  std::error_code error;
+  const fs::path path = folder_ / run::kConfigFile;
+  const auto time = fs::last_write_time(path, error);
+  if (error || time == config_time_) return false;
+  config_time_ = time;
+  options_ = Json::object();
+  max_iters_.reset();
+  try {
+    const Json config = read_json_object(path);
+    std::size_t room = kMostOptions;
+    for (const auto& [name, section] : config.items()) {
+      if (!section.is_object() || name.size() > kMostNameBytes) continue;
+      options_[name] = shown_members(section, kMostOptionBytes, room);
+    }
+  } catch (const Error&) {  // what is broken has no options to show
+  }
+  const auto optimizer = options_.find("optimizer");
+  if (optimizer != options_.end() && optimizer->contains("max_iters")) {
+    const Json& steps = (*optimizer)["max_iters"];
+    if (steps.is_number_integer()) max_iters_ = steps.get<std::int64_t>();
+  }
+  return true;
+}
+
+bool RunFiles::read_sessions() {
+  bool changed = sessions_tail_.restarted();
+  if (changed) {
+    first_sessions_.clear();
+    last_sessions_.clear();
+  }
+  sessions_tail_.read(kMostLineBytes, [&](std::string_view line) {
+    Json session;
+    try {
+      session = parse_json<Json>(line, 3);
+    } catch (const Error&) {
+      return;
+    }
+    if (!session.is_object()) return;
+    changed = true;
+    std::size_t room = kMostSeries;
+    session = shown_members(session, kMostCommandBytes, room);
+    if (first_sessions_.size() < kMostSessions) {
+      first_sessions_.push_back(std::move(session));
+    } else {
+      last_sessions_.push_back(std::move(session));
+      if (last_sessions_.size() > kMostSessions) last_sessions_.pop_front();
+    }
+  });
+  return changed;
+}
+
+Json RunFiles::sessions() const {
+  Json list = Json::array();
+  for (const Json& session : first_sessions_) list.push_back(session);
+  for (const Json& session : last_sessions_) list.push_back(session);
+  return list;
+}
+
+bool RunFiles::read_state() {
+  const bool made_all = max_iters_ && history_.last_iteration() >= *max_iters_;
+  const RunState now = run::is_locked(folder_)                 ? RunState::training
+                       : made_all || history_.has_final_loss() ? RunState::ended
+                                                               : RunState::stopped;
+  return now != std::exchange(state_, now);
+}
+
+}  // namespace tapegrad::watch

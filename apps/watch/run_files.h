@@ -1,0 +1,72 @@
+#pragma once
+
+#include <deque>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tapegrad/apps/watch/history.h"
+#include "tapegrad/apps/watch/line_tail.h"
+
+namespace tapegrad::watch {
+
+enum class RunState {
+  training,  // a program holds the folder's lock
+  ended,     // all steps are made
+  stopped,
+};
+std::string_view name_of(RunState state);
+
+// Whether a folder has a run's config.json.
+bool is_run_folder(const std::filesystem::path& folder);
+
+// What the files of a run folder say, for those who watch: read() reads what is new. The folder may
+// be anybody's: broken, huge or hostile files cost bounded memory, and bounded time a call; links
+// are not followed.
+class RunFiles {
+ public:
+  explicit RunFiles(std::filesystem::path folder);
+
+  struct Line {
+    bool of_layers = false;    // of layers.jsonl, otherwise of metrics.jsonl
+    std::uint64_t number = 0;  // of lines before it in the file
+    std::string values;        // JSON
+  };
+  struct News {
+    std::vector<Line> lines = {};
+    bool restarted = false;  // the history is another one: lines of it are not among `lines`
+    bool changed = false;    // state, options or sessions
+    bool more = false;       // there was no time to read all
+  };
+  News read(std::size_t most_bytes);
+  // Reads until there is no more, but at most that many bytes.
+  void read_all(std::uint64_t most_bytes = std::uint64_t{4} << 30);
+
+  const std::filesystem::path& folder() const { return folder_; }
+  std::string name() const;
+  RunState state() const { return state_; }
+  std::optional<std::int64_t> max_iters() const { return max_iters_; }
+  const Json& options() const { return options_; }  // {section: {name: value}}
+  Json sessions() const;                            // the lines of sessions.jsonl: first and last
+  const History& history() const { return history_; }
+
+ private:
+  bool read_config();
+  bool read_sessions();
+  bool read_state();
+
+  std::filesystem::path folder_;
+  LineTail metrics_, layers_, sessions_tail_;
+  History history_;
+  bool behind_ = true;   // lines are not news until all that was there has been read
+  bool silent_ = false;  // lines were read that are in no News
+  std::filesystem::file_time_type config_time_{};
+  Json options_ = Json::object();
+  std::optional<std::int64_t> max_iters_;
+  std::vector<Json> first_sessions_;
+  std::deque<Json> last_sessions_;
+  RunState state_ = RunState::stopped;
+};
+
+}  // namespace tapegrad::watch

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tapegrad::watch {
+
+inline constexpr int kDefaultPort = 8265;
+inline constexpr const char* kThisComputer = "127.0.0.1";
+
+struct ServerOptions {
+  std::vector<std::filesystem::path> runs = {};     // run folders, whatever they have
+  std::vector<std::filesystem::path> folders = {};  // run folders, or folders of runs
+  std::string host = kThisComputer;                 // an address of this computer
+  int port = kDefaultPort;                          // 0: any that is free
+  bool or_next_port = true;                         // the next free one if it is taken
+};
+
+// The page that shows runs, at http://127.0.0.1:8265/: see docs/watching.md. All of it happens in a
+// thread of its own at a lower priority, which only reads the files of the runs.
+class Server {
+ public:
+  // Listens from now on. Errors: the port is taken; there is no such address.
+  explicit Server(const ServerOptions& options);
+  // Ends all connections, at once.
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  int port() const;
+  std::string url() const;  // "http://127.0.0.1:8265/"
+  // What people must know beside the URL, a line each: that the port is another one than the usual
+  // one, that others can reach the page.
+  std::vector<std::string> notes() const;
+
+ private:
+  class Thread;
+  std::unique_ptr<Thread> thread_;
+};
+
+}  // namespace tapegrad::watch

@@ -1,0 +1,66 @@
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <cstdio>
+
+#include "tapegrad/apps/cli/command_line.h"
+#include "tapegrad/apps/cli/run_main.h"
+#include "tapegrad/apps/watch/server.h"
+#include "tapegrad/run/interrupt.h"
+
+namespace tapegrad {
+namespace {
+
+constexpr int kMostPort = 65535;
+
+struct Options {
+  std::vector<std::string> folders;
+  std::optional<int> port;
+  std::string host = watch::kThisComputer;
+};
+
+std::optional<Options> parse(int argc, const char* const* argv) {
+  Options o;
+  cli::CommandLine cli("watch", "Shows runs on a page in the browser, while they train or later.");
+  cli.words(o.folders, "RUN", "run folders, or folders of runs, whose new runs come by themselves");
+  cli.group("Page");
+  cli("port", o.port,
+      fmt::format("where the page is; 0: any port that is free [the first free one from {} on]",
+                  watch::kDefaultPort),
+      {.least = 0, .most = kMostPort, .value = "PORT"});
+  cli("host", o.host,
+      "the address to listen at; with 0.0.0.0, everybody who reaches this computer reads the runs");
+  cli.example("watch runs", "all runs below runs, and those that will be there");
+  cli.example("watch runs/notes-1 runs/notes-2", "two runs, to compare");
+  if (cli.parse_or_print(argc, argv)) return std::nullopt;
+  if (o.folders.empty()) cli::usage_error("which runs? Give run folders, or a folder of runs");
+  for (const std::string& folder : o.folders) {
+    std::error_code ignored;
+    check(std::filesystem::is_directory(folder, ignored), "{}: there is no such folder", folder);
+  }
+  return o;
+}
+
+int show(const Options& o) {
+  constexpr int milliseconds = 100;
+  run::catch_interrupts();
+  const watch::Server server({.folders = {o.folders.begin(), o.folders.end()},
+                              .host = o.host,
+                              .port = o.port.value_or(watch::kDefaultPort),
+                              .or_next_port = !o.port});
+  for (const std::string& note : server.notes()) fmt::print(stderr, "{}\n", note);
+  fmt::print("page: {} (Ctrl-C ends it)\n", server.url());
+  std::fflush(stdout);
+  while (!run::interrupted()) ::poll(nullptr, 0, milliseconds);
+  return run::kInterruptedExitCode;
+}
+
+}  // namespace
+}  // namespace tapegrad
+
+int main(int argc, char** argv) {
+  return tapegrad::cli::run_main("watch", [&] {
+    const auto options = tapegrad::parse(argc, argv);
+    return options ? tapegrad::show(*options) : 0;
+  });
+}
