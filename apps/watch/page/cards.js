@@ -1,0 +1,153 @@
+// A card for each run: its numbers of now, and where it came from. Elements are kept and only their texts
+// change, so that focus and selection stay.
+import { el, setText, table } from "./dom.js";
+import { count, dateTime, duration, number, t } from "./words.js";
+
+const NUMBERS = ["loss", "val_loss", "bits_per_byte", "norm", "lr", "tokens_per_second"];
+
+export class Cards {
+  /** chosen(run) is called after a run was shown or hidden. */
+  constructor(parent, chosen) {
+    this.parent = parent;
+    this.chosen = chosen;
+    this.cards = new Map();
+  }
+
+  /** After a change of the list or the language. */
+  rebuild(runs) {
+    const open = new Set([...this.cards].filter(([, card]) => card.details.open).map(([key]) => key));
+    const focused = [...this.cards].find(([, card]) => card.toggle === document.activeElement)?.[0];
+    this.cards = new Map(runs.map((run) => [run.key, this.build(run, open.has(run.key))]));
+    this.parent.replaceChildren(...[...this.cards.values()].map(({ element }) => element));
+    if (runs.length === 0) this.parent.append(el("p", { class: "note" }, t("noRuns")));
+    this.cards.get(focused)?.toggle.focus();
+    this.show(runs);
+  }
+
+  build(run, open) {
+    const swatch = el("i", { class: "swatch" });
+    swatch.style.background = `var(--run-${run.color})`;
+    const toggle = el(
+      "button",
+      { type: "button", class: "run-name", "aria-label": t("show", run.name), click: () => this.chosen(run) },
+      swatch,
+      el("span", {}, run.name),
+    );
+    const state = el("span", { class: "state" });
+    const bar = el("div", { class: "progress", role: "progressbar", "aria-label": t("progress", run.name) }, el("i"));
+    bar.firstChild.style.background = `var(--run-${run.color})`;
+    const values = {};
+    const cell = (name) => el("div", {}, el("dt", {}, t(name)), (values[name] = el("dd", { "data-value": name })));
+    const list = el("dl", {}, ...["step", "left", ...NUMBERS, "skipped"].map(cell));
+    const details = el("details", { open }, el("summary", {}, t("details")), origin(run));
+    const element = el("article", { class: "run" }, el("header", {}, toggle, state), bar, list, details);
+    return { element, toggle, state, bar, values, details };
+  }
+
+  show(runs) {
+    for (const run of runs) {
+      const card = this.cards.get(run.key);
+      if (!card) continue;
+      const { toggle, state, bar, values } = card;
+      toggle.setAttribute("aria-pressed", String(run.shown));
+      setText(state, t(run.state));
+      state.dataset.state = run.state;
+      const done = run.maxIters ? Math.min(100, (100 * run.step) / run.maxIters) : 0;
+      bar.setAttribute("aria-valuenow", Math.round(done));
+      bar.firstChild.style.width = `${done}%`;
+      fill(values.step, count(run.step));
+      const all = run.maxIters ? ` ${t("stepOf", count(run.maxIters))}` : "";
+      setText(values.step.previousSibling, t("step") + all);
+      const left = run.secondsLeft;
+      fill(values.left, left === null ? "" : duration(left));
+      for (const name of NUMBERS) {
+        const last = run.get(name).last;
+        const text = name === "tokens_per_second" ? count : number;
+        fill(values[name], last === undefined ? "" : text(last));
+      }
+      fill(values.skipped, run.skipped.length > 0 ? count(run.skipped.length) : "");
+    }
+  }
+}
+
+/** A number that a run lacks takes no room. */
+function fill(value, text) {
+  setText(value, text);
+  value.parentElement.hidden = text === "";
+}
+
+/** The calls that made the run: command line, machine; and the report. */
+function origin(run) {
+  const list = el("div", { class: "origin" });
+  for (const session of run.sessions) {
+    const { first_step = 0, time, command, ...machine } = session;
+    const when = time ? `, ${dateTime(time)}` : "";
+    list.append(el("h3", {}, t("fromStep", count(first_step)) + when));
+    if (command) {
+      list.append(el("div", { class: "command" }, el("code", { tabindex: "0" }, command), copyButton(command, first_step)));
+    }
+    list.append(
+      el("p", { class: "machine" }, Object.entries(machine).map(describe).filter(Boolean).join(" · ")),
+    );
+  }
+  list.append(
+    el("p", {}, `${t("folder")}: `, el("code", {}, run.folder)),
+    el("p", {}, el("a", { href: `api/runs/${run.id}/report.html` }, t("report"))),
+    el("details", {}, el("summary", {}, t("allOptions")), optionsOf(run)),
+  );
+  return list;
+}
+
+function describe([name, value]) {
+  if (value === null || value === "" || typeof value === "object") return "";
+  return `${t(name)} ${value}`;
+}
+
+function copyButton(text, step) {
+  const button = el("button", { type: "button", "aria-label": t("copyCommand", count(step)) }, t("copy"));
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      setText(button, t("copied"));
+      setTimeout(() => setText(button, t("copy")), 1500);
+    } catch {
+      // Without the right to copy, the command is chosen for the reader to copy it.
+      getSelection().selectAllChildren(button.previousSibling);
+    }
+  });
+  return button;
+}
+
+/** Options as [section, name, text] rows. */
+export function flatOptions(options) {
+  return Object.entries(options).flatMap(([section, values]) =>
+    values !== null && typeof values === "object" && !Array.isArray(values)
+      ? Object.entries(values).map(([name, value]) => [section, name, textOf(value)])
+      : [["", section, textOf(values)]],
+  );
+}
+
+function textOf(value) {
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+function optionsOf(run) {
+  const rows = flatOptions(run.options).map(([, name, value]) => [name, value]);
+  return table(`${t("allOptions")}: ${run.name}`, [t("option"), t("value")], rows);
+}
+
+/** A table of the options in which the runs differ; null for fewer than two runs. */
+export function differences(runs) {
+  if (runs.length < 2) return null;
+  const rows = new Map();
+  runs.forEach((run, i) => {
+    for (const [section, name, value] of flatOptions(run.options)) {
+      const key = `${section} ${name}`;
+      if (!rows.has(key)) rows.set(key, [name, ...runs.map(() => "–")]);
+      rows.get(key)[i + 1] = value;
+    }
+  });
+  const differing = [...rows.values()].filter(([, first, ...others]) => others.some((value) => value !== first));
+  if (differing.length === 0) return el("p", { class: "note" }, t("same"));
+  return table(t("compare"), [t("option"), ...runs.map(({ name }) => name)], differing);
+}

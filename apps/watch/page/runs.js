@@ -1,0 +1,241 @@
+// The runs that the server knows, their numbers, and how they are kept up to date: a history once, then
+// events. Whatever may have been missed (a reset, a gap, a new connection) is fetched again.
+import { Series } from "./series.js";
+
+const MOST_SAMPLES = 200;
+const MOST_LAYER_RECORDS = 300;
+const MOST_WAITING = 2000;
+export const COLORS = 8;
+
+/** One run. Its folder is its name across restarts of the server; ids may change. */
+class Run {
+  constructor(key, color) {
+    this.key = key;
+    this.color = color;
+    this.shown = true;
+    this.ready = false; // its history has come
+    this.clear();
+  }
+
+  clear() {
+    this.lines = this.layerLines = 0;
+    this.series = new Map();
+    this.samples = [];
+    this.skipped = [];
+    this.layers = { names: [], iterations: [], gradient: [], weight: [], update: [] };
+  }
+
+  get(name) {
+    return this.series.get(name) ?? new Series();
+  }
+
+  /** The last step that was told of. */
+  get step() {
+    let last = 0;
+    for (const { xs } of this.series.values()) last = Math.max(last, xs[xs.length - 1] ?? 0);
+    return last;
+  }
+
+  /** Seconds until the last step, or null. */
+  get secondsLeft() {
+    const ms = this.get("ms").median(20);
+    if (this.state !== "training" || !ms || !this.maxIters) return null;
+    return (Math.max(0, this.maxIters - this.step) * ms) / 1000;
+  }
+
+  take(history) {
+    this.clear();
+    this.lines = history.lines;
+    this.layerLines = history.layer_lines;
+    for (const [name, [xs, ys]] of Object.entries(history.series)) this.series.set(name, new Series(xs, ys));
+    this.samples = history.samples.slice(-MOST_SAMPLES);
+    this.skipped = history.skipped.slice(-MOST_SAMPLES);
+    if (history.layers?.names) this.layers = history.layers;
+    this.ready = true;
+  }
+
+  /** A line of metrics.jsonl. */
+  add(values) {
+    const { iteration } = values;
+    if (values.skipped) {
+      push(this.skipped, iteration, MOST_SAMPLES);
+      return; // its loss and norm are those of a batch that taught nothing
+    }
+    if (typeof values.sample === "string") push(this.samples, { iteration, text: values.sample }, MOST_SAMPLES);
+    for (const [name, value] of Object.entries(values)) {
+      if (name === "iteration" || !Number.isFinite(value)) continue;
+      if (!this.series.has(name)) this.series.set(name, new Series());
+      this.series.get(name).push(iteration, value);
+    }
+  }
+
+  /** A line of layers.jsonl. */
+  addLayers({ iteration, layers }) {
+    const all = this.layers;
+    for (const name of Object.keys(layers)) {
+      if (!all.names.includes(name)) all.names.push(name);
+    }
+    all.iterations.push(iteration);
+    for (const kind of ["gradient", "weight", "update"]) {
+      all[kind].push(all.names.map((name) => layers[name]?.[kind] ?? null));
+    }
+    if (all.iterations.length <= MOST_LAYER_RECORDS) return;
+    const keep = (_, i) => i % 2 === 0 || i === all.iterations.length - 1;
+    for (const kind of ["gradient", "weight", "update"]) all[kind] = all[kind].filter(keep);
+    all.iterations = all.iterations.filter(keep);
+  }
+}
+
+function push(list, item, most) {
+  list.push(item);
+  if (list.length > most) list.splice(1, list.length - most); // the first one stays
+}
+
+export class Runs {
+  /** changed(what) is called after "runs", "data" or "connection" changed. */
+  constructor(changed) {
+    this.changed = changed;
+    this.list = [];
+    this.inspect = false;
+    this.version = "";
+    this.connection = "connecting";
+    this.byId = new Map();
+  }
+
+  get shown() {
+    return this.list.filter((run) => run.shown);
+  }
+
+  start() {
+    this.connect();
+    // A page that was out of sight, or on a machine that slept, asks once more.
+    document.addEventListener("visibilitychange", () => {
+      if (!document.hidden) this.fetchRuns();
+    });
+  }
+
+  connect() {
+    this.source?.close();
+    const source = (this.source = new EventSource("api/events"));
+    source.onopen = () => {
+      this.setConnection("live");
+      this.byId = new Map(); // a server that was restarted may count anew: events wait for the list
+      this.fetchRuns(true);
+    };
+    source.onerror = () => {
+      this.setConnection("lost");
+      // The browser tries again by itself, except after an answer that is no stream.
+      if (source.readyState === EventSource.CLOSED) {
+        clearTimeout(this.retry);
+        this.retry = setTimeout(() => this.connect(), 2000);
+      }
+    };
+    const on = (name, act) => source.addEventListener(name, (event) => act(JSON.parse(event.data)));
+    on("metrics", (event) => this.line(event, "lines", "add"));
+    on("layers", (event) => this.line(event, "layerLines", "addLayers"));
+    on("reset", ({ run }) => this.byId.has(run) && this.load(this.byId.get(run)));
+    on("runs", () => this.fetchRuns());
+  }
+
+  setConnection(connection) {
+    if (this.connection === connection) return;
+    this.connection = connection;
+    this.changed("connection");
+  }
+
+  /** One line of a run's file: the next one is added, an older one is known, a later one leaves a gap. */
+  line({ run: id, line, values }, count, add) {
+    const run = this.byId.get(id);
+    if (!run || run.timer) return;
+    if (run.loading) {
+      if (run.waiting.length < MOST_WAITING) run.waiting.push([{ run: id, line, values }, count, add]);
+      else run.again = true;
+      return;
+    }
+    if (!run.ready || line > run[count]) {
+      this.load(run);
+    } else if (line === run[count]) {
+      ++run[count];
+      run[add](values);
+      this.changed("data");
+    }
+  }
+
+  /** Fetches the list; with `afresh`, all histories, too: ids and files may be others than before. */
+  async fetchRuns(afresh = false) {
+    this.afresh ||= afresh;
+    const turn = (this.turn = (this.turn ?? 0) + 1);
+    let answer;
+    try {
+      answer = await fetchJson("api/runs");
+    } catch {
+      if (turn === this.turn) setTimeout(() => turn === this.turn && this.fetchRuns(), 2000);
+      return;
+    }
+    if (turn !== this.turn) return; // a later question is on its way
+    const all = this.afresh;
+    this.afresh = false;
+    this.inspect = answer.inspect;
+    this.version = answer.version;
+    const known = new Map(this.list.map((run) => [run.key, run]));
+    this.byId = new Map();
+    this.list = answer.runs.map((told) => {
+      const run = known.get(told.folder) ?? new Run(told.folder, this.freeColor(known));
+      known.set(told.folder, run);
+      Object.assign(run, { id: told.id, name: told.name, folder: told.folder, state: told.state });
+      Object.assign(run, { maxIters: told.max_iters, options: told.options ?? {}, sessions: told.sessions ?? [] });
+      this.byId.set(told.id, run);
+      return run;
+    });
+    this.changed("runs");
+    for (const run of this.list) {
+      if (all || !run.ready) this.load(run);
+    }
+  }
+
+  freeColor(known) {
+    const used = [...known.values()].map((run) => run.color);
+    for (let color = 0; color < COLORS; ++color) {
+      if (!used.includes(color)) return color;
+    }
+    return used.length % COLORS;
+  }
+
+  /** Fetches a run's history; lines that come in the meantime wait for it. */
+  async load(run) {
+    if (run.loading) {
+      run.again = true;
+      return;
+    }
+    run.loading = true;
+    run.again = false;
+    run.waiting = [];
+    let failed = false;
+    try {
+      const id = run.id;
+      const history = await fetchJson(`api/runs/${id}/history`);
+      if (id === run.id) run.take(history);
+      else run.again = true; // the server was restarted while this was asked
+    } catch {
+      failed = true;
+    }
+    run.loading = false;
+    const waiting = run.waiting;
+    run.waiting = [];
+    if (failed || run.again) {
+      // Not at once: a file that is cut again and again must not keep the page busy.
+      if (this.list.includes(run) && !run.timer) {
+        run.timer = setTimeout(() => ((run.timer = 0), this.load(run)), 1000);
+      }
+    } else {
+      for (const line of waiting) this.line(...line);
+    }
+    this.changed("data");
+  }
+}
+
+async function fetchJson(path) {
+  const answer = await fetch(path, { cache: "no-store" });
+  if (!answer.ok) throw new Error(`${path}: ${answer.status}`);
+  return answer.json();
+}

@@ -1,0 +1,69 @@
+// What the runs wrote, beside the step at which they wrote it, the newest first.
+import { el } from "./dom.js";
+import { nearest } from "./series.js";
+import { count, number, t } from "./words.js";
+
+const FEW = 4;
+
+export class Samples {
+  constructor(parent) {
+    this.parent = parent;
+    this.all = false;
+    this.button = el("button", { type: "button", click: () => this.toggle() });
+  }
+
+  toggle() {
+    this.all = !this.all;
+    this.shown = null;
+    this.show(this.runs);
+  }
+
+  show(runs) {
+    this.runs = runs;
+    const samples = runs.flatMap((run) => run.samples.map((sample) => ({ run, ...sample })));
+    samples.sort((a, b) => b.iteration - a.iteration);
+    // Drawn only when there is something new: a reader may be choosing a piece of text.
+    const shown = JSON.stringify([t("step"), this.all, samples.map(({ run, iteration }) => [run.key, iteration])]);
+    if (shown === this.shown) return;
+    this.shown = shown;
+    if (samples.length === 0) {
+      this.parent.replaceChildren(el("p", { class: "note" }, t("noSamples")));
+      return;
+    }
+    const some = this.all ? samples : samples.slice(0, FEW);
+    this.parent.replaceChildren(...some.map((sample) => entry(sample, runs.length > 1)));
+    if (samples.length > FEW) {
+      this.button.textContent = this.all ? t("fewerSamples") : t("moreSamples", count(samples.length));
+      const focused = document.activeElement === this.button;
+      this.parent.append(this.button);
+      if (focused) this.button.focus();
+    }
+  }
+}
+
+function entry({ run, iteration, text }, named) {
+  const swatch = el("i", { class: "swatch" });
+  swatch.style.background = `var(--run-${run.color})`;
+  return el(
+    "article",
+    { class: "written" },
+    el(
+      "header",
+      {},
+      el("h3", {}, el("small", {}, t("step")), " ", count(iteration)),
+      named ? el("span", {}, swatch, run.name) : null,
+      el("small", {}, lossAt(run, iteration)),
+    ),
+    el("pre", { tabindex: "0" }, text),
+  );
+}
+
+/** The loss at a step, of the evaluation if there was one. */
+function lossAt(run, iteration) {
+  for (const name of ["val_loss", "loss"]) {
+    const { xs, ys } = run.get(name);
+    const i = nearest(xs, iteration);
+    if (i >= 0 && (xs[i] === iteration || name === "loss")) return `${t(name)} ${number(ys[i])}`;
+  }
+  return "";
+}

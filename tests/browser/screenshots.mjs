@@ -1,0 +1,55 @@
+// Pictures of the page: while two runs train, and inside a model.
+import { spawnSync } from "node:child_process";
+import path from "node:path";
+import * as h from "./helper.mjs";
+
+const to = process.argv[2];
+const folder = h.temporaryFolder();
+const often = "--n-embd 64 --n-layer 4 --n-head 4 --batch-size 12 --log-interval 10 --eval-interval 100 --eval-iters 4 --layer-stats 10 --sample-interval 200 --final-eval 4";
+const text = "Every test fails when the code is broken";
+
+await h.train(path.join(folder, "small-steps"), `--learning-rate 0.0005 --max-iters 1400 ${often}`);
+const training = await h.train(path.join(folder, "large-steps"), `--learning-rate 0.004 --max-iters 2000 ${often}`, true);
+const [server, browser] = await Promise.all([h.watch(folder), h.launch()]);
+
+async function shoot(page, name) {
+  const file = path.join(to, name);
+  await page.screenshot({ path: file });
+  spawnSync("pngquant", ["--force", "--output", file, "--quality", "70-95", file]); // smaller, if it is there
+  console.log(file);
+}
+
+let page = await h.open(browser, server.url, { width: 1200, height: 860 });
+await page.click("[data-value=some]");
+while (h.lastStep(path.join(folder, "large-steps")) < 1000) await h.sleep(500);
+const loss = await h.plot(page, "Loss");
+await page.evaluate(() => document.querySelector("#compare").removeAttribute("open"));
+await loss.hover();
+await page.evaluate(() => scrollTo({ top: 0, behavior: "instant" }));
+await h.sleep(1000);
+await shoot(page, "watch.png");
+await page.close();
+await training.stop();
+
+for (const [name, options] of [
+  ["layers.png", { theme: "light" }],
+  ["inside.png", { theme: "dark" }],
+  ["phone.png", { theme: "light", width: 360, height: 760, language: "zh" }],
+]) {
+  page = await h.open(browser, server.url, { width: 1200, height: 860, ...options });
+  await h.plot(page, options.language === "zh" ? "损失" : "Loss");
+  await h.sleep(700);
+  if (name === "layers.png") await page.$eval("#layers", (part) => part.scrollIntoView({ behavior: "instant" }));
+  if (name === "inside.png" && h.hasInspect) {
+    await page.$eval("#inside-text", (area) => (area.value = ""));
+    await page.type("#inside-text", text);
+    await page.click("#inside .main");
+    await h.until(page, () => document.querySelector("#inside-result").children.length > 0, 30000);
+    await page.$eval("#inside-result", (part) => part.scrollIntoView({ behavior: "instant" }));
+  }
+  await h.sleep(700);
+  await shoot(page, name);
+  await page.close();
+}
+await browser.close();
+await server.stop();
