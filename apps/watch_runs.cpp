@@ -5,7 +5,10 @@
 
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/run_main.h"
+#include "tapegrad/apps/watch/report_html.h"
+#include "tapegrad/apps/watch/run_list.h"
 #include "tapegrad/apps/watch/server.h"
+#include "tapegrad/autograd/base/file.h"
 #include "tapegrad/run/interrupt.h"
 
 namespace tapegrad {
@@ -17,6 +20,7 @@ struct Options {
   std::vector<std::string> folders;
   std::optional<int> port;
   std::string host = watch::kThisComputer;
+  std::string html;
 };
 
 std::optional<Options> parse(int argc, const char* const* argv) {
@@ -30,8 +34,12 @@ std::optional<Options> parse(int argc, const char* const* argv) {
       {.least = 0, .most = kMostPort, .value = "PORT"});
   cli("host", o.host,
       "the address to listen at; with 0.0.0.0, everybody who reaches this computer reads the runs");
+  cli.group("Report");
+  cli("html", o.html, "write a page about the runs, as one file without scripts, and end",
+      {.value = "FILE"});
   cli.example("watch runs", "all runs below runs, and those that will be there");
   cli.example("watch runs/notes-1 runs/notes-2", "two runs, to compare");
+  cli.example("watch runs/notes-1 runs/notes-2 --html notes.html", "the same as a file, to mail");
   if (cli.parse_or_print(argc, argv)) return std::nullopt;
   if (o.folders.empty()) cli::usage_error("which runs? Give run folders, or a folder of runs");
   for (const std::string& folder : o.folders) {
@@ -39,6 +47,20 @@ std::optional<Options> parse(int argc, const char* const* argv) {
     check(std::filesystem::is_directory(folder, ignored), "{}: there is no such folder", folder);
   }
   return o;
+}
+
+int write_html(const Options& o) {
+  watch::RunList runs({}, {o.folders.begin(), o.folders.end()});
+  runs.look();
+  check(runs.size() > 0, "there is no run in {}", fmt::join(o.folders, ", "));
+  std::vector<const watch::RunFiles*> list;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    runs[i].read_all();
+    list.push_back(&runs[i]);
+  }
+  write_file_atomically(o.html, watch::report_of(list));
+  fmt::print("{} shows {} run{}\n", o.html, list.size(), list.size() == 1 ? "" : "s");
+  return 0;
 }
 
 int show(const Options& o) {
@@ -61,6 +83,7 @@ int show(const Options& o) {
 int main(int argc, char** argv) {
   return tapegrad::cli::run_main("watch", [&] {
     const auto options = tapegrad::parse(argc, argv);
-    return options ? tapegrad::show(*options) : 0;
+    if (!options) return 0;
+    return options->html.empty() ? tapegrad::show(*options) : tapegrad::write_html(*options);
   });
 }

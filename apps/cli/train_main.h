@@ -11,6 +11,7 @@
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/cli/run_processes.h"
 #include "tapegrad/apps/cli/shell.h"
+#include "tapegrad/apps/watch/report_html.h"
 #include "tapegrad/run/interrupt.h"
 #include "tapegrad/run/time_budget.h"
 
@@ -163,6 +164,15 @@ typename Program::Options stored_options(const std::filesystem::path& folder, ru
   return options;
 }
 
+// The run is saved already: an error is told, and is none of the program.
+inline void write_report(const std::filesystem::path& folder) {
+  try {
+    watch::write_report(folder);
+  } catch (const Error& error) {
+    run::print_error(fmt::format("note: no report: {}\n", error.what()));
+  }
+}
+
 }  // namespace detail
 
 // Each of several processes needs a batch at least.
@@ -299,6 +309,7 @@ int train_main(int argc, const char* const* argv) {
       task.about.lines.emplace_back("time", fitting->reason);
     }
     const bool done = run::train(task, folder, training);
+    if (processes.rank() == 0) detail::write_report(folder.path());
     return done ? 0 : run::kInterruptedExitCode;
   });
 }

@@ -23,9 +23,8 @@ namespace fs = std::filesystem;
 // removed: with it, all that is left can be told for files of a run, wherever a program was
 // stopped.
 constexpr std::string_view kRunFiles[] = {
-    kTrainerFile,   kReadyFolder,          kWritingFolder, kModelFile,
-    kOptimizerFile, kTokenizerFile,        kMetricsFile,   kLayersFile,
-    kTextFile,      data::kGenerationFile, kConfigFile};
+    kTrainerFile, kReadyFolder, kWritingFolder, kModelFile, kOptimizerFile,        kTokenizerFile,
+    kMetricsFile, kLayersFile,  kReportFile,    kTextFile,  data::kGenerationFile, kConfigFile};
 
 constexpr int64_t kMostMetricsBytes = int64_t{4} << 30;
 

@@ -21,6 +21,7 @@ inline constexpr std::string_view kTokenizerFile = "tokenizer.json";
 inline constexpr std::string_view kMetricsFile = "metrics.jsonl";
 inline constexpr std::string_view kLayersFile = "layers.jsonl";
 inline constexpr std::string_view kSessionsFile = "sessions.jsonl";
+inline constexpr std::string_view kReportFile = "report.html";
 inline constexpr std::string_view kTextFile = "corpus.txt";
 
 // A file or folder that a run reads, and the option that names it, for messages.
@@ -36,6 +37,7 @@ struct NamedText {
 //   trainer.json           ┘
 //   metrics.jsonl          one object per evaluation, iter line and sample
 //   layers.jsonl           one object per step whose layers are looked at: see layer_stats.h
+//   report.html            the run as a page, at its end
 //   corpus.txt             the text, if the program made it: another build makes another one
 //
 // One program at a time trains in a folder: it holds a lock. The folder may come from somebody

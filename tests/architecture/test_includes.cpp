@@ -39,7 +39,7 @@ const std::map<std::string, Names> kMayInclude = {
     {"apps/run/formats", {"autograd*", "nn*", "optim", "data*", "apps/run*"}},
     {"apps/cli",
      {"autograd/base", "autograd/comm", "autograd/gemm/gemm.h", "data/tokenize/utf8.h", "apps/run",
-      "apps/cli"}},
+      "apps/cli", "apps/watch"}},
     {"apps/check", {"autograd*", "nn*", "apps/cli", "apps/check"}},
     {"apps/demo", {"autograd*", "nn*", "apps/demo"}},
     {"apps/gpt", {"autograd*", "nn*", "optim", "data*", "apps/run", "apps/cli", "apps/gpt"}},

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tapegrad::watch {
+
+struct Curve {
+  std::string name;
+  std::vector<std::pair<double, double>>
+      points;          // x, y, by x; those that are not finite are left out
+  bool faint = false;  // drawn behind the others
+};
+
+// Curves over steps, as SVG for a page: colours come from its style (.curve-0 to .curve-7, .faint,
+// .grid, .axis). Nothing else is referred to.
+struct LineChart {
+  std::string title;
+  std::vector<Curve> curves;
+  bool log_y = false;  // values that are not above 0 are left out
+  int width = 720, height = 260;
+};
+
+// "" if there is no point to draw.
+std::string svg_of(const LineChart& chart);
+
+// Text for HTML and SVG, and for their attributes.
+std::string escaped(std::string_view text);
+
+}  // namespace tapegrad::watch

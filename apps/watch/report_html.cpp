@@ -1,0 +1,335 @@
+#include "tapegrad/apps/watch/report_html.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "tapegrad/apps/watch/line_chart.h"
+#include "tapegrad/autograd/base/file.h"
+#include "tapegrad/nn/summary.h"
+#include "tapegrad/run/median.h"
+#include "tapegrad/run/run_folder.h"
+
+namespace tapegrad::embedded {
+std::string_view report_style();
+}
+
+namespace tapegrad::watch {
+namespace {
+
+namespace fs = std::filesystem;
+using nn::grouped;
+using Points = std::vector<std::pair<double, double>>;
+using Runs = std::vector<const RunFiles*>;
+
+constexpr std::size_t kMostShownSamples = 8;
+
+// JSON's texts without quotes, other values as JSON has them.
+std::string text_of(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : json_text(value);
+}
+
+Points points_of(const History& history, const std::string& name) {
+  Points points;
+  const auto series = history.series().find(name);
+  if (series == history.series().end()) return points;
+  for (std::size_t i = 0; i < series->second.size(); ++i) {
+    const History::Point& point = series->second[i];
+    points.emplace_back(static_cast<double>(point.iteration), point.value);
+  }
+  return points;
+}
+
+// The mean of each point and those around it, which shows where a noisy loss goes.
+Points smoothed(const Points& points) {
+  const std::size_t reach = points.size() / 60;
+  Points result;
+  double sum = 0;
+  std::size_t begin = 0, end = 0;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    for (; end < std::min(i + reach + 1, points.size()); ++end) sum += points[end].second;
+    for (; begin + reach < i; ++begin) sum -= points[begin].second;
+    result.emplace_back(points[i].first, sum / static_cast<double>(end - begin));
+  }
+  return result;
+}
+
+std::string heading(const std::string& text) { return "<h2>" + escaped(text) + "</h2>\n"; }
+
+std::string figure(const LineChart& chart, const std::string& caption) {
+  const std::string svg = svg_of(chart);
+  if (svg.empty()) return "";
+  std::string legend;
+  for (const Curve& curve : chart.curves) {
+    if (chart.curves.size() == 1 || curve.points.empty()) continue;
+    legend += fmt::format(
+        "<li><svg viewBox=\"0 0 18 8\" aria-hidden=\"true\"><path class=\"curve curve-{}{}\" "
+        "d=\"M1 4H17\"/></svg>{}</li>\n",
+        curve.colour % 8, curve.faint ? " faint" : "", escaped(curve.name));
+  }
+  if (!legend.empty()) legend = "<ul class=\"legend\">\n" + legend + "</ul>\n";
+  return fmt::format("<figure><figcaption>{}</figcaption>\n{}{}</figure>\n", escaped(caption), svg,
+                     legend);
+}
+
+std::string run_prefix(const Runs& runs, const RunFiles& run) {
+  return runs.size() == 1 ? "" : run.name() + ": ";
+}
+
+// A chart of one number of metrics.jsonl.
+std::string figure_of(const Runs& runs, const std::string& name, const std::string& caption,
+                      bool log_y = false) {
+  LineChart chart{.title = caption, .curves = {}, .log_y = log_y, .height = 180};
+  for (const RunFiles* run : runs) {
+    const int colour = static_cast<int>(chart.curves.size());
+    chart.curves.push_back({run->name(), points_of(run->history(), name), colour});
+  }
+  return figure(chart, caption);
+}
+
+// Each run has a colour, faint for its training loss, which is smoothed. One run alone has two.
+std::string loss_figure(const Runs& runs) {
+  LineChart chart{.title = "loss by step", .curves = {}, .log_y = true, .height = 320};
+  const bool alone = runs.size() == 1;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const std::string prefix = run_prefix(runs, *runs[i]);
+    const auto add = [&](const char* name, const Points& points, int colour, bool faint) {
+      chart.curves.push_back({prefix + name, points, colour, faint});
+    };
+    const int colour = static_cast<int>(i);
+    add("train loss", smoothed(points_of(runs[i]->history(), "loss")), colour, !alone);
+    add("validation loss", points_of(runs[i]->history(), "val_loss"), alone ? 1 : colour, false);
+  }
+  return figure(chart, "Loss by step (logarithmic)");
+}
+
+// Eight layers of one run, from its first to its last: all would be too many for a legend.
+std::string layer_figure(const RunFiles& run, std::size_t what, const std::string& caption) {
+  const History& history = run.history();
+  LineChart chart{.title = caption, .curves = {}, .log_y = true, .height = 220};
+  constexpr std::size_t most = 8;
+  const std::size_t count = history.layer_names().size(), shown = std::min(count, most);
+  for (std::size_t k = 0; k < shown; ++k) {
+    const std::size_t layer = shown == 1 ? 0 : k * (count - 1) / (shown - 1);
+    Curve curve{history.layer_names()[layer], {}, static_cast<int>(k)};
+    for (std::size_t i = 0; i < history.layers().size(); ++i) {
+      const History::LayerRecord& record = history.layers()[i];
+      if (layer >= record.values[what].size()) continue;
+      curve.points.emplace_back(static_cast<double>(record.iteration), record.values[what][layer]);
+    }
+    chart.curves.push_back(std::move(curve));
+  }
+  return figure(chart, caption);
+}
+
+std::string layers(const Runs& runs) {
+  std::string text;
+  for (const RunFiles* run : runs) {
+    if (run->history().layers().size() == 0) continue;
+    const std::string prefix = run_prefix(runs, *run);
+    text += layer_figure(*run, 0, prefix + "mean |gradient| of layers, from the first to the last");
+    text += layer_figure(*run, 2, prefix + "mean |update| of layers");
+  }
+  return text.empty() ? "" : heading("Layers") + text;
+}
+
+std::string result(const std::string& value, const std::string& name) {
+  return fmt::format("<li><b>{}</b><span>{}</span></li>\n", escaped(value), escaped(name));
+}
+
+std::string results(const RunFiles& run) {
+  const History& history = run.history();
+  std::string text;
+  const auto add_last = [&](const std::string& series, const std::string& name) {
+    const Points points = points_of(history, series);
+    if (!points.empty()) text += result(fmt::format("{:.4f}", points.back().second), name);
+  };
+  add_last("final_val_loss", "final validation loss");
+  const Points val = points_of(history, "val_loss");
+  if (!val.empty()) {
+    const auto best = std::min_element(
+        val.begin(), val.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    text += result(fmt::format("{:.4f}", best->second),
+                   fmt::format("lowest validation loss, at step {}", grouped(best->first)));
+  }
+  add_last("loss", "last training loss");
+  add_last("bits_per_byte", "bits per byte");
+  std::vector<double> rates;
+  for (const auto& [step, rate] : points_of(history, "tokens_per_second")) rates.push_back(rate);
+  if (!rates.empty()) text += result(grouped(run::median(rates)), "tokens per second (median)");
+  if (history.last_iteration() >= 0) {
+    const std::string of = run.max_iters() ? " of " + grouped(*run.max_iters()) : "";
+    text += result(grouped(history.last_iteration()) + of, "steps");
+  }
+  return text.empty() ? "" : "<ul class=\"results\">\n" + text + "</ul>\n";
+}
+
+std::string samples(const Runs& runs) {
+  std::string text;
+  for (const RunFiles* run : runs) {
+    const auto& list = run->history().samples();
+    const std::size_t shown = std::min(list.size(), kMostShownSamples);
+    for (std::size_t k = 0; k < shown; ++k) {  // the first, the last, and some between them
+      const auto& sample = list[shown == 1 ? list.size() - 1 : k * (list.size() - 1) / (shown - 1)];
+      text += fmt::format("<h3>{}step {}</h3>\n<pre>{}</pre>\n", escaped(run_prefix(runs, *run)),
+                          grouped(sample.iteration), escaped(sample.text));
+    }
+  }
+  return text.empty() ? "" : heading("Samples") + text;
+}
+
+// A table with a column for each run; rows are those that `shows` wants.
+template <class Shows>
+std::string option_table(const Runs& runs, const std::string& section, const Shows& shows) {
+  std::vector<std::string> names;
+  for (const RunFiles* run : runs) {
+    const auto found = run->options().find(section);
+    if (found == run->options().end()) continue;
+    for (const auto& [name, value] : found->items()) {
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+  }
+  std::string rows;
+  for (const std::string& name : names) {
+    std::vector<std::string> values;
+    for (const RunFiles* run : runs) {
+      const auto found = run->options().find(section);
+      const bool has = found != run->options().end() && found->contains(name);
+      values.push_back(has ? text_of((*found)[name]) : "");
+    }
+    if (!shows(values)) continue;
+    rows += "<tr><th scope=\"row\">" + escaped(name) + "</th>";
+    for (const std::string& value : values) rows += "<td>" + escaped(value) + "</td>";
+    rows += "</tr>\n";
+  }
+  return rows;
+}
+
+std::string table(const Runs& runs, const std::string& rows) {
+  std::string head;
+  if (runs.size() > 1) {
+    head = "<tr><td></td>";
+    for (const RunFiles* run : runs) {
+      head += "<th scope=\"col\">" + escaped(run->name()) + "</th>";
+    }
+    head += "</tr>\n";
+  }
+  return "<div class=\"scroll\" tabindex=\"0\"><table>\n" + head + rows + "</table></div>\n";
+}
+
+std::set<std::string> sections_of(const Runs& runs) {
+  std::set<std::string> sections;
+  for (const RunFiles* run : runs) {
+    for (const auto& [name, section] : run->options().items()) sections.insert(name);
+  }
+  return sections;
+}
+
+std::string differences(const Runs& runs) {
+  if (runs.size() == 1) return "";
+  std::string rows;
+  for (const std::string& section : sections_of(runs)) {
+    rows += option_table(runs, section, [](const std::vector<std::string>& values) {
+      return std::any_of(values.begin(), values.end(),
+                         [&](const std::string& value) { return value != values.front(); });
+    });
+  }
+  return heading("Options that differ") + (rows.empty() ? "<p>None.</p>\n" : table(runs, rows));
+}
+
+std::string options(const Runs& runs) {
+  std::string text;
+  for (const std::string& section : sections_of(runs)) {
+    const std::string rows =
+        option_table(runs, section, [](const std::vector<std::string>&) { return true; });
+    if (!rows.empty()) text += "<h3>" + escaped(section) + "</h3>\n" + table(runs, rows);
+  }
+  return text.empty() ? "" : heading("Options") + text;
+}
+
+std::string sizes(const Runs& runs) {
+  std::string rows;
+  for (const RunFiles* run : runs) {
+    std::vector<fs::path> files;
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(run->folder(), ignored)) {
+      if (entry.is_regular_file(ignored) && files.size() < 100) files.push_back(entry.path());
+    }
+    std::sort(files.begin(), files.end());
+    for (const fs::path& file : files) {
+      const auto bytes = fs::file_size(file, ignored);
+      if (ignored || file.filename() == run::kReportFile) continue;
+      rows +=
+          fmt::format("<tr><th scope=\"row\">{}{}</th><td class=\"number\">{} bytes</td></tr>\n",
+                      escaped(run_prefix(runs, *run)), escaped(file.filename().string()),
+                      grouped(static_cast<std::int64_t>(bytes)));
+    }
+  }
+  return rows.empty() ? "" : heading("Files") + "<table>\n" + rows + "</table>\n";
+}
+
+// What each call of the training program was, and on which machine.
+std::string sessions(const Runs& runs) {
+  std::string text;
+  for (const RunFiles* run : runs) {
+    for (const Json& session : run->sessions()) {
+      std::string rows;
+      for (const auto& [name, value] : session.items()) {
+        if (name == "command") continue;
+        std::string words = name;
+        std::replace(words.begin(), words.end(), '_', ' ');
+        rows += fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td></tr>\n", escaped(words),
+                            escaped(text_of(value)));
+      }
+      if (runs.size() > 1) text += "<h3>" + escaped(run->name()) + "</h3>\n";
+      if (session.contains("command")) {
+        text += "<pre>" + escaped(text_of(session["command"])) + "</pre>\n";
+      }
+      text += "<table>\n" + rows + "</table>\n";
+    }
+  }
+  return text.empty() ? "" : heading("Machine and command line") + text;
+}
+
+std::string head(const Runs& runs) {
+  std::string title;
+  for (const RunFiles* run : runs) title += (title.empty() ? "" : ", ") + run->name();
+  return fmt::format(
+      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<title>{0}</title>\n<style>\n{1}</style>\n</head>\n<body>\n<main>\n<h1>{0}</h1>\n",
+      escaped(title), embedded::report_style());
+}
+
+}  // namespace
+
+std::string report_of(const Runs& runs, bool at_end) {
+  std::string text = head(runs);
+  for (const RunFiles* run : runs) {
+    if (!at_end) {
+      text += fmt::format(
+          "<p class=\"note\">{}{}</p>\n", escaped(run_prefix(runs, *run)),
+          run->state() == RunState::training ? "still in training" : name_of(run->state()));
+    }
+    text += results(*run);
+  }
+  text += differences(runs);
+  text += heading("Curves") + loss_figure(runs);
+  text += figure_of(runs, "lr", "Learning rate");
+  text += figure_of(runs, "norm", "Norm of the gradient (logarithmic)", true);
+  text += figure_of(runs, "tokens_per_second", "Tokens per second");
+  text += layers(runs) + samples(runs) + sessions(runs) + options(runs) + sizes(runs);
+  return text +
+         "</main>\n<footer>Made by tapegrad. This file needs no "
+         "network.</footer>\n</body>\n</html>\n";
+}
+
+void write_report(const fs::path& folder) {
+  RunFiles run(folder);
+  run.read_all();
+  write_file_atomically(folder / run::kReportFile, report_of({&run}, true));
+}
+
+}  // namespace tapegrad::watch

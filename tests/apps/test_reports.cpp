@@ -1,0 +1,98 @@
+// report.html of a run, and watch --html.
+
+#include <limits>
+
+#include "tapegrad/apps/watch/line_chart.h"
+#include "tapegrad/tests/apps/tiny_runs.h"
+
+using tapegrad::watch::LineChart;
+using tapegrad::watch::svg_of;
+
+namespace {
+
+int count(const std::string& text, const std::string& what) {
+  int found = 0;
+  for (std::size_t at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++found;
+  return found;
+}
+
+void check_stands_alone(const std::string& html) {
+  for (const char* word : {"<script", "src=", "href=", "http:", "https:", "url(", "@import"}) {
+    INFO(word);
+    CHECK(count(html, word) == 0);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a run ends with a report that stands alone", "[report]") {
+  const TinyRun run(10, {"--sample-interval", "5", "--layer-stats", "2"});
+  const std::string html = run.file("report.html");
+  check_stands_alone(html);
+  CHECK(count(html, "<figure>") == 6);
+  CHECK(count(html, "<svg viewBox=\"0 0 720") == 6);
+  CHECK_THAT(html, ContainsSubstring("<span>lowest validation loss, at step "));
+  CHECK_THAT(html, ContainsSubstring("10 of 10"));
+  CHECK_THAT(html, ContainsSubstring("<h3>step 5</h3>") && ContainsSubstring("<h3>step 10</h3>"));
+  CHECK_THAT(html, ContainsSubstring("<th scope=\"row\">n_embd</th><td>16</td>"));
+  CHECK_THAT(html, ContainsSubstring("model.safetensors</th>"));
+  CHECK(count(html, "still in training") == 0);
+}
+
+TEST_CASE("a report shows hostile texts as texts", "[report]") {
+  const TinyRun run(4);
+  std::ofstream(run.run / "metrics.jsonl", std::ios::app)
+      << "{\"iteration\":3,\"sample\":\"</pre><script>alert(1)</script>\"}\n"
+         "no JSON\n{\"iteration\":3,\"loss\":1e999}\n";
+  const std::string file = run.folder / "all.html";
+  const Result r = run_program("watch", {run.run, "--html", file});
+  check_ended_well(r);
+  const std::string html = TempFolder::get(file);
+  check_stands_alone(html);
+  CHECK_THAT(html, ContainsSubstring("&lt;/pre&gt;&lt;script&gt;alert(1)"));
+}
+
+TEST_CASE("watch --html shows several runs and where they differ", "[report]") {
+  const TinyRun a(4), b(6, {"--learning-rate", "0.02"});
+  const std::string file = a.folder / "two.html";
+  const Result r = run_program("watch", {a.run, b.run, "--html", file});
+  check_ended_well(r);
+  CHECK_THAT(r.out, ContainsSubstring("two.html shows 2 runs"));
+  const std::string html = TempFolder::get(file);
+  const std::size_t differ = html.find("Options that differ"), curves = html.find("<h2>Curves");
+  REQUIRE(differ < curves);
+  const std::string part = html.substr(differ, curves - differ);
+  CHECK_THAT(part, ContainsSubstring("learning_rate</th><td>0.01</td><td>0.02</td>"));
+  CHECK(count(part, "n_embd") == 0);
+  CHECK_THAT(html, ContainsSubstring("run: validation loss"));
+}
+
+TEST_CASE("watch --html says what is wrong", "[report]") {
+  const TempFolder folder;
+  check_error_of("watch", run_program("watch", {folder.path(), "--html", folder / "x.html"}), 1,
+                 "there is no run in ");
+  const TinyRun run(2);
+  check_error_of("watch", run_program("watch", {run.run, "--html", run.folder / "no" / "x.html"}),
+                 1, "x.html");
+}
+
+TEST_CASE("a chart draws what can be drawn", "[report]") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  CHECK(svg_of({.title = "none", .curves = {}}).empty());
+  CHECK(svg_of({.title = "none", .curves = {{"a", {{1, nan}, {nan, 1}}}}}).empty());
+  CHECK(svg_of({.title = "none", .curves = {{"a", {{1, 0}, {2, -1}}}}, .log_y = true}).empty());
+  const std::string one = svg_of({.title = "a < b", .curves = {{"a", {{5, 7}}}}});
+  CHECK_THAT(one, ContainsSubstring("aria-label=\"a &lt; b\""));
+  CHECK_THAT(one, ContainsSubstring("h0\""));
+  CHECK(count(one, "nan") + count(one, "inf") == 0);
+  const std::string same = svg_of({.title = "t", .curves = {{"a", {{0, 3}, {1, 3}}}}});
+  CHECK(count(same, "nan") + count(same, "inf") == 0);
+  // Across the whole width, from the top to the bottom.
+  const std::string line =
+      svg_of({.title = "t", .curves = {{"a", {{0, 100}, {10, 1}}}}, .log_y = true});
+  CHECK_THAT(line, ContainsSubstring("d=\"M62.0 10.0L706.0 232.0\""));
+  CHECK_THAT(line,
+             ContainsSubstring(">100<") && ContainsSubstring(">10<") && ContainsSubstring(">1<"));
+  const std::string huge = svg_of({.title = "t", .curves = {{"a", {{0, 1e300}, {1e18, -1e300}}}}});
+  CHECK(count(huge, "<text") < 40);
+}
