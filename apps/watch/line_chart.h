@@ -8,8 +8,9 @@ namespace tapegrad::watch {
 
 struct Curve {
   std::string name;
-  std::vector<std::pair<double, double>>
-      points;          // x, y, by x; those that are not finite are left out
+  // x and y, by x; those that are not finite are left out.
+  std::vector<std::pair<double, double>> points;
+  int colour = 0;      // of .curve-0, .curve-1, … .curve-7, and again
   bool faint = false;  // drawn behind the others
 };
 
