@@ -14,6 +14,10 @@ constexpr std::size_t kHelpColumn = 34;
 
 bool is_option(std::string_view arg) { return arg.starts_with("--") && arg.size() > 2; }
 
+bool is_whole_number(std::string_view arg) {
+  return !arg.empty() && arg.find_first_not_of("0123456789") == arg.npos;
+}
+
 }  // namespace
 
 // --help in the form that the documents show: "  --n-layer N    blocks [4]".
@@ -87,6 +91,12 @@ void CommandLine::choice(std::string_view name, std::string& value,
        }});
 }
 
+void CommandLine::without_value(const std::string& name, const std::string& value) {
+  Option* option = find(name);
+  check(option != nullptr, "there is no option {}", name);
+  option->without_value = value;
+}
+
 void CommandLine::words(std::vector<std::string>& values, const std::string& placeholder,
                         const std::string& help) {
   words_ = {&values, placeholder};
@@ -154,6 +164,10 @@ std::vector<std::string> CommandLine::options_among(int argc, const char* const*
       if (option->parsed->get_expected_max() == 0) continue;
       if (name != arg) {
         args.push_back(arg.substr(name.size() + 1));
+        continue;
+      }
+      if (!option->without_value.empty() && (i + 1 == argc || !is_whole_number(argv[i + 1]))) {
+        args.push_back(option->without_value);
         continue;
       }
       if (i + 1 == argc) usage_error("{} needs a value", name);

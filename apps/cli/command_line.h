@@ -66,6 +66,9 @@ class CommandLine {
     Part::describe(part, *this);
   }
 
+  // What an option stands for without a value. Its value is the next argument only if that is a
+  // whole number: a word that follows belongs to itself.
+  void without_value(const std::string& option, const std::string& value);
   // An option whose value is one of a list that is known at run time only.
   void choice(std::string_view name, std::string& value, const std::vector<std::string>& choices,
               const std::string& help);
@@ -103,6 +106,7 @@ class CommandLine {
     std::function<std::string()> default_text;
     std::function<void(const std::vector<std::string>&)> set;
     bool list = false;
+    std::string without_value = {};           // "": it needs one
     std::vector<std::string> from_file = {};  // values that the config file has for it
     std::string place = {};                   // and where: "--config FILE, line 3"
   };

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,7 +14,9 @@
 #include "tapegrad/apps/cli/run_processes.h"
 #include "tapegrad/apps/cli/shell.h"
 #include "tapegrad/apps/watch/report_html.h"
+#include "tapegrad/apps/watch/server.h"
 #include "tapegrad/run/interrupt.h"
+#include "tapegrad/run/terminal.h"
 #include "tapegrad/run/time_budget.h"
 
 namespace tapegrad::cli {
@@ -38,6 +42,7 @@ struct CallOptions {
   bool schedule_restart = false;
   bool sample = true;
   run::TraceOptions trace;
+  std::optional<int> serve;  // the port of the page
   // Not an option itself: whether --gradient-accumulation-steps was given.
   bool gave_batches = false;
 
@@ -52,6 +57,10 @@ struct CallOptions {
     ComputeOptions::describe(o.compute, t);
     t("sample", o.sample, "show what the model makes at the end");
     run::TraceOptions::describe(o.trace, t);
+    t("serve", o.serve,
+      "show the run on a page in the browser while it trains, at this port of this computer "
+      "[without PORT: 8265, or the next free one; 0: any free one]",
+      {.least = 0, .most = 65535, .value = "[PORT]"});
   }
 };
 
@@ -211,6 +220,7 @@ std::optional<typename Program::Options> parse_training(int argc, const char* co
   cli.group("Run");
   cli.choice("preset", o.text.preset, names, "what all other options start from; see below");
   cli.options(o);
+  cli.without_value("--serve", std::to_string(watch::kDefaultPort));
   Program::describe(cli);
   for (const auto& preset : presets) cli.list("Presets", preset.name, preset.summary);
 
@@ -271,6 +281,25 @@ inline void settle_dtype(run::OptimizerOptions& o, const run::Product& product,
   o.dtype = narrow ? run::TrainDtype::bf16 : run::TrainDtype::f32;
 }
 
+// The page of --serve. Nothing if there is none, and on ranks other than 0.
+inline std::unique_ptr<watch::Server> serve(const CallOptions& o, const std::filesystem::path& run,
+                                            const Processes& processes) {
+  if (!o.serve || processes.rank() != 0) return nullptr;
+  auto page = std::make_unique<watch::Server>(watch::ServerOptions{
+      .runs = {run}, .port = *o.serve, .or_next_port = *o.serve == watch::kDefaultPort});
+  for (const std::string& note : page->notes()) run::print_error(note + "\n");
+  fmt::print("page: {}\n", page->url());
+  std::fflush(stdout);
+  return page;
+}
+
+// "train-gpt notes/ --serve", as a shell takes it.
+inline std::string command_of(const std::string& program, int argc, const char* const* argv) {
+  std::string text = program;
+  for (int i = 1; i < argc; ++i) text += " " + quoted(argv[i]);
+  return text;
+}
+
 template <class Program>
 int train_main(int argc, const char* const* argv) {
   const auto begin = std::chrono::steady_clock::now();
@@ -286,6 +315,7 @@ int train_main(int argc, const char* const* argv) {
     share_batches(*options, processes.size());
     run::RunFolder folder = run::RunFolder::open(options->call.folder, options->text.preset,
                                                  detail::texts_of(*options), &processes);
+    const auto page = serve(options->call, folder.path(), processes);
     Program program(*options, folder);  // which settles --epochs
     if (folder.resumes()) {
       const std::int64_t made = run::checkpoint_iteration(folder.path());
@@ -299,6 +329,7 @@ int train_main(int argc, const char* const* argv) {
     task.about.resume_command =
         fmt::format("{} --init-from resume --out-dir {}", program_path(std::string(Program::kName)),
                     quoted(folder.path().string()));
+    task.about.command = command_of(std::string(Program::kName), argc, argv);
     run::TrainOptions training{options->optimizer, options->evaluation, options->call.trace};
     if (options->call.max_minutes) {
       const auto fitting =
@@ -310,6 +341,10 @@ int train_main(int argc, const char* const* argv) {
     }
     const bool done = run::train(task, folder, training);
     if (processes.rank() == 0) detail::write_report(folder.path());
+    if (page) {
+      fmt::print("the page ends here; this shows it again:\n  {} {}\n", program_path("watch"),
+                 quoted(folder.path().string()));
+    }
     return done ? 0 : run::kInterruptedExitCode;
   });
 }

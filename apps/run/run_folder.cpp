@@ -23,8 +23,9 @@ namespace fs = std::filesystem;
 // removed: with it, all that is left can be told for files of a run, wherever a program was
 // stopped.
 constexpr std::string_view kRunFiles[] = {
-    kTrainerFile, kReadyFolder, kWritingFolder, kModelFile, kOptimizerFile,        kTokenizerFile,
-    kMetricsFile, kLayersFile,  kReportFile,    kTextFile,  data::kGenerationFile, kConfigFile};
+    kTrainerFile,   kReadyFolder,          kWritingFolder, kModelFile,    kOptimizerFile,
+    kTokenizerFile, kMetricsFile,          kLayersFile,    kSessionsFile, kReportFile,
+    kTextFile,      data::kGenerationFile, kConfigFile};
 
 constexpr int64_t kMostMetricsBytes = int64_t{4} << 30;
 
@@ -275,6 +276,13 @@ void RunFolder::append_metrics(const Metrics& line) {
   Json json = Json::object();
   for (const auto& [name, value] : line) json[name] = json_of(value);
   append(metrics_, kMetricsFile, json.dump());
+}
+
+void RunFolder::append_session(const Metrics& line) {
+  Json json = Json::object();
+  for (const auto& [name, value] : line) json[name] = json_of(value);
+  std::unique_ptr<AppendedFile> sessions;
+  append(sessions, kSessionsFile, json.dump());
 }
 
 void RunFolder::append_layers(int64_t iteration, const std::vector<LayerMeans>& layers) {

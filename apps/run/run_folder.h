@@ -37,6 +37,7 @@ struct NamedText {
 //   trainer.json           ┘
 //   metrics.jsonl          one object per evaluation, iter line and sample
 //   layers.jsonl           one object per step whose layers are looked at: see layer_stats.h
+//   sessions.jsonl         one object per call of training: see session.h
 //   report.html            the run as a page, at its end
 //   corpus.txt             the text, if the program made it: another build makes another one
 //
@@ -81,6 +82,8 @@ class RunFolder {
 
   using Metrics = std::vector<std::pair<std::string, Value>>;
   void append_metrics(const Metrics& line);
+  // To sessions.jsonl, which a run that is resumed keeps as it is.
+  void append_session(const Metrics& line);
   // {"iteration": I, "layers": {NAME: {"gradient": G, "weight": W, "update": U}, …}}
   void append_layers(std::int64_t iteration, const std::vector<LayerMeans>& layers);
 

@@ -7,6 +7,7 @@
 #include "tapegrad/autograd/base/fingerprint.h"
 #include "tapegrad/autograd/gemm/gemm.h"
 #include "tapegrad/run/interrupt.h"
+#include "tapegrad/run/session.h"
 #include "tapegrad/run/step_trace.h"
 #include "tapegrad/run/train_step.h"
 
@@ -46,6 +47,8 @@ class Trainer {
     config.set(section_of("evaluation", evaluation_));
     if (!alone()) check_same_start(config);
     folder.begin(config, task.write_files);
+    folder.append_session(
+        session_of(at_.iteration, task.about.command, alone() ? 1 : processes_->size()));
   }
 
   bool run() {

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "tapegrad/apps/watch/page_files.h"
+#include "tapegrad/apps/watch/report_html.h"
 
 namespace tapegrad::watch {
 namespace {
@@ -108,6 +109,15 @@ Answer inspection(const Request& request, const RunList& runs, bool inspects) {
   return job;
 }
 
+// One file with its style in itself.
+Response report_of_run(const RunFiles& run) {
+  return {.type = "text/html; charset=utf-8",
+          .body = report_of({&run}),
+          .headers = {{"Content-Security-Policy",
+                       "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri "
+                       "'none'; form-action 'none'; frame-ancestors 'none'"}}};
+}
+
 Answer wrong_method(const std::string& right) {
   Response response = refusal(405, right + " is the only method here");
   response.headers.emplace_back("Allow", right);
@@ -148,6 +158,9 @@ Answer answer(const Request& request, RunList& runs, const std::string& host, bo
     const auto found = run_in(path.substr(kRun.size()), runs);
     if (found && found->second == "/history") {
       return gets ? Response{.body = runs[found->first].history().json()} : wrong_method("GET");
+    }
+    if (found && found->second == "/report.html") {
+      return gets ? Answer(report_of_run(runs[found->first])) : wrong_method("GET");
     }
     return refusal(404, "there is no such run, or no such part of it");
   }

@@ -158,6 +158,8 @@ class Server::Thread : public ConnectionOwner {
   }
 
   void serve(tcp::socket socket) {
+    Failure ignored;
+    socket.set_option(tcp::no_delay(true), ignored);
     ++connections_;
     const std::shared_ptr<Connection> connection(new Connection(std::move(socket), *this),
                                                  [this](Connection* ended) {
