@@ -116,7 +116,9 @@ export const tip = (handle) =>
 export const colors = (handle) =>
   handle.evaluate((element) => {
     const canvas = element.querySelector("canvas");
-    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", { willReadFrequently: true });
+    copy.drawImage(canvas, 0, 0);
+    const { data } = copy.getImageData(0, 0, canvas.width, canvas.height);
     return new Set(new Uint32Array(data.buffer)).size;
   });
 
@@ -132,5 +134,14 @@ export const shownStep = (page, name) =>
     const card = [...document.querySelectorAll(".run")].find((run) => run.querySelector(".run-name").innerText.trim() === n);
     return Number(card?.querySelector("[data-value=step]").textContent.replaceAll(",", ""));
   }, name);
+
+/** Empties a field as a person does. */
+export async function empty(page, field) {
+  await page.focus(field);
+  await page.keyboard.down("Control");
+  await page.keyboard.press("a");
+  await page.keyboard.up("Control");
+  await page.keyboard.press("Backspace");
+}
 
 export const toggle = (page, name) => page.click(`.run-name[aria-label="Show ${name} in the charts"]`);

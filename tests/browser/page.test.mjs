@@ -153,7 +153,7 @@ test("statistics of layers are drawn, and told", async () => {
 
 test("the inside of the model answers for a typed text", { skip: h.hasInspect ? false : "there is no inspect" }, async () => {
   await page.select("#inside-run", await page.$$eval("#inside-run option", (all) => all.find((o) => o.text === "ended").value));
-  await page.$eval("#inside-text", (text) => (text.value = ""));
+  await h.empty(page, "#inside-text");
   await page.click("#inside .main");
   assert.match(await page.$eval("#inside .note", (note) => note.textContent), /type a text/);
   await page.type("#inside-text", "The change of the tape");

@@ -41,7 +41,7 @@ for (const [name, options] of [
   await h.sleep(700);
   if (name === "layers.png") await page.$eval("#layers", (part) => part.scrollIntoView({ behavior: "instant" }));
   if (name === "inside.png" && h.hasInspect) {
-    await page.$eval("#inside-text", (area) => (area.value = ""));
+    await h.empty(page, "#inside-text");
     await page.type("#inside-text", text);
     await page.click("#inside .main");
     await h.until(page, () => document.querySelector("#inside-result").children.length > 0, 30000);
