@@ -40,7 +40,7 @@ const std::map<std::string, Names> kMayInclude = {
     {"apps/cli",
      {"autograd/base", "autograd/comm", "autograd/gemm/gemm.h", "data/tokenize/utf8.h", "apps/run",
       "apps/cli", "apps/watch"}},
-    {"apps/watch", {"autograd/base", "apps/run", "apps/watch"}},
+    {"apps/watch", {"autograd/base", "nn/summary.h", "apps/run", "apps/watch"}},
     {"apps/check", {"autograd*", "nn*", "apps/cli", "apps/check"}},
     {"apps/demo", {"autograd*", "nn*", "apps/demo"}},
     {"apps/gpt", {"autograd*", "nn*", "optim", "data*", "apps/run", "apps/cli", "apps/gpt"}},
