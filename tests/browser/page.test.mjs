@@ -171,4 +171,15 @@ test("the command line of a run is there", async () => {
   assert.ok(words.some((line) => line.includes("train-gpt") && line.includes("--learning-rate 0.003")), String(words));
 });
 
+test("the report of a run is a page with its own look, and without scripts", async () => {
+  const link = await page.$eval(".run a", (a) => a.href);
+  const report = await browser.newPage();
+  const answer = await report.goto(link);
+  assert.equal(answer.status(), 200);
+  assert.match(answer.headers()["content-security-policy"], /default-src 'none'/);
+  assert.ok((await report.$$("svg")).length >= 2);
+  assert.ok(await report.evaluate(() => document.styleSheets[0].cssRules.length > 5));
+  await report.close();
+});
+
 test("nothing went wrong on the page, and nothing left this host", () => assert.deepEqual(page.problems, []));
