@@ -6,7 +6,7 @@
 #include <mutex>
 
 #include "tapegrad/tests/faults/files.h"
-#include "tapegrad/tests/faults/server.h"
+#include "tapegrad/tests/faults/fork_server.h"
 
 namespace faults {
 

@@ -1,4 +1,4 @@
-#include "tapegrad/tests/faults/server.h"
+#include "tapegrad/tests/faults/fork_server.h"
 
 #include <algorithm>
 #include <cstring>
