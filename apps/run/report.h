@@ -29,7 +29,7 @@ struct About {
   std::string step = {};  // what a step learns: "768 tokens"
   std::optional<MemoryEstimate> memory = {};
   std::optional<Product> product = {};  // the largest of a block, for the line on bf16
-  std::string command = {};         // what was called, for sessions.jsonl
+  std::string command = {};             // what was called, for sessions.jsonl
   std::string resume_command = {};      // resumes the run
   std::string use_command = {};         // uses the model
 };

@@ -1,6 +1,6 @@
 // The files of a run as the page reads them, in two pieces: metrics.jsonl, layers.jsonl,
-// sessions.jsonl or config.json, as the input's first byte says. All of it is taken, whatever it is,
-// and what is served stays JSON of a bounded size.
+// sessions.jsonl or config.json, as the input's first byte says. All of it is taken, whatever it
+// is, and what is served stays JSON of a bounded size.
 
 #include "tapegrad/apps/watch/run_files.h"
 #include "tapegrad/tests/fuzz/fuzz.h"
