@@ -96,8 +96,12 @@ inspect::Look look_at(const Options& o, const std::string& text) {
   const run::TextModel model = run::load(std::move(opened));
   const std::vector<data::Token> tokens = model.tokens_of(text);
   const auto last = std::span(tokens).last(std::min(most, tokens.size()));
-  return {o.model, step, model.tokenizer, std::ssize(tokens),
-          inspect::look_inside(model.gpt, last)};
+  return {
+      .model = o.model,
+      .step = step,
+      .bytes_of = [tokenizer = model.tokenizer](data::Token t) { return tokenizer.token_bytes(t); },
+      .text_tokens = std::ssize(tokens),
+      .inside = inspect::look_inside(model.gpt, last)};
 }
 
 // A step as training makes it: dropout is drawn, too.

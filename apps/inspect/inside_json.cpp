@@ -36,7 +36,7 @@ Json number(double value) {
 Json number(const std::optional<double>& value) { return value ? number(*value) : Json(nullptr); }
 
 std::string text_of_token(const Look& look, data::Token token) {
-  return token_text(look.tokenizer.token_bytes(token));
+  return token_text(look.bytes_of(token));
 }
 
 Json prediction_json(const Look& look, const Prediction& p) {

@@ -13,7 +13,7 @@ constexpr int kBar = 10;
 // On one line: ' ', "\n".
 std::string quoted(const Look& look, data::Token token) {
   std::string text = "'";
-  for (const char c : token_text(look.tokenizer.token_bytes(token))) {
+  for (const char c : token_text(look.bytes_of(token))) {
     if (c == '\n') {
       text += "\\n";
     } else if (c == '\t') {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -13,7 +14,7 @@ namespace tapegrad::inspect {
 struct Look {
   std::string model;  // the path by which it was opened
   std::optional<std::int64_t> step;
-  data::Tokenizer tokenizer;
+  std::function<std::string(data::Token)> bytes_of;  // what a token stands for
   std::int64_t text_tokens = 0;  // of the whole text; if they are more, inside has the last ones
   Inside inside;
   bool cut() const { return text_tokens > std::ssize(inside.tokens); }

@@ -185,6 +185,7 @@ TEST_CASE("random command lines are refused by a message that says why, or valid
       {"train-seq2seq", Args{"--tokenizer", "char", "--corpus", pairs.corpus} + tiny, brief},
       {"sample-text", {"--model", text.run}, {"--max-new-tokens", "2", "--num-samples", "2"}},
       {"evaluate", {"--model", text.run, text.corpus}, {"--batch-size", "2", "--limit", "2"}},
+      {"inspect", {"--model", text.run}, {"--text", "the cat"}},
       {"translate", {"--model", pairs.run}, {"--beam", "2", "123"}},
       {"gradient-check", {}, {"--filter", "gelu"}},
       {"gradient-demo", {}, {"--width", "3", "--layers", "4"}},

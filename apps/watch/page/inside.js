@@ -308,7 +308,7 @@ function attentionSection(choice, w, repaint) {
   choice.when(() => {
     canvas.setAttribute("aria-label", w.matrixName(choice.layer + 1, choice.head + 1));
     const row = choice.tokens.map((token, k) => ({ text: token.text, weight: k <= choice.row ? choice.weight(choice.row, k) : 0 }));
-    row.forEach(({ weight }, k) => buttons[k].style.setProperty("--strength", `${Math.round(70 * Math.sqrt(weight))}%`));
+    row.forEach(({ weight }, k) => buttons[k].style.setProperty("--strength", `${Math.round(52 * Math.sqrt(weight))}%`));
     const most = row.filter((one) => one.weight >= 0.01).sort((a, b) => b.weight - a.weight).slice(0, 5);
     line.textContent = w.looks(quoted(choice.tokens[choice.row].text),
       most.map((one) => `${quoted(one.text)} ${Math.round(100 * one.weight)} %`).join(w.comma));
