@@ -34,13 +34,13 @@ std::string shown(std::string_view bytes, const data::Utf8Char& c) {
 
 std::string token_text(std::string_view bytes) {
   std::string text;
+  std::size_t most_before_more = 0;  // bytes of text behind which "…" has room
   while (!bytes.empty()) {
     const data::Utf8Char c = data::first_char(bytes);
-    const std::string next = shown(bytes, c);
+    text += shown(bytes, c);
     bytes.remove_prefix(c.size);
-    const std::size_t room = kMostTokenText - (bytes.empty() ? 0 : kMore.size());
-    if (text.size() + next.size() > room) return text.append(kMore);
-    text += next;
+    if (text.size() > kMostTokenText) return text.substr(0, most_before_more).append(kMore);
+    if (text.size() + kMore.size() <= kMostTokenText) most_before_more = text.size();
   }
   return text;
 }
