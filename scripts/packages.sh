@@ -12,8 +12,9 @@ packages=(
   nlohmann-json3-dev      # JSON files
   libutf8proc-dev         # Unicode classes
   zlib1g-dev libzstd-dev  # packed corpora
-  libboost-dev            # HTTP, by Beast
+  libboost-dev            # HTTP, by Beast; checksums
   libpcre2-dev            # regular expressions of tokenizers
+  libprotobuf-dev protobuf-compiler  # event files for TensorBoard
   catch2                  # tests
   "$@"
 )

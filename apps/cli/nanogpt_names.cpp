@@ -12,7 +12,8 @@ namespace {
 
 // The options of nanoGPT's train.py and sample.py that mean nothing here, with the reason.
 constexpr std::pair<std::string_view, std::string_view> kNothingHere[] = {
-    {"--wandb-log", "metrics are in the run folder's metrics.jsonl"},
+    {"--wandb-log",
+     "metrics are in the run folder's metrics.jsonl; --tensorboard writes event files"},
     {"--wandb-project", "metrics are in the run folder's metrics.jsonl"},
     {"--wandb-run-name", "metrics are in the run folder's metrics.jsonl"},
     {"--dataset", "the text is named by --corpus"},

@@ -13,6 +13,7 @@
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/cli/run_processes.h"
 #include "tapegrad/apps/cli/shell.h"
+#include "tapegrad/apps/events/tensorboard_writer.h"
 #include "tapegrad/apps/watch/report_html.h"
 #include "tapegrad/apps/watch/server.h"
 #include "tapegrad/run/interrupt.h"
@@ -43,6 +44,7 @@ struct CallOptions {
   bool sample = true;
   run::TraceOptions trace;
   std::optional<int> serve;  // the port of the page
+  bool tensorboard = false;
   // Not an option itself: whether --gradient-accumulation-steps was given.
   bool gave_batches = false;
 
@@ -61,6 +63,9 @@ struct CallOptions {
       "show the run on a page in the browser while it trains, at this port of this computer "
       "[without PORT: 8265, or the next free one; 0: any free one]",
       {.least = 0, .most = 65535, .value = "[PORT]"});
+    t("tensorboard", o.tensorboard,
+      "also write what the run records to event files in the run folder, which TensorBoard reads; "
+      "a run that is resumed goes on doing so");
   }
 };
 
@@ -324,6 +329,11 @@ int train_main(int argc, const char* const* argv) {
                     folder.path().string(), made, options->optimizer.max_iters);
       }
       if (options->call.schedule_restart) options->optimizer.restart_schedule(made);
+    }
+    const bool went_on = folder.resumes() && !run::event_files(folder.path()).empty();
+    if (options->call.tensorboard || went_on) {
+      const std::int64_t at = folder.resumes() ? run::checkpoint_iteration(folder.path()) : 0;
+      folder.observe(std::make_unique<events::TensorboardWriter>(folder.path(), at));
     }
     run::Task task = program.task();
     task.about.resume_command =

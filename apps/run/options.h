@@ -140,6 +140,7 @@ struct EvaluationOptions {
   std::optional<std::int64_t> early_stop = {};
   std::optional<std::int64_t> layer_stats = {};  // see LayerStats
   bool strict_log = false;
+  bool chart = false;
 
   // Whether layers are looked at in the step after so many.
   bool looks_at_layers(std::int64_t iteration) const {
@@ -175,6 +176,8 @@ struct EvaluationOptions {
       {.least = 1, .newer = true});
     t("strict_log", o.strict_log,
       "save and stop if the output cannot be written (a full disk), in place of going on without",
+      {.lasting = Lasting::call});
+    t("chart", o.chart, "on a terminal, draw the losses as a small chart below the lines",
       {.lasting = Lasting::call});
   }
 };

@@ -86,6 +86,7 @@ double Report::step(const Step& step) {
     print_step(step);
   }
   if (!step.layers.empty()) folder_.append_layers(progress_.iteration, step.layers);
+  if (draws_chart()) chart_.add(progress_.iteration, step.loss);
   if (terminal_.wants_progress()) draw_progress(step.loss);
   return taken;
 }
@@ -111,6 +112,7 @@ void Report::print_step(const Step& step) {
 }
 
 void Report::evaluation(const Losses& losses) {
+  if (draws_chart()) chart_.add_val(progress_.iteration, losses.val);
   std::string text = fmt::format("step {}: train loss {:.4f}, val loss {:.4f}", progress_.iteration,
                                  losses.train, losses.val);
   RunFolder::Metrics numbers = {{"train_loss", losses.train}, {"val_loss", losses.val}};
@@ -134,7 +136,21 @@ void Report::record(const RunFolder::Metrics& numbers) {
   folder_.append_metrics(metrics);
 }
 
+// As wide as the terminal is now, and as high as it has room, but small.
+void Report::draw_chart() {
+  constexpr int most_rows = 10, most_columns = 100, around = 2;
+  const Terminal::Size size = Terminal::size();
+  terminal_.set_chart(chart_.draw(std::min(size.columns - 1, most_columns),
+                                  std::min(size.rows - around, most_rows)));
+}
+
+void Report::leave_chart() {
+  if (draws_chart()) draw_chart();
+  terminal_.leave_chart();
+}
+
 void Report::next_steps() {
+  leave_chart();
   const bool best_is_earlier =
       progress_.best_val_loss && progress_.best_iteration < progress_.iteration;
   const bool best_is_kept = best_is_earlier && keep_rule(evaluation_.keep).best;
@@ -169,6 +185,7 @@ void Report::next_steps() {
 }
 
 void Report::stopped() {
+  leave_chart();
   line(fmt::format("stopped at step {}, which is saved.", progress_.iteration) +
        (about_.resume_command.empty() ? "" : " To go on:\n  " + about_.resume_command));
 }
@@ -176,6 +193,7 @@ void Report::stopped() {
 void Report::draw_progress(double loss) {
   const std::int64_t done = progress_.iteration + 1, all = optimizer_.max_iters;
   constexpr std::int64_t width = 24;
+  if (draws_chart()) draw_chart();
   const auto filled = static_cast<std::size_t>(width * done / all);
   // A narrow terminal cuts off what matters least.
   terminal_.progress(fmt::format("{:>{}}/{} {:3}%  {} left  loss {:.4f}  [{}{}]", done,

@@ -11,6 +11,7 @@
 #include "tapegrad/run/product_rate.h"
 #include "tapegrad/run/run_folder.h"
 #include "tapegrad/run/terminal.h"
+#include "tapegrad/run/text_chart.h"
 #include "tapegrad/run/time_left.h"
 
 namespace tapegrad::run {
@@ -35,7 +36,8 @@ struct About {
 };
 
 // Prints the lines of a run on stdout, and appends their numbers to metrics.jsonl, and those of
-// layers to layers.jsonl. A terminal also gets a line of progress below them.
+// layers to layers.jsonl. A terminal also gets a line of progress below them, and a chart of the
+// losses if the options ask for it.
 class Report {
  public:
   // The arguments must live as long as this.
@@ -79,6 +81,9 @@ class Report {
   using Clock = std::chrono::steady_clock;
   void print_step(const Step& step);
   void draw_progress(double loss);
+  bool draws_chart() const { return evaluation_.chart && terminal_.is_terminal(); }
+  void draw_chart();
+  void leave_chart();
 
   RunFolder& folder_;
   const OptimizerOptions& optimizer_;
@@ -88,6 +93,7 @@ class Report {
   Terminal terminal_;
   std::optional<Clock::time_point> last_end_;  // of a step of this call
   TimeLeft time_left_;
+  LossChart chart_;
   std::optional<double> last_loss_;
   double seconds_ = 0;  // of the steps since the last iter line
   std::int64_t steps_ = 0, tokens_ = 0;

@@ -32,12 +32,15 @@ constexpr int64_t kMostMetricsBytes = int64_t{4} << 30;
 // The files of a run that a folder may have, in the order in which a run is removed.
 std::vector<std::string> run_files(const fs::path& folder) {
   std::vector<std::string> files = kept_model_files(folder);
+  const std::vector<std::string> events = event_files(folder);
+  files.insert(files.end(), events.begin(), events.end());
   files.insert(files.begin(), std::begin(kRunFiles), std::end(kRunFiles));
   return files;
 }
 
 bool is_run_file(const std::string& name) {
-  return is_kept_model(name) || std::count(std::begin(kRunFiles), std::end(kRunFiles), name) > 0;
+  return is_kept_model(name) || name.starts_with(kEventFile) ||
+         std::count(std::begin(kRunFiles), std::end(kRunFiles), name) > 0;
 }
 
 // Of a line of metrics or layers; nothing if it has none. A foreign line may be anything.
@@ -73,6 +76,18 @@ void check_outside(const fs::path& folder, const std::vector<NamedText>& texts) 
 }
 
 }  // namespace
+
+std::vector<std::string> event_files(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code ended;
+  for (fs::directory_iterator at(folder, ended); !ended && at != fs::directory_iterator();
+       at.increment(ended)) {
+    const std::string name = at->path().filename().string();
+    if (name.starts_with(kEventFile)) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
 
 RunFolder::Lock::~Lock() { ::close(descriptor); }
 
@@ -276,6 +291,7 @@ void RunFolder::append_metrics(const Metrics& line) {
   Json json = Json::object();
   for (const auto& [name, value] : line) json[name] = json_of(value);
   append(metrics_, kMetricsFile, json.dump());
+  if (observer_ && !follows_) observer_->metrics(line);
 }
 
 void RunFolder::append_session(const Metrics& line) {
@@ -291,6 +307,7 @@ void RunFolder::append_layers(int64_t iteration, const std::vector<LayerMeans>& 
     json["layers"][l.name] = {{"gradient", l.gradient}, {"weight", l.weight}, {"update", l.update}};
   }
   append(layers_, kLayersFile, json.dump());
+  if (observer_ && !follows_) observer_->layers(iteration, layers);
 }
 
 }  // namespace tapegrad::run

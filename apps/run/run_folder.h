@@ -22,7 +22,12 @@ inline constexpr std::string_view kMetricsFile = "metrics.jsonl";
 inline constexpr std::string_view kLayersFile = "layers.jsonl";
 inline constexpr std::string_view kSessionsFile = "sessions.jsonl";
 inline constexpr std::string_view kReportFile = "report.html";
+// What the names of event files begin with: see --tensorboard.
+inline constexpr std::string_view kEventFile = "events.out.tfevents.";
 inline constexpr std::string_view kTextFile = "corpus.txt";
+
+// The names of a folder's event files.
+std::vector<std::string> event_files(const std::filesystem::path& folder);
 
 // A file or folder that a run reads, and the option that names it, for messages.
 struct NamedText {
@@ -39,6 +44,7 @@ struct NamedText {
 //   layers.jsonl           one object per step whose layers are looked at: see layer_stats.h
 //   sessions.jsonl         one object per call of training: see session.h
 //   report.html            the run as a page, at its end
+//   events.out.tfevents.…  the same for TensorBoard, if it is wanted
 //   corpus.txt             the text, if the program made it: another build makes another one
 //
 // One program at a time trains in a folder: it holds a lock. The folder may come from somebody
@@ -87,6 +93,15 @@ class RunFolder {
   // {"iteration": I, "layers": {NAME: {"gradient": G, "weight": W, "update": U}, …}}
   void append_layers(std::int64_t iteration, const std::vector<LayerMeans>& layers);
 
+  // Is told what is appended.
+  class Observer {
+   public:
+    virtual ~Observer() = default;
+    virtual void metrics(const Metrics& line) = 0;
+    virtual void layers(std::int64_t iteration, const std::vector<LayerMeans>& layers) = 0;
+  };
+  void observe(std::unique_ptr<Observer> observer) { observer_ = std::move(observer); }
+
  private:
   RunFolder(std::filesystem::path path, bool resumes) : path_(std::move(path)), resumes_(resumes) {}
   static RunFolder create(const FolderOptions& options, const std::string& name,
@@ -113,6 +128,7 @@ class RunFolder {
   std::unique_ptr<Lock> lock_;
   std::function<void(const std::filesystem::path&)> write_start_;  // what begin() writes
   std::unique_ptr<AppendedFile> metrics_, layers_;
+  std::unique_ptr<Observer> observer_;
 };
 
 }  // namespace tapegrad::run

@@ -5,11 +5,13 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "tapegrad/run/interrupt.h"
 
@@ -18,20 +20,27 @@ namespace {
 
 // A dumb terminal cannot clear a line. Open MPI's mpirun gives programs a terminal of its own,
 // wherever its output goes.
-bool is_terminal() {
+bool stdout_is_terminal() {
   if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) return false;
   const char* kind = std::getenv("TERM");
   return ::isatty(STDOUT_FILENO) == 1 && kind != nullptr && std::string_view(kind) != "dumb";
 }
 
-std::size_t terminal_width() {
-  struct winsize size {};
-  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+// Of UTF-8, each as wide as a letter.
+std::size_t characters(const std::string& text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
 }  // namespace
 
-Terminal::Terminal(bool strict) : terminal_(is_terminal()), strict_(strict) {}
+Terminal::Terminal(bool strict) : terminal_(stdout_is_terminal()), strict_(strict) {}
+
+Terminal::Size Terminal::size() {
+  struct winsize size {};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return {80, 24};
+  return {size.ws_col, size.ws_row > 0 ? size.ws_row : 24};
+}
 
 // A reader that has gone, of a pipe or a terminal, counts as an interrupt. A log that a full disk
 // cannot take must not cost the training, unless the user wants it so.
@@ -70,7 +79,8 @@ bool Terminal::wants_progress() {
 }
 
 void Terminal::progress(std::string text) {
-  if (text.size() >= terminal_width()) text.resize(terminal_width() - 1);
+  const auto width = static_cast<std::size_t>(size().columns);
+  if (text.size() >= width) text.resize(width - 1);
   show_below(text);
 }
 
@@ -78,14 +88,36 @@ void Terminal::working(const std::string& what) {
   if (terminal_) show_below(what + " …");
 }
 
+// In one piece, so that nothing flickers.
 void Terminal::show_below(const std::string& text) {
-  print("\r\x1b[K" + text);
-  drawn_ = true;
+  std::string all = erasing();
+  drawn_.clear();
+  for (const std::string& line : chart_) {
+    all += line + "\n";
+    drawn_.push_back(characters(line));
+  }
+  drawn_.push_back(characters(text));
+  print(all + text);
+}
+
+void Terminal::leave_chart() {
+  const std::vector<std::string> lines = std::exchange(chart_, {});
+  for (const std::string& l : lines) line(l);
+}
+
+// Goes up to the first of the lines that are drawn, and erases from there on. Where the terminal
+// has become narrower since, it has broken lines that are too long for it.
+std::string Terminal::erasing() const {
+  if (drawn_.empty()) return "";
+  const auto width = static_cast<std::size_t>(size().columns);
+  std::size_t up = 0;
+  for (const std::size_t n : drawn_) up += std::max<std::size_t>(1, (n + width - 1) / width);
+  return up > 1 ? fmt::format("\r\x1b[{}A\x1b[J", up - 1) : "\r\x1b[J";
 }
 
 void Terminal::clear() {
-  if (drawn_) print("\r\x1b[K");
-  drawn_ = false;
+  if (!drawn_.empty()) print(erasing());
+  drawn_.clear();
 }
 
 void print_error(const std::string& text) {
