@@ -33,7 +33,7 @@ export async function train(folder, options, serve = false) {
   if (status !== 0) throw new Error(`train-gpt: ${stderr}`);
 }
 
-export const watch = (...words) => start("watch", words);
+export const watch = (...words) => start("watch", words.includes("--port") ? words : [...words, "--port", "0"]);
 
 /** Starts a program that says where its page is. */
 async function start(name, words) {

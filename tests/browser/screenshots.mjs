@@ -5,11 +5,11 @@ import * as h from "./helper.mjs";
 
 const to = process.argv[2];
 const folder = h.temporaryFolder();
-const often = "--n-embd 64 --n-layer 4 --n-head 4 --batch-size 12 --log-interval 10 --eval-interval 100 --eval-iters 4 --layer-stats 10 --sample-interval 200 --final-eval 4";
+const often = "--n-embd 64 --n-layer 4 --n-head 4 --batch-size 12 --log-interval 10 --eval-interval 50 --eval-iters 4 --layer-stats 10 --sample-interval 100 --final-eval 4";
 const text = "Every test fails when the code is broken";
 
-await h.train(path.join(folder, "small-steps"), `--learning-rate 0.0005 --max-iters 1400 ${often}`);
-const training = await h.train(path.join(folder, "large-steps"), `--learning-rate 0.004 --max-iters 2000 ${often}`, true);
+await h.train(path.join(folder, "small-steps"), `--learning-rate 0.0005 --max-iters 800 ${often}`);
+const training = await h.train(path.join(folder, "large-steps"), `--learning-rate 0.004 --max-iters 1000 ${often}`, true);
 const [server, browser] = await Promise.all([h.watch(folder), h.launch()]);
 
 async function shoot(page, name) {
@@ -21,7 +21,7 @@ async function shoot(page, name) {
 
 let page = await h.open(browser, server.url, { width: 1200, height: 860 });
 await page.click("[data-value=some]");
-while (h.lastStep(path.join(folder, "large-steps")) < 1000) await h.sleep(500);
+while (h.lastStep(path.join(folder, "large-steps")) < 560) await h.sleep(500);
 const loss = await h.plot(page, "Loss");
 await page.evaluate(() => document.querySelector("#compare").removeAttribute("open"));
 await loss.hover();
