@@ -22,12 +22,12 @@ export function temporaryFolder() {
 const children = new Set();
 process.on("exit", () => children.forEach((child) => child.kill("SIGKILL")));
 
-const SMALL = "--tokenizer char --n-layer 2 --n-head 2 --n-embd 32 --block-size 32 --batch-size 4 --threads 1";
+const corpus = path.join(sources, "CONTRIBUTING.md");
+const TINY = `${corpus} --tokenizer char --n-layer 2 --n-head 2 --n-embd 32 --block-size 32 --batch-size 4 --threads 1`;
 
-/** Trains a tiny model. With `serve`, returns while it trains: {url, stop}. */
-export async function train(folder, options, serve = false) {
-  const corpus = path.join(sources, "CONTRIBUTING.md");
-  const words = [corpus, "--out-dir", folder, ...SMALL.split(" "), ...options.split(" ")];
+/** Trains a model. With `serve`, returns while it trains: {url, stop}. */
+export async function train(folder, options, serve = false, model = TINY) {
+  const words = ["--out-dir", folder, ...model.split(" "), ...options.split(" ")];
   if (serve) return start("train-gpt", [...words, "--serve", "0"]);
   const { status, stderr } = spawnSync(program("train-gpt"), words, { encoding: "utf8" });
   if (status !== 0) throw new Error(`train-gpt: ${stderr}`);

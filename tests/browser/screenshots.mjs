@@ -4,13 +4,14 @@ import path from "node:path";
 import * as h from "./helper.mjs";
 
 const to = process.argv[2];
-const folder = h.temporaryFolder();
-const often = "--n-embd 64 --n-layer 4 --n-head 4 --batch-size 12 --log-interval 10 --eval-interval 50 --eval-iters 4 --layer-stats 10 --sample-interval 100 --final-eval 4";
-const text = "Every test fails when the code is broken";
+process.chdir(h.temporaryFolder()); // paths of runs are short in pictures
+const model = "--tokenizer bpe:512 --n-embd 64 --n-layer 4 --n-head 4 --block-size 64 --batch-size 12 --max-iters 800";
+const often = "--log-interval 10 --eval-interval 50 --eval-iters 4 --layer-stats 10 --sample-interval 100 --final-eval 4";
+const text = "Every gradient of the model is checked by a test, and no number is guessed.";
 
-await h.train(path.join(folder, "small-steps"), `--learning-rate 0.0005 --max-iters 800 ${often}`);
-const training = await h.train(path.join(folder, "large-steps"), `--learning-rate 0.004 --max-iters 1000 ${often}`, true);
-const [server, browser] = await Promise.all([h.watch(folder), h.launch()]);
+await h.train("runs/small-steps", `--learning-rate 0.0005 ${often}`, false, model);
+const training = await h.train("runs/large-steps", `--learning-rate 0.003 ${often}`, true, model);
+const [server, browser] = await Promise.all([h.watch("runs"), h.launch()]);
 
 async function shoot(page, name) {
   const file = path.join(to, name);
@@ -19,9 +20,9 @@ async function shoot(page, name) {
   console.log(file);
 }
 
-let page = await h.open(browser, server.url, { width: 1200, height: 860 });
+let page = await h.open(browser, server.url, { width: 1200, height: 980 });
 await page.click("[data-value=some]");
-while (h.lastStep(path.join(folder, "large-steps")) < 560) await h.sleep(500);
+while (h.lastStep("runs/large-steps") < 560) await h.sleep(500);
 const loss = await h.plot(page, "Loss");
 await page.evaluate(() => document.querySelector("#compare").removeAttribute("open"));
 await loss.hover();
@@ -45,7 +46,7 @@ for (const [name, options] of [
     await page.type("#inside-text", text);
     await page.click("#inside .main");
     await h.until(page, () => document.querySelector("#inside-result").children.length > 0, 30000);
-    await page.$eval("#inside-result", (part) => part.scrollIntoView({ behavior: "instant" }));
+    await page.$eval("#inside-result section", (part) => part.scrollIntoView({ behavior: "instant" }));
   }
   await h.sleep(700);
   await shoot(page, name);

@@ -302,7 +302,7 @@ function shortStep(step) {
 
 function shortValue(value) {
   const size = Math.abs(value);
-  if (size !== 0 && size < 1e-3) return value.toExponential().replace(/\.?(\d{0,2})\d*e/, (m, d) => (d ? `.${d}e` : "e"));
+  if (size !== 0 && size < 1e-3) return Number(value.toPrecision(3)).toExponential();
   if (size >= 1e6) return `${+(value / 1e6).toPrecision(3)}M`;
   if (size >= 1e4) return `${+(value / 1e3).toPrecision(3)}k`;
   return String(+value.toPrecision(4));
