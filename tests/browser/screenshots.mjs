@@ -46,7 +46,7 @@ for (const [name, options] of [
     await page.type("#inside-text", text);
     await page.click("#inside .main");
     await h.until(page, () => document.querySelector("#inside-result").children.length > 0, 30000);
-    await page.$eval("#inside-result section", (part) => part.scrollIntoView({ behavior: "instant" }));
+    await page.$eval("#inside-result h2", (part) => part.scrollIntoView({ behavior: "instant" }));
   }
   await h.sleep(700);
   await shoot(page, name);
