@@ -36,7 +36,7 @@ std::optional<Options> parse(int argc, const char* const* argv) {
   return o;
 }
 
-void warn_of_broken(const events::JsonLines& lines) {
+void warn_of_broken(const events::MetricsLines& lines) {
   if (lines.broken() == 0) return;
   run::print_error(fmt::format(
       "warning: {}: {} line{} that cannot be read {} left out; the first "
@@ -51,7 +51,7 @@ int export_metrics(const Options& o) {
   const std::filesystem::path path = folder / (o.layers ? run::kLayersFile : run::kMetricsFile);
   check(!o.layers || std::filesystem::exists(path), "{} is missing: --layer-stats N writes it",
         path.string());
-  events::JsonLines lines(path);
+  events::MetricsLines lines(path);
   const auto write_to = [&](const events::Write& write) {
     if (o.layers)
       events::write_layers_csv(lines, write);

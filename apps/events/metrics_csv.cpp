@@ -79,7 +79,7 @@ std::string csv_field(std::string_view text) {
   return quoted + "\"";
 }
 
-void write_metrics_csv(JsonLines& lines, bool samples, const Write& write) {
+void write_metrics_csv(MetricsLines& lines, bool samples, const Write& write) {
   Table table(samples, write);
   lines.read([&](const Json& line) { table.learn_names(line, lines.path()); });
   table.write_heading();
@@ -87,7 +87,7 @@ void write_metrics_csv(JsonLines& lines, bool samples, const Write& write) {
   table.write_row();
 }
 
-void write_layers_csv(JsonLines& lines, const Write& write) {
+void write_layers_csv(MetricsLines& lines, const Write& write) {
   constexpr const char* kNumbers[] = {"gradient", "weight", "update"};
   write("iteration,layer,gradient,weight,update\n");
   lines.read([&](const Json& line) {

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "tapegrad/apps/events/json_lines.h"
+#include "tapegrad/apps/events/metrics_lines.h"
 
 namespace tapegrad::events {
 
@@ -18,9 +18,9 @@ using Write = std::function<void(std::string_view)>;
 // Columns are "iteration" and the names of all numbers, in the order in which they first appear;
 // what a step lacks is empty. With `samples`, texts have columns, too. Error if the file has more
 // than 1,000 names.
-void write_metrics_csv(JsonLines& lines, bool samples, const Write& write);
+void write_metrics_csv(MetricsLines& lines, bool samples, const Write& write);
 
 // layers.jsonl: iteration, layer, gradient, weight and update, a row for each layer.
-void write_layers_csv(JsonLines& lines, const Write& write);
+void write_layers_csv(MetricsLines& lines, const Write& write);
 
 }  // namespace tapegrad::events

@@ -221,7 +221,8 @@ TEST_CASE("a resume goes on with event files, and --overwrite removes them", "[e
   const Shown shown(run.run);
   CHECK(shown.steps("loss/step") == std::vector<std::uint64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
   for (const auto& [step, value] : shown.scalars.at("loss/step")) CHECK(value < 10);
-  CHECK(shown.steps("loss/val") == std::vector<std::uint64_t>{0, 5, 7, 10, 11});
+  // That of step 7 was the first run's last: metrics.jsonl has lost it, too.
+  CHECK(shown.steps("loss/val") == std::vector<std::uint64_t>{0, 5, 10, 11});
 
   check_ended_well(train(tiny_run(run.corpus, run.run, 2) + Args{"--overwrite"}));
   CHECK(Shown(run.run).scalars.empty());

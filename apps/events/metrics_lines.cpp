@@ -1,4 +1,4 @@
-#include "tapegrad/apps/events/json_lines.h"
+#include "tapegrad/apps/events/metrics_lines.h"
 
 #include <algorithm>
 #include <optional>
@@ -23,7 +23,7 @@ std::optional<Json> object_of(std::string_view line) {
 
 }  // namespace
 
-void JsonLines::read(const std::function<void(const Json&)>& take) {
+void MetricsLines::read(const std::function<void(const Json&)>& take) {
   broken_ = first_broken_ = 0;
   std::int64_t number = 0;
   std::string line, block;

@@ -10,9 +10,9 @@ namespace tapegrad::events {
 
 // A file with an object a line, such as metrics.jsonl, of any size: one line is in memory at a
 // time. The file may be anybody's. Error if it is missing, a link or not a regular file.
-class JsonLines {
+class MetricsLines {
  public:
-  explicit JsonLines(const std::filesystem::path& path)
+  explicit MetricsLines(const std::filesystem::path& path)
       : path_(path), file_(path, Links::refused) {}
 
   // Calls take(object) for each line that is an object with a whole number "iteration". A last line
