@@ -113,6 +113,7 @@ test("the log scale is one, and the linear scale is linear", async () => {
 test("smoothing adds a calmer line, and the table has both", async () => {
   await page.click("[data-value=some]");
   await page.click(".chart summary");
+  await h.until(page, () => document.querySelectorAll(".chart tbody tr").length >= 20);
   const [raw, soft] = await page.$$eval(".chart tbody tr", (rows) =>
     [1, 2].map((column) => rows.map((row) => Number(row.cells[column].textContent)).filter((value) => value > 0)),
   );
