@@ -23,7 +23,7 @@ TEST_CASE("a chart has its ranges, a line of dots and marks", "[chart]") {
   // 22 columns and 3 rows of characters of dots: a straight line down.
   const Lines lines = text_chart({{0, 4}, {100, 1}}, {{100, 4}}, "c", 24, 4);
   CHECK(lines == Lines{"4 ⠉⠓⠒⠦⠤⣄⣀⡀             o", "         ⠉⠉⠓⠒⠦⠤⣄⣀⡀", "1                ⠉⠉⠓⠒⠦⠤⣄",
-                       "  0         c         100"});
+                       "  0        c         100"});
 }
 
 TEST_CASE("a chart of one point, of equal ones and of none", "[chart]") {
