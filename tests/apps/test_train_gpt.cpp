@@ -66,7 +66,7 @@ TEST_CASE("training prints its lines and fills the run folder", "[train-gpt]") {
   CHECK(fs::file_size(folder / "run/model.safetensors") > 10000);
   CHECK(fs::file_size(folder / "run/optimizer.safetensors") > 20000);
   CHECK(metrics_of(folder / "run").size() == 14);
-  CHECK(std::distance(fs::directory_iterator(folder / "run"), {}) == 7);
+  CHECK(std::distance(fs::directory_iterator(folder / "run"), {}) == 9);
 }
 
 TEST_CASE("a GPT learns a text", "[train-gpt]") {
