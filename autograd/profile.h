@@ -55,7 +55,7 @@ class Profile {
     std::vector<std::vector<LoopLog::Part>> threads;
     std::int64_t left_out = 0;  // events beyond kMostEvents
   };
-  static constexpr std::size_t kMostEvents = std::size_t{1} << 20;
+  static constexpr std::size_t kMostEvents = std::size_t{1} << 17;
 
   explicit Profile(const ProfileOptions& options = {});
   ~Profile();

@@ -68,7 +68,7 @@ void LayerStats::add_up(const Sampled& of, std::int64_t begin, std::int64_t size
 void LayerStats::before(const optim::Updates& updates) {
   gradient_.assign(chunks_, 0);
   for (const auto& [p, begin, gradient] : updates.gradients()) {
-    dispatch(gradient.dtype(), [&, at = begin, &g = gradient](auto zero) {
+    dispatch(gradient.dtype(), [&, p = p, at = begin, &g = gradient](auto zero) {
       const auto* values = g.template data<decltype(zero)>();
       add_up(sampled_[p], at, g.numel(), gradient_,
              [=](std::int64_t, std::int64_t element) { return magnitude(values[element - at]); });

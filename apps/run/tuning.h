@@ -41,7 +41,7 @@ struct TuningOptions {
       "train adapters of this rank (LoRA) and leave all other weights as they are",
       {.least = 1, .most = 1 << 20, .value = "R", .newer = true});
     t("lora_alpha", o.lora_alpha, "the adapters count alpha / rank times [--lora-rank]",
-      {.least = 0, .value = "X", .newer = true});
+      {.least = 0, .most = 1 << 20, .value = "X", .newer = true});
     t("lora_target", o.lora_target, "the linear layers that get an adapter [*attn*]",
       {.value = "PATTERN…", .newer = true});
   }

@@ -123,7 +123,8 @@ std::string History::add_layers(std::string_view line) {
 std::string History::json() const {
   std::string text =
       fmt::format("{{\"lines\":{},\"layer_lines\":{},\"series\":{{", lines_, layer_lines_);
-  for (const auto& [name, points] : series_) {
+  for (const auto& [name, series] : series_) {
+    const Thinned<Point>& points = series;
     if (text.back() != '{') text += ',';
     text += json_text(name) + ":[";
     text += list(points.size(), [&](auto i) { return fmt::format("{}", points[i].iteration); });

@@ -47,11 +47,8 @@ class Drawing {
         y_.add(*drawn);
       }
     }
-    // A single point, or a constant, stands in the middle.
-    if (x_.size() == 0) x_.most += 1;
-    const double margin = y_.size() == 0 ? std::max(std::abs(y_.most) * 0.1, 1e-9) : 0;
-    y_.least -= margin;
-    y_.most += margin;
+    widen(x_, 1);
+    widen(y_, std::abs(y_.most) * 0.1);
   }
 
   std::string text() {
@@ -71,8 +68,19 @@ class Drawing {
  private:
   static constexpr int kLeft = 62, kRight = 14, kTop = 10, kBottom = 28;
 
+  // A single point, a constant, and what differs by rounding stand in the middle.
+  static void widen(Range& range, double by) {
+    const double size = std::max(std::abs(range.least), std::abs(range.most));
+    if (range.size() > 1e-9 * size) return;
+    const double margin = std::max({by, 1e-6 * size, 1e-9});
+    range.least -= margin;
+    range.most += margin;
+  }
+
   std::optional<double> drawn_y(double x, double y) const {
-    if (!std::isfinite(x) || !std::isfinite(y) || (chart_.log_y && y <= 0)) return std::nullopt;
+    constexpr double most = 1e300;  // so that differences are finite
+    if (!(std::abs(x) < most && std::abs(y) < most) || (chart_.log_y && y <= 0))
+      return std::nullopt;
     return chart_.log_y ? std::log10(y) : y;
   }
   double across(double x) const {
@@ -100,14 +108,25 @@ class Drawing {
     const double least = bent ? std::pow(10, y_.least) : y_.least;
     const double most = bent ? std::pow(10, y_.most) : y_.most;
     const double step = powers ? std::ceil(y_.size() / 6) : nice_step(most - least, 5);
-    for (double y = std::ceil(least / step) * step; y <= most + 1e-9 * step; y += step) {
-      const double level = std::abs(y) < step / 2 ? 0 : y;
-      draw_level(bent ? std::log10(level) : level, number(powers ? std::pow(10, level) : level));
+    for (const double y : levels(least, most, step)) {
+      draw_level(bent ? std::log10(y) : y, number(powers ? std::pow(10, y) : y));
     }
-    const double wide = std::max(1.0, nice_step(x_.size(), 6));
-    for (double x = std::ceil(x_.least / wide) * wide; x <= x_.most; x += wide) {
+    for (const double x : levels(x_.least, x_.most, std::max(1.0, nice_step(x_.size(), 6)))) {
       write(across(x), chart_.height - 8, "middle", number(x));
     }
+  }
+
+  // The multiples of `step` in a range: a few, whatever rounding does.
+  static std::vector<double> levels(double least, double most, double step) {
+    constexpr int most_levels = 12;
+    std::vector<double> list;
+    const double first = std::ceil(least / step);
+    for (int i = 0; i < most_levels; ++i) {
+      const double level = (first + i) * step;
+      if (!(level <= most + 1e-9 * step)) break;
+      list.push_back(level == 0 ? 0 : level);  // not -0
+    }
+    return list;
   }
 
   void draw_curve(const Curve& curve) {

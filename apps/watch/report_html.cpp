@@ -8,6 +8,7 @@
 
 #include "tapegrad/apps/watch/line_chart.h"
 #include "tapegrad/autograd/base/file.h"
+#include "tapegrad/data/tokenize/utf8.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/median.h"
 #include "tapegrad/run/run_folder.h"
@@ -46,14 +47,18 @@ Points points_of(const History& history, const std::string& name) {
 Points smoothed(const Points& points) {
   const std::size_t reach = points.size() / 60;
   Points result;
-  double sum = 0;
-  std::size_t begin = 0, end = 0;
   for (std::size_t i = 0; i < points.size(); ++i) {
-    for (; end < std::min(i + reach + 1, points.size()); ++end) sum += points[end].second;
-    for (; begin + reach < i; ++begin) sum -= points[begin].second;
+    const std::size_t begin = i - std::min(i, reach), end = std::min(i + reach + 1, points.size());
+    double sum = 0;  // anew for each: a spike would leave its rounding in a running sum
+    for (std::size_t k = begin; k < end; ++k) sum += points[k].second;
     result.emplace_back(points[i].first, sum / static_cast<double>(end - begin));
   }
   return result;
+}
+
+// "12,345", or as few digits as say it for a number that no file of ours has.
+std::string whole(double number) {
+  return std::abs(number) < 1e15 ? grouped(std::llround(number)) : fmt::format("{:.3g}", number);
 }
 
 std::string heading(const std::string& text) { return "<h2>" + escaped(text) + "</h2>\n"; }
@@ -74,8 +79,15 @@ std::string figure(const LineChart& chart, const std::string& caption) {
                      legend);
 }
 
+// A name of a file or folder, which may be any bytes.
+std::string name_text(std::string name) {
+  while (const auto invalid = data::find_invalid_utf8(name)) name[*invalid] = '?';
+  return name;
+}
+std::string name_of_run(const RunFiles& run) { return name_text(run.name()); }
+
 std::string run_prefix(const Runs& runs, const RunFiles& run) {
-  return runs.size() == 1 ? "" : run.name() + ": ";
+  return runs.size() == 1 ? "" : name_of_run(run) + ": ";
 }
 
 // A chart of one number of metrics.jsonl.
@@ -84,7 +96,7 @@ std::string figure_of(const Runs& runs, const std::string& name, const std::stri
   LineChart chart{.title = caption, .curves = {}, .log_y = log_y, .height = 180};
   for (const RunFiles* run : runs) {
     const int colour = static_cast<int>(chart.curves.size());
-    chart.curves.push_back({run->name(), points_of(run->history(), name), colour});
+    chart.curves.push_back({name_of_run(*run), points_of(run->history(), name), colour});
   }
   return figure(chart, caption);
 }
@@ -152,13 +164,13 @@ std::string results(const RunFiles& run) {
     const auto best = std::min_element(
         val.begin(), val.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
     text += result(fmt::format("{:.4f}", best->second),
-                   fmt::format("lowest validation loss, at step {}", grouped(best->first)));
+                   fmt::format("lowest validation loss, at step {}", whole(best->first)));
   }
   add_last("loss", "last training loss");
   add_last("bits_per_byte", "bits per byte");
   std::vector<double> rates;
   for (const auto& [step, rate] : points_of(history, "tokens_per_second")) rates.push_back(rate);
-  if (!rates.empty()) text += result(grouped(run::median(rates)), "tokens per second (median)");
+  if (!rates.empty()) text += result(whole(run::median(rates)), "tokens per second (median)");
   if (history.last_iteration() >= 0) {
     const std::string of = run.max_iters() ? " of " + grouped(*run.max_iters()) : "";
     text += result(grouped(history.last_iteration()) + of, "steps");
@@ -212,7 +224,7 @@ std::string table(const Runs& runs, const std::string& rows) {
   if (runs.size() > 1) {
     head = "<tr><td></td>";
     for (const RunFiles* run : runs) {
-      head += "<th scope=\"col\">" + escaped(run->name()) + "</th>";
+      head += "<th scope=\"col\">" + escaped(name_of_run(*run)) + "</th>";
     }
     head += "</tr>\n";
   }
@@ -263,7 +275,7 @@ std::string sizes(const Runs& runs) {
       if (ignored || file.filename() == run::kReportFile) continue;
       rows +=
           fmt::format("<tr><th scope=\"row\">{}{}</th><td class=\"number\">{} bytes</td></tr>\n",
-                      escaped(run_prefix(runs, *run)), escaped(file.filename().string()),
+                      escaped(run_prefix(runs, *run)), escaped(name_text(file.filename().string())),
                       grouped(static_cast<std::int64_t>(bytes)));
     }
   }
@@ -283,7 +295,7 @@ std::string sessions(const Runs& runs) {
         rows += fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td></tr>\n", escaped(words),
                             escaped(text_of(value)));
       }
-      if (runs.size() > 1) text += "<h3>" + escaped(run->name()) + "</h3>\n";
+      if (runs.size() > 1) text += "<h3>" + escaped(name_of_run(*run)) + "</h3>\n";
       if (session.contains("command")) {
         text += "<pre>" + escaped(text_of(session["command"])) + "</pre>\n";
       }
@@ -295,7 +307,7 @@ std::string sessions(const Runs& runs) {
 
 std::string head(const Runs& runs) {
   std::string title;
-  for (const RunFiles* run : runs) title += (title.empty() ? "" : ", ") + run->name();
+  for (const RunFiles* run : runs) title += (title.empty() ? "" : ", ") + name_of_run(*run);
   return fmt::format(
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"

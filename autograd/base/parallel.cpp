@@ -95,9 +95,7 @@ class Pool {
     body_ = body;
     error_ = nullptr;
     log_ = current_log;
-    if (log_ != nullptr && log_->parts_.size() < static_cast<std::size_t>(shares_used_)) {
-      log_->parts_.resize(static_cast<std::size_t>(shares_used_));
-    }
+    if (log_ != nullptr) log_->make_room(static_cast<std::size_t>(shares_used_));
     for (std::int64_t i = 0; i < shares_used_; ++i) {
       Share& share = shares_[static_cast<std::size_t>(i)];
       share.next = std::min(n, rounded(n * i / shares_used_));
@@ -160,7 +158,7 @@ class Pool {
     inside = false;
     if (log_ == nullptr || !worked) return;
     std::vector<LoopLog::Part>& parts = log_->parts_[static_cast<std::size_t>(id)];
-    if (parts.size() < LoopLog::kMostParts) parts.push_back({began, now()});
+    if (parts.size() < parts.capacity()) parts.push_back({began, now()});
   }
 
   std::mutex mutex_;  // held by the caller whose job runs
@@ -189,6 +187,15 @@ Pool& pool() {
 }
 
 }  // namespace
+
+// Here, since a worker must not fail.
+void LoopLog::make_room(std::size_t threads) {
+  if (parts_.size() < threads) parts_.resize(threads);
+  for (std::size_t i = 0; i < threads; ++i) {
+    if (parts_[i].size() < parts_[i].capacity() || parts_[i].size() == kMostParts) continue;
+    parts_[i].reserve(std::clamp<std::size_t>(2 * parts_[i].size(), 1024, kMostParts));
+  }
+}
 
 LoopLog::LoopLog() : before_(current_log) { current_log = this; }
 LoopLog::~LoopLog() { current_log = before_; }

@@ -26,10 +26,12 @@ class LoopLog {
   // By thread, in the order of time; the first is that of the caller. Each has kMostParts at most,
   // the earliest ones.
   const std::vector<std::vector<Part>>& parts() const { return parts_; }
-  static constexpr std::size_t kMostParts = std::size_t{1} << 20;
+  static constexpr std::size_t kMostParts = std::size_t{1} << 17;
 
  private:
   friend class Pool;
+  void make_room(std::size_t threads);  // for a part of each
+
   std::vector<std::vector<Part>> parts_;
   LoopLog* before_;
 };

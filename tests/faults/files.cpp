@@ -39,8 +39,8 @@ Files essence(const Files& files) {
   static const std::regex times("\"(seconds|ms|tokens_per_second)\": ?(null|[0-9.e+-]+),?");
   Files result;
   for (const auto& [name, contents] : files) {
-    // A line for each call, with its time.
-    if (name.ends_with("sessions.jsonl")) continue;
+    // They tell of each call and its time.
+    if (name.ends_with("sessions.jsonl") || name.ends_with("report.html")) continue;
     const bool has_times = name.find("trainer.json") != std::string::npos ||
                            name.find("metrics.jsonl") != std::string::npos;
     result[std::regex_replace(name, process, ".tmp-N-")] =
