@@ -34,6 +34,8 @@ class ModuleNames {
     }
     return {last_, false};
   }
+  // Another computation begins, such as the next step's forward.
+  void begin() { last_.clear(); }
 
  private:
   std::unordered_map<std::uint64_t, std::string> modules_;

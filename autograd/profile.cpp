@@ -123,7 +123,9 @@ ProfiledOp::~ProfiledOp() {
 
 ProfiledPart::ProfiledPart(std::string_view name)
     : profile_(current != nullptr && current->times_ != nullptr ? current : nullptr), name_(name) {
-  if (profile_ != nullptr) began_ = now();
+  if (profile_ == nullptr) return;
+  profile_->times_->modules.begin();
+  began_ = now();
 }
 
 ProfiledPart::~ProfiledPart() {

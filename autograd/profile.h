@@ -43,8 +43,8 @@ class Profile {
     bool backward = false;
     double begin = 0, end = 0;
     double flops = 0, bytes = 0;
-    // Of the parameter that the op works on; of an op without one, that of the parameter before it.
-    // A vjp's is its op's. Empty: there was none yet, or the profile knows no names.
+    // Of the parameter that the op works on; of an op without one, that of the parameter before it
+    // in this part. A vjp's is its op's. Empty: there was none yet, or the profile knows no names.
     std::string module = {};
     bool has_parameter = false;
   };

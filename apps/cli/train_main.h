@@ -267,6 +267,9 @@ std::optional<typename Program::Options> parse_training(int argc, const char* co
   if (stored_dtype && o.optimizer.dtype == run::TrainDtype::automatic) {
     o.optimizer.dtype = *stored_dtype;
   }
+  if (cli.given("--profile-steps") && o.call.trace.profile.empty()) {
+    usage_error("--profile-steps is for --profile FILE");
+  }
   Program::adjust(o, cli);
   o.call.gave_batches = cli.given("--gradient-accumulation-steps");
   detail::check_options(o);

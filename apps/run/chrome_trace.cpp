@@ -39,12 +39,13 @@ class Writer {
     write_blocks();
     for (const Event& event : line_.events) write(event);
     for (std::size_t thread = 1; thread < line_.threads.size(); ++thread) write_thread(thread);
-    return "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n" + text_ + "\n]}\n";
+    text_ += "\n]}\n";
+    return std::move(text_);
   }
 
  private:
   void add(const Json& event) {
-    if (!text_.empty()) text_ += ",\n";
+    text_ += text_.empty() ? "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n" : ",\n";
     text_ += event.dump(-1, ' ', false, Json::error_handler_t::replace);
   }
 
@@ -135,9 +136,10 @@ class Writer {
 
 }  // namespace
 
-void write_chrome_trace(const std::filesystem::path& path, const Profile& profile) {
+std::int64_t write_chrome_trace(const std::filesystem::path& path, const Profile& profile) {
   const Profile::Timeline line = profile.timeline();
   write_file_atomically(path, Writer(line).text());
+  return line.left_out;
 }
 
 }  // namespace tapegrad::run

@@ -19,13 +19,18 @@ Report::Step StepTrace::run(const std::function<Report::Step()>& step) {
 }
 
 std::optional<std::string> StepTrace::write(bool at_end) {
-  if (profile_ == nullptr || (made_ < kLeftOut + options_.profile_steps && !at_end))
-    return std::nullopt;
+  const bool complete = made_ >= kLeftOut + options_.profile_steps;
+  if (options_.profile.empty() || (!complete && !at_end)) return std::nullopt;
   const std::string file = std::exchange(options_.profile, {});
-  write_chrome_trace(file, *profile_);
-  profile_.reset();
-  return fmt::format("trace of {} steps: {} (ui.perfetto.dev and chrome://tracing open it)",
-                     made_ - kLeftOut, file);
+  if (profile_ == nullptr) {
+    return fmt::format("note: no trace: this call made {} steps, and the first {} are left out",
+                       made_, kLeftOut);
+  }
+  const std::unique_ptr<Profile> profile = std::move(profile_);
+  const std::int64_t left_out = write_chrome_trace(file, *profile);
+  return fmt::format("trace of {} steps: {} (ui.perfetto.dev and chrome://tracing open it){}",
+                     made_ - kLeftOut, file,
+                     left_out == 0 ? "" : fmt::format("; it lacks {} ops at its end", left_out));
 }
 
 }  // namespace tapegrad::run

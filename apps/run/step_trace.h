@@ -17,13 +17,13 @@ namespace tapegrad::run {
 // call are left out: they load libraries and take memory from the system, as no later step does.
 class StepTrace {
  public:
-  // `names` are those of the parameters, and must live as long as this.
+  // `names` are those of all parameters, frozen ones too, and must live as long as this.
   StepTrace(const TraceOptions& options, std::span<const std::pair<std::string, Tensor>> names);
 
   // Runs a step, and traces it if it is one of those.
   Report::Step run(const std::function<Report::Step()>& step);
   // Writes the trace once its steps are made, or, at the end of a run, those that were made: a
-  // line for people then. Error if the file cannot be written.
+  // line for people then, as if there were none to write. Error if the file cannot be written.
   std::optional<std::string> write(bool at_end);
 
  private:

@@ -25,8 +25,8 @@ class Trainer {
         processes_(folder.processes()),
         updates_(optim::make_updates(task.params.parameters(), options.optimizer.adamw(),
                                      folder.processes(), options.optimizer.comm_dtype)),
-        parameters_(task.params.parameters()),
-        trace_(traces(folder) ? options.trace : TraceOptions(), parameters_),
+        tensors_(task.params.tensors()),
+        trace_(traces(folder) ? options.trace : TraceOptions(), tensors_),
         report_(folder, options.optimizer, options.evaluation, task.about, at_) {
     if (folder.resumes()) {
       check_model();
@@ -116,7 +116,7 @@ class Trainer {
   void write_trace(bool at_end) {
     try {
       if (const auto line = trace_.write(at_end)) report_.line(*line);
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       report_.line(fmt::format("note: no trace: {}", error.what()));
     }
   }
@@ -230,8 +230,8 @@ class Trainer {
   std::optional<LayerStats> stats_;
   Rng no_dropout_{0};
   Progress at_;
-  std::string before_;  // what multiplied in the run that is resumed
-  NamedTensors parameters_;
+  std::string before_;    // what multiplied in the run that is resumed
+  NamedTensors tensors_;  // those that are frozen, too
   StepTrace trace_;
   Report report_;
   std::int64_t saved_ = -1;  // the iteration that the last checkpoint was taken at

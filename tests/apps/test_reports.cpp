@@ -1,5 +1,6 @@
 // report.html of a run, and watch --html.
 
+#include <cmath>
 #include <limits>
 
 #include "tapegrad/apps/watch/line_chart.h"
@@ -93,6 +94,19 @@ TEST_CASE("a chart draws what can be drawn", "[report]") {
   CHECK_THAT(line, ContainsSubstring("d=\"M62.0 10.0L706.0 232.0\""));
   CHECK_THAT(line,
              ContainsSubstring(">100<") && ContainsSubstring(">10<") && ContainsSubstring(">1<"));
+  // Levels that rounding keeps in place, and ranges that no number has.
+  for (const double at : {9007199254740992.0, 1e16, 1e300, 1e-300}) {
+    const double next = std::nextafter(at, 2 * at);
+    for (const bool log_y : {false, true}) {
+      const std::string narrow =
+          svg_of({.title = "t", .curves = {{"a", {{at, at}, {next, next}}}}, .log_y = log_y});
+      CHECK(count(narrow, "<text") < 40);
+      CHECK(count(narrow, "nan") + count(narrow, "inf") == 0);
+    }
+  }
+  const std::string widest =
+      svg_of({.title = "t", .curves = {{"a", {{0, 1.7e308}, {1, -1.7e308}, {2, 1}}}}});
+  CHECK(count(widest, "nan") + count(widest, "inf") == 0);
   const std::string huge = svg_of({.title = "t", .curves = {{"a", {{0, 1e300}, {1e18, -1e300}}}}});
   CHECK(count(huge, "<text") < 40);
 }

@@ -81,8 +81,28 @@ TEST_CASE("a run that ends early leaves a trace of the steps that it made", "[tr
   const std::string file = folder / "trace.json";
   const TinyRun run(4, {"--profile", file});
   CHECK(nested(read(file)).front() == "step");
-  const TinyRun short_run(2, {"--profile", folder / "none.json"});
+  const Args none = {"--profile", folder / "none.json"};
+  const Result r = train(tiny_run(run.corpus, folder / "short", 2) + none);
+  check_ended_well(r);
+  CHECK_THAT(r.out, ContainsSubstring("note: no trace: this call made 2 steps"));
   CHECK_FALSE(std::filesystem::exists(folder / "none.json"));
+}
+
+TEST_CASE("a trace names modules that are frozen, too", "[trace]") {
+  const TinyRun base(2);
+  const std::string file = base.folder / "trace.json";
+  check_ended_well(train(tiny_run(base.corpus, base.folder / "tuned", 4) +
+                         Args{"--init-from", base.run, "--lora-rank", "2", "--lora-target",
+                              "h.1.attn.c_proj", "--profile", file}));
+  const std::vector<std::string> spans = nested(read(file));
+  CHECK(has(spans, "step/forward/h.0/linear"));
+  CHECK(has(spans, "step/forward/wte/gather_rows"));
+}
+
+TEST_CASE("--profile-steps without --profile is told", "[trace]") {
+  const TempFolder folder;
+  const Result r = train({folder.put("text.txt", tiny_text()), "--profile-steps", "3"});
+  check_error_of("train-gpt", r, 2, "--profile-steps is for --profile FILE");
 }
 
 TEST_CASE("a trace that cannot be written does not end the run", "[trace]") {
