@@ -50,6 +50,21 @@ class Recipe {
   std::vector<Result> results_;
 };
 
+// Calls see(tensor) with all that a step holds for backward: what it keeps, and what its recipes
+// make the rest from. A tensor may come several times.
+template <class See>
+void for_each_held(const Step& step, const See& see) {
+  const auto each = [&](const Saved& saved) {
+    for (const Saved::Kept& kept : saved.kept()) {
+      if (kept.tensor.defined()) see(kept.tensor);
+    }
+  };
+  each(step.saved);
+  for (const Saved::Kept& kept : step.saved.kept()) {
+    if (kept.recipe != nullptr) each(kept.recipe->from());
+  }
+}
+
 // The ops that a checkpoint's function has run, in order, and what running it again brings back.
 struct StretchOp {
   std::string_view name;

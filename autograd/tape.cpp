@@ -272,18 +272,11 @@ std::size_t Tape::size() const { return record_->steps.size(); }
 std::size_t Tape::saved_bytes() const {
   Ids counted;
   std::size_t sum = 0;
-  const auto count = [&](const Saved& saved) {
-    for (const Saved::Kept& kept : saved.kept()) {
-      const Tensor& t = kept.tensor;
-      if (t.defined() && counted.insert(t.id()).second) sum += t.bytes();
-    }
-  };
   for (const auto& step : record_->steps) {
     if (step == nullptr) continue;
-    count(step->saved);
-    for (const Saved::Kept& kept : step->saved.kept()) {
-      if (kept.recipe != nullptr) count(kept.recipe->from());
-    }
+    for_each_held(*step, [&](const Tensor& t) {
+      if (counted.insert(t.id()).second) sum += t.bytes();
+    });
   }
   return sum;
 }

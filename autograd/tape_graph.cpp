@@ -5,7 +5,7 @@
 
 #include "tapegrad/autograd/base/error.h"
 #include "tapegrad/autograd/module_names.h"
-#include "tapegrad/autograd/step.h"
+#include "tapegrad/autograd/recipe.h"
 
 namespace tapegrad {
 namespace {
@@ -72,11 +72,11 @@ class Builder {
   void count_kept(const Step& step, TapeGraph::Op& op) {
     for (const Saved::Kept& kept : step.saved.kept()) {
       if (kept.recipe != nullptr) ++op.made_again;
-      const Tensor& t = kept.tensor;
-      if (t.defined() && !t.requires_grad() && counted_.insert(t.id()).second) {
-        op.kept_bytes += t.bytes();
-      }
     }
+    for_each_held(step, [&](const Tensor& t) {
+      const bool parameter = t.requires_grad() || names_.count(t.id()) > 0;
+      if (!parameter && counted_.insert(t.id()).second) op.kept_bytes += t.bytes();
+    });
   }
 
   const TapeRecord& tape_;

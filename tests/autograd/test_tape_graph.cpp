@@ -70,3 +70,58 @@ TEST_CASE("a graph of a GPT keeps what the tape says, and tells what is made aga
   for (const TapeGraph::Op& op : graph.ops) again += op.made_again;
   CHECK(again > 0);  // what layer norms and gelu gave
 }
+
+namespace {
+
+constexpr nn::GPTConfig kTiny = {
+    .vocab_size = 7, .block_size = 4, .n_layer = 2, .n_head = 2, .n_embd = 8};
+
+}  // namespace
+
+TEST_CASE("a graph counts what a checkpoint runs again from", "[tape]") {
+  Rng rng(3);
+  const Tensor x = normal(rng, {6, 4}), w = parameter(rng, {5, 4});
+  const NamedTensors names = {{"fc.weight", w}};
+  Tape tape;
+  const auto f = [&](Inputs in, Rng*) { return exp(linear(in[0], w)); };
+  sum(checkpoint(f, {x * 2}));
+  const TapeGraph graph = graph_of(tape, names);
+  int again = 0;
+  for (const TapeGraph::Op& op : graph.ops) again += op.made_again;
+  CHECK(again > 0);
+  CHECK(graph.kept_bytes() + w.bytes() == tape.saved_bytes());
+  CHECK(graph.kept_bytes() == x.bytes());
+}
+
+TEST_CASE("a graph of a model that recomputes its blocks keeps what the tape says", "[tape]") {
+  Rng rng(2);
+  const nn::Params params(rng);
+  nn::GPT gpt(params, kTiny);
+  gpt.recompute = true;
+  const Tensor ids = Tensor::zeros({1, 4}, DType::i32);
+  Tape tape;
+  gpt.loss(ids, ids);
+  std::size_t parameters = 0;
+  for (const auto& [name, tensor] : params.parameters()) parameters += tensor.bytes();
+  const std::size_t kept = graph_of(tape, params.parameters()).kept_bytes();
+  CHECK(kept <= tape.saved_bytes());
+  CHECK(kept + parameters >= tape.saved_bytes());
+  const std::size_t states = 2 * 4 * 8 * 4;  // what the blocks run again from
+  CHECK(kept >= states);
+}
+
+TEST_CASE("a graph counts no frozen parameter as kept", "[tape]") {
+  const auto kept = [](bool frozen) {
+    Rng rng(2);
+    const nn::Params params(rng);
+    const nn::GPT gpt(params, kTiny);
+    for (auto [name, tensor] : params.parameters()) {
+      if (frozen && name.find("mlp") != name.npos) tensor.set_requires_grad(false);
+    }
+    const Tensor ids = Tensor::zeros({1, 4}, DType::i32);
+    Tape tape;
+    gpt.loss(ids, ids);
+    return graph_of(tape, params.parameters()).kept_bytes();
+  };
+  CHECK(kept(true) <= kept(false));
+}
