@@ -111,9 +111,7 @@ int evaluate(const Options& o) {
   if (!result) return run::kInterruptedExitCode;
   const std::string& name = text.tokens ? text.tokens->val_name : text.identity.name;
   if (o.json) {
-    fmt::print(
-        "{}\n",
-        json_of(o, windows, name, *result).dump(2, ' ', false, Json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(json_of(o, windows, name, *result), 2));
   } else {
     fmt::print("{}: {}\n", name, result->line());
   }

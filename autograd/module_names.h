@@ -3,22 +3,28 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "tapegrad/autograd/tensor/tensor.h"
 
 namespace tapegrad {
 
+// A parameter's module is its name without the last part; a name of one part is its own module.
+std::string module_of(std::string_view parameter);
+// {"h.3", "attn", "c_attn"} of "h.3.attn.c_attn": a number belongs to the name before it.
+std::vector<std::string> module_parts(std::string_view module);
+
 // Which module an op belongs to, told by the parameters that it works on, for timelines and
-// pictures of tapes. A parameter's module is its name without the last part.
+// pictures of tapes.
 class ModuleNames {
  public:
   ModuleNames() = default;
   explicit ModuleNames(std::span<const std::pair<std::string, Tensor>> parameters) {
     for (const auto& [name, tensor] : parameters) {
-      const std::size_t dot = name.rfind('.');
-      modules_[tensor.id()] = dot == std::string::npos ? "" : name.substr(0, dot);
+      modules_[tensor.id()] = module_of(name);
     }
   }
 

@@ -20,9 +20,7 @@ bool print(std::string_view piece) {
 }
 
 // A token's text as in JSON, so that each stays on a line.
-std::string quoted_text(const std::string& bytes) {
-  return Json(bytes).dump(-1, ' ', false, Json::error_handler_t::replace);
-}
+std::string quoted_text(const std::string& bytes) { return json_text(bytes); }
 
 }  // namespace
 
@@ -79,7 +77,7 @@ void Sampler::print_json(const std::string& prompt) {
                               {"text", model_.tokenizer.token_bytes(piece.token)},
                               {"logprob", piece.logprob}});
   }
-  print(json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  print(json_text(json) + "\n");
 }
 
 void Sampler::print_one(const std::string& prompt) {

@@ -4,7 +4,6 @@
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "tapegrad/autograd/base/error.h"
+#include "tapegrad/autograd/module_names.h"
 
 extern char** environ;
 
@@ -45,23 +45,6 @@ std::string bytes_text(std::size_t bytes) {
 
 std::string value_text(const TapeGraph::Value& value) {
   return fmt::format("{} {}", value.shape, name_of(value.dtype));
-}
-
-// "h.3.attn.c_attn" → {"h.3", "attn", "c_attn"}: a number belongs to the name before it.
-std::vector<std::string> parts_of(const std::string& module) {
-  std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin < module.size();) {
-    const std::size_t end = std::min(module.find('.', begin), module.size());
-    const std::string part = module.substr(begin, end - begin);
-    const bool number = !part.empty() && std::isdigit(static_cast<unsigned char>(part[0]));
-    if (number && !parts.empty()) {
-      parts.back() += "." + part;
-    } else {
-      parts.push_back(part);
-    }
-    begin = end + 1;
-  }
-  return parts;
 }
 
 // Ops and the boxes inside a box.
@@ -97,7 +80,7 @@ class Drawing {
   // An op with a parameter stands beside its module's neighbours. One without is in the same box as
   // the op before it; one that joins two results, such as a residual addition, in the box around.
   Box& box_of(const Op& op) {
-    std::vector<std::string> parts = parts_of(op.module);
+    std::vector<std::string> parts = module_parts(op.module);
     const auto joined = std::count_if(op.edges.begin(), op.edges.end(),
                                       [](const Edge& edge) { return edge.from == Edge::From::op; });
     for (int up = op.has_parameter || joined < 2 ? 1 : 2; up > 0 && parts.size() > 0; --up) {
@@ -124,7 +107,8 @@ class Drawing {
   void draw_op(std::size_t i, const std::string& indent) {
     const Op& op = graph_.ops[i];
     std::string label = op.name;
-    if (op.has_parameter) label = parts_of(op.module).back() + ": " + label;
+    const std::vector<std::string> parts = module_parts(op.module);
+    if (op.has_parameter && !parts.empty()) label = parts.back() + ": " + label;
     for (std::size_t k = 0; k < op.edges.size(); ++k) {
       const Edge& edge = op.edges[k];
       if (edge.from != Edge::From::leaf || !graph_.leaves[edge.index].parameter) continue;
@@ -217,6 +201,7 @@ std::string svg_of(const std::string& dot) {
   while (const std::size_t count = std::fread(piece, 1, sizeof piece, out.get())) {
     svg.append(piece, count);
   }
+  check(!std::ferror(out.get()), "a temporary file cannot be read");
   return svg;
 }
 

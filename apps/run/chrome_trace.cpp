@@ -6,6 +6,7 @@
 
 #include "tapegrad/autograd/base/file.h"
 #include "tapegrad/autograd/base/json_file.h"
+#include "tapegrad/autograd/module_names.h"
 
 namespace tapegrad::run {
 namespace {
@@ -15,15 +16,13 @@ using Part = LoopLog::Part;
 
 // "transformer.h.3" of "transformer.h.3.attn.c_attn"; a name without a number stays whole.
 std::string block_of(const std::string& module) {
-  for (std::size_t begin = 0; begin < module.size();) {
-    const std::size_t end = std::min(module.find('.', begin), module.size());
-    const bool number = end > begin && std::all_of(module.begin() + static_cast<long>(begin),
-                                                   module.begin() + static_cast<long>(end),
-                                                   [](unsigned char c) { return std::isdigit(c); });
-    if (number) return module.substr(0, end);
-    begin = end + 1;
+  std::string block;
+  for (const std::string& part : module_parts(module)) {
+    if (!block.empty()) block += '.';
+    block += part;
+    if (std::isdigit(static_cast<unsigned char>(part.back()))) break;
   }
-  return module;
+  return block;
 }
 
 class Writer {
@@ -46,7 +45,7 @@ class Writer {
  private:
   void add(const Json& event) {
     text_ += text_.empty() ? "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n" : ",\n";
-    text_ += event.dump(-1, ' ', false, Json::error_handler_t::replace);
+    text_ += json_text(event);
   }
 
   void name_row(const char* what, std::size_t thread, const std::string& name) {

@@ -4,6 +4,7 @@
 
 #include "tapegrad/autograd/base/parallel.h"
 #include "tapegrad/autograd/kernels/vector_math.h"
+#include "tapegrad/autograd/module_names.h"
 #include "tapegrad/optim/clip.h"
 
 namespace tapegrad::run {
@@ -14,10 +15,6 @@ constexpr std::int64_t kMostSamples = 65'536;
 constexpr std::int64_t kChunk = optim::kSquareChunk;
 
 std::int64_t chunks_in(std::int64_t elements) { return (elements + kChunk - 1) / kChunk; }
-
-std::string module_of(const std::string& parameter) {
-  return parameter.substr(0, std::min(parameter.rfind('.'), parameter.size()));
-}
 
 template <class T>
 double magnitude(T x) {

@@ -45,10 +45,6 @@ std::string list(std::size_t size, const Element& element) {
 
 }  // namespace
 
-std::string json_text(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 std::string shortened(const std::string& text, std::size_t most_bytes) {
   if (text.size() <= most_bytes) return text;
   std::size_t end = most_bytes;

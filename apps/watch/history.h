@@ -106,8 +106,6 @@ class History {
   Thinned<LayerRecord> layers_{kMostLayerRecords};
 };
 
-// JSON in UTF-8 on one line, whatever bytes the texts have.
-std::string json_text(const Json& json);
 // The first bytes of a text, without half a character at their end.
 std::string shortened(const std::string& text, std::size_t most_bytes);
 

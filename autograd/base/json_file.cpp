@@ -10,6 +10,10 @@ constexpr int64_t kMostJsonBytes = int64_t{8} << 20;
 constexpr int kMostJsonDepth = 32;
 }  // namespace
 
+std::string json_text(const Json& json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
 Json read_json_object(const std::filesystem::path& path) {
   return parse_json_object(path, read_file(path, kMostJsonBytes, Links::refused));
 }
@@ -26,8 +30,7 @@ Json parse_json_object(const std::filesystem::path& path, const std::string& tex
 }
 
 void write_json(const std::filesystem::path& path, const Json& json) {
-  // Paths may be any bytes, but JSON is UTF-8.
-  const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  const std::string text = json_text(json, 2) + "\n";
   check(static_cast<int64_t>(text.size()) <= kMostJsonBytes,
         "{}: {} bytes are to be written, and {} are the most that can be read again", path.string(),
         text.size(), kMostJsonBytes);

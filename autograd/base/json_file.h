@@ -121,6 +121,10 @@ AnyJson parse_json(std::string_view text, int depth) {
   }
 }
 
+// The text of a value: on one line, or with so many blanks for each level. Bytes that are no UTF-8,
+// as paths may have, become U+FFFD.
+std::string json_text(const Json& json, int indent = -1);
+
 // The object that the file holds; Error, with the path, if there is none, or if it is a link.
 Json read_json_object(const std::filesystem::path& path);
 // The object that a text is; `path` is for messages.

@@ -26,8 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string history = run.history().json();
   if (!Json::accept(history)) fuzz::finding("a history is no JSON");
   if (history.size() > 200 + 20 * text.size()) fuzz::finding("a history is too large");
-  if (!Json::accept(watch::json_text(run.options())) ||
-      !Json::accept(watch::json_text(run.sessions()))) {
+  if (!Json::accept(json_text(run.options())) || !Json::accept(json_text(run.sessions()))) {
     fuzz::finding("options or sessions are no JSON");
   }
   return 0;
