@@ -1,5 +1,4 @@
 #include <charconv>
-#include <cstdio>
 
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/compute.h"
@@ -8,6 +7,7 @@
 #include "tapegrad/apps/inspect/views.h"
 #include "tapegrad/autograd/base/file.h"
 #include "tapegrad/data/tokenize/utf8.h"
+#include "tapegrad/nn/summary.h"
 #include "tapegrad/run/model.h"
 
 namespace tapegrad {
@@ -42,9 +42,8 @@ std::optional<Options> parse(int argc, const char* const* argv) {
   cli("json", o.json, "print one JSON object in place of a table");
   cli("html", o.html, "write a page to look at: one file, without network", {.value = "FILE"});
   cli("tape", o.tape,
-      "draw one training step on the text: its ops, shapes, and the bytes they keep for backward, "
-      "by "
-      "module; FILE ends with .svg (by Graphviz) or .dot",
+      "draw a training step of the whole model in f32 on the text: its ops, shapes, and the bytes "
+      "they keep for backward, by module; FILE ends with .svg (by Graphviz) or .dot",
       {.value = "FILE"});
   cli.options(o.compute);
   cli.example("inspect --model runs/notes-1 --text 'To be, or not to be'",
@@ -58,22 +57,19 @@ std::optional<Options> parse(int argc, const char* const* argv) {
   if (!cli.given("--model"))
     cli::usage_error("--model is needed: a run folder, or a model of another program");
   if (!cli.given("--text")) cli::usage_error("--text is needed: what the model reads");
-  if (o.text.empty()) cli::usage_error("--text: there is nothing to look at");
+  if (data::without_byte_order_mark(o.text).empty()) {
+    cli::usage_error("--text: there is nothing to look at");
+  }
   if (cli.given("--html") && o.html.empty()) cli::usage_error("--html needs the name of a file");
   if (cli.given("--tape")) check_tape(o);
   cli::use_compute(o.compute);
   return o;
 }
 
-constexpr std::size_t kMostText = 1 << 20;  // bytes; at most 256 tokens of them are shown
+constexpr std::int64_t kMostText = 1 << 20;  // bytes; at most 256 tokens of them are shown
 
-std::string read_stdin() {
-  std::string text;
-  char piece[1 << 14];
-  while (const std::size_t count = std::fread(piece, 1, sizeof piece, stdin)) {
-    text.append(piece, count);
-    check(text.size() <= kMostText, "stdin has more than {} bytes", kMostText);
-  }
+std::string text_of(const Options& o) {
+  std::string text = o.text == "-" ? read_stdin(kMostText) : o.text;
   text = data::without_byte_order_mark(text);
   check(!text.empty(), "stdin: there is nothing to look at");
   return text;
@@ -89,52 +85,66 @@ std::optional<std::int64_t> step_of(const TensorSource& weights) {
   return error == std::errc() && stop == end ? std::optional(step) : std::nullopt;
 }
 
-inspect::Look look_at(const Options& o, const std::string& text) {
+// A model in f32, and the last tokens of a text, as many as can be shown.
+struct Reading {
+  run::TextModel model;
+  std::optional<std::int64_t> step;
+  std::int64_t text_tokens;  // of the whole text
+  std::vector<data::Token> tokens;
+};
+
+Reading read(const Options& o, const std::string& text) {
   run::OpenedModel opened = run::open_model(o.model, o.checkpoint);
-  const auto most = static_cast<std::size_t>(inspect::most_tokens(opened.config));
+  const std::int64_t most = inspect::most_tokens(opened.config);
   const auto step = step_of(*opened.weights);
-  const run::TextModel model = run::load(std::move(opened));
-  const std::vector<data::Token> tokens = model.tokens_of(text);
-  const auto last = std::span(tokens).last(std::min(most, tokens.size()));
-  return {
-      .model = o.model,
-      .step = step,
-      .bytes_of = [tokenizer = model.tokenizer](data::Token t) { return tokenizer.token_bytes(t); },
-      .text_tokens = std::ssize(tokens),
-      .inside = inspect::look_inside(model.gpt, last)};
+  run::TextModel model = run::load(std::move(opened));
+  std::vector<data::Token> tokens = model.tokens_of(text);
+  const std::int64_t all = std::ssize(tokens);
+  tokens.erase(tokens.begin(), tokens.end() - std::min(most, all));
+  return {std::move(model), step, all, std::move(tokens)};
 }
 
-// A step as training makes it: dropout is drawn, too.
-void draw_tape(const Options& o, const std::string& text) {
-  const run::TextModel model = run::load(run::open_model(o.model, o.checkpoint));
-  const std::vector<data::Token> tokens = model.tokens_of(text);
-  const nn::GPTConfig& config = model.gpt.config();
-  check(tokens.size() > 1, "--text has one token: a loss needs two at least");
-  const auto count = std::min<std::int64_t>(std::ssize(tokens) - 1, config.block_size);
-  const std::vector<std::int32_t> ids(tokens.begin(), tokens.end());
+inspect::Look look_at(const Options& o, const Reading& r) {
+  return {.model = o.model,
+          .step = r.step,
+          .bytes_of = [&r](data::Token t) { return r.model.tokenizer.token_bytes(t); },
+          .text_tokens = r.text_tokens,
+          .inside = inspect::look_inside(r.model.gpt, r.tokens)};
+}
+
+// A step of the whole model in f32, with its dropout: what training may do beside that, such as
+// adapters, recomputation and bf16, is not in it.
+void draw_tape(const Options& o, const Reading& r) {
+  check(r.tokens.size() > 1, "--text has one token: a loss needs two at least");
+  const std::int64_t count = std::ssize(r.tokens) - 1;
   const auto slice = [&](std::int64_t begin) {
-    return Tensor::from(std::vector(ids.begin() + begin, ids.begin() + begin + count), {1, count});
+    const auto first = r.tokens.begin() + begin;
+    return Tensor::from(std::vector<std::int32_t>(first, first + count), {1, count});
   };
-  const NamedTensors parameters = model.params.parameters();
+  const NamedTensors parameters = r.model.params.parameters();
   Rng dropout(0);
   Tape tape;
-  const Tensor loss = model.gpt.loss(slice(0), slice(1), &dropout);
+  const Tensor loss = r.model.gpt.loss(slice(0), slice(1), &dropout);
   const TapeGraph graph = graph_of(tape, parameters);
+  const std::string cut = std::ssize(r.tokens) < r.text_tokens
+                              ? fmt::format(", the last of {}", nn::grouped(r.text_tokens))
+                              : "";
   const std::string dot = inspect::dot_of(
-      graph, fmt::format("a training step of {} on {} tokens: {} ops, which keep {:.2f} MB\nloss "
+      graph, fmt::format("a step of {} in f32 on {} tokens{}: {} ops, which keep {:.2f} MB\nloss "
                          "{:.4f}; backward goes the same ways, upwards",
-                         o.model, count, graph.ops.size(),
+                         o.model, count, cut, graph.ops.size(),
                          static_cast<double>(graph.kept_bytes()) / 1e6, loss.item()));
   write_file_atomically(o.tape, draws_svg(o.tape) ? inspect::svg_of(dot) : dot);
   fmt::print("{} shows {} ops\n", o.tape, graph.ops.size());
 }
 
 int show(const Options& o) {
+  const Reading reading = read(o, text_of(o));
   if (!o.tape.empty()) {
-    draw_tape(o, o.text == "-" ? read_stdin() : o.text);
+    draw_tape(o, reading);
     return 0;
   }
-  const inspect::Look look = look_at(o, o.text == "-" ? read_stdin() : o.text);
+  const inspect::Look look = look_at(o, reading);
   if (!o.html.empty()) {
     write_file_atomically(o.html, inspect::html_of(look));
     if (!o.json) fmt::print("{} shows {} tokens\n", o.html, look.inside.tokens.size());

@@ -1,5 +1,3 @@
-#include <cstdio>
-
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
@@ -88,21 +86,11 @@ std::optional<Options> parse(int argc, const char* const* argv) {
 
 constexpr std::int64_t kMostPromptBytes = std::int64_t{16} << 20;
 
-std::string read_stdin() {
-  std::string text;
-  char piece[1 << 16];
-  while (const std::size_t count = std::fread(piece, 1, sizeof piece, stdin)) {
-    text.append(piece, count);
-    check(static_cast<std::int64_t>(text.size()) <= kMostPromptBytes,
-          "stdin has more than {} bytes", kMostPromptBytes);
-  }
-  return text;
-}
-
 std::string prompt_of(const Options& o) {
   if (!o.prompt_file) return o.prompt.value_or("");
   const bool from_stdin = *o.prompt_file == "-";
-  std::string text = from_stdin ? read_stdin() : read_file(*o.prompt_file, kMostPromptBytes);
+  std::string text =
+      from_stdin ? read_stdin(kMostPromptBytes) : read_file(*o.prompt_file, kMostPromptBytes);
   text = data::without_byte_order_mark(text);
   check(!text.empty(), "{}: there is nothing to continue",
         from_stdin ? "stdin" : *o.prompt_file + ": the file is empty");

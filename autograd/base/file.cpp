@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <regex>
 #include <system_error>
 #include <utility>
@@ -151,6 +152,17 @@ std::string read_file(const std::filesystem::path& path, int64_t max_bytes, Link
     text.append(chunk.data(), static_cast<size_t>(count));
     check_size(static_cast<int64_t>(text.size()));
   }
+}
+
+std::string read_stdin(int64_t max_bytes) {
+  std::string text, piece(size_t{1} << 16, ' ');
+  while (const size_t count = std::fread(piece.data(), 1, piece.size(), stdin)) {
+    text.append(piece, 0, count);
+    check(static_cast<int64_t>(text.size()) <= max_bytes, "stdin has more than {} bytes",
+          max_bytes);
+  }
+  check(!std::ferror(stdin), "stdin cannot be read: {}", reason());
+  return text;
 }
 
 InputFile::InputFile(const std::filesystem::path& path, Links links) {

@@ -17,6 +17,9 @@ enum class Links { followed, refused };
 std::string read_file(const std::filesystem::path& path, int64_t max_bytes = int64_t{64} << 30,
                       Links links = Links::followed);
 
+// All bytes of stdin up to its end. Error if it cannot be read, or has more than `max_bytes`.
+std::string read_stdin(int64_t max_bytes);
+
 // A regular file that is open for reading at any place, from any thread. If another file takes its
 // name, this one goes on reading the old file.
 class InputFile {

@@ -194,6 +194,9 @@ TEST_CASE("inspect reads stdin, and takes the weights that it is told", "[inspec
   const Result r = reads("\xEF\xBB\xBFthe cat");
   check_ended_well(r);
   CHECK(Json::parse(r.out) == inspected(tiny().run, "the cat"));
+  CHECK(inspected(tiny().run, "\xEF\xBB\xBFthe cat") == Json::parse(r.out));
+  check_error(Program("inspect", {"--model", tiny().run, "--text", "-"}, ".", folder.path()).wait(),
+              1, "stdin cannot be read: Is a directory");
   check_error(reads(""), 1, "stdin: there is nothing to look at");
   check_error(reads(std::string((1 << 20) + 1, 'a')), 1, "stdin has more than 1048576 bytes");
   const Json best = inspected(tiny().run, "the cat", {"--checkpoint", "best"});
@@ -215,6 +218,7 @@ TEST_CASE("errors of inspect name what is wrong", "[inspect]") {
   check_error(run_program("inspect", {"--text", "a"}), 2, "--model is needed");
   check_error(run_program("inspect", {"--model", kGpt2}), 2, "--text is needed");
   check_error(inspect(kGpt2, ""), 2, "--text: there is nothing to look at");
+  check_error(inspect(kGpt2, "\xEF\xBB\xBF"), 2, "--text: there is nothing to look at");
   check_error(inspect(kGpt2, "a", {"--html", ""}), 2, "--html needs the name of a file");
   check_error(inspect(folder / "none", "a"), 1, "does not exist");
   check_error(inspect(tiny().run, "the cät"), 1, "'ä' (U+00E4)");

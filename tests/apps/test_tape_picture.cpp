@@ -1,6 +1,10 @@
 // inspect --tape.
 
+#include "tapegrad/apps/inspect/tape_picture.h"
+#include "tapegrad/autograd/ops.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
+
+using namespace tapegrad;
 
 namespace {
 
@@ -26,6 +30,34 @@ TEST_CASE("inspect --tape draws the ops of a step in the boxes of their modules"
   CHECK_THAT(dot, ContainsSubstring("linear_cross_entropy"));
   CHECK_THAT(dot, ContainsSubstring("keeps "));
   CHECK_THAT(dot, ContainsSubstring("dropout"));  // as training has it
+}
+
+TEST_CASE("inspect --tape draws the last tokens of a long text", "[inspect]") {
+  const TempFolder folder;
+  const std::string text = "the cat sat on mat 7 and the dog ate.";
+  const auto drawn_of = [&](const std::string& of) {
+    const auto file = folder / "tape.dot";
+    check_ended_well(run_program("inspect", {"--model", tiny().run, "--text", of, "--tape", file}));
+    return TempFolder::get(file);
+  };
+  const std::string dot = drawn_of(text);
+  CHECK_THAT(dot, ContainsSubstring("on 15 tokens, the last of 37: "));  // the block size is 16
+  const auto loss_of = [](const std::string& drawn) {
+    return drawn.substr(drawn.find("loss "), 11);
+  };
+  CHECK(loss_of(dot) == loss_of(drawn_of(text.substr(text.size() - 16))));
+}
+
+TEST_CASE("parameters may have names of any form in a picture", "[inspect]") {
+  for (const std::string name : {"w", ".w", "", ".", "0", "a..w"}) {
+    INFO("'" << name << "'");
+    const Tensor w = Tensor::ones({2, 2}).set_requires_grad();
+    const NamedTensors names = {{name, w}};
+    Tape tape;
+    const Tensor y = exp(w);
+    CHECK_THAT(inspect::dot_of(graph_of(tape, names), "t"),
+               ContainsSubstring("exp\\n") && ContainsSubstring("(2, 2) f32"));
+  }
 }
 
 TEST_CASE("inspect --tape draws SVG where Graphviz is installed, and says so where not",
