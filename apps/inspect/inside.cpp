@@ -122,7 +122,11 @@ Inside look_inside(const nn::LanguageModel& model, std::span<const data::Token> 
   const Tensor ids = Tensor::from(inside.tokens, {1, std::ssize(tokens)});
   const std::vector<Tensor> states = model.residual_stream(model.embed(ids));
   predict(model, states.back(), inside);
-  for (const Tensor& state : states) inside.lens.push_back(lens_of(model, state, inside));
+  for (std::size_t i = 0; i + 1 < states.size(); ++i) {
+    inside.lens.push_back(lens_of(model, states[i], inside));
+  }
+  std::vector<LensCell>& last = inside.lens.emplace_back();
+  for (const Prediction& p : inside.predictions) last.push_back({p.best[0], p.next});
   for (int layer = 0; layer < model.config().n_layer; ++layer) {
     const Tensor& state = states[static_cast<std::size_t>(layer)];
     inside.attention.push_back(thousandths(model.attention_weights(layer, state)));

@@ -13,7 +13,8 @@ bool controls(char32_t c) {
   const auto within = [c](char32_t first, char32_t last) { return first <= c && c <= last; };
   if (c == U'\n' || c == U'\t') return false;
   return c < 0x20 || within(0x7F, 0x9F) || within(0x200B, 0x200F) || within(0x2028, 0x202E) ||
-         within(0x2060, 0x206F) || c == 0xFEFF;
+         within(0x2060, 0x206F) || within(0xFFF9, 0xFFFB) || within(0xE0000, 0xE007F) ||
+         c == 0xAD || c == 0x61C || c == 0x180E || c == 0xFEFF;
 }
 
 std::string shown(std::string_view bytes, const data::Utf8Char& c) {

@@ -3,7 +3,7 @@
 
 const words = {
   en: {
-    summary: (d) => `${d.model}${d.step === null ? "" : `, step ${d.step}`}: ${d.tokens.length} tokens` +
+    summary: (d) => `${nameOf(d.model)}${d.step === null ? "" : `, step ${d.step}`}: ${d.tokens.length} tokens` +
       (d.loss === null ? "" : `, loss ${d.loss.toFixed(3)}, perplexity ${short(Math.exp(d.loss))}`),
     cut: (shown, all) => `The text has ${all} tokens. The last ${shown} are shown.`,
     text: "How likely was each token?",
@@ -32,7 +32,7 @@ const words = {
     comma: ", ", gradientOf: (token, g) => `${token}: norm of the gradient ${g}.`,
   },
   zh: {
-    summary: (d) => `${d.model}${d.step === null ? "" : `，第 ${d.step} 步`}：${d.tokens.length} 个词元` +
+    summary: (d) => `${nameOf(d.model)}${d.step === null ? "" : `，第 ${d.step} 步`}：${d.tokens.length} 个词元` +
       (d.loss === null ? "" : `，损失 ${d.loss.toFixed(3)}，困惑度 ${short(Math.exp(d.loss))}`),
     cut: (shown, all) => `文本共有 ${all} 个词元，这里显示最后 ${shown} 个。`,
     text: "每个词元有多大可能？",
@@ -59,6 +59,8 @@ const words = {
 
 const MOST_SMALL_HEADS = 1200; // of more, only the chosen one is drawn
 
+// A path's last part.
+const nameOf = (path) => path.match(/[^/]+(?=\/*$)/)?.[0] ?? path;
 const short = (x) => (x === 0 ? "0" : x >= 1000 || x < 0.001 ? x.toExponential(1) : x.toPrecision(3));
 const percent = (p) => (p < 1e-5 ? p.toExponential(1) : `${Number((100 * p).toPrecision(p < 0.9995 ? 3 : 4))} %`);
 const visible = (text, space = "␣") => text.replaceAll(" ", space).replaceAll("\n", "↵").replaceAll("\t", "⇥") || "∅";
@@ -384,7 +386,7 @@ export function renderInside(element, data, language) {
   if (before?.data === data) Object.assign(choice, before.choice());
   const cut = data.cut ? [el("p", { className: "note", textContent: w.cut(data.tokens.length, data.text_tokens) })] : [];
   element.classList.add("inside");
-  element.replaceChildren(el("p", { className: "summary", textContent: w.summary(data) }), ...cut, textSection(choice, w),
+  element.replaceChildren(el("p", { className: "summary", title: data.model, textContent: w.summary(data) }), ...cut, textSection(choice, w),
     attentionSection(choice, w, repaint), lensSection(choice, w), gradientSection(choice, w));
   const paint = () => (element.isConnected ? repaint.forEach((one) => one()) : stop.abort());
   const themes = new MutationObserver(paint);

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "tapegrad/apps/inspect/token_text.h"
 #include "tapegrad/apps/inspect/views.h"
 #include "tapegrad/data/tokenize/utf8.h"
@@ -19,7 +21,7 @@ nn::GPTConfig config_of(int blocks, int heads, std::int64_t block_size) {
 TEST_CASE("the JSON of a look fits into its bound, whatever the model", "[inspect]") {
   CHECK(inspect::most_tokens(config_of(4, 4, 64)) == 64);
   CHECK(inspect::most_tokens(config_of(4, 4, 4096)) == 256);
-  CHECK(inspect::most_tokens(config_of(12, 12, 1024)) == 183);  // as docs/watching.md says
+  CHECK(inspect::most_tokens(config_of(12, 12, 1024)) == 182);  // as docs/watching.md says
   CHECK_THROWS_WITH(inspect::most_tokens(config_of(4096, 4096, 64)),
                     ContainsSubstring("4096 blocks of 4096 heads, which is too many to show"));
   // Tokens with the longest texts, of a model whose attention is spread evenly or at random.
@@ -48,6 +50,21 @@ TEST_CASE("the JSON of a look fits into its bound, whatever the model", "[inspec
   }
 }
 
+TEST_CASE("attention of many heads fits into its bound, however it is spread", "[inspect]") {
+  const int heads = 4000;
+  const std::int64_t T = inspect::most_tokens(config_of(1, heads, 1024));
+  std::vector<std::uint16_t> longest;  // as many digits as rows that sum to 1000 can have
+  for (int n = 1; n <= T; ++n) {
+    const int long_ones = std::clamp((1000 - 10 * n) / 90, 0, n);
+    for (int i = 0; i < n; ++i) longest.push_back(n == 1 ? 1000 : i < long_ones ? 100 : 10);
+  }
+  inspect::Look look{.model = "m", .step = {}, .bytes_of = {}, .text_tokens = T, .inside = {}};
+  look.inside.attention.emplace_back(heads, longest);
+  const auto size = std::ssize(inspect::json_text(look));
+  CHECK(size <= inspect::kMostJson);
+  CHECK(size > inspect::kMostJson / 2);
+}
+
 TEST_CASE("a token's text is short, valid UTF-8 that controls nothing", "[inspect]") {
   using inspect::token_text;
   CHECK(token_text(" the\n\t") == " the\n\t");
@@ -55,6 +72,9 @@ TEST_CASE("a token's text is short, valid UTF-8 that controls nothing", "[inspec
   CHECK(token_text("\xE2\x82\xAC\xAC") == "€<0xAC>");
   CHECK(token_text("a\x1B\x7F") == "a<U+001B><U+007F>");
   CHECK(token_text("\xE2\x80\xAE!") == "<U+202E>!");
+  CHECK(token_text("\xC2\xAD\xD8\x9C\xE1\xA0\x8E") == "<U+00AD><U+061C><U+180E>");
+  CHECK(token_text("\xEF\xBF\xB9\xEF\xBF\xBB\xEF\xBF\xBC") == "<U+FFF9><U+FFFB>\uFFFC");
+  CHECK(token_text("\xF3\xA0\x80\x80\xF3\xA0\x81\xBF") == "<U+E0000><U+E007F>");
   CHECK(token_text(std::string(64, 'a')) == std::string(64, 'a'));
   CHECK(token_text(std::string(65, 'a')) == std::string(61, 'a') + "…");
   for (std::size_t n = 1; n < 60; ++n) {
