@@ -1,7 +1,6 @@
 #include "tapegrad/run/chrome_trace.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 
 #include "tapegrad/autograd/base/file.h"
@@ -20,7 +19,8 @@ std::string block_of(const std::string& module) {
   for (const std::string& part : module_parts(module)) {
     if (!block.empty()) block += '.';
     block += part;
-    if (std::isdigit(static_cast<unsigned char>(part.back()))) break;
+    const bool is_number = part.find_first_not_of("0123456789") == part.npos;
+    if (is_number || part.find('.') != part.npos) break;
   }
   return block;
 }
