@@ -1,6 +1,7 @@
 // inspect --tape.
 
 #include "tapegrad/apps/inspect/tape_picture.h"
+#include "tapegrad/autograd/tensor/safetensors.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 
