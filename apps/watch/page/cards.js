@@ -1,7 +1,7 @@
 // A card for each run: its numbers of now, and where it came from. Elements are kept and only their texts
 // change, so that focus and selection stay.
 import { el, setText, table } from "./dom.js";
-import { count, dateTime, duration, number, t } from "./words.js";
+import { count, dateTime, duration, language, named, number, t } from "./words.js";
 
 const NUMBERS = ["loss", "val_loss", "bits_per_byte", "norm", "lr", "tokens_per_second"];
 
@@ -15,13 +15,31 @@ export class Cards {
 
   /** After a change of the list or the language. */
   rebuild(runs) {
-    const open = new Set([...this.cards].filter(([, card]) => card.details.open).map(([key]) => key));
-    const focused = [...this.cards].find(([, card]) => card.toggle === document.activeElement)?.[0];
-    this.cards = new Map(runs.map((run) => [run.key, this.build(run, open.has(run.key))]));
-    this.parent.replaceChildren(...[...this.cards.values()].map(({ element }) => element));
-    if (runs.length === 0) this.parent.append(el("p", { class: "note" }, t("noRuns")));
-    this.cards.get(focused)?.toggle.focus();
-    this.show(runs);
+    const focused = document.activeElement;
+    this.cards = new Map(runs.map((run) => [run.key, this.renew(run, this.cards.get(run.key))]));
+    const elements = [...this.cards.values()].map(({ element }) => element);
+    if (runs.length === 0) elements.push(el("p", { class: "note" }, t("noRuns")));
+    const { children } = this.parent;
+    if (children.length !== elements.length || elements.some((element, i) => element !== children[i])) {
+      this.parent.replaceChildren(...elements);
+      if (this.parent.contains(focused)) focused.focus();
+    }
+  }
+
+  /** A run's card: the one that is there, with what is new of the run. */
+  renew(run, card) {
+    const look = JSON.stringify([language, run.name, run.color]);
+    if (card?.look !== look) {
+      card = { ...this.build(run, card?.details.open ?? false), look };
+    }
+    const from = JSON.stringify([run.id, run.folder, run.sessions, run.options]);
+    if (card.from !== from) {
+      card.from = from;
+      const list = origin(run);
+      card.origin.replaceWith(list);
+      card.origin = list;
+    }
+    return card;
   }
 
   build(run, open) {
@@ -39,33 +57,36 @@ export class Cards {
     const values = {};
     const cell = (name) => el("div", {}, el("dt", {}, t(name)), (values[name] = el("dd", { "data-value": name })));
     const list = el("dl", {}, ...["step", "left", ...NUMBERS, "skipped"].map(cell));
-    const details = el("details", { open }, el("summary", {}, t("details")), origin(run));
+    const from = el("div");
+    const details = el("details", { open }, el("summary", {}, t("details")), from);
     const element = el("article", { class: "run" }, el("header", {}, toggle, state), bar, list, details);
-    return { element, toggle, state, bar, values, details };
+    return { element, toggle, state, bar, values, details, origin: from };
   }
 
-  show(runs) {
+  /** The numbers of now. A server that is gone leaves no run `training`: nobody knows. */
+  show(runs, connection) {
+    const lost = connection === "lost";
     for (const run of runs) {
       const card = this.cards.get(run.key);
       if (!card) continue;
       const { toggle, state, bar, values } = card;
       toggle.setAttribute("aria-pressed", String(run.shown));
-      setText(state, t(run.state));
-      state.dataset.state = run.state;
+      state.dataset.state = lost && run.state === "training" ? "unknown" : run.state;
+      setText(state, t(state.dataset.state));
       const done = run.maxIters ? Math.min(100, (100 * run.step) / run.maxIters) : 0;
       bar.setAttribute("aria-valuenow", Math.round(done));
       bar.firstChild.style.width = `${done}%`;
       fill(values.step, count(run.step));
       const all = run.maxIters ? ` ${t("stepOf", count(run.maxIters))}` : "";
       setText(values.step.previousSibling, t("step") + all);
-      const left = run.secondsLeft;
+      const left = lost ? null : run.secondsLeft;
       fill(values.left, left === null ? "" : duration(left));
       for (const name of NUMBERS) {
         const last = run.get(name).last;
         const text = name === "tokens_per_second" ? count : number;
         fill(values[name], last === undefined ? "" : text(last));
       }
-      fill(values.skipped, run.skipped.length > 0 ? count(run.skipped.length) : "");
+      fill(values.skipped, run.skippedCount > 0 ? count(run.skippedCount) : "");
     }
   }
 }
@@ -100,7 +121,7 @@ function origin(run) {
 
 function describe([name, value]) {
   if (value === null || value === "" || typeof value === "object") return "";
-  return `${t(name)} ${value}`;
+  return `${named(name)} ${value}`;
 }
 
 function copyButton(text, step) {

@@ -1,7 +1,7 @@
 // A line chart: uPlot, a tooltip, the keyboard, and the same numbers as a table.
 import { colorOf, el, fade, setText, table } from "./dom.js";
 import { nearest } from "./series.js";
-import { count, number, t } from "./words.js";
+import { count, language, number, t } from "./words.js";
 
 const TABLE_ROWS = 40;
 export const KEYS = { ArrowLeft: -1, ArrowRight: 1, PageUp: -0.1, PageDown: 0.1, Home: -1e9, End: 1e9 };
@@ -12,7 +12,7 @@ export const KEYS = { ArrowLeft: -1, ArrowRight: 1, PageUp: -0.1, PageDown: 0.1,
  */
 export class Chart {
   /**
-   * zoom(range or null) is called when a part is chosen; `single` tells of the nearest line only, and has its
+   * title() names the chart in the page's language; zoom(range or null) is called when a part is chosen; `single` tells of the nearest line only, and has its
    * table elsewhere; key: [class, word] pairs that explain kinds of lines.
    */
   constructor({ title, height, zoom, single = false, key = [] }) {
@@ -41,18 +41,14 @@ export class Chart {
     this.range = range;
     this.log = log;
     this.element.classList.toggle("empty", this.lines.length === 0);
-    const key = this.legend.map(([look, word]) => el("span", {}, el("i", { class: look }), t(word)));
-    this.heading.replaceChildren(t(this.title), ...key);
-    setText(this.words, t("numbers"));
-    this.plot.setAttribute("aria-label", t(this.title));
+    this.data = this.lines.length === 0 ? null : uPlot.join(this.lines.map((line) => withMarks(line, log)));
     const [from, to] = this.extent();
+    this.name(to);
     this.plot.setAttribute("aria-valuemin", from);
     this.plot.setAttribute("aria-valuemax", to);
-    if (!this.plot.hasAttribute("aria-valuetext")) this.tell(to, t("keys"));
     this.fillTable();
     if (this.lines.length === 0) return this.drop();
     const shape = JSON.stringify([log, ...this.lines.map(({ xs, ys, marks, ...look }) => look), colorOf("--line")]);
-    this.data = uPlot.join(this.lines.map(({ xs, ys }) => [xs, log ? ys.map((y) => (y > 0 ? y : null)) : ys]));
     if (shape !== this.shape) {
       this.shape = shape;
       this.build();
@@ -65,6 +61,17 @@ export class Chart {
     if (!this.tip.hidden) this.update();
   }
 
+  /** The chart's words, in a language that is new. */
+  name(to) {
+    if (this.language === language) return;
+    this.language = language;
+    const key = this.legend.map(([look, word]) => el("span", {}, el("i", { class: look }), t(word)));
+    this.heading.replaceChildren(this.title(), ...key);
+    setText(this.words, t("numbers"));
+    this.plot.setAttribute("aria-label", this.title());
+    this.tell(to, t("keys"));
+  }
+
   drop() {
     this.uplot?.destroy();
     this.uplot = this.shape = null;
@@ -72,9 +79,7 @@ export class Chart {
   }
 
   extent() {
-    const first = Math.min(...this.lines.map(({ xs }) => xs[0]));
-    const last = Math.max(...this.lines.map(({ xs }) => xs[xs.length - 1]));
-    return this.lines.length ? [first, last] : [0, 1];
+    return this.data ? [this.data[0][0], this.data[0][this.data[0].length - 1]] : [0, 1];
   }
 
   build() {
@@ -260,8 +265,18 @@ export class Chart {
       }),
     ]);
     const head = [t("step"), ...this.lines.map(({ label }) => label)];
-    this.body.replaceChildren(table(t(this.title), head, rows.reverse()));
+    this.body.replaceChildren(table(this.title(), head, rows.reverse()));
   }
+}
+
+/** The steps and values that are drawn of a line: a marked step has a place even if it has no value. */
+function withMarks({ xs, ys, marks = [] }, log) {
+  const drawn = log ? ys.map((y) => (y > 0 ? y : null)) : ys;
+  const bare = marks.filter((x) => xs[nearest(xs, x)] !== x);
+  if (bare.length === 0) return [xs, drawn];
+  const values = new Map([...bare.map((x) => [x, null]), ...xs.map((x, i) => [x, drawn[i]])]);
+  const steps = [...values.keys()].sort((a, b) => a - b);
+  return [steps, steps.map((x) => values.get(x))];
 }
 
 /** Bounds with some room around the values. */

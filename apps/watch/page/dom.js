@@ -37,8 +37,20 @@ export const kept = {
   },
 };
 
+const known = new Map();
+
+/** After a change of theme. */
+export function forgetColors() {
+  known.clear();
+}
+
 /** The colour of a CSS variable as the canvas needs it: of the theme that is in force. */
 export function colorOf(variable) {
+  if (!known.has(variable)) known.set(variable, computedColor(variable)); // asking it restyles the page
+  return known.get(variable);
+}
+
+function computedColor(variable) {
   let probe = document.getElementById("probe");
   if (!probe) document.body.append((probe = el("i", { id: "probe", hidden: true })));
   probe.style.color = `var(${variable})`;

@@ -17,7 +17,7 @@ export class Layers {
       ["key-first", "first"],
       ["key-last", "last"],
     ];
-    this.chart = new Chart({ title: "lines", height: 300, zoom, single: true, key });
+    this.chart = new Chart({ title: () => t("lines"), height: 300, zoom, single: true, key });
     this.chart.element.classList.add("wide");
     this.build();
   }

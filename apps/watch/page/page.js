@@ -1,6 +1,6 @@
 // The start of the page: its parts, its settings, and when it draws.
 import { Cards, differences } from "./cards.js";
-import { el, kept, segments, setText } from "./dom.js";
+import { el, forgetColors, kept, segments, setText } from "./dom.js";
 import { InsideForm } from "./inside_form.js";
 import { Layers } from "./layers.js";
 import { Plots } from "./plots.js";
@@ -23,7 +23,7 @@ const settings = {
 const runs = new Runs(changed);
 const cards = new Cards(at("runs"), (run) => {
   run.shown = !run.shown;
-  draw(true);
+  draw();
 });
 const plots = new Plots(at("plots"), settings, zoom);
 const samples = new Samples(at("samples"));
@@ -34,45 +34,58 @@ const inside = new InsideForm(at("inside"));
 
 let drawn = 0;
 let timer = 0;
-let listChanged = true;
+const EVERYTHING = ["runs", "metrics", "samples", "layers"];
+const waiting = new Set(EVERYTHING); // what changed since it was drawn
 
-function changed(what) {
-  if (what === "connection") return tellConnection();
-  if (what === "runs") listChanged = true;
+function changed(...what) {
+  if (what.includes("connection")) {
+    tellConnection();
+    cards.show(runs.list, runs.connection);
+    return;
+  }
+  for (const each of what.includes("runs") ? EVERYTHING : what) waiting.add(each);
   schedule();
 }
 
 function schedule() {
   if (timer || document.hidden) return;
-  timer = setTimeout(draw, Math.max(0, drawn + DRAW_EVERY_MS - performance.now()));
+  timer = setTimeout(drawChanged, Math.max(0, drawn + DRAW_EVERY_MS - performance.now()));
 }
 
-function draw(rebuild = false) {
+function draw() {
+  changed("runs");
+  drawChanged();
+}
+
+function drawChanged() {
   clearTimeout(timer);
   timer = 0;
   drawn = performance.now();
-  if (listChanged || rebuild === true) {
-    listChanged = false;
-    cards.rebuild(runs.list);
-    const table = differences(runs.shown);
-    at("compare").hidden = table === null;
-    at("differences").replaceChildren(table ?? "");
-  } else {
-    cards.show(runs.list);
-  }
+  const now = new Set(waiting);
+  waiting.clear();
+  if (now.has("runs")) showList();
+  cards.show(runs.list, runs.connection);
   const ready = runs.shown.filter((run) => run.ready);
-  plots.show(ready);
-  samples.show(ready);
-  layers.show(ready, settings);
-  inside.show(runs);
+  if (now.has("metrics")) plots.show(ready);
+  if (now.has("samples")) samples.show(ready);
+  if (now.has("layers")) layers.show(ready, settings);
+  if (now.has("samples")) inside.show(runs);
   const some = ready.some((run) => run.series.size > 0);
   at("waiting").hidden = some;
   setText(at("waiting"), t(runs.list.length > 0 && runs.shown.length === 0 ? "nothing" : "waiting"));
   at("whole").hidden = settings.range === null;
 }
 
+function showList() {
+  cards.rebuild(runs.list);
+  at("full").hidden = !runs.full;
+  const table = differences(runs.shown);
+  at("compare").hidden = table === null;
+  if (at("differences").innerHTML !== (table?.outerHTML ?? "")) at("differences").replaceChildren(table ?? "");
+}
+
 document.addEventListener("visibilitychange", () => !document.hidden && schedule());
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw());
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", inThisTheme);
 
 function zoom(range) {
   settings.range = range;
@@ -116,6 +129,12 @@ function tellTheme() {
   setText(at("theme"), t(isDark() ? "light" : "dark")); // what a click brings
 }
 
+function inThisTheme() {
+  forgetColors();
+  tellTheme();
+  draw();
+}
+
 function inThisLanguage() {
   fillWords();
   buildControls();
@@ -124,7 +143,7 @@ function inThisLanguage() {
   at("language").lang = language === "zh" ? "en" : "zh-CN";
   layers.build();
   inside.words();
-  draw(true);
+  draw();
 }
 
 at("language").addEventListener("click", () => {
@@ -134,8 +153,7 @@ at("language").addEventListener("click", () => {
 at("theme").addEventListener("click", () => {
   root.dataset.theme = isDark() ? "light" : "dark";
   kept.set("theme", root.dataset.theme);
-  tellTheme();
-  draw();
+  inThisTheme();
 });
 
 if (kept.get("theme")) root.dataset.theme = kept.get("theme");

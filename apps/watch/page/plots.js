@@ -2,7 +2,7 @@
 import { Chart } from "./charts.js";
 import { colorOf } from "./dom.js";
 import { smooth } from "./series.js";
-import { t } from "./words.js";
+import { named, t } from "./words.js";
 
 const KNOWN = ["loss", "val_loss", "train_loss", "lr", "norm", "tokens_per_second", "ms"];
 const MOST_OTHERS = 8;
@@ -13,7 +13,8 @@ export class Plots {
     this.parent = parent;
     this.settings = settings;
     this.zoom = zoom;
-    this.charts = new Map();
+    this.charts = new Map(); // by their words
+    this.others = new Map(); // by a name of metrics.jsonl
     this.chart("lossChart", 340, [
       ["key-line", "loss"],
       ["key-dashes", "val_loss"],
@@ -23,12 +24,18 @@ export class Plots {
   }
 
   chart(title, height, key) {
-    if (!this.charts.has(title)) {
-      const chart = new Chart({ title, height, zoom: this.zoom, key });
-      this.charts.set(title, chart);
+    const chart = new Chart({ title: () => t(title), height, zoom: this.zoom, key });
+    this.charts.set(title, chart);
+    this.parent.append(chart.element);
+  }
+
+  other(name) {
+    if (!this.others.has(name)) {
+      const chart = new Chart({ title: () => named(name), height: 190, zoom: this.zoom });
+      this.others.set(name, chart);
       this.parent.append(chart.element);
     }
-    return this.charts.get(title);
+    return this.others.get(name);
   }
 
   show(runs) {
@@ -50,11 +57,11 @@ export class Plots {
   linesOf(run, name, one, { smoothed = name === "loss", ...look }) {
     const { xs, ys } = run.get(name);
     if (xs.length === 0) return [];
-    const label = one ? t(name) : `${run.name}: ${t(name)}`;
+    const label = one ? named(name) : `${run.name}: ${named(name)}`;
     const line = { label, xs, ys, color: colorOf(`--run-${run.color}`), ...look };
     const weight = this.settings.smoothing;
     if (!smoothed || weight === 0) return [line];
-    const soft = { ...line, label: t("smoothed", label), ys: smooth(ys, weight), width: 2 };
+    const soft = { ...line, label: t("smoothed", label), ys: smooth(xs, ys, weight), width: 2 };
     return [{ ...line, alpha: 0.25 }, soft];
   }
 
@@ -66,9 +73,9 @@ export class Plots {
         if (!KNOWN.includes(name) && series.length > 1 && names.size < MOST_OTHERS) names.add(name);
       }
     }
-    for (const name of names) this.chart(name, 190).show(lines(name), { range });
-    for (const [title, chart] of this.charts) {
-      if (!title.endsWith("Chart") && !names.has(title)) chart.show([], { range });
+    for (const name of names) this.other(name).show(lines(name), { range });
+    for (const [name, chart] of this.others) {
+      if (!names.has(name)) chart.show([], { range });
     }
   }
 }

@@ -3,8 +3,10 @@
 import { Series } from "./series.js";
 
 const MOST_SAMPLES = 200;
+const MOST_SKIPPED = 200;
 const MOST_LAYER_RECORDS = 300;
 const MOST_WAITING = 2000;
+const OF_BATCH = ["loss", "norm"]; // of a skipped step: those of a batch that taught nothing
 export const COLORS = 8;
 
 /** One run. Its folder is its name across restarts of the server; ids may change. */
@@ -21,7 +23,8 @@ class Run {
     this.lines = this.layerLines = 0;
     this.series = new Map();
     this.samples = [];
-    this.skipped = [];
+    this.skipped = []; // the newest of them; skippedCount is of all
+    this.skippedCount = 0;
     this.layers = { names: [], iterations: [], gradient: [], weight: [], update: [] };
   }
 
@@ -31,7 +34,7 @@ class Run {
 
   /** The last step that was told of. */
   get step() {
-    let last = 0;
+    let last = this.skipped[this.skipped.length - 1] ?? 0;
     for (const { xs } of this.series.values()) last = Math.max(last, xs[xs.length - 1] ?? 0);
     return last;
   }
@@ -49,28 +52,33 @@ class Run {
     this.layerLines = history.layer_lines;
     for (const [name, [xs, ys]] of Object.entries(history.series)) this.series.set(name, new Series(xs, ys));
     this.samples = history.samples.slice(-MOST_SAMPLES);
-    this.skipped = history.skipped.slice(-MOST_SAMPLES);
+    this.skipped = history.skipped.slice(-MOST_SKIPPED);
+    this.skippedCount = history.skipped_count ?? history.skipped.length;
     if (history.layers?.names) this.layers = history.layers;
     this.ready = true;
   }
 
-  /** A line of metrics.jsonl. */
+  /** A line of metrics.jsonl, {} if it was broken. Returns what has changed. */
   add(values) {
     const { iteration } = values;
     if (values.skipped) {
-      push(this.skipped, iteration, MOST_SAMPLES);
-      return; // its loss and norm are those of a batch that taught nothing
+      push(this.skipped, iteration, MOST_SKIPPED);
+      ++this.skippedCount;
     }
     if (typeof values.sample === "string") push(this.samples, { iteration, text: values.sample }, MOST_SAMPLES);
     for (const [name, value] of Object.entries(values)) {
       if (name === "iteration" || !Number.isFinite(value)) continue;
+      if (values.skipped && OF_BATCH.includes(name)) continue;
       if (!this.series.has(name)) this.series.set(name, new Series());
       this.series.get(name).push(iteration, value);
     }
+    const written = this.samples[this.samples.length - 1]?.iteration;
+    return iteration === written ? ["metrics", "samples"] : ["metrics"]; // a sample has its step's loss beside it
   }
 
-  /** A line of layers.jsonl. */
+  /** A line of layers.jsonl, {} if it was broken. Returns what has changed. */
   addLayers({ iteration, layers }) {
+    if (!layers) return [];
     const all = this.layers;
     for (const name of Object.keys(layers)) {
       if (!all.names.includes(name)) all.names.push(name);
@@ -79,10 +87,11 @@ class Run {
     for (const kind of ["gradient", "weight", "update"]) {
       all[kind].push(all.names.map((name) => layers[name]?.[kind] ?? null));
     }
-    if (all.iterations.length <= MOST_LAYER_RECORDS) return;
+    if (all.iterations.length <= MOST_LAYER_RECORDS) return ["layers"];
     const keep = (_, i) => i % 2 === 0 || i === all.iterations.length - 1;
     for (const kind of ["gradient", "weight", "update"]) all[kind] = all[kind].filter(keep);
     all.iterations = all.iterations.filter(keep);
+    return ["layers"];
   }
 }
 
@@ -92,11 +101,12 @@ function push(list, item, most) {
 }
 
 export class Runs {
-  /** changed(what) is called after "runs", "data" or "connection" changed. */
+  /** changed(what…) is called after "runs", "connection", or "metrics", "samples", "layers" of a run changed. */
   constructor(changed) {
     this.changed = changed;
     this.list = [];
     this.inspect = false;
+    this.full = false; // the server left runs out
     this.version = "";
     this.connection = "connecting";
     this.byId = new Map();
@@ -107,15 +117,21 @@ export class Runs {
   }
 
   start() {
-    this.connect();
-    // A page that was out of sight, or on a machine that slept, asks once more.
-    document.addEventListener("visibilitychange", () => {
-      if (!document.hidden) this.fetchRuns();
-    });
+    const inSight = () => (document.hidden ? this.disconnect() : this.connect());
+    document.addEventListener("visibilitychange", inSight);
+    inSight();
+  }
+
+  /** Out of sight: a browser has six connections to a host, and each page that listens takes one. */
+  disconnect() {
+    this.source?.close();
+    clearTimeout(this.retry);
+    this.setConnection("connecting");
   }
 
   connect() {
     this.source?.close();
+    clearTimeout(this.retry);
     const source = (this.source = new EventSource("api/events"));
     source.onopen = () => {
       this.setConnection("live");
@@ -156,8 +172,7 @@ export class Runs {
       this.load(run);
     } else if (line === run[count]) {
       ++run[count];
-      run[add](values);
-      this.changed("data");
+      this.changed(...run[add](values));
     }
   }
 
@@ -169,7 +184,7 @@ export class Runs {
     try {
       answer = await fetchJson("api/runs");
     } catch {
-      if (turn === this.turn) setTimeout(() => turn === this.turn && this.fetchRuns(), 2000);
+      if (turn === this.turn && this.connection === "live") setTimeout(() => turn === this.turn && this.fetchRuns(), 2000);
       return;
     }
     if (turn !== this.turn) return; // a later question is on its way
@@ -177,6 +192,7 @@ export class Runs {
     this.afresh = false;
     this.inspect = answer.inspect;
     this.version = answer.version;
+    this.full = answer.full === true;
     const known = new Map(this.list.map((run) => [run.key, run]));
     this.byId = new Map();
     this.list = answer.runs.map((told) => {
@@ -230,7 +246,7 @@ export class Runs {
     } else {
       for (const line of waiting) this.line(...line);
     }
-    this.changed("data");
+    this.changed("metrics", "samples", "layers");
   }
 }
 

@@ -23,7 +23,7 @@ export class Samples {
     const samples = runs.flatMap((run) => run.samples.map((sample) => ({ run, ...sample })));
     samples.sort((a, b) => b.iteration - a.iteration);
     // Drawn only when there is something new: a reader may be choosing a piece of text.
-    const shown = JSON.stringify([t("step"), this.all, samples.map(({ run, iteration }) => [run.key, iteration])]);
+    const shown = JSON.stringify([t("step"), this.all, samples.map((sample) => [sample.run.key, sample.iteration, sample.text, lossAt(sample)])]);
     if (shown === this.shown) return;
     this.shown = shown;
     if (samples.length === 0) {
@@ -41,7 +41,8 @@ export class Samples {
   }
 }
 
-function entry({ run, iteration, text }, named) {
+function entry(sample, named) {
+  const { run, iteration, text } = sample;
   const swatch = el("i", { class: "swatch" });
   swatch.style.background = `var(--run-${run.color})`;
   return el(
@@ -52,18 +53,19 @@ function entry({ run, iteration, text }, named) {
       {},
       el("h3", {}, el("small", {}, t("step")), " ", count(iteration)),
       named ? el("span", {}, swatch, run.name) : null,
-      el("small", {}, lossAt(run, iteration)),
+      el("small", {}, lossAt(sample)),
     ),
     el("pre", { tabindex: "0" }, text),
   );
 }
 
-/** The loss at a step, of the evaluation if there was one. */
-function lossAt(run, iteration) {
+/** The loss at a sample's step: of the evaluation if there was one, or the train loss of the nearest step that has one. */
+function lossAt({ run, iteration }) {
   for (const name of ["val_loss", "loss"]) {
     const { xs, ys } = run.get(name);
     const i = nearest(xs, iteration);
-    if (i >= 0 && (xs[i] === iteration || name === "loss")) return `${t(name)} ${number(ys[i])}`;
+    if (xs[i] === iteration) return `${t(name)} ${number(ys[i])}`;
+    if (i >= 0 && name === "loss") return t("lossAt", t(name), number(ys[i]), count(xs[i]));
   }
   return "";
 }

@@ -70,13 +70,19 @@ export function nearest(xs, x) {
   return low > 0 && x - xs[low - 1] <= xs[low] - x ? low - 1 : low;
 }
 
-/** Exponential mean with weight w of what was, without the pull of a first value (as Adam's moments). */
-export function smooth(ys, w) {
+/**
+ * Exponential mean with weight w of what was, without the pull of a first value (as Adam's moments). The
+ * weight is that of the usual distance of two points: those of a history are further apart than new ones.
+ */
+export function smooth(xs, ys, w) {
+  const gaps = xs.slice(1).map((x, i) => x - xs[i]);
+  const usual = [...gaps].sort((a, b) => a - b)[gaps.length >> 1];
   let mean = 0;
   let power = 1;
-  return ys.map((y) => {
-    mean = w * mean + (1 - w) * y;
-    power *= w;
+  return ys.map((y, i) => {
+    const kept = i === 0 ? w : w ** (gaps[i - 1] / usual);
+    mean = kept * mean + (1 - kept) * y;
+    power *= kept;
     return mean / (1 - power);
   });
 }

@@ -1,6 +1,11 @@
 // The page's words in English and Chinese, and its numbers.
 import { kept } from "./dom.js";
 
+// Names in the files of a run that have words. Others must not meet the page's own words.
+const NAMES = ["loss", "val_loss", "bits_per_byte", "tokens_per_second", "lr", "norm", "ms"].concat(
+  ["processor", "threads", "processes", "version", "cores", "products"],
+);
+
 const WORDS = {
   en: {
     title: "tapegrad: see it learn",
@@ -14,10 +19,12 @@ const WORDS = {
     dark: "Dark",
     runs: "Runs",
     noRuns: "There is no run yet.",
+    full: "Some runs are left out: there are more than one server shows. Name fewer folders.",
     show: "Show {0} in the charts",
     training: "training",
     ended: "ended",
     stopped: "stopped",
+    unknown: "no connection",
     step: "step",
     stepOf: "of {0}",
     left: "left",
@@ -67,6 +74,7 @@ const WORDS = {
     keys: "Arrow keys read the values; + and − zoom, 0 shows all. Or drag over a part.",
     numbers: "As a table",
     samples: "Samples",
+    lossAt: "{0} {1} at step {2}",
     noSamples: "No samples yet: train-gpt --sample-interval N writes one every N steps.",
     moreSamples: "Show all {0} samples",
     fewerSamples: "Show fewer",
@@ -105,8 +113,8 @@ const WORDS = {
     footer: "Everything on this page comes from the machine that serves it.",
   },
   zh: {
-    title: "tapegrad：看它学习",
-    watch: "看它学习",
+    title: "tapegrad：实时观察训练",
+    watch: "实时观察训练",
     skip: "跳到图表",
     connecting: "正在连接……",
     live: "实时",
@@ -116,10 +124,12 @@ const WORDS = {
     dark: "深色",
     runs: "训练",
     noRuns: "还没有训练。",
+    full: "部分训练没有列出：数量超过了一个服务器的上限。请指定较少的文件夹。",
     show: "在图表中显示 {0}",
     training: "训练中",
     ended: "已完成",
     stopped: "已停止",
+    unknown: "无连接",
     step: "步",
     stepOf: "共 {0}",
     left: "剩余",
@@ -131,8 +141,8 @@ const WORDS = {
     norm: "梯度范数",
     ms: "毫秒／步",
     skipped: "跳过",
-    skippedStep: "此步因离群而被跳过",
-    progress: "{0} 已完成的步数",
+    skippedStep: "该步因数值异常被跳过",
+    progress: "{0} 的已完成步数",
     details: "命令、机器、报告",
     report: "此训练的报告",
     copy: "复制",
@@ -169,6 +179,7 @@ const WORDS = {
     keys: "方向键读取数值；+ 和 − 缩放，0 显示全部。也可拖选一段。",
     numbers: "以表格显示",
     samples: "样本",
+    lossAt: "{0} {1}（第 {2} 步）",
     noSamples: "还没有样本：train-gpt --sample-interval N 每 N 步写一段。",
     moreSamples: "显示全部 {0} 段样本",
     fewerSamples: "收起",
@@ -191,15 +202,15 @@ const WORDS = {
     newest: "第 {0} 步",
     value: "数值",
     inside: "模型内部",
-    insideAbout: "模型如何看待一段文字：每个词元的概率、注意力、每个模块的贡献。",
+    insideAbout: "模型如何处理一段文字：每个词元的概率、注意力、每一层的贡献。",
     text: "文字",
     look: "看看内部",
     looking: "计算中…… {0} 秒",
     tooLong: "文字超过 4 kB，请缩短。",
     emptyText: "请先输入一段文字。",
-    noInspect: "此服务器无法查看内部：旁边没有 inspect 程序。",
-    noAnswer: "服务器没有回答。它还在运行吗？",
-    refused: "没有成功：{0}",
+    noInspect: "此服务器无法查看内部：同一目录下没有 inspect 程序。",
+    noAnswer: "服务器没有响应。它还在运行吗？",
+    refused: "失败：{0}",
     seconds: "{0} 秒",
     minutes: "{0} 分钟",
     hours: "{0} 小时 {1} 分",
@@ -216,10 +227,14 @@ export function setLanguage(chosen) {
   kept.set("language", chosen);
 }
 
-/** The words of a key, with {0}, {1}… replaced. A name that is no key is its own word. */
+/** The words of a key, with {0}, {1}… replaced. */
 export function t(key, ...values) {
-  const text = WORDS[language][key] ?? key;
-  return text.replace(/\{(\d)\}/g, (_, i) => values[i]);
+  return WORDS[language][key].replace(/\{(\d)\}/g, (_, i) => values[i]);
+}
+
+/** What a name of a file is called here: one of training's own has words, any other stands for itself. */
+export function named(name) {
+  return NAMES.includes(name) ? t(name) : name;
 }
 
 /** Fills in the words of the page's fixed parts: data-word is an element's text, data-label its name. */
