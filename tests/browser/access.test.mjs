@@ -30,7 +30,7 @@ for (const [theme, language, width] of [
 ]) {
   test(`no serious fault: ${theme}, ${language}, ${width} pixels wide`, async () => {
     const page = await h.open(browser, server.url, { theme, language, width });
-    await h.until(page, () => document.querySelector(".map canvas") && document.querySelector(".written"));
+    await h.until(page, () => document.querySelector(".map-names li") && document.querySelector(".written"));
     if (h.hasInspect && width === 360) {
       await page.click("#inside .main");
       await h.until(page, () => document.querySelector("#inside-result").children.length > 0, 30000);

@@ -43,9 +43,7 @@ test("the page reconnects to a server that was killed, and knows its runs by the
     assert.equal(await h.shownStep(page, "a"), step);
     assert.equal(await h.shownStep(page, "b"), 20);
   }
-  // While there is no server, the browser itself reports that.
-  const own = page.problems.filter((problem) => !/ERR_(CONNECTION_REFUSED|INCOMPLETE_CHUNKED|EMPTY_RESPONSE|CONNECTION_RESET)/.test(problem));
-  assert.deepEqual(own, []);
+  assert.deepEqual(h.withoutServer(page.problems), []);
   page.problems = [];
 });
 

@@ -64,8 +64,8 @@ export async function launch() {
 }
 
 /** Opens a page; page.problems lists errors, refused resources and requests that left this host. */
-export async function open(browser, url, { width = 1280, height = 900, theme = "light", language = "en" } = {}) {
-  const context = await browser.createBrowserContext(); // with a memory of its own
+export async function open(browser, url, { width = 1280, height = 900, theme = "light", language = "en", context } = {}) {
+  context ??= await browser.createBrowserContext(); // with a memory of its own
   const page = await context.newPage();
   page.problems = [];
   page.on("pageerror", (error) => page.problems.push(error.stack));
@@ -82,6 +82,10 @@ export async function open(browser, url, { width = 1280, height = 900, theme = "
   await until(page, () => document.querySelector("#connection").dataset.state === "live");
   return page;
 }
+
+/** The problems without those that the browser itself reports while there is no server. */
+export const withoutServer = (problems) =>
+  problems.filter((problem) => !/ERR_(CONNECTION_REFUSED|INCOMPLETE_CHUNKED|EMPTY_RESPONSE|CONNECTION_RESET)/.test(problem));
 
 /** Waits until a condition holds on the page, and says which did not. */
 export async function until(page, condition, timeout = 15000, ...values) {
