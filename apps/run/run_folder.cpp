@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <limits>
 #include <system_error>
 
 #include "tapegrad/autograd/base/file.h"
@@ -11,6 +12,7 @@
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/run/config_json.h"
 #include "tapegrad/run/folder_calls.h"
+#include "tapegrad/run/lines_of_file.h"
 #include "tapegrad/run/terminal.h"
 
 namespace tapegrad::run {
@@ -27,8 +29,6 @@ constexpr std::string_view kRunFiles[] = {
     kTokenizerFile, kMetricsFile,          kLayersFile,    kSessionsFile, kReportFile,
     kTextFile,      data::kGenerationFile, kConfigFile};
 
-constexpr int64_t kMostMetricsBytes = int64_t{4} << 30;
-
 // The files of a run that a folder may have, in the order in which a run is removed.
 std::vector<std::string> run_files(const fs::path& folder) {
   std::vector<std::string> files = kept_model_files(folder);
@@ -43,14 +43,12 @@ bool is_run_file(const std::string& name) {
          std::count(std::begin(kRunFiles), std::end(kRunFiles), name) > 0;
 }
 
-// Of a line of metrics or layers; nothing if it has none. A foreign line may be anything.
-std::optional<int64_t> iteration_of(std::string_view line) {
-  constexpr std::size_t most_bytes = std::size_t{1} << 20;
+// The number `name` of a line's object; nothing if it has none. A foreign line may be anything.
+std::optional<int64_t> number_of(std::string_view name, std::string_view line) {
   constexpr int depth = 4;
-  if (line.size() > most_bytes) return std::nullopt;
   try {
     const Json json = parse_json<Json>(line, depth);
-    const auto at = json.is_object() ? json.find("iteration") : json.end();
+    const auto at = json.is_object() ? json.find(name) : json.end();
     if (!json.is_object() || at == json.end() || !at->is_number_integer()) return std::nullopt;
     return at->get<int64_t>();
   } catch (const Error&) {
@@ -249,33 +247,25 @@ void RunFolder::restore(const TrainState& state) const {
   restore_checkpoint(path_, state);
   if (follows_) return;
   for (const std::string_view file : {kMetricsFile, kLayersFile})
-    trim(file, state.progress.iteration);
+    trim(file, "iteration", state.progress.iteration);
+  // A call that made no step beyond the checkpoint was one, too.
+  trim(kSessionsFile, "first_step", std::numeric_limits<int64_t>::max());
 }
 
-void RunFolder::trim(std::string_view file, int64_t iteration) const {
+void RunFolder::trim(std::string_view file, std::string_view number, int64_t end) const {
   const fs::path path = path_ / file;
   if (!has_entry(path)) return;
-  const std::string text = read_file(path, kMostMetricsBytes, Links::refused);
-  std::string kept;
   int64_t unreadable = 0;
-  for (size_t begin = 0, end = 0; begin < text.size(); begin = end + 1) {
-    end = text.find('\n', begin);
-    if (end == std::string::npos) break;  // a line that was cut short
-    const std::string_view line(text.data() + begin, end + 1 - begin);
-    const auto at = iteration_of(line);
-    if (!at) {
-      ++unreadable;
-    } else if (*at < iteration) {
-      kept += line;
-    }
-  }
+  keep_lines(path, [&](std::string_view line) {
+    const auto at = number_of(number, line);
+    if (!at) ++unreadable;
+    return at && *at < end;
+  });
   if (unreadable > 0) {
-    print_error(fmt::format("warning: {}: {} line{} without a readable iteration {} left out\n",
-                            path.string(), unreadable, unreadable == 1 ? "" : "s",
+    print_error(fmt::format("warning: {}: {} line{} without a readable {} {} left out\n",
+                            path.string(), unreadable, unreadable == 1 ? "" : "s", number,
                             unreadable == 1 ? "is" : "are"));
   }
-  // A file that has another name, too, must not change under that one.
-  if (kept.size() < text.size() || fs::hard_link_count(path) > 1) write_file_atomically(path, kept);
 }
 
 void RunFolder::append(std::unique_ptr<AppendedFile>& to, std::string_view file,

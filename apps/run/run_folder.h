@@ -82,13 +82,13 @@ class RunFolder {
   void save(const TrainState& state, const KeepRule& keep = {}) const;
   // Keeps the weights as the best ones, if the rule says so. Training goes on.
   void keep_best(const nn::Params& params, std::int64_t iteration, const KeepRule& keep) const;
-  // Also removes the metrics and layers of steps that the checkpoint does not have, and lines that
-  // cannot be read, which stderr tells of.
+  // Also removes the metrics and layers of steps that the checkpoint does not have, and lines of
+  // these and of sessions that cannot be read, which stderr tells of.
   void restore(const TrainState& state) const;
 
   using Metrics = std::vector<std::pair<std::string, Value>>;
   void append_metrics(const Metrics& line);
-  // To sessions.jsonl, which a run that is resumed keeps as it is.
+  // To sessions.jsonl, of which a run that is resumed keeps all lines.
   void append_session(const Metrics& line);
   // {"iteration": I, "layers": {NAME: {"gradient": G, "weight": W, "update": U}, …}}
   void append_layers(std::int64_t iteration, const std::vector<LayerMeans>& layers);
@@ -112,7 +112,8 @@ class RunFolder {
   bool holds_path() const;
   [[noreturn]] void rescue(const TrainState& state) const;
   void remove_old_run() const;
-  void trim(std::string_view file, std::int64_t iteration) const;
+  // Leaves the lines whose object has a number of that name below `end`.
+  void trim(std::string_view file, std::string_view number, std::int64_t end) const;
   void append(std::unique_ptr<AppendedFile>& to, std::string_view file, const std::string& line);
 
   struct Lock {

@@ -44,11 +44,12 @@ TEST_CASE("a resume does not write through a link in the run folder", "[hostile]
 }
 
 TEST_CASE("a resume does not write to a file that has a name outside as well", "[hostile]") {
+  const std::string name = GENERATE("metrics.jsonl", "layers.jsonl", "sessions.jsonl");
   const HostileRun hostile;
-  fs::remove(hostile.run / "metrics.jsonl");
-  const std::string lines = "{\"iteration\":0}\n";
+  fs::remove(hostile.run / name);
+  const std::string lines = "{\"iteration\":0,\"first_step\":0}\n";
   std::ofstream(hostile.precious) << lines;
-  fs::create_hard_link(hostile.precious, hostile.run / "metrics.jsonl");
+  fs::create_hard_link(hostile.precious, hostile.run / name);
   check_ended_well(hostile.resume());
   CHECK(TempFolder::get(hostile.precious) == lines);
 }
@@ -56,7 +57,7 @@ TEST_CASE("a resume does not write to a file that has a name outside as well", "
 TEST_CASE("no file of a run may be a link", "[hostile]") {
   const std::string name =
       GENERATE("config.json", "tokenizer.json", "model.safetensors", "optimizer.safetensors",
-               "trainer.json", "metrics.jsonl", "layers.jsonl");
+               "trainer.json", "metrics.jsonl", "layers.jsonl", "sessions.jsonl");
   const HostileRun hostile;
   hostile.make_link(name);
   const std::string before = TempFolder::get(hostile.folder / ("outside-" + name));
@@ -85,7 +86,8 @@ TEST_CASE("the checkpoint of another run is not moved into one that links to it"
 
 TEST_CASE("--overwrite replaces links, and not what they lead to", "[hostile]") {
   const HostileRun hostile;
-  for (const char* name : {"config.json", "metrics.jsonl", "layers.jsonl", "model.safetensors"}) {
+  for (const char* name :
+       {"config.json", "metrics.jsonl", "layers.jsonl", "sessions.jsonl", "model.safetensors"}) {
     fs::remove(hostile.run / name);
     fs::create_symlink(hostile.precious, hostile.run / name);
   }
@@ -95,6 +97,7 @@ TEST_CASE("--overwrite replaces links, and not what they lead to", "[hostile]") 
   CHECK(TempFolder::get(hostile.precious) == "mine\n");
   CHECK_FALSE(fs::is_symlink(hostile.run / "metrics.jsonl"));
   CHECK_FALSE(fs::is_symlink(hostile.run / "layers.jsonl"));
+  CHECK_FALSE(fs::is_symlink(hostile.run / "sessions.jsonl"));
 }
 
 TEST_CASE("what multiplied must be short and plain text", "[hostile]") {
@@ -131,4 +134,27 @@ TEST_CASE("a line of metrics that cannot be read takes no other with it", "[host
   CHECK_THAT(after, ContainsSubstring("\"iteration\":5"));
   CHECK(std::count(after.begin(), after.end(), '\n') >
         std::count(lines.begin(), lines.end(), '\n') - 1);
+}
+
+TEST_CASE("a line of sessions that a kill cut short is left out on resume", "[hostile]") {
+  const HostileRun hostile;
+  const std::string first = hostile.file("sessions.jsonl");
+  std::ofstream(hostile.run / "sessions.jsonl", std::ios::app) << "nonsense\n{\"first_step\":3,";
+  const Result r = hostile.resume();
+  check_ended_well(r);
+  CHECK_THAT(r.err, ContainsSubstring("sessions.jsonl: 1 line without a readable first_step"));
+  const std::string after = hostile.file("sessions.jsonl");
+  CHECK(after.starts_with(first + "{\"first_step\":6,"));
+  CHECK(std::count(after.begin(), after.end(), '\n') == 2);
+}
+
+TEST_CASE("a file of layers may have any size when a run is resumed", "[hostile]") {
+  const HostileRun hostile;
+  const std::string first = hostile.file("layers.jsonl");
+  fs::resize_file(hostile.run / "layers.jsonl", (std::uintmax_t{4} << 30) + 4096);  // sparse
+  std::ofstream(hostile.run / "layers.jsonl", std::ios::app) << "\n{\"iteration\":5}\n";
+  const Result r = hostile.resume();
+  check_ended_well(r);
+  CHECK_THAT(r.err, ContainsSubstring("layers.jsonl: 1 line without a readable iteration"));
+  CHECK(hostile.file("layers.jsonl").starts_with(first + "{\"iteration\":5}\n"));
 }

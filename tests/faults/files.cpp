@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <regex>
+#include <sstream>
 
 #include "tapegrad/tests/temp_folder.h"
 
@@ -39,7 +40,8 @@ Files essence(const Files& files) {
   static const std::regex times("\"(seconds|ms|tokens_per_second)\": ?(null|[0-9.e+-]+),?");
   Files result;
   for (const auto& [name, contents] : files) {
-    // They tell of each call and its time.
+    // They tell of each call and its time, and a run that was stopped has more calls than one that
+    // was not: see fault_of_sessions.
     if (name.ends_with("sessions.jsonl") || name.ends_with("report.html")) continue;
     const bool has_times = name.find("trainer.json") != std::string::npos ||
                            name.find("metrics.jsonl") != std::string::npos;
@@ -47,6 +49,19 @@ Files essence(const Files& files) {
         has_times ? std::regex_replace(contents, times, "") : contents;
   }
   return result;
+}
+
+std::string fault_of_sessions(const Files& files) {
+  for (const auto& [name, contents] : files) {
+    if (!name.ends_with("sessions.jsonl")) continue;
+    if (!contents.empty() && contents.back() != '\n') return name + " ends within a line";
+    std::istringstream lines(contents);
+    for (std::string line; std::getline(lines, line);) {
+      const bool whole = line.starts_with("{\"first_step\":") && line.ends_with("}");
+      if (!whole || line.find("first_step", 3) != line.npos) return name + " has a broken line";
+    }
+  }
+  return {};
 }
 
 std::string difference(const Files& a, const Files& b) {

@@ -17,6 +17,9 @@ void write_files(const std::filesystem::path& folder, const Files& files);
 // files.
 Files essence(const Files& files);
 
+// What is wrong with the lines that a run that has ended keeps of each call; empty if nothing is.
+std::string fault_of_sessions(const Files& files);
+
 // The names of what one of the two has not, or has otherwise; empty if they are equal.
 std::string difference(const Files& a, const Files& b);
 

@@ -176,8 +176,9 @@ void check_runs(const std::string& text, const Args& more) {
   REQUIRE_FALSE(gemm_description().empty());  // loads the library that the children share
   const GoodRun run(train_in_process<Program>, kTiny + Args{"--layer-stats", "1"} + more, text);
   Counts counts;
-  for (const char* name : {"config.json", "trainer.json", "tokenizer.json", "metrics.jsonl",
-                           "layers.jsonl", "model.safetensors", "optimizer.safetensors"}) {
+  for (const char* name :
+       {"config.json", "trainer.json", "tokenizer.json", "metrics.jsonl", "layers.jsonl",
+        "sessions.jsonl", "model.safetensors", "optimizer.safetensors"}) {
     give_all(counts, run, name, broken(name, run.file(name)),
              [](const fs::path& folder) { return train_in_process<Program>(resume_args(folder)); });
   }

@@ -69,7 +69,8 @@ int Training::promised(const std::string& out) const {
 }
 
 std::string Training::check_end(const fs::path& work, bool new_run) const {
-  const Files end = essence(read_files(work));
+  const Files files = read_files(work), end = essence(files);
+  if (const std::string fault = fault_of_sessions(files); !fault.empty()) return fault;
   if (end == end_ || (!new_run && !old_end_.empty() && end == old_end_)) return {};
   return "ends otherwise:" + difference(end, end_);
 }
@@ -97,7 +98,8 @@ std::string Training::finish(const fs::path& work, int promised, const Run& run)
 }
 
 std::string Training::finish(const Place& place, const Files& files, int promised, const Run& run) {
-  const std::pair<int, Files> key(promised, essence(files));
+  std::pair<int, Files> key(promised, essence(files));
+  key.second["sessions"] = fault_of_sessions(files);
   {
     const std::lock_guard lock(mutex_);
     if (const auto found = verdicts_.find(key); found != verdicts_.end()) return found->second;
