@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 
 #include "tapegrad/autograd/base/parallel.h"
@@ -40,6 +41,9 @@ std::int64_t cores() {
 RunFolder::Metrics session_of(std::int64_t first_step, const std::string& command, int processes) {
   RunFolder::Metrics line = {{"first_step", first_step}, {"time", time_now()}};
   if (!command.empty()) line.emplace_back("command", command);
+  std::error_code removed;
+  const std::string folder = std::filesystem::current_path(removed).string();
+  if (!removed) line.emplace_back("folder", folder);
   line.insert(line.end(), {{"processor", processor_name()},
                            {"cores", cores()},
                            {"threads", std::int64_t{num_threads()}},

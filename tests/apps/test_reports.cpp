@@ -38,6 +38,13 @@ TEST_CASE("a run ends with a report that stands alone", "[report]") {
   CHECK_THAT(html, ContainsSubstring("<th scope=\"row\">n_embd</th><td>16</td>"));
   CHECK_THAT(html, ContainsSubstring("model.safetensors</th>"));
   CHECK(count(html, "still in training") == 0);
+  const std::size_t machine = html.find("<h2>Machine and command line</h2>\n<pre>train-gpt ");
+  REQUIRE(machine != html.npos);
+  for (const char* name : {"first step", "time", "folder", "processor", "cores", "threads",
+                           "processes", "version", "products"}) {
+    INFO(name);
+    CHECK(html.find("<th scope=\"row\">" + std::string(name) + "</th>", machine) != html.npos);
+  }
 }
 
 TEST_CASE("a report shows hostile texts as texts", "[report]") {
@@ -51,6 +58,28 @@ TEST_CASE("a report shows hostile texts as texts", "[report]") {
   const std::string html = TempFolder::get(file);
   check_stands_alone(html);
   CHECK_THAT(html, ContainsSubstring("&lt;/pre&gt;&lt;script&gt;alert(1)"));
+}
+
+TEST_CASE("a report shows hostile names and option values as texts", "[report]") {
+  const CorpusAndRun files("<b>corpus&.txt", tiny_text());
+  const auto run = files.folder / "<u>run";
+  check_ended_well(train(tiny_run(files.corpus, run, 2)));
+  std::ofstream(run / "<i>file") << "x";
+  std::ofstream(run / "sessions.jsonl", std::ios::app)
+      << "{\"first_step\":2,\"<s>name\":\"<s>value\",\"command\":\"<s>command\"}\n";
+  const std::string file = files.folder / "all.html";
+  check_ended_well(run_program("watch", {run, "--html", file}));
+  const std::string html = TempFolder::get(file);
+  check_stands_alone(html);
+  for (const char* tag : {"<b>", "<u>", "<i>", "<s>"}) {
+    INFO(tag);
+    CHECK(count(html, tag) == 0);
+  }
+  for (const char* text :
+       {"<title>&lt;u&gt;run</title>", "&lt;b&gt;corpus&amp;.txt", "&lt;i&gt;file", "&lt;s&gt;name",
+        "&lt;s&gt;value", "&lt;s&gt;command"}) {
+    CHECK_THAT(html, ContainsSubstring(text));
+  }
 }
 
 TEST_CASE("watch --html shows several runs and where they differ", "[report]") {
