@@ -140,6 +140,10 @@ bool CommandLine::given(const std::string& name) const {
   return option->parsed->count() > 0 || !option->from_file.empty();
 }
 
+bool CommandLine::gave_value(const std::string& name) const {
+  return given(name) && !const_cast<CommandLine*>(this)->find(name)->alone;
+}
+
 std::string CommandLine::file_of(const std::string& name) const {
   const Option* option = const_cast<CommandLine*>(this)->find(name);
   check(option != nullptr, "there is no option {}", name);
@@ -157,16 +161,18 @@ std::vector<std::string> CommandLine::options_among(int argc, const char* const*
     if (!only_words && arg == "--") {
       only_words = true;
     } else if (!only_words && is_option(arg)) {
-      const Option* option = find(name);
+      Option* option = find(name);
       if ((option == nullptr || name != arg) && takes_nanogpt(arg, args)) continue;
       if (option == nullptr) fail_unknown(name, "");
       args.push_back(name == arg || option->parsed->get_expected_max() > 0 ? name : arg);
       if (option->parsed->get_expected_max() == 0) continue;
+      option->alone = name == arg && !option->without_value.empty() &&
+                      (i + 1 == argc || !is_whole_number(argv[i + 1]));
       if (name != arg) {
         args.push_back(arg.substr(name.size() + 1));
         continue;
       }
-      if (!option->without_value.empty() && (i + 1 == argc || !is_whole_number(argv[i + 1]))) {
+      if (option->alone) {
         args.push_back(option->without_value);
         continue;
       }

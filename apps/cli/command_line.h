@@ -95,6 +95,8 @@ class CommandLine {
 
   // Whether the arguments or the config file have the option (named as on the command line).
   bool given(const std::string& option) const;
+  // Whether it is given with a value of its own: see without_value().
+  bool gave_value(const std::string& option) const;
   // The config file that the value of an option is of; "" if it is none of its own or an
   // argument's.
   std::string file_of(const std::string& option) const;
@@ -107,6 +109,7 @@ class CommandLine {
     std::function<void(const std::vector<std::string>&)> set;
     bool list = false;
     std::string without_value = {};           // "": it needs one
+    bool alone = false;                       // its last argument was without a value
     std::vector<std::string> from_file = {};  // values that the config file has for it
     std::string place = {};                   // and where: "--config FILE, line 3"
   };

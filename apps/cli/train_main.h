@@ -45,8 +45,10 @@ struct CallOptions {
   run::TraceOptions trace;
   std::optional<int> serve;  // the port of the page
   bool tensorboard = false;
-  // Not an option itself: whether --gradient-accumulation-steps was given.
+  // No options themselves: whether --gradient-accumulation-steps and the PORT of --serve were
+  // given.
   bool gave_batches = false;
+  bool gave_port = false;
 
   template <class Self, class Table>
   static void describe(Self& o, Table& t) {
@@ -182,7 +184,7 @@ typename Program::Options stored_options(const std::filesystem::path& folder, ru
 inline void write_report(const std::filesystem::path& folder) {
   try {
     watch::write_report(folder);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     run::print_error(fmt::format("note: no report: {}\n", error.what()));
   }
 }
@@ -271,6 +273,7 @@ std::optional<typename Program::Options> parse_training(int argc, const char* co
     usage_error("--profile-steps is for --profile FILE");
   }
   Program::adjust(o, cli);
+  o.call.gave_port = cli.gave_value("--serve");
   o.call.gave_batches = cli.given("--gradient-accumulation-steps");
   detail::check_options(o);
   if (!stored.sections.empty()) {
@@ -293,17 +296,18 @@ inline void settle_dtype(run::OptimizerOptions& o, const run::Product& product,
 inline std::unique_ptr<watch::Server> serve(const CallOptions& o, const std::filesystem::path& run,
                                             const Processes& processes) {
   if (!o.serve || processes.rank() != 0) return nullptr;
-  auto page = std::make_unique<watch::Server>(watch::ServerOptions{
-      .runs = {run}, .port = *o.serve, .or_next_port = *o.serve == watch::kDefaultPort});
+  auto page = std::make_unique<watch::Server>(
+      watch::ServerOptions{.runs = {run}, .port = *o.serve, .or_next_port = !o.gave_port});
   for (const std::string& note : page->notes()) run::print_error(note + "\n");
   fmt::print("page: {}\n", page->url());
   std::fflush(stdout);
   return page;
 }
 
-// "train-gpt notes/ --serve", as a shell takes it.
-inline std::string command_of(const std::string& program, int argc, const char* const* argv) {
-  std::string text = program;
+// "mpirun -n 2 train-gpt notes/ --serve", as a shell takes it.
+inline std::string command_of(const std::string& program, int argc, const char* const* argv,
+                              int processes) {
+  std::string text = processes > 1 ? fmt::format("mpirun -n {} {}", processes, program) : program;
   for (int i = 1; i < argc; ++i) text += " " + quoted(argv[i]);
   return text;
 }
@@ -342,7 +346,7 @@ int train_main(int argc, const char* const* argv) {
     task.about.resume_command =
         fmt::format("{} --init-from resume --out-dir {}", program_path(std::string(Program::kName)),
                     quoted(folder.path().string()));
-    task.about.command = command_of(std::string(Program::kName), argc, argv);
+    task.about.command = command_of(std::string(Program::kName), argc, argv, processes.size());
     run::TrainOptions training{options->optimizer, options->evaluation, options->call.trace};
     if (options->call.max_minutes) {
       const auto fitting =

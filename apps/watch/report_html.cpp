@@ -265,9 +265,10 @@ std::string sizes(const Runs& runs) {
   std::string rows;
   for (const RunFiles* run : runs) {
     std::vector<fs::path> files;
-    std::error_code ignored;
-    for (const auto& entry : fs::directory_iterator(run->folder(), ignored)) {
-      if (entry.is_regular_file(ignored) && files.size() < 100) files.push_back(entry.path());
+    std::error_code ended, ignored;
+    for (fs::directory_iterator at(run->folder(), ended), end;
+         !ended && at != end && files.size() < 100; at.increment(ended)) {
+      if (at->is_regular_file(ignored)) files.push_back(at->path());
     }
     std::sort(files.begin(), files.end());
     for (const fs::path& file : files) {

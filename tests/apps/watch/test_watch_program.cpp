@@ -2,6 +2,8 @@
 
 #include <signal.h>
 
+#include <set>
+
 #include "tapegrad/autograd/base/json_file.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 #include "tapegrad/tests/apps/watch/browser.h"
@@ -103,7 +105,22 @@ TEST_CASE("--serve takes a number that follows for its port, and no other word",
   check_ended_well(result);
   CHECK_THAT(result.out, ContainsSubstring("page: http://127.0.0.1:82"));
   check_error_of("train-gpt", train({"--serve", "99999"}), 2, "--serve");
+  check_error_of("train-gpt", train({"--serve=-1"}), 2, "--serve");
   check_error_of("train-gpt", train({"--serve=x"}), 2, "--serve");
+}
+
+TEST_CASE("a port that --serve names is that one or none", "[watch]") {
+  // If somebody else has the default port already, it is taken as well.
+  const CorpusAndRun files("text.txt", tiny_text());
+  const Program holder("watch", {"--port", "8265", files.folder.path()});
+  while (holder.out().find("page: ") == std::string::npos && !holder.ends_within(10ms)) {
+  }
+  const Args args = tiny_run(files.corpus, files.run, 1);
+  check_error_of("train-gpt", train(args + Args{"--serve", "8265"}), 1, "port 8265 is taken");
+  const Result next = train(args + Args{"--serve"});
+  check_ended_well(next);
+  CHECK_THAT(next.out, ContainsSubstring("page: http://127.0.0.1:82"));
+  CHECK_THAT(next.out, !ContainsSubstring("page: http://127.0.0.1:8265"));
 }
 
 TEST_CASE("sessions.jsonl has a line for each call", "[watch]") {
@@ -122,8 +139,17 @@ TEST_CASE("sessions.jsonl has a line for each call", "[watch]") {
   CHECK_THAT(list[0]["command"].get<std::string>(), ContainsSubstring("train-gpt --corpus "));
   CHECK(list[0]["threads"] == 1);
   CHECK(list[0]["processes"] == 1);
+  std::set<std::string> names;
+  for (const auto& [name, value] : list[0].items()) names.insert(name);
+  CHECK(names == std::set<std::string>{"first_step", "time", "command", "folder", "processor",
+                                       "cores", "threads", "processes", "version", "products"});
+  CHECK(list[0]["folder"] == std::filesystem::current_path().string());
+  CHECK(list[0]["cores"].get<int>() >= 1);
+  CHECK_FALSE(list[0]["version"].get<std::string>().empty());
+  CHECK_FALSE(list[0]["products"].get<std::string>().empty());
   CHECK(list[0]["time"].get<std::string>().size() == std::string("2026-01-01T00:00:00Z").size());
   CHECK(list[1]["first_step"] == 5);
+  CHECK_THAT(list[1]["command"].get<std::string>(), ContainsSubstring("--init-from resume"));
   check_ended_well(train(tiny_run(files.corpus, files.run, 5) + Args{"--overwrite"}));
   CHECK(sessions().size() == 1);
   // A link that somebody put there is not written through.
