@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "tapegrad/apps/watch/connection.h"
+#include "tapegrad/run/terminal.h"
 
 namespace tapegrad::watch {
 namespace {
@@ -77,7 +78,12 @@ class Server::Thread : public ConnectionOwner {
     const BlockedSignals blocked;
     thread_ = std::thread([this] {
       lower_priority();
-      context_.run();
+      try {
+        context_.run();
+      } catch (const std::exception& error) {
+        // Whatever it is, such as a lack of memory, it ends the page and not the training.
+        run::print_error(fmt::format("note: the page has ended: {}\n", error.what()));
+      }
     });
   }
   ~Thread() override {
