@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "tapegrad/autograd/base/error.h"
 #include "tapegrad/autograd/base/file.h"
@@ -15,7 +16,7 @@ constexpr std::size_t kPieceBytes = std::size_t{1} << 18;
 // Cuts pieces of a file into its complete lines.
 class Lines {
  public:
-  explicit Lines(const std::function<void(std::string_view)>& line) : line_(line) {}
+  explicit Lines(std::function<void(std::string_view)> line) : line_(std::move(line)) {}
 
   void take(std::string_view piece) {
     for (std::size_t end; (end = piece.find('\n')) != piece.npos; piece.remove_prefix(end + 1)) {
@@ -38,7 +39,7 @@ class Lines {
     }
   }
 
-  const std::function<void(std::string_view)>& line_;
+  std::function<void(std::string_view)> line_;
   std::string begun_;
   bool too_long_ = false;
 };

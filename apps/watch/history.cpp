@@ -58,6 +58,9 @@ std::string History::add_metrics(std::string_view line) {
   if (object.is_null()) return "";
   const auto iteration = object["iteration"].get<std::int64_t>();
   last_iteration_ = std::max(last_iteration_, iteration);
+  // A step that was left out has taught nothing: its loss and norm are no points of the curves.
+  const auto skip = object.find("skipped");
+  const bool skipped = skip != object.end() && *skip == true;
   Json values = Json::object();
   for (const auto& [name, value] : object.items()) {
     if (name.size() > kMostNameBytes || values.size() >= kMostSeries) continue;
@@ -65,7 +68,7 @@ std::string History::add_metrics(std::string_view line) {
     if (value.is_string()) {
       values[name] = shortened(value.get_ref<const std::string&>(), kMostTextBytes);
     }
-    if (!is_finite(value) || name == "iteration") continue;
+    if (!is_finite(value) || name == "iteration" || skipped) continue;
     auto found = series_.find(name);
     if (found == series_.end() && series_.size() < kMostSeries) {
       found = series_.emplace(name, kMostPoints).first;
@@ -75,8 +78,9 @@ std::string History::add_metrics(std::string_view line) {
   if (const auto at = values.find("sample"); at != values.end() && at->is_string()) {
     samples_.add({iteration, at->get<std::string>()});
   }
-  if (const auto at = values.find("skipped"); at != values.end() && *at == true) {
+  if (skipped) {
     skipped_.add(iteration);
+    ++skipped_count_;
   }
   return json_text(values);
 }
@@ -133,6 +137,7 @@ std::string History::json() const {
           });
   text += ",\"skipped\":" +
           list(skipped_.size(), [&](auto i) { return fmt::format("{}", skipped_[i]); });
+  text += fmt::format(",\"skipped_count\":{}", skipped_count_);
   text += ",\"layers\":{\"names\":" + json_text(layer_names_);
   text += ",\"iterations\":" +
           list(layers_.size(), [&](auto i) { return fmt::format("{}", layers_[i].iteration); });

@@ -96,7 +96,7 @@ class History {
  private:
   std::size_t layer_index(const std::string& name);  // kMostLayers if there are too many
 
-  std::uint64_t lines_ = 0, layer_lines_ = 0;
+  std::uint64_t lines_ = 0, layer_lines_ = 0, skipped_count_ = 0;
   std::int64_t last_iteration_ = -1;
   std::map<std::string, Thinned<Point>> series_;
   Thinned<Sample> samples_{kMostSamples};
