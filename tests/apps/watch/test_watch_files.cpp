@@ -35,11 +35,12 @@ TEST_CASE("a history has each number by its name, samples and skipped steps", "[
   const Json history = history_of(read_run(watched));
   CHECK(history["lines"] == 5);
   CHECK(history["layer_lines"] == 1);
-  CHECK(history["series"]["loss"] == Json::parse("[[0,10,20],[4.5,3.5,9.5]]"));
+  CHECK(history["series"]["loss"] == Json::parse("[[0,10],[4.5,3.5]]"));
   CHECK(history["series"]["val_loss"] == Json::parse("[[0],[4.6]]"));
   CHECK_FALSE(history["series"].contains("iteration"));
   CHECK(history["samples"] == Json::parse(R"([{"iteration":10,"text":"h\u00e9llo\nworld"}])"));
   CHECK(history["skipped"] == Json::parse("[20]"));
+  CHECK(history["skipped_count"] == 1);
   CHECK(history["layers"] ==
         Json::parse(R"({"names":["h.0","ln_f"],"iterations":[10],"gradient":[[0.5,2]],
                         "weight":[[0.25,null]],"update":[[0.125,null]]})"));
