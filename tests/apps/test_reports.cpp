@@ -61,7 +61,7 @@ TEST_CASE("a report shows hostile texts as texts", "[report]") {
 }
 
 TEST_CASE("a report shows hostile names and option values as texts", "[report]") {
-  const CorpusAndRun files("<b>corpus&.txt", tiny_text());
+  const CorpusAndRun files("<q>corpus&.txt", tiny_text());
   const auto run = files.folder / "<u>run";
   check_ended_well(train(tiny_run(files.corpus, run, 2)));
   std::ofstream(run / "<i>file") << "x";
@@ -71,12 +71,12 @@ TEST_CASE("a report shows hostile names and option values as texts", "[report]")
   check_ended_well(run_program("watch", {run, "--html", file}));
   const std::string html = TempFolder::get(file);
   check_stands_alone(html);
-  for (const char* tag : {"<b>", "<u>", "<i>", "<s>"}) {
+  for (const char* tag : {"<q>", "<u>", "<i>", "<s>"}) {
     INFO(tag);
     CHECK(count(html, tag) == 0);
   }
   for (const char* text :
-       {"<title>&lt;u&gt;run</title>", "&lt;b&gt;corpus&amp;.txt", "&lt;i&gt;file", "&lt;s&gt;name",
+       {"<title>&lt;u&gt;run</title>", "&lt;q&gt;corpus&amp;.txt", "&lt;i&gt;file", "&lt;s&gt;name",
         "&lt;s&gt;value", "&lt;s&gt;command"}) {
     CHECK_THAT(html, ContainsSubstring(text));
   }

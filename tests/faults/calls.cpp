@@ -43,7 +43,9 @@ std::string check_outcome(const Job& job, const Outcome& r) {
   const bool harmless = job.fault == Fault::half || job.fault == Fault::interrupted ||
                         job.fault == Fault::unsupported;
   if (harmless) return r.code == 0 ? "" : "stops the run, " + code;
-  if (r.code == 0) return changes(job.kind) ? "passed over" : "";
+  // The report comes when all is saved: its failure is told, and no error of the run.
+  const bool noted = r.err.find("note: no report: ") != std::string::npos;
+  if (r.code == 0) return changes(job.kind) && !noted ? "passed over" : "";
   const bool told = r.code == 1 && r.err.rfind(job.training->program() + ": error: ", 0) == 0 &&
                     r.err.size() < 2200 && r.err.find("Success") == std::string::npos;
   if (!told) return "ends badly, " + code;
