@@ -64,7 +64,7 @@ TEST_CASE("watch shows runs until Ctrl-C", "[watch]") {
   CHECK(taken.code == 1);
   CHECK_THAT(taken.err, ContainsSubstring("is taken"));
   watch.send(SIGINT);
-  REQUIRE(watch.ends_within(2s));
+  REQUIRE(watch.ends_within(10s));
   CHECK(watch.wait().code == 130);
 }
 
@@ -224,7 +224,7 @@ TEST_CASE("one text at a time; inspect ends with the page that asked, or the ser
   }
   SECTION("the server ends") {
     watch.send(SIGTERM);
-    REQUIRE(watch.ends_within(2s));
+    REQUIRE(watch.ends_within(10s));
     CHECK_FALSE(files.runs());
   }
 }
