@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "tapegrad/autograd/base/error.h"
+#include "tapegrad/autograd/base/markup.h"
 
 namespace tapegrad {
 namespace {
@@ -13,29 +14,6 @@ namespace {
 constexpr std::array kColours = {"#d55e00", "#0072b2"};
 
 bool can_be_shown(double value) { return std::isfinite(value) && value > 0; }
-
-std::string escaped(const std::string& text) {
-  std::string result;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '"':
-        result += "&quot;";
-        break;
-      default:
-        result += c;
-    }
-  }
-  return result;
-}
 
 std::string power_of_ten(int exponent) {
   if (exponent >= -3 && exponent <= 3) return fmt::format("{:g}", std::pow(10.0, exponent));
@@ -58,9 +36,9 @@ class Drawing {
         "viewBox=\"0 0 {0:g} {1:g}\" role=\"img\" font-family=\"sans-serif\" font-size=\"13\" "
         "fill=\"#222222\">\n<title>{2}</title>\n"
         "<rect width=\"{0:g}\" height=\"{1:g}\" rx=\"8\" fill=\"#ffffff\"/>\n",
-        total_width, total_height, escaped(chart_.title));
-    svg += text(left, 30, "font-size=\"17\" font-weight=\"bold\"", escaped(chart_.title));
-    svg += text(left, 50, "fill=\"#555555\"", escaped(chart_.subtitle));
+        total_width, total_height, escaped_markup(chart_.title));
+    svg += text(left, 30, "font-size=\"17\" font-weight=\"bold\"", escaped_markup(chart_.title));
+    svg += text(left, 50, "fill=\"#555555\"", escaped_markup(chart_.subtitle));
     return svg + legend() + grid() + bars() + axis_labels() + "</svg>\n";
   }
 
@@ -90,7 +68,7 @@ class Drawing {
       svg += fmt::format(
           "<rect x=\"{:.1f}\" y=\"67\" width=\"13\" height=\"13\" rx=\"2\" fill=\"{}\"/>\n", x,
           kColours.at(s));
-      svg += text(x + 19, 78, "", escaped(name));
+      svg += text(x + 19, 78, "", escaped_markup(name));
       x += 50 + 7.5 * static_cast<double>(name.size());
     }
     return svg;
@@ -121,8 +99,8 @@ class Drawing {
         svg += fmt::format(
             "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\">"
             "<title>{}, {}: {:.9g}</title></rect>\n",
-            x, y, bar * 0.95, top + height - y, kColours.at(s), escaped(chart_.series[s].name),
-            escaped(chart_.labels[i]), value);
+            x, y, bar * 0.95, top + height - y, kColours.at(s),
+            escaped_markup(chart_.series[s].name), escaped_markup(chart_.labels[i]), value);
         if (bar < 44) continue;  // too narrow for a number
         // With a white edge, so that no line of the grid runs through it.
         svg += text(x + bar * 0.475, y - 5,
@@ -139,14 +117,14 @@ class Drawing {
     const auto step = static_cast<std::size_t>(std::ceil(28 / group_));
     for (std::size_t i = 0; i < chart_.labels.size(); i += step) {
       svg += text(left + group_ * (static_cast<double>(i) + 0.5), top + height + 20,
-                  "text-anchor=\"middle\"", escaped(chart_.labels[i]));
+                  "text-anchor=\"middle\"", escaped_markup(chart_.labels[i]));
     }
     svg += text(left + width_ / 2, top + height + 46, "text-anchor=\"middle\"",
-                escaped(chart_.x_label));
+                escaped_markup(chart_.x_label));
     const double y = top + height / 2;
     return svg + text(22, y,
                       fmt::format("text-anchor=\"middle\" transform=\"rotate(-90 22 {:.1f})\"", y),
-                      escaped(chart_.y_label));
+                      escaped_markup(chart_.y_label));
   }
 
   const BarChart& chart_;

@@ -7,6 +7,8 @@
 #include <limits>
 #include <optional>
 
+#include "tapegrad/autograd/base/markup.h"
+
 namespace tapegrad::watch {
 namespace {
 
@@ -55,7 +57,7 @@ class Drawing {
     if (!std::isfinite(x_.least)) return "";
     text_ = fmt::format(
         "<svg viewBox=\"0 0 {0} {1}\" role=\"img\" aria-label=\"{2}\"><title>{2}</title>\n",
-        chart_.width, chart_.height, escaped(chart_.title));
+        chart_.width, chart_.height, escaped_markup(chart_.title));
     draw_grid();
     for (const bool faint : {true, false}) {
       for (const Curve& curve : chart_.curves) {
@@ -140,7 +142,8 @@ class Drawing {
     // A point alone is seen, since lines have round ends.
     if (path.find('L') == std::string::npos) path += "h0";
     text_ += fmt::format("<path class=\"curve curve-{}{}\" d=\"{}\"><title>{}</title></path>\n",
-                         curve.colour % 8, curve.faint ? " faint" : "", path, escaped(curve.name));
+                         curve.colour % 8, curve.faint ? " faint" : "", path,
+                         escaped_markup(curve.name));
   }
 
   const LineChart& chart_;
@@ -151,31 +154,5 @@ class Drawing {
 }  // namespace
 
 std::string svg_of(const LineChart& chart) { return Drawing(chart).text(); }
-
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '"':
-        result += "&quot;";
-        break;
-      case '\'':
-        result += "&#39;";
-        break;
-      default:
-        result += c;
-    }
-  }
-  return result;
-}
 
 }  // namespace tapegrad::watch

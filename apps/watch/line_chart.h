@@ -26,7 +26,4 @@ struct LineChart {
 // "" if there is no point to draw.
 std::string svg_of(const LineChart& chart);
 
-// Text for HTML and SVG, and for their attributes.
-std::string escaped(std::string_view text);
-
 }  // namespace tapegrad::watch

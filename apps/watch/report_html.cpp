@@ -8,6 +8,7 @@
 
 #include "tapegrad/apps/watch/line_chart.h"
 #include "tapegrad/autograd/base/file.h"
+#include "tapegrad/autograd/base/markup.h"
 #include "tapegrad/data/tokenize/utf8.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/median.h"
@@ -61,7 +62,7 @@ std::string whole(double number) {
   return std::abs(number) < 1e15 ? grouped(std::llround(number)) : fmt::format("{:.3g}", number);
 }
 
-std::string heading(const std::string& text) { return "<h2>" + escaped(text) + "</h2>\n"; }
+std::string heading(const std::string& text) { return "<h2>" + escaped_markup(text) + "</h2>\n"; }
 
 std::string figure(const LineChart& chart, const std::string& caption) {
   const std::string svg = svg_of(chart);
@@ -72,11 +73,11 @@ std::string figure(const LineChart& chart, const std::string& caption) {
     legend += fmt::format(
         "<li><svg viewBox=\"0 0 18 8\" aria-hidden=\"true\"><path class=\"curve curve-{}{}\" "
         "d=\"M1 4H17\"/></svg>{}</li>\n",
-        curve.colour % 8, curve.faint ? " faint" : "", escaped(curve.name));
+        curve.colour % 8, curve.faint ? " faint" : "", escaped_markup(curve.name));
   }
   if (!legend.empty()) legend = "<ul class=\"legend\">\n" + legend + "</ul>\n";
-  return fmt::format("<figure><figcaption>{}</figcaption>\n{}{}</figure>\n", escaped(caption), svg,
-                     legend);
+  return fmt::format("<figure><figcaption>{}</figcaption>\n{}{}</figure>\n",
+                     escaped_markup(caption), svg, legend);
 }
 
 // A name of a file or folder, which may be any bytes.
@@ -148,7 +149,8 @@ std::string layers(const Runs& runs) {
 }
 
 std::string result(const std::string& value, const std::string& name) {
-  return fmt::format("<li><b>{}</b><span>{}</span></li>\n", escaped(value), escaped(name));
+  return fmt::format("<li><b>{}</b><span>{}</span></li>\n", escaped_markup(value),
+                     escaped_markup(name));
 }
 
 std::string results(const RunFiles& run) {
@@ -185,8 +187,9 @@ std::string samples(const Runs& runs) {
     const std::size_t shown = std::min(list.size(), kMostShownSamples);
     for (std::size_t k = 0; k < shown; ++k) {  // the first, the last, and some between them
       const auto& sample = list[shown == 1 ? list.size() - 1 : k * (list.size() - 1) / (shown - 1)];
-      text += fmt::format("<h3>{}step {}</h3>\n<pre>{}</pre>\n", escaped(run_prefix(runs, *run)),
-                          grouped(sample.iteration), escaped(sample.text));
+      text +=
+          fmt::format("<h3>{}step {}</h3>\n<pre>{}</pre>\n", escaped_markup(run_prefix(runs, *run)),
+                      grouped(sample.iteration), escaped_markup(sample.text));
     }
   }
   return text.empty() ? "" : heading("Samples") + text;
@@ -212,8 +215,8 @@ std::string option_table(const Runs& runs, const std::string& section, const Sho
       values.push_back(has ? text_of((*found)[name]) : "");
     }
     if (!shows(values)) continue;
-    rows += "<tr><th scope=\"row\">" + escaped(name) + "</th>";
-    for (const std::string& value : values) rows += "<td>" + escaped(value) + "</td>";
+    rows += "<tr><th scope=\"row\">" + escaped_markup(name) + "</th>";
+    for (const std::string& value : values) rows += "<td>" + escaped_markup(value) + "</td>";
     rows += "</tr>\n";
   }
   return rows;
@@ -224,7 +227,7 @@ std::string table(const Runs& runs, const std::string& rows) {
   if (runs.size() > 1) {
     head = "<tr><td></td>";
     for (const RunFiles* run : runs) {
-      head += "<th scope=\"col\">" + escaped(name_of_run(*run)) + "</th>";
+      head += "<th scope=\"col\">" + escaped_markup(name_of_run(*run)) + "</th>";
     }
     head += "</tr>\n";
   }
@@ -256,7 +259,7 @@ std::string options(const Runs& runs) {
   for (const std::string& section : sections_of(runs)) {
     const std::string rows =
         option_table(runs, section, [](const std::vector<std::string>&) { return true; });
-    if (!rows.empty()) text += "<h3>" + escaped(section) + "</h3>\n" + table(runs, rows);
+    if (!rows.empty()) text += "<h3>" + escaped_markup(section) + "</h3>\n" + table(runs, rows);
   }
   return text.empty() ? "" : heading("Options") + text;
 }
@@ -276,7 +279,8 @@ std::string sizes(const Runs& runs) {
       if (ignored || file.filename() == run::kReportFile) continue;
       rows +=
           fmt::format("<tr><th scope=\"row\">{}{}</th><td class=\"number\">{} bytes</td></tr>\n",
-                      escaped(run_prefix(runs, *run)), escaped(name_text(file.filename().string())),
+                      escaped_markup(run_prefix(runs, *run)),
+                      escaped_markup(name_text(file.filename().string())),
                       grouped(static_cast<std::int64_t>(bytes)));
     }
   }
@@ -293,12 +297,12 @@ std::string sessions(const Runs& runs) {
         if (name == "command") continue;
         std::string words = name;
         std::replace(words.begin(), words.end(), '_', ' ');
-        rows += fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td></tr>\n", escaped(words),
-                            escaped(text_of(value)));
+        rows += fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td></tr>\n",
+                            escaped_markup(words), escaped_markup(text_of(value)));
       }
-      if (runs.size() > 1) text += "<h3>" + escaped(name_of_run(*run)) + "</h3>\n";
+      if (runs.size() > 1) text += "<h3>" + escaped_markup(name_of_run(*run)) + "</h3>\n";
       if (session.contains("command")) {
-        text += "<pre>" + escaped(text_of(session["command"])) + "</pre>\n";
+        text += "<pre>" + escaped_markup(text_of(session["command"])) + "</pre>\n";
       }
       text += "<table>\n" + rows + "</table>\n";
     }
@@ -313,7 +317,7 @@ std::string head(const Runs& runs) {
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<title>{0}</title>\n<style>\n{1}</style>\n</head>\n<body>\n<main>\n<h1>{0}</h1>\n",
-      escaped(title), embedded::report_style());
+      escaped_markup(title), embedded::report_style());
 }
 
 }  // namespace
@@ -323,7 +327,7 @@ std::string report_of(const Runs& runs, bool at_end) {
   for (const RunFiles* run : runs) {
     if (!at_end) {
       text += fmt::format(
-          "<p class=\"note\">{}{}</p>\n", escaped(run_prefix(runs, *run)),
+          "<p class=\"note\">{}{}</p>\n", escaped_markup(run_prefix(runs, *run)),
           run->state() == RunState::training ? "still in training" : name_of(run->state()));
     }
     text += results(*run);
