@@ -50,16 +50,16 @@ std::optional<Options> parse(int argc, const char* const* argv) {
 }
 
 int write_html(const Options& o) {
-  watch::RunList runs({}, {o.folders.begin(), o.folders.end()});
-  runs.look();
-  check(runs.size() > 0, "there is no run in {}", fmt::join(o.folders, ", "));
+  const watch::RunList runs({}, {o.folders.begin(), o.folders.end()});
+  check(!runs.runs().empty(), "there is no run in {}", fmt::join(o.folders, ", "));
   std::vector<const watch::RunFiles*> list;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    runs[i].read_all();
-    list.push_back(&runs[i]);
+  for (const auto& [id, run] : runs.runs()) {
+    run->read_all();
+    list.push_back(run.get());
   }
   write_file_atomically(o.html, watch::report_of(list));
-  fmt::print("{} shows {} run{}\n", o.html, list.size(), list.size() == 1 ? "" : "s");
+  fmt::print("{} shows {} run{}{}\n", o.html, list.size(), list.size() == 1 ? "" : "s",
+             runs.is_full() ? ", the newest: others are left out" : "");
   return 0;
 }
 

@@ -359,6 +359,7 @@ int train_main(int argc, const char* const* argv) {
     const bool done = run::train(task, folder, training);
     if (processes.rank() == 0) detail::write_report(folder.path());
     if (page) {
+      page->finish();
       fmt::print("the page ends here; this shows it again:\n  {} {}\n", program_path("watch"),
                  quoted(folder.path().string()));
     }

@@ -28,7 +28,10 @@ Request request_of(const http::request<http::string_body>& message) {
 
 }  // namespace
 
-Connection::~Connection() { owner_.ended(this); }
+Connection::~Connection() {
+  end_answer();
+  owner_.ended(this);
+}
 
 void Connection::close() {
   beast::error_code ignored;
@@ -58,13 +61,13 @@ void Connection::on_read(Failure failure) {
       if (!refused) return wait_for_end();
       answer = *refused;
     } else if (std::holds_alternative<Events>(answer)) {
-      if (owner_.begin_events(shared_from_this())) return stream_events();
+      if (owner_.begin_events(this)) return stream_events();
       answer = refusal(503, "too many pages are open");
     }
   } catch (const std::exception& error) {
     answer = refusal(500, error.what());
   }
-  send(std::get<Response>(answer));
+  send(std::get<Response>(std::move(answer)));
 }
 
 void Connection::on_failed_read(Failure failure) {
@@ -85,14 +88,19 @@ void Connection::on_failed_read(Failure failure) {
   }
 }
 
-void Connection::send(const Response& response) {
+void Connection::send(Response response) {
   if (!stream_.socket().is_open()) return;
+  if (owner_.begin_answer(response.body.size())) {
+    answer_bytes_ = response.body.size();
+  } else {
+    response = refusal(503, "other answers are on their way: try again in a moment");
+  }
   response_.emplace();
   response_->result(static_cast<unsigned>(response.status));
   response_->version(11);
   for (const auto& [name, value] : usual_headers(response)) response_->set(name, value);
   response_->keep_alive(parser_->is_done() && parser_->get().keep_alive() && !waits_);
-  response_->body() = response.body;
+  response_->body() = std::move(response.body);
   response_->prepare_payload();
   stream_.expires_after(kWriteTime);
   http::async_write(stream_, *response_, [self = shared_from_this()](Failure failure, std::size_t) {
@@ -100,7 +108,10 @@ void Connection::send(const Response& response) {
   });
 }
 
+void Connection::end_answer() { owner_.end_answer(std::exchange(answer_bytes_, 0)); }
+
 void Connection::on_written(Failure failure) {
+  end_answer();
   if (failure) return close();
   if (response_->keep_alive()) return read();
   // What has come and is not read would make the system drop the answer on its way.

@@ -24,11 +24,15 @@ class ConnectionOwner {
   virtual ~ConnectionOwner() = default;
   virtual Answer answer(const Request& request) = 0;
   // Whether there is room for one more stream of events.
-  virtual bool begin_events(const std::shared_ptr<Connection>& connection) = 0;
+  virtual bool begin_events(Connection* connection) = 0;
   // Starts the program; Response if it cannot be.
   virtual std::optional<Response> begin_inspection(const std::shared_ptr<Connection>& connection,
                                                    const Inspection& job) = 0;
-  virtual void ended(const Connection* connection) = 0;
+  // Whether there is room for the bytes of one more answer, until end_answer().
+  virtual bool begin_answer(std::size_t bytes) = 0;
+  virtual void end_answer(std::size_t bytes) = 0;
+  // The connection is not used any more. May come twice.
+  virtual void ended(Connection* connection) = 0;
 };
 
 // One connection of a browser. Requests come one after the other, each within a time and a size;
@@ -39,8 +43,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
       : stream_(std::move(socket)), owner_(owner) {}
   ~Connection();
 
-  void read();                          // the next request
-  void send(const Response& response);  // the answer to the last one
+  void read();                   // the next request
+  void send(Response response);  // the answer to the last one
   void send_event(std::shared_ptr<const std::string> text);
   void close();
 
@@ -49,6 +53,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_read(Failure failure);
   void on_failed_read(Failure failure);
   void on_written(Failure failure);
+  void end_answer();
   void drain();
   void stream_events();
   void write_events();
@@ -61,6 +66,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;
   std::optional<boost::beast::http::response<boost::beast::http::string_body>> response_;
   bool waits_ = false;  // wait_for_end() is under way
+  std::size_t answer_bytes_ = 0;
   std::deque<std::shared_ptr<const std::string>> events_;
   std::size_t event_bytes_ = 0;
 };

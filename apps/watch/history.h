@@ -58,7 +58,8 @@ class Thinned {
 class History {
  public:
   // A line of metrics.jsonl. Returns what it says as a JSON object, without what is no number,
-  // truth value or text, and with long texts cut; "" if the line is none.
+  // truth value or text, and with long texts cut; "" if the line is none. The numbers of a step
+  // that was skipped are in no series: its batch taught nothing.
   std::string add_metrics(std::string_view line);
   // The same for layers.jsonl.
   std::string add_layers(std::string_view line);
@@ -87,6 +88,7 @@ class History {
   const std::map<std::string, Thinned<Point>>& series() const { return series_; }
   const Thinned<Sample>& samples() const { return samples_; }
   const Thinned<std::int64_t>& skipped() const { return skipped_; }
+  std::uint64_t skipped_count() const { return skipped_count_; }  // of all
   const std::vector<std::string>& layer_names() const { return layer_names_; }
   const Thinned<LayerRecord>& layers() const { return layers_; }
 

@@ -7,7 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <fstream>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -98,6 +100,8 @@ InspectChild::InspectChild(const fs::path& program, const fs::path& model,
   const rlimit seconds{static_cast<rlim_t>(kMostTime.count()),
                        static_cast<rlim_t>(kMostTime.count())};
   ::prlimit(process_, RLIMIT_CPU, &seconds, nullptr);
+  // Where memory ends, it goes, and not the program that trains.
+  std::ofstream("/proc/" + std::to_string(process_) + "/oom_score_adj") << 1000;
   output_ = output.take(0);
   errors_ = errors.take(0);
 }
@@ -113,7 +117,7 @@ InspectChild::~InspectChild() {
 
 void InspectChild::kill() { ::kill(-process_, SIGKILL); }
 
-// False if it printed too much.
+// Keeps as much as there is room for. False if it printed more.
 bool InspectChild::read(int& descriptor, std::string& to, std::size_t most_bytes) {
   char piece[1 << 16];
   while (descriptor >= 0) {
@@ -121,26 +125,39 @@ bool InspectChild::read(int& descriptor, std::string& to, std::size_t most_bytes
     if (count < 0) return true;  // nothing yet
     if (count == 0) {
       ::close(std::exchange(descriptor, -1));
-    } else if (to.size() + static_cast<std::size_t>(count) > most_bytes) {
-      return false;
     } else {
-      to.append(piece, static_cast<std::size_t>(count));
+      const std::size_t room = most_bytes - to.size();
+      to.append(piece, std::min(room, static_cast<std::size_t>(count)));
+      if (static_cast<std::size_t>(count) > room) return false;
     }
   }
   return true;
 }
 
+std::optional<int> InspectChild::ended() {
+  siginfo_t about{};
+  const int failed =
+      ::waitid(P_PID, static_cast<id_t>(process_), &about, WEXITED | WNOHANG | WNOWAIT);
+  if (failed == 0 && about.si_pid == 0) return {};
+  int status = 0;
+  if (failed == 0) {
+    kill();  // what it may have started, while the number of the group is its own
+    ::waitpid(process_, &status, 0);
+  } else {
+    // Where SIGCHLD is ignored, the system keeps no status: what was printed tells.
+    status = printed_.empty() ? 1 << 8 : 0;
+  }
+  process_ = -1;
+  return status;
+}
+
 std::optional<InspectChild::Answer> InspectChild::look() {
   const bool fits = read(output_, printed_, kMostOutput);
   static_cast<void>(read(errors_, complaint_, kMostComplaint));
-  int status = 0;
-  const bool ended = ::waitpid(process_, &status, WNOHANG) == process_;
-  if (ended) {
-    kill();  // what it may have started
-    process_ = -1;
+  if (const auto status = ended()) {
     if (!read(output_, printed_, kMostOutput)) killed_for_ = "inspect printed too much";
     static_cast<void>(read(errors_, complaint_, kMostComplaint));
-    return answer(status);
+    return answer(*status);
   }
   const bool late = std::chrono::steady_clock::now() - begin_ > kMostTime;
   if (killed_for_.empty() && (late || !fits)) {
@@ -163,7 +180,7 @@ InspectChild::Answer InspectChild::answer(int status) const {
   }
   std::string why = complaint_;
   while (why.ends_with('\n')) why.pop_back();
-  if (why.empty()) why = "inspect was ended by a signal";
+  if (why.empty()) why = WIFSIGNALED(status) ? "inspect was ended by a signal" : "inspect failed";
   return refused(422, why);
 }
 

@@ -34,6 +34,7 @@ class InspectChild {
  private:
   bool read(int& descriptor, std::string& to, std::size_t most_bytes);
   void kill();
+  std::optional<int> ended();  // the status with which it did
   Answer answer(int status) const;
 
   pid_t process_ = -1;

@@ -1,10 +1,8 @@
 #include "tapegrad/apps/watch/line_tail.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "tapegrad/autograd/base/error.h"
-#include "tapegrad/autograd/base/file.h"
 
 namespace tapegrad::watch {
 namespace {
@@ -14,11 +12,11 @@ constexpr std::size_t kPieceBytes = std::size_t{1} << 16;
 constexpr std::size_t kRememberedBytes = 256;
 
 // Nothing if there is no file that may be read.
-void open(const std::filesystem::path& path, std::optional<InputFile>& file) {
+std::unique_ptr<InputFile> open(const std::filesystem::path& path) {
   try {
-    file.emplace(path, Links::refused);
+    return std::make_unique<InputFile>(path, Links::refused);
   } catch (const Error&) {
-    file.reset();
+    return nullptr;
   }
 }
 
@@ -26,11 +24,10 @@ void open(const std::filesystem::path& path, std::optional<InputFile>& file) {
 
 bool LineTail::restarted() {
   if (offset_ == 0) return false;
-  std::optional<InputFile> file;
-  open(path_, file);
+  file_ = open(path_);
   std::string now(last_.size(), '\0');
-  const bool same = file && file->size() >= offset_ &&
-                    file->read(offset_ - last_.size(), now.data(), now.size()) && now == last_;
+  const bool same = file_ && file_->size() >= offset_ &&
+                    file_->read(offset_ - last_.size(), now.data(), now.size()) && now == last_;
   if (same) return false;
   rewind();
   return true;
@@ -44,8 +41,8 @@ void LineTail::rewind() {
 }
 
 bool LineTail::read(std::size_t most_bytes, const std::function<void(std::string_view)>& line) {
-  std::optional<InputFile> file;
-  open(path_, file);
+  auto file = std::exchange(file_, nullptr);
+  if (!file) file = open(path_);
   if (!file) return false;
   char piece[kPieceBytes];
   while (most_bytes > 0 && offset_ < file->size()) {

@@ -4,8 +4,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
+
+#include "tapegrad/autograd/base/file.h"
 
 namespace tapegrad::watch {
 
@@ -31,6 +34,7 @@ class LineTail {
   void remember(std::string_view bytes);
 
   std::filesystem::path path_;
+  std::unique_ptr<InputFile> file_;  // from restarted() to read(): both are of the same file
   std::size_t most_line_bytes_;
   std::uint64_t offset_ = 0;  // of the next byte
   std::string line_;          // the beginning of one that has no end yet

@@ -59,22 +59,21 @@ Json description(const RunFiles& run, std::size_t id) {
           {"sessions", run.sessions()}};
 }
 
-Response list_runs(RunList& runs, bool inspects) {
+Response list_runs(const RunList& runs, bool inspects) {
   Json list = Json::array();
-  for (std::size_t id = 0; id < runs.size(); ++id) list.push_back(description(runs[id], id));
+  for (const auto& [id, run] : runs.runs()) list.push_back(description(*run, id));
   return {.body = json_text({{"version", TAPEGRAD_VERSION},
                              {"inspect", inspects},
                              {"full", runs.is_full()},
                              {"runs", list}})};
 }
 
-// The run of "12/history" and what follows its number.
-std::optional<std::pair<std::size_t, std::string_view>> run_in(std::string_view rest,
-                                                               const RunList& runs) {
+// The run of "12/history", null if there is none, and what follows its number.
+std::pair<const RunFiles*, std::string_view> run_in(std::string_view rest, const RunList& runs) {
   std::size_t id = 0;
   const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), id);
-  if (error != std::errc() || id >= runs.size()) return {};
-  return std::pair(id, rest.substr(static_cast<std::size_t>(end - rest.data())));
+  if (error != std::errc()) return {};
+  return {runs.find(id), rest.substr(static_cast<std::size_t>(end - rest.data()))};
 }
 
 Answer inspection(const Request& request, const RunList& runs, bool inspects) {
@@ -95,13 +94,12 @@ Answer inspection(const Request& request, const RunList& runs, bool inspects) {
     return body.is_object() ? body.value(name, Json()) : Json();
   };
   const Json run = member("run"), text = member("text");
-  if (!run.is_number_unsigned() || run.get<std::uint64_t>() >= runs.size()) {
-    return refusal(400, "'run' must be the number of a run");
-  }
+  const RunFiles* files = run.is_number_unsigned() ? runs.find(run.get<std::size_t>()) : nullptr;
+  if (files == nullptr) return refusal(400, "'run' must be the number of a run");
   if (!text.is_string() || text.get_ref<const std::string&>().empty()) {
     return refusal(400, "'text' must be a text");
   }
-  Inspection job{run.get<std::size_t>(), text.get<std::string>()};
+  Inspection job{files->folder(), text.get<std::string>()};
   if (job.text.size() > kMostInspectedBytes) {
     return refusal(422, fmt::format("the text has {} bytes, and {} are the most", job.text.size(),
                                     kMostInspectedBytes));
@@ -144,7 +142,7 @@ std::vector<std::pair<std::string, std::string>> usual_headers(const Response& r
   return headers;
 }
 
-Answer answer(const Request& request, RunList& runs, const std::string& host, bool inspects) {
+Answer answer(const Request& request, const RunList& runs, const std::string& host, bool inspects) {
   if (!is_own(request.host, host)) return refusal(403, "the Host header names another computer");
   const std::string_view path =
       std::string_view(request.target).substr(0, request.target.find('?'));
@@ -155,12 +153,12 @@ Answer answer(const Request& request, RunList& runs, const std::string& host, bo
   if (path == "/api/events") return gets ? Answer(Events()) : wrong_method("GET");
   if (path == kRuns) return gets ? list_runs(runs, inspects) : wrong_method("GET");
   if (path.starts_with(kRun)) {
-    const auto found = run_in(path.substr(kRun.size()), runs);
-    if (found && found->second == "/history") {
-      return gets ? Response{.body = runs[found->first].history().json()} : wrong_method("GET");
+    const auto [run, part] = run_in(path.substr(kRun.size()), runs);
+    if (run != nullptr && part == "/history") {
+      return gets ? Response{.body = run->history().json()} : wrong_method("GET");
     }
-    if (found && found->second == "/report.html") {
-      return gets ? Answer(report_of_run(runs[found->first])) : wrong_method("GET");
+    if (run != nullptr && part == "/report.html") {
+      return gets ? Answer(report_of_run(*run)) : wrong_method("GET");
     }
     return refusal(404, "there is no such run, or no such part of it");
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,7 +30,7 @@ std::vector<std::pair<std::string, std::string>> usual_headers(const Response& r
 // Answers that take longer than a moment: the stream of events; what inspect says of a text.
 struct Events {};
 struct Inspection {
-  std::size_t run;
+  std::filesystem::path run;  // its folder
   std::string text;
 };
 using Answer = std::variant<Response, Events, Inspection>;
@@ -38,7 +39,7 @@ inline constexpr std::size_t kMostInspectedBytes = 4 << 10;
 
 // The paths that the server has: see docs/watching.md. `host` is the address that it listens at,
 // `inspects` whether there is a program to answer an Inspection.
-Answer answer(const Request& request, RunList& runs, const std::string& host, bool inspects);
+Answer answer(const Request& request, const RunList& runs, const std::string& host, bool inspects);
 
 // An event of the stream, as it is sent.
 std::string event(std::string_view name, const std::string& data);

@@ -16,6 +16,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMostLineBytes = std::size_t{1} << 20;
 constexpr std::size_t kMostOptions = 500, kMostListed = 20, kMostOptionBytes = 1 << 10;
 constexpr std::size_t kMostCommandBytes = 4 << 10, kMostSessions = 20;
+constexpr std::size_t kMostSessionBytes = 8 << 10;
 
 // A value without what a page has no room for.
 Json shown(const Json& value, std::size_t most_bytes) {
@@ -92,10 +93,10 @@ RunFiles::News RunFiles::read(std::size_t most_bytes) {
     const bool rest = tail.read(most_bytes, [&](std::string_view line) {
       const std::uint64_t number = of_layers ? history_.layer_lines() : history_.lines();
       std::string values = of_layers ? history_.add_layers(line) : history_.add_metrics(line);
-      if (values.empty()) return;
       if (quiet) {
-        silent_ = true;
+        silent_ = silent_ || !values.empty();
       } else {
+        if (values.empty()) values = "{}";  // pages count lines
         news.lines.push_back({of_layers, number, std::move(values)});
       }
     });
@@ -164,6 +165,14 @@ bool RunFiles::read_sessions() {
     changed = true;
     std::size_t room = kMostSeries;
     session = shown_members(session, kMostCommandBytes, room);
+    Json kept = Json::object();
+    std::size_t bytes = 0;
+    for (const auto& [name, value] : session.items()) {
+      bytes += name.size() + json_text(value).size();
+      if (bytes > kMostSessionBytes) break;
+      kept[name] = value;
+    }
+    session = std::move(kept);
     if (first_sessions_.size() < kMostSessions) {
       first_sessions_.push_back(std::move(session));
     } else {
@@ -183,7 +192,7 @@ Json RunFiles::sessions() const {
 
 bool RunFiles::read_state() {
   const bool made_all = max_iters_ && history_.last_iteration() >= *max_iters_;
-  const RunState now = run::is_locked(folder_)                 ? RunState::training
+  const RunState now = !released_ && run::is_locked(folder_)   ? RunState::training
                        : made_all || history_.has_final_loss() ? RunState::ended
                                                                : RunState::stopped;
   return now != std::exchange(state_, now);

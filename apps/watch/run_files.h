@@ -43,6 +43,9 @@ class RunFiles {
   // Reads until there is no more, but at most that many bytes.
   void read_all(std::uint64_t most_bytes = std::uint64_t{4} << 30);
 
+  // The run has ended, although its folder is still locked: by this program.
+  void end_training() { released_ = true; }
+
   const std::filesystem::path& folder() const { return folder_; }
   std::string name() const;
   RunState state() const { return state_; }
@@ -67,6 +70,7 @@ class RunFiles {
   std::vector<Json> first_sessions_;
   std::deque<Json> last_sessions_;
   RunState state_ = RunState::stopped;
+  bool released_ = false;  // end_training()
 };
 
 }  // namespace tapegrad::watch

@@ -1,7 +1,12 @@
 #include "tapegrad/apps/watch/run_list.h"
 
 #include <algorithm>
+#include <optional>
 #include <system_error>
+#include <utility>
+
+#include "tapegrad/run/folder_calls.h"
+#include "tapegrad/run/run_folder.h"
 
 namespace tapegrad::watch {
 namespace {
@@ -11,43 +16,96 @@ namespace fs = std::filesystem;
 constexpr int kMostDepth = 3;
 constexpr std::size_t kMostEntries = 10'000;
 
+fs::path resolved(const fs::path& path) {
+  std::error_code ignored;
+  return fs::weakly_canonical(path, ignored);
+}
+
+// How much a run belongs in the list. All in training are equal: they do not take each other's
+// places again and again.
+std::pair<bool, fs::file_time_type> rank_of(const fs::path& run) {
+  if (run::is_locked(run)) return {true, {}};
+  std::error_code none;
+  return {false, fs::last_write_time(run / run::kMetricsFile, none)};
+}
+
 }  // namespace
 
 RunList::RunList(const std::vector<fs::path>& runs, const std::vector<fs::path>& folders)
     : folders_(folders) {
-  for (const fs::path& run : runs) add(run);
+  Search search;
+  for (const fs::path& run : runs) find(run, search);
+  add_best(std::move(search));
   look();
 }
 
-bool RunList::look() {
-  const std::size_t before = runs_.size();
-  std::size_t entries = 0;
-  for (const fs::path& folder : folders_) look_in(folder, 0, entries);
-  return runs_.size() > before;
+RunFiles* RunList::find(std::size_t id) const {
+  const auto at = runs_.find(id);
+  return at == runs_.end() ? nullptr : at->second.get();
 }
 
-void RunList::look_in(const fs::path& folder, int depth, std::size_t& entries) {
-  if (is_run_folder(folder)) return add(folder);
+void RunList::end_training() {
+  for (const auto& [id, run] : runs_) run->end_training();
+}
+
+bool RunList::look() {
+  Search search;
+  for (const fs::path& folder : folders_) look_in(folder, 0, search);
+  return add_best(std::move(search));
+}
+
+void RunList::look_in(const fs::path& folder, int depth, Search& search) const {
+  if (is_run_folder(folder)) return find(folder, search);
   if (depth == kMostDepth) return;
   std::error_code error;
   std::vector<fs::path> inner;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    if (++entries > kMostEntries) break;
+    if (++search.entries > kMostEntries) break;
     std::error_code ignored;
     if (fs::is_directory(at->symlink_status(ignored))) inner.push_back(at->path());
   }
   std::sort(inner.begin(), inner.end());
-  for (const fs::path& path : inner) look_in(path, depth + 1, entries);
+  for (const fs::path& path : inner) look_in(path, depth + 1, search);
 }
 
-void RunList::add(const fs::path& folder) {
-  std::error_code ignored;
-  const fs::path path = fs::weakly_canonical(folder, ignored);
-  if (known_.count(path) > 0) return;
-  full_ = runs_.size() >= kMostRuns;
-  if (full_) return;
-  known_.insert(path);
-  runs_.push_back(std::make_unique<RunFiles>(folder));
+void RunList::find(const fs::path& run, Search& search) const {
+  const fs::path path = resolved(run);
+  if (!known_.contains(path) && search.canonical.insert(path).second) search.runs.push_back(run);
+}
+
+bool RunList::add_best(Search search) {
+  full_ = runs_.size() + search.runs.size() > kMostRuns;
+  if (full_) make_room(search.runs);
+  for (const fs::path& run : search.runs) {
+    known_.insert(resolved(run));
+    runs_.emplace(next_id_++, std::make_unique<RunFiles>(run));
+  }
+  return !search.runs.empty();
+}
+
+// Leaves, of those in the list and those found, the best that there is room for.
+void RunList::make_room(std::vector<fs::path>& found) {
+  struct Ranked {
+    std::pair<bool, fs::file_time_type> rank;
+    std::optional<std::size_t> id;  // in the list
+    fs::path run;
+  };
+  std::vector<Ranked> all;
+  for (const auto& [id, run] : runs_) all.push_back({rank_of(run->folder()), id, run->folder()});
+  for (const fs::path& run : found) all.push_back({rank_of(run), {}, run});
+  // Of equals, those in the list stay.
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Ranked& a, const Ranked& b) { return a.rank > b.rank; });
+  std::set<fs::path> left_out;
+  for (std::size_t i = kMostRuns; i < all.size(); ++i) {
+    if (all[i].id) {
+      known_.erase(resolved(all[i].run));
+      runs_.erase(*all[i].id);
+    } else {
+      left_out.insert(all[i].run);
+    }
+  }
+  std::erase_if(found, [&](const fs::path& run) { return left_out.contains(run); });
 }
 
 }  // namespace tapegrad::watch

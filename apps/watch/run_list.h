@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <set>
 #include <vector>
@@ -11,8 +12,8 @@ namespace tapegrad::watch {
 
 inline constexpr std::size_t kMostRuns = 200;
 
-// The runs that are watched. A run's place in the list is its ID: it stays as long as the list
-// does.
+// The runs that are watched, by ID. Where there are more than kMostRuns, those in training are in
+// the list, and the newest others; one that must leave takes its ID with it.
 class RunList {
  public:
   // `runs` are shown whatever they have; `folders` are a run folder each, or a folder of runs,
@@ -22,18 +23,29 @@ class RunList {
 
   // Adds the runs that have come. Returns whether there are any.
   bool look();
-  std::size_t size() const { return runs_.size(); }
-  RunFiles& operator[](std::size_t id) { return *runs_[id]; }
-  // Runs that are not in the list because it is full.
+  const std::map<std::size_t, std::unique_ptr<RunFiles>>& runs() const { return runs_; }
+  RunFiles* find(std::size_t id) const;  // null if there is none
+  // All runs have ended, although this program still holds their locks.
+  void end_training();
+  // Whether there are runs that are not in the list because it is full.
   bool is_full() const { return full_; }
 
  private:
-  void look_in(const std::filesystem::path& folder, int depth, std::size_t& entries);
-  void add(const std::filesystem::path& folder);
+  // What a look finds that is not in the list yet.
+  struct Search {
+    std::vector<std::filesystem::path> runs = {};
+    std::set<std::filesystem::path> canonical = {};  // the same, to know each once
+    std::size_t entries = 0;                         // of folders, so far
+  };
+  void look_in(const std::filesystem::path& folder, int depth, Search& search) const;
+  void find(const std::filesystem::path& run, Search& search) const;
+  bool add_best(Search search);
+  void make_room(std::vector<std::filesystem::path>& found);
 
   std::vector<std::filesystem::path> folders_;
-  std::vector<std::unique_ptr<RunFiles>> runs_;
-  std::set<std::filesystem::path> known_;
+  std::map<std::size_t, std::unique_ptr<RunFiles>> runs_;
+  std::set<std::filesystem::path> known_;  // canonical
+  std::size_t next_id_ = 0;
   bool full_ = false;
 };
 

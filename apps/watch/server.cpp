@@ -1,5 +1,6 @@
 #include "tapegrad/apps/watch/server.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -7,9 +8,10 @@
 
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
-#include <map>
+#include <future>
 #include <set>
 #include <thread>
 
@@ -23,10 +25,13 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using Failure = boost::system::error_code;
 
-constexpr int kNextPorts = 20, kPriority = 10;
+constexpr int kNextPorts = 20, kLowestPriority = 19;
 constexpr std::size_t kMostConnections = 128, kMostStreams = 32;
-constexpr std::size_t kReadBytes = std::size_t{1} << 20;  // of one run's files at a time
+constexpr std::size_t kMostAnswerBytes = std::size_t{64} << 20;  // under way, except for one
+constexpr std::size_t kReadBytes = std::size_t{1} << 20;         // of one run's files at a time
 constexpr std::chrono::milliseconds kReadInterval{250}, kLookInterval{2000}, kChildInterval{20};
+// A read of all runs is divided into turns of that length, between which requests are answered.
+constexpr std::chrono::milliseconds kTurn{20}, kFinishTime{500};
 constexpr std::chrono::seconds kPulse{10};
 
 constexpr std::string_view kBusy =
@@ -50,8 +55,9 @@ class BlockedSignals {
 
 void lower_priority() {
   const auto thread = static_cast<id_t>(::syscall(SYS_gettid));
-  ::setpriority(PRIO_PROCESS, thread,
-                std::min(19, ::getpriority(PRIO_PROCESS, thread) + kPriority));
+  const sched_param none{};
+  ::sched_setscheduler(static_cast<pid_t>(thread), SCHED_BATCH, &none);
+  ::setpriority(PRIO_PROCESS, thread, kLowestPriority);
 }
 
 asio::ip::address address_of(const std::string& host) {
@@ -69,7 +75,10 @@ asio::ip::address address_of(const std::string& host) {
 class Server::Thread : public ConnectionOwner {
  public:
   explicit Thread(const ServerOptions& options)
-      : host_(options.host), wanted_(options.port), runs_(options.runs, options.folders) {
+      : host_(options.host),
+        wanted_(options.port),
+        runs_(options.runs, options.folders),
+        at_each_read_(options.at_each_read) {
     listen(options);
     accept();
     read_files();
@@ -81,8 +90,9 @@ class Server::Thread : public ConnectionOwner {
       try {
         context_.run();
       } catch (const std::exception& error) {
-        // Whatever it is, such as a lack of memory, it ends the page and not the training.
-        run::print_error(fmt::format("note: the page has ended: {}\n", error.what()));
+        end_page(error.what());
+      } catch (...) {
+        end_page("an unknown error");
       }
     });
   }
@@ -93,16 +103,32 @@ class Server::Thread : public ConnectionOwner {
     inspected_for_.reset();
   }
 
-  int port() const { return acceptor_.local_endpoint().port(); }
+  // See Server::finish().
+  void finish() {
+    const auto told = std::make_shared<std::promise<bool>>();
+    auto pages = told->get_future();
+    const auto end = std::chrono::steady_clock::now() + kFinishTime;
+    asio::post(context_, [this, told] {
+      runs_.end_training();
+      read_rest();
+      told->set_value(!streams_.empty());
+    });
+    // A page that is told asks for the list once more.
+    if (pages.wait_until(end) == std::future_status::ready && pages.get()) {
+      std::this_thread::sleep_until(end);
+    }
+  }
+
+  int port() const { return port_; }
   int wanted_port() const { return wanted_; }
   const std::string& host() const { return host_; }
 
   Answer answer(const Request& request) override {
     return watch::answer(request, runs_, host_, InspectChild::program().has_value());
   }
-  bool begin_events(const std::shared_ptr<Connection>& connection) override {
+  bool begin_events(Connection* connection) override {
     if (streams_.size() >= kMostStreams) return false;
-    streams_[connection.get()] = connection;
+    streams_.insert(connection);
     return true;
   }
   std::optional<Response> begin_inspection(const std::shared_ptr<Connection>& connection,
@@ -110,12 +136,19 @@ class Server::Thread : public ConnectionOwner {
     if (child_) return refusal(503, "another text is being looked at: try again in a moment");
     const auto program = InspectChild::program();
     if (!program) return refusal(503, "the program inspect is not beside this one");
-    child_ = std::make_unique<InspectChild>(*program, runs_[job.run].folder(), job.text);
+    child_ = std::make_unique<InspectChild>(*program, job.run, job.text);
     inspected_for_ = connection;
     look_at_child();
     return std::nullopt;
   }
-  void ended(const Connection* connection) override {
+  bool begin_answer(std::size_t bytes) override {
+    if (answer_bytes_ > 0 && answer_bytes_ + bytes > kMostAnswerBytes) return false;
+    answer_bytes_ += bytes;
+    return true;
+  }
+  void end_answer(std::size_t bytes) override { answer_bytes_ -= bytes; }
+  void ended(Connection* connection) override {
+    connections_.erase(connection);
     streams_.erase(connection);
     if (inspected_for_.get() == connection) {
       child_.reset();
@@ -124,12 +157,25 @@ class Server::Thread : public ConnectionOwner {
   }
 
  private:
+  void end_page(const char* why) noexcept {
+    try {
+      Failure ignored;
+      acceptor_.close(ignored);
+      for (Connection* connection : connections_) connection->close();
+      run::print_error(fmt::format("note: the page has ended: {}\n", why));
+    } catch (...) {  // there is no memory, even for that
+    }
+  }
+
   void listen(const ServerOptions& options) {
     const asio::ip::address address = address_of(options.host);
     const int tries = options.or_next_port && options.port != 0 ? kNextPorts + 1 : 1;
     Failure failure;
     for (int i = 0; i < tries; ++i) {
-      if (open({address, static_cast<unsigned short>(options.port + i)}, failure)) return;
+      if (open({address, static_cast<unsigned short>(options.port + i)}, failure)) {
+        port_ = acceptor_.local_endpoint().port();
+        return;
+      }
       if (failure != asio::error::address_in_use) break;
     }
     check(failure != asio::error::address_in_use,
@@ -153,7 +199,7 @@ class Server::Thread : public ConnectionOwner {
         after(accept_timer_, kReadInterval, [this] { accept(); });
         return;
       }
-      if (connections_ < kMostConnections) {
+      if (connections_.size() < kMostConnections) {
         serve(std::move(socket));
       } else {
         socket.non_blocking(true, failure);
@@ -166,12 +212,8 @@ class Server::Thread : public ConnectionOwner {
   void serve(tcp::socket socket) {
     Failure ignored;
     socket.set_option(tcp::no_delay(true), ignored);
-    ++connections_;
-    const std::shared_ptr<Connection> connection(new Connection(std::move(socket), *this),
-                                                 [this](Connection* ended) {
-                                                   delete ended;
-                                                   --connections_;
-                                                 });
+    const auto connection = std::make_shared<Connection>(std::move(socket), *this);
+    connections_.insert(connection.get());
     connection->read();
   }
 
@@ -185,30 +227,51 @@ class Server::Thread : public ConnectionOwner {
 
   void tell(const std::string& text) {
     const auto shared = std::make_shared<const std::string>(text);
-    std::vector<std::shared_ptr<Connection>> all;  // since one that is dropped leaves streams_
-    for (const auto& [key, stream] : streams_) {
-      if (auto connection = stream.lock()) all.push_back(std::move(connection));
-    }
-    for (const auto& connection : all) connection->send_event(shared);
+    // One that is dropped here leaves streams_ later: see ended().
+    for (Connection* stream : streams_) stream->send_event(shared);
   }
 
-  // Reads a piece of each run's files, and comes back at once if there is more.
-  void read_files() {
-    bool more = false, changed = false;
-    for (std::size_t id = 0; id < runs_.size(); ++id) {
-      const RunFiles::News news = runs_[id].read(kReadBytes);
-      more = more || news.more;
-      changed = changed || news.changed;
-      if (news.restarted) tell(event("reset", fmt::format("{{\"run\":{}}}", id)));
-      for (const RunFiles::Line& line : news.lines) {
-        tell(event(
-            line.of_layers ? "layers" : "metrics",
-            fmt::format("{{\"run\":{},\"line\":{},\"values\":{}}}", id, line.number, line.values)));
-      }
+  // Reads a piece of a run's files, and tells what is new. Whether there is more.
+  bool read_run(std::size_t id, RunFiles& run) {
+    const RunFiles::News news = run.read(kReadBytes);
+    if (news.restarted) tell(event("reset", fmt::format("{{\"run\":{}}}", id)));
+    for (const RunFiles::Line& line : news.lines) {
+      tell(event(
+          line.of_layers ? "layers" : "metrics",
+          fmt::format("{{\"run\":{},\"line\":{},\"values\":{}}}", id, line.number, line.values)));
     }
-    if (changed) tell(event("runs", "{}"));
-    after(read_timer_, more ? std::chrono::milliseconds(0) : kReadInterval,
+    changed_ = changed_ || news.changed;
+    return news.more;
+  }
+
+  void tell_changes() {
+    if (std::exchange(changed_, false)) tell(event("runs", "{}"));
+  }
+
+  // Reads a piece of each run's files, a turn at a time, and comes back at once if there is more.
+  void read_files() {
+    if (at_each_read_) at_each_read_();
+    const auto end = std::chrono::steady_clock::now() + kTurn;
+    auto at = runs_.runs().lower_bound(next_run_);
+    for (; at != runs_.runs().end() && std::chrono::steady_clock::now() < end; ++at) {
+      more_ = read_run(at->first, *at->second) || more_;
+    }
+    const bool all = at == runs_.runs().end();
+    next_run_ = all ? 0 : at->first;
+    const bool again = !all || std::exchange(more_, false);
+    tell_changes();
+    after(read_timer_, again ? std::chrono::milliseconds(0) : kReadInterval,
           [this] { read_files(); });
+  }
+
+  void read_rest() {
+    const auto end = std::chrono::steady_clock::now() + kFinishTime / 2;
+    bool more = true;
+    while (more && std::chrono::steady_clock::now() < end) {
+      more = false;
+      for (const auto& [id, run] : runs_.runs()) more = read_run(id, *run) || more;
+    }
+    tell_changes();
   }
 
   void look_for_runs() {
@@ -233,10 +296,13 @@ class Server::Thread : public ConnectionOwner {
   }
 
   std::string host_;
-  int wanted_;
+  int wanted_, port_ = 0;
   RunList runs_;
-  std::map<const Connection*, std::weak_ptr<Connection>> streams_;
-  std::size_t connections_ = 0;
+  std::function<void()> at_each_read_;
+  std::size_t next_run_ = 0;
+  bool more_ = false, changed_ = false;          // of the runs before the next one
+  std::set<Connection*> connections_, streams_;  // the second of the first
+  std::size_t answer_bytes_ = 0;
   std::unique_ptr<InspectChild> child_;
   std::shared_ptr<Connection> inspected_for_;
   asio::io_context context_{1};  // ends the connections, which still know what is above
@@ -248,6 +314,8 @@ class Server::Thread : public ConnectionOwner {
 
 Server::Server(const ServerOptions& options) : thread_(std::make_unique<Thread>(options)) {}
 Server::~Server() = default;
+
+void Server::finish() { thread_->finish(); }
 
 int Server::port() const { return thread_->port(); }
 
@@ -267,6 +335,10 @@ std::vector<std::string> Server::notes() const {
   if (!asio::ip::make_address(host == "localhost" ? kThisComputer : host).is_loopback()) {
     notes.push_back(fmt::format(
         "warning: everybody who reaches {} reads these runs, and can ask the model", host));
+    if (asio::ip::make_address(host).is_unspecified()) {
+      notes.push_back(fmt::format(
+          "note: on another computer, the URL has this computer's address in place of {}", host));
+    }
   }
   return notes;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,10 +17,12 @@ struct ServerOptions {
   std::string host = kThisComputer;                 // an address of this computer
   int port = kDefaultPort;                          // 0: any that is free
   bool or_next_port = true;                         // the next free one if it is taken
+  std::function<void()> at_each_read = {};          // in the server's thread; for tests
 };
 
 // The page that shows runs, at http://127.0.0.1:8265/: see docs/watching.md. All of it happens in a
-// thread of its own at a lower priority, which only reads the files of the runs.
+// thread of its own at a lower priority, which only reads the files of the runs. Whatever fails
+// there ends the page, with a note, and not the program.
 class Server {
  public:
   // Listens from now on. Errors: the port is taken; there is no such address.
@@ -28,6 +31,10 @@ class Server {
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
+
+  // The program that trains `runs` calls this when they have ended, while it still holds their
+  // locks: open pages get their last lines and states. Takes half a second at most.
+  void finish();
 
   int port() const;
   std::string url() const;  // "http://127.0.0.1:8265/"

@@ -1,6 +1,9 @@
 // What is kept of a run's files, whatever is in them.
 
 #include <sys/stat.h>
+#include <unistd.h>
+
+#include <set>
 
 #include "tapegrad/apps/watch/run_files.h"
 #include "tapegrad/apps/watch/run_list.h"
@@ -39,6 +42,7 @@ TEST_CASE("a history has each number by its name, samples and skipped steps", "[
   CHECK(history["series"]["val_loss"] == Json::parse("[[0],[4.6]]"));
   CHECK_FALSE(history["series"].contains("iteration"));
   CHECK(history["samples"] == Json::parse(R"([{"iteration":10,"text":"h\u00e9llo\nworld"}])"));
+  CHECK_FALSE(history["series"].contains("norm"));
   CHECK(history["skipped"] == Json::parse("[20]"));
   CHECK(history["skipped_count"] == 1);
   CHECK(history["layers"] ==
@@ -111,6 +115,27 @@ TEST_CASE("a line is news once, when it is complete", "[watch]") {
   CHECK(run.read(kAll).lines.empty());
 }
 
+TEST_CASE("a broken line is news without values, since pages count lines", "[watch]") {
+  const WatchedRun watched;
+  RunFiles run(watched.run);
+  run.read_all();
+  watched.add("nonsense\n");
+  const auto news = run.read(kAll);
+  REQUIRE(news.lines.size() == 1);
+  CHECK(news.lines[0].number == 4);
+  CHECK(news.lines[0].values == "{}");
+}
+
+TEST_CASE("a session has a bound as a whole", "[watch]") {
+  const WatchedRun watched;
+  std::string line = "{\"first_step\":0";
+  for (int i = 0; i < 60; ++i) {
+    line += ",\"name" + std::to_string(i) + "\":\"" + std::string(5000, 'x') + "\"";
+  }
+  watched.add(line + "}\n", "sessions.jsonl");
+  CHECK(read_run(watched).sessions().dump().size() < 9000);
+}
+
 TEST_CASE("a file that is cut, replaced or removed is read anew", "[watch]") {
   const WatchedRun watched;
   RunFiles run(watched.run);
@@ -180,6 +205,9 @@ TEST_CASE("the state of a run: training while the folder is locked, ended, stopp
   const int lock = run::lock_folder(watched.run, "training");
   CHECK(run.read(kAll).changed);
   CHECK(run.state() == RunState::training);
+  run.end_training();  // by the program that holds the lock
+  CHECK(run.read(kAll).changed);
+  CHECK(run.state() == RunState::stopped);
   ::close(lock);
   watched.add("{\"iteration\":100,\"val_loss\":2}\n");
   run.read_all();
@@ -203,21 +231,61 @@ TEST_CASE("options and sessions are what the files have, without what is huge", 
   CHECK(run.sessions().size() <= 40);
 }
 
-TEST_CASE("a folder of runs: all of them, links left out, at most so many", "[watch]") {
+TEST_CASE("a folder of runs: all of them, once, links left out", "[watch]") {
   const WatchedRun watched;
   watched.make("deeper/run");
   TempFolder elsewhere;
   elsewhere.put("config.json", "{}");
   std::filesystem::create_directory_symlink(elsewhere.path(), watched.folder / "link");
-  RunList runs({}, {watched.folder.path()});
-  CHECK(runs.size() == 2);
+  RunList runs({}, {watched.folder.path(), watched.run});
+  CHECK(runs.runs().size() == 2);
   watched.make("new");
   CHECK(runs.look());
-  CHECK(runs.size() == 3);
-  CHECK(runs[2].name() == "new");
+  CHECK(runs.runs().size() == 3);
+  REQUIRE(runs.find(2) != nullptr);
+  CHECK(runs.find(2)->name() == "new");
+  CHECK(runs.find(3) == nullptr);
   CHECK_FALSE(runs.look());
-  for (std::size_t i = 0; i < kMostRuns + 5; ++i) watched.make("many/run-" + std::to_string(i));
-  runs.look();
-  CHECK(runs.size() == kMostRuns);
+  CHECK_FALSE(runs.is_full());
+}
+
+TEST_CASE("of more runs than there is room for, those in training and the newest", "[watch]") {
+  const WatchedRun watched;
+  const auto now = std::filesystem::file_time_type::clock::now();
+  const auto make = [&](const std::string& name, int minutes_ago) {
+    const auto run = watched.make(name);
+    std::filesystem::last_write_time(run / "metrics.jsonl",
+                                     now - std::chrono::minutes(minutes_ago));
+    return run;
+  };
+  const auto names = [](const RunList& runs) {
+    std::set<std::string> names;
+    for (const auto& [id, run] : runs.runs()) names.insert(run->name());
+    return names;
+  };
+  constexpr int count = kMostRuns;
+  for (int i = 0; i < count; ++i) make("old-" + std::to_string(i), 100 + i);
+  const auto trains = make("trains", 10'000);
+  const int lock = run::lock_folder(trains, "training");
+  RunList runs({}, {watched.folder.path()});  // with the one of WatchedRun, two too many
   CHECK(runs.is_full());
+  auto seen = names(runs);
+  CHECK(seen.size() == kMostRuns);
+  CHECK((seen.contains("trains") && seen.contains("run")));
+  CHECK_FALSE(seen.contains("old-" + std::to_string(count - 1)));
+  CHECK_FALSE(seen.contains("old-" + std::to_string(count - 2)));
+  CHECK_FALSE(runs.look());
+
+  make("new", 0);
+  make("older than all", 20'000);
+  CHECK(runs.look());
+  CHECK_FALSE(runs.look());
+  seen = names(runs);
+  CHECK(seen.size() == kMostRuns);
+  CHECK((seen.contains("trains") && seen.contains("new")));
+  CHECK_FALSE(seen.contains("old-" + std::to_string(count - 3)));
+  CHECK_FALSE(seen.contains("older than all"));
+  CHECK(runs.runs().rbegin()->second->name() == "new");
+  CHECK(runs.runs().rbegin()->first == kMostRuns);  // IDs are not given twice
+  ::close(lock);
 }

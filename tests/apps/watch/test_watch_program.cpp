@@ -189,6 +189,7 @@ TEST_CASE("a text goes to inspect, and its answer comes back", "[watch]") {
 TEST_CASE("an inspect that refuses, fails or prints too much gives an error", "[watch]") {
   const auto [script, status, words] = GENERATE(table<const char*, int, const char*>({
       {"echo 'inspect: error: no model' >&2; exit 1", 422, "inspect: error: no model"},
+      {"head -c 10000 /dev/zero | tr '\\0' x >&2; exit 1", 422, "xxxx"},
       {"kill -9 $$", 422, "ended by a signal"},
       {"echo nonsense", 503, "no JSON"},
       {"exec yes", 503, "too much"},

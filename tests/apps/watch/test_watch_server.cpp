@@ -1,6 +1,11 @@
 // The server of the page, as browsers, broken browsers and hostile ones see it.
 
+#include <atomic>
+#include <new>
+#include <thread>
+
 #include "tapegrad/apps/watch/routes.h"
+#include "tapegrad/run/folder_calls.h"
 #include "tapegrad/tests/apps/watch/browser.h"
 #include "tapegrad/tests/apps/watch/watched_run.h"
 #include "tapegrad/tests/catch.h"
@@ -25,7 +30,7 @@ std::size_t open_files() {
 Browser open_events(int port, int receive_bytes = 0) {
   Browser browser(port, receive_bytes);
   browser.send("GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n");
-  REQUIRE(browser.gets("retry: 1000\n\n", 5s));
+  REQUIRE(browser.gets("retry: 1000\n\n", 10s));
   return browser;
 }
 
@@ -189,7 +194,7 @@ TEST_CASE("open pages hear of a file that is cut, of new runs and of states", "[
   CHECK(page.text().find("event: metrics") == std::string::npos);
   page.forget();
   served.make("second");
-  CHECK(page.gets("event: runs\ndata: {}\n\n", 5s));
+  CHECK(page.gets("event: runs\ndata: {}\n\n", 10s));
   CHECK(Json::parse(get(served.port, "/api/runs").body)["runs"].size() == 2);
   ::usleep(500'000);
   page.forget();
@@ -244,6 +249,34 @@ TEST_CASE("who sends slowly, or does not read, is dropped", "[watch]") {
   CHECK(get(served.port, "/").status == 200);
 }
 
+TEST_CASE("answers that nobody takes have a bound together", "[watch]") {
+  const WatchedRun watched;
+  const std::string text(16'000, 'x');
+  for (int i = 0; i < 190; ++i) {  // as many as a history keeps
+    watched.add("{\"iteration\":" + std::to_string(i) + ",\"sample\":\"" + text + "\"}\n");
+  }
+  const Server server(watched.options());
+  const std::string path = "/api/runs/0/history";
+  const auto wait = [&](const auto& until) {
+    const auto limit = std::chrono::steady_clock::now() + 30s;
+    while (!until() && std::chrono::steady_clock::now() < limit) ::usleep(100'000);
+    REQUIRE(until());
+  };
+  wait([&] { return get(server.port(), path).body.size() > 3'000'000; });
+  std::vector<Browser> slow;
+  int refused = 0;
+  for (int i = 0; i < 50; ++i) {
+    slow.emplace_back(server.port(), 4096);
+    slow.back().send("GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    REQUIRE(slow.back().gets("\r\n\r\n", 15s));
+    refused += slow.back().text().starts_with("HTTP/1.1 503") ? 1 : 0;
+  }
+  CHECK(refused > 0);
+  CHECK(refused < 50);
+  slow.clear();
+  wait([&] { return get(server.port(), path).status == 200; });
+}
+
 TEST_CASE("the server ends at once, whoever is connected", "[watch]") {
   const WatchedRun watched;
   auto server = std::make_unique<Server>(watched.options());
@@ -253,6 +286,39 @@ TEST_CASE("the server ends at once, whoever is connected", "[watch]") {
   CHECK(std::chrono::steady_clock::now() - begin < 3s);
   page.rest(1s);
   CHECK(page.has_ended());
+}
+
+TEST_CASE("what fails in the server's thread ends the page, not the program", "[watch]") {
+  const WatchedRun watched;
+  ServerOptions options = watched.options();
+  std::atomic<bool> fails = false;
+  options.at_each_read = [&] {
+    if (fails) throw std::bad_alloc();
+  };
+  Server server(options);
+  Browser page = open_events(server.port());
+  fails = true;
+  page.rest(10s);
+  CHECK(page.has_ended());
+  CHECK_THROWS(Browser(server.port()));
+  server.finish();
+}
+
+TEST_CASE("open pages get the last lines and the state of a run that ends", "[watch]") {
+  const WatchedRun watched;
+  const int lock = run::lock_folder(watched.run, "training");
+  Server server(watched.options());
+  Browser page = open_events(server.port());
+  ::usleep(500'000);
+  CHECK(Json::parse(get(server.port(), "/api/runs").body)["runs"][0]["state"] == "training");
+  page.forget();
+  watched.add("{\"iteration\":100,\"val_loss\":2}\n");
+  std::thread ends([&] { server.finish(); });
+  CHECK(page.gets("event: metrics\ndata: {\"run\":0,\"line\":4", 10s));
+  CHECK(page.gets("event: runs\n", 10s));
+  CHECK(Json::parse(get(server.port(), "/api/runs").body)["runs"][0]["state"] == "ended");
+  ends.join();
+  ::close(lock);
 }
 
 TEST_CASE("a port that is taken is told, and the next one is found", "[watch]") {
@@ -275,7 +341,8 @@ TEST_CASE("a server for others says so; an address that is none is an error", "[
   ServerOptions options = watched.options();
   options.host = "0.0.0.0";
   const Server server(options);
-  REQUIRE(server.notes().size() == 1);
+  REQUIRE(server.notes().size() == 2);
+  CHECK_THAT(server.notes()[1], ContainsSubstring("this computer's address"));
   CHECK_THAT(server.notes()[0], ContainsSubstring("everybody who reaches 0.0.0.0"));
   CHECK(ask(server.port(), "GET", "/", "", "", "10.0.0.1:8265").status == 200);
   CHECK(ask(server.port(), "GET", "/", "", "", "evil.example").status == 403);
