@@ -16,6 +16,7 @@
 #include "tapegrad/autograd/base/error.h"
 #include "tapegrad/autograd/comm/carrier.h"
 #include "tapegrad/autograd/comm/mpi_heartbeats.h"
+#include "tapegrad/autograd/comm/mpi_moves.h"
 
 namespace tapegrad::detail {
 namespace {
@@ -24,8 +25,6 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// Messages have an int as their size.
-constexpr std::size_t kLargestMessage = std::size_t{1} << 30;
 // How long the thread looks for more to do before it sleeps, while somebody waits or nothing is
 // under way; longer than from one of several small calls to the next one.
 constexpr microseconds kAwake{100};
@@ -43,67 +42,6 @@ constexpr milliseconds kLeavingNap{1};
 constexpr microseconds kLongLook{20};
 // For the launcher to end all processes, after MPI_Abort.
 constexpr unsigned kSecondsToAbort = 10;
-
-// What MPI moves of an exchange. Point-to-point messages, not MPI's collectives of parts: their
-// offsets are ints, which ends at 2 GiB.
-class Move {
- public:
-  Move(std::shared_ptr<Exchange> exchange, int rank, MPI_Comm communicator)
-      : exchange_(std::move(exchange)) {
-    const int size = static_cast<int>(exchange_->send.size());
-    for (int i = 1; i < size; ++i) {  // from the next ranks on, so that not all begin with rank 0
-      const int from = (rank + size - i) % size;
-      for (std::span<std::byte> rest = exchange_->receive[index(from)]; !rest.empty();) {
-        const int bytes = next_size(rest.size());
-        expected_.push_back(bytes);
-        check_mpi(MPI_Irecv(rest.data(), bytes, MPI_BYTE, from, 0, communicator, add_request()),
-                  "MPI_Irecv");
-        rest = rest.subspan(index(bytes));
-      }
-    }
-    for (int i = 1; i < size; ++i) {
-      const int to = (rank + i) % size;
-      for (std::span<const std::byte> rest = exchange_->send[index(to)]; !rest.empty();) {
-        const int bytes = next_size(rest.size());
-        check_mpi(MPI_Isend(rest.data(), bytes, MPI_BYTE, to, 0, communicator, add_request()),
-                  "MPI_Isend");
-        rest = rest.subspan(index(bytes));
-      }
-    }
-    statuses_.resize(requests_.size());
-  }
-
-  bool ended() {
-    int all = 0;
-    check_mpi(
-        MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &all, statuses_.data()),
-        "MPI_Testall");
-    if (all == 0) return false;
-    for (std::size_t i = 0; i < expected_.size(); ++i) {
-      int bytes = 0;
-      MPI_Get_count(&statuses_[i], MPI_BYTE, &bytes);
-      check(bytes == expected_[i],
-            "[processes] rank {} has sent {} bytes where {} were expected: the processes do not "
-            "call the same functions in the same order",
-            statuses_[i].MPI_SOURCE, bytes, expected_[i]);
-    }
-    return true;
-  }
-
-  const std::shared_ptr<Exchange>& exchange() const { return exchange_; }
-
- private:
-  static std::size_t index(int i) { return static_cast<std::size_t>(i); }
-  static int next_size(std::size_t rest) {
-    return static_cast<int>(std::min(rest, kLargestMessage));
-  }
-  MPI_Request* add_request() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
-
-  std::shared_ptr<Exchange> exchange_;
-  std::vector<MPI_Request> requests_;  // to receive, then to send
-  std::vector<int> expected_;          // bytes of those to receive
-  std::vector<MPI_Status> statuses_;
-};
 
 // All calls of MPI are made by one thread, from its beginning to MPI's end. Other threads hand it
 // exchanges by a queue.
@@ -213,6 +151,7 @@ class MpiCarrier : public Carrier {
                             communicator_),
               "MPI_Allgather");
     for (std::size_t i = 0; i < names.size(); i += sizeof name) hosts.emplace_back(&names[i]);
+    moves_ = std::make_unique<Moves>(rank, size, communicator_);
     heartbeats_ = std::make_unique<Heartbeats>(hosts, rank);
   }
 
@@ -225,7 +164,7 @@ class MpiCarrier : public Carrier {
         const std::lock_guard lock(mutex_);
         if (aborting_) abort_now(exit_code_);
         if (stopping_) return;
-        if (leaving_ && moves_.empty() && queue_.empty()) heartbeats_->leave();
+        if (leaving_ && moves_->empty() && queue_.empty()) heartbeats_->leave();
       }
       if (heartbeats_->all_left()) break;
       rest(busy);
@@ -247,10 +186,10 @@ class MpiCarrier : public Carrier {
         continue;
       }
       try {
-        moves_.emplace_back(exchange, rank, communicator_);
+        moves_->begin(exchange);
       } catch (...) {
         fail_all();
-        exchange->end(error_);
+        if (exchange->ended == 0) exchange->end(error_);
       }
     }
   }
@@ -259,27 +198,20 @@ class MpiCarrier : public Carrier {
   bool end_moves() {
     const auto before = Clock::now();
     bool ended = false;
-    while (!moves_.empty()) {
-      try {
-        if (!moves_.front().ended()) break;
-      } catch (...) {
-        fail_all();
-        return true;
-      }
-      const std::shared_ptr<Exchange> exchange = moves_.front().exchange();
-      moves_.pop_front();
-      exchange->finish();
-      ended = true;
+    try {
+      ended = moves_->advance();
+    } catch (...) {
+      fail_all();
+      return true;
     }
     // A look that takes long has moved something, and there may be more of it.
-    return ended || (!moves_.empty() && Clock::now() - before > kLongLook);
+    return ended || (!moves_->empty() && Clock::now() - before > kLongLook);
   }
 
   // With an exception on its way that nothing recovers from.
   void fail_all() {
     error_ = std::current_exception();
-    for (Move& move : moves_) move.exchange()->end(error_);
-    moves_.clear();
+    moves_->fail(error_);
   }
 
   void beat() {
@@ -302,7 +234,7 @@ class MpiCarrier : public Carrier {
   // Returns when it is time to look again.
   void rest(bool busy) {
     const auto now = Clock::now();
-    const bool idle = moves_.empty(), awaited = !idle && waiting_ > 0, leaving = leaving_;
+    const bool idle = moves_->empty(), awaited = !idle && waiting_ > 0, leaving = leaving_;
     if (busy || awaited != awaited_) {
       awake_until_ = idle || awaited ? now + kAwake : now;
       awaited_ = awaited;
@@ -332,7 +264,7 @@ class MpiCarrier : public Carrier {
   // Of the thread of MPI alone.
   MPI_Comm communicator_ = MPI_COMM_NULL;
   std::unique_ptr<Heartbeats> heartbeats_;
-  std::deque<Move> moves_;  // under way, in the order of their beginning
+  std::unique_ptr<Moves> moves_;
   Clock::time_point awake_until_, last_beat_;
   bool awaited_ = false;  // at the last look
 

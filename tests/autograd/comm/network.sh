@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
-# usage: network.sh [--rate 10gbit] [--latency 50us] COMMAND…
+# usage: network.sh [--rate 10gbit] [--latency 50us] [--mtu 9000] COMMAND…
 # Runs COMMAND with Open MPI's mpirun as two processes that reach each other by a network alone, as two
 # hosts would: each is in a network namespace of its own, with one end of a veth pair. --rate limits each
 # direction (tc: tbf); --latency is the way from one to the other (tc: netem, which not every kernel has).
 # Needs root. Nothing leaves the two namespaces, and both are gone at the end.
 set -euo pipefail
 
-rate='' latency=''
+rate='' latency='' mtu=''
 while [ $# -gt 0 ]; do
   case $1 in
     --rate) rate=$2; shift 2 ;;
     --latency) latency=$2; shift 2 ;;
+    --mtu) mtu=$2; shift 2 ;;
     *) break ;;
   esac
 done
@@ -36,7 +37,7 @@ ip -n "$here" link add veth0 type veth peer name veth0 netns "$there"
 for end in "$here 10.77.0.1" "$there 10.77.0.2"; do
   read -r namespace address <<<"$end"
   ip -n "$namespace" address add "$address/24" dev veth0
-  ip -n "$namespace" link set veth0 up
+  ip -n "$namespace" link set veth0 ${mtu:+mtu "$mtu"} up
   parent=root
   if [ -n "$rate" ]; then
     # A sender keeps no more in its own queue than a network card would take: then none is dropped. Packets
