@@ -96,7 +96,13 @@ bool Moves::received(Move& move) {
   int all = 0;
   const int count = static_cast<int>(move.receiving.size());
   statuses_.resize(move.receiving.size());
-  check_mpi(MPI_Testall(count, move.receiving.data(), &all, statuses_.data()), "MPI_Testall");
+  const int code = MPI_Testall(count, move.receiving.data(), &all, statuses_.data());
+  for (const MPI_Status& status : statuses_) {
+    if (code == MPI_ERR_IN_STATUS && status.MPI_ERROR != MPI_ERR_PENDING) {
+      check_mpi(status.MPI_ERROR, "MPI_Irecv");
+    }
+  }
+  check_mpi(code, "MPI_Testall");
   if (all == 0) return false;
   for (std::size_t i = 0; i < move.expected.size(); ++i) {
     int bytes = 0;

@@ -40,6 +40,9 @@ constexpr milliseconds kSleep{250};
 constexpr milliseconds kLeavingNap{1};
 // A look at what is under way that takes longer than this has moved bytes.
 constexpr microseconds kLongLook{20};
+// For the launcher to pass on what was printed: MPICH's one drops what it has not read by
+// MPI_Abort.
+constexpr microseconds kLastWords{200000};
 // For the launcher to end all processes, after MPI_Abort.
 constexpr unsigned kSecondsToAbort = 10;
 
@@ -135,7 +138,10 @@ class MpiCarrier : public Carrier {
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
     check(provided >= MPI_THREAD_FUNNELED, "[processes] this MPI does not allow threads");
     check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &communicator_), "MPI_Comm_dup");
-    check_mpi(MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    // MPICH's MPI_Testall tells its errors to the handler of MPI_COMM_WORLD, whatever it tests.
+    for (const MPI_Comm c : {communicator_, MPI_COMM_WORLD}) {
+      check_mpi(MPI_Comm_set_errhandler(c, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    }
     check_mpi(MPI_Comm_rank(communicator_, &rank), "MPI_Comm_rank");
     check_mpi(MPI_Comm_size(communicator_, &size), "MPI_Comm_size");
     check(
@@ -257,6 +263,7 @@ class MpiCarrier : public Carrier {
   [[noreturn]] static void abort_now(int exit_code) {
     ::signal(SIGALRM, SIG_DFL);  // which ends this process if MPI_Abort hangs
     ::alarm(kSecondsToAbort);
+    std::this_thread::sleep_for(kLastWords);
     MPI_Abort(MPI_COMM_WORLD, exit_code);
     ::_exit(exit_code);
   }
