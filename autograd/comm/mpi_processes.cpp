@@ -147,7 +147,8 @@ class MpiCarrier : public Carrier {
     check(
         launch.size == 0 || launch.size == size,
         "[processes] {} has started {} processes, but MPI finds {}: they need the launcher of the "
-        "MPI that this program was built with (srun: try --mpi=pmix, or mpirun in its place)",
+        "MPI that this program was built with (srun: try --mpi=pmix or pmi2, or mpirun in its "
+        "place)",
         launch.launcher, launch.size, size);
     char name[MPI_MAX_PROCESSOR_NAME] = "";
     int length = 0;
