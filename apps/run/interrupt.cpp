@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <initializer_list>
 #include <system_error>
 
@@ -22,9 +23,19 @@ void on_signal(int) {
   if (flag.exchange(true)) ::_exit(kInterruptedExitCode);
 }
 
+// While oneDNN multiplies, the stack pointer of the thread may point to the end of a buffer in the
+// heap, which its kernels use for packed matrices (seen in 2.6.3, with AVX-512). A handler on that
+// "stack" would overwrite whatever lies before the buffer.
+void use_another_stack_for_handlers() {
+  alignas(64) static std::byte memory[64 << 10];
+  const stack_t stack{.ss_sp = memory, .ss_flags = 0, .ss_size = sizeof memory};
+  ::sigaltstack(&stack, nullptr);
+}
+
 }  // namespace
 
 void catch_interrupts() {
+  use_another_stack_for_handlers();
   // Writing to a pipe that nobody reads shall fail, and not end the program.
   ::signal(SIGPIPE, SIG_IGN);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
@@ -32,7 +43,7 @@ void catch_interrupts() {
     if (::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) continue;
     action = {};
     action.sa_handler = on_signal;
-    action.sa_flags = SA_RESTART;
+    action.sa_flags = SA_RESTART | SA_ONSTACK;
     ::sigaction(signal, &action, nullptr);
   }
 }

@@ -1,7 +1,6 @@
 #include "tapegrad/apps/watch/server.h"
 
 #include <sched.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include <thread>
 
 #include "tapegrad/apps/watch/connection.h"
+#include "tapegrad/autograd/base/blocked_signals.h"
 #include "tapegrad/run/terminal.h"
 
 namespace tapegrad::watch {
@@ -36,22 +36,6 @@ constexpr std::chrono::seconds kPulse{10};
 
 constexpr std::string_view kBusy =
     "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
-
-// Signals are for the thread that trains.
-class BlockedSignals {
- public:
-  BlockedSignals() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~BlockedSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  BlockedSignals(const BlockedSignals&) = delete;
-  BlockedSignals& operator=(const BlockedSignals&) = delete;
-
- private:
-  sigset_t before_;
-};
 
 void lower_priority() {
   const auto thread = static_cast<id_t>(::syscall(SYS_gettid));

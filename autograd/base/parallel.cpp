@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "tapegrad/autograd/base/blocked_signals.h"
 #include "tapegrad/autograd/base/dry_run.h"
 #include "tapegrad/autograd/base/error.h"
 
@@ -117,6 +118,7 @@ class Pool {
   // A job can be done by any number of workers. If the system refuses more threads, those that
   // exist do all the work.
   void start_workers() {
+    const BlockedSignals blocked;
     try {
       while (started_ < threads_ - 1) {
         std::thread([this, id = started_ + 1] { serve(id); }).detach();

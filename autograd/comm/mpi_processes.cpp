@@ -13,6 +13,7 @@
 #include <mutex>
 #include <thread>
 
+#include "tapegrad/autograd/base/blocked_signals.h"
 #include "tapegrad/autograd/base/error.h"
 #include "tapegrad/autograd/comm/carrier.h"
 #include "tapegrad/autograd/comm/mpi_heartbeats.h"
@@ -51,12 +52,10 @@ constexpr unsigned kSecondsToAbort = 10;
 class MpiCarrier : public Carrier {
  public:
   explicit MpiCarrier(const Launch& launch) {
-    // Signals are for the program's own threads.
-    sigset_t all, before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    thread_ = std::thread([this, launch] { run(launch); });
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    {
+      const BlockedSignals blocked;
+      thread_ = std::thread([this, launch] { run(launch); });
+    }
     std::unique_lock lock(mutex_);
     news_.wait(lock, [this] { return joined_ || error_; });
     if (!error_) return;
