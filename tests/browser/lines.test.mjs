@@ -107,6 +107,7 @@ test("pages out of sight leave their connections to others", async () => {
   const tabs = [];
   for (let i = 0; i < 7; ++i) {
     const tab = await h.open(browser, server.url, { context }); // the seventh needs a connection, too
+    await shows(tab, 50);
     if (i < 6) await hide(tab, true);
     tabs.push(tab);
   }

@@ -43,7 +43,8 @@ TEST_CASE("workers take no signals", "[interrupt]") {
   const auto caller = std::this_thread::get_id();
   std::atomic<int> ranges{0}, open{0};
   for (int i = 0; i < 100 && ranges == 0; ++i) {
-    parallel_for(1 << 20, 1, [&](std::int64_t, std::int64_t) {
+    parallel_for(1 << 10, 1, [&](std::int64_t, std::int64_t) {
+      ::usleep(1000);  // until workers are awake
       if (std::this_thread::get_id() == caller) return;
       sigset_t blocked;
       ::pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
