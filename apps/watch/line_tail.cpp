@@ -1,6 +1,7 @@
 #include "tapegrad/apps/watch/line_tail.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "tapegrad/autograd/base/error.h"
 

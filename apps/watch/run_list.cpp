@@ -34,7 +34,7 @@ std::pair<bool, fs::file_time_type> rank_of(const fs::path& run) {
 RunList::RunList(const std::vector<fs::path>& runs, const std::vector<fs::path>& folders)
     : folders_(folders) {
   Search search;
-  for (const fs::path& run : runs) find(run, search);
+  for (const fs::path& run : runs) add_unknown(run, search);
   add_best(std::move(search));
   look();
 }
@@ -55,7 +55,7 @@ bool RunList::look() {
 }
 
 void RunList::look_in(const fs::path& folder, int depth, Search& search) const {
-  if (is_run_folder(folder)) return find(folder, search);
+  if (is_run_folder(folder)) return add_unknown(folder, search);
   if (depth == kMostDepth) return;
   std::error_code error;
   std::vector<fs::path> inner;
@@ -68,7 +68,7 @@ void RunList::look_in(const fs::path& folder, int depth, Search& search) const {
   for (const fs::path& path : inner) look_in(path, depth + 1, search);
 }
 
-void RunList::find(const fs::path& run, Search& search) const {
+void RunList::add_unknown(const fs::path& run, Search& search) const {
   const fs::path path = resolved(run);
   if (!known_.contains(path) && search.canonical.insert(path).second) search.runs.push_back(run);
 }

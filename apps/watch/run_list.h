@@ -38,7 +38,7 @@ class RunList {
     std::size_t entries = 0;                         // of folders, so far
   };
   void look_in(const std::filesystem::path& folder, int depth, Search& search) const;
-  void find(const std::filesystem::path& run, Search& search) const;
+  void add_unknown(const std::filesystem::path& run, Search& search) const;
   bool add_best(Search search);
   void make_room(std::vector<std::filesystem::path>& found);
 
