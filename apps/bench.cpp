@@ -5,7 +5,7 @@
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/gpt/gemm_bench.h"
 #include "tapegrad/apps/gpt/step_bench.h"
-#include "tapegrad/run/options.h"
+#include "tapegrad/run/train/options.h"
 
 namespace tapegrad {
 namespace {

@@ -2,10 +2,10 @@
 #include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/gpt/evaluate_text.h"
-#include "tapegrad/autograd/base/json_file.h"
+#include "tapegrad/base/interrupt.h"
+#include "tapegrad/base/json_file.h"
 #include "tapegrad/data/corpus.h"
-#include "tapegrad/run/interrupt.h"
-#include "tapegrad/run/text_data.h"
+#include "tapegrad/run/corpus/text_data.h"
 
 namespace tapegrad {
 namespace {
@@ -108,14 +108,14 @@ int evaluate(const Options& o) {
       run::read_text({o.paths, o.field, o.encoding, {}, /*is_data=*/!o.data.empty()});
   const auto result =
       gpt::evaluate_text(model, run::tokens_of(text, model.tokenizer, o.separator), windows);
-  if (!result) return run::kInterruptedExitCode;
+  if (!result) return kInterruptedExitCode;
   const std::string& name = text.tokens ? text.tokens->val_name : text.identity.name;
   if (o.json) {
     fmt::print("{}\n", json_text(json_of(o, windows, name, *result), 2));
   } else {
     fmt::print("{}: {}\n", name, result->line());
   }
-  return run::interrupted() ? run::kInterruptedExitCode : 0;
+  return interrupted() ? kInterruptedExitCode : 0;
 }
 
 }  // namespace

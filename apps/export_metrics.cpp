@@ -3,8 +3,8 @@
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/events/metrics_csv.h"
-#include "tapegrad/run/run_folder.h"
-#include "tapegrad/run/terminal.h"
+#include "tapegrad/base/terminal.h"
+#include "tapegrad/run/folder/run_folder.h"
 
 namespace tapegrad {
 namespace {
@@ -38,7 +38,7 @@ std::optional<Options> parse(int argc, const char* const* argv) {
 
 void warn_of_broken(const events::MetricsLines& lines) {
   if (lines.broken() == 0) return;
-  run::print_error(fmt::format(
+  print_error(fmt::format(
       "warning: {}: {} line{} that cannot be read {} left out; the first "
       "is line {}\n",
       cli::printable(lines.path().string()), lines.broken(), lines.broken() == 1 ? "" : "s",

@@ -3,7 +3,7 @@
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
-#include "tapegrad/run/formats/export.h"
+#include "tapegrad/run/models/formats/export.h"
 
 namespace tapegrad {
 namespace {

@@ -3,7 +3,7 @@
 #include "tapegrad/apps/check/gradient_checks.h"
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/run_main.h"
-#include "tapegrad/run/model.h"
+#include "tapegrad/run/models/model.h"
 
 namespace tapegrad {
 namespace {

@@ -1,7 +1,7 @@
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/demo/gradient_bars.h"
-#include "tapegrad/autograd/base/file.h"
+#include "tapegrad/base/file.h"
 
 namespace tapegrad {
 namespace {

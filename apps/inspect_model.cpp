@@ -5,10 +5,10 @@
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/inspect/tape_picture.h"
 #include "tapegrad/apps/inspect/views.h"
-#include "tapegrad/autograd/base/file.h"
-#include "tapegrad/data/tokenize/utf8.h"
+#include "tapegrad/base/file.h"
+#include "tapegrad/base/utf8.h"
 #include "tapegrad/nn/summary.h"
-#include "tapegrad/run/model.h"
+#include "tapegrad/run/models/model.h"
 
 namespace tapegrad {
 namespace {
@@ -57,7 +57,7 @@ std::optional<Options> parse(int argc, const char* const* argv) {
   if (!cli.given("--model"))
     cli::usage_error("--model is needed: a run folder, or a model of another program");
   if (!cli.given("--text")) cli::usage_error("--text is needed: what the model reads");
-  if (data::without_byte_order_mark(o.text).empty()) {
+  if (without_byte_order_mark(o.text).empty()) {
     cli::usage_error("--text: there is nothing to look at");
   }
   if (cli.given("--html") && o.html.empty()) cli::usage_error("--html needs the name of a file");
@@ -70,7 +70,7 @@ constexpr std::int64_t kMostText = 1 << 20;  // bytes; at most 256 tokens of the
 
 std::string text_of(const Options& o) {
   std::string text = o.text == "-" ? read_stdin(kMostText) : o.text;
-  text = data::without_byte_order_mark(text);
+  text = without_byte_order_mark(text);
   check(!text.empty(), "stdin: there is nothing to look at");
   return text;
 }

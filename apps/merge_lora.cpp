@@ -2,7 +2,7 @@
 #include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/cli/shell.h"
-#include "tapegrad/run/model.h"
+#include "tapegrad/run/models/model.h"
 
 namespace tapegrad {
 namespace {

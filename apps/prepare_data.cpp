@@ -1,8 +1,8 @@
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/cli/shell.h"
-#include "tapegrad/autograd/base/parallel.h"
-#include "tapegrad/run/prepare.h"
+#include "tapegrad/base/parallel.h"
+#include "tapegrad/run/corpus/prepare.h"
 
 namespace tapegrad {
 namespace {

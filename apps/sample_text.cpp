@@ -2,10 +2,10 @@
 #include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/gpt/sampler.h"
-#include "tapegrad/autograd/base/file.h"
-#include "tapegrad/data/tokenize/utf8.h"
-#include "tapegrad/run/interrupt.h"
-#include "tapegrad/run/model.h"
+#include "tapegrad/base/file.h"
+#include "tapegrad/base/interrupt.h"
+#include "tapegrad/base/utf8.h"
+#include "tapegrad/run/models/model.h"
 
 namespace tapegrad {
 namespace {
@@ -91,7 +91,7 @@ std::string prompt_of(const Options& o) {
   const bool from_stdin = *o.prompt_file == "-";
   std::string text =
       from_stdin ? read_stdin(kMostPromptBytes) : read_file(*o.prompt_file, kMostPromptBytes);
-  text = data::without_byte_order_mark(text);
+  text = without_byte_order_mark(text);
   check(!text.empty(), "{}: there is nothing to continue",
         from_stdin ? "stdin" : *o.prompt_file + ": the file is empty");
   return text;
@@ -105,7 +105,7 @@ int sample(const Options& o) {
     return 0;
   }
   sampler.print_samples(prompt_of(o));
-  return run::interrupted() ? run::kInterruptedExitCode : 0;
+  return interrupted() ? kInterruptedExitCode : 0;
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/seq2seq/line_translator.h"
-#include "tapegrad/run/interrupt.h"
+#include "tapegrad/base/interrupt.h"
 
 namespace tapegrad {
 namespace {
@@ -64,12 +64,12 @@ int translate(Options o) {
   seq2seq::LineTranslator translator(o.lines, o.file        ? *o.file + ": line"
                                               : reads_stdin ? "stdin: line"
                                                             : "text");
-  run::catch_interrupts();
+  catch_interrupts();
   if (o.file) translator.add_file(*o.file);
   if (reads_stdin) translator.add_stdin();
   for (const std::string& text : o.texts) translator.add(text);
   translator.flush();
-  return run::interrupted() ? run::kInterruptedExitCode : 0;
+  return interrupted() ? kInterruptedExitCode : 0;
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 #include "tapegrad/apps/watch/report_html.h"
 #include "tapegrad/apps/watch/run_list.h"
 #include "tapegrad/apps/watch/server.h"
-#include "tapegrad/autograd/base/file.h"
-#include "tapegrad/run/interrupt.h"
+#include "tapegrad/base/file.h"
+#include "tapegrad/base/interrupt.h"
 
 namespace tapegrad {
 namespace {
@@ -65,7 +65,7 @@ int write_html(const Options& o) {
 
 int show(const Options& o) {
   constexpr int milliseconds = 100;
-  run::catch_interrupts();
+  catch_interrupts();
   const watch::Server server({.folders = {o.folders.begin(), o.folders.end()},
                               .host = o.host,
                               .port = o.port.value_or(watch::kDefaultPort),
@@ -73,8 +73,8 @@ int show(const Options& o) {
   for (const std::string& note : server.notes()) fmt::print(stderr, "{}\n", note);
   fmt::print("page: {} (Ctrl-C ends it)\n", server.url());
   std::fflush(stdout);
-  while (!run::interrupted()) ::poll(nullptr, 0, milliseconds);
-  return run::kInterruptedExitCode;
+  while (!interrupted()) ::poll(nullptr, 0, milliseconds);
+  return kInterruptedExitCode;
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "tapegrad/autograd/base/parallel.h"
+#include "tapegrad/base/parallel.h"
 
 namespace tapegrad {
 namespace {

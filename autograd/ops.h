@@ -13,10 +13,10 @@
 #include <string_view>
 #include <vector>
 
-#include "tapegrad/autograd/base/random.h"
 #include "tapegrad/autograd/gemm/precision.h"
 #include "tapegrad/autograd/kernels/keep_mask.h"
 #include "tapegrad/autograd/tape.h"
+#include "tapegrad/base/random.h"
 
 namespace tapegrad {
 

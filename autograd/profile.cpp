@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <chrono>
 
-#include "tapegrad/autograd/base/error.h"
 #include "tapegrad/autograd/gemm/gemm.h"
 #include "tapegrad/autograd/kernels/small_product.h"
+#include "tapegrad/base/error.h"
 
 namespace tapegrad {
 namespace {

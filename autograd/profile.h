@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "tapegrad/autograd/base/parallel.h"
 #include "tapegrad/autograd/module_names.h"
 #include "tapegrad/autograd/tape.h"
+#include "tapegrad/base/parallel.h"
 
 namespace tapegrad {
 

@@ -3,9 +3,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "tapegrad/autograd/base/error.h"
 #include "tapegrad/autograd/module_names.h"
 #include "tapegrad/autograd/recipe.h"
+#include "tapegrad/base/error.h"
 
 namespace tapegrad {
 namespace {

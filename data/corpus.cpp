@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 #include "tapegrad/data/corpus_stream.h"
 #include "tapegrad/data/tokenize/document_ends.h"
 

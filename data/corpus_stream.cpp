@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <system_error>
 
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 #include "tapegrad/data/json_lines.h"
 #include "tapegrad/data/text_file.h"
 

@@ -3,9 +3,9 @@
 #include <charconv>
 #include <set>
 
-#include "tapegrad/autograd/base/error.h"
-#include "tapegrad/autograd/base/fingerprint.h"
-#include "tapegrad/autograd/base/json_file.h"
+#include "tapegrad/base/error.h"
+#include "tapegrad/base/fingerprint.h"
+#include "tapegrad/base/json_file.h"
 
 namespace tapegrad::data {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 #include "tapegrad/data/corpus.h"
 #include "tapegrad/data/tokenize/document_ends.h"
 

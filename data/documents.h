@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tapegrad/autograd/base/random.h"
+#include "tapegrad/base/random.h"
 #include "tapegrad/data/document_cutter.h"
 
 namespace tapegrad::data {

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 
 namespace tapegrad::data {
 namespace {

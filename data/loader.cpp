@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 
 namespace tapegrad::data {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tapegrad/autograd/base/random.h"
+#include "tapegrad/base/random.h"
 #include "tapegrad/data/tokens.h"
 
 namespace tapegrad::data {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 
 namespace tapegrad::data {
 

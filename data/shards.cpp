@@ -8,8 +8,8 @@
 #include <limits>
 #include <vector>
 
-#include "tapegrad/autograd/base/error.h"
-#include "tapegrad/autograd/base/parallel.h"
+#include "tapegrad/base/error.h"
+#include "tapegrad/base/parallel.h"
 
 namespace tapegrad::data {
 namespace {

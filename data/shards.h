@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "tapegrad/autograd/base/file.h"
+#include "tapegrad/base/file.h"
 #include "tapegrad/data/tokens.h"
 
 namespace tapegrad::data {

@@ -6,9 +6,9 @@
 #include <system_error>
 #include <vector>
 
-#include "tapegrad/autograd/base/error.h"
-#include "tapegrad/autograd/base/file.h"
-#include "tapegrad/data/tokenize/utf8.h"
+#include "tapegrad/base/error.h"
+#include "tapegrad/base/file.h"
+#include "tapegrad/base/utf8.h"
 
 namespace tapegrad::data {
 namespace {

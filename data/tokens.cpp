@@ -4,7 +4,7 @@
 #include <array>
 #include <cstddef>
 
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 
 namespace tapegrad::data {
 namespace {

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "tapegrad/autograd/base/file.h"
+#include "tapegrad/base/file.h"
 #include "tapegrad/data/tokenize/token.h"
 
 namespace tapegrad::data {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 #include "tapegrad/data/corpus.h"
 
 namespace tapegrad::data {

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "tapegrad/autograd/base/describe.h"
+#include "tapegrad/base/describe.h"
 #include "tapegrad/nn/multi_head_attention.h"
 
 namespace tapegrad::nn {

@@ -2,8 +2,8 @@
 
 #include <functional>
 
-#include "tapegrad/autograd/base/random.h"
 #include "tapegrad/autograd/tensor/tensor.h"
+#include "tapegrad/base/random.h"
 
 namespace tapegrad::nn {
 

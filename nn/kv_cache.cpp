@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tapegrad/autograd/base/parallel.h"
+#include "tapegrad/base/parallel.h"
 
 namespace tapegrad::nn {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <array>
 
-#include "tapegrad/autograd/base/describe.h"
 #include "tapegrad/autograd/ops.h"
+#include "tapegrad/base/describe.h"
 #include "tapegrad/nn/lora.h"
 
 namespace tapegrad::nn {

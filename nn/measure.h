@@ -2,8 +2,8 @@
 
 #include <functional>
 
-#include "tapegrad/autograd/base/dry_run.h"
 #include "tapegrad/autograd/tape.h"
+#include "tapegrad/base/dry_run.h"
 #include "tapegrad/nn/params.h"
 
 namespace tapegrad::nn {

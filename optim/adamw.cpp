@@ -3,7 +3,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "tapegrad/autograd/base/parallel.h"
+#include "tapegrad/base/parallel.h"
 #include "tapegrad/optim/any_gradient.h"
 
 namespace tapegrad::optim {

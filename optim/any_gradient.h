@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 
 namespace tapegrad::optim {
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "tapegrad/autograd/base/parallel.h"
 #include "tapegrad/autograd/kernels/vector_math.h"
+#include "tapegrad/base/parallel.h"
 
 namespace tapegrad::optim {
 namespace {

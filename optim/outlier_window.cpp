@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 
 namespace tapegrad::optim {
 

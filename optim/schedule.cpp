@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 
 namespace tapegrad::optim {
 

@@ -1,6 +1,6 @@
 #include "tapegrad/optim/sgd.h"
 
-#include "tapegrad/autograd/base/parallel.h"
+#include "tapegrad/base/parallel.h"
 #include "tapegrad/optim/any_gradient.h"
 
 namespace tapegrad::optim {

@@ -6,8 +6,8 @@
 #include <numeric>
 #include <utility>
 
-#include "tapegrad/autograd/base/half.h"
-#include "tapegrad/autograd/base/parallel.h"
+#include "tapegrad/base/half.h"
+#include "tapegrad/base/parallel.h"
 
 namespace tapegrad::optim {
 namespace {

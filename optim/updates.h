@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/autograd/comm/processes.h"
 #include "tapegrad/autograd/gemm/precision.h"
 #include "tapegrad/autograd/tape.h"
+#include "tapegrad/comm/processes.h"
 #include "tapegrad/optim/adamw.h"
 #include "tapegrad/optim/clip.h"
 

@@ -1,7 +1,7 @@
 #include <sstream>
 #include <string>
 
-#include "tapegrad/autograd/base/file.h"
+#include "tapegrad/base/file.h"
 #include "tapegrad/tests/catch.h"
 
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "tapegrad/apps/cli/nanogpt_names.h"
-#include "tapegrad/run/terminal.h"
+#include "tapegrad/base/terminal.h"
 
 namespace tapegrad::cli {
 namespace {
@@ -211,7 +211,7 @@ bool CommandLine::takes_nanogpt(const std::string& arg, std::vector<std::string>
 void CommandLine::note(const std::string& text) {
   if (text.empty() || std::count(notes_.begin(), notes_.end(), text) > 0) return;
   notes_.push_back(text);
-  run::print_error(fmt::format("note: {}\n", text));
+  print_error(fmt::format("note: {}\n", text));
 }
 
 namespace {

@@ -10,7 +10,7 @@
 
 #include "tapegrad/apps/cli/config_file.h"
 #include "tapegrad/apps/cli/option_text.h"
-#include "tapegrad/autograd/base/describe.h"
+#include "tapegrad/base/describe.h"
 
 namespace tapegrad::cli {
 

@@ -1,7 +1,7 @@
 #include "tapegrad/apps/cli/compute.h"
 
 #include "tapegrad/apps/cli/run_main.h"
-#include "tapegrad/autograd/base/parallel.h"
+#include "tapegrad/base/parallel.h"
 
 namespace tapegrad::cli {
 

@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "tapegrad/apps/cli/run_main.h"
-#include "tapegrad/autograd/base/file.h"
-#include "tapegrad/autograd/base/json_file.h"
-#include "tapegrad/run/config_json.h"
+#include "tapegrad/base/file.h"
+#include "tapegrad/base/json_file.h"
+#include "tapegrad/run/folder/config_json.h"
 
 namespace tapegrad::cli {
 namespace {

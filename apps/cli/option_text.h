@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tapegrad/apps/cli/run_main.h"
-#include "tapegrad/autograd/base/describe.h"
+#include "tapegrad/base/describe.h"
 
 namespace tapegrad::cli {
 

@@ -7,9 +7,9 @@
 #include <new>
 
 #include "tapegrad/autograd/gemm/gemm.h"
-#include "tapegrad/data/tokenize/utf8.h"
-#include "tapegrad/run/interrupt.h"
-#include "tapegrad/run/terminal.h"
+#include "tapegrad/base/interrupt.h"
+#include "tapegrad/base/terminal.h"
+#include "tapegrad/base/utf8.h"
 
 namespace tapegrad::cli {
 
@@ -39,10 +39,10 @@ bool controls_terminal(char32_t c) {
 std::string escaped(std::string_view text) {
   std::string result;
   while (!text.empty()) {
-    const data::Utf8Char c = data::first_char(text);
+    const Utf8Char c = first_char(text);
     const std::string_view bytes = text.substr(0, c.size);
     text.remove_prefix(c.size);
-    if (c.kind == data::Utf8Char::Kind::valid && !controls_terminal(c.code_point)) {
+    if (c.kind == Utf8Char::Kind::valid && !controls_terminal(c.code_point)) {
       result += bytes;
     } else if (c.code_point > 0x7F) {
       result += fmt::format("\\u{:04x}", static_cast<std::uint32_t>(c.code_point));
@@ -75,7 +75,7 @@ Outcome run_body(const std::function<int()>& body) {
     static_cast<void>(gemm_description());  // throws for a library that would give wrong results
     const int code = body();
     const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
-    check(written || code == run::kInterruptedExitCode, "the output could not be written");
+    check(written || code == kInterruptedExitCode, "the output could not be written");
     return {code, ""};
   } catch (const UsageError& error) {
     return failed(2, error.what());
@@ -90,7 +90,7 @@ Outcome run_body(const std::function<int()>& body) {
 
 void print_failure(const std::string& program, const std::string& where, const Outcome& outcome) {
   const std::string hint = outcome.code == 2 ? fmt::format("Try '{} --help'.\n", program) : "";
-  run::print_error(fmt::format("{}: error{}: {}\n{}", program, where, outcome.error, hint));
+  print_error(fmt::format("{}: error{}: {}\n{}", program, where, outcome.error, hint));
 }
 
 int run_main(const std::string& program, const std::function<int()>& body) {

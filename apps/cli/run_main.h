@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 
 namespace tapegrad::cli {
 

@@ -9,10 +9,10 @@
 #include <memory>
 
 #include "tapegrad/apps/cli/run_main.h"
-#include "tapegrad/autograd/base/file.h"
-#include "tapegrad/autograd/base/fingerprint.h"
-#include "tapegrad/autograd/base/parallel.h"
-#include "tapegrad/run/terminal.h"
+#include "tapegrad/base/file.h"
+#include "tapegrad/base/fingerprint.h"
+#include "tapegrad/base/parallel.h"
+#include "tapegrad/base/terminal.h"
 
 namespace tapegrad::cli {
 namespace {
@@ -50,7 +50,7 @@ void note_idle_processors(const Processes& processes) {
   for (int i = 0; i < processes.size(); ++i) here += processes.host(i) == processes.host(0);
   const int own = processors_of(0), all = processors_of(::getppid());
   if (processes.sharing_processors() > 1 || own * here >= all) return;
-  run::print_error(
+  print_error(
       fmt::format("note: mpirun lets each process use {} of {} processors; with --bind-to none "
                   "they share all\n",
                   own, all));

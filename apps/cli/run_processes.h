@@ -3,7 +3,7 @@
 #include <functional>
 #include <string>
 
-#include "tapegrad/autograd/comm/processes.h"
+#include "tapegrad/comm/processes.h"
 
 namespace tapegrad::cli {
 

@@ -16,9 +16,9 @@
 #include "tapegrad/apps/events/tensorboard_writer.h"
 #include "tapegrad/apps/watch/report_html.h"
 #include "tapegrad/apps/watch/server.h"
-#include "tapegrad/run/interrupt.h"
-#include "tapegrad/run/terminal.h"
-#include "tapegrad/run/time_budget.h"
+#include "tapegrad/base/interrupt.h"
+#include "tapegrad/base/terminal.h"
+#include "tapegrad/run/plan/time_budget.h"
 
 namespace tapegrad::cli {
 
@@ -185,7 +185,7 @@ inline void write_report(const std::filesystem::path& folder) {
   try {
     watch::write_report(folder);
   } catch (const std::exception& error) {
-    run::print_error(fmt::format("note: no report: {}\n", error.what()));
+    print_error(fmt::format("note: no report: {}\n", error.what()));
   }
 }
 
@@ -298,7 +298,7 @@ inline std::unique_ptr<watch::Server> serve(const CallOptions& o, const std::fil
   if (!o.serve || processes.rank() != 0) return nullptr;
   auto page = std::make_unique<watch::Server>(
       watch::ServerOptions{.runs = {run}, .port = *o.serve, .or_next_port = !o.gave_port});
-  for (const std::string& note : page->notes()) run::print_error(note + "\n");
+  for (const std::string& note : page->notes()) print_error(note + "\n");
   fmt::print("page: {}\n", page->url());
   std::fflush(stdout);
   return page;
@@ -352,7 +352,7 @@ int train_main(int argc, const char* const* argv) {
       const auto fitting =
           run::fit_steps(task, training, {.minutes = *options->call.max_minutes, .begin = begin},
                          folder.processes());
-      if (!fitting) return run::kInterruptedExitCode;
+      if (!fitting) return kInterruptedExitCode;
       training.optimizer.max_iters = fitting->steps;
       task.about.lines.emplace_back("time", fitting->reason);
     }
@@ -363,7 +363,7 @@ int train_main(int argc, const char* const* argv) {
       fmt::print("the page ends here; this shows it again:\n  {} {}\n", program_path("watch"),
                  quoted(folder.path().string()));
     }
-    return done ? 0 : run::kInterruptedExitCode;
+    return done ? 0 : kInterruptedExitCode;
   });
 }
 

@@ -4,8 +4,8 @@
 #include <array>
 #include <cmath>
 
-#include "tapegrad/autograd/base/error.h"
-#include "tapegrad/autograd/base/markup.h"
+#include "tapegrad/base/error.h"
+#include "tapegrad/base/markup.h"
 
 namespace tapegrad {
 namespace {

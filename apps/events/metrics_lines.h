@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <functional>
 
-#include "tapegrad/autograd/base/file.h"
-#include "tapegrad/autograd/base/json_file.h"
+#include "tapegrad/base/file.h"
+#include "tapegrad/base/json_file.h"
 
 namespace tapegrad::events {
 

@@ -9,8 +9,8 @@
 #include <chrono>
 #include <map>
 
-#include "tapegrad/data/tokenize/utf8.h"
-#include "tapegrad/run/terminal.h"
+#include "tapegrad/base/terminal.h"
+#include "tapegrad/base/utf8.h"
 
 namespace tapegrad::events {
 namespace {
@@ -52,7 +52,7 @@ std::optional<double> number_of(const run::Value& value) {
 
 // TensorBoard takes texts for Markdown, in which lines behind four spaces are shown as they are.
 std::string as_markdown(const std::string& text) {
-  data::Utf8Stream stream;
+  Utf8Stream stream;
   std::string valid = stream.push(text);
   valid += stream.flush();
   std::string indented = "    ";
@@ -146,7 +146,7 @@ void TensorboardWriter::write(std::int64_t step, const Fill& fill) {
     file_->append(record_of(event.SerializeAsString()));
   } catch (const Error& error) {
     failed_ = true;
-    run::print_error(
+    print_error(
         fmt::format("warning: {}. Training goes on without --tensorboard's file\n", error.what()));
   }
 }

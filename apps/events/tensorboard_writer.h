@@ -5,8 +5,8 @@
 #include <set>
 #include <string>
 
-#include "tapegrad/autograd/base/file.h"
-#include "tapegrad/run/run_folder.h"
+#include "tapegrad/base/file.h"
+#include "tapegrad/run/folder/run_folder.h"
 
 namespace tapegrad::events {
 

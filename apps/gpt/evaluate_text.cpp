@@ -2,9 +2,9 @@
 
 #include <chrono>
 
+#include "tapegrad/base/interrupt.h"
+#include "tapegrad/base/terminal.h"
 #include "tapegrad/nn/summary.h"
-#include "tapegrad/run/interrupt.h"
-#include "tapegrad/run/terminal.h"
 
 namespace tapegrad::gpt {
 
@@ -20,8 +20,8 @@ std::string Evaluated::line() const {
 
 std::optional<Evaluated> evaluate_text(const run::TextModel& model, const data::Tokens& tokens,
                                        run::WindowOptions options) {
-  run::catch_interrupts();
-  run::Terminal terminal;
+  catch_interrupts();
+  Terminal terminal;
   options.on_progress = [&](double share, double left) {
     if (terminal.wants_progress())
       terminal.working("evaluating: " + run::progress_text(share, left));

@@ -3,8 +3,8 @@
 #include <optional>
 #include <string>
 
-#include "tapegrad/run/evaluate.h"
-#include "tapegrad/run/model.h"
+#include "tapegrad/run/models/model.h"
+#include "tapegrad/run/train/evaluate.h"
 
 namespace tapegrad::gpt {
 

@@ -5,9 +5,9 @@
 #include <limits>
 #include <thread>
 
-#include "tapegrad/autograd/base/parallel.h"
 #include "tapegrad/autograd/gemm/timed_gemm.h"
-#include "tapegrad/run/median.h"
+#include "tapegrad/base/parallel.h"
+#include "tapegrad/run/plan/median.h"
 
 namespace tapegrad::gpt {
 namespace {

@@ -1,6 +1,6 @@
 #include "tapegrad/apps/gpt/gpt_options.h"
 
-#include "tapegrad/run/evaluate.h"
+#include "tapegrad/run/train/evaluate.h"
 
 namespace tapegrad::gpt {
 namespace {

@@ -7,10 +7,10 @@
 
 #include "tapegrad/apps/cli/train_main.h"
 #include "tapegrad/nn/gpt.h"
-#include "tapegrad/run/batches.h"
-#include "tapegrad/run/model.h"
-#include "tapegrad/run/step_forecast.h"
-#include "tapegrad/run/tuning.h"
+#include "tapegrad/run/models/model.h"
+#include "tapegrad/run/plan/step_forecast.h"
+#include "tapegrad/run/train/batches.h"
+#include "tapegrad/run/train/tuning.h"
 
 namespace tapegrad::gpt {
 

@@ -7,12 +7,12 @@
 #include "tapegrad/apps/gpt/plan.h"
 #include "tapegrad/apps/gpt/samples.h"
 #include "tapegrad/apps/gpt/start.h"
-#include "tapegrad/autograd/base/dry_run.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/data/tokenize/utf8.h"
+#include "tapegrad/base/dry_run.h"
+#include "tapegrad/base/interrupt.h"
+#include "tapegrad/base/utf8.h"
 #include "tapegrad/nn/summary.h"
-#include "tapegrad/run/interrupt.h"
-#include "tapegrad/run/token_folder.h"
+#include "tapegrad/run/corpus/token_folder.h"
 
 namespace tapegrad::embedded {
 std::string_view default_corpus();
@@ -86,7 +86,7 @@ int print_evaluation(const Options& o) {
                                      .block_size = model.gpt.config().block_size,
                                      .limit = *limit});
   if (result) fmt::print("validation split of {}: {}\n", text.identity.name, result->line());
-  return run::interrupted() ? run::kInterruptedExitCode : 0;
+  return interrupted() ? kInterruptedExitCode : 0;
 }
 
 }  // namespace
@@ -289,12 +289,12 @@ void Program::finish(run::Report& report) const {
 void Program::print_samples(run::Report& report) const {
   Rng rng(options_.random.seed);
   for (const char* heading : kSampleHeadings) {
-    if (run::interrupted()) return;
+    if (interrupted()) return;
     report.line(heading);
     run::stream_text(gpt_, data_.tokenizer, run::default_prompt(data_.tokenizer), kSampling, rng,
                      [&](std::string_view piece) {
                        report.text(piece);
-                       return !run::interrupted();
+                       return !interrupted();
                      });
     report.line("");
   }
@@ -311,11 +311,11 @@ void Program::print_sample(run::Report& report) const {
   run::stream_text(gpt_, data_.tokenizer, prompt_, kSampling, rng, [&](std::string_view piece) {
     report.text(piece);
     text += piece;
-    return !run::interrupted();
+    return !interrupted();
   });
   report.line("\n");
   // A text that a signal has cut is made again when the run is resumed.
-  if (!run::interrupted()) report.record({{"sample", text}});
+  if (!interrupted()) report.record({{"sample", text}});
 }
 
 // After each pass: the text that the model makes of the prompt, on one line.

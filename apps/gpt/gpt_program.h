@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "tapegrad/apps/gpt/gpt_options.h"
-#include "tapegrad/run/evaluate.h"
-#include "tapegrad/run/model.h"
+#include "tapegrad/run/models/model.h"
+#include "tapegrad/run/train/evaluate.h"
 
 namespace tapegrad::gpt {
 

@@ -4,11 +4,11 @@
 
 #include "tapegrad/apps/gpt/gpt_program.h"
 #include "tapegrad/apps/gpt/start.h"
+#include "tapegrad/base/terminal.h"
 #include "tapegrad/nn/summary.h"
-#include "tapegrad/run/prepare.h"
-#include "tapegrad/run/seconds_of.h"
-#include "tapegrad/run/terminal.h"
-#include "tapegrad/run/token_folder.h"
+#include "tapegrad/run/corpus/prepare.h"
+#include "tapegrad/run/corpus/token_folder.h"
+#include "tapegrad/run/plan/seconds_of.h"
 
 namespace tapegrad::gpt {
 namespace {
@@ -40,11 +40,11 @@ void print_note(const Options& o, const run::Text& text, const run::TextData& da
   if (text.tokens || bytes < large || o.text.corpus.empty()) return;
   const double held =
       static_cast<double>(bytes) + 4.0 * static_cast<double>(data.train.size() + data.val.size());
-  run::print_error(fmt::format(
+  print_error(fmt::format(
       "note: tokenising {:.0f} MB took {}, and text and tokens stay in memory, {:.0f} MB. Each "
       "start does this again. To do it once, with the tokens in files:\n"
       "  {}{} --out-dir DIR\n  {} --data DIR\n",
-      static_cast<double>(bytes) / 1e6, run::duration(seconds), held / 1e6,
+      static_cast<double>(bytes) / 1e6, duration(seconds), held / 1e6,
       cli::program_path("prepare-data"), prepare_options(o), cli::program_path("train-gpt")));
 }
 

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "tapegrad/apps/gpt/gpt_options.h"
-#include "tapegrad/run/run_folder.h"
-#include "tapegrad/run/text_data.h"
+#include "tapegrad/run/corpus/text_data.h"
+#include "tapegrad/run/folder/run_folder.h"
 
 namespace tapegrad::gpt {
 

@@ -6,11 +6,11 @@
 
 #include "tapegrad/apps/gpt/gpt_program.h"
 #include "tapegrad/apps/gpt/trial.h"
-#include "tapegrad/autograd/base/memory.h"
+#include "tapegrad/base/interrupt.h"
+#include "tapegrad/base/memory.h"
+#include "tapegrad/base/terminal.h"
 #include "tapegrad/nn/summary.h"
-#include "tapegrad/run/interrupt.h"
-#include "tapegrad/run/step_forecast.h"
-#include "tapegrad/run/terminal.h"
+#include "tapegrad/run/plan/step_forecast.h"
 
 namespace tapegrad::gpt {
 namespace {
@@ -28,7 +28,7 @@ std::optional<Trial::Phases> measured_step(Trial& trial) {
     const Trial::Phases p = trial.step();
     if (i >= 0) steps.push_back(p);
     all += p.total();
-    if (run::interrupted()) return std::nullopt;
+    if (interrupted()) return std::nullopt;
   }
   std::sort(steps.begin(), steps.end(),
             [](const auto& a, const auto& b) { return a.total() < b.total(); });
@@ -108,7 +108,7 @@ int print_plan(const Options& o) {
 
   // A run that does not fit has its memory told, but no time: measuring would not fit, either.
   run::check_memory(estimate, o.call.max_minutes.has_value());
-  run::catch_interrupts();
+  catch_interrupts();
   reset_peak_memory();
   Trial trial(config, a.batch_size, config.block_size,
               {.recompute = o.extras.recompute,
@@ -116,7 +116,7 @@ int print_plan(const Options& o) {
                .dropout = o.random.rng,
                .tuning = o.tuning});
   const auto phases = measured_step(trial);
-  if (!phases) return run::kInterruptedExitCode;
+  if (!phases) return kInterruptedExitCode;
   const run::StepParts parts = parts_of(*phases, trial.parameters());
   const double step =
       run::forecast_step(parts, {.batches = a.gradient_accumulation_steps}, {1, 0}).step;
@@ -128,7 +128,7 @@ int print_plan(const Options& o) {
         60 * *o.call.max_minutes / step, *o.call.max_minutes);
   } else if (!o.passes.epochs) {
     fmt::print("run:       {} steps take {}, and evaluations beside\n", nn::grouped(a.max_iters),
-               run::duration(step * static_cast<double>(a.max_iters)));
+               duration(step * static_cast<double>(a.max_iters)));
   }
   if (o.extras.ranks > 1) {
     print_forecast(o, parts, tokens / static_cast<double>(a.gradient_accumulation_steps), estimate);

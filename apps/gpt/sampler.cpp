@@ -6,17 +6,17 @@
 #include <iostream>
 
 #include "tapegrad/apps/gpt/stop_text.h"
-#include "tapegrad/autograd/base/json_file.h"
+#include "tapegrad/base/interrupt.h"
+#include "tapegrad/base/json_file.h"
+#include "tapegrad/base/terminal.h"
 #include "tapegrad/nn/summary.h"
-#include "tapegrad/run/interrupt.h"
-#include "tapegrad/run/terminal.h"
 
 namespace tapegrad::gpt {
 namespace {
 
 bool print(std::string_view piece) {
   std::fwrite(piece.data(), 1, piece.size(), stdout);
-  return std::fflush(stdout) == 0 && !run::interrupted();
+  return std::fflush(stdout) == 0 && !interrupted();
 }
 
 // A token's text as in JSON, so that each stays on a line.
@@ -40,7 +40,7 @@ std::vector<Sampler::Piece> Sampler::make(const nn::Tokens& prompt, const OnText
       model_.gpt, model_.tokenizer, prompt, options, rng_,
       [&](std::string_view piece) {
         const std::string shown = stop.push(piece);
-        return (shown.empty() || on_text(shown)) && !stop.stopped() && !run::interrupted();
+        return (shown.empty() || on_text(shown)) && !stop.stopped() && !interrupted();
       },
       options_.ignore_eos);
   seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -85,8 +85,8 @@ void Sampler::print_one(const std::string& prompt) {
 }
 
 void Sampler::print_samples(const std::string& prompt) {
-  run::catch_interrupts();
-  for (std::int64_t i = 0; i < options_.num_samples && !run::interrupted(); ++i) {
+  catch_interrupts();
+  for (std::int64_t i = 0; i < options_.num_samples && !interrupted(); ++i) {
     if (options_.num_samples > 1 && !options_.json) {
       print(fmt::format("{}--- sample {} ---\n", i > 0 ? "\n" : "", i + 1));
     }
@@ -96,24 +96,24 @@ void Sampler::print_samples(const std::string& prompt) {
 }
 
 void Sampler::converse() {
-  run::catch_interrupts();
+  catch_interrupts();
   const bool terminal = ::isatty(STDIN_FILENO) == 1;
   if (terminal) {
-    run::print_error(
+    print_error(
         "A line is continued. Ctrl-C ends an answer; Ctrl-D or Ctrl-C at the prompt ends the "
         "program.\n");
   }
   for (std::string line;;) {
     if (terminal && !print("> ")) break;
-    if (std::cin.rdbuf()->in_avail() <= 0 && !run::wait_for_input(STDIN_FILENO)) break;
+    if (std::cin.rdbuf()->in_avail() <= 0 && !wait_for_input(STDIN_FILENO)) break;
     if (!std::getline(std::cin, line)) break;
     if (line.empty()) continue;
     try {
       print_one(line);
     } catch (const Error& error) {  // a character that the model does not have, say
-      run::print_error(fmt::format("{}\n", error.what()));
+      print_error(fmt::format("{}\n", error.what()));
     }
-    run::forget_interrupt();
+    forget_interrupt();
   }
   if (terminal) print("\n");
   print_rate();
@@ -121,9 +121,9 @@ void Sampler::converse() {
 
 void Sampler::print_rate() const {
   if (tokens_ == 0) return;
-  run::print_error(fmt::format("{} tokens in {:.2f} s: {} tok/s\n", nn::grouped(tokens_), seconds_,
-                               nn::grouped(static_cast<std::int64_t>(static_cast<double>(tokens_) /
-                                                                     std::max(seconds_, 1e-9)))));
+  print_error(fmt::format("{} tokens in {:.2f} s: {} tok/s\n", nn::grouped(tokens_), seconds_,
+                          nn::grouped(static_cast<std::int64_t>(static_cast<double>(tokens_) /
+                                                                std::max(seconds_, 1e-9)))));
 }
 
 }  // namespace tapegrad::gpt

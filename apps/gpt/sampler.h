@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tapegrad/run/model.h"
+#include "tapegrad/run/models/model.h"
 
 namespace tapegrad::gpt {
 

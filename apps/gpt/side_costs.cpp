@@ -3,7 +3,7 @@
 
 #include "tapegrad/apps/gpt/gpt_program.h"
 #include "tapegrad/apps/gpt/samples.h"
-#include "tapegrad/run/seconds_of.h"
+#include "tapegrad/run/plan/seconds_of.h"
 
 namespace tapegrad::gpt {
 namespace {

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "tapegrad/autograd/base/dry_run.h"
 #include "tapegrad/autograd/ops.h"
+#include "tapegrad/base/dry_run.h"
 #include "tapegrad/nn/summary.h"
-#include "tapegrad/run/kept_models.h"
-#include "tapegrad/run/model.h"
-#include "tapegrad/run/run_folder.h"
+#include "tapegrad/run/folder/kept_models.h"
+#include "tapegrad/run/folder/run_folder.h"
+#include "tapegrad/run/models/model.h"
 
 namespace tapegrad::gpt {
 namespace {

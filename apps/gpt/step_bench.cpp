@@ -6,9 +6,9 @@
 
 #include "tapegrad/autograd/profile.h"
 #include "tapegrad/nn/summary.h"
-#include "tapegrad/run/chrome_trace.h"
-#include "tapegrad/run/median.h"
-#include "tapegrad/run/options.h"
+#include "tapegrad/run/plan/median.h"
+#include "tapegrad/run/record/chrome_trace.h"
+#include "tapegrad/run/train/options.h"
 
 namespace tapegrad::gpt {
 namespace {

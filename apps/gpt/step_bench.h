@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "tapegrad/apps/gpt/trial.h"
-#include "tapegrad/run/product_rate.h"
+#include "tapegrad/run/plan/product_rate.h"
 
 namespace tapegrad::gpt {
 

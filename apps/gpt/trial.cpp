@@ -5,7 +5,7 @@
 
 #include "tapegrad/autograd/profile.h"
 #include "tapegrad/optim/clip.h"
-#include "tapegrad/run/seconds_of.h"
+#include "tapegrad/run/plan/seconds_of.h"
 
 namespace tapegrad::gpt {
 

@@ -2,8 +2,8 @@
 
 #include "tapegrad/nn/language_model.h"
 #include "tapegrad/optim/adamw.h"
-#include "tapegrad/run/product_rate.h"
-#include "tapegrad/run/tuning.h"
+#include "tapegrad/run/plan/product_rate.h"
+#include "tapegrad/run/train/tuning.h"
 
 namespace tapegrad::gpt {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "tapegrad/run/model.h"
+#include "tapegrad/run/models/model.h"
 
 namespace tapegrad::inspect {
 

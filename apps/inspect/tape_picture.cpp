@@ -11,8 +11,8 @@
 #include <memory>
 #include <vector>
 
-#include "tapegrad/autograd/base/error.h"
 #include "tapegrad/autograd/module_names.h"
+#include "tapegrad/base/error.h"
 
 extern char** environ;
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "tapegrad/data/tokenize/utf8.h"
+#include "tapegrad/base/utf8.h"
 
 namespace tapegrad::inspect {
 namespace {
@@ -17,8 +17,8 @@ bool controls(char32_t c) {
          c == 0xAD || c == 0x61C || c == 0x180E || c == 0xFEFF;
 }
 
-std::string shown(std::string_view bytes, const data::Utf8Char& c) {
-  if (c.kind == data::Utf8Char::Kind::valid) {
+std::string shown(std::string_view bytes, const Utf8Char& c) {
+  if (c.kind == Utf8Char::Kind::valid) {
     if (controls(c.code_point)) {
       return fmt::format("<U+{:04X}>", static_cast<std::uint32_t>(c.code_point));
     }
@@ -37,7 +37,7 @@ std::string token_text(std::string_view bytes) {
   std::string text;
   std::size_t most_before_more = 0;  // bytes of text behind which "…" has room
   while (!bytes.empty()) {
-    const data::Utf8Char c = data::first_char(bytes);
+    const Utf8Char c = first_char(bytes);
     text += shown(bytes, c);
     bytes.remove_prefix(c.size);
     if (text.size() > kMostTokenText) return text.substr(0, most_before_more).append(kMore);

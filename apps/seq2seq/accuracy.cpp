@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tapegrad/base/interrupt.h"
 #include "tapegrad/nn/beam.h"
-#include "tapegrad/run/interrupt.h"
-#include "tapegrad/run/pair_tensors.h"
+#include "tapegrad/run/train/pair_tensors.h"
 
 namespace tapegrad::seq2seq {
 namespace {
 
-using run::interrupted;
+using interrupted;
 
 // Translations of at most `positions` tokens, the end included: a longer one cannot be right.
 nn::TranslateOptions greedy(const data::SpecialTokens& special, int64_t positions) {

@@ -5,7 +5,7 @@
 
 #include "tapegrad/apps/seq2seq/pair_data.h"
 #include "tapegrad/nn/transformer.h"
-#include "tapegrad/run/report.h"
+#include "tapegrad/run/record/report.h"
 
 namespace tapegrad::seq2seq {
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "tapegrad/autograd/base/random.h"
+#include "tapegrad/base/random.h"
 
 namespace tapegrad::seq2seq {
 

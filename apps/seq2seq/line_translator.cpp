@@ -5,9 +5,9 @@
 #include <cerrno>
 #include <system_error>
 
-#include "tapegrad/autograd/base/file.h"
-#include "tapegrad/data/tokenize/utf8.h"
-#include "tapegrad/run/interrupt.h"
+#include "tapegrad/base/file.h"
+#include "tapegrad/base/interrupt.h"
+#include "tapegrad/base/utf8.h"
 
 namespace tapegrad::seq2seq {
 namespace {
@@ -22,14 +22,14 @@ LineTranslator::LineTranslator(const LineOptions& o, std::string place)
       batch_size_(static_cast<std::size_t>(o.batch_size)),
       options_(model_.options()),
       place_(std::move(place)) {
-  options_.interrupted = run::interrupted;
+  options_.interrupted = interrupted;
   options_.beam = o.beam;
   options_.length_penalty = o.length_penalty;
 }
 
 void LineTranslator::add(std::string_view line) {
   ++line_;
-  if (line_ == 1) line = data::without_byte_order_mark(line);
+  if (line_ == 1) line = without_byte_order_mark(line);
   if (line.ends_with('\r')) line.remove_suffix(1);
   try {
     sources_.push_back(model_.tokenizer.encode(line));
@@ -55,7 +55,7 @@ void LineTranslator::flush() {
   if (!filled.empty()) found = model_.translate(filled, options_);
   std::size_t next = 0;
   for (const auto& source : sources_) {
-    if (run::interrupted()) break;
+    if (interrupted()) break;
     fmt::print("{}\n", source.empty() ? "" : found[next++]);
   }
   // The reader of the output may be gone, while the input never ends.
@@ -65,7 +65,7 @@ void LineTranslator::flush() {
 
 // Adds the lines of `text` that have an end; returns what follows them.
 std::string_view LineTranslator::add_lines(std::string_view text) {
-  for (std::size_t end = 0; (end = text.find('\n')) != text.npos && !run::interrupted();) {
+  for (std::size_t end = 0; (end = text.find('\n')) != text.npos && !interrupted();) {
     add(text.substr(0, end));
     text.remove_prefix(end + 1);
   }
@@ -73,7 +73,7 @@ std::string_view LineTranslator::add_lines(std::string_view text) {
 }
 
 void LineTranslator::add_last_line(std::string_view line) {
-  if (!line.empty() && !run::interrupted()) add(line);
+  if (!line.empty() && !interrupted()) add(line);
 }
 
 void LineTranslator::add_file(const std::string& path) {
@@ -83,7 +83,7 @@ void LineTranslator::add_file(const std::string& path) {
 
 void LineTranslator::add_stdin() {
   std::string text, piece(std::size_t{1} << 16, ' ');
-  while (run::wait_for_input(STDIN_FILENO)) {
+  while (wait_for_input(STDIN_FILENO)) {
     const ssize_t count = ::read(STDIN_FILENO, piece.data(), piece.size());
     if (count < 0 && errno == EINTR) continue;
     check(count >= 0, "stdin cannot be read: {}", std::generic_category().message(errno));

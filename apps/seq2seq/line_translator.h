@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tapegrad/run/model.h"
+#include "tapegrad/run/models/model.h"
 
 namespace tapegrad::seq2seq {
 

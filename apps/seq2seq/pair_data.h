@@ -5,7 +5,7 @@
 
 #include "tapegrad/apps/seq2seq/seq2seq_options.h"
 #include "tapegrad/data/pairs.h"
-#include "tapegrad/run/text.h"
+#include "tapegrad/run/corpus/text.h"
 
 namespace tapegrad::seq2seq {
 

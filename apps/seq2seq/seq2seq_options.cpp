@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "tapegrad/run/text_data.h"
+#include "tapegrad/run/corpus/text_data.h"
 
 namespace tapegrad::seq2seq {
 namespace {

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "tapegrad/apps/seq2seq/accuracy.h"
+#include "tapegrad/base/interrupt.h"
 #include "tapegrad/nn/summary.h"
-#include "tapegrad/run/interrupt.h"
-#include "tapegrad/run/pair_tensors.h"
-#include "tapegrad/run/seconds_of.h"
+#include "tapegrad/run/plan/seconds_of.h"
+#include "tapegrad/run/train/pair_tensors.h"
 
 namespace tapegrad::seq2seq {
 namespace {
@@ -149,7 +149,7 @@ void Program::finish(run::Report& report) const {
                    {"final_exact_match", accuracy->exact},
                    {"held_out_pairs", pairs}});
   }
-  if (options_.call.sample && !run::interrupted()) print_examples(report);
+  if (options_.call.sample && !interrupted()) print_examples(report);
 }
 
 void Program::print_examples(run::Report& report) const {
@@ -159,7 +159,7 @@ void Program::print_examples(run::Report& report) const {
   }
   const auto found = run::translate_all(
       model_, data_.tokenizer, sources,
-      {.start = data_.special.start, .end = data_.special.end, .interrupted = run::interrupted});
+      {.start = data_.special.start, .end = data_.special.end, .interrupted = interrupted});
   report.line("\nheld-out pairs:");
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const std::string expected = data_.tokenizer.decode(data_.held_out[i].target);

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "tapegrad/apps/seq2seq/pair_data.h"
-#include "tapegrad/run/model.h"
+#include "tapegrad/run/models/model.h"
 
 namespace tapegrad::seq2seq {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 
 using namespace tapegrad;

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "tapegrad/autograd/base/json_file.h"
+#include "tapegrad/base/json_file.h"
 
 namespace tapegrad::watch {
 

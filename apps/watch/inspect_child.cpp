@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "tapegrad/apps/watch/history.h"
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 
 extern char** environ;
 

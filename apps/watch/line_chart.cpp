@@ -7,7 +7,7 @@
 #include <limits>
 #include <optional>
 
-#include "tapegrad/autograd/base/markup.h"
+#include "tapegrad/base/markup.h"
 
 namespace tapegrad::watch {
 namespace {

@@ -7,12 +7,12 @@
 #include <set>
 
 #include "tapegrad/apps/watch/line_chart.h"
-#include "tapegrad/autograd/base/file.h"
-#include "tapegrad/autograd/base/markup.h"
-#include "tapegrad/data/tokenize/utf8.h"
+#include "tapegrad/base/file.h"
+#include "tapegrad/base/markup.h"
+#include "tapegrad/base/utf8.h"
 #include "tapegrad/nn/summary.h"
-#include "tapegrad/run/median.h"
-#include "tapegrad/run/run_folder.h"
+#include "tapegrad/run/folder/run_folder.h"
+#include "tapegrad/run/plan/median.h"
 
 namespace tapegrad::embedded {
 std::string_view report_style();
@@ -82,7 +82,7 @@ std::string figure(const LineChart& chart, const std::string& caption) {
 
 // A name of a file or folder, which may be any bytes.
 std::string name_text(std::string name) {
-  while (const auto invalid = data::find_invalid_utf8(name)) name[*invalid] = '?';
+  while (const auto invalid = find_invalid_utf8(name)) name[*invalid] = '?';
   return name;
 }
 std::string name_of_run(const RunFiles& run) { return name_text(run.name()); }

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <system_error>
 
-#include "tapegrad/run/config_json.h"
-#include "tapegrad/run/folder_calls.h"
-#include "tapegrad/run/run_folder.h"
+#include "tapegrad/run/folder/config_json.h"
+#include "tapegrad/run/folder/folder_calls.h"
+#include "tapegrad/run/folder/run_folder.h"
 
 namespace tapegrad::watch {
 namespace {

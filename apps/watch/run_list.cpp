@@ -5,8 +5,8 @@
 #include <system_error>
 #include <utility>
 
-#include "tapegrad/run/folder_calls.h"
-#include "tapegrad/run/run_folder.h"
+#include "tapegrad/run/folder/folder_calls.h"
+#include "tapegrad/run/folder/run_folder.h"
 
 namespace tapegrad::watch {
 namespace {

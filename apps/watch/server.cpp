@@ -15,8 +15,8 @@
 #include <thread>
 
 #include "tapegrad/apps/watch/connection.h"
-#include "tapegrad/autograd/base/blocked_signals.h"
-#include "tapegrad/run/terminal.h"
+#include "tapegrad/base/blocked_signals.h"
+#include "tapegrad/base/terminal.h"
 
 namespace tapegrad::watch {
 namespace {
@@ -146,7 +146,7 @@ class Server::Thread : public ConnectionOwner {
       Failure ignored;
       acceptor_.close(ignored);
       for (Connection* connection : connections_) connection->close();
-      run::print_error(fmt::format("note: the page has ended: {}\n", why));
+      print_error(fmt::format("note: the page has ended: {}\n", why));
     } catch (...) {  // there is no memory, even for that
     }
   }

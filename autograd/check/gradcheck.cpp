@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "tapegrad/autograd/base/random.h"
 #include "tapegrad/autograd/step.h"
+#include "tapegrad/base/random.h"
 
 namespace tapegrad {
 namespace {

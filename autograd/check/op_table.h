@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/autograd/base/random.h"
 #include "tapegrad/autograd/check/gradcheck.h"
+#include "tapegrad/base/random.h"
 
 namespace tapegrad {
 

@@ -2,10 +2,10 @@
 
 #include <atomic>
 
-#include "tapegrad/autograd/base/error.h"
 #include "tapegrad/autograd/gemm/library.h"
 #include "tapegrad/autograd/gemm/processor.h"
 #include "tapegrad/autograd/gemm/product_trial.h"
+#include "tapegrad/base/error.h"
 
 namespace tapegrad {
 namespace {

@@ -7,9 +7,9 @@
 #include <mutex>
 #include <vector>
 
-#include "tapegrad/autograd/base/dry_run.h"
-#include "tapegrad/autograd/base/parallel.h"
 #include "tapegrad/autograd/gemm/library.h"
+#include "tapegrad/base/dry_run.h"
+#include "tapegrad/base/parallel.h"
 
 namespace tapegrad {
 namespace {

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <type_traits>
 
-#include "tapegrad/autograd/base/half.h"
-#include "tapegrad/autograd/base/memory.h"
 #include "tapegrad/autograd/gemm/precision.h"
+#include "tapegrad/base/half.h"
+#include "tapegrad/base/memory.h"
 
 namespace tapegrad {
 

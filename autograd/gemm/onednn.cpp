@@ -1,7 +1,7 @@
 // Products of bf16 and f32 by oneDNN. A build that does not find oneDNN leaves it out.
 
-#include "tapegrad/autograd/base/error.h"
 #include "tapegrad/autograd/gemm/library.h"
+#include "tapegrad/base/error.h"
 
 #ifdef TAPEGRAD_ONEDNN
 
@@ -13,7 +13,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <vector>
 
-#include "tapegrad/autograd/base/memory.h"
+#include "tapegrad/base/memory.h"
 
 namespace tapegrad {
 namespace {

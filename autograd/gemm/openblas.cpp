@@ -5,9 +5,9 @@
 #include <mutex>
 #include <sstream>
 
-#include "tapegrad/autograd/base/error.h"
 #include "tapegrad/autograd/gemm/library.h"
 #include "tapegrad/autograd/gemm/openblas_library.h"
+#include "tapegrad/base/error.h"
 
 namespace tapegrad {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <optional>
 
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 
 // Sanitizers cannot be used with RTLD_DEEPBIND.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "tapegrad/autograd/base/error.h"
-#include "tapegrad/autograd/base/memory.h"
-#include "tapegrad/autograd/base/parallel.h"
 #include "tapegrad/autograd/gemm/gemm.h"
+#include "tapegrad/base/error.h"
+#include "tapegrad/base/memory.h"
+#include "tapegrad/base/parallel.h"
 
 namespace tapegrad {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
-#include "tapegrad/autograd/base/parallel.h"
 #include "tapegrad/autograd/gemm/gemm.h"
+#include "tapegrad/base/parallel.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 
 namespace tapegrad {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <chrono>
 
-#include "tapegrad/autograd/base/random.h"
 #include "tapegrad/autograd/gemm/library.h"
+#include "tapegrad/base/random.h"
 
 namespace tapegrad {
 namespace {

@@ -5,12 +5,12 @@
 #include <cstring>
 #include <limits>
 
-#include "tapegrad/autograd/base/parallel.h"
 #include "tapegrad/autograd/gemm/gemm.h"
 #include "tapegrad/autograd/kernels/keep_mask.h"
 #include "tapegrad/autograd/kernels/small_product.h"
 #include "tapegrad/autograd/kernels/vector_math.h"
 #include "tapegrad/autograd/tensor/tensor.h"
+#include "tapegrad/base/parallel.h"
 
 namespace tapegrad {
 

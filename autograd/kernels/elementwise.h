@@ -5,8 +5,8 @@
 
 #include <type_traits>
 
-#include "tapegrad/autograd/base/parallel.h"
 #include "tapegrad/autograd/tensor/tensor.h"
+#include "tapegrad/base/parallel.h"
 
 namespace tapegrad {
 

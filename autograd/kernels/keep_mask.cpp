@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "tapegrad/autograd/base/dry_run.h"
+#include "tapegrad/base/dry_run.h"
 
 namespace tapegrad {
 namespace {

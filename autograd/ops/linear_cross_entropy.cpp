@@ -1,9 +1,9 @@
 #include <numeric>
 
-#include "tapegrad/autograd/base/parallel.h"
 #include "tapegrad/autograd/gemm/gemm.h"
 #include "tapegrad/autograd/kernels/loss_rows.h"
 #include "tapegrad/autograd/ops/fused.h"
+#include "tapegrad/base/parallel.h"
 
 namespace tapegrad {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <cmath>
 
-#include "tapegrad/autograd/base/dry_run.h"
-#include "tapegrad/autograd/base/parallel.h"
-#include "tapegrad/autograd/base/random.h"
 #include "tapegrad/autograd/tensor/tensor.h"
+#include "tapegrad/base/dry_run.h"
+#include "tapegrad/base/parallel.h"
+#include "tapegrad/base/random.h"
 
 namespace tapegrad {
 namespace {

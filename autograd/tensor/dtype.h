@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 
 namespace tapegrad {
 

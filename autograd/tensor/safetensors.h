@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "tapegrad/autograd/base/file.h"
 #include "tapegrad/autograd/tensor/tensor_source.h"
+#include "tapegrad/base/file.h"
 
 namespace tapegrad {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "tapegrad/autograd/base/json_file.h"
+#include "tapegrad/base/json_file.h"
 
 namespace tapegrad {
 namespace {

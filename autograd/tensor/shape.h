@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 
 namespace tapegrad {
 

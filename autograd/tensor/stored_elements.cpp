@@ -5,8 +5,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "tapegrad/autograd/base/half.h"
-#include "tapegrad/autograd/base/parallel.h"
+#include "tapegrad/base/half.h"
+#include "tapegrad/base/parallel.h"
 
 namespace tapegrad {
 namespace {

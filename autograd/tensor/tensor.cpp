@@ -2,8 +2,8 @@
 
 #include <cstring>
 
-#include "tapegrad/autograd/base/memory.h"
-#include "tapegrad/autograd/base/parallel.h"
+#include "tapegrad/base/memory.h"
+#include "tapegrad/base/parallel.h"
 
 namespace tapegrad {
 namespace {

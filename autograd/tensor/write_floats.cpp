@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "tapegrad/autograd/base/half.h"
+#include "tapegrad/base/half.h"
 
 namespace tapegrad {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <string_view>
 
-#include "tapegrad/autograd/base/file.h"
 #include "tapegrad/autograd/tensor/tensor.h"
+#include "tapegrad/base/file.h"
 
 namespace tapegrad {
 

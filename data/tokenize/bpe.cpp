@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 #include "tapegrad/data/tokenize/byte_alphabet.h"
 #include "tapegrad/data/tokenize/gpt2_merges.h"
 #include "tapegrad/data/tokenize/gpt2_pieces.h"

@@ -7,7 +7,7 @@
 #include <queue>
 #include <unordered_map>
 
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 #include "tapegrad/data/tokenize/bpe.h"
 #include "tapegrad/data/tokenize/byte_alphabet.h"
 #include "tapegrad/data/tokenize/gpt2_pieces.h"

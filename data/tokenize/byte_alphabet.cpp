@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "tapegrad/data/tokenize/utf8.h"
+#include "tapegrad/base/utf8.h"
 
 namespace tapegrad::data {
 

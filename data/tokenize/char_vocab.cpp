@@ -4,8 +4,8 @@
 #include <bitset>
 #include <memory>
 
-#include "tapegrad/autograd/base/error.h"
-#include "tapegrad/data/tokenize/utf8.h"
+#include "tapegrad/base/error.h"
+#include "tapegrad/base/utf8.h"
 
 namespace tapegrad::data {
 

@@ -6,7 +6,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "tapegrad/autograd/base/json_file.h"
+#include "tapegrad/base/json_file.h"
 #include "tapegrad/data/tokenize/byte_alphabet.h"
 
 namespace tapegrad::data {

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <memory>
 
-#include "tapegrad/autograd/base/error.h"
-#include "tapegrad/data/tokenize/utf8.h"
+#include "tapegrad/base/error.h"
+#include "tapegrad/base/utf8.h"
 
 namespace tapegrad::data {
 

@@ -4,8 +4,8 @@
 #include <malloc.h>
 #endif
 
-#include "tapegrad/autograd/base/error.h"
-#include "tapegrad/autograd/base/json_file.h"
+#include "tapegrad/base/error.h"
+#include "tapegrad/base/json_file.h"
 #include "tapegrad/data/tokenize/byte_alphabet.h"
 #include "tapegrad/data/tokenize/hf_tokenizer.h"
 

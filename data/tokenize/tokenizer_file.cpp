@@ -1,8 +1,8 @@
 #include <nlohmann/json.hpp>
 
-#include "tapegrad/autograd/base/error.h"
-#include "tapegrad/autograd/base/file.h"
-#include "tapegrad/autograd/base/json_file.h"
+#include "tapegrad/base/error.h"
+#include "tapegrad/base/file.h"
+#include "tapegrad/base/json_file.h"
 #include "tapegrad/data/tokenize/hf_export.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 

@@ -1,4 +1,4 @@
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 #include "tapegrad/data/tokenize/byte_alphabet.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/autograd/base/random.h"
+#include "tapegrad/base/random.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 
 namespace tapegrad::data {

@@ -6,8 +6,8 @@
 #include <charconv>
 #include <optional>
 
-#include "tapegrad/autograd/base/parallel.h"
 #include "tapegrad/autograd/tensor/stored_elements.h"
+#include "tapegrad/base/parallel.h"
 #include "tapegrad/nn/formats/gguf_blocks.h"
 
 namespace tapegrad::nn {

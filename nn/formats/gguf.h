@@ -10,8 +10,8 @@
 #include <variant>
 #include <vector>
 
-#include "tapegrad/autograd/base/file.h"
 #include "tapegrad/autograd/tensor/tensor_source.h"
+#include "tapegrad/base/file.h"
 
 namespace tapegrad::nn {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "tapegrad/autograd/base/half.h"
+#include "tapegrad/base/half.h"
 #include "tapegrad/nn/formats/gguf.h"
 
 namespace tapegrad::nn {

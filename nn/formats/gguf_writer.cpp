@@ -2,8 +2,8 @@
 #include <limits>
 #include <set>
 
-#include "tapegrad/autograd/base/parallel.h"
 #include "tapegrad/autograd/tensor/write_floats.h"
+#include "tapegrad/base/parallel.h"
 #include "tapegrad/nn/formats/gguf.h"
 #include "tapegrad/nn/formats/gguf_blocks.h"
 

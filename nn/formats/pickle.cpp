@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstring>
 
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 
 namespace tapegrad::nn {
 namespace {

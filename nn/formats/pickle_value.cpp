@@ -1,6 +1,6 @@
 #include "tapegrad/nn/formats/pickle_value.h"
 
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 
 namespace tapegrad::nn {
 

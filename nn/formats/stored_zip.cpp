@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 
 namespace tapegrad::nn {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tapegrad/autograd/base/file.h"
+#include "tapegrad/base/file.h"
 
 namespace tapegrad::nn {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/autograd/base/parallel.h"
 #include "tapegrad/autograd/ops.h"
+#include "tapegrad/base/parallel.h"
 
 namespace tapegrad::testing {
 

@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "tapegrad/autograd/base/parallel.h"
 #include "tapegrad/autograd/profile.h"
 #include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/base/parallel.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"
 

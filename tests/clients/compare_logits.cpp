@@ -12,7 +12,7 @@
 
 #include "tapegrad/autograd/tensor/safetensors.h"
 #include "tapegrad/nn/generate.h"
-#include "tapegrad/run/model.h"
+#include "tapegrad/run/models/model.h"
 
 int main(int argc, char** argv) {
   using namespace tapegrad;

@@ -8,8 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tapegrad/autograd/base/error.h"
-#include "tapegrad/autograd/base/file.h"
+#include "tapegrad/base/error.h"
+#include "tapegrad/base/file.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 
 int main(int argc, char** argv) {

@@ -10,11 +10,11 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "tapegrad/autograd/base/file.h"
 #include "tapegrad/autograd/tensor/safetensors.h"
-#include "tapegrad/data/tokenize/utf8.h"
+#include "tapegrad/base/file.h"
+#include "tapegrad/base/utf8.h"
 #include "tapegrad/nn/generate.h"
-#include "tapegrad/run/model.h"
+#include "tapegrad/run/models/model.h"
 
 using namespace tapegrad;
 
@@ -27,7 +27,7 @@ std::string known_part(const data::Tokenizer& tokenizer, const std::string& text
   for (data::Token t = 0; t < tokenizer.vocab_size(); ++t) vocabulary += tokenizer.token_bytes(t);
   std::string known;
   for (std::size_t i = 0; i < text.size();) {
-    const std::string c = text.substr(i, data::first_char(std::string_view(text).substr(i)).size);
+    const std::string c = text.substr(i, first_char(std::string_view(text).substr(i)).size);
     if (vocabulary.find(c) != std::string::npos) known += c;
     i += c.size();
   }
@@ -71,7 +71,7 @@ int main(int argc, char** argv) {
                                             {"prompt", tensor_of(first)},
                                             {"greedy", tensor_of(greedy)}});
     std::ofstream lines(out + ".jsonl");
-    data::Utf8Stream stream;
+    Utf8Stream stream;
     std::string text = stream.push(model.tokenizer.decode(greedy));
     text += stream.flush();
     lines << nlohmann::json{{"greedy_text", text}} << "\n";

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 #include "tapegrad/data/corpus.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/temp_folder.h"

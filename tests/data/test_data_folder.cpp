@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 #include "tapegrad/data/data_folder.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/data/token_values.h"

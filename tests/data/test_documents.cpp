@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 #include "tapegrad/data/corpus.h"
 #include "tapegrad/data/documents.h"
 #include "tapegrad/data/tokenize/tokenizer.h"

@@ -2,7 +2,7 @@
 #include <set>
 #include <vector>
 
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 #include "tapegrad/data/loader.h"
 #include "tapegrad/tests/catch.h"
 

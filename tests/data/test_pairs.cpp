@@ -1,6 +1,6 @@
 #include <set>
 
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 #include "tapegrad/data/pairs.h"
 #include "tapegrad/tests/catch.h"
 

@@ -2,8 +2,8 @@
 
 #include <cstring>
 
-#include "tapegrad/autograd/base/error.h"
-#include "tapegrad/autograd/base/parallel.h"
+#include "tapegrad/base/error.h"
+#include "tapegrad/base/parallel.h"
 #include "tapegrad/data/shards.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/data/token_values.h"

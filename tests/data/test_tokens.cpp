@@ -2,7 +2,7 @@
 #include <fstream>
 #include <numeric>
 
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 #include "tapegrad/data/loader.h"
 #include "tapegrad/data/shards.h"
 #include "tapegrad/data/tokens.h"

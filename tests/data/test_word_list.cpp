@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <set>
 
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 #include "tapegrad/data/tutorial/word_list.h"
 #include "tapegrad/tests/catch.h"
 

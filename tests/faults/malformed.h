@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "tapegrad/autograd/base/json_file.h"
-#include "tapegrad/autograd/base/random.h"
+#include "tapegrad/base/json_file.h"
+#include "tapegrad/base/random.h"
 
 namespace tapegrad::faults {
 

@@ -3,8 +3,8 @@
 
 #include <regex>
 
-#include "tapegrad/autograd/base/error.h"
-#include "tapegrad/autograd/base/random.h"
+#include "tapegrad/base/error.h"
+#include "tapegrad/base/random.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 #include "tapegrad/tests/faults/child.h"
 #include "tapegrad/tests/faults/verdict.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "tapegrad/data/tokenize/utf8.h"
+#include "tapegrad/base/utf8.h"
 
 namespace tapegrad::faults {
 
@@ -16,9 +16,9 @@ inline std::string fault_of_form(std::string_view message) {
   if (message.empty()) return "there is no message";
   if (message.size() > most_bytes) return "the message is too long";
   if (std::count(message.begin(), message.end(), '\n') > most_lines) return "too many lines";
-  if (data::find_invalid_utf8(message)) return "the message is not UTF-8";
+  if (find_invalid_utf8(message)) return "the message is not UTF-8";
   for (std::string_view rest = message; !rest.empty();) {
-    const data::Utf8Char c = data::first_char(rest);
+    const Utf8Char c = first_char(rest);
     if ((c.code_point < 0x20 && c.code_point != '\n') ||
         (c.code_point >= 0x7F && c.code_point <= 0x9F)) {
       return "the message has a control character";

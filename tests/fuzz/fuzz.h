@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "tapegrad/apps/cli/run_main.h"
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 #include "tapegrad/tests/faults/verdict.h"
 #include "tapegrad/tests/temp_folder.h"
 

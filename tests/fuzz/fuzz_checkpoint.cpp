@@ -1,8 +1,8 @@
 // A checkpoint of which one file is the input: trainer.json, metrics.jsonl or the optimiser's
 // state, as the input's first byte says. What is restored must be saved to the same again.
 
-#include "tapegrad/tests/apps/run/tiny_checkpoint.h"
 #include "tapegrad/tests/fuzz/fuzz.h"
+#include "tapegrad/tests/run/folder/tiny_checkpoint.h"
 
 using namespace tapegrad;
 using Model = testing::CheckpointModel;

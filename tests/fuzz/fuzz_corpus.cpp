@@ -1,10 +1,10 @@
 // Texts to learn, and to continue: as a file, packed or not, or of JSON lines if the input has an
 // even size; split, and encoded by each kind of tokenizer.
 
+#include "tapegrad/base/utf8.h"
 #include "tapegrad/data/corpus.h"
 #include "tapegrad/data/document_stream.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
-#include "tapegrad/data/tokenize/utf8.h"
 #include "tapegrad/tests/fuzz/fuzz.h"
 
 using namespace tapegrad;
@@ -22,12 +22,12 @@ const data::Tokenizer& learnt() {
 void check_same(std::string_view text, const data::Tokenizer& tokenizer) {
   const std::vector<data::Token> tokens = tokenizer.encode(text);
   if (tokenizer.decode(tokens) != text) fuzz::finding("the text has changed");
-  data::Utf8Stream stream;
+  Utf8Stream stream;
   std::string streamed;
   for (const data::Token token : tokens) streamed += stream.push(tokenizer.token_bytes(token));
   streamed += stream.flush();
-  if (!data::find_invalid_utf8(text) && streamed != text) fuzz::finding("the stream has changed");
-  if (data::find_invalid_utf8(streamed)) fuzz::finding("the stream is not UTF-8");
+  if (!find_invalid_utf8(text) && streamed != text) fuzz::finding("the stream has changed");
+  if (find_invalid_utf8(streamed)) fuzz::finding("the stream is not UTF-8");
 }
 
 // Documents lose nothing, have the ids of their text, and each part gets some.

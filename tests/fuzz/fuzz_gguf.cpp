@@ -2,7 +2,7 @@
 // than the file has bytes, and a tokenizer whose ids are those of its text.
 
 #include "tapegrad/nn/formats/gguf.h"
-#include "tapegrad/run/formats/gguf_model.h"
+#include "tapegrad/run/models/formats/gguf_model.h"
 #include "tapegrad/tests/fuzz/fuzz.h"
 
 using namespace tapegrad;

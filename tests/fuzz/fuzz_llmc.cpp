@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "tapegrad/run/formats/llmc.h"
+#include "tapegrad/run/models/formats/llmc.h"
 #include "tapegrad/tests/fuzz/fuzz.h"
 
 using namespace tapegrad;

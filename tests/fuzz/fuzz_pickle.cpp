@@ -4,7 +4,7 @@
 
 #include "tapegrad/nn/formats/pickle_writer.h"
 #include "tapegrad/nn/formats/torch_file.h"
-#include "tapegrad/run/formats/nanogpt.h"
+#include "tapegrad/run/models/formats/nanogpt.h"
 #include "tapegrad/tests/fuzz/fuzz.h"
 
 using namespace tapegrad;

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "tapegrad/run/token_folder.h"
+#include "tapegrad/run/corpus/token_folder.h"
 #include "tapegrad/tests/fuzz/fuzz.h"
 
 using namespace tapegrad;

@@ -1,5 +1,5 @@
-#include "tapegrad/autograd/base/half.h"
-#include "tapegrad/autograd/base/memory.h"
+#include "tapegrad/base/half.h"
+#include "tapegrad/base/memory.h"
 #include "tapegrad/nn/formats/gguf.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"

@@ -2,11 +2,11 @@
 
 #include <chrono>
 
-#include "tapegrad/autograd/base/memory.h"
+#include "tapegrad/base/memory.h"
 #include "tapegrad/nn/transformer.h"
 #include "tapegrad/optim/adamw.h"
 #include "tapegrad/optim/clip.h"
-#include "tapegrad/run/memory_estimate.h"
+#include "tapegrad/run/plan/memory_estimate.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/nn/models.h"
 

@@ -1,4 +1,4 @@
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 #include "tapegrad/nn/formats/pickle.h"
 #include "tapegrad/nn/formats/pickle_writer.h"
 #include "tapegrad/tests/catch.h"

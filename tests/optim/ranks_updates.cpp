@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "tapegrad/autograd/base/random.h"
 #include "tapegrad/autograd/ops.h"
+#include "tapegrad/base/random.h"
 #include "tapegrad/optim/clip.h"
 #include "tapegrad/optim/shared_updates.h"
 

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 #include "tapegrad/optim/outlier_window.h"
 #include "tapegrad/tests/catch.h"
 

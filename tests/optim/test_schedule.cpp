@@ -2,8 +2,8 @@
 #include <limits>
 #include <vector>
 
-#include "tapegrad/autograd/base/describe.h"
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/describe.h"
+#include "tapegrad/base/error.h"
 #include "tapegrad/optim/schedule.h"
 #include "tapegrad/tests/catch.h"
 

@@ -9,8 +9,8 @@
 
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/cli/run_processes.h"
-#include "tapegrad/autograd/base/parallel.h"
-#include "tapegrad/run/terminal.h"
+#include "tapegrad/base/parallel.h"
+#include "tapegrad/base/terminal.h"
 
 using namespace tapegrad;
 
@@ -41,7 +41,7 @@ int run_case(Processes& p, const std::string& name) {
   const bool last = p.rank() == p.size() - 1;
   if (name == "print") {
     print("printed once");
-    run::print_error("a note\n");
+    print_error("a note\n");
     print(std::to_string(num_threads()) + " threads");
   } else if (name == "code") {
     return 7;

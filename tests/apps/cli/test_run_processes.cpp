@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "tapegrad/autograd/base/parallel.h"
+#include "tapegrad/base/parallel.h"
 #include "tapegrad/tests/apps/program.h"
 #include "tapegrad/tests/catch.h"
 

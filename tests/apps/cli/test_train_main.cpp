@@ -1,7 +1,7 @@
 // What a training program makes of its arguments when it resumes a run.
 
 #include "tapegrad/apps/cli/train_main.h"
-#include "tapegrad/run/text_data.h"
+#include "tapegrad/run/corpus/text_data.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/temp_folder.h"
 

@@ -2,7 +2,7 @@
 
 #include "tapegrad/apps/inspect/token_text.h"
 #include "tapegrad/apps/inspect/views.h"
-#include "tapegrad/data/tokenize/utf8.h"
+#include "tapegrad/base/utf8.h"
 #include "tapegrad/tests/catch.h"
 
 using namespace tapegrad;
@@ -82,6 +82,6 @@ TEST_CASE("a token's text is short, valid UTF-8 that controls nothing", "[inspec
     for (std::size_t i = 0; i < n; ++i) bytes += i % 3 == 0 ? "\xFF" : "中";
     const std::string text = token_text(bytes);
     CHECK(text.size() <= inspect::kMostTokenText);
-    CHECK(!data::find_invalid_utf8(text));
+    CHECK(!find_invalid_utf8(text));
   }
 }

@@ -1,4 +1,4 @@
-#include "tapegrad/autograd/base/random.h"
+#include "tapegrad/base/random.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"
 

@@ -2,9 +2,9 @@
 #include <filesystem>
 #include <limits>
 
-#include "tapegrad/autograd/base/half.h"
-#include "tapegrad/autograd/base/memory.h"
 #include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/base/half.h"
+#include "tapegrad/base/memory.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/temp_folder.h"

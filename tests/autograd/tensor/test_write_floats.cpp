@@ -1,6 +1,6 @@
-#include "tapegrad/autograd/base/half.h"
 #include "tapegrad/autograd/tensor/safetensors.h"
 #include "tapegrad/autograd/tensor/write_floats.h"
+#include "tapegrad/base/half.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/temp_folder.h"
 

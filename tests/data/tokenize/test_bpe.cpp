@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 #include "tapegrad/data/tokenize/bpe.h"
 #include "tapegrad/data/tokenize/bpe_train.h"
 #include "tapegrad/data/tokenize/byte_alphabet.h"

@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 #include "tapegrad/data/tokenize/byte_alphabet.h"
 #include "tapegrad/data/tokenize/hf_tokenizer.h"
 #include "tapegrad/data/tokenize/tokenizer.h"

@@ -1,7 +1,7 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
 #include "tapegrad/data/tokenize/split_regex.h"
 #include "tapegrad/tests/catch.h"
 

@@ -1,9 +1,9 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/autograd/base/error.h"
+#include "tapegrad/base/error.h"
+#include "tapegrad/base/utf8.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
-#include "tapegrad/data/tokenize/utf8.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/temp_folder.h"
 

@@ -1,0 +1,77 @@
+#include "tapegrad/base/interrupt.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <initializer_list>
+#include <system_error>
+
+#include "tapegrad/base/error.h"
+
+namespace tapegrad {
+namespace {
+
+// Set by a signal; by the program itself; and whether the first is not to be heeded yet.
+std::atomic<bool> flag{false}, asked{false}, held{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
+
+void on_signal(int) {
+  if (flag.exchange(true)) ::_exit(kInterruptedExitCode);
+}
+
+// While oneDNN multiplies, the stack pointer of the thread may point to the end of a buffer in the
+// heap, which its kernels use for packed matrices (seen in 2.6.3, with AVX-512). A handler on that
+// "stack" would overwrite whatever lies before the buffer.
+void use_another_stack_for_handlers() {
+  alignas(64) static std::byte memory[64 << 10];
+  const stack_t stack{.ss_sp = memory, .ss_flags = 0, .ss_size = sizeof memory};
+  ::sigaltstack(&stack, nullptr);
+}
+
+}  // namespace
+
+void catch_interrupts() {
+  use_another_stack_for_handlers();
+  // Writing to a pipe that nobody reads shall fail, and not end the program.
+  ::signal(SIGPIPE, SIG_IGN);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction action {};
+    if (::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) continue;
+    action = {};
+    action.sa_handler = on_signal;
+    action.sa_flags = SA_RESTART | SA_ONSTACK;
+    ::sigaction(signal, &action, nullptr);
+  }
+}
+
+bool interrupted() { return (flag && !held) || asked; }
+
+HeldInterrupts::HeldInterrupts(bool hold) { held = hold; }
+
+void HeldInterrupts::release() { held = false; }
+
+bool interrupt_requested() { return flag; }
+
+bool wait_for_input(int descriptor) {
+  // poll() ends for a signal, where read() would go on. One that comes just before it, or to
+  // another thread, is seen in the next round.
+  constexpr int milliseconds = 100;
+  pollfd input{.fd = descriptor, .events = POLLIN, .revents = 0};
+  while (!interrupted()) {
+    const int ready = ::poll(&input, 1, milliseconds);
+    if (ready > 0) return !interrupted();
+    check(ready == 0 || errno == EINTR, "input cannot be waited for: {}",
+          std::generic_category().message(errno));
+  }
+  return false;
+}
+
+void interrupt() { asked = true; }
+
+void forget_interrupt() { flag = asked = held = false; }
+
+}  // namespace tapegrad

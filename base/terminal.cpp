@@ -1,0 +1,134 @@
+#include "tapegrad/base/terminal.h"
+
+#include <fmt/format.h>
+#include <stdio_ext.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "tapegrad/base/interrupt.h"
+
+namespace tapegrad {
+namespace {
+
+// A dumb terminal cannot clear a line. Open MPI's mpirun gives programs a terminal of its own,
+// wherever its output goes.
+bool stdout_is_terminal() {
+  if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) return false;
+  const char* kind = std::getenv("TERM");
+  return ::isatty(STDOUT_FILENO) == 1 && kind != nullptr && std::string_view(kind) != "dumb";
+}
+
+// Of UTF-8, each as wide as a letter.
+std::size_t characters(const std::string& text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+}
+
+}  // namespace
+
+Terminal::Terminal(bool strict) : terminal_(stdout_is_terminal()), strict_(strict) {}
+
+Terminal::Size Terminal::size() {
+  struct winsize size {};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return {80, 24};
+  return {size.ws_col, size.ws_row > 0 ? size.ws_row : 24};
+}
+
+// A reader that has gone, of a pipe or a terminal, counts as an interrupt. A log that a full disk
+// cannot take must not cost the training, unless the user wants it so.
+void Terminal::print(const std::string& text) {
+  if (lost_) return;
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) {
+    return;
+  }
+  if (errno == EPIPE || errno == EIO) return interrupt();
+  lost_ = true;
+  print_error(fmt::format("warning: the output cannot be written: {}. {}\n",
+                          std::generic_category().message(errno),
+                          strict_ ? "The run is saved and stops, since the log is strict"
+                                  : "Training goes on without it"));
+  ::__fpurge(stdout);
+  std::clearerr(stdout);
+  if (strict_) interrupt();
+}
+
+void Terminal::line(const std::string& text) {
+  clear();
+  print(text + "\n");
+}
+
+void Terminal::text(const std::string& piece) {
+  clear();
+  print(piece);
+}
+
+bool Terminal::wants_progress() {
+  constexpr auto redraw_interval = std::chrono::milliseconds(100);
+  const auto now = std::chrono::steady_clock::now();
+  if (!terminal_ || now - last_drawn_ < redraw_interval) return false;
+  last_drawn_ = now;
+  return true;
+}
+
+void Terminal::progress(std::string text) {
+  const auto width = static_cast<std::size_t>(size().columns);
+  if (text.size() >= width) text.resize(width - 1);
+  show_below(text);
+}
+
+void Terminal::working(const std::string& what) {
+  if (terminal_) show_below(what + " …");
+}
+
+// In one piece, so that nothing flickers.
+void Terminal::show_below(const std::string& text) {
+  std::string all = erasing();
+  drawn_.clear();
+  for (const std::string& line : chart_) {
+    all += line + "\n";
+    drawn_.push_back(characters(line));
+  }
+  drawn_.push_back(characters(text));
+  print(all + text);
+}
+
+void Terminal::leave_chart() {
+  const std::vector<std::string> lines = std::exchange(chart_, {});
+  for (const std::string& l : lines) line(l);
+}
+
+// Goes up to the first of the lines that are drawn, and erases from there on. Where the terminal
+// has become narrower since, it has broken lines that are too long for it.
+std::string Terminal::erasing() const {
+  if (drawn_.empty()) return "";
+  const auto width = static_cast<std::size_t>(size().columns);
+  std::size_t up = 0;
+  for (const std::size_t n : drawn_) up += std::max<std::size_t>(1, (n + width - 1) / width);
+  return up > 1 ? fmt::format("\r\x1b[{}A\x1b[J", up - 1) : "\r\x1b[J";
+}
+
+void Terminal::clear() {
+  if (!drawn_.empty()) print(erasing());
+  drawn_.clear();
+}
+
+void print_error(const std::string& text) {
+  static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
+}
+
+std::string duration(double seconds) {
+  const auto s = static_cast<std::int64_t>(seconds + 0.5);
+  if (s < 60) return fmt::format("{} s", s);
+  if (s < 3600) return fmt::format("{}:{:02} min", s / 60, s % 60);
+  return fmt::format("{}:{:02} h", s / 3600, s / 60 % 60);
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace tapegrad {
+
+// Prints lines on stdout. If stdout is a terminal, one line below them is redrawn in place, and
+// with it the lines of a chart above it, if there is one. A pipe or terminal that was closed counts
+// as an interrupt, so that a run is saved. Output that a full disk does not take is lost, which
+// stderr tells once; if the log is strict, that is an interrupt, too.
+class Terminal {
+ public:
+  explicit Terminal(bool strict = false);
+  ~Terminal() { clear(); }
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+
+  void line(const std::string& text);
+  void text(const std::string& piece);  // of a line that grows
+  // Whether the line below is due to be redrawn: at most ten times a second, on a terminal.
+  bool wants_progress();
+  void progress(std::string text);  // cut to the terminal's width
+  void working(const std::string& what);
+  // What the chart will be from the next time on that the line below is drawn.
+  void set_chart(std::vector<std::string> lines) { chart_ = std::move(lines); }
+  // Prints it as lines that stay, and ends it.
+  void leave_chart();
+  bool is_terminal() const { return terminal_; }
+  struct Size {
+    int columns, rows;
+  };
+  static Size size();  // of the terminal now; 80 × 24 if it cannot be told
+
+ private:
+  void print(const std::string& text);
+  void clear();
+  std::string erasing() const;
+  void show_below(const std::string& text);
+
+  const bool terminal_, strict_;
+  bool lost_ = false;  // some output could not be written
+  std::vector<std::string> chart_;
+  std::vector<std::size_t> drawn_;  // characters of the lines that are drawn below
+  std::chrono::steady_clock::time_point last_drawn_;
+};
+
+// Prints on stderr. A failure, such as that of a full disk, is not one of the program.
+void print_error(const std::string& text);
+
+// "8 s", "2:05 min", "3:20 h"
+std::string duration(double seconds);
+
+}  // namespace tapegrad

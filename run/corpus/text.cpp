@@ -1,0 +1,163 @@
+#include "tapegrad/run/corpus/text.h"
+
+#include <algorithm>
+
+#include "tapegrad/base/file.h"
+#include "tapegrad/base/fingerprint.h"
+#include "tapegrad/base/terminal.h"
+#include "tapegrad/data/corpus.h"
+#include "tapegrad/run/corpus/token_folder.h"
+
+namespace tapegrad::run {
+namespace {
+
+constexpr std::int64_t kMostTextBytes = std::int64_t{4} << 30;
+
+std::string describe(const data::Corpus& corpus) {
+  if (corpus.files.size() == 1) {
+    const std::string name = corpus.files.front().filename().string();
+    return name == "-" ? "stdin" : name;
+  }
+  std::string text = fmt::format("{} files", corpus.files.size());
+  if (corpus.skipped_files > 0) text += fmt::format(" ({} skipped)", corpus.skipped_files);
+  return text;
+}
+
+constexpr const char *kTextSection = "text", *kValSection = "val_text";
+
+// One document is hashed as the text that it is, and of several ones also where they begin and end.
+TextIdentity identity_of(std::string name, std::string_view contents,
+                         const std::vector<data::TextRange>& documents = {}) {
+  Fingerprint hash;
+  hash.add(contents);
+  if (documents.size() > 1) {
+    for (const data::TextRange& range : documents) {
+      hash.add(fmt::format("{},{};", range.begin, range.end));
+    }
+  }
+  return {std::move(name), static_cast<std::int64_t>(contents.size()), hash.str(),
+          std::ssize(documents)};
+}
+
+void set_documents(Text& text, std::vector<data::TextRange> documents) {
+  text.documents = std::move(documents);
+  text.identity = identity_of(text.identity.name, text.contents, text.documents);
+}
+
+void check_same(const std::filesystem::path& folder, const TextIdentity& stored,
+                const TextIdentity& found, std::string_view option) {
+  check(found.fingerprint == stored.fingerprint && found.documents == stored.documents,
+        "the run in {} was made of another text: of {} with fingerprint {}, while {} has {}. "
+        "Resume it with the same {}, or start a new run",
+        folder.string(), stored.name, stored.fingerprint, found.name, found.fingerprint, option);
+}
+
+std::shared_ptr<const Text> read_val(const CorpusSource& source) {
+  if (source.val.empty()) return nullptr;
+  Text val = read_text({source.val, source.field, source.encoding});
+  check(!val.tokens, "--val: {} is tokens already: --data takes it, with both parts",
+        source.val.front());
+  return std::make_shared<const Text>(std::move(val));
+}
+
+}  // namespace
+
+void note_left_out(const std::vector<data::Corpus::Skipped>& faulty) {
+  constexpr std::size_t most = 5;
+  for (std::size_t i = 0; i < std::min(most, faulty.size()); ++i) {
+    print_error(
+        fmt::format("note: {} is left out: it {}\n", faulty[i].file.string(), faulty[i].reason));
+  }
+  if (faulty.size() > most) {
+    print_error(fmt::format("note: {} more files are left out\n", faulty.size() - most));
+  }
+}
+
+Text read_text(const CorpusSource& source) {
+  if (source.paths.size() == 1 && (source.is_data || is_token_folder(source.paths[0]))) {
+    const std::string& folder = source.paths[0];
+    check(source.val.empty(), "--val: {} has a part to validate with of its own", folder);
+    const CorpusSource usual;
+    check(source.field == usual.field, "--field {}: {} is tokens already", source.field, folder);
+    check(source.encoding == usual.encoding, "--encoding {}: {} is tokens already", source.encoding,
+          folder);
+    return read_token_folder(folder);
+  }
+  for (const std::string& path : source.paths) {
+    check(!is_token_folder(path),
+          "{}: it is tokens already, which cannot be beside other texts: give it alone", path);
+  }
+  data::Corpus corpus = data::read_corpus(
+      std::vector<std::filesystem::path>(source.paths.begin(), source.paths.end()),
+      {.max_bytes = kMostTextBytes, .field = source.field, .encoding = source.encoding});
+  note_left_out(corpus.faulty);
+  Text text = text_of(describe(corpus), std::move(corpus.text));
+  set_documents(text, std::move(corpus.documents));
+  return text;
+}
+
+Text text_of(std::string name, std::string contents) {
+  Text text;
+  text.storage = std::make_shared<const std::string>(std::move(contents));
+  text.contents = *text.storage;
+  text.identity = identity_of(std::move(name), text.contents);
+  return text;
+}
+
+Text text_of_program(std::string name, std::string_view contents) {
+  return {.identity = identity_of(std::move(name), contents), .contents = contents};
+}
+
+Text text_of_new_run(const CorpusSource& source, const std::function<Text()>& own_text) {
+  Text text = source.paths.empty() ? own_text() : read_text(source);
+  text.val = read_val(source);
+  return text;
+}
+
+Text text_of_run(const std::filesystem::path& folder, std::string_view format,
+                 const CorpusSource& source) {
+  const std::filesystem::path path = folder / kConfigFile;
+  const Config config = read_config(path, format);
+  TextIdentity stored;
+  read_section(path, config, kTextSection, stored);
+  Text text =
+      source.paths.empty()
+          ? text_of(stored.name, read_file(folder / kTextFile, kMostTextBytes, Links::refused))
+          : read_text(source);
+  if (text.tokens) {
+    // Ids that are known by no tokenizer are those that were looked at when the run began.
+    if (text.identity.fingerprint.empty()) {
+      const auto& own = text.tokens->tokenizer;
+      check_tokens(text, own ? own->vocab_size() : std::int64_t{INT32_MAX});
+    }
+  } else if (stored.documents == 0) {
+    set_documents(text, {});
+  } else if (source.paths.empty()) {  // what came from stdin
+    set_documents(text, {{0, text.contents.size()}});
+  }
+  check_same(folder, stored, text.identity, source.is_data ? "--data" : "--corpus");
+  check(
+      source.val.empty() || config.find(kValSection) != nullptr,
+      "the run in {} was validated with a part of its corpus: leave --val out, or start a new run",
+      folder.string());
+  text.val = read_val(source);
+  if (text.val) {
+    TextIdentity stored_val;
+    read_section(path, config, kValSection, stored_val);
+    check_same(folder, stored_val, text.val->identity, "--val");
+  }
+  return text;
+}
+
+void keep_identity(Config& config, const Text& text) {
+  config.set(section_of(kTextSection, text.identity));
+  if (text.val) config.set(section_of(kValSection, text.val->identity));
+}
+
+void keep_text(const std::filesystem::path& folder, const data::Tokenizer& tokenizer,
+               const CorpusSource& source, const Text& text) {
+  tokenizer.save(folder / kTokenizerFile);
+  if (source.paths.empty()) write_file_atomically(folder / kTextFile, text.contents);
+}
+
+}  // namespace tapegrad::run

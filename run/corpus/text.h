@@ -1,0 +1,100 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tapegrad/data/corpus.h"
+#include "tapegrad/data/data_folder.h"
+#include "tapegrad/data/documents.h"
+#include "tapegrad/data/tokenize/tokenizer.h"
+#include "tapegrad/run/folder/config.h"
+#include "tapegrad/run/folder/run_folder.h"
+
+namespace tapegrad::run {
+
+// What config.json keeps of the text that a run learns.
+struct TextIdentity {
+  std::string name;  // for people: "corpus.txt", "3 files"
+  std::int64_t bytes = 0;
+  std::string fingerprint;     // equal texts have equal ones: FNV-1a, 64 bits, in hexadecimal
+  std::int64_t documents = 0;  // files, and lines of JSON lines; 0: as in Text
+
+  template <class Self, class Table>
+  static void describe(Self& t, Table& table) {
+    table("name", t.name, "the name of the text, for people");
+    table("bytes", t.bytes, "its length");
+    table("fingerprint", t.fingerprint, "a hash of its bytes");
+    table("documents", t.documents, "files, and lines of JSON lines", {.least = 0, .newer = true});
+  }
+};
+
+// A part of a text that is tokens already.
+struct TokenPart {
+  std::vector<data::TokenFile> files;
+  data::Tokens tokens;  // of these files
+  std::int64_t documents = 0;
+  std::optional<std::vector<data::ShardInfo>> expected;  // what data.json says of the files
+};
+
+// A text that is tokens already: see token_folder.h.
+struct TokenText {
+  std::string folder, val_name;              // for people: "data/tales", "tales_val.bin"
+  std::optional<data::Tokenizer> tokenizer;  // none: unknown
+  TokenPart train, val;
+};
+
+// A text to learn.
+struct Text {
+  TextIdentity identity;
+  std::string_view contents;                        // UTF-8
+  std::shared_ptr<const std::string> storage = {};  // of the contents, unless part of the program
+  // Files, and lines of JSON lines, of which each may be several documents. None: nothing in the
+  // contents separates documents, as in the program's own text, and in that of a run that is older
+  // than documents.
+  std::vector<data::TextRange> documents = {};
+  std::shared_ptr<const Text> val = {};  // the text for validation, if it is another one
+  // In place of contents, documents and val. `identity` has no fingerprint before check_tokens() if
+  // there is no data.json to tell it.
+  std::shared_ptr<const TokenText> tokens = {};
+  bool tokens_checked = false;
+};
+
+// What --corpus and --val name, and how it is read, see data::read_corpus; or the folder of --data.
+struct CorpusSource {
+  std::vector<std::string> paths = {};  // empty: the text that is part of the program
+  std::string field = "text", encoding = "utf-8";
+  std::vector<std::string> val = {};  // empty: a part of the text is for validation
+  bool is_data = false;               // the only path must be a folder of tokens
+  bool reads_stdin() const { return std::count(paths.begin(), paths.end(), "-") > 0; }
+};
+
+// The texts of the source's paths, which must name some, or one folder of tokens alone, for which
+// `field` and `encoding` must be as they are without being given. Files that are left out, though
+// they may be meant, are named on stderr.
+Text read_text(const CorpusSource& source);
+// Names files that are left out, though they may be meant, on stderr.
+void note_left_out(const std::vector<data::Corpus::Skipped>& faulty);
+Text text_of(std::string name, std::string contents);
+// `contents` must live as long as the program.
+Text text_of_program(std::string name, std::string_view contents);
+
+// The text of a new run: that of the source or, if that has no paths, what `own_text` makes.
+Text text_of_new_run(const CorpusSource& source, const std::function<Text()>& own_text);
+// The text of the run in a folder: that of the source or, if that has no paths, the one that the
+// folder keeps. Error if the run was made of another text. Tokens without data.json are all read
+// for that.
+Text text_of_run(const std::filesystem::path& folder, std::string_view format,
+                 const CorpusSource& source);
+// Adds what the text is to the config that a run keeps.
+void keep_identity(Config& config, const Text& text);
+// Writes tokenizer.json, and the text if the program made it (the source has no paths): from these
+// a resumed run reads both again.
+void keep_text(const std::filesystem::path& folder, const data::Tokenizer& tokenizer,
+               const CorpusSource& source, const Text& text);
+
+}  // namespace tapegrad::run

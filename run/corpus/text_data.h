@@ -1,0 +1,107 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tapegrad/data/tokenize/tokenizer.h"
+#include "tapegrad/run/corpus/text.h"
+
+namespace tapegrad::run {
+
+enum class BatchKind { random, epochs };
+inline constexpr std::string_view kBatchKindNames[] = {"random", "epochs"};
+inline std::span<const std::string_view> names_of(BatchKind) { return kBatchKindNames; }
+
+// How a text becomes documents, and these become parts to train on and to validate with.
+struct Division {
+  std::string separator = {};               // beside <|endoftext|>; see data::Separators
+  std::optional<double> val_fraction = {};  // [0.1]
+  std::uint64_t seed = 1337;                // of the documents that are drawn
+};
+
+// Which text is learnt, and how it becomes tokens and batches.
+struct TextOptions {
+  std::string preset = {};                         // what all options started from
+  std::vector<std::string> corpus = {};            // empty: the text that is part of the program
+  std::string data = {};                           // in place of a corpus: a folder of tokens
+  std::string field = "text", encoding = "utf-8";  // of the corpus
+  std::string separator = {};                      // with \n for a line break
+  std::vector<std::string> val = {};               // empty: a part of the corpus
+  std::optional<double> val_fraction = {};         // [0.1]
+  std::string tokenizer = "char";                  // beside data, empty: that of the folder
+  BatchKind batches = BatchKind::random;
+  std::optional<std::int64_t> stride = {};  // [block_size]
+
+  bool in_passes() const { return batches == BatchKind::epochs; }
+  CorpusSource source() const;
+  Division division(std::uint64_t seed) const;
+  void validate() const;  // Error for options that exclude each other, or an unknown tokenizer
+
+  template <class Self, class Table>
+  static void describe(Self& o, Table& t) {
+    t("preset", o.preset, "what all options started from", {.option = false});
+    t("corpus", o.corpus,
+      "files and folders of text, or a folder of --data; - is stdin [the program's own sources]",
+      {.value = "PATH…", .lasting = Lasting::run});
+    t("data", o.data,
+      "in place of --corpus: a folder of tokens that prepare-data made, or nanoGPT or llm.c "
+      "(train.bin, val.bin)",
+      {.value = "DIR", .lasting = Lasting::run, .newer = true});
+    t("field", o.field, "what JSON lines (.jsonl) have the text in",
+      {.value = "NAME", .lasting = Lasting::run, .newer = true});
+    t("encoding", o.encoding, "of the files, such as latin-1",
+      {.value = "NAME", .lasting = Lasting::run, .newer = true});
+    t("separator", o.separator,
+      "what stands between documents of a file, beside <|endoftext|>; \\n is a line break",
+      {.value = "TEXT", .newer = true});
+    t("val", o.val, "files and folders of text to validate with [a part of the corpus]",
+      {.value = "PATH…", .lasting = Lasting::run, .newer = true});
+    t("val_fraction", o.val_fraction,
+      "that part: of the documents or, of a single one, the end [0.1]",
+      {.least = 0.001, .most = 0.9, .newer = true});
+    t("tokenizer", o.tokenizer,
+      "char, gpt2, bpe:N with N tokens, or the path of a tokenizer.json (byte-level BPE) or of the "
+      "folder that has it",
+      {.value = "KIND"});
+    t("batches", o.batches,
+      "random windows, or shuffled passes over windows side by side (epochs)");
+    t("stride", o.stride, "tokens from one window of a pass to the next [--block-size]",
+      {.least = 1});
+  }
+};
+// The value of --tokenizer that stands for the tokenizer of `folder`.
+std::string tokenizer_spec(const data::Tokenizer& tokenizer, const std::filesystem::path& folder);
+// "\n", "\r", "\t" and "\\" as a shell passes them on, as what they stand for.
+std::string unescaped(const std::string& text);
+
+// Error unless `tokenizer` is char, gpt2, bpe:N or a path.
+void check_tokenizer(const std::string& tokenizer);
+
+// A text, or two, as tokens for training and for validation. If the corpus has several documents
+// and the tokenizer <|endoftext|>, each document ends with it, but for the last one of the corpus:
+// the tokens of the parts are those of all documents with <|endoftext|> between them.
+struct TextData {
+  data::Tokenizer tokenizer;
+  data::Tokens train, val;
+  // How many there are in each part; 0 if a text has but one, or if one had to be cut.
+  std::int64_t train_documents = 0, val_documents = 0;
+};
+
+// The tokenizer that the options ask for. Calls `text` only if the tokenizer depends on the text:
+// GPT-2's and a file's do not. A bpe tokenizer learns from the training part alone, a character
+// tokenizer the characters of both parts.
+data::Tokenizer make_tokenizer(const TextOptions& options, std::uint64_t seed,
+                               const std::function<const Text&()>& text);
+
+// The documents of a text, one after the other; of a folder of tokens, its part for validation, of
+// which all is read and checked as by check_tokens(), and an Error if there is a separator.
+data::Tokens tokens_of(const Text& text, const data::Tokenizer& tokenizer,
+                       const std::string& separator);
+
+// Errors: either part is shorter than one sequence of block_size tokens and its targets; a text
+// that is tokens already is to be divided. Such tokens are not looked at: see check_tokens().
+TextData tokenize(const Text& text, const data::Tokenizer& tokenizer, const Division& division,
+                  std::int64_t block_size);
+
+}  // namespace tapegrad::run

@@ -1,0 +1,234 @@
+#include "tapegrad/run/folder/config.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "tapegrad/base/json_file.h"
+#include "tapegrad/base/utf8.h"
+#include "tapegrad/run/folder/config_json.h"
+
+namespace tapegrad::run {
+
+namespace {
+
+const char* const kHex = "hex";
+
+}  // namespace
+
+Json json_of_text(const std::string& text) {
+  if (!find_invalid_utf8(text)) return text;
+  std::string hex;
+  for (const char c : text) hex += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  return {{kHex, hex}};
+}
+
+bool is_text(const Json& json) {
+  return json.is_string() ||
+         (json.is_object() && json.size() == 1 && json.contains(kHex) && json[kHex].is_string());
+}
+
+std::string text_of(const Json& json) {
+  if (json.is_string()) return json.get<std::string>();
+  const auto hex = json[kHex].get<std::string>();
+  std::string text;
+  for (std::size_t i = 0; i < hex.size(); i += 2) {
+    unsigned byte = 0;
+    const char* const end = hex.data() + std::min(i + 2, hex.size());
+    const auto [stop, error] = std::from_chars(hex.data() + i, end, byte, 16);
+    check(error == std::errc() && stop == end && hex.size() % 2 == 0,
+          "'{}' is not a text in hexadecimal", hex);
+    text += static_cast<char>(byte);
+  }
+  return text;
+}
+
+Json json_of(const Value& value) {
+  return std::visit(
+      [](const auto& v) -> Json {
+        using T = std::decay_t<decltype(v)>;
+        if constexpr (std::is_same_v<T, std::monostate>) {
+          return nullptr;
+        } else if constexpr (std::is_same_v<T, std::string>) {
+          return json_of_text(v);
+        } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+          Json list = Json::array();
+          for (const std::string& text : v) list.push_back(json_of_text(text));
+          return list;
+        } else {
+          return v;
+        }
+      },
+      value);
+}
+
+namespace {
+
+Value value_of_json(const std::filesystem::path& path, const std::string& name, const Json& json) {
+  if (json.is_null()) return {};
+  if (json.is_boolean()) return json.get<bool>();
+  if (json.is_number_unsigned()) return json.get<std::uint64_t>();
+  if (json.is_number_integer()) return json.get<std::int64_t>();
+  if (json.is_number()) return json.get<double>();
+  if (is_text(json)) return text_of(json);
+  check(json.is_array() && std::all_of(json.begin(), json.end(), is_text),
+        "{}: '{}' must be a value or a list of texts", path.string(), name);
+  std::vector<std::string> list;
+  for (const Json& element : json) list.push_back(text_of(element));
+  return list;
+}
+
+Section section_of_json(const std::filesystem::path& path, const std::string& name,
+                        const Json& json) {
+  check(json.is_object(), "{}: '{}' must be an object", path.string(), name);
+  Section section{name, {}};
+  for (const auto& [key, value] : json.items()) {
+    section.values.emplace_back(key, value_of_json(path, key, value));
+  }
+  return section;
+}
+
+}  // namespace
+
+std::string text_of(const Value& value) { return json_of(value).dump(); }
+
+const Value* Section::find(std::string_view wanted) const {
+  const auto it = std::find_if(values.begin(), values.end(),
+                               [&](const auto& value) { return value.first == wanted; });
+  return it == values.end() ? nullptr : &it->second;
+}
+
+void Config::set(Section section) {
+  std::erase_if(sections, [&](const Section& other) { return other.name == section.name; });
+  sections.push_back(std::move(section));
+}
+
+const Section* Config::find(std::string_view name) const {
+  const auto it = std::find_if(sections.begin(), sections.end(),
+                               [&](const Section& section) { return section.name == name; });
+  return it == sections.end() ? nullptr : &*it;
+}
+
+const Section& Config::at(std::string_view name, const std::filesystem::path& path) const {
+  const Section* section = find(name);
+  check(section != nullptr, "{}: '{}' is missing", path.string(), name);
+  return *section;
+}
+
+Config read_config(const std::filesystem::path& path, std::string_view format) {
+  const Json json = read_json_object(path);
+  Config config;
+  std::int64_t version = 0;
+  get(path, json, "format", config.format);
+  get(path, json, "version", version);
+  check(version == kConfigVersion,
+        "{}: this config has version {}, and this program reads version {}. Version 1 is of "
+        "tapegrad 0.1: use that release for it, or train the model again",
+        path.string(), version, kConfigVersion);
+  check(format.empty() || config.format == format,
+        "{}: this is of a {} folder; a {} folder is needed", path.string(), config.format, format);
+  for (const auto& [name, value] : json.items()) {
+    if (name == "format" || name == "version") continue;
+    config.sections.push_back(section_of_json(path, name, value));
+  }
+  return config;
+}
+
+void write_config(const std::filesystem::path& path, const Config& config) {
+  Json json = {{"format", config.format}, {"version", kConfigVersion}};
+  for (const Section& section : config.sections) {
+    Json& object = json[section.name] = Json::object();
+    for (const auto& [name, value] : section.values) object[name] = json_of(value);
+  }
+  write_json(path, json);
+}
+
+namespace detail {
+
+Value value_of(bool value) { return value; }
+Value value_of(int value) { return std::int64_t{value}; }
+Value value_of(std::int64_t value) { return value; }
+Value value_of(std::uint64_t value) { return value; }
+Value value_of(double value) { return value; }
+Value value_of(const std::string& value) { return value; }
+Value value_of(const std::vector<std::string>& value) { return value; }
+
+namespace {
+
+template <class T>
+const T& expect(std::string_view name, const Value& value, std::string_view what) {
+  const T* found = std::get_if<T>(&value);
+  check(found != nullptr, "'{}' must be {}", name, what);
+  return *found;
+}
+
+template <class T>
+T read_whole(std::string_view name, const Value& value) {
+  T result{};
+  bool fits = false;
+  if (const auto* u = std::get_if<std::uint64_t>(&value)) {
+    fits = std::in_range<T>(*u);
+    result = static_cast<T>(*u);
+  } else if (const auto* i = std::get_if<std::int64_t>(&value)) {
+    fits = std::in_range<T>(*i);
+    result = static_cast<T>(*i);
+  }
+  check(fits, "'{}' must be a whole number from {} to {}", name, std::numeric_limits<T>::min(),
+        std::numeric_limits<T>::max());
+  return result;
+}
+
+}  // namespace
+
+void read_value(std::string_view name, const Value& value, bool& to) {
+  to = expect<bool>(name, value, "true or false");
+}
+void read_value(std::string_view name, const Value& value, int& to) {
+  to = read_whole<int>(name, value);
+}
+void read_value(std::string_view name, const Value& value, std::int64_t& to) {
+  to = read_whole<std::int64_t>(name, value);
+}
+void read_value(std::string_view name, const Value& value, std::uint64_t& to) {
+  to = read_whole<std::uint64_t>(name, value);
+}
+void read_value(std::string_view name, const Value& value, double& to) {
+  if (const auto* u = std::get_if<std::uint64_t>(&value)) {
+    to = static_cast<double>(*u);
+  } else if (const auto* i = std::get_if<std::int64_t>(&value)) {
+    to = static_cast<double>(*i);
+  } else {
+    to = expect<double>(name, value, "a number");
+  }
+}
+void read_value(std::string_view name, const Value& value, std::string& to) {
+  to = expect<std::string>(name, value, "a text");
+}
+void read_value(std::string_view name, const Value& value, std::vector<std::string>& to) {
+  to = expect<std::vector<std::string>>(name, value, "a list of texts");
+}
+
+void fail_choice(std::string_view name, const std::string& value,
+                 std::span<const std::string_view> choices) {
+  fail("'{}' must be one of {}, not {}", name, fmt::join(choices, ", "), value);
+}
+
+const Value* Reader::find(std::string_view name, bool may_lack) {
+  known_.emplace_back(name);
+  const Value* value = section_->find(name);
+  check(value != nullptr || may_lack, "{}: '{}' is missing in '{}'", path_.string(), name,
+        section_->name);
+  return value;
+}
+
+void Reader::check_all_known() const {
+  for (const auto& [name, value] : section_->values) {
+    check(std::find(known_.begin(), known_.end(), name) != known_.end(),
+          "{}: '{}' has a value '{}' that this program does not know", path_.string(),
+          section_->name, name);
+  }
+}
+
+}  // namespace detail
+}  // namespace tapegrad::run

@@ -1,0 +1,15 @@
+#pragma once
+
+#include "tapegrad/base/json_file.h"
+#include "tapegrad/run/folder/config.h"
+
+namespace tapegrad::run {
+
+Json json_of(const Value& value);
+
+// Paths may be any bytes, while JSON is UTF-8: a text that is not becomes {"hex": "2f746d70ff"}.
+Json json_of_text(const std::string& text);
+bool is_text(const Json& json);
+std::string text_of(const Json& text);  // what json_of_text() was given
+
+}  // namespace tapegrad::run

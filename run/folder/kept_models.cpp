@@ -1,0 +1,122 @@
+#include "tapegrad/run/folder/kept_models.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <system_error>
+#include <vector>
+
+#include "tapegrad/run/folder/folder_calls.h"
+#include "tapegrad/run/folder/run_checkpoint.h"
+
+namespace tapegrad::run {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kBegin = "model-", kEnd = ".safetensors";
+
+std::string file_name(std::string_view checkpoint) {
+  return fmt::format("{}{}{}", kBegin, checkpoint, kEnd);
+}
+
+std::optional<std::int64_t> whole_number(std::string_view text) {
+  std::int64_t number = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || stop != end || number < 0) return std::nullopt;
+  return number;
+}
+
+// "best" of "model-best.safetensors"; nothing for other files.
+std::optional<std::string> checkpoint_of(std::string_view name) {
+  if (!name.starts_with(kBegin) || !name.ends_with(kEnd)) return std::nullopt;
+  if (name.size() < kBegin.size() + kEnd.size()) return std::nullopt;
+  name.remove_prefix(kBegin.size());
+  name.remove_suffix(kEnd.size());
+  if (name != kBest && !whole_number(name)) return std::nullopt;
+  return std::string(name);
+}
+
+std::vector<std::string> kept_models(const fs::path& folder) {
+  std::vector<std::string> found;
+  std::error_code ended;
+  for (fs::directory_iterator at(folder, ended); !ended && at != fs::directory_iterator();
+       at.increment(ended)) {
+    const auto checkpoint = checkpoint_of(at->path().filename().string());
+    if (checkpoint) found.push_back(*checkpoint);
+  }
+  std::sort(found.begin(), found.end(), [](const std::string& a, const std::string& b) {
+    return whole_number(a).value_or(-1) < whole_number(b).value_or(-1);
+  });
+  return found;
+}
+
+}  // namespace
+
+KeepRule keep_rule(const std::string& text) {
+  KeepRule rule{.best = false, .checkpoints = 0};
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    const auto number = whole_number(word);
+    check(word == kBest || word == kLast || (number && *number >= 1),
+          "'{}' is not best, last, or a number of checkpoints, or several of them with commas",
+          text);
+    if (word == kBest) rule.best = true;
+    if (number) rule.checkpoints = *number;
+    begin = end + 1;
+  }
+  return rule;
+}
+
+void keep_model(const fs::path& folder, const std::string& checkpoint, const nn::Params& params,
+                std::int64_t iteration) {
+  check_finite_weights(params, iteration);
+  save_safetensors((folder / file_name(checkpoint)).string(), params.tensors(),
+                   {{"iteration", std::to_string(iteration)}});
+}
+
+void drop_kept_models(const fs::path& folder, std::int64_t count, std::int64_t iteration) {
+  std::vector<std::int64_t> steps;
+  for (const std::string& checkpoint : kept_models(folder)) {
+    const auto step = whole_number(checkpoint);
+    if (step && *step <= iteration) steps.push_back(*step);
+  }
+  const auto all = static_cast<std::int64_t>(steps.size());
+  for (std::int64_t i = 0; i < all - count; ++i) {
+    remove_or_fail(folder / file_name(std::to_string(steps[static_cast<std::size_t>(i)])));
+  }
+}
+
+bool is_kept_model(std::string_view name) { return checkpoint_of(name).has_value(); }
+
+std::vector<std::string> kept_model_files(const fs::path& folder) {
+  std::vector<std::string> names = kept_models(folder);
+  std::transform(names.begin(), names.end(), names.begin(), file_name);
+  return names;
+}
+
+std::string best_or_last(const fs::path& folder) {
+  return std::string(has_entry(folder / file_name(kBest)) ? kBest : kLast);
+}
+
+fs::path model_file(const fs::path& folder, const std::string& checkpoint) {
+  if (checkpoint == kLast) {
+    const bool is_index = !has_entry(folder / kModelFile) && has_entry(folder / kModelIndexFile);
+    return folder / (is_index ? kModelIndexFile : kModelFile);
+  }
+  const auto step = whole_number(checkpoint);
+  check(checkpoint == kBest || step, "a checkpoint is best, last or the number of a step, not '{}'",
+        checkpoint);
+  const fs::path path = folder / file_name(step ? std::to_string(*step) : checkpoint);
+  if (has_entry(path)) return path;
+  std::vector<std::string> there = kept_models(folder);
+  there.emplace_back(kLast);
+  fail("{} keeps no checkpoint {}; it has {}", folder.string(),
+       step ? fmt::format("of step {}", *step) : "'" + checkpoint + "'", fmt::join(there, ", "));
+}
+
+}  // namespace tapegrad::run

@@ -1,0 +1,133 @@
+#include "tapegrad/run/models/formats/export.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "tapegrad/run/folder/folder_calls.h"
+#include "tapegrad/run/folder/run_folder.h"
+#include "tapegrad/run/models/formats/gguf_model.h"
+#include "tapegrad/run/models/formats/hf_folder.h"
+#include "tapegrad/run/models/formats/hf_out.h"
+#include "tapegrad/run/models/formats/llmc.h"
+#include "tapegrad/run/models/formats/nanogpt.h"
+
+namespace tapegrad::run {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The whole path of a place, without a / at its end. Links are followed: what is made beside it is
+// in the same file system.
+fs::path whole_path(const fs::path& out) {
+  const fs::path path = fs::absolute(out / "").lexically_normal().parent_path();
+  std::error_code error;
+  const fs::path followed = fs::weakly_canonical(path, error);
+  return error ? path : followed;
+}
+
+// A folder beside `out`, and in it one of the same name, for files that are not complete yet.
+class Workshop {
+ public:
+  explicit Workshop(const fs::path& out) : place_(whole_path(out)) {
+    make_folder(place_.parent_path());
+    root_ = make_free_folder(place_.string() + ".part");
+  }
+  ~Workshop() {
+    std::error_code ignored;
+    fs::remove_all(root_, ignored);
+  }
+  Workshop(const Workshop&) = delete;
+  Workshop& operator=(const Workshop&) = delete;
+  fs::path folder() const { return root_ / place_.filename(); }
+
+ private:
+  fs::path place_, root_;
+};
+
+// Puts complete files in the place of those of an earlier export. Until the last one is there,
+// nothing is taken for a model.
+void deliver(const fs::path& from, const ExportFormat& format, const fs::path& to) {
+  make_folder(to);
+  check_writable(to);
+  remove_or_fail(to / format.files.back());
+  for (const std::string_view file : format.files) {
+    if (!has_entry(from / file)) remove_or_fail(to / file);
+  }
+  move_files(from, format.files, to);
+}
+
+void check_no_run(const fs::path& folder) {
+  check(!has_entry(folder / kConfigFile) || is_hf_folder(folder),
+        "{} is the folder of a run: choose another", folder.string());
+}
+
+void check_place(const ExportFormat& format, const fs::path& out, bool overwrite) {
+  if (format.files.empty()) {
+    check(!fs::is_directory(out), "{} is a folder: --format {} writes a file", out.string(),
+          format.name);
+    check_no_run(out.has_parent_path() ? out.parent_path() : ".");
+    check(overwrite || !has_entry(out), "{} exists already: choose another, or --overwrite",
+          out.string());
+    return;
+  }
+  check(!has_entry(out) || fs::is_directory(out), "{} is not a folder, but --format {} writes one",
+        out.string(), format.name);
+  check_no_run(out);
+  for (const std::string_view file : format.files) {
+    check(!fs::is_directory(out / file), "{} is a folder", (out / file).string());
+    check(overwrite || !has_entry(out / file),
+          "{} has a file {} already: choose another folder, or --overwrite", out.string(), file);
+  }
+}
+
+}  // namespace
+
+const std::vector<ExportFormat>& export_formats() {
+  using enum StoredType;
+  static const std::vector<ExportFormat> formats = {
+      {"hf", "Hugging Face's layout", {f32, f16, bf16}, hf_files(), export_hf},
+      {"gguf", "GGUF", {f32, f16, bf16, q8_0}, {}, export_gguf},
+      {"llm.c", "llm.c's format", {f32, bf16}, llmc_files(), export_llmc},
+      {"nanogpt", "nanoGPT's checkpoint", {f32}, nanogpt_files(), export_nanogpt},
+  };
+  return formats;
+}
+
+const ExportFormat& export_format(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const ExportFormat& format : export_formats()) {
+    if (format.name == name) return format;
+    names.push_back(format.name);
+  }
+  fail("there is no format '{}': choose {}", name, fmt::join(names, ", "));
+}
+
+void check_export(const ExportFormat& format, const fs::path& out, StoredType type,
+                  bool overwrite) {
+  std::vector<std::string_view> types;
+  for (const StoredType known : format.types) types.push_back(name_of_enum(known));
+  check(std::find(format.types.begin(), format.types.end(), type) != format.types.end(),
+        "--format {} cannot store {}: choose {}", format.name, name_of_enum(type),
+        fmt::join(types, ", "));
+  check_place(format, out, overwrite);
+}
+
+Exported export_model(const TextModel& model, const ExportFormat& format, const fs::path& out,
+                      StoredType type, bool overwrite) {
+  check_export(format, out, type, overwrite);
+  Exported written;
+  if (format.files.empty()) {
+    written = format.write(model, out, type);
+  } else {
+    const Workshop workshop(out);
+    written = format.write(model, workshop.folder(), type);
+    deliver(workshop.folder(), format, out);
+  }
+  const fs::path place = whole_path(out);
+  written.use = fmt::format(fmt::runtime(written.use), out.string(), place.string(),
+                            place.filename().string());
+  return written;
+}
+
+}  // namespace tapegrad::run

@@ -1,0 +1,31 @@
+#include "tapegrad/run/models/formats/foreign_model.h"
+
+#include "tapegrad/run/models/formats/gguf_model.h"
+#include "tapegrad/run/models/formats/hf_folder.h"
+#include "tapegrad/run/models/formats/llmc.h"
+#include "tapegrad/run/models/formats/nanogpt.h"
+
+namespace tapegrad::run {
+namespace {
+
+struct Format {
+  bool (*is)(const std::filesystem::path& path);
+  ForeignModel (*open)(const std::filesystem::path& path);
+};
+constexpr Format kFormats[] = {
+    {is_hf_folder, open_hf},
+    {is_llmc_file, open_llmc},
+    {is_gguf_file, open_gguf},
+    {is_nanogpt_checkpoint, open_nanogpt},
+};
+
+}  // namespace
+
+std::optional<ForeignModel> open_foreign(const std::filesystem::path& path) {
+  for (const Format& format : kFormats) {
+    if (format.is(path)) return format.open(path);
+  }
+  return std::nullopt;
+}
+
+}  // namespace tapegrad::run

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <filesystem>
+
+#include "tapegrad/run/models/formats/export.h"
+#include "tapegrad/run/models/formats/foreign_model.h"
+#include "tapegrad/run/models/model.h"
+
+namespace tapegrad::run {
+
+// Models in GGUF, the file of llama.cpp, whose weights are F32, F16, BF16 or Q8_0. What would
+// change the result and is not known here is an Error with the file and the key or the tensor:
+// other architectures, other scalings of rotary positions, sliding windows, tokenizers that are not
+// byte-level.
+
+// Whether it is a file that begins as GGUF does. It may be a link.
+bool is_gguf_file(const std::filesystem::path& path);
+
+// The architectures gpt2, llama, qwen2 and qwen3.
+ForeignModel open_gguf(const std::filesystem::path& path);
+
+// Writes a file that llama.cpp runs, with the tokenizer. In f32, open_gguf() gives the same
+// weights. Biases that llama.cpp demands and the model does not have are zeros; W_query, W_key and
+// W_value become one tensor. A model whose tokenizer has no token to end texts gets one, see
+// docs/interop.md. Error, before anything is written, for what llama.cpp cannot express.
+Exported export_gguf(const TextModel& model, const std::filesystem::path& out, StoredType type);
+
+}  // namespace tapegrad::run

@@ -1,0 +1,147 @@
+#include "tapegrad/run/models/formats/hf_folder.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/base/file.h"
+#include "tapegrad/base/json_file.h"
+#include "tapegrad/run/folder/run_checkpoint.h"
+#include "tapegrad/run/folder/run_folder.h"
+#include "tapegrad/run/models/formats/foreign_parts.h"
+#include "tapegrad/run/models/formats/hf_config.h"
+
+namespace tapegrad::run {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kMostIndexBytes = 16 << 20;
+constexpr std::string_view kHead = "lm_head.weight";
+
+// The files with weights: one, or those that an index names.
+std::vector<std::shared_ptr<const TensorSource>> open_files(const fs::path& folder) {
+  const fs::path single = folder / kModelFile, index = folder / kModelIndexFile;
+  if (fs::exists(single) || !fs::exists(index)) return {open_safetensors(single.string())};
+  const Json json = parse_json_object(index, read_file(index, kMostIndexBytes));
+  Json map;
+  get(index, json, "weight_map", map);
+  std::vector<std::string> names;
+  for (const auto& [tensor, file] : map.items()) {
+    check(file.is_string(), "{}: the file of '{}' must be a text", index.string(), tensor);
+    const auto name = file.get<std::string>();
+    check(!name.empty() && fs::path(name).filename() == name && name != "." && name != "..",
+          "{}: '{}' is not the name of a file beside it", index.string(), name);
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    check(names.size() <= 1000, "{}: more than 1,000 files", index.string());
+  }
+  check(!names.empty(), "{}: 'weight_map' names no file", index.string());
+  std::vector<std::shared_ptr<const TensorSource>> files;
+  for (const std::string& name : names) files.push_back(open_safetensors((folder / name).string()));
+  return files;
+}
+
+// How a family's tensors lie in the files.
+struct Layout {
+  std::string_view prefix;  // of some files' names, and none of ours
+  std::string_view embedding;
+  std::vector<std::string_view> transposed;  // ends of names of matrices that are (in, out)
+  std::vector<std::string_view> left_out;    // ends of names of tensors that are no parameters
+};
+
+Layout layout_of(const nn::GPTConfig& config) {
+  if (config.is_llama()) {
+    return {"model.", "embed_tokens.weight", {}, {".self_attn.rotary_emb.inv_freq"}};
+  }
+  return {"transformer.",
+          "wte.weight",
+          {".attn.c_attn.weight", ".attn.c_proj.weight", ".mlp.c_fc.weight", ".mlp.c_proj.weight"},
+          {".attn.bias", ".attn.masked_bias"}};  // the causal mask, in old files
+}
+
+bool ends_in(std::string_view name, const std::vector<std::string_view>& ends) {
+  return std::any_of(ends.begin(), ends.end(), [&](auto end) { return name.ends_with(end); });
+}
+
+// The tensors of the files by our names.
+class HfSource : public TensorSource {
+ public:
+  HfSource(const fs::path& folder, const nn::GPTConfig& config)
+      : name_(folder.string()), layout_(layout_of(config)) {
+    for (const auto& file : open_files(folder)) {
+      for (const auto& [stored, entry] : file->entries()) add(file, stored, entry);
+    }
+    if (config.tied && entries_.count(std::string(kHead)) != 0 && head_is_embedding()) {
+      entries_.erase(std::string(kHead));
+    }
+  }
+  const std::string& name() const override { return name_; }
+  const Entries& entries() const override { return entries_; }
+  const Metadata& metadata() const override { return metadata_; }
+
+ private:
+  struct Place {
+    std::shared_ptr<const TensorSource> file;
+    std::string stored;
+  };
+
+  void add(const std::shared_ptr<const TensorSource>& file, const std::string& stored,
+           Entry entry) {
+    std::string name = stored;
+    if (name.starts_with(layout_.prefix)) name.erase(0, layout_.prefix.size());
+    if (ends_in(name, layout_.left_out)) return;
+    check(entry.dtype == DType::f32 || entry.dtype == DType::f64, "{}: '{}' is {}, not of floats",
+          file->name(), stored, entry.stored_dtype);
+    if (ends_in(name, layout_.transposed)) {
+      check(entry.shape.rank() == 2, "{}: '{}' must be a matrix, not {}", file->name(), stored,
+            entry.shape);
+      std::swap(entry.shape[0], entry.shape[1]);
+    }
+    check(places_.emplace(name, Place{file, stored}).second, "{}: '{}' is there twice",
+          file->name(), stored);
+    entries_.emplace(name, entry);
+  }
+
+  // Files of tied models may have the head, too. One that differs from the embedding is used.
+  bool head_is_embedding() const {
+    const Tensor head = read(std::string(kHead)), embedding = read(std::string(layout_.embedding));
+    if (head.shape() != embedding.shape() || head.dtype() != embedding.dtype()) return false;
+    return dispatch(head.dtype(), [&](auto zero) {
+      using T = decltype(zero);
+      return std::memcmp(head.data<T>(), embedding.data<T>(), head.bytes()) == 0;
+    });
+  }
+
+  Tensor load(const std::string& tensor, const Entry&, DType as) const override {
+    const Place& place = places_.at(tensor);
+    const Tensor stored = place.file->read(place.stored, as);
+    if (!ends_in(tensor, layout_.transposed)) return stored;
+    const TapePause pause;
+    return permute(stored, {1, 0});
+  }
+
+  std::string name_;
+  Layout layout_;
+  Entries entries_;
+  Metadata metadata_;
+  std::map<std::string, Place> places_;
+};
+
+}  // namespace
+
+bool is_hf_folder(const fs::path& folder) { return has_hf_config(folder); }
+
+ForeignModel open_hf(const fs::path& folder) {
+  nn::GPTConfig config = read_hf_config(folder);
+  auto weights = std::make_shared<HfSource>(folder, config);
+  config.tied = config.tied && !weights->contains(std::string(kHead));
+  return {config,
+          tokenizer_of_rows(data::Tokenizer::from_hf(folder), config.vocab_size, folder.string()),
+          std::move(weights)};
+}
+
+}  // namespace tapegrad::run

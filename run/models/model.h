@@ -1,0 +1,107 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tapegrad/data/tokenize/tokenizer.h"
+#include "tapegrad/nn/beam.h"
+#include "tapegrad/nn/generate.h"
+#include "tapegrad/nn/language_model.h"
+#include "tapegrad/run/folder/kept_models.h"
+#include "tapegrad/run/train/tuning.h"
+
+namespace tapegrad::run {
+
+// The formats of config.json: that of a GPT, and that of an encoder–decoder Transformer.
+inline constexpr std::string_view kGPTFormat = "tapegrad-gpt";
+inline constexpr std::string_view kSeq2SeqFormat = "tapegrad-seq2seq";
+
+// The prompt in place of an empty one: what the tokenizer begins a text with, or <|endoftext|>,
+// behind which a document begins. Without such tokens it is a line break, as in nanoGPT's
+// sample.py, or token 0 if the vocabulary has none.
+std::vector<data::Token> default_prompt(const data::Tokenizer& tokenizer);
+// A prompt as the beginning of a document: with what the tokenizer begins one with. Of an empty
+// one, the default prompt.
+std::vector<data::Token> prompt_tokens(const data::Tokenizer& tokenizer, std::string_view prompt);
+
+// Called with a text piece by piece, whole UTF-8 characters only; returning false ends the text.
+using OnText = std::function<bool(std::string_view piece)>;
+
+// Continues the tokens of a prompt, and passes the new text to `on_text`. Ends early at
+// each of the tokenizer's ends(), unless `ignore_eos`: then these are part of the text.
+// Returns the number of new tokens.
+std::int64_t stream_text(const nn::LanguageModel& gpt, const data::Tokenizer& tokenizer,
+                         const std::vector<data::Token>& prompt, nn::GenerateOptions options,
+                         Rng& rng, const OnText& on_text, bool ignore_eos = false);
+
+// A GPT that was trained, with its tokenizer.
+struct TextModel {
+  nn::Params params;
+  nn::LanguageModel gpt;
+  data::Tokenizer tokenizer;
+
+  // Continues a prompt and returns the new text alone. An empty prompt stands for the default one.
+  // Equal seeds give equal texts. Errors: a character that the tokenizer does not have; invalid
+  // options.
+  std::string generate(std::string_view prompt, const nn::GenerateOptions& options = {},
+                       std::uint64_t seed = 1337) const;
+  // The same as a stream.
+  void generate(std::string_view prompt, const nn::GenerateOptions& options, std::uint64_t seed,
+                const OnText& on_text) const;
+  // Continues several prompts side by side. Text i is the one that prompt i gets alone with the
+  // seed seed + i.
+  std::vector<std::string> generate(const std::vector<std::string>& prompts,
+                                    const nn::GenerateOptions& options = {},
+                                    std::uint64_t seed = 1337) const;
+  std::vector<data::Token> tokens_of(std::string_view prompt) const;
+};
+
+// What the files of a model say of it, and its weights, which are read when they are asked for.
+struct OpenedModel {
+  nn::GPTConfig config;
+  TuningOptions tuning;
+  data::Tokenizer tokenizer;
+  std::shared_ptr<const TensorSource> weights;  // those of adapters are merged into the others
+};
+// Opens a run folder, or a model of another program's (see formats/foreign_model.h). Errors as
+// those of load().
+OpenedModel open_model(const std::filesystem::path& path,
+                       const std::string& checkpoint = std::string(kLast));
+
+// That model, converted to `dtype`: see below.
+TextModel load(OpenedModel opened, DType dtype = DType::f32);
+// The model that open_model() opens, converted to `dtype` (f32 or f64). `checkpoint` is "last",
+// "best" or the number of a step, of those that the run keeps. Files that are missing, broken or do
+// not belong together are an Error that names them.
+TextModel load(const std::filesystem::path& path, DType dtype = DType::f32,
+               const std::string& checkpoint = std::string(kLast));
+
+// Makes the folder, and writes the model and its tokenizer to it, so that load() finds them. Error
+// if the folder has files that this would replace. What was written is removed when it fails.
+void save_model(const std::filesystem::path& folder, const TextModel& model);
+
+// An encoder–decoder that was trained.
+struct Translator {
+  nn::Params params;
+  nn::Transformer model;
+  data::Tokenizer tokenizer;  // the model has data::SpecialTokens behind its tokens
+
+  // How translations begin and end; the caller may add a beam.
+  nn::TranslateOptions options() const;
+  // The translations of sources, as one batch, each on one line.
+  std::vector<std::string> translate(const std::vector<std::vector<data::Token>>& sources,
+                                     const nn::TranslateOptions& options) const;
+};
+Translator load_translator(const std::filesystem::path& folder,
+                           const std::string& checkpoint = std::string(kLast));
+
+// As Translator's, for a model in training.
+std::vector<std::string> translate_all(const nn::Transformer& model,
+                                       const data::Tokenizer& tokenizer,
+                                       const std::vector<std::vector<data::Token>>& sources,
+                                       const nn::TranslateOptions& options);
+
+}  // namespace tapegrad::run

@@ -1,0 +1,125 @@
+#include "tapegrad/run/plan/memory_estimate.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "tapegrad/optim/shares.h"
+#include "tapegrad/run/plan/available_memory.h"
+
+namespace tapegrad::run {
+namespace {
+
+Rng dropout_rng(const MemoryOptions& options) {
+  return Rng(0, options.stored_masks ? Rng::Kind::torch : Rng::Kind::philox);
+}
+
+double physical_memory() {
+  return static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<double>(::sysconf(_SC_PAGESIZE));
+}
+
+// A step needs at least this: weights, gradients and moments, and the activations that go into the
+// first layer. For a model or a batch that is far beyond the machine, the bound says enough, while
+// even a dry step of so many layers or tokens would take long.
+template <class Model, class Config>
+std::optional<MemoryEstimate> far_beyond_machine(const Config& config, double tokens) {
+  const auto weights = sizeof(float) * static_cast<double>(nn::shapes_of<Model>(config).count());
+  const double activations = sizeof(float) * tokens * static_cast<double>(config.n_embd);
+  const MemoryEstimate bound{.weights = weights,
+                             .gradients = weights,
+                             .optimizer = 2 * weights,
+                             .activations = activations,
+                             .total = 3 * weights + std::max(weights, activations)};
+  if (bound.total < 4 * physical_memory()) return std::nullopt;
+  return bound;
+}
+
+// Ids whose values do not matter.
+Tensor unread_ids(int64_t rows, int64_t columns) {
+  const DryRun dry;
+  return Tensor::empty({rows, columns}, DType::i32);
+}
+
+}  // namespace
+
+MemoryEstimate estimate_memory(const nn::GPTConfig& config, int64_t batch_size,
+                               const MemoryOptions& options) {
+  const double tokens = static_cast<double>(batch_size) * static_cast<double>(config.block_size);
+  if (const auto bound = far_beyond_machine<nn::LanguageModel>(config, tokens)) return *bound;
+  Rng rng = dropout_rng(options);
+  const Tensor ids = unread_ids(batch_size, config.block_size);
+  const auto make = [&](const nn::Params& p) {
+    p.adapt(options.tuning.adapters());
+    nn::LanguageModel gpt(p, config);
+    p.freeze(options.tuning.frozen());
+    gpt.set_recompute(options.recompute);
+    return gpt;
+  };
+  const auto loss = [&](const nn::LanguageModel& gpt) { return gpt.loss(ids, ids, &rng); };
+  return nn::measure_step(make, loss, options.precision);
+}
+
+MemoryEstimate estimate_memory(const nn::TransformerConfig& config, const PairSizes& batch,
+                               const MemoryOptions& options) {
+  const double tokens =
+      static_cast<double>(batch.rows) * static_cast<double>(batch.source + batch.target);
+  if (const auto bound = far_beyond_machine<nn::Transformer>(config, tokens)) return *bound;
+  Rng rng = dropout_rng(options);
+  const Tensor source = unread_ids(batch.rows, batch.source);
+  const Tensor target = unread_ids(batch.rows, batch.target);
+  const auto make = [&](const nn::Params& p) { return nn::Transformer(p, config); };
+  const auto loss = [&](const nn::Transformer& model) {
+    return model.loss(source, target, target, {}, &rng);
+  };
+  return nn::measure_step(make, loss, options.precision);
+}
+
+std::string describe(const MemoryEstimate& e) {
+  return fmt::format(
+      "about {:.0f} MB at once: weights {:.0f}, AdamW {:.0f}, activations {:.0f}, which go as "
+      "gradients ({:.0f}) come",
+      e.total / 1e6, e.weights / 1e6, e.optimizer / 1e6, e.activations / 1e6, e.gradients / 1e6);
+}
+
+MemoryEstimate memory_of_rank(const MemoryEstimate& estimate, int ranks) {
+  MemoryEstimate e = estimate;
+  if (ranks == 1) return e;
+  // What is filled, and what is sent and received, at once.
+  constexpr double bucket = sizeof(float) * static_cast<double>(optim::kBucketSize);
+  constexpr double buckets = bucket * (1 + 2 * static_cast<double>(optim::kBucketsUnderWay));
+  e.optimizer /= ranks;
+  e.total += e.optimizer - estimate.optimizer + e.gradients / ranks +
+             std::min(buckets, 2 * estimate.gradients);
+  return e;
+}
+
+MemoryEstimate memory_of_rank(const MemoryEstimate& estimate, const Processes* processes) {
+  return memory_of_rank(estimate, processes == nullptr ? 1 : processes->size());
+}
+
+void check_memory(const MemoryEstimate& estimate, bool measured, const Processes* processes) {
+  if (processes == nullptr) return check_memory(estimate, measured);
+  int here = 0;
+  for (int rank = 0; rank < processes->size(); ++rank) {
+    here += processes->host(rank) == processes->host(processes->rank());
+  }
+  check_memory(memory_of_rank(estimate, processes), measured, here);
+}
+
+void check_memory(const MemoryEstimate& estimate, bool measured, int here) {
+  const std::optional<AvailableMemory> available = available_memory();
+  const double copy = measured ? estimate.weights : 0;
+  const double needed = here * (estimate.total + copy);
+  check(
+      !available || needed <= available->bytes,
+      "training needs about {}{} (model and optimiser {}, activations {}{}), but {}. Use a smaller "
+      "model, or a smaller --batch-size with more --gradient-accumulation-steps",
+      size_text(needed), here > 1 ? fmt::format(" for {} processes here, each", here) : "",
+      size_text(estimate.weights + estimate.optimizer), size_text(estimate.activations),
+      measured ? fmt::format(", a copy for --max-minutes {}", size_text(copy)) : "",
+      available ? available->text() : "");
+}
+
+}  // namespace tapegrad::run

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tapegrad/comm/processes.h"
+#include "tapegrad/nn/language_model.h"
+#include "tapegrad/nn/measure.h"
+#include "tapegrad/nn/transformer.h"
+#include "tapegrad/run/train/tuning.h"
+
+namespace tapegrad::run {
+
+using MemoryEstimate = nn::StepMemory;
+
+// Options of training that the memory depends on, beside the model and the batch.
+struct MemoryOptions {
+  bool recompute = false;     // see nn::GPT
+  bool stored_masks = false;  // dropout draws from a generator of Kind::torch
+  Precision precision = Precision::full;
+  TuningOptions tuning = {};  // what is not trained has neither gradient nor moments
+};
+
+// For batches of `batch_size` sequences of block_size tokens.
+MemoryEstimate estimate_memory(const nn::GPTConfig& config, int64_t batch_size,
+                               const MemoryOptions& options = {});
+
+// For batches of pairs, which are padded to their longest ones and not to block_size.
+struct PairSizes {
+  int64_t rows, source, target;  // pairs, and tokens of each side, the end of the target included
+};
+MemoryEstimate estimate_memory(const nn::TransformerConfig& config, const PairSizes& batch,
+                               const MemoryOptions& options = {});
+
+// "about 2157 MB at once: weights 498, AdamW 996, activations 463, which go as gradients (498)
+// come"
+std::string describe(const MemoryEstimate& estimate);
+
+// What each of so many processes holds: the moments of its share alone, and buckets on their way
+// (optim/shares.h).
+MemoryEstimate memory_of_rank(const MemoryEstimate& estimate, int ranks);
+// The same for this rank of a group; null: of one process.
+MemoryEstimate memory_of_rank(const MemoryEstimate& estimate, const Processes* processes);
+
+// Error if less memory than that is available, for so many processes on this host. Where
+// `measured`, fit_steps measures steps first, which keeps a copy of the weights meanwhile.
+void check_memory(const MemoryEstimate& estimate, bool measured = false, int here = 1);
+// The same for this rank of a group, of an estimate of one process.
+void check_memory(const MemoryEstimate& estimate, bool measured, const Processes* processes);
+
+}  // namespace tapegrad::run

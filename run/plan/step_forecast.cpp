@@ -1,0 +1,118 @@
+#include "tapegrad/run/plan/step_forecast.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <span>
+#include <utility>
+
+#include "tapegrad/base/error.h"
+#include "tapegrad/optim/shares.h"
+
+namespace tapegrad::run {
+namespace {
+
+// Processors' seconds to pack, copy into the system and out of it, and add up a byte: 0.45 ns were
+// measured for TCP between two network namespaces, the rest is estimated. See docs/scaling.md.
+constexpr double kSecondsPerByte = 0.6e-9;
+// Of a small message: waking threads up.
+constexpr double kSmallMessage = 100e-6;
+
+// A link that sends one bucket after the other.
+class Link {
+ public:
+  explicit Link(const Network& network) : network_(network) {}
+  // A message that is ready at `time`.
+  void send(double time, double bytes) {
+    const double takes = network_.latency + bytes / network_.bytes_per_second;
+    busy_ += takes;
+    free_ = std::max(free_, time) + takes;
+  }
+  double free() const { return free_; }
+  double busy() const { return busy_; }
+
+ private:
+  Network network_;
+  double free_ = 0, busy_ = 0;
+};
+
+// When the last gradient of a bucket is complete, in seconds after backward began.
+double completed(const optim::Bucket& bucket, const StepParts& parts) {
+  double last = 0;
+  for (const optim::Fragment& f : bucket.fragments)
+    last = std::max(last, parts.completed[f.parameter]);
+  return last;
+}
+
+using Unit = std::pair<std::string_view, double>;
+
+double parse_number(const std::string& text, std::span<const Unit> units,
+                    std::string_view example) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  const std::string_view unit(stop, static_cast<std::size_t>(end - stop));
+  const auto known =
+      std::find_if(units.begin(), units.end(), [&](const Unit& u) { return u.first == unit; });
+  check(error == std::errc() && known != units.end() && value > 0 && std::isfinite(value),
+        "'{}' is not a number above 0 with its unit, such as {}", text, example);
+  return value * known->second;
+}
+
+}  // namespace
+
+StepForecast forecast_step(const StepParts& parts, const Group& group, const Network& network) {
+  const std::vector<optim::Bucket> buckets = optim::share_out(parts.sizes, group.ranks);
+  const double others = static_cast<double>(group.ranks - 1) / group.ranks;
+  const double width = group.sent == Precision::bf16 ? 2 : 4;
+  double elements = 0;
+  for (const std::int64_t size : parts.sizes) elements += static_cast<double>(size);
+  const bool alone = group.ranks == 1;
+  const auto moving = [&](double bytes) { return alone ? 0 : kSecondsPerByte * bytes; };
+
+  StepForecast f;
+  Link link(network);
+  double now = 0;
+  const std::int64_t rounds = (group.batches + group.ranks - 1) / group.ranks;
+  const double slower = 1 + (parts.backward > 0 ? moving(width * elements) / parts.backward : 0);
+  for (std::int64_t round = 0; round < rounds; ++round) {
+    const double begin = now + parts.forward;
+    for (const optim::Bucket& bucket : buckets) {
+      if (alone) break;
+      link.send(begin + slower * completed(bucket, parts),
+                others * width * static_cast<double>(bucket.size()));
+    }
+    now = begin + slower * parts.backward;
+  }
+  f.waiting = std::max(0.0, link.free() - now);
+  now += f.waiting + parts.norm / group.ranks;
+  if (!alone) now += 2 * (network.latency + kSmallMessage);  // norms, and losses
+  const double update = parts.adamw / group.ranks + moving(4 * elements);
+  double updated = 0;
+  for (const optim::Bucket& bucket : buckets) {
+    if (alone) break;
+    updated += update * static_cast<double>(bucket.size()) / elements;
+    link.send(now + updated, others * 4 * static_cast<double>(bucket.size()));
+  }
+  now += update;
+  f.waiting += std::max(0.0, link.free() - now);
+  f.step = std::max(now, link.free());
+  f.sending = link.busy();
+  f.moving = moving((static_cast<double>(rounds) * width + 4) * elements);
+  f.computing = static_cast<double>(rounds) * (parts.forward + parts.backward) +
+                (parts.norm + parts.adamw) / group.ranks;
+  return f;
+}
+
+double parse_bandwidth(const std::string& text) {
+  constexpr Unit units[] = {
+      {"bit", 1.0 / 8}, {"kbit", 1e3 / 8}, {"Mbit", 1e6 / 8}, {"Gbit", 1e9 / 8}};
+  return parse_number(text, units, "10Gbit");
+}
+
+double parse_latency(const std::string& text) {
+  constexpr Unit units[] = {{"us", 1e-6}, {"ms", 1e-3}, {"s", 1}};
+  return parse_number(text, units, "50us");
+}
+
+}  // namespace tapegrad::run

@@ -1,0 +1,163 @@
+#include "tapegrad/run/plan/time_budget.h"
+
+#include <cstring>
+
+#include "tapegrad/base/interrupt.h"
+#include "tapegrad/base/terminal.h"
+#include "tapegrad/nn/summary.h"
+#include "tapegrad/run/plan/seconds_of.h"
+#include "tapegrad/run/train/train_step.h"
+
+namespace tapegrad::run {
+namespace {
+
+using nn::grouped;
+
+// The first steps get memory from the system and do not count.
+constexpr int kUncounted = 2, kLeastSteps = 3, kSteps = 20;
+// So many steps are measured, and more if they are short, within these shares of the budget.
+constexpr double kLeastShare = 0.025, kMostShare = 0.05;
+// Checkpoints are counted with what a disk of this rate takes. Training has more to do.
+constexpr double kDiskBytesPerSecond = 200e6;
+
+// Restores what measuring changes: parameters, batches and the generator of dropout. Even steps
+// with a learning rate of 0 change parameters: −0 may become 0, and an infinite gradient makes NaN.
+// check_memory counts the copy.
+class Untouched {
+ public:
+  explicit Untouched(const Task& task) : task_(task), batches_(task.batches.state()) {
+    if (task.dropout != nullptr) dropout_ = task.dropout->state();
+    for (const auto& [name, parameter] : task.params.parameters()) {
+      values_.emplace_back(parameter, parameter.clone());
+    }
+  }
+  Untouched(const Untouched&) = delete;
+  Untouched& operator=(const Untouched&) = delete;
+  ~Untouched() {
+    for (auto& [parameter, before] : values_) {
+      dispatch(parameter.dtype(), [&, &parameter = parameter, &before = before](auto zero) {
+        using T = decltype(zero);
+        std::memcpy(parameter.template mutable_data<T>(), before.template data<T>(),
+                    parameter.bytes());
+      });
+    }
+    task_.batches.set_state(batches_);
+    if (task_.dropout != nullptr) task_.dropout->set_state(dropout_);
+  }
+
+ private:
+  const Task& task_;
+  std::string batches_, dropout_;
+  std::vector<std::pair<Tensor, Tensor>> values_;
+};
+
+struct Measured {
+  int steps = 0;
+  double seconds = 0;
+};
+
+// Rank 0's number, so that all ranks decide the same.
+template <class T>
+T agreed(T value, Processes* processes) {
+  if (processes != nullptr) processes->broadcast(std::as_writable_bytes(std::span(&value, 1)));
+  return value;
+}
+
+// Steps with a learning rate of 0, so that the weights keep away from what they could diverge to.
+Measured measure_steps(const Task& task, const TrainOptions& options, double budget,
+                       Processes* processes) {
+  const auto updates = optim::make_updates(task.params.parameters(), options.optimizer.adamw(),
+                                           processes, options.optimizer.comm_dtype);
+  Measured measured;
+  Progress unused;
+  double all = 0;
+  const auto enough = [&] {
+    return measured.steps >= kLeastSteps &&
+           (all >= kMostShare * budget ||
+            (measured.steps >= kSteps && all >= kLeastShare * budget));
+  };
+  for (int i = 0; !enough() && !interrupted(); ++i) {
+    const double step = agreed(
+        seconds_of([&] { make_step(task, options.optimizer, 0, *updates, unused, processes); }),
+        processes);
+    all += step;
+    if (i < kUncounted) continue;
+    ++measured.steps;
+    measured.seconds += step;
+  }
+  return measured;
+}
+
+// How often something is due before step `steps`.
+std::int64_t times_due(std::int64_t steps, std::int64_t offset, std::int64_t interval) {
+  return steps <= offset ? 0 : (steps - 1 - offset) / interval + 1;
+}
+
+// Of a run of so many steps. It always ends with an evaluation and a checkpoint.
+double seconds_of_run(std::int64_t steps, const RunCosts& c, const EvaluationOptions& o) {
+  const std::int64_t evaluations = times_due(steps, o.eval_offset, o.eval_interval) + 1;
+  const std::int64_t checkpoints =
+      o.checkpoint_interval ? times_due(steps, 0, *o.checkpoint_interval) + 1 : evaluations;
+  return static_cast<double>(steps) * (c.step + c.beside.each_step) +
+         static_cast<double>(evaluations) * c.beside.evaluation +
+         static_cast<double>(checkpoints) * c.checkpoint + c.beside.end;
+}
+
+std::string in_words(double minutes) {
+  return fmt::format("{:.4g} minute{}", minutes, minutes == 1 ? "" : "s");
+}
+
+}  // namespace
+
+double TimeBudget::seconds_left() const {
+  return 60 * minutes -
+         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+std::int64_t steps_within(double seconds, const RunCosts& costs, const EvaluationOptions& options) {
+  std::int64_t fits = 0, too_many = std::int64_t{1} << 40;
+  while (fits + 1 < too_many) {
+    const std::int64_t middle = (fits + too_many) / 2;
+    (seconds_of_run(middle, costs, options) <= seconds ? fits : too_many) = middle;
+  }
+  return fits;
+}
+
+std::optional<FittingSteps> fit_steps(const Task& task, const TrainOptions& options,
+                                      const TimeBudget& budget, Processes* processes) {
+  catch_interrupts();
+  const HeldInterrupts held(processes != nullptr && !processes->alone());
+  const Untouched untouched(task);
+  Measured measured;
+  RunCosts costs{};
+  {
+    Terminal terminal;
+    terminal.working("measuring how long a step takes");
+    measured = measure_steps(task, options, 60 * budget.minutes, processes);
+    if (interrupted()) return std::nullopt;
+    if (task.side_costs) {
+      costs.beside = task.side_costs();
+    } else {
+      costs.beside.evaluation = seconds_of([&] { task.evaluate(); });
+    }
+    if (interrupted()) return std::nullopt;
+  }
+  costs.step = measured.seconds / measured.steps;
+  // The weights, those of the best model, and AdamW's moments of what is trained.
+  const auto numbers = static_cast<double>(2 * task.params.total_count() + 2 * task.params.count());
+  costs.checkpoint = sizeof(float) * numbers / kDiskBytesPerSecond;
+  const std::int64_t steps =
+      agreed(steps_within(budget.seconds_left(), costs, options.evaluation), processes);
+  const std::string took = fmt::format("{} steps took {:.3g} s", measured.steps, measured.seconds);
+  check(steps > 0,
+        "not one step fits into {}: {}, an evaluation takes {:.3g} s, and the end of the run "
+        "{:.3g} s",
+        in_words(budget.minutes), took, costs.beside.evaluation, costs.beside.end);
+  const double beside =
+      seconds_of_run(steps, costs, options.evaluation) - static_cast<double>(steps) * costs.step;
+  return FittingSteps{steps,
+                      fmt::format("{}, so {} steps fit into {}, beside {} for all else", took,
+                                  grouped(steps), in_words(budget.minutes), duration(beside))};
+}
+
+}  // namespace tapegrad::run

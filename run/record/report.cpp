@@ -1,0 +1,205 @@
+#include "tapegrad/run/record/report.h"
+
+#include <algorithm>
+
+#include "tapegrad/nn/summary.h"
+
+namespace tapegrad::run {
+
+using nn::grouped;
+
+namespace {
+
+// A batch with a lower loss is learnt by heart.
+constexpr double kLearnt = 0.1;
+
+std::string clock_time(double seconds) {
+  const auto s = static_cast<std::int64_t>(seconds + 0.5);
+  return s < 3600 ? fmt::format("{}:{:02}", s / 60, s % 60)
+                  : fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
+}
+
+// "0.001, cosine, 0.0001 at the end", and what becomes of it when a run goes on.
+std::string describe_schedule(const OptimizerOptions& o, const Progress& progress) {
+  const bool decays = o.schedule != optim::Schedule::Kind::constant;
+  const double end = o.lr_at(o.max_iters);
+  if (decays && progress.iteration > 0 && progress.iteration >= o.lr_decay_iters) {
+    return fmt::format(
+        "{:.3g} from now on: its schedule has ended at step {}, and "
+        "--schedule-restart begins it anew",
+        end, grouped(*o.lr_decay_iters));
+  }
+  std::string text =
+      fmt::format("{:.3g}, {}, {:.3g} at the end", o.learning_rate, name_of_enum(o.schedule), end);
+  if (o.schedule_begin > 0) text += fmt::format(", begun at step {}", grouped(o.schedule_begin));
+  if (decays && o.lr_decay_iters && *o.lr_decay_iters < o.max_iters) {
+    text += fmt::format(", which is reached at step {}", grouped(*o.lr_decay_iters));
+  }
+  return text;
+}
+
+}  // namespace
+
+Report::Report(RunFolder& folder, const OptimizerOptions& optimizer,
+               const EvaluationOptions& evaluation, const About& about, const Progress& progress)
+    : folder_(folder),
+      optimizer_(optimizer),
+      evaluation_(evaluation),
+      about_(about),
+      progress_(progress),
+      terminal_(evaluation.strict_log) {}
+
+void Report::header() {
+  const OptimizerOptions& o = optimizer_;
+  for (const auto& [name, text] : about_.lines) line(fmt::format("{:<8} {}", name + ":", text));
+  line(fmt::format("steps:   {}{}, learning rate {}", grouped(o.max_iters),
+                   about_.step.empty() ? "" : " of " + about_.step,
+                   describe_schedule(o, progress_)));
+  if (about_.memory) line("memory:  " + describe(*about_.memory));
+  if (about_.product) {
+    const std::string dtype = describe_precision(o.precision(), *about_.product);
+    if (!dtype.empty()) line("dtype:   " + dtype);
+  }
+  const std::vector<std::string> compute = describe_compute(about_.product);
+  line("compute: " + compute.front());
+  if (compute.size() > 1) line("         " + compute.back());
+  line(fmt::format("folder:  {}", folder_.path().string()));
+  if (progress_.iteration > 0) line(fmt::format("resumed at step {}", progress_.iteration));
+}
+
+double Report::step(const Step& step) {
+  using Seconds = std::chrono::duration<double>;
+  const Clock::time_point end = Clock::now();
+  const double taken = Seconds(end - step.begin).count();
+  time_left_.add(taken, Seconds(step.begin - last_end_.value_or(step.begin)).count());
+  last_end_ = end;
+  last_loss_ = step.loss;
+  seconds_ += taken;
+  tokens_ += step.tokens;
+  ++steps_;
+  if (step.skipped) {
+    result(fmt::format("iter {}: skipped, with loss {:.4f} ({:.1f} standard deviations above the "
+                       "last steps) and norm {:.2f} ({:.1f})",
+                       progress_.iteration, step.loss, step.loss_z, step.norm, step.norm_z),
+           {{"skipped", true}, {"loss", step.loss}, {"norm", step.norm}});
+  } else if (progress_.iteration % evaluation_.log_interval == 0) {
+    print_step(step);
+  }
+  if (!step.layers.empty()) folder_.append_layers(progress_.iteration, step.layers);
+  if (draws_chart()) chart_.add(progress_.iteration, step.loss);
+  if (terminal_.wants_progress()) draw_progress(step.loss);
+  return taken;
+}
+
+void Report::print_step(const Step& step) {
+  const double seconds = seconds_ / static_cast<double>(steps_);
+  const double rate = static_cast<double>(tokens_) / static_cast<double>(steps_) / seconds;
+  std::string text = fmt::format("iter {}: loss {:.4f}, lr {:.1e}, norm {:.2f}, {:.2f} ms",
+                                 progress_.iteration, step.loss, step.lr, step.norm, seconds * 1e3);
+  RunFolder::Metrics metrics = {{"iteration", progress_.iteration},
+                                {"loss", step.loss},
+                                {"lr", step.lr},
+                                {"norm", step.norm},
+                                {"ms", seconds * 1e3}};
+  if (tokens_ > 0) {
+    text += fmt::format(", {:.0f} tok/s", rate);
+    metrics.emplace_back("tokens_per_second", rate);
+  }
+  line(text);
+  folder_.append_metrics(metrics);
+  seconds_ = 0;
+  steps_ = tokens_ = 0;
+}
+
+void Report::evaluation(const Losses& losses) {
+  if (draws_chart()) chart_.add_val(progress_.iteration, losses.val);
+  std::string text = fmt::format("step {}: train loss {:.4f}, val loss {:.4f}", progress_.iteration,
+                                 losses.train, losses.val);
+  RunFolder::Metrics numbers = {{"train_loss", losses.train}, {"val_loss", losses.val}};
+  for (const auto& [name, share] : losses.val_shares) {
+    std::string words = name;
+    std::replace(words.begin(), words.end(), '_', ' ');
+    text += fmt::format(", {} {:.2f} %", words, 100 * share);
+    numbers.emplace_back(name, share);
+  }
+  result(text, numbers);
+}
+
+void Report::result(const std::string& text, const RunFolder::Metrics& numbers) {
+  line(text);
+  record(numbers);
+}
+
+void Report::record(const RunFolder::Metrics& numbers) {
+  RunFolder::Metrics metrics = {{"iteration", progress_.iteration}};
+  metrics.insert(metrics.end(), numbers.begin(), numbers.end());
+  folder_.append_metrics(metrics);
+}
+
+// As wide as the terminal is now, and as high as it has room, but small.
+void Report::draw_chart() {
+  constexpr int most_rows = 10, most_columns = 100, around = 2;
+  const Terminal::Size size = Terminal::size();
+  terminal_.set_chart(chart_.draw(std::min(size.columns - 1, most_columns),
+                                  std::min(size.rows - around, most_rows)));
+}
+
+void Report::leave_chart() {
+  if (draws_chart()) draw_chart();
+  terminal_.leave_chart();
+}
+
+void Report::next_steps() {
+  leave_chart();
+  const bool best_is_earlier =
+      progress_.best_val_loss && progress_.best_iteration < progress_.iteration;
+  const bool best_is_kept = best_is_earlier && keep_rule(evaluation_.keep).best;
+  if (best_is_earlier) {
+    line(fmt::format("the lowest val loss was {:.4f}, at step {}{}", *progress_.best_val_loss,
+                     progress_.best_iteration,
+                     best_is_kept ? ", whose weights are kept: --checkpoint best" : ""));
+  }
+  const bool commands = !about_.use_command.empty() || !about_.resume_command.empty();
+  if (progress_.skipped > 0) {
+    line(fmt::format("{} of {} steps were skipped as outliers", grouped(progress_.skipped),
+                     grouped(progress_.iteration)));
+  }
+  if (optimizer_.overfit_batch && last_loss_) {
+    line(fmt::format("--overfit-batch: the loss of the batch is {:.4f} at last{}", *last_loss_,
+                     *last_loss_ < kLearnt
+                         ? ""
+                         : ". A model without a fault, a rate that is not "
+                           "too small and enough steps would bring it to about 0"));
+  }
+  line(fmt::format("\nThe run is in {}, after {} of training.{}", folder_.path().string(),
+                   clock_time(progress_.seconds), commands ? " What to try next:" : ""));
+  if (!about_.use_command.empty()) line("  " + about_.use_command);
+  if (!about_.use_command.empty() && best_is_kept) {
+    line("  " + about_.use_command + " --checkpoint best");
+  }
+  if (about_.resume_command.empty()) return;
+  const bool decays = optimizer_.schedule != optim::Schedule::Kind::constant;
+  line(fmt::format("  {} --max-iters {}{}", about_.resume_command,
+                   2 * std::max<std::int64_t>(progress_.iteration, 1),
+                   decays ? " --schedule-restart" : ""));
+}
+
+void Report::stopped() {
+  leave_chart();
+  line(fmt::format("stopped at step {}, which is saved.", progress_.iteration) +
+       (about_.resume_command.empty() ? "" : " To go on:\n  " + about_.resume_command));
+}
+
+void Report::draw_progress(double loss) {
+  const std::int64_t done = progress_.iteration + 1, all = optimizer_.max_iters;
+  constexpr std::int64_t width = 24;
+  if (draws_chart()) draw_chart();
+  const auto filled = static_cast<std::size_t>(width * done / all);
+  // A narrow terminal cuts off what matters least.
+  terminal_.progress(fmt::format("{:>{}}/{} {:3}%  {} left  loss {:.4f}  [{}{}]", done,
+                                 fmt::formatted_size("{}", all), all, 100 * done / all,
+                                 clock_time(time_left_.seconds(all - done)), loss,
+                                 std::string(filled, '#'), std::string(width - filled, '.')));
+}
+
+}  // namespace tapegrad::run

@@ -1,0 +1,82 @@
+#include "tapegrad/run/train/options.h"
+
+#include <algorithm>
+
+#include "tapegrad/run/folder/kept_models.h"
+
+namespace tapegrad::run {
+
+void FolderOptions::validate() const {
+  check(!init_from.empty(), "--init-from: the path is empty");
+  check(!resumes() || !out_dir.empty(), "--init-from resume needs --out-dir");
+  check(!resumes() || !overwrite, "--init-from resume and --overwrite contradict each other");
+}
+
+Precision OptimizerOptions::precision() const {
+  check(dtype != TrainDtype::automatic, "dtype must be f32 or bf16 when the model is made");
+  return dtype == TrainDtype::bf16 ? Precision::bf16 : Precision::full;
+}
+
+optim::AdamWOptions OptimizerOptions::adamw() const {
+  return {.beta1 = beta1, .beta2 = beta2, .weight_decay = weight_decay, .decay_all = decay_all};
+}
+
+namespace {
+
+optim::Schedule schedule_of(const OptimizerOptions& o) {
+  const std::int64_t end =
+      o.lr_decay_iters.value_or(std::max(o.max_iters, o.schedule_begin + o.warmup_iters));
+  return {.kind = o.schedule,
+          .learning_rate = o.learning_rate,
+          .min_lr = o.min_lr,
+          .warmup_iters = o.warmup_iters,
+          .lr_decay_iters = end - o.schedule_begin};
+}
+
+}  // namespace
+
+double OptimizerOptions::lr_at(std::int64_t iteration) const {
+  return schedule_of(*this)(iteration - schedule_begin);
+}
+
+void OptimizerOptions::settle() {
+  if (!lr_decay_iters) lr_decay_iters = std::max(max_iters, schedule_begin + warmup_iters);
+}
+
+void OptimizerOptions::restart_schedule(std::int64_t iteration) {
+  schedule_begin = iteration;
+  settle();
+}
+
+void OptimizerOptions::validate() const {
+  check_rules(*this);
+  schedule_of(*this).validate();
+  optim::AdamW(NamedTensors{}, adamw());  // its constructor checks them
+}
+
+bool EvaluationOptions::evaluates_at(std::int64_t iteration) const {
+  return iteration >= eval_offset && (iteration - eval_offset) % eval_interval == 0;
+}
+
+bool EvaluationOptions::saves_at(std::int64_t iteration) const {
+  return checkpoint_interval ? iteration % *checkpoint_interval == 0 : evaluates_at(iteration);
+}
+
+bool EvaluationOptions::stops_early(std::int64_t best, std::int64_t iteration) const {
+  if (!early_stop) return false;
+  const auto evaluations = [&](std::int64_t until) {
+    return until < eval_offset ? 0 : (until - eval_offset) / eval_interval + 1;
+  };
+  return evaluations(iteration) - evaluations(best) >= *early_stop;
+}
+
+void EvaluationOptions::validate() const {
+  check_rules(*this);
+  try {
+    keep_rule(keep);
+  } catch (const Error& error) {
+    fail("--keep: {}", error.what());
+  }
+}
+
+}  // namespace tapegrad::run

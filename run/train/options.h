@@ -1,0 +1,202 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "tapegrad/autograd/gemm/precision.h"
+#include "tapegrad/base/describe.h"
+#include "tapegrad/base/random.h"
+#include "tapegrad/optim/adamw.h"
+#include "tapegrad/optim/schedule.h"
+
+namespace tapegrad::run {
+
+// The options of training, in parts that each go to one room. Names and meanings are nanoGPT's
+// where nanoGPT has the option.
+
+// What init_from may be beside the path of a model.
+inline constexpr const char* kScratch = "scratch";
+inline constexpr const char* kResume = "resume";
+
+// Where the run folder is, and whether a run begins or is resumed there.
+struct FolderOptions {
+  std::string out_dir = {};  // empty: the next free folder runs/NAME-N
+  std::string init_from = kScratch;
+  bool overwrite = false;
+
+  bool resumes() const { return init_from == kResume; }
+  // A new run, whose task starts with the weights of that model: open_model() in model.h.
+  bool starts_from_model() const { return init_from != kScratch && !resumes(); }
+  void validate() const;
+
+  template <class Self, class Table>
+  static void describe(Self& o, Table& t) {
+    t("out_dir", o.out_dir, "the run folder [the next free runs/PRESET-N]", {.value = "DIR"});
+    t("init_from", o.init_from,
+      "resume goes on from the last checkpoint in --out-dir; PATH is a run folder, or a model of "
+      "another program, whose weights and tokenizer a new run starts with",
+      {.value = "scratch|resume|PATH"});
+    t("overwrite", o.overwrite, "replace a run that --out-dir holds already");
+  }
+};
+
+// The seed and the generators of random numbers.
+struct RandomOptions {
+  std::uint64_t seed = 1337;
+  Rng::Kind rng = Rng::Kind::philox;
+
+  // Whether all random numbers come from the one generator that the initialisation begins with.
+  bool one_generator() const { return rng == Rng::Kind::torch; }
+
+  template <class Self, class Table>
+  static void describe(Self& o, Table& t) {
+    t("seed", o.seed, "of the initialisation, the batches and dropout");
+    t("rng", o.rng,
+      "the generator of dropout: philox, fast and for dropout alone; or torch, PyTorch's, one for "
+      "all "
+      "random numbers");
+  }
+};
+
+// The precision of linear layers' products. `automatic` becomes the faster one of the two before
+// the model is made: faster_precision() in product_rate.h.
+enum class TrainDtype { f32, bf16, automatic };
+inline constexpr std::string_view kTrainDtypeNames[] = {"f32", "bf16", "auto"};
+inline std::span<const std::string_view> names_of(TrainDtype) { return kTrainDtypeNames; }
+
+// The steps: how many, of how many batches each, with which learning rate, by AdamW.
+struct OptimizerOptions {
+  std::int64_t max_iters = 2000;
+  std::int64_t batch_size = 12, gradient_accumulation_steps = 1;
+  double learning_rate = 1e-3, min_lr = 1e-4;
+  optim::Schedule::Kind schedule = optim::Schedule::Kind::cosine;
+  std::int64_t warmup_iters = 100;
+  std::optional<std::int64_t> lr_decay_iters = {};  // [max_iters]
+  std::int64_t schedule_begin = 0;                  // the step that the schedule begins at
+  double weight_decay = 0.1;
+  bool decay_all = false;
+  double beta1 = 0.9, beta2 = 0.99, grad_clip = 1.0;
+  TrainDtype dtype = TrainDtype::f32;
+  std::optional<double> skip_outliers = {};  // standard deviations: see optim::OutlierWindow
+  bool overfit_batch = false;
+  Precision comm_dtype = Precision::full;
+  bool check_finite = false;  // see TapeOptions
+
+  Precision precision() const;  // Error if dtype is automatic
+  optim::AdamWOptions adamw() const;
+  double lr_at(std::int64_t iteration) const;
+  // Fixes lr_decay_iters, so that a run that is resumed with more steps keeps its schedule.
+  void settle();
+  // Begins the schedule anew, to decay until max_iters unless lr_decay_iters is given.
+  void restart_schedule(std::int64_t iteration);
+  void validate() const;  // Error, naming the value, for values that no run can have
+
+  template <class Self, class Table>
+  static void describe(Self& o, Table& t) {
+    constexpr double most_steps = std::int64_t{1} << 40, most_rows = 1 << 18;
+    t("max_iters", o.max_iters, "optimiser steps", {.least = 0, .most = most_steps});
+    t("batch_size", o.batch_size, "sequences per forward pass", {.least = 1, .most = most_rows});
+    t("gradient_accumulation_steps", o.gradient_accumulation_steps,
+      "forward passes per optimiser step, which several processes share",
+      {.least = 1, .most = most_rows});
+    t("learning_rate", o.learning_rate, "learning rate after the warm-up", {.least = 0});
+    t("min_lr", o.min_lr, "learning rate at the end of the decay", {.least = 0});
+    t("schedule", o.schedule, "how the learning rate decays");
+    t("warmup_iters", o.warmup_iters, "steps until the full learning rate",
+      {.least = 0, .most = most_steps});
+    t("lr_decay_iters", o.lr_decay_iters, "steps until --min-lr [--max-iters]", {.least = 0});
+    t("schedule_begin", o.schedule_begin, "the step that the schedule begins at",
+      {.least = 0, .most = most_steps, .option = false, .newer = true});
+    t("weight_decay", o.weight_decay, "of matrices and embeddings", {.least = 0});
+    t("decay_all", o.decay_all, "weight decay of biases and norms, too");
+    t("beta1", o.beta1, "AdamW's decay of the mean gradient", {.least = 0});
+    t("beta2", o.beta2, "AdamW's decay of the mean squared gradient", {.least = 0});
+    t("grad_clip", o.grad_clip, "largest norm of the gradient; 0 turns clipping off", {.least = 0});
+    t("dtype", o.dtype,
+      "bf16: linear layers round both operands of their products to bf16, all else stays f32; "
+      "auto: bf16 where that is faster");
+    t("skip_outliers", o.skip_outliers,
+      "leave out steps whose loss or norm is more than Z standard deviations above the mean of "
+      "the last 128, as llm.c does",
+      {.least = 1, .most = 11, .value = "Z", .newer = true});
+    t("overfit_batch", o.overfit_batch,
+      "a test of the model: each step learns the same batch, whose loss must go to about 0",
+      {.newer = true});
+    t("comm_dtype", o.comm_dtype,
+      "how gradients travel between processes (mpirun): bf16 halves the bytes and rounds them",
+      {.newer = true});
+    t("check_finite", o.check_finite,
+      "stop at the first NaN or infinity of a step, and name the op and module that made it",
+      {.lasting = Lasting::call});
+  }
+};
+
+// When a run evaluates, saves and prints.
+struct EvaluationOptions {
+  std::int64_t eval_interval = 250, eval_offset = 0, eval_iters = 20, log_interval = 10;
+  std::optional<std::int64_t> checkpoint_interval = {};  // [at each evaluation]
+  std::string keep = "best,last";                        // see keep_rule() in kept_models.h
+  std::optional<std::int64_t> early_stop = {};
+  std::optional<std::int64_t> layer_stats = {};  // see LayerStats
+  bool strict_log = false;
+  bool chart = false;
+
+  // Whether layers are looked at in the step after so many.
+  bool looks_at_layers(std::int64_t iteration) const {
+    return layer_stats && iteration % *layer_stats == 0;
+  }
+  // Whether an evaluation, or a checkpoint, is due after so many steps.
+  bool evaluates_at(std::int64_t iteration) const;
+  bool saves_at(std::int64_t iteration) const;
+  // Whether early_stop ends a run after so many steps whose lowest validation loss was that of step
+  // `best`: so many evaluations have come since.
+  bool stops_early(std::int64_t best, std::int64_t iteration) const;
+  void validate() const;  // Error, naming the value
+
+  template <class Self, class Table>
+  static void describe(Self& o, Table& t) {
+    t("eval_interval", o.eval_interval, "steps between evaluations", {.least = 1});
+    t("eval_offset", o.eval_offset, "steps before the first evaluation", {.least = 0});
+    t("checkpoint_interval", o.checkpoint_interval,
+      "steps between checkpoints [at each evaluation]", {.least = 1});
+    t("keep", o.keep,
+      "whose weights are kept: best (the lowest val loss), last, and a number of the latest "
+      "checkpoints",
+      {.value = "best,last,N", .newer = true});
+    t("early_stop", o.early_stop,
+      "end the run when N evaluations in a row bring no new lowest val loss",
+      {.least = 1, .newer = true});
+    t("eval_iters", o.eval_iters, "batches per split and evaluation",
+      {.least = 1, .most = 1'000'000});
+    t("log_interval", o.log_interval, "steps between iter lines", {.least = 1});
+    t("layer_stats", o.layer_stats,
+      "every N steps, keep in layers.jsonl how large gradients, weights and updates are in each "
+      "layer",
+      {.least = 1, .newer = true});
+    t("strict_log", o.strict_log,
+      "save and stop if the output cannot be written (a full disk), in place of going on without",
+      {.lasting = Lasting::call});
+    t("chart", o.chart, "on a terminal, draw the losses as a small chart below the lines",
+      {.lasting = Lasting::call});
+  }
+};
+
+// A trace of some steps of a call, for people who ask where the time goes: see step_trace.h.
+struct TraceOptions {
+  std::string profile = {};  // the file; empty: none
+  std::int64_t profile_steps = 5;
+
+  template <class Self, class Table>
+  static void describe(Self& o, Table& t) {
+    t("profile", o.profile,
+      "write a trace of some steps, which ui.perfetto.dev and chrome://tracing open: ops by "
+      "thread, "
+      "their modules, bytes and GFLOP/s",
+      {.value = "FILE"});
+    t("profile_steps", o.profile_steps, "of --profile: how many, after the first two of this call",
+      {.least = 1, .most = 1000});
+  }
+};
+
+}  // namespace tapegrad::run

@@ -1,0 +1,250 @@
+#include "tapegrad/run/train/train.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "tapegrad/autograd/gemm/gemm.h"
+#include "tapegrad/base/fingerprint.h"
+#include "tapegrad/base/interrupt.h"
+#include "tapegrad/run/folder/session.h"
+#include "tapegrad/run/record/step_trace.h"
+#include "tapegrad/run/train/train_step.h"
+
+namespace tapegrad::run {
+namespace {
+
+// One run of the loop.
+class Trainer {
+ public:
+  Trainer(const Task& task, RunFolder& folder, const TrainOptions& options)
+      : task_(task),
+        folder_(folder),
+        optimizer_(options.optimizer),
+        evaluation_(options.evaluation),
+        processes_(folder.processes()),
+        updates_(optim::make_updates(task.params.parameters(), options.optimizer.adamw(),
+                                     folder.processes(), options.optimizer.comm_dtype)),
+        tensors_(task.params.tensors()),
+        trace_(traces(folder) ? options.trace : TraceOptions(), tensors_),
+        report_(folder, options.optimizer, options.evaluation, task.about, at_) {
+    if (folder.resumes()) {
+      check_model();
+      const std::int64_t made = checkpoint_iteration(folder.path());
+      check(made <= optimizer_.max_iters,
+            "the run in {} has made {} steps already: max_iters {} leaves none to make",
+            folder.path().string(), made, optimizer_.max_iters);
+      folder.restore(state());
+      const std::int64_t updates = made - at_.skipped;
+      check(updates_->steps() == updates,
+            "{}: AdamW has made {} steps, but {} says {}: the files are not of one checkpoint",
+            (folder.path() / kOptimizerFile).string(), updates_->steps(), kTrainerFile, updates);
+    }
+    before_ = std::exchange(at_.multiplier, gemm_identity());
+    if (evaluation_.layer_stats) stats_.emplace(task.params.parameters(), processes_);
+    Config config = task.config;
+    config.set(section_of("optimizer", optimizer_));
+    config.set(section_of("evaluation", evaluation_));
+    if (!alone()) check_same_start(config);
+    folder.begin(config, task.write_files);
+    folder.append_session(
+        session_of(at_.iteration, task.about.command, alone() ? 1 : processes_->size()));
+  }
+
+  bool run() {
+    report_.header();
+    const std::int64_t ranks = alone() ? 1 : processes_->size();
+    if (optimizer_.gradient_accumulation_steps % ranks != 0) {
+      report_.line(fmt::format(
+          "note: {} processes cannot share out the {} forward passes of a step evenly: some wait",
+          ranks, optimizer_.gradient_accumulation_steps));
+    }
+    if (!before_.empty() && before_ != at_.multiplier) {
+      report_.line(
+          fmt::format("note: {} multiplied so far, and now {} does: the last bits of the "
+                      "numbers will differ from those of a run without this change",
+                      before_, at_.multiplier));
+    }
+    catch_interrupts();
+    HeldInterrupts held(!alone());
+    const std::int64_t begin = at_.iteration;
+    while (!interrupted()) {
+      bool ends = at_.iteration >= optimizer_.max_iters;
+      std::optional<std::string> advanced;
+      if (ends || evaluation_.evaluates_at(at_.iteration)) advanced = evaluate();
+      if (!ends && advanced && at_.best_val_loss &&
+          evaluation_.stops_early(at_.best_iteration, at_.iteration)) {
+        report_.line(fmt::format("no new lowest val loss in {} evaluations: --early-stop ends here",
+                                 *evaluation_.early_stop));
+        ends = true;
+      }
+      if (ends || evaluation_.saves_at(at_.iteration)) save();
+      if (at_.iteration > 0 && speaks() && task_.at_step) task_.at_step(report_);
+      if (at_.iteration > begin && speaks() && task_.after_step) task_.after_step(report_);
+      if (ends || interrupted()) break;
+      if (advanced && !optimizer_.overfit_batch) task_.batches.set_state(*advanced);
+      const std::string drawn = optimizer_.overfit_batch ? task_.batches.state() : std::string();
+      at_.seconds += report_.step(trace_.run([this] { return step(); }));
+      write_trace(false);
+      if (optimizer_.overfit_batch) task_.batches.set_state(drawn);
+      ++at_.iteration;
+    }
+    write_trace(true);
+    if (!alone() && at_.iteration > begin) tell_traffic(at_.iteration - begin);
+    if (interrupted()) {
+      save();
+      report_.stopped();
+      return false;
+    }
+    held.release();  // no step is left to agree on
+    if (speaks() && task_.finish) task_.finish(report_);
+    report_.next_steps();
+    return !interrupted();
+  }
+
+ private:
+  TrainState state() {
+    Rng& dropout = task_.dropout == nullptr ? no_dropout_ : *task_.dropout;
+    return {task_.params, *updates_, task_.batches, dropout, at_};
+  }
+
+  // Of several processes, rank 0 alone.
+  static bool traces(const RunFolder& folder) {
+    return folder.processes() == nullptr || folder.processes()->rank() == 0;
+  }
+  // A trace is not worth a run: an error is told, and training goes on.
+  void write_trace(bool at_end) {
+    try {
+      if (const auto line = trace_.write(at_end)) report_.line(*line);
+    } catch (const std::exception& error) {
+      report_.line(fmt::format("note: no trace: {}", error.what()));
+    }
+  }
+
+  bool alone() const { return processes_ == nullptr; }
+  // Whether the task is asked for what is printed.
+  bool speaks() const { return !interrupted() && (alone() || processes_->rank() == 0); }
+
+  // Ranks on other processors may differ in the last bits, and decide by the losses.
+  void agree_on(Losses& losses) {
+    double both[] = {losses.train, losses.val};
+    processes_->broadcast(std::as_writable_bytes(std::span(both)));
+    losses.train = both[0];
+    losses.val = both[1];
+  }
+
+  void tell_traffic(std::int64_t steps) {
+    const Processes::Traffic traffic = processes_->traffic();
+    const double each = 1.0 / static_cast<double>(steps);
+    report_.line(fmt::format(
+        "each of {} processes sent {:.1f} MB a step, and rank 0 waited {:.1f} ms a step for others",
+        processes_->size(), each * 1e-6 * static_cast<double>(traffic.bytes_sent),
+        each * 1e3 * traffic.seconds_waited));
+  }
+
+  // Otherwise ranks would go apart without a word.
+  void check_same_start(const Config& config) {
+    std::map<std::string, std::string> texts;
+    for (const Section& section : config.sections) {
+      std::string text;
+      for (const auto& [name, value] : section.values) text += name + " " + text_of(value) + "\n";
+      texts["section '" + section.name + "' of the options"] = fingerprint(text);
+    }
+    Fingerprint weights;
+    for (const auto& [name, tensor] : task_.params.tensors()) {
+      const std::vector<double> sums = optim::square_sums(tensor);
+      weights.add({reinterpret_cast<const char*>(sums.data()), sums.size() * sizeof(double)});
+    }
+    texts["weights"] = weights.str();
+    texts["checkpoint"] = fmt::format("of step {}", at_.iteration);
+    texts["state of the batches"] = fingerprint(task_.batches.state());
+    texts["library for products"] = at_.multiplier;
+    check_same(*processes_, texts);
+  }
+
+  // Says which step it is if check_finite finds something.
+  Report::Step step() {
+    try {
+      return make_step(task_, optimizer_, optimizer_.lr_at(at_.iteration), *updates_, at_,
+                       processes_, evaluation_.looks_at_layers(at_.iteration) ? &*stats_ : nullptr);
+    } catch (const Error& error) {
+      if (!optimizer_.check_finite) throw;
+      fail("step {}: {}", at_.iteration, error.what());
+    }
+  }
+
+  // Evaluates, then restores the state of the batches, so that a checkpoint taken now repeats this
+  // evaluation after a resume. Returns the advanced state, with which training continues.
+  std::string evaluate() {
+    const std::string before = task_.batches.state();
+    if (auto losses = task_.evaluate()) {
+      if (!alone()) agree_on(*losses);
+      report_.evaluation(*losses);
+      check(std::isfinite(losses->train) && std::isfinite(losses->val),
+            "the loss of step {} is not a number: the weights are broken. The last checkpoint is "
+            "kept; lower the learning rate or clip the gradients. --check-finite names the op that "
+            "made the first NaN or infinity",
+            at_.iteration);
+      if (!at_.best_val_loss || losses->val < *at_.best_val_loss) {
+        at_.best_val_loss = losses->val;
+        at_.best_iteration = at_.iteration;
+        folder_.keep_best(task_.params, at_.iteration, keep_rule(evaluation_.keep));
+      }
+    }
+    std::string advanced = task_.batches.state();
+    task_.batches.set_state(before);
+    return advanced;
+  }
+
+  void save() {
+    if (saved_ == at_.iteration) return;
+    folder_.save(state(), keep_rule(evaluation_.keep));
+    saved_ = at_.iteration;
+  }
+
+  // The checkpoint's parameters fit, or they would not have been loaded. The rest of the model's
+  // config must be the same, too.
+  void check_model() const {
+    const std::filesystem::path path = folder_.path() / kConfigFile;
+    const Config stored = folder_.config(task_.config.format);
+    for (const Section& section : task_.config.sections) {
+      if (section.name != "model") continue;
+      const Section& before = stored.at(section.name, path);
+      for (const auto& [name, value] : section.values) {
+        const Value* old = before.find(name);
+        if (old == nullptr && std::count(section.newer.begin(), section.newer.end(), name) > 0)
+          continue;
+        check(old != nullptr && text_of(*old) == text_of(value),
+              "{}: the run to resume has a model with {} {}, not {}", path.string(), name,
+              old == nullptr ? "none" : text_of(*old), text_of(value));
+      }
+    }
+  }
+
+  const Task& task_;
+  RunFolder& folder_;
+  OptimizerOptions optimizer_;
+  EvaluationOptions evaluation_;
+  Processes* processes_;
+  std::unique_ptr<optim::Updates> updates_;
+  std::optional<LayerStats> stats_;
+  Rng no_dropout_{0};
+  Progress at_;
+  std::string before_;    // what multiplied in the run that is resumed
+  NamedTensors tensors_;  // those that are frozen, too
+  StepTrace trace_;
+  Report report_;
+  std::int64_t saved_ = -1;  // the iteration that the last checkpoint was taken at
+};
+
+}  // namespace
+
+bool train(const Task& task, RunFolder& folder, const TrainOptions& options) {
+  TrainOptions settled = options;
+  settled.optimizer.settle();
+  settled.optimizer.validate();
+  settled.evaluation.validate();
+  return Trainer(task, folder, settled).run();
+}
+
+}  // namespace tapegrad::run

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+
+#include "tapegrad/run/folder/run_folder.h"
+#include "tapegrad/run/record/report.h"
+#include "tapegrad/run/train/options.h"
+
+namespace tapegrad::run {
+
+// The loss of one batch: a scalar that a tape records, and how many tokens (or other units) the
+// batch has, for the rate that iter lines tell.
+struct Loss {
+  Loss(Tensor loss, std::int64_t count = 0)  // NOLINT: a Tensor is one
+      : value(std::move(loss)), tokens(count) {}
+  Tensor value;
+  std::int64_t tokens;
+};
+
+// Seconds that a run takes beside its steps.
+struct SideCosts {
+  double evaluation = 0;  // of one evaluation
+  double each_step = 0;   // of after_step, the mean
+  double end = 0;         // of finish
+};
+
+// What is trained. The model, its data and its loss are the caller's; the task says how the loop
+// reaches them. All that it refers to must live as long as train() runs.
+//
+//   run::RunFolder folder = run::RunFolder::open({.out_dir = "runs/moons"}, "moons");
+//   const nn::Params params = folder.params(rng);
+//   const Classifier model(params);
+//   Points points(…);
+//   run::train({.params = params,
+//               .batches = points,
+//               .loss = [&] { auto [x, y] = points.next(); return cross_entropy(model(x), y); },
+//               .evaluate = [&] { return run::Losses{…}; }},
+//              folder, {.optimizer = {.max_iters = 500}});
+struct Task {
+  nn::Params params;
+  // What the batches are drawn from: a checkpoint saves its state.
+  Resumable batches;
+  // The loss of the next batch. A tape that lives around the call records it.
+  std::function<Loss()> loss;
+  // Of several processes, each passes over the batches of the others: draws the random numbers that
+  // loss() would draw. Without it, loss() is called in a DryRun.
+  std::function<void()> pass_over = {};
+  // Returns nothing if a signal interrupts it. It may draw from the generator of the batches.
+  std::function<std::optional<Losses>()> evaluate;
+  // The generator that the model's dropout draws from, if it is not that of the batches.
+  Rng* dropout = nullptr;
+  // config.json: its format, and its sections beside those of TrainOptions. A run that is resumed
+  // must have the same section "model".
+  Config config = {.format = "tapegrad-task", .sections = {}};
+  // Writes what the model needs beside its parameters, such as a tokenizer.
+  std::function<void(const std::filesystem::path& folder)> write_files = {};
+  // After each step that is made here, and its evaluation if there is one.
+  std::function<void(Report&)> after_step = {};
+  // The same and, in a run that is resumed, at the step of its checkpoint once more: metrics.jsonl
+  // then has only what came before that step.
+  std::function<void(Report&)> at_step = {};
+  // At the end of a run that no signal has stopped: a last evaluation, samples.
+  std::function<void(Report&)> finish = {};
+  // Measures a small part of each. It may draw from the generators. Without it, one evaluation is
+  // measured as a whole, and the rest is taken for nothing. See time_budget.h.
+  std::function<SideCosts()> side_costs = {};
+  About about = {};
+};
+
+struct TrainOptions {
+  OptimizerOptions optimizer = {};
+  EvaluationOptions evaluation = {};
+  TraceOptions trace = {};
+};
+
+// Loss → backward → clip → AdamW, with an evaluation and a checkpoint now and then, until
+// max_iters steps are made (true), or a signal (Ctrl-C) has stopped the run, which is then saved
+// (false). A run that is resumed ends with the same bits as one that never stopped, if its task is
+// made in the same way: of the model, that is checked. Errors: a loss that is not a number, which
+// keeps the last checkpoint; a checkpoint of another model.
+//
+// The folder's processes, if there are several, each with a task that is made in the same way, make
+// the steps that one would make with the same gradient_accumulation_steps, to the bit (with
+// comm_dtype f32). Error, before the first step, if they differ in their options, weights or
+// batches. Tasks of ranks other than 0 evaluate, but are not asked for anything else.
+bool train(const Task& task, RunFolder& folder, const TrainOptions& options = {});
+
+}  // namespace tapegrad::run

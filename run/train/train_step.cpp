@@ -1,0 +1,79 @@
+#include "tapegrad/run/train/train_step.h"
+
+#include <algorithm>
+
+#include "tapegrad/autograd/profile.h"
+#include "tapegrad/autograd/tape.h"
+#include "tapegrad/base/dry_run.h"
+#include "tapegrad/optim/clip.h"
+#include "tapegrad/run/train/in_order.h"
+
+namespace tapegrad::run {
+namespace {
+
+struct BatchLoss {
+  double loss;
+  std::int64_t tokens;
+};
+
+// Draws what the next batch would, and computes nothing.
+void pass_over(const Task& task) {
+  if (task.pass_over) return task.pass_over();
+  const DryRun dry(DryRun::Draws::made);
+  task.loss();
+}
+
+}  // namespace
+
+Report::Step make_step(const Task& task, const OptimizerOptions& options, double lr,
+                       optim::Updates& updates, Progress& progress, Processes* processes,
+                       LayerStats* stats) {
+  Report::Step step(lr);
+  const std::int64_t batches = options.gradient_accumulation_steps;
+  const double share = 1.0 / static_cast<double>(batches);
+  const int ranks = processes == nullptr ? 1 : processes->size();
+  const int rank = processes == nullptr ? 0 : processes->rank();
+  std::vector<BatchLoss> own;
+  const auto backward = [&](const auto& take) {
+    Tape tape({.check_finite = options.check_finite, .names = task.params.tensors()});
+    const Loss loss = [&] {
+      const ProfiledPart part("forward");
+      return task.loss();
+    }();
+    const ProfiledPart part("backward");
+    tape.backward(loss.value, {.seeds = {Tensor::scalar(share, loss.value.dtype())}, .take = take});
+    own.push_back({loss.value.item(), loss.tokens});
+  };
+  for (std::int64_t first = 0; first < batches; first += ranks) {
+    const int active = static_cast<int>(std::min<std::int64_t>(ranks, batches - first));
+    for (int r = 0; r < std::min(rank, active); ++r) pass_over(task);
+    updates.round(active, backward);
+    for (int r = rank + 1; r < active; ++r) pass_over(task);
+  }
+  const auto [norm, factor] = [&] {
+    const ProfiledPart part("norm of the gradients");
+    return updates.measure_clipping(options.grad_clip);
+  }();
+  step.norm = norm;
+  for (const BatchLoss& batch : in_order(own, static_cast<std::size_t>(batches), processes)) {
+    step.loss += share * batch.loss;
+    step.tokens += batch.tokens;
+  }
+  if (options.skip_outliers) {
+    step.loss_z = progress.losses.z_score(step.loss);
+    step.norm_z = progress.norms.z_score(step.norm);
+    step.skipped = std::max(step.loss_z, step.norm_z) > *options.skip_outliers;
+  }
+  if (stats != nullptr) stats->before(updates);
+  if (step.skipped) {
+    ++progress.skipped;
+  } else {
+    const ProfiledPart part("AdamW");
+    updates.step(step.lr, factor);
+  }
+  if (stats != nullptr) step.layers = stats->after();
+  updates.zero_grad();
+  return step;
+}
+
+}  // namespace tapegrad::run

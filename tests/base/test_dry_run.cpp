@@ -1,0 +1,77 @@
+#include <thread>
+
+#include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/tape.h"
+#include "tapegrad/base/dry_run.h"
+#include "tapegrad/base/memory.h"
+#include "tapegrad/base/parallel.h"
+#include "tapegrad/tests/autograd/support.h"
+#include "tapegrad/tests/catch.h"
+
+using namespace tapegrad;
+using namespace tapegrad::testing;
+
+TEST_CASE("a dry run counts its tensors, and memory_stats does not", "[dry_run]") {
+  const std::size_t live = memory_stats().live;
+  const DryRun dry;
+  {
+    const Tensor a = Tensor::empty({1 << 20}), b = Tensor::empty({1 << 20});
+    CHECK(dry.live() == std::size_t{8} << 20);
+  }
+  const Tensor small = Tensor::empty({3});
+  CHECK(dry.live() == 64);
+  CHECK(dry.peak() == std::size_t{8} << 20);
+  CHECK(memory_stats().live == live);
+}
+
+TEST_CASE("a dry run counts a block for what the allocator would give it", "[dry_run]") {
+  for (const std::int64_t n : {1, 100, 1000, 30000, 70000, 100001, 3000000}) {
+    const std::size_t before = memory_stats().live;
+    const Tensor real = Tensor::empty({n});
+    const DryRun dry;
+    const Tensor unreal = Tensor::empty({n});
+    CHECK(dry.live() == memory_stats().live - before);
+  }
+}
+
+TEST_CASE("a dry run computes nothing, and reads as zeros", "[dry_run]") {
+  const Tensor before = Tensor::ones({70, 300});
+  Tensor after;
+  {
+    const DryRun dry;
+    CHECK(in_dry_run());
+    bool ran = false;
+    parallel_for(10, 1, [&](std::int64_t, std::int64_t) { ran = true; });
+    CHECK_FALSE(ran);
+    after = matmul(before, Tensor::ones({300, 400})) + 1.0;
+    CHECK(sum(after).item() == 0);
+  }
+  CHECK_FALSE(in_dry_run());
+  CHECK(list(before) == std::vector<double>(70 * 300, 1));
+  // It outlives the run, and is a tensor like any other.
+  CHECK(list(after + 2.0) == std::vector<double>(70 * 400, 2));
+}
+
+TEST_CASE("dry runs nest, and other threads know nothing of them", "[dry_run]") {
+  const DryRun outer;
+  const Tensor a = Tensor::empty({1 << 20});
+  {
+    const DryRun inner;
+    const Tensor b = Tensor::empty({1 << 21});
+    CHECK(inner.peak() == std::size_t{8} << 20);
+  }
+  CHECK(in_dry_run());
+  CHECK(outer.peak() == std::size_t{4} << 20);
+  bool other = true;
+  std::thread([&] { other = in_dry_run(); }).join();
+  CHECK_FALSE(other);
+}
+
+TEST_CASE("no tensor is too large for a dry run", "[dry_run]") {
+  const DryRun dry;
+  std::vector<Tensor> tensors;
+  for (int i = 0; i < 5; ++i) tensors.push_back(Tensor::zeros({1 << 20, 1 << 22}));
+  CHECK(dry.live() == 5 * (std::size_t{1} << 44));
+  tensors.clear();
+  CHECK(dry.live() == 0);
+}

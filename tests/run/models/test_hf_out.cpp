@@ -1,0 +1,214 @@
+// A model in Hugging Face's layout and back, without their programs; tests/clients has those.
+
+#include <nlohmann/json.hpp>
+
+#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/nn/language_model.h"
+#include "tapegrad/run/models/formats/export.h"
+#include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/golden/golden.h"
+#include "tapegrad/tests/temp_folder.h"
+
+using namespace tapegrad;
+using namespace tapegrad::testing;
+using nlohmann::json;
+
+namespace {
+
+namespace fs = std::filesystem;
+using data::Tokenizer;
+
+const std::string kCharacters = "abcdefgh é中\n";
+
+nn::GPTConfig tiny() {
+  return {.vocab_size = 12, .block_size = 8, .n_layer = 2, .n_head = 2, .n_embd = 8};
+}
+
+nn::GPTConfig with(const std::function<void(nn::GPTConfig&)>& change) {
+  nn::GPTConfig config = tiny();
+  change(config);
+  return config;
+}
+
+nn::GPTConfig tiny_llama(const std::function<void(nn::GPTConfig&)>& change = {}) {
+  return with([&](nn::GPTConfig& c) {
+    c.arch = nn::Architecture::llama;
+    if (change) change(c);
+  });
+}
+
+// Random weights, biases and norms included.
+run::TextModel model_of(const nn::GPTConfig& config,
+                        const Tokenizer& tokenizer = Tokenizer::of_characters(kCharacters)) {
+  Rng rng(1);
+  const nn::Params params(rng);
+  const nn::LanguageModel model(params, config);
+  for (const auto& [name, t] : params.tensors()) nn::refill(t, nn::normal(0.1, 0.5), rng);
+  return {params, model, tokenizer};
+}
+
+void write(const run::TextModel& model, const fs::path& out, const std::string& format = "hf",
+           run::StoredType type = run::StoredType::f32) {
+  run::export_model(model, run::export_format(format), out, type);
+}
+
+json config_in(const fs::path& folder) {
+  return json::parse(TempFolder::get(folder / "config.json"));
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  return a.shape() == b.shape() && std::memcmp(a.data<float>(), b.data<float>(), a.bytes()) == 0;
+}
+
+const Tensor kIds = Tensor::from(std::vector<std::int32_t>{1, 5, 11, 0, 3, 7}, {2, 3});
+
+void check_comes_back(const nn::GPTConfig& config) {
+  const TempFolder folder;
+  const run::TextModel ours = model_of(config);
+  write(ours, folder / "out");
+  const run::TextModel again = run::load(folder / "out");
+  CHECK(same_bits(ours.gpt(kIds), again.gpt(kIds)));
+  CHECK(again.tokenizer.kind() == "char");
+  CHECK(again.tokenizer.encode(kCharacters) == ours.tokenizer.encode(kCharacters));
+  CHECK(again.gpt.config().norm_eps == config.norm_eps);
+}
+
+}  // namespace
+
+TEST_CASE("a model in Hugging Face's layout comes back with the same bits", "[hf_out]") {
+  check_comes_back(tiny());
+  check_comes_back(with([](auto& c) { c.tied = false; }));
+  check_comes_back(with([](auto& c) { c.n_inner = 20; }));
+  check_comes_back(with([](auto& c) { c.activation = nn::Activation::relu; }));
+  check_comes_back(with([](auto& c) { c.activation = nn::Activation::gelu_erf; }));
+  check_comes_back(with([](auto& c) { c.norm_eps = 1e-6; }));
+  check_comes_back(tiny_llama());
+  check_comes_back(tiny_llama([](auto& c) {
+    c.tied = false;
+    c.n_kv_head = 1;
+    c.rope_base = 5e5;
+    c.rope_factor = 8;
+    c.head_size = 6;
+  }));
+}
+
+TEST_CASE("biases that a model does not have are zeros, and Q, K and V are one", "[hf_out]") {
+  for (const bool separate : {false, true}) {
+    for (const bool bias : {false, true}) {
+      const auto config = with([&](auto& c) {
+        c.bias = bias;
+        c.qkv_bias = false;
+        c.separate_qkv = separate;
+      });
+      INFO(separate << bias);
+      const TempFolder folder;
+      const run::TextModel ours = model_of(config);
+      write(ours, folder / "out");
+      const run::TextModel again = run::load(folder / "out");
+      const Tensor a = ours.gpt(kIds), b = again.gpt(kIds);
+      double worst = 0;
+      for (std::int64_t i = 0; i < a.numel(); ++i)
+        worst = std::max(worst, std::abs(a.at(i) - b.at(i)));
+      CHECK(worst < 1e-5);
+      const auto file = load_safetensors(folder / "out/model.safetensors");
+      CHECK(file.at("transformer.h.1.attn.c_attn.weight").shape() == Shape{8, 24});
+      CHECK(file.at("transformer.h.1.attn.c_attn.bias").at(5) == 0);
+      CHECK((file.at("transformer.h.1.mlp.c_fc.bias").at(5) == 0) == !bias);
+      CHECK(file.metadata.at("format") == "pt");
+    }
+  }
+}
+
+TEST_CASE("config.json says all that changes the result", "[hf_out]") {
+  const TempFolder folder;
+  write(model_of(tiny()), folder / "out");
+  const json config = config_in(folder / "out");
+  for (const auto& [key, value] :
+       std::map<std::string, json>{{"architectures", json::array({"GPT2LMHeadModel"})},
+                                   {"n_positions", 8},
+                                   {"n_ctx", 8},
+                                   {"n_inner", nullptr},
+                                   {"activation_function", "gelu_new"},
+                                   {"layer_norm_epsilon", 1e-5},
+                                   {"tie_word_embeddings", true},
+                                   {"eos_token_id", nullptr},
+                                   {"dtype", "float32"}}) {
+    INFO(key);
+    CHECK(config.at(key) == value);
+  }
+  write(model_of(tiny_llama([](auto& c) { c.rope_factor = 8; })), folder / "llama");
+  const json llama = config_in(folder / "llama");
+  CHECK(llama.at("rope_parameters").at("rope_type") == "llama3");
+  CHECK(llama.at("rope_parameters").at("factor") == 8);
+  CHECK(llama.at("num_key_value_heads") == 2);
+}
+
+TEST_CASE("the end of a text is the one of the tokenizer", "[hf_out]") {
+  const TempFolder folder;
+  const Tokenizer bpe = Tokenizer::train_bpe("the cat the cat the mat", 260);
+  write(model_of(with([](auto& c) { c.vocab_size = 260; }), bpe), folder / "out");
+  CHECK(config_in(folder / "out").at("eos_token_id") == 259);
+  const json file = json::parse(TempFolder::get(folder / "out/tokenizer_config.json"));
+  CHECK(file.at("eos_token") == "<|endoftext|>");
+  CHECK(file.at("model_max_length") == 8);
+  CHECK(run::load(folder / "out").tokenizer.end_of_text() == 259);
+}
+
+TEST_CASE("halves are half the size, and a weight that is too large for f16 is refused",
+          "[hf_out]") {
+  const TempFolder folder;
+  const run::TextModel model = model_of(tiny());
+  for (const auto& [type, name] :
+       {std::pair(run::StoredType::f16, "F16"), std::pair(run::StoredType::bf16, "BF16")}) {
+    write(model, folder / name, "hf", type);
+    const auto file = open_safetensors(folder / name / "model.safetensors");
+    CHECK(file->at("transformer.wte.weight").stored_dtype == name);
+    const Tensor ours = model.gpt.tokens().weight, theirs = file->read("transformer.wte.weight");
+    for (std::int64_t i = 0; i < ours.numel(); ++i) {
+      CHECK(theirs.at(i) == Approx(ours.at(i)).epsilon(type == run::StoredType::f16 ? 5e-4 : 4e-3));
+    }
+  }
+  Tensor weight = model.gpt.tokens().weight;
+  weight.mutable_data<float>()[3] = 7e4F;
+  CHECK_THROWS_WITH(write(model, folder / "large", "hf", run::StoredType::f16),
+                    ContainsSubstring("'wte.weight' has the value 70000"));
+  CHECK(!fs::exists(folder / "large"));
+}
+
+TEST_CASE("what GPT-2 cannot express is refused by name, and nothing is written", "[hf_out]") {
+  const std::vector<std::pair<std::string, nn::GPTConfig>> cases = {
+      {"GPT2LMHeadModel cannot express a model with rope true",
+       with([](auto& c) { c.rope = true; })},
+      {"unbiased_norm true", with([](auto& c) { c.unbiased_norm = true; })},
+      {"reads its tokenizer as Qwen2's", tiny_llama([](auto& c) { c.qkv_bias = true; })},
+      {"reads its tokenizer as Qwen2's", tiny_llama([](auto& c) { c.qk_norm = true; })},
+      {"transformers needs n_embd 20 to be divisible by n_head 3",
+       tiny_llama([](auto& c) { c.n_embd = 20, c.n_head = 3, c.head_size = 8; })},
+      {"qkv_bias true", tiny_llama([](auto& c) { c.qk_norm = true, c.qkv_bias = true; })}};
+  const TempFolder folder;
+  for (const auto& [message, config] : cases) {
+    INFO(message);
+    CHECK_THROWS_WITH(write(model_of(config), folder / "out"), ContainsSubstring(message));
+    CHECK(folder.entries() == 0);
+  }
+  CHECK_THROWS_WITH(write(model_of(tiny()), folder / "out", "hf", run::StoredType::q8_0),
+                    ContainsSubstring("cannot store q8_0: choose f32, f16, bf16"));
+}
+
+TEST_CASE("models of Hugging Face's go out as they came in", "[hf_out]") {
+  for (const std::string name : {"hf_gpt2", "hf_llama"}) {
+    INFO(name);
+    const TempFolder folder;
+    write(run::load(golden_file(name)), folder / "out");
+    const auto theirs = load_safetensors(golden_file(name) / "model.safetensors");
+    const auto ours = load_safetensors(folder / "out/model.safetensors");
+    CHECK(ours.tensors.size() == theirs.tensors.size());
+    for (const auto& [tensor, t] : theirs.tensors) {
+      INFO(tensor);
+      CHECK(same_bits(t, ours.at(tensor)));
+    }
+    CHECK(TempFolder::get(folder / "out/tokenizer.json") ==
+          TempFolder::get(golden_file(name) / "tokenizer.json"));
+    CHECK(config_in(folder / "out").at("vocab_size") == 404);
+  }
+}

@@ -1,0 +1,87 @@
+#include "tapegrad/optim/shares.h"
+#include "tapegrad/run/plan/step_forecast.h"
+#include "tapegrad/tests/apps/tiny_runs.h"
+
+using namespace tapegrad;
+using namespace tapegrad::run;
+
+namespace {
+
+// Four buckets, whose gradients are complete after a quarter of backward each.
+StepParts four_buckets() {
+  StepParts parts{.forward = 1, .backward = 2, .norm = 0.1, .adamw = 0.3};
+  for (int i = 4; i > 0; --i) {
+    parts.sizes.push_back(optim::kBucketSize);
+    parts.completed.push_back(0.5 * i);
+  }
+  return parts;
+}
+
+constexpr double kBucketBytes = 4.0 * static_cast<double>(optim::kBucketSize);
+constexpr Network kFast{.bytes_per_second = 1e15, .latency = 0};
+
+}  // namespace
+
+TEST_CASE("one process takes the sum of its parts, whatever the network", "[forecast]") {
+  const StepForecast f =
+      forecast_step(four_buckets(), {.batches = 3}, {.bytes_per_second = 1, .latency = 1});
+  CHECK_THAT(f.step, Catch::Matchers::WithinRel(3 * 3 + 0.4, 1e-12));
+  CHECK(f.sending == 0);
+  CHECK(f.moving == 0);
+  CHECK(f.hidden() == 1);
+}
+
+TEST_CASE("ranks share batches and updates", "[forecast]") {
+  const StepForecast f = forecast_step(four_buckets(), {.ranks = 2, .batches = 4}, kFast);
+  CHECK_THAT(f.computing, Catch::Matchers::WithinRel(2 * 3 + 0.2, 1e-12));
+  CHECK(f.step > f.computing + f.moving);
+  CHECK(f.step < f.computing + f.moving + 0.01);  // two small messages
+}
+
+TEST_CASE("what the network takes is hidden but for its end", "[forecast]") {
+  // A quarter of a second for the half of a bucket that goes to the other rank.
+  const Network network{.bytes_per_second = kBucketBytes / 2 / 0.25, .latency = 0};
+  const StepForecast f = forecast_step(four_buckets(), {.ranks = 2, .batches = 2}, network);
+  CHECK_THAT(f.sending, Catch::Matchers::WithinRel(8 * 0.25, 1e-9));
+  // The last bucket of gradients, and all of the parameters but for the time of the update.
+  CHECK(f.waiting > 0.25 + 0.25);
+  CHECK(f.waiting < 0.25 + 4 * 0.25);
+  CHECK(f.hidden() > 0.3);
+  const StepForecast narrow =
+      forecast_step(four_buckets(), {.ranks = 2, .batches = 2, .sent = Precision::bf16}, network);
+  CHECK_THAT(narrow.sending, Catch::Matchers::WithinRel(4 * 0.125 + 4 * 0.25, 1e-9));
+  CHECK(narrow.step < f.step);
+}
+
+TEST_CASE("a slow network decides the time of a step", "[forecast]") {
+  const Network network{.bytes_per_second = kBucketBytes / 2 / 10, .latency = 0};
+  const StepForecast f = forecast_step(four_buckets(), {.ranks = 2, .batches = 2}, network);
+  CHECK(f.step > 80);
+  CHECK(f.step < 85);
+}
+
+TEST_CASE("rates and times are read with their units", "[forecast]") {
+  CHECK(parse_bandwidth("10Gbit") == 1.25e9);
+  CHECK(parse_bandwidth("250Mbit") == 31.25e6);
+  CHECK_THAT(parse_latency("50us"), Catch::Matchers::WithinRel(50e-6, 1e-12));
+  CHECK(parse_latency("2ms") == 0.002);
+  for (const char* wrong :
+       {"", "10", "10GB", "Gbit", "-1Gbit", "0Gbit", "infGbit", "nanGbit", "1Gbit "}) {
+    INFO(wrong);
+    CHECK_THROWS_WITH(parse_bandwidth(wrong), ContainsSubstring("such as 10Gbit"));
+  }
+  CHECK_THROWS_WITH(parse_latency("50"), ContainsSubstring("such as 50us"));
+}
+
+TEST_CASE("--plan forecasts a step of several ranks, and only --plan takes --ranks", "[forecast]") {
+  const Args small = {"--preset", "char-cpu", "--n-layer", "1", "--n-embd", "16", "--n-head", "2"};
+  const Result r = train(small + Args{"--plan", "--ranks", "4", "--bandwidth", "1Gbit"});
+  check_ended_well(r);
+  CHECK_THAT(r.out, ContainsSubstring("forecast:  4 ranks, 1Gbit and 50us between them") &&
+                        ContainsSubstring("times one process"));
+  CHECK_THAT(train(small + Args{"--ranks", "4"}).err,
+             ContainsSubstring("--ranks is for --plan: `mpirun -n 4"));
+  const Result wrong = train(small + Args{"--plan", "--bandwidth", "10GB"});
+  CHECK(wrong.code == 2);
+  CHECK_THAT(wrong.err, ContainsSubstring("--bandwidth: '10GB' is not a number above 0"));
+}

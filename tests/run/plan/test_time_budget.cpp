@@ -1,0 +1,101 @@
+// How many steps fit into a time, and that measuring them leaves no trace.
+
+#include <thread>
+
+#include "tapegrad/autograd/ops.h"
+#include "tapegrad/nn/layers.h"
+#include "tapegrad/run/plan/time_budget.h"
+#include "tapegrad/tests/catch.h"
+
+using namespace tapegrad;
+
+namespace {
+
+struct Numbers {
+  Rng rng{5};
+  Tensor next() {
+    Tensor x = Tensor::empty({4, 1});
+    rng.uniform(std::span(x.mutable_data<float>(), 4), -1, 1);
+    return x;
+  }
+  std::string state() const { return rng.state(); }
+  void set_state(std::string_view saved) { rng.set_state(saved); }
+};
+
+// A task whose step takes at least two milliseconds.
+struct SlowTask {
+  Rng rng{1}, dropout{2};
+  nn::Params params{rng};
+  nn::Linear line{params / "line", 1, 1};
+  Numbers numbers;
+  run::Task task() {
+    return {.params = params,
+            .batches = numbers,
+            .loss =
+                [this] {
+                  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+                  dropout.randint(10);
+                  return run::Loss(mse_loss(line(numbers.next()), numbers.next()));
+                },
+            .evaluate =
+                [this] {
+                  numbers.next();
+                  return run::Losses{};
+                },
+            .dropout = &dropout};
+  }
+  std::vector<float> weights() const {
+    return {line.weight.values<float>()[0], line.bias.values<float>()[0]};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("steps within a time leave room for what is due beside them", "[time-budget]") {
+  const run::RunCosts costs{.step = 1, .checkpoint = 2, .beside = {.evaluation = 10, .end = 5}};
+  const run::EvaluationOptions options{.eval_interval = 100};
+  // Whatever is decided: it fits, and one step more does not. An evaluation comes with a
+  // checkpoint; both are due at 0, 100, … and at the end.
+  const auto needed = [](std::int64_t n) {
+    return static_cast<double>(n) + 12.0 * static_cast<double>((n + 99) / 100 + 1) + 5;
+  };
+  for (const double seconds : {30.0, 40.0, 129.0, 130.0, 142.0, 1000.0, 12345.6}) {
+    const std::int64_t n = run::steps_within(seconds, costs, options);
+    CAPTURE(seconds, n);
+    CHECK(n > 0);
+    CHECK(needed(n) <= seconds);
+    CHECK(needed(n + 1) > seconds);
+  }
+  CHECK(run::steps_within(29.9, costs, options) == 0);
+  CHECK(run::steps_within(-1, costs, options) == 0);
+  // With a rhythm of their own: evaluations at 70, 170, …, checkpoints at 0, 50, 100, …
+  const run::EvaluationOptions apart{
+      .eval_interval = 100, .eval_offset = 70, .checkpoint_interval = 50};
+  CHECK(run::steps_within(100 + 3 * 2 + 2 * 10 + 5, costs, apart) == 100);
+  CHECK(run::steps_within(101 + 4 * 2 + 2 * 10 + 5 - 0.1, costs, apart) == 100);
+  CHECK(run::steps_within(101 + 4 * 2 + 2 * 10 + 5, costs, apart) == 101);
+}
+
+TEST_CASE("measured steps leave parameters, batches and generators as they were", "[time-budget]") {
+  SlowTask slow;
+  const auto weights = slow.weights();
+  const std::string batches = slow.numbers.state(), dropout = slow.dropout.state();
+  const auto fitting =
+      run::fit_steps(slow.task(), {.evaluation = {.eval_interval = 1000}}, {.minutes = 0.05});
+  REQUIRE(fitting);
+  CHECK(fitting->steps > 20);
+  CHECK(fitting->steps <= 1500);  // of two milliseconds in three seconds
+  CHECK_THAT(fitting->reason, ContainsSubstring("fit into 0.05 minutes"));
+  CHECK(slow.weights() == weights);
+  CHECK(slow.numbers.state() == batches);
+  CHECK(slow.dropout.state() == dropout);
+  for (const auto& [name, parameter] : slow.params.parameters()) {
+    CHECK_FALSE(parameter.grad().defined());
+  }
+}
+
+TEST_CASE("a time that is too short for one step is refused", "[time-budget]") {
+  SlowTask slow;
+  CHECK_THROWS_WITH(run::fit_steps(slow.task(), {}, {.minutes = 1e-5}),
+                    ContainsSubstring("not one step fits into 1e-05 minutes"));
+}
