@@ -196,6 +196,18 @@ Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options = {});
 // precision, see matmul.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               Precision precision = Precision::full);
+// While one lives, linear() of its thread gives each row of x the bits that it has alone: which
+// other rows there are does not matter. For the newest tokens of several texts, see Gemm in gemm.h.
+class RowsApart {
+ public:
+  RowsApart();
+  ~RowsApart();
+  RowsApart(const RowsApart&) = delete;
+  RowsApart& operator=(const RowsApart&) = delete;
+
+ private:
+  bool before_;
+};
 // The product of the operands, summed over the dimensions that the output does not name, as in
 // torch.einsum: "bij,bjk->bik" is a batched product, "ii->i" a diagonal, "i,j->ij" an outer
 // product. Each letter names a dimension. Dimensions of one letter have one size, or 1. "..."
@@ -258,6 +270,16 @@ Tensor attention(const Tensor& qkv, int n_head, const AttentionOptions& options 
 // where K divides n_head, and head h of q meets head h / (n_head / K) of theirs.
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
                  const AttentionOptions& options = {});
+// What a sequence has so far, its newest positions included.
+struct CachedKeys {
+  Tensor keys, values;      // (length or more, K·D), rows behind `length` are not read
+  std::int64_t length = 0;  // positions
+};
+// Causal attention of the T newest positions of B sequences, each of a length of its own. q (B, T,
+// C) → (B, T, C): query t of sequence b sees the first cached[b].length − T + t + 1 positions. For
+// inference: an Error where a tape tracks q or one of the keys. Each sequence's result has the same
+// bits whatever others there are.
+Tensor attention(const Tensor& q, std::span<const CachedKeys> cached, int n_head);
 // Its weights alone, softmax(Q·Kᵀ/√D), for looking at them: each query's row over the keys sums to
 // one, or is zeros if it sees none. q (B, Tq, C), k (B, Tk, K·D) → (B, H, Tq, Tk).
 Tensor attention_weights(const Tensor& q, const Tensor& k, int n_head, bool causal = true,
@@ -280,6 +302,7 @@ struct RopeScaling {
 };
 struct RopeOptions {
   std::int64_t first = 0;                     // the position of row 0
+  std::vector<std::int64_t> firsts = {};      // of x (B, T, C): one for each of the B, if not empty
   std::optional<std::int64_t> channels = {};  // turn the first so many only [all]
   double base = 10000;
   std::optional<RopeScaling> scaling = {};

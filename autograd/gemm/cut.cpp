@@ -99,6 +99,27 @@ bool may_cut_rows_anywhere(const Multiplier<T>& by) {
   }
 }
 
+// How many columns of a row product have the same bits in a call of their own as in a longer one,
+// if they begin at a multiple of this; 0 if that was not found. For a transposed B, as a weight is.
+template <class T>
+std::int64_t columns_that_come_out_alike(const Multiplier<T>& by) {
+  constexpr std::int64_t n = 6 * kBlock + 5, k = 331;
+  std::vector<T> a(k), b(n * k), whole(n), pieces(n);
+  const auto number = [](std::size_t i) {
+    return static_cast<T>((i * 7919) % 1009) / 1009 - T{0.5};
+  };
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] = number(i);
+  for (std::size_t i = 0; i < b.size(); ++i) b[i] = number(i + 500);
+  Gemm<T> g{.tb = true, .m = 1, .n = n, .k = k, .a = a.data(), .lda = k, .b = b.data(), .ldb = k};
+  g.c = whole.data(), g.ldc = n;
+  by.multiply_row(g);
+  g.c = pieces.data();
+  for (std::int64_t i = 0; i < n; i += kBlock) {
+    by.multiply_row(columns_of(g, i, std::min(n, i + kBlock)));
+  }
+  return whole == pieces ? kBlock : 0;
+}
+
 using Bounds = std::vector<std::int64_t>;
 
 // Cuts [0, length) into parts of about equal size.
@@ -187,19 +208,65 @@ void log(const Gemm<T>& g) {
       {g.ta, g.tb, g.m, g.n, g.k, std::is_same_v<T, bf16> ? Precision::bf16 : Precision::full});
 }
 
+// Whether multiply_row is used depends on the whole product, not on a piece: it rounds differently.
+template <class T>
+bool is_long_row(const Gemm<T>& g, const Multiplier<T>& by) {
+  return by.multiply_row != nullptr && g.m == 1 && g.n * g.k >= kLongRow;
+}
+
+template <class T>
+Cut cut_of_row(const Gemm<T>& g) {
+  return {{0, 1}, even_bounds(g.n, 1 + g.n * g.k / kRowTile)};
+}
+
+// All rows of a piece of long rows, a few columns at a time: each part of B is read from memory
+// once, and from the processor's cache for the other rows.
+template <class T>
+void multiply_rows(const Gemm<T>& g, const Multiplier<T>& by) {
+  constexpr std::int64_t kCached = 74'000;  // elements of B, 300 kB in f32
+  static const std::int64_t alike = columns_that_come_out_alike(by);
+  const std::int64_t step =
+      g.tb && alike > 0 ? std::max<std::int64_t>(1, kCached / g.k / alike) * alike : g.n;
+  for (std::int64_t j = 0; j < g.n; j += step) {
+    const Gemm<T> columns = columns_of(g, j, std::min(g.n, j + step));
+    for (std::int64_t i = 0; i < g.m; ++i) by.multiply_row(rows_of(columns, i, i + 1));
+  }
+}
+
+template <class T>
+void gemm_any(const Gemm<T>& g);
+
+// See Gemm::rows_apart.
+template <class T>
+void gemm_rows_apart(const Gemm<T>& g) {
+  const Gemm<T> first = rows_of(g, 0, 1);
+  const Multiplier<T>& by = chosen(first);
+  if (!is_long_row(first, by)) {
+    for (std::int64_t i = 0; i < g.m; ++i) gemm_any(rows_of(g, i, i + 1));
+    return;
+  }
+  if constexpr (!std::is_same_v<T, bf16>) {
+    log(g);
+    const Bounds bounds = cut_of_row(first).columns;
+    parallel_for(std::ssize(bounds) - 1, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+        multiply_rows(columns_of(g, bounds[i], bounds[i + 1]), by);
+      }
+    });
+  }
+}
+
 template <class T>
 void gemm_any(const Gemm<T>& g) {
   if (g.m == 0 || g.n == 0 || in_dry_run()) return;
+  if (g.rows_apart && g.m > 1) return gemm_rows_apart(g);
   log(g);
   const Multiplier<T>& by = chosen(g);
-  // Whether multiply_row is used depends on the whole product, not on a piece: it rounds
-  // differently.
-  const bool as_row = by.multiply_row != nullptr && g.m == 1 && g.n * g.k >= kLongRow;
+  const bool as_row = is_long_row(g, by);
   const double work =
       static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k);
   if (!as_row && work < static_cast<double>(kUncutWork)) return by.multiply(g);
-  const Cut cut =
-      as_row ? Cut{{0, 1}, even_bounds(g.n, 1 + g.n * g.k / kRowTile)} : cut_of(g, by, work);
+  const Cut cut = as_row ? cut_of_row(g) : cut_of(g, by, work);
   const auto multiply = as_row ? by.multiply_row : by.multiply;
   parallel_for(cut.pieces(), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) multiply(cut.piece(g, i));

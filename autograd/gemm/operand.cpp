@@ -46,7 +46,8 @@ Gemm<T> with_operands(const Gemm<U>& g, const T* a, std::int64_t lda, const T* b
           .c = g.c,
           .ldc = g.ldc,
           .alpha = g.alpha,
-          .beta = g.beta};
+          .beta = g.beta,
+          .rows_apart = g.rows_apart};
 }
 
 }  // namespace

@@ -28,8 +28,9 @@ namespace tapegrad {
 template <class T>
 struct HeadRows {
   T* data = nullptr;
-  std::int64_t row = 0;    // elements from one position to the next
-  std::int64_t batch = 0;  // elements from one sequence to the next
+  std::int64_t row = 0;        // elements from one position to the next
+  std::int64_t batch = 0;      // elements from one sequence to the next
+  T* const* starts = nullptr;  // (B): where each sequence begins, in place of data and batch
 };
 
 struct AttentionSizes {
@@ -50,6 +51,9 @@ class AttentionKernel {
   HeadRows<const T> q, k, v;
   const KeepMask& keep;                   // of (B, H, Tq, Tk)
   const std::uint8_t* padding = nullptr;  // (B, Tk), null if all keys are real
+  // (B), of causal attention: how many keys each sequence has, of which the last Tq are at its
+  // queries' positions; Tk is the largest of them. Null: all have Tk.
+  const std::int64_t* lengths = nullptr;
 
   // out (B, Tq, H·D), and stats (B, H, Tq, 2): what makes a row of scores s its weights again,
   // exp(s − shift) / total. The shift is the largest score, or 0 where all are −∞; the total is
@@ -100,11 +104,11 @@ class AttentionKernel {
   }
 
  private:
-  // Queries [first, first + rows) meet keys [0, keys). `width` is `rows`, rounded up to strips:
-  // columns behind the last query hold numbers that nobody uses. Head h meets the keys of head
-  // `shared`.
+  // Queries [first, first + rows) meet keys [0, keys). `past` is the position of query 0 among the
+  // keys, if attention is causal. `width` is `rows`, rounded up to strips: columns behind the last
+  // query hold numbers that nobody uses. Head h meets the keys of head `shared`.
   struct Tile {
-    std::int64_t b, h, shared, first, rows, keys, width;
+    std::int64_t b, h, shared, first, past, rows, keys, width;
   };
   // From one row of scratch to the next. It is no power of two, so that the rows of a strip do not
   // compete for the same few places in the cache.
@@ -117,9 +121,10 @@ class AttentionKernel {
 
   Tile tile(std::int64_t head, std::int64_t n) const {
     const std::int64_t first = n * kQueryTile, rows = std::min(kQueryTile, size.Tq - first);
-    const std::int64_t keys = size.causal ? first + rows : size.Tk;
-    const std::int64_t h = head % size.H;
-    return {head / size.H, h, h / size.group, first, rows, keys, strips(rows)};
+    const std::int64_t b = head / size.H, h = head % size.H;
+    const std::int64_t past = lengths == nullptr ? 0 : lengths[b] - size.Tq;
+    const std::int64_t keys = size.causal ? past + first + rows : size.Tk;
+    return {b, h, h / size.group, first, past, rows, keys, strips(rows)};
   }
   template <class U>
   U* at(const HeadRows<U>& x, const Tile& t, std::int64_t position) const {
@@ -127,14 +132,15 @@ class AttentionKernel {
   }
   // The same for k and v, whose heads are shared.
   const T* at_key(const HeadRows<const T>& x, const Tile& t, std::int64_t position) const {
-    return x.data + t.b * x.batch + position * x.row + t.shared * size.D;
+    const T* start = x.starts == nullptr ? x.data + t.b * x.batch : x.starts[t.b];
+    return start + position * x.row + t.shared * size.D;
   }
   std::int64_t row_index(const Tile& t, std::int64_t r) const {
     return (t.b * size.H + t.h) * size.Tq + t.first + r;
   }
   // How many keys the strip of queries from s on meets.
   std::int64_t keys_of(const Tile& t, std::int64_t s) const {
-    return size.causal ? std::min(t.keys, t.first + s + kStrip) : t.keys;
+    return size.causal ? std::min(t.keys, t.past + t.first + s + kStrip) : t.keys;
   }
   // How many pairs of a query and a key the strips compute.
   std::int64_t pairs(const Tile& t) const {
@@ -147,9 +153,10 @@ class AttentionKernel {
   // Calls f(begin, end, s) for ranges of keys which the queries from s on meet.
   template <class F>
   void for_keys(const Tile& t, const F& f) const {
-    f(0, size.causal ? t.first : t.keys, 0);
+    const std::int64_t seen_by_all = t.past + t.first;
+    f(0, size.causal ? seen_by_all : t.keys, 0);
     for (std::int64_t s = 0; size.causal && s < t.rows; s += kStrip) {
-      f(t.first + s, std::min(t.keys, t.first + s + kStrip), s);
+      f(seen_by_all + s, std::min(t.keys, seen_by_all + s + kStrip), s);
     }
   }
 
@@ -216,7 +223,7 @@ class AttentionKernel {
   // Sets the scores of keys that a query does not see to −∞, whose exponential is 0.
   void hide(const Tile& t, std::int64_t s, T* scores) const {
     constexpr T kHidden = -std::numeric_limits<T>::infinity();
-    const std::int64_t first = t.first + s, keys = keys_of(t, s);
+    const std::int64_t first = t.past + t.first + s, keys = keys_of(t, s);
     for (std::int64_t j = first + 1; size.causal && j < keys; ++j) {
       std::fill_n(scores + j * kStride, j - first, kHidden);
     }

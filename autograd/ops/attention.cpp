@@ -49,16 +49,16 @@ void check_heads(std::int64_t C, int n_head) {
 }
 
 // How many of q's heads share a head of k and v.
-std::int64_t group_size(const Tensor& q, const Tensor& k, const Tensor& v, int n_head) {
-  check(q.rank() == 3 && k.rank() == 3 && k.shape() == v.shape() && q.dim(0) == k.dim(0),
-        "[attention] q {} does not fit k {} and v {}", q.shape(), k.shape(), v.shape());
-  check_heads(q.dim(2), n_head);
-  const std::int64_t C = q.dim(2), D = C / n_head, width = k.dim(2);
+std::int64_t group_size(const Shape& q, const Shape& k, const Shape& v, int n_head) {
+  check(q.rank() == 3 && k.rank() == 3 && k == v && q[0] == k[0],
+        "[attention] q {} does not fit k {} and v {}", q, k, v);
+  check_heads(q[2], n_head);
+  const std::int64_t C = q[2], D = C / n_head, width = k[2];
   if (width == C) return 1;
   check(D > 0 && width > 0 && width % D == 0 && n_head % (width / D) == 0,
         "[attention] q {} has {} heads of {}, which cannot share those of k {} and v {}: their "
         "number must divide {}",
-        q.shape(), n_head, D, k.shape(), v.shape(), n_head);
+        q, n_head, D, k, v, n_head);
   return C / width;
 }
 
@@ -171,6 +171,45 @@ Tensor reference(const Call& call, Inputs qkv) {
                              call.size.causal, call.keep, call.padding);
 }
 
+// The keys, or the values, of sequences that lie apart.
+template <class T>
+HeadRows<const T> rows_of_cached(Inputs tensors, std::size_t first, std::vector<const T*>& starts) {
+  for (std::size_t i = first; i < tensors.size(); i += 2) {
+    starts.push_back(tensors[i].data<T>());
+  }
+  return {.row = tensors[first].dim(1), .starts = starts.data()};
+}
+
+// in: q, and then the keys and the values of each sequence.
+Tensor forward_cached(AttentionSizes size, const std::vector<std::int64_t>& lengths, Inputs in) {
+  Tensor out = Tensor::empty(in[0].shape(), in[0].dtype());
+  const KeepMask keep;
+  dispatch(out.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    std::vector<const T*> keys, values;
+    Tensor stats = Tensor::empty({size.B, size.H, size.Tq, 2}, out.dtype());
+    const AttentionKernel<T> kernel{size,
+                                    rows_of<T>(in[0]),
+                                    rows_of_cached(in, 1, keys),
+                                    rows_of_cached(in, 2, values),
+                                    keep,
+                                    nullptr,
+                                    lengths.data()};
+    kernel.forward(rows_of<T>(out), stats.mutable_data<T>());
+  });
+  return out;
+}
+
+void check_cached(const Tensor& q, const CachedKeys& c, const CachedKeys& first) {
+  check(c.keys.rank() == 2 && c.keys.shape() == c.values.shape() &&
+            c.keys.dim(1) == first.keys.dim(1),
+        "[attention] q {} does not fit the cached keys {} and values {}", q.shape(), c.keys.shape(),
+        c.values.shape());
+  check(c.length >= q.dim(1) && c.length <= c.keys.dim(0),
+        "[attention] {} positions in {} cached keys cannot end with the {} of q {}", c.length,
+        c.keys.shape(), q.dim(1), q.shape());
+}
+
 // One body for both forms, which reports tell apart by their names.
 Tensor apply_attention(std::string_view name, std::string_view backward_name,
                        const std::vector<Tensor>& qkv, const Call& call) {
@@ -194,15 +233,44 @@ Tensor attention(const Tensor& qkv, int n_head, const AttentionOptions& options)
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
                  const AttentionOptions& options) {
-  const std::int64_t group = group_size(q, k, v, n_head);
+  const std::int64_t group = group_size(q.shape(), k.shape(), v.shape(), n_head);
   Call call = make_call(q.shape(), q.dim(2), k.dim(1), n_head, options);
   call.size.group = group;
   return apply_attention("attention", "attention_backward", {q, k, v}, call);
 }
 
+Tensor attention(const Tensor& q, std::span<const CachedKeys> cached, int n_head) {
+  check(q.rank() == 3 && q.dim(1) > 0 && std::ssize(cached) == q.dim(0) && !cached.empty(),
+        "[attention] q {} is not (B, T, C) for {} cached sequences", q.shape(), cached.size());
+  const Tensor& keys = cached[0].keys;
+  std::vector<Tensor> inputs{q};
+  std::vector<std::int64_t> lengths;
+  for (const CachedKeys& c : cached) {
+    check_cached(q, c, cached[0]);
+    inputs.insert(inputs.end(), {c.keys, c.values});
+    lengths.push_back(c.length);
+  }
+  const Shape shape{q.dim(0), keys.dim(0), keys.dim(1)};
+  const AttentionSizes size{q.dim(0),
+                            q.dim(1),
+                            *std::max_element(lengths.begin(), lengths.end()),
+                            n_head,
+                            q.dim(2) / std::max(1, n_head),
+                            /*causal=*/true,
+                            group_size(q.shape(), shape, shape, n_head)};
+  return apply_many(
+      "attention", inputs,
+      [&](Inputs in, Saved& saved) {
+        check(!saved.recording(), "[attention] no tape can record attention to cached keys");
+        return std::vector{forward_cached(size, lengths, in)};
+      },
+      [](Inputs, const Saved&, const Needs&) { return Grads(); })[0];
+}
+
 Tensor attention_weights(const Tensor& q, const Tensor& k, int n_head, bool causal,
                          const Tensor& key_padding_mask) {
-  const std::int64_t group = group_size(q, k, k, n_head), Tq = q.dim(1), Tk = k.dim(1);
+  const std::int64_t group = group_size(q.shape(), k.shape(), k.shape(), n_head), Tq = q.dim(1),
+                     Tk = k.dim(1);
   check(!causal || Tq == Tk, "[attention] causal needs as many queries as keys, not {} and {}", Tq,
         Tk);
   Tensor scores =
@@ -217,7 +285,7 @@ Tensor attention_weights(const Tensor& q, const Tensor& k, int n_head, bool caus
 
 Tensor attention_reference(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
                            bool causal, const KeepMask& keep, const Tensor& key_padding_mask) {
-  const std::int64_t group = group_size(q, k, v, n_head);
+  const std::int64_t group = group_size(q.shape(), k.shape(), v.shape(), n_head);
   Tensor weights = attention_weights(q, k, n_head, causal, key_padding_mask);
   if (keep.drops()) {
     const Tensor kept = keep.to_tensor(weights.shape()).to(weights.dtype());

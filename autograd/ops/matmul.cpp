@@ -11,6 +11,8 @@ struct MatmulSizes {
   Shape batch;
 };
 
+thread_local bool rows_apart = false;
+
 Shape batch_of(const Shape& shape) { return Shape(std::span(shape.begin(), shape.end() - 2)); }
 
 MatmulSizes matmul_sizes(const Shape& a, const Shape& b, MatmulOptions options) {
@@ -102,6 +104,9 @@ Tensor matmul_2d_or_more(const Tensor& a, const Tensor& b, MatmulOptions options
 
 }  // namespace
 
+RowsApart::RowsApart() : before_(rows_apart) { rows_apart = true; }
+RowsApart::~RowsApart() { rows_apart = before_; }
+
 Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options) {
   check(a.dtype() == b.dtype(), "[matmul] dtypes differ: {} and {}", name_of(a.dtype()),
         name_of(b.dtype()));
@@ -156,7 +161,8 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Precisi
                        .ldb = in,
                        .c = to,
                        .ldc = out,
-                       .beta = static_cast<T>(b.defined() ? 1 : 0)},
+                       .beta = static_cast<T>(b.defined() ? 1 : 0),
+                       .rows_apart = rows_apart},
                precision);
         });
         return y;

@@ -11,7 +11,7 @@ namespace {
 
 struct Turn {
   std::int64_t head_size, channels;
-  std::int64_t first;
+  std::vector<std::int64_t> firsts;  // of each sequence; one serves all
   double base;
   std::optional<RopeScaling> scaling;
   double sign = 1;  // −1 turns back
@@ -59,38 +59,49 @@ Unit rounding(double angle) {
   return {1 - added * added / 2, added};
 }
 
-// cos and sin of the angle of each pair at each of `rows` positions, (rows, 2, D/2). Position
-// 64·n + k is turned by 64·n and then by k: most places then take no sine or cosine of their own,
-// and each depends on its position alone.
+// cos and sin of the angle of each pair at each of `rows` positions from `first` on, (rows, 2,
+// D/2). Position 64·n + k is turned by 64·n and then by k: most places then take no sine or cosine
+// of their own, and each depends on its position alone.
 template <class T>
-Tensor angles(const Turn& turn, std::int64_t rows) {
+void angles(const std::vector<double>& frequency, double sign, std::int64_t first,
+            std::int64_t rows, T* out) {
   constexpr std::int64_t kBlock = 64;
-  const std::vector<double> frequency = frequencies<T>(turn);
   const auto pairs = static_cast<std::int64_t>(frequency.size());
-  const std::int64_t last = turn.first + rows, first_block = turn.first / kBlock;
+  const std::int64_t last = first + rows, first_block = first / kBlock;
   const bool one_block = (last - 1) / kBlock == first_block;
-  const std::int64_t low = one_block ? turn.first % kBlock : 0;
+  const std::int64_t low = one_block ? first % kBlock : 0;
   const std::int64_t high = one_block ? low + rows : kBlock;
   std::vector<Unit> steps;  // (high − low, pairs)
   for (std::int64_t k = low; k < high; ++k) {
     for (const double f : frequency) steps.push_back(unit(static_cast<double>(k) * f));
   }
-  Tensor table = Tensor::empty({rows, 2, pairs}, dtype_of<T>());
-  T* out = table.template mutable_data<T>();
   std::vector<Unit> block(frequency.size());
-  for (std::int64_t t = turn.first; t < last; ++t) {
+  for (std::int64_t t = first; t < last; ++t) {
     const std::int64_t k = t % kBlock;
-    for (std::size_t i = 0; (k == 0 || t == turn.first) && i < block.size(); ++i) {
+    for (std::size_t i = 0; (k == 0 || t == first) && i < block.size(); ++i) {
       block[i] = unit(static_cast<double>(t - k) * frequency[i]);
     }
     const Unit* step = steps.data() + (k - low) * pairs;
-    T* __restrict cos = out + (t - turn.first) * 2 * pairs, * __restrict sin = cos + pairs;
+    T* __restrict cos = out + (t - first) * 2 * pairs, * __restrict sin = cos + pairs;
     for (std::int64_t i = 0; i < pairs; ++i) {
       const auto at = static_cast<std::size_t>(i);
       const Unit angle = block[at] * step[i] * rounding<T>(static_cast<double>(t) * frequency[at]);
       cos[i] = static_cast<T>(angle.cos);
-      sin[i] = static_cast<T>(turn.sign * angle.sin);
+      sin[i] = static_cast<T>(sign * angle.sin);
     }
+  }
+}
+
+// The angles of all sequences: (firsts, rows, 2, D/2).
+template <class T>
+Tensor angles_of(const Turn& turn, std::int64_t rows) {
+  const std::vector<double> frequency = frequencies<T>(turn);
+  const auto sequences = std::ssize(turn.firsts);
+  Tensor table = Tensor::empty({sequences, rows, turn.head_size}, dtype_of<T>());
+  T* out = table.template mutable_data<T>();
+  for (const std::int64_t first : turn.firsts) {
+    angles(frequency, turn.sign, first, rows, out);
+    out += rows * turn.head_size;
   }
   return table;
 }
@@ -116,13 +127,15 @@ Tensor turned_rows(const Tensor& x, const Turn& turn) {
   dispatch(y.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const std::int64_t rows = x.dim(-2), width = x.dim(-1);
-    const Tensor table = angles<T>(turn, rows);
+    const Tensor table = angles_of<T>(turn, rows);
+    const std::int64_t angle_rows = table.dim(0) * rows;
     const T *in = x.data<T>(), *angle = table.data<T>();
     T* out = y.mutable_data<T>();
     const std::int64_t grain = std::max<std::int64_t>(1, kElementGrain / width);
     parallel_for(x.numel() / width, grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t r = begin; r < end; ++r) {
-        turn_row(turn, in + r * width, angle + r % rows * turn.head_size, width, out + r * width);
+        turn_row(turn, in + r * width, angle + r % angle_rows * turn.head_size, width,
+                 out + r * width);
       }
     });
   });
@@ -162,12 +175,18 @@ Tensor rope(const Tensor& x, std::int64_t head_size, const RopeOptions& options)
   const std::int64_t channels = options.channels.value_or(x.dim(-1));
   check(channels >= 0 && channels <= x.dim(-1) && channels % head_size == 0,
         "[rope] {} channels of x {} are not heads of {}", channels, x.shape(), head_size);
-  check(options.first >= 0, "[rope] the first position must not be negative, as {} is",
-        options.first);
+  std::vector<std::int64_t> firsts = options.firsts;
+  if (firsts.empty()) firsts = {options.first};
+  check(options.firsts.empty() || (x.rank() == 3 && std::ssize(firsts) == x.dim(0)),
+        "[rope] x {} is not {} sequences, one for each of the first positions", x.shape(),
+        firsts.size());
+  for (const std::int64_t first : firsts) {
+    check(first >= 0, "[rope] the first position must not be negative, as {} is", first);
+  }
   check(options.base > 0 && std::isfinite(options.base),
         "[rope] base must be finite and above 0, not {}", options.base);
   if (options.scaling) check_scaling(*options.scaling);
-  return apply_turn(x, {head_size, channels, options.first, options.base, options.scaling});
+  return apply_turn(x, {head_size, channels, std::move(firsts), options.base, options.scaling});
 }
 
 }  // namespace tapegrad

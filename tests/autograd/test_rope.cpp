@@ -37,6 +37,24 @@ TEST_CASE("a row is turned by its position, whatever rows are beside it", "[rope
   CHECK(same_bits(rope(x.rows(40, 110), 8, {.first = 70}), all.rows(40, 110)));
 }
 
+TEST_CASE("each sequence of a batch may begin at a position of its own", "[rope]") {
+  Rng rng(7);
+  const Tensor x = normal(rng, {3, 5, 24}, DType::f32);
+  const std::vector<std::int64_t> firsts = {62, 0, 1000};
+  const Tensor y = rope(x, 8, {.firsts = firsts});
+  for (std::int64_t b = 0; b < 3; ++b) {
+    const std::int64_t first = firsts[static_cast<std::size_t>(b)];
+    CHECK(same_bits(y.rows(b, b + 1), rope(x.rows(b, b + 1), 8, {.first = first})));
+  }
+  // Its gradient turns back each sequence by its own positions.
+  const Tensor p = x.clone().set_requires_grad();
+  Tape tape;
+  const Tensor back = tape.gradient(sum(rope(p, 8, {.firsts = firsts}) * y), {p})[0];
+  CHECK(difference(back, x, 1e-5, 1e-5) == "");
+  CHECK_THROWS_WITH(rope(x, 8, {.firsts = {1, 2}}), ContainsSubstring("(3, 5, 24) is not 2"));
+  CHECK_THROWS_WITH(rope(x, 8, {.firsts = {1, -2, 0}}), ContainsSubstring("as -2 is"));
+}
+
 TEST_CASE("Llama 3's scaling turns as transformers does", "[rope]") {
   // inv_freq of transformers 5.12's _compute_llama3_parameters, in f32: short waves stay, one in
   // between is interpolated, long ones turn eight times slower.

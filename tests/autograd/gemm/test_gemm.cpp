@@ -74,3 +74,24 @@ TEST_CASE("gemm of one row is the product, however its operands lie", "[gemm]") 
     }
   }
 }
+
+TEST_CASE("rows apart have the bits that they have alone, on any number of threads", "[gemm]") {
+  Rng rng(9);
+  const Precision precision = GENERATE(Precision::full, Precision::bf16);
+  // The second is a long row that is cut in two; the third is none.
+  for (const auto& [n, k] : {std::pair{200, 100}, {1000, 700}, {30, 20}}) {
+    const Tensor x = normal(rng, {7, k}, DType::f32), w = normal(rng, {n, k}, DType::f32);
+    const Tensor bias = normal(rng, {n}, DType::f32);
+    const Threads three(3);
+    const Tensor y = [&] {
+      const RowsApart apart;
+      return linear(x, w, bias, precision);
+    }();
+    const Threads one(1);
+    for (std::int64_t i = 0; i < 7; ++i) {
+      INFO(n << " by " << k << ", row " << i);
+      CHECK(same_bits(y.rows(i, i + 1), linear(x.rows(i, i + 1), w, bias, precision)));
+    }
+    CHECK(difference(y, linear(x, w, bias, precision), 1e-3, 1e-4) == "");
+  }
+}
