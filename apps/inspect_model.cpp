@@ -1,4 +1,3 @@
-#include <charconv>
 
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/compute.h"
@@ -6,7 +5,9 @@
 #include "tapegrad/apps/inspect/tape_picture.h"
 #include "tapegrad/apps/inspect/views.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/utf8.h"
+#include "tapegrad/base/text/number_text.h"
+#include "tapegrad/base/text/utf8.h"
+#include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/models/model.h"
 
@@ -79,10 +80,7 @@ std::string text_of(const Options& o) {
 std::optional<std::int64_t> step_of(const TensorSource& weights) {
   const auto found = weights.metadata().find("iteration");
   if (found == weights.metadata().end()) return std::nullopt;
-  std::int64_t step = 0;
-  const char* end = found->second.data() + found->second.size();
-  const auto [stop, error] = std::from_chars(found->second.data(), end, step);
-  return error == std::errc() && stop == end ? std::optional(step) : std::nullopt;
+  return number_of<std::int64_t>(found->second);
 }
 
 // A model in f32, and the last tokens of a text, as many as can be shown.
@@ -127,7 +125,7 @@ void draw_tape(const Options& o, const Reading& r) {
   const Tensor loss = r.model.gpt.loss(slice(0), slice(1), &dropout);
   const TapeGraph graph = graph_of(tape, parameters);
   const std::string cut = std::ssize(r.tokens) < r.text_tokens
-                              ? fmt::format(", the last of {}", nn::grouped(r.text_tokens))
+                              ? fmt::format(", the last of {}", grouped(r.text_tokens))
                               : "";
   const std::string dot = inspect::dot_of(
       graph, fmt::format("a step of {} in f32 on {} tokens{}: {} ops, which keep {:.2f} MB\nloss "

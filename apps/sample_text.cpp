@@ -4,7 +4,7 @@
 #include "tapegrad/apps/gpt/sampler.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/interrupt.h"
-#include "tapegrad/base/utf8.h"
+#include "tapegrad/base/text/utf8.h"
 #include "tapegrad/run/models/model.h"
 
 namespace tapegrad {

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cmath>
 #include <numbers>
 #include <numeric>
 #include <utility>
 
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/text/number_text.h"
 
 // PyTorch's numbers depend on where its compiler fused a multiplication and an addition. Here, each
 // of these places is an explicit std::fma, and no other product is added to anything. So every
@@ -104,12 +104,9 @@ std::string_view take_word(std::string_view& text) {
 
 template <class T>
 T parse_number(std::string_view word, int base, const char* what) {
-  T value{};
-  const char* end = word.data() + word.size();
-  const auto result = std::from_chars(word.data(), end, value, base);
-  check(result.ec == std::errc() && result.ptr == end, "[rng] saved state: '{}' is not a valid {}",
-        word.substr(0, 20), what);
-  return value;
+  const std::optional<T> number = number_of<T>(word, base);
+  check(number.has_value(), "[rng] saved state: '{}' is not a valid {}", word.substr(0, 20), what);
+  return *number;
 }
 
 template <size_t N>

@@ -50,7 +50,4 @@ class Terminal {
 // Prints on stderr. A failure, such as that of a full disk, is not one of the program.
 void print_error(const std::string& text);
 
-// "8 s", "2:05 min", "3:20 h"
-std::string duration(double seconds);
-
 }  // namespace tapegrad

@@ -1,9 +1,9 @@
-#include <charconv>
 #include <cstdlib>
 #include <optional>
 #include <string_view>
 
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/text/number_text.h"
 #include "tapegrad/comm/carrier.h"
 
 namespace tapegrad::detail {
@@ -29,9 +29,8 @@ std::optional<int> number_in(const char* variable, int least) {
   const char* value = std::getenv(variable);
   if (value == nullptr) return std::nullopt;
   const std::string_view text = value;
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.begin(), text.end(), number);
-  check(error == std::errc() && end == text.end() && number >= least,
+  const std::optional<int> number = number_of<int>(text);
+  check(number && *number >= least,
         "[processes] the environment variable {} is '{}', not a number from {} on", variable, text,
         least);
   return number;

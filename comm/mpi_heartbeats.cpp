@@ -1,11 +1,11 @@
 #include "tapegrad/comm/mpi_heartbeats.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <string_view>
 
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/text/number_text.h"
 
 namespace tapegrad::detail {
 namespace {
@@ -17,11 +17,10 @@ std::chrono::seconds timeout_of_environment() {
   const char* value = std::getenv(kTimeout);
   if (value == nullptr) return std::chrono::seconds(30);
   const std::string_view text = value;
-  int seconds = 0;
-  const auto [end, error] = std::from_chars(text.begin(), text.end(), seconds);
-  check(error == std::errc() && end == text.end() && seconds >= 2 && seconds <= 86400,
+  const std::optional<int> seconds = number_of<int>(text);
+  check(seconds && *seconds >= 2 && *seconds <= 86400,
         "[processes] {} must be a number of seconds from 2 to 86400, not '{}'", kTimeout, text);
-  return std::chrono::seconds(seconds);
+  return std::chrono::seconds(*seconds);
 }
 
 }  // namespace

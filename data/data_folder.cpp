@@ -1,11 +1,11 @@
 #include "tapegrad/data/data_folder.h"
 
-#include <charconv>
 #include <set>
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/fingerprint.h"
 #include "tapegrad/base/json_file.h"
+#include "tapegrad/base/text/number_text.h"
 
 namespace tapegrad::data {
 namespace {
@@ -78,9 +78,10 @@ class Reader {
                shard.name.find('/') == std::string::npos,
            fmt::format("'{}' is not the name of a file of the folder", shard.name));
     const auto crc = get<std::string>(json, "crc32");
-    const auto [end, error] = std::from_chars(crc.data(), crc.data() + crc.size(), shard.crc32, 16);
-    expect(error == std::errc() && crc.size() == 8 && end == crc.data() + 8,
+    const auto number = number_of<unsigned>(crc, 16);
+    expect(number && crc.size() == 8,
            fmt::format("crc32 '{}' is not eight hexadecimal digits", crc));
+    shard.crc32 = *number;
     return shard;
   }
 

@@ -1,9 +1,9 @@
 #include "tapegrad/data/loader.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/text/number_text.h"
 
 namespace tapegrad::data {
 
@@ -129,30 +129,32 @@ std::string EpochLoader::state() const {
 }
 
 void EpochLoader::set_state(std::string_view saved) {
-  std::int64_t next = 0;
-  std::uint64_t seed = 0;
-  const char *begin = saved.data(), *end = begin + saved.size();
+  std::string_view rest = saved;
   const auto expect = [&](bool right) {
     check(right, "[loader] saved state: '{}' does not begin with '{}', a number and a seed",
           saved.substr(0, 20), kStateBegin);
   };
-  const auto number = [&](auto& value) {
-    const auto [after, error] = std::from_chars(begin, end, value);
-    expect(error == std::errc() && after < end && *after == ' ');
-    begin = after + 1;
+  const auto behind_space = [&] {
+    expect(rest.starts_with(' '));
+    rest.remove_prefix(1);
   };
-  expect(saved.starts_with(kStateBegin));
-  begin += kStateBegin.size();
-  number(next);
-  number(seed);
+  expect(rest.starts_with(kStateBegin));
+  rest.remove_prefix(kStateBegin.size());
+  const auto window = take_number<std::int64_t>(rest);
+  expect(window.has_value());
+  behind_space();
+  const auto seed = take_number<std::uint64_t>(rest);
+  expect(seed.has_value());
+  behind_space();
+  const std::int64_t next = *window;
   check(next >= -1 && next <= windows(), "[loader] saved state: window {} of a pass of {} windows",
         next, windows());
   Rng rng(0);
-  rng.set_state({begin, static_cast<std::size_t>(end - begin)});
+  rng.set_state(rest);
   begun_ = false;
-  if (next >= 0) begin_epoch(seed);
+  if (next >= 0) begin_epoch(*seed);
   next_ = std::max<std::int64_t>(next, 0);
-  seed_ = seed;
+  seed_ = *seed;
   rng_ = rng;
 }
 

@@ -8,7 +8,7 @@
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/utf8.h"
+#include "tapegrad/base/text/utf8.h"
 
 namespace tapegrad::data {
 namespace {

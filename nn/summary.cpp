@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/language_model.h"
 #include "tapegrad/nn/measure.h"
 
@@ -174,14 +175,6 @@ std::string Summary::str() const {
                       grouped(attention_parameters()), grouped(feed_forward_parameters()));
   return text + fmt::format("\n{:.3g} GFLOPs per token of a forward pass over {} tokens\n",
                             flops() / 1e9, grouped(config.block_size));
-}
-
-std::string grouped(std::int64_t n) {
-  std::string digits = fmt::format("{}", n);
-  for (auto i = static_cast<std::int64_t>(digits.size()) - 3; i > 0; i -= 3) {
-    digits.insert(static_cast<std::size_t>(i), ",");
-  }
-  return digits;
 }
 
 }  // namespace tapegrad::nn

@@ -36,7 +36,4 @@ struct Summary {
 
 Summary summary(const GPTConfig& config);
 
-// 1234567 → "1,234,567"
-std::string grouped(std::int64_t n);
-
 }  // namespace tapegrad::nn

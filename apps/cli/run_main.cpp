@@ -9,7 +9,7 @@
 #include "tapegrad/autograd/gemm/gemm.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/terminal.h"
-#include "tapegrad/base/utf8.h"
+#include "tapegrad/base/text/utf8.h"
 
 namespace tapegrad::cli {
 

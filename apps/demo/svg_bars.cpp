@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/markup.h"
+#include "tapegrad/base/text/markup.h"
 
 namespace tapegrad {
 namespace {

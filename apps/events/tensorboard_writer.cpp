@@ -10,7 +10,7 @@
 #include <map>
 
 #include "tapegrad/base/terminal.h"
-#include "tapegrad/base/utf8.h"
+#include "tapegrad/base/text/utf8.h"
 
 namespace tapegrad::events {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/terminal.h"
+#include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
 
 namespace tapegrad::gpt {
@@ -13,8 +14,8 @@ std::string Evaluated::line() const {
       loss.share == 1 ? "whole text" : fmt::format("{:.3g} % of the text", 100 * loss.share);
   return fmt::format(
       "loss {:.4f} ({}), perplexity {:.2f}, {:.2f} bits per byte; {} tokens, {} tok/s", loss.loss,
-      seen, loss.perplexity, loss.bits_per_byte, nn::grouped(loss.tokens),
-      nn::grouped(
+      seen, loss.perplexity, loss.bits_per_byte, grouped(loss.tokens),
+      grouped(
           static_cast<std::int64_t>(static_cast<double>(loss.tokens) / std::max(seconds, 1e-9))));
 }
 

@@ -10,7 +10,8 @@
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/base/dry_run.h"
 #include "tapegrad/base/interrupt.h"
-#include "tapegrad/base/utf8.h"
+#include "tapegrad/base/text/utf8.h"
+#include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/corpus/token_folder.h"
 
@@ -20,8 +21,6 @@ std::string_view default_corpus();
 
 namespace tapegrad::gpt {
 namespace {
-
-using nn::grouped;
 
 // Sets the vocabulary to that of the text's tokens, and the tokenizer to that of a folder of
 // tokens. Error if the machine cannot hold the model. What `rng` draws for a model that is not new

@@ -5,6 +5,7 @@
 #include "tapegrad/apps/gpt/gpt_program.h"
 #include "tapegrad/apps/gpt/start.h"
 #include "tapegrad/base/terminal.h"
+#include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/corpus/prepare.h"
 #include "tapegrad/run/corpus/token_folder.h"
@@ -44,7 +45,7 @@ void print_note(const Options& o, const run::Text& text, const run::TextData& da
       "note: tokenising {:.0f} MB took {}, and text and tokens stay in memory, {:.0f} MB. Each "
       "start does this again. To do it once, with the tokens in files:\n"
       "  {}{} --out-dir DIR\n  {} --data DIR\n",
-      static_cast<double>(bytes) / 1e6, duration(seconds), held / 1e6,
+      static_cast<double>(bytes) / 1e6, duration_text(seconds), held / 1e6,
       cli::program_path("prepare-data"), prepare_options(o), cli::program_path("train-gpt")));
 }
 
@@ -86,9 +87,9 @@ std::string text_name(const run::Text& text) {
 }
 
 std::string amount(const data::Tokens& tokens, std::int64_t documents) {
-  const std::string text = nn::grouped(tokens.size()) + " tokens";
+  const std::string text = grouped(tokens.size()) + " tokens";
   return documents == 0 ? text
-                        : fmt::format("{} of {} document{}", text, nn::grouped(documents),
+                        : fmt::format("{} of {} document{}", text, grouped(documents),
                                       documents == 1 ? "" : "s");
 }
 

@@ -9,6 +9,7 @@
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/memory.h"
 #include "tapegrad/base/terminal.h"
+#include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/plan/step_forecast.h"
 
@@ -96,7 +97,7 @@ int print_plan(const Options& o) {
   const nn::Summary model = nn::summary(config);
   const auto tokens =
       static_cast<double>(a.batch_size * config.block_size * a.gradient_accumulation_steps);
-  fmt::print("model:     {} parameters, {:.3g} GFLOP per step\n", nn::grouped(model.parameters()),
+  fmt::print("model:     {} parameters, {:.3g} GFLOP per step\n", grouped(model.parameters()),
              3e-9 * model.flops() * tokens);
   fmt::print("memory:    {}\n", run::describe(estimate));
   fmt::print("recompute: {}{}\n",
@@ -127,8 +128,8 @@ int print_plan(const Options& o) {
         "run:       about {:.0f} steps fit into {:.4g} minutes, less what evaluations take\n",
         60 * *o.call.max_minutes / step, *o.call.max_minutes);
   } else if (!o.passes.epochs) {
-    fmt::print("run:       {} steps take {}, and evaluations beside\n", nn::grouped(a.max_iters),
-               duration(step * static_cast<double>(a.max_iters)));
+    fmt::print("run:       {} steps take {}, and evaluations beside\n", grouped(a.max_iters),
+               duration_text(step * static_cast<double>(a.max_iters)));
   }
   if (o.extras.ranks > 1) {
     print_forecast(o, parts, tokens / static_cast<double>(a.gradient_accumulation_steps), estimate);

@@ -9,6 +9,7 @@
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/json_file.h"
 #include "tapegrad/base/terminal.h"
+#include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
 
 namespace tapegrad::gpt {
@@ -121,9 +122,9 @@ void Sampler::converse() {
 
 void Sampler::print_rate() const {
   if (tokens_ == 0) return;
-  print_error(fmt::format("{} tokens in {:.2f} s: {} tok/s\n", nn::grouped(tokens_), seconds_,
-                          nn::grouped(static_cast<std::int64_t>(static_cast<double>(tokens_) /
-                                                                std::max(seconds_, 1e-9)))));
+  print_error(fmt::format(
+      "{} tokens in {:.2f} s: {} tok/s\n", grouped(tokens_), seconds_,
+      grouped(static_cast<std::int64_t>(static_cast<double>(tokens_) / std::max(seconds_, 1e-9)))));
 }
 
 }  // namespace tapegrad::gpt

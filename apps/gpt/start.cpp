@@ -7,6 +7,7 @@
 
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/base/dry_run.h"
+#include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/folder/kept_models.h"
 #include "tapegrad/run/folder/run_folder.h"
@@ -219,8 +220,8 @@ std::vector<std::pair<std::string, std::string>> about_tuning(const Options& o,
                                ? fmt::format("LoRA of rank {} and alpha {:g} at {}", lora.rank,
                                              lora.alpha, fmt::join(lora.targets, ", "))
                                : fmt::format("all but {}", fmt::join(o.tuning.frozen(), ", "));
-  lines.emplace_back("trained", fmt::format("{} of {} parameters: {}", nn::grouped(params.count()),
-                                            nn::grouped(params.total_count()), what));
+  lines.emplace_back("trained", fmt::format("{} of {} parameters: {}", grouped(params.count()),
+                                            grouped(params.total_count()), what));
   return lines;
 }
 

@@ -3,6 +3,7 @@
 
 #include "tapegrad/apps/inspect/token_text.h"
 #include "tapegrad/apps/inspect/views.h"
+#include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
 
 namespace tapegrad::inspect {
@@ -48,7 +49,7 @@ std::string text_of(const Look& look) {
   std::string text = look.step ? fmt::format("{} (step {}): ", look.model, *look.step)
                                : fmt::format("{}: ", look.model);
   text += fmt::format("{} tokens", inside.tokens.size());
-  if (look.cut()) text += fmt::format(", the last of {}", nn::grouped(look.text_tokens));
+  if (look.cut()) text += fmt::format(", the last of {}", grouped(look.text_tokens));
   if (inside.loss) {
     text += fmt::format(", loss {:.4f}, perplexity {:.2f}", *inside.loss, std::exp(*inside.loss));
   }

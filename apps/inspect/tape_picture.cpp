@@ -13,6 +13,7 @@
 
 #include "tapegrad/autograd/module_names.h"
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/text/words.h"
 
 extern char** environ;
 
@@ -34,13 +35,6 @@ std::string quoted(std::string_view text) {
     }
   }
   return result + '"';
-}
-
-std::string bytes_text(std::size_t bytes) {
-  const auto count = static_cast<double>(bytes);
-  if (bytes < 10'000) return fmt::format("{} B", bytes);
-  return bytes < 10'000'000 ? fmt::format("{:.0f} kB", count / 1e3)
-                            : fmt::format("{:.1f} MB", count / 1e6);
 }
 
 std::string value_text(const TapeGraph::Value& value) {
@@ -116,7 +110,7 @@ class Drawing {
       label += fmt::format("\n{} {}", name.substr(name.rfind('.') + 1), value_text(op.inputs[k]));
     }
     for (const TapeGraph::Value& output : op.outputs) label += "\n→ " + value_text(output);
-    if (op.kept_bytes > 0) label += "\nkeeps " + bytes_text(op.kept_bytes);
+    if (op.kept_bytes > 0) label += "\nkeeps " + size_text(static_cast<double>(op.kept_bytes));
     if (op.made_again > 0) label += "\ninput is made again";
     text_ += fmt::format("{}op{} [label={} fillcolor=\"{}\"];\n", indent, i, quoted(label),
                          shade(op.kept_bytes));

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "tapegrad/base/utf8.h"
+#include "tapegrad/base/text/utf8.h"
 
 namespace tapegrad::inspect {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/interrupt.h"
-#include "tapegrad/base/utf8.h"
+#include "tapegrad/base/text/utf8.h"
 
 namespace tapegrad::seq2seq {
 namespace {

@@ -4,14 +4,13 @@
 
 #include "tapegrad/apps/seq2seq/accuracy.h"
 #include "tapegrad/base/interrupt.h"
+#include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/plan/seconds_of.h"
 #include "tapegrad/run/train/pair_tensors.h"
 
 namespace tapegrad::seq2seq {
 namespace {
-
-using nn::grouped;
 
 constexpr std::size_t kExamples = 5;
 

@@ -1,5 +1,6 @@
 // GPT-2's shape and size: first with placeholders for its blocks, then whole.
 
+#include "tapegrad/base/text/words.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/nn/tutorial/placeholder_gpt.h"
@@ -17,7 +18,7 @@ void try_out(const char* label, const Tensor& batch) {
   const nn::Params params(rng);
   const Model gpt(params, book);
   fmt::print("{:<13} ids {} -> logits {}, {:>11} parameters\n", label, batch.shape(),
-             gpt(batch).shape(), nn::grouped(params.count()));
+             gpt(batch).shape(), grouped(params.count()));
 }
 
 int lesson() {
@@ -30,7 +31,7 @@ int lesson() {
   try_out<nn::GPT>("whole:", batch);
 
   fmt::print("\n{}", nn::summary(book).str());
-  fmt::print("\nOpenAI's GPT-2 has {} parameters\n", nn::grouped(nn::summary({}).parameters()));
+  fmt::print("\nOpenAI's GPT-2 has {} parameters\n", grouped(nn::summary({}).parameters()));
   return 0;
 }
 

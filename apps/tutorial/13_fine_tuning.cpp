@@ -1,5 +1,6 @@
 // Fine-tuning: a GPT that knows words learns names, with all weights, with some of them, with LoRA.
 
+#include "tapegrad/base/text/words.h"
 #include "tapegrad/data/loader.h"
 #include "tapegrad/data/tutorial/word_list.h"
 #include "tapegrad/nn/language_model.h"
@@ -61,7 +62,7 @@ void report(const char* how, const NamedTensors& weights, const nn::GPT& gpt,
             const std::vector<Ids>& texts) {
   std::int64_t count = 0;
   for (const auto& named : weights) count += named.second.numel();
-  fmt::print("{:<28} {:>6}", how, nn::grouped(count));
+  fmt::print("{:<28} {:>6}", how, grouped(count));
   for (const Ids& text : texts) {
     fmt::print(" {:7.3f}", loss_of(gpt, data::SequentialBatches(text, 1000, 16)[0]).item());
   }

@@ -1,5 +1,6 @@
 // The encoder-decoder Transformer: its shapes, its size, its loss, and who sees whom.
 
+#include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/nn/transformer.h"
 
@@ -33,8 +34,8 @@ int lesson() {
              model.embed(target).shape(), decoded.shape());
   fmt::print("logits       {}, of the last token alone {}\n", model.lm_head(decoded).shape(),
              model.last_logits(source, target).shape());
-  fmt::print("parameters   {}, without embeddings {}\n", nn::grouped(params.count()),
-             nn::grouped(params.count() - model.wte.weight.numel()));
+  fmt::print("parameters   {}, without embeddings {}\n", grouped(params.count()),
+             grouped(params.count() - model.wte.weight.numel()));
   fmt::print("positions    {}: {} tensors are saved, {} of them trained\n", model.pe.shape(),
              params.tensors().size(), params.parameters().size());
 

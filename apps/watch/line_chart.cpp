@@ -7,7 +7,7 @@
 #include <limits>
 #include <optional>
 
-#include "tapegrad/base/markup.h"
+#include "tapegrad/base/text/markup.h"
 
 namespace tapegrad::watch {
 namespace {

@@ -36,9 +36,8 @@ bool LineTail::restarted() {
 
 void LineTail::rewind() {
   offset_ = 0;
-  line_.clear();
+  lines_.clear();
   last_.clear();
-  too_long_ = false;
 }
 
 bool LineTail::read(std::size_t most_bytes, const std::function<void(std::string_view)>& line) {
@@ -52,32 +51,11 @@ bool LineTail::read(std::size_t most_bytes, const std::function<void(std::string
     if (!file->read(offset_, piece, size)) return false;
     const std::string_view bytes(piece, size);
     remember(bytes);
-    take(bytes, line);
+    lines_.take(bytes, line);
     offset_ += size;
     most_bytes -= size;
   }
   return offset_ < file->size();
-}
-
-void LineTail::take(std::string_view bytes, const std::function<void(std::string_view)>& line) {
-  for (std::size_t end; (end = bytes.find('\n')) != bytes.npos; bytes.remove_prefix(end + 1)) {
-    const std::string_view rest = bytes.substr(0, end);
-    if (too_long_ || line_.size() + rest.size() > most_line_bytes_) {
-      line("");
-    } else if (line_.empty()) {
-      line(rest);
-    } else {
-      line(line_.append(rest));
-    }
-    line_.clear();
-    too_long_ = false;
-  }
-  too_long_ = too_long_ || line_.size() + bytes.size() > most_line_bytes_;
-  if (too_long_) {
-    line_ = std::string();  // returns its memory
-  } else {
-    line_.append(bytes);
-  }
 }
 
 void LineTail::remember(std::string_view bytes) {

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "tapegrad/base/file.h"
+#include "tapegrad/base/text/line_splitter.h"
 
 namespace tapegrad::watch {
 
@@ -18,7 +19,7 @@ class LineTail {
  public:
   // Lines with more than `most_line_bytes` are passed on as "".
   LineTail(std::filesystem::path path, std::size_t most_line_bytes)
-      : path_(std::move(path)), most_line_bytes_(most_line_bytes) {}
+      : path_(std::move(path)), lines_(most_line_bytes) {}
 
   // Passes on the complete lines of the next bytes, at most `most_bytes`, without their ends.
   // Returns whether there is more to read.
@@ -30,15 +31,12 @@ class LineTail {
   void rewind();
 
  private:
-  void take(std::string_view bytes, const std::function<void(std::string_view)>& line);
   void remember(std::string_view bytes);
 
   std::filesystem::path path_;
   std::unique_ptr<InputFile> file_;  // from restarted() to read(): both are of the same file
-  std::size_t most_line_bytes_;
+  LineSplitter lines_;
   std::uint64_t offset_ = 0;  // of the next byte
-  std::string line_;          // the beginning of one that has no end yet
-  bool too_long_ = false;     // it is; line_ is empty
   std::string last_;          // bytes before offset_, by which the file is known again
 };
 

@@ -8,8 +8,9 @@
 
 #include "tapegrad/apps/watch/line_chart.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/markup.h"
-#include "tapegrad/base/utf8.h"
+#include "tapegrad/base/text/markup.h"
+#include "tapegrad/base/text/utf8.h"
+#include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/folder/run_folder.h"
 #include "tapegrad/run/plan/median.h"
@@ -22,7 +23,6 @@ namespace tapegrad::watch {
 namespace {
 
 namespace fs = std::filesystem;
-using nn::grouped;
 using Points = std::vector<std::pair<double, double>>;
 using Runs = std::vector<const RunFiles*>;
 

@@ -2,11 +2,11 @@
 
 #include <arpa/inet.h>
 
-#include <charconv>
 #include <optional>
 
 #include "tapegrad/apps/watch/page_files.h"
 #include "tapegrad/apps/watch/report_html.h"
+#include "tapegrad/base/text/number_text.h"
 
 namespace tapegrad::watch {
 namespace {
@@ -70,10 +70,9 @@ Response list_runs(const RunList& runs, bool inspects) {
 
 // The run of "12/history", null if there is none, and what follows its number.
 std::pair<const RunFiles*, std::string_view> run_in(std::string_view rest, const RunList& runs) {
-  std::size_t id = 0;
-  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), id);
-  if (error != std::errc()) return {};
-  return {runs.find(id), rest.substr(static_cast<std::size_t>(end - rest.data()))};
+  const auto id = take_number<std::uint64_t>(rest);
+  if (!id) return {};
+  return {runs.find(*id), rest};
 }
 
 Answer inspection(const Request& request, const RunList& runs, bool inspects) {

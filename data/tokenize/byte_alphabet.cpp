@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "tapegrad/base/utf8.h"
+#include "tapegrad/base/text/utf8.h"
 
 namespace tapegrad::data {
 

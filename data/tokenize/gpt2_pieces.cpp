@@ -5,7 +5,7 @@
 #include <array>
 #include <optional>
 
-#include "tapegrad/base/utf8.h"
+#include "tapegrad/base/text/utf8.h"
 
 namespace tapegrad::data {
 

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/utf8.h"
+#include "tapegrad/base/text/utf8.h"
 
 namespace tapegrad::data {
 

@@ -1,9 +1,9 @@
 #include "tapegrad/data/tokenize/tokenizer.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/text/number_text.h"
 #include "tapegrad/data/tokenize/document_ends.h"
 
 namespace tapegrad::data {
@@ -164,11 +164,7 @@ std::span<const Token> Tokenizer::begin() const {
 std::optional<std::int64_t> bpe_size(std::string_view spec) {
   constexpr std::string_view kPrefix = "bpe:";
   if (!spec.starts_with(kPrefix)) return std::nullopt;
-  std::int64_t size = 0;
-  const char* const end = spec.data() + spec.size();
-  const auto parsed = std::from_chars(spec.data() + kPrefix.size(), end, size);
-  if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
-  return size;
+  return number_of<std::int64_t>(spec.substr(kPrefix.size()));
 }
 
 bool is_path_of_tokenizer(std::string_view spec) {

@@ -11,6 +11,7 @@
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/terminal.h"
+#include "tapegrad/base/text/words.h"
 #include "tapegrad/data/corpus.h"
 #include "tapegrad/run/corpus/prepare_encode.h"
 #include "tapegrad/run/corpus/text_data.h"
@@ -33,11 +34,6 @@ void stop_if_interrupted() {
   if (interrupted()) throw Interrupted();
 }
 
-std::string megabytes(std::int64_t bytes) {
-  const double mb = static_cast<double>(bytes) / 1e6;
-  return mb < 1000 ? fmt::format("{:.1f} MB", mb) : fmt::format("{:.2f} GB", mb / 1000);
-}
-
 // The rate of some work, and how long it will take, on the line below the output.
 class Progress {
  public:
@@ -54,12 +50,13 @@ class Progress {
     ++steps_;
     last_ = now;
     if (!terminal_.wants_progress()) return;
-    std::string text = fmt::format("{}: {} · {:.1f} MB/s", what_, megabytes(bytes),
+    std::string text = fmt::format("{}: {} · {:.1f} MB/s", what_, size_text(bytes),
                                    static_cast<double>(bytes) / 1e6 / seconds());
     if (all_ > 0 && bytes > 0) {
       const double share = static_cast<double>(bytes) / static_cast<double>(all_);
       const auto steps = static_cast<std::int64_t>(static_cast<double>(steps_) * (1 / share - 1));
-      text += fmt::format(" · {:.0f} % · {} left", 100 * share, duration(left_.seconds(steps)));
+      text +=
+          fmt::format(" · {:.0f} % · {} left", 100 * share, duration_text(left_.seconds(steps)));
     }
     terminal_.progress(text);
   }
@@ -237,9 +234,9 @@ void Preparation::survey() {
             std::max(most_tokens(0), most_tokens(1)) <= kMostLlmcTokens,
         "--shard-tokens 0: a file of llm.c's has at most {0} tokens, and {1} might have more: give "
         "--shard-tokens {0}, or less",
-        kMostLlmcTokens, megabytes(survey_.bytes));
+        kMostLlmcTokens, size_text(survey_.bytes));
   terminal_.line(fmt::format("corpus: {} documents of {} files, {}", survey_.documents,
-                             survey_.files, megabytes(survey_.bytes)));
+                             survey_.files, size_text(survey_.bytes)));
 }
 
 // The tokenizer of the state, if there is one; else a new one, which the state keeps: then all that

@@ -3,10 +3,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "tapegrad/base/json_file.h"
-#include "tapegrad/base/utf8.h"
+#include "tapegrad/base/text/number_text.h"
+#include "tapegrad/base/text/utf8.h"
 #include "tapegrad/run/folder/config_json.h"
 
 namespace tapegrad::run {
@@ -34,12 +34,9 @@ std::string text_of(const Json& json) {
   const auto hex = json[kHex].get<std::string>();
   std::string text;
   for (std::size_t i = 0; i < hex.size(); i += 2) {
-    unsigned byte = 0;
-    const char* const end = hex.data() + std::min(i + 2, hex.size());
-    const auto [stop, error] = std::from_chars(hex.data() + i, end, byte, 16);
-    check(error == std::errc() && stop == end && hex.size() % 2 == 0,
-          "'{}' is not a text in hexadecimal", hex);
-    text += static_cast<char>(byte);
+    const auto byte = number_of<unsigned>(std::string_view(hex).substr(i, 2), 16);
+    check(byte && hex.size() % 2 == 0, "'{}' is not a text in hexadecimal", hex);
+    text += static_cast<char>(*byte);
   }
   return text;
 }

@@ -3,11 +3,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <system_error>
 #include <vector>
 
+#include "tapegrad/base/text/number_text.h"
 #include "tapegrad/run/folder/folder_calls.h"
 #include "tapegrad/run/folder/run_checkpoint.h"
 
@@ -23,11 +23,8 @@ std::string file_name(std::string_view checkpoint) {
 }
 
 std::optional<std::int64_t> whole_number(std::string_view text) {
-  std::int64_t number = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || stop != end || number < 0) return std::nullopt;
-  return number;
+  const auto number = number_of<std::int64_t>(text);
+  return number && *number >= 0 ? number : std::nullopt;
 }
 
 // "best" of "model-best.safetensors"; nothing for other files.

@@ -9,8 +9,8 @@
 
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/json_file.h"
-#include "tapegrad/base/lines_of_file.h"
 #include "tapegrad/base/terminal.h"
+#include "tapegrad/base/text/lines_of_file.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/run/folder/config_json.h"
 #include "tapegrad/run/folder/folder_calls.h"

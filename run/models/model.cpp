@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tapegrad/base/utf8.h"
+#include "tapegrad/base/text/utf8.h"
 #include "tapegrad/data/pairs.h"
 #include "tapegrad/nn/lora.h"
 #include "tapegrad/run/folder/config.h"

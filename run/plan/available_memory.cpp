@@ -7,6 +7,8 @@
 #include <fstream>
 #include <string_view>
 
+#include "tapegrad/base/text/words.h"
+
 namespace tapegrad::run {
 namespace {
 
@@ -85,11 +87,6 @@ bool controls_memory(std::string_view controllers) {
 }
 
 }  // namespace
-
-std::string size_text(double bytes) {
-  return bytes < 1e9 ? fmt::format("{:.0f} MB", bytes / 1e6)
-                     : fmt::format("{:.1f} GB", bytes / 1e9);
-}
 
 std::string AvailableMemory::text() const {
   return group.empty() ? fmt::format("{} of this machine's {} are available", size_text(bytes),

@@ -22,6 +22,4 @@ struct AvailableMemory {
 // system, for tests.
 std::optional<AvailableMemory> available_memory(const std::filesystem::path& root = "/");
 
-std::string size_text(double bytes);  // "3.1 GB", "412 MB"
-
 }  // namespace tapegrad::run

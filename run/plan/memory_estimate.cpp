@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "tapegrad/base/text/words.h"
 #include "tapegrad/optim/shares.h"
 #include "tapegrad/run/plan/available_memory.h"
 

@@ -1,12 +1,12 @@
 #include "tapegrad/run/plan/step_forecast.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <span>
 #include <utility>
 
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/text/number_text.h"
 #include "tapegrad/optim/shares.h"
 
 namespace tapegrad::run {
@@ -48,13 +48,11 @@ using Unit = std::pair<std::string_view, double>;
 
 double parse_number(const std::string& text, std::span<const Unit> units,
                     std::string_view example) {
-  double value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  const std::string_view unit(stop, static_cast<std::size_t>(end - stop));
+  std::string_view unit = text;
+  const double value = take_number<double>(unit).value_or(0);
   const auto known =
       std::find_if(units.begin(), units.end(), [&](const Unit& u) { return u.first == unit; });
-  check(error == std::errc() && known != units.end() && value > 0 && std::isfinite(value),
+  check(known != units.end() && value > 0 && std::isfinite(value),
         "'{}' is not a number above 0 with its unit, such as {}", text, example);
   return value * known->second;
 }

@@ -4,14 +4,13 @@
 
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/terminal.h"
+#include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/plan/seconds_of.h"
 #include "tapegrad/run/train/train_step.h"
 
 namespace tapegrad::run {
 namespace {
-
-using nn::grouped;
 
 // The first steps get memory from the system and do not count.
 constexpr int kUncounted = 2, kLeastSteps = 3, kSteps = 20;
@@ -157,7 +156,7 @@ std::optional<FittingSteps> fit_steps(const Task& task, const TrainOptions& opti
       seconds_of_run(steps, costs, options.evaluation) - static_cast<double>(steps) * costs.step;
   return FittingSteps{steps,
                       fmt::format("{}, so {} steps fit into {}, beside {} for all else", took,
-                                  grouped(steps), in_words(budget.minutes), duration(beside))};
+                                  grouped(steps), in_words(budget.minutes), duration_text(beside))};
 }
 
 }  // namespace tapegrad::run

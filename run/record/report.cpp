@@ -2,11 +2,10 @@
 
 #include <algorithm>
 
+#include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
 
 namespace tapegrad::run {
-
-using nn::grouped;
 
 namespace {
 

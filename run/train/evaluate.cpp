@@ -1,13 +1,14 @@
 #include "tapegrad/run/train/evaluate.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <numbers>
 
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/terminal.h"
+#include "tapegrad/base/text/number_text.h"
+#include "tapegrad/base/text/words.h"
 #include "tapegrad/run/train/in_order.h"
 
 namespace tapegrad::run {
@@ -129,16 +130,13 @@ std::optional<EvaluationLimit> evaluation_limit(const std::string& text, double 
   if (text == "all") return EvaluationLimit{};
   if (text == "none") return std::nullopt;
   if (text == "auto") return EvaluationLimit{.seconds = std::max(2.0, training_seconds / 10)};
-  std::int64_t batches = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, batches);
-  check(error == std::errc() && stop == end && batches >= 1,
-        "'{}' is not auto, all, none or a number of batches", text);
-  return EvaluationLimit{.batches = batches};
+  const auto batches = number_of<std::int64_t>(text);
+  check(batches && *batches >= 1, "'{}' is not auto, all, none or a number of batches", text);
+  return EvaluationLimit{.batches = *batches};
 }
 
 std::string progress_text(double share, double seconds_left) {
-  return fmt::format("{:.0f} %, {} left", 100 * share, duration(seconds_left));
+  return fmt::format("{:.0f} %, {} left", 100 * share, duration_text(seconds_left));
 }
 
 }  // namespace tapegrad::run

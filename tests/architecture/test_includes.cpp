@@ -17,8 +17,8 @@ const std::vector<std::string> kLibraryAndPrograms = {"base",  "comm", "autograd
 
 // What the files of each folder may include: files of these folders, or single files. "nn*" stands
 // for nn and all folders in it. A folder that is not in this table may not have sources.
-const Names kLibraries = {"base", "comm", "autograd*", "nn*", "optim", "data*", "run*"};
-const Names kEngine = {"base", "autograd/tensor", "autograd/gemm", "autograd/kernels", "autograd"};
+const Names kLibraries = {"base*", "comm", "autograd*", "nn*", "optim", "data*", "run*"};
+const Names kEngine = {"base*", "autograd/tensor", "autograd/gemm", "autograd/kernels", "autograd"};
 
 Names operator+(Names names, const Names& more) {
   names.insert(more.begin(), more.end());
@@ -26,21 +26,22 @@ Names operator+(Names names, const Names& more) {
 }
 
 const std::map<std::string, Names> kMayInclude = {
-    {"base", {"base"}},
-    {"comm", {"base", "comm"}},
-    {"autograd/tensor", {"base", "autograd/tensor"}},
-    {"autograd/gemm", {"base", "autograd/tensor", "autograd/gemm"}},
-    {"autograd/kernels", {"base", "autograd/tensor", "autograd/gemm", "autograd/kernels"}},
+    {"base", {"base*"}},
+    {"base/text", {"base*"}},
+    {"comm", {"base*", "comm"}},
+    {"autograd/tensor", {"base*", "autograd/tensor"}},
+    {"autograd/gemm", {"base*", "autograd/tensor", "autograd/gemm"}},
+    {"autograd/kernels", {"base*", "autograd/tensor", "autograd/gemm", "autograd/kernels"}},
     {"autograd", kEngine},
     {"autograd/ops", kEngine + Names{"autograd/ops"}},
-    {"autograd/check", {"base", "autograd*"}},
-    {"nn", {"base", "autograd*", "nn*"}},
-    {"nn/formats", {"base", "autograd*", "nn*"}},
-    {"nn/tutorial", {"base", "autograd*", "nn*"}},
-    {"optim", {"base", "comm", "autograd*", "optim"}},
-    {"data/tokenize", {"base", "data/tokenize"}},
-    {"data/tutorial", {"base", "data*"}},
-    {"data", {"base", "data*"}},
+    {"autograd/check", {"base*", "autograd*"}},
+    {"nn", {"base*", "autograd*", "nn*"}},
+    {"nn/formats", {"base*", "autograd*", "nn*"}},
+    {"nn/tutorial", {"base*", "autograd*", "nn*"}},
+    {"optim", {"base*", "comm", "autograd*", "optim"}},
+    {"data/tokenize", {"base*", "data/tokenize"}},
+    {"data/tutorial", {"base*", "data*"}},
+    {"data", {"base*", "data*"}},
     {"run/train", kLibraries},
     {"run/folder", kLibraries},
     {"run/corpus", kLibraries},
@@ -49,11 +50,11 @@ const std::map<std::string, Names> kMayInclude = {
     {"run/models", kLibraries},
     {"run/models/formats", kLibraries},
     {"apps/cli",
-     {"base", "comm", "autograd/gemm/gemm.h", "run*", "apps/cli", "apps/events", "apps/watch"}},
-    {"apps/events", {"base", "run*", "apps/events"}},
-    {"apps/watch", {"base", "nn/summary.h", "run*", "apps/watch"}},
-    {"apps/check", {"base", "autograd*", "nn*", "apps/cli", "apps/check"}},
-    {"apps/demo", {"base", "autograd*", "nn*", "apps/demo"}},
+     {"base*", "comm", "autograd/gemm/gemm.h", "run*", "apps/cli", "apps/events", "apps/watch"}},
+    {"apps/events", {"base*", "run*", "apps/events"}},
+    {"apps/watch", {"base*", "nn/summary.h", "run*", "apps/watch"}},
+    {"apps/check", {"base*", "autograd*", "nn*", "apps/cli", "apps/check"}},
+    {"apps/demo", {"base*", "autograd*", "nn*", "apps/demo"}},
     {"apps/gpt", kLibraries + Names{"apps/cli", "apps/gpt"}},
     {"apps/inspect", kLibraries + Names{"apps/inspect"}},
     {"apps/seq2seq", kLibraries + Names{"apps/cli", "apps/seq2seq"}},

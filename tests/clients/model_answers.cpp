@@ -12,7 +12,7 @@
 
 #include "tapegrad/autograd/tensor/safetensors.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/utf8.h"
+#include "tapegrad/base/text/utf8.h"
 #include "tapegrad/nn/generate.h"
 #include "tapegrad/run/models/model.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "tapegrad/base/utf8.h"
+#include "tapegrad/base/text/utf8.h"
 
 namespace tapegrad::faults {
 

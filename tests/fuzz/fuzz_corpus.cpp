@@ -1,7 +1,7 @@
 // Texts to learn, and to continue: as a file, packed or not, or of JSON lines if the input has an
 // even size; split, and encoded by each kind of tokenizer.
 
-#include "tapegrad/base/utf8.h"
+#include "tapegrad/base/text/utf8.h"
 #include "tapegrad/data/corpus.h"
 #include "tapegrad/data/document_stream.h"
 #include "tapegrad/data/tokenize/tokenizer.h"

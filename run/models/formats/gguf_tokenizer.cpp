@@ -7,7 +7,7 @@
 #include <unordered_set>
 
 #include "tapegrad/base/json_file.h"
-#include "tapegrad/base/utf8.h"
+#include "tapegrad/base/text/utf8.h"
 #include "tapegrad/data/tokenize/byte_alphabet.h"
 #include "tapegrad/run/models/formats/known_pre_tokenizers.h"
 

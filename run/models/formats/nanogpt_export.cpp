@@ -1,5 +1,5 @@
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/utf8.h"
+#include "tapegrad/base/text/utf8.h"
 #include "tapegrad/nn/formats/pickle_writer.h"
 #include "tapegrad/nn/formats/stored_zip.h"
 #include "tapegrad/run/folder/folder_calls.h"

@@ -6,6 +6,7 @@
 
 #include "tapegrad/apps/gpt/gpt_options.h"
 #include "tapegrad/base/fingerprint.h"
+#include "tapegrad/base/text/words.h"
 #include "tapegrad/data/corpus.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/corpus/text_data.h"
@@ -250,10 +251,9 @@ TEST_CASE("a run that is older than documents resumes as it was", "[documents-of
   const auto tokenizer = data::Tokenizer::load(folder / "run/tokenizer.json");
   const data::TextSplit parts = data::split_text(text.contents, 0.9);
   const auto expected = tokenizer.encode(parts.train), held_out = tokenizer.encode(parts.val);
-  CHECK_THAT(text_line(r),
-             ContainsSubstring(fmt::format(": {} tokens to train, {} tokens to validate",
-                                           nn::grouped(std::ssize(expected)),
-                                           nn::grouped(std::ssize(held_out)))));
+  CHECK_THAT(text_line(r), ContainsSubstring(fmt::format(
+                               ": {} tokens to train, {} tokens to validate",
+                               grouped(std::ssize(expected)), grouped(std::ssize(held_out)))));
   const run::Text old = run::text_of_run(folder / "run", run::kGPTFormat, source);
   const run::TextData data = run::tokenize(old, tokenizer, {}, 16);
   CHECK(values_of(data.train) == expected);

@@ -2,7 +2,7 @@
 
 #include "tapegrad/apps/inspect/token_text.h"
 #include "tapegrad/apps/inspect/views.h"
-#include "tapegrad/base/utf8.h"
+#include "tapegrad/base/text/utf8.h"
 #include "tapegrad/tests/catch.h"
 
 using namespace tapegrad;

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/base/utf8.h"
+#include "tapegrad/base/text/utf8.h"
 #include "tapegrad/run/models/model.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 #include "tapegrad/tests/apps/unprivileged.h"

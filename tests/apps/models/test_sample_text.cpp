@@ -1,4 +1,4 @@
-#include "tapegrad/base/utf8.h"
+#include "tapegrad/base/text/utf8.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 
 namespace fs = std::filesystem;

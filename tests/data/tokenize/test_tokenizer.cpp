@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/utf8.h"
+#include "tapegrad/base/text/utf8.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/temp_folder.h"

@@ -1,4 +1,4 @@
-#include "tapegrad/base/utf8.h"
+#include "tapegrad/base/text/utf8.h"
 
 #include <fmt/format.h>
 #include <utf8proc.h>

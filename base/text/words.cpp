@@ -1,0 +1,31 @@
+#include "tapegrad/base/text/words.h"
+
+#include <fmt/core.h>
+
+namespace tapegrad {
+
+std::string grouped(std::int64_t n) {
+  std::string digits = fmt::format("{}", n);
+  const std::int64_t first = n < 0 ? 1 : 0;
+  for (auto i = static_cast<std::int64_t>(digits.size()) - 3; i > first; i -= 3) {
+    digits.insert(static_cast<std::size_t>(i), ",");
+  }
+  return digits;
+}
+
+std::string size_text(double bytes) {
+  if (bytes < 1e4) return fmt::format("{:.0f} B", bytes);
+  if (bytes < 1e6) return fmt::format("{:.0f} kB", bytes / 1e3);
+  if (bytes < 1e8) return fmt::format("{:.1f} MB", bytes / 1e6);
+  if (bytes < 1e9) return fmt::format("{:.0f} MB", bytes / 1e6);
+  return fmt::format("{:.1f} GB", bytes / 1e9);
+}
+
+std::string duration_text(double seconds) {
+  const auto s = static_cast<std::int64_t>(seconds + 0.5);
+  if (s < 60) return fmt::format("{} s", s);
+  if (s < 3600) return fmt::format("{}:{:02} min", s / 60, s % 60);
+  return fmt::format("{}:{:02} h", s / 3600, s / 60 % 60);
+}
+
+}  // namespace tapegrad
