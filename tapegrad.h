@@ -2,6 +2,10 @@
 
 // All of tapegrad: the engine, layers and models, optimisers, data, and runs.
 
+// clang-format off
+#include "tapegrad/base/version.h"  // first: it asks for C++20
+// clang-format on
+
 #include "tapegrad/autograd/check/gradcheck.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/profile.h"

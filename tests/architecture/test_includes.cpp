@@ -138,6 +138,22 @@ Names public_headers() {
 
 }  // namespace
 
+// So each header with a source is compiled by itself, where headers are not precompiled.
+TEST_CASE("a source includes its own header first", "[layers]") {
+  const auto sources = read_sources(kLibraryAndPrograms);
+  int checked = 0;
+  for (const auto& [path, text] : sources) {
+    if (!path.ends_with(".cpp")) continue;
+    const std::string header = path.substr(0, path.size() - 3) + "h";
+    if (sources.count(header) == 0) continue;
+    ++checked;
+    INFO(path);
+    const auto first = text.find("#include");
+    CHECK(text.compare(first, header.size() + 20, "#include \"tapegrad/" + header + "\"") == 0);
+  }
+  CHECK(checked > 100);
+}
+
 TEST_CASE("each folder includes only what its room may use", "[layers]") {
   const auto sources = read_sources(kLibraryAndPrograms);
   CHECK(sources.size() > 100);

@@ -35,11 +35,64 @@ foreach(internal base/json_file.h autograd/gemm/library.h run/folder/config_json
   endif()
 endforeach()
 
+foreach(file LICENSE LICENSE.uPlot)
+  file(GLOB_RECURSE found ${WORK_DIR}/prefix/share/doc/tapegrad/${file})
+  if(NOT found)
+    message(FATAL_ERROR "share/doc/tapegrad/${file} is not installed")
+  endif()
+endforeach()
+
+# An unknown component is named, with those that there are.
+execute_process(COMMAND ${CMAKE_COMMAND} -S ${SOURCE_DIR}/tests/consumer -B ${WORK_DIR}/unknown
+  -DCMAKE_PREFIX_PATH=${WORK_DIR}/prefix -DCMAKE_CXX_COMPILER=${CXX} -DMORE_COMPONENTS=gpu
+  RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+expect("no[ \n]+component[ \n]+'gpu';[ \n]+it[ \n]+has[ \n]+base[ \n]")
+if(result EQUAL 0)
+  message(FATAL_ERROR "an unknown component is accepted")
+endif()
+
+# A program in C++17 gets a sentence.
+execute_process(COMMAND ${CXX} -std=c++17 -fsyntax-only -I${WORK_DIR}/prefix/include ${SOURCE_DIR}/tests/consumer/main.cpp
+  RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+string(REGEX MATCH "error: [^\n]*" output "${output}")  # the first error of all
+expect("tapegrad needs C\\+\\+20")
+
 build(tests/consumer)
 run(${WORK_DIR}/tests/consumer/consumer)
 expect("step 50: loss 0\\.")
 run(${WORK_DIR}/tests/consumer/04_residual_gradients)
 expect("the first layer gets 1099 times as much")
+
+# The same without CMake.
+find_program(PKG_CONFIG NAMES pkg-config pkgconf)
+if(PKG_CONFIG)
+  file(GLOB_RECURSE pc ${WORK_DIR}/prefix/tapegrad.pc)
+  get_filename_component(pc ${pc} DIRECTORY)
+  set(ENV{PKG_CONFIG_PATH} ${pc})
+  run(${PKG_CONFIG} --cflags --libs "tapegrad >= 0.2")
+  string(STRIP "${output}" flags)
+  separate_arguments(flags UNIX_COMMAND "${flags} ${CXX_FLAGS}")
+  run(${CXX} -std=c++20 ${SOURCE_DIR}/tests/consumer/main.cpp -o ${WORK_DIR}/by_pkg_config ${flags})
+  run(${WORK_DIR}/by_pkg_config)
+  expect("step 50: loss 0\\.")
+endif()
+
+# A compiler's wrapper of MPI whose headers are missing is passed over, and a distribution's unity build
+# changes nothing.
+foreach(wrapper mpicxx mpic++)
+  file(WRITE ${WORK_DIR}/wrappers/${wrapper} "#!/bin/sh\necho /nowhere/openmpi/include\n")
+  file(CHMOD ${WORK_DIR}/wrappers/${wrapper} PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
+endforeach()
+set(path $ENV{PATH})
+set(ENV{PATH} ${WORK_DIR}/wrappers:$ENV{PATH})
+run(${CMAKE_COMMAND} -S ${SOURCE_DIR} -B ${WORK_DIR}/configured -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_UNITY_BUILD=ON
+    -DTAPEGRAD_BUILD_TESTS=OFF)
+expect("MPI is left out: [^\n]*wrappers/mpi")
+file(GLOB_RECURSE joined ${WORK_DIR}/configured/unity_*_cxx.cxx)
+if(joined)
+  message(FATAL_ERROR "sources are joined: ${joined}")
+endif()
+set(ENV{PATH} ${path})
 
 # A model of train-gpt's, from the installed program, generates.
 file(WRITE ${WORK_DIR}/text.txt "")
