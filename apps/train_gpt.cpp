@@ -1,5 +1,6 @@
 #include "tapegrad/apps/gpt/gpt_program.h"
 
 int main(int argc, char** argv) {
-  return tapegrad::cli::train_main<tapegrad::gpt::Program>(argc, argv);
+  tapegrad::gpt::Training program;
+  return tapegrad::cli::train_main(program, argc, argv);
 }

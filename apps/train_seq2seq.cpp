@@ -1,5 +1,6 @@
 #include "tapegrad/apps/seq2seq/seq2seq_program.h"
 
 int main(int argc, char** argv) {
-  return tapegrad::cli::train_main<tapegrad::seq2seq::Program>(argc, argv);
+  tapegrad::seq2seq::Training program;
+  return tapegrad::cli::train_main(program, argc, argv);
 }

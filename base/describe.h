@@ -1,15 +1,15 @@
 #pragma once
 
-#include <cmath>
+#include <concepts>
+#include <cstdint>
 #include <limits>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <utility>
-
-#include "tapegrad/base/error.h"
+#include <variant>
+#include <vector>
 
 namespace tapegrad {
 
@@ -26,7 +26,8 @@ namespace tapegrad {
 // The command line (--n-layer), config.json ("n_layer"), the comparison on resume, the help and the
 // errors all go by that table and by nothing else. A member is a bool, int, int64_t, uint64_t,
 // double, std::string, std::vector<std::string>, an enum with names (see names_of), or an optional
-// of one of these. `Self` is const for a table that only reads.
+// of one of these. `Table` is always OptionTable, so that a table is compiled once for all its
+// uses.
 
 // A struct whose members are described structs themselves names them as sections:
 //
@@ -75,45 +76,117 @@ std::optional<E> enum_of(std::string_view name) {
   return std::nullopt;
 }
 
-// Error, naming the member and its value, unless the value keeps its rule.
-template <class T>
-void check_rule(std::string_view name, const T& value, const Rule& rule) {
-  if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
-    const auto number = static_cast<double>(value);
-    if (rule.below_most) {
-      check(number >= rule.least && number < rule.most,
-            "{} must be at least {} and below {}, not {}", name, rule.least, rule.most, value);
-    } else if (std::isinf(rule.most)) {
-      check(number >= rule.least, "{} must be at least {}, not {}", name, rule.least, value);
-    } else {
-      check(number >= rule.least && number <= rule.most, "{} must be from {} to {}, not {}", name,
-            rule.least, rule.most, value);
-    }
-  }
-}
-template <class T>
-void check_rule(std::string_view name, const std::optional<T>& value, const Rule& rule) {
-  if (value) check_rule(name, *value, rule);
-}
+// The value of a member, whatever its type: an enum's is its name, and an optional without a value
+// is a monostate.
+using OptionValue = std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double,
+                                 std::string, std::vector<std::string>>;
 
-namespace detail {
-struct RuleChecker {
-  template <class T>
-  void operator()(std::string_view name, const T& value, std::string_view, const Rule& rule = {}) {
-    check_rule(name, value, rule);
+// A member of a described struct, whatever its type: tables are compiled once for every use.
+class Member {
+ public:
+  enum class Type { boolean, whole32, whole64, unsigned64, real, text, texts, choice };
+
+  Member(bool& at) : Member(&at, Type::boolean, false) {}
+  Member(int& at) : Member(&at, Type::whole32, false) {}
+  Member(std::int64_t& at) : Member(&at, Type::whole64, false) {}
+  Member(std::uint64_t& at) : Member(&at, Type::unsigned64, false) {}
+  Member(double& at) : Member(&at, Type::real, false) {}
+  Member(std::string& at) : Member(&at, Type::text, false) {}
+  Member(std::vector<std::string>& at) : Member(&at, Type::texts, false) {}
+  Member(std::optional<bool>& at) : Member(&at, Type::boolean, true) {}
+  Member(std::optional<int>& at) : Member(&at, Type::whole32, true) {}
+  Member(std::optional<std::int64_t>& at) : Member(&at, Type::whole64, true) {}
+  Member(std::optional<std::uint64_t>& at) : Member(&at, Type::unsigned64, true) {}
+  Member(std::optional<double>& at) : Member(&at, Type::real, true) {}
+  Member(std::optional<std::string>& at) : Member(&at, Type::text, true) {}
+  template <NamedEnum E>
+  Member(E& at) : Member(&at, Type::choice, false) {
+    names_ = names_of(E{});
+    index_ = [](const void* e) { return static_cast<int>(*static_cast<const E*>(e)); };
+    set_index_ = [](void* e, int index) { *static_cast<E*>(e) = static_cast<E>(index); };
+  }
+  template <NamedEnum E>
+  Member(std::optional<E>& at) : Member(&at, Type::choice, true) {
+    using Optional = std::optional<E>;
+    names_ = names_of(E{});
+    index_ = [](const void* e) {
+      const Optional& value = *static_cast<const Optional*>(e);
+      return value ? static_cast<int>(*value) : -1;
+    };
+    set_index_ = [](void* e, int index) {
+      Optional& value = *static_cast<Optional*>(e);
+      value.reset();
+      if (index >= 0) value = static_cast<E>(index);
+    };
+  }
+
+  Type type() const { return type_; }
+  bool is_optional() const { return optional_; }
+  // The names of a choice; of other types, none.
+  std::span<const std::string_view> names() const { return names_; }
+
+  OptionValue value() const;
+  // `value` is of this member's type: a whole number fits into it, a choice is one of its names. An
+  // Error otherwise.
+  void set(const OptionValue& value) const;
+
+ private:
+  Member(void* at, Type type, bool is_optional) : at_(at), type_(type), optional_(is_optional) {}
+
+  void* at_;
+  Type type_;
+  bool optional_;
+  std::span<const std::string_view> names_ = {};
+  int (*index_)(const void*) = nullptr;  // of a choice; -1: none
+  void (*set_index_)(void*, int) = nullptr;
+};
+
+// What walks through a table, and is called once for each member, in order.
+class OptionTable {
+ public:
+  virtual ~OptionTable() = default;
+
+  void operator()(std::string_view name, const Member& member, std::string_view help,
+                  const Rule& rule = {}) {
+    visit(name, member, help, rule);
   }
   template <class Part>
-  void section(std::string_view, std::string_view, Lasting, const Part& part) {
+  void section(std::string_view name, std::string_view heading, Lasting lasting, Part& part) {
+    if (!begin_section(name, heading, lasting)) return;
     Part::describe(part, *this);
+    end_section();
   }
+
+ protected:
+  virtual void visit(std::string_view name, const Member& member, std::string_view help,
+                     const Rule& rule) = 0;
+  // False: the section is passed over.
+  virtual bool begin_section(std::string_view, std::string_view, Lasting) { return true; }
+  virtual void end_section() {}
 };
-}  // namespace detail
+
+// Any described struct, as an argument of functions that need its table alone. The struct must live
+// as long as this. One that is const is only read.
+class Described {
+ public:
+  template <class Options>
+  requires(!std::is_same_v<std::remove_const_t<Options>, Described>) Described(Options& options)
+      : at_(const_cast<std::remove_const_t<Options>*>(&options)),
+        describe_([](void* at, OptionTable& table) {
+          using Struct = std::remove_const_t<Options>;
+          Struct::describe(*static_cast<Struct*>(at), table);
+        }) {}
+  void describe(OptionTable& table) const { describe_(at_, table); }
+
+ private:
+  void* at_;
+  void (*describe_)(void*, OptionTable&);
+};
+
+// Error, naming the member and its value, unless the value keeps its rule.
+void check_rule(std::string_view name, const OptionValue& value, const Rule& rule);
 
 // Checks every member of a described struct against its rule.
-template <class Config>
-void check_rules(const Config& config) {
-  detail::RuleChecker checker;
-  Config::describe(config, checker);
-}
+void check_rules(Described config);
 
 }  // namespace tapegrad

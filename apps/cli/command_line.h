@@ -1,25 +1,23 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
-#include <cstdint>
-#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "tapegrad/apps/cli/config_file.h"
-#include "tapegrad/apps/cli/option_text.h"
+#include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/base/describe.h"
 
 namespace tapegrad::cli {
 
-// The options of a program, parsed by CLI11. They come from the tables of described structs (see
-// describe.h): a member `n_layer` is the option --n-layer, which may also be written --n_layer. A
-// bool is a flag that --no-… turns off. Every program has --help, --version and --config FILE; see
-// config_file.h for its forms. Where both have an option, the command line's value is used. Names
-// that only nanoGPT has are translated; see nanogpt_names.h.
-class CommandLine {
+// The options of a program. They come from the tables of described structs (see describe.h): a
+// member `n_layer` is the option --n-layer, which may also be written --n_layer. A bool is a flag
+// that --no-… turns off. Every program has --help, --version and --config FILE; see config_file.h
+// for its forms. Where both have an option, the command line's value is used. Names that only
+// nanoGPT has are translated; see nanogpt_names.h.
+class CommandLine : public OptionTable {
  public:
   CommandLine(std::string program, const std::string& summary);
 
@@ -27,45 +25,11 @@ class CommandLine {
   void group(const std::string& heading) { group_ = heading; }
 
   // The members of a described struct become options. What they hold now is the default that --help
-  // shows. The struct must live as long as this.
-  template <class Options>
-  void options(Options& options) {
-    Options::describe(options, *this);
-  }
+  // shows. The struct must live as long as this. One option alone: cli("name", member, help, rule).
+  void options(Described options) { options.describe(*this); }
 
-  // One option; `name` is the member's.
-  template <class T>
-  void operator()(std::string_view name, T& value, const std::string& help, const Rule& rule = {}) {
-    if (!rule.option) return;
-    if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, std::optional<bool>>) {
-      const std::string option = option_name(name);
-      add_flag(
-          option, help, [&value] { return switch_text(value); },
-          [&value, option](const std::vector<std::string>& texts) {
-            value = parse_switch(option, texts.back());
-          });
-    } else {
-      const std::string option = option_name(name);
-      CLI::Option* added = app_.add_option(with_underscores(option));
-      added->type_name(placeholder<T>(rule));
-      if constexpr (kIsList<T>) {
-        added->expected(1, 1 << 20);
-      } else {
-        added->take_last();
-      }
-      add({added, help, [&value] { return text_of_default(value); },
-           [&value, option, rule](const std::vector<std::string>& texts) {
-             parse_value(option, texts, rule, value);
-           },
-           kIsList<T>});
-    }
-  }
-  template <class Part>
-  void section(std::string_view, const std::string& heading, Lasting, Part& part) {
-    group(heading);
-    Part::describe(part, *this);
-  }
-
+  // Another name of an option: alias("-m", "--model").
+  void alias(const std::string& name, const std::string& option);
   // What an option stands for without a value. Its value is the next argument only if that is a
   // whole number: a word that follows belongs to itself.
   void without_value(const std::string& option, const std::string& value);
@@ -86,7 +50,7 @@ class CommandLine {
   // again after the values were given other defaults. Throws UsageError.
   void parse(int argc, const char* const* argv);
   // Prints --help or --version if one of them was asked for, and tells whether.
-  [[nodiscard]] bool printed_information();
+  [[nodiscard]] bool printed_information() const;
   // For programs without presets: both of the above.
   [[nodiscard]] bool parse_or_print(int argc, const char* const* argv) {
     parse(argc, argv);
@@ -97,46 +61,56 @@ class CommandLine {
   bool given(const std::string& option) const;
   // Whether it is given with a value of its own: see without_value().
   bool gave_value(const std::string& option) const;
-  // The config file that the value of an option is of; "" if it is none of its own or an
-  // argument's.
+  // The config file that set this option; empty if none.
   std::string file_of(const std::string& option) const;
 
  private:
   struct Option {
-    CLI::Option* parsed;
-    std::string help;
-    std::function<std::string()> default_text;
-    std::function<void(const std::vector<std::string>&)> set;
-    bool list = false;
+    std::string name;  // "--n-layer"
+    std::string group, help, placeholder;
+    Member member;
+    Rule rule = {};
+    bool information = false;               // --help: cannot be turned off
+    std::vector<std::string> choices = {};  // known at run time only
+    std::vector<std::string> aliases = {};
     std::string without_value = {};           // "": it needs one
     bool alone = false;                       // its last argument was without a value
+    std::vector<std::string> given = {};      // values that the arguments have for it
     std::vector<std::string> from_file = {};  // values that the config file has for it
     std::string place = {};                   // and where: "--config FILE, line 3"
+
+    bool is_flag() const { return member.type() == Member::Type::boolean; }
+    bool is_list() const { return member.type() == Member::Type::texts; }
+    std::string negative() const { return "--no" + name.substr(1); }
+    std::string shown_names() const;
   };
   struct Words {
     std::vector<std::string>* values = nullptr;  // null: the program takes none
     std::string placeholder;
   };
-  class HelpFormat;
 
-  void add(Option option);
-  void add_flag(const std::string& option, const std::string& help,
-                std::function<std::string()> default_text,
-                std::function<void(const std::vector<std::string>&)> set);
-  void add_information(const std::string& option, bool& value, const std::string& help);
+  void visit(std::string_view name, const Member& member, std::string_view help,
+             const Rule& rule) override;
+  bool begin_section(std::string_view, std::string_view heading, Lasting) override;
   void add_general_options();
-  Option* find(const std::string& name);  // "--n_layer" or "--no-bias", too; null if there is none
-  std::vector<std::string> options_among(int argc, const char* const* argv);
-  bool takes_nanogpt(const std::string& arg, std::vector<std::string>& args);
+  const Option* find(const std::string& name) const;  // "--n_layer", "--no-bias"; null: none
+  Option* find(const std::string& name) {
+    return const_cast<Option*>(std::as_const(*this).find(name));
+  }
+  const Option& at(const std::string& name) const;
+  void read_arguments(int argc, const char* const* argv);
+  int read_option(int i, int argc, const char* const* argv);
+  bool is_short(std::string_view arg) const;
+  bool takes_nanogpt(const std::string& arg);
   void read_config();
   void set_from_file(const ConfigItem& item);
   void note(const std::string& text);
-  void set_values();
+  void set_values() const;
+  std::string help_text() const;
   [[noreturn]] void fail_unknown(const std::string& name, const std::string& where) const;
   std::vector<std::string> names() const;  // of all options, as on the command line
 
-  std::string program_, group_ = "Options";
-  CLI::App app_;
+  std::string program_, summary_, group_ = "Options";
   std::vector<Option> options_;
   std::vector<std::pair<std::string, std::string>> lists_;  // heading, finished lines
   Words words_;

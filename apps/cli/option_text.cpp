@@ -1,8 +1,13 @@
 #include "tapegrad/apps/cli/option_text.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
+
+#include "tapegrad/apps/cli/run_main.h"
 
 namespace tapegrad::cli {
 namespace {
@@ -25,11 +30,36 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
+// "10_000" without its underscores, which stand between digits.
+std::string without_separators(const std::string& text) {
+  const auto digit = [&](std::size_t i) { return i < text.size() && std::isdigit(text[i]) != 0; };
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '_' || i == 0 || !digit(i - 1) || !digit(i + 1)) plain += text[i];
+  }
+  return plain;
+}
+
 template <class T>
 T parse_whole(const std::string& option, const std::string& text) {
+  const std::string plain = without_separators(text);
+  const char *begin = plain.data(), *end = begin + plain.size();
   T value{};
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  auto [stop, error] = std::from_chars(begin, end, value);
+  if (stop != end && plain.find_first_of("eE") != plain.npos) {  // 1e3
+    double number = 0;
+    const auto parsed = std::from_chars(begin, end, number);
+    stop = parsed.ptr, error = parsed.ec;
+    constexpr double exact = std::int64_t{1} << 53;
+    if (error == std::errc() && (std::trunc(number) != number || std::signbit(number)))
+      stop = begin;
+    if (error == std::errc() &&
+        number > std::min(exact, static_cast<double>(std::numeric_limits<T>::max()))) {
+      error = std::errc::result_out_of_range;
+    } else {
+      value = static_cast<T>(stop == end ? number : 0);
+    }
+  }
   if (error == std::errc::result_out_of_range && stop == end) {
     usage_error("{}: {} is too large or too small", option, text);
   }
@@ -40,18 +70,30 @@ T parse_whole(const std::string& option, const std::string& text) {
   return value;
 }
 
+double parse_real(const std::string& option, const std::string& text) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end || !std::isfinite(value)) {
+    usage_error("{}: '{}' is not a number", option, text);
+  }
+  return value;
+}
+
+std::string parse_choice(const std::string& option, const std::string& text,
+                         std::span<const std::string_view> names) {
+  if (std::find(names.begin(), names.end(), text) == names.end()) {
+    fail_choice(option, text, {names.begin(), names.end()});
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string option_name(std::string_view member) {
   std::string name = "--" + std::string(member);
   std::replace(name.begin(), name.end(), '_', '-');
   return name;
-}
-
-std::string with_underscores(const std::string& option) {
-  std::string other = option.substr(2);
-  std::replace(other.begin(), other.end(), '-', '_');
-  return other == option.substr(2) ? option : option + ",--" + other;
 }
 
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
@@ -75,25 +117,72 @@ bool parse_switch(const std::string& option, std::string text) {
   usage_error("{}: '{}' is neither true nor false", option, text);
 }
 
-std::string switch_text(std::optional<bool> value) { return value.value_or(false) ? "yes" : ""; }
-
-void parse_text(const std::string& option, const std::string& text, int& value) {
-  value = parse_whole<int>(option, text);
-}
-void parse_text(const std::string& option, const std::string& text, std::int64_t& value) {
-  value = parse_whole<std::int64_t>(option, text);
-}
-void parse_text(const std::string& option, const std::string& text, std::uint64_t& value) {
-  value = parse_whole<std::uint64_t>(option, text);
-}
-void parse_text(const std::string& option, const std::string& text, double& value) {
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end || !std::isfinite(value)) {
-    usage_error("{}: '{}' is not a number", option, text);
+OptionValue parse_value(const std::string& option, const std::string& text, const Member& member) {
+  switch (member.type()) {
+    case Member::Type::boolean:
+      return parse_switch(option, text);
+    case Member::Type::whole32:
+      return std::int64_t{parse_whole<int>(option, text)};
+    case Member::Type::whole64:
+      return parse_whole<std::int64_t>(option, text);
+    case Member::Type::unsigned64:
+      return parse_whole<std::uint64_t>(option, text);
+    case Member::Type::real:
+      return parse_real(option, text);
+    case Member::Type::text:
+      return text;
+    case Member::Type::texts:
+      return std::vector<std::string>{text};
+    case Member::Type::choice:
+      break;
   }
+  return parse_choice(option, text, member.names());
 }
-void parse_text(const std::string&, const std::string& text, std::string& value) { value = text; }
+
+void set_from_texts(const std::string& option, const std::vector<std::string>& texts,
+                    const Rule& rule, const Member& member) {
+  if (member.type() == Member::Type::texts) return member.set(texts);
+  const OptionValue value = parse_value(option, texts.back(), member);
+  as_usage([&] { check_rule(option + ":", value, rule); });
+  member.set(value);
+}
+
+std::string text_of_default(const Member& member) {
+  return std::visit(
+      [](const auto& value) -> std::string {
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, bool>) {
+          return value ? "yes" : "";
+        } else if constexpr (std::is_arithmetic_v<T>) {
+          return fmt::format("{}", value);
+        } else if constexpr (std::is_same_v<T, std::string>) {
+          return value;
+        } else {
+          return "";
+        }
+      },
+      member.value());
+}
+
+std::string placeholder(const Member& member, const Rule& rule) {
+  if (!rule.value.empty()) return std::string(rule.value);
+  switch (member.type()) {
+    case Member::Type::boolean:
+      return "";
+    case Member::Type::whole32:
+    case Member::Type::whole64:
+    case Member::Type::unsigned64:
+      return "N";
+    case Member::Type::real:
+      return "X";
+    case Member::Type::text:
+    case Member::Type::texts:
+      return "TEXT";
+    case Member::Type::choice:
+      break;
+  }
+  return fmt::format("{}", fmt::join(member.names(), "|"));
+}
 
 void fail_choice(const std::string& option, const std::string& text,
                  const std::vector<std::string>& choices) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tapegrad/apps/cli/shell.h"
 #include "tapegrad/apps/gpt/evaluate_text.h"
 #include "tapegrad/apps/gpt/gpt_text.h"
 #include "tapegrad/apps/gpt/plan.h"
@@ -70,8 +71,8 @@ int print_evaluation(const Options& o) {
   const run::TextModel model = run::load(folder.out_dir);
   Options stored;
   const std::filesystem::path path = std::filesystem::path(folder.out_dir) / run::kConfigFile;
-  run::read_options(path, run::read_config(path, Program::kFormat), stored);
-  const run::Text text = run::text_of_run(folder.out_dir, Program::kFormat, stored.text.source());
+  run::read_options(path, run::read_config(path, run::kGPTFormat), stored);
+  const run::Text text = run::text_of_run(folder.out_dir, run::kGPTFormat, stored.text.source());
   const auto limit =
       run::evaluation_limit(o.passes.final_eval == "auto" ? "all" : o.passes.final_eval, 0);
   if (!limit) cli::usage_error("--eval-only and --final-eval none leave nothing to do");
@@ -94,6 +95,10 @@ run::Text own_sources() {
   return run::text_of_program("the program's own sources", embedded::default_corpus());
 }
 
+run::Product product_of(const Options& o) {
+  return {o.optimizer.batch_size * o.model.block_size, o.model.inner(), o.model.n_embd};
+}
+
 std::int64_t vocab_size_of(const Options& o) {
   if (const auto given = given_tokenizer(o)) return given->vocab_size();
   std::optional<run::Text> text;
@@ -111,7 +116,7 @@ run::MemoryEstimate memory_of(const Options& o) {
                                .tuning = o.tuning});
 }
 
-void Program::describe(cli::CommandLine& cli) {
+void Training::describe(cli::CommandLine& cli) const {
   cli.example("train-gpt", "two minutes on the program's own sources, then a sample");
   cli.example("train-gpt --preset char-cpu --corpus shakespeare.txt", "nanoGPT's laptop recipe");
   cli.example("train-gpt --corpus notes/ --tokenizer bpe:2000 --out-dir runs/notes",
@@ -141,7 +146,8 @@ void Program::describe(cli::CommandLine& cli) {
               "the same with LoRA: trains small adapters beside the weights, which stay");
 }
 
-void Program::adjust(Options& o, const cli::CommandLine& cli) {
+void Training::adjust(const cli::CommandLine& cli) {
+  Options& o = o_;
   if (cli.given("--epochs") && cli.given("--max-iters")) {
     cli::usage_error("--epochs and --max-iters exclude each other");
   }
@@ -160,18 +166,20 @@ void Program::adjust(Options& o, const cli::CommandLine& cli) {
   check_patterns(o);
 }
 
-run::Product Program::product(const Options& o) {
-  return {o.optimizer.batch_size * o.model.block_size, o.model.inner(), o.model.n_embd};
-}
+run::Product Training::product() const { return product_of(o_); }
 
-std::optional<int> Program::instead(const Options& o) {
-  if (o.extras.eval_only) return print_evaluation(o);
-  if (!o.extras.summary && !o.extras.plan) return std::nullopt;
-  Options known = o;
-  known.model.vocab_size = vocab_size_of(o);
-  if (o.extras.plan) return print_plan(known);
+std::optional<int> Training::instead() const {
+  if (o_.extras.eval_only) return print_evaluation(o_);
+  if (!o_.extras.summary && !o_.extras.plan) return std::nullopt;
+  Options known = o_;
+  known.model.vocab_size = vocab_size_of(o_);
+  if (o_.extras.plan) return print_plan(known);
   fmt::print("{}", nn::summary(known.model).str());
   return 0;
+}
+
+std::unique_ptr<cli::Prepared> Training::prepare(run::RunFolder& folder) {
+  return std::make_unique<Program>(o_, folder);
 }
 
 Program::Program(Options& options, run::RunFolder& folder)
@@ -194,7 +202,7 @@ Program::Program(Options& options, run::RunFolder& folder)
 }
 
 run::Task Program::task() {
-  run::Config config = run::config_of(options_, kFormat);
+  run::Config config = run::config_of(options_, run::kGPTFormat);
   run::keep_identity(config, text_);
   return {
       .params = params_,
@@ -249,7 +257,7 @@ run::About Program::about() const {
                              amount(data_.val, data_.val_documents), options_.text.tokenizer)}},
       .step = grouped(o.batch_size * c.block_size * o.gradient_accumulation_steps) + " tokens",
       .memory = run::memory_of_rank(memory_of(options_), folder_.processes()),
-      .product = product(options_),
+      .product = product_of(options_),
       .use_command = fmt::format("{} --model {} --num-samples 3", cli::program_path("sample-text"),
                                  cli::quoted(folder_.path().string()))};
   const auto tuning = about_tuning(options_, params_);

@@ -9,22 +9,30 @@
 
 namespace tapegrad::gpt {
 
-// The task of train-gpt: corpus → tokenizer → batches → GPT → loss. run::train() trains it.
-class Program {
+// The command line of train-gpt.
+class Training : public cli::TrainingWith<Options> {
  public:
-  using Options = gpt::Options;
-  static constexpr std::string_view kName = "train-gpt";
-  static constexpr std::string_view kSummary = "Trains a GPT on text and keeps it in a run folder.";
-  static constexpr std::string_view kFormat = run::kGPTFormat;
-  static const std::vector<cli::Preset<Options>>& presets() { return gpt::presets(); }
-  static void describe(cli::CommandLine& cli);
-  static void adjust(Options& options, const cli::CommandLine& cli);
-  static run::Product product(const Options& options);
-  static std::optional<int> instead(const Options& options);
+  std::string name() const override { return "train-gpt"; }
+  std::string summary() const override {
+    return "Trains a GPT on text and keeps it in a run folder.";
+  }
+  std::string_view format() const override { return run::kGPTFormat; }
+  void describe(cli::CommandLine& cli) const override;
+  void adjust(const cli::CommandLine& cli) override;
+  std::optional<int> instead() const override;
+  run::Product product() const override;
+  std::unique_ptr<cli::Prepared> prepare(run::RunFolder& folder) override;
 
+ private:
+  const std::vector<cli::Preset<Options>>& all_presets() const override { return gpt::presets(); }
+};
+
+// The task of train-gpt: corpus → tokenizer → batches → GPT → loss. run::train() trains it.
+class Program : public cli::Prepared {
+ public:
   // Error if the text, or a run that is resumed, cannot be read, or the machine is too small.
   Program(Options& options, run::RunFolder& folder);
-  run::Task task();
+  run::Task task() override;
 
  private:
   run::Loss next_loss();
@@ -50,6 +58,7 @@ class Program {
   Rng own_dropout_;
 };
 
+run::Product product_of(const Options& options);  // the largest of a block
 // The size of the vocabulary: that of the run to resume, or of the tokenizer that the options ask
 // for. Reads the text, unless the tokenizer is GPT-2's.
 std::int64_t vocab_size_of(const Options& options);

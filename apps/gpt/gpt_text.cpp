@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "tapegrad/apps/cli/shell.h"
 #include "tapegrad/apps/gpt/gpt_program.h"
 #include "tapegrad/apps/gpt/start.h"
 #include "tapegrad/base/terminal.h"
@@ -70,7 +71,7 @@ run::TextData tokens_of_run(const run::Text& text, const Options& o) {
 }  // namespace
 
 run::Text read_text(const Options& o, const run::RunFolder& folder) {
-  return folder.resumes() ? run::text_of_run(folder.path(), Program::kFormat, o.text.source())
+  return folder.resumes() ? run::text_of_run(folder.path(), run::kGPTFormat, o.text.source())
                           : run::text_of_new_run(o.text.source(), own_sources);
 }
 

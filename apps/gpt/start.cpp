@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tapegrad/apps/cli/option_text.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/base/dry_run.h"
 #include "tapegrad/base/text/words.h"
@@ -24,27 +25,27 @@ constexpr std::int64_t kMostRotaryPositions = 1024;  // unless --block-size asks
 constexpr std::string_view kFree[] = {"block_size", "dropout", "ff_dropout", "attn_out_dropout"};
 
 // Sets each member of a model's config to that of the start, or checks that they agree.
-class TakeOver {
+class TakeOver : public OptionTable {
  public:
   TakeOver(const nn::GPTConfig& start, const std::string& folder, const cli::CommandLine& cli)
       : start_(run::section_of("model", start)), folder_(folder), cli_(cli) {}
 
-  template <class T>
-  void operator()(std::string_view name, T& value, std::string_view, const Rule& rule = {}) {
+ private:
+  void visit(std::string_view name, const Member& member, std::string_view,
+             const Rule& rule) override {
     const std::string option = cli::option_name(name);
     const run::Value& before = *start_.find(name);
     if (rule.option && cli_.given(option)) {
       if (std::count(std::begin(kFree), std::end(kFree), name) > 0) return;
-      const std::string now = run::text_of(run::detail::value_of(value));
+      const std::string now = run::text_of(member.value());
       if (now != run::text_of(before)) {
         cli::usage_error("{} {} does not fit the model in {}, which has {}", option, now, folder_,
                          run::text_of(before));
       }
     }
-    run::detail::read_value(name, before, value);
+    run::set_member(name, member, before);
   }
 
- private:
   const run::Section start_;
   const std::string& folder_;
   const cli::CommandLine& cli_;
@@ -167,7 +168,7 @@ void take_start(Options& o, const cli::CommandLine& cli) {
   }
   o.text.tokenizer = tokenizer;
   TakeOver take_over(start.config, folder.init_from, cli);
-  nn::GPTConfig::describe(o.model, take_over);
+  Described(o.model).describe(take_over);
   // Rotary positions reach further than most have memory to train on.
   if (o.model.rotary() && !cli.given("--block-size")) {
     o.model.block_size = std::min(o.model.block_size, kMostRotaryPositions);

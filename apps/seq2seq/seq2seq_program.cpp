@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tapegrad/apps/cli/shell.h"
 #include "tapegrad/apps/seq2seq/accuracy.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/text/words.h"
@@ -44,9 +45,13 @@ nn::Transformer make_model(const nn::Params& params, const Options& o, Rng& rng)
   return model;
 }
 
+run::Product product_of(const Options& o) {
+  return {o.optimizer.batch_size * o.model.block_size, o.model.n_hidden, o.model.n_embd};
+}
+
 }  // namespace
 
-void Program::describe(cli::CommandLine& cli) {
+void Training::describe(cli::CommandLine& cli) const {
   cli.example("train-seq2seq", "learns to write dates and times as ISO 8601");
   cli.example("train-seq2seq --corpus pairs.tsv --out-dir runs/pairs",
               "learns from a file whose lines are a source, a tab and a target");
@@ -54,20 +59,21 @@ void Program::describe(cli::CommandLine& cli) {
               "goes on where that run stopped, up to 6,000 steps in all");
 }
 
-void Program::adjust(Options& o, const cli::CommandLine&) {
-  if (o.call.folder.starts_from_model()) {
+void Training::adjust(const cli::CommandLine&) {
+  if (o_.call.folder.starts_from_model()) {
     cli::usage_error(
         "--init-from must be scratch or resume, not {}: only train-gpt starts from a "
         "model",
-        o.call.folder.init_from);
+        o_.call.folder.init_from);
   }
 }
 
 Program::Program(Options& options, run::RunFolder& folder)
     : options_(options),
       folder_(folder),
-      text_(folder.resumes() ? run::text_of_run(folder.path(), kFormat, {options.text.corpus})
-                             : run::text_of_new_run({options.text.corpus}, own_pairs)),
+      text_(folder.resumes()
+                ? run::text_of_run(folder.path(), run::kSeq2SeqFormat, {options.text.corpus})
+                : run::text_of_new_run({options.text.corpus}, own_pairs)),
       data_(read_data(text_, options, folder)),
       rng_(options.random.seed),
       params_(make_params(options, data_, folder, rng_)),
@@ -75,12 +81,14 @@ Program::Program(Options& options, run::RunFolder& folder)
       loader_(data_.train, options.optimizer.batch_size, data_.special, rng_),
       own_dropout_(options.random.seed, Rng::Kind::philox) {}
 
-run::Product Program::product(const Options& o) {
-  return {o.optimizer.batch_size * o.model.block_size, o.model.n_hidden, o.model.n_embd};
+run::Product Training::product() const { return product_of(o_); }
+
+std::unique_ptr<cli::Prepared> Training::prepare(run::RunFolder& folder) {
+  return std::make_unique<Program>(o_, folder);
 }
 
 run::Task Program::task() {
-  run::Config config = run::config_of(options_, kFormat);
+  run::Config config = run::config_of(options_, run::kSeq2SeqFormat);
   run::keep_identity(config, text_);
   return {
       .params = params_,
@@ -131,7 +139,7 @@ run::About Program::about() const {
                                      options_.text.tokenizer)}},
       .step = grouped(o.batch_size * o.gradient_accumulation_steps) + " pairs",
       .memory = run::memory_of_rank(memory_of(options_, data_), folder_.processes()),
-      .product = product(options_),
+      .product = product_of(options_),
       .use_command = fmt::format("{} --model {} {}{}", cli::program_path("translate"),
                                  cli::quoted(folder_.path().string()),
                                  sample.starts_with('-') ? "-- " : "", cli::quoted(sample))};

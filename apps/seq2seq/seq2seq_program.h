@@ -5,24 +5,32 @@
 
 namespace tapegrad::seq2seq {
 
+// The command line of train-seq2seq.
+class Training : public cli::TrainingWith<Options> {
+ public:
+  std::string name() const override { return "train-seq2seq"; }
+  std::string summary() const override {
+    return "Trains an encoder-decoder Transformer on pairs of texts, and keeps it in a run folder.";
+  }
+  std::string_view format() const override { return run::kSeq2SeqFormat; }
+  void describe(cli::CommandLine& cli) const override;
+  void adjust(const cli::CommandLine& cli) override;
+  run::Product product() const override;
+  std::unique_ptr<cli::Prepared> prepare(run::RunFolder& folder) override;
+
+ private:
+  const std::vector<cli::Preset<Options>>& all_presets() const override {
+    return seq2seq::presets();
+  }
+};
+
 // The task of train-seq2seq: pairs → tokenizer → batches → Transformer → loss. run::train() trains
 // it.
-class Program {
+class Program : public cli::Prepared {
  public:
-  using Options = seq2seq::Options;
-  static constexpr std::string_view kName = "train-seq2seq";
-  static constexpr std::string_view kSummary =
-      "Trains an encoder-decoder Transformer on pairs of texts, and keeps it in a run folder.";
-  static constexpr std::string_view kFormat = run::kSeq2SeqFormat;
-  static const std::vector<cli::Preset<Options>>& presets() { return seq2seq::presets(); }
-  static void describe(cli::CommandLine& cli);
-  static void adjust(Options& options, const cli::CommandLine& cli);
-  static run::Product product(const Options& options);
-  static std::optional<int> instead(const Options&) { return std::nullopt; }
-
   // Error if the pairs, or a run that is resumed, cannot be read, or the machine is too small.
   Program(Options& options, run::RunFolder& folder);
-  run::Task task();
+  run::Task task() override;
 
  private:
   run::Loss next_loss();

@@ -21,9 +21,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const int argc = static_cast<int>(argv.size());
   fuzz::accepts("", [&] {
     if (data[0] % 2 == 1) {
-      cli::parse_training<seq2seq::Program>(argc, argv.data());
+      seq2seq::Training program;
+      cli::parse_training(program, argc, argv.data());
     } else {
-      cli::parse_training<gpt::Program>(argc, argv.data());
+      gpt::Training program;
+      cli::parse_training(program, argc, argv.data());
     }
   });
   return 0;

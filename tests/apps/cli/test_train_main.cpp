@@ -1,6 +1,6 @@
 // What a training program makes of its arguments when it resumes a run.
 
-#include "tapegrad/apps/cli/train_main.h"
+#include "tapegrad/apps/cli/training.h"
 #include "tapegrad/run/corpus/text_data.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/temp_folder.h"
@@ -38,10 +38,18 @@ struct Options {
   }
 };
 
-struct Program {
-  using Options = ::Options;
-  static constexpr std::string_view kName = "test", kSummary = "A test.", kFormat = "test";
-  static const std::vector<cli::Preset<Options>>& presets() {
+class Program : public cli::TrainingWith<Options> {
+ public:
+  std::string name() const override { return "test"; }
+  std::string summary() const override { return "A test."; }
+  std::string_view format() const override { return "test"; }
+  void describe(cli::CommandLine&) const override {}
+  void adjust(const cli::CommandLine&) override {}
+  run::Product product() const override { return {}; }
+  std::unique_ptr<cli::Prepared> prepare(run::RunFolder&) override { return nullptr; }
+
+ private:
+  const std::vector<cli::Preset<Options>>& all_presets() const override {
     static const std::vector<cli::Preset<Options>> list = [] {
       Options deep;
       deep.model.depth = 5, deep.model.late = 3;
@@ -49,8 +57,6 @@ struct Program {
     }();
     return list;
   }
-  static void describe(cli::CommandLine&) {}
-  static void adjust(Options&, const cli::CommandLine&) {}
 };
 
 // The options of a call that resumes a run whose config.json lacks `late`.
@@ -64,7 +70,10 @@ std::optional<Options> resumed(std::vector<const char*> more) {
   const std::string path = folder / "";
   std::vector<const char*> args = {"test", "--init-from", "resume", "--out-dir", path.c_str()};
   args.insert(args.end(), more.begin(), more.end());
-  return cli::parse_training<Program>(static_cast<int>(args.size()), args.data());
+  Program program;
+  if (!cli::parse_training(program, static_cast<int>(args.size()), args.data()))
+    return std::nullopt;
+  return program.values();
 }
 
 }  // namespace

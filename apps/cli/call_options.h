@@ -1,0 +1,46 @@
+#pragma once
+
+#include <optional>
+
+#include "tapegrad/apps/cli/compute.h"
+#include "tapegrad/run/train/options.h"
+
+namespace tapegrad::cli {
+
+// Options of one call of a training program. config.json does not keep them.
+struct CallOptions {
+  run::FolderOptions folder;
+  std::optional<double> max_minutes;  // which decide optimizer.max_iters of a new run
+  ComputeOptions compute;
+  bool schedule_restart = false;
+  bool sample = true;
+  run::TraceOptions trace;
+  std::optional<int> serve;  // the port of the page
+  bool tensorboard = false;
+  // No options themselves: whether --gradient-accumulation-steps and the PORT of --serve were
+  // given.
+  bool gave_batches = false;
+  bool gave_port = false;
+
+  template <class Self, class Table>
+  static void describe(Self& o, Table& t) {
+    run::FolderOptions::describe(o.folder, t);
+    t("max_minutes", o.max_minutes,
+      "as many steps as are measured to fit into X minutes, in place of --max-iters",
+      {.least = 0.01, .most = 1e6});
+    t("schedule_restart", o.schedule_restart,
+      "when a run is resumed: warm up and decay anew, from its last step to --max-iters");
+    ComputeOptions::describe(o.compute, t);
+    t("sample", o.sample, "show what the model makes at the end");
+    run::TraceOptions::describe(o.trace, t);
+    t("serve", o.serve,
+      "show the run on a page in the browser while it trains, at this port of this computer "
+      "[without PORT: 8265, or the next free one; 0: any free one]",
+      {.least = 0, .most = 65535, .value = "[PORT]"});
+    t("tensorboard", o.tensorboard,
+      "also write what the run records to event files in the run folder, which TensorBoard reads; "
+      "a run that is resumed goes on doing so");
+  }
+};
+
+}  // namespace tapegrad::cli

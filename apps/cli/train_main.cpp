@@ -1,0 +1,146 @@
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <span>
+
+#include "tapegrad/apps/cli/run_processes.h"
+#include "tapegrad/apps/cli/shell.h"
+#include "tapegrad/apps/cli/training.h"
+#include "tapegrad/apps/events/tensorboard_writer.h"
+#include "tapegrad/apps/watch/report_html.h"
+#include "tapegrad/apps/watch/server.h"
+#include "tapegrad/base/interrupt.h"
+#include "tapegrad/base/terminal.h"
+#include "tapegrad/run/plan/time_budget.h"
+
+namespace tapegrad::cli {
+namespace {
+
+// All files and folders that a run learns from or is validated with.
+std::vector<run::NamedText> texts_of(const CommonOptions& o) {
+  std::vector<run::NamedText> texts;
+  for (const std::string& path : o.corpus) texts.push_back({"--corpus", path});
+  if (o.val != nullptr) {
+    for (const std::string& path : *o.val) texts.push_back({"--val", path});
+  }
+  if (o.data != nullptr && !o.data->empty()) texts.push_back({"--data", *o.data});
+  return texts;
+}
+
+// The run is saved already: an error is printed; the program still succeeds.
+void write_report(const std::filesystem::path& folder) {
+  try {
+    watch::write_report(folder);
+  } catch (const std::exception& error) {
+    print_error(fmt::format("note: no report: {}\n", error.what()));
+  }
+}
+
+// Makes dtype auto the faster one, as rank 0 measures it.
+void settle_dtype(run::OptimizerOptions& o, const run::Product& product, Processes& processes) {
+  if (o.dtype != run::TrainDtype::automatic) return;
+  bool narrow = run::faster_precision(product) == Precision::bf16;
+  processes.broadcast(std::as_writable_bytes(std::span(&narrow, 1)));
+  o.dtype = narrow ? run::TrainDtype::bf16 : run::TrainDtype::f32;
+}
+
+// The page of --serve. Nothing if there is none, and on ranks other than 0.
+std::unique_ptr<watch::Server> serve(const CallOptions& o, const std::filesystem::path& run,
+                                     const Processes& processes) {
+  if (!o.serve || processes.rank() != 0) return nullptr;
+  auto page = std::make_unique<watch::Server>(
+      watch::ServerOptions{.runs = {run}, .port = *o.serve, .or_next_port = !o.gave_port});
+  for (const std::string& note : page->notes()) print_error(note + "\n");
+  fmt::print("page: {}\n", page->url());
+  std::fflush(stdout);
+  return page;
+}
+
+// "mpirun -n 2 train-gpt notes/ --serve", as a shell takes it.
+std::string command_of(const std::string& program, int argc, const char* const* argv,
+                       int processes) {
+  std::string text = processes > 1 ? fmt::format("mpirun -n {} {}", processes, program) : program;
+  for (int i = 1; i < argc; ++i) text += " " + quoted(argv[i]);
+  return text;
+}
+
+// A run that is resumed cannot end before it begins.
+void settle_steps(const CommonOptions& o, const run::RunFolder& folder) {
+  if (!folder.resumes()) return;
+  const std::int64_t made = run::checkpoint_iteration(folder.path());
+  if (made > o.optimizer.max_iters) {
+    usage_error("the run in {} has made {} steps already: --max-iters {} leaves none to make",
+                folder.path().string(), made, o.optimizer.max_iters);
+  }
+  if (o.call.schedule_restart) o.optimizer.restart_schedule(made);
+}
+
+void write_events(const CallOptions& o, run::RunFolder& folder) {
+  const bool went_on = folder.resumes() && !run::event_files(folder.path()).empty();
+  if (!o.tensorboard && !went_on) return;
+  const std::int64_t at = folder.resumes() ? run::checkpoint_iteration(folder.path()) : 0;
+  folder.observe(std::make_unique<events::TensorboardWriter>(folder.path(), at));
+}
+
+}  // namespace
+
+std::int64_t batches_of_ranks(std::int64_t batches, const CallOptions& o,
+                              const std::vector<std::string>& corpus, int ranks) {
+  if (ranks == 1) return batches;
+  if (!o.gave_batches && !o.folder.resumes()) batches = (batches + ranks - 1) / ranks * ranks;
+  if (batches < ranks) {
+    usage_error(
+        "--gradient-accumulation-steps {}: a step has fewer forward passes than there are "
+        "processes, {}{}",
+        batches, ranks, o.folder.resumes() ? ": the run can be resumed by fewer processes" : "");
+  }
+  if (std::count(corpus.begin(), corpus.end(), "-") > 0) {
+    usage_error("--corpus - (stdin) goes to one process alone: give {} processes files", ranks);
+  }
+  return batches;
+}
+
+int train_main(TrainingProgram& program, int argc, const char* const* argv) {
+  const auto begin = std::chrono::steady_clock::now();
+  const std::string name = program.name();
+  return run_processes(name, [&](Processes& processes) {
+    if (!parse_training(program, argc, argv)) return 0;
+    const CommonOptions o = program.common();
+    use_compute(o.call.compute);
+    settle_dtype(o.optimizer, program.product(), processes);
+    std::optional<int> code;  // of rank 0 alone: others would only disturb what it measures
+    if (processes.rank() == 0) code = program.instead();
+    processes.broadcast(std::as_writable_bytes(std::span(&code, 1)));
+    if (code) return *code;
+    o.optimizer.gradient_accumulation_steps = batches_of_ranks(
+        o.optimizer.gradient_accumulation_steps, o.call, o.corpus, processes.size());
+    run::RunFolder folder = run::RunFolder::open(o.call.folder, o.preset, texts_of(o), &processes);
+    const auto page = serve(o.call, folder.path(), processes);
+    const auto prepared = program.prepare(folder);  // which settles --epochs
+    settle_steps(o, folder);
+    write_events(o.call, folder);
+    run::Task task = prepared->task();
+    task.about.resume_command = fmt::format("{} --init-from resume --out-dir {}",
+                                            program_path(name), quoted(folder.path().string()));
+    task.about.command = command_of(name, argc, argv, processes.size());
+    run::TrainOptions training{o.optimizer, o.evaluation, o.call.trace};
+    if (o.call.max_minutes) {
+      const auto fitting = run::fit_steps(
+          task, training, {.minutes = *o.call.max_minutes, .begin = begin}, folder.processes());
+      if (!fitting) return kInterruptedExitCode;
+      training.optimizer.max_iters = fitting->steps;
+      task.about.lines.emplace_back("time", fitting->reason);
+    }
+    const bool done = run::train(task, folder, training);
+    if (processes.rank() == 0) write_report(folder.path());
+    if (page) {
+      page->finish();
+      fmt::print("the page ends here; this shows it again:\n  {} {}\n", program_path("watch"),
+                 quoted(folder.path().string()));
+    }
+    return done ? 0 : kInterruptedExitCode;
+  });
+}
+
+}  // namespace tapegrad::cli
