@@ -8,7 +8,6 @@ packages=(
   g++ cmake make
   libopenblas-openmp-dev  # matrix products
   libfmt-dev              # formatting
-  libcli11-dev            # options of the programs
   nlohmann-json3-dev      # JSON files
   libutf8proc-dev         # Unicode classes
   zlib1g-dev libzstd-dev  # packed corpora

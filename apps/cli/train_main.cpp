@@ -6,7 +6,7 @@
 
 #include "tapegrad/apps/cli/run_processes.h"
 #include "tapegrad/apps/cli/shell.h"
-#include "tapegrad/apps/cli/training.h"
+#include "tapegrad/apps/cli/training_program.h"
 #include "tapegrad/apps/events/tensorboard_writer.h"
 #include "tapegrad/apps/watch/report_html.h"
 #include "tapegrad/apps/watch/server.h"

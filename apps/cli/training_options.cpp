@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "tapegrad/apps/cli/option_text.h"
-#include "tapegrad/apps/cli/training.h"
+#include "tapegrad/apps/cli/training_program.h"
 #include "tapegrad/apps/watch/server.h"
 
 namespace tapegrad::cli {

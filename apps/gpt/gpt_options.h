@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/apps/cli/training.h"
+#include "tapegrad/apps/cli/training_program.h"
 #include "tapegrad/nn/gpt.h"
 #include "tapegrad/run/models/model.h"
 #include "tapegrad/run/plan/step_forecast.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/apps/cli/training.h"
+#include "tapegrad/apps/cli/training_program.h"
 #include "tapegrad/nn/transformer.h"
 
 namespace tapegrad::seq2seq {

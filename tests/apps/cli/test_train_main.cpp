@@ -1,6 +1,6 @@
 // What a training program makes of its arguments when it resumes a run.
 
-#include "tapegrad/apps/cli/training.h"
+#include "tapegrad/apps/cli/training_program.h"
 #include "tapegrad/run/corpus/text_data.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/temp_folder.h"
@@ -62,7 +62,8 @@ class Program : public cli::TrainingWith<Options> {
 // The options of a call that resumes a run whose config.json lacks `late`.
 std::optional<Options> resumed(std::vector<const char*> more) {
   const TempFolder folder;
-  run::Config config = run::config_of(Options(), "test");
+  const Options defaults;
+  run::Config config = run::config_of(defaults, "test");
   for (run::Section& section : config.sections) {
     std::erase_if(section.values, [](const auto& value) { return value.first == "late"; });
   }

@@ -233,7 +233,8 @@ TEST_CASE("a run that is older than documents resumes as it was", "[documents-of
   // Such a run's config lacks all that is newer, and its fingerprint is that of the bytes.
   const std::filesystem::path path = folder / "run/config.json";
   auto config = nlohmann::json::parse(TempFolder::get(path));
-  for (const run::Section& section : run::config_of(gpt::Options(), run::kGPTFormat).sections) {
+  const gpt::Options defaults;
+  for (const run::Section& section : run::config_of(defaults, run::kGPTFormat).sections) {
     auto& stored = config.at(section.name);
     for (const std::string& name : section.newer) CHECK(stored.erase(name) == 1);
     if (stored.empty()) config.erase(section.name);
