@@ -60,9 +60,7 @@ Json json_of(const Value& value) {
       value);
 }
 
-namespace {
-
-Value value_of_json(const std::filesystem::path& path, const std::string& name, const Json& json) {
+Value value_of_json(std::string_view name, const Json& json) {
   if (json.is_null()) return {};
   if (json.is_boolean()) return json.get<bool>();
   if (json.is_number_unsigned()) return json.get<std::uint64_t>();
@@ -70,18 +68,24 @@ Value value_of_json(const std::filesystem::path& path, const std::string& name, 
   if (json.is_number()) return json.get<double>();
   if (is_text(json)) return text_of(json);
   check(json.is_array() && std::all_of(json.begin(), json.end(), is_text),
-        "{}: '{}' must be a value or a list of texts", path.string(), name);
+        "'{}' must be a value or a list of texts", name);
   std::vector<std::string> list;
   for (const Json& element : json) list.push_back(text_of(element));
   return list;
 }
+
+namespace {
 
 Section section_of_json(const std::filesystem::path& path, const std::string& name,
                         const Json& json) {
   check(json.is_object(), "{}: '{}' must be an object", path.string(), name);
   Section section{name, {}};
   for (const auto& [key, value] : json.items()) {
-    section.values.emplace_back(key, value_of_json(path, key, value));
+    try {
+      section.values.emplace_back(key, value_of_json(key, value));
+    } catch (const Error& error) {
+      fail("{}: {}", path.string(), error.what());
+    }
   }
   return section;
 }

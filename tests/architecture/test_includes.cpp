@@ -48,6 +48,7 @@ const std::map<std::string, Names> kMayInclude = {
     {"run/record", kLibraries},
     {"run/plan", kLibraries},
     {"run/models", kLibraries},
+    {"run/models/families", kLibraries},
     {"run/models/formats", kLibraries},
     {"apps/cli",
      {"base*", "comm", "autograd/gemm/gemm.h", "run*", "apps/cli", "apps/events", "apps/watch"}},

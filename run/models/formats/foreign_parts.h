@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <string_view>
 
+#include "tapegrad/autograd/tensor/write_floats.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/nn/gpt.h"
+#include "tapegrad/nn/params.h"
 
 namespace tapegrad::run {
 
-// What the readers of formats share. `file` begins their messages.
+// What formats share. `file` begins the messages of readers.
 
 // A count of a file as an int. What does not fit is a value that validate_config() refuses.
 inline int small_count(std::int64_t value) {
@@ -32,6 +34,14 @@ inline data::Tokenizer tokenizer_of_rows(const data::Tokenizer& tokenizer, std::
         "not belong together",
         file, tokenizer.vocab_size(), rows);
   return tokenizer.padded(rows);
+}
+
+// Error, naming the tensor, unless all weights are f32 and can be stored so ("F16"): a weight that
+// is finite may not become infinite.
+inline void require_stored_as(std::string_view stored, const nn::Params& params) {
+  check(params.dtype() == DType::f32, "a model of {} cannot be exported: load it in f32",
+        name_of(params.dtype()));
+  for (const auto& [name, t] : params.tensors()) check_fits(name, t, stored);
 }
 
 }  // namespace tapegrad::run

@@ -6,6 +6,7 @@
 
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/nn/formats/gguf.h"
+#include "tapegrad/run/models/families/family_keys.h"
 #include "tapegrad/run/models/formats/foreign_parts.h"
 #include "tapegrad/run/models/formats/gguf_names.h"
 #include "tapegrad/run/models/formats/gguf_tokenizer.h"
@@ -15,44 +16,29 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The keys of the model's architecture, which are all asked for: one that is not might change the
-// result.
-class ModelKeys {
- public:
-  ModelKeys(const nn::GgufFile& file, std::string architecture)
-      : file_(file), prefix_(std::move(architecture) + ".") {}
+// The value of a key; of lists of numbers, which no key of a family is, an empty list.
+std::optional<Value> find_value(const nn::GgufFile& file, const std::string& key) {
+  const auto found = file.keys().find(key);
+  if (found == file.keys().end()) return std::nullopt;
+  return std::visit(
+      [](const auto& value) -> Value {
+        if constexpr (std::is_constructible_v<Value, decltype(value)>) return value;
+        return std::vector<std::string>();
+      },
+      found->second);
+}
 
-  template <class T>
-  T get(const std::string& name, T absent) {
-    asked_.insert(prefix_ + name);
-    return gguf_value<T>(file_, prefix_ + name, std::move(absent));
+// One that the family does not know might change the result.
+void check_all_known(const nn::GgufFile& file, const std::vector<FamilyKey>& known,
+                     const std::string& prefix) {
+  for (const auto& [name, value] : file.keys()) {
+    const bool is_known = std::any_of(
+        known.begin(), known.end(),
+        [&, &name = name](const FamilyKey& k) { return name == prefix + std::string(k.key); });
+    check(!name.starts_with(prefix) || is_known,
+          "{}: the key '{}' is not supported: it may change the result", file.name(), name);
   }
-
-  std::int64_t needed(const std::string& name) {
-    const auto value = get<std::int64_t>(name, 0);
-    check(value > 0, "{}: the key '{}{}' is missing, or not above 0", file_.name(), prefix_, name);
-    return value;
-  }
-
-  template <class T>
-  void must_be(const std::string& name, const T& only) {
-    const T value = get(name, only);
-    check(value == only, "{}: {}{} {} is not supported, only {}", file_.name(), prefix_, name,
-          value, only);
-  }
-
-  void check_all_asked() const {
-    for (const auto& [key, value] : file_.keys()) {
-      check(!key.starts_with(prefix_) || asked_.count(key) != 0,
-            "{}: the key '{}' is not supported: it may change the result", file_.name(), key);
-    }
-  }
-
- private:
-  const nn::GgufFile& file_;
-  std::string prefix_;
-  std::set<std::string> asked_;
-};
+}
 
 std::int64_t rows_of_embedding(const nn::GgufFile& file) {
   const Shape& shape = file.at(kTokenTable).shape;
@@ -73,59 +59,39 @@ void read_rope_scaling(const nn::GgufFile& file, nn::GPTConfig& c) {
   c.rope_low_freq_factor = gguf_value(file, kRopeLowFreqFactor, 1.0);
   c.rope_high_freq_factor = gguf_value(file, kRopeHighFreqFactor, 4.0);
   c.rope_original_positions = gguf_value<std::int64_t>(file, kRopeOriginalPositions, 8192);
-  c.validate();
+  validate_config(c, file.name());
   const std::vector<float> expected = rope_divisors(c);
   check(std::equal(values.begin(), values.end(), expected.begin(), expected.end(),
                    [](float a, float b) { return std::abs(a - b) <= 1e-5F * b; }),
-        "'{}' is not Llama 3's scaling of rotary positions, which alone is known", kRopeDivisors);
+        "{}: '{}' is not Llama 3's scaling of rotary positions, which alone is known", file.name(),
+        kRopeDivisors);
 }
 
-void read_llama(const nn::GgufFile& file, ModelKeys& keys, const std::string& architecture,
-                nn::GPTConfig& c) {
-  c.arch = nn::Architecture::llama;
-  c.norm_eps = keys.get<double>("attention.layer_norm_rms_epsilon", -1);
-  c.rope_base = keys.get<double>("rope.freq_base", 10000);
-  const auto kv_heads = keys.get<std::int64_t>("attention.head_count_kv", c.n_head);
-  if (kv_heads != c.n_head) c.n_kv_head = small_count(kv_heads);
-  const auto size = keys.get<std::int64_t>("attention.key_length", c.n_embd / c.n_head);
-  if (size != c.n_embd / c.n_head) c.head_size = size;
-  keys.must_be<std::int64_t>("attention.value_length", size);
-  keys.must_be<std::int64_t>("rope.dimension_count", size);
-  keys.must_be<std::string>("rope.scaling.type", "none");
-  keys.must_be<std::int64_t>("expert_count", 0);
-  keys.must_be<std::int64_t>("expert_used_count", 0);
-  c.qk_norm = architecture == "qwen3";
-  // llama.cpp takes biases of Q, K and V with any of the three.
-  if (file.contains("blk.0.attn_q.bias")) c.qkv_bias = true;
-}
-
-nn::GPTConfig config_of(const nn::GgufFile& file, const std::string& architecture) {
-  ModelKeys keys(file, architecture);
-  nn::GPTConfig c;
+// Some options are not said by a key, but by the tensors that there are.
+void read_tensors(const nn::GgufFile& file, const Family& family, nn::GPTConfig& c) {
   c.vocab_size = rows_of_embedding(file);
-  keys.get<std::int64_t>("vocab_size", 0);
-  c.block_size = keys.needed("context_length");
-  c.n_layer = small_count(keys.needed("block_count"));
-  c.n_head = small_count(keys.needed("attention.head_count"));
-  c.n_embd = keys.needed("embedding_length");
-  c.n_inner = keys.needed("feed_forward_length");
   c.tied = !file.contains(kHeadTable);
-  keys.must_be("attention.causal", true);
-  if (architecture == "gpt2") {
-    c.norm_eps = keys.get<double>("attention.layer_norm_epsilon", -1);
-    if (*c.n_inner % 4 == 0 && *c.n_inner / 4 == c.n_embd) c.n_inner.reset();
-  } else {
-    read_llama(file, keys, architecture, c);
+  for (const GgufTensorName& row : family.gguf.tensors) {
+    if (!row.tells) continue;
+    std::string name = row.theirs;
+    name.replace(name.find('#'), 1, "0");
+    const bool has = file.contains(name);
+    if (has != has_option(c, row.with)) set_option(c, row.with, has);
   }
-  keys.check_all_asked();
-  try {
-    c.validate();
-    if (architecture == kScaledArchitecture) read_rope_scaling(file, c);
-  } catch (const Error& error) {
-    const std::string_view what = error.what();
-    if (what.starts_with(file.name())) throw;
-    fail("{}: {}", file.name(), what);
-  }
+}
+
+nn::GPTConfig config_of(const nn::GgufFile& file, const Family& family) {
+  const std::string prefix = std::string(family.gguf.architecture) + ".";
+  const std::vector<FamilyKey>& keys = family.gguf.keys;
+  const FindValue find = [&](std::string_view key) {
+    return find_value(file, prefix + std::string(key));
+  };
+  nn::GPTConfig c = config_of_keys(family, keys, file.name(), prefix, find);
+  read_tensors(file, family, c);
+  settle_config(family, file.name(), c);
+  check_same_keys(keys, c, file.name(), prefix, find);
+  check_all_known(file, keys, prefix);
+  if (family.gguf.may_scale_rotation) read_rope_scaling(file, c);
   return c;
 }
 
@@ -133,12 +99,12 @@ nn::GPTConfig config_of(const nn::GgufFile& file, const std::string& architectur
 class GgufWeights : public TensorSource {
  public:
   GgufWeights(std::shared_ptr<const nn::GgufFile> file, const nn::GPTConfig& config,
-              const std::string& architecture)
+              const Family& family)
       : file_(std::move(file)) {
     const bool has_end_row = gguf_value(*file_, kMeanEndRow, false);
     std::set<std::string> known;
-    if (architecture == kScaledArchitecture) known.insert(kRopeDivisors);
-    for (GgufName& name : gguf_names(config, architecture)) {
+    if (family.gguf.may_scale_rotation) known.insert(kRopeDivisors);
+    for (GgufName& name : gguf_names(family, config)) {
       Entry entry = file_->at(name.theirs);
       if (has_end_row && is_table(name.theirs) && entry.shape.rank() == 2) --entry.shape[0];
       check(name.exchanged_heads == 0 || entry.shape.rank() > 0, "{}: '{}' has no rows",
@@ -192,12 +158,14 @@ ForeignModel open_gguf(const fs::path& path) {
         "--merge",
         file->name());
   const auto architecture = gguf_value<std::string>(*file, "general.architecture", "none");
-  constexpr std::string_view kKnown[] = {"gpt2", "llama", "qwen2", "qwen3"};
-  check(std::find(std::begin(kKnown), std::end(kKnown), architecture) != std::end(kKnown),
-        "{}: general.architecture '{}' is not supported, only gpt2, llama, qwen2 and qwen3",
-        file->name(), architecture);
-  const nn::GPTConfig config = config_of(*file, architecture);
-  auto weights = std::make_shared<GgufWeights>(file, config, architecture);
+  const auto family = std::find_if(families().begin(), families().end(), [&](const Family& f) {
+    return f.gguf.architecture == architecture;
+  });
+  check(family != families().end() && !architecture.empty(),
+        "{}: general.architecture '{}' is not supported, only {}", file->name(), architecture,
+        names_of_families([](const Family& f) { return f.gguf.architecture; }));
+  const nn::GPTConfig config = config_of(*file, *family);
+  auto weights = std::make_shared<GgufWeights>(file, config, *family);
   return {config, gguf_tokenizer(*file, config.vocab_size), std::move(weights)};
 }
 

@@ -3,74 +3,43 @@
 #include <cmath>
 #include <numbers>
 
+#include "tapegrad/run/models/families/family_keys.h"
+
 namespace tapegrad::run {
 namespace {
 
-void add_gpt2(std::vector<GgufName>& names, const nn::GPTConfig& c) {
-  const auto add = [&](const std::string& ours, const std::string& theirs) {
-    for (const char* kind : {".weight", ".bias"}) names.push_back({ours + kind, theirs + kind});
-  };
-  names.push_back({"wte.weight", kTokenTable});
-  names.push_back({"wpe.weight", "position_embd.weight"});
-  for (int i = 0; i < c.n_layer; ++i) {
-    const std::string ours = fmt::format("h.{}.", i), theirs = fmt::format("blk.{}.", i);
-    add(ours + "ln_1", theirs + "attn_norm");
-    add(ours + "attn.c_attn", theirs + "attn_qkv");
-    add(ours + "attn.c_proj", theirs + "attn_output");
-    add(ours + "ln_2", theirs + "ffn_norm");
-    add(ours + "mlp.c_fc", theirs + "ffn_up");
-    add(ours + "mlp.c_proj", theirs + "ffn_down");
-  }
-  add("ln_f", "output_norm");
+std::string numbered(std::string name, int block) {
+  const std::size_t at = name.find('#');
+  return at == std::string::npos ? name : name.replace(at, 1, std::to_string(block));
 }
 
-void add_llama(std::vector<GgufName>& names, const nn::GPTConfig& c, bool exchanged) {
-  names.push_back({"embed_tokens.weight", kTokenTable});
-  for (int i = 0; i < c.n_layer; ++i) {
-    const std::string ours = fmt::format("layers.{}.", i), theirs = fmt::format("blk.{}.", i);
-    const auto add = [&](const std::string& name, const std::string& their_name,
-                         std::int64_t heads = 0) {
-      names.push_back({ours + name, theirs + their_name, exchanged ? heads : 0});
-    };
-    const auto add_projection = [&](char which, std::int64_t heads) {
-      const auto name = fmt::format("self_attn.{}_proj", which);
-      const auto their_name = fmt::format("attn_{}", which);
-      add(name + ".weight", their_name + ".weight", heads);
-      if (c.with_qkv_bias()) add(name + ".bias", their_name + ".bias", heads);
-    };
-    add("input_layernorm.weight", "attn_norm.weight");
-    add_projection('q', c.n_head);
-    add_projection('k', c.kv_heads());
-    add_projection('v', 0);
-    if (c.qk_norm) {
-      add("self_attn.q_norm.weight", "attn_q_norm.weight");
-      add("self_attn.k_norm.weight", "attn_k_norm.weight");
-    }
-    add("self_attn.o_proj.weight", "attn_output.weight");
-    add("post_attention_layernorm.weight", "ffn_norm.weight");
-    add("mlp.gate_proj.weight", "ffn_gate.weight");
-    add("mlp.up_proj.weight", "ffn_up.weight");
-    add("mlp.down_proj.weight", "ffn_down.weight");
-  }
-  names.push_back({"norm.weight", "output_norm.weight"});
+std::int64_t exchanged_heads(GgufTensorName::Exchanged exchanged, const nn::GPTConfig& c) {
+  if (exchanged == GgufTensorName::Exchanged::no) return 0;
+  return exchanged == GgufTensorName::Exchanged::queries ? c.n_head : c.kv_heads();
 }
 
 }  // namespace
 
-std::string gguf_architecture(const nn::GPTConfig& c) {
-  if (!c.is_llama()) return "gpt2";
-  if (c.qk_norm) return "qwen3";
-  return c.with_qkv_bias() ? "qwen2" : "llama";
-}
-
-std::vector<GgufName> gguf_names(const nn::GPTConfig& config, const std::string& architecture) {
-  std::vector<GgufName> names;
-  if (architecture == "gpt2") {
-    add_gpt2(names, config);
-  } else {
-    add_llama(names, config, architecture == "llama");
+std::vector<GgufName> gguf_names(const Family& family, const nn::GPTConfig& c) {
+  std::vector<GgufTensorName> rows;
+  for (const GgufTensorName& row : family.gguf.tensors) {
+    if (row.with.empty() || has_option(c, row.with)) rows.push_back(row);
   }
-  if (!config.tied) names.push_back({"lm_head.weight", kHeadTable});
+  std::vector<GgufName> names;
+  const auto is_of_block = [&](std::size_t i) {
+    return rows[i].ours.find('#') != std::string::npos;
+  };
+  for (std::size_t i = 0, end = 0; i < rows.size(); i = end) {
+    end = i + 1;
+    while (is_of_block(i) && end < rows.size() && is_of_block(end)) ++end;
+    for (int block = 0; block < (is_of_block(i) ? c.n_layer : 1); ++block) {
+      for (std::size_t j = i; j < end; ++j) {
+        names.push_back({numbered(rows[j].ours, block), numbered(rows[j].theirs, block),
+                         exchanged_heads(rows[j].exchanged, c)});
+      }
+    }
+  }
+  if (!c.tied) names.push_back({"lm_head.weight", kHeadTable});
   return names;
 }
 

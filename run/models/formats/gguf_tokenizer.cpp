@@ -9,7 +9,9 @@
 #include "tapegrad/base/json_file.h"
 #include "tapegrad/base/text/utf8.h"
 #include "tapegrad/data/tokenize/byte_alphabet.h"
-#include "tapegrad/run/models/formats/known_pre_tokenizers.h"
+#include "tapegrad/run/models/families/family.h"
+#include "tapegrad/run/models/families/family_keys.h"
+#include "tapegrad/run/models/formats/pre_tokenizer_steps.h"
 
 namespace tapegrad::run {
 namespace {
@@ -80,7 +82,7 @@ std::string tokenizer_json_of(const Vocabulary& v, const KnownPreTokenizer& pre,
       vocab[text] = i;
     }
   }
-  const json byte_level = pre_tokenizer_of(kGpt2PreTokenizer);
+  const json byte_level = byte_level_step(true);
   json file = {{"version", "1.0"},
                {"added_tokens", std::move(added)},
                {"pre_tokenizer", pre_tokenizer_of(pre)},
@@ -117,14 +119,20 @@ std::optional<std::string> characters_of(const Vocabulary& v) {
   return data::characters_of(tokens);
 }
 
+std::string all_of(std::string_view KnownPreTokenizer::*name) {
+  std::vector<std::string_view> names;
+  for (const KnownPreTokenizer& pre : pre_tokenizers()) names.push_back(pre.*name);
+  return words_in_a_row(names);
+}
+
 data::Tokenizer read_tokenizer(const nn::GgufFile& file, std::int64_t rows) {
   const auto model = gguf_value(file, kKey + "model", std::string("none"));
   check(model == "gpt2", "{}model '{}' is not supported, only gpt2: byte-level BPE", kKey, model);
   const auto name = gguf_value(file, kKey + "pre", std::string("default"));
-  const auto* pre = std::find_if(std::begin(kKnownPreTokenizers), std::end(kKnownPreTokenizers),
-                                 [&](const auto& known) { return known.name == name; });
-  check(pre != std::end(kKnownPreTokenizers),
-        "{}pre '{}' is not supported, only gpt-2, smollm, llama-bpe and qwen2", kKey, name);
+  const auto pre = std::find_if(pre_tokenizers().begin(), pre_tokenizers().end(),
+                                [&](const KnownPreTokenizer& known) { return known.name == name; });
+  check(pre != pre_tokenizers().end(), "{}pre '{}' is not supported, only {}", kKey, name,
+        all_of(&KnownPreTokenizer::name));
   check(!gguf_value(file, kKey + "add_eos_token", false), "{}add_eos_token is not supported", kKey);
   const bool has_end_row = gguf_value(file, kMeanEndRow, false);
   Vocabulary v = vocabulary_of(file, rows + (has_end_row ? 1 : 0));
@@ -184,7 +192,7 @@ const KnownPreTokenizer& pre_of(const json& file, const data::Tokenizer& tokeniz
   const std::string steps = steps_of(member(file, "pre_tokenizer"));
   const bool nfc = !steps_of(member(file, "normalizer")).empty();
   const bool ignores_merges = flag(file.at("model"), "ignore_merges", false);
-  for (const KnownPreTokenizer& pre : kKnownPreTokenizers) {
+  for (const KnownPreTokenizer& pre : pre_tokenizers()) {
     if (pre.steps != steps) continue;
     check(!nfc || pre.nfc, "llama.cpp does not normalize texts, as this tokenizer does");
     check(!ignores_merges || pre.ignores_merges,
@@ -192,9 +200,8 @@ const KnownPreTokenizer& pre_of(const json& file, const data::Tokenizer& tokeniz
     if (pre.ignores_merges && !ignores_merges) check_whole_tokens(tokenizer);
     return pre;
   }
-  fail(
-      "llama.cpp has no name for the tokenizer's pre-tokenizer; only those of GPT-2, SmolLM, Llama "
-      "3 and Qwen2 can be exported");
+  fail("llama.cpp has no name for the tokenizer's pre-tokenizer; only those of {} can be exported",
+       all_of(&KnownPreTokenizer::title));
 }
 
 Vocabulary vocabulary_of_json(const data::Tokenizer& tokenizer) {
@@ -262,7 +269,7 @@ bool add_gguf_tokenizer(nn::GgufKeys& keys, const data::Tokenizer& tokenizer) {
     v.types.push_back(kControl);
     keys[kMeanEndRow] = true;
   }
-  if (v.pre == kQwen2PreTokenizer.name) keys[kNfc] = v.nfc;
+  if (pre_tokenizer(v.pre).nfc) keys[kNfc] = v.nfc;
   keys[kKey + "model"] = std::string("gpt2");
   keys[kKey + "pre"] = std::string(v.pre);
   keys[kKey + "add_bos_token"] = v.begin.has_value();

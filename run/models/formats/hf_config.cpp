@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "tapegrad/base/file.h"
-#include "tapegrad/base/json_file.h"
+#include "tapegrad/run/folder/config_json.h"
 #include "tapegrad/run/folder/run_folder.h"
-#include "tapegrad/run/models/formats/foreign_parts.h"
+#include "tapegrad/run/models/families/family_keys.h"
 
 namespace tapegrad::run {
 namespace {
@@ -36,28 +36,19 @@ class HfConfig {
     return get<T>(name, {});
   }
 
-  // Refuses a value that would change the result and that no model here has.
-  template <class T>
-  void must_be(const std::string& name, const T& expected) const {
-    const T value = get(name, expected);
-    check(value == expected, "{}: {} {} is not supported, only {}", path_.string(), name, value,
-          expected);
+  std::optional<Value> find(std::string_view key) const {
+    const std::string name(key);
+    if (!has_value(name)) return std::nullopt;
+    return value_of_json(name, json_.at(name));
   }
-  void must_be_absent(const std::string& name) const {
-    check(!has_value(name), "{}: {} is not supported", path_.string(), name);
-  }
-
   bool has(const std::string& name) const { return json_.contains(name); }
   bool has_value(const std::string& name) const { return has(name) && !json_.at(name).is_null(); }
-  std::vector<std::string> list(const std::string& name) const {
-    return get(name, std::vector<std::string>());
-  }
   HfConfig part(const std::string& name) const {
     const Json& inner = json_.at(name);
     check(inner.is_object(), "{}: {} must be an object", path_.string(), name);
     return HfConfig(path_, inner);
   }
-  const fs::path& path() const { return path_; }
+  std::string path() const { return path_.string(); }
 
  private:
   HfConfig(fs::path path, Json json) : path_(std::move(path)), json_(std::move(json)) {}
@@ -65,35 +56,6 @@ class HfConfig {
   fs::path path_;
   Json json_;
 };
-
-nn::Activation activation_of(const HfConfig& file) {
-  const auto name = file.get<std::string>("activation_function", "gelu_new");
-  if (name == "gelu_new" || name == "gelu_pytorch_tanh") return nn::Activation::gelu;
-  if (name == "gelu") return nn::Activation::gelu_erf;
-  check(name == "relu",
-        "{}: activation_function '{}' is not supported, only gelu_new, gelu_pytorch_tanh, gelu and "
-        "relu",
-        file.path().string(), name);
-  return nn::Activation::relu;
-}
-
-nn::GPTConfig gpt2_config(const HfConfig& file) {
-  file.must_be("scale_attn_weights", true);
-  file.must_be("scale_attn_by_inverse_layer_idx", false);
-  file.must_be("add_cross_attention", false);
-  nn::GPTConfig c;
-  c.vocab_size = file.get<std::int64_t>("vocab_size", c.vocab_size);
-  c.block_size = file.get<std::int64_t>("n_positions", file.get<std::int64_t>("n_ctx", 1024));
-  c.n_layer = small_count(file.get<std::int64_t>("n_layer", c.n_layer));
-  c.n_head = small_count(file.get<std::int64_t>("n_head", c.n_head));
-  c.n_embd = small_count(file.get<std::int64_t>("n_embd", c.n_embd));
-  const auto inner = file.get<std::int64_t>("n_inner", 4 * c.n_embd);
-  if (inner != 4 * c.n_embd) c.n_inner = inner;
-  c.activation = activation_of(file);
-  c.norm_eps = file.get("layer_norm_epsilon", c.norm_eps);
-  c.tied = file.get("tie_word_embeddings", true);
-  return c;
-}
 
 // transformers 5 has all of it in rope_parameters, 4 has rope_theta beside rope_scaling, whose type
 // older files call "type".
@@ -104,76 +66,52 @@ void read_rotation(const HfConfig& file, nn::GPTConfig& c) {
   const HfConfig part = file.part(newer ? "rope_parameters" : "rope_scaling");
   if (newer) c.rope_base = part.get("rope_theta", c.rope_base);
   const auto type = part.get<std::string>("rope_type", part.get<std::string>("type", "default"));
-  part.must_be("partial_rotary_factor", 1.0);
+  const auto turned = part.get("partial_rotary_factor", 1.0);
+  check(turned == 1.0, "{}: partial_rotary_factor {} is not supported, only 1", file.path(),
+        turned);
   if (type == "default") return;
   check(type == "llama3",
         "{}: rotary positions of rope_type '{}' are not supported, only default and llama3",
-        file.path().string(), type);
+        file.path(), type);
   c.rope_factor = part.need<double>("factor");
   c.rope_low_freq_factor = part.need<double>("low_freq_factor");
   c.rope_high_freq_factor = part.need<double>("high_freq_factor");
   c.rope_original_positions = part.need<std::int64_t>("original_max_position_embeddings");
 }
 
-// Mistral's attention slides unless its window is null, Qwen's only if it says so.
-void cut_to_window(const HfConfig& file, bool mistral, nn::GPTConfig& c) {
-  const bool slides = mistral ? file.has_value("sliding_window") || !file.has("sliding_window")
-                              : file.get("use_sliding_window", false);
+void set_rotation(const nn::GPTConfig& c, Json& json) {
+  Json rope = {{"rope_type", "default"}, {"rope_theta", c.rope_base}};
+  if (c.rope_factor != 1) {
+    rope = {{"rope_type", "llama3"},
+            {"rope_theta", c.rope_base},
+            {"factor", c.rope_factor},
+            {"low_freq_factor", c.rope_low_freq_factor},
+            {"high_freq_factor", c.rope_high_freq_factor},
+            {"original_max_position_embeddings", c.rope_original_positions}};
+  }
+  json["rope_parameters"] = rope;
+  json["rope_theta"] = c.rope_base;  // as transformers 4 spells it
+  json["rope_scaling"] = c.rope_factor == 1 ? Json() : rope;
+}
+
+void cut_to_window(const HfConfig& file, HfFamily::Window window, nn::GPTConfig& c) {
+  const bool slides =
+      window == HfFamily::Window::unless_null
+          ? file.has_value("sliding_window") || !file.has("sliding_window")
+          : window == HfFamily::Window::if_asked && file.get("use_sliding_window", false);
   if (slides) c.block_size = std::min(c.block_size, file.get<std::int64_t>("sliding_window", 4096));
 }
 
-nn::GPTConfig llama_config(const HfConfig& file, const std::string& type) {
-  const bool llama = type == "llama", qwen3 = type == "qwen3";
-  file.must_be<std::string>("hidden_act", "silu");
-  file.must_be("attention_bias", false);
-  file.must_be("mlp_bias", false);
-  file.must_be("rope_interleaved", false);
-  file.must_be("partial_rotary_factor", 1.0);
-  nn::GPTConfig c;
-  c.arch = nn::Architecture::llama;
-  c.vocab_size = file.need<std::int64_t>("vocab_size");
-  c.block_size = file.get<std::int64_t>("max_position_embeddings", 2048);
-  c.n_layer = small_count(file.need<std::int64_t>("num_hidden_layers"));
-  c.n_head = small_count(file.need<std::int64_t>("num_attention_heads"));
-  c.n_embd = small_count(file.need<std::int64_t>("hidden_size"));
-  c.n_inner = file.need<std::int64_t>("intermediate_size");
-  // The defaults of the others' classes are those of their largest models.
-  const int kv_heads = small_count(llama ? file.get<std::int64_t>("num_key_value_heads", c.n_head)
-                                         : file.need<std::int64_t>("num_key_value_heads"));
-  if (kv_heads != c.n_head) c.n_kv_head = kv_heads;
-  if (qwen3 || file.has_value("head_dim")) {
-    const auto size = file.need<std::int64_t>("head_dim");
-    if (c.n_head < 1 || c.n_embd % c.n_head != 0 || size != c.n_embd / c.n_head) c.head_size = size;
-  }
-  c.norm_eps = file.get("rms_norm_eps", 1e-6);
-  read_rotation(file, c);
-  if (!llama) cut_to_window(file, type == "mistral", c);
-  if (type == "qwen2") c.qkv_bias = true;
-  c.qk_norm = qwen3;
-  c.tied = file.get("tie_word_embeddings", false);
-  return c;
-}
-
-struct Family {
-  std::string_view type, architecture, base;
-};
-constexpr Family kFamilies[] = {{"gpt2", "GPT2LMHeadModel", "GPT2Model"},
-                                {"llama", "LlamaForCausalLM", "LlamaModel"},
-                                {"mistral", "MistralForCausalLM", "MistralModel"},
-                                {"qwen2", "Qwen2ForCausalLM", "Qwen2Model"},
-                                {"qwen3", "Qwen3ForCausalLM", "Qwen3Model"}};
-
-const Family& family_of(const HfConfig& file) {
+const Family& family_in(const HfConfig& file) {
   const auto type = file.need<std::string>("model_type");
-  const auto* const family = std::find_if(std::begin(kFamilies), std::end(kFamilies),
-                                          [&](const Family& f) { return f.type == type; });
-  check(family != std::end(kFamilies),
-        "{}: model_type '{}' is not supported, only gpt2, llama, mistral, qwen2 and qwen3",
-        file.path().string(), type);
-  for (const std::string& name : file.list("architectures")) {
-    check(name == family->architecture || name == family->base,
-          "{}: architectures: {} is not supported, only {}", file.path().string(), name,
-          family->architecture);
+  const auto family = std::find_if(families().begin(), families().end(),
+                                   [&](const Family& f) { return f.name == type; });
+  check(family != families().end(), "{}: model_type '{}' is not supported, only {}", file.path(),
+        type, names_of_families([](const Family& f) { return f.name; }));
+  for (const std::string& name : file.get("architectures", std::vector<std::string>())) {
+    check(name == family->hf.model_class || name == family->hf.base_class,
+          "{}: architectures: {} is not supported, only {}", file.path(), name,
+          family->hf.model_class);
   }
   return *family;
 }
@@ -191,13 +129,28 @@ bool has_hf_config(const fs::path& folder) {
   }
 }
 
-nn::GPTConfig read_hf_config(const fs::path& folder) {
+HfModel read_hf_config(const fs::path& folder) {
   const HfConfig file(folder);
-  const std::string type(family_of(file).type);
-  file.must_be_absent("quantization_config");
-  const nn::GPTConfig c = type == "gpt2" ? gpt2_config(file) : llama_config(file, type);
-  validate_config(c, file.path().string());
-  return c;
+  const Family& family = family_in(file);
+  check(!file.has_value("quantization_config"), "{}: quantization_config is not supported",
+        file.path());
+  nn::GPTConfig config = config_of_keys(family, family.hf.keys, file.path(), "",
+                                        [&](std::string_view key) { return file.find(key); });
+  if (key_of(family.hf.keys, kRotation) != nullptr) read_rotation(file, config);
+  cut_to_window(file, family.hf.window, config);
+  settle_config(family, file.path(), config);
+  return {family, config};
+}
+
+void set_hf_config(const Family& family, const nn::GPTConfig& config, Json& json) {
+  const FamilyKey* const rotation = key_of(family.hf.keys, kRotation);
+  for (const auto& [key, value] : values_of_keys(family.hf.keys, config)) {
+    if (rotation != nullptr && key == rotation->key) {
+      set_rotation(config, json);
+    } else {
+      json[std::string(key)] = json_of(value);
+    }
+  }
 }
 
 }  // namespace tapegrad::run

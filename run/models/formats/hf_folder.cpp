@@ -45,37 +45,15 @@ std::vector<std::shared_ptr<const TensorSource>> open_files(const fs::path& fold
   return files;
 }
 
-// How a family's tensors lie in the files.
-struct Layout {
-  std::string_view prefix;  // of some files' names, and none of ours
-  std::string_view embedding;
-  std::vector<std::string_view> transposed;  // ends of names of matrices that are (in, out)
-  std::vector<std::string_view> left_out;    // ends of names of tensors that are no parameters
-};
-
-Layout layout_of(const nn::GPTConfig& config) {
-  if (config.is_llama()) {
-    return {"model.", "embed_tokens.weight", {}, {".self_attn.rotary_emb.inv_freq"}};
-  }
-  return {"transformer.",
-          "wte.weight",
-          {".attn.c_attn.weight", ".attn.c_proj.weight", ".mlp.c_fc.weight", ".mlp.c_proj.weight"},
-          {".attn.bias", ".attn.masked_bias"}};  // the causal mask, in old files
-}
-
-bool ends_in(std::string_view name, const std::vector<std::string_view>& ends) {
-  return std::any_of(ends.begin(), ends.end(), [&](auto end) { return name.ends_with(end); });
-}
-
 // The tensors of the files by our names.
 class HfSource : public TensorSource {
  public:
-  HfSource(const fs::path& folder, const nn::GPTConfig& config)
-      : name_(folder.string()), layout_(layout_of(config)) {
+  HfSource(const fs::path& folder, const HfModel& model)
+      : name_(folder.string()), family_(model.family.hf) {
     for (const auto& file : open_files(folder)) {
       for (const auto& [stored, entry] : file->entries()) add(file, stored, entry);
     }
-    if (config.tied && entries_.count(std::string(kHead)) != 0 && head_is_embedding()) {
+    if (model.config.tied && entries_.count(std::string(kHead)) != 0 && head_is_embedding()) {
       entries_.erase(std::string(kHead));
     }
   }
@@ -92,11 +70,11 @@ class HfSource : public TensorSource {
   void add(const std::shared_ptr<const TensorSource>& file, const std::string& stored,
            Entry entry) {
     std::string name = stored;
-    if (name.starts_with(layout_.prefix)) name.erase(0, layout_.prefix.size());
-    if (ends_in(name, layout_.left_out)) return;
+    if (name.starts_with(family_.prefix)) name.erase(0, family_.prefix.size());
+    if (ends_in(name, family_.left_out)) return;
     check(entry.dtype == DType::f32 || entry.dtype == DType::f64, "{}: '{}' is {}, not of floats",
           file->name(), stored, entry.stored_dtype);
-    if (ends_in(name, layout_.transposed)) {
+    if (ends_in(name, family_.transposed)) {
       check(entry.shape.rank() == 2, "{}: '{}' must be a matrix, not {}", file->name(), stored,
             entry.shape);
       std::swap(entry.shape[0], entry.shape[1]);
@@ -108,7 +86,7 @@ class HfSource : public TensorSource {
 
   // Files of tied models may have the head, too. One that differs from the embedding is used.
   bool head_is_embedding() const {
-    const Tensor head = read(std::string(kHead)), embedding = read(std::string(layout_.embedding));
+    const Tensor head = read(std::string(kHead)), embedding = read(std::string(family_.embedding));
     if (head.shape() != embedding.shape() || head.dtype() != embedding.dtype()) return false;
     return dispatch(head.dtype(), [&](auto zero) {
       using T = decltype(zero);
@@ -119,13 +97,13 @@ class HfSource : public TensorSource {
   Tensor load(const std::string& tensor, const Entry&, DType as) const override {
     const Place& place = places_.at(tensor);
     const Tensor stored = place.file->read(place.stored, as);
-    if (!ends_in(tensor, layout_.transposed)) return stored;
+    if (!ends_in(tensor, family_.transposed)) return stored;
     const TapePause pause;
     return permute(stored, {1, 0});
   }
 
   std::string name_;
-  Layout layout_;
+  const HfFamily& family_;
   Entries entries_;
   Metadata metadata_;
   std::map<std::string, Place> places_;
@@ -136,8 +114,9 @@ class HfSource : public TensorSource {
 bool is_hf_folder(const fs::path& folder) { return has_hf_config(folder); }
 
 ForeignModel open_hf(const fs::path& folder) {
-  nn::GPTConfig config = read_hf_config(folder);
-  auto weights = std::make_shared<HfSource>(folder, config);
+  HfModel model = read_hf_config(folder);
+  nn::GPTConfig& config = model.config;
+  auto weights = std::make_shared<HfSource>(folder, model);
   config.tied = config.tied && !weights->contains(std::string(kHead));
   return {config,
           tokenizer_of_rows(data::Tokenizer::from_hf(folder), config.vocab_size, folder.string()),

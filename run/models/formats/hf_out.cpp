@@ -4,8 +4,10 @@
 #include "tapegrad/base/json_file.h"
 #include "tapegrad/run/folder/folder_calls.h"
 #include "tapegrad/run/folder/run_folder.h"
-#include "tapegrad/run/models/formats/gpt2_weights.h"
-#include "tapegrad/run/models/formats/known_pre_tokenizers.h"
+#include "tapegrad/run/models/families/family_keys.h"
+#include "tapegrad/run/models/formats/foreign_parts.h"
+#include "tapegrad/run/models/formats/hf_config.h"
+#include "tapegrad/run/models/formats/pre_tokenizer_steps.h"
 
 namespace tapegrad::run {
 namespace {
@@ -31,18 +33,6 @@ TypeNames names_of_type(StoredType type) {
   fail("safetensors cannot store {}", name_of_enum(type));
 }
 
-std::string_view activation_name(nn::Activation activation) {
-  switch (activation) {
-    case nn::Activation::gelu:
-      return "gelu_new";
-    case nn::Activation::gelu_erf:
-      return "gelu";
-    case nn::Activation::relu:
-      return "relu";
-  }
-  return "?";
-}
-
 // The first token of a text, and those that end it; null where there is none. Without these lines,
 // transformers would take GPT-2's.
 struct Ends {
@@ -56,86 +46,21 @@ struct Ends {
   Json json() const { return all.size() > 1 ? Json(all) : json_of(end); }
 };
 
-// What all families have. Mind the names: two versions of transformers read it, and llama.cpp's
-// converter.
-Json common_config(std::string_view architecture, std::string_view type, const nn::GPTConfig& c,
-                   const Ends& ends, std::string_view dtype) {
-  return {{"architectures", Json::array({architecture})},
-          {"model_type", type},
-          {"vocab_size", c.vocab_size},
-          {"tie_word_embeddings", c.tied},
-          {"initializer_range", 0.02},
-          {"use_cache", true},
-          {"bos_token_id", json_of(ends.begin)},
-          {"eos_token_id", json_of(ends.end)},
-          {"dtype", dtype}};
-}
-
-Json gpt2_config(const nn::GPTConfig& c) {
-  return {{"n_positions", c.block_size},
-          {"n_ctx", c.block_size},  // for llama.cpp's converter
-          {"n_embd", c.n_embd},
-          {"n_layer", c.n_layer},
-          {"n_head", c.n_head},
-          {"n_inner", json_of(c.n_inner)},
-          {"activation_function", activation_name(c.activation)},
-          {"layer_norm_epsilon", c.norm_eps},
-          {"scale_attn_weights", true},
-          {"scale_attn_by_inverse_layer_idx", false},
-          {"embd_pdrop", c.dropout},
-          {"attn_pdrop", c.dropout},
-          {"resid_pdrop", c.dropout}};
-}
-
-Json llama_config(const nn::GPTConfig& c) {
-  Json rope = {{"rope_type", "default"}, {"rope_theta", c.rope_base}};
-  if (c.rope_factor != 1) {
-    rope = {{"rope_type", "llama3"},
-            {"rope_theta", c.rope_base},
-            {"factor", c.rope_factor},
-            {"low_freq_factor", c.rope_low_freq_factor},
-            {"high_freq_factor", c.rope_high_freq_factor},
-            {"original_max_position_embeddings", c.rope_original_positions}};
-  }
-  Json config = {{"hidden_size", c.n_embd},
-                 {"intermediate_size", c.inner()},
-                 {"num_hidden_layers", c.n_layer},
-                 {"num_attention_heads", c.n_head},
-                 {"num_key_value_heads", c.kv_heads()},
-                 {"head_dim", c.channels_per_head()},
-                 {"max_position_embeddings", c.block_size},
-                 {"hidden_act", "silu"},
-                 {"rms_norm_eps", c.norm_eps},
-                 {"attention_dropout", c.dropout},
-                 {"rope_parameters", rope},
-                 {"rope_theta", c.rope_base},  // as transformers 4 spells it
-                 {"rope_scaling", c.rope_factor == 1 ? Json() : rope}};
-  if (c.qkv_bias.value_or(false)) {
-    config["use_sliding_window"] = false;  // Qwen2's
-  } else {
-    config["attention_bias"] = false;
-    if (!c.qk_norm) config["mlp_bias"] = false;
-  }
-  return config;
-}
-
-// The family whose class computes what the model does.
-struct Family {
-  std::string_view architecture, type;
-};
-Family family_of(const nn::GPTConfig& c) {
-  if (!c.is_llama()) {
-    require_gpt2("GPT2LMHeadModel", c);
-    return {"GPT2LMHeadModel", "gpt2"};
-  }
-  check(c.n_embd % c.n_head == 0, "transformers needs n_embd {} to be divisible by n_head {}",
-        c.n_embd, c.n_head);
-  if (c.qk_norm) {
-    require_option("Qwen3ForCausalLM", "qkv_bias", c.with_qkv_bias(), false);
-    return {"Qwen3ForCausalLM", "qwen3"};
-  }
-  if (c.with_qkv_bias()) return {"Qwen2ForCausalLM", "qwen2"};
-  return {"LlamaForCausalLM", "llama"};
+// What all families have, then the family's keys. Mind the names: two versions of transformers read
+// it, and llama.cpp's converter.
+Json config_json_of(const Family& family, const nn::GPTConfig& c, const Ends& ends,
+                    std::string_view dtype) {
+  Json json = {{"architectures", Json::array({family.hf.model_class})},
+               {"model_type", family.name},
+               {"vocab_size", c.vocab_size},
+               {"tie_word_embeddings", c.tied},
+               {"initializer_range", 0.02},
+               {"use_cache", true},
+               {"bos_token_id", json_of(ends.begin)},
+               {"eos_token_id", json_of(ends.end)},
+               {"dtype", dtype}};
+  set_hf_config(family, c, json);
+  return json;
 }
 
 // The class is one that takes the file as it is.
@@ -149,47 +74,30 @@ Json tokenizer_config_json(const data::Tokenizer& tokenizer, const Ends& ends,
   return json;
 }
 
-// Whatever the files say, AutoTokenizer makes Qwen2's tokenizer of a folder of that family: NFC,
-// and its own expression to cut a text.
-void require_qwen_tokenizer(const std::string& tokenizer_json) {
+// Whatever the files say, AutoTokenizer makes the family's own tokenizer of a folder of some
+// families, with its own expression to cut a text.
+void require_own_pre_tokenizer(const HfFamily& family, const std::string& tokenizer_json) {
+  if (family.own_pre_tokenizer.empty()) return;
+  const KnownPreTokenizer& own = pre_tokenizer(family.own_pre_tokenizer);
   const auto file = parse_json<nlohmann::json>(tokenizer_json, 16);
-  const bool is_theirs = steps_of(member(file, "normalizer")) == "NFC" &&
-                         steps_of(member(file, "pre_tokenizer")) == kQwen2PreTokenizer.steps &&
-                         !flag(file.at("model"), "ignore_merges", false);
-  check(is_theirs,
-        "transformers takes a model with qkv_bias or qk_norm for one of Qwen's, and reads its "
-        "tokenizer as Qwen2's, which would give other ids than this one");
+  const bool is_own = steps_of(member(file, "normalizer")) == (own.nfc ? "NFC" : "") &&
+                      steps_of(member(file, "pre_tokenizer")) == own.steps &&
+                      flag(file.at("model"), "ignore_merges", false) == own.ignores_merges;
+  check(is_own, "{}", family.own_pre_tokenizer_only);
 }
 
-// Linear layers of GPT-2 are stored (in, out) there.
-bool is_transposed(std::string_view name) {
-  return name.ends_with("c_attn.weight") || name.ends_with("c_proj.weight") ||
-         name.ends_with("c_fc.weight");
-}
-
-std::string their_name(std::string_view prefix, const std::string& name) {
-  return name == "lm_head.weight" ? name : std::string(prefix) + name;
-}
-
-std::vector<TensorToMake> gpt2_tensors(const GPT2Weights& weights) {
-  std::vector<TensorToMake> tensors;
-  for (const auto& [name, shape] : weights.entries()) {
-    const bool transposed = is_transposed(name);
-    tensors.push_back({their_name("transformer.", name),
-                       transposed ? Shape{shape[1], shape[0]} : shape,
-                       [&weights, name = name, transposed] {
-                         const TapePause pause;
-                         const Tensor t = weights(name);
-                         return transposed ? permute(t, {1, 0}) : t;
-                       }});
-  }
-  return tensors;
-}
-
-std::vector<TensorToMake> llama_tensors(const nn::Params& params) {
-  std::vector<TensorToMake> tensors;
-  for (const auto& [name, t] : params.tensors()) {
-    tensors.push_back({their_name("model.", name), t.shape(), [t = t] { return t; }});
+// A model's tensors as the files have them.
+std::vector<TensorToMake> tensors_of(const Family& family, const TextModel& model) {
+  std::vector<TensorToMake> tensors = family.tensors(model.params, model.gpt.config());
+  for (TensorToMake& t : tensors) {
+    if (ends_in(t.name, family.hf.transposed)) {
+      t.shape = {t.shape[1], t.shape[0]};
+      t.make = [make = t.make] {
+        const TapePause pause;
+        return permute(make(), {1, 0});
+      };
+    }
+    if (t.name != "lm_head.weight") t.name = std::string(family.hf.prefix) + t.name;
   }
   return tensors;
 }
@@ -203,23 +111,21 @@ std::vector<std::string_view> hf_files() {
 Exported export_hf(const TextModel& model, const fs::path& folder, StoredType type) {
   const nn::GPTConfig& config = model.gpt.config();
   const TypeNames names = names_of_type(type);
-  const Family family = family_of(config);
+  const Family& family = family_of(config);
+  require_expressible(family.hf.model_class, config, family.model,
+                      options_of(family, family.hf.keys));
+  check(config.n_embd % config.n_head == 0,
+        "transformers needs n_embd {} to be divisible by n_head {}", config.n_embd, config.n_head);
   require_stored_as(names.in_safetensors, model.params);
   const Ends ends(model.tokenizer);
   const std::string tokenizer = model.tokenizer.hf_json();
-  if (family.type.starts_with("qwen")) require_qwen_tokenizer(tokenizer);
-  Json config_json = common_config(family.architecture, family.type, config, ends, names.in_config);
-  config_json.update(config.is_llama() ? llama_config(config) : gpt2_config(config));
+  require_own_pre_tokenizer(family.hf, tokenizer);
+  Json config_json = config_json_of(family, config, ends, names.in_config);
 
   make_folder(folder);
   const std::string weights_file = (folder / kModelFile).string();
-  const Metadata metadata = {{"format", "pt"}};
-  if (config.is_llama()) {
-    save_safetensors(weights_file, llama_tensors(model.params), names.in_safetensors, metadata);
-  } else {
-    const GPT2Weights weights(model.params, config);
-    save_safetensors(weights_file, gpt2_tensors(weights), names.in_safetensors, metadata);
-  }
+  save_safetensors(weights_file, tensors_of(family, model), names.in_safetensors,
+                   {{"format", "pt"}});
   write_file_atomically(folder / kTokenizerFile, tokenizer);
   write_json(folder / kTokenizerConfigFile,
              tokenizer_config_json(model.tokenizer, ends, config.block_size));

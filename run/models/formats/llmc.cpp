@@ -7,8 +7,9 @@
 #include "tapegrad/autograd/tensor/write_floats.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/run/folder/folder_calls.h"
+#include "tapegrad/run/models/families/family_keys.h"
+#include "tapegrad/run/models/families/gpt2_weights.h"
 #include "tapegrad/run/models/formats/foreign_parts.h"
-#include "tapegrad/run/models/formats/gpt2_weights.h"
 #include "tapegrad/run/models/formats/llmc_tokenizer.h"
 
 namespace tapegrad::run {
@@ -151,6 +152,15 @@ data::Tokenizer tokenizer_of(const fs::path& model, std::int64_t vocab_size) {
   return gpt2;
 }
 
+// The options in the header.
+std::vector<FamilyKey> header_keys() {
+  return {{"maxT", "block_size"},
+          {"V", "vocab_size"},
+          {"L", "n_layer"},
+          {"NH", "n_head"},
+          {"C", "n_embd"}};
+}
+
 void write_model(const fs::path& path, const GPT2Weights& weights, const nn::GPTConfig& c,
                  bool as_bf16) {
   const auto number = [](std::int64_t x) { return static_cast<std::int32_t>(x); };
@@ -198,12 +208,8 @@ std::vector<std::string_view> llmc_files() { return {kLlmcTokenizerFile, kLlmcMo
 Exported export_llmc(const TextModel& model, const fs::path& folder, StoredType type) {
   const nn::GPTConfig& config = model.gpt.config();
   constexpr std::string_view kName = "llm.c's format";
-  require_gpt2(kName, config);
-  require_option(kName, "tied", config.tied, true);
-  require_option(kName, "activation", name_of_enum(config.activation),
-                 name_of_enum(nn::Activation::gelu));
-  require_option(kName, "n_inner", config.inner(), 4 * config.n_embd);
-  require_option(kName, "norm_eps", config.norm_eps, 1e-5);
+  const Family gpt2 = gpt2_family();
+  require_expressible(kName, config, gpt2.model, options_of(gpt2, header_keys()));
   check(type == StoredType::f32 || type == StoredType::bf16, "{} cannot store {}", kName,
         name_of_enum(type));
   const bool as_bf16 = type == StoredType::bf16;

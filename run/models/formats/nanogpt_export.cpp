@@ -3,7 +3,9 @@
 #include "tapegrad/nn/formats/pickle_writer.h"
 #include "tapegrad/nn/formats/stored_zip.h"
 #include "tapegrad/run/folder/folder_calls.h"
-#include "tapegrad/run/models/formats/gpt2_weights.h"
+#include "tapegrad/run/models/families/family_keys.h"
+#include "tapegrad/run/models/families/gpt2_weights.h"
+#include "tapegrad/run/models/formats/foreign_parts.h"
 #include "tapegrad/run/models/formats/nanogpt.h"
 
 namespace tapegrad::run {
@@ -11,15 +13,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The options that model_args have.
+std::vector<FamilyKey> model_args() {
+  return {{"n_layer", "n_layer"},       {"n_head", "n_head"},         {"n_embd", "n_embd"},
+          {"block_size", "block_size"}, {"vocab_size", "vocab_size"}, {"bias", "bias"}};
+}
+
 void check_expressible(const TextModel& model, const nn::GPTConfig& c, StoredType type) {
   constexpr std::string_view kName = "nanoGPT's format";
-  require_gpt2(kName, c);
-  require_option(kName, "activation", name_of_enum(c.activation),
-                 name_of_enum(nn::Activation::gelu_erf));
-  require_option(kName, "tied", c.tied, true);
-  require_option(kName, "n_inner", c.inner(), 4 * c.n_embd);
-  require_option(kName, "norm_eps", c.norm_eps, 1e-5);
-  if (!c.with_bias()) require_option(kName, "qkv_bias", c.with_qkv_bias(), false);
+  const Family gpt2 = gpt2_family();
+  nn::GPTConfig only = gpt2.model;
+  only.activation = nn::Activation::gelu_erf;
+  std::set<std::string_view> options = options_of(gpt2, model_args());
+  if (!c.with_bias()) options.erase("qkv_bias");  // there is one option for all biases
+  require_expressible(kName, c, only, options);
   const std::string_view kind = model.tokenizer.kind();
   check(kind == "char" || kind == "gpt2",
         "{} cannot express a tokenizer of the kind {}, only char and gpt2", kName, kind);

@@ -251,7 +251,9 @@ TEST_CASE("what GGUF cannot express is refused by name, and nothing is written",
   refused([](auto& c) { c.rope = true; }, "rope");
   refused([](auto& c) { c.unbiased_norm = true; }, "unbiased_norm");
   refused([](auto& c) { c.arch = nn::Architecture::llama, c.qk_norm = true, c.qkv_bias = true; },
-          "qk_norm");
+          "GGUF's qwen3 cannot express a model with qkv_bias true, only with false");
+  refused([](auto& c) { c.arch = nn::Architecture::llama, c.qk_norm = true, c.rope_factor = 8; },
+          "GGUF's qwen3 cannot express a model with rope_factor 8, only with 1");
   auto json = nlohmann::json::parse(golden_tokenizer("gpt2").hf_json());
   const auto refused_tokenizer = [&](const std::string& expected) {
     const auto t = data::Tokenizer::of_hf(json.dump());
@@ -327,8 +329,9 @@ TEST_CASE("keys that may change the result, or do not fit, are refused by name",
   CHECK_THAT(with("split.count", std::int64_t{2}), ContainsSubstring("one of several files"));
   CHECK_THAT(with("gpt2.attention.sliding_window", std::int64_t{8}),
              ContainsSubstring("'gpt2.attention.sliding_window'"));
-  CHECK_THAT(with("gpt2.block_count", std::int64_t{0}), ContainsSubstring("'gpt2.block_count'"));
-  CHECK_THAT(with("gpt2.block_count", Text("2")), ContainsSubstring("another type"));
+  CHECK_THAT(with("gpt2.block_count", std::int64_t{0}),
+             ContainsSubstring("'gpt2.block_count (n_layer)' must be from 1"));
+  CHECK_THAT(with("gpt2.block_count", Text("2")), ContainsSubstring("must be a whole number"));
   CHECK_THAT(with("gpt2.block_count", std::int64_t{3}), ContainsSubstring("blk.2."));
   CHECK_THAT(with("gpt2.block_count", std::int64_t{1}), ContainsSubstring("blk.1."));
   CHECK_THAT(with("gpt2.block_count", std::int64_t{UINT32_MAX}), ContainsSubstring("n_layer"));

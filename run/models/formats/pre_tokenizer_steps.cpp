@@ -1,4 +1,4 @@
-#include "tapegrad/run/models/formats/known_pre_tokenizers.h"
+#include "tapegrad/run/models/formats/pre_tokenizer_steps.h"
 
 namespace tapegrad::run {
 
@@ -38,12 +38,15 @@ std::string steps_of(const json& part) {
   return steps;
 }
 
+json byte_level_step(bool regex) {
+  return {{"type", "ByteLevel"},
+          {"add_prefix_space", false},
+          {"trim_offsets", true},
+          {"use_regex", regex}};
+}
+
 json pre_tokenizer_of(const KnownPreTokenizer& known) {
-  const bool regex = known.steps.ends_with("+regex");
-  json byte_level = {{"type", "ByteLevel"},
-                     {"add_prefix_space", false},
-                     {"trim_offsets", true},
-                     {"use_regex", regex}};
+  json byte_level = byte_level_step(known.steps.ends_with("+regex"));
   json parts = json::array();
   if (known.steps.starts_with("Digits")) {
     parts.push_back({{"type", "Digits"}, {"individual_digits", true}});

@@ -1,22 +1,8 @@
-#include "tapegrad/run/models/formats/gpt2_weights.h"
+#include "tapegrad/run/models/families/gpt2_weights.h"
 
 #include <algorithm>
 
-#include "tapegrad/autograd/tensor/write_floats.h"
-
 namespace tapegrad::run {
-
-void require_gpt2(std::string_view format, const nn::GPTConfig& c) {
-  require_option(format, "arch", name_of_enum(c.arch), name_of_enum(nn::Architecture::gpt2));
-  require_option(format, "rope", c.rope, false);
-  require_option(format, "unbiased_norm", c.unbiased_norm, false);
-}
-
-void require_stored_as(std::string_view stored, const nn::Params& params) {
-  check(params.dtype() == DType::f32, "a model of {} cannot be exported: load it in f32",
-        name_of(params.dtype()));
-  for (const auto& [name, t] : params.tensors()) check_fits(name, t, stored);
-}
 
 GPT2Weights::GPT2Weights(const nn::Params& params, const nn::GPTConfig& c) {
   for (const auto& [name, t] : params.tensors()) ours_.emplace(name, t);

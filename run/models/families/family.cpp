@@ -1,0 +1,67 @@
+#include "tapegrad/run/models/families/family.h"
+
+#include <algorithm>
+
+#include "tapegrad/run/models/families/family_keys.h"
+
+namespace tapegrad::run {
+
+const std::vector<Family>& families() {
+  static const std::vector<Family> all = {gpt2_family(), llama_family(), mistral_family(),
+                                          qwen2_family(), qwen3_family()};
+  return all;
+}
+
+FamilyKey& HfFamily::key(std::string_view name) {
+  const auto found =
+      std::find_if(keys.begin(), keys.end(), [&](const FamilyKey& k) { return k.key == name; });
+  check(found != keys.end(), "the family has no key '{}'", name);
+  return *found;
+}
+
+bool ends_in(std::string_view name, const std::vector<std::string_view>& ends) {
+  return std::any_of(ends.begin(), ends.end(), [&](auto end) { return name.ends_with(end); });
+}
+
+std::string names_of_families(std::string_view (*name)(const Family&)) {
+  std::vector<std::string_view> names;
+  for (const Family& family : families()) {
+    if (!name(family).empty()) names.push_back(name(family));
+  }
+  return words_in_a_row(names);
+}
+
+const std::vector<KnownPreTokenizer>& pre_tokenizers() {
+  static const std::vector<KnownPreTokenizer> all = [] {
+    std::vector<KnownPreTokenizer> pre;
+    for (const Family& family : families()) {
+      pre.insert(pre.end(), family.pre_tokenizers.begin(), family.pre_tokenizers.end());
+    }
+    return pre;
+  }();
+  return all;
+}
+
+const KnownPreTokenizer& pre_tokenizer(std::string_view name) {
+  const auto found = std::find_if(pre_tokenizers().begin(), pre_tokenizers().end(),
+                                  [&](const KnownPreTokenizer& pre) { return pre.name == name; });
+  check(found != pre_tokenizers().end(), "there is no pre-tokenizer '{}'", name);
+  return *found;
+}
+
+const Family& family_of(const nn::GPTConfig& config) {
+  const Family* best = nullptr;
+  std::size_t fewest = 0;
+  for (const Family& family : families()) {
+    if (!family.hf.written || family.model.arch != config.arch) continue;
+    const std::size_t differences =
+        differences_of(config, family.model, options_of(family, family.hf.keys)).size();
+    if (best != nullptr && differences > fewest) continue;
+    best = &family;
+    fewest = differences;
+  }
+  check(best != nullptr, "no family of models has arch {}", name_of_enum(config.arch));
+  return *best;
+}
+
+}  // namespace tapegrad::run

@@ -1,0 +1,118 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/nn/gpt.h"
+#include "tapegrad/nn/params.h"
+#include "tapegrad/run/folder/config.h"
+#include "tapegrad/run/models/families/known_pre_tokenizer.h"
+
+namespace tapegrad::run {
+
+// A family of models is a row of data: what files of Hugging Face's and of llama.cpp call the
+// options of its config and its tensors, both ways. Each has a file here that makes its row, and a
+// line in family.cpp. Formats read and write bytes, and ask the row for everything else.
+
+// An option of nn::GPTConfig, by its name there, under the name that a format has for it.
+struct FamilyKey {
+  enum class Way {
+    both,
+    in,       // it is read only
+    out,      // it is written only; what a file says does not matter
+    same,     // written; in a file, it must be what another key has set
+    ignored,  // a file may have it
+  };
+  std::string_view key;
+  std::string_view option = {};  // empty: the key must be absent or `only`
+  Value only = {};
+  Way way = Way::both;
+  bool needed = false;   // a file without it is refused; otherwise Family::model has the value
+  bool or_null = false;  // an option that is not set is written as null
+  // Their words for the values of an enum, then ours. Of several, the first one is written.
+  std::vector<std::pair<std::string_view, std::string_view>> words = {};
+};
+// In place of an option: all options of rotary positions, which have no key each.
+inline constexpr std::string_view kRotation = "rotation";
+
+// What transformers has: config.json, and safetensors with our names behind a prefix.
+struct HfFamily {
+  // Where attention slides over the last tokens: no further than there, all is the same.
+  enum class Window { none, unless_null, if_asked };
+
+  std::string_view model_class, base_class;       // "Qwen2ForCausalLM", "Qwen2Model"
+  std::vector<FamilyKey> keys;                    // in the order in which they are written
+  std::string_view prefix, embedding;             // "model.", "embed_tokens.weight"
+  std::vector<std::string_view> transposed = {};  // ends of names of matrices that are (in, out)
+  std::vector<std::string_view> left_out = {};    // ends of names of tensors without a meaning
+  Window window = Window::none;
+  bool written = true;  // false: its models go out as another family's, which compute the same
+  // The pre-tokenizer that transformers takes whatever the files say, and the sentence that refuses
+  // another one. Empty: the files' own.
+  std::string_view own_pre_tokenizer = {}, own_pre_tokenizer_only = {};
+
+  FamilyKey& key(std::string_view name);  // of `keys`, which have it
+};
+
+// What a GGUF file calls a tensor; '#' is the number of a block. llama.cpp turns neighbouring
+// channels of a head where this project, as Hugging Face, turns channel i with i + D/2. Some
+// families have the rows of Q and K exchanged instead: row 2i + j of a head in the file is row
+// j·D/2 + i here.
+struct GgufTensorName {
+  enum class Exchanged { no, queries, keys };
+  std::string ours, theirs;
+  Exchanged exchanged = Exchanged::no;
+  std::string_view with = {};  // only models with this option have the tensor
+  bool tells = false;          // a file that has the tensor in its first block has that option
+};
+
+struct GgufFamily {
+  std::string_view architecture = {};        // empty: GGUF has none of its own for the family
+  std::vector<FamilyKey> keys = {};          // without "llama." before them
+  std::vector<GgufTensorName> tensors = {};  // without the head
+  // Why an option cannot be written, for messages.
+  std::vector<std::pair<std::string_view, std::string_view>> reasons = {};
+  // Llama 3's scaling of rotary positions may stand in the file, as a tensor.
+  bool may_scale_rotation = false;
+};
+
+struct Family {
+  std::string_view name;  // model_type of Hugging Face's
+  nn::GPTConfig model;    // with the values of keys that are absent
+  HfFamily hf;
+  GgufFamily gguf;
+  // The width of the feed-forward layer is left to the config where it is what the config makes it.
+  bool inner_by_default = false;
+  // Options whose tensors files have in one form only, which the others are brought into.
+  std::vector<std::string_view> same_tensors = {};
+  // The tensors of a model by our names, as files of the family have them. They live as long as
+  // the parameters.
+  std::vector<TensorToMake> (*tensors)(const nn::Params& params, const nn::GPTConfig& config);
+  std::vector<KnownPreTokenizer> pre_tokenizers = {};  // that came with the family
+};
+
+// Whether a name ends in one of these.
+bool ends_in(std::string_view name, const std::vector<std::string_view>& ends);
+
+// All families, in the order in which messages name them.
+const std::vector<Family>& families();
+// "gpt2, llama and qwen2", of those that have the name.
+std::string names_of_families(std::string_view (*name)(const Family&));
+// The family whose classes compute what the model does, or come nearest to it.
+const Family& family_of(const nn::GPTConfig& config);
+
+// Pre-tokenizers of all families, and the one of a name, which there must be.
+const std::vector<KnownPreTokenizer>& pre_tokenizers();
+const KnownPreTokenizer& pre_tokenizer(std::string_view name);
+
+// Their rows. Mistral's and Qwen's are Llama's but for a few lines.
+Family gpt2_family();
+Family llama_family();
+Family mistral_family();
+Family qwen2_family();
+Family qwen3_family();
+
+}  // namespace tapegrad::run

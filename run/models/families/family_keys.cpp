@@ -1,0 +1,271 @@
+#include "tapegrad/run/models/families/family_keys.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace tapegrad::run {
+namespace {
+
+using Way = FamilyKey::Way;
+
+// A config whose optional members have the values that the model has, and whose options without an
+// effect have their defaults.
+nn::GPTConfig settled(nn::GPTConfig c) {
+  const nn::GPTConfig usual;
+  if (!c.rotary()) {
+    c.rope_base = usual.rope_base;
+    c.rope_factor = 1;
+  }
+  if (c.rope_factor == 1) {
+    c.rope_low_freq_factor = usual.rope_low_freq_factor;
+    c.rope_high_freq_factor = usual.rope_high_freq_factor;
+    c.rope_original_positions = usual.rope_original_positions;
+  }
+  c.rope = c.rotary();
+  c.qkv_bias = c.with_qkv_bias();
+  c.bias = c.with_bias();
+  c.n_inner = c.inner();
+  c.n_kv_head = c.kv_heads();
+  c.head_size = c.channels_per_head();
+  return c;
+}
+
+Section settled_section(const nn::GPTConfig& config) {
+  const nn::GPTConfig all = settled(config);
+  return section_of("model", all);
+}
+
+// As messages show values: relu, true, 1e-05.
+std::string shown(const Value& value) {
+  return std::visit(
+      [](const auto& v) -> std::string {
+        using T = std::decay_t<decltype(v)>;
+        if constexpr (std::is_same_v<T, std::monostate>) return "unset";
+        if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
+          return fmt::format("{}", v);
+        }
+        return "a list";
+      },
+      value);
+}
+
+// Sets options to values that they can have; null leaves one as it is.
+class Setter : public OptionTable {
+ public:
+  using ValueOf = std::function<const Value*(std::string_view option)>;
+  explicit Setter(const ValueOf& value_of) : value_of_(value_of) {}
+
+ private:
+  void visit(std::string_view name, const Member& member, std::string_view, const Rule&) override {
+    if (const Value* const value = value_of_(name)) member.set(*value);
+  }
+  const ValueOf& value_of_;
+};
+void set_options(nn::GPTConfig& config, const Setter::ValueOf& value_of) {
+  Setter setter(value_of);
+  Described(config).describe(setter);
+}
+
+// Reads the members of a config from the first of their keys that a file has.
+class KeyReader : public OptionTable {
+ public:
+  KeyReader(const std::vector<FamilyKey>& keys, std::string_view prefix, const FindValue& find)
+      : keys_(keys), prefix_(prefix), find_(find) {}
+
+ private:
+  void visit(std::string_view name, const Member& member, std::string_view,
+             const Rule& rule) override {
+    for (const FamilyKey& key : keys_) {
+      if (key.option != name || (key.way != Way::both && key.way != Way::in)) continue;
+      const auto value = find_(key.key);
+      const std::string theirs = fmt::format("{}{}", prefix_, key.key);
+      check(value || !key.needed, "there is no '{}'", theirs);
+      if (!value) continue;
+      const std::string called = theirs == name ? theirs : fmt::format("{} ({})", theirs, name);
+      return take(called, key.words.empty() ? *value : ours(key, theirs, *value), rule, member);
+    }
+  }
+
+  static void take(const std::string& name, const Value& value, const Rule& rule,
+                   const Member& member) {
+    if (member.type() != Member::Type::whole32) {
+      set_member(name, member, value);
+      return check_rule(fmt::format("'{}'", name), member.value(), rule);
+    }
+    std::int64_t wide = 0;  // one that is no int is out of bounds
+    set_member(name, wide, value);
+    check_rule(fmt::format("'{}'", name), wide, rule);
+    member.set(wide);
+  }
+
+  static Value ours(const FamilyKey& key, const std::string& theirs, const Value& value) {
+    std::string word;
+    set_member(theirs, word, value);
+    std::vector<std::string_view> known;
+    for (const auto& [their_word, our_word] : key.words) {
+      if (their_word == word) return std::string(our_word);
+      known.push_back(their_word);
+    }
+    fail("{} '{}' is not supported, only {}", theirs, word, words_in_a_row(known));
+  }
+
+  const std::vector<FamilyKey>& keys_;
+  std::string_view prefix_;
+  const FindValue& find_;
+};
+
+// The value if it is of the type of `only`.
+Value read_as(const Value& only, const std::string& name, const Value& value) {
+  return std::visit(
+      [&](auto typed) -> Value {
+        if constexpr (!std::is_same_v<decltype(typed), std::monostate>) {
+          set_member(name, typed, value);
+        }
+        return typed;
+      },
+      only);
+}
+
+void check_only(const FamilyKey& key, std::string_view prefix, const Value& only,
+                const FindValue& find) {
+  const auto value = find(key.key);
+  if (!value) return;
+  const std::string name = fmt::format("{}{}", prefix, key.key);
+  check(read_as(only, name, *value) == only, "{} {} is not supported, only {}", name, shown(*value),
+        shown(only));
+}
+
+template <class Function>
+auto naming(std::string_view file, const Function& function) {
+  try {
+    return function();
+  } catch (const Error& error) {
+    fail("{}: {}", file, error.what());
+  }
+}
+
+}  // namespace
+
+nn::GPTConfig config_of_keys(const Family& family, const std::vector<FamilyKey>& keys,
+                             std::string_view file, std::string_view prefix,
+                             const FindValue& find) {
+  nn::GPTConfig config = family.model;
+  naming(file, [&] {
+    for (const FamilyKey& key : keys) {
+      const bool is_read = key.way == Way::both || key.way == Way::in;
+      if (is_read && key.option.empty()) check_only(key, prefix, key.only, find);
+    }
+    KeyReader reader(keys, prefix, find);
+    Described(config).describe(reader);
+  });
+  return config;
+}
+
+void settle_config(const Family& family, std::string_view file, nn::GPTConfig& c) {
+  naming(file, [&] { c.validate(); });
+  if (c.n_kv_head == c.n_head) c.n_kv_head.reset();
+  if (c.n_embd % c.n_head == 0 && c.head_size == c.n_embd / c.n_head) c.head_size.reset();
+  if (!family.inner_by_default) return;
+  nn::GPTConfig without = c;
+  without.n_inner.reset();
+  if (without.inner() == c.inner()) c.n_inner.reset();
+}
+
+void check_same_keys(const std::vector<FamilyKey>& keys, const nn::GPTConfig& config,
+                     std::string_view file, std::string_view prefix, const FindValue& find) {
+  const Section section = settled_section(config);
+  naming(file, [&] {
+    for (const FamilyKey& key : keys) {
+      if (key.way == Way::same) check_only(key, prefix, *section.find(key.option), find);
+    }
+  });
+}
+
+std::vector<std::pair<std::string_view, Value>> values_of_keys(const std::vector<FamilyKey>& keys,
+                                                               const nn::GPTConfig& config) {
+  const Section given = section_of("model", config), all = settled_section(config);
+  std::vector<std::pair<std::string_view, Value>> values;
+  for (const FamilyKey& key : keys) {
+    if (key.way == Way::in || key.way == Way::ignored) continue;
+    Value value = key.only;
+    if (key.option == kRotation) {
+      value = {};
+    } else if (!key.option.empty()) {
+      value = *(key.or_null ? given : all).find(key.option);
+    }
+    const auto word = std::find_if(key.words.begin(), key.words.end(), [&](const auto& words) {
+      return Value(std::string(words.second)) == value;
+    });
+    if (word != key.words.end()) value = std::string(word->first);
+    values.emplace_back(key.key, std::move(value));
+  }
+  return values;
+}
+
+std::set<std::string_view> options_of(const Family& family, const std::vector<FamilyKey>& keys) {
+  std::set<std::string_view> options = {"vocab_size", "dropout", "ff_dropout", "attn_out_dropout"};
+  options.insert(family.same_tensors.begin(), family.same_tensors.end());
+  for (const FamilyKey& key : keys) {
+    options.insert(key.option);
+    if (key.option != kRotation) continue;
+    for (const std::string_view option : {"rope_base", "rope_factor", "rope_low_freq_factor",
+                                          "rope_high_freq_factor", "rope_original_positions"}) {
+      options.insert(option);
+    }
+  }
+  return options;
+}
+
+std::vector<OptionDifference> differences_of(const nn::GPTConfig& config, nn::GPTConfig only,
+                                             const std::set<std::string_view>& free) {
+  const Section section = section_of("model", config);
+  set_options(only, [&](std::string_view option) {
+    return free.count(option) != 0 ? section.find(option) : nullptr;
+  });
+  const Section ours = settled_section(config), theirs = settled_section(only);
+  std::vector<OptionDifference> differences;
+  for (std::size_t i = 0; i < ours.values.size(); ++i) {
+    const auto& [option, value] = ours.values[i];
+    const Value& other = theirs.values[i].second;
+    if (value != other) differences.push_back({option, shown(value), shown(other)});
+  }
+  return differences;
+}
+
+void require_expressible(std::string_view format, const nn::GPTConfig& config,
+                         const nn::GPTConfig& only, const std::set<std::string_view>& free,
+                         const Reasons& reasons) {
+  const auto differences = differences_of(config, only, free);
+  if (differences.empty()) return;
+  const OptionDifference& first = differences.front();
+  const auto reason = std::find_if(reasons.begin(), reasons.end(),
+                                   [&](const auto& r) { return r.first == first.option; });
+  fail("{} cannot express a model with {} {}, only with {}{}{}", format, first.option, first.value,
+       first.only, reason == reasons.end() ? "" : ": ",
+       reason == reasons.end() ? "" : reason->second);
+}
+
+const FamilyKey* key_of(const std::vector<FamilyKey>& keys, std::string_view option) {
+  const auto found = std::find_if(keys.begin(), keys.end(),
+                                  [&](const FamilyKey& key) { return key.option == option; });
+  return found == keys.end() ? nullptr : &*found;
+}
+
+bool has_option(const nn::GPTConfig& config, std::string_view option) {
+  return *settled_section(config).find(option) == Value(true);
+}
+
+void set_option(nn::GPTConfig& config, std::string_view option, const Value& value) {
+  set_options(config, [&](std::string_view name) { return name == option ? &value : nullptr; });
+}
+
+std::string words_in_a_row(const std::vector<std::string_view>& words) {
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) text += i + 1 == words.size() ? " and " : ", ";
+    text += words[i];
+  }
+  return text;
+}
+
+}  // namespace tapegrad::run

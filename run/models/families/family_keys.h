@@ -1,0 +1,68 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tapegrad/run/models/families/family.h"
+
+namespace tapegrad::run {
+
+// A family's keys at work: the values of a file become a config, a config becomes values, and what
+// a format cannot express is refused. Formats turn bytes into values and back.
+
+// The value that a file has under a key of a family. Nothing: it has none.
+using FindValue = std::function<std::optional<Value>(std::string_view key)>;
+
+// The config that a file's values describe; options of kRotation are not among them. `file` and
+// `prefix` are for messages, "model.gguf" and "llama.". Errors, naming key and value: a key that is
+// needed is missing; a value is of another type, out of bounds, or not the only one that is known.
+nn::GPTConfig config_of_keys(const Family& family, const std::vector<FamilyKey>& keys,
+                             std::string_view file, std::string_view prefix, const FindValue& find);
+
+// For the end of reading a config. Error, naming the file, if no model can have it; then values
+// that a config has by itself are left to it.
+void settle_config(const Family& family, std::string_view file, nn::GPTConfig& config);
+// Error, naming the file, for a key whose value is not what other keys say.
+void check_same_keys(const std::vector<FamilyKey>& keys, const nn::GPTConfig& config,
+                     std::string_view file, std::string_view prefix, const FindValue& find);
+
+// What the keys are in a file of that config, in their order. Where an option has a default, it is
+// the value that the model has. kRotation is null.
+std::vector<std::pair<std::string_view, Value>> values_of_keys(const std::vector<FamilyKey>& keys,
+                                                               const nn::GPTConfig& config);
+
+// Options of a config that files with these keys have, or need not have; "tied" only where it has
+// a key.
+std::set<std::string_view> options_of(const Family& family, const std::vector<FamilyKey>& keys);
+
+// An option of a config, as the model has it, beside the value that it would have to have.
+struct OptionDifference {
+  std::string option, value, only;
+};
+// In what a config differs from `only`, `free` options apart. What a model with a default has, or
+// what has no effect in it, is no difference.
+std::vector<OptionDifference> differences_of(const nn::GPTConfig& config, nn::GPTConfig only,
+                                             const std::set<std::string_view>& free);
+// Refuses the first difference: "GGUF cannot express a model with rope true, only with false", and
+// the reason for the option, if there is one.
+using Reasons = std::vector<std::pair<std::string_view, std::string_view>>;
+void require_expressible(std::string_view format, const nn::GPTConfig& config,
+                         const nn::GPTConfig& only, const std::set<std::string_view>& free,
+                         const Reasons& reasons = {});
+
+// The first key of an option; null if there is none.
+const FamilyKey* key_of(const std::vector<FamilyKey>& keys, std::string_view option);
+
+// Whether an option that is true or false is true, as the model has it.
+bool has_option(const nn::GPTConfig& config, std::string_view option);
+void set_option(nn::GPTConfig& config, std::string_view option, const Value& value);
+
+// "a", "a and b", "a, b and c".
+std::string words_in_a_row(const std::vector<std::string_view>& words);
+
+}  // namespace tapegrad::run

@@ -1,0 +1,109 @@
+#include "tapegrad/run/models/families/family.h"
+
+namespace tapegrad::run {
+namespace {
+
+using Way = FamilyKey::Way;
+using Exchanged = GgufTensorName::Exchanged;
+
+std::vector<FamilyKey> hf_keys() {
+  return {{.key = "vocab_size", .option = "vocab_size", .needed = true},
+          {"tie_word_embeddings", "tied"},
+          {.key = "hidden_size", .option = "n_embd", .needed = true},
+          {.key = "intermediate_size", .option = "n_inner", .needed = true},
+          {.key = "num_hidden_layers", .option = "n_layer", .needed = true},
+          {.key = "num_attention_heads", .option = "n_head", .needed = true},
+          {"num_key_value_heads", "n_kv_head"},
+          {"head_dim", "head_size"},
+          {"max_position_embeddings", "block_size"},
+          {.key = "hidden_act", .only = std::string("silu")},
+          {"rms_norm_eps", "norm_eps"},
+          {.key = "attention_dropout", .option = "dropout", .way = Way::out},
+          {"rope_parameters", kRotation},
+          {.key = "attention_bias", .only = false},
+          {.key = "mlp_bias", .only = false},
+          {.key = "rope_interleaved", .only = false, .way = Way::in},
+          {.key = "partial_rotary_factor", .only = 1.0, .way = Way::in}};
+}
+
+std::vector<FamilyKey> gguf_keys() {
+  return {{.key = "context_length", .option = "block_size", .needed = true},
+          {.key = "embedding_length", .option = "n_embd", .needed = true},
+          {.key = "block_count", .option = "n_layer", .needed = true},
+          {.key = "feed_forward_length", .option = "n_inner", .needed = true},
+          {.key = "attention.head_count", .option = "n_head", .needed = true},
+          {"attention.head_count_kv", "n_kv_head"},
+          {"attention.key_length", "head_size"},
+          {.key = "attention.value_length", .option = "head_size", .way = Way::same},
+          {.key = "rope.dimension_count", .option = "head_size", .way = Way::same},
+          {.key = "attention.layer_norm_rms_epsilon", .option = "norm_eps", .needed = true},
+          {"rope.freq_base", "rope_base"},
+          {.key = "rope.scaling.type", .only = std::string("none"), .way = Way::in},
+          {.key = "expert_count", .only = std::int64_t{0}, .way = Way::in},
+          {.key = "expert_used_count", .only = std::int64_t{0}, .way = Way::in},
+          {.key = "attention.causal", .only = true, .way = Way::in},
+          {.key = "vocab_size", .option = "vocab_size", .way = Way::out}};
+}
+
+std::vector<GgufTensorName> gguf_tensors() {
+  const std::string_view bias = "qkv_bias", norm = "qk_norm";
+  return {{"embed_tokens.weight", "token_embd.weight"},
+          {"layers.#.input_layernorm.weight", "blk.#.attn_norm.weight"},
+          {"layers.#.self_attn.q_proj.weight", "blk.#.attn_q.weight", Exchanged::queries},
+          // llama.cpp takes biases of Q, K and V with any of Llama's kin.
+          {"layers.#.self_attn.q_proj.bias", "blk.#.attn_q.bias", Exchanged::queries, bias, true},
+          {"layers.#.self_attn.k_proj.weight", "blk.#.attn_k.weight", Exchanged::keys},
+          {"layers.#.self_attn.k_proj.bias", "blk.#.attn_k.bias", Exchanged::keys, bias},
+          {"layers.#.self_attn.v_proj.weight", "blk.#.attn_v.weight"},
+          {"layers.#.self_attn.v_proj.bias", "blk.#.attn_v.bias", Exchanged::no, bias},
+          {"layers.#.self_attn.q_norm.weight", "blk.#.attn_q_norm.weight", Exchanged::no, norm},
+          {"layers.#.self_attn.k_norm.weight", "blk.#.attn_k_norm.weight", Exchanged::no, norm},
+          {"layers.#.self_attn.o_proj.weight", "blk.#.attn_output.weight"},
+          {"layers.#.post_attention_layernorm.weight", "blk.#.ffn_norm.weight"},
+          {"layers.#.mlp.gate_proj.weight", "blk.#.ffn_gate.weight"},
+          {"layers.#.mlp.up_proj.weight", "blk.#.ffn_up.weight"},
+          {"layers.#.mlp.down_proj.weight", "blk.#.ffn_down.weight"},
+          {"norm.weight", "output_norm.weight"}};
+}
+
+std::vector<TensorToMake> tensors_of(const nn::Params& params, const nn::GPTConfig&) {
+  std::vector<TensorToMake> tensors;
+  for (const auto& [name, t] : params.tensors()) {
+    tensors.push_back({name, t.shape(), [t = t] { return t; }});
+  }
+  return tensors;
+}
+
+}  // namespace
+
+// Llama 1 to 3 without experts, and what has their shape, as SmolLM.
+Family llama_family() {
+  nn::GPTConfig model;
+  model.arch = nn::Architecture::llama;
+  model.block_size = 2048;
+  model.norm_eps = 1e-6;
+  model.tied = false;
+  return {.name = "llama",
+          .model = model,
+          .hf = {.model_class = "LlamaForCausalLM",
+                 .base_class = "LlamaModel",
+                 .keys = hf_keys(),
+                 .prefix = "model.",
+                 .embedding = "embed_tokens.weight",
+                 .left_out = {".self_attn.rotary_emb.inv_freq"}},
+          .gguf = {.architecture = "llama",
+                   .keys = gguf_keys(),
+                   .tensors = gguf_tensors(),
+                   .may_scale_rotation = true},
+          .tensors = tensors_of,
+          .pre_tokenizers = {
+              {"smollm", "SmolLM", "Digits ByteLevel+regex"},
+              {.name = "llama-bpe",
+               .title = "Llama 3",
+               .steps = R"(Split:(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
+                        R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+ ByteLevel)",
+               .ignores_merges = true,
+               .begins = true}}};
+}
+
+}  // namespace tapegrad::run

@@ -1,0 +1,21 @@
+#include "tapegrad/run/models/families/family.h"
+
+namespace tapegrad::run {
+
+// Llama, but for attention that slides over a window unless the file says null (Jiang et al.,
+// "Mistral 7B", 2023). In GGUF it is a llama.
+Family mistral_family() {
+  Family f = llama_family();
+  f.name = "mistral";
+  f.hf.model_class = "MistralForCausalLM";
+  f.hf.base_class = "MistralModel";
+  f.hf.window = HfFamily::Window::unless_null;
+  f.hf.written = false;
+  // Where these are absent, transformers takes those of its largest model.
+  f.hf.key("num_key_value_heads").needed = true;
+  f.gguf = {};
+  f.pre_tokenizers = {};
+  return f;
+}
+
+}  // namespace tapegrad::run

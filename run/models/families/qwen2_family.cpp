@@ -1,0 +1,32 @@
+#include "tapegrad/run/models/families/family.h"
+
+namespace tapegrad::run {
+
+// Llama with biases of Q, K and V (Yang et al., "Qwen2 Technical Report", 2024, section 2.2).
+Family qwen2_family() {
+  Family f = llama_family();
+  f.name = "qwen2";
+  f.model.qkv_bias = true;
+  f.hf.model_class = "Qwen2ForCausalLM";
+  f.hf.base_class = "Qwen2Model";
+  f.hf.window = HfFamily::Window::if_asked;
+  f.hf.key("num_key_value_heads").needed = true;
+  f.hf.key("attention_bias").way = f.hf.key("mlp_bias").way = FamilyKey::Way::in;
+  f.hf.keys.push_back({.key = "use_sliding_window", .only = false, .way = FamilyKey::Way::out});
+  f.hf.own_pre_tokenizer = "qwen2";
+  f.hf.own_pre_tokenizer_only =
+      "transformers takes a model with qkv_bias or qk_norm for one of Qwen's, and reads its "
+      "tokenizer as Qwen2's, which would give other ids than this one";
+  f.gguf.architecture = "qwen2";
+  f.gguf.may_scale_rotation = false;
+  for (GgufTensorName& name : f.gguf.tensors) name.exchanged = GgufTensorName::Exchanged::no;
+  f.pre_tokenizers = {{.name = "qwen2",
+                       .title = "Qwen2",
+                       .steps =
+                           R"(Split:(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)"
+                           R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+ ByteLevel)",
+                       .nfc = true}};
+  return f;
+}
+
+}  // namespace tapegrad::run

@@ -1,0 +1,22 @@
+#include "tapegrad/run/models/families/family.h"
+
+namespace tapegrad::run {
+
+// Qwen2 with norms of queries and keys in place of biases, and heads of any size (Yang et al.,
+// "Qwen3 Technical Report", 2025, section 2).
+Family qwen3_family() {
+  Family f = qwen2_family();
+  f.name = "qwen3";
+  f.model.qkv_bias = std::nullopt;
+  f.model.qk_norm = true;
+  f.hf.model_class = "Qwen3ForCausalLM";
+  f.hf.base_class = "Qwen3Model";
+  f.hf.key("head_dim").needed = true;
+  f.hf.key("attention_bias").way = FamilyKey::Way::both;
+  f.hf.key("use_sliding_window").way = FamilyKey::Way::ignored;
+  f.gguf.architecture = "qwen3";
+  f.pre_tokenizers = {};
+  return f;
+}
+
+}  // namespace tapegrad::run
