@@ -100,7 +100,7 @@ TEST_CASE("a model goes out as the family that computes it, or comes nearest", "
     CHECK(chosen.name == (family.hf.written ? family.name : "llama"));
   }
   nn::DecoderConfig c;
-  c.rope = true;
+  c.positions = nn::Positions::rotary;
   CHECK(run::family_of(c).name == "gpt2");
   c = {.arch = nn::Architecture::llama, .qkv_bias = true, .qk_norm = true};
   CHECK(run::family_of(c).name == "qwen3");
@@ -113,10 +113,10 @@ TEST_CASE("an option without an effect, or with its default spelled out, is no d
   spelled.n_inner = 96;
   spelled.rope_base = 500;
   CHECK(run::differences_of(spelled, plain, {}).empty());
-  spelled.rope = true;
+  spelled.positions = nn::Positions::rotary;
   const auto differences = run::differences_of(spelled, plain, {});
   REQUIRE(differences.size() == 2);
-  CHECK(differences[0].option == "rope");
+  CHECK(differences[0].option == "positions");
   CHECK(differences[1].option == "rope_base");
   CHECK(differences[1].value == "500");
 }

@@ -252,8 +252,12 @@ TEST_CASE("what GGUF cannot express is refused by name, and nothing is written",
   refused([](auto& c) { c.norm = nn::NormKind::unbiased; }, "norm unbiased");
   refused([](auto& c) { c.arch = nn::Architecture::llama, c.qk_norm = true, c.qkv_bias = true; },
           "GGUF's qwen3 cannot express a model with qkv_bias true, only with false");
-  refused([](auto& c) { c.arch = nn::Architecture::llama, c.qk_norm = true, c.rope_factor = 8; },
-          "GGUF's qwen3 cannot express a model with rope_factor 8, only with 1");
+  refused(
+      [](auto& c) {
+        c.arch = nn::Architecture::llama, c.qk_norm = true;
+        c.rope_scaling = nn::RopeScalingKind::llama3, c.rope_factor = 8;
+      },
+      "GGUF's qwen3 cannot express a model with rope_scaling llama3, only with none");
   auto json = nlohmann::json::parse(golden_tokenizer("gpt2").hf_json());
   const auto refused_tokenizer = [&](const std::string& expected) {
     const auto t = data::Tokenizer::of_hf(json.dump());
