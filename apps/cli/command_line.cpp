@@ -7,6 +7,7 @@
 #include "tapegrad/apps/cli/nanogpt_names.h"
 #include "tapegrad/apps/cli/option_text.h"
 #include "tapegrad/base/terminal.h"
+#include "tapegrad/base/version.h"
 
 namespace tapegrad::cli {
 namespace {

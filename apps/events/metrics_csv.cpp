@@ -13,7 +13,7 @@ constexpr std::size_t kMostColumns = 1000;
 // What a column shows of a value; nothing if it has none. A number that is not finite is null in
 // JSON, and empty here.
 std::optional<std::string> text_of(const Json& value, bool samples) {
-  if (value.is_number() || value.is_boolean()) return value.dump();
+  if (value.is_number() || value.is_boolean()) return json_text(value);
   if (value.is_null()) return "";
   if (samples && value.is_string()) return value.get<std::string>();
   return std::nullopt;
@@ -41,7 +41,7 @@ class Table {
 
   // Lines of one step that follow each other are one row.
   void add(const Json& line) {
-    const std::string iteration = line.at("iteration").dump();
+    const std::string iteration = json_text(line.at("iteration"));
     if (iteration != iteration_) {
       write_row();
       iteration_ = iteration;
@@ -95,7 +95,7 @@ void write_layers_csv(MetricsLines& lines, const Write& write) {
     if (layers == line.end() || !layers->is_object()) return;
     for (const auto& [name, numbers] : layers->items()) {
       if (!numbers.is_object()) continue;
-      std::string row = line.at("iteration").dump() + "," + csv_field(name);
+      std::string row = json_text(line.at("iteration")) + "," + csv_field(name);
       for (const char* number : kNumbers) {
         const auto value = numbers.find(number);
         row += ",";

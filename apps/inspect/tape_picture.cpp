@@ -24,7 +24,7 @@ using Edge = TapeGraph::Edge;
 using Op = TapeGraph::Op;
 
 // What stands between quotes in the language: a line break there is written \n.
-std::string quoted(std::string_view text) {
+std::string dot_string(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') result += '\\';
@@ -63,7 +63,7 @@ class Drawing {
         "fontname=\"sans-serif\" fontsize=11];\n"
         "  edge [color=\"#5b6b7b\" fontname=\"sans-serif\" fontsize=9 fontcolor=\"#5b6b7b\" "
         "arrowsize=0.7];\n";
-    text_ += fmt::format("  label={};\n", quoted(title_));
+    text_ += fmt::format("  label={};\n", dot_string(title_));
     draw(top_, "", "  ");
     for (std::size_t i = 0; i < graph_.leaves.size(); ++i) draw_leaf(i);
     for (std::size_t i = 0; i < graph_.ops.size(); ++i) draw_edges(i);
@@ -92,7 +92,7 @@ class Drawing {
       text_ += fmt::format(
           "{}subgraph {} {{\n{}  label={}; labeljust=l; style=\"rounded,filled\"; "
           "color=\"#c5ced8\"; fillcolor=\"#8090a018\"; fontsize=12;\n",
-          indent, quoted("cluster " + whole), indent, quoted(whole));
+          indent, dot_string("cluster " + whole), indent, dot_string(whole));
       draw(inner, whole, indent + "  ");
       text_ += indent + "}\n";
     }
@@ -112,7 +112,7 @@ class Drawing {
     for (const TapeGraph::Value& output : op.outputs) label += "\n→ " + value_text(output);
     if (op.kept_bytes > 0) label += "\nkeeps " + size_text(static_cast<double>(op.kept_bytes));
     if (op.made_again > 0) label += "\ninput is made again";
-    text_ += fmt::format("{}op{} [label={} fillcolor=\"{}\"];\n", indent, i, quoted(label),
+    text_ += fmt::format("{}op{} [label={} fillcolor=\"{}\"];\n", indent, i, dot_string(label),
                          shade(op.kept_bytes));
   }
 
@@ -132,7 +132,7 @@ class Drawing {
     const TapeGraph::Leaf& leaf = graph_.leaves[i];
     if (leaf.parameter) return;
     text_ += fmt::format("  leaf{} [label={} shape=ellipse];\n", i,
-                         quoted(fmt::format("input\n{} {}", leaf.shape, name_of(leaf.dtype))));
+                         dot_string(fmt::format("input\n{} {}", leaf.shape, name_of(leaf.dtype))));
   }
 
   void draw_edges(std::size_t to) {

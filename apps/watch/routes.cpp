@@ -7,6 +7,7 @@
 #include "tapegrad/apps/watch/page_files.h"
 #include "tapegrad/apps/watch/report_html.h"
 #include "tapegrad/base/text/number_text.h"
+#include "tapegrad/base/version.h"
 
 namespace tapegrad::watch {
 namespace {

@@ -89,7 +89,8 @@ class Parser {
     for (const json& dim : value["shape"]) {
       check(dim.is_number_unsigned() && dims.size() < Shape::kMaxRank &&
                 dim.get<std::uint64_t>() <= (std::uint64_t{1} << 48),
-            "{}: tensor '{}' has an impossible shape {}", path_, name, value["shape"].dump());
+            "{}: tensor '{}' has an impossible shape {}", path_, name,
+            sorted_json_text(value["shape"]));
       dims.push_back(dim.get<std::int64_t>());
     }
     entry.shape = Shape(dims);

@@ -30,7 +30,7 @@ class Items {
   std::string text_;
 };
 
-std::string json_text(std::string_view text) { return json(text).dump(); }
+std::string json_string(std::string_view text) { return sorted_json_text(json(text)); }
 
 // All parts that tokenizers asks for, with a model without merges or with them.
 std::string file_of(std::string_view added_tokens, std::string_view pre_tokenizer,
@@ -50,7 +50,7 @@ std::string file_of(std::string_view added_tokens, std::string_view pre_tokenize
 std::string hf_json_of(const CharVocabulary& characters) {
   Items vocab;
   for (Token token = 0; token < characters.size(); ++token) {
-    vocab.add(fmt::format("{}:{}", json_text(characters.bytes(token)), token));
+    vocab.add(fmt::format("{}:{}", json_string(characters.bytes(token)), token));
   }
   return file_of("", "null", R"({"type":"Fuse"})", vocab, {});
 }
@@ -58,7 +58,7 @@ std::string hf_json_of(const CharVocabulary& characters) {
 std::string hf_json_of(const Bpe& bpe) {
   Items vocab, merges;
   std::unordered_set<std::string_view> seen;
-  const auto shown = [&](Token token) { return json_text(shown_bytes(bpe.bytes(token))); };
+  const auto shown = [&](Token token) { return json_string(shown_bytes(bpe.bytes(token))); };
   for (Token token = 0; token < bpe.size(); ++token) {
     check(seen.insert(bpe.bytes(token)).second,
           "two tokens of the tokenizer have the same bytes, '{}', of which a tokenizer.json can "
@@ -72,7 +72,7 @@ std::string hf_json_of(const Bpe& bpe) {
   const std::string end =
       fmt::format(R"({{"id":{},"content":{},"single_word":false,"lstrip":false,"rstrip":false,)"
                   R"("normalized":false,"special":true}})",
-                  bpe.end_of_text(), json_text(Bpe::kEndOfTextBytes));
+                  bpe.end_of_text(), json_string(Bpe::kEndOfTextBytes));
   constexpr std::string_view kByteLevel =
       R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true})";
   return file_of(end, kByteLevel, kByteLevel, vocab, merges);

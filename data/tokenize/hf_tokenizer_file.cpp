@@ -43,13 +43,13 @@ Token token_of(const json& value, std::string_view what, std::size_t file_bytes)
         value.type_name());
   const auto most = std::min<std::uint64_t>(HfTokenizer::kMaxSize, file_bytes);
   check(value.is_number_unsigned() && value.get<std::uint64_t>() < most,
-        "the id {} of {} is out of range", value.dump(), what);
+        "the id {} of {} is out of range", sorted_json_text(value), what);
   return value.get<Token>();
 }
 
 // Something that the file asks for and that would change ids if it were left out.
 [[noreturn]] void unsupported(std::string_view what, const json& value) {
-  const std::string shown = value.dump(-1, ' ', false, json::error_handler_t::replace);
+  const std::string shown = sorted_json_text(value);
   fail("{} is not supported: {}", what, shown.substr(0, 200));
 }
 
@@ -338,12 +338,11 @@ std::string tokenizer_json_of(std::string_view vocab_json, std::string_view merg
                            {"add_prefix_space", false},
                            {"trim_offsets", true},
                            {"use_regex", true}};
-  return json{{"version", "1.0"},
-              {"added_tokens", added},
-              {"pre_tokenizer", byte_level},
-              {"decoder", byte_level},
-              {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", merges}}}}
-      .dump();
+  return sorted_json_text(json{{"version", "1.0"},
+                               {"added_tokens", added},
+                               {"pre_tokenizer", byte_level},
+                               {"decoder", byte_level},
+                               {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", merges}}}});
 }
 
 }  // namespace tapegrad::data

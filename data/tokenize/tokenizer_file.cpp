@@ -68,7 +68,7 @@ std::vector<std::int64_t> ends_in(const std::filesystem::path& config, Links lin
 Token parse_token(const json& value) {
   check(value.is_number_integer(), "a merge must be two tokens, but holds {}", value.type_name());
   check(value.is_number_unsigned() && value.get<std::uint64_t>() < std::uint64_t{Bpe::kMaxSize},
-        "a merge has a token {}, which is out of range", value.dump());
+        "a merge has a token {}, which is out of range", sorted_json_text(value));
   return value.get<Token>();
 }
 
@@ -142,7 +142,7 @@ void Tokenizer::save(const std::filesystem::path& path) const {
   } else if (kind_ == "bpe") {
     file["merges"] = std::get<std::shared_ptr<const Bpe>>(vocabulary_)->merges();
   }
-  write_file_atomically(path, file.dump() + "\n");
+  write_file_atomically(path, json_text(file) + "\n");
 }
 
 Tokenizer Tokenizer::load(const std::filesystem::path& path) {
@@ -156,7 +156,7 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
           "it is not an object with \"format\": \"{}\"", kFormatName);
     const json& version = field(file, "version", json::value_t::number_integer);
     check(version == kFormatVersion, "its version is {}, and this program reads version {}",
-          version.dump(), kFormatVersion);
+          sorted_json_text(version), kFormatVersion);
     const auto kind = field(file, "kind", json::value_t::string).get<std::string>();
     std::optional<Tokenizer> tokenizer;
     if (kind == "char") {
@@ -171,11 +171,11 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
     }
     const json& size = field(file, "vocab_size", json::value_t::number_integer);
     check(size == tokenizer->vocab_size(), "its vocab_size is {}, but it describes {} tokens",
-          size.dump(), tokenizer->vocab_size());
+          sorted_json_text(size), tokenizer->vocab_size());
     if (!file.contains(kPaddedSize)) return tokenizer->ending_at(ends);
     const json& padded = field(file, kPaddedSize, json::value_t::number_integer);
     check(padded > size && padded <= kMostPadded, "its {} {} is not from {} to {}", kPaddedSize,
-          padded.dump(), tokenizer->vocab_size() + 1, kMostPadded);
+          sorted_json_text(padded), tokenizer->vocab_size() + 1, kMostPadded);
     return tokenizer->padded(padded.get<std::int64_t>()).ending_at(ends);
   } catch (const Error& error) {
     fail("[tokenizer] '{}' is not a usable tokenizer: {}", path.string(), error.what());

@@ -93,7 +93,7 @@ Section section_of_json(const std::filesystem::path& path, const std::string& na
 
 }  // namespace
 
-std::string text_of(const Value& value) { return json_of(value).dump(); }
+std::string text_of(const Value& value) { return json_text(json_of(value)); }
 
 const Value* Section::find(std::string_view wanted) const {
   const auto it = std::find_if(values.begin(), values.end(),

@@ -280,7 +280,7 @@ void RunFolder::append(std::unique_ptr<AppendedFile>& to, std::string_view file,
 void RunFolder::append_metrics(const Metrics& line) {
   Json json = Json::object();
   for (const auto& [name, value] : line) json[name] = json_of(value);
-  append(metrics_, kMetricsFile, json.dump());
+  append(metrics_, kMetricsFile, json_text(json));
   if (observer_ && !follows_) observer_->metrics(line);
 }
 
@@ -288,7 +288,7 @@ void RunFolder::append_session(const Metrics& line) {
   Json json = Json::object();
   for (const auto& [name, value] : line) json[name] = json_of(value);
   std::unique_ptr<AppendedFile> sessions;
-  append(sessions, kSessionsFile, json.dump());
+  append(sessions, kSessionsFile, json_text(json));
 }
 
 void RunFolder::append_layers(int64_t iteration, const std::vector<LayerMeans>& layers) {
@@ -296,7 +296,7 @@ void RunFolder::append_layers(int64_t iteration, const std::vector<LayerMeans>& 
   for (const LayerMeans& l : layers) {
     json["layers"][l.name] = {{"gradient", l.gradient}, {"weight", l.weight}, {"update", l.update}};
   }
-  append(layers_, kLayersFile, json.dump());
+  append(layers_, kLayersFile, json_text(json));
   if (observer_ && !follows_) observer_->layers(iteration, layers);
 }
 

@@ -9,6 +9,7 @@
 
 #include "tapegrad/autograd/gemm/gemm.h"
 #include "tapegrad/base/parallel.h"
+#include "tapegrad/base/version.h"
 
 namespace tapegrad::run {
 namespace {

@@ -105,7 +105,7 @@ std::string tokenizer_json_of(const Vocabulary& v, const KnownPreTokenizer& pre,
         {"pair", {sequence, {{"Sequence", {{"id", "B"}, {"type_id", 1}}}}}},
         {"special_tokens", {{text, {{"id", text}, {"ids", {*v.begin}}, {"tokens", {text}}}}}}};
   }
-  return file.dump();
+  return sorted_json_text(file);
 }
 
 // The characters, if each token is one, and they ascend, as those of a character tokenizer do.

@@ -1,0 +1,47 @@
+# How this project's targets are compiled so that a build takes minutes. Users of the library inherit none
+# of it.
+
+# libFuzzer watches which ways inputs take through the readers of files; kernels would only be slowed.
+# clang takes precompiled headers of the same instrumentation alone.
+if(TAPEGRAD_FUZZ)
+  set(TAPEGRAD_WATCHED_TARGETS tapegrad_base tapegrad_data tapegrad_run tapegrad_apps)
+  set(watched tapegrad_precompiled_watched)
+endif()
+
+# Half of the time of a usual source goes into reading the standard headers and fmt's.
+foreach(precompiled tapegrad_precompiled ${watched})
+  add_library(${precompiled} OBJECT EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/precompiled.cpp)
+  target_link_libraries(${precompiled} PRIVATE fmt::fmt tapegrad_flags)
+  target_precompile_headers(${precompiled} PRIVATE ${CMAKE_CURRENT_LIST_DIR}/precompiled.h)
+endforeach()
+if(TAPEGRAD_FUZZ)
+  target_compile_options(${watched} PRIVATE -fsanitize=fuzzer-no-link)
+endif()
+
+# tapegrad_precompile(TARGET…): the targets read what precompiled.h includes from there.
+function(tapegrad_precompile)
+  foreach(target IN LISTS ARGN)
+    if(target IN_LIST TAPEGRAD_WATCHED_TARGETS)
+      target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
+      target_precompile_headers(${target} REUSE_FROM tapegrad_precompiled_watched)
+    else()
+      target_precompile_headers(${target} REUSE_FROM tapegrad_precompiled)
+    endif()
+  endforeach()
+endfunction()
+
+# Sources whose speed nobody notices are compiled at -O1: at -O3, it takes half as long again. Whatever
+# computes floats of models or records is not cold, since -O1 rounds a·b + c twice.
+# tapegrad_cold(SOURCE…): cold sources of this folder.
+function(tapegrad_cold)
+  set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release,RelWithDebInfo>:-O1>)
+endfunction()
+
+# tapegrad_cold_room(TARGET [SOURCE…]): a target all of whose sources are cold, but for these.
+function(tapegrad_cold_room target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release,RelWithDebInfo>:-O1>)
+  if(ARGN AND NOT TAPEGRAD_SANITIZE)
+    set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS
+                 $<$<CONFIG:Release>:-O3> $<$<CONFIG:RelWithDebInfo>:-O2>)
+  endif()
+endfunction()
