@@ -13,7 +13,7 @@ namespace tapegrad::data {
 
 // A corpus that was tokenised once: the shards of its parts for training and validation,
 // tokenizer.json, which made them, and data.json, which says what belongs to the folder. Written by
-// prepare-data. docs/data.md has the layout.
+// tapegrad prepare. docs/data.md has the layout.
 inline constexpr const char *kDataFile = "data.json", *kDataTokenizerFile = "tokenizer.json";
 
 inline constexpr std::size_t kMostShards = 1 << 16;  // that data.json may list for a part

@@ -14,7 +14,7 @@ namespace tapegrad::data {
 namespace {
 
 constexpr std::size_t kChunk = std::size_t{1} << 18;
-constexpr std::string_view kWayOut = "prepare-data and --data have no such limit";
+constexpr std::string_view kWayOut = "tapegrad prepare and --data have no such limit";
 
 // A file that grows while it is read ends where it ended at first.
 class FileBytes : public Bytes {

@@ -73,6 +73,11 @@ void CommandLine::alias(const std::string& name, const std::string& option) {
   find(option)->aliases.push_back(name);
 }
 
+void CommandLine::one_value_each(const std::string& option) {
+  static_cast<void>(at(option));
+  find(option)->one_each = true;
+}
+
 void CommandLine::without_value(const std::string& option, const std::string& value) {
   static_cast<void>(at(option));
   find(option)->without_value = value;
@@ -191,8 +196,8 @@ int CommandLine::read_option(int i, int argc, const char* const* argv) {
   }
   do {
     option->given.emplace_back(argv[++i]);
-  } while (option->is_list() && i + 1 < argc && !std::string_view(argv[i + 1]).starts_with("--") &&
-           !is_short(argv[i + 1]));
+  } while (option->is_list() && !option->one_each && i + 1 < argc &&
+           !std::string_view(argv[i + 1]).starts_with("--") && !is_short(argv[i + 1]));
   return i;
 }
 
@@ -243,7 +248,9 @@ void CommandLine::set_from_file(const ConfigItem& item) {
 }
 
 void CommandLine::read_config() {
-  for (const ConfigItem& item : read_config_file(config_, ignored_of_nanogpt)) set_from_file(item);
+  if (config_read_ != config_) config_items_ = read_config_file(config_, ignored_of_nanogpt);
+  config_read_ = config_;  // once: a pipe has no second reading
+  for (const ConfigItem& item : config_items_) set_from_file(item);
 }
 
 void CommandLine::add_general_options() {
@@ -251,8 +258,8 @@ void CommandLine::add_general_options() {
   group("General");
   (*this)("config", config_,
           "read options from a file: lines such as seed = 1, a run's config.json, or a "
-          "config/*.py of nanoGPT",
-          {.value = "FILE"});
+          "config/*.py of nanoGPT; - is stdin",
+          {.value = "FILE|-"});
   (*this)("help", help_, "show this text");
   (*this)("version", version_, "show the version");
   for (const char* option : {"--help", "--version"}) find(option)->information = true;
@@ -290,6 +297,17 @@ void CommandLine::parse(int argc, const char* const* argv) {
     if (!given("--help") && !given("--version")) throw;
     help_ = given("--help"), version_ = given("--version");
   }
+}
+
+void take_model(std::string& model, std::vector<std::string>& words, const std::string& what) {
+  if (!model.empty()) return;
+  if (words.empty()) usage_error("--model is needed: {}", what);
+  model = words.front();
+  words.erase(words.begin());
+}
+
+void refuse_words(const std::vector<std::string>& words) {
+  if (!words.empty()) usage_error("unexpected argument '{}'", words.front());
 }
 
 }  // namespace tapegrad::cli

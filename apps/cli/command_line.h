@@ -30,6 +30,8 @@ class CommandLine : public OptionTable {
 
   // Another name of an option: alias("-m", "--model").
   void alias(const std::string& name, const std::string& option);
+  // A list of which each option adds one value: --prompt A --prompt B.
+  void one_value_each(const std::string& option);
   // What an option stands for without a value. Its value is the next argument only if that is a
   // whole number: a word that follows belongs to itself.
   void without_value(const std::string& option, const std::string& value);
@@ -71,6 +73,7 @@ class CommandLine : public OptionTable {
     Member member;
     Rule rule = {};
     bool information = false;               // --help: cannot be turned off
+    bool one_each = false;                  // a list, whose next values need an option each
     std::vector<std::string> choices = {};  // known at run time only
     std::vector<std::string> aliases = {};
     std::string without_value = {};           // "": it needs one
@@ -114,9 +117,17 @@ class CommandLine : public OptionTable {
   std::vector<Option> options_;
   std::vector<std::pair<std::string, std::string>> lists_;  // heading, finished lines
   Words words_;
-  std::string config_;
+  std::string config_, config_read_;
+  std::vector<ConfigItem> config_items_;
   std::vector<std::string> notes_;  // on names of nanoGPT, each printed once
   bool help_ = false, version_ = false, finished_ = false;
 };
+
+// Habits of all commands: the first word is the model if --model is not given. UsageError, which
+// says `what` is needed, if there is none.
+void take_model(std::string& model, std::vector<std::string>& words,
+                const std::string& what = "a run folder, or a model of another program");
+// UsageError if a word is left.
+void refuse_words(const std::vector<std::string>& words);
 
 }  // namespace tapegrad::cli

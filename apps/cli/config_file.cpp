@@ -221,7 +221,8 @@ std::vector<ConfigItem> read_run_config(const std::string& path, Json json) {
 std::vector<ConfigItem> read_config_file(const std::string& path,
                                          bool (*ignored)(const std::string&)) {
   try {
-    std::string text = read_file(path, kMostConfigBytes);
+    std::string text =
+        path == "-" ? read_stdin(kMostConfigBytes) : read_file(path, kMostConfigBytes);
     constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
     if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
     check(text.find('\0') == text.npos, "{}: there is a NUL in it: this is not text", path);

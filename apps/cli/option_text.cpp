@@ -51,10 +51,10 @@ T parse_whole(const std::string& option, const std::string& text) {
     const auto parsed = std::from_chars(begin, end, number);
     stop = parsed.ptr, error = parsed.ec;
     constexpr double exact = std::int64_t{1} << 53;
-    if (error == std::errc() && (std::trunc(number) != number || std::signbit(number)))
-      stop = begin;
-    if (error == std::errc() &&
-        number > std::min(exact, static_cast<double>(std::numeric_limits<T>::max()))) {
+    const double most = std::min(exact, static_cast<double>(std::numeric_limits<T>::max()));
+    const bool whole = std::trunc(number) == number && (!std::is_unsigned_v<T> || number >= 0);
+    if (error == std::errc() && !whole) stop = begin;
+    if (error == std::errc() && std::abs(number) > most) {
       error = std::errc::result_out_of_range;
     } else {
       value = static_cast<T>(stop == end ? number : 0);

@@ -19,7 +19,10 @@ std::string quoted(const std::string& word) {
   return result + "'";
 }
 
-std::string program_path(const std::string& name) {
+std::string program_path(const std::string& command) {
+  const std::size_t space = command.find(' ');
+  if (space != command.npos) return program_path(command.substr(0, space)) + command.substr(space);
+  const std::string& name = command;
   namespace fs = std::filesystem;
   std::error_code error;
   const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();

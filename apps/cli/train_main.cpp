@@ -58,22 +58,24 @@ std::unique_ptr<watch::Server> serve(const CallOptions& o, const std::filesystem
 }
 
 // "mpirun -n 2 train-gpt notes/ --serve", as a shell takes it.
-std::string command_of(const std::string& program, int argc, const char* const* argv,
-                       int processes) {
-  std::string text = processes > 1 ? fmt::format("mpirun -n {} {}", processes, program) : program;
-  for (int i = 1; i < argc; ++i) text += " " + quoted(argv[i]);
+std::string command_of(const Call& call, int processes) {
+  std::string text =
+      processes > 1 ? fmt::format("mpirun -n {} {}", processes, call.name) : call.name;
+  for (int i = 1; i < call.argc; ++i) text += " " + quoted(call.argv[i]);
   return text;
 }
 
-// A run that is resumed cannot end before it begins.
-void settle_steps(const CommonOptions& o, const run::RunFolder& folder) {
-  if (!folder.resumes()) return;
+// The options of run::train(): a run that is resumed cannot end before it begins.
+run::TrainOptions training_of(const CommonOptions& o, const run::RunFolder& folder) {
+  run::TrainOptions training{o.optimizer, o.evaluation, o.call.trace};
+  if (!folder.resumes()) return training;
   const std::int64_t made = run::checkpoint_iteration(folder.path());
   if (made > o.optimizer.max_iters) {
     usage_error("the run in {} has made {} steps already: --max-iters {} leaves none to make",
                 folder.path().string(), made, o.optimizer.max_iters);
   }
-  if (o.call.schedule_restart) o.optimizer.restart_schedule(made);
+  if (o.call.schedule_restart) training.optimizer.restart_schedule(made);
+  return training;
 }
 
 void write_events(const CallOptions& o, run::RunFolder& folder) {
@@ -101,11 +103,10 @@ std::int64_t batches_of_ranks(std::int64_t batches, const CallOptions& o,
   return batches;
 }
 
-int train_main(TrainingProgram& program, int argc, const char* const* argv) {
+int train_main(TrainingProgram& program, const Call& call) {
   const auto begin = std::chrono::steady_clock::now();
-  const std::string name = program.name();
-  return run_processes(name, [&](Processes& processes) {
-    if (!parse_training(program, argc, argv)) return 0;
+  return run_processes(call.name, [&](Processes& processes) {
+    if (!parse_training(program, call)) return 0;
     const CommonOptions o = program.common();
     use_compute(o.call.compute);
     settle_dtype(o.optimizer, program.product(), processes);
@@ -117,14 +118,14 @@ int train_main(TrainingProgram& program, int argc, const char* const* argv) {
         o.optimizer.gradient_accumulation_steps, o.call, o.corpus, processes.size());
     run::RunFolder folder = run::RunFolder::open(o.call.folder, o.preset, texts_of(o), &processes);
     const auto page = serve(o.call, folder.path(), processes);
-    const auto prepared = program.prepare(folder);  // which settles --epochs
-    settle_steps(o, folder);
+    const auto prepared = program.prepare(folder);  // from here on, the options are const
+    run::TrainOptions training = training_of(o, folder);
     write_events(o.call, folder);
     run::Task task = prepared->task();
-    task.about.resume_command = fmt::format("{} --init-from resume --out-dir {}",
-                                            program_path(name), quoted(folder.path().string()));
-    task.about.command = command_of(name, argc, argv, processes.size());
-    run::TrainOptions training{o.optimizer, o.evaluation, o.call.trace};
+    task.about.resume_command =
+        fmt::format("{} --init-from resume --out-dir {}", program_path(call.name),
+                    quoted(folder.path().string()));
+    task.about.command = command_of(call, processes.size());
     if (o.call.max_minutes) {
       const auto fitting = run::fit_steps(
           task, training, {.minutes = *o.call.max_minutes, .begin = begin}, folder.processes());
@@ -136,8 +137,8 @@ int train_main(TrainingProgram& program, int argc, const char* const* argv) {
     if (processes.rank() == 0) write_report(folder.path());
     if (page) {
       page->finish();
-      fmt::print("the page ends here; this shows it again:\n  {} {}\n", program_path("watch"),
-                 quoted(folder.path().string()));
+      fmt::print("the page ends here; this shows it again:\n  {} {}\n",
+                 program_path("tapegrad watch"), quoted(folder.path().string()));
     }
     return done ? 0 : kInterruptedExitCode;
   });

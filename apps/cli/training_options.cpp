@@ -98,34 +98,36 @@ void settle(const CommonOptions& o, const CommandLine& cli) {
 
 }  // namespace
 
-bool parse_training(TrainingProgram& program, int argc, const char* const* argv) {
+bool parse_training(TrainingProgram& program, const Call& call) {
   const auto presets = program.presets();
   std::vector<std::string> names, words;
   for (const auto& [name, summary] : presets) names.push_back(name);
   program.take_preset(names.front());
   const CommonOptions o = program.common();
-  CommandLine cli(program.name(), program.summary());
+  CommandLine cli(call.name, program.summary());
   cli.words(words, "PATH", "the same as --corpus PATH");
   cli.group("Run");
   cli.choice("preset", o.preset, names, "what all other options start from; see below");
   cli.options(program.options());
   cli.without_value("--serve", std::to_string(watch::kDefaultPort));
+  cli.alias("-o", "--out-dir");
+  cli.alias("--lr", "--learning-rate");
   program.describe(cli);
   for (const auto& [name, summary] : presets) cli.list("Presets", name, summary);
 
-  cli.parse(argc, argv);  // to know the preset, or the run to resume
-  const CallOptions call = o.call;
+  cli.parse(call.argc, call.argv);  // to know the preset, or the run to resume
+  const CallOptions given = o.call;
   const bool help = cli.given("--help") || cli.given("--version");
   std::optional<run::Config> stored;
   std::optional<run::TrainDtype> stored_dtype;
-  if (call.folder.resumes() && !call.folder.out_dir.empty() && !help) {
-    stored = take_stored(program, call.folder.out_dir);
-    o.call = call;
+  if (given.folder.resumes() && !given.folder.out_dir.empty() && !help) {
+    stored = take_stored(program, given.folder.out_dir);
+    o.call = given;
     stored_dtype = o.optimizer.dtype;
   } else {
     program.take_preset(std::string(o.preset));
   }
-  cli.parse(argc, argv);
+  cli.parse(call.argc, call.argv);
   if (cli.printed_information()) return false;
 
   if (!words.empty() && !cli.given("--corpus")) o.corpus.clear();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tapegrad/apps/cli/call_options.h"
+#include "tapegrad/apps/cli/command.h"
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/run/folder/run_folder.h"
 #include "tapegrad/run/plan/product_rate.h"
@@ -42,7 +43,6 @@ struct Preset {
 class TrainingProgram {
  public:
   virtual ~TrainingProgram() = default;
-  virtual std::string name() const = 0;         // "train-gpt"
   virtual std::string summary() const = 0;      // for --help
   virtual std::string_view format() const = 0;  // of config.json
   // Where all options start from, the first one if none is named: names, and summaries for help.
@@ -101,7 +101,7 @@ class TrainingWith : public TrainingProgram {
 // Sets the options of this call: those of the preset, or of the run to resume, replaced by those
 // that the arguments give. False if --help or --version was printed. UsageError for invalid values,
 // and for values that cannot change when a run is resumed.
-bool parse_training(TrainingProgram& program, int argc, const char* const* argv);
+bool parse_training(TrainingProgram& program, const Call& call);
 
 // --gradient-accumulation-steps of so many processes, of which each needs a batch at least: unless
 // the number was given, it is rounded up. UsageError if there are too few.
@@ -109,6 +109,6 @@ std::int64_t batches_of_ranks(std::int64_t batches, const CallOptions& call,
                               const std::vector<std::string>& corpus, int ranks);
 
 // The main() of a training program.
-int train_main(TrainingProgram& program, int argc, const char* const* argv);
+int train_main(TrainingProgram& program, const Call& call);
 
 }  // namespace tapegrad::cli

@@ -23,15 +23,25 @@ std::string_view default_corpus();
 namespace tapegrad::gpt {
 namespace {
 
-// Sets the vocabulary to that of the text's tokens, and the tokenizer to that of a folder of
-// tokens. Error if the machine cannot hold the model. What `rng` draws for a model that is not new
-// are its adapters.
-nn::Params make_params(Options& o, const run::TextData& data, const run::RunFolder& folder,
-                       Rng& rng) {
+// The options that depend on the text: the vocabulary, the tokenizer of a folder of tokens, and the
+// steps that --epochs take. Nothing changes them after this.
+void settle(Options& o, const run::TextData& data) {
   o.model.vocab_size = data.tokenizer.vocab_size();
   if (o.text.tokenizer.empty()) {
     o.text.tokenizer = run::tokenizer_spec(data.tokenizer, o.text.data);
   }
+  // The folder keeps a text that cannot be read again.
+  if (o.text.source().reads_stdin()) o.text.corpus.clear();
+  if (const auto epochs = std::exchange(o.passes.epochs, std::nullopt)) {
+    const std::int64_t parts = o.optimizer.gradient_accumulation_steps;
+    const std::int64_t pass = run::Batches(data.train, o.batches(), Rng(0)).per_pass();
+    o.optimizer.max_iters = (*epochs * pass + parts - 1) / parts;
+  }
+}
+
+// Error if the machine cannot hold the model. What `rng` draws for a model that is not new are its
+// adapters.
+nn::Params make_params(const Options& o, const run::RunFolder& folder, Rng& rng) {
   run::check_memory(memory_of(o), o.call.max_minutes.has_value(), folder.processes());
   if (o.call.folder.starts_from_model()) return start_params(o, rng);
   nn::Params params = folder.params(rng, o.optimizer.precision());
@@ -117,32 +127,35 @@ run::MemoryEstimate memory_of(const Options& o) {
 }
 
 void Training::describe(cli::CommandLine& cli) const {
-  cli.example("train-gpt", "two minutes on the program's own sources, then a sample");
-  cli.example("train-gpt --preset char-cpu --corpus shakespeare.txt", "nanoGPT's laptop recipe");
-  cli.example("train-gpt --corpus notes/ --tokenizer bpe:2000 --out-dir runs/notes",
+  cli.example("tapegrad train", "two minutes on the program's own sources, then a sample");
+  cli.example("tapegrad train --preset char-cpu --corpus shakespeare.txt",
+              "nanoGPT's laptop recipe");
+  cli.example("tapegrad train --corpus notes/ --tokenizer bpe:2000 --out-dir runs/notes",
               "all text files below a folder, with 2,000 tokens learnt from them");
-  cli.example("zcat wiki.jsonl.gz | train-gpt -", "any text from another program");
-  cli.example("train-gpt --corpus stories.jsonl.zst --field story", "JSON lines, packed or not");
+  cli.example("zcat wiki.jsonl.gz | tapegrad train -", "any text from another program");
+  cli.example("tapegrad train --corpus stories.jsonl.zst --field story",
+              "JSON lines, packed or not");
   cli.example(
-      "train-gpt tales.txt --separator '\\n\\n\\n' --tokenizer bpe:2000 --sample-interval 500",
+      "tapegrad train tales.txt --separator '\\n\\n\\n' --tokenizer bpe:2000 --sample-interval 500",
       "documents with two empty lines between them, and a sample every 500 steps");
-  cli.example("train-gpt notes/ --val letters/", "validates with other texts");
-  cli.example("train-gpt --data wiki-tokens/", "what prepare-data has made of a large corpus");
-  cli.example("train-gpt --preset char --corpus notes/ --max-minutes 480",
+  cli.example("tapegrad train notes/ --val letters/", "validates with other texts");
+  cli.example("tapegrad train --data wiki-tokens/",
+              "what tapegrad prepare has made of a large corpus");
+  cli.example("tapegrad train --preset char --corpus notes/ --max-minutes 480",
               "a larger model, for as many steps as a night has time for");
-  cli.example("train-gpt --preset llama-char --corpus shakespeare.txt",
+  cli.example("tapegrad train --preset llama-char --corpus shakespeare.txt",
               "Llama's architecture, at the size of a laptop");
-  cli.example("train-gpt --preset gpt2-124m --block-size 1024 --summary",
+  cli.example("tapegrad train --preset gpt2-124m --block-size 1024 --summary",
               "GPT-2's layers, their parameters and FLOPs");
-  cli.example("train-gpt --preset gpt2-124m --batch-size 16 --plan",
+  cli.example("tapegrad train --preset gpt2-124m --batch-size 16 --plan",
               "whether that fits, and how long it would take");
-  cli.example("train-gpt --init-from resume --out-dir runs/notes --max-iters 4000",
+  cli.example("tapegrad train --init-from resume --out-dir runs/notes --max-iters 4000",
               "goes on where that run stopped, up to 4,000 steps in all");
-  cli.example("train-gpt --init-from runs/notes letters/ --learning-rate 1e-4 --max-iters 500",
+  cli.example("tapegrad train --init-from runs/notes letters/ --learning-rate 1e-4 --max-iters 500",
               "a new run on another text, which starts with the weights of that one");
-  cli.example("train-gpt --init-from SmolLM2-135M.gguf letters/ --max-iters 100",
+  cli.example("tapegrad train --init-from SmolLM2-135M.gguf letters/ --max-iters 100",
               "a model of another program learns more: GGUF, or a folder of Hugging Face's");
-  cli.example("train-gpt --init-from runs/notes letters/ --lora-rank 8 --learning-rate 1e-3",
+  cli.example("tapegrad train --init-from runs/notes letters/ --lora-rank 8 --learning-rate 1e-3",
               "the same with LoRA: trains small adapters beside the weights, which stay");
 }
 
@@ -158,7 +171,7 @@ void Training::adjust(const cli::CommandLine& cli) {
   for (const char* option : {"--ranks", "--bandwidth", "--latency"}) {
     if (o.extras.plan || !cli.given(option)) continue;
     cli::usage_error("{} is for --plan: `mpirun -n 4 {} …` starts four processes", option,
-                     cli::program_path("train-gpt"));
+                     cli::program_path("tapegrad train"));
   }
   if (cli.given("--max-iters") || o.call.max_minutes) o.passes.epochs.reset();
   take_folder(o, cli);
@@ -179,27 +192,23 @@ std::optional<int> Training::instead() const {
 }
 
 std::unique_ptr<cli::Prepared> Training::prepare(run::RunFolder& folder) {
-  return std::make_unique<Program>(o_, folder);
+  run::Text text = read_text(o_, folder);
+  run::TextData data = read_data(text, o_);
+  settle(o_, data);
+  return std::make_unique<Program>(o_, folder, std::move(text), std::move(data));
 }
 
-Program::Program(Options& options, run::RunFolder& folder)
+Program::Program(const Options& options, run::RunFolder& folder, run::Text text, run::TextData data)
     : options_(options),
       folder_(folder),
-      text_(read_text(options, folder)),
-      data_(read_data(text_, options)),
+      text_(std::move(text)),
+      data_(std::move(data)),
       prompt_(run::prompt_tokens(data_.tokenizer, options.passes.sample_prompt)),
       rng_(options.random.seed),
-      params_(make_params(options, data_, folder, rng_)),
+      params_(make_params(options, folder, rng_)),
       gpt_(make_gpt(params_, options, rng_)),
       batches_(data_.train, options.batches(), rng_),
-      own_dropout_(options.random.seed, Rng::Kind::philox) {
-  // The folder keeps a text that cannot be read again.
-  if (options.text.source().reads_stdin()) options.text.corpus.clear();
-  if (const auto epochs = std::exchange(options.passes.epochs, std::nullopt)) {
-    const std::int64_t parts = options.optimizer.gradient_accumulation_steps;
-    options.optimizer.max_iters = (*epochs * batches_.per_pass() + parts - 1) / parts;
-  }
-}
+      own_dropout_(options.random.seed, Rng::Kind::philox) {}
 
 run::Task Program::task() {
   run::Config config = run::config_of(options_, run::kGPTFormat);
@@ -261,7 +270,7 @@ run::About Program::about() const {
       .step = grouped(o.batch_size * c.block_size * o.gradient_accumulation_steps) + " tokens",
       .memory = run::memory_of_rank(memory_of(options_), folder_.processes()),
       .product = product_of(options_),
-      .use_command = fmt::format("{} --model {} --num-samples 3", cli::program_path("sample-text"),
+      .use_command = fmt::format("{} {} --num-samples 3", cli::program_path("tapegrad sample"),
                                  cli::quoted(folder_.path().string()))};
   const auto tuning = about_tuning(options_, params_);
   about.lines.insert(about.lines.begin() + 1, tuning.begin(), tuning.end());

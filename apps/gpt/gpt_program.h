@@ -12,7 +12,6 @@ namespace tapegrad::gpt {
 // The command line of train-gpt.
 class Training : public cli::TrainingWith<Options> {
  public:
-  std::string name() const override { return "train-gpt"; }
   std::string summary() const override {
     return "Trains a GPT on text and keeps it in a run folder.";
   }
@@ -30,8 +29,9 @@ class Training : public cli::TrainingWith<Options> {
 // The task of train-gpt: corpus → tokenizer → batches → GPT → loss. run::train() trains it.
 class Program : public cli::Prepared {
  public:
-  // Error if the text, or a run that is resumed, cannot be read, or the machine is too small.
-  Program(Options& options, run::RunFolder& folder);
+  // Error if a run that is resumed cannot be read, or the machine is too small. The options are
+  // settled, and live as long as this.
+  Program(const Options& options, run::RunFolder& folder, run::Text text, run::TextData data);
   run::Task task() override;
 
  private:
@@ -46,7 +46,7 @@ class Program : public cli::Prepared {
   run::SideCosts side_costs() const;
   run::About about() const;
 
-  Options& options_;
+  const Options& options_;
   run::RunFolder& folder_;
   run::Text text_;
   run::TextData data_;

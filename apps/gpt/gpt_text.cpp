@@ -15,7 +15,7 @@
 namespace tapegrad::gpt {
 namespace {
 
-// The options of prepare-data that make tokens of the run's text, as train-gpt would.
+// The options of tapegrad prepare that make tokens of the run's text, as train-gpt would.
 std::string prepare_options(const Options& o) {
   const run::TextOptions& text = o.text;
   const run::PrepareOptions usual;
@@ -47,7 +47,8 @@ void print_note(const Options& o, const run::Text& text, const run::TextData& da
       "start does this again. To do it once, with the tokens in files:\n"
       "  {}{} --out-dir DIR\n  {} --data DIR\n",
       static_cast<double>(bytes) / 1e6, duration_text(seconds), held / 1e6,
-      cli::program_path("prepare-data"), prepare_options(o), cli::program_path("train-gpt")));
+      cli::program_path("tapegrad prepare"), prepare_options(o),
+      cli::program_path("tapegrad train")));
 }
 
 run::TextData tokens_of_run(const run::Text& text, const Options& o) {

@@ -32,9 +32,9 @@ run::MemoryEstimate memory_of(const Options& o, const PairData& data) {
       {.stored_masks = o.random.one_generator(), .precision = o.optimizer.precision()});
 }
 
-// Sets the vocabulary to that of the pairs. Error if the machine cannot hold the model.
-nn::Params make_params(Options& o, const PairData& data, const run::RunFolder& folder, Rng& rng) {
-  o.model.vocab_size = data.vocab_size();
+// Error if the machine cannot hold the model.
+nn::Params make_params(const Options& o, const PairData& data, const run::RunFolder& folder,
+                       Rng& rng) {
   run::check_memory(memory_of(o, data), o.call.max_minutes.has_value(), folder.processes());
   return folder.params(rng, o.optimizer.precision());
 }
@@ -52,10 +52,10 @@ run::Product product_of(const Options& o) {
 }  // namespace
 
 void Training::describe(cli::CommandLine& cli) const {
-  cli.example("train-seq2seq", "learns to write dates and times as ISO 8601");
-  cli.example("train-seq2seq --corpus pairs.tsv --out-dir runs/pairs",
+  cli.example("tapegrad seq2seq", "learns to write dates and times as ISO 8601");
+  cli.example("tapegrad seq2seq --corpus pairs.tsv --out-dir runs/pairs",
               "learns from a file whose lines are a source, a tab and a target");
-  cli.example("train-seq2seq --init-from resume --out-dir runs/pairs --max-iters 6000",
+  cli.example("tapegrad seq2seq --init-from resume --out-dir runs/pairs --max-iters 6000",
               "goes on where that run stopped, up to 6,000 steps in all");
 }
 
@@ -68,13 +68,11 @@ void Training::adjust(const cli::CommandLine&) {
   }
 }
 
-Program::Program(Options& options, run::RunFolder& folder)
+Program::Program(const Options& options, run::RunFolder& folder, run::Text text, PairData data)
     : options_(options),
       folder_(folder),
-      text_(folder.resumes()
-                ? run::text_of_run(folder.path(), run::kSeq2SeqFormat, {options.text.corpus})
-                : run::text_of_new_run({options.text.corpus}, own_pairs)),
-      data_(read_data(text_, options, folder)),
+      text_(std::move(text)),
+      data_(std::move(data)),
       rng_(options.random.seed),
       params_(make_params(options, data_, folder, rng_)),
       model_(make_model(params_, options, rng_)),
@@ -84,7 +82,12 @@ Program::Program(Options& options, run::RunFolder& folder)
 run::Product Training::product() const { return product_of(o_); }
 
 std::unique_ptr<cli::Prepared> Training::prepare(run::RunFolder& folder) {
-  return std::make_unique<Program>(o_, folder);
+  run::Text text = folder.resumes()
+                       ? run::text_of_run(folder.path(), run::kSeq2SeqFormat, {o_.text.corpus})
+                       : run::text_of_new_run({o_.text.corpus}, own_pairs);
+  PairData data = read_data(text, o_, folder);
+  o_.model.vocab_size = data.vocab_size();  // after which the options are settled
+  return std::make_unique<Program>(o_, folder, std::move(text), std::move(data));
 }
 
 run::Task Program::task() {
@@ -140,7 +143,7 @@ run::About Program::about() const {
       .step = grouped(o.batch_size * o.gradient_accumulation_steps) + " pairs",
       .memory = run::memory_of_rank(memory_of(options_, data_), folder_.processes()),
       .product = product_of(options_),
-      .use_command = fmt::format("{} --model {} {}{}", cli::program_path("translate"),
+      .use_command = fmt::format("{} {} {}{}", cli::program_path("tapegrad translate"),
                                  cli::quoted(folder_.path().string()),
                                  sample.starts_with('-') ? "-- " : "", cli::quoted(sample))};
 }

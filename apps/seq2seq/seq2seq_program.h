@@ -8,7 +8,6 @@ namespace tapegrad::seq2seq {
 // The command line of train-seq2seq.
 class Training : public cli::TrainingWith<Options> {
  public:
-  std::string name() const override { return "train-seq2seq"; }
   std::string summary() const override {
     return "Trains an encoder-decoder Transformer on pairs of texts, and keeps it in a run folder.";
   }
@@ -28,8 +27,9 @@ class Training : public cli::TrainingWith<Options> {
 // it.
 class Program : public cli::Prepared {
  public:
-  // Error if the pairs, or a run that is resumed, cannot be read, or the machine is too small.
-  Program(Options& options, run::RunFolder& folder);
+  // Error if a run that is resumed cannot be read, or the machine is too small. The options are
+  // settled, and live as long as this.
+  Program(const Options& options, run::RunFolder& folder, run::Text text, PairData data);
   run::Task task() override;
 
  private:
@@ -39,7 +39,7 @@ class Program : public cli::Prepared {
   run::SideCosts side_costs() const;
   run::About about() const;
 
-  Options& options_;
+  const Options& options_;
   run::RunFolder& folder_;
   run::Text text_;
   PairData data_;

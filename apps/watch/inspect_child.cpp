@@ -77,7 +77,7 @@ pid_t spawn(const fs::path& program, const std::vector<std::string>& args, const
 
 std::optional<fs::path> InspectChild::program() {
   std::error_code error;
-  const fs::path path = fs::read_symlink("/proc/self/exe", error).parent_path() / "inspect";
+  const fs::path path = fs::read_symlink("/proc/self/exe", error).parent_path() / "tapegrad";
   if (error || ::access(path.c_str(), X_OK) != 0 || !fs::is_regular_file(path, error)) return {};
   return path;
 }
@@ -91,10 +91,11 @@ InspectChild::InspectChild(const fs::path& program, const fs::path& model,
       ::write(input.ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size());
   check(written, "the text does not fit into a pipe");
   for (Pipe* pipe : {&output, &errors}) ::fcntl(pipe->ends[0], F_SETFL, O_NONBLOCK);
-  process_ = spawn(program,
-                   {program.filename().string(), "--model=" + fs::absolute(model).string(),
-                    "--json", "--text", "-", "--threads", "1"},
-                   {input.ends[0], output.ends[1], errors.ends[1]});
+  process_ =
+      spawn(program,
+            {program.filename().string(), "inspect", "--model=" + fs::absolute(model).string(),
+             "--json", "--text", "-", "--threads", "1"},
+            {input.ends[0], output.ends[1], errors.ends[1]});
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(process_), 19);
   // If this program is killed, so that nobody can end the child.
   const rlimit seconds{static_cast<rlim_t>(kMostTime.count()),

@@ -83,7 +83,7 @@ Answer inspection(const Request& request, const RunList& runs, bool inspects) {
   if (!request.content_type.starts_with("application/json")) {
     return refusal(415, "the body must be application/json");
   }
-  if (!inspects) return refusal(503, "the program inspect is not beside this one");
+  if (!inspects) return refusal(503, "the program tapegrad is not beside this one");
   Json body;
   try {
     body = parse_json<Json>(request.body, 2);

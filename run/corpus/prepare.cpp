@@ -240,7 +240,7 @@ void Preparation::survey() {
 }
 
 // The tokenizer of the state, if there is one; else a new one, which the state keeps: then all that
-// an earlier prepare-data made is removed.
+// an earlier tapegrad prepare made is removed.
 data::Tokenizer Preparation::settle_tokenizer() {
   const fs::path file = path_ / data::kDataTokenizerFile;
   const auto fingerprint_of = [&] {

@@ -49,7 +49,7 @@ struct PrepareOptions {
     t("shard_tokens", o.shard_tokens, "of a file, at most; 0: one file for each part",
       {.least = 0});
     t("overwrite", o.overwrite,
-      "replace what an earlier prepare-data made in --out-dir; goes on if that was stopped");
+      "replace what an earlier tapegrad prepare made in --out-dir; goes on if that was stopped");
   }
 };
 

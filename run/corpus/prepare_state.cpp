@@ -57,7 +57,7 @@ bool is_temporary(const fs::path& path) {
   return path.filename().string().find(kTemporary) != std::string::npos;
 }
 
-// Whether prepare-data makes files of this name.
+// Whether tapegrad prepare makes files of this name.
 bool is_ours(std::string name) {
   name.resize(std::min(name.size(), name.find(kTemporary)));
   for (const std::string_view other :
@@ -133,7 +133,8 @@ PrepareFolder::PrepareFolder(const fs::path& path, bool overwrite) : path_(path)
     const bool is_begun = fs::exists(path / kPrepareFile), is_whole = data::is_data_folder(path);
     const bool is_unused = others.empty() && std::all_of(ours.begin(), ours.end(), is_temporary);
     check(is_begun || is_whole || is_unused,
-          "--out-dir {}: it has files already, which prepare-data did not make: choose another one",
+          "--out-dir {}: it has files already, which tapegrad prepare did not make: choose another "
+          "one",
           path.string());
     check(overwrite || !is_whole || is_begun,
           "--out-dir {}: it has a prepared corpus already: --overwrite replaces it", path.string());

@@ -11,7 +11,7 @@
 
 namespace tapegrad::run {
 
-// Where a part of a corpus goes on when prepare-data is started again.
+// Where a part of a corpus goes on when tapegrad prepare is started again.
 struct PartState {
   std::vector<data::ShardInfo> shards;  // that are complete
   // Behind them: at the piece of this number, of all of the corpus, of which so many tokens are in
@@ -38,15 +38,15 @@ void write_state(const std::filesystem::path& folder, const PrepareState& state)
 // The folder that the tokens are made in. It holds a lock as long as this lives.
 class PrepareFolder {
  public:
-  // Makes the folder, or opens one of an earlier prepare-data. Error if it has other things in it,
-  // or, without `overwrite`, a corpus that is complete.
+  // Makes the folder, or opens one of an earlier tapegrad prepare. Error if it has other things in
+  // it, or, without `overwrite`, a corpus that is complete.
   PrepareFolder(const std::filesystem::path& path, bool overwrite);
   ~PrepareFolder();
   PrepareFolder(const PrepareFolder&) = delete;
   PrepareFolder& operator=(const PrepareFolder&) = delete;
 
-  // Removes what an earlier prepare-data made, but not kPrepareFile, which has to be there: if this
-  // is killed, that file says whose the rest is. Nor kStdinFile.
+  // Removes what an earlier tapegrad prepare made, but not kPrepareFile, which has to be there: if
+  // this is killed, that file says whose the rest is. Nor kStdinFile.
   void clear() const;
 
  private:

@@ -87,11 +87,12 @@ std::optional<data::Tokenizer> foreign_tokenizer(const fs::path& folder, const T
 
 TokenText open_other(const fs::path& folder) {
   check(!fs::exists(folder / kPrepareFile),
-        "{}: prepare-data has not finished this folder: start it again, with the same options",
+        "{}: tapegrad prepare has not finished this folder: start it again, with the same options",
         folder.string());
   const auto files = files_in(folder);
   check(files.has_value(),
-        "{} has no data.json, which prepare-data writes, and no train.bin and val.bin, or several",
+        "{} has no data.json, which tapegrad prepare writes, and no train.bin and val.bin, or "
+        "several",
         folder.string());
   TokenPart train = open_part(files->train), val = open_part(files->val);
   auto tokenizer = foreign_tokenizer(folder, train, val);

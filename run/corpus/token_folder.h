@@ -11,7 +11,7 @@ namespace tapegrad::run {
 // llm.c's header or without. The ids of the latter are those of the folder's tokenizer.json or
 // meta.pkl; without these, ids of 16 bits are GPT-2's.
 
-// A folder that prepare-data has not finished is one, too: reading it is refused by name.
+// A folder that tapegrad prepare has not finished is one, too: reading it is refused by name.
 bool is_token_folder(const std::filesystem::path& path);
 
 // Opens the files, and does not read the tokens. Errors: a file that is missing, cut or of another

@@ -121,7 +121,7 @@ RunFolder RunFolder::follow(const FolderOptions& options, Processes& processes) 
 namespace {
 
 // Whether the folder has weights, but nothing that a run keeps beside them: a model of somebody
-// else's, or one that merge-lora has made.
+// else's, or one that tapegrad merge has made.
 bool is_model_alone(const fs::path& folder) {
   const auto has = [&](std::string_view name) { return has_entry(folder / name); };
   const bool of_run =

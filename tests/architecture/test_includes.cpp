@@ -55,6 +55,7 @@ const std::map<std::string, Names> kMayInclude = {
     {"apps/events", {"base*", "run*", "apps/events"}},
     {"apps/watch", {"base*", "nn/summary.h", "run*", "apps/watch"}},
     {"apps/check", {"base*", "autograd*", "nn*", "apps/cli", "apps/check"}},
+    {"apps/commands", kLibraries + Names{"apps*"}},
     {"apps/demo", {"base*", "autograd*", "nn*", "apps/demo"}},
     {"apps/gpt", kLibraries + Names{"apps/cli", "apps/gpt"}},
     {"apps/inspect", kLibraries + Names{"apps/inspect"}},

@@ -38,7 +38,7 @@ for configuration; do
   steps=$(steps_of "$configuration")
   ours=() theirs=()
   for _ in $(seq "$pairs"); do
-    ours+=("$(build/bin/bench step "$configuration" --dtype "$dtype" --steps "$steps" | ms_and_mb)")
+    ours+=("$(build/bin/tapegrad bench step "$configuration" --dtype "$dtype" --steps "$steps" | ms_and_mb)")
     [ -z "${PEER:-}" ] || theirs+=("$($PEER "$configuration" --steps "$steps" | ms_and_mb)")
   done
   column() { printf '%s\n' "${@:2}" | cut -d' ' -f"$1" | middle; }

@@ -8,7 +8,7 @@ import puppeteer from "puppeteer-core";
 
 const build = process.env.TAPEGRAD_BUILD;
 export const sources = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..");
-export const program = (name) => path.join(build, "bin", name);
+export const program = (name) => path.join(build, "tests/bin", name);
 export const hasInspect = fs.existsSync(program("inspect"));
 export const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 

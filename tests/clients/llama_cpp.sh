@@ -49,7 +49,7 @@ EOF
 
 for model; do
   for type in f32 f16 bf16 q8_0; do
-    "$build/bin/export" --model "$model" --format gguf --dtype $type --out "$work/$type.gguf" >/dev/null
+    "$build/bin/tapegrad" export --model "$model" --format gguf --dtype $type --out "$work/$type.gguf" >/dev/null
     ours "$work/$type.gguf" >"$work/ours"
     theirs "$work/$type.gguf" >"$work/theirs" || { tail -n 3 "$work/log" >&2; failed=1; }
     echo "$model: $type, $(stat -c %s "$work/$type.gguf") bytes"

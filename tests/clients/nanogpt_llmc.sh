@@ -33,7 +33,7 @@ failed=0
 compare() {
   local out
   out=$work/$2/$(basename "$(dirname "$(realpath "$1")")")-$(basename "$1")
-  if ! "$build/bin/export" --model "$1" --format "${2/llmc/llm.c}" --out "$out" >/dev/null 2>"$work/error"; then
+  if ! "$build/bin/tapegrad" export --model "$1" --format "${2/llmc/llm.c}" --out "$out" >/dev/null 2>"$work/error"; then
     echo "$1: not exported: $(cat "$work/error")"
   else
     "${clients[@]}" python3 "$here/compare_sources.py" "$2" "$3" "$out" "$work/answers" 2>"$work/error" ||

@@ -40,7 +40,7 @@ for model; do
 done
 for model; do
   out=$work/export/$(basename "$(dirname "$(realpath "$model")")")-$(basename "$model")
-  if ! "$build/bin/export" --model "$model" --format hf --out "$out" >/dev/null 2>"$work/error"; then
+  if ! "$build/bin/tapegrad" export --model "$model" --format hf --out "$out" >/dev/null 2>"$work/error"; then
     echo "$model: not exported: $(cat "$work/error")"
     # A refusal that is right: transformers would give a Qwen another tokenizer than its folder's.
     grep -q "reads its tokenizer as Qwen2's" "$work/error" || failed=1

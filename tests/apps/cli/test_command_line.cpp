@@ -34,6 +34,8 @@ Options parsed(std::vector<const char*> args, bool words = false) {
   Options options;
   cli::CommandLine cli("test", "A test.");
   cli.options(options);
+  cli.alias("-n", "--n-layer");
+  cli.alias("--speed", "--rate");
   if (words) cli.words(options.words, "WORD", "words");
   args.insert(args.begin(), "test");
   cli.parse(static_cast<int>(args.size()), args.data());
@@ -122,4 +124,25 @@ TEST_CASE("a call that has no meaning says what is wrong", "[command_line]") {
   CHECK(refusal({"--", "--bias"}) == "unexpected argument '--bias'");
   CHECK(refusal({"--n-layer=", "3"}) == "unexpected argument '3'");
   CHECK(refusal({"--n-layer="}) == "--n-layer: '' is not a whole number");
+}
+
+TEST_CASE("counts may be written as people write them", "[command_line]") {
+  CHECK(parsed({"--limit", "1e3"}).limit == 1000);
+  CHECK(parsed({"--limit", "2.5e3"}).limit == 2500);
+  CHECK(parsed({"--limit", "10_000"}).limit == 10000);
+  CHECK(refusal({"--limit", "1e-3"}) == "--limit: '1e-3' is not a whole number");
+  CHECK(refusal({"--limit", "1.5"}) == "--limit: '1.5' is not a whole number");
+  CHECK(refusal({"--limit", "_1"}) == "--limit: '_1' is not a whole number");
+  CHECK(refusal({"--limit", "1__0"}) == "--limit: '1__0' is not a whole number");
+  CHECK(refusal({"--limit", "1e300"}) == "--limit: 1e300 is too large or too small");
+  CHECK(refusal({"--limit", "1e999"}) == "--limit: 1e999 is too large or too small");
+  CHECK(refusal({"--limit", "-1e3"}) == "--limit: must be at least 1, not -1000");
+}
+
+TEST_CASE("options have other names", "[command_line]") {
+  CHECK(parsed({"-n", "7"}).n_layer == 7);
+  CHECK(parsed({"--speed", "2"}).rate == 2);
+  CHECK(parsed({"--corpus", "a", "-n", "3"}).corpus == std::vector<std::string>{"a"});
+  CHECK(refusal({"-k", "3"}, true) == "unknown option -k; as a word, it stands after --");
+  CHECK(parsed({"--", "-k"}, true).words == std::vector<std::string>{"-k"});
 }

@@ -40,7 +40,6 @@ struct Options {
 
 class Program : public cli::TrainingWith<Options> {
  public:
-  std::string name() const override { return "test"; }
   std::string summary() const override { return "A test."; }
   std::string_view format() const override { return "test"; }
   void describe(cli::CommandLine&) const override {}
@@ -72,7 +71,7 @@ std::optional<Options> resumed(std::vector<const char*> more) {
   std::vector<const char*> args = {"test", "--init-from", "resume", "--out-dir", path.c_str()};
   args.insert(args.end(), more.begin(), more.end());
   Program program;
-  if (!cli::parse_training(program, static_cast<int>(args.size()), args.data()))
+  if (!cli::parse_training(program, {"test", static_cast<int>(args.size()), args.data()}))
     return std::nullopt;
   return program.values();
 }

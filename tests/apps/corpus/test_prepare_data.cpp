@@ -1,4 +1,5 @@
-// prepare-data from the outside: what it writes, stopped and started again, and what it refuses.
+// tapegrad prepare from the outside: what it writes, stopped and started again, and what it
+// refuses.
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -22,7 +23,7 @@ namespace {
 
 const std::string kMark = "<|endoftext|>";
 
-Result prepare(const Args& args) { return run_program("prepare-data", args); }
+Result prepare(const Args& args) { return run_program("prepare", args); }
 
 void check_ok(const Result& r) {
   INFO(r.out << r.err);
@@ -178,7 +179,7 @@ TEST_CASE("stopped anywhere, the same command makes the same files", "[prepare]"
   std::mt19937 random(1);
   int stopped = 0;
   for (int round = 0; round < 40; ++round) {
-    Program program("prepare-data", args + Args{folder / "out"});
+    Program program("prepare", args + Args{folder / "out"});
     // The first one is stopped in any case, the later ones anywhere.
     const auto most = static_cast<unsigned>(taken.count()) / (round == 0 ? 2 : 1);
     const bool ended = program.ends_within(std::chrono::milliseconds(random() % (most + 1)));
@@ -197,7 +198,7 @@ TEST_CASE("stopped anywhere, the same command makes the same files", "[prepare]"
   CHECK(stopped > 0);
   // Stopped behind a shard, for sure.
   std::filesystem::remove_all(folder / "out");
-  Program program("prepare-data", args + Args{folder / "out"});
+  Program program("prepare", args + Args{folder / "out"});
   program.wait_for("train_000001.bin");
   program.send(SIGKILL);
   if (program.wait().code == -SIGKILL) {
@@ -211,7 +212,7 @@ TEST_CASE("another corpus or other options do not go on", "[prepare]") {
   const TempFolder folder;
   const std::string corpus = folder.put("in.txt", text_of_words(200'000, 1));
   const Args args{"--corpus", corpus, "--shard-tokens", "10000", "--out-dir", folder / "out"};
-  Program program("prepare-data", args);
+  Program program("prepare", args);
   program.wait_for("train_000001.bin");
   program.send(SIGINT);
   const Result r = program.wait();
@@ -262,7 +263,7 @@ TEST_CASE("--overwrite goes on, too, if it was stopped", "[prepare]") {
   const std::string corpus = folder.put("in.txt", text_of_words(200'000, 1));
   const Args args{"--corpus",  corpus,         "--shard-tokens", "10000",
                   "--out-dir", folder / "out", "--overwrite"};
-  Program program("prepare-data", args);
+  Program program("prepare", args);
   program.wait_for("train_000001.bin");
   program.send(SIGINT);
   REQUIRE(program.wait().code == 130);
@@ -283,7 +284,7 @@ TEST_CASE("nothing of an earlier tokenizer is left", "[prepare]") {
 TEST_CASE("a folder with other things is left alone", "[prepare]") {
   const TwoFiles files;
   files.folder.put("out/train.bin", "somebody else's");
-  check_refused(files.args("out"), "has files already, which prepare-data did not make");
+  check_refused(files.args("out"), "has files already, which tapegrad prepare did not make");
   check_refused(files.args("out", {"--overwrite"}), "has files already");
   CHECK(TempFolder::get(files.folder / "out/train.bin") == "somebody else's");
   check_refused(files.args("in/tokens"), "is inside of the corpus");
@@ -293,13 +294,13 @@ TEST_CASE("a folder with other things is left alone", "[prepare]") {
 
 TEST_CASE("stdin is read like a file", "[prepare]") {
   const TwoFiles files;
-  Program program("prepare-data", {"--corpus", "-", "--out-dir", files.folder / "stdin"}, ".",
+  Program program("prepare", {"--corpus", "-", "--out-dir", files.folder / "stdin"}, ".",
                   files.folder / "in/1.txt");
   check_ok(program.wait());
   check_ok(prepare({"--corpus", files.folder / "in/1.txt", "--out-dir", files.folder / "file"}));
   CHECK(files_of(files.folder / "stdin") == files_of(files.folder / "file"));
   // A failure to read is not the end of the text.
-  Program broken("prepare-data", {"--corpus", "-", "--out-dir", files.folder / "none"}, ".",
+  Program broken("prepare", {"--corpus", "-", "--out-dir", files.folder / "none"}, ".",
                  files.folder / "in");
   const Result r = broken.wait();
   CHECK(r.code == 1);
@@ -342,7 +343,7 @@ TEST_CASE("what may not be read or written is refused", "[prepare]") {
   std::filesystem::permissions(
       folder / "closed", std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
   const auto refused = [&](const Args& args, const std::string& message) {
-    const Result r = run_unprivileged("prepare-data", args, folder.path());
+    const Result r = run_unprivileged("prepare", args, folder.path());
     INFO(r.out << r.err);
     CHECK(r.code == 1);
     CHECK_THAT(r.err, ContainsSubstring(message));

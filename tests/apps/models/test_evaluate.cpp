@@ -126,5 +126,5 @@ TEST_CASE("evaluate says what is wrong", "[evaluate]") {
   fails({text, "--limit", "auto"}, 2, "'auto' is not all or a number of batches");
   fails({folder.put("odd.txt", "the \xC3\xA9t\xC3\xA9")}, 1, "U+00E9");
   fails({folder.put("short.txt", "t")}, 1, "needs at least 2");
-  check_error_of("evaluate", run_program("evaluate", {text}), 2, "--model is needed");
+  check_error_of("evaluate", run_program("evaluate", {}), 2, "--model is needed");
 }

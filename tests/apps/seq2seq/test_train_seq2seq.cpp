@@ -42,7 +42,7 @@ TEST_CASE("training on pairs prints its lines and fills the run folder", "[train
   CHECK(has("final: 30 held-out pairs: token accuracy " + number + " %, exact match " + number +
             " %"));
   CHECK_THAT(r.out, ContainsSubstring("held-out pairs:\n  ") &&
-                        ContainsSubstring("translate --model ") &&
+                        ContainsSubstring("tapegrad translate ") &&
                         ContainsSubstring("train-seq2seq --init-from resume"));
   for (const char* name : {"config.json", "tokenizer.json", "trainer.json"}) {
     CHECK(nlohmann::json::parse(TempFolder::get(folder / "run" / name)).is_object());
@@ -202,7 +202,7 @@ TEST_CASE("a text that looks like an option is suggested as a text", "[train-seq
   const Result r = train_pairs(tiny_pair_run(folder.put("p.tsv", negative), folder / "run", 1));
   INFO(r.out << r.err);
   CHECK(r.code == 0);
-  CHECK(std::regex_search(r.out, std::regex("translate --model [^ ]+ -- -[0-9]+\n")));
+  CHECK(std::regex_search(r.out, std::regex("tapegrad translate [^ ]+ -- -[0-9]+\n")));
 }
 
 TEST_CASE("memory is estimated for the longest pair, not for --block-size", "[train-seq2seq]") {

@@ -119,7 +119,7 @@ TEST_CASE("translate ends once nobody reads its translations", "[translate]") {
 }
 
 TEST_CASE("wrong usage of translate has exit code 2", "[translate]") {
-  check_error(run_program("translate", {"1"}), 2, "--model is needed");
+  check_error(run_program("translate", {}), 2, "--model is needed");
   check_error(translate({"--beam", "0", "1"}), 2, "--beam: must be at least 1, not 0");
   check_error(translate({"--beam", "5000", "1"}), 2, "beam must be from 1 to 1024, not 5000");
   check_error(translate({"--batch-size", "100000", "1"}), 2,
@@ -131,7 +131,7 @@ TEST_CASE("wrong usage of translate has exit code 2", "[translate]") {
   check_error(translate({"--file", "/none/at/all"}), 1, "/none/at/all");
   const Result help = run_program("translate", {"--help"});
   CHECK(help.code == 0);
-  CHECK_THAT(help.out, ContainsSubstring("Usage: translate [options] [TEXT…]"));
+  CHECK_THAT(help.out, ContainsSubstring("Usage: translate [options] [MODEL TEXT…]"));
 }
 
 TEST_CASE("translators that are missing, broken or mixed up are refused", "[translate]") {

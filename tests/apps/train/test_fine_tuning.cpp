@@ -223,13 +223,14 @@ TEST_CASE("alpha is the rank, and the target attention, unless they are given", 
   CHECK_THAT(r.out, ContainsSubstring("LoRA of rank 3 and alpha 3 at *attn*"));
 }
 
-TEST_CASE("adapters are merged by merge-lora, and by programs that get the run", "[fine-tuning]") {
+TEST_CASE("adapters are merged by tapegrad merge, and by programs that get the run",
+          "[fine-tuning]") {
   const Tuned tuned;
   check_ended_well(tuned.train(10, kLora));
   const fs::path merged = tuned.folder / "models/merged";
-  const Result r = run_program("merge-lora", {"--model", tuned.run, "--out-dir", merged});
+  const Result r = run_program("merge", {"--model", tuned.run, "--out-dir", merged});
   check_ended_well(r);
-  CHECK_THAT(r.out, ContainsSubstring("sample-text --model " + merged.string()));
+  CHECK_THAT(r.out, ContainsSubstring("tapegrad sample " + merged.string()));
   CHECK(weights(merged).size() == weights(base().run).size());
   CHECK(sample(merged) == sample(tuned.run));
   CHECK(loss_of(merged, tuned.corpus) == loss_of(tuned.run, tuned.corpus));
@@ -249,28 +250,25 @@ TEST_CASE("adapters are merged by merge-lora, and by programs that get the run",
   check_ended_well(a.train(0, {}, merged));
   check_ended_well(b.train(0, {"--checkpoint", "last"}, tuned.run));
   for (const auto& [name, t] : weights(a.run)) CHECK(same_bits(t, weights(b.run).at(name)));
-  check_error_of("merge-lora",
-                 run_program("merge-lora", {"--model", tuned.run, "--out-dir", merged}), 1,
+  check_error_of("merge", run_program("merge", {"--model", tuned.run, "--out-dir", merged}), 1,
                  "already: choose another folder");
-  check_error_of(
-      "merge-lora",
-      run_program("merge-lora", {"--model", base().run, "--out-dir", tuned.folder / "x"}), 1,
-      "the model has no adapters");
-  check_error_of("merge-lora", run_program("merge-lora", {"--model", tuned.run}), 2,
-                 "--out-dir is needed");
+  check_error_of("merge",
+                 run_program("merge", {"--model", base().run, "--out-dir", tuned.folder / "x"}), 1,
+                 "the model has no adapters");
+  check_error_of("merge", run_program("merge", {"--model", tuned.run}), 2, "--out-dir is needed");
 }
 
 TEST_CASE("a merge that fails can be made again", "[fine-tuning]") {
   const Tuned tuned;
   check_ended_well(tuned.train(1, kLora));
   const fs::path merged = tuned.folder / "merged", err = tuned.folder / "err";
-  const std::string program = std::string(TAPEGRAD_PROGRAM_DIR) + "/merge-lora";
+  const std::string program = std::string(TAPEGRAD_PROGRAM_DIR) + "/merge";
   // The tokenizer has less than two kilobytes, the weights have more.
   const std::string command = "ulimit -f 4; '" + program + "' --model '" + tuned.run.string() +
                               "' --out-dir '" + merged.string() + "' 2>'" + err.string() + "'";
   CHECK(std::system(("sh -c \"" + command + "\"").c_str()) != 0);
   CHECK_THAT(TempFolder::get(err), ContainsSubstring("File too large"));
-  check_ended_well(run_program("merge-lora", {"--model", tuned.run, "--out-dir", merged}));
+  check_ended_well(run_program("merge", {"--model", tuned.run, "--out-dir", merged}));
   CHECK(sample(merged) == sample(tuned.run));
 }
 

@@ -56,7 +56,7 @@ TEST_CASE("training prints its lines and fills the run folder", "[train-gpt]") {
                                  number + ", " + number + " bits per byte") == 1);
   CHECK_THAT(r.out, ContainsSubstring(" parameters\n") && ContainsSubstring("memory:") &&
                         ContainsSubstring("OpenBLAS") && ContainsSubstring("sample:") &&
-                        ContainsSubstring("sample-text --model "));
+                        ContainsSubstring("tapegrad sample "));
   // Plain lines: nothing that only a terminal understands.
   CHECK(r.out.find_first_of("\r\x1b") == std::string::npos);
 

@@ -44,7 +44,7 @@ TEST_CASE("a Llama of Hugging Face's is trained further, with LoRA as well, beyo
   check_ended_well(r);
   CHECK_THAT(r.out, ContainsSubstring("block_size 32") && ContainsSubstring("LoRA of rank 2"));
   check_ended_well(
-      run_program("merge-lora", {"--model", folder / "run", "--out-dir", folder / "merged"}));
+      run_program("merge", {"--model", folder / "run", "--out-dir", folder / "merged"}));
   check_ended_well(run_program("evaluate", {"--model", folder / "merged", text}));
 }
 

@@ -23,7 +23,7 @@ int port_of(const Program& program) {
   return std::stoi(out.substr(out.find(begin) + begin.size()));
 }
 
-// `watch` beside a program `inspect` that is a script, and a run.
+// `watch` beside a program `tapegrad` that is a script, and a run.
 struct WatchAndInspect : WatchedRun {
   explicit WatchAndInspect(const std::string& script) {
     const auto bin = folder / "bin";
@@ -31,8 +31,8 @@ struct WatchAndInspect : WatchedRun {
     std::filesystem::copy_file(std::filesystem::path(TAPEGRAD_PROGRAM_DIR) / "watch",
                                bin / "watch");
     if (script.empty()) return;
-    folder.put("bin/inspect", "#!/bin/sh\necho $$ > " + (folder / "pid").string() + "\n" + script);
-    std::filesystem::permissions(bin / "inspect", std::filesystem::perms::owner_all);
+    folder.put("bin/tapegrad", "#!/bin/sh\necho $$ > " + (folder / "pid").string() + "\n" + script);
+    std::filesystem::permissions(bin / "tapegrad", std::filesystem::perms::owner_all);
   }
   Args args() const { return {"--port", "0", run}; }
   std::string program() const { return folder / "bin/watch"; }

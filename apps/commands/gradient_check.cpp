@@ -1,6 +1,7 @@
 #include <optional>
 
 #include "tapegrad/apps/check/gradient_checks.h"
+#include "tapegrad/apps/cli/command.h"
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/run/models/model.h"
@@ -13,9 +14,9 @@ struct Options {
   checks::ReportOptions report;
 };
 
-bool parse(int argc, char** argv, Options& options) {
+bool parse(const cli::Call& call, Options& options) {
   cli::CommandLine cli(
-      "gradient-check",
+      call.name,
       "Compares the library's gradients with differences, in double precision.\n\n"
       "Each gradient is compared with (f(x + hv) - f(x - hv)) / 2h along a random\n"
       "direction v: first and second derivatives of every op at many shapes, then\n"
@@ -25,24 +26,32 @@ bool parse(int argc, char** argv, Options& options) {
   cli("model", options.model,
       "a run folder, or a model of another program, to check instead of the ops and the small GPT",
       {.value = "PATH"});
+  std::vector<std::string> words;
+  cli.words(words, "MODEL", "the same as --model MODEL");
+  cli.alias("-m", "--model");
   cli("filter", options.report.filter, "only ops and parameters whose name has NAME in it",
       {.value = "NAME"});
   cli("tolerance", options.report.check.tolerance, "largest relative error that passes",
       {.least = 0});
   cli("seed", options.report.check.seed, "seed of inputs and directions");
   cli("verbose", options.report.verbose, "list every input with both values");
-  cli.example("gradient-check", "everything, in seconds");
-  cli.example("gradient-check --filter attention --verbose", "one op, in full");
-  cli.example("gradient-check --model out", "the model in the run folder out");
-  cli.example("gradient-check --model models/SmolLM2-135M", "one in a folder of Hugging Face's");
-  if (cli.parse_or_print(argc, argv)) return false;
+  cli.example("tapegrad check", "everything, in seconds");
+  cli.example("tapegrad check --filter attention --verbose", "one op, in full");
+  cli.example("tapegrad check out", "the model in the run folder out");
+  cli.example("tapegrad check models/SmolLM2-135M", "one in a folder of Hugging Face's");
+  if (cli.parse_or_print(call.argc, call.argv)) return false;
+  if (!options.model && !words.empty()) {
+    options.model = words.front();
+    words.erase(words.begin());
+  }
+  cli::refuse_words(words);
   if (options.report.check.tolerance <= 0) cli::usage_error("--tolerance must be above 0");
   return true;
 }
 
-int check_all(int argc, char** argv) {
+int check_all(const cli::Call& call) {
   Options options;
-  if (!parse(argc, argv, options)) return 0;
+  if (!parse(call, options)) return 0;
   checks::CheckReport report(options.report);
   if (options.model) {
     const run::TextModel model = run::load(*options.model, DType::f64);
@@ -59,9 +68,12 @@ int check_all(int argc, char** argv) {
   return report.finish();
 }
 
+int run(const cli::Call& call) {
+  return cli::run_main(call.name, [&] { return check_all(call); });
+}
+
+const cli::Command kCommand("check", cli::CommandGroup::learn,
+                            "compare all gradients with differences", run, "gradient-check");
+
 }  // namespace
 }  // namespace tapegrad
-
-int main(int argc, char** argv) {
-  return tapegrad::cli::run_main("gradient-check", [&] { return tapegrad::check_all(argc, argv); });
-}

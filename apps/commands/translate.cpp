@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tapegrad/apps/cli/command.h"
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
@@ -18,17 +19,19 @@ struct Options {
   cli::ComputeOptions compute;
 };
 
-std::optional<Options> parse_options(int argc, const char* const* argv) {
+std::optional<Options> parse_options(const cli::Call& call) {
   Options o;
   seq2seq::LineOptions& l = o.lines;
-  cli::CommandLine cli("translate",
-                       "Translates texts, one per line, with a model that train-seq2seq has made.");
-  cli.words(o.texts, "TEXT", "what to translate; lines of stdin if there are none");
+  cli::CommandLine cli(call.name,
+                       "Translates texts, one per line, with a model of tapegrad seq2seq.");
+  cli.words(o.texts, "MODEL TEXT",
+            "what to translate with MODEL; lines of stdin if there are none");
   cli.group("Texts");
   cli("model", l.model, "the run folder", {.value = "DIR"});
+  cli.alias("-m", "--model");
   cli("checkpoint", l.checkpoint, "whose weights: last, best, or a step that the run keeps",
       {.value = "last|best|STEP"});
-  cli("file", o.file, "translate its lines", {.value = "FILE"});
+  cli("file", o.file, "translate its lines; - is stdin", {.value = "FILE|-"});
   cli("batch_size", l.batch_size, "lines that are read and translated together; 1 on a terminal",
       {.least = 1});
   cli.group("Search");
@@ -38,15 +41,16 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
       {.least = 0});
   cli.options(o.compute);
   cli.example(
-      "translate --model runs/dates-1 'March 5th, 2021 at half past three in the afternoon'",
+      "tapegrad translate runs/dates-1 'March 5th, 2021 at half past three in the afternoon'",
       "2021-03-05T15:30");
-  cli.example("translate --model runs/dates-1 --beam 4 <dates.txt >iso.txt",
+  cli.example("tapegrad translate runs/dates-1 --beam 4 <dates.txt >iso.txt",
               "writes a line for each line that it reads");
-  if (cli.parse_or_print(argc, argv)) return std::nullopt;
-  if (!cli.given("--model")) cli::usage_error("--model is needed: the run folder of a model");
+  if (cli.parse_or_print(call.argc, call.argv)) return std::nullopt;
+  cli::take_model(l.model, o.texts, "the run folder of a model");
   if (o.file && !o.texts.empty()) {
     cli::usage_error("--file and texts on the command line exclude each other");
   }
+  if (o.file == "-") o.file.reset();
   cli::use_compute(o.compute);
   cli::as_usage([&] {
     nn::TranslateOptions{.beam = l.beam, .length_penalty = l.length_penalty}.validate();
@@ -72,12 +76,15 @@ int translate(Options o) {
   return interrupted() ? kInterruptedExitCode : 0;
 }
 
-}  // namespace
-}  // namespace tapegrad
-
-int main(int argc, char** argv) {
-  return tapegrad::cli::run_main("translate", [&] {
-    auto options = tapegrad::parse_options(argc, argv);
-    return options ? tapegrad::translate(std::move(*options)) : 0;
+int run(const cli::Call& call) {
+  return cli::run_main(call.name, [&] {
+    auto options = parse_options(call);
+    return options ? translate(std::move(*options)) : 0;
   });
 }
+
+const cli::Command kCommand("translate", cli::CommandGroup::use,
+                            "translate texts with a model of seq2seq", run);
+
+}  // namespace
+}  // namespace tapegrad

@@ -1,5 +1,6 @@
 #include <cstdio>
 
+#include "tapegrad/apps/cli/command.h"
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/events/metrics_csv.h"
@@ -14,9 +15,9 @@ struct Options {
   bool csv = true, layers = false, samples = false;
 };
 
-std::optional<Options> parse(int argc, const char* const* argv) {
+std::optional<Options> parse(const cli::Call& call) {
   Options o;
-  cli::CommandLine cli("export-metrics",
+  cli::CommandLine cli(call.name,
                        "Writes what a run has recorded for spreadsheets and other programs: a row "
                        "for each step.");
   std::vector<std::string> words;
@@ -26,9 +27,10 @@ std::optional<Options> parse(int argc, const char* const* argv) {
   cli("layers", o.layers, "layers.jsonl, which --layer-stats writes, in place of metrics.jsonl");
   cli("samples", o.samples, "samples have a column, too");
   cli("out", o.out, "the file that is written [stdout]", {.value = "FILE"});
-  cli.example("export-metrics runs/notes-1 --csv > losses.csv", "all numbers of metrics.jsonl");
-  cli.example("export-metrics runs/notes-1 --layers --out layers.csv", "a row for each layer");
-  if (cli.parse_or_print(argc, argv)) return std::nullopt;
+  cli.alias("-o", "--out");
+  cli.example("tapegrad metrics runs/notes-1 --csv > losses.csv", "all numbers of metrics.jsonl");
+  cli.example("tapegrad metrics runs/notes-1 --layers --out layers.csv", "a row for each layer");
+  if (cli.parse_or_print(call.argc, call.argv)) return std::nullopt;
   if (words.size() != 1) cli::usage_error("one RUN is needed: a run folder");
   if (!o.csv) cli::usage_error("--no-csv leaves no format: --csv is the only one");
   if (o.layers && o.samples) cli::usage_error("--layers and --samples exclude each other");
@@ -69,12 +71,15 @@ int export_metrics(const Options& o) {
   return 0;
 }
 
-}  // namespace
-}  // namespace tapegrad
-
-int main(int argc, char** argv) {
-  return tapegrad::cli::run_main("export-metrics", [&] {
-    const auto options = tapegrad::parse(argc, argv);
-    return options ? tapegrad::export_metrics(*options) : 0;
+int run(const cli::Call& call) {
+  return cli::run_main(call.name, [&] {
+    const auto options = parse(call);
+    return options ? export_metrics(*options) : 0;
   });
 }
+
+const cli::Command kCommand("metrics", cli::CommandGroup::look,
+                            "write a run's numbers for spreadsheets", run);
+
+}  // namespace
+}  // namespace tapegrad

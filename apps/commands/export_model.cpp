@@ -1,5 +1,6 @@
 #include <fmt/ranges.h>
 
+#include "tapegrad/apps/cli/command.h"
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
@@ -10,19 +11,20 @@ namespace {
 
 struct Options {
   std::string model, checkpoint{run::kLast}, out;
+  std::vector<std::string> words;
   std::string format;
   std::optional<run::StoredType> dtype;
   bool overwrite = false;
   cli::ComputeOptions compute;
 };
 
-std::optional<Options> parse(int argc, const char* const* argv) {
+std::optional<Options> parse(const cli::Call& call) {
   Options o;
   cli::CommandLine cli(
-      "export",
+      call.name,
       "Writes a GPT in the format of another program. What that format cannot express is refused\n"
-      "by name, and nothing is written then. LoRA adapters are merged into the weights. `export`\n"
-      "is a word of shells: where it is installed, `env export` runs it.");
+      "by name, and nothing is written then. LoRA adapters are merged into the weights.");
+  cli.words(o.words, "MODEL", "the same as --model MODEL");
   std::vector<std::string> formats;
   for (const run::ExportFormat& format : run::export_formats()) {
     formats.emplace_back(format.name);
@@ -33,21 +35,23 @@ std::optional<Options> parse(int argc, const char* const* argv) {
   }
   cli.group("Model");
   cli("model", o.model, "a run folder, or a model of another program", {.value = "PATH"});
+  cli.alias("-m", "--model");
   cli("checkpoint", o.checkpoint, "whose weights: last, best, or a step that the run keeps",
       {.value = "last|best|STEP"});
   cli.group("Output");
   cli.choice("format", o.format, formats, "of the program that is to open it");
   cli("dtype", o.dtype, "of the weights in the file [f32]");
   cli("out", o.out, "the folder or file that is written", {.value = "PATH"});
+  cli.alias("-o", "--out");
   cli("overwrite", o.overwrite, "replace files of an earlier export");
   cli.options(o.compute);
-  cli.example("export --model runs/notes-1 --format hf --out models/notes",
+  cli.example("tapegrad export runs/notes-1 --format hf --out models/notes",
               "for transformers, in f32");
-  cli.example("export --model runs/notes-1 --checkpoint best --format hf --dtype bf16 --out best",
+  cli.example("tapegrad export runs/notes-1 --checkpoint best --format hf --dtype bf16 --out best",
               "half the size");
-  if (cli.parse_or_print(argc, argv)) return std::nullopt;
-  if (o.model.empty())
-    cli::usage_error("--model is needed: a run folder, or a model of another program");
+  if (cli.parse_or_print(call.argc, call.argv)) return std::nullopt;
+  cli::take_model(o.model, o.words);
+  cli::refuse_words(o.words);
   if (o.format.empty()) cli::usage_error("--format is needed: {}", fmt::join(formats, ", "));
   if (o.out.empty()) cli::usage_error("--out is needed: the folder or file that is written");
   cli::use_compute(o.compute);
@@ -66,12 +70,15 @@ int export_it(const Options& o) {
   return 0;
 }
 
-}  // namespace
-}  // namespace tapegrad
-
-int main(int argc, char** argv) {
-  return tapegrad::cli::run_main("export", [&] {
-    const auto options = tapegrad::parse(argc, argv);
-    return options ? tapegrad::export_it(*options) : 0;
+int run(const cli::Call& call) {
+  return cli::run_main(call.name, [&] {
+    const auto options = parse(call);
+    return options ? export_it(*options) : 0;
   });
 }
+
+const cli::Command kCommand("export", cli::CommandGroup::use,
+                            "write a GPT in the format of another program", run);
+
+}  // namespace
+}  // namespace tapegrad

@@ -1,3 +1,4 @@
+#include "tapegrad/apps/cli/command.h"
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/demo/gradient_bars.h"
@@ -15,9 +16,9 @@ struct Options {
   std::string svg;
 };
 
-bool parse(int argc, char** argv, Options& o) {
+bool parse(const cli::Call& call, Options& o) {
   cli::CommandLine cli(
-      "gradient-demo",
+      call.name,
       "Shows what shortcuts (residual connections) do to the gradients of a deep "
       "network.\n\n"
       "Runs a chain of Linear + activation layers forward and backward once, without\n"
@@ -32,10 +33,10 @@ bool parse(int argc, char** argv, Options& o) {
   cli("seed", e.seed, "seed of the weights, drawn as PyTorch draws them");
   cli("activation", e.activation, "GELU by tanh or by erf, or ReLU");
   cli("svg", o.svg, "also draw the bars into this file", {.value = "FILE"});
-  cli.example("gradient-demo", "five layers, as in the tutorials");
-  cli.example("gradient-demo --layers 20 --width 8", "a deeper and wider network");
-  cli.example("gradient-demo --activation relu --svg gradients.svg", "ReLU, with a picture");
-  if (cli.parse_or_print(argc, argv)) return false;
+  cli.example("tapegrad demo", "five layers, as in the tutorials");
+  cli.example("tapegrad demo --layers 20 --width 8", "a deeper and wider network");
+  cli.example("tapegrad demo --activation relu --svg gradients.svg", "ReLU, with a picture");
+  if (cli.parse_or_print(call.argc, call.argv)) return false;
   if (e.layers > kMostLayers) {
     cli::usage_error("--layers: must be at most {}, not {}", kMostLayers, e.layers);
   }
@@ -48,9 +49,9 @@ bool parse(int argc, char** argv, Options& o) {
   return true;
 }
 
-int show(int argc, char** argv) {
+int show(const cli::Call& call) {
   Options o;
-  if (!parse(argc, argv, o)) return 0;
+  if (!parse(call, o)) return 0;
   const demo::Measured plain = demo::measure(o.experiment, false);
   const demo::Measured with = demo::measure(o.experiment, true);
   demo::print_report(o.experiment, plain, with);
@@ -61,9 +62,12 @@ int show(int argc, char** argv) {
   return 0;
 }
 
+int run(const cli::Call& call) {
+  return cli::run_main(call.name, [&] { return show(call); });
+}
+
+const cli::Command kCommand("demo", cli::CommandGroup::learn, "show what shortcuts do to gradients",
+                            run, "gradient-demo");
+
 }  // namespace
 }  // namespace tapegrad
-
-int main(int argc, char** argv) {
-  return tapegrad::cli::run_main("gradient-demo", [&] { return tapegrad::show(argc, argv); });
-}

@@ -1,3 +1,4 @@
+#include "tapegrad/apps/cli/command.h"
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
@@ -12,24 +13,33 @@ namespace {
 
 struct Options {
   std::string model, checkpoint{run::kLast};
-  std::optional<std::string> prompt, prompt_file;
+  std::vector<std::string> words;  // the model, and prompts
+  std::vector<std::string> prompts;
+  std::optional<std::string> prompt_file;
   gpt::SampleOptions sample;
   bool interactive = false;
   std::uint64_t seed = 1337;
   cli::ComputeOptions compute;
 };
 
-std::optional<Options> parse(int argc, const char* const* argv) {
+std::optional<Options> parse(const cli::Call& call) {
   Options o;
-  cli::CommandLine cli("sample-text", "Continues a text with a GPT.");
+  cli::CommandLine cli(call.name, "Continues a text with a GPT.");
+  cli.words(o.words, "MODEL PROMPT", "the same as --model MODEL --prompt PROMPT");
   cli.group("Text");
   cli("model", o.model, "a run folder, or a model of another program", {.value = "PATH"});
+  cli.alias("-m", "--model");
   cli("checkpoint", o.checkpoint, "whose weights: last, best, or a step that the run keeps",
       {.value = "last|best|STEP"});
-  cli("prompt", o.prompt,
-      "what to continue [<|endoftext|> or, for a tokenizer without it, a line break]");
+  cli("prompt", o.prompts,
+      "what to continue; may be repeated [<|endoftext|> or, for a tokenizer without it, a line "
+      "break]",
+      {.value = "TEXT"});
+  cli.alias("-p", "--prompt");
+  cli.one_value_each("--prompt");
   cli("prompt_file", o.prompt_file, "the same, from a file; - is stdin", {.value = "FILE|-"});
   cli("num_samples", o.sample.num_samples, "how many texts", {.least = 1});
+  cli.alias("-n", "--num-samples");
   cli("max_new_tokens", o.sample.generate.max_new_tokens, "the length of each, in tokens",
       {.least = 0});
   cli("stop", o.sample.stops, "end a text before one of these", {.value = "TEXT…"});
@@ -40,7 +50,8 @@ std::optional<Options> parse(int argc, const char* const* argv) {
   cli("json", o.sample.json, "print each text as a JSON object on a line");
   cli.group("Choice of tokens");
   cli("temperature", o.sample.generate.temperature,
-      "above 1: more surprising; below 1: more predictable");
+      "above 1: more surprising; below 1: more predictable; 0: as --greedy");
+  cli.alias("--temp", "--temperature");
   cli("top_k", o.sample.generate.top_k, "choose among the K likeliest tokens only",
       {.least = 1, .value = "K"});
   cli("top_p", o.sample.generate.top_p,
@@ -54,31 +65,37 @@ std::optional<Options> parse(int argc, const char* const* argv) {
   cli("kv_cache", o.sample.generate.kv_cache,
       "keep keys and values of earlier tokens; without it, the same text, more slowly");
   cli.options(o.compute);
-  cli.example("sample-text --model runs/quickstart-1 --num-samples 3", "three texts");
-  cli.example("sample-text --model runs/notes-1 --interactive --max-new-tokens 100",
+  cli.example("tapegrad sample runs/quickstart-1 --num-samples 3", "three texts");
+  cli.example("tapegrad sample runs/notes-1 --interactive --max-new-tokens 100",
               "continues one line after the other");
-  cli.example("sample-text --model runs/tales-1 --ignore-eos",
+  cli.example("tapegrad sample runs/tales-1 --ignore-eos",
               "one document after the other; without --ignore-eos, one");
-  cli.example("echo 'Dear' | sample-text --model runs/notes-1 --prompt-file - --stop . --json",
+  cli.example("echo 'Dear' | tapegrad sample runs/notes-1 --prompt-file - --stop . --json",
               "for other programs");
-  cli.example("sample-text --model runs/quickstart-1 --prompt 'namespace ' --temperature 0.5",
+  cli.example("tapegrad sample runs/quickstart-1 'namespace ' --temp 0.5",
               "continues this text, with likelier tokens");
-  cli.example("sample-text --model SmolLM2-135M.gguf --prompt 'Once upon'",
+  cli.example("tapegrad sample SmolLM2-135M.gguf 'Once upon'",
               "a model of another program: GGUF, or a folder of Hugging Face's");
-  if (cli.parse_or_print(argc, argv)) return std::nullopt;
-  if (!cli.given("--model"))
-    cli::usage_error("--model is needed: a run folder, or a model of another program");
-  if (o.prompt && o.prompt_file) {
+  if (cli.parse_or_print(call.argc, call.argv)) return std::nullopt;
+  cli::take_model(o.model, o.words);
+  o.prompts.insert(o.prompts.end(), o.words.begin(), o.words.end());
+  if (!o.prompts.empty() && o.prompt_file) {
     cli::usage_error("--prompt and --prompt-file exclude each other");
   }
-  const bool has_prompt = o.prompt || o.prompt_file;
+  const bool has_prompt = !o.prompts.empty() || o.prompt_file;
   if (o.interactive && has_prompt) {
     cli::usage_error("--interactive reads its prompts from stdin, so that --prompt has no meaning");
   }
   for (const std::string& stop : o.sample.stops) {
     if (stop.empty()) cli::usage_error("--stop: an empty text would end everything");
   }
-  if (o.prompt && o.prompt->empty()) cli::usage_error("--prompt: there is nothing to continue");
+  for (const std::string& prompt : o.prompts) {
+    if (prompt.empty()) cli::usage_error("--prompt: there is nothing to continue");
+  }
+  if (o.sample.generate.temperature == 0) {  // as other programs have it
+    o.sample.generate.greedy = true;
+    o.sample.generate.temperature = 1;
+  }
   cli::as_usage([&] { o.sample.generate.validate(); });
   cli::use_compute(o.compute);
   return o;
@@ -86,15 +103,16 @@ std::optional<Options> parse(int argc, const char* const* argv) {
 
 constexpr std::int64_t kMostPromptBytes = std::int64_t{16} << 20;
 
-std::string prompt_of(const Options& o) {
-  if (!o.prompt_file) return o.prompt.value_or("");
+std::vector<std::string> prompts_of(const Options& o) {
+  if (!o.prompts.empty()) return o.prompts;
+  if (!o.prompt_file) return {""};
   const bool from_stdin = *o.prompt_file == "-";
   std::string text =
       from_stdin ? read_stdin(kMostPromptBytes) : read_file(*o.prompt_file, kMostPromptBytes);
   text = without_byte_order_mark(text);
   check(!text.empty(), "{}: there is nothing to continue",
         from_stdin ? "stdin" : *o.prompt_file + ": the file is empty");
-  return text;
+  return {text};
 }
 
 int sample(const Options& o) {
@@ -104,16 +122,21 @@ int sample(const Options& o) {
     sampler.converse();
     return 0;
   }
-  sampler.print_samples(prompt_of(o));
+  for (const std::string& prompt : prompts_of(o)) {
+    if (!interrupted()) sampler.print_samples(prompt);
+  }
   return interrupted() ? kInterruptedExitCode : 0;
 }
 
-}  // namespace
-}  // namespace tapegrad
-
-int main(int argc, char** argv) {
-  return tapegrad::cli::run_main("sample-text", [&] {
-    const auto options = tapegrad::parse(argc, argv);
-    return options ? tapegrad::sample(*options) : 0;
+int run(const cli::Call& call) {
+  return cli::run_main(call.name, [&] {
+    const auto options = parse(call);
+    return options ? sample(*options) : 0;
   });
 }
+
+const cli::Command kCommand("sample", cli::CommandGroup::use, "continue a text with a GPT", run,
+                            "sample-text");
+
+}  // namespace
+}  // namespace tapegrad

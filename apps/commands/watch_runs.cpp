@@ -3,6 +3,7 @@
 
 #include <cstdio>
 
+#include "tapegrad/apps/cli/command.h"
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/watch/report_html.h"
@@ -23,9 +24,10 @@ struct Options {
   std::string html;
 };
 
-std::optional<Options> parse(int argc, const char* const* argv) {
+std::optional<Options> parse(const cli::Call& call) {
   Options o;
-  cli::CommandLine cli("watch", "Shows runs on a page in the browser, while they train or later.");
+  cli::CommandLine cli(call.name,
+                       "Shows runs on a page in the browser, while they train or later.");
   cli.words(o.folders, "RUN", "run folders, or folders of runs, whose new runs come by themselves");
   cli.group("Page");
   cli("port", o.port,
@@ -37,10 +39,11 @@ std::optional<Options> parse(int argc, const char* const* argv) {
   cli.group("Report");
   cli("html", o.html, "write a page about the runs, as one file without scripts, and end",
       {.value = "FILE"});
-  cli.example("watch runs", "all runs below runs, and those that will be there");
-  cli.example("watch runs/notes-1 runs/notes-2", "two runs, to compare");
-  cli.example("watch runs/notes-1 runs/notes-2 --html notes.html", "the same as a file, to mail");
-  if (cli.parse_or_print(argc, argv)) return std::nullopt;
+  cli.example("tapegrad watch runs", "all runs below runs, and those that will be there");
+  cli.example("tapegrad watch runs/notes-1 runs/notes-2", "two runs, to compare");
+  cli.example("tapegrad watch runs/notes-1 runs/notes-2 --html notes.html",
+              "the same as a file, to mail");
+  if (cli.parse_or_print(call.argc, call.argv)) return std::nullopt;
   if (o.folders.empty()) cli::usage_error("which runs? Give run folders, or a folder of runs");
   for (const std::string& folder : o.folders) {
     std::error_code ignored;
@@ -77,13 +80,16 @@ int show(const Options& o) {
   return kInterruptedExitCode;
 }
 
-}  // namespace
-}  // namespace tapegrad
-
-int main(int argc, char** argv) {
-  return tapegrad::cli::run_main("watch", [&] {
-    const auto options = tapegrad::parse(argc, argv);
+int run(const cli::Call& call) {
+  return cli::run_main(call.name, [&] {
+    const auto options = parse(call);
     if (!options) return 0;
-    return options->html.empty() ? tapegrad::show(*options) : tapegrad::write_html(*options);
+    return options->html.empty() ? show(*options) : write_html(*options);
   });
 }
+
+const cli::Command kCommand("watch", cli::CommandGroup::look, "show runs on a page in the browser",
+                            run);
+
+}  // namespace
+}  // namespace tapegrad

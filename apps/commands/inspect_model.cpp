@@ -1,4 +1,5 @@
 
+#include "tapegrad/apps/cli/command.h"
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
@@ -29,16 +30,20 @@ void check_tape(const Options& o) {
   if (o.json || !o.html.empty()) cli::usage_error("--tape goes without --json and --html");
 }
 
-std::optional<Options> parse(int argc, const char* const* argv) {
+std::optional<Options> parse(const cli::Call& call) {
   Options o;
-  cli::CommandLine cli("inspect",
+  cli::CommandLine cli(call.name,
                        "Shows what a GPT does with a text: each token's probability and what was\n"
                        "likelier, where its heads look, what it would say after each block, and\n"
                        "which tokens the loss depends on.");
+  std::vector<std::string> words;
+  cli.words(words, "MODEL TEXT", "the same as --model MODEL --text TEXT");
   cli("model", o.model, "a run folder, or a model of another program", {.value = "PATH"});
   cli("checkpoint", o.checkpoint, "whose weights: last, best, or a step that the run keeps",
       {.value = "last|best|STEP"});
   cli("text", o.text, "what the model reads; - is stdin", {.value = "TEXT|-"});
+  cli.alias("-m", "--model");
+  cli.alias("-p", "--text");
   cli.group("Output");
   cli("json", o.json, "print one JSON object in place of a table");
   cli("html", o.html, "write a page to look at: one file, without network", {.value = "FILE"});
@@ -47,17 +52,22 @@ std::optional<Options> parse(int argc, const char* const* argv) {
       "they keep for backward, by module; FILE ends with .svg (by Graphviz) or .dot",
       {.value = "FILE"});
   cli.options(o.compute);
-  cli.example("inspect --model runs/notes-1 --text 'To be, or not to be'",
+  cli.example("tapegrad inspect runs/notes-1 --text 'To be, or not to be'",
               "each token with its probability");
-  cli.example("inspect --model runs/notes-1 --text 'To be, or not to be' --html inside.html",
+  cli.example("tapegrad inspect runs/notes-1 --text 'To be, or not to be' --html inside.html",
               "the same with attention, logit lens and gradients, for a browser");
-  cli.example("inspect --model runs/notes-1 --text 'To be' --tape tape.svg",
+  cli.example("tapegrad inspect runs/notes-1 --text 'To be' --tape tape.svg",
               "the ops of a training step, as a picture");
-  cli.example("inspect --model SmolLM2-135M.gguf --text - --json < note.txt", "for other programs");
-  if (cli.parse_or_print(argc, argv)) return std::nullopt;
-  if (!cli.given("--model"))
-    cli::usage_error("--model is needed: a run folder, or a model of another program");
-  if (!cli.given("--text")) cli::usage_error("--text is needed: what the model reads");
+  cli.example("tapegrad inspect SmolLM2-135M.gguf --text - --json < note.txt",
+              "for other programs");
+  if (cli.parse_or_print(call.argc, call.argv)) return std::nullopt;
+  cli::take_model(o.model, words);
+  if (!cli.given("--text")) {
+    if (words.empty()) cli::usage_error("--text is needed: what the model reads");
+    o.text = words.front();
+    words.erase(words.begin());
+  }
+  cli::refuse_words(words);
   if (without_byte_order_mark(o.text).empty()) {
     cli::usage_error("--text: there is nothing to look at");
   }
@@ -155,12 +165,15 @@ int show(const Options& o) {
   return 0;
 }
 
-}  // namespace
-}  // namespace tapegrad
-
-int main(int argc, char** argv) {
-  return tapegrad::cli::run_main("inspect", [&] {
-    const auto options = tapegrad::parse(argc, argv);
-    return options ? tapegrad::show(*options) : 0;
+int run(const cli::Call& call) {
+  return cli::run_main(call.name, [&] {
+    const auto options = parse(call);
+    return options ? show(*options) : 0;
   });
 }
+
+const cli::Command kCommand("inspect", cli::CommandGroup::look, "show what a GPT does with a text",
+                            run);
+
+}  // namespace
+}  // namespace tapegrad

@@ -1,3 +1,4 @@
+#include "tapegrad/apps/cli/command.h"
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
@@ -20,14 +21,15 @@ struct Options {
   cli::ComputeOptions compute;
 };
 
-std::optional<Options> parse(int argc, const char* const* argv) {
+std::optional<Options> parse(const cli::Call& call) {
   Options o;
-  cli::CommandLine cli("evaluate",
+  cli::CommandLine cli(call.name,
                        "Tells how well a GPT predicts a text: its mean loss in nats per token,\n"
                        "perplexity, and bits per byte.");
-  cli.words(o.paths, "PATH", "files and folders of text; - is stdin");
+  cli.words(o.paths, "MODEL PATH", "files and folders of text; - is stdin");
   cli.group("Model");
   cli("model", o.model, "a run folder, or a model of another program", {.value = "PATH"});
+  cli.alias("-m", "--model");
   cli("checkpoint", o.checkpoint, "whose weights: last, best, or a step that the run keeps",
       {.value = "last|best|STEP"});
   cli.group("Text");
@@ -49,14 +51,13 @@ std::optional<Options> parse(int argc, const char* const* argv) {
   cli.group("Output");
   cli("json", o.json, "print one JSON object");
   cli.options(o.compute);
-  cli.example("evaluate --model runs/notes-1 new-notes/", "all text files below a folder");
-  cli.example("evaluate --model runs/notes-1 --stride 32 book.txt --json",
+  cli.example("tapegrad evaluate runs/notes-1 new-notes/", "all text files below a folder");
+  cli.example("tapegrad evaluate runs/notes-1 --stride 32 book.txt --json",
               "a sliding window, for other programs");
-  cli.example("evaluate --model SmolLM2-135M.gguf book.txt",
+  cli.example("tapegrad evaluate SmolLM2-135M.gguf book.txt",
               "a model of another program: GGUF, or a folder of Hugging Face's");
-  if (cli.parse_or_print(argc, argv)) return std::nullopt;
-  if (!cli.given("--model"))
-    cli::usage_error("--model is needed: a run folder, or a model of another program");
+  if (cli.parse_or_print(call.argc, call.argv)) return std::nullopt;
+  cli::take_model(o.model, o.paths);
   if (o.paths.empty() && o.data.empty()) {
     cli::usage_error("a PATH is needed: the text to evaluate");
   }
@@ -118,12 +119,15 @@ int evaluate(const Options& o) {
   return interrupted() ? kInterruptedExitCode : 0;
 }
 
-}  // namespace
-}  // namespace tapegrad
-
-int main(int argc, char** argv) {
-  return tapegrad::cli::run_main("evaluate", [&] {
-    const auto options = tapegrad::parse(argc, argv);
-    return options ? tapegrad::evaluate(*options) : 0;
+int run(const cli::Call& call) {
+  return cli::run_main(call.name, [&] {
+    const auto options = parse(call);
+    return options ? evaluate(*options) : 0;
   });
 }
+
+const cli::Command kCommand("evaluate", cli::CommandGroup::use,
+                            "measure how well a GPT predicts a text", run);
+
+}  // namespace
+}  // namespace tapegrad
