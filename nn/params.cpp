@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "tapegrad/base/name_pattern.h"
+#include "tapegrad/base/text/name_pattern.h"
 
 namespace tapegrad::nn {
 namespace {

@@ -17,7 +17,24 @@ namespace {
 
 Row* const kRows[] = {adamw_row, sgd_row};
 
+class MemberList : public OptionTable {
+ public:
+  std::vector<OptionMember> members;
+
+ private:
+  void visit(std::string_view name, const Member& member, std::string_view help,
+             const Rule& rule) override {
+    members.push_back({name, member, help, rule});
+  }
+};
+
 }  // namespace
+
+std::vector<OptionMember> members_of(Described options) {
+  MemberList list;
+  options.describe(list);
+  return list.members;
+}
 
 std::span<const std::string_view> names_of(OptimizerId) {
   static const std::vector<std::string_view> names = [] {
@@ -54,8 +71,8 @@ OptimizerSettings& OptimizerSettings::set(std::string_view option, double value)
   for (const auto& entry : entries_) {
     for (const OptionMember& member : entry->members()) {
       if (member.name != option) continue;
-      std::visit([&](auto* to) { *to = static_cast<std::decay_t<decltype(*to)>>(value); },
-                 member.value);
+      const bool is_switch = member.at.type() == Member::Type::boolean;
+      member.at.set(is_switch ? OptionValue(value != 0) : OptionValue(value));
       return *this;
     }
   }
@@ -65,8 +82,7 @@ OptimizerSettings& OptimizerSettings::set(std::string_view option, double value)
 std::shared_ptr<const Optimizer> OptimizerSettings::make(OptimizerId id) const {
   OptimizerEntry& entry = *entries_[static_cast<std::size_t>(id)];
   for (const OptionMember& member : entry.members()) {
-    std::visit([&](const auto* value) { check_rule(member.name, *value, member.rule); },
-               member.value);
+    check_rule(member.name, member.at.value(), member.rule);
   }
   return entry.make();
 }
@@ -79,8 +95,14 @@ std::vector<std::string_view> OptimizerSettings::options_of(OptimizerId id) cons
   return names;
 }
 
-std::string OptimizerSettings::help_of(const OptimizerEntry& entry, const OptionMember& member) {
-  return fmt::format("{}: {}", entry.name(), member.help);
+void OptimizerSettings::describe(OptionTable& t) {
+  for (const auto& entry : entries_) {
+    for (const OptionMember& member : entry->members()) {
+      Rule rule = member.rule;
+      rule.newer = true;
+      t(member.name, member.at, fmt::format("{}: {}", entry->name(), member.help), rule);
+    }
+  }
 }
 
 }  // namespace tapegrad::optim

@@ -4,7 +4,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "tapegrad/base/describe.h"
@@ -23,7 +22,7 @@ OptimizerId optimizer_named(std::string_view name);
 // One member of an optimiser's options, as its table describes it.
 struct OptionMember {
   std::string_view name;
-  std::variant<bool*, std::int64_t*, double*> value;
+  Member at;
   std::string_view help;
   Rule rule;
 };
@@ -41,15 +40,8 @@ class OptimizerEntry {
   virtual std::shared_ptr<const Optimizer> make() const = 0;
 };
 
-namespace detail {
-struct MemberList {
-  std::vector<OptionMember> members;
-  template <class T>
-  void operator()(std::string_view name, T& value, std::string_view help, const Rule& rule = {}) {
-    members.push_back({name, &value, help, rule});
-  }
-};
-}  // namespace detail
+// The rows of a described struct; it must outlive them, and so must its texts.
+std::vector<OptionMember> members_of(Described options);
 
 // The row of the optimiser T, which has kName, a described struct Options, and T(Options).
 template <class T>
@@ -62,11 +54,7 @@ class EntryOf final : public OptimizerEntry {
   void assign(const OptimizerEntry& other) override {
     options_ = static_cast<const EntryOf&>(other).options_;
   }
-  std::vector<OptionMember> members() override {
-    detail::MemberList list;
-    T::Options::describe(options_, list);
-    return list.members;
-  }
+  std::vector<OptionMember> members() override { return members_of(options_); }
   std::shared_ptr<const Optimizer> make() const override { return std::make_shared<T>(options_); }
 
  private:
@@ -90,34 +78,11 @@ class OptimizerSettings {
   // The names of its options.
   std::vector<std::string_view> options_of(OptimizerId id) const;
 
-  // The rows of a table: for one that sets values, all of them; else those of `used` alone.
-  template <class Table>
-  void describe(Table& t) {
-    for (const auto& entry : entries_) {
-      for (const OptionMember& m : entry->members()) {
-        std::visit([&](auto* value) { t(m.name, *value, help_of(*entry, m), newer(m.rule)); },
-                   m.value);
-      }
-    }
-  }
-  template <class Table>
-  void describe(Table& t, const std::vector<OptimizerId>& used) const {
-    for (const OptimizerId id : used) {
-      OptimizerEntry& entry = *entries_[static_cast<std::size_t>(id)];
-      for (const OptionMember& m : entry.members()) {
-        std::visit([&](const auto* value) { t(m.name, *value, help_of(entry, m), newer(m.rule)); },
-                   m.value);
-      }
-    }
-  }
+  // The rows of a table, those of all optimisers. Help begins with the optimiser's name, and files
+  // may lack them: they can be older than an optimiser.
+  void describe(OptionTable& t);
 
  private:
-  static std::string help_of(const OptimizerEntry& entry, const OptionMember& member);
-  // A folder has the options of its own optimiser alone.
-  static Rule newer(Rule rule) {
-    rule.newer = true;
-    return rule;
-  }
   std::vector<std::unique_ptr<OptimizerEntry>> entries_;
 };
 

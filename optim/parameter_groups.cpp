@@ -1,11 +1,12 @@
 #include "tapegrad/optim/parameter_groups.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
+#include <optional>
 #include <utility>
 
-#include "tapegrad/base/name_pattern.h"
+#include "tapegrad/base/text/name_pattern.h"
+#include "tapegrad/base/text/number_text.h"
 #include "tapegrad/optim/shares.h"
 
 namespace tapegrad::optim {
@@ -44,12 +45,10 @@ std::vector<ParsedRule> parse_rules(std::string_view option, const std::vector<s
 }
 
 double parse_factor(std::string_view option, const ParsedRule& rule) {
-  double value = 0;
-  const char* end = rule.value.data() + rule.value.size();
-  const auto [stop, error] = std::from_chars(rule.value.data(), end, value);
-  check(error == std::errc() && stop == end && std::isfinite(value) && value >= 0,
+  const std::optional<double> value = number_of<double>(rule.value);
+  check(value && std::isfinite(*value) && *value >= 0,
         "{}: '{}={}' needs a number of at least 0 behind the =", option, rule.pattern, rule.value);
-  return value;
+  return *value;
 }
 
 OptimizerId parse_optimizer(const ParsedRule& rule) {

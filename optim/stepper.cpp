@@ -1,10 +1,11 @@
 #include "tapegrad/optim/stepper.h"
 
 #include <algorithm>
-#include <charconv>
+#include <optional>
 #include <utility>
 
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/text/number_text.h"
 
 namespace tapegrad::optim {
 namespace {
@@ -104,12 +105,10 @@ std::int64_t Stepper::steps_in(const TensorSource& file, const Optimizer& main) 
         "{}: this is the state of the optimiser {}, and not of {}", file.name(), owner,
         main.name());
   check(it != file.metadata().end(), "{}: the metadata has no {}", file.name(), key);
-  std::int64_t steps = 0;
-  const char* end = it->second.data() + it->second.size();
-  const auto parsed = std::from_chars(it->second.data(), end, steps);
-  check(parsed.ec == std::errc() && parsed.ptr == end && steps >= 0 && steps <= kMostSteps,
-        "{}: {} is '{}', not a number from 0 to {}", file.name(), key, it->second, kMostSteps);
-  return steps;
+  const std::optional<std::int64_t> steps = number_of<std::int64_t>(it->second);
+  check(steps && *steps >= 0 && *steps <= kMostSteps, "{}: {} is '{}', not a number from 0 to {}",
+        file.name(), key, it->second, kMostSteps);
+  return *steps;
 }
 
 void Stepper::load_state(const TensorSource& file) {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "tapegrad/base/name_pattern.h"
-#include "tapegrad/nn/summary.h"
+#include "tapegrad/base/text/name_pattern.h"
+#include "tapegrad/base/text/words.h"
 
 namespace tapegrad::run {
 
@@ -26,7 +26,7 @@ std::vector<std::string> group_lines(const NamedTensors& parameters,
     rows.push_back({std::string(group.optimizer->name()), fmt::format("lr × {}", group.lr_scale),
                     fmt::format("decay {}", group.weight_decay),
                     fmt::format("{} tensor{}", own.size(), own.size() == 1 ? "" : "s"),
-                    nn::grouped(weights) + " weights"});
+                    grouped(weights) + " weights"});
     names.push_back(first_names(own, shown));
     for (std::size_t c = 0; c < columns; ++c) {
       widths[c] = std::max(widths[c], rows.back()[c].size());

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include "tapegrad/autograd/gemm/precision.h"
@@ -117,11 +116,7 @@ struct OptimizerOptions {
       {.least = 0, .most = most_steps, .option = false, .newer = true});
     t("optimizer", o.optimizer, "what updates the weights",
       {.lasting = Lasting::model, .newer = true});
-    if constexpr (std::is_const_v<Self>) {
-      o.settings.describe(t, o.rules().used());
-    } else {
-      o.settings.describe(t);
-    }
+    o.settings.describe(t);
     t("weight_decay", o.weight_decay, "weight decay of matrices and embeddings", {.least = 0});
     t("decay_all", o.decay_all, "decay biases and norms, too");
     t("decay", o.decay,

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tapegrad/base/name_pattern.h"
+#include "tapegrad/base/text/name_pattern.h"
 
 namespace tapegrad::run {
 namespace {
