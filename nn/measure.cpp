@@ -3,8 +3,6 @@
 namespace tapegrad::nn::detail {
 namespace {
 
-constexpr double kMoments = 2;
-
 double bytes_of(const NamedTensors& tensors) {
   double bytes = 0;
   for (const auto& [name, t] : tensors) bytes += static_cast<double>(t.bytes());
@@ -13,13 +11,14 @@ double bytes_of(const NamedTensors& tensors) {
 
 }  // namespace
 
-// The optimiser's moments live from the first step to the last, and its update needs no memory: so
-// they need not be made here.
-StepMemory measure(const DryRun& dry, const Params& params, const std::function<Tensor()>& loss) {
+// What the optimiser keeps lives from the first step to the last, and its update needs no memory:
+// so it need not be made here.
+StepMemory measure(const DryRun& dry, const Params& params, const std::function<Tensor()>& loss,
+                   const BytesKept& kept) {
   StepMemory memory;
   memory.weights = bytes_of(params.tensors());
   memory.gradients = bytes_of(params.parameters());
-  memory.optimizer = kMoments * memory.gradients;
+  memory.optimizer = kept ? kept(params.parameters()) : 0;
   const auto before = static_cast<double>(dry.live());
   Tape tape;
   const Tensor made = loss();

@@ -25,13 +25,17 @@ Params shapes_of(const Config& config) {
 struct StepMemory {
   double weights = 0;  // and buffers
   double gradients = 0;
-  double optimizer = 0;    // two numbers for each parameter, as Adam keeps
+  double optimizer = 0;    // what it keeps for all parameters
   double activations = 0;  // with the scratch memory of the forward pass, at its peak
   double total = 0;
 };
 
+// Bytes that an optimiser keeps for these parameters, from the first step to the last.
+using BytesKept = std::function<double(const NamedTensors& parameters)>;
+
 namespace detail {
-StepMemory measure(const DryRun& dry, const Params& params, const std::function<Tensor()>& loss);
+StepMemory measure(const DryRun& dry, const Params& params, const std::function<Tensor()>& loss,
+                   const BytesKept& kept);
 }
 
 // The memory of a training step in f32, but for scratch memory of threads:
@@ -40,14 +44,16 @@ StepMemory measure(const DryRun& dry, const Params& params, const std::function<
 //                [&](const GPT& gpt) { return gpt.loss(ids, targets, &rng); });
 //
 // The first function makes the model, the second the loss of one batch. Batches made before the
-// call do not count. The contents of ids do not matter.
+// call do not count. The contents of ids do not matter. Without `kept`, the optimiser keeps
+// nothing.
 template <class MakeModel, class LossOf>
 StepMemory measure_step(const MakeModel& make_model, const LossOf& loss_of,
-                        Precision precision = Precision::full) {
+                        Precision precision = Precision::full, const BytesKept& kept = {}) {
   const DryRun dry;
   const Params params = Params::shapes_only(DType::f32, precision);
   const auto model = make_model(params);
-  return detail::measure(dry, params, [&] { return loss_of(model); });
+  return detail::measure(
+      dry, params, [&] { return loss_of(model); }, kept);
 }
 
 }  // namespace tapegrad::nn

@@ -1,31 +1,20 @@
 #include "tapegrad/nn/params.h"
 
 #include <fmt/ranges.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <cmath>
 #include <set>
 
+#include "tapegrad/base/text/name_pattern.h"
+
 namespace tapegrad::nn {
 namespace {
-
-bool fits(const std::string& pattern, const std::string& name) {
-  return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-}
 
 std::int64_t elements_of(const NamedTensors& tensors) {
   std::int64_t n = 0;
   for (const auto& [name, t] : tensors) n += t.numel();
   return n;
-}
-
-// "a, b, c, …"
-std::string first_of(const std::vector<std::string>& all) {
-  const std::size_t shown = std::min<std::size_t>(all.size(), 5);
-  return fmt::format("{}{}",
-                     fmt::join(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
-                     all.size() > shown ? ", …" : "");
 }
 
 }  // namespace
@@ -140,8 +129,9 @@ const LoraOptions* Params::adapter() const {
   if (!may_adapt_ || lora.rank == 0) return nullptr;
   const std::string layer = prefix_.substr(0, prefix_.size() - !prefix_.empty());
   store_->layers.push_back(layer);
-  const bool has_one = std::any_of(lora.targets.begin(), lora.targets.end(),
-                                   [&](const std::string& target) { return fits(target, layer); });
+  const bool has_one =
+      std::any_of(lora.targets.begin(), lora.targets.end(),
+                  [&](const std::string& target) { return fits_pattern(target, layer); });
   return has_one ? &lora : nullptr;
 }
 
@@ -151,9 +141,9 @@ void Params::check_targets() const {
   const std::vector<std::string>& layers = store_->layers;
   for (const std::string& target : store_->lora.targets) {
     check(std::any_of(layers.begin(), layers.end(),
-                      [&](const std::string& layer) { return fits(target, layer); }),
+                      [&](const std::string& layer) { return fits_pattern(target, layer); }),
           "'{}' names no linear layer that can have an adapter; there are {}", target,
-          first_of(layers));
+          first_names(layers));
   }
 }
 
@@ -165,7 +155,7 @@ void Params::freeze(const std::vector<std::string>& patterns) const {
     bool freezes = false;
     all.push_back(parameter.first);
     for (const std::string& pattern : patterns) {
-      if (!fits(pattern, parameter.first)) continue;
+      if (!fits_pattern(pattern, parameter.first)) continue;
       fitting.insert(pattern);
       freezes = true;
     }
@@ -173,7 +163,7 @@ void Params::freeze(const std::vector<std::string>& patterns) const {
   }
   for (const std::string& pattern : patterns) {
     check(fitting.count(pattern) > 0, "'{}' names no parameter; there are {}", pattern,
-          first_of(all));
+          first_names(all));
   }
   check(!left.empty() || patterns.empty(), "with {} frozen, no parameter is left to train",
         fmt::join(patterns, ", "));
@@ -205,7 +195,7 @@ void Params::check_all_used() const {
   }
   if (left.empty()) return;
   fail("{}: the model has no place for {} of its tensors: {}", store_->source->name(), left.size(),
-       first_of(left));
+       first_names(left));
 }
 
 }  // namespace tapegrad::nn

@@ -1,44 +1,66 @@
 #include "tapegrad/optim/sgd.h"
 
 #include "tapegrad/base/parallel.h"
-#include "tapegrad/optim/any_gradient.h"
 
 namespace tapegrad::optim {
+namespace {
 
-SGD::SGD(NamedTensors parameters, const SGDOptions& options) : options_(options) {
-  check(options.momentum >= 0, "momentum must be at least 0, not {}", options.momentum);
-  check(options.weight_decay >= 0, "weight_decay must be at least 0, not {}", options.weight_decay);
-  check(!options.nesterov || options.momentum > 0, "nesterov needs a momentum above 0");
-  for (auto& [name, t] : parameters) slots_.push_back({t, {}});
-}
+constexpr std::int64_t kGrain = 16384;
 
-void SGD::step(double lr) {
-  check_any_gradient("SGD", slots_);
-  for (Slot& slot : slots_) {
-    const Tensor grad = slot.parameter.grad();
-    if (!grad.defined()) continue;
-    if (!slot.buffer.defined()) slot.buffer = Tensor::zeros(grad.shape(), grad.dtype());
-    dispatch(grad.dtype(), [&](auto zero) {
+class SGDRule : public Optimizer {
+ public:
+  static constexpr std::string_view kName = "sgd";
+  using Options = SGDOptions;
+
+  explicit SGDRule(const SGDOptions& options) : options_(options) {
+    check_rules(options);
+    check(!options.nesterov || options.momentum > 0, "nesterov needs a momentum above 0");
+  }
+
+  std::string_view name() const override { return kName; }
+  std::string_view title() const override { return "SGD"; }
+  std::vector<Kept> keeps(const Shape& shape) const override {
+    if (options_.momentum == 0) return {};
+    return {{"momentum_buffer", shape}};
+  }
+  Cut cut(const Shape&) const override { return Cut::elements; }
+
+  void update(UpdatedPart& part, const UpdateFactors& f) const override {
+    dispatch(part.gradient.dtype(), [&](auto zero) {
       using T = decltype(zero);
-      const T rate = static_cast<T>(lr), momentum = static_cast<T>(options_.momentum);
-      const T decay = static_cast<T>(options_.weight_decay);
+      const T rate = static_cast<T>(f.lr), decay = static_cast<T>(f.weight_decay);
+      const T factor = static_cast<T>(f.grad_factor), momentum = static_cast<T>(options_.momentum);
       const bool nesterov = options_.nesterov;
-      T* p = slot.parameter.mutable_data<T>();
-      T* b = slot.buffer.mutable_data<T>();
-      const T* g = grad.data<T>();
-      parallel_for(grad.numel(), 16384, [=](std::int64_t begin, std::int64_t end) {
+      T* p = part.parameter.mutable_data<T>();
+      const T* g = part.gradient.data<T>();
+      T* b = part.kept.empty() ? nullptr : part.kept[0].mutable_data<T>();
+      parallel_for(part.gradient.numel(), kGrain, [=](std::int64_t begin, std::int64_t end) {
+        if (b == nullptr) {
+          for (std::int64_t i = begin; i < end; ++i) p[i] -= rate * (factor * g[i] + decay * p[i]);
+          return;
+        }
         for (std::int64_t i = begin; i < end; ++i) {
-          const T gradient = g[i] + decay * p[i];
+          const T gradient = factor * g[i] + decay * p[i];
           b[i] = momentum * b[i] + gradient;
           p[i] -= rate * (nesterov ? gradient + momentum * b[i] : b[i]);
         }
       });
     });
   }
+
+ private:
+  SGDOptions options_;
+};
+
+ParameterGroups groups_of(const NamedTensors& parameters, const SGDOptions& o) {
+  return make_groups(parameters, std::make_shared<SGDRule>(o), o.weight_decay, true);
 }
 
-void SGD::zero_grad() {
-  for (Slot& slot : slots_) slot.parameter.zero_grad();
-}
+}  // namespace
+
+SGD::SGD(NamedTensors parameters, const SGDOptions& options)
+    : Stepper(parameters, groups_of(parameters, options)) {}
+
+std::unique_ptr<OptimizerEntry> sgd_row() { return std::make_unique<EntryOf<SGDRule>>(); }
 
 }  // namespace tapegrad::optim

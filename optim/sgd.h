@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/optim/stepper.h"
 
 namespace tapegrad::optim {
 
@@ -8,25 +8,25 @@ struct SGDOptions {
   double momentum = 0;
   double weight_decay = 0;  // L2: weight_decay·p is added to the gradient
   bool nesterov = false;    // looks one step of the momentum ahead; needs momentum
+
+  // A run has weight_decay for all optimisers: see GroupRules.
+  template <class Self, class Table>
+  static void describe(Self& o, Table& t) {
+    t("momentum", o.momentum, "share of the last update that stays in the next one",
+      {.least = 0, .most = 1, .below_most = true});
+    t("nesterov", o.nesterov, "look one step of the momentum ahead (Nesterov)");
+  }
 };
 
-// Gradient descent with momentum, as torch.optim.SGD. For each parameter p with gradient g:
+// Gradient descent with momentum, as torch.optim.SGD with dampening 0 (Sutskever, Martens, Dahl,
+// Hinton: On the importance of initialization and momentum in deep learning, 2013, section 2). For
+// each parameter p with gradient g:
 //   g ← g + weight_decay·p,  b ← momentum·b + g (b is 0 before the first step),  p ← p − lr·b,
-// or, with nesterov, p ← p − lr·(g + momentum·b).
-class SGD {
+// or, with nesterov, p ← p − lr·(g + momentum·b). A checkpoint has b as "momentum_buffer.<name>";
+// without momentum nothing is kept.
+class SGD : public Stepper {
  public:
   SGD(NamedTensors parameters, const SGDOptions& options = {});
-
-  // Updates all parameters that have a gradient. Error if none has: see AdamW::step.
-  void step(double lr);
-  void zero_grad();
-
- private:
-  struct Slot {
-    Tensor parameter, buffer;  // the buffer (b) is undefined before the first gradient
-  };
-  std::vector<Slot> slots_;
-  SGDOptions options_;
 };
 
 }  // namespace tapegrad::optim

@@ -9,17 +9,29 @@
 namespace tapegrad::optim {
 namespace {
 
-const std::string kMoments[] = {"exp_avg.", "exp_avg_sq."};
+// What is kept for a fragment: as many elements of a tensor with `kept` elements as the fragment is
+// of its parameter.
+struct KeptPart {
+  std::int64_t begin, size;
+};
+KeptPart part_of(const Fragment& f, std::int64_t kept, std::int64_t elements) {
+  const std::int64_t begin = kept * f.begin / elements;
+  return {begin, kept * f.end / elements - begin};
+}
 
 }  // namespace
 
-// Moment `moment` of all of a parameter, on rank 0; on others an undefined tensor.
-Tensor SharedUpdates::gather(std::size_t parameter, std::size_t moment) const {
-  const NamedTensors state = adamw_.state();  // both moments of each slice
+std::vector<Kept> SharedUpdates::kept_of(std::size_t parameter) const {
+  return groups_.of(parameter).optimizer->keeps(parameters_[parameter].second.shape());
+}
+
+// What is kept for all of a parameter, the tensor of that index and shape, on rank 0; on others an
+// undefined tensor.
+Tensor SharedUpdates::gather(std::size_t parameter, std::size_t index, const Shape& shape) const {
   std::vector<float> part;
   for (std::size_t i = 0; i < own_.size(); ++i) {
     if (at(own_[i]).parameter != parameter) continue;
-    const auto values = state[2 * i + moment].second.values<float>();
+    const auto values = stepper_.kept(i)[index].values<float>();
     part.insert(part.end(), values.begin(), values.end());
   }
   // By owner, in the order of the buckets: so each rank's part is ordered.
@@ -28,20 +40,22 @@ Tensor SharedUpdates::gather(std::size_t parameter, std::size_t moment) const {
   for (const Place place : places_[parameter]) fragments.push_back(at(place));
   std::stable_sort(fragments.begin(), fragments.end(),
                    [](const Fragment& a, const Fragment& b) { return a.owner < b.owner; });
+  const std::int64_t elements = parameters_[parameter].second.numel();
   for (const Fragment& f : fragments) {
-    sizes[static_cast<std::size_t>(f.owner)] += static_cast<std::size_t>(f.size()) * sizeof(float);
+    const std::int64_t size = part_of(f, shape.numel(), elements).size;
+    sizes[static_cast<std::size_t>(f.owner)] += static_cast<std::size_t>(size) * sizeof(float);
   }
-  const Tensor& like = parameters_[parameter].second;
-  std::vector<float> parts(rank() == 0 ? static_cast<std::size_t>(like.numel()) : 0);
+  std::vector<float> parts(rank() == 0 ? static_cast<std::size_t>(shape.numel()) : 0);
   processes_.gather_parts(std::as_bytes(std::span(part)), std::as_writable_bytes(std::span(parts)),
                           sizes);
   if (rank() != 0) return {};
-  Tensor whole = Tensor::empty(like.shape());
+  Tensor whole = Tensor::empty(shape);
   float* to = whole.mutable_data<float>();
   const float* from = parts.data();
   for (const Fragment& f : fragments) {
-    std::copy(from, from + f.size(), to + f.begin);
-    from += f.size();
+    const KeptPart kept = part_of(f, shape.numel(), elements);
+    std::copy(from, from + kept.size, to + kept.begin);
+    from += kept.size;
   }
   return whole;
 }
@@ -49,36 +63,40 @@ Tensor SharedUpdates::gather(std::size_t parameter, std::size_t moment) const {
 void SharedUpdates::save(const std::string& path, Metadata metadata) const {
   std::vector<TensorToMake> tensors;
   for (std::size_t p = 0; p < parameters_.size(); ++p) {
-    for (std::size_t m = 0; m < std::size(kMoments); ++m) {
-      tensors.push_back({kMoments[m] + parameters_[p].first, parameters_[p].second.shape(),
-                         [this, p, m] { return gather(p, m); }});
+    const std::vector<Kept> kept = kept_of(p);
+    for (std::size_t k = 0; k < kept.size(); ++k) {
+      tensors.push_back({kept[k].name + "." + parameters_[p].first, kept[k].shape,
+                         [this, p, k, shape = kept[k].shape] { return gather(p, k, shape); }});
     }
   }
-  metadata.merge(adamw_.metadata());
+  metadata.merge(stepper_.metadata());
   if (rank() == 0) return save_safetensors(path, tensors, "F32", metadata);
   for (const TensorToMake& tensor : tensors) tensor.make();
 }
 
 void SharedUpdates::load(const TensorSource& file) {
+  Stepper::steps_in(file, *groups_.main);  // before tensors: it knows a file of another optimiser
   std::map<std::string, Tensor> slices;
-  for (const std::string& moment : kMoments) {
-    for (std::size_t p = 0; p < parameters_.size(); ++p) {
-      const auto& [name, parameter] = parameters_[p];
-      AdamW::check_entry(file, moment + name, parameter);
-      const Tensor whole = file.read(moment + name).view({parameter.numel()});
+  for (std::size_t p = 0; p < parameters_.size(); ++p) {
+    const auto& [name, parameter] = parameters_[p];
+    const std::vector<Kept> kept = kept_of(p);
+    for (std::size_t k = 0; k < kept.size(); ++k) {
+      const std::string stored = kept[k].name + "." + name;
+      Stepper::check_entry(file, stored, kept[k].shape, parameter.dtype());
+      const Tensor whole = file.read(stored).view({kept[k].shape.numel()});
       for (std::size_t i = 0; i < own_.size(); ++i) {
-        const Fragment& f = at(own_[i]);
-        if (f.parameter != p) continue;
-        slices[moment + slices_[i].first] =
-            whole.rows(f.begin, f.end).view(slices_[i].second.shape()).clone();
+        if (at(own_[i]).parameter != p) continue;
+        const auto [begin, size] = part_of(at(own_[i]), whole.numel(), parameter.numel());
+        slices[kept[k].name + "." + slices_[i].first] =
+            whole.rows(begin, begin + size).view(stepper_.kept(i)[k].shape()).clone();
       }
     }
   }
-  adamw_.load_state(*memory_source(std::move(slices), file.name(), file.metadata()));
+  stepper_.load_state(*memory_source(std::move(slices), file.name(), file.metadata()));
 }
 
 std::string SharedUpdates::broken_tensor() const {
-  for (const std::string& name : processes_.all_gather(tapegrad::broken_tensor(adamw_.state()))) {
+  for (const std::string& name : processes_.all_gather(tapegrad::broken_tensor(stepper_.state()))) {
     if (!name.empty()) return name;
   }
   return {};

@@ -53,17 +53,21 @@ std::vector<std::size_t> as_sizes(const std::vector<std::int64_t>& sizes) {
 
 }  // namespace
 
-SharedUpdates::SharedUpdates(const NamedTensors& parameters, const AdamWOptions& options,
+SharedUpdates::SharedUpdates(const NamedTensors& parameters, const ParameterGroups& groups,
                              Processes& processes, Precision sent, std::int64_t bucket_size)
     : parameters_(parameters),
+      groups_(groups),
       processes_(processes),
       sent_(sent),
-      buckets_(share_out(sizes_of(parameters), processes.size(), bucket_size)),
+      buckets_(share_out(sizes_of(parameters), processes.size(), bucket_size,
+                         units_of(parameters, groups))),
       traffic_(buckets_.size()),
       places_(parameters.size()),
       arrived_(parameters.size()),
       completed_(parameters.size()),
-      adamw_({}, options) {
+      stepper_({}, groups) {
+  ParameterGroups of_slices = groups;
+  of_slices.group_of.clear();
   for (std::size_t p = 0; p < parameters_.size(); ++p) index_[parameters_[p].second.id()] = p;
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     for (std::size_t f = 0; f < buckets_[b].fragments.size(); ++f) {
@@ -71,13 +75,14 @@ SharedUpdates::SharedUpdates(const NamedTensors& parameters, const AdamWOptions&
       places_[at(place).parameter].push_back(place);
       if (at(place).owner != rank()) continue;
       own_.push_back(place);
+      of_slices.group_of.push_back(groups.group_of[at(place).parameter]);
       slices_.emplace_back(fmt::format("{}[{}:{}]", parameters_[at(place).parameter].first,
                                        at(place).begin, at(place).end),
                            slice_of(place));
     }
     traffic_[b].sum = Tensor::empty({buckets_[b].size_of(rank())});
   }
-  adamw_ = AdamW(slices_, options);
+  stepper_ = Stepper(slices_, of_slices);
 }
 
 // What is under way uses the memory of this.
@@ -88,12 +93,19 @@ SharedUpdates::~SharedUpdates() {
   }
 }
 
-// A slice has two dimensions if its parameter has two or more: weight decay goes by that.
+// In the shape that the optimiser expects.
+Shape SharedUpdates::shape_of(const Fragment& f) const {
+  const Shape& whole = parameters_[f.parameter].second.shape();
+  const Cut cut = groups_.of(f.parameter).optimizer->cut(whole);
+  if (cut == Cut::elements) return {f.size()};
+  if (f.size() == whole.numel()) return whole;
+  return whole.with(0, f.size() / (whole.numel() / whole[0]));
+}
+
 Tensor SharedUpdates::slice_of(Place place) const {
   const Fragment& f = at(place);
   const Tensor& whole = parameters_[f.parameter].second;
-  const Tensor slice = whole.view({whole.numel()}).rows(f.begin, f.end);
-  return whole.rank() >= 2 ? slice.view({f.size(), 1}) : slice;
+  return whole.view({whole.numel()}).rows(f.begin, f.end).view(shape_of(f));
 }
 
 void SharedUpdates::round(int active, const Backward& backward) {
@@ -242,8 +254,7 @@ Tensor SharedUpdates::gradient_of(Place place) const {
   const Fragment& f = at(place);
   const std::int64_t begin =
       f.at - buckets_[place.bucket].offsets[static_cast<std::size_t>(rank())];
-  const Tensor rows = traffic_[place.bucket].sum.rows(begin, begin + f.size());
-  return parameters_[f.parameter].second.rank() >= 2 ? rows.view({f.size(), 1}) : rows;
+  return traffic_[place.bucket].sum.rows(begin, begin + f.size()).view(shape_of(f));
 }
 
 std::vector<Updates::GradientPart> SharedUpdates::gradients() const {
@@ -265,7 +276,7 @@ void SharedUpdates::step(double lr, double grad_factor) {
       if (sent >= kBucketsUnderWay) receive_parameters(sent - kBucketsUnderWay);
     }
   };
-  adamw_.step_part(lr, grad_factor, [&](std::size_t i) {
+  stepper_.step_part(lr, grad_factor, [&](std::size_t i) {
     const bool last = i + 1 == own_.size();
     if (!last) send_until(own_[i + 1].bucket);
   });
@@ -304,7 +315,7 @@ void SharedUpdates::receive_parameters(std::size_t b) {
 }
 
 void SharedUpdates::zero_grad() {
-  adamw_.zero_grad();
+  stepper_.zero_grad();
   std::fill(arrived_.begin(), arrived_.end(), false);
   for (Traffic& t : traffic_) t.begun = false;
 }

@@ -5,20 +5,21 @@
 #include <vector>
 
 #include "tapegrad/optim/shares.h"
+#include "tapegrad/optim/stepper.h"
 #include "tapegrad/optim/updates.h"
 
 namespace tapegrad::optim {
 
-// The updates of several processes. Each rank's AdamW has the elements of its own fragments only.
+// The updates of several processes. Each rank's Stepper has its own fragments only.
 //
 // While backward runs, each gradient that is complete is copied into the buckets that it belongs
 // to. Full buckets are sent, in the same order by all ranks: part j to rank j, which adds up what
 // it gets from ranks 0, 1, … in this order, after what it got in earlier rounds. That is the order
 // in which one process adds up the same micro-batches, so the sums have the same bits. After the
-// update, the parameters of each bucket travel to all ranks while AdamW is at work on the next one.
+// update, the parameters of each bucket travel to all ranks while the next one is updated.
 class SharedUpdates : public Updates {
  public:
-  SharedUpdates(const NamedTensors& parameters, const AdamWOptions& options, Processes& processes,
+  SharedUpdates(const NamedTensors& parameters, const ParameterGroups& groups, Processes& processes,
                 Precision sent, std::int64_t bucket_size = kBucketSize);
   ~SharedUpdates() override;
 
@@ -27,7 +28,8 @@ class SharedUpdates : public Updates {
   std::vector<GradientPart> gradients() const override;
   void step(double lr, double grad_factor) override;
   void zero_grad() override;
-  std::int64_t steps() const override { return adamw_.steps(); }
+  std::int64_t steps() const override { return stepper_.steps(); }
+  const ParameterGroups& groups() const override { return groups_; }
   void save(const std::string& path, Metadata metadata) const override;
   void load(const TensorSource& file) override;
   std::string broken_tensor() const override;
@@ -52,6 +54,7 @@ class SharedUpdates : public Updates {
   std::int64_t bytes_of(std::int64_t elements) const {
     return elements * (sent_ == Precision::bf16 ? 2 : 4);
   }
+  Shape shape_of(const Fragment& fragment) const;
   Tensor slice_of(Place place) const;
   void take(std::size_t parameter, const Tensor& gradient);
   void pack(const float* from, std::uint8_t* to, std::int64_t n) const;
@@ -63,9 +66,12 @@ class SharedUpdates : public Updates {
   Tensor gradient_of(Place place) const;
   void send_parameters(std::size_t bucket);
   void receive_parameters(std::size_t bucket);
-  Tensor gather(std::size_t parameter, std::size_t moment) const;
+  // Of a parameter.
+  std::vector<Kept> kept_of(std::size_t parameter) const;
+  Tensor gather(std::size_t parameter, std::size_t index, const Shape& shape) const;
 
   NamedTensors parameters_;
+  ParameterGroups groups_;
   Processes& processes_;
   Precision sent_;
   std::vector<Bucket> buckets_;
@@ -77,8 +83,8 @@ class SharedUpdates : public Updates {
   std::size_t next_ = 0;         // bucket that is sent in this round
   int active_ = 0;               // ranks of this round that have a micro-batch
   std::vector<Place> own_;       // this rank's fragments
-  NamedTensors slices_;          // and the tensors that they are, which AdamW updates
-  AdamW adamw_;
+  NamedTensors slices_;          // and the tensors that they are, which are updated here
+  Stepper stepper_;
 };
 
 }  // namespace tapegrad::optim

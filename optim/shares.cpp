@@ -1,6 +1,7 @@
 #include "tapegrad/optim/shares.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "tapegrad/optim/clip.h"
 
@@ -37,8 +38,15 @@ Bucket share_out_bucket(const std::vector<Chunk>& chunks, int ranks) {
 
 }  // namespace
 
+std::int64_t unit_of(Cut cut, const Shape& shape) {
+  const std::int64_t n = std::max<std::int64_t>(shape.numel(), 1);
+  if (cut == Cut::elements) return kSquareChunk;
+  if (cut == Cut::whole || shape.rank() == 0) return n;
+  return std::min(n, std::lcm(kSquareChunk, std::max<std::int64_t>(n / shape[0], 1)));
+}
+
 std::vector<Bucket> share_out(const std::vector<std::int64_t>& sizes, int ranks,
-                              std::int64_t bucket_size) {
+                              std::int64_t bucket_size, const std::vector<std::int64_t>& units) {
   std::vector<Bucket> buckets;
   std::vector<Chunk> chunks;
   std::int64_t size = 0;
@@ -48,8 +56,9 @@ std::vector<Bucket> share_out(const std::vector<std::int64_t>& sizes, int ranks,
     size = 0;
   };
   for (std::size_t p = sizes.size(); p-- > 0;) {
-    for (std::int64_t begin = 0; begin < sizes[p]; begin += kSquareChunk) {
-      const std::int64_t end = std::min(begin + kSquareChunk, sizes[p]);
+    const std::int64_t unit = units.empty() ? kSquareChunk : units[p];
+    for (std::int64_t begin = 0; begin < sizes[p]; begin += unit) {
+      const std::int64_t end = std::min(begin + unit, sizes[p]);
       chunks.push_back({p, begin, end});
       size += end - begin;
       if (size >= bucket_size) close();

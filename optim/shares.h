@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "tapegrad/optim/optimizer.h"
+
 namespace tapegrad::optim {
 
 // How the elements of a model's parameters are shared out among `ranks` processes, each of which
@@ -40,8 +42,14 @@ inline constexpr std::int64_t kBucketSize = std::int64_t{25} << 18;
 inline constexpr std::size_t kBucketsUnderWay = 3;
 
 // Parameters are cut at multiples of kSquareChunk only (clip.h), so that each rank can sum the
-// squares of its own gradients as one process would.
+// squares of its own gradients as one process would; and only where their optimisers allow it. The
+// elements at whose multiples a parameter of that shape may be cut:
+std::int64_t unit_of(Cut cut, const Shape& shape);
+
+// `units` has the unit of each parameter; empty: all may be cut between elements. A bucket whose
+// last parameter cannot be cut may be larger than bucket_size.
 std::vector<Bucket> share_out(const std::vector<std::int64_t>& sizes, int ranks,
-                              std::int64_t bucket_size = kBucketSize);
+                              std::int64_t bucket_size = kBucketSize,
+                              const std::vector<std::int64_t>& units = {});
 
 }  // namespace tapegrad::optim

@@ -2,14 +2,15 @@
 
 #include "tapegrad/autograd/finite.h"
 #include "tapegrad/optim/shared_updates.h"
+#include "tapegrad/optim/stepper.h"
 
 namespace tapegrad::optim {
 namespace {
 
 class OwnUpdates : public Updates {
  public:
-  OwnUpdates(const NamedTensors& parameters, const AdamWOptions& options)
-      : parameters_(parameters), adamw_(parameters, options) {}
+  OwnUpdates(const NamedTensors& parameters, const ParameterGroups& groups)
+      : parameters_(parameters), groups_(groups), stepper_(parameters, groups) {}
 
   // Backward adds to grad() by itself.
   void round(int, const Backward& backward) override { backward({}); }
@@ -24,28 +25,35 @@ class OwnUpdates : public Updates {
     }
     return parts;
   }
-  void step(double lr, double grad_factor) override { adamw_.step(lr, grad_factor); }
-  void zero_grad() override { adamw_.zero_grad(); }
-  std::int64_t steps() const override { return adamw_.steps(); }
+  void step(double lr, double grad_factor) override { stepper_.step(lr, grad_factor); }
+  void zero_grad() override { stepper_.zero_grad(); }
+  std::int64_t steps() const override { return stepper_.steps(); }
+  const ParameterGroups& groups() const override { return groups_; }
   void save(const std::string& path, Metadata metadata) const override {
-    metadata.merge(adamw_.metadata());
-    save_safetensors(path, adamw_.state(), metadata);
+    metadata.merge(stepper_.metadata());
+    save_safetensors(path, stepper_.state(), metadata);
   }
-  void load(const TensorSource& file) override { adamw_.load_state(file); }
-  std::string broken_tensor() const override { return tapegrad::broken_tensor(adamw_.state()); }
+  void load(const TensorSource& file) override { stepper_.load_state(file); }
+  std::string broken_tensor() const override { return tapegrad::broken_tensor(stepper_.state()); }
 
  private:
   NamedTensors parameters_;
-  AdamW adamw_;
+  ParameterGroups groups_;
+  Stepper stepper_;
 };
 
 }  // namespace
 
-std::unique_ptr<Updates> make_updates(const NamedTensors& parameters, const AdamWOptions& options,
+std::unique_ptr<Updates> make_updates(const NamedTensors& parameters, const GroupRules& rules,
+                                      Processes* processes, Precision sent) {
+  return make_updates(parameters, make_groups(parameters, rules), processes, sent);
+}
+
+std::unique_ptr<Updates> make_updates(const NamedTensors& parameters, const ParameterGroups& groups,
                                       Processes* processes, Precision sent) {
   if (processes == nullptr || processes->alone())
-    return std::make_unique<OwnUpdates>(parameters, options);
-  return std::make_unique<SharedUpdates>(parameters, options, *processes, sent);
+    return std::make_unique<OwnUpdates>(parameters, groups);
+  return std::make_unique<SharedUpdates>(parameters, groups, *processes, sent);
 }
 
 }  // namespace tapegrad::optim

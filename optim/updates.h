@@ -8,14 +8,15 @@
 #include "tapegrad/autograd/gemm/precision.h"
 #include "tapegrad/autograd/tape.h"
 #include "tapegrad/comm/processes.h"
-#include "tapegrad/optim/adamw.h"
 #include "tapegrad/optim/clip.h"
+#include "tapegrad/optim/parameter_groups.h"
 
 namespace tapegrad::optim {
 
 // What becomes of the gradients of a training loop: those of a step's micro-batches are added up,
-// in the order of the micro-batches, and AdamW makes its update of the sum. One process does all of
-// that; of several, each has a share of the micro-batches and a share of the update. A step is
+// in the order of the micro-batches, and the optimiser updates the parameters by the sum. One
+// process does all of that; of several, each has a share of the micro-batches and a share of the
+// update. A step is
 //
 //   for each round of micro-batches:   updates.round(active, backward)
 //   auto [norm, factor] = updates.measure_clipping(max_norm);
@@ -45,15 +46,17 @@ class Updates {
   // far as this process has them. Of several, each has other parts, and together they have all. A
   // parameter without a gradient has none.
   virtual std::vector<GradientPart> gradients() const = 0;
-  // See AdamW::step. Afterwards every process has all new parameters.
+  // See Stepper::step. Afterwards every process has all new parameters.
   virtual void step(double lr, double grad_factor) = 0;
   virtual void zero_grad() = 0;
   virtual std::int64_t steps() const = 0;
+  // Of the parameters, in their order.
+  virtual const ParameterGroups& groups() const = 0;
 
-  // Writes AdamW's state with more metadata (rank 0 alone; the others send it their shares). The
-  // file does not depend on the number of processes.
+  // Writes what the optimiser keeps, with more metadata (rank 0 alone; the others send it their
+  // shares). The file does not depend on the number of processes.
   virtual void save(const std::string& path, Metadata metadata) const = 0;
-  // Errors as those of AdamW::load_state.
+  // Errors as Stepper::load_state.
   virtual void load(const TensorSource& file) = 0;
   // The name of a tensor of the state that has a value that is not finite; empty if there is none.
   virtual std::string broken_tensor() const = 0;
@@ -61,7 +64,11 @@ class Updates {
 
 // For one process, or for a group. `sent` is how gradients travel between processes: bf16 halves
 // the bytes, and rounds each micro-batch's gradients before they are added up.
-std::unique_ptr<Updates> make_updates(const NamedTensors& parameters, const AdamWOptions& options,
+std::unique_ptr<Updates> make_updates(const NamedTensors& parameters, const GroupRules& rules,
+                                      Processes* processes = nullptr,
+                                      Precision sent = Precision::full);
+// The same for groups that the caller has made, of optimisers of its own perhaps.
+std::unique_ptr<Updates> make_updates(const NamedTensors& parameters, const ParameterGroups& groups,
                                       Processes* processes = nullptr,
                                       Precision sent = Precision::full);
 

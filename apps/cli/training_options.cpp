@@ -64,6 +64,21 @@ void settle_minutes(const CommonOptions& o, const CommandLine& cli) {
   if (steps || o.call.folder.resumes()) o.call.max_minutes.reset();
 }
 
+// UsageError for an argument that is an option of an optimiser that the run does not have.
+void check_optimizer(const run::OptimizerOptions& o, const CommandLine& cli) {
+  const std::vector<optim::OptimizerId> used = o.rules().used();
+  for (const std::string_view name : names_of(o.optimizer)) {
+    const optim::OptimizerId id = optim::optimizer_named(name);
+    if (std::count(used.begin(), used.end(), id) > 0) continue;
+    for (const std::string_view member : o.settings.options_of(id)) {
+      const std::string option = option_name(member);
+      if (!cli.given(option) || !cli.file_of(option).empty()) continue;
+      usage_error("{} is for --optimizer {}, and this run has {}", option, name,
+                  name_of_enum(o.optimizer));
+    }
+  }
+}
+
 // Takes the options of the run in `folder`, which it returns, complete: values that are newer than
 // the file have their defaults. Error if there is no run, or if its values are invalid.
 run::Config take_stored(TrainingProgram& program, const std::filesystem::path& folder) {
@@ -147,6 +162,7 @@ bool parse_training(TrainingProgram& program, const Call& call) {
   as_usage([&] { program.validate(); });
   check_compute(o.call.compute);
   as_usage([&] { o.call.folder.validate(); });
+  check_optimizer(o.optimizer, cli);
   if (stored) {
     ResumeCheck check(*stored);
     program.options().describe(check);

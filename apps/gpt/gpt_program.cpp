@@ -123,7 +123,8 @@ run::MemoryEstimate memory_of(const Options& o) {
                               {.recompute = o.extras.recompute,
                                .stored_masks = o.random.one_generator(),
                                .precision = o.optimizer.precision(),
-                               .tuning = o.tuning});
+                               .tuning = o.tuning,
+                               .optimizer = o.optimizer.rules()});
 }
 
 void Training::describe(cli::CommandLine& cli) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <optional>
+#include <utility>
 
 #include "tapegrad/apps/gpt/gpt_program.h"
 #include "tapegrad/apps/gpt/trial.h"
@@ -12,6 +13,7 @@
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/plan/step_forecast.h"
+#include "tapegrad/run/record/group_lines.h"
 
 namespace tapegrad::gpt {
 namespace {
@@ -37,13 +39,14 @@ std::optional<Trial::Phases> measured_step(Trial& trial) {
 }
 
 // Of a step of one process, and of several.
-run::StepParts parts_of(const Trial::Phases& phases, const NamedTensors& parameters) {
+run::StepParts parts_of(const Trial::Phases& phases, const Trial& trial) {
   run::StepParts parts{.forward = phases.forward,
                        .backward = phases.backward,
                        .norm = phases.norm,
-                       .adamw = phases.adamw,
-                       .completed = phases.completed};
-  for (const auto& [name, t] : parameters) parts.sizes.push_back(t.numel());
+                       .update = phases.update,
+                       .completed = phases.completed,
+                       .units = optim::units_of(trial.parameters(), trial.groups())};
+  for (const auto& [name, t] : trial.parameters()) parts.sizes.push_back(t.numel());
   return parts;
 }
 
@@ -67,7 +70,7 @@ void print_forecast(const Options& o, const run::StepParts& parts, double batch_
       "           {:.1f} ms per step, {:.0f} tokens/s, {:.3g} times one process\n"
       "           {:.1f} ms of computing, {:.1f} ms to move bytes, {:.1f} ms of network, of which "
       "{:.0f} % hidden\n"
-      "           {:.0f} MB of tensors at once in each rank, moments {:.0f}\n",
+      "           {:.0f} MB of tensors at once in each rank, optimiser {:.0f}\n",
       group.ranks, o.extras.bandwidth, o.extras.latency, tokens, f.step * 1e3, tokens / f.step,
       tokens / f.step / alone, f.computing * 1e3, f.moving * 1e3, f.sending * 1e3, 100 * f.hidden(),
       rank.total / 1e6, rank.optimizer / 1e6);
@@ -114,10 +117,16 @@ int print_plan(const Options& o) {
               {.recompute = o.extras.recompute,
                .precision = a.precision(),
                .dropout = o.random.rng,
-               .tuning = o.tuning});
+               .tuning = o.tuning,
+               .optimizer = a.rules()});
+  std::string heading = "groups:";
+  for (const std::string& line : run::group_lines(trial.parameters(), trial.groups())) {
+    fmt::print("{:<10} {}\n", std::exchange(heading, ""), line);
+  }
+  std::fflush(stdout);
   const auto phases = measured_step(trial);
   if (!phases) return kInterruptedExitCode;
-  const run::StepParts parts = parts_of(*phases, trial.parameters());
+  const run::StepParts parts = parts_of(*phases, trial);
   const double step =
       run::forecast_step(parts, {.batches = a.gradient_accumulation_steps}, {1, 0}).step;
   fmt::print("measured:  {:.1f} ms per step, {:.0f} tokens/s, {:.0f} MB of tensors at once\n",

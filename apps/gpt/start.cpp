@@ -183,7 +183,8 @@ void take_start(Options& o, const cli::CommandLine& cli) {
 }
 
 void check_patterns(const Options& o) {
-  if (!o.tuning.lora_rank && o.tuning.freeze.empty()) return;
+  const optim::GroupRules rules = o.optimizer.rules();
+  if (!o.tuning.lora_rank && o.tuning.freeze.empty() && rules.plain()) return;
   cli::as_usage([&] { o.validate(); });
   const DryRun dry;
   const nn::Params params = nn::Params::shapes_only();
@@ -195,6 +196,7 @@ void check_patterns(const Options& o) {
     cli::usage_error("{}: {}{}", o.tuning.lora_rank ? "--lora-target" : "--freeze", error.what(),
                      o.model.tied ? " (the head is wte.weight, too)" : "");
   }
+  cli::as_usage([&] { optim::make_groups(params.parameters(), rules); });
 }
 
 nn::Params start_params(const Options& o, Rng& adapters) {

@@ -101,7 +101,7 @@ void bench_ops(const BenchCase& c, const BenchOptions& o) {
     sum.forward += phases.forward;
     sum.backward += phases.backward;
     sum.norm += phases.norm;
-    sum.adamw += phases.adamw;
+    sum.update += phases.update;
   }
   const double n = o.steps, total = sum.total() / n;
   double in_ops = 0;
@@ -117,7 +117,7 @@ void bench_ops(const BenchCase& c, const BenchOptions& o) {
                100 * seconds / total);
   };
   rest("(norm of the gradients)", sum.norm / n);
-  rest("(AdamW)", sum.adamw / n);
+  rest("(update)", sum.update / n);
   rest("(tape, between the ops)", (sum.forward + sum.backward) / n - in_ops);
   if (o.trace.empty()) return;
   run::write_chrome_trace(o.trace, profile);

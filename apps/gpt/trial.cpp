@@ -17,7 +17,7 @@ Trial::Trial(const nn::DecoderConfig& config, int64_t B, int64_t T, const TrialO
       gpt_(make_gpt(config, options)),
       inputs_(tokens(config.vocab_size, B, T)),
       targets_(tokens(config.vocab_size, B, T)),
-      adamw_(params_.parameters(), {.beta2 = 0.95, .weight_decay = 0.1}) {}
+      updates_(optim::make_updates(params_.parameters(), options.optimizer)) {}
 
 nn::Decoder Trial::make_gpt(const nn::DecoderConfig& config, const TrialOptions& options) {
   params_.adapt(options.tuning.adapters());
@@ -59,12 +59,12 @@ Trial::Phases Trial::step() {
   double factor = 1;
   phases.norm = seconds_of([&] {
     const ProfiledPart part("norm of the gradients");
-    factor = optim::measure_clipping(params_.parameters(), 1.0).factor;
+    factor = updates_->measure_clipping(1.0).factor;
   });
-  phases.adamw = seconds_of([&] {
-    const ProfiledPart part("AdamW");
-    adamw_.step(3e-4, factor);
-    adamw_.zero_grad();
+  phases.update = seconds_of([&] {
+    const ProfiledPart part("update");
+    updates_->step(3e-4, factor);
+    updates_->zero_grad();
   });
   return phases;
 }

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "tapegrad/nn/decoder.h"
-#include "tapegrad/optim/adamw.h"
+#include "tapegrad/optim/updates.h"
 #include "tapegrad/run/plan/product_rate.h"
 #include "tapegrad/run/train/tuning.h"
 
@@ -12,6 +12,7 @@ struct TrialOptions {
   Precision precision = Precision::full;
   Rng::Kind dropout = Rng::Kind::philox;
   run::TuningOptions tuning = {};
+  optim::GroupRules optimizer = {};
 };
 
 // A GPT in training on random tokens: what a step costs, without a text to learn.
@@ -22,13 +23,14 @@ class Trial {
 
   // Seconds of each part of a step.
   struct Phases {
-    double forward = 0, backward = 0, norm = 0, adamw = 0;
+    double forward = 0, backward = 0, norm = 0, update = 0;
     // When backward has completed the gradient of each parameter, in the order of parameters().
     std::vector<double> completed = {};
-    double total() const { return forward + backward + norm + adamw; }
+    double total() const { return forward + backward + norm + update; }
   };
   Phases step();
   NamedTensors parameters() const { return params_.parameters(); }
+  const optim::ParameterGroups& groups() const { return updates_->groups(); }
 
  private:
   nn::Decoder make_gpt(const nn::DecoderConfig& config, const TrialOptions& options);
@@ -38,7 +40,7 @@ class Trial {
   nn::Params params_;
   nn::Decoder gpt_;
   Tensor inputs_, targets_;
-  optim::AdamW adamw_;
+  std::unique_ptr<optim::Updates> updates_;
 };
 
 }  // namespace tapegrad::gpt

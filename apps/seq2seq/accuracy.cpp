@@ -10,7 +10,6 @@
 namespace tapegrad::seq2seq {
 namespace {
 
-
 // Translations of at most `positions` tokens, the end included: a longer one cannot be right.
 nn::TranslateOptions greedy(const data::SpecialTokens& special, int64_t positions) {
   return {.start = special.start, .end = special.end, .interrupted = [positions]() mutable {

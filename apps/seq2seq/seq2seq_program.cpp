@@ -27,9 +27,10 @@ run::MemoryEstimate memory_of(const Options& o, const PairData& data) {
     batch.source = std::max(batch.source, static_cast<std::int64_t>(pair.source.size()));
     batch.target = std::max(batch.target, static_cast<std::int64_t>(pair.target.size()) + 1);
   }
-  return run::estimate_memory(
-      o.model, batch,
-      {.stored_masks = o.random.one_generator(), .precision = o.optimizer.precision()});
+  return run::estimate_memory(o.model, batch,
+                              {.stored_masks = o.random.one_generator(),
+                               .precision = o.optimizer.precision(),
+                               .optimizer = o.optimizer.rules()});
 }
 
 // Error if the machine cannot hold the model.

@@ -21,18 +21,29 @@ double physical_memory() {
          static_cast<double>(::sysconf(_SC_PAGESIZE));
 }
 
-// A step needs at least this: weights, gradients and moments, and the activations that go into the
-// first layer. For a model or a batch that is far beyond the machine, the bound says enough, while
-// even a dry step of so many layers or tokens would take long.
+nn::BytesKept kept_by(const optim::GroupRules& rules) {
+  return [rules](const NamedTensors& parameters) {
+    return optim::bytes_kept(parameters, optim::make_groups(parameters, rules));
+  };
+}
+
+// A step needs at least this: weights, gradients, what the optimiser keeps, and the activations
+// that go into the first layer. For a model or a batch that is far beyond the machine, the bound
+// says enough, while even a dry step of so many layers or tokens would take long.
 template <class Model, class Config>
-std::optional<MemoryEstimate> far_beyond_machine(const Config& config, double tokens) {
-  const auto weights = sizeof(float) * static_cast<double>(nn::shapes_of<Model>(config).count());
+std::optional<MemoryEstimate> far_beyond_machine(const Config& config, double tokens,
+                                                 const optim::GroupRules& rules) {
+  const nn::Params shapes = nn::shapes_of<Model>(config);
+  const auto weights = sizeof(float) * static_cast<double>(shapes.count());
+  // Without patterns: they may name adapters.
+  const double kept =
+      kept_by({.optimizer = rules.optimizer, .settings = rules.settings})(shapes.parameters());
   const double activations = sizeof(float) * tokens * static_cast<double>(config.n_embd);
   const MemoryEstimate bound{.weights = weights,
                              .gradients = weights,
-                             .optimizer = 2 * weights,
+                             .optimizer = kept,
                              .activations = activations,
-                             .total = 3 * weights + std::max(weights, activations)};
+                             .total = weights + kept + std::max(weights, activations)};
   if (bound.total < 4 * physical_memory()) return std::nullopt;
   return bound;
 }
@@ -48,7 +59,8 @@ Tensor unread_ids(int64_t rows, int64_t columns) {
 MemoryEstimate estimate_memory(const nn::DecoderConfig& config, int64_t batch_size,
                                const MemoryOptions& options) {
   const double tokens = static_cast<double>(batch_size) * static_cast<double>(config.block_size);
-  if (const auto bound = far_beyond_machine<nn::Decoder>(config, tokens)) return *bound;
+  if (const auto bound = far_beyond_machine<nn::Decoder>(config, tokens, options.optimizer))
+    return *bound;
   Rng rng = dropout_rng(options);
   const Tensor ids = unread_ids(batch_size, config.block_size);
   const auto make = [&](const nn::Params& p) {
@@ -59,14 +71,15 @@ MemoryEstimate estimate_memory(const nn::DecoderConfig& config, int64_t batch_si
     return gpt;
   };
   const auto loss = [&](const nn::Decoder& gpt) { return gpt.loss(ids, ids, &rng); };
-  return nn::measure_step(make, loss, options.precision);
+  return nn::measure_step(make, loss, options.precision, kept_by(options.optimizer));
 }
 
 MemoryEstimate estimate_memory(const nn::TransformerConfig& config, const PairSizes& batch,
                                const MemoryOptions& options) {
   const double tokens =
       static_cast<double>(batch.rows) * static_cast<double>(batch.source + batch.target);
-  if (const auto bound = far_beyond_machine<nn::Transformer>(config, tokens)) return *bound;
+  if (const auto bound = far_beyond_machine<nn::Transformer>(config, tokens, options.optimizer))
+    return *bound;
   Rng rng = dropout_rng(options);
   const Tensor source = unread_ids(batch.rows, batch.source);
   const Tensor target = unread_ids(batch.rows, batch.target);
@@ -74,12 +87,12 @@ MemoryEstimate estimate_memory(const nn::TransformerConfig& config, const PairSi
   const auto loss = [&](const nn::Transformer& model) {
     return model.loss(source, target, target, {}, &rng);
   };
-  return nn::measure_step(make, loss, options.precision);
+  return nn::measure_step(make, loss, options.precision, kept_by(options.optimizer));
 }
 
 std::string describe(const MemoryEstimate& e) {
   return fmt::format(
-      "about {:.0f} MB at once: weights {:.0f}, AdamW {:.0f}, activations {:.0f}, which go as "
+      "about {:.0f} MB at once: weights {:.0f}, optimiser {:.0f}, activations {:.0f}, which go as "
       "gradients ({:.0f}) come",
       e.total / 1e6, e.weights / 1e6, e.optimizer / 1e6, e.activations / 1e6, e.gradients / 1e6);
 }

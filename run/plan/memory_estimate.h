@@ -7,6 +7,7 @@
 #include "tapegrad/nn/decoder.h"
 #include "tapegrad/nn/measure.h"
 #include "tapegrad/nn/transformer.h"
+#include "tapegrad/optim/parameter_groups.h"
 #include "tapegrad/run/train/tuning.h"
 
 namespace tapegrad::run {
@@ -18,7 +19,8 @@ struct MemoryOptions {
   bool recompute = false;     // see nn::GPT
   bool stored_masks = false;  // dropout draws from a generator of Kind::torch
   Precision precision = Precision::full;
-  TuningOptions tuning = {};  // what is not trained has neither gradient nor moments
+  TuningOptions tuning = {};         // what is not trained has no gradient
+  optim::GroupRules optimizer = {};  // which say what is kept for what is trained
 };
 
 // For batches of `batch_size` sequences of block_size tokens.
@@ -32,12 +34,12 @@ struct PairSizes {
 MemoryEstimate estimate_memory(const nn::TransformerConfig& config, const PairSizes& batch,
                                const MemoryOptions& options = {});
 
-// "about 2157 MB at once: weights 498, AdamW 996, activations 463, which go as gradients (498)
+// "about 2157 MB at once: weights 498, optimiser 996, activations 463, which go as gradients (498)
 // come"
 std::string describe(const MemoryEstimate& estimate);
 
-// What each of so many processes holds: the moments of its share alone, and buckets on their way
-// (optim/shares.h).
+// What each of so many processes holds: the optimiser's tensors of its share alone, and buckets on
+// their way (optim/shares.h).
 MemoryEstimate memory_of_rank(const MemoryEstimate& estimate, int ranks);
 // The same for this rank of a group; null: of one process.
 MemoryEstimate memory_of_rank(const MemoryEstimate& estimate, const Processes* processes);

@@ -60,7 +60,8 @@ double parse_number(const std::string& text, std::span<const Unit> units,
 }  // namespace
 
 StepForecast forecast_step(const StepParts& parts, const Group& group, const Network& network) {
-  const std::vector<optim::Bucket> buckets = optim::share_out(parts.sizes, group.ranks);
+  const std::vector<optim::Bucket> buckets =
+      optim::share_out(parts.sizes, group.ranks, optim::kBucketSize, parts.units);
   const double others = static_cast<double>(group.ranks - 1) / group.ranks;
   const double width = group.sent == Precision::bf16 ? 2 : 4;
   double elements = 0;
@@ -85,7 +86,7 @@ StepForecast forecast_step(const StepParts& parts, const Group& group, const Net
   f.waiting = std::max(0.0, link.free() - now);
   now += f.waiting + parts.norm / group.ranks;
   if (!alone) now += 2 * (network.latency + kSmallMessage);  // norms, and losses
-  const double update = parts.adamw / group.ranks + moving(4 * elements);
+  const double update = parts.update / group.ranks + moving(4 * elements);
   double updated = 0;
   for (const optim::Bucket& bucket : buckets) {
     if (alone) break;
@@ -98,7 +99,7 @@ StepForecast forecast_step(const StepParts& parts, const Group& group, const Net
   f.sending = link.busy();
   f.moving = moving((static_cast<double>(rounds) * width + 4) * elements);
   f.computing = static_cast<double>(rounds) * (parts.forward + parts.backward) +
-                (parts.norm + parts.adamw) / group.ranks;
+                (parts.norm + parts.update) / group.ranks;
   return f;
 }
 

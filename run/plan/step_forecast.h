@@ -22,11 +22,12 @@ namespace tapegrad::run {
 // What one process takes, in seconds.
 struct StepParts {
   double forward = 0, backward = 0;  // of one batch
-  double norm = 0, adamw = 0;        // of all parameters
+  double norm = 0, update = 0;       // of all parameters
   // Of each trained parameter, in the order of nn::Params::parameters(): its number of elements,
   // and when backward has completed its gradient.
   std::vector<std::int64_t> sizes = {};
   std::vector<double> completed = {};
+  std::vector<std::int64_t> units = {};  // where each may be cut: see optim/shares.h
 };
 
 struct Network {

@@ -65,7 +65,7 @@ T agreed(T value, Processes* processes) {
 // Steps with a learning rate of 0, so that the weights keep away from what they could diverge to.
 Measured measure_steps(const Task& task, const TrainOptions& options, double budget,
                        Processes* processes) {
-  const auto updates = optim::make_updates(task.params.parameters(), options.optimizer.adamw(),
+  const auto updates = optim::make_updates(task.params.parameters(), options.optimizer.rules(),
                                            processes, options.optimizer.comm_dtype);
   Measured measured;
   Progress unused;
@@ -142,9 +142,12 @@ std::optional<FittingSteps> fit_steps(const Task& task, const TrainOptions& opti
     if (interrupted()) return std::nullopt;
   }
   costs.step = measured.seconds / measured.steps;
-  // The weights, those of the best model, and AdamW's moments of what is trained.
-  const auto numbers = static_cast<double>(2 * task.params.total_count() + 2 * task.params.count());
-  costs.checkpoint = sizeof(float) * numbers / kDiskBytesPerSecond;
+  // The weights, those of the best model, and what the optimiser keeps.
+  const NamedTensors& trained = task.params.parameters();
+  const double bytes =
+      2 * sizeof(float) * static_cast<double>(task.params.total_count()) +
+      optim::bytes_kept(trained, optim::make_groups(trained, options.optimizer.rules()));
+  costs.checkpoint = bytes / kDiskBytesPerSecond;
   const std::int64_t steps =
       agreed(steps_within(budget.seconds_left(), costs, options.evaluation), processes);
   const std::string took = fmt::format("{} steps took {:.3g} s", measured.steps, measured.seconds);

@@ -48,12 +48,15 @@ Report::Report(RunFolder& folder, const OptimizerOptions& optimizer,
       progress_(progress),
       terminal_(evaluation.strict_log) {}
 
-void Report::header() {
+void Report::header(const std::vector<std::string>& groups) {
   const OptimizerOptions& o = optimizer_;
   for (const auto& [name, text] : about_.lines) line(fmt::format("{:<8} {}", name + ":", text));
   line(fmt::format("steps:   {}{}, learning rate {}", grouped(o.max_iters),
                    about_.step.empty() ? "" : " of " + about_.step,
                    describe_schedule(o, progress_)));
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    line(fmt::format("{:<8} {}", i == 0 ? "groups:" : "", groups[i]));
+  }
   if (about_.memory) line("memory:  " + describe(*about_.memory));
   if (about_.product) {
     const std::string dtype = describe_precision(o.precision(), *about_.product);

@@ -44,7 +44,8 @@ class Report {
   Report(RunFolder& folder, const OptimizerOptions& optimizer, const EvaluationOptions& evaluation,
          const About& about, const Progress& progress);
 
-  void header();
+  // `groups`: lines on groups of parameters, see group_lines.h.
+  void header(const std::vector<std::string>& groups = {});
 
   // One step. Its time is counted from its construction until step() reports it.
   struct Step {

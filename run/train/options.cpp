@@ -17,8 +17,18 @@ Precision OptimizerOptions::precision() const {
   return dtype == TrainDtype::bf16 ? Precision::bf16 : Precision::full;
 }
 
-optim::AdamWOptions OptimizerOptions::adamw() const {
-  return {.beta1 = beta1, .beta2 = beta2, .weight_decay = weight_decay, .decay_all = decay_all};
+optim::OptimizerSettings OptimizerOptions::default_settings() {
+  return optim::OptimizerSettings().set("beta2", 0.99);
+}
+
+optim::GroupRules OptimizerOptions::rules() const {
+  return {.optimizer = optimizer,
+          .settings = settings,
+          .weight_decay = weight_decay,
+          .decay_all = decay_all,
+          .lr_scale = lr_scale,
+          .decay = decay,
+          .optimizer_for = optimizer_for};
 }
 
 namespace {
@@ -51,7 +61,7 @@ void OptimizerOptions::restart_schedule(std::int64_t iteration) {
 void OptimizerOptions::validate() const {
   check_rules(*this);
   schedule_of(*this).validate();
-  optim::AdamW(NamedTensors{}, adamw());  // its constructor checks them
+  rules().validate();
 }
 
 bool EvaluationOptions::evaluates_at(std::int64_t iteration) const {

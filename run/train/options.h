@@ -3,11 +3,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tapegrad/autograd/gemm/precision.h"
 #include "tapegrad/base/describe.h"
 #include "tapegrad/base/random.h"
-#include "tapegrad/optim/adamw.h"
+#include "tapegrad/optim/parameter_groups.h"
 #include "tapegrad/optim/schedule.h"
 
 namespace tapegrad::run {
@@ -65,7 +66,7 @@ enum class TrainDtype { f32, bf16, automatic };
 inline constexpr std::string_view kTrainDtypeNames[] = {"f32", "bf16", "auto"};
 inline std::span<const std::string_view> names_of(TrainDtype) { return kTrainDtypeNames; }
 
-// The steps: how many, of how many batches each, with which learning rate, by AdamW.
+// The steps: how many, of how many batches each, with which learning rate, by which optimiser.
 struct OptimizerOptions {
   std::int64_t max_iters = 2000;
   std::int64_t batch_size = 12, gradient_accumulation_steps = 1;
@@ -74,9 +75,12 @@ struct OptimizerOptions {
   std::int64_t warmup_iters = 100;
   std::optional<std::int64_t> lr_decay_iters = {};  // [max_iters]
   std::int64_t schedule_begin = 0;                  // the step that the schedule begins at
+  optim::OptimizerId optimizer = {};
+  optim::OptimizerSettings settings = default_settings();  // of all optimisers: beta2, momentum, …
   double weight_decay = 0.1;
   bool decay_all = false;
-  double beta1 = 0.9, beta2 = 0.99, grad_clip = 1.0;
+  std::vector<std::string> lr_scale = {}, decay = {}, optimizer_for = {};  // optim::GroupRules
+  double grad_clip = 1.0;
   TrainDtype dtype = TrainDtype::f32;
   std::optional<double> skip_outliers = {};  // standard deviations: see optim::OutlierWindow
   bool overfit_batch = false;
@@ -84,7 +88,9 @@ struct OptimizerOptions {
   bool check_finite = false;  // see TapeOptions
 
   Precision precision() const;  // Error if dtype is automatic
-  optim::AdamWOptions adamw() const;
+  // nanoGPT's beta2, else the optimisers' own defaults.
+  static optim::OptimizerSettings default_settings();
+  optim::GroupRules rules() const;
   double lr_at(std::int64_t iteration) const;
   // Fixes lr_decay_iters, so that a run that is resumed with more steps keeps its schedule.
   void settle();
@@ -108,10 +114,21 @@ struct OptimizerOptions {
     t("lr_decay_iters", o.lr_decay_iters, "steps until --min-lr [--max-iters]", {.least = 0});
     t("schedule_begin", o.schedule_begin, "the step that the schedule begins at",
       {.least = 0, .most = most_steps, .option = false, .newer = true});
-    t("weight_decay", o.weight_decay, "of matrices and embeddings", {.least = 0});
-    t("decay_all", o.decay_all, "weight decay of biases and norms, too");
-    t("beta1", o.beta1, "AdamW's decay of the mean gradient", {.least = 0});
-    t("beta2", o.beta2, "AdamW's decay of the mean squared gradient", {.least = 0});
+    t("optimizer", o.optimizer, "what updates the weights",
+      {.lasting = Lasting::model, .newer = true});
+    o.settings.describe(t);
+    t("weight_decay", o.weight_decay, "weight decay of matrices and embeddings", {.least = 0});
+    t("decay_all", o.decay_all, "decay biases and norms, too");
+    t("decay", o.decay,
+      "set the weight decay of the parameters of these names, such as 'wte*=0'; matrices and "
+      "vectors name all of a kind",
+      {.value = "PATTERN=X…", .newer = true});
+    t("lr_scale", o.lr_scale,
+      "multiply the learning rate of the parameters of these names, such as 'wte*=0.5'",
+      {.value = "PATTERN=X…", .newer = true});
+    t("optimizer_for", o.optimizer_for,
+      "update the parameters of these names by another optimiser, such as 'wte*=adamw'",
+      {.value = "PATTERN=NAME…", .lasting = Lasting::model, .newer = true});
     t("grad_clip", o.grad_clip, "largest norm of the gradient; 0 turns clipping off", {.least = 0});
     t("dtype", o.dtype,
       "bf16: linear layers round both operands of their products to bf16, all else stays f32; "

@@ -8,6 +8,7 @@
 #include "tapegrad/base/fingerprint.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/run/folder/session.h"
+#include "tapegrad/run/record/group_lines.h"
 #include "tapegrad/run/record/step_trace.h"
 #include "tapegrad/run/train/train_step.h"
 
@@ -23,7 +24,7 @@ class Trainer {
         optimizer_(options.optimizer),
         evaluation_(options.evaluation),
         processes_(folder.processes()),
-        updates_(optim::make_updates(task.params.parameters(), options.optimizer.adamw(),
+        updates_(optim::make_updates(task.params.parameters(), options.optimizer.rules(),
                                      folder.processes(), options.optimizer.comm_dtype)),
         tensors_(task.params.tensors()),
         trace_(traces(folder) ? options.trace : TraceOptions(), tensors_),
@@ -37,7 +38,8 @@ class Trainer {
       folder.restore(state());
       const std::int64_t updates = made - at_.skipped;
       check(updates_->steps() == updates,
-            "{}: AdamW has made {} steps, but {} says {}: the files are not of one checkpoint",
+            "{}: the optimiser has made {} steps, but {} says {}: the files are not of one "
+            "checkpoint",
             (folder.path() / kOptimizerFile).string(), updates_->steps(), kTrainerFile, updates);
     }
     before_ = std::exchange(at_.multiplier, gemm_identity());
@@ -52,7 +54,9 @@ class Trainer {
   }
 
   bool run() {
-    report_.header();
+    const optim::GroupRules rules = optimizer_.rules();
+    report_.header(rules.plain() ? std::vector<std::string>{}
+                                 : group_lines(task_.params.parameters(), updates_->groups()));
     const std::int64_t ranks = alone() ? 1 : processes_->size();
     if (optimizer_.gradient_accumulation_steps % ranks != 0) {
       report_.line(fmt::format(

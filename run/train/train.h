@@ -75,7 +75,7 @@ struct TrainOptions {
   TraceOptions trace = {};
 };
 
-// Loss → backward → clip → AdamW, with an evaluation and a checkpoint now and then, until
+// Loss → backward → clip → optimiser, with an evaluation and a checkpoint now and then, until
 // max_iters steps are made (true), or a signal (Ctrl-C) has stopped the run, which is then saved
 // (false). A run that is resumed ends with the same bits as one that never stopped, if its task is
 // made in the same way: of the model, that is checked. Errors: a loss that is not a number, which

@@ -68,7 +68,7 @@ Report::Step make_step(const Task& task, const OptimizerOptions& options, double
   if (step.skipped) {
     ++progress.skipped;
   } else {
-    const ProfiledPart part("AdamW");
+    const ProfiledPart part("update");
     updates.step(step.lr, factor);
   }
   if (stats != nullptr) step.layers = stats->after();

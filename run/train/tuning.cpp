@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tapegrad/base/text/name_pattern.h"
+
 namespace tapegrad::run {
 namespace {
 
@@ -18,20 +20,12 @@ std::vector<std::string> parted(const std::vector<std::string>& lists) {
   return parts;
 }
 
-// A matcher takes long for a pattern of many *, which no name of a parameter needs.
 void check_patterns(std::string_view option, const std::vector<std::string>& lists) {
-  constexpr std::size_t most_patterns = 1000, most_bytes = 200, most_stars = 8;
+  constexpr std::size_t most = 1000;
   const std::vector<std::string> patterns = parted(lists);
-  check(patterns.size() <= most_patterns, "{}: there are {} patterns, which is more than {}",
-        option, patterns.size(), most_patterns);
-  for (const std::string& pattern : patterns) {
-    check(!pattern.empty() &&
-              std::ranges::all_of(pattern, [](char c) { return c > 0x20 && c < 0x7F; }),
-          "{}: '{}' is not a pattern of letters, digits and signs", option, pattern);
-    check(pattern.size() <= most_bytes &&
-              std::ranges::count(pattern, '*') <= static_cast<std::ptrdiff_t>(most_stars),
-          "{}: '{}' has more than {} bytes or {} stars", option, pattern, most_bytes, most_stars);
-  }
+  check(patterns.size() <= most, "{}: there are {} patterns, which is more than {}", option,
+        patterns.size(), most);
+  for (const std::string& pattern : patterns) check_pattern(option, pattern);
 }
 
 }  // namespace

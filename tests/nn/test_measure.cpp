@@ -102,9 +102,26 @@ TEST_CASE("a model of a user's own is measured like any other", "[measure]") {
                        [&](const nn::Linear& layer) { return sum(layer(x)); });
   CHECK(memory.weights == 4 * 256 * 512);
   CHECK(memory.gradients == memory.weights);
-  CHECK(memory.optimizer == 2 * memory.weights);
+  CHECK(memory.optimizer == 0);
   CHECK(memory.activations >= 4 * 64 * 512);
-  CHECK(memory.total >= 4 * memory.weights);
+  CHECK(memory.total >= 2 * memory.weights);
+}
+
+TEST_CASE("the optimiser says what it keeps", "[measure]") {
+  const auto estimate = [](const char* optimizer, double momentum, const std::string& adamw) {
+    run::MemoryOptions options;
+    options.optimizer.optimizer = optim::optimizer_named(optimizer);
+    options.optimizer.settings.set("momentum", momentum);
+    if (!adamw.empty()) options.optimizer.optimizer_for = {adamw + "=adamw"};
+    return run::estimate_memory(small_config(), 2, options);
+  };
+  const nn::StepMemory adamw = estimate("adamw", 0, ""), plain = estimate("sgd", 0, "");
+  const nn::StepMemory momentum = estimate("sgd", 0.9, ""), mixed = estimate("sgd", 0, "wte*");
+  CHECK(adamw.optimizer == 2 * adamw.gradients);
+  CHECK(plain.optimizer == 0);
+  CHECK(momentum.optimizer == momentum.gradients);
+  CHECK(mixed.optimizer == 2 * 4 * 500 * 128);
+  CHECK(adamw.total - plain.total == adamw.optimizer);
 }
 
 TEST_CASE("where steps are measured first, a copy of the weights counts", "[measure]") {

@@ -1,9 +1,16 @@
-// Under mpirun: the updates of several processes are those of one, with many small buckets,
-// gradients that come in another order than parameters, and a number of batches that the ranks
-// cannot share out evenly. Exits with 1, and says what differs, otherwise.
+// Under mpirun: the updates of several processes are those of one, and so are their checkpoints,
+// with many small buckets, gradients that come in another order than parameters, and a number of
+// batches that the ranks cannot share out evenly; for each optimiser of the list, and for one that
+// needs rows or whole matrices. Exits with 1, and says what differs, otherwise.
 
+#include <unistd.h>
+
+#include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <functional>
+#include <memory>
 
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/base/random.h"
@@ -25,6 +32,7 @@ NamedTensors make_parameters() {
   };
   add("first", {kWide});
   add("matrix", {3, kWide});
+  add("tall", {kWide, 3});
   add("unused", {40});
   add("late", {kWide});
   add("small", {1});
@@ -36,9 +44,10 @@ NamedTensors make_parameters() {
 Tensor loss_of(const NamedTensors& p, int batch) {
   Rng rng(static_cast<std::uint64_t>(100 + batch));
   const Tensor x = Tensor::randn({kWide}, rng);
-  const Tensor a = x * p[5].second * p[4].second;
-  const Tensor b = sum(p[1].second * (a + p[3].second), {0});
-  return mean(tanh(b * p[5].second + p[0].second));
+  const Tensor a = x * p[6].second * p[5].second;
+  const Tensor b = sum(p[1].second * (a + p[4].second), {0});
+  const Tensor c = sum(p[2].second, {1}) * x;
+  return mean(tanh(b * p[6].second + p[0].second + c));
 }
 
 // The parameters after some steps, and the norms of these.
@@ -61,21 +70,112 @@ std::vector<double> train(const NamedTensors& parameters, optim::Updates& update
   return norms;
 }
 
+// Scales the gradient of each row, or of the whole parameter, by the root of all squares that it
+// has had: something that elements by themselves could not do.
+class OfRows : public optim::Optimizer {
+ public:
+  explicit OfRows(optim::Cut cut) : cut_(cut) {}
+  std::string_view name() const override { return "of-rows"; }
+  std::string_view title() const override { return "OfRows"; }
+  std::vector<optim::Kept> keeps(const Shape& shape) const override {
+    return {{"squares", cut_ == optim::Cut::rows ? Shape{shape[0]} : Shape{1}}, {"mean", shape}};
+  }
+  optim::Cut cut(const Shape&) const override { return cut_; }
+  void update(optim::UpdatedPart& part, const optim::UpdateFactors& f) const override {
+    const std::int64_t rows = part.kept[0].numel(), columns = part.gradient.numel() / rows;
+    const float* g = part.gradient.data<float>();
+    float *p = part.parameter.mutable_data<float>(), *squares = part.kept[0].mutable_data<float>();
+    float* mean = part.kept[1].mutable_data<float>();
+    for (std::int64_t r = 0; r < rows; ++r) {
+      for (std::int64_t i = r * columns; i < (r + 1) * columns; ++i) {
+        squares[r] += g[i] * g[i];
+        mean[i] += 0.5F * (g[i] - mean[i]);
+      }
+      const float rate = static_cast<float>(f.lr * f.grad_factor) / std::sqrt(squares[r] + 1e-9F);
+      for (std::int64_t i = r * columns; i < (r + 1) * columns; ++i) p[i] -= rate * mean[i];
+    }
+  }
+
+ private:
+  optim::Cut cut_;
+};
+
+using Groups = std::function<optim::ParameterGroups(const NamedTensors&)>;
+
+bool differ(const NamedTensors& a, const NamedTensors& b, const std::string& what) {
+  bool differs = a.size() != b.size();
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    const auto x = a[i].second.values<float>(), y = b[i].second.values<float>();
+    if (a[i].first == b[i].first && std::memcmp(x.data(), y.data(), x.size_bytes()) == 0) continue;
+    differs = true;
+    std::fprintf(stderr, "%s: '%s' differs\n", what.c_str(), a[i].first.c_str());
+  }
+  return differs;
+}
+
+NamedTensors sorted(const std::string& path) {
+  const SafeTensors file = load_safetensors(path);
+  return {file.tensors.begin(), file.tensors.end()};
+}
+
+// One process and all make the same steps, save the same file, and go on from it alike.
+bool equal(const std::string& what, const Groups& groups, Processes& processes) {
+  const std::string name = what + " on rank " + std::to_string(processes.rank());
+  const NamedTensors alone = make_parameters(), shared = make_parameters();
+  const auto own = optim::make_updates(alone, groups(alone));
+  const auto make_shared = [&] {
+    return std::make_unique<optim::SharedUpdates>(shared, groups(shared), processes,
+                                                  Precision::full, 3 * optim::kSquareChunk);
+  };
+  auto updates = make_shared();
+  const std::string base = (std::filesystem::temp_directory_path() / "tapegrad-ranks-").string() +
+                           processes.all_gather(std::to_string(::getpid())).front();
+  const std::string one = base + "-one", all = base + "-all";
+  bool same = true;
+  for (int part = 0; part < 2; ++part) {
+    const std::vector<double> norms = train(alone, *own, 1, 0);
+    if (train(shared, *updates, processes.size(), processes.rank()) != norms) {
+      std::fprintf(stderr, "%s: the norms differ\n", name.c_str());
+      same = false;
+    }
+    same = !differ(alone, shared, name) && same;
+    updates->save(all, {});
+    if (processes.rank() == 0) {
+      own->save(one, {});
+      same = !differ(sorted(one), sorted(all), name + ", file") && same;
+    }
+    processes.all_gather("");  // the file is there
+    updates = make_shared();
+    updates->load(*open_safetensors(all));
+    processes.all_gather("");  // and read
+  }
+  if (processes.rank() == 0) {
+    std::filesystem::remove(one);
+    std::filesystem::remove(all);
+  }
+  return same;
+}
+
 }  // namespace
 
 int main() {
   const auto processes = Processes::join();
-  const NamedTensors alone = make_parameters(), shared = make_parameters();
-  const auto own = optim::make_updates(alone, {});
-  const std::vector<double> norms = train(alone, *own, 1, 0);
-  optim::SharedUpdates updates(shared, {}, *processes, Precision::full, 3 * optim::kSquareChunk);
-  bool equal = train(shared, updates, processes->size(), processes->rank()) == norms;
-  if (!equal) std::fprintf(stderr, "rank %d: the norms differ\n", processes->rank());
-  for (std::size_t p = 0; p < alone.size(); ++p) {
-    const auto a = alone[p].second.values<float>(), b = shared[p].second.values<float>();
-    if (std::memcmp(a.data(), b.data(), a.size_bytes()) == 0) continue;
-    equal = false;
-    std::fprintf(stderr, "rank %d: '%s' differs\n", processes->rank(), alone[p].first.c_str());
+  optim::GroupRules mixed{.lr_scale = {"matrix=0.5"}, .decay = {"vectors=0.1"}};
+  mixed.optimizer = optim::optimizer_named("sgd");
+  mixed.settings.set("momentum", 0.9).set("nesterov", 1);
+  mixed.optimizer_for = {"*a*=adamw"};
+  bool same = equal(
+      "mixed", [&](const NamedTensors& p) { return optim::make_groups(p, mixed); }, *processes);
+  for (const std::string_view name : optim::names_of(optim::OptimizerId{})) {
+    const optim::GroupRules rules{.optimizer = optim::optimizer_named(name)};
+    const auto groups = [&](const NamedTensors& p) { return optim::make_groups(p, rules); };
+    same = equal(std::string(name), groups, *processes) && same;
   }
-  return equal ? 0 : 1;
+  for (const optim::Cut cut : {optim::Cut::rows, optim::Cut::whole}) {
+    const auto groups = [&](const NamedTensors& p) {
+      return optim::make_groups(p, std::make_shared<OfRows>(cut), 0, false);
+    };
+    same = equal(cut == optim::Cut::rows ? "rows" : "whole", groups, *processes) && same;
+  }
+  return same ? 0 : 1;
 }

@@ -1,7 +1,9 @@
+#include "tapegrad/optim/adamw.h"
 #include "tapegrad/optim/sgd.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/optim/two_tensors.h"
+#include "tapegrad/tests/temp_folder.h"
 
 using namespace tapegrad;
 using namespace tapegrad::testing;
@@ -47,6 +49,63 @@ TEST_CASE("SGD with Nesterov momentum makes PyTorch's steps", "[sgd]") {
   CHECK(differences(run(0.3), {0.7421921472356305, -2.7959827593361424, 0.431022757667588,
                                1.3362106483211642, 0.13007337498971597, -0.6946444249262511}) ==
         "");
+}
+
+// The formula of sgd.h in double, for p ← p − lr·…, with a clipped gradient.
+TEST_CASE("SGD is its formula, with the factor that clips and the scale of a group", "[sgd]") {
+  const bool nesterov = GENERATE(false, true);
+  const double momentum = 0.8, decay = 0.25, lr = 0.5, scale = 0.125, factor = 0.3;
+  Tensor p = Tensor::full({1}, 2, DType::f64).set_requires_grad();
+  optim::GroupRules rules{.optimizer = optim::optimizer_named("sgd"),
+                          .weight_decay = decay,
+                          .decay_all = true,
+                          .lr_scale = {"p=0.125"}};
+  rules.settings.set("momentum", momentum).set("nesterov", nesterov ? 1 : 0);
+  const NamedTensors named{{"p", p}};
+  optim::Stepper stepper(named, optim::make_groups(named, rules));
+  double expected = 2, b = 0;
+  for (const double gradient : {3.0, -1.0, 0.5}) {
+    p.set_grad(Tensor::full({1}, gradient, DType::f64));
+    stepper.step(lr, factor);
+    const double g = factor * gradient + decay * expected;
+    b = momentum * b + g;
+    expected -= lr * scale * (nesterov ? g + momentum * b : b);
+    CHECK(differences({p.item()}, {expected}, 1e-15) == "");
+  }
+  CHECK(differences({stepper.kept(0)[0].item()}, {b}, 1e-15) == "");
+}
+
+TEST_CASE("SGD keeps its momentum in a checkpoint, and nothing without momentum", "[sgd]") {
+  const TempFolder folder;
+  const std::string path = (folder / "state.safetensors").string();
+  const auto train = [](SGD& sgd, const TwoTensors& tensors, int from, int to) {
+    for (int t = from; t < to; ++t) {
+      sgd.zero_grad();
+      tensors.backward(t);
+      sgd.step(0.01);
+    }
+  };
+  const SGDOptions options{.momentum = 0.9, .weight_decay = 0.1, .nesterov = true};
+  const TwoTensors whole, parts;
+  SGD sgd(whole.named(), options);
+  train(sgd, whole, 1, 7);
+  {
+    SGD first(parts.named(), options);
+    train(first, parts, 1, 4);
+    save_safetensors(path, first.state(), first.metadata());
+  }
+  CHECK(load_safetensors(path).tensors.count("momentum_buffer.p") == 1);
+  SGD second(parts.named(), options);
+  second.load_state(*open_safetensors(path));
+  CHECK(second.steps() == 3);
+  train(second, parts, 4, 7);
+  CHECK(same_bits(parts.p, whole.p));
+  CHECK(same_bits(parts.b, whole.b));
+
+  CHECK(SGD(whole.named()).state().empty());
+  optim::AdamW other(parts.named());
+  CHECK_THROWS_WITH(other.load_state(*open_safetensors(path)),
+                    ContainsSubstring("the state of the optimiser sgd, and not of adamw"));
 }
 
 TEST_CASE("SGD leaves a parameter without a gradient alone", "[sgd]") {

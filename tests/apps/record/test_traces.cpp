@@ -60,7 +60,7 @@ TEST_CASE("--profile traces some steps, and changes nothing else", "[trace]") {
   const Json trace = read(file);
   const std::vector<std::string> spans = nested(trace);
   CHECK(std::count(spans.begin(), spans.end(), "step") == 3);
-  CHECK(std::count(spans.begin(), spans.end(), "step/AdamW") == 3);
+  CHECK(std::count(spans.begin(), spans.end(), "step/update") == 3);
   CHECK(has(spans, "step/norm of the gradients"));
   CHECK(std::count(spans.begin(), spans.end(), "step/forward/h.1") == 3);
   CHECK(has(spans, "step/forward/h.1/linear"));

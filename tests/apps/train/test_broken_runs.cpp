@@ -100,7 +100,7 @@ TEST_CASE("counts of a checkpoint that do not fit are refused", "[broken-runs]")
     return train(resume_run(tiny.run, 8));
   };
   check_error(with_steps("9223372036854775807"), "adamw.steps is '9223372036854775807', not a");
-  check_error(with_steps("4"), "AdamW has made 4 steps, but trainer.json says 5");
+  check_error(with_steps("4"), "the optimiser has made 4 steps, but trainer.json says 5");
   check_ended_well(with_steps("5"));
 }
 

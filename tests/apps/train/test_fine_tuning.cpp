@@ -310,9 +310,9 @@ TEST_CASE("--plan and --summary know the model to start from, and what is traine
   check_ended_well(all);
   check_ended_well(lora);
   CHECK_FALSE(fs::exists(tuned.run));
-  // Of a model for whose weights AdamW needs a megabyte, adapters alone need much less.
-  CHECK_THAT(lora.out, ContainsSubstring("AdamW 0,"));
-  CHECK_THAT(all.out, ContainsSubstring("AdamW 1,"));
+  // Of a model for whose weights the optimiser needs a megabyte, adapters alone need much less.
+  CHECK_THAT(lora.out, ContainsSubstring("optimiser 0,"));
+  CHECK_THAT(all.out, ContainsSubstring("optimiser 1,"));
 }
 
 TEST_CASE("the config.json of any run is a config file", "[fine-tuning]") {

@@ -75,6 +75,18 @@ TEST_CASE("so it does with passes, torch's generator and dropout of everything",
   runs.check_equal(3);
 }
 
+TEST_CASE("so it does with other optimisers and groups of parameters", "[processes]") {
+  if (!have_processes()) return;
+  const Compared runs({"--optimizer", "sgd", "--momentum", "0.9", "--nesterov", "--optimizer-for",
+                       "wte*=adamw", "--lr-scale", "h.1.*=0.5", "--decay", "vectors=0.01"});
+  for (const int count : {2, 3, 4}) runs.check_equal(count);
+  const std::filesystem::path run = runs.folder / "moves";
+  check_ended_well(on_processes(3, "train-gpt", runs.args("moves", 3)));
+  check_ended_well(on_processes(2, "train-gpt", resume_run(run, 6)));
+  check_ended_well(train(resume_run(run, 8)));
+  CHECK(checkpoint(run) == checkpoint(runs.folder / "one"));
+}
+
 TEST_CASE("an encoder and decoder train on several processes, too", "[processes]") {
   if (!have_processes()) return;
   const TempFolder folder;

@@ -67,7 +67,7 @@ TEST_CASE("a checkpoint whose list of losses is broken is refused by name", "[tr
   refused("last_norms", std::vector<double>(129, 1), "at most 128 values, not 129");
   refused("last_norms", {1}, "must have as many values");
   refused("skipped", 4, "'skipped' must be from 0 to 3, not 4");
-  refused("skipped", 1, "AdamW has made 3 steps, but trainer.json says 2");
+  refused("skipped", 1, "the optimiser has made 3 steps, but trainer.json says 2");
 }
 
 TEST_CASE("--overfit-batch learns one batch by heart, also over a resume", "[training-safety]") {

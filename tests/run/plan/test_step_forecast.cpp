@@ -9,7 +9,7 @@ namespace {
 
 // Four buckets, whose gradients are complete after a quarter of backward each.
 StepParts four_buckets() {
-  StepParts parts{.forward = 1, .backward = 2, .norm = 0.1, .adamw = 0.3};
+  StepParts parts{.forward = 1, .backward = 2, .norm = 0.1, .update = 0.3};
   for (int i = 4; i > 0; --i) {
     parts.sizes.push_back(optim::kBucketSize);
     parts.completed.push_back(0.5 * i);

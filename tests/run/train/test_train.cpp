@@ -39,6 +39,7 @@ struct Lesson {
   std::optional<double> late = {};  // a value that is newer than some runs
   bool breaks = false;              // the loss becomes NaN
   bool check_finite = false;
+  std::string optimizer = "adamw";
 
   Outcome run() const {
     run::RunFolder run_folder = run::RunFolder::open(
@@ -63,11 +64,18 @@ struct Lesson {
             },
         .config = {.format = "lesson", .sections = {section}},
     };
+    optim::OptimizerSettings settings = run::OptimizerOptions::default_settings();
+    settings.set("momentum", 0.5);
+    std::vector<std::string> scales;
+    if (optimizer == "sgd") scales = {"*weight=0.5"};
     const bool done = run::train(task, run_folder,
                                  {.optimizer = {.max_iters = max_iters,
                                                 .learning_rate = 0.1,
                                                 .schedule = optim::Schedule::Kind::constant,
                                                 .warmup_iters = 0,
+                                                .optimizer = optim::optimizer_named(optimizer),
+                                                .settings = settings,
+                                                .lr_scale = scales,
                                                 .check_finite = check_finite},
                                   .evaluation = {.eval_interval = 5, .log_interval = 10}});
     const auto w = line.weight.values<float>(), b = line.bias.values<float>();
@@ -98,10 +106,15 @@ TEST_CASE("the loop trains a model of the caller's own and keeps it", "[train]")
 
 TEST_CASE("a run that stopped ends with the bits of one that did not", "[train]") {
   const bool draws = GENERATE(false, true);
+  const std::string optimizer = GENERATE("adamw", "sgd");
   const TempFolder folder;
   const Outcome straight =
-      Lesson{.folder = folder / "straight", .draws_in_evaluation = draws}.run();
-  Lesson stopped{.folder = folder / "stopped", .max_iters = 7, .draws_in_evaluation = draws};
+      Lesson{.folder = folder / "straight", .draws_in_evaluation = draws, .optimizer = optimizer}
+          .run();
+  Lesson stopped{.folder = folder / "stopped",
+                 .max_iters = 7,
+                 .draws_in_evaluation = draws,
+                 .optimizer = optimizer};
   CHECK(stopped.run().weights != straight.weights);
   stopped.max_iters = 20, stopped.resumes = true;
   CHECK(stopped.run().weights == straight.weights);
@@ -116,6 +129,9 @@ TEST_CASE("a checkpoint of another model, and too few steps, are refused", "[tra
   CHECK_THROWS_WITH(lesson.run(), ContainsSubstring("has made 6 steps already"));
   lesson.max_iters = 8, lesson.factor = 4;
   CHECK_THROWS_WITH(lesson.run(), ContainsSubstring("a model with factor 3.0, not 4.0"));
+  lesson.factor = 3, lesson.optimizer = "sgd";
+  CHECK_THROWS_WITH(lesson.run(),
+                    ContainsSubstring("the state of the optimiser adamw, and not of sgd"));
 }
 
 TEST_CASE("a loss that is not a number ends the run and keeps the last checkpoint", "[train]") {

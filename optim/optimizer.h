@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tapegrad/autograd/tensor/tensor.h"
+
+namespace tapegrad::optim {
+
+// How the update of one parameter may be cut, so that several processes share it.
+enum class Cut {
+  elements,  // anywhere: each element is updated by itself
+  rows,      // between rows, the slices along the first dimension
+  whole,     // nowhere: one process updates all of it
+};
+
+// A tensor that an optimiser keeps for a parameter, of the parameter's dtype, 0 at first. In a
+// checkpoint it is "<name>.<name of the parameter>".
+struct Kept {
+  std::string name;  // "exp_avg"
+  Shape shape;
+};
+
+// What holds for one parameter in one step.
+struct UpdateFactors {
+  double lr;            // the step's learning rate times the scale of the parameter's group
+  double weight_decay;  // of the group
+  double grad_factor;   // gradients count so many times: clipping
+  std::int64_t step;    // counted from 1
+};
+
+// What is updated: a parameter, or the part of it that one process has.
+struct UpdatedPart {
+  Tensor parameter;
+  Tensor gradient;         // of the same shape
+  std::span<Tensor> kept;  // in the order of Optimizer::keeps
+};
+
+// An optimiser as a part: the rule that updates one parameter. It holds options only; a Stepper
+// (stepper.h) holds the tensors that it keeps. To add an optimiser, write one file (sgd.cpp is
+// short) and its row in optimizer_list.cpp.
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+
+  virtual std::string_view name() const = 0;   // "adamw": in options, config.json, checkpoints
+  virtual std::string_view title() const = 0;  // "AdamW": for people
+
+  // What it keeps for a parameter of that shape, or for a part of one: of a part that was cut at
+  // `elements` or `rows`, each tensor is the same part of the whole one.
+  virtual std::vector<Kept> keeps(const Shape& shape) const = 0;
+  virtual Cut cut(const Shape& shape) const = 0;
+  // Whether it is made for such a parameter. The first optimiser of the list updates the others.
+  virtual bool suits(const std::string& /*name*/, const Shape&) const { return true; }
+
+  // Makes one step. A part has the parameter's shape (Cut::whole), fewer rows of it, or one
+  // dimension (Cut::elements).
+  virtual void update(UpdatedPart& part, const UpdateFactors& factors) const = 0;
+};
+
+}  // namespace tapegrad::optim

@@ -1,0 +1,108 @@
+#include "tapegrad/optim/optimizer_list.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "tapegrad/base/error.h"
+
+namespace tapegrad::optim {
+
+using Row = std::unique_ptr<OptimizerEntry>();
+
+// Each is in the optimiser's own file. The first one is the default.
+Row adamw_row, sgd_row;
+
+namespace {
+
+Row* const kRows[] = {adamw_row, sgd_row};
+
+class MemberList : public OptionTable {
+ public:
+  std::vector<OptionMember> members;
+
+ private:
+  void visit(std::string_view name, const Member& member, std::string_view help,
+             const Rule& rule) override {
+    members.push_back({name, member, help, rule});
+  }
+};
+
+}  // namespace
+
+std::vector<OptionMember> members_of(Described options) {
+  MemberList list;
+  options.describe(list);
+  return list.members;
+}
+
+std::span<const std::string_view> names_of(OptimizerId) {
+  static const std::vector<std::string_view> names = [] {
+    std::vector<std::string_view> list;
+    for (Row* const row : kRows) list.push_back(row()->name());
+    return list;
+  }();
+  return names;
+}
+
+OptimizerId optimizer_named(std::string_view name) {
+  const auto found = enum_of<OptimizerId>(name);
+  check(found.has_value(), "'{}' is not an optimiser; there are {}", name,
+        fmt::join(names_of(OptimizerId{}), ", "));
+  return *found;
+}
+
+OptimizerSettings::OptimizerSettings() {
+  for (Row* const row : kRows) entries_.push_back(row());
+}
+
+OptimizerSettings::OptimizerSettings(const OptimizerSettings& other) {
+  for (const auto& entry : other.entries_) entries_.push_back(entry->clone());
+}
+
+OptimizerSettings& OptimizerSettings::operator=(const OptimizerSettings& other) {
+  for (std::size_t i = 0; i < entries_.size(); ++i) entries_[i]->assign(*other.entries_[i]);
+  return *this;
+}
+
+OptimizerSettings::~OptimizerSettings() = default;
+
+OptimizerSettings& OptimizerSettings::set(std::string_view option, double value) {
+  for (const auto& entry : entries_) {
+    for (const OptionMember& member : entry->members()) {
+      if (member.name != option) continue;
+      const bool is_switch = member.at.type() == Member::Type::boolean;
+      member.at.set(is_switch ? OptionValue(value != 0) : OptionValue(value));
+      return *this;
+    }
+  }
+  fail("no optimiser has an option '{}'", option);
+}
+
+std::shared_ptr<const Optimizer> OptimizerSettings::make(OptimizerId id) const {
+  OptimizerEntry& entry = *entries_[static_cast<std::size_t>(id)];
+  for (const OptionMember& member : entry.members()) {
+    check_rule(member.name, member.at.value(), member.rule);
+  }
+  return entry.make();
+}
+
+std::vector<std::string_view> OptimizerSettings::options_of(OptimizerId id) const {
+  std::vector<std::string_view> names;
+  for (const OptionMember& member : entries_[static_cast<std::size_t>(id)]->members()) {
+    names.push_back(member.name);
+  }
+  return names;
+}
+
+void OptimizerSettings::describe(OptionTable& t) {
+  for (const auto& entry : entries_) {
+    for (const OptionMember& member : entry->members()) {
+      Rule rule = member.rule;
+      rule.newer = true;
+      t(member.name, member.at, fmt::format("{}: {}", entry->name(), member.help), rule);
+    }
+  }
+}
+
+}  // namespace tapegrad::optim

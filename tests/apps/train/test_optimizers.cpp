@@ -1,0 +1,90 @@
+// Runs with an optimiser, learning rates and decays of their own.
+
+#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/tests/apps/tiny_runs.h"
+
+namespace {
+
+const Args kSgd{"--optimizer", "sgd", "--momentum", "0.9", "--nesterov", "--learning-rate", "0.1"};
+const Args kMixed = kSgd + Args{"--optimizer-for", "wte*=adamw", "--lr-scale",   "wte*=0.05",
+                                "h.1.*=0.5",       "--decay",    "vectors=0.01", "wpe*=0"};
+
+std::size_t tensors_of(const CorpusAndRun& run, const std::string& prefix) {
+  const auto file = tapegrad::load_safetensors((run.run / "optimizer.safetensors").string());
+  return static_cast<std::size_t>(
+      std::count_if(file.tensors.begin(), file.tensors.end(),
+                    [&](const auto& t) { return t.first.starts_with(prefix + "."); }));
+}
+
+}  // namespace
+
+TEST_CASE("a resumed run of any optimiser ends with the bits of one that never stopped",
+          "[optimizers]") {
+  const Args choices[] = {kSgd, kMixed, {"--optimizer", "sgd"}};
+  const Args& more = choices[GENERATE(0, 1, 2)];
+  const TinyRun whole(8, more), parts(3, more);
+  check_ended_well(train(resume_run(parts.run, 8)));
+  CHECK(same_model(whole.run, parts.run));
+  CHECK(whole.file("model.safetensors") != TinyRun(8).file("model.safetensors"));
+}
+
+TEST_CASE("an encoder and decoder learn by SGD, also over a resume", "[optimizers]") {
+  const Args more = kSgd + Args{"--lr-scale", "wte*=0.5"};
+  const TinyPairRun whole(8, more), parts(3, more);
+  check_ended_well(train_pairs(resume_run(parts.run, 8)));
+  CHECK(same_model(whole.run, parts.run));
+}
+
+TEST_CASE("a checkpoint has what each optimiser keeps, and config.json its options",
+          "[optimizers]") {
+  const TinyRun plain(1, {"--optimizer", "sgd"}), momentum(1, kSgd), mixed(1, kMixed), adamw(1);
+  CHECK(tensors_of(plain, "momentum_buffer") == 0);
+  const std::size_t all = tensors_of(momentum, "momentum_buffer");
+  CHECK(all > 10);
+  CHECK(tensors_of(mixed, "momentum_buffer") == all - 1);
+  CHECK(tensors_of(mixed, "exp_avg") == 1);
+  CHECK(tensors_of(adamw, "exp_avg_sq") == all);
+  CHECK_THAT(momentum.file("config.json"), ContainsSubstring("\"optimizer\": \"sgd\"") &&
+                                               ContainsSubstring("\"momentum\": 0.9") &&
+                                               ContainsSubstring("\"nesterov\": true"));
+}
+
+TEST_CASE("the header shows groups of parameters that are treated differently", "[optimizers]") {
+  const TinyRun tiny(1);
+  const auto header = [&](const Args& more) {
+    const Result r =
+        train(tiny_run(tiny.corpus, tiny.folder / "other", 0) + more + Args{"--overwrite"});
+    check_ended_well(r);
+    return r.out;
+  };
+  CHECK_THAT(header({}), !ContainsSubstring("groups:"));
+  const std::string text = header(kMixed);
+  CHECK_THAT(text, ContainsSubstring("groups:  adamw  lr × 0.05  decay 0.1 "));
+  CHECK_THAT(text, ContainsSubstring("         sgd    lr × 0.5   decay 0.01"));
+  const Result plan = train(tiny_run(tiny.corpus, tiny.folder / "planned", 1) +
+                            Args{"--plan", "--optimizer", "sgd"});
+  check_ended_well(plan);
+  CHECK_THAT(plan.out, ContainsSubstring("groups:    sgd  lr × 1  decay 0.1  "));
+  CHECK_THAT(plan.out, ContainsSubstring("optimiser 0,"));
+}
+
+TEST_CASE("options of optimisers that mean nothing are errors", "[optimizers]") {
+  const TinyRun tiny(1, {"--optimizer", "sgd", "--momentum", "0.5"});
+  const auto refused = [&](const Args& more, const std::string& text, int code = 2) {
+    check_error_of("train-gpt", train(tiny_run(tiny.corpus, tiny.folder / "refused", 1) + more),
+                   code, text);
+  };
+  refused({"--optimizer", "adam"}, "'adam' is not one of adamw, sgd; did you mean adamw?");
+  refused({"--momentum", "0.9"}, "--momentum is for --optimizer sgd, and this run has adamw");
+  refused({"--optimizer", "sgd", "--beta2", "0.9"}, "--beta2 is for --optimizer adamw");
+  refused({"--optimizer", "sgd", "--nesterov"}, "nesterov needs a momentum above 0");
+  refused({"--beta1", "1"}, "--beta1: must be at least 0 and below 1, not 1");
+  refused({"--lr-scale", "wtx*=2"}, "--lr-scale: 'wtx*' names no parameter that is trained");
+  refused({"--decay", "wte*"}, "--decay: 'wte*' is not PATTERN=X");
+  refused({"--freeze", "wte*", "--lr-scale", "wte*=2"}, "'wte*' names no parameter");
+  refused({"--optimizer-for", "wte*=x"}, "'x' is not an optimiser; there are adamw, sgd");
+  check_error_of("train-gpt", train(resume_run(tiny.run, 2) + Args{"--optimizer", "adamw"}), 2,
+                 "--optimizer \"adamw\" does not fit the run to resume, which has \"sgd\"");
+  check_ended_well(
+      train(resume_run(tiny.run, 2) + Args{"--momentum", "0.25", "--lr-scale", "wte*=0"}));
+}
