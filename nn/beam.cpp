@@ -106,6 +106,14 @@ Translation best_of(const Search& search, double penalty) {
   return {best->tokens, best->log_probability, complete};
 }
 
+// These rows (…) of x (B, …), in this order.
+Tensor rows_of(const Tensor& x, const std::vector<std::int32_t>& rows) {
+  if (std::ssize(rows) == x.dim(0)) return x;  // one copy of each
+  std::vector<Tensor> parts;
+  for (const std::int32_t row : rows) parts.push_back(x.rows(row, row + 1));
+  return concat(parts, 0);
+}
+
 }  // namespace
 
 void TranslateOptions::validate() const {
@@ -117,29 +125,29 @@ void TranslateOptions::validate() const {
 DecoderState::DecoderState(const Transformer& model, const Tensor& source, const Tensor& padding,
                            int copies)
     : model_(model), copies_(copies) {
-  seen_.layers.resize(model.decoder.h.size());
   std::vector<std::int32_t> rows;
   for (std::int32_t b = 0; b < source.dim(0); ++b)
     rows.insert(rows.end(), static_cast<std::size_t>(copies), b);
+  seen_.resize(rows.size());
   const Tensor memory = model.encode(source, padding);
   for (const DecoderLayer& layer : model.decoder.h) {
-    KeysAndValues& kept = memory_.emplace_back();
-    layer.cross_attn.remember(memory, kept);
-    if (copies > 1) kept.select(rows);
+    const Memory kept = layer.cross_attn.remember(memory);
+    memory_.push_back({rows_of(kept.keys, rows), rows_of(kept.values, rows)});
   }
   if (!padding.defined()) return;
-  padding_ = Tensor::empty({static_cast<std::int64_t>(rows.size()), padding.dim(1)}, DType::u8);
+  padding_ = Tensor::empty({std::ssize(rows), padding.dim(1)}, DType::u8);
   const std::int64_t S = padding.dim(1);
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    std::copy_n(padding.data<std::uint8_t>() + rows[i] * S, S,
-                padding_.mutable_data<std::uint8_t>() + static_cast<std::int64_t>(i) * S);
+  auto* to = padding_.mutable_data<std::uint8_t>();
+  for (const std::int32_t row : rows) {
+    to = std::copy_n(padding.data<std::uint8_t>() + row * S, S, to);
   }
 }
 
 Tensor DecoderState::step(const Tensor& tokens) {
+  const std::vector<KVCache*> seen = pointers_to(seen_);
   Tensor x = model_.embed(tokens, nullptr, length());
   for (std::size_t i = 0; i < memory_.size(); ++i) {
-    x = model_.decoder.h[i].step(x, seen_.layers[i], memory_[i], padding_);
+    x = model_.decoder.h[i].step(x, CachedLayer(seen, i), memory_[i], padding_);
   }
   return reshape(model_.lm_head(model_.decoder.ln_f(x)), {tokens.dim(0), model_.config.vocab_size});
 }
@@ -151,7 +159,7 @@ void DecoderState::select(const std::vector<std::int32_t>& rows) {
           "[translate] row {} of source {} cannot go on from row {}, of another source", i, source,
           rows[i]);
   }
-  seen_.select(rows);
+  nn::select(seen_, rows);
 }
 
 std::vector<Translation> translate(const Transformer& model, const Tensor& source,

@@ -44,14 +44,14 @@ class DecoderState {
   // Goes on with these rows (N), in this order, instead of those there are. Each row must be one of
   // the same source as the row that it replaces, since what is known of the sources stays in place.
   void select(const std::vector<std::int32_t>& rows);
-  std::int64_t length() const { return seen_.length(); }
+  std::int64_t length() const { return seen_.empty() ? 0 : seen_.front().length(); }
 
  private:
   const Transformer& model_;
   const int copies_;
   Tensor padding_;
-  std::vector<KeysAndValues> memory_;  // of the sources, for each layer
-  KVCache seen_;                       // of the targets
+  std::vector<Memory> memory_;  // of the sources, for each layer
+  std::vector<KVCache> seen_;   // of the targets
 };
 
 }  // namespace tapegrad::nn

@@ -1,7 +1,8 @@
 #include "tapegrad/nn/decoder.h"
 
+#include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <optional>
 
 #include "tapegrad/autograd/tape.h"
 #include "tapegrad/nn/decoder_names.h"
@@ -77,6 +78,17 @@ Tensor maybe_norm(const Norm& norm, Tensor x) {
   return x;
 }
 
+// The positions of ids (B, T) whose rows begin at `firsts`: (B, T), or (T) if all begin at one.
+Tensor positions_of(const Tensor& ids, const std::vector<std::int64_t>& firsts) {
+  const std::int64_t T = ids.dim(1), rows = std::max<std::int64_t>(1, std::ssize(firsts));
+  std::vector<std::int32_t> positions;
+  for (std::int64_t b = 0; b < rows; ++b) {
+    const std::int64_t first = firsts.empty() ? 0 : firsts[static_cast<std::size_t>(b)];
+    for (std::int64_t t = 0; t < T; ++t) positions.push_back(static_cast<std::int32_t>(first + t));
+  }
+  return Tensor::from(positions, rows == 1 ? Shape{T} : ids.shape());
+}
+
 // x (B, T, C) → its last position, (B, C).
 Tensor last_position(const Tensor& x) {
   const std::int64_t T = x.dim(1);
@@ -104,9 +116,9 @@ Tensor Block::operator()(const Tensor& x, Rng* rng) const {
       x, [&](const Tensor& normed) { return attn(normed, rng); }, rng);
 }
 
-Tensor Block::operator()(const Tensor& x, KeysAndValues& cache) const {
+Tensor Block::operator()(const Tensor& x, CachedLayer caches) const {
   return sublayers(
-      x, [&](const Tensor& normed) { return attn(normed, cache); }, nullptr);
+      x, [&](const Tensor& normed) { return attn(normed, caches); }, nullptr);
 }
 
 Tensor Block::attention_weights(const Tensor& x) const { return attn.weights(maybe_norm(ln_1, x)); }
@@ -121,18 +133,17 @@ Decoder::Decoder(const Params& p, const DecoderConfig& c)
   p.check_all_used();
 }
 
-Tensor Decoder::embed(const Tensor& ids, std::int64_t first) const {
+Tensor Decoder::embed(const Tensor& ids, const std::vector<std::int64_t>& firsts) const {
   check(ids.rank() == 2, "[decoder] ids must be (B, T), not {}", ids.shape());
-  const std::int64_t T = ids.dim(1);
-  check(first + T <= config.block_size,
-        "[decoder] a sequence of {} tokens is longer than block_size {}", first + T,
+  check(firsts.empty() || std::ssize(firsts) == ids.dim(0),
+        "[decoder] ids {} are not those of {} sequences", ids.shape(), firsts.size());
+  const std::int64_t last = firsts.empty() ? 0 : *std::max_element(firsts.begin(), firsts.end());
+  check(last + ids.dim(1) <= config.block_size,
+        "[decoder] a sequence of {} tokens is longer than block_size {}", last + ids.dim(1),
         config.block_size);
   Tensor x = wte(ids);
   if (config.embedding_scale != 1) x = x * config.embedding_scale;
-  if (!wpe.weight.defined()) return x;
-  std::vector<std::int32_t> positions(static_cast<std::size_t>(T));
-  std::iota(positions.begin(), positions.end(), static_cast<std::int32_t>(first));
-  return x + wpe(Tensor::from(positions, {T}));
+  return wpe.weight.defined() ? x + wpe(positions_of(ids, firsts)) : x;
 }
 
 Tensor Decoder::run_blocks(Tensor x, bool again, Rng* rng) const {
@@ -157,11 +168,12 @@ Tensor Decoder::last_logits(const Tensor& ids) const {
   return logits_of(last_position(run_blocks(embed(ids), false, nullptr)));
 }
 
-Tensor Decoder::last_logits(const Tensor& ids, KVCache& cache) const {
+Tensor Decoder::last_logits(const Tensor& ids, std::span<KVCache* const> caches) const {
   const TapePause pause;
-  Tensor x = embed(ids, cache.length());
-  cache.layers.resize(h.size());
-  for (std::size_t i = 0; i < h.size(); ++i) x = h[i](x, cache.layers[i]);
+  Tensor x = embed(ids, lengths_of(caches));
+  std::optional<RowsApart> apart;
+  if (ids.dim(0) > 1 && ids.dim(1) == 1) apart.emplace();
+  for (std::size_t i = 0; i < h.size(); ++i) x = h[i](x, CachedLayer(caches, i));
   return logits_of(last_position(x));
 }
 

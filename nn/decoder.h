@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "tapegrad/nn/decoder_config.h"
@@ -18,7 +19,7 @@ struct Block {
   Norm ln_2_after;
   Block(const Params& p, const DecoderConfig& config);
   Tensor operator()(const Tensor& x, Rng* rng = nullptr) const;
-  Tensor operator()(const Tensor& x, KeysAndValues& cache) const;
+  Tensor operator()(const Tensor& x, CachedLayer caches) const;
   // The attention weights of the block on its input (B, T, C): (B, H, T, T).
   Tensor attention_weights(const Tensor& x) const;
 
@@ -44,9 +45,9 @@ struct Decoder {
 
   Decoder(const Params& p, const DecoderConfig& config);
 
-  // ids (B, T) i32 → what the first block gets, without dropout (B, T, C). Error if first_position
-  // + T > block_size.
-  Tensor embed(const Tensor& ids, std::int64_t first_position = 0) const;
+  // ids (B, T) i32 → what the first block gets, without dropout (B, T, C). Row b begins at position
+  // firsts[b]; without any, at 0. Error if a position is not below block_size.
+  Tensor embed(const Tensor& ids, const std::vector<std::int64_t>& firsts = {}) const;
   // What embed() gives → the n_layer + 1 states (B, T, C) before, between and behind the blocks,
   // without dropout. Each block adds to the state that it gets (Elhage et al., "A Mathematical
   // Framework for Transformer Circuits", 2021).
@@ -65,10 +66,14 @@ struct Decoder {
   }
   // Logits of the last position only: (B, V).
   Tensor last_logits(const Tensor& ids) const;
-  // The same for ids (B, T) that follow those in the cache, to which they are added: nothing is
-  // computed again. T is 1 unless the cache is empty. For generation: no tape records it. Error if
-  // the cache would hold more than block_size positions.
-  Tensor last_logits(const Tensor& ids, KVCache& cache) const;
+  // The same for ids (B, T) that follow those in the caches of B sequences, to which they are
+  // added: nothing is computed again. If T is 1, each sequence gets the bits that it gets alone.
+  // For generation: no tape records it. Error if a cache would hold more than block_size positions.
+  Tensor last_logits(const Tensor& ids, std::span<KVCache* const> caches) const;
+  Tensor last_logits(const Tensor& ids, KVCache& cache) const {  // of one sequence
+    KVCache* const one = &cache;
+    return last_logits(ids, {&one, 1});
+  }
 
   // For looking inside. No function here drops anything out.
 

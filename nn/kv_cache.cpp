@@ -2,101 +2,122 @@
 
 #include <algorithm>
 
-#include "tapegrad/base/parallel.h"
-
 namespace tapegrad::nn {
 namespace {
 
 constexpr std::int64_t kLeastCapacity = 16;  // once a cache grows
-constexpr std::int64_t kGrain = 16384;       // elements that are worth a thread
 
-std::int64_t capacity_of(const Tensor& buffer) { return buffer.defined() ? buffer.dim(1) : 0; }
+std::int64_t capacity_of(const Tensor& buffer) { return buffer.defined() ? buffer.dim(0) : 0; }
 
-// Copies `count` positions of each sequence `sources[b]` of `from` to sequence b of `to`, where
-// they begin at position `at`. Both are (sequences, positions, C).
-void copy_positions(const Tensor& from, const std::vector<std::int32_t>& sources,
-                    std::int64_t count, Tensor& to, std::int64_t at) {
-  const std::int64_t C = to.dim(2), elements = count * C;
+// Copies `count` rows of `from`, from row `first` on, to the rows of `to` from `at` on. Both have
+// rows of C elements.
+void copy_rows(const Tensor& from, std::int64_t first, std::int64_t count, Tensor& to,
+               std::int64_t at) {
+  const std::int64_t C = to.dim(-1);
   dispatch(to.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const T* in = from.data<T>();
-    T* out = to.mutable_data<T>();
-    const std::int64_t in_step = from.dim(1) * C, out_step = to.dim(1) * C;
-    const std::int64_t grain =
-        std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(1, elements));
-    parallel_for(to.dim(0), grain, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t b = begin; b < end; ++b) {
-        const std::int64_t source = sources[static_cast<std::size_t>(b)];
-        std::copy_n(in + source * in_step, elements, out + b * out_step + at * C);
-      }
-    });
+    std::copy_n(from.data<T>() + first * C, count * C, to.mutable_data<T>() + at * C);
   });
 }
 
-std::vector<std::int32_t> in_order(std::int64_t n) {
-  std::vector<std::int32_t> rows;
-  for (std::int64_t i = 0; i < n; ++i) rows.push_back(static_cast<std::int32_t>(i));
-  return rows;
-}
-
-// The first `length` positions of these sequences of `buffer`, with room for `capacity`.
-Tensor moved(const Tensor& buffer, const std::vector<std::int32_t>& rows, std::int64_t length,
-             std::int64_t capacity) {
-  Tensor to = Tensor::empty({static_cast<std::int64_t>(rows.size()), capacity, buffer.dim(2)},
-                            buffer.dtype());
-  copy_positions(buffer, rows, length, to, 0);
+Tensor with_capacity(const Tensor& buffer, std::int64_t length, std::int64_t capacity) {
+  Tensor to = Tensor::empty({capacity, buffer.dim(1)}, buffer.dtype());
+  copy_rows(buffer, 0, length, to, 0);
   return to;
 }
 
-void append_to(Tensor& buffer, std::int64_t length, const Tensor& next) {
-  const std::int64_t all = length + next.dim(1);
-  const auto rows = in_order(next.dim(0));
+// Adds sequence b of `next` (B, T, C).
+void append_to(Tensor& buffer, std::int64_t length, const Tensor& next, std::int64_t b,
+               std::int64_t most) {
+  const std::int64_t T = next.dim(1), all = length + T;
   if (!buffer.defined()) {
-    buffer = Tensor::empty(next.shape(), next.dtype());
+    buffer = Tensor::empty({T, next.dim(2)}, next.dtype());
   } else if (all > capacity_of(buffer)) {
-    buffer = moved(buffer, rows, length, std::max({all, 2 * capacity_of(buffer), kLeastCapacity}));
+    const std::int64_t room = std::max(2 * capacity_of(buffer), kLeastCapacity);
+    buffer = with_capacity(buffer, length, std::max(all, std::min(room, most)));
   }
-  copy_positions(next, rows, next.dim(1), buffer, length);
+  copy_rows(next, b * T, T, buffer, length);
 }
 
 }  // namespace
 
-void KeysAndValues::check_follows(const Tensor& x) const {
-  check(length_ == 0 || (x.dim(1) == 1 && x.dim(0) == sequences()),
-        "[attention] rows {} cannot go on after {} positions of {} sequences in a cache", x.shape(),
-        length_, sequences());
-}
-
-void KeysAndValues::append(const Tensor& keys, const Tensor& values) {
-  check(keys.rank() == 3 && keys.shape() == values.shape() &&
-            (!keys_.defined() || (keys.dim(0) == keys_.dim(0) && keys.dim(2) == keys_.dim(2))),
-        "[kv_cache] keys {} and values {} cannot follow {} positions of {} sequences", keys.shape(),
-        values.shape(), length_, sequences());
-  append_to(keys_, length_, keys);
-  append_to(values_, length_, values);
+void KeysAndValues::append(const Tensor& keys, const Tensor& values, std::int64_t b,
+                           std::int64_t most) {
+  check(keys.rank() == 3 && keys.shape() == values.shape() && b < keys.dim(0) &&
+            (!keys_.defined() || keys.dim(2) == keys_.dim(1)),
+        "[kv_cache] keys {} and values {} cannot follow {} positions {}", keys.shape(),
+        values.shape(), length_, keys_.defined() ? keys_.shape() : Shape());
+  append_to(keys_, length_, keys, b, most);
+  append_to(values_, length_, values, b, most);
   length_ += keys.dim(1);
 }
 
-Tensor KeysAndValues::filled(const Tensor& buffer) const {
-  check(buffer.defined(), "[kv_cache] there are no keys and values yet");
-  const std::int64_t B = buffer.dim(0), C = buffer.dim(2);
-  if (B == 1) return buffer.view({buffer.dim(1), C}).rows(0, length_).view({1, length_, C});
-  if (length_ == buffer.dim(1)) return buffer.alias();
-  return moved(buffer, in_order(B), length_, length_);
+KeysAndValues KeysAndValues::clone() const {
+  KeysAndValues copy;
+  copy.length_ = length_;
+  if (!keys_.defined()) return copy;
+  copy.keys_ = with_capacity(keys_, length_, capacity_of(keys_));
+  copy.values_ = with_capacity(values_, length_, capacity_of(values_));
+  return copy;
 }
 
-void KeysAndValues::select(const std::vector<std::int32_t>& rows) {
-  if (!keys_.defined()) return;
-  for (const std::int32_t row : rows) {
-    check(row >= 0 && row < sequences(), "[kv_cache] there is no sequence {} among {}", row,
-          sequences());
+KVCache KVCache::clone() const {
+  KVCache copy(most_);
+  for (const KeysAndValues& layer : layers_) copy.layers_.push_back(layer.clone());
+  return copy;
+}
+
+CachedLayer::CachedLayer(std::span<KVCache* const> caches, std::size_t layer)
+    : caches_(caches), layer_(layer) {
+  for (KVCache* cache : caches) {
+    if (cache->layers_.size() <= layer) cache->layers_.resize(layer + 1);
   }
-  keys_ = moved(keys_, rows, length_, capacity_of(keys_));
-  values_ = moved(values_, rows, length_, capacity_of(values_));
 }
 
-void KVCache::select(const std::vector<std::int32_t>& rows) {
-  for (KeysAndValues& layer : layers) layer.select(rows);
+std::vector<std::int64_t> CachedLayer::lengths() const {
+  std::vector<std::int64_t> lengths;
+  for (KVCache* cache : caches_) lengths.push_back(of(*cache).length());
+  return lengths;
+}
+
+void CachedLayer::append(const Tensor& keys, const Tensor& values) {
+  check(keys.rank() == 3 && keys.dim(0) == std::ssize(caches_),
+        "[kv_cache] keys {} are not those of {} sequences", keys.shape(), caches_.size());
+  std::int64_t b = 0;
+  for (KVCache* cache : caches_) of(*cache).append(keys, values, b++, cache->most_);
+}
+
+std::vector<CachedKeys> CachedLayer::cached() const {
+  std::vector<CachedKeys> cached;
+  for (KVCache* cache : caches_) cached.push_back(of(*cache).cached());
+  return cached;
+}
+
+std::vector<std::int64_t> lengths_of(std::span<KVCache* const> caches) {
+  std::vector<std::int64_t> lengths;
+  for (const KVCache* cache : caches) lengths.push_back(cache->length());
+  return lengths;
+}
+
+std::vector<KVCache*> pointers_to(std::vector<KVCache>& caches) {
+  std::vector<KVCache*> pointers;
+  for (KVCache& cache : caches) pointers.push_back(&cache);
+  return pointers;
+}
+
+void select(std::vector<KVCache>& caches, const std::vector<std::int32_t>& rows) {
+  std::vector<std::int64_t> uses(caches.size());
+  for (const std::int32_t row : rows) {
+    check(row >= 0 && row < std::ssize(caches), "[kv_cache] there is no sequence {} among {}", row,
+          caches.size());
+    ++uses[static_cast<std::size_t>(row)];
+  }
+  std::vector<KVCache> chosen;
+  for (const std::int32_t row : rows) {
+    const auto i = static_cast<std::size_t>(row);
+    chosen.push_back(--uses[i] > 0 ? caches[i].clone() : std::move(caches[i]));
+  }
+  caches = std::move(chosen);
 }
 
 }  // namespace tapegrad::nn

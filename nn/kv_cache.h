@@ -1,47 +1,80 @@
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <vector>
 
-#include "tapegrad/autograd/tensor/tensor.h"
+#include "tapegrad/autograd/ops.h"
 
 namespace tapegrad::nn {
 
-// The keys and values that one attention layer has computed of B sequences of equal length, side by
-// side, so that the positions that follow need not compute them again. The first positions get as
-// much room as they need; later on, room grows by doubling. The cache is written in place, which no
-// tape may record.
+// The keys and values that one attention layer has computed of one sequence.
 class KeysAndValues {
  public:
-  std::int64_t length() const { return length_; }  // positions of each sequence
-  std::int64_t sequences() const { return keys_.defined() ? keys_.dim(0) : 0; }
-
-  // Error unless attention to x (B, T, …) can go on after the positions here: they are none, or x
-  // is one position of each sequence.
-  void check_follows(const Tensor& x) const;
-  // Adds keys and values (B, T, C) of the next T positions. Error if B or C is not that of the
-  // positions before.
-  void append(const Tensor& keys, const Tensor& values);
-  // (B, length, C). Of one sequence, they share the data of the cache, and append() may change
-  // them.
-  Tensor keys() const { return filled(keys_); }
-  Tensor values() const { return filled(values_); }
-  // Goes on with these sequences, in this order, in place of those there are: sequence i is then
-  // the one that was rows[i]. A sequence may be taken more than once, or not at all.
-  void select(const std::vector<std::int32_t>& rows);
+  std::int64_t length() const { return length_; }  // positions
+  // Adds the next T positions: row b of keys and values (B, T, C). Error if C is not that of the
+  // positions before. The first positions get as much room as they need; later on, room grows by
+  // doubling, up to `most` positions or as many as there are.
+  void append(const Tensor& keys, const Tensor& values, std::int64_t b, std::int64_t most);
+  // What attention() reads. append() may change it.
+  CachedKeys cached() const { return {keys_, values_, length_}; }
+  KeysAndValues clone() const;
 
  private:
-  Tensor filled(const Tensor& buffer) const;
-
-  Tensor keys_, values_;  // (B, capacity, C), of which `length_` positions are filled
+  Tensor keys_, values_;  // (capacity, C), of which `length_` positions are filled
   std::int64_t length_ = 0;
 };
 
-// What a model remembers of the sequences that it generates: one element for each layer.
-struct KVCache {
-  std::vector<KeysAndValues> layers;
+// What a model remembers of one sequence, so that the positions that follow need not compute it
+// again: keys and values of each layer. It is written in place, which no tape may record.
+class KVCache {
+ public:
+  KVCache() = default;
+  // With no more room than for `most` positions, as long as there are no more.
+  explicit KVCache(std::int64_t most) : most_(most) {}
+  // A copy would share its data with the original, and both would write there: see clone().
+  KVCache(const KVCache&) = delete;
+  KVCache& operator=(const KVCache&) = delete;
+  KVCache(KVCache&&) = default;
+  KVCache& operator=(KVCache&&) = default;
 
-  std::int64_t length() const { return layers.empty() ? 0 : layers.front().length(); }
-  void select(const std::vector<std::int32_t>& rows);
+  std::int64_t length() const { return layers_.empty() ? 0 : layers_.front().length(); }
+  void clear() { layers_.clear(); }
+  KVCache clone() const;
+
+ private:
+  friend class CachedLayer;
+  std::vector<KeysAndValues> layers_;
+  std::int64_t most_ = INT64_MAX;
 };
+
+// One layer of the caches of several sequences, each of a length of its own: what attention of
+// their next positions reads and extends.
+class CachedLayer {
+ public:
+  CachedLayer(std::span<KVCache* const> caches, std::size_t layer);
+
+  // How many positions each sequence has.
+  std::vector<std::int64_t> lengths() const;
+  // Adds keys and values (B, T, C) of the next T positions of each of the B sequences. Error if
+  // there are not B, or C is another than before.
+  void append(const Tensor& keys, const Tensor& values);
+  std::vector<CachedKeys> cached() const;
+
+ private:
+  KeysAndValues& of(KVCache& cache) const { return cache.layers_[layer_]; }
+
+  std::span<KVCache* const> caches_;
+  std::size_t layer_;
+};
+
+// How many positions each of these caches has.
+std::vector<std::int64_t> lengths_of(std::span<KVCache* const> caches);
+std::vector<KVCache*> pointers_to(std::vector<KVCache>& caches);
+
+// Goes on with these sequences, in this order, in place of those there are: sequence i is then the
+// one that was rows[i]. A sequence may be taken more than once, or not at all; only further copies
+// of one copy its data.
+void select(std::vector<KVCache>& caches, const std::vector<std::int32_t>& rows);
 
 }  // namespace tapegrad::nn

@@ -35,11 +35,11 @@ bool MultiHeadAttention::packed() const {
   return !config.separate_qkv && config.n_kv_head == config.n_head && !config.qk_norm;
 }
 
-Tensor MultiHeadAttention::turned(const Tensor& x, std::int64_t first,
-                                  std::int64_t channels) const {
+Tensor MultiHeadAttention::turned(const Tensor& x, std::int64_t channels,
+                                  const Firsts& firsts) const {
   if (!config.rope) return x;
   return rope(x, *config.head_size,
-              {.first = first,
+              {.firsts = firsts,
                .channels = channels,
                .base = config.rope_base,
                .scaling = config.rope_scaling});
@@ -51,15 +51,15 @@ Tensor MultiHeadAttention::operator()(const Tensor& x, Rng* rng, const Tensor& p
   Tensor y;
   if (packed()) {
     const Tensor qkv = c_attn(x);
-    y = attention(turned(qkv, 0, 2 * qkv.dim(2) / 3), config.n_head, options);
+    y = attention(turned(qkv, 2 * qkv.dim(2) / 3), config.n_head, options);
   } else {
-    const QKV parts = project(x, 0);
+    const QKV parts = project(x);
     y = attention(parts.q, parts.k, parts.v, config.n_head, options);
   }
   return maybe_dropout(c_proj(y), config.out_dropout, rng);
 }
 
-MultiHeadAttention::QKV MultiHeadAttention::project(const Tensor& x, std::int64_t first) const {
+MultiHeadAttention::QKV MultiHeadAttention::project(const Tensor& x, const Firsts& firsts) const {
   QKV parts;
   if (config.separate_qkv) {
     parts = {W_query(x), W_key(x), W_value(x)};
@@ -72,24 +72,21 @@ MultiHeadAttention::QKV MultiHeadAttention::project(const Tensor& x, std::int64_
     parts.q = norm_heads(q_norm, parts.q, *config.head_size);
     parts.k = norm_heads(k_norm, parts.k, *config.head_size);
   }
-  parts.q = turned(parts.q, first, parts.q.dim(2));
-  parts.k = turned(parts.k, first, parts.k.dim(2));
+  parts.q = turned(parts.q, parts.q.dim(2), firsts);
+  parts.k = turned(parts.k, parts.k.dim(2), firsts);
   return parts;
 }
 
 Tensor MultiHeadAttention::weights(const Tensor& x, const Tensor& padding) const {
-  const QKV parts = project(x, 0);
+  const QKV parts = project(x);
   return attention_weights(parts.q, parts.k, config.n_head, config.causal, padding);
 }
 
-Tensor MultiHeadAttention::operator()(const Tensor& x, KeysAndValues& cache) const {
+Tensor MultiHeadAttention::operator()(const Tensor& x, CachedLayer caches) const {
   check(config.causal, "[attention] only causal attention can go on after what it has seen");
-  cache.check_follows(x);
-  const QKV parts = project(x, cache.length());
-  cache.append(parts.k, parts.v);
-  // One new position sees all there are, so that it needs no causal mask.
-  return c_proj(
-      attention(parts.q, cache.keys(), cache.values(), config.n_head, {.causal = x.dim(1) > 1}));
+  const QKV parts = project(x, caches.lengths());
+  caches.append(parts.k, parts.v);
+  return c_proj(attention(parts.q, caches.cached(), config.n_head));
 }
 
 void MultiHeadAttention::check_crosses() const {
@@ -107,14 +104,14 @@ Tensor MultiHeadAttention::operator()(const Tensor& x, const Tensor& memory, Rng
   return maybe_dropout(c_proj(attention(q, k, v, config.n_head, options)), config.out_dropout, rng);
 }
 
-void MultiHeadAttention::remember(const Tensor& memory, KeysAndValues& kept) const {
+Memory MultiHeadAttention::remember(const Tensor& memory) const {
   check_crosses();
-  kept.append(W_key(memory), W_value(memory));
+  return {W_key(memory), W_value(memory)};
 }
 
-Tensor MultiHeadAttention::recall(const Tensor& x, const KeysAndValues& kept,
+Tensor MultiHeadAttention::recall(const Tensor& x, const Memory& kept,
                                   const Tensor& padding) const {
-  return c_proj(attention(W_query(x), kept.keys(), kept.values(), config.n_head,
+  return c_proj(attention(W_query(x), kept.keys, kept.values, config.n_head,
                           {.causal = false, .key_padding_mask = padding}));
 }
 

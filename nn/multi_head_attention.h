@@ -29,6 +29,11 @@ struct AttentionConfig {
   AttentionNames names = {};
 };
 
+// The keys and values (B, S, C) of a sequence that others attend to.
+struct Memory {
+  Tensor keys, values;
+};
+
 // Multi-head attention of a sequence to itself or to another one.  (B, T, C) → (B, T, C). H heads
 // of queries of D channels attend to K heads of keys and values; H/K of them in a row share one
 // (Ainslie et al., "GQA", 2023).
@@ -47,23 +52,25 @@ struct MultiHeadAttention {
   // The weights by which self-attention of x (B, T, C) takes its values, without dropout: (B, H, T,
   // T).
   Tensor weights(const Tensor& x, const Tensor& padding = {}) const;
-  // Self-attention of the positions (B, T, C) that follow those in the cache, to which their keys
-  // and values are added. For generation: no tape may record it. Only causal attention can do this,
-  // and T is 1 unless the cache is empty.
-  Tensor operator()(const Tensor& x, KeysAndValues& cache) const;
+  // Self-attention of the positions (B, T, C) that follow those in the caches of B sequences, to
+  // which their keys and values are added. For generation: no tape may record it. Only causal
+  // attention can do this.
+  Tensor operator()(const Tensor& x, CachedLayer caches) const;
   // Attention of x to `memory` (B, S, C). Needs separate_qkv, and neither causal, rope nor qk_norm.
   Tensor operator()(const Tensor& x, const Tensor& memory, Rng* rng, const Tensor& padding) const;
   // The keys and values that the last one makes of a memory, and that attention with them.
-  void remember(const Tensor& memory, KeysAndValues& kept) const;
-  Tensor recall(const Tensor& x, const KeysAndValues& kept, const Tensor& padding) const;
+  Memory remember(const Tensor& memory) const;
+  Tensor recall(const Tensor& x, const Memory& kept, const Tensor& padding) const;
 
  private:
   struct QKV {
     Tensor q, k, v;
   };
-  // Q and K normed and turned, of rows that begin at this position.
-  QKV project(const Tensor& x, std::int64_t first_position) const;
-  Tensor turned(const Tensor& x, std::int64_t first, std::int64_t channels) const;
+  // Positions at which the B sequences begin; without any, all begin at 0.
+  using Firsts = std::vector<std::int64_t>;
+  // Q and K normed and turned.
+  QKV project(const Tensor& x, const Firsts& firsts = {}) const;
+  Tensor turned(const Tensor& x, std::int64_t channels, const Firsts& firsts = {}) const;
   // Whether Q, K and V can stay side by side as c_attn makes them.
   bool packed() const;
   void check_crosses() const;

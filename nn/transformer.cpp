@@ -102,7 +102,7 @@ Tensor DecoderLayer::operator()(const Tensor& x, const Tensor& memory, const Pad
       [&](const Tensor& normed) { return cross_attn(normed, memory, rng, masks.source); }, rng);
 }
 
-Tensor DecoderLayer::step(const Tensor& x, KeysAndValues& seen, const KeysAndValues& memory,
+Tensor DecoderLayer::step(const Tensor& x, CachedLayer seen, const Memory& memory,
                           const Tensor& source_padding) const {
   return sublayers(
       x, [&](const Tensor& normed) { return attn(normed, seen); },

@@ -27,14 +27,10 @@ std::string quoted_text(const std::string& bytes) { return json_text(bytes); }
 
 // Makes one text, and passes on what may be shown of it.
 template <class OnText>
-std::vector<Sampler::Piece> Sampler::make(const nn::Tokens& prompt, const OnText& on_text) {
-  std::vector<Piece> pieces;
+std::vector<nn::NewToken> Sampler::make(const nn::Tokens& prompt, const OnText& on_text) {
+  std::vector<nn::NewToken> pieces;
   nn::GenerateOptions options = options_.generate;
-  if (options_.logprobs) {
-    options.on_logprob = [&](std::size_t, std::int32_t token, double logprob) {
-      pieces.push_back({token, logprob});
-    };
-  }
+  options.logprobs = options_.logprobs;
   StopText stop(options_.stops);
   const auto begin = std::chrono::steady_clock::now();
   tokens_ += run::stream_text(
@@ -43,7 +39,10 @@ std::vector<Sampler::Piece> Sampler::make(const nn::Tokens& prompt, const OnText
         const std::string shown = stop.push(piece);
         return (shown.empty() || on_text(shown)) && !stop.stopped() && !interrupted();
       },
-      options_.ignore_eos);
+      options_.ignore_eos,
+      [&](const nn::NewToken& t) {
+        if (options_.logprobs) pieces.push_back(t);
+      });
   seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (const std::string rest = stop.flush(); !rest.empty()) on_text(rest);
   return pieces;
@@ -56,10 +55,10 @@ void Sampler::print_text(const std::string& prompt) {
 }
 
 // The tokens of a text, one on a line, after it.
-void Sampler::print_pieces(const std::vector<Piece>& pieces) const {
+void Sampler::print_pieces(const std::vector<nn::NewToken>& pieces) const {
   print("\n");
   if (options_.logprobs) print("\n logprob  token\n");
-  for (const Piece& piece : pieces) {
+  for (const nn::NewToken& piece : pieces) {
     print(fmt::format("{:8.4f}  {}\n", piece.logprob,
                       quoted_text(model_.tokenizer.token_bytes(piece.token))));
   }
@@ -67,13 +66,14 @@ void Sampler::print_pieces(const std::vector<Piece>& pieces) const {
 
 void Sampler::print_json(const std::string& prompt) {
   std::string text;
-  const std::vector<Piece> pieces = make(model_.tokens_of(prompt), [&](std::string_view piece) {
-    text += piece;
-    return true;
-  });
+  const std::vector<nn::NewToken> pieces =
+      make(model_.tokens_of(prompt), [&](std::string_view piece) {
+        text += piece;
+        return true;
+      });
   Json json = {{"prompt", prompt}, {"text", text}};
   if (options_.logprobs) json["tokens"] = Json::array();
-  for (const Piece& piece : pieces) {
+  for (const nn::NewToken& piece : pieces) {
     json["tokens"].push_back({{"id", piece.token},
                               {"text", model_.tokenizer.token_bytes(piece.token)},
                               {"logprob", piece.logprob}});

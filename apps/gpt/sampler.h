@@ -30,16 +30,12 @@ class Sampler {
   void converse();
 
  private:
-  struct Piece {
-    std::int32_t token;
-    double logprob;
-  };
   void print_one(const std::string& prompt);
   void print_text(const std::string& prompt);
-  void print_pieces(const std::vector<Piece>& pieces) const;
+  void print_pieces(const std::vector<nn::NewToken>& pieces) const;
   void print_json(const std::string& prompt);
   template <class OnText>
-  std::vector<Piece> make(const nn::Tokens& prompt, const OnText& on_text);
+  std::vector<nn::NewToken> make(const nn::Tokens& prompt, const OnText& on_text);
   void print_rate() const;
 
   const run::TextModel& model_;

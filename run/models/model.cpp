@@ -90,15 +90,19 @@ std::vector<data::Token> prompt_tokens(const data::Tokenizer& tokenizer, std::st
 
 std::int64_t stream_text(const nn::Decoder& gpt, const data::Tokenizer& tokenizer,
                          const std::vector<data::Token>& prompt, nn::GenerateOptions options,
-                         Rng& rng, const OnText& on_text, bool ignore_eos) {
+                         Rng& rng, const OnText& on_text, bool ignore_eos,
+                         const std::function<void(const nn::NewToken&)>& on_token) {
   if (!ignore_eos) options.stop_tokens = tokenizer.ends();
   Utf8Stream stream;
-  const nn::Tokens added = nn::generate(gpt, prompt, options, rng, [&](data::Token token) {
-    const std::string piece = stream.push(tokenizer.token_bytes(token));
-    return on_text(piece);
-  });
+  std::int64_t added = 0;
+  for (const nn::NewToken& t : nn::TokenStream(gpt, prompt, options, rng)) {
+    ++added;
+    if (on_token) on_token(t);
+    const std::string piece = stream.push(tokenizer.token_bytes(t.token));
+    if (!on_text(piece)) break;
+  }
   if (const std::string rest = stream.flush(); !rest.empty()) on_text(rest);
-  return std::ssize(added);
+  return added;
 }
 
 std::vector<data::Token> TextModel::tokens_of(std::string_view prompt) const {

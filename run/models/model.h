@@ -30,12 +30,13 @@ std::vector<data::Token> prompt_tokens(const data::Tokenizer& tokenizer, std::st
 // Called with a text piece by piece, whole UTF-8 characters only; returning false ends the text.
 using OnText = std::function<bool(std::string_view piece)>;
 
-// Continues the tokens of a prompt, and passes the new text to `on_text`. Ends early at
-// each of the tokenizer's ends(), unless `ignore_eos`: then these are part of the text.
-// Returns the number of new tokens.
+// Continues the tokens of a prompt, and passes the new text to `on_text`, and before that each new
+// token to `on_token`, if there is one. Ends early at each of the tokenizer's ends(), unless
+// `ignore_eos`: then these are part of the text. Returns the number of new tokens.
 std::int64_t stream_text(const nn::Decoder& gpt, const data::Tokenizer& tokenizer,
                          const std::vector<data::Token>& prompt, nn::GenerateOptions options,
-                         Rng& rng, const OnText& on_text, bool ignore_eos = false);
+                         Rng& rng, const OnText& on_text, bool ignore_eos = false,
+                         const std::function<void(const nn::NewToken&)>& on_token = {});
 
 // A GPT that was trained, with its tokenizer.
 struct TextModel {

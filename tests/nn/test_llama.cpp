@@ -88,15 +88,17 @@ TEST_CASE("a Llama's logits with a KV cache are those without one", "[llama]") {
     config.block_size = 70;  // more than one tile of the attention kernel
     const TinyLlama tiny(config);
     for (const std::int64_t prompt : {1, 5, 69}) {
-      nn::KVCache cache;
-      Tensor logits = tiny.model.last_logits(columns(tiny.inputs, 0, prompt), cache);
+      std::vector<nn::KVCache> sequences(static_cast<std::size_t>(tiny.inputs.dim(0)));
+      const auto caches = nn::pointers_to(sequences);
+      Tensor logits = tiny.model.last_logits(columns(tiny.inputs, 0, prompt), caches);
       for (std::int64_t n = prompt; n <= 70; ++n) {
-        if (n > prompt) logits = tiny.model.last_logits(columns(tiny.inputs, n - 1, n), cache);
+        if (n > prompt) logits = tiny.model.last_logits(columns(tiny.inputs, n - 1, n), caches);
         INFO(prompt << " " << n);
         CHECK(difference(logits, tiny.model.last_logits(columns(tiny.inputs, 0, n)), 1e-12,
                          1e-12) == "");
       }
-      CHECK(cache.layers.front().keys().dim(2) == config.kv_heads() * config.channels_per_head());
+      const Tensor keys = nn::CachedLayer(caches, 0).cached()[0].keys;
+      CHECK(keys.dim(1) == config.kv_heads() * config.channels_per_head());
     }
   }
 }

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "tapegrad/base/random.h"
+
+namespace tapegrad::nn {
+
+using Tokens = std::vector<std::int32_t>;
+
+// How one text goes on, and where it ends.
+struct GenerateOptions {
+  std::int64_t max_new_tokens = 200;
+  bool greedy = false;       // always the likeliest token; temperature and top_k do not matter then
+  double temperature = 1.0;  // above 0: logits are divided by it
+  std::optional<std::int64_t> top_k = {};  // sample among the k likeliest tokens only
+  // Nucleus sampling (Holtzman et al., 2020, "The Curious Case of Neural Text Degeneration",
+  // section 3.1): among the likeliest tokens that together have at least this probability. (0, 1]
+  double top_p = 1;
+  // Among the tokens with at least this share of the likeliest one's probability. [0, 1]
+  double min_p = 0;
+  // Of a token that the text has already, a positive logit is divided by it, and a negative one
+  // multiplied (Keskar et al., 2019, "CTRL", section 4.1). Above 0; 1: no penalty.
+  double repetition_penalty = 1;
+  Tokens stop_tokens = {};  // each ends the text, and is not part of it
+  bool logprobs = false;    // also find each token's log probability: see NewToken
+  bool kv_cache = true;     // keep keys and values of what was seen, or compute them for each token
+
+  void validate() const;  // throws Error for invalid values
+};
+
+// The token that `logits` (V) and the options give after the tokens of `text`. What an option rules
+// out is decided in the order of Hugging Face's transformers: penalty, temperature, top_k, top_p,
+// min_p, each among what the ones before it have left.
+std::int32_t pick_token(std::vector<float> logits, const GenerateOptions& options, Rng& rng,
+                        std::span<const std::int32_t> text = {});
+
+// Of a token under logits (V) alone, that is without temperature, penalty and the choices above.
+double log_probability(std::span<const float> logits, std::int32_t token);
+
+}  // namespace tapegrad::nn
