@@ -9,6 +9,7 @@
 
 #include "tapegrad/apps/cli/option_text.h"
 #include "tapegrad/apps/cli/run_main.h"
+#include "tapegrad/base/version.h"
 
 namespace tapegrad::cli {
 namespace {

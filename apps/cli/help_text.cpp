@@ -5,6 +5,7 @@
 
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/option_text.h"
+#include "tapegrad/base/version.h"
 
 namespace tapegrad::cli {
 namespace {
