@@ -26,9 +26,8 @@ nn::DecoderConfig settled(nn::DecoderConfig c) {
 // Without a width of the feed-forward that the model would have without it.
 nn::DecoderConfig with_usual_inner(nn::DecoderConfig c) {
   nn::DecoderConfig without = c;
-  without.n_inner.reset();
-  if (without.inner() == c.inner()) c.n_inner.reset();
-  return c;
+  without.n_inner = {};
+  return without.inner() == c.inner() ? without : c;
 }
 
 Section settled_section(const nn::DecoderConfig& config) {
