@@ -93,7 +93,7 @@ Json json_of(const Options& o, const run::WindowOptions& windows, const std::str
 
 int evaluate(const Options& o) {
   const run::TextModel model = run::load(o.model, DType::f32, o.checkpoint);
-  const std::int64_t longest = model.gpt.config().block_size;
+  const std::int64_t longest = model.gpt.config.block_size;
   run::WindowOptions windows{.batch_size = o.batch_size,
                              .block_size = o.block_size.value_or(longest),
                              .stride = o.stride,

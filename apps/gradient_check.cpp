@@ -53,7 +53,7 @@ int check_all(int argc, char** argv) {
   checks::check_ops(report);
   Rng rng(options.report.check.seed);
   const nn::Params params(rng, DType::f64);
-  const nn::LanguageModel gpt(
+  const nn::Decoder gpt(
       params, {.vocab_size = 17, .block_size = 8, .n_layer = 2, .n_head = 2, .n_embd = 16});
   checks::check_gpt("GPT of 2 layers", gpt, params.parameters(), report);
   return report.finish();

@@ -1,25 +1,201 @@
 #include "tapegrad/nn/decoder.h"
 
-namespace tapegrad::nn::decoder {
+#include <cmath>
+#include <numeric>
 
-Linear make_head(const Params& p, const GPTConfig& config, const Embedding& tokens) {
-  if (!config.tied) {
-    return Linear(p.unadapted() / "lm_head", config.n_embd, config.vocab_size, false);
+#include "tapegrad/autograd/tape.h"
+#include "tapegrad/nn/decoder_names.h"
+
+namespace tapegrad::nn {
+namespace {
+
+NormOptions norm_options(const DecoderConfig& c) {
+  return {.kind = c.norm_kind(), .bias = c.with_bias(), .eps = c.norm_eps};
+}
+
+Norm make_norm(const Params& p, const char* name, const DecoderConfig& c, bool present = true) {
+  return present ? Norm(p / name, c.n_embd, norm_options(c)) : Norm();
+}
+bool norms_before(const DecoderConfig& c) { return c.norm_place != NormPlace::after; }
+bool norms_after(const DecoderConfig& c) { return c.norm_place != NormPlace::before; }
+
+AttentionConfig attention_config(const DecoderConfig& c) {
+  AttentionConfig a{.n_head = c.n_head,
+                    .n_kv_head = c.kv_heads(),
+                    .head_size = c.channels_per_head(),
+                    .bias = c.with_bias(),
+                    .qkv_bias = c.with_qkv_bias(),
+                    .separate_qkv = c.projects_apart(),
+                    .rope = c.rotary(),
+                    .rope_base = c.rope_base,
+                    .rope_scaling = c.scaling(),
+                    .dropout = c.dropout,
+                    .out_dropout = c.attn_out_dropout ? c.dropout : 0,
+                    .names = decoder_names(c).in_attention};
+  if (c.qk_norm) a.qk_norm = norm_options(c);
+  return a;
+}
+
+FeedForwardConfig feed_forward_config(const DecoderConfig& c) {
+  return {.hidden = c.inner(),
+          .bias = c.with_bias(),
+          .gated = c.with_gate(),
+          .activation = c.activation_kind(),
+          .dropout = c.dropout,
+          .hidden_dropout = c.ff_dropout ? c.dropout : 0,
+          .names = decoder_names(c).in_mlp};
+}
+
+std::vector<Block> make_blocks(const Params& p, const DecoderConfig& c) {
+  std::vector<Block> blocks;
+  for (int i = 0; i < c.n_layer; ++i) blocks.emplace_back(p / i, c);
+  return blocks;
+}
+
+Embedding make_positions(const Params& p, const DecoderConfig& c) {
+  if (c.position_kind() != Positions::learned) return {};
+  return {p / decoder_names(c).positions, c.block_size, c.n_embd};
+}
+
+// The head: of its own, or on the token embedding. Then its draws replace the embedding's, as where
+// PyTorch code sets wte.weight = lm_head.weight.
+Linear make_head(const Params& p, const DecoderConfig& c, const Embedding& tokens) {
+  if (!c.tied) {
+    return Linear(p.unadapted() / decoder_names(c).head, c.n_embd, c.vocab_size, false);
   }
-  p.redraw(tokens.weight, kaiming_uniform(config.n_embd));
+  p.redraw(tokens.weight, kaiming_uniform(c.n_embd));
   return {p, tokens.weight};
 }
 
-void check_ids(const Tensor& ids, std::int64_t first, const GPTConfig& config) {
-  check(ids.rank() == 2, "[gpt] ids must be (B, T), not {}", ids.shape());
-  check(first + ids.dim(1) <= config.block_size,
-        "[gpt] a sequence of {} tokens is longer than block_size {}", first + ids.dim(1),
-        config.block_size);
+DecoderConfig validated(const DecoderConfig& config) {
+  config.validate();
+  return config.settled();
 }
 
+Tensor maybe_norm(const Norm& norm, Tensor x) {
+  if (norm.exists()) return norm(x);
+  return x;
+}
+
+// x (B, T, C) → its last position, (B, C).
 Tensor last_position(const Tensor& x) {
   const std::int64_t T = x.dim(1);
   return reshape(slice(x, 1, T - 1, T), {x.dim(0), x.dim(2)});
 }
 
-}  // namespace tapegrad::nn::decoder
+}  // namespace
+
+Block::Block(const Params& p, const DecoderConfig& c)
+    : ln_1(make_norm(p, decoder_names(c).before_attention, c, norms_before(c))),
+      attn(p / decoder_names(c).attention, c.n_embd, attention_config(c)),
+      ln_1_after(make_norm(p, decoder_names(c).after_attention, c, norms_after(c))),
+      ln_2(make_norm(p, decoder_names(c).before_mlp, c, norms_before(c))),
+      mlp(p / decoder_names(c).mlp, c.n_embd, feed_forward_config(c)),
+      ln_2_after(make_norm(p, decoder_names(c).after_mlp, c, norms_after(c))) {}
+
+template <class Attend>
+Tensor Block::sublayers(const Tensor& x, const Attend& attend, Rng* rng) const {
+  const Tensor y = x + maybe_norm(ln_1_after, attend(maybe_norm(ln_1, x)));
+  return y + maybe_norm(ln_2_after, mlp(maybe_norm(ln_2, y), rng));
+}
+
+Tensor Block::operator()(const Tensor& x, Rng* rng) const {
+  return sublayers(
+      x, [&](const Tensor& normed) { return attn(normed, rng); }, rng);
+}
+
+Tensor Block::operator()(const Tensor& x, KeysAndValues& cache) const {
+  return sublayers(
+      x, [&](const Tensor& normed) { return attn(normed, cache); }, nullptr);
+}
+
+Tensor Block::attention_weights(const Tensor& x) const { return attn.weights(maybe_norm(ln_1, x)); }
+
+Decoder::Decoder(const Params& p, const DecoderConfig& c)
+    : config(validated(c)),
+      wte(p / decoder_names(c).tokens, c.vocab_size, c.n_embd),
+      wpe(make_positions(p, c)),
+      h(make_blocks(p / decoder_names(c).blocks, c)),
+      ln_f(make_norm(p, decoder_names(c).last_norm, c)),
+      lm_head(make_head(p, c, wte)) {
+  p.check_all_used();
+}
+
+Tensor Decoder::embed(const Tensor& ids, std::int64_t first) const {
+  check(ids.rank() == 2, "[decoder] ids must be (B, T), not {}", ids.shape());
+  const std::int64_t T = ids.dim(1);
+  check(first + T <= config.block_size,
+        "[decoder] a sequence of {} tokens is longer than block_size {}", first + T,
+        config.block_size);
+  Tensor x = wte(ids);
+  if (config.embedding_scale != 1) x = x * config.embedding_scale;
+  if (!wpe.weight.defined()) return x;
+  std::vector<std::int32_t> positions(static_cast<std::size_t>(T));
+  std::iota(positions.begin(), positions.end(), static_cast<std::int32_t>(first));
+  return x + wpe(Tensor::from(positions, {T}));
+}
+
+Tensor Decoder::run_blocks(Tensor x, bool again, Rng* rng) const {
+  for (const Block& block : h) {
+    const auto run = [&block](Inputs in, Rng* r) { return block(in[0], r); };
+    x = again ? checkpoint(run, {x}, rng) : block(x, rng);
+  }
+  return x;
+}
+
+std::vector<Tensor> Decoder::residual_stream(const Tensor& embedded) const {
+  std::vector<Tensor> states = {embedded};
+  for (const Block& block : h) states.push_back(block(states.back()));
+  return states;
+}
+
+Tensor Decoder::hidden(const Tensor& ids, Rng* rng) const {
+  return ln_f(run_blocks(maybe_dropout(embed(ids), config.dropout, rng), recompute, rng));
+}
+
+Tensor Decoder::last_logits(const Tensor& ids) const {
+  return logits_of(last_position(run_blocks(embed(ids), false, nullptr)));
+}
+
+Tensor Decoder::last_logits(const Tensor& ids, KVCache& cache) const {
+  const TapePause pause;
+  Tensor x = embed(ids, cache.length());
+  cache.layers.resize(h.size());
+  for (std::size_t i = 0; i < h.size(); ++i) x = h[i](x, cache.layers[i]);
+  return logits_of(last_position(x));
+}
+
+Tensor Decoder::attention_weights(int layer, const Tensor& state) const {
+  check(layer >= 0 && layer < config.n_layer, "[attention_weights] there is no block {} of {}",
+        layer, config.n_layer);
+  return h[static_cast<std::size_t>(layer)].attention_weights(state);
+}
+
+Tensor Decoder::input_gradient(const Tensor& ids, const Tensor& targets,
+                               std::int32_t ignore_index) const {
+  const Tensor x = embed(ids);
+  Tape tape;
+  tape.watch(x);
+  const Tensor loss = loss_of(ln_f(residual_stream(x).back()), targets, ignore_index);
+  return tape.gradient(loss, {x})[0];
+}
+
+void init_gpt2(const Decoder& model, const Params& p, Rng& rng) {
+  const DecoderNames names = decoder_names(model.config);
+  const auto projects_into_residual = [&](std::string_view name) {
+    return name.ends_with(std::string(names.in_attention.out) + ".weight") ||
+           name.ends_with(std::string(names.in_mlp.out) + ".weight");
+  };
+  for (const auto& [name, t] : p.parameters()) {
+    if (t.rank() == 2) refill(t, normal(0, 0.02), rng);
+    if (name.ends_with(".bias")) refill(t, zeros(), rng);
+  }
+  // A tied weight is visited twice: as the embedding's and as the head's.
+  if (model.config.tied) refill(model.wte.weight, normal(0, 0.02), rng);
+  const double projection = 0.02 / std::sqrt(2.0 * model.config.n_layer);
+  for (const auto& [name, t] : p.parameters()) {
+    if (projects_into_residual(name)) refill(t, normal(0, projection), rng);
+  }
+}
+
+}  // namespace tapegrad::nn

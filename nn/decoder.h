@@ -1,53 +1,102 @@
 #pragma once
 
-#include "tapegrad/nn/gpt.h"
+#include <vector>
 
-// What GPT and Llama have in common: a row of blocks, and a head on the last one's output.
+#include "tapegrad/nn/decoder_config.h"
+#include "tapegrad/nn/kv_cache.h"
+#include "tapegrad/nn/multi_head_attention.h"
 
-namespace tapegrad::nn::decoder {
+namespace tapegrad::nn {
 
-// The head: of its own, or on the token embedding. Then its draws replace the embedding's, as where
-// PyTorch code sets wte.weight = lm_head.weight.
-Linear make_head(const Params& p, const GPTConfig& config, const Embedding& tokens);
+// y = x + attn(ln_1(x)), then y + mlp(ln_2(y)); with other places of the norms, ln_1_after and
+// ln_2_after are applied to what attention and feed-forward add. Norms may be absent.
+struct Block {
+  Norm ln_1;
+  MultiHeadAttention attn;
+  Norm ln_1_after, ln_2;
+  FeedForward mlp;
+  Norm ln_2_after;
+  Block(const Params& p, const DecoderConfig& config);
+  Tensor operator()(const Tensor& x, Rng* rng = nullptr) const;
+  Tensor operator()(const Tensor& x, KeysAndValues& cache) const;
+  // The attention weights of the block on its input (B, T, C): (B, H, T, T).
+  Tensor attention_weights(const Tensor& x) const;
 
-// Error if ids are not (B, T) or reach beyond block_size from position `first`.
-void check_ids(const Tensor& ids, std::int64_t first, const GPTConfig& config);
+ private:
+  template <class Attend>
+  Tensor sublayers(const Tensor& x, const Attend& attend, Rng* rng) const;
+};
 
-// x (B, T, C) → its last position, (B, C).
-Tensor last_position(const Tensor& x);
+// A decoder-only Transformer, whose parts its config chooses: GPT-2, Llama and their relatives.
+// Members are named as in GPT-2; for the names of parameters in files see decoder_names.h. Weights
+// lie as (out, in). Construction draws what PyTorch draws for the same modules in the same order.
+// Dropout is behind the embedding, on the weights of attention, and on what is added to the
+// residual stream.
+struct Decoder {
+  DecoderConfig config;  // settled
+  Embedding wte, wpe;    // wpe is absent unless positions are learned
+  std::vector<Block> h;
+  Norm ln_f;
+  Linear lm_head;
+  // Keeps only the input of each block for the backward, which runs the block again: see
+  // checkpoint() in ops.h. It costs time and saves memory; results stay the same.
+  bool recompute = false;
 
-template <class Block>
-std::vector<Block> make_blocks(const Params& p, const GPTConfig& config) {
-  std::vector<Block> blocks;
-  for (int i = 0; i < config.n_layer; ++i) blocks.emplace_back(p / i, config);
-  return blocks;
-}
+  Decoder(const Params& p, const DecoderConfig& config);
 
-// x (B, T, C) → the output of the last block. `states`, if there are any, get that of each.
-template <class Block>
-Tensor run_blocks(const std::vector<Block>& blocks, Tensor x, bool recompute, Rng* rng,
-                  std::vector<Tensor>* states = nullptr) {
-  for (const Block& block : blocks) {
-    const auto run = [&block](Inputs in, Rng* r) { return block(in[0], r); };
-    x = recompute ? checkpoint(run, {x}, rng) : block(x, rng);
-    if (states) states->push_back(x);
+  // ids (B, T) i32 → what the first block gets, without dropout (B, T, C). Error if first_position
+  // + T > block_size.
+  Tensor embed(const Tensor& ids, std::int64_t first_position = 0) const;
+  // What embed() gives → the n_layer + 1 states (B, T, C) before, between and behind the blocks,
+  // without dropout. Each block adds to the state that it gets (Elhage et al., "A Mathematical
+  // Framework for Transformer Circuits", 2021).
+  std::vector<Tensor> residual_stream(const Tensor& embedded) const;
+  // ids (B, T) i32 → the normed output of the last block (B, T, C). Error if T > block_size.
+  Tensor hidden(const Tensor& ids, Rng* rng = nullptr) const;
+  // ids (B, T) → logits (B, T, V).
+  Tensor operator()(const Tensor& ids, Rng* rng = nullptr) const {
+    return lm_head(hidden(ids, rng));
   }
-  return x;
-}
+  // Mean cross entropy of targets (B, T), of which those that are ignore_index do not count. The
+  // logits of all positions, by far the largest tensor of a small model, never exist.
+  Tensor loss(const Tensor& ids, const Tensor& targets, Rng* rng = nullptr,
+              std::int32_t ignore_index = -100) const {
+    return loss_of(hidden(ids, rng), targets, ignore_index);
+  }
+  // Logits of the last position only: (B, V).
+  Tensor last_logits(const Tensor& ids) const;
+  // The same for ids (B, T) that follow those in the cache, to which they are added: nothing is
+  // computed again. T is 1 unless the cache is empty. For generation: no tape records it. Error if
+  // the cache would hold more than block_size positions.
+  Tensor last_logits(const Tensor& ids, KVCache& cache) const;
 
-// x and the output of each block.
-template <class Block>
-std::vector<Tensor> states_between(const std::vector<Block>& blocks, const Tensor& x) {
-  std::vector<Tensor> states = {x};
-  run_blocks(blocks, x, /*recompute=*/false, /*rng=*/nullptr, &states);
-  return states;
-}
+  // For looking inside. No function here drops anything out.
 
-template <class Block>
-Tensor run_blocks(const std::vector<Block>& blocks, Tensor x, KVCache& cache) {
-  cache.layers.resize(blocks.size());
-  for (std::size_t i = 0; i < blocks.size(); ++i) x = blocks[i](x, cache.layers[i]);
-  return x;
-}
+  // The attention weights of a block on the state before it, residual_stream()[layer]: (B, H, T,
+  // T). Error if there is no such block.
+  Tensor attention_weights(int layer, const Tensor& state) const;
+  // The final norm and the head on any of these states (B, T, C) → (B, T, V): of the last one, they
+  // are the model's logits. Of the others, they are what the model would say there (the logit lens:
+  // nostalgebraist, "interpreting GPT: the logit lens", 2020).
+  Tensor logits_of(const Tensor& state) const { return lm_head(ln_f(state)); }
+  // The gradient of loss(ids, targets, nullptr, ignore_index) with respect to what embed(ids) gives
+  // (B, T, C), that is to each position's token embedding. No grad() changes.
+  Tensor input_gradient(const Tensor& ids, const Tensor& targets,
+                        std::int32_t ignore_index = -100) const;
 
-}  // namespace tapegrad::nn::decoder
+ private:
+  Tensor run_blocks(Tensor x, bool again, Rng* rng) const;
+  Tensor loss_of(const Tensor& normed, const Tensor& targets, std::int32_t ignore_index) const {
+    return linear_cross_entropy(normed, lm_head.weight, targets, ignore_index, lm_head.precision);
+  }
+};
+
+// What the config is without further choices.
+using GPT = Decoder;
+
+// nanoGPT's initialisation, drawn after the construction as its apply(_init_weights) does: N(0,
+// 0.02) for linears and embeddings, biases 0, and projections into the residual stream N(0,
+// 0.02/√(2·n_layer)).
+void init_gpt2(const Decoder& model, const Params& p, Rng& rng);
+
+}  // namespace tapegrad::nn

@@ -21,10 +21,10 @@ Tensor last_tokens(const std::vector<Tokens>& texts, const std::vector<std::size
 
 // Logits (B, V) in f32 of what follows these texts of equal length. The cache, if there is one, has
 // their first tokens.
-Tensor next_logits(const LanguageModel& gpt, const std::vector<Tokens>& texts,
+Tensor next_logits(const Decoder& gpt, const std::vector<Tokens>& texts,
                    const std::vector<std::size_t>& which, KVCache* cache) {
   const std::int64_t length = std::ssize(texts[which.front()]);
-  const std::int64_t most = gpt.config().block_size;
+  const std::int64_t most = gpt.config.block_size;
   if (cache != nullptr && length <= most) {
     const Tensor ids = last_tokens(texts, which, length - cache->length());
     return gpt.last_logits(ids, *cache).to(DType::f32);
@@ -42,7 +42,7 @@ double log_probability(const std::vector<float>& logits, std::int32_t token) {
 
 // Continues texts of equal length, whose indices are `live`, side by side. Those that have ended
 // leave.
-void continue_together(const LanguageModel& gpt, std::vector<std::size_t> live,
+void continue_together(const Decoder& gpt, std::vector<std::size_t> live,
                        const GenerateOptions& options, std::span<Rng> rngs, const OnToken& on_token,
                        std::vector<Tokens>& texts) {
   KVCache cache;
@@ -165,15 +165,15 @@ std::int32_t pick_token(std::vector<float> logits, const GenerateOptions& option
   return static_cast<std::int32_t>(rng.multinomial(logits));
 }
 
-Tokens generate(const LanguageModel& gpt, const Tokens& prompt, const GenerateOptions& options,
-                Rng& rng, const std::function<bool(std::int32_t)>& on_token) {
+Tokens generate(const Decoder& gpt, const Tokens& prompt, const GenerateOptions& options, Rng& rng,
+                const std::function<bool(std::int32_t)>& on_token) {
   const auto on_indexed = [&](std::size_t, std::int32_t token) { return on_token(token); };
   using OnToken = std::function<bool(std::size_t, std::int32_t)>;
   return generate(gpt, std::vector<Tokens>{prompt}, options, std::span(&rng, 1),
                   on_token ? OnToken(on_indexed) : OnToken())[0];
 }
 
-std::vector<Tokens> generate(const LanguageModel& gpt, const std::vector<Tokens>& prompts,
+std::vector<Tokens> generate(const Decoder& gpt, const std::vector<Tokens>& prompts,
                              const GenerateOptions& options, std::span<Rng> rngs,
                              const std::function<bool(std::size_t, std::int32_t)>& on_token) {
   options.validate();

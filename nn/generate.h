@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "tapegrad/nn/language_model.h"
+#include "tapegrad/nn/decoder.h"
 
 namespace tapegrad::nn {
 
@@ -41,14 +41,14 @@ struct GenerateOptions {
 // With kv_cache, logits are the same up to rounding (5e-6 of the largest in f32, tested). The cache
 // helps until there are block_size tokens. After that, each new token pushes the first one out of
 // what the model sees. This moves all positions, so that no key or value stays what it was.
-Tokens generate(const LanguageModel& gpt, const Tokens& prompt, const GenerateOptions& options,
-                Rng& rng, const std::function<bool(std::int32_t)>& on_token = {});
+Tokens generate(const Decoder& gpt, const Tokens& prompt, const GenerateOptions& options, Rng& rng,
+                const std::function<bool(std::int32_t)>& on_token = {});
 
 // Continues several prompts. Text i draws from rngs[i] alone, one multinomial per token: it becomes
 // what it would become by itself with that generator, as far as rounding lets it. Prompts of equal
 // length share their forward passes; lengths take turns. `on_token` gets the index of the text and
 // the token; returning false ends that text. Error unless there are as many generators as prompts.
-std::vector<Tokens> generate(const LanguageModel& gpt, const std::vector<Tokens>& prompts,
+std::vector<Tokens> generate(const Decoder& gpt, const std::vector<Tokens>& prompts,
                              const GenerateOptions& options, std::span<Rng> rngs,
                              const std::function<bool(std::size_t, std::int32_t)>& on_token = {});
 

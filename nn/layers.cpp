@@ -20,8 +20,28 @@ LayerNorm::LayerNorm(const Params& p, std::int64_t channels, bool with_bias,
 RMSNorm::RMSNorm(const Params& p, std::int64_t channels, double epsilon)
     : weight(p.parameter("weight", {channels}, ones())), eps(epsilon) {}
 
+namespace {
+
+bool is_rms(NormKind kind) { return kind == NormKind::rms || kind == NormKind::rms_plus; }
+
+}  // namespace
+
+Norm::Norm(const Params& p, std::int64_t channels, const NormOptions& how)
+    : options(how),
+      weight(p.parameter("weight", {channels}, how.kind == NormKind::rms_plus ? zeros() : ones())) {
+  if (how.bias && !is_rms(how.kind)) bias = p.parameter("bias", {channels}, zeros());
+}
+
+Tensor Norm::operator()(const Tensor& x) const {
+  if (options.kind == NormKind::rms) return rms_norm(x, weight, options.eps);
+  if (options.kind == NormKind::rms_plus) return rms_norm(x, weight + 1, options.eps);
+  return layer_norm(x, weight, bias,
+                    {.eps = options.eps, .unbiased = options.kind == NormKind::unbiased});
+}
+
 Tensor activate(const Tensor& x, Activation activation) {
   if (activation == Activation::relu) return relu(x);
+  if (activation == Activation::silu) return silu(x);
   return gelu(x, activation == Activation::gelu ? Gelu::tanh : Gelu::erf);
 }
 
@@ -29,17 +49,21 @@ Tensor maybe_dropout(const Tensor& x, double p, Rng* rng) {
   return rng == nullptr ? x : dropout(x, p, *rng);
 }
 
-FeedForward::FeedForward(const Params& p, std::int64_t channels, std::int64_t hidden, bool bias,
-                         Activation act, double drop, double hidden_drop)
-    : c_fc(p / "c_fc", channels, hidden, bias),
-      c_proj(p / "c_proj", hidden, channels, bias),
-      activation(act),
-      dropout(drop),
-      hidden_dropout(hidden_drop) {}
+FeedForward::FeedForward(const Params& p, std::int64_t channels, const FeedForwardConfig& c)
+    : config(c),
+      c_gate(c.gated ? Linear(p / c.names.gate, channels, c.hidden, c.bias) : Linear()),
+      c_fc(p / c.names.in, channels, c.hidden, c.bias),
+      c_proj(p / c.names.out, c.hidden, channels, c.bias) {}
 
 Tensor FeedForward::operator()(const Tensor& x, Rng* rng) const {
-  const Tensor y = maybe_dropout(activate(c_fc(x), activation), hidden_dropout, rng);
-  return maybe_dropout(c_proj(y), dropout, rng);
+  const auto inner = [&] {
+    if (!config.gated) return activate(c_fc(x), config.activation);
+    if (config.activation == Activation::silu) return swiglu(c_gate(x), c_fc(x));
+    const Tensor gate = activate(c_gate(x), config.activation);
+    return gate * c_fc(x);
+  };
+  return maybe_dropout(c_proj(maybe_dropout(inner(), config.hidden_dropout, rng)), config.dropout,
+                       rng);
 }
 
 }  // namespace tapegrad::nn

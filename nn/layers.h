@@ -56,19 +56,57 @@ struct RMSNorm {
   Tensor operator()(const Tensor& x) const { return rms_norm(x, weight, eps); }
 };
 
-enum class Activation { gelu, gelu_erf, relu };
-inline constexpr std::array<std::string_view, 3> kActivationNames = {"gelu", "gelu-erf", "relu"};
+// The kinds of norms that a Decoder may have, all over the last dimension.
+enum class NormKind {
+  layer,     // layer_norm
+  unbiased,  // layer_norm, whose variance divides by C − 1
+  rms,       // rms_norm
+  rms_plus,  // rms_norm with weights 1 + w, as in Gemma; w is initialised to 0
+};
+inline constexpr std::array<std::string_view, 4> kNormKindNames = {"layer", "unbiased", "rms",
+                                                                   "rms-plus"};
+inline std::span<const std::string_view> names_of(NormKind) { return kNormKindNames; }
+struct NormOptions {
+  NormKind kind = NormKind::layer;
+  bool bias = true;  // of layer norms: RMS norms have none
+  double eps = 1e-5;
+};
+// (…, C) → (…, C).
+struct Norm {
+  NormOptions options;
+  Tensor weight, bias;  // (C); the bias may be undefined
+  Norm() = default;
+  Norm(const Params& p, std::int64_t channels, const NormOptions& options);
+  bool exists() const { return weight.defined(); }
+  Tensor operator()(const Tensor& x) const;
+};
+
+enum class Activation { gelu, gelu_erf, relu, silu };
+inline constexpr std::array<std::string_view, 4> kActivationNames = {"gelu", "gelu-erf", "relu",
+                                                                     "silu"};
 inline std::span<const std::string_view> names_of(Activation) { return kActivationNames; }
 Tensor activate(const Tensor& x, Activation activation);
 
-// C → hidden → C: a linear, the activation, a linear, dropout. With hidden_dropout, also dropout
-// after the activation.
+// What the linears of a feed-forward layer are called.
+struct FeedForwardNames {
+  const char *gate = "c_gate", *in = "c_fc", *out = "c_proj";
+};
+struct FeedForwardConfig {
+  std::int64_t hidden = 1;
+  bool bias = true;
+  bool gated = false;
+  Activation activation = Activation::gelu;
+  double dropout = 0;         // of the result
+  double hidden_dropout = 0;  // between the linears
+  FeedForwardNames names = {};
+};
+// c_proj(f(c_fc(x))), or gated c_proj(f(c_gate(x))·c_fc(x)) (Shazeer, "GLU Variants Improve
+// Transformer", 2020): C → hidden → C.
 struct FeedForward {
+  FeedForwardConfig config;
+  Linear c_gate;  // absent unless gated
   Linear c_fc, c_proj;
-  Activation activation;
-  double dropout, hidden_dropout;
-  FeedForward(const Params& p, std::int64_t channels, std::int64_t hidden, bool bias,
-              Activation activation, double dropout, double hidden_dropout = 0);
+  FeedForward(const Params& p, std::int64_t channels, const FeedForwardConfig& config);
   Tensor operator()(const Tensor& x, Rng* rng = nullptr) const;
 };
 

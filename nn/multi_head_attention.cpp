@@ -2,31 +2,59 @@
 
 namespace tapegrad::nn {
 
+namespace {
+
+// Of each head of x (B, T, heads·D), over its D channels.
+Tensor norm_heads(const Norm& norm, const Tensor& x, std::int64_t head_size) {
+  const std::int64_t B = x.dim(0), T = x.dim(1), heads = x.dim(2) / head_size;
+  return reshape(norm(reshape(x, {B, T, heads, head_size})), x.shape());
+}
+
+}  // namespace
+
 MultiHeadAttention::MultiHeadAttention(const Params& p, std::int64_t channels,
                                        const AttentionConfig& c)
     : config(c) {
+  config.n_kv_head = c.n_kv_head.value_or(c.n_head);
+  config.head_size = c.head_size.value_or(channels / c.n_head);
+  const std::int64_t D = *config.head_size, q = c.n_head * D, kv = *config.n_kv_head * D;
   if (c.separate_qkv) {
-    W_query = Linear(p / "W_query", channels, channels, c.qkv_bias);
-    W_key = Linear(p / "W_key", channels, channels, c.qkv_bias);
-    W_value = Linear(p / "W_value", channels, channels, c.qkv_bias);
+    W_query = Linear(p / c.names.query, channels, q, c.qkv_bias);
+    W_key = Linear(p / c.names.key, channels, kv, c.qkv_bias);
+    W_value = Linear(p / c.names.value, channels, kv, c.qkv_bias);
   } else {
-    c_attn = Linear(p / "c_attn", channels, 3 * channels, c.qkv_bias);
+    c_attn = Linear(p / c.names.qkv, channels, q + 2 * kv, c.qkv_bias);
   }
-  c_proj = Linear(p / "c_proj", channels, channels, c.bias);
+  c_proj = Linear(p / c.names.out, q, channels, c.bias);
+  if (!c.qk_norm) return;
+  q_norm = Norm(p / c.names.query_norm, D, *c.qk_norm);
+  k_norm = Norm(p / c.names.key_norm, D, *c.qk_norm);
+}
+
+bool MultiHeadAttention::packed() const {
+  return !config.separate_qkv && config.n_kv_head == config.n_head && !config.qk_norm;
+}
+
+Tensor MultiHeadAttention::turned(const Tensor& x, std::int64_t first,
+                                  std::int64_t channels) const {
+  if (!config.rope) return x;
+  return rope(x, *config.head_size,
+              {.first = first,
+               .channels = channels,
+               .base = config.rope_base,
+               .scaling = config.rope_scaling});
 }
 
 Tensor MultiHeadAttention::operator()(const Tensor& x, Rng* rng, const Tensor& padding) const {
   const AttentionOptions options{
       .causal = config.causal, .dropout = config.dropout, .rng = rng, .key_padding_mask = padding};
   Tensor y;
-  if (config.separate_qkv) {
+  if (packed()) {
+    const Tensor qkv = c_attn(x);
+    y = attention(turned(qkv, 0, 2 * qkv.dim(2) / 3), config.n_head, options);
+  } else {
     const QKV parts = project(x, 0);
     y = attention(parts.q, parts.k, parts.v, config.n_head, options);
-  } else {
-    Tensor qkv = c_attn(x);
-    if (config.rope)
-      qkv = rope(qkv, head_size(), {.channels = 2 * qkv.dim(2) / 3, .base = config.rope_base});
-    y = attention(qkv, config.n_head, options);
   }
   return maybe_dropout(c_proj(y), config.out_dropout, rng);
 }
@@ -36,14 +64,16 @@ MultiHeadAttention::QKV MultiHeadAttention::project(const Tensor& x, std::int64_
   if (config.separate_qkv) {
     parts = {W_query(x), W_key(x), W_value(x)};
   } else {
-    const std::int64_t C = x.dim(2);
-    const std::vector<Tensor> thirds = split(c_attn(x), {C, C, C}, 2);
-    parts = {thirds[0], thirds[1], thirds[2]};
+    const std::int64_t D = *config.head_size, q = config.n_head * D, kv = *config.n_kv_head * D;
+    const std::vector<Tensor> split_parts = split(c_attn(x), {q, kv, kv}, 2);
+    parts = {split_parts[0], split_parts[1], split_parts[2]};
   }
-  if (config.rope) {
-    parts.q = rope(parts.q, head_size(), {.first = first, .base = config.rope_base});
-    parts.k = rope(parts.k, head_size(), {.first = first, .base = config.rope_base});
+  if (config.qk_norm) {
+    parts.q = norm_heads(q_norm, parts.q, *config.head_size);
+    parts.k = norm_heads(k_norm, parts.k, *config.head_size);
   }
+  parts.q = turned(parts.q, first, parts.q.dim(2));
+  parts.k = turned(parts.k, first, parts.k.dim(2));
   return parts;
 }
 
@@ -63,9 +93,9 @@ Tensor MultiHeadAttention::operator()(const Tensor& x, KeysAndValues& cache) con
 }
 
 void MultiHeadAttention::check_crosses() const {
-  check(config.separate_qkv && !config.causal && !config.rope,
-        "[attention] attention to another sequence needs separate_qkv, and neither causal nor "
-        "rope");
+  check(config.separate_qkv && !config.causal && !config.rope && !config.qk_norm,
+        "[attention] attention to another sequence needs separate_qkv, and neither causal, rope "
+        "nor qk_norm");
 }
 
 Tensor MultiHeadAttention::operator()(const Tensor& x, const Tensor& memory, Rng* rng,

@@ -5,26 +5,41 @@
 
 namespace tapegrad::nn {
 
+// What the parts of an attention layer are called.
+struct AttentionNames {
+  const char* qkv = "c_attn";
+  const char *query = "W_query", *key = "W_key", *value = "W_value";
+  const char *out = "c_proj", *query_norm = "q_norm", *key_norm = "k_norm";
+};
+
 struct AttentionConfig {
   int n_head = 1;
-  bool bias = true;           // of c_proj
-  bool qkv_bias = true;       // of the projections that make Q, K and V
-  bool separate_qkv = false;  // W_query, W_key and W_value in place of c_attn
-  bool rope = false;          // turn Q and K by their positions
+  std::optional<int> n_kv_head = {};           // heads of keys and values [n_head]
+  std::optional<std::int64_t> head_size = {};  // channels of a head [channels / n_head]
+  bool bias = true;                            // of c_proj
+  bool qkv_bias = true;                        // of the projections that make Q, K and V
+  bool separate_qkv = false;                   // W_query, W_key and W_value in place of c_attn
+  std::optional<NormOptions> qk_norm = {};     // norms of each head's Q and K
+  bool rope = false;                           // turn Q and K by their positions
   double rope_base = 10000;
+  std::optional<RopeScaling> rope_scaling = {};
   bool causal = true;
   double dropout = 0;      // of the attention weights
   double out_dropout = 0;  // of the result
+  AttentionNames names = {};
 };
 
-// Multi-head attention of a sequence to itself or to another one.  (B, T, C) → (B, T, C)
+// Multi-head attention of a sequence to itself or to another one.  (B, T, C) → (B, T, C). H heads
+// of queries of D channels attend to K heads of keys and values; H/K of them in a row share one
+// (Ainslie et al., "GQA", 2023).
 //
 // `padding` is (B, keys) u8 or undefined; keys where it is not 0 are padding that no query sees.
 struct MultiHeadAttention {
-  AttentionConfig config;
-  Linear c_attn;                   // C → 3C, or absent:
-  Linear W_query, W_key, W_value;  // C → C each
-  Linear c_proj;                   // C → C
+  AttentionConfig config;          // with a value for n_kv_head and head_size
+  Linear c_attn;                   // C → (H + 2K)·D, or absent:
+  Linear W_query, W_key, W_value;  // C → H·D, C → K·D each
+  Linear c_proj;                   // H·D → C
+  Norm q_norm, k_norm;             // over D; absent without qk_norm
   MultiHeadAttention(const Params& p, std::int64_t channels, const AttentionConfig& config);
 
   // Self-attention.
@@ -36,7 +51,7 @@ struct MultiHeadAttention {
   // and values are added. For generation: no tape may record it. Only causal attention can do this,
   // and T is 1 unless the cache is empty.
   Tensor operator()(const Tensor& x, KeysAndValues& cache) const;
-  // Attention of x to `memory` (B, S, C). Needs separate_qkv, and neither causal nor rope.
+  // Attention of x to `memory` (B, S, C). Needs separate_qkv, and neither causal, rope nor qk_norm.
   Tensor operator()(const Tensor& x, const Tensor& memory, Rng* rng, const Tensor& padding) const;
   // The keys and values that the last one makes of a memory, and that attention with them.
   void remember(const Tensor& memory, KeysAndValues& kept) const;
@@ -46,9 +61,12 @@ struct MultiHeadAttention {
   struct QKV {
     Tensor q, k, v;
   };
+  // Q and K normed and turned, of rows that begin at this position.
   QKV project(const Tensor& x, std::int64_t first_position) const;
+  Tensor turned(const Tensor& x, std::int64_t first, std::int64_t channels) const;
+  // Whether Q, K and V can stay side by side as c_attn makes them.
+  bool packed() const;
   void check_crosses() const;
-  std::int64_t head_size() const { return c_proj.weight.dim(0) / config.n_head; }
 };
 
 }  // namespace tapegrad::nn

@@ -7,7 +7,8 @@
 #include <cmath>
 
 #include "tapegrad/base/text/words.h"
-#include "tapegrad/nn/language_model.h"
+#include "tapegrad/nn/decoder.h"
+#include "tapegrad/nn/decoder_names.h"
 #include "tapegrad/nn/measure.h"
 
 namespace tapegrad::nn {
@@ -53,18 +54,21 @@ double linear_flops(const SummaryRow& row) {
 
 // What the parts of a model are called.
 struct Names {
-  std::string blocks, attention, projection, embedding;
-  explicit Names(const GPTConfig& c)
-      : blocks(c.is_llama() ? "layers." : "h."),
-        attention(blocks + (c.is_llama() ? "0.self_attn" : "0.attn")),
-        projection(attention + (c.is_llama() ? ".o_proj" : ".c_proj")),
-        embedding(c.is_llama() ? "embed_tokens" : "wte") {}
+  std::string blocks, attention, projection, mlp, embedding, positions, head;
+  explicit Names(const DecoderConfig& c) {
+    const DecoderNames names = decoder_names(c);
+    blocks = std::string(names.blocks) + ".";
+    attention = fmt::format("{}0.{}", blocks, names.attention);
+    projection = fmt::format("{}.{}", attention, names.in_attention.out);
+    mlp = fmt::format("{}0.{}", blocks, names.mlp);
+    embedding = names.tokens, positions = names.positions, head = names.head;
+  }
   std::string block(std::int64_t i) const { return fmt::format("{}{}", blocks, i); }
 };
 
 // Attention itself has no parameters. Scores and weighted values take 2·H·D each for every key that
 // is seen.
-SummaryRow attention_row(const GPTConfig& c) {
+SummaryRow attention_row(const DecoderConfig& c) {
   const double keys = static_cast<double>(c.block_size + 1) / 2;
   const std::int64_t D = c.channels_per_head();
   std::string note = fmt::format("{} heads of {}", c.n_head, D);
@@ -109,23 +113,23 @@ std::int64_t SummaryRow::parameters() const {
   return n;
 }
 
-Summary summary(const GPTConfig& c) {
+Summary summary(const DecoderConfig& c) {
   Summary s;
   s.config = c;
   s.blocks = c.n_layer;
   const Names names(c);
-  for (SummaryRow& row : rows_of(shapes_of<LanguageModel>(c).parameters())) {
+  for (SummaryRow& row : rows_of(shapes_of<Decoder>(c).parameters())) {
     const bool in_block = begins_with(row.name, names.blocks),
                first = begins_with(row.name, names.block(0) + ".");
     if (in_block && !first) continue;
-    const bool embeds = row.name == names.embedding || row.name == "wpe";
+    const bool embeds = row.name == names.embedding || row.name == names.positions;
     if (!embeds) row.flops = linear_flops(row);
     if (row.name == names.projection) s.block.push_back(attention_row(c));
     (embeds ? s.embeddings : first ? s.block : s.head).push_back(std::move(row));
   }
   if (c.tied) {
     SummaryRow head = s.embeddings.front();
-    s.head.push_back({"lm_head", {}, linear_flops(head), names.embedding + "'s"});
+    s.head.push_back({names.head, {}, linear_flops(head), names.embedding + "'s"});
   }
   return s;
 }
@@ -135,14 +139,14 @@ std::int64_t Summary::parameters() const {
 }
 
 std::int64_t Summary::parameters_if_tied() const {
-  return parameters() - parameters_of(head, "lm_head");
+  return parameters() - parameters_of(head, Names(config).head);
 }
 
 std::int64_t Summary::attention_parameters() const {
   return parameters_of(block, Names(config).attention);
 }
 std::int64_t Summary::feed_forward_parameters() const {
-  return parameters_of(block, Names(config).block(0) + ".mlp");
+  return parameters_of(block, Names(config).mlp);
 }
 
 double Summary::flops() const {

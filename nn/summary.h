@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/nn/gpt.h"
+#include "tapegrad/nn/decoder_config.h"
 
 namespace tapegrad::nn {
 
@@ -16,11 +16,12 @@ struct SummaryRow {
   std::int64_t parameters() const;
 };
 
-// The parts of a GPT, found from a model without memory. FLOPs are those of the matrix products in
-// a forward pass over block_size tokens, per token; a multiplication and an addition count as two.
-// A query of attention sees (block_size + 1)/2 keys on average. Training costs three times as much.
+// The parts of a Decoder, found from a model without memory. FLOPs are those of the matrix products
+// in a forward pass over block_size tokens, per token; a multiplication and an addition count as
+// two. A query of attention sees (block_size + 1)/2 keys on average. Training costs three times as
+// much.
 struct Summary {
-  GPTConfig config;
+  DecoderConfig config;
   std::vector<SummaryRow> embeddings, block, head;  // one of `blocks` equal ones
   std::int64_t blocks = 0;
 
@@ -34,6 +35,6 @@ struct Summary {
   std::string str() const;
 };
 
-Summary summary(const GPTConfig& config);
+Summary summary(const DecoderConfig& config);
 
 }  // namespace tapegrad::nn

@@ -35,7 +35,10 @@ MultiHeadAttention make_attention(const Params& p, const TransformerConfig& c, b
 }
 
 FeedForward make_mlp(const Params& p, const TransformerConfig& c) {
-  return {p, c.n_embd, c.n_hidden, false, Activation::relu, c.dropout};
+  return {
+      p,
+      c.n_embd,
+      {.hidden = c.n_hidden, .bias = false, .activation = Activation::relu, .dropout = c.dropout}};
 }
 
 }  // namespace
@@ -65,10 +68,10 @@ Tensor EncoderLayer::operator()(const Tensor& x, const Tensor& padding, Rng* rng
   return y + mlp(ln_2(y), rng);
 }
 
-Encoder::Encoder(const Params& p, const TransformerConfig& c)
+TransformerEncoder::TransformerEncoder(const Params& p, const TransformerConfig& c)
     : h(make_layers<EncoderLayer>(p / "h", c)), ln_f(make_norm(p / "ln_f", c)) {}
 
-Tensor Encoder::operator()(const Tensor& input, const Tensor& padding, Rng* rng) const {
+Tensor TransformerEncoder::operator()(const Tensor& input, const Tensor& padding, Rng* rng) const {
   Tensor x = input;
   for (const EncoderLayer& layer : h) x = layer(x, padding, rng);
   return ln_f(x);
@@ -107,11 +110,11 @@ Tensor DecoderLayer::step(const Tensor& x, KeysAndValues& seen, const KeysAndVal
       nullptr);
 }
 
-Decoder::Decoder(const Params& p, const TransformerConfig& c)
+TransformerDecoder::TransformerDecoder(const Params& p, const TransformerConfig& c)
     : h(make_layers<DecoderLayer>(p / "h", c)), ln_f(make_norm(p / "ln_f", c)) {}
 
-Tensor Decoder::operator()(const Tensor& input, const Tensor& memory, const PaddingMasks& masks,
-                           Rng* rng) const {
+Tensor TransformerDecoder::operator()(const Tensor& input, const Tensor& memory,
+                                      const PaddingMasks& masks, Rng* rng) const {
   Tensor x = input;
   for (const DecoderLayer& layer : h) x = layer(x, memory, masks, rng);
   return ln_f(x);

@@ -63,10 +63,10 @@ struct EncoderLayer {
 };
 
 // (B, S, C) → (B, S, C), normed.
-struct Encoder {
+struct TransformerEncoder {
   std::vector<EncoderLayer> h;
   LayerNorm ln_f;
-  Encoder(const Params& p, const TransformerConfig& config);
+  TransformerEncoder(const Params& p, const TransformerConfig& config);
   Tensor operator()(const Tensor& x, const Tensor& padding, Rng* rng = nullptr) const;
 };
 
@@ -93,10 +93,10 @@ struct DecoderLayer {
 };
 
 // (B, T, C) and the encoder's (B, S, C) → (B, T, C), normed.
-struct Decoder {
+struct TransformerDecoder {
   std::vector<DecoderLayer> h;
   LayerNorm ln_f;
-  Decoder(const Params& p, const TransformerConfig& config);
+  TransformerDecoder(const Params& p, const TransformerConfig& config);
   Tensor operator()(const Tensor& x, const Tensor& memory, const PaddingMasks& masks = {},
                     Rng* rng = nullptr) const;
 };
@@ -108,8 +108,8 @@ struct Transformer {
   TransformerConfig config;
   Embedding wte;
   Tensor pe;  // (1, block_size, C): a buffer, saved and not trained
-  Encoder encoder;
-  Decoder decoder;
+  TransformerEncoder encoder;
+  TransformerDecoder decoder;
   Linear lm_head;
 
   Transformer(const Params& p, const TransformerConfig& config);

@@ -12,20 +12,20 @@ namespace {
 
 // A model with inputs and targets to run it on.
 struct Subject {
-  const nn::LanguageModel& gpt;
+  const nn::Decoder& gpt;
   NamedTensors parameters;
   Tensor inputs, targets;
 
   Tensor loss() const { return cross_entropy(gpt(inputs), targets); }
 };
 
-Subject on_random_tokens(const nn::LanguageModel& gpt, const NamedTensors& parameters,
+Subject on_random_tokens(const nn::Decoder& gpt, const NamedTensors& parameters,
                          std::uint64_t seed) {
   Rng rng(seed);
-  const std::int64_t B = 2, T = std::min<std::int64_t>(8, gpt.config().block_size);
+  const std::int64_t B = 2, T = std::min<std::int64_t>(8, gpt.config.block_size);
   const auto draw = [&] {
     std::vector<std::int32_t> ids(static_cast<std::size_t>(B * T));
-    for (auto& id : ids) id = static_cast<std::int32_t>(rng.randint(gpt.config().vocab_size));
+    for (auto& id : ids) id = static_cast<std::int32_t>(rng.randint(gpt.config.vocab_size));
     return Tensor::from(ids, {B, T});
   };
   const Tensor inputs = draw(), targets = draw();
@@ -117,8 +117,8 @@ void check_ops(CheckReport& report) {
   }
 }
 
-void check_gpt(const std::string& title, const nn::LanguageModel& gpt,
-               const NamedTensors& parameters, CheckReport& report) {
+void check_gpt(const std::string& title, const nn::Decoder& gpt, const NamedTensors& parameters,
+               CheckReport& report) {
   const Subject subject = on_random_tokens(gpt, parameters, report.options().check.seed);
   report.section(fmt::format("{}: every step, on {} random tokens", title, subject.inputs.shape()),
                  "step", false);

@@ -10,6 +10,7 @@
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/json_file.h"
 #include "tapegrad/run/folder/config_json.h"
+#include "tapegrad/run/folder/older_config.h"
 
 namespace tapegrad::cli {
 namespace {
@@ -186,14 +187,13 @@ std::string text_of(const Json& json) {
 
 // What a config.json tells of a run beside its options.
 bool is_fact(const std::string& name) {
-  constexpr std::string_view facts[] = {
-      "format", "version", "text", "val_text", "vocab_size", "schedule_begin", "started_from",
-      // of models that came in with these
-      "rope_factor", "rope_low_freq_factor", "rope_high_freq_factor", "rope_original_positions"};
+  constexpr std::string_view facts[] = {"format",     "version",        "text",        "val_text",
+                                        "vocab_size", "schedule_begin", "started_from"};
   return std::count(std::begin(facts), std::end(facts), name) > 0;
 }
 
-std::vector<ConfigItem> read_run_config(const std::string& path, const Json& json) {
+std::vector<ConfigItem> read_run_config(const std::string& path, Json json) {
+  run::modernise(json);
   std::vector<ConfigItem> items;
   const auto add = [&](const std::string& name, const Json& value) {
     if (value.is_null()) return;  // an option that was not given

@@ -11,7 +11,7 @@ using Kind = optim::Schedule::Kind;
 // the parameters and costs 0.03 in loss.
 Options char_cpu() {
   Options o;
-  nn::GPTConfig& m = o.model;
+  nn::DecoderConfig& m = o.model;
   m.n_layer = 4, m.n_head = 4, m.n_embd = 128, m.block_size = 64;
   m.bias = m.tied = false;
   return o;
@@ -27,7 +27,7 @@ Options quickstart() {
 // nanoGPT's config/train_shakespeare_char.py.
 Options char_gpu() {
   Options o = char_cpu();
-  nn::GPTConfig& m = o.model;
+  nn::DecoderConfig& m = o.model;
   m.n_layer = 6, m.n_head = 6, m.n_embd = 384, m.block_size = 256;
   m.dropout = 0.2, m.tied = true;
   o.optimizer.batch_size = 64, o.optimizer.max_iters = 5000;
@@ -35,7 +35,7 @@ Options char_gpu() {
   return o;
 }
 
-// GPT-2 small (Radford et al. 2019), which is what GPTConfig starts with, with the optimiser
+// GPT-2 small (Radford et al. 2019), which is what DecoderConfig starts with, with the optimiser
 // settings of nanoGPT's config/train_gpt2.py, and batches that a CPU gets through. Sequences are
 // 256 tokens long, not 1,024.
 Options gpt2_124m() {
@@ -64,7 +64,7 @@ Options llama_char() {
 // tokenizer is a file: --tokenizer PATH.
 Options smollm2_135m() {
   Options o = gpt2_124m();
-  nn::GPTConfig& m = o.model;
+  nn::DecoderConfig& m = o.model;
   m.arch = nn::Architecture::llama;
   m.n_layer = 30, m.n_head = 9, m.n_kv_head = 3, m.n_embd = 576, m.n_inner = 1536;
   m.rope_base = 100000;
@@ -78,7 +78,7 @@ Options book_124m() {
   Options o;
   o.text.tokenizer = "gpt2";
   o.text.batches = run::BatchKind::epochs, o.text.stride = 256;
-  nn::GPTConfig& m = o.model;
+  nn::DecoderConfig& m = o.model;
   m.block_size = 256, m.dropout = 0.1;
   m.qkv_bias = false, m.separate_qkv = true, m.tied = false;
   o.init.init = FirstWeights::torch;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tapegrad/apps/cli/training_program.h"
-#include "tapegrad/nn/gpt.h"
+#include "tapegrad/nn/decoder.h"
 #include "tapegrad/run/models/model.h"
 #include "tapegrad/run/plan/step_forecast.h"
 #include "tapegrad/run/train/batches.h"
@@ -78,7 +78,7 @@ struct Options {
   cli::CallOptions call;
   CallExtras extras;
   run::TextOptions text;
-  nn::GPTConfig model;
+  nn::DecoderConfig model;
   InitOptions init;
   run::RandomOptions random;
   run::TuningOptions tuning;

@@ -39,9 +39,9 @@ nn::Params make_params(Options& o, const run::TextData& data, const run::RunFold
   return params;
 }
 
-nn::LanguageModel make_gpt(const nn::Params& params, const Options& o, Rng& rng) {
-  nn::LanguageModel gpt(params, o.model);
-  gpt.set_recompute(o.extras.recompute);
+nn::Decoder make_gpt(const nn::Params& params, const Options& o, Rng& rng) {
+  nn::Decoder gpt(params, o.model);
+  gpt.recompute = o.extras.recompute;
   const run::FolderOptions& folder = o.call.folder;
   if (folder.starts_from_model()) {
     check_start(o, params);
@@ -79,11 +79,11 @@ int print_evaluation(const Options& o) {
   const data::Tokens val =
       text.tokens ? run::tokens_of(text, model.tokenizer, "")
                   : run::tokenize(text, model.tokenizer, stored.text.division(stored.random.seed),
-                                  model.gpt.config().block_size)
+                                  model.gpt.config.block_size)
                         .val;
   const auto result = evaluate_text(model, val,
                                     {.batch_size = stored.optimizer.batch_size,
-                                     .block_size = model.gpt.config().block_size,
+                                     .block_size = model.gpt.config.block_size,
                                      .limit = *limit});
   if (result) fmt::print("validation split of {}: {}\n", text.identity.name, result->line());
   return interrupted() ? kInterruptedExitCode : 0;
@@ -244,13 +244,16 @@ void Program::pass_over() {
 }
 
 run::About Program::about() const {
-  const nn::GPTConfig& c = options_.model;
+  const nn::DecoderConfig& c = options_.model;
   const run::OptimizerOptions& o = options_.optimizer;
   run::About about{
       .lines = {{"model", fmt::format("{}n_layer {}, n_head {}, n_embd {}, block_size {}, "
                                       "vocab_size {}: {} parameters",
-                                      c.is_llama() ? "llama, " : "", c.n_layer, c.n_head, c.n_embd,
-                                      c.block_size, c.vocab_size, grouped(params_.total_count()))},
+                                      c.arch == nn::Architecture::gpt2
+                                          ? ""
+                                          : fmt::format("{}, ", name_of_enum(c.arch)),
+                                      c.n_layer, c.n_head, c.n_embd, c.block_size, c.vocab_size,
+                                      grouped(params_.total_count()))},
                 {"text",
                  fmt::format("{}: {} to train, {} to validate ({})", text_name(text_),
                              amount(data_.train, data_.train_documents),

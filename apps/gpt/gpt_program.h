@@ -53,7 +53,7 @@ class Program : public cli::Prepared {
   nn::Tokens prompt_;  // of --sample-prompt, or the default one
   Rng rng_;
   nn::Params params_;
-  nn::LanguageModel gpt_;
+  nn::Decoder gpt_;
   run::Batches batches_;
   Rng own_dropout_;
 };

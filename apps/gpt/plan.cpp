@@ -85,7 +85,7 @@ std::string price_of_recomputing(const nn::Summary& model, const run::MemoryEsti
 }  // namespace
 
 int print_plan(const Options& o) {
-  const nn::GPTConfig& config = o.model;
+  const nn::DecoderConfig& config = o.model;
   const run::OptimizerOptions& a = o.optimizer;
   const auto estimate_with = [&](bool recompute) {
     Options other = o;

@@ -11,8 +11,7 @@ namespace {
 // Measures what a token of generated text takes.
 class TextCosts {
  public:
-  TextCosts(const nn::LanguageModel& gpt, const data::Tokens& text)
-      : block_size_(gpt.config().block_size) {
+  TextCosts(const nn::Decoder& gpt, const data::Tokens& text) : block_size_(gpt.config.block_size) {
     const auto measure = [&](std::int64_t prompt, std::int64_t count) {
       nn::Tokens tokens(static_cast<std::size_t>(prompt));
       text.copy(0, tokens);

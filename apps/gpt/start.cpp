@@ -27,7 +27,7 @@ constexpr std::string_view kFree[] = {"block_size", "dropout", "ff_dropout", "at
 // Sets each member of a model's config to that of the start, or checks that they agree.
 class TakeOver : public OptionTable {
  public:
-  TakeOver(const nn::GPTConfig& start, const std::string& folder, const cli::CommandLine& cli)
+  TakeOver(const nn::DecoderConfig& start, const std::string& folder, const cli::CommandLine& cli)
       : start_(run::section_of("model", start)), folder_(folder), cli_(cli) {}
 
  private:
@@ -189,7 +189,7 @@ void check_patterns(const Options& o) {
   const nn::Params params = nn::Params::shapes_only();
   try {
     params.adapt(o.tuning.adapters());
-    const nn::LanguageModel gpt(params, o.model);
+    const nn::Decoder gpt(params, o.model);
     params.freeze(o.tuning.frozen());
   } catch (const Error& error) {
     cli::usage_error("{}: {}{}", o.tuning.lora_rank ? "--lora-target" : "--freeze", error.what(),

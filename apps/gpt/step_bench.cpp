@@ -13,9 +13,9 @@
 namespace tapegrad::gpt {
 namespace {
 
-nn::GPTConfig gpt2() { return {}; }
-nn::GPTConfig characters(int n_layer, std::int64_t n_embd, std::int64_t block_size,
-                         double dropout) {
+nn::DecoderConfig gpt2() { return {}; }
+nn::DecoderConfig characters(int n_layer, std::int64_t n_embd, std::int64_t block_size,
+                             double dropout) {
   return {.vocab_size = 65,
           .block_size = block_size,
           .n_layer = n_layer,
@@ -26,8 +26,8 @@ nn::GPTConfig characters(int n_layer, std::int64_t n_embd, std::int64_t block_si
           .qkv_bias = false};
 }
 
-nn::GPTConfig smollm2() {
-  nn::GPTConfig c{.arch = nn::Architecture::llama, .vocab_size = 49152, .block_size = 8192};
+nn::DecoderConfig smollm2() {
+  nn::DecoderConfig c{.arch = nn::Architecture::llama, .vocab_size = 49152, .block_size = 8192};
   c.n_layer = 30, c.n_head = 9, c.n_kv_head = 3, c.n_embd = 576, c.n_inner = 1536;
   c.rope_base = 100000;
   return c;
@@ -79,7 +79,7 @@ void bench_step(const BenchCase& c, const BenchOptions& o) {
   const double step = run::median(seconds), tokens = static_cast<double>(c.B * c.T);
   fmt::print("tapegrad {} {}: {:.1f} ms/step {:.0f} tok/s peak {} MB\n", c.name,
              name_of_enum(o.dtype), step * 1e3, tokens / step, peak_megabytes());
-  nn::GPTConfig model = c.model;
+  nn::DecoderConfig model = c.model;
   model.block_size = c.T;
   const double rate = 3 * nn::summary(model).flops() * tokens / step;
   const run::Product p = c.largest_product();

@@ -11,7 +11,7 @@ namespace tapegrad::gpt {
 // A model and a batch to time a step with.
 struct BenchCase {
   std::string name, summary;
-  nn::GPTConfig model;
+  nn::DecoderConfig model;
   std::int64_t B, T;
 
   run::Product largest_product() const;

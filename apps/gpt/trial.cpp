@@ -11,7 +11,7 @@ namespace tapegrad::gpt {
 
 using run::seconds_of;
 
-Trial::Trial(const nn::GPTConfig& config, int64_t B, int64_t T, const TrialOptions& options)
+Trial::Trial(const nn::DecoderConfig& config, int64_t B, int64_t T, const TrialOptions& options)
     : dropout_(1337, options.dropout),
       params_(rng_, DType::f32, options.precision),
       gpt_(make_gpt(config, options)),
@@ -19,12 +19,12 @@ Trial::Trial(const nn::GPTConfig& config, int64_t B, int64_t T, const TrialOptio
       targets_(tokens(config.vocab_size, B, T)),
       adamw_(params_.parameters(), {.beta2 = 0.95, .weight_decay = 0.1}) {}
 
-nn::LanguageModel Trial::make_gpt(const nn::GPTConfig& config, const TrialOptions& options) {
+nn::Decoder Trial::make_gpt(const nn::DecoderConfig& config, const TrialOptions& options) {
   params_.adapt(options.tuning.adapters());
-  nn::LanguageModel gpt(params_, config);
+  nn::Decoder gpt(params_, config);
   nn::init_gpt2(gpt, params_, rng_);
   params_.freeze(options.tuning.frozen());
-  gpt.set_recompute(options.recompute);
+  gpt.recompute = options.recompute;
   return gpt;
 }
 

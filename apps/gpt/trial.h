@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tapegrad/nn/language_model.h"
+#include "tapegrad/nn/decoder.h"
 #include "tapegrad/optim/adamw.h"
 #include "tapegrad/run/plan/product_rate.h"
 #include "tapegrad/run/train/tuning.h"
@@ -18,7 +18,7 @@ struct TrialOptions {
 class Trial {
  public:
   // Batches of B sequences of T tokens.
-  Trial(const nn::GPTConfig& config, int64_t B, int64_t T, const TrialOptions& options = {});
+  Trial(const nn::DecoderConfig& config, int64_t B, int64_t T, const TrialOptions& options = {});
 
   // Seconds of each part of a step.
   struct Phases {
@@ -31,12 +31,12 @@ class Trial {
   NamedTensors parameters() const { return params_.parameters(); }
 
  private:
-  nn::LanguageModel make_gpt(const nn::GPTConfig& config, const TrialOptions& options);
+  nn::Decoder make_gpt(const nn::DecoderConfig& config, const TrialOptions& options);
   Tensor tokens(int64_t vocab_size, int64_t B, int64_t T);
 
   Rng rng_{1337}, dropout_;
   nn::Params params_;
-  nn::LanguageModel gpt_;
+  nn::Decoder gpt_;
   Tensor inputs_, targets_;
   optim::AdamW adamw_;
 };

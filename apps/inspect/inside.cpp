@@ -15,8 +15,8 @@ constexpr std::int64_t kRows = 32;
 
 // Calls `see` with each position of a state (1, T, C) and its log probabilities (V).
 using SeeRow = std::function<void(std::size_t position, std::span<const float> log_p)>;
-void for_each_row(const nn::LanguageModel& model, const Tensor& state, const SeeRow& see) {
-  const std::int64_t T = state.dim(1), V = model.config().vocab_size;
+void for_each_row(const nn::Decoder& model, const Tensor& state, const SeeRow& see) {
+  const std::int64_t T = state.dim(1), V = model.config.vocab_size;
   for (std::int64_t begin = 0; begin < T; begin += kRows) {
     const std::int64_t end = std::min(begin + kRows, T);
     const Tensor log_p = log_softmax(model.logits_of(slice(state, 1, begin, end)));
@@ -58,7 +58,7 @@ std::optional<double> exp_of(std::optional<double> log_p) {
   return log_p ? std::optional(std::exp(*log_p)) : std::nullopt;
 }
 
-void predict(const nn::LanguageModel& model, const Tensor& state, Inside& inside) {
+void predict(const nn::Decoder& model, const Tensor& state, Inside& inside) {
   double nats = 0;
   for_each_row(model, state, [&](std::size_t t, std::span<const float> log_p) {
     const auto next = log_p_of_next(inside.tokens, t, log_p);
@@ -70,8 +70,7 @@ void predict(const nn::LanguageModel& model, const Tensor& state, Inside& inside
   check(std::isfinite(*inside.loss), "the loss of this text is not finite");
 }
 
-std::vector<LensCell> lens_of(const nn::LanguageModel& model, const Tensor& state,
-                              const Inside& inside) {
+std::vector<LensCell> lens_of(const nn::Decoder& model, const Tensor& state, const Inside& inside) {
   std::vector<LensCell> row;
   for_each_row(model, state, [&](std::size_t t, std::span<const float> log_p) {
     row.push_back({best_of(log_p, 1)[0], exp_of(log_p_of_next(inside.tokens, t, log_p))});
@@ -115,7 +114,7 @@ std::vector<double> norms_of_rows(const Tensor& x) {
 
 }  // namespace
 
-Inside look_inside(const nn::LanguageModel& model, std::span<const data::Token> tokens) {
+Inside look_inside(const nn::Decoder& model, std::span<const data::Token> tokens) {
   check(!tokens.empty(), "there is no token to look at");
   Inside inside;
   inside.tokens.assign(tokens.begin(), tokens.end());
@@ -127,7 +126,7 @@ Inside look_inside(const nn::LanguageModel& model, std::span<const data::Token> 
   }
   std::vector<LensCell>& last = inside.lens.emplace_back();
   for (const Prediction& p : inside.predictions) last.push_back({p.best[0], p.next});
-  for (int layer = 0; layer < model.config().n_layer; ++layer) {
+  for (int layer = 0; layer < model.config.n_layer; ++layer) {
     const Tensor& state = states[static_cast<std::size_t>(layer)];
     inside.attention.push_back(thousandths(model.attention_weights(layer, state)));
   }

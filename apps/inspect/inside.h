@@ -40,8 +40,8 @@ struct Inside {
   std::vector<double> input_gradient;
 };
 
-// The formulas' sources are beside LanguageModel::logits_of and input_gradient. Error if `tokens`
+// The formulas' sources are beside Decoder::logits_of and input_gradient. Error if `tokens`
 // are none or more than the block size, or if the model computes what is not finite.
-Inside look_inside(const nn::LanguageModel& model, std::span<const data::Token> tokens);
+Inside look_inside(const nn::Decoder& model, std::span<const data::Token> tokens);
 
 }  // namespace tapegrad::inspect

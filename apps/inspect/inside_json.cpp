@@ -23,7 +23,7 @@ constexpr std::int64_t kOtherBytes = 20'000;  // with a path of 4,096 bytes, eac
 // most (1000 - 9.5·n)/90 times: 580 times in all rows.
 double head_bytes(double T) { return 3 * T * (T + 1) / 2 + 580 + 30; }
 
-double json_bytes(const nn::GPTConfig& c, std::int64_t tokens) {
+double json_bytes(const nn::DecoderConfig& c, std::int64_t tokens) {
   const auto T = static_cast<double>(tokens);
   const double heads = static_cast<double>(c.n_layer) * c.n_head;
   return heads * head_bytes(T) + (c.n_layer + 1.0) * (T * kLensBytes + 3) + T * kPositionBytes +
@@ -63,7 +63,7 @@ Json lens_json(const Look& look, const std::vector<LensCell>& row) {
 
 }  // namespace
 
-std::int64_t most_tokens(const nn::GPTConfig& config) {
+std::int64_t most_tokens(const nn::DecoderConfig& config) {
   std::int64_t tokens = std::min(kMostTokens, config.block_size);
   while (tokens > 1 && json_bytes(config, tokens) > kMostJson) --tokens;
   check(json_bytes(config, tokens) <= kMostJson,

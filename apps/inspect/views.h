@@ -24,7 +24,7 @@ struct Look {
 inline constexpr std::int64_t kMostJson = 8'000'000;
 // How many tokens can be shown of a model: its block size, 256, or fewer if the attention of its
 // heads would not fit into kMostJson. Error if one token does not.
-std::int64_t most_tokens(const nn::GPTConfig& config);
+std::int64_t most_tokens(const nn::DecoderConfig& config);
 
 // {"model", "step", "tokens": [{"id", "text"}], "text_tokens", "cut" (only true), "loss",
 // "predictions": [{"next", "best": [{"id", "text", "probability"}]}], "attention": [layer][head]

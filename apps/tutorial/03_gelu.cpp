@@ -42,7 +42,7 @@ int lesson() {
   print_largest_difference();
   Rng rng(123);
   const nn::Params params(rng);
-  const nn::FeedForward ff(params, 768, 4 * 768, true, nn::Activation::gelu, 0.1);
+  const nn::FeedForward ff(params, 768, {.hidden = 4 * 768, .dropout = 0.1});
   const Tensor x = Tensor::ones({2, 3, 768});
   fmt::print("Feed-forward: {} -> {} -> {}\n", x.shape(), ff.c_fc(x).shape(), ff(x).shape());
   return 0;

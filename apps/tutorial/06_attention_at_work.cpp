@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "tapegrad/data/tokenize/tokenizer.h"
-#include "tapegrad/nn/language_model.h"
+#include "tapegrad/nn/decoder.h"
 #include "tapegrad/optim/adamw.h"
 
 using namespace tapegrad;
@@ -12,7 +12,7 @@ using namespace tapegrad;
 namespace {
 
 constexpr std::int64_t kLetters = 9, kLength = 2 * kLetters;  // "attention=noitnetta" but the last
-const nn::GPTConfig config{
+const nn::DecoderConfig config{
     .vocab_size = 27, .block_size = kLength, .n_layer = 1, .n_head = 2, .n_embd = 32};
 constexpr std::int64_t kHead = 16;  // channels of a head
 

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tapegrad/nn/gpt.h"
+#include "tapegrad/nn/decoder.h"
 
 using namespace tapegrad;
 
 namespace {
 
-const nn::GPTConfig config{.qkv_bias = false};  // 12 heads, 768 wide: GPT-2's smallest
+const nn::DecoderConfig config{.qkv_bias = false};  // 12 heads, 768 wide: GPT-2's smallest
 
 double rms(const Tensor& x) { return std::sqrt(mean(x * x).item()); }
 

@@ -9,7 +9,7 @@ using namespace tapegrad;
 
 namespace {
 
-const nn::GPTConfig book{.qkv_bias = false, .tied = false, .separate_qkv = true};
+const nn::DecoderConfig book{.qkv_bias = false, .tied = false, .separate_qkv = true};
 
 // Makes a model and runs it once.
 template <class Model>

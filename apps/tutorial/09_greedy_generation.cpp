@@ -1,7 +1,7 @@
 // Ten tokens from GPT-2 with random weights, the likeliest one each time.
 
 #include "tapegrad/data/tokenize/tokenizer.h"
-#include "tapegrad/nn/gpt.h"
+#include "tapegrad/nn/decoder.h"
 
 using namespace tapegrad;
 

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "tapegrad/data/tokenize/tokenizer.h"
-#include "tapegrad/nn/gpt.h"
+#include "tapegrad/nn/decoder.h"
 
 using namespace tapegrad;
 

@@ -3,7 +3,7 @@
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/data/loader.h"
 #include "tapegrad/data/tutorial/word_list.h"
-#include "tapegrad/nn/language_model.h"
+#include "tapegrad/nn/decoder.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/optim/adamw.h"
 
@@ -12,7 +12,7 @@ using namespace tapegrad;
 namespace {
 
 using Ids = std::vector<data::Token>;
-const nn::GPTConfig config{
+const nn::DecoderConfig config{
     .vocab_size = 27, .block_size = 16, .n_layer = 2, .n_head = 4, .n_embd = 32};
 
 Tensor loss_of(const nn::GPT& gpt, const data::Batch& batch) {

@@ -4,7 +4,7 @@
 
 namespace tapegrad::nn {
 
-PlaceholderGPT::PlaceholderGPT(const Params& p, const GPTConfig& c)
+PlaceholderGPT::PlaceholderGPT(const Params& p, const DecoderConfig& c)
     : wte(p / "wte", c.vocab_size, c.n_embd),
       wpe(p / "wpe", c.block_size, c.n_embd),
       lm_head(p / "lm_head", c.n_embd, c.vocab_size, false),

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tapegrad/nn/gpt.h"
+#include "tapegrad/nn/decoder.h"
 
 namespace tapegrad::nn {
 
@@ -10,7 +10,7 @@ struct PlaceholderGPT {
   Embedding wte, wpe;
   Linear lm_head;
   double dropout;  // of the embeddings
-  PlaceholderGPT(const Params& p, const GPTConfig& config);
+  PlaceholderGPT(const Params& p, const DecoderConfig& config);
   // ids (B, T) → logits (B, T, V).
   Tensor operator()(const Tensor& ids, Rng* rng = nullptr) const;
 };

@@ -88,7 +88,7 @@ std::vector<data::Token> prompt_tokens(const data::Tokenizer& tokenizer, std::st
                         : tokenizer.encode_documents({&prompt, 1}, true);
 }
 
-std::int64_t stream_text(const nn::LanguageModel& gpt, const data::Tokenizer& tokenizer,
+std::int64_t stream_text(const nn::Decoder& gpt, const data::Tokenizer& tokenizer,
                          const std::vector<data::Token>& prompt, nn::GenerateOptions options,
                          Rng& rng, const OnText& on_text, bool ignore_eos) {
   if (!ignore_eos) options.stop_tokens = tokenizer.ends();
@@ -146,7 +146,7 @@ OpenedModel open_model(const std::filesystem::path& path, const std::string& che
     check(checkpoint == kLast, "{} has one checkpoint, not '{}'", path.string(), checkpoint);
     return {foreign->config, {}, std::move(foreign->tokenizer), std::move(foreign->weights)};
   }
-  Description<nn::GPTConfig> d(
+  Description<nn::DecoderConfig> d(
       path, kGPTFormat,
       "a run folder of train-gpt, or a model of Hugging Face's, GGUF, llm.c or nanoGPT", 0);
   TuningOptions tuning;
@@ -165,7 +165,7 @@ TextModel load(const std::filesystem::path& path, DType dtype, const std::string
 TextModel load(OpenedModel opened, DType dtype) {
   const std::string name = opened.weights->name();
   nn::Params params(std::move(opened.weights), dtype);
-  nn::LanguageModel gpt(params, opened.config);
+  nn::Decoder gpt(params, opened.config);
   check_finite_tensors(name, params.tensors());
   return {std::move(params), std::move(gpt), std::move(opened.tokenizer)};
 }
@@ -184,7 +184,7 @@ void save_model(const std::filesystem::path& folder, const TextModel& model) {
     save_safetensors((folder / kModelFile).string(), model.params.tensors());
     // Last: without it, nothing is taken for a model.
     write_config(folder / kConfigFile,
-                 {std::string(kGPTFormat), {section_of("model", model.gpt.config())}});
+                 {std::string(kGPTFormat), {section_of("model", model.gpt.config)}});
   } catch (...) {  // so that the same call can be made again
     std::error_code ignored;
     for (const std::string_view file : kFiles) std::filesystem::remove(folder / file, ignored);

@@ -8,8 +8,8 @@
 
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/nn/beam.h"
+#include "tapegrad/nn/decoder.h"
 #include "tapegrad/nn/generate.h"
-#include "tapegrad/nn/language_model.h"
 #include "tapegrad/run/folder/kept_models.h"
 #include "tapegrad/run/train/tuning.h"
 
@@ -33,14 +33,14 @@ using OnText = std::function<bool(std::string_view piece)>;
 // Continues the tokens of a prompt, and passes the new text to `on_text`. Ends early at
 // each of the tokenizer's ends(), unless `ignore_eos`: then these are part of the text.
 // Returns the number of new tokens.
-std::int64_t stream_text(const nn::LanguageModel& gpt, const data::Tokenizer& tokenizer,
+std::int64_t stream_text(const nn::Decoder& gpt, const data::Tokenizer& tokenizer,
                          const std::vector<data::Token>& prompt, nn::GenerateOptions options,
                          Rng& rng, const OnText& on_text, bool ignore_eos = false);
 
 // A GPT that was trained, with its tokenizer.
 struct TextModel {
   nn::Params params;
-  nn::LanguageModel gpt;
+  nn::Decoder gpt;
   data::Tokenizer tokenizer;
 
   // Continues a prompt and returns the new text alone. An empty prompt stands for the default one.
@@ -61,7 +61,7 @@ struct TextModel {
 
 // What the files of a model say of it, and its weights, which are read when they are asked for.
 struct OpenedModel {
-  nn::GPTConfig config;
+  nn::DecoderConfig config;
   TuningOptions tuning;
   data::Tokenizer tokenizer;
   std::shared_ptr<const TensorSource> weights;  // those of adapters are merged into the others

@@ -45,20 +45,20 @@ Tensor unread_ids(int64_t rows, int64_t columns) {
 
 }  // namespace
 
-MemoryEstimate estimate_memory(const nn::GPTConfig& config, int64_t batch_size,
+MemoryEstimate estimate_memory(const nn::DecoderConfig& config, int64_t batch_size,
                                const MemoryOptions& options) {
   const double tokens = static_cast<double>(batch_size) * static_cast<double>(config.block_size);
-  if (const auto bound = far_beyond_machine<nn::LanguageModel>(config, tokens)) return *bound;
+  if (const auto bound = far_beyond_machine<nn::Decoder>(config, tokens)) return *bound;
   Rng rng = dropout_rng(options);
   const Tensor ids = unread_ids(batch_size, config.block_size);
   const auto make = [&](const nn::Params& p) {
     p.adapt(options.tuning.adapters());
-    nn::LanguageModel gpt(p, config);
+    nn::Decoder gpt(p, config);
     p.freeze(options.tuning.frozen());
-    gpt.set_recompute(options.recompute);
+    gpt.recompute = options.recompute;
     return gpt;
   };
-  const auto loss = [&](const nn::LanguageModel& gpt) { return gpt.loss(ids, ids, &rng); };
+  const auto loss = [&](const nn::Decoder& gpt) { return gpt.loss(ids, ids, &rng); };
   return nn::measure_step(make, loss, options.precision);
 }
 

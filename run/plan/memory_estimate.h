@@ -4,7 +4,7 @@
 #include <string>
 
 #include "tapegrad/comm/processes.h"
-#include "tapegrad/nn/language_model.h"
+#include "tapegrad/nn/decoder.h"
 #include "tapegrad/nn/measure.h"
 #include "tapegrad/nn/transformer.h"
 #include "tapegrad/run/train/tuning.h"
@@ -22,7 +22,7 @@ struct MemoryOptions {
 };
 
 // For batches of `batch_size` sequences of block_size tokens.
-MemoryEstimate estimate_memory(const nn::GPTConfig& config, int64_t batch_size,
+MemoryEstimate estimate_memory(const nn::DecoderConfig& config, int64_t batch_size,
                                const MemoryOptions& options = {});
 
 // For batches of pairs, which are padded to their longest ones and not to block_size.

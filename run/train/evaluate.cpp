@@ -14,14 +14,14 @@
 namespace tapegrad::run {
 namespace {
 
-double batch_loss(const nn::LanguageModel& gpt, const data::Batch& batch) {
+double batch_loss(const nn::Decoder& gpt, const data::Batch& batch) {
   const BatchTensors t = tensors_of(batch);
   return gpt.loss(t.inputs, t.targets).item();
 }
 
 // The mean over so many batches; over fewer, and not valid, if a signal comes to a single process.
 template <class Loader>
-double mean_loss(const nn::LanguageModel& gpt, Loader&& loader, std::int64_t batches,
+double mean_loss(const nn::Decoder& gpt, Loader&& loader, std::int64_t batches,
                  Processes* processes) {
   const int ranks = processes == nullptr ? 1 : processes->size();
   const int rank = processes == nullptr ? 0 : processes->rank();
@@ -40,7 +40,7 @@ double mean_loss(const nn::LanguageModel& gpt, Loader&& loader, std::int64_t bat
 }
 
 // The mean over the first batches of a new pass, whose order is drawn from `rng`.
-double mean_of_pass(const nn::LanguageModel& gpt, const data::Tokens& tokens, const BatchPlan& plan,
+double mean_of_pass(const nn::Decoder& gpt, const data::Tokens& tokens, const BatchPlan& plan,
                     bool training, std::int64_t batches, Rng& rng, Processes* processes) {
   data::EpochLoader loader(tokens, pass_options(plan, training), rng);
   const double mean =
@@ -56,7 +56,7 @@ BatchTensors tensors_of(const data::Batch& batch) {
   return {Tensor::from(batch.inputs, shape), Tensor::from(batch.targets, shape)};
 }
 
-std::optional<Losses> estimate_losses(const nn::LanguageModel& gpt, const TextData& data,
+std::optional<Losses> estimate_losses(const nn::Decoder& gpt, const TextData& data,
                                       const BatchPlan& plan, std::int64_t batches,
                                       const RandomOptions& random, Rng& training_rng,
                                       Processes* processes) {
@@ -89,9 +89,8 @@ std::int64_t evaluation_batches(const TextData& data, const BatchPlan& plan, std
   return of(data.train, true) + of(data.val, false);
 }
 
-std::optional<TextLoss> loss_of_tokens(const nn::LanguageModel& gpt,
-                                       const data::Tokenizer& tokenizer, const data::Tokens& tokens,
-                                       const WindowOptions& o) {
+std::optional<TextLoss> loss_of_tokens(const nn::Decoder& gpt, const data::Tokenizer& tokenizer,
+                                       const data::Tokens& tokens, const WindowOptions& o) {
   const data::SequentialBatches batches(tokens, o.batch_size, o.block_size, o.stride, "evaluated");
   std::int64_t chosen = std::min(batches.size(), o.limit.batches.value_or(batches.size()));
   double nats = 0;

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "tapegrad/nn/language_model.h"
+#include "tapegrad/nn/decoder.h"
 #include "tapegrad/run/record/report.h"
 #include "tapegrad/run/train/batches.h"
 
@@ -24,7 +24,7 @@ BatchTensors tensors_of(const data::Batch& batch);
 //   training part in shuffled order, the validation part in its own order. If there is one
 //   generator for everything, the shuffling draws from `training_rng`, as PyTorch's loaders do.
 //   Several processes share the batches, and all get the result.
-std::optional<Losses> estimate_losses(const nn::LanguageModel& gpt, const TextData& data,
+std::optional<Losses> estimate_losses(const nn::Decoder& gpt, const TextData& data,
                                       const BatchPlan& plan, std::int64_t batches,
                                       const RandomOptions& random, Rng& training_rng,
                                       Processes* processes = nullptr);
@@ -60,9 +60,8 @@ struct WindowOptions {
 
 // Over `tokens`, in the windows of SequentialBatches. Of what it has seen if a signal interrupts
 // it, or nothing if that is nothing.
-std::optional<TextLoss> loss_of_tokens(const nn::LanguageModel& gpt,
-                                       const data::Tokenizer& tokenizer, const data::Tokens& tokens,
-                                       const WindowOptions& options);
+std::optional<TextLoss> loss_of_tokens(const nn::Decoder& gpt, const data::Tokenizer& tokenizer,
+                                       const data::Tokens& tokens, const WindowOptions& options);
 
 // "35 %, 0:20 left", for the line of progress.
 std::string progress_text(double share, double seconds_left);

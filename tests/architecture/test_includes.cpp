@@ -129,7 +129,7 @@ std::string listed(const Names& names) {
   return text;
 }
 
-// The public headers as users include them, such as "tapegrad/nn/gpt.h".
+// The public headers as users include them, such as "tapegrad/nn/decoder.h".
 Names public_headers() {
   std::ifstream file(TAPEGRAD_PUBLIC_HEADERS);
   Names headers;

@@ -1,5 +1,5 @@
 #include "tapegrad/autograd/tape_graph.h"
-#include "tapegrad/nn/gpt.h"
+#include "tapegrad/nn/decoder.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"
 
@@ -73,7 +73,7 @@ TEST_CASE("a graph of a GPT keeps what the tape says, and tells what is made aga
 
 namespace {
 
-constexpr nn::GPTConfig kTiny = {
+constexpr nn::DecoderConfig kTiny = {
     .vocab_size = 7, .block_size = 4, .n_layer = 2, .n_head = 2, .n_embd = 8};
 
 }  // namespace

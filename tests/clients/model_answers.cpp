@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
   try {
     check(argc == 4, "usage: model_answers MODEL TEXTS OUT");
     const run::TextModel model = run::load(argv[1]);
-    const nn::GPTConfig& config = model.gpt.config();
+    const nn::DecoderConfig& config = model.gpt.config;
     const std::string out = argv[3];
     const std::int64_t length = std::min<std::int64_t>(24, config.block_size), prompt = length / 4;
     Rng rng(1);

@@ -5,15 +5,15 @@
 #include <vector>
 
 #include "tapegrad/autograd/tensor/safetensors.h"
-#include "tapegrad/nn/language_model.h"
+#include "tapegrad/nn/decoder.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/golden/golden.h"
 
 namespace tapegrad::testing {
 
 // The config of a golden model, in whose terms "gelu": "none" is the erf form.
-inline nn::GPTConfig golden_config(const nlohmann::json& json) {
-  nn::GPTConfig config;
+inline nn::DecoderConfig golden_config(const nlohmann::json& json) {
+  nn::DecoderConfig config;
   config.vocab_size = json.at("vocab_size");
   config.block_size = json.at("block_size");
   config.n_layer = json.at("n_layer");
@@ -25,8 +25,8 @@ inline nn::GPTConfig golden_config(const nlohmann::json& json) {
   return config;
 }
 
-inline nn::GPTConfig tiny_config() {
-  nn::GPTConfig config;
+inline nn::DecoderConfig tiny_config() {
+  nn::DecoderConfig config;
   config.vocab_size = 11;
   config.block_size = 6;
   config.n_layer = 2;

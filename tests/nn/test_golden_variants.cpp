@@ -18,10 +18,10 @@ const SafeTensors& tensors() {
   return file;
 }
 
-nn::GPTConfig config_of(const std::string& variant) {
+nn::DecoderConfig config_of(const std::string& variant) {
   const nlohmann::json& size = facts().at("size");
   const nlohmann::json& c = facts().at("variants").at(variant).at("config");
-  nn::GPTConfig config;
+  nn::DecoderConfig config;
   config.vocab_size = size.at("vocab_size");
   config.block_size = size.at("block_size");
   config.n_layer = size.at("n_layer");
@@ -32,8 +32,8 @@ nn::GPTConfig config_of(const std::string& variant) {
   config.tied = c.value("tied", true);
   config.activation = enum_of<nn::Activation>(c.value("activation", "gelu")).value();
   config.separate_qkv = c.value("separate_qkv", false);
-  config.rope = c.value("rope", false);
-  config.unbiased_norm = c.value("unbiased_norm", false);
+  if (c.value("rope", false)) config.positions = nn::Positions::rotary;
+  if (c.value("unbiased_norm", false)) config.norm = nn::NormKind::unbiased;
   config.ff_dropout = c.value("ff_dropout", false);
   config.attn_out_dropout = c.value("attn_out_dropout", true);
   if (c.contains("n_inner")) config.n_inner = c.at("n_inner").get<std::int64_t>();
@@ -42,7 +42,7 @@ nn::GPTConfig config_of(const std::string& variant) {
 
 // The weights that the variants share, for those that this one has.
 template <class Model>
-SafeTensors weights_of(const nn::GPTConfig& config) {
+SafeTensors weights_of(const nn::DecoderConfig& config) {
   Rng rng(0);
   const nn::Params names(rng);
   const Model model(names, config);
@@ -57,7 +57,7 @@ SafeTensors weights_of(const nn::GPTConfig& config) {
 template <class Model>
 void check_variant(const std::string& variant, const nlohmann::json& expected) {
   INFO(variant);
-  const nn::GPTConfig config = config_of(variant);
+  const nn::DecoderConfig config = config_of(variant);
   const nn::Params params(source_of(weights_of<Model>(config)));
   const Model gpt(params, config);
   CHECK(params.count() == expected.at("parameters").get<std::int64_t>());

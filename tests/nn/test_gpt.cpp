@@ -8,7 +8,7 @@ using namespace tapegrad::testing;
 namespace {
 
 struct TinyGPT {
-  explicit TinyGPT(const nn::GPTConfig& config, DType dtype = DType::f64)
+  explicit TinyGPT(const nn::DecoderConfig& config, DType dtype = DType::f64)
       : params(rng, dtype), gpt(params, config) {
     randomize(params.parameters(), rng);
     inputs = random_ids(rng, {2, config.block_size}, config.vocab_size);
@@ -33,8 +33,8 @@ struct TinyGPT {
   }
 };
 
-nn::GPTConfig config_with(bool bias, bool qkv_bias, bool tied, nn::Activation activation) {
-  nn::GPTConfig config = tiny_config();
+nn::DecoderConfig config_with(bool bias, bool qkv_bias, bool tied, nn::Activation activation) {
+  nn::DecoderConfig config = tiny_config();
   config.bias = bias;
   config.qkv_bias = qkv_bias;
   config.tied = tied;
@@ -42,8 +42,8 @@ nn::GPTConfig config_with(bool bias, bool qkv_bias, bool tied, nn::Activation ac
   return config;
 }
 
-const std::vector<nn::GPTConfig>& configs() {
-  static const std::vector<nn::GPTConfig> list = {
+const std::vector<nn::DecoderConfig>& configs() {
+  static const std::vector<nn::DecoderConfig> list = {
       config_with(true, true, true, nn::Activation::gelu),
       config_with(false, false, false, nn::Activation::gelu_erf),
       config_with(true, false, false, nn::Activation::relu),
@@ -62,7 +62,7 @@ void assign(Tensor t, const std::vector<double>& values) {
 }  // namespace
 
 TEST_CASE("every recorded step of a GPT passes the gradient check", "[gpt]") {
-  for (const nn::GPTConfig& config : configs()) {
+  for (const nn::DecoderConfig& config : configs()) {
     const TinyGPT model(config);
     Tape tape({.checkable = true});
     model.loss();
@@ -76,7 +76,7 @@ TEST_CASE("every recorded step of a GPT passes the gradient check", "[gpt]") {
 }
 
 TEST_CASE("every parameter's gradient is the slope of the whole loss along it", "[gpt]") {
-  for (const nn::GPTConfig& config : configs()) {
+  for (const nn::DecoderConfig& config : configs()) {
     TinyGPT model(config);
     const std::vector<Tensor> grads = model.loss_gradients();
     for (std::size_t i = 0; i < grads.size(); ++i) {
@@ -100,7 +100,7 @@ TEST_CASE("every parameter's gradient is the slope of the whole loss along it", 
 }
 
 TEST_CASE("a tied embedding's gradient is the sum of both its paths", "[gpt]") {
-  nn::GPTConfig config = tiny_config();
+  nn::DecoderConfig config = tiny_config();
   const TinyGPT tied(config);
   config.tied = false;
   SafeTensors weights;
@@ -118,7 +118,7 @@ TEST_CASE("a tied embedding's gradient is the sum of both its paths", "[gpt]") {
 
 // As where PyTorch code sets wte.weight = lm_head.weight: the head is made last.
 TEST_CASE("a fresh tied weight is what the head draws", "[gpt]") {
-  nn::GPTConfig config = tiny_config();
+  nn::DecoderConfig config = tiny_config();
   Rng rng(4), again(4);
   const nn::Params tied_params(rng);
   const nn::GPT tied(tied_params, config);
@@ -131,8 +131,8 @@ TEST_CASE("a fresh tied weight is what the head draws", "[gpt]") {
 }
 
 TEST_CASE("with rope a GPT knows where its tokens are without learned positions", "[gpt]") {
-  nn::GPTConfig config = tiny_config();
-  config.rope = true;
+  nn::DecoderConfig config = tiny_config();
+  config.positions = nn::Positions::rotary;
   const TinyGPT model(config);
   CHECK_FALSE(model.gpt.wpe.weight.defined());
   const auto last = [&](const std::vector<std::int32_t>& tokens) {
@@ -142,7 +142,7 @@ TEST_CASE("with rope a GPT knows where its tokens are without learned positions"
 }
 
 TEST_CASE("a checkpoint of another variant is refused by name", "[gpt]") {
-  const auto refused = [](const nn::GPTConfig& stored, const nn::GPTConfig& asked,
+  const auto refused = [](const nn::DecoderConfig& stored, const nn::DecoderConfig& asked,
                           const std::string& reason) {
     const TinyGPT model(stored, DType::f32);
     SafeTensors file;
@@ -151,9 +151,9 @@ TEST_CASE("a checkpoint of another variant is refused by name", "[gpt]") {
     CHECK_THROWS_WITH(nn::GPT(nn::Params(source_of(file)), asked),
                       ContainsSubstring("model.safetensors") && ContainsSubstring(reason));
   };
-  nn::GPTConfig plain = tiny_config(), separate = plain, rope = plain;
+  nn::DecoderConfig plain = tiny_config(), separate = plain, rope = plain;
   separate.separate_qkv = true;
-  rope.rope = true;
+  rope.positions = nn::Positions::rotary;
   refused(plain, separate, "h.0.attn.W_query.weight");
   refused(separate, plain, "h.0.attn.c_attn.weight");
   refused(plain, rope, "no place for 1 of its tensors: wpe.weight");
@@ -193,7 +193,7 @@ TEST_CASE("the logits of the last position are the last of all logits", "[gpt]")
 }
 
 TEST_CASE("dropout happens only in a forward that has an Rng", "[gpt]") {
-  nn::GPTConfig config = tiny_config();
+  nn::DecoderConfig config = tiny_config();
   config.dropout = 0.3;
   const TinyGPT model(config);
   const TinyGPT same_without(tiny_config());
@@ -208,7 +208,7 @@ TEST_CASE("dropout happens only in a forward that has an Rng", "[gpt]") {
 }
 
 TEST_CASE("dropout stands where nanoGPT has it, and draws in its order", "[gpt]") {
-  nn::GPTConfig config = tiny_config();
+  nn::DecoderConfig config = tiny_config();
   config.dropout = 0.3;
   const TinyGPT model(config);
   const nn::GPT& gpt = model.gpt;
@@ -225,7 +225,7 @@ TEST_CASE("dropout stands where nanoGPT has it, and draws in its order", "[gpt]"
 }
 
 TEST_CASE("recomputed blocks have bit-equal gradients with dropout inside", "[gpt]") {
-  nn::GPTConfig config = tiny_config();
+  nn::DecoderConfig config = tiny_config();
   config.dropout = 0.2;
   config.block_size = 64;  // so that there is more to keep than weights
   const Rng::Kind kind = GENERATE(Rng::Kind::torch, Rng::Kind::philox);
@@ -250,7 +250,7 @@ TEST_CASE("recomputed blocks have bit-equal gradients with dropout inside", "[gp
 }
 
 TEST_CASE("gradients do not depend on the number of threads", "[gpt]") {
-  nn::GPTConfig config = tiny_config();
+  nn::DecoderConfig config = tiny_config();
   config.n_embd = 64;
   config.block_size = 40;
   const TinyGPT model(config, DType::f32);

@@ -34,7 +34,7 @@ TEST_CASE("a GPT in bf16 has nearly the loss and the gradient that it has in f32
 TEST_CASE("every linear layer of a model multiplies in its precision", "[bf16]") {
   for (const bool tied : {false, true}) {
     for (const bool separate : {false, true}) {
-      nn::GPTConfig config = tiny_config();
+      nn::DecoderConfig config = tiny_config();
       config.tied = tied;
       config.separate_qkv = separate;
       Rng rng(1);

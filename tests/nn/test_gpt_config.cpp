@@ -7,7 +7,7 @@ using namespace tapegrad::testing;
 
 namespace {
 
-std::string error_of(const nn::GPTConfig& config) {
+std::string error_of(const nn::DecoderConfig& config) {
   try {
     config.validate();
   } catch (const Error& error) {
@@ -19,7 +19,7 @@ std::string error_of(const nn::GPTConfig& config) {
 }  // namespace
 
 TEST_CASE("Q, K and V have biases where the rest has, unless they are told otherwise", "[gpt]") {
-  nn::GPTConfig config;
+  nn::DecoderConfig config;
   CHECK(config.with_qkv_bias());
   config.bias = false;
   CHECK_FALSE(config.with_qkv_bias());
@@ -33,7 +33,7 @@ TEST_CASE("Q, K and V have biases where the rest has, unless they are told other
 }
 
 TEST_CASE("a config that no model can have is an error that names its values", "[gpt]") {
-  nn::GPTConfig config;
+  nn::DecoderConfig config;
   CHECK(error_of(config) == "");
   config.n_embd = 770;
   CHECK(error_of(config) == "n_embd 770 is not divisible by n_head 12");
@@ -41,7 +41,7 @@ TEST_CASE("a config that no model can have is an error that names its values", "
   CHECK_THROWS_WITH(nn::GPT(nn::Params(rng), config), "n_embd 770 is not divisible by n_head 12");
 
   const auto broken = [](auto change) {
-    nn::GPTConfig c = tiny_config();
+    nn::DecoderConfig c = tiny_config();
     change(c);
     return error_of(c);
   };
@@ -53,11 +53,11 @@ TEST_CASE("a config that no model can have is an error that names its values", "
   CHECK(broken([](auto& c) { c.n_embd = std::int64_t{1} << 60; }).find("n_embd") == 0);
   CHECK(broken([](auto& c) { c.n_inner = 0; }).find("n_inner") == 0);
   CHECK(broken([](auto& c) { c.n_inner = std::int64_t{1} << 40; }).find("n_inner") == 0);
-  CHECK(broken([](auto& c) { c.n_embd = 6, c.rope = true; }) ==
-        "rope needs an even number of channels per head, not 3 (n_embd 6, n_head 2)");
+  CHECK(broken([](auto& c) { c.n_embd = 6, c.positions = nn::Positions::rotary; }) ==
+        "positions rotary need an even number of channels per head, not 3 (n_embd 6, n_head 2)");
   CHECK(broken([](auto& c) {
-          c.n_embd = c.n_head = 1, c.unbiased_norm = true;
-        }).find("unbiased_norm") == 0);
+          c.n_embd = c.n_head = 1, c.norm = nn::NormKind::unbiased;
+        }).find("norm unbiased") == 0);
   CHECK(broken([](auto& c) { c.dropout = 1; }).find("dropout") == 0);
   CHECK(broken([](auto& c) { c.dropout = -0.1; }).find("dropout") == 0);
   CHECK(broken([](auto& c) { c.dropout = std::nan(""); }).find("dropout") == 0);

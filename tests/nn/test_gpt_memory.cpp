@@ -20,8 +20,8 @@ struct Long {
     targets = random_ids(rng, {1, T}, 11);
   }
   // Two heads, so that a (T, T) matrix each would be a hundred times what is measured here.
-  static nn::GPTConfig config(std::int64_t T) {
-    nn::GPTConfig c = tiny_config();
+  static nn::DecoderConfig config(std::int64_t T) {
+    nn::DecoderConfig c = tiny_config();
     c.block_size = T;
     c.n_layer = 1;
     c.n_embd = 16;

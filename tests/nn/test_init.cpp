@@ -59,7 +59,7 @@ TEST_CASE("init_gpt2 draws the bits of nanoGPT, and leaves the generator where i
 // 1e-5 of themselves.
 TEST_CASE("a training run from a seed has nanoGPT's losses", "[golden][init]") {
   const auto facts = golden_json("init.json").at("training");
-  const nn::GPTConfig config = golden_config(facts.at("config"));
+  const nn::DecoderConfig config = golden_config(facts.at("config"));
   std::vector<std::int32_t> text(facts.at("tokens").get<std::size_t>());
   for (std::size_t i = 0; i < text.size(); ++i)
     text[i] = static_cast<std::int32_t>((i * i + i / 5) % 17);

@@ -10,22 +10,23 @@ using namespace tapegrad::testing;
 namespace {
 
 // Both architectures, with each option that attention has.
-std::vector<nn::GPTConfig> configs() {
-  std::vector<nn::GPTConfig> list(6, tiny_config());
-  list[1].rope = true;
-  list[2].separate_qkv = true, list[2].unbiased_norm = true, list[2].tied = false;
+std::vector<nn::DecoderConfig> configs() {
+  std::vector<nn::DecoderConfig> list(6, tiny_config());
+  list[1].positions = nn::Positions::rotary;
+  list[2].separate_qkv = true, list[2].norm = nn::NormKind::unbiased, list[2].tied = false;
   for (int i = 3; i < 6; ++i) {
-    nn::GPTConfig& c = list[static_cast<std::size_t>(i)];
+    nn::DecoderConfig& c = list[static_cast<std::size_t>(i)];
     c.arch = nn::Architecture::llama;
     c.n_embd = 12, c.n_head = 6, c.n_kv_head = 2, c.head_size = 4;
   }
   list[4].qk_norm = true, list[4].n_kv_head = 1, list[4].tied = false, list[4].qkv_bias = true;
-  list[5].rope_factor = 4, list[5].rope_original_positions = 16, list[5].n_kv_head = std::nullopt;
+  list[5].rope_scaling = nn::RopeScalingKind::llama3, list[5].rope_factor = 4;
+  list[5].rope_original_positions = 16, list[5].n_kv_head = std::nullopt;
   return list;
 }
 
 struct TinyModel {
-  explicit TinyModel(const nn::GPTConfig& config, DType dtype = DType::f64)
+  explicit TinyModel(const nn::DecoderConfig& config, DType dtype = DType::f64)
       : params(rng, dtype), model(params, config) {
     randomize(params.parameters(), rng);
     inputs = random_ids(rng, {2, config.block_size}, config.vocab_size);
@@ -33,7 +34,7 @@ struct TinyModel {
   }
   Rng rng{3};
   nn::Params params;
-  nn::LanguageModel model;
+  nn::Decoder model;
   Tensor inputs, targets;
 };
 
@@ -72,47 +73,21 @@ void check_rows(const Tensor& weights, bool causal) {
 
 TEST_CASE("the attention weights of a block are those that its attention computes with",
           "[inside]") {
-  for (const nn::GPTConfig& config : configs()) {
+  for (const nn::DecoderConfig& config : configs()) {
     const TinyModel tiny(config);
     const std::vector<Tensor> states = tiny.model.residual_stream(tiny.model.embed(tiny.inputs));
     Rng rng(3);  // the same parameters, in a model whose parts can be reached
     const nn::Params params(rng, DType::f64);
     const std::int64_t D = config.channels_per_head();
-    const auto check_block = [&](const auto& blocks, auto&& own, auto&& norm, auto&& values) {
-      for (std::size_t i = 0; i < blocks.size(); ++i) {
-        const Tensor weights = tiny.model.attention_weights(static_cast<int>(i), states[i]);
-        check_rows(weights, true);
-        const Tensor x = norm(blocks[i])(states[i]);
-        const auto& [result, project, v] = values(own(blocks[i]), x);
-        CHECK(difference(project(taken(weights, v, D)), result, 1e-11, 1e-12) == "");
-      }
-    };
-    struct Parts {
-      Tensor result;
-      const nn::Linear& project;
-      Tensor v;
-    };
-    if (config.is_llama()) {
-      const nn::Llama llama(params, config);
-      randomize(params.parameters(), rng);
-      check_block(
-          llama.layers, [](const auto& b) -> const auto& { return b.self_attn; },
-          [](const auto& b) -> const auto& { return b.input_layernorm; },
-          [](const nn::LlamaAttention& a, const Tensor& x) {
-            return Parts{a(x), a.o_proj, a.v_proj(x)};
-          });
-    } else {
-      const nn::GPT gpt(params, config);
-      randomize(params.parameters(), rng);
-      const std::int64_t C = config.n_embd;
-      check_block(
-          gpt.h, [](const auto& b) -> const auto& { return b.attn; },
-          [](const auto& b) -> const auto& { return b.ln_1; },
-          [C](const nn::MultiHeadAttention& a, const Tensor& x) {
-            const Tensor v =
-                a.config.separate_qkv ? a.W_value(x) : slice(a.c_attn(x), 2, 2 * C, 3 * C);
-            return Parts{a(x), a.c_proj, v};
-          });
+    for (std::size_t i = 0; i < tiny.model.h.size(); ++i) {
+      const Tensor weights = tiny.model.attention_weights(static_cast<int>(i), states[i]);
+      check_rows(weights, true);
+      const nn::MultiHeadAttention& attn = tiny.model.h[i].attn;
+      const Tensor x = tiny.model.h[i].ln_1(states[i]);
+      const std::int64_t kv = config.kv_heads() * D, all = config.n_head * D + 2 * kv;
+      const Tensor v =
+          config.projects_apart() ? attn.W_value(x) : slice(attn.c_attn(x), 2, all - kv, all);
+      CHECK(difference(attn.c_proj(taken(weights, v, D)), attn(x), 1e-11, 1e-12) == "");
     }
   }
 }
@@ -136,7 +111,7 @@ TEST_CASE("attention weights know padding, and attention that is not causal", "[
 }
 
 TEST_CASE("the last state's logits are the model's, bit for bit", "[inside]") {
-  for (const nn::GPTConfig& config : configs()) {
+  for (const nn::DecoderConfig& config : configs()) {
     const TinyModel tiny(config, DType::f32);
     const Tensor embedded = tiny.model.embed(tiny.inputs);
     const std::vector<Tensor> states = tiny.model.residual_stream(embedded);
@@ -150,7 +125,7 @@ TEST_CASE("the last state's logits are the model's, bit for bit", "[inside]") {
 }
 
 TEST_CASE("the input's gradient is that of central differences", "[inside]") {
-  for (const nn::GPTConfig& config : configs()) {
+  for (const nn::DecoderConfig& config : configs()) {
     TinyModel tiny(config);
     tiny.targets.mutable_data<std::int32_t>()[3] = -100;
     const Tensor x = tiny.model.embed(tiny.inputs);

@@ -9,20 +9,20 @@ namespace {
 
 using Tokens = std::vector<std::int32_t>;
 
-nn::GPTConfig wider_config(bool rope, bool separate_qkv) {
-  nn::GPTConfig config = tiny_config();
+nn::DecoderConfig wider_config(bool rope, bool separate_qkv) {
+  nn::DecoderConfig config = tiny_config();
   config.vocab_size = 50;
   config.block_size = 70;  // more than one tile of the attention kernel
   config.n_layer = 3;
   config.n_embd = 64;
   config.n_head = 4;
-  config.rope = rope;
+  if (rope) config.positions = nn::Positions::rotary;
   config.separate_qkv = separate_qkv;
   return config;
 }
 
 struct Model {
-  explicit Model(const nn::GPTConfig& config, DType dtype = DType::f32)
+  explicit Model(const nn::DecoderConfig& config, DType dtype = DType::f32)
       : params(rng, dtype), gpt(params, config) {
     randomize(params.parameters(), rng, 0.15);
   }

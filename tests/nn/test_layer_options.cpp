@@ -95,7 +95,9 @@ TEST_CASE("separate projections and one that holds them side by side are the sam
 TEST_CASE("a feed-forward layer drops out where it is told to", "[layers]") {
   Rng rng(5);
   const nn::Params params(rng, DType::f64);
-  const nn::FeedForward ff(params, 4, 16, true, nn::Activation::relu, 0.5, 0.25);
+  const nn::FeedForward ff(
+      params, 4,
+      {.hidden = 16, .activation = nn::Activation::relu, .dropout = 0.5, .hidden_dropout = 0.25});
   const Tensor x = normal(rng, {3, 4});
   Rng drawn(6), expected(6);
   const Tensor inner = dropout(relu(ff.c_fc(x)), 0.25, expected);
@@ -119,5 +121,5 @@ TEST_CASE("attention to another sequence needs projections of its own and no ord
   const nn::MultiHeadAttention causal(params / "causal", 8, {.n_head = 2, .separate_qkv = true});
   const Tensor x = Tensor::ones({1, 3, 8});
   CHECK_THROWS_WITH(packed(x, x, nullptr, {}), ContainsSubstring("needs separate_qkv"));
-  CHECK_THROWS_WITH(causal(x, x, nullptr, {}), ContainsSubstring("neither causal nor rope"));
+  CHECK_THROWS_WITH(causal(x, x, nullptr, {}), ContainsSubstring("neither causal, rope"));
 }

@@ -10,8 +10,8 @@ using namespace tapegrad::testing;
 
 namespace {
 
-nn::GPTConfig llama_config() {
-  nn::GPTConfig c = tiny_config();
+nn::DecoderConfig llama_config() {
+  nn::DecoderConfig c = tiny_config();
   c.arch = nn::Architecture::llama;
   c.n_embd = 12, c.n_head = 6, c.n_kv_head = 2, c.head_size = 4, c.n_inner = 20;
   c.block_size = 7;
@@ -19,17 +19,18 @@ nn::GPTConfig llama_config() {
 }
 
 // Groups, and each of the options beside them.
-std::vector<nn::GPTConfig> configs() {
-  std::vector<nn::GPTConfig> list(4, llama_config());
+std::vector<nn::DecoderConfig> configs() {
+  std::vector<nn::DecoderConfig> list(4, llama_config());
   list[1].tied = false, list[1].qkv_bias = true, list[1].n_kv_head = std::nullopt;
   list[2].qk_norm = true, list[2].head_size = 6, list[2].n_kv_head = 1;
-  list[3].rope_factor = 4, list[3].rope_original_positions = 16, list[3].rope_base = 100;
+  list[3].rope_scaling = nn::RopeScalingKind::llama3, list[3].rope_factor = 4;
+  list[3].rope_original_positions = 16, list[3].rope_base = 100;
   list[3].head_size = std::nullopt, list[3].norm_eps = 1e-3;
   return list;
 }
 
 struct TinyLlama {
-  explicit TinyLlama(const nn::GPTConfig& config, DType dtype = DType::f64)
+  explicit TinyLlama(const nn::DecoderConfig& config, DType dtype = DType::f64)
       : params(rng, dtype), model(params, config) {
     randomize(params.parameters(), rng);
     inputs = random_ids(rng, {2, config.block_size}, config.vocab_size);
@@ -37,14 +38,14 @@ struct TinyLlama {
   }
   Rng rng{5};
   nn::Params params;
-  nn::LanguageModel model;
+  nn::Decoder model;
   Tensor inputs, targets;
 };
 
 }  // namespace
 
 TEST_CASE("every recorded step of a Llama passes the gradient check", "[llama]") {
-  for (const nn::GPTConfig& config : configs()) {
+  for (const nn::DecoderConfig& config : configs()) {
     const TinyLlama tiny(config);
     Tape tape({.checkable = true});
     cross_entropy(tiny.model(tiny.inputs), tiny.targets);
@@ -58,7 +59,7 @@ TEST_CASE("every recorded step of a Llama passes the gradient check", "[llama]")
 }
 
 TEST_CASE("a Llama's loss and gradients are those of its logits, recomputed or not", "[llama]") {
-  for (const nn::GPTConfig& config : configs()) {
+  for (const nn::DecoderConfig& config : configs()) {
     TinyLlama tiny(config);
     const auto gradients_of = [&](const std::function<Tensor()>& loss) {
       Tape tape;
@@ -72,7 +73,7 @@ TEST_CASE("a Llama's loss and gradients are those of its logits, recomputed or n
     const auto stored = gradients_of([&] { return tiny.model.loss(tiny.inputs, tiny.targets); });
     const auto plain =
         gradients_of([&] { return cross_entropy(tiny.model(tiny.inputs), tiny.targets); });
-    tiny.model.set_recompute(true);
+    tiny.model.recompute = true;
     const auto again = gradients_of([&] { return tiny.model.loss(tiny.inputs, tiny.targets); });
     for (std::size_t i = 0; i < stored.size(); ++i) {
       INFO(i);
@@ -83,7 +84,7 @@ TEST_CASE("a Llama's loss and gradients are those of its logits, recomputed or n
 }
 
 TEST_CASE("a Llama's logits with a KV cache are those without one", "[llama]") {
-  for (nn::GPTConfig config : configs()) {
+  for (nn::DecoderConfig config : configs()) {
     config.block_size = 70;  // more than one tile of the attention kernel
     const TinyLlama tiny(config);
     for (const std::int64_t prompt : {1, 5, 69}) {
@@ -108,9 +109,9 @@ TEST_CASE("positions count by their distance: a Llama's text goes on beyond what
 }
 
 TEST_CASE("a Llama has the parameters of SmolLM2-135M, by Hugging Face's names", "[llama]") {
-  nn::GPTConfig c{.arch = nn::Architecture::llama, .vocab_size = 49152, .block_size = 8192};
+  nn::DecoderConfig c{.arch = nn::Architecture::llama, .vocab_size = 49152, .block_size = 8192};
   c.n_layer = 30, c.n_head = 9, c.n_kv_head = 3, c.n_embd = 576, c.n_inner = 1536;
-  const nn::Params shapes = nn::shapes_of<nn::LanguageModel>(c);
+  const nn::Params shapes = nn::shapes_of<nn::Decoder>(c);
   CHECK(shapes.count() == 134'515'008);
   std::vector<std::string> names;
   for (const auto& [name, t] : shapes.parameters()) names.push_back(name);
@@ -132,18 +133,18 @@ TEST_CASE("a Llama has the parameters of SmolLM2-135M, by Hugging Face's names",
 TEST_CASE("the feed-forward of a Llama has as many weights as GPT-2's, unless it is told",
           "[llama]") {
   const auto inner_of = [](std::int64_t n_embd) {
-    return nn::GPTConfig{.arch = nn::Architecture::llama, .n_embd = n_embd}.inner();
+    return nn::DecoderConfig{.arch = nn::Architecture::llama, .n_embd = n_embd}.inner();
   };
   CHECK(inner_of(768) == 2048);
   CHECK(inner_of(128) == 352);
 }
 
 TEST_CASE("init_gpt2 scales what a Llama adds to its residual stream", "[llama]") {
-  nn::GPTConfig c = llama_config();
+  nn::DecoderConfig c = llama_config();
   c.n_embd = 96, c.head_size = 16, c.n_inner = 256;
   Rng rng(1);
   const nn::Params params(rng);
-  const nn::LanguageModel model(params, c);
+  const nn::Decoder model(params, c);
   nn::init_gpt2(model, params, rng);
   for (const auto& [name, t] : params.parameters()) {
     INFO(name);
@@ -154,38 +155,23 @@ TEST_CASE("init_gpt2 scales what a Llama adds to its residual stream", "[llama]"
   }
 }
 
-TEST_CASE("options of one architecture are refused of the other, by name", "[llama]") {
-  const auto refused = [](nn::GPTConfig c, const auto& change, const std::string& message) {
+TEST_CASE("options that need another part are refused without it, by name", "[llama]") {
+  const auto refused = [](nn::DecoderConfig c, const auto& change, const std::string& message) {
     change(c);
     INFO(message);
     CHECK_THROWS_WITH(c.validate(), ContainsSubstring(message));
   };
-  using C = nn::GPTConfig;
+  using C = nn::DecoderConfig;
   const C llama = llama_config(), gpt2 = tiny_config();
-  refused(
-      llama, [](C& c) { c.bias = true; }, "arch llama has no bias");
-  refused(
-      llama, [](C& c) { c.separate_qkv = true; }, "separate_qkv");
-  refused(
-      llama, [](C& c) { c.rope = true; }, "rope");
-  refused(
-      llama, [](C& c) { c.unbiased_norm = true; }, "unbiased_norm");
-  refused(
-      llama, [](C& c) { c.activation = nn::Activation::relu; }, "activation");
-  refused(
-      llama, [](C& c) { c.ff_dropout = true; }, "ff_dropout");
-  refused(
-      llama, [](C& c) { c.attn_out_dropout = false; }, "attn_out_dropout");
   refused(
       llama, [](C& c) { c.n_kv_head = 4; }, "n_head 6 is not divisible by n_kv_head 4");
   refused(
       llama, [](C& c) { c.head_size = 3; }, "even number of channels per head, not 3");
   refused(
-      gpt2, [](C& c) { c.n_kv_head = 1; }, "n_kv_head is for arch llama");
+      llama, [](C& c) { c.rope_factor = 2; }, "rope_factor needs rope_scaling");
   refused(
-      gpt2, [](C& c) { c.head_size = 4; }, "head_size is for arch llama");
+      gpt2, [](C& c) { c.rope_base = 500; }, "rope_base needs positions rotary");
   refused(
-      gpt2, [](C& c) { c.qk_norm = true; }, "qk_norm is for arch llama");
-  Rng rng(1);
-  CHECK_THROWS_WITH(nn::Llama(nn::Params(rng), gpt2), "[llama] the config is of arch gpt2");
+      gpt2, [](C& c) { c.rope_scaling = nn::RopeScalingKind::llama3; },
+      "rope_scaling needs positions rotary");
 }

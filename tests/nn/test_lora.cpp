@@ -140,7 +140,7 @@ TEST_CASE("adapters alone are trained, at the layers that are named", "[lora]") 
 }
 
 TEST_CASE("the head has no adapter, whatever the pattern", "[lora]") {
-  nn::GPTConfig config = tiny_config();
+  nn::DecoderConfig config = tiny_config();
   config.tied = false;
   Rng rng(1);
   const Params all(rng);

@@ -29,7 +29,8 @@ double true_peak(std::size_t before, const NamedTensors& parameters, const LossO
   return static_cast<double>(memory_stats().peak - before);
 }
 
-double true_peak(const nn::GPTConfig& config, std::int64_t B, const run::MemoryOptions& options) {
+double true_peak(const nn::DecoderConfig& config, std::int64_t B,
+                 const run::MemoryOptions& options) {
   Rng rng(1), dropout(2, options.stored_masks ? Rng::Kind::torch : Rng::Kind::philox);
   const Tensor ids = random_ids(rng, {B, config.block_size}, config.vocab_size);
   const std::size_t before = memory_stats().live;
@@ -50,20 +51,21 @@ double true_peak(const nn::TransformerConfig& config, const run::PairSizes& size
                    [&] { return model.loss(source, target, target, {}, &dropout); });
 }
 
-nn::GPTConfig small_config() {
+nn::DecoderConfig small_config() {
   return {.vocab_size = 500, .block_size = 128, .n_layer = 3, .n_head = 4, .n_embd = 128};
 }
 
 }  // namespace
 
 TEST_CASE("a GPT's step takes the memory that its dry run says", "[measure]") {
-  nn::GPTConfig dropping = small_config(), wide = small_config(), other = small_config();
+  nn::DecoderConfig dropping = small_config(), wide = small_config(), other = small_config();
   dropping.dropout = 0.1, dropping.ff_dropout = true;
   wide.vocab_size = 20000, wide.tied = false;
-  other.rope = true, other.separate_qkv = true, other.activation = nn::Activation::relu;
+  other.positions = nn::Positions::rotary, other.separate_qkv = true,
+  other.activation = nn::Activation::relu;
   struct Case {
     const char* name;
-    nn::GPTConfig config;
+    nn::DecoderConfig config;
     run::MemoryOptions options;
   };
   const Case cases[] = {{"plain", small_config(), {}},
@@ -113,7 +115,7 @@ TEST_CASE("where steps are measured first, a copy of the weights counts", "[meas
 }
 
 TEST_CASE("a large model is measured at once, and without its memory", "[measure]") {
-  const nn::GPTConfig xl{.n_layer = 48, .n_head = 25, .n_embd = 1600};
+  const nn::DecoderConfig xl{.n_layer = 48, .n_head = 25, .n_embd = 1600};
   const MemoryStats before = memory_stats();
   reset_peak_memory();
   const auto start = std::chrono::steady_clock::now();

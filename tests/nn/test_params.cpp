@@ -119,7 +119,7 @@ TEST_CASE("a saved GPT is the same GPT when loaded, in either dtype", "[params]"
   const DType dtype = GENERATE(DType::f32, DType::f64);
   const TempFolder folder;
   const std::string path = (folder / "model.safetensors").string();
-  nn::GPTConfig config = tiny_config();
+  nn::DecoderConfig config = tiny_config();
   config.tied = GENERATE(true, false);
   Rng rng(7);
   const Params params(rng, dtype);
@@ -148,7 +148,7 @@ TEST_CASE("a GPT's checkpoint does not load into another config", "[params]") {
   file.path = "run/model.safetensors";
   for (const auto& [name, t] : params.tensors()) file.tensors[name] = t;
 
-  nn::GPTConfig deeper = tiny_config(), shallower = tiny_config(), longer = tiny_config();
+  nn::DecoderConfig deeper = tiny_config(), shallower = tiny_config(), longer = tiny_config();
   deeper.n_layer = 3;
   shallower.n_layer = 1;
   longer.block_size = 7;

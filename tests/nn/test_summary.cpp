@@ -7,7 +7,7 @@ using namespace tapegrad::testing;
 
 namespace {
 
-nn::GPTConfig book_config() { return {.qkv_bias = false, .tied = false, .separate_qkv = true}; }
+nn::DecoderConfig book_config() { return {.qkv_bias = false, .tied = false, .separate_qkv = true}; }
 
 }  // namespace
 
@@ -30,18 +30,18 @@ TEST_CASE("the summary has the tutorials' counts for GPT-2", "[summary]") {
 }
 
 TEST_CASE("the summary counts what models are made of, whatever their options", "[summary]") {
-  std::vector<nn::GPTConfig> configs;
+  std::vector<nn::DecoderConfig> configs;
   for (int i = 0; i < 64; ++i) {
-    nn::GPTConfig c = tiny_config();
+    nn::DecoderConfig c = tiny_config();
     c.bias = (i & 1) != 0;
     c.qkv_bias = (i & 2) != 0;
     c.tied = (i & 4) != 0;
     c.separate_qkv = (i & 8) != 0;
-    c.rope = (i & 16) != 0;
+    if ((i & 16) != 0) c.positions = nn::Positions::rotary;
     if ((i & 32) != 0) c.n_inner = 13;
     configs.push_back(c);
   }
-  for (const nn::GPTConfig& c : configs) {
+  for (const nn::DecoderConfig& c : configs) {
     Rng rng(1);
     const nn::Params params(rng);
     const nn::GPT gpt(params, c);
@@ -64,7 +64,7 @@ TEST_CASE("the summary counts what models are made of, whatever their options", 
 // A token of a forward pass: twice the weights of every linear, and for each of the 7/2 keys that
 // it meets on average, 2·C for the score and 2·C for the value.
 TEST_CASE("the summary's FLOPs are those of the products", "[summary]") {
-  nn::GPTConfig c = tiny_config();  // V 11, T 6, 2 layers, C 8
+  nn::DecoderConfig c = tiny_config();  // V 11, T 6, 2 layers, C 8
   const double block = 2 * (3 * 64 + 64 + 2 * 256) + 4 * 8 * 3.5;
   CHECK(nn::summary(c).flops() == 2 * block + 2 * 8 * 11);
   c.separate_qkv = true;
@@ -72,7 +72,7 @@ TEST_CASE("the summary's FLOPs are those of the products", "[summary]") {
 }
 
 TEST_CASE("the summary is a table by layer", "[summary]") {
-  nn::GPTConfig c = tiny_config();
+  nn::DecoderConfig c = tiny_config();
   CHECK(nn::summary(c).str() ==
         "layer            weights        parameters  bytes  FLOPs per token\n"
         "wte              (11, 8)                88    352                0\n"
@@ -96,7 +96,7 @@ TEST_CASE("the summary is a table by layer", "[summary]") {
 }
 
 TEST_CASE("no model is too large for a summary", "[summary]") {
-  nn::GPTConfig c;
+  nn::DecoderConfig c;
   c.vocab_size = 1 << 24;
   c.n_embd = 1 << 20;
   c.n_head = 1 << 16;

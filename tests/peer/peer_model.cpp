@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "tapegrad/autograd/gemm/gemm.h"
-#include "tapegrad/nn/language_model.h"
+#include "tapegrad/nn/decoder.h"
 
 namespace tapegrad {
 namespace {

@@ -49,7 +49,7 @@ const KnownPreTokenizer& pre_tokenizer(std::string_view name) {
   return *found;
 }
 
-const Family& family_of(const nn::GPTConfig& config) {
+const Family& family_of(const nn::DecoderConfig& config) {
   const Family* best = nullptr;
   std::size_t fewest = 0;
   for (const Family& family : families()) {

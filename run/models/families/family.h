@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tapegrad/autograd/tensor/safetensors.h"
-#include "tapegrad/nn/gpt.h"
+#include "tapegrad/nn/decoder.h"
 #include "tapegrad/nn/params.h"
 #include "tapegrad/run/folder/config.h"
 #include "tapegrad/run/models/families/known_pre_tokenizer.h"
@@ -17,7 +17,7 @@ namespace tapegrad::run {
 // options of its config and its tensors, both ways. Each has a file here that makes its row, and a
 // line in family.cpp. Formats read and write bytes, and ask the row for everything else.
 
-// An option of nn::GPTConfig, by its name there, under the name that a format has for it.
+// An option of nn::DecoderConfig, by its name there, under the name that a format has for it.
 struct FamilyKey {
   enum class Way {
     both,
@@ -80,8 +80,8 @@ struct GgufFamily {
 };
 
 struct Family {
-  std::string_view name;  // model_type of Hugging Face's
-  nn::GPTConfig model;    // with the values of keys that are absent
+  std::string_view name;    // model_type of Hugging Face's
+  nn::DecoderConfig model;  // with the values of keys that are absent
   HfFamily hf;
   GgufFamily gguf;
   // The width of the feed-forward layer is left to the config where it is what the config makes it.
@@ -90,7 +90,7 @@ struct Family {
   std::vector<std::string_view> same_tensors = {};
   // The tensors of a model by our names, as files of the family have them. They live as long as
   // the parameters.
-  std::vector<TensorToMake> (*tensors)(const nn::Params& params, const nn::GPTConfig& config);
+  std::vector<TensorToMake> (*tensors)(const nn::Params& params, const nn::DecoderConfig& config);
   std::vector<KnownPreTokenizer> pre_tokenizers = {};  // that came with the family
 };
 
@@ -102,7 +102,7 @@ const std::vector<Family>& families();
 // "gpt2, llama and qwen2", of those that have the name.
 std::string names_of_families(std::string_view (*name)(const Family&));
 // The family whose classes compute what the model does, or come nearest to it.
-const Family& family_of(const nn::GPTConfig& config);
+const Family& family_of(const nn::DecoderConfig& config);
 
 // Pre-tokenizers of all families, and the one of a name, which there must be.
 const std::vector<KnownPreTokenizer>& pre_tokenizers();

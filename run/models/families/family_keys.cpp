@@ -10,28 +10,29 @@ using Way = FamilyKey::Way;
 
 // A config whose optional members have the values that the model has, and whose options without an
 // effect have their defaults.
-nn::GPTConfig settled(nn::GPTConfig c) {
-  const nn::GPTConfig usual;
-  if (!c.rotary()) {
-    c.rope_base = usual.rope_base;
-    c.rope_factor = 1;
-  }
-  if (c.rope_factor == 1) {
+nn::DecoderConfig settled(nn::DecoderConfig c) {
+  const nn::DecoderConfig usual;
+  if (!c.rotary()) c.rope_base = usual.rope_base;
+  if (!c.rotary() || !c.scaling()) {
+    c.rope_scaling = usual.rope_scaling;
+    c.rope_factor = usual.rope_factor;
     c.rope_low_freq_factor = usual.rope_low_freq_factor;
     c.rope_high_freq_factor = usual.rope_high_freq_factor;
     c.rope_original_positions = usual.rope_original_positions;
   }
-  c.rope = c.rotary();
-  c.qkv_bias = c.with_qkv_bias();
-  c.bias = c.with_bias();
-  c.n_inner = c.inner();
-  c.n_kv_head = c.kv_heads();
-  c.head_size = c.channels_per_head();
+  return c.settled();
+}
+
+// Without a width of the feed-forward that the model would have without it.
+nn::DecoderConfig with_usual_inner(nn::DecoderConfig c) {
+  nn::DecoderConfig without = c;
+  without.n_inner.reset();
+  if (without.inner() == c.inner()) c.n_inner.reset();
   return c;
 }
 
-Section settled_section(const nn::GPTConfig& config) {
-  const nn::GPTConfig all = settled(config);
+Section settled_section(const nn::DecoderConfig& config) {
+  const nn::DecoderConfig all = settled(config);
   return section_of("model", all);
 }
 
@@ -61,7 +62,7 @@ class Setter : public OptionTable {
   }
   const ValueOf& value_of_;
 };
-void set_options(nn::GPTConfig& config, const Setter::ValueOf& value_of) {
+void set_options(nn::DecoderConfig& config, const Setter::ValueOf& value_of) {
   Setter setter(value_of);
   Described(config).describe(setter);
 }
@@ -146,10 +147,10 @@ auto naming(std::string_view file, const Function& function) {
 
 }  // namespace
 
-nn::GPTConfig config_of_keys(const Family& family, const std::vector<FamilyKey>& keys,
-                             std::string_view file, std::string_view prefix,
-                             const FindValue& find) {
-  nn::GPTConfig config = family.model;
+nn::DecoderConfig config_of_keys(const Family& family, const std::vector<FamilyKey>& keys,
+                                 std::string_view file, std::string_view prefix,
+                                 const FindValue& find) {
+  nn::DecoderConfig config = family.model;
   naming(file, [&] {
     for (const FamilyKey& key : keys) {
       const bool is_read = key.way == Way::both || key.way == Way::in;
@@ -161,17 +162,14 @@ nn::GPTConfig config_of_keys(const Family& family, const std::vector<FamilyKey>&
   return config;
 }
 
-void settle_config(const Family& family, std::string_view file, nn::GPTConfig& c) {
+void settle_config(const Family& family, std::string_view file, nn::DecoderConfig& c) {
   naming(file, [&] { c.validate(); });
   if (c.n_kv_head == c.n_head) c.n_kv_head.reset();
   if (c.n_embd % c.n_head == 0 && c.head_size == c.n_embd / c.n_head) c.head_size.reset();
-  if (!family.inner_by_default) return;
-  nn::GPTConfig without = c;
-  without.n_inner.reset();
-  if (without.inner() == c.inner()) c.n_inner.reset();
+  if (family.inner_by_default) c = with_usual_inner(c);
 }
 
-void check_same_keys(const std::vector<FamilyKey>& keys, const nn::GPTConfig& config,
+void check_same_keys(const std::vector<FamilyKey>& keys, const nn::DecoderConfig& config,
                      std::string_view file, std::string_view prefix, const FindValue& find) {
   const Section section = settled_section(config);
   naming(file, [&] {
@@ -182,8 +180,9 @@ void check_same_keys(const std::vector<FamilyKey>& keys, const nn::GPTConfig& co
 }
 
 std::vector<std::pair<std::string_view, Value>> values_of_keys(const std::vector<FamilyKey>& keys,
-                                                               const nn::GPTConfig& config) {
-  const Section given = section_of("model", config), all = settled_section(config);
+                                                               const nn::DecoderConfig& config) {
+  const nn::DecoderConfig told = with_usual_inner(config);
+  const Section given = section_of("model", told), all = settled_section(config);
   std::vector<std::pair<std::string_view, Value>> values;
   for (const FamilyKey& key : keys) {
     if (key.way == Way::in || key.way == Way::ignored) continue;
@@ -208,15 +207,17 @@ std::set<std::string_view> options_of(const Family& family, const std::vector<Fa
   for (const FamilyKey& key : keys) {
     options.insert(key.option);
     if (key.option != kRotation) continue;
-    for (const std::string_view option : {"rope_base", "rope_factor", "rope_low_freq_factor",
-                                          "rope_high_freq_factor", "rope_original_positions"}) {
+    for (const std::string_view option :
+         {"rope_base", "rope_scaling", "rope_factor", "rope_low_freq_factor",
+          "rope_high_freq_factor", "rope_original_positions"}) {
       options.insert(option);
     }
   }
   return options;
 }
 
-std::vector<OptionDifference> differences_of(const nn::GPTConfig& config, nn::GPTConfig only,
+std::vector<OptionDifference> differences_of(const nn::DecoderConfig& config,
+                                             nn::DecoderConfig only,
                                              const std::set<std::string_view>& free) {
   const Section section = section_of("model", config);
   set_options(only, [&](std::string_view option) {
@@ -232,8 +233,8 @@ std::vector<OptionDifference> differences_of(const nn::GPTConfig& config, nn::GP
   return differences;
 }
 
-void require_expressible(std::string_view format, const nn::GPTConfig& config,
-                         const nn::GPTConfig& only, const std::set<std::string_view>& free,
+void require_expressible(std::string_view format, const nn::DecoderConfig& config,
+                         const nn::DecoderConfig& only, const std::set<std::string_view>& free,
                          const Reasons& reasons) {
   const auto differences = differences_of(config, only, free);
   if (differences.empty()) return;
@@ -251,11 +252,11 @@ const FamilyKey* key_of(const std::vector<FamilyKey>& keys, std::string_view opt
   return found == keys.end() ? nullptr : &*found;
 }
 
-bool has_option(const nn::GPTConfig& config, std::string_view option) {
+bool has_option(const nn::DecoderConfig& config, std::string_view option) {
   return *settled_section(config).find(option) == Value(true);
 }
 
-void set_option(nn::GPTConfig& config, std::string_view option, const Value& value) {
+void set_option(nn::DecoderConfig& config, std::string_view option, const Value& value) {
   set_options(config, [&](std::string_view name) { return name == option ? &value : nullptr; });
 }
 

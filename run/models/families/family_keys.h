@@ -21,20 +21,21 @@ using FindValue = std::function<std::optional<Value>(std::string_view key)>;
 // The config that a file's values describe; options of kRotation are not among them. `file` and
 // `prefix` are for messages, "model.gguf" and "llama.". Errors, naming key and value: a key that is
 // needed is missing; a value is of another type, out of bounds, or not the only one that is known.
-nn::GPTConfig config_of_keys(const Family& family, const std::vector<FamilyKey>& keys,
-                             std::string_view file, std::string_view prefix, const FindValue& find);
+nn::DecoderConfig config_of_keys(const Family& family, const std::vector<FamilyKey>& keys,
+                                 std::string_view file, std::string_view prefix,
+                                 const FindValue& find);
 
 // For the end of reading a config. Error, naming the file, if no model can have it; then values
 // that a config has by itself are left to it.
-void settle_config(const Family& family, std::string_view file, nn::GPTConfig& config);
+void settle_config(const Family& family, std::string_view file, nn::DecoderConfig& config);
 // Error, naming the file, for a key whose value is not what other keys say.
-void check_same_keys(const std::vector<FamilyKey>& keys, const nn::GPTConfig& config,
+void check_same_keys(const std::vector<FamilyKey>& keys, const nn::DecoderConfig& config,
                      std::string_view file, std::string_view prefix, const FindValue& find);
 
 // What the keys are in a file of that config, in their order. Where an option has a default, it is
 // the value that the model has. kRotation is null.
 std::vector<std::pair<std::string_view, Value>> values_of_keys(const std::vector<FamilyKey>& keys,
-                                                               const nn::GPTConfig& config);
+                                                               const nn::DecoderConfig& config);
 
 // Options of a config that files with these keys have, or need not have; "tied" only where it has
 // a key.
@@ -46,21 +47,22 @@ struct OptionDifference {
 };
 // In what a config differs from `only`, `free` options apart. What a model with a default has, or
 // what has no effect in it, is no difference.
-std::vector<OptionDifference> differences_of(const nn::GPTConfig& config, nn::GPTConfig only,
+std::vector<OptionDifference> differences_of(const nn::DecoderConfig& config,
+                                             nn::DecoderConfig only,
                                              const std::set<std::string_view>& free);
 // Refuses the first difference: "GGUF cannot express a model with rope true, only with false", and
 // the reason for the option, if there is one.
 using Reasons = std::vector<std::pair<std::string_view, std::string_view>>;
-void require_expressible(std::string_view format, const nn::GPTConfig& config,
-                         const nn::GPTConfig& only, const std::set<std::string_view>& free,
+void require_expressible(std::string_view format, const nn::DecoderConfig& config,
+                         const nn::DecoderConfig& only, const std::set<std::string_view>& free,
                          const Reasons& reasons = {});
 
 // The first key of an option; null if there is none.
 const FamilyKey* key_of(const std::vector<FamilyKey>& keys, std::string_view option);
 
 // Whether an option that is true or false is true, as the model has it.
-bool has_option(const nn::GPTConfig& config, std::string_view option);
-void set_option(nn::GPTConfig& config, std::string_view option, const Value& value);
+bool has_option(const nn::DecoderConfig& config, std::string_view option);
+void set_option(nn::DecoderConfig& config, std::string_view option, const Value& value);
 
 // "a", "a and b", "a, b and c".
 std::string words_in_a_row(const std::vector<std::string_view>& words);

@@ -59,7 +59,7 @@ std::vector<GgufTensorName> gguf_tensors() {
   return names;
 }
 
-std::vector<TensorToMake> tensors_of(const nn::Params& params, const nn::GPTConfig& config) {
+std::vector<TensorToMake> tensors_of(const nn::Params& params, const nn::DecoderConfig& config) {
   const auto weights = std::make_shared<const GPT2Weights>(params, config);
   std::vector<TensorToMake> tensors;
   for (const auto& [name, shape] : weights->entries()) {

@@ -4,7 +4,7 @@
 
 namespace tapegrad::run {
 
-GPT2Weights::GPT2Weights(const nn::Params& params, const nn::GPTConfig& c) {
+GPT2Weights::GPT2Weights(const nn::Params& params, const nn::DecoderConfig& c) {
   for (const auto& [name, t] : params.tensors()) ours_.emplace(name, t);
   entries_ = {{"wte.weight", {c.vocab_size, c.n_embd}}, {"wpe.weight", {c.block_size, c.n_embd}}};
   for (int i = 0; i < c.n_layer; ++i) add_layer(fmt::format("h.{}.", i), c);
@@ -14,7 +14,7 @@ GPT2Weights::GPT2Weights(const nn::Params& params, const nn::GPTConfig& c) {
   for (const Entry& entry : entries_) shapes_.emplace(entry.name, entry.shape);
 }
 
-void GPT2Weights::add_layer(const std::string& prefix, const nn::GPTConfig& c) {
+void GPT2Weights::add_layer(const std::string& prefix, const nn::DecoderConfig& c) {
   const auto add = [&](const std::string& name, const Shape& weight) {
     entries_.push_back({prefix + name + ".weight", weight});
     entries_.push_back({prefix + name + ".bias", {weight[0]}});

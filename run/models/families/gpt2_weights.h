@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tapegrad/nn/gpt.h"
+#include "tapegrad/nn/decoder.h"
 #include "tapegrad/nn/params.h"
 
 namespace tapegrad::run {
@@ -15,7 +15,7 @@ namespace tapegrad::run {
 class GPT2Weights {
  public:
   // The parameters must be f32: see require_stored_as().
-  GPT2Weights(const nn::Params& params, const nn::GPTConfig& config);
+  GPT2Weights(const nn::Params& params, const nn::DecoderConfig& config);
 
   // The names, without "transformer.", with their shapes. Weights of linears are (out, in). The
   // order is the model's. lm_head.weight is there if it is not tied.
@@ -28,7 +28,7 @@ class GPT2Weights {
   Tensor operator()(const std::string& name) const;
 
  private:
-  void add_layer(const std::string& prefix, const nn::GPTConfig& config);
+  void add_layer(const std::string& prefix, const nn::DecoderConfig& config);
   Tensor joined(const std::string& prefix, const std::string& suffix, const Shape& shape) const;
 
   std::map<std::string, Tensor> ours_;

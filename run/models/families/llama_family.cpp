@@ -66,7 +66,7 @@ std::vector<GgufTensorName> gguf_tensors() {
           {"norm.weight", "output_norm.weight"}};
 }
 
-std::vector<TensorToMake> tensors_of(const nn::Params& params, const nn::GPTConfig&) {
+std::vector<TensorToMake> tensors_of(const nn::Params& params, const nn::DecoderConfig&) {
   std::vector<TensorToMake> tensors;
   for (const auto& [name, t] : params.tensors()) {
     tensors.push_back({name, t.shape(), [t = t] { return t; }});
@@ -78,7 +78,7 @@ std::vector<TensorToMake> tensors_of(const nn::Params& params, const nn::GPTConf
 
 // Llama 1 to 3 without experts, and what has their shape, as SmolLM.
 Family llama_family() {
-  nn::GPTConfig model;
+  nn::DecoderConfig model;
   model.arch = nn::Architecture::llama;
   model.block_size = 2048;
   model.norm_eps = 1e-6;

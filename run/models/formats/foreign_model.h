@@ -6,14 +6,14 @@
 
 #include "tapegrad/autograd/tensor/tensor_source.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
-#include "tapegrad/nn/gpt.h"
+#include "tapegrad/nn/decoder.h"
 
 namespace tapegrad::run {
 
 // A model that another program has made, by our names and in our layout. Its weights are read from
 // its files when they are asked for.
 struct ForeignModel {
-  nn::GPTConfig config;  // dropout is 0, whatever the file says: it is the run's choice
+  nn::DecoderConfig config;  // dropout is 0, whatever the file says: it is the run's choice
   data::Tokenizer tokenizer;
   std::shared_ptr<const TensorSource> weights;
 };

@@ -6,7 +6,7 @@
 
 #include "tapegrad/autograd/tensor/write_floats.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
-#include "tapegrad/nn/gpt.h"
+#include "tapegrad/nn/decoder.h"
 #include "tapegrad/nn/params.h"
 
 namespace tapegrad::run {
@@ -18,7 +18,7 @@ inline int small_count(std::int64_t value) {
   return static_cast<int>(std::clamp<std::int64_t>(value, -1, 1 << 24));
 }
 
-inline void validate_config(const nn::GPTConfig& config, std::string_view file) {
+inline void validate_config(const nn::DecoderConfig& config, std::string_view file) {
   try {
     config.validate();
   } catch (const Error& error) {

@@ -16,11 +16,11 @@ using nn::GgufTensor;
 using nn::GgufType;
 
 // What llama.cpp cannot compute.
-void check_expressible(const Family& family, const nn::GPTConfig& c) {
+void check_expressible(const Family& family, const nn::DecoderConfig& c) {
   std::set<std::string_view> options = options_of(family, family.gguf.keys);
   options.insert("tied");
   if (family.gguf.may_scale_rotation) {
-    options.insert({"rope_factor", "rope_low_freq_factor", "rope_high_freq_factor",
+    options.insert({"rope_scaling", "rope_factor", "rope_low_freq_factor", "rope_high_freq_factor",
                     "rope_original_positions"});
   }
   require_expressible(fmt::format("GGUF's {}", family.gguf.architecture), c, family.model, options,
@@ -36,7 +36,7 @@ nn::GgufValue gguf_value_of(const Value& value) {
       value);
 }
 
-nn::GgufKeys keys_of(const Family& family, const nn::GPTConfig& c, GgufType type) {
+nn::GgufKeys keys_of(const Family& family, const nn::DecoderConfig& c, GgufType type) {
   nn::GgufKeys keys;
   const std::string architecture(family.gguf.architecture);
   keys["general.architecture"] = architecture;
@@ -49,7 +49,7 @@ nn::GgufKeys keys_of(const Family& family, const nn::GPTConfig& c, GgufType type
   for (const auto& [key, value] : values_of_keys(family.gguf.keys, c)) {
     keys[architecture + "." + std::string(key)] = gguf_value_of(value);
   }
-  if (c.rope_factor != 1) {  // see rope_divisors(): llama.cpp has no keys for these
+  if (c.scaling()) {  // see rope_divisors(): llama.cpp has no keys for these
     keys[kRopeFactor] = c.rope_factor;
     keys[kRopeLowFreqFactor] = c.rope_low_freq_factor;
     keys[kRopeHighFreqFactor] = c.rope_high_freq_factor;
@@ -105,7 +105,7 @@ GgufType type_of(StoredType type) {
 }  // namespace
 
 Exported export_gguf(const TextModel& model, const std::filesystem::path& out, StoredType stored) {
-  const nn::GPTConfig& c = model.gpt.config();
+  const nn::DecoderConfig& c = model.gpt.config;
   const Family& family = family_of(c);
   check_expressible(family, c);
   check(model.params.dtype() == DType::f32, "a model of {} cannot be exported: load it in f32",
@@ -132,7 +132,7 @@ Exported export_gguf(const TextModel& model, const std::filesystem::path& out, S
                          return name.exchanged_heads > 0 ? exchanged(t, name.exchanged_heads) : t;
                        }});
   }
-  if (c.rope_factor != 1) {
+  if (c.scaling()) {
     const std::vector<float> divisors = rope_divisors(c);
     tensors.push_back({kRopeDivisors, GgufType::f32, {std::ssize(divisors)}, [divisors] {
                          return Tensor::from(divisors, {std::ssize(divisors)});

@@ -50,11 +50,12 @@ std::int64_t rows_of_embedding(const nn::GgufFile& file) {
 
 // The largest divisor is the factor, which the slowest pairs have. The file has what these numbers
 // make, or something else is meant.
-void read_rope_scaling(const nn::GgufFile& file, nn::GPTConfig& c) {
+void read_rope_scaling(const nn::GgufFile& file, nn::DecoderConfig& c) {
   if (!file.contains(kRopeDivisors)) return;
   const Tensor stored = file.read(kRopeDivisors, DType::f32);
   const auto values = stored.values<float>();
   const double largest = values.empty() ? 0 : *std::max_element(values.begin(), values.end());
+  c.rope_scaling = nn::RopeScalingKind::llama3;
   c.rope_factor = gguf_value(file, kRopeFactor, largest);
   c.rope_low_freq_factor = gguf_value(file, kRopeLowFreqFactor, 1.0);
   c.rope_high_freq_factor = gguf_value(file, kRopeHighFreqFactor, 4.0);
@@ -68,7 +69,7 @@ void read_rope_scaling(const nn::GgufFile& file, nn::GPTConfig& c) {
 }
 
 // Some options are not said by a key, but by the tensors that there are.
-void read_tensors(const nn::GgufFile& file, const Family& family, nn::GPTConfig& c) {
+void read_tensors(const nn::GgufFile& file, const Family& family, nn::DecoderConfig& c) {
   c.vocab_size = rows_of_embedding(file);
   c.tied = !file.contains(kHeadTable);
   for (const GgufTensorName& row : family.gguf.tensors) {
@@ -80,13 +81,13 @@ void read_tensors(const nn::GgufFile& file, const Family& family, nn::GPTConfig&
   }
 }
 
-nn::GPTConfig config_of(const nn::GgufFile& file, const Family& family) {
+nn::DecoderConfig config_of(const nn::GgufFile& file, const Family& family) {
   const std::string prefix = std::string(family.gguf.architecture) + ".";
   const std::vector<FamilyKey>& keys = family.gguf.keys;
   const FindValue find = [&](std::string_view key) {
     return find_value(file, prefix + std::string(key));
   };
-  nn::GPTConfig c = config_of_keys(family, keys, file.name(), prefix, find);
+  nn::DecoderConfig c = config_of_keys(family, keys, file.name(), prefix, find);
   read_tensors(file, family, c);
   settle_config(family, file.name(), c);
   check_same_keys(keys, c, file.name(), prefix, find);
@@ -98,7 +99,7 @@ nn::GPTConfig config_of(const nn::GgufFile& file, const Family& family) {
 // The tensors by our names.
 class GgufWeights : public TensorSource {
  public:
-  GgufWeights(std::shared_ptr<const nn::GgufFile> file, const nn::GPTConfig& config,
+  GgufWeights(std::shared_ptr<const nn::GgufFile> file, const nn::DecoderConfig& config,
               const Family& family)
       : file_(std::move(file)) {
     const bool has_end_row = gguf_value(*file_, kMeanEndRow, false);
@@ -164,7 +165,7 @@ ForeignModel open_gguf(const fs::path& path) {
   check(family != families().end() && !architecture.empty(),
         "{}: general.architecture '{}' is not supported, only {}", file->name(), architecture,
         names_of_families([](const Family& f) { return f.gguf.architecture; }));
-  const nn::GPTConfig config = config_of(*file, *family);
+  const nn::DecoderConfig config = config_of(*file, *family);
   auto weights = std::make_shared<GgufWeights>(file, config, *family);
   return {config, gguf_tokenizer(*file, config.vocab_size), std::move(weights)};
 }

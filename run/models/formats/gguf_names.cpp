@@ -13,14 +13,14 @@ std::string numbered(std::string name, int block) {
   return at == std::string::npos ? name : name.replace(at, 1, std::to_string(block));
 }
 
-std::int64_t exchanged_heads(GgufTensorName::Exchanged exchanged, const nn::GPTConfig& c) {
+std::int64_t exchanged_heads(GgufTensorName::Exchanged exchanged, const nn::DecoderConfig& c) {
   if (exchanged == GgufTensorName::Exchanged::no) return 0;
   return exchanged == GgufTensorName::Exchanged::queries ? c.n_head : c.kv_heads();
 }
 
 }  // namespace
 
-std::vector<GgufName> gguf_names(const Family& family, const nn::GPTConfig& c) {
+std::vector<GgufName> gguf_names(const Family& family, const nn::DecoderConfig& c) {
   std::vector<GgufTensorName> rows;
   for (const GgufTensorName& row : family.gguf.tensors) {
     if (row.with.empty() || has_option(c, row.with)) rows.push_back(row);
@@ -43,7 +43,7 @@ std::vector<GgufName> gguf_names(const Family& family, const nn::GPTConfig& c) {
   return names;
 }
 
-std::vector<float> rope_divisors(const nn::GPTConfig& c) {
+std::vector<float> rope_divisors(const nn::DecoderConfig& c) {
   const auto size = static_cast<double>(c.channels_per_head());
   const auto positions = static_cast<double>(c.rope_original_positions);
   std::vector<float> divisors;

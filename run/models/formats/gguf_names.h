@@ -14,7 +14,7 @@ struct GgufName {
   std::int64_t exchanged_heads = 0;
 };
 // All parameters of such a model, in the order of files.
-std::vector<GgufName> gguf_names(const Family& family, const nn::GPTConfig& config);
+std::vector<GgufName> gguf_names(const Family& family, const nn::DecoderConfig& config);
 
 // The tables with a row for each token.
 inline constexpr const char *kTokenTable = "token_embd.weight", *kHeadTable = "output.weight";
@@ -28,6 +28,6 @@ inline constexpr const char* kRopeFactor = "tapegrad.rope_factor";
 inline constexpr const char* kRopeLowFreqFactor = "tapegrad.rope_low_freq_factor";
 inline constexpr const char* kRopeHighFreqFactor = "tapegrad.rope_high_freq_factor";
 inline constexpr const char* kRopeOriginalPositions = "tapegrad.rope_original_positions";
-std::vector<float> rope_divisors(const nn::GPTConfig& config);
+std::vector<float> rope_divisors(const nn::DecoderConfig& config);
 
 }  // namespace tapegrad::run

@@ -59,7 +59,7 @@ class HfConfig {
 
 // transformers 5 has all of it in rope_parameters, 4 has rope_theta beside rope_scaling, whose type
 // older files call "type".
-void read_rotation(const HfConfig& file, nn::GPTConfig& c) {
+void read_rotation(const HfConfig& file, nn::DecoderConfig& c) {
   c.rope_base = file.get("rope_theta", c.rope_base);
   const bool newer = file.has_value("rope_parameters");
   if (!newer && !file.has_value("rope_scaling")) return;
@@ -73,15 +73,16 @@ void read_rotation(const HfConfig& file, nn::GPTConfig& c) {
   check(type == "llama3",
         "{}: rotary positions of rope_type '{}' are not supported, only default and llama3",
         file.path(), type);
+  c.rope_scaling = nn::RopeScalingKind::llama3;
   c.rope_factor = part.need<double>("factor");
   c.rope_low_freq_factor = part.need<double>("low_freq_factor");
   c.rope_high_freq_factor = part.need<double>("high_freq_factor");
   c.rope_original_positions = part.need<std::int64_t>("original_max_position_embeddings");
 }
 
-void set_rotation(const nn::GPTConfig& c, Json& json) {
+void set_rotation(const nn::DecoderConfig& c, Json& json) {
   Json rope = {{"rope_type", "default"}, {"rope_theta", c.rope_base}};
-  if (c.rope_factor != 1) {
+  if (c.scaling()) {
     rope = {{"rope_type", "llama3"},
             {"rope_theta", c.rope_base},
             {"factor", c.rope_factor},
@@ -91,10 +92,10 @@ void set_rotation(const nn::GPTConfig& c, Json& json) {
   }
   json["rope_parameters"] = rope;
   json["rope_theta"] = c.rope_base;  // as transformers 4 spells it
-  json["rope_scaling"] = c.rope_factor == 1 ? Json() : rope;
+  json["rope_scaling"] = c.scaling() ? rope : Json();
 }
 
-void cut_to_window(const HfConfig& file, HfFamily::Window window, nn::GPTConfig& c) {
+void cut_to_window(const HfConfig& file, HfFamily::Window window, nn::DecoderConfig& c) {
   const bool slides =
       window == HfFamily::Window::unless_null
           ? file.has_value("sliding_window") || !file.has("sliding_window")
@@ -134,15 +135,15 @@ HfModel read_hf_config(const fs::path& folder) {
   const Family& family = family_in(file);
   check(!file.has_value("quantization_config"), "{}: quantization_config is not supported",
         file.path());
-  nn::GPTConfig config = config_of_keys(family, family.hf.keys, file.path(), "",
-                                        [&](std::string_view key) { return file.find(key); });
+  nn::DecoderConfig config = config_of_keys(family, family.hf.keys, file.path(), "",
+                                            [&](std::string_view key) { return file.find(key); });
   if (key_of(family.hf.keys, kRotation) != nullptr) read_rotation(file, config);
   cut_to_window(file, family.hf.window, config);
   settle_config(family, file.path(), config);
   return {family, config};
 }
 
-void set_hf_config(const Family& family, const nn::GPTConfig& config, Json& json) {
+void set_hf_config(const Family& family, const nn::DecoderConfig& config, Json& json) {
   const FamilyKey* const rotation = key_of(family.hf.keys, kRotation);
   for (const auto& [key, value] : values_of_keys(family.hf.keys, config)) {
     if (rotation != nullptr && key == rotation->key) {

@@ -12,7 +12,7 @@ bool has_hf_config(const std::filesystem::path& folder);
 
 struct HfModel {
   const Family& family;
-  nn::GPTConfig config;
+  nn::DecoderConfig config;
 };
 // The model that a config.json describes, of one of the families. Sizes of all but GPT-2 must be
 // there; other values that are absent are those that transformers takes. Error, naming key and
@@ -22,6 +22,6 @@ struct HfModel {
 HfModel read_hf_config(const std::filesystem::path& folder);
 
 // The inverse: sets the keys of the family in a config.json.
-void set_hf_config(const Family& family, const nn::GPTConfig& config, Json& json);
+void set_hf_config(const Family& family, const nn::DecoderConfig& config, Json& json);
 
 }  // namespace tapegrad::run

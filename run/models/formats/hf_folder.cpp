@@ -115,7 +115,7 @@ bool is_hf_folder(const fs::path& folder) { return has_hf_config(folder); }
 
 ForeignModel open_hf(const fs::path& folder) {
   HfModel model = read_hf_config(folder);
-  nn::GPTConfig& config = model.config;
+  nn::DecoderConfig& config = model.config;
   auto weights = std::make_shared<HfSource>(folder, model);
   config.tied = config.tied && !weights->contains(std::string(kHead));
   return {config,

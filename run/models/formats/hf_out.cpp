@@ -48,7 +48,7 @@ struct Ends {
 
 // What all families have, then the family's keys. Mind the names: two versions of transformers read
 // it, and llama.cpp's converter.
-Json config_json_of(const Family& family, const nn::GPTConfig& c, const Ends& ends,
+Json config_json_of(const Family& family, const nn::DecoderConfig& c, const Ends& ends,
                     std::string_view dtype) {
   Json json = {{"architectures", Json::array({family.hf.model_class})},
                {"model_type", family.name},
@@ -88,7 +88,7 @@ void require_own_pre_tokenizer(const HfFamily& family, const std::string& tokeni
 
 // A model's tensors as the files have them.
 std::vector<TensorToMake> tensors_of(const Family& family, const TextModel& model) {
-  std::vector<TensorToMake> tensors = family.tensors(model.params, model.gpt.config());
+  std::vector<TensorToMake> tensors = family.tensors(model.params, model.gpt.config);
   for (TensorToMake& t : tensors) {
     if (ends_in(t.name, family.hf.transposed)) {
       t.shape = {t.shape[1], t.shape[0]};
@@ -109,7 +109,7 @@ std::vector<std::string_view> hf_files() {
 }
 
 Exported export_hf(const TextModel& model, const fs::path& folder, StoredType type) {
-  const nn::GPTConfig& config = model.gpt.config();
+  const nn::DecoderConfig& config = model.gpt.config;
   const TypeNames names = names_of_type(type);
   const Family& family = family_of(config);
   require_expressible(family.hf.model_class, config, family.model,

@@ -43,7 +43,7 @@ std::vector<std::string> names_in_order(int layers) {
   return names;
 }
 
-Shape shape_of(std::string_view name, const nn::GPTConfig& c) {
+Shape shape_of(std::string_view name, const nn::DecoderConfig& c) {
   const std::int64_t C = c.n_embd;
   if (name == "wte.weight") return {c.vocab_size, C};
   if (name == "wpe.weight") return {c.block_size, C};
@@ -83,7 +83,7 @@ class LlmcSource : public TensorSource {
   const std::string& name() const override { return name_; }
   const Entries& entries() const override { return entries_; }
   const Metadata& metadata() const override { return metadata_; }
-  const nn::GPTConfig& config() const { return config_; }
+  const nn::DecoderConfig& config() const { return config_; }
 
  private:
   void place(std::int64_t rows) {
@@ -114,7 +114,7 @@ class LlmcSource : public TensorSource {
   std::string name_;
   InputFile file_;
   bool bf16_ = false;
-  nn::GPTConfig config_;
+  nn::DecoderConfig config_;
   Entries entries_;
   std::map<std::string, std::uint64_t> begins_;
   Metadata metadata_;
@@ -161,7 +161,7 @@ std::vector<FamilyKey> header_keys() {
           {"C", "n_embd"}};
 }
 
-void write_model(const fs::path& path, const GPT2Weights& weights, const nn::GPTConfig& c,
+void write_model(const fs::path& path, const GPT2Weights& weights, const nn::DecoderConfig& c,
                  bool as_bf16) {
   const auto number = [](std::int64_t x) { return static_cast<std::int32_t>(x); };
   const std::int64_t rows = padded_rows(c.vocab_size);
@@ -199,14 +199,14 @@ bool is_llmc_file(const fs::path& path) {
 ForeignModel open_llmc(const fs::path& path) {
   const fs::path model = model_of(path);
   auto weights = std::make_shared<LlmcSource>(model);
-  const nn::GPTConfig config = weights->config();
+  const nn::DecoderConfig config = weights->config();
   return {config, tokenizer_of(model, config.vocab_size), std::move(weights)};
 }
 
 std::vector<std::string_view> llmc_files() { return {kLlmcTokenizerFile, kLlmcModelFile}; }
 
 Exported export_llmc(const TextModel& model, const fs::path& folder, StoredType type) {
-  const nn::GPTConfig& config = model.gpt.config();
+  const nn::DecoderConfig& config = model.gpt.config;
   constexpr std::string_view kName = "llm.c's format";
   const Family gpt2 = gpt2_family();
   require_expressible(kName, config, gpt2.model, options_of(gpt2, header_keys()));

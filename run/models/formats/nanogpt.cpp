@@ -75,7 +75,7 @@ class NanoGPTSource : public TensorSource {
   bool tied_ = false;
 };
 
-nn::GPTConfig config_of(const std::string& file, const PickleValue& args) {
+nn::DecoderConfig config_of(const std::string& file, const PickleValue& args) {
   constexpr std::string_view known[] = {"n_layer", "n_head",     "n_embd", "block_size",
                                         "bias",    "vocab_size", "dropout"};
   for (std::size_t i = 0; i + 1 < args.items.size(); i += 2) {
@@ -88,7 +88,7 @@ nn::GPTConfig config_of(const std::string& file, const PickleValue& args) {
     check(value != nullptr, "{}: model_args has no '{}'", file, name);
     return value->as_integer(fmt::format("{}: {}", file, name));
   };
-  nn::GPTConfig c;
+  nn::DecoderConfig c;
   c.n_layer = small_count(integer("n_layer"));
   c.n_head = small_count(integer("n_head"));
   c.n_embd = integer("n_embd");
@@ -160,7 +160,7 @@ ForeignModel open_nanogpt(const fs::path& path) {
       args != nullptr && model != nullptr && args->kind == Kind::dict && model->kind == Kind::dict,
       "{}: it is not a checkpoint of nanoGPT: it has no dicts 'model' and 'model_args'",
       file->name());
-  nn::GPTConfig config = config_of(file->name(), *args);
+  nn::DecoderConfig config = config_of(file->name(), *args);
   auto weights = std::make_shared<NanoGPTSource>(nn::tensors_of(file, *model), *model);
   config.tied = weights->tied();
   return {config, tokenizer_of(checkpoint, root, config.vocab_size), std::move(weights)};

@@ -19,10 +19,10 @@ std::vector<FamilyKey> model_args() {
           {"block_size", "block_size"}, {"vocab_size", "vocab_size"}, {"bias", "bias"}};
 }
 
-void check_expressible(const TextModel& model, const nn::GPTConfig& c, StoredType type) {
+void check_expressible(const TextModel& model, const nn::DecoderConfig& c, StoredType type) {
   constexpr std::string_view kName = "nanoGPT's format";
   const Family gpt2 = gpt2_family();
-  nn::GPTConfig only = gpt2.model;
+  nn::DecoderConfig only = gpt2.model;
   only.activation = nn::Activation::gelu_erf;
   std::set<std::string_view> options = options_of(gpt2, model_args());
   if (!c.with_bias()) options.erase("qkv_bias");  // there is one option for all biases
@@ -35,7 +35,7 @@ void check_expressible(const TextModel& model, const nn::GPTConfig& c, StoredTyp
 }
 
 // The tensors of a model by nanoGPT's names. The embedding is the first.
-NamedTensors tensors_of(const TextModel& model, const nn::GPTConfig& c) {
+NamedTensors tensors_of(const TextModel& model, const nn::DecoderConfig& c) {
   const GPT2Weights weights(model.params, c);
   NamedTensors named;
   for (const GPT2Weights::Entry& entry : weights.entries()) {
@@ -78,7 +78,7 @@ void write_group(Writer& w, double weight_decay, std::int64_t begin, std::int64_
 }
 
 // In model_args and config, name and value in turn.
-void write_model_args(Writer& w, const nn::GPTConfig& c) {
+void write_model_args(Writer& w, const nn::DecoderConfig& c) {
   const auto integer = [&](std::string_view name, std::int64_t value) {
     w.text(name);
     w.integer(value);
@@ -94,7 +94,7 @@ void write_model_args(Writer& w, const nn::GPTConfig& c) {
   w.number(c.dropout);
 }
 
-std::string checkpoint_pickle(const NamedTensors& tensors, const nn::GPTConfig& c,
+std::string checkpoint_pickle(const NamedTensors& tensors, const nn::DecoderConfig& c,
                               const std::string& dataset) {
   Writer w;
   w.begin_dict();
@@ -183,7 +183,7 @@ std::string name_of(const fs::path& folder) {
 std::vector<std::string_view> nanogpt_files() { return {kNanogptMeta, kNanogptCheckpoint}; }
 
 Exported export_nanogpt(const TextModel& model, const fs::path& folder, StoredType type) {
-  const nn::GPTConfig& config = model.gpt.config();
+  const nn::DecoderConfig& config = model.gpt.config;
   check_expressible(model, config, type);
   const NamedTensors tensors = tensors_of(model, config);
   const bool has_meta = model.tokenizer.kind() == "char";

@@ -9,8 +9,8 @@ using namespace tapegrad;
 
 namespace {
 
-nn::GPTConfig config_of(int blocks, int heads, std::int64_t block_size) {
-  nn::GPTConfig config;
+nn::DecoderConfig config_of(int blocks, int heads, std::int64_t block_size) {
+  nn::DecoderConfig config;
   config.n_layer = blocks, config.n_head = heads, config.n_embd = 2 * heads, config.n_inner = 8;
   config.block_size = block_size, config.vocab_size = 300;
   return config;
@@ -30,12 +30,12 @@ TEST_CASE("the JSON of a look fits into its bound, whatever the model", "[inspec
   std::vector<std::string> bytes(300);
   for (std::size_t i = 0; i < 300; ++i) bytes[i] = longest + std::to_string(i);
   for (const auto& [blocks, heads] : {std::pair(12, 12), std::pair(2, 2), std::pair(150, 1)}) {
-    const nn::GPTConfig config = config_of(blocks, heads, 1024);
+    const nn::DecoderConfig config = config_of(blocks, heads, 1024);
     const std::int64_t T = inspect::most_tokens(config);
     CHECK(T > 40);
     Rng rng(1);
     const nn::Params params(rng);
-    const nn::LanguageModel model(params, config);
+    const nn::Decoder model(params, config);
     std::vector<data::Token> tokens;
     for (std::int64_t t = 0; t < T; ++t) tokens.push_back(static_cast<data::Token>(t % 300));
     inspect::Look look{

@@ -121,7 +121,7 @@ TEST_CASE("a shorter block keeps the first positions, a longer one is refused", 
 
 TEST_CASE("with rope, which has no weights for positions, a longer block is possible",
           "[fine-tuning]") {
-  const TinyRun from(2, {"--rope", "--block-size", "8"});
+  const TinyRun from(2, {"--positions", "rotary", "--block-size", "8"});
   const Tuned tuned;
   check_ended_well(tuned.train(1, {"--block-size", "16"}, from.run));
   CHECK(config_of(tuned.run)["model"]["block_size"] == 16);

@@ -29,7 +29,8 @@ TEST_CASE("--plan knows the memory that training takes", "[plan]") {
   double stored = 0;
   for (const Args& more :
        {Args{}, Args{"--recompute"}, Args{"--dropout", "0.1", "--ff-dropout"},
-        Args{"--activation", "relu", "--rope"}, Args{"--activation", "gelu-erf", "--tied"},
+        Args{"--activation", "relu", "--positions", "rotary"},
+        Args{"--activation", "gelu-erf", "--tied"},
         Args{"--n-inner", "64", "--separate-qkv", "--bias"}, Args{"--tokenizer", "gpt2"},
         Args{"--rng", "torch", "--dropout", "0.1"}, Args{"--dtype", "bf16"},
         Args{"--dtype", "bf16", "--tokenizer", "gpt2"}}) {

@@ -179,19 +179,22 @@ TEST_CASE("a model that the machine cannot hold is refused at once", "[train-gpt
 }
 
 TEST_CASE("a run keeps the variant of its model, and another one is refused", "[train-gpt]") {
-  const TinyRun tiny(2, {"--separate-qkv", "--rope", "--unbiased-norm", "--n-inner", "40",
-                         "--activation", "relu", "--ff-dropout", "--no-attn-out-dropout"});
+  const TinyRun tiny(
+      2, {"--separate-qkv", "--positions", "rotary", "--norm", "unbiased", "--n-inner", "40",
+          "--activation", "relu", "--ff-dropout", "--no-attn-out-dropout"});
   const auto model = nlohmann::json::parse(tiny.file("config.json")).at("model");
-  for (const char* name : {"separate_qkv", "rope", "unbiased_norm", "ff_dropout"}) {
+  for (const char* name : {"separate_qkv", "ff_dropout"}) {
     CHECK(model.at(name) == true);
   }
   CHECK(model.at("attn_out_dropout") == false);
   CHECK(model.at("n_inner") == 40);
+  CHECK(model.at("positions") == "rotary");
+  CHECK(model.at("norm") == "unbiased");
   const Result again = train(resume_run(tiny.run, 4));
   INFO(again.err);
   CHECK(again.code == 0);
-  check_error(train(resume_run(tiny.run, 5) + Args{"--no-rope"}), 2,
-              "--rope false does not fit the run to resume, which has true");
+  check_error(train(resume_run(tiny.run, 5) + Args{"--positions", "none"}), 2,
+              "--positions \"none\" does not fit the run to resume, which has \"rotary\"");
   const Result text = run_program("sample-text", {"--model", tiny.run, "--max-new-tokens", "40"});
   CHECK(text.code == 0);
   CHECK(text.out ==

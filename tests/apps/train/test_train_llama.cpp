@@ -48,14 +48,14 @@ TEST_CASE("a Llama of Hugging Face's is trained further, with LoRA as well, beyo
   check_ended_well(run_program("evaluate", {"--model", folder / "merged", text}));
 }
 
-TEST_CASE("options of another architecture are an error that names them", "[llama]") {
+TEST_CASE("options without the part that they need are an error that names both", "[llama]") {
   const TempFolder folder;
   const std::string text = folder.put("text.txt", tiny_text());
   const auto refused = [&](const Args& args, const std::string& message) {
     check_error_of("train-gpt", train(tiny_run(text, folder / "run", 2) + args), 2, message);
   };
-  refused({"--n-kv-head", "1"}, "n_kv_head is for arch llama");
-  refused({"--arch", "llama", "--unbiased-norm"}, "arch llama has no unbiased_norm");
-  refused({"--arch", "llama", "--bias"}, "arch llama has no bias");
+  refused({"--rope-base", "500"}, "rope_base needs positions rotary");
+  refused({"--arch", "llama", "--positions", "none", "--rope-scaling", "llama3"},
+          "rope_scaling needs positions rotary");
   refused({"--arch", "bert"}, "--arch");
 }

@@ -1,6 +1,6 @@
 #include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/check/op_table.h"
-#include "tapegrad/nn/gpt.h"
+#include "tapegrad/nn/decoder.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"
 

@@ -18,8 +18,8 @@ std::vector<const std::vector<FamilyKey>*> tables_of(const Family& family) {
 }
 
 // A model of the family whose options are other than the usual ones.
-nn::GPTConfig unusual(const Family& family) {
-  nn::GPTConfig c = family.model;
+nn::DecoderConfig unusual(const Family& family) {
+  nn::DecoderConfig c = family.model;
   c.vocab_size = 300, c.block_size = 40, c.n_layer = 3, c.n_head = 4, c.n_embd = 24;
   c.n_inner = 50, c.norm_eps = 3e-6;
   if (c.arch == nn::Architecture::llama) {
@@ -29,8 +29,8 @@ nn::GPTConfig unusual(const Family& family) {
 }
 
 // What comes back when a config is written by keys and read again, without what has no key.
-nn::GPTConfig there_and_back(const Family& family, const std::vector<FamilyKey>& keys,
-                             const nn::GPTConfig& config) {
+nn::DecoderConfig there_and_back(const Family& family, const std::vector<FamilyKey>& keys,
+                                 const nn::DecoderConfig& config) {
   std::map<std::string_view, Value> file;
   for (const auto& [key, value] : run::values_of_keys(keys, config)) {
     if (!std::holds_alternative<std::monostate>(value)) file.emplace(key, value);
@@ -39,7 +39,7 @@ nn::GPTConfig there_and_back(const Family& family, const std::vector<FamilyKey>&
     const auto found = file.find(key);
     return found == file.end() ? std::nullopt : std::optional(found->second);
   };
-  nn::GPTConfig back = run::config_of_keys(family, keys, "file", "", find);
+  nn::DecoderConfig back = run::config_of_keys(family, keys, "file", "", find);
   run::settle_config(family, "file", back);
   run::check_same_keys(keys, back, "file", "", find);
   return back;
@@ -48,7 +48,7 @@ nn::GPTConfig there_and_back(const Family& family, const std::vector<FamilyKey>&
 }  // namespace
 
 TEST_CASE("the keys and tensors of families name options of the config", "[families]") {
-  const nn::GPTConfig any;
+  const nn::DecoderConfig any;
   const run::Section options = run::section_of("model", any);
   std::set<std::string_view> names, architectures;
   for (const Family& family : run::families()) {
@@ -77,16 +77,16 @@ TEST_CASE("a config comes back by the keys of its family", "[families]") {
     for (const auto* keys : tables_of(family)) {
       if (keys->empty()) continue;
       INFO(family.name << ", " << (keys == &family.hf.keys ? "config.json" : "GGUF"));
-      const nn::GPTConfig config = unusual(family);
-      const nn::GPTConfig back = there_and_back(family, *keys, config);
+      const nn::DecoderConfig config = unusual(family);
+      const nn::DecoderConfig back = there_and_back(family, *keys, config);
       // These are read from the embedding and from kRotation.
       for (const auto& difference :
            run::differences_of(back, config, {"vocab_size", "tied", "rope_base"})) {
         FAIL_CHECK(difference.option << " " << difference.value << " was " << difference.only);
       }
-      nn::GPTConfig usual = config;
+      nn::DecoderConfig usual = config;
       usual.n_kv_head.reset(), usual.head_size.reset(), usual.n_inner.reset();
-      const nn::GPTConfig settled = there_and_back(family, *keys, usual);
+      const nn::DecoderConfig settled = there_and_back(family, *keys, usual);
       CHECK(!settled.n_kv_head);
       CHECK(!settled.head_size);
       CHECK(settled.n_inner.has_value() != family.inner_by_default);
@@ -99,8 +99,8 @@ TEST_CASE("a model goes out as the family that computes it, or comes nearest", "
     const Family& chosen = run::family_of(unusual(family));
     CHECK(chosen.name == (family.hf.written ? family.name : "llama"));
   }
-  nn::GPTConfig c;
-  c.rope = true;
+  nn::DecoderConfig c;
+  c.positions = nn::Positions::rotary;
   CHECK(run::family_of(c).name == "gpt2");
   c = {.arch = nn::Architecture::llama, .qkv_bias = true, .qk_norm = true};
   CHECK(run::family_of(c).name == "qwen3");
@@ -108,15 +108,15 @@ TEST_CASE("a model goes out as the family that computes it, or comes nearest", "
 
 TEST_CASE("an option without an effect, or with its default spelled out, is no difference",
           "[families]") {
-  nn::GPTConfig plain = {.n_head = 4, .n_embd = 24}, spelled = plain;
+  nn::DecoderConfig plain = {.n_head = 4, .n_embd = 24}, spelled = plain;
   spelled.bias = spelled.qkv_bias = true;
   spelled.n_inner = 96;
   spelled.rope_base = 500;
   CHECK(run::differences_of(spelled, plain, {}).empty());
-  spelled.rope = true;
+  spelled.positions = nn::Positions::rotary;
   const auto differences = run::differences_of(spelled, plain, {});
   REQUIRE(differences.size() == 2);
-  CHECK(differences[0].option == "rope");
+  CHECK(differences[0].option == "positions");
   CHECK(differences[1].option == "rope_base");
   CHECK(differences[1].value == "500");
 }

@@ -23,18 +23,18 @@ namespace fs = std::filesystem;
 
 const std::string kCorpus = "the cat, naïve; 中文字符 and 👍🏽!\nI'll say: 3.14 é\n";
 
-nn::GPTConfig tiny(const data::Tokenizer& tokenizer) {
-  nn::GPTConfig c;
+nn::DecoderConfig tiny(const data::Tokenizer& tokenizer) {
+  nn::DecoderConfig c;
   c.vocab_size = tokenizer.vocab_size();
   c.block_size = 16, c.n_layer = 2, c.n_head = 2, c.n_embd = 8;
   return c;
 }
 
 // Weights so large that each shows in the logits.
-run::TextModel model_of(const data::Tokenizer& tokenizer, const nn::GPTConfig& config) {
+run::TextModel model_of(const data::Tokenizer& tokenizer, const nn::DecoderConfig& config) {
   Rng rng(3);
   nn::Params params(rng);
-  nn::LanguageModel gpt(params, config);
+  nn::Decoder gpt(params, config);
   for (const auto& [name, t] : params.tensors()) {
     Tensor values = normal(rng, t.shape(), DType::f32, 0.4), into = t;
     std::copy_n(values.data<float>(), t.numel(), into.mutable_data<float>());
@@ -68,7 +68,7 @@ void check_same_weights(const run::TextModel& a, const run::TextModel& b) {
 Tensor some_ids(const run::TextModel& model) {
   std::vector<std::int32_t> values;
   for (int i = 0; i < 12; ++i) {
-    values.push_back(static_cast<std::int32_t>(i * 7 % model.gpt.config().vocab_size));
+    values.push_back(static_cast<std::int32_t>(i * 7 % model.gpt.config.vocab_size));
   }
   return Tensor::from(values, {1, 12});
 }
@@ -146,7 +146,7 @@ TEST_CASE("exported models come back bit for bit", "[gguf_model]") {
     check_same_weights(model, back);
     CHECK(same_bits(model.gpt(some_ids(model)), back.gpt(some_ids(model))));
     CHECK(model.tokenizer.encode(kCorpus) == back.tokenizer.encode(kCorpus));
-    CHECK(back.gpt.config().norm_eps == model.gpt.config().norm_eps);
+    CHECK(back.gpt.config.norm_eps == model.gpt.config.norm_eps);
     CHECK(back.tokenizer.end_of_text() == model.tokenizer.end_of_text());
   }
 }
@@ -167,7 +167,7 @@ TEST_CASE("all tokenizers come back, and characters without the row that was add
   for (const data::Tokenizer& tokenizer : tokenizers) {
     INFO(tokenizer.kind() << " " << tokenizer.vocab_size());
     for (const bool tied : {true, false}) {
-      nn::GPTConfig config = tiny(tokenizer);
+      nn::DecoderConfig config = tiny(tokenizer);
       config.tied = tied;
       const run::TextModel model = model_of(tokenizer, config);
       run::export_gguf(model, folder / "file.gguf", StoredType::f32);
@@ -223,16 +223,16 @@ TEST_CASE("the token that is added to end texts is never the likeliest", "[gguf_
 TEST_CASE("variants that llama.cpp's GPT-2 can express are exported as such", "[gguf_model]") {
   const TempFolder folder;
   const auto tokenizer = small_bpe();
-  nn::GPTConfig separate = tiny(tokenizer), unbiased = separate, wide = separate;
+  nn::DecoderConfig separate = tiny(tokenizer), unbiased = separate, wide = separate;
   separate.separate_qkv = true, separate.qkv_bias = false;
   unbiased.bias = false;
   wide.n_inner = 40, wide.norm_eps = 1e-6, wide.tied = false;
-  for (const nn::GPTConfig& config : {separate, unbiased, wide}) {
+  for (const nn::DecoderConfig& config : {separate, unbiased, wide}) {
     const run::TextModel model = model_of(tokenizer, config);
     run::export_gguf(model, folder / "file.gguf", StoredType::f32);
     const run::TextModel back = run::load(folder / "file.gguf");
     CHECK(difference(back.gpt(some_ids(model)), model.gpt(some_ids(model)), 1e-6, 1e-6) == "");
-    CHECK(back.gpt.config().norm_eps == config.norm_eps);
+    CHECK(back.gpt.config.norm_eps == config.norm_eps);
   }
 }
 
@@ -240,7 +240,7 @@ TEST_CASE("what GGUF cannot express is refused by name, and nothing is written",
   const TempFolder folder;
   const auto tokenizer = small_bpe();
   const auto refused = [&](const auto& change, const std::string& expected) {
-    nn::GPTConfig config = tiny(tokenizer);
+    nn::DecoderConfig config = tiny(tokenizer);
     change(config);
     CHECK_THROWS_WITH(
         run::export_gguf(model_of(tokenizer, config), folder / "file.gguf", StoredType::f32),
@@ -248,12 +248,16 @@ TEST_CASE("what GGUF cannot express is refused by name, and nothing is written",
   };
   refused([](auto& c) { c.activation = nn::Activation::gelu_erf; }, "activation gelu-erf");
   refused([](auto& c) { c.activation = nn::Activation::relu; }, "activation relu");
-  refused([](auto& c) { c.rope = true; }, "rope");
-  refused([](auto& c) { c.unbiased_norm = true; }, "unbiased_norm");
+  refused([](auto& c) { c.positions = nn::Positions::rotary; }, "positions rotary");
+  refused([](auto& c) { c.norm = nn::NormKind::unbiased; }, "norm unbiased");
   refused([](auto& c) { c.arch = nn::Architecture::llama, c.qk_norm = true, c.qkv_bias = true; },
           "GGUF's qwen3 cannot express a model with qkv_bias true, only with false");
-  refused([](auto& c) { c.arch = nn::Architecture::llama, c.qk_norm = true, c.rope_factor = 8; },
-          "GGUF's qwen3 cannot express a model with rope_factor 8, only with 1");
+  refused(
+      [](auto& c) {
+        c.arch = nn::Architecture::llama, c.qk_norm = true;
+        c.rope_scaling = nn::RopeScalingKind::llama3, c.rope_factor = 8;
+      },
+      "GGUF's qwen3 cannot express a model with rope_scaling llama3, only with none");
   auto json = nlohmann::json::parse(golden_tokenizer("gpt2").hf_json());
   const auto refused_tokenizer = [&](const std::string& expected) {
     const auto t = data::Tokenizer::of_hf(json.dump());
@@ -274,7 +278,7 @@ TEST_CASE("what GGUF cannot express is refused by name, and nothing is written",
 TEST_CASE("weights are stored in the type that is asked for", "[gguf_model]") {
   const TempFolder folder;
   const auto tokenizer = small_bpe();
-  nn::GPTConfig config = tiny(tokenizer);
+  nn::DecoderConfig config = tiny(tokenizer);
   config.n_embd = 32, config.n_inner = 40;  // 40: rows without whole blocks
   const run::TextModel model = model_of(tokenizer, config);
   for (const auto& [type, name] :

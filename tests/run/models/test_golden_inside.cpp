@@ -35,7 +35,7 @@ TEST_CASE("states, attention and the input's gradient are those of transformers"
     const Tensor ids = load_safetensors((folder / "expected.safetensors").string()).at("input_ids");
     const SafeTensors expected = load_safetensors((folder / "inside.safetensors").string());
     const std::vector<Tensor> states = model.gpt.residual_stream(model.gpt.embed(ids));
-    const int layers = model.gpt.config().n_layer;
+    const int layers = model.gpt.config.n_layer;
     REQUIRE(expected.at("attention").dim(0) == layers);
     REQUIRE(expected.at("states").dim(0) == layers + 1);
     for (int layer = 0; layer < layers; ++layer) {

@@ -92,8 +92,8 @@ TEST_CASE("ten steps of fine-tuning have the losses of PyTorch's", "[hf_folder]"
 
 TEST_CASE("a folder's config is read in full", "[hf_folder]") {
   const run::TextModel model = run::load(golden_folder());
-  CHECK(model.gpt.config().n_inner == 40);
-  CHECK(model.gpt.config().tied);
+  CHECK(model.gpt.config.n_inner == 40);
+  CHECK(model.gpt.config.tied);
   // The model has more rows than the tokenizer tokens.
   CHECK(model.tokenizer.vocab_size() == 404);
   CHECK(model.tokenizer.token_bytes(403).empty());
@@ -126,7 +126,7 @@ TEST_CASE("names with and without a prefix, masks and a head that is tied are re
   old.emplace("lm_head.weight", old.at("wte.weight"));
   folder.write(old);
   const run::TextModel model = run::load(folder.path());
-  CHECK(model.gpt.config().tied);
+  CHECK(model.gpt.config.tied);
   check_is_golden(model);
 }
 
@@ -136,8 +136,8 @@ TEST_CASE("a head that differs from the embedding is a head of its own", "[hf_fo
   tensors.emplace("lm_head.weight", Tensor::ones({404, 16}));
   folder.write(tensors);
   const run::TextModel model = run::load(folder.path());
-  CHECK(!model.gpt.config().tied);
-  CHECK(model.gpt.head().weight.at(0) == 1);
+  CHECK(!model.gpt.config.tied);
+  CHECK(model.gpt.lm_head.weight.at(0) == 1);
 }
 
 TEST_CASE("weights in several files are read by their index", "[hf_folder]") {
@@ -283,9 +283,9 @@ TEST_CASE("a window that attention slides in bounds the block size", "[hf_folder
   folder.write(folder.tensors);
   folder.configure("model_type", "mistral");
   folder.configure("architectures", json::array({"MistralForCausalLM"}));
-  CHECK(run::load(folder.path()).gpt.config().block_size == 24);  // the default window is 4,096
+  CHECK(run::load(folder.path()).gpt.config.block_size == 24);  // the default window is 4,096
   folder.configure("sliding_window", 10);
-  CHECK(run::load(folder.path()).gpt.config().block_size == 10);
+  CHECK(run::load(folder.path()).gpt.config.block_size == 10);
   folder.configure("sliding_window", nullptr);
   check_is_golden(run::load(folder.path()), "hf_llama");
 }

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tapegrad/autograd/tensor/safetensors.h"
-#include "tapegrad/nn/language_model.h"
+#include "tapegrad/nn/decoder.h"
 #include "tapegrad/run/models/formats/export.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/golden/golden.h"
@@ -20,29 +20,29 @@ using data::Tokenizer;
 
 const std::string kCharacters = "abcdefgh é中\n";
 
-nn::GPTConfig tiny() {
+nn::DecoderConfig tiny() {
   return {.vocab_size = 12, .block_size = 8, .n_layer = 2, .n_head = 2, .n_embd = 8};
 }
 
-nn::GPTConfig with(const std::function<void(nn::GPTConfig&)>& change) {
-  nn::GPTConfig config = tiny();
+nn::DecoderConfig with(const std::function<void(nn::DecoderConfig&)>& change) {
+  nn::DecoderConfig config = tiny();
   change(config);
   return config;
 }
 
-nn::GPTConfig tiny_llama(const std::function<void(nn::GPTConfig&)>& change = {}) {
-  return with([&](nn::GPTConfig& c) {
+nn::DecoderConfig tiny_llama(const std::function<void(nn::DecoderConfig&)>& change = {}) {
+  return with([&](nn::DecoderConfig& c) {
     c.arch = nn::Architecture::llama;
     if (change) change(c);
   });
 }
 
 // Random weights, biases and norms included.
-run::TextModel model_of(const nn::GPTConfig& config,
+run::TextModel model_of(const nn::DecoderConfig& config,
                         const Tokenizer& tokenizer = Tokenizer::of_characters(kCharacters)) {
   Rng rng(1);
   const nn::Params params(rng);
-  const nn::LanguageModel model(params, config);
+  const nn::Decoder model(params, config);
   for (const auto& [name, t] : params.tensors()) nn::refill(t, nn::normal(0.1, 0.5), rng);
   return {params, model, tokenizer};
 }
@@ -62,7 +62,7 @@ bool same_bits(const Tensor& a, const Tensor& b) {
 
 const Tensor kIds = Tensor::from(std::vector<std::int32_t>{1, 5, 11, 0, 3, 7}, {2, 3});
 
-void check_comes_back(const nn::GPTConfig& config) {
+void check_comes_back(const nn::DecoderConfig& config) {
   const TempFolder folder;
   const run::TextModel ours = model_of(config);
   write(ours, folder / "out");
@@ -70,7 +70,7 @@ void check_comes_back(const nn::GPTConfig& config) {
   CHECK(same_bits(ours.gpt(kIds), again.gpt(kIds)));
   CHECK(again.tokenizer.kind() == "char");
   CHECK(again.tokenizer.encode(kCharacters) == ours.tokenizer.encode(kCharacters));
-  CHECK(again.gpt.config().norm_eps == config.norm_eps);
+  CHECK(again.gpt.config.norm_eps == config.norm_eps);
 }
 
 }  // namespace
@@ -87,7 +87,7 @@ TEST_CASE("a model in Hugging Face's layout comes back with the same bits", "[hf
     c.tied = false;
     c.n_kv_head = 1;
     c.rope_base = 5e5;
-    c.rope_factor = 8;
+    c.rope_scaling = nn::RopeScalingKind::llama3, c.rope_factor = 8;
     c.head_size = 6;
   }));
 }
@@ -136,7 +136,9 @@ TEST_CASE("config.json says all that changes the result", "[hf_out]") {
     INFO(key);
     CHECK(config.at(key) == value);
   }
-  write(model_of(tiny_llama([](auto& c) { c.rope_factor = 8; })), folder / "llama");
+  write(model_of(tiny_llama(
+            [](auto& c) { c.rope_scaling = nn::RopeScalingKind::llama3, c.rope_factor = 8; })),
+        folder / "llama");
   const json llama = config_in(folder / "llama");
   CHECK(llama.at("rope_parameters").at("rope_type") == "llama3");
   CHECK(llama.at("rope_parameters").at("factor") == 8);
@@ -163,12 +165,12 @@ TEST_CASE("halves are half the size, and a weight that is too large for f16 is r
     write(model, folder / name, "hf", type);
     const auto file = open_safetensors(folder / name / "model.safetensors");
     CHECK(file->at("transformer.wte.weight").stored_dtype == name);
-    const Tensor ours = model.gpt.tokens().weight, theirs = file->read("transformer.wte.weight");
+    const Tensor ours = model.gpt.wte.weight, theirs = file->read("transformer.wte.weight");
     for (std::int64_t i = 0; i < ours.numel(); ++i) {
       CHECK(theirs.at(i) == Approx(ours.at(i)).epsilon(type == run::StoredType::f16 ? 5e-4 : 4e-3));
     }
   }
-  Tensor weight = model.gpt.tokens().weight;
+  Tensor weight = model.gpt.wte.weight;
   weight.mutable_data<float>()[3] = 7e4F;
   CHECK_THROWS_WITH(write(model, folder / "large", "hf", run::StoredType::f16),
                     ContainsSubstring("'wte.weight' has the value 70000"));
@@ -176,10 +178,10 @@ TEST_CASE("halves are half the size, and a weight that is too large for f16 is r
 }
 
 TEST_CASE("what GPT-2 cannot express is refused by name, and nothing is written", "[hf_out]") {
-  const std::vector<std::pair<std::string, nn::GPTConfig>> cases = {
-      {"GPT2LMHeadModel cannot express a model with rope true",
-       with([](auto& c) { c.rope = true; })},
-      {"unbiased_norm true", with([](auto& c) { c.unbiased_norm = true; })},
+  const std::vector<std::pair<std::string, nn::DecoderConfig>> cases = {
+      {"GPT2LMHeadModel cannot express a model with positions rotary",
+       with([](auto& c) { c.positions = nn::Positions::rotary; })},
+      {"norm unbiased", with([](auto& c) { c.norm = nn::NormKind::unbiased; })},
       {"reads its tokenizer as Qwen2's", tiny_llama([](auto& c) { c.qkv_bias = true; })},
       {"reads its tokenizer as Qwen2's", tiny_llama([](auto& c) { c.qk_norm = true; })},
       {"transformers needs n_embd 20 to be divisible by n_head 3",

@@ -49,7 +49,7 @@ TEST_CASE("a model of llm.c's computes what PyTorch computes", "[llmc]") {
     check_logits(model, "f32");
     CHECK(model.tokenizer.kind() == "char");
     CHECK(model.tokenizer.encode("中é").size() == 2);
-    CHECK(model.gpt.config().vocab_size == 11);  // without the padding
+    CHECK(model.gpt.config.vocab_size == 11);  // without the padding
   }
   check_logits(run::load(kGolden / "bf16.bin"), "bf16");
   CHECK(!run::is_llmc_file(kGolden / kTokenizer));
@@ -71,13 +71,13 @@ TEST_CASE("a model goes to llm.c's files and back with the same bits", "[llmc]")
 
 TEST_CASE("what llm.c cannot express is refused by name", "[llmc]") {
   const run::TextModel model = run::load(kGolden);
-  const auto refused = [&](const std::function<void(nn::GPTConfig&)>& change,
+  const auto refused = [&](const std::function<void(nn::DecoderConfig&)>& change,
                            const std::string& message) {
-    nn::GPTConfig config = model.gpt.config();
+    nn::DecoderConfig config = model.gpt.config;
     change(config);
     Rng rng(1);
     const nn::Params params(rng);
-    const run::TextModel other{params, nn::LanguageModel(params, config), model.tokenizer};
+    const run::TextModel other{params, nn::Decoder(params, config), model.tokenizer};
     const TempFolder folder;
     INFO(message);
     CHECK_THROWS_WITH(
@@ -86,8 +86,8 @@ TEST_CASE("what llm.c cannot express is refused by name", "[llmc]") {
     CHECK(folder.entries() == 0);
   };
   refused([](auto& c) { c.tied = false; }, "tied false");
-  refused([](auto& c) { c.rope = true; }, "rope true");
-  refused([](auto& c) { c.unbiased_norm = true; }, "unbiased_norm true");
+  refused([](auto& c) { c.positions = nn::Positions::rotary; }, "positions rotary");
+  refused([](auto& c) { c.norm = nn::NormKind::unbiased; }, "norm unbiased");
   refused([](auto& c) { c.activation = nn::Activation::relu; }, "activation relu");
   refused([](auto& c) { c.activation = nn::Activation::gelu_erf; }, "activation gelu-erf");
   refused([](auto& c) { c.n_inner = 20; }, "n_inner 20, only with 32");

@@ -40,7 +40,7 @@ std::string refusal(const std::function<void()>& call) {
 }
 
 // A model of one layer; `tokenizer` gives its vocabulary.
-run::TextModel small_model(nn::GPTConfig c, data::Tokenizer tokenizer) {
+run::TextModel small_model(nn::DecoderConfig c, data::Tokenizer tokenizer) {
   c.vocab_size = tokenizer.vocab_size();
   c.block_size = 8;
   c.n_layer = 1;
@@ -48,7 +48,7 @@ run::TextModel small_model(nn::GPTConfig c, data::Tokenizer tokenizer) {
   c.n_embd = 4;
   static Rng rng(5);
   nn::Params params(rng);
-  nn::LanguageModel model(params, c);
+  nn::Decoder model(params, c);
   return {params, std::move(model), std::move(tokenizer)};
 }
 
@@ -56,7 +56,7 @@ run::Exported export_to(const run::TextModel& model, const fs::path& folder) {
   return run::export_model(model, run::export_format("nanogpt"), folder, run::StoredType::f32);
 }
 
-nn::GPTConfig expressible() { return {.activation = nn::Activation::gelu_erf}; }
+nn::DecoderConfig expressible() { return {.activation = nn::Activation::gelu_erf}; }
 data::Tokenizer letters() { return data::Tokenizer::of_characters("déjà vu\n"); }
 
 }  // namespace
@@ -69,12 +69,12 @@ TEST_CASE("nanoGPT's checkpoints compute what PyTorch computes", "[nanogpt]") {
     folder.put_meta("meta.pkl");
     const run::TextModel model = run::load(folder.temp / "ckpt.pt");
     CHECK(difference(model.gpt(expected.at("input_ids")), expected.at(name), 1e-5, 2e-5) == "");
-    CHECK(model.gpt.config().with_bias() == (name != "plain"));
-    CHECK(model.gpt.config().tied);
-    CHECK(model.gpt.config().dropout == 0);
+    CHECK(model.gpt.config.with_bias() == (name != "plain"));
+    CHECK(model.gpt.config.tied);
+    CHECK(model.gpt.config.dropout == 0);
     CHECK(model.tokenizer.decode(model.tokenizer.encode("zwei Füße")) == "zwei Füße");
     // A vocabulary that is smaller than the model gets tokens without text.
-    CHECK(model.tokenizer.vocab_size() == model.gpt.config().vocab_size);
+    CHECK(model.tokenizer.vocab_size() == model.gpt.config.vocab_size);
   }
 }
 
@@ -106,10 +106,10 @@ TEST_CASE("a vocabulary is found where nanoGPT has it", "[nanogpt]") {
 }
 
 TEST_CASE("an exported model comes back with the same bits", "[nanogpt]") {
-  nn::GPTConfig without_bias = expressible(), without_qkv = expressible();
+  nn::DecoderConfig without_bias = expressible(), without_qkv = expressible();
   without_bias.bias = false;
   without_qkv.qkv_bias = false;
-  for (const nn::GPTConfig& config : {expressible(), without_bias}) {
+  for (const nn::DecoderConfig& config : {expressible(), without_bias}) {
     const Folder folder("ckpt.pt");
     const run::TextModel model = small_model(config, letters());
     export_to(model, folder.path());
@@ -119,15 +119,15 @@ TEST_CASE("an exported model comes back with the same bits", "[nanogpt]") {
       CHECK(back.params.tensors()[i].first == model.params.tensors()[i].first);
       CHECK(same_bits(back.params.tensors()[i].second, model.params.tensors()[i].second));
     }
-    CHECK(back.gpt.config().activation == nn::Activation::gelu_erf);
+    CHECK(back.gpt.config.activation == nn::Activation::gelu_erf);
     CHECK(back.tokenizer.decode(back.tokenizer.encode("déjà vu\n")) == "déjà vu\n");
     CHECK_THAT(refusal([&] { export_to(model, folder.path()); }),
                ContainsSubstring("choose another folder"));
   }
   // What nanoGPT has in another form.
-  nn::GPTConfig separate = expressible();
+  nn::DecoderConfig separate = expressible();
   separate.separate_qkv = true;
-  for (const nn::GPTConfig& config : {without_qkv, separate}) {
+  for (const nn::DecoderConfig& config : {without_qkv, separate}) {
     const Folder folder("ckpt.pt");
     const run::TextModel model = small_model(config, letters());
     export_to(model, folder.path());
@@ -171,7 +171,7 @@ TEST_CASE("a model that nanoGPT does not have is refused by name, and nothing is
           "[nanogpt]") {
   const auto refused = [](const auto& change, const std::string& expected) {
     const TempFolder folder;
-    nn::GPTConfig config = expressible();
+    nn::DecoderConfig config = expressible();
     change(config);
     INFO(expected);
     CHECK_THAT(refusal([&] { export_to(small_model(config, letters()), folder / "out"); }),
@@ -181,8 +181,8 @@ TEST_CASE("a model that nanoGPT does not have is refused by name, and nothing is
   refused([](auto& c) { c.activation = nn::Activation::gelu; },
           "activation gelu, only with gelu-erf");
   refused([](auto& c) { c.activation = nn::Activation::relu; }, "activation relu");
-  refused([](auto& c) { c.rope = true; }, "rope true");
-  refused([](auto& c) { c.unbiased_norm = true; }, "unbiased_norm true");
+  refused([](auto& c) { c.positions = nn::Positions::rotary; }, "positions rotary");
+  refused([](auto& c) { c.norm = nn::NormKind::unbiased; }, "norm unbiased");
   refused([](auto& c) { c.norm_eps = 1e-6; }, "norm_eps 1e-06");
   refused([](auto& c) { c.tied = false; }, "tied false");
   refused([](auto& c) { c.n_inner = 12; }, "n_inner 12");

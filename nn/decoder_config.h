@@ -1,0 +1,160 @@
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include "tapegrad/base/describe.h"
+#include "tapegrad/nn/layers.h"
+
+namespace tapegrad::nn {
+
+// A set of defaults for the members of DecoderConfig that have none of their own, and the names
+// that parameters have in files: see decoder_names.h.
+enum class Architecture { gpt2, llama };
+inline constexpr std::array<std::string_view, 2> kArchitectureNames = {"gpt2", "llama"};
+inline std::span<const std::string_view> names_of(Architecture) { return kArchitectureNames; }
+
+// Where a block has its norms: before each sublayer, x + f(norm(x)); after it, x + norm(f(x)); or
+// both.
+enum class NormPlace { before, after, both };
+inline constexpr std::array<std::string_view, 3> kNormPlaceNames = {"before", "after", "both"};
+inline std::span<const std::string_view> names_of(NormPlace) { return kNormPlaceNames; }
+
+// How a block knows where a token stands: a learned embedding for each position is added to the
+// token's; or attention turns queries and keys by their positions (rope in ops.h); or not at all,
+// but for what the causal mask shows (Kazemnejad et al., "The Impact of Positional Encoding on
+// Length Generalization in Transformers", 2023).
+enum class Positions { learned, rotary, none };
+inline constexpr std::array<std::string_view, 3> kPositionsNames = {"learned", "rotary", "none"};
+inline std::span<const std::string_view> names_of(Positions) { return kPositionsNames; }
+
+// How rotary positions go on beyond those of the first training: see RopeScaling in ops.h.
+enum class RopeScalingKind { none, llama3 };
+inline constexpr std::array<std::string_view, 2> kRopeScalingNames = {"none", "llama3"};
+inline std::span<const std::string_view> names_of(RopeScalingKind) { return kRopeScalingNames; }
+
+// The parts of a Decoder, with nanoGPT's names. Without further choices it is GPT-2 (Radford et
+// al., "Language Models are Unsupervised Multitask Learners", 2019, section 2.3). With
+// Architecture::llama it is Llama (Touvron et al., "LLaMA: Open and Efficient Foundation Language
+// Models", 2023, section 2.2; Dubey et al., "The Llama 3 Herd of Models", 2024, section 3.2), and
+// so are SmolLM, Mistral, Qwen2 (qkv_bias) and Qwen3 (qk_norm). All parts can be combined.
+struct DecoderConfig {
+  Architecture arch = Architecture::gpt2;
+  std::int64_t vocab_size = 50257;
+  std::int64_t block_size = 1024;  // the longest sequence
+  int n_layer = 12;
+  int n_head = 12;
+  std::int64_t n_embd = 768;
+  double dropout = 0.0;
+  std::optional<bool> bias = {};              // in linears and layer norms [with gpt2]
+  std::optional<bool> qkv_bias = {};          // in the Q, K, V projections [as bias]
+  bool tied = true;                           // the head shares the token embedding's weight
+  std::optional<Activation> activation = {};  // of the feed-forward [gelu; with llama, silu]
+  std::optional<bool> gated = {};             // see FeedForward [with llama]
+  std::optional<bool> separate_qkv = {};      // one projection each for Q, K and V [with llama]
+  std::optional<Positions> positions = {};    // [learned; with llama, rotary]
+  std::optional<NormKind> norm = {};          // [layer; with llama, rms]
+  NormPlace norm_place = NormPlace::before;
+  bool ff_dropout = false;                     // dropout also between the feed-forward's linears
+  bool attn_out_dropout = true;                // dropout also after the attention's projection
+  std::optional<std::int64_t> n_inner = {};    // width of the feed-forward: see inner()
+  std::optional<int> n_kv_head = {};           // heads of keys and values [n_head]
+  std::optional<std::int64_t> head_size = {};  // channels of a head [n_embd / n_head]
+  bool qk_norm = false;                        // norms of each head's Q and K, before they turn
+  double norm_eps = 1e-5;
+  double embedding_scale = 1;  // token embeddings are multiplied by it
+  double rope_base = 10000;
+  RopeScalingKind rope_scaling = RopeScalingKind::none;
+  double rope_factor = 1;
+  double rope_low_freq_factor = 1, rope_high_freq_factor = 4;  // of llama3
+  std::int64_t rope_original_positions = 8192;                 // of llama3
+
+  // What the members without a value stand for.
+  bool with_bias() const { return bias.value_or(arch == Architecture::gpt2); }
+  bool with_qkv_bias() const { return qkv_bias.value_or(with_bias()); }
+  Activation activation_kind() const;
+  bool with_gate() const { return gated.value_or(arch == Architecture::llama); }
+  bool projects_apart() const { return separate_qkv.value_or(arch == Architecture::llama); }
+  Positions position_kind() const;
+  bool rotary() const { return position_kind() == Positions::rotary; }
+  NormKind norm_kind() const;
+  int kv_heads() const { return n_kv_head.value_or(n_head); }
+  std::int64_t channels_per_head() const { return head_size.value_or(n_embd / n_head); }
+  // n_inner, or 4·n_embd. A gated feed-forward has three matrices in place of two: with it,
+  // 8/3·n_embd, up to a multiple of 32, so that they have as many weights (Shazeer, "GLU Variants",
+  // 2020, section 3).
+  std::int64_t inner() const {
+    return n_inner.value_or(with_gate() ? (8 * n_embd / 3 + 31) / 32 * 32 : 4 * n_embd);
+  }
+  // The same model with a value for each member.
+  DecoderConfig settled() const;
+  // The scaling of rotary positions, if there is one.
+  std::optional<RopeScaling> scaling() const;
+
+  // Throws Error, naming the values, for a config that no model can have.
+  void validate() const;
+
+  // The table of its members: see describe.h.
+  template <class Self, class Table>
+  static void describe(Self& c, Table& t) {
+    t("vocab_size", c.vocab_size, "tokens", {.least = 1, .most = 1 << 24, .option = false});
+    t("arch", c.arch,
+      "defaults of the parts below: GPT-2's, or Llama's, which are RMS norms, a gated feed-forward "
+      "with silu, rotary positions and no biases",
+      {.newer = true});
+    t("n_layer", c.n_layer, "blocks", {.least = 1, .most = 4096});
+    t("n_head", c.n_head, "attention heads per block", {.least = 1, .most = 1 << 16});
+    t("n_embd", c.n_embd, "channels", {.least = 1, .most = 1 << 20});
+    t("block_size", c.block_size, "the longest sequence, in tokens", {.least = 1, .most = 1 << 24});
+    t("dropout", c.dropout, "share of activations that is dropped",
+      {.least = 0, .most = 1, .below_most = true, .value = "P"});
+    t("ff_dropout", c.ff_dropout, "dropout also between the feed-forward's linears");
+    t("attn_out_dropout", c.attn_out_dropout, "dropout also after each attention's projection");
+    t("n_inner", c.n_inner,
+      "channels inside the feed-forward layer [4 x --n-embd; if gated, 8/3 x --n-embd]",
+      {.least = 1, .most = 1 << 22});
+    t("bias", c.bias, "biases in linear layers and layer norms [with gpt2, not with llama]");
+    t("qkv_bias", c.qkv_bias, "biases of the Q, K, V projections [as --bias]");
+    t("tied", c.tied, "the head shares the token embedding");
+    t("separate_qkv", c.separate_qkv,
+      "a projection each for Q, K and V, drawn one by one [with llama, not with gpt2]");
+    t("activation", c.activation, "function inside the feed-forward layer [gelu; of llama, silu]");
+    t("gated", c.gated,
+      "multiply inside the feed-forward layer by a gate [with llama, not with gpt2]",
+      {.newer = true});
+    t("positions", c.positions, "how positions are encoded [learned; of llama, rotary]",
+      {.newer = true});
+    t("norm", c.norm, "layer norms, also with the unbiased variance, or RMS norms [layer; rms]",
+      {.newer = true});
+    t("norm_place", c.norm_place, "norms before or after attention and feed-forward",
+      {.newer = true});
+    t("norm_eps", c.norm_eps, "what norms add to the variance before its root",
+      {.least = 1e-12, .most = 1, .newer = true});
+    t("n_kv_head", c.n_kv_head,
+      "heads of keys and values: each serves n_head / N heads of queries [--n-head]",
+      {.least = 1, .most = 1 << 16, .newer = true});
+    t("head_size", c.head_size, "channels of a head [--n-embd / --n-head]",
+      {.least = 1, .most = 1 << 16, .newer = true});
+    t("qk_norm", c.qk_norm, "norms of each head's queries and keys", {.newer = true});
+    t("embedding_scale", c.embedding_scale, "multiply token embeddings by X",
+      {.least = 1e-6, .most = 1e6, .newer = true});
+    t("rope_base", c.rope_base,
+      "base of rotary positions, whose slowest pair turns by about 1 / base per token",
+      {.least = 1, .most = 1e12, .newer = true});
+    t("rope_scaling", c.rope_scaling,
+      "which rotary positions turn --rope-factor times slower: llama3, slow ones", {.newer = true});
+    t("rope_factor", c.rope_factor, "how much slower scaled rotary positions turn",
+      {.least = 1, .most = 1e6, .newer = true});
+    t("rope_low_freq_factor", c.rope_low_freq_factor,
+      "llama3 slows pairs of channels that turn less than X times in the original positions",
+      {.least = 1e-6, .most = 1e6, .newer = true});
+    t("rope_high_freq_factor", c.rope_high_freq_factor,
+      "llama3 keeps pairs of channels that turn more than X times in the original positions",
+      {.least = 1e-6, .most = 1e6, .newer = true});
+    t("rope_original_positions", c.rope_original_positions,
+      "positions that the model was trained on before it was scaled",
+      {.least = 1, .most = 1 << 24, .newer = true});
+  }
+};
+
+}  // namespace tapegrad::nn

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string_view>
+
+#include "tapegrad/nn/decoder_config.h"
+#include "tapegrad/nn/multi_head_attention.h"
+
+namespace tapegrad::nn {
+
+// What the parts of a Decoder are called in files: with Architecture::gpt2 as in Hugging Face's
+// GPT-2 ("h.0.attn.c_attn.weight"), with Architecture::llama as in their Llama, without "model."
+// ("layers.0.self_attn.q_proj.weight").
+struct DecoderNames {
+  const char *tokens, *positions, *blocks, *last_norm, *head = "lm_head";
+  // In a block; empty where its config has no such norm.
+  const char *before_attention, *attention, *after_attention;
+  const char *before_mlp, *mlp, *after_mlp;
+  AttentionNames in_attention;
+  FeedForwardNames in_mlp;
+};
+DecoderNames decoder_names(const DecoderConfig& config);
+
+}  // namespace tapegrad::nn

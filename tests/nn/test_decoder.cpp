@@ -1,0 +1,194 @@
+// The parts of a Decoder, one by one and together, in f64.
+
+#include "tapegrad/autograd/check/gradcheck.h"
+#include "tapegrad/nn/decoder.h"
+#include "tapegrad/nn/measure.h"
+#include "tapegrad/nn/summary.h"
+#include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/nn/models.h"
+
+using namespace tapegrad;
+using namespace tapegrad::testing;
+
+namespace {
+
+using Config = nn::DecoderConfig;
+using Change = std::function<void(Config&)>;
+
+struct Part {
+  const char* name;
+  Change change;
+};
+
+// Each part that neither GPT-2 nor Llama has, beside the other parts of both.
+const std::vector<Part>& parts() {
+  static const std::vector<Part> list = {
+      {"groups", [](Config& c) { c.n_kv_head = 1; }},
+      {"head size", [](Config& c) { c.head_size = 6; }},
+      {"norms of heads", [](Config& c) { c.qk_norm = true; }},
+      {"biases", [](Config& c) { c.bias = true; }},
+      {"no biases", [](Config& c) { c.bias = false, c.tied = false; }},
+      {"layer norm", [](Config& c) { c.norm = nn::NormKind::layer; }},
+      {"unbiased norm", [](Config& c) { c.norm = nn::NormKind::unbiased, c.qk_norm = true; }},
+      {"RMS norm", [](Config& c) { c.norm = nn::NormKind::rms; }},
+      {"RMS norm of 1 + w", [](Config& c) { c.norm = nn::NormKind::rms_plus, c.qk_norm = true; }},
+      {"norms after", [](Config& c) { c.norm_place = nn::NormPlace::after; }},
+      {"norms before and after", [](Config& c) { c.norm_place = nn::NormPlace::both; }},
+      {"learned positions", [](Config& c) { c.positions = nn::Positions::learned; }},
+      {"rotary positions", [](Config& c) { c.positions = nn::Positions::rotary; }},
+      {"no positions", [](Config& c) { c.positions = nn::Positions::none; }},
+      {"one projection",
+       [](Config& c) { c.separate_qkv = false, c.n_kv_head = 1, c.head_size = 6; }},
+      {"three projections", [](Config& c) { c.separate_qkv = true, c.n_kv_head = 1; }},
+      {"gate", [](Config& c) { c.gated = true; }},
+      {"gate of gelu", [](Config& c) { c.gated = true, c.activation = nn::Activation::gelu; }},
+      {"silu alone", [](Config& c) { c.gated = false, c.activation = nn::Activation::silu; }},
+      {"embedding scale", [](Config& c) { c.embedding_scale = 3.5; }},
+      {"all that Gemma has",
+       [](Config& c) {
+         c.norm = nn::NormKind::rms_plus, c.norm_place = nn::NormPlace::both;
+         c.gated = true, c.activation = nn::Activation::gelu, c.embedding_scale = std::sqrt(8.0);
+         c.positions = nn::Positions::rotary, c.n_kv_head = 1, c.qk_norm = true;
+       }},
+  };
+  return list;
+}
+
+struct Tiny {
+  explicit Tiny(const Config& config) : params(rng, DType::f64), model(params, config) {
+    randomize(params.parameters(), rng);
+    inputs = random_ids(rng, {2, config.block_size}, config.vocab_size);
+    targets = random_ids(rng, {2, config.block_size}, config.vocab_size);
+  }
+  double loss() const { return model.loss(inputs, targets).item(); }
+  Rng rng{5};
+  nn::Params params;
+  nn::Decoder model;
+  Tensor inputs, targets;
+};
+
+template <class Check>
+void for_each_part(const Check& check) {
+  for (const auto arch : {nn::Architecture::gpt2, nn::Architecture::llama}) {
+    for (const Part& part : parts()) {
+      Config config = tiny_config();
+      config.arch = arch;
+      part.change(config);
+      INFO(name_of_enum(arch) << ", " << part.name);
+      check(config);
+    }
+  }
+}
+
+// Moves all parameters along `direction`, which has one tensor for each.
+void move(const NamedTensors& parameters, const std::vector<Tensor>& direction, double by) {
+  const TapePause pause;
+  for (std::size_t i = 0; i < direction.size(); ++i) {
+    Tensor weight = parameters[i].second;
+    weight += direction[i] * by;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a Decoder's gradients are the slope of its loss, whatever its parts", "[decoder]") {
+  for_each_part([](const Config& config) {
+    Tiny tiny(config);
+    std::vector<Tensor> direction;
+    double expected = 0;
+    {
+      Tape tape;
+      tape.backward(tiny.model.loss(tiny.inputs, tiny.targets));
+    }
+    const NamedTensors& parameters = tiny.params.parameters();
+    for (const auto& [name, t] : parameters) {
+      INFO(name);
+      REQUIRE(t.grad().defined());
+      direction.push_back(normal(tiny.rng, t.shape(), DType::f64));
+      expected += sum(t.grad() * direction.back()).item();
+    }
+    const double h = 1e-6;
+    move(parameters, direction, h);
+    const double above = tiny.loss();
+    move(parameters, direction, -2 * h);
+    CHECK((above - tiny.loss()) / (2 * h) == Approx(expected).epsilon(1e-6).margin(1e-8));
+  });
+}
+
+TEST_CASE("a Decoder's loss is that of its logits, and a cache changes nothing, whatever its parts",
+          "[decoder]") {
+  for_each_part([](const Config& config) {
+    Tiny tiny(config);
+    const Tensor logits = tiny.model(tiny.inputs);
+    CHECK(tiny.loss() == Approx(cross_entropy(logits, tiny.targets).item()).epsilon(1e-12));
+    nn::KVCache cache;
+    for (std::int64_t t = 0; t < config.block_size; ++t) {
+      const Tensor next = tiny.model.last_logits(columns(tiny.inputs, t, t + 1), cache);
+      CHECK(difference(next, select(logits, 1, t), 1e-11, 1e-12) == "");
+    }
+    const std::vector<Tensor> states = tiny.model.residual_stream(tiny.model.embed(tiny.inputs));
+    CHECK(difference(tiny.model.logits_of(states.back()), logits, 1e-12, 1e-12) == "");
+  });
+}
+
+TEST_CASE("each part takes part in what a Decoder computes", "[decoder]") {
+  for (const auto arch : {nn::Architecture::gpt2, nn::Architecture::llama}) {
+    Config plain = tiny_config();
+    plain.arch = arch;
+    const auto differs = [&](const Change& change) {
+      Config config = plain;
+      change(config);
+      return Tiny(config).loss() != Tiny(plain).loss();
+    };
+    CHECK(differs([](Config& c) { c.norm_place = nn::NormPlace::after; }));
+    CHECK(differs([](Config& c) { c.norm_place = nn::NormPlace::both; }));
+    CHECK(differs([](Config& c) { c.embedding_scale = 2; }));
+    CHECK(differs([](Config& c) { c.qk_norm = true; }));
+    CHECK(differs([](Config& c) { c.norm = nn::NormKind::rms_plus; }));
+    const Tiny own(plain);
+    CHECK(own.params.parameters().size() == (arch == nn::Architecture::gpt2 ? 28U : 20U));
+  }
+}
+
+TEST_CASE("a block with norms on both sides computes what its formula says", "[decoder]") {
+  Config config = tiny_config();
+  config.arch = nn::Architecture::llama;
+  config.norm = nn::NormKind::rms_plus, config.norm_place = nn::NormPlace::both;
+  config.activation = nn::Activation::gelu, config.embedding_scale = 3;
+  const Tiny tiny(config);
+  const std::map<std::string, Tensor> p(tiny.params.parameters().begin(),
+                                        tiny.params.parameters().end());
+  const auto norm = [&](const Tensor& x, const std::string& name) {
+    const Tensor mean_square = mean(x * x, {-1}, true);
+    return x / sqrt(mean_square + 1e-5) * (p.at(name + ".weight") + 1.0);
+  };
+  const auto times = [&](const Tensor& x, const std::string& name) {
+    return linear(x, p.at(name + ".weight"));
+  };
+  Tensor x = embedding(p.at("embed_tokens.weight"), tiny.inputs) * 3.0;
+  for (const std::string layer : {"layers.0.", "layers.1."}) {
+    const Tensor in = norm(x, layer + "input_layernorm");
+    const auto turned = [&](const char* which) {
+      return rope(times(in, layer + "self_attn." + which), 4);
+    };
+    const Tensor attended = attention_reference(turned("q_proj"), turned("k_proj"),
+                                                times(in, layer + "self_attn.v_proj"), 2, true);
+    x = x + norm(times(attended, layer + "self_attn.o_proj"), layer + "post_attention_layernorm");
+    const Tensor y = norm(x, layer + "pre_feedforward_layernorm");
+    const Tensor inner = gelu(times(y, layer + "mlp.gate_proj")) * times(y, layer + "mlp.up_proj");
+    x = x + norm(times(inner, layer + "mlp.down_proj"), layer + "post_feedforward_layernorm");
+  }
+  CHECK(difference(tiny.model.hidden(tiny.inputs), norm(x, "norm"), 1e-11, 1e-12) == "");
+}
+
+TEST_CASE("a summary counts all parts, and a settled config is the same model", "[decoder]") {
+  for_each_part([](const Config& config) {
+    const Tiny tiny(config);
+    CHECK(nn::summary(config).parameters() == tiny.params.count());
+    const Tiny settled(config.settled());
+    CHECK(settled.loss() == tiny.loss());
+    const Config& c = tiny.model.config;
+    CHECK((c.bias && c.qkv_bias && c.activation && c.gated && c.separate_qkv && c.positions &&
+           c.norm && c.n_inner && c.n_kv_head && c.head_size));
+  });
+}
