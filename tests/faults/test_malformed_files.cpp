@@ -24,11 +24,17 @@ constexpr std::int64_t kMostKilobytes = std::int64_t{1} << 20;
 // A program of this process, as its main() would run it.
 using Main = std::function<int(const Args&)>;
 
-template <class Program>
+template <class Training>
+const std::string kNameOf = "train-gpt";
+template <>
+const std::string kNameOf<seq2seq::Training> = "train-seq2seq";
+
+template <class Training>
 int train_in_process(const Args& args) {
   std::vector<const char*> argv = {"program"};
   for (const std::string& arg : args) argv.push_back(arg.c_str());
-  return cli::train_main<Program>(static_cast<int>(argv.size()), argv.data());
+  Training program;
+  return cli::train_main(program, {"program", static_cast<int>(argv.size()), argv.data()});
 }
 
 // What happened to broken files, for a line of counts at the end.
@@ -171,22 +177,22 @@ MalformedFiles broken(const std::string& name, const std::string& good) {
   return files;
 }
 
-template <class Program>
+template <class Training>
 void check_runs(const std::string& text, const Args& more) {
   REQUIRE_FALSE(gemm_description().empty());  // loads the library that the children share
-  const GoodRun run(train_in_process<Program>, kTiny + Args{"--layer-stats", "1"} + more, text);
+  const GoodRun run(train_in_process<Training>, kTiny + Args{"--layer-stats", "1"} + more, text);
   Counts counts;
   for (const char* name :
        {"config.json", "trainer.json", "tokenizer.json", "metrics.jsonl", "layers.jsonl",
         "sessions.jsonl", "model.safetensors", "optimizer.safetensors"}) {
     give_all(counts, run, name, broken(name, run.file(name)),
-             [](const fs::path& folder) { return train_in_process<Program>(resume_args(folder)); });
+             [](const fs::path& folder) { return train_in_process<Training>(resume_args(folder)); });
   }
-  counts.report("files of runs of " + std::string(Program::kName));
+  counts.report("files of runs of " + kNameOf<Training>);
 }
 
 // New runs on broken texts, or with broken option files.
-template <class Program>
+template <class Training>
 void check_texts(const std::string& name, const std::string& good, MalformedFiles more,
                  const std::function<Args(const fs::path&)>& args) {
   REQUIRE_FALSE(gemm_description().empty());
@@ -205,12 +211,12 @@ void check_texts(const std::string& name, const std::string& good, MalformedFile
         fs::create_directory(folder);
         give_to_nobody(folder);
         std::ofstream(folder / name, std::ios::binary) << files[i].bytes;
-        return Child([&args, folder] { return train_in_process<Program>(args(folder)); });
+        return Child([&args, folder] { return train_in_process<Training>(args(folder)); });
       },
       [&](std::size_t i, const Ended& ended) {
         counts.judge(files[i], {name, "the corpus"}, ended);
       });
-  counts.report(name + " of " + std::string(Program::kName));
+  counts.report(name + " of " + kNameOf<Training>);
 }
 
 Args new_run(const fs::path& folder, const fs::path& corpus) {
@@ -222,7 +228,7 @@ Args new_run(const fs::path& folder, const fs::path& corpus) {
 TEST_CASE("a broken text is refused by a message that says why, or learnt", "[malformed]") {
   SECTION("corpus") {
     const std::string good = tiny_text();
-    check_texts<gpt::Program>(
+    check_texts<gpt::Training>(
         "text.txt", good,
         {{"NUL", good + std::string(1, '\0'), true},
          {"Latin-1", good + "\xe9t\xe9", true},
@@ -236,7 +242,7 @@ TEST_CASE("a broken text is refused by a message that says why, or learnt", "[ma
   }
   SECTION("pairs") {
     const std::string good = tiny_pairs();
-    check_texts<seq2seq::Program>(
+    check_texts<seq2seq::Training>(
         "pairs.tsv", good,
         {{"no tab", good + "x\n", true},
          {"two tabs", good + "x\ty\tz\n", true},
@@ -268,7 +274,7 @@ TEST_CASE("a broken option file is refused by a message that says why, or valid"
        {"[", "=", "\"", "seed = [1,2", "seed", "= 1", "seed = ", "[model", "seed = \"1"}) {
     more.push_back({line, std::string(line) + "\n", true});
   }
-  check_texts<gpt::Program>("options.ini", good, more, [&](const fs::path& slot) {
+  check_texts<gpt::Training>("options.ini", good, more, [&](const fs::path& slot) {
     return Args{"--config", slot / "options.ini"} + new_run(slot, corpus);
   });
 }
@@ -316,6 +322,6 @@ TEST_CASE("a broken model is refused by the programs that open it", "[malformed]
 
 TEST_CASE("a broken file in a run folder is refused by a message that says why, or valid",
           "[malformed]") {
-  SECTION("train-gpt") { check_runs<gpt::Program>(tiny_text(), {"--preset", "char-cpu"}); }
-  SECTION("train-seq2seq") { check_runs<seq2seq::Program>(tiny_pairs(), {}); }
+  SECTION("train-gpt") { check_runs<gpt::Training>(tiny_text(), {"--preset", "char-cpu"}); }
+  SECTION("train-seq2seq") { check_runs<seq2seq::Training>(tiny_pairs(), {}); }
 }

@@ -10,14 +10,15 @@ using namespace tapegrad;
 
 namespace {
 
-template <class Program>
+template <class Training>
 void check_threads(const CorpusAndRun& files, const Args& args) {
   const auto trained = [&](const std::string& threads) {
     const std::string folder = files.folder / ("with-" + threads);
     const Args all = Args{"program"} + args + Args{"--out-dir", folder, "--threads", threads};
     std::vector<const char*> argv;
     for (const std::string& arg : all) argv.push_back(arg.c_str());
-    REQUIRE(cli::train_main<Program>(static_cast<int>(argv.size()), argv.data()) == 0);
+    Training program;
+    REQUIRE(cli::train_main(program, {"program", static_cast<int>(argv.size()), argv.data()}) == 0);
     return TempFolder::get(folder + "/model.safetensors");
   };
   const int before = num_threads();
@@ -34,11 +35,11 @@ TEST_CASE("training with any number of threads ends with the same model", "[thre
   const Args wide = {"--n-embd", "128", "--n-head", "4", "--batch-size", "16", "--dropout", "0.1"};
   SECTION("train-gpt") {
     const CorpusAndRun files("text.txt", tiny_text());
-    check_threads<gpt::Program>(
+    check_threads<gpt::Training>(
         files, tiny_run(files.corpus, files.run, 3) + wide + Args{"--block-size", "64"});
   }
   SECTION("train-seq2seq") {
     const CorpusAndRun files("pairs.tsv", tiny_pairs());
-    check_threads<seq2seq::Program>(files, tiny_pair_run(files.corpus, files.run, 3) + wide);
+    check_threads<seq2seq::Training>(files, tiny_pair_run(files.corpus, files.run, 3) + wide);
   }
 }

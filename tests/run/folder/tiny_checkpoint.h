@@ -25,7 +25,7 @@ struct CheckpointModel {
   explicit CheckpointModel(const run::RunFolder& folder)
       : params(folder.params(rng)),
         line(params / "line", 1, 1),
-        updates(optim::make_updates(params.parameters(), {})) {}
+        updates(optim::make_updates(params.parameters(), optim::GroupRules{})) {}
   run::TrainState state() { return {params, *updates, batches, dropout, progress}; }
 };
 
