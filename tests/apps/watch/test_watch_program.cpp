@@ -172,7 +172,8 @@ TEST_CASE("a text goes to inspect, and its answer comes back", "[watch]") {
   REQUIRE(reply.status == 200);
   const Json answer = Json::parse(reply.body);
   CHECK(answer["text"] == "cats 'n' dogs");
-  CHECK(answer["arguments"] == "--model=" + files.run.string() + " --json --text - --threads 1");
+  CHECK(answer["arguments"] ==
+        "inspect --model=" + files.run.string() + " --json --text - --threads 1");
   for (const char* body :
        {"", "{", "[]", "{}", R"({"run":0})", R"({"run":1,"text":"a"})", R"({"run":-1,"text":"a"})",
         R"({"run":"0","text":"a"})", R"({"run":0,"text":""})", R"({"run":0,"text":7})",
