@@ -106,11 +106,6 @@ AnyJson parsed(std::string_view text, int depth) {
   }
 }
 
-template <class AnyJson>
-std::string text_of(const AnyJson& json, int indent) {
-  return json.dump(indent, ' ', false, AnyJson::error_handler_t::replace);
-}
-
 }  // namespace
 
 template <>
@@ -122,8 +117,17 @@ nlohmann::json parse_json(std::string_view text, int depth) {
   return parsed<nlohmann::json>(text, depth);
 }
 
-std::string json_text(const Json& json, int indent) { return text_of(json, indent); }
-std::string sorted_json_text(const nlohmann::json& json) { return text_of(json, -1); }
+std::string json_text(const Json& json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string sorted_json_text(const nlohmann::json& json) {
+  try {
+    return json.dump();
+  } catch (const nlohmann::json::type_error&) {
+    fail("a text is not in UTF-8");
+  }
+}
 
 Json read_json_object(const std::filesystem::path& path) {
   return parse_json_object(path, read_file(path, kMostJsonBytes, Links::refused));

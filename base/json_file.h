@@ -30,7 +30,8 @@ nlohmann::json parse_json(std::string_view text, int depth);
 // The text of a value: on one line, or with so many blanks for each level. Bytes that are no UTF-8,
 // as paths may have, become U+FFFD.
 std::string json_text(const Json& json, int indent = -1);
-// On one line, of a value whose members are in the order of their names.
+// The text of a value whose members are in the order of their names, on one line: for files whose
+// texts must not change, so that bytes that are no UTF-8 are an Error.
 std::string sorted_json_text(const nlohmann::json& json);
 
 // The object that the file holds; Error, with the path, if there is none, or if it is a link.

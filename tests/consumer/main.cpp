@@ -1,15 +1,6 @@
 #include <fmt/core.h>
 #include <tapegrad/tapegrad.h>
 
-#include <array>
-#include <string_view>
-
-#ifdef FOUND_VERSION  // what CMake found is what the headers say
-static_assert(std::string_view(TAPEGRAD_VERSION) == FOUND_VERSION);
-static_assert(std::array{FOUND_NUMBERS} ==
-              std::array{TAPEGRAD_VERSION_MAJOR, TAPEGRAD_VERSION_MINOR, TAPEGRAD_VERSION_PATCH});
-#endif
-
 int main() {
   using namespace tapegrad;
   Rng rng(1337);

@@ -121,9 +121,10 @@ TEST_CASE("a Decoder's loss is that of its logits, and a cache changes nothing, 
     Tiny tiny(config);
     const Tensor logits = tiny.model(tiny.inputs);
     CHECK(tiny.loss() == Approx(cross_entropy(logits, tiny.targets).item()).epsilon(1e-12));
-    nn::KVCache cache;
+    std::vector<nn::KVCache> kept(2);
+    const std::vector<nn::KVCache*> caches = {&kept[0], &kept[1]};
     for (std::int64_t t = 0; t < config.block_size; ++t) {
-      const Tensor next = tiny.model.last_logits(columns(tiny.inputs, t, t + 1), cache);
+      const Tensor next = tiny.model.last_logits(columns(tiny.inputs, t, t + 1), caches);
       CHECK(difference(next, select(logits, 1, t), 1e-11, 1e-12) == "");
     }
     const std::vector<Tensor> states = tiny.model.residual_stream(tiny.model.embed(tiny.inputs));

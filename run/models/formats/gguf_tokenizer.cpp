@@ -247,8 +247,6 @@ data::Tokenizer gguf_tokenizer(const nn::GgufFile& file, std::int64_t rows) {
     const std::string_view what = error.what();
     if (what.starts_with(file.name())) throw;
     fail("{}: the tokenizer: {}", file.name(), what);
-  } catch (const json::exception&) {
-    fail("{}: the tokenizer: a token is not in UTF-8", file.name());
   }
 }
 

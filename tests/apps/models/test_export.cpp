@@ -168,7 +168,7 @@ TEST_CASE("nothing is exported over a run", "[export]") {
 }
 
 TEST_CASE("a model that a format cannot express leaves nothing behind", "[export]") {
-  const TinyRun run(2, {"--positions", "rotary", "--norm", "unbiased"});
+  const TinyRun run(2, {"--positions", "rotary", "--norm", "unbiased", "--tied"});
   const TempFolder folder;
   for (const std::string format : {"hf", "llm.c"}) {
     check_error_of("export", export_to(run.run, folder / "out", {"--format", format}), 1,

@@ -103,8 +103,8 @@ TEST_CASE("the program's own sources are the default corpus", "[train-gpt]") {
   CHECK_THAT(r.out, ContainsSubstring("the program's own sources: "));
   // Another build has another text, so the run keeps its own.
   const std::string text = TempFolder::get(folder / "run/corpus.txt");
-  CHECK_THAT(text, ContainsSubstring("==== apps/train_gpt.cpp\n\n#include"));
-  CHECK(text.find("==== CMakeLists.txt") < text.find("==== apps/train_gpt.cpp"));
+  CHECK_THAT(text, ContainsSubstring("==== apps/commands/train_gpt.cpp\n\n#include"));
+  CHECK(text.find("==== CMakeLists.txt") < text.find("==== apps/commands/train_gpt.cpp"));
   CHECK(train({"--init-from", "resume", "--no-sample", "--out-dir", folder / "run"}).code == 0);
   std::ofstream(folder / "run/corpus.txt") << "changed";
   check_error(train({"--init-from", "resume", "--out-dir", folder / "run"}), 1, "another text");
