@@ -15,7 +15,7 @@ std::string broken_tensor(std::span<const std::pair<std::string, Tensor>> tensor
 // The results of an op that the tape is about to record.
 void check_finite_results(const TapeRecord& tape, std::string_view op, Inputs inputs,
                           Inputs outputs);
-// The gradients that step i of the tape has made from those of its outputs, dys.
+// The gradients that step i of the tape has made from its outputs' gradients, dys.
 void check_finite_gradients(const TapeRecord& tape, std::size_t i, Inputs dys, Inputs dxs);
 
 }  // namespace tapegrad

@@ -30,7 +30,7 @@ class ModuleNames {
 
   struct Module {
     std::string name = {};       // empty: none so far
-    bool has_parameter = false;  // otherwise it is that of the op before, which had one
+    bool has_parameter = false;  // otherwise the name is the op's before, which had one
   };
   // Of the op with these inputs (0: undefined). Ops must come in the order in which they ran.
   Module next(std::span<const std::uint64_t> inputs) {

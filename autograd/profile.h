@@ -43,15 +43,16 @@ class Profile {
     bool backward = false;
     double begin = 0, end = 0;
     double flops = 0, bytes = 0;
-    // Of the parameter that the op works on; of an op without one, that of the parameter before it
-    // in this part. A vjp's is its op's. Empty: there was none yet, or the profile knows no names.
+    // Of the parameter that the op works on; an op without one has the parameter of the op before
+    // it in this part. A vjp's is its op's. Empty: there was none yet, or the profile knows no
+    // names.
     std::string module = {};
     bool has_parameter = false;
   };
 
   struct Timeline {
     std::vector<Event> events;  // by their begin; parts stand before what is in them
-    // When each thread worked in parallel loops, by thread; the first is that of the profile.
+    // When each thread worked in parallel loops, by thread; the first is the profile's.
     std::vector<std::vector<LoopLog::Part>> threads;
     std::int64_t left_out = 0;  // events beyond kMostEvents
   };
@@ -100,7 +101,7 @@ class ProfiledOp {
   ProfiledOp(const ProfiledOp&) = delete;
   ProfiledOp& operator=(const ProfiledOp&) = delete;
   void touches(Inputs tensors);
-  // Of a forward: the module is told by the inputs, and that of its vjp by the first output.
+  // The inputs tell the module of a forward; the first output tells the module of its vjp.
   void made(Inputs inputs, Inputs outputs);
   // Of a vjp: the op had made this.
   void is_of(std::uint64_t output);

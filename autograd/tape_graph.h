@@ -35,7 +35,7 @@ struct TapeGraph {
   };
   struct Op {
     std::string name;
-    std::string module;  // of its parameter; of an op without one, that of the op before it
+    std::string module;  // of its parameter; an op without one has the module of the op before it
     bool has_parameter;
     std::vector<Edge> edges;  // one for each input
     std::vector<Value> inputs, outputs;

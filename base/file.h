@@ -113,7 +113,7 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view b
 void remove_leftovers(const std::filesystem::path& folder,
                       const std::function<bool(const std::string& name)>& ours);
 
-// The names in a folder reach the disk: those of files and folders that were made, renamed or
+// Writes the names in a folder to the disk: of files and folders that were made, renamed or
 // removed there. Error if the disk fails. A folder that cannot be synced at all, by its file system
 // or its permissions, is none.
 void sync_folder(const std::filesystem::path& path);

@@ -10,7 +10,7 @@ namespace tapegrad {
 // Prints lines on stdout. If stdout is a terminal, one line below them is redrawn in place, and
 // with it the lines of a chart above it, if there is one. A pipe or terminal that was closed counts
 // as an interrupt, so that a run is saved. Output that a full disk does not take is lost, which
-// stderr tells once; if the log is strict, that is an interrupt, too.
+// stderr says so once; if the log is strict, that is an interrupt, too.
 class Terminal {
  public:
   explicit Terminal(bool strict = false);
@@ -32,7 +32,7 @@ class Terminal {
   struct Size {
     int columns, rows;
   };
-  static Size size();  // of the terminal now; 80 × 24 if it cannot be told
+  static Size size();  // the terminal's size now; 80 × 24 if nobody knows it
 
  private:
   void print(const std::string& text);
@@ -47,7 +47,7 @@ class Terminal {
   std::chrono::steady_clock::time_point last_drawn_;
 };
 
-// Prints on stderr. A failure, such as that of a full disk, is not one of the program.
+// Prints on stderr. A failure, such as a full disk, is ignored: the program goes on.
 void print_error(const std::string& text);
 
 }  // namespace tapegrad

@@ -30,7 +30,7 @@ class Processes {
   // then MPI is not touched. At most one such object may be made in a process's life. Errors: a
   // launcher started several, but this build is without MPI, or is not one for that launcher.
   static std::unique_ptr<Processes> join();
-  // What rank() will be, if the launcher's environment tells; otherwise 0.
+  // What rank() will be, if the launcher's environment says so; otherwise 0.
   static int rank_of_environment();
   // (all) Waits for the others, unless an exception is on its way: then the group cannot end well,
   // and its launcher ends it.

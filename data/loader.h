@@ -47,7 +47,7 @@ class Loader {
 };
 
 // Endless batches that visit all tokens, pass after pass, in windows of block_size tokens that
-// begin `stride` tokens apart. The batches are those of PyTorch's DataLoader over the same windows
+// begin `stride` tokens apart. The batches equal PyTorch's DataLoader's over the same windows
 // without worker processes. Like that DataLoader, each pass draws a 64-bit number that only worker
 // processes would use; a pass that shuffles then draws the seed of its permutation.
 class EpochLoader {

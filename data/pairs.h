@@ -49,7 +49,7 @@ struct TokenPair {
 std::vector<TokenPair> encode_pairs(std::span<const Pair> pairs, const Tokenizer& tokenizer,
                                     std::int64_t block_size, std::string_view name);
 
-// B pairs as matrices: S is the length of the longest source, T that of the longest target plus one
+// B pairs as matrices: S is the length of the longest source, T the longest target's plus one
 // for its start or end.
 struct PairBatch {
   std::int64_t B = 0, S = 0, T = 0;

@@ -29,7 +29,7 @@ int bits_for(std::int64_t vocab_size);
 struct ShardInfo {
   std::string name;  // of the file, in the folder of data.json
   std::int64_t tokens = 0, bytes = 0;
-  std::uint32_t crc32 = 0;  // of the whole file: zlib's crc32, and that of many tools
+  std::uint32_t crc32 = 0;  // of the whole file: zlib's crc32, as many tools compute it
 
   friend bool operator==(const ShardInfo&, const ShardInfo&) = default;
 };

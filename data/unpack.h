@@ -14,8 +14,8 @@ class Bytes {
   virtual std::string_view next() = 0;
 };
 
-// The bytes that a gzip or zstd file holds; those of any other file as they are. The kind is told
-// by the first bytes. `name` is for messages. next() throws Error if the file is broken or cut
+// The unpacked bytes of a gzip or zstd file; the bytes of any other file as they are. The kind is
+// told by the first bytes. `name` is for messages. next() throws Error if the file is broken or cut
 // short.
 std::unique_ptr<Bytes> unpacked(std::unique_ptr<Bytes> packed, std::string name);
 

@@ -106,10 +106,10 @@ struct DecoderConfig {
     t("n_head", c.n_head, "attention heads per block", {.least = 1, .most = 1 << 16});
     t("n_embd", c.n_embd, "channels", {.least = 1, .most = 1 << 20});
     t("block_size", c.block_size, "the longest sequence, in tokens", {.least = 1, .most = 1 << 24});
-    t("dropout", c.dropout, "share of activations that is dropped",
+    t("dropout", c.dropout, "probability that an activation is dropped",
       {.least = 0, .most = 1, .below_most = true, .value = "P"});
     t("ff_dropout", c.ff_dropout, "dropout also between the feed-forward's linears");
-    t("attn_out_dropout", c.attn_out_dropout, "dropout also after each attention's projection");
+    t("attn_out_dropout", c.attn_out_dropout, "also drop out after the attention's projection");
     t("n_inner", c.n_inner,
       "channels inside the feed-forward layer [4 x --n-embd; if gated, 8/3 x --n-embd]",
       {.least = 1, .most = 1 << 22});
@@ -128,7 +128,7 @@ struct DecoderConfig {
       {.newer = true});
     t("norm_place", c.norm_place, "norms before or after attention and feed-forward",
       {.newer = true});
-    t("norm_eps", c.norm_eps, "what norms add to the variance before its root",
+    t("norm_eps", c.norm_eps, "number that norms add to the variance before the root",
       {.least = 1e-12, .most = 1, .newer = true});
     t("n_kv_head", c.n_kv_head,
       "heads of keys and values: each serves n_head / N heads of queries [--n-head]",

@@ -31,7 +31,7 @@ struct Summary {
   std::int64_t attention_parameters() const;     // of one block
   std::int64_t feed_forward_parameters() const;  // of one block
   double flops() const;
-  // A table by layer, and the totals. Bytes are those of f32; an MB is 2²⁰ of them.
+  // A table by layer, and the totals. Bytes are counted for f32; an MB is 2²⁰ of them.
   std::string str() const;
 };
 

@@ -37,7 +37,7 @@ struct TransformerConfig {
       {.least = 1, .most = 1 << 22});
     t("block_size", c.block_size, "the longest source, and the longest target, in tokens",
       {.least = 1, .most = 1 << 24});
-    t("dropout", c.dropout, "share of activations that is dropped",
+    t("dropout", c.dropout, "probability that an activation is dropped",
       {.least = 0, .most = 1, .below_most = true, .value = "P"});
     t("scale_embeddings", c.scale_embeddings, "multiply embeddings by the root of n_embd");
     t("residual_from_norm", c.residual_from_norm,

@@ -26,20 +26,19 @@ struct CallOptions {
   static void describe(Self& o, Table& t) {
     run::FolderOptions::describe(o.folder, t);
     t("max_minutes", o.max_minutes,
-      "as many steps as are measured to fit into X minutes, in place of --max-iters",
+      "train for about X minutes: measure a step, then set --max-iters",
       {.least = 0.01, .most = 1e6});
     t("schedule_restart", o.schedule_restart,
-      "when a run is resumed: warm up and decay anew, from its last step to --max-iters");
+      "on resume, start the schedule again: warm up, then decay until --max-iters");
     ComputeOptions::describe(o.compute, t);
-    t("sample", o.sample, "show what the model makes at the end");
+    t("sample", o.sample, "print samples from the model at the end");
     run::TraceOptions::describe(o.trace, t);
     t("serve", o.serve,
       "show the run on a page in the browser while it trains, at this port of this computer "
       "[without PORT: 8265, or the next free one; 0: any free one]",
       {.least = 0, .most = 65535, .value = "[PORT]"});
     t("tensorboard", o.tensorboard,
-      "also write what the run records to event files in the run folder, which TensorBoard reads; "
-      "a run that is resumed goes on doing so");
+      "also write event files for TensorBoard to the run folder; kept on resume");
   }
 };
 

@@ -15,9 +15,9 @@ struct ComputeOptions {
   template <class Self, class Table>
   static void describe(Self& o, Table& t) {
     t("threads", o.threads,
-      "threads of a process [its share of the processors]; results do not depend on it",
+      "threads per process [its share of the processors]; results are the same for any number",
       {.least = 1});
-    t("gemm", o.gemm, "library for products of f32; auto takes the faster one by their shape");
+    t("gemm", o.gemm, "library for f32 matrix products; auto picks the faster one for each shape");
   }
 };
 

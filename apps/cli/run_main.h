@@ -34,7 +34,7 @@ void as_usage(const Check& check_values) {
 // must not control the terminal, or fill it.
 std::string printable(const std::string& message);
 
-// The body of a main(). Returns the exit code: that of `body`; or, after an exception, 2 for a
+// The body of a main(). Returns the exit code of `body`; or, after an exception, 2 for a
 // UsageError and 1 for all others. An exception is printed on stderr, "train-gpt: error: …". Output
 // that cannot be written is such an error, too.
 int run_main(const std::string& program, const std::function<int()>& body);

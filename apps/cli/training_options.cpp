@@ -122,7 +122,8 @@ bool parse_training(TrainingProgram& program, const Call& call) {
   CommandLine cli(call.name, program.summary());
   cli.words(words, "PATH", "the same as --corpus PATH");
   cli.group("Run");
-  cli.choice("preset", o.preset, names, "what all other options start from; see below");
+  cli.choice("preset", o.preset, names,
+             "named set of values that all other options start from; listed below");
   cli.options(program.options());
   cli.without_value("--serve", std::to_string(watch::kDefaultPort));
   cli.alias("-o", "--out-dir");

@@ -30,24 +30,23 @@ std::optional<Options> parse(const cli::Call& call) {
   cli.group("Model");
   cli("model", o.model, "a run folder, or a model of another program", {.value = "PATH"});
   cli.alias("-m", "--model");
-  cli("checkpoint", o.checkpoint, "whose weights: last, best, or a step that the run keeps",
+  cli("checkpoint", o.checkpoint, "weights to use: last, best, or a step that the run keeps",
       {.value = "last|best|STEP"});
   cli.group("Text");
-  cli("data", o.data,
-      "in place of PATH: a folder of tokens, of which the part for validation is evaluated",
+  cli("data", o.data, "folder of tokens, in place of PATH; its validation part is evaluated",
       {.value = "DIR"});
-  cli("field", o.field, "what JSON lines (.jsonl) have the text in", {.value = "NAME"});
-  cli("encoding", o.encoding, "of the files, such as latin-1", {.value = "NAME"});
+  cli("field", o.field, "field that has the text in JSON lines (.jsonl)", {.value = "NAME"});
+  cli("encoding", o.encoding, "encoding of the files, such as latin-1", {.value = "NAME"});
   cli("separator", o.separator,
-      "what stands between documents of a file, beside <|endoftext|>; \\n is a line break");
+      "text between two documents of a file, beside <|endoftext|>; \\n is a line break");
   cli.group("Windows");
   cli("block_size", o.block_size, "tokens that the model sees at once [the model's]", {.least = 2});
   cli("stride", o.stride,
-      "from one window to the next; each token is predicted once, from at least block-size - N "
-      "tokens before it [windows side by side]",
+      "tokens from one window to the next; each token is predicted once, from at least block-size "
+      "- N tokens before it [windows side by side]",
       {.least = 1});
-  cli("batch_size", o.batch_size, "windows at once", {.least = 1, .most = 1 << 16});
-  cli("limit", o.limit, "how many batches, spread over the text: all or N", {.value = "all|N"});
+  cli("batch_size", o.batch_size, "windows per forward pass", {.least = 1, .most = 1 << 16});
+  cli("limit", o.limit, "batches to evaluate, spread over the text: all or N", {.value = "all|N"});
   cli.group("Output");
   cli("json", o.json, "print one JSON object");
   cli.options(o.compute);

@@ -36,11 +36,11 @@ std::optional<Options> parse(const cli::Call& call) {
   cli.group("Model");
   cli("model", o.model, "a run folder, or a model of another program", {.value = "PATH"});
   cli.alias("-m", "--model");
-  cli("checkpoint", o.checkpoint, "whose weights: last, best, or a step that the run keeps",
+  cli("checkpoint", o.checkpoint, "weights to use: last, best, or a step that the run keeps",
       {.value = "last|best|STEP"});
   cli.group("Output");
-  cli.choice("format", o.format, formats, "of the program that is to open it");
-  cli("dtype", o.dtype, "of the weights in the file [f32]");
+  cli.choice("format", o.format, formats, "format of the program that will open it");
+  cli("dtype", o.dtype, "type of the weights in the file [f32]");
   cli("out", o.out, "the folder or file that is written", {.value = "PATH"});
   cli.alias("-o", "--out");
   cli("overwrite", o.overwrite, "replace files of an earlier export");

@@ -39,9 +39,9 @@ std::optional<Options> parse(const cli::Call& call) {
   std::vector<std::string> words;
   cli.words(words, "MODEL TEXT", "the same as --model MODEL --text TEXT");
   cli("model", o.model, "a run folder, or a model of another program", {.value = "PATH"});
-  cli("checkpoint", o.checkpoint, "whose weights: last, best, or a step that the run keeps",
+  cli("checkpoint", o.checkpoint, "weights to use: last, best, or a step that the run keeps",
       {.value = "last|best|STEP"});
-  cli("text", o.text, "what the model reads; - is stdin", {.value = "TEXT|-"});
+  cli("text", o.text, "text that the model reads; - is stdin", {.value = "TEXT|-"});
   cli.alias("-m", "--model");
   cli.alias("-p", "--text");
   cli.group("Output");

@@ -24,7 +24,7 @@ std::optional<Options> parse(const cli::Call& call) {
   cli.words(words, "MODEL", "the same as --model MODEL");
   cli.group("Model");
   cli("model", o.model, "the run folder, of tapegrad train --lora-rank", {.value = "DIR"});
-  cli("checkpoint", o.checkpoint, "whose weights: last, best, or a step that the run keeps",
+  cli("checkpoint", o.checkpoint, "weights to use: last, best, or a step that the run keeps",
       {.value = "last|best|STEP"});
   cli("out_dir", o.out_dir, "the folder of the new model", {.value = "DIR"});
   cli.alias("-m", "--model");

@@ -29,7 +29,7 @@ std::optional<Options> parse(const cli::Call& call) {
   cli.group("Text");
   cli("model", o.model, "a run folder, or a model of another program", {.value = "PATH"});
   cli.alias("-m", "--model");
-  cli("checkpoint", o.checkpoint, "whose weights: last, best, or a step that the run keeps",
+  cli("checkpoint", o.checkpoint, "weights to use: last, best, or a step that the run keeps",
       {.value = "last|best|STEP"});
   cli("prompt", o.prompts,
       "what to continue; may be repeated [<|endoftext|> or, for a tokenizer without it, a line "
@@ -37,14 +37,14 @@ std::optional<Options> parse(const cli::Call& call) {
       {.value = "TEXT"});
   cli.alias("-p", "--prompt");
   cli.one_value_each("--prompt");
-  cli("prompt_file", o.prompt_file, "the same, from a file; - is stdin", {.value = "FILE|-"});
-  cli("num_samples", o.sample.num_samples, "how many texts", {.least = 1});
+  cli("prompt_file", o.prompt_file, "read the prompt from a file; - is stdin", {.value = "FILE|-"});
+  cli("num_samples", o.sample.num_samples, "number of texts", {.least = 1});
   cli.alias("-n", "--num-samples");
-  cli("max_new_tokens", o.sample.generate.max_new_tokens, "the length of each, in tokens",
+  cli("max_new_tokens", o.sample.generate.max_new_tokens, "length of each text, in tokens",
       {.least = 0});
-  cli("stop", o.sample.stops, "end a text before one of these", {.value = "TEXT…"});
+  cli("stop", o.sample.stops, "end a text before one of these strings", {.value = "TEXT…"});
   cli("ignore_eos", o.sample.ignore_eos,
-      "go on behind <|endoftext|>, which is shown, in place of ending the text there");
+      "write on after <|endoftext|>, and show it, in place of ending the text there");
   cli("interactive", o.interactive, "read prompts line by line, and continue each");
   cli("logprobs", o.sample.logprobs, "also show each token's log probability under the model");
   cli("json", o.sample.json, "print each text as a JSON object on a line");

@@ -29,14 +29,13 @@ std::optional<Options> parse_options(const cli::Call& call) {
   cli.group("Texts");
   cli("model", l.model, "the run folder", {.value = "DIR"});
   cli.alias("-m", "--model");
-  cli("checkpoint", l.checkpoint, "whose weights: last, best, or a step that the run keeps",
+  cli("checkpoint", l.checkpoint, "weights to use: last, best, or a step that the run keeps",
       {.value = "last|best|STEP"});
   cli("file", o.file, "translate its lines; - is stdin", {.value = "FILE|-"});
   cli("batch_size", l.batch_size, "lines that are read and translated together; 1 on a terminal",
       {.least = 1});
   cli.group("Search");
-  cli("beam", l.beam, "hypotheses that are kept; 1 takes the likeliest token each time",
-      {.least = 1});
+  cli("beam", l.beam, "hypotheses to keep; 1 takes the likeliest token each time", {.least = 1});
   cli("length_penalty", l.length_penalty, "0 favours short translations; for --beam above 1",
       {.least = 0});
   cli.options(o.compute);

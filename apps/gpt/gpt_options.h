@@ -26,18 +26,18 @@ struct CallExtras {
 
   template <class Self, class Table>
   static void describe(Self& o, Table& t) {
-    t("summary", o.summary, "print the model's layers with their sizes, and do not train");
-    t("plan", o.plan, "print memory by kind and measure the time of a step, and do not train");
-    t("ranks", o.ranks, "of --plan: so many processes, each on a machine like this one",
+    t("summary", o.summary, "print the model's layers with their sizes; do not train");
+    t("plan", o.plan, "print memory by kind and the measured time of a step; do not train");
+    t("ranks", o.ranks, "processes for --plan, each on a machine like this one",
       {.least = 1, .most = 1 << 20});
-    t("bandwidth", o.bandwidth, "of --plan: of the network between them, such as 10Gbit",
-      {.value = "RATE"});
-    t("latency", o.latency, "of --plan: until a message arrives, such as 50us", {.value = "TIME"});
-    t("eval_only", o.eval_only,
-      "print the loss on the validation split of the run in --out-dir, and do not train");
+    t("bandwidth", o.bandwidth,
+      "rate of the network between the processes of --plan, such as 10Gbit", {.value = "RATE"});
+    t("latency", o.latency, "time until a message arrives, for --plan, such as 50us",
+      {.value = "TIME"});
+    t("eval_only", o.eval_only, "print the validation loss of the run in --out-dir; do not train");
     t("recompute", o.recompute,
-      "keep only each block's input, and run the block again for its gradient: less memory, more "
-      "time");
+      "save memory: keep only each block's input and run the block again for its gradient, which "
+      "takes more time");
   }
 };
 
@@ -46,7 +46,7 @@ struct InitOptions {
 
   template <class Self, class Table>
   static void describe(Self& o, Table& t) {
-    t("init", o.init, "the first weights: nanoGPT's N(0, 0.02), or those of PyTorch's layers");
+    t("init", o.init, "initial weights: nanoGPT's N(0, 0.02), or the defaults of PyTorch's layers");
   }
 };
 
@@ -61,14 +61,13 @@ struct PassOptions {
     t("epochs", o.epochs, "passes over the text, in place of --max-iters",
       {.least = 1, .most = 1 << 20});
     t("sample_interval", o.sample_interval,
-      "show what the model makes after every N steps, and keep it in metrics.jsonl",
-      {.least = 1, .newer = true});
+      "print samples every N steps, and keep them in metrics.jsonl", {.least = 1, .newer = true});
     t("sample_prompt", o.sample_prompt,
-      "what --sample-interval continues; of --batches epochs, also continued greedily after each "
-      "pass");
+      "text that --sample-interval continues; with --batches epochs, also continued greedily after "
+      "each pass");
     t("final_eval", o.final_eval,
-      "how much of the validation split the last evaluation sees: all, none, N batches, or auto, "
-      "which takes at most a tenth of the training's time",
+      "share of the validation split in the last evaluation: all, none, N batches, or auto (at "
+      "most a tenth of the training's time)",
       {.value = "auto|all|none|N", .lasting = Lasting::call});
   }
 };

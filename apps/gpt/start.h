@@ -23,7 +23,7 @@ void take_start(Options& options, const cli::CommandLine& cli);
 // UsageError if a pattern of the options names nothing that the model has. Reads no weights.
 void check_patterns(const Options& options);
 
-// The weights of the folder, with the first block_size positions. Errors as those of run::load().
+// The weights of the folder, with the first block_size positions. Errors as in run::load().
 // A model that is made of them must be checked by check_start().
 nn::Params start_params(const Options& options, Rng& adapters);
 // Error if a weight is not finite: no run can start from it.

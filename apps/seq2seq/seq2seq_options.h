@@ -21,7 +21,7 @@ struct PairOptions {
     t("preset", o.preset, "what all options started from", {.option = false});
     t("corpus", o.corpus, "pairs: source, tab, target [dates that the program makes]",
       {.value = "FILE", .lasting = Lasting::run});
-    t("tokenizer", o.tokenizer, "of both sides: char, gpt2, or bpe:N with N tokens",
+    t("tokenizer", o.tokenizer, "tokenizer of both sides: char, gpt2, or bpe:N with N tokens",
       {.value = "KIND"});
     t("held_out", o.held_out, "pairs to test with [a tenth of them, 2000 at most]", {.least = 1});
   }

@@ -69,8 +69,9 @@ class Operand {
   std::int64_t rows_, columns_, ld_;
   std::optional<Scratch> rounded_;  // rows without gaps between them
 };
-// The product of operands a and b; those of g are ignored. T is float or double. Errors: the sizes
-// are not those of g; the precisions differ; in bf16, alpha is not 1, or beta is neither 0 nor 1.
+// The product of operands a and b; the operands of g are ignored. T is float or double. Errors: the
+// sizes are not those of g; the precisions differ; in bf16, alpha is not 1, or beta is neither 0
+// nor 1.
 template <class T>
 void gemm(const Gemm<T>& g, const Operand<T>& a, const Operand<T>& b);
 // The product of g's own operands, rounded first if `precision` says so.

@@ -63,7 +63,7 @@ inline float exact_exp(float x) {
 }
 inline double exact_exp(double x) { return std::exp(x); }
 
-// The polynomial in x with these coefficients, that of the highest power first.
+// The polynomial in x with these coefficients, the highest power first.
 template <std::size_t N>
 float polynomial(float x, const float (&coefficients)[N]) {
   float p = coefficients[0];

@@ -2,7 +2,7 @@
 
 // Functions of floats that are computed in double and rounded once, so that they are within 0.51
 // ulp of the true value (tested), denormal results included. None has a branch or a call: loops
-// over them become vector code. The overloads for double are those of the system.
+// over them become vector code. The overloads for double call the system's functions.
 
 #include <bit>
 #include <cmath>
@@ -16,7 +16,7 @@ namespace wide {
 // Adding this rounds a double below 2⁵¹ to a whole number, which is then in its last bits.
 inline constexpr double kRound = 0x1.8p52;
 
-// The polynomial in x with these coefficients, that of the highest power first.
+// The polynomial in x with these coefficients, the highest power first.
 template <std::size_t N>
 double polynomial(double x, const double (&coefficients)[N]) {
   double p = coefficients[0];

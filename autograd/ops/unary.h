@@ -6,7 +6,7 @@
 
 namespace tapegrad {
 
-// The gradient of x, made of ops from that of the result y and from x, or from y.
+// The gradient of x, made of ops from the gradient of the result y and from x, or from y.
 using UnaryVjp = Tensor (*)(const Tensor& dy, const Tensor& x_or_y);
 
 // The op y = f(x), elementwise, with its gradient as a function of dy and x.

@@ -18,7 +18,7 @@ inline constexpr std::string_view kMetadataKey = "__metadata__";
 struct StoredType {
   std::string_view name;
   std::size_t size;
-  DType dtype;  // that of a tensor which is read
+  DType dtype;  // the type of a tensor that is read
 };
 inline constexpr std::array<StoredType, 6> kStoredTypes{{{"F32", 4, DType::f32},
                                                          {"F64", 8, DType::f64},

@@ -6,7 +6,7 @@
 
 namespace tapegrad {
 
-// Replaces a file of any size by those of its lines that `keeps` accepts, with their order. A last
+// Keeps only the lines that `keeps` accepts, in their order, of a file of any size. A last
 // line that has no end is left out. A file that has another name, too, is replaced by a copy, so
 // that it can be appended to without a change under that name; otherwise a file that loses nothing
 // stays as it is. At most a line and a buffer are in memory: of a line with more than a megabyte,

@@ -28,10 +28,10 @@ struct PrepareOptions {
   static void describe(Self& o, Table& t) {
     t("corpus", o.corpus, "files and folders of text, packed or not, JSON lines; - is stdin",
       {.value = "PATH…"});
-    t("field", o.field, "what JSON lines (.jsonl) have the text in", {.value = "NAME"});
-    t("encoding", o.encoding, "of the files, such as latin-1", {.value = "NAME"});
+    t("field", o.field, "field that has the text in JSON lines (.jsonl)", {.value = "NAME"});
+    t("encoding", o.encoding, "encoding of the files, such as latin-1", {.value = "NAME"});
     t("separator", o.separator,
-      "what stands between documents of a file, beside <|endoftext|>; \\n is a line break",
+      "text between two documents of a file, beside <|endoftext|>; \\n is a line break",
       {.value = "TEXT"});
     t("val", o.val, "files and folders of text to validate with [a part of the corpus]",
       {.value = "PATH…"});
@@ -39,13 +39,13 @@ struct PrepareOptions {
       "that part: each document is drawn with this probability; of a corpus of few documents, the "
       "end [0.1]",
       {.least = 0.000001, .most = 0.9});
-    t("seed", o.seed, "of these draws");
+    t("seed", o.seed, "seed for these draws");
     t("tokenizer", o.tokenizer,
       "char, gpt2, bpe:N with N tokens, or the path of a tokenizer.json (byte-level BPE) or of the "
       "folder that has it",
       {.value = "KIND"});
     t("out_dir", o.out_dir, "the folder of the tokens", {.value = "DIR"});
-    t("format", o.format, "of the files: ids alone, or behind llm.c's header");
+    t("format", o.format, "format of the files: ids alone, or after llm.c's header");
     t("shard_tokens", o.shard_tokens, "of a file, at most; 0: one file for each part",
       {.least = 0});
     t("overwrite", o.overwrite,

@@ -48,24 +48,24 @@ struct TextOptions {
       "in place of --corpus: a folder of tokens that tapegrad prepare made, or nanoGPT or llm.c "
       "(train.bin, val.bin)",
       {.value = "DIR", .lasting = Lasting::run, .newer = true});
-    t("field", o.field, "what JSON lines (.jsonl) have the text in",
+    t("field", o.field, "field that has the text in JSON lines (.jsonl)",
       {.value = "NAME", .lasting = Lasting::run, .newer = true});
-    t("encoding", o.encoding, "of the files, such as latin-1",
+    t("encoding", o.encoding, "encoding of the files, such as latin-1",
       {.value = "NAME", .lasting = Lasting::run, .newer = true});
     t("separator", o.separator,
-      "what stands between documents of a file, beside <|endoftext|>; \\n is a line break",
+      "text between two documents of a file, beside <|endoftext|>; \\n is a line break",
       {.value = "TEXT", .newer = true});
     t("val", o.val, "files and folders of text to validate with [a part of the corpus]",
       {.value = "PATH…", .lasting = Lasting::run, .newer = true});
     t("val_fraction", o.val_fraction,
-      "that part: of the documents or, of a single one, the end [0.1]",
+      "share held out for validation: random documents, or the end of a single one [0.1]",
       {.least = 0.001, .most = 0.9, .newer = true});
     t("tokenizer", o.tokenizer,
       "char, gpt2, bpe:N with N tokens, or the path of a tokenizer.json (byte-level BPE) or of the "
       "folder that has it",
       {.value = "KIND"});
     t("batches", o.batches,
-      "random windows, or shuffled passes over windows side by side (epochs)");
+      "random: windows drawn at random; epochs: shuffled passes over windows side by side");
     t("stride", o.stride, "tokens from one window of a pass to the next [--block-size]",
       {.least = 1});
   }

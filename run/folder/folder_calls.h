@@ -14,7 +14,7 @@ std::string system_error();  // what errno says
 bool has_entry(const std::filesystem::path& path);
 // And those above it, as needed. Their names reach the disk.
 void make_folder(const std::filesystem::path& path);
-// Moves those of the files that a folder has to the folder `to`. Error if `from` is a link.
+// Moves the files, as far as the folder has them, to the folder `to`. Error if `from` is a link.
 void move_files(const std::filesystem::path& from, std::span<const std::string_view> files,
                 const std::filesystem::path& to);
 void rename_or_fail(const std::filesystem::path& from, const std::filesystem::path& to);

@@ -10,7 +10,7 @@
 
 namespace tapegrad::run {
 
-// Weights that a run keeps beside those of its last checkpoint: model-best.safetensors, of the
+// Weights that a run keeps beside its last checkpoint: model-best.safetensors, of the
 // lowest validation loss, and model-500.safetensors, of step 500. Each is one file, written
 // atomically, whose metadata has its iteration.
 

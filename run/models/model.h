@@ -15,7 +15,7 @@
 
 namespace tapegrad::run {
 
-// The formats of config.json: that of a GPT, and that of an encoder–decoder Transformer.
+// The formats of config.json: for a GPT, and for an encoder–decoder Transformer.
 inline constexpr std::string_view kGPTFormat = "tapegrad-gpt";
 inline constexpr std::string_view kSeq2SeqFormat = "tapegrad-seq2seq";
 

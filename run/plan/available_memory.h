@@ -16,7 +16,7 @@ struct AvailableMemory {
   std::string text() const;  // "3.1 GB of this machine's 25.0 GB are available"
 };
 
-// The least of what Linux tells: MemAvailable of /proc/meminfo, and for this process's control
+// The least of what Linux reports: MemAvailable of /proc/meminfo, and for this process's control
 // group (version 2 or 1) and each group around it the limit less what is used, where the cached
 // pages of files count as free. Nothing if it cannot be read. `root` is the root of the file
 // system, for tests.

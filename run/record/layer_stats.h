@@ -26,7 +26,8 @@ struct LayerMeans {
 // made in chunks of a fixed size: the means do not depend on the numbers of threads and processes.
 class LayerStats {
  public:
-  // `parameters` are those of the updates. Of several processes, only rank 0 will have the means.
+  // `parameters` are what the updates change. Of several processes, only rank 0 will have the
+  // means.
   LayerStats(const NamedTensors& parameters, Processes* processes);
 
   // (all) Between measure_clipping() and step() of the updates.

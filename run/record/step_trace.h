@@ -17,7 +17,7 @@ namespace tapegrad::run {
 // call are left out: they load libraries and take memory from the system, as no later step does.
 class StepTrace {
  public:
-  // `names` are those of all parameters, frozen ones too, and must live as long as this.
+  // `names` name all parameters, frozen ones too, and must live as long as this.
   StepTrace(const TraceOptions& options, std::span<const std::pair<std::string, Tensor>> names);
 
   // Runs a step, and traces it if it is one of those.

@@ -35,10 +35,10 @@ struct FolderOptions {
   static void describe(Self& o, Table& t) {
     t("out_dir", o.out_dir, "the run folder [the next free runs/PRESET-N]", {.value = "DIR"});
     t("init_from", o.init_from,
-      "resume goes on from the last checkpoint in --out-dir; PATH is a run folder, or a model of "
-      "another program, whose weights and tokenizer a new run starts with",
+      "scratch: begin with random weights; resume: continue the run in --out-dir; PATH: begin with "
+      "the weights and tokenizer of a run folder or of another program's model",
       {.value = "scratch|resume|PATH"});
-    t("overwrite", o.overwrite, "replace a run that --out-dir holds already");
+    t("overwrite", o.overwrite, "replace the run in --out-dir, if there is one");
   }
 };
 
@@ -52,11 +52,8 @@ struct RandomOptions {
 
   template <class Self, class Table>
   static void describe(Self& o, Table& t) {
-    t("seed", o.seed, "of the initialisation, the batches and dropout");
-    t("rng", o.rng,
-      "the generator of dropout: philox, fast and for dropout alone; or torch, PyTorch's, one for "
-      "all "
-      "random numbers");
+    t("seed", o.seed, "seed for weights, batches and dropout");
+    t("rng", o.rng, "philox: fast, for dropout only; torch: PyTorch's stream for everything");
   }
 };
 
@@ -131,17 +128,17 @@ struct OptimizerOptions {
       {.value = "PATTERN=NAME…", .lasting = Lasting::model, .newer = true});
     t("grad_clip", o.grad_clip, "largest norm of the gradient; 0 turns clipping off", {.least = 0});
     t("dtype", o.dtype,
-      "bf16: linear layers round both operands of their products to bf16, all else stays f32; "
-      "auto: bf16 where that is faster");
+      "precision of the products in linear layers; everything else stays f32. auto: bf16 where it "
+      "is faster");
     t("skip_outliers", o.skip_outliers,
-      "leave out steps whose loss or norm is more than Z standard deviations above the mean of "
-      "the last 128, as llm.c does",
+      "skip updates whose loss or gradient norm is more than Z standard deviations above the mean "
+      "of the last 128, as llm.c does",
       {.least = 1, .most = 11, .value = "Z", .newer = true});
     t("overfit_batch", o.overfit_batch,
-      "a test of the model: each step learns the same batch, whose loss must go to about 0",
+      "test the model: learn one batch again and again; its loss must go to about 0",
       {.newer = true});
     t("comm_dtype", o.comm_dtype,
-      "how gradients travel between processes (mpirun): bf16 halves the bytes and rounds them",
+      "type in which gradients travel between processes (mpirun); bf16 halves the bytes and rounds",
       {.newer = true});
     t("check_finite", o.check_finite,
       "stop at the first NaN or infinity of a step, and name the op and module that made it",
@@ -178,23 +175,22 @@ struct EvaluationOptions {
     t("checkpoint_interval", o.checkpoint_interval,
       "steps between checkpoints [at each evaluation]", {.least = 1});
     t("keep", o.keep,
-      "whose weights are kept: best (the lowest val loss), last, and a number of the latest "
-      "checkpoints",
+      "weights to keep: best (the lowest val loss), last, and a number of the latest checkpoints",
       {.value = "best,last,N", .newer = true});
-    t("early_stop", o.early_stop,
-      "end the run when N evaluations in a row bring no new lowest val loss",
+    t("early_stop", o.early_stop, "stop after N evaluations in a row without a new lowest val loss",
       {.least = 1, .newer = true});
     t("eval_iters", o.eval_iters, "batches per split and evaluation",
       {.least = 1, .most = 1'000'000});
     t("log_interval", o.log_interval, "steps between iter lines", {.least = 1});
     t("layer_stats", o.layer_stats,
-      "every N steps, keep in layers.jsonl how large gradients, weights and updates are in each "
-      "layer",
+      "every N steps, record the size of each layer's gradients, weights and updates in "
+      "layers.jsonl",
       {.least = 1, .newer = true});
     t("strict_log", o.strict_log,
-      "save and stop if the output cannot be written (a full disk), in place of going on without",
+      "save and stop if the output cannot be written (a full disk), in place of training on "
+      "without it",
       {.lasting = Lasting::call});
-    t("chart", o.chart, "on a terminal, draw the losses as a small chart below the lines",
+    t("chart", o.chart, "draw the losses as a small chart below the lines, on a terminal",
       {.lasting = Lasting::call});
   }
 };
@@ -207,12 +203,11 @@ struct TraceOptions {
   template <class Self, class Table>
   static void describe(Self& o, Table& t) {
     t("profile", o.profile,
-      "write a trace of some steps, which ui.perfetto.dev and chrome://tracing open: ops by "
-      "thread, "
-      "their modules, bytes and GFLOP/s",
+      "write a trace of some steps for ui.perfetto.dev or chrome://tracing: ops by thread, with "
+      "module, bytes and GFLOP/s",
       {.value = "FILE"});
-    t("profile_steps", o.profile_steps, "of --profile: how many, after the first two of this call",
-      {.least = 1, .most = 1000});
+    t("profile_steps", o.profile_steps,
+      "steps that --profile records, after the first two of this call", {.least = 1, .most = 1000});
   }
 };
 

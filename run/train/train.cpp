@@ -116,7 +116,7 @@ class Trainer {
   static bool traces(const RunFolder& folder) {
     return folder.processes() == nullptr || folder.processes()->rank() == 0;
   }
-  // A trace is not worth a run: an error is told, and training goes on.
+  // A trace is not worth a run: an error is printed, and training goes on.
   void write_trace(bool at_end) {
     try {
       if (const auto line = trace_.write(at_end)) report_.line(*line);

@@ -49,7 +49,7 @@ struct Task {
   std::function<void()> pass_over = {};
   // Returns nothing if a signal interrupts it. It may draw from the generator of the batches.
   std::function<std::optional<Losses>()> evaluate;
-  // The generator that the model's dropout draws from, if it is not that of the batches.
+  // The generator that the model's dropout draws from, if it is not the batches' own.
   Rng* dropout = nullptr;
   // config.json: its format, and its sections beside those of TrainOptions. A run that is resumed
   // must have the same section "model".

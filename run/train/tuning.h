@@ -33,12 +33,13 @@ struct TuningOptions {
     t("started_from", o.started_from, "the folder of the model that the run started from",
       {.option = false, .newer = true});
     t("checkpoint", o.checkpoint,
-      "whose weights --init-from PATH takes: best, last or a step [best if PATH keeps it]",
+      "weights that --init-from PATH begins with: best, last or a step [best if PATH keeps it]",
       {.value = "best|last|STEP", .newer = true});
-    t("freeze", o.freeze, "do not train the parameters of these names, such as wte* or 'h.[0-3].*'",
+    t("freeze", o.freeze,
+      "do not train the parameters with these names, such as wte* or 'h.[0-3].*'",
       {.value = "PATTERN…", .newer = true});
     t("lora_rank", o.lora_rank,
-      "train adapters of this rank (LoRA) and leave all other weights as they are",
+      "train LoRA adapters of this rank; all other weights stay as they are",
       {.least = 1, .most = 1 << 20, .value = "R", .newer = true});
     t("lora_alpha", o.lora_alpha, "the adapters count alpha / rank times [--lora-rank]",
       {.least = 0, .most = 1 << 20, .value = "X", .newer = true});

@@ -47,7 +47,7 @@ const ExportFormat& export_format(std::string_view name);
 void check_export(const ExportFormat& format, const std::filesystem::path& out, StoredType type,
                   bool overwrite = false);
 
-// Writes the model to `out`. Errors: those of check_export(); the format cannot express the model.
+// Writes the model to `out`. Errors: as in check_export(); the format cannot express the model.
 // Then, and when writing fails, what was in `out` stays as it was.
 Exported export_model(const TextModel& model, const ExportFormat& format,
                       const std::filesystem::path& out, StoredType type, bool overwrite = false);

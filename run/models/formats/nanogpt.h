@@ -14,7 +14,7 @@ inline constexpr std::string_view kNanogptCheckpoint = "ckpt.pt", kNanogptMeta =
 bool is_nanogpt_checkpoint(const std::filesystem::path& path);
 
 // GELU is the one with erf, as nanoGPT has it since June 2023, or by tanh where model_args lack
-// bias. The vocabulary is that of a meta.pkl: beside the file, or where nanoGPT looks for it, by
+// bias. The vocabulary comes from a meta.pkl: beside the file, or where nanoGPT looks for it, by
 // the checkpoint's own config: in ../data/DATASET/ or data/DATASET/. Without one, a model of 50257
 // or 50304 tokens has GPT-2's. Errors name what is missing, broken or not supported.
 ForeignModel open_nanogpt(const std::filesystem::path& path);
