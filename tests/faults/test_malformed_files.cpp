@@ -185,8 +185,9 @@ void check_runs(const std::string& text, const Args& more) {
   for (const char* name :
        {"config.json", "trainer.json", "tokenizer.json", "metrics.jsonl", "layers.jsonl",
         "sessions.jsonl", "model.safetensors", "optimizer.safetensors"}) {
-    give_all(counts, run, name, broken(name, run.file(name)),
-             [](const fs::path& folder) { return train_in_process<Training>(resume_args(folder)); });
+    give_all(counts, run, name, broken(name, run.file(name)), [](const fs::path& folder) {
+      return train_in_process<Training>(resume_args(folder));
+    });
   }
   counts.report("files of runs of " + kNameOf<Training>);
 }
