@@ -79,21 +79,6 @@ void check_optimizer(const run::OptimizerOptions& o, const CommandLine& cli) {
   }
 }
 
-// Takes the options of the run in `folder`, which it returns, complete: values that are newer than
-// the file have their defaults. Error if there is no run, or if its values are invalid.
-run::Config take_stored(TrainingProgram& program, const std::filesystem::path& folder) {
-  const std::filesystem::path path = folder / run::kConfigFile;
-  check(std::filesystem::exists(path), "{}: there is no run to resume here", folder.string());
-  program.take_defaults();
-  run::read_options(path, run::read_config(path, program.format()), program.options());
-  try {
-    program.validate();
-  } catch (const Error& error) {
-    fail("{}: {}", path.string(), error.what());
-  }
-  return run::config_of(program.options(), program.format());
-}
-
 // Options that follow from others, and what must not be given together.
 void settle(const CommonOptions& o, const CommandLine& cli) {
   if (cli.given("--out-dir") && o.call.folder.out_dir.empty()) {
@@ -112,6 +97,19 @@ void settle(const CommonOptions& o, const CommandLine& cli) {
 }
 
 }  // namespace
+
+run::Config take_stored(TrainingProgram& program, const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / run::kConfigFile;
+  check(std::filesystem::exists(path), "{}: there is no run to resume here", folder.string());
+  program.take_defaults();
+  run::read_options(path, run::read_config(path, program.format()), program.options());
+  try {
+    program.validate();
+  } catch (const Error& error) {
+    fail("{}: {}", path.string(), error.what());
+  }
+  return run::config_of(program.options(), program.format());
+}
 
 bool parse_training(TrainingProgram& program, const Call& call) {
   const auto presets = program.presets();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -102,6 +103,10 @@ class TrainingWith : public TrainingProgram {
 // that the arguments give. False if --help or --version was printed. UsageError for invalid values,
 // and for values that cannot change when a run is resumed.
 bool parse_training(TrainingProgram& program, const Call& call);
+
+// Takes the options of the run in `folder`, which it returns, complete: values that are newer than
+// the file have their defaults. Error if there is no run, or if its values are invalid.
+run::Config take_stored(TrainingProgram& program, const std::filesystem::path& folder);
 
 // --gradient-accumulation-steps of so many processes, of which each needs a batch at least: unless
 // the number was given, it is rounded up. UsageError if there are too few.

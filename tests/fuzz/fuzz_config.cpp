@@ -9,15 +9,14 @@ using namespace tapegrad;
 
 namespace {
 
-template <class Program>
+template <class Training>
 bool reads() {
   return fuzz::accepts("config.json", [] {
-    run::Config config;
-    const auto options = cli::detail::stored_options<Program>(fuzz::folder(), config);
-    static_cast<void>(Program::product(options));
+    Training program;
+    const run::Config config = cli::take_stored(program, fuzz::folder());
+    static_cast<void>(program.product());
     run::write_config(fuzz::folder() / run::kConfigFile, config);
-    run::Config again;
-    cli::detail::stored_options<Program>(fuzz::folder(), again);
+    const run::Config again = cli::take_stored(program, fuzz::folder());
     for (const run::Section& section : config.sections) {
       for (const auto& [name, value] : section.values) {
         const run::Value* other = again.at(section.name, "config.json").find(name);
@@ -33,6 +32,6 @@ bool reads() {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::put("config.json", fuzz::text_of(data, size));
-  if (!reads<gpt::Program>()) reads<seq2seq::Program>();
+  if (!reads<gpt::Training>()) reads<seq2seq::Training>();
   return 0;
 }
