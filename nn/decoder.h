@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "tapegrad/nn/decoder_config.h"
-#include "tapegrad/nn/kv_cache.h"
+#include "tapegrad/nn/generation/kv_cache.h"
 #include "tapegrad/nn/multi_head_attention.h"
 
 namespace tapegrad::nn {

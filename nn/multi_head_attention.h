@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tapegrad/nn/kv_cache.h"
+#include "tapegrad/nn/generation/kv_cache.h"
 #include "tapegrad/nn/layers.h"
 
 namespace tapegrad::nn {

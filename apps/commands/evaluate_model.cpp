@@ -5,7 +5,7 @@
 #include "tapegrad/apps/gpt/evaluate_text.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/json_file.h"
-#include "tapegrad/data/corpus.h"
+#include "tapegrad/data/corpus/corpus.h"
 #include "tapegrad/run/corpus/text_data.h"
 
 namespace tapegrad {

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "tapegrad/nn/generate.h"
+#include "tapegrad/nn/generation/generate.h"
 
 namespace tapegrad::gpt {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "tapegrad/base/interrupt.h"
-#include "tapegrad/nn/beam.h"
+#include "tapegrad/nn/generation/beam.h"
 #include "tapegrad/run/train/pair_tensors.h"
 
 namespace tapegrad::seq2seq {

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "tapegrad/data/tokenize/tokenizer.h"
-#include "tapegrad/nn/generate.h"
+#include "tapegrad/nn/generation/generate.h"
 
 using namespace tapegrad;
 

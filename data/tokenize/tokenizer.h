@@ -11,10 +11,10 @@
 #include <variant>
 #include <vector>
 
-#include "tapegrad/data/tokenize/bpe.h"
-#include "tapegrad/data/tokenize/bpe_train.h"
+#include "tapegrad/data/tokenize/bpe/bpe.h"
+#include "tapegrad/data/tokenize/bpe/bpe_train.h"
 #include "tapegrad/data/tokenize/char_vocab.h"
-#include "tapegrad/data/tokenize/hf_tokenizer.h"
+#include "tapegrad/data/tokenize/hf/hf_tokenizer.h"
 #include "tapegrad/data/tokenize/token.h"
 
 namespace tapegrad::data {

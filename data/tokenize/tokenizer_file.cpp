@@ -3,7 +3,7 @@
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/json_file.h"
-#include "tapegrad/data/tokenize/hf_export.h"
+#include "tapegrad/data/tokenize/hf/hf_export.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 
 namespace tapegrad::data {

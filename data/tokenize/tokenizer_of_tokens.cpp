@@ -1,5 +1,5 @@
 #include "tapegrad/base/error.h"
-#include "tapegrad/data/tokenize/byte_alphabet.h"
+#include "tapegrad/data/tokenize/bpe/byte_alphabet.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 
 namespace tapegrad::data {

@@ -12,7 +12,7 @@
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/words.h"
-#include "tapegrad/data/corpus.h"
+#include "tapegrad/data/corpus/corpus.h"
 #include "tapegrad/run/corpus/prepare_encode.h"
 #include "tapegrad/run/corpus/text_data.h"
 #include "tapegrad/run/corpus/token_folder.h"

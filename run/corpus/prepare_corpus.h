@@ -9,7 +9,7 @@
 
 #include "tapegrad/base/fingerprint.h"
 #include "tapegrad/base/random.h"
-#include "tapegrad/data/document_stream.h"
+#include "tapegrad/data/corpus/document_stream.h"
 #include "tapegrad/run/corpus/prepare.h"
 
 namespace tapegrad::run {

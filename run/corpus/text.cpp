@@ -5,7 +5,7 @@
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/fingerprint.h"
 #include "tapegrad/base/terminal.h"
-#include "tapegrad/data/corpus.h"
+#include "tapegrad/data/corpus/corpus.h"
 #include "tapegrad/run/corpus/token_folder.h"
 
 namespace tapegrad::run {

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "tapegrad/data/corpus.h"
+#include "tapegrad/data/corpus/corpus.h"
+#include "tapegrad/data/corpus/documents.h"
 #include "tapegrad/data/data_folder.h"
-#include "tapegrad/data/documents.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/run/folder/config.h"
 #include "tapegrad/run/folder/run_folder.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tapegrad/data/corpus.h"
+#include "tapegrad/data/corpus/corpus.h"
 #include "tapegrad/run/corpus/token_folder.h"
 
 namespace tapegrad::run {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "tapegrad/data/tokenize/tokenizer.h"
-#include "tapegrad/nn/beam.h"
 #include "tapegrad/nn/decoder.h"
-#include "tapegrad/nn/generate.h"
+#include "tapegrad/nn/generation/beam.h"
+#include "tapegrad/nn/generation/generate.h"
 #include "tapegrad/run/folder/kept_models.h"
 #include "tapegrad/run/train/tuning.h"
 

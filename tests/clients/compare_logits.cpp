@@ -11,7 +11,7 @@
 #include <cmath>
 
 #include "tapegrad/autograd/tensor/safetensors.h"
-#include "tapegrad/nn/generate.h"
+#include "tapegrad/nn/generation/generate.h"
 #include "tapegrad/run/models/model.h"
 
 int main(int argc, char** argv) {

@@ -13,7 +13,7 @@
 #include "tapegrad/autograd/tensor/safetensors.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/text/utf8.h"
-#include "tapegrad/nn/generate.h"
+#include "tapegrad/nn/generation/generate.h"
 #include "tapegrad/run/models/model.h"
 
 using namespace tapegrad;

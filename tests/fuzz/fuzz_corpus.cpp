@@ -2,8 +2,8 @@
 // even size; split, and encoded by each kind of tokenizer.
 
 #include "tapegrad/base/text/utf8.h"
-#include "tapegrad/data/corpus.h"
-#include "tapegrad/data/document_stream.h"
+#include "tapegrad/data/corpus/corpus.h"
+#include "tapegrad/data/corpus/document_stream.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/tests/fuzz/fuzz.h"
 

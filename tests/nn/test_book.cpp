@@ -1,4 +1,4 @@
-#include "tapegrad/nn/generate.h"
+#include "tapegrad/nn/generation/generate.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/nn/models.h"
 

@@ -1,4 +1,4 @@
-#include "tapegrad/nn/generate.h"
+#include "tapegrad/nn/generation/generate.h"
 #include "tapegrad/optim/adamw.h"
 #include "tapegrad/optim/clip.h"
 #include "tapegrad/tests/catch.h"

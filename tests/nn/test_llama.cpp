@@ -1,5 +1,5 @@
 #include "tapegrad/autograd/check/gradcheck.h"
-#include "tapegrad/nn/generate.h"
+#include "tapegrad/nn/generation/generate.h"
 #include "tapegrad/nn/measure.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/tests/catch.h"

@@ -8,7 +8,7 @@
 
 #include "tapegrad/base/json_file.h"
 #include "tapegrad/base/text/utf8.h"
-#include "tapegrad/data/tokenize/byte_alphabet.h"
+#include "tapegrad/data/tokenize/bpe/byte_alphabet.h"
 #include "tapegrad/run/models/families/family.h"
 #include "tapegrad/run/models/families/family_keys.h"
 #include "tapegrad/run/models/formats/pre_tokenizer_steps.h"

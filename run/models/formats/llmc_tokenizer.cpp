@@ -6,7 +6,7 @@
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/file.h"
-#include "tapegrad/data/tokenize/bpe.h"
+#include "tapegrad/data/tokenize/bpe/bpe.h"
 
 namespace tapegrad::run {
 namespace {

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/data/corpus.h"
+#include "tapegrad/data/corpus/corpus.h"
 #include "tapegrad/data/data_folder.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 

@@ -7,7 +7,7 @@
 #include "tapegrad/apps/gpt/gpt_options.h"
 #include "tapegrad/base/fingerprint.h"
 #include "tapegrad/base/text/words.h"
-#include "tapegrad/data/corpus.h"
+#include "tapegrad/data/corpus/corpus.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/corpus/text_data.h"
 #include "tapegrad/run/models/model.h"

@@ -10,9 +10,9 @@
 #include <random>
 
 #include "tapegrad/base/random.h"
-#include "tapegrad/data/corpus.h"
+#include "tapegrad/data/corpus/corpus.h"
+#include "tapegrad/data/corpus/documents.h"
 #include "tapegrad/data/data_folder.h"
-#include "tapegrad/data/documents.h"
 #include "tapegrad/tests/apps/unprivileged.h"
 #include "tapegrad/tests/catch.h"
 

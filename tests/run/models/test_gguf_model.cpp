@@ -1,7 +1,7 @@
 #include "tapegrad/autograd/tensor/safetensors.h"
 #include "tapegrad/base/half.h"
 #include "tapegrad/nn/formats/gguf.h"
-#include "tapegrad/nn/generate.h"
+#include "tapegrad/nn/generation/generate.h"
 #include "tapegrad/run/models/formats/gguf_model.h"
 #include "tapegrad/run/models/model.h"
 #include "tapegrad/tests/autograd/support.h"

@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "tapegrad/nn/generate.h"
+#include "tapegrad/nn/generation/generate.h"
 #include "tapegrad/optim/adamw.h"
 #include "tapegrad/optim/clip.h"
 #include "tapegrad/run/models/formats/export.h"

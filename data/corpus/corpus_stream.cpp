@@ -1,0 +1,200 @@
+#include "tapegrad/data/corpus/corpus_stream.h"
+
+#include <algorithm>
+#include <system_error>
+
+#include "tapegrad/base/error.h"
+#include "tapegrad/data/corpus/json_lines.h"
+#include "tapegrad/data/corpus/text_file.h"
+
+namespace tapegrad::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A file of a folder that has no more text than this is read once.
+constexpr std::size_t kMostAhead = std::size_t{4} << 20;
+
+bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
+
+// The regular files below `folder` that are not hidden, sorted.
+std::deque<fs::path> list_folder(const fs::path& folder, std::int64_t& skipped) {
+  std::deque<fs::path> files;
+  try {
+    for (auto it = fs::recursive_directory_iterator(folder);
+         it != fs::recursive_directory_iterator(); ++it) {
+      const bool is_folder = !it->is_symlink() && it->is_directory();
+      std::error_code dangling;
+      if (is_hidden(it->path())) {
+        it.disable_recursion_pending();
+        ++skipped;
+      } else if (it->is_regular_file(dangling)) {
+        files.push_back(it->path());
+      } else if (!is_folder) {
+        ++skipped;
+      }
+    }
+  } catch (const fs::filesystem_error& error) {
+    fail("[corpus] cannot read the folder '{}': {}", folder.string(), error.code().message());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+bool is_json_lines(fs::path path) {
+  if (path.extension() == ".gz" || path.extension() == ".zst") path.replace_extension();
+  return path.extension() == ".jsonl" || path.extension() == ".ndjson";
+}
+
+}  // namespace
+
+CorpusStream::CorpusStream(std::span<const fs::path> paths, const CorpusOptions& options)
+    : options_(options), paths_(paths.begin(), paths.end()) {
+  check(!paths.empty(), "[corpus] no file or folder was given");
+}
+
+CorpusStream::~CorpusStream() = default;
+
+std::string CorpusStream::advice() const {
+  return options_.encoding == "utf-8" ? ", unless --encoding names another one" : "";
+}
+
+bool CorpusStream::open_next() {
+  while (true) {
+    if (!folder_path_.empty()) {
+      while (!folder_.empty()) {
+        const fs::path path = std::move(folder_.front());
+        folder_.pop_front();
+        if (open_in_folder(path)) return true;
+      }
+      check(files_.size() > files_before_,
+            "[corpus] the folder '{}' has no file of UTF-8 text ({} skipped as hidden, empty or "
+            "binary)",
+            folder_path_.string(), skipped_ - skipped_before_);
+      folder_path_.clear();
+    }
+    if (paths_.empty()) return false;
+    const fs::path path = std::move(paths_.front());
+    paths_.pop_front();
+    std::error_code error;
+    if (is_stdin(path) || !fs::is_directory(path, error)) {
+      open(path);
+      return true;
+    }
+    folder_path_ = path;
+    files_before_ = files_.size();
+    skipped_before_ = skipped_;
+    folder_ = list_folder(path, skipped_);
+  }
+}
+
+void CorpusStream::open(const fs::path& path) {
+  path_ = path;
+  file_ = std::make_unique<TextFile>(path, options_, options_.max_bytes - bytes_);
+  first_ = true;
+  ended_ = false;
+  is_lines_ = is_json_lines(path);
+  ahead_.clear();
+  lines_.clear();
+  line_begin_ = 0;
+  line_ = 0;
+  files_.push_back(path);
+}
+
+// False if the file is to be left out.
+bool CorpusStream::open_in_folder(const fs::path& path) {
+  open(path);
+  std::string start;
+  bool large = false;
+  for (std::string_view text; !(text = file_->next()).empty();) {
+    large = large || start.size() + text.size() > kMostAhead;
+    if (!large) start += text;
+  }
+  if (file_->fault()) {
+    if (!file_->looks_binary() && *file_->fault() != "is empty") {
+      faulty_.push_back({path, *file_->fault()});
+    }
+    ++skipped_;
+    files_.pop_back();
+    file_.reset();
+    return false;
+  }
+  if (large) {
+    files_.pop_back();
+    open(path);
+  } else {
+    ahead_ = std::move(start);
+  }
+  return true;
+}
+
+std::string_view CorpusStream::more() {
+  if (first_ && !ahead_.empty()) {
+    first_ = false;
+    return ahead_;
+  }
+  first_ = false;
+  const std::string_view text = file_->next();
+  if (const auto& fault = file_->fault()) {
+    fail("[corpus] '{}' {}; a corpus is UTF-8 text{}", path_.string(), *fault, advice());
+  }
+  return text;
+}
+
+// The text of the next line that has one; false at the end of the file.
+bool CorpusStream::next_line(TextChunk& chunk) {
+  for (std::size_t searched = line_begin_;;) {
+    const std::size_t end = std::min(lines_.find('\n', searched), lines_.size());
+    if (end == lines_.size() && !ended_) {
+      check(static_cast<std::int64_t>(end - line_begin_) <= options_.max_line_bytes,
+            "[corpus] '{}', line {} has more than {} bytes", path_.string(), line_ + 1,
+            options_.max_line_bytes);
+      lines_.erase(0, line_begin_);
+      line_begin_ = 0;
+      searched = lines_.size();
+      const std::string_view text = more();
+      ended_ = text.empty();
+      lines_ += text;
+      continue;
+    }
+    if (line_begin_ >= lines_.size()) return false;
+    const std::string_view line(lines_.data() + line_begin_, end - line_begin_);
+    line_begin_ = searched = end + 1;
+    ++line_;
+    if (line.find_first_not_of(" \t\r") == line.npos) continue;
+    std::optional<std::string> text;
+    try {
+      text = text_of_json_line(line, options_.field);
+    } catch (const Error& error) {
+      fail("[corpus] '{}', line {}: {}", path_.string(), line_, error.what());
+    }
+    check(text.has_value(),
+          "[corpus] '{}', line {} is not a JSON object with a text '{}' (--field)", path_.string(),
+          line_, options_.field);
+    if (text->empty()) continue;
+    line_text_ = *std::move(text);
+    chunk = {line_text_, true, true};
+    return true;
+  }
+}
+
+bool CorpusStream::next(TextChunk& chunk) {
+  while (file_ || open_next()) {
+    if (is_lines_) {
+      if (!next_line(chunk)) {
+        file_.reset();
+        continue;
+      }
+    } else {
+      const bool first = first_;
+      const std::string_view text = more();
+      chunk = {text, first, text.empty()};
+      if (text.empty()) file_.reset();
+    }
+    bytes_ += std::ssize(chunk.text);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace tapegrad::data

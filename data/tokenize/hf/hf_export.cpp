@@ -1,0 +1,103 @@
+#include "tapegrad/data/tokenize/hf/hf_export.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <unordered_set>
+#include <vector>
+
+#include "tapegrad/base/json_file.h"
+#include "tapegrad/data/tokenize/bpe/byte_alphabet.h"
+
+namespace tapegrad::data {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kDepth = 16;
+
+// The members of an object or list, as JSON. Objects of that size are written without the library,
+// whose ordered ones take time that grows with the square.
+class Items {
+ public:
+  void add(const std::string& item) {
+    if (!text_.empty()) text_ += ',';
+    text_ += item;
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+std::string json_string(std::string_view text) { return sorted_json_text(json(text)); }
+
+// All parts that tokenizers asks for, with a model without merges or with them.
+std::string file_of(std::string_view added_tokens, std::string_view pre_tokenizer,
+                    std::string_view decoder, const Items& vocab, const Items& merges) {
+  return fmt::format(
+      R"({{"version":"1.0","truncation":null,"padding":null,"added_tokens":[{}],"normalizer":null,)"
+      R"("pre_tokenizer":{},"post_processor":null,"decoder":{},"model":{{"type":"BPE",)"
+      R"("dropout":null,"unk_token":null,"continuing_subword_prefix":null,)"
+      R"("end_of_word_suffix":null,"fuse_unk":false,"byte_fallback":false,"ignore_merges":false,)"
+      R"("vocab":{{{}}},"merges":[{}]}}}})"
+      "\n",
+      added_tokens, pre_tokenizer, decoder, vocab.text(), merges.text());
+}
+
+}  // namespace
+
+std::string hf_json_of(const CharVocabulary& characters) {
+  Items vocab;
+  for (Token token = 0; token < characters.size(); ++token) {
+    vocab.add(fmt::format("{}:{}", json_string(characters.bytes(token)), token));
+  }
+  return file_of("", "null", R"({"type":"Fuse"})", vocab, {});
+}
+
+std::string hf_json_of(const Bpe& bpe) {
+  Items vocab, merges;
+  std::unordered_set<std::string_view> seen;
+  const auto shown = [&](Token token) { return json_string(shown_bytes(bpe.bytes(token))); };
+  for (Token token = 0; token < bpe.size(); ++token) {
+    check(seen.insert(bpe.bytes(token)).second,
+          "two tokens of the tokenizer have the same bytes, '{}', of which a tokenizer.json can "
+          "have one",
+          shown_bytes(bpe.bytes(token)));
+    vocab.add(fmt::format("{}:{}", shown(token), token));
+  }
+  for (const auto& [left, right] : bpe.merges()) {
+    merges.add(fmt::format("[{},{}]", shown(left), shown(right)));
+  }
+  const std::string end =
+      fmt::format(R"({{"id":{},"content":{},"single_word":false,"lstrip":false,"rstrip":false,)"
+                  R"("normalized":false,"special":true}})",
+                  bpe.end_of_text(), json_string(Bpe::kEndOfTextBytes));
+  constexpr std::string_view kByteLevel =
+      R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true})";
+  return file_of(end, kByteLevel, kByteLevel, vocab, merges);
+}
+
+std::optional<std::string> characters_of_hf(std::string_view text) {
+  if (text.find(R"("Fuse")") == std::string_view::npos) return std::nullopt;
+  const auto file = parse_json<json>(text, kDepth);
+  const auto at = [&](const char* pointer) {
+    const json::json_pointer place(pointer);
+    return file.contains(place) ? file.at(place) : json();
+  };
+  const json vocab = at("/model/vocab"), merges = at("/model/merges");
+  const bool is_ours = at("/decoder") == json{{"type", "Fuse"}} && at("/model/type") == "BPE" &&
+                       merges.is_array() && merges.empty() && at("/pre_tokenizer").is_null() &&
+                       at("/normalizer").is_null() && at("/post_processor").is_null() &&
+                       at("/model/unk_token").is_null() && vocab.is_object() &&
+                       (at("/added_tokens").is_null() || at("/added_tokens").empty());
+  if (!is_ours) return std::nullopt;
+  std::vector<std::string> tokens;
+  for (const auto& [token, id] : vocab.items()) {
+    if (!id.is_number_unsigned() || id != tokens.size()) return std::nullopt;
+    tokens.push_back(token);
+  }
+  return characters_of(tokens);
+}
+
+}  // namespace tapegrad::data

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tapegrad/data/tokenize/bpe/piece_encoder.h"
+#include "tapegrad/data/tokenize/hf/added_tokens.h"
+#include "tapegrad/data/tokenize/hf/pre_tokenizer.h"
+#include "tapegrad/data/tokenize/token.h"
+
+namespace tapegrad::data {
+
+// A byte-level byte-pair encoding as a file tokenizer.json of Hugging Face's tokenizers describes
+// it (GPT-2, SmolLM, Llama 3, Qwen2 and their like). A text is cut at added tokens, normalized, cut
+// into pieces, and each piece becomes bytes that merge. What the file asks for and is not known
+// here is refused by name: ids are the same as theirs, or there are none.
+class HfTokenizer {
+ public:
+  // Error if `json` is not such a file: what is wrong, or not supported.
+  explicit HfTokenizer(std::string json);
+
+  // One more than the largest id. Ids in between may stand for nothing: their bytes are "".
+  std::int64_t size() const { return std::ssize(bytes_); }
+  // `token` must be in [0, size()).
+  std::string_view bytes(Token token) const { return bytes_[static_cast<std::size_t>(token)]; }
+
+  // Encodes any bytes. Each byte that is not part of UTF-8 is encoded by itself. Special tokens in
+  // `text` are ordinary text unless `allow_special`; other added tokens are always read.
+  void encode(std::string_view text, bool allow_special, PieceCache& cache,
+              std::vector<Token>& tokens) const;
+
+  // What the post-processor puts before a text, which encode() does not: <|begin_of_text|>.
+  const std::vector<Token>& begin() const { return begin_; }
+  // The special token that ends a document by the names that files use.
+  std::optional<Token> named_end() const { return named_end_; }
+  const std::string& json() const { return json_; }
+
+  static constexpr std::int64_t kMaxFileBytes = std::int64_t{64} << 20;
+  static constexpr std::int64_t kMaxSize = 4'000'000;
+
+ private:
+  friend class HfReader;
+
+  std::string json_;
+  std::vector<std::string> bytes_;  // of each token that the file has
+  BytePairs pairs_;
+  AddedTokens raw_, normalized_;  // which are found before and after normalizing
+  bool nfc_ = false;
+  PreTokenizer pre_tokenizer_;
+  std::vector<Token> begin_;
+  std::optional<Token> named_end_;
+};
+
+// Unicode's normalization form C of valid UTF-8.
+std::string nfc(std::string_view text);
+
+// The JSON of GPT-2's older pair of files, vocab.json and merges.txt, as one tokenizer.json.
+std::string tokenizer_json_of(std::string_view vocab_json, std::string_view merges_txt);
+
+}  // namespace tapegrad::data

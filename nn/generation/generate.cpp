@@ -1,0 +1,73 @@
+#include "tapegrad/nn/generation/generate.h"
+
+namespace tapegrad::nn {
+namespace {
+
+using OnToken = std::function<bool(std::size_t, std::int32_t)>;
+
+// One of several texts that is being made.
+struct Running {
+  std::size_t text;
+  Generation::Id id;
+};
+
+// Passes on what a text has become. Returns whether it goes on.
+bool goes_on(Generation& generation, const Running& running, Rng& rng, const OnToken& on_token,
+             Tokens& text) {
+  const Generation::Taken taken = generation.take(running.id);
+  rng = generation.rng(running.id);
+  for (const NewToken& t : taken.tokens) {
+    text.push_back(t.token);
+    if (on_token && !on_token(running.text, t.token)) return false;
+  }
+  return !taken.end;
+}
+
+}  // namespace
+
+Tokens generate(const Decoder& gpt, const Tokens& prompt, const GenerateOptions& options, Rng& rng,
+                const std::function<bool(std::int32_t)>& on_token) {
+  const auto on_indexed = [&](std::size_t, std::int32_t token) { return on_token(token); };
+  return generate(gpt, std::vector<Tokens>{prompt}, options, std::span(&rng, 1),
+                  on_token ? OnToken(on_indexed) : OnToken())[0];
+}
+
+std::vector<Tokens> generate(const Decoder& gpt, const std::vector<Tokens>& prompts,
+                             const GenerateOptions& options, std::span<Rng> rngs,
+                             const std::function<bool(std::size_t, std::int32_t)>& on_token) {
+  check(rngs.size() == prompts.size(), "{} prompts need as many generators, not {}", prompts.size(),
+        rngs.size());
+  Generation generation(gpt);
+  std::vector<Tokens> texts(prompts.size());
+  std::vector<Running> running;
+  for (std::size_t next = 0; next < prompts.size() || !running.empty();) {
+    while (next < prompts.size() && generation.has_room(std::ssize(prompts[next]), options)) {
+      running.push_back({next, generation.add(prompts[next], options, rngs[next])});
+      ++next;
+    }
+    generation.step();
+    std::erase_if(running, [&](const Running& r) {
+      if (goes_on(generation, r, rngs[r.text], on_token, texts[r.text])) return false;
+      generation.remove(r.id);
+      return true;
+    });
+  }
+  return texts;
+}
+
+TokenStream::TokenStream(const Decoder& model, Tokens prompt, const GenerateOptions& options,
+                         Rng& rng)
+    : generation_(model), id_(generation_.add(std::move(prompt), options, rng)), rng_(rng) {}
+
+std::optional<NewToken> TokenStream::next() {
+  while (!end_) {
+    generation_.step();
+    const Generation::Taken taken = generation_.take(id_);
+    rng_ = generation_.rng(id_);
+    end_ = taken.end;
+    if (!taken.tokens.empty()) return taken.tokens.front();
+  }
+  return std::nullopt;
+}
+
+}  // namespace tapegrad::nn

@@ -1,0 +1,110 @@
+#include "tapegrad/nn/generation/pick_token.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "tapegrad/base/error.h"
+
+namespace tapegrad::nn {
+
+void GenerateOptions::validate() const {
+  check(max_new_tokens >= 0, "max_new_tokens must not be negative, as {} is", max_new_tokens);
+  check(temperature > 0 && std::isfinite(temperature),
+        "temperature must be above 0, not {}; for the likeliest token each time, use greedy",
+        temperature);
+  check(!top_k || *top_k >= 1, "top_k must be at least 1, not {}", top_k.value_or(0));
+  check(top_p > 0 && top_p <= 1, "top_p must be above 0 and at most 1, not {}", top_p);
+  check(min_p >= 0 && min_p <= 1, "min_p must be from 0 to 1, not {}", min_p);
+  check(repetition_penalty > 0 && std::isfinite(repetition_penalty),
+        "repetition_penalty must be above 0, not {}", repetition_penalty);
+}
+
+namespace {
+
+constexpr float kRuledOut = -std::numeric_limits<float>::infinity();
+
+void penalize(std::vector<float>& logits, double penalty, std::span<const std::int32_t> text) {
+  std::vector<bool> done(logits.size());
+  for (const std::int32_t token : text) {
+    const auto i = static_cast<std::size_t>(token);
+    if (done[i]) continue;
+    done[i] = true;
+    const auto logit = static_cast<double>(logits[i]);
+    logits[i] = static_cast<float>(logit > 0 ? logit / penalty : logit * penalty);
+  }
+}
+
+void keep_top_k(std::vector<float>& logits, std::int64_t k) {
+  if (k >= static_cast<std::int64_t>(logits.size())) return;
+  std::vector<float> sorted = logits;
+  const auto kth = sorted.begin() + static_cast<std::ptrdiff_t>(k - 1);
+  std::nth_element(sorted.begin(), kth, sorted.end(), std::greater<>());
+  for (float& logit : logits) {
+    if (logit < *kth) logit = kRuledOut;
+  }
+}
+
+// Weights in proportion to the probabilities, the largest being 1.
+std::vector<double> weights_of(const std::vector<float>& logits, double temperature) {
+  const auto top = static_cast<double>(*std::max_element(logits.begin(), logits.end()));
+  std::vector<double> weights;
+  weights.reserve(logits.size());
+  for (const float logit : logits) {
+    weights.push_back(std::exp((static_cast<double>(logit) - top) / temperature));
+  }
+  return weights;
+}
+
+// Rules out the least likely tokens that together have a probability of at most 1 − p.
+void keep_top_p(std::vector<double>& weights, double p) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (weights[i] > 0) order.push_back(i);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return weights[a] < weights[b]; });
+  const double rest = (1 - p) * std::accumulate(weights.begin(), weights.end(), 0.0);
+  double sum = 0;
+  order.pop_back();  // the likeliest one stays
+  for (const std::size_t i : order) {
+    sum += weights[i];
+    if (sum > rest) break;
+    weights[i] = 0;
+  }
+}
+
+}  // namespace
+
+std::int32_t pick_token(std::vector<float> logits, const GenerateOptions& options, Rng& rng,
+                        std::span<const std::int32_t> text) {
+  for (const float logit : logits) {
+    check(!std::isnan(logit), "the model's logits are NaN: its weights are broken");
+  }
+  if (options.repetition_penalty != 1) penalize(logits, options.repetition_penalty, text);
+  if (options.greedy) {
+    return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) -
+                                     logits.begin());
+  }
+  if (options.top_k) keep_top_k(logits, *options.top_k);
+  std::vector<double> weights = weights_of(logits, options.temperature);
+  if (options.top_p < 1) keep_top_p(weights, options.top_p);
+  // The likeliest token has weight 1, and is never ruled out.
+  double total = 0;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    logits[i] = weights[i] < options.min_p ? 0.0F : static_cast<float>(weights[i]);
+    total += static_cast<double>(logits[i]);
+  }
+  for (float& weight : logits) weight = static_cast<float>(weight / total);
+  return static_cast<std::int32_t>(rng.multinomial(logits));
+}
+
+double log_probability(std::span<const float> logits, std::int32_t token) {
+  const auto top = static_cast<double>(*std::max_element(logits.begin(), logits.end()));
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - top);
+  return static_cast<double>(logits[static_cast<std::size_t>(token)]) - top - std::log(sum);
+}
+
+}  // namespace tapegrad::nn

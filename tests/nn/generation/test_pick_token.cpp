@@ -1,0 +1,91 @@
+#include <cmath>
+#include <map>
+
+#include "tapegrad/nn/generation/generate.h"
+#include "tapegrad/tests/catch.h"
+
+using namespace tapegrad;
+
+namespace {
+
+// Logits whose softmax is proportional to the weights.
+std::vector<float> logits_of(const std::vector<double>& weights) {
+  std::vector<float> logits;
+  for (const double w : weights) logits.push_back(static_cast<float>(std::log(w)) + 3);
+  return logits;
+}
+
+// The tokens that come out in many draws.
+std::map<std::int32_t, int> drawn(const std::vector<float>& logits,
+                                  const nn::GenerateOptions& options,
+                                  const std::vector<std::int32_t>& text = {}) {
+  Rng rng(5);
+  std::map<std::int32_t, int> counts;
+  for (int i = 0; i < 2000; ++i) ++counts[nn::pick_token(logits, options, rng, text)];
+  return counts;
+}
+
+std::vector<std::int32_t> tokens_of(const std::map<std::int32_t, int>& counts) {
+  std::vector<std::int32_t> tokens;
+  for (const auto& [token, count] : counts) tokens.push_back(token);
+  return tokens;
+}
+
+using Ids = std::vector<std::int32_t>;
+
+}  // namespace
+
+TEST_CASE("top_p leaves the likeliest tokens that have the probability together", "[pick_token]") {
+  const auto logits = logits_of({0.05, 0.4, 0.15, 0.3, 0.1});
+  CHECK(tokens_of(drawn(logits, {})) == Ids{0, 1, 2, 3, 4});
+  CHECK(tokens_of(drawn(logits, {.top_p = 0.94})) == Ids{1, 2, 3, 4});
+  CHECK(tokens_of(drawn(logits, {.top_p = 0.8})) == Ids{1, 2, 3});
+  CHECK(tokens_of(drawn(logits, {.top_p = 0.6})) == Ids{1, 3});
+  CHECK(tokens_of(drawn(logits, {.top_p = 1e-9})) == Ids{1});
+  // After top_k, of what that has left: of 0.4 and 0.3, the first has 0.57.
+  CHECK(tokens_of(drawn(logits, {.top_k = 2, .top_p = 0.56})) == Ids{1});
+  // After the temperature, which makes the distribution flat.
+  CHECK(tokens_of(drawn(logits, {.temperature = 100, .top_p = 0.75})) == Ids{1, 2, 3, 4});
+  // What is left keeps its proportions.
+  const auto counts = drawn(logits, {.top_p = 0.6});
+  CHECK(std::abs(counts.at(1) - 2000 * 4 / 7) < 80);
+}
+
+TEST_CASE("min_p leaves the tokens that are likely enough beside the likeliest", "[pick_token]") {
+  const auto logits = logits_of({0.05, 0.4, 0.15, 0.3, 0.1});
+  CHECK(tokens_of(drawn(logits, {.min_p = 0.2})) == Ids{1, 2, 3, 4});
+  CHECK(tokens_of(drawn(logits, {.min_p = 0.3})) == Ids{1, 2, 3});
+  CHECK(tokens_of(drawn(logits, {.min_p = 1})) == Ids{1});
+}
+
+TEST_CASE("a repetition penalty makes what the text has less likely, once", "[pick_token]") {
+  const std::vector<float> logits = {2, 1.5F, -1, -1.5F};
+  const auto likeliest = [&](double penalty, const Ids& text) {
+    Rng rng(1);
+    return nn::pick_token(logits, {.greedy = true, .repetition_penalty = penalty}, rng, text);
+  };
+  CHECK(likeliest(1, {0, 0, 0}) == 0);
+  CHECK(likeliest(1.3, {0, 0, 0}) == 0);  // 2 / 1.3 is above 1.5, and 2 / 1.3³ is not
+  CHECK(likeliest(1.5, {0}) == 1);
+  CHECK(likeliest(3, {0, 1}) == 0);
+  // A negative logit becomes more so: with 2, −1 of token 2 falls below −1.5 of token 3.
+  Rng rng(1);
+  const Ids text = {2};
+  CHECK(nn::pick_token({-1, -1.5F}, {.greedy = true, .repetition_penalty = 2}, rng, Ids{0}) == 1);
+}
+
+TEST_CASE("options of sampling that have no meaning are Errors", "[pick_token]") {
+  const auto message = [](const nn::GenerateOptions& options) -> std::string {
+    try {
+      options.validate();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  CHECK(message({.top_p = 0}) == "top_p must be above 0 and at most 1, not 0");
+  CHECK(message({.top_p = 1.1}) == "top_p must be above 0 and at most 1, not 1.1");
+  CHECK(message({.min_p = -0.1}) == "min_p must be from 0 to 1, not -0.1");
+  CHECK(message({.repetition_penalty = 0}) == "repetition_penalty must be above 0, not 0");
+  CHECK(message({.top_p = std::nan("")}) == "top_p must be above 0 and at most 1, not nan");
+}
