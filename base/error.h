@@ -1,9 +1,8 @@
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <stdexcept>
-#include <utility>
 
 namespace tapegrad {
 
@@ -14,16 +13,19 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// Throws Error with this text. Compiled once, so that a check costs its caller little.
+[[noreturn]] void fail_with(fmt::string_view format, fmt::format_args args);
+
 template <class... Args>
 [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
-  throw Error(fmt::format(format, std::forward<Args>(args)...));
+  fail_with(format, fmt::make_format_args(args...));
 }
 
 // Throws Error with the formatted text unless `condition` holds. Only the failing path formats.
 template <class... Args>
 void check(bool condition, fmt::format_string<Args...> format, Args&&... args) {
   if (!condition) [[unlikely]] {
-    fail(format, std::forward<Args>(args)...);
+    fail_with(format, fmt::make_format_args(args...));
   }
 }
 

@@ -6,6 +6,7 @@
 #include "tapegrad/base/fingerprint.h"
 #include "tapegrad/base/json_file.h"
 #include "tapegrad/base/text/number_text.h"
+#include "tapegrad/data/tokenize/hf/hf_tokenizer.h"
 
 namespace tapegrad::data {
 namespace {

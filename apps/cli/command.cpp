@@ -77,7 +77,8 @@ int run_word(const std::string& word, int argc, const char* const* argv) {
     return 0;
   }
   if (word != "help" && word != "--help" && word != "-h") fail_unknown(word);
-  if (argc == 2) return print_help();
+  if (argc == 2 || argv[2] == std::string_view("help")) return print_help();
+  if (argc > 3) usage_error("unexpected argument '{}'", argv[3]);
   const char* const help[] = {argv[2], "--help", nullptr};
   return run_command(argv[2], 2, help);
 }

@@ -1,7 +1,6 @@
 #include "tapegrad/apps/cli/command_line.h"
 
 #include <algorithm>
-#include <cctype>
 #include <utility>
 
 #include "tapegrad/apps/cli/nanogpt_names.h"
@@ -12,21 +11,9 @@
 namespace tapegrad::cli {
 namespace {
 
-bool is_option(std::string_view arg) { return arg.starts_with("--") && arg.size() > 2; }
-
-bool is_whole_number(std::string_view arg) {
-  return !arg.empty() && arg.find_first_not_of("0123456789") == arg.npos;
-}
-
-// "-k", which nobody means for a word.
-bool is_letter(std::string_view arg) {
-  return arg.size() == 2 && arg[0] == '-' && std::isalpha(static_cast<unsigned char>(arg[1])) != 0;
-}
-
-std::string with_hyphens(std::string name) {
-  std::replace(name.begin(), name.end(), '_', '-');
-  return name;
-}
+// Options of earlier versions, and how one writes them today.
+constexpr std::pair<std::string_view, std::string_view> kRenamed[] = {
+    {"--rope", "--positions rotary"}, {"--unbiased-norm", "--norm unbiased"}};
 
 // Runs `set`, whose UsageError then also says where the value is.
 template <class Set>
@@ -107,6 +94,9 @@ std::vector<std::string> CommandLine::names() const {
 }
 
 void CommandLine::fail_unknown(const std::string& name, const std::string& where) const {
+  for (const auto& [old_name, option] : kRenamed) {
+    if (with_hyphens(name) == old_name) usage_error("{}{} is {} now", where, name, option);
+  }
   const std::string meant = nearest(name, names());
   usage_error("{}unknown option {}{}", where, name,
               meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
@@ -142,80 +132,6 @@ std::string CommandLine::file_of(const std::string& name) const {
   return option.given.empty() && !option.from_file.empty() ? config_ : "";
 }
 
-bool CommandLine::is_short(std::string_view arg) const {
-  return is_letter(arg) && find(std::string(arg)) != nullptr;
-}
-
-// The arguments that are options, and their values; the others are words.
-void CommandLine::read_arguments(int argc, const char* const* argv) {
-  for (Option& option : options_) option.given.clear(), option.alone = false;
-  std::vector<std::string> words;
-  bool only_words = false;
-  for (int i = 1; i < argc; ++i) {
-    const std::string arg = argv[i];
-    if (!only_words && arg == "--") {
-      only_words = true;
-    } else if (!only_words && (is_option(arg) || is_short(arg))) {
-      i = read_option(i, argc, argv);
-    } else if (!only_words && is_letter(arg)) {
-      usage_error("unknown option {}{}", arg,
-                  words_.values == nullptr ? "" : "; as a word, it stands after --");
-    } else if (words_.values != nullptr) {
-      words.push_back(arg);
-    } else {
-      usage_error("unexpected argument '{}'", arg);
-    }
-  }
-  if (words_.values != nullptr) *words_.values = words;
-}
-
-// Takes the option argv[i] and its values. Returns where the last of them is.
-int CommandLine::read_option(int i, int argc, const char* const* argv) {
-  const std::string arg = argv[i], name = arg.substr(0, arg.find('='));
-  const bool has_value = name != arg;
-  Option* option = find(name);
-  if ((option == nullptr || has_value) && takes_nanogpt(arg)) return i;
-  if (option == nullptr) fail_unknown(name, "");
-  const std::string value = has_value ? arg.substr(name.size() + 1) : "";
-  if (option->is_flag()) {
-    const bool on = !has_value || parse_switch(name, value);
-    const bool negative = !option->information && with_hyphens(name) == option->negative();
-    option->given = {on != negative ? "true" : "false"};
-    return i;
-  }
-  if (!option->is_list()) option->given.clear();
-  option->alone = !has_value && !option->without_value.empty() &&
-                  (i + 1 == argc || !is_whole_number(argv[i + 1]));
-  if (has_value || option->alone) {
-    option->given.push_back(has_value ? value : option->without_value);
-    return i;
-  }
-  if (i + 1 == argc) usage_error("{} needs a value", name);
-  if (const std::string next = argv[i + 1]; is_option(next) && find(next) != nullptr) {
-    usage_error("{0} needs a value (if it is to be '{1}', write {0}={1})", name, next);
-  }
-  do {
-    option->given.emplace_back(argv[++i]);
-  } while (option->is_list() && !option->one_each && i + 1 < argc &&
-           !std::string_view(argv[i + 1]).starts_with("--") && !is_short(argv[i + 1]));
-  return i;
-}
-
-// An option that only nanoGPT has, NAME=VALUE as there, becomes ours.
-bool CommandLine::takes_nanogpt(const std::string& arg) {
-  const std::size_t equals = arg.find('=');
-  const std::string name = option_name(arg.substr(2, equals - 2));
-  std::optional<std::string> value;
-  if (equals != arg.npos) value = arg.substr(equals + 1);
-  const auto ours = of_nanogpt(name, value);
-  if (!ours) return false;
-  Option* option = ours->option.empty() ? nullptr : find(ours->option);
-  if (!ours->option.empty() && option == nullptr) return false;
-  note(ours->note);
-  if (option != nullptr) option->given = {ours->value};
-  return true;
-}
-
 void CommandLine::note(const std::string& text) {
   if (text.empty() || std::count(notes_.begin(), notes_.end(), text) > 0) return;
   notes_.push_back(text);
@@ -234,8 +150,10 @@ void CommandLine::set_from_file(const ConfigItem& item) {
     values = {ours->value};
   }
   Option* option = find(name);
-  const bool general = name == "--help" || name == "--version" || name == "--config";
-  if (option == nullptr || general) fail_unknown(name, item.where + ": ");
+  if (option == nullptr) fail_unknown(name, item.where + ": ");
+  if (option->information || name == "--config") {
+    usage_error("{}: {} stands on the command line only", item.where, name);
+  }
   if (values.empty() || (values.size() > 1 && !option->is_list())) {
     usage_error("{}: {} needs one value, not {}", item.where, name, values.size());
   }
@@ -276,6 +194,9 @@ void CommandLine::set_values() const {
   };
   for (const Option& option : options_) {
     if (!option.given.empty()) {
+      if (option.placeholder.starts_with("FILE") && option.given.back().empty()) {
+        usage_error("{}: the file needs a name", option.name);
+      }
       set(option, option.given);
     } else if (!option.from_file.empty()) {
       naming(option.place, [&] { set(option, option.from_file); });

@@ -103,7 +103,8 @@ class CommandLine : public OptionTable {
   const Option& at(const std::string& name) const;
   void read_arguments(int argc, const char* const* argv);
   int read_option(int i, int argc, const char* const* argv);
-  bool is_short(std::string_view arg) const;
+  bool is_known(std::string_view arg) const;  // an option of this program, "-n=5" included
+  [[noreturn]] void fail_dash(const std::string& arg) const;
   bool takes_nanogpt(const std::string& arg);
   void read_config();
   void set_from_file(const ConfigItem& item);
@@ -117,7 +118,8 @@ class CommandLine : public OptionTable {
   std::vector<Option> options_;
   std::vector<std::pair<std::string, std::string>> lists_;  // heading, finished lines
   Words words_;
-  std::string config_, config_read_;
+  std::string config_;
+  std::optional<std::string> config_read_;  // the file that config_items_ are from
   std::vector<ConfigItem> config_items_;
   std::vector<std::string> notes_;  // on names of nanoGPT, each printed once
   bool help_ = false, version_ = false, finished_ = false;

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <optional>
 #include <string_view>
 
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/json_file.h"
+#include "tapegrad/base/text/number_text.h"
 #include "tapegrad/run/folder/config_json.h"
 #include "tapegrad/run/folder/older_config.h"
 
@@ -162,11 +162,8 @@ class LineReader {
     for (;;) {
       const std::size_t star = text.find('*');
       const std::string_view factor = trimmed(text.substr(0, star));
-      std::int64_t number = 0;
-      const auto [end, error] =
-          std::from_chars(factor.data(), factor.data() + factor.size(), number);
-      if (error != std::errc() || end != factor.data() + factor.size()) return std::nullopt;
-      if (__builtin_mul_overflow(product, number, &product)) return std::nullopt;
+      const auto number = number_of<std::int64_t>(factor);
+      if (!number || __builtin_mul_overflow(product, *number, &product)) return std::nullopt;
       if (star == text.npos) break;
       several = true;
       text.remove_prefix(star + 1);

@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "tapegrad/apps/cli/run_main.h"
+#include "tapegrad/base/text/number_text.h"
 
 namespace tapegrad::cli {
 namespace {
@@ -30,54 +31,24 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
-// "10_000" without its underscores, which stand between digits.
-std::string without_separators(const std::string& text) {
-  const auto digit = [&](std::size_t i) { return i < text.size() && std::isdigit(text[i]) != 0; };
-  std::string plain;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '_' || i == 0 || !digit(i - 1) || !digit(i + 1)) plain += text[i];
-  }
-  return plain;
-}
-
 template <class T>
 T parse_whole(const std::string& option, const std::string& text) {
-  const std::string plain = without_separators(text);
-  const char *begin = plain.data(), *end = begin + plain.size();
-  T value{};
-  auto [stop, error] = std::from_chars(begin, end, value);
-  if (stop != end && plain.find_first_of("eE") != plain.npos) {  // 1e3
-    double number = 0;
-    const auto parsed = std::from_chars(begin, end, number);
-    stop = parsed.ptr, error = parsed.ec;
-    constexpr double exact = std::int64_t{1} << 53;
-    const double most = std::min(exact, static_cast<double>(std::numeric_limits<T>::max()));
-    const bool whole = std::trunc(number) == number && (!std::is_unsigned_v<T> || number >= 0);
-    if (error == std::errc() && !whole) stop = begin;
-    if (error == std::errc() && std::abs(number) > most) {
-      error = std::errc::result_out_of_range;
-    } else {
-      value = static_cast<T>(stop == end ? number : 0);
-    }
-  }
-  if (error == std::errc::result_out_of_range && stop == end) {
+  if (const auto value = whole_number_of<T>(text)) return *value;
+  const auto number = number_of<double>(text);
+  const bool is_whole = number && std::trunc(*number) == *number;
+  const bool is_huge = !number && std::isdigit(static_cast<unsigned char>(text[0])) != 0 &&
+                       text.find_first_not_of("0123456789eE") == text.npos;
+  if (is_whole ? !std::is_unsigned_v<T> || *number >= 0 : is_huge) {
     usage_error("{}: {} is too large or too small", option, text);
   }
-  if (error != std::errc() || stop != end) {
-    usage_error("{}: '{}' is not a whole number{}", option, text,
-                std::is_unsigned_v<T> ? " of 0 or more" : "");
-  }
-  return value;
+  usage_error("{}: '{}' is not a whole number{}", option, text,
+              std::is_unsigned_v<T> ? " of 0 or more" : "");
 }
 
 double parse_real(const std::string& option, const std::string& text) {
-  double value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end || !std::isfinite(value)) {
-    usage_error("{}: '{}' is not a number", option, text);
-  }
-  return value;
+  const auto value = number_of<double>(text);
+  if (!value || !std::isfinite(*value)) usage_error("{}: '{}' is not a number", option, text);
+  return *value;
 }
 
 std::string parse_choice(const std::string& option, const std::string& text,
@@ -90,10 +61,13 @@ std::string parse_choice(const std::string& option, const std::string& text,
 
 }  // namespace
 
-std::string option_name(std::string_view member) {
-  std::string name = "--" + std::string(member);
+std::string with_hyphens(std::string name) {
   std::replace(name.begin(), name.end(), '_', '-');
   return name;
+}
+
+std::string option_name(std::string_view member) {
+  return with_hyphens("--" + std::string(member));
 }
 
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {

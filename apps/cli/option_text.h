@@ -11,6 +11,7 @@ namespace tapegrad::cli {
 
 // Values of options from text, and as text. Errors are UsageErrors that name the option.
 
+std::string with_hyphens(std::string name);        // "--n_layer" → "--n-layer"
 std::string option_name(std::string_view member);  // "n_layer" → "--n-layer"
 
 // The candidate that `word` was probably meant to be, or nothing.

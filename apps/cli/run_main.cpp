@@ -59,6 +59,10 @@ std::string escaped(std::string_view text) {
 
 }  // namespace
 
+void usage_error_with(fmt::string_view format, fmt::format_args args) {
+  throw UsageError(fmt::vformat(format, args));
+}
+
 std::string printable(const std::string& message) {
   // The first cut saves work; the second is needed, since escapes are longer than what they show.
   const std::string few = shortened(message, 4 * kShownBegin, 4 * kShownEnd);

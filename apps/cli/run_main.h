@@ -2,7 +2,6 @@
 
 #include <functional>
 #include <string>
-#include <utility>
 
 #include "tapegrad/base/error.h"
 
@@ -14,9 +13,11 @@ class UsageError : public Error {
   using Error::Error;
 };
 
+[[noreturn]] void usage_error_with(fmt::string_view format, fmt::format_args args);
+
 template <class... Args>
 [[noreturn]] void usage_error(fmt::format_string<Args...> format, Args&&... args) {
-  throw UsageError(fmt::format(format, std::forward<Args>(args)...));
+  usage_error_with(format, fmt::make_format_args(args...));
 }
 
 // Runs `check_values` and throws its Error as a UsageError: for options that the library checks.

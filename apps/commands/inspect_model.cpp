@@ -1,4 +1,3 @@
-
 #include "tapegrad/apps/cli/command.h"
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/compute.h"
@@ -71,7 +70,6 @@ std::optional<Options> parse(const cli::Call& call) {
   if (without_byte_order_mark(o.text).empty()) {
     cli::usage_error("--text: there is nothing to look at");
   }
-  if (cli.given("--html") && o.html.empty()) cli::usage_error("--html needs the name of a file");
   if (cli.given("--tape")) check_tape(o);
   cli::use_compute(o.compute);
   return o;

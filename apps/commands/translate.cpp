@@ -50,6 +50,7 @@ std::optional<Options> parse_options(const cli::Call& call) {
     cli::usage_error("--file and texts on the command line exclude each other");
   }
   if (o.file == "-") o.file.reset();
+  if (o.texts == std::vector<std::string>{"-"}) o.texts.clear();
   cli::use_compute(o.compute);
   cli::as_usage([&] {
     nn::TranslateOptions{.beam = l.beam, .length_penalty = l.length_penalty}.validate();

@@ -1,6 +1,22 @@
 #include "tapegrad/autograd/tensor/shape.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 namespace tapegrad {
+
+void Shape::fail_rank(std::size_t rank) {
+  fail("a shape has at most {} dimensions, not {}", +kMaxRank, rank);
+}
+
+void Shape::fail_index(int i) const {
+  fail("there is no dimension {} in a tensor of rank {}", i, rank_);
+}
+
+bool Shape::operator==(const Shape& other) const {
+  return std::equal(begin(), end(), other.begin(), other.end());
+}
 
 std::int64_t Shape::numel() const {
   std::int64_t n = 1;
@@ -61,3 +77,8 @@ Shape broadcast_shapes(std::string_view op, const Shape& a, const Shape& b) {
 }
 
 }  // namespace tapegrad
+
+fmt::format_context::iterator fmt::formatter<tapegrad::Shape>::format(
+    const tapegrad::Shape& shape, fmt::format_context& context) const {
+  return fmt::formatter<fmt::string_view>::format(shape.str(), context);
+}

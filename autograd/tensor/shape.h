@@ -1,7 +1,7 @@
 #pragma once
 
-#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
@@ -20,9 +20,8 @@ class Shape {
   Shape() = default;
   Shape(std::initializer_list<std::int64_t> dims) : Shape(std::span(dims.begin(), dims.size())) {}
   explicit Shape(std::span<const std::int64_t> dims) : rank_(static_cast<int>(dims.size())) {
-    check(dims.size() <= kMaxRank, "a shape has at most {} dimensions, not {}", +kMaxRank,
-          dims.size());
-    std::copy(dims.begin(), dims.end(), dims_.begin());
+    if (dims.size() > kMaxRank) fail_rank(dims.size());
+    for (std::size_t i = 0; i < dims.size(); ++i) dims_[i] = dims[i];
   }
 
   int rank() const { return rank_; }
@@ -32,7 +31,7 @@ class Shape {
   std::int64_t& operator[](int i) { return dims_[index(i)]; }
   // i as a plain index: -1 becomes rank - 1.
   int index(int i) const {
-    check(i >= -rank_ && i < rank_, "there is no dimension {} in a tensor of rank {}", i, rank_);
+    if (i < -rank_ || i >= rank_) fail_index(i);
     return i < 0 ? i + rank_ : i;
   }
   // Number of elements: the product of all sizes, 1 for a scalar. Error on a negative size or
@@ -46,12 +45,13 @@ class Shape {
 
   const std::int64_t* begin() const { return dims_.data(); }
   const std::int64_t* end() const { return dims_.data() + rank_; }
-  bool operator==(const Shape& other) const {
-    return std::equal(begin(), end(), other.begin(), other.end());
-  }
+  bool operator==(const Shape& other) const;
   std::string str() const;  // "(2, 3)"
 
  private:
+  [[noreturn]] static void fail_rank(std::size_t rank);
+  [[noreturn]] void fail_index(int i) const;
+
   std::array<std::int64_t, kMaxRank> dims_{};
   int rank_ = 0;
 };
@@ -63,9 +63,7 @@ Shape broadcast_shapes(std::string_view op, const Shape& a, const Shape& b);
 }  // namespace tapegrad
 
 template <>
-struct fmt::formatter<tapegrad::Shape> : fmt::formatter<std::string> {
-  template <class Context>
-  auto format(const tapegrad::Shape& shape, Context& context) const {
-    return fmt::formatter<std::string>::format(shape.str(), context);
-  }
+struct fmt::formatter<tapegrad::Shape> : fmt::formatter<fmt::string_view> {
+  fmt::format_context::iterator format(const tapegrad::Shape& shape,
+                                       fmt::format_context& context) const;
 };

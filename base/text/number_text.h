@@ -13,6 +13,10 @@ namespace tapegrad {
 template <class T>
 std::optional<T> number_of(std::string_view text, int base = 10);
 
+// A whole number as people write it: "12", "10_000", "1e3", "1.5e3". T is int, int64_t or uint64_t.
+template <class T>
+std::optional<T> whole_number_of(std::string_view text);
+
 // The number that `text` begins with, which is taken off its beginning. Nothing, and `text` stays,
 // if it does not begin with one that T can hold.
 template <class T>

@@ -4,7 +4,12 @@
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/text/number_text.h"
+#include "tapegrad/data/tokenize/bpe/bpe.h"
+#include "tapegrad/data/tokenize/bpe/bpe_train.h"
+#include "tapegrad/data/tokenize/bpe/piece_encoder.h"
+#include "tapegrad/data/tokenize/char_vocab.h"
 #include "tapegrad/data/tokenize/document_ends.h"
+#include "tapegrad/data/tokenize/hf/hf_tokenizer.h"
 
 namespace tapegrad::data {
 
@@ -25,12 +30,17 @@ Tokenizer Tokenizer::train_bpe(const PieceCounts& pieces, std::int64_t vocab_siz
   return {"bpe", std::make_shared<const Bpe>(train_merges(pieces, vocab_size, on_token))};
 }
 
+Encoder::Encoder(Tokenizer tokenizer, std::size_t text_bytes)
+    : tokenizer_(std::move(tokenizer)), cache_(std::make_unique<PieceCache>(text_bytes)) {}
+
+Encoder::~Encoder() = default;
+
 void Encoder::encode(std::string_view text, bool allow_special, std::vector<Token>& tokens) {
   const auto& vocabulary = tokenizer_.vocabulary_;
   if (const auto* bpe = std::get_if<std::shared_ptr<const Bpe>>(&vocabulary)) {
-    (*bpe)->encode(text, allow_special, cache_, tokens);
+    (*bpe)->encode(text, allow_special, *cache_, tokens);
   } else if (const auto* hf = std::get_if<std::shared_ptr<const HfTokenizer>>(&vocabulary)) {
-    (*hf)->encode(text, allow_special, cache_, tokens);
+    (*hf)->encode(text, allow_special, *cache_, tokens);
   } else {
     std::get<std::shared_ptr<const CharVocabulary>>(vocabulary)->encode(text, tokens);
   }

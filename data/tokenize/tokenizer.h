@@ -11,13 +11,15 @@
 #include <variant>
 #include <vector>
 
-#include "tapegrad/data/tokenize/bpe/bpe.h"
-#include "tapegrad/data/tokenize/bpe/bpe_train.h"
-#include "tapegrad/data/tokenize/char_vocab.h"
-#include "tapegrad/data/tokenize/hf/hf_tokenizer.h"
 #include "tapegrad/data/tokenize/token.h"
 
 namespace tapegrad::data {
+
+class Bpe;
+class CharVocabulary;
+class HfTokenizer;
+class PieceCache;
+class PieceCounts;
 
 // Turns text into tokens and back. A Tokenizer is a handle, cheap to copy, of one of four kinds:
 // - "char": one token per character of the training corpus
@@ -126,15 +128,17 @@ class Tokenizer {
 class Encoder {
  public:
   // `text_bytes`: about as many as will be encoded, or more.
-  Encoder(Tokenizer tokenizer, std::size_t text_bytes)
-      : tokenizer_(std::move(tokenizer)), cache_(text_bytes) {}
+  Encoder(Tokenizer tokenizer, std::size_t text_bytes);
+  ~Encoder();
+  Encoder(const Encoder&) = delete;
+  Encoder& operator=(const Encoder&) = delete;
 
   // Appends the tokens of Tokenizer::encode.
   void encode(std::string_view text, bool allow_special, std::vector<Token>& tokens);
 
  private:
   Tokenizer tokenizer_;
-  PieceCache cache_;
+  std::unique_ptr<PieceCache> cache_;
 };
 
 // What stands between documents: see Tokenizer::encode_documents.

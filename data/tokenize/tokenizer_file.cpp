@@ -3,7 +3,10 @@
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/json_file.h"
+#include "tapegrad/data/tokenize/bpe/bpe.h"
+#include "tapegrad/data/tokenize/char_vocab.h"
 #include "tapegrad/data/tokenize/hf/hf_export.h"
+#include "tapegrad/data/tokenize/hf/hf_tokenizer.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 
 namespace tapegrad::data {

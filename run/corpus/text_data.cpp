@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "tapegrad/data/corpus/corpus.h"
+#include "tapegrad/data/tokenize/bpe/bpe.h"
+#include "tapegrad/data/tokenize/bpe/bpe_train.h"
 #include "tapegrad/run/corpus/token_folder.h"
 
 namespace tapegrad::run {

@@ -23,7 +23,7 @@ std::string file_name(std::string_view checkpoint) {
 }
 
 std::optional<std::int64_t> whole_number(std::string_view text) {
-  const auto number = number_of<std::int64_t>(text);
+  const auto number = whole_number_of<std::int64_t>(text);
   return number && *number >= 0 ? number : std::nullopt;
 }
 

@@ -129,7 +129,7 @@ std::optional<EvaluationLimit> evaluation_limit(const std::string& text, double 
   if (text == "all") return EvaluationLimit{};
   if (text == "none") return std::nullopt;
   if (text == "auto") return EvaluationLimit{.seconds = std::max(2.0, training_seconds / 10)};
-  const auto batches = number_of<std::int64_t>(text);
+  const auto batches = whole_number_of<std::int64_t>(text);
   check(batches && *batches >= 1, "'{}' is not auto, all, none or a number of batches", text);
   return EvaluationLimit{.batches = *batches};
 }

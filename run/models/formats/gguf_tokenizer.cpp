@@ -9,6 +9,8 @@
 #include "tapegrad/base/json_file.h"
 #include "tapegrad/base/text/utf8.h"
 #include "tapegrad/data/tokenize/bpe/byte_alphabet.h"
+#include "tapegrad/data/tokenize/char_vocab.h"
+#include "tapegrad/data/tokenize/hf/pre_tokenizer.h"
 #include "tapegrad/run/models/families/family.h"
 #include "tapegrad/run/models/families/family_keys.h"
 #include "tapegrad/run/models/formats/pre_tokenizer_steps.h"

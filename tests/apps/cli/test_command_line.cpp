@@ -101,7 +101,9 @@ TEST_CASE("a config file sets what the command line does not", "[command_line]")
   CHECK_THAT(refusal({"--config", several.c_str()}),
              ContainsSubstring("--n-layer needs one value, not 2"));
   const std::string help = folder.put("help", "help = true\n");
-  CHECK_THAT(refusal({"--config", help.c_str()}), ContainsSubstring("unknown option --help"));
+  CHECK_THAT(refusal({"--config", help.c_str()}),
+             ContainsSubstring("--help stands on the command line only"));
+  CHECK_THAT(refusal({"--config", ""}), ContainsSubstring("--config: "));
   const std::string off = folder.put("off", "no-bias = false\ncorpus = [\"a\", \"b\"]\n");
   CHECK(parsed({"--config", off.c_str()}).bias);
   CHECK(parsed({"--config", off.c_str()}).corpus.size() == 2);
@@ -124,12 +126,21 @@ TEST_CASE("a call that has no meaning says what is wrong", "[command_line]") {
   CHECK(refusal({"--", "--bias"}) == "unexpected argument '--bias'");
   CHECK(refusal({"--n-layer=", "3"}) == "unexpected argument '3'");
   CHECK(refusal({"--n-layer="}) == "--n-layer: '' is not a whole number");
+  CHECK(refusal({"--n-layer", "--limit=3"}) ==
+        "--n-layer needs a value (if it is to be '--limit=3', write --n-layer=--limit=3)");
+  CHECK(refusal({"--help=false"}) == "--help takes no value");
+  CHECK(refusal({"-limit", "3"}) == "unknown option -limit; write --limit");
+  CHECK(refusal({"-h3"}) == "unknown option -h3; write -h 3");
+  CHECK(refusal({"--rope"}) == "--rope is --positions rotary now");
 }
 
 TEST_CASE("counts may be written as people write them", "[command_line]") {
   CHECK(parsed({"--limit", "1e3"}).limit == 1000);
   CHECK(parsed({"--limit", "2.5e3"}).limit == 2500);
   CHECK(parsed({"--limit", "10_000"}).limit == 10000);
+  CHECK(parsed({"--limit", "1e16"}).limit == 10'000'000'000'000'000);
+  CHECK(parsed({"--limit", "120.0e1"}).limit == 1200);
+  CHECK(refusal({"--limit", "1.25e1"}) == "--limit: '1.25e1' is not a whole number");
   CHECK(refusal({"--limit", "1e-3"}) == "--limit: '1e-3' is not a whole number");
   CHECK(refusal({"--limit", "1.5"}) == "--limit: '1.5' is not a whole number");
   CHECK(refusal({"--limit", "_1"}) == "--limit: '_1' is not a whole number");

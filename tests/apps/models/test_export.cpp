@@ -1,4 +1,4 @@
-// The program `export`. What the files hold is tested in tests/apps/run.
+// The command export. What the files hold is tested in tests/run/models.
 
 #include "tapegrad/base/file.h"
 #include "tapegrad/run/models/formats/export.h"

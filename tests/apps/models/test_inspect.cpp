@@ -219,7 +219,7 @@ TEST_CASE("errors of inspect name what is wrong", "[inspect]") {
   check_error(run_program("inspect", {"--model", kGpt2}), 2, "--text is needed");
   check_error(inspect(kGpt2, ""), 2, "--text: there is nothing to look at");
   check_error(inspect(kGpt2, "\xEF\xBB\xBF"), 2, "--text: there is nothing to look at");
-  check_error(inspect(kGpt2, "a", {"--html", ""}), 2, "--html needs the name of a file");
+  check_error(inspect(kGpt2, "a", {"--html", ""}), 2, "--html: the file needs a name");
   check_error(inspect(folder / "none", "a"), 1, "does not exist");
   check_error(inspect(tiny().run, "the cät"), 1, "'ä' (U+00E4)");
   check_error(inspect(kGpt2, "a", {"--html", folder / "none/a.html"}), 1, "none/a.html");
