@@ -49,11 +49,14 @@ const KnownPreTokenizer& pre_tokenizer(std::string_view name) {
   return *found;
 }
 
-const Family& family_of(const nn::DecoderConfig& config) {
+namespace {
+
+const Family& nearest_family(const nn::DecoderConfig& config, bool (*fits)(const Family&)) {
   const Family* best = nullptr;
   std::size_t fewest = 0;
   for (const Family& family : families()) {
-    if (!family.hf.written || family.model.arch != config.arch) continue;
+    if (!fits(family) || family.model.arch != config.arch) continue;
+    if (family.hf.only_with_window && config.window == 0) continue;
     const std::size_t differences =
         differences_of(config, family.model, options_of(family, family.hf.keys)).size();
     if (best != nullptr && differences > fewest) continue;
@@ -62,6 +65,16 @@ const Family& family_of(const nn::DecoderConfig& config) {
   }
   check(best != nullptr, "no family of models has arch {}", name_of_enum(config.arch));
   return *best;
+}
+
+}  // namespace
+
+const Family& family_of(const nn::DecoderConfig& config) {
+  return nearest_family(config, [](const Family&) { return true; });
+}
+
+const Family& gguf_family_of(const nn::DecoderConfig& config) {
+  return nearest_family(config, [](const Family& f) { return !f.gguf.architecture.empty(); });
 }
 
 }  // namespace tapegrad::run
