@@ -1,6 +1,7 @@
 // Windows, caps and scales of attention's scores, and caps of logits.
 
 #include "tapegrad/autograd/kernels/small_product.h"
+#include "tapegrad/autograd/tensor/safetensors.h"
 #include "tapegrad/tests/autograd/compare_fused.h"
 #include "tapegrad/tests/golden/golden.h"
 

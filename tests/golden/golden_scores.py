@@ -88,6 +88,7 @@ def model_tensors():
 def main():
     tensors = {name: t.contiguous() for name, t in (op_tensors() | model_tensors()).items()}
     save_file(tensors, HERE / "scores.safetensors")
+    (HERE / "scores.safetensors").chmod(0o644)
 
 
 main()

@@ -111,14 +111,14 @@ TEST_CASE("windows go out as the family that computes them, and come back", "[hf
     nn::DecoderConfig config =
         tiny_llama([&](auto& c) { c.qkv_bias = true, c.window = 2, c.window_pattern = pattern; });
     CHECK(run::family_of(config).name == "qwen2");
-    run::Json json = {{"model_type", "qwen2"}};
-    run::set_hf_config(qwen2, config, json);
-    folder.put("config.json", json.dump());
+    Json written = {{"model_type", "qwen2"}};
+    run::set_hf_config(qwen2, config, written);
+    folder.put("config.json", written.dump());
     const nn::DecoderConfig back = run::read_hf_config(folder / "").config;
     INFO(pattern);
     CHECK(back.window == 2);
     CHECK(back.window_pattern == pattern);
-    CHECK(json.at("max_window_layers") == (pattern == "LS" ? 1 : 0));
+    CHECK(written.at("max_window_layers") == (pattern == "LS" ? 1 : 0));
   }
 }
 
