@@ -118,7 +118,7 @@ TEST_CASE("a Decoder's gradients are the slope of its loss, whatever its parts",
       direction.push_back(normal(tiny.rng, t.shape(), DType::f64));
       expected += sum(t.grad() * direction.back()).item();
     }
-    const double h = 1e-6;
+    const double h = 3e-7;
     move(parameters, direction, h);
     const double above = tiny.loss();
     move(parameters, direction, -2 * h);

@@ -105,7 +105,7 @@ const std::vector<Family>& families();
 std::string names_of_families(std::string_view (*name)(const Family&));
 // The family whose classes compute what the model does, or come nearest to it.
 const Family& family_of(const nn::DecoderConfig& config);
-// The same among those that GGUF has an architecture for.
+// The same for GGUF's architectures.
 const Family& gguf_family_of(const nn::DecoderConfig& config);
 
 // Pre-tokenizers of all families, and the one of a name, which there must be.

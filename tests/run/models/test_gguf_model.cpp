@@ -390,7 +390,7 @@ TEST_CASE("keys of Llama's family are honoured or refused", "[gguf_model]") {
              ContainsSubstring("rope.scaling.type 'yarn'"));
   CHECK_THAT(with("llama.rope.scaling.factor", 8.0),
              ContainsSubstring("rope.scaling.factor scale rotary positions both"));
-  CHECK_THAT(with("llama.attention.sliding_window", std::int64_t{-1}),
+  CHECK_THAT(with("llama.attention.sliding_window", std::int64_t{1} << 30),
              ContainsSubstring("attention.sliding_window (window)"));
   CHECK_THAT(with("llama.expert_count", std::int64_t{8}), ContainsSubstring("expert_count 8"));
   CHECK_THAT(with("llama.rope.dimension_count", std::int64_t{2}),
