@@ -49,6 +49,8 @@ Tensor relu(const Tensor& x);  // derivative 0 at 0, 1 at NaN
 Tensor abs(const Tensor& x);   // derivative 0 at 0
 // x limited to [low, high]; the gradient passes inside and at the edges.
 Tensor clamp(const Tensor& x, double low, double high);
+// cap·tanh(x / cap): x where it is small, and never beyond ±cap. 0 leaves x as it is; Error below.
+Tensor softcap(const Tensor& x, double cap);
 
 // log(1 + e^(beta·x)) / beta: a smooth relu. Error unless beta > 0. PyTorch gives x where beta·x is
 // above a threshold of 20.
@@ -250,6 +252,16 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias
 // Normalization", 2019, section 4).  x (…, C); weight (C), or undefined.
 Tensor rms_norm(const Tensor& x, const Tensor& weight = {}, double eps = 1e-5);
 
+// What becomes of the scores q·k before the softmax.
+struct ScoreOptions {
+  double scale = 0;  // they are multiplied by it; 0 is 1/√D
+  // Then cap·tanh(score / cap), which stays between −cap and cap (Gemma Team, "Gemma 2", 2024,
+  // section 2); 0: no cap.
+  double softcap = 0;
+  // Causal attention slides: a query sees itself and the window − 1 keys before it (Jiang et al.,
+  // "Mistral 7B", 2023, section 2). 0: all. Keys that no query of a block sees cost nothing.
+  std::int64_t window = 0;
+};
 struct AttentionOptions {
   bool causal = true;  // query i sees keys up to i
   double dropout = 0;  // of the attention weights, if rng is given
@@ -258,6 +270,7 @@ struct AttentionOptions {
   // nn.MultiheadAttention. A query that sees no key at all, or none with a score above −∞, gets
   // zeros, and passes no gradient.
   Tensor key_padding_mask = {};
+  ScoreOptions scores = {};
 };
 // softmax(Q·Kᵀ/√D)·V for n_head heads of D = C / n_head channels each (Vaswani et al., 2017,
 // section 3.2). qkv (B, T, 3C) holds Q, K and V side by side, as one linear makes them → (B, T, C).
@@ -279,26 +292,30 @@ struct CachedKeys {
 // C) → (B, T, C): query t of sequence b sees the first cached[b].length − T + t + 1 positions. For
 // inference: an Error where a tape tracks q or one of the keys. Each sequence's result has the same
 // bits whatever others there are.
-Tensor attention(const Tensor& q, std::span<const CachedKeys> cached, int n_head);
+Tensor attention(const Tensor& q, std::span<const CachedKeys> cached, int n_head,
+                 const ScoreOptions& scores = {});
 // Its weights alone, softmax(Q·Kᵀ/√D), for looking at them: each query's row over the keys sums to
 // one, or is zeros if it sees none. q (B, Tq, C), k (B, Tk, K·D) → (B, H, Tq, Tk).
 Tensor attention_weights(const Tensor& q, const Tensor& k, int n_head, bool causal = true,
-                         const Tensor& key_padding_mask = {});
+                         const Tensor& key_padding_mask = {}, const ScoreOptions& scores = {});
 // Attention written with matmul and softmax: what the fused op is checked against, and
 // differentiated through where second derivatives are asked for. `keep` is dropout's decision on
 // the weights (B, H, Tq, Tk).
 Tensor attention_reference(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
                            bool causal, const KeepMask& keep = {},
-                           const Tensor& key_padding_mask = {});
+                           const Tensor& key_padding_mask = {}, const ScoreOptions& scores = {});
 
-// Llama 3's way to go on beyond the positions of its first training: pairs whose wave is longer
-// than original_positions / low_freq_factor positions turn `factor` times slower, those whose wave
-// is shorter than original_positions / high_freq_factor turn as they did, and the frequencies in
-// between are interpolated.
+// Ways to go on beyond the positions of a model's first training. Llama 3's: pairs whose wave is
+// longer than original_positions / low_freq_factor positions turn `factor` times slower, those
+// whose wave is shorter than original_positions / high_freq_factor turn as they did, and the
+// frequencies in between are interpolated. The linear one (Chen et al., "Extending Context Window
+// of Large Language Models via Positional Interpolation", 2023): all pairs turn slower.
 struct RopeScaling {
+  enum class Kind { llama3, linear };
   double factor = 8;
-  double low_freq_factor = 1, high_freq_factor = 4;
-  std::int64_t original_positions = 8192;
+  double low_freq_factor = 1, high_freq_factor = 4;  // of llama3
+  std::int64_t original_positions = 8192;            // of llama3
+  Kind kind = Kind::llama3;
 };
 struct RopeOptions {
   std::int64_t first = 0;                     // the position of row 0
@@ -324,11 +341,11 @@ Tensor rope(const Tensor& x, std::int64_t head_size, const RopeOptions& options 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, std::int32_t ignore_index = -100);
 // cross_entropy(linear(x, weight), targets) without the logits: kLossChunk rows at a time are made,
 // turned into their gradients, and dropped. x (…, C), weight (V, C), targets (…) i32. As to the
-// precision, see matmul; the softmax is of f32 logits.
+// precision, see matmul; the softmax is of f32 logits. With a cap, of softcap(logits, cap).
 inline constexpr std::int64_t kLossChunk = 384;
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets,
-                            std::int32_t ignore_index = -100,
-                            Precision precision = Precision::full);
+                            std::int32_t ignore_index = -100, Precision precision = Precision::full,
+                            double cap = 0);
 // mean((x − target)²); the shapes must be equal.
 Tensor mse_loss(const Tensor& x, const Tensor& target);
 

@@ -20,7 +20,7 @@ Norm make_norm(const Params& p, const char* name, const DecoderConfig& c, bool p
 bool norms_before(const DecoderConfig& c) { return c.norm_place != NormPlace::after; }
 bool norms_after(const DecoderConfig& c) { return c.norm_place != NormPlace::before; }
 
-AttentionConfig attention_config(const DecoderConfig& c) {
+AttentionConfig attention_config(const DecoderConfig& c, int block) {
   AttentionConfig a{.n_head = c.n_head,
                     .n_kv_head = c.kv_heads(),
                     .head_size = c.channels_per_head(),
@@ -30,6 +30,7 @@ AttentionConfig attention_config(const DecoderConfig& c) {
                     .rope = c.rotary(),
                     .rope_base = c.rope_base,
                     .rope_scaling = c.scaling(),
+                    .scores = c.scores_of(block),
                     .dropout = c.dropout,
                     .out_dropout = c.attn_out_dropout ? c.dropout : 0,
                     .names = decoder_names(c).in_attention};
@@ -49,7 +50,7 @@ FeedForwardConfig feed_forward_config(const DecoderConfig& c) {
 
 std::vector<Block> make_blocks(const Params& p, const DecoderConfig& c) {
   std::vector<Block> blocks;
-  for (int i = 0; i < c.n_layer; ++i) blocks.emplace_back(p / i, c);
+  for (int i = 0; i < c.n_layer; ++i) blocks.emplace_back(p / i, c, i);
   return blocks;
 }
 
@@ -97,9 +98,9 @@ Tensor last_position(const Tensor& x) {
 
 }  // namespace
 
-Block::Block(const Params& p, const DecoderConfig& c)
+Block::Block(const Params& p, const DecoderConfig& c, int index)
     : ln_1(make_norm(p, decoder_names(c).before_attention, c, norms_before(c))),
-      attn(p / decoder_names(c).attention, c.n_embd, attention_config(c)),
+      attn(p / decoder_names(c).attention, c.n_embd, attention_config(c, index)),
       ln_1_after(make_norm(p, decoder_names(c).after_attention, c, norms_after(c))),
       ln_2(make_norm(p, decoder_names(c).before_mlp, c, norms_before(c))),
       mlp(p / decoder_names(c).mlp, c.n_embd, feed_forward_config(c)),

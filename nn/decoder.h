@@ -17,7 +17,7 @@ struct Block {
   Norm ln_1_after, ln_2;
   FeedForward mlp;
   Norm ln_2_after;
-  Block(const Params& p, const DecoderConfig& config);
+  Block(const Params& p, const DecoderConfig& config, int index);  // of n_layer blocks
   Tensor operator()(const Tensor& x, Rng* rng = nullptr) const;
   Tensor operator()(const Tensor& x, CachedLayer caches) const;
   // The attention weights of the block on its input (B, T, C): (B, H, T, T).
@@ -55,9 +55,7 @@ struct Decoder {
   // ids (B, T) i32 → the normed output of the last block (B, T, C). Error if T > block_size.
   Tensor hidden(const Tensor& ids, Rng* rng = nullptr) const;
   // ids (B, T) → logits (B, T, V).
-  Tensor operator()(const Tensor& ids, Rng* rng = nullptr) const {
-    return lm_head(hidden(ids, rng));
-  }
+  Tensor operator()(const Tensor& ids, Rng* rng = nullptr) const { return head(hidden(ids, rng)); }
   // Mean cross entropy of targets (B, T), of which those that are ignore_index do not count. The
   // logits of all positions, by far the largest tensor of a small model, never exist.
   Tensor loss(const Tensor& ids, const Tensor& targets, Rng* rng = nullptr,
@@ -83,7 +81,7 @@ struct Decoder {
   // The final norm and the head on any of these states (B, T, C) → (B, T, V): of the last one, they
   // are the model's logits. Of the others, they are what the model would say there (the logit lens:
   // nostalgebraist, "interpreting GPT: the logit lens", 2020).
-  Tensor logits_of(const Tensor& state) const { return lm_head(ln_f(state)); }
+  Tensor logits_of(const Tensor& state) const { return head(ln_f(state)); }
   // The gradient of loss(ids, targets, nullptr, ignore_index) with respect to what embed(ids) gives
   // (B, T, C), that is to each position's token embedding. No grad() changes.
   Tensor input_gradient(const Tensor& ids, const Tensor& targets,
@@ -91,8 +89,10 @@ struct Decoder {
 
  private:
   Tensor run_blocks(Tensor x, bool again, Rng* rng) const;
+  Tensor head(const Tensor& normed) const { return softcap(lm_head(normed), config.logit_softcap); }
   Tensor loss_of(const Tensor& normed, const Tensor& targets, std::int32_t ignore_index) const {
-    return linear_cross_entropy(normed, lm_head.weight, targets, ignore_index, lm_head.precision);
+    return linear_cross_entropy(normed, lm_head.weight, targets, ignore_index, lm_head.precision,
+                                config.logit_softcap);
   }
 };
 

@@ -19,6 +19,7 @@ const Defaults& defaults_of(Architecture arch) { return kDefaults[static_cast<st
 void check_needs(const DecoderConfig& c) {
   const DecoderConfig plain;
   const bool scaled = c.rope_scaling != RopeScalingKind::none;
+  const bool llama3 = c.rope_scaling == RopeScalingKind::llama3;
   const struct {
     bool has_part, given;
     std::string_view option, part;
@@ -26,6 +27,13 @@ void check_needs(const DecoderConfig& c) {
       {c.rotary(), c.rope_base != plain.rope_base, "rope_base", "positions rotary"},
       {c.rotary(), scaled, "rope_scaling", "positions rotary"},
       {scaled, c.rope_factor != plain.rope_factor, "rope_factor", "rope_scaling"},
+      {llama3, c.rope_low_freq_factor != plain.rope_low_freq_factor, "rope_low_freq_factor",
+       "rope_scaling llama3"},
+      {llama3, c.rope_high_freq_factor != plain.rope_high_freq_factor, "rope_high_freq_factor",
+       "rope_scaling llama3"},
+      {llama3, c.rope_original_positions != plain.rope_original_positions,
+       "rope_original_positions", "rope_scaling llama3"},
+      {c.window != 0, !c.window_pattern.empty(), "window_pattern", "window"},
   };
   for (const auto& need : needs) {
     check(need.has_part || !need.given, "{} needs {}", need.option, need.part);
@@ -56,7 +64,16 @@ std::optional<RopeScaling> DecoderConfig::scaling() const {
   return RopeScaling{.factor = rope_factor,
                      .low_freq_factor = rope_low_freq_factor,
                      .high_freq_factor = rope_high_freq_factor,
-                     .original_positions = rope_original_positions};
+                     .original_positions = rope_original_positions,
+                     .kind = rope_scaling == RopeScalingKind::linear ? RopeScaling::Kind::linear
+                                                                     : RopeScaling::Kind::llama3};
+}
+
+ScoreOptions DecoderConfig::scores_of(int block) const {
+  const auto letter = static_cast<std::size_t>(block);
+  const bool sees_all =
+      !window_pattern.empty() && window_pattern[letter % window_pattern.size()] == 'L';
+  return {.scale = attention_scale, .softcap = attention_softcap, .window = sees_all ? 0 : window};
 }
 
 void DecoderConfig::validate() const {
@@ -71,6 +88,9 @@ void DecoderConfig::validate() const {
   check(rope_high_freq_factor > rope_low_freq_factor || rope_scaling != RopeScalingKind::llama3,
         "rope_high_freq_factor {} must be above rope_low_freq_factor {}", rope_high_freq_factor,
         rope_low_freq_factor);
+  check(window_pattern.find_first_not_of("SL") == std::string::npos,
+        "window_pattern '{}' must be a row of S, for blocks with the window, and L",
+        window_pattern);
   check(norm_kind() != NormKind::unbiased || (n_embd > 1 && (!qk_norm || channels_per_head() > 1)),
         "norm unbiased needs 2 channels or more: the unbiased variance of one number does not "
         "exist");

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <optional>
+#include <string>
 
 #include "tapegrad/base/describe.h"
 #include "tapegrad/nn/layers.h"
@@ -29,8 +30,8 @@ inline constexpr std::array<std::string_view, 3> kPositionsNames = {"learned", "
 inline std::span<const std::string_view> names_of(Positions) { return kPositionsNames; }
 
 // How rotary positions go on beyond those of the first training: see RopeScaling in ops.h.
-enum class RopeScalingKind { none, llama3 };
-inline constexpr std::array<std::string_view, 2> kRopeScalingNames = {"none", "llama3"};
+enum class RopeScalingKind { none, llama3, linear };
+inline constexpr std::array<std::string_view, 3> kRopeScalingNames = {"none", "llama3", "linear"};
 inline std::span<const std::string_view> names_of(RopeScalingKind) { return kRopeScalingNames; }
 
 // The parts of a Decoder, with nanoGPT's names. Without further choices it is GPT-2 (Radford et
@@ -61,6 +62,13 @@ struct DecoderConfig {
   std::optional<int> n_kv_head = {};           // heads of keys and values [n_head]
   std::optional<std::int64_t> head_size = {};  // channels of a head [n_embd / n_head]
   bool qk_norm = false;                        // norms of each head's Q and K, before they turn
+  double attention_scale = 0;                  // of scores; 0 is 1/√head_size
+  double attention_softcap = 0;                // of scores, see softcap() in ops.h; 0: none
+  double logit_softcap = 0;                    // of logits; 0: none
+  std::int64_t window = 0;                     // positions that a query sees; 0: all
+  // Which blocks have the window, as a row of letters that is repeated over the blocks: S (short)
+  // has it, L (long) sees all. Empty: all have it.
+  std::string window_pattern = {};
   double norm_eps = 1e-5;
   double embedding_scale = 1;  // token embeddings are multiplied by it
   double rope_base = 10000;
@@ -88,6 +96,8 @@ struct DecoderConfig {
   }
   // The same model with a value for each member.
   DecoderConfig settled() const;
+  // What becomes of the scores of a block's attention.
+  ScoreOptions scores_of(int block) const;
   // The scaling of rotary positions, if there is one.
   std::optional<RopeScaling> scaling() const;
 
@@ -136,13 +146,28 @@ struct DecoderConfig {
     t("head_size", c.head_size, "channels of a head [--n-embd / --n-head]",
       {.least = 1, .most = 1 << 16, .newer = true});
     t("qk_norm", c.qk_norm, "norms of each head's queries and keys", {.newer = true});
+    t("attention_scale", c.attention_scale,
+      "multiply scores of queries and keys by X; 0 stands for 1 / sqrt(head size)",
+      {.least = 0, .most = 1e6, .newer = true});
+    t("attention_softcap", c.attention_softcap,
+      "bound scores of queries and keys by X, as X tanh(score / X); 0: none",
+      {.least = 0, .most = 1e6, .newer = true});
+    t("logit_softcap", c.logit_softcap, "bound the logits by X in the same way; 0: none",
+      {.least = 0, .most = 1e6, .newer = true});
+    t("window", c.window, "each position attends to itself and the N - 1 before it; 0: to all",
+      {.least = 0, .most = 1 << 24, .newer = true});
+    t("window_pattern", c.window_pattern,
+      "which blocks have the window, repeated over the blocks: SSSL gives it to three of four "
+      "[all]",
+      {.newer = true});
     t("embedding_scale", c.embedding_scale, "multiply token embeddings by X",
       {.least = 1e-6, .most = 1e6, .newer = true});
     t("rope_base", c.rope_base,
       "base of rotary positions, whose slowest pair turns by about 1 / base per token",
       {.least = 1, .most = 1e12, .newer = true});
     t("rope_scaling", c.rope_scaling,
-      "which rotary positions turn --rope-factor times slower: llama3, slow ones", {.newer = true});
+      "which rotary positions turn --rope-factor times slower: llama3, slow ones; linear, all",
+      {.newer = true});
     t("rope_factor", c.rope_factor, "how much slower scaled rotary positions turn",
       {.least = 1, .most = 1e6, .newer = true});
     t("rope_low_freq_factor", c.rope_low_freq_factor,

@@ -46,8 +46,11 @@ Tensor MultiHeadAttention::turned(const Tensor& x, std::int64_t channels,
 }
 
 Tensor MultiHeadAttention::operator()(const Tensor& x, Rng* rng, const Tensor& padding) const {
-  const AttentionOptions options{
-      .causal = config.causal, .dropout = config.dropout, .rng = rng, .key_padding_mask = padding};
+  const AttentionOptions options{.causal = config.causal,
+                                 .dropout = config.dropout,
+                                 .rng = rng,
+                                 .key_padding_mask = padding,
+                                 .scores = config.scores};
   Tensor y;
   if (packed()) {
     const Tensor qkv = c_attn(x);
@@ -79,14 +82,14 @@ MultiHeadAttention::QKV MultiHeadAttention::project(const Tensor& x, const First
 
 Tensor MultiHeadAttention::weights(const Tensor& x, const Tensor& padding) const {
   const QKV parts = project(x);
-  return attention_weights(parts.q, parts.k, config.n_head, config.causal, padding);
+  return attention_weights(parts.q, parts.k, config.n_head, config.causal, padding, config.scores);
 }
 
 Tensor MultiHeadAttention::operator()(const Tensor& x, CachedLayer caches) const {
   check(config.causal, "[attention] only causal attention can go on after what it has seen");
   const QKV parts = project(x, caches.lengths());
   caches.append(parts.k, parts.v);
-  return c_proj(attention(parts.q, caches.cached(), config.n_head));
+  return c_proj(attention(parts.q, caches.cached(), config.n_head, config.scores));
 }
 
 void MultiHeadAttention::check_crosses() const {
@@ -98,8 +101,11 @@ void MultiHeadAttention::check_crosses() const {
 Tensor MultiHeadAttention::operator()(const Tensor& x, const Tensor& memory, Rng* rng,
                                       const Tensor& padding) const {
   check_crosses();
-  const AttentionOptions options{
-      .causal = false, .dropout = config.dropout, .rng = rng, .key_padding_mask = padding};
+  const AttentionOptions options{.causal = false,
+                                 .dropout = config.dropout,
+                                 .rng = rng,
+                                 .key_padding_mask = padding,
+                                 .scores = config.scores};
   const Tensor q = W_query(x), k = W_key(memory), v = W_value(memory);
   return maybe_dropout(c_proj(attention(q, k, v, config.n_head, options)), config.out_dropout, rng);
 }
@@ -112,7 +118,7 @@ Memory MultiHeadAttention::remember(const Tensor& memory) const {
 Tensor MultiHeadAttention::recall(const Tensor& x, const Memory& kept,
                                   const Tensor& padding) const {
   return c_proj(attention(W_query(x), kept.keys, kept.values, config.n_head,
-                          {.causal = false, .key_padding_mask = padding}));
+                          {.causal = false, .key_padding_mask = padding, .scores = config.scores}));
 }
 
 }  // namespace tapegrad::nn

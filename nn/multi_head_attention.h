@@ -24,8 +24,9 @@ struct AttentionConfig {
   double rope_base = 10000;
   std::optional<RopeScaling> rope_scaling = {};
   bool causal = true;
-  double dropout = 0;      // of the attention weights
-  double out_dropout = 0;  // of the result
+  ScoreOptions scores = {};  // a window is for self-attention
+  double dropout = 0;        // of the attention weights
+  double out_dropout = 0;    // of the result
   AttentionNames names = {};
 };
 

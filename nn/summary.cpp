@@ -66,14 +66,26 @@ struct Names {
   std::string block(std::int64_t i) const { return fmt::format("{}{}", blocks, i); }
 };
 
+// How many keys a query of a block sees, in the mean over positions.
+double keys_of_block(const DecoderConfig& c, int block) {
+  const std::int64_t window = c.scores_of(block).window, T = c.block_size;
+  if (window == 0 || window >= T) return static_cast<double>(T + 1) / 2;
+  const auto seen = static_cast<double>(window), all = static_cast<double>(T);
+  return seen - seen * (seen - 1) / (2 * all);
+}
+
 // Attention itself has no parameters. Scores and weighted values take 2·H·D each for every key that
-// is seen.
+// is seen, in the mean over blocks.
 SummaryRow attention_row(const DecoderConfig& c) {
-  const double keys = static_cast<double>(c.block_size + 1) / 2;
+  double keys = 0;
+  for (int i = 0; i < c.n_layer; ++i) keys += keys_of_block(c, i);
+  keys /= c.n_layer;
   const std::int64_t D = c.channels_per_head();
   std::string note = fmt::format("{} heads of {}", c.n_head, D);
   if (c.kv_heads() != c.n_head) note += fmt::format(", {} of keys and values", c.kv_heads());
   if (c.rotary()) note += ", rope";
+  if (c.window > 0) note += fmt::format(", window {}", c.window);
+  if (!c.window_pattern.empty()) note += " of blocks " + c.window_pattern;
   return {Names(c).attention, {}, 4.0 * static_cast<double>(c.n_head * D) * keys, note};
 }
 

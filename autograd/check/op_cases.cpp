@@ -42,6 +42,7 @@ void add_unary(Cases& cases) {
   each("silu", normal, silu);
   each("sqrt", positive, sqrt);
   each("tanh", normal, tanh);
+  each("softcap(1.5)", normal, [](const Tensor& x) { return softcap(x, 1.5); });
   each("sigmoid", normal, sigmoid);
   each("erf", normal, erf);
   each("relu", spread, relu);
@@ -233,6 +234,13 @@ void add_fused(Cases& cases) {
                            : attention(x[0], x[1], x[2], n_head, options);
     };
   };
+  const auto score = [](const ScoreOptions& scores, bool causal = true) {
+    return [=](In x) {
+      const AttentionOptions options{.causal = causal, .scores = scores};
+      return x.size() == 1 ? attention(x[0], 2, options)
+                           : attention(x[0], x[1], x[2], 2, options);
+    };
+  };
   const Cases lines = {
       {"layer_norm", {{3, 8}}, normal, [](In x) { return layer_norm(x[0]); }},
       {"layer_norm", {{3, 8}, {8}}, normal, [](In x) { return layer_norm(x[0], x[1]); }},
@@ -303,11 +311,43 @@ void add_fused(Cases& cases) {
        [](In x) { return attention_reference(x[0], x[1], x[2], 4, true); }},
       {"attention_reference(2)", {{1, 3, 4}, {1, 3, 4}, {1, 3, 4}}, normal,
        [](In x) { return attention_reference(x[0], x[1], x[2], 2, true); }},
+      {"attention(2, window 3)", {{2, 7, 12}}, normal, score({.window = 3})},
+      {"attention(2, window 1)", {{1, 3, 12}}, normal, score({.window = 1})},
+      // Strips and tiles that meet no early key.
+      {"attention(1, window 9)", {{1, 81, 3}}, normal,
+       [](In x) { return attention(x[0], 1, {.scores = {.window = 9}}); }},
+      {"attention(2, cap 1.5)", {{2, 5, 12}}, normal, score({.softcap = 1.5})},
+      {"attention(2, full, cap 1.5)", {{2, 2, 4}, {2, 5, 4}, {2, 5, 4}}, normal,
+       score({.softcap = 1.5}, false)},
+      {"attention(2, scale 1.3)", {{2, 5, 12}}, normal, score({.scale = 1.3})},
+      {"attention(4, all three), groups of 2", {{2, 6, 8}, {2, 6, 4}, {2, 6, 4}}, normal,
+       [](In x) {
+         return attention(x[0], x[1], x[2], 4,
+                          {.scores = {.scale = 1.3, .softcap = 1.5, .window = 4}});
+       }},
+      {"attention(2, all three, dropout, padding)", {{2, 7, 12}}, normal,
+       [](In x) {
+         Rng r(3);
+         const Tensor padding =
+             ids({0, 0, 1, 0, 0, 1, 0, 1, 1, 1, 0, 0, 0, 0}, {2, 7}).to(DType::u8);
+         return attention(x[0], 2, {.dropout = 0.4, .rng = &r, .key_padding_mask = padding,
+                                    .scores = {.scale = 1.3, .softcap = 1.5, .window = 3}});
+       }},
+      {"attention_reference(2, all three)", {{1, 5, 4}, {1, 5, 4}, {1, 5, 4}}, normal,
+       [](In x) {
+         return attention_reference(x[0], x[1], x[2], 2, true, {}, {},
+                                    {.scale = 1.3, .softcap = 1.5, .window = 3});
+       }},
       {"rope(4)", {{2, 3, 8}}, normal, [](In x) { return rope(x[0], 4); }},
       {"rope(2, first 5, channels 8)", {{2, 3, 12}}, normal,
        [](In x) { return rope(x[0], 2, {.first = 5, .channels = 8}); }},
       {"rope(4, base 100, scaling)", {{2, 3, 8}}, normal,
        [](In x) { return rope(x[0], 4, {.base = 100, .scaling = RopeScaling{2, 1, 4, 16}}); }},
+      {"rope(4, linear)", {{2, 3, 8}}, normal,
+       [](In x) {
+         return rope(x[0], 4, {.scaling = RopeScaling{
+                                   .factor = 2.5, .kind = RopeScaling::Kind::linear}});
+       }},
       {"rope(4)", {{2, 0, 4}}, normal, [](In x) { return rope(x[0], 4); }},
       {"cross_entropy", {{4, 5}}, normal,
        [](In x) { return cross_entropy(x[0], ids({0, 4, 2, 2})); }},
@@ -320,6 +360,11 @@ void add_fused(Cases& cases) {
        [](In x) { return linear_cross_entropy(x[0], x[1], ids({0, 4, 2, 2})); }},
       {"linear_cross_entropy(ignore)", {{2, 2, 3}, {5, 3}}, normal,
        [](In x) { return linear_cross_entropy(x[0], x[1], ids({0, -1, 2, -1}, {2, 2}), -1); }},
+      {"linear_cross_entropy(ignore, cap 1.5)", {{2, 2, 3}, {5, 3}}, normal,
+       [](In x) {
+         return linear_cross_entropy(x[0], x[1], ids({0, -1, 2, 1}, {2, 2}), -1, Precision::full,
+                                     1.5);
+       }},
       {"linear_cross_entropy", {{2, 0}, {5, 0}}, normal,
        [](In x) { return linear_cross_entropy(x[0], x[1], ids({0, 4})); }},
       {"mse_loss", {{3, 4}, {3, 4}}, normal, [](In x) { return mse_loss(x[0], x[1]); }},

@@ -171,6 +171,12 @@ Tensor tanh(const Tensor& x) {
       [](const Tensor& dy, const Tensor& y) { return dy * (1.0 - y * y); });
 }
 
+Tensor softcap(const Tensor& x, double cap) {
+  check(cap >= 0 && std::isfinite(cap), "[softcap] the cap must be finite and not negative, not {}",
+        cap);
+  return cap == 0 ? x : tanh(x * (1 / cap)) * cap;
+}
+
 Tensor sigmoid(const Tensor& x) {
   return unary_of_result(
       "sigmoid", x, [](auto v) { return fast_sigmoid(v); },

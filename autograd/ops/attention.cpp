@@ -25,15 +25,37 @@ HeadRows<T> part_of(const HeadRows<T>& packed, std::int64_t i) {
   return {data, packed.row, packed.batch};
 }
 
+double scale_of(const ScoreOptions& scores, std::int64_t D) {
+  return scores.scale != 0 ? scores.scale : 1 / std::sqrt(static_cast<double>(D));
+}
+ScoreRule rule_of(const ScoreOptions& scores, std::int64_t D) {
+  return {scale_of(scores, D), scores.softcap, scores.window == 0 ? kNoWindow : scores.window};
+}
+
+void check_scores(const ScoreOptions& scores, bool causal) {
+  check(scores.scale >= 0 && std::isfinite(scores.scale),
+        "[attention] the scale of scores must be finite and not negative, not {}", scores.scale);
+  check(scores.softcap >= 0 && std::isfinite(scores.softcap),
+        "[attention] the cap of scores must be finite and not negative, not {}", scores.softcap);
+  check(scores.window >= 0, "[attention] the window must not be negative, as {} is", scores.window);
+  check(scores.window == 0 || causal, "[attention] a window needs causal attention");
+}
+
 struct Call {
   AttentionSizes size;
+  ScoreOptions scores;
   KeepMask keep;
   Tensor padding;  // (B, Tk) u8, or undefined
 
   template <class T>
   AttentionKernel<T> kernel(const std::array<HeadRows<const T>, 3>& qkv) const {
-    return {size,   qkv[0], qkv[1],
-            qkv[2], keep,   padding.defined() ? padding.data<std::uint8_t>() : nullptr};
+    return {.size = size,
+            .q = qkv[0],
+            .k = qkv[1],
+            .v = qkv[2],
+            .keep = keep,
+            .padding = padding.defined() ? padding.data<std::uint8_t>() : nullptr,
+            .rule = rule_of(scores, size.D)};
   }
 };
 
@@ -70,7 +92,8 @@ Call make_call(const Shape& q, std::int64_t C, std::int64_t Tk, int n_head,
   check(options.dropout >= 0 && options.dropout <= 1,
         "[attention] dropout must be from 0 to 1, not {}", options.dropout);
   check_padding(options.key_padding_mask, q[0], Tk);
-  Call call{{q[0], q[1], Tk, n_head, C / n_head, options.causal}, {}, {}};
+  check_scores(options.scores, options.causal);
+  Call call{{q[0], q[1], Tk, n_head, C / n_head, options.causal}, options.scores, {}, {}};
   // A copy, so that the caller may change the mask before backward.
   if (options.key_padding_mask.defined()) call.padding = options.key_padding_mask.clone();
   if (options.rng != nullptr) {
@@ -81,7 +104,7 @@ Call make_call(const Shape& q, std::int64_t C, std::int64_t Tk, int n_head,
 
 // The keys (…, Tk) that the queries (…, Tq, …) do not see, as a u8 mask of `shape` (B, 1, Tq, Tk);
 // undefined if they see all.
-Tensor hidden_keys(const Shape& shape, bool causal, const Tensor& padding) {
+Tensor hidden_keys(const Shape& shape, bool causal, std::int64_t window, const Tensor& padding) {
   if (!causal && !padding.defined()) return {};
   const std::int64_t B = shape[0], Tq = shape[2], Tk = shape[3];
   check_padding(padding, B, Tk);
@@ -91,7 +114,8 @@ Tensor hidden_keys(const Shape& shape, bool causal, const Tensor& padding) {
     for (std::int64_t i = 0; i < Tq; ++i) {
       for (std::int64_t j = 0; j < Tk; ++j, ++h) {
         const bool is_padding = padding.defined() && padding.data<std::uint8_t>()[b * Tk + j] != 0;
-        *h = is_padding || (causal && j > i) ? 1 : 0;
+        const bool is_far = window > 0 && i - j >= window;
+        *h = is_padding || (causal && j > i) || is_far ? 1 : 0;
       }
     }
   }
@@ -147,8 +171,10 @@ Grads backward(const Call& call, const Tensor& dy, Inputs qkv, const Tensor& sta
   for (std::size_t i = 0; i < qkv.size(); ++i) {
     // Each head of queries has a dk and a dv of its own here.
     const Shape shape = i == 0 ? qkv[0].shape() : Shape{B, Tk, H * D};
-    // Keys that no query meets get zeros, and nothing else writes them.
-    grads.push_back(Tq == 0 ? Tensor::zeros(shape, dy.dtype()) : Tensor::empty(shape, dy.dtype()));
+    // Keys that no query meets get zeros, and nothing else writes them. With a window, all tiles
+    // add to what is there.
+    const bool empty = Tq == 0 || call.scores.window != 0;
+    grads.push_back(empty ? Tensor::zeros(shape, dy.dtype()) : Tensor::empty(shape, dy.dtype()));
   }
   dispatch(dy.dtype(), [&](auto zero) {
     using T = decltype(zero);
@@ -168,7 +194,7 @@ Tensor reference(const Call& call, Inputs qkv) {
     parts = split(qkv[0], {C, C, C}, 2);
   }
   return attention_reference(parts[0], parts[1], parts[2], static_cast<int>(call.size.H),
-                             call.size.causal, call.keep, call.padding);
+                             call.size.causal, call.keep, call.padding, call.scores);
 }
 
 // The keys, or the values, of sequences that lie apart.
@@ -181,20 +207,21 @@ HeadRows<const T> rows_of_cached(Inputs tensors, std::size_t first, std::vector<
 }
 
 // in: q, and then the keys and the values of each sequence.
-Tensor forward_cached(AttentionSizes size, const std::vector<std::int64_t>& lengths, Inputs in) {
+Tensor forward_cached(AttentionSizes size, const ScoreOptions& scores,
+                      const std::vector<std::int64_t>& lengths, Inputs in) {
   Tensor out = Tensor::empty(in[0].shape(), in[0].dtype());
   const KeepMask keep;
   dispatch(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     std::vector<const T*> keys, values;
     Tensor stats = Tensor::empty({size.B, size.H, size.Tq, 2}, out.dtype());
-    const AttentionKernel<T> kernel{size,
-                                    rows_of<T>(in[0]),
-                                    rows_of_cached(in, 1, keys),
-                                    rows_of_cached(in, 2, values),
-                                    keep,
-                                    nullptr,
-                                    lengths.data()};
+    const AttentionKernel<T> kernel{.size = size,
+                                    .q = rows_of<T>(in[0]),
+                                    .k = rows_of_cached(in, 1, keys),
+                                    .v = rows_of_cached(in, 2, values),
+                                    .keep = keep,
+                                    .lengths = lengths.data(),
+                                    .rule = rule_of(scores, size.D)};
     kernel.forward(rows_of<T>(out), stats.mutable_data<T>());
   });
   return out;
@@ -239,7 +266,9 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
   return apply_attention("attention", "attention_backward", {q, k, v}, call);
 }
 
-Tensor attention(const Tensor& q, std::span<const CachedKeys> cached, int n_head) {
+Tensor attention(const Tensor& q, std::span<const CachedKeys> cached, int n_head,
+                 const ScoreOptions& scores) {
+  check_scores(scores, true);
   check(q.rank() == 3 && q.dim(1) > 0 && std::ssize(cached) == q.dim(0) && !cached.empty(),
         "[attention] q {} is not (B, T, C) for {} cached sequences", q.shape(), cached.size());
   const Tensor& keys = cached[0].keys;
@@ -262,21 +291,24 @@ Tensor attention(const Tensor& q, std::span<const CachedKeys> cached, int n_head
       "attention", inputs,
       [&](Inputs in, Saved& saved) {
         check(!saved.recording(), "[attention] no tape can record attention to cached keys");
-        return std::vector{forward_cached(size, lengths, in)};
+        return std::vector{forward_cached(size, scores, lengths, in)};
       },
       [](Inputs, const Saved&, const Needs&) { return Grads(); })[0];
 }
 
 Tensor attention_weights(const Tensor& q, const Tensor& k, int n_head, bool causal,
-                         const Tensor& key_padding_mask) {
+                         const Tensor& key_padding_mask, const ScoreOptions& options) {
   const std::int64_t group = group_size(q.shape(), k.shape(), k.shape(), n_head), Tq = q.dim(1),
                      Tk = k.dim(1);
+  check_scores(options, causal);
   check(!causal || Tq == Tk, "[attention] causal needs as many queries as keys, not {} and {}", Tq,
         Tk);
   Tensor scores =
       matmul(split_heads(q, n_head, 1), split_heads(k, n_head, group), {.transpose_b = true}) *
-      (1 / std::sqrt(static_cast<double>(q.dim(2) / n_head)));
-  const Tensor hidden = hidden_keys({q.dim(0), 1, Tq, Tk}, causal, key_padding_mask);
+      scale_of(options, q.dim(2) / n_head);
+  scores = softcap(scores, options.softcap);
+  const Tensor hidden =
+      hidden_keys({q.dim(0), 1, Tq, Tk}, causal, options.window, key_padding_mask);
   if (hidden.defined()) scores = masked_fill(scores, hidden, kMinusInfinity);
   // The softmax of such a row would be NaN, and so would its gradient.
   const Tensor blind = rows_without_score(scores);
@@ -284,9 +316,10 @@ Tensor attention_weights(const Tensor& q, const Tensor& k, int n_head, bool caus
 }
 
 Tensor attention_reference(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
-                           bool causal, const KeepMask& keep, const Tensor& key_padding_mask) {
+                           bool causal, const KeepMask& keep, const Tensor& key_padding_mask,
+                           const ScoreOptions& scores) {
   const std::int64_t group = group_size(q.shape(), k.shape(), v.shape(), n_head);
-  Tensor weights = attention_weights(q, k, n_head, causal, key_padding_mask);
+  Tensor weights = attention_weights(q, k, n_head, causal, key_padding_mask, scores);
   if (keep.drops()) {
     const Tensor kept = keep.to_tensor(weights.shape()).to(weights.dtype());
     weights = weights * (kept * keep.scale(weights.dtype()));

@@ -17,7 +17,7 @@ template <class T>
 class ChunkedLoss {
  public:
   ChunkedLoss(const Tensor& x, const Tensor& weight, const Targets& targets, Precision precision,
-              Gradients& out)
+              double cap, Gradients& out)
       : rows_(x.dim(0)),
         channels_(x.dim(1)),
         classes_(weight.dim(0)),
@@ -25,6 +25,7 @@ class ChunkedLoss {
         weight_(weight.data<T>(), classes_, channels_, channels_, precision),
         targets_(targets),
         precision_(precision),
+        cap_(static_cast<T>(cap)),
         dx_(out.x.defined() ? out.x.mutable_data<T>() : nullptr),
         dweight_(out.weight.defined() ? out.weight.mutable_data<T>() : nullptr) {}
 
@@ -54,18 +55,36 @@ class ChunkedLoss {
     const bool differentiates = dx_ != nullptr || dweight_ != nullptr;
     const std::int64_t grain = std::max<std::int64_t>(1, 4096 / classes_);
     parallel_for(n, grain, [&, classes = classes_](std::int64_t begin, std::int64_t end) {
+      Tensor beside = Tensor::empty({cap_ > 0 ? classes : 0}, dtype_of<T>());
       for (std::int64_t r = begin; r < end; ++r) {
         T* row = logits + r * classes;
         if (id[r] == targets_.ignore_index) {
           std::fill_n(row, classes, T{0});
           continue;
         }
+        if (cap_ > 0) {
+          const T inverse = 1 / cap_;
+          for (std::int64_t i = 0; i < classes; ++i) row[i] = cap_ * fast_tanh(row[i] * inverse);
+        }
         const TargetSums<T> sums = target_sums(row, id[r], classes);
         loss[static_cast<std::size_t>(r)] = loss_of_row(row, sums, id[r]);
-        if (differentiates) loss_gradient_row(row, sums, id[r], scale, classes, row);
+        if (!differentiates) continue;
+        T* const gradient = cap_ > 0 ? beside.mutable_data<T>() : row;
+        loss_gradient_row(row, sums, id[r], scale, classes, gradient);
+        if (cap_ > 0) uncap_gradient(gradient, row);
       }
     });
     return std::accumulate(loss.begin(), loss.end(), 0.0);
+  }
+
+  // From the gradient with respect to a row of capped logits to that with respect to the logits
+  // before, which replaces the row. The cap's slope is 1 − tanh².
+  void uncap_gradient(const T* __restrict gradient, T* __restrict row) const {
+    const T inverse = 1 / cap_;
+    for (std::int64_t i = 0; i < classes_; ++i) {
+      const T share = row[i] * inverse;
+      row[i] = gradient[i] * (1 - share * share);
+    }
   }
 
   // OpenBLAS cuts products to a depth of 384 or less, so that adding up the weight's gradient by
@@ -94,15 +113,16 @@ class ChunkedLoss {
   Operand<T> weight_;
   const Targets& targets_;
   Precision precision_;
+  T cap_;
   T *dx_, *dweight_;
 };
 
 Tensor run_chunks(const Tensor& x, const Tensor& weight, const Targets& targets,
-                  Precision precision, const Needs& needs, Gradients& out) {
+                  Precision precision, double cap, const Needs& needs, Gradients& out) {
   if (needs[0]) out.x = Tensor::empty(x.shape(), x.dtype());
   if (needs[1]) out.weight = Tensor::empty(weight.shape(), weight.dtype());
   return dispatch(x.dtype(), [&](auto zero) {
-    return ChunkedLoss<decltype(zero)>(x, weight, targets, precision, out).run();
+    return ChunkedLoss<decltype(zero)>(x, weight, targets, precision, cap, out).run();
   });
 }
 
@@ -115,28 +135,31 @@ Tensor times(const Tensor& gradient, const Tensor& dy) {
 }  // namespace
 
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets,
-                            std::int32_t ignore_index, Precision precision) {
+                            std::int32_t ignore_index, Precision precision, double cap) {
   check(weight.rank() == 2 && x.rank() >= 1 && x.dim(-1) == weight.dim(1) &&
             targets.shape() == x.shape().without(-1) && x.dtype() == weight.dtype(),
         "[linear_cross_entropy] x {} {}, weight {} {} (classes, channels) and targets {} do not "
         "fit together",
         x.shape(), name_of(x.dtype()), weight.shape(), name_of(weight.dtype()), targets.shape());
+  check(cap >= 0 && std::isfinite(cap),
+        "[linear_cross_entropy] the cap must be finite and not negative, not {}", cap);
   const Targets t = checked_targets("linear_cross_entropy", targets, weight.dim(0), ignore_index);
   return apply_fused(
       {reshape(x, {targets.numel(), x.dim(-1)}), weight},
       {.name = "linear_cross_entropy",
        .backward_name = "linear_cross_entropy_backward",
-       .forward = [t, precision](Inputs in, const Needs& needs) -> FusedOp::Output {
+       .forward = [t, precision, cap](Inputs in, const Needs& needs) -> FusedOp::Output {
          Gradients gradients;
-         const Tensor loss = run_chunks(in[0], in[1], t, precision, needs, gradients);
+         const Tensor loss = run_chunks(in[0], in[1], t, precision, cap, needs, gradients);
          return {loss, {gradients.x, gradients.weight, t.ids}};
        },
        .backward = [](const Tensor& dy, Inputs, Inputs notes, const Needs&) -> Grads {
          return {times(notes[0], dy), times(notes[1], dy)};
        },
        .reference =
-           [t, precision](Inputs in) {
-             return cross_entropy(linear(in[0], in[1], {}, precision), t.ids, t.ignore_index);
+           [t, precision, cap](Inputs in) {
+             const Tensor logits = softcap(linear(in[0], in[1], {}, precision), cap);
+             return cross_entropy(logits, t.ids, t.ignore_index);
            }});
 }
 

@@ -22,6 +22,7 @@ struct Turn {
 
 template <class T>
 T scaled(T frequency, const RopeScaling& s) {
+  if (s.kind == RopeScaling::Kind::linear) return frequency / static_cast<T>(s.factor);
   const auto positions = static_cast<T>(s.original_positions);
   const T wave = static_cast<T>(2 * std::numbers::pi) / frequency;
   if (wave < positions / static_cast<T>(s.high_freq_factor)) return frequency;
@@ -158,6 +159,7 @@ void check_scaling(const RopeScaling& s) {
         "[rope] the scaling's factor and original_positions must be finite and above 0, not {} and "
         "{}",
         s.factor, s.original_positions);
+  if (s.kind == RopeScaling::Kind::linear) return;
   check(0 < s.low_freq_factor && s.low_freq_factor < s.high_freq_factor &&
             std::isfinite(s.high_freq_factor),
         "[rope] the scaling's low_freq_factor must be above 0 and below high_freq_factor, not {} "

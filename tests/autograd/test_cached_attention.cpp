@@ -24,14 +24,14 @@ std::vector<CachedKeys> random_caches(Rng& rng, const std::vector<std::int64_t>&
 }
 
 // The last T rows of causal attention of the whole sequence, whose first queries are any.
-Tensor composed(Rng& rng, const Tensor& q, const CachedKeys& c) {
+Tensor composed(Rng& rng, const Tensor& q, const CachedKeys& c, const ScoreOptions& scores = {}) {
   const std::int64_t T = q.dim(1), past = c.length - T;
   const Tensor before = normal(rng, {1, past, q.dim(2)}, q.dtype());
   const auto own = [&](const Tensor& x) {
     return reshape(x.rows(0, c.length), {1, c.length, x.dim(1)});
   };
-  const Tensor y =
-      attention_reference(concat({before, q}, 1), own(c.keys), own(c.values), kHeads, true);
+  const Tensor y = attention_reference(concat({before, q}, 1), own(c.keys), own(c.values), kHeads,
+                                       true, {}, {}, scores);
   return slice(y, 1, past, c.length);
 }
 
@@ -49,6 +49,25 @@ TEST_CASE("attention to cached keys is the end of attention in whole sequences",
     INFO(T << " queries at the end of " << lengths[static_cast<std::size_t>(b)]);
     const Tensor expected = composed(rng, q.rows(b, b + 1), caches[static_cast<std::size_t>(b)]);
     CHECK(difference(y.rows(b, b + 1), expected, 1e-12, 1e-13) == "");
+  }
+}
+
+TEST_CASE("attention to cached keys slides, caps and scales as in whole sequences",
+          "[cached_attention]") {
+  Rng rng(6);
+  const std::int64_t D = 4, T = GENERATE(1, 2, 17, 70), window = GENERATE(1, 5, 64, 150, 500);
+  const ScoreOptions scores{.scale = 0.7, .softcap = 2, .window = window};
+  const std::vector<std::int64_t> lengths = {T, T + 1, 200, T + 63};
+  const Tensor q = normal(rng, {4, T, kHeads * D});
+  const auto caches = random_caches(rng, lengths, 2 * D, 3, DType::f64);
+  const Tensor y = attention(q, caches, kHeads, scores);
+  for (std::int64_t b = 0; b < 4; ++b) {
+    const auto at = static_cast<std::size_t>(b);
+    INFO(T << " queries at the end of " << lengths[at] << ", window " << window);
+    const Tensor expected = composed(rng, q.rows(b, b + 1), caches[at], scores);
+    CHECK(difference(y.rows(b, b + 1), expected, 1e-12, 1e-13) == "");
+    const CachedKeys& own = caches[at];
+    CHECK(same_bits(attention(q.rows(b, b + 1), {&own, 1}, kHeads, scores), y.rows(b, b + 1)));
   }
 }
 

@@ -77,6 +77,15 @@ TEST_CASE("Llama 3's scaling turns as transformers does", "[rope]") {
   }
 }
 
+TEST_CASE("the linear scaling turns as positions between those of the first training", "[rope]") {
+  Rng rng(9);
+  const Tensor x = normal(rng, {1, 16});
+  const RopeScaling scaling{.factor = 4, .kind = RopeScaling::Kind::linear};
+  CHECK(difference(rope(x, 8, {.first = 12, .scaling = scaling}), rope(x, 8, {.first = 3}), 1e-12,
+                   1e-13) == "");
+  CHECK_FALSE(same_bits(rope(x, 8, {.first = 13, .scaling = scaling}), rope(x, 8, {.first = 3})));
+}
+
 TEST_CASE("f32's angles are rounded where transformers rounds them", "[rope]") {
   // cos and sin of transformers 5.12's LlamaRotaryEmbedding in f32, of 16 channels at two positions
   // with this scaling. Angles that are not rounded give others: by 5e-4 and more at the second.
@@ -149,6 +158,8 @@ TEST_CASE("what rope cannot turn is an error that names it", "[rope]") {
   CHECK_THROWS_WITH(rope(x, 4, {.base = 0}), ContainsSubstring("base"));
   const auto scaled = [&](const RopeScaling& scaling) { return rope(x, 4, {.scaling = scaling}); };
   CHECK_THROWS_WITH(scaled({.factor = 0}), ContainsSubstring("factor"));
+  CHECK_THROWS_WITH(scaled({.factor = 0, .kind = RopeScaling::Kind::linear}),
+                    ContainsSubstring("factor"));
   CHECK_THROWS_WITH(scaled({.original_positions = 0}), ContainsSubstring("original_positions"));
   CHECK_THROWS_WITH(scaled({.low_freq_factor = 4}), ContainsSubstring("low_freq_factor"));
   CHECK_THROWS_WITH(scaled({.low_freq_factor = -1}), ContainsSubstring("low_freq_factor"));

@@ -44,11 +44,22 @@ const std::vector<Part>& parts() {
       {"gate of gelu", [](Config& c) { c.gated = true, c.activation = nn::Activation::gelu; }},
       {"silu alone", [](Config& c) { c.gated = false, c.activation = nn::Activation::silu; }},
       {"embedding scale", [](Config& c) { c.embedding_scale = 3.5; }},
+      {"window", [](Config& c) { c.window = 2; }},
+      {"window in each second block", [](Config& c) { c.window = 3, c.window_pattern = "SL"; }},
+      {"caps", [](Config& c) { c.attention_softcap = 0.7, c.logit_softcap = 1.5; }},
+      {"scale of scores", [](Config& c) { c.attention_scale = 1.3; }},
+      {"linear scaling",
+       [](Config& c) {
+         c.positions = nn::Positions::rotary;
+         c.rope_scaling = nn::RopeScalingKind::linear, c.rope_factor = 3;
+       }},
       {"all that Gemma has",
        [](Config& c) {
          c.norm = nn::NormKind::rms_plus, c.norm_place = nn::NormPlace::both;
          c.gated = true, c.activation = nn::Activation::gelu, c.embedding_scale = std::sqrt(8.0);
          c.positions = nn::Positions::rotary, c.n_kv_head = 1, c.qk_norm = true;
+         c.window = 3, c.window_pattern = "SL";
+         c.attention_softcap = 2, c.logit_softcap = 3, c.attention_scale = 0.4;
        }},
   };
   return list;
@@ -107,7 +118,7 @@ TEST_CASE("a Decoder's gradients are the slope of its loss, whatever its parts",
       direction.push_back(normal(tiny.rng, t.shape(), DType::f64));
       expected += sum(t.grad() * direction.back()).item();
     }
-    const double h = 1e-6;
+    const double h = 3e-7;
     move(parameters, direction, h);
     const double above = tiny.loss();
     move(parameters, direction, -2 * h);
@@ -146,9 +157,43 @@ TEST_CASE("each part takes part in what a Decoder computes", "[decoder]") {
     CHECK(differs([](Config& c) { c.embedding_scale = 2; }));
     CHECK(differs([](Config& c) { c.qk_norm = true; }));
     CHECK(differs([](Config& c) { c.norm = nn::NormKind::rms_plus; }));
+    CHECK(differs([](Config& c) { c.window = 5; }));
+    CHECK(differs([](Config& c) { c.attention_softcap = 2; }));
+    CHECK(differs([](Config& c) { c.logit_softcap = 2; }));
+    CHECK(differs([](Config& c) { c.attention_scale = 1; }));
     const Tiny own(plain);
     CHECK(own.params.parameters().size() == (arch == nn::Architecture::gpt2 ? 28U : 20U));
   }
+}
+
+TEST_CASE("a window ends where block_size does, and a pattern chooses its blocks", "[decoder]") {
+  const auto loss = [](std::int64_t window, const std::string& pattern = "") {
+    Config config = tiny_config();
+    config.window = window, config.window_pattern = pattern;
+    return Tiny(config).loss();
+  };
+  CHECK(loss(6) == loss(0));
+  CHECK(loss(2, "LL") == loss(0));
+  CHECK(loss(2, "S") == loss(2));
+  CHECK(loss(2, "SL") != loss(2, "LS"));
+  CHECK(loss(2, "SL") != loss(2));
+  Config config = tiny_config();
+  config.n_layer = 5, config.window = 2, config.window_pattern = "SSL";
+  const std::vector<std::int64_t> windows = {2, 2, 0, 2, 2};
+  for (int i = 0; i < 5; ++i) {
+    CHECK(config.scores_of(i).window == windows[static_cast<std::size_t>(i)]);
+  }
+}
+
+TEST_CASE("a summary counts the products of the keys that windows leave", "[decoder]") {
+  Config config = tiny_config();  // 6 positions, 8 channels, 2 blocks
+  const auto flops = [&] { return nn::summary(config).flops(); };
+  const double all = flops();
+  config.window = 2;  // sees 1, 2, 2, 2, 2, 2 keys in place of 1 to 6
+  CHECK(all - flops() == Approx(2 * 4 * 8 * (21 - 11) / 6.0));
+  config.window_pattern = "SL";
+  CHECK(all - flops() == Approx(4 * 8 * (21 - 11) / 6.0));
+  CHECK_THAT(nn::summary(config).str(), ContainsSubstring("window 2 of blocks SL"));
 }
 
 TEST_CASE("a block with norms on both sides computes what its formula says", "[decoder]") {

@@ -11,10 +11,10 @@ namespace {
 
 // Both architectures, with each option that attention has.
 std::vector<nn::DecoderConfig> configs() {
-  std::vector<nn::DecoderConfig> list(6, tiny_config());
+  std::vector<nn::DecoderConfig> list(7, tiny_config());
   list[1].positions = nn::Positions::rotary;
   list[2].separate_qkv = true, list[2].norm = nn::NormKind::unbiased, list[2].tied = false;
-  for (int i = 3; i < 6; ++i) {
+  for (int i = 3; i < 7; ++i) {
     nn::DecoderConfig& c = list[static_cast<std::size_t>(i)];
     c.arch = nn::Architecture::llama;
     c.n_embd = 12, c.n_head = 6, c.n_kv_head = 2, c.head_size = 4;
@@ -22,6 +22,8 @@ std::vector<nn::DecoderConfig> configs() {
   list[4].qk_norm = true, list[4].n_kv_head = 1, list[4].tied = false, list[4].qkv_bias = true;
   list[5].rope_scaling = nn::RopeScalingKind::llama3, list[5].rope_factor = 4;
   list[5].rope_original_positions = 16, list[5].n_kv_head = std::nullopt;
+  list[6].window = 2, list[6].window_pattern = "LS", list[6].attention_scale = 1.5;
+  list[6].attention_softcap = 0.5, list[6].logit_softcap = 2;
   return list;
 }
 

@@ -176,4 +176,19 @@ TEST_CASE("options that need another part are refused without it, by name", "[ll
   refused(
       gpt2, [](C& c) { c.rope_scaling = nn::RopeScalingKind::llama3; },
       "rope_scaling needs positions rotary");
+  refused(
+      llama,
+      [](C& c) {
+        c.rope_scaling = nn::RopeScalingKind::linear, c.rope_factor = 2, c.rope_low_freq_factor = 2;
+      },
+      "rope_low_freq_factor needs rope_scaling llama3");
+  refused(
+      llama, [](C& c) { c.window_pattern = "SL"; }, "window_pattern needs window");
+  refused(
+      llama, [](C& c) { c.window = 3, c.window_pattern = "Sl"; },
+      "window_pattern 'Sl' must be a row of S");
+  refused(
+      llama, [](C& c) { c.window = -1; }, "window");
+  refused(
+      llama, [](C& c) { c.attention_softcap = -1; }, "attention_softcap");
 }

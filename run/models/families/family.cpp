@@ -49,19 +49,36 @@ const KnownPreTokenizer& pre_tokenizer(std::string_view name) {
   return *found;
 }
 
-const Family& family_of(const nn::DecoderConfig& config) {
+namespace {
+
+using Keys = const std::vector<FamilyKey>& (*)(const Family&);  // of a format
+
+const Family& nearest_family(const nn::DecoderConfig& config, Keys keys) {
   const Family* best = nullptr;
   std::size_t fewest = 0;
   for (const Family& family : families()) {
-    if (!family.hf.written || family.model.arch != config.arch) continue;
+    if (keys(family).empty() || family.model.arch != config.arch) continue;
+    if (family.hf.only_with_window && config.window == 0) continue;
     const std::size_t differences =
-        differences_of(config, family.model, options_of(family, family.hf.keys)).size();
+        differences_of(config, family.model, options_of(family, keys(family))).size();
     if (best != nullptr && differences > fewest) continue;
     best = &family;
     fewest = differences;
   }
   check(best != nullptr, "no family of models has arch {}", name_of_enum(config.arch));
   return *best;
+}
+
+}  // namespace
+
+const Family& family_of(const nn::DecoderConfig& config) {
+  return nearest_family(
+      config, [](const Family& f) -> auto& { return f.hf.keys; });
+}
+
+const Family& gguf_family_of(const nn::DecoderConfig& config) {
+  return nearest_family(
+      config, [](const Family& f) -> auto& { return f.gguf.keys; });
 }
 
 }  // namespace tapegrad::run

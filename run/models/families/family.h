@@ -35,12 +35,13 @@ struct FamilyKey {
   // Their words for the values of an enum, then ours. Of several, the first one is written.
   std::vector<std::pair<std::string_view, std::string_view>> words = {};
 };
-// In place of an option: all options of rotary positions, which have no key each.
-inline constexpr std::string_view kRotation = "rotation";
+// In place of an option: all options of rotary positions, or of windows, which have no key each.
+inline constexpr std::string_view kRotation = "rotation", kWindows = "windows";
 
 // What transformers has: config.json, and safetensors with our names behind a prefix.
 struct HfFamily {
-  // Where attention slides over the last tokens: no further than there, all is the same.
+  // Whether files have a window: `sliding_window`, 4096 where it is absent, unless it is null; or
+  // the same for some blocks, if `use_sliding_window` is true.
   enum class Window { none, unless_null, if_asked };
 
   std::string_view model_class, base_class;       // "Qwen2ForCausalLM", "Qwen2Model"
@@ -49,7 +50,8 @@ struct HfFamily {
   std::vector<std::string_view> transposed = {};  // ends of names of matrices that are (in, out)
   std::vector<std::string_view> left_out = {};    // ends of names of tensors without a meaning
   Window window = Window::none;
-  bool written = true;  // false: its models go out as another family's, which compute the same
+  // Models without a window go out as another family's, which computes the same.
+  bool only_with_window = false;
   // The pre-tokenizer that transformers takes whatever the files say, and the sentence that refuses
   // another one. Empty: the files' own.
   std::string_view own_pre_tokenizer = {}, own_pre_tokenizer_only = {};
@@ -103,6 +105,8 @@ const std::vector<Family>& families();
 std::string names_of_families(std::string_view (*name)(const Family&));
 // The family whose classes compute what the model does, or come nearest to it.
 const Family& family_of(const nn::DecoderConfig& config);
+// The same for GGUF's architectures.
+const Family& gguf_family_of(const nn::DecoderConfig& config);
 
 // Pre-tokenizers of all families, and the one of a name, which there must be.
 const std::vector<KnownPreTokenizer>& pre_tokenizers();

@@ -164,6 +164,7 @@ nn::DecoderConfig config_of_keys(const Family& family, const std::vector<FamilyK
 void settle_config(const Family& family, std::string_view file, nn::DecoderConfig& c) {
   naming(file, [&] { c.validate(); });
   if (c.n_kv_head == c.n_head) c.n_kv_head.reset();
+  if (c.window >= c.block_size) c.window = 0, c.window_pattern.clear();  // it hides nothing
   if (c.n_embd % c.n_head == 0 && c.head_size == c.n_embd / c.n_head) c.head_size.reset();
   if (family.inner_by_default) c = with_usual_inner(c);
 }
@@ -186,7 +187,7 @@ std::vector<std::pair<std::string_view, Value>> values_of_keys(const std::vector
   for (const FamilyKey& key : keys) {
     if (key.way == Way::in || key.way == Way::ignored) continue;
     Value value = key.only;
-    if (key.option == kRotation) {
+    if (key.option == kRotation || key.option == kWindows) {
       value = {};
     } else if (!key.option.empty()) {
       value = *(key.or_null ? given : all).find(key.option);
@@ -204,7 +205,9 @@ std::set<std::string_view> options_of(const Family& family, const std::vector<Fa
   std::set<std::string_view> options = {"vocab_size", "dropout", "ff_dropout", "attn_out_dropout"};
   options.insert(family.same_tensors.begin(), family.same_tensors.end());
   for (const FamilyKey& key : keys) {
+    if (key.way == Way::in) continue;  // it cannot be written
     options.insert(key.option);
+    if (key.option == kWindows) options.insert({"window", "window_pattern"});
     if (key.option != kRotation) continue;
     for (const std::string_view option :
          {"rope_base", "rope_scaling", "rope_factor", "rope_low_freq_factor",

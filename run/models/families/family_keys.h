@@ -33,7 +33,7 @@ void check_same_keys(const std::vector<FamilyKey>& keys, const nn::DecoderConfig
                      std::string_view file, std::string_view prefix, const FindValue& find);
 
 // What the keys are in a file of that config, in their order. Where an option has a default, it is
-// the value that the model has. kRotation is null.
+// the value that the model has. kRotation and kWindows are null.
 std::vector<std::pair<std::string_view, Value>> values_of_keys(const std::vector<FamilyKey>& keys,
                                                                const nn::DecoderConfig& config);
 

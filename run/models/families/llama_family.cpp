@@ -38,7 +38,9 @@ std::vector<FamilyKey> gguf_keys() {
           {.key = "rope.dimension_count", .option = "head_size", .way = Way::same},
           {.key = "attention.layer_norm_rms_epsilon", .option = "norm_eps", .needed = true},
           {"rope.freq_base", "rope_base"},
-          {.key = "rope.scaling.type", .only = std::string("none"), .way = Way::in},
+          {.key = "rope.scaling.type", .way = Way::ignored},  // the format reads these two
+          {.key = "rope.scaling.factor", .way = Way::ignored},
+          {.key = "attention.sliding_window", .option = "window", .way = Way::in},
           {.key = "expert_count", .only = std::int64_t{0}, .way = Way::in},
           {.key = "expert_used_count", .only = std::int64_t{0}, .way = Way::in},
           {.key = "attention.causal", .only = true, .way = Way::in},
@@ -94,6 +96,7 @@ Family llama_family() {
           .gguf = {.architecture = "llama",
                    .keys = gguf_keys(),
                    .tensors = gguf_tensors(),
+                   .reasons = {{"window", "llama.cpp sees all positions with this architecture"}},
                    .may_scale_rotation = true},
           .tensors = tensors_of,
           .pre_tokenizers = {

@@ -2,15 +2,16 @@
 
 namespace tapegrad::run {
 
-// Llama, but for attention that slides over a window unless the file says null (Jiang et al.,
-// "Mistral 7B", 2023). In GGUF it is a llama.
+// Llama, but for attention that slides over a window in all blocks (Jiang et al., "Mistral 7B",
+// 2023, section 2). In GGUF it is a llama.
 Family mistral_family() {
   Family f = llama_family();
   f.name = "mistral";
   f.hf.model_class = "MistralForCausalLM";
   f.hf.base_class = "MistralModel";
   f.hf.window = HfFamily::Window::unless_null;
-  f.hf.written = false;
+  f.hf.only_with_window = true;
+  f.hf.keys.push_back({.key = "sliding_window", .option = "window", .way = FamilyKey::Way::out});
   // Where these are absent, transformers takes those of its largest model.
   f.hf.key("num_key_value_heads").needed = true;
   f.gguf = {};

@@ -12,7 +12,7 @@ Family qwen2_family() {
   f.hf.window = HfFamily::Window::if_asked;
   f.hf.key("num_key_value_heads").needed = true;
   f.hf.key("attention_bias").way = f.hf.key("mlp_bias").way = FamilyKey::Way::in;
-  f.hf.keys.push_back({.key = "use_sliding_window", .only = false, .way = FamilyKey::Way::out});
+  f.hf.keys.push_back({"use_sliding_window", kWindows});
   f.hf.own_pre_tokenizer = "qwen2";
   f.hf.own_pre_tokenizer_only =
       "transformers takes a model with qkv_bias or qk_norm for one of Qwen's, and reads its "

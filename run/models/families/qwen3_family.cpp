@@ -13,7 +13,6 @@ Family qwen3_family() {
   f.hf.base_class = "Qwen3Model";
   f.hf.key("head_dim").needed = true;
   f.hf.key("attention_bias").way = FamilyKey::Way::both;
-  f.hf.key("use_sliding_window").way = FamilyKey::Way::ignored;
   f.gguf.architecture = "qwen3";
   f.pre_tokenizers = {};
   return f;

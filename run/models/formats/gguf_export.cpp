@@ -23,6 +23,8 @@ void check_expressible(const Family& family, const nn::DecoderConfig& c) {
     options.insert({"rope_scaling", "rope_factor", "rope_low_freq_factor", "rope_high_freq_factor",
                     "rope_original_positions"});
   }
+  if (c.rope_scaling == nn::RopeScalingKind::linear)
+    options.insert({"rope_scaling", "rope_factor"});
   require_expressible(fmt::format("GGUF's {}", family.gguf.architecture), c, family.model, options,
                       family.gguf.reasons);
 }
@@ -49,7 +51,10 @@ nn::GgufKeys keys_of(const Family& family, const nn::DecoderConfig& c, GgufType 
   for (const auto& [key, value] : values_of_keys(family.gguf.keys, c)) {
     keys[architecture + "." + std::string(key)] = gguf_value_of(value);
   }
-  if (c.scaling()) {  // see rope_divisors(): llama.cpp has no keys for these
+  if (c.scaling() && c.rope_scaling == nn::RopeScalingKind::linear) {
+    keys[architecture + kRopeScalingType] = std::string(name_of_enum(c.rope_scaling));
+    keys[architecture + kRopeScalingFactor] = c.rope_factor;
+  } else if (c.scaling()) {  // see rope_divisors(): llama.cpp has no keys for these
     keys[kRopeFactor] = c.rope_factor;
     keys[kRopeLowFreqFactor] = c.rope_low_freq_factor;
     keys[kRopeHighFreqFactor] = c.rope_high_freq_factor;
@@ -106,7 +111,7 @@ GgufType type_of(StoredType type) {
 
 Exported export_gguf(const TextModel& model, const std::filesystem::path& out, StoredType stored) {
   const nn::DecoderConfig& c = model.gpt.config;
-  const Family& family = family_of(c);
+  const Family& family = gguf_family_of(c);
   check_expressible(family, c);
   check(model.params.dtype() == DType::f32, "a model of {} cannot be exported: load it in f32",
         name_of(model.params.dtype()));
@@ -132,7 +137,7 @@ Exported export_gguf(const TextModel& model, const std::filesystem::path& out, S
                          return name.exchanged_heads > 0 ? exchanged(t, name.exchanged_heads) : t;
                        }});
   }
-  if (c.scaling()) {
+  if (c.scaling() && c.rope_scaling == nn::RopeScalingKind::llama3) {
     const std::vector<float> divisors = rope_divisors(c);
     tensors.push_back({kRopeDivisors, GgufType::f32, {std::ssize(divisors)}, [divisors] {
                          return Tensor::from(divisors, {std::ssize(divisors)});

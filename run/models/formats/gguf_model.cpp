@@ -68,6 +68,21 @@ void read_rope_scaling(const nn::GgufFile& file, nn::DecoderConfig& c) {
         kRopeDivisors);
 }
 
+void read_linear_scaling(const nn::GgufFile& file, const std::string& architecture,
+                         nn::DecoderConfig& c) {
+  const std::string key = architecture + kRopeScalingType;
+  const auto type = gguf_value<std::string>(file, key, "linear");
+  check(type == "none" || type == "linear", "{}: {} '{}' is not supported, only none and linear",
+        file.name(), key, type);
+  const auto factor = gguf_value(file, architecture + kRopeScalingFactor, 1.0);
+  if (type == "none" || factor == 0 || factor == 1) return;
+  check(!file.contains(kRopeDivisors), "{}: '{}' and {} scale rotary positions both", file.name(),
+        kRopeDivisors, architecture + kRopeScalingFactor);
+  c.rope_scaling = nn::RopeScalingKind::linear;
+  c.rope_factor = factor;
+  validate_config(c, file.name());
+}
+
 // Some options are not said by a key, but by the tensors that there are.
 void read_tensors(const nn::GgufFile& file, const Family& family, nn::DecoderConfig& c) {
   c.vocab_size = rows_of_embedding(file);
@@ -93,6 +108,7 @@ nn::DecoderConfig config_of(const nn::GgufFile& file, const Family& family) {
   check_same_keys(keys, c, file.name(), prefix, find);
   check_all_known(file, keys, prefix);
   if (family.gguf.may_scale_rotation) read_rope_scaling(file, c);
+  if (c.rotary()) read_linear_scaling(file, std::string(family.gguf.architecture), c);
   return c;
 }
 

@@ -19,6 +19,10 @@ std::vector<GgufName> gguf_names(const Family& family, const nn::DecoderConfig& 
 // The tables with a row for each token.
 inline constexpr const char *kTokenTable = "token_embd.weight", *kHeadTable = "output.weight";
 
+// The linear scaling of rotary positions, behind the name of the architecture. llama.cpp takes a
+// factor without a type for a linear one.
+inline constexpr const char *kRopeScalingType = ".rope.scaling.type",
+                            *kRopeScalingFactor = ".rope.scaling.factor";
 // Llama 3's scaling of rotary positions (RopeScaling in ops.h) stands in a file as a tensor: what
 // it divides the frequency of each pair of channels by, of which there are channels_per_head() / 2.
 // Files that are written here have these keys, too. Where a file does not have them, they are

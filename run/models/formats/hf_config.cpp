@@ -70,11 +70,12 @@ void read_rotation(const HfConfig& file, nn::DecoderConfig& c) {
   check(turned == 1.0, "{}: partial_rotary_factor {} is not supported, only 1", file.path(),
         turned);
   if (type == "default") return;
-  check(type == "llama3",
-        "{}: rotary positions of rope_type '{}' are not supported, only default and llama3",
+  check(type == "linear" || type == "llama3",
+        "{}: rotary positions of rope_type '{}' are not supported, only default, linear and llama3",
         file.path(), type);
-  c.rope_scaling = nn::RopeScalingKind::llama3;
+  c.rope_scaling = *enum_of<nn::RopeScalingKind>(type);
   c.rope_factor = part.need<double>("factor");
+  if (c.rope_scaling == nn::RopeScalingKind::linear) return;
   c.rope_low_freq_factor = part.need<double>("low_freq_factor");
   c.rope_high_freq_factor = part.need<double>("high_freq_factor");
   c.rope_original_positions = part.need<std::int64_t>("original_max_position_embeddings");
@@ -83,24 +84,67 @@ void read_rotation(const HfConfig& file, nn::DecoderConfig& c) {
 void set_rotation(const nn::DecoderConfig& c, Json& json) {
   Json rope = {{"rope_type", "default"}, {"rope_theta", c.rope_base}};
   if (c.scaling()) {
-    rope = {{"rope_type", "llama3"},
-            {"rope_theta", c.rope_base},
-            {"factor", c.rope_factor},
-            {"low_freq_factor", c.rope_low_freq_factor},
-            {"high_freq_factor", c.rope_high_freq_factor},
-            {"original_max_position_embeddings", c.rope_original_positions}};
+    rope["rope_type"] = name_of_enum(c.rope_scaling);
+    rope["factor"] = c.rope_factor;
+    if (c.rope_scaling == nn::RopeScalingKind::llama3) {
+      rope["low_freq_factor"] = c.rope_low_freq_factor;
+      rope["high_freq_factor"] = c.rope_high_freq_factor;
+      rope["original_max_position_embeddings"] = c.rope_original_positions;
+    }
   }
   json["rope_parameters"] = rope;
   json["rope_theta"] = c.rope_base;  // as transformers 4 spells it
   json["rope_scaling"] = c.scaling() ? rope : Json();
 }
 
-void cut_to_window(const HfConfig& file, HfFamily::Window window, nn::DecoderConfig& c) {
+// Which blocks have the window, as DecoderConfig has it.
+std::string window_pattern(const HfConfig& file, int n_layer) {
+  constexpr std::string_view kSliding = "sliding_attention", kFull = "full_attention";
+  std::string letters;
+  const auto types = file.get("layer_types", std::vector<std::string>());
+  for (const std::string& type : types) {
+    check(type == kSliding || type == kFull,
+          "{}: layer_types: '{}' is not supported, only {} and {}", file.path(), type, kSliding,
+          kFull);
+    letters += type == kSliding ? 'S' : 'L';
+  }
+  check(types.empty() || std::ssize(types) == n_layer, "{}: layer_types names {} layers of {}",
+        file.path(), types.size(), n_layer);
+  if (!types.empty()) return letters;
+  const auto first = file.get<std::int64_t>("max_window_layers", 28);
+  for (int i = 0; i < n_layer; ++i) letters += i >= first ? 'S' : 'L';
+  return letters;
+}
+
+void read_window(const HfConfig& file, HfFamily::Window window, nn::DecoderConfig& c) {
+  const bool is_null = file.has("sliding_window") && !file.has_value("sliding_window");
   const bool slides =
-      window == HfFamily::Window::unless_null
-          ? file.has_value("sliding_window") || !file.has("sliding_window")
-          : window == HfFamily::Window::if_asked && file.get("use_sliding_window", false);
-  if (slides) c.block_size = std::min(c.block_size, file.get<std::int64_t>("sliding_window", 4096));
+      window == HfFamily::Window::unless_null ||
+      (window == HfFamily::Window::if_asked && file.get("use_sliding_window", false));
+  if (!slides || is_null) return;
+  c.window = file.get<std::int64_t>("sliding_window", 4096);
+  check(c.window > 0, "{}: sliding_window {} must be 1 or more", file.path(), c.window);
+  if (window == HfFamily::Window::unless_null) return;
+  const std::string pattern = window_pattern(file, c.n_layer);
+  const bool some = pattern.find('S') != std::string::npos;
+  if (!some) c.window = 0;
+  if (some && pattern.find('L') != std::string::npos) c.window_pattern = pattern;
+}
+
+// transformers before 4.53 knows no layer_types: there, all layers from max_window_layers on slide.
+void set_windows(const nn::DecoderConfig& c, Json& json) {
+  json["use_sliding_window"] = c.window > 0;
+  if (c.window == 0) return;
+  Json types = Json::array();
+  int first = c.n_layer;
+  for (int i = c.n_layer; i-- > 0;) {
+    const bool slides = c.scores_of(i).window > 0;
+    if (slides) first = i;
+    types.insert(types.begin(), slides ? "sliding_attention" : "full_attention");
+  }
+  json["sliding_window"] = c.window;
+  json["max_window_layers"] = first;
+  json["layer_types"] = types;
 }
 
 const Family& family_in(const HfConfig& file) {
@@ -138,16 +182,21 @@ HfModel read_hf_config(const fs::path& folder) {
   nn::DecoderConfig config = config_of_keys(family, family.hf.keys, file.path(), "",
                                             [&](std::string_view key) { return file.find(key); });
   if (key_of(family.hf.keys, kRotation) != nullptr) read_rotation(file, config);
-  cut_to_window(file, family.hf.window, config);
+  read_window(file, family.hf.window, config);
   settle_config(family, file.path(), config);
   return {family, config};
 }
 
 void set_hf_config(const Family& family, const nn::DecoderConfig& config, Json& json) {
-  const FamilyKey* const rotation = key_of(family.hf.keys, kRotation);
+  const auto stands_for = [&](std::string_view key, std::string_view option) {
+    const FamilyKey* const own = key_of(family.hf.keys, option);
+    return own != nullptr && own->key == key;
+  };
   for (const auto& [key, value] : values_of_keys(family.hf.keys, config)) {
-    if (rotation != nullptr && key == rotation->key) {
+    if (stands_for(key, kRotation)) {
       set_rotation(config, json);
+    } else if (stands_for(key, kWindows)) {
+      set_windows(config, json);
     } else {
       json[std::string(key)] = json_of(value);
     }

@@ -17,8 +17,7 @@ struct HfModel {
 // The model that a config.json describes, of one of the families. Sizes of all but GPT-2 must be
 // there; other values that are absent are those that transformers takes. Error, naming key and
 // value, for what changes the result and is not known here, other scalings of rotary positions for
-// example. Where attention slides, the block size is no longer than its window, within which all is
-// the same.
+// example.
 HfModel read_hf_config(const std::filesystem::path& folder);
 
 // The inverse: sets the keys of the family in a config.json.

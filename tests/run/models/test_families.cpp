@@ -59,7 +59,7 @@ TEST_CASE("the keys and tensors of families name options of the config", "[famil
     for (const auto* keys : tables_of(family)) {
       for (const FamilyKey& key : *keys) {
         INFO(key.key);
-        CHECK((key.option.empty() || key.option == run::kRotation ||
+        CHECK((key.option.empty() || key.option == run::kRotation || key.option == run::kWindows ||
                options.find(key.option) != nullptr));
       }
     }
@@ -96,8 +96,11 @@ TEST_CASE("a config comes back by the keys of its family", "[families]") {
 
 TEST_CASE("a model goes out as the family that computes it, or comes nearest", "[families]") {
   for (const Family& family : run::families()) {
-    const Family& chosen = run::family_of(unusual(family));
-    CHECK(chosen.name == (family.hf.written ? family.name : "llama"));
+    nn::DecoderConfig config = unusual(family);
+    CHECK(run::family_of(config).name == (family.name == "mistral" ? "llama" : family.name));
+    config.window = 8;
+    CHECK(run::family_of(config).name == (family.name == "llama" ? "mistral" : family.name));
+    CHECK(run::gguf_family_of(config).name == (family.name == "mistral" ? "llama" : family.name));
   }
   nn::DecoderConfig c;
   c.positions = nn::Positions::rotary;

@@ -258,6 +258,8 @@ TEST_CASE("what GGUF cannot express is refused by name, and nothing is written",
         c.rope_scaling = nn::RopeScalingKind::llama3, c.rope_factor = 8;
       },
       "GGUF's qwen3 cannot express a model with rope_scaling llama3, only with none");
+  refused([](auto& c) { c.arch = nn::Architecture::llama, c.window = 2; },
+          "GGUF's llama cannot express a model with window 2, only with 0: llama.cpp");
   auto json = nlohmann::json::parse(golden_tokenizer("gpt2").hf_json());
   const auto refused_tokenizer = [&](const std::string& expected) {
     const auto t = data::Tokenizer::of_hf(json.dump());
@@ -385,8 +387,11 @@ TEST_CASE("keys of Llama's family are honoured or refused", "[gguf_model]") {
     }
   };
   CHECK_THAT(with("llama.rope.scaling.type", std::string("yarn")),
-             ContainsSubstring("rope.scaling.type yarn"));
-  CHECK_THAT(with("llama.rope.scaling.factor", 8.0), ContainsSubstring("rope.scaling.factor"));
+             ContainsSubstring("rope.scaling.type 'yarn'"));
+  CHECK_THAT(with("llama.rope.scaling.factor", 8.0),
+             ContainsSubstring("rope.scaling.factor scale rotary positions both"));
+  CHECK_THAT(with("llama.attention.sliding_window", std::int64_t{1} << 30),
+             ContainsSubstring("attention.sliding_window (window)"));
   CHECK_THAT(with("llama.expert_count", std::int64_t{8}), ContainsSubstring("expert_count 8"));
   CHECK_THAT(with("llama.rope.dimension_count", std::int64_t{2}),
              ContainsSubstring("dimension_count 2"));
@@ -395,4 +400,41 @@ TEST_CASE("keys of Llama's family are honoured or refused", "[gguf_model]") {
   CHECK_THAT(with("llama.attention.head_count_kv", std::int64_t{3}),
              ContainsSubstring("n_kv_head"));
   CHECK_THAT(with("tapegrad.rope_factor", 5.0), ContainsSubstring("rope_freqs.weight"));
+}
+
+TEST_CASE("linear rotary positions go out and come back, also without a type", "[gguf_model]") {
+  const TempFolder folder;
+  const auto tokenizer = small_bpe();
+  for (const bool qkv_bias : {false, true}) {  // llama and qwen2
+    nn::DecoderConfig config = tiny(tokenizer);
+    config.arch = nn::Architecture::llama, config.qkv_bias = qkv_bias;
+    config.rope_scaling = nn::RopeScalingKind::linear, config.rope_factor = 3;
+    const run::TextModel model = model_of(tokenizer, config);
+    run::export_gguf(model, folder / "file.gguf", StoredType::f32);
+    const GgufFile file(folder / "file.gguf");
+    const std::string prefix = qkv_bias ? "qwen2." : "llama.";
+    CHECK(std::get<std::string>(file.keys().at(prefix + "rope.scaling.type")) == "linear");
+    const Tensor logits = model.gpt(some_ids(model));
+    CHECK(difference(run::load(folder / "file.gguf").gpt(some_ids(model)), logits, 0, 0) == "");
+    const auto changed = [&](const auto& change) {
+      GgufKeys keys = file.keys();
+      change(keys);
+      std::vector<GgufTensor> tensors;
+      for (const auto& [name, entry] : file.entries()) {
+        tensors.push_back({name, GgufType::f32, entry.shape,
+                           [&file, tensor = std::string(name)] { return file.read(tensor); }});
+      }
+      nn::write_gguf(folder / "changed.gguf", keys, tensors);
+      return run::load(folder / "changed.gguf").gpt.config;
+    };
+    const auto factor = [&](const auto& change) { return changed(change).rope_factor; };
+    CHECK(factor([&](GgufKeys& k) { k.erase(prefix + "rope.scaling.type"); }) == 3);
+    CHECK(factor([&](GgufKeys& k) { k[prefix + "rope.scaling.type"] = std::string("none"); }) == 1);
+    CHECK(changed([&](GgufKeys& k) {
+            k[prefix + "attention.sliding_window"] = std::int64_t{2};
+          }).window == 2);
+    CHECK(changed([&](GgufKeys& k) {
+            k[prefix + "attention.sliding_window"] = std::int64_t{4096};
+          }).window == 0);
+  }
 }

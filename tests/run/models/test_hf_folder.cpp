@@ -244,13 +244,14 @@ TEST_CASE("a config that changes the result in a way unknown here is refused by 
 
 TEST_CASE("keys of Llama's family that change the result are honoured or refused by name",
           "[hf_folder]") {
-  const json linear = {{"rope_type", "linear"}, {"factor", 2.0}};
+  const json dynamic = {{"rope_type", "dynamic"}, {"factor", 2.0}};
   const std::vector<std::tuple<std::string, json, std::string>> faults = {
       {"hidden_act", "gelu", "hidden_act"},
       {"attention_bias", true, "attention_bias"},
       {"mlp_bias", true, "mlp_bias"},
       {"rope_interleaved", true, "rope_interleaved"},
-      {"rope_parameters", linear, "rope_type 'linear'"},
+      {"rope_parameters", dynamic, "rope_type 'dynamic'"},
+      {"rope_parameters", {{"rope_type", "linear"}}, "factor"},
       {"rope_parameters", 3, "rope_parameters"},
       {"num_key_value_heads", 3, "n_kv_head"},
       {"num_attention_heads", 0, "n_head"},
@@ -278,16 +279,71 @@ TEST_CASE("keys of Llama's family that change the result are honoured or refused
   check_is_golden(run::load(folder.path()), "hf_llama");
 }
 
-TEST_CASE("a window that attention slides in bounds the block size", "[hf_folder]") {
+// scores.safetensors has the logits of the first row.
+void check_scores(const fs::path& folder, const std::string& golden, const std::string& name) {
+  INFO(name);
+  static const SafeTensors file = load_safetensors(golden_file("scores.safetensors").string());
+  const run::TextModel model = run::load(folder);
+  const Tensor ids = expected_of(golden).at("input_ids").rows(0, 1);
+  const Tensor& expected = file.at("model/" + name);
+  CHECK(difference(model.gpt(ids), expected, 1e-5, 2e-5) == "");
+  nn::KVCache cache;
+  for (std::int64_t t = 0; t < ids.dim(1); ++t) {
+    const Tensor next = model.gpt.last_logits(columns(ids, t, t + 1), cache);
+    CHECK(difference(next, select(expected, 1, t), 1e-5, 2e-5) == "");
+  }
+}
+
+TEST_CASE("where attention slides, logits are transformers' beyond the window", "[hf_folder]") {
+  const Folder mistral("hf_llama");
+  mistral.write(mistral.tensors);
+  mistral.configure("model_type", "mistral");
+  mistral.configure("architectures", json::array({"MistralForCausalLM"}));
+  // The default window is 4,096, which hides nothing of 24 positions.
+  check_is_golden(run::load(mistral.path()), "hf_llama");
+  CHECK(run::load(mistral.path()).gpt.config.window == 0);
+  mistral.configure("sliding_window", 5);
+  CHECK(run::load(mistral.path()).gpt.config.window == 5);
+  CHECK(run::load(mistral.path()).gpt.config.block_size == 24);
+  check_scores(mistral.path(), "hf_llama", "mistral");
+  mistral.configure("sliding_window", nullptr);
+  check_is_golden(run::load(mistral.path()), "hf_llama");
+  mistral.configure("sliding_window", 0);
+  CHECK_THROWS_WITH(run::load(mistral.path()), ContainsSubstring("sliding_window 0"));
+
+  const Folder qwen2("hf_qwen2");
+  qwen2.write(qwen2.tensors);
+  qwen2.configure("sliding_window", 4);
+  check_is_golden(run::load(qwen2.path()), "hf_qwen2");  // use_sliding_window is false
+  qwen2.configure("use_sliding_window", true);
+  check_is_golden(run::load(qwen2.path()), "hf_qwen2");  // its layer_types are full
+  qwen2.configure("layer_types", nullptr);
+  check_is_golden(run::load(qwen2.path()), "hf_qwen2");  // max_window_layers is 28
+  qwen2.configure("max_window_layers", 1);
+  CHECK(run::load(qwen2.path()).gpt.config.window_pattern == "LS");
+  check_scores(qwen2.path(), "hf_qwen2", "qwen2");
+  qwen2.configure("layer_types", {"sliding_attention", "full_attention"});
+  check_scores(qwen2.path(), "hf_qwen2", "qwen2_types");
+  qwen2.configure("max_window_layers", 0);
+  qwen2.configure("layer_types", nullptr);
+  CHECK(run::load(qwen2.path()).gpt.config.window_pattern.empty());
+  CHECK(run::load(qwen2.path()).gpt.config.window == 4);
+  qwen2.configure("layer_types", {"full_attention"});
+  CHECK_THROWS_WITH(run::load(qwen2.path()), ContainsSubstring("layer_types names 1 layers of 2"));
+  qwen2.configure("layer_types", {"full_attention", "chunked_attention"});
+  CHECK_THROWS_WITH(run::load(qwen2.path()), ContainsSubstring("'chunked_attention'"));
+}
+
+TEST_CASE("linear rotary positions have transformers' logits, in both spellings", "[hf_folder]") {
   const Folder folder("hf_llama");
   folder.write(folder.tensors);
-  folder.configure("model_type", "mistral");
-  folder.configure("architectures", json::array({"MistralForCausalLM"}));
-  CHECK(run::load(folder.path()).gpt.config.block_size == 24);  // the default window is 4,096
-  folder.configure("sliding_window", 10);
-  CHECK(run::load(folder.path()).gpt.config.block_size == 10);
-  folder.configure("sliding_window", nullptr);
-  check_is_golden(run::load(folder.path()), "hf_llama");
+  folder.configure("rope_parameters",
+                   {{"rope_type", "linear"}, {"rope_theta", 1000.0}, {"factor", 2.5}});
+  check_scores(folder.path(), "hf_llama", "linear");
+  folder.configure("rope_parameters", nullptr);
+  folder.configure("rope_theta", 1000);
+  folder.configure("rope_scaling", {{"type", "linear"}, {"factor", 2.5}});
+  check_scores(folder.path(), "hf_llama", "linear");
 }
 
 TEST_CASE("a text ends at each token that the folder names, and goes out with them",

@@ -5,6 +5,7 @@
 #include "tapegrad/autograd/tensor/safetensors.h"
 #include "tapegrad/nn/decoder.h"
 #include "tapegrad/run/models/formats/export.h"
+#include "tapegrad/run/models/formats/hf_config.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/golden/golden.h"
 #include "tapegrad/tests/temp_folder.h"
@@ -90,6 +91,35 @@ TEST_CASE("a model in Hugging Face's layout comes back with the same bits", "[hf
     c.rope_scaling = nn::RopeScalingKind::llama3, c.rope_factor = 8;
     c.head_size = 6;
   }));
+  check_comes_back(tiny_llama([](auto& c) {
+    c.window = 2;
+    c.rope_scaling = nn::RopeScalingKind::linear, c.rope_factor = 8;
+  }));
+}
+
+TEST_CASE("windows go out as the family that computes them, and come back", "[hf_out]") {
+  const TempFolder folder;
+  write(model_of(tiny_llama([](auto& c) { c.window = 2; })), folder / "out");
+  CHECK(config_in(folder / "out").at("architectures") == json::array({"MistralForCausalLM"}));
+  CHECK(config_in(folder / "out").at("sliding_window") == 2);
+  CHECK(run::load(folder / "out").gpt.config.window == 2);
+  write(model_of(tiny_llama()), folder / "plain");
+  CHECK(config_in(folder / "plain").at("model_type") == "llama");
+  CHECK(!config_in(folder / "plain").contains("sliding_window"));
+  const run::Family& qwen2 = run::qwen2_family();
+  for (const std::string pattern : {"", "LS", "SL"}) {
+    nn::DecoderConfig config =
+        tiny_llama([&](auto& c) { c.qkv_bias = true, c.window = 2, c.window_pattern = pattern; });
+    CHECK(run::family_of(config).name == "qwen2");
+    Json written = {{"model_type", "qwen2"}};
+    run::set_hf_config(qwen2, config, written);
+    folder.put("config.json", written.dump());
+    const nn::DecoderConfig back = run::read_hf_config(folder / "").config;
+    INFO(pattern);
+    CHECK(back.window == 2);
+    CHECK(back.window_pattern == pattern);
+    CHECK(written.at("max_window_layers") == (pattern == "LS" ? 1 : 0));
+  }
 }
 
 TEST_CASE("biases that a model does not have are zeros, and Q, K and V are one", "[hf_out]") {
