@@ -69,7 +69,7 @@ bool begins_as_gguf(const std::filesystem::path& path);
 // that no more than one is made at a time.
 struct GgufTensor {
   std::string name;
-  const StoredType& type;
+  const StoredType* type = nullptr;
   Shape shape;
   std::function<Tensor()> values;
 };

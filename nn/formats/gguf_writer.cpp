@@ -73,9 +73,9 @@ std::uint64_t padding_of(std::uint64_t bytes) {
 }
 
 std::uint64_t bytes_in_file(const GgufTensor& tensor) {
-  const auto bytes = stored_bytes(tensor.type, tensor.shape);
+  const auto bytes = stored_bytes(*tensor.type, tensor.shape);
   check(bytes.has_value(), "[gguf] '{}' of shape {} has rows that are not of whole blocks of {}",
-        tensor.name, tensor.shape, tensor.type.block);
+        tensor.name, tensor.shape, tensor.type->block);
   return *bytes;
 }
 
@@ -97,8 +97,9 @@ std::string header_of(const GgufKeys& keys, const std::vector<GgufTensor>& tenso
     for (int i = tensor.shape.rank() - 1; i >= 0; --i) {
       put(out, static_cast<std::uint64_t>(tensor.shape[i]));
     }
-    check(tensor.type.ggml.has_value(), "[gguf] ggml has no type {}", tensor.type.name);
-    put(out, *tensor.type.ggml);
+    check(tensor.type != nullptr, "[gguf] the tensor '{}' has no type", tensor.name);
+    check(tensor.type->ggml.has_value(), "[gguf] ggml has no type {}", tensor.type->name);
+    put(out, *tensor.type->ggml);
     put(out, offset);
     offset += bytes_in_file(tensor);
     offset += padding_of(offset);
@@ -111,7 +112,7 @@ void write_values(FileWriter& file, const GgufTensor& tensor) {
   const Tensor values = tensor.values();
   check(values.shape() == tensor.shape, "[gguf] '{}' is {}, not {}", tensor.name, values.shape(),
         tensor.shape);
-  write_stored(file, tensor.name, values, tensor.type);
+  write_stored(file, tensor.name, values, *tensor.type);
   file.write(std::string(padding_of(bytes_in_file(tensor)), '\0'));
 }
 

@@ -111,7 +111,7 @@ Exported export_gguf(const TextModel& model, const std::filesystem::path& out,
     const bool is_table = name.theirs == kTokenTable || name.theirs == kHeadTable;
     const bool longer = adds_end_row && is_table;
     if (longer) shape[0] += 1;
-    tensors.push_back({name.theirs, type_of(name, shape, type), shape, [&own, name, longer] {
+    tensors.push_back({name.theirs, &type_of(name, shape, type), shape, [&own, name, longer] {
                          const Tensor t = own.make();
                          if (longer) return with_mean_row(t);
                          return name.exchanged_heads > 0 ? exchanged(t, name.exchanged_heads) : t;
@@ -119,7 +119,7 @@ Exported export_gguf(const TextModel& model, const std::filesystem::path& out,
   }
   if (c.scaling()) {
     const std::vector<float> divisors = rope_divisors(c);
-    tensors.push_back({kRopeDivisors, stored_type(DType::f32), {std::ssize(divisors)}, [divisors] {
+    tensors.push_back({kRopeDivisors, &stored_type(DType::f32), {std::ssize(divisors)}, [divisors] {
                          return Tensor::from(divisors, {std::ssize(divisors)});
                        }});
   }

@@ -187,7 +187,7 @@ TEST_CASE("a transposed matrix is the one that permute makes", "[stored_type]") 
     const Tensor x = normal(rng, shape, DType::f32);
     for (const StoredType* type : written_types()) {
       if (type->block > 1) continue;
-      INFO(type->name << " " << shape);
+      INFO(fmt::format("{} {}", type->name, shape));
       const StoredTensor stored = in_memory(*type, shape, narrowed(*type, x));
       const StoredTensor t = stored.transposed();
       CHECK(t.is_transposed());

@@ -15,7 +15,7 @@ using nn::GgufTensor;
 namespace {
 
 GgufTensor tensor(const std::string& name, const StoredType& type, const Tensor& values) {
-  return {name, type, values.shape(), [values] { return values; }};
+  return {name, &type, values.shape(), [values] { return values; }};
 }
 
 // A file piece by piece, of which each may lie.

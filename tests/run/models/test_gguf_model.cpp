@@ -91,7 +91,7 @@ struct Edited {
   std::vector<GgufTensor> tensors;
   Edited() {
     for (const auto& [name, entry] : file.entries()) {
-      tensors.push_back({name, stored_type("f32"), entry.shape,
+      tensors.push_back({name, &stored_type("f32"), entry.shape,
                          [this, tensor = std::string(name)] { return file.read(tensor); }});
     }
   }
@@ -356,7 +356,7 @@ TEST_CASE("keys that may change the result, or do not fit, are refused by name",
   types[7] = 6;
   CHECK_THAT(with("tokenizer.ggml.token_type", types), ContainsSubstring("of type 6"));
   edited.tensors.push_back(
-      {"output.bias", stored_type("f32"), {404}, [] { return Tensor::zeros({404}); }});
+      {"output.bias", &stored_type("f32"), {404}, [] { return Tensor::zeros({404}); }});
   CHECK_THAT(edited.complaint(), ContainsSubstring("'output.bias'"));
   edited.tensors.erase(edited.tensors.begin(), edited.tensors.begin() + 1);
   edited.tensors.pop_back();
@@ -372,7 +372,7 @@ TEST_CASE("keys of Llama's family are honoured or refused", "[gguf_model]") {
     keys[key] = value;
     std::vector<GgufTensor> tensors;
     for (const auto& [name, entry] : good.entries()) {
-      tensors.push_back({name, stored_type("f32"), entry.shape,
+      tensors.push_back({name, &stored_type("f32"), entry.shape,
                          [&good, tensor = std::string(name)] { return good.read(tensor); }});
     }
     nn::write_gguf(folder / "file.gguf", keys, tensors);
