@@ -4,6 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include "tapegrad/autograd/tensor/stored_tensor.h"
+
 namespace tapegrad::nn {
 namespace {
 
@@ -28,6 +30,8 @@ class MergedSource : public TensorSource {
         check_adapter(*layer, options.rank);
         entries_.erase(*layer + kA);
         entries_.erase(*layer + kB);
+        const auto weight = entries_.find(*layer + "weight");
+        if (weight != entries_.end()) weight->second.type = nullptr;  // a sum
       }
     }
     check(entries_.size() < source_->entries().size(), "{}: there are no adapters in it", name());
@@ -46,10 +50,13 @@ class MergedSource : public TensorSource {
           name(), layer, weight, a, b, rank);
   }
 
-  Tensor load(const std::string& tensor, const Entry&, DType as) const override {
+  StoredTensor open(const std::string& tensor, const Entry&) const override {
+    return source_->stored(tensor);
+  }
+  Tensor compute(const std::string& tensor, DType as) const override {
     const Tensor weight = source_->read(tensor, as);
     const auto layer = layer_of(tensor, "weight");
-    if (!layer || !source_->contains(*layer + kA)) return weight;
+    if (!layer || !source_->contains(*layer + kA)) return weight;  // the other source computes it
     return weight + matmul(source_->read(*layer + kB, as), source_->read(*layer + kA, as)) * scale_;
   }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tapegrad/autograd/finite.h"
+#include "tapegrad/autograd/tensor/stored_type.h"
 #include "tapegrad/optim/shared_updates.h"
 
 namespace tapegrad::optim {
@@ -70,7 +71,7 @@ void SharedUpdates::save(const std::string& path, Metadata metadata) const {
     }
   }
   metadata.merge(stepper_.metadata());
-  if (rank() == 0) return save_safetensors(path, tensors, "F32", metadata);
+  if (rank() == 0) return save_safetensors(path, tensors, stored_type(DType::f32), metadata);
   for (const TensorToMake& tensor : tensors) tensor.make();
 }
 

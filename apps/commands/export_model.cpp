@@ -12,8 +12,7 @@ namespace {
 struct Options {
   std::string model, checkpoint{run::kLast}, out;
   std::vector<std::string> words;
-  std::string format;
-  std::optional<run::StoredType> dtype;
+  std::string format, dtype;
   bool overwrite = false;
   cli::ComputeOptions compute;
 };
@@ -28,10 +27,8 @@ std::optional<Options> parse(const cli::Call& call) {
   std::vector<std::string> formats;
   for (const run::ExportFormat& format : run::export_formats()) {
     formats.emplace_back(format.name);
-    std::vector<std::string_view> types;
-    for (const run::StoredType type : format.types) types.push_back(name_of_enum(type));
     cli.list("Formats", formats.back(),
-             fmt::format("{}: {}", format.title, fmt::join(types, ", ")));
+             fmt::format("{}: {}", format.title, names_of(format.types)));
   }
   cli.group("Model");
   cli("model", o.model, "a run folder, or a model of another program", {.value = "PATH"});
@@ -40,7 +37,9 @@ std::optional<Options> parse(const cli::Call& call) {
       {.value = "last|best|STEP"});
   cli.group("Output");
   cli.choice("format", o.format, formats, "format of the program that will open it");
-  cli("dtype", o.dtype, "type of the weights in the file [f32]");
+  std::vector<std::string> types;
+  for (const StoredType* type : run::export_types()) types.emplace_back(type->name);
+  cli.choice("dtype", o.dtype, types, "type of the weights in the file [f32]");
   cli("out", o.out, "the folder or file that is written", {.value = "PATH"});
   cli.alias("-o", "--out");
   cli("overwrite", o.overwrite, "replace files of an earlier export");
@@ -60,11 +59,11 @@ std::optional<Options> parse(const cli::Call& call) {
 
 int export_it(const Options& o) {
   const run::ExportFormat& format = run::export_format(o.format);
-  const run::StoredType type = o.dtype.value_or(format.types.front());
+  const StoredType& type = o.dtype.empty() ? *format.types.front() : stored_type(o.dtype);
   run::check_export(format, o.out, type, o.overwrite);  // before the weights are read
   const run::Exported written = run::export_model(run::load(o.model, DType::f32, o.checkpoint),
                                                   format, o.out, type, o.overwrite);
-  fmt::print("wrote {}, {}: {}{}{}\n", format.title, name_of_enum(type), o.out,
+  fmt::print("wrote {}, {}: {}{}{}\n", format.title, type.name, o.out,
              written.files.empty() ? "" : "/: ", fmt::join(written.files, ", "));
   fmt::print("open: {}\n", written.use);
   return 0;

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "tapegrad/apps/cli/option_text.h"
-#include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/tensor/stored_tensor.h"
 #include "tapegrad/base/dry_run.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
@@ -66,10 +66,13 @@ class FirstPositions : public TensorSource {
   const Metadata& metadata() const override { return source_->metadata(); }
 
  private:
-  Tensor load(const std::string& tensor, const Entry& entry, DType as) const override {
-    const Tensor all = source_->read(tensor, as);
-    if (all.shape() == entry.shape) return all;
-    return slice(all, 0, 0, entry.shape[0]);
+  StoredTensor open(const std::string& tensor, const Entry& entry) const override {
+    const StoredTensor all = source_->stored(tensor);
+    return all.shape() == entry.shape ? all : all.first_rows(entry.shape[0]);
+  }
+  // Adapted weights, never the positions: those belong to no linear layer.
+  Tensor compute(const std::string& tensor, DType as) const override {
+    return source_->read(tensor, as);
   }
 
   std::shared_ptr<const TensorSource> source_;

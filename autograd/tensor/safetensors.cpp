@@ -1,45 +1,20 @@
 #include "tapegrad/autograd/tensor/safetensors.h"
 
-#include <bit>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "tapegrad/autograd/tensor/safetensors_header.h"
-#include "tapegrad/autograd/tensor/stored_elements.h"
-#include "tapegrad/autograd/tensor/write_floats.h"
+#include "tapegrad/autograd/tensor/stored_tensor.h"
+#include "tapegrad/autograd/tensor/write_stored.h"
 
 namespace tapegrad {
 namespace {
 
 using nlohmann::json;
 
-static_assert(std::endian::native == std::endian::little, "safetensors is little-endian");
-
 // The format allows 100 MB. A model of ten thousand tensors needs 2 MB, and a parsed header takes
 // tens of times its size.
 constexpr std::uint64_t kMaxHeader = 8'000'000;
-
-// The first stored type that is read as `dtype` is the one of equal precision.
-std::string_view format_name(DType dtype) {
-  for (const StoredType& type : kStoredTypes) {
-    if (type.dtype == dtype) return type.name;
-  }
-  return "?";
-}
-
-const char* bytes_of(const Tensor& t) {
-  switch (t.dtype()) {
-    case DType::f32:
-      return reinterpret_cast<const char*>(t.data<float>());
-    case DType::f64:
-      return reinterpret_cast<const char*>(t.data<double>());
-    case DType::i32:
-      return reinterpret_cast<const char*>(t.data<std::int32_t>());
-    case DType::u8:
-      return reinterpret_cast<const char*>(t.data<std::uint8_t>());
-  }
-  return nullptr;
-}
 
 class SafetensorsFile : public TensorSource {
  public:
@@ -71,11 +46,9 @@ class SafetensorsFile : public TensorSource {
     return path;
   }
 
-  Tensor load(const std::string& tensor, const Entry& entry, DType as) const override {
-    Tensor t = Tensor::empty(entry.shape, as);
-    check(read_stored(file_, data_begin_ + header_.begins.at(tensor), entry.stored_dtype, t),
-          "{}: reading tensor '{}' failed", path_, tensor);
-    return t;
+  StoredTensor open(const std::string& tensor, const Entry& entry) const override {
+    return {*entry.type, entry.shape, file_, data_begin_ + header_.begins.at(tensor),
+            fmt::format("{}: tensor '{}'", path_, tensor)};
   }
 
   std::string path_;
@@ -95,14 +68,18 @@ class HeaderText {
     if (!metadata.empty()) header_[std::string(kMetadataKey)] = metadata;
   }
 
-  void add(const std::string& name, std::string_view type, const Shape& shape, std::size_t bytes) {
+  void add(const std::string& name, const StoredType& type, const Shape& shape) {
     check(name != kMetadataKey && !header_.contains(name),
           "{}: a tensor cannot be saved under the name '{}'{}", path_, name,
           header_.contains(name) ? ": it is taken" : "");
-    header_[name] = {{"dtype", type},
+    check(!type.safetensors.empty(), "{}: safetensors cannot store {}", path_, type.name);
+    const auto bytes = stored_bytes(type, shape);
+    check(bytes.has_value(), "{}: '{}' of shape {} cannot be stored as {}", path_, name, shape,
+          type.name);
+    header_[name] = {{"dtype", type.safetensors},
                      {"shape", std::vector(shape.begin(), shape.end())},
-                     {"data_offsets", {offset_, offset_ + bytes}}};
-    offset_ += bytes;
+                     {"data_offsets", {offset_, offset_ + *bytes}}};
+    offset_ += *bytes;
   }
 
   void write(FileWriter& file) const {
@@ -130,31 +107,27 @@ void save_safetensors(const std::string& path, const NamedTensors& tensors,
                       const Metadata& metadata) {
   HeaderText header(path, metadata);
   for (const auto& [name, tensor] : tensors) {
-    header.add(name, format_name(tensor.dtype()), tensor.shape(), tensor.bytes());
+    header.add(name, stored_type(tensor.dtype()), tensor.shape());
   }
   write_file_atomically(path, [&](FileWriter& file) {
     header.write(file);
     for (const auto& [name, tensor] : tensors) {
-      if (tensor.numel() > 0) file.write({bytes_of(tensor), tensor.bytes()});
+      write_stored(file, name, tensor, stored_type(tensor.dtype()));
     }
   });
 }
 
 void save_safetensors(const std::string& path, const std::vector<TensorToMake>& tensors,
-                      std::string_view stored, const Metadata& metadata) {
+                      const StoredType& type, const Metadata& metadata) {
   HeaderText header(path, metadata);
-  const std::size_t size = stored == "F32" ? 4 : 2;
-  for (const TensorToMake& t : tensors) {
-    header.add(t.name, stored, t.shape, static_cast<std::size_t>(t.shape.numel()) * size);
-  }
+  for (const TensorToMake& t : tensors) header.add(t.name, type, t.shape);
   write_file_atomically(path, [&](FileWriter& file) {
     header.write(file);
     for (const TensorToMake& t : tensors) {
       const Tensor made = t.make();
       check(made.shape() == t.shape, "{}: tensor '{}' is {}, not {}", path, t.name, made.shape(),
             t.shape);
-      check_fits(t.name, made, stored);
-      write_floats(file, made, stored);
+      write_stored(file, t.name, made, type);
     }
   });
 }

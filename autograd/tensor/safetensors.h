@@ -29,11 +29,10 @@ struct TensorToMake {
   Shape shape;
   std::function<Tensor()> make;
 };
-// The same with these; `stored` is the type in the file: "F32", "F16" or "BF16". A value becomes
-// the nearest one of that type, of two that are equally near the even one. Error, naming the
-// tensor, if that is infinite and the value was not.
+// The same with these, whose values become those of `type`. Errors: safetensors has no such type;
+// the type cannot hold a value, whose tensor is named.
 void save_safetensors(const std::string& path, const std::vector<TensorToMake>& tensors,
-                      std::string_view stored, const Metadata& metadata = {});
+                      const StoredType& type, const Metadata& metadata = {});
 
 // All contents of a file, in memory.
 struct SafeTensors {
@@ -44,10 +43,11 @@ struct SafeTensors {
   std::string path;
 };
 
-// A file of F32, F64, F16, BF16, I32 and U8 tensors, whose header is read and checked at once and
-// whose tensors are read one by one. A file that is truncated, has overlapping or missing bytes, or
-// a header that is not what the format says, is an Error with the path and the place; no tensor
-// larger than the file is ever allocated, and headers of more than 8 MB are refused.
+// A file of tensors of the types that have a name in safetensors, whose header is read and checked
+// at once and whose tensors are read one by one. A file that is truncated, has overlapping or
+// missing bytes, or a header that is not what the format says, is an Error with the path and the
+// place; no tensor larger than the file is ever allocated, and headers of more than 8 MB are
+// refused.
 std::shared_ptr<const TensorSource> open_safetensors(const std::string& path,
                                                      Links links = Links::followed);
 // All tensors of such a file at once.

@@ -1,8 +1,11 @@
 #include "tapegrad/autograd/tensor/safetensors_header.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "tapegrad/autograd/tensor/stored_type.h"
 #include "tapegrad/base/json_file.h"
 
 namespace tapegrad {
@@ -40,8 +43,7 @@ class Parser {
     });
     check_layout(all);
     for (const Stored& stored : all) {
-      const StoredType& type = *stored.type;
-      result.entries[stored.name] = {std::string(type.name), type.dtype, stored.shape};
+      result.entries.emplace(stored.name, TensorSource::Entry::of(*stored.type, stored.shape));
       result.begins[stored.name] = stored.begin;
     }
     return result;
@@ -79,12 +81,7 @@ class Parser {
     Stored entry;
     entry.name = name;
     const std::string type = value["dtype"];
-    const auto* const known = std::find_if(kStoredTypes.begin(), kStoredTypes.end(),
-                                           [&](const StoredType& t) { return t.name == type; });
-    check(known != kStoredTypes.end(),
-          "{}: tensor '{}' has dtype {}; only F32, F64, F16, BF16, I32 and U8 can be read", path_,
-          name, type);
-    entry.type = known;
+    entry.type = type_of(name, type);
     std::vector<std::int64_t> dims;
     for (const json& dim : value["shape"]) {
       check(dim.is_number_unsigned() && dims.size() < Shape::kMaxRank &&
@@ -103,19 +100,21 @@ class Parser {
     check(entry.begin <= entry.end && entry.end <= data_bytes_,
           "{}: tensor '{}' lies at bytes {} to {}, but the file has {} bytes of data: truncated?",
           path_, name, entry.begin, entry.end, data_bytes_);
-    const std::uint64_t elements = count_elements(name, entry.shape);
-    check(elements <= data_bytes_ && elements * entry.type->size == entry.end - entry.begin,
+    check(stored_bytes(*entry.type, entry.shape) == entry.end - entry.begin,
           "{}: tensor '{}' of shape {} and dtype {} cannot have {} bytes", path_, name, entry.shape,
           type, entry.end - entry.begin);
     return entry;
   }
 
-  std::uint64_t count_elements(const std::string& name, const Shape& shape) const {
-    try {
-      return static_cast<std::uint64_t>(shape.numel());
-    } catch (const Error& e) {
-      fail("{}: tensor '{}': {}", path_, name, e.what());
+  const StoredType* type_of(const std::string& tensor, std::string_view dtype) const {
+    std::vector<std::string_view> names;
+    for (const StoredType& type : stored_types()) {
+      if (type.safetensors.empty()) continue;
+      if (type.safetensors == dtype) return &type;
+      names.push_back(type.safetensors);
     }
+    fail("{}: tensor '{}' has dtype {}; only {} can be read", path_, tensor, dtype,
+         fmt::join(names, ", "));
   }
 
   void check_layout(const std::vector<Stored>& entries) const {

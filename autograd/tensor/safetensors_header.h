@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -13,19 +12,6 @@ namespace tapegrad {
 // What a header of a safetensors file says, for safetensors.cpp.
 
 inline constexpr std::string_view kMetadataKey = "__metadata__";
-
-// The dtypes that a file may hold.
-struct StoredType {
-  std::string_view name;
-  std::size_t size;
-  DType dtype;  // the type of a tensor that is read
-};
-inline constexpr std::array<StoredType, 6> kStoredTypes{{{"F32", 4, DType::f32},
-                                                         {"F64", 8, DType::f64},
-                                                         {"F16", 2, DType::f32},
-                                                         {"BF16", 2, DType::f32},
-                                                         {"I32", 4, DType::i32},
-                                                         {"U8", 1, DType::u8}}};
 
 struct SafetensorsHeader {
   TensorSource::Entries entries;

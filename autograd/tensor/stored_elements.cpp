@@ -1,77 +1,133 @@
-#include "tapegrad/autograd/tensor/stored_elements.h"
+// Stored types whose elements stand one by one: see stored_type.h.
 
-#include <algorithm>
-#include <atomic>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
 #include <type_traits>
-#include <vector>
 
+#include "tapegrad/autograd/tensor/stored_type.h"
 #include "tapegrad/base/half.h"
-#include "tapegrad/base/parallel.h"
 
-namespace tapegrad {
+namespace tapegrad::detail {
 namespace {
 
-// Elements that a thread reads at least.
-constexpr std::int64_t kReadGrain = 1 << 16;
+static_assert(std::endian::native == std::endian::little, "files are little-endian");
 
-// Converts an element that a file holds to T.
+// Element i of some that need not be aligned.
+template <class Stored>
+Stored element(const std::byte* from, std::int64_t i) {
+  Stored x;
+  std::memcpy(&x, from + static_cast<std::size_t>(i) * sizeof x, sizeof x);
+  return x;
+}
+
 template <class T, class Stored>
-T widened(Stored x) {
-  if constexpr (std::is_arithmetic_v<Stored>) {
-    return static_cast<T>(x);
-  } else {
-    return static_cast<T>(to_float(x));
-  }
-}
-
-// Reads elements that are stored from byte `at` of the file on. False if that fails.
-template <class Stored, class T>
-bool read_range(const InputFile& file, std::uint64_t at, std::size_t count, T* out) {
-  if constexpr (std::is_same_v<Stored, T>) {
-    return file.read(at, out, count * sizeof(T));
-  } else {
-    constexpr std::size_t kChunk = std::size_t{1} << 15;
-    std::vector<Stored> chunk(std::min(kChunk, count));
-    for (std::size_t i = 0; i < count; i += kChunk) {
-      const std::size_t size = std::min(kChunk, count - i);
-      if (!file.read(at + i * sizeof(Stored), chunk.data(), size * sizeof(Stored))) return false;
-      std::transform(chunk.begin(), chunk.begin() + static_cast<std::ptrdiff_t>(size), out + i,
-                     widened<T, Stored>);
+void widen(const std::byte* from, std::int64_t n, T* to) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto x = element<Stored>(from, i);
+    if constexpr (std::is_arithmetic_v<Stored>) {
+      to[i] = static_cast<T>(x);
+    } else {
+      to[i] = static_cast<T>(to_float(x));
     }
-    return true;
   }
 }
 
-template <class Stored, class T>
-bool read_elements(const InputFile& file, std::uint64_t at, std::int64_t n, T* out) {
-  std::atomic<bool> failed = false;
-  // What the system has of the file in memory is copied as fast as all threads can.
-  parallel_for(n, kReadGrain, [&](std::int64_t begin, std::int64_t end) {
-    const std::uint64_t from = at + static_cast<std::uint64_t>(begin) * sizeof(Stored);
-    const auto count = static_cast<std::size_t>(end - begin);
-    if (!read_range<Stored>(file, from, count, out + begin)) failed = true;
-  });
-  return !failed;
+void to_i32(const std::byte* from, std::int64_t n, std::int32_t* to) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto x = element<std::int64_t>(from, i);
+    to[i] = static_cast<std::int32_t>(x);
+    check(to[i] == x, "{} is no i32", x);
+  }
 }
+
+bool is_finite(f16 x) { return (x.bits & 0x7c00U) != 0x7c00U; }
+bool is_finite(bf16 x) { return (x.bits & 0x7f80U) != 0x7f80U; }
+
+// A value that is finite may not become infinite.
+template <class Stored, Stored (*round)(float)>
+std::int64_t narrow(const float* from, std::int64_t n, std::byte* to) {
+  bool lost = false;  // no branch, so that compilers vectorise the loop
+  for (std::int64_t i = 0; i < n; ++i) {
+    const Stored x = round(from[i]);
+    std::memcpy(to + static_cast<std::size_t>(i) * sizeof x, &x, sizeof x);
+    lost |= std::isfinite(from[i]) && !is_finite(x);
+  }
+  if (!lost) return n;
+  std::int64_t first = 0;
+  while (!std::isfinite(from[first]) || is_finite(round(from[first]))) ++first;
+  return first;
+}
+
+std::int64_t copy(const float* from, std::int64_t n, std::byte* to) {
+  std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(float));
+  return n;
+}
+
+constexpr StoredType kTypes[] = {
+    {.name = "f32",
+     .dtype = DType::f32,
+     .block_bytes = 4,
+     .safetensors = "F32",
+     .torch = "float32",
+     .torch_storage = "FloatStorage",
+     .ggml = 0,
+     .gguf_file = 0,
+     .to_f32 = widen<float, float>,
+     .to_f64 = widen<double, float>,
+     .from_f32 = copy},
+    {.name = "f16",
+     .dtype = DType::f32,
+     .block_bytes = 2,
+     .safetensors = "F16",
+     .torch = "float16",
+     .torch_storage = "HalfStorage",
+     .ggml = 1,
+     .gguf_file = 1,
+     .to_f32 = widen<float, f16>,
+     .to_f64 = widen<double, f16>,
+     .from_f32 = narrow<f16, to_f16>},
+    {.name = "bf16",
+     .dtype = DType::f32,
+     .block_bytes = 2,
+     .safetensors = "BF16",
+     .torch = "bfloat16",
+     .torch_storage = "BFloat16Storage",
+     .ggml = 30,
+     .gguf_file = 32,
+     .to_f32 = widen<float, bf16>,
+     .to_f64 = widen<double, bf16>,
+     .from_f32 = narrow<bf16, to_bf16>},
+    {.name = "f64",
+     .dtype = DType::f64,
+     .block_bytes = 8,
+     .safetensors = "F64",
+     .torch = "float64",
+     .torch_storage = "DoubleStorage",
+     .ggml = 28,
+     .to_f32 = widen<float, double>,
+     .to_f64 = widen<double, double>},
+    {.name = "i32",
+     .dtype = DType::i32,
+     .block_bytes = 4,
+     .safetensors = "I32",
+     .torch = "int32",
+     .torch_storage = "IntStorage",
+     .ggml = 26},
+    {.name = "i64",
+     .dtype = DType::i32,
+     .block_bytes = 8,
+     .safetensors = "I64",
+     .torch = "int64",
+     .torch_storage = "LongStorage",
+     .ggml = 27,
+     .to_i32 = to_i32},
+    {.name = "u8", .dtype = DType::u8, .block_bytes = 1, .safetensors = "U8", .torch = "uint8"},
+};
 
 }  // namespace
 
-bool read_stored(const InputFile& file, std::uint64_t at, std::string_view stored, Tensor& out) {
-  bool done = false;
-  const auto read = [&](auto kind, auto element) {
-    using T = decltype(element);
-    done = read_elements<decltype(kind)>(file, at, out.numel(), out.mutable_data<T>());
-  };
-  const auto read_floats = [&](auto kind) {
-    dispatch(out.dtype(), [&](auto element) { read(kind, element); });
-  };
-  if (stored == "F32") read_floats(float{});
-  if (stored == "F64") read_floats(double{});
-  if (stored == "F16") read_floats(f16{});
-  if (stored == "BF16") read_floats(bf16{});
-  if (stored == "I32") read(std::int32_t{}, std::int32_t{});
-  if (stored == "U8") read(std::uint8_t{}, std::uint8_t{});
-  return done;
-}
+std::span<const StoredType> element_types() { return kTypes; }
 
-}  // namespace tapegrad
+}  // namespace tapegrad::detail

@@ -1,5 +1,7 @@
 #include "tapegrad/autograd/tensor/tensor_source.h"
 
+#include "tapegrad/autograd/tensor/stored_tensor.h"
+
 namespace tapegrad {
 namespace {
 
@@ -8,7 +10,7 @@ class MemorySource : public TensorSource {
   MemorySource(std::map<std::string, Tensor> tensors, std::string name, Metadata metadata)
       : tensors_(std::move(tensors)), name_(std::move(name)), metadata_(std::move(metadata)) {
     for (const auto& [key, t] : tensors_) {
-      entries_[key] = {std::string(name_of(t.dtype())), t.dtype(), t.shape()};
+      entries_.emplace(key, Entry::of(stored_type(t.dtype()), t.shape()));
     }
   }
 
@@ -17,8 +19,8 @@ class MemorySource : public TensorSource {
   const Metadata& metadata() const override { return metadata_; }
 
  private:
-  Tensor load(const std::string& tensor, const Entry&, DType as) const override {
-    return tensors_.at(tensor).to(as);
+  StoredTensor open(const std::string& tensor, const Entry&) const override {
+    return {tensors_.at(tensor), fmt::format("{}: tensor '{}'", name_, tensor)};
   }
 
   std::map<std::string, Tensor> tensors_;
@@ -29,19 +31,33 @@ class MemorySource : public TensorSource {
 
 }  // namespace
 
+TensorSource::Entry TensorSource::Entry::of(const StoredType& type, const Shape& shape) {
+  return {&type, type.dtype, shape};
+}
+
 const TensorSource::Entry& TensorSource::at(const std::string& tensor) const {
   const auto found = entries().find(tensor);
   check(found != entries().end(), "{}: there is no tensor '{}'", name(), tensor);
   return found->second;
 }
 
+StoredTensor TensorSource::stored(const std::string& tensor) const {
+  const Entry& entry = at(tensor);
+  check(entry.type != nullptr, "{}: tensor '{}' is computed, and stored nowhere", name(), tensor);
+  return open(tensor, entry);
+}
+
 Tensor TensorSource::read(const std::string& tensor, std::optional<DType> as) const {
   const Entry& entry = at(tensor);
   const DType dtype = as.value_or(entry.dtype);
   check(dtype == entry.dtype || (is_float(dtype) && is_float(entry.dtype)),
-        "{}: tensor '{}' is stored as {} and cannot be read as {}", name(), tensor,
-        entry.stored_dtype, name_of(dtype));
-  return load(tensor, entry, dtype);
+        "{}: tensor '{}' is of {} and cannot be read as {}", name(), tensor, name_of(entry.dtype),
+        name_of(dtype));
+  return entry.type == nullptr ? compute(tensor, dtype) : open(tensor, entry).widened(dtype);
+}
+
+Tensor TensorSource::compute(const std::string& tensor, DType) const {
+  fail("{}: tensor '{}' is stored nowhere", name(), tensor);
 }
 
 std::shared_ptr<const TensorSource> memory_source(std::map<std::string, Tensor> tensors,

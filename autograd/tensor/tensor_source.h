@@ -9,17 +9,21 @@
 
 namespace tapegrad {
 
+class StoredTensor;
+struct StoredType;
+
 using Metadata = std::map<std::string, std::string>;
 
-// Named tensors that somebody keeps: a file, several files, or memory. Names, dtypes and shapes are
+// Named tensors that somebody keeps: a file, several files, or memory. Names, types and shapes are
 // known at once. The data of a tensor is read when it is asked for, so that a large model is never
-// in memory twice.
+// in memory twice: stored() gives it as it is stored, and read() as a tensor.
 class TensorSource {
  public:
   struct Entry {
-    std::string stored_dtype;  // as the source calls it, for messages: "F16"
-    DType dtype;               // what read() gives; of F16 and BF16, f32
+    const StoredType* type;  // as it is stored; null: read() computes it, from several tensors
+    DType dtype;             // what read() gives; of f16 and bf16, f32
     Shape shape;
+    static Entry of(const StoredType& type, const Shape& shape);
   };
   using Entries = std::map<std::string, Entry>;
 
@@ -36,6 +40,9 @@ class TensorSource {
   bool contains(const std::string& tensor) const { return entries().count(tensor) != 0; }
   // The entry of this name. Error, naming the source, if there is none.
   const Entry& at(const std::string& tensor) const;
+  // The tensor of this name as it is stored, for as long as the source lives. Errors: there is none
+  // of this name; it is computed.
+  StoredTensor stored(const std::string& tensor) const;
   // A new tensor with the data of this name; nobody else holds it. With `as`, floats are converted
   // to that dtype while they are read. Errors, naming source and tensor: there is none of this
   // name; `as` needs a conversion other than between floats; the data cannot be read any more.
@@ -45,8 +52,11 @@ class TensorSource {
   TensorSource() = default;
 
  private:
-  // Does what read() says, which has checked the name and the dtype.
-  virtual Tensor load(const std::string& tensor, const Entry& entry, DType as) const = 0;
+  // The tensor of an entry that has a type.
+  virtual StoredTensor open(const std::string& tensor, const Entry& entry) const = 0;
+  // The tensor of an entry that has none, in `as`, which read() has checked. A source that has such
+  // entries, or passes on those of another source, overrides it.
+  virtual Tensor compute(const std::string& tensor, DType as) const;
 };
 
 // A source of tensors that are in memory already. read() copies. `name` is for messages.

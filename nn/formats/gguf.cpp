@@ -1,14 +1,12 @@
 #include "tapegrad/nn/formats/gguf.h"
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <charconv>
 #include <optional>
 
-#include "tapegrad/autograd/tensor/stored_elements.h"
-#include "tapegrad/base/parallel.h"
-#include "tapegrad/nn/formats/gguf_blocks.h"
+#include "tapegrad/autograd/tensor/stored_tensor.h"
+#include "tapegrad/nn/formats/gguf_layout.h"
 
 namespace tapegrad::nn {
 namespace {
@@ -229,40 +227,39 @@ class GgufReader {
     check(rank <= kMostDimensions, "{}: tensor '{}' has {} dimensions; {} are the most", f_.name_,
           name, rank, kMostDimensions);
     std::vector<std::int64_t> dims;
-    // An element takes at least a byte, so a tensor has at most as many as the file has bytes.
+    // Whatever the type, an element takes at least a bit. check_places() knows the type.
     std::uint64_t elements = 1;
     for (std::uint32_t i = 0; i < rank; ++i) {
       const auto dim = take<std::uint64_t>(name);
-      check(dim >= 1 && dim <= f_.file_.size() / elements,
-            "{}: tensor '{}' says that it has more elements than the file has bytes, or none",
+      check(dim >= 1 && dim <= 8 * f_.file_.size() / elements,
+            "{}: tensor '{}' says that it has more elements than the file has bits, or none",
             f_.name_, name);
       elements *= dim;
       dims.insert(dims.begin(), static_cast<std::int64_t>(dim));
     }
-    const GgufType type = type_of(take<std::uint32_t>(name), name);
-    const GgufBlock block = block_of(type);
-    check(block.elements == 1 || (rank > 0 && dims.back() % block.elements == 0),
+    const StoredType& type = type_of(take<std::uint32_t>(name), name);
+    const Shape shape{std::span<const std::int64_t>(dims)};
+    const auto bytes = stored_bytes(type, shape);
+    check(bytes.has_value(),
           "{}: tensor '{}' of type {} has rows that are not of whole blocks of {}", f_.name_, name,
-          name_of(type), block.elements);
+          type.name, type.block);
     const auto offset = take<std::uint64_t>(name);
     check(offset % alignment == 0,
           "{}: tensor '{}' begins at byte {} of the data, which is not "
           "aligned to {}",
           f_.name_, name, offset, alignment);
-    const std::uint64_t bytes = elements / static_cast<std::uint64_t>(block.elements) *
-                                static_cast<std::uint64_t>(block.bytes);
-    check(f_.places_.emplace(name, GgufFile::Place{type, offset, bytes}).second,
+    check(f_.places_.emplace(name, GgufFile::Place{offset, *bytes}).second,
           "{}: the tensor '{}' is there twice", f_.name_, name);
-    f_.entries_[name] = {std::string(name_of(type)), DType::f32,
-                         Shape(std::span<const std::int64_t>(dims))};
+    f_.entries_.emplace(name, TensorSource::Entry::of(type, shape));
   }
 
-  GgufType type_of(std::uint32_t type, const std::string& tensor) const {
-    for (const GgufType known : {GgufType::f32, GgufType::f16, GgufType::bf16, GgufType::q8_0}) {
-      if (type == static_cast<std::uint32_t>(known)) return known;
+  const StoredType& type_of(std::uint32_t number, const std::string& tensor) const {
+    const auto known = stored_types_where([](const StoredType& t) { return t.ggml.has_value(); });
+    for (const StoredType* type : known) {
+      if (type->ggml == number) return *type;
     }
-    fail("{}: tensor '{}' has the type {}; only F32, F16, BF16 and Q8_0 can be read", f_.name_,
-         tensor, name_of_number(type));
+    fail("{}: tensor '{}' has the type {}; only {} can be read", f_.name_, tensor,
+         name_of_number(number), names_of(known));
   }
 
   // Each tensor lies within the file, and no two have a byte in common.
@@ -295,42 +292,9 @@ GgufFile::GgufFile(const fs::path& path, Links links) : name_(path.string()), fi
   GgufReader(*this).read();
 }
 
-Tensor GgufFile::load(const std::string& tensor, const Entry& entry, DType as) const {
-  const Place& place = places_.at(tensor);
-  const std::uint64_t begin = data_begin_ + place.offset;
-  Tensor t = Tensor::empty(entry.shape, as);
-  const bool read = place.type == GgufType::q8_0
-                        ? read_q8(begin, t)
-                        : read_stored(file_, begin, name_of(place.type), t);
-  check(read, "{}: reading tensor '{}' failed", name_, tensor);
-  return t;
-}
-
-bool GgufFile::read_q8(std::uint64_t begin, Tensor& t) const {
-  constexpr std::int64_t kChunk = 1 << 15;  // elements; whole blocks
-  const GgufBlock block = block_of(GgufType::q8_0);
-  const std::int64_t n = t.numel();
-  std::atomic<bool> good = true;
-  dispatch(t.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    if constexpr (std::is_floating_point_v<T>) {
-      T* const out = t.mutable_data<T>();
-      parallel_for((n + kChunk - 1) / kChunk, 2, [&](std::int64_t first, std::int64_t last) {
-        std::vector<std::byte> stored;
-        for (std::int64_t i = first * kChunk; i < std::min(n, last * kChunk); i += kChunk) {
-          const std::int64_t count = std::min(kChunk, n - i);
-          stored.resize(static_cast<std::size_t>(count / block.elements * block.bytes));
-          const auto at = static_cast<std::uint64_t>(i / block.elements * block.bytes);
-          if (!file_.read(begin + at, stored.data(), stored.size())) {
-            good = false;
-            return;
-          }
-          decode_q8(stored.data(), count, out + i);
-        }
-      });
-    }
-  });
-  return good;
+StoredTensor GgufFile::open(const std::string& tensor, const Entry& entry) const {
+  return {*entry.type, entry.shape, file_, data_begin_ + places_.at(tensor).offset,
+          fmt::format("{}: tensor '{}'", name_, tensor)};
 }
 
 bool begins_as_gguf(const fs::path& path) {

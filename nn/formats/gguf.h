@@ -24,17 +24,11 @@ using GgufValue = std::variant<bool, std::int64_t, double, std::string, std::vec
                                std::vector<std::int64_t>, std::vector<double>>;
 using GgufKeys = std::map<std::string, GgufValue>;
 
-// How a tensor's elements are stored. Q8_0 is blocks of 32 elements of a row: a scale in f16, and
-// 32 whole numbers of 8 bits.
-enum class GgufType : std::uint32_t { f32 = 0, f16 = 1, q8_0 = 8, bf16 = 30 };
-inline constexpr std::int64_t kQ8Block = 32;
-std::string_view name_of(GgufType type);
-
 // A file of version 2 or 3. Keys and the places of all tensors are read and checked at once;
-// tensors are read one by one, as f32 or f64, by all threads. Shapes have their outermost dimension
-// first, (out, in), which in the file is last. Errors, with the path: the file is truncated, or not
-// what the format says; a tensor is neither F32, F16, BF16 nor Q8_0; a name is there twice; tensors
-// overlap. No count in the file is believed before the file is seen to have room for it.
+// tensors are read one by one, by all threads. Shapes have their outermost dimension first, (out,
+// in), which in the file is last. Errors, with the path: the file is truncated, or not what the
+// format says; a tensor is of a type of ggml's that no StoredType is; a name is there twice;
+// tensors overlap. No count in the file is believed before the file is seen to have room for it.
 //
 // The file is read where it is asked for, not mapped: a mapped file that somebody truncates ends
 // the process.
@@ -53,13 +47,11 @@ class GgufFile : public TensorSource {
 
  private:
   struct Place {
-    GgufType type;
     std::uint64_t offset, bytes;  // from the data's start
   };
   friend class GgufReader;
 
-  Tensor load(const std::string& tensor, const Entry& entry, DType as) const override;
-  bool read_q8(std::uint64_t begin, Tensor& t) const;
+  StoredTensor open(const std::string& tensor, const Entry& entry) const override;
 
   std::string name_;
   InputFile file_;
@@ -73,19 +65,19 @@ class GgufFile : public TensorSource {
 // Whether a file begins as GGUF does. False for anything that cannot be read.
 bool begins_as_gguf(const std::filesystem::path& path);
 
-// A tensor to be written. `values` gives it as f32; it is called when its turn comes, so that no
-// more than one is made at a time.
+// A tensor to be written as `type`. `values` gives it as f32; it is called when its turn comes, so
+// that no more than one is made at a time.
 struct GgufTensor {
   std::string name;
-  GgufType type = GgufType::f32;
+  const StoredType* type = nullptr;
   Shape shape;
   std::function<Tensor()> values;
 };
 
 // Writes a file of version 3, atomically. Whole numbers are written as u32 (in lists, as i32),
-// other numbers as f32: what llama.cpp reads. f16 and bf16 are the nearest, of two the even one;
-// Q8_0 is what llama.cpp's quantiser makes, to the byte. Errors: a value does not fit its type;
-// rows in Q8_0 are not of whole blocks; a weight is no number, or larger than the type can hold.
+// other numbers as f32: what llama.cpp reads. Blocks are those that llama.cpp's quantiser makes, to
+// the byte. Errors: a value does not fit its type; ggml has no such type; rows are not of whole
+// blocks; the type cannot hold a weight.
 void write_gguf(const std::filesystem::path& path, const GgufKeys& keys,
                 const std::vector<GgufTensor>& tensors);
 

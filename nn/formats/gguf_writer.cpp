@@ -2,10 +2,9 @@
 #include <limits>
 #include <set>
 
-#include "tapegrad/autograd/tensor/write_floats.h"
-#include "tapegrad/base/parallel.h"
+#include "tapegrad/autograd/tensor/write_stored.h"
 #include "tapegrad/nn/formats/gguf.h"
-#include "tapegrad/nn/formats/gguf_blocks.h"
+#include "tapegrad/nn/formats/gguf_layout.h"
 
 namespace tapegrad::nn {
 namespace {
@@ -73,12 +72,11 @@ std::uint64_t padding_of(std::uint64_t bytes) {
   return (kGgufAlignment - bytes % kGgufAlignment) % kGgufAlignment;
 }
 
-std::uint64_t stored_bytes(const GgufTensor& tensor) {
-  const GgufBlock block = block_of(tensor.type);
-  check(block.elements == 1 || (tensor.shape.rank() > 0 && tensor.shape[-1] % block.elements == 0),
-        "[gguf] '{}' of shape {} has rows that are not of whole blocks of {}", tensor.name,
-        tensor.shape, block.elements);
-  return static_cast<std::uint64_t>(tensor.shape.numel() / block.elements * block.bytes);
+std::uint64_t bytes_in_file(const GgufTensor& tensor) {
+  const auto bytes = stored_bytes(*tensor.type, tensor.shape);
+  check(bytes.has_value(), "[gguf] '{}' of shape {} has rows that are not of whole blocks of {}",
+        tensor.name, tensor.shape, tensor.type->block);
+  return *bytes;
 }
 
 std::string header_of(const GgufKeys& keys, const std::vector<GgufTensor>& tensors) {
@@ -99,48 +97,23 @@ std::string header_of(const GgufKeys& keys, const std::vector<GgufTensor>& tenso
     for (int i = tensor.shape.rank() - 1; i >= 0; --i) {
       put(out, static_cast<std::uint64_t>(tensor.shape[i]));
     }
-    put(out, static_cast<std::uint32_t>(tensor.type));
+    check(tensor.type != nullptr, "[gguf] the tensor '{}' has no type", tensor.name);
+    check(tensor.type->ggml.has_value(), "[gguf] ggml has no type {}", tensor.type->name);
+    put(out, *tensor.type->ggml);
     put(out, offset);
-    offset += stored_bytes(tensor);
+    offset += bytes_in_file(tensor);
     offset += padding_of(offset);
   }
   out.append(padding_of(out.size()), '\0');
   return out;
 }
 
-void write_q8(FileWriter& file, const std::string& name, const Tensor& values) {
-  constexpr std::int64_t kChunk = 1 << 20, kPiece = 1 << 14;  // elements; whole blocks
-  const float* const from = values.data<float>();
-  const GgufBlock block = block_of(GgufType::q8_0);
-  const auto bytes_of = [&](std::int64_t n) {
-    return static_cast<std::size_t>(n / block.elements * block.bytes);
-  };
-  std::vector<std::byte> stored;
-  for (std::int64_t begin = 0; begin < values.numel(); begin += kChunk) {
-    const std::int64_t n = std::min(kChunk, values.numel() - begin);
-    stored.resize(bytes_of(n));
-    parallel_for((n + kPiece - 1) / kPiece, 4, [&](std::int64_t first, std::int64_t last) {
-      for (std::int64_t i = first * kPiece; i < std::min(n, last * kPiece); i += kPiece) {
-        const std::int64_t count = std::min(kPiece, n - i);
-        check(encode_q8(from + begin + i, count, stored.data() + bytes_of(i)),
-              "'{}' has a weight that is no number, or too large for Q8_0", name);
-      }
-    });
-    file.write({reinterpret_cast<const char*>(stored.data()), stored.size()});
-  }
-}
-
 void write_values(FileWriter& file, const GgufTensor& tensor) {
   const Tensor values = tensor.values();
   check(values.shape() == tensor.shape, "[gguf] '{}' is {}, not {}", tensor.name, values.shape(),
         tensor.shape);
-  if (tensor.type == GgufType::q8_0) {
-    write_q8(file, tensor.name, values);
-  } else {
-    check_fits(tensor.name, values, name_of(tensor.type));
-    write_floats(file, values, name_of(tensor.type));
-  }
-  file.write(std::string(padding_of(stored_bytes(tensor)), '\0'));
+  write_stored(file, tensor.name, values, *tensor.type);
+  file.write(std::string(padding_of(bytes_in_file(tensor)), '\0'));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 
+#include "tapegrad/autograd/tensor/stored_type.h"
 #include "tapegrad/base/error.h"
 
 namespace tapegrad::nn {
@@ -19,11 +20,7 @@ constexpr std::string_view kOrderedDict = "OrderedDict", kRebuildTensor = "_rebu
 struct Name {
   std::string_view module, name;
 };
-constexpr Name kNames[] = {
-    {"collections", kOrderedDict}, {"torch._utils", kRebuildTensor}, {"torch", "FloatStorage"},
-    {"torch", "HalfStorage"},      {"torch", "BFloat16Storage"},     {"torch", "DoubleStorage"},
-    {"torch", "LongStorage"},      {"torch", "IntStorage"},
-};
+constexpr Name kCalls[] = {{"collections", kOrderedDict}, {"torch._utils", kRebuildTensor}};
 
 // Runs the program of a pickle. All values lie in one place, in order of their making, so that
 // nothing is freed recursively. Every instruction has at least one byte and makes at most one
@@ -301,9 +298,14 @@ class Unpickler {
   }
 
   void push_name(std::string_view module, std::string_view name) {
-    for (const Name& known : kNames) {
+    for (const Name& known : kCalls) {
       if (known.module == module && known.name == name) {
         return push({.kind = kName, .text = known.name});
+      }
+    }
+    for (const StoredType& type : stored_types()) {
+      if (module == "torch" && !type.torch_storage.empty() && name == type.torch_storage) {
+        return push({.kind = kName, .text = type.torch_storage});
       }
     }
     fail("it asks for '{}.{}': only tensors and plain values are read, and no code is run",

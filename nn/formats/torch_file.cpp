@@ -1,9 +1,10 @@
 #include "tapegrad/nn/formats/torch_file.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
-#include "tapegrad/autograd/tensor/stored_elements.h"
+#include "tapegrad/autograd/tensor/stored_tensor.h"
 
 namespace tapegrad::nn {
 namespace {
@@ -11,17 +12,6 @@ namespace {
 using Kind = PickleValue::Kind;
 
 constexpr std::string_view kPickleName = "/data.pkl";
-
-struct StorageType {
-  std::string_view torch, stored;
-  std::int64_t size;
-  DType dtype;
-};
-constexpr StorageType kStorageTypes[] = {
-    {"FloatStorage", "F32", 4, DType::f32},     {"HalfStorage", "F16", 2, DType::f32},
-    {"BFloat16Storage", "BF16", 2, DType::f32}, {"DoubleStorage", "F64", 8, DType::f64},
-    {"LongStorage", "I64", 8, DType::i32},      {"IntStorage", "I32", 4, DType::i32},
-};
 
 // The folder that the archive's files are in, which has the name that the file had first.
 std::string folder_of(const StoredZip& zip) {
@@ -41,12 +31,12 @@ bool is_row_major(const Shape& shape, const std::vector<std::int64_t>& strides) 
   return true;
 }
 
-// The element at each place of `shape` in turn, the last dimension going first.
-template <class T>
-void gather(const T* from, T* to, const Shape& shape, const std::vector<std::int64_t>& strides) {
+// The element of `size` bytes at each place of `shape` in turn, the last dimension going first.
+void gather(const std::uint8_t* from, std::uint8_t* to, std::int64_t size, const Shape& shape,
+            const std::vector<std::int64_t>& strides) {
   std::vector<std::int64_t> index(strides.size());
   for (std::int64_t n = shape.numel(), at = 0; n-- > 0;) {
-    *to++ = from[at];
+    to = std::copy_n(from + at * size, size, to);
     for (std::size_t d = strides.size(); d-- > 0;) {
       at += strides[d];
       if (++index[d] < shape[static_cast<int>(d)]) break;
@@ -73,8 +63,8 @@ class TorchTensors : public TensorSource {
   const Metadata& metadata() const override { return metadata_; }
 
  private:
-  Tensor load(const std::string& tensor, const Entry&, DType as) const override {
-    return file_->read(*tensors_.at(tensor), tensor, as);
+  StoredTensor open(const std::string& tensor, const Entry&) const override {
+    return file_->stored(*tensors_.at(tensor), tensor);
   }
 
   std::shared_ptr<const TorchFile> file_;
@@ -87,7 +77,7 @@ class TorchTensors : public TensorSource {
 
 // Where a tensor lies in the file.
 struct TorchFile::Layout {
-  StorageType type;
+  const StoredType* type = nullptr;
   Shape shape;
   std::vector<std::int64_t> strides;
   std::uint64_t begin = 0;  // byte of the first element
@@ -111,8 +101,10 @@ TorchFile::Layout TorchFile::layout_of(const PickleValue& tensor, const std::str
   tensor.as(Kind::tensor, where);
   const PickleValue& storage = *tensor.items[0];
   Layout l;
-  l.type = *std::find_if(std::begin(kStorageTypes), std::end(kStorageTypes),
-                         [&](const StorageType& type) { return type.torch == storage.type; });
+  for (const StoredType& type : stored_types()) {
+    if (type.torch_storage == storage.type) l.type = &type;
+  }
+  check(l.type != nullptr, "{} has a storage of the unknown type {}", where, storage.type);
   const std::int64_t offset = tensor.items[1]->integer;
   for (const PickleValue* size : tensor.items[2]->items) {
     check(size->integer >= 0 && l.shape.rank() < Shape::kMaxRank, "{} has no possible shape",
@@ -137,10 +129,10 @@ TorchFile::Layout TorchFile::layout_of(const PickleValue& tensor, const std::str
   check(inside && (numel == 0 || last < most), "{} does not lie within its storage", where);
   if (numel == 0) return l;
   const StoredZip::Place place = zip_.place(fmt::format("{}/data/{}", folder_, storage.text));
-  const auto size = static_cast<std::uint64_t>(l.type.size);
+  const auto size = static_cast<std::uint64_t>(l.type->block_bytes);
   check(place.size % size == 0 && place.size / size == static_cast<std::uint64_t>(most),
         "{} has a storage of {} bytes, not of {} elements of {}", where, place.size, most,
-        l.type.stored);
+        l.type->name);
   l.begin = place.begin + static_cast<std::uint64_t>(offset) * size;
   l.span = last - offset + 1;
   return l;
@@ -148,37 +140,26 @@ TorchFile::Layout TorchFile::layout_of(const PickleValue& tensor, const std::str
 
 TensorSource::Entry TorchFile::entry_of(const PickleValue& tensor, const std::string& what) const {
   const Layout l = layout_of(tensor, what);
-  return {std::string(l.type.stored), l.type.dtype, l.shape};
+  return TensorSource::Entry::of(*l.type, l.shape);
 }
 
-Tensor TorchFile::read(const PickleValue& tensor, const std::string& what, DType as) const {
+StoredTensor TorchFile::stored(const PickleValue& tensor, const std::string& what) const {
   const Layout l = layout_of(tensor, what);
-  if (l.span == 0) return Tensor::empty(l.shape, as);
-  Tensor flat = Tensor::empty({l.span}, as);
-  if (l.type.stored == "I64") {
-    std::vector<std::int64_t> wide(static_cast<std::size_t>(l.span));
-    check(zip_.file().read(l.begin, wide.data(), 8 * wide.size()), "{}: reading tensor '{}' failed",
-          name(), what);
-    std::transform(wide.begin(), wide.end(), flat.mutable_data<std::int32_t>(), [&](auto value) {
-      const auto narrow = static_cast<std::int32_t>(value);
-      check(narrow == value, "{}: '{}' has {}, which is no i32", name(), what, value);
-      return narrow;
-    });
-  } else {
-    check(read_stored(zip_.file(), l.begin, l.type.stored, flat), "{}: reading tensor '{}' failed",
-          name(), what);
+  const std::string label = fmt::format("{}: tensor '{}'", name(), what);
+  if (l.span == 0 || is_row_major(l.shape, l.strides)) {
+    return {*l.type, l.shape, zip_.file(), l.begin, label};
   }
-  if (is_row_major(l.shape, l.strides)) return flat.view(l.shape);
-  Tensor ordered = Tensor::empty(l.shape, as);
-  if (as == DType::i32) {
-    gather(flat.data<std::int32_t>(), ordered.mutable_data<std::int32_t>(), l.shape, l.strides);
-  } else {
-    dispatch(as, [&](auto zero) {
-      using T = decltype(zero);
-      gather(flat.data<T>(), ordered.mutable_data<T>(), l.shape, l.strides);
-    });
-  }
-  return ordered;
+  const std::int64_t size = l.type->block_bytes;
+  Tensor all = Tensor::empty({l.span * size}, DType::u8);
+  Tensor ordered = Tensor::empty({l.shape.numel() * size}, DType::u8);
+  check(zip_.file().read(l.begin, all.mutable_data<std::uint8_t>(), all.bytes()),
+        "{}: reading it failed", label);
+  gather(all.data<std::uint8_t>(), ordered.mutable_data<std::uint8_t>(), size, l.shape, l.strides);
+  const auto read = [ordered](std::uint64_t offset, std::byte* to, std::size_t bytes) {
+    std::memcpy(to, ordered.data<std::uint8_t>() + offset, bytes);
+    return true;
+  };
+  return {*l.type, l.shape, read, label};
 }
 
 bool is_same_tensor(const PickleValue& a, const PickleValue& b) {

@@ -19,12 +19,11 @@ class TorchFile {
   const std::string& name() const { return zip_.name(); }
   const PickleValue& root() const { return pickle_.root(); }
 
-  // What read() gives: F32, F16 and BF16 as f32, F64 as f64, I32 and I64 as i32. Error, calling the
-  // tensor `what`, if it does not lie within its storage, or has more elements than that.
+  // Error, calling the tensor `what`, if it does not lie within its storage, or has more elements
+  // than that.
   TensorSource::Entry entry_of(const PickleValue& tensor, const std::string& what) const;
-  // A new tensor in order, whatever the strides are. Floats are read as `as`. Error, too, if an
-  // integer does not fit.
-  Tensor read(const PickleValue& tensor, const std::string& what, DType as) const;
+  // The tensor in order. Where its strides are others, its bytes are read and put into order now.
+  StoredTensor stored(const PickleValue& tensor, const std::string& what) const;
 
  private:
   struct Layout;

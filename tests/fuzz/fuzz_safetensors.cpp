@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const SafeTensors file = load_safetensors(path);
     std::size_t bytes = 0;
     for (const auto& [name, tensor] : file.tensors) bytes += tensor.bytes();
-    // F16 and BF16 become floats of twice their size.
+    // f16 and bf16 become floats of twice their size.
     if (bytes > 2 * size) fuzz::finding("more tensors than bytes");
   });
   return 0;

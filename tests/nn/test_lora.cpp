@@ -4,6 +4,7 @@
 #include <set>
 
 #include "tapegrad/autograd/check/gradcheck.h"
+#include "tapegrad/autograd/tensor/stored_tensor.h"
 #include "tapegrad/nn/lora.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/nn/models.h"
@@ -183,6 +184,27 @@ TEST_CASE("merged adapters give the same logits without any", "[lora]") {
     CHECK(difference(gpt(some_ids()), model.gpt(some_ids()), tolerance, tolerance) == "");
     CHECK(difference(gpt(some_ids()), model.plain(some_ids()), 1e-3, 1e-3) != "");
   }
+}
+
+TEST_CASE("merged weights are computed, and all others are what is stored", "[lora]") {
+  const Adapted model;
+  const auto tensors = by_name(model.params);
+  const auto merged = nn::merge_adapters(memory_source(tensors, "some.file"), kOptions);
+  int computed = 0;
+  for (const auto& [name, entry] : merged->entries()) {
+    INFO(name);
+    const bool adapted = tensors.count(name.substr(0, name.rfind('.')) + ".lora_A.weight") != 0 &&
+                         name.ends_with(".weight");
+    CHECK((entry.type == nullptr) == adapted);
+    if (adapted) {
+      ++computed;
+      CHECK_THROWS_WITH(merged->stored(name),
+                        "some.file: tensor '" + name + "' is computed, and stored nowhere");
+    } else {
+      CHECK(same_bits(merged->stored(name).widened(entry.dtype), merged->read(name)));
+    }
+  }
+  CHECK(computed > 0);
 }
 
 TEST_CASE("adapters that do not fit are errors that name the tensor", "[lora]") {

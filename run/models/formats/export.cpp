@@ -81,17 +81,33 @@ void check_place(const ExportFormat& format, const fs::path& out, bool overwrite
   }
 }
 
+// The types to which weights can be rounded, of those that a format has.
+std::vector<const StoredType*> types_written(bool (*has)(const StoredType&)) {
+  return stored_types_where([&](const StoredType& t) { return t.from_f32 != nullptr && has(t); });
+}
+
+bool can_store(const ExportFormat& format, const StoredType& type) {
+  return std::find(format.types.begin(), format.types.end(), &type) != format.types.end();
+}
+
 }  // namespace
 
 const std::vector<ExportFormat>& export_formats() {
-  using enum StoredType;
   static const std::vector<ExportFormat> formats = {
-      {"hf", "Hugging Face's layout", {f32, f16, bf16}, hf_files(), export_hf},
-      {"gguf", "GGUF", {f32, f16, bf16, q8_0}, {}, export_gguf},
-      {"llm.c", "llm.c's format", {f32, bf16}, llmc_files(), export_llmc},
-      {"nanogpt", "nanoGPT's checkpoint", {f32}, nanogpt_files(), export_nanogpt},
+      {"hf", "Hugging Face's layout", types_written(is_hf_type), hf_files(), export_hf},
+      {"gguf", "GGUF", types_written(is_gguf_type), {}, export_gguf},
+      {"llm.c", "llm.c's format", types_written(is_llmc_type), llmc_files(), export_llmc},
+      {"nanogpt", "nanoGPT's checkpoint", types_written(is_nanogpt_type), nanogpt_files(),
+       export_nanogpt},
   };
   return formats;
+}
+
+std::vector<const StoredType*> export_types() {
+  return types_written([](const StoredType& type) {
+    return std::any_of(export_formats().begin(), export_formats().end(),
+                       [&](const ExportFormat& format) { return can_store(format, type); });
+  });
 }
 
 const ExportFormat& export_format(std::string_view name) {
@@ -103,18 +119,15 @@ const ExportFormat& export_format(std::string_view name) {
   fail("there is no format '{}': choose {}", name, fmt::join(names, ", "));
 }
 
-void check_export(const ExportFormat& format, const fs::path& out, StoredType type,
+void check_export(const ExportFormat& format, const fs::path& out, const StoredType& type,
                   bool overwrite) {
-  std::vector<std::string_view> types;
-  for (const StoredType known : format.types) types.push_back(name_of_enum(known));
-  check(std::find(format.types.begin(), format.types.end(), type) != format.types.end(),
-        "--format {} cannot store {}: choose {}", format.name, name_of_enum(type),
-        fmt::join(types, ", "));
+  check(can_store(format, type), "--format {} cannot store {}: choose {}", format.name, type.name,
+        names_of(format.types));
   check_place(format, out, overwrite);
 }
 
 Exported export_model(const TextModel& model, const ExportFormat& format, const fs::path& out,
-                      StoredType type, bool overwrite) {
+                      const StoredType& type, bool overwrite) {
   check_export(format, out, type, overwrite);
   Exported written;
   if (format.files.empty()) {

@@ -1,21 +1,14 @@
 #pragma once
 
-#include <array>
 #include <filesystem>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "tapegrad/autograd/tensor/stored_type.h"
 #include "tapegrad/run/models/model.h"
 
 namespace tapegrad::run {
-
-// Types in which files of other programs store weights. Where a type has fewer bits than f32, a
-// weight becomes the nearest value, of two that are equally near the even one.
-enum class StoredType { f32, f16, bf16, q8_0 };
-inline constexpr std::array<std::string_view, 4> kStoredTypeNames = {"f32", "f16", "bf16", "q8_0"};
-inline std::span<const std::string_view> names_of(StoredType) { return kStoredTypeNames; }
 
 // What an export has written.
 struct Exported {
@@ -27,29 +20,33 @@ struct Exported {
 
 // A format of another program that a GPT can be written in.
 struct ExportFormat {
-  std::string_view name;          // of --format
-  std::string_view title;         // "Hugging Face's layout"
-  std::vector<StoredType> types;  // that it can store
+  std::string_view name;                 // of --format
+  std::string_view title;                // "Hugging Face's layout"
+  std::vector<const StoredType*> types;  // that it can store
   // That there may be in `out`; none if `out` is the file itself. Without the last one, nothing is
   // taken for a model.
   std::vector<std::string_view> files;
   // Writes the model. Error, before anything is written, if the format cannot express it.
-  Exported (*write)(const TextModel& model, const std::filesystem::path& out, StoredType type);
+  Exported (*write)(const TextModel& model, const std::filesystem::path& out,
+                    const StoredType& type);
 };
 
 // All that there are; the first one is the default.
 const std::vector<ExportFormat>& export_formats();
 // Error, naming all, if there is none of this name.
 const ExportFormat& export_format(std::string_view name);
+// The types that a format or another can store, in the order of the table.
+std::vector<const StoredType*> export_types();
 
 // Error if the format cannot store `type`; if a file is there already, unless `overwrite`; if `out`
 // is a run's folder or a file in it.
-void check_export(const ExportFormat& format, const std::filesystem::path& out, StoredType type,
-                  bool overwrite = false);
+void check_export(const ExportFormat& format, const std::filesystem::path& out,
+                  const StoredType& type, bool overwrite = false);
 
 // Writes the model to `out`. Errors: as in check_export(); the format cannot express the model.
 // Then, and when writing fails, what was in `out` stays as it was.
 Exported export_model(const TextModel& model, const ExportFormat& format,
-                      const std::filesystem::path& out, StoredType type, bool overwrite = false);
+                      const std::filesystem::path& out, const StoredType& type,
+                      bool overwrite = false);
 
 }  // namespace tapegrad::run

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "tapegrad/autograd/tensor/write_floats.h"
+#include "tapegrad/autograd/tensor/write_stored.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/nn/decoder.h"
 #include "tapegrad/nn/params.h"
@@ -36,12 +36,11 @@ inline data::Tokenizer tokenizer_of_rows(const data::Tokenizer& tokenizer, std::
   return tokenizer.padded(rows);
 }
 
-// Error, naming the tensor, unless all weights are f32 and can be stored so ("F16"): a weight that
-// is finite may not become infinite.
-inline void require_stored_as(std::string_view stored, const nn::Params& params) {
+// Error, naming the tensor, unless all weights are f32 and the type can hold them.
+inline void require_stored_as(const StoredType& type, const nn::Params& params) {
   check(params.dtype() == DType::f32, "a model of {} cannot be exported: load it in f32",
         name_of(params.dtype()));
-  for (const auto& [name, t] : params.tensors()) check_fits(name, t, stored);
+  for (const auto& [name, t] : params.tensors()) check_fits(name, t, type);
 }
 
 }  // namespace tapegrad::run

@@ -13,7 +13,6 @@ namespace tapegrad::run {
 namespace {
 
 using nn::GgufTensor;
-using nn::GgufType;
 
 // What llama.cpp cannot compute.
 void check_expressible(const Family& family, const nn::DecoderConfig& c) {
@@ -38,15 +37,12 @@ nn::GgufValue gguf_value_of(const Value& value) {
       value);
 }
 
-nn::GgufKeys keys_of(const Family& family, const nn::DecoderConfig& c, GgufType type) {
+nn::GgufKeys keys_of(const Family& family, const nn::DecoderConfig& c, const StoredType& type) {
   nn::GgufKeys keys;
   const std::string architecture(family.gguf.architecture);
   keys["general.architecture"] = architecture;
   keys["general.type"] = std::string("model");
-  keys["general.file_type"] = std::int64_t{type == GgufType::f32    ? 0
-                                           : type == GgufType::f16  ? 1
-                                           : type == GgufType::q8_0 ? 7
-                                                                    : 32};
+  keys["general.file_type"] = type.gguf_file.value();
   keys["general.quantization_version"] = std::int64_t{2};
   for (const auto& [key, value] : values_of_keys(family.gguf.keys, c)) {
     keys[architecture + "." + std::string(key)] = gguf_value_of(value);
@@ -64,11 +60,10 @@ nn::GgufKeys keys_of(const Family& family, const nn::DecoderConfig& c, GgufType 
 }
 
 // How the file keeps a tensor of the model: norms, biases and learned positions as f32, as
-// llama.cpp's own tools do; rows that have no whole blocks of Q8_0 as f16.
-GgufType stored_type(const GgufName& name, const Shape& shape, GgufType type) {
-  if (shape.rank() != 2 || name.theirs == "position_embd.weight") return GgufType::f32;
-  if (type == GgufType::q8_0 && shape[1] % nn::kQ8Block != 0) return GgufType::f16;
-  return type;
+// llama.cpp's own tools do; rows that are not of whole blocks as f16.
+const StoredType& type_of(const GgufName& name, const Shape& shape, const StoredType& type) {
+  if (shape.rank() != 2 || name.theirs == "position_embd.weight") return stored_type(DType::f32);
+  return shape[1] % type.block == 0 ? type : stored_type("f16");
 }
 
 // With one row more, the mean of all: see kMeanEndRow.
@@ -93,30 +88,20 @@ Tensor exchanged(const Tensor& t, std::int64_t heads) {
   return reshape(permute(t.view({heads, 2, pairs, -1}), {0, 2, 1, 3}), t.shape());
 }
 
-GgufType type_of(StoredType type) {
-  switch (type) {
-    case StoredType::f16:
-      return GgufType::f16;
-    case StoredType::bf16:
-      return GgufType::bf16;
-    case StoredType::q8_0:
-      return GgufType::q8_0;
-    case StoredType::f32:
-      break;
-  }
-  return GgufType::f32;
-}
-
 }  // namespace
 
-Exported export_gguf(const TextModel& model, const std::filesystem::path& out, StoredType stored) {
+bool is_gguf_type(const StoredType& type) {
+  return type.ggml.has_value() && type.gguf_file.has_value();
+}
+
+Exported export_gguf(const TextModel& model, const std::filesystem::path& out,
+                     const StoredType& type) {
   const nn::DecoderConfig& c = model.gpt.config;
   const Family& family = gguf_family_of(c);
   check_expressible(family, c);
   check(model.params.dtype() == DType::f32, "a model of {} cannot be exported: load it in f32",
         name_of(model.params.dtype()));
   check_finite_tensors("the model", model.params.tensors());
-  const GgufType type = type_of(stored);
   nn::GgufKeys keys = keys_of(family, c, type);
   const bool adds_end_row = add_gguf_tokenizer(keys, model.tokenizer);
   const auto rows = keys.find(fmt::format("{}.vocab_size", family.gguf.architecture));
@@ -131,7 +116,7 @@ Exported export_gguf(const TextModel& model, const std::filesystem::path& out, S
     const bool is_table = name.theirs == kTokenTable || name.theirs == kHeadTable;
     const bool longer = adds_end_row && is_table;
     if (longer) shape[0] += 1;
-    tensors.push_back({name.theirs, stored_type(name, shape, type), shape, [&own, name, longer] {
+    tensors.push_back({name.theirs, &type_of(name, shape, type), shape, [&own, name, longer] {
                          const Tensor t = own.make();
                          if (longer) return with_mean_row(t);
                          return name.exchanged_heads > 0 ? exchanged(t, name.exchanged_heads) : t;
@@ -139,7 +124,7 @@ Exported export_gguf(const TextModel& model, const std::filesystem::path& out, S
   }
   if (c.scaling() && c.rope_scaling == nn::RopeScalingKind::llama3) {
     const std::vector<float> divisors = rope_divisors(c);
-    tensors.push_back({kRopeDivisors, GgufType::f32, {std::ssize(divisors)}, [divisors] {
+    tensors.push_back({kRopeDivisors, &stored_type(DType::f32), {std::ssize(divisors)}, [divisors] {
                          return Tensor::from(divisors, {std::ssize(divisors)});
                        }});
   }

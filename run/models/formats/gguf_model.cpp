@@ -4,7 +4,7 @@
 #include <cmath>
 #include <set>
 
-#include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/tensor/stored_tensor.h"
 #include "tapegrad/nn/formats/gguf.h"
 #include "tapegrad/run/models/families/family_keys.h"
 #include "tapegrad/run/models/formats/foreign_parts.h"
@@ -144,17 +144,19 @@ class GgufWeights : public TensorSource {
     return theirs == kTokenTable || theirs == kHeadTable;
   }
 
-  Tensor load(const std::string& tensor, const Entry& entry, DType as) const override {
+  StoredTensor open(const std::string& tensor, const Entry& entry) const override {
     const GgufName& place = places_.at(tensor);
-    const Tensor stored = file_->read(place.theirs, as);
-    if (stored.shape() != entry.shape) return stored.rows(0, entry.shape[0]);
+    const StoredTensor stored = file_->stored(place.theirs);
+    if (stored.shape() != entry.shape) return stored.first_rows(entry.shape[0]);
     const std::int64_t heads = place.exchanged_heads;
     if (heads == 0) return stored;
     check(entry.shape[0] % (2 * heads) == 0, "{}: '{}' of shape {} cannot be cut into {} heads",
           name(), place.theirs, entry.shape, heads);
-    const TapePause pause;
     const std::int64_t pairs = entry.shape[0] / heads / 2;
-    return reshape(permute(stored.view({heads, pairs, 2, -1}), {0, 2, 1, 3}), entry.shape);
+    return stored.rows(entry.shape[0], [pairs](std::int64_t row) {  // see GgufTensorName
+      const std::int64_t head = row / (2 * pairs), half = row / pairs % 2, pair = row % pairs;
+      return (head * pairs + pair) * 2 + half;
+    });
   }
 
   std::shared_ptr<const nn::GgufFile> file_;

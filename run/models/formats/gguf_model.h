@@ -8,7 +8,7 @@
 
 namespace tapegrad::run {
 
-// Models in GGUF, the file of llama.cpp, whose weights are F32, F16, BF16 or Q8_0. What would
+// Models in GGUF, the file of llama.cpp, of any stored type that ggml has, too. What would
 // change the result and is not known here is an Error with the file and the key or the tensor:
 // other architectures, other scalings of rotary positions, sliding windows, tokenizers that are not
 // byte-level.
@@ -23,6 +23,9 @@ ForeignModel open_gguf(const std::filesystem::path& path);
 // weights. Biases that llama.cpp demands and the model does not have are zeros; W_query, W_key and
 // W_value become one tensor. A model whose tokenizer has no token to end texts gets one, see
 // docs/interop.md. Error, before anything is written, for what llama.cpp cannot express.
-Exported export_gguf(const TextModel& model, const std::filesystem::path& out, StoredType type);
+Exported export_gguf(const TextModel& model, const std::filesystem::path& out,
+                     const StoredType& type);
+// Whether weights of a file can be of this type.
+bool is_gguf_type(const StoredType& type);
 
 }  // namespace tapegrad::run

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/autograd/tensor/stored_tensor.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/json_file.h"
 #include "tapegrad/run/folder/run_checkpoint.h"
@@ -72,8 +72,8 @@ class HfSource : public TensorSource {
     std::string name = stored;
     if (name.starts_with(family_.prefix)) name.erase(0, family_.prefix.size());
     if (ends_in(name, family_.left_out)) return;
-    check(entry.dtype == DType::f32 || entry.dtype == DType::f64, "{}: '{}' is {}, not of floats",
-          file->name(), stored, entry.stored_dtype);
+    check(is_float(entry.dtype), "{}: '{}' is {}, not of floats", file->name(), stored,
+          name_of(entry.dtype));
     if (ends_in(name, family_.transposed)) {
       check(entry.shape.rank() == 2, "{}: '{}' must be a matrix, not {}", file->name(), stored,
             entry.shape);
@@ -94,12 +94,10 @@ class HfSource : public TensorSource {
     });
   }
 
-  Tensor load(const std::string& tensor, const Entry&, DType as) const override {
+  StoredTensor open(const std::string& tensor, const Entry&) const override {
     const Place& place = places_.at(tensor);
-    const Tensor stored = place.file->read(place.stored, as);
-    if (!ends_in(tensor, family_.transposed)) return stored;
-    const TapePause pause;
-    return permute(stored, {1, 0});
+    const StoredTensor stored = place.file->stored(place.stored);
+    return ends_in(tensor, family_.transposed) ? stored.transposed() : stored;
   }
 
   std::string name_;

@@ -16,23 +16,6 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kTokenizerConfigFile = "tokenizer_config.json";
 
-struct TypeNames {
-  std::string_view in_safetensors, in_config;
-};
-TypeNames names_of_type(StoredType type) {
-  switch (type) {
-    case StoredType::f32:
-      return {"F32", "float32"};
-    case StoredType::f16:
-      return {"F16", "float16"};
-    case StoredType::bf16:
-      return {"BF16", "bfloat16"};
-    case StoredType::q8_0:
-      break;
-  }
-  fail("safetensors cannot store {}", name_of_enum(type));
-}
-
 // The first token of a text, and those that end it; null where there is none. Without these lines,
 // transformers would take GPT-2's.
 struct Ends {
@@ -108,24 +91,24 @@ std::vector<std::string_view> hf_files() {
   return {data::kGenerationFile, kModelFile, kTokenizerFile, kTokenizerConfigFile, kConfigFile};
 }
 
-Exported export_hf(const TextModel& model, const fs::path& folder, StoredType type) {
+bool is_hf_type(const StoredType& type) { return !type.safetensors.empty() && !type.torch.empty(); }
+
+Exported export_hf(const TextModel& model, const fs::path& folder, const StoredType& type) {
   const nn::DecoderConfig& config = model.gpt.config;
-  const TypeNames names = names_of_type(type);
   const Family& family = family_of(config);
   require_expressible(family.hf.model_class, config, family.model,
                       options_of(family, family.hf.keys));
   check(config.n_embd % config.n_head == 0,
         "transformers needs n_embd {} to be divisible by n_head {}", config.n_embd, config.n_head);
-  require_stored_as(names.in_safetensors, model.params);
+  require_stored_as(type, model.params);
   const Ends ends(model.tokenizer);
   const std::string tokenizer = model.tokenizer.hf_json();
   require_own_pre_tokenizer(family.hf, tokenizer);
-  Json config_json = config_json_of(family, config, ends, names.in_config);
+  Json config_json = config_json_of(family, config, ends, type.torch);
 
   make_folder(folder);
   const std::string weights_file = (folder / kModelFile).string();
-  save_safetensors(weights_file, tensors_of(family, model), names.in_safetensors,
-                   {{"format", "pt"}});
+  save_safetensors(weights_file, tensors_of(family, model), type, {{"format", "pt"}});
   write_file_atomically(folder / kTokenizerFile, tokenizer);
   write_json(folder / kTokenizerConfigFile,
              tokenizer_config_json(model.tokenizer, ends, config.block_size));

@@ -9,8 +9,11 @@ namespace tapegrad::run {
 // (with qkv_bias) or Qwen3ForCausalLM (with qk_norm). Errors, before anything is written: what the
 // class cannot express, by its option; a tokenizer other than Qwen2's of a Qwen, for which
 // AutoTokenizer would take Qwen2's; a weight that is too large for f16.
-Exported export_hf(const TextModel& model, const std::filesystem::path& folder, StoredType type);
+Exported export_hf(const TextModel& model, const std::filesystem::path& folder,
+                   const StoredType& type);
 
 std::vector<std::string_view> hf_files();
+// Whether safetensors and config.json have a name for it.
+bool is_hf_type(const StoredType& type);
 
 }  // namespace tapegrad::run

@@ -3,8 +3,8 @@
 #include <array>
 #include <cstring>
 
-#include "tapegrad/autograd/tensor/stored_elements.h"
-#include "tapegrad/autograd/tensor/write_floats.h"
+#include "tapegrad/autograd/tensor/stored_tensor.h"
+#include "tapegrad/autograd/tensor/write_stored.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/run/folder/folder_calls.h"
 #include "tapegrad/run/models/families/family_keys.h"
@@ -18,7 +18,21 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kLlmcModelFile = "gpt2_124M.bin";
-constexpr std::int32_t kMagic = 20240326, kF32Version = 3, kBf16Version = 5;
+constexpr std::int32_t kMagic = 20240326;
+// The type of all weights says the version.
+struct Version {
+  std::int32_t number;
+  std::string_view type;
+};
+constexpr Version kVersions[] = {{3, "f32"}, {5, "bf16"}};
+
+// 0 if there is none.
+std::int32_t version_of(const StoredType& type) {
+  for (const Version& version : kVersions) {
+    if (version.type == type.name) return version.number;
+  }
+  return 0;
+}
 constexpr std::int64_t kRowsMultiple = 128;  // llm.c pads the vocabulary to a multiple of this
 
 using Header = std::array<std::int32_t, 256>;
@@ -64,10 +78,12 @@ class LlmcSource : public TensorSource {
     check(file_.size() >= sizeof header && file_.read(0, &header, sizeof header),
           "{}: {} bytes are too few for a model of llm.c", name_, file_.size());
     check(header[0] == kMagic, "{}: it does not begin as a model of llm.c does", name_);
-    check(header[1] == kF32Version || header[1] == kBf16Version,
+    for (const Version& version : kVersions) {
+      if (header[1] == version.number) type_ = &stored_type(version.type);
+    }
+    check(type_ != nullptr,
           "{}: version {} of llm.c's models is not supported, only 3 (f32) and 5 (bf16)", name_,
           header[1]);
-    bf16_ = header[1] == kBf16Version;
     config_.block_size = header[2];
     config_.vocab_size = header[3];
     config_.n_layer = header[4];
@@ -90,30 +106,27 @@ class LlmcSource : public TensorSource {
     // No more names than the file has bytes: each layer has twelve tensors.
     check(static_cast<std::uint64_t>(config_.n_layer) * kOfLayers.size() < file_.size(),
           "{}: {} layers in {} bytes", name_, config_.n_layer, file_.size());
-    const std::uint64_t size = bf16_ ? 2 : 4;
     std::uint64_t at = sizeof(Header);
     for (const std::string& name : names_in_order(config_.n_layer)) {
       const Shape shape = shape_of(name, config_);
-      entries_.emplace(name, Entry{bf16_ ? "BF16" : "F32", DType::f32, shape});
+      entries_.emplace(name, Entry::of(*type_, shape));
       begins_.emplace(name, at);
       const Shape stored = name == "wte.weight" ? Shape{rows, config_.n_embd} : shape;
       // Bounds of the config: no sum of 4096 · 12 such products is too large for 64 bits.
-      at += static_cast<std::uint64_t>(stored.numel()) * size;
+      at += stored_bytes(*type_, stored).value();
     }
     check(at == file_.size(), "{}: a model of this header has {} bytes, but the file has {}", name_,
           at, file_.size());
   }
 
-  Tensor load(const std::string& tensor, const Entry& entry, DType as) const override {
-    Tensor t = Tensor::empty(entry.shape, as);
-    check(read_stored(file_, begins_.at(tensor), entry.stored_dtype, t),
-          "{}: reading tensor '{}' failed", name_, tensor);
-    return t;
+  StoredTensor open(const std::string& tensor, const Entry& entry) const override {
+    return {*entry.type, entry.shape, file_, begins_.at(tensor),
+            fmt::format("{}: tensor '{}'", name_, tensor)};
   }
 
   std::string name_;
   InputFile file_;
-  bool bf16_ = false;
+  const StoredType* type_ = nullptr;
   nn::DecoderConfig config_;
   Entries entries_;
   std::map<std::string, std::uint64_t> begins_;
@@ -162,24 +175,17 @@ std::vector<FamilyKey> header_keys() {
 }
 
 void write_model(const fs::path& path, const GPT2Weights& weights, const nn::DecoderConfig& c,
-                 bool as_bf16) {
+                 const StoredType& type) {
   const auto number = [](std::int64_t x) { return static_cast<std::int32_t>(x); };
   const std::int64_t rows = padded_rows(c.vocab_size);
-  const Header header = {kMagic,
-                         as_bf16 ? kBf16Version : kF32Version,
-                         number(c.block_size),
-                         number(c.vocab_size),
-                         c.n_layer,
-                         c.n_head,
-                         number(c.n_embd),
-                         number(rows)};
-  const std::string_view stored = as_bf16 ? "BF16" : "F32";
+  const Header header = {kMagic,    version_of(type), number(c.block_size), number(c.vocab_size),
+                         c.n_layer, c.n_head,         number(c.n_embd),     number(rows)};
   write_file_atomically(path, [&](FileWriter& file) {
     file.write({reinterpret_cast<const char*>(header.data()), sizeof header});
     for (const std::string& name : names_in_order(c.n_layer)) {
-      write_floats(file, weights(name), stored);
+      write_stored(file, name, weights(name), type);
       if (name != "wte.weight" || rows == c.vocab_size) continue;
-      write_floats(file, Tensor::zeros({rows - c.vocab_size, c.n_embd}), stored);
+      write_stored(file, name, Tensor::zeros({rows - c.vocab_size, c.n_embd}), type);
     }
   });
 }
@@ -205,24 +211,25 @@ ForeignModel open_llmc(const fs::path& path) {
 
 std::vector<std::string_view> llmc_files() { return {kLlmcTokenizerFile, kLlmcModelFile}; }
 
-Exported export_llmc(const TextModel& model, const fs::path& folder, StoredType type) {
+bool is_llmc_type(const StoredType& type) { return version_of(type) != 0; }
+
+Exported export_llmc(const TextModel& model, const fs::path& folder, const StoredType& type) {
   const nn::DecoderConfig& config = model.gpt.config;
   constexpr std::string_view kName = "llm.c's format";
   const Family gpt2 = gpt2_family();
   require_expressible(kName, config, gpt2.model, options_of(gpt2, header_keys()));
-  check(type == StoredType::f32 || type == StoredType::bf16, "{} cannot store {}", kName,
-        name_of_enum(type));
-  const bool as_bf16 = type == StoredType::bf16;
-  require_stored_as(as_bf16 ? "BF16" : "F32", model.params);
+  check(is_llmc_type(type), "{} cannot store {}", kName, type.name);
+  require_stored_as(type, model.params);
   const std::string tokenizer =
       llmc_tokenizer(model.tokenizer, default_prompt(model.tokenizer).front());
 
   make_folder(folder);
   write_file_atomically(folder / kLlmcTokenizerFile, tokenizer);
-  write_model(folder / kLlmcModelFile, GPT2Weights(model.params, config), config, as_bf16);
-  return {llmc_files(), fmt::format("copy or link both files to the folder of llm.c, {}",
-                                    as_bf16 ? "for train_gpt2cu: train_gpt2 reads f32 alone"
-                                            : "where train_gpt2 looks for them")};
+  write_model(folder / kLlmcModelFile, GPT2Weights(model.params, config), config, type);
+  return {llmc_files(),
+          fmt::format("copy or link both files to the folder of llm.c, {}",
+                      type.is(DType::f32) ? "where train_gpt2 looks for them"
+                                          : "for train_gpt2cu: train_gpt2 reads f32 alone")};
 }
 
 }  // namespace tapegrad::run

@@ -19,8 +19,11 @@ ForeignModel open_llmc(const std::filesystem::path& path);
 
 // Writes both files to a folder: f32 or bf16. Errors, before anything is written: what llm.c's
 // GPT-2 cannot express, by its option; a token that its tokenizer cannot have.
-Exported export_llmc(const TextModel& model, const std::filesystem::path& folder, StoredType type);
+Exported export_llmc(const TextModel& model, const std::filesystem::path& folder,
+                     const StoredType& type);
 
 std::vector<std::string_view> llmc_files();
+// Whether a version of the model file has it.
+bool is_llmc_type(const StoredType& type);
 
 }  // namespace tapegrad::run

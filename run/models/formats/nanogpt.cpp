@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tapegrad/autograd/tensor/stored_tensor.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/nn/formats/torch_file.h"
 #include "tapegrad/run/models/formats/foreign_parts.h"
@@ -35,7 +36,7 @@ class NanoGPTSource : public TensorSource {
       }
       if (name.starts_with("h.") && name.ends_with(".attn.bias")) continue;  // old files' masks
       check(is_float(entry.dtype), "{}: '{}' is {}, not of floats", file_->name(), stored,
-            entry.stored_dtype);
+            name_of(entry.dtype));
       check(stored_.emplace(name, stored).second, "{}: '{}' is there twice", file_->name(), name);
       entries_.emplace(name, entry);
     }
@@ -57,7 +58,7 @@ class NanoGPTSource : public TensorSource {
       return true;
     }
     const Entry &a = entries_.at(head), &b = entries_.at(embedding);
-    if (a.shape != b.shape || a.stored_dtype != b.stored_dtype) return false;
+    if (a.shape != b.shape || a.type != b.type) return false;
     const Tensor x = read(head), y = read(embedding);
     return dispatch(x.dtype(), [&](auto zero) {
       using T = decltype(zero);
@@ -65,8 +66,8 @@ class NanoGPTSource : public TensorSource {
     });
   }
 
-  Tensor load(const std::string& tensor, const Entry&, DType as) const override {
-    return file_->read(stored_.at(tensor), as);
+  StoredTensor open(const std::string& tensor, const Entry&) const override {
+    return file_->stored(stored_.at(tensor));
   }
 
   std::shared_ptr<const TensorSource> file_;

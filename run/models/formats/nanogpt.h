@@ -27,8 +27,9 @@ data::Tokenizer read_nanogpt_meta(const std::filesystem::path& path);
 // anything is written: what nanoGPT cannot express, by its option; a tokenizer that is neither of
 // characters nor GPT-2's.
 Exported export_nanogpt(const TextModel& model, const std::filesystem::path& folder,
-                        StoredType type);
+                        const StoredType& type);
 
 std::vector<std::string_view> nanogpt_files();
+bool is_nanogpt_type(const StoredType& type);
 
 }  // namespace tapegrad::run

@@ -1,3 +1,4 @@
+#include "tapegrad/autograd/tensor/stored_tensor.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/text/utf8.h"
 #include "tapegrad/nn/formats/pickle_writer.h"
@@ -19,7 +20,7 @@ std::vector<FamilyKey> model_args() {
           {"block_size", "block_size"}, {"vocab_size", "vocab_size"}, {"bias", "bias"}};
 }
 
-void check_expressible(const TextModel& model, const nn::DecoderConfig& c, StoredType type) {
+void check_expressible(const TextModel& model, const nn::DecoderConfig& c, const StoredType& type) {
   constexpr std::string_view kName = "nanoGPT's format";
   const Family gpt2 = gpt2_family();
   nn::DecoderConfig only = gpt2.model;
@@ -30,8 +31,8 @@ void check_expressible(const TextModel& model, const nn::DecoderConfig& c, Store
   const std::string_view kind = model.tokenizer.kind();
   check(kind == "char" || kind == "gpt2",
         "{} cannot express a tokenizer of the kind {}, only char and gpt2", kName, kind);
-  check(type == StoredType::f32, "{} cannot store {}", kName, name_of_enum(type));
-  require_stored_as("F32", model.params);
+  check(is_nanogpt_type(type), "{} cannot store {}", kName, type.name);
+  require_stored_as(type, model.params);
 }
 
 // The tensors of a model by nanoGPT's names. The embedding is the first.
@@ -169,10 +170,6 @@ std::string meta_pickle(const data::Tokenizer& tokenizer) {
   return w.take();
 }
 
-std::string_view bytes_of(const Tensor& t) {
-  return {reinterpret_cast<const char*>(t.data<float>()), t.bytes()};
-}
-
 // The last name of a folder, by which sample.py looks for meta.pkl in data/NAME/.
 std::string name_of(const fs::path& folder) {
   return fs::absolute(folder / kNanogptMeta).lexically_normal().parent_path().filename().string();
@@ -180,9 +177,11 @@ std::string name_of(const fs::path& folder) {
 
 }  // namespace
 
+bool is_nanogpt_type(const StoredType& type) { return type.is(DType::f32); }
+
 std::vector<std::string_view> nanogpt_files() { return {kNanogptMeta, kNanogptCheckpoint}; }
 
-Exported export_nanogpt(const TextModel& model, const fs::path& folder, StoredType type) {
+Exported export_nanogpt(const TextModel& model, const fs::path& folder, const StoredType& type) {
   const nn::DecoderConfig& config = model.gpt.config;
   check_expressible(model, config, type);
   const NamedTensors tensors = tensors_of(model, config);

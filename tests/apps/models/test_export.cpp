@@ -34,7 +34,7 @@ TEST_CASE("an export that fails while it writes leaves an earlier one as it was"
   folder.put("out/first", "old");
   folder.put("out/mark", "old");
   const run::TextModel model = run::load(tiny().run);
-  const auto write_first = [](const run::TextModel&, const fs::path& out, run::StoredType) {
+  const auto write_first = [](const run::TextModel&, const fs::path& out, const StoredType&) {
     fs::create_directories(out);
     write_file_atomically(out / "first", "new");
     return run::Exported{};
@@ -42,20 +42,20 @@ TEST_CASE("an export that fails while it writes leaves an earlier one as it was"
   run::ExportFormat format{
       "test",
       "a test",
-      {run::StoredType::f32},
+      {&stored_type("f32")},
       {"first", "second", "mark"},
-      [](const run::TextModel&, const fs::path& out, run::StoredType) -> run::Exported {
+      [](const run::TextModel&, const fs::path& out, const StoredType&) -> run::Exported {
         fs::create_directories(out);
         write_file_atomically(out / "first", "new");
         fail("the disk is full");
       }};
-  CHECK_THROWS_WITH(run::export_model(model, format, folder / "out", run::StoredType::f32, true),
+  CHECK_THROWS_WITH(run::export_model(model, format, folder / "out", stored_type("f32"), true),
                     "the disk is full");
   CHECK(TempFolder::get(folder / "out/first") == "old");
   CHECK(TempFolder::get(folder / "out/mark") == "old");
   CHECK(folder.entries() == 1);
   format.write = write_first;
-  run::export_model(model, format, folder / "out", run::StoredType::f32, true);
+  run::export_model(model, format, folder / "out", stored_type("f32"), true);
   CHECK(TempFolder::get(folder / "out/first") == "new");
   CHECK(!fs::exists(folder / "out/mark"));
   CHECK(folder.entries() == 1);

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/autograd/tensor/stored_tensor.h"
 #include "tapegrad/base/half.h"
 #include "tapegrad/base/memory.h"
 #include "tapegrad/tests/autograd/support.h"
@@ -60,7 +61,7 @@ TEST_CASE("a source tells names, dtypes and shapes before it reads data", "[tens
   CHECK(source->name() == path);
   CHECK(source->metadata() == Metadata{{"kind", "test"}});
   CHECK(source->entries().size() == 2);
-  CHECK(source->at("large").stored_dtype == "F32");
+  CHECK(source->at("large").type == &stored_type("f32"));
   CHECK(source->at("large").shape == Shape{1000, 100});
   CHECK(source->at("ids").dtype == DType::i32);
   CHECK(source->contains("ids"));
@@ -87,7 +88,7 @@ TEST_CASE("floats are converted while they are read, other dtypes are not", "[te
     CHECK(same_bits(source->read("f32", DType::f64), f32.to(DType::f64)));
     CHECK(same_bits(source->read("ids", DType::i32), ids({3})));
     CHECK_THROWS_WITH(source->read("ids", DType::f32),
-                      ContainsSubstring(path + ": tensor 'ids' is stored as ") &&
+                      ContainsSubstring(path + ": tensor 'ids' is of i32 ") &&
                           ContainsSubstring("and cannot be read as f32"));
     CHECK_THROWS_AS(source->read("f32", DType::u8), Error);
     CHECK_THROWS_WITH(source->read("nothing"), path + ": there is no tensor 'nothing'");
@@ -98,7 +99,7 @@ TEST_CASE("every F16 and BF16 number is read as the f32 of equal value", "[tenso
   const TempFolder folder;
   for (const std::string dtype : {"F16", "BF16"}) {
     const auto source = open_safetensors(file_with(folder, dtype, all_bits()));
-    CHECK(source->at("x").stored_dtype == dtype);
+    CHECK(source->at("x").type->safetensors == dtype);
     CHECK(source->at("x").dtype == DType::f32);
     const Tensor f32 = source->read("x"), f64 = source->read("x", DType::f64);
     CHECK(f32.dtype() == DType::f32);
@@ -121,11 +122,11 @@ TEST_CASE("a file that is cut short after it was opened is an error", "[tensor_s
   const auto source = open_safetensors(path);
   std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
   CHECK(list(source->read("a")) == std::vector<double>{1, 2});
-  CHECK_THROWS_WITH(source->read("b"), path + ": reading tensor 'b' failed");
+  CHECK_THROWS_WITH(source->read("b"), path + ": tensor 'b': reading it failed");
   const std::string half = file_with(folder, "F16", all_bits());
   const auto halves = open_safetensors(half);
   std::filesystem::resize_file(half, std::filesystem::file_size(half) - 1);
-  CHECK_THROWS_WITH(halves->read("x"), half + ": reading tensor 'x' failed");
+  CHECK_THROWS_WITH(halves->read("x"), half + ": tensor 'x': reading it failed");
 }
 
 TEST_CASE("a source reads the file that it opened, even if another takes its name",

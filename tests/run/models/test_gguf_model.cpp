@@ -14,8 +14,6 @@ using namespace tapegrad::testing;
 using nn::GgufFile;
 using nn::GgufKeys;
 using nn::GgufTensor;
-using nn::GgufType;
-using run::StoredType;
 
 namespace {
 
@@ -93,7 +91,7 @@ struct Edited {
   std::vector<GgufTensor> tensors;
   Edited() {
     for (const auto& [name, entry] : file.entries()) {
-      tensors.push_back({name, GgufType::f32, entry.shape,
+      tensors.push_back({name, &stored_type("f32"), entry.shape,
                          [this, tensor = std::string(name)] { return file.read(tensor); }});
     }
   }
@@ -141,7 +139,7 @@ TEST_CASE("exported models come back bit for bit", "[gguf_model]") {
   for (const char* name : {"hf_gpt2", "hf_llama", "hf_qwen2", "hf_qwen3"}) {
     INFO(name);
     const run::TextModel model = run::load(golden_file(name));
-    run::export_gguf(model, folder / "file.gguf", StoredType::f32);
+    run::export_gguf(model, folder / "file.gguf", stored_type("f32"));
     const run::TextModel back = run::load(folder / "file.gguf");
     check_same_weights(model, back);
     CHECK(same_bits(model.gpt(some_ids(model)), back.gpt(some_ids(model))));
@@ -170,7 +168,7 @@ TEST_CASE("all tokenizers come back, and characters without the row that was add
       nn::DecoderConfig config = tiny(tokenizer);
       config.tied = tied;
       const run::TextModel model = model_of(tokenizer, config);
-      run::export_gguf(model, folder / "file.gguf", StoredType::f32);
+      run::export_gguf(model, folder / "file.gguf", stored_type("f32"));
       const run::TextModel back = run::load(folder / "file.gguf");
       check_same_weights(model, back);
       CHECK(back.tokenizer.vocab_size() == tokenizer.vocab_size());
@@ -191,7 +189,7 @@ TEST_CASE(
   json.replace(at, json.find('}', at) + 1 - at, "\"normalizer\":null");
   const auto tokenizer = data::Tokenizer::of_hf(json);
   const run::TextModel model = model_of(tokenizer, tiny(tokenizer));
-  run::export_gguf(model, folder / "file.gguf", StoredType::f32);
+  run::export_gguf(model, folder / "file.gguf", stored_type("f32"));
   const std::string accent = "e\u0301";
   CHECK(run::load(folder / "file.gguf").tokenizer.encode(accent) == tokenizer.encode(accent));
   CHECK(tokenizer.encode(accent) != golden_tokenizer("qwen2").encode(accent));
@@ -201,7 +199,7 @@ TEST_CASE("the token that is added to end texts is never the likeliest", "[gguf_
   const TempFolder folder;
   const auto tokenizer = data::Tokenizer::of_characters(std::string_view(kCorpus));
   const run::TextModel model = model_of(tokenizer, tiny(tokenizer));
-  run::export_gguf(model, folder / "file.gguf", StoredType::f32);
+  run::export_gguf(model, folder / "file.gguf", stored_type("f32"));
   const GgufFile file(folder / "file.gguf");
   const auto V = tokenizer.vocab_size();
   CHECK(std::get<std::int64_t>(file.keys().at("tokenizer.ggml.eos_token_id")) == V);
@@ -229,7 +227,7 @@ TEST_CASE("variants that llama.cpp's GPT-2 can express are exported as such", "[
   wide.n_inner = 40, wide.norm_eps = 1e-6, wide.tied = false;
   for (const nn::DecoderConfig& config : {separate, unbiased, wide}) {
     const run::TextModel model = model_of(tokenizer, config);
-    run::export_gguf(model, folder / "file.gguf", StoredType::f32);
+    run::export_gguf(model, folder / "file.gguf", stored_type("f32"));
     const run::TextModel back = run::load(folder / "file.gguf");
     CHECK(difference(back.gpt(some_ids(model)), model.gpt(some_ids(model)), 1e-6, 1e-6) == "");
     CHECK(back.gpt.config.norm_eps == config.norm_eps);
@@ -243,7 +241,7 @@ TEST_CASE("what GGUF cannot express is refused by name, and nothing is written",
     nn::DecoderConfig config = tiny(tokenizer);
     change(config);
     CHECK_THROWS_WITH(
-        run::export_gguf(model_of(tokenizer, config), folder / "file.gguf", StoredType::f32),
+        run::export_gguf(model_of(tokenizer, config), folder / "file.gguf", stored_type("f32")),
         ContainsSubstring(expected));
   };
   refused([](auto& c) { c.activation = nn::Activation::gelu_erf; }, "activation gelu-erf");
@@ -263,8 +261,9 @@ TEST_CASE("what GGUF cannot express is refused by name, and nothing is written",
   auto json = nlohmann::json::parse(golden_tokenizer("gpt2").hf_json());
   const auto refused_tokenizer = [&](const std::string& expected) {
     const auto t = data::Tokenizer::of_hf(json.dump());
-    CHECK_THROWS_WITH(run::export_gguf(model_of(t, tiny(t)), folder / "file.gguf", StoredType::f32),
-                      ContainsSubstring(expected));
+    CHECK_THROWS_WITH(
+        run::export_gguf(model_of(t, tiny(t)), folder / "file.gguf", stored_type("f32")),
+        ContainsSubstring(expected));
   };
   json["normalizer"] = {{"type", "NFC"}};
   refused_tokenizer("does not normalize");
@@ -283,19 +282,18 @@ TEST_CASE("weights are stored in the type that is asked for", "[gguf_model]") {
   nn::DecoderConfig config = tiny(tokenizer);
   config.n_embd = 32, config.n_inner = 40;  // 40: rows without whole blocks
   const run::TextModel model = model_of(tokenizer, config);
-  for (const auto& [type, name] :
-       {std::pair(StoredType::f32, "F32"), std::pair(StoredType::f16, "F16"),
-        std::pair(StoredType::bf16, "BF16"), std::pair(StoredType::q8_0, "Q8_0")}) {
-    INFO(name);
-    run::export_gguf(model, folder / "file.gguf", type);
+  const auto& types = run::export_format("gguf").types;
+  CHECK(names_of(types) == "f32, f16, bf16, q8_0");
+  for (const StoredType* type : types) {
+    INFO(type->name);
+    run::export_gguf(model, folder / "file.gguf", *type);
     const GgufFile file(folder / "file.gguf");
-    CHECK(file.at("token_embd.weight").stored_dtype == name);
-    CHECK(file.at("blk.1.attn_qkv.weight").stored_dtype == name);
-    CHECK(file.at("blk.1.ffn_down.weight").stored_dtype ==
-          (type == StoredType::q8_0 ? std::string("F16") : name));
-    CHECK(file.at("blk.1.attn_qkv.bias").stored_dtype == "F32");
-    CHECK(file.at("output_norm.weight").stored_dtype == "F32");
-    CHECK(file.at("position_embd.weight").stored_dtype == "F32");
+    CHECK(file.at("token_embd.weight").type == type);
+    CHECK(file.at("blk.1.attn_qkv.weight").type == type);
+    CHECK(file.at("blk.1.ffn_down.weight").type == (type->block == 1 ? type : &stored_type("f16")));
+    CHECK(file.at("blk.1.attn_qkv.bias").type == &stored_type("f32"));
+    CHECK(file.at("output_norm.weight").type == &stored_type("f32"));
+    CHECK(file.at("position_embd.weight").type == &stored_type("f32"));
     run::load(folder / "file.gguf");
   }
 }
@@ -306,7 +304,8 @@ TEST_CASE("texts end at a file's eos_token_id", "[gguf_model]") {
   const std::int64_t other = named.encode("e")[0];
   for (const auto& ends : {std::vector<std::int64_t>{}, {other}, {other, *named.end_of_text()}}) {
     const data::Tokenizer tokenizer = named.ending_at(ends);
-    run::export_gguf(model_of(tokenizer, tiny(tokenizer)), folder / "file.gguf", StoredType::f32);
+    run::export_gguf(model_of(tokenizer, tiny(tokenizer)), folder / "file.gguf",
+                     stored_type("f32"));
     const std::vector<data::Token> first{tokenizer.ends().front()};
     CHECK(run::load(folder / "file.gguf").tokenizer.ends() == first);
     CHECK(std::get<std::int64_t>(
@@ -359,7 +358,7 @@ TEST_CASE("keys that may change the result, or do not fit, are refused by name",
   types[7] = 6;
   CHECK_THAT(with("tokenizer.ggml.token_type", types), ContainsSubstring("of type 6"));
   edited.tensors.push_back(
-      {"output.bias", GgufType::f32, {404}, [] { return Tensor::zeros({404}); }});
+      {"output.bias", &stored_type("f32"), {404}, [] { return Tensor::zeros({404}); }});
   CHECK_THAT(edited.complaint(), ContainsSubstring("'output.bias'"));
   edited.tensors.erase(edited.tensors.begin(), edited.tensors.begin() + 1);
   edited.tensors.pop_back();
@@ -368,14 +367,14 @@ TEST_CASE("keys that may change the result, or do not fit, are refused by name",
 
 TEST_CASE("keys of Llama's family are honoured or refused", "[gguf_model]") {
   const TempFolder folder;
-  run::export_gguf(run::load(golden_file("hf_llama")), folder / "good.gguf", StoredType::f32);
+  run::export_gguf(run::load(golden_file("hf_llama")), folder / "good.gguf", stored_type("f32"));
   const GgufFile good(folder / "good.gguf");
   const auto with = [&](const std::string& key, const nn::GgufValue& value) -> std::string {
     GgufKeys keys = good.keys();
     keys[key] = value;
     std::vector<GgufTensor> tensors;
     for (const auto& [name, entry] : good.entries()) {
-      tensors.push_back({name, GgufType::f32, entry.shape,
+      tensors.push_back({name, &stored_type("f32"), entry.shape,
                          [&good, tensor = std::string(name)] { return good.read(tensor); }});
     }
     nn::write_gguf(folder / "file.gguf", keys, tensors);

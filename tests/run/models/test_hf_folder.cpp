@@ -366,7 +366,7 @@ TEST_CASE("a text ends at each token that the folder names, and goes out with th
   folder.temp.put("generation_config.json", json({{"eos_token_id", {0, greedy[2]}}}).dump());
   CHECK(made(folder.path()) == first);
   run::export_model(run::load(folder.path()), run::export_format("hf"), folder.temp / "out",
-                    run::StoredType::f32);
+                    stored_type("f32"));
   CHECK(made(folder.temp / "out") == first);
   const auto file = [&](const std::string& name) {
     return json::parse(TempFolder::get(folder.temp / "out" / name));

@@ -49,7 +49,7 @@ run::TextModel model_of(const nn::DecoderConfig& config,
 }
 
 void write(const run::TextModel& model, const fs::path& out, const std::string& format = "hf",
-           run::StoredType type = run::StoredType::f32) {
+           const StoredType& type = stored_type("f32")) {
   run::export_model(model, run::export_format(format), out, type);
 }
 
@@ -190,19 +190,18 @@ TEST_CASE("halves are half the size, and a weight that is too large for f16 is r
           "[hf_out]") {
   const TempFolder folder;
   const run::TextModel model = model_of(tiny());
-  for (const auto& [type, name] :
-       {std::pair(run::StoredType::f16, "F16"), std::pair(run::StoredType::bf16, "BF16")}) {
-    write(model, folder / name, "hf", type);
+  for (const std::string name : {"f16", "bf16"}) {
+    write(model, folder / name, "hf", stored_type(name));
     const auto file = open_safetensors(folder / name / "model.safetensors");
-    CHECK(file->at("transformer.wte.weight").stored_dtype == name);
+    CHECK(file->at("transformer.wte.weight").type == &stored_type(name));
     const Tensor ours = model.gpt.wte.weight, theirs = file->read("transformer.wte.weight");
     for (std::int64_t i = 0; i < ours.numel(); ++i) {
-      CHECK(theirs.at(i) == Approx(ours.at(i)).epsilon(type == run::StoredType::f16 ? 5e-4 : 4e-3));
+      CHECK(theirs.at(i) == Approx(ours.at(i)).epsilon(name == "f16" ? 5e-4 : 4e-3));
     }
   }
   Tensor weight = model.gpt.wte.weight;
   weight.mutable_data<float>()[3] = 7e4F;
-  CHECK_THROWS_WITH(write(model, folder / "large", "hf", run::StoredType::f16),
+  CHECK_THROWS_WITH(write(model, folder / "large", "hf", stored_type("f16")),
                     ContainsSubstring("'wte.weight' has the value 70000"));
   CHECK(!fs::exists(folder / "large"));
 }
@@ -223,7 +222,7 @@ TEST_CASE("what GPT-2 cannot express is refused by name, and nothing is written"
     CHECK_THROWS_WITH(write(model_of(config), folder / "out"), ContainsSubstring(message));
     CHECK(folder.entries() == 0);
   }
-  CHECK_THROWS_WITH(write(model_of(tiny()), folder / "out", "hf", run::StoredType::q8_0),
+  CHECK_THROWS_WITH(write(model_of(tiny()), folder / "out", "hf", stored_type("q8_0")),
                     ContainsSubstring("cannot store q8_0: choose f32, f16, bf16"));
 }
 

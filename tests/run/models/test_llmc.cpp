@@ -60,12 +60,12 @@ TEST_CASE("a model goes to llm.c's files and back with the same bits", "[llmc]")
   const TempFolder folder;
   const run::ExportFormat& format = run::export_format("llm.c");
   const run::TextModel model = run::load(kGolden);
-  run::export_model(model, format, folder / "f32", run::StoredType::f32);
+  run::export_model(model, format, folder / "f32", stored_type("f32"));
   CHECK(TempFolder::get(folder / "f32" / kModel) == TempFolder::get(kGolden / kModel));
   CHECK(TempFolder::get(folder / "f32" / kTokenizer) == TempFolder::get(kGolden / kTokenizer));
-  run::export_model(model, format, folder / "bf16", run::StoredType::bf16);
+  run::export_model(model, format, folder / "bf16", stored_type("bf16"));
   CHECK(TempFolder::get(folder / "bf16" / kModel) == TempFolder::get(kGolden / "bf16.bin"));
-  CHECK_THROWS_WITH(run::export_model(model, format, folder / "f16", run::StoredType::f16),
+  CHECK_THROWS_WITH(run::export_model(model, format, folder / "f16", stored_type("f16")),
                     ContainsSubstring("cannot store f16"));
 }
 
@@ -81,7 +81,7 @@ TEST_CASE("what llm.c cannot express is refused by name", "[llmc]") {
     const TempFolder folder;
     INFO(message);
     CHECK_THROWS_WITH(
-        run::export_model(other, run::export_format("llm.c"), folder / "out", run::StoredType::f32),
+        run::export_model(other, run::export_format("llm.c"), folder / "out", stored_type("f32")),
         ContainsSubstring(message));
     CHECK(folder.entries() == 0);
   };

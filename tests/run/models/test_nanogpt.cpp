@@ -53,7 +53,7 @@ run::TextModel small_model(nn::DecoderConfig c, data::Tokenizer tokenizer) {
 }
 
 run::Exported export_to(const run::TextModel& model, const fs::path& folder) {
-  return run::export_model(model, run::export_format("nanogpt"), folder, run::StoredType::f32);
+  return run::export_model(model, run::export_format("nanogpt"), folder, stored_type("f32"));
 }
 
 nn::DecoderConfig expressible() { return {.activation = nn::Activation::gelu_erf}; }

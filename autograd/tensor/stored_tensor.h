@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "tapegrad/autograd/tensor/stored_type.h"
+#include "tapegrad/autograd/tensor/tensor.h"
+#include "tapegrad/base/file.h"
+
+namespace tapegrad {
+
+// A tensor as a file or memory has it. Nothing is read before somebody asks for bytes or for
+// widened(). It reads from the source that gave it, and must not outlive that.
+class StoredTensor {
+ public:
+  // Copies bytes [offset, offset + bytes) of the tensor to `to`. False if that fails. Any thread
+  // may call it.
+  using Read = std::function<bool(std::uint64_t offset, std::byte* to, std::size_t bytes)>;
+
+  // `label` begins messages: "PATH: tensor 'x'". Errors: the rows are not of whole blocks.
+  StoredTensor(const StoredType& type, const Shape& shape, Read read, std::string label);
+  // Elements that a file has from byte `at` on.
+  StoredTensor(const StoredType& type, const Shape& shape, const InputFile& file, std::uint64_t at,
+               std::string label);
+  // The elements of a tensor in memory.
+  StoredTensor(const Tensor& t, std::string label);
+
+  const StoredType& type() const { return *type_; }
+  const Shape& shape() const { return shape_; }
+  // The bytes are those of the transposed matrix: columns of this one stand one after the other.
+  bool is_transposed() const { return transposed_; }
+  std::uint64_t bytes() const { return bytes_; }
+  // False if reading fails, or if there are no such bytes.
+  [[nodiscard]] bool read(std::uint64_t offset, std::byte* to, std::size_t bytes) const;
+
+  // A new tensor with the elements as this dtype, read and converted by all threads. Errors, which
+  // begin with the label: there is no such conversion; an element does not fit; reading fails.
+  Tensor widened(DType as) const;
+
+  // The same bytes seen in another way. Errors: the matrix has no two dimensions, or its elements
+  // are stored in blocks.
+  StoredTensor transposed() const;
+  // Rows of the first dimension, which move as bytes: row i is row place(i) of this one. Errors: a
+  // row is no whole number of blocks; this one is transposed.
+  using RowPlace = std::function<std::int64_t(std::int64_t)>;
+  StoredTensor rows(std::int64_t count, RowPlace place) const;
+  StoredTensor first_rows(std::int64_t count) const;
+
+ private:
+  template <class T>
+  void fill(T* out) const;
+  template <class T>
+  void fill_transposed(T* out) const;
+  void read_or_fail(std::uint64_t offset, void* to, std::size_t bytes) const;
+
+  const StoredType* type_;
+  Shape shape_;
+  Read read_;
+  std::string label_;
+  std::uint64_t bytes_;
+  bool transposed_ = false;
+};
+
+// The elements of a tensor as they are in memory.
+std::string_view bytes_of(const Tensor& t);
+
+}  // namespace tapegrad

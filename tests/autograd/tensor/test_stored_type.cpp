@@ -1,0 +1,235 @@
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/autograd/tensor/stored_tensor.h"
+#include "tapegrad/base/parallel.h"
+#include "tapegrad/tests/autograd/support.h"
+#include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/temp_folder.h"
+
+using namespace tapegrad;
+using namespace tapegrad::testing;
+
+namespace {
+
+// How far a value may be off, as a part of the largest one of its 32 neighbours.
+const std::map<std::string_view, double> kRounding = {
+    {"f32", 0}, {"f16", 0x1p-11}, {"bf16", 0x1p-8}, {"q8_0", 0.57 / 127}};
+
+std::vector<std::byte> narrowed(const StoredType& type, const Tensor& t) {
+  std::vector<std::byte> bytes(stored_bytes(type, t.shape()).value());
+  CHECK(type.from_f32(t.data<float>(), t.numel(), bytes.data()) == t.numel());
+  return bytes;
+}
+
+// Those bytes as a tensor that lies in memory.
+StoredTensor in_memory(const StoredType& type, const Shape& shape, std::vector<std::byte> bytes) {
+  return {type, shape,
+          [bytes = std::move(bytes)](std::uint64_t offset, std::byte* to, std::size_t size) {
+            std::memcpy(to, bytes.data() + offset, size);
+            return true;
+          },
+          "tensor 'x'"};
+}
+
+std::vector<const StoredType*> written_types() {
+  return stored_types_where([](const StoredType& t) { return t.from_f32 != nullptr; });
+}
+
+}  // namespace
+
+TEST_CASE("every row of the table is complete, and no two have a name in common", "[stored_type]") {
+  std::set<std::string_view> names, safetensors, torch, storages;
+  std::set<std::uint32_t> numbers;
+  std::set<std::int64_t> files;
+  for (const StoredType& type : stored_types()) {
+    INFO(type.name);
+    CHECK(names.insert(type.name).second);
+    CHECK(&stored_type(type.name) == &type);
+    CHECK((type.safetensors.empty() || safetensors.insert(type.safetensors).second));
+    CHECK((type.torch.empty() || torch.insert(type.torch).second));
+    CHECK((type.torch_storage.empty() || storages.insert(type.torch_storage).second));
+    CHECK((!type.ggml || numbers.insert(*type.ggml).second));
+    CHECK((!type.gguf_file || files.insert(*type.gguf_file).second));
+    CHECK((type.block >= 1 && type.block_bytes >= 1));
+    CHECK(8 * type.block_bytes >= type.block);  // readers of files count on a bit for an element
+    CHECK((type.to_f32 != nullptr) == is_float(type.dtype));
+    CHECK((type.to_f64 != nullptr) == is_float(type.dtype));
+    CHECK((type.is(type.dtype) || is_float(type.dtype) || type.to_i32 != nullptr));
+    CHECK((type.from_f32 != nullptr) == (kRounding.count(type.name) == 1));
+    CHECK((!type.gguf_file || type.ggml));
+    if (type.block > 1) {
+      CHECK(stored_bytes(type, {3, 2 * type.block}).value() ==
+            static_cast<std::uint64_t>(6 * type.block_bytes));
+      CHECK_FALSE(stored_bytes(type, {2 * type.block, 3}).has_value());
+      CHECK_FALSE(stored_bytes(type, {}).has_value());
+    }
+    CHECK(stored_bytes(type, {0, 5 * type.block}) == 0);
+    CHECK_FALSE(stored_bytes(type, {INT64_MAX, INT64_MAX, type.block}).has_value());
+  }
+  for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::u8}) {
+    CHECK(stored_type(dtype).dtype == dtype);
+    CHECK(stored_type(dtype).block_bytes == static_cast<std::int64_t>(size_of(dtype)));
+  }
+  CHECK_THROWS_WITH(stored_type("F32"),
+                    ContainsSubstring("no stored type 'F32', only f32, f16, bf16, f64"));
+}
+
+TEST_CASE("every type gives back f32 within its rounding", "[stored_type]") {
+  Rng rng(1);
+  const Tensor x = normal(rng, {40, 256}, DType::f32);
+  for (const StoredType* type : written_types()) {
+    INFO(type->name);
+    const std::vector<std::byte> bytes = narrowed(*type, x);
+    std::vector<float> f32(static_cast<std::size_t>(x.numel()));
+    std::vector<double> f64(f32.size());
+    type->to_f32(bytes.data(), x.numel(), f32.data());
+    type->to_f64(bytes.data(), x.numel(), f64.data());
+    CHECK(std::equal(f32.begin(), f32.end(), f64.begin()));
+    const auto values = x.values<float>();
+    int wrong = 0;
+    for (std::size_t i = 0; i < f32.size(); ++i) {
+      const auto begin = values.begin() + static_cast<std::ptrdiff_t>(i / 32 * 32);
+      const auto [low, high] = std::minmax_element(begin, begin + 32);
+      const double most = std::max(-static_cast<double>(*low), static_cast<double>(*high));
+      const double off = std::abs(f64[i] - static_cast<double>(values[i]));
+      wrong += off <= most * kRounding.at(type->name) ? 0 : 1;
+    }
+    CHECK(wrong == 0);
+    // In pieces and by several threads, it is the same.
+    const Tensor wide = in_memory(*type, x.shape(), bytes).widened(DType::f32);
+    CHECK(std::equal(f32.begin(), f32.end(), wide.data<float>()));
+  }
+}
+
+TEST_CASE("what a type cannot hold is found where it stands", "[stored_type]") {
+  for (const StoredType* type : written_types()) {
+    if (type->name == "f32") continue;  // holds whatever there is
+    INFO(type->name);
+    std::vector<float> x(3 * 256, 1.0F);
+    std::vector<std::byte> bytes(4 * x.size());
+    x[300] = 3.4e38F;
+    CHECK(type->from_f32(x.data(), std::ssize(x), bytes.data()) == 300);
+    x[300] = 1;
+    CHECK(type->from_f32(x.data(), std::ssize(x), bytes.data()) == std::ssize(x));
+  }
+}
+
+TEST_CASE("every type that safetensors has comes back from a file", "[stored_type]") {
+  const TempFolder folder;
+  const std::string path = folder / "x.safetensors";
+  Rng rng(2);
+  const Tensor x = normal(rng, {300, 512}, DType::f32);  // several pieces
+  for (const StoredType* type : written_types()) {
+    INFO(type->name);
+    const std::vector<TensorToMake> tensors = {{"x", x.shape(), [&] { return x; }}};
+    if (type->safetensors.empty()) {
+      CHECK_THROWS_WITH(save_safetensors(path, tensors, *type),
+                        ContainsSubstring(fmt::format("cannot store {}", type->name)));
+      continue;
+    }
+    save_safetensors(path, tensors, *type);
+    const auto file = open_safetensors(path);
+    CHECK(file->at("x").type == type);
+    const StoredTensor stored = file->stored("x");
+    CHECK(&stored.type() == type);
+    const std::vector<std::byte> expected = narrowed(*type, x);
+    std::vector<std::byte> bytes(stored.bytes());
+    REQUIRE(stored.read(0, bytes.data(), bytes.size()));
+    CHECK(bytes == expected);
+    const StoredTensor memory = in_memory(*type, x.shape(), expected);
+    CHECK(same_bits(file->read("x"), memory.widened(DType::f32)));
+    CHECK(same_bits(file->read("x", DType::f64), memory.widened(DType::f64)));
+  }
+}
+
+TEST_CASE("i64 of a file becomes i32 where it fits", "[stored_type]") {
+  const TempFolder folder;
+  std::vector<std::int64_t> numbers = {-1, 1, INT32_MAX};
+  const auto read = [&] {
+    const std::string header = R"({"x":{"dtype":"I64","shape":[3],"data_offsets":[0,24]}})";
+    const std::uint64_t length = header.size();
+    const auto path = folder.put(
+        "x", std::string(reinterpret_cast<const char*>(&length), sizeof length) + header +
+                 std::string(reinterpret_cast<const char*>(numbers.data()), 24));
+    return open_safetensors(path.string())->read("x");
+  };
+  CHECK(same_bits(read(), Tensor::from<std::int32_t>({-1, 1, INT32_MAX}, {3})));
+  numbers[1] = std::int64_t{1} << 31;
+  CHECK_THROWS_WITH(read(), ContainsSubstring("tensor 'x': 2147483648 is no i32"));
+}
+
+TEST_CASE("bytes of a stored tensor are read from any place, and none beside it", "[stored_type]") {
+  const TempFolder folder;
+  const std::string path = folder / "file";
+  save_safetensors(path, {{"a", ids({1, 2, 3})}, {"b", ids({4})}});
+  const auto file = open_safetensors(path);
+  const StoredTensor a = file->stored("a");
+  CHECK(a.bytes() == 12);
+  std::int32_t two[2] = {};
+  auto* const to = reinterpret_cast<std::byte*>(two);
+  CHECK(a.read(4, to, 8));
+  CHECK((two[0] == 2 && two[1] == 3));
+  CHECK_FALSE(a.read(8, to, 8));
+  CHECK_FALSE(a.read(UINT64_MAX, to, 8));
+  CHECK(a.read(12, to, 0));
+  CHECK_THROWS_WITH(a.widened(DType::f32), ContainsSubstring("'a': i32 cannot be read as f32"));
+  CHECK_THROWS_WITH(file->stored("c"), ContainsSubstring("there is no tensor 'c'"));
+}
+
+TEST_CASE("a transposed matrix is the one that permute makes", "[stored_type]") {
+  Rng rng(3);
+  for (const Shape& shape :
+       {Shape{1, 1}, Shape{64, 16}, Shape{130, 97}, Shape{3, 700}, Shape{0, 4}}) {
+    const Tensor x = normal(rng, shape, DType::f32);
+    for (const StoredType* type : written_types()) {
+      if (type->block > 1) continue;
+      INFO(fmt::format("{} {}", type->name, shape));
+      const StoredTensor stored = in_memory(*type, shape, narrowed(*type, x));
+      const StoredTensor t = stored.transposed();
+      CHECK(t.is_transposed());
+      CHECK(t.shape() == Shape{shape[1], shape[0]});
+      for (const DType as : {DType::f32, DType::f64}) {
+        CHECK(same_bits(t.widened(as), permute(stored.widened(as), {1, 0})));
+        CHECK(same_bits(t.transposed().widened(as), stored.widened(as)));
+      }
+      CHECK_THROWS_WITH(t.first_rows(0), ContainsSubstring("as it is stored"));
+    }
+    const Tensor f64 = x.to(DType::f64);
+    CHECK(same_bits(StoredTensor(f64, "x").transposed().widened(DType::f64), permute(f64, {1, 0})));
+  }
+  const StoredTensor blocks(stored_type("q8_0"), {32, 32}, {}, "tensor 'x'");
+  CHECK_THROWS_WITH(blocks.transposed(), ContainsSubstring("cannot be transposed"));
+  CHECK_THROWS_WITH(StoredTensor(ids({1}), "x").transposed(),
+                    ContainsSubstring("cannot be transposed"));
+}
+
+TEST_CASE("rows move as they are stored, blocks included", "[stored_type]") {
+  Rng rng(4);
+  const Tensor x = normal(rng, {7, 256}, DType::f32), row = normal(rng, {9}, DType::f32);
+  const auto back = [](std::int64_t i) { return 6 - i; };
+  for (const StoredType* type : written_types()) {
+    INFO(type->name);
+    const StoredTensor stored = in_memory(*type, x.shape(), narrowed(*type, x));
+    const Tensor wide = stored.widened(DType::f32);
+    CHECK(same_bits(stored.first_rows(3).widened(DType::f32), wide.rows(0, 3)));
+    CHECK_THROWS_WITH(stored.first_rows(8), ContainsSubstring("no first 8 rows"));
+    const Tensor turned = stored.rows(6, back).widened(DType::f32);
+    CHECK(turned.shape() == Shape{6, 256});
+    for (std::int64_t i = 0; i < 6; ++i) {
+      CHECK(same_bits(turned.rows(i, i + 1), wide.rows(6 - i, 7 - i)));
+    }
+    if (type->block > 1) {
+      const StoredTensor one(*type, {256}, {}, "tensor 'x'");
+      CHECK_THROWS_WITH(one.rows(2, back), ContainsSubstring("no rows that can move"));
+    } else {  // rows of one element
+      const StoredTensor elements = in_memory(*type, row.shape(), narrowed(*type, row));
+      const Tensor plain = elements.widened(DType::f32),
+                   moved = elements.rows(4, back).widened(DType::f32);
+      for (std::int64_t i = 0; i < 4; ++i) CHECK(moved.at(i) == plain.at(6 - i));
+    }
+  }
+}
