@@ -69,7 +69,7 @@ Text random_text(Rng& rng, std::uint64_t seed) {
   if (rng.randint(2) == 0) text.options.top_k = 1 + rng.randint(20);
   if (rng.randint(3) == 0) text.options.top_p = 0.8;
   if (rng.randint(3) == 0) text.options.repetition_penalty = 1.3;
-  if (rng.randint(3) == 0) text.options.stop_tokens = {7, 9};
+  if (rng.randint(3) == 0) text.options.stop_tokens = {7, 9, 13, 21, 30, 42};
   text.options.kv_cache = rng.randint(5) != 0;
   return text;
 }
@@ -106,14 +106,19 @@ TEST_CASE("texts that come and go at random become what they become alone", "[ge
   CHECK(most > 8);
   CHECK(generation.sequences() == 0);
   CHECK(generation.positions() == 0);
+  int stopped = 0;
   for (const Text& t : texts) {
     INFO("rope " << rope << ", seed " << t.seed);
     GenerateOptions options = t.options;
     if (!t.end) options.max_new_tokens = std::ssize(t.made);  // it was removed
     CHECK(t.made == model.alone(t.prompt, options, t.seed));
+    for (const std::int32_t stop : options.stop_tokens) {
+      CHECK(std::find(t.made.begin(), t.made.end(), stop) == t.made.end());
+    }
     if (t.end == TextEnd::length) CHECK(std::ssize(t.made) == t.options.max_new_tokens);
-    if (t.end == TextEnd::stop_token) CHECK_FALSE(t.options.stop_tokens.empty());
+    stopped += t.end == TextEnd::stop_token ? 1 : 0;
   }
+  CHECK(stopped > 1);
 }
 
 TEST_CASE("a prompt is read in pieces while others go on", "[generation]") {
