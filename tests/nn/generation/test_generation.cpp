@@ -118,7 +118,7 @@ TEST_CASE("texts that come and go at random become what they become alone", "[ge
     if (t.end == TextEnd::length) CHECK(std::ssize(t.made) == t.options.max_new_tokens);
     stopped += t.end == TextEnd::stop_token ? 1 : 0;
   }
-  CHECK(stopped > 1);
+  CHECK(stopped > 0);
 }
 
 TEST_CASE("a prompt is read in pieces while others go on", "[generation]") {
