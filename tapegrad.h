@@ -26,6 +26,7 @@
 #include "tapegrad/nn/decoder.h"
 #include "tapegrad/nn/generation/beam.h"
 #include "tapegrad/nn/generation/generate.h"
+#include "tapegrad/nn/generation/token_stream.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/nn/transformer.h"
 #include "tapegrad/optim/adamw.h"

@@ -131,7 +131,8 @@ int train_main(TrainingProgram& program, const Call& call) {
           task, training, {.minutes = *o.call.max_minutes, .begin = begin}, folder.processes());
       if (!fitting) return kInterruptedExitCode;
       training.optimizer.max_iters = fitting->steps;
-      task.about.lines.emplace_back("time", fitting->reason);
+      task.about.minutes = fitting->minutes;
+      task.about.minutes_reason = fitting->reason;
     }
     const bool done = run::train(task, folder, training);
     if (processes.rank() == 0) write_report(folder.path());

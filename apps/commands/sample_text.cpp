@@ -122,9 +122,7 @@ int sample(const Options& o) {
     sampler.converse();
     return 0;
   }
-  for (const std::string& prompt : prompts_of(o)) {
-    if (!interrupted()) sampler.print_samples(prompt);
-  }
+  sampler.print_samples(prompts_of(o));
   return interrupted() ? kInterruptedExitCode : 0;
 }
 

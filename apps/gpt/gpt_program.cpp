@@ -257,13 +257,16 @@ run::About Program::about() const {
   const nn::DecoderConfig& c = options_.model;
   const run::OptimizerOptions& o = options_.optimizer;
   run::About about{
-      .lines = {{"model", fmt::format("{}n_layer {}, n_head {}, n_embd {}, block_size {}, "
-                                      "vocab_size {}: {} parameters",
-                                      c.arch == nn::Architecture::gpt2
-                                          ? ""
-                                          : fmt::format("{}, ", name_of_enum(c.arch)),
-                                      c.n_layer, c.n_head, c.n_embd, c.block_size, c.vocab_size,
-                                      grouped(params_.total_count()))},
+      .lines = {{"model",
+                 fmt::format("{}{} parameters: {} layers, {} heads, {} channels; it sees {} tokens "
+                             "at once",
+                             c.arch == nn::Architecture::gpt2
+                                 ? ""
+                                 : fmt::format("{}, ", name_of_enum(c.arch)),
+                             grouped(params_.total_count()), c.n_layer, c.n_head, c.n_embd,
+                             grouped(c.block_size)),
+                 fmt::format("n_layer {}, n_head {}, n_embd {}, block_size {}, vocab_size {}",
+                             c.n_layer, c.n_head, c.n_embd, c.block_size, c.vocab_size)},
                 {"text",
                  fmt::format("{}: {} to train, {} to validate ({})", text_name(text_),
                              amount(data_.train, data_.train_documents),
@@ -308,15 +311,19 @@ void Program::finish(run::Report& report) const {
 
 void Program::print_samples(run::Report& report) const {
   Rng rng(options_.random.seed);
+  nn::GenerateOptions sampling = kSampling;
+  sampling.stop_tokens = data_.tokenizer.ends();
+  nn::TokenStream stream(gpt_, std::vector<nn::Tokens>{run::default_prompt(data_.tokenizer)},
+                         sampling, rng, {.times = std::ssize(kSampleHeadings)});
   for (const char* heading : kSampleHeadings) {
     if (interrupted()) return;
     report.line(heading);
-    run::stream_text(gpt_, data_.tokenizer, run::default_prompt(data_.tokenizer), kSampling, rng,
-                     [&](std::string_view piece) {
-                       report.text(piece);
-                       return !interrupted();
-                     });
+    run::stream_text(stream, data_.tokenizer, [&](std::string_view piece) {
+      report.text(piece);
+      return !interrupted();
+    });
     report.line("");
+    stream.next_text();
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <iostream>
 
@@ -10,7 +11,7 @@
 #include "tapegrad/base/json_file.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/words.h"
-#include "tapegrad/nn/summary.h"
+#include "tapegrad/run/plan/available_memory.h"
 
 namespace tapegrad::gpt {
 namespace {
@@ -20,26 +21,51 @@ bool print(std::string_view piece) {
   return std::fflush(stdout) == 0 && !interrupted();
 }
 
+// How many texts run side by side: as many as half of the free memory has caches for, or one.
+nn::GenerationLimits limits_for(const nn::DecoderConfig& c) {
+  nn::GenerationLimits limits;
+  const auto memory = run::available_memory();
+  if (!memory) return limits;
+  const double position =
+      2.0 * c.n_layer * c.kv_heads() * static_cast<double>(c.channels_per_head()) * sizeof(float);
+  const auto most = static_cast<std::int64_t>(memory->bytes / 2 / position);
+  limits.max_positions = std::clamp(most, c.block_size, limits.max_sequences * c.block_size);
+  return limits;
+}
+
 // A token's text as in JSON, so that each stays on a line.
 std::string quoted_text(const std::string& bytes) { return json_text(bytes); }
 
 }  // namespace
 
-// Makes one text, and passes on what may be shown of it.
-template <class OnText>
-std::vector<nn::NewToken> Sampler::make(const nn::Tokens& prompt, const OnText& on_text) {
-  std::vector<nn::NewToken> pieces;
+// Error if a prompt has a character that the model does not know.
+nn::TokenStream Sampler::stream_of(const std::vector<std::string>& prompts, std::int64_t times) {
+  std::vector<nn::Tokens> tokens;
+  for (const std::string& prompt : prompts) tokens.push_back(model_.tokens_of(prompt));
   nn::GenerateOptions options = options_.generate;
   options.logprobs = options_.logprobs;
+  if (!options_.ignore_eos) options.stop_tokens = model_.tokenizer.ends();
+  return {model_.gpt,
+          std::move(tokens),
+          options,
+          rng_,
+          {.times = times,
+           .leaves_texts = !options_.stops.empty(),
+           .limits = limits_for(model_.gpt.config)}};
+}
+
+// Makes the stream's current text, and passes on what may be shown of it.
+template <class OnText>
+std::vector<nn::NewToken> Sampler::make(nn::TokenStream& stream, const OnText& on_text) {
+  std::vector<nn::NewToken> pieces;
   StopText stop(options_.stops);
   const auto begin = std::chrono::steady_clock::now();
   tokens_ += run::stream_text(
-      model_.gpt, model_.tokenizer, prompt, options, rng_,
+      stream, model_.tokenizer,
       [&](std::string_view piece) {
         const std::string shown = stop.push(piece);
         return (shown.empty() || on_text(shown)) && !stop.stopped() && !interrupted();
       },
-      options_.ignore_eos,
       [&](const nn::NewToken& t) {
         if (options_.logprobs) pieces.push_back(t);
       });
@@ -48,10 +74,9 @@ std::vector<nn::NewToken> Sampler::make(const nn::Tokens& prompt, const OnText& 
   return pieces;
 }
 
-void Sampler::print_text(const std::string& prompt) {
-  const nn::Tokens tokens = model_.tokens_of(prompt);  // an Error before anything is shown
+void Sampler::print_text(const std::string& prompt, nn::TokenStream& stream) {
   print(prompt);
-  print_pieces(make(tokens, print));
+  print_pieces(make(stream, print));
 }
 
 // The tokens of a text, one on a line, after it.
@@ -64,13 +89,12 @@ void Sampler::print_pieces(const std::vector<nn::NewToken>& pieces) const {
   }
 }
 
-void Sampler::print_json(const std::string& prompt) {
+void Sampler::print_json(const std::string& prompt, nn::TokenStream& stream) {
   std::string text;
-  const std::vector<nn::NewToken> pieces =
-      make(model_.tokens_of(prompt), [&](std::string_view piece) {
-        text += piece;
-        return true;
-      });
+  const std::vector<nn::NewToken> pieces = make(stream, [&](std::string_view piece) {
+    text += piece;
+    return true;
+  });
   Json json = {{"prompt", prompt}, {"text", text}};
   if (options_.logprobs) json["tokens"] = Json::array();
   for (const nn::NewToken& piece : pieces) {
@@ -81,17 +105,22 @@ void Sampler::print_json(const std::string& prompt) {
   print(json_text(json) + "\n");
 }
 
-void Sampler::print_one(const std::string& prompt) {
-  options_.json ? print_json(prompt) : print_text(prompt);
+void Sampler::print_one(const std::string& prompt, nn::TokenStream& stream) {
+  options_.json ? print_json(prompt, stream) : print_text(prompt, stream);
 }
 
-void Sampler::print_samples(const std::string& prompt) {
+void Sampler::print_samples(const std::vector<std::string>& prompts) {
   catch_interrupts();
-  for (std::int64_t i = 0; i < options_.num_samples && !interrupted(); ++i) {
-    if (options_.num_samples > 1 && !options_.json) {
-      print(fmt::format("{}--- sample {} ---\n", i > 0 ? "\n" : "", i + 1));
+  const std::int64_t times = options_.num_samples;
+  nn::TokenStream stream = stream_of(prompts, times);
+  for (const std::string& prompt : prompts) {
+    for (std::int64_t i = 0; i < times && !interrupted(); ++i) {
+      if (times > 1 && !options_.json) {
+        print(fmt::format("{}--- sample {} ---\n", i > 0 ? "\n" : "", i + 1));
+      }
+      print_one(prompt, stream);
+      stream.next_text();
     }
-    print_one(prompt);
   }
   print_rate();
 }
@@ -110,7 +139,8 @@ void Sampler::converse() {
     if (!std::getline(std::cin, line)) break;
     if (line.empty()) continue;
     try {
-      print_one(line);
+      nn::TokenStream stream = stream_of({line}, 1);
+      print_one(line, stream);
     } catch (const Error& error) {  // a character that the model does not have, say
       print_error(fmt::format("{}\n", error.what()));
     }

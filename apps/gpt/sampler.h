@@ -23,19 +23,20 @@ class Sampler {
   Sampler(const run::TextModel& model, const SampleOptions& options, std::uint64_t seed)
       : model_(model), options_(options), rng_(seed) {}
 
-  // num_samples texts. All draw from one generator, one after the other.
-  void print_samples(const std::string& prompt);
+  // num_samples texts of each prompt, one after the other. All draw from one generator in turn.
+  void print_samples(const std::vector<std::string>& prompts);
   // Reads prompts from stdin, line by line, and continues each. A signal ends an answer; at the
   // prompt, it ends the conversation.
   void converse();
 
  private:
-  void print_one(const std::string& prompt);
-  void print_text(const std::string& prompt);
+  nn::TokenStream stream_of(const std::vector<std::string>& prompts, std::int64_t times);
+  void print_one(const std::string& prompt, nn::TokenStream& stream);
+  void print_text(const std::string& prompt, nn::TokenStream& stream);
   void print_pieces(const std::vector<nn::NewToken>& pieces) const;
-  void print_json(const std::string& prompt);
+  void print_json(const std::string& prompt, nn::TokenStream& stream);
   template <class OnText>
-  std::vector<nn::NewToken> make(const nn::Tokens& prompt, const OnText& on_text);
+  std::vector<nn::NewToken> make(nn::TokenStream& stream, const OnText& on_text);
   void print_rate() const;
 
   const run::TextModel& model_;

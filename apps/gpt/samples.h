@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "tapegrad/nn/generation/generate.h"
+#include "tapegrad/nn/generation/pick_token.h"
 
 namespace tapegrad::gpt {
 

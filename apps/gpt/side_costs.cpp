@@ -3,6 +3,7 @@
 
 #include "tapegrad/apps/gpt/gpt_program.h"
 #include "tapegrad/apps/gpt/samples.h"
+#include "tapegrad/nn/generation/generate.h"
 #include "tapegrad/run/plan/seconds_of.h"
 
 namespace tapegrad::gpt {

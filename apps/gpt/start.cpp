@@ -213,12 +213,11 @@ void check_start(const Options& o, const nn::Params& params) {
   run::check_finite_tensors(o.start->weights->name(), params.tensors());
 }
 
-std::vector<std::pair<std::string, std::string>> about_tuning(const Options& o,
-                                                              const nn::Params& params) {
-  std::vector<std::pair<std::string, std::string>> lines;
+std::vector<run::HeaderLine> about_tuning(const Options& o, const nn::Params& params) {
+  std::vector<run::HeaderLine> lines;
   if (o.call.folder.starts_from_model()) {
-    lines.emplace_back("start", fmt::format("{}, its checkpoint {}", o.call.folder.init_from,
-                                            *o.tuning.checkpoint));
+    lines.push_back({"start", fmt::format("{}, its checkpoint {}", o.call.folder.init_from,
+                                          *o.tuning.checkpoint)});
   }
   if (!o.tuning.lora_rank && o.tuning.freeze.empty()) return lines;
   const nn::LoraOptions lora = o.tuning.adapters();
@@ -226,8 +225,8 @@ std::vector<std::pair<std::string, std::string>> about_tuning(const Options& o,
                                ? fmt::format("LoRA of rank {} and alpha {:g} at {}", lora.rank,
                                              lora.alpha, fmt::join(lora.targets, ", "))
                                : fmt::format("all but {}", fmt::join(o.tuning.frozen(), ", "));
-  lines.emplace_back("trained", fmt::format("{} of {} parameters: {}", grouped(params.count()),
-                                            grouped(params.total_count()), what));
+  lines.push_back({"trained", fmt::format("{} of {} parameters: {}", grouped(params.count()),
+                                          grouped(params.total_count()), what)});
   return lines;
 }
 

@@ -30,7 +30,6 @@ nn::Params start_params(const Options& options, Rng& adapters);
 void check_start(const Options& options, const nn::Params& params);
 
 // The header's lines: what the run started from, and what is trained of it.
-std::vector<std::pair<std::string, std::string>> about_tuning(const Options& options,
-                                                              const nn::Params& params);
+std::vector<run::HeaderLine> about_tuning(const Options& options, const nn::Params& params);
 
 }  // namespace tapegrad::gpt

@@ -133,10 +133,15 @@ run::About Program::about() const {
   const run::OptimizerOptions& o = options_.optimizer;
   const std::string sample = data_.tokenizer.decode(data_.held_out.front().source);
   return {
-      .lines = {{"model", fmt::format("n_layer {} + {}, n_head {}, n_embd {}, n_hidden {}, "
-                                      "block_size {}, vocab_size {}: {} parameters",
-                                      c.n_layer, c.n_layer, c.n_head, c.n_embd, c.n_hidden,
-                                      c.block_size, c.vocab_size, grouped(params_.count()))},
+      .lines = {{"model",
+                 fmt::format("{} parameters: {} + {} layers, {} heads, {} channels; it sees {} "
+                             "tokens at once",
+                             grouped(params_.count()), c.n_layer, c.n_layer, c.n_head, c.n_embd,
+                             grouped(c.block_size)),
+                 fmt::format("n_layer {} + {}, n_head {}, n_embd {}, n_hidden {}, block_size {}, "
+                             "vocab_size {}",
+                             c.n_layer, c.n_layer, c.n_head, c.n_embd, c.n_hidden, c.block_size,
+                             c.vocab_size)},
                 {"text", fmt::format("{}: {} pairs to train, {} held out ({})", text_.identity.name,
                                      grouped(static_cast<std::int64_t>(data_.train.size())),
                                      grouped(static_cast<std::int64_t>(data_.held_out.size())),

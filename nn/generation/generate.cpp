@@ -55,19 +55,4 @@ std::vector<Tokens> generate(const Decoder& gpt, const std::vector<Tokens>& prom
   return texts;
 }
 
-TokenStream::TokenStream(const Decoder& model, Tokens prompt, const GenerateOptions& options,
-                         Rng& rng)
-    : generation_(model), id_(generation_.add(std::move(prompt), options, rng)), rng_(rng) {}
-
-std::optional<NewToken> TokenStream::next() {
-  while (!end_) {
-    generation_.step();
-    const Generation::Taken taken = generation_.take(id_);
-    rng_ = generation_.rng(id_);
-    end_ = taken.end;
-    if (!taken.tokens.empty()) return taken.tokens.front();
-  }
-  return std::nullopt;
-}
-
 }  // namespace tapegrad::nn

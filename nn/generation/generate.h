@@ -1,7 +1,6 @@
 #pragma once
 
 #include <functional>
-#include <iterator>
 #include <span>
 #include <vector>
 
@@ -22,47 +21,5 @@ Tokens generate(const Decoder& gpt, const Tokens& prompt, const GenerateOptions&
 std::vector<Tokens> generate(const Decoder& gpt, const std::vector<Tokens>& prompts,
                              const GenerateOptions& options, std::span<Rng> rngs,
                              const std::function<bool(std::size_t, std::int32_t)>& on_token = {});
-
-// A text as a range, made token by token as it is walked through, once:
-//
-//   for (const NewToken& t : TokenStream(model, prompt, {.max_new_tokens = 50}, rng))
-//   show(t.token);
-class TokenStream {
- public:
-  // Draws from `rng`, which must outlive the stream, as the model must.
-  TokenStream(const Decoder& model, Tokens prompt, const GenerateOptions& options, Rng& rng);
-
-  // The next token; none at the end.
-  std::optional<NewToken> next();
-  // Why there are no more tokens; none before.
-  std::optional<TextEnd> end_of_text() const { return end_; }
-
-  class Iterator {
-   public:
-    using value_type = NewToken;
-    using difference_type = std::ptrdiff_t;
-    explicit Iterator(TokenStream* stream) : stream_(stream), token_(stream->next()) {}
-    const NewToken& operator*() const { return *token_; }
-    const NewToken* operator->() const { return &*token_; }
-    Iterator& operator++() {
-      token_ = stream_->next();
-      return *this;
-    }
-    void operator++(int) { ++*this; }
-    bool operator==(std::default_sentinel_t) const { return !token_; }
-
-   private:
-    TokenStream* stream_;
-    std::optional<NewToken> token_;
-  };
-  Iterator begin() { return Iterator(this); }
-  std::default_sentinel_t end() const { return {}; }
-
- private:
-  Generation generation_;
-  Generation::Id id_;
-  Rng& rng_;
-  std::optional<TextEnd> end_;
-};
 
 }  // namespace tapegrad::nn

@@ -38,7 +38,7 @@ std::int64_t Generation::position_limit() const {
 std::int64_t Generation::positions_for(std::int64_t prompt_tokens,
                                        const GenerateOptions& options) const {
   const std::int64_t most = model_.config.block_size;
-  if (!options.kv_cache || prompt_tokens > most) return 0;
+  if (!options.kv_cache || (prompt_tokens > most && !limits_.prompt_chunk)) return 0;
   // Nothing follows the last token, so that nobody needs its keys.
   return std::min(most, prompt_tokens + std::max<std::int64_t>(0, options.max_new_tokens - 1));
 }
@@ -87,11 +87,16 @@ Generation::Taken Generation::take(Id id) {
 Tensor Generation::read_alone(Sequence& s) const {
   const std::span<const std::int32_t> text = s.text;
   const auto most = static_cast<std::size_t>(model_.config.block_size);
-  if (!s.options.kv_cache || text.size() > most) {
-    s.cache.clear();  // the text has outgrown it
-    return model_.last_logits(row_of(text.last(std::min(most, text.size()))));
+  const auto window = text.last(std::min(most, text.size()));
+  const bool moves = text.size() > most;  // with each token
+  if (moves && s.window_end != text.size()) {
+    s.cache.clear();
+    s.window_end = text.size();
   }
-  const auto unread = text.subspan(static_cast<std::size_t>(s.cache.length()));
+  if (!s.options.kv_cache || (moves && !limits_.prompt_chunk)) {
+    return model_.last_logits(row_of(window));
+  }
+  const auto unread = window.subspan(static_cast<std::size_t>(s.cache.length()));
   const auto piece = std::min(
       unread.size(), static_cast<std::size_t>(limits_.prompt_chunk.value_or(std::ssize(unread))));
   const Tensor logits = model_.last_logits(row_of(unread.first(piece)), s.cache);

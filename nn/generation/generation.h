@@ -17,8 +17,9 @@ struct GenerationLimits {
   // Positions that the caches of all sequences may have room for [max_sequences · block_size]. One
   // takes 2·n_layer·(channels of keys) numbers of the model's dtype.
   std::optional<std::int64_t> max_positions = {};
-  // The most tokens of a prompt that one step reads; the other sequences wait meanwhile. A prompt
-  // that is read in several pieces gives the same logits up to rounding.
+  // The most tokens that one step reads of a prompt, or of the window of a text beyond block_size;
+  // the other sequences wait meanwhile. What is read in several pieces gives the same logits up to
+  // rounding.
   std::optional<std::int64_t> prompt_chunk = {};  // [all of them]
 };
 
@@ -45,7 +46,8 @@ enum class TextEnd { length, stop_token };  // max_new_tokens were made, or a st
 // With a cache, logits are those without one up to rounding (5e-6 of the largest in f32, tested).
 // The cache helps until a text has block_size tokens. After that, the model sees the last
 // block_size ones, and each new token pushes the first one out. This moves all positions, so that
-// no key or value stays what it was: the sequence computes all of them for each token.
+// no key or value stays what it was: the sequence computes all of them for each token. The others
+// need not wait for all of that: see GenerationLimits::prompt_chunk.
 //
 // No tape records anything. One thread at a time may use an object. The model must outlive it.
 class Generation {
@@ -86,6 +88,7 @@ class Generation {
     Rng rng;
     KVCache cache;
     std::int64_t prompt = 0, positions = 0;  // tokens; positions that were set aside
+    std::size_t window_end = 0;              // tokens before the end of the window in the cache
     std::vector<NewToken> fresh = {};        // not taken yet
     std::optional<TextEnd> end = {};
   };

@@ -38,6 +38,10 @@ struct GenerateOptions {
 std::int32_t pick_token(std::vector<float> logits, const GenerateOptions& options, Rng& rng,
                         std::span<const std::int32_t> text = {});
 
+// Draws from `rng` what `count` calls of pick_token() draw, among V = vocab_size tokens.
+void skip_tokens(Rng& rng, const GenerateOptions& options, std::int64_t vocab_size,
+                 std::int64_t count);
+
 // Of a token under logits (V) alone, that is without temperature, penalty and the choices above.
 double log_probability(std::span<const float> logits, std::int32_t token);
 

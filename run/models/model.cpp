@@ -4,6 +4,7 @@
 
 #include "tapegrad/base/text/utf8.h"
 #include "tapegrad/data/pairs.h"
+#include "tapegrad/nn/generation/generate.h"
 #include "tapegrad/nn/lora.h"
 #include "tapegrad/run/folder/config.h"
 #include "tapegrad/run/folder/folder_calls.h"
@@ -88,21 +89,27 @@ std::vector<data::Token> prompt_tokens(const data::Tokenizer& tokenizer, std::st
                         : tokenizer.encode_documents({&prompt, 1}, true);
 }
 
-std::int64_t stream_text(const nn::Decoder& gpt, const data::Tokenizer& tokenizer,
-                         const std::vector<data::Token>& prompt, nn::GenerateOptions options,
-                         Rng& rng, const OnText& on_text, bool ignore_eos,
+std::int64_t stream_text(nn::TokenStream& stream, const data::Tokenizer& tokenizer,
+                         const OnText& on_text,
                          const std::function<void(const nn::NewToken&)>& on_token) {
-  if (!ignore_eos) options.stop_tokens = tokenizer.ends();
-  Utf8Stream stream;
+  Utf8Stream characters;
   std::int64_t added = 0;
-  for (const nn::NewToken& t : nn::TokenStream(gpt, prompt, options, rng)) {
+  for (const nn::NewToken& t : stream) {
     ++added;
     if (on_token) on_token(t);
-    const std::string piece = stream.push(tokenizer.token_bytes(t.token));
+    const std::string piece = characters.push(tokenizer.token_bytes(t.token));
     if (!on_text(piece)) break;
   }
-  if (const std::string rest = stream.flush(); !rest.empty()) on_text(rest);
+  if (const std::string rest = characters.flush(); !rest.empty()) on_text(rest);
   return added;
+}
+
+std::int64_t stream_text(const nn::Decoder& gpt, const data::Tokenizer& tokenizer,
+                         const std::vector<data::Token>& prompt, nn::GenerateOptions options,
+                         Rng& rng, const OnText& on_text) {
+  options.stop_tokens = tokenizer.ends();
+  nn::TokenStream stream(gpt, prompt, options, rng);
+  return stream_text(stream, tokenizer, on_text);
 }
 
 std::vector<data::Token> TextModel::tokens_of(std::string_view prompt) const {

@@ -9,7 +9,7 @@
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/nn/decoder.h"
 #include "tapegrad/nn/generation/beam.h"
-#include "tapegrad/nn/generation/generate.h"
+#include "tapegrad/nn/generation/token_stream.h"
 #include "tapegrad/run/folder/kept_models.h"
 #include "tapegrad/run/train/tuning.h"
 
@@ -30,13 +30,15 @@ std::vector<data::Token> prompt_tokens(const data::Tokenizer& tokenizer, std::st
 // Called with a text piece by piece, whole UTF-8 characters only; returning false ends the text.
 using OnText = std::function<bool(std::string_view piece)>;
 
-// Continues the tokens of a prompt, and passes the new text to `on_text`, and before that each new
-// token to `on_token`, if there is one. Ends early at each of the tokenizer's ends(), unless
-// `ignore_eos`: then these are part of the text. Returns the number of new tokens.
+// Makes the current text of a stream, and passes it to `on_text`, and before that each new token to
+// `on_token`, if there is one. Returns the number of new tokens.
+std::int64_t stream_text(nn::TokenStream& stream, const data::Tokenizer& tokenizer,
+                         const OnText& on_text,
+                         const std::function<void(const nn::NewToken&)>& on_token = {});
+// Continues the tokens of a prompt in the same way, and ends at each of the tokenizer's ends().
 std::int64_t stream_text(const nn::Decoder& gpt, const data::Tokenizer& tokenizer,
                          const std::vector<data::Token>& prompt, nn::GenerateOptions options,
-                         Rng& rng, const OnText& on_text, bool ignore_eos = false,
-                         const std::function<void(const nn::NewToken&)>& on_token = {});
+                         Rng& rng, const OnText& on_text);
 
 // A GPT that was trained, with its tokenizer.
 struct TextModel {

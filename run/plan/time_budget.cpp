@@ -157,7 +157,7 @@ std::optional<FittingSteps> fit_steps(const Task& task, const TrainOptions& opti
         in_words(budget.minutes), took, costs.beside.evaluation, costs.beside.end);
   const double beside =
       seconds_of_run(steps, costs, options.evaluation) - static_cast<double>(steps) * costs.step;
-  return FittingSteps{steps,
+  return FittingSteps{steps, in_words(budget.minutes),
                       fmt::format("{}, so {} steps fit into {}, beside {} for all else", took,
                                   grouped(steps), in_words(budget.minutes), duration_text(beside))};
 }

@@ -26,10 +26,11 @@ struct RunCosts {
 // and the end of the run. At least 0.
 std::int64_t steps_within(double seconds, const RunCosts& costs, const EvaluationOptions& options);
 
-// So many steps fit, and why: "94 steps took 3.0 s, so 2,950 steps fit into 2 minutes, …".
+// So many steps fit into "2 minutes", and why: "94 steps took 3.0 s, so 2,950 steps fit into 2
+// minutes, …".
 struct FittingSteps {
   std::int64_t steps;
-  std::string reason;
+  std::string minutes, reason;
 };
 
 // Makes some steps of a new run to measure them, and decides how many the budget has time for. Then

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "tapegrad/base/text/words.h"
-#include "tapegrad/nn/summary.h"
 
 namespace tapegrad::run {
 
@@ -18,25 +17,6 @@ std::string clock_time(double seconds) {
                   : fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
 }
 
-// "0.001, cosine, 0.0001 at the end", and what becomes of it when a run goes on.
-std::string describe_schedule(const OptimizerOptions& o, const Progress& progress) {
-  const bool decays = o.schedule != optim::Schedule::Kind::constant;
-  const double end = o.lr_at(o.max_iters);
-  if (decays && progress.iteration > 0 && progress.iteration >= o.lr_decay_iters) {
-    return fmt::format(
-        "{:.3g} from now on: its schedule has ended at step {}, and "
-        "--schedule-restart begins it anew",
-        end, grouped(*o.lr_decay_iters));
-  }
-  std::string text =
-      fmt::format("{:.3g}, {}, {:.3g} at the end", o.learning_rate, name_of_enum(o.schedule), end);
-  if (o.schedule_begin > 0) text += fmt::format(", begun at step {}", grouped(o.schedule_begin));
-  if (decays && o.lr_decay_iters && *o.lr_decay_iters < o.max_iters) {
-    text += fmt::format(", which is reached at step {}", grouped(*o.lr_decay_iters));
-  }
-  return text;
-}
-
 }  // namespace
 
 Report::Report(RunFolder& folder, const OptimizerOptions& optimizer,
@@ -49,22 +29,10 @@ Report::Report(RunFolder& folder, const OptimizerOptions& optimizer,
       terminal_(evaluation.strict_log) {}
 
 void Report::header(const std::vector<std::string>& groups) {
-  const OptimizerOptions& o = optimizer_;
-  for (const auto& [name, text] : about_.lines) line(fmt::format("{:<8} {}", name + ":", text));
-  line(fmt::format("steps:   {}{}, learning rate {}", grouped(o.max_iters),
-                   about_.step.empty() ? "" : " of " + about_.step,
-                   describe_schedule(o, progress_)));
-  for (std::size_t i = 0; i < groups.size(); ++i) {
-    line(fmt::format("{:<8} {}", i == 0 ? "groups:" : "", groups[i]));
+  for (const std::string& text :
+       header_lines(about_, optimizer_, progress_, groups, evaluation_.verbose)) {
+    line(text);
   }
-  if (about_.memory) line("memory:  " + describe(*about_.memory));
-  if (about_.product) {
-    const std::string dtype = describe_precision(o.precision(), *about_.product);
-    if (!dtype.empty()) line("dtype:   " + dtype);
-  }
-  const std::vector<std::string> compute = describe_compute(about_.product);
-  line("compute: " + compute.front());
-  if (compute.size() > 1) line("         " + compute.back());
   line(fmt::format("folder:  {}", folder_.path().string()));
   if (progress_.iteration > 0) line(fmt::format("resumed at step {}", progress_.iteration));
 }

@@ -8,8 +8,7 @@
 
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/run/folder/run_folder.h"
-#include "tapegrad/run/plan/memory_estimate.h"
-#include "tapegrad/run/plan/product_rate.h"
+#include "tapegrad/run/record/header_lines.h"
 #include "tapegrad/run/record/layer_stats.h"
 #include "tapegrad/run/record/text_chart.h"
 #include "tapegrad/run/record/time_left.h"
@@ -21,18 +20,6 @@ struct Losses {
   double train = 0, val = 0;
   // Shares of the validation part from 0 to 1, by the names that they have in metrics.jsonl.
   std::vector<std::pair<std::string, double>> val_shares = {};
-};
-
-// What a task says of itself, for people. Any part may be empty.
-struct About {
-  // Lines of the header: {"model", "n_layer 4, …"}, {"text", "corpus.txt: …"}.
-  std::vector<std::pair<std::string, std::string>> lines = {};
-  std::string step = {};  // what a step learns: "768 tokens"
-  std::optional<MemoryEstimate> memory = {};
-  std::optional<Product> product = {};  // the largest of a block, for the line on bf16
-  std::string command = {};             // what was called, for sessions.jsonl
-  std::string resume_command = {};      // resumes the run
-  std::string use_command = {};         // uses the model
 };
 
 // Prints the lines of a run on stdout, and appends their numbers to metrics.jsonl, and those of

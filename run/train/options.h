@@ -154,7 +154,7 @@ struct EvaluationOptions {
   std::optional<std::int64_t> early_stop = {};
   std::optional<std::int64_t> layer_stats = {};  // see LayerStats
   bool strict_log = false;
-  bool chart = false;
+  bool chart = false, verbose = false;
 
   // Whether layers are looked at in the step after so many.
   bool looks_at_layers(std::int64_t iteration) const {
@@ -191,6 +191,10 @@ struct EvaluationOptions {
       "without it",
       {.lasting = Lasting::call});
     t("chart", o.chart, "draw the losses as a small chart below the lines, on a terminal",
+      {.lasting = Lasting::call});
+    t("verbose", o.verbose,
+      "say more at the beginning: the model's shape, the learning rate, memory by kind, how the "
+      "time was measured, and the library for products with its speed",
       {.lasting = Lasting::call});
   }
 };

@@ -211,12 +211,12 @@ TEST_CASE("memory is estimated for the longest pair, not for --block-size", "[tr
     Program program("train-seq2seq", tiny_pair_run(folder.put("p.tsv", pairs), folder / "run", 0) +
                                          Args{"--block-size", block_size, "--overwrite"});
     // What comes next takes long: targets that are hardly learnt go on until they are full.
-    program.wait_for("compute: ");
+    program.wait_for("folder: ");
     program.send(SIGKILL);
     const std::string out = program.wait().out;
     INFO(out);
     std::smatch match;
-    REQUIRE(std::regex_search(out, match, std::regex("memory:  about ([0-9]+) MB at once")));
+    REQUIRE(std::regex_search(out, match, std::regex("memory:  about ([0-9]+) MB\\n")));
     return std::stoi(match[1]);
   };
   CHECK(megabytes(tiny_pairs(), "8192") <= 5);

@@ -34,7 +34,7 @@ TEST_CASE("--schedule-restart warms up and decays anew, and later resumes keep t
           "[going-on]") {
   const TinyRun tiny(10, {"--lr-decay-iters", "10", "--min-lr", "0.001"});
   CHECK_THAT(train(Args{"--schedule-restart"}).err, ContainsSubstring("needs --init-from resume"));
-  const Result r = train(resume_run(tiny.run, 20) + Args{"--schedule-restart"});
+  const Result r = train(resume_run(tiny.run, 20) + Args{"--schedule-restart", "--verbose"});
   check_ended_well(r);
   CHECK_THAT(r.out, ContainsSubstring("0.01, cosine, 0.001 at the end, begun at step 10") &&
                         ContainsSubstring("--max-iters 40 --schedule-restart"));

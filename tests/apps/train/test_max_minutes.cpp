@@ -40,12 +40,14 @@ TEST_CASE("a run by the clock is the run with its number of steps", "[max-minute
   const auto corpus = folder.put("text.txt", tiny_text());
   const Args more = GENERATE(Args{}, Args{"--rng", "torch"}, Args{"--batches", "epochs"},
                              Args{"--gradient-accumulation-steps", "2"});
-  const Result r = train(by_the_clock(tiny_run(corpus, folder / "clock", 0)) + kRare + more);
+  const Result r =
+      train(by_the_clock(tiny_run(corpus, folder / "clock", 0)) + kRare + more + Args{"--verbose"});
   check_ended_well(r);
   const int steps = max_iters_of(folder / "clock");
   CHECK(steps > 0);
   CHECK_THAT(r.out, ContainsSubstring("steps took"));
   CHECK_THAT(r.out, ContainsSubstring("fit into 0.03 minutes"));
+  CHECK_THAT(r.out, ContainsSubstring(" tokens, about 0.03 minutes\n"));
   check_ended_well(train(tiny_run(corpus, folder / "hand", steps) + kRare + more));
   check_same_run(folder / "clock", folder / "hand");
 }

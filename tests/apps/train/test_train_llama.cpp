@@ -14,7 +14,7 @@ TEST_CASE("a Llama is trained, and a run that is resumed ends with the same byte
   const std::string text = folder.put("text.txt", tiny_text());
   const Result whole = train(tiny_run(text, folder / "whole", 10) + kLlama);
   check_ended_well(whole);
-  CHECK_THAT(whole.out, ContainsSubstring("model:   llama, n_layer"));
+  CHECK_THAT(whole.out, ContainsSubstring("model:   llama, "));
   check_ended_well(
       train(tiny_run(text, folder / "parts", 5) + kLlama + Args{"--lr-decay-iters", "10"}));
   check_ended_well(train(resume_run(folder / "parts", 10)));

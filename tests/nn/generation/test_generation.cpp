@@ -69,7 +69,7 @@ Text random_text(Rng& rng, std::uint64_t seed) {
   if (rng.randint(2) == 0) text.options.top_k = 1 + rng.randint(20);
   if (rng.randint(3) == 0) text.options.top_p = 0.8;
   if (rng.randint(3) == 0) text.options.repetition_penalty = 1.3;
-  if (rng.randint(3) == 0) text.options.stop_tokens = {7, 9};
+  if (rng.randint(3) == 0) text.options.stop_tokens = {7, 9, 13, 21, 30, 42};
   text.options.kv_cache = rng.randint(5) != 0;
   return text;
 }
@@ -106,14 +106,19 @@ TEST_CASE("texts that come and go at random become what they become alone", "[ge
   CHECK(most > 8);
   CHECK(generation.sequences() == 0);
   CHECK(generation.positions() == 0);
+  int stopped = 0;
   for (const Text& t : texts) {
     INFO("rope " << rope << ", seed " << t.seed);
     GenerateOptions options = t.options;
     if (!t.end) options.max_new_tokens = std::ssize(t.made);  // it was removed
     CHECK(t.made == model.alone(t.prompt, options, t.seed));
+    for (const std::int32_t stop : options.stop_tokens) {
+      CHECK(std::find(t.made.begin(), t.made.end(), stop) == t.made.end());
+    }
     if (t.end == TextEnd::length) CHECK(std::ssize(t.made) == t.options.max_new_tokens);
-    if (t.end == TextEnd::stop_token) CHECK_FALSE(t.options.stop_tokens.empty());
+    stopped += t.end == TextEnd::stop_token ? 1 : 0;
   }
+  CHECK(stopped > 0);
 }
 
 TEST_CASE("a prompt is read in pieces while others go on", "[generation]") {
@@ -135,6 +140,37 @@ TEST_CASE("a prompt is read in pieces while others go on", "[generation]") {
   text.insert(text.end(), last.begin(), last.end());
   CHECK(text == model.alone(prompt, options, 1));
   CHECK(tokens_of(generation.take(other).tokens) == model.alone({3}, options, 1));
+}
+
+TEST_CASE("a text beyond the block is read in pieces while others go on", "[generation]") {
+  const Model model(config_of(GENERATE(false, true)));
+  const Tokens prompt(23, 5);
+  const GenerateOptions options{.max_new_tokens = 6, .greedy = true};
+  Generation generation(model.gpt, {.prompt_chunk = 8});
+  const auto id = generation.add(prompt, options, Rng(1));
+  CHECK(generation.positions() == 24);
+  const auto beyond = generation.add(Tokens(40, 6), options, Rng(1));
+  CHECK(generation.positions() == 48);
+  const auto other = generation.add({3}, {.max_new_tokens = 24, .greedy = true}, Rng(1));
+  Tokens text, second;
+  std::vector<std::int64_t> steps;  // with a token of the first text
+  std::int64_t step = 0;
+  while (generation.step()) {
+    CHECK(generation.take(other).tokens.size() == (step < 24 ? 1 : 0));  // in each step
+    for (const NewToken& t : generation.take(id).tokens) {
+      text.push_back(t.token);
+      steps.push_back(step);
+    }
+    const Tokens fresh = tokens_of(generation.take(beyond).tokens);
+    second.insert(second.end(), fresh.begin(), fresh.end());
+    ++step;
+  }
+  // 23 tokens in three pieces; the 24th beside the other's; then windows of three pieces each.
+  CHECK(steps == std::vector<std::int64_t>{2, 3, 6, 9, 12, 15});
+  CHECK(text == model.alone(prompt, options, 1));
+  const Tokens last = tokens_of(generation.take(beyond).tokens);
+  second.insert(second.end(), last.begin(), last.end());
+  CHECK(second == model.alone(Tokens(40, 6), options, 1));
 }
 
 TEST_CASE("places and positions are limited, and free again when a sequence is removed",
@@ -174,26 +210,6 @@ TEST_CASE("prompts and limits that make no sense are errors", "[generation]") {
   CHECK_THROWS_WITH(Generation(model.gpt, {.max_sequences = 0}),
                     ContainsSubstring("max_sequences"));
   CHECK_THROWS_WITH(Generation(model.gpt, {.prompt_chunk = 0}), ContainsSubstring("prompt_chunk"));
-}
-
-TEST_CASE("a stream of tokens is a range, and draws from its generator", "[generation]") {
-  const Model model(config_of(true));
-  const GenerateOptions options{.max_new_tokens = 9, .stop_tokens = {}, .logprobs = true};
-  Rng rng(3), same(3);
-  Tokens text;
-  nn::TokenStream stream(model.gpt, {1, 2}, options, rng);
-  CHECK_FALSE(stream.end_of_text());
-  for (const NewToken& t : stream) {
-    text.push_back(t.token);
-    CHECK(t.logprob < 0);
-  }
-  CHECK(stream.end_of_text() == TextEnd::length);
-  CHECK(text == nn::generate(model.gpt, {1, 2}, options, same));
-  CHECK(text.size() == 9);
-  CHECK(rng.state() == same.state());
-  for (const NewToken& t : nn::TokenStream(model.gpt, {1}, {.max_new_tokens = 0}, rng)) {
-    FAIL("a text of no tokens has token " << t.token);
-  }
 }
 
 TEST_CASE("more prompts than places follow each other", "[generation]") {

@@ -1,0 +1,85 @@
+#include "tapegrad/run/record/header_lines.h"
+
+#include "tapegrad/base/text/words.h"
+
+namespace tapegrad::run {
+namespace {
+
+bool decays(const OptimizerOptions& o) { return o.schedule != optim::Schedule::Kind::constant; }
+
+bool schedule_has_ended(const OptimizerOptions& o, const Progress& progress) {
+  return decays(o) && progress.iteration > 0 && progress.iteration >= o.lr_decay_iters;
+}
+
+// "0.001, cosine, 0.0001 at the end", and what becomes of it when a run goes on.
+std::string describe_schedule(const OptimizerOptions& o, const Progress& progress) {
+  const double end = o.lr_at(o.max_iters);
+  if (schedule_has_ended(o, progress)) {
+    return fmt::format(
+        "{:.3g} from now on: its schedule has ended at step {}, and "
+        "--schedule-restart begins it anew",
+        end, grouped(*o.lr_decay_iters));
+  }
+  std::string text =
+      fmt::format("{:.3g}, {}, {:.3g} at the end", o.learning_rate, name_of_enum(o.schedule), end);
+  if (o.schedule_begin > 0) text += fmt::format(", begun at step {}", grouped(o.schedule_begin));
+  if (decays(o) && o.lr_decay_iters && *o.lr_decay_iters < o.max_iters) {
+    text += fmt::format(", which is reached at step {}", grouped(*o.lr_decay_iters));
+  }
+  return text;
+}
+
+// "2,000 of 768 tokens, about 2 minutes", and how these came about.
+HeaderLine steps_line(const About& about, const OptimizerOptions& o, const Progress& progress) {
+  HeaderLine line{"steps", grouped(o.max_iters)};
+  if (!about.step.empty()) line.text += " of " + about.step;
+  if (!about.minutes.empty()) line.text += ", about " + about.minutes;
+  const std::string rate = "learning rate " + describe_schedule(o, progress);
+  if (schedule_has_ended(o, progress)) {  // nobody should have to ask for that
+    line.text += ", " + rate;
+  } else {
+    line.details = rate;
+  }
+  return line;
+}
+
+// What multiplies. Without `verbose`, a warning alone, and what the user has asked for.
+void add_compute(std::vector<HeaderLine>& lines, const About& about, const OptimizerOptions& o,
+                 bool verbose) {
+  if (about.product && (verbose || o.precision() == Precision::bf16)) {
+    const std::string dtype = describe_precision(o.precision(), *about.product);
+    if (!dtype.empty()) lines.push_back({"dtype", dtype});
+  }
+  const std::vector<std::string> compute = describe_compute(about.product);
+  if (verbose) lines.push_back({"compute", compute.front()});
+  if (compute.size() > 1) lines.push_back({"", compute.back()});
+}
+
+}  // namespace
+
+std::vector<std::string> header_lines(const About& about, const OptimizerOptions& o,
+                                      const Progress& progress,
+                                      const std::vector<std::string>& groups, bool verbose) {
+  std::vector<HeaderLine> lines = about.lines;
+  lines.push_back(steps_line(about, o, progress));
+  if (!about.minutes_reason.empty()) lines.push_back({"", "", about.minutes_reason});
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    lines.push_back({i == 0 ? "groups" : "", groups[i]});
+  }
+  if (about.memory) {
+    lines.push_back({"memory", verbose
+                                   ? describe(*about.memory)
+                                   : fmt::format("about {:.0f} MB", about.memory->total / 1e6)});
+  }
+  add_compute(lines, about, o, verbose);
+  std::vector<std::string> texts;
+  for (const HeaderLine& line : lines) {
+    const std::string name = line.name.empty() ? "" : line.name + ":";
+    if (!line.text.empty()) texts.push_back(fmt::format("{:<8} {}", name, line.text));
+    if (verbose && !line.details.empty())
+      texts.push_back(fmt::format("{:<8} {}", "", line.details));
+  }
+  return texts;
+}
+
+}  // namespace tapegrad::run

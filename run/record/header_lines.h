@@ -1,0 +1,39 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tapegrad/run/folder/run_folder.h"
+#include "tapegrad/run/plan/memory_estimate.h"
+#include "tapegrad/run/plan/product_rate.h"
+#include "tapegrad/run/train/options.h"
+
+namespace tapegrad::run {
+
+// A line of the header that a run prints: "text:    corpus.txt: 18,431 tokens to train".
+struct HeaderLine {
+  std::string name, text;
+  std::string details = {};  // a second line, for --verbose
+};
+
+// What a task says of itself, for people. Any part may be empty.
+struct About {
+  std::vector<HeaderLine> lines = {};  // on the model, the text and what is trained
+  std::string step = {};               // what a step learns: "768 tokens"
+  std::string minutes = {};            // how long the run takes: "2 minutes"
+  std::string minutes_reason = {};     // how that is known, for --verbose
+  std::optional<MemoryEstimate> memory = {};
+  std::optional<Product> product = {};  // the largest of a block, for the line on bf16
+  std::string command = {};             // what was called, for sessions.jsonl
+  std::string resume_command = {};      // resumes the run
+  std::string use_command = {};         // uses the model
+};
+
+// The header, whose text is for everybody. `verbose` adds what people ask for who tune a run.
+// `groups`: lines on groups of parameters, see group_lines.h.
+std::vector<std::string> header_lines(const About& about, const OptimizerOptions& optimizer,
+                                      const Progress& progress,
+                                      const std::vector<std::string>& groups, bool verbose);
+
+}  // namespace tapegrad::run
