@@ -8,14 +8,7 @@
 
 namespace tapegrad::optim {
 
-using Row = std::unique_ptr<OptimizerEntry>();
-
-// Each is in the optimiser's own file. The first one is the default.
-Row adamw_row, sgd_row;
-
 namespace {
-
-Row* const kRows[] = {adamw_row, sgd_row};
 
 class MemberList : public OptionTable {
  public:
@@ -39,7 +32,7 @@ std::vector<OptionMember> members_of(Described options) {
 std::span<const std::string_view> names_of(OptimizerId) {
   static const std::vector<std::string_view> names = [] {
     std::vector<std::string_view> list;
-    for (Row* const row : kRows) list.push_back(row()->name());
+    for (const auto& row : optimizer_rows()) list.push_back(row->name());
     return list;
   }();
   return names;
@@ -52,9 +45,7 @@ OptimizerId optimizer_named(std::string_view name) {
   return *found;
 }
 
-OptimizerSettings::OptimizerSettings() {
-  for (Row* const row : kRows) entries_.push_back(row());
-}
+OptimizerSettings::OptimizerSettings() : entries_(optimizer_rows()) {}
 
 OptimizerSettings::OptimizerSettings(const OptimizerSettings& other) {
   for (const auto& entry : other.entries_) entries_.push_back(entry->clone());

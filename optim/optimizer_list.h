@@ -61,6 +61,10 @@ class EntryOf final : public OptimizerEntry {
   typename T::Options options_ = {};
 };
 
+// One row of each file optimizers/NAME.cpp, NAME_row(): made by CMake, see cmake/rows.cmake. The
+// first one is the default.
+std::vector<std::unique_ptr<OptimizerEntry>> optimizer_rows();
+
 // The options of all optimisers of the list. In tables, the names of options are unique.
 class OptimizerSettings {
  public:

@@ -78,7 +78,11 @@ std::optional<Options> parse(const cli::Call& call) {
               "a model of another program: GGUF, or a folder of Hugging Face's");
   if (cli.parse_or_print(call.argc, call.argv)) return std::nullopt;
   cli::take_model(o.model, o.words);
-  o.prompts.insert(o.prompts.end(), o.words.begin(), o.words.end());
+  if (o.words == std::vector<std::string>{"-"}) {
+    o.prompt_file = "-";
+  } else {
+    o.prompts.insert(o.prompts.end(), o.words.begin(), o.words.end());
+  }
   if (!o.prompts.empty() && o.prompt_file) {
     cli::usage_error("--prompt and --prompt-file exclude each other");
   }

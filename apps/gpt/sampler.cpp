@@ -109,15 +109,23 @@ void Sampler::print_one(const std::string& prompt, nn::TokenStream& stream) {
   options_.json ? print_json(prompt, stream) : print_text(prompt, stream);
 }
 
+// Above text number `text` of several: which prompt and which of its samples it is.
+void Sampler::print_heading(std::size_t text, std::size_t prompts) const {
+  const auto times = static_cast<std::size_t>(options_.num_samples);
+  std::string name;
+  if (prompts > 1) name = fmt::format("prompt {}", text / times + 1);
+  if (times > 1) name += fmt::format("{}sample {}", prompts > 1 ? ", " : "", text % times + 1);
+  print(fmt::format("{}--- {} ---\n", text > 0 ? "\n" : "", name));
+}
+
 void Sampler::print_samples(const std::vector<std::string>& prompts) {
   catch_interrupts();
-  const std::int64_t times = options_.num_samples;
-  nn::TokenStream stream = stream_of(prompts, times);
+  const auto times = static_cast<std::size_t>(options_.num_samples);
+  std::size_t text = 0;
+  nn::TokenStream stream = stream_of(prompts, options_.num_samples);
   for (const std::string& prompt : prompts) {
-    for (std::int64_t i = 0; i < times && !interrupted(); ++i) {
-      if (times > 1 && !options_.json) {
-        print(fmt::format("{}--- sample {} ---\n", i > 0 ? "\n" : "", i + 1));
-      }
+    for (std::size_t i = 0; i < times && !interrupted(); ++i) {
+      if (prompts.size() * times > 1 && !options_.json) print_heading(text++, prompts.size());
       print_one(prompt, stream);
       stream.next_text();
     }

@@ -31,6 +31,7 @@ class Sampler {
 
  private:
   nn::TokenStream stream_of(const std::vector<std::string>& prompts, std::int64_t times);
+  void print_heading(std::size_t text, std::size_t prompts) const;
   void print_one(const std::string& prompt, nn::TokenStream& stream);
   void print_text(const std::string& prompt, nn::TokenStream& stream);
   void print_pieces(const std::vector<nn::NewToken>& pieces) const;

@@ -5,7 +5,7 @@
 #include "tapegrad/data/tutorial/word_list.h"
 #include "tapegrad/nn/decoder.h"
 #include "tapegrad/nn/summary.h"
-#include "tapegrad/optim/adamw.h"
+#include "tapegrad/optim/optimizers/adamw.h"
 
 using namespace tapegrad;
 

@@ -167,6 +167,9 @@ void Generation::choose(const Ready& ready) {
 }
 
 bool Generation::step() {
+  const bool runs = std::any_of(sequences_.begin(), sequences_.end(),
+                                [](const auto& entry) { return !entry.second.end; });
+  if (!runs) return false;
   const TapePause pause;
   std::vector<Sequence*> sequences;
   std::vector<Ready> ready;
@@ -187,8 +190,7 @@ bool Generation::step() {
     for (auto& [id, s] : sequences_) s.cache.clear();
     throw;
   }
-  return std::any_of(sequences_.begin(), sequences_.end(),
-                     [](const auto& entry) { return !entry.second.end; });
+  return true;
 }
 
 }  // namespace tapegrad::nn

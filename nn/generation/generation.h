@@ -62,7 +62,7 @@ class Generation {
   // Whether add() has room for a prompt of so many tokens.
   bool has_room(std::int64_t prompt_tokens, const GenerateOptions& options) const;
 
-  // Gives each running sequence a token, or reads a piece of its prompt. False if none is running.
+  // Gives each running sequence a token, or reads a piece of its prompt. False if none was running.
   // After an Error, the next call computes again what this one was to.
   bool step();
 

@@ -1,4 +1,4 @@
-#include "tapegrad/optim/adamw.h"
+#include "tapegrad/optim/optimizers/adamw.h"
 #include "tapegrad/optim/clip.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/nn/models.h"

@@ -2,7 +2,7 @@
 #include "tapegrad/nn/formats/tutorial_names.h"
 #include "tapegrad/nn/measure.h"
 #include "tapegrad/nn/transformer.h"
-#include "tapegrad/optim/adamw.h"
+#include "tapegrad/optim/optimizers/adamw.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/nn/models.h"
 #include "tapegrad/tests/temp_folder.h"

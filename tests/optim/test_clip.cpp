@@ -1,6 +1,6 @@
 #include <limits>
 
-#include "tapegrad/optim/adamw.h"
+#include "tapegrad/optim/optimizers/adamw.h"
 #include "tapegrad/optim/clip.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"

@@ -1,5 +1,5 @@
-#include "tapegrad/optim/adamw.h"
-#include "tapegrad/optim/sgd.h"
+#include "tapegrad/optim/optimizers/adamw.h"
+#include "tapegrad/optim/optimizers/sgd.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/optim/two_tensors.h"

@@ -7,8 +7,7 @@
 namespace tapegrad::run {
 
 const std::vector<Family>& families() {
-  static const std::vector<Family> all = {gpt2_family(), llama_family(), mistral_family(),
-                                          qwen2_family(), qwen3_family()};
+  static const std::vector<Family> all = family_rows();
   return all;
 }
 

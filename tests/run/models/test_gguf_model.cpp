@@ -409,7 +409,7 @@ TEST_CASE("linear rotary positions go out and come back, also without a type", "
     config.arch = nn::Architecture::llama, config.qkv_bias = qkv_bias;
     config.rope_scaling = nn::RopeScalingKind::linear, config.rope_factor = 3;
     const run::TextModel model = model_of(tokenizer, config);
-    run::export_gguf(model, folder / "file.gguf", StoredType::f32);
+    run::export_gguf(model, folder / "file.gguf", stored_type("f32"));
     const GgufFile file(folder / "file.gguf");
     const std::string prefix = qkv_bias ? "qwen2." : "llama.";
     CHECK(std::get<std::string>(file.keys().at(prefix + "rope.scaling.type")) == "linear");
@@ -420,7 +420,7 @@ TEST_CASE("linear rotary positions go out and come back, also without a type", "
       change(keys);
       std::vector<GgufTensor> tensors;
       for (const auto& [name, entry] : file.entries()) {
-        tensors.push_back({name, GgufType::f32, entry.shape,
+        tensors.push_back({name, &stored_type("f32"), entry.shape,
                            [&file, tensor = std::string(name)] { return file.read(tensor); }});
       }
       nn::write_gguf(folder / "changed.gguf", keys, tensors);

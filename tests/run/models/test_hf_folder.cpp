@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tapegrad/nn/generation/generate.h"
-#include "tapegrad/optim/adamw.h"
+#include "tapegrad/optim/optimizers/adamw.h"
 #include "tapegrad/optim/clip.h"
 #include "tapegrad/run/models/formats/export.h"
 #include "tapegrad/run/models/formats/hf_folder.h"

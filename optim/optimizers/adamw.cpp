@@ -1,4 +1,4 @@
-#include "tapegrad/optim/adamw.h"
+#include "tapegrad/optim/optimizers/adamw.h"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "tapegrad/optim/sgd.h"
+#include "tapegrad/optim/optimizers/sgd.h"
 
 #include "tapegrad/base/parallel.h"
 

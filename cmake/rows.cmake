@@ -1,0 +1,16 @@
+# tapegrad_rows(TARGET TABLE T HEADER H NAMESPACE N ROW TYPE FILES PATTERN [SUFFIX S]): a table whose rows
+# are files. It compiles each source that fits PATTERN, and the function T() that header H declares.
+# T() calls a function of each source, which has the source's name and SUFFIX: gpt2_family() is in
+# gpt2_family.cpp. So a new row is one file. Rows that register themselves would be dropped by the linker.
+function(tapegrad_rows target)
+  cmake_parse_arguments(ARG "" "TABLE;HEADER;NAMESPACE;ROW;FILES;SUFFIX" "" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${ARG_FILES})
+  foreach(source IN LISTS sources)
+    get_filename_component(row ${source} NAME_WE)
+    string(APPEND declarations "${ARG_ROW} ${row}${ARG_SUFFIX}();\n")
+    string(APPEND calls "  rows.push_back(${row}${ARG_SUFFIX}());\n")
+  endforeach()
+  set(table ${CMAKE_CURRENT_BINARY_DIR}/${ARG_TABLE}.cpp)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/rows.cpp.in ${table} @ONLY)
+  target_sources(${target} PRIVATE ${sources} ${table})
+endfunction()
