@@ -90,7 +90,7 @@ std::vector<std::string> describe_compute(const std::optional<Product>& product)
   line += fmt::format(" GFLOP/s a thread; {} thread{}", threads, threads == 1 ? "" : "s");
   if (rate >= most / 2) return {line};
   return {line,
-          fmt::format("warning: products reach {:.0f} % of what this processor can do. Either "
+          fmt::format("products reach {:.0f} % of what this processor can do. Either "
                       "other programs keep it busy, or the library has no kernels for it: unset "
                       "OPENBLAS_CORETYPE, or let TAPEGRAD_OPENBLAS name a newer libopenblas.so.0",
                       100 * rate / most)};

@@ -52,7 +52,7 @@ void add_compute(std::vector<HeaderLine>& lines, const About& about, const Optim
   }
   const std::vector<std::string> compute = describe_compute(about.product);
   if (verbose) lines.push_back({"compute", compute.front()});
-  if (compute.size() > 1) lines.push_back({"", compute.back()});
+  if (compute.size() > 1) lines.push_back({"warning", compute.back()});
 }
 
 }  // namespace
@@ -67,9 +67,8 @@ std::vector<std::string> header_lines(const About& about, const OptimizerOptions
     lines.push_back({i == 0 ? "groups" : "", groups[i]});
   }
   if (about.memory) {
-    lines.push_back({"memory", verbose
-                                   ? describe(*about.memory)
-                                   : fmt::format("about {:.0f} MB", about.memory->total / 1e6)});
+    lines.push_back(
+        {"memory", verbose ? describe(*about.memory) : "about " + size_text(about.memory->total)});
   }
   add_compute(lines, about, o, verbose);
   std::vector<std::string> texts;

@@ -42,7 +42,7 @@ TEST_CASE("a Llama of Hugging Face's is trained further, with LoRA as well, beyo
                      "1",           "--block-size", "32",           "--lora-rank", "2"};
   const Result r = train(more + Args{"--out-dir", folder / "run"});
   check_ended_well(r);
-  CHECK_THAT(r.out, ContainsSubstring("block_size 32") && ContainsSubstring("LoRA of rank 2"));
+  CHECK_THAT(r.out, ContainsSubstring("it sees 32 tokens") && ContainsSubstring("LoRA of rank 2"));
   check_ended_well(
       run_program("merge", {"--model", folder / "run", "--out-dir", folder / "merged"}));
   check_ended_well(run_program("evaluate", {"--model", folder / "merged", text}));
