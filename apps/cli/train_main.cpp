@@ -12,7 +12,6 @@
 #include "tapegrad/apps/watch/server.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/terminal.h"
-#include "tapegrad/run/plan/time_budget.h"
 
 namespace tapegrad::cli {
 namespace {
@@ -65,19 +64,6 @@ std::string command_of(const Call& call, int processes) {
   return text;
 }
 
-// The options of run::train(): a run that is resumed cannot end before it begins.
-run::TrainOptions training_of(const CommonOptions& o, const run::RunFolder& folder) {
-  run::TrainOptions training{o.optimizer, o.evaluation, o.call.trace};
-  if (!folder.resumes()) return training;
-  const std::int64_t made = run::checkpoint_iteration(folder.path());
-  if (made > o.optimizer.max_iters) {
-    usage_error("the run in {} has made {} steps already: --max-iters {} leaves none to make",
-                folder.path().string(), made, o.optimizer.max_iters);
-  }
-  if (o.call.schedule_restart) training.optimizer.restart_schedule(made);
-  return training;
-}
-
 void write_events(const CallOptions& o, run::RunFolder& folder) {
   const bool went_on = folder.resumes() && !run::event_files(folder.path()).empty();
   if (!o.tensorboard && !went_on) return;
@@ -119,21 +105,17 @@ int train_main(TrainingProgram& program, const Call& call) {
     run::RunFolder folder = run::RunFolder::open(o.call.folder, o.preset, texts_of(o), &processes);
     const auto page = serve(o.call, folder.path(), processes);
     const auto prepared = program.prepare(folder);  // from here on, the options are const
-    run::TrainOptions training = training_of(o, folder);
     write_events(o.call, folder);
     run::Task task = prepared->task();
     task.about.resume_command =
         fmt::format("{} --init-from resume --out-dir {}", program_path(call.name),
                     quoted(folder.path().string()));
     task.about.command = command_of(call, processes.size());
-    if (o.call.max_minutes) {
-      const auto fitting = run::fit_steps(
-          task, training, {.minutes = *o.call.max_minutes, .begin = begin}, folder.processes());
-      if (!fitting) return kInterruptedExitCode;
-      training.optimizer.max_iters = fitting->steps;
-      task.about.lines.emplace_back("time", fitting->reason);
-    }
+    run::TrainOptions training{
+        o.optimizer, o.evaluation, o.call.trace, {}, o.call.schedule_restart};
+    if (o.call.max_minutes) training.time = {.minutes = *o.call.max_minutes, .begin = begin};
     const bool done = run::train(task, folder, training);
+    if (!folder.begun()) return kInterruptedExitCode;  // while steps were measured
     if (processes.rank() == 0) write_report(folder.path());
     if (page) {
       page->finish();
