@@ -177,7 +177,8 @@ void Training::adjust(const cli::CommandLine& cli) {
   if (cli.given("--max-iters") || o.call.max_minutes) o.passes.epochs.reset();
   take_folder(o, cli);
   take_start(o, cli);
-  check_patterns(o);
+  o.extras.batches_of_ranks =
+      cli::batches_of_ranks(common(), cli, static_cast<int>(o.extras.ranks));
 }
 
 run::Product Training::product() const { return product_of(o_); }
@@ -213,6 +214,7 @@ Program::Program(const Options& options, run::RunFolder& folder, run::Text text,
 
 run::Task Program::task() {
   run::Config config = run::config_of(options_, run::kGPTFormat);
+  config.set(run::section_of("model", options_.model));
   run::keep_identity(config, text_);
   return {
       .params = params_,

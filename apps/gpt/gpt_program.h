@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tapegrad/apps/gpt/gpt_options.h"
+#include "tapegrad/apps/gpt/start.h"
 #include "tapegrad/run/models/model.h"
 #include "tapegrad/run/train/evaluate.h"
 
@@ -17,6 +18,7 @@ class Training : public cli::TrainingWith<Options> {
   }
   std::string_view format() const override { return run::kGPTFormat; }
   void describe(cli::CommandLine& cli) const override;
+  void check_patterns() const override { gpt::check_patterns(o_); }
   void adjust(const cli::CommandLine& cli) override;
   std::optional<int> instead() const override;
   run::Product product() const override;

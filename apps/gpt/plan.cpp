@@ -55,9 +55,7 @@ void print_forecast(const Options& o, const run::StepParts& parts, double batch_
   const run::Group one{.batches = o.optimizer.gradient_accumulation_steps};
   const int ranks = static_cast<int>(o.extras.ranks);
   const run::Group group{
-      .ranks = ranks,
-      .batches = cli::batches_of_ranks(one.batches, o.call, o.text.corpus, ranks),
-      .sent = o.optimizer.comm_dtype};
+      .ranks = ranks, .batches = o.extras.batches_of_ranks, .sent = o.optimizer.comm_dtype};
   const run::Network network{run::parse_bandwidth(o.extras.bandwidth),
                              run::parse_latency(o.extras.latency)};
   const run::StepForecast f = run::forecast_step(parts, group, network);

@@ -20,7 +20,7 @@ std::optional<data::Tokenizer> given_tokenizer(const Options& options);
 // for, and for options that need --init-from PATH.
 void take_start(Options& options, const cli::CommandLine& cli);
 
-// UsageError if a pattern of the options names nothing that the model has. Reads no weights.
+// Error if a pattern of the options names nothing that the model has. Reads no weights.
 void check_patterns(const Options& options);
 
 // The weights of the folder, with the first block_size positions. Errors as in run::load().

@@ -69,6 +69,12 @@ void Training::adjust(const cli::CommandLine&) {
   }
 }
 
+void Training::check_patterns() const {
+  const optim::GroupRules rules = o_.optimizer.rules();
+  if (rules.plain()) return;
+  optim::make_groups(nn::shapes_of<nn::Transformer>(o_.model).parameters(), rules);
+}
+
 Program::Program(const Options& options, run::RunFolder& folder, run::Text text, PairData data)
     : options_(options),
       folder_(folder),

@@ -13,6 +13,7 @@ class Training : public cli::TrainingWith<Options> {
   }
   std::string_view format() const override { return run::kSeq2SeqFormat; }
   void describe(cli::CommandLine& cli) const override;
+  void check_patterns() const override;
   void adjust(const cli::CommandLine& cli) override;
   run::Product product() const override;
   std::unique_ptr<cli::Prepared> prepare(run::RunFolder& folder) override;

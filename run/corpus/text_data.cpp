@@ -32,7 +32,8 @@ data::DocumentSplit divide(const Text& text, const Division& d, const std::strin
   std::vector<std::string_view> documents = documents_of(text, d.separator, end_of_text);
   if (text.val) return {std::move(documents), documents_of(*text.val, d.separator, end_of_text)};
   Rng rng(d.seed + 2, Rng::Kind::philox);  // a stream of its own; that of evaluations has seed + 1
-  return data::split_documents(text.contents, documents, d.val_fraction.value_or(0.1), rng);
+  return data::split_documents(text.contents, documents, d.val_fraction.value_or(kValFraction),
+                               rng);
 }
 
 void check_undivided(const TokenText& tokens, const std::string& separator) {

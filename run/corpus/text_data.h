@@ -13,10 +13,12 @@ enum class BatchKind { random, epochs };
 inline constexpr std::string_view kBatchKindNames[] = {"random", "epochs"};
 inline std::span<const std::string_view> names_of(BatchKind) { return kBatchKindNames; }
 
+inline constexpr double kValFraction = 0.1;
+
 // How a text becomes documents, and these become parts to train on and to validate with.
 struct Division {
   std::string separator = {};               // beside <|endoftext|>; see data::Separators
-  std::optional<double> val_fraction = {};  // [0.1]
+  std::optional<double> val_fraction = {};  // [kValFraction]
   std::uint64_t seed = 1337;                // of the documents that are drawn
 };
 

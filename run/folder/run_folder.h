@@ -16,7 +16,6 @@
 
 namespace tapegrad::run {
 
-inline constexpr std::string_view kConfigFile = "config.json";
 inline constexpr std::string_view kTokenizerFile = "tokenizer.json";
 inline constexpr std::string_view kMetricsFile = "metrics.jsonl";
 inline constexpr std::string_view kLayersFile = "layers.jsonl";

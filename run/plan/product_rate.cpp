@@ -53,6 +53,12 @@ Precision faster_precision(const Product& product) {
   return faster ? Precision::bf16 : Precision::full;
 }
 
+Precision faster_precision(const Product& product, Processes& processes) {
+  Precision faster = faster_precision(product);
+  processes.broadcast(std::as_writable_bytes(std::span(&faster, 1)));
+  return faster;
+}
+
 std::string describe_precision(Precision precision, const Product& product) {
   if (precision == Precision::full && !has_bf16_instructions()) return "";
   const Product some = some_rows_of(product);

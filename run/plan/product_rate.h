@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tapegrad/autograd/gemm/gemm.h"
+#include "tapegrad/comm/processes.h"
 
 namespace tapegrad::run {
 
@@ -22,6 +23,8 @@ double product_rate(const Product& product, Precision precision = Precision::ful
 double bf16_time(const Product& product);
 // The faster precision on this machine. Products that are about as fast stay f32.
 Precision faster_precision(const Product& product);
+// The same for several processes, as rank 0 measures it.
+Precision faster_precision(const Product& product, Processes& processes);
 
 // For people, what this product costs in bf16: "256×512×128 takes 0.62 of the time that it takes in
 // f32". Empty for f32 where bf16 is no faster.

@@ -250,17 +250,11 @@ class Trainer {
   void check_model() const {
     const std::filesystem::path path = folder_.path() / kConfigFile;
     const Config stored = folder_.config(task_.config.format);
-    for (const Section& section : task_.config.sections) {
-      if (section.name != "model") continue;
-      const Section& before = stored.at(section.name, path);
-      for (const auto& [name, value] : section.values) {
-        const Value* old = before.find(name);
-        if (old == nullptr && std::count(section.newer.begin(), section.newer.end(), name) > 0)
-          continue;
-        check(old != nullptr && text_of(*old) == text_of(value),
-              "{}: the run to resume has a model with {} {}, not {}", path.string(), name,
-              old == nullptr ? "none" : text_of(*old), text_of(value));
-      }
+    const Section* model = task_.config.find("model");
+    if (model == nullptr) return;
+    if (const auto change = first_change(stored.at(model->name, path), *model)) {
+      fail("{}: the run to resume has a model with {} {}, not {}", path.string(), change->name,
+           change->before, change->now);
     }
   }
 

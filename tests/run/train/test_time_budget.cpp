@@ -28,7 +28,7 @@ struct SlowTask {
   Rng rng{1}, dropout{2};
   nn::Params params{rng};
   nn::Linear line{params / "line", 1, 1};
-  Numbers numbers;
+  Numbers numbers = {};
   run::Task task() {
     return {.params = params,
             .batches = numbers,
