@@ -39,26 +39,27 @@ void settle(Options& o, const run::TextData& data) {
   }
 }
 
-// Error if the machine cannot hold the model. What `rng` draws for a model that is not new are its
-// adapters.
-nn::Params make_params(const Options& o, const run::RunFolder& folder, Rng& rng) {
-  run::check_memory(memory_of(o), o.call.max_minutes.has_value(), folder.processes());
-  if (o.call.folder.starts_from_model()) return start_params(o, rng);
-  nn::Params params = folder.params(rng, o.optimizer.precision());
-  params.adapt(o.tuning.adapters());
-  return params;
+// What each process holds. Error if the machine cannot.
+run::MemoryEstimate checked_memory(const Options& o, const run::RunFolder& folder) {
+  const run::MemoryEstimate memory = memory_of(o);
+  run::check_memory(memory, o.call.max_minutes.has_value(), folder.processes());
+  return run::memory_of_rank(memory, folder.processes());
 }
 
+nn::Params make_params(const Options& o, const run::RunFolder& folder, Rng& rng) {
+  if (o.call.folder.starts_from_model()) return start_params(o);
+  return folder.params(rng, o.optimizer.precision());
+}
+
+// What `rng` draws for a model that is not new are its adapters.
 nn::Decoder make_gpt(const nn::Params& params, const Options& o, Rng& rng) {
-  nn::Decoder gpt(params, o.model);
-  gpt.recompute = o.extras.recompute;
   const run::FolderOptions& folder = o.call.folder;
-  if (folder.starts_from_model()) {
-    check_start(o, params);
-  } else if (!folder.resumes() && o.init.init == FirstWeights::gpt2) {
-    nn::init_gpt2(gpt, params, rng);
-  }
-  params.freeze(o.tuning.frozen());
+  const bool starts = folder.starts_from_model();
+  nn::DecoderMaking how = tuned_by(o);
+  if (starts) how.new_adapters = &rng;
+  if (!starts && !folder.resumes() && o.init.init == FirstWeights::gpt2) how.gpt2_weights = &rng;
+  nn::Decoder gpt = nn::make_decoder(params, o.model, how);
+  if (starts) check_start(o, params);
   return gpt;
 }
 
@@ -206,6 +207,7 @@ Program::Program(const Options& options, run::RunFolder& folder, run::Text text,
       text_(std::move(text)),
       data_(std::move(data)),
       prompt_(run::prompt_tokens(data_.tokenizer, options.passes.sample_prompt)),
+      memory_(checked_memory(options, folder)),
       rng_(options.random.seed),
       params_(make_params(options, folder, rng_)),
       gpt_(make_gpt(params_, options, rng_)),
@@ -271,7 +273,7 @@ run::About Program::about() const {
                              amount(data_.train, data_.train_documents),
                              amount(data_.val, data_.val_documents), options_.text.tokenizer)}},
       .step = grouped(o.batch_size * c.block_size * o.gradient_accumulation_steps) + " tokens",
-      .memory = run::memory_of_rank(memory_of(options_), folder_.processes()),
+      .memory = memory_,
       .product = product_of(options_),
       .use_command = fmt::format("{} {} --num-samples 3", cli::program_path("tapegrad sample"),
                                  cli::quoted(folder_.path().string()))};

@@ -52,7 +52,8 @@ class Program : public cli::Prepared {
   run::RunFolder& folder_;
   run::Text text_;
   run::TextData data_;
-  nn::Tokens prompt_;  // of --sample-prompt, or the default one
+  nn::Tokens prompt_;           // of --sample-prompt, or the default one
+  run::MemoryEstimate memory_;  // of each process
   Rng rng_;
   nn::Params params_;
   nn::Decoder gpt_;

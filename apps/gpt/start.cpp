@@ -194,9 +194,7 @@ void check_patterns(const Options& o) {
   const DryRun dry;
   const nn::Params params = nn::Params::shapes_only();
   try {
-    params.adapt(o.tuning.adapters());
-    const nn::Decoder gpt(params, o.model);
-    params.freeze(o.tuning.frozen());
+    nn::make_decoder(params, o.model, tuned_by(o));
   } catch (const Error& error) {
     fail("{}: {}{}", o.tuning.lora_rank ? "--lora-target" : "--freeze", error.what(),
          o.model.tied ? " (the head is wte.weight, too)" : "");
@@ -204,11 +202,15 @@ void check_patterns(const Options& o) {
   optim::make_groups(params.parameters(), rules);
 }
 
-nn::Params start_params(const Options& o, Rng& adapters) {
-  nn::Params params(std::make_shared<FirstPositions>(o.start->weights, o.model), DType::f32,
+nn::DecoderMaking tuned_by(const Options& o) {
+  return {.adapters = o.tuning.adapters(),
+          .frozen = o.tuning.frozen(),
+          .recompute = o.extras.recompute};
+}
+
+nn::Params start_params(const Options& o) {
+  return nn::Params(std::make_shared<FirstPositions>(o.start->weights, o.model), DType::f32,
                     o.optimizer.precision());
-  params.adapt(o.tuning.adapters(), &adapters);
-  return params;
 }
 
 void check_start(const Options& o, const nn::Params& params) {

@@ -20,12 +20,11 @@ Trial::Trial(const nn::DecoderConfig& config, int64_t B, int64_t T, const TrialO
       updates_(optim::make_updates(params_.parameters(), options.optimizer)) {}
 
 nn::Decoder Trial::make_gpt(const nn::DecoderConfig& config, const TrialOptions& options) {
-  params_.adapt(options.tuning.adapters());
-  nn::Decoder gpt(params_, config);
-  nn::init_gpt2(gpt, params_, rng_);
-  params_.freeze(options.tuning.frozen());
-  gpt.recompute = options.recompute;
-  return gpt;
+  return nn::make_decoder(params_, config,
+                          {.adapters = options.tuning.adapters(),
+                           .frozen = options.tuning.frozen(),
+                           .recompute = options.recompute,
+                           .gpt2_weights = &rng_});
 }
 
 Tensor Trial::tokens(int64_t vocab_size, int64_t B, int64_t T) {

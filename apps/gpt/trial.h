@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tapegrad/nn/decoder.h"
+#include "tapegrad/nn/make_decoder.h"
 #include "tapegrad/optim/updates.h"
 #include "tapegrad/run/plan/product_rate.h"
 #include "tapegrad/run/train/tuning.h"

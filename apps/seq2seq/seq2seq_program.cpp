@@ -33,11 +33,12 @@ run::MemoryEstimate memory_of(const Options& o, const PairData& data) {
                                .optimizer = o.optimizer.rules()});
 }
 
-// Error if the machine cannot hold the model.
-nn::Params make_params(const Options& o, const PairData& data, const run::RunFolder& folder,
-                       Rng& rng) {
-  run::check_memory(memory_of(o, data), o.call.max_minutes.has_value(), folder.processes());
-  return folder.params(rng, o.optimizer.precision());
+// What each process holds. Error if the machine cannot.
+run::MemoryEstimate checked_memory(const Options& o, const PairData& data,
+                                   const run::RunFolder& folder) {
+  const run::MemoryEstimate memory = memory_of(o, data);
+  run::check_memory(memory, o.call.max_minutes.has_value(), folder.processes());
+  return run::memory_of_rank(memory, folder.processes());
 }
 
 nn::Transformer make_model(const nn::Params& params, const Options& o, Rng& rng) {
@@ -80,8 +81,9 @@ Program::Program(const Options& options, run::RunFolder& folder, run::Text text,
       folder_(folder),
       text_(std::move(text)),
       data_(std::move(data)),
+      memory_(checked_memory(options, data_, folder)),
       rng_(options.random.seed),
-      params_(make_params(options, data_, folder, rng_)),
+      params_(folder.params(rng_, options.optimizer.precision())),
       model_(make_model(params_, options, rng_)),
       loader_(data_.train, options.optimizer.batch_size, data_.special, rng_),
       own_dropout_(options.random.seed, Rng::Kind::philox) {}
@@ -148,7 +150,7 @@ run::About Program::about() const {
                                      grouped(static_cast<std::int64_t>(data_.held_out.size())),
                                      options_.text.tokenizer)}},
       .step = grouped(o.batch_size * o.gradient_accumulation_steps) + " pairs",
-      .memory = run::memory_of_rank(memory_of(options_, data_), folder_.processes()),
+      .memory = memory_,
       .product = product_of(options_),
       .use_command = fmt::format("{} {} {}{}", cli::program_path("tapegrad translate"),
                                  cli::quoted(folder_.path().string()),

@@ -44,6 +44,7 @@ class Program : public cli::Prepared {
   run::RunFolder& folder_;
   run::Text text_;
   PairData data_;
+  run::MemoryEstimate memory_;  // of each process
   Rng rng_;
   nn::Params params_;
   nn::Transformer model_;
