@@ -195,10 +195,18 @@ std::optional<int> Training::instead() const {
 }
 
 std::unique_ptr<cli::Prepared> Training::prepare(run::RunFolder& folder) {
-  run::Text text = read_text(o_, folder);
-  run::TextData data = read_data(text, o_);
-  settle(o_, data);
-  return std::make_unique<Program>(o_, folder, std::move(text), std::move(data));
+  const run::FolderOptions& from = o_.call.folder;
+  run::LearntText learnt =
+      run::text_data_of(o_.text, {.folder = folder,
+                                  .format = format(),
+                                  .own_text = own_sources,
+                                  .tokenizer = given_tokenizer(o_),
+                                  .tokenizer_of = folder.resumes() ? from.out_dir : from.init_from,
+                                  .seed = o_.random.seed,
+                                  .block_size = o_.model.block_size});
+  print_note(o_, learnt);
+  settle(o_, learnt.data);
+  return std::make_unique<Program>(o_, folder, std::move(learnt.text), std::move(learnt.data));
 }
 
 Program::Program(const Options& options, run::RunFolder& folder, run::Text text, run::TextData data)

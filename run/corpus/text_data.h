@@ -106,4 +106,28 @@ data::Tokens tokens_of(const Text& text, const data::Tokenizer& tokenizer,
 TextData tokenize(const Text& text, const data::Tokenizer& tokenizer, const Division& division,
                   std::int64_t block_size);
 
+// The run whose text is read.
+struct TextOfRun {
+  const RunFolder& folder;
+  std::string_view format;         // of its config.json
+  std::function<Text()> own_text;  // made if the options name none
+  std::optional<data::Tokenizer> tokenizer =
+      {};                         // of the model that it goes on with, if there is one
+  std::string tokenizer_of = {};  // where that model is, for errors
+  std::uint64_t seed;             // of the documents that are drawn
+  std::int64_t block_size;
+};
+
+// A run's text, its tokens, and how long making them took.
+struct LearntText {
+  Text text;
+  TextData data;
+  double seconds;
+};
+
+// From paths to tokens: reads the text of a new run, or that of a run that is resumed, divides it,
+// makes the tokenizer that the options ask for unless the run has one, and encodes both parts.
+// Errors of text_of_new_run(), text_of_run(), make_tokenizer(), tokenize() and check_tokens().
+LearntText text_data_of(const TextOptions& options, const TextOfRun& run);
+
 }  // namespace tapegrad::run
