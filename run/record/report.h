@@ -23,6 +23,12 @@ struct Losses {
   std::vector<std::pair<std::string, double>> val_shares = {};
 };
 
+// Seconds of the parts of a step, over all its batches.
+struct StepTimes {
+  double forward = 0, backward = 0, norm = 0, update = 0;
+  double total() const { return forward + backward + norm + update; }
+};
+
 // What a task says of itself, for people. Any part may be empty.
 struct About {
   // Lines of the header: {"model", "n_layer 4, …"}, {"text", "corpus.txt: …"}.
@@ -54,6 +60,7 @@ class Report {
     double loss_z = 0, norm_z = 0;  // of skip_outliers
     bool skipped = false;
     std::int64_t tokens = 0;
+    StepTimes times = {};
     std::vector<LayerMeans> layers = {};  // where --layer-stats looks
     std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   };
