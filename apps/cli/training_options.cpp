@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <span>
 
 #include "tapegrad/apps/cli/option_text.h"
 #include "tapegrad/apps/cli/training_program.h"
@@ -174,7 +175,8 @@ bool parse_training(TrainingProgram& program, const Call& call, Processes& proce
   const Parts o = program.parts();
   use_compute(o.call.compute);
   if (o.optimizer.dtype == run::TrainDtype::automatic) {
-    const Precision faster = run::faster_precision(program.product(), processes);
+    Precision faster = faster_precision(program.product());  // as rank 0 measures it
+    processes.broadcast(std::as_writable_bytes(std::span(&faster, 1)));
     o.optimizer.dtype = faster == Precision::bf16 ? run::TrainDtype::bf16 : run::TrainDtype::f32;
   }
   return true;

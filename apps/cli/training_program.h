@@ -11,8 +11,8 @@
 #include "tapegrad/apps/cli/call_options.h"
 #include "tapegrad/apps/cli/command.h"
 #include "tapegrad/apps/cli/command_line.h"
+#include "tapegrad/autograd/gemm/product_rate.h"
 #include "tapegrad/run/folder/run_folder.h"
-#include "tapegrad/run/plan/product_rate.h"
 #include "tapegrad/run/train/train.h"
 
 namespace tapegrad::cli {
@@ -70,7 +70,7 @@ class TrainingProgram {
   virtual void adjust(const CommandLine&) = 0;
   // The exit code of what is done in place of training (--plan), or nothing.
   virtual std::optional<int> instead() const { return std::nullopt; }
-  virtual run::Product product() const = 0;  // the largest product of a block
+  virtual Product product() const = 0;  // the largest product of a block
   // Reads the data and makes the model. May settle options that depend on these.
   virtual std::unique_ptr<Prepared> prepare(run::RunFolder& folder) = 0;
 

@@ -106,7 +106,7 @@ run::Text own_sources() {
   return run::text_of_program("the program's own sources", embedded::default_corpus());
 }
 
-run::Product product_of(const Options& o) {
+Product product_of(const Options& o) {
   return {o.optimizer.batch_size * o.model.block_size, o.model.inner(), o.model.n_embd};
 }
 
@@ -182,7 +182,7 @@ void Training::adjust(const cli::CommandLine& cli) {
       cli::batches_of_ranks(common(), cli, static_cast<int>(o.extras.ranks));
 }
 
-run::Product Training::product() const { return product_of(o_); }
+Product Training::product() const { return product_of(o_); }
 
 std::optional<int> Training::instead() const {
   if (o_.extras.eval_only) return print_evaluation(o_);

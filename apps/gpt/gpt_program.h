@@ -21,7 +21,7 @@ class Training : public cli::TrainingWith<Options> {
   void check_patterns() const override { gpt::check_patterns(o_); }
   void adjust(const cli::CommandLine& cli) override;
   std::optional<int> instead() const override;
-  run::Product product() const override;
+  Product product() const override;
   std::unique_ptr<cli::Prepared> prepare(run::RunFolder& folder) override;
 
  private:
@@ -61,7 +61,7 @@ class Program : public cli::Prepared {
   Rng own_dropout_;
 };
 
-run::Product product_of(const Options& options);  // the largest of a block
+Product product_of(const Options& options);  // the largest of a block
 // The size of the vocabulary: that of the run to resume, or of the tokenizer that the options ask
 // for. Reads the text, unless the tokenizer is GPT-2's.
 std::int64_t vocab_size_of(const Options& options);

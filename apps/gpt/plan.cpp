@@ -103,7 +103,7 @@ int print_plan(const Options& o) {
   fmt::print("recompute: {}{}\n",
              o.extras.recompute ? "on; it takes " : "off; --recompute would take ",
              price_of_recomputing(model, estimate_with(false), estimate_with(true)));
-  const std::string dtype = run::describe_precision(a.precision(), product_of(o));
+  const std::string dtype = describe_precision(a.precision(), product_of(o));
   if (!dtype.empty()) fmt::print("dtype:     {}\n", dtype);
   std::fflush(stdout);
 

@@ -5,9 +5,9 @@
 #include "tapegrad/apps/cli/shell.h"
 #include "tapegrad/apps/seq2seq/accuracy.h"
 #include "tapegrad/base/interrupt.h"
+#include "tapegrad/base/seconds_of.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
-#include "tapegrad/run/plan/seconds_of.h"
 #include "tapegrad/run/train/pair_tensors.h"
 
 namespace tapegrad::seq2seq {
@@ -47,7 +47,7 @@ nn::Transformer make_model(const nn::Params& params, const Options& o, Rng& rng)
   return model;
 }
 
-run::Product product_of(const Options& o) {
+Product product_of(const Options& o) {
   return {o.optimizer.batch_size * o.model.block_size, o.model.n_hidden, o.model.n_embd};
 }
 
@@ -88,7 +88,7 @@ Program::Program(const Options& options, run::RunFolder& folder, run::Text text,
       loader_(data_.train, options.optimizer.batch_size, data_.special, rng_),
       own_dropout_(options.random.seed, Rng::Kind::philox) {}
 
-run::Product Training::product() const { return product_of(o_); }
+Product Training::product() const { return product_of(o_); }
 
 std::unique_ptr<cli::Prepared> Training::prepare(run::RunFolder& folder) {
   run::Text text = folder.resumes()
@@ -128,7 +128,7 @@ run::Loss Program::next_loss() {
 run::SideCosts Program::side_costs() const {
   Options one = options_;
   one.evaluation.eval_iters = 1;
-  const double batch = run::seconds_of([&] { estimate_losses(model_, data_, one); });
+  const double batch = seconds_of([&] { estimate_losses(model_, data_, one); });
   const auto pairs = static_cast<std::int64_t>(data_.held_out.size());
   const std::int64_t rows = options_.optimizer.batch_size;
   const std::int64_t batches = (pairs + rows - 1) / rows + (options_.call.sample ? 1 : 0);

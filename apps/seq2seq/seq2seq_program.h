@@ -15,7 +15,7 @@ class Training : public cli::TrainingWith<Options> {
   void describe(cli::CommandLine& cli) const override;
   void check_patterns() const override;
   void adjust(const cli::CommandLine& cli) override;
-  run::Product product() const override;
+  Product product() const override;
   std::unique_ptr<cli::Prepared> prepare(run::RunFolder& folder) override;
 
  private:

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "tapegrad/base/seconds_of.h"
 #include "tapegrad/data/corpus/corpus.h"
 #include "tapegrad/run/corpus/token_folder.h"
-#include "tapegrad/run/plan/seconds_of.h"
 
 namespace tapegrad::run {
 namespace {

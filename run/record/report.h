@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "tapegrad/autograd/gemm/product_rate.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/run/folder/run_folder.h"
 #include "tapegrad/run/plan/memory_estimate.h"
-#include "tapegrad/run/plan/product_rate.h"
 #include "tapegrad/run/record/layer_stats.h"
 #include "tapegrad/run/record/text_chart.h"
 #include "tapegrad/run/record/time_left.h"

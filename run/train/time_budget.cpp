@@ -3,10 +3,10 @@
 #include <cstring>
 
 #include "tapegrad/base/interrupt.h"
+#include "tapegrad/base/seconds_of.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
-#include "tapegrad/run/plan/seconds_of.h"
 #include "tapegrad/run/train/train_step.h"
 
 namespace tapegrad::run {

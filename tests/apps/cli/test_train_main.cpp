@@ -44,7 +44,7 @@ class Program : public cli::TrainingWith<Options> {
   std::string_view format() const override { return "test"; }
   void describe(cli::CommandLine&) const override {}
   void adjust(const cli::CommandLine&) override {}
-  run::Product product() const override { return {}; }
+  Product product() const override { return {}; }
   std::unique_ptr<cli::Prepared> prepare(run::RunFolder&) override { return nullptr; }
 
  private:

@@ -1,13 +1,13 @@
-#include "tapegrad/run/plan/product_rate.h"
+#include "tapegrad/autograd/gemm/product_rate.h"
 
 #include <algorithm>
 
 #include "tapegrad/autograd/gemm/timed_gemm.h"
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/median.h"
 #include "tapegrad/base/parallel.h"
-#include "tapegrad/run/plan/median.h"
 
-namespace tapegrad::run {
+namespace tapegrad {
 namespace {
 
 GemmShape shape_of(const Product& p) {
@@ -53,12 +53,6 @@ Precision faster_precision(const Product& product) {
   return faster ? Precision::bf16 : Precision::full;
 }
 
-Precision faster_precision(const Product& product, Processes& processes) {
-  Precision faster = faster_precision(product);
-  processes.broadcast(std::as_writable_bytes(std::span(&faster, 1)));
-  return faster;
-}
-
 std::string describe_precision(Precision precision, const Product& product) {
   if (precision == Precision::full && !has_bf16_instructions()) return "";
   const Product some = some_rows_of(product);
@@ -102,4 +96,4 @@ std::vector<std::string> describe_compute(const std::optional<Product>& product)
                       100 * rate / most)};
 }
 
-}  // namespace tapegrad::run
+}  // namespace tapegrad

@@ -6,9 +6,8 @@
 #include <vector>
 
 #include "tapegrad/autograd/gemm/gemm.h"
-#include "tapegrad/comm/processes.h"
 
-namespace tapegrad::run {
+namespace tapegrad {
 
 // A product of a training step: x·Wᵀ with x (rows, depth) and W (columns, depth).
 struct Product {
@@ -23,8 +22,6 @@ double product_rate(const Product& product, Precision precision = Precision::ful
 double bf16_time(const Product& product);
 // The faster precision on this machine. Products that are about as fast stay f32.
 Precision faster_precision(const Product& product);
-// The same for several processes, as rank 0 measures it.
-Precision faster_precision(const Product& product, Processes& processes);
 
 // For people, what this product costs in bf16: "256×512×128 takes 0.62 of the time that it takes in
 // f32". Empty for f32 where bf16 is no faster.
@@ -34,4 +31,4 @@ std::string describe_precision(Precision precision, const Product& product);
 // second line warns if it is less than half, and says what to do.
 std::vector<std::string> describe_compute(const std::optional<Product>& product);
 
-}  // namespace tapegrad::run
+}  // namespace tapegrad
