@@ -75,8 +75,8 @@ int train_main(TrainingProgram& program, const Call& call) {
     if (code) return *code;
     run::RunFolder folder = run::RunFolder::open(o.call.folder, o.preset, texts_of(o), &processes);
     const auto page = serve(o.call, folder.path(), processes);
-    const auto prepared = program.prepare(folder);  // from here on, the options are const
     write_events(o.call, folder);
+    const auto prepared = program.prepare(folder);  // from here on, the options are const
     run::Task task = prepared->task();
     task.about.resume_command =
         fmt::format("{} --init-from resume --out-dir {}", program_path(call.name),

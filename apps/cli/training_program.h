@@ -84,18 +84,17 @@ class TrainingProgram {
 template <class Options>
 class TrainingWith : public TrainingProgram {
  public:
+  // The presets must outlive this.
+  explicit TrainingWith(const std::vector<Preset<Options>>& presets) : presets_(presets) {}
   std::vector<std::pair<std::string, std::string>> presets() const override {
     std::vector<std::pair<std::string, std::string>> list;
-    for (const Preset<Options>& preset : all_presets())
-      list.push_back({preset.name, preset.summary});
+    for (const Preset<Options>& preset : presets_) list.push_back({preset.name, preset.summary});
     return list;
   }
   void take_preset(const std::string& name) override {
-    const auto& list = all_presets();
-    const auto it = std::find_if(list.begin(), list.end(), [&](const Preset<Options>& preset) {
-      return preset.name == name;
-    });
-    check(it != list.end(), "there is no preset '{}'", name);
+    const auto it = std::find_if(presets_.begin(), presets_.end(),
+                                 [&](const auto& preset) { return preset.name == name; });
+    check(it != presets_.end(), "there is no preset '{}'", name);
     o_ = it->options;
     o_.text.preset = name;
   }
@@ -113,7 +112,6 @@ class TrainingWith : public TrainingProgram {
   const Options& values() const { return o_; }
 
  protected:
-  virtual const std::vector<Preset<Options>>& all_presets() const = 0;
   Options o_;
 
  private:
@@ -130,6 +128,8 @@ class TrainingWith : public TrainingProgram {
     }
     return parts;
   }
+
+  const std::vector<Preset<Options>>& presets_;
 };
 
 // Sets the options of this call: those of the preset, or of the run to resume, replaced by those

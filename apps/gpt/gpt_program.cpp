@@ -178,8 +178,10 @@ void Training::adjust(const cli::CommandLine& cli) {
   if (cli.given("--max-iters") || o.call.max_minutes) o.passes.epochs.reset();
   take_folder(o, cli);
   take_start(o, cli);
-  o.extras.batches_of_ranks =
-      cli::batches_of_ranks(common(), cli, static_cast<int>(o.extras.ranks));
+  if (o.extras.plan) {
+    o.extras.batches_of_ranks =
+        cli::batches_of_ranks(common(), cli, static_cast<int>(o.extras.ranks));
+  }
 }
 
 Product Training::product() const { return product_of(o_); }

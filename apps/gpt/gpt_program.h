@@ -13,6 +13,7 @@ namespace tapegrad::gpt {
 // The command line of train-gpt.
 class Training : public cli::TrainingWith<Options> {
  public:
+  Training() : TrainingWith(gpt::presets()) {}
   std::string summary() const override {
     return "Trains a GPT on text and keeps it in a run folder.";
   }
@@ -23,9 +24,6 @@ class Training : public cli::TrainingWith<Options> {
   std::optional<int> instead() const override;
   Product product() const override;
   std::unique_ptr<cli::Prepared> prepare(run::RunFolder& folder) override;
-
- private:
-  const std::vector<cli::Preset<Options>>& all_presets() const override { return gpt::presets(); }
 };
 
 // The task of train-gpt: corpus → tokenizer → batches → GPT → loss. run::train() trains it.

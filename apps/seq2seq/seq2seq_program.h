@@ -8,6 +8,7 @@ namespace tapegrad::seq2seq {
 // The command line of train-seq2seq.
 class Training : public cli::TrainingWith<Options> {
  public:
+  Training() : TrainingWith(seq2seq::presets()) {}
   std::string summary() const override {
     return "Trains an encoder-decoder Transformer on pairs of texts, and keeps it in a run folder.";
   }
@@ -17,11 +18,6 @@ class Training : public cli::TrainingWith<Options> {
   void adjust(const cli::CommandLine& cli) override;
   Product product() const override;
   std::unique_ptr<cli::Prepared> prepare(run::RunFolder& folder) override;
-
- private:
-  const std::vector<cli::Preset<Options>>& all_presets() const override {
-    return seq2seq::presets();
-  }
 };
 
 // The task of train-seq2seq: pairs → tokenizer → batches → Transformer → loss. run::train() trains

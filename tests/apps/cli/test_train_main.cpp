@@ -38,24 +38,24 @@ struct Options {
   }
 };
 
+const std::vector<cli::Preset<Options>>& list() {
+  static const std::vector<cli::Preset<Options>> presets = [] {
+    Options deep;
+    deep.model.depth = 5, deep.model.late = 3;
+    return std::vector<cli::Preset<Options>>{{"deep", "", deep}};
+  }();
+  return presets;
+}
+
 class Program : public cli::TrainingWith<Options> {
  public:
+  Program() : TrainingWith(list()) {}
   std::string summary() const override { return "A test."; }
   std::string_view format() const override { return "test"; }
   void describe(cli::CommandLine&) const override {}
   void adjust(const cli::CommandLine&) override {}
   Product product() const override { return {}; }
   std::unique_ptr<cli::Prepared> prepare(run::RunFolder&) override { return nullptr; }
-
- private:
-  const std::vector<cli::Preset<Options>>& all_presets() const override {
-    static const std::vector<cli::Preset<Options>> list = [] {
-      Options deep;
-      deep.model.depth = 5, deep.model.late = 3;
-      return std::vector<cli::Preset<Options>>{{"deep", "", deep}};
-    }();
-    return list;
-  }
 };
 
 // The options of a call that resumes a run whose config.json lacks `late`.

@@ -112,7 +112,7 @@ TEST_CASE("one call makes of a run's paths the tokens that its steps make", "[te
   for (int i = 0; i < 9; ++i) {
     folder.put("texts/" + std::to_string(i), "the story<|endoftext|>of " + std::to_string(i));
   }
-  const std::string tokenizer = GENERATE("char", "bpe:270", "gpt2");
+  const std::string tokenizer = GENERATE("char", "bpe:260", "gpt2");
   const run::TextOptions options{.corpus = {folder / "texts"}, .tokenizer = tokenizer};
   const run::RunFolder run = run::RunFolder::open({.out_dir = folder / "run"}, "run");
   const run::LearntText learnt = run::text_data_of(
