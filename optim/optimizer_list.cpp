@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "tapegrad/base/error.h"
 
@@ -58,12 +59,38 @@ OptimizerSettings& OptimizerSettings::operator=(const OptimizerSettings& other) 
 
 OptimizerSettings::~OptimizerSettings() = default;
 
+namespace {
+
+// A number as a value of the member's type.
+OptionValue value_for(const OptionMember& member, double value) {
+  switch (member.at.type()) {
+    case Member::Type::boolean:
+      return value != 0;
+    case Member::Type::real:
+      return value;
+    case Member::Type::whole32:
+    case Member::Type::whole64:
+    case Member::Type::unsigned64: {
+      constexpr double most = std::int64_t{1} << 53;  // doubles are whole numbers up to here
+      check(value == std::trunc(value) && std::abs(value) <= most,
+            "{} must be a whole number, not {}", member.name, value);
+      return static_cast<std::int64_t>(value);
+    }
+    case Member::Type::text:
+    case Member::Type::texts:
+    case Member::Type::choice:
+      break;
+  }
+  fail("{} is not a number, and cannot be set to {}", member.name, value);
+}
+
+}  // namespace
+
 OptimizerSettings& OptimizerSettings::set(std::string_view option, double value) {
   for (const auto& entry : entries_) {
     for (const OptionMember& member : entry->members()) {
       if (member.name != option) continue;
-      const bool is_switch = member.at.type() == Member::Type::boolean;
-      member.at.set(is_switch ? OptionValue(value != 0) : OptionValue(value));
+      member.at.set(value_for(member, value));
       return *this;
     }
   }

@@ -75,7 +75,7 @@ class OptimizerSettings {
   ~OptimizerSettings();
 
   // Sets the option of that name, such as "beta2"; a switch is on if the value is not 0. Error if
-  // no optimiser has it.
+  // no optimiser has it, or if it is of another type.
   OptimizerSettings& set(std::string_view option, double value);
   // Error as OptimizerEntry::make.
   std::shared_ptr<const Optimizer> make(OptimizerId id) const;

@@ -77,6 +77,11 @@ void SharedUpdates::save(const std::string& path, Metadata metadata) const {
 
 void SharedUpdates::load(const TensorSource& file) {
   Stepper::steps_in(file, *groups_.main);  // before tensors: it knows a file of another optimiser
+  std::set<std::string> kinds;
+  for (std::size_t p = 0; p < parameters_.size(); ++p) {
+    for (const Kept& kept : kept_of(p)) kinds.insert(kept.name);
+  }
+  Stepper::check_kinds(file, kinds);
   std::map<std::string, Tensor> slices;
   for (std::size_t p = 0; p < parameters_.size(); ++p) {
     const auto& [name, parameter] = parameters_[p];

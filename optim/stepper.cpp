@@ -98,6 +98,23 @@ void Stepper::check_entry(const TensorSource& file, const std::string& name, con
         tapegrad::name_of(stored.dtype), shape, tapegrad::name_of(dtype));
 }
 
+void Stepper::check_kinds(const TensorSource& file, const std::set<std::string>& kinds) {
+  constexpr std::string_view why =
+      "options that decide what an optimiser keeps cannot change when a run is resumed";
+  std::set<std::string> stored;
+  for (const auto& [name, entry] : file.entries()) stored.insert(name.substr(0, name.find('.')));
+  for (const std::string& kind : kinds) {
+    check(stored.count(kind) > 0,
+          "{}: it has no {}, which the optimiser keeps with these options: {}", file.name(), kind,
+          why);
+  }
+  for (const std::string& kind : stored) {
+    check(kinds.count(kind) > 0,
+          "{}: it has {}, which the optimiser does not keep with these options: {}", file.name(),
+          kind, why);
+  }
+}
+
 std::int64_t Stepper::steps_in(const TensorSource& file, const Optimizer& main) {
   const std::string key = step_key(main), owner = owner_of(file);
   const auto it = file.metadata().find(key);
@@ -114,6 +131,13 @@ std::int64_t Stepper::steps_in(const TensorSource& file, const Optimizer& main) 
 void Stepper::load_state(const TensorSource& file) {
   const std::int64_t steps = steps_in(file, *groups_.main);
   std::vector<Slot> loaded = slots_;
+  std::set<std::string> kinds;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    for (const Kept& kept : group_of(i).optimizer->keeps(slots_[i].tensor.shape())) {
+      kinds.insert(kept.name);
+    }
+  }
+  check_kinds(file, kinds);
   visit_kept(loaded, [&](const std::string& name, Tensor& t) {
     check_entry(file, name, t.shape(), t.dtype());
     t = file.read(name);

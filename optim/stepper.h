@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -44,6 +45,8 @@ class Stepper {
   static void check_entry(const TensorSource& file, const std::string& name, const Shape& shape,
                           DType dtype);
   static std::int64_t steps_in(const TensorSource& file, const Optimizer& main);
+  // Error unless the file has these kinds of tensors, such as exp_avg, and no others.
+  static void check_kinds(const TensorSource& file, const std::set<std::string>& kinds);
 
  private:
   struct Slot {

@@ -17,10 +17,7 @@ struct CallOptions {
   run::TraceOptions trace;
   std::optional<int> serve;  // the port of the page
   bool tensorboard = false;
-  // No options themselves: whether --gradient-accumulation-steps and the PORT of --serve were
-  // given.
-  bool gave_batches = false;
-  bool gave_port = false;
+  bool next_port = false;  // no option: the page may take the next free port, as none was given
 
   template <class Self, class Table>
   static void describe(Self& o, Table& t) {

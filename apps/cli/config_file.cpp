@@ -190,7 +190,7 @@ bool is_fact(const std::string& name) {
 }
 
 std::vector<ConfigItem> read_run_config(const std::string& path, Json json) {
-  run::modernise(json);
+  run::modernise(path, json);
   std::vector<ConfigItem> items;
   const auto add = [&](const std::string& name, const Json& value) {
     if (value.is_null()) return;  // an option that was not given

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -12,7 +11,6 @@
 #include "tapegrad/apps/watch/server.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/terminal.h"
-#include "tapegrad/run/plan/time_budget.h"
 
 namespace tapegrad::cli {
 namespace {
@@ -37,20 +35,12 @@ void write_report(const std::filesystem::path& folder) {
   }
 }
 
-// Makes dtype auto the faster one, as rank 0 measures it.
-void settle_dtype(run::OptimizerOptions& o, const run::Product& product, Processes& processes) {
-  if (o.dtype != run::TrainDtype::automatic) return;
-  bool narrow = run::faster_precision(product) == Precision::bf16;
-  processes.broadcast(std::as_writable_bytes(std::span(&narrow, 1)));
-  o.dtype = narrow ? run::TrainDtype::bf16 : run::TrainDtype::f32;
-}
-
 // The page of --serve. Nothing if there is none, and on ranks other than 0.
 std::unique_ptr<watch::Server> serve(const CallOptions& o, const std::filesystem::path& run,
                                      const Processes& processes) {
   if (!o.serve || processes.rank() != 0) return nullptr;
   auto page = std::make_unique<watch::Server>(
-      watch::ServerOptions{.runs = {run}, .port = *o.serve, .or_next_port = !o.gave_port});
+      watch::ServerOptions{.runs = {run}, .port = *o.serve, .or_next_port = o.next_port});
   for (const std::string& note : page->notes()) print_error(note + "\n");
   fmt::print("page: {}\n", page->url());
   std::fflush(stdout);
@@ -65,19 +55,6 @@ std::string command_of(const Call& call, int processes) {
   return text;
 }
 
-// The options of run::train(): a run that is resumed cannot end before it begins.
-run::TrainOptions training_of(const CommonOptions& o, const run::RunFolder& folder) {
-  run::TrainOptions training{o.optimizer, o.evaluation, o.call.trace};
-  if (!folder.resumes()) return training;
-  const std::int64_t made = run::checkpoint_iteration(folder.path());
-  if (made > o.optimizer.max_iters) {
-    usage_error("the run in {} has made {} steps already: --max-iters {} leaves none to make",
-                folder.path().string(), made, o.optimizer.max_iters);
-  }
-  if (o.call.schedule_restart) training.optimizer.restart_schedule(made);
-  return training;
-}
-
 void write_events(const CallOptions& o, run::RunFolder& folder) {
   const bool went_on = folder.resumes() && !run::event_files(folder.path()).empty();
   if (!o.tensorboard && !went_on) return;
@@ -87,54 +64,29 @@ void write_events(const CallOptions& o, run::RunFolder& folder) {
 
 }  // namespace
 
-std::int64_t batches_of_ranks(std::int64_t batches, const CallOptions& o,
-                              const std::vector<std::string>& corpus, int ranks) {
-  if (ranks == 1) return batches;
-  if (!o.gave_batches && !o.folder.resumes()) batches = (batches + ranks - 1) / ranks * ranks;
-  if (batches < ranks) {
-    usage_error(
-        "--gradient-accumulation-steps {}: a step has fewer forward passes than there are "
-        "processes, {}{}",
-        batches, ranks, o.folder.resumes() ? ": the run can be resumed by fewer processes" : "");
-  }
-  if (std::count(corpus.begin(), corpus.end(), "-") > 0) {
-    usage_error("--corpus - (stdin) goes to one process alone: give {} processes files", ranks);
-  }
-  return batches;
-}
-
 int train_main(TrainingProgram& program, const Call& call) {
   const auto begin = std::chrono::steady_clock::now();
   return run_processes(call.name, [&](Processes& processes) {
-    if (!parse_training(program, call)) return 0;
+    if (!parse_training(program, call, processes)) return 0;
     const CommonOptions o = program.common();
-    use_compute(o.call.compute);
-    settle_dtype(o.optimizer, program.product(), processes);
     std::optional<int> code;  // of rank 0 alone: others would only disturb what it measures
     if (processes.rank() == 0) code = program.instead();
     processes.broadcast(std::as_writable_bytes(std::span(&code, 1)));
     if (code) return *code;
-    o.optimizer.gradient_accumulation_steps = batches_of_ranks(
-        o.optimizer.gradient_accumulation_steps, o.call, o.corpus, processes.size());
     run::RunFolder folder = run::RunFolder::open(o.call.folder, o.preset, texts_of(o), &processes);
     const auto page = serve(o.call, folder.path(), processes);
-    const auto prepared = program.prepare(folder);  // from here on, the options are const
-    run::TrainOptions training = training_of(o, folder);
     write_events(o.call, folder);
+    const auto prepared = program.prepare(folder);  // from here on, the options are const
     run::Task task = prepared->task();
     task.about.resume_command =
         fmt::format("{} --init-from resume --out-dir {}", program_path(call.name),
                     quoted(folder.path().string()));
     task.about.command = command_of(call, processes.size());
-    if (o.call.max_minutes) {
-      const auto fitting = run::fit_steps(
-          task, training, {.minutes = *o.call.max_minutes, .begin = begin}, folder.processes());
-      if (!fitting) return kInterruptedExitCode;
-      training.optimizer.max_iters = fitting->steps;
-      task.about.minutes = fitting->minutes;
-      task.about.minutes_reason = fitting->reason;
-    }
+    run::TrainOptions training{
+        o.optimizer, o.evaluation, o.call.trace, {}, o.call.schedule_restart};
+    if (o.call.max_minutes) training.time = {.minutes = *o.call.max_minutes, .begin = begin};
     const bool done = run::train(task, folder, training);
+    if (!folder.begun()) return kInterruptedExitCode;  // while steps were measured
     if (processes.rank() == 0) write_report(folder.path());
     if (page) {
       page->finish();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <span>
 
 #include "tapegrad/apps/cli/option_text.h"
 #include "tapegrad/apps/cli/training_program.h"
@@ -10,33 +11,17 @@
 namespace tapegrad::cli {
 namespace {
 
-// UsageError for an option of Lasting::model that differs from the run to resume.
-class ResumeCheck : public OptionTable {
- public:
-  explicit ResumeCheck(const run::Config& stored) : stored_(stored) {}
+using Parts = CommonParts<true>;
 
- private:
-  void visit(std::string_view name, const Member& member, std::string_view,
-             const Rule& rule) override {
-    if (rule.lasting.value_or(lasting_) != Lasting::model) return;
-    const run::Value* before = section_->find(name);
-    const std::string now = run::text_of(member.value());
-    if (before != nullptr && run::text_of(*before) != now) {
-      usage_error("{} {} does not fit the run to resume, which has {}", option_name(name), now,
-                  run::text_of(*before));
-    }
+// UsageError for an option that cannot change on resume, and has.
+void check_resumed(const TrainingProgram& program, const run::Config& stored) {
+  for (const run::Section& now : program.settled_config().sections) {
+    const auto change = run::first_change(stored.at(now.name, run::kConfigFile), now);
+    if (!change) continue;
+    usage_error("{} {} does not fit the run to resume, which has {}", option_name(change->name),
+                change->now, change->before);
   }
-  bool begin_section(std::string_view name, std::string_view, Lasting lasting) override {
-    if (lasting == Lasting::call) return false;
-    lasting_ = lasting;
-    section_ = &stored_.at(name, run::kConfigFile);
-    return true;
-  }
-
-  const run::Config& stored_;
-  const run::Section* section_ = nullptr;
-  Lasting lasting_ = Lasting::model;
-};
+}
 
 void make_absolute(const std::string& option, std::vector<std::string>& paths) {
   for (std::string& path : paths) {
@@ -45,14 +30,14 @@ void make_absolute(const std::string& option, std::vector<std::string>& paths) {
   }
 }
 
-void make_absolute(const CommonOptions& o) {
+void make_absolute(const Parts& o) {
   make_absolute("--corpus", o.corpus);
   if (o.val != nullptr) make_absolute("--val", *o.val);
   if (o.data != nullptr && !o.data->empty()) *o.data = std::filesystem::absolute(*o.data).string();
 }
 
 // --max-minutes decides how many steps a new run has. One that is resumed has decided already.
-void settle_minutes(const CommonOptions& o, const CommandLine& cli) {
+void settle_minutes(const Parts& o, const CommandLine& cli) {
   const bool steps = cli.given("--max-iters"), minutes = cli.given("--max-minutes");
   if (minutes && steps) {
     usage_error("--max-minutes and --max-iters both decide how many steps a run has: give one");
@@ -79,21 +64,30 @@ void check_optimizer(const run::OptimizerOptions& o, const CommandLine& cli) {
   }
 }
 
-// Options that follow from others, and what must not be given together.
-void settle(const CommonOptions& o, const CommandLine& cli) {
+// Options that follow from others, and what must not be given together. `stored` is the dtype of a
+// run that is resumed, which keeps what auto has found.
+void settle(const Parts& o, const CommandLine& cli, std::optional<run::TrainDtype> stored,
+            int ranks) {
   if (cli.given("--out-dir") && o.call.folder.out_dir.empty()) {
     usage_error("--out-dir: the path is empty");
   }
   // The preset's min_lr may be above a learning rate that was given; then it is lowered.
-  run::OptimizerOptions& rates = o.optimizer;
-  if (!cli.given("--min-lr") && rates.min_lr > rates.learning_rate) {
-    rates.min_lr = rates.learning_rate / 10;
+  run::OptimizerOptions& optimizer = o.optimizer;
+  if (!cli.given("--min-lr") && optimizer.min_lr > optimizer.learning_rate) {
+    optimizer.min_lr = optimizer.learning_rate / 10;
   }
   settle_minutes(o, cli);
   if (o.call.schedule_restart) {
     if (!o.call.folder.resumes()) usage_error("--schedule-restart needs --init-from resume");
-    if (!cli.given("--lr-decay-iters")) rates.lr_decay_iters.reset();
+    if (!cli.given("--lr-decay-iters")) optimizer.lr_decay_iters.reset();
   }
+  if (stored && optimizer.dtype == run::TrainDtype::automatic) optimizer.dtype = *stored;
+  if (cli.given("--profile-steps") && o.call.trace.profile.empty()) {
+    usage_error("--profile-steps is for --profile FILE");
+  }
+  o.call.next_port = !cli.gave_value("--serve");
+  optimizer.gradient_accumulation_steps =
+      batches_of_ranks({o.call, optimizer, o.evaluation, o.preset, o.corpus}, cli, ranks);
 }
 
 }  // namespace
@@ -108,15 +102,31 @@ run::Config take_stored(TrainingProgram& program, const std::filesystem::path& f
   } catch (const Error& error) {
     fail("{}: {}", path.string(), error.what());
   }
-  return run::config_of(program.options(), program.format());
+  return program.settled_config();
 }
 
-bool parse_training(TrainingProgram& program, const Call& call) {
+std::int64_t batches_of_ranks(const CommonOptions& o, const CommandLine& cli, int ranks) {
+  const std::string option = "--gradient-accumulation-steps";
+  const bool resumes = o.call.folder.resumes();
+  std::int64_t batches = o.optimizer.gradient_accumulation_steps;
+  if (ranks == 1) return batches;
+  if (!cli.given(option) && !resumes) batches = (batches + ranks - 1) / ranks * ranks;
+  if (batches < ranks) {
+    usage_error("{} {}: a step has fewer forward passes than there are processes, {}{}", option,
+                batches, ranks, resumes ? ": the run can be resumed by fewer processes" : "");
+  }
+  if (std::count(o.corpus.begin(), o.corpus.end(), "-") > 0) {
+    usage_error("--corpus - (stdin) goes to one process alone: give {} processes files", ranks);
+  }
+  return batches;
+}
+
+bool parse_arguments(TrainingProgram& program, const Call& call, int ranks) {
   const auto presets = program.presets();
   std::vector<std::string> names, words;
   for (const auto& [name, summary] : presets) names.push_back(name);
   program.take_preset(names.front());
-  const CommonOptions o = program.common();
+  const Parts o = program.parts();
   CommandLine cli(call.name, program.summary());
   cli.words(words, "PATH", "the same as --corpus PATH");
   cli.group("Run");
@@ -147,24 +157,27 @@ bool parse_training(TrainingProgram& program, const Call& call) {
   if (!words.empty() && !cli.given("--corpus")) o.corpus.clear();
   o.corpus.insert(o.corpus.end(), words.begin(), words.end());
   make_absolute(o);
-  settle(o, cli);
-  // A run that is resumed keeps what auto has found.
-  if (stored_dtype && o.optimizer.dtype == run::TrainDtype::automatic) {
-    o.optimizer.dtype = *stored_dtype;
-  }
-  if (cli.given("--profile-steps") && o.call.trace.profile.empty()) {
-    usage_error("--profile-steps is for --profile FILE");
-  }
   program.adjust(cli);
-  o.call.gave_port = cli.gave_value("--serve");
-  o.call.gave_batches = cli.given("--gradient-accumulation-steps");
-  as_usage([&] { program.validate(); });
+  settle(o, cli, stored_dtype, ranks);
+  as_usage([&] {
+    program.validate();
+    program.check_patterns();
+  });
   check_compute(o.call.compute);
   as_usage([&] { o.call.folder.validate(); });
   check_optimizer(o.optimizer, cli);
-  if (stored) {
-    ResumeCheck check(*stored);
-    program.options().describe(check);
+  if (stored) check_resumed(program, *stored);
+  return true;
+}
+
+bool parse_training(TrainingProgram& program, const Call& call, Processes& processes) {
+  if (!parse_arguments(program, call, processes.size())) return false;
+  const Parts o = program.parts();
+  use_compute(o.call.compute);
+  if (o.optimizer.dtype == run::TrainDtype::automatic) {
+    Precision faster = faster_precision(program.product());  // as rank 0 measures it
+    processes.broadcast(std::as_writable_bytes(std::span(&faster, 1)));
+    o.optimizer.dtype = faster == Precision::bf16 ? run::TrainDtype::bf16 : run::TrainDtype::f32;
   }
   return true;
 }

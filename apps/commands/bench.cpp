@@ -54,7 +54,7 @@ int bench(const cli::Call& call) {
   const gpt::BenchCase& c = case_of(words[1]);
   cli::use_compute(compute);
   if (o.dtype == Precision::bf16) {
-    fmt::print("{}\n", run::describe_precision(o.dtype, c.largest_product()));
+    fmt::print("{}\n", describe_precision(o.dtype, c.largest_product()));
   }
   time(c, o);
   return 0;

@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "tapegrad/autograd/gemm/timed_gemm.h"
+#include "tapegrad/base/median.h"
 #include "tapegrad/base/parallel.h"
-#include "tapegrad/run/plan/median.h"
 
 namespace tapegrad::gpt {
 namespace {
@@ -52,7 +52,7 @@ std::vector<double> measure(const GemmShape& shape, const std::vector<Way>& ways
     }
   }
   std::vector<double> medians;
-  for (auto& list : tries) medians.push_back(run::median(std::move(list)));
+  for (auto& list : tries) medians.push_back(median(std::move(list)));
   return medians;
 }
 
@@ -113,7 +113,7 @@ void bench_gemm(const BenchCase& c, const BenchOptions& o) {
   }
   std::vector<double> steps;
   for (int i = 0; i < o.steps; ++i) steps.push_back(trial.step().total());
-  const double step = run::median(steps);
+  const double step = median(steps);
   fmt::print(
       "\nAll of them: {:.1f} ms by gemm, {:.1f} ms by the better library with its own threads.\n"
       "A step takes {:.1f} ms: {:.0f} and {:.0f} % of it.\n",

@@ -119,6 +119,19 @@ void Options::validate() const {
         "--sample-prompt needs --sample-interval or --batches epochs");
 }
 
+Options Options::settled() const {
+  Options o = *this;
+  o.model = model.settled();
+  o.text.val_fraction = text.val_fraction.value_or(run::kValFraction);
+  o.text.stride = batches().stride;
+  if (tuning.lora_rank) {
+    const nn::LoraOptions adapters = tuning.adapters();
+    o.tuning.lora_alpha = adapters.alpha;
+    o.tuning.lora_target = adapters.targets;
+  }
+  return o;
+}
+
 const std::vector<cli::Preset<Options>>& presets() {
   static const std::vector<cli::Preset<Options>> list = {
       {"quickstart", "two minutes, on the program's own sources", quickstart()},

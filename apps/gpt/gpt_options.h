@@ -22,6 +22,7 @@ inline std::span<const std::string_view> names_of(FirstWeights) { return kFirstW
 struct CallExtras {
   bool summary = false, plan = false, eval_only = false, recompute = false;
   std::int64_t ranks = 1;
+  std::int64_t batches_of_ranks = 1;  // no option: gradient_accumulation_steps of so many processes
   std::string bandwidth = "10Gbit", latency = "50us";
 
   template <class Self, class Table>
@@ -88,6 +89,8 @@ struct Options {
   std::shared_ptr<const run::OpenedModel> start;
 
   void validate() const;
+  // The same options with a value for each that stands for one without being given.
+  Options settled() const;
   run::BatchPlan batches() const {
     return run::batch_plan(text, optimizer.batch_size, model.block_size);
   }

@@ -39,26 +39,27 @@ void settle(Options& o, const run::TextData& data) {
   }
 }
 
-// Error if the machine cannot hold the model. What `rng` draws for a model that is not new are its
-// adapters.
-nn::Params make_params(const Options& o, const run::RunFolder& folder, Rng& rng) {
-  run::check_memory(memory_of(o), o.call.max_minutes.has_value(), folder.processes());
-  if (o.call.folder.starts_from_model()) return start_params(o, rng);
-  nn::Params params = folder.params(rng, o.optimizer.precision());
-  params.adapt(o.tuning.adapters());
-  return params;
+// What each process holds. Error if the machine cannot.
+run::MemoryEstimate checked_memory(const Options& o, const run::RunFolder& folder) {
+  const run::MemoryEstimate memory = memory_of(o);
+  run::check_memory(memory, o.call.max_minutes.has_value(), folder.processes());
+  return run::memory_of_rank(memory, folder.processes());
 }
 
+nn::Params make_params(const Options& o, const run::RunFolder& folder, Rng& rng) {
+  if (o.call.folder.starts_from_model()) return start_params(o);
+  return folder.params(rng, o.optimizer.precision());
+}
+
+// What `rng` draws for a model that is not new are its adapters.
 nn::Decoder make_gpt(const nn::Params& params, const Options& o, Rng& rng) {
-  nn::Decoder gpt(params, o.model);
-  gpt.recompute = o.extras.recompute;
   const run::FolderOptions& folder = o.call.folder;
-  if (folder.starts_from_model()) {
-    check_start(o, params);
-  } else if (!folder.resumes() && o.init.init == FirstWeights::gpt2) {
-    nn::init_gpt2(gpt, params, rng);
-  }
-  params.freeze(o.tuning.frozen());
+  const bool starts = folder.starts_from_model();
+  nn::DecoderMaking how = tuned_by(o);
+  if (starts) how.new_adapters = &rng;
+  if (!starts && !folder.resumes() && o.init.init == FirstWeights::gpt2) how.gpt2_weights = &rng;
+  nn::Decoder gpt = nn::make_decoder(params, o.model, how);
+  if (starts) check_start(o, params);
   return gpt;
 }
 
@@ -105,7 +106,7 @@ run::Text own_sources() {
   return run::text_of_program("the program's own sources", embedded::default_corpus());
 }
 
-run::Product product_of(const Options& o) {
+Product product_of(const Options& o) {
   return {o.optimizer.batch_size * o.model.block_size, o.model.inner(), o.model.n_embd};
 }
 
@@ -177,10 +178,13 @@ void Training::adjust(const cli::CommandLine& cli) {
   if (cli.given("--max-iters") || o.call.max_minutes) o.passes.epochs.reset();
   take_folder(o, cli);
   take_start(o, cli);
-  check_patterns(o);
+  if (o.extras.plan) {
+    o.extras.batches_of_ranks =
+        cli::batches_of_ranks(common(), cli, static_cast<int>(o.extras.ranks));
+  }
 }
 
-run::Product Training::product() const { return product_of(o_); }
+Product Training::product() const { return product_of(o_); }
 
 std::optional<int> Training::instead() const {
   if (o_.extras.eval_only) return print_evaluation(o_);
@@ -193,10 +197,18 @@ std::optional<int> Training::instead() const {
 }
 
 std::unique_ptr<cli::Prepared> Training::prepare(run::RunFolder& folder) {
-  run::Text text = read_text(o_, folder);
-  run::TextData data = read_data(text, o_);
-  settle(o_, data);
-  return std::make_unique<Program>(o_, folder, std::move(text), std::move(data));
+  const run::FolderOptions& from = o_.call.folder;
+  run::LearntText learnt =
+      run::text_data_of(o_.text, {.folder = folder,
+                                  .format = format(),
+                                  .own_text = own_sources,
+                                  .tokenizer = given_tokenizer(o_),
+                                  .tokenizer_of = folder.resumes() ? from.out_dir : from.init_from,
+                                  .seed = o_.random.seed,
+                                  .block_size = o_.model.block_size});
+  print_note(o_, learnt);
+  settle(o_, learnt.data);
+  return std::make_unique<Program>(o_, folder, std::move(learnt.text), std::move(learnt.data));
 }
 
 Program::Program(const Options& options, run::RunFolder& folder, run::Text text, run::TextData data)
@@ -205,6 +217,7 @@ Program::Program(const Options& options, run::RunFolder& folder, run::Text text,
       text_(std::move(text)),
       data_(std::move(data)),
       prompt_(run::prompt_tokens(data_.tokenizer, options.passes.sample_prompt)),
+      memory_(checked_memory(options, folder)),
       rng_(options.random.seed),
       params_(make_params(options, folder, rng_)),
       gpt_(make_gpt(params_, options, rng_)),
@@ -213,6 +226,7 @@ Program::Program(const Options& options, run::RunFolder& folder, run::Text text,
 
 run::Task Program::task() {
   run::Config config = run::config_of(options_, run::kGPTFormat);
+  config.set(run::section_of("model", options_.model));
   run::keep_identity(config, text_);
   return {
       .params = params_,
@@ -272,7 +286,7 @@ run::About Program::about() const {
                              amount(data_.train, data_.train_documents),
                              amount(data_.val, data_.val_documents), options_.text.tokenizer)}},
       .step = grouped(o.batch_size * c.block_size * o.gradient_accumulation_steps) + " tokens",
-      .memory = run::memory_of_rank(memory_of(options_), folder_.processes()),
+      .memory = memory_,
       .product = product_of(options_),
       .use_command = fmt::format("{} {} --num-samples 3", cli::program_path("tapegrad sample"),
                                  cli::quoted(folder_.path().string()))};

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tapegrad/apps/gpt/gpt_options.h"
+#include "tapegrad/apps/gpt/start.h"
 #include "tapegrad/run/models/model.h"
 #include "tapegrad/run/train/evaluate.h"
 
@@ -12,18 +13,17 @@ namespace tapegrad::gpt {
 // The command line of train-gpt.
 class Training : public cli::TrainingWith<Options> {
  public:
+  Training() : TrainingWith(gpt::presets()) {}
   std::string summary() const override {
     return "Trains a GPT on text and keeps it in a run folder.";
   }
   std::string_view format() const override { return run::kGPTFormat; }
   void describe(cli::CommandLine& cli) const override;
+  void check_patterns() const override { gpt::check_patterns(o_); }
   void adjust(const cli::CommandLine& cli) override;
   std::optional<int> instead() const override;
-  run::Product product() const override;
+  Product product() const override;
   std::unique_ptr<cli::Prepared> prepare(run::RunFolder& folder) override;
-
- private:
-  const std::vector<cli::Preset<Options>>& all_presets() const override { return gpt::presets(); }
 };
 
 // The task of train-gpt: corpus → tokenizer → batches → GPT → loss. run::train() trains it.
@@ -50,7 +50,8 @@ class Program : public cli::Prepared {
   run::RunFolder& folder_;
   run::Text text_;
   run::TextData data_;
-  nn::Tokens prompt_;  // of --sample-prompt, or the default one
+  nn::Tokens prompt_;           // of --sample-prompt, or the default one
+  run::MemoryEstimate memory_;  // of each process
   Rng rng_;
   nn::Params params_;
   nn::Decoder gpt_;
@@ -58,7 +59,7 @@ class Program : public cli::Prepared {
   Rng own_dropout_;
 };
 
-run::Product product_of(const Options& options);  // the largest of a block
+Product product_of(const Options& options);  // the largest of a block
 // The size of the vocabulary: that of the run to resume, or of the tokenizer that the options ask
 // for. Reads the text, unless the tokenizer is GPT-2's.
 std::int64_t vocab_size_of(const Options& options);

@@ -1,16 +1,10 @@
 #include "tapegrad/apps/gpt/gpt_text.h"
 
-#include <optional>
-
 #include "tapegrad/apps/cli/shell.h"
-#include "tapegrad/apps/gpt/gpt_program.h"
-#include "tapegrad/apps/gpt/start.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/corpus/prepare.h"
-#include "tapegrad/run/corpus/token_folder.h"
-#include "tapegrad/run/plan/seconds_of.h"
 
 namespace tapegrad::gpt {
 namespace {
@@ -34,10 +28,12 @@ std::string prepare_options(const Options& o) {
   return options + " --tokenizer " + cli::quoted(text.tokenizer);
 }
 
-// What a start with a large text costs, and what saves it.
-void print_note(const Options& o, const run::Text& text, const run::TextData& data,
-                double seconds) {
+}  // namespace
+
+void print_note(const Options& o, const run::LearntText& learnt) {
   constexpr std::int64_t large = 100'000'000;
+  const run::Text& text = learnt.text;
+  const run::TextData& data = learnt.data;
   const std::int64_t bytes = text.identity.bytes + (text.val ? text.val->identity.bytes : 0);
   if (text.tokens || bytes < large || o.text.corpus.empty()) return;
   const double held =
@@ -46,42 +42,9 @@ void print_note(const Options& o, const run::Text& text, const run::TextData& da
       "note: tokenising {:.0f} MB took {}, and text and tokens stay in memory, {:.0f} MB. Each "
       "start does this again. To do it once, with the tokens in files:\n"
       "  {}{} --out-dir DIR\n  {} --data DIR\n",
-      static_cast<double>(bytes) / 1e6, duration_text(seconds), held / 1e6,
+      static_cast<double>(bytes) / 1e6, duration_text(learnt.seconds), held / 1e6,
       cli::program_path("tapegrad prepare"), prepare_options(o),
       cli::program_path("tapegrad train")));
-}
-
-run::TextData tokens_of_run(const run::Text& text, const Options& o) {
-  const auto given = given_tokenizer(o);
-  const run::Division division = o.text.division(o.random.seed);
-  if (!given) {
-    return run::tokenize(
-        text,
-        run::make_tokenizer(o.text, o.random.seed, [&]() -> const run::Text& { return text; }),
-        division, o.model.block_size);
-  }
-  try {
-    return run::tokenize(text, *given, division, o.model.block_size);
-  } catch (const Error& error) {
-    const run::FolderOptions& folder = o.call.folder;
-    fail("{}: {} (the tokenizer is that of {})", text.identity.name, error.what(),
-         folder.resumes() ? folder.out_dir : folder.init_from);
-  }
-}
-
-}  // namespace
-
-run::Text read_text(const Options& o, const run::RunFolder& folder) {
-  return folder.resumes() ? run::text_of_run(folder.path(), run::kGPTFormat, o.text.source())
-                          : run::text_of_new_run(o.text.source(), own_sources);
-}
-
-run::TextData read_data(run::Text& text, const Options& o) {
-  std::optional<run::TextData> data;
-  const double seconds = run::seconds_of([&] { data.emplace(tokens_of_run(text, o)); });
-  run::check_tokens(text, data->tokenizer.vocab_size());
-  print_note(o, text, *data, seconds);
-  return std::move(*data);
 }
 
 std::string text_name(const run::Text& text) {

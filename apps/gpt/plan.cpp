@@ -55,9 +55,7 @@ void print_forecast(const Options& o, const run::StepParts& parts, double batch_
   const run::Group one{.batches = o.optimizer.gradient_accumulation_steps};
   const int ranks = static_cast<int>(o.extras.ranks);
   const run::Group group{
-      .ranks = ranks,
-      .batches = cli::batches_of_ranks(one.batches, o.call, o.text.corpus, ranks),
-      .sent = o.optimizer.comm_dtype};
+      .ranks = ranks, .batches = o.extras.batches_of_ranks, .sent = o.optimizer.comm_dtype};
   const run::Network network{run::parse_bandwidth(o.extras.bandwidth),
                              run::parse_latency(o.extras.latency)};
   const run::StepForecast f = run::forecast_step(parts, group, network);
@@ -105,7 +103,7 @@ int print_plan(const Options& o) {
   fmt::print("recompute: {}{}\n",
              o.extras.recompute ? "on; it takes " : "off; --recompute would take ",
              price_of_recomputing(model, estimate_with(false), estimate_with(true)));
-  const std::string dtype = run::describe_precision(a.precision(), product_of(o));
+  const std::string dtype = describe_precision(a.precision(), product_of(o));
   if (!dtype.empty()) fmt::print("dtype:     {}\n", dtype);
   std::fflush(stdout);
 

@@ -3,8 +3,8 @@
 
 #include "tapegrad/apps/gpt/gpt_program.h"
 #include "tapegrad/apps/gpt/samples.h"
+#include "tapegrad/base/seconds_of.h"
 #include "tapegrad/nn/generation/generate.h"
-#include "tapegrad/run/plan/seconds_of.h"
 
 namespace tapegrad::gpt {
 namespace {
@@ -17,8 +17,7 @@ class TextCosts {
       nn::Tokens tokens(static_cast<std::size_t>(prompt));
       text.copy(0, tokens);
       Rng unused(0);
-      return run::seconds_of(
-                 [&] { nn::generate(gpt, tokens, {.max_new_tokens = count}, unused); }) /
+      return seconds_of([&] { nn::generate(gpt, tokens, {.max_new_tokens = count}, unused); }) /
              static_cast<double>(count);
     };
     constexpr std::int64_t few = 8;
@@ -42,7 +41,7 @@ run::SideCosts Program::side_costs() const {
   const run::BatchPlan plan = options_.batches();
   const double minutes = options_.call.max_minutes.value_or(0);
   const TextCosts text(gpt_, data_.val);
-  const double batch = run::seconds_of([&] {
+  const double batch = seconds_of([&] {
                          Rng unused(0);
                          run::estimate_losses(gpt_, data_, plan, 1, options_.random, unused);
                        }) /

@@ -9,6 +9,7 @@
 #include "tapegrad/autograd/tensor/stored_tensor.h"
 #include "tapegrad/base/dry_run.h"
 #include "tapegrad/base/text/words.h"
+#include "tapegrad/nn/decoder_names.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/folder/kept_models.h"
 #include "tapegrad/run/folder/run_folder.h"
@@ -19,7 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPositions = "wpe.weight";
 constexpr std::int64_t kMostRotaryPositions = 1024;  // unless --block-size asks for more
 // What weights do not depend on.
 constexpr std::string_view kFree[] = {"block_size", "dropout", "ff_dropout", "attn_out_dropout"};
@@ -28,25 +28,28 @@ constexpr std::string_view kFree[] = {"block_size", "dropout", "ff_dropout", "at
 class TakeOver : public OptionTable {
  public:
   TakeOver(const nn::DecoderConfig& start, const std::string& folder, const cli::CommandLine& cli)
-      : start_(run::section_of("model", start)), folder_(folder), cli_(cli) {}
+      : start_(run::section_of("model", start)),
+        settled_(start_.settled(start_)),
+        folder_(folder),
+        cli_(cli) {}
 
  private:
   void visit(std::string_view name, const Member& member, std::string_view,
              const Rule& rule) override {
     const std::string option = cli::option_name(name);
-    const run::Value& before = *start_.find(name);
     if (rule.option && cli_.given(option)) {
       if (std::count(std::begin(kFree), std::end(kFree), name) > 0) return;
       const std::string now = run::text_of(member.value());
-      if (now != run::text_of(before)) {
+      const std::string before = run::text_of(*settled_.find(name));
+      if (now != before) {
         cli::usage_error("{} {} does not fit the model in {}, which has {}", option, now, folder_,
-                         run::text_of(before));
+                         before);
       }
     }
-    run::set_member(name, member, before);
+    run::set_member(name, member, *start_.find(name));
   }
 
-  const run::Section start_;
+  const run::Section start_, settled_;
   const std::string& folder_;
   const cli::CommandLine& cli_;
 };
@@ -54,10 +57,12 @@ class TakeOver : public OptionTable {
 // The tensors of a model with its first positions only.
 class FirstPositions : public TensorSource {
  public:
-  FirstPositions(std::shared_ptr<const TensorSource> source, std::int64_t count)
+  FirstPositions(std::shared_ptr<const TensorSource> source, const nn::DecoderConfig& config)
       : source_(std::move(source)), entries_(source_->entries()) {
-    const auto it = entries_.find(std::string(kPositions));
-    if (it == entries_.end()) return;  // rotary
+    if (config.position_kind() != nn::Positions::learned) return;
+    const auto it = entries_.find(nn::decoder_names(config).positions + std::string(".weight"));
+    if (it == entries_.end()) return;  // which the model will miss
+    const std::int64_t count = config.block_size;
     Shape& shape = it->second.shape;
     if (shape.rank() == 2 && shape[0] > count) shape[0] = count;
   }
@@ -176,7 +181,8 @@ void take_start(Options& o, const cli::CommandLine& cli) {
   if (o.model.rotary() && !cli.given("--block-size")) {
     o.model.block_size = std::min(o.model.block_size, kMostRotaryPositions);
   }
-  if (o.model.block_size > start.config.block_size && !o.model.rotary()) {
+  const bool learned = o.model.position_kind() == nn::Positions::learned;
+  if (learned && o.model.block_size > start.config.block_size) {
     cli::usage_error(
         "--block-size {} is more than the {} positions of the model in {}: it has learnt no "
         "weights for the others",
@@ -188,25 +194,26 @@ void take_start(Options& o, const cli::CommandLine& cli) {
 void check_patterns(const Options& o) {
   const optim::GroupRules rules = o.optimizer.rules();
   if (!o.tuning.lora_rank && o.tuning.freeze.empty() && rules.plain()) return;
-  cli::as_usage([&] { o.validate(); });
   const DryRun dry;
   const nn::Params params = nn::Params::shapes_only();
   try {
-    params.adapt(o.tuning.adapters());
-    const nn::Decoder gpt(params, o.model);
-    params.freeze(o.tuning.frozen());
+    nn::make_decoder(params, o.model, tuned_by(o));
   } catch (const Error& error) {
-    cli::usage_error("{}: {}{}", o.tuning.lora_rank ? "--lora-target" : "--freeze", error.what(),
-                     o.model.tied ? " (the head is wte.weight, too)" : "");
+    fail("{}: {}{}", o.tuning.lora_rank ? "--lora-target" : "--freeze", error.what(),
+         o.model.tied ? " (the head is wte.weight, too)" : "");
   }
-  cli::as_usage([&] { optim::make_groups(params.parameters(), rules); });
+  optim::make_groups(params.parameters(), rules);
 }
 
-nn::Params start_params(const Options& o, Rng& adapters) {
-  nn::Params params(std::make_shared<FirstPositions>(o.start->weights, o.model.block_size),
-                    DType::f32, o.optimizer.precision());
-  params.adapt(o.tuning.adapters(), &adapters);
-  return params;
+nn::DecoderMaking tuned_by(const Options& o) {
+  return {.adapters = o.tuning.adapters(),
+          .frozen = o.tuning.frozen(),
+          .recompute = o.extras.recompute};
+}
+
+nn::Params start_params(const Options& o) {
+  return nn::Params(std::make_shared<FirstPositions>(o.start->weights, o.model), DType::f32,
+                    o.optimizer.precision());
 }
 
 void check_start(const Options& o, const nn::Params& params) {

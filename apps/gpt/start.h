@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tapegrad/apps/gpt/gpt_options.h"
+#include "tapegrad/nn/make_decoder.h"
 
 namespace tapegrad::gpt {
 
@@ -20,12 +21,14 @@ std::optional<data::Tokenizer> given_tokenizer(const Options& options);
 // for, and for options that need --init-from PATH.
 void take_start(Options& options, const cli::CommandLine& cli);
 
-// UsageError if a pattern of the options names nothing that the model has. Reads no weights.
+// Error if a pattern of the options names nothing that the model has. Reads no weights.
 void check_patterns(const Options& options);
 
+// How the options tune the model.
+nn::DecoderMaking tuned_by(const Options& options);
 // The weights of the folder, with the first block_size positions. Errors as in run::load().
 // A model that is made of them must be checked by check_start().
-nn::Params start_params(const Options& options, Rng& adapters);
+nn::Params start_params(const Options& options);
 // Error if a weight is not finite: no run can start from it.
 void check_start(const Options& options, const nn::Params& params);
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "tapegrad/autograd/profile.h"
+#include "tapegrad/base/median.h"
 #include "tapegrad/nn/summary.h"
-#include "tapegrad/run/plan/median.h"
 #include "tapegrad/run/record/chrome_trace.h"
 #include "tapegrad/run/train/options.h"
 
@@ -65,7 +65,7 @@ const std::vector<BenchCase>& bench_cases() {
   return list;
 }
 
-run::Product BenchCase::largest_product() const {
+Product BenchCase::largest_product() const {
   return {B * T, std::max(model.vocab_size, model.inner()), model.n_embd};
 }
 
@@ -76,14 +76,14 @@ void bench_step(const BenchCase& c, const BenchOptions& o) {
     const double taken = trial.step().total();
     if (i >= 0) seconds.push_back(taken);
   }
-  const double step = run::median(seconds), tokens = static_cast<double>(c.B * c.T);
+  const double step = median(seconds), tokens = static_cast<double>(c.B * c.T);
   fmt::print("tapegrad {} {}: {:.1f} ms/step {:.0f} tok/s peak {} MB\n", c.name,
              name_of_enum(o.dtype), step * 1e3, tokens / step, peak_megabytes());
   nn::DecoderConfig model = c.model;
   model.block_size = c.T;
   const double rate = 3 * nn::summary(model).flops() * tokens / step;
-  const run::Product p = c.largest_product();
-  const double limit = run::product_rate(p, o.dtype);
+  const Product p = c.largest_product();
+  const double limit = product_rate(p, o.dtype);
   fmt::print("{:.1f} GFLOP/s of the model, {:.0f} % of the {:.1f} that gemm reaches at {}×{}×{}\n",
              rate / 1e9, 100 * rate / limit, limit / 1e9, p.rows, p.columns, p.depth);
 }

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "tapegrad/apps/gpt/trial.h"
-#include "tapegrad/run/plan/product_rate.h"
+#include "tapegrad/autograd/gemm/product_rate.h"
 
 namespace tapegrad::gpt {
 
@@ -14,7 +14,7 @@ struct BenchCase {
   nn::DecoderConfig model;
   std::int64_t B, T;
 
-  run::Product largest_product() const;
+  Product largest_product() const;
 };
 const std::vector<BenchCase>& bench_cases();
 

@@ -3,13 +3,47 @@
 #include <chrono>
 #include <unordered_map>
 
-#include "tapegrad/autograd/profile.h"
-#include "tapegrad/optim/clip.h"
-#include "tapegrad/run/plan/seconds_of.h"
+#include "tapegrad/run/train/train_step.h"
 
 namespace tapegrad::gpt {
+namespace {
 
-using run::seconds_of;
+// Notes when backward has completed each gradient. For one process, and one batch a step.
+class TimedUpdates : public optim::Updates {
+ public:
+  explicit TimedUpdates(optim::Updates& updates) : updates_(updates) {}
+
+  void round(int, const Backward& backward) override {
+    using Clock = std::chrono::steady_clock;
+    const auto begin = Clock::now();
+    backward([&](Tensor parameter, const Tensor& gradient) {
+      parameter.set_grad(gradient);
+      completed_[parameter.id()] = std::chrono::duration<double>(Clock::now() - begin).count();
+    });
+  }
+  // Seconds after the round began.
+  double completed(const Tensor& parameter) { return completed_[parameter.id()]; }
+
+  optim::Clipping measure_clipping(double max_norm) override {
+    return updates_.measure_clipping(max_norm);
+  }
+  std::vector<GradientPart> gradients() const override { return updates_.gradients(); }
+  void step(double lr, double grad_factor) override { updates_.step(lr, grad_factor); }
+  void zero_grad() override { updates_.zero_grad(); }
+  std::int64_t steps() const override { return updates_.steps(); }
+  const optim::ParameterGroups& groups() const override { return updates_.groups(); }
+  void save(const std::string& path, Metadata metadata) const override {
+    updates_.save(path, std::move(metadata));
+  }
+  void load(const TensorSource& file) override { updates_.load(file); }
+  std::string broken_tensor() const override { return updates_.broken_tensor(); }
+
+ private:
+  optim::Updates& updates_;
+  std::unordered_map<std::uint64_t, double> completed_;
+};
+
+}  // namespace
 
 Trial::Trial(const nn::DecoderConfig& config, int64_t B, int64_t T, const TrialOptions& options)
     : dropout_(1337, options.dropout),
@@ -17,15 +51,18 @@ Trial::Trial(const nn::DecoderConfig& config, int64_t B, int64_t T, const TrialO
       gpt_(make_gpt(config, options)),
       inputs_(tokens(config.vocab_size, B, T)),
       targets_(tokens(config.vocab_size, B, T)),
+      task_{.params = params_,
+            .batches = dropout_,
+            .loss = [this] { return run::Loss(gpt_.loss(inputs_, targets_, &dropout_)); },
+            .evaluate = {}},
       updates_(optim::make_updates(params_.parameters(), options.optimizer)) {}
 
 nn::Decoder Trial::make_gpt(const nn::DecoderConfig& config, const TrialOptions& options) {
-  params_.adapt(options.tuning.adapters());
-  nn::Decoder gpt(params_, config);
-  nn::init_gpt2(gpt, params_, rng_);
-  params_.freeze(options.tuning.frozen());
-  gpt.recompute = options.recompute;
-  return gpt;
+  return nn::make_decoder(params_, config,
+                          {.adapters = options.tuning.adapters(),
+                           .frozen = options.tuning.frozen(),
+                           .recompute = options.recompute,
+                           .gpt2_weights = &rng_});
 }
 
 Tensor Trial::tokens(int64_t vocab_size, int64_t B, int64_t T) {
@@ -35,37 +72,13 @@ Tensor Trial::tokens(int64_t vocab_size, int64_t B, int64_t T) {
 }
 
 Trial::Phases Trial::step() {
-  Phases phases;
-  {
-    Tape tape;
-    Tensor loss;
-    phases.forward = seconds_of([&] {
-      const ProfiledPart part("forward");
-      loss = gpt_.loss(inputs_, targets_, &dropout_);
-    });
-    std::unordered_map<std::uint64_t, double> completed;
-    const auto begin = std::chrono::steady_clock::now();
-    const auto take = [&](Tensor parameter, const Tensor& gradient) {
-      parameter.set_grad(gradient);
-      completed[parameter.id()] =
-          std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    };
-    phases.backward = seconds_of([&] {
-      const ProfiledPart part("backward");
-      tape.backward(loss, {.take = take});
-    });
-    for (const auto& [name, t] : parameters()) phases.completed.push_back(completed[t.id()]);
+  TimedUpdates timed(*updates_);
+  run::Progress unused;
+  const run::Report::Step step = run::make_step(task_, optimizer_, 3e-4, timed, unused);
+  Phases phases{step.times, {}};
+  for (const auto& [name, t] : parameters()) {
+    phases.completed.push_back(timed.completed(t) - phases.forward);
   }
-  double factor = 1;
-  phases.norm = seconds_of([&] {
-    const ProfiledPart part("norm of the gradients");
-    factor = updates_->measure_clipping(1.0).factor;
-  });
-  phases.update = seconds_of([&] {
-    const ProfiledPart part("update");
-    updates_->step(3e-4, factor);
-    updates_->zero_grad();
-  });
   return phases;
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "tapegrad/nn/decoder.h"
+#include "tapegrad/nn/make_decoder.h"
 #include "tapegrad/optim/updates.h"
-#include "tapegrad/run/plan/product_rate.h"
+#include "tapegrad/run/train/train.h"
 #include "tapegrad/run/train/tuning.h"
 
 namespace tapegrad::gpt {
@@ -21,12 +21,12 @@ class Trial {
   // Batches of B sequences of T tokens.
   Trial(const nn::DecoderConfig& config, int64_t B, int64_t T, const TrialOptions& options = {});
 
-  // Seconds of each part of a step.
-  struct Phases {
-    double forward = 0, backward = 0, norm = 0, update = 0;
+  Trial(const Trial&) = delete;  // its task refers to it
+  Trial& operator=(const Trial&) = delete;
+
+  struct Phases : run::StepTimes {
     // When backward has completed the gradient of each parameter, in the order of parameters().
     std::vector<double> completed = {};
-    double total() const { return forward + backward + norm + update; }
   };
   Phases step();
   NamedTensors parameters() const { return params_.parameters(); }
@@ -40,6 +40,8 @@ class Trial {
   nn::Params params_;
   nn::Decoder gpt_;
   Tensor inputs_, targets_;
+  run::Task task_;
+  run::OptimizerOptions optimizer_;
   std::unique_ptr<optim::Updates> updates_;
 };
 

@@ -5,9 +5,9 @@
 #include "tapegrad/apps/cli/shell.h"
 #include "tapegrad/apps/seq2seq/accuracy.h"
 #include "tapegrad/base/interrupt.h"
+#include "tapegrad/base/seconds_of.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
-#include "tapegrad/run/plan/seconds_of.h"
 #include "tapegrad/run/train/pair_tensors.h"
 
 namespace tapegrad::seq2seq {
@@ -33,11 +33,12 @@ run::MemoryEstimate memory_of(const Options& o, const PairData& data) {
                                .optimizer = o.optimizer.rules()});
 }
 
-// Error if the machine cannot hold the model.
-nn::Params make_params(const Options& o, const PairData& data, const run::RunFolder& folder,
-                       Rng& rng) {
-  run::check_memory(memory_of(o, data), o.call.max_minutes.has_value(), folder.processes());
-  return folder.params(rng, o.optimizer.precision());
+// What each process holds. Error if the machine cannot.
+run::MemoryEstimate checked_memory(const Options& o, const PairData& data,
+                                   const run::RunFolder& folder) {
+  const run::MemoryEstimate memory = memory_of(o, data);
+  run::check_memory(memory, o.call.max_minutes.has_value(), folder.processes());
+  return run::memory_of_rank(memory, folder.processes());
 }
 
 nn::Transformer make_model(const nn::Params& params, const Options& o, Rng& rng) {
@@ -46,7 +47,7 @@ nn::Transformer make_model(const nn::Params& params, const Options& o, Rng& rng)
   return model;
 }
 
-run::Product product_of(const Options& o) {
+Product product_of(const Options& o) {
   return {o.optimizer.batch_size * o.model.block_size, o.model.n_hidden, o.model.n_embd};
 }
 
@@ -69,18 +70,25 @@ void Training::adjust(const cli::CommandLine&) {
   }
 }
 
+void Training::check_patterns() const {
+  const optim::GroupRules rules = o_.optimizer.rules();
+  if (rules.plain()) return;
+  optim::make_groups(nn::shapes_of<nn::Transformer>(o_.model).parameters(), rules);
+}
+
 Program::Program(const Options& options, run::RunFolder& folder, run::Text text, PairData data)
     : options_(options),
       folder_(folder),
       text_(std::move(text)),
       data_(std::move(data)),
+      memory_(checked_memory(options, data_, folder)),
       rng_(options.random.seed),
-      params_(make_params(options, data_, folder, rng_)),
+      params_(folder.params(rng_, options.optimizer.precision())),
       model_(make_model(params_, options, rng_)),
       loader_(data_.train, options.optimizer.batch_size, data_.special, rng_),
       own_dropout_(options.random.seed, Rng::Kind::philox) {}
 
-run::Product Training::product() const { return product_of(o_); }
+Product Training::product() const { return product_of(o_); }
 
 std::unique_ptr<cli::Prepared> Training::prepare(run::RunFolder& folder) {
   run::Text text = folder.resumes()
@@ -120,7 +128,7 @@ run::Loss Program::next_loss() {
 run::SideCosts Program::side_costs() const {
   Options one = options_;
   one.evaluation.eval_iters = 1;
-  const double batch = run::seconds_of([&] { estimate_losses(model_, data_, one); });
+  const double batch = seconds_of([&] { estimate_losses(model_, data_, one); });
   const auto pairs = static_cast<std::int64_t>(data_.held_out.size());
   const std::int64_t rows = options_.optimizer.batch_size;
   const std::int64_t batches = (pairs + rows - 1) / rows + (options_.call.sample ? 1 : 0);
@@ -147,7 +155,7 @@ run::About Program::about() const {
                                      grouped(static_cast<std::int64_t>(data_.held_out.size())),
                                      options_.text.tokenizer)}},
       .step = grouped(o.batch_size * o.gradient_accumulation_steps) + " pairs",
-      .memory = run::memory_of_rank(memory_of(options_, data_), folder_.processes()),
+      .memory = memory_,
       .product = product_of(options_),
       .use_command = fmt::format("{} {} {}{}", cli::program_path("tapegrad translate"),
                                  cli::quoted(folder_.path().string()),

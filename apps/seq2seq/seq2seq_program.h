@@ -8,19 +8,16 @@ namespace tapegrad::seq2seq {
 // The command line of train-seq2seq.
 class Training : public cli::TrainingWith<Options> {
  public:
+  Training() : TrainingWith(seq2seq::presets()) {}
   std::string summary() const override {
     return "Trains an encoder-decoder Transformer on pairs of texts, and keeps it in a run folder.";
   }
   std::string_view format() const override { return run::kSeq2SeqFormat; }
   void describe(cli::CommandLine& cli) const override;
+  void check_patterns() const override;
   void adjust(const cli::CommandLine& cli) override;
-  run::Product product() const override;
+  Product product() const override;
   std::unique_ptr<cli::Prepared> prepare(run::RunFolder& folder) override;
-
- private:
-  const std::vector<cli::Preset<Options>>& all_presets() const override {
-    return seq2seq::presets();
-  }
 };
 
 // The task of train-seq2seq: pairs → tokenizer → batches → Transformer → loss. run::train() trains
@@ -43,6 +40,7 @@ class Program : public cli::Prepared {
   run::RunFolder& folder_;
   run::Text text_;
   PairData data_;
+  run::MemoryEstimate memory_;  // of each process
   Rng rng_;
   nn::Params params_;
   nn::Transformer model_;

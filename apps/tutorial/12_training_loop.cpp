@@ -5,8 +5,8 @@
 #include "tapegrad/data/loader.h"
 #include "tapegrad/data/tutorial/word_list.h"
 #include "tapegrad/nn/generation/generate.h"
-#include "tapegrad/optim/optimizers/adamw.h"
 #include "tapegrad/optim/clip.h"
+#include "tapegrad/optim/optimizers/adamw.h"
 #include "tapegrad/optim/schedule.h"
 
 using namespace tapegrad;

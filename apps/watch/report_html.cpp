@@ -8,12 +8,12 @@
 
 #include "tapegrad/apps/watch/line_chart.h"
 #include "tapegrad/base/file.h"
+#include "tapegrad/base/median.h"
 #include "tapegrad/base/text/markup.h"
 #include "tapegrad/base/text/utf8.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/folder/run_folder.h"
-#include "tapegrad/run/plan/median.h"
 
 namespace tapegrad::embedded {
 std::string_view report_style();
@@ -172,7 +172,7 @@ std::string results(const RunFiles& run) {
   add_last("bits_per_byte", "bits per byte");
   std::vector<double> rates;
   for (const auto& [step, rate] : points_of(history, "tokens_per_second")) rates.push_back(rate);
-  if (!rates.empty()) text += result(whole(run::median(rates)), "tokens per second (median)");
+  if (!rates.empty()) text += result(whole(median(rates)), "tokens per second (median)");
   if (history.last_iteration() >= 0) {
     const std::string of = run.max_iters() ? " of " + grouped(*run.max_iters()) : "";
     text += result(grouped(history.last_iteration()) + of, "steps");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tapegrad/base/seconds_of.h"
 #include "tapegrad/data/corpus/corpus.h"
 #include "tapegrad/data/tokenize/bpe/bpe.h"
 #include "tapegrad/data/tokenize/bpe/bpe_train.h"
@@ -34,7 +35,39 @@ data::DocumentSplit divide(const Text& text, const Division& d, const std::strin
   std::vector<std::string_view> documents = documents_of(text, d.separator, end_of_text);
   if (text.val) return {std::move(documents), documents_of(*text.val, d.separator, end_of_text)};
   Rng rng(d.seed + 2, Rng::Kind::philox);  // a stream of its own; that of evaluations has seed + 1
-  return data::split_documents(text.contents, documents, d.val_fraction.value_or(0.1), rng);
+  return data::split_documents(text.contents, documents, d.val_fraction.value_or(kValFraction),
+                               rng);
+}
+
+// What ends a text for a tokenizer that is trained here.
+std::string end_of_bpe() { return std::string(data::Bpe::kEndOfTextBytes); }
+
+data::Tokenizer train_bpe(const Text& text, const data::DocumentSplit& parts,
+                          std::int64_t vocab_size) {
+  data::PieceCounts counts;
+  for (const std::string_view document : parts.train) {
+    text.documents.empty() ? counts.add(document) : data::add_words(document, counts);
+  }
+  return data::Tokenizer::train_bpe(counts, vocab_size);
+}
+
+TextData encode(const Text& text, const data::Tokenizer& tokenizer, data::DocumentSplit split,
+                std::int64_t block_size) {
+  const Text& val = text.val ? *text.val : text;
+  const bool several = split.whole && split.train.size() + split.val.size() > 2;
+  const auto train_documents = std::ssize(split.train), val_documents = std::ssize(split.val);
+  if (split.whole && !text.val && tokenizer.end_of_text()) {
+    // An empty document behind the part that does not have the last one of the corpus.
+    const bool val_is_last = split.val.back().data() > split.train.back().data();
+    (val_is_last ? split.train : split.val).emplace_back();
+  }
+  TextData data{tokenizer, tokenizer.encode_documents(split.train, !text.documents.empty()),
+                tokenizer.encode_documents(split.val, !val.documents.empty()),
+                several ? train_documents : 0, several ? val_documents : 0};
+  check_length(data.train, "training", block_size, "more text");
+  check_length(data.val, "validation", block_size,
+               text.val ? "more text" : "more text, a larger --val-fraction");
+  return data;
 }
 
 void check_undivided(const TokenText& tokens, const std::string& separator) {
@@ -117,12 +150,7 @@ data::Tokenizer make_tokenizer(const TextOptions& o, std::uint64_t seed,
     return own;
   }
   if (const auto vocab_size = data::bpe_size(o.tokenizer)) {
-    const auto parts = divide(text, o.division(seed), std::string(data::Bpe::kEndOfTextBytes));
-    data::PieceCounts counts;
-    for (const std::string_view document : parts.train) {
-      text.documents.empty() ? counts.add(document) : data::add_words(document, counts);
-    }
-    return data::Tokenizer::train_bpe(counts, *vocab_size);
+    return train_bpe(text, divide(text, o.division(seed), end_of_bpe()), *vocab_size);
   }
   // A character that only the validation part has must be in the vocabulary, too.
   const std::string separator = unescaped(o.separator);
@@ -160,22 +188,41 @@ TextData tokenize(const Text& text, const data::Tokenizer& tokenizer, const Divi
     check_length(ids.val.tokens, "validation", block_size, way_out);
     return {tokenizer, ids.train.tokens, ids.val.tokens, ids.train.documents, ids.val.documents};
   }
-  data::DocumentSplit split = divide(text, division, end_of_text(tokenizer));
-  const Text& val = text.val ? *text.val : text;
-  const bool several = split.whole && split.train.size() + split.val.size() > 2;
-  const auto train_documents = std::ssize(split.train), val_documents = std::ssize(split.val);
-  if (split.whole && !text.val && tokenizer.end_of_text()) {
-    // An empty document behind the part that does not have the last one of the corpus.
-    const bool val_is_last = split.val.back().data() > split.train.back().data();
-    (val_is_last ? split.train : split.val).emplace_back();
+  return encode(text, tokenizer, divide(text, division, end_of_text(tokenizer)), block_size);
+}
+
+namespace {
+
+TextData data_of(const Text& text, const TextOptions& o, const TextOfRun& run) {
+  const Division division = o.division(run.seed);
+  if (run.tokenizer) {
+    try {
+      return tokenize(text, *run.tokenizer, division, run.block_size);
+    } catch (const Error& error) {
+      fail("{}: {} (the tokenizer is that of {})", text.identity.name, error.what(),
+           run.tokenizer_of);
+    }
   }
-  TextData data{tokenizer, tokenizer.encode_documents(split.train, !text.documents.empty()),
-                tokenizer.encode_documents(split.val, !val.documents.empty()),
-                several ? train_documents : 0, several ? val_documents : 0};
-  check_length(data.train, "training", block_size, "more text");
-  check_length(data.val, "validation", block_size,
-               text.val ? "more text" : "more text, a larger --val-fraction");
-  return data;
+  const auto vocab_size = data::bpe_size(o.tokenizer);
+  if (!vocab_size || text.tokens) {
+    const auto tokenizer = make_tokenizer(o, run.seed, [&]() -> const Text& { return text; });
+    return tokenize(text, tokenizer, division, run.block_size);
+  }
+  // What ends a text is known before the tokenizer: one division serves both.
+  data::DocumentSplit parts = divide(text, division, end_of_bpe());
+  const data::Tokenizer tokenizer = train_bpe(text, parts, *vocab_size);
+  return encode(text, tokenizer, std::move(parts), run.block_size);
+}
+
+}  // namespace
+
+LearntText text_data_of(const TextOptions& options, const TextOfRun& run) {
+  Text text = run.folder.resumes() ? text_of_run(run.folder.path(), run.format, options.source())
+                                   : text_of_new_run(options.source(), run.own_text);
+  std::optional<TextData> data;
+  const double seconds = seconds_of([&] { data.emplace(data_of(text, options, run)); });
+  check_tokens(text, data->tokenizer.vocab_size());
+  return {std::move(text), std::move(*data), seconds};
 }
 
 }  // namespace tapegrad::run

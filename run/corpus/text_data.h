@@ -13,10 +13,12 @@ enum class BatchKind { random, epochs };
 inline constexpr std::string_view kBatchKindNames[] = {"random", "epochs"};
 inline std::span<const std::string_view> names_of(BatchKind) { return kBatchKindNames; }
 
+inline constexpr double kValFraction = 0.1;
+
 // How a text becomes documents, and these become parts to train on and to validate with.
 struct Division {
   std::string separator = {};               // beside <|endoftext|>; see data::Separators
-  std::optional<double> val_fraction = {};  // [0.1]
+  std::optional<double> val_fraction = {};  // [kValFraction]
   std::uint64_t seed = 1337;                // of the documents that are drawn
 };
 
@@ -103,5 +105,29 @@ data::Tokens tokens_of(const Text& text, const data::Tokenizer& tokenizer,
 // that is tokens already is to be divided. Such tokens are not looked at: see check_tokens().
 TextData tokenize(const Text& text, const data::Tokenizer& tokenizer, const Division& division,
                   std::int64_t block_size);
+
+// The run whose text is read.
+struct TextOfRun {
+  const RunFolder& folder;
+  std::string_view format;         // of its config.json
+  std::function<Text()> own_text;  // made if the options name none
+  std::optional<data::Tokenizer> tokenizer =
+      {};                         // of the model that it goes on with, if there is one
+  std::string tokenizer_of = {};  // where that model is, for errors
+  std::uint64_t seed;             // of the documents that are drawn
+  std::int64_t block_size;
+};
+
+// A run's text, its tokens, and how long making them took.
+struct LearntText {
+  Text text;
+  TextData data;
+  double seconds;
+};
+
+// From paths to tokens: reads the text of a new run, or that of a run that is resumed, divides it,
+// makes the tokenizer that the options ask for unless the run has one, and encodes both parts.
+// Errors of text_of_new_run(), text_of_run(), make_tokenizer(), tokenize() and check_tokens().
+LearntText text_data_of(const TextOptions& options, const TextOfRun& run);
 
 }  // namespace tapegrad::run

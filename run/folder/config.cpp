@@ -102,7 +102,11 @@ const Value* Section::find(std::string_view wanted) const {
 }
 
 void Config::set(Section section) {
-  std::erase_if(sections, [&](const Section& other) { return other.name == section.name; });
+  for (Section& other : sections) {
+    if (other.name != section.name) continue;
+    other = std::move(section);
+    return;
+  }
   sections.push_back(std::move(section));
 }
 
@@ -120,7 +124,7 @@ const Section& Config::at(std::string_view name, const std::filesystem::path& pa
 
 Config read_config(const std::filesystem::path& path, std::string_view format) {
   Json json = read_json_object(path);
-  modernise(json);
+  modernise(path, json);
   Config config;
   std::int64_t version = 0;
   get(path, json, "format", config.format);

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +16,8 @@ namespace tapegrad::run {
 // The contents of a run folder's config.json: values by name, in sections. A described struct (see
 // describe.h) is written as a section and read from one.
 
+inline constexpr std::string_view kConfigFile = "config.json";
+
 // monostate: an optional without a value, null in JSON.
 using Value = OptionValue;
 std::string text_of(const Value& value);  // as JSON: 3, true, "char", null
@@ -22,13 +27,17 @@ struct Section {
   std::vector<std::pair<std::string, Value>> values;
   // Names of values that older files lack; Rule::newer.
   std::vector<std::string> newer = {};
+  // Names of values that may change when a run is resumed; Lasting::run.
+  std::vector<std::string> changeable = {};
+  // What such a section stands for: with a value in place of each null that has one.
+  std::function<Section(const Section&)> settled = {};
   const Value* find(std::string_view name) const;  // null if there is none
 };
 
 struct Config {
   std::string format = {};  // the kind of model: "tapegrad-gpt"
   std::vector<Section> sections = {};
-  // Adds a section, in place of one of its name.
+  // Adds a section, or replaces the one of its name.
   void set(Section section);
   const Section* find(std::string_view name) const;  // null if there is none
   // Error, naming `path`, if there is no such section.
@@ -50,11 +59,40 @@ void set_member(std::string_view name, const Member& member, const Value& value)
 Config config_of(Described options, std::string_view format);
 // One described struct as a section.
 Section section_of(std::string_view name, Described part);
+// The same for a struct whose settled() gives it with a value for each member that has one.
+template <class Part>
+requires requires(const Part& part) {
+  { part.settled() } -> std::same_as<Part>;
+}
+Section section_of(std::string_view name, const Part& part);
+
+// A value that must stay when a run is resumed, and did not; both as JSON, null as "none".
+struct Change {
+  std::string name, before, now;
+};
+// The first change from one section to another, by what they stand for. `before` may lack what is
+// newer.
+std::optional<Change> first_change(const Section& before, const Section& now);
 
 // Sets the members that the sections have values for; `path` is for messages. Every member must be
 // there, within its rule, and nothing else.
 void read_options(const std::filesystem::path& path, const Config& config, Described options);
 void read_section(const std::filesystem::path& path, const Config& config, std::string_view name,
                   Described part);
+
+template <class Part>
+requires requires(const Part& part) {
+  { part.settled() } -> std::same_as<Part>;
+}
+Section section_of(std::string_view name, const Part& part) {
+  Section section = section_of(name, Described(part));
+  section.settled = [](const Section& stored) {
+    Part read;
+    read_section(kConfigFile, {.sections = {stored}}, stored.name, read);
+    const Part whole = read.settled();
+    return section_of(stored.name, Described(whole));
+  };
+  return section;
+}
 
 }  // namespace tapegrad::run

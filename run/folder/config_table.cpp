@@ -85,6 +85,7 @@ class Writer : public OptionTable {
     Section& section = config_.sections.back();
     section.values.emplace_back(std::string(name), member.value());
     if (rule.newer) section.newer.emplace_back(name);
+    if (rule.lasting.value_or(lasting_) == Lasting::run) section.changeable.emplace_back(name);
   }
   bool begin_section(std::string_view name, std::string_view, Lasting lasting) override {
     lasting_ = lasting;
@@ -174,6 +175,23 @@ Section section_of(std::string_view name, Described part) {
   Writer writer(config);
   part.describe(writer);
   return config.sections.front();
+}
+
+std::optional<Change> first_change(const Section& before, const Section& now) {
+  if (now.settled) return first_change(now.settled(before), now.settled(now));
+  const auto is_in = [](const std::vector<std::string>& names, const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  const auto words = [](const Value* value) {
+    const bool none = value == nullptr || std::holds_alternative<std::monostate>(*value);
+    return none ? "none" : text_of(*value);
+  };
+  for (const auto& [name, value] : now.values) {
+    const Value* old = before.find(name);
+    if (is_in(now.changeable, name) || (old == nullptr && is_in(now.newer, name))) continue;
+    if (words(old) != words(&value)) return Change{name, words(old), words(&value)};
+  }
+  return std::nullopt;
 }
 
 void read_options(const std::filesystem::path& path, const Config& config, Described options) {

@@ -196,6 +196,7 @@ nn::Params RunFolder::params(Rng& rng, Precision precision) const {
 
 void RunFolder::begin(const Config& config,
                       const std::function<void(const fs::path&)>& write_files) {
+  begun_ = true;
   if (follows_) return;
   if (!resumes_) remove_old_run();
   write_start_ = [config, write_files](const fs::path& folder) {

@@ -16,7 +16,6 @@
 
 namespace tapegrad::run {
 
-inline constexpr std::string_view kConfigFile = "config.json";
 inline constexpr std::string_view kTokenizerFile = "tokenizer.json";
 inline constexpr std::string_view kMetricsFile = "metrics.jsonl";
 inline constexpr std::string_view kLayersFile = "layers.jsonl";
@@ -77,6 +76,8 @@ class RunFolder {
   // removed only now, when the new one is known to be possible.
   void begin(const Config& config,
              const std::function<void(const std::filesystem::path&)>& write_files = {});
+  // Whether begin() was called.
+  bool begun() const { return begun_; }
   // Error if the folder was moved or removed since it was opened: the checkpoint is then saved
   // where the folder is now, or in a new one beside its place, which the message names.
   void save(const TrainState& state, const KeepRule& keep = {}) const;
@@ -123,6 +124,7 @@ class RunFolder {
   };
   std::filesystem::path path_;
   bool made_ = false;  // by this program
+  bool begun_ = false;
   Processes* processes_ = nullptr;
   bool follows_ = false;  // another rank writes
   bool resumes_;

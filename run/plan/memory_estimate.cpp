@@ -64,11 +64,10 @@ MemoryEstimate estimate_memory(const nn::DecoderConfig& config, int64_t batch_si
   Rng rng = dropout_rng(options);
   const Tensor ids = unread_ids(batch_size, config.block_size);
   const auto make = [&](const nn::Params& p) {
-    p.adapt(options.tuning.adapters());
-    nn::Decoder gpt(p, config);
-    p.freeze(options.tuning.frozen());
-    gpt.recompute = options.recompute;
-    return gpt;
+    return nn::make_decoder(p, config,
+                            {.adapters = options.tuning.adapters(),
+                             .frozen = options.tuning.frozen(),
+                             .recompute = options.recompute});
   };
   const auto loss = [&](const nn::Decoder& gpt) { return gpt.loss(ids, ids, &rng); };
   return nn::measure_step(make, loss, options.precision, kept_by(options.optimizer));

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "tapegrad/comm/processes.h"
-#include "tapegrad/nn/decoder.h"
+#include "tapegrad/nn/make_decoder.h"
 #include "tapegrad/nn/measure.h"
 #include "tapegrad/nn/transformer.h"
 #include "tapegrad/optim/parameter_groups.h"

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "tapegrad/autograd/gemm/product_rate.h"
 #include "tapegrad/run/folder/run_folder.h"
 #include "tapegrad/run/plan/memory_estimate.h"
-#include "tapegrad/run/plan/product_rate.h"
 #include "tapegrad/run/train/options.h"
 
 namespace tapegrad::run {

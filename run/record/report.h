@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "tapegrad/autograd/gemm/product_rate.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/run/folder/run_folder.h"
 #include "tapegrad/run/record/header_lines.h"
@@ -20,6 +21,12 @@ struct Losses {
   double train = 0, val = 0;
   // Shares of the validation part from 0 to 1, by the names that they have in metrics.jsonl.
   std::vector<std::pair<std::string, double>> val_shares = {};
+};
+
+// Seconds of the parts of a step, over all its batches.
+struct StepTimes {
+  double forward = 0, backward = 0, norm = 0, update = 0;
+  double total() const { return forward + backward + norm + update; }
 };
 
 // Prints the lines of a run on stdout, and appends their numbers to metrics.jsonl, and those of
@@ -41,6 +48,7 @@ class Report {
     double loss_z = 0, norm_z = 0;  // of skip_outliers
     bool skipped = false;
     std::int64_t tokens = 0;
+    StepTimes times = {};
     std::vector<LayerMeans> layers = {};  // where --layer-stats looks
     std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   };

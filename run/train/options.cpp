@@ -34,13 +34,11 @@ optim::GroupRules OptimizerOptions::rules() const {
 namespace {
 
 optim::Schedule schedule_of(const OptimizerOptions& o) {
-  const std::int64_t end =
-      o.lr_decay_iters.value_or(std::max(o.max_iters, o.schedule_begin + o.warmup_iters));
   return {.kind = o.schedule,
           .learning_rate = o.learning_rate,
           .min_lr = o.min_lr,
           .warmup_iters = o.warmup_iters,
-          .lr_decay_iters = end - o.schedule_begin};
+          .lr_decay_iters = o.decay_end() - o.schedule_begin};
 }
 
 }  // namespace
@@ -49,13 +47,8 @@ double OptimizerOptions::lr_at(std::int64_t iteration) const {
   return schedule_of(*this)(iteration - schedule_begin);
 }
 
-void OptimizerOptions::settle() {
-  if (!lr_decay_iters) lr_decay_iters = std::max(max_iters, schedule_begin + warmup_iters);
-}
-
-void OptimizerOptions::restart_schedule(std::int64_t iteration) {
-  schedule_begin = iteration;
-  settle();
+std::int64_t OptimizerOptions::decay_end() const {
+  return lr_decay_iters.value_or(std::max(max_iters, schedule_begin + warmup_iters));
 }
 
 void OptimizerOptions::validate() const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -89,10 +90,8 @@ struct OptimizerOptions {
   static optim::OptimizerSettings default_settings();
   optim::GroupRules rules() const;
   double lr_at(std::int64_t iteration) const;
-  // Fixes lr_decay_iters, so that a run that is resumed with more steps keeps its schedule.
-  void settle();
-  // Begins the schedule anew, to decay until max_iters unless lr_decay_iters is given.
-  void restart_schedule(std::int64_t iteration);
+  // lr_decay_iters, or the step by which the schedule has decayed without it.
+  std::int64_t decay_end() const;
   void validate() const;  // Error, naming the value, for values that no run can have
 
   template <class Self, class Table>
@@ -213,6 +212,12 @@ struct TraceOptions {
     t("profile_steps", o.profile_steps,
       "steps that --profile records, after the first two of this call", {.least = 1, .most = 1000});
   }
+};
+
+// The minutes that a new run may take, all in all, from `begin` on.
+struct TimeBudget {
+  double minutes;
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
 };
 
 }  // namespace tapegrad::run

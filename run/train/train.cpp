@@ -10,16 +10,61 @@
 #include "tapegrad/run/folder/session.h"
 #include "tapegrad/run/record/group_lines.h"
 #include "tapegrad/run/record/step_trace.h"
+#include "tapegrad/run/train/time_budget.h"
 #include "tapegrad/run/train/train_step.h"
 
 namespace tapegrad::run {
 namespace {
 
+// The options of a run whose schedule, and whose number of steps if it goes by the clock, are
+// decided. Nothing changes them after this.
+struct Settled {
+  TrainOptions options;
+  std::string minutes, minutes_reason;  // as in About; empty unless steps were measured
+};
+
+// Nothing if a signal interrupts the measuring. lr_decay_iters is fixed, so that a run that is
+// resumed with more steps keeps its schedule.
+std::optional<const Settled> settled(TrainOptions o, const Task& task, const RunFolder& folder) {
+  Settled s{std::move(o), {}, {}};
+  OptimizerOptions& optimizer = s.options.optimizer;
+  if (folder.resumes()) {
+    const std::int64_t made = checkpoint_iteration(folder.path());
+    check(!s.options.time, "a time is for new runs: this one has {} steps", optimizer.max_iters);
+    check(made <= optimizer.max_iters,
+          "the run in {} has made {} steps already: max_iters {} leaves none to make",
+          folder.path().string(), made, optimizer.max_iters);
+    if (s.options.restart_schedule) optimizer.schedule_begin = made;
+  }
+  optimizer.validate();
+  s.options.evaluation.validate();
+  if (s.options.time) {
+    auto fitting = fit_steps(task, s.options, folder.processes());
+    if (!fitting) return std::nullopt;
+    optimizer.max_iters = fitting->steps;
+    s.minutes = std::move(fitting->minutes);
+    s.minutes_reason = std::move(fitting->reason);
+  }
+  optimizer.lr_decay_iters = optimizer.decay_end();
+  return s;
+}
+
+About about_of(const Task& task, const Settled& settled) {
+  About about = task.about;
+  about.minutes = settled.minutes;
+  about.minutes_reason = settled.minutes_reason;
+  return about;
+}
+
 // One run of the loop.
 class Trainer {
  public:
-  Trainer(const Task& task, RunFolder& folder, const TrainOptions& options)
+  Trainer(const Task& task, RunFolder& folder, const Settled& settled)
+      : Trainer(task, folder, settled.options, about_of(task, settled)) {}
+
+  Trainer(const Task& task, RunFolder& folder, const TrainOptions& options, About about)
       : task_(task),
+        about_(std::move(about)),
         folder_(folder),
         optimizer_(options.optimizer),
         evaluation_(options.evaluation),
@@ -28,15 +73,11 @@ class Trainer {
                                      folder.processes(), options.optimizer.comm_dtype)),
         tensors_(task.params.tensors()),
         trace_(traces(folder) ? options.trace : TraceOptions(), tensors_),
-        report_(folder, options.optimizer, options.evaluation, task.about, at_) {
+        report_(folder, options.optimizer, options.evaluation, about_, at_) {
     if (folder.resumes()) {
       check_model();
-      const std::int64_t made = checkpoint_iteration(folder.path());
-      check(made <= optimizer_.max_iters,
-            "the run in {} has made {} steps already: max_iters {} leaves none to make",
-            folder.path().string(), made, optimizer_.max_iters);
       folder.restore(state());
-      const std::int64_t updates = made - at_.skipped;
+      const std::int64_t updates = at_.iteration - at_.skipped;
       check(updates_->steps() == updates,
             "{}: the optimiser has made {} steps, but {} says {}: the files are not of one "
             "checkpoint",
@@ -50,7 +91,7 @@ class Trainer {
     if (!alone()) check_same_start(config);
     folder.begin(config, task.write_files);
     folder.append_session(
-        session_of(at_.iteration, task.about.command, alone() ? 1 : processes_->size()));
+        session_of(at_.iteration, about_.command, alone() ? 1 : processes_->size()));
   }
 
   bool run() {
@@ -211,24 +252,19 @@ class Trainer {
   void check_model() const {
     const std::filesystem::path path = folder_.path() / kConfigFile;
     const Config stored = folder_.config(task_.config.format);
-    for (const Section& section : task_.config.sections) {
-      if (section.name != "model") continue;
-      const Section& before = stored.at(section.name, path);
-      for (const auto& [name, value] : section.values) {
-        const Value* old = before.find(name);
-        if (old == nullptr && std::count(section.newer.begin(), section.newer.end(), name) > 0)
-          continue;
-        check(old != nullptr && text_of(*old) == text_of(value),
-              "{}: the run to resume has a model with {} {}, not {}", path.string(), name,
-              old == nullptr ? "none" : text_of(*old), text_of(value));
-      }
+    const Section* model = task_.config.find("model");
+    if (model == nullptr) return;
+    if (const auto change = first_change(stored.at(model->name, path), *model)) {
+      fail("{}: the run to resume has a model with {} {}, not {}", path.string(), change->name,
+           change->before, change->now);
     }
   }
 
   const Task& task_;
+  const About about_;
   RunFolder& folder_;
-  OptimizerOptions optimizer_;
-  EvaluationOptions evaluation_;
+  const OptimizerOptions& optimizer_;
+  const EvaluationOptions& evaluation_;
   Processes* processes_;
   std::unique_ptr<optim::Updates> updates_;
   std::optional<LayerStats> stats_;
@@ -244,11 +280,8 @@ class Trainer {
 }  // namespace
 
 bool train(const Task& task, RunFolder& folder, const TrainOptions& options) {
-  TrainOptions settled = options;
-  settled.optimizer.settle();
-  settled.optimizer.validate();
-  settled.evaluation.validate();
-  return Trainer(task, folder, settled).run();
+  const std::optional<const Settled> decided = settled(options, task, folder);
+  return decided && Trainer(task, folder, *decided).run();
 }
 
 }  // namespace tapegrad::run

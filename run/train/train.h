@@ -73,13 +73,19 @@ struct TrainOptions {
   OptimizerOptions optimizer = {};
   EvaluationOptions evaluation = {};
   TraceOptions trace = {};
+  // Decides max_iters of a new run: see fit_steps() in time_budget.h.
+  std::optional<TimeBudget> time = {};
+  // A run that is resumed begins its schedule anew, to decay until max_iters unless lr_decay_iters
+  // is given.
+  bool restart_schedule = false;
 };
 
 // Loss → backward → clip → optimiser, with an evaluation and a checkpoint now and then, until
-// max_iters steps are made (true), or a signal (Ctrl-C) has stopped the run, which is then saved
-// (false). A run that is resumed ends with the same bits as one that never stopped, if its task is
-// made in the same way: of the model, that is checked. Errors: a loss that is not a number, which
-// keeps the last checkpoint; a checkpoint of another model.
+// max_iters steps are made (true), or a signal (Ctrl-C) has stopped the run (false), which is then
+// saved, unless the signal came while steps were measured. A run that is resumed ends with the same
+// bits as one that never stopped, if its task is made in the same way: of the model, that is
+// checked. Errors: a loss that is not a number, which keeps the last checkpoint; a checkpoint of
+// another model, or of more steps than max_iters; a time for a run that is resumed.
 //
 // The folder's processes, if there are several, each with a task that is made in the same way, make
 // the steps that one would make with the same gradient_accumulation_steps, to the bit (with

@@ -5,6 +5,7 @@
 #include "tapegrad/autograd/profile.h"
 #include "tapegrad/autograd/tape.h"
 #include "tapegrad/base/dry_run.h"
+#include "tapegrad/base/seconds_of.h"
 #include "tapegrad/optim/clip.h"
 #include "tapegrad/run/train/in_order.h"
 
@@ -36,13 +37,17 @@ Report::Step make_step(const Task& task, const OptimizerOptions& options, double
   std::vector<BatchLoss> own;
   const auto backward = [&](const auto& take) {
     Tape tape({.check_finite = options.check_finite, .names = task.params.tensors()});
-    const Loss loss = [&] {
+    std::optional<Loss> loss;
+    step.times.forward += seconds_of([&] {
       const ProfiledPart part("forward");
-      return task.loss();
-    }();
-    const ProfiledPart part("backward");
-    tape.backward(loss.value, {.seeds = {Tensor::scalar(share, loss.value.dtype())}, .take = take});
-    own.push_back({loss.value.item(), loss.tokens});
+      loss = task.loss();
+    });
+    step.times.backward += seconds_of([&] {
+      const ProfiledPart part("backward");
+      const Tensor seed = Tensor::scalar(share, loss->value.dtype());
+      tape.backward(loss->value, {.seeds = {seed}, .take = take});
+    });
+    own.push_back({loss->value.item(), loss->tokens});
   };
   for (std::int64_t first = 0; first < batches; first += ranks) {
     const int active = static_cast<int>(std::min<std::int64_t>(ranks, batches - first));
@@ -50,11 +55,12 @@ Report::Step make_step(const Task& task, const OptimizerOptions& options, double
     updates.round(active, backward);
     for (int r = rank + 1; r < active; ++r) pass_over(task);
   }
-  const auto [norm, factor] = [&] {
+  optim::Clipping clipping;
+  step.times.norm = seconds_of([&] {
     const ProfiledPart part("norm of the gradients");
-    return updates.measure_clipping(options.grad_clip);
-  }();
-  step.norm = norm;
+    clipping = updates.measure_clipping(options.grad_clip);
+  });
+  step.norm = clipping.norm;
   for (const BatchLoss& batch : in_order(own, static_cast<std::size_t>(batches), processes)) {
     step.loss += share * batch.loss;
     step.tokens += batch.tokens;
@@ -68,11 +74,13 @@ Report::Step make_step(const Task& task, const OptimizerOptions& options, double
   if (step.skipped) {
     ++progress.skipped;
   } else {
-    const ProfiledPart part("update");
-    updates.step(step.lr, factor);
+    step.times.update = seconds_of([&] {
+      const ProfiledPart part("update");
+      updates.step(step.lr, clipping.factor);
+    });
   }
   if (stats != nullptr) step.layers = stats->after();
-  updates.zero_grad();
+  step.times.update += seconds_of([&] { updates.zero_grad(); });
   return step;
 }
 

@@ -18,10 +18,10 @@ TEST_CASE("dtype auto becomes the one that was found faster, and a resume keeps 
         std::string::npos);
 }
 
-TEST_CASE("--verbose says what multiplies and how much of the processor that uses",
-          "[train-gpt]") {
+TEST_CASE("--verbose says what multiplies and how much of the processor that uses", "[train-gpt]") {
   const CorpusAndRun files("text.txt", tiny_text());
-  const Result r = train(tiny_run(files.corpus, files.run, 0) + Args{"--gemm", "openblas", "--verbose"});
+  const Result r =
+      train(tiny_run(files.corpus, files.run, 0) + Args{"--gemm", "openblas", "--verbose"});
   INFO(r.out << r.err);
   CHECK(std::regex_search(
       r.out,

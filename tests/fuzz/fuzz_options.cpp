@@ -22,10 +22,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::accepts("", [&] {
     if (data[0] % 2 == 1) {
       seq2seq::Training program;
-      cli::parse_training(program, {"program", argc, argv.data()});
+      cli::parse_arguments(program, {"program", argc, argv.data()});
     } else {
       gpt::Training program;
-      cli::parse_training(program, {"program", argc, argv.data()});
+      cli::parse_arguments(program, {"program", argc, argv.data()});
     }
   });
   return 0;

@@ -1,6 +1,6 @@
 #include "tapegrad/nn/generation/generate.h"
-#include "tapegrad/optim/optimizers/adamw.h"
 #include "tapegrad/optim/clip.h"
+#include "tapegrad/optim/optimizers/adamw.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/nn/models.h"
 

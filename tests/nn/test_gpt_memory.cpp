@@ -2,8 +2,8 @@
 // the system once.
 
 #include "tapegrad/base/memory.h"
-#include "tapegrad/optim/optimizers/adamw.h"
 #include "tapegrad/optim/clip.h"
+#include "tapegrad/optim/optimizers/adamw.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/nn/models.h"
 

@@ -4,8 +4,8 @@
 
 #include "tapegrad/base/memory.h"
 #include "tapegrad/nn/transformer.h"
-#include "tapegrad/optim/optimizers/adamw.h"
 #include "tapegrad/optim/clip.h"
+#include "tapegrad/optim/optimizers/adamw.h"
 #include "tapegrad/run/plan/memory_estimate.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/nn/models.h"

@@ -1,7 +1,7 @@
 #include <limits>
 
-#include "tapegrad/optim/optimizers/adamw.h"
 #include "tapegrad/optim/clip.h"
+#include "tapegrad/optim/optimizers/adamw.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"
 

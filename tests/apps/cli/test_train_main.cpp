@@ -38,24 +38,24 @@ struct Options {
   }
 };
 
+const std::vector<cli::Preset<Options>>& list() {
+  static const std::vector<cli::Preset<Options>> presets = [] {
+    Options deep;
+    deep.model.depth = 5, deep.model.late = 3;
+    return std::vector<cli::Preset<Options>>{{"deep", "", deep}};
+  }();
+  return presets;
+}
+
 class Program : public cli::TrainingWith<Options> {
  public:
+  Program() : TrainingWith(list()) {}
   std::string summary() const override { return "A test."; }
   std::string_view format() const override { return "test"; }
   void describe(cli::CommandLine&) const override {}
   void adjust(const cli::CommandLine&) override {}
-  run::Product product() const override { return {}; }
+  Product product() const override { return {}; }
   std::unique_ptr<cli::Prepared> prepare(run::RunFolder&) override { return nullptr; }
-
- private:
-  const std::vector<cli::Preset<Options>>& all_presets() const override {
-    static const std::vector<cli::Preset<Options>> list = [] {
-      Options deep;
-      deep.model.depth = 5, deep.model.late = 3;
-      return std::vector<cli::Preset<Options>>{{"deep", "", deep}};
-    }();
-    return list;
-  }
 };
 
 // The options of a call that resumes a run whose config.json lacks `late`.
@@ -71,7 +71,7 @@ std::optional<Options> resumed(std::vector<const char*> more) {
   std::vector<const char*> args = {"test", "--init-from", "resume", "--out-dir", path.c_str()};
   args.insert(args.end(), more.begin(), more.end());
   Program program;
-  if (!cli::parse_training(program, {"test", static_cast<int>(args.size()), args.data()}))
+  if (!cli::parse_arguments(program, {"test", static_cast<int>(args.size()), args.data()}))
     return std::nullopt;
   return program.values();
 }
@@ -92,4 +92,24 @@ TEST_CASE("what a model consists of cannot change on resume, newer options inclu
                     ContainsSubstring("--depth 3 does not fit the run to resume, which has 2"));
   CHECK_THROWS_WITH(resumed({"--late", "2"}),
                     ContainsSubstring("--late 2.0 does not fit the run to resume, which has 1.0"));
+}
+
+TEST_CASE("a preset that there is not is an error", "[train_main]") {
+  Program program;
+  CHECK_THROWS_WITH(program.take_preset("flat"), ContainsSubstring("there is no preset 'flat'"));
+}
+
+TEST_CASE("the batches of a step are rounded up to the processes, unless they are given",
+          "[train_main]") {
+  const auto batches = [](std::vector<const char*> args, int ranks) {
+    args.insert(args.begin(), "test");
+    Program program;
+    cli::parse_arguments(program, {"test", static_cast<int>(args.size()), args.data()}, ranks);
+    return program.common().optimizer.gradient_accumulation_steps;
+  };
+  CHECK(batches({}, 1) == 1);
+  CHECK(batches({}, 3) == 3);
+  CHECK(batches({"--gradient-accumulation-steps", "4"}, 3) == 4);
+  CHECK_THROWS_WITH(batches({"--gradient-accumulation-steps", "2"}, 3),
+                    ContainsSubstring("a step has fewer forward passes than there are processes"));
 }

@@ -175,6 +175,16 @@ TEST_CASE("pairs that cannot be learnt are refused before anything is written", 
   check_error(train_pairs(tiny_pair_run(folder / "none", folder / "run", 1)), 1, "No such file");
 }
 
+TEST_CASE("patterns that name nothing are wrong usage, found before the pairs are read",
+          "[train-seq2seq]") {
+  const auto refused = [](const Args& more, const std::string& text) {
+    check_error_of("train-seq2seq", train_pairs(Args{"--corpus", "/no/such.tsv"} + more), 2, text);
+  };
+  refused({"--lr-scale", "wtx*=2"}, "--lr-scale: 'wtx*' names no parameter that is trained");
+  refused({"--decay", "wtx*=2"}, "--decay: 'wtx*' names no parameter");
+  refused({"--optimizer-for", "wtx*=sgd"}, "--optimizer-for: 'wtx*' names no parameter");
+}
+
 TEST_CASE("wrong usage of train-seq2seq has exit code 2", "[train-seq2seq]") {
   const TempFolder folder;
   const auto usage = [](const Args& args, const std::string& text) {

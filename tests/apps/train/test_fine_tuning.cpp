@@ -76,6 +76,28 @@ const Args kLora = {"--lora-rank", "2", "--lora-alpha", "4"};
 
 }  // namespace
 
+TEST_CASE("the first positions of any model are those of a shorter one", "[fine-tuning]") {
+  const TinyRun llama(2, {"--arch", "llama", "--positions", "learned"});
+  const Tuned shorter;
+  check_ended_well(shorter.train(1, {"--block-size", "8"}, llama.run));
+  CHECK(weights(shorter.run).at("embed_positions.weight").shape() == Shape{8, 16});
+}
+
+TEST_CASE("a model without positions may get longer sequences", "[fine-tuning]") {
+  const TinyRun from(2, {"--positions", "none", "--block-size", "8"});
+  const Tuned longer;
+  check_ended_well(longer.train(1, {"--block-size", "16"}, from.run));
+}
+
+TEST_CASE("a start may tell a part of its model that it has without being told", "[fine-tuning]") {
+  const Tuned tuned;
+  check_ended_well(tuned.train(1, {"--activation", "gelu", "--positions", "learned"}));
+  const Tuned other;
+  other.check_refused({"--activation", "relu"}, 2,
+                      R"(--activation "relu" does not fit the model in )");
+  other.check_refused({"--n-kv-head", "1"}, 2, "which has 2");
+}
+
 TEST_CASE("a run starts from the weights, the tokenizer and the shape of another",
           "[fine-tuning]") {
   const Tuned tuned;

@@ -88,3 +88,12 @@ TEST_CASE("options of optimisers that mean nothing are errors", "[optimizers]") 
   check_ended_well(
       train(resume_run(tiny.run, 2) + Args{"--momentum", "0.25", "--lr-scale", "wte*=0"}));
 }
+
+TEST_CASE("what an optimiser keeps cannot change on resume", "[optimizers]") {
+  const TinyRun momentum(1, {"--optimizer", "sgd", "--momentum", "0.5"});
+  const TinyRun plain(1, {"--optimizer", "sgd"});
+  check_error_of("train-gpt", train(resume_run(momentum.run, 2) + Args{"--momentum", "0"}), 1,
+                 "it has momentum_buffer, which the optimiser does not keep with these options");
+  check_error_of("train-gpt", train(resume_run(plain.run, 2) + Args{"--momentum", "0.5"}), 1,
+                 "it has no momentum_buffer, which the optimiser keeps with these options");
+}

@@ -106,3 +106,24 @@ TEST_CASE("batches go on where their state was taken, random or in passes", "[te
   for (int i = 0; i < 20; ++i) CHECK(batches.next().inputs == again.next().inputs);
   CHECK((batches.per_pass() > 0) == (kind == run::BatchKind::epochs));
 }
+
+TEST_CASE("one call makes of a run's paths the tokens that its steps make", "[text_data]") {
+  const TempFolder folder;
+  for (int i = 0; i < 9; ++i) {
+    folder.put("texts/" + std::to_string(i), "the story<|endoftext|>of " + std::to_string(i));
+  }
+  const std::string tokenizer = GENERATE("char", "bpe:260", "gpt2");
+  const run::TextOptions options{.corpus = {folder / "texts"}, .tokenizer = tokenizer};
+  const run::RunFolder run = run::RunFolder::open({.out_dir = folder / "run"}, "run");
+  const run::LearntText learnt = run::text_data_of(
+      options, {.folder = run, .format = "test", .own_text = {}, .seed = 3, .block_size = 2});
+  const run::Text text = run::read_text(options.source());
+  const auto t = run::make_tokenizer(options, 3, [&]() -> const run::Text& { return text; });
+  const run::TextData steps = run::tokenize(text, t, options.division(3), 2);
+  CHECK(learnt.text.identity.fingerprint == text.identity.fingerprint);
+  CHECK(learnt.data.tokenizer.vocab_size() == t.vocab_size());
+  CHECK(values_of(learnt.data.train) == values_of(steps.train));
+  CHECK(values_of(learnt.data.val) == values_of(steps.val));
+  CHECK(learnt.data.train_documents == steps.train_documents);
+  CHECK(learnt.data.val_documents > 0);
+}

@@ -1,3 +1,4 @@
+#include "tapegrad/nn/decoder_config.h"
 #include "tapegrad/run/folder/config.h"
 #include "tapegrad/run/train/options.h"
 #include "tapegrad/tests/catch.h"
@@ -136,4 +137,25 @@ TEST_CASE("a config of another format or version is refused", "[config]") {
   refused(R"({"version": 2})", "'format' is missing");
   refused(R"({"format": "mine", "version": 2, "part": 3})", "'part' must be an object");
   refused("[]", "expected a JSON object");
+}
+
+TEST_CASE("sections are compared by what they stand for", "[config]") {
+  nn::DecoderConfig plain, told, other;
+  told.activation = nn::Activation::gelu, told.separate_qkv = false;
+  other.activation = nn::Activation::relu;
+  const auto change = [](const nn::DecoderConfig& before, const nn::DecoderConfig& now) {
+    return run::first_change(run::section_of("model", before), run::section_of("model", now));
+  };
+  CHECK_FALSE(change(plain, told));
+  CHECK_FALSE(change(told, plain));
+  REQUIRE(change(plain, other));
+  CHECK(change(plain, other)->name == "activation");
+  CHECK(change(plain, other)->before == R"("gelu")");
+  CHECK(change(plain, other)->now == R"("relu")");
+  // What may change does not count, nor what an older section lacks.
+  const run::Section before{"part", {{"a", std::int64_t{1}}}};
+  run::Section now{"part", {{"a", std::int64_t{2}}, {"b", true}}, {"b"}, {"a"}};
+  CHECK_FALSE(run::first_change(before, now));
+  now.newer.clear();
+  CHECK(run::first_change(before, now)->before == "none");
 }

@@ -57,3 +57,19 @@ TEST_CASE("a switch of 0.2 that is no switch is refused", "[older_config]") {
   CHECK_THROWS_WITH(model_of(R"("rope":false,"unbiased_norm":false,"rope_scalling":1)"),
                     ContainsSubstring("rope_scalling"));
 }
+
+TEST_CASE("a switch of 0.2 must be true or false", "[older_config]") {
+  CHECK_THROWS_WITH(model_of(R"("rope":"yes","unbiased_norm":false)"),
+                    ContainsSubstring("config.json: 'rope' must be true or false"));
+  CHECK_THROWS_WITH(model_of(R"("rope":true,"unbiased_norm":7)"),
+                    ContainsSubstring("'unbiased_norm' must be true or false"));
+}
+
+TEST_CASE("options of rotary positions said nothing in a model of 0.2 without them",
+          "[older_config]") {
+  const nn::DecoderConfig model =
+      model_of(R"("rope":false,"unbiased_norm":false,"rope_base":500000.0,"rope_factor":8.0)");
+  CHECK(model.rope_base == nn::DecoderConfig().rope_base);
+  CHECK_FALSE(model.scaling());
+  CHECK(model_of(R"("rope":true,"unbiased_norm":false,"rope_base":500000.0)").rope_base == 5e5);
+}

@@ -1,8 +1,8 @@
 #include <nlohmann/json.hpp>
 
 #include "tapegrad/nn/generation/generate.h"
-#include "tapegrad/optim/optimizers/adamw.h"
 #include "tapegrad/optim/clip.h"
+#include "tapegrad/optim/optimizers/adamw.h"
 #include "tapegrad/run/models/formats/export.h"
 #include "tapegrad/run/models/formats/hf_folder.h"
 #include "tapegrad/run/models/model.h"

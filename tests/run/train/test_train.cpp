@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "tapegrad/autograd/ops.h"
+#include "tapegrad/nn/decoder_config.h"
 #include "tapegrad/nn/layers.h"
 #include "tapegrad/run/train/train.h"
 #include "tapegrad/tests/catch.h"
@@ -40,6 +41,7 @@ struct Lesson {
   bool breaks = false;              // the loss becomes NaN
   bool check_finite = false;
   std::string optimizer = "adamw";
+  std::optional<nn::DecoderConfig> decoder = {};  // its options, in place of the factor
 
   Outcome run() const {
     run::RunFolder run_folder = run::RunFolder::open(
@@ -51,6 +53,7 @@ struct Lesson {
     Numbers numbers;
     const auto loss = [&](const Tensor& x) { return mse_loss(line(x), x * factor - 1.0); };
     run::Section section{"model", {{"factor", factor}}, {"late"}};
+    if (decoder) section = run::section_of("model", *decoder);
     if (late) section.values.emplace_back("late", *late);
     const run::Task task = {
         .params = params,
@@ -132,6 +135,21 @@ TEST_CASE("a checkpoint of another model, and too few steps, are refused", "[tra
   lesson.factor = 3, lesson.optimizer = "sgd";
   CHECK_THROWS_WITH(lesson.run(),
                     ContainsSubstring("the state of the optimiser adamw, and not of sgd"));
+}
+
+TEST_CASE("a resumed run may tell a part of its model that it had without telling", "[train]") {
+  const TempFolder folder;
+  nn::DecoderConfig told;
+  told.activation = nn::Activation::gelu, told.separate_qkv = false;
+  Lesson lesson{.folder = folder / "run", .max_iters = 6, .decoder = told};
+  lesson.run();
+  lesson.resumes = true, lesson.max_iters = 7, lesson.decoder = nn::DecoderConfig();
+  CHECK(lesson.run().done);
+  lesson.decoder = told, lesson.max_iters = 8;
+  CHECK(lesson.run().done);
+  lesson.decoder->activation = nn::Activation::relu;
+  CHECK_THROWS_WITH(lesson.run(),
+                    ContainsSubstring(R"(a model with activation "gelu", not "relu")"));
 }
 
 TEST_CASE("a loss that is not a number ends the run and keeps the last checkpoint", "[train]") {

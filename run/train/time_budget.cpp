@@ -1,12 +1,12 @@
-#include "tapegrad/run/plan/time_budget.h"
+#include "tapegrad/run/train/time_budget.h"
 
 #include <cstring>
 
 #include "tapegrad/base/interrupt.h"
+#include "tapegrad/base/seconds_of.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
-#include "tapegrad/run/plan/seconds_of.h"
 #include "tapegrad/run/train/train_step.h"
 
 namespace tapegrad::run {
@@ -102,16 +102,16 @@ double seconds_of_run(std::int64_t steps, const RunCosts& c, const EvaluationOpt
          static_cast<double>(checkpoints) * c.checkpoint + c.beside.end;
 }
 
+double seconds_left(const TimeBudget& budget) {
+  const auto now = std::chrono::steady_clock::now();
+  return 60 * budget.minutes - std::chrono::duration<double>(now - budget.begin).count();
+}
+
 std::string in_words(double minutes) {
   return fmt::format("{:.4g} minute{}", minutes, minutes == 1 ? "" : "s");
 }
 
 }  // namespace
-
-double TimeBudget::seconds_left() const {
-  return 60 * minutes -
-         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 std::int64_t steps_within(double seconds, const RunCosts& costs, const EvaluationOptions& options) {
   std::int64_t fits = 0, too_many = std::int64_t{1} << 40;
@@ -123,7 +123,8 @@ std::int64_t steps_within(double seconds, const RunCosts& costs, const Evaluatio
 }
 
 std::optional<FittingSteps> fit_steps(const Task& task, const TrainOptions& options,
-                                      const TimeBudget& budget, Processes* processes) {
+                                      Processes* processes) {
+  const TimeBudget& budget = options.time.value();
   catch_interrupts();
   const HeldInterrupts held(processes != nullptr && !processes->alone());
   const Untouched untouched(task);
@@ -149,7 +150,7 @@ std::optional<FittingSteps> fit_steps(const Task& task, const TrainOptions& opti
       optim::bytes_kept(trained, optim::make_groups(trained, options.optimizer.rules()));
   costs.checkpoint = bytes / kDiskBytesPerSecond;
   const std::int64_t steps =
-      agreed(steps_within(budget.seconds_left(), costs, options.evaluation), processes);
+      agreed(steps_within(seconds_left(budget), costs, options.evaluation), processes);
   const std::string took = fmt::format("{} steps took {:.3g} s", measured.steps, measured.seconds);
   check(steps > 0,
         "not one step fits into {}: {}, an evaluation takes {:.3g} s, and the end of the run "

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace tapegrad::run {
+namespace tapegrad {
 
 // The median of at least one value; the mean of the two in the middle if there are two.
 inline double median(std::vector<double> values) {
@@ -12,4 +12,4 @@ inline double median(std::vector<double> values) {
   return (values[(n - 1) / 2] + values[n / 2]) / 2;
 }
 
-}  // namespace tapegrad::run
+}  // namespace tapegrad

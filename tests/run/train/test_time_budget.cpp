@@ -4,8 +4,9 @@
 
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/nn/layers.h"
-#include "tapegrad/run/plan/time_budget.h"
+#include "tapegrad/run/train/time_budget.h"
 #include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/temp_folder.h"
 
 using namespace tapegrad;
 
@@ -27,7 +28,7 @@ struct SlowTask {
   Rng rng{1}, dropout{2};
   nn::Params params{rng};
   nn::Linear line{params / "line", 1, 1};
-  Numbers numbers;
+  Numbers numbers = {};
   run::Task task() {
     return {.params = params,
             .batches = numbers,
@@ -80,8 +81,8 @@ TEST_CASE("measured steps leave parameters, batches and generators as they were"
   SlowTask slow;
   const auto weights = slow.weights();
   const std::string batches = slow.numbers.state(), dropout = slow.dropout.state();
-  const auto fitting =
-      run::fit_steps(slow.task(), {.evaluation = {.eval_interval = 1000}}, {.minutes = 0.05});
+  const auto fitting = run::fit_steps(slow.task(), {.evaluation = {.eval_interval = 1000},
+                                                    .time = run::TimeBudget{.minutes = 0.05}});
   REQUIRE(fitting);
   CHECK(fitting->steps > 20);
   CHECK(fitting->steps <= 1500);  // of two milliseconds in three seconds
@@ -96,6 +97,46 @@ TEST_CASE("measured steps leave parameters, batches and generators as they were"
 
 TEST_CASE("a time that is too short for one step is refused", "[time-budget]") {
   SlowTask slow;
-  CHECK_THROWS_WITH(run::fit_steps(slow.task(), {}, {.minutes = 1e-5}),
+  CHECK_THROWS_WITH(run::fit_steps(slow.task(), {.time = run::TimeBudget{.minutes = 1e-5}}),
                     ContainsSubstring("not one step fits into 1e-05 minutes"));
+}
+
+TEST_CASE("a new run by the clock makes the steps that fit, and a resumed one knows its number",
+          "[time-budget][train]") {
+  const TempFolder folder;
+  const auto train = [&](const char* init_from, const run::TrainOptions& options) {
+    run::RunFolder run =
+        run::RunFolder::open({.out_dir = folder / "run", .init_from = init_from}, "slow");
+    SlowTask slow;
+    return run::train(slow.task(), run, options);
+  };
+  run::TrainOptions options{.optimizer = {.max_iters = 1 << 30},
+                            .evaluation = {.eval_interval = 1000},
+                            .time = run::TimeBudget{.minutes = 0.01}};
+  CHECK(train(run::kScratch, options));
+  const std::int64_t made = run::checkpoint_iteration(folder / "run");
+  CHECK(made > 0);
+  CHECK(made <= 300);  // of two milliseconds in 0.6 seconds
+  CHECK_THROWS_WITH(train(run::kResume, options), ContainsSubstring("a time is for new runs"));
+}
+
+TEST_CASE("a schedule that is restarted begins at the checkpoint", "[train]") {
+  const TempFolder folder;
+  const auto config_after = [&](const std::string& init_from, bool restart) {
+    run::RunFolder run =
+        run::RunFolder::open({.out_dir = folder / "run", .init_from = init_from}, "slow");
+    Rng rng(1);
+    SlowTask slow{.params = run.params(rng)};
+    run::OptimizerOptions optimizer{.max_iters = 3, .warmup_iters = 1};
+    if (init_from == run::kResume) optimizer.max_iters = 9;
+    run::train(slow.task(), run, {.optimizer = optimizer, .restart_schedule = restart});
+    run::OptimizerOptions stored;
+    const auto path = run.path() / run::kConfigFile;
+    run::read_section(path, run.config("tapegrad-task"), "optimizer", stored);
+    return stored;
+  };
+  CHECK(config_after(run::kScratch, true).schedule_begin == 0);
+  const run::OptimizerOptions again = config_after(run::kResume, true);
+  CHECK(again.schedule_begin == 3);
+  CHECK(again.lr_decay_iters == 9);
 }

@@ -1,20 +1,11 @@
 #pragma once
 
-#include <chrono>
 #include <optional>
 #include <string>
 
 #include "tapegrad/run/train/train.h"
 
 namespace tapegrad::run {
-
-// The minutes that a run may take, all in all, from `begin` on.
-struct TimeBudget {
-  double minutes;
-  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
-
-  double seconds_left() const;
-};
 
 // What the parts of a run take, in seconds.
 struct RunCosts {
@@ -33,11 +24,11 @@ struct FittingSteps {
   std::string minutes, reason;
 };
 
-// Makes some steps of a new run to measure them, and decides how many the budget has time for. Then
-// parameters, batches and generators are what they were, so that the run is the same as one that
-// was given that number of steps. Takes the memory of the parameters once more. Nothing if a signal
-// interrupts it. Error if not one step fits. Several processes measure together.
+// Makes some steps of a new run to measure them, and decides how many options.time has time for.
+// Then parameters, batches and generators are what they were, so that the run is the same as one
+// that was given that number of steps. Takes the memory of the parameters once more. Nothing if a
+// signal interrupts it. Error if not one step fits. Several processes measure together.
 std::optional<FittingSteps> fit_steps(const Task& task, const TrainOptions& options,
-                                      const TimeBudget& budget, Processes* processes = nullptr);
+                                      Processes* processes = nullptr);
 
 }  // namespace tapegrad::run

@@ -7,7 +7,7 @@
 
 #include "tapegrad/autograd/gemm/gemm.h"
 
-namespace tapegrad::run {
+namespace tapegrad {
 
 // A product of a training step: x·Wᵀ with x (rows, depth) and W (columns, depth).
 struct Product {
@@ -31,4 +31,4 @@ std::string describe_precision(Precision precision, const Product& product);
 // second line warns if it is less than half, and says what to do.
 std::vector<std::string> describe_compute(const std::optional<Product>& product);
 
-}  // namespace tapegrad::run
+}  // namespace tapegrad

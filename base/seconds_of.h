@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-namespace tapegrad::run {
+namespace tapegrad {
 
 template <class Work>
 double seconds_of(const Work& work) {
@@ -11,4 +11,4 @@ double seconds_of(const Work& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-}  // namespace tapegrad::run
+}  // namespace tapegrad

@@ -1,13 +1,13 @@
-#include "tapegrad/run/plan/product_rate.h"
+#include "tapegrad/autograd/gemm/product_rate.h"
 
 #include <algorithm>
 
 #include "tapegrad/autograd/gemm/timed_gemm.h"
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/median.h"
 #include "tapegrad/base/parallel.h"
-#include "tapegrad/run/plan/median.h"
 
-namespace tapegrad::run {
+namespace tapegrad {
 namespace {
 
 GemmShape shape_of(const Product& p) {
@@ -96,4 +96,4 @@ std::vector<std::string> describe_compute(const std::optional<Product>& product)
                       100 * rate / most)};
 }
 
-}  // namespace tapegrad::run
+}  // namespace tapegrad
