@@ -217,7 +217,14 @@ TEST_CASE("rows move as they are stored, blocks included", "[stored_type]") {
     const Tensor wide = stored.widened(DType::f32);
     CHECK(same_bits(stored.first_rows(3).widened(DType::f32), wide.rows(0, 3)));
     CHECK_THROWS_WITH(stored.first_rows(8), ContainsSubstring("no first 8 rows"));
-    const Tensor turned = stored.rows(6, back).widened(DType::f32);
+    const StoredTensor moved_rows = stored.rows(6, back);
+    const Tensor turned = moved_rows.widened(DType::f32);
+    std::vector<std::byte> whole(moved_rows.bytes()), pieces(whole.size());
+    REQUIRE(moved_rows.read(0, whole.data(), whole.size()));
+    for (std::size_t at = 0; at < whole.size(); at += 7) {  // no piece ends where a row does
+      REQUIRE(moved_rows.read(at, pieces.data() + at, std::min<std::size_t>(7, whole.size() - at)));
+    }
+    CHECK(pieces == whole);
     CHECK(turned.shape() == Shape{6, 256});
     for (std::int64_t i = 0; i < 6; ++i) {
       CHECK(same_bits(turned.rows(i, i + 1), wide.rows(6 - i, 7 - i)));

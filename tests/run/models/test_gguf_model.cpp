@@ -283,7 +283,7 @@ TEST_CASE("weights are stored in the type that is asked for", "[gguf_model]") {
   config.n_embd = 32, config.n_inner = 40;  // 40: rows without whole blocks
   const run::TextModel model = model_of(tokenizer, config);
   const auto& types = run::export_format("gguf").types;
-  CHECK(names_of(types) == "f32, f16, bf16, q8_0");
+  CHECK(names_of(types).starts_with("f32, f16, bf16, q8_0"));
   for (const StoredType* type : types) {
     INFO(type->name);
     run::export_gguf(model, folder / "file.gguf", *type);
