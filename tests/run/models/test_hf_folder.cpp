@@ -302,6 +302,11 @@ TEST_CASE("where attention slides, logits are transformers' beyond the window", 
   // The default window is 4,096, which hides nothing of 24 positions.
   check_is_golden(run::load(mistral.path()), "hf_llama");
   CHECK(run::load(mistral.path()).gpt.config.window == 0);
+  mistral.configure("max_position_embeddings", 8192);
+  CHECK(run::load(mistral.path()).gpt.config.window == 4096);
+  mistral.configure("sliding_window", nullptr);
+  CHECK(run::load(mistral.path()).gpt.config.window == 0);
+  mistral.configure("max_position_embeddings", 24);
   mistral.configure("sliding_window", 5);
   CHECK(run::load(mistral.path()).gpt.config.window == 5);
   CHECK(run::load(mistral.path()).gpt.config.block_size == 24);
