@@ -82,7 +82,7 @@ void add_gradients(const Step& step, const Needs& needs, Grads& dxs, GradMap& gr
   }
 }
 
-// Of step i of the tape.
+// Runs the vjp of step i of the tape.
 void run_vjp(const TapeRecord& tape, std::size_t i, const Needs& needs, GradMap& grads,
              const Ids& wanted) {
   const Step& step = *tape.steps[i];

@@ -31,8 +31,8 @@ struct BackwardOptions {
   std::vector<Tensor> seeds = {};
   // Keeps the tape for another backward. Otherwise what was saved is freed on the way.
   bool keep = false;
-  // Of backward(): takes each parameter's gradient as soon as it is complete, while backward goes
-  // on, in place of its being added to grad().
+  // Takes each parameter's gradient as soon as it is complete, while backward() goes on. Then
+  // nothing is added to grad().
   std::function<void(const Tensor& parameter, Tensor gradient)> take = {};
 };
 

@@ -42,7 +42,7 @@ class LineReader {
   }
 
  private:
-  // Of the line that was begun last.
+  // Names the line that was begun last.
   std::string where() const { return fmt::format("--config {}, line {}", path_, number_); }
 
   bool rest_is_empty() const { return at_ >= text_.size(); }

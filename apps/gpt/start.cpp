@@ -76,7 +76,7 @@ class FirstPositions : public TensorSource {
   Entries entries_;
 };
 
-// Of a path to a tokenizer.json, or to the folder that has it.
+// The tokenizer.json at a path, which may name the file or the folder that has it.
 fs::path tokenizer_file(const fs::path& path) {
   std::error_code ignored;
   const fs::path inner = path / run::kTokenizerFile;

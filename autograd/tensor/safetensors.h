@@ -29,9 +29,9 @@ struct TensorToMake {
   Shape shape;
   std::function<Tensor()> make;
 };
-// The same with these; `stored` is the type in the file: "F32", "F16" or "BF16". A value becomes
-// the nearest one of that type, of two that are equally near the even one. Error, naming the
-// tensor, if that is infinite and the value was not.
+// Saves tensors that are made when their turn comes. `stored` is the type in the file: "F32", "F16"
+// or "BF16". A value becomes the nearest one of that type, of two that are equally near the even
+// one. Error, naming the tensor, if that is infinite and the value was not.
 void save_safetensors(const std::string& path, const std::vector<TensorToMake>& tensors,
                       std::string_view stored, const Metadata& metadata = {});
 

@@ -157,7 +157,7 @@ class Preparation {
   std::optional<data::Tokenizer> known_;  // a tokenizer that does not depend on the corpus
 };
 
-// Of a state that --overwrite will replace, nothing is used, and nothing on disk is changed yet.
+// A state that --overwrite will replace is not used, and nothing on disk is changed yet.
 void Preparation::open_state() {
   if (options_.tokenizer == "gpt2") known_ = data::Tokenizer::gpt2();
   if (data::is_path_of_tokenizer(options_.tokenizer)) {

@@ -101,7 +101,7 @@ class Writer : public OptionTable {
 class Reader : public OptionTable {
  public:
   Reader(const std::filesystem::path& path, const Config& config) : path_(path), config_(config) {}
-  // Of one section, whose struct is described by the caller.
+  // Reads one section, whose struct the caller describes.
   Reader(const std::filesystem::path& path, const Config& config, const Section& section)
       : path_(path), config_(config), section_(&section) {}
 

@@ -112,7 +112,7 @@ class Trainer {
     return {task_.params, *updates_, task_.batches, dropout, at_};
   }
 
-  // Of several processes, rank 0 alone.
+  // Rank 0 alone traces, of several processes.
   static bool traces(const RunFolder& folder) {
     return folder.processes() == nullptr || folder.processes()->rank() == 0;
   }
