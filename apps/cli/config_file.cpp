@@ -182,7 +182,7 @@ class LineReader {
 };
 
 std::string text_of(const Json& json) {
-  return run::is_text(json) ? run::text_of(json) : json_text(json);
+  return run::is_text(json) ? run::text_of_json(json) : json_text(json);
 }
 
 // What a config.json tells of a run beside its options.

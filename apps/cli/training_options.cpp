@@ -20,10 +20,10 @@ class ResumeCheck : public OptionTable {
              const Rule& rule) override {
     if (rule.lasting.value_or(lasting_) != Lasting::model) return;
     const run::Value* before = section_->find(name);
-    const std::string now = run::text_of(member.value());
-    if (before != nullptr && run::text_of(*before) != now) {
+    const std::string now = run::value_text(member.value());
+    if (before != nullptr && run::value_text(*before) != now) {
       usage_error("{} {} does not fit the run to resume, which has {}", option_name(name), now,
-                  run::text_of(*before));
+                  run::value_text(*before));
     }
   }
   bool begin_section(std::string_view name, std::string_view, Lasting lasting) override {

@@ -5,9 +5,9 @@
 #include "tapegrad/apps/cli/shell.h"
 #include "tapegrad/apps/gpt/evaluate_text.h"
 #include "tapegrad/apps/gpt/gpt_text.h"
+#include "tapegrad/apps/gpt/init_from.h"
 #include "tapegrad/apps/gpt/plan.h"
 #include "tapegrad/apps/gpt/samples.h"
-#include "tapegrad/apps/gpt/start.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/base/dry_run.h"
 #include "tapegrad/base/interrupt.h"
@@ -43,7 +43,7 @@ void settle(Options& o, const run::TextData& data) {
 // adapters.
 nn::Params make_params(const Options& o, const run::RunFolder& folder, Rng& rng) {
   run::check_memory(memory_of(o), o.call.max_minutes.has_value(), folder.processes());
-  if (o.call.folder.starts_from_model()) return start_params(o, rng);
+  if (o.call.folder.starts_from_model()) return initial_params(o, rng);
   nn::Params params = folder.params(rng, o.optimizer.precision());
   params.adapt(o.tuning.adapters());
   return params;
@@ -54,7 +54,7 @@ nn::Decoder make_gpt(const nn::Params& params, const Options& o, Rng& rng) {
   gpt.recompute = o.extras.recompute;
   const run::FolderOptions& folder = o.call.folder;
   if (folder.starts_from_model()) {
-    check_start(o, params);
+    check_initial_params(o, params);
   } else if (!folder.resumes() && o.init.init == FirstWeights::gpt2) {
     nn::init_gpt2(gpt, params, rng);
   }
@@ -176,7 +176,7 @@ void Training::adjust(const cli::CommandLine& cli) {
   }
   if (cli.given("--max-iters") || o.call.max_minutes) o.passes.epochs.reset();
   take_folder(o, cli);
-  take_start(o, cli);
+  take_initial_model(o, cli);
   check_patterns(o);
 }
 

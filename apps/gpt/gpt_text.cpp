@@ -4,7 +4,7 @@
 
 #include "tapegrad/apps/cli/shell.h"
 #include "tapegrad/apps/gpt/gpt_program.h"
-#include "tapegrad/apps/gpt/start.h"
+#include "tapegrad/apps/gpt/init_from.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"

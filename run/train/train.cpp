@@ -151,7 +151,8 @@ class Trainer {
     std::map<std::string, std::string> texts;
     for (const Section& section : config.sections) {
       std::string text;
-      for (const auto& [name, value] : section.values) text += name + " " + text_of(value) + "\n";
+      for (const auto& [name, value] : section.values)
+        text += name + " " + value_text(value) + "\n";
       texts["section '" + section.name + "' of the options"] = fingerprint(text);
     }
     Fingerprint weights;
@@ -218,9 +219,9 @@ class Trainer {
         const Value* old = before.find(name);
         if (old == nullptr && std::count(section.newer.begin(), section.newer.end(), name) > 0)
           continue;
-        check(old != nullptr && text_of(*old) == text_of(value),
+        check(old != nullptr && value_text(*old) == value_text(value),
               "{}: the run to resume has a model with {} {}, not {}", path.string(), name,
-              old == nullptr ? "none" : text_of(*old), text_of(value));
+              old == nullptr ? "none" : value_text(*old), value_text(value));
       }
     }
   }

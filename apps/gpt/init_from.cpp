@@ -1,4 +1,4 @@
-#include "tapegrad/apps/gpt/start.h"
+#include "tapegrad/apps/gpt/init_from.h"
 
 #include <fmt/ranges.h>
 
@@ -37,10 +37,10 @@ class TakeOver : public OptionTable {
     const run::Value& before = *start_.find(name);
     if (rule.option && cli_.given(option)) {
       if (std::count(std::begin(kFree), std::end(kFree), name) > 0) return;
-      const std::string now = run::text_of(member.value());
-      if (now != run::text_of(before)) {
+      const std::string now = run::value_text(member.value());
+      if (now != run::value_text(before)) {
         cli::usage_error("{} {} does not fit the model in {}, which has {}", option, now, folder_,
-                         run::text_of(before));
+                         run::value_text(before));
       }
     }
     run::set_member(name, member, before);
@@ -147,7 +147,7 @@ std::optional<data::Tokenizer> given_tokenizer(const Options& o) {
   return std::nullopt;
 }
 
-void take_start(Options& o, const cli::CommandLine& cli) {
+void take_initial_model(Options& o, const cli::CommandLine& cli) {
   const run::FolderOptions& folder = o.call.folder;
   if (!o.tuning.lora_rank) {
     for (const char* option : {"--lora-alpha", "--lora-target"}) {
@@ -199,14 +199,14 @@ void check_patterns(const Options& o) {
   cli::as_usage([&] { optim::make_groups(params.parameters(), rules); });
 }
 
-nn::Params start_params(const Options& o, Rng& adapters) {
+nn::Params initial_params(const Options& o, Rng& adapters) {
   nn::Params params(std::make_shared<FirstPositions>(o.start->weights, o.model.block_size),
                     DType::f32, o.optimizer.precision());
   params.adapt(o.tuning.adapters(), &adapters);
   return params;
 }
 
-void check_start(const Options& o, const nn::Params& params) {
+void check_initial_params(const Options& o, const nn::Params& params) {
   run::check_finite_tensors(o.start->weights->name(), params.tensors());
 }
 
