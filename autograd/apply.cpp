@@ -25,7 +25,7 @@ Names& names() {
 class Recording {
  public:
   Recording(std::string_view name, Inputs inputs)
-      : name_(name), inputs_(inputs), stretch_(live_tapes().stretch) {
+      : name_(name), inputs_(inputs), checkpoint_(live_tapes().running_checkpoint) {
     Needs any;
     for (TapeRecord* tape : live_tapes().recording()) {
       Needs needs = tape->needs_of(inputs);
@@ -33,11 +33,12 @@ class Recording {
       any.resize(inputs.size());
       for (std::size_t k = 0; k < needs.size(); ++k) any[k] = any[k] || needs[k];
       checkable_ = checkable_ || tape->options.checkable;
-      has_inner_tape_ = has_inner_tape_ || (stretch_ != nullptr && stretch_->is_older_than(tape));
+      has_inner_tape_ =
+          has_inner_tape_ || (checkpoint_ != nullptr && checkpoint_->is_older_than(tape));
       tapes_.push_back({tape, std::move(needs)});
     }
     if (!any.empty()) step_ = std::make_shared<Step>();
-    if (stretch_ != nullptr) any = stretch_->enter(name, any, inputs);
+    if (checkpoint_ != nullptr) any = checkpoint_->enter(name, any, inputs);
     saved_ = Saved(name, std::move(any));
   }
 
@@ -63,7 +64,8 @@ class Recording {
     if (step_ != nullptr) fill_slots(outputs);
     if (options.cheap && step_ != nullptr) check_cheap(outputs);
     if (!options.cheap) use_recipes();
-    if (stretch_ != nullptr) stretch_->leave(saved_, vjp, has_inner_tape_ ? nullptr : step_.get());
+    if (checkpoint_ != nullptr)
+      checkpoint_->leave(saved_, vjp, has_inner_tape_ ? nullptr : step_.get());
     if (step_ == nullptr) return;
     step_->saved = std::move(saved_);
     step_->vjp = std::move(vjp);
@@ -123,7 +125,7 @@ class Recording {
 
   std::string_view name_;
   Inputs inputs_;
-  Stretch* stretch_;
+  RunningCheckpoint* checkpoint_;
   bool checkable_ = false, has_inner_tape_ = false;
   std::vector<std::pair<TapeRecord*, Needs>> tapes_;
   Saved saved_;

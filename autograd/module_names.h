@@ -32,7 +32,7 @@ class ModuleNames {
     std::string name = {};       // empty: none so far
     bool has_parameter = false;  // otherwise the name is the op's before, which had one
   };
-  // Of the op with these inputs (0: undefined). Ops must come in the order in which they ran.
+  // The module of the op with these inputs (0: undefined). Ops must come in the order of their run.
   Module next(std::span<const std::uint64_t> inputs) {
     for (const std::uint64_t id : inputs) {
       const auto module = modules_.find(id);

@@ -361,7 +361,7 @@ struct BinaryLossOptions {
 // outside [0, 1].
 Tensor binary_cross_entropy(const Tensor& p, const Tensor& target,
                             const BinaryLossOptions& options = {});
-// The same with p = σ(logits), exact for logits of any size.
+// binary_cross_entropy() with p = σ(logits), exact for logits of any size.
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
                                         const BinaryLossOptions& options = {});
 struct KlDivOptions {

@@ -43,9 +43,9 @@ class Profile {
     bool backward = false;
     double begin = 0, end = 0;
     double flops = 0, bytes = 0;
-    // Of the parameter that the op works on; an op without one has the parameter of the op before
-    // it in this part. A vjp's is its op's. Empty: there was none yet, or the profile knows no
-    // names.
+    // The module of the parameter that the op works on; an op without one has the parameter of the
+    // op before it in this part. A vjp's is its op's. Empty: there was none yet, or the profile
+    // knows no names.
     std::string module = {};
     bool has_parameter = false;
   };
@@ -63,7 +63,7 @@ class Profile {
   Profile(const Profile&) = delete;
   Profile& operator=(const Profile&) = delete;
 
-  // By time, the longest first.
+  // Sorted by time, the longest first.
   std::vector<Entry> entries() const;
   // Error unless options.timeline.
   Timeline timeline() const;
@@ -103,7 +103,7 @@ class ProfiledOp {
   void touches(Inputs tensors);
   // The inputs tell the module of a forward; the first output tells the module of its vjp.
   void made(Inputs inputs, Inputs outputs);
-  // Of a vjp: the op had made this.
+  // Says that a vjp is of the op that made this.
   void is_of(std::uint64_t output);
 
  private:

@@ -42,15 +42,16 @@ void Recipe::make() {
   }
 }
 
-Stretch::Stretch(std::shared_ptr<StretchLog> log, std::shared_ptr<Recipe> recipe)
+RunningCheckpoint::RunningCheckpoint(std::shared_ptr<CheckpointLog> log,
+                                     std::shared_ptr<Recipe> recipe)
     : log_(std::move(log)),
       recipe_(std::move(recipe)),
       tapes_before_(live_tapes().tapes.size()),
       newest_before_(Tensor::newest_id()) {
-  live_tapes().stretch = this;
+  live_tapes().running_checkpoint = this;
 }
 
-Needs Stretch::enter(std::string_view name, const Needs& needs, Inputs inputs) {
+Needs RunningCheckpoint::enter(std::string_view name, const Needs& needs, Inputs inputs) {
   ++next_;
   if (recipe_ == nullptr) {
     check(next_ <= log_->size() && (*log_)[next_ - 1].name == name,
@@ -66,8 +67,8 @@ Needs Stretch::enter(std::string_view name, const Needs& needs, Inputs inputs) {
   return needs;
 }
 
-void Stretch::leave(Saved& saved, VjpMany& vjp, const Step* step) {
-  StretchOp& op = (*log_)[next_ - 1];
+void RunningCheckpoint::leave(Saved& saved, VjpMany& vjp, const Step* step) {
+  CheckpointOp& op = (*log_)[next_ - 1];
   if (recipe_ == nullptr) {
     for (const std::size_t i : op.remade) made_.push_back(saved.kept()[i].tensor);
     if (op.hands_over_vjp) op.vjp = vjp;
@@ -85,20 +86,20 @@ void Stretch::leave(Saved& saved, VjpMany& vjp, const Step* step) {
   op.hands_over_vjp = true;
   vjp = [recipe = recipe_, log = log_, i = next_ - 1](Inputs dys, const Saved& kept,
                                                       const Needs& needs) {
-    StretchOp& again = (*log)[i];
+    CheckpointOp& again = (*log)[i];
     if (!again.vjp) recipe->make();
     const VjpMany run = std::exchange(again.vjp, nullptr);
     return run(dys, kept, needs);
   };
 }
 
-std::vector<Tensor> Stretch::take_made() {
+std::vector<Tensor> RunningCheckpoint::take_made() {
   check(next_ == log_->size(), "[checkpoint] run again, the function called {} ops, not {}", next_,
         log_->size());
   return std::move(made_);
 }
 
-bool Stretch::is_older_than(const TapeRecord* tape) const {
+bool RunningCheckpoint::is_older_than(const TapeRecord* tape) const {
   const auto& tapes = live_tapes().tapes;
   const auto first =
       tapes.begin() + static_cast<std::ptrdiff_t>(std::min(tapes_before_, tapes.size()));

@@ -66,7 +66,7 @@ void for_each_held(const Step& step, const See& see) {
 }
 
 // The ops that a checkpoint's function has run, in order, and what running it again brings back.
-struct StretchOp {
+struct CheckpointOp {
   std::string_view name;
   Needs needs;  // empty: not recorded
   std::vector<std::size_t> remade =
@@ -74,19 +74,20 @@ struct StretchOp {
   bool hands_over_vjp = false;
   VjpMany vjp = {};  // after the function has run again, until it is used
 };
-using StretchLog = std::vector<StretchOp>;
+using CheckpointLog = std::vector<CheckpointOp>;
 
 // While one lives, the ops of this thread belong to a checkpoint. The first time, steps are
 // recorded without what they need for backward: of tensors that are newer than the checkpoint they
 // get a recipe. When the recipe runs the function again, the same ops come by in the same order,
 // and hand over these tensors and their vjps.
-class Stretch {
+class RunningCheckpoint {
  public:
   // The first time, or (without a recipe) again.
-  explicit Stretch(std::shared_ptr<StretchLog> log, std::shared_ptr<Recipe> recipe = nullptr);
-  ~Stretch() { live_tapes().stretch = nullptr; }
-  Stretch(const Stretch&) = delete;
-  Stretch& operator=(const Stretch&) = delete;
+  explicit RunningCheckpoint(std::shared_ptr<CheckpointLog> log,
+                             std::shared_ptr<Recipe> recipe = nullptr);
+  ~RunningCheckpoint() { live_tapes().running_checkpoint = nullptr; }
+  RunningCheckpoint(const RunningCheckpoint&) = delete;
+  RunningCheckpoint& operator=(const RunningCheckpoint&) = delete;
 
   // An op begins. Returns which gradients will be wanted: `needs`, or what that was the first time.
   Needs enter(std::string_view name, const Needs& needs, Inputs inputs);
@@ -98,7 +99,7 @@ class Stretch {
   bool is_older_than(const TapeRecord* tape) const;
 
  private:
-  std::shared_ptr<StretchLog> log_;
+  std::shared_ptr<CheckpointLog> log_;
   std::shared_ptr<Recipe> recipe_;
   std::size_t next_ = 0;  // op of the log
   std::size_t tapes_before_;

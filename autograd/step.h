@@ -60,13 +60,13 @@ struct TapeRecord {
 struct LiveTapes {
   std::vector<TapeRecord*> tapes;
   std::size_t first_active = 0;
-  Stretch* stretch = nullptr;  // the checkpoint that runs, if one does
+  RunningCheckpoint* running_checkpoint = nullptr;  // the checkpoint that runs, if one does
 
-  // Those that would record an op that runs now.
+  // The tapes that would record an op that runs now.
   std::vector<TapeRecord*> recording() const;
   // Whether gradients must be added up with ops. A checkpoint that runs again calls the ops that it
   // called when a tape recorded them.
-  bool somebody_records() const { return stretch != nullptr || !recording().empty(); }
+  bool somebody_records() const { return running_checkpoint != nullptr || !recording().empty(); }
 };
 LiveTapes& live_tapes();
 

@@ -82,7 +82,7 @@ void add_gradients(const Step& step, const Needs& needs, Grads& dxs, GradMap& gr
   }
 }
 
-// Of step i of the tape.
+// Runs the vjp of step i of the tape.
 void run_vjp(const TapeRecord& tape, std::size_t i, const Needs& needs, GradMap& grads,
              const Ids& wanted) {
   const Step& step = *tape.steps[i];
@@ -250,13 +250,14 @@ Tape::~Tape() {
 }
 
 TapePause::TapePause()
-    : paused_before_(live_tapes().first_active), stretch_before_(live_tapes().stretch) {
+    : paused_before_(live_tapes().first_active),
+      checkpoint_before_(live_tapes().running_checkpoint) {
   live_tapes().first_active = live_tapes().tapes.size();
-  live_tapes().stretch = nullptr;
+  live_tapes().running_checkpoint = nullptr;
 }
 TapePause::~TapePause() {
   live_tapes().first_active = paused_before_;
-  live_tapes().stretch = stretch_before_;
+  live_tapes().running_checkpoint = checkpoint_before_;
   drop_ended_tapes();
 }
 

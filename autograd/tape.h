@@ -31,13 +31,13 @@ struct BackwardOptions {
   std::vector<Tensor> seeds = {};
   // Keeps the tape for another backward. Otherwise what was saved is freed on the way.
   bool keep = false;
-  // Of backward(): takes each parameter's gradient as soon as it is complete, while backward goes
-  // on, in place of its being added to grad().
+  // Takes each parameter's gradient as soon as it is complete, while backward() goes on. Then
+  // nothing is added to grad().
   std::function<void(const Tensor& parameter, Tensor gradient)> take = {};
 };
 
-struct TapeRecord;  // what a tape has recorded; internal, see step.h
-class Stretch;      // a running checkpoint; internal, see recipe.h
+struct TapeRecord;        // what a tape has recorded; internal, see step.h
+class RunningCheckpoint;  // a running checkpoint; internal, see recipe.h
 
 // Records, from its construction to its end, each op of this thread that works on a tracked tensor:
 // a parameter (requires_grad), a watched tensor, or the result of a recorded op. Steps are kept in
@@ -96,7 +96,7 @@ class TapePause {
 
  private:
   std::size_t paused_before_;
-  Stretch* stretch_before_;
+  RunningCheckpoint* checkpoint_before_;
 };
 
 }  // namespace tapegrad

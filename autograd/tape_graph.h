@@ -39,8 +39,8 @@ struct TapeGraph {
     bool has_parameter;
     std::vector<Edge> edges;  // one for each input
     std::vector<Value> inputs, outputs;
-    // Of the tensors that it keeps for backward, and of those that it makes others again from, but
-    // for parameters, frozen ones that have a name included, which are there anyway. Each tensor is
+    // Bytes of the tensors that it keeps for backward, or to make others again from. Parameters are
+    // left out, frozen ones that have a name included: they are there anyway. Each tensor is
     // counted where it is kept first.
     std::size_t kept_bytes = 0;
     int made_again = 0;  // tensors that backward will compute again, which are not kept

@@ -103,7 +103,7 @@ class AtomicFile {
   FileWriter writer_;
 };
 
-// The same for a file that is written at once, by `body`.
+// Replaces a file in the same way by what `body` writes.
 void write_file_atomically(const std::filesystem::path& path,
                            const std::function<void(FileWriter&)>& body);
 void write_file_atomically(const std::filesystem::path& path, std::string_view bytes);

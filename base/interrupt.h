@@ -21,9 +21,9 @@ class HeldInterrupts {
   void release();
 };
 bool interrupt_requested();
-// As if such a signal had come.
+// Acts as if such a signal had come.
 void interrupt();
-// As if no signal had come: for a program that a signal ends only a part of.
+// Clears the interrupt, for programs that continue.
 void forget_interrupt();
 
 // The exit code of a program that stopped for such a signal, as shells report Ctrl-C.

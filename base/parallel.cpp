@@ -37,8 +37,8 @@ double now() {
   return std::chrono::duration<double>(time).count();
 }
 
-// Those that this process may run on, which taskset or mpirun may have limited. The standard
-// library counts all of the system.
+// Counts the processors that this process may run on, which taskset or mpirun may have limited. The
+// standard library counts all of the system.
 int processors() {
   cpu_set_t set;
   if (::sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);

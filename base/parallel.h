@@ -23,8 +23,8 @@ class LoopLog {
   ~LoopLog();
   LoopLog(const LoopLog&) = delete;
   LoopLog& operator=(const LoopLog&) = delete;
-  // By thread, in the order of time; the first is the caller's. Each has kMostParts at most,
-  // the earliest ones.
+  // The parts of each thread, in the order of time; the first thread is the caller. Each has
+  // kMostParts at most, the earliest ones.
   const std::vector<std::vector<Part>>& parts() const { return parts_; }
   static constexpr std::size_t kMostParts = std::size_t{1} << 17;
 

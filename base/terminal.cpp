@@ -26,7 +26,7 @@ bool stdout_is_terminal() {
   return ::isatty(STDOUT_FILENO) == 1 && kind != nullptr && std::string_view(kind) != "dumb";
 }
 
-// Of UTF-8, each as wide as a letter.
+// Counts the characters of UTF-8, each as wide as a letter.
 std::size_t characters(const std::string& text) {
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));

@@ -64,7 +64,7 @@ struct Launch {
 };
 Launch launch_of_environment();
 
-// By MPI. Error if MPI does not find the processes that `launch` speaks of.
+// A carrier by MPI. Error if MPI does not find the processes that `launch` names.
 std::unique_ptr<Carrier> mpi_carrier(const Launch& launch);
 
 }  // namespace tapegrad::detail

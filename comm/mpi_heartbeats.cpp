@@ -64,7 +64,7 @@ std::string Heartbeats::tick() {
     // Rank 0 answers when all are there.
     talk(peer, leaving_ && (rank_ != 0 || left));
     answered = answered && peer.answered && peer.sending == MPI_REQUEST_NULL;
-    // Of the others, rank 1 speaks first if rank 0 is gone, so that one message is enough.
+    // Rank 1 speaks before the others if rank 0 is gone, so that one message is enough.
     const auto patience = timeout_ + std::chrono::seconds(rank_ > 1 ? 2 : 0);
     if (!peer.left && now - peer.heard > patience) return silent(peer);
   }

@@ -32,8 +32,8 @@ constexpr microseconds kAwake{100};
 // How long it sleeps between two looks at what is under way, if somebody waits: no longer than it
 // takes to wake up.
 constexpr microseconds kShortNap{20};
-// The same if nobody waits. A nap can cost 20 us of a processor. What a network of 10 Gbit/s brings
-// in this time fits the buffers of its sockets.
+// How long the thread sleeps if nobody waits. A nap can cost 20 us of a processor. What a network
+// of 10 Gbit/s brings in this time fits the buffers of its sockets.
 constexpr microseconds kNap{300};
 // How long it sleeps if nothing is: heartbeats are due even then.
 constexpr milliseconds kSleep{250};
@@ -268,7 +268,7 @@ class MpiCarrier : public Carrier {
     ::_exit(exit_code);
   }
 
-  // Of the thread of MPI alone.
+  // Used by the thread of MPI alone.
   MPI_Comm communicator_ = MPI_COMM_NULL;
   std::unique_ptr<Heartbeats> heartbeats_;
   std::unique_ptr<Moves> moves_;

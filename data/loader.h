@@ -29,7 +29,7 @@ class Loader {
          std::string_view split = "training");
 
   Batch next();
-  // As if the next batch had been taken, but for reading it.
+  // Takes the next batch without reading it.
   void skip();
 
   // The generator that the loader draws from, for callers that share its stream.

@@ -59,7 +59,7 @@ struct PairBatch {
 };
 inline constexpr Token kIgnoredLabel = -1;
 PairBatch make_batch(std::span<const TokenPair* const> rows, const SpecialTokens& special);
-// The same for pairs that are adjacent in memory.
+// Makes a batch of pairs that are adjacent in memory.
 PairBatch make_batch(std::span<const TokenPair> pairs, const SpecialTokens& special);
 
 // Endless batches of pairs of similar lengths, so that little of a batch is padding. The pairs are

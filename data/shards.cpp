@@ -83,7 +83,7 @@ Piece scan_piece(const TokenFile& file, std::int64_t begin, std::vector<char>& b
           file.bits == 16 ? largest_id<std::uint16_t>(buffer) : largest_id<std::uint32_t>(buffer)};
 }
 
-// Of these bytes behind the header, in their order.
+// The pieces of these bytes behind the header, in their order.
 std::vector<Piece> scan_pieces(const TokenFile& file, std::int64_t begin, std::int64_t bytes) {
   std::vector<Piece> pieces(static_cast<std::size_t>((bytes + kPieceBytes - 1) / kPieceBytes));
   parallel_for(std::ssize(pieces), 1, [&](std::int64_t first, std::int64_t last) {

@@ -27,7 +27,7 @@ Tensor softsign(const Tensor& x) {
       });
 }
 
-// The same, but for a slip: its derivative lacks the square.
+// Softsign with a slip: its derivative lacks the square.
 Tensor wrong_softsign(const Tensor& x) {
   return apply(
       "softsign", {x},

@@ -17,7 +17,8 @@ struct Block {
   Norm ln_1_after, ln_2;
   FeedForward mlp;
   Norm ln_2_after;
-  Block(const Params& p, const DecoderConfig& config, int index);  // of n_layer blocks
+  // `index`: which of n_layer blocks it is.
+  Block(const Params& p, const DecoderConfig& config, int index = 0);
   Tensor operator()(const Tensor& x, Rng* rng = nullptr) const;
   Tensor operator()(const Tensor& x, CachedLayer caches) const;
   // The attention weights of the block on its input (B, T, C): (B, H, T, T).

@@ -21,7 +21,7 @@ struct Clipping {
   double norm, factor;
 };
 Clipping measure_clipping(const NamedTensors& parameters, double max_norm);
-// The same for a norm that is known.
+// The clipping for a norm that is known.
 Clipping clipping_of(double norm, double max_norm);
 
 // Clips: multiplies all gradients by that factor, and returns the norm before clipping. Passing the

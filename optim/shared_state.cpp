@@ -35,7 +35,7 @@ Tensor SharedUpdates::gather(std::size_t parameter, std::size_t index, const Sha
     const auto values = stepper_.kept(i)[index].values<float>();
     part.insert(part.end(), values.begin(), values.end());
   }
-  // By owner, in the order of the buckets: so each rank's part is ordered.
+  // Sorted by owner, in the order of the buckets, so that each rank's part is in order.
   std::vector<Fragment> fragments;
   std::vector<std::size_t> sizes(static_cast<std::size_t>(processes_.size()));
   for (const Place place : places_[parameter]) fragments.push_back(at(place));

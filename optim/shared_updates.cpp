@@ -93,7 +93,7 @@ SharedUpdates::~SharedUpdates() {
   }
 }
 
-// In the shape that the optimiser expects.
+// The shape of a fragment as the optimiser expects it.
 Shape SharedUpdates::shape_of(const Fragment& f) const {
   const Shape& whole = parameters_[f.parameter].second.shape();
   const Cut cut = groups_.of(f.parameter).optimizer->cut(whole);
@@ -249,7 +249,7 @@ double SharedUpdates::norm_of(const std::vector<std::string>& squares) const {
   return std::sqrt(all);
 }
 
-// Of a fragment of this rank: the sum over all micro-batches.
+// The gradient of a fragment of this rank: the sum over all micro-batches.
 Tensor SharedUpdates::gradient_of(Place place) const {
   const Fragment& f = at(place);
   const std::int64_t begin =

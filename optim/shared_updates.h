@@ -50,7 +50,7 @@ class SharedUpdates : public Updates {
 
   int rank() const { return processes_.rank(); }
   const Fragment& at(Place place) const { return buckets_[place.bucket].fragments[place.fragment]; }
-  // As they are sent.
+  // Bytes of so many elements as they are sent.
   std::int64_t bytes_of(std::int64_t elements) const {
     return elements * (sent_ == Precision::bf16 ? 2 : 4);
   }
@@ -66,7 +66,7 @@ class SharedUpdates : public Updates {
   Tensor gradient_of(Place place) const;
   void send_parameters(std::size_t bucket);
   void receive_parameters(std::size_t bucket);
-  // Of a parameter.
+  // What the optimiser keeps for a parameter.
   std::vector<Kept> kept_of(std::size_t parameter) const;
   Tensor gather(std::size_t parameter, std::size_t index, const Shape& shape) const;
 

@@ -37,8 +37,7 @@ struct Bucket {
 
 // Elements of a bucket: 25 MiB of f32, as in PyTorch's DistributedDataParallel (bucket_cap_mb).
 inline constexpr std::int64_t kBucketSize = std::int64_t{25} << 18;
-// So many buckets are on their way at once: then the oldest one is waited for, and its memory
-// freed.
+// The most buckets on their way at once. Beyond them, the oldest one is waited for and freed.
 inline constexpr std::size_t kBucketsUnderWay = 3;
 
 // Parameters are cut at multiples of kSquareChunk only (clip.h), so that each rank can sum the

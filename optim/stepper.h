@@ -23,7 +23,7 @@ class Stepper {
   // All gradients are multiplied by grad_factor first (see measure_clipping). Error if no tensor
   // has a gradient: backward() was forgotten, or reached none of them.
   void step(double lr, double grad_factor = 1);
-  // The same without that error, for an object that has a part of the parameters only: others may
+  // step() without that error, for an object that has a part of the parameters only: others may
   // have the gradients. Calls updated(i) after tensor i.
   void step_part(double lr, double grad_factor, const std::function<void(std::size_t)>& updated);
   void zero_grad();

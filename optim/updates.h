@@ -50,7 +50,7 @@ class Updates {
   virtual void step(double lr, double grad_factor) = 0;
   virtual void zero_grad() = 0;
   virtual std::int64_t steps() const = 0;
-  // Of the parameters, in their order.
+  // The groups of the parameters, in their order.
   virtual const ParameterGroups& groups() const = 0;
 
   // Writes what the optimiser keeps, with more metadata (rank 0 alone; the others send it their
@@ -67,7 +67,7 @@ class Updates {
 std::unique_ptr<Updates> make_updates(const NamedTensors& parameters, const GroupRules& rules,
                                       Processes* processes = nullptr,
                                       Precision sent = Precision::full);
-// The same for groups that the caller has made, of optimisers of its own perhaps.
+// Makes updates for groups that the caller has made, with optimisers of its own perhaps.
 std::unique_ptr<Updates> make_updates(const NamedTensors& parameters, const ParameterGroups& groups,
                                       Processes* processes = nullptr,
                                       Precision sent = Precision::full);

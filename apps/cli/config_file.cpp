@@ -42,7 +42,7 @@ class LineReader {
   }
 
  private:
-  // Of the line that was begun last.
+  // Names the line that was begun last.
   std::string where() const { return fmt::format("--config {}, line {}", path_, number_); }
 
   bool rest_is_empty() const { return at_ >= text_.size(); }
@@ -179,7 +179,7 @@ class LineReader {
 };
 
 std::string text_of(const Json& json) {
-  return run::is_text(json) ? run::text_of(json) : json_text(json);
+  return run::is_text(json) ? run::text_of_json(json) : json_text(json);
 }
 
 // What a config.json tells of a run beside its options.

@@ -15,7 +15,8 @@ namespace tapegrad::cli {
 
 namespace {
 
-// Of a message's beginning, which names the file, and of its end, which names the cause.
+// Bytes shown of a message's beginning, which names the file, and of its end, which names the
+// cause.
 constexpr std::size_t kShownBegin = 600, kShownEnd = 200;
 
 bool inside_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
@@ -30,7 +31,7 @@ std::string shortened(const std::string& text, std::size_t begin, std::size_t en
   return text.substr(0, begin) + " … " + text.substr(rest);
 }
 
-// Those that move the cursor or colour the text, and those that change the order of what follows.
+// Whether a character moves the cursor, colours the text or changes the order of what follows.
 bool controls_terminal(char32_t c) {
   return c < 0x20 || (c >= 0x7F && c <= 0x9F) || (c >= 0x2028 && c <= 0x202E) ||
          (c >= 0x2066 && c <= 0x2069);

@@ -29,7 +29,7 @@ std::string program_path(const std::string& command) {
   const char* path = std::getenv("PATH");
   const std::string folders = ":" + std::string(path == nullptr ? "" : path) + ":";
   if (error || folders.find(":" + folder.string() + ":") != std::string::npos) return name;
-  // Of the folder alone: the program's name may be a link, which would be followed.
+  // The folder alone is made relative: the program's name may be a link, which would be followed.
   const std::string near = (fs::proximate(folder, error) / name).lexically_normal().string();
   if (error) return quoted((folder / name).string());
   return quoted(near.find('/') == std::string::npos ? "./" + near : near);

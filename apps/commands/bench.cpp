@@ -29,7 +29,7 @@ int bench(const cli::Call& call) {
   cli("dtype", o.dtype, "precision of linear layers: bf16 rounds both operands of their products");
   cli("recompute", o.recompute,
       "keep only each block's input, and run the block again in backward");
-  cli("trace", o.trace, "of ops: write a trace of all steps, which ui.perfetto.dev opens",
+  cli("trace", o.trace, "write a trace of all steps of bench ops, for ui.perfetto.dev",
       {.value = "FILE"});
   cli.example("tapegrad bench step char-cpu --steps 100",
               "the median step, and how near it is to gemm's rate");

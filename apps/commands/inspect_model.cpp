@@ -77,7 +77,7 @@ std::optional<Options> parse(const cli::Call& call) {
 
 constexpr std::int64_t kMostText = 1 << 20;  // bytes; at most 256 tokens of them are shown
 
-std::string text_of(const Options& o) {
+std::string input_text(const Options& o) {
   std::string text = o.text == "-" ? read_stdin(kMostText) : o.text;
   text = without_byte_order_mark(text);
   check(!text.empty(), "stdin: there is nothing to look at");
@@ -145,7 +145,7 @@ void draw_tape(const Options& o, const Reading& r) {
 }
 
 int show(const Options& o) {
-  const Reading reading = read(o, text_of(o));
+  const Reading reading = read(o, input_text(o));
   if (!o.tape.empty()) {
     draw_tape(o, reading);
     return 0;

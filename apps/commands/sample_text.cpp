@@ -32,7 +32,7 @@ std::optional<Options> parse(const cli::Call& call) {
   cli("checkpoint", o.checkpoint, "weights to use: last, best, or a step that the run keeps",
       {.value = "last|best|STEP"});
   cli("prompt", o.prompts,
-      "what to continue; may be repeated [<|endoftext|> or, for a tokenizer without it, a line "
+      "text to continue; may be repeated [<|endoftext|> or, for a tokenizer without it, a line "
       "break]",
       {.value = "TEXT"});
   cli.alias("-p", "--prompt");

@@ -85,7 +85,7 @@ struct Options {
   run::OptimizerOptions optimizer;
   run::EvaluationOptions evaluation;
   PassOptions passes;
-  // Not an option itself: the model that the run starts from. See take_start().
+  // Not an option itself: the model that the run starts from. See take_initial_model().
   std::shared_ptr<const run::OpenedModel> start;
 
   void validate() const;

@@ -5,9 +5,9 @@
 #include "tapegrad/apps/cli/shell.h"
 #include "tapegrad/apps/gpt/evaluate_text.h"
 #include "tapegrad/apps/gpt/gpt_text.h"
+#include "tapegrad/apps/gpt/init_from.h"
 #include "tapegrad/apps/gpt/plan.h"
 #include "tapegrad/apps/gpt/samples.h"
-#include "tapegrad/apps/gpt/start.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/base/dry_run.h"
 #include "tapegrad/base/interrupt.h"
@@ -47,7 +47,7 @@ run::MemoryEstimate checked_memory(const Options& o, const run::RunFolder& folde
 }
 
 nn::Params make_params(const Options& o, const run::RunFolder& folder, Rng& rng) {
-  if (o.call.folder.starts_from_model()) return start_params(o);
+  if (o.call.folder.starts_from_model()) return initial_params(o);
   return folder.params(rng, o.optimizer.precision());
 }
 
@@ -59,7 +59,7 @@ nn::Decoder make_gpt(const nn::Params& params, const Options& o, Rng& rng) {
   if (starts) how.new_adapters = &rng;
   if (!starts && !folder.resumes() && o.init.init == FirstWeights::gpt2) how.gpt2_weights = &rng;
   nn::Decoder gpt = nn::make_decoder(params, o.model, how);
-  if (starts) check_start(o, params);
+  if (starts) check_initial_params(o, params);
   return gpt;
 }
 
@@ -177,7 +177,7 @@ void Training::adjust(const cli::CommandLine& cli) {
   }
   if (cli.given("--max-iters") || o.call.max_minutes) o.passes.epochs.reset();
   take_folder(o, cli);
-  take_start(o, cli);
+  take_initial_model(o, cli);
   if (o.extras.plan) {
     o.extras.batches_of_ranks =
         cli::batches_of_ranks(common(), cli, static_cast<int>(o.extras.ranks));

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "tapegrad/apps/gpt/gpt_options.h"
-#include "tapegrad/apps/gpt/start.h"
+#include "tapegrad/apps/gpt/init_from.h"
 #include "tapegrad/run/models/model.h"
 #include "tapegrad/run/train/evaluate.h"
 

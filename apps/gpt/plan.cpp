@@ -38,7 +38,7 @@ std::optional<Trial::Phases> measured_step(Trial& trial) {
   return steps[steps.size() / 2];
 }
 
-// Of a step of one process, and of several.
+// The parts of a step of one process, and of several.
 run::StepParts parts_of(const Trial::Phases& phases, const Trial& trial) {
   run::StepParts parts{.forward = phases.forward,
                        .backward = phases.backward,

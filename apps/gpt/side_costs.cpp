@@ -24,7 +24,7 @@ class TextCosts {
     cached_ = measure(1, std::min(few, block_size_));
     moved_ = measure(block_size_, 2);
   }
-  // Of so many tokens after a short prompt. Beyond block_size, the cache no longer helps.
+  // Seconds for `count` tokens after a short prompt. Beyond block_size, the cache no longer helps.
   double seconds(std::int64_t count) const {
     const std::int64_t cached = std::min(count, block_size_);
     return static_cast<double>(cached) * cached_ + static_cast<double>(count - cached) * moved_;

@@ -12,7 +12,7 @@ namespace tapegrad::inspect {
 std::string dot_of(const TapeGraph& graph, const std::string& title);
 inline constexpr std::size_t kMostDrawnOps = 2000;
 
-// The same as SVG, drawn by Graphviz's program `dot`. Error if it is not installed.
+// Draws that graph as SVG, by Graphviz's program `dot`. Error if it is not installed.
 std::string svg_of(const std::string& dot);
 
 }  // namespace tapegrad::inspect

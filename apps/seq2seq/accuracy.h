@@ -17,7 +17,7 @@ namespace tapegrad::seq2seq {
 std::optional<run::Losses> estimate_losses(const nn::Transformer& model, const PairData& data,
                                            const Options& options);
 
-// The same shares of all held-out pairs.
+// token_accuracy and exact_match of all held-out pairs.
 struct Accuracy {
   double tokens = 0, exact = 0;
 };

@@ -26,7 +26,7 @@ data::Tokenizer make_tokenizer(const std::vector<data::Pair>& all, const data::P
 
 }  // namespace
 
-run::Text own_pairs() { return run::text_of("dates and times", date_task(kDatePairs)); }
+run::Text own_pairs() { return run::make_text("dates and times", date_task(kDatePairs)); }
 
 PairData read_pairs(const run::Text& text, const Options& o,
                     const std::optional<data::Tokenizer>& tokenizer) {

@@ -20,7 +20,7 @@ PairData read_data(const run::Text& text, const Options& o, const run::RunFolder
   return read_pairs(text, o, data::Tokenizer::load(folder.path() / run::kTokenizerFile));
 }
 
-// Of the largest batch there can be.
+// The memory that the largest possible batch needs.
 run::MemoryEstimate memory_of(const Options& o, const PairData& data) {
   run::PairSizes batch{.rows = o.optimizer.batch_size, .source = 0, .target = 0};
   for (const data::TokenPair& pair : data.train) {

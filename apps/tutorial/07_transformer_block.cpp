@@ -18,7 +18,7 @@ int lesson() {
   Tensor x = Tensor::empty({2, 4, 768});
   rng.uniform(std::span(x.mutable_data<float>(), 2 * 4 * 768), 0, 1);  // torch.rand(2, 4, 768)
   const nn::Params params(rng);
-  const nn::Block block(params, config, 0);
+  const nn::Block block(params, config);
 
   const Tensor attended = block.attn(block.ln_1(x));
   const Tensor middle = x + attended;

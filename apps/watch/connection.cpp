@@ -13,7 +13,8 @@ namespace beast = boost::beast;
 namespace http = beast::http;
 
 constexpr std::size_t kMostHeaderBytes = 16 << 10, kMostBodyBytes = 32 << 10;
-// Of a whole request, the wait for it included; and of a whole answer, or a piece of events.
+// The longest time for a whole request, the wait for it included; and for a whole answer, or a
+// piece of events.
 constexpr std::chrono::seconds kReadTime{10}, kWriteTime{30}, kEventTime{10}, kDrainTime{1};
 constexpr std::size_t kMostEventBytes = std::size_t{4} << 20;
 

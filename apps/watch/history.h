@@ -61,7 +61,7 @@ class History {
   // truth value or text, and with long texts cut; "" if the line is none. The numbers of a step
   // that was skipped are in no series: its batch taught nothing.
   std::string add_metrics(std::string_view line);
-  // The same for layers.jsonl.
+  // Adds a line of layers.jsonl in the same way.
   std::string add_layers(std::string_view line);
 
   std::uint64_t lines() const { return lines_; }

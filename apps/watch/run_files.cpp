@@ -21,7 +21,7 @@ constexpr std::size_t kMostSessionBytes = 8 << 10;
 // A value without what a page has no room for.
 Json shown(const Json& value, std::size_t most_bytes) {
   if (value.is_number() || value.is_boolean() || value.is_null()) return value;
-  if (run::is_text(value)) return shortened(run::text_of(value), most_bytes);
+  if (run::is_text(value)) return shortened(run::text_of_json(value), most_bytes);
   Json list = Json::array();
   if (!value.is_array()) return nullptr;
   for (const Json& element : value) {

@@ -93,7 +93,7 @@ void RunList::make_room(std::vector<fs::path>& found) {
   std::vector<Ranked> all;
   for (const auto& [id, run] : runs_) all.push_back({rank_of(run->folder()), id, run->folder()});
   for (const fs::path& run : found) all.push_back({rank_of(run), {}, run});
-  // Of equals, those in the list stay.
+  // Equally ranked runs keep their order.
   std::stable_sort(all.begin(), all.end(),
                    [](const Ranked& a, const Ranked& b) { return a.rank > b.rank; });
   std::set<fs::path> left_out;

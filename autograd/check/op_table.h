@@ -36,9 +36,9 @@ struct OpCase {
 std::span<const OpCase> op_table();
 
 struct OpChecks {
-  // Of the case's own steps, and of the case as a whole.
+  // Checks of the case's own steps, and of the case as a whole.
   std::vector<GradientCheck> first;
-  // Of the steps that make its gradient, and of its gradient as a whole.
+  // Checks of the steps that make its gradient, and of its gradient as a whole.
   std::vector<GradientCheck> second;
 };
 
@@ -54,8 +54,8 @@ struct OpCoverage {
 };
 std::map<std::string, OpCoverage> op_coverage();
 
-// Of the ops named, those that lack a case at ordinary shapes or one with an input that is empty or
-// of rank 0: a sentence for each. Ops whose name begins with "test." are a test's own.
+// A sentence for each of these ops that lacks a case at ordinary shapes, or one with an input that
+// is empty or of rank 0. Ops whose name begins with "test." are a test's own.
 std::vector<std::string> missing_cases(const std::vector<std::string>& ops,
                                        const std::map<std::string, OpCoverage>& coverage);
 

@@ -46,7 +46,7 @@ void use_one_thread() {
   static_cast<void>(told);
 }
 
-// Of the library, for calls of this thread.
+// The library's own threads, for calls of this thread.
 thread_local int own_threads = 1;
 
 template <class T>

@@ -14,7 +14,7 @@ GemmShape shape_of(const Product& p) {
   return {.tb = true, .m = p.rows, .n = p.columns, .k = p.depth};
 }
 
-// So many rows of a product are enough to measure its rate.
+// The product with no more rows than its rate needs to be measured.
 Product some_rows_of(const Product& p) {
   constexpr std::int64_t kRows = 256;
   return {std::min(p.rows, kRows), p.columns, p.depth};

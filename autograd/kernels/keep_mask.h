@@ -18,7 +18,7 @@ class KeepMask {
   KeepMask(Rng& rng, std::int64_t n, double p);
 
   bool drops() const { return p_ > 0; }
-  // Of what is kept: the reciprocal of what the dtype makes of 1 − p, which is PyTorch's scale.
+  // The factor of what is kept: the reciprocal of what the dtype makes of 1 − p, as in PyTorch.
   double scale(DType dtype) const {
     if (p_ >= 1) return 0;
     return dtype == DType::f32 ? static_cast<double>(1 / static_cast<float>(1 - p_)) : 1 / (1 - p_);

@@ -4,18 +4,20 @@
 namespace tapegrad {
 
 Tensor checkpoint(const CheckpointFunction& f, const std::vector<Tensor>& inputs, Rng* rng) {
-  if (live_tapes().stretch != nullptr || live_tapes().recording().empty()) return f(inputs, rng);
+  if (live_tapes().running_checkpoint != nullptr || live_tapes().recording().empty())
+    return f(inputs, rng);
   const auto from = std::make_shared<Saved>("checkpoint", Needs{true});
   for (const Tensor& t : inputs) from->keep(t);
-  const auto log = std::make_shared<StretchLog>();
+  const auto log = std::make_shared<CheckpointLog>();
   const std::optional<Rng> start = rng == nullptr ? std::nullopt : std::optional<Rng>(*rng);
   const auto run_again = [=](Inputs in) {
     std::optional<Rng> draws = start;
-    Stretch again(log);
+    RunningCheckpoint again(log);
     f(in, draws ? &*draws : nullptr);
     return again.take_made();
   };
-  const Stretch first(log, std::make_shared<Recipe>("checkpoint", from, inputs.size(), run_again));
+  const RunningCheckpoint first(
+      log, std::make_shared<Recipe>("checkpoint", from, inputs.size(), run_again));
   return f(inputs, rng);
 }
 

@@ -81,8 +81,8 @@ Tensor cross_entropies(const Tensor& p, const Tensor& target) {
       });
 }
 
-// The same with p = σ(x). (1 − t)·σ(x) − t·σ(−x) is σ(x) − t, but loses nothing where the two are
-// nearly equal.
+// The cross entropies with p = σ(x). (1 − t)·σ(x) − t·σ(−x) is σ(x) − t, but loses nothing where
+// the two are nearly equal.
 Tensor cross_entropies_of_logits(const Tensor& logits, const Tensor& target) {
   return apply(
       "binary_cross_entropy_with_logits", {logits, target},

@@ -32,7 +32,7 @@ void add_rows(const T* x, std::int64_t begin, std::int64_t end, std::int64_t inn
   }
 }
 
-// The same for inner so large that threads can share out blocks of columns: each adds up all rows.
+// Sums where inner is so large that threads share out blocks of columns: each adds up all rows.
 template <class From, class To>
 void sum_columns(const From* x, To* out, const Axis& axis) {
   const std::int64_t blocks = (axis.inner + kColumnBlock - 1) / kColumnBlock;

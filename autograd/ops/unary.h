@@ -21,7 +21,7 @@ Tensor unary(std::string_view name, const Tensor& x, const F& f, UnaryVjp vjp,
       std::move(options));
 }
 
-// The same with the gradient as a function of dy and y.
+// A unary op whose gradient is a function of dy and y.
 template <class F>
 Tensor unary_of_result(std::string_view name, const Tensor& x, const F& f, UnaryVjp vjp) {
   return apply(

@@ -29,8 +29,8 @@ struct TensorToMake {
   Shape shape;
   std::function<Tensor()> make;
 };
-// The same with these, whose values become those of `type`. Errors: safetensors has no such type;
-// the type cannot hold a value, whose tensor is named.
+// Saves tensors that are made when their turn comes. Values become those of `type`. Errors:
+// safetensors has no such type; the type cannot hold a value, whose tensor is named.
 void save_safetensors(const std::string& path, const std::vector<TensorToMake>& tensors,
                       const StoredType& type, const Metadata& metadata = {});
 

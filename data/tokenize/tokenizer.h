@@ -41,11 +41,11 @@ class Tokenizer {
   static Tokenizer train_bpe(std::string_view corpus, std::int64_t vocab_size) {
     return train_bpe({&corpus, 1}, vocab_size);
   }
-  // The same, learnt from pieces that were counted; calls `on_token` with the tokens so far.
+  // Learns from pieces that were counted; calls `on_token` with the number of tokens so far.
   static Tokenizer train_bpe(const PieceCounts& pieces, std::int64_t vocab_size,
                              const std::function<void(std::int64_t)>& on_token = {});
-  // Of the bytes of all tokens, for files that say no more: characters in ascending order, or byte
-  // pairs, whose merges are found out. Error if the tokens are neither.
+  // Builds a tokenizer from token bytes alone: characters in ascending order, or byte pairs, whose
+  // merges are found out. Error if the tokens are neither.
   static Tokenizer of_tokens(std::span<const std::string> tokens);
 
   // A character tokenizer throws Error for a character that its corpus did not have. The other
@@ -76,8 +76,8 @@ class Tokenizer {
   std::optional<Token> end_of_text() const;
   // The tokens that end a text which a model makes: those of ending_at(), or end_of_text().
   std::vector<Token> ends() const;
-  // The same with these ends, of which the first is the one for programs that know a single one.
-  // None: end_of_text() alone. Error if one is no token with a text.
+  // A copy with these ends. The first one is for programs that know a single one. None:
+  // end_of_text() alone. Error if one is no token with a text.
   Tokenizer ending_at(std::span<const std::int64_t> ends) const;
   // What stands before the first token of a document, and of a text that a model is given. Part of
   // encode_documents(), and not of encode().
@@ -98,14 +98,14 @@ class Tokenizer {
   // A tokenizer.json of Hugging Face's that gives the same ids; of one that was made of such a
   // file, that file. Error if there is none.
   std::string hf_json() const;
-  // The same with at least so many tokens, of which the new ones stand for no text: a model may
-  // have more rows than its tokenizer has tokens.
+  // A copy with at least so many tokens. The new ones stand for no text: a model may have more rows
+  // than its tokenizer has tokens.
   Tokenizer padded(std::int64_t vocab_size) const;
-  // Of a folder of Hugging Face's, with tokenizer.json or vocab.json and merges.txt, which may be
-  // links, or of a file tokenizer.json. A file that hf_json() made of characters gives these. A
+  // Reads a folder of Hugging Face's, with tokenizer.json or vocab.json and merges.txt, which may
+  // be links, or a file tokenizer.json. A file that hf_json() made of characters gives these. A
   // folder's texts end at "eos_token_id" of generation_config.json, or else of config.json.
   static Tokenizer from_hf(const std::filesystem::path& path);
-  // Of the text of such a file.
+  // Reads the text of such a file.
   static Tokenizer of_hf(std::string json);
 
  private:

@@ -44,7 +44,7 @@ bool is_hf(std::string_view text) {
          text.find("\"model\"") != std::string_view::npos;
 }
 
-// Of a folder of Hugging Face's.
+// The text of the tokenizer.json that a folder of Hugging Face's has, or that its files make.
 std::string hf_json_in(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / "tokenizer.json", vocab = folder / "vocab.json";
   if (std::filesystem::exists(file)) return read_file(file, kMostHfBytes);

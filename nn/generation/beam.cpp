@@ -106,7 +106,7 @@ Translation best_of(const Search& search, double penalty) {
   return {best->tokens, best->log_probability, complete};
 }
 
-// These rows (…) of x (B, …), in this order.
+// Takes these rows of x (B, …), in this order.
 Tensor rows_of(const Tensor& x, const std::vector<std::int32_t>& rows) {
   if (std::ssize(rows) == x.dim(0)) return x;  // one copy of each
   std::vector<Tensor> parts;

@@ -22,8 +22,8 @@ struct GenerateOptions {
   double top_p = 1;
   // Among the tokens with at least this share of the likeliest one's probability. [0, 1]
   double min_p = 0;
-  // Of a token that the text has already, a positive logit is divided by it, and a negative one
-  // multiplied (Keskar et al., 2019, "CTRL", section 4.1). Above 0; 1: no penalty.
+  // Divides positive logits of tokens that the text has already, and multiplies negative ones
+  // (Keskar et al., 2019, "CTRL", section 4.1). Above 0; 1: no penalty.
   double repetition_penalty = 1;
   Tokens stop_tokens = {};  // each ends the text, and is not part of it
   bool logprobs = false;    // also find each token's log probability: see NewToken
@@ -42,7 +42,7 @@ std::int32_t pick_token(std::vector<float> logits, const GenerateOptions& option
 void skip_tokens(Rng& rng, const GenerateOptions& options, std::int64_t vocab_size,
                  std::int64_t count);
 
-// Of a token under logits (V) alone, that is without temperature, penalty and the choices above.
+// The log probability of a token under logits (V) alone: no temperature, no penalty, no choice.
 double log_probability(std::span<const float> logits, std::int32_t token);
 
 }  // namespace tapegrad::nn

@@ -39,9 +39,9 @@ void stop_if_interrupted() {
 }
 
 // The rate of some work, and how long it will take, on the line below the output.
-class Progress {
+class ProgressLine {
  public:
-  Progress(Terminal& terminal, std::string what, std::int64_t all)
+  ProgressLine(Terminal& terminal, std::string what, std::int64_t all)
       : terminal_(terminal),
         what_(std::move(what)),
         all_(all),
@@ -101,7 +101,7 @@ class CharacterSet {
 };
 
 // All options that the files depend on.
-std::string text_of(const PrepareOptions& o) {
+std::string options_text(const PrepareOptions& o) {
   return fmt::format(
       "--corpus {} --field {} --encoding {} --separator '{}' --val {} --val-fraction {} --seed {} "
       "--tokenizer {} --format {} --shard-tokens {}",
@@ -134,7 +134,7 @@ class Preparation {
 
  private:
   void open_state();
-  void begin_anew() { state_ = {text_of(options_), survey_.fingerprint, {}, {}}; }
+  void begin_anew() { state_ = {options_text(options_), survey_.fingerprint, {}, {}}; }
   void remove_state() const;
   void keep_stdin() const;
   void survey();
@@ -161,13 +161,13 @@ class Preparation {
   std::optional<data::Tokenizer> known_;  // a tokenizer that does not depend on the corpus
 };
 
-// Of a state that --overwrite will replace, nothing is used, and nothing on disk is changed yet.
+// A state that --overwrite will replace is not used, and nothing on disk is changed yet.
 void Preparation::open_state() {
   if (options_.tokenizer == "gpt2") known_ = data::Tokenizer::gpt2();
   if (data::is_path_of_tokenizer(options_.tokenizer)) {
     known_ = data::Tokenizer::from_hf(options_.tokenizer);
   }
-  const std::string options = text_of(options_);
+  const std::string options = options_text(options_);
   const bool is_begun = fs::exists(path_ / kPrepareFile), is_whole = data::is_data_folder(path_);
   if (is_begun) {
     try {
@@ -217,7 +217,7 @@ std::string Preparation::end_of_text() const {
 void Preparation::survey() {
   PreparedPieces pieces(options_, end_of_text(), known_ ? cut_for(*known_) : data::cut_anywhere(),
                         std::nullopt);
-  Progress progress(terminal_, "reading", 0);
+  ProgressLine progress(terminal_, "reading", 0);
   for (PartPiece piece; pieces.next(piece);) {
     if (options_.tokenizer == "char") characters_.add(piece.text);
     progress.at(pieces.survey().bytes);
@@ -284,7 +284,7 @@ data::Tokenizer Preparation::learn(std::int64_t vocab_size) {
   const data::PieceCut cut{[&](std::string_view text) { return gpt2.last_cut(text); }};
   PreparedPieces pieces(options_, end_of_text(), cut, survey_.cut);
   data::PieceCounts counts;
-  Progress progress(terminal_, "counting words", survey_.bytes);
+  ProgressLine progress(terminal_, "counting words", survey_.bytes);
   for (PartPiece piece; pieces.next(piece);) {
     if (piece.part == DataPartName::train) data::add_words(piece.text, counts);
     progress.at(pieces.survey().bytes);
@@ -311,7 +311,7 @@ void Preparation::encode(const data::Tokenizer& tokenizer) {
         alone ? 0 : options_.shard_tokens, state_.parts[i], on_shard);
   }
   PieceEncoding encoding(pieces, tokenizer, files, survey_.cut || !options_.val.empty());
-  Progress progress(terminal_, "encoding", survey_.bytes);
+  ProgressLine progress(terminal_, "encoding", survey_.bytes);
   while (encoding.step()) {
     progress.at(encoding.bytes());
     stop_if_interrupted();

@@ -36,8 +36,8 @@ struct PrepareOptions {
     t("val", o.val, "files and folders of text to validate with [a part of the corpus]",
       {.value = "PATH…"});
     t("val_fraction", o.val_fraction,
-      "that part: each document is drawn with this probability; of a corpus of few documents, the "
-      "end [0.1]",
+      "share held out: each document is drawn with this probability; a corpus of few documents "
+      "gives its end [0.1]",
       {.least = 0.000001, .most = 0.9});
     t("seed", o.seed, "seed for these draws");
     t("tokenizer", o.tokenizer,
@@ -46,7 +46,7 @@ struct PrepareOptions {
       {.value = "KIND"});
     t("out_dir", o.out_dir, "the folder of the tokens", {.value = "DIR"});
     t("format", o.format, "format of the files: ids alone, or after llm.c's header");
-    t("shard_tokens", o.shard_tokens, "of a file, at most; 0: one file for each part",
+    t("shard_tokens", o.shard_tokens, "most tokens of a file; 0: one file for each part",
       {.least = 0});
     t("overwrite", o.overwrite,
       "replace what an earlier tapegrad prepare made in --out-dir; goes on if that was stopped");

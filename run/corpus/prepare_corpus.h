@@ -27,7 +27,7 @@ struct Survey {
   std::int64_t files = 0, documents = 0, bytes = 0;
   std::string fingerprint;
   std::vector<data::Corpus::Skipped> faulty;
-  // Of the bytes of a corpus that draws do not divide, so many are for training.
+  // Bytes for training, where a corpus is cut in two and its documents are not drawn.
   std::optional<std::int64_t> cut;
 
   void divide(double val_fraction);  // sets `cut` and `parts`, if draws have given too little
@@ -50,7 +50,7 @@ class PreparedPieces {
 
   // The next piece, which stays until the next call; false at the end.
   bool next(PartPiece& piece);
-  // Of all that was read so far.
+  // What was seen of all that was read so far.
   const Survey& survey() const { return survey_; }
 
  private:

@@ -91,12 +91,12 @@ Text read_text(const CorpusSource& source) {
       std::vector<std::filesystem::path>(source.paths.begin(), source.paths.end()),
       {.max_bytes = kMostTextBytes, .field = source.field, .encoding = source.encoding});
   note_left_out(corpus.faulty);
-  Text text = text_of(describe(corpus), std::move(corpus.text));
+  Text text = make_text(describe(corpus), std::move(corpus.text));
   set_documents(text, std::move(corpus.documents));
   return text;
 }
 
-Text text_of(std::string name, std::string contents) {
+Text make_text(std::string name, std::string contents) {
   Text text;
   text.storage = std::make_shared<const std::string>(std::move(contents));
   text.contents = *text.storage;
@@ -122,7 +122,7 @@ Text text_of_run(const std::filesystem::path& folder, std::string_view format,
   read_section(path, config, kTextSection, stored);
   Text text =
       source.paths.empty()
-          ? text_of(stored.name, read_file(folder / kTextFile, kMostTextBytes, Links::refused))
+          ? make_text(stored.name, read_file(folder / kTextFile, kMostTextBytes, Links::refused))
           : read_text(source);
   if (text.tokens) {
     // Ids that are known by no tokenizer are those that were looked at when the run began.

@@ -79,7 +79,7 @@ struct CorpusSource {
 Text read_text(const CorpusSource& source);
 // Names files that are left out, though they may be meant, on stderr.
 void note_left_out(const std::vector<data::Corpus::Skipped>& faulty);
-Text text_of(std::string name, std::string contents);
+Text make_text(std::string name, std::string contents);
 // `contents` must live as long as the program.
 Text text_of_program(std::string name, std::string_view contents);
 

@@ -47,7 +47,7 @@ struct TextOptions {
       "files and folders of text, or a folder of --data; - is stdin [the program's own sources]",
       {.value = "PATH…", .lasting = Lasting::run});
     t("data", o.data,
-      "in place of --corpus: a folder of tokens that tapegrad prepare made, or nanoGPT or llm.c "
+      "folder of tokens, in place of --corpus: made by tapegrad prepare, nanoGPT or llm.c "
       "(train.bin, val.bin)",
       {.value = "DIR", .lasting = Lasting::run, .newer = true});
     t("field", o.field, "field that has the text in JSON lines (.jsonl)",

@@ -22,7 +22,7 @@ Text read_token_folder(const std::filesystem::path& folder);
 // the vocabulary; contents that are not those of data.json.
 std::vector<data::ShardInfo> check_part(const TokenPart& part, std::int64_t vocab_size);
 
-// The same of both parts of a text that is tokens, once. Sets its fingerprint.
+// Checks both parts of a text that is tokens, once. Sets its fingerprint.
 void check_tokens(Text& text, std::int64_t vocab_size);
 
 // The tokens of a text, as those of that tokenizer, which may be of another kind or have more

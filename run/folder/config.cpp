@@ -30,7 +30,7 @@ bool is_text(const Json& json) {
          (json.is_object() && json.size() == 1 && json.contains(kHex) && json[kHex].is_string());
 }
 
-std::string text_of(const Json& json) {
+std::string text_of_json(const Json& json) {
   if (json.is_string()) return json.get<std::string>();
   const auto hex = json[kHex].get<std::string>();
   std::string text;
@@ -67,11 +67,11 @@ Value value_of_json(std::string_view name, const Json& json) {
   if (json.is_number_unsigned()) return json.get<std::uint64_t>();
   if (json.is_number_integer()) return json.get<std::int64_t>();
   if (json.is_number()) return json.get<double>();
-  if (is_text(json)) return text_of(json);
+  if (is_text(json)) return text_of_json(json);
   check(json.is_array() && std::all_of(json.begin(), json.end(), is_text),
         "'{}' must be a value or a list of texts", name);
   std::vector<std::string> list;
-  for (const Json& element : json) list.push_back(text_of(element));
+  for (const Json& element : json) list.push_back(text_of_json(element));
   return list;
 }
 
@@ -93,7 +93,7 @@ Section section_of_json(const std::filesystem::path& path, const std::string& na
 
 }  // namespace
 
-std::string text_of(const Value& value) { return json_text(json_of(value)); }
+std::string value_text(const Value& value) { return json_text(json_of(value)); }
 
 const Value* Section::find(std::string_view wanted) const {
   const auto it = std::find_if(values.begin(), values.end(),

@@ -20,7 +20,7 @@ inline constexpr std::string_view kConfigFile = "config.json";
 
 // monostate: an optional without a value, null in JSON.
 using Value = OptionValue;
-std::string text_of(const Value& value);  // as JSON: 3, true, "char", null
+std::string value_text(const Value& value);  // as JSON: 3, true, "char", null
 
 struct Section {
   std::string name;

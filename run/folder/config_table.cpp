@@ -102,7 +102,7 @@ class Writer : public OptionTable {
 class Reader : public OptionTable {
  public:
   Reader(const std::filesystem::path& path, const Config& config) : path_(path), config_(config) {}
-  // Of one section, whose struct is described by the caller.
+  // Reads one section, whose struct the caller describes.
   Reader(const std::filesystem::path& path, const Config& config, const Section& section)
       : path_(path), config_(config), section_(&section) {}
 
@@ -184,7 +184,7 @@ std::optional<Change> first_change(const Section& before, const Section& now) {
   };
   const auto words = [](const Value* value) {
     const bool none = value == nullptr || std::holds_alternative<std::monostate>(*value);
-    return none ? "none" : text_of(*value);
+    return none ? "none" : value_text(*value);
   };
   for (const auto& [name, value] : now.values) {
     const Value* old = before.find(name);

@@ -96,7 +96,7 @@ int lock_folder(const fs::path& path, std::string_view doing) {
     return descriptor >= 0 && ::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   };
   bool busy = is_busy();
-  // Those who look whether the folder is locked hold it for an instant.
+  // A program that looks whether the folder is locked holds it for an instant.
   for (int attempt = 0; busy && attempt < 5; ++attempt) {
     ::usleep(20'000);
     busy = is_busy();

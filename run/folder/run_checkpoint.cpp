@@ -21,7 +21,7 @@ constexpr std::string_view kCheckpointFiles[] = {kModelFile, kOptimizerFile, kTr
 constexpr std::string_view kTrainerFormat = "tapegrad-trainer";
 constexpr int kTrainerVersion = 1;
 const std::string kIteration = "iteration";
-// Of skip_outliers: absent while it has nothing to say.
+// Keys of skip_outliers: absent while there is nothing to store.
 const std::string kSkipped = "skipped", kLosses = "last_losses", kNorms = "last_norms";
 // Tells which batches were drawn: the fingerprint of the random states in trainer.json.
 const std::string kRandomState = "random_state";

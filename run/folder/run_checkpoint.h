@@ -66,7 +66,7 @@ inline constexpr std::string_view kReadyFolder = "checkpoint.ready";
 
 // Error, naming the first one, if a weight is not finite: such weights replace no good file.
 void check_finite_weights(const nn::Params& params, std::int64_t iteration);
-// The same of tensors that the file at `path` had.
+// Checks tensors that the file at `path` had.
 void check_finite_tensors(const std::filesystem::path& path, const NamedTensors& tensors);
 void save_checkpoint(const std::filesystem::path& folder, const TrainState& state);
 // What a rank other than 0 does meanwhile: it sends what it has of the optimiser's state.

@@ -64,7 +64,7 @@ class RunFolder {
 
   const std::filesystem::path& path() const { return path_; }
   bool resumes() const { return resumes_; }
-  // Those that train together; null: this one alone.
+  // The processes that train together; null: this one alone.
   Processes* processes() const { return processes_; }
   // The config of a run that is resumed. Error if it is of another format.
   Config config(std::string_view format) const;
@@ -89,12 +89,12 @@ class RunFolder {
 
   using Metrics = std::vector<std::pair<std::string, Value>>;
   void append_metrics(const Metrics& line);
-  // To sessions.jsonl, of which a run that is resumed keeps all lines.
+  // Appends to sessions.jsonl, of which a resumed run keeps all lines.
   void append_session(const Metrics& line);
   // {"iteration": I, "layers": {NAME: {"gradient": G, "weight": W, "update": U}, …}}
   void append_layers(std::int64_t iteration, const std::vector<LayerMeans>& layers);
 
-  // Is told what is appended.
+  // Receives every appended record.
   class Observer {
    public:
     virtual ~Observer() = default;

@@ -41,13 +41,13 @@ std::string describe(const MemoryEstimate& estimate);
 // What each of so many processes holds: the optimiser's tensors of its share alone, and buckets on
 // their way (optim/shares.h).
 MemoryEstimate memory_of_rank(const MemoryEstimate& estimate, int ranks);
-// The same for this rank of a group; null: of one process.
+// What this rank of a group holds; null: one process.
 MemoryEstimate memory_of_rank(const MemoryEstimate& estimate, const Processes* processes);
 
 // Error if less memory than that is available, for so many processes on this host. Where
 // `measured`, fit_steps measures steps first, which keeps a copy of the weights meanwhile.
 void check_memory(const MemoryEstimate& estimate, bool measured = false, int here = 1);
-// The same for this rank of a group, of an estimate of one process.
+// Checks for this rank of a group, by an estimate of one process.
 void check_memory(const MemoryEstimate& estimate, bool measured, const Processes* processes);
 
 }  // namespace tapegrad::run

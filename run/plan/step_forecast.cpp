@@ -15,7 +15,7 @@ namespace {
 // Processors' seconds to pack, copy into the system and out of it, and add up a byte: 0.45 ns were
 // measured for TCP between two network namespaces, the rest is estimated. See docs/scaling.md.
 constexpr double kSecondsPerByte = 0.6e-9;
-// Of a small message: waking threads up.
+// Seconds for a small message: threads are woken up.
 constexpr double kSmallMessage = 100e-6;
 
 // A link that sends one bucket after the other.

@@ -23,7 +23,7 @@ namespace tapegrad::run {
 struct StepParts {
   double forward = 0, backward = 0;  // of one batch
   double norm = 0, update = 0;       // of all parameters
-  // Of each trained parameter, in the order of nn::Params::parameters(): its number of elements,
+  // For each trained parameter, in the order of nn::Params::parameters(): its number of elements,
   // and when backward has completed its gradient.
   std::vector<std::int64_t> sizes = {};
   std::vector<double> completed = {};

@@ -10,8 +10,8 @@
 
 namespace tapegrad::run {
 
-// Of one module of a model at one step: the mean absolute value of its weights before the step, of
-// its gradient before clipping, and of what the step adds to its weights.
+// Mean absolute values of one module of a model at one step: its weights before the step, its
+// gradient before clipping, and what the step adds to its weights.
 struct LayerMeans {
   std::string name;  // of its parameters, without their last part: "h.0.attn.c_attn"
   double gradient = 0, weight = 0, update = 0;
@@ -44,7 +44,7 @@ class LayerStats {
     Tensor before;            // the elements that are looked at
 
     std::int64_t samples() const { return samples_before(parameter.numel()); }
-    // So many samples lie before that element.
+    // The number of samples before that element.
     std::int64_t samples_before(std::int64_t element) const { return (element + step - 1) / step; }
   };
   using Sums = std::vector<double>;  // of all chunks of all parameters

@@ -58,7 +58,7 @@ class Report {
   void evaluation(const Losses& losses);
   // A line, and its numbers for metrics.jsonl.
   void result(const std::string& text, const RunFolder::Metrics& numbers);
-  // These alone. They are of the step that the run is at.
+  // Records numbers of the step that the run is at, without a line.
   void record(const RunFolder::Metrics& numbers);
   // Shows on a terminal, until the next line, what the program is doing.
   void working(const std::string& what) { terminal_.working(what); }

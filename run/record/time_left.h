@@ -23,7 +23,7 @@ class TimeLeft {
     between_ += between;
     ++steps_;
   }
-  // Of so many further steps; 0 before any step is known.
+  // Seconds for so many further steps; 0 before any step is known.
   double seconds(std::int64_t steps) const {
     return steps_ == 0 ? 0 : static_cast<double>(steps) * (mean() + between_ / steps_);
   }

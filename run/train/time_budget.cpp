@@ -14,7 +14,7 @@ namespace {
 
 // The first steps get memory from the system and do not count.
 constexpr int kUncounted = 2, kLeastSteps = 3, kSteps = 20;
-// So many steps are measured, and more if they are short, within these shares of the budget.
+// kSteps are measured, or more if they are short: steps that take these shares of the budget.
 constexpr double kLeastShare = 0.025, kMostShare = 0.05;
 // Checkpoints are counted with what a disk of this rate takes. Training has more to do.
 constexpr double kDiskBytesPerSecond = 200e6;
@@ -92,7 +92,7 @@ std::int64_t times_due(std::int64_t steps, std::int64_t offset, std::int64_t int
   return steps <= offset ? 0 : (steps - 1 - offset) / interval + 1;
 }
 
-// Of a run of so many steps. It always ends with an evaluation and a checkpoint.
+// Seconds of a run of so many steps. It always ends with an evaluation and a checkpoint.
 double seconds_of_run(std::int64_t steps, const RunCosts& c, const EvaluationOptions& o) {
   const std::int64_t evaluations = times_due(steps, o.eval_offset, o.eval_interval) + 1;
   const std::int64_t checkpoints =

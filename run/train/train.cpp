@@ -153,7 +153,7 @@ class Trainer {
     return {task_.params, *updates_, task_.batches, dropout, at_};
   }
 
-  // Of several processes, rank 0 alone.
+  // Rank 0 alone traces, of several processes.
   static bool traces(const RunFolder& folder) {
     return folder.processes() == nullptr || folder.processes()->rank() == 0;
   }
@@ -192,7 +192,8 @@ class Trainer {
     std::map<std::string, std::string> texts;
     for (const Section& section : config.sections) {
       std::string text;
-      for (const auto& [name, value] : section.values) text += name + " " + text_of(value) + "\n";
+      for (const auto& [name, value] : section.values)
+        text += name + " " + value_text(value) + "\n";
       texts["section '" + section.name + "' of the options"] = fingerprint(text);
     }
     Fingerprint weights;

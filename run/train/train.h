@@ -44,8 +44,8 @@ struct Task {
   Resumable batches;
   // The loss of the next batch. A tape that lives around the call records it.
   std::function<Loss()> loss;
-  // Of several processes, each passes over the batches of the others: draws the random numbers that
-  // loss() would draw. Without it, loss() is called in a DryRun.
+  // Passes over a batch of another process: draws the random numbers that loss() would draw.
+  // Without it, loss() is called in a DryRun.
   std::function<void()> pass_over = {};
   // Returns nothing if a signal interrupts it. It may draw from the generator of the batches.
   std::function<std::optional<Losses>()> evaluate;
@@ -58,8 +58,8 @@ struct Task {
   std::function<void(const std::filesystem::path& folder)> write_files = {};
   // After each step that is made here, and its evaluation if there is one.
   std::function<void(Report&)> after_step = {};
-  // The same and, in a run that is resumed, at the step of its checkpoint once more: metrics.jsonl
-  // then has only what came before that step.
+  // Runs when after_step does and, in a resumed run, at the step of its checkpoint once more:
+  // metrics.jsonl then has only what came before that step.
   std::function<void(Report&)> at_step = {};
   // At the end of a run that no signal has stopped: a last evaluation, samples.
   std::function<void(Report&)> finish = {};

@@ -20,8 +20,8 @@ bool reads() {
     for (const run::Section& section : config.sections) {
       for (const auto& [name, value] : section.values) {
         const run::Value* other = again.at(section.name, "config.json").find(name);
-        if (other == nullptr || run::text_of(*other) != run::text_of(value)) {
-          fuzz::finding(name + " has changed: " + run::text_of(value));
+        if (other == nullptr || run::value_text(*other) != run::value_text(value)) {
+          fuzz::finding(name + " has changed: " + run::value_text(value));
         }
       }
     }

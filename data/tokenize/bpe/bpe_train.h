@@ -45,7 +45,7 @@ class PieceCounts {
   std::int64_t text_bytes_ = 0, dropped_ = 0;
 };
 
-// The same for a document that may have <|endoftext|> in it, which is no part of any piece.
+// Counts the pieces of a document that may have <|endoftext|> in it, which is no part of any piece.
 void add_words(std::string_view document, PieceCounts& pieces);
 
 // Learns the merges of a Bpe of `vocab_size` tokens (256 bytes, the merges and <|endoftext|>). Each

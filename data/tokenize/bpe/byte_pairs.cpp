@@ -67,10 +67,10 @@ void BytePairs::encode_short(std::string_view piece, std::vector<Token>& out) co
   out.insert(out.end(), tokens.begin(), tokens.begin() + n);
 }
 
-// The same result in less time: keeps the positions of each pair that can merge, and applies the
-// earliest merge at all its positions from left to right. Where training has made the merges, a
-// merge creates pairs for later ones alone. In a file they may be in any order: then an earlier one
-// goes first, and the rest of the positions wait.
+// Gives the result of encode_short() in less time: keeps the positions of each pair that can merge,
+// and applies the earliest merge at all its positions from left to right. Where training has made
+// the merges, a merge creates pairs for later ones alone. In a file they may be in any order: then
+// an earlier one goes first, and the rest of the positions wait.
 void BytePairs::encode_long(std::string_view piece, std::vector<Token>& out) const {
   check(piece.size() < TokenChain::kNone, "[tokenizer] a word of {} bytes is too long",
         piece.size());

@@ -14,7 +14,7 @@ namespace tapegrad::data {
 // tokenizer, and one thread at a time.
 class PieceCache {
  public:
-  // Of a size that fits to a text with so many bytes, at most 4 MiB.
+  // Takes a size that fits a text of so many bytes, at most 4 MiB.
   explicit PieceCache(std::size_t text_bytes);
 
   static constexpr std::size_t kMostBytes = 23, kMostTokens = 9;

@@ -223,8 +223,8 @@ class HfReader {
       const auto [left, right] = shown_parts(merges[i], i);
       both.assign(left).append(right);
       const Merge pair = {part_of_merge(left, i), part_of_merge(right, i)};
-      // Of a pair that is there twice the last one counts there: such a file is no work of
-      // training.
+      // Hugging Face takes the last merge of a pair that is there twice. Training makes no such
+      // file.
       check(t_.pairs_.add(pair, part_of_merge(both, i)), "merge {} repeats an earlier one", i);
     }
   }

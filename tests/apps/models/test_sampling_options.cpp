@@ -96,6 +96,19 @@ TEST_CASE("a prompt may come from stdin", "[sampling]") {
   CHECK_THAT(r.err, ContainsSubstring("10 tokens in ") && ContainsSubstring(" tok/s"));
 }
 
+TEST_CASE("texts that are made side by side are those of a conversation", "[sampling]") {
+  const TempFolder folder;
+  const auto lines = folder.put("lines", "the cat\nthe cat\non\non\n");
+  const Args more = GENERATE(Args{}, Args{"--stop", "e"}, Args{"--stop", "zzz"});
+  const Args options = Args{"--max-new-tokens", "12", "--json"} + more;
+  const Result talk = sample(Args{"--interactive"} + options, lines);
+  const Result texts =
+      sample(Args{"--prompt", "the cat", "--prompt", "on", "--num-samples", "2"} + options);
+  check_ended_well(texts);
+  CHECK(std::count(texts.out.begin(), texts.out.end(), '\n') == 4);
+  CHECK(texts.out == talk.out);
+}
+
 TEST_CASE("a conversation continues one line after the other", "[sampling]") {
   const TempFolder folder;
   const auto lines = folder.put("lines", "the cat\n\n\xC3\xA9\nthe dog");

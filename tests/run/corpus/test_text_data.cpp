@@ -11,16 +11,16 @@ using namespace tapegrad;
 TEST_CASE("equal texts have equal fingerprints, whatever they are called", "[text_data]") {
   const TempFolder folder;
   const std::string path = folder.put("a.txt", "some words\n");
-  const run::Text read = run::read_text({{path}}), made = run::text_of("b", "some words\n");
+  const run::Text read = run::read_text({{path}}), made = run::make_text("b", "some words\n");
   CHECK(read.identity.name == "a.txt");
   CHECK(read.identity.bytes == 11);
   CHECK(read.identity.fingerprint == made.identity.fingerprint);
-  CHECK(read.identity.fingerprint != run::text_of("b", "some words").identity.fingerprint);
-  CHECK(run::text_of("", "").identity.fingerprint == "cbf29ce484222325");  // FNV-1a's start
+  CHECK(read.identity.fingerprint != run::make_text("b", "some words").identity.fingerprint);
+  CHECK(run::make_text("", "").identity.fingerprint == "cbf29ce484222325");  // FNV-1a's start
 }
 
 TEST_CASE("a text becomes a part to train on and one to validate with", "[text_data]") {
-  const run::Text text = run::text_of("t", std::string(900, 'a') + std::string(100, 'b'));
+  const run::Text text = run::make_text("t", std::string(900, 'a') + std::string(100, 'b'));
   const data::Tokenizer tokenizer =
       run::make_tokenizer({.tokenizer = "char"}, 1337, [&]() -> const run::Text& { return text; });
   const run::TextData data = run::tokenize(text, tokenizer, {}, 16);
@@ -54,7 +54,7 @@ TEST_CASE("the parts have the tokens of all documents with the end of each", "[t
     REQUIRE(found == expected);
   }
   // A text by itself is as it was before there were documents.
-  const run::Text plain = run::text_of("plain", joined);
+  const run::Text plain = run::make_text("plain", joined);
   const run::TextData data = run::tokenize(plain, gpt2, {}, 4);
   CHECK(data.train_documents == 0);
   CHECK(gpt2.decode(values_of(data.train)) + gpt2.decode(values_of(data.val)) == joined);
@@ -66,7 +66,7 @@ TEST_CASE("a text to validate with adds its characters, and no document", "[text
   const TempFolder folder;
   const auto characters = [&](const std::string& corpus, const std::string& val) {
     const run::CorpusSource source{{folder / corpus}, "text", "utf-8", {folder / val}};
-    const run::Text text = run::text_of_new_run(source, [] { return run::text_of("", ""); });
+    const run::Text text = run::text_of_new_run(source, [] { return run::make_text("", ""); });
     const run::TextOptions options{.tokenizer = "char"};
     return run::make_tokenizer(options, 1, [&]() -> const run::Text& { return text; }).vocab_size();
   };

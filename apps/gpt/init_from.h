@@ -19,7 +19,7 @@ std::optional<data::Tokenizer> given_tokenizer(const Options& options);
 // those of the folder, but for those that may be chosen anew: the block size, and all of dropout.
 // UsageError for options that contradict them, for a block size that the model has no positions
 // for, and for options that need --init-from PATH.
-void take_start(Options& options, const cli::CommandLine& cli);
+void take_initial_model(Options& options, const cli::CommandLine& cli);
 
 // Error if a pattern of the options names nothing that the model has. Reads no weights.
 void check_patterns(const Options& options);
@@ -27,10 +27,10 @@ void check_patterns(const Options& options);
 // How the options tune the model.
 nn::DecoderMaking tuned_by(const Options& options);
 // The weights of the folder, with the first block_size positions. Errors as in run::load().
-// A model that is made of them must be checked by check_start().
-nn::Params start_params(const Options& options);
+// A model that is made of them must be checked by check_initial_params().
+nn::Params initial_params(const Options& options);
 // Error if a weight is not finite: no run can start from it.
-void check_start(const Options& options, const nn::Params& params);
+void check_initial_params(const Options& options, const nn::Params& params);
 
 // The header's lines: what the run started from, and what is trained of it.
 std::vector<run::HeaderLine> about_tuning(const Options& options, const nn::Params& params);

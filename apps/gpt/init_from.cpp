@@ -1,4 +1,4 @@
-#include "tapegrad/apps/gpt/start.h"
+#include "tapegrad/apps/gpt/init_from.h"
 
 #include <fmt/ranges.h>
 
@@ -39,8 +39,8 @@ class TakeOver : public OptionTable {
     const std::string option = cli::option_name(name);
     if (rule.option && cli_.given(option)) {
       if (std::count(std::begin(kFree), std::end(kFree), name) > 0) return;
-      const std::string now = run::text_of(member.value());
-      const std::string before = run::text_of(*settled_.find(name));
+      const std::string now = run::value_text(member.value());
+      const std::string before = run::value_text(*settled_.find(name));
       if (now != before) {
         cli::usage_error("{} {} does not fit the model in {}, which has {}", option, now, folder_,
                          before);
@@ -84,7 +84,7 @@ class FirstPositions : public TensorSource {
   Entries entries_;
 };
 
-// Of a path to a tokenizer.json, or to the folder that has it.
+// The tokenizer.json at a path, which may name the file or the folder that has it.
 fs::path tokenizer_file(const fs::path& path) {
   std::error_code ignored;
   const fs::path inner = path / run::kTokenizerFile;
@@ -155,7 +155,7 @@ std::optional<data::Tokenizer> given_tokenizer(const Options& o) {
   return std::nullopt;
 }
 
-void take_start(Options& o, const cli::CommandLine& cli) {
+void take_initial_model(Options& o, const cli::CommandLine& cli) {
   const run::FolderOptions& folder = o.call.folder;
   if (!o.tuning.lora_rank) {
     for (const char* option : {"--lora-alpha", "--lora-target"}) {
@@ -211,12 +211,12 @@ nn::DecoderMaking tuned_by(const Options& o) {
           .recompute = o.extras.recompute};
 }
 
-nn::Params start_params(const Options& o) {
+nn::Params initial_params(const Options& o) {
   return nn::Params(std::make_shared<FirstPositions>(o.start->weights, o.model), DType::f32,
                     o.optimizer.precision());
 }
 
-void check_start(const Options& o, const nn::Params& params) {
+void check_initial_params(const Options& o, const nn::Params& params) {
   run::check_finite_tensors(o.start->weights->name(), params.tensors());
 }
 
