@@ -13,10 +13,14 @@ template <class Training>
 bool reads() {
   return fuzz::accepts("config.json", [] {
     Training program;
-    const run::Config config = cli::take_stored(program, fuzz::folder());
+    const auto taken = [&] {
+      cli::take_stored(program, fuzz::folder());
+      return run::config_of(program.options(), program.format());
+    };
+    const run::Config config = taken();
     static_cast<void>(program.product());
     run::write_config(fuzz::folder() / run::kConfigFile, config);
-    const run::Config again = cli::take_stored(program, fuzz::folder());
+    const run::Config again = taken();
     for (const run::Section& section : config.sections) {
       for (const auto& [name, value] : section.values) {
         const run::Value* other = again.at(section.name, "config.json").find(name);
