@@ -110,6 +110,8 @@ void TextOptions::validate() const {
   check(!source().reads_stdin() || corpus.size() == 1,
         "--corpus: - (stdin) cannot be read beside other texts");
   check(!std::count(val.begin(), val.end(), "-"), "--val: - (stdin) is for --corpus alone");
+  check(val.empty() || !corpus.empty() || !data.empty(),
+        "--val needs --corpus (and takes all files up to the next option)");
   check(val.empty() || !val_fraction, "--val and --val-fraction exclude each other");
   check(data.empty() || corpus.empty(), "--data and --corpus exclude each other");
   const auto only_text = [&](bool usual, std::string_view option) {

@@ -91,8 +91,9 @@ MemoryEstimate estimate_memory(const nn::TransformerConfig& config, const PairSi
 
 std::string describe(const MemoryEstimate& e) {
   return fmt::format(
-      "about {:.0f} MB at once: weights {:.0f}, optimiser {:.0f}, activations {:.0f}, which go as "
-      "gradients ({:.0f}) come",
+      "about {:.0f} MB at once: weights {:.0f}, optimiser {:.0f}, activations {:.0f}; gradients "
+      "take "
+      "{:.0f} while activations are freed",
       e.total / 1e6, e.weights / 1e6, e.optimizer / 1e6, e.activations / 1e6, e.gradients / 1e6);
 }
 

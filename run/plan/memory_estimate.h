@@ -34,8 +34,8 @@ struct PairSizes {
 MemoryEstimate estimate_memory(const nn::TransformerConfig& config, const PairSizes& batch,
                                const MemoryOptions& options = {});
 
-// "about 2157 MB at once: weights 498, optimiser 996, activations 463, which go as gradients (498)
-// come"
+// "about 2157 MB at once: weights 498, optimiser 996, activations 463; gradients take 498 while
+// activations are freed"
 std::string describe(const MemoryEstimate& estimate);
 
 // What each of so many processes holds: the optimiser's tensors of its share alone, and buckets on

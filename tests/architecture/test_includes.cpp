@@ -17,7 +17,7 @@ const std::vector<std::string> kLibraryAndPrograms = {"base",  "comm", "autograd
 
 // What the files of each folder may include: files of these folders, or single files. "nn*" stands
 // for nn and all folders in it. A folder that is not in this table may not have sources.
-const Names kLibraries = {"base*", "comm", "autograd*", "nn*", "optim", "data*", "run*"};
+const Names kLibraries = {"base*", "comm", "autograd*", "nn*", "optim*", "data*", "run*"};
 const Names kEngine = {"base*", "autograd/tensor", "autograd/gemm", "autograd/kernels", "autograd"};
 
 Names operator+(Names names, const Names& more) {

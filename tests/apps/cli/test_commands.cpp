@@ -47,6 +47,6 @@ TEST_CASE("the first word is the model, and others are prompts", "[commands]") {
   CHECK(sample({tiny.run, "-p", "the cat", "--temp", "0"}) ==
         sample({tiny.run, "-p", "the cat", "--greedy"}));
   const std::string two = sample({tiny.run, "--greedy", "-p", "the cat", "-p", "the mat"});
-  CHECK(two == sample({tiny.run, "--greedy", "-p", "the cat"}) +
-                   sample({tiny.run, "--greedy", "-p", "the mat"}));
+  CHECK(two == "--- prompt 1 ---\n" + sample({tiny.run, "--greedy", "-p", "the cat"}) +
+                   "\n--- prompt 2 ---\n" + sample({tiny.run, "--greedy", "-p", "the mat"}));
 }

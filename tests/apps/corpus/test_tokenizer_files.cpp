@@ -23,7 +23,7 @@ struct WithTokenizer : CorpusAndRun {
 
 TEST_CASE("train-gpt takes a tokenizer.json, which the run keeps", "[tokenizer-files]") {
   const WithTokenizer files;
-  const Result r = train(files.args(files.folder / "model"));
+  const Result r = train(files.args(files.folder / "model") + Args{"--verbose"});
   check_ended_well(r);
   CHECK_THAT(r.out, ContainsSubstring("vocab_size 401"));
   CHECK(files.file("tokenizer.json") == files.tokenizer_json);

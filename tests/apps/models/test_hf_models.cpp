@@ -46,7 +46,7 @@ TEST_CASE("a GPT-2 of Hugging Face's is trained further, and the run stands alon
                      "4",           "--block-size",    "16",          "--eval-iters",
                      "1",           "--log-interval",  "1",           "--warmup-iters",
                      "0",           "--learning-rate", "0.01"};
-  const Result r = train(args);
+  const Result r = train(args + Args{"--verbose"});
   check_ended_well(r);
   CHECK_THAT(r.out, ContainsSubstring("vocab_size 404") && ContainsSubstring("block_size 16"));
   std::filesystem::remove_all(folder / "model");

@@ -125,6 +125,7 @@ TEST_CASE("wrong usage is explained and has exit code 2", "[train-gpt]") {
   };
   usage({"--batchsize", "3"}, "unknown option --batchsize; did you mean --batch-size?");
   usage({"--steps", "abc"}, "unknown option --steps");
+  usage({"--val", "a.txt", "b.txt"}, "--val needs --corpus");
   usage({"--max-iters", "abc"}, "--max-iters: 'abc' is not a whole number");
   usage({"--max-iters", "1.5"}, "--max-iters: '1.5' is not a whole number");
   usage({"--max-iters", "99999999999999999999"}, "--max-iters: 99999999999999999999 is too large");

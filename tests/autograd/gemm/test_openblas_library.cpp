@@ -25,8 +25,8 @@ Result header(const std::vector<std::pair<std::string, std::optional<std::string
     before.push_back(value == nullptr ? std::optional<std::string>() : value);
     set(variable.first, variable.second);
   }
-  const Result r = run_program(
-      "train-gpt", tiny_run(folder / "text.txt", folder / "run", 0) + Args{"--gemm", "openblas"});
+  const Result r = run_program("train-gpt", tiny_run(folder / "text.txt", folder / "run", 0) +
+                                                Args{"--gemm", "openblas", "--verbose"});
   for (std::size_t i = 0; i < variables.size(); ++i) set(variables[i].first, before[i]);
   return r;
 }

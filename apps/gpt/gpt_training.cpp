@@ -1,0 +1,153 @@
+
+#include "tapegrad/apps/cli/shell.h"
+#include "tapegrad/apps/gpt/evaluate_text.h"
+#include "tapegrad/apps/gpt/gpt_program.h"
+#include "tapegrad/apps/gpt/gpt_text.h"
+#include "tapegrad/apps/gpt/init_from.h"
+#include "tapegrad/apps/gpt/plan.h"
+#include "tapegrad/apps/gpt/samples.h"
+#include "tapegrad/base/interrupt.h"
+#include "tapegrad/nn/summary.h"
+#include "tapegrad/run/corpus/token_folder.h"
+
+namespace tapegrad::embedded {
+std::string_view default_corpus();
+}
+
+namespace tapegrad::gpt {
+namespace {
+
+// --corpus may name a folder of --data, also in place of the one that a run has kept. Its tokenizer
+// is that of the folder, whatever the preset has.
+void take_folder(Options& o, const cli::CommandLine& cli) {
+  run::TextOptions& text = o.text;
+  if (!cli.given("--data") && text.corpus.size() == 1 && run::is_token_folder(text.corpus[0])) {
+    text.data = text.corpus[0];
+    text.corpus.clear();
+  }
+  if (text.data.empty() || o.call.folder.resumes()) return;
+  if (!cli.given("--tokenizer")) text.tokenizer.clear();
+}
+
+// --eval-only.
+int print_evaluation(const Options& o) {
+  const run::FolderOptions& folder = o.call.folder;
+  if (folder.out_dir.empty()) cli::usage_error("--eval-only needs --out-dir: the folder of a run");
+  const run::TextModel model = run::load(folder.out_dir);
+  Options stored;
+  const std::filesystem::path path = std::filesystem::path(folder.out_dir) / run::kConfigFile;
+  run::read_options(path, run::read_config(path, run::kGPTFormat), stored);
+  const run::Text text = run::text_of_run(folder.out_dir, run::kGPTFormat, stored.text.source());
+  const auto limit =
+      run::evaluation_limit(o.passes.final_eval == "auto" ? "all" : o.passes.final_eval, 0);
+  if (!limit) cli::usage_error("--eval-only and --final-eval none leave nothing to do");
+  const data::Tokens val =
+      text.tokens ? run::tokens_of(text, model.tokenizer, "")
+                  : run::tokenize(text, model.tokenizer, stored.text.division(stored.random.seed),
+                                  model.gpt.config.block_size)
+                        .val;
+  const auto result = evaluate_text(model, val,
+                                    {.batch_size = stored.optimizer.batch_size,
+                                     .block_size = model.gpt.config.block_size,
+                                     .limit = *limit});
+  if (result) fmt::print("validation split of {}: {}\n", text.identity.name, result->line());
+  return interrupted() ? kInterruptedExitCode : 0;
+}
+
+}  // namespace
+
+run::Text own_sources() {
+  return run::text_of_program("the program's own sources", embedded::default_corpus());
+}
+
+Product product_of(const Options& o) {
+  return {o.optimizer.batch_size * o.model.block_size, o.model.inner(), o.model.n_embd};
+}
+
+std::int64_t vocab_size_of(const Options& o) {
+  if (const auto given = given_tokenizer(o)) return given->vocab_size();
+  std::optional<run::Text> text;
+  const auto read = [&]() -> const run::Text& {
+    return text.emplace(run::text_of_new_run(o.text.source(), own_sources));
+  };
+  return run::make_tokenizer(o.text, o.random.seed, read).vocab_size();
+}
+
+run::MemoryEstimate memory_of(const Options& o) {
+  return run::estimate_memory(o.model, o.optimizer.batch_size,
+                              {.recompute = o.extras.recompute,
+                               .stored_masks = o.random.one_generator(),
+                               .precision = o.optimizer.precision(),
+                               .tuning = o.tuning,
+                               .optimizer = o.optimizer.rules()});
+}
+
+void Training::describe(cli::CommandLine& cli) const {
+  cli.example("tapegrad train", "two minutes on the program's own sources, then a sample");
+  cli.example("tapegrad train --preset char-cpu --corpus shakespeare.txt",
+              "nanoGPT's laptop recipe");
+  cli.example("tapegrad train --corpus notes/ --tokenizer bpe:2000 --out-dir runs/notes",
+              "all text files below a folder, with 2,000 tokens learnt from them");
+  cli.example("zcat wiki.jsonl.gz | tapegrad train -", "any text from another program");
+  cli.example("tapegrad train --corpus stories.jsonl.zst --field story",
+              "JSON lines, packed or not");
+  cli.example(
+      "tapegrad train tales.txt --separator '\\n\\n\\n' --tokenizer bpe:2000 --sample-interval 500",
+      "documents with two empty lines between them, and a sample every 500 steps");
+  cli.example("tapegrad train notes/ --val letters/", "validates with other texts");
+  cli.example("tapegrad train --data wiki-tokens/",
+              "what tapegrad prepare has made of a large corpus");
+  cli.example("tapegrad train --preset char --corpus notes/ --max-minutes 480",
+              "a larger model, for as many steps as a night has time for");
+  cli.example("tapegrad train --preset llama-char --corpus shakespeare.txt",
+              "Llama's architecture, at the size of a laptop");
+  cli.example("tapegrad train --preset gpt2-124m --block-size 1024 --summary",
+              "GPT-2's layers, their parameters and FLOPs");
+  cli.example("tapegrad train --preset gpt2-124m --batch-size 16 --plan",
+              "whether that fits, and how long it would take");
+  cli.example("tapegrad train --init-from resume --out-dir runs/notes --max-iters 4000",
+              "goes on where that run stopped, up to 4,000 steps in all");
+  cli.example("tapegrad train --init-from runs/notes letters/ --learning-rate 1e-4 --max-iters 500",
+              "a new run on another text, which starts with the weights of that one");
+  cli.example("tapegrad train --init-from SmolLM2-135M.gguf letters/ --max-iters 100",
+              "a model of another program learns more: GGUF, or a folder of Hugging Face's");
+  cli.example("tapegrad train --init-from runs/notes letters/ --lora-rank 8 --learning-rate 1e-3",
+              "the same with LoRA: trains small adapters beside the weights, which stay");
+}
+
+void Training::adjust(const cli::CommandLine& cli) {
+  Options& o = o_;
+  if (cli.given("--epochs") && cli.given("--max-iters")) {
+    cli::usage_error("--epochs and --max-iters exclude each other");
+  }
+  if (cli.given("--epochs") && cli.given("--max-minutes")) {
+    cli::usage_error("--epochs and --max-minutes exclude each other");
+  }
+  if (cli.given("--epochs")) o.call.max_minutes.reset();
+  for (const char* option : {"--ranks", "--bandwidth", "--latency"}) {
+    if (o.extras.plan || !cli.given(option)) continue;
+    cli::usage_error("{} is for --plan: `mpirun -n 4 {} …` starts four processes", option,
+                     cli::program_path("tapegrad train"));
+  }
+  if (cli.given("--max-iters") || o.call.max_minutes) o.passes.epochs.reset();
+  take_folder(o, cli);
+  take_initial_model(o, cli);
+  if (o.extras.plan) {
+    o.extras.batches_of_ranks =
+        cli::batches_of_ranks(common(), cli, static_cast<int>(o.extras.ranks));
+  }
+}
+
+Product Training::product() const { return product_of(o_); }
+
+std::optional<int> Training::instead() const {
+  if (o_.extras.eval_only) return print_evaluation(o_);
+  if (!o_.extras.summary && !o_.extras.plan) return std::nullopt;
+  Options known = o_;
+  known.model.vocab_size = vocab_size_of(o_);
+  if (o_.extras.plan) return print_plan(known);
+  fmt::print("{}", nn::summary(known.model).str());
+  return 0;
+}
+
+}  // namespace tapegrad::gpt
