@@ -7,6 +7,7 @@
 #include "tapegrad/base/dry_run.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/text/words.h"
+#include "tapegrad/run/record/report.h"
 
 namespace tapegrad::gpt {
 namespace {

@@ -8,6 +8,7 @@
 #include "tapegrad/base/seconds_of.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
+#include "tapegrad/run/record/report.h"
 #include "tapegrad/run/train/pair_tensors.h"
 
 namespace tapegrad::seq2seq {

@@ -1,5 +1,7 @@
 #include "tapegrad/autograd/tensor/print.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -118,3 +120,8 @@ std::string to_string(const Tensor& t) {
 std::ostream& operator<<(std::ostream& out, const Tensor& t) { return out << to_string(t); }
 
 }  // namespace tapegrad
+
+fmt::format_context::iterator fmt::formatter<tapegrad::Tensor>::format(
+    const tapegrad::Tensor& t, fmt::format_context& context) const {
+  return fmt::formatter<fmt::string_view>::format(tapegrad::to_string(t), context);
+}

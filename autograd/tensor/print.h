@@ -1,6 +1,6 @@
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <iosfwd>
 #include <string>
@@ -24,9 +24,7 @@ std::ostream& operator<<(std::ostream& out, const Tensor& t);
 }  // namespace tapegrad
 
 template <>
-struct fmt::formatter<tapegrad::Tensor> : fmt::formatter<std::string> {
-  template <class Context>
-  auto format(const tapegrad::Tensor& t, Context& context) const {
-    return fmt::formatter<std::string>::format(tapegrad::to_string(t), context);
-  }
+struct fmt::formatter<tapegrad::Tensor> : fmt::formatter<fmt::string_view> {
+  fmt::format_context::iterator format(const tapegrad::Tensor& t,
+                                       fmt::format_context& context) const;
 };

@@ -4,12 +4,10 @@
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/text/number_text.h"
-#include "tapegrad/data/tokenize/bpe/bpe.h"
 #include "tapegrad/data/tokenize/bpe/bpe_train.h"
 #include "tapegrad/data/tokenize/bpe/piece_encoder.h"
-#include "tapegrad/data/tokenize/char_vocab.h"
 #include "tapegrad/data/tokenize/document_ends.h"
-#include "tapegrad/data/tokenize/hf/hf_tokenizer.h"
+#include "tapegrad/data/tokenize/vocabulary.h"
 
 namespace tapegrad::data {
 
@@ -36,13 +34,13 @@ Encoder::Encoder(Tokenizer tokenizer, std::size_t text_bytes)
 Encoder::~Encoder() = default;
 
 void Encoder::encode(std::string_view text, bool allow_special, std::vector<Token>& tokens) {
-  const auto& vocabulary = tokenizer_.vocabulary_;
-  if (const auto* bpe = std::get_if<std::shared_ptr<const Bpe>>(&vocabulary)) {
-    (*bpe)->encode(text, allow_special, *cache_, tokens);
-  } else if (const auto* hf = std::get_if<std::shared_ptr<const HfTokenizer>>(&vocabulary)) {
-    (*hf)->encode(text, allow_special, *cache_, tokens);
+  const auto& vocabulary = *tokenizer_.vocabulary_;
+  if (const auto* bpe = vocabulary.get<Bpe>()) {
+    bpe->encode(text, allow_special, *cache_, tokens);
+  } else if (const auto* hf = vocabulary.get<HfTokenizer>()) {
+    hf->encode(text, allow_special, *cache_, tokens);
   } else {
-    std::get<std::shared_ptr<const CharVocabulary>>(vocabulary)->encode(text, tokens);
+    vocabulary.get<CharVocabulary>()->encode(text, tokens);
   }
 }
 
@@ -103,8 +101,8 @@ std::vector<Token> DocumentEnds::separator() const {
 }
 
 std::size_t Tokenizer::last_cut(std::string_view text) const {
-  if (const auto* bpe = std::get_if<std::shared_ptr<const Bpe>>(&vocabulary_)) {
-    return (*bpe)->last_cut(text);
+  if (const auto* bpe = vocabulary_->get<Bpe>()) {
+    return bpe->last_cut(text);
   }
   if (kind_ != "char") return 0;
   std::size_t place = text.size();
@@ -132,22 +130,21 @@ std::string_view Tokenizer::bytes_of(Token token) const {
   const auto bytes = [&](const auto& vocabulary) {
     return token < vocabulary->size() ? vocabulary->bytes(token) : std::string_view();
   };
-  return std::visit(bytes, vocabulary_);
+  return std::visit(bytes, vocabulary_->kind);
 }
 
 std::int64_t Tokenizer::vocab_size() const {
-  const auto size = [](const auto& vocabulary) { return vocabulary->size(); };
-  return std::max(padded_size_, std::visit(size, vocabulary_));
+  return std::max(padded_size_, vocabulary_->size());
 }
 
 std::optional<Token> Tokenizer::end_of_text() const {
-  if (const auto* hf = std::get_if<std::shared_ptr<const HfTokenizer>>(&vocabulary_)) {
-    const std::optional<Token> named = (*hf)->named_end();
+  if (const auto* hf = vocabulary_->get<HfTokenizer>()) {
+    const std::optional<Token> named = hf->named_end();
     const bool ends = named && std::count(ends_.begin(), ends_.end(), *named) > 0;
     return ends_.empty() || ends ? named : ends_.front();
   }
-  const auto* bpe = std::get_if<std::shared_ptr<const Bpe>>(&vocabulary_);
-  return bpe ? std::optional((*bpe)->end_of_text()) : std::nullopt;
+  const auto* bpe = vocabulary_->get<Bpe>();
+  return bpe ? std::optional(bpe->end_of_text()) : std::nullopt;
 }
 
 std::vector<Token> Tokenizer::ends() const {
@@ -167,8 +164,8 @@ Tokenizer Tokenizer::ending_at(std::span<const std::int64_t> ends) const {
 }
 
 std::span<const Token> Tokenizer::begin() const {
-  const auto* hf = std::get_if<std::shared_ptr<const HfTokenizer>>(&vocabulary_);
-  return hf ? std::span((*hf)->begin()) : std::span<const Token>();
+  const auto* hf = vocabulary_->get<HfTokenizer>();
+  return hf ? std::span(hf->begin()) : std::span<const Token>();
 }
 
 std::optional<std::int64_t> bpe_size(std::string_view spec) {

@@ -8,16 +8,12 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "tapegrad/data/tokenize/token.h"
 
 namespace tapegrad::data {
 
-class Bpe;
-class CharVocabulary;
-class HfTokenizer;
 class PieceCache;
 class PieceCounts;
 
@@ -109,17 +105,16 @@ class Tokenizer {
   static Tokenizer of_hf(std::string json);
 
  private:
-  using Vocabulary = std::variant<std::shared_ptr<const CharVocabulary>, std::shared_ptr<const Bpe>,
-                                  std::shared_ptr<const HfTokenizer>>;
+  struct Vocabulary;  // of one of the four kinds
 
-  Tokenizer(std::string_view kind, Vocabulary vocabulary)
-      : kind_(kind), vocabulary_(std::move(vocabulary)) {}
+  template <class Kind>
+  Tokenizer(std::string_view kind, std::shared_ptr<Kind> vocabulary);
 
   friend class Encoder;
   std::string_view bytes_of(Token token) const;
 
   std::string_view kind_;  // one of the four literals
-  Vocabulary vocabulary_;
+  std::shared_ptr<const Vocabulary> vocabulary_;
   std::int64_t padded_size_ = 0;
   std::vector<Token> ends_;  // empty: end_of_text() by the vocabulary
 };

@@ -3,11 +3,9 @@
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/json_file.h"
-#include "tapegrad/data/tokenize/bpe/bpe.h"
-#include "tapegrad/data/tokenize/char_vocab.h"
 #include "tapegrad/data/tokenize/hf/hf_export.h"
-#include "tapegrad/data/tokenize/hf/hf_tokenizer.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
+#include "tapegrad/data/tokenize/vocabulary.h"
 
 namespace tapegrad::data {
 
@@ -99,7 +97,7 @@ std::string Tokenizer::hf_json() const {
           return hf_json_of(*vocabulary);
         }
       },
-      vocabulary_);
+      vocabulary_->kind);
 }
 
 Tokenizer Tokenizer::of_hf(std::string json) {
@@ -131,19 +129,19 @@ void Tokenizer::save(const std::filesystem::path& path) const {
   if (!ends_.empty()) {
     write_json(path.parent_path() / kGenerationFile, {{kEndKey, ends_}});
   }
-  if (const auto* hf = std::get_if<std::shared_ptr<const HfTokenizer>>(&vocabulary_)) {
-    write_file_atomically(path, (*hf)->json());
+  if (const auto* hf = vocabulary_->get<HfTokenizer>()) {
+    write_file_atomically(path, hf->json());
     return;
   }
   nlohmann::ordered_json file = {{"format", kFormatName},
                                  {"version", kFormatVersion},
                                  {"kind", kind_},
-                                 {"vocab_size", Tokenizer(kind_, vocabulary_).vocab_size()}};
+                                 {"vocab_size", vocabulary_->size()}};
   if (file["vocab_size"] != vocab_size()) file[kPaddedSize] = vocab_size();
   if (kind_ == "char") {
-    file["characters"] = std::get<std::shared_ptr<const CharVocabulary>>(vocabulary_)->characters();
+    file["characters"] = vocabulary_->get<CharVocabulary>()->characters();
   } else if (kind_ == "bpe") {
-    file["merges"] = std::get<std::shared_ptr<const Bpe>>(vocabulary_)->merges();
+    file["merges"] = vocabulary_->get<Bpe>()->merges();
   }
   write_file_atomically(path, json_text(file) + "\n");
 }

@@ -1,8 +1,7 @@
 #include "tapegrad/base/error.h"
-#include "tapegrad/data/tokenize/bpe/bpe.h"
 #include "tapegrad/data/tokenize/bpe/byte_alphabet.h"
-#include "tapegrad/data/tokenize/char_vocab.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
+#include "tapegrad/data/tokenize/vocabulary.h"
 
 namespace tapegrad::data {
 namespace {

@@ -11,23 +11,11 @@
 #include "tapegrad/run/folder/run_folder.h"
 #include "tapegrad/run/record/header_lines.h"
 #include "tapegrad/run/record/layer_stats.h"
+#include "tapegrad/run/record/losses.h"
 #include "tapegrad/run/record/text_chart.h"
 #include "tapegrad/run/record/time_left.h"
 
 namespace tapegrad::run {
-
-// The results of an evaluation.
-struct Losses {
-  double train = 0, val = 0;
-  // Shares of the validation part from 0 to 1, by the names that they have in metrics.jsonl.
-  std::vector<std::pair<std::string, double>> val_shares = {};
-};
-
-// Seconds of the parts of a step, over all its batches.
-struct StepTimes {
-  double forward = 0, backward = 0, norm = 0, update = 0;
-  double total() const { return forward + backward + norm + update; }
-};
 
 // Prints the lines of a run on stdout, and appends their numbers to metrics.jsonl, and those of
 // layers to layers.jsonl. A terminal also gets a line of progress below them, and a chart of the

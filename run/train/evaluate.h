@@ -5,7 +5,7 @@
 #include <string>
 
 #include "tapegrad/nn/decoder.h"
-#include "tapegrad/run/record/report.h"
+#include "tapegrad/run/record/losses.h"
 #include "tapegrad/run/train/batches.h"
 
 namespace tapegrad::run {

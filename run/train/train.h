@@ -5,10 +5,13 @@
 #include <optional>
 
 #include "tapegrad/run/folder/run_folder.h"
-#include "tapegrad/run/record/report.h"
+#include "tapegrad/run/record/header_lines.h"
+#include "tapegrad/run/record/losses.h"
 #include "tapegrad/run/train/options.h"
 
 namespace tapegrad::run {
+
+class Report;
 
 // The loss of one batch: a scalar that a tape records, and how many tokens (or other units) the
 // batch has, for the rate that iter lines tell.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "tapegrad/optim/updates.h"
+#include "tapegrad/run/record/report.h"
 #include "tapegrad/run/train/train.h"
 
 namespace tapegrad::run {

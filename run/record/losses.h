@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tapegrad::run {
+
+// The results of an evaluation.
+struct Losses {
+  double train = 0, val = 0;
+  // Shares of the validation part from 0 to 1, by the names that they have in metrics.jsonl.
+  std::vector<std::pair<std::string, double>> val_shares = {};
+};
+
+// Seconds of the parts of a step, over all its batches.
+struct StepTimes {
+  double forward = 0, backward = 0, norm = 0, update = 0;
+  double total() const { return forward + backward + norm + update; }
+};
+
+}  // namespace tapegrad::run
