@@ -289,13 +289,14 @@ struct CachedKeys {
   std::int64_t length = 0;  // positions
 };
 // Causal attention of the T newest positions of B sequences, each of a length of its own. q (B, T,
-// C) → (B, T, C): query t of sequence b sees the first cached[b].length − T + t + 1 positions. For
+// C) → (B, T, C): query t of sequence b sees the first cached[b].length − T + t + 1 positions, or
+// the last `window` of these. For
 // inference: an Error where a tape tracks q or one of the keys. Each sequence's result has the same
 // bits whatever others there are.
 Tensor attention(const Tensor& q, std::span<const CachedKeys> cached, int n_head,
                  const ScoreOptions& scores = {});
-// Its weights alone, softmax(Q·Kᵀ/√D), for looking at them: each query's row over the keys sums to
-// one, or is zeros if it sees none. q (B, Tq, C), k (B, Tk, K·D) → (B, H, Tq, Tk).
+// The weights of attention alone, softmax(Q·Kᵀ/√D), for looking at them: each query's row over the
+// keys sums to one, or is zeros if it sees none. q (B, Tq, C), k (B, Tk, K·D) → (B, H, Tq, Tk).
 Tensor attention_weights(const Tensor& q, const Tensor& k, int n_head, bool causal = true,
                          const Tensor& key_padding_mask = {}, const ScoreOptions& scores = {});
 // Attention written with matmul and softmax: what the fused op is checked against, and

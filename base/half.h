@@ -18,14 +18,15 @@ struct f16 {
 
 // Exact.
 inline float to_float(bf16 x) { return std::bit_cast<float>(std::uint32_t{x.bits} << 16); }
+inline bool is_finite(bf16 x) { return (x.bits & 0x7f80U) != 0x7f80U; }
+inline bool is_finite(f16 x) { return (x.bits & 0x7c00U) != 0x7c00U; }
 inline float to_float(f16 x) {
   // The bits of f16 at their places in a float give a number that is too small by 2^112, since the
   // exponents count from different zeros. Multiplying mends that, for denormals as well.
   const std::uint32_t magnitude = (x.bits & 0x7fffU) << 13;
-  const bool is_finite = (x.bits & 0x7c00U) != 0x7c00U;
   const auto scaled = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112F);
   const std::uint32_t sign = (x.bits & 0x8000U) << 16;
-  return std::bit_cast<float>(sign | (is_finite ? scaled : magnitude | 0x7f800000U));
+  return std::bit_cast<float>(sign | (is_finite(x) ? scaled : magnitude | 0x7f800000U));
 }
 
 // The nearest bf16; of two that are equally near, the even one. NaN stays NaN. Has no branch, so

@@ -88,6 +88,9 @@ void DecoderConfig::validate() const {
   check(rope_high_freq_factor > rope_low_freq_factor || rope_scaling != RopeScalingKind::llama3,
         "rope_high_freq_factor {} must be above rope_low_freq_factor {}", rope_high_freq_factor,
         rope_low_freq_factor);
+  for (const double cap : {attention_softcap, logit_softcap}) {
+    check(cap == 0 || cap >= 1e-3, "a soft cap is 0, for none, or at least 0.001, not {}", cap);
+  }
   check(window_pattern.find_first_not_of("SL") == std::string::npos,
         "window_pattern '{}' must be a row of S, for blocks with the window, and L",
         window_pattern);

@@ -194,9 +194,6 @@ void CommandLine::set_values() const {
   };
   for (const Option& option : options_) {
     if (!option.given.empty()) {
-      if (option.placeholder.starts_with("FILE") && option.given.back().empty()) {
-        usage_error("{}: the file needs a name", option.name);
-      }
       set(option, option.given);
     } else if (!option.from_file.empty()) {
       naming(option.place, [&] { set(option, option.from_file); });
@@ -207,6 +204,12 @@ void CommandLine::set_values() const {
 void CommandLine::parse(int argc, const char* const* argv) {
   add_general_options();
   read_arguments(argc, argv);
+  for (const Option& option : options_) {
+    const bool is_file = option.placeholder.starts_with("FILE") && !option.given.empty();
+    if (is_file && option.given.back().empty()) {
+      usage_error("{}: the file needs a name", option.name);
+    }
+  }
   try {
     if (const Option& config = at("--config"); !config.given.empty()) {
       config_ = config.given.back();

@@ -37,7 +37,9 @@ T parse_whole(const std::string& option, const std::string& text) {
   const auto number = number_of<double>(text);
   const bool is_whole = number && std::trunc(*number) == *number;
   const bool is_huge = !number && std::isdigit(static_cast<unsigned char>(text[0])) != 0 &&
-                       text.find_first_not_of("0123456789eE") == text.npos;
+                       text.find_first_not_of("0123456789eE") == text.npos &&
+                       std::isdigit(static_cast<unsigned char>(text.back())) != 0 &&
+                       text.find_first_of("eE") == text.find_last_of("eE");
   if (is_whole ? !std::is_unsigned_v<T> || *number >= 0 : is_huge) {
     usage_error("{}: {} is too large or too small", option, text);
   }

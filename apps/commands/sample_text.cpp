@@ -38,7 +38,7 @@ std::optional<Options> parse(const cli::Call& call) {
   cli.alias("-p", "--prompt");
   cli.one_value_each("--prompt");
   cli("prompt_file", o.prompt_file, "read the prompt from a file; - is stdin", {.value = "FILE|-"});
-  cli("num_samples", o.sample.num_samples, "number of texts", {.least = 1});
+  cli("num_samples", o.sample.num_samples, "number of texts", {.least = 1, .most = 1e6});
   cli.alias("-n", "--num-samples");
   cli("max_new_tokens", o.sample.generate.max_new_tokens, "length of each text, in tokens",
       {.least = 0});

@@ -12,8 +12,6 @@
 namespace tapegrad::detail {
 namespace {
 
-bool is_finite(f16 x) { return (x.bits & 0x7c00U) != 0x7c00U; }
-
 // The first of n elements that is no number; if all are, the one that is farthest from 0.
 std::int64_t worst_of(const float* x, std::int64_t n) {
   const auto further = [](float a, float b) { return std::fabs(a) < std::fabs(b); };

@@ -42,9 +42,6 @@ void to_i32(const std::byte* from, std::int64_t n, std::int32_t* to) {
   }
 }
 
-bool is_finite(f16 x) { return (x.bits & 0x7c00U) != 0x7c00U; }
-bool is_finite(bf16 x) { return (x.bits & 0x7f80U) != 0x7f80U; }
-
 // A value that is finite may not become infinite.
 template <class Stored, Stored (*round)(float)>
 std::int64_t narrow(const float* from, std::int64_t n, std::byte* to) {

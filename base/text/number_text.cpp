@@ -32,6 +32,7 @@ std::optional<std::string> written_out(std::string_view text) {
   std::string digits(text.substr(0, e));
   const std::size_t point = std::min(digits.find('.'), digits.size());
   if (point < digits.size()) digits.erase(point, 1);
+  if (digits.find_first_of("0123456789") == digits.npos) return std::nullopt;
   constexpr int most_digits = 40;
   if (!exponent || *exponent < 0 || *exponent > most_digits || digits.size() > most_digits) {
     return std::nullopt;

@@ -133,9 +133,7 @@ std::string_view Tokenizer::bytes_of(Token token) const {
   return std::visit(bytes, vocabulary_->kind);
 }
 
-std::int64_t Tokenizer::vocab_size() const {
-  return std::max(padded_size_, vocabulary_->size());
-}
+std::int64_t Tokenizer::vocab_size() const { return std::max(padded_size_, vocabulary_->size()); }
 
 std::optional<Token> Tokenizer::end_of_text() const {
   if (const auto* hf = vocabulary_->get<HfTokenizer>()) {

@@ -22,9 +22,10 @@ std::string file_name(std::string_view checkpoint) {
   return fmt::format("{}{}{}", kBegin, checkpoint, kEnd);
 }
 
-std::optional<std::int64_t> whole_number(std::string_view text) {
-  const auto number = whole_number_of<std::int64_t>(text);
-  return number && *number >= 0 ? number : std::nullopt;
+// The step in a file's name, written as save() does: "5", and neither "05" nor "5e0".
+std::optional<std::int64_t> step_of(std::string_view text) {
+  const auto number = number_of<std::int64_t>(text);
+  return number && *number >= 0 && text == std::to_string(*number) ? number : std::nullopt;
 }
 
 // "best" of "model-best.safetensors"; nothing for other files.
@@ -33,7 +34,7 @@ std::optional<std::string> checkpoint_of(std::string_view name) {
   if (name.size() < kBegin.size() + kEnd.size()) return std::nullopt;
   name.remove_prefix(kBegin.size());
   name.remove_suffix(kEnd.size());
-  if (name != kBest && !whole_number(name)) return std::nullopt;
+  if (name != kBest && !step_of(name)) return std::nullopt;
   return std::string(name);
 }
 
@@ -46,7 +47,7 @@ std::vector<std::string> kept_models(const fs::path& folder) {
     if (checkpoint) found.push_back(*checkpoint);
   }
   std::sort(found.begin(), found.end(), [](const std::string& a, const std::string& b) {
-    return whole_number(a).value_or(-1) < whole_number(b).value_or(-1);
+    return step_of(a).value_or(-1) < step_of(b).value_or(-1);
   });
   return found;
 }
@@ -58,7 +59,7 @@ KeepRule keep_rule(const std::string& text) {
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
     const std::string word = text.substr(begin, end - begin);
-    const auto number = whole_number(word);
+    const auto number = whole_number_of<std::int64_t>(word);
     check(word == kBest || word == kLast || (number && *number >= 1),
           "'{}' is not best, last, or a number of checkpoints, or several of them with commas",
           text);
@@ -79,7 +80,7 @@ void keep_model(const fs::path& folder, const std::string& checkpoint, const nn:
 void drop_kept_models(const fs::path& folder, std::int64_t count, std::int64_t iteration) {
   std::vector<std::int64_t> steps;
   for (const std::string& checkpoint : kept_models(folder)) {
-    const auto step = whole_number(checkpoint);
+    const auto step = step_of(checkpoint);
     if (step && *step <= iteration) steps.push_back(*step);
   }
   const auto all = static_cast<std::int64_t>(steps.size());
@@ -105,7 +106,7 @@ fs::path model_file(const fs::path& folder, const std::string& checkpoint) {
     const bool is_index = !has_entry(folder / kModelFile) && has_entry(folder / kModelIndexFile);
     return folder / (is_index ? kModelIndexFile : kModelFile);
   }
-  const auto step = whole_number(checkpoint);
+  const auto step = step_of(checkpoint);
   check(checkpoint == kBest || step, "a checkpoint is best, last or the number of a step, not '{}'",
         checkpoint);
   const fs::path path = folder / file_name(step ? std::to_string(*step) : checkpoint);

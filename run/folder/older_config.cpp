@@ -1,5 +1,7 @@
 #include "tapegrad/run/folder/older_config.h"
 
+#include <optional>
+
 #include "tapegrad/base/error.h"
 
 namespace tapegrad::run {
@@ -13,20 +15,36 @@ bool taken(Json& model, const char* name) {
   return value.get<bool>();
 }
 
+// A number of the section; nothing if it has none.
+std::optional<double> number_in(const Json& model, const char* name) {
+  const Json value = model.value(name, Json());
+  check(value.is_null() || value.is_number(), "'{}' must be a number", name);
+  return value.is_null() ? std::nullopt : std::optional(value.get<double>());
+}
+
 // A decoder had switches in place of `positions` and `norm`. One of Llama's had to have the values
-// of GPT-2's other parts, and meant its own. Without rotary positions, their options said nothing.
+// of GPT-2's other parts, and meant its own. Options of positions that are not rotary, or not
+// scaled, said nothing.
 void modernise_decoder(Json& model) {
   if (!model.is_object() || !model.contains("rope")) return;
   const bool llama = model.value("arch", Json()) == "llama";
-  const bool rotary = taken(model, "rope");
-  if (rotary) model["positions"] = "rotary";
+  const bool rope = taken(model, "rope");
+  if (rope) model["positions"] = "rotary";
   if (taken(model, "unbiased_norm")) model["norm"] = "unbiased";
-  if (!rotary && !llama) {
-    model.erase("rope_base");
-    model.erase("rope_factor");
+  const bool rotary = rope || llama;
+  const bool scaled = number_in(model, "rope_factor").value_or(1) != 1 && rotary;
+  if (scaled) model["rope_scaling"] = "llama3";
+  const auto drop = [&](const char* name) {
+    static_cast<void>(number_in(model, name));  // a broken value is an Error all the same
+    model.erase(name);
+  };
+  if (!rotary) drop("rope_base");
+  if (!scaled) {
+    for (const char* name : {"rope_factor", "rope_low_freq_factor", "rope_high_freq_factor",
+                             "rope_original_positions"}) {
+      drop(name);
+    }
   }
-  const Json factor = model.value("rope_factor", Json());
-  if (factor.is_number() && factor != 1) model["rope_scaling"] = "llama3";
   if (!llama) return;
   model["activation"] = nullptr;
   model["separate_qkv"] = nullptr;

@@ -20,6 +20,9 @@ nn::DecoderConfig settled(nn::DecoderConfig c) {
     c.rope_high_freq_factor = usual.rope_high_freq_factor;
     c.rope_original_positions = usual.rope_original_positions;
   }
+  const auto has = [&](char block) { return c.window_pattern.find(block) != std::string::npos; };
+  if (c.window >= c.block_size || (!c.window_pattern.empty() && !has('S'))) c.window = 0;
+  if (c.window == 0 || !has('L')) c.window_pattern.clear();
   return c.settled();
 }
 

@@ -124,6 +124,8 @@ class GgufWeights : public TensorSource {
     for (GgufName& name : gguf_names(family, config)) {
       Entry entry = file_->at(name.theirs);
       if (has_end_row && is_table(name.theirs) && entry.shape.rank() == 2) --entry.shape[0];
+      check(is_float(entry.dtype), "{}: '{}' is {}, not of floats", file_->name(), name.theirs,
+            name_of(entry.dtype));
       check(name.exchanged_heads == 0 || entry.shape.rank() > 0, "{}: '{}' has no rows",
             file_->name(), name.theirs);
       known.insert(name.theirs);

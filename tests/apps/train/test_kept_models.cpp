@@ -42,9 +42,15 @@ TEST_CASE("a run keeps its best and its last model", "[kept-models]") {
                  "keeps no checkpoint of step 3; it has best, last");
   check_error_of("sample-text", sample(run, {"--checkpoint", "first"}), 1,
                  "a checkpoint is best, last or the number of a step, not 'first'");
-  // A new run in its place keeps nothing of it.
+  // A new run in its place keeps nothing of it, and files of somebody else's stay.
+  for (const char* other : {"mine", "5e0", "05", "2_0"}) {
+    folder.put(fmt::format("run/model-{}.safetensors", other), "");
+  }
   check_ended_well(train(tiny_run(corpus, run, 1) + Args{"--overwrite", "--keep", "last"}));
   CHECK_FALSE(fs::exists(run / "model-best.safetensors"));
+  for (const char* other : {"mine", "5e0", "05", "2_0"}) {
+    CHECK(fs::exists(run / fmt::format("model-{}.safetensors", other)));
+  }
 }
 
 TEST_CASE("a run keeps so many of its latest checkpoints", "[kept-models]") {

@@ -239,7 +239,7 @@ TEST_CASE("broken or foreign checkpoints are told from good ones", "[train-gpt]"
     check_error(resume(), 1, "'checkpoint_interval' must be at least 1, not 0");
   }
   SECTION("fewer steps than were made") {
-    check_error(train(resume_run(tiny.run, 4)), 1, "has made 5 steps already");
+    check_error(train(resume_run(tiny.run, 4)), 2, "has made 5 steps already");
   }
   SECTION("a part that the run has without being told") {
     check_ended_well(train(resume_run(tiny.run, 6) + Args{"--activation", "gelu", "--positions",

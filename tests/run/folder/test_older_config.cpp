@@ -72,4 +72,9 @@ TEST_CASE("options of rotary positions said nothing in a model of 0.2 without th
   CHECK(model.rope_base == nn::DecoderConfig().rope_base);
   CHECK_FALSE(model.scaling());
   CHECK(model_of(R"("rope":true,"unbiased_norm":false,"rope_base":500000.0)").rope_base == 5e5);
+  const nn::DecoderConfig unscaled =
+      model_of(R"("rope":true,"unbiased_norm":false,"rope_factor":1.0,"rope_low_freq_factor":2.0)");
+  CHECK(unscaled.rope_low_freq_factor == nn::DecoderConfig().rope_low_freq_factor);
+  CHECK_THROWS_WITH(model_of(R"("rope":false,"unbiased_norm":false,"rope_base":"abc")"),
+                    ContainsSubstring("'rope_base' must be a number"));
 }
