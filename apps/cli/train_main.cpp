@@ -55,6 +55,14 @@ std::string command_of(const Call& call, int processes) {
   return text;
 }
 
+// Before any text is read.
+void check_steps_left(const run::OptimizerOptions& o, const run::RunFolder& folder) {
+  const std::int64_t made = folder.resumes() ? run::checkpoint_iteration(folder.path()) : 0;
+  if (o.max_iters >= made) return;
+  usage_error("--max-iters {} leaves nothing to do: the run in {} has made {} steps already",
+              o.max_iters, folder.path().string(), made);
+}
+
 void write_events(const CallOptions& o, run::RunFolder& folder) {
   const bool went_on = folder.resumes() && !run::event_files(folder.path()).empty();
   if (!o.tensorboard && !went_on) return;
@@ -74,6 +82,7 @@ int train_main(TrainingProgram& program, const Call& call) {
     processes.broadcast(std::as_writable_bytes(std::span(&code, 1)));
     if (code) return *code;
     run::RunFolder folder = run::RunFolder::open(o.call.folder, o.preset, texts_of(o), &processes);
+    check_steps_left(o.optimizer, folder);
     const auto page = serve(o.call, folder.path(), processes);
     write_events(o.call, folder);
     const auto prepared = program.prepare(folder);  // from here on, the options are const

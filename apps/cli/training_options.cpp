@@ -7,7 +7,6 @@
 #include "tapegrad/apps/cli/option_text.h"
 #include "tapegrad/apps/cli/training_program.h"
 #include "tapegrad/apps/watch/server.h"
-#include "tapegrad/run/folder/run_checkpoint.h"
 
 namespace tapegrad::cli {
 namespace {
@@ -69,8 +68,6 @@ void check_optimizer(const run::OptimizerOptions& o, const CommandLine& cli) {
 // run that is resumed, which keeps what auto has found.
 void settle(const Parts& o, const CommandLine& cli, std::optional<run::TrainDtype> stored,
             int ranks) {
-  const std::int64_t made =
-      o.call.folder.resumes() ? run::checkpoint_iteration(o.call.folder.out_dir) : 0;
   if (cli.given("--out-dir") && o.call.folder.out_dir.empty()) {
     usage_error("--out-dir: the path is empty");
   }
@@ -80,10 +77,6 @@ void settle(const Parts& o, const CommandLine& cli, std::optional<run::TrainDtyp
     optimizer.min_lr = optimizer.learning_rate / 10;
   }
   settle_minutes(o, cli);
-  if (o.call.folder.resumes() && optimizer.max_iters < made) {
-    usage_error("--max-iters {} leaves nothing to do: the run in {} has made {} steps already",
-                optimizer.max_iters, o.call.folder.out_dir, made);
-  }
   if (o.call.schedule_restart) {
     if (!o.call.folder.resumes()) usage_error("--schedule-restart needs --init-from resume");
     if (!cli.given("--lr-decay-iters")) optimizer.lr_decay_iters.reset();

@@ -60,7 +60,7 @@ const Family& nearest_family(const nn::DecoderConfig& config, Keys keys) {
     if (family.hf.only_with_window && config.window == 0) continue;
     const std::size_t differences =
         differences_of(config, family.model, options_of(family, keys(family))).size();
-    if (best != nullptr && differences >= fewest) continue;
+    if (best != nullptr && differences > fewest) continue;  // of equals, the last
     best = &family;
     fewest = differences;
   }
