@@ -11,7 +11,7 @@
 
 namespace tapegrad::optim {
 
-// The optimisers that --optimizer names, as data: optimizer_list.cpp has a row for each.
+// The optimisers that --optimizer names, as data: each file in optimizers/ has a row, NAME_row().
 
 // An optimiser of the list; OptimizerId{} is the first one.
 enum class OptimizerId : std::size_t {};
