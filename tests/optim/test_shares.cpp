@@ -87,7 +87,7 @@ TEST_CASE("parameters that cannot be cut are dealt out by size, and others fill 
   for (const int ranks : {1, 2, 3, 4, 7, 16}) {
     CAPTURE(ranks);
     const std::vector<Bucket> buckets = share_out(sizes, ranks, kBucketSize, units);
-    CHECK(spread(whole_elements(buckets, sizes, units, ranks)) <= C * C);
+    CHECK(spread(whole_elements(buckets, sizes, units, ranks)) <= 2 * C * C);
     CHECK(spread(check_shares(buckets, sizes, ranks)) <= 2 * kSquareChunk);
   }
 }

@@ -78,7 +78,7 @@ TEST_CASE("options of optimisers that mean nothing are errors", "[optimizers]") 
                    code, text);
   };
   const std::string optimizers =
-      fmt::format("{}", fmt::join(optim::names_of(optim::OptimizerId{}), ", "));
+      fmt::format("{}", fmt::join(tapegrad::optim::names_of(tapegrad::optim::OptimizerId{}), ", "));
   refused({"--optimizer", "adam"}, "'adam' is not one of " + optimizers + "; did you mean adamw?");
   refused({"--momentum", "0.9"}, "--momentum is for --optimizer sgd, and this run has adamw");
   refused({"--optimizer", "sgd", "--beta2", "0.9"}, "--beta2 is for --optimizer adamw");
