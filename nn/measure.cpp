@@ -1,5 +1,7 @@
 #include "tapegrad/nn/measure.h"
 
+#include <algorithm>
+
 namespace tapegrad::nn::detail {
 namespace {
 
@@ -11,10 +13,10 @@ double bytes_of(const NamedTensors& tensors) {
 
 }  // namespace
 
-// What the optimiser keeps lives from the first step to the last, and its update needs no memory:
-// so it need not be made here.
+// What the optimiser keeps lives from the first step to the last. Backward does not touch it, so it
+// is made for the update alone.
 StepMemory measure(const DryRun& dry, const Params& params, const std::function<Tensor()>& loss,
-                   const BytesKept& kept) {
+                   const BytesKept& kept, const Update& update) {
   StepMemory memory;
   memory.weights = bytes_of(params.tensors());
   memory.gradients = bytes_of(params.parameters());
@@ -25,6 +27,10 @@ StepMemory measure(const DryRun& dry, const Params& params, const std::function<
   memory.activations = static_cast<double>(dry.peak()) - before;
   tape.backward(made);
   memory.total = static_cast<double>(dry.peak()) + memory.optimizer;
+  if (update) {
+    update(params.parameters());
+    memory.total = std::max(memory.total, static_cast<double>(dry.peak()));
+  }
   return memory;
 }
 

@@ -32,10 +32,12 @@ struct StepMemory {
 
 // Bytes that an optimiser keeps for these parameters, from the first step to the last.
 using BytesKept = std::function<double(const NamedTensors& parameters)>;
+// Makes an optimiser and one step of it, by the gradients that the parameters have.
+using Update = std::function<void(const NamedTensors& parameters)>;
 
 namespace detail {
 StepMemory measure(const DryRun& dry, const Params& params, const std::function<Tensor()>& loss,
-                   const BytesKept& kept);
+                   const BytesKept& kept, const Update& update);
 }
 
 // The memory of a training step in f32, but for scratch memory of threads:
@@ -45,15 +47,16 @@ StepMemory measure(const DryRun& dry, const Params& params, const std::function<
 //
 // The first function makes the model, the second the loss of one batch. Batches made before the
 // call do not count. The contents of ids do not matter. Without `kept`, the optimiser keeps
-// nothing.
+// nothing; without `update`, an update needs no memory beside what is kept.
 template <class MakeModel, class LossOf>
 StepMemory measure_step(const MakeModel& make_model, const LossOf& loss_of,
-                        Precision precision = Precision::full, const BytesKept& kept = {}) {
+                        Precision precision = Precision::full, const BytesKept& kept = {},
+                        const Update& update = {}) {
   const DryRun dry;
   const Params params = Params::shapes_only(DType::f32, precision);
   const auto model = make_model(params);
   return detail::measure(
-      dry, params, [&] { return loss_of(model); }, kept);
+      dry, params, [&] { return loss_of(model); }, kept, update);
 }
 
 }  // namespace tapegrad::nn

@@ -40,8 +40,8 @@ struct UpdatedPart {
 };
 
 // An optimiser as a part: the rule that updates one parameter. It holds options only; a Stepper
-// (stepper.h) holds the tensors that it keeps. To add an optimiser, write one file (sgd.cpp is
-// short) and its row in optimizer_list.cpp.
+// (stepper.h) holds the tensors that it keeps. To add an optimiser, write one file,
+// optimizers/NAME.cpp with a function NAME_row() (sgd.cpp is short); CMake finds it.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -57,7 +57,8 @@ class Optimizer {
   virtual bool suits(const std::string& /*name*/, const Shape&) const { return true; }
 
   // Makes one step. A part has the parameter's shape (Cut::whole), fewer rows of it, or one
-  // dimension (Cut::elements).
+  // dimension (Cut::elements). Loops are parallel_for's, products are gemm's, and what it needs
+  // beside is in tensors: then the dry run that estimates the memory of training sees it, too.
   virtual void update(UpdatedPart& part, const UpdateFactors& factors) const = 0;
 };
 

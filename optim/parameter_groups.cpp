@@ -126,11 +126,18 @@ class Grouping {
 
 }  // namespace
 
+bool leaves_parameters(const Optimizer& optimizer) { return !optimizer.suits("", {1}); }
+
 std::vector<OptimizerId> GroupRules::used() const {
   std::vector<OptimizerId> ids{optimizer};
-  for (const auto& [rule, id] : parse(*this).optimizer.rules) {
+  const auto add = [&](OptimizerId id) {
     if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
-  }
+  };
+  for (const auto& [rule, id] : parse(*this).optimizer.rules) add(id);
+  // With default options, which are valid: validate() asks for the ids that are used.
+  const OptimizerSettings defaults;
+  const auto leaves = [&](OptimizerId id) { return leaves_parameters(*defaults.make(id)); };
+  if (std::any_of(ids.begin(), ids.end(), leaves)) add(OptimizerId{});
   return ids;
 }
 

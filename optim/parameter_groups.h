@@ -28,6 +28,9 @@ struct ParameterGroups {
   const ParameterGroup& of(std::size_t parameter) const { return groups[group_of[parameter]]; }
 };
 
+// Whether it leaves some parameters, such as vectors, to the first optimiser of the list.
+bool leaves_parameters(const Optimizer& optimizer);
+
 // How groups are made. A rule is a text "PATTERN=X" for the parameters that PATTERN names, as in
 // "wte*=0.5" (base/text/name_pattern.h) or, by their kind, "matrices=X" (two dimensions or more)
 // and "vectors=X" (fewer). Of rules that name the same parameter, the last one counts.
@@ -40,7 +43,7 @@ struct GroupRules {
   std::vector<std::string> decay = {};     // X: the weight decay, whatever the dimensions
   std::vector<std::string> optimizer_for = {};  // X: the optimiser's name
 
-  // All that update parameters, once each, the one of the run first.
+  // All that may update parameters, once each, the one of the run first.
   std::vector<OptimizerId> used() const;
   // Whether nothing but the optimiser's options and the decay is said.
   bool plain() const;

@@ -12,27 +12,96 @@ namespace {
 struct Chunk {
   std::size_t parameter;
   std::int64_t begin, end;
+
+  std::int64_t size() const { return end - begin; }
 };
 
-Bucket share_out_bucket(const std::vector<Chunk>& chunks, int ranks) {
-  std::int64_t size = 0;
-  for (const Chunk& chunk : chunks) size += chunk.end - chunk.begin;
-  Bucket bucket;
+// Of parameters that may be cut; see whole_owners.
+constexpr int kAnyRank = -1;
+
+// The owner of each parameter that cannot be cut: the largest ones first, each to the rank that has
+// the least so far (Graham: Bounds on Multiprocessing Timing Anomalies, 1969). Of equal ones, the
+// last parameter comes first, so that neighbours have different owners. Adds them to `loads`.
+std::vector<int> whole_owners(const std::vector<std::int64_t>& sizes,
+                              const std::vector<std::int64_t>& units,
+                              std::vector<std::int64_t>& loads) {
+  std::vector<int> owners(sizes.size(), kAnyRank);
+  std::vector<std::size_t> whole;
+  for (std::size_t p = units.size(); p-- > 0;) {
+    if (units[p] >= sizes[p] && sizes[p] > kSquareChunk) whole.push_back(p);
+  }
+  std::stable_sort(whole.begin(), whole.end(),
+                   [&](std::size_t a, std::size_t b) { return sizes[a] > sizes[b]; });
+  for (const std::size_t p : whole) {
+    const auto least = std::min_element(loads.begin(), loads.end());
+    owners[p] = static_cast<int>(least - loads.begin());
+    *least += sizes[p];
+  }
+  return owners;
+}
+
+// How many of n elements each rank gets, so that the loads become as even as they can.
+std::vector<std::int64_t> level_out(const std::vector<std::int64_t>& loads, std::int64_t n) {
+  std::vector<std::size_t> order(loads.size());  // of the ranks, the least load first
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return loads[a] < loads[b]; });
+  std::size_t lowest = 1;  // so many ranks get something
+  for (; lowest < order.size(); ++lowest) {
+    const std::int64_t step = loads[order[lowest]] - loads[order[lowest - 1]];
+    const std::int64_t needed = step * static_cast<std::int64_t>(lowest);
+    if (needed > n) break;
+    n -= needed;
+  }
+  const auto count = static_cast<std::int64_t>(lowest);
+  std::vector<std::int64_t> parts(loads.size());
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::size_t rank = order[static_cast<std::size_t>(i)];
+    const std::int64_t even = (n * (i + 1) + count - 1) / count - (n * i + count - 1) / count;
+    parts[rank] = loads[order[lowest - 1]] - loads[rank] + even;
+  }
+  return parts;
+}
+
+// The owners of a bucket's chunks. Adds those that may be cut to `loads`.
+std::vector<int> owners_of(const std::vector<Chunk>& chunks, const std::vector<int>& whole,
+                           std::vector<std::int64_t>& loads) {
+  std::int64_t cut = 0;
+  for (const Chunk& chunk : chunks) cut += whole[chunk.parameter] == kAnyRank ? chunk.size() : 0;
+  std::vector<std::int64_t> ends = level_out(loads, cut);
+  std::partial_sum(ends.begin(), ends.end(), ends.begin());
+  std::vector<int> owners;
   std::int64_t at = 0;
   for (const Chunk& chunk : chunks) {
-    const int owner = static_cast<int>(at * ranks / size);
-    const bool continues = !bucket.fragments.empty() && bucket.fragments.back().owner == owner &&
-                           bucket.fragments.back().parameter == chunk.parameter;
-    if (continues) {
-      bucket.fragments.back().end = chunk.end;
-    } else {
-      bucket.fragments.push_back({chunk.parameter, chunk.begin, chunk.end, owner, at});
-    }
-    // A rank that owns no chunk of a small bucket has an empty part.
-    while (std::ssize(bucket.offsets) <= owner) bucket.offsets.push_back(at);
-    at += chunk.end - chunk.begin;
+    owners.push_back(whole[chunk.parameter]);
+    if (owners.back() != kAnyRank) continue;
+    const auto rank = std::upper_bound(ends.begin(), ends.end(), at) - ends.begin();
+    owners.back() = static_cast<int>(rank);
+    loads[static_cast<std::size_t>(rank)] += chunk.size();
+    at += chunk.size();
   }
-  while (std::ssize(bucket.offsets) <= ranks) bucket.offsets.push_back(at);
+  return owners;
+}
+
+Bucket make_bucket(const std::vector<Chunk>& chunks, const std::vector<int>& owners, int ranks) {
+  Bucket bucket;
+  std::int64_t at = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    bucket.offsets.push_back(at);
+    for (std::size_t c = 0; c < chunks.size(); ++c) {
+      if (owners[c] != rank) continue;
+      const Chunk& chunk = chunks[c];
+      const bool continues = !bucket.fragments.empty() && bucket.fragments.back().owner == rank &&
+                             bucket.fragments.back().parameter == chunk.parameter;
+      if (continues) {
+        bucket.fragments.back().end = chunk.end;
+      } else {
+        bucket.fragments.push_back({chunk.parameter, chunk.begin, chunk.end, rank, at});
+      }
+      at += chunk.size();
+    }
+  }
+  bucket.offsets.push_back(at);
   return bucket;
 }
 
@@ -47,11 +116,14 @@ std::int64_t unit_of(Cut cut, const Shape& shape) {
 
 std::vector<Bucket> share_out(const std::vector<std::int64_t>& sizes, int ranks,
                               std::int64_t bucket_size, const std::vector<std::int64_t>& units) {
+  std::vector<std::int64_t> loads(static_cast<std::size_t>(ranks));  // elements of each rank
+  const std::vector<int> whole = whole_owners(sizes, units, loads);
   std::vector<Bucket> buckets;
   std::vector<Chunk> chunks;
   std::int64_t size = 0;
   const auto close = [&] {
-    if (!chunks.empty()) buckets.push_back(share_out_bucket(chunks, ranks));
+    if (!chunks.empty())
+      buckets.push_back(make_bucket(chunks, owners_of(chunks, whole, loads), ranks));
     chunks.clear();
     size = 0;
   };

@@ -13,7 +13,9 @@ namespace tapegrad::optim {
 //
 // Parameters are taken last one first, since backward completes their gradients in about this
 // order, and are cut into buckets, of which each is sent as soon as its gradients are complete.
-// Each rank owns about the same part of each bucket.
+// Each rank owns about the same part of each bucket. Parameters that cannot be cut are an
+// exception: they are dealt out by their sizes over the whole model, and what may be cut goes to
+// ranks that got less of them. So all ranks own about the same number of elements in the end.
 
 // Elements [begin, end) of a parameter that one rank owns, and where they begin in their bucket.
 struct Fragment {

@@ -7,6 +7,7 @@
 
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/optim/shares.h"
+#include "tapegrad/optim/stepper.h"
 #include "tapegrad/run/plan/available_memory.h"
 
 namespace tapegrad::run {
@@ -24,6 +25,13 @@ double physical_memory() {
 nn::BytesKept kept_by(const optim::GroupRules& rules) {
   return [rules](const NamedTensors& parameters) {
     return optim::bytes_kept(parameters, optim::make_groups(parameters, rules));
+  };
+}
+
+nn::Update update_by(const optim::GroupRules& rules) {
+  return [rules](const NamedTensors& parameters) {
+    optim::Stepper(parameters, optim::make_groups(parameters, rules))
+        .step_part(0, 1, [](std::size_t) {});
   };
 }
 
@@ -70,7 +78,8 @@ MemoryEstimate estimate_memory(const nn::DecoderConfig& config, int64_t batch_si
                              .recompute = options.recompute});
   };
   const auto loss = [&](const nn::Decoder& gpt) { return gpt.loss(ids, ids, &rng); };
-  return nn::measure_step(make, loss, options.precision, kept_by(options.optimizer));
+  return nn::measure_step(make, loss, options.precision, kept_by(options.optimizer),
+                          update_by(options.optimizer));
 }
 
 MemoryEstimate estimate_memory(const nn::TransformerConfig& config, const PairSizes& batch,
@@ -86,7 +95,8 @@ MemoryEstimate estimate_memory(const nn::TransformerConfig& config, const PairSi
   const auto loss = [&](const nn::Transformer& model) {
     return model.loss(source, target, target, {}, &rng);
   };
-  return nn::measure_step(make, loss, options.precision, kept_by(options.optimizer));
+  return nn::measure_step(make, loss, options.precision, kept_by(options.optimizer),
+                          update_by(options.optimizer));
 }
 
 std::string describe(const MemoryEstimate& e) {

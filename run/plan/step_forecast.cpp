@@ -36,6 +36,17 @@ class Link {
   double free_ = 0, busy_ = 0;
 };
 
+// The largest share of all elements that one rank owns.
+double largest_share(const std::vector<optim::Bucket>& buckets, int ranks, double elements) {
+  std::int64_t most = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    std::int64_t own = 0;
+    for (const optim::Bucket& bucket : buckets) own += bucket.size_of(rank);
+    most = std::max(most, own);
+  }
+  return static_cast<double>(most) / elements;
+}
+
 // When the last gradient of a bucket is complete, in seconds after backward began.
 double completed(const optim::Bucket& bucket, const StepParts& parts) {
   double last = 0;
@@ -69,6 +80,8 @@ StepForecast forecast_step(const StepParts& parts, const Group& group, const Net
   const bool alone = group.ranks == 1;
   const auto moving = [&](double bytes) { return alone ? 0 : kSecondsPerByte * bytes; };
 
+  // The rank that owns most is waited for.
+  const double share = alone ? 1 : largest_share(buckets, group.ranks, elements);
   StepForecast f;
   Link link(network);
   double now = 0;
@@ -84,9 +97,9 @@ StepForecast forecast_step(const StepParts& parts, const Group& group, const Net
     now = begin + slower * parts.backward;
   }
   f.waiting = std::max(0.0, link.free() - now);
-  now += f.waiting + parts.norm / group.ranks;
+  now += f.waiting + parts.norm * share;
   if (!alone) now += 2 * (network.latency + kSmallMessage);  // norms, and losses
-  const double update = parts.update / group.ranks + moving(4 * elements);
+  const double update = parts.update * share + moving(4 * elements);
   double updated = 0;
   for (const optim::Bucket& bucket : buckets) {
     if (alone) break;
@@ -99,7 +112,7 @@ StepForecast forecast_step(const StepParts& parts, const Group& group, const Net
   f.sending = link.busy();
   f.moving = moving((static_cast<double>(rounds) * width + 4) * elements);
   f.computing = static_cast<double>(rounds) * (parts.forward + parts.backward) +
-                (parts.norm + parts.update) / group.ranks;
+                (parts.norm + parts.update) * share;
   return f;
 }
 

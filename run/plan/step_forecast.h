@@ -15,7 +15,8 @@ namespace tapegrad::run {
 //     completed its last gradient and the buckets before it are through: (R − 1)/R of its bytes, in
 //     and out at once. What is still on its way when backward ends is waited for after the last
 //     round; before, the next round's work hides it.
-//   - Each rank measures and updates its share of the parameters. Each bucket is sent on when it is
+//   - Each rank measures and updates its share of the parameters; the largest share counts. Each
+//   bucket is sent on when it is
 //     updated, to be waited for at the end.
 //   - Moving bytes takes the processors' time, too, from whatever they do meanwhile.
 

@@ -107,6 +107,23 @@ TEST_CASE("a model of a user's own is measured like any other", "[measure]") {
   CHECK(memory.total >= 2 * memory.weights);
 }
 
+TEST_CASE("what an update needs beside what is kept counts where it is more", "[measure]") {
+  const Tensor x = Tensor::ones({64, 256});
+  const auto estimate = [&](std::int64_t floats) {
+    return nn::measure_step([](const nn::Params& p) { return nn::Linear(p, 256, 512, false); },
+                            [&](const nn::Linear& layer) { return sum(layer(x)); }, Precision::full,
+                            {},
+                            [=](const NamedTensors& parameters) {
+                              CHECK(parameters.at(0).second.grad().defined());
+                              const Tensor needed = Tensor::empty({floats});
+                            });
+  };
+  const nn::StepMemory little = estimate(1), much = estimate(10 * 256 * 512);
+  CHECK(much.total >= 12 * much.weights);  // with the weights and their gradient
+  CHECK(much.total <= 12 * much.weights + little.total);
+  CHECK(little.total < 4 * little.weights);
+}
+
 TEST_CASE("the optimiser says what it keeps", "[measure]") {
   const auto estimate = [](const char* optimizer, double momentum, const std::string& adamw) {
     run::MemoryOptions options;

@@ -74,7 +74,7 @@ TEST_CASE("rules that mean nothing are errors that name the option", "[groups]")
     error({.decay = {std::string("wte*=") + x}}, "needs a number of at least 0 behind the =");
   }
   error({.optimizer_for = {"wte*=adam"}},
-        "--optimizer-for: 'adam' is not an optimiser; there are adamw, sgd");
+        "--optimizer-for: 'adam' is not an optimiser; there are adamw");
   error({.weight_decay = -1}, "weight_decay must be at least 0");
 }
 
@@ -98,6 +98,10 @@ TEST_CASE("an optimiser says what it keeps and where parameters may be cut", "[g
   const ParameterGroups groups = make_groups(matrices, own, 0, false);
   CHECK(bytes_kept(matrices, groups) == 4 * (1000 + 3));
   CHECK(units_of(matrices, groups) == std::vector<std::int64_t>{50'000, 12});
+  CHECK(leaves_parameters(*own));
+  for (const std::string_view name : {"adamw", "sgd"}) {
+    CHECK_FALSE(leaves_parameters(*OptimizerSettings{}.make(optimizer_named(name))));
+  }
   CHECK(unit_of(Cut::rows, {1 << 20, 24}) == 3 * kSquareChunk);
   CHECK(unit_of(Cut::rows, {8, 24}) == 8 * 24);
   CHECK(unit_of(Cut::elements, {8, 24}) == kSquareChunk);

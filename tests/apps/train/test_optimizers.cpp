@@ -1,6 +1,9 @@
 // Runs with an optimiser, learning rates and decays of their own.
 
+#include <fmt/ranges.h>
+
 #include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/optim/optimizer_list.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 
 namespace {
@@ -74,7 +77,9 @@ TEST_CASE("options of optimisers that mean nothing are errors", "[optimizers]") 
     check_error_of("train-gpt", train(tiny_run(tiny.corpus, tiny.folder / "refused", 1) + more),
                    code, text);
   };
-  refused({"--optimizer", "adam"}, "'adam' is not one of adamw, sgd; did you mean adamw?");
+  const std::string optimizers =
+      fmt::format("{}", fmt::join(tapegrad::optim::names_of(tapegrad::optim::OptimizerId{}), ", "));
+  refused({"--optimizer", "adam"}, "'adam' is not one of " + optimizers + "; did you mean adamw?");
   refused({"--momentum", "0.9"}, "--momentum is for --optimizer sgd, and this run has adamw");
   refused({"--optimizer", "sgd", "--beta2", "0.9"}, "--beta2 is for --optimizer adamw");
   refused({"--optimizer", "sgd", "--nesterov"}, "nesterov needs a momentum above 0");
@@ -82,7 +87,7 @@ TEST_CASE("options of optimisers that mean nothing are errors", "[optimizers]") 
   refused({"--lr-scale", "wtx*=2"}, "--lr-scale: 'wtx*' names no parameter that is trained");
   refused({"--decay", "wte*"}, "--decay: 'wte*' is not PATTERN=X");
   refused({"--freeze", "wte*", "--lr-scale", "wte*=2"}, "'wte*' names no parameter");
-  refused({"--optimizer-for", "wte*=x"}, "'x' is not an optimiser; there are adamw, sgd");
+  refused({"--optimizer-for", "wte*=x"}, "'x' is not an optimiser; there are " + optimizers);
   check_error_of("train-gpt", train(resume_run(tiny.run, 2) + Args{"--optimizer", "adamw"}), 2,
                  "--optimizer \"adamw\" does not fit the run to resume, which has \"sgd\"");
   check_ended_well(

@@ -38,6 +38,15 @@ TEST_CASE("ranks share batches and updates", "[forecast]") {
   CHECK(f.step < f.computing + f.moving + 0.01);  // two small messages
 }
 
+TEST_CASE("an update takes as long as that of the rank that owns most", "[forecast]") {
+  StepParts parts = four_buckets();
+  parts.sizes.pop_back();
+  parts.completed.pop_back();
+  parts.units = parts.sizes;  // three matrices that cannot be cut, for two ranks
+  const StepForecast f = forecast_step(parts, {.ranks = 2, .batches = 4}, kFast);
+  CHECK_THAT(f.computing, Catch::Matchers::WithinRel(2 * 3 + 0.4 * 2 / 3, 1e-12));
+}
+
 TEST_CASE("what the network takes is hidden but for its end", "[forecast]") {
   // A quarter of a second for the half of a bucket that goes to the other rank.
   const Network network{.bytes_per_second = kBucketBytes / 2 / 0.25, .latency = 0};
