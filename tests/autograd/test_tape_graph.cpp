@@ -73,7 +73,7 @@ TEST_CASE("a graph of a GPT keeps what the tape says, and tells what is made aga
 
 namespace {
 
-constexpr nn::DecoderConfig kTiny = {
+const nn::DecoderConfig kTiny = {
     .vocab_size = 7, .block_size = 4, .n_layer = 2, .n_head = 2, .n_embd = 8};
 
 }  // namespace
