@@ -15,7 +15,7 @@
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/interrupt.h"
-#include "tapegrad/base/memory.h"
+#include "tapegrad/base/memory/memory.h"
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/base/random.h"
 #include "tapegrad/data/corpus/corpus.h"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "tapegrad/base/blocked_signals.h"
-#include "tapegrad/base/dry_run.h"
+#include "tapegrad/base/memory/dry_run.h"
 #include "tapegrad/base/error.h"
 
 namespace tapegrad {

@@ -131,8 +131,7 @@ std::string ShardWriter::header() const {
 }
 
 void ShardWriter::write(std::span<const Token> tokens) {
-  check(format_ == TokenFormat::nanogpt ||
-            count_ + std::ssize(tokens) <= std::numeric_limits<std::int32_t>::max(),
+  check(format_ == TokenFormat::nanogpt || count_ + std::ssize(tokens) <= kMostLlmcTokens,
         "[shards] {}: more tokens than llm.c's header can count", name_);
   while (!tokens.empty()) {
     const auto some = tokens.first(std::min(tokens.size(), kBufferBytes / 4));

@@ -19,6 +19,8 @@ namespace tapegrad::data {
 //   llm.c    ids behind 256 numbers of 32 bits: 20240520, version 1, the number of ids, which have
 //            16 bits; or 20240801, version 7, and ids of 32 bits, as llm.c has them for Llama 3.
 enum class TokenFormat { nanogpt, llmc };
+// llm.c's header has the number of a file's tokens in 32 bits.
+inline constexpr std::int64_t kMostLlmcTokens = INT32_MAX;
 inline constexpr std::string_view kTokenFormatNames[] = {"nanogpt", "llm.c"};
 inline std::span<const std::string_view> names_of(TokenFormat) { return kTokenFormatNames; }
 

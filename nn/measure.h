@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "tapegrad/autograd/tape.h"
-#include "tapegrad/base/dry_run.h"
+#include "tapegrad/base/memory/dry_run.h"
 #include "tapegrad/nn/params.h"
 
 namespace tapegrad::nn {

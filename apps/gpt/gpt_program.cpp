@@ -4,7 +4,7 @@
 #include "tapegrad/apps/gpt/gpt_text.h"
 #include "tapegrad/apps/gpt/init_from.h"
 #include "tapegrad/apps/gpt/samples.h"
-#include "tapegrad/base/dry_run.h"
+#include "tapegrad/base/memory/dry_run.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/run/record/report.h"

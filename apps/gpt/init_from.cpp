@@ -7,7 +7,7 @@
 
 #include "tapegrad/apps/cli/option_text.h"
 #include "tapegrad/autograd/tensor/stored_tensor.h"
-#include "tapegrad/base/dry_run.h"
+#include "tapegrad/base/memory/dry_run.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/decoder_names.h"
 #include "tapegrad/nn/summary.h"

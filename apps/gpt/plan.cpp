@@ -8,7 +8,7 @@
 #include "tapegrad/apps/gpt/gpt_program.h"
 #include "tapegrad/apps/gpt/trial.h"
 #include "tapegrad/base/interrupt.h"
-#include "tapegrad/base/memory.h"
+#include "tapegrad/base/memory/memory.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"

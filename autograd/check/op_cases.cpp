@@ -7,11 +7,7 @@ namespace {
 
 using enum Draw;
 using Cases = std::vector<OpCase>;
-using Ids = std::vector<std::int32_t>;
 using In = Inputs;
-
-Tensor ids(const Ids& values, const Shape& shape) { return Tensor::from(values, shape); }
-Tensor ids(const Ids& values) { return ids(values, {static_cast<std::int64_t>(values.size())}); }
 
 // A mask that is set at every third element.
 Tensor mask(const Shape& shape) {
@@ -226,21 +222,33 @@ void add_probability_losses(Cases& cases) {
   cases.insert(cases.end(), lines.begin(), lines.end());
 }
 
+void add_losses(Cases& cases) {
+  const Cases lines = {
+      {"cross_entropy", {{4, 5}}, normal,
+       [](In x) { return cross_entropy(x[0], ids({0, 4, 2, 2})); }},
+      {"cross_entropy", {{2, 2, 3}}, normal,
+       [](In x) { return cross_entropy(x[0], ids({0, 1, 1, 2}, {2, 2})); }},
+      {"cross_entropy(ignore)", {{4, 5}}, normal,
+       [](In x) { return cross_entropy(x[0], ids({0, -1, 2, -1}), -1); }},
+      {"cross_entropy", {{5}}, normal, [](In x) { return cross_entropy(x[0], ids({3}, {})); }},
+      {"linear_cross_entropy", {{4, 3}, {5, 3}}, normal,
+       [](In x) { return linear_cross_entropy(x[0], x[1], ids({0, 4, 2, 2})); }},
+      {"linear_cross_entropy(ignore)", {{2, 2, 3}, {5, 3}}, normal,
+       [](In x) { return linear_cross_entropy(x[0], x[1], ids({0, -1, 2, -1}, {2, 2}), -1); }},
+      {"linear_cross_entropy(ignore, cap 1.5)", {{2, 2, 3}, {5, 3}}, normal,
+       [](In x) {
+         return linear_cross_entropy(x[0], x[1], ids({0, -1, 2, 1}, {2, 2}), -1, Precision::full,
+                                     1.5);
+       }},
+      {"linear_cross_entropy", {{2, 0}, {5, 0}}, normal,
+       [](In x) { return linear_cross_entropy(x[0], x[1], ids({0, 4})); }},
+      {"mse_loss", {{3, 4}, {3, 4}}, normal, [](In x) { return mse_loss(x[0], x[1]); }},
+      {"mse_loss", {{}, {}}, normal, [](In x) { return mse_loss(x[0], x[1]); }},
+  };
+  cases.insert(cases.end(), lines.begin(), lines.end());
+}
+
 void add_fused(Cases& cases) {
-  const auto attend = [](int n_head, bool causal) {
-    return [=](In x) {
-      const AttentionOptions options{.causal = causal};
-      return x.size() == 1 ? attention(x[0], n_head, options)
-                           : attention(x[0], x[1], x[2], n_head, options);
-    };
-  };
-  const auto score = [](const ScoreOptions& scores, bool causal = true) {
-    return [=](In x) {
-      const AttentionOptions options{.causal = causal, .scores = scores};
-      return x.size() == 1 ? attention(x[0], 2, options)
-                           : attention(x[0], x[1], x[2], 2, options);
-    };
-  };
   const Cases lines = {
       {"layer_norm", {{3, 8}}, normal, [](In x) { return layer_norm(x[0]); }},
       {"layer_norm", {{3, 8}, {8}}, normal, [](In x) { return layer_norm(x[0], x[1]); }},
@@ -262,113 +270,6 @@ void add_fused(Cases& cases) {
       {"swiglu", {{}, {}}, normal, [](In x) { return swiglu(x[0], x[1]); }},
       {"swiglu", {{3, 0}, {3, 0}}, normal, [](In x) { return swiglu(x[0], x[1]); }},
       {"swiglu, one as both", {{4}}, normal, [](In x) { return swiglu(x[0], x[0]); }},
-      {"attention(2, causal)", {{2, 5, 12}}, normal, attend(2, true)},
-      {"attention(1, full)", {{1, 4, 9}}, normal, attend(1, false)},
-      {"attention(2, causal)", {{1, 1, 12}}, normal, attend(2, true)},
-      {"attention(3, causal)", {{2, 3, 6}, {2, 3, 6}, {2, 3, 6}}, normal, attend(3, true)},
-      {"attention(2, full)", {{2, 2, 4}, {2, 5, 4}, {2, 5, 4}}, normal, attend(2, false)},
-      {"attention(2, causal)", {{1, 0, 12}}, normal, attend(2, true)},
-      {"attention(2, full)", {{2, 0, 4}, {2, 3, 4}, {2, 3, 4}}, normal, attend(2, false)},
-      {"attention(4, causal), groups of 2", {{2, 3, 8}, {2, 3, 4}, {2, 3, 4}}, normal,
-       attend(4, true)},
-      {"attention(3, full), groups of 3", {{1, 2, 9}, {1, 4, 3}, {1, 4, 3}}, normal,
-       attend(3, false)},
-      {"attention(2, full), groups of 2", {{2, 0, 4}, {2, 3, 2}, {2, 3, 2}}, normal,
-       attend(2, false)},
-      {"attention(2), one as all three", {{1, 3, 4}}, normal,
-       [](In x) { return attention(x[0], x[0], x[0], 2); }},
-      {"attention(2, dropout)", {{2, 5, 12}}, normal,
-       [](In x) {
-         Rng r(3);
-         return attention(x[0], 2, {.dropout = 0.4, .rng = &r});
-       }},
-      {"attention(2, full, dropout)", {{2, 2, 4}, {2, 5, 4}, {2, 5, 4}}, normal,
-       [](In x) {
-         Rng r(3);
-         return attention(x[0], x[1], x[2], 2, {.causal = false, .dropout = 0.4, .rng = &r});
-       }},
-      {"attention(2, causal, padding)", {{2, 4, 12}}, normal,
-       [](In x) {
-         const Tensor padding = ids({0, 0, 1, 0, 1, 0, 0, 1}, {2, 4}).to(DType::u8);
-         return attention(x[0], 2, {.key_padding_mask = padding});
-       }},
-      {"attention(2, full, padding, dropout)", {{2, 2, 4}, {2, 3, 4}, {2, 3, 4}}, normal,
-       [](In x) {
-         Rng r(3);
-         const Tensor padding = ids({0, 0, 1, 1, 1, 1}, {2, 3}).to(DType::u8);
-         return attention(x[0], x[1], x[2], 2, {.causal = false, .dropout = 0.4, .rng = &r,
-                                                .key_padding_mask = padding});
-       }},
-      {"attention(2, full, dropout, padding), groups of 2", {{2, 2, 4}, {2, 3, 2}, {2, 3, 2}},
-       normal,
-       [](In x) {
-         Rng r(3);
-         const Tensor padding = ids({0, 0, 1, 1, 1, 1}, {2, 3}).to(DType::u8);
-         return attention(x[0], x[1], x[2], 2, {.causal = false, .dropout = 0.4, .rng = &r,
-                                                .key_padding_mask = padding});
-       }},
-      {"attention_reference(4), groups of 2", {{1, 3, 8}, {1, 3, 4}, {1, 3, 4}}, normal,
-       [](In x) { return attention_reference(x[0], x[1], x[2], 4, true); }},
-      {"attention_reference(2)", {{1, 3, 4}, {1, 3, 4}, {1, 3, 4}}, normal,
-       [](In x) { return attention_reference(x[0], x[1], x[2], 2, true); }},
-      {"attention(2, window 3)", {{2, 7, 12}}, normal, score({.window = 3})},
-      {"attention(2, window 1)", {{1, 3, 12}}, normal, score({.window = 1})},
-      // Strips and tiles that meet no early key.
-      {"attention(1, window 9)", {{1, 81, 3}}, normal,
-       [](In x) { return attention(x[0], 1, {.scores = {.window = 9}}); }},
-      {"attention(2, cap 1.5)", {{2, 5, 12}}, normal, score({.softcap = 1.5})},
-      {"attention(2, full, cap 1.5)", {{2, 2, 4}, {2, 5, 4}, {2, 5, 4}}, normal,
-       score({.softcap = 1.5}, false)},
-      {"attention(2, scale 1.3)", {{2, 5, 12}}, normal, score({.scale = 1.3})},
-      {"attention(4, all three), groups of 2", {{2, 6, 8}, {2, 6, 4}, {2, 6, 4}}, normal,
-       [](In x) {
-         return attention(x[0], x[1], x[2], 4,
-                          {.scores = {.scale = 1.3, .softcap = 1.5, .window = 4}});
-       }},
-      {"attention(2, all three, dropout, padding)", {{2, 7, 12}}, normal,
-       [](In x) {
-         Rng r(3);
-         const Tensor padding =
-             ids({0, 0, 1, 0, 0, 1, 0, 1, 1, 1, 0, 0, 0, 0}, {2, 7}).to(DType::u8);
-         return attention(x[0], 2, {.dropout = 0.4, .rng = &r, .key_padding_mask = padding,
-                                    .scores = {.scale = 1.3, .softcap = 1.5, .window = 3}});
-       }},
-      {"attention_reference(2, all three)", {{1, 5, 4}, {1, 5, 4}, {1, 5, 4}}, normal,
-       [](In x) {
-         return attention_reference(x[0], x[1], x[2], 2, true, {}, {},
-                                    {.scale = 1.3, .softcap = 1.5, .window = 3});
-       }},
-      {"rope(4)", {{2, 3, 8}}, normal, [](In x) { return rope(x[0], 4); }},
-      {"rope(2, first 5, channels 8)", {{2, 3, 12}}, normal,
-       [](In x) { return rope(x[0], 2, {.first = 5, .channels = 8}); }},
-      {"rope(4, base 100, scaling)", {{2, 3, 8}}, normal,
-       [](In x) { return rope(x[0], 4, {.base = 100, .scaling = RopeScaling{2, 1, 4, 16}}); }},
-      {"rope(4, linear)", {{2, 3, 8}}, normal,
-       [](In x) {
-         return rope(x[0], 4, {.scaling = RopeScaling{
-                                   .factor = 2.5, .kind = RopeScaling::Kind::linear}});
-       }},
-      {"rope(4)", {{2, 0, 4}}, normal, [](In x) { return rope(x[0], 4); }},
-      {"cross_entropy", {{4, 5}}, normal,
-       [](In x) { return cross_entropy(x[0], ids({0, 4, 2, 2})); }},
-      {"cross_entropy", {{2, 2, 3}}, normal,
-       [](In x) { return cross_entropy(x[0], ids({0, 1, 1, 2}, {2, 2})); }},
-      {"cross_entropy(ignore)", {{4, 5}}, normal,
-       [](In x) { return cross_entropy(x[0], ids({0, -1, 2, -1}), -1); }},
-      {"cross_entropy", {{5}}, normal, [](In x) { return cross_entropy(x[0], ids({3}, {})); }},
-      {"linear_cross_entropy", {{4, 3}, {5, 3}}, normal,
-       [](In x) { return linear_cross_entropy(x[0], x[1], ids({0, 4, 2, 2})); }},
-      {"linear_cross_entropy(ignore)", {{2, 2, 3}, {5, 3}}, normal,
-       [](In x) { return linear_cross_entropy(x[0], x[1], ids({0, -1, 2, -1}, {2, 2}), -1); }},
-      {"linear_cross_entropy(ignore, cap 1.5)", {{2, 2, 3}, {5, 3}}, normal,
-       [](In x) {
-         return linear_cross_entropy(x[0], x[1], ids({0, -1, 2, 1}, {2, 2}), -1, Precision::full,
-                                     1.5);
-       }},
-      {"linear_cross_entropy", {{2, 0}, {5, 0}}, normal,
-       [](In x) { return linear_cross_entropy(x[0], x[1], ids({0, 4})); }},
-      {"mse_loss", {{3, 4}, {3, 4}}, normal, [](In x) { return mse_loss(x[0], x[1]); }},
-      {"mse_loss", {{}, {}}, normal, [](In x) { return mse_loss(x[0], x[1]); }},
       {"checkpoint, one tensor twice", {{3}}, normal,
        [](In x) {
          return checkpoint([](In y, Rng*) { return y[0] * y[1] * y[1]; }, {x[0], x[0]});
@@ -400,7 +301,9 @@ std::span<const OpCase> op_table() {
     add_shapes(cases);
     add_product_cases(cases);
     add_probability_losses(cases);
+    add_losses(cases);
     add_fused(cases);
+    add_attention_cases(cases);
     return cases;
   }();
   return table;

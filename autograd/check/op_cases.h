@@ -1,12 +1,23 @@
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "tapegrad/autograd/check/op_table.h"
 
 namespace tapegrad {
 
-// A part of the op table: matmul and linear, einsum, convolutions.
+// Parts of the op table. Matmul and linear, einsum, convolutions:
 void add_product_cases(std::vector<OpCase>& cases);
+// Attention and rotary positions:
+void add_attention_cases(std::vector<OpCase>& cases);
+
+// Token ids for a case.
+inline Tensor ids(const std::vector<std::int32_t>& values, const Shape& shape) {
+  return Tensor::from(values, shape);
+}
+inline Tensor ids(const std::vector<std::int32_t>& values) {
+  return ids(values, {static_cast<std::int64_t>(values.size())});
+}
 
 }  // namespace tapegrad

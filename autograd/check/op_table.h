@@ -13,8 +13,8 @@
 namespace tapegrad {
 
 // Small cases of every differentiable op, with which all derivatives of this library are checked:
-// one line per case, in op_cases.cpp. A new op gets a line there. Every test process fails that has
-// run an op which no case runs.
+// one line per case, in op_cases.cpp and the files beside it. A new op gets a line there. Every
+// test process fails that has run an op which no case runs.
 
 // How a case draws its inputs, in f64.
 enum class Draw {

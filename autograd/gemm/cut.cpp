@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tapegrad/autograd/gemm/library.h"
-#include "tapegrad/base/dry_run.h"
+#include "tapegrad/base/memory/dry_run.h"
 #include "tapegrad/base/parallel.h"
 
 namespace tapegrad {

@@ -11,7 +11,7 @@
 
 #include "tapegrad/autograd/gemm/precision.h"
 #include "tapegrad/base/half.h"
-#include "tapegrad/base/memory.h"
+#include "tapegrad/base/memory/memory.h"
 
 namespace tapegrad {
 

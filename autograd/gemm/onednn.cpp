@@ -13,7 +13,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <vector>
 
-#include "tapegrad/base/memory.h"
+#include "tapegrad/base/memory/memory.h"
 
 namespace tapegrad {
 namespace {

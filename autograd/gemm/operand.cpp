@@ -4,7 +4,7 @@
 
 #include "tapegrad/autograd/gemm/gemm.h"
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/memory.h"
+#include "tapegrad/base/memory/memory.h"
 #include "tapegrad/base/parallel.h"
 
 namespace tapegrad {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "tapegrad/base/dry_run.h"
+#include "tapegrad/base/memory/dry_run.h"
 
 namespace tapegrad {
 namespace {

@@ -1,13 +1,12 @@
+#include <algorithm>
 #include <array>
-#include <limits>
 
-#include "tapegrad/autograd/kernels/attention_tiles.h"
+#include "tapegrad/autograd/kernels/attention_kernel.h"
+#include "tapegrad/autograd/ops/attention_checks.h"
 #include "tapegrad/autograd/ops/fused.h"
 
 namespace tapegrad {
 namespace {
-
-constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
 // (B, T, C) as rows of heads.
 template <class T>
@@ -25,20 +24,8 @@ HeadRows<T> part_of(const HeadRows<T>& packed, std::int64_t i) {
   return {data, packed.row, packed.batch};
 }
 
-double scale_of(const ScoreOptions& scores, std::int64_t D) {
-  return scores.scale != 0 ? scores.scale : 1 / std::sqrt(static_cast<double>(D));
-}
-ScoreRule rule_of(const ScoreOptions& scores, std::int64_t D) {
-  return {scale_of(scores, D), scores.softcap, scores.window == 0 ? kNoWindow : scores.window};
-}
-
-void check_scores(const ScoreOptions& scores, bool causal) {
-  check(scores.scale >= 0 && std::isfinite(scores.scale),
-        "[attention] the scale of scores must be finite and not negative, not {}", scores.scale);
-  check(scores.softcap >= 0 && std::isfinite(scores.softcap),
-        "[attention] the cap of scores must be finite and not negative, not {}", scores.softcap);
-  check(scores.window >= 0, "[attention] the window must not be negative, as {} is", scores.window);
-  check(scores.window == 0 || causal, "[attention] a window needs causal attention");
+AttentionTiles tiles_of(const AttentionSizes& size, const ScoreOptions& scores) {
+  return {.size = size, .window = scores.window == 0 ? AttentionTiles::kNoWindow : scores.window};
 }
 
 struct Call {
@@ -49,40 +36,16 @@ struct Call {
 
   template <class T>
   AttentionKernel<T> kernel(const std::array<HeadRows<const T>, 3>& qkv) const {
-    return {.size = size,
+    return {.tiles = tiles_of(size, scores),
             .q = qkv[0],
             .k = qkv[1],
             .v = qkv[2],
             .keep = keep,
             .padding = padding.defined() ? padding.data<std::uint8_t>() : nullptr,
-            .rule = rule_of(scores, size.D)};
+            .scale = scale_of(scores, size.D),
+            .cap = scores.softcap};
   }
 };
-
-void check_padding(const Tensor& mask, std::int64_t B, std::int64_t Tk) {
-  check(!mask.defined() || (mask.shape() == Shape{B, Tk} && mask.dtype() == DType::u8),
-        "[attention] key_padding_mask must be u8 of {}, not {} of {}", Shape{B, Tk},
-        mask.defined() ? name_of(mask.dtype()) : "", mask.defined() ? mask.shape() : Shape{});
-}
-
-void check_heads(std::int64_t C, int n_head) {
-  check(n_head > 0 && C % n_head == 0, "[attention] {} channels are not divisible by n_head {}", C,
-        n_head);
-}
-
-// How many of q's heads share a head of k and v.
-std::int64_t group_size(const Shape& q, const Shape& k, const Shape& v, int n_head) {
-  check(q.rank() == 3 && k.rank() == 3 && k == v && q[0] == k[0],
-        "[attention] q {} does not fit k {} and v {}", q, k, v);
-  check_heads(q[2], n_head);
-  const std::int64_t C = q[2], D = C / n_head, width = k[2];
-  if (width == C) return 1;
-  check(D > 0 && width > 0 && width % D == 0 && n_head % (width / D) == 0,
-        "[attention] q {} has {} heads of {}, which cannot share those of k {} and v {}: their "
-        "number must divide {}",
-        q, n_head, D, k, v, n_head);
-  return C / width;
-}
 
 Call make_call(const Shape& q, std::int64_t C, std::int64_t Tk, int n_head,
                const AttentionOptions& options) {
@@ -100,40 +63,6 @@ Call make_call(const Shape& q, std::int64_t C, std::int64_t Tk, int n_head,
     call.keep = KeepMask(*options.rng, q[0] * n_head * q[1] * Tk, options.dropout);
   }
   return call;
-}
-
-// The keys (…, Tk) that the queries (…, Tq, …) do not see, as a u8 mask of `shape` (B, 1, Tq, Tk);
-// undefined if they see all.
-Tensor hidden_keys(const Shape& shape, bool causal, std::int64_t window, const Tensor& padding) {
-  if (!causal && !padding.defined()) return {};
-  const std::int64_t B = shape[0], Tq = shape[2], Tk = shape[3];
-  check_padding(padding, B, Tk);
-  Tensor hidden = Tensor::zeros(shape, DType::u8);
-  auto* h = hidden.mutable_data<std::uint8_t>();
-  for (std::int64_t b = 0; b < B; ++b) {
-    for (std::int64_t i = 0; i < Tq; ++i) {
-      for (std::int64_t j = 0; j < Tk; ++j, ++h) {
-        const bool is_padding = padding.defined() && padding.data<std::uint8_t>()[b * Tk + j] != 0;
-        const bool is_far = window > 0 && i - j >= window;
-        *h = is_padding || (causal && j > i) || is_far ? 1 : 0;
-      }
-    }
-  }
-  return hidden;
-}
-
-// 1 for each row of scores (…, Tk) that are all −∞, as u8 (…, 1).
-Tensor rows_without_score(const Tensor& scores) {
-  const TapePause pause;
-  const Tensor none = eq(scores, kMinusInfinity);
-  return eq(sum(none.to(scores.dtype()), {-1}, true), static_cast<double>(scores.dim(-1)));
-}
-
-// x (B, T, heads·D) → (B, n_head, T, D), where `shared` heads of the result are one head of x.
-Tensor split_heads(const Tensor& x, std::int64_t n_head, std::int64_t shared) {
-  const std::int64_t B = x.dim(0), T = x.dim(1), own = n_head / shared, D = x.dim(2) / own;
-  const Tensor apart = permute(reshape(x, {B, T, own, 1, D}), {0, 2, 3, 1, 4});
-  return reshape(broadcast_to(apart, {B, own, shared, T, D}), {B, n_head, T, D});
 }
 
 // q, k and v, or their gradients: three tensors (B, T, …), or the parts of one (B, T, 3C). They
@@ -215,13 +144,15 @@ Tensor forward_cached(AttentionSizes size, const ScoreOptions& scores,
     using T = decltype(zero);
     std::vector<const T*> keys, values;
     Tensor stats = Tensor::empty({size.B, size.H, size.Tq, 2}, out.dtype());
-    const AttentionKernel<T> kernel{.size = size,
+    AttentionTiles tiles = tiles_of(size, scores);
+    tiles.lengths = lengths.data();
+    const AttentionKernel<T> kernel{.tiles = tiles,
                                     .q = rows_of<T>(in[0]),
                                     .k = rows_of_cached(in, 1, keys),
                                     .v = rows_of_cached(in, 2, values),
                                     .keep = keep,
-                                    .lengths = lengths.data(),
-                                    .rule = rule_of(scores, size.D)};
+                                    .scale = scale_of(scores, size.D),
+                                    .cap = scores.softcap};
     kernel.forward(rows_of<T>(out), stats.mutable_data<T>());
   });
   return out;
@@ -294,38 +225,6 @@ Tensor attention(const Tensor& q, std::span<const CachedKeys> cached, int n_head
         return std::vector{forward_cached(size, scores, lengths, in)};
       },
       [](Inputs, const Saved&, const Needs&) { return Grads(); })[0];
-}
-
-Tensor attention_weights(const Tensor& q, const Tensor& k, int n_head, bool causal,
-                         const Tensor& key_padding_mask, const ScoreOptions& options) {
-  const std::int64_t group = group_size(q.shape(), k.shape(), k.shape(), n_head), Tq = q.dim(1),
-                     Tk = k.dim(1);
-  check_scores(options, causal);
-  check(!causal || Tq == Tk, "[attention] causal needs as many queries as keys, not {} and {}", Tq,
-        Tk);
-  Tensor scores =
-      matmul(split_heads(q, n_head, 1), split_heads(k, n_head, group), {.transpose_b = true}) *
-      scale_of(options, q.dim(2) / n_head);
-  scores = softcap(scores, options.softcap);
-  const Tensor hidden =
-      hidden_keys({q.dim(0), 1, Tq, Tk}, causal, options.window, key_padding_mask);
-  if (hidden.defined()) scores = masked_fill(scores, hidden, kMinusInfinity);
-  // The softmax of such a row would be NaN, and so would its gradient.
-  const Tensor blind = rows_without_score(scores);
-  return masked_fill(softmax(masked_fill(scores, blind, 0)), blind, 0);
-}
-
-Tensor attention_reference(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
-                           bool causal, const KeepMask& keep, const Tensor& key_padding_mask,
-                           const ScoreOptions& scores) {
-  const std::int64_t group = group_size(q.shape(), k.shape(), v.shape(), n_head);
-  Tensor weights = attention_weights(q, k, n_head, causal, key_padding_mask, scores);
-  if (keep.drops()) {
-    const Tensor kept = keep.to_tensor(weights.shape()).to(weights.dtype());
-    weights = weights * (kept * keep.scale(weights.dtype()));
-  }
-  const Tensor y = matmul(weights, split_heads(v, n_head, group));
-  return reshape(permute(y, {0, 2, 1, 3}), q.shape());
 }
 
 }  // namespace tapegrad

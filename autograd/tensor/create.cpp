@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "tapegrad/autograd/tensor/tensor.h"
-#include "tapegrad/base/dry_run.h"
+#include "tapegrad/base/memory/dry_run.h"
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/base/random.h"
 

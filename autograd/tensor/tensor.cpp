@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "tapegrad/base/memory.h"
+#include "tapegrad/base/memory/memory.h"
 #include "tapegrad/base/parallel.h"
 
 namespace tapegrad {

@@ -3,14 +3,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <limits>
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/interrupt.h"
-#include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/data/corpus/corpus.h"
 #include "tapegrad/data/tokenize/bpe/bpe.h"
@@ -18,64 +15,13 @@
 #include "tapegrad/data/tokenize/char_vocab.h"
 #include "tapegrad/data/tokenize/hf/hf_tokenizer.h"
 #include "tapegrad/run/corpus/prepare_encode.h"
-#include "tapegrad/run/corpus/text_data.h"
-#include "tapegrad/run/corpus/token_folder.h"
+#include "tapegrad/run/corpus/prepare_progress.h"
 #include "tapegrad/run/folder/folder_calls.h"
-#include "tapegrad/run/record/time_left.h"
 
 namespace tapegrad::run {
 namespace {
 
 namespace fs = std::filesystem;
-
-// llm.c's header has the number in 32 bits.
-constexpr std::int64_t kMostLlmcTokens = std::numeric_limits<std::int32_t>::max();
-
-// A signal has come: what is complete stays.
-struct Interrupted {};
-
-void stop_if_interrupted() {
-  if (interrupted()) throw Interrupted();
-}
-
-// The rate of some work, and how long it will take, on the line below the output.
-class ProgressLine {
- public:
-  ProgressLine(Terminal& terminal, std::string what, std::int64_t all)
-      : terminal_(terminal),
-        what_(std::move(what)),
-        all_(all),
-        begun_(Clock::now()),
-        last_(begun_) {}
-
-  void at(std::int64_t bytes) {
-    const auto now = Clock::now();
-    left_.add(std::chrono::duration<double>(now - last_).count(), 0);
-    ++steps_;
-    last_ = now;
-    if (!terminal_.wants_progress()) return;
-    std::string text = fmt::format("{}: {} · {:.1f} MB/s", what_, size_text(bytes),
-                                   static_cast<double>(bytes) / 1e6 / seconds());
-    if (all_ > 0 && bytes > 0) {
-      const double share = static_cast<double>(bytes) / static_cast<double>(all_);
-      const auto steps = static_cast<std::int64_t>(static_cast<double>(steps_) * (1 / share - 1));
-      text +=
-          fmt::format(" · {:.0f} % · {} left", 100 * share, duration_text(left_.seconds(steps)));
-    }
-    terminal_.progress(text);
-  }
-  double seconds() const {
-    return std::max(1e-9, std::chrono::duration<double>(Clock::now() - begun_).count());
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  Terminal& terminal_;
-  std::string what_;
-  std::int64_t all_, steps_ = 0;
-  Clock::time_point begun_, last_;
-  TimeLeft left_;
-};
 
 // The distinct characters of pieces.
 class CharacterSet {
@@ -99,16 +45,6 @@ class CharacterSet {
   }
   std::string known_, pending_;
 };
-
-// All options that the files depend on.
-std::string options_text(const PrepareOptions& o) {
-  return fmt::format(
-      "--corpus {} --field {} --encoding {} --separator '{}' --val {} --val-fraction {} --seed {} "
-      "--tokenizer {} --format {} --shard-tokens {}",
-      fmt::join(o.corpus, " "), o.field, o.encoding, o.separator, fmt::join(o.val, " "),
-      o.val_fraction.value_or(0.1), o.seed, o.tokenizer,
-      data::kTokenFormatNames[static_cast<std::size_t>(o.format)], o.shard_tokens);
-}
 
 class Preparation {
  public:
@@ -134,7 +70,7 @@ class Preparation {
 
  private:
   void open_state();
-  void begin_anew() { state_ = {options_text(options_), survey_.fingerprint, {}, {}}; }
+  void begin_anew() { state_ = {text_of(options_), survey_.fingerprint, {}, {}}; }
   void remove_state() const;
   void keep_stdin() const;
   void survey();
@@ -167,7 +103,7 @@ void Preparation::open_state() {
   if (data::is_path_of_tokenizer(options_.tokenizer)) {
     known_ = data::Tokenizer::from_hf(options_.tokenizer);
   }
-  const std::string options = options_text(options_);
+  const std::string options = text_of(options_);
   const bool is_begun = fs::exists(path_ / kPrepareFile), is_whole = data::is_data_folder(path_);
   if (is_begun) {
     try {
@@ -235,10 +171,10 @@ void Preparation::survey() {
   }
   if (options_.val.empty()) survey_.divide(options_.val_fraction.value_or(0.1));
   check(options_.format == data::TokenFormat::nanogpt || options_.shard_tokens > 0 ||
-            std::max(most_tokens(0), most_tokens(1)) <= kMostLlmcTokens,
+            std::max(most_tokens(0), most_tokens(1)) <= data::kMostLlmcTokens,
         "--shard-tokens 0: a file of llm.c's has at most {0} tokens, and {1} might have more: give "
         "--shard-tokens {0}, or less",
-        kMostLlmcTokens, size_text(survey_.bytes));
+        data::kMostLlmcTokens, size_text(survey_.bytes));
   terminal_.line(fmt::format("corpus: {} documents of {} files, {}", survey_.documents,
                              survey_.files, size_text(survey_.bytes)));
 }
@@ -349,39 +285,7 @@ void Preparation::finish(const data::Tokenizer& tokenizer, const PieceEncoding& 
       static_cast<double>(encoding.encoded()) / 1e6 / seconds, shards, path_.string()));
 }
 
-// Its own files in a corpus: the next start would find another corpus. Tokens are no text.
-void check_outside(const PrepareOptions& o) {
-  const fs::path out = fs::weakly_canonical(o.out_dir);
-  for (const auto* paths : {&o.corpus, &o.val}) {
-    for (const std::string& path : *paths) {
-      std::error_code error;
-      if (path == "-" || !fs::is_directory(path, error)) continue;
-      const fs::path folder = fs::canonical(path);
-      const auto end = std::mismatch(folder.begin(), folder.end(), out.begin(), out.end()).first;
-      check(end != folder.end(), "--out-dir {} is inside of the corpus {}: choose another one",
-            o.out_dir, path);
-      check(!is_token_folder(path), "{}: it is tokens already, not text", path);
-    }
-  }
-}
-
 }  // namespace
-
-void PrepareOptions::validate() const {
-  check(!corpus.empty(), "--corpus is needed: files and folders of text");
-  check(!out_dir.empty(), "--out-dir is needed: the folder of the tokens");
-  check_tokenizer(tokenizer);
-  check(data::is_encoding(encoding),
-        "--encoding: there is no encoding '{}'; `iconv --list` has all", encoding);
-  const CorpusSource source{corpus, field, encoding, val};
-  check(!source.reads_stdin() || corpus.size() == 1,
-        "--corpus: - (stdin) cannot be read beside other texts");
-  check(std::count(val.begin(), val.end(), "-") == 0, "--val: - (stdin) is for --corpus alone");
-  check(val.empty() || !val_fraction, "--val and --val-fraction exclude each other");
-  check(format == data::TokenFormat::nanogpt || shard_tokens <= kMostLlmcTokens,
-        "--shard-tokens {}: a file of llm.c's has at most {} tokens", shard_tokens,
-        kMostLlmcTokens);
-}
 
 int prepare(const PrepareOptions& options) {
   options.validate();

@@ -1,57 +1,8 @@
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "tapegrad/data/shards.h"
-#include "tapegrad/run/corpus/text.h"
+#include "tapegrad/run/corpus/prepare_options.h"
 
 namespace tapegrad::run {
-
-// Which corpus becomes which files of tokens.
-struct PrepareOptions {
-  std::vector<std::string> corpus = {};
-  std::string field = "text", encoding = "utf-8", separator = {};
-  std::vector<std::string> val = {};
-  std::optional<double> val_fraction = {};  // [0.1]
-  std::uint64_t seed = 1337;
-  std::string tokenizer = "gpt2", out_dir = {};
-  data::TokenFormat format = data::TokenFormat::nanogpt;
-  std::int64_t shard_tokens = 100'000'000;  // 0: one file for each part
-  bool overwrite = false;
-
-  void validate() const;  // Error, naming the option
-
-  template <class Self, class Table>
-  static void describe(Self& o, Table& t) {
-    t("corpus", o.corpus, "files and folders of text, packed or not, JSON lines; - is stdin",
-      {.value = "PATH…"});
-    t("field", o.field, "field that has the text in JSON lines (.jsonl)", {.value = "NAME"});
-    t("encoding", o.encoding, "encoding of the files, such as latin-1", {.value = "NAME"});
-    t("separator", o.separator,
-      "text between two documents of a file, beside <|endoftext|>; \\n is a line break",
-      {.value = "TEXT"});
-    t("val", o.val, "files and folders of text to validate with [a part of the corpus]",
-      {.value = "PATH…"});
-    t("val_fraction", o.val_fraction,
-      "share held out: each document is drawn with this probability; a corpus of few documents "
-      "gives its end [0.1]",
-      {.least = 0.000001, .most = 0.9});
-    t("seed", o.seed, "seed for these draws");
-    t("tokenizer", o.tokenizer,
-      "char, gpt2, bpe:N with N tokens, or the path of a tokenizer.json (byte-level BPE) or of the "
-      "folder that has it",
-      {.value = "KIND"});
-    t("out_dir", o.out_dir, "the folder of the tokens", {.value = "DIR"});
-    t("format", o.format, "format of the files: ids alone, or after llm.c's header");
-    t("shard_tokens", o.shard_tokens, "most tokens of a file; 0: one file for each part",
-      {.least = 0});
-    t("overwrite", o.overwrite,
-      "replace what an earlier tapegrad prepare made in --out-dir; goes on if that was stopped");
-  }
-};
 
 // Tokenises a corpus into a folder that data::open_data_folder opens, in little memory whatever the
 // corpus, on all threads. Documents are separated as train-gpt separates them. Returns the exit

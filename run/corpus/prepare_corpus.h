@@ -10,7 +10,7 @@
 #include "tapegrad/base/fingerprint.h"
 #include "tapegrad/base/random.h"
 #include "tapegrad/data/corpus/document_stream.h"
-#include "tapegrad/run/corpus/prepare.h"
+#include "tapegrad/run/corpus/prepare_options.h"
 
 namespace tapegrad::run {
 

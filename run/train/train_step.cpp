@@ -4,7 +4,7 @@
 
 #include "tapegrad/autograd/profile.h"
 #include "tapegrad/autograd/tape.h"
-#include "tapegrad/base/dry_run.h"
+#include "tapegrad/base/memory/dry_run.h"
 #include "tapegrad/base/seconds_of.h"
 #include "tapegrad/optim/clip.h"
 #include "tapegrad/run/train/in_order.h"

@@ -27,6 +27,7 @@ Names operator+(Names names, const Names& more) {
 
 const std::map<std::string, Names> kMayInclude = {
     {"base", {"base*"}},
+    {"base/memory", {"base*"}},
     {"base/text", {"base*"}},
     {"comm", {"base*", "comm"}},
     {"autograd/tensor", {"base*", "autograd/tensor"}},
@@ -55,6 +56,8 @@ const std::map<std::string, Names> kMayInclude = {
     {"run/models", kLibraries},
     {"run/models/families", kLibraries},
     {"run/models/formats", kLibraries},
+    {"run/models/formats/gguf", kLibraries},
+    {"run/models/formats/hf", kLibraries},
     {"apps/cli",
      {"base*", "comm", "autograd/gemm/gemm.h", "autograd/gemm/product_rate.h", "run*", "apps/cli",
       "apps/events", "apps/watch"}},

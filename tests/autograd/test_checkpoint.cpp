@@ -1,6 +1,6 @@
 #include <optional>
 
-#include "tapegrad/base/memory.h"
+#include "tapegrad/base/memory/memory.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"
 

@@ -3,7 +3,7 @@
 
 #include "tapegrad/autograd/tensor/stored_tensor.h"
 #include "tapegrad/nn/formats/gguf.h"
-#include "tapegrad/run/models/formats/gguf_model.h"
+#include "tapegrad/run/models/formats/gguf/gguf_model.h"
 #include "tapegrad/tests/fuzz/fuzz.h"
 
 using namespace tapegrad;

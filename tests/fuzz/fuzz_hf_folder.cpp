@@ -2,7 +2,7 @@
 // accepted must name a model that can be described without its memory, and tensors with a shape.
 
 #include "tapegrad/autograd/tensor/safetensors.h"
-#include "tapegrad/run/models/formats/hf_folder.h"
+#include "tapegrad/run/models/formats/hf/hf_folder.h"
 #include "tapegrad/tests/fuzz/fuzz.h"
 
 using namespace tapegrad;

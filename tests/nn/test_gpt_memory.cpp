@@ -1,7 +1,7 @@
 // The memory of a GPT: it grows with the length of a context, not with its square, and comes from
 // the system once.
 
-#include "tapegrad/base/memory.h"
+#include "tapegrad/base/memory/memory.h"
 #include "tapegrad/optim/clip.h"
 #include "tapegrad/optim/optimizers/adamw.h"
 #include "tapegrad/tests/catch.h"

@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "tapegrad/base/memory.h"
+#include "tapegrad/base/memory/memory.h"
 #include "tapegrad/nn/transformer.h"
 #include "tapegrad/optim/clip.h"
 #include "tapegrad/optim/optimizers/adamw.h"

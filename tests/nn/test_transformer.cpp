@@ -1,4 +1,4 @@
-#include "tapegrad/base/memory.h"
+#include "tapegrad/base/memory/memory.h"
 #include "tapegrad/nn/formats/tutorial_names.h"
 #include "tapegrad/nn/measure.h"
 #include "tapegrad/nn/transformer.h"

@@ -6,9 +6,9 @@
 
 #include "tapegrad/run/folder/folder_calls.h"
 #include "tapegrad/run/folder/run_folder.h"
-#include "tapegrad/run/models/formats/gguf_model.h"
-#include "tapegrad/run/models/formats/hf_folder.h"
-#include "tapegrad/run/models/formats/hf_out.h"
+#include "tapegrad/run/models/formats/gguf/gguf_model.h"
+#include "tapegrad/run/models/formats/hf/hf_folder.h"
+#include "tapegrad/run/models/formats/hf/hf_out.h"
 #include "tapegrad/run/models/formats/llmc.h"
 #include "tapegrad/run/models/formats/nanogpt.h"
 

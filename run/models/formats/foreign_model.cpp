@@ -1,7 +1,7 @@
 #include "tapegrad/run/models/formats/foreign_model.h"
 
-#include "tapegrad/run/models/formats/gguf_model.h"
-#include "tapegrad/run/models/formats/hf_folder.h"
+#include "tapegrad/run/models/formats/gguf/gguf_model.h"
+#include "tapegrad/run/models/formats/hf/hf_folder.h"
 #include "tapegrad/run/models/formats/llmc.h"
 #include "tapegrad/run/models/formats/nanogpt.h"
 

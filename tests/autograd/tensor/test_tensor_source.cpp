@@ -5,7 +5,7 @@
 #include "tapegrad/autograd/tensor/safetensors.h"
 #include "tapegrad/autograd/tensor/stored_tensor.h"
 #include "tapegrad/base/half.h"
-#include "tapegrad/base/memory.h"
+#include "tapegrad/base/memory/memory.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/temp_folder.h"

@@ -1,6 +1,6 @@
 #include "tapegrad/autograd/tensor/stored_tensor.h"
 #include "tapegrad/base/half.h"
-#include "tapegrad/base/memory.h"
+#include "tapegrad/base/memory/memory.h"
 #include "tapegrad/nn/formats/gguf.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"

@@ -4,7 +4,7 @@
 #include "tapegrad/optim/clip.h"
 #include "tapegrad/optim/optimizers/adamw.h"
 #include "tapegrad/run/models/formats/export.h"
-#include "tapegrad/run/models/formats/hf_folder.h"
+#include "tapegrad/run/models/formats/hf/hf_folder.h"
 #include "tapegrad/run/models/model.h"
 #include "tapegrad/run/train/evaluate.h"
 #include "tapegrad/tests/catch.h"

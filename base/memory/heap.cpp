@@ -1,4 +1,4 @@
-#include "tapegrad/base/heap.h"
+#include "tapegrad/base/memory/heap.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

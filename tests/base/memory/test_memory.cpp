@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <thread>
 
-#include "tapegrad/base/memory.h"
+#include "tapegrad/base/memory/memory.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"
 

@@ -1,4 +1,4 @@
-#include "tapegrad/base/dry_run.h"
+#include "tapegrad/base/memory/dry_run.h"
 
 #include <sys/mman.h>
 

@@ -5,9 +5,9 @@
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/run/folder/run_checkpoint.h"
 #include "tapegrad/run/models/families/family_keys.h"
-#include "tapegrad/run/models/formats/gguf_model.h"
-#include "tapegrad/run/models/formats/gguf_names.h"
-#include "tapegrad/run/models/formats/gguf_tokenizer.h"
+#include "tapegrad/run/models/formats/gguf/gguf_model.h"
+#include "tapegrad/run/models/formats/gguf/gguf_names.h"
+#include "tapegrad/run/models/formats/gguf/gguf_tokenizer.h"
 
 namespace tapegrad::run {
 namespace {

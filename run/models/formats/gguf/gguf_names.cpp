@@ -1,4 +1,4 @@
-#include "tapegrad/run/models/formats/gguf_names.h"
+#include "tapegrad/run/models/formats/gguf/gguf_names.h"
 
 #include <cmath>
 #include <numbers>

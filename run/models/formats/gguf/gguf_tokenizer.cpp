@@ -1,4 +1,4 @@
-#include "tapegrad/run/models/formats/gguf_tokenizer.h"
+#include "tapegrad/run/models/formats/gguf/gguf_tokenizer.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-#include "tapegrad/run/models/formats/hf_folder.h"
+#include "tapegrad/run/models/formats/hf/hf_folder.h"
 
 #include <algorithm>
 #include <cstring>
@@ -13,7 +13,7 @@
 #include "tapegrad/run/folder/run_checkpoint.h"
 #include "tapegrad/run/folder/run_folder.h"
 #include "tapegrad/run/models/formats/foreign_parts.h"
-#include "tapegrad/run/models/formats/hf_config.h"
+#include "tapegrad/run/models/formats/hf/hf_config.h"
 
 namespace tapegrad::run {
 namespace {

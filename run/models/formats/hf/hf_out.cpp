@@ -1,4 +1,4 @@
-#include "tapegrad/run/models/formats/hf_out.h"
+#include "tapegrad/run/models/formats/hf/hf_out.h"
 
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/base/json_file.h"
@@ -6,7 +6,7 @@
 #include "tapegrad/run/folder/run_folder.h"
 #include "tapegrad/run/models/families/family_keys.h"
 #include "tapegrad/run/models/formats/foreign_parts.h"
-#include "tapegrad/run/models/formats/hf_config.h"
+#include "tapegrad/run/models/formats/hf/hf_config.h"
 #include "tapegrad/run/models/formats/pre_tokenizer_steps.h"
 
 namespace tapegrad::run {

@@ -1,4 +1,4 @@
-#include "tapegrad/base/memory.h"
+#include "tapegrad/base/memory/memory.h"
 
 #include <unistd.h>
 
@@ -9,9 +9,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "tapegrad/base/dry_run.h"
+#include "tapegrad/base/memory/dry_run.h"
 #include "tapegrad/base/error.h"
-#include "tapegrad/base/heap.h"
+#include "tapegrad/base/memory/heap.h"
 
 namespace tapegrad {
 namespace {

@@ -1,4 +1,4 @@
-#include "tapegrad/run/models/formats/gguf_model.h"
+#include "tapegrad/run/models/formats/gguf/gguf_model.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,8 +8,8 @@
 #include "tapegrad/nn/formats/gguf.h"
 #include "tapegrad/run/models/families/family_keys.h"
 #include "tapegrad/run/models/formats/foreign_parts.h"
-#include "tapegrad/run/models/formats/gguf_names.h"
-#include "tapegrad/run/models/formats/gguf_tokenizer.h"
+#include "tapegrad/run/models/formats/gguf/gguf_names.h"
+#include "tapegrad/run/models/formats/gguf/gguf_tokenizer.h"
 
 namespace tapegrad::run {
 namespace {

@@ -2,8 +2,8 @@
 
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/tape.h"
-#include "tapegrad/base/dry_run.h"
-#include "tapegrad/base/memory.h"
+#include "tapegrad/base/memory/dry_run.h"
+#include "tapegrad/base/memory/memory.h"
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"

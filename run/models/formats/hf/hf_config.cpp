@@ -1,4 +1,4 @@
-#include "tapegrad/run/models/formats/hf_config.h"
+#include "tapegrad/run/models/formats/hf/hf_config.h"
 
 #include <algorithm>
 #include <string>

@@ -1,0 +1,138 @@
+#include <functional>
+
+#include "tapegrad/autograd/check/op_cases.h"
+#include "tapegrad/autograd/ops.h"
+
+namespace tapegrad {
+namespace {
+
+using enum Draw;
+using Cases = std::vector<OpCase>;
+using In = Inputs;
+
+// Attention of q, k and v, packed in one tensor or not.
+std::function<Tensor(In)> attend(int n_head, bool causal, const ScoreOptions& scores = {}) {
+  return [=](In x) {
+    const AttentionOptions options{.causal = causal, .scores = scores};
+    return x.size() == 1 ? attention(x[0], n_head, options)
+                         : attention(x[0], x[1], x[2], n_head, options);
+  };
+}
+
+// One line per case, which clang-format would tear apart.
+// clang-format off
+
+void add_attention(Cases& cases) {
+  const Cases lines = {
+      {"attention(2, causal)", {{2, 5, 12}}, normal, attend(2, true)},
+      {"attention(1, full)", {{1, 4, 9}}, normal, attend(1, false)},
+      {"attention(2, causal)", {{1, 1, 12}}, normal, attend(2, true)},
+      {"attention(3, causal)", {{2, 3, 6}, {2, 3, 6}, {2, 3, 6}}, normal, attend(3, true)},
+      {"attention(2, full)", {{2, 2, 4}, {2, 5, 4}, {2, 5, 4}}, normal, attend(2, false)},
+      {"attention(2, causal)", {{1, 0, 12}}, normal, attend(2, true)},
+      {"attention(2, full)", {{2, 0, 4}, {2, 3, 4}, {2, 3, 4}}, normal, attend(2, false)},
+      {"attention(4, causal), groups of 2", {{2, 3, 8}, {2, 3, 4}, {2, 3, 4}}, normal,
+       attend(4, true)},
+      {"attention(3, full), groups of 3", {{1, 2, 9}, {1, 4, 3}, {1, 4, 3}}, normal,
+       attend(3, false)},
+      {"attention(2, full), groups of 2", {{2, 0, 4}, {2, 3, 2}, {2, 3, 2}}, normal,
+       attend(2, false)},
+      {"attention(2), one as all three", {{1, 3, 4}}, normal,
+       [](In x) { return attention(x[0], x[0], x[0], 2); }},
+      {"attention(2, dropout)", {{2, 5, 12}}, normal,
+       [](In x) {
+         Rng r(3);
+         return attention(x[0], 2, {.dropout = 0.4, .rng = &r});
+       }},
+      {"attention(2, full, dropout)", {{2, 2, 4}, {2, 5, 4}, {2, 5, 4}}, normal,
+       [](In x) {
+         Rng r(3);
+         return attention(x[0], x[1], x[2], 2, {.causal = false, .dropout = 0.4, .rng = &r});
+       }},
+      {"attention(2, causal, padding)", {{2, 4, 12}}, normal,
+       [](In x) {
+         const Tensor padding = ids({0, 0, 1, 0, 1, 0, 0, 1}, {2, 4}).to(DType::u8);
+         return attention(x[0], 2, {.key_padding_mask = padding});
+       }},
+      {"attention(2, full, padding, dropout)", {{2, 2, 4}, {2, 3, 4}, {2, 3, 4}}, normal,
+       [](In x) {
+         Rng r(3);
+         const Tensor padding = ids({0, 0, 1, 1, 1, 1}, {2, 3}).to(DType::u8);
+         return attention(x[0], x[1], x[2], 2, {.causal = false, .dropout = 0.4, .rng = &r,
+                                                .key_padding_mask = padding});
+       }},
+      {"attention(2, full, dropout, padding), groups of 2", {{2, 2, 4}, {2, 3, 2}, {2, 3, 2}},
+       normal,
+       [](In x) {
+         Rng r(3);
+         const Tensor padding = ids({0, 0, 1, 1, 1, 1}, {2, 3}).to(DType::u8);
+         return attention(x[0], x[1], x[2], 2, {.causal = false, .dropout = 0.4, .rng = &r,
+                                                .key_padding_mask = padding});
+       }},
+      {"attention_reference(4), groups of 2", {{1, 3, 8}, {1, 3, 4}, {1, 3, 4}}, normal,
+       [](In x) { return attention_reference(x[0], x[1], x[2], 4, true); }},
+      {"attention_reference(2)", {{1, 3, 4}, {1, 3, 4}, {1, 3, 4}}, normal,
+       [](In x) { return attention_reference(x[0], x[1], x[2], 2, true); }},
+  };
+  cases.insert(cases.end(), lines.begin(), lines.end());
+}
+
+// Scores with a scale, a cap or a window.
+void add_scores(Cases& cases) {
+  const Cases lines = {
+      {"attention(2, window 3)", {{2, 7, 12}}, normal, attend(2, true, {.window = 3})},
+      {"attention(2, window 1)", {{1, 3, 12}}, normal, attend(2, true, {.window = 1})},
+      // Strips and tiles that meet no early key.
+      {"attention(1, window 9)", {{1, 81, 3}}, normal,
+       attend(1, true, {.window = 9})},
+      {"attention(2, cap 1.5)", {{2, 5, 12}}, normal, attend(2, true, {.softcap = 1.5})},
+      {"attention(2, full, cap 1.5)", {{2, 2, 4}, {2, 5, 4}, {2, 5, 4}}, normal,
+       attend(2, false, {.softcap = 1.5})},
+      {"attention(2, scale 1.3)", {{2, 5, 12}}, normal, attend(2, true, {.scale = 1.3})},
+      {"attention(4, all three), groups of 2", {{2, 6, 8}, {2, 6, 4}, {2, 6, 4}}, normal,
+       attend(4, true, {.scale = 1.3, .softcap = 1.5, .window = 4})},
+      {"attention(2, all three, dropout, padding)", {{2, 7, 12}}, normal,
+       [](In x) {
+         Rng r(3);
+         const Tensor padding =
+             ids({0, 0, 1, 0, 0, 1, 0, 1, 1, 1, 0, 0, 0, 0}, {2, 7}).to(DType::u8);
+         return attention(x[0], 2, {.dropout = 0.4, .rng = &r, .key_padding_mask = padding,
+                                    .scores = {.scale = 1.3, .softcap = 1.5, .window = 3}});
+       }},
+      {"attention_reference(2, all three)", {{1, 5, 4}, {1, 5, 4}, {1, 5, 4}}, normal,
+       [](In x) {
+         return attention_reference(x[0], x[1], x[2], 2, true, {}, {},
+                                    {.scale = 1.3, .softcap = 1.5, .window = 3});
+       }},
+  };
+  cases.insert(cases.end(), lines.begin(), lines.end());
+}
+
+void add_rotations(Cases& cases) {
+  const Cases lines = {
+      {"rope(4)", {{2, 3, 8}}, normal, [](In x) { return rope(x[0], 4); }},
+      {"rope(2, first 5, channels 8)", {{2, 3, 12}}, normal,
+       [](In x) { return rope(x[0], 2, {.first = 5, .channels = 8}); }},
+      {"rope(4, base 100, scaling)", {{2, 3, 8}}, normal,
+       [](In x) { return rope(x[0], 4, {.base = 100, .scaling = RopeScaling{2, 1, 4, 16}}); }},
+      {"rope(4, linear)", {{2, 3, 8}}, normal,
+       [](In x) {
+         return rope(x[0], 4, {.scaling = RopeScaling{
+                                   .factor = 2.5, .kind = RopeScaling::Kind::linear}});
+       }},
+      {"rope(4)", {{2, 0, 4}}, normal, [](In x) { return rope(x[0], 4); }},
+  };
+  cases.insert(cases.end(), lines.begin(), lines.end());
+}
+
+// clang-format on
+
+}  // namespace
+
+void add_attention_cases(std::vector<OpCase>& cases) {
+  add_attention(cases);
+  add_scores(cases);
+  add_rotations(cases);
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include "tapegrad/autograd/kernels/attention_tiles.h"
+#include "tapegrad/autograd/kernels/vector_math.h"
+
+namespace tapegrad {
+
+// What attention computes for a strip of queries, key by key: a row of scratch has a number for
+// each of the strip's queries, which are one vector.
+template <class T>
+struct AttentionStrip {
+  static constexpr std::int64_t kStrip = AttentionTiles::kStrip;
+  // From one row of scratch to the next. It is no power of two, so that the rows of a strip do not
+  // compete for the same few places in the cache.
+  static constexpr std::int64_t kStride = AttentionTiles::kQueryTile + kStrip;
+  typedef T Vector __attribute__((vector_size(kStrip * sizeof(T))));
+
+  static Vector load(const T* from) {
+    Vector v;
+    std::memcpy(&v, from, sizeof(v));
+    return v;
+  }
+  static void store(const Vector& v, T* to) { std::memcpy(to, &v, sizeof(v)); }
+
+  // The largest score of each query; 0 for a query that sees no key.
+  static void largest(const T* scores, std::int64_t keys, T (&top)[kStrip]) {
+    constexpr T kNone = -std::numeric_limits<T>::infinity();
+    Vector most = Vector{} + kNone;
+    for (std::int64_t j = 0; j < keys; ++j) {
+      const Vector row = load(scores + j * kStride);
+      most = row > most ? row : most;
+    }
+    store(most == kNone ? Vector{} : most, top);
+  }
+
+  // Σ P·dP / Σ P of each query, over its keys; a minus of P does not count.
+  static void means(const T* p, const T* dp, std::int64_t keys, T (&mean)[kStrip]) {
+    Vector total{}, sum{};
+    for (std::int64_t j = 0; j < keys; ++j) {
+      Vector row = load(p + j * kStride);
+      row = row < 0 ? -row : row;
+      total += row;
+      sum += row * load(dp + j * kStride);
+    }
+    store(total == 0 ? Vector{} : sum / total, mean);
+  }
+
+  // Caps the scores of a strip; `slopes` as cap_scores has it.
+  static void cap(std::int64_t keys, double most, T* scores, T* slopes) {
+    for (std::int64_t j = 0; j < keys; ++j) {
+      cap_scores(kStrip, most, scores + j * kStride,
+                 slopes == nullptr ? nullptr : slopes + j * kStride);
+    }
+  }
+
+  // most·tanh(score / most) for n scores. `slopes` gets how much each changes with what it was, if
+  // there is room for it.
+  static void cap_scores(std::int64_t n, double most, T* __restrict scores, T* __restrict slopes) {
+    const T limit = static_cast<T>(most), inverse = static_cast<T>(1 / most);
+    for (std::int64_t i = 0; i < n; ++i) scores[i] = fast_tanh(scores[i] * inverse);
+    for (std::int64_t i = 0; slopes != nullptr && i < n; ++i) {
+      slopes[i] = 1 - scores[i] * scores[i];
+    }
+    for (std::int64_t i = 0; i < n; ++i) scores[i] *= limit;
+  }
+};
+
+}  // namespace tapegrad

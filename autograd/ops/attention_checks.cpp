@@ -1,0 +1,44 @@
+#include "tapegrad/autograd/ops/attention_checks.h"
+
+#include <cmath>
+
+namespace tapegrad {
+
+double scale_of(const ScoreOptions& scores, std::int64_t D) {
+  return scores.scale != 0 ? scores.scale : 1 / std::sqrt(static_cast<double>(D));
+}
+
+void check_scores(const ScoreOptions& scores, bool causal) {
+  check(scores.scale >= 0 && std::isfinite(scores.scale),
+        "[attention] the scale of scores must be finite and not negative, not {}", scores.scale);
+  check(scores.softcap >= 0 && std::isfinite(scores.softcap),
+        "[attention] the cap of scores must be finite and not negative, not {}", scores.softcap);
+  check(scores.window >= 0, "[attention] the window must not be negative, as {} is", scores.window);
+  check(scores.window == 0 || causal, "[attention] a window needs causal attention");
+}
+
+void check_padding(const Tensor& mask, std::int64_t B, std::int64_t Tk) {
+  check(!mask.defined() || (mask.shape() == Shape{B, Tk} && mask.dtype() == DType::u8),
+        "[attention] key_padding_mask must be u8 of {}, not {} of {}", Shape{B, Tk},
+        mask.defined() ? name_of(mask.dtype()) : "", mask.defined() ? mask.shape() : Shape{});
+}
+
+void check_heads(std::int64_t C, int n_head) {
+  check(n_head > 0 && C % n_head == 0, "[attention] {} channels are not divisible by n_head {}", C,
+        n_head);
+}
+
+std::int64_t group_size(const Shape& q, const Shape& k, const Shape& v, int n_head) {
+  check(q.rank() == 3 && k.rank() == 3 && k == v && q[0] == k[0],
+        "[attention] q {} does not fit k {} and v {}", q, k, v);
+  check_heads(q[2], n_head);
+  const std::int64_t C = q[2], D = C / n_head, width = k[2];
+  if (width == C) return 1;
+  check(D > 0 && width > 0 && width % D == 0 && n_head % (width / D) == 0,
+        "[attention] q {} has {} heads of {}, which cannot share those of k {} and v {}: their "
+        "number must divide {}",
+        q, n_head, D, k, v, n_head);
+  return C / width;
+}
+
+}  // namespace tapegrad

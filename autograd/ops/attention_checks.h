@@ -1,0 +1,17 @@
+#pragma once
+
+#include "tapegrad/autograd/ops.h"
+
+namespace tapegrad {
+
+// What the fused op and its reference ask of their inputs, with the same Errors.
+
+// The scale of scores for heads of D channels.
+double scale_of(const ScoreOptions& scores, std::int64_t D);
+void check_scores(const ScoreOptions& scores, bool causal);
+void check_padding(const Tensor& mask, std::int64_t B, std::int64_t Tk);
+void check_heads(std::int64_t C, int n_head);
+// How many of q's heads share a head of k and v.
+std::int64_t group_size(const Shape& q, const Shape& k, const Shape& v, int n_head);
+
+}  // namespace tapegrad

@@ -1,0 +1,57 @@
+#include "tapegrad/run/corpus/prepare_options.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tapegrad/base/error.h"
+#include "tapegrad/run/corpus/text_data.h"
+#include "tapegrad/run/corpus/token_folder.h"
+
+namespace tapegrad::run {
+
+namespace fs = std::filesystem;
+
+void PrepareOptions::validate() const {
+  check(!corpus.empty(), "--corpus is needed: files and folders of text");
+  check(!out_dir.empty(), "--out-dir is needed: the folder of the tokens");
+  check_tokenizer(tokenizer);
+  check(data::is_encoding(encoding),
+        "--encoding: there is no encoding '{}'; `iconv --list` has all", encoding);
+  const CorpusSource source{corpus, field, encoding, val};
+  check(!source.reads_stdin() || corpus.size() == 1,
+        "--corpus: - (stdin) cannot be read beside other texts");
+  check(std::count(val.begin(), val.end(), "-") == 0, "--val: - (stdin) is for --corpus alone");
+  check(val.empty() || !val_fraction, "--val and --val-fraction exclude each other");
+  check(format == data::TokenFormat::nanogpt || shard_tokens <= data::kMostLlmcTokens,
+        "--shard-tokens {}: a file of llm.c's has at most {} tokens", shard_tokens,
+        data::kMostLlmcTokens);
+}
+
+// Its own files in a corpus: the next start would find another corpus. Tokens are no text.
+void check_outside(const PrepareOptions& o) {
+  const fs::path out = fs::weakly_canonical(o.out_dir);
+  for (const auto* paths : {&o.corpus, &o.val}) {
+    for (const std::string& path : *paths) {
+      std::error_code error;
+      if (path == "-" || !fs::is_directory(path, error)) continue;
+      const fs::path folder = fs::canonical(path);
+      const auto end = std::mismatch(folder.begin(), folder.end(), out.begin(), out.end()).first;
+      check(end != folder.end(), "--out-dir {} is inside of the corpus {}: choose another one",
+            o.out_dir, path);
+      check(!is_token_folder(path), "{}: it is tokens already, not text", path);
+    }
+  }
+}
+
+std::string text_of(const PrepareOptions& o) {
+  return fmt::format(
+      "--corpus {} --field {} --encoding {} --separator '{}' --val {} --val-fraction {} --seed {} "
+      "--tokenizer {} --format {} --shard-tokens {}",
+      fmt::join(o.corpus, " "), o.field, o.encoding, o.separator, fmt::join(o.val, " "),
+      o.val_fraction.value_or(0.1), o.seed, o.tokenizer,
+      data::kTokenFormatNames[static_cast<std::size_t>(o.format)], o.shard_tokens);
+}
+
+}  // namespace tapegrad::run
