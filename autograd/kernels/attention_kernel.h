@@ -226,7 +226,10 @@ struct AttentionKernel {
     }
     for_factors(t, s, [&](std::int64_t j, const T* factors) {
       T* const row = scores + j * kStride;
-      Strip::store(Strip::load(row) * Strip::load(factors), row);
+      typename Strip::Vector weights, kept;
+      Strip::load(row, weights);
+      Strip::load(factors, kept);
+      Strip::store(weights * kept, row);
     });
     sum_over_keys(t, s, scores, v, 1, out);
     for (std::int64_t r = s; r < std::min(t.rows, s + kStrip); ++r) {
@@ -314,9 +317,12 @@ struct AttentionKernel {
     // What is dropped gets a minus, until dS is made of it.
     for_factors(t, s, [&](std::int64_t j, const T* factors) {
       T *const row = p + j * kStride, *const drow = da + j * kStride;
-      const auto weights = Strip::load(row), kept = Strip::load(factors);
+      typename Strip::Vector weights, dweights, kept;
+      Strip::load(row, weights);
+      Strip::load(drow, dweights);
+      Strip::load(factors, kept);
       Strip::store(kept > 0 ? weights : -weights, row);
-      Strip::store(Strip::load(drow) * kept, drow);
+      Strip::store(dweights * kept, drow);
     });
     Strip::means(p, da, keys, mean);
     const T kept = keep.drops() ? static_cast<T>(keep.scale(dtype_of<T>())) : T{1};

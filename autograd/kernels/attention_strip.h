@@ -19,19 +19,16 @@ struct AttentionStrip {
   static constexpr std::int64_t kStride = AttentionTiles::kQueryTile + kStrip;
   typedef T Vector __attribute__((vector_size(kStrip * sizeof(T))));
 
-  static Vector load(const T* from) {
-    Vector v;
-    std::memcpy(&v, from, sizeof(v));
-    return v;
-  }
+  // By reference: how a vector is returned depends on the processor, of which compilers warn.
+  static void load(const T* from, Vector& v) { std::memcpy(&v, from, sizeof(v)); }
   static void store(const Vector& v, T* to) { std::memcpy(to, &v, sizeof(v)); }
 
   // The largest score of each query; 0 for a query that sees no key.
   static void largest(const T* scores, std::int64_t keys, T (&top)[kStrip]) {
     constexpr T kNone = -std::numeric_limits<T>::infinity();
-    Vector most = Vector{} + kNone;
+    Vector most = Vector{} + kNone, row;
     for (std::int64_t j = 0; j < keys; ++j) {
-      const Vector row = load(scores + j * kStride);
+      load(scores + j * kStride, row);
       most = row > most ? row : most;
     }
     store(most == kNone ? Vector{} : most, top);
@@ -39,12 +36,13 @@ struct AttentionStrip {
 
   // Σ P·dP / Σ P of each query, over its keys; a minus of P does not count.
   static void means(const T* p, const T* dp, std::int64_t keys, T (&mean)[kStrip]) {
-    Vector total{}, sum{};
+    Vector total{}, sum{}, row, drow;
     for (std::int64_t j = 0; j < keys; ++j) {
-      Vector row = load(p + j * kStride);
+      load(p + j * kStride, row);
+      load(dp + j * kStride, drow);
       row = row < 0 ? -row : row;
       total += row;
-      sum += row * load(dp + j * kStride);
+      sum += row * drow;
     }
     store(total == 0 ? Vector{} : sum / total, mean);
   }
