@@ -290,9 +290,8 @@ struct CachedKeys {
 };
 // Causal attention of the T newest positions of B sequences, each of a length of its own. q (B, T,
 // C) → (B, T, C): query t of sequence b sees the first cached[b].length − T + t + 1 positions, or
-// the last `window` of these. For
-// inference: an Error where a tape tracks q or one of the keys. Each sequence's result has the same
-// bits whatever others there are.
+// the last `window` of these. For inference: an Error where a tape tracks q or one of the keys.
+// Each sequence's result has the same bits whatever others there are.
 Tensor attention(const Tensor& q, std::span<const CachedKeys> cached, int n_head,
                  const ScoreOptions& scores = {});
 // The weights of attention alone, softmax(Q·Kᵀ/√D), for looking at them: each query's row over the
@@ -342,7 +341,8 @@ Tensor rope(const Tensor& x, std::int64_t head_size, const RopeOptions& options 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, std::int32_t ignore_index = -100);
 // cross_entropy(linear(x, weight), targets) without the logits: kLossChunk rows at a time are made,
 // turned into their gradients, and dropped. x (…, C), weight (V, C), targets (…) i32. As to the
-// precision, see matmul; the softmax is of f32 logits. With a cap, of softcap(logits, cap).
+// precision, see matmul; the softmax is of f32 logits. With a cap, logits become softcap(logits,
+// cap).
 inline constexpr std::int64_t kLossChunk = 384;
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets,
                             std::int32_t ignore_index = -100, Precision precision = Precision::full,

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "tapegrad/base/blocked_signals.h"
-#include "tapegrad/base/memory/dry_run.h"
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/memory/dry_run.h"
 
 namespace tapegrad {
 namespace {

@@ -56,6 +56,10 @@ DecoderConfig DecoderConfig::settled() const {
   c.activation = activation_kind(), c.gated = with_gate(), c.n_inner = inner();
   c.separate_qkv = projects_apart(), c.n_kv_head = kv_heads(), c.head_size = channels_per_head();
   c.positions = position_kind(), c.norm = norm_kind();
+  const bool some_slide = window_pattern.empty() || window_pattern.find('S') != std::string::npos;
+  if (window >= block_size || !some_slide) c.window = 0;  // it hides nothing
+  const bool all_slide = window_pattern.find('L') == std::string::npos;
+  if (c.window == 0 || all_slide) c.window_pattern.clear();
   return c;
 }
 

@@ -94,7 +94,7 @@ struct DecoderConfig {
   std::int64_t inner() const {
     return n_inner.value_or(with_gate() ? (8 * n_embd / 3 + 31) / 32 * 32 : 4 * n_embd);
   }
-  // The same model with a value for each member.
+  // The same model with a value for each member, and without a window that hides nothing.
   DecoderConfig settled() const;
   // What becomes of the scores of a block's attention.
   ScoreOptions scores_of(int block) const;

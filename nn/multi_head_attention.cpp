@@ -4,7 +4,7 @@ namespace tapegrad::nn {
 
 namespace {
 
-// Of each head of x (B, T, heads·D), over its D channels.
+// Norms each head of x (B, T, heads·D) over its D channels.
 Tensor norm_heads(const Norm& norm, const Tensor& x, std::int64_t head_size) {
   const std::int64_t B = x.dim(0), T = x.dim(1), heads = x.dim(2) / head_size;
   return reshape(norm(reshape(x, {B, T, heads, head_size})), x.shape());

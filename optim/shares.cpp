@@ -16,7 +16,7 @@ struct Chunk {
   std::int64_t size() const { return end - begin; }
 };
 
-// Of parameters that may be cut; see whole_owners.
+// The owner of a parameter that may be cut: see whole_owners.
 constexpr int kAnyRank = -1;
 
 // The owner of each parameter that cannot be cut: the largest ones first, each to the rank that has

@@ -35,12 +35,13 @@ template <class T>
 T parse_whole(const std::string& option, const std::string& text) {
   if (const auto value = whole_number_of<T>(text)) return *value;
   const auto number = number_of<double>(text);
-  const bool is_whole = number && std::trunc(*number) == *number;
+  const bool is_outside =
+      number && std::abs(*number) > static_cast<double>(std::numeric_limits<T>::max());
   const bool is_huge = !number && std::isdigit(static_cast<unsigned char>(text[0])) != 0 &&
                        text.find_first_not_of("0123456789eE") == text.npos &&
                        std::isdigit(static_cast<unsigned char>(text.back())) != 0 &&
                        text.find_first_of("eE") == text.find_last_of("eE");
-  if (is_whole ? !std::is_unsigned_v<T> || *number >= 0 : is_huge) {
+  if (is_outside ? !std::is_unsigned_v<T> || *number >= 0 : is_huge) {
     usage_error("{}: {} is too large or too small", option, text);
   }
   usage_error("{}: '{}' is not a whole number{}", option, text,

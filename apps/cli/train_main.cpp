@@ -91,8 +91,10 @@ int train_main(TrainingProgram& program, const Call& call) {
         fmt::format("{} --init-from resume --out-dir {}", program_path(call.name),
                     quoted(folder.path().string()));
     task.about.command = command_of(call, processes.size());
-    run::TrainOptions training{
-        o.optimizer, o.evaluation, o.call.trace, {}, o.call.schedule_restart};
+    run::TrainOptions training{.optimizer = o.optimizer,
+                               .evaluation = o.evaluation,
+                               .trace = o.call.trace,
+                               .restart_schedule = o.call.schedule_restart};
     if (o.call.max_minutes) training.time = {.minutes = *o.call.max_minutes, .begin = begin};
     const bool done = run::train(task, folder, training);
     if (!folder.begun()) return kInterruptedExitCode;  // while steps were measured

@@ -41,7 +41,7 @@ std::optional<Options> parse(const cli::Call& call) {
   cli("num_samples", o.sample.num_samples, "number of texts", {.least = 1, .most = 1e6});
   cli.alias("-n", "--num-samples");
   cli("max_new_tokens", o.sample.generate.max_new_tokens, "length of each text, in tokens",
-      {.least = 0});
+      {.least = 0, .most = 1e9});
   cli("stop", o.sample.stops, "end a text before one of these strings", {.value = "TEXT…"});
   cli("ignore_eos", o.sample.ignore_eos,
       "write on after <|endoftext|>, and show it, in place of ending the text there");
@@ -78,7 +78,7 @@ std::optional<Options> parse(const cli::Call& call) {
               "a model of another program: GGUF, or a folder of Hugging Face's");
   if (cli.parse_or_print(call.argc, call.argv)) return std::nullopt;
   cli::take_model(o.model, o.words);
-  if (o.words == std::vector<std::string>{"-"}) {
+  if (o.words == std::vector<std::string>{"-"} && !o.prompt_file) {
     o.prompt_file = "-";
   } else {
     o.prompts.insert(o.prompts.end(), o.words.begin(), o.words.end());

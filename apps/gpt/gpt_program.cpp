@@ -4,8 +4,8 @@
 #include "tapegrad/apps/gpt/gpt_text.h"
 #include "tapegrad/apps/gpt/init_from.h"
 #include "tapegrad/apps/gpt/samples.h"
-#include "tapegrad/base/memory/dry_run.h"
 #include "tapegrad/base/interrupt.h"
+#include "tapegrad/base/memory/dry_run.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/run/record/report.h"
 
@@ -28,13 +28,6 @@ void settle(Options& o, const run::TextData& data) {
   }
 }
 
-// What each process holds. Error if the machine cannot.
-run::MemoryEstimate checked_memory(const Options& o, const run::RunFolder& folder) {
-  const run::MemoryEstimate memory = memory_of(o);
-  run::check_memory(memory, o.call.max_minutes.has_value(), folder.processes());
-  return run::memory_of_rank(memory, folder.processes());
-}
-
 nn::Params make_params(const Options& o, const run::RunFolder& folder, Rng& rng) {
   if (o.call.folder.starts_from_model()) return initial_params(o);
   return folder.params(rng, o.optimizer.precision());
@@ -44,7 +37,7 @@ nn::Params make_params(const Options& o, const run::RunFolder& folder, Rng& rng)
 nn::Decoder make_gpt(const nn::Params& params, const Options& o, Rng& rng) {
   const run::FolderOptions& folder = o.call.folder;
   const bool starts = folder.starts_from_model();
-  nn::DecoderMaking how = tuned_by(o);
+  nn::DecoderMaking how = o.tuning.making(o.extras.recompute);
   if (starts) how.new_adapters = &rng;
   if (!starts && !folder.resumes() && o.init.init == FirstWeights::gpt2) how.gpt2_weights = &rng;
   nn::Decoder gpt = nn::make_decoder(params, o.model, how);
@@ -75,7 +68,8 @@ Program::Program(const Options& options, run::RunFolder& folder, run::Text text,
       text_(std::move(text)),
       data_(std::move(data)),
       prompt_(run::prompt_tokens(data_.tokenizer, options.passes.sample_prompt)),
-      memory_(checked_memory(options, folder)),
+      memory_(run::checked_memory(memory_of(options), options.call.max_minutes.has_value(),
+                                  folder.processes())),
       rng_(options.random.seed),
       params_(make_params(options, folder, rng_)),
       gpt_(make_gpt(params_, options, rng_)),

@@ -10,7 +10,6 @@
 #include "tapegrad/base/memory/dry_run.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/decoder_names.h"
-#include "tapegrad/nn/summary.h"
 #include "tapegrad/run/folder/kept_models.h"
 #include "tapegrad/run/folder/run_folder.h"
 #include "tapegrad/run/models/model.h"
@@ -197,18 +196,12 @@ void check_patterns(const Options& o) {
   const DryRun dry;
   const nn::Params params = nn::Params::shapes_only();
   try {
-    nn::make_decoder(params, o.model, tuned_by(o));
+    nn::make_decoder(params, o.model, o.tuning.making(o.extras.recompute));
   } catch (const Error& error) {
     fail("{}: {}{}", o.tuning.lora_rank ? "--lora-target" : "--freeze", error.what(),
          o.model.tied ? " (the head is wte.weight, too)" : "");
   }
   optim::make_groups(params.parameters(), rules);
-}
-
-nn::DecoderMaking tuned_by(const Options& o) {
-  return {.adapters = o.tuning.adapters(),
-          .frozen = o.tuning.frozen(),
-          .recompute = o.extras.recompute};
 }
 
 nn::Params initial_params(const Options& o) {

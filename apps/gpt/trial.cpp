@@ -58,11 +58,9 @@ Trial::Trial(const nn::DecoderConfig& config, int64_t B, int64_t T, const TrialO
       updates_(optim::make_updates(params_.parameters(), options.optimizer)) {}
 
 nn::Decoder Trial::make_gpt(const nn::DecoderConfig& config, const TrialOptions& options) {
-  return nn::make_decoder(params_, config,
-                          {.adapters = options.tuning.adapters(),
-                           .frozen = options.tuning.frozen(),
-                           .recompute = options.recompute,
-                           .gpt2_weights = &rng_});
+  nn::DecoderMaking how = options.tuning.making(options.recompute);
+  how.gpt2_weights = &rng_;
+  return nn::make_decoder(params_, config, how);
 }
 
 Tensor Trial::tokens(int64_t vocab_size, int64_t B, int64_t T) {

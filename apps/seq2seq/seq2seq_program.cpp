@@ -34,14 +34,6 @@ run::MemoryEstimate memory_of(const Options& o, const PairData& data) {
                                .optimizer = o.optimizer.rules()});
 }
 
-// What each process holds. Error if the machine cannot.
-run::MemoryEstimate checked_memory(const Options& o, const PairData& data,
-                                   const run::RunFolder& folder) {
-  const run::MemoryEstimate memory = memory_of(o, data);
-  run::check_memory(memory, o.call.max_minutes.has_value(), folder.processes());
-  return run::memory_of_rank(memory, folder.processes());
-}
-
 nn::Transformer make_model(const nn::Params& params, const Options& o, Rng& rng) {
   nn::Transformer model(params, o.model);
   if (!o.call.folder.resumes()) nn::init_transformer(params, rng);
@@ -82,7 +74,8 @@ Program::Program(const Options& options, run::RunFolder& folder, run::Text text,
       folder_(folder),
       text_(std::move(text)),
       data_(std::move(data)),
-      memory_(checked_memory(options, data_, folder)),
+      memory_(run::checked_memory(memory_of(options, data_), options.call.max_minutes.has_value(),
+                                  folder.processes())),
       rng_(options.random.seed),
       params_(folder.params(rng_, options.optimizer.precision())),
       model_(make_model(params_, options, rng_)),

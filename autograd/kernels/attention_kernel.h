@@ -256,7 +256,7 @@ struct AttentionKernel {
                  .c = row,
                  .ldc = n,
                  .alpha = static_cast<T>(scale)});
-    if (cap > 0) Strip::cap_scores(n, cap, row, nullptr);
+    if (cap > 0) soft_cap(n, cap, row);
     for (std::int64_t j = 0; padding != nullptr && j < n; ++j) {
       if (padding[t.b * tiles.size.Tk + t.from + j] != 0)
         row[j] = -std::numeric_limits<T>::infinity();

@@ -47,23 +47,12 @@ struct AttentionStrip {
     store(total == 0 ? Vector{} : sum / total, mean);
   }
 
-  // Caps the scores of a strip; `slopes` as cap_scores has it.
+  // Caps the scores of a strip; `slopes` as in soft_cap.
   static void cap(std::int64_t keys, double most, T* scores, T* slopes) {
     for (std::int64_t j = 0; j < keys; ++j) {
-      cap_scores(kStrip, most, scores + j * kStride,
-                 slopes == nullptr ? nullptr : slopes + j * kStride);
+      soft_cap(kStrip, most, scores + j * kStride,
+               slopes == nullptr ? nullptr : slopes + j * kStride);
     }
-  }
-
-  // most·tanh(score / most) for n scores. `slopes` gets how much each changes with what it was, if
-  // there is room for it.
-  static void cap_scores(std::int64_t n, double most, T* __restrict scores, T* __restrict slopes) {
-    const T limit = static_cast<T>(most), inverse = static_cast<T>(1 / most);
-    for (std::int64_t i = 0; i < n; ++i) scores[i] = fast_tanh(scores[i] * inverse);
-    for (std::int64_t i = 0; slopes != nullptr && i < n; ++i) {
-      slopes[i] = 1 - scores[i] * scores[i];
-    }
-    for (std::int64_t i = 0; i < n; ++i) scores[i] *= limit;
   }
 };
 

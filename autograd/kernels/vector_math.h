@@ -117,6 +117,16 @@ inline float fast_tanh(float x) {
 }
 inline double fast_tanh(double x) { return std::tanh(x); }
 
+// most·tanh(x / most) for n numbers. `slopes` gets how much each changes with what it was, if there
+// is room for it.
+template <class T>
+void soft_cap(std::int64_t n, double most, T* __restrict x, T* __restrict slopes = nullptr) {
+  const T limit = static_cast<T>(most), inverse = static_cast<T>(1 / most);
+  for (std::int64_t i = 0; i < n; ++i) x[i] = fast_tanh(x[i] * inverse);
+  for (std::int64_t i = 0; slopes != nullptr && i < n; ++i) slopes[i] = 1 - x[i] * x[i];
+  for (std::int64_t i = 0; i < n; ++i) x[i] *= limit;
+}
+
 // log(x) without a branch or a call, within 0.51 ulp of the true value (tested). In double, where
 // denormals of f32 are normal and roundings disappear, x = 2ⁿ·m with m in [√½, √2), and
 // log m = 2·artanh s with s = (m − 1)/(m + 1), whose series is cut off at 5e-11 of it.

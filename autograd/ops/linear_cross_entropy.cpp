@@ -25,7 +25,7 @@ class ChunkedLoss {
         weight_(weight.data<T>(), classes_, channels_, channels_, precision),
         targets_(targets),
         precision_(precision),
-        cap_(static_cast<T>(cap)),
+        cap_(cap),
         dx_(out.x.defined() ? out.x.mutable_data<T>() : nullptr),
         dweight_(out.weight.defined() ? out.weight.mutable_data<T>() : nullptr) {}
 
@@ -62,10 +62,7 @@ class ChunkedLoss {
           std::fill_n(row, classes, T{0});
           continue;
         }
-        if (cap_ > 0) {
-          const T inverse = 1 / cap_;
-          for (std::int64_t i = 0; i < classes; ++i) row[i] = cap_ * fast_tanh(row[i] * inverse);
-        }
+        if (cap_ > 0) soft_cap(classes, cap_, row);
         const TargetSums<T> sums = target_sums(row, id[r], classes);
         loss[static_cast<std::size_t>(r)] = loss_of_row(row, sums, id[r]);
         if (!differentiates) continue;
@@ -80,7 +77,7 @@ class ChunkedLoss {
   // From the gradient with respect to a row of capped logits to that with respect to the logits
   // before, which replaces the row. The cap's slope is 1 − tanh².
   void uncap_gradient(const T* __restrict gradient, T* __restrict row) const {
-    const T inverse = 1 / cap_;
+    const T inverse = static_cast<T>(1 / cap_);
     for (std::int64_t i = 0; i < classes_; ++i) {
       const T share = row[i] * inverse;
       row[i] = gradient[i] * (1 - share * share);
@@ -113,7 +110,7 @@ class ChunkedLoss {
   Operand<T> weight_;
   const Targets& targets_;
   Precision precision_;
-  T cap_;
+  double cap_;
   T *dx_, *dweight_;
 };
 

@@ -1,6 +1,5 @@
 // Stored types whose elements stand one by one: see stored_type.h.
 
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>

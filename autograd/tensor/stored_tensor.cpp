@@ -104,11 +104,11 @@ void StoredTensor::fill(T* out) const {
   });
 }
 
-// A stored row is a column here. Some of them at a time: what they write to a row stands side by
+// A stored row is a column here. A tile of them at a time: what they write to a row stands side by
 // side.
 template <class T>
 void StoredTensor::fill_transposed(T* out) const {
-  constexpr std::int64_t kTile = 64, kTogether = 16;
+  constexpr std::int64_t kTile = 64;
   const std::int64_t columns = shape_[0], rows = shape_[1];  // as stored
   const auto convert = conversion<T>(*type_);
   const bool as_is = type_->is(dtype_of<T>());
@@ -127,15 +127,28 @@ void StoredTensor::fill_transposed(T* out) const {
         read_or_fail(at, stored.data(), bytes);
         convert(stored.data(), count * columns, tile.get());
       }
-      for (std::int64_t c = 0; c < columns; c += kTogether) {
-        for (std::int64_t k = c; k < std::min(columns, c + kTogether); ++k) {
-          for (std::int64_t r = 0; r < count; ++r) {
-            out[k * rows + first + r] = tile[static_cast<std::size_t>(r * columns + k)];
-          }
+      for (std::int64_t k = 0; k < columns; ++k) {
+        for (std::int64_t r = 0; r < count; ++r) {
+          out[k * rows + first + r] = tile[static_cast<std::size_t>(r * columns + k)];
         }
       }
     }
   });
+}
+
+bool StoredTensor::same_bytes(const StoredTensor& other) const {
+  if (type_ != other.type_ || shape_ != other.shape_ || transposed_ != other.transposed_) {
+    return false;
+  }
+  constexpr std::uint64_t kChunk = std::uint64_t{1} << 20;
+  std::vector<std::byte> ours(std::min(kChunk, bytes_)), theirs(ours.size());
+  for (std::uint64_t at = 0; at < bytes_; at += kChunk) {
+    const auto size = static_cast<std::size_t>(std::min(kChunk, bytes_ - at));
+    read_or_fail(at, ours.data(), size);
+    other.read_or_fail(at, theirs.data(), size);
+    if (std::memcmp(ours.data(), theirs.data(), size) != 0) return false;
+  }
+  return true;
 }
 
 StoredTensor StoredTensor::transposed() const {
@@ -149,11 +162,11 @@ StoredTensor StoredTensor::transposed() const {
 }
 
 StoredTensor StoredTensor::rows(std::int64_t count, RowPlace place) const {
-  check(shape_.rank() > 0 && !transposed_ && (shape_.rank() > 1 || type_->block == 1),
+  check(shape_.rank() > 0 && shape_[0] > 0 && !transposed_ &&
+            (shape_.rank() > 1 || type_->block == 1),
         "{} of shape {} and type {} has no rows that can move as they are stored", label_, shape_,
         type_->name);
-  const std::uint64_t row =
-      bytes_ / static_cast<std::uint64_t>(std::max<std::int64_t>(1, shape_[0]));
+  const std::uint64_t row = bytes_ / static_cast<std::uint64_t>(shape_[0]);
   const auto read = [from = *this, row, place = std::move(place)](
                         std::uint64_t offset, std::byte* to, std::size_t bytes) {
     while (bytes > 0) {

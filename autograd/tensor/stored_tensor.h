@@ -31,11 +31,12 @@ class StoredTensor {
   const StoredType& type() const { return *type_; }
   const Shape& shape() const { return shape_; }
   // The bytes are those of the transposed matrix: columns of this one stand one after the other.
-  bool is_transposed() const { return transposed_; }
   std::uint64_t bytes() const { return bytes_; }
   // False if reading fails, or if there are no such bytes.
   [[nodiscard]] bool read(std::uint64_t offset, std::byte* to, std::size_t bytes) const;
 
+  // Whether `other` has the same type, shape and bytes. Error if reading fails.
+  bool same_bytes(const StoredTensor& other) const;
   // A new tensor with the elements as this dtype, read and converted by all threads. Errors, which
   // begin with the label: there is no such conversion; an element does not fit; reading fails.
   Tensor widened(DType as) const;

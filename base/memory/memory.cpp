@@ -9,8 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "tapegrad/base/memory/dry_run.h"
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/memory/dry_run.h"
 #include "tapegrad/base/memory/heap.h"
 
 namespace tapegrad {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
-#include <optional>
 
 #include "tapegrad/autograd/tensor/stored_tensor.h"
 #include "tapegrad/nn/formats/gguf_layout.h"

@@ -2,6 +2,10 @@
 
 namespace tapegrad::nn {
 
+// To begin behind a text, all numbers are drawn that it will draw: so many take a tenth of a
+// second.
+constexpr std::int64_t kMostDrawsAhead = 100'000'000;
+
 TokenStream::TokenStream(const Decoder& model, std::vector<Tokens> prompts,
                          const GenerateOptions& options, Rng& rng, const StreamOptions& stream)
     : model_(model),
@@ -10,6 +14,8 @@ TokenStream::TokenStream(const Decoder& model, std::vector<Tokens> prompts,
       times_(stream.times),
       options_(options),
       rng_(rng),
+      may_look_ahead_(options.greedy ||
+                      options.max_new_tokens <= kMostDrawsAhead / model.config.vocab_size),
       reach_length_(options.stop_tokens.empty() && !stream.leaves_texts) {
   check(!prompts_.empty() && times_ >= 1, "[token_stream] {} prompts, {} times, are no text",
         prompts_.size(), times_);
@@ -40,7 +46,8 @@ Rng TokenStream::after_whole(const Text& text) const {
 }
 
 void TokenStream::look_ahead() {
-  while (reach_length_ && has_next() && generation_.has_room(std::ssize(next_prompt()), options_)) {
+  while (may_look_ahead_ && reach_length_ && has_next() &&
+         generation_.has_room(std::ssize(next_prompt()), options_)) {
     begin_text(after_whole(texts_.back()));
   }
 }

@@ -93,8 +93,9 @@ class TokenStream {
   std::int64_t times_, begun_ = 0;  // texts
   GenerateOptions options_;
   Rng& rng_;
-  std::deque<Text> texts_;  // from the current one to the last that was begun
-  bool reach_length_;       // whether texts are expected to
+  std::deque<Text> texts_;     // from the current one to the last that was begun
+  const bool may_look_ahead_;  // whether the draws of a text can be left out in no time
+  bool reach_length_;          // whether texts are expected to
   std::optional<TextEnd> end_;
 };
 

@@ -16,6 +16,7 @@
 #include "tapegrad/data/tokenize/hf/hf_tokenizer.h"
 #include "tapegrad/run/corpus/prepare_encode.h"
 #include "tapegrad/run/corpus/prepare_progress.h"
+#include "tapegrad/run/corpus/text_data.h"
 #include "tapegrad/run/folder/folder_calls.h"
 
 namespace tapegrad::run {
@@ -169,7 +170,7 @@ void Preparation::survey() {
           path_.string());
     begin_anew();
   }
-  if (options_.val.empty()) survey_.divide(options_.val_fraction.value_or(0.1));
+  if (options_.val.empty()) survey_.divide(options_.val_fraction.value_or(kValFraction));
   check(options_.format == data::TokenFormat::nanogpt || options_.shard_tokens > 0 ||
             std::max(most_tokens(0), most_tokens(1)) <= data::kMostLlmcTokens,
         "--shard-tokens 0: a file of llm.c's has at most {0} tokens, and {1} might have more: give "

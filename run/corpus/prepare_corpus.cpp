@@ -112,7 +112,7 @@ void PreparedPieces::divide(PartPiece& piece, std::int64_t before) {
 void PreparedPieces::see(const data::DocumentPiece& piece) {
   if (piece.first) {
     const bool drawn = options_.val.empty() && !cut_ &&
-                       draws_.uniform_double() < options_.val_fraction.value_or(0.1);
+                       draws_.uniform_double() < options_.val_fraction.value_or(kValFraction);
     part_ = is_val_ || drawn ? DataPartName::val : DataPartName::train;
     ++survey_.documents;
     ++survey_.parts[static_cast<std::size_t>(part_)].documents;

@@ -17,12 +17,7 @@ void PrepareOptions::validate() const {
   check(!corpus.empty(), "--corpus is needed: files and folders of text");
   check(!out_dir.empty(), "--out-dir is needed: the folder of the tokens");
   check_tokenizer(tokenizer);
-  check(data::is_encoding(encoding),
-        "--encoding: there is no encoding '{}'; `iconv --list` has all", encoding);
-  const CorpusSource source{corpus, field, encoding, val};
-  check(!source.reads_stdin() || corpus.size() == 1,
-        "--corpus: - (stdin) cannot be read beside other texts");
-  check(std::count(val.begin(), val.end(), "-") == 0, "--val: - (stdin) is for --corpus alone");
+  CorpusSource{corpus, field, encoding, val}.validate();
   check(val.empty() || !val_fraction, "--val and --val-fraction exclude each other");
   check(format == data::TokenFormat::nanogpt || shard_tokens <= data::kMostLlmcTokens,
         "--shard-tokens {}: a file of llm.c's has at most {} tokens", shard_tokens,
@@ -50,7 +45,7 @@ std::string text_of(const PrepareOptions& o) {
       "--corpus {} --field {} --encoding {} --separator '{}' --val {} --val-fraction {} --seed {} "
       "--tokenizer {} --format {} --shard-tokens {}",
       fmt::join(o.corpus, " "), o.field, o.encoding, o.separator, fmt::join(o.val, " "),
-      o.val_fraction.value_or(0.1), o.seed, o.tokenizer,
+      o.val_fraction.value_or(kValFraction), o.seed, o.tokenizer,
       data::kTokenFormatNames[static_cast<std::size_t>(o.format)], o.shard_tokens);
 }
 

@@ -73,6 +73,14 @@ void note_left_out(const std::vector<data::Corpus::Skipped>& faulty) {
   }
 }
 
+void CorpusSource::validate() const {
+  check(data::is_encoding(encoding),
+        "--encoding: there is no encoding '{}'; `iconv --list` has all", encoding);
+  check(!reads_stdin() || paths.size() == 1,
+        "--corpus: - (stdin) cannot be read beside other texts");
+  check(std::count(val.begin(), val.end(), "-") == 0, "--val: - (stdin) is for --corpus alone");
+}
+
 Text read_text(const CorpusSource& source) {
   if (source.paths.size() == 1 && (source.is_data || is_token_folder(source.paths[0]))) {
     const std::string& folder = source.paths[0];

@@ -71,6 +71,7 @@ struct CorpusSource {
   std::vector<std::string> val = {};  // empty: a part of the text is for validation
   bool is_data = false;               // the only path must be a folder of tokens
   bool reads_stdin() const { return std::count(paths.begin(), paths.end(), "-") > 0; }
+  void validate() const;  // Error, naming the option
 };
 
 // The texts of the source's paths, which must name some, or one folder of tokens alone, for which

@@ -105,11 +105,7 @@ void check_tokenizer(const std::string& spec) {
 
 void TextOptions::validate() const {
   if (data.empty() || !tokenizer.empty()) check_tokenizer(tokenizer);
-  check(tapegrad::data::is_encoding(encoding),
-        "--encoding: there is no encoding '{}'; `iconv --list` has all", encoding);
-  check(!source().reads_stdin() || corpus.size() == 1,
-        "--corpus: - (stdin) cannot be read beside other texts");
-  check(!std::count(val.begin(), val.end(), "-"), "--val: - (stdin) is for --corpus alone");
+  CorpusSource{corpus, field, encoding, val}.validate();
   check(val.empty() || !corpus.empty() || !data.empty(),
         "--val needs --corpus (and takes all files up to the next option)");
   check(val.empty() || !val_fraction, "--val and --val-fraction exclude each other");

@@ -74,7 +74,7 @@ struct OpenedModel {
 OpenedModel open_model(const std::filesystem::path& path,
                        const std::string& checkpoint = std::string(kLast));
 
-// That model, converted to `dtype`: see below.
+// The opened model, converted to `dtype`: see below.
 TextModel load(OpenedModel opened, DType dtype = DType::f32);
 // The model that open_model() opens, converted to `dtype` (f32 or f64). `checkpoint` is "last",
 // "best" or the number of a step, of those that the run keeps. Files that are missing, broken or do

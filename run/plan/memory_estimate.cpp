@@ -72,10 +72,7 @@ MemoryEstimate estimate_memory(const nn::DecoderConfig& config, int64_t batch_si
   Rng rng = dropout_rng(options);
   const Tensor ids = unread_ids(batch_size, config.block_size);
   const auto make = [&](const nn::Params& p) {
-    return nn::make_decoder(p, config,
-                            {.adapters = options.tuning.adapters(),
-                             .frozen = options.tuning.frozen(),
-                             .recompute = options.recompute});
+    return nn::make_decoder(p, config, options.tuning.making(options.recompute));
   };
   const auto loss = [&](const nn::Decoder& gpt) { return gpt.loss(ids, ids, &rng); };
   return nn::measure_step(make, loss, options.precision, kept_by(options.optimizer),
@@ -102,8 +99,7 @@ MemoryEstimate estimate_memory(const nn::TransformerConfig& config, const PairSi
 std::string describe(const MemoryEstimate& e) {
   return fmt::format(
       "about {:.0f} MB at once: weights {:.0f}, optimiser {:.0f}, activations {:.0f}; gradients "
-      "take "
-      "{:.0f} while activations are freed",
+      "take {:.0f} while activations are freed",
       e.total / 1e6, e.weights / 1e6, e.optimizer / 1e6, e.activations / 1e6, e.gradients / 1e6);
 }
 
@@ -119,19 +115,6 @@ MemoryEstimate memory_of_rank(const MemoryEstimate& estimate, int ranks) {
   return e;
 }
 
-MemoryEstimate memory_of_rank(const MemoryEstimate& estimate, const Processes* processes) {
-  return memory_of_rank(estimate, processes == nullptr ? 1 : processes->size());
-}
-
-void check_memory(const MemoryEstimate& estimate, bool measured, const Processes* processes) {
-  if (processes == nullptr) return check_memory(estimate, measured);
-  int here = 0;
-  for (int rank = 0; rank < processes->size(); ++rank) {
-    here += processes->host(rank) == processes->host(processes->rank());
-  }
-  check_memory(memory_of_rank(estimate, processes), measured, here);
-}
-
 void check_memory(const MemoryEstimate& estimate, bool measured, int here) {
   const std::optional<AvailableMemory> available = available_memory();
   const double copy = measured ? estimate.weights : 0;
@@ -144,6 +127,21 @@ void check_memory(const MemoryEstimate& estimate, bool measured, int here) {
       size_text(estimate.weights + estimate.optimizer), size_text(estimate.activations),
       measured ? fmt::format(", a copy for --max-minutes {}", size_text(copy)) : "",
       available ? available->text() : "");
+}
+
+MemoryEstimate checked_memory(const MemoryEstimate& estimate, bool measured,
+                              const Processes* processes) {
+  MemoryEstimate own = estimate;
+  int here = 1;
+  if (processes != nullptr) {
+    here = 0;
+    for (int rank = 0; rank < processes->size(); ++rank) {
+      here += processes->host(rank) == processes->host(processes->rank());
+    }
+    own = memory_of_rank(estimate, processes->size());
+  }
+  check_memory(own, measured, here);
+  return own;
 }
 
 }  // namespace tapegrad::run

@@ -41,13 +41,13 @@ std::string describe(const MemoryEstimate& estimate);
 // What each of so many processes holds: the optimiser's tensors of its share alone, and buckets on
 // their way (optim/shares.h).
 MemoryEstimate memory_of_rank(const MemoryEstimate& estimate, int ranks);
-// What this rank of a group holds; null: one process.
-MemoryEstimate memory_of_rank(const MemoryEstimate& estimate, const Processes* processes);
 
 // Error if less memory than that is available, for so many processes on this host. Where
 // `measured`, fit_steps measures steps first, which keeps a copy of the weights meanwhile.
 void check_memory(const MemoryEstimate& estimate, bool measured = false, int here = 1);
-// Checks for this rank of a group, by an estimate of one process.
-void check_memory(const MemoryEstimate& estimate, bool measured, const Processes* processes);
+// What this rank of a group holds, by an estimate of one process; null: there is one alone. Error
+// as check_memory.
+MemoryEstimate checked_memory(const MemoryEstimate& estimate, bool measured,
+                              const Processes* processes);
 
 }  // namespace tapegrad::run

@@ -8,7 +8,7 @@ namespace {
 bool decays(const OptimizerOptions& o) { return o.schedule != optim::Schedule::Kind::constant; }
 
 bool schedule_has_ended(const OptimizerOptions& o, const Progress& progress) {
-  return decays(o) && progress.iteration > 0 && progress.iteration >= o.lr_decay_iters;
+  return decays(o) && progress.iteration > 0 && progress.iteration >= o.decay_end();
 }
 
 // "0.001, cosine, 0.0001 at the end", and what becomes of it when a run goes on.
@@ -18,7 +18,7 @@ std::string describe_schedule(const OptimizerOptions& o, const Progress& progres
     return fmt::format(
         "{:.3g} from now on: its schedule has ended at step {}, and "
         "--schedule-restart begins it anew",
-        end, grouped(*o.lr_decay_iters));
+        end, grouped(o.decay_end()));
   }
   std::string text =
       fmt::format("{:.3g}, {}, {:.3g} at the end", o.learning_rate, name_of_enum(o.schedule), end);

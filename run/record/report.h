@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "tapegrad/autograd/gemm/product_rate.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/run/folder/run_folder.h"
 #include "tapegrad/run/record/header_lines.h"

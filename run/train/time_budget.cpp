@@ -6,7 +6,6 @@
 #include "tapegrad/base/seconds_of.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/words.h"
-#include "tapegrad/nn/summary.h"
 #include "tapegrad/run/train/train_step.h"
 
 namespace tapegrad::run {

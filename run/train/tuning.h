@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tapegrad/base/describe.h"
-#include "tapegrad/nn/params.h"
+#include "tapegrad/nn/make_decoder.h"
 
 namespace tapegrad::run {
 
@@ -26,6 +26,10 @@ struct TuningOptions {
   // Their rank is 0 if there are none. An element of a list may have several patterns, with commas.
   nn::LoraOptions adapters() const;
   std::vector<std::string> frozen() const;
+  // How a decoder is made with them.
+  nn::DecoderMaking making(bool recompute) const {
+    return {.adapters = adapters(), .frozen = frozen(), .recompute = recompute};
+  }
   void validate() const;  // Error, naming the option
 
   template <class Self, class Table>

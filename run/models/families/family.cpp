@@ -57,7 +57,7 @@ const Family& nearest_family(const nn::DecoderConfig& config, Keys keys) {
   std::size_t fewest = 0;
   for (const Family& family : families()) {
     if (keys(family).empty() || family.model.arch != config.arch) continue;
-    if (family.hf.only_with_window && config.window == 0) continue;
+    if (family.hf.only_with_window && config.settled().window == 0) continue;
     const std::size_t differences =
         differences_of(config, family.model, options_of(family, keys(family))).size();
     if (best != nullptr && differences > fewest) continue;  // of equals, the last

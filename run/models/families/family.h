@@ -14,8 +14,8 @@
 namespace tapegrad::run {
 
 // A family of models is a row of data: what files of Hugging Face's and of llama.cpp call the
-// options of its config and its tensors, both ways. Each has a file here that makes its row, and a
-// line in family.cpp. Formats read and write bytes, and ask the row for everything else.
+// options of its config and its tensors, both ways. Each has a file here that makes its row; CMake
+// makes the table of them. Formats read and write bytes, and ask the row for everything else.
 
 // An option of nn::DecoderConfig, by its name there, under the name that a format has for it.
 struct FamilyKey {

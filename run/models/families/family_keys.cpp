@@ -20,9 +20,6 @@ nn::DecoderConfig settled(nn::DecoderConfig c) {
     c.rope_high_freq_factor = usual.rope_high_freq_factor;
     c.rope_original_positions = usual.rope_original_positions;
   }
-  const auto has = [&](char block) { return c.window_pattern.find(block) != std::string::npos; };
-  if (c.window >= c.block_size || (!c.window_pattern.empty() && !has('S'))) c.window = 0;
-  if (c.window == 0 || !has('L')) c.window_pattern.clear();
   return c.settled();
 }
 
@@ -167,7 +164,8 @@ nn::DecoderConfig config_of_keys(const Family& family, const std::vector<FamilyK
 void settle_config(const Family& family, std::string_view file, nn::DecoderConfig& c) {
   naming(file, [&] { c.validate(); });
   if (c.n_kv_head == c.n_head) c.n_kv_head.reset();
-  if (c.window >= c.block_size) c.window = 0, c.window_pattern.clear();  // it hides nothing
+  const nn::DecoderConfig all = c.settled();
+  c.window = all.window, c.window_pattern = all.window_pattern;
   if (c.n_embd % c.n_head == 0 && c.head_size == c.n_embd / c.n_head) c.head_size.reset();
   if (family.inner_by_default) c = with_usual_inner(c);
 }

@@ -23,8 +23,8 @@ struct ExportFormat {
   std::string_view name;                 // of --format
   std::string_view title;                // "Hugging Face's layout"
   std::vector<const StoredType*> types;  // that it can store
-  // That there may be in `out`; none if `out` is the file itself. Without the last one, nothing is
-  // taken for a model.
+  // Names of files that may be in `out`; none if `out` is the file itself. Without the last one,
+  // nothing is taken for a model.
   std::vector<std::string_view> files;
   // Writes the model. Error, before anything is written, if the format cannot express it.
   Exported (*write)(const TextModel& model, const std::filesystem::path& out,

@@ -36,10 +36,13 @@ inline data::Tokenizer tokenizer_of_rows(const data::Tokenizer& tokenizer, std::
   return tokenizer.padded(rows);
 }
 
-// Error, naming the tensor, unless all weights are f32 and the type can hold them.
-inline void require_stored_as(const StoredType& type, const nn::Params& params) {
+inline void require_f32(const nn::Params& params) {
   check(params.dtype() == DType::f32, "a model of {} cannot be exported: load it in f32",
         name_of(params.dtype()));
+}
+// Error, naming the tensor, unless all weights are f32 and the type can hold them.
+inline void require_stored_as(const StoredType& type, const nn::Params& params) {
+  require_f32(params);
   for (const auto& [name, t] : params.tensors()) check_fits(name, t, type);
 }
 

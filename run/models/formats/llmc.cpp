@@ -1,7 +1,6 @@
 #include "tapegrad/run/models/formats/llmc.h"
 
 #include <array>
-#include <cstring>
 
 #include "tapegrad/autograd/tensor/stored_tensor.h"
 #include "tapegrad/autograd/tensor/write_stored.h"
@@ -218,7 +217,6 @@ Exported export_llmc(const TextModel& model, const fs::path& folder, const Store
   constexpr std::string_view kName = "llm.c's format";
   const Family gpt2 = gpt2_family();
   require_expressible(kName, config, gpt2.model, options_of(gpt2, header_keys()));
-  check(is_llmc_type(type), "{} cannot store {}", kName, type.name);
   require_stored_as(type, model.params);
   const std::string tokenizer =
       llmc_tokenizer(model.tokenizer, default_prompt(model.tokenizer).front());

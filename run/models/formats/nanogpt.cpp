@@ -57,13 +57,7 @@ class NanoGPTSource : public TensorSource {
     if (nn::is_same_tensor(*model.find(stored_.at(head)), *model.find(stored_.at(embedding)))) {
       return true;
     }
-    const Entry &a = entries_.at(head), &b = entries_.at(embedding);
-    if (a.shape != b.shape || a.type != b.type) return false;
-    const Tensor x = read(head), y = read(embedding);
-    return dispatch(x.dtype(), [&](auto zero) {
-      using T = decltype(zero);
-      return std::memcmp(x.data<T>(), y.data<T>(), x.bytes()) == 0;
-    });
+    return this->stored(head).same_bytes(this->stored(embedding));
   }
 
   StoredTensor open(const std::string& tensor, const Entry&) const override {

@@ -31,7 +31,6 @@ void check_expressible(const TextModel& model, const nn::DecoderConfig& c, const
   const std::string_view kind = model.tokenizer.kind();
   check(kind == "char" || kind == "gpt2",
         "{} cannot express a tokenizer of the kind {}, only char and gpt2", kName, kind);
-  check(is_nanogpt_type(type), "{} cannot store {}", kName, type.name);
   require_stored_as(type, model.params);
 }
 

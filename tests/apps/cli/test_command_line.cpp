@@ -145,6 +145,7 @@ TEST_CASE("counts may be written as people write them", "[command_line]") {
   }
   CHECK(refusal({"--limit", "1.25e1"}) == "--limit: '1.25e1' is not a whole number");
   CHECK(refusal({"--limit", "1e-3"}) == "--limit: '1e-3' is not a whole number");
+  CHECK(refusal({"--limit", "5.0"}) == "--limit: '5.0' is not a whole number");
   CHECK(refusal({"--limit", "1.5"}) == "--limit: '1.5' is not a whole number");
   CHECK(refusal({"--limit", "_1"}) == "--limit: '_1' is not a whole number");
   CHECK(refusal({"--limit", "1__0"}) == "--limit: '1__0' is not a whole number");

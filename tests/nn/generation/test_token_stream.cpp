@@ -153,6 +153,14 @@ TEST_CASE("texts that reach their length are made side by side", "[token-stream]
   CHECK(ops(8, {29}) * 2 < ops(1, {29}));
 }
 
+TEST_CASE("texts without an end begin at once", "[token-stream]") {
+  const Model model;
+  Rng rng(5);
+  TokenStream stream(model.gpt, std::vector<Tokens>{{1, 2}}, {.max_new_tokens = INT64_MAX}, rng,
+                     {.times = 2});
+  CHECK(stream.next());  // the second text's draws would take for ever
+}
+
 TEST_CASE("a stream needs a prompt", "[token-stream]") {
   const Model model;
   Rng rng(1);

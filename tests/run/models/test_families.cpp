@@ -101,6 +101,12 @@ TEST_CASE("a model goes out as the family that computes it, or comes nearest", "
     config.window = 8;
     CHECK(run::family_of(config).name == (family.name == "llama" ? "mistral" : family.name));
     CHECK(run::gguf_family_of(config).name == (family.name == "mistral" ? "llama" : family.name));
+    // A window that hides nothing is none.
+    const auto plain = family.name == "mistral" ? "llama" : family.name;
+    config.window = config.block_size;
+    CHECK(run::family_of(config).name == plain);
+    config.window = 8, config.window_pattern = "L";
+    CHECK(run::family_of(config).name == plain);
   }
   nn::DecoderConfig c;
   c.positions = nn::Positions::rotary;

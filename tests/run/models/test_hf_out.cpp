@@ -103,6 +103,16 @@ TEST_CASE("windows go out as the family that computes them, and come back", "[hf
   CHECK(config_in(folder / "out").at("architectures") == json::array({"MistralForCausalLM"}));
   CHECK(config_in(folder / "out").at("sliding_window") == 2);
   CHECK(run::load(folder / "out").gpt.config.window == 2);
+  for (const bool all_see : {false, true}) {  // a window that hides nothing is none
+    const auto wide = tiny_llama([&](auto& c) {
+      c.window = all_see ? 2 : c.block_size;
+      if (all_see) c.window_pattern = "L";
+    });
+    write(model_of(wide), folder / "wide");
+    CHECK(config_in(folder / "wide").at("model_type") == "llama");
+    CHECK(run::load(folder / "wide").gpt.config.window == 0);
+    fs::remove_all(folder / "wide");
+  }
   write(model_of(tiny_llama()), folder / "plain");
   CHECK(config_in(folder / "plain").at("model_type") == "llama");
   CHECK(!config_in(folder / "plain").contains("sliding_window"));

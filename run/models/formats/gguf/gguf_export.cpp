@@ -5,6 +5,7 @@
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/run/folder/run_checkpoint.h"
 #include "tapegrad/run/models/families/family_keys.h"
+#include "tapegrad/run/models/formats/foreign_parts.h"
 #include "tapegrad/run/models/formats/gguf/gguf_model.h"
 #include "tapegrad/run/models/formats/gguf/gguf_names.h"
 #include "tapegrad/run/models/formats/gguf/gguf_tokenizer.h"
@@ -99,8 +100,7 @@ Exported export_gguf(const TextModel& model, const std::filesystem::path& out,
   const nn::DecoderConfig& c = model.gpt.config;
   const Family& family = gguf_family_of(c);
   check_expressible(family, c);
-  check(model.params.dtype() == DType::f32, "a model of {} cannot be exported: load it in f32",
-        name_of(model.params.dtype()));
+  require_f32(model.params);
   check_finite_tensors("the model", model.params.tensors());
   nn::GgufKeys keys = keys_of(family, c, type);
   const bool adds_end_row = add_gguf_tokenizer(keys, model.tokenizer);

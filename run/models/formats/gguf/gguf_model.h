@@ -10,8 +10,7 @@ namespace tapegrad::run {
 
 // Models in GGUF, the file of llama.cpp, of any stored type that ggml has, too. What would
 // change the result and is not known here is an Error with the file and the key or the tensor:
-// other architectures, other scalings of rotary positions, sliding windows, tokenizers that are not
-// byte-level.
+// other architectures, other scalings of rotary positions, tokenizers that are not byte-level.
 
 // Whether it is a file that begins as GGUF does. It may be a link.
 bool is_gguf_file(const std::filesystem::path& path);

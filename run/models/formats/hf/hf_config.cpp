@@ -125,10 +125,7 @@ void read_window(const HfConfig& file, HfFamily::Window window, nn::DecoderConfi
   c.window = file.get<std::int64_t>("sliding_window", 4096);
   check(c.window > 0, "{}: sliding_window {} must be 1 or more", file.path(), c.window);
   if (window == HfFamily::Window::unless_null) return;
-  const std::string pattern = window_pattern(file, c.n_layer);
-  const bool some = pattern.find('S') != std::string::npos;
-  if (!some) c.window = 0;
-  if (some && pattern.find('L') != std::string::npos) c.window_pattern = pattern;
+  c.window_pattern = window_pattern(file, c.n_layer);
 }
 
 // transformers before 4.53 knows no layer_types: there, all layers from max_window_layers on slide.
@@ -196,7 +193,7 @@ void set_hf_config(const Family& family, const nn::DecoderConfig& config, Json& 
     if (stands_for(key, kRotation)) {
       set_rotation(config, json);
     } else if (stands_for(key, kWindows)) {
-      set_windows(config, json);
+      set_windows(config.settled(), json);
     } else {
       json[std::string(key)] = json_of(value);
     }

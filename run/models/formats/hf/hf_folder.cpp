@@ -1,8 +1,6 @@
 #include "tapegrad/run/models/formats/hf/hf_folder.h"
 
 #include <algorithm>
-#include <cstring>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -86,12 +84,7 @@ class HfSource : public TensorSource {
 
   // Files of tied models may have the head, too. One that differs from the embedding is used.
   bool head_is_embedding() const {
-    const Tensor head = read(std::string(kHead)), embedding = read(std::string(family_.embedding));
-    if (head.shape() != embedding.shape() || head.dtype() != embedding.dtype()) return false;
-    return dispatch(head.dtype(), [&](auto zero) {
-      using T = decltype(zero);
-      return std::memcmp(head.data<T>(), embedding.data<T>(), head.bytes()) == 0;
-    });
+    return stored(std::string(kHead)).same_bytes(stored(std::string(family_.embedding)));
   }
 
   StoredTensor open(const std::string& tensor, const Entry&) const override {
