@@ -71,7 +71,7 @@ class Preparation {
 
  private:
   void open_state();
-  void begin_anew() { state_ = {text_of(options_), survey_.fingerprint, {}, {}}; }
+  void begin_anew() { state_ = {options_text(options_), survey_.fingerprint, {}, {}}; }
   void remove_state() const;
   void keep_stdin() const;
   void survey();
@@ -104,7 +104,7 @@ void Preparation::open_state() {
   if (data::is_path_of_tokenizer(options_.tokenizer)) {
     known_ = data::Tokenizer::from_hf(options_.tokenizer);
   }
-  const std::string options = text_of(options_);
+  const std::string options = options_text(options_);
   const bool is_begun = fs::exists(path_ / kPrepareFile), is_whole = data::is_data_folder(path_);
   if (is_begun) {
     try {

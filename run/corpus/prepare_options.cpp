@@ -40,7 +40,7 @@ void check_outside(const PrepareOptions& o) {
   }
 }
 
-std::string text_of(const PrepareOptions& o) {
+std::string options_text(const PrepareOptions& o) {
   return fmt::format(
       "--corpus {} --field {} --encoding {} --separator '{}' --val {} --val-fraction {} --seed {} "
       "--tokenizer {} --format {} --shard-tokens {}",

@@ -56,6 +56,6 @@ struct PrepareOptions {
 // Error if the folder of the tokens would be a part of the corpus, or the corpus is tokens already.
 void check_outside(const PrepareOptions& options);
 // All options that the files depend on, as text for people.
-std::string text_of(const PrepareOptions& options);
+std::string options_text(const PrepareOptions& options);
 
 }  // namespace tapegrad::run
