@@ -28,7 +28,7 @@ bool is_finite(const Json& value) {
   return value.is_number() && std::isfinite(value.get<double>());
 }
 
-std::string number(double value) {
+std::string number_json(double value) {
   return std::isfinite(value) ? fmt::format("{:.7g}", value) : "null";
 }
 
@@ -129,7 +129,7 @@ std::string History::json() const {
     text += json_text(name) + ":[";
     text += list(points.size(), [&](auto i) { return fmt::format("{}", points[i].iteration); });
     text += ',';
-    text += list(points.size(), [&](auto i) { return number(points[i].value); });
+    text += list(points.size(), [&](auto i) { return number_json(points[i].value); });
     text += ']';
   }
   text += "},\"samples\":" + list(samples_.size(), [&](auto i) {
@@ -146,7 +146,7 @@ std::string History::json() const {
     text += list(layers_.size(), [&](auto i) {
       const std::vector<float>& values = layers_[i].values[which];
       return list(layer_names_.size(),
-                  [&](auto n) { return n < values.size() ? number(values[n]) : "null"; });
+                  [&](auto n) { return n < values.size() ? number_json(values[n]) : "null"; });
     });
   }
   return text + "}}";

@@ -13,7 +13,7 @@
 namespace tapegrad::data {
 namespace {
 
-constexpr std::size_t kChunk = std::size_t{1} << 18;
+constexpr std::size_t kReadChunk = std::size_t{1} << 18;
 constexpr std::string_view kWayOut = "tapegrad prepare and --data have no such limit";
 
 // A file that grows while it is read ends where it ended at first.
@@ -21,7 +21,7 @@ class FileBytes : public Bytes {
  public:
   explicit FileBytes(const std::filesystem::path& path) : path_(path), file_(path) {}
   std::string_view next() override {
-    const std::size_t size = std::min<std::uint64_t>(kChunk, file_.size() - at_);
+    const std::size_t size = std::min<std::uint64_t>(kReadChunk, file_.size() - at_);
     check(size == 0 || file_.read(at_, chunk_.data(), size),
           "[corpus] '{}' cannot be read behind byte {}", path_.string(), at_);
     at_ += size;
@@ -33,7 +33,7 @@ class FileBytes : public Bytes {
   std::filesystem::path path_;
   InputFile file_;
   std::uint64_t at_ = 0;
-  std::vector<char> chunk_ = std::vector<char>(kChunk);
+  std::vector<char> chunk_ = std::vector<char>(kReadChunk);
 };
 
 class StdinBytes : public Bytes {
@@ -46,7 +46,7 @@ class StdinBytes : public Bytes {
   }
 
  private:
-  std::vector<char> chunk_ = std::vector<char>(kChunk);
+  std::vector<char> chunk_ = std::vector<char>(kReadChunk);
 };
 
 }  // namespace

@@ -42,7 +42,7 @@ std::string text_of_json(const Json& json) {
   return text;
 }
 
-Json json_of(const Value& value) {
+Json json_of_value(const Value& value) {
   return std::visit(
       [](const auto& v) -> Json {
         using T = std::decay_t<decltype(v)>;
@@ -93,7 +93,7 @@ Section section_of_json(const std::filesystem::path& path, const std::string& na
 
 }  // namespace
 
-std::string value_text(const Value& value) { return json_text(json_of(value)); }
+std::string value_text(const Value& value) { return json_text(json_of_value(value)); }
 
 const Value* Section::find(std::string_view wanted) const {
   const auto it = std::find_if(values.begin(), values.end(),
@@ -146,7 +146,7 @@ void write_config(const std::filesystem::path& path, const Config& config) {
   Json json = {{"format", config.format}, {"version", kConfigVersion}};
   for (const Section& section : config.sections) {
     Json& object = json[section.name] = Json::object();
-    for (const auto& [name, value] : section.values) object[name] = json_of(value);
+    for (const auto& [name, value] : section.values) object[name] = json_of_value(value);
   }
   write_json(path, json);
 }

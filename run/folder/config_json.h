@@ -5,7 +5,7 @@
 
 namespace tapegrad::run {
 
-Json json_of(const Value& value);
+Json json_of_value(const Value& value);
 // The inverse. Error, with the name, for an object, or a list of anything but texts.
 Value value_of_json(std::string_view name, const Json& json);
 

@@ -11,7 +11,7 @@
 namespace tapegrad::run {
 namespace {
 
-constexpr std::int32_t kMagic = 20240328, kVersion = 2, kOlderVersion = 1;
+constexpr std::int32_t kTokenizerMagic = 20240328, kVersion = 2, kOlderVersion = 1;
 constexpr std::size_t kMostTokenBytes = 255;
 // More than that of any vocabulary of data::Bpe::kMaxSize tokens.
 constexpr std::int64_t kMostFileBytes = std::int64_t{64} << 20;
@@ -22,7 +22,7 @@ std::vector<std::string> tokens_of(std::string_view file) {
   Header header{};
   check(file.size() >= sizeof header, "{} bytes are too few", file.size());
   std::memcpy(header.data(), file.data(), sizeof header);
-  check(header[0] == kMagic, "it does not begin as one of llm.c does");
+  check(header[0] == kTokenizerMagic, "it does not begin as one of llm.c does");
   check(header[1] == kVersion || header[1] == kOlderVersion, "version {} is not supported",
         header[1]);
   file.remove_prefix(sizeof header);
@@ -45,7 +45,7 @@ std::vector<std::string> tokens_of(std::string_view file) {
 std::string llmc_tokenizer(const data::Tokenizer& tokenizer, data::Token end) {
   std::int64_t count = tokenizer.vocab_size();
   while (count > 0 && tokenizer.token_bytes(static_cast<data::Token>(count - 1)).empty()) --count;
-  const Header header = {kMagic, kVersion, static_cast<std::int32_t>(count), end};
+  const Header header = {kTokenizerMagic, kVersion, static_cast<std::int32_t>(count), end};
   std::string file(reinterpret_cast<const char*>(header.data()), sizeof header);
   for (data::Token token = 0; token < count; ++token) {
     const std::string bytes = tokenizer.token_bytes(token);

@@ -195,7 +195,7 @@ void set_hf_config(const Family& family, const nn::DecoderConfig& config, Json& 
     } else if (stands_for(key, kWindows)) {
       set_windows(config.settled(), json);
     } else {
-      json[std::string(key)] = json_of(value);
+      json[std::string(key)] = json_of_value(value);
     }
   }
 }
