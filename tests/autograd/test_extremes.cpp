@@ -74,6 +74,8 @@ TEST_CASE("the gradient of a quotient squares nothing", "[extremes]") {
   CHECK(near(derivatives(divide, {1e80, 1e80}, DType::f64).second, {-1e-160, 1e-160}));
   // d²/da² + d²/da db = −1/b², and d²/da db + d²/db² = −1/b² + 2a/b³.
   CHECK(near(derivatives(divide, {1e10, 1e10}, DType::f32).second, {-1e-20, 1e-20}));
+  CHECK(near(derivatives(divide, {1, 1e20}, DType::f32, 1e30).first, {1e10, -1e-10}));
+  CHECK(near(derivatives(divide, {1e10, 1e-20}, DType::f32, 0).first, {0, -0.0}));
   const auto inverse = [](Inputs x) { return 1.0 / x[0]; };
   CHECK(near(derivatives(inverse, {0}, DType::f64).first, {-kInf}));
   CHECK(near(derivatives(inverse, {0}, DType::f64).second, {kInf}));
@@ -87,6 +89,33 @@ TEST_CASE("the gradient of a logarithm is a quotient", "[extremes]") {
   // −dy/x², whose square is no f32.
   CHECK(near(derivatives(op, {1e-25}, DType::f32, 1e-20).second, {-1e30}));
   CHECK(near(derivatives(op, {1e-200}, DType::f64, 1e-150).second, {-1e250}));
+}
+
+TEST_CASE("softplus is x where beta times x is too large", "[extremes]") {
+  const DType dtype = GENERATE(DType::f32, DType::f64);
+  const double large = dtype == DType::f32 ? 3e38 : 1.7e308,
+               rounded = Tensor::full({}, large, dtype).item();
+  const auto op = [](Inputs x) { return softplus(x[0], 2); };
+  CHECK(derivatives(op, {large}, dtype).y == rounded);
+  CHECK(derivatives(op, {-large}, dtype).y == 0);
+  CHECK(derivatives(op, {kInf}, dtype).y == kInf);
+  CHECK(near(derivatives(op, {large}, dtype).first, {1}));
+  CHECK(near(derivatives(op, {large}, dtype).second, {0}));
+  const auto half = [](Inputs x) { return softplus(x[0], 0.5); };
+  CHECK(near(derivatives(half, {0}, dtype, large).first, {rounded / 2}));  // dy/beta is no number
+}
+
+TEST_CASE("the unbiased variance of one element is NaN, and so are its derivatives", "[extremes]") {
+  const DType dtype = GENERATE(DType::f32, DType::f64);
+  const auto all = [](Inputs x) { return reshape(var(x[0]), {1}); };
+  const auto along = [](Inputs x) { return var(x[0], {0}, true, true); };
+  for (const std::function<Tensor(Inputs)>& op :
+       {std::function<Tensor(Inputs)>(all), std::function<Tensor(Inputs)>(along)}) {
+    const Derivatives d = derivatives(op, {2}, dtype);
+    CHECK(std::isnan(d.y));
+    CHECK(near(d.first, {kNan}));
+    CHECK(near(d.second, {kNan}));
+  }
 }
 
 TEST_CASE("powers of and to 0 have PyTorch's gradients, and finite ones where they can",
