@@ -130,6 +130,32 @@ TEST_CASE("powers of and to 0 have PyTorch's gradients, and finite ones where th
   CHECK(near(derivatives(to_zero, {0}, dtype, kNan).first, {0}));
 }
 
+TEST_CASE("roots of -0 are those of powers", "[extremes]") {
+  const DType dtype = GENERATE(DType::f32, DType::f64);
+  const auto root = [](Inputs x) { return pow(x[0], 0.5); };
+  const auto inverse = [](Inputs x) { return pow(x[0], -0.5); };
+  CHECK(!std::signbit(derivatives(root, {-0.0}, dtype).y));
+  CHECK(near(derivatives(root, {-0.0}, dtype).first, {kInf}));
+  CHECK(derivatives(inverse, {-0.0}, dtype).y == kInf);
+  CHECK(near(derivatives(inverse, {-0.0}, dtype).first, {-kInf}));
+}
+
+TEST_CASE("losses at the edges of probabilities have finite gradients", "[extremes]") {
+  const DType dtype = GENERATE(DType::f32, DType::f64);
+  const auto loss = [](Inputs x) { return reshape(binary_cross_entropy(x[0], x[1]), {1}); };
+  for (const double target : {0.0, 0.25, 1.0}) {
+    CHECK(derivatives(loss, {0, target}, dtype).first[1] == 100);
+    CHECK(derivatives(loss, {1, target}, dtype).first[1] == -100);
+  }
+  const Tensor logits = Tensor::from({kNan, 1.0, 1.0, 2.0}, {2, 2}).to(dtype);
+  Tape tape;
+  tape.watch(logits);
+  const Tensor y = cross_entropy(logits, ids({-100, 1}));
+  const Values found = list(tape.gradient(y, {logits})[0]);
+  CHECK(Values(found.begin(), found.begin() + 2) == Values{0, 0});
+  CHECK(found[2] == Approx(1 / (1 + std::exp(1))));
+}
+
 TEST_CASE("a blocked gradient is 0 whatever it is, and NaN blocks nothing", "[extremes]") {
   const DType dtype = GENERATE(DType::f32, DType::f64);
   const double dy = GENERATE(kInf, kNan);
