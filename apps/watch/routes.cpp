@@ -20,10 +20,17 @@ bool is_address(const std::string& text) {
          ::inet_pton(AF_INET6, text.c_str(), &place) == 1;
 }
 
-// "localhost:8265" → "localhost", "[::1]:8265" → "::1".
-std::string without_port(const std::string& host) {
-  if (host.starts_with('[')) return host.substr(1, host.find(']') - 1);
-  return host.substr(0, host.find(':'));
+// "localhost:8265" → "localhost", "[::1]:8265" → "::1"; "" for what is more than a name and a port.
+std::string without_port(std::string_view host) {
+  const bool brackets = host.starts_with('[');
+  const std::size_t end = host.find(brackets ? ']' : ':');
+  if (brackets && end == host.npos) return "";
+  const std::string_view name = brackets ? host.substr(1, end - 1) : host.substr(0, end);
+  std::string_view rest = end == host.npos ? "" : host.substr(end + (brackets ? 1 : 0));
+  if (rest.empty()) return std::string(name);
+  rest.remove_prefix(1);  // of ":8265", or of what is none
+  const bool is_port = host[host.size() - rest.size() - 1] == ':' && number_of<std::uint16_t>(rest);
+  return is_port ? std::string(name) : "";
 }
 
 // A name that leads to this server might be another site's, whose page then asks in its name: only
