@@ -30,9 +30,10 @@ std::string without_port(std::string_view host) {
   const std::string_view name = brackets ? host.substr(1, end - 1) : host.substr(0, end);
   std::string_view rest = end == host.npos ? "" : host.substr(end + (brackets ? 1 : 0));
   if (rest.empty()) return std::string(name);
-  rest.remove_prefix(1);  // of ":8265", or of what is none
-  const bool is_port = host[host.size() - rest.size() - 1] == ':' && number_of<std::uint16_t>(rest);
-  return is_port ? std::string(name) : "";
+  const char before = rest.front();
+  rest.remove_prefix(1);
+  const auto port = number_of<std::uint64_t>(rest);
+  return before == ':' && port && *port <= UINT16_MAX ? std::string(name) : "";
 }
 
 // A name that leads to this server might be another site's, whose page then asks in its name: only
