@@ -163,7 +163,7 @@ SequentialBatches::SequentialBatches(Tokens tokens, std::int64_t batch_size,
                                      std::string_view split)
     : tokens_(std::move(tokens)),
       batch_size_(batch_size),
-      length_(stride ? block_size - 1 : block_size),
+      length_(stride && *stride < block_size ? block_size - 1 : block_size),
       step_(stride.value_or(block_size)) {
   check_sizes(batch_size, block_size);
   check(tokens_.size() > 1,

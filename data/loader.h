@@ -92,12 +92,13 @@ class EpochLoader {
 inline constexpr Token kIgnoredTarget = -100;
 
 // Batches that walk once through all tokens, so that each counts as a target at most once.
-//   Without a stride: windows of block_size tokens side by side. Every token but the first is a
-//   target exactly once.
-//   With a stride S ≤ block_size: windows of block_size tokens, of which the last has no target,
+//   Without a stride, or with one of block_size: windows of block_size tokens side by side.
+//   With a stride S < block_size: windows of block_size tokens, of which the last has no target,
 //   begin S tokens apart, and a target counts in the first window that has it. So each is predicted
 //   from at least block_size − S tokens before it, as in the recipe of Hugging Face's transformers
-//   for the perplexity of models with a fixed length ("Perplexity of fixed-length models").
+//   for the perplexity of models with a fixed length ("Perplexity of fixed-length models"). With
+//   S = block_size, the recipe leaves out the first token of each window.
+// Every token but the first is a target exactly once.
 // A batch has up to `batch_size` rows. Tokens that do not fill a window come last, as a batch of
 // one shorter row.
 class SequentialBatches {

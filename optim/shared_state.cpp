@@ -77,11 +77,11 @@ void SharedUpdates::save(const std::string& path, Metadata metadata) const {
 
 void SharedUpdates::load(const TensorSource& file) {
   Stepper::steps_in(file, *groups_.main);  // before tensors: it knows a file of another optimiser
-  std::set<std::string> kinds;
+  std::set<std::string> names;
   for (std::size_t p = 0; p < parameters_.size(); ++p) {
-    for (const Kept& kept : kept_of(p)) kinds.insert(kept.name);
+    for (const Kept& kept : kept_of(p)) names.insert(kept.name + "." + parameters_[p].first);
   }
-  Stepper::check_kinds(file, kinds);
+  Stepper::check_names(file, names);
   std::map<std::string, Tensor> slices;
   for (std::size_t p = 0; p < parameters_.size(); ++p) {
     const auto& [name, parameter] = parameters_[p];

@@ -98,11 +98,13 @@ void Stepper::check_entry(const TensorSource& file, const std::string& name, con
         tapegrad::name_of(stored.dtype), shape, tapegrad::name_of(dtype));
 }
 
-void Stepper::check_kinds(const TensorSource& file, const std::set<std::string>& kinds) {
+void Stepper::check_names(const TensorSource& file, const std::set<std::string>& names) {
   constexpr std::string_view why =
       "options that decide what an optimiser keeps cannot change when a run is resumed";
-  std::set<std::string> stored;
-  for (const auto& [name, entry] : file.entries()) stored.insert(name.substr(0, name.find('.')));
+  const auto kind_of = [](const std::string& name) { return name.substr(0, name.find('.')); };
+  std::set<std::string> stored, kinds;
+  for (const auto& [name, entry] : file.entries()) stored.insert(kind_of(name));
+  for (const std::string& name : names) kinds.insert(kind_of(name));
   for (const std::string& kind : kinds) {
     check(stored.count(kind) > 0,
           "{}: it has no {}, which the optimiser keeps with these options: {}", file.name(), kind,
@@ -112,6 +114,10 @@ void Stepper::check_kinds(const TensorSource& file, const std::set<std::string>&
     check(kinds.count(kind) > 0,
           "{}: it has {}, which the optimiser does not keep with these options: {}", file.name(),
           kind, why);
+  }
+  for (const auto& [name, entry] : file.entries()) {
+    check(names.count(name) > 0, "{}: it has '{}', but no parameter that is trained has this name",
+          file.name(), name);
   }
 }
 
@@ -131,13 +137,9 @@ std::int64_t Stepper::steps_in(const TensorSource& file, const Optimizer& main) 
 void Stepper::load_state(const TensorSource& file) {
   const std::int64_t steps = steps_in(file, *groups_.main);
   std::vector<Slot> loaded = slots_;
-  std::set<std::string> kinds;
-  for (std::size_t i = 0; i < slots_.size(); ++i) {
-    for (const Kept& kept : group_of(i).optimizer->keeps(slots_[i].tensor.shape())) {
-      kinds.insert(kept.name);
-    }
-  }
-  check_kinds(file, kinds);
+  std::set<std::string> names;
+  visit_kept(loaded, [&](const std::string& name, const Tensor&) { names.insert(name); });
+  check_names(file, names);
   visit_kept(loaded, [&](const std::string& name, Tensor& t) {
     check_entry(file, name, t.shape(), t.dtype());
     t = file.read(name);

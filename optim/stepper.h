@@ -45,8 +45,9 @@ class Stepper {
   static void check_entry(const TensorSource& file, const std::string& name, const Shape& shape,
                           DType dtype);
   static std::int64_t steps_in(const TensorSource& file, const Optimizer& main);
-  // Error unless the file has these kinds of tensors, such as exp_avg, and no others.
-  static void check_kinds(const TensorSource& file, const std::set<std::string>& kinds);
+  // Error unless the file has the kinds of tensors that these names begin with, such as exp_avg, no
+  // others, and no tensor of another name.
+  static void check_names(const TensorSource& file, const std::set<std::string>& names);
 
  private:
   struct Slot {

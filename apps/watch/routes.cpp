@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "tapegrad/apps/watch/page_files.h"
@@ -12,6 +13,7 @@
 namespace tapegrad::watch {
 namespace {
 
+constexpr std::size_t kMostListBytes = std::size_t{4} << 20;
 constexpr std::string_view kRuns = "/api/runs", kRun = "/api/runs/";
 
 bool is_address(const std::string& text) {
@@ -20,10 +22,18 @@ bool is_address(const std::string& text) {
          ::inet_pton(AF_INET6, text.c_str(), &place) == 1;
 }
 
-// "localhost:8265" → "localhost", "[::1]:8265" → "::1".
-std::string without_port(const std::string& host) {
-  if (host.starts_with('[')) return host.substr(1, host.find(']') - 1);
-  return host.substr(0, host.find(':'));
+// "localhost:8265" → "localhost", "[::1]:8265" → "::1"; "" for what is more than a name and a port.
+std::string without_port(std::string_view host) {
+  const bool brackets = host.starts_with('[');
+  const std::size_t end = host.find(brackets ? ']' : ':');
+  if (brackets && end == host.npos) return "";
+  const std::string_view name = brackets ? host.substr(1, end - 1) : host.substr(0, end);
+  std::string_view rest = end == host.npos ? "" : host.substr(end + (brackets ? 1 : 0));
+  if (rest.empty()) return std::string(name);
+  const char before = rest.front();
+  rest.remove_prefix(1);
+  const auto port = number_of<std::uint64_t>(rest);
+  return before == ':' && port && *port <= UINT16_MAX ? std::string(name) : "";
 }
 
 // A name that leads to this server might be another site's, whose page then asks in its name: only
@@ -60,13 +70,39 @@ Json description(const RunFiles& run, std::size_t id) {
           {"sessions", run.sessions()}};
 }
 
+// Without what may be large.
+Json short_description(const RunFiles& run, std::size_t id) {
+  Json json = description(run, id);
+  json["options"] = Json::object();
+  json["sessions"] = Json::array();
+  json["short"] = true;
+  return json;
+}
+
+// Where all descriptions together would be too long, the longest are cut.
 Response list_runs(const RunList& runs, bool inspects) {
-  Json list = Json::array();
-  for (const auto& [id, run] : runs.runs()) list.push_back(description(*run, id));
-  return {.body = json_text({{"version", TAPEGRAD_VERSION},
-                             {"inspect", inspects},
-                             {"full", runs.is_full()},
-                             {"runs", list}})};
+  struct Described {
+    std::size_t id;
+    std::string text;
+  };
+  std::vector<Described> all;
+  for (const auto& [id, run] : runs.runs()) all.push_back({id, json_text(description(*run, id))});
+  std::vector<Described*> by_size;
+  for (Described& described : all) by_size.push_back(&described);
+  std::stable_sort(by_size.begin(), by_size.end(), [](const Described* a, const Described* b) {
+    return a->text.size() < b->text.size();
+  });
+  std::size_t bytes = 0;
+  for (Described* described : by_size) {
+    bytes += described->text.size();
+    if (bytes > kMostListBytes) {
+      described->text = json_text(short_description(*runs.find(described->id), described->id));
+    }
+  }
+  std::string list;
+  for (const Described& described : all) list += (list.empty() ? "" : ",") + described.text;
+  return {.body = fmt::format(R"({{"version":{},"inspect":{},"full":{},"runs":[{}]}})",
+                              json_text(TAPEGRAD_VERSION), inspects, runs.is_full(), list)};
 }
 
 // The run of "12/history", null if there is none, and what follows its number.

@@ -1,6 +1,7 @@
 #include "tapegrad/apps/watch/run_files.h"
 
 #include <algorithm>
+#include <iterator>
 #include <system_error>
 
 #include "tapegrad/run/folder/config_json.h"
@@ -14,9 +15,13 @@ namespace fs = std::filesystem;
 
 // As resuming a run reads them: see trim_metrics() in run_folder.cpp.
 constexpr std::size_t kMostLineBytes = std::size_t{1} << 20;
+// A run's own has some kilobytes, and the longest list of files some more.
+constexpr std::uintmax_t kMostConfigBytes = std::uintmax_t{256} << 10;
 constexpr std::size_t kMostOptions = 500, kMostListed = 20, kMostOptionBytes = 1 << 10;
+constexpr std::size_t kMostOptionsBytes = std::size_t{64} << 10;
 constexpr std::size_t kMostCommandBytes = 4 << 10, kMostSessions = 20;
 constexpr std::size_t kMostSessionBytes = 8 << 10;
+constexpr std::size_t kMostSessionsBytes = 32 << 10;  // of the first, and of the last
 
 // A value without what a page has no room for.
 Json shown(const Json& value, std::size_t most_bytes) {
@@ -34,15 +39,26 @@ Json shown(const Json& value, std::size_t most_bytes) {
   return list;
 }
 
-Json shown_members(const Json& object, std::size_t most_bytes, std::size_t& room) {
+// What may still be shown.
+struct Room {
+  std::size_t members, bytes;
+};
+
+Json shown_members(const Json& object, std::size_t most_bytes, Room& room) {
   Json result = Json::object();
   for (const auto& [name, value] : object.items()) {
-    if (room == 0 || name.size() > kMostNameBytes) continue;
-    --room;
-    result[name] = shown(value, most_bytes);
+    if (room.members == 0 || name.size() > kMostNameBytes) continue;
+    Json short_value = shown(value, most_bytes);
+    const std::size_t bytes = name.size() + json_text(short_value).size();
+    if (bytes > room.bytes) continue;
+    --room.members;
+    room.bytes -= bytes;
+    result[name] = std::move(short_value);
   }
   return result;
 }
+
+std::size_t bytes_of(const Json& session) { return json_text(session).size(); }
 
 }  // namespace
 
@@ -132,8 +148,9 @@ bool RunFiles::read_config() {
   options_ = Json::object();
   max_iters_.reset();
   try {
+    if (fs::file_size(path, error) > kMostConfigBytes || error) return true;
     const Json config = read_json_object(path);
-    std::size_t room = kMostOptions;
+    Room room{kMostOptions, kMostOptionsBytes};
     for (const auto& [name, section] : config.items()) {
       if (!section.is_object() || name.size() > kMostNameBytes) continue;
       options_[name] = shown_members(section, kMostOptionBytes, room);
@@ -163,7 +180,7 @@ bool RunFiles::read_sessions() {
     }
     if (!session.is_object()) return;
     changed = true;
-    std::size_t room = kMostSeries;
+    Room room{kMostSeries, kMostLineBytes};
     session = shown_members(session, kMostCommandBytes, room);
     Json kept = Json::object();
     std::size_t bytes = 0;
@@ -183,10 +200,23 @@ bool RunFiles::read_sessions() {
   return changed;
 }
 
+// The newest are there in any case, whatever the others take.
 Json RunFiles::sessions() const {
   Json list = Json::array();
-  for (const Json& session : first_sessions_) list.push_back(session);
-  for (const Json& session : last_sessions_) list.push_back(session);
+  std::size_t room = kMostSessionsBytes;
+  for (const Json& session : first_sessions_) {
+    const std::size_t bytes = bytes_of(session);
+    if (bytes > room) break;
+    room -= bytes;
+    list.push_back(session);
+  }
+  auto begin = last_sessions_.end();
+  for (room = kMostSessionsBytes; begin != last_sessions_.begin(); --begin) {
+    const std::size_t bytes = bytes_of(*std::prev(begin));
+    if (bytes > room) break;
+    room -= bytes;
+  }
+  for (; begin != last_sessions_.end(); ++begin) list.push_back(*begin);
   return list;
 }
 

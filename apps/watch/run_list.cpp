@@ -21,6 +21,14 @@ fs::path resolved(const fs::path& path) {
   return fs::weakly_canonical(path, ignored);
 }
 
+// A folder that was given may have no config.json yet, and one that a program trains anew has none
+// for a moment.
+bool is_deleted(const RunFiles& run) {
+  std::error_code ignored;
+  if (!fs::is_directory(run.folder(), ignored)) return true;
+  return !run.options().empty() && !is_run_folder(run.folder()) && !run::is_locked(run.folder());
+}
+
 // How much a run belongs in the list. All in training are equal: they do not take each other's
 // places again and again.
 std::pair<bool, fs::file_time_type> rank_of(const fs::path& run) {
@@ -49,9 +57,18 @@ void RunList::end_training() {
 }
 
 bool RunList::look() {
+  const bool fewer = drop_deleted();
   Search search;
   for (const fs::path& folder : folders_) look_in(folder, 0, search);
-  return add_best(std::move(search));
+  return add_best(std::move(search)) || fewer;
+}
+
+bool RunList::drop_deleted() {
+  return std::erase_if(runs_, [&](const auto& entry) {
+           const bool deleted = is_deleted(*entry.second);
+           if (deleted) known_.erase(resolved(entry.second->folder()));
+           return deleted;
+         }) > 0;
 }
 
 void RunList::look_in(const fs::path& folder, int depth, Search& search) const {

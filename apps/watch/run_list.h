@@ -21,7 +21,8 @@ class RunList {
   RunList(const std::vector<std::filesystem::path>& runs,
           const std::vector<std::filesystem::path>& folders);
 
-  // Adds the runs that have come. Returns whether there are any.
+  // Adds the runs that have come, and leaves out those whose folder is gone. Returns whether there
+  // are any.
   bool look();
   const std::map<std::size_t, std::unique_ptr<RunFiles>>& runs() const { return runs_; }
   RunFiles* find(std::size_t id) const;  // null if there is none
@@ -40,6 +41,7 @@ class RunList {
   void look_in(const std::filesystem::path& folder, int depth, Search& search) const;
   void add_unknown(const std::filesystem::path& run, Search& search) const;
   bool add_best(Search search);
+  bool drop_deleted();
   void make_room(std::vector<std::filesystem::path>& found);
 
   std::vector<std::filesystem::path> folders_;

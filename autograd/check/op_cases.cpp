@@ -1,6 +1,7 @@
 #include "tapegrad/autograd/check/op_cases.h"
 
 #include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/ops/many_factors.h"
 
 namespace tapegrad {
 namespace {
@@ -70,6 +71,11 @@ void add_binary(Cases& cases) {
   each("pow", positive, pow);
   each("maximum", spread, maximum);
   cases.push_back({"mul, twice one", {{3}}, normal, [](In x) { return x[0] * x[0]; }});
+  const auto ratio = [](In x) { return quotient_of_products({x[0], x[1]}, {x[2]}); };
+  cases.push_back({"quotient_of_products", {{2, 3}, {2, 3}, {2, 3}}, positive, ratio});
+  cases.push_back({"quotient_of_products", {{2, 3}, {3}, {2, 1}}, positive, ratio});
+  cases.push_back({"quotient_of_products", {{}, {}, {}}, positive, ratio});
+  cases.push_back({"quotient_of_products", {{0, 3}, {3}, {1}}, positive, ratio});
 }
 
 void add_choices(Cases& cases) {

@@ -2,6 +2,7 @@
 #include <numbers>
 
 #include "tapegrad/autograd/kernels/vector_math.h"
+#include "tapegrad/autograd/ops/many_factors.h"
 #include "tapegrad/autograd/ops/unary.h"
 
 namespace tapegrad {
@@ -85,8 +86,9 @@ Tensor div(const Tensor& a, const Tensor& b) {
                                        const Needs& needs) -> Grads {
         // −dy·a/b² without the square, which would leave f32's range for b beyond 1e19 and 1e-23.
         const Tensor& divisor = saved[0];
-        return {when(needs[0], as, [&] { return dy / divisor; }),
-                when(needs[1], bs, [&] { return -dy * (saved[1] / divisor); })};
+        return {when(needs[0], as, [&] { return dy / divisor; }), when(needs[1], bs, [&] {
+                  return quotient_of_products({-dy, saved[1]}, {divisor});
+                })};
       });
 }
 
@@ -168,7 +170,12 @@ Tensor sqrt(const Tensor& x) {
 Tensor tanh(const Tensor& x) {
   return unary_of_result(
       "tanh", x, [](auto v) { return fast_tanh(v); },
-      [](const Tensor& dy, const Tensor& y) { return dy * (1.0 - y * y); });
+      [](const Tensor& dy, const Tensor& y) {
+        return times_slope(
+            "tanh_backward", dy, y,
+            [](const Tensor& d, const Tensor& v) { return d * (1.0 - v * v); },
+            [](const Tensor& v) { return v * -2.0; });
+      });
 }
 
 Tensor softcap(const Tensor& x, double cap) {
@@ -180,7 +187,12 @@ Tensor softcap(const Tensor& x, double cap) {
 Tensor sigmoid(const Tensor& x) {
   return unary_of_result(
       "sigmoid", x, [](auto v) { return fast_sigmoid(v); },
-      [](const Tensor& dy, const Tensor& y) { return dy * (y * (1.0 - y)); });
+      [](const Tensor& dy, const Tensor& y) {
+        return times_slope(
+            "sigmoid_backward", dy, y,
+            [](const Tensor& d, const Tensor& v) { return d * (v * (1.0 - v)); },
+            [](const Tensor& v) { return 1.0 - v * 2.0; });
+      });
 }
 
 Tensor erf(const Tensor& x) {

@@ -1,9 +1,11 @@
 #include <cmath>
 #include <numbers>
 
+#include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/kernels/vector_math.h"
-#include "tapegrad/autograd/ops/fused.h"
+#include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/ops/many_factors.h"
 
 namespace tapegrad {
 namespace {
@@ -40,32 +42,49 @@ struct ErfForm {
   }
 };
 
-Tensor gelu_reference(const Tensor& x, Gelu form) {
-  if (form == Gelu::erf) return x * 0.5 * (1.0 + erf(x * (1 / std::numbers::sqrt2)));
-  return x * 0.5 * (1.0 + tanh((x + x * x * x * kCubic) * kSqrt2OverPi));
+// The second derivatives. Beyond ±100, σ and φ are 0 or 1 in any dtype, and their factors are those
+// of ±100, so that nothing overflows to 0·∞.
+
+// With s = σ(2u), m = σ(−2u) and the derivatives w′, w″ of 2u: s·m·(2w′ + x·((m − s)·w′² + w″)).
+Tensor tanh_form_curvature(const Tensor& x) {
+  constexpr double k = 2 * kSqrt2OverPi;
+  const Tensor near = clamp(x, -100, 100), square = near * near;
+  const Tensor u2 = near * (square * (k * kCubic) + k);
+  const Tensor s = sigmoid(u2), m = sigmoid(-u2), bump = s * m;
+  const Tensor slope = square * (3 * k * kCubic) + k;
+  return bump * slope * 2.0 + x * bump * ((m - s) * slope * slope + near * (6 * k * kCubic));
+}
+
+// φ(x)·(2 − x²), of which a half of φ's exponent limits x.
+Tensor erf_form_curvature(const Tensor& x) {
+  const Tensor root = exp(x * x * -0.25), scaled = x * root;
+  return (root * root * 2.0 - scaled * scaled) * (std::numbers::inv_sqrtpi / std::numbers::sqrt2);
 }
 
 template <template <class> class Form>
-Tensor gelu_op(std::string_view name, std::string_view backward_name, const Tensor& x, Gelu form) {
-  return apply_fused(
-      {x}, {.name = name,
-            .backward_name = backward_name,
-            .forward = [](Inputs in, const Needs&) -> FusedOp::Output {
-              return {map(in[0], [](auto v) { return Form<decltype(v)>(v).value(v); }), {}};
-            },
-            .backward = [=](const Tensor& dy, Inputs in, Inputs, const Needs&) -> Grads {
-              return {zip(backward_name, dy, in[0],
-                          [](auto d, auto v) { return d * Form<decltype(v)>(v).derivative(v); })};
-            },
-            .reference = [form](Inputs in) { return gelu_reference(in[0], form); },
-            .cheap = true});
+Tensor gelu_op(std::string_view name, std::string_view backward_name, const Tensor& x,
+               Curvature curvature) {
+  return apply(
+      name, {x},
+      [](Inputs in, Saved& saved) {
+        return map(saved.keep(in[0]), [](auto v) { return Form<decltype(v)>(v).value(v); });
+      },
+      [=](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
+        const auto values = [backward_name](const Tensor& d, const Tensor& from) {
+          return zip(backward_name, d, from,
+                     [](auto e, auto v) { return e * Form<decltype(v)>(v).derivative(v); });
+        };
+        return {times_slope(backward_name, dy, saved[0], values, curvature)};
+      },
+      {.cheap = true});
 }
 
 }  // namespace
 
 Tensor gelu(const Tensor& x, Gelu form) {
-  return form == Gelu::tanh ? gelu_op<TanhForm>("gelu", "gelu_backward", x, form)
-                            : gelu_op<ErfForm>("gelu_erf", "gelu_erf_backward", x, form);
+  return form == Gelu::tanh
+             ? gelu_op<TanhForm>("gelu", "gelu_backward", x, tanh_form_curvature)
+             : gelu_op<ErfForm>("gelu_erf", "gelu_erf_backward", x, erf_form_curvature);
 }
 
 }  // namespace tapegrad

@@ -7,6 +7,7 @@
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/kernels/wide_math.h"
 #include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/ops/many_factors.h"
 
 namespace tapegrad {
 namespace {
@@ -81,6 +82,26 @@ Tensor cross_entropies(const Tensor& p, const Tensor& target) {
       });
 }
 
+// dy times the slope by the logit. As an op of its own it has derivatives that subtract nothing:
+// that of the slope by x is σ(x)·σ(−x), and by the target −1.
+Tensor logit_gradient(const Tensor& dy, const Tensor& logits, const Tensor& target) {
+  return apply(
+      "binary_cross_entropy_with_logits_backward", {dy, logits, target},
+      [](Inputs in, Saved& saved) {
+        for (const Tensor& t : in) saved.keep(t);
+        const Tensor &d = in[0], &x = in[1], &t = in[2];
+        return d * ((1.0 - t) * sigmoid(x) - t * sigmoid(-x));
+      },
+      [](const Tensor& d, const Saved& saved, const Needs& needs) -> Grads {
+        const Tensor &g = saved[0], &x = saved[1], &t = saved[2];
+        Grads grads(3);
+        if (needs[0]) grads[0] = logit_gradient(d, x, t);
+        if (needs[1]) grads[1] = quotient_of_products({d, g, sigmoid(x), sigmoid(-x)});
+        if (needs[2]) grads[2] = -d * g;
+        return grads;
+      });
+}
+
 // The cross entropies with p = σ(x). (1 − t)·σ(x) − t·σ(−x) is σ(x) − t, but loses nothing where
 // the two are nearly equal.
 Tensor cross_entropies_of_logits(const Tensor& logits, const Tensor& target) {
@@ -98,8 +119,26 @@ Tensor cross_entropies_of_logits(const Tensor& logits, const Tensor& target) {
       [](const Tensor& dy, const Saved& saved, const Needs& needs) -> Grads {
         const Tensor &x = saved[0], &t = saved[1];
         Grads grads(2);
-        if (needs[0]) grads[0] = dy * ((1.0 - t) * sigmoid(x) - t * sigmoid(-x));
+        if (needs[0]) grads[0] = logit_gradient(dy, x, t);
         if (needs[1]) grads[1] = dy * -x;
+        return grads;
+      });
+}
+
+// dy·(log t + 1 − x), the gradient by the target, whose own is a quotient of all at once.
+Tensor divergence_gradient(const Tensor& dy, const Tensor& x, const Tensor& target) {
+  return apply(
+      "kl_div_backward", {dy, x, target},
+      [](Inputs in, Saved& saved) {
+        for (const Tensor& t : in) saved.keep(t);
+        return in[0] * ((log(in[2]) + 1.0) - in[1]);
+      },
+      [](const Tensor& d, const Saved& saved, const Needs& needs) -> Grads {
+        const Tensor &g = saved[0], &q = saved[1], &t = saved[2];
+        Grads grads(3);
+        if (needs[0]) grads[0] = sum_to(divergence_gradient(d, q, t), g.shape());
+        if (needs[1]) grads[1] = sum_to(-d * g, q.shape());
+        if (needs[2]) grads[2] = sum_to(quotient_of_products({d, g}, {t}), t.shape());
         return grads;
       });
 }
@@ -121,7 +160,7 @@ Tensor divergences(const Tensor& x, const Tensor& target) {
         const Tensor &q = saved[0], &t = saved[1];
         Grads grads(2);
         if (needs[0]) grads[0] = sum_to(dy * -t, xs);
-        if (needs[1]) grads[1] = sum_to(dy * ((log(t) + 1.0) - q), ts);
+        if (needs[1]) grads[1] = sum_to(divergence_gradient(dy, q, t), ts);
         return grads;
       });
 }

@@ -2,10 +2,11 @@
 // and smooth forms of relu.
 
 #include <cmath>
+#include <limits>
 
 #include "tapegrad/autograd/kernels/vector_math.h"
 #include "tapegrad/autograd/kernels/wide_math.h"
-#include "tapegrad/autograd/ops/fused.h"
+#include "tapegrad/autograd/ops/many_factors.h"
 #include "tapegrad/autograd/ops/unary.h"
 
 namespace tapegrad {
@@ -64,6 +65,43 @@ Grads swiglu_gradients(const Tensor& dy, const Tensor& gate, const Tensor& up) {
   return {dgate, dup};
 }
 
+// silu″(v) = σ(v)·σ(−v)·(2 + v·(σ(−v) − σ(v))).
+Tensor silu_curvature(const Tensor& v) {
+  const Tensor gate = sigmoid(v), rest = sigmoid(-v);
+  return gate * rest * (v * (rest - gate) + 2.0);
+}
+
+// dy·silu′(v).
+Tensor silu_backward(const Tensor& dy, const Tensor& v) {
+  const auto values = [](const Tensor& d, const Tensor& x) {
+    return zip("silu_backward", d, x, [](auto e, auto u) { return e * Silu(u).derivative(); });
+  };
+  return times_slope("silu_backward", dy, v, values, silu_curvature);
+}
+
+// Of (dy, gate, up) the derivatives of dgate = dy·up·silu′(gate) and dup = dy·silu(gate).
+Grads swiglu_second_derivatives(Inputs cotangents, const Saved& saved, const Needs& needs) {
+  const Tensor &dgate = cotangents[0], &dup = cotangents[1];
+  const Tensor &dy = saved[0], &gate = saved[1], &up = saved[2];
+  const Tensor slope = silu_backward(Tensor::scalar(1, dy.dtype()), gate);
+  Grads grads(3);
+  const auto add = [&](std::size_t i, const auto& term) {
+    if (!needs[i]) return;
+    const Tensor t = term();
+    grads[i] = grads[i].defined() ? grads[i] + t : t;
+  };
+  if (dgate.defined()) {
+    add(0, [&] { return quotient_of_products({dgate, up, slope}); });
+    add(1, [&] { return quotient_of_products({dgate, dy, up, silu_curvature(gate)}); });
+    add(2, [&] { return quotient_of_products({dgate, dy, slope}); });
+  }
+  if (dup.defined()) {
+    add(0, [&] { return dup * silu(gate); });
+    add(1, [&] { return quotient_of_products({dup, dy, slope}); });
+  }
+  return grads;
+}
+
 }  // namespace
 
 Tensor sin(const Tensor& x) {
@@ -92,41 +130,49 @@ Tensor expm1(const Tensor& x) {
 
 Tensor softplus(const Tensor& x, double beta) {
   check(beta > 0, "[softplus] beta must be above 0, not {}", beta);
-  if (beta != 1) return softplus(x * beta) / beta;
-  return unary(
-      "softplus", x, [](auto v) { return wide_softplus(v); },
-      [](const Tensor& dy, const Tensor& v) { return dy * sigmoid(v); }, {.cheap = true});
+  return apply(
+      "softplus", {x},
+      [beta](Inputs in, Saved& saved) {
+        saved.keep(in[0]);
+        if (beta == 1) return map(in[0], [](auto v) { return wide_softplus(v); });
+        return map(in[0], [beta](auto v) {
+          using T = decltype(v);
+          const T scaled = v * static_cast<T>(beta);
+          // Where βx overflows, x is all that is left of log(1 + e^βx)/β.
+          return scaled > std::numeric_limits<T>::max()
+                     ? v
+                     : wide_softplus(scaled) / static_cast<T>(beta);
+        });
+      },
+      [beta](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
+        return {dy * sigmoid(beta == 1 ? saved[0] : saved[0] * beta)};
+      },
+      {.cheap = true});
 }
 
 Tensor silu(const Tensor& x) {
-  return apply_fused({x},
-                     {.name = "silu",
-                      .backward_name = "silu_backward",
-                      .forward = [](Inputs in, const Needs&) -> FusedOp::Output {
-                        return {map(in[0], [](auto v) { return Silu(v).value(); }), {}};
-                      },
-                      .backward = [](const Tensor& dy, Inputs in, Inputs, const Needs&) -> Grads {
-                        return {zip("silu_backward", dy, in[0],
-                                    [](auto d, auto v) { return d * Silu(v).derivative(); })};
-                      },
-                      .reference = [](Inputs in) { return in[0] * sigmoid(in[0]); },
-                      .cheap = true});
+  return unary("silu", x, [](auto v) { return Silu(v).value(); }, silu_backward, {.cheap = true});
 }
 
 Tensor swiglu(const Tensor& gate, const Tensor& up) {
   check(gate.shape() == up.shape(), "[swiglu] the shapes of gate {} and up {} differ", gate.shape(),
         up.shape());
-  return apply_fused({gate, up},
-                     {.name = "swiglu",
-                      .backward_name = "swiglu_backward",
-                      .forward = [](Inputs in, const Needs&) -> FusedOp::Output {
-                        const auto f = [](auto g, auto u) { return Silu(g).value() * u; };
-                        return {zip("swiglu", in[0], in[1], f), {}};
-                      },
-                      .backward = [](const Tensor& dy, Inputs in, Inputs,
-                                     const Needs&) { return swiglu_gradients(dy, in[0], in[1]); },
-                      .reference = [](Inputs in) { return in[0] * sigmoid(in[0]) * in[1]; },
-                      .cheap = true});
+  return apply(
+      "swiglu", {gate, up},
+      [](Inputs in, Saved& saved) {
+        for (const Tensor& t : in) saved.keep(t);
+        return zip("swiglu", in[0], in[1], [](auto g, auto u) { return Silu(g).value() * u; });
+      },
+      [](const Tensor& dy, const Saved& saved, const Needs&) {
+        return apply_many(
+            "swiglu_backward", std::vector{dy, saved[0], saved[1]},
+            [](Inputs in, Saved& kept) {
+              for (const Tensor& t : in) kept.keep(t);
+              return swiglu_gradients(in[0], in[1], in[2]);
+            },
+            swiglu_second_derivatives);
+      },
+      {.cheap = true});
 }
 
 }  // namespace tapegrad

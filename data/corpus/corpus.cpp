@@ -1,26 +1,42 @@
 #include "tapegrad/data/corpus/corpus.h"
 
 #include <algorithm>
+#include <new>
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/data/corpus/corpus_stream.h"
+#include "tapegrad/data/corpus/text_file.h"
 #include "tapegrad/data/tokenize/document_ends.h"
 
 namespace tapegrad::data {
+
+namespace {
+
+void append(const TextChunk& chunk, Corpus& corpus) {
+  if (chunk.first) {
+    check(corpus.documents.size() < kMostDocuments, "[corpus] there are more than {} documents",
+          kMostDocuments);
+    if (!corpus.text.empty()) corpus.text += empty_line_after(corpus.text);
+    corpus.documents.push_back({corpus.text.size(), corpus.text.size()});
+  }
+  corpus.text += chunk.text;
+  corpus.documents.back().end = corpus.text.size();
+}
+
+}  // namespace
 
 Corpus read_corpus(std::span<const std::filesystem::path> paths, const CorpusOptions& options) {
   CorpusStream stream(paths, options);
   Corpus corpus;
   TextChunk chunk;
   while (stream.next(chunk)) {
-    if (chunk.first) {
-      check(corpus.documents.size() < kMostDocuments, "[corpus] there are more than {} documents",
-            kMostDocuments);
-      if (!corpus.text.empty()) corpus.text += empty_line_after(corpus.text);
-      corpus.documents.push_back({corpus.text.size(), corpus.text.size()});
+    try {
+      append(chunk, corpus);
+    } catch (const std::bad_alloc&) {
+      fail(
+          "[corpus] '{}': there is no memory for more than the {} bytes of text that were read: {}",
+          stream.files().back().string(), corpus.text.size(), kWithoutLimit);
     }
-    corpus.text += chunk.text;
-    corpus.documents.back().end = corpus.text.size();
   }
   check(!corpus.text.empty(), "[corpus] there is no text in {}", paths.front().string());
   corpus.files = stream.files();

@@ -26,10 +26,11 @@ struct Corpus {
 };
 
 struct CorpusOptions {
-  std::int64_t max_bytes = std::int64_t{4} << 30;  // of all texts together, unpacked
-  std::string field = "text";                      // that JSON lines have the text in
-  std::string encoding = "utf-8";                  // of the files; any that iconv knows
-  std::int64_t max_line_bytes = max_bytes;         // of a line of JSON lines
+  std::int64_t max_bytes = std::int64_t{4} << 30;        // of all texts together, unpacked
+  std::string why_max = {};                              // what that limit is, for messages
+  std::string field = "text";                            // that JSON lines have the text in
+  std::string encoding = "utf-8";                        // of the files; any that iconv knows
+  std::int64_t max_line_bytes = std::int64_t{32} << 20;  // of a line of JSON lines
 };
 
 // Whether iconv knows an encoding of this name: "latin-1", "utf-16".
@@ -42,8 +43,8 @@ bool is_encoding(const std::string& name);
 //
 // Errors: no path is given; a file is missing, unreadable, empty, binary (it contains a NUL),
 // broken or not in the encoding; a line is not such an object; a folder contains no text; the texts
-// have more than max_bytes in all. Inside a folder, files that are hidden, empty or not text are
-// skipped, and links to folders are not followed.
+// have more than max_bytes in all, or more than there is memory for. Inside a folder, files that
+// are hidden, empty or not text are skipped, and links to folders are not followed.
 Corpus read_corpus(std::span<const std::filesystem::path> paths, const CorpusOptions& options = {});
 
 struct TextSplit {

@@ -14,7 +14,6 @@ namespace tapegrad::data {
 namespace {
 
 constexpr std::size_t kReadChunk = std::size_t{1} << 18;
-constexpr std::string_view kWayOut = "tapegrad prepare and --data have no such limit";
 
 // A file that grows while it is read ends where it ended at first.
 class FileBytes : public Bytes {
@@ -53,14 +52,17 @@ class StdinBytes : public Bytes {
 
 TextFile::TextFile(const std::filesystem::path& path, const CorpusOptions& options,
                    std::int64_t room)
-    : name_(path.string()), room_(room) {
+    : name_(path.string()),
+      room_(room),
+      most_(options.max_bytes),
+      why_most_(options.why_max.empty() ? "" : ", " + options.why_max) {
   if (is_stdin(path)) {
     bytes_ = std::make_unique<StdinBytes>();
   } else {
     auto file = std::make_unique<FileBytes>(path);
     check(file->size() <= static_cast<std::uint64_t>(room),
-          "[corpus] '{}' has {} bytes, but the whole corpus may have {} and has {} already: {}",
-          name_, file->size(), options.max_bytes, options.max_bytes - room, kWayOut);
+          "[corpus] '{}' has {} bytes, but the whole corpus may have {}{} and has {} already: {}",
+          name_, file->size(), most_, why_most_, most_ - room_, kWithoutLimit);
     bytes_ = std::move(file);
   }
   bytes_ = unpacked(std::move(bytes_), name_);
@@ -83,8 +85,11 @@ std::string_view TextFile::next() {
       begun_ = true;
       chunk_.erase(0, chunk_.size() - without_byte_order_mark(chunk_).size());
     }
-    check(before_ + std::ssize(chunk_) <= room_, "[corpus] '{}' has more than {} bytes: {}", name_,
-          room_, kWayOut);
+    check(
+        before_ + std::ssize(chunk_) <= room_,
+        "[corpus] '{}' has more than {} bytes of text, but the whole corpus may have {}{} and has "
+        "{} already: {}",
+        name_, room_, most_, why_most_, most_ - room_, kWithoutLimit);
     if (!begun_) continue;
     given_ = check_text();
     if (ended_ && before_ + std::ssize(chunk_) == 0) fault_ = "is empty";

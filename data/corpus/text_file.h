@@ -12,6 +12,10 @@
 
 namespace tapegrad::data {
 
+// What to do about a text that is too large for memory.
+inline constexpr std::string_view kWithoutLimit =
+    "tapegrad prepare makes tokens of it, and --data, which trains from these, has no such limit";
+
 inline bool is_stdin(const std::filesystem::path& path) { return path == "-"; }
 
 // The text of a file, or of stdin: unpacked, in UTF-8, without its byte order mark, and checked.
@@ -34,7 +38,8 @@ class TextFile {
   std::size_t check_text();
 
   std::string name_;
-  std::int64_t room_;
+  std::int64_t room_, most_;
+  std::string why_most_;
   std::unique_ptr<Bytes> bytes_;
   std::string chunk_;        // what next() gave, and the beginning of a character behind it
   std::size_t given_ = 0;    // bytes of chunk_

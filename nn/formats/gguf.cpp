@@ -64,7 +64,7 @@ class GgufReader {
     const std::uint64_t alignment = alignment_of_keys();
     for (std::uint64_t i = 0; i < tensors; ++i) read_tensor(alignment);
     f_.data_begin_ = aligned(at_, alignment);
-    check_places();
+    check_places(alignment);
   }
 
  private:
@@ -261,8 +261,10 @@ class GgufReader {
          name_of_number(number), names_of(known));
   }
 
-  // Each tensor lies within the file, and no two have a byte in common.
-  void check_places() const {
+  // Each tensor lies within the file, no two have a byte in common, and between them, before the
+  // first and behind the last lies the padding alone. A gap would mean that one was larger when it
+  // was written: that its type or its shape is not what is stored.
+  void check_places(std::uint64_t alignment) const {
     const std::uint64_t size = f_.file_.size();
     const std::uint64_t data = size - std::min(size, f_.data_begin_);
     std::vector<std::pair<std::uint64_t, std::string_view>> order;
@@ -274,11 +276,29 @@ class GgufReader {
       order.emplace_back(place.offset, name);
     }
     std::sort(order.begin(), order.end());
-    for (std::size_t i = 1; i < order.size(); ++i) {
-      const GgufFile::Place& before = f_.places_.at(std::string(order[i - 1].second));
-      check(before.offset + before.bytes <= order[i].first, "{}: the tensors '{}' and '{}' overlap",
-            f_.name_, order[i - 1].second, order[i].second);
+    if (order.empty()) return;
+    check(order[0].first == 0, "{}: {} bytes before the first tensor, '{}', belong to none",
+          f_.name_, order[0].first, order[0].second);
+    std::uint64_t end = 0;
+    std::string_view before = "";
+    for (const auto& [offset, name] : order) {
+      check(end <= offset, "{}: the tensors '{}' and '{}' overlap", f_.name_, before, name);
+      check(offset == aligned(end, alignment),
+            "{}: {} bytes between the tensors '{}' and '{}' belong to neither: is the first of "
+            "another type or shape?",
+            f_.name_, offset - end, before, name);
+      end = offset + f_.places_.at(std::string(name)).bytes;
+      before = name;
     }
+    // Some programs leave out the last padding.
+    check(data == end || data >= aligned(end, alignment),
+          "{}: it ends within the padding behind tensor '{}': truncated?", f_.name_,
+          order.back().second);
+    check(
+        data <= aligned(end, alignment),
+        "{}: {} bytes behind the last tensor, '{}', belong to no tensor: is it of another type or "
+        "shape?",
+        f_.name_, data - end, order.back().second);
   }
 
   GgufFile& f_;

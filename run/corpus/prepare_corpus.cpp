@@ -7,18 +7,14 @@
 namespace tapegrad::run {
 namespace {
 
-// A stream of documents of any length is not to be held in memory, but a line of JSON is.
-constexpr std::int64_t kMostLineBytes = std::int64_t{32} << 20;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;
 
 std::unique_ptr<data::DocumentStream> stream_of(const std::vector<std::string>& paths,
                                                 const PrepareOptions& o,
                                                 const data::Separators& separators,
                                                 const data::PieceCut& cut) {
-  const data::CorpusOptions options{.max_bytes = kMostBytes,
-                                    .field = o.field,
-                                    .encoding = o.encoding,
-                                    .max_line_bytes = kMostLineBytes};
+  const data::CorpusOptions options{
+      .max_bytes = kMostBytes, .field = o.field, .encoding = o.encoding};
   return std::make_unique<data::DocumentStream>(paths_of(paths, o.out_dir), options, separators,
                                                 cut);
 }

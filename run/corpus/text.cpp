@@ -7,11 +7,27 @@
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/data/corpus/corpus.h"
 #include "tapegrad/run/corpus/token_folder.h"
+#include "tapegrad/run/plan/available_memory.h"
 
 namespace tapegrad::run {
 namespace {
 
 constexpr std::int64_t kMostTextBytes = std::int64_t{4} << 30;
+
+// A character may become a token of four bytes, which stand in memory beside the text. While it is
+// read it may be there twice.
+constexpr double kShareOfMemory = 1.0 / 6;
+
+data::CorpusOptions options_of(const CorpusSource& source) {
+  data::CorpusOptions options{
+      .max_bytes = kMostTextBytes, .field = source.field, .encoding = source.encoding};
+  const auto memory = available_memory();
+  if (memory && memory->bytes * kShareOfMemory < static_cast<double>(options.max_bytes)) {
+    options.max_bytes = static_cast<std::int64_t>(memory->bytes * kShareOfMemory);
+    options.why_max = fmt::format("a sixth of the memory ({})", memory->text());
+  }
+  return options;
+}
 
 std::string describe(const data::Corpus& corpus) {
   if (corpus.files.size() == 1) {
@@ -97,7 +113,7 @@ Text read_text(const CorpusSource& source) {
   }
   data::Corpus corpus = data::read_corpus(
       std::vector<std::filesystem::path>(source.paths.begin(), source.paths.end()),
-      {.max_bytes = kMostTextBytes, .field = source.field, .encoding = source.encoding});
+      options_of(source));
   note_left_out(corpus.faulty);
   Text text = make_text(describe(corpus), std::move(corpus.text));
   set_documents(text, std::move(corpus.documents));

@@ -9,6 +9,7 @@
 #include "tapegrad/run/folder/config.h"
 #include "tapegrad/run/folder/folder_calls.h"
 #include "tapegrad/run/folder/run_folder.h"
+#include "tapegrad/run/models/formats/export.h"
 #include "tapegrad/run/models/formats/foreign_model.h"
 #include "tapegrad/run/train/pair_tensors.h"
 
@@ -182,6 +183,7 @@ TextModel load(OpenedModel opened, DType dtype) {
 }
 
 void save_model(const std::filesystem::path& folder, const TextModel& model) {
+  check_outside_runs(folder);
   make_folder(folder);
   check_writable(folder);
   constexpr std::string_view kFiles[] = {kConfigFile, kTokenizerFile, data::kGenerationFile,

@@ -83,7 +83,8 @@ TextModel load(const std::filesystem::path& path, DType dtype = DType::f32,
                const std::string& checkpoint = std::string(kLast));
 
 // Makes the folder, and writes the model and its tokenizer to it, so that load() finds them. Error
-// if the folder has files that this would replace. What was written is removed when it fails.
+// if the folder has files that this would replace, or lies in a run's folder. What was written is
+// removed when it fails.
 void save_model(const std::filesystem::path& folder, const TextModel& model);
 
 // An encoder–decoder that was trained.

@@ -74,6 +74,8 @@ TEST_CASE("the gradient of a quotient squares nothing", "[extremes]") {
   CHECK(near(derivatives(divide, {1e80, 1e80}, DType::f64).second, {-1e-160, 1e-160}));
   // d²/da² + d²/da db = −1/b², and d²/da db + d²/db² = −1/b² + 2a/b³.
   CHECK(near(derivatives(divide, {1e10, 1e10}, DType::f32).second, {-1e-20, 1e-20}));
+  CHECK(near(derivatives(divide, {1, 1e20}, DType::f32, 1e30).first, {1e10, -1e-10}));
+  CHECK(near(derivatives(divide, {1e10, 1e-20}, DType::f32, 0).first, {0, -0.0}));
   const auto inverse = [](Inputs x) { return 1.0 / x[0]; };
   CHECK(near(derivatives(inverse, {0}, DType::f64).first, {-kInf}));
   CHECK(near(derivatives(inverse, {0}, DType::f64).second, {kInf}));
@@ -89,6 +91,33 @@ TEST_CASE("the gradient of a logarithm is a quotient", "[extremes]") {
   CHECK(near(derivatives(op, {1e-200}, DType::f64, 1e-150).second, {-1e250}));
 }
 
+TEST_CASE("softplus is x where beta times x is too large", "[extremes]") {
+  const DType dtype = GENERATE(DType::f32, DType::f64);
+  const double large = dtype == DType::f32 ? 3e38 : 1.7e308,
+               rounded = Tensor::full({}, large, dtype).item();
+  const auto op = [](Inputs x) { return softplus(x[0], 2); };
+  CHECK(derivatives(op, {large}, dtype).y == rounded);
+  CHECK(derivatives(op, {-large}, dtype).y == 0);
+  CHECK(derivatives(op, {kInf}, dtype).y == kInf);
+  CHECK(near(derivatives(op, {large}, dtype).first, {1}));
+  CHECK(near(derivatives(op, {large}, dtype).second, {0}));
+  const auto half = [](Inputs x) { return softplus(x[0], 0.5); };
+  CHECK(near(derivatives(half, {0}, dtype, large).first, {rounded / 2}));  // dy/beta is no number
+}
+
+TEST_CASE("the unbiased variance of one element is NaN, and so are its derivatives", "[extremes]") {
+  const DType dtype = GENERATE(DType::f32, DType::f64);
+  const auto all = [](Inputs x) { return reshape(var(x[0]), {1}); };
+  const auto along = [](Inputs x) { return var(x[0], {0}, true, true); };
+  for (const std::function<Tensor(Inputs)>& op :
+       {std::function<Tensor(Inputs)>(all), std::function<Tensor(Inputs)>(along)}) {
+    const Derivatives d = derivatives(op, {2}, dtype);
+    CHECK(std::isnan(d.y));
+    CHECK(near(d.first, {kNan}));
+    CHECK(near(d.second, {kNan}));
+  }
+}
+
 TEST_CASE("powers of and to 0 have PyTorch's gradients, and finite ones where they can",
           "[extremes]") {
   const DType dtype = GENERATE(DType::f32, DType::f64);
@@ -99,6 +128,32 @@ TEST_CASE("powers of and to 0 have PyTorch's gradients, and finite ones where th
   const auto to_zero = [](Inputs x) { return pow(x[0], 0.0); };
   CHECK(near(derivatives(to_zero, {0}, dtype).second, {0}));
   CHECK(near(derivatives(to_zero, {0}, dtype, kNan).first, {0}));
+}
+
+TEST_CASE("roots of -0 are those of powers", "[extremes]") {
+  const DType dtype = GENERATE(DType::f32, DType::f64);
+  const auto root = [](Inputs x) { return pow(x[0], 0.5); };
+  const auto inverse = [](Inputs x) { return pow(x[0], -0.5); };
+  CHECK(!std::signbit(derivatives(root, {-0.0}, dtype).y));
+  CHECK(near(derivatives(root, {-0.0}, dtype).first, {kInf}));
+  CHECK(derivatives(inverse, {-0.0}, dtype).y == kInf);
+  CHECK(near(derivatives(inverse, {-0.0}, dtype).first, {-kInf}));
+}
+
+TEST_CASE("losses at the edges of probabilities have finite gradients", "[extremes]") {
+  const DType dtype = GENERATE(DType::f32, DType::f64);
+  const auto loss = [](Inputs x) { return reshape(binary_cross_entropy(x[0], x[1]), {1}); };
+  for (const double target : {0.0, 0.25, 1.0}) {
+    CHECK(derivatives(loss, {0, target}, dtype).first[1] == 100);
+    CHECK(derivatives(loss, {1, target}, dtype).first[1] == -100);
+  }
+  const Tensor logits = Tensor::from({kNan, 1.0, 1.0, 2.0}, {2, 2}).to(dtype);
+  Tape tape;
+  tape.watch(logits);
+  const Tensor y = cross_entropy(logits, ids({-100, 1}));
+  const Values found = list(tape.gradient(y, {logits})[0]);
+  CHECK(Values(found.begin(), found.begin() + 2) == Values{0, 0});
+  CHECK(found[2] == Approx(1 / (1 + std::exp(1))));
 }
 
 TEST_CASE("a blocked gradient is 0 whatever it is, and NaN blocks nothing", "[extremes]") {

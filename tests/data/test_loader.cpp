@@ -264,10 +264,28 @@ TEST_CASE("sequential batches have every target exactly once, in order", "[loade
   }
 }
 
+TEST_CASE("every token but the first is a target once, whatever the stride", "[loader]") {
+  for (const int64_t n : {2, 7, 8, 9, 10, 16, 17, 18, 100}) {
+    for (const int64_t stride : {1, 2, 5, 7, 8}) {
+      INFO(n << " tokens, stride " << stride);
+      const std::vector<Token> tokens = counting(n);
+      const SequentialBatches batches(tokens, 3, 8, stride), side_by_side(tokens, 3, 8);
+      std::vector<Token> found;
+      for (int64_t i = 0; i < batches.size(); ++i) {
+        const Batch batch = batches[i];
+        std::copy_if(batch.targets.begin(), batch.targets.end(), std::back_inserter(found),
+                     [](Token t) { return t != kIgnoredTarget; });
+        if (stride == 8) CHECK(batch.inputs == side_by_side[i].inputs);
+      }
+      CHECK(found == std::vector<Token>(tokens.begin() + 1, tokens.end()));
+    }
+  }
+}
+
 TEST_CASE("sequential batches with a stride are those of the recipe for perplexity", "[loader]") {
   constexpr int64_t length = 8;
   for (const int64_t n : {2, 3, 7, 8, 9, 16, 17, 33, 100, 101}) {
-    for (const int64_t stride : {1, 3, 7, 8}) {
+    for (const int64_t stride : {1, 3, 7}) {
       INFO(n << " tokens, stride " << stride);
       const std::vector<Token> tokens = counting(n);
       // As the recipe makes them: windows, and how many of their last tokens are new.

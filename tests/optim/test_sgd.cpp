@@ -102,6 +102,14 @@ TEST_CASE("SGD keeps its momentum in a checkpoint, and nothing without momentum"
   CHECK(same_bits(parts.p, whole.p));
   CHECK(same_bits(parts.b, whole.b));
 
+  NamedTensors more = second.state();
+  more.emplace_back("momentum_buffer.nobody", Tensor::zeros({2}));
+  save_safetensors(path, more, second.metadata());
+  CHECK_THROWS_WITH(
+      second.load_state(*open_safetensors(path)),
+      ContainsSubstring(path + ": it has 'momentum_buffer.nobody', but no parameter"));
+  CHECK(second.steps() == 6);
+
   CHECK(SGD(whole.named()).state().empty());
   optim::AdamW other(parts.named());
   CHECK_THROWS_WITH(other.load_state(*open_safetensors(path)),

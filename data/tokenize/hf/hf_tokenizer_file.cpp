@@ -101,8 +101,12 @@ class HfReader {
   }
 
   void read_pre_tokenizer() {
+    const auto parts = parts_of(member(file_, "pre_tokenizer"), "pretokenizers");
+    check(parts.size() <= PreTokenizer::kMostSteps,
+          "the pre-tokenizer has {} steps; {} are the most that are read", parts.size(),
+          +PreTokenizer::kMostSteps);
     bool byte_level = false;
-    for (const json& part : parts_of(member(file_, "pre_tokenizer"), "pretokenizers")) {
+    for (const json& part : parts) {
       const std::string type = text_of(part, "type");
       if (byte_level) unsupported("a pre-tokenizer behind ByteLevel", part);
       if (type == "ByteLevel") {

@@ -19,6 +19,8 @@ class PreTokenizer {
   void add_split(SplitRegex regex) { steps_.emplace_back(std::move(regex)); }
   // GPT-2's expression: see first_piece().
   void add_gpt2() { steps_.emplace_back(GPT2{}); }
+  // Each step walks through all of the text. Models of 2026 have up to four.
+  static constexpr std::size_t kMostSteps = 32;
 
   // Calls `found` for each piece of `text`, which must be valid UTF-8, in order. None is empty.
   using Found = std::function<void(std::string_view piece)>;

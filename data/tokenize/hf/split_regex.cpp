@@ -141,6 +141,9 @@ const pcre2_code* code_of(const std::shared_ptr<const void>& code) {
 }  // namespace
 
 SplitRegex::SplitRegex(std::string_view pattern) {
+  check(pattern.size() <= kMostBytes,
+        "a regular expression of {} bytes is too long; {} are the most", pattern.size(),
+        +kMostBytes);
   const std::string translated = Translation(pattern).text();
   int error = 0;
   PCRE2_SIZE place = 0;

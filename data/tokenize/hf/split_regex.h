@@ -12,8 +12,10 @@ namespace tapegrad::data {
 class SplitRegex {
  public:
   // Error, naming what it is, for a pattern that PCRE2 does not read, that the two may read
-  // differently (\w, \h, ^, $, {n,m}+, named scripts, set operations …), or that matches no text.
+  // differently (\w, \h, ^, $, {n,m}+, named scripts, set operations …), that matches no text, or
+  // that is longer than kMostBytes. Models of 2026 have up to 600.
   explicit SplitRegex(std::string_view pattern);
+  static constexpr std::size_t kMostBytes = 16384;
 
   // Calls `found(begin, end)` for each match, from left to right; matches do not overlap, and none
   // is empty. `text` must be valid UTF-8. Error if the expression takes too much time or memory.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tapegrad/base/json_file.h"
 #include "tapegrad/run/folder/folder_calls.h"
 #include "tapegrad/run/folder/run_folder.h"
 #include "tapegrad/run/models/formats/gguf/gguf_model.h"
@@ -60,6 +61,19 @@ void deliver(const fs::path& from, const ExportFormat& format, const fs::path& t
 void check_no_run(const fs::path& folder) {
   check(!has_entry(folder / kConfigFile) || is_hf_folder(folder),
         "{} is the folder of a run: choose another", folder.string());
+  check_outside_runs(folder);
+}
+
+// Whether a config.json says that it is of a run or a model of ours: folders above may have others.
+bool is_of_ours(const fs::path& folder) {
+  try {
+    const Json config = read_json_object(folder / kConfigFile);
+    const auto format = config.find("format");
+    return format != config.end() && format->is_string() &&
+           format->get_ref<const std::string&>().starts_with("tapegrad-");
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 void check_place(const ExportFormat& format, const fs::path& out, bool overwrite) {
@@ -117,6 +131,14 @@ const ExportFormat& export_format(std::string_view name) {
     names.push_back(format.name);
   }
   fail("there is no format '{}': choose {}", name, fmt::join(names, ", "));
+}
+
+void check_outside_runs(const fs::path& place) {
+  for (fs::path at = whole_path(place); at != at.parent_path();) {
+    at = at.parent_path();
+    check(!is_of_ours(at), "{} is in {}, the folder of a run: choose another place", place.string(),
+          at.string());
+  }
 }
 
 void check_export(const ExportFormat& format, const fs::path& out, const StoredType& type,

@@ -38,8 +38,12 @@ const ExportFormat& export_format(std::string_view name);
 // The types that a format or another can store, in the order of the table.
 std::vector<const StoredType*> export_types();
 
+// Error if a place lies in the folder of a run or of a model of ours, however deep: what is there
+// is the run's.
+void check_outside_runs(const std::filesystem::path& place);
+
 // Error if the format cannot store `type`; if a file is there already, unless `overwrite`; if `out`
-// is a run's folder or a file in it.
+// is in a run's folder.
 void check_export(const ExportFormat& format, const std::filesystem::path& out,
                   const StoredType& type, bool overwrite = false);
 

@@ -47,3 +47,18 @@ TEST_CASE("what is left out of a folder is said", "[corpus-options]") {
             tiny_options(folder / "latin", 5));
   check_ended_well(latin);
 }
+
+#ifndef TAPEGRAD_SANITIZED  // which takes more addresses than any limit
+TEST_CASE("a text that there is no memory for is refused by its name", "[corpus-options]") {
+  const TempFolder folder;
+  const auto corpus = folder.put("large.txt", std::string(100 << 20, 'a'));
+  const std::string program = std::string(TAPEGRAD_PROGRAM_DIR) + "/train-gpt";
+  const std::string err = (folder / "err").string();
+  std::string command = "ulimit -v 220000; '" + program + "'";
+  for (const auto& arg : tiny_run(corpus, folder / "run", 1)) command += " '" + arg + "'";
+  CHECK(std::system(("sh -c \"" + command + " --threads 1 2>'" + err + "'\"").c_str()) != 0);
+  CHECK_THAT(TempFolder::get(err),
+             ContainsSubstring("large.txt': there is no memory for more than the ") &&
+                 ContainsSubstring("tapegrad prepare"));
+}
+#endif

@@ -249,6 +249,29 @@ TEST_CASE("a folder of runs: all of them, once, links left out", "[watch]") {
   CHECK_FALSE(runs.is_full());
 }
 
+TEST_CASE("a run that is deleted leaves the list, and may come back", "[watch]") {
+  const WatchedRun watched;
+  const auto given = watched.folder / "given";
+  std::filesystem::create_directory(given);  // without anything yet
+  RunList runs({given}, {watched.folder.path()});
+  CHECK(runs.runs().size() == 2);
+  CHECK_FALSE(runs.look());
+  std::filesystem::remove(watched.run / "config.json");
+  const int lock = run::lock_folder(watched.run, "training");
+  CHECK_FALSE(runs.look());  // its files are being replaced
+  ::close(lock);
+  CHECK(runs.look());
+  CHECK(runs.runs().size() == 1);
+  watched.make("run");
+  CHECK(runs.look());
+  CHECK(runs.runs().size() == 2);
+  CHECK(runs.find(2)->name() == "run");
+  std::filesystem::remove_all(watched.run);
+  std::filesystem::remove_all(given);
+  CHECK(runs.look());
+  CHECK(runs.runs().empty());
+}
+
 TEST_CASE("of more runs than there is room for, those in training and the newest", "[watch]") {
   const WatchedRun watched;
   const auto now = std::filesystem::file_time_type::clock::now();

@@ -115,7 +115,7 @@ TEST_CASE("the limit holds for all files together", "[corpus]") {
   CHECK(read_corpus(std::vector{folder.path()}, {.max_bytes = 8}).bytes == 8);
   CHECK_THROWS_WITH(read_corpus(std::vector{folder.path()}, {.max_bytes = 7}),
                     ContainsSubstring("b' has 4 bytes, but the whole corpus may have 7 and has 4 "
-                                      "already: tapegrad prepare and --data have no such limit"));
+                                      "already: tapegrad prepare makes tokens"));
 }
 
 TEST_CASE("split_text cuts after int(fraction x characters), never inside one", "[corpus]") {

@@ -99,6 +99,24 @@ TEST_CASE("packed files are read as what they hold", "[packed-corpus]") {
   CHECK(corpus.skipped_files == 1);
 }
 
+TEST_CASE(
+    "a small file that unpacks to much is refused by name, within the memory that it may take",
+    "[packed-corpus]") {
+  const TempFolder folder;
+  std::string text;
+  while (text.size() < (64 << 20)) text += "the cat sat on the mat and looked at the dog\n";
+  const auto bomb = folder.put("bomb.zst", zstd(text));
+  CHECK(std::filesystem::file_size(bomb) < 100'000);
+  CHECK_THROWS_WITH(
+      read(bomb, {.max_bytes = 1 << 20, .why_max = "a sixth of the memory"}),
+      ContainsSubstring("bomb.zst' has more than 1048576 bytes of text, but the whole corpus may "
+                        "have 1048576, a sixth of the memory and has 0 already: tapegrad prepare"));
+  const auto lines =
+      folder.put("bomb.jsonl.zst", zstd("{\"text\": \"" + std::string(33 << 20, 'a')));
+  CHECK_THROWS_WITH(read(lines),
+                    ContainsSubstring("bomb.jsonl.zst', line 1 has more than 33554432 bytes"));
+}
+
 TEST_CASE("JSON lines are texts of their own", "[packed-corpus]") {
   const TempFolder folder;
   const std::string lines =

@@ -209,12 +209,41 @@ TEST_CASE("alignment, and padding that is missing at the end, are as the file sa
   b.begin(2, 1).name("general.alignment").u32(4).u32(64);
   b.row("a", 1, 0, 0).row("b", 1, 0, 64).data(68, 64);
   CHECK(complaint(folder, b) == "");
+  b.text.pop_back();
+  CHECK_THAT(complaint(folder, b), ContainsSubstring("truncated?"));
+  b.text.append(61, '\0');
+  CHECK(complaint(folder, b) == "");
+  b.text.pop_back();
+  CHECK_THAT(complaint(folder, b),
+             ContainsSubstring("within the padding behind tensor 'b': trunc"));
   Bytes odd;
   odd.begin(1, 1).name("general.alignment").u32(4).u32(48).row("a", 1, 0, 0).data(64);
   CHECK_THAT(complaint(folder, odd), ContainsSubstring("general.alignment is not a power of two"));
   Bytes unaligned;
   unaligned.begin(1, 0).row("a", 1, 0, 4).data(64);
   CHECK_THAT(complaint(folder, unaligned), ContainsSubstring("not aligned to 32"));
+}
+
+TEST_CASE("a tensor whose type or shape was made smaller is seen by the gap behind it", "[gguf]") {
+  const TempFolder folder;
+  const auto file = [](std::uint64_t first, std::uint64_t second, std::uint64_t last) {
+    Bytes b;
+    b.begin(2, 0).row("a", first, 0, 0).row("b", second, 0, 512).data(last);
+    return b;
+  };
+  CHECK(complaint(folder, file(128, 64, 768)) == "");
+  CHECK(complaint(folder, file(121, 57, 768)) == "");  // a gap of padding alone
+  CHECK_THAT(complaint(folder, file(120, 64, 768)),
+             ContainsSubstring("32 bytes between the tensors 'a' and 'b' belong to neither"));
+  CHECK_THAT(complaint(folder, file(128, 56, 768)),
+             ContainsSubstring("32 bytes behind the last tensor, 'b'"));
+  Bytes late;
+  late.begin(1, 0).row("a", 8, 0, 32).data(64);
+  CHECK_THAT(complaint(folder, late), ContainsSubstring("32 bytes before the first tensor, 'a'"));
+  // Half of the bytes, as f16 (1) in place of f32.
+  Bytes half;
+  half.begin(2, 0).row("a", 128, 1, 0).row("b", 64, 0, 512).data(768);
+  CHECK_THAT(complaint(folder, half), ContainsSubstring("256 bytes between"));
 }
 
 TEST_CASE("a broken GGUF file is refused, and nothing large is allocated", "[gguf]") {

@@ -51,6 +51,12 @@ TEST_CASE("top_p leaves the likeliest tokens that have the probability together"
   CHECK(std::abs(counts.at(1) - 2000 * 4 / 7) < 80);
 }
 
+TEST_CASE("of equal tokens at the edge of top_p, those of higher ids stay", "[pick_token]") {
+  CHECK(tokens_of(drawn({1, 1, 1, 1}, {.top_p = 0.5})) == Ids{2, 3});
+  CHECK(tokens_of(drawn({1, 1, 1, 1}, {.top_p = 0.6})) == Ids{1, 2, 3});
+  CHECK(tokens_of(drawn(logits_of({0.4, 0.2, 0.2, 0.2}), {.top_p = 0.5})) == Ids{0, 3});
+}
+
 TEST_CASE("min_p leaves the tokens that are likely enough beside the likeliest", "[pick_token]") {
   const auto logits = logits_of({0.05, 0.4, 0.15, 0.3, 0.1});
   CHECK(tokens_of(drawn(logits, {.min_p = 0.2})) == Ids{1, 2, 3, 4});

@@ -94,6 +94,10 @@ TEST_CASE("keys that may change the result, or do not fit, are refused by name",
   CHECK_THAT(with("tokenizer.ggml.tokens", std::vector<Text>{"a"}), ContainsSubstring("1 tokens"));
   CHECK_THAT(with("tokenizer.ggml.merges", std::vector<Text>{"a"}), ContainsSubstring("merge 0"));
   Edited edited;
+  edited.keys.erase("tokenizer.ggml.merges");
+  CHECK_THAT(edited.complaint(), ContainsSubstring("there is no tokenizer.ggml.merges"));
+  edited.keys["tokenizer.ggml.merges"] = std::vector<Text>{};
+  CHECK(edited.complaint() == "");
   const auto tokens = std::get<std::vector<Text>>(edited.keys.at("tokenizer.ggml.tokens"));
   auto twice = tokens, broken = tokens;
   twice[5] = twice[6], broken[300] = "\xff";

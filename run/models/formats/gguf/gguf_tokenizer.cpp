@@ -45,6 +45,10 @@ struct Vocabulary {
 Vocabulary vocabulary_of(const nn::GgufFile& file, std::int64_t rows) {
   Vocabulary v;
   v.tokens = gguf_value(file, kKey + "tokens", Texts());
+  // Without them every text would become single bytes, which no model was trained with. The list
+  // itself may be empty, as for characters of one byte each.
+  check(file.keys().count(kKey + "merges") != 0,
+        "there is no {}merges, without which byte-level BPE cannot encode a text", kKey);
   v.merges = gguf_value(file, kKey + "merges", Texts());
   v.types = gguf_value(file, kKey + "token_type", Numbers(v.tokens.size(), kNormal));
   check(v.types.size() == v.tokens.size(), "{}token_type has {} elements for {} tokens", kKey,

@@ -266,3 +266,27 @@ TEST_CASE("an eos_token_id that is no token is refused by name", "[hf_tokenizer]
   CHECK_THAT(complaint("\"<eos>\""), ContainsSubstring("'eos_token_id' must be a whole number"));
   CHECK_THAT(complaint("[true]"), ContainsSubstring("'eos_token_id' must be a whole number"));
 }
+
+TEST_CASE("a pre-tokenizer of more steps, or longer ones, than any model has is refused",
+          "[hf_tokenizer]") {
+  json file = small_file();
+  const json last = file["pre_tokenizer"];
+  const auto with = [&](int steps, const std::string& pattern) {
+    json list = json::array();
+    for (int i = 0; i < steps; ++i) {
+      list.push_back(
+          {{"type", "Split"}, {"behavior", "Isolated"}, {"pattern", {{"Regex", pattern}}}});
+    }
+    list.push_back(last);
+    // Sequences in sequences count by what is in them.
+    const json inner = {{"type", "Sequence"}, {"pretokenizers", list}};
+    file["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", {inner}}};
+    return file;
+  };
+  CHECK(encode(with(31, "a"), "abc") == Ids{98, 99, 100});
+  CHECK_THROWS_WITH(encode(with(32, "a"), "abc"),
+                    ContainsSubstring("has 33 steps; 32 are the most"));
+  CHECK_THROWS_WITH(encode(with(5000, "a"), "abc"), ContainsSubstring("has 5001 steps"));
+  CHECK_THROWS_WITH(encode(with(1, std::string(1 << 20, 'a')), "abc"),
+                    ContainsSubstring("of 1048576 bytes is too long"));
+}
