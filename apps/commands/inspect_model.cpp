@@ -137,9 +137,9 @@ void draw_tape(const Options& o, const Reading& r) {
                               : "";
   const std::string dot = inspect::dot_of(
       graph, fmt::format("a step of {} in f32 on {} tokens{}: {} ops, which keep {:.2f} MB\nloss "
-                         "{:.4f}; backward goes the same ways, upwards",
+                         "{}; backward goes the same ways, upwards",
                          o.model, count, cut, graph.ops.size(),
-                         static_cast<double>(graph.kept_bytes()) / 1e6, loss.item()));
+                         static_cast<double>(graph.kept_bytes()) / 1e6, loss_text(loss.item())));
   write_file_atomically(o.tape, draws_svg(o.tape) ? inspect::svg_of(dot) : dot);
   fmt::print("{} shows {} ops\n", o.tape, graph.ops.size());
 }

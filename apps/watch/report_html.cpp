@@ -158,14 +158,14 @@ std::string results(const RunFiles& run) {
   std::string text;
   const auto add_last = [&](const std::string& series, const std::string& name) {
     const Points points = points_of(history, series);
-    if (!points.empty()) text += result(fmt::format("{:.4f}", points.back().second), name);
+    if (!points.empty()) text += result(loss_text(points.back().second), name);
   };
   add_last("final_val_loss", "final validation loss");
   const Points val = points_of(history, "val_loss");
   if (!val.empty()) {
     const auto best = std::min_element(
         val.begin(), val.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-    text += result(fmt::format("{:.4f}", best->second),
+    text += result(loss_text(best->second),
                    fmt::format("lowest validation loss, at step {}", whole(best->first)));
   }
   add_last("loss", "last training loss");
