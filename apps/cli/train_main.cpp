@@ -57,7 +57,7 @@ std::string command_of(const Call& call, int processes) {
 
 // Before any text is read.
 void check_steps_left(const run::OptimizerOptions& o, const run::RunFolder& folder) {
-  const std::int64_t made = folder.resumes() ? run::checkpoint_iteration(folder.path()) : 0;
+  const std::int64_t made = folder.first_step();
   if (o.max_iters >= made) return;
   usage_error("--max-iters {} leaves nothing to do: the run in {} has made {} steps already",
               o.max_iters, folder.path().string(), made);
@@ -66,8 +66,7 @@ void check_steps_left(const run::OptimizerOptions& o, const run::RunFolder& fold
 void write_events(const CallOptions& o, run::RunFolder& folder) {
   const bool went_on = folder.resumes() && !run::event_files(folder.path()).empty();
   if (!o.tensorboard && !went_on) return;
-  const std::int64_t at = folder.resumes() ? run::checkpoint_iteration(folder.path()) : 0;
-  folder.observe(std::make_unique<events::TensorboardWriter>(folder.path(), at));
+  folder.observe(std::make_unique<events::TensorboardWriter>(folder.path(), folder.first_step()));
 }
 
 }  // namespace

@@ -82,6 +82,9 @@ void settle(const Parts& o, const CommandLine& cli, std::optional<run::TrainDtyp
     if (!cli.given("--lr-decay-iters")) optimizer.lr_decay_iters.reset();
   }
   if (stored && optimizer.dtype == run::TrainDtype::automatic) optimizer.dtype = *stored;
+  // A run's config.json says which checkpoint it started from, and not where a resume goes on.
+  run::FolderOptions& folder = o.call.folder;
+  if (folder.resumes() && !cli.file_of("--checkpoint").empty()) folder.checkpoint.reset();
   if (cli.given("--profile-steps") && o.call.trace.profile.empty()) {
     usage_error("--profile-steps is for --profile FILE");
   }

@@ -28,13 +28,21 @@ Report::Report(RunFolder& folder, const OptimizerOptions& optimizer,
       progress_(progress),
       terminal_(evaluation.strict_log) {}
 
-void Report::header(const std::vector<std::string>& groups) {
+void Report::header(const std::vector<std::string>& groups, const std::vector<Change>& changes) {
   for (const std::string& text :
        header_lines(about_, optimizer_, progress_, groups, evaluation_.verbose)) {
     line(text);
   }
   line(fmt::format("folder:  {}", folder_.path().string()));
   if (progress_.iteration > 0) line(fmt::format("resumed at step {}", progress_.iteration));
+  if (const auto last = folder_.back_from()) {
+    line(fmt::format(
+        "went back from step {} to step {}, whose val loss {} is the lowest: the "
+        "later steps are gone. The optimiser's state and the batches are those after "
+        "step {}",
+        *last, progress_.iteration, loss_text(progress_.best_val_loss.value_or(0)), *last));
+  }
+  for (const Change& c : changes) line(fmt::format("changed: {} {} → {}", c.name, c.before, c.now));
 }
 
 double Report::step(const Step& step) {

@@ -10,6 +10,12 @@ void FolderOptions::validate() const {
   check(!init_from.empty(), "--init-from: the path is empty");
   check(!resumes() || !out_dir.empty(), "--init-from resume needs --out-dir");
   check(!resumes() || !overwrite, "--init-from resume and --overwrite contradict each other");
+  check(!checkpoint || init_from != kScratch,
+        "--checkpoint needs --init-from: it names weights to begin with");
+  check(!resumes() || !checkpoint || *checkpoint == kBest || *checkpoint == kLast,
+        "--init-from resume goes on from the checkpoint last or best, not {}: --init-from {} "
+        "--checkpoint {} begins a new run with those weights",
+        checkpoint.value_or(""), out_dir, checkpoint.value_or(""));
 }
 
 Precision OptimizerOptions::precision() const {

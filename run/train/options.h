@@ -25,9 +25,11 @@ inline constexpr const char* kResume = "resume";
 struct FolderOptions {
   std::string out_dir = {};  // empty: the next free folder runs/NAME-N
   std::string init_from = kScratch;
+  std::optional<std::string> checkpoint = {};  // of what init_from names
   bool overwrite = false;
 
   bool resumes() const { return init_from == kResume; }
+  bool goes_back() const { return resumes() && checkpoint == "best"; }  // see RunFolder::restore
   // A new run, whose task starts with the weights of that model: open_model() in model.h.
   bool starts_from_model() const { return init_from != kScratch && !resumes(); }
   void validate() const;
@@ -39,6 +41,10 @@ struct FolderOptions {
       "scratch: begin with random weights; resume: continue the run in --out-dir; PATH: begin with "
       "the weights and tokenizer of a run folder or of another program's model",
       {.value = "scratch|resume|PATH"});
+    t("checkpoint", o.checkpoint,
+      "weights that --init-from begins with: best, last or a step of PATH [best if PATH keeps it]; "
+      "with resume, best goes back to the step of the lowest val loss [last]",
+      {.value = "best|last|STEP"});
     t("overwrite", o.overwrite, "replace the run in --out-dir, if there is one");
   }
 };

@@ -26,6 +26,14 @@ struct Settled {
 // Nothing if a signal interrupts the measuring. lr_decay_iters is fixed, so that a run that is
 // resumed with more steps keeps its schedule.
 std::optional<const Settled> settled(TrainOptions o, const Task& task, const RunFolder& folder) {
+// Options that a resumed run may have with other values. An optimiser's state refuses those few
+// that it may not.
+Section changeable_section(std::string_view name, Described part) {
+  Section section = section_of(name, part);
+  for (const auto& [member, value] : section.values) section.changeable.push_back(member);
+  return section;
+}
+
   Settled s{std::move(o), {}, {}};
   OptimizerOptions& optimizer = s.options.optimizer;
   if (folder.resumes()) {
@@ -59,6 +67,7 @@ About about_of(const Task& task, const Settled& settled) {
 // One run of the loop.
 class Trainer {
  public:
+    if (folder.resumes()) changes_ = allowed_changes(folder.config(config.format), config);
   Trainer(const Task& task, RunFolder& folder, const Settled& settled)
       : Trainer(task, folder, settled.options, about_of(task, settled)) {}
 
@@ -77,7 +86,7 @@ class Trainer {
     if (folder.resumes()) {
       check_model();
       folder.restore(state());
-      const std::int64_t updates = at_.iteration - at_.skipped;
+      const std::int64_t updates = at_.iteration - at_.skipped + at_.update_offset;
       check(updates_->steps() == updates,
             "{}: the optimiser has made {} steps, but {} says {}: the files are not of one "
             "checkpoint",
@@ -86,8 +95,8 @@ class Trainer {
     before_ = std::exchange(at_.multiplier, gemm_identity());
     if (evaluation_.layer_stats) stats_.emplace(task.params.parameters(), processes_);
     Config config = task.config;
-    config.set(section_of("optimizer", optimizer_));
-    config.set(section_of("evaluation", evaluation_));
+    config.set(changeable_section("optimizer", optimizer_));
+    config.set(changeable_section("evaluation", evaluation_));
     if (!alone()) check_same_start(config);
     folder.begin(config, task.write_files);
     folder.append_session(
@@ -271,8 +280,9 @@ class Trainer {
   std::optional<LayerStats> stats_;
   Rng no_dropout_{0};
   Progress at_;
-  std::string before_;    // what multiplied in the run that is resumed
-  NamedTensors tensors_;  // those that are frozen, too
+  std::string before_;           // what multiplied in the run that is resumed
+  std::vector<Change> changes_;  // of its options
+  NamedTensors tensors_;         // those that are frozen, too
   StepTrace trace_;
   Report report_;
   std::int64_t saved_ = -1;  // the iteration that the last checkpoint was taken at
