@@ -10,22 +10,20 @@
 #include "tapegrad/run/folder/session.h"
 #include "tapegrad/run/record/group_lines.h"
 #include "tapegrad/run/record/step_trace.h"
-#include "tapegrad/run/train/time_budget.h"
+#include "tapegrad/run/train/settled_options.h"
+#include "tapegrad/run/record/start_notes.h"
 #include "tapegrad/run/train/train_step.h"
 
 namespace tapegrad::run {
 namespace {
 
-// The options of a run whose schedule, and whose number of steps if it goes by the clock, are
-// decided. Nothing changes them after this.
-struct Settled {
-  TrainOptions options;
-  std::string minutes, minutes_reason;  // as in About; empty unless steps were measured
-};
+About about_of(const Task& task, const Settled& settled) {
+  About about = task.about;
+  about.minutes = settled.minutes;
+  about.minutes_reason = settled.minutes_reason;
+  return about;
+}
 
-// Nothing if a signal interrupts the measuring. lr_decay_iters is fixed, so that a run that is
-// resumed with more steps keeps its schedule.
-std::optional<const Settled> settled(TrainOptions o, const Task& task, const RunFolder& folder) {
 // Options that a resumed run may have with other values. An optimiser's state refuses those few
 // that it may not.
 Section changeable_section(std::string_view name, Described part) {
@@ -106,7 +104,11 @@ class Trainer {
   bool run() {
     const optim::GroupRules rules = optimizer_.rules();
     report_.header(rules.plain() ? std::vector<std::string>{}
-                                 : group_lines(task_.params.parameters(), updates_->groups()));
+                                 : group_lines(task_.params.parameters(), updates_->groups()),
+                   changes_);
+    for (const std::string& note : start_notes(optimizer_, evaluation_)) {
+      report_.line("note: " + note);
+    }
     const std::int64_t ranks = alone() ? 1 : processes_->size();
     if (optimizer_.gradient_accumulation_steps % ranks != 0) {
       report_.line(fmt::format(
