@@ -93,11 +93,21 @@ int train_main(TrainingProgram& program, const Call& call) {
     run::TrainOptions training{
         o.optimizer, o.evaluation, o.call.trace, {}, o.call.schedule_restart};
     if (o.call.max_minutes) training.time = {.minutes = *o.call.max_minutes, .begin = begin};
-    const bool done = run::train(task, folder, training);
+    // Of a run that an error has ended, too: the report says why.
+    const auto report_end = [&] {
+      if (processes.rank() == 0) write_report(folder.path());
+      if (page) page->finish();
+    };
+    bool done = false;
+    try {
+      done = run::train(task, folder, training);
+    } catch (const std::exception&) {
+      if (folder.begun()) report_end();
+      throw;
+    }
     if (!folder.begun()) return kInterruptedExitCode;  // while steps were measured
-    if (processes.rank() == 0) write_report(folder.path());
+    report_end();
     if (page) {
-      page->finish();
       fmt::print("the page ends here; this shows it again:\n  {} {}\n",
                  program_path("tapegrad watch"), quoted(folder.path().string()));
     }
