@@ -73,6 +73,7 @@ void write_events(const CallOptions& o, run::RunFolder& folder) {
 
 int train_main(TrainingProgram& program, const Call& call) {
   const auto begin = std::chrono::steady_clock::now();
+  ignore_closed_pipes();
   return run_processes(call.name, [&](Processes& processes) {
     if (!parse_training(program, call, processes)) return 0;
     const CommonOptions o = program.common();

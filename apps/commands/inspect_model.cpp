@@ -26,7 +26,6 @@ void check_tape(const Options& o) {
   if (!draws_svg(o.tape) && !o.tape.ends_with(".dot")) {
     cli::usage_error("--tape {}: the name must end with .svg or .dot", o.tape);
   }
-  if (o.json || !o.html.empty()) cli::usage_error("--tape goes without --json and --html");
 }
 
 std::optional<Options> parse(const cli::Call& call) {
@@ -141,15 +140,13 @@ void draw_tape(const Options& o, const Reading& r) {
                          o.model, count, cut, graph.ops.size(),
                          static_cast<double>(graph.kept_bytes()) / 1e6, loss_text(loss.item())));
   write_file_atomically(o.tape, draws_svg(o.tape) ? inspect::svg_of(dot) : dot);
-  fmt::print("{} shows {} ops\n", o.tape, graph.ops.size());
+  if (!o.json) fmt::print("{} shows {} ops\n", o.tape, graph.ops.size());
 }
 
 int show(const Options& o) {
   const Reading reading = read(o, input_text(o));
-  if (!o.tape.empty()) {
-    draw_tape(o, reading);
-    return 0;
-  }
+  if (!o.tape.empty()) draw_tape(o, reading);
+  if (!o.tape.empty() && !o.json && o.html.empty()) return 0;
   const inspect::Look look = look_at(o, reading);
   if (!o.html.empty()) {
     write_file_atomically(o.html, inspect::html_of(look));
