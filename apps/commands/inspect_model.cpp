@@ -109,12 +109,20 @@ Reading read(const Options& o, const std::string& text) {
   return {std::move(model), step, all, std::move(tokens)};
 }
 
+inspect::Inside inside_of(const Options& o, const Reading& r) {
+  try {
+    return inspect::look_inside(r.model.gpt, r.tokens);
+  } catch (const Error& error) {
+    fail("{}: {}", o.model, error.what());
+  }
+}
+
 inspect::Look look_at(const Options& o, const Reading& r) {
   return {.model = o.model,
           .step = r.step,
           .bytes_of = [&r](data::Token t) { return r.model.tokenizer.token_bytes(t); },
           .text_tokens = r.text_tokens,
-          .inside = inspect::look_inside(r.model.gpt, r.tokens)};
+          .inside = inside_of(o, r)};
 }
 
 // A step of the whole model in f32, with its dropout: what training may do beside that, such as

@@ -179,3 +179,19 @@ TEST_CASE("each process has a batch of a step at least", "[processes]") {
                ContainsSubstring("goes to one process alone"));
   }
 }
+
+TEST_CASE("a process that resumes while rank 0 begins anew is told so", "[processes]") {
+  if (!have_processes()) return;
+  const TinyRun tiny(2);
+  const std::string program = std::filesystem::path(TAPEGRAD_PROGRAM_DIR) / "train-gpt";
+  const Args some = {"-n", "1", program, "--threads", "1"};
+  const Args batches = {"--gradient-accumulation-steps", "2"};
+  static_cast<void>(on_processes(1, "train-gpt", {"--version"}));  // sets the environment
+  const Result r =
+      run_program(kMpirun, some + tiny_run(tiny.corpus, tiny.folder / "new", 4) + batches +
+                               Args{":"} + some + resume_run(tiny.run, 4) + batches);
+  INFO(r.out << r.err);
+  CHECK(r.code != 0);
+  CHECK_THAT(r.err, ContainsSubstring("this process resumes a run, and rank 0 begins a new run") &&
+                        !ContainsSubstring("file system"));
+}
