@@ -63,7 +63,7 @@ void Terminal::print(const std::string& text) {
   print_error(fmt::format("warning: the output cannot be written: {}. {}\n",
                           std::generic_category().message(errno),
                           strict_ ? "The run is saved and stops, since the log is strict"
-                                  : "Training goes on without it"));
+                                  : "The program goes on without it"));
   ::__fpurge(stdout);
   std::clearerr(stdout);
   if (gone) discard_stdout();

@@ -125,7 +125,7 @@ TEST_CASE("a reader of the output that goes away does not end the training", "[s
   CHECK(sessions_of(files).at(1).at("last_step") == 300);
   const std::string said = TempFolder::get(files.folder / "err");
   CHECK_THAT(said,
-             ContainsSubstring("the output cannot be written: Broken pipe. Training goes on"));
+             ContainsSubstring("the output cannot be written: Broken pipe. The program goes on"));
   // Nobody read anything at all, and the page's lines are lost as well.
   CHECK(run_through({"--overwrite", "--serve", "0"}, "true") == "0\n");
   CHECK(sessions_of(files).at(1).at("last_step") == 300);
