@@ -17,10 +17,14 @@ namespace {
 
 // Set by a signal; by the program itself; and whether the first is not to be heeded yet.
 std::atomic<bool> flag{false}, asked{false}, held{false};
-static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
+std::atomic<int> first_signal{0};
+std::atomic<const char*> cause_asked{nullptr};
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free,
+              "a signal handler sets them");
 
-void on_signal(int) {
+void on_signal(int signal) {
   if (flag.exchange(true)) ::_exit(kInterruptedExitCode);
+  first_signal = signal;
 }
 
 // While oneDNN multiplies, the stack pointer of the thread may point to the end of a buffer in the
@@ -36,8 +40,7 @@ void use_another_stack_for_handlers() {
 
 void catch_interrupts() {
   use_another_stack_for_handlers();
-  // Writing to a pipe that nobody reads shall fail, and not end the program.
-  ::signal(SIGPIPE, SIG_IGN);
+  ignore_closed_pipes();
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction action {};
     if (::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) continue;
@@ -47,6 +50,8 @@ void catch_interrupts() {
     ::sigaction(signal, &action, nullptr);
   }
 }
+
+void ignore_closed_pipes() { ::signal(SIGPIPE, SIG_IGN); }
 
 bool interrupted() { return (flag && !held) || asked; }
 
@@ -70,8 +75,29 @@ bool wait_for_input(int descriptor) {
   return false;
 }
 
-void interrupt() { asked = true; }
+void interrupt(const char* cause) {
+  cause_asked = cause;
+  asked = true;
+}
 
-void forget_interrupt() { flag = asked = held = false; }
+std::string interrupt_cause() {
+  switch (first_signal) {
+    case SIGINT:
+      return "SIGINT (Ctrl-C)";
+    case SIGTERM:
+      return "SIGTERM";
+    case SIGHUP:
+      return "SIGHUP";
+    default:
+      const char* cause = cause_asked;
+      return cause == nullptr ? "" : cause;
+  }
+}
+
+void forget_interrupt() {
+  flag = asked = held = false;
+  first_signal = 0;
+  cause_asked = nullptr;
+}
 
 }  // namespace tapegrad

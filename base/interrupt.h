@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 namespace tapegrad {
 
 // From now on, the first SIGINT (Ctrl-C), SIGTERM or SIGHUP only sets a flag, so that the program
@@ -7,6 +9,9 @@ namespace tapegrad {
 // program had ignored stays ignored.
 void catch_interrupts();
 bool interrupted();
+// From now on, writing to a pipe that nobody reads fails and does not end the program.
+// catch_interrupts() does so, too.
+void ignore_closed_pipes();
 // Waits until `descriptor` has something to read, or has ended. False if a signal came first.
 bool wait_for_input(int descriptor);
 // In a group of processes, all must stop at the same place. While one of these lives and holds,
@@ -21,8 +26,11 @@ class HeldInterrupts {
   void release();
 };
 bool interrupt_requested();
-// Acts as if such a signal had come.
-void interrupt();
+// Acts as if such a signal had come. `cause` must live as long as the program.
+void interrupt(const char* cause = "another process was stopped");
+// Why interrupted() is true, for people: "SIGINT (Ctrl-C)", "SIGTERM", "SIGHUP", or what
+// interrupt() was told.
+std::string interrupt_cause();
 // Clears the interrupt, for programs that continue.
 void forget_interrupt();
 

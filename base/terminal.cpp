@@ -1,5 +1,6 @@
 #include "tapegrad/base/terminal.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <stdio_ext.h>
 #include <sys/ioctl.h>
@@ -26,6 +27,14 @@ bool stdout_is_terminal() {
   return ::isatty(STDOUT_FILENO) == 1 && kind != nullptr && std::string_view(kind) != "dumb";
 }
 
+// What others print is lost as well: no reader will come.
+void discard_stdout() {
+  const int nothing = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (nothing < 0) return;
+  ::dup2(nothing, STDOUT_FILENO);
+  ::close(nothing);
+}
+
 // Counts the characters of UTF-8, each as wide as a letter.
 std::size_t characters(const std::string& text) {
   return static_cast<std::size_t>(
@@ -42,22 +51,23 @@ Terminal::Size Terminal::size() {
   return {size.ws_col, size.ws_row > 0 ? size.ws_row : 24};
 }
 
-// A reader that has gone, of a pipe or a terminal, counts as an interrupt. A log that a full disk
-// cannot take must not cost the training, unless the user wants it so.
+// A log that nobody reads any more (`| head`, a terminal that was closed), or that a full disk
+// cannot take, must not cost the training, unless the user wants it so.
 void Terminal::print(const std::string& text) {
   if (lost_) return;
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) {
     return;
   }
-  if (errno == EPIPE || errno == EIO) return interrupt();
   lost_ = true;
+  const bool gone = errno == EPIPE || errno == EIO;
   print_error(fmt::format("warning: the output cannot be written: {}. {}\n",
                           std::generic_category().message(errno),
                           strict_ ? "The run is saved and stops, since the log is strict"
-                                  : "Training goes on without it"));
+                                  : "The program goes on without it"));
   ::__fpurge(stdout);
   std::clearerr(stdout);
-  if (strict_) interrupt();
+  if (gone) discard_stdout();
+  if (strict_) interrupt("the output could not be written");
 }
 
 void Terminal::line(const std::string& text) {

@@ -8,9 +8,9 @@
 namespace tapegrad {
 
 // Prints lines on stdout. If stdout is a terminal, one line below them is redrawn in place, and
-// with it the lines of a chart above it, if there is one. A pipe or terminal that was closed counts
-// as an interrupt, so that a run is saved. Output that a full disk does not take is lost, which
-// stderr says so once; if the log is strict, that is an interrupt, too.
+// with it the lines of a chart above it, if there is one. Output that cannot be written, to a full
+// disk or to a pipe or terminal that was closed, is lost, which stderr says once; if the log is
+// strict, that is an interrupt, so that a run is saved.
 class Terminal {
  public:
   explicit Terminal(bool strict = false);

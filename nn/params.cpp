@@ -93,8 +93,12 @@ Tensor Params::obtain_parameter(const std::string& name, const Shape& shape, con
     return made;
   };
   Tensor t = obtain(prefix_ + name, shape, make, anew);
-  check(t.dtype() == store_->dtype, "parameter '{}' is stored as {}, not as f32 or f64",
-        prefix_ + name, tapegrad::name_of(t.dtype()));
+  if (t.dtype() != store_->dtype) {  // of a source alone
+    fail(
+        "{}: tensor '{}' is stored as {}: a parameter must be of floating-point numbers, such as "
+        "f32, f16 or bf16",
+        store_->source->name(), store_->source_names(prefix_ + name), tapegrad::name_of(t.dtype()));
+  }
   if (kind == Kind::adapter || store_->lora.rank == 0) {
     store_->parameters.emplace_back(prefix_ + name, t.set_requires_grad());
   }

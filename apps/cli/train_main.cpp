@@ -57,7 +57,7 @@ std::string command_of(const Call& call, int processes) {
 
 // Before any text is read.
 void check_steps_left(const run::OptimizerOptions& o, const run::RunFolder& folder) {
-  const std::int64_t made = folder.resumes() ? run::checkpoint_iteration(folder.path()) : 0;
+  const std::int64_t made = folder.first_step();
   if (o.max_iters >= made) return;
   usage_error("--max-iters {} leaves nothing to do: the run in {} has made {} steps already",
               o.max_iters, folder.path().string(), made);
@@ -66,14 +66,14 @@ void check_steps_left(const run::OptimizerOptions& o, const run::RunFolder& fold
 void write_events(const CallOptions& o, run::RunFolder& folder) {
   const bool went_on = folder.resumes() && !run::event_files(folder.path()).empty();
   if (!o.tensorboard && !went_on) return;
-  const std::int64_t at = folder.resumes() ? run::checkpoint_iteration(folder.path()) : 0;
-  folder.observe(std::make_unique<events::TensorboardWriter>(folder.path(), at));
+  folder.observe(std::make_unique<events::TensorboardWriter>(folder.path(), folder.first_step()));
 }
 
 }  // namespace
 
 int train_main(TrainingProgram& program, const Call& call) {
   const auto begin = std::chrono::steady_clock::now();
+  ignore_closed_pipes();
   return run_processes(call.name, [&](Processes& processes) {
     if (!parse_training(program, call, processes)) return 0;
     const CommonOptions o = program.common();
@@ -96,11 +96,21 @@ int train_main(TrainingProgram& program, const Call& call) {
                                .trace = o.call.trace,
                                .restart_schedule = o.call.schedule_restart};
     if (o.call.max_minutes) training.time = {.minutes = *o.call.max_minutes, .begin = begin};
-    const bool done = run::train(task, folder, training);
+    // Of a run that an error has ended, too: the report says why.
+    const auto report_end = [&] {
+      if (processes.rank() == 0) write_report(folder.path());
+      if (page) page->finish();
+    };
+    bool done = false;
+    try {
+      done = run::train(task, folder, training);
+    } catch (const std::exception&) {
+      if (folder.begun()) report_end();
+      throw;
+    }
     if (!folder.begun()) return kInterruptedExitCode;  // while steps were measured
-    if (processes.rank() == 0) write_report(folder.path());
+    report_end();
     if (page) {
-      page->finish();
       fmt::print("the page ends here; this shows it again:\n  {} {}\n",
                  program_path("tapegrad watch"), quoted(folder.path().string()));
     }

@@ -64,9 +64,14 @@ void check_optimizer(const run::OptimizerOptions& o, const CommandLine& cli) {
   }
 }
 
-// Options that follow from others, and what must not be given together. `stored` is the dtype of a
-// run that is resumed, which keeps what auto has found.
-void settle(const Parts& o, const CommandLine& cli, std::optional<run::TrainDtype> stored,
+// Of a run that is resumed, before the arguments change it.
+struct Stored {
+  run::TrainDtype dtype;  // what auto has found
+  bool default_warmup;    // nobody has asked for its warm-up
+};
+
+// Options that follow from others, and what must not be given together.
+void settle(const Parts& o, const CommandLine& cli, const std::optional<Stored>& stored,
             int ranks) {
   if (cli.given("--out-dir") && o.call.folder.out_dir.empty()) {
     usage_error("--out-dir: the path is empty");
@@ -77,11 +82,17 @@ void settle(const Parts& o, const CommandLine& cli, std::optional<run::TrainDtyp
     optimizer.min_lr = optimizer.learning_rate / 10;
   }
   settle_minutes(o, cli);
+  // A run's config.json says which checkpoint it started from, and not where a resume goes on.
+  run::FolderOptions& folder = o.call.folder;
+  if (folder.resumes() && !cli.file_of("--checkpoint").empty()) folder.checkpoint.reset();
   if (o.call.schedule_restart) {
     if (!o.call.folder.resumes()) usage_error("--schedule-restart needs --init-from resume");
+    if (stored && stored->default_warmup && !cli.given("--warmup-iters")) {
+      optimizer.warmup_iters.reset();  // it goes by the new schedule
+    }
     if (!cli.given("--lr-decay-iters")) optimizer.lr_decay_iters.reset();
   }
-  if (stored && optimizer.dtype == run::TrainDtype::automatic) optimizer.dtype = *stored;
+  if (stored && optimizer.dtype == run::TrainDtype::automatic) optimizer.dtype = stored->dtype;
   if (cli.given("--profile-steps") && o.call.trace.profile.empty()) {
     usage_error("--profile-steps is for --profile FILE");
   }
@@ -143,11 +154,11 @@ bool parse_arguments(TrainingProgram& program, const Call& call, int ranks) {
   const CallOptions given = o.call;
   const bool help = cli.given("--help") || cli.given("--version");
   std::optional<run::Config> stored;
-  std::optional<run::TrainDtype> stored_dtype;
+  std::optional<Stored> before;
   if (given.folder.resumes() && !given.folder.out_dir.empty() && !help) {
     stored = take_stored(program, given.folder.out_dir);
     o.call = given;
-    stored_dtype = o.optimizer.dtype;
+    before = Stored{o.optimizer.dtype, o.optimizer.warmup_iters == o.optimizer.default_warmup()};
   } else {
     program.take_preset(std::string(o.preset));
   }
@@ -158,7 +169,7 @@ bool parse_arguments(TrainingProgram& program, const Call& call, int ranks) {
   o.corpus.insert(o.corpus.end(), words.begin(), words.end());
   make_absolute(o);
   program.adjust(cli);
-  settle(o, cli, stored_dtype, ranks);
+  settle(o, cli, before, ranks);
   as_usage([&] {
     program.validate();
     program.check_patterns();

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "tapegrad/apps/cli/command.h"
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/compute.h"
@@ -109,6 +111,8 @@ int evaluate(const Options& o) {
   const auto result =
       gpt::evaluate_text(model, run::tokens_of(text, model.tokenizer, o.separator), windows);
   if (!result) return kInterruptedExitCode;
+  check(!std::isnan(result->loss.loss), "{}: the loss is NaN: {}", o.model,
+        "the model's weights are broken, or so large that they overflow");
   const std::string& name = text.tokens ? text.tokens->val_name : text.identity.name;
   if (o.json) {
     fmt::print("{}\n", json_text(json_of(o, windows, name, *result), 2));

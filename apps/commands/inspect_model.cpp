@@ -26,7 +26,6 @@ void check_tape(const Options& o) {
   if (!draws_svg(o.tape) && !o.tape.ends_with(".dot")) {
     cli::usage_error("--tape {}: the name must end with .svg or .dot", o.tape);
   }
-  if (o.json || !o.html.empty()) cli::usage_error("--tape goes without --json and --html");
 }
 
 std::optional<Options> parse(const cli::Call& call) {
@@ -110,12 +109,20 @@ Reading read(const Options& o, const std::string& text) {
   return {std::move(model), step, all, std::move(tokens)};
 }
 
+inspect::Inside inside_of(const Options& o, const Reading& r) {
+  try {
+    return inspect::look_inside(r.model.gpt, r.tokens);
+  } catch (const Error& error) {
+    fail("{}: {}", o.model, error.what());
+  }
+}
+
 inspect::Look look_at(const Options& o, const Reading& r) {
   return {.model = o.model,
           .step = r.step,
           .bytes_of = [&r](data::Token t) { return r.model.tokenizer.token_bytes(t); },
           .text_tokens = r.text_tokens,
-          .inside = inspect::look_inside(r.model.gpt, r.tokens)};
+          .inside = inside_of(o, r)};
 }
 
 // A step of the whole model in f32, with its dropout: what training may do beside that, such as
@@ -137,19 +144,17 @@ void draw_tape(const Options& o, const Reading& r) {
                               : "";
   const std::string dot = inspect::dot_of(
       graph, fmt::format("a step of {} in f32 on {} tokens{}: {} ops, which keep {:.2f} MB\nloss "
-                         "{:.4f}; backward goes the same ways, upwards",
+                         "{}; backward goes the same ways, upwards",
                          o.model, count, cut, graph.ops.size(),
-                         static_cast<double>(graph.kept_bytes()) / 1e6, loss.item()));
+                         static_cast<double>(graph.kept_bytes()) / 1e6, loss_text(loss.item())));
   write_file_atomically(o.tape, draws_svg(o.tape) ? inspect::svg_of(dot) : dot);
-  fmt::print("{} shows {} ops\n", o.tape, graph.ops.size());
+  if (!o.json) fmt::print("{} shows {} ops\n", o.tape, graph.ops.size());
 }
 
 int show(const Options& o) {
   const Reading reading = read(o, input_text(o));
-  if (!o.tape.empty()) {
-    draw_tape(o, reading);
-    return 0;
-  }
+  if (!o.tape.empty()) draw_tape(o, reading);
+  if (!o.tape.empty() && !o.json && o.html.empty()) return 0;
   const inspect::Look look = look_at(o, reading);
   if (!o.html.empty()) {
     write_file_atomically(o.html, inspect::html_of(look));

@@ -6,6 +6,7 @@
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/text/utf8.h"
+#include "tapegrad/nn/generation/broken_logits.h"
 #include "tapegrad/run/models/model.h"
 
 namespace tapegrad {
@@ -126,7 +127,11 @@ int sample(const Options& o) {
     sampler.converse();
     return 0;
   }
-  sampler.print_samples(prompts_of(o));
+  try {
+    sampler.print_samples(prompts_of(o));
+  } catch (const nn::BrokenLogits& error) {
+    fail("{}: {}", o.model, error.what());
+  }
   return interrupted() ? kInterruptedExitCode : 0;
 }
 

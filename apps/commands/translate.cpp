@@ -8,6 +8,7 @@
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/seq2seq/line_translator.h"
 #include "tapegrad/base/interrupt.h"
+#include "tapegrad/nn/generation/broken_logits.h"
 
 namespace tapegrad {
 namespace {
@@ -69,10 +70,14 @@ int translate(Options o) {
                                               : reads_stdin ? "stdin: line"
                                                             : "text");
   catch_interrupts();
-  if (o.file) translator.add_file(*o.file);
-  if (reads_stdin) translator.add_stdin();
-  for (const std::string& text : o.texts) translator.add(text);
-  translator.flush();
+  try {
+    if (o.file) translator.add_file(*o.file);
+    if (reads_stdin) translator.add_stdin();
+    for (const std::string& text : o.texts) translator.add(text);
+    translator.flush();
+  } catch (const nn::BrokenLogits& error) {
+    fail("{}: {}", o.lines.model, error.what());
+  }
   return interrupted() ? kInterruptedExitCode : 0;
 }
 

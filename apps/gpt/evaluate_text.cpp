@@ -12,11 +12,11 @@ namespace tapegrad::gpt {
 std::string Evaluated::line() const {
   const std::string seen =
       loss.share == 1 ? "whole text" : fmt::format("{:.3g} % of the text", 100 * loss.share);
-  return fmt::format(
-      "loss {:.4f} ({}), perplexity {:.2f}, {:.2f} bits per byte; {} tokens, {} tok/s", loss.loss,
-      seen, loss.perplexity, loss.bits_per_byte, grouped(loss.tokens),
-      grouped(
-          static_cast<std::int64_t>(static_cast<double>(loss.tokens) / std::max(seconds, 1e-9))));
+  return fmt::format("loss {} ({}), perplexity {:.2f}, {:.2f} bits per byte; {} tokens, {} tok/s",
+                     loss_text(loss.loss), seen, loss.perplexity, loss.bits_per_byte,
+                     grouped(loss.tokens),
+                     grouped(static_cast<std::int64_t>(static_cast<double>(loss.tokens) /
+                                                       std::max(seconds, 1e-9))));
 }
 
 std::optional<Evaluated> evaluate_text(const run::TextModel& model, const data::Tokens& tokens,

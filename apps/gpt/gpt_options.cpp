@@ -44,7 +44,7 @@ Options gpt2_124m() {
   o.model.block_size = 256;
   run::OptimizerOptions& a = o.optimizer;
   a.batch_size = 4, a.max_iters = 1000;
-  a.learning_rate = 6e-4, a.min_lr = 6e-5, a.warmup_iters = 50;
+  a.learning_rate = 6e-4, a.min_lr = 6e-5, a.most_warmup = 50;
   a.settings.set("beta2", 0.95);
   a.dtype = run::TrainDtype::automatic;
   o.evaluation.eval_iters = 5, o.evaluation.log_interval = 1;
@@ -84,7 +84,7 @@ Options book_124m() {
   o.init.init = FirstWeights::torch;
   run::OptimizerOptions& a = o.optimizer;
   a.batch_size = 2;
-  a.learning_rate = 5e-4, a.schedule = Kind::constant, a.warmup_iters = 0;
+  a.learning_rate = 5e-4, a.schedule = Kind::constant, a.most_warmup = 0;
   a.settings.set("beta2", 0.999), a.decay_all = true, a.grad_clip = 0;
   run::EvaluationOptions& e = o.evaluation;
   e.eval_interval = 5, e.eval_offset = 1, e.eval_iters = 1, e.log_interval = 1;

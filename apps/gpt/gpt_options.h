@@ -59,7 +59,7 @@ struct PassOptions {
 
   template <class Self, class Table>
   static void describe(Self& o, Table& t) {
-    t("epochs", o.epochs, "passes over the text, in place of --max-iters",
+    t("epochs", o.epochs, "passes over the text, in place of --max-iters; implies --batches epochs",
       {.least = 1, .most = 1 << 20});
     t("sample_interval", o.sample_interval,
       "print samples every N steps, and keep them in metrics.jsonl", {.least = 1, .newer = true});

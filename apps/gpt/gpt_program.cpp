@@ -164,13 +164,12 @@ void Program::finish(run::Report& report) const {
   if (loss) {
     const std::string seen =
         loss->share == 1 ? "whole split" : fmt::format("{:.3g} % of the split", 100 * loss->share);
-    report.result(
-        fmt::format("final: val loss {:.4f} ({}), perplexity {:.2f}, {:.2f} bits per byte",
-                    loss->loss, seen, loss->perplexity, loss->bits_per_byte),
-        {{"final_val_loss", loss->loss},
-         {"final_val_share", loss->share},
-         {"perplexity", loss->perplexity},
-         {"bits_per_byte", loss->bits_per_byte}});
+    report.result(fmt::format("final: val loss {} ({}), perplexity {:.2f}, {:.2f} bits per byte",
+                              loss_text(loss->loss), seen, loss->perplexity, loss->bits_per_byte),
+                  {{"final_val_loss", loss->loss},
+                   {"final_val_share", loss->share},
+                   {"perplexity", loss->perplexity},
+                   {"bits_per_byte", loss->bits_per_byte}});
   }
   if (options_.call.sample) print_samples(report);
 }

@@ -61,7 +61,7 @@ class Program : public cli::Prepared {
 
 Product product_of(const Options& options);  // the largest of a block
 // The size of the vocabulary: that of the run to resume, or of the tokenizer that the options ask
-// for. Reads the text, unless the tokenizer is GPT-2's.
+// for. Reads the text if that decides it.
 std::int64_t vocab_size_of(const Options& options);
 // This project's sources and documents, which are part of train-gpt.
 run::Text own_sources();

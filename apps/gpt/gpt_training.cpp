@@ -66,6 +66,7 @@ Product product_of(const Options& o) {
 
 std::int64_t vocab_size_of(const Options& o) {
   if (const auto given = given_tokenizer(o)) return given->vocab_size();
+  if (const auto size = data::bpe_size(o.text.tokenizer)) return *size;  // learning takes minutes
   std::optional<run::Text> text;
   const auto read = [&]() -> const run::Text& {
     return text.emplace(run::text_of_new_run(o.text.source(), own_sources));
@@ -123,7 +124,11 @@ void Training::adjust(const cli::CommandLine& cli) {
   if (cli.given("--epochs") && cli.given("--max-minutes")) {
     cli::usage_error("--epochs and --max-minutes exclude each other");
   }
-  if (cli.given("--epochs")) o.call.max_minutes.reset();
+  if (cli.given("--epochs")) {
+    o.call.max_minutes.reset();
+    const bool free = !cli.given("--batches") && !o.call.folder.resumes();
+    if (free) o.text.batches = run::BatchKind::epochs;
+  }
   for (const char* option : {"--ranks", "--bandwidth", "--latency"}) {
     if (o.extras.plan || !cli.given(option)) continue;
     cli::usage_error("{} is for --plan: `mpirun -n 4 {} …` starts four processes", option,

@@ -164,7 +164,7 @@ void take_initial_model(Options& o, const cli::CommandLine& cli) {
   if (folder.resumes()) return;
   if (!folder.starts_from_model()) return refuse_without_start(cli);
   check_folders(folder);
-  if (!o.tuning.checkpoint) o.tuning.checkpoint = run::best_or_last(folder.init_from);
+  o.tuning.checkpoint = folder.checkpoint.value_or(run::best_or_last(folder.init_from));
   o.start =
       std::make_shared<run::OpenedModel>(run::open_model(folder.init_from, *o.tuning.checkpoint));
   const run::OpenedModel& start = *o.start;

@@ -1,13 +1,16 @@
 #include "tapegrad/apps/gpt/plan.h"
 
-#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <optional>
 #include <utility>
 
 #include "tapegrad/apps/gpt/gpt_program.h"
+#include "tapegrad/apps/gpt/init_from.h"
+#include "tapegrad/apps/gpt/measured_step.h"
 #include "tapegrad/apps/gpt/trial.h"
 #include "tapegrad/base/interrupt.h"
+#include "tapegrad/base/memory/dry_run.h"
 #include "tapegrad/base/memory/memory.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/words.h"
@@ -17,26 +20,6 @@
 
 namespace tapegrad::gpt {
 namespace {
-
-constexpr double kEnoughSeconds = 2;
-constexpr int kLeastSteps = 3, kMostSteps = 20;
-
-// The parts of the step whose time is the median of as many steps as fit into about two seconds.
-// Two steps before them, which get memory from the system, do not count. Nothing if a signal
-// interrupts it.
-std::optional<Trial::Phases> measured_step(Trial& trial) {
-  std::vector<Trial::Phases> steps;
-  double all = 0;
-  for (int i = -2; i < kLeastSteps || (all < kEnoughSeconds && i < kMostSteps); ++i) {
-    const Trial::Phases p = trial.step();
-    if (i >= 0) steps.push_back(p);
-    all += p.total();
-    if (interrupted()) return std::nullopt;
-  }
-  std::sort(steps.begin(), steps.end(),
-            [](const auto& a, const auto& b) { return a.total() < b.total(); });
-  return steps[steps.size() / 2];
-}
 
 // The parts of a step of one process, and of several.
 run::StepParts parts_of(const Trial::Phases& phases, const Trial& trial) {
@@ -83,6 +66,49 @@ std::string price_of_recomputing(const nn::Summary& model, const run::MemoryEsti
                      (stored.total - recomputed.total) / 1e6, 100 * blocks / (3 * model.flops()));
 }
 
+// The groups of the parameters that are trained. Makes no weights.
+void print_groups(const Options& o) {
+  const DryRun dry;
+  const nn::Params params = nn::Params::shapes_only();
+  nn::make_decoder(params, o.model, tuned_by(o));
+  const NamedTensors parameters = params.parameters();
+  std::string heading = "groups:";
+  for (const std::string& line :
+       run::group_lines(parameters, optim::make_groups(parameters, o.optimizer.rules()))) {
+    fmt::print("{:<10} {}\n", std::exchange(heading, ""), line);
+  }
+}
+
+// How long the run takes, if a step takes so long.
+void print_run(const Options& o, double step) {
+  if (o.call.max_minutes) {
+    fmt::print(
+        "run:       about {:.0f} steps fit into {:.4g} minutes, less what evaluations take\n",
+        60 * *o.call.max_minutes / step, *o.call.max_minutes);
+  } else if (!o.passes.epochs) {
+    fmt::print("run:       {} steps take {}, and evaluations beside\n",
+               grouped(o.optimizer.max_iters),
+               duration_text(step * static_cast<double>(o.optimizer.max_iters)));
+  }
+}
+
+double tokens_of_batch(const Options& o) {
+  return static_cast<double>(o.optimizer.batch_size * o.model.block_size);
+}
+
+// For a model that takes too long to make, or to take a step of one sequence.
+int print_prediction(const Options& o, const PredictedStep& predicted) {
+  const auto batches = static_cast<double>(o.optimizer.gradient_accumulation_steps);
+  const double step = predicted.step * batches;
+  fmt::print(
+      "predicted: {:.0f} ms per step at least, {:.0f} tokens/s at most, by {:.0f} GFLOP/s of its "
+      "products: to measure one takes longer than {:.0f} s\n",
+      step * 1e3, tokens_of_batch(o) * batches / step, predicted.rate * 1e-9, kMostMeasuring);
+  print_run(o, step);
+  if (o.extras.ranks > 1) fmt::print("forecast:  none, since no step was measured\n");
+  return 0;
+}
+
 }  // namespace
 
 int print_plan(const Options& o) {
@@ -95,8 +121,7 @@ int print_plan(const Options& o) {
   };
   const run::MemoryEstimate estimate = memory_of(o);
   const nn::Summary model = nn::summary(config);
-  const auto tokens =
-      static_cast<double>(a.batch_size * config.block_size * a.gradient_accumulation_steps);
+  const double tokens = tokens_of_batch(o) * static_cast<double>(a.gradient_accumulation_steps);
   fmt::print("model:     {} parameters, {:.3g} GFLOP per step\n", grouped(model.parameters()),
              3e-9 * model.flops() * tokens);
   fmt::print("memory:    {}\n", run::describe(estimate));
@@ -109,7 +134,19 @@ int print_plan(const Options& o) {
 
   // A run that does not fit has its memory told, but no time: measuring would not fit, either.
   run::check_memory(estimate, o.call.max_minutes.has_value());
+  print_groups(o);
+  fmt::print("measuring: a step, for at most {:.0f} s\n", kMostMeasuring);
+  std::fflush(stdout);
   catch_interrupts();
+  const auto begin = std::chrono::steady_clock::now();
+  const auto seconds_left = [&] {
+    const auto now = std::chrono::steady_clock::now();
+    return kMostMeasuring - std::chrono::duration<double>(now - begin).count();
+  };
+  const PredictedStep predicted = predicted_step(3 * model.flops() * tokens_of_batch(o),
+                                                 product_of(o), a.precision(), estimate);
+  const double one = predicted.step / static_cast<double>(a.batch_size);
+  if (predicted.making + one > seconds_left()) return print_prediction(o, predicted);
   reset_peak_memory();
   Trial trial(config, a.batch_size, config.block_size,
               {.recompute = o.extras.recompute,
@@ -117,28 +154,21 @@ int print_plan(const Options& o) {
                .dropout = o.random.rng,
                .tuning = o.tuning,
                .optimizer = a.rules()});
-  std::string heading = "groups:";
-  for (const std::string& line : run::group_lines(trial.parameters(), trial.groups())) {
-    fmt::print("{:<10} {}\n", std::exchange(heading, ""), line);
-  }
-  std::fflush(stdout);
-  const auto phases = measured_step(trial);
-  if (!phases) return kInterruptedExitCode;
-  const run::StepParts parts = parts_of(*phases, trial);
+  const auto measured = measured_step(trial, a.batch_size, config.block_size, seconds_left);
+  if (!measured) return kInterruptedExitCode;
+  const run::StepParts parts = parts_of(measured->phases, trial);
   const double step =
       run::forecast_step(parts, {.batches = a.gradient_accumulation_steps}, {1, 0}).step;
-  fmt::print("measured:  {:.1f} ms per step, {:.0f} tokens/s, {:.0f} MB of tensors at once\n",
-             step * 1e3, tokens / step, static_cast<double>(memory_stats().peak) / 1e6);
-  if (o.call.max_minutes) {
-    fmt::print(
-        "run:       about {:.0f} steps fit into {:.4g} minutes, less what evaluations take\n",
-        60 * *o.call.max_minutes / step, *o.call.max_minutes);
-  } else if (!o.passes.epochs) {
-    fmt::print("run:       {} steps take {}, and evaluations beside\n", grouped(a.max_iters),
-               duration_text(step * static_cast<double>(a.max_iters)));
-  }
+  const std::string amount =
+      measured->rows == a.batch_size
+          ? fmt::format("{:.0f} MB of tensors at once",
+                        static_cast<double>(memory_stats().peak) / 1e6)
+          : fmt::format("by {} of the {} sequences of a batch", measured->rows, a.batch_size);
+  fmt::print("measured:  {:.1f} ms per step, {:.0f} tokens/s, {}\n", step * 1e3, tokens / step,
+             amount);
+  print_run(o, step);
   if (o.extras.ranks > 1) {
-    print_forecast(o, parts, tokens / static_cast<double>(a.gradient_accumulation_steps), estimate);
+    print_forecast(o, parts, tokens_of_batch(o), estimate);
   }
   return 0;
 }

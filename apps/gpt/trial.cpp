@@ -69,6 +69,11 @@ Tensor Trial::tokens(int64_t vocab_size, int64_t B, int64_t T) {
   return Tensor::from(ids, {B, T});
 }
 
+void Trial::set_batch(int64_t B, int64_t T) {
+  inputs_ = tokens(gpt_.config.vocab_size, B, T);
+  targets_ = tokens(gpt_.config.vocab_size, B, T);
+}
+
 Trial::Phases Trial::step() {
   TimedUpdates timed(*updates_);
   run::Progress unused;

@@ -29,6 +29,8 @@ class Trial {
     std::vector<double> completed = {};
   };
   Phases step();
+  // From now on, batches of B sequences of T tokens.
+  void set_batch(int64_t B, int64_t T);
   NamedTensors parameters() const { return params_.parameters(); }
   const optim::ParameterGroups& groups() const { return updates_->groups(); }
 

@@ -51,7 +51,8 @@ std::string text_of(const Look& look) {
   text += fmt::format("{} tokens", inside.tokens.size());
   if (look.cut()) text += fmt::format(", the last of {}", grouped(look.text_tokens));
   if (inside.loss) {
-    text += fmt::format(", loss {:.4f}, perplexity {:.2f}", *inside.loss, std::exp(*inside.loss));
+    text += fmt::format(", loss {}, perplexity {:.2f}", loss_text(*inside.loss),
+                        std::exp(*inside.loss));
   }
   text += fmt::format("\n\n{:<16}  {:<{}}  {:>11}  {:>6}  {}\n", "token", "", kBar, "probability",
                       "loss", "likeliest in its place");

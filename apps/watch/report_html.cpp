@@ -158,14 +158,14 @@ std::string results(const RunFiles& run) {
   std::string text;
   const auto add_last = [&](const std::string& series, const std::string& name) {
     const Points points = points_of(history, series);
-    if (!points.empty()) text += result(fmt::format("{:.4f}", points.back().second), name);
+    if (!points.empty()) text += result(loss_text(points.back().second), name);
   };
   add_last("final_val_loss", "final validation loss");
   const Points val = points_of(history, "val_loss");
   if (!val.empty()) {
     const auto best = std::min_element(
         val.begin(), val.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-    text += result(fmt::format("{:.4f}", best->second),
+    text += result(loss_text(best->second),
                    fmt::format("lowest validation loss, at step {}", whole(best->first)));
   }
   add_last("loss", "last training loss");
@@ -291,8 +291,13 @@ std::string sizes(const Runs& runs) {
 std::string sessions(const Runs& runs) {
   std::string text;
   for (const RunFiles* run : runs) {
-    for (const Json& session : run->sessions()) {
+    const Json all = run->sessions();
+    for (const Json& session : all) {
       std::string rows;
+      const bool goes_on = run->state() == RunState::training && &session == &all.back();
+      if (!session.contains("ended") && !goes_on) {
+        rows += "<tr><th scope=\"row\">ended</th><td>killed, or the power failed</td></tr>\n";
+      }
       for (const auto& [name, value] : session.items()) {
         if (name == "command") continue;
         std::string words = name;
@@ -320,17 +325,24 @@ std::string head(const Runs& runs) {
       escaped_markup(title), embedded::report_style());
 }
 
+// How the run ended, and why. `at_end` of the program that made it, nothing is said of one that is
+// done.
+std::string state_note(const Runs& runs, const RunFiles& run, bool at_end) {
+  std::string state =
+      run.state() == RunState::training ? "still in training" : std::string(name_of(run.state()));
+  const std::string reason = run.reason();
+  if (at_end && run.state() == RunState::ended && reason.empty()) return "";
+  if (!reason.empty()) state += ": " + reason;
+  return fmt::format("<p class=\"note\">{}{}</p>\n", escaped_markup(run_prefix(runs, run)),
+                     escaped_markup(state));
+}
+
 }  // namespace
 
 std::string report_of(const Runs& runs, bool at_end) {
   std::string text = head(runs);
   for (const RunFiles* run : runs) {
-    if (!at_end) {
-      text += fmt::format(
-          "<p class=\"note\">{}{}</p>\n", escaped_markup(run_prefix(runs, *run)),
-          run->state() == RunState::training ? "still in training" : name_of(run->state()));
-    }
-    text += results(*run);
+    text += state_note(runs, *run, at_end) + results(*run);
   }
   text += differences(runs);
   text += heading("Curves") + loss_figure(runs);
@@ -345,6 +357,7 @@ std::string report_of(const Runs& runs, bool at_end) {
 
 void write_report(const fs::path& folder) {
   RunFiles run(folder);
+  run.end_training();  // this program holds the lock
   run.read_all();
   write_file_atomically(folder / run::kReportFile, report_of({&run}, true));
 }

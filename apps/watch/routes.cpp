@@ -65,6 +65,7 @@ Json description(const RunFiles& run, std::size_t id) {
           {"name", run.name()},
           {"folder", run.folder().string()},
           {"state", name_of(run.state())},
+          {"reason", run.reason()},
           {"max_iters", run.max_iters() ? Json(*run.max_iters()) : Json()},
           {"options", run.options()},
           {"sessions", run.sessions()}};

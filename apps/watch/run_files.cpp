@@ -7,6 +7,7 @@
 #include "tapegrad/run/folder/config_json.h"
 #include "tapegrad/run/folder/folder_calls.h"
 #include "tapegrad/run/folder/run_folder.h"
+#include "tapegrad/run/folder/session.h"
 
 namespace tapegrad::watch {
 namespace {
@@ -22,6 +23,7 @@ constexpr std::size_t kMostOptionsBytes = std::size_t{64} << 10;
 constexpr std::size_t kMostCommandBytes = 4 << 10, kMostSessions = 20;
 constexpr std::size_t kMostSessionBytes = 8 << 10;
 constexpr std::size_t kMostSessionsBytes = 32 << 10;  // of the first, and of the last
+constexpr const char* kEnded = "ended";  // a name of lines that end a session: see session.h
 
 // A value without what a page has no room for.
 Json shown(const Json& value, std::size_t most_bytes) {
@@ -68,6 +70,8 @@ std::string_view name_of(RunState state) {
       return "training";
     case RunState::ended:
       return "ended";
+    case RunState::failed:
+      return "failed";
     default:
       return "stopped";
   }
@@ -190,6 +194,10 @@ bool RunFiles::read_sessions() {
       kept[name] = value;
     }
     session = std::move(kept);
+    if (Json* begun = last_session(); session.contains(kEnded)) {
+      if (begun != nullptr && !begun->contains(kEnded)) begun->update(session);
+      return;
+    }
     if (first_sessions_.size() < kMostSessions) {
       first_sessions_.push_back(std::move(session));
     } else {
@@ -220,11 +228,36 @@ Json RunFiles::sessions() const {
   return list;
 }
 
+const Json* RunFiles::last_session() const {
+  if (!last_sessions_.empty()) return &last_sessions_.back();
+  return first_sessions_.empty() ? nullptr : &first_sessions_.back();
+}
+
+std::string RunFiles::of_last_session(const char* name) const {
+  const Json* last = last_session();
+  const auto at = last == nullptr ? Json::const_iterator() : last->find(name);
+  return last == nullptr || at == last->end() || !at->is_string() ? "" : at->get<std::string>();
+}
+
+std::string RunFiles::reason() const {
+  if (state_ == RunState::training) return "";
+  const std::string how = of_last_session(kEnded), why = of_last_session("why");
+  if (how == name_of_enum(run::Ending::finished)) return "";
+  if (!why.empty()) return why;
+  if (!how.empty()) return how;
+  const bool killed = state_ == RunState::stopped && last_session() != nullptr;
+  return killed ? "killed" : "";
+}
+
 bool RunFiles::read_state() {
   const bool made_all = max_iters_ && history_.last_iteration() >= *max_iters_;
-  const RunState now = !released_ && run::is_locked(folder_)   ? RunState::training
-                       : made_all || history_.has_final_loss() ? RunState::ended
-                                                               : RunState::stopped;
+  const std::string how = of_last_session(kEnded);
+  const bool stopped = how.empty() || how == name_of_enum(run::Ending::stopped);
+  const bool done = made_all || history_.has_final_loss() || !stopped;
+  const RunState now = !released_ && run::is_locked(folder_)     ? RunState::training
+                       : how == name_of_enum(run::Ending::error) ? RunState::failed
+                       : done                                    ? RunState::ended
+                                                                 : RunState::stopped;
   return now != std::exchange(state_, now);
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tapegrad/apps/watch/history.h"
@@ -13,8 +14,9 @@ namespace tapegrad::watch {
 
 enum class RunState {
   training,  // a program holds the folder's lock
-  ended,     // all steps are made
-  stopped,
+  ended,     // all that was asked for is done
+  stopped,   // by a signal; or killed, if no session says so
+  failed,    // by an error
 };
 std::string_view name_of(RunState state);
 
@@ -51,13 +53,21 @@ class RunFiles {
   RunState state() const { return state_; }
   std::optional<std::int64_t> max_iters() const { return max_iters_; }
   const Json& options() const { return options_; }  // {section: {name: value}}
-  Json sessions() const;                            // the lines of sessions.jsonl: first and last
+  // The calls of sessions.jsonl, first and last. Each has what its line of the end says, too; one
+  // without that is going on, or was killed.
+  Json sessions() const;
+  // Why a run is not training: the signal, the error's sentence; or "killed" (or the power failed),
+  // "early stop", "time budget". Empty if it made all its steps.
+  std::string reason() const;
   const History& history() const { return history_; }
 
  private:
   bool read_config();
   bool read_sessions();
   bool read_state();
+  const Json* last_session() const;  // null: none
+  Json* last_session() { return const_cast<Json*>(std::as_const(*this).last_session()); }
+  std::string of_last_session(const char* name) const;  // its text of that name, or ""
 
   std::filesystem::path folder_;
   LineTail metrics_, layers_, sessions_tail_;

@@ -28,4 +28,10 @@ std::string duration_text(double seconds) {
   return fmt::format("{}:{:02} h", s / 3600, s / 60 % 60);
 }
 
+std::string loss_text(double loss) {
+  constexpr double least = 1e-3;
+  const bool small = loss != 0 && loss > -least && loss < least;
+  return small ? fmt::format("{:.4g}", loss) : fmt::format("{:.4f}", loss);
+}
+
 }  // namespace tapegrad

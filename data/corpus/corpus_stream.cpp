@@ -1,5 +1,7 @@
 #include "tapegrad/data/corpus/corpus_stream.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <system_error>
 
@@ -168,14 +170,24 @@ bool CorpusStream::next_line(TextChunk& chunk) {
     } catch (const Error& error) {
       fail("[corpus] '{}', line {}: {}", path_.string(), line_, error.what());
     }
-    check(text.has_value(),
-          "[corpus] '{}', line {} is not a JSON object with a text '{}' (--field)", path_.string(),
-          line_, options_.field);
+    if (!text) fail_without_text(line);
     if (text->empty()) continue;
     line_text_ = *std::move(text);
     chunk = {line_text_, true, true};
     return true;
   }
+}
+
+// Says which keys the line has in place of the one whose text is wanted.
+void CorpusStream::fail_without_text(std::string_view line) const {
+  const auto keys = keys_of_json_line(line);
+  const std::string where = fmt::format("[corpus] '{}', line {}", path_.string(), line_);
+  check(keys.has_value(), "{} is not a JSON object with a text '{}' (--field)", where,
+        options_.field);
+  check(std::count(keys->begin(), keys->end(), options_.field) == 0, "{}: '{}' is not a text",
+        where, options_.field);
+  fail("{} has no text '{}': its keys are {}. --field names the one to learn", where,
+       options_.field, keys->empty() ? "none" : fmt::format("{}", fmt::join(*keys, ", ")));
 }
 
 bool CorpusStream::next(TextChunk& chunk) {

@@ -44,6 +44,7 @@ class CorpusStream {
   bool open_in_folder(const std::filesystem::path& path);
   void open(const std::filesystem::path& path);
   bool next_line(TextChunk& chunk);
+  [[noreturn]] void fail_without_text(std::string_view line) const;
   std::string_view more();  // of the open file
   std::string advice() const;
 

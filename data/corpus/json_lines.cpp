@@ -63,6 +63,36 @@ class FieldReader : public nlohmann::json_sax<json> {
   std::optional<std::string> text_;
 };
 
+// Keeps the first keys of the outermost object.
+class KeyReader : public nlohmann::json_sax<json> {
+ public:
+  std::vector<std::string> take() { return std::move(keys_); }
+
+  bool null() override { return depth_ > 0; }
+  bool boolean(bool) override { return depth_ > 0; }
+  bool number_integer(number_integer_t) override { return depth_ > 0; }
+  bool number_unsigned(number_unsigned_t) override { return depth_ > 0; }
+  bool number_float(number_float_t, const string_t&) override { return depth_ > 0; }
+  bool binary(binary_t&) override { return depth_ > 0; }
+  bool string(string_t&) override { return depth_ > 0; }
+  bool start_object(std::size_t) override { return ++depth_ > 0; }
+  bool start_array(std::size_t) override { return depth_++ > 0; }
+  bool end_object() override { return --depth_ >= 0; }
+  bool end_array() override { return --depth_ >= 0; }
+  bool key(string_t& name) override {
+    constexpr std::size_t most = 8;
+    if (depth_ == 1 && keys_.size() < most) keys_.push_back(name);
+    return true;
+  }
+  bool parse_error(std::size_t, const std::string&, const json::exception&) override {
+    return false;
+  }
+
+ private:
+  int depth_ = 0;
+  std::vector<std::string> keys_;
+};
+
 }  // namespace
 
 std::optional<std::string> text_of_json_line(std::string_view line, const std::string& field) {
@@ -71,6 +101,12 @@ std::optional<std::string> text_of_json_line(std::string_view line, const std::s
   std::optional<std::string> text = reader.take();
   check(!text || text->find('\0') == text->npos, "the text has a NUL");
   return text;
+}
+
+std::optional<std::vector<std::string>> keys_of_json_line(std::string_view line) {
+  KeyReader reader;
+  if (!json::sax_parse(line, &reader)) return std::nullopt;
+  return reader.take();
 }
 
 }  // namespace tapegrad::data

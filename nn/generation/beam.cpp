@@ -5,6 +5,8 @@
 #include <limits>
 #include <optional>
 
+#include "tapegrad/nn/generation/broken_logits.h"
+
 namespace tapegrad::nn {
 namespace {
 
@@ -54,7 +56,7 @@ std::vector<Candidate> candidates(const Search& search, const Scores& scores, st
     const std::int64_t row = first + static_cast<std::int64_t>(h);
     const float* logits = scores.logits.data<float>() + row * vocab;
     const float log_sum = scores.log_sums.data<float>()[row];
-    check(std::isfinite(log_sum), "the model's logits are NaN: its weights are broken");
+    if (!std::isfinite(log_sum)) throw BrokenLogits();
     for (std::int32_t token = 0; token < vocab; ++token) {
       const auto log_probability = static_cast<double>(logits[token] - log_sum);
       const Candidate c{search.live[h].log_probability + log_probability, h, token};

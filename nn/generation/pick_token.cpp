@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "tapegrad/base/error.h"
+#include "tapegrad/nn/generation/broken_logits.h"
 
 namespace tapegrad::nn {
 
@@ -80,7 +81,7 @@ void keep_top_p(std::vector<double>& weights, double p) {
 std::int32_t pick_token(std::vector<float> logits, const GenerateOptions& options, Rng& rng,
                         std::span<const std::int32_t> text) {
   for (const float logit : logits) {
-    check(!std::isnan(logit), "the model's logits are NaN: its weights are broken");
+    if (std::isnan(logit)) throw BrokenLogits();
   }
   if (options.repetition_penalty != 1) penalize(logits, options.repetition_penalty, text);
   if (options.greedy) {

@@ -62,10 +62,17 @@ void set_documents(Text& text, std::vector<data::TextRange> documents) {
 
 void check_same(const std::filesystem::path& folder, const TextIdentity& stored,
                 const TextIdentity& found, std::string_view option) {
-  check(found.fingerprint == stored.fingerprint && found.documents == stored.documents,
-        "the run in {} was made of another text: of {} with fingerprint {}, while {} has {}. "
-        "Resume it with the same {}, or start a new run",
-        folder.string(), stored.name, stored.fingerprint, found.name, found.fingerprint, option);
+  if (found.fingerprint == stored.fingerprint && found.documents == stored.documents) return;
+  // What a fingerprint does not tell apart are texts without documents, and of one.
+  const bool by_count = found.fingerprint == stored.fingerprint;
+  const auto of = [&](const TextIdentity& text) {
+    return by_count ? fmt::format("{} document{}", text.documents, text.documents == 1 ? "" : "s")
+                    : "fingerprint " + text.fingerprint;
+  };
+  fail(
+      "the run in {} was made of another text: of {} with {}, while {} has {}. Resume it with the "
+      "same {}, or start a new run",
+      folder.string(), stored.name, of(stored), found.name, of(found), option);
 }
 
 std::shared_ptr<const Text> read_val(const CorpusSource& source) {

@@ -66,12 +66,14 @@ requires requires(const Part& part) {
 }
 Section section_of(std::string_view name, const Part& part);
 
-// A value that must stay when a run is resumed, and did not; both as JSON, null as "none".
+// A value that is another one when a run is resumed; both as JSON, null as "none".
 struct Change {
   std::string name, before, now;
 };
-// The first change from one section to another, by what they stand for. `before` may lack what is
-// newer.
+// All changes of values that may change, in their order.
+std::vector<Change> allowed_changes(const Config& before, const Config& now);
+// The first change that must not be, from one section to another, by what they stand for. `before`
+// may lack what is newer.
 std::optional<Change> first_change(const Section& before, const Section& now);
 
 // Sets the members that the sections have values for; `path` is for messages. Every member must be

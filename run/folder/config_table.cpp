@@ -177,8 +177,10 @@ Section section_of(std::string_view name, Described part) {
   return config.sections.front();
 }
 
-std::optional<Change> first_change(const Section& before, const Section& now) {
-  if (now.settled) return first_change(now.settled(before), now.settled(now));
+namespace {
+
+// The changes of values that may change, or of those that may not.
+std::vector<Change> changes_of(const Section& before, const Section& now, bool allowed) {
   const auto is_in = [](const std::vector<std::string>& names, const std::string& name) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
@@ -186,12 +188,33 @@ std::optional<Change> first_change(const Section& before, const Section& now) {
     const bool none = value == nullptr || std::holds_alternative<std::monostate>(*value);
     return none ? "none" : value_text(*value);
   };
+  std::vector<Change> changes;
   for (const auto& [name, value] : now.values) {
     const Value* old = before.find(name);
-    if (is_in(now.changeable, name) || (old == nullptr && is_in(now.newer, name))) continue;
-    if (words(old) != words(&value)) return Change{name, words(old), words(&value)};
+    if (is_in(now.changeable, name) != allowed) continue;
+    if (old == nullptr && is_in(now.newer, name)) continue;
+    if (words(old) != words(&value)) changes.push_back({name, words(old), words(&value)});
   }
-  return std::nullopt;
+  return changes;
+}
+
+}  // namespace
+
+std::optional<Change> first_change(const Section& before, const Section& now) {
+  if (now.settled) return first_change(now.settled(before), now.settled(now));
+  const std::vector<Change> changes = changes_of(before, now, false);
+  return changes.empty() ? std::nullopt : std::optional(changes.front());
+}
+
+std::vector<Change> allowed_changes(const Config& before, const Config& now) {
+  std::vector<Change> all;
+  for (const Section& section : now.sections) {
+    const Section* old = before.find(section.name);
+    if (old == nullptr) continue;
+    const std::vector<Change> changes = changes_of(*old, section, true);
+    all.insert(all.end(), changes.begin(), changes.end());
+  }
+  return all;
 }
 
 void read_options(const std::filesystem::path& path, const Config& config, Described options) {

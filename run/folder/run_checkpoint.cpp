@@ -23,6 +23,7 @@ constexpr int kTrainerVersion = 1;
 const std::string kIteration = "iteration";
 // Keys of skip_outliers: absent while there is nothing to store.
 const std::string kSkipped = "skipped", kLosses = "last_losses", kNorms = "last_norms";
+const std::string kUpdateOffset = "update_offset";  // absent if it is 0
 // Tells which batches were drawn: the fingerprint of the random states in trainer.json.
 const std::string kRandomState = "random_state";
 
@@ -139,6 +140,7 @@ void write_files(const fs::path& writing, const TrainState& state) {
     trainer[kLosses] = p.losses.values();
     trainer[kNorms] = p.norms.values();
   }
+  if (p.update_offset != 0) trainer[kUpdateOffset] = p.update_offset;
   write_json(writing / kTrainerFile, trainer);
 }
 
@@ -189,6 +191,15 @@ void finish_checkpoint(const fs::path& folder) {
 
 std::int64_t checkpoint_iteration(const fs::path& folder) { return read_trainer(folder).iteration; }
 
+std::optional<std::int64_t> best_iteration(const fs::path& folder) {
+  const Trainer trainer = read_trainer(folder);
+  std::optional<double> loss;
+  std::int64_t best = 0;
+  get(trainer.path, trainer.json, "best_val_loss", loss);
+  get(trainer.path, trainer.json, "best_iteration", best);
+  return loss ? std::optional(best) : std::nullopt;
+}
+
 std::shared_ptr<const TensorSource> checkpoint_model(const fs::path& folder) {
   const auto file = open_safetensors((folder / kModelFile).string(), Links::refused);
   check_iteration(*file, read_trainer(folder).iteration);
@@ -210,6 +221,11 @@ void restore_checkpoint(const fs::path& folder, const TrainState& state) {
   check(p.seconds >= 0 && p.seconds <= most_seconds, "{}: 'seconds' must be from 0 to {}, not {}",
         path.string(), most_seconds, p.seconds);
   read_outliers(path, json, p);
+  if (json.contains(kUpdateOffset)) get(path, json, kUpdateOffset, p.update_offset);
+  constexpr int64_t most_steps = int64_t{1} << 40;
+  check(p.update_offset >= -most_steps && p.update_offset <= most_steps,
+        "{}: '{}' must be from {} to {}, not {}", path.string(), kUpdateOffset, -most_steps,
+        most_steps, p.update_offset);
   p.multiplier = read_multiplier(path, json);
   get(path, json, "loader", loader);
   get(path, json, "dropout", dropout);

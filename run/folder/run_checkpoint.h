@@ -17,8 +17,11 @@ namespace tapegrad::run {
 
 // How far a run has come.
 struct Progress {
-  std::int64_t iteration = 0;                    // optimiser steps made, and skipped
-  std::int64_t skipped = 0;                      // of them, by skip_outliers
+  std::int64_t iteration = 0;  // optimiser steps made, and skipped
+  std::int64_t skipped = 0;    // of them, by skip_outliers
+  // What the optimiser's count of updates is beyond iteration − skipped: 0 unless the run went back
+  // to an earlier step.
+  std::int64_t update_offset = 0;
   optim::OutlierWindow losses = {}, norms = {};  // of the last steps, if it is on
   std::optional<double> best_val_loss = {};
   std::int64_t best_iteration = 0;
@@ -74,6 +77,8 @@ void contribute_checkpoint(const TrainState& state);
 void finish_checkpoint(const std::filesystem::path& folder);
 // The steps that the checkpoint has made.
 std::int64_t checkpoint_iteration(const std::filesystem::path& folder);
+// The step of the lowest validation loss that the checkpoint knows; nothing if it knows none.
+std::optional<std::int64_t> best_iteration(const std::filesystem::path& folder);
 // The model's tensors. Error if its file is not of the iteration that trainer.json names.
 std::shared_ptr<const TensorSource> checkpoint_model(const std::filesystem::path& folder);
 // All but the parameters. Errors name the file that is broken or of another checkpoint.

@@ -96,6 +96,9 @@ RunFolder::~RunFolder() {
 
 void RunFolder::lock() { lock_ = std::make_unique<Lock>(lock_folder(path_, "training")); }
 
+// What rank 0 tells the others before the path: whether it resumes.
+constexpr char kBeginning[] = {'n', 'r'};
+
 RunFolder RunFolder::open(const FolderOptions& options, const std::string& name,
                           const std::vector<NamedText>& texts, Processes* processes) {
   options.validate();
@@ -103,19 +106,50 @@ RunFolder RunFolder::open(const FolderOptions& options, const std::string& name,
   if (processes != nullptr && processes->rank() > 0) return follow(options, *processes);
   RunFolder run = options.resumes() ? reopen(options) : create(options, name, texts);
   run.processes_ = processes;
-  if (processes != nullptr) processes->all_gather(run.path_.string());
+  if (options.goes_back()) run.find_best(options);
+  if (processes != nullptr) processes->all_gather(kBeginning[run.resumes_] + run.path_.string());
   return run;
 }
 
 RunFolder RunFolder::follow(const FolderOptions& options, Processes& processes) {
-  RunFolder run(processes.all_gather({}).front(), options.resumes());
+  const std::string told = processes.all_gather({}).front();
+  const bool resumes = told.front() == kBeginning[true];
+  const auto words = [](bool r) { return r ? "resumes a run" : "begins a new run"; };
+  check(resumes == options.resumes(),
+        "this process {}, and rank 0 {}: give all processes the same --init-from",
+        words(options.resumes()), words(resumes));
+  RunFolder run(told.substr(1), resumes);
   run.processes_ = &processes;
   run.follows_ = true;
   check(!run.resumes_ || fs::exists(run.path_ / kTrainerFile),
         "{} is not to be seen here: processes on several hosts need a file system that they share "
         "to resume a run",
         (run.path_ / kTrainerFile).string());
+  if (options.goes_back()) run.find_best(options);
   return run;
+}
+
+// A run that was stopped between an evaluation and its checkpoint may keep a best model that the
+// checkpoint does not know.
+void RunFolder::find_best(const FolderOptions& options) {
+  const auto file =
+      open_safetensors(model_file(path_, *options.checkpoint).string(), Links::refused);
+  const auto known = best_iteration(path_);
+  const auto step = file->metadata().find("iteration");
+  const std::string found = step == file->metadata().end() ? "none" : step->second;
+  check(known && found == std::to_string(*known),
+        "{}: this is of step {}, and the checkpoint knows step {} as the best: --init-from resume "
+        "without --checkpoint goes on from the checkpoint",
+        file->name(), found, known ? std::to_string(*known) : "none");
+  const int64_t last = checkpoint_iteration(path_);
+  if (*known == last) return;
+  best_step_ = known;
+  back_from_ = last;
+}
+
+std::int64_t RunFolder::first_step() const {
+  if (best_step_) return *best_step_;
+  return resumes_ ? checkpoint_iteration(path_) : 0;
 }
 
 namespace {
@@ -190,8 +224,11 @@ Config RunFolder::config(std::string_view format) const {
 }
 
 nn::Params RunFolder::params(Rng& rng, Precision precision) const {
-  return resumes_ ? nn::Params(checkpoint_model(path_), DType::f32, precision)
-                  : nn::Params(rng, DType::f32, precision);
+  if (!resumes_) return nn::Params(rng, DType::f32, precision);
+  const auto weights =
+      best_step_ ? open_safetensors(model_file(path_, std::string(kBest)).string(), Links::refused)
+                 : checkpoint_model(path_);
+  return nn::Params(weights, DType::f32, precision);
 }
 
 void RunFolder::begin(const Config& config,
@@ -246,6 +283,14 @@ void RunFolder::rescue(const TrainState& state) const {
 
 void RunFolder::restore(const TrainState& state) const {
   restore_checkpoint(path_, state);
+  if (best_step_) {
+    Progress& p = state.progress;
+    p.iteration = *best_step_;
+    p.skipped = 0;
+    p.update_offset = state.updates.steps() - p.iteration;
+    p.losses = p.norms = {};
+    save(state);  // before the lines of the later steps go
+  }
   if (follows_) return;
   for (const std::string_view file : {kMetricsFile, kLayersFile})
     trim(file, "iteration", state.progress.iteration);
@@ -267,38 +312,6 @@ void RunFolder::trim(std::string_view file, std::string_view number, int64_t end
                             path.string(), unreadable, unreadable == 1 ? "" : "s", number,
                             unreadable == 1 ? "is" : "are"));
   }
-}
-
-void RunFolder::append(std::unique_ptr<AppendedFile>& to, std::string_view file,
-                       const std::string& line) {
-  if (follows_) return;
-  // Whatever has happened to the folder, the next checkpoint reports it.
-  if (!to && !holds_path()) return;
-  if (!to) to = std::make_unique<AppendedFile>(path_ / file);
-  to->append(line + "\n");
-}
-
-void RunFolder::append_metrics(const Metrics& line) {
-  Json json = Json::object();
-  for (const auto& [name, value] : line) json[name] = json_of_value(value);
-  append(metrics_, kMetricsFile, json_text(json));
-  if (observer_ && !follows_) observer_->metrics(line);
-}
-
-void RunFolder::append_session(const Metrics& line) {
-  Json json = Json::object();
-  for (const auto& [name, value] : line) json[name] = json_of_value(value);
-  std::unique_ptr<AppendedFile> sessions;
-  append(sessions, kSessionsFile, json_text(json));
-}
-
-void RunFolder::append_layers(int64_t iteration, const std::vector<LayerMeans>& layers) {
-  Json json = {{"iteration", iteration}, {"layers", Json::object()}};
-  for (const LayerMeans& l : layers) {
-    json["layers"][l.name] = {{"gradient", l.gradient}, {"weight", l.weight}, {"update", l.update}};
-  }
-  append(layers_, kLayersFile, json_text(json));
-  if (observer_ && !follows_) observer_->layers(iteration, layers);
 }
 
 }  // namespace tapegrad::run

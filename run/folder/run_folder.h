@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,7 +42,7 @@ struct NamedText {
 //   trainer.json           ┘
 //   metrics.jsonl          one object per evaluation, iter line and sample
 //   layers.jsonl           one object per step whose layers are looked at: see layer_stats.h
-//   sessions.jsonl         one object per call of training: see session.h
+//   sessions.jsonl         two objects per call of training: see session.h
 //   report.html            the run as a page, at its end
 //   events.out.tfevents.…  the same for TensorBoard, if it is wanted
 //   corpus.txt             the text, if the program made it: another build makes another one
@@ -64,6 +65,11 @@ class RunFolder {
 
   const std::filesystem::path& path() const { return path_; }
   bool resumes() const { return resumes_; }
+  // The step that training goes on at: that of the checkpoint, or of the best model if the options
+  // ask for it. 0 for a new run.
+  std::int64_t first_step() const;
+  // The step of the checkpoint, if the best model is of an earlier one and the run goes back to it.
+  std::optional<std::int64_t> back_from() const { return back_from_; }
   // The processes that train together; null: this one alone.
   Processes* processes() const { return processes_; }
   // The config of a run that is resumed. Error if it is of another format.
@@ -85,6 +91,9 @@ class RunFolder {
   void keep_best(const nn::Params& params, std::int64_t iteration, const KeepRule& keep) const;
   // Also removes the metrics and layers of steps that the checkpoint does not have, and lines of
   // these and of sessions that cannot be read, which stderr tells of.
+  // A run that goes back to the best model has its weights and its step. All else goes on from the
+  // checkpoint: the optimiser's state, random states, the time; but the outliers' windows are
+  // empty. That is saved as the checkpoint at once.
   void restore(const TrainState& state) const;
 
   using Metrics = std::vector<std::pair<std::string, Value>>;
@@ -109,6 +118,7 @@ class RunFolder {
                           const std::vector<NamedText>& texts);
   static RunFolder reopen(const FolderOptions& options);
   static RunFolder follow(const FolderOptions& options, Processes& processes);
+  void find_best(const FolderOptions& options);
   void lock();
   bool holds_path() const;
   [[noreturn]] void rescue(const TrainState& state) const;
@@ -128,6 +138,7 @@ class RunFolder {
   Processes* processes_ = nullptr;
   bool follows_ = false;  // another rank writes
   bool resumes_;
+  std::optional<std::int64_t> best_step_, back_from_;  // if the run goes back to the best model
   std::unique_ptr<Lock> lock_;
   std::function<void(const std::filesystem::path&)> write_start_;  // what begin() writes
   std::unique_ptr<AppendedFile> metrics_, layers_;

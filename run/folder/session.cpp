@@ -54,4 +54,14 @@ RunFolder::Metrics session_of(std::int64_t first_step, const std::string& comman
   return line;
 }
 
+RunFolder::Metrics end_of_session(std::int64_t first_step, std::int64_t last_step, Ending ending,
+                                  const std::string& why) {
+  RunFolder::Metrics line = {{"first_step", first_step},
+                             {"ended", std::string(name_of_enum(ending))},
+                             {"ended_at", time_now()},
+                             {"last_step", last_step}};
+  if (!why.empty()) line.emplace_back("why", why);
+  return line;
+}
+
 }  // namespace tapegrad::run

@@ -58,6 +58,8 @@ struct Description {
     std::error_code ignored;
     check(std::filesystem::is_directory(folder, ignored),
           "{} is no model that is known, which is {}", folder.string(), known);
+    check(has_entry(folder / kConfigFile), "{}: there is no model here: a model is {}",
+          folder.string(), known);
     return read_config(folder / kConfigFile, format);
   }
 

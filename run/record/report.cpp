@@ -28,13 +28,21 @@ Report::Report(RunFolder& folder, const OptimizerOptions& optimizer,
       progress_(progress),
       terminal_(evaluation.strict_log) {}
 
-void Report::header(const std::vector<std::string>& groups) {
+void Report::header(const std::vector<std::string>& groups, const std::vector<Change>& changes) {
   for (const std::string& text :
        header_lines(about_, optimizer_, progress_, groups, evaluation_.verbose)) {
     line(text);
   }
   line(fmt::format("folder:  {}", folder_.path().string()));
   if (progress_.iteration > 0) line(fmt::format("resumed at step {}", progress_.iteration));
+  if (const auto last = folder_.back_from()) {
+    line(fmt::format(
+        "went back from step {} to step {}, whose val loss {} is the lowest: the "
+        "later steps are gone. The optimiser's state and the batches are those after "
+        "step {}",
+        *last, progress_.iteration, loss_text(progress_.best_val_loss.value_or(0)), *last));
+  }
+  for (const Change& c : changes) line(fmt::format("changed: {} {} → {}", c.name, c.before, c.now));
 }
 
 double Report::step(const Step& step) {
@@ -48,10 +56,11 @@ double Report::step(const Step& step) {
   tokens_ += step.tokens;
   ++steps_;
   if (step.skipped) {
-    result(fmt::format("iter {}: skipped, with loss {:.4f} ({:.1f} standard deviations above the "
-                       "last steps) and norm {:.2f} ({:.1f})",
-                       progress_.iteration, step.loss, step.loss_z, step.norm, step.norm_z),
-           {{"skipped", true}, {"loss", step.loss}, {"norm", step.norm}});
+    result(
+        fmt::format("iter {}: skipped, with loss {} ({:.1f} standard deviations above the "
+                    "last steps) and norm {:.2f} ({:.1f})",
+                    progress_.iteration, loss_text(step.loss), step.loss_z, step.norm, step.norm_z),
+        {{"skipped", true}, {"loss", step.loss}, {"norm", step.norm}});
   } else if (progress_.iteration % evaluation_.log_interval == 0) {
     print_step(step);
   }
@@ -64,8 +73,9 @@ double Report::step(const Step& step) {
 void Report::print_step(const Step& step) {
   const double seconds = seconds_ / static_cast<double>(steps_);
   const double rate = static_cast<double>(tokens_) / static_cast<double>(steps_) / seconds;
-  std::string text = fmt::format("iter {}: loss {:.4f}, lr {:.1e}, norm {:.2f}, {:.2f} ms",
-                                 progress_.iteration, step.loss, step.lr, step.norm, seconds * 1e3);
+  std::string text =
+      fmt::format("iter {}: loss {}, lr {:.1e}, norm {:.2f}, {:.2f} ms", progress_.iteration,
+                  loss_text(step.loss), step.lr, step.norm, seconds * 1e3);
   RunFolder::Metrics metrics = {{"iteration", progress_.iteration},
                                 {"loss", step.loss},
                                 {"lr", step.lr},
@@ -83,8 +93,8 @@ void Report::print_step(const Step& step) {
 
 void Report::evaluation(const Losses& losses) {
   if (draws_chart()) chart_.add_val(progress_.iteration, losses.val);
-  std::string text = fmt::format("step {}: train loss {:.4f}, val loss {:.4f}", progress_.iteration,
-                                 losses.train, losses.val);
+  std::string text = fmt::format("step {}: train loss {}, val loss {}", progress_.iteration,
+                                 loss_text(losses.train), loss_text(losses.val));
   RunFolder::Metrics numbers = {{"train_loss", losses.train}, {"val_loss", losses.val}};
   for (const auto& [name, share] : losses.val_shares) {
     std::string words = name;
@@ -125,8 +135,8 @@ void Report::next_steps() {
       progress_.best_val_loss && progress_.best_iteration < progress_.iteration;
   const bool best_is_kept = best_is_earlier && keep_rule(evaluation_.keep).best;
   if (best_is_earlier) {
-    line(fmt::format("the lowest val loss was {:.4f}, at step {}{}", *progress_.best_val_loss,
-                     progress_.best_iteration,
+    line(fmt::format("the lowest val loss was {}, at step {}{}",
+                     loss_text(*progress_.best_val_loss), progress_.best_iteration,
                      best_is_kept ? ", whose weights are kept: --checkpoint best" : ""));
   }
   const bool commands = !about_.use_command.empty() || !about_.resume_command.empty();
@@ -135,11 +145,11 @@ void Report::next_steps() {
                      grouped(progress_.iteration)));
   }
   if (optimizer_.overfit_batch && last_loss_) {
-    line(fmt::format("--overfit-batch: the loss of the batch is {:.4f} at last{}", *last_loss_,
-                     *last_loss_ < kLearnt
-                         ? ""
-                         : ". A model without a fault, a rate that is not "
-                           "too small and enough steps would bring it to about 0"));
+    line(fmt::format(
+        "--overfit-batch: the loss of the batch is {} at last{}", loss_text(*last_loss_),
+        *last_loss_ < kLearnt ? ""
+                              : ". A model without a fault, a rate that is not "
+                                "too small and enough steps would bring it to about 0"));
   }
   line(fmt::format("\nThe run is in {}, after {} of training.{}", folder_.path().string(),
                    clock_time(progress_.seconds), commands ? " What to try next:" : ""));
@@ -166,9 +176,9 @@ void Report::draw_progress(double loss) {
   if (draws_chart()) draw_chart();
   const auto filled = static_cast<std::size_t>(width * done / all);
   // A narrow terminal cuts off what matters least.
-  terminal_.progress(fmt::format("{:>{}}/{} {:3}%  {} left  loss {:.4f}  [{}{}]", done,
+  terminal_.progress(fmt::format("{:>{}}/{} {:3}%  {} left  loss {}  [{}{}]", done,
                                  fmt::formatted_size("{}", all), all, 100 * done / all,
-                                 clock_time(time_left_.seconds(all - done)), loss,
+                                 clock_time(time_left_.seconds(all - done)), loss_text(loss),
                                  std::string(filled, '#'), std::string(width - filled, '.')));
 }
 

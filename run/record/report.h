@@ -25,8 +25,9 @@ class Report {
   Report(RunFolder& folder, const OptimizerOptions& optimizer, const EvaluationOptions& evaluation,
          const About& about, const Progress& progress);
 
-  // `groups`: lines on groups of parameters, see group_lines.h.
-  void header(const std::vector<std::string>& groups = {});
+  // `groups`: lines on groups of parameters, see group_lines.h. `changes`: options that a resumed
+  // run had with other values.
+  void header(const std::vector<std::string>& groups = {}, const std::vector<Change>& changes = {});
 
   // One step. Its time is counted from its construction until step() reports it.
   struct Step {

@@ -25,9 +25,11 @@ inline constexpr const char* kResume = "resume";
 struct FolderOptions {
   std::string out_dir = {};  // empty: the next free folder runs/NAME-N
   std::string init_from = kScratch;
+  std::optional<std::string> checkpoint = {};  // of what init_from names
   bool overwrite = false;
 
   bool resumes() const { return init_from == kResume; }
+  bool goes_back() const { return resumes() && checkpoint == "best"; }  // see RunFolder::restore
   // A new run, whose task starts with the weights of that model: open_model() in model.h.
   bool starts_from_model() const { return init_from != kScratch && !resumes(); }
   void validate() const;
@@ -39,6 +41,10 @@ struct FolderOptions {
       "scratch: begin with random weights; resume: continue the run in --out-dir; PATH: begin with "
       "the weights and tokenizer of a run folder or of another program's model",
       {.value = "scratch|resume|PATH"});
+    t("checkpoint", o.checkpoint,
+      "weights that --init-from begins with: best, last or a step of PATH [best if PATH keeps it]; "
+      "with resume, best goes back to the step of the lowest val loss [last]",
+      {.value = "best|last|STEP"});
     t("overwrite", o.overwrite, "replace the run in --out-dir, if there is one");
   }
 };
@@ -70,9 +76,10 @@ struct OptimizerOptions {
   std::int64_t batch_size = 12, gradient_accumulation_steps = 1;
   double learning_rate = 1e-3, min_lr = 1e-4;
   optim::Schedule::Kind schedule = optim::Schedule::Kind::cosine;
-  std::int64_t warmup_iters = 100;
+  std::optional<std::int64_t> warmup_iters = {};    // [default_warmup()]
   std::optional<std::int64_t> lr_decay_iters = {};  // [max_iters]
   std::int64_t schedule_begin = 0;                  // the step that the schedule begins at
+  std::int64_t most_warmup = 100;                   // of warmup_iters, unless these are given
   optim::OptimizerId optimizer = {};
   optim::OptimizerSettings settings = default_settings();  // of all optimisers: beta2, momentum, …
   double weight_decay = 0.1;
@@ -90,6 +97,9 @@ struct OptimizerOptions {
   static optim::OptimizerSettings default_settings();
   optim::GroupRules rules() const;
   double lr_at(std::int64_t iteration) const;
+  // A tenth of the schedule's steps, but at most most_warmup.
+  std::int64_t default_warmup() const;
+  std::int64_t warmup() const { return warmup_iters.value_or(default_warmup()); }
   // lr_decay_iters, or the step by which the schedule has decayed without it.
   std::int64_t decay_end() const;
   void validate() const;  // Error, naming the value, for values that no run can have
@@ -105,10 +115,14 @@ struct OptimizerOptions {
     t("learning_rate", o.learning_rate, "learning rate after the warm-up", {.least = 0});
     t("min_lr", o.min_lr, "learning rate at the end of the decay", {.least = 0});
     t("schedule", o.schedule, "how the learning rate decays");
-    t("warmup_iters", o.warmup_iters, "steps until the full learning rate",
+    t("warmup_iters", o.warmup_iters,
+      "steps until the full learning rate [a tenth of the schedule's steps, but at most 100, or "
+      "what the preset has]",
       {.least = 0, .most = most_steps});
     t("lr_decay_iters", o.lr_decay_iters, "steps until --min-lr [--max-iters]", {.least = 0});
     t("schedule_begin", o.schedule_begin, "the step that the schedule begins at",
+      {.least = 0, .most = most_steps, .option = false, .newer = true});
+    t("most_warmup", o.most_warmup, "what the warm-up is at most unless it is given",
       {.least = 0, .most = most_steps, .option = false, .newer = true});
     t("optimizer", o.optimizer, "what updates the weights",
       {.lasting = Lasting::model, .newer = true});
@@ -162,6 +176,8 @@ struct EvaluationOptions {
   // Whether an evaluation, or a checkpoint, is due after so many steps.
   bool evaluates_at(std::int64_t iteration) const;
   bool saves_at(std::int64_t iteration) const;
+  // How many evaluations are due before that step.
+  std::int64_t evaluations_before(std::int64_t iteration) const;
   // Whether early_stop ends a run after so many steps whose lowest validation loss was that of step
   // `best`: so many evaluations have come since.
   bool stops_early(std::int64_t best, std::int64_t iteration) const;

@@ -86,16 +86,13 @@ Measured measure_steps(const Task& task, const TrainOptions& options, double bud
   return measured;
 }
 
-// How often something is due before step `steps`.
-std::int64_t times_due(std::int64_t steps, std::int64_t offset, std::int64_t interval) {
-  return steps <= offset ? 0 : (steps - 1 - offset) / interval + 1;
-}
-
 // Seconds of a run of so many steps. It always ends with an evaluation and a checkpoint.
 double seconds_of_run(std::int64_t steps, const RunCosts& c, const EvaluationOptions& o) {
-  const std::int64_t evaluations = times_due(steps, o.eval_offset, o.eval_interval) + 1;
-  const std::int64_t checkpoints =
-      o.checkpoint_interval ? times_due(steps, 0, *o.checkpoint_interval) + 1 : evaluations;
+  const std::int64_t evaluations = o.evaluations_before(steps) + 1;
+  std::int64_t checkpoints = evaluations;
+  if (o.checkpoint_interval) {
+    checkpoints = (steps + *o.checkpoint_interval - 1) / *o.checkpoint_interval + 1;
+  }
   return static_cast<double>(steps) * (c.step + c.beside.each_step) +
          static_cast<double>(evaluations) * c.beside.evaluation +
          static_cast<double>(checkpoints) * c.checkpoint + c.beside.end;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
+#include <new>
 #include <utility>
 
 #include "tapegrad/autograd/gemm/gemm.h"
@@ -9,51 +11,27 @@
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/run/folder/session.h"
 #include "tapegrad/run/record/group_lines.h"
+#include "tapegrad/run/record/start_notes.h"
 #include "tapegrad/run/record/step_trace.h"
-#include "tapegrad/run/train/time_budget.h"
+#include "tapegrad/run/train/settled_options.h"
 #include "tapegrad/run/train/train_step.h"
 
 namespace tapegrad::run {
 namespace {
-
-// The options of a run whose schedule, and whose number of steps if it goes by the clock, are
-// decided. Nothing changes them after this.
-struct Settled {
-  TrainOptions options;
-  std::string minutes, minutes_reason;  // as in About; empty unless steps were measured
-};
-
-// Nothing if a signal interrupts the measuring. lr_decay_iters is fixed, so that a run that is
-// resumed with more steps keeps its schedule.
-std::optional<const Settled> settled(TrainOptions o, const Task& task, const RunFolder& folder) {
-  Settled s{std::move(o), {}, {}};
-  OptimizerOptions& optimizer = s.options.optimizer;
-  if (folder.resumes()) {
-    const std::int64_t made = checkpoint_iteration(folder.path());
-    check(!s.options.time, "a time is for new runs: this one has made {} steps", made);
-    check(made <= optimizer.max_iters,
-          "the run in {} has made {} steps already: max_iters {} leaves none to make",
-          folder.path().string(), made, optimizer.max_iters);
-    if (s.options.restart_schedule) optimizer.schedule_begin = made;
-  }
-  optimizer.validate();
-  s.options.evaluation.validate();
-  if (s.options.time) {
-    auto fitting = fit_steps(task, s.options, folder.processes());
-    if (!fitting) return std::nullopt;
-    optimizer.max_iters = fitting->steps;
-    s.minutes = std::move(fitting->minutes);
-    s.minutes_reason = std::move(fitting->reason);
-  }
-  optimizer.lr_decay_iters = optimizer.decay_end();
-  return s;
-}
 
 About about_of(const Task& task, const Settled& settled) {
   About about = task.about;
   about.minutes = settled.minutes;
   about.minutes_reason = settled.minutes_reason;
   return about;
+}
+
+// Options that a resumed run may have with other values. An optimiser's state refuses those few
+// that it may not.
+Section changeable_section(std::string_view name, Described part) {
+  Section section = section_of(name, part);
+  for (const auto& [member, value] : section.values) section.changeable.push_back(member);
+  return section;
 }
 
 // One run of the loop.
@@ -77,7 +55,7 @@ class Trainer {
     if (folder.resumes()) {
       check_model();
       folder.restore(state());
-      const std::int64_t updates = at_.iteration - at_.skipped;
+      const std::int64_t updates = at_.iteration - at_.skipped + at_.update_offset;
       check(updates_->steps() == updates,
             "{}: the optimiser has made {} steps, but {} says {}: the files are not of one "
             "checkpoint",
@@ -86,18 +64,45 @@ class Trainer {
     before_ = std::exchange(at_.multiplier, gemm_identity());
     if (evaluation_.layer_stats) stats_.emplace(task.params.parameters(), processes_);
     Config config = task.config;
-    config.set(section_of("optimizer", optimizer_));
-    config.set(section_of("evaluation", evaluation_));
+    config.set(changeable_section("optimizer", optimizer_));
+    config.set(changeable_section("evaluation", evaluation_));
     if (!alone()) check_same_start(config);
+    if (folder.resumes()) changes_ = allowed_changes(folder.config(config.format), config);
     folder.begin(config, task.write_files);
-    folder.append_session(
-        session_of(at_.iteration, about_.command, alone() ? 1 : processes_->size()));
+    begin_ = at_.iteration;
+    folder.append_session(session_of(begin_, about_.command, alone() ? 1 : processes_->size()));
   }
 
+  // As train(). Says in the folder how it ended.
   bool run() {
+    try {
+      const Ending ending = make_steps();
+      end_session(ending, interrupted() ? interrupt_cause() : "");
+      return ending != Ending::stopped;
+    } catch (const std::exception& error) {
+      const bool memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+      try {
+        end_session(Ending::error, memory ? "out of memory" : error.what());
+      } catch (const std::exception&) {  // the error says more than that a line is missing
+      }
+      throw;
+    }
+  }
+
+ private:
+  void end_session(Ending ending, const std::string& why) {
+    if (std::exchange(told_end_, true)) return;
+    folder_.append_session(end_of_session(begin_, at_.iteration, ending, why));
+  }
+
+  Ending make_steps() {
     const optim::GroupRules rules = optimizer_.rules();
     report_.header(rules.plain() ? std::vector<std::string>{}
-                                 : group_lines(task_.params.parameters(), updates_->groups()));
+                                 : group_lines(task_.params.parameters(), updates_->groups()),
+                   changes_);
+    for (const std::string& note : start_notes(optimizer_, evaluation_)) {
+      report_.line("note: " + note);
+    }
     const std::int64_t ranks = alone() ? 1 : processes_->size();
     if (optimizer_.gradient_accumulation_steps % ranks != 0) {
       report_.line(fmt::format(
@@ -112,7 +117,7 @@ class Trainer {
     }
     catch_interrupts();
     HeldInterrupts held(!alone());
-    const std::int64_t begin = at_.iteration;
+    Ending ending = about_.minutes.empty() ? Ending::finished : Ending::time_budget;
     while (!interrupted()) {
       bool ends = at_.iteration >= optimizer_.max_iters;
       std::optional<std::string> advanced;
@@ -121,11 +126,12 @@ class Trainer {
           evaluation_.stops_early(at_.best_iteration, at_.iteration)) {
         report_.line(fmt::format("no new lowest val loss in {} evaluations: --early-stop ends here",
                                  *evaluation_.early_stop));
+        ending = Ending::early_stop;
         ends = true;
       }
       if (ends || evaluation_.saves_at(at_.iteration)) save();
       if (at_.iteration > 0 && speaks() && task_.at_step) task_.at_step(report_);
-      if (at_.iteration > begin && speaks() && task_.after_step) task_.after_step(report_);
+      if (at_.iteration > begin_ && speaks() && task_.after_step) task_.after_step(report_);
       if (ends || interrupted()) break;
       if (advanced && !optimizer_.overfit_batch) task_.batches.set_state(*advanced);
       const std::string drawn = optimizer_.overfit_batch ? task_.batches.state() : std::string();
@@ -135,19 +141,18 @@ class Trainer {
       ++at_.iteration;
     }
     write_trace(true);
-    if (!alone() && at_.iteration > begin) tell_traffic(at_.iteration - begin);
+    if (!alone() && at_.iteration > begin_) tell_traffic(at_.iteration - begin_);
     if (interrupted()) {
       save();
       report_.stopped();
-      return false;
+      return Ending::stopped;
     }
     held.release();  // no step is left to agree on
     if (speaks() && task_.finish) task_.finish(report_);
     report_.next_steps();
-    return !interrupted();
+    return interrupted() ? Ending::stopped : ending;
   }
 
- private:
   TrainState state() {
     Rng& dropout = task_.dropout == nullptr ? no_dropout_ : *task_.dropout;
     return {task_.params, *updates_, task_.batches, dropout, at_};
@@ -271,11 +276,14 @@ class Trainer {
   std::optional<LayerStats> stats_;
   Rng no_dropout_{0};
   Progress at_;
-  std::string before_;    // what multiplied in the run that is resumed
-  NamedTensors tensors_;  // those that are frozen, too
+  std::string before_;           // what multiplied in the run that is resumed
+  std::vector<Change> changes_;  // of its options
+  NamedTensors tensors_;         // those that are frozen, too
   StepTrace trace_;
   Report report_;
+  std::int64_t begin_ = 0;   // the first step of this call
   std::int64_t saved_ = -1;  // the iteration that the last checkpoint was taken at
+  bool told_end_ = false;    // see end_session()
 };
 
 }  // namespace

@@ -36,9 +36,8 @@ struct TuningOptions {
   static void describe(Self& o, Table& t) {
     t("started_from", o.started_from, "the folder of the model that the run started from",
       {.option = false, .newer = true});
-    t("checkpoint", o.checkpoint,
-      "weights that --init-from PATH begins with: best, last or a step [best if PATH keeps it]",
-      {.value = "best|last|STEP", .newer = true});
+    t("checkpoint", o.checkpoint, "the checkpoint of it whose weights these were",
+      {.option = false, .newer = true});
     t("freeze", o.freeze,
       "do not train the parameters with these names, such as wte* or 'h.[0-3].*'",
       {.value = "PATTERN…", .newer = true});

@@ -1,5 +1,6 @@
 // The page against real runs: one that has ended and one that trains.
 import assert from "node:assert/strict";
+import fs from "node:fs";
 import path from "node:path";
 import { after, before, test } from "node:test";
 import * as h from "./helper.mjs";
@@ -46,6 +47,30 @@ test("a server that is gone leaves no run training, and no time left", async () 
   await h.until(own, () => document.querySelector(".run .state").textContent === "no connection");
   assert.ok(await own.$eval("[data-value=left]", (left) => left.parentElement.hidden));
   assert.deepEqual(h.withoutServer(own.problems), []);
+  await own.close();
+});
+
+test("a run that an error has ended says so, and why", async () => {
+  const failed = path.join(folder, "failed");
+  fs.mkdirSync(failed);
+  const put = (name, ...lines) => fs.writeFileSync(path.join(failed, name), lines.map((line) => JSON.stringify(line) + "\n").join(""));
+  put("config.json", { format: "tapegrad-gpt", version: 2, optimizer: { max_iters: 100 } });
+  put("metrics.jsonl", { iteration: 0, loss: 3 });
+  put(
+    "sessions.jsonl",
+    { first_step: 0, command: "train-gpt" }, // killed
+    { first_step: 0, command: "train-gpt again" },
+    { first_step: 0, ended: "error", ended_at: "2026-01-01T00:00:00Z", last_step: 7, why: "the <b>loss</b> is NaN" },
+  );
+  const other = await h.watch(failed);
+  const own = await h.open(browser, other.url);
+  await h.until(own, () => document.querySelector(".run .state")?.textContent === "failed");
+  assert.equal(await own.$eval(".run .reason", (reason) => reason.textContent), "the <b>loss</b> is NaN");
+  const [first, last] = await own.$$eval(".origin .ending", (all) => all.map((ending) => ending.textContent));
+  assert.equal(first, "killed, or the power failed");
+  assert.match(last, /^error, at step 7, .*: the <b>loss<\/b> is NaN$/);
+  assert.deepEqual(own.problems, []);
+  await other.stop();
   await own.close();
 });
 

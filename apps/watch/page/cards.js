@@ -5,6 +5,9 @@ import { count, dateTime, duration, language, named, number, t } from "./words.j
 
 const NUMBERS = ["loss", "val_loss", "bits_per_byte", "norm", "lr", "tokens_per_second"];
 
+const OF_END = ["ended", "ended_at", "last_step", "why"]; // of a session: how it ended
+const END_WORDS = ["finished", "stopped", "error", "killed", "early stop", "time budget"];
+
 export class Cards {
   /** chosen(run) is called after a run was shown or hidden. */
   constructor(parent, chosen) {
@@ -32,7 +35,7 @@ export class Cards {
     if (card?.look !== look) {
       card = { ...this.build(run, card?.details.open ?? false), look };
     }
-    const from = JSON.stringify([run.id, run.folder, run.sessions, run.options]);
+    const from = JSON.stringify([run.id, run.folder, run.sessions, run.options, run.state]);
     if (card.from !== from) {
       card.from = from;
       const list = origin(run);
@@ -56,11 +59,12 @@ export class Cards {
     bar.firstChild.style.background = `var(--run-${run.color})`;
     const values = {};
     const cell = (name) => el("div", {}, el("dt", {}, t(name)), (values[name] = el("dd", { "data-value": name })));
+    const reason = el("p", { class: "reason" });
     const list = el("dl", {}, ...["step", "left", ...NUMBERS, "skipped"].map(cell));
     const from = el("div");
     const details = el("details", { open }, el("summary", {}, t("details")), from);
-    const element = el("article", { class: "run" }, el("header", {}, toggle, state), bar, list, details);
-    return { element, toggle, state, bar, values, details, origin: from };
+    const element = el("article", { class: "run" }, el("header", {}, toggle, state), reason, bar, list, details);
+    return { element, toggle, state, reason, bar, values, details, origin: from };
   }
 
   /** The numbers of now. A server that is gone leaves no run `training`: nobody knows. */
@@ -69,10 +73,12 @@ export class Cards {
     for (const run of runs) {
       const card = this.cards.get(run.key);
       if (!card) continue;
-      const { toggle, state, bar, values } = card;
+      const { toggle, state, reason, bar, values } = card;
       toggle.setAttribute("aria-pressed", String(run.shown));
       state.dataset.state = lost && run.state === "training" ? "unknown" : run.state;
       setText(state, t(state.dataset.state));
+      setText(reason, endWords(run.reason));
+      reason.hidden = run.reason === "";
       const done = run.maxIters ? Math.min(100, (100 * run.step) / run.maxIters) : 0;
       bar.setAttribute("aria-valuenow", Math.round(done));
       bar.firstChild.style.width = `${done}%`;
@@ -100,16 +106,20 @@ function fill(value, text) {
 /** The calls that made the run: command line, machine; and the report. */
 function origin(run) {
   const list = el("div", { class: "origin" });
+  const last = run.sessions[run.sessions.length - 1];
   for (const session of run.sessions) {
-    const { first_step = 0, time, command, ...machine } = session;
+    const { first_step = 0, time, command, ...rest } = session;
+    const machine = Object.entries(rest).filter(([name]) => !OF_END.includes(name));
     const when = time ? `, ${dateTime(time)}` : "";
     list.append(el("h3", {}, t("fromStep", count(first_step)) + when));
     if (command) {
       list.append(el("div", { class: "command" }, el("code", { tabindex: "0" }, command), copyButton(command, first_step)));
     }
     list.append(
-      el("p", { class: "machine" }, Object.entries(machine).map(describe).filter(Boolean).join(" · ")),
+      el("p", { class: "machine" }, machine.map(describe).filter(Boolean).join(" · ")),
     );
+    const goesOn = run.state === "training" && session === last;
+    if (!goesOn) list.append(el("p", { class: "ending" }, ending({ ended: "killed", ...session })));
   }
   list.append(
     el("p", {}, `${t("folder")}: `, el("code", {}, run.folder)),
@@ -117,6 +127,17 @@ function origin(run) {
     el("details", {}, el("summary", {}, t("allOptions")), optionsOf(run)),
   );
   return list;
+}
+
+/** What a call's end, or a run's reason, is called here; an error's sentence stands for itself. */
+function endWords(how) {
+  return END_WORDS.includes(how) ? t(how.replace(" ", "_")) : how;
+}
+
+/** How a call of training ended, and why. */
+function ending({ ended, ended_at: at, last_step: step, why }) {
+  const when = [step === undefined ? "" : t("atStep", count(step)), at ? dateTime(at) : ""];
+  return [endWords(ended), ...when].filter(Boolean).join(", ") + (why ? `: ${why}` : "");
 }
 
 function describe([name, value]) {

@@ -198,7 +198,7 @@ export class Runs {
     this.list = answer.runs.map((told) => {
       const run = known.get(told.folder) ?? new Run(told.folder, this.freeColor(known));
       known.set(told.folder, run);
-      Object.assign(run, { id: told.id, name: told.name, folder: told.folder, state: told.state });
+      Object.assign(run, { id: told.id, name: told.name, folder: told.folder, state: told.state, reason: told.reason ?? "" });
       Object.assign(run, { maxIters: told.max_iters, options: told.options ?? {}, sessions: told.sessions ?? [] });
       this.byId.set(told.id, run);
       return run;

@@ -145,7 +145,7 @@ TEST_CASE("a line of sessions that a kill cut short is left out on resume", "[ho
   CHECK_THAT(r.err, ContainsSubstring("sessions.jsonl: 1 line without a readable first_step"));
   const std::string after = hostile.file("sessions.jsonl");
   CHECK(after.starts_with(first + "{\"first_step\":6,"));
-  CHECK(std::count(after.begin(), after.end(), '\n') == 2);
+  CHECK(std::count(after.begin(), after.end(), '\n') == 4);
 }
 
 TEST_CASE("a file of layers may have any size when a run is resumed", "[hostile]") {

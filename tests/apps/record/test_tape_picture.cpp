@@ -73,11 +73,21 @@ TEST_CASE("inspect --tape draws SVG where Graphviz is installed, and says so whe
   }
 }
 
+TEST_CASE("inspect --tape goes together with --html and --json", "[inspect]") {
+  const TempFolder folder;
+  const Result html = draw(tiny().run, folder / "a.dot", {"--html", folder / "a.html"});
+  check_ended_well(html);
+  CHECK_THAT(html.out, ContainsSubstring("a.dot shows ") && ContainsSubstring("a.html shows "));
+  CHECK_THAT(TempFolder::get(folder / "a.html"), ContainsSubstring("<html"));
+  const Result json = draw(tiny().run, folder / "b.dot", {"--json"});
+  check_ended_well(json);
+  CHECK(json.out.starts_with("{\"model\""));
+  CHECK_THAT(TempFolder::get(folder / "b.dot"), ContainsSubstring("digraph"));
+}
+
 TEST_CASE("inspect --tape refuses what it cannot draw", "[inspect]") {
   const TempFolder folder;
   check_error_of("inspect", draw(tiny().run, folder / "tape.png"), 2, "must end with .svg or .dot");
-  check_error_of("inspect", draw(tiny().run, folder / "tape.dot", {"--json"}), 2,
-                 "--tape goes without --json and --html");
   check_error_of(
       "inspect",
       run_program("inspect", {"--model", tiny().run, "--text", "t", "--tape", folder / "tape.dot"}),

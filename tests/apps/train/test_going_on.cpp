@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tapegrad/autograd/tensor/safetensors.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 
 namespace {
@@ -48,4 +49,109 @@ TEST_CASE("--schedule-restart warms up and decays anew, and later resumes keep t
   check_ended_well(train(resume_run(cut.run, 20)));
   CHECK(rates_of(cut.run) == rates);
   CHECK(same_model(cut.run, tiny.run));
+}
+
+namespace {
+
+std::string step_of(const std::filesystem::path& file) {
+  return tapegrad::load_safetensors(file.string()).metadata.at("iteration");
+}
+
+// Step 10 is the best one; ten more have made the model worse.
+struct Worsened : TinyRun {
+  Worsened() : TinyRun(10) {
+    check_ended_well(train(resume_run(run, 20) + Args{"--learning-rate", "5"}));
+    REQUIRE(step_of(run / "model-best.safetensors") == "10");
+    REQUIRE(step_of(run / "model.safetensors") == "20");
+  }
+};
+
+const Args kBest = {"--checkpoint", "best", "--learning-rate", "0.01"};
+
+// The line of an evaluation.
+std::string evaluation_at(int step, const std::string& out) {
+  const std::size_t at = out.find("\nstep " + std::to_string(step) + ":");
+  REQUIRE(at != out.npos);
+  return out.substr(at, out.find('\n', at + 1) - at);
+}
+
+}  // namespace
+
+TEST_CASE("a resume goes back to the best step, and on from there", "[going-on]") {
+  const Worsened tiny;
+  const Result r = train(resume_run(tiny.run, 15) + kBest);
+  check_ended_well(r);
+  CHECK_THAT(r.out, ContainsSubstring("resumed at step 10\n") &&
+                        ContainsSubstring("went back from step 20 to step 10, whose val loss ") &&
+                        ContainsSubstring("changed: learning_rate 5.0 → 0.01\n") &&
+                        ContainsSubstring("changed: max_iters 20 → 15\n"));
+  CHECK(step_of(tiny.run / "model.safetensors") == "15");
+  // The weights are those of step 10, and the steps after it are told once.
+  const TinyRun whole(10);
+  const Result same = train(resume_run(whole.run, 10));
+  CHECK(evaluation_at(10, r.out) == evaluation_at(10, same.out));
+  CHECK(rates_of(tiny.run).size() == 15);
+  const Worsened cut;
+  check_ended_well(train(resume_run(cut.run, 12) + kBest));
+  const Result on = train(resume_run(cut.run, 15));
+  check_ended_well(on);
+  CHECK_THAT(on.out, !ContainsSubstring("went back") && !ContainsSubstring("learning_rate"));
+  CHECK(same_model(cut.run, tiny.run));
+}
+
+TEST_CASE("a resume at the best step itself goes on as without --checkpoint", "[going-on]") {
+  const TinyRun a(10), b(10);
+  const Result r = train(resume_run(a.run, 12) + Args{"--checkpoint", "best"});
+  check_ended_well(r);
+  CHECK_THAT(r.out, !ContainsSubstring("went back"));
+  check_ended_well(train(resume_run(b.run, 12) + Args{"--checkpoint", "last"}));
+  CHECK(same_model(a.run, b.run));
+}
+
+TEST_CASE("a resume goes back to what there is", "[going-on]") {
+  const TinyRun tiny(10, {"--keep", "last,2"});
+  const auto refused = [&](const std::string& checkpoint, int code, const std::string& text) {
+    check_error_of("train-gpt", train(resume_run(tiny.run, 12) + Args{"--checkpoint", checkpoint}),
+                   code, text);
+  };
+  refused("best", 1, "keeps no checkpoint 'best'; it has 5, 10, last");
+  refused("5", 2, "--init-from resume goes on from the checkpoint last or best, not 5");
+  // A best model that the checkpoint does not know: the run was stopped between the two.
+  const Worsened other;
+  std::filesystem::copy_file(other.run / "model.safetensors", other.run / "model-best.safetensors",
+                             std::filesystem::copy_options::overwrite_existing);
+  check_error_of("train-gpt", train(resume_run(other.run, 25) + kBest), 1,
+                 "this is of step 20, and the checkpoint knows step 10 as the best");
+  check_error_of("train-seq2seq", train_pairs({"--checkpoint", "best"}), 2,
+                 "--checkpoint needs --init-from");
+}
+
+TEST_CASE("pairs and fine-tuned models go back to their best, too", "[going-on]") {
+  const TinyPairRun pairs(5);
+  check_ended_well(train_pairs(resume_run(pairs.run, 10) + Args{"--learning-rate", "5"}));
+  const Result r = train_pairs(resume_run(pairs.run, 8) + kBest);
+  check_ended_well(r);
+  CHECK_THAT(r.out, ContainsSubstring("went back from step 10 to step 5"));
+
+  const TinyRun base(5);
+  const auto tuned = base.folder / "tuned";
+  check_ended_well(
+      train({"--init-from", base.run, "--checkpoint", "last", "--corpus", base.corpus, "--out-dir",
+             tuned, "--max-iters", "5", "--eval-interval", "5", "--eval-iters", "1", "--lora-rank",
+             "2", "--schedule", "constant", "--no-sample"}));
+  check_ended_well(train(resume_run(tuned, 10) + Args{"--learning-rate", "50"}));
+  const Result back = train(resume_run(tuned, 7) + Args{"--checkpoint", "best"});
+  check_ended_well(back);
+  CHECK_THAT(back.out, ContainsSubstring("went back from step 10 to step 5"));
+  const auto config = nlohmann::json::parse(TempFolder::get(tuned / "config.json"));
+  CHECK(config.at("tuning").at("checkpoint") == "last");
+}
+
+TEST_CASE("a schedule that ends within its warm-up is refused by steps of the run", "[going-on]") {
+  const TinyRun tiny(10, {"--warmup-iters", "3"});
+  check_error_of(
+      "train-gpt",
+      train(resume_run(tiny.run, 20) + Args{"--schedule-restart", "--lr-decay-iters", "11"}), 1,
+      "lr_decay_iters 11 comes before step 13, at which the warm-up ends: it has 3 steps and "
+      "begins at step 10");
 }

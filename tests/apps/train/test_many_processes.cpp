@@ -121,7 +121,7 @@ TEST_CASE("what is printed and kept is rank 0's, once", "[processes]") {
     return std::count(text.begin(), text.end(), '\n');
   };
   const std::string sessions = TempFolder::get(runs.folder / "two" / "sessions.jsonl");
-  CHECK(lines(sessions) == 1);
+  CHECK(lines(sessions) == 2);
   CHECK_THAT(sessions, ContainsSubstring("\"command\":\"mpirun -n 2 train-gpt "));
   CHECK(lines(TempFolder::get(runs.folder / "two" / "metrics.jsonl")) ==
         lines(TempFolder::get(runs.folder / "one" / "metrics.jsonl")));
@@ -178,4 +178,20 @@ TEST_CASE("each process has a batch of a step at least", "[processes]") {
     CHECK_THAT(on_processes(2, "train-gpt", from_stdin).err,
                ContainsSubstring("goes to one process alone"));
   }
+}
+
+TEST_CASE("a process that resumes while rank 0 begins anew is told so", "[processes]") {
+  if (!have_processes()) return;
+  const TinyRun tiny(2);
+  const std::string program = std::filesystem::path(TAPEGRAD_PROGRAM_DIR) / "train-gpt";
+  const Args some = {"-n", "1", program, "--threads", "1"};
+  const Args batches = {"--gradient-accumulation-steps", "2"};
+  static_cast<void>(on_processes(1, "train-gpt", {"--version"}));  // sets the environment
+  const Result r =
+      run_program(kMpirun, some + tiny_run(tiny.corpus, tiny.folder / "new", 4) + batches +
+                               Args{":"} + some + resume_run(tiny.run, 4) + batches);
+  INFO(r.out << r.err);
+  CHECK(r.code != 0);
+  CHECK_THAT(r.err, ContainsSubstring("this process resumes a run, and rank 0 begins a new run") &&
+                        !ContainsSubstring("file system"));
 }

@@ -1,3 +1,4 @@
+#include <chrono>
 #include <regex>
 
 #include "tapegrad/tests/apps/tiny_runs.h"
@@ -54,4 +55,24 @@ TEST_CASE("a run with --recompute is the same run", "[plan]") {
     return TempFolder::get(folder / name / "model.safetensors");
   };
   CHECK(weights("stored", {}) == weights("again", {"--recompute"}));
+}
+
+TEST_CASE("--plan says that it measures, and does so in time", "[plan]") {
+  const auto begin = std::chrono::steady_clock::now();
+  // One step of all takes far longer than --plan may.
+  const Result r =
+      run_program("train-gpt", {"--plan", "--preset", "char-cpu", "--n-embd", "512", "--n-layer",
+                                "6", "--block-size", "512", "--batch-size", "256", "--recompute",
+                                "--tokenizer", "bpe:500"});
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+  INFO(r.out << r.err);
+  if (r.code == 1) {
+    CHECK_THAT(r.err, ContainsSubstring("are available"));  // a machine with little memory
+    return;
+  }
+  CHECK(r.code == 0);
+  CHECK_THAT(r.out, ContainsSubstring("measuring: a step, for at most 20 s\n"));
+  CHECK_THAT(r.out, ContainsSubstring("of the 256 sequences of a batch") ||
+                        ContainsSubstring("predicted: "));
+  CHECK(taken.count() < 60);  // of a busy machine
 }

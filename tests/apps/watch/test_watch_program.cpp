@@ -123,7 +123,7 @@ TEST_CASE("a port that --serve names is that one or none", "[watch]") {
   CHECK_THAT(next.out, !ContainsSubstring("page: http://127.0.0.1:8265"));
 }
 
-TEST_CASE("sessions.jsonl has a line for each call", "[watch]") {
+TEST_CASE("sessions.jsonl has two lines for each call", "[watch]") {
   const CorpusAndRun files("text.txt", tiny_text());
   const auto sessions = [&] {
     std::vector<Json> list;
@@ -134,7 +134,7 @@ TEST_CASE("sessions.jsonl has a line for each call", "[watch]") {
   check_ended_well(train(tiny_run(files.corpus, files.run, 5) + Args{"--threads", "1"}));
   check_ended_well(train({"--init-from", "resume", "--out-dir", files.run, "--max-iters", "8"}));
   auto list = sessions();
-  REQUIRE(list.size() == 2);
+  REQUIRE(list.size() == 4);
   CHECK(list[0]["first_step"] == 0);
   CHECK_THAT(list[0]["command"].get<std::string>(), ContainsSubstring("train-gpt --corpus "));
   CHECK(list[0]["threads"] == 1);
@@ -148,10 +148,12 @@ TEST_CASE("sessions.jsonl has a line for each call", "[watch]") {
   CHECK_FALSE(list[0]["version"].get<std::string>().empty());
   CHECK_FALSE(list[0]["products"].get<std::string>().empty());
   CHECK(list[0]["time"].get<std::string>().size() == std::string("2026-01-01T00:00:00Z").size());
-  CHECK(list[1]["first_step"] == 5);
-  CHECK_THAT(list[1]["command"].get<std::string>(), ContainsSubstring("--init-from resume"));
+  CHECK(list[1]["ended"] == "finished");
+  CHECK(list[1]["last_step"] == 5);
+  CHECK(list[2]["first_step"] == 5);
+  CHECK_THAT(list[2]["command"].get<std::string>(), ContainsSubstring("--init-from resume"));
   check_ended_well(train(tiny_run(files.corpus, files.run, 5) + Args{"--overwrite"}));
-  CHECK(sessions().size() == 1);
+  CHECK(sessions().size() == 2);
   // A link that somebody put there is not written through.
   const auto precious = files.folder.put("precious", "precious\n");
   std::filesystem::remove(files.run / "sessions.jsonl");

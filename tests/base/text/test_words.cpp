@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/tests/catch.h"
 
@@ -26,4 +28,14 @@ TEST_CASE("durations are rounded to seconds, or to minutes from an hour on", "[b
   CHECK(duration_text(59.6) == "1:00 min");
   CHECK(duration_text(185) == "3:05 min");
   CHECK(duration_text(9600) == "2:40 h");
+}
+
+TEST_CASE("a loss has four decimals, and near 0 four digits that count", "[base]") {
+  CHECK(loss_text(2.18734) == "2.1873");
+  CHECK(loss_text(0) == "0.0000");
+  CHECK(loss_text(0.001) == "0.0010");
+  CHECK(loss_text(0.00041273) == "0.0004127");
+  CHECK(loss_text(3.0521e-7) == "3.052e-07");
+  CHECK(loss_text(-3.0521e-7) == "-3.052e-07");
+  CHECK(loss_text(std::numeric_limits<double>::quiet_NaN()) == "nan");
 }

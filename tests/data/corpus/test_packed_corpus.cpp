@@ -130,9 +130,11 @@ TEST_CASE("JSON lines are texts of their own", "[packed-corpus]") {
     CHECK_THROWS_WITH(read(folder.put("bad.jsonl", "{\"text\": \"x\"}\n" + line)),
                       ContainsSubstring("bad.jsonl', line 2") && ContainsSubstring(message));
   };
-  fails("{\"text\": 1}", "is not a JSON object with a text 'text' (--field)");
-  fails("{\"txt\": \"x\"}", "is not a JSON object");
-  fails("[]", "is not a JSON object");
+  fails("{\"text\": 1}", "'text' is not a text");
+  fails("{\"prompt\": \"x\", \"more\": {\"text\": [1]}}",
+        "has no text 'text': its keys are prompt, more. --field names the one to learn");
+  fails("{}", "its keys are none");
+  fails("[]", "is not a JSON object with a text 'text' (--field)");
   fails("{\"text\": \"x\"", "is not a JSON object");
   fails("{\"text\": \"a\\u0000b\"}", "has a NUL");
   fails("{\"a\": " + std::string(100, '['), "nested too deeply");

@@ -1,0 +1,74 @@
+#include "tapegrad/apps/gpt/measured_step.h"
+
+#include <algorithm>
+
+#include "tapegrad/base/interrupt.h"
+#include "tapegrad/base/seconds_of.h"
+
+namespace tapegrad::gpt {
+namespace {
+
+constexpr double kEnoughSeconds = 2;
+constexpr int kUncounted = 2, kLeastSteps = 3, kMostSteps = 20;
+
+// As many sequences as there is time for in two steps, by what a step of one takes.
+std::int64_t rows_within(double seconds, const Trial::Phases& one, std::int64_t all) {
+  const double fit = (seconds / 2 - one.norm - one.update) / (one.forward + one.backward);
+  if (fit >= static_cast<double>(all)) return all;
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(fit));
+}
+
+// Forward and backward go by the sequences; the norm and the update do not.
+Trial::Phases scaled(Trial::Phases p, double factor) {
+  p.forward *= factor;
+  p.backward *= factor;
+  for (double& seconds : p.completed) seconds *= factor;
+  return p;
+}
+
+}  // namespace
+
+std::optional<MeasuredStep> measured_step(Trial& trial, std::int64_t B, std::int64_t T,
+                                          const std::function<double()>& seconds_left) {
+  std::vector<Trial::Phases> steps;
+  trial.set_batch(1, T);
+  Trial::Phases one = trial.step();
+  if (interrupted()) return std::nullopt;
+  if (seconds_left() < 2 * one.total()) {
+    return MeasuredStep{scaled(one, static_cast<double>(B)), 1};
+  }
+  one = trial.step();  // with the memory that the first one got
+  const std::int64_t rows = rows_within(seconds_left(), one, B);
+  trial.set_batch(rows, T);
+  double all = 0;
+  for (int i = -kUncounted; i < kLeastSteps || (all < kEnoughSeconds && i < kMostSteps); ++i) {
+    const Trial::Phases p = trial.step();
+    if (interrupted()) return std::nullopt;
+    const bool last = seconds_left() < p.total();
+    if (i >= 0 || last) steps.push_back(p);
+    if (last) break;
+    all += p.total();
+  }
+  std::sort(steps.begin(), steps.end(),
+            [](const auto& a, const auto& b) { return a.total() < b.total(); });
+  return MeasuredStep{
+      scaled(steps[steps.size() / 2], static_cast<double>(B) / static_cast<double>(rows)), rows};
+}
+
+PredictedStep predicted_step(double flops, const Product& product, Precision precision,
+                             const run::MemoryEstimate& memory) {
+  constexpr std::int64_t some = std::int64_t{1} << 21;
+  constexpr std::int64_t rows = 256;
+  Rng rng(0);
+  const double draw = seconds_of([&] {
+    Tensor drawn = Tensor::empty({some});
+    rng.normal(std::span(drawn.mutable_data<float>(), static_cast<std::size_t>(some)), 0, 1);
+  });
+  const double rate =
+      product_rate({std::min(product.rows, rows), product.columns, product.depth}, precision);
+  return {.making = draw * memory.total / (sizeof(float) * static_cast<double>(some)),
+          .step = flops / rate,
+          .rate = rate};
+}
+
+}  // namespace tapegrad::gpt

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "tapegrad/apps/gpt/trial.h"
+#include "tapegrad/autograd/gemm/product_rate.h"
+#include "tapegrad/run/plan/memory_estimate.h"
+
+namespace tapegrad::gpt {
+
+// Seconds after which no part of --plan's measuring begins that would not end in time.
+inline constexpr double kMostMeasuring = 20;
+
+// What a step of so many sequences takes.
+struct MeasuredStep {
+  Trial::Phases phases;
+  std::int64_t rows;  // sequences that were measured; of less than all, the times are scaled
+};
+
+// Measures steps of B sequences for about two seconds, or of fewer where these take too long. Two
+// steps before them, which get memory from the system, do not count if there is time. Nothing if a
+// signal interrupts it. `seconds_left` of kMostMeasuring.
+std::optional<MeasuredStep> measured_step(Trial& trial, std::int64_t B, std::int64_t T,
+                                          const std::function<double()>& seconds_left);
+
+// What no model has to be made for, so that it takes no time.
+struct PredictedStep {
+  double making;  // seconds to make the model and get its memory
+  double step;    // of one batch, by the rate of its products
+  double rate;    // operations per second of these
+};
+PredictedStep predicted_step(double flops, const Product& product, Precision precision,
+                             const run::MemoryEstimate& memory);
+
+}  // namespace tapegrad::gpt

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tapegrad/run/train/options.h"
+
+namespace tapegrad::run {
+
+// What options ask for and a run of max_iters steps cannot give: a learning rate that it does not
+// reach, an early stop that cannot come, a best model with little to choose from. For people, at
+// the start; none for most runs.
+std::vector<std::string> start_notes(const OptimizerOptions& optimizer,
+                                     const EvaluationOptions& evaluation);
+
+}  // namespace tapegrad::run
