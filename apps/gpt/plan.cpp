@@ -94,9 +94,9 @@ int print_plan(const Options& o) {
     return memory_of(other);
   };
   const run::MemoryEstimate estimate = memory_of(o);
-  const nn::Summary model = nn::summary(config);
+  const nn::Summary model = nn::summary(config, o.text.block_size);
   const auto tokens =
-      static_cast<double>(a.batch_size * config.block_size * a.gradient_accumulation_steps);
+      static_cast<double>(a.batch_size * o.text.block_size * a.gradient_accumulation_steps);
   fmt::print("model:     {} parameters, {:.3g} GFLOP per step\n", grouped(model.parameters()),
              3e-9 * model.flops() * tokens);
   fmt::print("memory:    {}\n", run::describe(estimate));
@@ -111,7 +111,7 @@ int print_plan(const Options& o) {
   run::check_memory(estimate, o.call.max_minutes.has_value());
   catch_interrupts();
   reset_peak_memory();
-  Trial trial(config, a.batch_size, config.block_size,
+  Trial trial(config, a.batch_size, o.text.block_size,
               {.recompute = o.extras.recompute,
                .precision = a.precision(),
                .dropout = o.random.rng,

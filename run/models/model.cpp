@@ -67,6 +67,15 @@ struct Description {
   }
 };
 
+// The length that a run's options have; none of a folder that is no run's.
+std::optional<std::int64_t> training_length_of(const Config& file, std::int64_t most) {
+  const Section* const data = file.find("data");
+  const Value* const value = data == nullptr ? nullptr : data->find("block_size");
+  const auto* const length = value == nullptr ? nullptr : std::get_if<std::uint64_t>(value);
+  if (length == nullptr || *length == 0) return std::nullopt;
+  return static_cast<std::int64_t>(std::min(*length, static_cast<std::uint64_t>(most)));
+}
+
 std::shared_ptr<const TensorSource> open_file(const std::filesystem::path& folder,
                                               const std::string& checkpoint) {
   return open_safetensors(model_file(folder, checkpoint).string(), Links::refused);
@@ -155,7 +164,10 @@ std::vector<std::string> TextModel::generate(const std::vector<std::string>& pro
 OpenedModel open_model(const std::filesystem::path& path, const std::string& checkpoint) {
   if (auto foreign = open_foreign(path)) {
     check(checkpoint == kLast, "{} has one checkpoint, not '{}'", path.string(), checkpoint);
-    return {foreign->config, {}, std::move(foreign->tokenizer), std::move(foreign->weights)};
+    return {.config = foreign->config,
+            .tuning = {},
+            .tokenizer = std::move(foreign->tokenizer),
+            .weights = std::move(foreign->weights)};
   }
   Description<nn::DecoderConfig> d(
       path, kGPTFormat,
@@ -166,7 +178,11 @@ OpenedModel open_model(const std::filesystem::path& path, const std::string& che
   }
   auto weights = open_file(path, checkpoint);
   if (tuning.lora_rank) weights = nn::merge_adapters(std::move(weights), tuning.adapters());
-  return {d.config, std::move(tuning), std::move(d.tokenizer), std::move(weights)};
+  return {d.config,
+          std::move(tuning),
+          std::move(d.tokenizer),
+          std::move(weights),
+          training_length_of(d.file, d.config.block_size)};
 }
 
 TextModel load(const std::filesystem::path& path, DType dtype, const std::string& checkpoint) {

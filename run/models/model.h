@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,6 +69,8 @@ struct OpenedModel {
   TuningOptions tuning;
   data::Tokenizer tokenizer;
   std::shared_ptr<const TensorSource> weights;  // those of adapters are merged into the others
+  // Tokens of the sequences that a run was trained on, of which the model may see more.
+  std::optional<std::int64_t> training_length = {};
 };
 // Opens a run folder, or a model of another program's (see formats/foreign_model.h). Errors as
 // those of load().
