@@ -73,6 +73,7 @@ Program::Program(const Options& options, run::RunFolder& folder, run::Text text,
       folder_(folder),
       text_(std::move(text)),
       data_(std::move(data)),
+      settings_(given_settings(options)),
       prompt_(run::prompt_tokens(data_.tokenizer, options.passes.sample_prompt)),
       memory_(checked_memory(options, folder)),
       rng_(options.random.seed),
@@ -100,6 +101,7 @@ run::Task Program::task() {
       .config = std::move(config),
       .write_files =
           [this](const std::filesystem::path& folder) {
+            run::save_settings(folder, settings_, data_.tokenizer);
             run::keep_text(folder, data_.tokenizer, options_.text.source(), text_);
           },
       .after_step = [this](run::Report& report) { print_continuation(report); },

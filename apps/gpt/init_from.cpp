@@ -171,6 +171,13 @@ std::optional<data::Tokenizer> given_tokenizer(const Options& o) {
   return std::nullopt;
 }
 
+run::ModelSettings given_settings(const Options& o) {
+  if (o.call.folder.resumes()) return run::load_settings(o.call.folder.out_dir);
+  if (!o.start) return {};
+  const bool is_cut = o.model.block_size < o.start->config.block_size;
+  return is_cut ? run::cut_settings(o.start->settings, o.model.block_size) : o.start->settings;
+}
+
 void take_initial_model(Options& o, const cli::CommandLine& cli) {
   const run::FolderOptions& folder = o.call.folder;
   if (!o.tuning.lora_rank) {

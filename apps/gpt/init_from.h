@@ -24,6 +24,9 @@ void take_initial_model(Options& options, const cli::CommandLine& cli);
 // Error if a pattern of the options names nothing that the model has. Reads no weights.
 void check_patterns(const Options& options);
 
+// The settings of the model that the run resumes or starts from.
+run::ModelSettings given_settings(const Options& options);
+
 // How the options tune the model.
 nn::DecoderMaking tuned_by(const Options& options);
 // The weights of the folder, with the first block_size positions. Errors as in run::load().

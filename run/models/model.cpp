@@ -167,7 +167,8 @@ OpenedModel open_model(const std::filesystem::path& path, const std::string& che
     return {.config = foreign->config,
             .tuning = {},
             .tokenizer = std::move(foreign->tokenizer),
-            .weights = std::move(foreign->weights)};
+            .weights = std::move(foreign->weights),
+            .settings = std::move(foreign->settings)};
   }
   Description<nn::DecoderConfig> d(
       path, kGPTFormat,
@@ -182,7 +183,8 @@ OpenedModel open_model(const std::filesystem::path& path, const std::string& che
           std::move(tuning),
           std::move(d.tokenizer),
           std::move(weights),
-          training_length_of(d.file, d.config.block_size)};
+          training_length_of(d.file, d.config.block_size),
+          load_settings(path)};
 }
 
 TextModel load(const std::filesystem::path& path, DType dtype, const std::string& checkpoint) {
@@ -194,19 +196,21 @@ TextModel load(OpenedModel opened, DType dtype) {
   nn::Params params(std::move(opened.weights), dtype);
   nn::Decoder gpt(params, opened.config);
   check_finite_tensors(name, params.tensors());
-  return {std::move(params), std::move(gpt), std::move(opened.tokenizer)};
+  return {std::move(params), std::move(gpt), std::move(opened.tokenizer),
+          std::move(opened.settings)};
 }
 
 void save_model(const std::filesystem::path& folder, const TextModel& model) {
   make_folder(folder);
   check_writable(folder);
-  constexpr std::string_view kFiles[] = {kConfigFile, kTokenizerFile, data::kGenerationFile,
-                                         kModelFile};
-  for (const std::string_view file : kFiles) {
+  std::vector<std::string_view> files = settings_files();
+  files.insert(files.end(), {kConfigFile, kTokenizerFile, kModelFile});
+  for (const std::string_view file : files) {
     check(!has_entry(folder / file), "{} has a file {} already: choose another folder",
           folder.string(), file);
   }
   try {
+    save_settings(folder, model.settings, model.tokenizer);
     model.tokenizer.save(folder / kTokenizerFile);
     save_safetensors((folder / kModelFile).string(), model.params.tensors());
     // Last: without it, nothing is taken for a model.
@@ -214,7 +218,7 @@ void save_model(const std::filesystem::path& folder, const TextModel& model) {
                  {std::string(kGPTFormat), {section_of("model", model.gpt.config)}});
   } catch (...) {  // so that the same call can be made again
     std::error_code ignored;
-    for (const std::string_view file : kFiles) std::filesystem::remove(folder / file, ignored);
+    for (const std::string_view file : files) std::filesystem::remove(folder / file, ignored);
     throw;
   }
 }

@@ -25,9 +25,6 @@ using Numbers = std::vector<std::int64_t>;
 const std::string kKey = "tokenizer.ggml.";
 constexpr std::string_view kEndNames[] = {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>"};
 
-// Whether a tokenizer of Qwen2's kind normalizes texts, which files do not say: Qwen2's own does.
-constexpr const char* kNfc = "tapegrad.nfc";
-
 // The types of tokens, as files number them.
 constexpr std::int64_t kNormal = 1, kControl = 3, kUserDefined = 4, kUnused = 5;
 
@@ -249,6 +246,16 @@ data::Tokenizer gguf_tokenizer(const nn::GgufFile& file, std::int64_t rows) {
     const std::string_view what = error.what();
     if (what.starts_with(file.name())) throw;
     fail("{}: the tokenizer: {}", file.name(), what);
+  }
+}
+
+bool is_gguf_tokenizer(const nn::GgufFile& file, const data::Tokenizer& tokenizer) {
+  try {
+    const data::Tokenizer own = gguf_tokenizer(file, tokenizer.vocab_size());
+    return own.kind() == tokenizer.kind() && own.ends() == tokenizer.ends() &&
+           own.hf_json() == tokenizer.hf_json();
+  } catch (const Error&) {
+    return false;
   }
 }
 
