@@ -25,7 +25,10 @@ inline const Files kSettings = {
 // A tiny Llama in a folder of Hugging Face's, with these settings.
 inline fs::path put_hf_model(const TempFolder& folder, const Files& settings = kSettings,
                              const std::string& name = "in") {
-  fs::copy(golden_file("hf_llama"), folder / name);
+  fs::create_directories(folder / name);
+  for (const char* file : {"config.json", "model.safetensors", "tokenizer.json"}) {
+    fs::copy(golden_file("hf_llama") / file, folder / name / file);
+  }
   for (const auto& [file, bytes] : settings) folder.put(name + "/" + file, bytes);
   return folder / name;
 }
@@ -53,15 +56,16 @@ inline fs::path put_gguf_model(const TempFolder& folder, const std::string& name
   keys["quantize.imatrix.file"] = std::string("matrix.dat");
   std::vector<GgufTensor> tensors;
   for (const auto& [tensor, entry] : file.entries()) {
-    tensors.push_back({tensor, entry.type, entry.shape,
+    tensors.push_back({tensor, &stored_type("f32"), entry.shape,
                        [&file, t = std::string(tensor)] { return file.read(t, DType::f32); }});
   }
   nn::write_gguf(folder / name, keys, tensors);
   return folder / name;
 }
 
-inline void export_as(const std::string& format, const run::TextModel& model, const fs::path& out) {
-  run::export_model(model, run::export_format(format), out, stored_type("f32"));
+inline void export_as(const std::string& format, const run::TextModel& model, const fs::path& out,
+                      const StoredType& type = stored_type("f32")) {
+  run::export_model(model, run::export_format(format), out, type);
 }
 
 }  // namespace tapegrad::testing

@@ -75,6 +75,16 @@ Names lost_keys(const fs::path& before, const fs::path& after) {
   return lost;
 }
 
+bool same_file(const fs::path& a, const fs::path& b) {
+  return TempFolder::get(a) == TempFolder::get(b);
+}
+void check_same_files(const fs::path& before, const fs::path& after) {
+  for (const auto& entry : fs::directory_iterator(before)) {
+    INFO(entry.path());
+    CHECK(same_file(entry.path(), after / entry.path().filename()));
+  }
+}
+
 // A run's folder that has no run: what tapegrad merge makes.
 run::TextModel kept(const run::TextModel& model, const fs::path& folder) {
   run::save_model(folder, model);
@@ -90,10 +100,8 @@ TEST_CASE("a way through Hugging Face's layout keeps files byte for byte", "[cir
   files["vocab.json"] = "{}";
   const fs::path in = put_hf_model(folder, files);
   // The config is written anew, of what changes the result. "bos" is what the settings say.
-  const Names lost = {"README.md",
-                      "config.json: pad_token_id becomes 400",
-                      "config.json: pretraining_tp",
-                      "config.json: transformers_version",
+  const Names lost = {"README.md", "config.json: pad_token_id becomes 400",
+                      "config.json: pretraining_tp", "config.json: transformers_version",
                       "vocab.json"};
   export_as("hf", run::load(in), folder / "out");
   CHECK(lost_files(in, folder / "out") == lost);
@@ -113,9 +121,29 @@ TEST_CASE("a way through GGUF keeps the keys of model and tokenizer with their t
   CHECK(lost_keys(in, folder / "out.gguf") == lost);
   export_as("gguf", kept(run::load(in), folder / "kept"), folder / "of-kept.gguf");
   CHECK(lost_keys(in, folder / "of-kept.gguf") == lost);
-  CHECK(TempFolder::get(folder / "out.gguf") == TempFolder::get(folder / "of-kept.gguf"));
+  CHECK(same_file(folder / "out.gguf", folder / "of-kept.gguf"));
   export_as("gguf", run::load(folder / "out.gguf"), folder / "again.gguf");
-  CHECK(TempFolder::get(folder / "out.gguf") == TempFolder::get(folder / "again.gguf"));
+  CHECK(same_file(folder / "out.gguf", folder / "again.gguf"));
+}
+
+TEST_CASE("weights come back in the type that they were written in", "[circles]") {
+  const TempFolder folder;
+  const run::TextModel model = run::load(put_hf_model(folder));
+  for (const std::string format : {"hf", "gguf", "llm.c"}) {
+    for (const StoredType* type : run::export_format(format).types) {
+      const std::string place = format + std::string(type->name), again = place + "-again";
+      INFO(place);
+      const run::TextModel& written =
+          format == "llm.c" ? run::load(golden_file("llmc/gpt2_124M.bin")) : model;
+      export_as(format, written, folder / place, *type);
+      export_as(format, run::load(folder / place), folder / again, *type);
+      if (fs::is_directory(folder / place)) {
+        check_same_files(folder / place, folder / again);
+      } else {
+        CHECK(same_file(folder / place, folder / again));
+      }
+    }
+  }
 }
 
 TEST_CASE("a GGUF whose end was added comes back with that end", "[circles]") {
@@ -123,7 +151,7 @@ TEST_CASE("a GGUF whose end was added comes back with that end", "[circles]") {
   const auto characters = data::Tokenizer::of_characters(kCorpus);
   export_as("gguf", model_of(characters, tiny(characters)), folder / "in.gguf");
   export_as("gguf", kept(run::load(folder / "in.gguf"), folder / "kept"), folder / "out.gguf");
-  CHECK(TempFolder::get(folder / "in.gguf") == TempFolder::get(folder / "out.gguf"));
+  CHECK(same_file(folder / "in.gguf", folder / "out.gguf"));
 }
 
 TEST_CASE("from Hugging Face's layout to GGUF and back go chat templates, roles and numbers",
@@ -193,9 +221,12 @@ TEST_CASE("llm.c's and nanoGPT's files have no place for settings", "[circles]")
   CHECK(TempFolder::get(folder / "chat/gpt2_124M.bin") ==
         TempFolder::get(folder / "llmc/gpt2_124M.bin"));
 
-  const run::TextModel nano = run::load(golden_file("nanogpt/ckpt.pt"));
-  export_as("nanogpt", nano, folder / "nano");
-  const run::TextModel again = run::load(folder / "nano");
+  fs::create_directories(folder / "in");
+  fs::copy(golden_file("nanogpt/ckpt.pt"), folder / "in/ckpt.pt");
+  fs::copy(golden_file("nanogpt/meta_4.pkl"), folder / "in/meta.pkl");
+  const run::TextModel nano = run::load(folder / "in");
+  export_as("nanogpt", nano, folder / "a/nano");
+  const run::TextModel again = run::load(folder / "a/nano");
   for (const auto& [name, t] : nano.params.tensors()) {
     INFO(name);
     for (const auto& [other, u] : again.params.tensors()) {
@@ -203,9 +234,6 @@ TEST_CASE("llm.c's and nanoGPT's files have no place for settings", "[circles]")
     }
   }
   CHECK(again.tokenizer.hf_json() == nano.tokenizer.hf_json());
-  export_as("nanogpt", again, folder / "more");
-  for (const auto& entry : fs::directory_iterator(folder / "nano")) {
-    CHECK(TempFolder::get(entry.path()) ==
-          TempFolder::get(folder / "more" / entry.path().filename().string()));
-  }
+  export_as("nanogpt", again, folder / "b/nano");  // whose name is in the file
+  check_same_files(folder / "a/nano", folder / "b/nano");
 }
