@@ -17,7 +17,7 @@ inline constexpr std::string_view kDefaultTemplate = "default";
 // What of a model's settings both Hugging Face's files and GGUF have words for.
 struct SettingsMeaning {
   std::vector<std::pair<std::string, std::string>> chat_templates = {};  // by name
-  // Of "bos", "unk", "sep", "pad", "cls" and "mask".
+  // Of "bos", "unk", "sep", "pad" and "mask".
   std::map<std::string, data::Token, std::less<>> roles = {};
   // Of generation_config.json: "temperature", "top_k", "top_p", "min_p", "repetition_penalty".
   std::map<std::string, std::variant<std::int64_t, double>, std::less<>> numbers = {};

@@ -14,8 +14,8 @@ const std::string kTemplate = "tokenizer.chat_template", kTemplates = "tokenizer
 struct Name {
   const char *theirs, *gguf;
 };
-constexpr Name kRoles[] = {{"bos", "bos"},     {"unk", "unknown"}, {"sep", "seperator"},
-                           {"pad", "padding"}, {"cls", "cls"},     {"mask", "mask"}};
+constexpr Name kRoles[] = {
+    {"bos", "bos"}, {"unk", "unknown"}, {"sep", "seperator"}, {"pad", "padding"}, {"mask", "mask"}};
 constexpr Name kNumbers[] = {{"temperature", "temp"},
                              {"top_k", "top_k"},
                              {"top_p", "top_p"},

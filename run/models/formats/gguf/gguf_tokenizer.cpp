@@ -74,7 +74,11 @@ std::string tokenizer_json_of(const Vocabulary& v, const KnownPreTokenizer& pre,
     if (v.types[i] == kUnused) continue;
     const bool special = is_special(v, i);
     if (special || v.types[i] == kUserDefined) {
-      added.push_back({{"id", i}, {"content", text}, {"special", special}, {"normalized", false}});
+      json token = {{"id", i}, {"content", text}, {"special", special}};
+      for (const char* name : {"single_word", "lstrip", "rstrip", "normalized"}) {
+        token[name] = false;  // Hugging Face's reader wants them all
+      }
+      added.push_back(std::move(token));
     } else {
       check(v.types[i] == kNormal, "the token '{}' is of type {}, which is not supported", text,
             v.types[i]);

@@ -151,10 +151,7 @@ Exported export_hf(const TextModel& model, const fs::path& folder, const StoredT
   const Ends ends(model.tokenizer, meaning);
   const std::string tokenizer = model.tokenizer.hf_json();
   require_own_pre_tokenizer(family.hf, tokenizer);
-  Json config_json = config_json_of(family, config, ends, type.torch);
-  if (const auto pad = meaning.roles.find("pad"); pad != meaning.roles.end()) {
-    config_json["pad_token_id"] = pad->second;
-  }
+  const Json config_json = config_json_of(family, config, ends, type.torch);
 
   make_folder(folder);
   const std::string weights_file = (folder / kModelFile).string();
