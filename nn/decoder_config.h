@@ -115,7 +115,8 @@ struct DecoderConfig {
     t("n_layer", c.n_layer, "blocks", {.least = 1, .most = 4096});
     t("n_head", c.n_head, "attention heads per block", {.least = 1, .most = 1 << 16});
     t("n_embd", c.n_embd, "channels", {.least = 1, .most = 1 << 20});
-    t("block_size", c.block_size, "the longest sequence, in tokens", {.least = 1, .most = 1 << 24});
+    t("block_size", c.block_size, "the longest sequence, in tokens",
+      {.least = 1, .most = 1 << 24, .option = false});
     t("dropout", c.dropout, "probability that an activation is dropped",
       {.least = 0, .most = 1, .below_most = true, .value = "P"});
     t("ff_dropout", c.ff_dropout, "dropout also between the feed-forward's linears");

@@ -67,8 +67,8 @@ struct Names {
 };
 
 // How many keys a query of a block sees, in the mean over positions.
-double keys_of_block(const DecoderConfig& c, int block) {
-  const std::int64_t window = c.scores_of(block).window, T = c.block_size;
+double keys_of_block(const DecoderConfig& c, int block, std::int64_t T) {
+  const std::int64_t window = c.scores_of(block).window;
   if (window == 0 || window >= T) return static_cast<double>(T + 1) / 2;
   const auto seen = static_cast<double>(window), all = static_cast<double>(T);
   return seen - seen * (seen - 1) / (2 * all);
@@ -76,9 +76,9 @@ double keys_of_block(const DecoderConfig& c, int block) {
 
 // Attention itself has no parameters. Scores and weighted values take 2·H·D each for every key that
 // is seen, in the mean over blocks.
-SummaryRow attention_row(const DecoderConfig& c) {
+SummaryRow attention_row(const DecoderConfig& c, std::int64_t tokens) {
   double keys = 0;
-  for (int i = 0; i < c.n_layer; ++i) keys += keys_of_block(c, i);
+  for (int i = 0; i < c.n_layer; ++i) keys += keys_of_block(c, i, tokens);
   keys /= c.n_layer;
   const std::int64_t D = c.channels_per_head();
   std::string note = fmt::format("{} heads of {}", c.n_head, D);
@@ -125,10 +125,11 @@ std::int64_t SummaryRow::parameters() const {
   return n;
 }
 
-Summary summary(const DecoderConfig& c) {
+Summary summary(const DecoderConfig& c, std::optional<std::int64_t> tokens) {
   Summary s;
   s.config = c;
   s.blocks = c.n_layer;
+  s.tokens = tokens.value_or(c.block_size);
   const Names names(c);
   for (SummaryRow& row : rows_of(shapes_of<Decoder>(c).parameters())) {
     const bool in_block = begins_with(row.name, names.blocks),
@@ -136,7 +137,7 @@ Summary summary(const DecoderConfig& c) {
     if (in_block && !first) continue;
     const bool embeds = row.name == names.embedding || row.name == names.positions;
     if (!embeds) row.flops = linear_flops(row);
-    if (row.name == names.projection) s.block.push_back(attention_row(c));
+    if (row.name == names.projection) s.block.push_back(attention_row(c, s.tokens));
     (embeds ? s.embeddings : first ? s.block : s.head).push_back(std::move(row));
   }
   if (c.tied) {
@@ -190,7 +191,7 @@ std::string Summary::str() const {
   text += fmt::format("\nin each block {} of the attention, {} of the feed-forward",
                       grouped(attention_parameters()), grouped(feed_forward_parameters()));
   return text + fmt::format("\n{:.3g} GFLOPs per token of a forward pass over {} tokens\n",
-                            flops() / 1e9, grouped(config.block_size));
+                            flops() / 1e9, grouped(tokens));
 }
 
 }  // namespace tapegrad::nn

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,13 +19,13 @@ struct SummaryRow {
 };
 
 // The parts of a Decoder, found from a model without memory. FLOPs are those of the matrix products
-// in a forward pass over block_size tokens, per token; a multiplication and an addition count as
-// two. A query of attention sees (block_size + 1)/2 keys on average. Training costs three times as
+// in a forward pass over `tokens` tokens, per token; a multiplication and an addition count as
+// two. A query of attention sees (tokens + 1)/2 keys on average. Training costs three times as
 // much.
 struct Summary {
   DecoderConfig config;
   std::vector<SummaryRow> embeddings, block, head;  // one of `blocks` equal ones
-  std::int64_t blocks = 0;
+  std::int64_t blocks = 0, tokens = 0;
 
   std::int64_t parameters() const;
   // The count if the head shares, or shared, the token embedding.
@@ -35,6 +37,7 @@ struct Summary {
   std::string str() const;
 };
 
-Summary summary(const DecoderConfig& config);
+// Without `tokens`, sequences are as long as the model sees.
+Summary summary(const DecoderConfig& config, std::optional<std::int64_t> tokens = {});
 
 }  // namespace tapegrad::nn

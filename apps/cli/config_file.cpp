@@ -204,11 +204,15 @@ std::vector<ConfigItem> read_run_config(const std::string& path, Json json) {
     }
     items.push_back(std::move(item));
   };
+  const Json data = json.value("data", Json());
+  const bool gives_length = data.is_object() && data.contains("block_size");
   for (const auto& [name, value] : json.items()) {
     if (is_fact(name)) continue;
     if (!value.is_object()) usage_error("--config {}: '{}' must be an object", path, name);
     for (const auto& [inner, inner_value] : value.items()) {
-      if (!is_fact(inner)) add(inner, inner_value);
+      // The option is the length in training, which stands with the text.
+      const bool is_other = inner == "block_size" && name == "model" && gives_length;
+      if (!is_fact(inner) && !is_other) add(inner, inner_value);
     }
   }
   return items;

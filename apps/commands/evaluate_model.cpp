@@ -42,7 +42,9 @@ std::optional<Options> parse(const cli::Call& call) {
   cli("separator", o.separator,
       "text between two documents of a file, beside <|endoftext|>; \\n is a line break");
   cli.group("Windows");
-  cli("block_size", o.block_size, "tokens that the model sees at once [the model's]", {.least = 2});
+  cli("block_size", o.block_size,
+      "tokens that the model sees at once [those of the run's training, or of the model]",
+      {.least = 2});
   cli("stride", o.stride,
       "tokens from one window to the next; each token is predicted once, from at least block-size "
       "- N tokens before it [windows side by side]",
@@ -94,10 +96,12 @@ Json json_of(const Options& o, const run::WindowOptions& windows, const std::str
 }
 
 int evaluate(const Options& o) {
-  const run::TextModel model = run::load(o.model, DType::f32, o.checkpoint);
-  const std::int64_t longest = model.gpt.config.block_size;
+  run::OpenedModel opened = run::open_model(o.model, o.checkpoint);
+  const std::int64_t longest = opened.config.block_size;
+  const std::int64_t usual = opened.training_length.value_or(longest);
+  const run::TextModel model = run::load(std::move(opened));
   run::WindowOptions windows{.batch_size = o.batch_size,
-                             .block_size = o.block_size.value_or(longest),
+                             .block_size = o.block_size.value_or(usual),
                              .stride = o.stride,
                              .limit = *run::evaluation_limit(o.limit, 0)};
   check(windows.block_size <= longest,

@@ -7,12 +7,18 @@ namespace {
 
 using Kind = optim::Schedule::Kind;
 
+// The length of sequences, for training and for the model that is made.
+void set_block_size(Options& o, std::int64_t tokens) {
+  o.text.block_size = o.model.block_size = tokens;
+}
+
 // nanoGPT's recipe for a laptop. It does not tie the head: with so few tokens, tying saves 1 % of
 // the parameters and costs 0.03 in loss.
 Options char_cpu() {
   Options o;
   nn::DecoderConfig& m = o.model;
-  m.n_layer = 4, m.n_head = 4, m.n_embd = 128, m.block_size = 64;
+  m.n_layer = 4, m.n_head = 4, m.n_embd = 128;
+  set_block_size(o, 64);
   m.bias = m.tied = false;
   return o;
 }
@@ -28,7 +34,8 @@ Options quickstart() {
 Options char_gpu() {
   Options o = char_cpu();
   nn::DecoderConfig& m = o.model;
-  m.n_layer = 6, m.n_head = 6, m.n_embd = 384, m.block_size = 256;
+  m.n_layer = 6, m.n_head = 6, m.n_embd = 384;
+  set_block_size(o, 256);
   m.dropout = 0.2, m.tied = true;
   o.optimizer.batch_size = 64, o.optimizer.max_iters = 5000;
   o.evaluation.eval_iters = 200;
@@ -41,7 +48,7 @@ Options char_gpu() {
 Options gpt2_124m() {
   Options o;
   o.text.tokenizer = "gpt2";
-  o.model.block_size = 256;
+  set_block_size(o, 256);
   run::OptimizerOptions& a = o.optimizer;
   a.batch_size = 4, a.max_iters = 1000;
   a.learning_rate = 6e-4, a.min_lr = 6e-5, a.most_warmup = 50;
@@ -79,7 +86,8 @@ Options book_124m() {
   o.text.tokenizer = "gpt2";
   o.text.batches = run::BatchKind::epochs, o.text.stride = 256;
   nn::DecoderConfig& m = o.model;
-  m.block_size = 256, m.dropout = 0.1;
+  set_block_size(o, 256);
+  m.dropout = 0.1;
   m.qkv_bias = false, m.separate_qkv = true, m.tied = false;
   o.init.init = FirstWeights::torch;
   run::OptimizerOptions& a = o.optimizer;
@@ -103,6 +111,9 @@ void Options::validate() const {
   optimizer.validate();
   evaluation.validate();
   model.validate();
+  check(text.block_size <= model.block_size,
+        "--block-size {} is more than the {} tokens that the model sees at once", text.block_size,
+        model.block_size);
   const auto check_text = [](std::string_view option, const auto& parse) {
     try {
       parse();

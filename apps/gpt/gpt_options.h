@@ -91,9 +91,7 @@ struct Options {
   void validate() const;
   // The same options with a value for each that stands for one without being given.
   Options settled() const;
-  run::BatchPlan batches() const {
-    return run::batch_plan(text, optimizer.batch_size, model.block_size);
-  }
+  run::BatchPlan batches() const { return run::batch_plan(text, optimizer.batch_size); }
 
   template <class Self, class Table>
   static void describe(Self& o, Table& t) {

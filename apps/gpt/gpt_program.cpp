@@ -55,8 +55,7 @@ std::unique_ptr<cli::Prepared> Training::prepare(run::RunFolder& folder) {
                                   .own_text = own_sources,
                                   .tokenizer = given_tokenizer(o_),
                                   .tokenizer_of = folder.resumes() ? from.out_dir : from.init_from,
-                                  .seed = o_.random.seed,
-                                  .block_size = o_.model.block_size});
+                                  .seed = o_.random.seed});
   print_note(o_, learnt);
   settle(o_, learnt.data);
   return std::make_unique<Program>(o_, folder, std::move(learnt.text), std::move(learnt.data));
@@ -67,6 +66,7 @@ Program::Program(const Options& options, run::RunFolder& folder, run::Text text,
       folder_(folder),
       text_(std::move(text)),
       data_(std::move(data)),
+      settings_(given_settings(options)),
       prompt_(run::prompt_tokens(data_.tokenizer, options.passes.sample_prompt)),
       memory_(run::checked_memory(memory_of(options), options.call.max_minutes.has_value(),
                                   folder.processes())),
@@ -95,6 +95,7 @@ run::Task Program::task() {
       .config = std::move(config),
       .write_files =
           [this](const std::filesystem::path& folder) {
+            run::save_settings(folder, settings_, data_.tokenizer);
             run::keep_text(folder, data_.tokenizer, options_.text.source(), text_);
           },
       .after_step = [this](run::Report& report) { print_continuation(report); },
@@ -115,29 +116,31 @@ void Program::pass_over() {
   if (options_.model.dropout == 0) return;
   const DryRun dry(DryRun::Draws::made);
   const Tensor ids =
-      Tensor::zeros({options_.optimizer.batch_size, options_.model.block_size}, DType::i32);
+      Tensor::zeros({options_.optimizer.batch_size, options_.text.block_size}, DType::i32);
   gpt_.loss(ids, ids, &dropout());
 }
 
 run::About Program::about() const {
   const nn::DecoderConfig& c = options_.model;
   const run::OptimizerOptions& o = options_.optimizer;
+  const std::int64_t T = options_.text.block_size;
   run::About about{
       .lines = {{"model",
                  fmt::format("{}{} parameters: {} layers, {} heads, {} channels; it sees {} tokens "
-                             "at once",
+                             "at once{}",
                              c.arch == nn::Architecture::gpt2
                                  ? ""
                                  : fmt::format("{}, ", name_of_enum(c.arch)),
                              grouped(params_.total_count()), c.n_layer, c.n_head, c.n_embd,
-                             grouped(c.block_size)),
+                             grouped(c.block_size),
+                             T == c.block_size ? "" : fmt::format(", in training {}", grouped(T))),
                  fmt::format("n_layer {}, n_head {}, n_embd {}, block_size {}, vocab_size {}",
                              c.n_layer, c.n_head, c.n_embd, c.block_size, c.vocab_size)},
                 {"text",
                  fmt::format("{}: {} to train, {} to validate ({})", text_name(text_),
                              amount(data_.train, data_.train_documents),
                              amount(data_.val, data_.val_documents), options_.text.tokenizer)}},
-      .step = grouped(o.batch_size * c.block_size * o.gradient_accumulation_steps) + " tokens",
+      .step = grouped(o.batch_size * T * o.gradient_accumulation_steps) + " tokens",
       .memory = memory_,
       .product = product_of(options_),
       .use_command = fmt::format("{} {} --num-samples 3", cli::program_path("tapegrad sample"),
@@ -155,7 +158,7 @@ void Program::finish(run::Report& report) const {
   if (limit) {
     loss = run::loss_of_tokens(gpt_, data_.tokenizer, data_.val,
                                {.batch_size = options_.optimizer.batch_size,
-                                .block_size = options_.model.block_size,
+                                .block_size = options_.text.block_size,
                                 .limit = *limit,
                                 .on_progress = [&](double share, double left) {
                                   report.progress(what + ": " + run::progress_text(share, left));

@@ -50,6 +50,7 @@ class Program : public cli::Prepared {
   run::RunFolder& folder_;
   run::Text text_;
   run::TextData data_;
+  run::ModelSettings settings_;
   nn::Tokens prompt_;           // of --sample-prompt, or the default one
   run::MemoryEstimate memory_;  // of each process
   Rng rng_;

@@ -44,11 +44,11 @@ int print_evaluation(const Options& o) {
   const data::Tokens val =
       text.tokens ? run::tokens_of(text, model.tokenizer, "")
                   : run::tokenize(text, model.tokenizer, stored.text.division(stored.random.seed),
-                                  model.gpt.config.block_size)
+                                  stored.text.block_size)
                         .val;
   const auto result = evaluate_text(model, val,
                                     {.batch_size = stored.optimizer.batch_size,
-                                     .block_size = model.gpt.config.block_size,
+                                     .block_size = stored.text.block_size,
                                      .limit = *limit});
   if (result) fmt::print("validation split of {}: {}\n", text.identity.name, result->line());
   return interrupted() ? kInterruptedExitCode : 0;
@@ -61,7 +61,7 @@ run::Text own_sources() {
 }
 
 Product product_of(const Options& o) {
-  return {o.optimizer.batch_size * o.model.block_size, o.model.inner(), o.model.n_embd};
+  return {o.optimizer.batch_size * o.text.block_size, o.model.inner(), o.model.n_embd};
 }
 
 std::int64_t vocab_size_of(const Options& o) {
@@ -76,7 +76,8 @@ std::int64_t vocab_size_of(const Options& o) {
 
 run::MemoryEstimate memory_of(const Options& o) {
   return run::estimate_memory(o.model, o.optimizer.batch_size,
-                              {.recompute = o.extras.recompute,
+                              {.block_size = o.text.block_size,
+                               .recompute = o.extras.recompute,
                                .stored_masks = o.random.one_generator(),
                                .precision = o.optimizer.precision(),
                                .tuning = o.tuning,
@@ -136,6 +137,8 @@ void Training::adjust(const cli::CommandLine& cli) {
   }
   if (cli.given("--max-iters") || o.call.max_minutes) o.passes.epochs.reset();
   take_folder(o, cli);
+  const run::FolderOptions& folder = o.call.folder;
+  if (!folder.resumes() && !folder.starts_from_model()) o.model.block_size = o.text.block_size;
   take_initial_model(o, cli);
   if (o.extras.plan) {
     o.extras.batches_of_ranks =
@@ -151,7 +154,7 @@ std::optional<int> Training::instead() const {
   Options known = o_;
   known.model.vocab_size = vocab_size_of(o_);
   if (o_.extras.plan) return print_plan(known);
-  fmt::print("{}", nn::summary(known.model).str());
+  fmt::print("{}", nn::summary(known.model, known.text.block_size).str());
   return 0;
 }
 

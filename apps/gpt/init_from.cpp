@@ -19,9 +19,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kMostRotaryPositions = 1024;  // unless --block-size asks for more
+constexpr std::int64_t kMostTokens = 1024;  // of a training sequence, unless --block-size asks
 // What weights do not depend on.
-constexpr std::string_view kFree[] = {"block_size", "dropout", "ff_dropout", "attn_out_dropout"};
+constexpr std::string_view kFree[] = {"dropout", "ff_dropout", "attn_out_dropout"};
 
 // Sets each member of a model's config to that of the start, or checks that they agree.
 class TakeOver : public OptionTable {
@@ -146,12 +146,35 @@ void check_folders(const run::FolderOptions& o) {
   }
 }
 
+// The length of the sequences to train on. The model goes on seeing what it saw, but for learned
+// positions: steps would change the weights of those that no sequence reaches, so these are cut.
+void take_length(Options& o, const cli::CommandLine& cli) {
+  const std::int64_t own = o.start->config.block_size;
+  const bool learned = o.model.position_kind() == nn::Positions::learned;
+  std::int64_t& length = o.text.block_size;
+  if (!cli.given("--block-size")) length = learned ? own : std::min(own, kMostTokens);
+  if (learned && length > own) {
+    cli::usage_error(
+        "--block-size {} is more than the {} positions of the model in {}: it has learnt no "
+        "weights for the others",
+        length, own, o.call.folder.init_from);
+  }
+  o.model.block_size = learned ? length : std::max(own, length);
+}
+
 }  // namespace
 
 std::optional<data::Tokenizer> given_tokenizer(const Options& o) {
   if (o.start) return o.start->tokenizer;
   if (o.call.folder.resumes()) return run::open_model(o.call.folder.out_dir).tokenizer;
   return std::nullopt;
+}
+
+run::ModelSettings given_settings(const Options& o) {
+  if (o.call.folder.resumes()) return run::load_settings(o.call.folder.out_dir);
+  if (!o.start) return {};
+  const bool is_cut = o.model.block_size < o.start->config.block_size;
+  return is_cut ? run::cut_settings(o.start->settings, o.model.block_size) : o.start->settings;
 }
 
 void take_initial_model(Options& o, const cli::CommandLine& cli) {
@@ -176,17 +199,7 @@ void take_initial_model(Options& o, const cli::CommandLine& cli) {
   o.text.tokenizer = tokenizer;
   TakeOver take_over(start.config, folder.init_from, cli);
   Described(o.model).describe(take_over);
-  // Rotary positions reach further than most have memory to train on.
-  if (o.model.rotary() && !cli.given("--block-size")) {
-    o.model.block_size = std::min(o.model.block_size, kMostRotaryPositions);
-  }
-  const bool learned = o.model.position_kind() == nn::Positions::learned;
-  if (learned && o.model.block_size > start.config.block_size) {
-    cli::usage_error(
-        "--block-size {} is more than the {} positions of the model in {}: it has learnt no "
-        "weights for the others",
-        o.model.block_size, start.config.block_size, folder.init_from);
-  }
+  take_length(o, cli);
   o.tuning.started_from = fs::absolute(folder.init_from).lexically_normal().string();
 }
 
@@ -218,6 +231,11 @@ std::vector<run::HeaderLine> about_tuning(const Options& o, const nn::Params& pa
   if (o.call.folder.starts_from_model()) {
     lines.push_back({"start", fmt::format("{}, its checkpoint {}", o.call.folder.init_from,
                                           *o.tuning.checkpoint)});
+    if (const std::int64_t own = o.start->config.block_size; o.model.block_size < own) {
+      lines.push_back(
+          {"cut", fmt::format("the model keeps the first {} of its {} learned positions",
+                              grouped(o.model.block_size), grouped(own))});
+    }
   }
   if (!o.tuning.lora_rank && o.tuning.freeze.empty()) return lines;
   const nn::LoraOptions lora = o.tuning.adapters();

@@ -16,13 +16,16 @@ namespace tapegrad::gpt {
 std::optional<data::Tokenizer> given_tokenizer(const Options& options);
 
 // Opens the model that the run starts from. Sets the options of the model and the tokenizer to
-// those of the folder, but for those that may be chosen anew: the block size, and all of dropout.
-// UsageError for options that contradict them, for a block size that the model has no positions
-// for, and for options that need --init-from PATH.
+// those of the folder, but for dropout, which may be chosen anew. --block-size is the length in
+// training, and cuts learned positions alone. UsageError for options that contradict them, for a
+// block size that the model has no positions for, and for options that need --init-from PATH.
 void take_initial_model(Options& options, const cli::CommandLine& cli);
 
 // Error if a pattern of the options names nothing that the model has. Reads no weights.
 void check_patterns(const Options& options);
+
+// The settings of the model that the run resumes or starts from.
+run::ModelSettings given_settings(const Options& options);
 
 // The weights of the folder, with the first block_size positions. Errors as in run::load().
 // A model that is made of them must be checked by check_initial_params().

@@ -93,7 +93,7 @@ void print_run(const Options& o, double step) {
 }
 
 double tokens_of_batch(const Options& o) {
-  return static_cast<double>(o.optimizer.batch_size * o.model.block_size);
+  return static_cast<double>(o.optimizer.batch_size * o.text.block_size);
 }
 
 // For a model that takes too long to make, or to take a step of one sequence.
@@ -120,7 +120,7 @@ int print_plan(const Options& o) {
     return memory_of(other);
   };
   const run::MemoryEstimate estimate = memory_of(o);
-  const nn::Summary model = nn::summary(config);
+  const nn::Summary model = nn::summary(config, o.text.block_size);
   const double tokens = tokens_of_batch(o) * static_cast<double>(a.gradient_accumulation_steps);
   fmt::print("model:     {} parameters, {:.3g} GFLOP per step\n", grouped(model.parameters()),
              3e-9 * model.flops() * tokens);
@@ -148,13 +148,13 @@ int print_plan(const Options& o) {
   const double one = predicted.step / static_cast<double>(a.batch_size);
   if (predicted.making + one > seconds_left()) return print_prediction(o, predicted);
   reset_peak_memory();
-  Trial trial(config, a.batch_size, config.block_size,
+  Trial trial(config, a.batch_size, o.text.block_size,
               {.recompute = o.extras.recompute,
                .precision = a.precision(),
                .dropout = o.random.rng,
                .tuning = o.tuning,
                .optimizer = a.rules()});
-  const auto measured = measured_step(trial, a.batch_size, config.block_size, seconds_left);
+  const auto measured = measured_step(trial, a.batch_size, o.text.block_size, seconds_left);
   if (!measured) return kInterruptedExitCode;
   const run::StepParts parts = parts_of(measured->phases, trial);
   const double step =

@@ -12,7 +12,9 @@ namespace {
 // Measures what a token of generated text takes.
 class TextCosts {
  public:
-  TextCosts(const nn::Decoder& gpt, const data::Tokens& text) : block_size_(gpt.config.block_size) {
+  // For texts of at most so many tokens.
+  TextCosts(const nn::Decoder& gpt, const data::Tokens& text, std::int64_t longest)
+      : block_size_(gpt.config.block_size) {
     const auto measure = [&](std::int64_t prompt, std::int64_t count) {
       nn::Tokens tokens(static_cast<std::size_t>(prompt));
       text.copy(0, tokens);
@@ -22,7 +24,7 @@ class TextCosts {
     };
     constexpr std::int64_t few = 8;
     cached_ = measure(1, std::min(few, block_size_));
-    moved_ = measure(block_size_, 2);
+    if (longest > block_size_) moved_ = measure(block_size_, 2);
   }
   // Seconds for `count` tokens after a short prompt. Beyond block_size, the cache no longer helps.
   double seconds(std::int64_t count) const {
@@ -40,7 +42,7 @@ class TextCosts {
 run::SideCosts Program::side_costs() const {
   const run::BatchPlan plan = options_.batches();
   const double minutes = options_.call.max_minutes.value_or(0);
-  const TextCosts text(gpt_, data_.val);
+  const TextCosts text(gpt_, data_.val, std::max(kSampleTokens, kContinuationTokens));
   const double batch = seconds_of([&] {
                          Rng unused(0);
                          run::estimate_losses(gpt_, data_, plan, 1, options_.random, unused);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "tapegrad/base/error.h"
@@ -126,8 +127,11 @@ Tokenizer Tokenizer::from_hf(const std::filesystem::path& path) {
 }
 
 void Tokenizer::save(const std::filesystem::path& path) const {
+  const std::filesystem::path generation = path.parent_path() / kGenerationFile;
   if (!ends_.empty()) {
-    write_json(path.parent_path() / kGenerationFile, {{kEndKey, ends_}});
+    const auto said = ends_in(generation, Links::refused);
+    const bool stays = std::equal(said.begin(), said.end(), ends_.begin(), ends_.end());
+    if (!stays) write_json(generation, {{kEndKey, ends_}});
   }
   if (const auto* hf = vocabulary_->get<HfTokenizer>()) {
     write_file_atomically(path, hf->json());

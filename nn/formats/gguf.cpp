@@ -120,7 +120,10 @@ class GgufReader {
 
   void read_key() {
     std::string key = take_text("bytes of a key's name");
-    GgufValue value = take_value(take<std::uint32_t>(key), key);
+    const auto type = take<std::uint32_t>(key);
+    const std::uint64_t begin = at_;
+    GgufValue value = take_value(type, key);
+    f_.value_places_[key] = {type, begin, at_ - begin};
     if (const auto* text = std::get_if<std::string>(&value)) f_.metadata_[key] = *text;
     const auto [place, is_new] = f_.keys_.emplace(std::move(key), std::move(value));
     check(is_new, "{}: the key '{}' is there twice", f_.name_, place->first);
@@ -309,6 +312,16 @@ class GgufReader {
 
 GgufFile::GgufFile(const fs::path& path, Links links) : name_(path.string()), file_(path, links) {
   GgufReader(*this).read();
+}
+
+GgufStored GgufFile::stored_value(const std::string& key) const {
+  const auto found = value_places_.find(key);
+  check(found != value_places_.end(), "{}: there is no key '{}'", name_, key);
+  const ValuePlace& place = found->second;
+  GgufStored value{place.type, std::string(static_cast<std::size_t>(place.bytes), '\0')};
+  check(file_.read(place.offset, value.bytes.data(), value.bytes.size()), "{}: reading it failed",
+        name_);
+  return value;
 }
 
 StoredTensor GgufFile::open(const std::string& tensor, const Entry& entry) const {

@@ -18,10 +18,17 @@ namespace tapegrad::nn {
 // GGUF, the file of ggml and llama.cpp: keys with values, then tensors.
 // github.com/ggml-org/ggml, docs/gguf.md. What the keys of a model mean is not known here.
 
+// A value as a file has it: the number of its type, and its bytes. What a reader finds is one of
+// the others below; this is for values that pass through unread.
+struct GgufStored {
+  std::uint32_t type = 0;
+  std::string bytes;
+  bool operator==(const GgufStored&) const = default;
+};
 // A value. Whole numbers of any width and sign are std::int64_t, numbers of f32 and f64 are double:
 // an f32 becomes the shortest decimal that it is the nearest one to, 1e-05 and not 9.99999975e-06.
 using GgufValue = std::variant<bool, std::int64_t, double, std::string, std::vector<std::string>,
-                               std::vector<std::int64_t>, std::vector<double>>;
+                               std::vector<std::int64_t>, std::vector<double>, GgufStored>;
 using GgufKeys = std::map<std::string, GgufValue>;
 
 // A file of version 2 or 3. Keys and the places of all tensors are read and checked at once;
@@ -40,6 +47,8 @@ class GgufFile : public TensorSource {
   const Entries& entries() const override { return entries_; }
   const Metadata& metadata() const override { return metadata_; }
   const GgufKeys& keys() const { return keys_; }
+  // The value of a key that the file has, as it stands there.
+  GgufStored stored_value(const std::string& key) const;
 
   // More than any vocabulary takes.
   static constexpr std::uint64_t kMaxHeaderBytes = std::uint64_t{64} << 20;
@@ -48,6 +57,10 @@ class GgufFile : public TensorSource {
  private:
   struct Place {
     std::uint64_t offset, bytes;  // from the data's start
+  };
+  struct ValuePlace {
+    std::uint32_t type = 0;
+    std::uint64_t offset = 0, bytes = 0;  // from the file's start
   };
   friend class GgufReader;
 
@@ -59,6 +72,7 @@ class GgufFile : public TensorSource {
   Entries entries_;
   Metadata metadata_;  // the keys that are texts
   std::map<std::string, Place> places_;
+  std::map<std::string, ValuePlace> value_places_;
   std::uint64_t data_begin_ = 0;
 };
 

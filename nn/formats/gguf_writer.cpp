@@ -49,6 +49,10 @@ struct ValueWriter {
     type(Type::f32);
     put(out, static_cast<float>(value));
   }
+  void operator()(const GgufStored& value) const {
+    put(out, value.type);
+    out += value.bytes;
+  }
   void operator()(const std::string& value) const {
     type(Type::text);
     put_text(out, value);

@@ -195,7 +195,7 @@ TextData data_of(const Text& text, const TextOptions& o, const TextOfRun& run) {
   const Division division = o.division(run.seed);
   if (run.tokenizer) {
     try {
-      return tokenize(text, *run.tokenizer, division, run.block_size);
+      return tokenize(text, *run.tokenizer, division, o.block_size);
     } catch (const Error& error) {
       fail("{}: {} (the tokenizer is that of {})", text.identity.name, error.what(),
            run.tokenizer_of);
@@ -204,12 +204,12 @@ TextData data_of(const Text& text, const TextOptions& o, const TextOfRun& run) {
   const auto vocab_size = data::bpe_size(o.tokenizer);
   if (!vocab_size || text.tokens) {
     const auto tokenizer = make_tokenizer(o, run.seed, [&]() -> const Text& { return text; });
-    return tokenize(text, tokenizer, division, run.block_size);
+    return tokenize(text, tokenizer, division, o.block_size);
   }
   // What ends a text is known before the tokenizer: one division serves both.
   data::DocumentSplit parts = divide(text, division, end_of_bpe());
   const data::Tokenizer tokenizer = train_bpe(text, parts, *vocab_size);
-  return encode(text, tokenizer, std::move(parts), run.block_size);
+  return encode(text, tokenizer, std::move(parts), o.block_size);
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ struct TextOptions {
   std::optional<double> val_fraction = {};         // [0.1]
   std::string tokenizer = "char";                  // beside data, empty: that of the folder
   BatchKind batches = BatchKind::random;
+  std::int64_t block_size = 1024;           // tokens of a sequence, of which the model may see more
   std::optional<std::int64_t> stride = {};  // [block_size]
 
   bool in_passes() const { return batches == BatchKind::epochs; }
@@ -68,6 +69,10 @@ struct TextOptions {
       {.value = "KIND"});
     t("batches", o.batches,
       "random: windows drawn at random; epochs: shuffled passes over windows side by side");
+    t("block_size", o.block_size,
+      "tokens of a training sequence, and all that a new model sees at once (after --init-from, at "
+      "most 1024 if not given)",
+      {.least = 1, .most = 1 << 24, .newer = true});
     t("stride", o.stride, "tokens from one window of a pass to the next [--block-size]",
       {.least = 1});
   }
@@ -115,7 +120,6 @@ struct TextOfRun {
       {};                         // of the model that it goes on with, if there is one
   std::string tokenizer_of = {};  // where that model is, for errors
   std::uint64_t seed;             // of the documents that are drawn
-  std::int64_t block_size;
 };
 
 // A run's text, its tokens, and how long making them took.

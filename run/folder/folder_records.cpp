@@ -17,14 +17,14 @@ void RunFolder::append(std::unique_ptr<AppendedFile>& to, std::string_view file,
 
 void RunFolder::append_metrics(const Metrics& line) {
   Json json = Json::object();
-  for (const auto& [name, value] : line) json[name] = json_of(value);
+  for (const auto& [name, value] : line) json[name] = json_of_value(value);
   append(metrics_, kMetricsFile, json_text(json));
   if (observer_ && !follows_) observer_->metrics(line);
 }
 
 void RunFolder::append_session(const Metrics& line) {
   Json json = Json::object();
-  for (const auto& [name, value] : line) json[name] = json_of(value);
+  for (const auto& [name, value] : line) json[name] = json_of_value(value);
   std::unique_ptr<AppendedFile> sessions;
   append(sessions, kSessionsFile, json_text(json));
 }

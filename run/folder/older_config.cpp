@@ -50,12 +50,21 @@ void modernise_decoder(Json& model) {
   model["separate_qkv"] = nullptr;
 }
 
+// A GPT was trained on sequences of all the tokens that it sees.
+void add_training_length(Json& config) {
+  if (config.value("format", Json()) != "tapegrad-gpt" || !config.contains("data")) return;
+  Json &model = config["model"], &data = config["data"];
+  if (!model.is_object() || !model.contains("block_size") || !data.is_object()) return;
+  if (!data.contains("block_size")) data["block_size"] = model["block_size"];
+}
+
 }  // namespace
 
 void modernise(const std::filesystem::path& path, Json& config) {
   if (!config.contains("model")) return;
   try {
     modernise_decoder(config["model"]);
+    add_training_length(config);
   } catch (const Error& error) {
     fail("{}: {}", path.string(), error.what());
   }

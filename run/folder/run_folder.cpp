@@ -14,6 +14,7 @@
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/run/folder/config_json.h"
 #include "tapegrad/run/folder/folder_calls.h"
+#include "tapegrad/run/models/model_settings.h"
 
 namespace tapegrad::run {
 namespace {
@@ -25,9 +26,11 @@ namespace fs = std::filesystem;
 // removed: with it, all that is left can be told for files of a run, wherever a program was
 // stopped.
 constexpr std::string_view kRunFiles[] = {
-    kTrainerFile,   kReadyFolder,          kWritingFolder, kModelFile,    kOptimizerFile,
-    kTokenizerFile, kMetricsFile,          kLayersFile,    kSessionsFile, kReportFile,
-    kTextFile,      data::kGenerationFile, kConfigFile};
+    kTrainerFile,         kReadyFolder,       kWritingFolder,    kModelFile,
+    kOptimizerFile,       kTokenizerFile,     kMetricsFile,      kLayersFile,
+    kSessionsFile,        kReportFile,        kTextFile,         data::kGenerationFile,
+    kTokenizerConfigFile, kSpecialTokensFile, kChatTemplateFile, kSettingsKeysFile,
+    kConfigFile};
 
 // The files of a run that a folder may have, in the order in which a run is removed.
 std::vector<std::string> run_files(const fs::path& folder) {

@@ -36,7 +36,10 @@ struct NamedText {
 
 // The folder of one run:
 //   config.json            the model, the options, and what the text was
-//   tokenizer.json         if the model has one
+//   tokenizer.json         if the model has one; generation_config.json beside it, if texts end at
+//                          other tokens than its own
+//   tokenizer_config.json, special_tokens_map.json, chat_template.jinja, settings.gguf
+//                          of a model that the run started from: see model_settings.h
 //   model.safetensors      ┐
 //   optimizer.safetensors  ├ the last checkpoint: see run_checkpoint.h
 //   trainer.json           ┘

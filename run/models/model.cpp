@@ -70,6 +70,15 @@ struct Description {
   }
 };
 
+// The length that a run's options have; none of a folder that is no run's.
+std::optional<std::int64_t> training_length_of(const Config& file, std::int64_t most) {
+  const Section* const data = file.find("data");
+  const Value* const value = data == nullptr ? nullptr : data->find("block_size");
+  const auto* const length = value == nullptr ? nullptr : std::get_if<std::uint64_t>(value);
+  if (length == nullptr || *length == 0) return std::nullopt;
+  return static_cast<std::int64_t>(std::min(*length, static_cast<std::uint64_t>(most)));
+}
+
 std::shared_ptr<const TensorSource> open_file(const std::filesystem::path& folder,
                                               const std::string& checkpoint) {
   return open_safetensors(model_file(folder, checkpoint).string(), Links::refused);
@@ -158,7 +167,11 @@ std::vector<std::string> TextModel::generate(const std::vector<std::string>& pro
 OpenedModel open_model(const std::filesystem::path& path, const std::string& checkpoint) {
   if (auto foreign = open_foreign(path)) {
     check(checkpoint == kLast, "{} has one checkpoint, not '{}'", path.string(), checkpoint);
-    return {foreign->config, {}, std::move(foreign->tokenizer), std::move(foreign->weights)};
+    return {.config = foreign->config,
+            .tuning = {},
+            .tokenizer = std::move(foreign->tokenizer),
+            .weights = std::move(foreign->weights),
+            .settings = std::move(foreign->settings)};
   }
   Description<nn::DecoderConfig> d(
       path, kGPTFormat,
@@ -169,7 +182,12 @@ OpenedModel open_model(const std::filesystem::path& path, const std::string& che
   }
   auto weights = open_file(path, checkpoint);
   if (tuning.lora_rank) weights = nn::merge_adapters(std::move(weights), tuning.adapters());
-  return {d.config, std::move(tuning), std::move(d.tokenizer), std::move(weights)};
+  return {d.config,
+          std::move(tuning),
+          std::move(d.tokenizer),
+          std::move(weights),
+          training_length_of(d.file, d.config.block_size),
+          load_settings(path)};
 }
 
 TextModel load(const std::filesystem::path& path, DType dtype, const std::string& checkpoint) {
@@ -181,20 +199,22 @@ TextModel load(OpenedModel opened, DType dtype) {
   nn::Params params(std::move(opened.weights), dtype);
   nn::Decoder gpt(params, opened.config);
   check_finite_tensors(name, params.tensors());
-  return {std::move(params), std::move(gpt), std::move(opened.tokenizer)};
+  return {std::move(params), std::move(gpt), std::move(opened.tokenizer),
+          std::move(opened.settings)};
 }
 
 void save_model(const std::filesystem::path& folder, const TextModel& model) {
   check_outside_runs(folder);
   make_folder(folder);
   check_writable(folder);
-  constexpr std::string_view kFiles[] = {kConfigFile, kTokenizerFile, data::kGenerationFile,
-                                         kModelFile};
-  for (const std::string_view file : kFiles) {
+  std::vector<std::string_view> files = settings_files();
+  files.insert(files.end(), {kConfigFile, kTokenizerFile, kModelFile});
+  for (const std::string_view file : files) {
     check(!has_entry(folder / file), "{} has a file {} already: choose another folder",
           folder.string(), file);
   }
   try {
+    save_settings(folder, model.settings, model.tokenizer);
     model.tokenizer.save(folder / kTokenizerFile);
     save_safetensors((folder / kModelFile).string(), model.params.tensors());
     // Last: without it, nothing is taken for a model.
@@ -202,7 +222,7 @@ void save_model(const std::filesystem::path& folder, const TextModel& model) {
                  {std::string(kGPTFormat), {section_of("model", model.gpt.config)}});
   } catch (...) {  // so that the same call can be made again
     std::error_code ignored;
-    for (const std::string_view file : kFiles) std::filesystem::remove(folder / file, ignored);
+    for (const std::string_view file : files) std::filesystem::remove(folder / file, ignored);
     throw;
   }
 }

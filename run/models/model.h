@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "tapegrad/nn/generation/beam.h"
 #include "tapegrad/nn/generation/token_stream.h"
 #include "tapegrad/run/folder/kept_models.h"
+#include "tapegrad/run/models/model_settings.h"
 #include "tapegrad/run/train/tuning.h"
 
 namespace tapegrad::run {
@@ -45,6 +47,7 @@ struct TextModel {
   nn::Params params;
   nn::Decoder gpt;
   data::Tokenizer tokenizer;
+  ModelSettings settings = {};
 
   // Continues a prompt and returns the new text alone. An empty prompt stands for the default one.
   // Equal seeds give equal texts. Errors: a character that the tokenizer does not have; invalid
@@ -68,6 +71,9 @@ struct OpenedModel {
   TuningOptions tuning;
   data::Tokenizer tokenizer;
   std::shared_ptr<const TensorSource> weights;  // those of adapters are merged into the others
+  // Tokens of the sequences that a run was trained on, of which the model may see more.
+  std::optional<std::int64_t> training_length = {};
+  ModelSettings settings = {};
 };
 // Opens a run folder, or a model of another program's (see formats/foreign_model.h). Errors as
 // those of load().

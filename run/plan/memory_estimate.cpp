@@ -66,11 +66,12 @@ Tensor unread_ids(int64_t rows, int64_t columns) {
 
 MemoryEstimate estimate_memory(const nn::DecoderConfig& config, int64_t batch_size,
                                const MemoryOptions& options) {
-  const double tokens = static_cast<double>(batch_size) * static_cast<double>(config.block_size);
+  const std::int64_t T = options.block_size.value_or(config.block_size);
+  const double tokens = static_cast<double>(batch_size) * static_cast<double>(T);
   if (const auto bound = far_beyond_machine<nn::Decoder>(config, tokens, options.optimizer))
     return *bound;
   Rng rng = dropout_rng(options);
-  const Tensor ids = unread_ids(batch_size, config.block_size);
+  const Tensor ids = unread_ids(batch_size, T);
   const auto make = [&](const nn::Params& p) {
     return nn::make_decoder(p, config, options.tuning.making(options.recompute));
   };

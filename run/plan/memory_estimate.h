@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "tapegrad/comm/processes.h"
@@ -16,8 +17,9 @@ using MemoryEstimate = nn::StepMemory;
 
 // Options of training that the memory depends on, beside the model and the batch.
 struct MemoryOptions {
-  bool recompute = false;     // see nn::GPT
-  bool stored_masks = false;  // dropout draws from a generator of Kind::torch
+  std::optional<int64_t> block_size = {};  // tokens of a sequence [those that the model sees]
+  bool recompute = false;                  // see nn::GPT
+  bool stored_masks = false;               // dropout draws from a generator of Kind::torch
   Precision precision = Precision::full;
   TuningOptions tuning = {};         // what is not trained has no gradient
   optim::GroupRules optimizer = {};  // which say what is kept for what is trained

@@ -13,8 +13,8 @@ AnyLoader make_loader(const data::Tokens& tokens, const BatchPlan& plan, Rng rng
 
 }  // namespace
 
-BatchPlan batch_plan(const TextOptions& text, std::int64_t batch_size, std::int64_t block_size) {
-  return {text.batches, batch_size, block_size, text.stride.value_or(block_size)};
+BatchPlan batch_plan(const TextOptions& text, std::int64_t batch_size) {
+  return {text.batches, batch_size, text.block_size, text.stride.value_or(text.block_size)};
 }
 
 data::EpochLoader::Options pass_options(const BatchPlan& plan, bool training) {

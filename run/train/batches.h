@@ -13,7 +13,7 @@ struct BatchPlan {
   std::int64_t batch_size = 12, block_size = 64;
   std::int64_t stride = 64;  // of passes
 };
-BatchPlan batch_plan(const TextOptions& text, std::int64_t batch_size, std::int64_t block_size);
+BatchPlan batch_plan(const TextOptions& text, std::int64_t batch_size);
 
 // The training batches of a plan: random windows, or shuffled passes over all of them.
 class Batches {

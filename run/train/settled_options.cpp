@@ -11,7 +11,7 @@ std::optional<const Settled> settled(TrainOptions o, const Task& task, const Run
   OptimizerOptions& optimizer = s.options.optimizer;
   if (folder.resumes()) {
     const std::int64_t made = folder.first_step();
-    check(!s.options.time, "a time is for new runs: this one has {} steps", optimizer.max_iters);
+    check(!s.options.time, "a time is for new runs: this one has made {} steps", made);
     check(made <= optimizer.max_iters,
           "the run in {} has made {} steps already: max_iters {} leaves none to make",
           folder.path().string(), made, optimizer.max_iters);

@@ -4,6 +4,7 @@
 #include "tapegrad/autograd/tensor/stored_tensor.h"
 #include "tapegrad/nn/formats/gguf.h"
 #include "tapegrad/run/models/formats/gguf/gguf_model.h"
+#include "tapegrad/run/models/formats/gguf/gguf_settings.h"
 #include "tapegrad/tests/fuzz/fuzz.h"
 
 using namespace tapegrad;
@@ -29,6 +30,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     const data::Tokenizer& t = model.tokenizer;
     if (t.vocab_size() != model.config.vocab_size) fuzz::finding("tokens and rows differ");
+    for (const auto& [role, token] : run::meaning_of(model.settings, t).roles) {
+      if (token < 0) fuzz::finding("a token that cannot be");
+    }
+    nn::write_gguf(fuzz::folder() / "keys.gguf", run::passed_keys(*model.settings.gguf), {});
+    const nn::GgufFile kept(fuzz::folder() / "keys.gguf");
+    for (const auto& [key, value] : kept.keys()) {
+      if (kept.stored_value(key) != model.settings.gguf->stored_value(key)) {
+        fuzz::finding("another value: " + key);
+      }
+    }
     if (t.kind() != "char" && t.decode(t.encode("a b")) != "a b") fuzz::finding("another text");
   });
   return 0;

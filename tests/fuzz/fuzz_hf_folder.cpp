@@ -1,8 +1,10 @@
-// A model folder of Hugging Face's: config.json, and behind a NUL the index of its files. What is
-// accepted must name a model that can be described without its memory, and tensors with a shape.
+// A model folder of Hugging Face's: config.json, and behind NULs the index of its files and
+// tokenizer_config.json. What is accepted must name a model that can be described without its
+// memory, and tensors with a shape.
 
 #include "tapegrad/autograd/tensor/safetensors.h"
 #include "tapegrad/run/models/formats/hf/hf_folder.h"
+#include "tapegrad/run/models/formats/settings_meaning.h"
 #include "tapegrad/tests/fuzz/fuzz.h"
 
 using namespace tapegrad;
@@ -18,13 +20,18 @@ void put_part() {
                     {"lm_head.weight", Tensor::ones({3, 2})}});
 }
 
-bool opens(std::string_view config, std::string_view index) {
+bool opens(std::string_view config, std::string_view index, std::string_view settings = "{}") {
   fuzz::put("config.json", config);
   fuzz::put("model.safetensors.index.json", index);
+  fuzz::put(run::kTokenizerConfigFile, settings);
   if (!run::is_hf_folder(fuzz::folder())) return false;
   return fuzz::accepts(fuzz::folder().string(), [] {
     const run::ForeignModel model = run::open_hf(fuzz::folder());
     model.config.validate();
+    for (const auto& [role, token] : run::meaning_of(model.settings, model.tokenizer).roles) {
+      if (token < 0 || token >= model.config.vocab_size) fuzz::finding("no token: " + role);
+    }
+    run::cut_settings(model.settings, 1);
     for (const auto& [tensor, entry] : model.weights->entries()) {
       if (model.weights->read(tensor).shape() != entry.shape) {
         fuzz::finding("another shape: " + tensor);
@@ -51,6 +58,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   (void)once;
   const std::string_view all = fuzz::text_of(data, size);
   const std::size_t middle = std::min(all.find('\0'), all.size());
-  opens(all.substr(0, middle), middle < all.size() ? all.substr(middle + 1) : "{}");
+  const std::string_view rest = middle < all.size() ? all.substr(middle + 1) : "{}";
+  const std::size_t end = std::min(rest.find('\0'), rest.size());
+  opens(all.substr(0, middle), rest.substr(0, end),
+        end < rest.size() ? rest.substr(end + 1) : "{}");
   return 0;
 }

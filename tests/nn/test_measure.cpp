@@ -124,6 +124,17 @@ TEST_CASE("what an update needs beside what is kept counts where it is more", "[
   CHECK(little.total < 4 * little.weights);
 }
 
+TEST_CASE("memory is of the sequences that are trained on, not of all that a model sees",
+          "[measure]") {
+  nn::DecoderConfig config = small_config();
+  config.positions = nn::Positions::rotary;
+  config.block_size = 16;
+  const nn::StepMemory trained = run::estimate_memory(config, 2);
+  config.block_size = 32768;
+  CHECK(run::estimate_memory(config, 2, {.block_size = 16}).total == trained.total);
+  CHECK(run::estimate_memory(config, 2, {.block_size = 32}).total > trained.total);
+}
+
 TEST_CASE("the optimiser says what it keeps", "[measure]") {
   const auto estimate = [](const char* optimizer, double momentum, const std::string& adamw) {
     run::MemoryOptions options;

@@ -67,6 +67,10 @@ TEST_CASE("the summary's FLOPs are those of the products", "[summary]") {
   nn::DecoderConfig c = tiny_config();  // V 11, T 6, 2 layers, C 8
   const double block = 2 * (3 * 64 + 64 + 2 * 256) + 4 * 8 * 3.5;
   CHECK(nn::summary(c).flops() == 2 * block + 2 * 8 * 11);
+  const nn::Summary shorter = nn::summary(c, 2);  // 3/2 keys, and no weight less
+  CHECK(shorter.flops() == 2 * (block - 4 * 8 * 2) + 2 * 8 * 11);
+  CHECK(shorter.parameters() == nn::summary(c).parameters());
+  CHECK_THAT(shorter.str(), ContainsSubstring("a forward pass over 2 tokens"));
   c.separate_qkv = true;
   CHECK(nn::summary(c).flops() == 2 * block + 2 * 8 * 11);
 }

@@ -7,6 +7,7 @@
 #include "tapegrad/autograd/tensor/tensor_source.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/nn/decoder.h"
+#include "tapegrad/run/models/model_settings.h"
 
 namespace tapegrad::run {
 
@@ -16,6 +17,7 @@ struct ForeignModel {
   nn::DecoderConfig config;  // dropout is 0, whatever the file says: it is the run's choice
   data::Tokenizer tokenizer;
   std::shared_ptr<const TensorSource> weights;
+  ModelSettings settings = {};
 };
 
 // Opens a file or folder in any of the formats of this folder. Nothing if it is in none of them;

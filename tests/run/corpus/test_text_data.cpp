@@ -97,8 +97,7 @@ TEST_CASE("batches go on where their state was taken, random or in passes", "[te
   std::vector<data::Token> tokens(500);
   for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<data::Token>(i);
   const auto kind = GENERATE(run::BatchKind::random, run::BatchKind::epochs);
-  const run::BatchPlan plan =
-      run::batch_plan({.batches = kind}, /*batch_size=*/4, /*block_size=*/8);
+  const run::BatchPlan plan = run::batch_plan({.batches = kind, .block_size = 8}, /*batch_size=*/4);
   CHECK(plan.stride == 8);
   run::Batches batches(tokens, plan, Rng(1)), again(tokens, plan, Rng(2));
   for (int i = 0; i < 20; ++i) batches.next();
@@ -113,10 +112,11 @@ TEST_CASE("one call makes of a run's paths the tokens that its steps make", "[te
     folder.put("texts/" + std::to_string(i), "the story<|endoftext|>of " + std::to_string(i));
   }
   const std::string tokenizer = GENERATE("char", "bpe:260", "gpt2");
-  const run::TextOptions options{.corpus = {folder / "texts"}, .tokenizer = tokenizer};
+  const run::TextOptions options{
+      .corpus = {folder / "texts"}, .tokenizer = tokenizer, .block_size = 2};
   const run::RunFolder run = run::RunFolder::open({.out_dir = folder / "run"}, "run");
-  const run::LearntText learnt = run::text_data_of(
-      options, {.folder = run, .format = "test", .own_text = {}, .seed = 3, .block_size = 2});
+  const run::LearntText learnt =
+      run::text_data_of(options, {.folder = run, .format = "test", .own_text = {}, .seed = 3});
   const run::Text text = run::read_text(options.source());
   const auto t = run::make_tokenizer(options, 3, [&]() -> const run::Text& { return text; });
   const run::TextData steps = run::tokenize(text, t, options.division(3), 2);

@@ -53,6 +53,20 @@ TEST_CASE("a Llama of 0.2 has Llama's parts, though its file has GPT-2's", "[old
   CHECK(llama.scaling()->factor == 8);
 }
 
+TEST_CASE("a run of 0.2 was trained on sequences as long as its model sees", "[older_config]") {
+  const TempFolder folder;
+  const auto length_in = [&](const std::string& rest) {
+    const std::string file = folder.put("config.json", R"({"version":2,"format":)" + rest + "}");
+    const run::Config config = run::read_config(file, "");
+    const run::Value* const length = config.at("data", file).find("block_size");
+    return length == nullptr ? "none" : run::value_text(*length);
+  };
+  const std::string gpt = R"("tapegrad-gpt","model":{"block_size":16})";
+  CHECK(length_in(gpt + R"(,"data":{})") == "16");
+  CHECK(length_in(gpt + R"(,"data":{"block_size":8})") == "8");
+  CHECK(length_in(R"("tapegrad-seq2seq","model":{"block_size":16},"data":{})") == "none");
+}
+
 TEST_CASE("a switch of 0.2 that is no switch is refused", "[older_config]") {
   CHECK_THROWS_WITH(model_of(R"("rope":false,"unbiased_norm":false,"rope_scalling":1)"),
                     ContainsSubstring("rope_scalling"));

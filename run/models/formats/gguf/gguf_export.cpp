@@ -8,6 +8,7 @@
 #include "tapegrad/run/models/formats/foreign_parts.h"
 #include "tapegrad/run/models/formats/gguf/gguf_model.h"
 #include "tapegrad/run/models/formats/gguf/gguf_names.h"
+#include "tapegrad/run/models/formats/gguf/gguf_settings.h"
 #include "tapegrad/run/models/formats/gguf/gguf_tokenizer.h"
 
 namespace tapegrad::run {
@@ -38,8 +39,8 @@ nn::GgufValue gguf_value_of(const Value& value) {
       value);
 }
 
-nn::GgufKeys keys_of(const Family& family, const nn::DecoderConfig& c, const StoredType& type) {
-  nn::GgufKeys keys;
+void set_config_keys(const Family& family, const nn::DecoderConfig& c, const StoredType& type,
+                     nn::GgufKeys& keys) {
   const std::string architecture(family.gguf.architecture);
   keys["general.architecture"] = architecture;
   keys["general.type"] = std::string("model");
@@ -57,7 +58,26 @@ nn::GgufKeys keys_of(const Family& family, const nn::DecoderConfig& c, const Sto
     keys[kRopeHighFreqFactor] = c.rope_high_freq_factor;
     keys[kRopeOriginalPositions] = c.rope_original_positions;
   }
-  return keys;
+}
+
+// The tokenizer's keys and all that passes through. Those of the file that the model came from stay
+// as they are, unless the tokenizer is another one. Returns as add_gguf_tokenizer().
+bool add_settings(nn::GgufKeys& keys, const TextModel& model) {
+  const auto& from = model.settings.gguf;
+  if (from) keys = passed_keys(*from);
+  if (from && is_gguf_tokenizer(*from, model.tokenizer)) {
+    return gguf_value(*from, kMeanEndRow, false);
+  }
+  std::erase_if(keys, [](const auto& key) { return !key.first.starts_with("general."); });
+  const bool adds_end_row = add_gguf_tokenizer(keys, model.tokenizer);
+  const SettingsMeaning meaning = meaning_of(model.settings, model.tokenizer);
+  const auto begin = meaning.roles.find("bos");
+  // A token that begins texts by its name alone.
+  if (begin != meaning.roles.end() && model.tokenizer.begin().empty()) {
+    keys["tokenizer.ggml.bos_token_id"] = std::int64_t{begin->second};
+  }
+  add_meaning(keys, meaning);
+  return adds_end_row;
 }
 
 // How the file keeps a tensor of the model: norms, biases and learned positions as f32, as
@@ -102,8 +122,9 @@ Exported export_gguf(const TextModel& model, const std::filesystem::path& out,
   check_expressible(family, c);
   require_f32(model.params);
   check_finite_tensors("the model", model.params.tensors());
-  nn::GgufKeys keys = keys_of(family, c, type);
-  const bool adds_end_row = add_gguf_tokenizer(keys, model.tokenizer);
+  nn::GgufKeys keys;
+  const bool adds_end_row = add_settings(keys, model);
+  set_config_keys(family, c, type, keys);
   const auto rows = keys.find(fmt::format("{}.vocab_size", family.gguf.architecture));
   if (adds_end_row && rows != keys.end()) rows->second = c.vocab_size + 1;
 

@@ -187,7 +187,7 @@ ForeignModel open_gguf(const fs::path& path) {
         names_of_families([](const Family& f) { return f.gguf.architecture; }));
   const nn::DecoderConfig config = config_of(*file, *family);
   auto weights = std::make_shared<GgufWeights>(file, config, *family);
-  return {config, gguf_tokenizer(*file, config.vocab_size), std::move(weights)};
+  return {config, gguf_tokenizer(*file, config.vocab_size), std::move(weights), {.gguf = file}};
 }
 
 }  // namespace tapegrad::run

@@ -25,9 +25,6 @@ using Numbers = std::vector<std::int64_t>;
 const std::string kKey = "tokenizer.ggml.";
 constexpr std::string_view kEndNames[] = {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>"};
 
-// Whether a tokenizer of Qwen2's kind normalizes texts, which files do not say: Qwen2's own does.
-constexpr const char* kNfc = "tapegrad.nfc";
-
 // The types of tokens, as files number them.
 constexpr std::int64_t kNormal = 1, kControl = 3, kUserDefined = 4, kUnused = 5;
 
@@ -81,7 +78,11 @@ std::string tokenizer_json_of(const Vocabulary& v, const KnownPreTokenizer& pre,
     if (v.types[i] == kUnused) continue;
     const bool special = is_special(v, i);
     if (special || v.types[i] == kUserDefined) {
-      added.push_back({{"id", i}, {"content", text}, {"special", special}, {"normalized", false}});
+      json token = {{"id", i}, {"content", text}, {"special", special}};
+      for (const char* name : {"single_word", "lstrip", "rstrip", "normalized"}) {
+        token[name] = false;  // Hugging Face's reader wants them all
+      }
+      added.push_back(std::move(token));
     } else {
       check(v.types[i] == kNormal, "the token '{}' is of type {}, which is not supported", text,
             v.types[i]);
@@ -253,6 +254,16 @@ data::Tokenizer gguf_tokenizer(const nn::GgufFile& file, std::int64_t rows) {
     const std::string_view what = error.what();
     if (what.starts_with(file.name())) throw;
     fail("{}: the tokenizer: {}", file.name(), what);
+  }
+}
+
+bool is_gguf_tokenizer(const nn::GgufFile& file, const data::Tokenizer& tokenizer) {
+  try {
+    const data::Tokenizer own = gguf_tokenizer(file, tokenizer.vocab_size());
+    return own.kind() == tokenizer.kind() && own.ends() == tokenizer.ends() &&
+           own.hf_json() == tokenizer.hf_json();
+  } catch (const Error&) {
+    return false;
   }
 }
 

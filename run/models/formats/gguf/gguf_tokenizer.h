@@ -13,6 +13,8 @@ namespace tapegrad::run {
 // such a one unless a file names another. The row is the mean of the others, so that its logit is
 // the mean of the other logits, and is never the largest one.
 inline constexpr const char* kMeanEndRow = "tapegrad.mean_end_row";
+// Whether a tokenizer of Qwen2's kind normalizes texts, which files do not say: Qwen2's own does.
+inline constexpr const char* kNfc = "tapegrad.nfc";
 
 // The value of a key, or `absent` if the file does not have it. Error, with the file and the key,
 // if it is of another kind.
@@ -29,6 +31,9 @@ T gguf_value(const nn::GgufFile& file, const std::string& key, T absent) {
 // pre-tokenizers gpt-2, smollm, llama-bpe and qwen2, or characters, which only files written here
 // have. Error, with the file, for any other.
 data::Tokenizer gguf_tokenizer(const nn::GgufFile& file, std::int64_t rows);
+
+// Whether it is the tokenizer that the file carries.
+bool is_gguf_tokenizer(const nn::GgufFile& file, const data::Tokenizer& tokenizer);
 
 // Adds the keys of a tokenizer. Returns whether a row for a token that ends texts is to be added to
 // the model, whose tokenizer does not have one. Error if llama.cpp would make other

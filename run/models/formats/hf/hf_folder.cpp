@@ -111,7 +111,7 @@ ForeignModel open_hf(const fs::path& folder) {
   config.tied = config.tied && !weights->contains(std::string(kHead));
   return {config,
           tokenizer_of_rows(data::Tokenizer::from_hf(folder), config.vocab_size, folder.string()),
-          std::move(weights)};
+          std::move(weights), read_settings(folder)};
 }
 
 }  // namespace tapegrad::run

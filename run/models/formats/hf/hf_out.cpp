@@ -8,21 +8,22 @@
 #include "tapegrad/run/models/formats/foreign_parts.h"
 #include "tapegrad/run/models/formats/hf/hf_config.h"
 #include "tapegrad/run/models/formats/pre_tokenizer_steps.h"
+#include "tapegrad/run/models/formats/settings_meaning.h"
 
 namespace tapegrad::run {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kTokenizerConfigFile = "tokenizer_config.json";
-
 // The first token of a text, and those that end it; null where there is none. Without these lines,
 // transformers would take GPT-2's.
 struct Ends {
   std::optional<data::Token> begin, end;  // `end`: for files that have one
   std::vector<data::Token> all;
-  explicit Ends(const data::Tokenizer& tokenizer)
+  Ends(const data::Tokenizer& tokenizer, const SettingsMeaning& meaning)
       : begin(tokenizer.end_of_text()), all(tokenizer.ends()) {
+    const auto named = meaning.roles.find("bos");
+    if (named != meaning.roles.end()) begin = named->second;
     if (!tokenizer.begin().empty()) begin = tokenizer.begin().front();
     if (!all.empty()) end = all.front();
   }
@@ -48,13 +49,57 @@ Json config_json_of(const Family& family, const nn::DecoderConfig& c, const Ends
 
 // The class is one that takes the file as it is.
 Json tokenizer_config_json(const data::Tokenizer& tokenizer, const Ends& ends,
-                           std::int64_t block_size) {
+                           std::int64_t block_size, const SettingsMeaning& meaning) {
   Json json = {{"tokenizer_class", "PreTrainedTokenizerFast"},
                {"model_max_length", block_size},
                {"clean_up_tokenization_spaces", false}};
+  for (const auto& [role, token] : meaning.roles) {
+    if (token < tokenizer.vocab_size()) json[role + "_token"] = tokenizer.token_bytes(token);
+  }
   if (ends.begin) json["bos_token"] = tokenizer.token_bytes(*ends.begin);
   if (ends.end) json["eos_token"] = tokenizer.token_bytes(*ends.end);
+  const auto& templates = meaning.chat_templates;
+  if (templates.size() == 1 && templates[0].first == kDefaultTemplate) {
+    json["chat_template"] = templates[0].second;
+  } else if (!templates.empty()) {
+    for (const auto& [name, text] : templates) {
+      json["chat_template"].push_back({{"name", name}, {"template", text}});
+    }
+  }
   return json;
+}
+
+Json generation_config_json(const Ends& ends, const SettingsMeaning& meaning) {
+  Json json = {{"_from_model_config", ends.all.size() < 2 && meaning.numbers.empty()},
+               {"bos_token_id", json_of(ends.begin)},
+               {"eos_token_id", ends.json()}};
+  if (const auto pad = meaning.roles.find("pad"); pad != meaning.roles.end()) {
+    json["pad_token_id"] = pad->second;
+  }
+  for (const auto& [name, value] : meaning.numbers) {
+    std::visit([&, &key = name](const auto& v) { json[key] = v; }, value);
+  }
+  return json;
+}
+
+// The settings of a folder of Hugging Face's as they were; where it did not have a file, or the
+// model came from elsewhere, what transformers needs.
+void write_settings(const TextModel& model, const Ends& ends, const SettingsMeaning& meaning,
+                    const fs::path& folder) {
+  const auto& files = model.settings.files;
+  for (const auto& [name, bytes] : files) {
+    if (name != data::kGenerationFile) write_file_atomically(folder / name, bytes);
+  }
+  if (files.count(kTokenizerConfigFile) == 0) {
+    write_json(folder / kTokenizerConfigFile,
+               tokenizer_config_json(model.tokenizer, ends, model.gpt.config.block_size, meaning));
+  }
+  const std::string generation = generation_config_of(model.settings, model.tokenizer);
+  if (generation.empty()) {
+    write_json(folder / data::kGenerationFile, generation_config_json(ends, meaning));
+  } else {
+    write_file_atomically(folder / data::kGenerationFile, generation);
+  }
 }
 
 // Whatever the files say, AutoTokenizer makes the family's own tokenizer of a folder of some
@@ -88,7 +133,8 @@ std::vector<TensorToMake> tensors_of(const Family& family, const TextModel& mode
 }  // namespace
 
 std::vector<std::string_view> hf_files() {
-  return {data::kGenerationFile, kModelFile, kTokenizerFile, kTokenizerConfigFile, kConfigFile};
+  return {data::kGenerationFile, kModelFile,        kTokenizerFile, kTokenizerConfigFile,
+          kSpecialTokensFile,    kChatTemplateFile, kConfigFile};
 }
 
 bool is_hf_type(const StoredType& type) { return !type.safetensors.empty() && !type.torch.empty(); }
@@ -101,22 +147,21 @@ Exported export_hf(const TextModel& model, const fs::path& folder, const StoredT
   check(config.n_embd % config.n_head == 0,
         "transformers needs n_embd {} to be divisible by n_head {}", config.n_embd, config.n_head);
   require_stored_as(type, model.params);
-  const Ends ends(model.tokenizer);
+  const SettingsMeaning meaning = meaning_of(model.settings, model.tokenizer);
+  const Ends ends(model.tokenizer, meaning);
   const std::string tokenizer = model.tokenizer.hf_json();
   require_own_pre_tokenizer(family.hf, tokenizer);
-  Json config_json = config_json_of(family, config, ends, type.torch);
+  const Json config_json = config_json_of(family, config, ends, type.torch);
 
   make_folder(folder);
   const std::string weights_file = (folder / kModelFile).string();
   save_safetensors(weights_file, tensors_of(family, model), type, {{"format", "pt"}});
   write_file_atomically(folder / kTokenizerFile, tokenizer);
-  write_json(folder / kTokenizerConfigFile,
-             tokenizer_config_json(model.tokenizer, ends, config.block_size));
-  write_json(folder / data::kGenerationFile, {{"_from_model_config", ends.all.size() < 2},
-                                              {"bos_token_id", json_of(ends.begin)},
-                                              {"eos_token_id", ends.json()}});
+  write_settings(model, ends, meaning, folder);
   write_json(folder / kConfigFile, config_json);
-  return {hf_files(),
+  std::vector<std::string_view> written = hf_files();
+  std::erase_if(written, [&](std::string_view file) { return !has_entry(folder / file); });
+  return {std::move(written),
           "in Python: AutoModelForCausalLM.from_pretrained(\"{0}\"), "
           "AutoTokenizer.from_pretrained(\"{0}\")"};
 }

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "tapegrad/run/models/model_settings.h"
+
+namespace tapegrad::run {
+
+inline constexpr std::string_view kDefaultTemplate = "default";
+
+// What of a model's settings both Hugging Face's files and GGUF have words for.
+struct SettingsMeaning {
+  std::vector<std::pair<std::string, std::string>> chat_templates = {};  // by name
+  // Of "bos", "unk", "sep", "pad" and "mask".
+  std::map<std::string, data::Token, std::less<>> roles = {};
+  // Of generation_config.json: "temperature", "top_k", "top_p", "min_p", "repetition_penalty".
+  std::map<std::string, std::variant<std::int64_t, double>, std::less<>> numbers = {};
+};
+
+// Roles are those of tokens that the tokenizer has. Error, naming the file, for one of Hugging
+// Face's that is not an object of JSON.
+SettingsMeaning meaning_of(const ModelSettings& settings, const data::Tokenizer& tokenizer);
+
+}  // namespace tapegrad::run

@@ -1,0 +1,96 @@
+#include "tapegrad/run/models/model_settings.h"
+
+#include <algorithm>
+
+#include "tapegrad/base/json_file.h"
+#include "tapegrad/nn/formats/gguf.h"
+#include "tapegrad/run/folder/folder_calls.h"
+#include "tapegrad/run/models/formats/gguf/gguf_settings.h"
+
+namespace tapegrad::run {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kMostBytes = 16 << 20;
+constexpr std::string_view kFiles[] = {kTokenizerConfigFile, kSpecialTokensFile, kChatTemplateFile,
+                                       data::kGenerationFile};
+constexpr const char *kEndKey = "eos_token_id", *kLengthKey = "model_max_length";
+
+ModelSettings read_files(const fs::path& folder, Links links) {
+  ModelSettings settings{.folder = folder};
+  for (const std::string_view name : kFiles) {
+    if (!has_entry(folder / name)) continue;
+    settings.files.emplace(name, read_file(folder / name, kMostBytes, links));
+  }
+  return settings;
+}
+
+std::vector<std::int64_t> ids_of(const Json& value) {
+  std::vector<std::int64_t> ids;
+  for (const Json& id : value.is_array() ? value : Json::array({value})) {
+    if (id.is_number_integer()) ids.push_back(id.get<std::int64_t>());
+  }
+  return ids;
+}
+
+}  // namespace
+
+std::vector<std::string_view> settings_files() {
+  std::vector<std::string_view> names(std::begin(kFiles), std::end(kFiles));
+  names.push_back(kSettingsKeysFile);
+  return names;
+}
+
+ModelSettings read_settings(const fs::path& folder) { return read_files(folder, Links::followed); }
+
+ModelSettings load_settings(const fs::path& folder) {
+  ModelSettings settings = read_files(folder, Links::refused);
+  // One that says nothing but the ends of texts is the tokenizer's: see Tokenizer::save().
+  if (const auto file = settings.files.find(data::kGenerationFile); file != settings.files.end()) {
+    const Json json = parse_json_object(folder / data::kGenerationFile, file->second);
+    if (json.size() == 1 && json.contains(kEndKey)) settings.files.erase(file);
+  }
+  if (has_entry(folder / kSettingsKeysFile)) {
+    settings.gguf =
+        std::make_shared<const nn::GgufFile>(folder / kSettingsKeysFile, Links::refused);
+  }
+  return settings;
+}
+
+void save_settings(const fs::path& folder, const ModelSettings& settings,
+                   const data::Tokenizer& tokenizer) {
+  for (const auto& [name, bytes] : settings.files) {
+    write_file_atomically(folder / name, name == data::kGenerationFile
+                                             ? generation_config_of(settings, tokenizer)
+                                             : bytes);
+  }
+  if (settings.gguf) nn::write_gguf(folder / kSettingsKeysFile, passed_keys(*settings.gguf), {});
+}
+
+std::string generation_config_of(const ModelSettings& settings, const data::Tokenizer& tokenizer) {
+  const auto file = settings.files.find(data::kGenerationFile);
+  if (file == settings.files.end()) return "";
+  Json json = parse_json_object(settings.folder / data::kGenerationFile, file->second);
+  const std::vector<data::Token> ends = tokenizer.ends();
+  const std::vector<std::int64_t> said = ids_of(json.value(kEndKey, Json()));
+  // Where nothing is said, the ends must be those that the tokenizer has by its names.
+  const bool right = said.empty() ? ends == tokenizer.ending_at({}).ends()
+                                  : std::equal(said.begin(), said.end(), ends.begin(), ends.end());
+  if (right) return file->second;
+  json[kEndKey] = ends.size() == 1 ? Json(ends.front()) : Json(ends);
+  return json_text(json, 2) + "\n";
+}
+
+ModelSettings cut_settings(ModelSettings settings, std::int64_t positions) {
+  const auto file = settings.files.find(kTokenizerConfigFile);
+  if (file == settings.files.end()) return settings;
+  Json json = parse_json_object(settings.folder / kTokenizerConfigFile, file->second);
+  const Json length = json.value(kLengthKey, Json());
+  if (!length.is_number() || length <= positions) return settings;
+  json[kLengthKey] = positions;
+  file->second = json_text(json, 2) + "\n";
+  return settings;
+}
+
+}  // namespace tapegrad::run

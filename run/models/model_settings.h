@@ -1,0 +1,54 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tapegrad/base/file.h"
+#include "tapegrad/data/tokenize/tokenizer.h"
+
+namespace tapegrad::nn {
+class GgufFile;
+}
+
+namespace tapegrad::run {
+
+inline constexpr std::string_view kTokenizerConfigFile = "tokenizer_config.json";
+inline constexpr std::string_view kSpecialTokensFile = "special_tokens_map.json";
+inline constexpr std::string_view kChatTemplateFile = "chat_template.jinja";
+// A GGUF without tensors: the keys of a model that came as GGUF.
+inline constexpr std::string_view kSettingsKeysFile = "settings.gguf";
+
+// What the files of a model say beside its config, tokenizer and weights: how a conversation is
+// written, which tokens have which roles, how texts are drawn. Nothing here goes by it. It passes
+// whole from where a model is opened to runs and exports, what is not understood included.
+struct ModelSettings {
+  // Of a folder of Hugging Face's, by name, byte for byte: the three above, and
+  // generation_config.json.
+  std::map<std::string, std::string, std::less<>> files = {};
+  std::filesystem::path folder = {};  // where these were read, for messages
+  // The file that has the keys of a model that came as GGUF; null of any other.
+  std::shared_ptr<const nn::GgufFile> gguf = {};
+};
+
+// The names of the files that save_settings() may write.
+std::vector<std::string_view> settings_files();
+
+// Those of a folder of Hugging Face's. Error, with the path, for a file of more than 16 MiB.
+ModelSettings read_settings(const std::filesystem::path& folder);
+// Those that save_settings() put into a folder, of which none may be a link.
+ModelSettings load_settings(const std::filesystem::path& folder);
+// Called before the tokenizer is saved, which leaves a generation_config.json that says its ends.
+void save_settings(const std::filesystem::path& folder, const ModelSettings& settings,
+                   const data::Tokenizer& tokenizer);
+
+// The generation_config.json that was there, with the tokenizer's ends in place of others; empty if
+// there was none.
+std::string generation_config_of(const ModelSettings& settings, const data::Tokenizer& tokenizer);
+// The settings of a model that has been cut to so many positions: no text is longer.
+ModelSettings cut_settings(ModelSettings settings, std::int64_t positions);
+
+}  // namespace tapegrad::run
