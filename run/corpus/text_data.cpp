@@ -1,9 +1,11 @@
 #include "tapegrad/run/corpus/text_data.h"
 
 #include <algorithm>
+#include <new>
 
 #include "tapegrad/base/seconds_of.h"
 #include "tapegrad/data/corpus/corpus.h"
+#include "tapegrad/data/corpus/text_file.h"
 #include "tapegrad/data/tokenize/bpe/bpe.h"
 #include "tapegrad/data/tokenize/bpe/bpe_train.h"
 #include "tapegrad/run/corpus/token_folder.h"
@@ -218,7 +220,14 @@ LearntText text_data_of(const TextOptions& options, const TextOfRun& run) {
   Text text = run.folder.resumes() ? text_of_run(run.folder.path(), run.format, options.source())
                                    : text_of_new_run(options.source(), run.own_text);
   std::optional<TextData> data;
-  const double seconds = seconds_of([&] { data.emplace(data_of(text, options, run)); });
+  const double seconds = seconds_of([&] {
+    try {
+      data.emplace(data_of(text, options, run));
+    } catch (const std::bad_alloc&) {
+      fail("{}: there is no memory for the tokens of its {} bytes: {}", text.identity.name,
+           text.identity.bytes, data::kWithoutLimit);
+    }
+  });
   check_tokens(text, data->tokenizer.vocab_size());
   return {std::move(text), std::move(*data), seconds};
 }

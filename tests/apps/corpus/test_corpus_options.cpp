@@ -54,11 +54,11 @@ TEST_CASE("a text that there is no memory for is refused by its name", "[corpus-
   const auto corpus = folder.put("large.txt", std::string(100 << 20, 'a'));
   const std::string program = std::string(TAPEGRAD_PROGRAM_DIR) + "/train-gpt";
   const std::string err = (folder / "err").string();
-  std::string command = "ulimit -v 220000; '" + program + "'";
+  std::string command = "ulimit -v 600000; timeout 60 '" + program + "'";
   for (const auto& arg : tiny_run(corpus, folder / "run", 1)) command += " '" + arg + "'";
   CHECK(std::system(("sh -c \"" + command + " --threads 1 2>'" + err + "'\"").c_str()) != 0);
-  CHECK_THAT(TempFolder::get(err),
-             ContainsSubstring("large.txt': there is no memory for more than the ") &&
-                 ContainsSubstring("tapegrad prepare"));
+  CHECK_THAT(TempFolder::get(err), ContainsSubstring("large.txt") &&
+                                       ContainsSubstring("there is no memory for ") &&
+                                       ContainsSubstring("tapegrad prepare"));
 }
 #endif
