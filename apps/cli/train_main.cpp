@@ -8,6 +8,7 @@
 #include "tapegrad/apps/cli/training_program.h"
 #include "tapegrad/apps/events/tensorboard_writer.h"
 #include "tapegrad/apps/watch/report_html.h"
+#include "tapegrad/apps/watch/run_files.h"
 #include "tapegrad/apps/watch/server.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/terminal.h"
@@ -32,6 +33,16 @@ void write_report(const std::filesystem::path& folder) {
     watch::write_report(folder);
   } catch (const std::exception& error) {
     print_error(fmt::format("note: no report: {}\n", error.what()));
+  }
+}
+
+// Of a run that an error has ended: that error is what people are told. Where the run has not even
+// a config.json, a report would be a file of nobody's.
+void write_report_of_failure(const std::filesystem::path& folder) {
+  if (!watch::is_run_folder(folder)) return;
+  try {
+    watch::write_report(folder);
+  } catch (const std::exception&) {  // whatever has ended the run may hinder its report, too
   }
 }
 
@@ -96,21 +107,18 @@ int train_main(TrainingProgram& program, const Call& call) {
                                .trace = o.call.trace,
                                .restart_schedule = o.call.schedule_restart};
     if (o.call.max_minutes) training.time = {.minutes = *o.call.max_minutes, .begin = begin};
-    // Of a run that an error has ended, too: the report says why.
-    const auto report_end = [&] {
-      if (processes.rank() == 0) write_report(folder.path());
-      if (page) page->finish();
-    };
     bool done = false;
     try {
       done = run::train(task, folder, training);
     } catch (const std::exception&) {
-      if (folder.begun()) report_end();
+      if (folder.begun() && processes.rank() == 0) write_report_of_failure(folder.path());
+      if (page) page->finish();
       throw;
     }
     if (!folder.begun()) return kInterruptedExitCode;  // while steps were measured
-    report_end();
+    if (processes.rank() == 0) write_report(folder.path());
     if (page) {
+      page->finish();
       fmt::print("the page ends here; this shows it again:\n  {} {}\n",
                  program_path("tapegrad watch"), quoted(folder.path().string()));
     }

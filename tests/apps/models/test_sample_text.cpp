@@ -114,7 +114,7 @@ TEST_CASE("models that are missing, broken or mixed up are refused", "[sample-te
   const auto attempt = [&] { return model.sample({"--max-new-tokens", "1"}); };
   SECTION("an empty folder") {
     const TempFolder empty;
-    check_error(sample({"--model", empty.path()}), 1, "config.json");
+    check_error(sample({"--model", empty.path()}), 1, "there is no model here");
   }
   SECTION("no weights") {
     fs::remove(model.run / "model.safetensors");

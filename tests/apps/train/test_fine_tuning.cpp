@@ -229,7 +229,7 @@ TEST_CASE("options that contradict the model are refused by name", "[fine-tuning
                       "--lora-target: '*c_attm' names no linear layer that can have an adapter; "
                       "there are h.0.attn.c_attn");
   tuned.check_refused({"--init-from", tuned.folder / "nothing"}, 2, "there is no ");
-  tuned.check_refused({"--init-from", tuned.folder.path()}, 1, "config.json");
+  tuned.check_refused({"--init-from", tuned.folder.path()}, 1, "there is no model here");
   tuned.check_refused(Args{"--init-from", "scratch"} + kLora, 2,
                       "--lora-rank needs --init-from PATH");
   check_error_of("train-gpt", tuned.train(1, {"--out-dir", base().run, "--overwrite"}), 2,
