@@ -100,9 +100,8 @@ TEST_CASE("a way through Hugging Face's layout keeps files byte for byte", "[cir
   files["vocab.json"] = "{}";
   const fs::path in = put_hf_model(folder, files);
   // The config is written anew, of what changes the result. "bos" is what the settings say.
-  const Names lost = {"README.md", "config.json: pad_token_id",
-                      "config.json: pretraining_tp", "config.json: transformers_version",
-                      "vocab.json"};
+  const Names lost = {"README.md", "config.json: pad_token_id", "config.json: pretraining_tp",
+                      "config.json: transformers_version", "vocab.json"};
   export_as("hf", run::load(in), folder / "out");
   CHECK(lost_files(in, folder / "out") == lost);
   export_as("hf", kept(run::load(in), folder / "kept"), folder / "of-kept");
