@@ -189,7 +189,6 @@ TEST_CASE("epochs are counted in batches of the text, and last as options should
   CHECK(json::parse(TempFolder::get(run / "config.json")).at("optimizer").at("max_iters") == 32);
 
   check_error(train(base + Args{"--epochs", "1", "--max-iters", "3"}), 2, "exclude each other");
-  check_error(train({"--epochs", "1"}), 2, "--epochs needs --batches epochs");
   check_error(train({"--stride", "8"}), 2, "--stride needs --batches epochs");
   check_error(train({"--sample-prompt", "a"}), 2,
               "--sample-prompt needs --sample-interval or --batches epochs");
