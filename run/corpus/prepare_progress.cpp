@@ -1,5 +1,7 @@
 #include "tapegrad/run/corpus/prepare_progress.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "tapegrad/base/text/words.h"
