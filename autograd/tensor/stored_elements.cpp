@@ -1,6 +1,7 @@
 // Stored types whose elements stand one by one: see stored_type.h.
 
 #include <bit>
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <type_traits>
@@ -57,7 +58,8 @@ std::int64_t narrow(const float* from, std::int64_t n, std::byte* to) {
 }
 
 std::int64_t copy(const float* from, std::int64_t n, std::byte* to) {
-  std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(float));
+  std::copy_n(reinterpret_cast<const std::byte*>(from), static_cast<std::size_t>(n) * sizeof(float),
+              to);  // from may be null if n is 0
   return n;
 }
 

@@ -40,7 +40,8 @@ std::int64_t Generation::positions_for(std::int64_t prompt_tokens,
   const std::int64_t most = model_.config.block_size;
   if (!options.kv_cache || (prompt_tokens > most && !limits_.prompt_chunk)) return 0;
   // Nothing follows the last token, so that nobody needs its keys.
-  return std::min(most, prompt_tokens + std::max<std::int64_t>(0, options.max_new_tokens - 1));
+  const std::int64_t further = std::clamp<std::int64_t>(options.max_new_tokens - 1, 0, most);
+  return std::min(most, prompt_tokens + further);
 }
 
 bool Generation::has_room(std::int64_t prompt_tokens, const GenerateOptions& options) const {
