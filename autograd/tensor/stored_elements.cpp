@@ -1,7 +1,7 @@
 // Stored types whose elements stand one by one: see stored_type.h.
 
-#include <bit>
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <type_traits>
