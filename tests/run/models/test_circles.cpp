@@ -172,7 +172,8 @@ TEST_CASE("from Hugging Face's layout to GGUF and back go chat templates, roles 
   CHECK(config["pad_token"] == "<tool>");
   CHECK(config["bos_token"] == "<|endoftext|>");
   CHECK(generation["temperature"] == 0.6);
-  for (const json& token : json_in(folder / "back/tokenizer.json")["added_tokens"]) {
+  const json tokenizer = json_in(folder / "back/tokenizer.json");
+  for (const json& token : tokenizer.at("added_tokens")) {
     CHECK(token.size() == 7);  // all of which Hugging Face's reader wants
   }
   // GGUF has one token that ends texts, and no place for what it does not know.
