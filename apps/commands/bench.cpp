@@ -1,25 +1,25 @@
 // How fast a training step is, and where its time goes.
 
+#include "tapegrad/apps/bench/gemm_bench.h"
+#include "tapegrad/apps/bench/step_bench.h"
 #include "tapegrad/apps/cli/command.h"
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
-#include "tapegrad/apps/gpt/gemm_bench.h"
-#include "tapegrad/apps/gpt/step_bench.h"
 #include "tapegrad/run/train/options.h"
 
 namespace tapegrad {
 namespace {
 
-const gpt::BenchCase& case_of(const std::string& name) {
-  for (const gpt::BenchCase& c : gpt::bench_cases()) {
+const bench::BenchCase& case_of(const std::string& name) {
+  for (const bench::BenchCase& c : bench::bench_cases()) {
     if (c.name == name) return c;
   }
   cli::usage_error("there is no configuration '{}'; see tapegrad bench --help", name);
 }
 
 int bench(const cli::Call& call) {
-  gpt::BenchOptions o;
+  bench::BenchOptions o;
   cli::ComputeOptions compute;
   std::vector<std::string> words;
   cli::CommandLine cli(call.name, "Times a training step of a GPT on random tokens.");
@@ -34,7 +34,7 @@ int bench(const cli::Call& call) {
   cli.example("tapegrad bench step char-cpu --steps 100",
               "the median step, and how near it is to gemm's rate");
   cli.example("tapegrad bench ops gpt2-b4t256", "a table of the ops by time");
-  for (const gpt::BenchCase& c : gpt::bench_cases()) {
+  for (const bench::BenchCase& c : bench::bench_cases()) {
     cli.list("Configurations", c.name, c.summary);
   }
   cli.example("tapegrad bench gemm gpt2-b4t64", "the products of a step by shape, by each library");
@@ -44,14 +44,14 @@ int bench(const cli::Call& call) {
     cli::usage_error("say what to time: tapegrad bench step, ops or gemm, and a CONFIG");
   }
   const std::string& what = words[0];
-  using Bench = void (*)(const gpt::BenchCase&, const gpt::BenchOptions&);
-  const Bench time = what == "step"   ? gpt::bench_step
-                     : what == "ops"  ? gpt::bench_ops
-                     : what == "gemm" ? gpt::bench_gemm
+  using Bench = void (*)(const bench::BenchCase&, const bench::BenchOptions&);
+  const Bench time = what == "step"   ? bench::bench_step
+                     : what == "ops"  ? bench::bench_ops
+                     : what == "gemm" ? bench::bench_gemm
                                       : nullptr;
   if (time == nullptr) cli::usage_error("'{}' is none of step, ops and gemm", what);
   if (!o.trace.empty() && what != "ops") cli::usage_error("--trace is for bench ops");
-  const gpt::BenchCase& c = case_of(words[1]);
+  const bench::BenchCase& c = case_of(words[1]);
   cli::use_compute(compute);
   if (o.dtype == Precision::bf16) {
     fmt::print("{}\n", describe_precision(o.dtype, c.largest_product()));

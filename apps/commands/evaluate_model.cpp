@@ -4,7 +4,7 @@
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
-#include "tapegrad/apps/gpt/evaluate_text.h"
+#include "tapegrad/apps/sample/evaluate_text.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/json_file.h"
 #include "tapegrad/data/corpus/corpus.h"
@@ -81,7 +81,7 @@ std::optional<Options> parse(const cli::Call& call) {
 }
 
 Json json_of(const Options& o, const run::WindowOptions& windows, const std::string& text,
-             const gpt::Evaluated& e) {
+             const sampling::Evaluated& e) {
   return {{"model", o.model},
           {"checkpoint", o.checkpoint},
           {"text", text},
@@ -113,7 +113,7 @@ int evaluate(const Options& o) {
   const run::Text text =
       run::read_text({o.paths, o.field, o.encoding, {}, /*is_data=*/!o.data.empty()});
   const auto result =
-      gpt::evaluate_text(model, run::tokens_of(text, model.tokenizer, o.separator), windows);
+      sampling::evaluate_text(model, run::tokens_of(text, model.tokenizer, o.separator), windows);
   if (!result) return kInterruptedExitCode;
   check(!std::isnan(result->loss.loss), "{}: the loss is NaN: {}", o.model,
         "the model's weights are broken, or so large that they overflow");

@@ -2,7 +2,7 @@
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
-#include "tapegrad/apps/gpt/sampler.h"
+#include "tapegrad/apps/sample/sampler.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/text/utf8.h"
@@ -17,7 +17,7 @@ struct Options {
   std::vector<std::string> words;  // the model, and prompts
   std::vector<std::string> prompts;
   std::optional<std::string> prompt_file;
-  gpt::SampleOptions sample;
+  sampling::SampleOptions sample;
   bool interactive = false;
   std::uint64_t seed = 1337;
   cli::ComputeOptions compute;
@@ -122,7 +122,7 @@ std::vector<std::string> prompts_of(const Options& o) {
 
 int sample(const Options& o) {
   const run::TextModel model = run::load(o.model, DType::f32, o.checkpoint);
-  gpt::Sampler sampler(model, o.sample, o.seed);
+  sampling::Sampler sampler(model, o.sample, o.seed);
   if (o.interactive) {
     sampler.converse();
     return 0;

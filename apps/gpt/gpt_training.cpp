@@ -1,11 +1,11 @@
 
 #include "tapegrad/apps/cli/shell.h"
-#include "tapegrad/apps/gpt/evaluate_text.h"
 #include "tapegrad/apps/gpt/gpt_program.h"
 #include "tapegrad/apps/gpt/gpt_text.h"
 #include "tapegrad/apps/gpt/init_from.h"
 #include "tapegrad/apps/gpt/plan.h"
 #include "tapegrad/apps/gpt/samples.h"
+#include "tapegrad/apps/sample/evaluate_text.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/corpus/token_folder.h"
@@ -46,10 +46,10 @@ int print_evaluation(const Options& o) {
                   : run::tokenize(text, model.tokenizer, stored.text.division(stored.random.seed),
                                   stored.text.block_size)
                         .val;
-  const auto result = evaluate_text(model, val,
-                                    {.batch_size = stored.optimizer.batch_size,
-                                     .block_size = stored.text.block_size,
-                                     .limit = *limit});
+  const auto result = sampling::evaluate_text(model, val,
+                                              {.batch_size = stored.optimizer.batch_size,
+                                               .block_size = stored.text.block_size,
+                                               .limit = *limit});
   if (result) fmt::print("validation split of {}: {}\n", text.identity.name, result->line());
   return interrupted() ? kInterruptedExitCode : 0;
 }

@@ -5,10 +5,10 @@
 #include <optional>
 #include <utility>
 
+#include "tapegrad/apps/bench/measured_step.h"
+#include "tapegrad/apps/bench/trial.h"
 #include "tapegrad/apps/gpt/gpt_program.h"
 #include "tapegrad/apps/gpt/init_from.h"
-#include "tapegrad/apps/gpt/measured_step.h"
-#include "tapegrad/apps/gpt/trial.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/memory/dry_run.h"
 #include "tapegrad/base/memory/memory.h"
@@ -22,7 +22,7 @@ namespace tapegrad::gpt {
 namespace {
 
 // The parts of a step of one process, and of several.
-run::StepParts parts_of(const Trial::Phases& phases, const Trial& trial) {
+run::StepParts parts_of(const bench::Trial::Phases& phases, const bench::Trial& trial) {
   run::StepParts parts{.forward = phases.forward,
                        .backward = phases.backward,
                        .norm = phases.norm,
@@ -97,13 +97,14 @@ double tokens_of_batch(const Options& o) {
 }
 
 // For a model that takes too long to make, or to take a step of one sequence.
-int print_prediction(const Options& o, const PredictedStep& predicted) {
+int print_prediction(const Options& o, const bench::PredictedStep& predicted) {
   const auto batches = static_cast<double>(o.optimizer.gradient_accumulation_steps);
   const double step = predicted.step * batches;
   fmt::print(
       "predicted: {:.0f} ms per step at least, {:.0f} tokens/s at most, by {:.0f} GFLOP/s of its "
       "products: to measure one takes longer than {:.0f} s\n",
-      step * 1e3, tokens_of_batch(o) * batches / step, predicted.rate * 1e-9, kMostMeasuring);
+      step * 1e3, tokens_of_batch(o) * batches / step, predicted.rate * 1e-9,
+      bench::kMostMeasuring);
   print_run(o, step);
   if (o.extras.ranks > 1) fmt::print("forecast:  none, since no step was measured\n");
   return 0;
@@ -135,26 +136,26 @@ int print_plan(const Options& o) {
   // A run that does not fit has its memory told, but no time: measuring would not fit, either.
   run::check_memory(estimate, o.call.max_minutes.has_value());
   print_groups(o);
-  fmt::print("measuring: a step, for at most {:.0f} s\n", kMostMeasuring);
+  fmt::print("measuring: a step, for at most {:.0f} s\n", bench::kMostMeasuring);
   std::fflush(stdout);
   catch_interrupts();
   const auto begin = std::chrono::steady_clock::now();
   const auto seconds_left = [&] {
     const auto now = std::chrono::steady_clock::now();
-    return kMostMeasuring - std::chrono::duration<double>(now - begin).count();
+    return bench::kMostMeasuring - std::chrono::duration<double>(now - begin).count();
   };
-  const PredictedStep predicted = predicted_step(3 * model.flops() * tokens_of_batch(o),
-                                                 product_of(o), a.precision(), estimate);
+  const bench::PredictedStep predicted = bench::predicted_step(
+      3 * model.flops() * tokens_of_batch(o), product_of(o), a.precision(), estimate);
   const double one = predicted.step / static_cast<double>(a.batch_size);
   if (predicted.making + one > seconds_left()) return print_prediction(o, predicted);
   reset_peak_memory();
-  Trial trial(config, a.batch_size, o.text.block_size,
-              {.recompute = o.extras.recompute,
-               .precision = a.precision(),
-               .dropout = o.random.rng,
-               .tuning = o.tuning,
-               .optimizer = a.rules()});
-  const auto measured = measured_step(trial, a.batch_size, o.text.block_size, seconds_left);
+  bench::Trial trial(config, a.batch_size, o.text.block_size,
+                     {.recompute = o.extras.recompute,
+                      .precision = a.precision(),
+                      .dropout = o.random.rng,
+                      .tuning = o.tuning,
+                      .optimizer = a.rules()});
+  const auto measured = bench::measured_step(trial, a.batch_size, o.text.block_size, seconds_left);
   if (!measured) return kInterruptedExitCode;
   const run::StepParts parts = parts_of(measured->phases, trial);
   const double step =

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "tapegrad/apps/gpt/stop_text.h"
+#include "tapegrad/apps/sample/stop_text.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 
 using namespace tapegrad;
@@ -24,7 +24,7 @@ Result sample(const Args& args, const std::filesystem::path& input = "/dev/null"
 TEST_CASE("a stop is found wherever the pieces of a text end", "[sampling]") {
   const std::string text = "abcabdabcabx--y";
   const auto shown = [&](const std::vector<std::string>& stops, std::size_t size) {
-    gpt::StopText stop(stops);
+    sampling::StopText stop(stops);
     std::string result;
     for (std::size_t at = 0; at < text.size() && !stop.stopped(); at += size) {
       result += stop.push(text.substr(at, size));
@@ -40,7 +40,7 @@ TEST_CASE("a stop is found wherever the pieces of a text end", "[sampling]") {
     CHECK(shown({"y"}, size) == "abcabdabcabx--");
   }
   // Nothing is held back that cannot begin a stop.
-  gpt::StopText stop({"xyz"});
+  sampling::StopText stop({"xyz"});
   CHECK(stop.push("abx") == "ab");
   CHECK(stop.push("a") == "xa");
 }

@@ -1,9 +1,9 @@
-#include "tapegrad/apps/gpt/stop_text.h"
+#include "tapegrad/apps/sample/stop_text.h"
 
 #include <algorithm>
 #include <utility>
 
-namespace tapegrad::gpt {
+namespace tapegrad::sampling {
 
 std::string StopText::push(std::string_view piece) {
   if (stopped_) return {};
@@ -28,4 +28,4 @@ std::string StopText::push(std::string_view piece) {
 
 std::string StopText::flush() { return std::exchange(held_, {}); }
 
-}  // namespace tapegrad::gpt
+}  // namespace tapegrad::sampling

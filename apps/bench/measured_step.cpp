@@ -1,11 +1,11 @@
-#include "tapegrad/apps/gpt/measured_step.h"
+#include "tapegrad/apps/bench/measured_step.h"
 
 #include <algorithm>
 
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/seconds_of.h"
 
-namespace tapegrad::gpt {
+namespace tapegrad::bench {
 namespace {
 
 constexpr double kEnoughSeconds = 2;
@@ -71,4 +71,4 @@ PredictedStep predicted_step(double flops, const Product& product, Precision pre
           .rate = rate};
 }
 
-}  // namespace tapegrad::gpt
+}  // namespace tapegrad::bench

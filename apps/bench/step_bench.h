@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/apps/gpt/trial.h"
+#include "tapegrad/apps/bench/trial.h"
 #include "tapegrad/autograd/gemm/product_rate.h"
 
-namespace tapegrad::gpt {
+namespace tapegrad::bench {
 
 // A model and a batch to time a step with.
 struct BenchCase {
@@ -30,4 +30,4 @@ void bench_step(const BenchCase& c, const BenchOptions& options);
 // Prints the ops of a step by their time, the mean of all steps.
 void bench_ops(const BenchCase& c, const BenchOptions& options);
 
-}  // namespace tapegrad::gpt
+}  // namespace tapegrad::bench

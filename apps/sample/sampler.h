@@ -7,7 +7,7 @@
 
 #include "tapegrad/run/models/model.h"
 
-namespace tapegrad::gpt {
+namespace tapegrad::sampling {
 
 struct SampleOptions {
   std::int64_t num_samples = 1;
@@ -47,4 +47,4 @@ class Sampler {
   double seconds_ = 0;
 };
 
-}  // namespace tapegrad::gpt
+}  // namespace tapegrad::sampling

@@ -1,10 +1,10 @@
 #pragma once
 
-#include "tapegrad/apps/gpt/step_bench.h"
+#include "tapegrad/apps/bench/step_bench.h"
 
-namespace tapegrad::gpt {
+namespace tapegrad::bench {
 
 // Prints the products of a step by shape, and the rate of each by each library and by gemm().
 void bench_gemm(const BenchCase& c, const BenchOptions& options);
 
-}  // namespace tapegrad::gpt
+}  // namespace tapegrad::bench

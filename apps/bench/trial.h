@@ -5,10 +5,10 @@
 #include "tapegrad/run/train/train.h"
 #include "tapegrad/run/train/tuning.h"
 
-namespace tapegrad::gpt {
+namespace tapegrad::bench {
 
 struct TrialOptions {
-  bool recompute = false;  // see nn::GPT
+  bool recompute = false;  // see nn::Decoder
   Precision precision = Precision::full;
   Rng::Kind dropout = Rng::Kind::philox;
   run::TuningOptions tuning = {};
@@ -47,4 +47,4 @@ class Trial {
   std::unique_ptr<optim::Updates> updates_;
 };
 
-}  // namespace tapegrad::gpt
+}  // namespace tapegrad::bench

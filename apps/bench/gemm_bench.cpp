@@ -1,4 +1,4 @@
-#include "tapegrad/apps/gpt/gemm_bench.h"
+#include "tapegrad/apps/bench/gemm_bench.h"
 
 #include <algorithm>
 #include <chrono>
@@ -9,7 +9,7 @@
 #include "tapegrad/base/median.h"
 #include "tapegrad/base/parallel.h"
 
-namespace tapegrad::gpt {
+namespace tapegrad::bench {
 namespace {
 
 // How a product is computed: by gemm(), or whole by a library with threads of its own.
@@ -120,4 +120,4 @@ void bench_gemm(const BenchCase& c, const BenchOptions& o) {
       by_gemm * 1e3, by_better * 1e3, step * 1e3, 100 * by_gemm / step, 100 * by_better / step);
 }
 
-}  // namespace tapegrad::gpt
+}  // namespace tapegrad::bench

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tapegrad::gpt {
+namespace tapegrad::sampling {
 
 // Ends a text that arrives in pieces before the first of some texts that is found in it.
 class StopText {
@@ -24,4 +24,4 @@ class StopText {
   bool stopped_ = false;
 };
 
-}  // namespace tapegrad::gpt
+}  // namespace tapegrad::sampling

@@ -1,4 +1,4 @@
-#include "tapegrad/apps/gpt/step_bench.h"
+#include "tapegrad/apps/bench/step_bench.h"
 
 #include <sys/resource.h>
 
@@ -10,7 +10,7 @@
 #include "tapegrad/run/record/chrome_trace.h"
 #include "tapegrad/run/train/options.h"
 
-namespace tapegrad::gpt {
+namespace tapegrad::bench {
 namespace {
 
 nn::DecoderConfig gpt2() { return {}; }
@@ -125,4 +125,4 @@ void bench_ops(const BenchCase& c, const BenchOptions& o) {
              o.trace);
 }
 
-}  // namespace tapegrad::gpt
+}  // namespace tapegrad::bench

@@ -1,11 +1,11 @@
-#include "tapegrad/apps/gpt/trial.h"
+#include "tapegrad/apps/bench/trial.h"
 
 #include <chrono>
 #include <unordered_map>
 
 #include "tapegrad/run/train/train_step.h"
 
-namespace tapegrad::gpt {
+namespace tapegrad::bench {
 namespace {
 
 // Notes when backward has completed each gradient. For one process, and one batch a step.
@@ -85,4 +85,4 @@ Trial::Phases Trial::step() {
   return phases;
 }
 
-}  // namespace tapegrad::gpt
+}  // namespace tapegrad::bench

@@ -1,4 +1,4 @@
-#include "tapegrad/apps/gpt/evaluate_text.h"
+#include "tapegrad/apps/sample/evaluate_text.h"
 
 #include <chrono>
 
@@ -7,7 +7,7 @@
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
 
-namespace tapegrad::gpt {
+namespace tapegrad::sampling {
 
 std::string Evaluated::line() const {
   const std::string seen =
@@ -34,4 +34,4 @@ std::optional<Evaluated> evaluate_text(const run::TextModel& model, const data::
                    std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
 }
 
-}  // namespace tapegrad::gpt
+}  // namespace tapegrad::sampling

@@ -6,7 +6,7 @@
 #include "tapegrad/run/models/model.h"
 #include "tapegrad/run/train/evaluate.h"
 
-namespace tapegrad::gpt {
+namespace tapegrad::sampling {
 
 // A text under a model, as `evaluate` and `train-gpt --eval-only` show it.
 struct Evaluated {
@@ -19,4 +19,4 @@ struct Evaluated {
 std::optional<Evaluated> evaluate_text(const run::TextModel& model, const data::Tokens& tokens,
                                        run::WindowOptions options);
 
-}  // namespace tapegrad::gpt
+}  // namespace tapegrad::sampling

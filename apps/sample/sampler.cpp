@@ -1,4 +1,4 @@
-#include "tapegrad/apps/gpt/sampler.h"
+#include "tapegrad/apps/sample/sampler.h"
 
 #include <unistd.h>
 
@@ -6,14 +6,14 @@
 #include <chrono>
 #include <iostream>
 
-#include "tapegrad/apps/gpt/stop_text.h"
+#include "tapegrad/apps/sample/stop_text.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/json_file.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/run/plan/available_memory.h"
 
-namespace tapegrad::gpt {
+namespace tapegrad::sampling {
 namespace {
 
 bool print(std::string_view piece) {
@@ -165,4 +165,4 @@ void Sampler::print_rate() const {
       grouped(static_cast<std::int64_t>(static_cast<double>(tokens_) / std::max(seconds_, 1e-9)))));
 }
 
-}  // namespace tapegrad::gpt
+}  // namespace tapegrad::sampling

@@ -3,11 +3,11 @@
 #include <functional>
 #include <optional>
 
-#include "tapegrad/apps/gpt/trial.h"
+#include "tapegrad/apps/bench/trial.h"
 #include "tapegrad/autograd/gemm/product_rate.h"
 #include "tapegrad/run/plan/memory_estimate.h"
 
-namespace tapegrad::gpt {
+namespace tapegrad::bench {
 
 // Seconds after which no part of --plan's measuring begins that would not end in time.
 inline constexpr double kMostMeasuring = 20;
@@ -33,4 +33,4 @@ struct PredictedStep {
 PredictedStep predicted_step(double flops, const Product& product, Precision precision,
                              const run::MemoryEstimate& memory);
 
-}  // namespace tapegrad::gpt
+}  // namespace tapegrad::bench

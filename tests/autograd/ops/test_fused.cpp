@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "tapegrad/tests/autograd/compare_fused.h"
+#include "tapegrad/tests/autograd/ops/compare_fused.h"
 
 using namespace tapegrad;
 using namespace tapegrad::testing;

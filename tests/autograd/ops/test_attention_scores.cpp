@@ -2,7 +2,7 @@
 
 #include "tapegrad/autograd/kernels/small_product.h"
 #include "tapegrad/autograd/tensor/safetensors.h"
-#include "tapegrad/tests/autograd/compare_fused.h"
+#include "tapegrad/tests/autograd/ops/compare_fused.h"
 #include "tapegrad/tests/golden/golden.h"
 
 using namespace tapegrad;
