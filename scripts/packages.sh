@@ -13,6 +13,7 @@ packages=(
   zlib1g-dev libzstd-dev  # packed corpora
   libboost-dev            # HTTP, by Beast; checksums
   libpcre2-dev            # regular expressions of tokenizers
+  libedit-dev             # lines that people edit
   libprotobuf-dev protobuf-compiler  # event files for TensorBoard
   catch2                  # tests
   "$@"

@@ -1,11 +1,9 @@
 #include "tapegrad/apps/sample/sampler.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
-#include <iostream>
 
+#include "tapegrad/apps/sample/line_editor.h"
 #include "tapegrad/apps/sample/stop_text.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/json_file.h"
@@ -35,6 +33,19 @@ nn::GenerationLimits limits_for(const nn::DecoderConfig& c) {
 
 // A token's text as in JSON, so that each stays on a line.
 std::string quoted_text(const std::string& bytes) { return json_text(bytes); }
+
+constexpr const char* kHelp =
+    "Any line is continued by the model. These are not:\n"
+    "  /help   this text\n"
+    "  /quit   ends the program, as Ctrl-D or Ctrl-C at the prompt do\n"
+    "Ctrl-C ends an answer. Arrows move in the line and bring earlier lines back, Ctrl-R searches\n"
+    "them; ~/.editrc sets other keys.\n";
+
+// Of lines at a terminal: a slash and a word, so that "// a comment" can be continued.
+bool is_command(const std::string& line) {
+  const auto letter = [](char c) { return c >= 'a' && c <= 'z'; };
+  return line.size() > 1 && line[0] == '/' && std::all_of(line.begin() + 1, line.end(), letter);
+}
 
 }  // namespace
 
@@ -135,26 +146,24 @@ void Sampler::print_samples(const std::vector<std::string>& prompts) {
 
 void Sampler::converse() {
   catch_interrupts();
-  const bool terminal = ::isatty(STDIN_FILENO) == 1;
-  if (terminal) {
-    print_error(
-        "A line is continued. Ctrl-C ends an answer; Ctrl-D or Ctrl-C at the prompt ends the "
-        "program.\n");
-  }
-  for (std::string line;;) {
-    if (terminal && !print("> ")) break;
-    if (std::cin.rdbuf()->in_avail() <= 0 && !wait_for_input(STDIN_FILENO)) break;
-    if (!std::getline(std::cin, line)) break;
-    if (line.empty()) continue;
+  LineEditor lines("> ");
+  if (lines.on_terminal()) print_error("A line is continued. /help tells of keys and commands.\n");
+  while (const auto line = lines.next()) {
+    if (line->empty()) continue;
+    if (lines.on_terminal() && is_command(*line)) {
+      if (*line == "/quit") break;
+      print_error(*line == "/help" ? kHelp
+                                   : fmt::format("{}: no such command. /help shows all.\n", *line));
+      continue;
+    }
     try {
-      nn::TokenStream stream = stream_of({line}, 1);
-      print_one(line, stream);
+      nn::TokenStream stream = stream_of({*line}, 1);
+      print_one(*line, stream);
     } catch (const Error& error) {  // a character that the model does not have, say
       print_error(fmt::format("{}\n", error.what()));
     }
     forget_interrupt();
   }
-  if (terminal) print("\n");
   print_rate();
 }
 

@@ -26,7 +26,8 @@ class Sampler {
   // num_samples texts of each prompt, one after the other. All draw from one generator in turn.
   void print_samples(const std::vector<std::string>& prompts);
   // Reads prompts from stdin, line by line, and continues each. A signal ends an answer; at the
-  // prompt, it ends the conversation.
+  // prompt, it ends the conversation. At a terminal, lines can be edited, and /help is one of the
+  // commands.
   void converse();
 
  private:

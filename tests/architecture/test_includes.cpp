@@ -94,6 +94,7 @@ const std::vector<OneDoor> kOneDoor = {
     {"oneapi", "autograd/gemm/onednn.cpp"},
     {"dnnl::", "autograd/gemm/onednn.cpp"},
     {"dlopen", "autograd/gemm/o"},
+    {"histedit.h", "apps/sample/line_editor.cpp"},
 };
 
 std::string folder_of(const std::string& path) {

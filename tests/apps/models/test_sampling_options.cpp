@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tapegrad/apps/sample/stop_text.h"
+#include "tapegrad/tests/apps/on_terminal.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 
 using namespace tapegrad;
@@ -120,4 +121,39 @@ TEST_CASE("a conversation continues one line after the other", "[sampling]") {
   CHECK_THAT(r.err, ContainsSubstring("U+00E9"));  // and the next line is continued all the same
   check_error_of("sample-text", sample({"--interactive", "--prompt", "the"}), 2,
                  "--prompt has no meaning");
+}
+
+TEST_CASE("at a terminal, a line can be edited, comes back, and may be a command", "[sampling]") {
+  const std::string up = "\x1b[A", left = "\x1b[D", rub_out = "\x7f";
+  const auto typed = [](const std::vector<std::string>& keys) {
+    return on_terminal(
+        "sample-text",
+        {"--model", tiny().run, "--interactive", "--greedy", "--max-new-tokens", "5"}, {}, keys);
+  };
+  const std::string answer =
+      sample({"--prompt", "the cat", "--greedy", "--max-new-tokens", "5"}).out;
+  const std::string shown = answer.substr(0, answer.find('\n')) + "\r\n";
+  const auto answers = [&](const std::string& text) {
+    int count = 0;
+    for (std::size_t at = 0; (at = text.find(shown, at)) != text.npos; ++at) ++count;
+    return count;
+  };
+  CHECK(answers(typed({"the cat\n", "\x04"})) == 1);
+  // Written wrongly and mended, and brought back.
+  CHECK(answers(typed({"the c\xC3\xA9" + rub_out + "t" + left + "a\n", up + "\n", "/quit\n"})) ==
+        2);
+  const std::string all = typed({"/help\n", "\xC3\xA9\n", "/none\n", "/quit\n"});
+  CHECK_THAT(all, ContainsSubstring("Ctrl-D"));
+  CHECK_THAT(all, ContainsSubstring("U+00E9"));  // and the program goes on
+  CHECK_THAT(all, ContainsSubstring("/none: no such command"));
+  CHECK_THAT(typed({"th\x03"}), !ContainsSubstring("tok/s"));  // Ctrl-C: no answer was begun
+}
+
+TEST_CASE("a command of the terminal is a prompt where there is none", "[sampling]") {
+  const TempFolder folder;
+  const Result r =
+      sample({"--interactive", "--max-new-tokens", "5"}, folder.put("lines", "/quit\nthe\n"));
+  check_ended_well(r);
+  CHECK_THAT(r.err, ContainsSubstring("U+002F"));  // which the model does not know
+  CHECK(r.out.rfind("the", 0) == 0);
 }

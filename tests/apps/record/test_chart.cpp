@@ -1,52 +1,11 @@
 // --chart: what a terminal shows of it.
 
-#include <fcntl.h>
-#include <sys/ioctl.h>
-#include <sys/wait.h>
-
-#include <cstdlib>
 #include <regex>
 
+#include "tapegrad/tests/apps/on_terminal.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 
 namespace {
-
-// All that a program writes to a terminal of that size.
-std::string on_terminal(const Args& args, unsigned short columns, unsigned short rows) {
-  const int master = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-  REQUIRE(master >= 0);
-  REQUIRE(::grantpt(master) == 0);
-  REQUIRE(::unlockpt(master) == 0);
-  struct winsize size {};
-  size.ws_col = columns;
-  size.ws_row = rows;
-  REQUIRE(::ioctl(master, TIOCSWINSZ, &size) == 0);
-  const std::string name = ::ptsname(master);
-  const std::string path = std::filesystem::path(TAPEGRAD_PROGRAM_DIR) / "train-gpt";
-  std::vector<char*> argv{const_cast<char*>(path.c_str())};
-  for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
-  argv.push_back(nullptr);
-  const pid_t pid = ::fork();
-  if (pid == 0) {
-    ::setsid();
-    const int terminal = ::open(name.c_str(), O_RDWR);
-    ::setenv("TERM", "xterm", 1);
-    ::unsetenv("OMPI_COMM_WORLD_SIZE");
-    for (const int to : {0, 1, 2}) ::dup2(terminal, to);
-    ::execv(path.c_str(), argv.data());
-    ::_exit(127);
-  }
-  std::string all;
-  char bytes[4096];
-  for (ssize_t n = 0; (n = ::read(master, bytes, sizeof(bytes))) > 0;)  // EIO at the end
-    all.append(bytes, static_cast<std::size_t>(n));
-  int status = 0;
-  ::waitpid(pid, &status, 0);
-  ::close(master);
-  INFO(all);
-  REQUIRE(status == 0);
-  return all;
-}
 
 // What is on a terminal of endless height in the end: it knows the sequences that are used.
 std::vector<std::string> screen_of(const std::string& bytes, std::size_t columns) {
@@ -112,7 +71,7 @@ struct Corpus {
 
 TEST_CASE("--chart draws below the lines, and stays once at the end", "[chart]") {
   const Corpus corpus;
-  const std::string bytes = on_terminal(corpus.args, 90, 30);
+  const std::string bytes = on_terminal("train-gpt", corpus.args);
   CHECK_THAT(bytes, ContainsSubstring("A\x1b[J"));  // it was drawn again
   const std::vector<std::string> lines = screen_of(bytes, 90);
   int charts = 0, braille = 0;
@@ -137,8 +96,9 @@ TEST_CASE("--chart draws below the lines, and stays once at the end", "[chart]")
 
 TEST_CASE("there is no chart without room, or without a terminal", "[chart]") {
   const Corpus corpus;
-  CHECK_FALSE(has_braille(on_terminal(corpus.args, 20, 30)));
-  CHECK_FALSE(has_braille(on_terminal(corpus.args + Args{"--overwrite"}, 90, 5)));
+  CHECK_FALSE(has_braille(on_terminal("train-gpt", corpus.args, {.columns = 20})));
+  CHECK_FALSE(
+      has_braille(on_terminal("train-gpt", corpus.args + Args{"--overwrite"}, {.rows = 5})));
   const Result r = train(corpus.args + Args{"--overwrite"});
   check_ended_well(r);
   CHECK(r.out.find('\x1b') == r.out.npos);
