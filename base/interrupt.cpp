@@ -23,8 +23,9 @@ static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_alw
               "a signal handler sets them");
 
 void on_signal(int signal) {
+  int none = 0;
+  first_signal.compare_exchange_strong(none, signal);  // before anybody asks for the cause
   if (flag.exchange(true)) ::_exit(kInterruptedExitCode);
-  first_signal = signal;
 }
 
 // While oneDNN multiplies, the stack pointer of the thread may point to the end of a buffer in the

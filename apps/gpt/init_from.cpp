@@ -152,7 +152,10 @@ void take_length(Options& o, const cli::CommandLine& cli) {
   const std::int64_t own = o.start->config.block_size;
   const bool learned = o.model.position_kind() == nn::Positions::learned;
   std::int64_t& length = o.text.block_size;
-  if (!cli.given("--block-size")) length = learned ? own : std::min(own, kMostTokens);
+  if (!cli.given("--block-size")) {
+    const std::int64_t usual = o.start->training_length.value_or(std::min(own, kMostTokens));
+    length = learned ? own : usual;
+  }
   if (learned && length > own) {
     cli::usage_error(
         "--block-size {} is more than the {} positions of the model in {}: it has learnt no "

@@ -135,7 +135,7 @@ void Sampler::print_samples(const std::vector<std::string>& prompts) {
   std::size_t text = 0;
   nn::TokenStream stream = stream_of(prompts, options_.num_samples);
   for (const std::string& prompt : prompts) {
-    for (std::size_t i = 0; i < times && !interrupted(); ++i) {
+    for (std::size_t i = 0; i < times && !interrupted() && std::ferror(stdout) == 0; ++i) {
       if (prompts.size() * times > 1 && !options_.json) print_heading(text++, prompts.size());
       print_one(prompt, stream);
       stream.next_text();

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// As resuming a run reads them: see trim_metrics() in run_folder.cpp.
+// As resuming a run reads them: see RunFolder::trim.
 constexpr std::size_t kMostLineBytes = std::size_t{1} << 20;
 // A run's own has some kilobytes, and the longest list of files some more.
 constexpr std::uintmax_t kMostConfigBytes = std::uintmax_t{256} << 10;

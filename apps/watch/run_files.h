@@ -57,7 +57,7 @@ class RunFiles {
   // without that is going on, or was killed.
   Json sessions() const;
   // Why a run is not training: the signal, the error's sentence; or "killed" (or the power failed),
-  // "early stop", "time budget". Empty if it made all its steps.
+  // "early stop", "time budget". Empty if it made the steps that it was asked for.
   std::string reason() const;
   const History& history() const { return history_; }
 

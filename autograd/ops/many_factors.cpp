@@ -19,13 +19,14 @@ bool is_normal(T x) {
 template <class T>
 using Rows = std::vector<const T*>;
 
-// Without a branch, so that it becomes vector code. Whether all steps were normal.
+// Without a branch, so that it becomes vector code. Whether all steps were normal, or 0 as before.
 template <class T, class F>
 bool step(const T* with, std::int64_t n, T* y, const F& f) {
   int odd = 0;
   for (std::int64_t i = 0; i < n; ++i) {
-    y[i] = f(y[i], with[i]);
-    odd |= static_cast<int>(!is_normal(y[i]));
+    const T before = y[i];
+    y[i] = f(before, with[i]);
+    odd |= static_cast<int>(!is_normal(y[i])) & static_cast<int>(before != 0);
   }
   return odd == 0;
 }

@@ -30,7 +30,6 @@ class StoredTensor {
 
   const StoredType& type() const { return *type_; }
   const Shape& shape() const { return shape_; }
-  // The bytes are those of the transposed matrix: columns of this one stand one after the other.
   std::uint64_t bytes() const { return bytes_; }
   // False if reading fails, or if there are no such bytes.
   [[nodiscard]] bool read(std::uint64_t offset, std::byte* to, std::size_t bytes) const;

@@ -1,11 +1,10 @@
 #include "tapegrad/data/corpus/corpus_stream.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <system_error>
 
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/json_file.h"
 #include "tapegrad/data/corpus/json_lines.h"
 #include "tapegrad/data/corpus/text_file.h"
 
@@ -186,8 +185,14 @@ void CorpusStream::fail_without_text(std::string_view line) const {
         options_.field);
   check(std::count(keys->begin(), keys->end(), options_.field) == 0, "{}: '{}' is not a text",
         where, options_.field);
+  constexpr std::size_t most_keys = 8, most_bytes = 40;
+  std::string shown;
+  for (std::size_t i = 0; i < std::min(keys->size(), most_keys); ++i) {
+    shown += (i > 0 ? ", " : "") + json_text(Json(keys->at(i).substr(0, most_bytes)));
+  }
+  if (keys->size() > most_keys) shown += " …";
   fail("{} has no text '{}': its keys are {}. --field names the one to learn", where,
-       options_.field, keys->empty() ? "none" : fmt::format("{}", fmt::join(*keys, ", ")));
+       options_.field, shown.empty() ? "none" : shown);
 }
 
 bool CorpusStream::next(TextChunk& chunk) {

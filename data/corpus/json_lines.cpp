@@ -63,7 +63,7 @@ class FieldReader : public nlohmann::json_sax<json> {
   std::optional<std::string> text_;
 };
 
-// Keeps the first keys of the outermost object.
+// Keeps the keys of the outermost object, as many as anybody would look at.
 class KeyReader : public nlohmann::json_sax<json> {
  public:
   std::vector<std::string> take() { return std::move(keys_); }
@@ -80,7 +80,7 @@ class KeyReader : public nlohmann::json_sax<json> {
   bool end_object() override { return --depth_ >= 0; }
   bool end_array() override { return --depth_ >= 0; }
   bool key(string_t& name) override {
-    constexpr std::size_t most = 8;
+    constexpr std::size_t most = 1000;
     if (depth_ == 1 && keys_.size() < most) keys_.push_back(name);
     return true;
   }

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "tapegrad/base/seconds_of.h"
+#include "tapegrad/base/text/words.h"
 #include "tapegrad/data/corpus/corpus.h"
 #include "tapegrad/data/corpus/text_file.h"
 #include "tapegrad/data/tokenize/bpe/bpe.h"
@@ -224,8 +225,8 @@ LearntText text_data_of(const TextOptions& options, const TextOfRun& run) {
     try {
       data.emplace(data_of(text, options, run));
     } catch (const std::bad_alloc&) {
-      fail("{}: there is no memory for the tokens of its {} bytes: {}", text.identity.name,
-           text.identity.bytes, data::kWithoutLimit);
+      fail("{}: there is no memory to make tokens of its {} bytes: {}", text.identity.name,
+           grouped(text.identity.bytes), data::kWithoutLimit);
     }
   });
   check_tokens(text, data->tokenizer.vocab_size());

@@ -89,6 +89,12 @@ void drop_kept_models(const fs::path& folder, std::int64_t count, std::int64_t i
   }
 }
 
+void drop_later_models(const fs::path& folder, std::int64_t iteration) {
+  for (const std::string& checkpoint : kept_models(folder)) {
+    if (step_of(checkpoint).value_or(0) > iteration) remove_or_fail(folder / file_name(checkpoint));
+  }
+}
+
 bool is_kept_model(std::string_view name) { return checkpoint_of(name).has_value(); }
 
 std::vector<std::string> kept_model_files(const fs::path& folder) {

@@ -30,6 +30,8 @@ void keep_model(const std::filesystem::path& folder, const std::string& checkpoi
 // Removes the weights of checkpoints but for the latest `count` that are not of a later iteration.
 void drop_kept_models(const std::filesystem::path& folder, std::int64_t count,
                       std::int64_t iteration);
+// Removes those of later iterations: a run that goes back to this one makes them anew.
+void drop_later_models(const std::filesystem::path& folder, std::int64_t iteration);
 bool is_kept_model(std::string_view file_name);
 // The names of all such files of a folder, the best first, then by step.
 std::vector<std::string> kept_model_files(const std::filesystem::path& folder);

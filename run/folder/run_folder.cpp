@@ -295,6 +295,7 @@ void RunFolder::restore(const TrainState& state) const {
     save(state);  // before the lines of the later steps go
   }
   if (follows_) return;
+  if (best_step_) drop_later_models(path_, *best_step_);
   for (const std::string_view file : {kMetricsFile, kLayersFile})
     trim(file, "iteration", state.progress.iteration);
   // A call that made no step beyond the checkpoint was one, too.

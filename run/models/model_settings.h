@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "tapegrad/base/file.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 
 namespace tapegrad::nn {

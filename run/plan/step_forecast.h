@@ -16,8 +16,7 @@ namespace tapegrad::run {
 //     and out at once. What is still on its way when backward ends is waited for after the last
 //     round; before, the next round's work hides it.
 //   - Each rank measures and updates its share of the parameters; the largest share counts. Each
-//   bucket is sent on when it is
-//     updated, to be waited for at the end.
+//     bucket is sent on when it is updated, to be waited for at the end.
 //   - Moving bytes takes the processors' time, too, from whatever they do meanwhile.
 
 // What one process takes, in seconds.

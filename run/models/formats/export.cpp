@@ -60,7 +60,7 @@ void deliver(const fs::path& from, const ExportFormat& format, const fs::path& t
 
 void check_no_run(const fs::path& folder) {
   check(!has_entry(folder / kConfigFile) || is_hf_folder(folder),
-        "{} is the folder of a run: choose another", folder.string());
+        "{} is the folder of a run or a model: choose another", folder.string());
   check_outside_runs(folder);
 }
 
@@ -136,8 +136,8 @@ const ExportFormat& export_format(std::string_view name) {
 void check_outside_runs(const fs::path& place) {
   for (fs::path at = whole_path(place); at != at.parent_path();) {
     at = at.parent_path();
-    check(!is_of_ours(at), "{} is in {}, the folder of a run: choose another place", place.string(),
-          at.string());
+    check(!is_of_ours(at), "{} is in {}, the folder of a run or a model: choose another place",
+          place.string(), at.string());
   }
 }
 

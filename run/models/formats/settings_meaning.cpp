@@ -1,5 +1,6 @@
 #include "tapegrad/run/models/formats/settings_meaning.h"
 
+#include <cmath>
 #include <optional>
 
 #include "tapegrad/base/json_file.h"
@@ -72,18 +73,31 @@ void read_generation(const Json& generation, std::int64_t vocab_size, SettingsMe
   for (const char* name : {"temperature", "top_k", "top_p", "min_p", "repetition_penalty"}) {
     const Json value = generation.value(name, Json());
     if (value.is_number_float()) {
-      meaning.numbers.emplace(name, value.get<double>());
+      meaning.add_number(name, value.get<double>());
     } else if (value.is_number_integer()) {
-      const auto whole = value.get<std::int64_t>();
-      if (whole >= 0 && whole <= INT32_MAX) meaning.numbers.emplace(name, whole);
+      meaning.add_number(name, value.get<std::int64_t>());
     }
   }
 }
 
 }  // namespace
 
+void SettingsMeaning::add_number(const std::string& name, Number number) {
+  const auto* whole = std::get_if<std::int64_t>(&number);
+  const bool usable = whole != nullptr ? *whole >= 0 && *whole <= INT32_MAX
+                                       : std::isfinite(std::get<double>(number));
+  if (usable) numbers.emplace(name, number);
+}
+
 SettingsMeaning meaning_of(const ModelSettings& settings, const data::Tokenizer& tokenizer) {
-  if (settings.gguf) return meaning_of_gguf(*settings.gguf);
+  if (settings.gguf) {
+    SettingsMeaning meaning = meaning_of_gguf(*settings.gguf);
+    const auto is_row_that_went = [&](const auto& role) {  // of an end that was added for llama.cpp
+      return role.second >= tokenizer.vocab_size();
+    };
+    std::erase_if(meaning.roles, is_row_that_went);
+    return meaning;
+  }
   SettingsMeaning meaning;
   const Json config = object_in(settings, kTokenizerConfigFile);
   read_templates(settings, config, meaning);

@@ -20,7 +20,10 @@ struct SettingsMeaning {
   // Of "bos", "unk", "sep", "pad" and "mask".
   std::map<std::string, data::Token, std::less<>> roles = {};
   // Of generation_config.json: "temperature", "top_k", "top_p", "min_p", "repetition_penalty".
-  std::map<std::string, std::variant<std::int64_t, double>, std::less<>> numbers = {};
+  using Number = std::variant<std::int64_t, double>;
+  std::map<std::string, Number, std::less<>> numbers = {};
+  // Unless it is not finite, or a whole number that no setting has.
+  void add_number(const std::string& name, Number number);
 };
 
 // Roles are those of tokens that the tokenizer has. Error, naming the file, for one of Hugging

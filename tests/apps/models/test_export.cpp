@@ -163,7 +163,7 @@ TEST_CASE("nothing is exported over a run", "[export]") {
     check_error_of("export", inside, 1, "is the folder of a run");
   }
   check_error_of("export", export_to(tiny().run, tiny().run / "deep/er", {"--format", "hf"}), 1,
-                 "the folder of a run: choose another place");
+                 "the folder of a run or a model: choose another place");
   CHECK(!fs::exists(tiny().run / "deep"));
   CHECK(!fs::exists(tiny().run / "x.gguf"));
   CHECK(tiny().file("model.safetensors") == model);

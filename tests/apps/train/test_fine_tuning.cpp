@@ -173,9 +173,9 @@ TEST_CASE("adapters are merged by tapegrad merge, and by programs that get the r
                  run_program("merge", {"--model", base().run, "--out-dir", tuned.folder / "x"}), 1,
                  "the model has no adapters");
   for (const char* inside : {"merged", "deep/er/merged"}) {
-    check_error_of("merge",
-                   run_program("merge", {"--model", tuned.run, "--out-dir", tuned.run / inside}), 1,
-                   tuned.run.filename().string() + ", the folder of a run: choose another place");
+    check_error_of(
+        "merge", run_program("merge", {"--model", tuned.run, "--out-dir", tuned.run / inside}), 1,
+        tuned.run.filename().string() + ", the folder of a run or a model: choose another place");
     CHECK_FALSE(fs::exists(tuned.run / "deep"));
   }
   check_error_of("merge", run_program("merge", {"--model", tuned.run}), 2, "--out-dir is needed");

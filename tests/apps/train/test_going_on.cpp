@@ -86,6 +86,12 @@ TEST_CASE("a resume goes back to the best step, and on from there", "[going-on]"
                         ContainsSubstring("changed: learning_rate 5.0 → 0.01\n") &&
                         ContainsSubstring("changed: max_iters 20 → 15\n"));
   CHECK(step_of(tiny.run / "model.safetensors") == "15");
+  const Worsened keeps;  // weights of steps that are gone go, too
+  check_ended_well(train(resume_run(keeps.run, 21) + Args{"--keep", "best,9"}));
+  CHECK(std::filesystem::exists(keeps.run / "model-21.safetensors"));
+  check_ended_well(train(resume_run(keeps.run, 12) + kBest + Args{"--keep", "best,9"}));
+  CHECK_FALSE(std::filesystem::exists(keeps.run / "model-21.safetensors"));
+  CHECK(std::filesystem::exists(keeps.run / "model-12.safetensors"));
   // The weights are those of step 10, and the steps after it are told once.
   const TinyRun whole(10);
   const Result same = train(resume_run(whole.run, 10));

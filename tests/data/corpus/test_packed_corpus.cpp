@@ -132,7 +132,7 @@ TEST_CASE("JSON lines are texts of their own", "[packed-corpus]") {
   };
   fails("{\"text\": 1}", "'text' is not a text");
   fails("{\"prompt\": \"x\", \"more\": {\"text\": [1]}}",
-        "has no text 'text': its keys are prompt, more. --field names the one to learn");
+        "has no text 'text': its keys are \"prompt\", \"more\". --field names the one to learn");
   fails("{}", "its keys are none");
   fails("[]", "is not a JSON object with a text 'text' (--field)");
   fails("{\"text\": \"x\"", "is not a JSON object");

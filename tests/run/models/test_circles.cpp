@@ -151,6 +151,12 @@ TEST_CASE("a GGUF whose end was added comes back with that end", "[circles]") {
   export_as("gguf", model_of(characters, tiny(characters)), folder / "in.gguf");
   export_as("gguf", kept(run::load(folder / "in.gguf"), folder / "kept"), folder / "out.gguf");
   CHECK(same_file(folder / "in.gguf", folder / "out.gguf"));
+  // Hugging Face's files do without the row that was added for it.
+  export_as("hf", run::load(folder / "in.gguf"), folder / "hf");
+  CHECK(json_in(folder / "hf/generation_config.json")["bos_token_id"].is_null());
+  CHECK_FALSE(json_in(folder / "hf/tokenizer_config.json").contains("bos_token"));
+  export_as("gguf", run::load(folder / "hf"), folder / "back.gguf");
+  CHECK(run::load(folder / "back.gguf").tokenizer.vocab_size() == characters.vocab_size());
 }
 
 TEST_CASE("from Hugging Face's layout to GGUF and back go chat templates, roles and numbers",

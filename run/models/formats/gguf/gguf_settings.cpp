@@ -1,7 +1,5 @@
 #include "tapegrad/run/models/formats/gguf/gguf_settings.h"
 
-#include <algorithm>
-
 #include "tapegrad/run/models/formats/gguf/gguf_tokenizer.h"
 
 namespace tapegrad::run {
@@ -97,9 +95,9 @@ SettingsMeaning meaning_of_gguf(const nn::GgufFile& file) {
     const auto found = keys.find(number_key(number));
     if (found == keys.end()) continue;
     if (const auto* whole = std::get_if<std::int64_t>(&found->second)) {
-      meaning.numbers.emplace(number.theirs, *whole);
+      meaning.add_number(number.theirs, *whole);
     } else if (const auto* value = std::get_if<double>(&found->second)) {
-      meaning.numbers.emplace(number.theirs, *value);
+      meaning.add_number(number.theirs, *value);
     }
   }
   return meaning;

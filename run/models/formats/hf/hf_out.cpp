@@ -54,7 +54,7 @@ Json tokenizer_config_json(const data::Tokenizer& tokenizer, const Ends& ends,
                {"model_max_length", block_size},
                {"clean_up_tokenization_spaces", false}};
   for (const auto& [role, token] : meaning.roles) {
-    if (token < tokenizer.vocab_size()) json[role + "_token"] = tokenizer.token_bytes(token);
+    json[role + "_token"] = tokenizer.token_bytes(token);
   }
   if (ends.begin) json["bos_token"] = tokenizer.token_bytes(*ends.begin);
   if (ends.end) json["eos_token"] = tokenizer.token_bytes(*ends.end);
