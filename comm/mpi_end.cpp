@@ -44,7 +44,8 @@ void meet_or_end(std::unique_lock<std::mutex>& lock, std::condition_variable& ne
   auto last = Clock::now(), limit = last + patience;
   while (!news.wait_for(lock, kLook, [&] { return met; })) {
     const auto now = Clock::now();
-    if (now - last > timeout / 3) limit += now - last;  // this process itself was stopped
+    if (now - last > std::chrono::milliseconds(timeout) / 3)
+      limit += now - last;  // this process itself was stopped
     last = now;
     if (now < limit) continue;
     say_last(fmt::format(

@@ -53,7 +53,7 @@ std::string Heartbeats::tick(std::int64_t begun) {
   last_tick_ = now;
   bool left = true, answered = true;
   for (Peer& peer : peers_) {
-    if (pause > timeout_ / 3) peer.heard += pause;
+    if (pause > std::chrono::milliseconds(timeout_) / 3) peer.heard += pause;
     listen(peer);
     left = left && peer.left;
   }
