@@ -10,10 +10,12 @@
 namespace tapegrad::detail {
 namespace {
 
-constexpr char kAlive = 0, kGoodbye = 1;
-constexpr const char* kTimeout = "TAPEGRAD_PROCESS_TIMEOUT";
+constexpr int kTag = 1;  // exchanges have another one
 
-std::chrono::seconds timeout_of_environment() {
+}  // namespace
+
+std::chrono::seconds process_timeout() {
+  constexpr const char* kTimeout = "TAPEGRAD_PROCESS_TIMEOUT";
   const char* value = std::getenv(kTimeout);
   if (value == nullptr) return std::chrono::seconds(30);
   const std::string_view text = value;
@@ -23,8 +25,6 @@ std::chrono::seconds timeout_of_environment() {
   return std::chrono::seconds(*seconds);
 }
 
-}  // namespace
-
 void check_mpi(int code, const char* call) {
   if (code == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING] = "";
@@ -33,15 +33,11 @@ void check_mpi(int code, const char* call) {
   fail("[processes] {} has failed: {}", call, text);
 }
 
-Heartbeats::Heartbeats(std::vector<std::string> hosts, int rank)
-    : hosts_(std::move(hosts)),
-      rank_(rank),
-      timeout_(timeout_of_environment()),
+Heartbeats::Heartbeats(int rank, int size, std::chrono::seconds timeout)
+    : rank_(rank),
+      timeout_(timeout),
       interval_(std::min(std::chrono::milliseconds(2000), std::chrono::milliseconds(timeout_) / 5)),
       last_tick_(Clock::now()) {
-  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &communicator_), "MPI_Comm_dup");
-  check_mpi(MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  const int size = static_cast<int>(hosts_.size());
   for (int other = 0; other < size; ++other) {
     if (other != rank && (rank == 0 || other == 0)) {
       peers_.push_back({.rank = other, .heard = last_tick_, .sent = {}});
@@ -49,14 +45,15 @@ Heartbeats::Heartbeats(std::vector<std::string> hosts, int rank)
   }
 }
 
-std::string Heartbeats::tick() {
+std::string Heartbeats::tick(std::int64_t begun) {
   const auto now = Clock::now();
+  begun_ = begun;
   // While this process itself was stopped, it could not have heard anybody.
   const auto pause = now - last_tick_;
   last_tick_ = now;
   bool left = true, answered = true;
   for (Peer& peer : peers_) {
-    if (pause > timeout_ / 3) peer.heard += pause;
+    if (pause > std::chrono::milliseconds(timeout_) / 3) peer.heard += pause;
     listen(peer);
     left = left && peer.left;
   }
@@ -69,21 +66,22 @@ std::string Heartbeats::tick() {
     if (!peer.left && now - peer.heard > patience) return silent(peer);
   }
   all_left_ = leaving_ && left && answered;
-  return "";
+  return rank_ == 0 ? left_early() : "";
 }
 
 void Heartbeats::listen(Peer& peer) {
   while (!peer.left) {
     if (peer.receiving == MPI_REQUEST_NULL) {
-      check_mpi(
-          MPI_Irecv(&peer.incoming, 1, MPI_CHAR, peer.rank, 0, communicator_, &peer.receiving),
-          "MPI_Irecv");
+      check_mpi(MPI_Irecv(&peer.incoming, sizeof peer.incoming, MPI_BYTE, peer.rank, kTag,
+                          MPI_COMM_WORLD, &peer.receiving),
+                "MPI_Irecv");
     }
     int received = 0;
     check_mpi(MPI_Test(&peer.receiving, &received, MPI_STATUS_IGNORE), "MPI_Test");
     if (received == 0) return;
     peer.heard = last_tick_;
-    peer.left = peer.incoming == kGoodbye;
+    peer.begun = peer.incoming.begun;
+    peer.left = peer.incoming.goodbye != 0;
   }
 }
 
@@ -94,18 +92,43 @@ void Heartbeats::talk(Peer& peer, bool goodbye) {
   }
   const bool due = goodbye || last_tick_ - peer.sent >= interval_;
   if (sent == 0 || peer.answered || !due) return;
-  peer.outgoing = goodbye ? kGoodbye : kAlive;
+  peer.outgoing = {.begun = begun_, .goodbye = goodbye};
   peer.answered = goodbye;
   peer.sent = last_tick_;
-  check_mpi(MPI_Isend(&peer.outgoing, 1, MPI_CHAR, peer.rank, 0, communicator_, &peer.sending),
+  check_mpi(MPI_Isend(&peer.outgoing, sizeof peer.outgoing, MPI_BYTE, peer.rank, kTag,
+                      MPI_COMM_WORLD, &peer.sending),
             "MPI_Isend");
+}
+
+std::string Heartbeats::name(int rank) const {
+  if (hosts_.empty()) return fmt::format("rank {}", rank);
+  return fmt::format("rank {} on {}", rank, hosts_[static_cast<std::size_t>(rank)]);
 }
 
 std::string Heartbeats::silent(const Peer& peer) const {
   return fmt::format(
-      "rank {} on {} has not answered for {} s: it was stopped, or its host cannot be reached. The "
-      "run can be resumed from its last checkpoint",
-      peer.rank, hosts_[static_cast<std::size_t>(peer.rank)], timeout_.count());
+      "{} has not answered for {} s: it was stopped, or its host cannot be reached. The run can be "
+      "resumed from its last checkpoint",
+      name(peer.rank), timeout_.count());
+}
+
+// Of rank 0, which hears all.
+std::string Heartbeats::left_early() const {
+  struct {
+    int rank;
+    std::int64_t begun;
+  } first{0, begun_}, last = first;  // to leave, and to have begun most
+  bool any = leaving_;
+  for (const Peer& peer : peers_) {
+    if (peer.begun > last.begun) last = {peer.rank, peer.begun};
+    if (!peer.left || (any && peer.begun >= first.begun)) continue;
+    first = {peer.rank, peer.begun};
+    any = true;
+  }
+  if (!any || first.begun >= last.begun) return "";
+  return fmt::format(
+      "{} has ended, and {} waits for it: all processes must be given the same arguments",
+      name(first.rank), name(last.rank));
 }
 
 }  // namespace tapegrad::detail

@@ -13,6 +13,7 @@ namespace {
 // Bytes. Open MPI sends up to 64 KiB by TCP, its header among them, without asking the receiver.
 constexpr std::size_t kPiece = 60000;
 constexpr int kPiecesAtOnce = 16;
+constexpr int kTag = 0;  // heartbeats have another one
 
 std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
@@ -26,8 +27,7 @@ std::span<T> next_piece(std::span<T>& rest) {
 
 }  // namespace
 
-Moves::Moves(int rank, int size, MPI_Comm communicator)
-    : rank_(rank), size_(size), communicator_(communicator), receivers_(index(size)) {}
+Moves::Moves(int rank, int size) : rank_(rank), size_(size), receivers_(index(size)) {}
 
 void Moves::begin(std::shared_ptr<Exchange> exchange) {
   Move& move = moves_.emplace_back();
@@ -50,7 +50,7 @@ void Moves::receive(Move& move, int from) {
     const std::span<std::byte> piece = next_piece(rest);
     const int bytes = static_cast<int>(piece.size());
     move.expected.push_back(bytes);
-    check_mpi(MPI_Irecv(piece.data(), bytes, MPI_BYTE, from, 0, communicator_,
+    check_mpi(MPI_Irecv(piece.data(), bytes, MPI_BYTE, from, kTag, MPI_COMM_WORLD,
                         &move.receiving.emplace_back(MPI_REQUEST_NULL)),
               "MPI_Irecv");
   }
@@ -61,8 +61,8 @@ void Moves::send_next(int to) {
   while (receiver.sending < kPiecesAtOnce && !receiver.waiting.empty()) {
     const Piece piece = receiver.waiting.front();
     receiver.waiting.pop_front();
-    check_mpi(MPI_Isend(piece.bytes.data(), static_cast<int>(piece.bytes.size()), MPI_BYTE, to, 0,
-                        communicator_, &requests_.emplace_back(MPI_REQUEST_NULL)),
+    check_mpi(MPI_Isend(piece.bytes.data(), static_cast<int>(piece.bytes.size()), MPI_BYTE, to,
+                        kTag, MPI_COMM_WORLD, &requests_.emplace_back(MPI_REQUEST_NULL)),
               "MPI_Isend");
     sending_.push_back({piece.move, to});
     ++receiver.sending;

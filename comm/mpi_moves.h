@@ -21,7 +21,7 @@ namespace tapegrad::detail {
 // 12 MB took up to twice as long.
 class Moves {
  public:
-  Moves(int rank, int size, MPI_Comm communicator);
+  Moves(int rank, int size);
 
   void begin(std::shared_ptr<Exchange> exchange);
   // Goes on with what is under way. Ends exchanges whose bytes are there, in the order of their
@@ -57,7 +57,6 @@ class Moves {
   bool received(Move& move);
 
   int rank_, size_;
-  MPI_Comm communicator_;
   std::deque<Move> moves_;  // in the order of their beginning; they do not move in memory
   std::vector<Receiver> receivers_;
   std::vector<MPI_Request> requests_;  // of pieces that MPI sends

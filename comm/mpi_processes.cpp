@@ -10,12 +10,14 @@
 #include <condition_variable>
 #include <cstdio>
 #include <deque>
+#include <initializer_list>
 #include <mutex>
 #include <thread>
 
 #include "tapegrad/base/blocked_signals.h"
 #include "tapegrad/base/error.h"
 #include "tapegrad/comm/carrier.h"
+#include "tapegrad/comm/mpi_end.h"
 #include "tapegrad/comm/mpi_heartbeats.h"
 #include "tapegrad/comm/mpi_moves.h"
 
@@ -41,23 +43,19 @@ constexpr milliseconds kSleep{250};
 constexpr milliseconds kLeavingNap{1};
 // A look at what is under way that takes longer than this has moved bytes.
 constexpr microseconds kLongLook{20};
-// For the launcher to pass on what was printed: MPICH's one drops what it has not read by
-// MPI_Abort.
-constexpr microseconds kLastWords{200000};
-// For the launcher to end all processes, after MPI_Abort.
-constexpr unsigned kSecondsToAbort = 10;
 
 // All calls of MPI are made by one thread, from its beginning to MPI's end. Other threads hand it
 // exchanges by a queue.
 class MpiCarrier : public Carrier {
  public:
-  explicit MpiCarrier(const Launch& launch) {
+  explicit MpiCarrier(const Launch& launch) : timeout_(process_timeout()) {
     {
       const BlockedSignals blocked;
       thread_ = std::thread([this, launch] { run(launch); });
     }
     std::unique_lock lock(mutex_);
-    news_.wait(lock, [this] { return joined_ || error_; });
+    meet_or_end(lock, news_, met_, {launch.rank, timeout_, "begin"});
+    news_.wait(lock, [this] { return joined_; });
     if (!error_) return;
     lock.unlock();
     thread_.join();
@@ -94,11 +92,12 @@ class MpiCarrier : public Carrier {
   }
 
   void leave() override {
-    {
-      const std::lock_guard lock(mutex_);
-      leaving_ = true;
-    }
+    std::unique_lock lock(mutex_);
+    leaving_ = true;
     wake_.notify_all();
+    news_.wait(lock, [this] { return all_left_; });
+    meet_or_end(lock, news_, ended_, {rank, timeout_, "end"});
+    lock.unlock();
     thread_.join();
   }
 
@@ -122,12 +121,17 @@ class MpiCarrier : public Carrier {
       const std::lock_guard lock(mutex_);
       error_ = std::current_exception();
     }
+    tell({&met_, &joined_});
+    if (!error_) serve();
+  }
+
+  // Those who wait for these.
+  void tell(std::initializer_list<bool*> news) {
     {
       const std::lock_guard lock(mutex_);
-      joined_ = true;
+      for (bool* fact : news) *fact = true;
     }
     news_.notify_all();
-    if (!error_) serve();
   }
 
   void join(const Launch& launch) {
@@ -135,30 +139,40 @@ class MpiCarrier : public Carrier {
     check_mpi(MPI_Initialized(&begun), "MPI_Initialized");
     check(begun == 0, "[processes] this process has joined its group already");
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
+    tell({&met_});
     check(provided >= MPI_THREAD_FUNNELED, "[processes] this MPI does not allow threads");
-    check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &communicator_), "MPI_Comm_dup");
-    // MPICH's MPI_Testall tells its errors to the handler of MPI_COMM_WORLD, whatever it tests.
-    for (const MPI_Comm c : {communicator_, MPI_COMM_WORLD}) {
-      check_mpi(MPI_Comm_set_errhandler(c, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-    }
-    check_mpi(MPI_Comm_rank(communicator_, &rank), "MPI_Comm_rank");
-    check_mpi(MPI_Comm_size(communicator_, &size), "MPI_Comm_size");
+    check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN),
+              "MPI_Comm_set_errhandler");
+    check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
+    check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
     check(
         launch.size == 0 || launch.size == size,
         "[processes] {} has started {} processes, but MPI finds {}: they need the launcher of the "
         "MPI that this program was built with (srun: try --mpi=pmix or pmi2, or mpirun in its "
         "place)",
         launch.launcher, launch.size, size);
+    heartbeats_ = std::make_unique<Heartbeats>(rank, size, timeout_);
+    gather_hosts(size);
+    heartbeats_->name_hosts(hosts);
+    moves_ = std::make_unique<Moves>(rank, size);
+  }
+
+  void gather_hosts(int size) {
     char name[MPI_MAX_PROCESSOR_NAME] = "";
-    int length = 0;
+    int length = 0, gathered = 0;
     check_mpi(MPI_Get_processor_name(name, &length), "MPI_Get_processor_name");
     std::string names(static_cast<std::size_t>(size) * sizeof name, '\0');
-    check_mpi(MPI_Allgather(name, sizeof name, MPI_CHAR, names.data(), sizeof name, MPI_CHAR,
-                            communicator_),
-              "MPI_Allgather");
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Iallgather(name, sizeof name, MPI_CHAR, names.data(), sizeof name, MPI_CHAR,
+                             MPI_COMM_WORLD, &request),
+              "MPI_Iallgather");
+    while (true) {
+      check_mpi(MPI_Test(&request, &gathered, MPI_STATUS_IGNORE), "MPI_Test");
+      if (gathered != 0) break;
+      beat();  // somebody may have been stopped here
+      std::this_thread::sleep_for(kShortNap);
+    }
     for (std::size_t i = 0; i < names.size(); i += sizeof name) hosts.emplace_back(&names[i]);
-    moves_ = std::make_unique<Moves>(rank, size, communicator_);
-    heartbeats_ = std::make_unique<Heartbeats>(hosts, rank);
   }
 
   void serve() {
@@ -168,14 +182,16 @@ class MpiCarrier : public Carrier {
       beat();
       {
         const std::lock_guard lock(mutex_);
-        if (aborting_) abort_now(exit_code_);
+        if (aborting_) abort_all(exit_code_);
         if (stopping_) return;
         if (leaving_ && moves_->empty() && queue_.empty()) heartbeats_->leave();
       }
       if (heartbeats_->all_left()) break;
       rest(busy);
     }
+    tell({&all_left_});
     MPI_Finalize();
+    tell({&ended_});
   }
 
   void begin_moves() {
@@ -186,6 +202,7 @@ class MpiCarrier : public Carrier {
       begun.swap(queue_);
       queued_ = false;
     }
+    begun_ += static_cast<std::int64_t>(begun.size());
     for (auto& exchange : begun) {
       if (error_) {
         exchange->end(error_);
@@ -226,15 +243,13 @@ class MpiCarrier : public Carrier {
     last_beat_ = now;
     std::string problem;
     try {
-      problem = heartbeats_->tick();
+      problem = heartbeats_->tick(begun_);
     } catch (const Error& error) {
       problem = error.what();
     }
     if (problem.empty()) return;
-    problem += '\n';  // in one call, so that it does not mix with other processes' words
-    if (::write(STDERR_FILENO, problem.data(), problem.size()) < 0) {
-    }  // nobody is there to be told
-    abort_now(1);
+    say_last(std::move(problem));
+    abort_all(1);
   }
 
   // Returns when it is time to look again.
@@ -260,25 +275,20 @@ class MpiCarrier : public Carrier {
     });
   }
 
-  [[noreturn]] static void abort_now(int exit_code) {
-    ::signal(SIGALRM, SIG_DFL);  // which ends this process if MPI_Abort hangs
-    ::alarm(kSecondsToAbort);
-    std::this_thread::sleep_for(kLastWords);
-    MPI_Abort(MPI_COMM_WORLD, exit_code);
-    ::_exit(exit_code);
-  }
-
   // Used by the thread of MPI alone.
-  MPI_Comm communicator_ = MPI_COMM_NULL;
   std::unique_ptr<Heartbeats> heartbeats_;
   std::unique_ptr<Moves> moves_;
   Clock::time_point awake_until_, last_beat_;
-  bool awaited_ = false;  // at the last look
+  bool awaited_ = false;    // at the last look
+  std::int64_t begun_ = 0;  // exchanges
+
+  const std::chrono::seconds timeout_;
 
   std::mutex mutex_;  // of what follows
   std::condition_variable wake_, news_;
   std::deque<std::shared_ptr<Exchange>> queue_;
-  bool joined_ = false, stopping_ = false, aborting_ = false;
+  bool met_ = false, joined_ = false, all_left_ = false, ended_ = false;
+  bool stopping_ = false, aborting_ = false;
   int exit_code_ = 0;
   std::exception_ptr error_;
 

@@ -99,29 +99,24 @@ RunFolder::~RunFolder() {
 
 void RunFolder::lock() { lock_ = std::make_unique<Lock>(lock_folder(path_, "training")); }
 
-// What rank 0 tells the others before the path: whether it resumes.
-constexpr char kBeginning[] = {'n', 'r'};
-
 RunFolder RunFolder::open(const FolderOptions& options, const std::string& name,
                           const std::vector<NamedText>& texts, Processes* processes) {
   options.validate();
   if (processes != nullptr && processes->alone()) processes = nullptr;
-  if (processes != nullptr && processes->rank() > 0) return follow(options, *processes);
+  if (processes != nullptr) {
+    check_same(*processes, {{"--init-from", options.resumes() ? "resume" : "a new run"},
+                            {"--out-dir", options.out_dir.empty() ? "none" : options.out_dir}});
+    if (processes->rank() > 0) return follow(options, *processes);
+  }
   RunFolder run = options.resumes() ? reopen(options) : create(options, name, texts);
   run.processes_ = processes;
   if (options.goes_back()) run.find_best(options);
-  if (processes != nullptr) processes->all_gather(kBeginning[run.resumes_] + run.path_.string());
+  if (processes != nullptr) processes->all_gather(run.path_.string());
   return run;
 }
 
 RunFolder RunFolder::follow(const FolderOptions& options, Processes& processes) {
-  const std::string told = processes.all_gather({}).front();
-  const bool resumes = told.front() == kBeginning[true];
-  const auto words = [](bool r) { return r ? "resumes a run" : "begins a new run"; };
-  check(resumes == options.resumes(),
-        "this process {}, and rank 0 {}: give all processes the same --init-from",
-        words(options.resumes()), words(resumes));
-  RunFolder run(told.substr(1), resumes);
+  RunFolder run(processes.all_gather({}).front(), options.resumes());
   run.processes_ = &processes;
   run.follows_ = true;
   check(!run.resumes_ || fs::exists(run.path_ / kTrainerFile),

@@ -1,5 +1,7 @@
 // What mpirun's processes do if something goes wrong in them, run by `mpirun -n R ranks_main CASE`.
 
+#include <dlfcn.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -15,6 +17,15 @@
 using namespace tapegrad;
 
 namespace {
+
+// The last rank stops itself there if the variable RANKS_MAIN_STOP_AT names this place.
+void stop_at(const std::string& place) {
+  const char* asked = std::getenv("RANKS_MAIN_STOP_AT");
+  const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  const char* size = std::getenv("OMPI_COMM_WORLD_SIZE");
+  if (asked == nullptr || rank == nullptr || size == nullptr || place != asked) return;
+  if (std::atoi(rank) == std::atoi(size) - 1) ::raise(SIGSTOP);
+}
 
 // Prints on rank 0 and on the last one, which nobody hears.
 void print(const std::string& text) {
@@ -59,6 +70,15 @@ int run_case(Processes& p, const std::string& name) {
   } else if (name == "exit") {
     if (last) std::_Exit(3);
     p.all_gather("");
+  } else if (name == "exit well") {
+    if (last) std::exit(0);
+    p.all_gather("");
+  } else if (name == "return") {
+    if (last) return 0;
+    p.all_gather("");
+  } else if (name == "return of rank 0") {
+    if (p.rank() == 0) return 0;
+    p.all_gather("");
   } else if (name == "busy") {
     if (last) compute_for(5);
     p.all_gather("");
@@ -75,7 +95,21 @@ int run_case(Processes& p, const std::string& name) {
 
 }  // namespace
 
+// Found by the linker before MPI's functions of these names, which are called from here.
+extern "C" int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
+  using Function = int (*)(int*, char***, int, int*);
+  const auto init = reinterpret_cast<Function>(::dlsym(RTLD_NEXT, "MPI_Init_thread"));
+  const int code = init(argc, argv, required, provided);
+  stop_at("joined");
+  return code;
+}
+extern "C" int MPI_Finalize() {
+  stop_at("end");
+  return reinterpret_cast<int (*)()>(::dlsym(RTLD_NEXT, "MPI_Finalize"))();
+}
+
 int main(int argc, char** argv) {
+  stop_at("start");
   return cli::run_processes("ranks_main",
                             [&](Processes& p) { return run_case(p, argc > 1 ? argv[1] : ""); });
 }

@@ -57,6 +57,15 @@ bool goes_on(pid_t pid) {
   return true;
 }
 
+// The end of a program that must not wait for ever.
+Result end_of(const Args& args) {
+  Program program("/usr/bin/env", args);
+  if (program.ends_within(std::chrono::seconds(60))) return program.wait();
+  program.send(SIGTERM);  // mpirun then ends its processes, stopped ones as well
+  static_cast<void>(program.ends_within(std::chrono::seconds(10)));
+  throw std::runtime_error("it goes on");
+}
+
 // Three processes at work.
 class AtWork {
  public:
@@ -179,6 +188,46 @@ TEST_CASE("a process that does not answer is named, and ends all", "[processes]"
                    "run can be resumed from its last checkpoint\n") == 1);
     CHECK_FALSE(ended.left_over);
   }
+}
+
+TEST_CASE("a process that stops before it is heard, or after, ends all", "[processes]") {
+  if (no_mpirun()) return;
+  const auto stopped = [](const char* place) {
+    const Args args = ranks(
+        3, "print", {"TAPEGRAD_PROCESS_TIMEOUT=2", fmt::format("RANKS_MAIN_STOP_AT={}", place)});
+    const Result result = end_of(args);
+    INFO(place << "\n" << result.err);
+    CHECK(result.code == 1);
+    CHECK(count_of(result.err, "it was stopped") + count_of(result.err, "was stopped or has") == 1);
+    return result.err;
+  };
+  CHECK(
+      has(stopped("start"), "rank 0 has waited for 2 s for all processes to begin: one of them "));
+  CHECK(has(stopped("joined"), "rank 2 has not answered for 2 s: it was stopped, or its host "));
+  CHECK(has(stopped("end"), "rank 0 has waited for 2 s for all processes to end: one of them "));
+}
+
+TEST_CASE("a process that ends before the others ends all, and is named", "[processes]") {
+  if (no_mpirun()) return;
+  for (const int rank : {0, 1}) {
+    const Result result = end_of(ranks(2, rank == 0 ? "return of rank 0" : "return"));
+    INFO(result.err);
+    CHECK(result.code == 1);
+    CHECK(has(result.err, fmt::format("rank {} on ", rank)));
+    CHECK(count_of(result.err, " waits for it: all processes must be given the same arguments\n") ==
+          1);
+  }
+  CHECK(end_of(ranks(2, "exit well")).code != 0);
+}
+
+// It never joins the others.
+TEST_CASE("a process of another kind ends all", "[processes]") {
+  if (no_mpirun()) return;
+  const Result result = end_of(under_mpirun({"-n", "1", kPrograms / "ranks_main", "print", ":",
+                                             "-n", "1", kPrograms / "tapegrad", "--version"},
+                                            {"TAPEGRAD_PROCESS_TIMEOUT=2"}));
+  INFO(result.err);
+  CHECK(result.code != 0);
 }
 
 TEST_CASE("a process that computes or ends late is not taken for a silent one", "[processes]") {

@@ -180,18 +180,36 @@ TEST_CASE("each process has a batch of a step at least", "[processes]") {
   }
 }
 
-TEST_CASE("a process that resumes while rank 0 begins anew is told so", "[processes]") {
+TEST_CASE("processes of other arguments do not train with others", "[processes]") {
   if (!have_processes()) return;
   const TinyRun tiny(2);
   const std::string program = std::filesystem::path(TAPEGRAD_PROGRAM_DIR) / "train-gpt";
   const Args some = {"-n", "1", program, "--threads", "1"};
   const Args batches = {"--gradient-accumulation-steps", "2"};
   static_cast<void>(on_processes(1, "train-gpt", {"--version"}));  // sets the environment
-  const Result r =
-      run_program(kMpirun, some + tiny_run(tiny.corpus, tiny.folder / "new", 4) + batches +
-                               Args{":"} + some + resume_run(tiny.run, 4) + batches);
-  INFO(r.out << r.err);
-  CHECK(r.code != 0);
-  CHECK_THAT(r.err, ContainsSubstring("this process resumes a run, and rank 0 begins a new run") &&
-                        !ContainsSubstring("file system"));
+  const auto error_beside = [&](const Args& other, const Args& both) {
+    const Args own = tiny_run(tiny.corpus, tiny.folder / "new", 4);
+    Program two(kMpirun, some + own + both + Args{":"} + some + other + both);
+    if (!two.ends_within(std::chrono::seconds(60))) {
+      two.send(SIGTERM);  // mpirun then ends both
+      static_cast<void>(two.ends_within(std::chrono::seconds(10)));
+      throw std::runtime_error("it goes on");
+    }
+    const Result r = two.wait();
+    INFO(r.out << r.err);
+    CHECK(r.code != 0);
+    CHECK_FALSE(std::filesystem::exists(tiny.folder / "new"));
+    return r.err;
+  };
+  CHECK_THAT(error_beside(resume_run(tiny.run, 4), batches),
+             ContainsSubstring("--init-from must be the same in all processes, and is not: a new "
+                               "run in rank 0 on ") &&
+                 ContainsSubstring("resume in rank 1 on "));
+  CHECK_THAT(error_beside(tiny_run(tiny.corpus, tiny.folder / "other", 4), batches),
+             ContainsSubstring("--out-dir must be the same in all processes, and is not: ") &&
+                 ContainsSubstring("/other in rank 1 on "));
+  CHECK_THAT(
+      error_beside({"--help"}, {}),
+      ContainsSubstring("rank 1 on ") &&
+          ContainsSubstring(" waits for it: all processes must be given the same arguments"));
 }
