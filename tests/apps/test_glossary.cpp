@@ -1,8 +1,8 @@
 // The glossary's words, and the tutorial's links to them.
 
 #include <algorithm>
+#include <cctype>
 #include <map>
-#include <optional>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -30,10 +30,9 @@ Forms forms_of(const std::string& cell) {
 
 // The rows | <a name="token"></a>token | token, 词元 | … |, by their names.
 std::map<std::string, Languages> glossary() {
-  static const std::regex row(R"(\| <a name="([a-z0-9-]+)" > </ a>([^ | ] +) \| ([^ | ] +) \|
-                              ([^ | ] +) < br > ([^ | ] +) \|) ");
-      std::map<std::string, Languages>
-          words;
+  static const std::regex row(
+      R"row(\| <a name="([a-z0-9-]+)"></a>([^|]+) \| ([^|]+) \| ([^|]+)<br>([^|]+) \|)row");
+  std::map<std::string, Languages> words;
   std::istringstream stream(TempFolder::get(docs / "glossary.md"));
   for (std::string line; std::getline(stream, line);) {
     std::smatch m;
