@@ -11,7 +11,6 @@
 #include "tapegrad/tests/catch.h"
 
 namespace fs = std::filesystem;
-using namespace tapegrad;
 
 namespace {
 
