@@ -159,7 +159,7 @@ std::vector<double> numbers_of(const std::string& text) {
 }  // namespace
 
 TEST_CASE("each chapter's pages show what its program prints", "[tutorial][slow]") {
-  CHECK(chapters().size() == 14);
+  CHECK(chapters().size() == 17);
   for (const std::string& chapter : chapters()) {
     for (const std::string& language : languages) {
       INFO(language << "/" << chapter);
@@ -178,6 +178,15 @@ TEST_CASE("each chapter's pages show what its program prints", "[tutorial][slow]
 TEST_CASE("the programs of the tutorial print the numbers that the tutorials print",
           "[tutorial][slow]") {
   const std::map<std::string, std::vector<std::string>> expected = {
+      // NumPy's rules of broadcasting, and what a reader finds on paper.
+      {"00a-tensors",
+       {"row 1, column 2: 6", "tensor([[101., 102., 103.],", "[10., 11.]], shape=(2, 2)",
+        "= (8, 4, 2)", "mean square 0.0000"}},
+      {"00b-gradients",
+       {"ratio\n1             21.000000       21.000\n", "12.009\n", "4      4\n", "12     12\n",
+        "1  1.7600  0.9200  1.4400"}},
+      {"00c-embeddings",
+       {"[2., 2.],\n        [0., 0.]], shape=(4, 2)", "step 300, loss 0.694", "sleeps   0.0000"}},
       // The merges of Sennrich, Haddow & Birch, 2016, and GPT-2's ids as tiktoken has them.
       {"01-tokens",
        {"1          9   'es'        'es'", "9          6   ' newest'   ' newest'",
