@@ -27,7 +27,7 @@ const settings = {
 };
 
 const runs = new Runs(changed);
-const table = new RunTable(at("run-table"), draw);
+const runTable = new RunTable(at("run-table"), draw);
 const cards = new Cards(at("runs"), draw, () => runs.fetchRuns());
 const legend = new Legend(at("legend"), (run) => {
   run.shown = false;
@@ -85,13 +85,13 @@ function drawChanged() {
 }
 
 function showNumbers() {
-  table.show(runs.list, runs.connection);
+  runTable.show(runs.list, runs.connection);
   cards.show(runs.list, runs.connection, runs.keepsNotes);
 }
 
 function showList() {
   shareOutColors(runs.list);
-  table.rebuild(runs.list);
+  runTable.rebuild(runs.list);
   cards.rebuild(runs.list);
   legend.show(runs.shown);
   showNoRuns();
@@ -174,7 +174,7 @@ function inThisLanguage() {
   tellConnection();
   tellTheme();
   at("language").lang = language === "zh" ? "en" : "zh-CN";
-  table.build();
+  runTable.build();
   layers.build();
   inside.words();
   draw();
