@@ -36,13 +36,16 @@ std::string without_port(std::string_view host) {
   return before == ':' && port && *port <= UINT16_MAX ? std::string(name) : "";
 }
 
+bool is_this_computer(const std::string& name) {
+  return name == "127.0.0.1" || name == "localhost" || name == "::1";
+}
+
 // A name that leads to this server might be another site's, whose page then asks in its name: only
 // addresses are known to be meant, and names of this computer's own. Any port: it may be forwarded.
 bool is_own(const std::string& host, const std::string& own) {
   const std::string name = without_port(host);
-  const bool local = name == "127.0.0.1" || name == "localhost" || name == "::1";
   const bool only_local = own == "127.0.0.1" || own == "::1";
-  return local || name == own || (!only_local && is_address(name));
+  return is_this_computer(name) || name == own || (!only_local && is_address(name));
 }
 
 std::string type_of(std::string_view name) {
@@ -68,7 +71,8 @@ Json description(const RunFiles& run, std::size_t id) {
           {"reason", run.reason()},
           {"max_iters", run.max_iters() ? Json(*run.max_iters()) : Json()},
           {"options", run.options()},
-          {"sessions", run.sessions()}};
+          {"sessions", run.sessions()},
+          {"notes", json_of_notes(run.notes())}};
 }
 
 // Without what may be large.
@@ -81,7 +85,7 @@ Json short_description(const RunFiles& run, std::size_t id) {
 }
 
 // Where all descriptions together would be too long, the longest are cut.
-Response list_runs(const RunList& runs, bool inspects) {
+Response list_runs(const RunList& runs, bool inspects, bool keeps_notes) {
   struct Described {
     std::size_t id;
     std::string text;
@@ -102,24 +106,53 @@ Response list_runs(const RunList& runs, bool inspects) {
   }
   std::string list;
   for (const Described& described : all) list += (list.empty() ? "" : ",") + described.text;
-  return {.body = fmt::format(R"({{"version":{},"inspect":{},"full":{},"runs":[{}]}})",
-                              json_text(TAPEGRAD_VERSION), inspects, runs.is_full(), list)};
+  return {
+      .body = fmt::format(
+          R"({{"version":{},"inspect":{},"keeps_notes":{},"full":{},"folders":{},"runs":[{}]}})",
+          json_text(TAPEGRAD_VERSION), inspects, keeps_notes, runs.is_full(),
+          json_text(runs.folder_names()), list)};
 }
 
 // The run of "12/history", null if there is none, and what follows its number.
-std::pair<const RunFiles*, std::string_view> run_in(std::string_view rest, const RunList& runs) {
+std::pair<RunFiles*, std::string_view> run_in(std::string_view rest, const RunList& runs) {
   const auto id = take_number<std::uint64_t>(rest);
   if (!id) return {};
   return {runs.find(*id), rest};
 }
 
-Answer inspection(const Request& request, const RunList& runs, bool inspects) {
+// Of a request that does something: only this server's own page may send it. A page of another site
+// names itself as the origin; what it can send without asking is not application/json.
+std::optional<Response> refusal_of_sender(const Request& request) {
   if (!request.origin.empty() && request.origin != "http://" + request.host) {
     return refusal(403, "the page of another site asks");
   }
   if (!request.content_type.starts_with("application/json")) {
     return refusal(415, "the body must be application/json");
   }
+  return std::nullopt;
+}
+
+Answer keep_notes(const Request& request, RunFiles& run, bool keeps_notes) {
+  if (const auto refused = refusal_of_sender(request)) return *refused;
+  if (!keeps_notes) {
+    return refusal(403, "with --host, others reach this page: notes are changed without it only");
+  }
+  RunNotes notes;
+  try {
+    notes = notes_of_json(parse_json<Json>(request.body, 2));
+  } catch (const Error& error) {
+    return refusal(400, error.what());
+  }
+  try {
+    run.keep_notes(notes);
+  } catch (const Error& error) {
+    return refusal(409, fmt::format("the notes were not kept: {}", error.what()));
+  }
+  return Response{.body = json_text(json_of_notes(notes))};
+}
+
+Answer inspection(const Request& request, const RunList& runs, bool inspects) {
+  if (const auto refused = refusal_of_sender(request)) return *refused;
   if (!inspects) return refusal(503, "the program tapegrad is not beside this one");
   Json body;
   try {
@@ -188,7 +221,8 @@ Answer answer(const Request& request, const RunList& runs, const std::string& ho
     return request.method == "POST" ? inspection(request, runs, inspects) : wrong_method("POST");
   }
   if (path == "/api/events") return gets ? Answer(Events()) : wrong_method("GET");
-  if (path == kRuns) return gets ? list_runs(runs, inspects) : wrong_method("GET");
+  const bool keeps_notes = is_this_computer(host);
+  if (path == kRuns) return gets ? list_runs(runs, inspects, keeps_notes) : wrong_method("GET");
   if (path.starts_with(kRun)) {
     const auto [run, part] = run_in(path.substr(kRun.size()), runs);
     if (run != nullptr && part == "/history") {
@@ -196,6 +230,9 @@ Answer answer(const Request& request, const RunList& runs, const std::string& ho
     }
     if (run != nullptr && part == "/report.html") {
       return gets ? Answer(report_of_run(*run)) : wrong_method("GET");
+    }
+    if (run != nullptr && part == "/notes") {
+      return request.method == "PUT" ? keep_notes(request, *run, keeps_notes) : wrong_method("PUT");
     }
     return refusal(404, "there is no such run, or no such part of it");
   }

@@ -88,6 +88,7 @@ RunFiles::RunFiles(fs::path folder)
       layers_(folder_ / run::kLayersFile, kMostLineBytes),
       sessions_tail_(folder_ / run::kSessionsFile, kMostLineBytes) {
   read_config();
+  read_notes();
   read_state();
 }
 
@@ -132,6 +133,7 @@ RunFiles::News RunFiles::read(std::size_t most_bytes) {
   news.more = more;
   news.changed = read_config();
   news.changed = read_sessions() || news.changed;
+  news.changed = read_notes() || news.changed;
   news.changed = read_state() || news.changed;
   return news;
 }
@@ -167,6 +169,21 @@ bool RunFiles::read_config() {
     if (steps.is_number_integer()) max_iters_ = steps.get<std::int64_t>();
   }
   return true;
+}
+
+bool RunFiles::read_notes() {
+  std::error_code error;
+  auto time = fs::last_write_time(folder_ / kNotesFile, error);
+  if (error) time = {};
+  if (time == std::exchange(notes_time_, time)) return false;
+  notes_ = error ? RunNotes() : watch::read_notes(folder_);
+  return true;
+}
+
+void RunFiles::keep_notes(const RunNotes& notes) {
+  check(is_run_folder(folder_), "{} has no run", folder_.string());
+  write_notes(folder_, notes);
+  notes_ = notes;  // read_notes() tells of it
 }
 
 bool RunFiles::read_sessions() {

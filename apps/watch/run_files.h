@@ -9,6 +9,7 @@
 
 #include "tapegrad/apps/watch/history.h"
 #include "tapegrad/apps/watch/line_tail.h"
+#include "tapegrad/apps/watch/run_notes.h"
 
 namespace tapegrad::watch {
 
@@ -38,7 +39,7 @@ class RunFiles {
   struct News {
     std::vector<Line> lines = {};
     bool restarted = false;  // the history is another one: lines of it are not among `lines`
-    bool changed = false;    // state, options or sessions
+    bool changed = false;    // state, options, sessions or notes
     bool more = false;       // there was no time to read all
   };
   News read(std::size_t most_bytes);
@@ -59,10 +60,14 @@ class RunFiles {
   // Why a run is not training: the signal, the error's sentence; or "killed" (or the power failed),
   // "early stop", "time budget". Empty if it made the steps that it was asked for.
   std::string reason() const;
+  const RunNotes& notes() const { return notes_; }
+  // Keeps these in the folder. Error if it is no run folder, or cannot be written to.
+  void keep_notes(const RunNotes& notes);
   const History& history() const { return history_; }
 
  private:
   bool read_config();
+  bool read_notes();
   bool read_sessions();
   bool read_state();
   const Json* last_session() const;  // null: none
@@ -74,7 +79,8 @@ class RunFiles {
   History history_;
   bool behind_ = true;   // lines are not news until all that was there has been read
   bool silent_ = false;  // lines were read that are in no News
-  std::filesystem::file_time_type config_time_{};
+  std::filesystem::file_time_type config_time_{}, notes_time_{};
+  RunNotes notes_;
   Json options_ = Json::object();
   std::optional<std::int64_t> max_iters_;
   std::vector<Json> first_sessions_;

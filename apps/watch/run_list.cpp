@@ -40,7 +40,7 @@ std::pair<bool, fs::file_time_type> rank_of(const fs::path& run) {
 }  // namespace
 
 RunList::RunList(const std::vector<fs::path>& runs, const std::vector<fs::path>& folders)
-    : folders_(folders) {
+    : given_runs_(runs), folders_(folders) {
   Search search;
   for (const fs::path& run : runs) add_unknown(run, search);
   add_best(std::move(search));
@@ -61,6 +61,14 @@ bool RunList::look() {
   Search search;
   for (const fs::path& folder : folders_) look_in(folder, 0, search);
   return add_best(std::move(search)) || fewer;
+}
+
+std::vector<std::string> RunList::folder_names() const {
+  std::vector<std::string> names;
+  for (const auto* list : {&given_runs_, &folders_}) {
+    for (const fs::path& path : *list) names.push_back(path.string());
+  }
+  return names;
 }
 
 bool RunList::drop_deleted() {

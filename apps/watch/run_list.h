@@ -28,6 +28,8 @@ class RunList {
   RunFiles* find(std::size_t id) const;  // null if there is none
   // All runs have ended, although this program still holds their locks.
   void end_training();
+  // The paths that were given, as `runs` and as `folders`.
+  std::vector<std::string> folder_names() const;
   // Whether there are runs that are not in the list because it is full.
   bool is_full() const { return full_; }
 
@@ -44,7 +46,7 @@ class RunList {
   bool drop_deleted();
   void make_room(std::vector<std::filesystem::path>& found);
 
-  std::vector<std::filesystem::path> folders_;
+  std::vector<std::filesystem::path> given_runs_, folders_;
   std::map<std::size_t, std::unique_ptr<RunFiles>> runs_;
   std::set<std::filesystem::path> known_;  // canonical
   std::size_t next_id_ = 0;

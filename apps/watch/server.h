@@ -21,8 +21,8 @@ struct ServerOptions {
 };
 
 // The page that shows runs, at http://127.0.0.1:8265/: see docs/watching.md. All of it happens in a
-// thread of its own at a lower priority, which only reads the files of the runs. Whatever fails
-// there ends the page, with a note, and not the program.
+// thread of its own at a lower priority, which reads the files of the runs, and writes notes of
+// people (run_notes.h). Whatever fails there ends the page, with a note, and not the program.
 class Server {
  public:
   // Listens from now on. Errors: the port is taken; there is no such address.

@@ -148,4 +148,4 @@ export async function empty(page, field) {
   await page.keyboard.press("Backspace");
 }
 
-export const toggle = (page, name) => page.click(`.run-name[aria-label="Show ${name} in the charts"]`);
+export const toggle = (page, name) => page.click(`.run-toggle[aria-label="Show ${name} in the charts"]`);

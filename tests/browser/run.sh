@@ -26,4 +26,4 @@ export TAPEGRAD_BUILD CHROMIUM
 
 cd "$here"
 if [ -n "$pictures" ]; then exec node screenshots.mjs "$pictures"; fi
-exec node --test page.test.mjs lines.test.mjs access.test.mjs endurance.test.mjs
+exec node --test page.test.mjs table.test.mjs lines.test.mjs access.test.mjs endurance.test.mjs

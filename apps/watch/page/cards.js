@@ -1,27 +1,30 @@
-// A card for each run: its numbers of now, and where it came from. Elements are kept and only their texts
+// A card for each run that is open: its numbers of now, and where it came from. Elements are kept and only their texts
 // change, so that focus and selection stay.
+import { variableOf } from "./colors.js";
 import { el, setText, table } from "./dom.js";
-import { count, dateTime, duration, language, named, number, t } from "./words.js";
+import { NotesForm } from "./notes_form.js";
+import { flatOptions } from "./options.js";
+import { count, dateTime, duration, endWords, language, named, number, t } from "./words.js";
 
 const NUMBERS = ["loss", "val_loss", "bits_per_byte", "norm", "lr", "tokens_per_second"];
 
 const OF_END = ["ended", "ended_at", "last_step", "why"]; // of a session: how it ended
-const END_WORDS = ["finished", "stopped", "error", "killed", "early stop", "time budget"];
 
 export class Cards {
-  /** chosen(run) is called after a run was shown or hidden. */
-  constructor(parent, chosen) {
+  /** changed() is called after a card was closed, kept() after the server has kept notes. */
+  constructor(parent, changed, kept) {
     this.parent = parent;
-    this.chosen = chosen;
+    this.changed = changed;
+    this.kept = kept;
     this.cards = new Map();
   }
 
   /** After a change of the list or the language. */
-  rebuild(runs) {
+  rebuild(all) {
     const focused = document.activeElement;
+    const runs = all.filter(({ open }) => open);
     this.cards = new Map(runs.map((run) => [run.key, this.renew(run, this.cards.get(run.key))]));
     const elements = [...this.cards.values()].map(({ element }) => element);
-    if (runs.length === 0) elements.push(el("p", { class: "note" }, t("noRuns")));
     const { children } = this.parent;
     if (children.length !== elements.length || elements.some((element, i) => element !== children[i])) {
       this.parent.replaceChildren(...elements);
@@ -33,7 +36,8 @@ export class Cards {
   renew(run, card) {
     const look = JSON.stringify([language, run.name, run.color]);
     if (card?.look !== look) {
-      card = { ...this.build(run, card?.details.open ?? false), look };
+      const notes = card?.language === language ? card.notes : new NotesForm(run, this.kept);
+      card = { ...this.build(run, card?.details.open ?? false, notes), look, notes, language };
     }
     const from = JSON.stringify([run.id, run.folder, run.sessions, run.options, run.state]);
     if (card.from !== from) {
@@ -45,36 +49,32 @@ export class Cards {
     return card;
   }
 
-  build(run, open) {
+  build(run, open, notes) {
     const swatch = el("i", { class: "swatch" });
-    swatch.style.background = `var(--run-${run.color})`;
-    const toggle = el(
-      "button",
-      { type: "button", class: "run-name", "aria-label": t("show", run.name), click: () => this.chosen(run) },
-      swatch,
-      el("span", {}, run.name),
-    );
+    swatch.style.background = `var(${variableOf(run)})`;
+    const title = el("h3", { class: "run-name" }, swatch, el("span", {}, run.name));
+    const close = el("button", { type: "button", "aria-label": t("close", run.name), click: () => ((run.open = false), this.changed()) }, "×");
     const state = el("span", { class: "state" });
     const bar = el("div", { class: "progress", role: "progressbar", "aria-label": t("progress", run.name) }, el("i"));
-    bar.firstChild.style.background = `var(--run-${run.color})`;
+    bar.firstChild.style.background = `var(${variableOf(run)})`;
     const values = {};
     const cell = (name) => el("div", {}, el("dt", {}, t(name)), (values[name] = el("dd", { "data-value": name })));
     const reason = el("p", { class: "reason" });
     const list = el("dl", {}, ...["step", "left", ...NUMBERS, "skipped"].map(cell));
     const from = el("div");
     const details = el("details", { open }, el("summary", {}, t("details")), from);
-    const element = el("article", { class: "run" }, el("header", {}, toggle, state), reason, bar, list, details);
-    return { element, toggle, state, reason, bar, values, details, origin: from };
+    const element = el("article", { class: "run" }, el("header", {}, title, state, close), reason, notes.element, bar, list, details);
+    return { element, state, reason, bar, values, details, origin: from };
   }
 
   /** The numbers of now. A server that is gone leaves no run `training`: nobody knows. */
-  show(runs, connection) {
+  show(runs, connection, editable) {
     const lost = connection === "lost";
     for (const run of runs) {
       const card = this.cards.get(run.key);
       if (!card) continue;
-      const { toggle, state, reason, bar, values } = card;
-      toggle.setAttribute("aria-pressed", String(run.shown));
+      const { state, reason, bar, values } = card;
+      card.notes.show(editable);
       state.dataset.state = lost && run.state === "training" ? "unknown" : run.state;
       setText(state, t(state.dataset.state));
       setText(reason, endWords(run.reason));
@@ -129,11 +129,6 @@ function origin(run) {
   return list;
 }
 
-/** What a call's end, or a run's reason, is called here; an error's sentence stands for itself. */
-function endWords(how) {
-  return END_WORDS.includes(how) ? t(how.replace(" ", "_")) : how;
-}
-
 /** How a call of training ended, and why. */
 function ending({ ended, ended_at: at, last_step: step, why }) {
   const when = [step === undefined ? "" : t("atStep", count(step)), at ? dateTime(at) : ""];
@@ -160,36 +155,7 @@ function copyButton(text, step) {
   return button;
 }
 
-/** Options as [section, name, text] rows. */
-export function flatOptions(options) {
-  return Object.entries(options).flatMap(([section, values]) =>
-    values !== null && typeof values === "object" && !Array.isArray(values)
-      ? Object.entries(values).map(([name, value]) => [section, name, textOf(value)])
-      : [["", section, textOf(values)]],
-  );
-}
-
-function textOf(value) {
-  return typeof value === "string" ? value : JSON.stringify(value);
-}
-
 function optionsOf(run) {
   const rows = flatOptions(run.options).map(([, name, value]) => [name, value]);
   return table(`${t("allOptions")}: ${run.name}`, [t("option"), t("value")], rows);
-}
-
-/** A table of the options in which the runs differ; null for fewer than two runs. */
-export function differences(runs) {
-  if (runs.length < 2) return null;
-  const rows = new Map();
-  runs.forEach((run, i) => {
-    for (const [section, name, value] of flatOptions(run.options)) {
-      const key = `${section} ${name}`;
-      if (!rows.has(key)) rows.set(key, [name, ...runs.map(() => "–")]);
-      rows.get(key)[i + 1] = value;
-    }
-  });
-  const differing = [...rows.values()].filter(([, first, ...others]) => others.some((value) => value !== first));
-  if (differing.length === 0) return el("p", { class: "note" }, t("same"));
-  return table(t("compare"), [t("option"), ...runs.map(({ name }) => name)], differing);
 }

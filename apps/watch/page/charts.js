@@ -1,5 +1,7 @@
 // A line chart: uPlot, a tooltip, the keyboard, and the same numbers as a table.
+import { placeOf, placeText } from "./axis.js";
 import { colorOf, el, fade, setText, table } from "./dom.js";
+import { logSplits, room, shortCount, shortTime, shortValue, TIME_STEPS, usualBounds } from "./scales.js";
 import { nearest } from "./series.js";
 import { count, language, number, t } from "./words.js";
 
@@ -28,6 +30,7 @@ export class Chart {
     this.plot.addEventListener("blur", () => this.leave());
     this.plot.addEventListener("mouseleave", () => this.leave());
     this.heading = el("figcaption");
+    this.cut = el("span", { class: "cut", hidden: true });
     this.words = el("summary");
     this.body = el("div");
     this.details = el("details", { toggle: () => this.fillTable() }, this.words, this.body);
@@ -35,11 +38,12 @@ export class Chart {
     new ResizeObserver(() => this.resize()).observe(this.plot);
   }
 
-  /** Draws these lines. range: [from, to] of the steps, or null for all. */
-  show(lines, { log = false, range = null } = {}) {
+  /** Draws these lines over `axis`. range: [from, to] on it, or null for all. */
+  show(lines, { log = false, range = null, axis = "step" } = {}) {
     this.lines = lines.filter((line) => line.xs.length > 0);
     this.range = range;
     this.log = log;
+    this.axis = axis;
     this.element.classList.toggle("empty", this.lines.length === 0);
     this.data = this.lines.length === 0 ? null : uPlot.join(this.lines.map((line) => withMarks(line, log)));
     const [from, to] = this.extent();
@@ -47,8 +51,10 @@ export class Chart {
     this.plot.setAttribute("aria-valuemin", from);
     this.plot.setAttribute("aria-valuemax", to);
     this.fillTable();
+    this.bounds = usualBounds(this.lines, range, log);
+    this.tellCut();
     if (this.lines.length === 0) return this.drop();
-    const shape = JSON.stringify([log, ...this.lines.map(({ xs, ys, marks, ...look }) => look), colorOf("--line")]);
+    const shape = JSON.stringify([log, axis, language, ...this.lines.map(({ xs, ys, marks, ...look }) => look), colorOf("--line")]);
     if (shape !== this.shape) {
       this.shape = shape;
       this.build();
@@ -66,10 +72,29 @@ export class Chart {
     if (this.language === language) return;
     this.language = language;
     const key = this.legend.map(([look, word]) => el("span", {}, el("i", { class: look }), t(word)));
-    this.heading.replaceChildren(this.title(), ...key);
+    this.heading.replaceChildren(this.title(), ...key, this.cut);
     setText(this.words, t("numbers"));
     this.plot.setAttribute("aria-label", this.title());
     this.tell(to, t("keys"));
+  }
+
+  /** How many values lie beyond the edges, where drawMarks() marks them. */
+  tellCut() {
+    let beyond = 0;
+    for (const { xs, ys, alpha } of this.lines) {
+      if (alpha !== undefined) continue; // the smoothed line beside it counts
+      xs.forEach((x, i) => (beyond += this.isInRange(x) && this.isCut(ys[i]) ? 1 : 0));
+    }
+    this.cut.hidden = beyond === 0;
+    setText(this.cut, beyond === 0 ? "" : t("cut", count(beyond)));
+  }
+
+  isInRange(x) {
+    return !this.range || (x >= this.range[0] && x <= this.range[1]);
+  }
+
+  isCut(y) {
+    return this.bounds !== null && ((y < this.bounds[0] && (!this.log || y > 0)) || y > this.bounds[1]);
   }
 
   drop() {
@@ -95,10 +120,10 @@ export class Chart {
       legend: { show: false },
       scales: {
         x: { time: false },
-        y: { distr: log ? 3 : 1, range: (_, low, high) => room(low, high, log) },
+        y: { distr: log ? 3 : 1, range: (_, low, high) => this.roomOf(low, high) },
       },
       axes: [
-        { ...axis, space: 64, gap: 6, size: 30, values: (_, steps) => steps.map(shortStep) },
+        { ...axis, ...this.across(font) },
         {
           ...axis, // a range within one power of ten has too few ticks of its own on a log scale
           splits: log ? (_, __, low, high) => logSplits(low, high) : undefined,
@@ -110,7 +135,7 @@ export class Chart {
       ],
       series: [{}, ...this.lines.map((each) => this.style(each))],
       cursor: {
-        sync: { key: "steps", scales: ["x", null] },
+        sync: { key: this.axis, scales: ["x", null] },
         drag: { x: true, y: false, setScale: false },
         points: { size: 7 },
         bind: { dblclick: () => () => (this.zoom(null), null) },
@@ -122,6 +147,20 @@ export class Chart {
       },
     };
     this.uplot = new uPlot(options, this.data, this.plot);
+  }
+
+  roomOf(low, high) {
+    if (low == null || !this.bounds) return room(low, high, this.log);
+    return room(Math.max(low, this.bounds[0]), Math.min(high, this.bounds[1]), this.log);
+  }
+
+  /** The axis at the bottom, with its name. */
+  across(labelFont) {
+    const name = { label: t(`${this.axis}Axis`), labelSize: 18, labelGap: 0, labelFont };
+    const look = { ...name, space: 64, gap: 6, size: 26 };
+    if (this.axis !== "time") return { ...look, values: (_, ticks) => ticks.map(shortCount) };
+    const values = (_, ticks, __, ___, distance) => ticks.map((tick) => shortTime(tick, distance));
+    return { ...look, incrs: TIME_STEPS, values };
   }
 
   style({ label, color, width = 1.5, alpha = 1, dash, points = false }) {
@@ -140,18 +179,25 @@ export class Chart {
   }
 
   drawMarks({ ctx, bbox, valToPos }) {
-    for (const { marks = [], color } of this.lines) {
+    const [top, bottom, half] = [bbox.top, bbox.top + bbox.height, 4 * devicePixelRatio];
+    const triangle = (x, base, tip) => {
+      const at = valToPos(x, "x", true);
+      if (at < bbox.left || at > bbox.left + bbox.width) return;
+      ctx.beginPath();
+      ctx.moveTo(at - half, base);
+      ctx.lineTo(at + half, base);
+      ctx.lineTo(at, tip);
+      ctx.fill();
+    };
+    for (const { marks = [], color, xs, ys, alpha } of this.lines) {
       ctx.fillStyle = color;
-      for (const x of marks) {
-        const at = valToPos(x, "x", true);
-        if (at < bbox.left || at > bbox.left + bbox.width) continue;
-        const [bottom, half] = [bbox.top + bbox.height, 4 * devicePixelRatio];
-        ctx.beginPath();
-        ctx.moveTo(at - half, bottom);
-        ctx.lineTo(at + half, bottom);
-        ctx.lineTo(at, bottom - 2 * half);
-        ctx.fill();
-      }
+      for (const x of marks) triangle(x, bottom, bottom - 2 * half);
+      if (alpha !== undefined || !this.bounds) continue;
+      xs.forEach((x, i) => {
+        if (!this.isCut(ys[i])) return;
+        if (ys[i] > this.bounds[1]) triangle(x, top + 2 * half, top);
+        else triangle(x, bottom - 2 * half, bottom);
+      });
     }
   }
 
@@ -216,11 +262,11 @@ export class Chart {
       .filter((_, i) => !this.single || i === this.chosen)
       .map(({ label, color, xs, ys }) => {
         const i = nearest(xs, x);
-        return { label, color, value: number(ys[i]), step: xs[i] === x ? "" : ` (${count(xs[i])})` };
+        return { label, color, value: number(ys[i]), step: xs[i] === x ? "" : ` (${placeText(this.axis, xs[i])})` };
       });
     const skipped = this.lines.some(({ marks = [] }) => marks.includes(x));
     this.tip.replaceChildren(
-      el("strong", {}, `${t("step")} ${count(x)}`),
+      el("strong", {}, placeOf(this.axis, x)),
       skipped ? el("em", {}, t("skippedStep")) : "",
       ...rows.map(({ label, color, value, step }) => {
         const swatch = el("i", { class: "swatch" });
@@ -234,7 +280,7 @@ export class Chart {
     this.tip.style.left = `${at}px`;
     this.tip.style.transform = right ? "translateX(-100%)" : "";
     const told = rows.map(({ label, value, step }) => `${label}${step} ${value}`).join("; ");
-    this.tell(x, `${t("step")} ${count(x)}: ${skipped ? t("skippedStep") + "; " : ""}${told}`);
+    this.tell(x, `${placeOf(this.axis, x)}: ${skipped ? t("skippedStep") + "; " : ""}${told}`);
   }
 
   tell(x, text) {
@@ -258,13 +304,13 @@ export class Chart {
     const every = Math.ceil(xs.length / TABLE_ROWS);
     const steps = xs.filter((_, i) => (xs.length - 1 - i) % every === 0);
     const rows = steps.map((x) => [
-      count(x),
+      placeText(this.axis, x),
       ...this.lines.map((line) => {
         const i = nearest(line.xs, x);
         return line.xs[i] === x ? number(line.ys[i]) : "";
       }),
     ]);
-    const head = [t("step"), ...this.lines.map(({ label }) => label)];
+    const head = [t(this.axis), ...this.lines.map(({ label }) => label)];
     this.body.replaceChildren(table(this.title(), head, rows.reverse()));
   }
 }
@@ -277,48 +323,4 @@ function withMarks({ xs, ys, marks = [] }, log) {
   const values = new Map([...bare.map((x) => [x, null]), ...xs.map((x, i) => [x, drawn[i]])]);
   const steps = [...values.keys()].sort((a, b) => a - b);
   return [steps, steps.map((x) => values.get(x))];
-}
-
-/** Bounds with some room around the values. */
-function room(low, high, log) {
-  if (low == null) return [log ? 0.1 : 0, 1];
-  if (log) return [low / 1.08, high * 1.08];
-  const gap = (high - low) * 0.06 || Math.abs(high) * 0.1 || 1;
-  return [low >= 0 ? Math.max(0, low - gap) : low - gap, high + gap];
-}
-
-/** Ticks of a log scale: 1, 2, 5 of each power of ten; even steps within a small range; few powers of a large one. */
-function logSplits(low, high) {
-  if (high / low < 8) {
-    const step = niceStep((high - low) / 5);
-    const first = Math.ceil(low / step);
-    return Array.from({ length: Math.floor(high / step) - first + 1 }, (_, i) => (first + i) * step);
-  }
-  const powers = Math.log10(high / low);
-  const every = Math.ceil(powers / 7);
-  const ticks = [];
-  for (let power = Math.floor(Math.log10(low)); 10 ** power <= high; power += every) {
-    for (const digit of powers < 3 ? [1, 2, 5] : [1]) {
-      const tick = digit * 10 ** power;
-      if (tick >= low && tick <= high) ticks.push(tick);
-    }
-  }
-  return ticks;
-}
-
-function niceStep(rough) {
-  const power = 10 ** Math.floor(Math.log10(rough));
-  return power * [1, 2, 5, 10].find((digit) => digit * power >= rough);
-}
-
-function shortStep(step) {
-  return step >= 10000 ? `${+(step / 1000).toFixed(1)}k` : Number.isInteger(step) ? count(step) : "";
-}
-
-function shortValue(value) {
-  const size = Math.abs(value);
-  if (size !== 0 && size < 1e-3) return Number(value.toPrecision(3)).toExponential();
-  if (size >= 1e6) return `${+(value / 1e6).toPrecision(3)}M`;
-  if (size >= 1e4) return `${+(value / 1e3).toPrecision(3)}k`;
-  return String(+value.toPrecision(4));
 }

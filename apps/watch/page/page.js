@@ -1,9 +1,14 @@
 // The start of the page: its parts, its settings, and when it draws.
-import { Cards, differences } from "./cards.js";
+import { AXES } from "./axis.js";
+import { Cards } from "./cards.js";
+import { shareOutColors } from "./colors.js";
 import { el, forgetColors, kept, segments, setText } from "./dom.js";
 import { InsideForm } from "./inside_form.js";
 import { Layers } from "./layers.js";
+import { Legend } from "./legend.js";
+import { differences } from "./options.js";
 import { Plots } from "./plots.js";
+import { RunTable } from "./run_table.js";
 import { Runs } from "./runs.js";
 import { Samples } from "./samples.js";
 import { fillWords, language, setLanguage, t } from "./words.js";
@@ -18,11 +23,14 @@ const settings = {
   log: kept.get("log") === "yes",
   smoothing: SMOOTHING[kept.get("smoothing")] ?? 0,
   range: null,
+  axis: AXES.includes(kept.get("axis")) ? kept.get("axis") : "step",
 };
 
 const runs = new Runs(changed);
-const cards = new Cards(at("runs"), (run) => {
-  run.shown = !run.shown;
+const runTable = new RunTable(at("run-table"), draw);
+const cards = new Cards(at("runs"), draw, () => runs.fetchRuns());
+const legend = new Legend(at("legend"), (run) => {
+  run.shown = false;
   draw();
 });
 const plots = new Plots(at("plots"), settings, zoom);
@@ -40,7 +48,7 @@ const waiting = new Set(EVERYTHING); // what changed since it was drawn
 function changed(...what) {
   if (what.includes("connection")) {
     tellConnection();
-    cards.show(runs.list, runs.connection);
+    showNumbers();
     return;
   }
   for (const each of what.includes("runs") ? EVERYTHING : what) waiting.add(each);
@@ -64,11 +72,11 @@ function drawChanged() {
   const now = new Set(waiting);
   waiting.clear();
   if (now.has("runs")) showList();
-  cards.show(runs.list, runs.connection);
+  showNumbers();
   const ready = runs.shown.filter((run) => run.ready);
   if (now.has("metrics")) plots.show(ready);
   if (now.has("samples")) samples.show(ready);
-  if (now.has("layers")) layers.show(ready, settings);
+  if (now.has("layers")) layers.show(ready, settings.axis === "step" ? settings : { range: null });
   if (now.has("samples")) inside.show(runs);
   const some = ready.some((run) => run.series.size > 0);
   at("waiting").hidden = some;
@@ -76,12 +84,31 @@ function drawChanged() {
   at("whole").hidden = settings.range === null;
 }
 
+function showNumbers() {
+  runTable.show(runs.list, runs.connection);
+  cards.show(runs.list, runs.connection, runs.keepsNotes);
+}
+
 function showList() {
+  shareOutColors(runs.list);
+  runTable.rebuild(runs.list);
   cards.rebuild(runs.list);
+  legend.show(runs.shown);
+  showNoRuns();
   at("full").hidden = !runs.full;
   const table = differences(runs.shown);
   at("compare").hidden = table === null;
   if (at("differences").innerHTML !== (table?.outerHTML ?? "")) at("differences").replaceChildren(table ?? "");
+}
+
+/** Without runs: where one would be found, and how to make one. */
+function showNoRuns() {
+  const none = at("no-runs");
+  none.hidden = runs.list.length > 0 || runs.version === "";
+  if (none.hidden) return;
+  const folder = runs.folders[0] ?? "runs";
+  const command = `tapegrad train-gpt TEXT --out-dir ${/^[\w./-]+$/.test(folder) ? folder : `'${folder.replaceAll("'", "'\\''")}'`}/NAME`;
+  none.replaceChildren(t("noRunsIn", runs.folders.join(", ") || folder), " ", el("code", {}, command));
 }
 
 document.addEventListener("visibilitychange", () => !document.hidden && schedule());
@@ -110,6 +137,12 @@ function buildControls() {
     kept.set("log", settings.log ? "yes" : "");
     draw();
   });
+  const axes = segments(t("axis"), AXES.map((axis) => [axis, t(axis)]), settings.axis, (chosen) => {
+    settings.axis = chosen;
+    settings.range = null;
+    kept.set("axis", chosen);
+    draw();
+  });
   const strengths = Object.keys(SMOOTHING).map((name) => [name, t(name)]);
   const strength = Object.keys(SMOOTHING).find((name) => SMOOTHING[name] === settings.smoothing);
   const smoothing = segments(t("smoothing"), strengths, strength, (chosen) => {
@@ -118,7 +151,7 @@ function buildControls() {
     draw();
   });
   const whole = el("button", { type: "button", id: "whole", hidden: true, click: () => zoom(null) }, t("whole"));
-  at("controls").replaceChildren(scale, el("span", { "aria-hidden": "true" }, t("smoothing")), smoothing, whole);
+  at("controls").replaceChildren(whole, el("span", { "aria-hidden": "true" }, t("axis")), axes, scale, el("span", { "aria-hidden": "true" }, t("smoothing")), smoothing);
 }
 
 function isDark() {
@@ -141,6 +174,7 @@ function inThisLanguage() {
   tellConnection();
   tellTheme();
   at("language").lang = language === "zh" ? "en" : "zh-CN";
+  runTable.build();
   layers.build();
   inside.words();
   draw();

@@ -1,5 +1,7 @@
 // The charts of numbers over steps: which lines each has.
+import { along } from "./axis.js";
 import { Chart } from "./charts.js";
+import { variableOf } from "./colors.js";
 import { colorOf } from "./dom.js";
 import { smooth } from "./series.js";
 import { named, t } from "./words.js";
@@ -8,18 +10,18 @@ const KNOWN = ["loss", "val_loss", "train_loss", "lr", "norm", "tokens_per_secon
 const MOST_OTHERS = 8;
 
 export class Plots {
-  /** settings: {log, smoothing, range}; zoom(range) is called when a reader chooses a part. */
+  /** settings: {log, smoothing, range, axis}; zoom(range) is called when a reader chooses a part. */
   constructor(parent, settings, zoom) {
     this.parent = parent;
     this.settings = settings;
     this.zoom = zoom;
     this.charts = new Map(); // by their words
     this.others = new Map(); // by a name of metrics.jsonl
-    this.chart("lossChart", 340, [
+    this.chart("lossChart", 250, [
       ["key-line", "loss"],
       ["key-dashes", "val_loss"],
     ]);
-    for (const title of ["lrChart", "normChart", "tokensChart"]) this.chart(title, 190);
+    for (const title of ["lrChart", "normChart", "tokensChart"]) this.chart(title, 250);
     this.charts.get("lossChart").element.classList.add("wide");
   }
 
@@ -31,7 +33,7 @@ export class Plots {
 
   other(name) {
     if (!this.others.has(name)) {
-      const chart = new Chart({ title: () => named(name), height: 190, zoom: this.zoom });
+      const chart = new Chart({ title: () => named(name), height: 250, zoom: this.zoom });
       this.others.set(name, chart);
       this.parent.append(chart.element);
     }
@@ -39,43 +41,47 @@ export class Plots {
   }
 
   show(runs) {
-    const { log, range } = this.settings;
+    const { log, range, axis } = this.settings;
+    const look = { log, range, axis };
+    this.places = new Map(runs.map((run) => [run, along(run, axis)]));
     const one = runs.length === 1;
-    const lines = (name, look = {}) => runs.flatMap((run) => this.linesOf(run, name, one, look));
+    const lines = (name, options = {}) => runs.flatMap((run) => this.linesOf(run, name, one, options));
     const losses = runs.flatMap((run) => {
       const [first, ...more] = this.linesOf(run, "loss", one, {});
-      if (first) first.marks = run.skipped;
+      if (first) first.marks = run.skipped.map(this.places.get(run));
       return [first, ...more, ...this.linesOf(run, "val_loss", one, { points: true, width: 2, dash: [6, 4] })];
     });
-    this.charts.get("lossChart").show(losses.filter(Boolean), { log, range });
-    this.charts.get("lrChart").show(lines("lr"), { range });
-    this.charts.get("normChart").show(lines("norm", { smoothed: true }), { log, range });
-    this.charts.get("tokensChart").show(lines("tokens_per_second", { smoothed: true }), { range });
-    this.showOthers(runs, lines, range);
+    this.charts.get("lossChart").show(losses.filter(Boolean), look);
+    this.charts.get("lrChart").show(lines("lr"), look);
+    this.charts.get("normChart").show(lines("norm", { smoothed: true }), look);
+    this.charts.get("tokensChart").show(lines("tokens_per_second", { smoothed: true }), look);
+    this.showOthers(runs, lines, look);
   }
 
   linesOf(run, name, one, { smoothed = name === "loss", ...look }) {
-    const { xs, ys } = run.get(name);
-    if (xs.length === 0) return [];
+    const { xs: steps, ys } = run.get(name);
+    const place = this.places.get(run);
+    if (steps.length === 0 || !place) return [];
+    const xs = steps.map(place);
     const label = one ? named(name) : `${run.name}: ${named(name)}`;
-    const line = { label, xs, ys, color: colorOf(`--run-${run.color}`), ...look };
+    const line = { label, xs, ys, color: colorOf(variableOf(run)), ...look };
     const weight = this.settings.smoothing;
     if (!smoothed || weight === 0) return [line];
-    const soft = { ...line, label: t("smoothed", label), ys: smooth(xs, ys, weight), width: 2 };
+    const soft = { ...line, label: t("smoothed", label), ys: smooth(steps, ys, weight), width: 2 };
     return [{ ...line, alpha: 0.25 }, soft];
   }
 
   /** Numbers that only some tasks have get a chart of their own, once they are more than a last word. */
-  showOthers(runs, lines, range) {
+  showOthers(runs, lines, look) {
     const names = new Set();
     for (const run of runs) {
       for (const [name, series] of run.series) {
         if (!KNOWN.includes(name) && series.length > 1 && names.size < MOST_OTHERS) names.add(name);
       }
     }
-    for (const name of names) this.other(name).show(lines(name), { range });
+    for (const name of names) this.other(name).show(lines(name), look);
     for (const [name, chart] of this.others) {
-      if (!names.has(name)) chart.show([], { range });
+      if (!names.has(name)) chart.show([], look);
     }
   }
 }

@@ -1,5 +1,7 @@
 // The runs that the server knows, their numbers, and how they are kept up to date: a history once, then
 // events. Whatever may have been missed (a reset, a gap, a new connection) is fetched again.
+import { along } from "./axis.js";
+import { shareOutColors } from "./colors.js";
 import { Series } from "./series.js";
 
 const MOST_SAMPLES = 200;
@@ -7,14 +9,17 @@ const MOST_SKIPPED = 200;
 const MOST_LAYER_RECORDS = 300;
 const MOST_WAITING = 2000;
 const OF_BATCH = ["loss", "norm"]; // of a skipped step: those of a batch that taught nothing
-export const COLORS = 8;
+const MOST_AT_FIRST = 8; // runs in the charts, until a reader chooses others
+const MOST_OPEN = 2; // runs whose cards are open by themselves
 
 /** One run. Its folder is its name across restarts of the server; ids may change. */
 class Run {
-  constructor(key, color) {
+  constructor(key) {
     this.key = key;
-    this.color = color;
-    this.shown = true;
+    this.color = null; // while it is not shown
+    this.shown = null; // not decided yet
+    this.open = false;
+    this.notes = { name: "", tags: [], text: "" };
     this.ready = false; // its history has come
     this.clear();
   }
@@ -37,6 +42,27 @@ class Run {
     let last = this.skipped[this.skipped.length - 1] ?? 0;
     for (const { xs } of this.series.values()) last = Math.max(last, xs[xs.length - 1] ?? 0);
     return last;
+  }
+
+  /** {name, value, step} of the lowest validation loss or, without one, train loss. */
+  get best() {
+    for (const name of ["val_loss", "loss"]) {
+      const { xs, ys } = this.get(name);
+      if (ys.length === 0) continue;
+      const value = ys.reduce((low, y) => Math.min(low, y), Infinity);
+      return { name, value, step: xs[ys.indexOf(value)] };
+    }
+    return undefined;
+  }
+
+  /** Tokens until the last step, undefined if that is unknown. */
+  get tokens() {
+    return along(this, "tokens")?.(this.step);
+  }
+
+  /** Seconds of training until the last step. */
+  get seconds() {
+    return along(this, "time")?.(this.step);
   }
 
   /** Seconds until the last step, or null. */
@@ -107,6 +133,8 @@ export class Runs {
     this.list = [];
     this.inspect = false;
     this.full = false; // the server left runs out
+    this.keepsNotes = false;
+    this.folders = []; // that the server was given
     this.version = "";
     this.connection = "connecting";
     this.byId = new Map();
@@ -193,28 +221,38 @@ export class Runs {
     this.inspect = answer.inspect;
     this.version = answer.version;
     this.full = answer.full === true;
+    this.keepsNotes = answer.keeps_notes === true;
+    this.folders = answer.folders ?? [];
     const known = new Map(this.list.map((run) => [run.key, run]));
     this.byId = new Map();
     this.list = answer.runs.map((told) => {
-      const run = known.get(told.folder) ?? new Run(told.folder, this.freeColor(known));
+      const run = known.get(told.folder) ?? new Run(told.folder);
       known.set(told.folder, run);
-      Object.assign(run, { id: told.id, name: told.name, folder: told.folder, state: told.state, reason: told.reason ?? "" });
+      const notes = told.notes ?? run.notes;
+      Object.assign(run, { id: told.id, folder: told.folder, state: told.state, reason: told.reason ?? "" });
+      Object.assign(run, { notes, name: notes.name || told.name, folderName: told.name });
       Object.assign(run, { maxIters: told.max_iters, options: told.options ?? {}, sessions: told.sessions ?? [] });
       this.byId.set(told.id, run);
       return run;
     });
+    this.introduce(this.list.filter(({ shown }) => shown === null));
     this.changed("runs");
     for (const run of this.list) {
       if (all || !run.ready) this.load(run);
     }
   }
 
-  freeColor(known) {
-    const used = [...known.values()].map((run) => run.color);
-    for (let color = 0; color < COLORS; ++color) {
-      if (!used.includes(color)) return color;
-    }
-    return used.length % COLORS;
+  /** Decides which new runs are in the charts: those in training and the newest, as far as there is room. */
+  introduce(fresh) {
+    const begun = ({ sessions }) => sessions[0]?.time ?? "";
+    const rank = (run) => (run.state === "training" ? "1" : "0") + begun(run);
+    const room = MOST_AT_FIRST - this.shown.length;
+    fresh.sort((a, b) => (rank(a) < rank(b) ? 1 : rank(a) > rank(b) ? -1 : 0));
+    fresh.forEach((run, i) => {
+      run.shown = i < room;
+      run.open = this.list.length <= MOST_OPEN;
+    });
+    shareOutColors(this.list);
   }
 
   /** Fetches a run's history; lines that come in the meantime wait for it. */

@@ -1,4 +1,5 @@
 // What the runs wrote, beside the step at which they wrote it, the newest first.
+import { variableOf } from "./colors.js";
 import { el } from "./dom.js";
 import { nearest } from "./series.js";
 import { count, number, t } from "./words.js";
@@ -44,7 +45,7 @@ export class Samples {
 function entry(sample, named) {
   const { run, iteration, text } = sample;
   const swatch = el("i", { class: "swatch" });
-  swatch.style.background = `var(--run-${run.color})`;
+  swatch.style.background = `var(${variableOf(run)})`;
   return el(
     "article",
     { class: "written" },

@@ -1,0 +1,122 @@
+// The table of runs, what people write about them, and what the charts make of many runs and far values.
+import assert from "node:assert/strict";
+import fs from "node:fs";
+import path from "node:path";
+import { after, before, test } from "node:test";
+import * as h from "./helper.mjs";
+
+const folder = h.temporaryFolder();
+const runs = path.join(folder, "runs");
+const COUNT = 11;
+let browser, server, page;
+
+/** A run that has ended, with one loss far above the others. */
+function put(i) {
+  const run = path.join(runs, `run-${String(i).padStart(2, "0")}`);
+  fs.mkdirSync(run, { recursive: true });
+  fs.writeFileSync(path.join(run, "config.json"), JSON.stringify({ format: "tapegrad-gpt", version: 2, optimizer: { max_iters: 300, learning_rate: i } }));
+  const lines = [];
+  for (let step = 0; step <= 300; step += 5) {
+    const loss = step === 150 ? 900 : 3 - step / 1000 - i / 100;
+    lines.push(JSON.stringify({ iteration: step, loss, lr: 0.001, ms: 1000, tokens_per_second: 100 }));
+  }
+  fs.writeFileSync(path.join(run, "metrics.jsonl"), lines.join("\n") + "\n");
+}
+
+const names = () => page.$$eval("#run-table .run-toggle", (all) => all.map((toggle) => toggle.innerText.trim()));
+const type = async (text) => {
+  await h.empty(page, "#search");
+  await page.type("#search", text);
+};
+
+before(async () => {
+  fs.mkdirSync(runs);
+  [server, browser] = await Promise.all([h.watch(runs), h.launch()]);
+  page = await h.open(browser, server.url);
+});
+
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+});
+
+test("without runs, the page names the folder and a command", async () => {
+  await h.until(page, () => !document.querySelector("#no-runs").hidden);
+  const words = await page.$eval("#no-runs", (none) => none.textContent);
+  assert.ok(words.includes(runs) && words.includes("tapegrad train-gpt TEXT --out-dir"), words);
+});
+
+test("runs that are shown have colours of their own, and a legend", async () => {
+  for (let i = 0; i < COUNT; ++i) put(i);
+  await h.until(page, (n) => document.querySelectorAll("#run-table tbody tr").length === n, 15000, COUNT);
+  assert.equal((await page.$$("#legend li")).length, 8);
+  await page.click("#showListed");
+  const colors = await page.$$eval("#legend .swatch", (all) => all.map((swatch) => getComputedStyle(swatch).backgroundColor));
+  assert.equal(colors.length, COUNT);
+  assert.equal(new Set(colors).size, COUNT, String(colors));
+});
+
+test("the table is sorted and searched", async () => {
+  const full = () => [...document.querySelectorAll("[data-cell=best]")].every((cell) => cell.textContent !== "");
+  await h.until(page, full);
+  await page.click("[data-sort=best]");
+  assert.deepEqual((await names()).slice(0, 2), ["run-10", "run-09"]);
+  await page.click("[data-sort=best]");
+  assert.equal((await names())[0], "run-00");
+  await type("learning_rate=7");
+  assert.deepEqual(await names(), ["run-07"]);
+  await type("no such run");
+  assert.deepEqual(await names(), []);
+  await type("");
+  await page.click("#run-table [data-value=training]");
+  assert.deepEqual(await names(), []);
+  await page.click("#run-table [data-value='']");
+  assert.equal((await names()).length, COUNT);
+});
+
+test("a value that would flatten the chart is cut, with a mark", async () => {
+  await h.toggle(page, "run-00");
+  assert.equal(await page.$eval(".chart .cut", (cut) => cut.textContent), `▲▼ ${COUNT - 1} values beyond the edge`);
+});
+
+test("charts lie along steps, tokens or time", async () => {
+  const told = async () => h.told(await h.plot(page, "Learning rate"));
+  const last = async (axis) => {
+    await page.click(`#controls [data-value=${axis}]`);
+    const plot = await h.plot(page, "Learning rate");
+    await plot.focus();
+    await page.keyboard.press("End");
+    return (await told()).split(":")[0];
+  };
+  assert.equal(await last("tokens"), "tokens 30,000");
+  assert.equal(await last("time"), "time 5 min");
+  assert.equal(await last("step"), "step 300");
+});
+
+test("a name, tags and notes are kept in the folder, and found", async () => {
+  await page.click('.more[aria-label="Details of run-03"]');
+  await page.click(".run .edit");
+  await page.type(".notes-form [name=name]", "third <b>");
+  await page.type(".notes-form [name=tags]", "good, slow");
+  await page.type(".notes-form [name=notes]", "why it is good");
+  await page.click(".notes-form .main");
+  await h.until(page, () => document.querySelector(".run .run-name")?.innerText.trim() === "third <b>");
+  const kept = JSON.parse(fs.readFileSync(path.join(runs, "run-03/notes.json"), "utf8"));
+  assert.deepEqual(kept, { name: "third <b>", tags: ["good", "slow"], text: "why it is good" });
+  await type("slow");
+  assert.deepEqual(await names(), ["third <b>"]);
+  await type("");
+});
+
+test("notes that cannot be kept say why, and stay in the form", async () => {
+  fs.rmSync(path.join(runs, "run-03/notes.json"));
+  fs.mkdirSync(path.join(runs, "run-03/notes.json"));
+  await page.click(".run .edit");
+  await page.type(".notes-form [name=notes]", "mine");
+  await page.click(".notes-form .main");
+  await h.until(page, () => /notes\.json/.test(document.querySelector(".notes-form .error")?.textContent));
+  assert.match(await page.$eval(".notes-form [name=notes]", (area) => area.value), /mine/);
+  page.problems = page.problems.filter((problem) => !/409/.test(problem)); // the browser reports it, too
+});
+
+test("nothing went wrong on the page", () => assert.deepEqual(page.problems, []));
