@@ -31,9 +31,14 @@ std::string checksum(std::string_view bytes) {
 // TensorBoard shows scalars in groups, by the word before the slash.
 std::string tag_of(const std::string& name) {
   static const std::map<std::string, std::string> kTags = {
-      {"loss", "loss/step"},    {"train_loss", "loss/train"},
-      {"val_loss", "loss/val"}, {"final_val_loss", "loss/final_val"},
-      {"ms", "speed/ms"},       {"tokens_per_second", "speed/tokens_per_second"}};
+      {"loss", "loss/step"},
+      {"train_loss", "loss/train"},
+      {"val_loss", "loss/val"},
+      {"final_val_loss", "loss/final_val"},
+      {"ms", "speed/ms"},
+      {"tokens_per_second", "speed/tokens_per_second"},
+      {"cpu_percent", "machine/cpu_percent"},
+      {"memory_percent", "machine/memory_percent"}};
   const auto known = kTags.find(name);
   return known == kTags.end() ? name : known->second;
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "tapegrad/apps/watch/layer_map.h"
 #include "tapegrad/apps/watch/line_chart.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/median.h"
@@ -118,32 +119,13 @@ std::string loss_figure(const Runs& runs) {
   return figure(chart, "Loss by step (logarithmic)");
 }
 
-// Eight layers of one run, from its first to its last: all would be too many for a legend.
-std::string layer_figure(const RunFiles& run, std::size_t what, const std::string& caption) {
-  const History& history = run.history();
-  LineChart chart{.title = caption, .curves = {}, .log_y = true, .height = 220};
-  constexpr std::size_t most = 8;
-  const std::size_t count = history.layer_names().size(), shown = std::min(count, most);
-  for (std::size_t k = 0; k < shown; ++k) {
-    const std::size_t layer = shown == 1 ? 0 : k * (count - 1) / (shown - 1);
-    Curve curve{history.layer_names()[layer], {}, static_cast<int>(k)};
-    for (std::size_t i = 0; i < history.layers().size(); ++i) {
-      const History::LayerRecord& record = history.layers()[i];
-      if (layer >= record.values[what].size()) continue;
-      curve.points.emplace_back(static_cast<double>(record.iteration), record.values[what][layer]);
-    }
-    chart.curves.push_back(std::move(curve));
-  }
-  return figure(chart, caption);
-}
-
 std::string layers(const Runs& runs) {
   std::string text;
   for (const RunFiles* run : runs) {
     if (run->history().layers().size() == 0) continue;
     const std::string prefix = run_prefix(runs, *run);
-    text += layer_figure(*run, 0, prefix + "mean |gradient| of layers, from the first to the last");
-    text += layer_figure(*run, 2, prefix + "mean |update| of layers");
+    text += layer_map(run->history(), 0, prefix + "mean |gradient| of layers");
+    text += layer_map(run->history(), 2, prefix + "mean |update| of layers");
   }
   return text.empty() ? "" : heading("Layers") + text;
 }

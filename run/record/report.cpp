@@ -85,6 +85,10 @@ void Report::print_step(const Step& step) {
     text += fmt::format(", {:.0f} tok/s", rate);
     metrics.emplace_back("tokens_per_second", rate);
   }
+  if (const auto load = load_.next()) {
+    metrics.emplace_back("cpu_percent", load->cpu);
+    metrics.emplace_back("memory_percent", load->memory);
+  }
   line(text);
   folder_.append_metrics(metrics);
   seconds_ = 0;

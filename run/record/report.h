@@ -11,6 +11,7 @@
 #include "tapegrad/run/record/header_lines.h"
 #include "tapegrad/run/record/layer_stats.h"
 #include "tapegrad/run/record/losses.h"
+#include "tapegrad/run/record/machine_load.h"
 #include "tapegrad/run/record/text_chart.h"
 #include "tapegrad/run/record/time_left.h"
 
@@ -77,6 +78,7 @@ class Report {
   Terminal terminal_;
   std::optional<Clock::time_point> last_end_;  // of a step of this call
   TimeLeft time_left_;
+  MachineLoad load_;
   LossChart chart_;
   std::optional<double> last_loss_;
   double seconds_ = 0;  // of the steps since the last iter line

@@ -37,7 +37,8 @@ void write_files(const fs::path& folder, const Files& files) {
 
 Files essence(const Files& files) {
   static const std::regex process("\\.tmp-[0-9]+-");
-  static const std::regex times("\"(seconds|ms|tokens_per_second)\": ?(null|[0-9.e+-]+),?");
+  static const std::regex times(
+      "\"(seconds|ms|tokens_per_second|cpu_percent|memory_percent)\": ?(null|[0-9.e+-]+),?");
   Files result;
   for (const auto& [name, contents] : files) {
     // They tell of each call and its time, and a run that was stopped has more calls than one that

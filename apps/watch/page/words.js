@@ -3,7 +3,7 @@ import { kept } from "./dom.js";
 
 // Names in the files of a run that have words. Others must not meet the page's own words.
 const NAMES = ["loss", "val_loss", "bits_per_byte", "tokens_per_second", "lr", "norm", "ms"].concat(
-  ["processor", "threads", "processes", "version", "cores", "products"],
+  ["cpu_percent", "memory_percent", "processor", "threads", "processes", "version", "cores", "products"],
 );
 
 const WORDS = {
@@ -71,6 +71,8 @@ const WORDS = {
     lr: "learning rate",
     norm: "gradient norm",
     ms: "ms per step",
+    cpu_percent: "machine: processors, %",
+    memory_percent: "machine: memory, %",
     skipped: "skipped",
     skippedStep: "this step was skipped as an outlier",
     progress: "Steps done of {0}",
@@ -212,6 +214,8 @@ const WORDS = {
     lr: "学习率",
     norm: "梯度范数",
     ms: "毫秒／步",
+    cpu_percent: "机器：处理器 %",
+    memory_percent: "机器：内存 %",
     skipped: "跳过",
     skippedStep: "该步因数值异常被跳过",
     progress: "{0} 的已完成步数",

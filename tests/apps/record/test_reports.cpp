@@ -31,7 +31,14 @@ TEST_CASE("a run ends with a report that stands alone", "[report]") {
   const std::string html = run.file("report.html");
   check_stands_alone(html);
   CHECK(count(html, "<figure>") == 6);
-  CHECK(count(html, "<svg viewBox=\"0 0 720") == 6);
+  CHECK(count(html, "<svg viewBox=\"0 0 720") == 4);
+  // The maps have a row for each layer, and a column for each time that they were looked at.
+  CHECK(count(html, "<div class=\"map\" style=\"--rows:") == 2);
+  CHECK(count(html, "<svg viewBox=\"0 0 5 ") == 2);
+  for (const char* layer : {"wte", "h.0.attn.c_attn", "h.0.mlp.c_proj", "ln_f"}) {
+    INFO(layer);
+    CHECK(count(html, "<li>" + std::string(layer) + "</li>") == 2);
+  }
   CHECK_THAT(html, ContainsSubstring("<span>lowest validation loss, at step "));
   CHECK_THAT(html, ContainsSubstring("10 of 10"));
   CHECK_THAT(html, ContainsSubstring("<h3>step 5</h3>") && ContainsSubstring("<h3>step 10</h3>"));

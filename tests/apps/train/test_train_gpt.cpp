@@ -31,8 +31,9 @@ std::vector<nlohmann::json> metrics_of(const fs::path& run) {
   std::vector<nlohmann::json> metrics;
   for (const std::string& line : lines_of(TempFolder::get(run / "metrics.jsonl"))) {
     metrics.push_back(nlohmann::json::parse(line));
-    metrics.back().erase("ms");
-    metrics.back().erase("tokens_per_second");
+    for (const char* name : {"ms", "tokens_per_second", "cpu_percent", "memory_percent"}) {
+      metrics.back().erase(name);
+    }
   }
   return metrics;
 }

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "tapegrad/apps/watch/history.h"
+
+namespace tapegrad::watch {
+
+// A figure of a report: one of History::kLayerValues of all layers, a row for each, over the steps.
+// What is larger is stronger, on a logarithmic scale. Empty if there is no positive value.
+std::string layer_map(const History& history, std::size_t what, const std::string& caption);
+
+}  // namespace tapegrad::watch
