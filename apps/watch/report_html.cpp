@@ -15,6 +15,7 @@
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/folder/run_folder.h"
+#include "tapegrad/run/folder/session.h"
 
 namespace tapegrad::embedded {
 std::string_view report_style();
@@ -277,11 +278,11 @@ std::string sessions(const Runs& runs) {
     for (const Json& session : all) {
       std::string rows;
       const bool goes_on = run->state() == RunState::training && &session == &all.back();
-      if (!session.contains("ended") && !goes_on) {
+      if (was_killed(session) && !goes_on) {
         rows += "<tr><th scope=\"row\">ended</th><td>killed, or the power failed</td></tr>\n";
       }
       for (const auto& [name, value] : session.items()) {
-        if (name == "command") continue;
+        if (name == "command" || name == run::kTellsEnd) continue;
         std::string words = name;
         std::replace(words.begin(), words.end(), '_', ' ');
         rows += fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td></tr>\n",

@@ -256,14 +256,18 @@ std::string RunFiles::of_last_session(const char* name) const {
   return last == nullptr || at == last->end() || !at->is_string() ? "" : at->get<std::string>();
 }
 
+bool was_killed(const Json& session) {
+  return session.contains(run::kTellsEnd) && !session.contains(kEnded);
+}
+
 std::string RunFiles::reason() const {
   if (state_ == RunState::training) return "";
   const std::string how = of_last_session(kEnded), why = of_last_session("why");
   if (how == name_of_enum(run::Ending::finished)) return "";
   if (!why.empty()) return why;
   if (!how.empty()) return how;
-  const bool killed = state_ == RunState::stopped && last_session() != nullptr;
-  return killed ? "killed" : "";
+  const Json* last = last_session();
+  return state_ == RunState::stopped && last != nullptr && was_killed(*last) ? "killed" : "";
 }
 
 bool RunFiles::read_state() {

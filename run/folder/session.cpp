@@ -50,7 +50,8 @@ RunFolder::Metrics session_of(std::int64_t first_step, const std::string& comman
                            {"threads", std::int64_t{num_threads()}},
                            {"processes", std::int64_t{processes}},
                            {"version", std::string(TAPEGRAD_VERSION)},
-                           {"products", gemm_description()}});
+                           {"products", gemm_description()},
+                           {std::string(kTellsEnd), true}});
   return line;
 }
 

@@ -10,7 +10,9 @@
 namespace tapegrad::run {
 
 // sessions.jsonl has two lines for each call of a training program: one when it begins to train,
-// and one when it ends. A call without the second was killed, or the power failed.
+// and one when it ends. A call without the second was killed, or the power failed, if its first
+// line has this member: those of earlier versions did not tell how they ended.
+inline constexpr std::string_view kTellsEnd = "tells_end";
 
 // What a call begins with: its first step, the time, the command line (empty: a user of the library
 // has none), the folder in which it was called, and what computes.

@@ -58,7 +58,8 @@ test("a run that an error has ended says so, and why", async () => {
   put("metrics.jsonl", { iteration: 0, loss: 3 });
   put(
     "sessions.jsonl",
-    { first_step: 0, command: "train-gpt" }, // killed
+    { first_step: 0, command: "train-gpt of an earlier version" },
+    { first_step: 0, command: "train-gpt", tells_end: true }, // killed
     { first_step: 0, command: "train-gpt again" },
     { first_step: 0, ended: "error", ended_at: "2026-01-01T00:00:00Z", last_step: 7, why: "the <b>loss</b> is NaN" },
   );

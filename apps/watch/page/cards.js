@@ -8,7 +8,7 @@ import { count, dateTime, duration, endWords, language, named, number, t } from 
 
 const NUMBERS = ["loss", "val_loss", "bits_per_byte", "norm", "lr", "tokens_per_second"];
 
-const OF_END = ["ended", "ended_at", "last_step", "why"]; // of a session: how it ended
+const OF_END = ["tells_end", "ended", "ended_at", "last_step", "why"]; // of a session: how it ended
 
 export class Cards {
   /** changed() is called after a card was closed, kept() after the server has kept notes. */
@@ -119,7 +119,8 @@ function origin(run) {
       el("p", { class: "machine" }, machine.map(describe).filter(Boolean).join(" · ")),
     );
     const goesOn = run.state === "training" && session === last;
-    if (!goesOn) list.append(el("p", { class: "ending" }, ending({ ended: "killed", ...session })));
+    const toldEnd = session.tells_end || session.ended; // earlier versions did not tell
+    if (!goesOn && toldEnd) list.append(el("p", { class: "ending" }, ending({ ended: "killed", ...session })));
   }
   list.append(
     el("p", {}, `${t("folder")}: `, el("code", {}, run.folder)),

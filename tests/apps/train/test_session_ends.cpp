@@ -92,6 +92,13 @@ TEST_CASE("a run that was killed has no line that says how it ended", "[sessions
   check_ended_well(run_program("watch", {files.run, "--html", files.run / "report.html"}));
   check_said(files, RunState::stopped, "killed",
              "<th scope=\"row\">ended</th><td>killed, or the power failed</td>");
+  // Of a call that was made before calls told their end, nobody knows.
+  json older = sessions_of(files).at(0);
+  CHECK(older.erase("tells_end") == 1);
+  std::ofstream(files.run / "sessions.jsonl") << older.dump() << "\n";
+  check_ended_well(run_program("watch", {files.run, "--html", files.run / "report.html"}));
+  check_said(files, RunState::stopped, "", "<p class=\"note\">stopped</p>");
+  CHECK_THAT(TempFolder::get(files.run / "report.html"), !ContainsSubstring("killed"));
 }
 
 TEST_CASE("a run that stops early, or with its time, says so", "[sessions]") {

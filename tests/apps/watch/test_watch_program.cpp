@@ -142,7 +142,8 @@ TEST_CASE("sessions.jsonl has two lines for each call", "[watch]") {
   std::set<std::string> names;
   for (const auto& [name, value] : list[0].items()) names.insert(name);
   CHECK(names == std::set<std::string>{"first_step", "time", "command", "folder", "processor",
-                                       "cores", "threads", "processes", "version", "products"});
+                                       "cores", "threads", "processes", "version", "products",
+                                       "tells_end"});
   CHECK(list[0]["folder"] == std::filesystem::current_path().string());
   CHECK(list[0]["cores"].get<int>() >= 1);
   CHECK_FALSE(list[0]["version"].get<std::string>().empty());
