@@ -1,5 +1,6 @@
 #include "tapegrad/apps/gpt/plan.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <optional>
@@ -115,20 +116,27 @@ int print_prediction(const Options& o, const bench::PredictedStep& predicted) {
 int print_plan(const Options& o) {
   const nn::DecoderConfig& config = o.model;
   const run::OptimizerOptions& a = o.optimizer;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto seconds_left = [&] {
+    const auto now = std::chrono::steady_clock::now();
+    return bench::kMostMeasuring - std::chrono::duration<double>(now - begin).count();
+  };
+  const nn::Summary model = nn::summary(config, o.text.block_size);
+  const double tokens = tokens_of_batch(o) * static_cast<double>(a.gradient_accumulation_steps);
+  fmt::print("model:     {} parameters, {:.3g} GFLOP per step\n", grouped(model.parameters()),
+             3e-9 * model.flops() * tokens);
+  std::fflush(stdout);
   const auto estimate_with = [&](bool recompute) {
     Options other = o;
     other.extras.recompute = recompute;
     return memory_of(other);
   };
-  const run::MemoryEstimate estimate = memory_of(o);
-  const nn::Summary model = nn::summary(config, o.text.block_size);
-  const double tokens = tokens_of_batch(o) * static_cast<double>(a.gradient_accumulation_steps);
-  fmt::print("model:     {} parameters, {:.3g} GFLOP per step\n", grouped(model.parameters()),
-             3e-9 * model.flops() * tokens);
+  const run::MemoryEstimate stored = estimate_with(false), recomputed = estimate_with(true);
+  const run::MemoryEstimate& estimate = o.extras.recompute ? recomputed : stored;
   fmt::print("memory:    {}\n", run::describe(estimate));
   fmt::print("recompute: {}{}\n",
              o.extras.recompute ? "on; it takes " : "off; --recompute would take ",
-             price_of_recomputing(model, estimate_with(false), estimate_with(true)));
+             price_of_recomputing(model, stored, recomputed));
   const std::string dtype = describe_precision(a.precision(), product_of(o));
   if (!dtype.empty()) fmt::print("dtype:     {}\n", dtype);
   std::fflush(stdout);
@@ -136,14 +144,9 @@ int print_plan(const Options& o) {
   // A run that does not fit has its memory told, but no time: measuring would not fit, either.
   run::check_memory(estimate, o.call.max_minutes.has_value());
   print_groups(o);
-  fmt::print("measuring: a step, for at most {:.0f} s\n", bench::kMostMeasuring);
+  fmt::print("measuring: a step, for at most {:.0f} s\n", std::max(seconds_left(), 1.0));
   std::fflush(stdout);
   catch_interrupts();
-  const auto begin = std::chrono::steady_clock::now();
-  const auto seconds_left = [&] {
-    const auto now = std::chrono::steady_clock::now();
-    return bench::kMostMeasuring - std::chrono::duration<double>(now - begin).count();
-  };
   const bench::PredictedStep predicted = bench::predicted_step(
       3 * model.flops() * tokens_of_batch(o), product_of(o), a.precision(), estimate);
   const double one = predicted.step / static_cast<double>(a.batch_size);
