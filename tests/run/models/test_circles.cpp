@@ -159,6 +159,19 @@ TEST_CASE("a GGUF whose end was added comes back with that end", "[circles]") {
   CHECK(run::load(folder / "back.gguf").tokenizer.vocab_size() == characters.vocab_size());
 }
 
+TEST_CASE("a chat template that JSON cannot have is refused before anything is written",
+          "[circles]") {
+  const TempFolder folder;
+  const fs::path in = put_hf_model(folder);
+  fs::remove(in / "tokenizer_config.json");
+  const auto [text, what] = GENERATE(std::pair(std::string("a \xFF b"), "is not UTF-8"),
+                                     std::pair(std::string(2 << 20, 'x'), "can be written"));
+  std::ofstream(in / "chat_template.jinja", std::ios::binary) << text;
+  const fs::path out = folder / "out";
+  CHECK_THROWS_WITH(export_as("hf", run::load(in), out), ContainsSubstring(what));
+  CHECK_FALSE(fs::exists(out / "model.safetensors"));
+}
+
 TEST_CASE("from Hugging Face's layout to GGUF and back go chat templates, roles and numbers",
           "[circles]") {
   const TempFolder folder;

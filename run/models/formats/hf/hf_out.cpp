@@ -2,6 +2,7 @@
 
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/base/json_file.h"
+#include "tapegrad/base/text/utf8.h"
 #include "tapegrad/run/folder/folder_calls.h"
 #include "tapegrad/run/folder/run_folder.h"
 #include "tapegrad/run/models/families/family_keys.h"
@@ -114,6 +115,17 @@ void require_own_pre_tokenizer(const HfFamily& family, const std::string& tokeni
   check(is_own, "{}", family.own_pre_tokenizer_only);
 }
 
+// Before the weights are written. A GGUF may have any bytes there, and more than a JSON file takes.
+void check_templates(const SettingsMeaning& meaning) {
+  constexpr std::size_t most = std::size_t{1} << 20;
+  std::size_t bytes = 0;
+  for (const auto& [name, text] : meaning.chat_templates) {
+    check(!find_invalid_utf8(text), "the chat template '{}' is not UTF-8", name);
+    bytes += name.size() + text.size();
+  }
+  check(bytes <= most, "the chat templates have {} bytes: {} can be written", bytes, most);
+}
+
 // A model's tensors as the files have them.
 std::vector<TensorToMake> tensors_of(const Family& family, const TextModel& model) {
   std::vector<TensorToMake> tensors = family.tensors(model.params, model.gpt.config);
@@ -148,6 +160,7 @@ Exported export_hf(const TextModel& model, const fs::path& folder, const StoredT
         "transformers needs n_embd {} to be divisible by n_head {}", config.n_embd, config.n_head);
   require_stored_as(type, model.params);
   const SettingsMeaning meaning = meaning_of(model.settings, model.tokenizer);
+  check_templates(meaning);
   const Ends ends(model.tokenizer, meaning);
   const std::string tokenizer = model.tokenizer.hf_json();
   require_own_pre_tokenizer(family.hf, tokenizer);
