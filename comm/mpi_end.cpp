@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <thread>
-#include <utility>
 
 #include "tapegrad/base/error.h"
 

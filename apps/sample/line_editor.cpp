@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <iostream>
+#include <utility>
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/interrupt.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 
 #include "tapegrad/apps/sample/line_editor.h"
 #include "tapegrad/apps/sample/stop_text.h"

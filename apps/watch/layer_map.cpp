@@ -105,7 +105,7 @@ std::string layer_map(const History& history, std::size_t what, const std::strin
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const bool first = i == 0 || block_of(layers[i - 1]) != block_of(layers[i]);
     names.push_back(!small ? layers[i] : first ? block_of(layers[i]) : "");
-    const bool told = !small && i < last.values[what].size();
+    const bool told = !small && i < last.values[what].size() && std::isfinite(last.values[what][i]);
     values.push_back(told ? fmt::format("{:.2g}", last.values[what][i]) : "");
   }
   return fmt::format(

@@ -287,10 +287,10 @@ void RunFolder::restore(const TrainState& state) const {
     p.skipped = 0;
     p.update_offset = state.updates.steps() - p.iteration;
     p.losses = p.norms = {};
+    if (!follows_) drop_later_models(path_, p.iteration);
     save(state);  // before the lines of the later steps go
   }
   if (follows_) return;
-  if (best_step_) drop_later_models(path_, *best_step_);
   for (const std::string_view file : {kMetricsFile, kLayersFile})
     trim(file, "iteration", state.progress.iteration);
   // A call that made no step beyond the checkpoint was one, too.

@@ -8,7 +8,8 @@
 
 namespace tapegrad::run {
 
-// How busy the machine is, with this program and all others, as Linux reports it. `root` is the
+// How busy the machine is, with this program and all others, as Linux reports it; of memory, the
+// machine or the control group whose limit is nearer. `root` is the
 // root of the file system, for tests.
 class MachineLoad {
  public:

@@ -32,6 +32,13 @@ std::string kill_until_end(const Training& training, const fs::path& work, std::
   write_files(work, training.before());
   Args args = training.command();
   int promised = training.promised("");
+  // Of what is overwritten, a resume may print the last words, too: these promise nothing.
+  const auto old = training.before().find("run/config.json");
+  const auto is_old = [&] {
+    return old != training.before().end() &&
+           TempFolder::get(work / "run/config.json") == old->second;
+  };
+  bool new_run = promised >= 0;
   for (;;) {
     const microseconds delay(
         std::uniform_int_distribution<std::int64_t>(0, longest.count())(random));
@@ -45,6 +52,7 @@ std::string kill_until_end(const Training& training, const fs::path& work, std::
       ++counts.kills;
       counts.while_writing += was_writing(work) ? 1 : 0;
       promised = std::max(promised, training.promised(r.out));
+      new_run |= training.promised(r.out) >= 0 && !is_old();
       args = training.commands().resume;
     } else if (args == training.commands().resume && promised < 0 &&
                !fs::exists(work / "run/trainer.json")) {
@@ -54,7 +62,7 @@ std::string kill_until_end(const Training& training, const fs::path& work, std::
     }
   }
   ++counts.trainings;
-  return training.check_end(work, promised >= 0);
+  return training.check_end(work, new_run);
 }
 
 }  // namespace

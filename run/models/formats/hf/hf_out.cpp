@@ -116,14 +116,19 @@ void require_own_pre_tokenizer(const HfFamily& family, const std::string& tokeni
 }
 
 // Before the weights are written. A GGUF may have any bytes there, and more than a JSON file takes.
-void check_templates(const SettingsMeaning& meaning) {
+void check_templates(const ModelSettings& settings, const SettingsMeaning& meaning) {
+  const std::string_view place = settings.gguf ? "tokenizer.chat_template"
+                                 : settings.files.count(kChatTemplateFile) > 0
+                                     ? kChatTemplateFile
+                                     : kTokenizerConfigFile;
   constexpr std::size_t most = std::size_t{1} << 20;
   std::size_t bytes = 0;
   for (const auto& [name, text] : meaning.chat_templates) {
-    check(!find_invalid_utf8(text), "the chat template '{}' is not UTF-8", name);
+    check(!find_invalid_utf8(text), "{}: the chat template '{}' is not UTF-8", place, name);
     bytes += name.size() + text.size();
   }
-  check(bytes <= most, "the chat templates have {} bytes: {} can be written", bytes, most);
+  check(bytes <= most, "{}: the chat templates have {} bytes: {} can be written", place, bytes,
+        most);
 }
 
 // A model's tensors as the files have them.
@@ -160,7 +165,7 @@ Exported export_hf(const TextModel& model, const fs::path& folder, const StoredT
         "transformers needs n_embd {} to be divisible by n_head {}", config.n_embd, config.n_head);
   require_stored_as(type, model.params);
   const SettingsMeaning meaning = meaning_of(model.settings, model.tokenizer);
-  check_templates(meaning);
+  check_templates(model.settings, meaning);
   const Ends ends(model.tokenizer, meaning);
   const std::string tokenizer = model.tokenizer.hf_json();
   require_own_pre_tokenizer(family.hf, tokenizer);
