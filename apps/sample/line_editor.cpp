@@ -19,23 +19,6 @@ namespace {
 
 constexpr int kEarlierLines = 1000;
 
-// A character for libedit: 1, or 0 at the end, or -1 for a signal. libedit's own function would go
-// on reading after a signal.
-int read_char(EditLine*, wchar_t* result) {
-  std::string bytes;
-  for (;;) {
-    char byte;
-    if (!wait_for_input(STDIN_FILENO)) return -1;
-    const ssize_t size = ::read(STDIN_FILENO, &byte, 1);
-    if (size <= 0) return static_cast<int>(size);
-    bytes += byte;
-    const Utf8Char c = first_char(bytes);
-    if (c.kind == Utf8Char::Kind::incomplete) continue;
-    *result = static_cast<wchar_t>(c.kind == Utf8Char::Kind::valid ? c.code_point : U'\uFFFD');
-    return 1;
-  }
-}
-
 // libedit has characters that take several bytes in a locale of UTF-8 alone. Numbers are written
 // as before: only what a character is changes.
 void use_utf8() {
@@ -67,10 +50,31 @@ struct LineEditor::Terminal {
     if (earlier != nullptr) ::history_end(earlier);
   }
 
-  static char* prompt_of(EditLine* editor) {
+  static Terminal& of(EditLine* editor) {
     Terminal* self = nullptr;
     ::el_get(editor, EL_CLIENTDATA, &self);
-    return self->prompt.data();
+    return *self;
+  }
+  static char* prompt_of(EditLine* editor) { return of(editor).prompt.data(); }
+
+  // A character for libedit: 1, or 0 at the end, or -1 for a signal. libedit's own function would
+  // go on reading after a signal.
+  static int read_char(EditLine* editor, wchar_t* result) {
+    std::string& bytes = of(editor).bytes;
+    for (;;) {
+      const Utf8Char c =
+          bytes.empty() ? Utf8Char{Utf8Char::Kind::incomplete, 0, 0} : first_char(bytes);
+      if (c.kind != Utf8Char::Kind::incomplete) {
+        *result = static_cast<wchar_t>(c.kind == Utf8Char::Kind::valid ? c.code_point : U'\uFFFD');
+        bytes.erase(0, c.size);
+        return 1;
+      }
+      char byte;
+      if (!wait_for_input(STDIN_FILENO)) return -1;
+      const ssize_t size = ::read(STDIN_FILENO, &byte, 1);
+      if (size <= 0) return static_cast<int>(size);
+      bytes += byte;
+    }
   }
 
   std::optional<std::string> next() {
@@ -87,7 +91,7 @@ struct LineEditor::Terminal {
     return line;
   }
 
-  std::string prompt;
+  std::string prompt, bytes;  // bytes: read, and not yet a character
   EditLine* editor = nullptr;
   History* earlier = nullptr;
 };

@@ -146,6 +146,8 @@ TEST_CASE("at a terminal, a line can be edited, comes back, and may be a command
   CHECK_THAT(all, ContainsSubstring("Ctrl-D"));
   CHECK_THAT(all, ContainsSubstring("U+00E9"));  // and the program goes on
   CHECK_THAT(all, ContainsSubstring("/none: no such command"));
+  // Of a byte that is no character, the key after it is not lost.
+  CHECK_THAT(typed({"th\xE9\n", "/quit\n"}), ContainsSubstring("U+FFFD"));
   CHECK_THAT(typed({"th\x03"}), !ContainsSubstring("tok/s"));  // Ctrl-C: no answer was begun
 }
 
