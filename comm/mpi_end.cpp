@@ -22,8 +22,7 @@ constexpr std::chrono::milliseconds kLook{250};
 
 void say_last(std::string line) {
   line += '\n';
-  if (::write(STDERR_FILENO, line.data(), line.size()) < 0) {
-  }  // nobody is there to be told
+  [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, line.data(), line.size());
 }
 
 void abort_all(int exit_code) {
@@ -43,8 +42,8 @@ void meet_or_end(std::unique_lock<std::mutex>& lock, std::condition_variable& ne
   auto last = Clock::now(), limit = last + patience;
   while (!news.wait_for(lock, kLook, [&] { return met; })) {
     const auto now = Clock::now();
-    if (now - last > std::chrono::milliseconds(timeout) / 3)
-      limit += now - last;  // this process itself was stopped
+    const bool was_stopped = now - last > std::chrono::milliseconds(timeout) / 3;  // itself
+    if (was_stopped) limit += now - last;
     last = now;
     if (now < limit) continue;
     say_last(fmt::format(

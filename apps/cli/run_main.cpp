@@ -31,12 +31,6 @@ std::string shortened(const std::string& text, std::size_t begin, std::size_t en
   return text.substr(0, begin) + " … " + text.substr(rest);
 }
 
-// Whether a character moves the cursor, colours the text or changes the order of what follows.
-bool controls_terminal(char32_t c) {
-  return c < 0x20 || (c >= 0x7F && c <= 0x9F) || (c >= 0x2028 && c <= 0x202E) ||
-         (c >= 0x2066 && c <= 0x2069);
-}
-
 std::string escaped(std::string_view text) {
   std::string result;
   while (!text.empty()) {

@@ -153,8 +153,7 @@ void take_length(Options& o, const cli::CommandLine& cli) {
   const bool learned = o.model.position_kind() == nn::Positions::learned;
   std::int64_t& length = o.text.block_size;
   if (!cli.given("--block-size")) {
-    const std::int64_t usual = o.start->training_length.value_or(std::min(own, kMostTokens));
-    length = learned ? own : usual;
+    length = learned ? own : o.start->training_length.value_or(std::min(own, kMostTokens));
   }
   if (learned && length > own) {
     cli::usage_error(

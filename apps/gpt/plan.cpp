@@ -1,6 +1,5 @@
 #include "tapegrad/apps/gpt/plan.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <optional>
@@ -111,18 +110,8 @@ int print_prediction(const Options& o, const bench::PredictedStep& predicted) {
   return 0;
 }
 
-}  // namespace
-
-int print_plan(const Options& o) {
-  const nn::DecoderConfig& config = o.model;
-  const run::OptimizerOptions& a = o.optimizer;
-  const auto begin = std::chrono::steady_clock::now();
-  const auto seconds_left = [&] {
-    const auto now = std::chrono::steady_clock::now();
-    return bench::kMostMeasuring - std::chrono::duration<double>(now - begin).count();
-  };
-  const nn::Summary model = nn::summary(config, o.text.block_size);
-  const double tokens = tokens_of_batch(o) * static_cast<double>(a.gradient_accumulation_steps);
+// What a step and its memory come to, by computing alone.
+run::MemoryEstimate print_needs(const Options& o, const nn::Summary& model, double tokens) {
   fmt::print("model:     {} parameters, {:.3g} GFLOP per step\n", grouped(model.parameters()),
              3e-9 * model.flops() * tokens);
   std::fflush(stdout);
@@ -137,14 +126,29 @@ int print_plan(const Options& o) {
   fmt::print("recompute: {}{}\n",
              o.extras.recompute ? "on; it takes " : "off; --recompute would take ",
              price_of_recomputing(model, stored, recomputed));
-  const std::string dtype = describe_precision(a.precision(), product_of(o));
+  const std::string dtype = describe_precision(o.optimizer.precision(), product_of(o));
   if (!dtype.empty()) fmt::print("dtype:     {}\n", dtype);
   std::fflush(stdout);
+  return estimate;
+}
 
+}  // namespace
+
+int print_plan(const Options& o) {
+  const nn::DecoderConfig& config = o.model;
+  const run::OptimizerOptions& a = o.optimizer;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto seconds_left = [&] {
+    const auto now = std::chrono::steady_clock::now();
+    return bench::kMostMeasuring - std::chrono::duration<double>(now - begin).count();
+  };
+  const nn::Summary model = nn::summary(config, o.text.block_size);
+  const double tokens = tokens_of_batch(o) * static_cast<double>(a.gradient_accumulation_steps);
+  const run::MemoryEstimate estimate = print_needs(o, model, tokens);
   // A run that does not fit has its memory told, but no time: measuring would not fit, either.
   run::check_memory(estimate, o.call.max_minutes.has_value());
   print_groups(o);
-  fmt::print("measuring: a step, for at most {:.0f} s\n", std::max(seconds_left(), 1.0));
+  fmt::print("measuring: a step, for at most {:.0f} s\n", bench::kMostMeasuring);
   std::fflush(stdout);
   catch_interrupts();
   const bench::PredictedStep predicted = bench::predicted_step(

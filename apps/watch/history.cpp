@@ -52,6 +52,28 @@ std::string shortened(const std::string& text, std::size_t most_bytes) {
   return text.substr(0, end) + " …";
 }
 
+void History::add_point(const std::string& name, Point point) {
+  auto found = series_.find(name);
+  if (found == series_.end() && series_.size() < kMostSeries) {
+    found = series_.emplace(name, kMostPoints).first;
+  }
+  if (found != series_.end()) found->second.add(point);
+}
+
+void History::add_total(Json& values, const char* name, std::int64_t iteration, double each) {
+  Point last;
+  if (const auto found = series_.find(name); found != series_.end()) {
+    // A run that went back to a checkpoint repeats steps: the newest count.
+    std::size_t i = found->second.size();
+    while (i > 0 && found->second[i - 1].iteration >= iteration) --i;
+    if (i > 0) last = found->second[i - 1];
+  }
+  if (iteration <= last.iteration) return;
+  const double total = last.value + static_cast<double>(iteration - last.iteration) * each;
+  values[name] = total;
+  add_point(name, {iteration, total});
+}
+
 std::string History::add_metrics(std::string_view line) {
   ++lines_;
   const Json object = object_on(line, 2);
@@ -62,6 +84,14 @@ std::string History::add_metrics(std::string_view line) {
   const auto skip = object.find("skipped");
   const bool skipped = skip != object.end() && *skip == true;
   Json values = Json::object();
+  // What is recorded of a step holds for those since the one before.
+  if (const auto ms = object.find("ms"); ms != object.end() && is_finite(*ms)) {
+    const double seconds = ms->get<double>() / 1000;
+    add_total(values, "total_seconds", iteration, seconds);
+    const auto rate = object.find("tokens_per_second");
+    if (rate != object.end() && is_finite(*rate))
+      add_total(values, "total_tokens", iteration, rate->get<double>() * seconds);
+  }
   for (const auto& [name, value] : object.items()) {
     if (name.size() > kMostNameBytes || values.size() >= kMostSeries) continue;
     if (is_finite(value) || value.is_boolean()) values[name] = value;
@@ -69,11 +99,7 @@ std::string History::add_metrics(std::string_view line) {
       values[name] = shortened(value.get_ref<const std::string&>(), kMostTextBytes);
     }
     if (!is_finite(value) || name == "iteration" || skipped) continue;
-    auto found = series_.find(name);
-    if (found == series_.end() && series_.size() < kMostSeries) {
-      found = series_.emplace(name, kMostPoints).first;
-    }
-    if (found != series_.end()) found->second.add({iteration, value.get<double>()});
+    add_point(name, {iteration, value.get<double>()});
   }
   if (const auto at = values.find("sample"); at != values.end() && at->is_string()) {
     samples_.add({iteration, at->get<std::string>()});

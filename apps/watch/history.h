@@ -59,7 +59,9 @@ class History {
  public:
   // A line of metrics.jsonl. Returns what it says as a JSON object, without what is no number,
   // truth value or text, and with long texts cut; "" if the line is none. The numbers of a step
-  // that was skipped are in no series: its batch taught nothing.
+  // that was skipped are in no series: its batch taught nothing. To lines with the time of a step,
+  // "total_seconds" and "total_tokens" are added: of all steps until then, however far what
+  // they are made of is thinned later.
   std::string add_metrics(std::string_view line);
   // Adds a line of layers.jsonl in the same way.
   std::string add_layers(std::string_view line);
@@ -96,6 +98,9 @@ class History {
   std::string json() const;
 
  private:
+  // Adds to a sum that grows by `each` in each step, and says it in `values`.
+  void add_total(Json& values, const char* name, std::int64_t iteration, double each);
+  void add_point(const std::string& name, Point point);
   std::size_t layer_index(const std::string& name);  // kMostLayers if there are too many
 
   std::uint64_t lines_ = 0, layer_lines_ = 0, skipped_count_ = 0;

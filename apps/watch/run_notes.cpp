@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tapegrad/base/file.h"
+#include "tapegrad/base/text/utf8.h"
 
 namespace tapegrad::watch {
 namespace {
@@ -10,18 +11,21 @@ namespace {
 // With escapes, a text takes up to six times its bytes.
 constexpr std::int64_t kMostFileBytes = 64 << 10;
 
-bool is_control(char c) { return (c >= 0 && c < ' ') || c == 0x7F; }
+bool has_controls(std::string_view text, bool is_line) {
+  while (!text.empty()) {
+    const Utf8Char c = first_char(text);
+    const bool is_layout = c.code_point == '\n' || c.code_point == '\t';
+    if (controls_terminal(c.code_point) && (is_line || !is_layout)) return true;
+    text.remove_prefix(c.size);
+  }
+  return false;
+}
 
 std::string checked(const std::string& text, std::size_t most_bytes, const char* what,
                     bool is_line) {
   check(text.size() <= most_bytes, "{} has {} bytes, and {} are the most", what, text.size(),
         most_bytes);
-  check(std::none_of(text.begin(), text.end(),
-                     [&](char c) {
-                       const bool is_layout = c == '\n' || c == '\t';
-                       return is_control(c) && (is_line || !is_layout);
-                     }),
-        "{} has control characters", what);
+  check(!has_controls(text, is_line), "{} has control characters", what);
   return text;
 }
 

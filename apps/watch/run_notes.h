@@ -26,7 +26,7 @@ struct RunNotes {
 
 // {"name", "tags", "text"}
 Json json_of_notes(const RunNotes& notes);
-// Error if a member is missing, is of another type, is too long, or has ASCII characters that
+// Error if a member is missing, is of another type, is too long, or has characters that
 // control a terminal; line breaks may be in the text. Blanks around names and tags, and tags that
 // are empty or repeated, are left out.
 RunNotes notes_of_json(const Json& json);

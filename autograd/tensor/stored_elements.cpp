@@ -57,9 +57,10 @@ std::int64_t narrow(const float* from, std::int64_t n, std::byte* to) {
   return first;
 }
 
+// `from` may be null if n is 0, which memcpy does not allow.
 std::int64_t copy(const float* from, std::int64_t n, std::byte* to) {
   std::copy_n(reinterpret_cast<const std::byte*>(from), static_cast<std::size_t>(n) * sizeof(float),
-              to);  // from may be null if n is 0
+              to);
   return n;
 }
 

@@ -118,6 +118,11 @@ std::string to_utf8(char32_t code_point) {
   return {bytes.begin(), bytes.begin() + size};
 }
 
+bool controls_terminal(char32_t c) {
+  return c < 0x20 || (c >= 0x7F && c <= 0x9F) || (c >= 0x2028 && c <= 0x202E) ||
+         (c >= 0x2066 && c <= 0x2069);
+}
+
 std::string describe_char(char32_t code_point) {
   const std::string number = fmt::format("U+{:04X}", static_cast<std::uint32_t>(code_point));
   return has_shape(code_point) ? fmt::format("'{}' ({})", to_utf8(code_point), number) : number;

@@ -34,6 +34,9 @@ std::string to_utf8(char32_t code_point);
 // For messages: "'é' (U+00E9)", or "U+0007" for a character that cannot be seen.
 std::string describe_char(char32_t code_point);
 
+// Whether a character moves the cursor, colours the text or changes the order of what follows.
+bool controls_terminal(char32_t code_point);
+
 // Turns bytes that arrive in pieces, such as token by token, into text: a character is returned
 // when its last byte has arrived. Bytes that are not UTF-8 become U+FFFD.
 class Utf8Stream {

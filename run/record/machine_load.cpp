@@ -21,8 +21,7 @@ std::optional<MachineLoad::Ticks> MachineLoad::ticks() const {
   return Ticks{.busy = all - times[3] - times[4], .all = all};
 }
 
-std::optional<MachineLoad::Percent> MachineLoad::next() {
-  const auto now = Clock::now();
+std::optional<MachineLoad::Percent> MachineLoad::next(Clock::time_point now) {
   if (last_ && now - read_ < std::chrono::seconds(1)) return std::nullopt;
   read_ = now;
   const auto before = std::exchange(last_, ticks());

@@ -13,6 +13,7 @@ namespace tapegrad::run {
 // root of the file system, for tests.
 class MachineLoad {
  public:
+  using Clock = std::chrono::steady_clock;
   explicit MachineLoad(std::filesystem::path root = "/") : root_(std::move(root)) {}
 
   struct Percent {
@@ -21,10 +22,9 @@ class MachineLoad {
   };
   // Nothing at first, or less than a second after the last numbers: reading them takes longer than
   // a small step. Nothing if they cannot be read.
-  std::optional<Percent> next();
+  std::optional<Percent> next(Clock::time_point now = Clock::now());
 
  private:
-  using Clock = std::chrono::steady_clock;
   struct Ticks {
     std::uint64_t busy, all;
   };

@@ -119,4 +119,39 @@ test("notes that cannot be kept say why, and stay in the form", async () => {
   page.problems = page.problems.filter((problem) => !/409/.test(problem)); // the browser reports it, too
 });
 
+test("tokens and time are those of all steps on a page that stays open", async () => {
+  const run = path.join(runs, "long");
+  fs.mkdirSync(run);
+  fs.writeFileSync(path.join(run, "config.json"), JSON.stringify({ format: "tapegrad-gpt", version: 2, optimizer: { max_iters: 1e6 } }));
+  const cell = (name) => page.$eval(`#run-table tbody tr:last-child [data-cell=${name}]`, (cell) => cell.textContent);
+  await h.empty(page, "#search");
+  await page.type("#search", "long");
+  let tokens = 0;
+  const each = 2500; // far more than a series keeps; each fourth step is slow
+  for (let begin = 1; begin < 4 * each; begin += each) {
+    const lines = Array.from({ length: each }, (_, i) => {
+      const ms = (begin + i) % 4 === 0 ? 10000 : 1000;
+      tokens += ms / 10;
+      return JSON.stringify({ iteration: begin + i, loss: 3, ms, tokens_per_second: 100 }) + "\n";
+    });
+    fs.appendFileSync(path.join(run, "metrics.jsonl"), lines.join(""));
+    const last = begin + each - 1;
+    await h.until(page, (s) => document.querySelector("#run-table tbody tr:last-child [data-cell=step]")?.textContent.startsWith(s), 15000, last.toLocaleString("en"));
+  }
+  assert.equal(await cell("tokens"), tokens.toLocaleString("en"));
+});
+
+test("a form that is open outlives a change of language", async () => {
+  await page.click('#run-table tbody tr:last-child .more');
+  const edit = await page.waitForSelector(".run:last-child .edit");
+  await edit.click();
+  await page.type(".run:last-child textarea", "half a thought");
+  await page.click("#language");
+  await h.until(page, () => document.documentElement.lang.startsWith("zh"));
+  assert.equal(await page.$eval(".run:last-child textarea", (area) => area.value), "half a thought");
+  await page.click(".run:last-child .notes-form button[type=button]");
+  await h.until(page, () => /[\u4e00-\u9fff]/.test(document.querySelector(".run:last-child .edit").textContent));
+  await page.click("#language");
+});
+
 test("nothing went wrong on the page", () => assert.deepEqual(page.problems, []));

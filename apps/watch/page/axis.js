@@ -3,28 +3,13 @@ import { count, duration, number, t } from "./words.js";
 
 export const AXES = ["step", "tokens", "time"];
 
-const none = { xs: [], ys: [] };
-
-/**
- * The function from a step of this run to its place on an axis; null if the run has no numbers for it. A
- * recorded value holds for the steps since the one before.
- */
+/** The function from a step of this run to its place on an axis; null if the run has no numbers for it. */
 export function along(run, axis) {
   if (axis === "step") return (step) => step;
-  const ms = run.series.get("ms") ?? none;
-  const rates = run.series.get("tokens_per_second") ?? none;
-  const rateAt = new Map(rates.xs.map((x, i) => [x, rates.ys[i]]));
-  const xs = [0];
-  const sums = [0];
-  const perStep = (i) => ((axis === "tokens" ? (rateAt.get(ms.xs[i]) ?? NaN) : 1) * ms.ys[i]) / 1000;
-  ms.xs.forEach((x, i) => {
-    const value = perStep(i);
-    const last = xs.length - 1;
-    if (x <= xs[last] || !Number.isFinite(value)) return;
-    xs.push(x);
-    sums.push(sums[last] + (x - xs[last]) * value);
-  });
-  if (xs.length < 2) return null;
+  const sums = run.get(axis === "tokens" ? "total_tokens" : "total_seconds");
+  if (sums.length === 0) return null;
+  const xs = [0, ...sums.xs];
+  const ys = [0, ...sums.ys];
   return (step) => {
     let low = 0;
     let high = xs.length - 1;
@@ -33,7 +18,7 @@ export function along(run, axis) {
       if (xs[middle] <= step) low = middle;
       else high = middle;
     }
-    return sums[low] + ((step - xs[low]) * (sums[high] - sums[low])) / (xs[high] - xs[low]);
+    return ys[low] + ((step - xs[low]) * (ys[high] - ys[low])) / (xs[high] - xs[low]);
   };
 }
 

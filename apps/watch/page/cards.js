@@ -35,9 +35,11 @@ export class Cards {
   /** A run's card: the one that is there, with what is new of the run. */
   renew(run, card) {
     const look = JSON.stringify([language, run.name, run.color]);
-    if (card?.look !== look) {
-      const notes = card?.language === language ? card.notes : new NotesForm(run, this.kept);
-      card = { ...this.build(run, card?.details.open ?? false, notes), look, notes, language };
+    // What somebody is writing stays, in whatever language the form is.
+    const keeps = card && (card.notes.language === language || card.notes.isOpen);
+    if (card?.look !== look || !keeps) {
+      const notes = keeps ? card.notes : new NotesForm(run, this.kept);
+      card = { ...this.build(run, card?.details.open ?? false, notes), look, notes };
     }
     const from = JSON.stringify([run.id, run.folder, run.sessions, run.options, run.state]);
     if (card.from !== from) {

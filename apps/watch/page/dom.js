@@ -63,6 +63,12 @@ export function fade(color, alpha) {
   return `rgba(${parts.join(",")},${alpha})`;
 }
 
+/** Shows these texts, each in an element of its own, if others are shown. */
+export function setTags(parent, tags) {
+  const shown = [...parent.children].map((child) => child.textContent);
+  if (JSON.stringify(shown) !== JSON.stringify(tags)) parent.replaceChildren(...tags.map((tag) => el("span", {}, tag)));
+}
+
 /** A row of buttons of which one is pressed. choices: [value, label] pairs. */
 export function segments(label, choices, chosen, choose) {
   const group = el("div", { class: "segments", role: "group", "aria-label": label });

@@ -1,12 +1,13 @@
 // What people say of a run, name, tags and notes: shown in its card, and changed there.
-import { el, setText } from "./dom.js";
-import { t } from "./words.js";
+import { el, setTags, setText } from "./dom.js";
+import { language, t } from "./words.js";
 
 export class NotesForm {
   /** kept() is called after the server has kept other notes. */
   constructor(run, kept) {
     this.run = run;
     this.kept = kept;
+    this.language = language;
     this.tags = el("span", { class: "tags" });
     this.text = el("p", { class: "run-notes" });
     this.button = el("button", { type: "button", class: "edit", click: () => this.edit() }, t("edit"));
@@ -16,10 +17,14 @@ export class NotesForm {
 
   show(editable) {
     const { tags, text } = this.run.notes;
-    if (this.tags.textContent !== tags.join("")) this.tags.replaceChildren(...tags.map((tag) => el("span", {}, tag)));
+    setTags(this.tags, tags);
     setText(this.text, text);
     this.text.hidden = text === "";
-    this.button.hidden = !editable || this.place.hasChildNodes();
+    this.button.hidden = !editable || this.isOpen;
+  }
+
+  get isOpen() {
+    return this.place.hasChildNodes();
   }
 
   edit() {
@@ -52,6 +57,7 @@ export class NotesForm {
     this.place.replaceChildren();
     this.button.hidden = false;
     this.button.focus();
+    if (this.language !== language) this.kept(); // which makes a new one
   }
 
   async save() {

@@ -6,7 +6,7 @@ import { colorOf } from "./dom.js";
 import { smooth } from "./series.js";
 import { named, t } from "./words.js";
 
-const KNOWN = ["loss", "val_loss", "train_loss", "lr", "norm", "tokens_per_second", "ms"];
+const KNOWN = ["loss", "val_loss", "train_loss", "lr", "norm", "tokens_per_second", "ms", "total_seconds", "total_tokens"];
 const MOST_OTHERS = 8;
 
 export class Plots {

@@ -1,7 +1,7 @@
 // The table at the top: a row for each run, which can be sorted, filtered and searched. Rows and cells are
 // kept and only their texts change, so that focus and selection stay.
 import { variableOf } from "./colors.js";
-import { el, kept, segments, setText } from "./dom.js";
+import { el, kept, segments, setTags, setText } from "./dom.js";
 import { differing } from "./options.js";
 import { count, duration, endWords, number, t } from "./words.js";
 
@@ -150,22 +150,23 @@ export class RunTable {
 
   fill(run, connection) {
     if (!this.rows.has(run.key)) this.rows.set(run.key, this.row(run));
-    const { element, swatch, name, toggle, tags, note, more, cells, state, why } = this.rows.get(run.key);
+    const { element, swatch, name, toggle, tags: labels, note, more, cells, state, why } = this.rows.get(run.key);
     setText(name, run.name);
     toggle.setAttribute("aria-label", t("show", run.name));
     toggle.setAttribute("aria-pressed", String(run.shown));
     swatch.style.background = `var(${variableOf(run)})`;
-    if (tags.textContent !== run.notes.tags.join("")) tags.replaceChildren(...run.notes.tags.map((tag) => el("span", {}, tag)));
+    setTags(labels, run.notes.tags);
     setText(note, run.notes.text.split("\n")[0]);
     state.dataset.state = connection === "lost" && run.state === "training" ? "unknown" : run.state;
     setText(state, t(state.dataset.state));
     setText(why, endWords(run.reason));
     const all = run.maxIters ? ` / ${count(run.maxIters)}` : "";
-    setText(cells.step, count(run.step) + all);
-    setText(cells.best, run.best === undefined ? "" : number(run.best.value));
-    cells.best.title = run.best === undefined ? "" : `${t(run.best.name)}, ${t("atStep", count(run.best.step))}`;
-    setText(cells.tokens, run.tokens === undefined ? "" : count(run.tokens));
-    setText(cells.time, run.seconds === undefined ? "" : duration(run.seconds));
+    const { step, best, tokens, seconds } = run;
+    setText(cells.step, count(step) + all);
+    setText(cells.best, best === undefined ? "" : number(best.value));
+    cells.best.title = best === undefined ? "" : `${t(best.name)}, ${t("atStep", count(best.step))}`;
+    setText(cells.tokens, tokens === undefined ? "" : count(tokens));
+    setText(cells.time, seconds === undefined ? "" : duration(seconds));
     const changed = this.options.get(run.key) ?? [];
     const rest = changed.length - MOST_CHANGED;
     setText(cells.changed, changed.slice(0, MOST_CHANGED).join(", ") + (rest > 0 ? t("andMore", rest) : ""));

@@ -1,5 +1,4 @@
 #include <cmath>
-#include <thread>
 
 #include "tapegrad/run/record/machine_load.h"
 #include "tapegrad/tests/catch.h"
@@ -15,7 +14,8 @@ void put_memory(const TempFolder& root) {
   root.put("proc/meminfo", "MemTotal: 1000 kB\nMemFree: 10 kB\nMemAvailable: 250 kB\n");
 }
 
-void a_second() { std::this_thread::sleep_for(std::chrono::milliseconds(1010)); }
+const auto kBegin = run::MachineLoad::Clock::now();
+const auto kLater = kBegin + std::chrono::seconds(1);
 
 }  // namespace
 
@@ -24,11 +24,10 @@ TEST_CASE("the load of a machine is that of the time since the last look", "[mac
   put_memory(root);
   root.put("proc/stat", kBefore);
   run::MachineLoad load(root.path());
-  CHECK_FALSE(load.next());
-  root.put("proc/stat", "cpu  140 20 40 1040 60 5 5 10 7 0\n");  // 50 of 100 ticks
-  CHECK_FALSE(load.next());                                      // too soon
-  a_second();
-  const auto percent = load.next();
+  CHECK_FALSE(load.next(kBegin));
+  root.put("proc/stat", "cpu  140 20 40 1040 60 5 5 10 7 0\n");   // 50 of 100 ticks
+  CHECK_FALSE(load.next(kLater - std::chrono::milliseconds(1)));  // too soon
+  const auto percent = load.next(kLater);
   REQUIRE(percent);
   CHECK(std::abs(percent->cpu - 50) < 1e-9);
   CHECK(std::abs(percent->memory - 75) < 1e-9);
@@ -41,8 +40,7 @@ TEST_CASE("a machine that does not tell its load has none", "[machine-load]") {
                                      "cpu  100 20 30 900 50 5 5 10 7 0\n", "cpu a b c d e f g h\n");
   root.put("proc/stat", kBefore);
   run::MachineLoad load(root.path());
-  CHECK_FALSE(load.next());
+  CHECK_FALSE(load.next(kBegin));
   root.put("proc/stat", after);
-  a_second();
-  CHECK_FALSE(load.next());
+  CHECK_FALSE(load.next(kLater));
 }
