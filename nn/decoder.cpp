@@ -56,7 +56,7 @@ std::vector<Block> make_blocks(const Params& p, const DecoderConfig& c) {
 
 Embedding make_positions(const Params& p, const DecoderConfig& c) {
   if (c.position_kind() != Positions::learned) return {};
-  return {p / decoder_names(c).positions, c.block_size, c.n_embd};
+  return {p.unpacked() / decoder_names(c).positions, c.block_size, c.n_embd};
 }
 
 // The head: of its own, or on the token embedding. Then its draws replace the embedding's, as where
@@ -66,7 +66,7 @@ Linear make_head(const Params& p, const DecoderConfig& c, const Embedding& token
     return Linear(p.unadapted() / decoder_names(c).head, c.n_embd, c.vocab_size, false);
   }
   p.redraw(tokens.weight, kaiming_uniform(c.n_embd));
-  return {p, tokens.weight};
+  return {p, tokens};
 }
 
 DecoderConfig validated(const DecoderConfig& config) {
@@ -144,7 +144,7 @@ Tensor Decoder::embed(const Tensor& ids, const std::vector<std::int64_t>& firsts
         config.block_size);
   Tensor x = wte(ids);
   if (config.embedding_scale != 1) x = x * config.embedding_scale;
-  return wpe.weight.defined() ? x + wpe(positions_of(ids, firsts)) : x;
+  return wpe.exists() ? x + wpe(positions_of(ids, firsts)) : x;
 }
 
 Tensor Decoder::run_blocks(Tensor x, bool again, Rng* rng) const {
@@ -163,6 +163,32 @@ std::vector<Tensor> Decoder::residual_stream(const Tensor& embedded) const {
 
 Tensor Decoder::hidden(const Tensor& ids, Rng* rng) const {
   return ln_f(run_blocks(maybe_dropout(embed(ids), config.dropout, rng), recompute, rng));
+}
+
+// linear_cross_entropy() for a head that has no tensor: the logits of some rows at a time.
+Tensor Decoder::packed_loss(const Tensor& normed, const Tensor& targets,
+                            std::int32_t ignore_index) const {
+  const Tensor x = reshape(normed, {-1, normed.dim(-1)}), all = targets.view({-1});
+  std::int64_t counted = 0;
+  Tensor sum = Tensor::scalar(0);
+  for (std::int64_t first = 0; first < x.dim(0); first += kLossChunk) {
+    const std::int64_t end = std::min(first + kLossChunk, x.dim(0));
+    const Tensor of_rows = all.rows(first, end);
+    const auto ids = of_rows.values<std::int32_t>();
+    const auto ignored = std::count(ids.begin(), ids.end(), ignore_index);
+    if (ignored == std::ssize(ids)) continue;
+    const Tensor mean = cross_entropy(head(slice(x, 0, first, end)), of_rows, ignore_index);
+    sum = sum + mean * static_cast<double>(std::ssize(ids) - ignored);
+    counted += std::ssize(ids) - ignored;
+  }
+  return sum / static_cast<double>(counted);
+}
+
+Tensor Decoder::loss_of(const Tensor& normed, const Tensor& targets,
+                        std::int32_t ignore_index) const {
+  if (lm_head.packed != nullptr) return packed_loss(normed, targets, ignore_index);
+  return linear_cross_entropy(normed, lm_head.weight, targets, ignore_index, lm_head.precision,
+                              config.logit_softcap);
 }
 
 Tensor Decoder::last_logits(const Tensor& ids) const {

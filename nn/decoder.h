@@ -91,10 +91,8 @@ struct Decoder {
  private:
   Tensor run_blocks(Tensor x, bool again, Rng* rng) const;
   Tensor head(const Tensor& normed) const { return softcap(lm_head(normed), config.logit_softcap); }
-  Tensor loss_of(const Tensor& normed, const Tensor& targets, std::int32_t ignore_index) const {
-    return linear_cross_entropy(normed, lm_head.weight, targets, ignore_index, lm_head.precision,
-                                config.logit_softcap);
-  }
+  Tensor packed_loss(const Tensor& normed, const Tensor& targets, std::int32_t ignore_index) const;
+  Tensor loss_of(const Tensor& normed, const Tensor& targets, std::int32_t ignore_index) const;
 };
 
 // What the config is without further choices.

@@ -2,14 +2,36 @@
 
 namespace tapegrad::nn {
 
+Embedding::Embedding(const Params& p, std::int64_t rows, std::int64_t channels) {
+  const Params::Matrix matrix = p.matrix("weight", {rows, channels}, normal(0, 1));
+  weight = matrix.tensor, packed = matrix.packed;
+}
+
 Linear::Linear(const Params& p, std::int64_t in, std::int64_t out, bool with_bias)
-    : weight(p.parameter("weight", {out, in}, kaiming_uniform(in))), precision(p.precision()) {
+    : precision(p.precision()) {
+  const Params::Matrix matrix = p.matrix("weight", {out, in}, kaiming_uniform(in));
+  weight = matrix.tensor, packed = matrix.packed;
   if (with_bias) bias = p.parameter("bias", {out}, kaiming_uniform(in));
   adapter = Lora(p, in, out);
 }
 
-Embedding::Embedding(const Params& p, std::int64_t rows, std::int64_t channels)
-    : weight(p.parameter("weight", {rows, channels}, normal(0, 1))) {}
+Tensor Linear::operator()(const Tensor& x) const {
+  const Tensor y =
+      packed ? linear(x, PackedLinear{packed, bias}) : linear(x, weight, bias, precision);
+  return adapter.exists() ? y + adapter(x) : y;
+}
+
+std::vector<Tensor> outputs_of(const Tensor& x, std::initializer_list<const Linear*> layers) {
+  std::vector<PackedLinear> packed;
+  std::vector<Tensor> outputs;
+  for (const Linear* layer : layers) {
+    if (layer->packed != nullptr && !layer->adapter.exists())
+      packed.push_back({layer->packed, layer->bias});
+  }
+  if (packed.size() == layers.size()) return linears(x, packed);
+  for (const Linear* layer : layers) outputs.push_back((*layer)(x));
+  return outputs;
+}
 
 LayerNorm::LayerNorm(const Params& p, std::int64_t channels, bool with_bias,
                      const LayerNormOptions& how)
@@ -58,9 +80,9 @@ FeedForward::FeedForward(const Params& p, std::int64_t channels, const FeedForwa
 Tensor FeedForward::operator()(const Tensor& x, Rng* rng) const {
   const auto inner = [&] {
     if (!config.gated) return activate(c_fc(x), config.activation);
-    if (config.activation == Activation::silu) return swiglu(c_gate(x), c_fc(x));
-    const Tensor gate = activate(c_gate(x), config.activation);
-    return gate * c_fc(x);
+    std::vector<Tensor> parts = outputs_of(x, {&c_gate, &c_fc});
+    if (config.activation == Activation::silu) return swiglu(parts[0], parts[1]);
+    return activate(parts[0], config.activation) * parts[1];
   };
   return maybe_dropout(c_proj(maybe_dropout(inner(), config.hidden_dropout, rng)), config.dropout,
                        rng);

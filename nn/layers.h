@@ -1,8 +1,11 @@
 #pragma once
 
 #include <array>
+#include <memory>
+#include <vector>
 
 #include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/packed/packed_matrix.h"
 #include "tapegrad/base/describe.h"
 #include "tapegrad/nn/lora.h"
 
@@ -12,30 +15,34 @@ namespace tapegrad::nn {
 // A forward that takes an Rng drops out with it; null means evaluation. A layer made without
 // arguments is absent: its weight is undefined, and it must not be called.
 
+// Rows of weight (V, C): ids (…) → (…, C). Initialised N(0, 1), as nn.Embedding.
+struct Embedding {
+  Tensor weight;
+  std::shared_ptr<const PackedMatrix> packed;  // in place of the weight, if the store packs
+  Embedding() = default;
+  Embedding(const Params& p, std::int64_t rows, std::int64_t channels);
+  bool exists() const { return weight.defined() || packed != nullptr; }
+  Tensor operator()(const Tensor& ids) const {
+    return packed ? packed->rows(ids) : embedding(weight, ids);
+  }
+};
+
 // y = x·Wᵀ + b.  (…, in) → (…, out). Initialised as nn.Linear. The store may want an adapter
 // beside it.
 struct Linear {
-  Tensor weight, bias;  // (out, in); (out) or undefined
+  Tensor weight, bias;                         // (out, in); (out) or undefined
+  std::shared_ptr<const PackedMatrix> packed;  // in place of the weight, if the store packs
   Precision precision = Precision::full;
   Lora adapter;
   Linear() = default;
   Linear(const Params& p, std::int64_t in, std::int64_t out, bool with_bias = true);
-  // A layer on a weight that belongs to another one, as a tied head does.
-  Linear(const Params& p, Tensor shared_weight)
-      : weight(std::move(shared_weight)), precision(p.precision()) {}
-  Tensor operator()(const Tensor& x) const {
-    const Tensor y = linear(x, weight, bias, precision);
-    return adapter.exists() ? y + adapter(x) : y;
-  }
+  // A layer on the weight of an embedding, as a tied head is.
+  Linear(const Params& p, const Embedding& tied)
+      : weight(tied.weight), packed(tied.packed), precision(p.precision()) {}
+  Tensor operator()(const Tensor& x) const;
 };
-
-// Rows of weight (V, C): ids (…) → (…, C). Initialised N(0, 1), as nn.Embedding.
-struct Embedding {
-  Tensor weight;
-  Embedding() = default;
-  Embedding(const Params& p, std::int64_t rows, std::int64_t channels);
-  Tensor operator()(const Tensor& ids) const { return embedding(weight, ids); }
-};
+// What several layers make of one x. If they are packed, threads share out all of them together.
+std::vector<Tensor> outputs_of(const Tensor& x, std::initializer_list<const Linear*> layers);
 
 // (…, C) → (…, C), see layer_norm in ops.h. Initialised to weight 1 and bias 0.
 struct LayerNorm {

@@ -65,7 +65,8 @@ Tensor MultiHeadAttention::operator()(const Tensor& x, Rng* rng, const Tensor& p
 MultiHeadAttention::QKV MultiHeadAttention::project(const Tensor& x, const Firsts& firsts) const {
   QKV parts;
   if (config.separate_qkv) {
-    parts = {W_query(x), W_key(x), W_value(x)};
+    const std::vector<Tensor> three = outputs_of(x, {&W_query, &W_key, &W_value});
+    parts = {three[0], three[1], three[2]};
   } else {
     const std::int64_t D = *config.head_size, q = config.n_head * D, kv = *config.n_kv_head * D;
     const std::vector<Tensor> split_parts = split(c_attn(x), {q, kv, kv}, 2);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
 
 #include "tapegrad/base/text/name_pattern.h"
@@ -26,7 +27,9 @@ struct Params::Store {
   DType dtype = DType::f32;
   Precision precision = Precision::full;
   NamedTensors parameters, tensors;
-  std::set<std::string> names, read;  // of the model; of the source
+  std::set<std::string> names, read;          // of the model; of the source
+  std::optional<const StoredType*> packs_as;  // null: as stored
+  PackedMatrices packed;
   LoraOptions lora;
   Rng* adapters_rng = nullptr;      // null: adapters are made as other parameters are
   std::vector<std::string> layers;  // linear ones that could have an adapter
@@ -62,15 +65,63 @@ Params Params::operator/(const std::string& name) const {
   return scoped;
 }
 
-Tensor Params::read(const std::string& name, const Shape& shape) const {
+// What the source calls the tensor. Error if it has none of this shape.
+const std::string& Params::found(const std::string& name, const Shape& shape) const {
   const TensorSource& source = *store_->source;
   const std::string source_name = store_->source_names(name);
-  const TensorSource::Entry& entry = source.at(source_name);
-  check(entry.shape == shape, "{}: tensor '{}' has shape {}, but the model needs {}", source.name(),
-        source_name, entry.shape, shape);
-  store_->read.insert(source_name);
-  return source.read(source_name, is_float(entry.dtype) ? store_->dtype : entry.dtype);
+  const Shape& stored = source.at(source_name).shape;
+  check(stored == shape, "{}: tensor '{}' has shape {}, but the model needs {}", source.name(),
+        source_name, stored, shape);
+  return *store_->read.insert(source_name).first;
 }
+
+Tensor Params::read(const std::string& name, const Shape& shape) const {
+  const TensorSource& source = *store_->source;
+  const std::string& source_name = found(name, shape);
+  const DType dtype = source.at(source_name).dtype;
+  return source.read(source_name, is_float(dtype) ? store_->dtype : dtype);
+}
+
+// A matrix of the source, or else one that is made.
+StoredTensor Params::stored_matrix(const std::string& name, const Shape& shape,
+                                   const Init& init) const {
+  if (store_->source == nullptr) {
+    Tensor made = Tensor::empty(shape);
+    if (store_->rng != nullptr) init(made, *store_->rng);
+    return {made, name};
+  }
+  const TensorSource& source = *store_->source;
+  const std::string& source_name = found(name, shape);
+  if (source.at(source_name).type != nullptr) return source.stored(source_name);
+  return {source.read(source_name, DType::f32),
+          fmt::format("{}: tensor '{}'", source.name(), source_name)};
+}
+
+Params::Matrix Params::matrix(const std::string& name, const Shape& shape, const Init& init) const {
+  if (!store_->packs_as || !may_pack_) return {parameter(name, shape, init), nullptr};
+  check(store_->names.insert(prefix_ + name).second, "parameter '{}' is asked for twice",
+        prefix_ + name);
+  const StoredTensor stored = stored_matrix(prefix_ + name, shape, init);
+  const StoredType* as = *store_->packs_as == nullptr ? &stored.type() : *store_->packs_as;
+  if (!PackedMatrix::can_pack(*as, shape[1])) as = &stored_type(DType::f32);
+  const auto packed = std::make_shared<const PackedMatrix>(stored, *as);
+  store_->packed.emplace_back(prefix_ + name, packed);
+  return {Tensor(), packed};
+}
+
+void Params::pack(const StoredType* as) const {
+  check(store_->dtype == DType::f32 && store_->precision == Precision::full,
+        "only matrices of f32 can be packed");
+  store_->packs_as = as;
+}
+
+Params Params::unpacked() const {
+  Params plain = *this;
+  plain.may_pack_ = false;
+  return plain;
+}
+
+const Params::PackedMatrices& Params::packed_matrices() const { return store_->packed; }
 
 Tensor Params::obtain(const std::string& name, const Shape& shape,
                       const std::function<Tensor()>& make, bool anew) const {
@@ -188,7 +239,11 @@ const NamedTensors& Params::parameters() const { return store_->parameters; }
 const NamedTensors& Params::tensors() const { return store_->tensors; }
 
 std::int64_t Params::count() const { return elements_of(parameters()); }
-std::int64_t Params::total_count() const { return elements_of(tensors()); }
+std::int64_t Params::total_count() const {
+  std::int64_t count = elements_of(tensors());
+  for (const auto& [name, matrix] : store_->packed) count += matrix->shape().numel();
+  return count;
+}
 
 void Params::check_all_used() const {
   check_targets();

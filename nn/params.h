@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tapegrad/autograd/gemm/precision.h"
+#include "tapegrad/autograd/packed/packed_matrix.h"
 #include "tapegrad/autograd/tensor/safetensors.h"
 #include "tapegrad/nn/init.h"
 #include "tapegrad/nn/name_map.h"
@@ -43,6 +44,12 @@ class Params {
   // The parameter `name`, which requires_grad. Errors: the name was asked for already; the source
   // has no such tensor, or one of another shape.
   Tensor parameter(const std::string& name, const Shape& shape, const Init& init) const;
+  // The matrix of a linear layer or an embedding: a parameter, or packed by a store that packs.
+  struct Matrix {
+    Tensor tensor;
+    std::shared_ptr<const PackedMatrix> packed;
+  };
+  Matrix matrix(const std::string& name, const Shape& shape, const Init& init) const;
   // A tensor that is saved with the model but not trained. It is made by `make` unless the store
   // has a source or shapes only; then it has the dtype of the parameters.
   Tensor buffer(const std::string& name, const Shape& shape,
@@ -50,6 +57,16 @@ class Params {
   // Draws the values of a parameter anew: PyTorch makes a tied weight twice, once for each layer,
   // and keeps the values of the last. Does nothing in a store that draws nothing.
   void redraw(Tensor parameter, const Init& init) const;
+
+  // From now on, matrices are packed as this type; null stands for the type that the source has. A
+  // matrix whose rows its blocks do not fill, or that is stored as a type without a packed form,
+  // becomes one of f32. They are not among parameters() and tensors(). Error unless the store is of
+  // f32.
+  void pack(const StoredType* as) const;
+  // The same store for an embedding that stays a tensor, as that of positions.
+  Params unpacked() const;
+  using PackedMatrices = std::vector<std::pair<std::string, std::shared_ptr<const PackedMatrix>>>;
+  const PackedMatrices& packed_matrices() const;
 
   // From now on, each linear layer that a target names gets an adapter (lora.h), and adapters alone
   // are trained. With `anew`, adapters are drawn from that generator, not read from the source; it
@@ -72,7 +89,7 @@ class Params {
   // Parameters, frozen ones and buffers: what a checkpoint holds.
   const NamedTensors& tensors() const;
   std::int64_t count() const;        // elements of parameters()
-  std::int64_t total_count() const;  // elements of tensors()
+  std::int64_t total_count() const;  // elements of tensors() and packed_matrices()
   // For the end of a model's constructor. Error, naming the tensors, if the source holds some that
   // nobody asked for; or if a target of adapt() names no layer.
   void check_all_used() const;
@@ -85,12 +102,14 @@ class Params {
                 bool anew = false) const;
   Tensor obtain_parameter(const std::string& name, const Shape& shape, const Init& init,
                           Kind kind) const;
+  const std::string& found(const std::string& name, const Shape& shape) const;
   Tensor read(const std::string& name, const Shape& shape) const;
+  StoredTensor stored_matrix(const std::string& name, const Shape& shape, const Init& init) const;
   void check_targets() const;
 
   std::shared_ptr<Store> store_;
   std::string prefix_;
-  bool may_adapt_ = true;
+  bool may_adapt_ = true, may_pack_ = true;
 };
 
 }  // namespace tapegrad::nn

@@ -1,11 +1,15 @@
-// How fast a training step is, and where its time goes.
+// How fast a training step is, and where its time goes; how fast a model writes.
+
+#include <filesystem>
 
 #include "tapegrad/apps/bench/gemm_bench.h"
+#include "tapegrad/apps/bench/generate_bench.h"
 #include "tapegrad/apps/bench/step_bench.h"
 #include "tapegrad/apps/cli/command.h"
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
+#include "tapegrad/run/models/model.h"
 #include "tapegrad/run/train/options.h"
 
 namespace tapegrad {
@@ -18,45 +22,87 @@ const bench::BenchCase& case_of(const std::string& name) {
   cli::usage_error("there is no configuration '{}'; see tapegrad bench --help", name);
 }
 
-int bench(const cli::Call& call) {
-  bench::BenchOptions o;
+struct Options {
+  bench::BenchOptions step;
+  bench::GenerateBenchOptions generate;
+  std::string weights{run::kStored};
   cli::ComputeOptions compute;
+  std::string what, config;
+};
+
+std::optional<Options> parse(const cli::Call& call) {
+  Options o;
   std::vector<std::string> words;
-  cli::CommandLine cli(call.name, "Times a training step of a GPT on random tokens.");
+  cli::CommandLine cli(call.name,
+                       "Times a training step of a GPT on random tokens, or a model that writes.");
   cli.group("Options");
-  cli("steps", o.steps, "steps that are timed, after two that are not", {.least = 1});
-  cli.options(compute);
-  cli("dtype", o.dtype, "precision of linear layers: bf16 rounds both operands of their products");
-  cli("recompute", o.recompute,
+  cli.options(o.compute);
+  cli.group("Of steps, ops and gemm");
+  cli("steps", o.step.steps, "steps that are timed, after two that are not", {.least = 1});
+  cli("dtype", o.step.dtype,
+      "precision of linear layers: bf16 rounds both operands of their products");
+  cli("recompute", o.step.recompute,
       "keep only each block's input, and run the block again in backward");
-  cli("trace", o.trace, "write a trace of all steps of bench ops, for ui.perfetto.dev",
+  cli("trace", o.step.trace, "write a trace of all steps of bench ops, for ui.perfetto.dev",
       {.value = "FILE"});
+  cli.group("Of generate");
+  cli.choice("weights", o.weights, run::packed_weights(),
+             "how weights lie in memory: converted to a type, or as the files have them");
+  cli("batch", o.generate.batch, "texts side by side", {.least = 1, .most = 1024});
+  cli("prompt", o.generate.prompt, "tokens of each prompt", {.least = 1});
+  cli("tokens", o.generate.tokens, "tokens of each text", {.least = 1});
+  cli("json", o.generate.json, "print one JSON object");
   cli.example("tapegrad bench step char-cpu --steps 100",
               "the median step, and how near it is to gemm's rate");
   cli.example("tapegrad bench ops gpt2-b4t256", "a table of the ops by time");
+  cli.example("tapegrad bench gemm gpt2-b4t64", "the products of a step by shape, by each library");
+  cli.example("tapegrad bench generate SmolLM2-135M.gguf --weights q8_0 --batch 8",
+              "tokens per second, and how near that is to the rate of reading memory");
   for (const bench::BenchCase& c : bench::bench_cases()) {
     cli.list("Configurations", c.name, c.summary);
   }
-  cli.example("tapegrad bench gemm gpt2-b4t64", "the products of a step by shape, by each library");
-  cli.words(words, "step|ops|gemm CONFIG", "what to time, and the model and batch to time it with");
-  if (cli.parse_or_print(call.argc, call.argv)) return 0;
+  cli.words(words, "step|ops|gemm|generate CONFIG",
+            "what to time, and the model to time it with; generate also takes the path of one");
+  if (cli.parse_or_print(call.argc, call.argv)) return std::nullopt;
   if (words.size() != 2) {
-    cli::usage_error("say what to time: tapegrad bench step, ops or gemm, and a CONFIG");
+    cli::usage_error("say what to time: tapegrad bench step, ops, gemm or generate, and a CONFIG");
   }
-  const std::string& what = words[0];
+  o.what = words[0], o.config = words[1];
+  if (!o.step.trace.empty() && o.what != "ops") cli::usage_error("--trace is for bench ops");
+  cli::use_compute(o.compute);
+  return o;
+}
+
+void time_step(const Options& o) {
   using Bench = void (*)(const bench::BenchCase&, const bench::BenchOptions&);
-  const Bench time = what == "step"   ? bench::bench_step
-                     : what == "ops"  ? bench::bench_ops
-                     : what == "gemm" ? bench::bench_gemm
-                                      : nullptr;
-  if (time == nullptr) cli::usage_error("'{}' is none of step, ops and gemm", what);
-  if (!o.trace.empty() && what != "ops") cli::usage_error("--trace is for bench ops");
-  const bench::BenchCase& c = case_of(words[1]);
-  cli::use_compute(compute);
-  if (o.dtype == Precision::bf16) {
-    fmt::print("{}\n", describe_precision(o.dtype, c.largest_product()));
+  const Bench time = o.what == "step"   ? bench::bench_step
+                     : o.what == "ops"  ? bench::bench_ops
+                     : o.what == "gemm" ? bench::bench_gemm
+                                        : nullptr;
+  if (time == nullptr) cli::usage_error("'{}' is none of step, ops, gemm and generate", o.what);
+  const bench::BenchCase& c = case_of(o.config);
+  if (o.step.dtype == Precision::bf16) {
+    fmt::print("{}\n", describe_precision(o.step.dtype, c.largest_product()));
   }
-  time(c, o);
+  time(c, o.step);
+}
+
+void time_generation(const Options& o) {
+  if (std::filesystem::exists(o.config)) {
+    const run::TextModel model = run::load_packed(run::open_model(o.config), o.weights);
+    return bench::bench_generate(model.gpt, model.params, o.config, o.generate);
+  }
+  Rng rng(1337);
+  const nn::Params params(rng);
+  params.pack(run::packed_type(o.weights));
+  const nn::Decoder model(params, case_of(o.config).model);
+  bench::bench_generate(model, params, o.config, o.generate);
+}
+
+int bench(const cli::Call& call) {
+  const auto options = parse(call);
+  if (!options) return 0;
+  options->what == "generate" ? time_generation(*options) : time_step(*options);
   return 0;
 }
 
@@ -64,7 +110,8 @@ int run(const cli::Call& call) {
   return cli::run_main(call.name, [&] { return bench(call); });
 }
 
-const cli::Command kCommand("bench", cli::CommandGroup::learn, "time a training step", run);
+const cli::Command kCommand("bench", cli::CommandGroup::learn,
+                            "time a training step, or a model that writes", run);
 
 }  // namespace
 }  // namespace tapegrad

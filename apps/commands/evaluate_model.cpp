@@ -14,7 +14,7 @@ namespace tapegrad {
 namespace {
 
 struct Options {
-  std::string model, checkpoint{run::kLast}, limit = "all";
+  std::string model, checkpoint{run::kLast}, weights{run::kStored}, limit = "all";
   std::vector<std::string> paths;
   std::string data, field = "text", encoding = "utf-8", separator;
   std::optional<std::int64_t> block_size, stride;
@@ -34,6 +34,8 @@ std::optional<Options> parse(const cli::Call& call) {
   cli.alias("-m", "--model");
   cli("checkpoint", o.checkpoint, "weights to use: last, best, or a step that the run keeps",
       {.value = "last|best|STEP"});
+  cli.choice("weights", o.weights, run::packed_weights(),
+             "how weights lie in memory: as the files have them, or converted to a type");
   cli.group("Text");
   cli("data", o.data, "folder of tokens, in place of PATH; its validation part is evaluated",
       {.value = "DIR"});
@@ -99,7 +101,7 @@ int evaluate(const Options& o) {
   run::OpenedModel opened = run::open_model(o.model, o.checkpoint);
   const std::int64_t longest = opened.config.block_size;
   const std::int64_t usual = opened.training_length.value_or(longest);
-  const run::TextModel model = run::load(std::move(opened));
+  const run::TextModel model = run::load_packed(std::move(opened), o.weights);
   run::WindowOptions windows{.batch_size = o.batch_size,
                              .block_size = o.block_size.value_or(usual),
                              .stride = o.stride,

@@ -15,7 +15,7 @@ namespace tapegrad {
 namespace {
 
 struct Options {
-  std::string model, checkpoint{run::kLast}, text, html, tape;
+  std::string model, checkpoint{run::kLast}, weights = "f32", text, html, tape;
   bool json = false;
   cli::ComputeOptions compute;
 };
@@ -23,6 +23,8 @@ struct Options {
 bool draws_svg(const std::string& path) { return path.ends_with(".svg"); }
 
 void check_tape(const Options& o) {
+  if (o.weights != "f32")
+    cli::usage_error("--tape shows a step of training, whose weights are f32");
   if (!draws_svg(o.tape) && !o.tape.ends_with(".dot")) {
     cli::usage_error("--tape {}: the name must end with .svg or .dot", o.tape);
   }
@@ -39,6 +41,8 @@ std::optional<Options> parse(const cli::Call& call) {
   cli("model", o.model, "a run folder, or a model of another program", {.value = "PATH"});
   cli("checkpoint", o.checkpoint, "weights to use: last, best, or a step that the run keeps",
       {.value = "last|best|STEP"});
+  cli.choice("weights", o.weights, run::packed_weights(),
+             "how weights lie in memory: converted to a type, or as the files have them");
   cli("text", o.text, "text that the model reads; - is stdin", {.value = "TEXT|-"});
   cli.alias("-m", "--model");
   cli.alias("-p", "--text");
@@ -102,7 +106,8 @@ Reading read(const Options& o, const std::string& text) {
   run::OpenedModel opened = run::open_model(o.model, o.checkpoint);
   const std::int64_t most = inspect::most_tokens(opened.config);
   const auto step = step_of(*opened.weights);
-  run::TextModel model = run::load(std::move(opened));
+  run::TextModel model = o.weights == "f32" ? run::load(std::move(opened))
+                                            : run::load_packed(std::move(opened), o.weights);
   std::vector<data::Token> tokens = model.tokens_of(text);
   const std::int64_t all = std::ssize(tokens);
   tokens.erase(tokens.begin(), tokens.end() - std::min(most, all));

@@ -13,7 +13,7 @@ namespace tapegrad {
 namespace {
 
 struct Options {
-  std::string model, checkpoint{run::kLast};
+  std::string model, checkpoint{run::kLast}, weights{run::kStored};
   std::vector<std::string> words;  // the model, and prompts
   std::vector<std::string> prompts;
   std::optional<std::string> prompt_file;
@@ -32,6 +32,8 @@ std::optional<Options> parse(const cli::Call& call) {
   cli.alias("-m", "--model");
   cli("checkpoint", o.checkpoint, "weights to use: last, best, or a step that the run keeps",
       {.value = "last|best|STEP"});
+  cli.choice("weights", o.weights, run::packed_weights(),
+             "how weights lie in memory: as the files have them, or converted to a type");
   cli("prompt", o.prompts,
       "text to continue; may be repeated [<|endoftext|> or, for a tokenizer without it, a line "
       "break]",
@@ -121,7 +123,7 @@ std::vector<std::string> prompts_of(const Options& o) {
 }
 
 int sample(const Options& o) {
-  const run::TextModel model = run::load(o.model, DType::f32, o.checkpoint);
+  const run::TextModel model = run::load_packed(run::open_model(o.model, o.checkpoint), o.weights);
   sampling::Sampler sampler(model, o.sample, o.seed);
   if (o.interactive) {
     sampler.converse();

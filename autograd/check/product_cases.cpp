@@ -2,6 +2,7 @@
 
 #include "tapegrad/autograd/check/op_cases.h"
 #include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/packed/packed_matrix.h"
 
 namespace tapegrad {
 namespace {
@@ -35,6 +36,24 @@ void add_products(Cases& cases) {
       {"linear", {{3, 0}, {5, 0}, {5}}, normal, [](In x) { return linear(x[0], x[1], x[2]); }},
   };
   cases.insert(cases.end(), lines.begin(), lines.end());
+}
+
+// A product with a matrix of f32, packed: of x in f64, so that it is exact.
+void add_packed(Cases& cases) {
+  const auto weight = [](std::int64_t out, std::int64_t in) {
+    Rng rng(1);
+    const StoredTensor numbers(Tensor::randn({out, in}, rng), "W");
+    return std::make_shared<const PackedMatrix>(numbers, stored_type(DType::f32));
+  };
+  const auto w = weight(5, 4), v = weight(2, 4);
+  cases.push_back({"packed_linear", {{2, 3, 4}, {5}}, normal,
+                   [=](In x) { return linear(x[0], PackedLinear{w, x[1]}); }});
+  cases.push_back({"packed_linear", {{0, 4}}, normal,
+                   [=](In x) { return linear(x[0], PackedLinear{w, {}}); }});
+  cases.push_back({"packed_linear(two)", {{3, 4}, {5}}, normal, [=](In x) {
+                     const std::vector<PackedLinear> two = {{w, x[1]}, {v, {}}};
+                     return concat(linears(x[0], two), 1);
+                   }});
 }
 
 void add_einsums(Cases& cases) {
@@ -83,6 +102,7 @@ void add_convolutions(Cases& cases) {
 
 void add_product_cases(Cases& cases) {
   add_products(cases);
+  add_packed(cases);
   add_einsums(cases);
   add_convolutions(cases);
 }

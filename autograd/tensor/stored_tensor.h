@@ -31,6 +31,8 @@ class StoredTensor {
   const StoredType& type() const { return *type_; }
   const Shape& shape() const { return shape_; }
   std::uint64_t bytes() const { return bytes_; }
+  const std::string& label() const { return label_; }
+  bool is_transposed() const { return transposed_; }  // its bytes are those of the other order
   // False if reading fails, or if there are no such bytes.
   [[nodiscard]] bool read(std::uint64_t offset, std::byte* to, std::size_t bytes) const;
 

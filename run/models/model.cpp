@@ -1,5 +1,7 @@
 #include "tapegrad/run/models/model.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "tapegrad/base/text/utf8.h"
@@ -194,13 +196,43 @@ TextModel load(const std::filesystem::path& path, DType dtype, const std::string
   return load(open_model(path, checkpoint), dtype);
 }
 
-TextModel load(OpenedModel opened, DType dtype) {
-  const std::string name = opened.weights->name();
-  nn::Params params(std::move(opened.weights), dtype);
+namespace {
+
+TextModel load_into(nn::Params params, OpenedModel opened) {
   nn::Decoder gpt(params, opened.config);
-  check_finite_tensors(name, params.tensors());
+  check_finite_tensors(opened.weights->name(), params.tensors());
   return {std::move(params), std::move(gpt), std::move(opened.tokenizer),
           std::move(opened.settings)};
+}
+
+}  // namespace
+
+TextModel load(OpenedModel opened, DType dtype) {
+  nn::Params params(opened.weights, dtype);
+  return load_into(std::move(params), std::move(opened));
+}
+
+std::vector<std::string> packed_weights() {
+  std::vector<std::string> names = {std::string(kStored)};
+  constexpr std::int64_t kAnyRow = 256;  // of whole blocks
+  for (const StoredType& type : stored_types()) {
+    const bool packs = PackedMatrix::can_pack(type, kAnyRow) && type.from_f32 != nullptr;
+    if (packs) names.emplace_back(type.name);
+  }
+  return names;
+}
+
+const StoredType* packed_type(std::string_view weights) {
+  const auto names = packed_weights();
+  check(std::find(names.begin(), names.end(), weights) != names.end(),
+        "weights cannot be kept as '{}', only as {}", weights, fmt::join(names, ", "));
+  return weights == kStored ? nullptr : &stored_type(weights);
+}
+
+TextModel load_packed(OpenedModel opened, std::string_view weights) {
+  nn::Params params(opened.weights);
+  params.pack(packed_type(weights));
+  return load_into(std::move(params), std::move(opened));
 }
 
 void save_model(const std::filesystem::path& folder, const TextModel& model) {

@@ -82,6 +82,14 @@ OpenedModel open_model(const std::filesystem::path& path,
 
 // The opened model, converted to `dtype`: see below.
 TextModel load(OpenedModel opened, DType dtype = DType::f32);
+// How weights lie in memory for texts and losses alone, packed (see PackedMatrix): "stored", as the
+// files have them, or a type that all matrices are converted to while they are read. f32, bf16 and
+// f16 give the texts of f32 if the files have no more digits.
+inline constexpr std::string_view kStored = "stored";
+std::vector<std::string> packed_weights();  // all of these
+// For nn::Params::pack(): null for "stored". Error, naming all, if it is none of these.
+const StoredType* packed_type(std::string_view weights);
+TextModel load_packed(OpenedModel opened, std::string_view weights = kStored);
 // The model that open_model() opens, converted to `dtype` (f32 or f64). `checkpoint` is "last",
 // "best" or the number of a step, of those that the run keeps. Files that are missing, broken or do
 // not belong together are an Error that names them.

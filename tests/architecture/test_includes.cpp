@@ -34,6 +34,7 @@ const std::map<std::string, Names> kMayInclude = {
     {"autograd/gemm", {"base*", "autograd/tensor", "autograd/gemm"}},
     {"autograd/kernels", {"base*", "autograd/tensor", "autograd/gemm", "autograd/kernels"}},
     {"autograd", kEngine},
+    {"autograd/packed", kEngine + Names{"autograd/packed"}},
     {"autograd/ops", kEngine + Names{"autograd/ops"}},
     {"autograd/check", {"base*", "autograd*"}},
     {"nn", {"base*", "autograd*", "nn*"}},

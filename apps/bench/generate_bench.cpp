@@ -1,0 +1,110 @@
+#include "tapegrad/apps/bench/generate_bench.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <vector>
+
+#include "tapegrad/autograd/packed/read_rate.h"
+#include "tapegrad/base/json_file.h"
+#include "tapegrad/base/median.h"
+#include "tapegrad/base/parallel.h"
+#include "tapegrad/base/seconds_of.h"
+#include "tapegrad/base/text/words.h"
+#include "tapegrad/nn/decoder_names.h"
+#include "tapegrad/nn/generation/generation.h"
+
+namespace tapegrad::bench {
+namespace {
+
+// The packed matrices that each token reads: all but the embedding, of which it reads a row, unless
+// that is the head, too.
+std::uint64_t bytes_per_token(const nn::Decoder& model, const nn::Params& params) {
+  std::uint64_t bytes = 0;
+  for (const auto& [name, matrix] : params.packed_matrices()) {
+    if (model.config.tied || matrix != model.wte.packed) bytes += matrix->bytes();
+  }
+  return bytes;
+}
+
+// "q8_0 (49 matrices) and f32 (1)"
+std::string types_of(const nn::Params& params) {
+  std::map<std::string_view, int> counts;
+  for (const auto& [name, matrix] : params.packed_matrices()) ++counts[matrix->type().name];
+  std::vector<std::string> parts;
+  for (const auto& [type, count] : counts) {
+    parts.push_back(counts.size() == 1 ? std::string(type) : fmt::format("{} {}", count, type));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+struct Times {
+  double prompt = 0;               // until all texts have a first token
+  std::vector<double> steps = {};  // of each further token
+};
+
+Times times_of(const nn::Decoder& model, const GenerateBenchOptions& o) {
+  nn::Generation generation(model, {.max_sequences = o.batch});
+  Rng rng(1);
+  for (std::int64_t i = 0; i < o.batch; ++i) {
+    nn::Tokens prompt;
+    for (std::int64_t t = 0; t < o.prompt; ++t) {
+      prompt.push_back(static_cast<std::int32_t>(rng.next32() % model.config.vocab_size));
+    }
+    generation.add(std::move(prompt), {.max_new_tokens = o.tokens + 1, .greedy = true}, Rng(1));
+  }
+  Times times;
+  times.prompt = seconds_of([&] { generation.step(); });
+  for (std::int64_t t = 0; t < o.tokens; ++t) {
+    times.steps.push_back(seconds_of([&] { generation.step(); }));
+  }
+  return times;
+}
+
+}  // namespace
+
+void bench_generate(const nn::Decoder& model, const nn::Params& params, const std::string& name,
+                    const GenerateBenchOptions& o) {
+  check(o.prompt + o.tokens <= model.config.block_size,
+        "a prompt of {} tokens and {} more do not fit into the {} that the model can see", o.prompt,
+        o.tokens, model.config.block_size);
+  const auto bytes = static_cast<double>(bytes_per_token(model, params));
+  times_of(model, {.batch = o.batch, .prompt = 2, .tokens = 2});  // so that pages are there
+  const double before = read_rate();
+  const Times times = times_of(model, o);
+  const double limit = std::max(before, read_rate());
+  const double step = median(times.steps);
+  const double prompt_rate = static_cast<double>(o.batch * o.prompt) / times.prompt;
+  const double text_rate = static_cast<double>(o.batch) / step, read = bytes / step;
+  if (o.json) {
+    const Json json = {{"model", name},
+                       {"weights", types_of(params)},
+                       {"weight_bytes", bytes},
+                       {"threads", num_threads()},
+                       {"kernels", packed_kernels()},
+                       {"batch", o.batch},
+                       {"prompt_tokens", o.prompt},
+                       {"prompt_tokens_per_second", prompt_rate},
+                       {"tokens", o.tokens},
+                       {"tokens_per_second", text_rate},
+                       {"bytes_per_second", read},
+                       {"read_bytes_per_second", limit},
+                       {"share", read / limit}};
+    fmt::print("{}\n", json_text(json, 2));
+    return;
+  }
+  fmt::print("{}: weights {}, {:.1f} MB for each step; {} threads, {} kernels\n", name,
+             types_of(params), bytes / 1e6, num_threads(), packed_kernels());
+  fmt::print("prompt: {} × {} tokens in {:.3f} s: {} tok/s\n", o.batch, o.prompt, times.prompt,
+             grouped(static_cast<std::int64_t>(prompt_rate)));
+  fmt::print("text: {} × {} tokens, the median step {:.2f} ms: {:.1f} tok/s\n", o.batch, o.tokens,
+             1e3 * step, text_rate);
+  fmt::print(
+      "weights are read at {:.1f} GB/s, {:.0f} % of the {:.1f} GB/s that memory can be read at\n",
+      read / 1e9, 100 * read / limit, limit / 1e9);
+}
+
+}  // namespace tapegrad::bench

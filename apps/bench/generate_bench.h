@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tapegrad/nn/decoder.h"
+
+namespace tapegrad::bench {
+
+struct GenerateBenchOptions {
+  std::int64_t batch = 1;    // texts side by side
+  std::int64_t prompt = 64;  // tokens of each prompt
+  std::int64_t tokens = 64;  // of each text, which are timed one by one
+  bool json = false;
+};
+
+// Prints how fast a packed model reads prompts of random tokens and writes texts, and how near that
+// comes to the rate at which memory can be read. Error if prompt and text do not fit the model.
+void bench_generate(const nn::Decoder& model, const nn::Params& params, const std::string& name,
+                    const GenerateBenchOptions& options);
+
+}  // namespace tapegrad::bench

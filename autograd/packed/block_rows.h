@@ -1,0 +1,245 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "tapegrad/autograd/packed/store_sums.h"
+
+namespace tapegrad::packed {
+namespace {
+
+// Ways whose elements stand in blocks with a scale: see stored_blocks.cpp for what files have. Four
+// elements of each row stand side by side, for instructions that add products of four bytes. x is
+// rounded to 8 bits, so that products of a block of 32 are sums of whole numbers, which are exact.
+//
+// A way has, for a panel:
+//   kHeaderBytes, kBlocks  what stands before so many blocks of 32 elements (a "super-block")
+//   kBlockBytes            of a block of 32 elements of sixteen rows
+//   group<G>(block)        elements 4·G to 4·G + 3 of each row: whole numbers, plus kOffset
+//   scale(header, block)   an element is scale·number
+//   kHasMins, min()        … plus min
+//   kHasFactors, factor()  … where number is multiplied by a factor of each half of the block first
+
+// The bytes `at` to `at` + size − 1 of block `index` of each row, one row behind the other.
+struct RowBytes {
+  const std::uint8_t* const* rows;
+  std::int64_t block_bytes;
+  void copy(std::int64_t index, std::int64_t at, std::int64_t size, std::uint8_t* to) const {
+    for (std::int64_t r = 0; r < kRows; ++r, to += size) {
+      const auto bytes = static_cast<std::size_t>(size);
+      if (rows[r] != nullptr) std::memcpy(to, rows[r] + index * block_bytes + at, bytes);
+      if (rows[r] == nullptr) std::memset(to, 0, bytes);
+    }
+  }
+  std::uint8_t byte(std::int64_t r, std::int64_t index, std::int64_t at) const {
+    return rows[r] == nullptr ? 0 : rows[r][index * block_bytes + at];
+  }
+};
+
+// Defaults of a way.
+struct Blocks {
+  static constexpr bool kRoundsX = true, kSigned = false, kHasMins = false, kHasFactors = false;
+  static constexpr std::int64_t kHeaderBytes = 0, kBlocks = 1;
+  static constexpr int kOffset = 0;
+};
+
+template <class Way>
+std::int64_t bytes_of_panel(std::int64_t in) {
+  return in / Way::kElements * (Way::kHeaderBytes + Way::kBlocks * Way::kBlockBytes);
+}
+
+// Where nibbles of elements 0 to 15 and 16 to 31 share bytes, as in q4_0 and q4_1: byte b of a
+// vector of groups G and G + 4.
+inline void pack_nibbles(const RowBytes& from, std::int64_t index, std::int64_t at,
+                         std::uint8_t* to) {
+  for (int g = 0; g < 4; ++g) {
+    for (std::int64_t r = 0; r < kRows; ++r) {
+      for (int b = 0; b < 4; ++b) *to++ = from.byte(r, index, at + 4 * g + b);
+    }
+  }
+}
+template <class V, int G>
+typename V::B nibbles(const std::uint8_t* from) {
+  const auto both = V::bytes(from + G % 4 * 64);
+  return G < 4 ? V::low_nibbles(both) : V::high_nibbles(both);
+}
+
+template <class V>
+struct Q8_0 : Blocks {
+  static constexpr const char* kName = "q8_0";
+  static constexpr std::int64_t kElements = 32, kBlockBytes = 34 * kRows;
+  static constexpr bool kSigned = true;
+  static void pack(const std::uint8_t* const (&rows)[kRows], std::int64_t in, std::uint8_t* to) {
+    const RowBytes from{rows, 34};
+    for (std::int64_t i = 0; i < in / kElements; ++i) {
+      for (int g = 0; g < 8; ++g, to += 64) from.copy(i, 2 + 4 * g, 4, to);
+      from.copy(i, 0, 2, to);
+      to += 2 * kRows;
+    }
+  }
+  template <int G>
+  static typename V::B group(const std::uint8_t* block) {
+    return V::bytes(block + 64 * G);
+  }
+  static typename V::F scale(const std::uint8_t*, const std::uint8_t* block) {
+    return V::f16s(block + 512);
+  }
+};
+
+template <class V>
+struct Q4_0 : Blocks {
+  static constexpr const char* kName = "q4_0";
+  static constexpr std::int64_t kElements = 32, kBlockBytes = 18 * kRows;
+  static constexpr int kOffset = 8;
+  static void pack(const std::uint8_t* const (&rows)[kRows], std::int64_t in, std::uint8_t* to) {
+    const RowBytes from{rows, 18};
+    for (std::int64_t i = 0; i < in / kElements; ++i, to += kBlockBytes) {
+      pack_nibbles(from, i, 2, to);
+      from.copy(i, 0, 2, to + 256);
+    }
+  }
+  template <int G>
+  static typename V::B group(const std::uint8_t* block) {
+    return nibbles<V, G>(block);
+  }
+  static typename V::F scale(const std::uint8_t*, const std::uint8_t* block) {
+    return V::f16s(block + 256);
+  }
+};
+
+template <class V>
+struct Q4_1 : Blocks {
+  static constexpr const char* kName = "q4_1";
+  static constexpr std::int64_t kElements = 32, kBlockBytes = 20 * kRows;
+  static constexpr bool kHasMins = true;
+  static void pack(const std::uint8_t* const (&rows)[kRows], std::int64_t in, std::uint8_t* to) {
+    const RowBytes from{rows, 20};
+    for (std::int64_t i = 0; i < in / kElements; ++i, to += kBlockBytes) {
+      pack_nibbles(from, i, 4, to);
+      from.copy(i, 0, 2, to + 256);
+      from.copy(i, 2, 2, to + 288);
+    }
+  }
+  template <int G>
+  static typename V::B group(const std::uint8_t* block) {
+    return nibbles<V, G>(block);
+  }
+  static typename V::F scale(const std::uint8_t*, const std::uint8_t* block) {
+    return V::f16s(block + 256);
+  }
+  static typename V::F min(const std::uint8_t*, const std::uint8_t* block) {
+    return V::f16s(block + 288);
+  }
+};
+
+// The sums of a block's products, for N columns of x, are added to `totals`.
+template <class V, class Way, int N>
+struct BlockSums {
+  using F = typename V::F;
+  using I = typename V::I;
+  static constexpr int kHalves = Way::kHasFactors ? 2 : 1;
+
+  const std::uint8_t *header, *block;
+  const RoundedBlock* x;
+  std::int64_t step;  // from a column of x to the next
+  I sums[N][kHalves];
+
+  void add_to(F (&totals)[N]) {
+    begin();
+    groups<0>();
+    const F scale = Way::scale(header, block);
+    for (int j = 0; j < N; ++j) {
+      const RoundedBlock& of_x = x[j * step];
+      const F product = V::mul(V::floats(sum(j)), V::mul(scale, V::set(of_x.scale)));
+      totals[j] = V::add(totals[j], product);
+      if constexpr (Way::kHasMins) {
+        const float weight = of_x.scale * static_cast<float>(of_x.sums[0] + of_x.sums[1]);
+        totals[j] = V::add(totals[j], V::mul(Way::min(header, block), V::set(weight)));
+      }
+    }
+  }
+
+ private:
+  void begin() {
+    for (int j = 0; j < N; ++j) {
+      const std::int32_t* of_x = x[j * step].sums;
+      for (int h = 0; h < kHalves; ++h) {
+        const std::int32_t sum = kHalves == 2 ? of_x[h] : of_x[0] + of_x[1];
+        sums[j][h] = Way::kSigned ? V::signed_begin(sum) : V::ints(-Way::kOffset * sum);
+      }
+    }
+  }
+
+  template <int G>
+  void groups() {
+    const typename V::B w = Way::template group<G>(block);
+    for (int j = 0; j < N; ++j) {
+      I& sum = sums[j][kHalves == 2 ? G / 4 : 0];
+      const std::int8_t* four = x[j * step].q + 4 * G;
+      sum = Way::kSigned ? V::signed_dot(sum, w, four) : V::dot(sum, w, four);
+    }
+    if constexpr (G < 7) groups<G + 1>();
+  }
+
+  I sum(int j) const {
+    if constexpr (kHalves == 1) {
+      return sums[j][0];
+    } else {
+      const I first = V::mul(sums[j][0], Way::factor(block, 0));
+      return V::add(first, V::mul(sums[j][1], Way::factor(block, 1)));
+    }
+  }
+};
+
+// The products of a panel and N columns of x.
+template <class V, class Way, int N>
+void multiply_blocks(const Product& p, std::int64_t panel, std::int64_t column) {
+  typename V::F totals[N];
+  for (auto& total : totals) total = V::set(0);
+  const std::int64_t blocks = p.in / kRounded;
+  const std::uint8_t* header = p.panels + panel * p.panel_bytes;
+  const RoundedBlock* x = p.rounded + column * blocks;
+  for (std::int64_t i = 0; i < blocks; i += Way::kBlocks) {
+    const std::uint8_t* block = header + Way::kHeaderBytes;
+    for (std::int64_t b = 0; b < Way::kBlocks; ++b, block += Way::kBlockBytes) {
+      if constexpr (N <= 2) prefetch(block + kAhead, Way::kBlockBytes);
+      BlockSums<V, Way, N>{header, block, x + i + b, blocks, {}}.add_to(totals);
+    }
+    header = block;
+  }
+  for (int j = 0; j < N; ++j) put<V>(p, panel, column + j, totals[j]);
+}
+
+// Row r of a panel.
+template <class V, class Way>
+struct RowOfBlocks {
+  std::int64_t r;
+  void unpack(const std::uint8_t* header, std::int64_t in, float* to) const {
+    for (std::int64_t i = 0; i < in / kRounded; i += Way::kBlocks) {
+      const std::uint8_t* block = header + Way::kHeaderBytes;
+      for (std::int64_t b = 0; b < Way::kBlocks; ++b, block += Way::kBlockBytes, to += kRounded) {
+        groups<0>(header, block, to);
+      }
+      header = block;
+    }
+  }
+
+ private:
+  template <int G>
+  void groups(const std::uint8_t* header, const std::uint8_t* block, float* to) const {
+    const auto w = Way::template group<G>(block);
+    float scale = Way::scale(header, block).lane[r], min = 0;
+    if constexpr (Way::kHasFactors) scale *= static_cast<float>(Way::factor(block, G / 4).lane[r]);
+    if constexpr (Way::kHasMins) min = Way::min(header, block).lane[r];
+    for (std::int64_t b = 0; b < 4; ++b) {
+      const std::uint8_t byte = w.byte[4 * r + b];
+      const int number = Way::kSigned ? static_cast<std::int8_t>(byte) : byte - Way::kOffset;
+      to[4 * G + b] = scale * static_cast<float>(number);
+      if constexpr (Way::kHasMins) to[4 * G + b] += min;
+    }
+    if constexpr (G < 7) groups<G + 1>(header, block, to);
+  }
+};
+
+}  // namespace
+}  // namespace tapegrad::packed

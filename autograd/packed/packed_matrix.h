@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "tapegrad/autograd/tensor/stored_tensor.h"
+#include "tapegrad/base/memory/memory.h"
+
+namespace tapegrad {
+
+namespace packed {
+struct PackedWay;
+}
+
+// A matrix W (out, in) whose elements stay as short as files store them, in an order that suits
+// products with few columns: these read each byte of W once, at the speed of memory. It is never
+// changed. Types: f32, bf16, f16, q8_0, q4_0, q4_1, q4_k, q5_k and q6_k.
+//
+// A product with a matrix of blocks (q8_0 and those behind it) rounds its input to 8 bits, in
+// blocks of 32 with a scale of their own, as llama.cpp does. An element of a product is computed by
+// the same operations, whatever other rows of x there are and however many threads: of matrices of
+// blocks, it is the same to the bit on every processor, too.
+class PackedMatrix {
+ public:
+  // The rows of a matrix as type `as`, which all threads read and convert, some rows at a time.
+  // Errors, which begin with the label of `from`: it is no matrix; `as` has no packed form, or its
+  // blocks do not fill the rows; a number does not fit; reading fails.
+  PackedMatrix(const StoredTensor& from, const StoredType& as);
+  ~PackedMatrix();
+  PackedMatrix(const PackedMatrix&) = delete;
+  PackedMatrix& operator=(const PackedMatrix&) = delete;
+
+  // Whether matrices of this type can be packed, with rows of so many elements.
+  static bool can_pack(const StoredType& type, std::int64_t in);
+
+  const StoredType& type() const { return *type_; }
+  std::int64_t out() const { return out_; }
+  std::int64_t in() const { return in_; }
+  Shape shape() const { return {out_, in_}; }
+  std::uint64_t bytes() const;  // that a product reads
+
+  // The matrix as a tensor of f32, and its rows `ids` (…) i32 → (…, in). Error if there is no such
+  // row.
+  Tensor unpacked() const;
+  Tensor rows(const Tensor& ids) const;
+
+ private:
+  friend class PackedProducts;
+  void fill(const StoredTensor& from);
+
+  const StoredType* type_;
+  const packed::PackedWay* way_;
+  std::int64_t out_, in_, panel_bytes_;
+  std::unique_ptr<Scratch> panels_;
+};
+
+// W and b of y = x·Wᵀ + b; the bias (out) may be undefined.
+struct PackedLinear {
+  std::shared_ptr<const PackedMatrix> weight;
+  Tensor bias;
+};
+// x (…, in) → (…, out), of f32. The gradient of x is that of linear() with the unpacked matrix, as
+// if x had not been rounded; the matrix has none. For checks, x may be of f64: then this is
+// linear() with the unpacked matrix.
+Tensor linear(const Tensor& x, const PackedLinear& by);
+// The products of one x with several matrices, whose panels threads share out together.
+std::vector<Tensor> linears(const Tensor& x, std::span<const PackedLinear> by);
+
+// What multiplies packed matrices in this process: "avx512".
+std::string_view packed_kernels();
+
+}  // namespace tapegrad

@@ -1,0 +1,111 @@
+#include "tapegrad/autograd/packed/packed_ways.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <vector>
+
+#include "tapegrad/autograd/packed/kernels.h"
+#include "tapegrad/autograd/packed/vector_plain.h"
+#include "tapegrad/base/parallel.h"
+
+namespace tapegrad::packed {
+namespace {
+
+template <class Way>
+std::int64_t panel_bytes(std::int64_t in) {
+  if constexpr (Way::kRoundsX) {
+    return bytes_of_panel<Way>(in);
+  } else {
+    return Way::panel_bytes(in);
+  }
+}
+
+template <class Way>
+void unpack(const std::uint8_t* panel, std::int64_t in, std::int64_t r, float* to) {
+  if constexpr (Way::kRoundsX) {
+    RowOfBlocks<Plain, Way>{r}.unpack(panel, in, to);
+  } else {
+    for (std::int64_t i = 0; i < in; ++i) {
+      to[i] = Way::column(panel + i * Way::kColumnBytes).lane[r];
+    }
+  }
+}
+
+template <class... Ways>
+constexpr std::array<PackedWay, sizeof...(Ways)> rows_of(WayList<Ways...>) {
+  return {PackedWay{Ways::kName, Ways::kElements, Ways::kRoundsX, panel_bytes<Ways>, Ways::pack,
+                    unpack<Ways>}...};
+}
+constexpr auto kWays = rows_of(AllWays<Plain>{});
+
+std::vector<KernelSet> found_sets() {
+  std::vector<KernelSet> sets = {{"plain", kPlainKernels}};
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+      __builtin_cpu_supports("f16c")) {
+    sets.push_back({"avx2", kAvx2Kernels});
+  }
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512vnni")) {
+    sets.push_back({"avx512", kAvx512Kernels});
+  }
+#endif
+  return sets;
+}
+
+// Whole numbers of the bits alone, which compilers vectorise. Halves go to the even number, by
+// adding a float whose last bit stands for 1.
+RoundedBlock rounded(const float* x) {
+  constexpr float kShift = 0x1.8p23F;
+  std::uint32_t most = 0;
+  for (std::int64_t i = 0; i < kRounded; ++i) {
+    most = std::max(most, std::bit_cast<std::uint32_t>(x[i]) & 0x7fffffffU);
+  }
+  RoundedBlock block;
+  const float largest = std::bit_cast<float>(most);
+  block.scale = largest / 127.0F;
+  const float inverse = largest > 0x1p-100F ? 127.0F / largest : 0.0F;
+  const bool finite = most < 0x7f800000U;
+  if (!finite) block.scale = NAN;
+  for (std::int64_t half = 0; half < 2; ++half) {
+    std::int32_t sum = 0;
+    for (std::int64_t i = half * 16; i < half * 16 + 16; ++i) {
+      const float shifted = (finite ? x[i] : 0.0F) * inverse + kShift;
+      const std::int32_t q = static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(shifted) -
+                                                       std::bit_cast<std::uint32_t>(kShift));
+      block.q[i] = static_cast<std::int8_t>(q);
+      sum += q;
+    }
+    block.sums[half] = sum;
+  }
+  return block;
+}
+
+}  // namespace
+
+std::span<const PackedWay> ways() { return kWays; }
+
+const PackedWay* find_way(std::string_view name) {
+  const auto found = std::find_if(kWays.begin(), kWays.end(),
+                                  [&](const PackedWay& way) { return way.name == name; });
+  return found == kWays.end() ? nullptr : &*found;
+}
+
+std::span<const KernelSet> kernel_sets() {
+  static const std::vector<KernelSet> sets = found_sets();
+  return sets;
+}
+
+Multiply kernel_of(const PackedWay& way) {
+  return kernel_sets().back().kernels[&way - kWays.data()];
+}
+
+void round_to_blocks(const float* x, std::int64_t columns, std::int64_t in, RoundedBlock* to) {
+  parallel_for(columns * (in / kRounded), 1024, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) to[i] = rounded(x + i * kRounded);
+  });
+}
+
+}  // namespace tapegrad::packed

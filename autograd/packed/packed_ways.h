@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "tapegrad/autograd/packed/product.h"
+
+namespace tapegrad::packed {
+
+// A way to keep a matrix in panels for products: one row of a table. A way and its kernels stand
+// together, in float_rows.h, block_rows.h or super_block_rows.h; kernels.h lists them.
+struct PackedWay {
+  std::string_view name;  // of the StoredType whose rows it packs
+  std::int64_t elements;  // a row is a multiple of so many
+  bool rounds_x;          // to 8 bits: see RoundedBlock
+  std::int64_t (*panel_bytes)(std::int64_t in);
+  // Sixteen rows as files store them, a null one standing for zeros → a panel.
+  void (*pack)(const std::uint8_t* const (&rows)[kRows], std::int64_t in, std::uint8_t* panel);
+  // Row r of a panel, with the numbers that StoredType::to_f32 gives.
+  void (*unpack)(const std::uint8_t* panel, std::int64_t in, std::int64_t r, float* to);
+};
+std::span<const PackedWay> ways();
+// The way of a stored type; null if there is none.
+const PackedWay* find_way(std::string_view name);
+// The best kernel that this processor has.
+Multiply kernel_of(const PackedWay& way);
+
+// x (columns, in) → (columns, in / kRounded) blocks, by all threads.
+void round_to_blocks(const float* x, std::int64_t columns, std::int64_t in, RoundedBlock* to);
+
+// The instruction sets whose kernels this build has, and this processor: "plain", "avx2", "avx512".
+// For tests, and to name what is used; the best one stands last.
+struct KernelSet {
+  std::string_view name;
+  const Multiply* kernels;
+};
+std::span<const KernelSet> kernel_sets();
+
+}  // namespace tapegrad::packed

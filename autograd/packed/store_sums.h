@@ -1,0 +1,26 @@
+#pragma once
+
+#include "tapegrad/autograd/packed/product.h"
+
+namespace tapegrad::packed {
+namespace {
+
+// Where memory is the limit, the processor is told what comes: by itself, it stops at each page.
+constexpr std::int64_t kAhead = 2048;
+inline void prefetch(const std::uint8_t* from, std::int64_t bytes) {
+  for (std::int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i);
+}
+
+// Writes the sums of a panel's rows for one column of x.
+template <class V>
+void put(const Product& p, std::int64_t panel, std::int64_t column, const typename V::F& sums) {
+  const std::int64_t row = panel * kRows, rows = p.out - row < kRows ? p.out - row : kRows;
+  float* const to = p.y + column * p.out + row;
+  float lanes[kRows];
+  V::store(lanes, sums);
+  for (std::int64_t r = 0; r < rows; ++r)
+    to[r] = p.bias == nullptr ? lanes[r] : lanes[r] + p.bias[row + r];
+}
+
+}  // namespace
+}  // namespace tapegrad::packed

@@ -1,0 +1,195 @@
+#pragma once
+
+#include "tapegrad/autograd/packed/block_rows.h"
+
+namespace tapegrad::packed {
+namespace {
+
+// ggml's "k" types: super-blocks of 256 elements, eight blocks of 32 whose scales are themselves
+// short numbers. What files pack into 6 bits has a byte here.
+
+// The 6-bit scale and min of block b of a super-block of q4_k or q5_k, of 12 bytes: those of the
+// first four blocks are the low bits of bytes 0 to 7; the upper bits of these hold the upper ones
+// of the others, whose lower four are in bytes 8 to 11.
+struct SixBits {
+  std::uint8_t scale, min;
+  static SixBits of(const std::uint8_t* bytes, int b) {
+    const auto byte = [](int x) { return static_cast<std::uint8_t>(x); };
+    if (b < 4) return {byte(bytes[b] & 63), byte(bytes[b + 4] & 63)};
+    return {byte((bytes[b + 4] & 15) | (bytes[b - 4] >> 6 << 4)),
+            byte((bytes[b + 4] >> 4) | (bytes[b] >> 6 << 4))};
+  }
+};
+
+// What q4_k and q5_k share: an element is d·scale·number − dmin·min.
+//   header: d and dmin of each row, f16; then for each block scales of the rows, and their mins
+template <class V, std::int64_t RowBytesOfSuper>
+struct ScalesAndMins : Blocks {
+  static constexpr std::int64_t kElements = 256, kBlocks = 8, kHeaderBytes = 4 * kRows;
+  static constexpr bool kHasMins = true;
+  // A block begins with its scales and mins.
+  static constexpr std::int64_t kNumbers = 2 * kRows;
+
+  static void pack_header(const RowBytes& from, std::int64_t i, std::uint8_t* to) {
+    from.copy(i, 0, 2, to);
+    from.copy(i, 2, 2, to + 2 * kRows);
+  }
+  static void pack_scales(const RowBytes& from, std::int64_t i, int b, std::uint8_t* to) {
+    std::uint8_t twelve[12 * kRows];
+    from.copy(i, 4, 12, twelve);
+    for (std::int64_t r = 0; r < kRows; ++r) {
+      const SixBits bits = SixBits::of(twelve + 12 * r, b);
+      to[r] = bits.scale;
+      to[kRows + r] = bits.min;
+    }
+  }
+  static typename V::F scale(const std::uint8_t* header, const std::uint8_t* block) {
+    return V::mul(V::f16s(header), V::u8s(block));
+  }
+  static typename V::F min(const std::uint8_t* header, const std::uint8_t* block) {
+    const auto product = V::mul(V::f16s(header + 2 * kRows), V::u8s(block + kRows));
+    return V::mul(product, V::set(-1));
+  }
+  // Nibble n of block b: blocks 2c and 2c + 1 share 32 bytes.
+  static std::uint8_t nibble(const RowBytes& from, std::int64_t r, std::int64_t i, int b, int n,
+                             std::int64_t at) {
+    const std::uint8_t byte = from.byte(r, i, at + b / 2 * 32 + n);
+    return static_cast<std::uint8_t>(b % 2 == 0 ? byte & 15 : byte >> 4);
+  }
+  static void pack_numbers(const RowBytes& from, std::int64_t i, int b, std::int64_t at,
+                           std::uint8_t* to) {
+    for (int g = 0; g < 4; ++g) {
+      for (std::int64_t r = 0; r < kRows; ++r) {
+        for (int n = 4 * g; n < 4 * g + 4; ++n) {
+          const std::uint8_t upper = nibble(from, r, i, b, n + 16, at);
+          *to++ = static_cast<std::uint8_t>(nibble(from, r, i, b, n, at) | (upper << 4));
+        }
+      }
+    }
+  }
+};
+
+template <class V>
+struct Q4_K : ScalesAndMins<V, 144> {
+  using Base = ScalesAndMins<V, 144>;
+  static constexpr const char* kName = "q4_k";
+  static constexpr std::int64_t kBlockBytes = Base::kNumbers + 256;
+  static void pack(const std::uint8_t* const (&rows)[kRows], std::int64_t in, std::uint8_t* to) {
+    const RowBytes from{rows, 144};
+    for (std::int64_t i = 0; i < in / Base::kElements; ++i) {
+      Base::pack_header(from, i, to);
+      to += Base::kHeaderBytes;
+      for (int b = 0; b < 8; ++b, to += kBlockBytes) {
+        Base::pack_scales(from, i, b, to);
+        Base::pack_numbers(from, i, b, 16, to + Base::kNumbers);
+      }
+    }
+  }
+  template <int G>
+  static typename V::B group(const std::uint8_t* block) {
+    return nibbles<V, G>(block + Base::kNumbers);
+  }
+};
+
+// A fifth bit of each number: bit G of byte 4·r + b of a vector is that of element 4·G + b of row
+// r.
+template <class V>
+struct Q5_K : ScalesAndMins<V, 176> {
+  using Base = ScalesAndMins<V, 176>;
+  static constexpr const char* kName = "q5_k";
+  static constexpr std::int64_t kBlockBytes = Base::kNumbers + 64 + 256;
+  static void pack(const std::uint8_t* const (&rows)[kRows], std::int64_t in, std::uint8_t* to) {
+    const RowBytes from{rows, 176};
+    for (std::int64_t i = 0; i < in / Base::kElements; ++i) {
+      Base::pack_header(from, i, to);
+      to += Base::kHeaderBytes;
+      for (int b = 0; b < 8; ++b, to += kBlockBytes) {
+        Base::pack_scales(from, i, b, to);
+        pack_fifth_bits(from, i, b, to + Base::kNumbers);
+        Base::pack_numbers(from, i, b, 48, to + Base::kNumbers + 64);
+      }
+    }
+  }
+  template <int G>
+  static typename V::B group(const std::uint8_t* block) {
+    const auto fifth = V::template field<G, 1>(V::bytes(block + Base::kNumbers));
+    return V::either(nibbles<V, G>(block + Base::kNumbers + 64), fifth);
+  }
+
+ private:
+  static void pack_fifth_bits(const RowBytes& from, std::int64_t i, int b, std::uint8_t* to) {
+    for (std::int64_t r = 0; r < kRows; ++r) {
+      for (int n = 0; n < 4; ++n) {
+        int bits = 0;
+        for (int g = 0; g < 8; ++g) bits |= (from.byte(r, i, 16 + 4 * g + n) >> b & 1) << g;
+        *to++ = static_cast<std::uint8_t>(bits);
+      }
+    }
+  }
+};
+
+// Numbers of 6 bits and a scale of 8 bits for each 16 of them.
+//   header: d of each row, f16
+//   block: 4 lower bits; 2 upper bits of 16 elements of a row in each of two vectors; two scales
+template <class V>
+struct Q6_K : Blocks {
+  static constexpr const char* kName = "q6_k";
+  static constexpr std::int64_t kElements = 256, kBlocks = 8, kHeaderBytes = 2 * kRows;
+  static constexpr std::int64_t kBlockBytes = 256 + 128 + 2 * kRows;
+  static constexpr int kOffset = 32;
+  static constexpr bool kHasFactors = true;
+
+  static void pack(const std::uint8_t* const (&rows)[kRows], std::int64_t in, std::uint8_t* to) {
+    const RowBytes from{rows, 210};
+    for (std::int64_t i = 0; i < in / kElements; ++i) {
+      from.copy(i, 208, 2, to);
+      to += kHeaderBytes;
+      for (int b = 0; b < 8; ++b, to += kBlockBytes) pack_block(from, i, b, to);
+    }
+  }
+  template <int G>
+  static typename V::B group(const std::uint8_t* block) {
+    const auto upper = V::bytes(block + 256 + G / 4 * 64);
+    return V::either(nibbles<V, G>(block), V::template field<2 * (G % 4), 2>(upper));
+  }
+  static typename V::F scale(const std::uint8_t* header, const std::uint8_t*) {
+    return V::f16s(header);
+  }
+  static typename V::I factor(const std::uint8_t* block, int half) {
+    return V::s8s(block + 384 + half * kRows);
+  }
+
+ private:
+  // The number, plus 32, of element n of block b: a half of the super-block has 64 bytes of lower
+  // bits, 32 bytes of upper ones, and four blocks.
+  static int number(const RowBytes& from, std::int64_t r, std::int64_t i, int b, int n) {
+    const int half = b / 4, quarter = b % 4;
+    const int low = from.byte(r, i, 64 * half + quarter % 2 * 32 + n) >> (quarter / 2 * 4) & 15;
+    const int high = from.byte(r, i, 128 + 32 * half + n) >> (2 * quarter) & 3;
+    return low | (high << 4);
+  }
+  static void pack_block(const RowBytes& from, std::int64_t i, int b, std::uint8_t* to) {
+    for (int g = 0; g < 4; ++g) {
+      for (std::int64_t r = 0; r < kRows; ++r) {
+        for (int n = 4 * g; n < 4 * g + 4; ++n) {
+          const int low = number(from, r, i, b, n) & 15, high = number(from, r, i, b, n + 16) & 15;
+          *to++ = static_cast<std::uint8_t>(low | (high << 4));
+        }
+      }
+    }
+    for (int half = 0; half < 2; ++half) {
+      for (std::int64_t r = 0; r < kRows; ++r) {
+        for (int n = 0; n < 4; ++n) {
+          int bits = 0;
+          for (int g = 0; g < 4; ++g)
+            bits |= number(from, r, i, b, 16 * half + 4 * g + n) >> 4 << (2 * g);
+          *to++ = static_cast<std::uint8_t>(bits);
+        }
+      }
+    }
+    for (int half = 0; half < 2; ++half) from.copy(i, 192 + 2 * b + half, 1, to + half * kRows);
+  }
+};
+
+}  // namespace
+}  // namespace tapegrad::packed
