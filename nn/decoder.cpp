@@ -65,7 +65,7 @@ Linear make_head(const Params& p, const DecoderConfig& c, const Embedding& token
   if (!c.tied) {
     return Linear(p.unadapted() / decoder_names(c).head, c.n_embd, c.vocab_size, false);
   }
-  p.redraw(tokens.weight, kaiming_uniform(c.n_embd));
+  if (tokens.packed == nullptr) p.redraw(tokens.weight, kaiming_uniform(c.n_embd));
   return {p, tokens};
 }
 
