@@ -22,7 +22,6 @@ PromptAnswers::PromptAnswers(const run::TextModel& model, const SampleOptions& o
     } catch (const Error& error) {
       fail("{}: {}", line.where, error.what());
     }
-    printer_.note_length(tokens.size(), generate);
     Rng rng(line.seed.value_or(seed + prompts_.size()));
     prompts_.push_back({std::move(line), std::move(tokens), std::move(generate), std::move(rng)});
   }
@@ -92,6 +91,7 @@ void PromptAnswers::print_ended() {
 
 void PromptAnswers::print_all() {
   catch_interrupts();
+  for (const Prompt& prompt : prompts_) printer_.note_length(prompt.tokens.size(), prompt.options);
   const auto begin = std::chrono::steady_clock::now();
   const std::size_t all = prompts_.size() * static_cast<std::size_t>(options_.num_samples);
   while (printed_ < all && !interrupted() && std::ferror(stdout) == 0) {

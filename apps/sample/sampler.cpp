@@ -31,10 +31,8 @@ bool is_command(const std::string& line) {
 nn::TokenStream Sampler::stream_of(const std::vector<std::string>& prompts, std::int64_t times) {
   const nn::GenerateOptions options = generate_options(model_, options_);
   std::vector<nn::Tokens> tokens;
-  for (const std::string& prompt : prompts) {
-    tokens.push_back(model_.tokens_of(prompt));
-    printer_.note_length(tokens.back().size(), options);
-  }
+  for (const std::string& prompt : prompts) tokens.push_back(model_.tokens_of(prompt));
+  for (const nn::Tokens& prompt : tokens) printer_.note_length(prompt.size(), options);
   return {model_.gpt,
           std::move(tokens),
           options,
