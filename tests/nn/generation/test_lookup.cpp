@@ -1,6 +1,6 @@
 #include <map>
 
-#include "tapegrad/nn/generation/generation.h"
+#include "tapegrad/nn/generation/generate.h"
 #include "tapegrad/nn/generation/lookup.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/nn/models.h"
@@ -201,6 +201,23 @@ TEST_CASE("several rows of one sequence have the bits that they have one after t
   CHECK_THROWS_WITH(model.gpt.last_logits(Tensor::zeros({2, 2}, DType::i32),
                                           std::vector<nn::KVCache*>{&rows, &rows}),
                     ContainsSubstring("there several times"));
+}
+
+TEST_CASE("a text that is left has drawn for its tokens alone, whatever was guessed", "[lookup]") {
+  const Model model(true, DType::f32);
+  for (const std::size_t leaves : {1, 4, 7, 12}) {
+    const auto run = [&](std::int64_t lookup) {
+      Rng rng(9);
+      std::size_t count = 0;
+      const Tokens text =
+          nn::generate(model.gpt, {1, 2, 1, 2, 1, 2},
+                       {.max_new_tokens = 30, .temperature = 0.05, .lookup = lookup}, rng,
+                       [&](std::int32_t) { return ++count < leaves; });
+      CHECK(text.size() == leaves);
+      return std::pair(text, rng.next64());
+    };
+    CHECK(run(8) == run(0));
+  }
 }
 
 TEST_CASE("lookup that makes no sense is an error", "[lookup]") {
