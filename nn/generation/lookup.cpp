@@ -21,10 +21,11 @@ std::size_t match_before(const std::int32_t* a, const std::int32_t* b, std::size
   return n;
 }
 
-// The place behind the latest of the longest matches with the text's end; the end if there is none.
-std::size_t place_in(std::span<const std::int32_t> text) {
+// The place behind the latest of the longest matches with the text's end, of at least `shortest`
+// tokens; the end if there is none.
+std::size_t place_in(std::span<const std::int32_t> text, std::size_t shortest) {
   const std::int32_t* const end = text.data() + text.size();
-  std::size_t place = text.size(), longest = Lookup::kShortest - 1;
+  std::size_t place = text.size(), longest = shortest - 1;
   for (std::size_t at = text.size() - 1; at > longest; --at) {
     const std::size_t most = std::min<std::size_t>(at, Lookup::kLongest);
     const std::size_t match = match_before(text.data() + at, end, most);
@@ -45,8 +46,9 @@ Tokens Lookup::propose(std::span<const std::int32_t> text, std::int64_t most) {
   }
   const auto count = static_cast<std::size_t>(std::min(most, reach_));
   const auto searched = text.last(std::min<std::size_t>(text.size(), kSearched));
-  if (most <= 0 || searched.size() <= kShortest) return {};
-  const std::size_t place = place_in(searched);
+  const std::size_t shortest = share_ < kWorthwhile ? kShortest + 1 : kShortest;
+  if (most <= 0 || searched.size() <= shortest) return {};
+  const std::size_t place = place_in(searched, shortest);
   Tokens guess;
   // A place near the end runs into the guess itself: a text that repeats itself goes on so.
   for (std::size_t i = place; place < searched.size() && guess.size() < count; ++i) {

@@ -16,8 +16,9 @@ namespace tapegrad::nn {
 class Lookup {
  public:
   // At most `most` tokens: what follows the latest place among the last kSearched tokens that has
-  // the longest match with the text's end, of kShortest to kLongest tokens. None if there is no
-  // such place, or if it is not worthwhile to guess now.
+  // the longest match with the text's end, of at most kLongest tokens, and at least kShortest, or
+  // one more while most guesses are wrong. None if there is no such place, or if it is not
+  // worthwhile to guess now.
   Tokens propose(std::span<const std::int32_t> text, std::int64_t most);
   // How many of the tokens of the last proposal, which had some, were right.
   void learn(std::int64_t proposed, std::int64_t right);
