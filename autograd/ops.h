@@ -323,6 +323,7 @@ struct RopeOptions {
   std::optional<std::int64_t> channels = {};  // turn the first so many only [all]
   double base = 10000;
   std::optional<RopeScaling> scaling = {};
+  bool back = false;  // undo, up to rounding, what the same options without `back` do
 };
 // Rotary position embedding (Su et al., "RoFormer", 2021, section 3.2.2): attention scores between
 // rows that are turned depend on how far they are apart, not on where they are. x (…, T, C) holds

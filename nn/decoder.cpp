@@ -204,6 +204,14 @@ Tensor Decoder::last_logits(const Tensor& ids, std::span<KVCache* const> caches)
   return logits_of(last_position(x));
 }
 
+void Decoder::drop(KVCache& cache, std::int64_t begin, std::int64_t end) const {
+  check(can_move(), "[decoder] learned positions are a part of what a cache holds");
+  const TapePause pause;
+  cache.drop(begin, end, [&](std::size_t layer, const Tensor& keys) {
+    return h[layer].attn.moved_keys(keys, end, begin);
+  });
+}
+
 Tensor Decoder::attention_weights(int layer, const Tensor& state) const {
   check(layer >= 0 && layer < config.n_layer, "[attention_weights] there is no block {} of {}",
         layer, config.n_layer);

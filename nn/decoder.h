@@ -66,13 +66,21 @@ struct Decoder {
   // Logits of the last position only: (B, V).
   Tensor last_logits(const Tensor& ids) const;
   // The same for ids (B, T) that follow those in the caches of B sequences, to which they are
-  // added: nothing is computed again. If T is 1, each sequence gets the bits that it gets alone.
-  // For generation: no tape records it. Error if a cache would hold more than block_size positions.
+  // added: nothing is computed again. If T is 1, each row gets the bits that it gets alone, and
+  // several rows side by side may be of one sequence: see CachedLayer. For generation: no tape
+  // records it. Error if a cache would hold more than block_size positions.
   Tensor last_logits(const Tensor& ids, std::span<KVCache* const> caches) const;
   Tensor last_logits(const Tensor& ids, KVCache& cache) const {  // of one sequence
     KVCache* const one = &cache;
     return last_logits(ids, {&one, 1});
   }
+
+  // Whether what a cache holds can move to other positions. With learned positions, it cannot.
+  bool can_move() const { return config.position_kind() != Positions::learned; }
+  // Forgets positions [begin, end) of a cache. Those behind them move there, and rotary positions
+  // turn their keys. Keys and values remain those of tokens that had seen what is forgotten. Error
+  // unless can_move(), and if there are no such positions.
+  void drop(KVCache& cache, std::int64_t begin, std::int64_t end) const;
 
   // For looking inside. No function here drops anything out.
 

@@ -35,14 +35,15 @@ bool MultiHeadAttention::packed() const {
   return !config.separate_qkv && config.n_kv_head == config.n_head && !config.qk_norm;
 }
 
-Tensor MultiHeadAttention::turned(const Tensor& x, std::int64_t channels,
-                                  const Firsts& firsts) const {
+Tensor MultiHeadAttention::turned(const Tensor& x, std::int64_t channels, const Firsts& firsts,
+                                  bool back) const {
   if (!config.rope) return x;
   return rope(x, *config.head_size,
               {.firsts = firsts,
                .channels = channels,
                .base = config.rope_base,
-               .scaling = config.rope_scaling});
+               .scaling = config.rope_scaling,
+               .back = back});
 }
 
 Tensor MultiHeadAttention::operator()(const Tensor& x, Rng* rng, const Tensor& padding) const {
@@ -91,6 +92,14 @@ Tensor MultiHeadAttention::operator()(const Tensor& x, CachedLayer caches) const
   const QKV parts = project(x, caches.lengths());
   caches.append(parts.k, parts.v);
   return c_proj(attention(parts.q, caches.cached(), config.n_head, config.scores));
+}
+
+Tensor MultiHeadAttention::moved_keys(const Tensor& keys, std::int64_t from,
+                                      std::int64_t to) const {
+  const auto at = [&](std::int64_t first) {
+    return Firsts(static_cast<std::size_t>(keys.dim(0)), first);
+  };
+  return turned(turned(keys, keys.dim(2), at(from), true), keys.dim(2), at(to));
 }
 
 void MultiHeadAttention::check_crosses() const {

@@ -57,6 +57,8 @@ struct MultiHeadAttention {
   // which their keys and values are added. For generation: no tape may record it. Only causal
   // attention can do this.
   Tensor operator()(const Tensor& x, CachedLayer caches) const;
+  // Keys (B, T, K·D) of positions from `from` on, as they are at positions from `to` on.
+  Tensor moved_keys(const Tensor& keys, std::int64_t from, std::int64_t to) const;
   // Attention of x to `memory` (B, S, C). Needs separate_qkv, and neither causal, rope nor qk_norm.
   Tensor operator()(const Tensor& x, const Tensor& memory, Rng* rng, const Tensor& padding) const;
   // The keys and values that the last one makes of a memory, and that attention with them.
@@ -71,7 +73,8 @@ struct MultiHeadAttention {
   using Firsts = std::vector<std::int64_t>;
   // Q and K normed and turned.
   QKV project(const Tensor& x, const Firsts& firsts = {}) const;
-  Tensor turned(const Tensor& x, std::int64_t channels, const Firsts& firsts = {}) const;
+  Tensor turned(const Tensor& x, std::int64_t channels, const Firsts& firsts = {},
+                bool back = false) const;
   // Whether Q, K and V can stay side by side as c_attn makes them.
   bool packed() const;
   void check_crosses() const;

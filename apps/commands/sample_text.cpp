@@ -2,6 +2,7 @@
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
+#include "tapegrad/apps/sample/prompt_answers.h"
 #include "tapegrad/apps/sample/sampler.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/interrupt.h"
@@ -16,7 +17,7 @@ struct Options {
   std::string model, checkpoint{run::kLast}, weights{run::kStored};
   std::vector<std::string> words;  // the model, and prompts
   std::vector<std::string> prompts;
-  std::optional<std::string> prompt_file;
+  std::optional<std::string> prompt_file, prompts_file;
   sampling::SampleOptions sample;
   bool interactive = false;
   std::uint64_t seed = 1337;
@@ -41,10 +42,17 @@ std::optional<Options> parse(const cli::Call& call) {
   cli.alias("-p", "--prompt");
   cli.one_value_each("--prompt");
   cli("prompt_file", o.prompt_file, "read the prompt from a file; - is stdin", {.value = "FILE|-"});
+  cli("prompts", o.prompts_file,
+      "continue many prompts, each on a line: a text, or a JSON object with \"prompt\" and, if it "
+      "likes, \"id\", \"seed\" [--seed + the number of lines before] and \"max_new_tokens\"; - is "
+      "stdin",
+      {.value = "FILE|-"});
+  cli("batch", o.sample.batch, "how many texts run side by side; each stays the same",
+      {.least = 1, .most = 4096});
   cli("num_samples", o.sample.num_samples, "number of texts", {.least = 1, .most = 1e6});
   cli.alias("-n", "--num-samples");
   cli("max_new_tokens", o.sample.generate.max_new_tokens, "length of each text, in tokens",
-      {.least = 0, .most = 1e9});
+      {.least = 0, .most = static_cast<double>(sampling::kMostNewTokens)});
   cli("stop", o.sample.stops, "end a text before one of these strings", {.value = "TEXT…"});
   cli("ignore_eos", o.sample.ignore_eos,
       "write on after <|endoftext|>, and show it, in place of ending the text there");
@@ -67,6 +75,14 @@ std::optional<Options> parse(const cli::Call& call) {
   cli("seed", o.seed, "equal seeds give equal texts");
   cli("kv_cache", o.sample.generate.kv_cache,
       "keep keys and values of earlier tokens; without it, the same text, more slowly");
+  cli("lookup", o.sample.generate.lookup,
+      "guess up to N tokens at a time from what the text has already, and check them in one pass: "
+      "the same text, faster where it repeats itself; 0: off",
+      {.least = 0, .most = static_cast<double>(nn::kMostLookup)});
+  cli("context", o.sample.generate.context,
+      "of a text longer than the model's block_size, exact: the model reads all of its last part "
+      "again for each token; shift: it keeps the first 4 tokens and drops the older half of the "
+      "others when it is full, for texts without end");
   cli.options(o.compute);
   cli.example("tapegrad sample runs/quickstart-1 --num-samples 3", "three texts");
   cli.example("tapegrad sample runs/notes-1 --interactive --max-new-tokens 100",
@@ -75,6 +91,8 @@ std::optional<Options> parse(const cli::Call& call) {
               "one document after the other; without --ignore-eos, one");
   cli.example("echo 'Dear' | tapegrad sample runs/notes-1 --prompt-file - --stop . --json",
               "for other programs");
+  cli.example("tapegrad sample runs/tales-1 --prompts questions.jsonl --json > answers.jsonl",
+              "many prompts at once, each with its id");
   cli.example("tapegrad sample runs/quickstart-1 'namespace ' --temp 0.5",
               "continues this text, with likelier tokens");
   cli.example("tapegrad sample SmolLM2-135M.gguf 'Once upon'",
@@ -88,6 +106,9 @@ std::optional<Options> parse(const cli::Call& call) {
   }
   if (!o.prompts.empty() && o.prompt_file) {
     cli::usage_error("--prompt and --prompt-file exclude each other");
+  }
+  if (o.prompts_file && (!o.prompts.empty() || o.prompt_file || o.interactive)) {
+    cli::usage_error("--prompts excludes --prompt, --prompt-file and --interactive");
   }
   const bool has_prompt = !o.prompts.empty() || o.prompt_file;
   if (o.interactive && has_prompt) {
@@ -123,6 +144,8 @@ std::vector<std::string> prompts_of(const Options& o) {
 }
 
 int sample(const Options& o) {
+  std::vector<sampling::PromptLine> lines;
+  if (o.prompts_file) lines = sampling::read_prompts(*o.prompts_file);
   const run::TextModel model = run::load_packed(run::open_model(o.model, o.checkpoint), o.weights);
   sampling::Sampler sampler(model, o.sample, o.seed);
   if (o.interactive) {
@@ -130,7 +153,11 @@ int sample(const Options& o) {
     return 0;
   }
   try {
-    sampler.print_samples(prompts_of(o));
+    if (o.prompts_file) {
+      sampling::PromptAnswers(model, o.sample, o.seed, std::move(lines)).print_all();
+    } else {
+      sampler.print_samples(prompts_of(o));
+    }
   } catch (const nn::BrokenLogits& error) {
     fail("{}: {}", o.model, error.what());
   }

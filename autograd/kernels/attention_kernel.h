@@ -8,6 +8,7 @@
 #include "tapegrad/autograd/kernels/attention_strip.h"
 #include "tapegrad/autograd/kernels/attention_tiles.h"
 #include "tapegrad/autograd/kernels/keep_mask.h"
+#include "tapegrad/autograd/kernels/one_query.h"
 #include "tapegrad/autograd/kernels/small_product.h"
 #include "tapegrad/autograd/kernels/vector_math.h"
 #include "tapegrad/autograd/tensor/tensor.h"
@@ -245,17 +246,8 @@ struct AttentionKernel {
   // of one column would compute 15 others for nothing.
   void forward_query(const Tile& t, T* row, const HeadRows<T>& out, T* stats) const {
     const std::int64_t n = t.keys - t.from;
-    gemm(Gemm<T>{.tb = true,
-                 .m = 1,
-                 .n = n,
-                 .k = tiles.size.D,
-                 .a = at(q, t, 0),
-                 .lda = q.row,
-                 .b = at_key(k, t, t.from),
-                 .ldb = k.row,
-                 .c = row,
-                 .ldc = n,
-                 .alpha = static_cast<T>(scale)});
+    const OneQuery<T> query{n, tiles.size.D};
+    query.scores(at(q, t, 0), at_key(k, t, t.from), k.row, static_cast<T>(scale), row);
     if (cap > 0) soft_cap(n, cap, row);
     for (std::int64_t j = 0; padding != nullptr && j < n; ++j) {
       if (padding[t.b * tiles.size.Tk + t.from + j] != 0)
@@ -266,16 +258,8 @@ struct AttentionKernel {
     for (std::int64_t j = 0; j < n; ++j) row[j] = fast_exp(row[j] - shift);
     const T sum = sum_row<T>(n, [=](auto j) { return row[j]; }), total = sum == 0 ? T{1} : sum;
     if (keep.drops()) keep.multiply(tiles.row_index(t, 0) * tiles.size.Tk + t.from, n, row, row);
-    gemm(Gemm<T>{.m = 1,
-                 .n = tiles.size.D,
-                 .k = n,
-                 .a = row,
-                 .lda = n,
-                 .b = at_key(v, t, t.from),
-                 .ldb = v.row,
-                 .c = at(out, t, 0),
-                 .ldc = out.row,
-                 .alpha = 1 / total});
+    query.weighted_sum(row, at_key(v, t, t.from), v.row, 1 / total, at(out, t, 0));
+    count_small_products(2 * n * tiles.size.D);
     stats[2 * tiles.row_index(t, 0)] = shift;
     stats[2 * tiles.row_index(t, 0) + 1] = total;
   }

@@ -188,7 +188,8 @@ Tensor rope(const Tensor& x, std::int64_t head_size, const RopeOptions& options)
   check(options.base > 0 && std::isfinite(options.base),
         "[rope] base must be finite and above 0, not {}", options.base);
   if (options.scaling) check_scaling(*options.scaling);
-  return apply_turn(x, {head_size, channels, std::move(firsts), options.base, options.scaling});
+  return apply_turn(x, {head_size, channels, std::move(firsts), options.base, options.scaling,
+                        options.back ? -1.0 : 1.0});
 }
 
 }  // namespace tapegrad

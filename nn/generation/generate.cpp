@@ -1,5 +1,7 @@
 #include "tapegrad/nn/generation/generate.h"
 
+#include <optional>
+
 namespace tapegrad::nn {
 namespace {
 
@@ -11,16 +13,17 @@ struct Running {
   Generation::Id id;
 };
 
-// Passes on what a text has become. Returns whether it goes on.
-bool goes_on(Generation& generation, const Running& running, Rng& rng, const OnToken& on_token,
-             Tokens& text) {
-  const Generation::Taken taken = generation.take(running.id);
-  rng = generation.rng(running.id);
-  for (const NewToken& t : taken.tokens) {
+// Passes on what a step has made of a text. Returns how many tokens that were if on_token wants no
+// more.
+std::optional<std::int64_t> pass_on(const Running& running, const std::vector<NewToken>& tokens,
+                                    const OnToken& on_token, Tokens& text) {
+  std::int64_t passed = 0;
+  for (const NewToken& t : tokens) {
     text.push_back(t.token);
-    if (on_token && !on_token(running.text, t.token)) return false;
+    ++passed;
+    if (on_token && !on_token(running.text, t.token)) return passed;
   }
-  return !taken.end;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -47,7 +50,14 @@ std::vector<Tokens> generate(const Decoder& gpt, const std::vector<Tokens>& prom
     }
     generation.step();
     std::erase_if(running, [&](const Running& r) {
-      if (goes_on(generation, r, rngs[r.text], on_token, texts[r.text])) return false;
+      const Generation::Taken taken = generation.take(r.id);
+      if (const auto left = pass_on(r, taken.tokens, on_token, texts[r.text])) {
+        // The sequence's own generator may be ahead.
+        skip_tokens(rngs[r.text], options, gpt.config.vocab_size, *left);
+      } else {
+        rngs[r.text] = generation.rng(r.id);
+        if (!taken.end) return false;
+      }
       generation.remove(r.id);
       return true;
     });

@@ -11,6 +11,14 @@ Tensor row_of(std::span<const std::int32_t> tokens) {
   return Tensor::from(tokens, {1, std::ssize(tokens)});
 }
 
+// What the model sees of a text whose tokens [first, first + dropped) it does not.
+Tokens seen_tokens(const Tokens& text, std::int64_t first, std::int64_t dropped) {
+  if (dropped == 0) return text;
+  Tokens seen(text.begin(), text.begin() + first);
+  seen.insert(seen.end(), text.begin() + first + dropped, text.end());
+  return seen;
+}
+
 void check_prompt(const Tokens& prompt, std::int64_t vocab_size) {
   check(!prompt.empty(), "a prompt needs at least one token");
   for (const std::int32_t token : prompt) {
@@ -38,7 +46,8 @@ std::int64_t Generation::position_limit() const {
 std::int64_t Generation::positions_for(std::int64_t prompt_tokens,
                                        const GenerateOptions& options) const {
   const std::int64_t most = model_.config.block_size;
-  if (!options.kv_cache || (prompt_tokens > most && !limits_.prompt_chunk)) return 0;
+  const bool slides = prompt_tokens > most && options.context == Context::exact;
+  if (!options.kv_cache || (slides && !limits_.prompt_chunk)) return 0;
   // Nothing follows the last token, so that nobody needs its keys.
   const std::int64_t further = std::clamp<std::int64_t>(options.max_new_tokens - 1, 0, most);
   return std::min(most, prompt_tokens + further);
@@ -52,6 +61,10 @@ bool Generation::has_room(std::int64_t prompt_tokens, const GenerateOptions& opt
 Generation::Id Generation::add(Tokens prompt, const GenerateOptions& options, Rng rng) {
   options.validate();
   check_prompt(prompt, model_.config.vocab_size);
+  check(options.context == Context::exact || model_.config.block_size >= kSinks + 2,
+        "context shift keeps the first {} tokens and half of the others, for which a block_size of "
+        "{} is too small",
+        kSinks, model_.config.block_size);
   check(sequences() < limits_.max_sequences,
         "[generation] {} sequences are running, which is max_sequences", sequences());
   const std::int64_t tokens = std::ssize(prompt), needed = positions_for(tokens, options);
@@ -83,34 +96,52 @@ Generation::Taken Generation::take(Id id) {
   return {std::exchange(s.fresh, {}), s.end};
 }
 
+// Drops tokens of a text that is longer than the model sees.
+void Generation::make_room(Sequence& s) const {
+  const std::int64_t most = model_.config.block_size, beyond = s.seen() - most;
+  if (beyond <= 0) return;
+  const std::int64_t first = s.sinks(), half = s.shifts() ? (most - first + 1) / 2 : 1;
+  const std::int64_t count = (beyond + half - 1) / half * half;
+  s.dropped += count;
+  // Nothing but the newest token is still to be read, unless this is a long prompt.
+  if (s.shifts() && s.cache.length() == most && model_.can_move()) {
+    model_.drop(s.cache, first, first + count);
+  } else {
+    s.cache.clear();
+  }
+}
+
 // Reads what is to be read of one sequence, or a piece of it. Returns the logits (1, V) of the next
 // token, undefined if a part of the prompt is still to be read.
 Tensor Generation::read_alone(Sequence& s) const {
-  const std::span<const std::int32_t> text = s.text;
-  const auto most = static_cast<std::size_t>(model_.config.block_size);
-  const auto window = text.last(std::min(most, text.size()));
-  const bool moves = text.size() > most;  // with each token
-  if (moves && s.window_end != text.size()) {
-    s.cache.clear();
-    s.window_end = text.size();
-  }
-  if (!s.options.kv_cache || (moves && !limits_.prompt_chunk)) {
+  const Tokens window = seen_tokens(s.text, s.sinks(), s.dropped);
+  if (!s.options.kv_cache || (s.slides() && !limits_.prompt_chunk)) {
     return model_.last_logits(row_of(window));
   }
-  const auto unread = window.subspan(static_cast<std::size_t>(s.cache.length()));
+  const auto unread = std::span(window).subspan(static_cast<std::size_t>(s.cache.length()));
   const auto piece = std::min(
       unread.size(), static_cast<std::size_t>(limits_.prompt_chunk.value_or(std::ssize(unread))));
   const Tensor logits = model_.last_logits(row_of(unread.first(piece)), s.cache);
   return piece == unread.size() ? logits : Tensor();
 }
 
-// The newest token of each of these sequences: logits (B, V).
+// Tokens to check beside the newest one: no more than there will be, and than the model can see.
+void Generation::propose(Sequence& s) const {
+  if (s.options.lookup == 0) return;
+  const std::int64_t left = s.options.max_new_tokens - (std::ssize(s.text) - s.prompt);
+  const std::int64_t room = std::min(left - 1, model_.config.block_size - s.seen());
+  s.proposed = s.lookup.propose(s.text, std::min(room, s.options.lookup));
+}
+
+// The newest token of each of these sequences, and those that are proposed: logits (rows, V).
 Tensor Generation::read_newest(std::span<Sequence* const> sequences) const {
   Tokens tokens;
   std::vector<KVCache*> caches;
   for (Sequence* s : sequences) {
+    propose(*s);
     tokens.push_back(s->text.back());
-    caches.push_back(&s->cache);
+    tokens.insert(tokens.end(), s->proposed.begin(), s->proposed.end());
+    caches.insert(caches.end(), 1 + s->proposed.size(), &s->cache);
   }
   return model_.last_logits(Tensor::from(tokens, {std::ssize(tokens), 1}), caches);
 }
@@ -131,13 +162,13 @@ std::vector<Tensor> Generation::read_apart(std::span<Sequence* const> sequences)
 }
 
 // Reads on in all sequences that run. Returns logits (…, V) whose rows, one behind the other, are
-// of the next tokens of those in `ready`.
+// of those in `ready`: one for each, and one for each token that is proposed.
 std::vector<Tensor> Generation::read(std::vector<Sequence*>& ready) {
   std::vector<Sequence*> together, apart;
   for (auto& [id, s] : sequences_) {
     if (s.end) continue;
-    const bool fits = std::ssize(s.text) <= model_.config.block_size;
-    const bool newest = s.options.kv_cache && fits && std::ssize(s.text) == s.cache.length() + 1;
+    make_room(s);
+    const bool newest = s.options.kv_cache && !s.slides() && s.seen() == s.cache.length() + 1;
     (newest ? together : apart).push_back(&s);
   }
   std::vector<Tensor> logits;
@@ -153,9 +184,8 @@ std::vector<Tensor> Generation::read(std::vector<Sequence*>& ready) {
   return logits;
 }
 
-void Generation::choose(const Ready& ready) {
-  Sequence& s = *ready.sequence;
-  const auto& logits = ready.logits;
+// Adds the next token, or ends the text.
+void Generation::choose(Sequence& s, std::span<const float> logits) {
   const std::int32_t token = pick_token({logits.begin(), logits.end()}, s.options, s.rng, s.text);
   const Tokens& stops = s.options.stop_tokens;
   if (std::find(stops.begin(), stops.end(), token) != stops.end()) {
@@ -165,6 +195,21 @@ void Generation::choose(const Ready& ready) {
   s.fresh.push_back({token, s.options.logprobs ? log_probability(logits, token) : 0});
   s.text.push_back(token);
   if (std::ssize(s.text) - s.prompt >= s.options.max_new_tokens) s.end = TextEnd::length;
+}
+
+// The logits behind a proposed token count if it was chosen, and those before it.
+void Generation::choose(const Ready& ready) const {
+  Sequence& s = *ready.sequence;
+  const Tokens proposed = std::exchange(s.proposed, {});
+  const auto vocab = static_cast<std::size_t>(model_.config.vocab_size);
+  std::size_t right = 0;
+  for (;; ++right) {
+    choose(s, ready.logits.subspan(right * vocab, vocab));
+    if (s.end || right == proposed.size() || s.text.back() != proposed[right]) break;
+  }
+  if (proposed.empty()) return;
+  s.lookup.learn(std::ssize(proposed), static_cast<std::int64_t>(right));
+  s.cache.truncate(s.seen() - 1);
 }
 
 bool Generation::step() {
@@ -179,8 +224,9 @@ bool Generation::step() {
     for (const Tensor& part : logits) {
       const auto vocab = static_cast<std::size_t>(part.dim(1));
       const auto values = part.values<float>();
-      for (std::size_t i = 0; i < values.size(); i += vocab) {
-        ready.push_back({sequences[ready.size()], values.subspan(i, vocab)});
+      for (std::size_t i = 0; i < values.size(); i += ready.back().logits.size()) {
+        Sequence* const s = sequences[ready.size()];
+        ready.push_back({s, values.subspan(i, (1 + s->proposed.size()) * vocab)});
       }
     }
     // Each draws from a generator of its own.
@@ -188,7 +234,10 @@ bool Generation::step() {
       for (std::int64_t i = begin; i < end; ++i) choose(ready[static_cast<std::size_t>(i)]);
     });
   } catch (...) {  // some layers may have read on, and others not
-    for (auto& [id, s] : sequences_) s.cache.clear();
+    for (auto& [id, s] : sequences_) {
+      s.cache.clear();
+      s.proposed.clear();
+    }
     throw;
   }
   return true;

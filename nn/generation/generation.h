@@ -8,6 +8,7 @@
 
 #include "tapegrad/nn/decoder.h"
 #include "tapegrad/nn/generation/kv_cache.h"
+#include "tapegrad/nn/generation/lookup.h"
 #include "tapegrad/nn/generation/pick_token.h"
 
 namespace tapegrad::nn {
@@ -47,7 +48,8 @@ enum class TextEnd { length, stop_token };  // max_new_tokens were made, or a st
 // The cache helps until a text has block_size tokens. After that, the model sees the last
 // block_size ones, and each new token pushes the first one out. This moves all positions, so that
 // no key or value stays what it was: the sequence computes all of them for each token. The others
-// need not wait for all of that: see GenerationLimits::prompt_chunk.
+// need not wait for all of that: see GenerationLimits::prompt_chunk. Context::shift is another way,
+// which moves the positions once in many tokens.
 //
 // No tape records anything. One thread at a time may use an object. The model must outlive it.
 class Generation {
@@ -57,12 +59,14 @@ class Generation {
   explicit Generation(const Decoder& model, const GenerationLimits& limits = {});
 
   // Takes up a prompt of at least one token. Errors: invalid options or tokens; there are
-  // max_sequences; the caches would need more than max_positions.
+  // max_sequences; the caches would need more than max_positions; block_size is too small for
+  // Context::shift.
   Id add(Tokens prompt, const GenerateOptions& options, Rng rng);
   // Whether add() has room for a prompt of so many tokens.
   bool has_room(std::int64_t prompt_tokens, const GenerateOptions& options) const;
 
-  // Gives each running sequence a token, or reads a piece of its prompt. False if none was running.
+  // Gives each running sequence a token, several if GenerateOptions::lookup guessed right, or reads
+  // a piece of its prompt. False if none was running.
   // After an Error, the next call computes again what this one was to.
   bool step();
 
@@ -88,11 +92,20 @@ class Generation {
     Rng rng;
     KVCache cache;
     std::int64_t prompt = 0, positions = 0;  // tokens; positions that were set aside
-    std::size_t window_end = 0;              // tokens before the end of the window in the cache
-    std::vector<NewToken> fresh = {};        // not taken yet
+    std::int64_t dropped = 0;                // tokens behind the first sinks() that are not seen
+    Lookup lookup = {};
+    Tokens proposed = {};              // tokens that the step in progress checks
+    std::vector<NewToken> fresh = {};  // not taken yet
     std::optional<TextEnd> end = {};
+
+    bool shifts() const { return options.context == Context::shift; }
+    std::int64_t sinks() const { return shifts() ? kSinks : 0; }
+    std::int64_t seen() const { return std::ssize(text) - dropped; }
+    // Whether each token moves all of the window.
+    bool slides() const { return dropped > 0 && !shifts(); }
   };
-  struct Ready {  // a sequence and the logits (V) of its next token
+  // A sequence and the logits (rows, V) of its next token and of those behind the proposed ones.
+  struct Ready {
     Sequence* sequence;
     std::span<const float> logits;
   };
@@ -100,11 +113,14 @@ class Generation {
   const Sequence& find(Id id) const;
   std::int64_t positions_for(std::int64_t prompt_tokens, const GenerateOptions& options) const;
   std::int64_t position_limit() const;
+  void make_room(Sequence& s) const;
+  void propose(Sequence& s) const;
   Tensor read_alone(Sequence& s) const;
   std::vector<Tensor> read_apart(std::span<Sequence* const> sequences) const;
   Tensor read_newest(std::span<Sequence* const> sequences) const;
   std::vector<Tensor> read(std::vector<Sequence*>& ready);
-  static void choose(const Ready& ready);
+  static void choose(Sequence& s, std::span<const float> logits);
+  void choose(const Ready& ready) const;
 
   const Decoder& model_;
   GenerationLimits limits_;

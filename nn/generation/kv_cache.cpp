@@ -39,6 +39,16 @@ void append_to(Tensor& buffer, std::int64_t length, const Tensor& next, std::int
   copy_rows(next, b * T, T, buffer, length);
 }
 
+// Calls f(row, rows of the same cache before it).
+template <class F>
+void for_rows(std::span<KVCache* const> caches, const F& f) {
+  std::int64_t before = 0;
+  for (std::size_t i = 0; i < caches.size(); ++i) {
+    before = i > 0 && caches[i] == caches[i - 1] ? before + 1 : 0;
+    f(i, before);
+  }
+}
+
 }  // namespace
 
 void KeysAndValues::append(const Tensor& keys, const Tensor& values, std::int64_t b,
@@ -50,6 +60,18 @@ void KeysAndValues::append(const Tensor& keys, const Tensor& values, std::int64_
   append_to(keys_, length_, keys, b, most);
   append_to(values_, length_, values, b, most);
   length_ += keys.dim(1);
+}
+
+void KeysAndValues::drop(std::int64_t begin, std::int64_t end, std::size_t layer,
+                         const MovedKeys& moved) {
+  const std::int64_t count = length_ - end;
+  if (count > 0) {
+    Tensor behind = Tensor::empty({1, count, keys_.dim(1)}, keys_.dtype());
+    copy_rows(keys_, end, count, behind, 0);
+    copy_rows(moved(layer, behind), 0, count, keys_, begin);
+    copy_rows(values_, end, count, values_, begin);  // towards the front, in order
+  }
+  length_ -= end - begin;
 }
 
 KeysAndValues KeysAndValues::clone() const {
@@ -67,6 +89,16 @@ KVCache KVCache::clone() const {
   return copy;
 }
 
+void KVCache::truncate(std::int64_t length) {
+  for (KeysAndValues& layer : layers_) layer.truncate(length);
+}
+
+void KVCache::drop(std::int64_t begin, std::int64_t end, const MovedKeys& moved) {
+  check(0 <= begin && begin <= end && end <= length(),
+        "[kv_cache] {} positions have none from {} to {}", length(), begin, end);
+  for (std::size_t i = 0; i < layers_.size(); ++i) layers_[i].drop(begin, end, i, moved);
+}
+
 CachedLayer::CachedLayer(std::span<KVCache* const> caches, std::size_t layer)
     : caches_(caches), layer_(layer) {
   for (KVCache* cache : caches) {
@@ -76,13 +108,18 @@ CachedLayer::CachedLayer(std::span<KVCache* const> caches, std::size_t layer)
 
 std::vector<std::int64_t> CachedLayer::lengths() const {
   std::vector<std::int64_t> lengths;
-  for (KVCache* cache : caches_) lengths.push_back(of(*cache).length());
+  for_rows(caches_, [&](std::size_t i, std::int64_t before) {
+    lengths.push_back(of(*caches_[i]).length() + before);
+  });
   return lengths;
 }
 
 void CachedLayer::append(const Tensor& keys, const Tensor& values) {
   check(keys.rank() == 3 && keys.dim(0) == std::ssize(caches_),
         "[kv_cache] keys {} are not those of {} sequences", keys.shape(), caches_.size());
+  check(keys.dim(1) == 1 || std::adjacent_find(caches_.begin(), caches_.end()) == caches_.end(),
+        "[kv_cache] keys {} have several positions of a sequence that is there several times",
+        keys.shape());
   std::int64_t b = 0;
   for (KVCache* cache : caches_) of(*cache).append(keys, values, b++, cache->most_);
 }
@@ -90,12 +127,22 @@ void CachedLayer::append(const Tensor& keys, const Tensor& values) {
 std::vector<CachedKeys> CachedLayer::cached() const {
   std::vector<CachedKeys> cached;
   for (KVCache* cache : caches_) cached.push_back(of(*cache).cached());
+  for (std::size_t i = caches_.size(); i-- > 1;) {  // a row does not see those behind it
+    if (caches_[i - 1] == caches_[i]) cached[i - 1].length = cached[i].length - 1;
+  }
   return cached;
 }
 
 std::vector<std::int64_t> lengths_of(std::span<KVCache* const> caches) {
   std::vector<std::int64_t> lengths;
-  for (const KVCache* cache : caches) lengths.push_back(cache->length());
+  std::vector<const KVCache*> met;
+  for_rows(caches, [&](std::size_t i, std::int64_t before) {
+    lengths.push_back(caches[i]->length() + before);
+    if (before > 0) return;
+    check(std::find(met.begin(), met.end(), caches[i]) == met.end(),
+          "[kv_cache] the rows of a sequence must stand side by side, not at {} alone", i);
+    met.push_back(caches[i]);
+  });
   return lengths;
 }
 

@@ -1,12 +1,17 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
 #include "tapegrad/autograd/ops.h"
 
 namespace tapegrad::nn {
+
+// Keys (1, T, C) of one layer → what they are at the positions that they move to.
+using MovedKeys = std::function<Tensor(std::size_t layer, const Tensor& keys)>;
 
 // The keys and values that one attention layer has computed of one sequence.
 class KeysAndValues {
@@ -16,7 +21,11 @@ class KeysAndValues {
   // positions before. The first positions get as much room as they need; later on, room grows by
   // doubling, up to `most` positions or as many as there are.
   void append(const Tensor& keys, const Tensor& values, std::int64_t b, std::int64_t most);
-  // What attention() reads. append() may change it.
+  // Forgets all but the first `length` positions, if there are more.
+  void truncate(std::int64_t length) { length_ = std::min(length_, length); }
+  // Forgets positions [begin, end). Those behind them, if any, move there.
+  void drop(std::int64_t begin, std::int64_t end, std::size_t layer, const MovedKeys& moved);
+  // What attention() reads. append() and drop() may change it.
   CachedKeys cached() const { return {keys_, values_, length_}; }
   KeysAndValues clone() const;
 
@@ -40,6 +49,11 @@ class KVCache {
 
   std::int64_t length() const { return layers_.empty() ? 0 : layers_.front().length(); }
   void clear() { layers_.clear(); }
+  // Forgets all but the first `length` positions, if there are more.
+  void truncate(std::int64_t length);
+  // Forgets positions [begin, end). Those behind them move there, with the keys that `moved` gives.
+  // Error if there are no such positions.
+  void drop(std::int64_t begin, std::int64_t end, const MovedKeys& moved);
   KVCache clone() const;
 
  private:
@@ -49,16 +63,18 @@ class KVCache {
 };
 
 // One layer of the caches of several sequences, each of a length of its own: what attention of
-// their next positions reads and extends.
+// their next positions reads and extends. Row b belongs to caches[b]. A cache may be there several
+// times, one behind the other: its rows are then positions of one sequence that follow each other.
 class CachedLayer {
  public:
   CachedLayer(std::span<KVCache* const> caches, std::size_t layer);
 
-  // How many positions each sequence has.
+  // How many positions stand before each row.
   std::vector<std::int64_t> lengths() const;
-  // Adds keys and values (B, T, C) of the next T positions of each of the B sequences. Error if
-  // there are not B, or C is another than before.
+  // Adds keys and values (B, T, C) of the next T positions of each of the B rows. Error if there
+  // are not B, if C is another than before, or if T > 1 and a cache is there several times.
   void append(const Tensor& keys, const Tensor& values);
+  // What each row sees, after append().
   std::vector<CachedKeys> cached() const;
 
  private:
@@ -68,7 +84,8 @@ class CachedLayer {
   std::size_t layer_;
 };
 
-// How many positions each of these caches has.
+// How many positions stand before each row: see CachedLayer. Error if a cache is there several
+// times, and not side by side.
 std::vector<std::int64_t> lengths_of(std::span<KVCache* const> caches);
 std::vector<KVCache*> pointers_to(std::vector<KVCache>& caches);
 

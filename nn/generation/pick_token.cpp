@@ -20,6 +20,10 @@ void GenerateOptions::validate() const {
   check(min_p >= 0 && min_p <= 1, "min_p must be from 0 to 1, not {}", min_p);
   check(repetition_penalty > 0 && std::isfinite(repetition_penalty),
         "repetition_penalty must be above 0, not {}", repetition_penalty);
+  check(lookup >= 0 && lookup <= kMostLookup, "lookup must be from 0 to {}, not {}", kMostLookup,
+        lookup);
+  check(kv_cache || lookup == 0, "lookup needs the KV cache");
+  check(kv_cache || context == Context::exact, "context shift needs the KV cache");
 }
 
 namespace {

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "tapegrad/base/random.h"
@@ -10,6 +12,21 @@
 namespace tapegrad::nn {
 
 using Tokens = std::vector<std::int32_t>;
+
+// What a model sees of a text that is longer than block_size.
+enum class Context {
+  exact,  // the last block_size tokens, computed anew for each token
+  // The first kSinks tokens, without which models lose the thread (Xiao et al., "Efficient
+  // Streaming Language Models with Attention Sinks", 2023), and the newest ones: whenever
+  // block_size tokens are full, the older half of the others is dropped. Rotary models keep what
+  // they have computed, which has still seen what is dropped; learned positions compute the rest
+  // anew.
+  shift,
+};
+inline constexpr std::array<std::string_view, 2> kContextNames = {"exact", "shift"};
+inline std::span<const std::string_view> names_of(Context) { return kContextNames; }
+inline constexpr std::int64_t kSinks = 4;
+inline constexpr std::int64_t kMostLookup = 64;
 
 // How one text goes on, and where it ends.
 struct GenerateOptions {
@@ -28,6 +45,10 @@ struct GenerateOptions {
   Tokens stop_tokens = {};  // each ends the text, and is not part of it
   bool logprobs = false;    // also find each token's log probability: see NewToken
   bool kv_cache = true;     // keep keys and values of what was seen, or compute them for each token
+  // Guess up to so many tokens from what the text has already, and check all of them in one pass:
+  // see Lookup. The text stays the same, to the bit. Needs kv_cache.
+  std::int64_t lookup = 0;
+  Context context = Context::exact;  // shift needs kv_cache
 
   void validate() const;  // throws Error for invalid values
 };

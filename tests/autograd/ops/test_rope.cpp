@@ -166,3 +166,16 @@ TEST_CASE("what rope cannot turn is an error that names it", "[rope]") {
   CHECK_THROWS_WITH(rope(Tensor::zeros({4}), 4), ContainsSubstring("(4)"));
   CHECK_THROWS_WITH(rope(Tensor::zeros({2, 4}, DType::i32), 4), ContainsSubstring("i32"));
 }
+
+TEST_CASE("rope turns back what it has turned", "[rope]") {
+  Rng rng(4);
+  const RopeScaling linear{.factor = 3, .kind = RopeScaling::Kind::linear};
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const Tensor x = normal(rng, {2, 70, 24}, dtype);
+    RopeOptions options{.firsts = {5, 900}, .channels = 16, .scaling = linear};
+    const Tensor y = rope(x, 8, options);
+    options.back = true;
+    CHECK(difference(rope(y, 8, options), x, 0, dtype == DType::f32 ? 1e-6 : 1e-14) == "");
+    CHECK(difference(y, x, 0, 0.1) != "");
+  }
+}

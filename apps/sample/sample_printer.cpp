@@ -1,0 +1,94 @@
+#include "tapegrad/apps/sample/sample_printer.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "tapegrad/base/interrupt.h"
+#include "tapegrad/base/terminal.h"
+#include "tapegrad/base/text/words.h"
+#include "tapegrad/run/plan/available_memory.h"
+
+namespace tapegrad::sampling {
+
+bool SamplePrinter::print(std::string_view piece) {
+  std::fwrite(piece.data(), 1, piece.size(), stdout);
+  return std::fflush(stdout) == 0 && !interrupted();
+}
+
+void SamplePrinter::heading(std::size_t text, std::size_t prompts) const {
+  const auto times = static_cast<std::size_t>(options_.num_samples);
+  if (options_.json || prompts * times == 1) return;
+  std::string name;
+  if (prompts > 1) name = fmt::format("prompt {}", text / times + 1);
+  if (times > 1) name += fmt::format("{}sample {}", prompts > 1 ? ", " : "", text % times + 1);
+  print(fmt::format("{}--- {} ---\n", text > 0 ? "\n" : "", name));
+}
+
+void SamplePrinter::end_text(const std::vector<nn::NewToken>& tokens) const {
+  print("\n");
+  if (options_.logprobs) print("\n logprob  token\n");
+  for (const nn::NewToken& t : tokens) {  // as in JSON, so that each stays on a line
+    const std::string bytes = model_.tokenizer.token_bytes(t.token);
+    print(fmt::format("{:8.4f}  {}\n", t.logprob, json_text(Json(bytes))));
+  }
+}
+
+void SamplePrinter::json(const std::string& prompt, const MadeText& made,
+                         const std::optional<Json>& id) const {
+  Json json = Json::object();
+  if (id) json["id"] = *id;
+  json["prompt"] = prompt;
+  json["text"] = made.text;
+  if (options_.logprobs) json["tokens"] = Json::array();
+  for (const nn::NewToken& t : made.tokens) {
+    json["tokens"].push_back(
+        {{"id", t.token}, {"text", model_.tokenizer.token_bytes(t.token)}, {"logprob", t.logprob}});
+  }
+  print(json_text(json) + "\n");
+}
+
+void SamplePrinter::note_length(std::size_t prompt_tokens, const nn::GenerateOptions& options) {
+  const std::int64_t block = model_.gpt.config.block_size;
+  const bool fits = static_cast<std::int64_t>(prompt_tokens) + options.max_new_tokens <= block;
+  if (noted_ || fits || options.context == nn::Context::shift || options.max_new_tokens == 0)
+    return;
+  noted_ = true;
+  print_error(fmt::format(
+      "The model sees {} tokens. Of a longer text, it sees the last ones, and reads all "
+      "of them again for each token; --context shift does so less often.\n",
+      grouped(block)));
+}
+
+void SamplePrinter::count(std::int64_t tokens, double seconds) {
+  tokens_ += tokens;
+  seconds_ += seconds;
+}
+
+void SamplePrinter::rate() const {
+  if (tokens_ == 0) return;
+  print_error(fmt::format(
+      "{} tokens in {:.2f} s: {} tok/s\n", grouped(tokens_), seconds_,
+      grouped(static_cast<std::int64_t>(static_cast<double>(tokens_) / std::max(seconds_, 1e-9)))));
+}
+
+nn::GenerateOptions generate_options(const run::TextModel& model, const SampleOptions& options) {
+  nn::GenerateOptions generate = options.generate;
+  generate.logprobs = options.logprobs;
+  if (!options.ignore_eos) generate.stop_tokens = model.tokenizer.ends();
+  return generate;
+}
+
+nn::GenerationLimits generation_limits(const run::TextModel& model, const SampleOptions& options) {
+  nn::GenerationLimits limits{.max_sequences = options.batch};
+  const auto memory = run::available_memory();
+  if (!memory) return limits;
+  const nn::DecoderConfig& c = model.gpt.config;
+  const double position =
+      2.0 * c.n_layer * c.kv_heads() * static_cast<double>(c.channels_per_head()) * sizeof(float);
+  const auto most = static_cast<std::int64_t>(memory->bytes / 2 / position);
+  limits.max_positions =
+      std::clamp(most, c.block_size, std::max(c.block_size, options.batch * c.block_size));
+  return limits;
+}
+
+}  // namespace tapegrad::sampling

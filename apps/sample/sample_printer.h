@@ -1,0 +1,56 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tapegrad/apps/sample/sample_options.h"
+#include "tapegrad/base/json_file.h"
+#include "tapegrad/run/models/model.h"
+
+namespace tapegrad::sampling {
+
+// What was made of a prompt: the new text, and with SampleOptions::logprobs its tokens.
+struct MadeText {
+  std::string text;
+  std::vector<nn::NewToken> tokens;
+};
+
+// Prints texts on stdout, and on stderr what there is to say about all of them.
+class SamplePrinter {
+ public:
+  SamplePrinter(const run::TextModel& model, const SampleOptions& options)
+      : model_(model), options_(options) {}
+
+  // Prints at once. False if stdout is broken, or after a signal.
+  static bool print(std::string_view piece);
+
+  // Above text number `text` of several of so many prompts: which prompt and which of its samples
+  // it is. Nothing if there is but one, or in JSON.
+  void heading(std::size_t text, std::size_t prompts) const;
+  // After a text: the end of its line, and its tokens, one on a line.
+  void end_text(const std::vector<nn::NewToken>& tokens) const;
+  // A text as a JSON object on a line.
+  void json(const std::string& prompt, const MadeText& made,
+            const std::optional<Json>& id = {}) const;
+  // Says once that a text of so many tokens becomes slow, if it will.
+  void note_length(std::size_t prompt_tokens, const nn::GenerateOptions& options);
+
+  void count(std::int64_t tokens, double seconds);
+  void rate() const;  // how fast all these tokens were made
+
+ private:
+  const run::TextModel& model_;
+  const SampleOptions& options_;
+  bool noted_ = false;
+  std::int64_t tokens_ = 0;
+  double seconds_ = 0;
+};
+
+// The options of texts of a model, and how many run side by side: at most SampleOptions::batch, and
+// as many as half of the free memory has caches for, or one.
+nn::GenerateOptions generate_options(const run::TextModel& model, const SampleOptions& options);
+nn::GenerationLimits generation_limits(const run::TextModel& model, const SampleOptions& options);
+
+}  // namespace tapegrad::sampling
