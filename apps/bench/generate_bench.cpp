@@ -20,17 +20,15 @@
 namespace tapegrad::bench {
 namespace {
 
-// The packed matrices that each token reads: all but the embedding, of which it reads a row, unless
-// that is the head, too.
-std::uint64_t bytes_per_token(const nn::Decoder& model, const nn::Params& params) {
-  std::uint64_t bytes = 0;
-  for (const auto& [name, matrix] : params.packed_matrices()) {
-    if (model.config.tied || matrix != model.wte.packed) bytes += matrix->bytes();
-  }
-  return bytes;
+// Keys and values that the median step reads.
+double cache_bytes_per_step(const nn::Decoder& model, const GenerateBenchOptions& o) {
+  const nn::DecoderConfig& c = model.config;
+  const double position =
+      2.0 * c.n_layer * c.kv_heads() * static_cast<double>(c.channels_per_head()) * sizeof(float);
+  return static_cast<double>(o.batch) * (static_cast<double>(o.prompt) + o.tokens / 2.0) * position;
 }
 
-// "q8_0 (49 matrices) and f32 (1)"
+// "49 q8_0, 1 f32", or "q8_0" if all are
 std::string types_of(const nn::Params& params) {
   std::map<std::string_view, int> counts;
   for (const auto& [name, matrix] : params.packed_matrices()) ++counts[matrix->type().name];
@@ -71,7 +69,8 @@ void bench_generate(const nn::Decoder& model, const nn::Params& params, const st
   check(o.prompt + o.tokens <= model.config.block_size,
         "a prompt of {} tokens and {} more do not fit into the {} that the model can see", o.prompt,
         o.tokens, model.config.block_size);
-  const auto bytes = static_cast<double>(bytes_per_token(model, params));
+  const auto weights = static_cast<double>(nn::bytes_per_pass(model, params));
+  const double cache = cache_bytes_per_step(model, o), bytes = weights + cache;
   times_of(model, {.batch = o.batch, .prompt = 2, .tokens = 2});  // so that pages are there
   const double before = read_rate();
   const Times times = times_of(model, o);
@@ -82,7 +81,8 @@ void bench_generate(const nn::Decoder& model, const nn::Params& params, const st
   if (o.json) {
     const Json json = {{"model", name},
                        {"weights", types_of(params)},
-                       {"weight_bytes", bytes},
+                       {"weight_bytes", weights},
+                       {"cache_bytes", cache},
                        {"threads", num_threads()},
                        {"kernels", packed_kernels()},
                        {"batch", o.batch},
@@ -96,14 +96,16 @@ void bench_generate(const nn::Decoder& model, const nn::Params& params, const st
     fmt::print("{}\n", json_text(json, 2));
     return;
   }
-  fmt::print("{}: weights {}, {:.1f} MB for each step; {} threads, {} kernels\n", name,
-             types_of(params), bytes / 1e6, num_threads(), packed_kernels());
+  fmt::print(
+      "{}: weights {}, {:.1f} MB, and {:.1f} MB of keys and values for each step; {} threads, {} "
+      "kernels\n",
+      name, types_of(params), weights / 1e6, cache / 1e6, num_threads(), packed_kernels());
   fmt::print("prompt: {} × {} tokens in {:.3f} s: {} tok/s\n", o.batch, o.prompt, times.prompt,
              grouped(static_cast<std::int64_t>(prompt_rate)));
   fmt::print("text: {} × {} tokens, the median step {:.2f} ms: {:.1f} tok/s\n", o.batch, o.tokens,
              1e3 * step, text_rate);
   fmt::print(
-      "weights are read at {:.1f} GB/s, {:.0f} % of the {:.1f} GB/s that memory can be read at\n",
+      "they are read at {:.1f} GB/s, {:.0f} % of the {:.1f} GB/s that memory can be read at\n",
       read / 1e9, 100 * read / limit, limit / 1e9);
 }
 

@@ -1,6 +1,5 @@
 #include "tapegrad/apps/sample/prompt_answers.h"
 
-#include <chrono>
 #include <cstdio>
 
 #include "tapegrad/base/interrupt.h"
@@ -48,6 +47,7 @@ void PromptAnswers::take(Prompt& prompt) {
   const nn::Generation::Taken taken = generation_.take(answer.id);
   for (const nn::NewToken& t : taken.tokens) {
     ++answer.tokens;
+    printer_.saw_token();
     if (options_.logprobs) answer.made.tokens.push_back(t);
     answer.made.text +=
         answer.stop.push(answer.characters.push(model_.tokenizer.token_bytes(t.token)));
@@ -67,7 +67,6 @@ void PromptAnswers::end_text(Prompt& prompt, bool stopped) {
   }
   generation_.remove(answer.id);
   prompt.texts.push_back(std::move(answer.made));
-  printer_.count(answer.tokens, 0);
   prompt.answer.reset();
   if (++prompt.ended < options_.num_samples) begin_text(prompt);
 }
@@ -92,7 +91,6 @@ void PromptAnswers::print_ended() {
 void PromptAnswers::print_all() {
   catch_interrupts();
   for (const Prompt& prompt : prompts_) printer_.note_length(prompt.tokens.size(), prompt.options);
-  const auto begin = std::chrono::steady_clock::now();
   const std::size_t all = prompts_.size() * static_cast<std::size_t>(options_.num_samples);
   while (printed_ < all && !interrupted() && std::ferror(stdout) == 0) {
     begin_texts();
@@ -101,8 +99,7 @@ void PromptAnswers::print_all() {
     std::erase_if(running_, [](const Prompt* prompt) { return !prompt->answer; });
     print_ended();
   }
-  printer_.count(0,
-                 std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  printer_.count(generation_.cost());
   printer_.rate();
 }
 

@@ -3,12 +3,20 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "tapegrad/autograd/packed/read_rate.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/run/plan/available_memory.h"
 
 namespace tapegrad::sampling {
+namespace {
+
+std::string counted_tokens(std::int64_t n) {
+  return fmt::format("{} {}", grouped(n), n == 1 ? "token" : "tokens");
+}
+
+}  // namespace
 
 bool SamplePrinter::print(std::string_view piece) {
   std::fwrite(piece.data(), 1, piece.size(), stdout);
@@ -59,16 +67,40 @@ void SamplePrinter::note_length(std::size_t prompt_tokens, const nn::GenerateOpt
       grouped(block)));
 }
 
-void SamplePrinter::count(std::int64_t tokens, double seconds) {
-  tokens_ += tokens;
-  seconds_ += seconds;
+void SamplePrinter::saw_token() {
+  ++tokens_;
+  if (!first_token_) {
+    first_token_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+}
+
+void SamplePrinter::count(const nn::GenerationCost& cost) {
+  cost_.prompt_tokens += cost.prompt_tokens;
+  cost_.tokens += cost.tokens;
+  cost_.prompt_seconds += cost.prompt_seconds;
+  cost_.seconds += cost.seconds;
+  cost_.passes += cost.passes;
 }
 
 void SamplePrinter::rate() const {
   if (tokens_ == 0) return;
-  print_error(fmt::format(
-      "{} tokens in {:.2f} s: {} tok/s\n", grouped(tokens_), seconds_,
-      grouped(static_cast<std::int64_t>(static_cast<double>(tokens_) / std::max(seconds_, 1e-9)))));
+  const auto per_second = [](std::int64_t tokens, double seconds) {
+    return grouped(
+        static_cast<std::int64_t>(static_cast<double>(tokens) / std::max(seconds, 1e-9)));
+  };
+  std::string line = fmt::format(
+      "{} read, {} tok/s; the first token after {:.2f} s; {} in {:.2f} s",
+      counted_tokens(cost_.prompt_tokens), per_second(cost_.prompt_tokens, cost_.prompt_seconds),
+      *first_token_, counted_tokens(tokens_), cost_.prompt_seconds + cost_.seconds);
+  if (cost_.tokens > 0) line += fmt::format(": {} tok/s", per_second(cost_.tokens, cost_.seconds));
+  constexpr double kLong = 1;  // seconds; finding out takes a tenth of that
+  const std::uint64_t weights = nn::bytes_per_pass(model_.gpt, model_.params);
+  if (cost_.seconds > kLong && weights > 0) {
+    const double bytes = static_cast<double>(cost_.passes) * static_cast<double>(weights);
+    line += fmt::format(", which is {:.0f} % of the rate at which memory gives the weights",
+                        100 * bytes / cost_.seconds / read_rate());
+  }
+  print_error(line + "\n");
 }
 
 nn::GenerateOptions generate_options(const run::TextModel& model, const SampleOptions& options) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -37,15 +38,19 @@ class SamplePrinter {
   // Says once that a text of so many tokens becomes slow, if it will.
   void note_length(std::size_t prompt_tokens, const nn::GenerateOptions& options);
 
-  void count(std::int64_t tokens, double seconds);
-  void rate() const;  // how fast all these tokens were made
+  void saw_token();
+  void count(const nn::GenerationCost& cost);
+  // How fast prompts were read and texts were made, and how near that came to what memory allows.
+  void rate() const;
 
  private:
   const run::TextModel& model_;
   const SampleOptions& options_;
   bool noted_ = false;
   std::int64_t tokens_ = 0;
-  double seconds_ = 0;
+  std::optional<double> first_token_;  // seconds
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  nn::GenerationCost cost_;
 };
 
 // The options of texts of a model, and how many run side by side: at most SampleOptions::batch, and

@@ -1,7 +1,6 @@
 #include "tapegrad/apps/sample/sampler.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 
 #include "tapegrad/apps/sample/line_editor.h"
@@ -47,18 +46,16 @@ template <class OnText>
 std::vector<nn::NewToken> Sampler::make(nn::TokenStream& stream, const OnText& on_text) {
   std::vector<nn::NewToken> pieces;
   StopText stop(options_.stops);
-  const auto begin = std::chrono::steady_clock::now();
-  const std::int64_t tokens = run::stream_text(
+  run::stream_text(
       stream, model_.tokenizer,
       [&](std::string_view piece) {
         const std::string shown = stop.push(piece);
         return (shown.empty() || on_text(shown)) && !stop.stopped() && !interrupted();
       },
       [&](const nn::NewToken& t) {
+        printer_.saw_token();
         if (options_.logprobs) pieces.push_back(t);
       });
-  printer_.count(tokens,
-                 std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   if (const std::string rest = stop.flush(); !rest.empty()) on_text(rest);
   return pieces;
 }
@@ -88,6 +85,7 @@ void Sampler::print_samples(const std::vector<std::string>& prompts) {
       stream.next_text();
     }
   }
+  printer_.count(stream.cost());
   printer_.rate();
 }
 
@@ -106,6 +104,7 @@ void Sampler::converse() {
     try {
       nn::TokenStream stream = stream_of({*line}, 1);
       print_one(*line, stream);
+      printer_.count(stream.cost());
     } catch (const Error& error) {  // a character that the model does not have, say
       print_error(fmt::format("{}\n", error.what()));
     }

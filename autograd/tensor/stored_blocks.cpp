@@ -1,23 +1,9 @@
-// Stored types whose elements stand in blocks: see stored_type.h. A type is a struct with the bytes
-// of a block, which decodes and encodes itself, and a row. Layouts and rounding are those of ggml
-// (github.com/ggml-org/ggml, src/ggml-quants.c).
+// Stored types whose elements stand in blocks: see stored_block.h.
 
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-
-#include "tapegrad/autograd/tensor/stored_type.h"
-#include "tapegrad/base/half.h"
+#include "tapegrad/autograd/tensor/stored_block.h"
 
 namespace tapegrad::detail {
 namespace {
-
-// The first of n elements that is no number; if all are, the one that is farthest from 0.
-std::int64_t worst_of(const float* x, std::int64_t n) {
-  const auto further = [](float a, float b) { return std::fabs(a) < std::fabs(b); };
-  const float* const odd = std::find_if(x, x + n, [](float v) { return !std::isfinite(v); });
-  return (odd != x + n ? odd : std::max_element(x, x + n, further)) - x;
-}
 
 // A scale, and whole numbers of 8 bits.
 struct Q8_0 {
@@ -55,41 +41,76 @@ struct Q8_0 {
 };
 static_assert(sizeof(Q8_0) == 34);
 
-template <class Block, class T>
-void decode(const std::byte* from, std::int64_t n, T* to) {
-  for (std::int64_t i = 0; i < n; i += Block::kElements, from += sizeof(Block)) {
-    Block block;
-    std::memcpy(&block, from, sizeof block);
-    block.decode(to + i);
-  }
-}
+// A scale, and numbers of 4 bits from −8 on: the lower bits of a byte are one of the first half.
+struct Q4_0 {
+  static constexpr std::int64_t kElements = 32;
+  f16 scale;
+  std::uint8_t pairs[kElements / 2];
 
-template <class Block>
-std::int64_t encode(const float* from, std::int64_t n, std::byte* to) {
-  for (std::int64_t i = 0; i < n; i += Block::kElements, to += sizeof(Block)) {
-    Block block{};
-    if (!block.encode(from + i)) return i + worst_of(from + i, Block::kElements);
-    std::memcpy(to, &block, sizeof block);
+  template <class T>
+  void decode(T* to) const {
+    const float factor = to_float(scale);
+    for (std::int64_t i = 0; i < kElements / 2; ++i) {
+      to[i] = static_cast<T>(factor * static_cast<float>((pairs[i] & 15) - 8));
+      to[i + kElements / 2] = static_cast<T>(factor * static_cast<float>((pairs[i] >> 4) - 8));
+    }
   }
-  return n;
-}
 
-// The row of a type that only ggml's files have; `file` is their general.file_type.
-template <class Block>
-constexpr StoredType row(std::string_view name, std::uint32_t ggml, std::int64_t file) {
-  return {.name = name,
-          .dtype = DType::f32,
-          .block = Block::kElements,
-          .block_bytes = sizeof(Block),
-          .ggml = ggml,
-          .gguf_file = file,
-          .to_f32 = decode<Block, float>,
-          .to_f64 = decode<Block, double>,
-          .from_f32 = encode<Block>};
-}
+  // As quantize_row_q4_0_ref: the element that is farthest from 0 becomes −8.
+  bool encode(const float* x) {
+    const float most = x[worst_of(x, kElements)], factor = most / -8;
+    if (!std::isfinite(most)) return false;
+    const float inverse = factor != 0 && std::isfinite(1 / factor) ? 1 / factor : 0.0F;
+    scale = to_f16(factor);
+    const auto number = [=](float v) { return std::min(15, static_cast<int>(v * inverse + 8.5F)); };
+    for (std::int64_t i = 0; i < kElements / 2; ++i) {
+      pairs[i] = static_cast<std::uint8_t>(number(x[i]) | (number(x[i + kElements / 2]) << 4));
+    }
+    return is_finite(scale);
+  }
+};
+static_assert(sizeof(Q4_0) == 18);
+
+// A scale, the least element, and numbers of 4 bits from 0 on.
+struct Q4_1 {
+  static constexpr std::int64_t kElements = 32;
+  f16 scale, least;
+  std::uint8_t pairs[kElements / 2];
+
+  template <class T>
+  void decode(T* to) const {
+    const float factor = to_float(scale), min = to_float(least);
+    const auto number = [=](int bits) {
+      return static_cast<T>(static_cast<float>(bits) * factor + min);
+    };
+    for (std::int64_t i = 0; i < kElements / 2; ++i) {
+      to[i] = number(pairs[i] & 15);
+      to[i + kElements / 2] = number(pairs[i] >> 4);
+    }
+  }
+
+  // As quantize_row_q4_1_ref.
+  bool encode(const float* x) {
+    if (!std::isfinite(x[worst_of(x, kElements)])) return false;
+    const auto [min, max] = std::minmax_element(x, x + kElements);
+    const float low = *min, factor = (*max - low) / 15;
+    const float inverse = factor != 0 && std::isfinite(1 / factor) ? 1 / factor : 0.0F;
+    scale = to_f16(factor), least = to_f16(low);
+    const auto number = [=](float v) {
+      return std::min(15, static_cast<int>((v - low) * inverse + 0.5F));
+    };
+    for (std::int64_t i = 0; i < kElements / 2; ++i) {
+      pairs[i] = static_cast<std::uint8_t>(number(x[i]) | (number(x[i + kElements / 2]) << 4));
+    }
+    return is_finite(scale) && is_finite(least);
+  }
+};
+static_assert(sizeof(Q4_1) == 20);
 
 constexpr StoredType kTypes[] = {
-    row<Q8_0>("q8_0", 8, 7),
+    block_row<Q8_0>("q8_0", 8, 7),
+    block_row<Q4_0>("q4_0", 2, 2),
+    block_row<Q4_1>("q4_1", 3, 3),
 };
 
 }  // namespace

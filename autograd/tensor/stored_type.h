@@ -15,8 +15,9 @@ namespace tapegrad {
 
 // A type in which files store tensors: one row of a table that readers, writers and options share.
 // Elements stand one by one, or in blocks: some elements of a row that share bytes, such as a
-// scale. A row of the table and its functions stand together, in stored_elements.cpp or
-// stored_blocks.cpp; nothing else knows of a single type unless a format has one for a purpose.
+// scale. A row of the table and its functions stand together, in stored_elements.cpp,
+// stored_blocks.cpp or stored_super_blocks.cpp; nothing else knows of a single type unless a format
+// has one for a purpose.
 struct StoredType {
   std::string_view name;         // "bf16"; that of a DType, if elements in memory have these bytes
   DType dtype;                   // of the tensor that it is read as, unless another is asked for
@@ -65,8 +66,9 @@ std::string names_of(const std::vector<const StoredType*>& types);
 std::optional<std::uint64_t> stored_bytes(const StoredType& type, const Shape& shape);
 
 namespace detail {
-std::span<const StoredType> element_types();  // stored_elements.cpp
-std::span<const StoredType> block_types();    // stored_blocks.cpp
+std::span<const StoredType> element_types();      // stored_elements.cpp
+std::span<const StoredType> block_types();        // stored_blocks.cpp
+std::span<const StoredType> super_block_types();  // stored_super_blocks.cpp
 }  // namespace detail
 
 }  // namespace tapegrad

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tapegrad/base/parallel.h"
+#include "tapegrad/base/seconds_of.h"
 
 namespace tapegrad::nn {
 namespace {
@@ -28,6 +29,14 @@ void check_prompt(const Tokens& prompt, std::int64_t vocab_size) {
 }
 
 }  // namespace
+
+std::uint64_t bytes_per_pass(const Decoder& model, const Params& params) {
+  std::uint64_t bytes = 0;
+  for (const auto& [name, matrix] : params.packed_matrices()) {
+    if (model.config.tied || matrix != model.wte.packed) bytes += matrix->bytes();
+  }
+  return bytes;
+}
 
 Generation::Generation(const Decoder& model, const GenerationLimits& limits)
     : model_(model), limits_(limits) {
@@ -161,6 +170,23 @@ std::vector<Tensor> Generation::read_apart(std::span<Sequence* const> sequences)
   return logits;
 }
 
+std::vector<Tensor> Generation::timed_read_apart(std::span<Sequence* const> sequences) {
+  std::int64_t of_prompts = 0;
+  for (const Sequence* s : sequences) {
+    if (std::ssize(s->text) == s->prompt) of_prompts += s->seen() - s->cache.length();
+  }
+  std::vector<Tensor> logits;
+  const double seconds = seconds_of([&] { logits = read_apart(sequences); });
+  for (const Sequence* s : sequences) {
+    if (std::ssize(s->text) == s->prompt && s->options.kv_cache) {
+      of_prompts -= s->seen() - s->cache.length();  // of pieces, what is left
+    }
+  }
+  cost_.prompt_tokens += of_prompts;
+  (of_prompts > 0 ? cost_.prompt_seconds : cost_.seconds) += seconds;
+  return logits;
+}
+
 // Reads on in all sequences that run. Returns logits (…, V) whose rows, one behind the other, are
 // of those in `ready`: one for each, and one for each token that is proposed.
 std::vector<Tensor> Generation::read(std::vector<Sequence*>& ready) {
@@ -172,14 +198,15 @@ std::vector<Tensor> Generation::read(std::vector<Sequence*>& ready) {
     (newest ? together : apart).push_back(&s);
   }
   std::vector<Tensor> logits;
-  const std::vector<Tensor> next = read_apart(apart);
+  const std::vector<Tensor> next = timed_read_apart(apart);
   for (std::size_t i = 0; i < apart.size(); ++i) {
     if (!next[i].defined()) continue;
     logits.push_back(next[i].to(DType::f32));
     ready.push_back(apart[i]);
   }
   if (together.empty()) return logits;
-  logits.push_back(read_newest(together).to(DType::f32));
+  cost_.seconds += seconds_of([&] { logits.push_back(read_newest(together).to(DType::f32)); });
+  ++cost_.passes;
   ready.insert(ready.end(), together.begin(), together.end());
   return logits;
 }
@@ -229,10 +256,18 @@ bool Generation::step() {
         ready.push_back({s, values.subspan(i, (1 + s->proposed.size()) * vocab)});
       }
     }
+    const auto beyond_first = [&] {
+      std::int64_t tokens = 0;
+      for (const Ready& r : ready)
+        tokens += std::max(std::ssize(r.sequence->text), r.sequence->prompt + 1);
+      return tokens;
+    };
+    const std::int64_t before = beyond_first();
     // Each draws from a generator of its own.
     parallel_for(std::ssize(ready), 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) choose(ready[static_cast<std::size_t>(i)]);
     });
+    cost_.tokens += beyond_first() - before;
   } catch (...) {  // some layers may have read on, and others not
     for (auto& [id, s] : sequences_) {
       s.cache.clear();

@@ -29,6 +29,17 @@ struct NewToken {
   double logprob = 0;  // under the model alone, if GenerateOptions::logprobs asks for it
 };
 
+// What steps have cost so far. A step that reads prompts and writes counts for both, by the time of
+// each.
+struct GenerationCost {
+  std::int64_t prompt_tokens = 0, tokens = 0;  // read of prompts; made after the first of each text
+  double prompt_seconds = 0, seconds = 0;
+  std::int64_t passes = 0;  // over the newest tokens of all texts together
+};
+// Bytes of packed matrices that a pass reads: all but an embedding, of which it reads rows, unless
+// it is the head, too. 0 of a model that is not packed.
+std::uint64_t bytes_per_pass(const Decoder& model, const Params& params);
+
 enum class TextEnd { length, stop_token };  // max_new_tokens were made, or a stop token was chosen
 
 // Generates many texts side by side. Between steps, sequences join and leave.
@@ -82,6 +93,8 @@ class Generation {
   // Forgets a sequence, whether it has ended or not. Its place and its memory are free at once.
   void remove(Id id);
 
+  const GenerationCost& cost() const { return cost_; }
+
   std::int64_t sequences() const { return std::ssize(sequences_); }  // added and not removed
   std::int64_t positions() const { return positions_; }              // that these may come to need
 
@@ -117,6 +130,7 @@ class Generation {
   void propose(Sequence& s) const;
   Tensor read_alone(Sequence& s) const;
   std::vector<Tensor> read_apart(std::span<Sequence* const> sequences) const;
+  std::vector<Tensor> timed_read_apart(std::span<Sequence* const> sequences);
   Tensor read_newest(std::span<Sequence* const> sequences) const;
   std::vector<Tensor> read(std::vector<Sequence*>& ready);
   static void choose(Sequence& s, std::span<const float> logits);
@@ -127,6 +141,7 @@ class Generation {
   std::map<Id, Sequence> sequences_;
   Id next_id_ = 1;
   std::int64_t positions_ = 0;
+  GenerationCost cost_;
 };
 
 }  // namespace tapegrad::nn

@@ -50,6 +50,8 @@ class TokenStream {
   // if there is no further text.
   bool next_text();
 
+  const GenerationCost& cost() const { return generation_.cost(); }  // of all texts so far
+
   class Iterator {
    public:
     using value_type = NewToken;

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "tapegrad/autograd/tensor/stored_type.h"
+#include "tapegrad/base/half.h"
+
+namespace tapegrad::detail {
+
+// What the types of stored_blocks.cpp and stored_super_blocks.cpp share. A type is a struct with
+// the bytes of a block, which decodes and encodes itself, and a row. Layouts and rounding are those
+// of ggml (github.com/ggml-org/ggml, src/ggml-quants.c).
+
+// The first of n elements that is no number; if all are, the one that is farthest from 0.
+inline std::int64_t worst_of(const float* x, std::int64_t n) {
+  const auto further = [](float a, float b) { return std::fabs(a) < std::fabs(b); };
+  const float* const odd = std::find_if(x, x + n, [](float v) { return !std::isfinite(v); });
+  return (odd != x + n ? odd : std::max_element(x, x + n, further)) - x;
+}
+
+template <class Block, class T>
+void decode(const std::byte* from, std::int64_t n, T* to) {
+  for (std::int64_t i = 0; i < n; i += Block::kElements, from += sizeof(Block)) {
+    Block block;
+    std::memcpy(&block, from, sizeof block);
+    block.decode(to + i);
+  }
+}
+
+template <class Block>
+std::int64_t encode(const float* from, std::int64_t n, std::byte* to) {
+  for (std::int64_t i = 0; i < n; i += Block::kElements, to += sizeof(Block)) {
+    Block block{};
+    if (!block.encode(from + i)) return i + worst_of(from + i, Block::kElements);
+    std::memcpy(to, &block, sizeof block);
+  }
+  return n;
+}
+
+// The row of a type that only ggml's files have; `file` is their general.file_type.
+template <class Block>
+constexpr StoredType block_row(std::string_view name, std::uint32_t ggml, std::int64_t file) {
+  return {.name = name,
+          .dtype = DType::f32,
+          .block = Block::kElements,
+          .block_bytes = sizeof(Block),
+          .ggml = ggml,
+          .gguf_file = file,
+          .to_f32 = decode<Block, float>,
+          .to_f64 = decode<Block, double>,
+          .from_f32 = encode<Block>};
+}
+
+// The nearest whole number; of two, the even one. |x| must be below 2^22.
+inline int nearest_int(float x) {
+  constexpr float kShift = 0x1.8p23F;
+  return static_cast<int>(x + kShift - kShift);
+}
+
+}  // namespace tapegrad::detail
