@@ -43,9 +43,9 @@ std::optional<Options> parse(const cli::Call& call) {
   cli.one_value_each("--prompt");
   cli("prompt_file", o.prompt_file, "read the prompt from a file; - is stdin", {.value = "FILE|-"});
   cli("prompts", o.prompts_file,
-      "continue many prompts, each on a line: a text, or a JSON object with \"prompt\" and, if it "
-      "likes, \"id\", \"seed\" [--seed + the number of lines before] and \"max_new_tokens\"; - is "
-      "stdin",
+      "continue many prompts, each on a line: a text, or a JSON object with \"prompt\" and "
+      "optionally \"id\", \"seed\" [--seed + the number of lines before] and \"max_new_tokens\"; - "
+      "is stdin",
       {.value = "FILE|-"});
   cli("batch", o.sample.batch, "how many texts run side by side; each stays the same",
       {.least = 1, .most = 4096});

@@ -1,5 +1,7 @@
 #include "tapegrad/apps/sample/prompt_lines.h"
 
+#include <algorithm>
+
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/text/utf8.h"
 

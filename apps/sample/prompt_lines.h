@@ -22,7 +22,7 @@ struct PromptLine {
 };
 
 // The prompts of a text, one on each line. A line that begins with { is a JSON object: {"prompt":
-// …}, with "id", "seed" and "max_new_tokens" if it likes. `name` is the file's, for messages.
+// …}, optionally with "id", "seed" and "max_new_tokens". `name` is the file's, for messages.
 // Error, with the line, for an empty line or another object, and if there is no line.
 std::vector<PromptLine> parse_prompts(const std::string& name, std::string_view text);
 // Those of a file; "-" is stdin.

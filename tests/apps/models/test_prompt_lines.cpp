@@ -123,13 +123,14 @@ TEST_CASE("texts with guesses are those without them", "[prompts]") {
                      "60",       "--num-samples",       "3",
                      "--json",   "--logprobs"};
   for (const Args& how : {Args{}, Args{"--greedy"}, Args{"--stop", "at"}, Args{"--temp", "0.3"},
-                         Args{"--context", "shift"}}) {
+                          Args{"--context", "shift"}}) {
     const Result with = sample(args + how + Args{"--lookup", "8"});
     check_ended_well(with);
     CHECK(with.out == sample(args + how).out);
   }
   check_error_of("sample-text", sample({"--lookup", "4", "--no-kv-cache"}), 2, "KV cache");
-  check_error_of("sample-text", sample({"--lookup", "65"}), 2, "--lookup: must be from 0 to 64, not 65");
+  check_error_of("sample-text", sample({"--lookup", "65"}), 2,
+                 "--lookup: must be from 0 to 64, not 65");
 }
 
 TEST_CASE("a text beyond the block says what it costs, and how it costs less", "[prompts]") {
