@@ -311,6 +311,7 @@ struct Q6_K {
     float most = 0;
     for (int b = 0; b < kSuper / 16; ++b) {
       fits.emplace_back(x + 16 * b);
+      if (!std::isfinite(fits.back().scale)) return false;  // squares were too large
       if (std::fabs(fits.back().scale) > std::fabs(most)) most = fits.back().scale;
     }
     if (std::fabs(most) < kNothing) return true;  // zeros

@@ -94,7 +94,8 @@ TEST_CASE("a prompt may come from stdin", "[sampling]") {
   check_ended_well(r);
   CHECK(r.out == sample(args + Args{"--prompt", "the cat"}).out);
   check_error_of("sample-text", sample({"--prompt-file", "-"}), 1, "stdin: there is nothing");
-  CHECK_THAT(r.err, ContainsSubstring("10 tokens in ") && ContainsSubstring(" tok/s"));
+  CHECK_THAT(r.err, ContainsSubstring("7 tokens read, ") && ContainsSubstring("; 10 tokens in ") &&
+                        ContainsSubstring("the first token after ") && ContainsSubstring(" tok/s"));
 }
 
 TEST_CASE("texts that are made side by side are those of a conversation", "[sampling]") {
