@@ -75,6 +75,18 @@ const std::string& Params::found(const std::string& name, const Shape& shape) co
   return *store_->read.insert(source_name).first;
 }
 
+// Error if what the source has of a parameter, if there is a source, are no floats.
+void Params::check_float(const std::string& name) const {
+  if (store_->source == nullptr) return;
+  const std::string source_name = store_->source_names(name);
+  if (!store_->source->contains(source_name)) return;
+  const TensorSource::Entry& entry = store_->source->at(source_name);
+  check(is_float(entry.dtype),
+        "{}: tensor '{}' is stored as {}: a parameter must be of floating-point numbers, such as "
+        "f32, f16 or bf16",
+        store_->source->name(), source_name, tapegrad::name_of(entry.dtype));
+}
+
 Tensor Params::read(const std::string& name, const Shape& shape) const {
   const TensorSource& source = *store_->source;
   const std::string& source_name = found(name, shape);
@@ -90,6 +102,7 @@ StoredTensor Params::stored_matrix(const std::string& name, const Shape& shape,
     if (store_->rng != nullptr) init(made, *store_->rng);
     return {made, name};
   }
+  check_float(name);
   const TensorSource& source = *store_->source;
   const std::string& source_name = found(name, shape);
   if (source.at(source_name).type != nullptr) return source.stored(source_name);
@@ -143,13 +156,8 @@ Tensor Params::obtain_parameter(const std::string& name, const Shape& shape, con
     init(made, anew ? *store_->adapters_rng : *store_->rng);
     return made;
   };
+  check_float(prefix_ + name);
   Tensor t = obtain(prefix_ + name, shape, make, anew);
-  if (t.dtype() != store_->dtype) {  // of a source alone
-    fail(
-        "{}: tensor '{}' is stored as {}: a parameter must be of floating-point numbers, such as "
-        "f32, f16 or bf16",
-        store_->source->name(), store_->source_names(prefix_ + name), tapegrad::name_of(t.dtype()));
-  }
   if (kind == Kind::adapter || store_->lora.rank == 0) {
     store_->parameters.emplace_back(prefix_ + name, t.set_requires_grad());
   }

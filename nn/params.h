@@ -102,6 +102,7 @@ class Params {
                 bool anew = false) const;
   Tensor obtain_parameter(const std::string& name, const Shape& shape, const Init& init,
                           Kind kind) const;
+  void check_float(const std::string& name) const;
   const std::string& found(const std::string& name, const Shape& shape) const;
   Tensor read(const std::string& name, const Shape& shape) const;
   StoredTensor stored_matrix(const std::string& name, const Shape& shape, const Init& init) const;

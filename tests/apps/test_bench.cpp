@@ -1,7 +1,10 @@
 #include <regex>
 
+#include "tapegrad/base/json_file.h"
 #include "tapegrad/tests/apps/program.h"
 #include "tapegrad/tests/catch.h"
+
+using namespace tapegrad;
 
 namespace {
 
@@ -54,6 +57,23 @@ TEST_CASE("bench gemm lists the products of a step by each library", "[bench]") 
   }
 }
 
+TEST_CASE("bench generate shows prompt, text and the share of memory's rate", "[bench]") {
+  const Args few = {"generate", "char-cpu", "--prompt", "9", "--tokens", "3", "--batch", "2"};
+  for (const char* weights : {"f32", "bf16", "q8_0"}) {
+    const Result r = run_program("bench", few + Args{"--weights", weights});
+    INFO(r.out << r.err);
+    CHECK(r.code == 0);
+    CHECK(matches(r.out, std::string("char-cpu: weights ") + weights + ", [0-9.]+ MB"));
+    CHECK(matches(r.out, R"(prompt: 2 × 9 tokens in [0-9.]+ s: [0-9,]+ tok/s)"));
+    CHECK(matches(r.out, R"([0-9.]+ GB/s, [0-9]+ % of the [0-9.]+ GB/s)"));
+  }
+  const Result json = run_program("bench", few + Args{"--json"});
+  CHECK(parse_json<Json>(json.out, 2).at("batch") == 2);
+  const Result most = run_program("bench", {"generate", "char-cpu", "--prompt", "64"});
+  CHECK(most.code == 1);
+  CHECK_THAT(most.err, ContainsSubstring("do not fit into the 64"));
+}
+
 TEST_CASE("bench says what it can time", "[bench]") {
   const auto refused = [](const Args& args, const std::string& text) {
     const Result r = run_program("bench", args);
@@ -64,7 +84,7 @@ TEST_CASE("bench says what it can time", "[bench]") {
   refused({}, "say what to time");
   refused({"step"}, "say what to time");
   refused({"step", "gpt9"}, "there is no configuration 'gpt9'");
-  refused({"walk", "char"}, "'walk' is none of step, ops and gemm");
+  refused({"walk", "char"}, "'walk' is none of step, ops, gemm and generate");
   refused({"step", "char-cpu", "--steps", "0"}, "--steps");
   refused({"step", "char-cpu", "--dtype", "f16"}, "--dtype");
   const Result help = run_program("bench", {"--help"});

@@ -81,10 +81,14 @@ bool add_settings(nn::GgufKeys& keys, const TextModel& model) {
 }
 
 // How the file keeps a tensor of the model: norms, biases and learned positions as f32, as
-// llama.cpp's own tools do; rows that are not of whole blocks as f16.
+// llama.cpp's own tools do; rows that are not of whole blocks in the smaller ones of q8_0, or else
+// as f16.
 const StoredType& type_of(const GgufName& name, const Shape& shape, const StoredType& type) {
   if (shape.rank() != 2 || name.theirs == "position_embd.weight") return stored_type(DType::f32);
-  return shape[1] % type.block == 0 ? type : stored_type("f16");
+  for (const StoredType* fits : {&type, &stored_type("q8_0")}) {
+    if (shape[1] % fits->block == 0) return *fits;
+  }
+  return stored_type("f16");
 }
 
 // With one row more, the mean of all: see kMeanEndRow.
