@@ -55,6 +55,8 @@ struct Decoder {
   std::vector<Tensor> residual_stream(const Tensor& embedded) const;
   // ids (B, T) i32 → the normed output of the last block (B, T, C). Error if T > block_size.
   Tensor hidden(const Tensor& ids, Rng* rng = nullptr) const;
+  // The logits (…, V) of what hidden() gives.
+  Tensor head(const Tensor& normed) const { return softcap(lm_head(normed), config.logit_softcap); }
   // ids (B, T) → logits (B, T, V).
   Tensor operator()(const Tensor& ids, Rng* rng = nullptr) const { return head(hidden(ids, rng)); }
   // Mean cross entropy of targets (B, T), of which those that are ignore_index do not count. The
@@ -98,7 +100,6 @@ struct Decoder {
 
  private:
   Tensor run_blocks(Tensor x, bool again, Rng* rng) const;
-  Tensor head(const Tensor& normed) const { return softcap(lm_head(normed), config.logit_softcap); }
   Tensor packed_loss(const Tensor& normed, const Tensor& targets, std::int32_t ignore_index) const;
   Tensor loss_of(const Tensor& normed, const Tensor& targets, std::int32_t ignore_index) const;
 };

@@ -19,7 +19,7 @@ struct Options {
   std::string data, field = "text", encoding = "utf-8", separator;
   std::optional<std::int64_t> block_size, stride;
   std::int64_t batch_size = 8;
-  bool json = false;
+  bool json = false, beside_f32 = false;
   cli::ComputeOptions compute;
 };
 
@@ -36,6 +36,8 @@ std::optional<Options> parse(const cli::Call& call) {
       {.value = "last|best|STEP"});
   cli.choice("weights", o.weights, run::packed_weights(),
              "how weights lie in memory: as the files have them, or converted to a type");
+  cli("beside_f32", o.beside_f32,
+      "also say how far the predictions are from those of the weights in f32");
   cli.group("Text");
   cli("data", o.data, "folder of tokens, in place of PATH; its validation part is evaluated",
       {.value = "DIR"});
@@ -59,6 +61,8 @@ std::optional<Options> parse(const cli::Call& call) {
   cli.example("tapegrad evaluate runs/notes-1 new-notes/", "all text files below a folder");
   cli.example("tapegrad evaluate runs/notes-1 --stride 32 book.txt --json",
               "a sliding window, for other programs");
+  cli.example("tapegrad evaluate runs/notes-1 book.txt --weights q8_0 --beside-f32",
+              "what is lost by rounding weights");
   cli.example("tapegrad evaluate SmolLM2-135M.gguf book.txt",
               "a model of another program: GGUF, or a folder of Hugging Face's");
   if (cli.parse_or_print(call.argc, call.argv)) return std::nullopt;
@@ -84,28 +88,39 @@ std::optional<Options> parse(const cli::Call& call) {
 
 Json json_of(const Options& o, const run::WindowOptions& windows, const std::string& text,
              const sampling::Evaluated& e) {
-  return {{"model", o.model},
-          {"checkpoint", o.checkpoint},
-          {"text", text},
-          {"block_size", windows.block_size},
-          {"stride", tapegrad::json_of(windows.stride)},
-          {"tokens", e.loss.tokens},
-          {"share", e.loss.share},
-          {"loss", e.loss.loss},
-          {"perplexity", e.loss.perplexity},
-          {"bits_per_byte", e.loss.bits_per_byte},
-          {"seconds", e.seconds}};
+  Json json = {{"model", o.model},
+               {"checkpoint", o.checkpoint},
+               {"weights", o.weights},
+               {"text", text},
+               {"block_size", windows.block_size},
+               {"stride", tapegrad::json_of(windows.stride)},
+               {"tokens", e.loss.tokens},
+               {"share", e.loss.share},
+               {"loss", e.loss.loss},
+               {"perplexity", e.loss.perplexity},
+               {"bits_per_byte", e.loss.bits_per_byte},
+               {"seconds", e.seconds}};
+  if (const auto& f32 = e.loss.beside) {
+    json["f32"] = {{"loss", f32->loss},
+                   {"perplexity", f32->perplexity},
+                   {"divergence", f32->divergence},
+                   {"same_choice", f32->same_choice}};
+  }
+  return json;
 }
 
 int evaluate(const Options& o) {
   run::OpenedModel opened = run::open_model(o.model, o.checkpoint);
+  std::optional<run::TextModel> f32;
+  if (o.beside_f32) f32 = run::load_packed(run::open_model(o.model, o.checkpoint), "f32");
   const std::int64_t longest = opened.config.block_size;
   const std::int64_t usual = opened.training_length.value_or(longest);
   const run::TextModel model = run::load_packed(std::move(opened), o.weights);
   run::WindowOptions windows{.batch_size = o.batch_size,
                              .block_size = o.block_size.value_or(usual),
                              .stride = o.stride,
-                             .limit = *run::evaluation_limit(o.limit, 0)};
+                             .limit = *run::evaluation_limit(o.limit, 0),
+                             .beside = f32 ? &f32->gpt : nullptr};
   check(windows.block_size <= longest,
         "--block-size {} is more than the {} tokens that the model can see", windows.block_size,
         longest);
@@ -124,6 +139,15 @@ int evaluate(const Options& o) {
     fmt::print("{}\n", json_text(json_of(o, windows, name, *result), 2));
   } else {
     fmt::print("{}: {}\n", name, result->line());
+    if (const auto& of_f32 = result->loss.beside) {
+      fmt::print(
+          "in f32: perplexity {:.4f}, here {:.4f} ({:+.3f} %); mean KL divergence {:.3g} nats; the "
+          "same "
+          "likeliest token for {:.2f} %\n",
+          of_f32->perplexity, result->loss.perplexity,
+          100 * (result->loss.perplexity / of_f32->perplexity - 1), of_f32->divergence,
+          100 * of_f32->same_choice);
+    }
   }
   return interrupted() ? kInterruptedExitCode : 0;
 }

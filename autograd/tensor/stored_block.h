@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -53,10 +54,11 @@ constexpr StoredType block_row(std::string_view name, std::uint32_t ggml, std::i
           .from_f32 = encode<Block>};
 }
 
-// The nearest whole number; of two, the even one. |x| must be below 2^22.
+// The nearest whole number; of two, the even one: the last bits of x + 1.5·2^23. Of an |x| from
+// 2^22 on, or none that is a number, some number of 23 bits, which is ggml's.
 inline int nearest_int(float x) {
-  constexpr float kShift = 0x1.8p23F;
-  return static_cast<int>(x + kShift - kShift);
+  const auto bits = std::bit_cast<std::int32_t>(x + 0x1.8p23F);
+  return (bits & 0x007fffff) - 0x00400000;
 }
 
 }  // namespace tapegrad::detail

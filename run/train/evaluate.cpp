@@ -96,6 +96,8 @@ std::optional<TextLoss> loss_of_tokens(const nn::Decoder& gpt, const data::Token
   double nats = 0;
   std::int64_t bytes = 0, done = 0;
   TextLoss result;
+  std::optional<Comparing> comparing;
+  if (o.beside != nullptr) comparing.emplace(gpt, *o.beside);
   const auto begin = std::chrono::steady_clock::now();
   for (; done < chosen && !interrupted(); ++done) {
     const data::Batch batch = batches[done * batches.size() / chosen];
@@ -107,6 +109,7 @@ std::optional<TextLoss> loss_of_tokens(const nn::Decoder& gpt, const data::Token
     }
     nats += batch_loss(gpt, batch) * static_cast<double>(predicted);
     result.tokens += predicted;
+    if (comparing) comparing->add(batch);
     const double spent =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     // The first batch tells how many the time is enough for.
@@ -122,6 +125,7 @@ std::optional<TextLoss> loss_of_tokens(const nn::Decoder& gpt, const data::Token
   result.perplexity = std::exp(result.loss);
   result.bits_per_byte = nats / std::numbers::ln2 / static_cast<double>(bytes);
   result.share = static_cast<double>(done) / static_cast<double>(batches.size());
+  if (comparing) result.beside = comparing->result();
   return result;
 }
 

@@ -7,6 +7,7 @@
 #include "tapegrad/nn/decoder.h"
 #include "tapegrad/run/record/losses.h"
 #include "tapegrad/run/train/batches.h"
+#include "tapegrad/run/train/compare.h"
 
 namespace tapegrad::run {
 
@@ -48,12 +49,14 @@ struct TextLoss {
   double bits_per_byte = 0;  // the sum of the loss in bits / bytes of the tokens' text
   std::int64_t tokens = 0;   // that were predicted
   double share = 0;          // of the batches; 1: all
+  std::optional<Comparison> beside = {};
 };
 
 struct WindowOptions {
   std::int64_t batch_size, block_size;
   std::optional<std::int64_t> stride = {};  // see SequentialBatches
   EvaluationLimit limit = {};
+  const nn::Decoder* beside = nullptr;  // a model to compare with
   // After each batch: the share that is done, and the seconds that are left.
   std::function<void(double share, double seconds_left)> on_progress = {};
 };

@@ -1,0 +1,93 @@
+// Models whose matrices are packed: what rounding costs, and that texts stay to the bit what they
+// are alone.
+
+#include <cmath>
+
+#include "tapegrad/base/parallel.h"
+#include "tapegrad/nn/generation/generate.h"
+#include "tapegrad/run/models/model.h"
+#include "tapegrad/run/train/evaluate.h"
+#include "tapegrad/tests/apps/tiny_runs.h"
+
+using namespace tapegrad;
+
+namespace {
+
+const char* const kText = "the cat sat on mat 7 and the dog ate.\nthe cat sat on mat 1 and the dog";
+
+const TinyRun& tiny() {
+  static const TinyRun run(20);
+  return run;
+}
+
+run::TextModel with_weights(std::string_view weights) {
+  return run::load_packed(run::open_model(tiny().run), weights);
+}
+
+std::vector<nn::Tokens> texts_of(const run::TextModel& model,
+                                 const std::vector<nn::Tokens>& prompts,
+                                 const nn::GenerateOptions& options) {
+  std::vector<Rng> rngs;
+  for (std::size_t i = 0; i < prompts.size(); ++i) rngs.emplace_back(prompts[i].size());
+  return nn::generate(model.gpt, prompts, options, rngs);
+}
+
+}  // namespace
+
+TEST_CASE("a packed model has the parameters of the others", "[packed_models]") {
+  const run::TextModel plain = run::load(tiny().run);
+  for (const std::string& weights : run::packed_weights()) {
+    INFO(weights);
+    const run::TextModel model = with_weights(weights);
+    CHECK(model.params.total_count() == plain.params.total_count());
+    CHECK(model.params.parameters().size() + model.params.packed_matrices().size() ==
+          plain.params.parameters().size());
+  }
+  CHECK_THROWS_WITH(with_weights("q9"), ContainsSubstring("as 'q9', only as stored, f32, "));
+}
+
+TEST_CASE("what is lost by rounding weights", "[packed_models]") {
+  const run::TextModel f32 = with_weights("f32");
+  const data::Tokens tokens = f32.tokenizer.encode(kText);
+  const double plain = run::loss_of_tokens(run::load(tiny().run).gpt, f32.tokenizer, tokens,
+                                           {.batch_size = 2, .block_size = 16})
+                           ->perplexity;
+  const std::map<std::string, double> most = {
+      {"stored", 1e-5}, {"f32", 1e-5}, {"f16", 5e-4}, {"bf16", 2e-3}, {"q8_0", 3e-3}};
+  for (const auto& [weights, limit] : most) {
+    const run::TextModel model = with_weights(weights);
+    const auto loss = run::loss_of_tokens(model.gpt, model.tokenizer, tokens,
+                                          {.batch_size = 2, .block_size = 16, .beside = &f32.gpt});
+    REQUIRE(loss);
+    const run::Comparison& beside = *loss->beside;
+    INFO(weights << ": perplexity " << loss->perplexity << ", in f32 " << beside.perplexity
+                 << ", divergence " << beside.divergence);
+    CHECK(std::abs(beside.perplexity / plain - 1) < 1e-5);
+    CHECK(std::abs(loss->perplexity / plain - 1) < limit);
+    CHECK(beside.divergence > -1e-6);
+    CHECK(beside.divergence < limit);
+    CHECK(beside.same_choice > 0.95);
+  }
+}
+
+TEST_CASE("texts of packed models are those that they are alone", "[packed_models]") {
+  const int threads_before = num_threads();
+  for (const char* weights : {"f32", "bf16", "q8_0", "q4_0"}) {
+    const run::TextModel model = with_weights(weights);
+    std::vector<nn::Tokens> prompts;
+    for (const char* prompt : {"the cat", "t", "the dog ate. the cat sat"}) {
+      prompts.push_back(model.tokens_of(prompt));
+    }
+    set_num_threads(1);
+    const nn::GenerateOptions options{.max_new_tokens = 12};
+    std::vector<nn::Tokens> alone;
+    for (const nn::Tokens& prompt : prompts) alone.push_back(texts_of(model, {prompt}, options)[0]);
+    for (const int threads : {1, 2, 3, 5}) {
+      INFO(weights << ", " << threads << " threads");
+      set_num_threads(threads);
+      CHECK(texts_of(model, prompts, options) == alone);
+      CHECK(texts_of(model, prompts, {.max_new_tokens = 12, .lookup = 4}) == alone);
+    }
+  }
+  set_num_threads(threads_before);
+}
