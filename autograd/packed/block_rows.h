@@ -202,7 +202,7 @@ void multiply_blocks(const Product& p, std::int64_t panel, std::int64_t column) 
   for (std::int64_t i = 0; i < blocks; i += Way::kBlocks) {
     const std::uint8_t* block = header + Way::kHeaderBytes;
     for (std::int64_t b = 0; b < Way::kBlocks; ++b, block += Way::kBlockBytes) {
-      if constexpr (N <= 2) prefetch(block + kAhead, Way::kBlockBytes);
+      prefetch(block + kAhead, Way::kBlockBytes);
       BlockSums<V, Way, N>{header, block, x + i + b, blocks, {}}.add_to(totals);
     }
     header = block;

@@ -68,7 +68,7 @@ void multiply_floats(const Product& p, std::int64_t panel, std::int64_t column) 
       F w[P];
       for (int k = 0; k < P; ++k) {
         const std::uint8_t* column = from + k * p.panel_bytes + i * Way::kColumnBytes;
-        if constexpr (N <= 2) prefetch(column + kAhead, 1);
+        prefetch(column + kAhead, 1);
         w[k] = Way::column(column);
       }
       for (int j = 0; j < N; ++j) {
