@@ -123,6 +123,8 @@ Params::Matrix Params::matrix(const std::string& name, const Shape& shape, const
 }
 
 void Params::pack(const StoredType* as) const {
+  check(store_->source != nullptr || store_->rng != nullptr,
+        "there is nothing to pack in a store of shapes");
   check(store_->dtype == DType::f32 && store_->precision == Precision::full,
         "only matrices of f32 can be packed");
   store_->packs_as = as;

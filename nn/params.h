@@ -61,7 +61,7 @@ class Params {
   // From now on, matrices are packed as this type; null stands for the type that the source has. A
   // matrix whose rows its blocks do not fill, or that is stored as a type without a packed form,
   // becomes one of f32. They are not among parameters() and tensors(). Error unless the store is of
-  // f32.
+  // f32, and has values.
   void pack(const StoredType* as) const;
   // The same store for an embedding that stays a tensor, as that of positions.
   Params unpacked() const;

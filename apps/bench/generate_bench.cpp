@@ -22,9 +22,7 @@ namespace {
 
 // Keys and values that the median step reads.
 double cache_bytes_per_step(const nn::Decoder& model, const GenerateBenchOptions& o) {
-  const nn::DecoderConfig& c = model.config;
-  const double position =
-      2.0 * c.n_layer * c.kv_heads() * static_cast<double>(c.channels_per_head()) * sizeof(float);
+  const auto position = static_cast<double>(nn::cache_bytes_per_position(model.config));
   return static_cast<double>(o.batch) * (static_cast<double>(o.prompt) + o.tokens / 2.0) * position;
 }
 
@@ -66,15 +64,16 @@ Times times_of(const nn::Decoder& model, const GenerateBenchOptions& o) {
 
 void bench_generate(const nn::Decoder& model, const nn::Params& params, const std::string& name,
                     const GenerateBenchOptions& o) {
-  check(o.prompt + o.tokens <= model.config.block_size,
+  check(o.tokens <= model.config.block_size - o.prompt,
         "a prompt of {} tokens and {} more do not fit into the {} that the model can see", o.prompt,
         o.tokens, model.config.block_size);
-  const auto weights = static_cast<double>(nn::bytes_per_pass(model, params));
+  const auto memory = nn::read_by_pass(model, params);
+  const auto weights = static_cast<double>(nn::bytes_of(memory));
   const double cache = cache_bytes_per_step(model, o), bytes = weights + cache;
   times_of(model, {.batch = o.batch, .prompt = 2, .tokens = 2});  // so that pages are there
-  const double before = read_rate();
+  const double before = read_rate(memory);
   const Times times = times_of(model, o);
-  const double limit = std::max(before, read_rate());
+  const double limit = std::max(before, read_rate(memory));
   const double step = median(times.steps);
   const double prompt_rate = static_cast<double>(o.batch * o.prompt) / times.prompt;
   const double text_rate = static_cast<double>(o.batch) / step, read = bytes / step;
@@ -105,7 +104,7 @@ void bench_generate(const nn::Decoder& model, const nn::Params& params, const st
   fmt::print("text: {} × {} tokens, the median step {:.2f} ms: {:.1f} tok/s\n", o.batch, o.tokens,
              1e3 * step, text_rate);
   fmt::print(
-      "they are read at {:.1f} GB/s, {:.0f} % of the {:.1f} GB/s that memory can be read at\n",
+      "they are read at {:.1f} GB/s, {:.0f} % of the {:.1f} GB/s that the weights can be read at\n",
       read / 1e9, 100 * read / limit, limit / 1e9);
 }
 

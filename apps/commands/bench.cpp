@@ -15,10 +15,15 @@
 namespace tapegrad {
 namespace {
 
-const bench::BenchCase& case_of(const std::string& name) {
+const bench::BenchCase* find_case(const std::string& name) {
   for (const bench::BenchCase& c : bench::bench_cases()) {
-    if (c.name == name) return c;
+    if (c.name == name) return &c;
   }
+  return nullptr;
+}
+
+const bench::BenchCase& case_of(const std::string& name) {
+  if (const bench::BenchCase* c = find_case(name)) return *c;
   cli::usage_error("there is no configuration '{}'; see tapegrad bench --help", name);
 }
 
@@ -49,8 +54,8 @@ std::optional<Options> parse(const cli::Call& call) {
   cli.choice("weights", o.weights, run::packed_weights(),
              "how weights lie in memory: converted to a type, or as the files have them");
   cli("batch", o.generate.batch, "texts side by side", {.least = 1, .most = 1024});
-  cli("prompt", o.generate.prompt, "tokens of each prompt", {.least = 1});
-  cli("tokens", o.generate.tokens, "tokens of each text", {.least = 1});
+  cli("prompt", o.generate.prompt, "tokens of each prompt", {.least = 1, .most = 1 << 30});
+  cli("tokens", o.generate.tokens, "tokens of each text", {.least = 1, .most = 1 << 30});
   cli("json", o.generate.json, "print one JSON object");
   cli.example("tapegrad bench step char-cpu --steps 100",
               "the median step, and how near it is to gemm's rate");
@@ -88,14 +93,18 @@ void time_step(const Options& o) {
 }
 
 void time_generation(const Options& o) {
-  if (std::filesystem::exists(o.config)) {
+  const bench::BenchCase* const c = find_case(o.config);
+  if (c == nullptr) {
+    check(std::filesystem::exists(o.config),
+          "'{}' is no configuration, and there is no such model; see tapegrad bench --help",
+          o.config);
     const run::TextModel model = run::load_packed(run::open_model(o.config), o.weights);
     return bench::bench_generate(model.gpt, model.params, o.config, o.generate);
   }
   Rng rng(1337);
   const nn::Params params(rng);
   params.pack(run::packed_type(o.weights));
-  const nn::Decoder model(params, case_of(o.config).model);
+  const nn::Decoder model(params, c->model);
   bench::bench_generate(model, params, o.config, o.generate);
 }
 

@@ -27,6 +27,7 @@ PromptAnswers::PromptAnswers(const run::TextModel& model, const SampleOptions& o
 }
 
 void PromptAnswers::begin_text(Prompt& prompt) {
+  printer_.begin_text();
   prompt.answer.emplace(Answer{.id = generation_.add(prompt.tokens, prompt.options, prompt.rng),
                                .start = prompt.rng,
                                .characters = {},

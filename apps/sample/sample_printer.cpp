@@ -57,7 +57,7 @@ void SamplePrinter::json(const std::string& prompt, const MadeText& made,
 
 void SamplePrinter::note_length(std::size_t prompt_tokens, const nn::GenerateOptions& options) {
   const std::int64_t block = model_.gpt.config.block_size;
-  const bool fits = static_cast<std::int64_t>(prompt_tokens) + options.max_new_tokens <= block;
+  const bool fits = static_cast<std::int64_t>(prompt_tokens) + options.max_new_tokens - 1 <= block;
   if (noted_ || fits || options.context == nn::Context::shift || options.max_new_tokens == 0)
     return;
   noted_ = true;
@@ -67,10 +67,15 @@ void SamplePrinter::note_length(std::size_t prompt_tokens, const nn::GenerateOpt
       grouped(block)));
 }
 
+void SamplePrinter::begin_text() {
+  if (!begin_) begin_ = std::chrono::steady_clock::now();
+}
+
 void SamplePrinter::saw_token() {
   ++tokens_;
   if (!first_token_) {
-    first_token_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+    first_token_ =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - *begin_).count();
   }
 }
 
@@ -80,6 +85,7 @@ void SamplePrinter::count(const nn::GenerationCost& cost) {
   cost_.prompt_seconds += cost.prompt_seconds;
   cost_.seconds += cost.seconds;
   cost_.passes += cost.passes;
+  cost_.pass_seconds += cost.pass_seconds;
 }
 
 void SamplePrinter::rate() const {
@@ -88,17 +94,21 @@ void SamplePrinter::rate() const {
     return grouped(
         static_cast<std::int64_t>(static_cast<double>(tokens) / std::max(seconds, 1e-9)));
   };
-  std::string line = fmt::format(
-      "{} read, {} tok/s; the first token after {:.2f} s; {} in {:.2f} s",
-      counted_tokens(cost_.prompt_tokens), per_second(cost_.prompt_tokens, cost_.prompt_seconds),
-      *first_token_, counted_tokens(tokens_), cost_.prompt_seconds + cost_.seconds);
+  std::string line;
+  if (cost_.prompt_tokens > 0) {
+    line = fmt::format("{} read, {} tok/s; ", counted_tokens(cost_.prompt_tokens),
+                       per_second(cost_.prompt_tokens, cost_.prompt_seconds));
+  }
+  line += fmt::format("the first token after {:.2f} s; {} in {:.2f} s", *first_token_,
+                      counted_tokens(tokens_), cost_.prompt_seconds + cost_.seconds);
   if (cost_.tokens > 0) line += fmt::format(": {} tok/s", per_second(cost_.tokens, cost_.seconds));
-  constexpr double kLong = 1;  // seconds; finding out takes a tenth of that
-  const std::uint64_t weights = nn::bytes_per_pass(model_.gpt, model_.params);
-  if (cost_.seconds > kLong && weights > 0) {
-    const double bytes = static_cast<double>(cost_.passes) * static_cast<double>(weights);
-    line += fmt::format(", which is {:.0f} % of the rate at which memory gives the weights",
-                        100 * bytes / cost_.seconds / read_rate());
+  constexpr double kLong = 1;  // seconds: finding out takes as long as four tokens
+  const auto weights = nn::read_by_pass(model_.gpt, model_.params);
+  if (cost_.pass_seconds > kLong && !weights.empty() && !interrupted()) {
+    const double bytes =
+        static_cast<double>(cost_.passes) * static_cast<double>(nn::bytes_of(weights));
+    line += fmt::format(", which is {:.0f} % of the rate at which the weights can be read",
+                        100 * bytes / cost_.pass_seconds / read_rate(weights));
   }
   print_error(line + "\n");
 }
@@ -115,9 +125,8 @@ nn::GenerationLimits generation_limits(const run::TextModel& model, const Sample
   const auto memory = run::available_memory();
   if (!memory) return limits;
   const nn::DecoderConfig& c = model.gpt.config;
-  const double position =
-      2.0 * c.n_layer * c.kv_heads() * static_cast<double>(c.channels_per_head()) * sizeof(float);
-  const auto most = static_cast<std::int64_t>(memory->bytes / 2 / position);
+  const std::int64_t position = nn::cache_bytes_per_position(c);
+  const auto most = static_cast<std::int64_t>(memory->bytes) / 2 / position;
   limits.max_positions =
       std::clamp(most, c.block_size, std::max(c.block_size, options.batch * c.block_size));
   return limits;

@@ -38,6 +38,8 @@ class SamplePrinter {
   // Says once that a text of so many tokens becomes slow, if it will.
   void note_length(std::size_t prompt_tokens, const nn::GenerateOptions& options);
 
+  // Before the first token of a text, and at each token.
+  void begin_text();
   void saw_token();
   void count(const nn::GenerationCost& cost);
   // How fast prompts were read and texts were made, and how near that came to what memory allows.
@@ -49,7 +51,7 @@ class SamplePrinter {
   bool noted_ = false;
   std::int64_t tokens_ = 0;
   std::optional<double> first_token_;  // seconds
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  std::optional<std::chrono::steady_clock::time_point> begin_;
   nn::GenerationCost cost_;
 };
 

@@ -46,6 +46,7 @@ template <class OnText>
 std::vector<nn::NewToken> Sampler::make(nn::TokenStream& stream, const OnText& on_text) {
   std::vector<nn::NewToken> pieces;
   StopText stop(options_.stops);
+  printer_.begin_text();
   run::stream_text(
       stream, model_.tokenizer,
       [&](std::string_view piece) {

@@ -67,9 +67,9 @@ void multiply_floats(const Product& p, std::int64_t panel, std::int64_t column) 
     for (std::int64_t i = begin; i < end; ++i) {
       F w[P];
       for (int k = 0; k < P; ++k) {
-        const std::uint8_t* column = from + k * p.panel_bytes + i * Way::kColumnBytes;
-        prefetch(column + kAhead, 1);
-        w[k] = Way::column(column);
+        const std::uint8_t* elements = from + k * p.panel_bytes + i * Way::kColumnBytes;
+        prefetch(elements + kAhead, 1);
+        w[k] = Way::column(elements);
       }
       for (int j = 0; j < N; ++j) {
         const F factor = V::set(x[j * p.in + i]);

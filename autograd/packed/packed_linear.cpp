@@ -23,7 +23,7 @@ class PackedProducts {
   }
 
   std::vector<Tensor> run() {
-    if (columns() > 0) {
+    if (columns() > 0 && !ends_.empty()) {
       // A thread gets enough bytes to be worth waking.
       const std::int64_t bytes = std::max<std::int64_t>(1, bytes_ / ends_.back());
       const std::int64_t grain = std::max<std::int64_t>(1, kGrainBytes / (bytes * columns()));

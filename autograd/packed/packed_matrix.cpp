@@ -1,6 +1,7 @@
 #include "tapegrad/autograd/packed/packed_matrix.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "tapegrad/autograd/packed/packed_ways.h"
@@ -11,6 +12,14 @@ namespace tapegrad {
 namespace {
 
 std::int64_t panels_of(std::int64_t rows) { return (rows + packed::kRows - 1) / packed::kRows; }
+
+// Without a branch, so that compilers vectorise the loop.
+bool all_finite(std::span<const float> values) {
+  bool odd = false;
+  for (const float x : values)
+    odd |= (std::bit_cast<std::uint32_t>(x) & 0x7f800000U) == 0x7f800000U;
+  return !odd;
+}
 
 // Rows of a stored matrix, read and converted to another type.
 class RowReader {
@@ -25,10 +34,11 @@ class RowReader {
     check(
         from_.read(static_cast<std::uint64_t>(first * stored_row), stored_.data(), stored_.size()),
         "reading it failed");
-    if (&from_.type() == &as_) return stored_.data();
     const std::int64_t n = count * in_;
     floats_.resize(static_cast<std::size_t>(n));
     from_.type().to_f32(stored_.data(), n, floats_.data());
+    check(all_finite(floats_), "it has values that are not numbers: the file is broken");
+    if (&from_.type() == &as_) return stored_.data();
     converted_.resize(static_cast<std::size_t>(count * row_bytes_));
     const std::int64_t fits = as_.from_f32(floats_.data(), n, converted_.data());
     check(fits == n, "element ({}, {}), {}, does not fit {}", first + fits / in_, fits % in_,
@@ -58,22 +68,14 @@ bool PackedMatrix::can_pack(const StoredType& type, std::int64_t in) {
 
 PackedMatrix::PackedMatrix(const StoredTensor& from, const StoredType& as)
     : type_(&as), way_(packed::find_way(as.name)) {
-  check(from.shape().rank() == 2 && from.shape()[1] > 0, "{} of shape {} is no matrix",
+  check(from.shape().rank() == 2 && from.shape().numel() > 0, "{} of shape {} is no matrix",
         from.label(), from.shape());
   out_ = from.shape()[0], in_ = from.shape()[1];
   check(can_pack(as, in_), "{}: rows of {} elements cannot be packed as {}", from.label(), in_,
         as.name);
   panel_bytes_ = way_->panel_bytes(in_);
   panels_ = std::make_unique<Scratch>(static_cast<std::size_t>(bytes()));
-  try {
-    if (from.is_transposed()) {
-      fill(StoredTensor(from.widened(DType::f32), from.label()));
-    } else {
-      fill(from);
-    }
-  } catch (const Error& error) {
-    fail("{}: {}", from.label(), error.what());
-  }
+  from.is_transposed() ? fill(StoredTensor(from.widened(DType::f32), from.label())) : fill(from);
 }
 
 PackedMatrix::~PackedMatrix() = default;
@@ -82,9 +84,9 @@ std::uint64_t PackedMatrix::bytes() const {
   return static_cast<std::uint64_t>(panels_of(out_) * panel_bytes_);
 }
 
-void PackedMatrix::fill(const StoredTensor& from) {
+void PackedMatrix::fill(const StoredTensor& from) try {
   const bool as_is = &from.type() == type_;
-  check(as_is || (from.type().to_f32 != nullptr && type_->from_f32 != nullptr),
+  check(from.type().to_f32 != nullptr && (as_is || type_->from_f32 != nullptr),
         "{} cannot be converted to {}", from.type().name, type_->name);
   auto* const panels = static_cast<std::uint8_t*>(panels_->data());
   parallel_for(panels_of(out_), 1, [&](std::int64_t begin, std::int64_t end) {
@@ -98,6 +100,12 @@ void PackedMatrix::fill(const StoredTensor& from) {
       way_->pack(rows, in_, panels + panel * panel_bytes_);
     }
   });
+} catch (const Error& error) {
+  fail("{}: {}", from.label(), error.what());
+}
+
+std::span<const std::byte> PackedMatrix::memory() const {
+  return {static_cast<const std::byte*>(panels_->data()), static_cast<std::size_t>(bytes())};
 }
 
 Tensor PackedMatrix::unpacked() const {

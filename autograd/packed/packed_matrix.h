@@ -25,9 +25,10 @@ struct PackedWay;
 // blocks, it is the same to the bit on every processor, too.
 class PackedMatrix {
  public:
-  // The rows of a matrix as type `as`, which all threads read and convert, some rows at a time.
-  // Errors, which begin with the label of `from`: it is no matrix; `as` has no packed form, or its
-  // blocks do not fill the rows; a number does not fit; reading fails.
+  // The rows of a matrix as type `as`, which all threads read and convert, some rows at a time;
+  // one that is transposed is widened as a whole first. Errors, which begin with the label of
+  // `from`: it is no matrix, or empty; `as` has no packed form, or its blocks do not fill the rows;
+  // a value is no number, or does not fit; reading fails.
   PackedMatrix(const StoredTensor& from, const StoredType& as);
   ~PackedMatrix();
   PackedMatrix(const PackedMatrix&) = delete;
@@ -41,6 +42,7 @@ class PackedMatrix {
   std::int64_t in() const { return in_; }
   Shape shape() const { return {out_, in_}; }
   std::uint64_t bytes() const;  // that a product reads
+  std::span<const std::byte> memory() const;
 
   // The matrix as a tensor of f32, and its rows `ids` (…) i32 → (…, in). Error if there is no such
   // row.

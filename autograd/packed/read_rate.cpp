@@ -2,48 +2,53 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <cstring>
 
-#include "tapegrad/base/memory/memory.h"
 #include "tapegrad/base/parallel.h"
+#include "tapegrad/base/seconds_of.h"
 
 namespace tapegrad {
+namespace {
 
-double read_rate() {
-  constexpr std::int64_t kLines = 1 << 22;  // of 64 bytes: far more than caches hold
-  constexpr std::int64_t kAhead = 32;       // as the kernels do, see store_sums.h
-  const Scratch block(kLines * 64);
-  auto* const words = static_cast<std::uint64_t*>(block.data());
-  parallel_for(kLines * 8, 1 << 16, [=](std::int64_t begin, std::int64_t end) {
-    std::fill(words + begin, words + end, 1);
-  });
-  std::atomic<std::uint64_t> sum{0};  // of what was read, so that it is
-  const auto pass = [&] {
-    parallel_for(kLines, 1 << 12, [&](std::int64_t begin, std::int64_t end) {
-      typedef std::uint64_t Line __attribute__((vector_size(64)));
-      Line sums[4] = {};
-      for (std::int64_t i = begin; i + 4 <= end; i += 4) {
-        for (int k = 0; k < 4; ++k) {
-          Line line;
-          std::memcpy(&line, words + 8 * (i + k), sizeof line);
-          __builtin_prefetch(words + 8 * (i + k + kAhead));
-          sums[k] |= line;
-        }
+// Some bits of the memory, so that it is read.
+std::uint64_t read_once(std::span<const std::byte> memory) {
+  constexpr std::int64_t kLine = 64;
+  constexpr std::int64_t kAhead = 32 * kLine;  // as the kernels do, see store_sums.h
+  std::atomic<std::uint64_t> seen{0};
+  const auto lines = static_cast<std::int64_t>(memory.size()) / kLine;
+  parallel_for(lines, 1 << 10, [&](std::int64_t begin, std::int64_t end) {
+    typedef std::uint64_t Line __attribute__((vector_size(kLine)));
+    Line sums[4] = {};
+    const std::byte* from = memory.data() + begin * kLine;
+    for (std::int64_t i = begin; i + 4 <= end; i += 4, from += 4 * kLine) {
+      for (int k = 0; k < 4; ++k) {
+        Line line;
+        std::memcpy(&line, from + k * kLine, sizeof line);
+        __builtin_prefetch(from + k * kLine + kAhead);
+        sums[k] |= line;
       }
-      const Line all = (sums[0] | sums[1]) | (sums[2] | sums[3]);
-      sum += all[0] | all[7];
-    });
-  };
+    }
+    const Line all = (sums[0] | sums[1]) | (sums[2] | sums[3]);
+    seen |= all[0] | all[7];
+  });
+  return seen;
+}
+
+}  // namespace
+
+double read_rate(const std::vector<std::span<const std::byte>>& memory) {
+  std::size_t bytes = 0;
+  for (const auto& part : memory) bytes += part.size();
   double best = 0;
-  for (int tries = 0; tries < 8; ++tries) {
-    const auto begin = std::chrono::steady_clock::now();
-    pass();
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    best = std::max(best, static_cast<double>(kLines * 64) / took.count());
+  volatile std::uint64_t seen = 0;
+  for (int tries = 0; tries < 4; ++tries) {
+    const double seconds = seconds_of([&] {
+      for (const auto& part : memory) seen = seen | read_once(part);
+    });
+    best = std::max(best, static_cast<double>(bytes) / seconds);
   }
-  return sum > 0 ? best : 0;
+  return best;
 }
 
 }  // namespace tapegrad

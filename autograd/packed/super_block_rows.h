@@ -22,8 +22,8 @@ struct SixBits {
 };
 
 // What q4_k and q5_k share: an element is d·scale·number − dmin·min.
-//   header: d and dmin of each row, f16; then for each block scales of the rows, and their mins
-template <class V, std::int64_t RowBytesOfSuper>
+//   header: d and dmin of each row, f16
+template <class V>
 struct ScalesAndMins : Blocks {
   static constexpr std::int64_t kElements = 256, kBlocks = 8, kHeaderBytes = 4 * kRows;
   static constexpr bool kHasMins = true;
@@ -70,8 +70,8 @@ struct ScalesAndMins : Blocks {
 };
 
 template <class V>
-struct Q4_K : ScalesAndMins<V, 144> {
-  using Base = ScalesAndMins<V, 144>;
+struct Q4_K : ScalesAndMins<V> {
+  using Base = ScalesAndMins<V>;
   static constexpr const char* kName = "q4_k";
   static constexpr std::int64_t kBlockBytes = Base::kNumbers + 256;
   static void pack(const std::uint8_t* const (&rows)[kRows], std::int64_t in, std::uint8_t* to) {
@@ -94,8 +94,8 @@ struct Q4_K : ScalesAndMins<V, 144> {
 // A fifth bit of each number: bit G of byte 4·r + b of a vector is that of element 4·G + b of row
 // r.
 template <class V>
-struct Q5_K : ScalesAndMins<V, 176> {
-  using Base = ScalesAndMins<V, 176>;
+struct Q5_K : ScalesAndMins<V> {
+  using Base = ScalesAndMins<V>;
   static constexpr const char* kName = "q5_k";
   static constexpr std::int64_t kBlockBytes = Base::kNumbers + 64 + 256;
   static void pack(const std::uint8_t* const (&rows)[kRows], std::int64_t in, std::uint8_t* to) {

@@ -8,7 +8,7 @@
 namespace tapegrad::packed {
 namespace {
 
-// Sixteen lanes in a register of AVX-512 (F, BW, VNNI): see vector_plain.h.
+// Sixteen lanes in a register of AVX-512 (F, BW, VL, DQ, VNNI): see vector_plain.h.
 struct Avx512 {
   static constexpr int kColumns = 8, kPanels = 2, kSums = 16;
 

@@ -96,13 +96,14 @@ struct Q4_1 {
     const float low = *min, factor = (*max - low) / 15;
     const float inverse = factor != 0 && std::isfinite(1 / factor) ? 1 / factor : 0.0F;
     scale = to_f16(factor), least = to_f16(low);
+    if (!is_finite(scale) || !is_finite(least)) return false;
     const auto number = [=](float v) {
       return std::min(15, static_cast<int>((v - low) * inverse + 0.5F));
     };
     for (std::int64_t i = 0; i < kElements / 2; ++i) {
       pairs[i] = static_cast<std::uint8_t>(number(x[i]) | (number(x[i + kElements / 2]) << 4));
     }
-    return is_finite(scale) && is_finite(least);
+    return true;
   }
 };
 static_assert(sizeof(Q4_1) == 20);

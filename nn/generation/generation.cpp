@@ -30,12 +30,23 @@ void check_prompt(const Tokens& prompt, std::int64_t vocab_size) {
 
 }  // namespace
 
-std::uint64_t bytes_per_pass(const Decoder& model, const Params& params) {
-  std::uint64_t bytes = 0;
+std::vector<std::span<const std::byte>> read_by_pass(const Decoder& model, const Params& params) {
+  std::vector<std::span<const std::byte>> memory;
   for (const auto& [name, matrix] : params.packed_matrices()) {
-    if (model.config.tied || matrix != model.wte.packed) bytes += matrix->bytes();
+    if (model.config.tied || matrix != model.wte.packed) memory.push_back(matrix->memory());
   }
+  return memory;
+}
+
+std::uint64_t bytes_of(const std::vector<std::span<const std::byte>>& memory) {
+  std::uint64_t bytes = 0;
+  for (const auto& part : memory) bytes += part.size();
   return bytes;
+}
+
+std::int64_t cache_bytes_per_position(const DecoderConfig& c) {
+  return 2 * c.n_layer * c.kv_heads() * c.channels_per_head() *
+         static_cast<std::int64_t>(sizeof(float));
 }
 
 Generation::Generation(const Decoder& model, const GenerationLimits& limits)
@@ -120,6 +131,13 @@ void Generation::make_room(Sequence& s) const {
   }
 }
 
+// How many tokens read_alone() reads.
+std::int64_t Generation::piece_of(const Sequence& s) const {
+  if (!s.options.kv_cache) return s.seen();
+  const std::int64_t unread = s.seen() - s.cache.length();
+  return std::min(unread, limits_.prompt_chunk.value_or(unread));
+}
+
 // Reads what is to be read of one sequence, or a piece of it. Returns the logits (1, V) of the next
 // token, undefined if a part of the prompt is still to be read.
 Tensor Generation::read_alone(Sequence& s) const {
@@ -128,8 +146,7 @@ Tensor Generation::read_alone(Sequence& s) const {
     return model_.last_logits(row_of(window));
   }
   const auto unread = std::span(window).subspan(static_cast<std::size_t>(s.cache.length()));
-  const auto piece = std::min(
-      unread.size(), static_cast<std::size_t>(limits_.prompt_chunk.value_or(std::ssize(unread))));
+  const auto piece = static_cast<std::size_t>(piece_of(s));
   const Tensor logits = model_.last_logits(row_of(unread.first(piece)), s.cache);
   return piece == unread.size() ? logits : Tensor();
 }
@@ -170,42 +187,38 @@ std::vector<Tensor> Generation::read_apart(std::span<Sequence* const> sequences)
   return logits;
 }
 
-std::vector<Tensor> Generation::timed_read_apart(std::span<Sequence* const> sequences) {
-  std::int64_t of_prompts = 0;
-  for (const Sequence* s : sequences) {
-    if (std::ssize(s->text) == s->prompt) of_prompts += s->seen() - s->cache.length();
+// The same, timed. Adds the logits of those that are to choose a token.
+void Generation::read_apart(std::span<Sequence* const> sequences, double& seconds,
+                            std::vector<Tensor>& logits, std::vector<Sequence*>& ready) const {
+  std::vector<Tensor> next;
+  seconds += seconds_of([&] { next = read_apart(sequences); });
+  for (std::size_t i = 0; i < next.size(); ++i) {
+    if (!next[i].defined()) continue;
+    logits.push_back(next[i].to(DType::f32));
+    ready.push_back(sequences[i]);
   }
-  std::vector<Tensor> logits;
-  const double seconds = seconds_of([&] { logits = read_apart(sequences); });
-  for (const Sequence* s : sequences) {
-    if (std::ssize(s->text) == s->prompt && s->options.kv_cache) {
-      of_prompts -= s->seen() - s->cache.length();  // of pieces, what is left
-    }
-  }
-  cost_.prompt_tokens += of_prompts;
-  (of_prompts > 0 ? cost_.prompt_seconds : cost_.seconds) += seconds;
-  return logits;
 }
 
 // Reads on in all sequences that run. Returns logits (…, V) whose rows, one behind the other, are
 // of those in `ready`: one for each, and one for each token that is proposed.
 std::vector<Tensor> Generation::read(std::vector<Sequence*>& ready) {
-  std::vector<Sequence*> together, apart;
+  std::vector<Sequence*> together, prompts, apart;
   for (auto& [id, s] : sequences_) {
     if (s.end) continue;
     make_room(s);
     const bool newest = s.options.kv_cache && !s.slides() && s.seen() == s.cache.length() + 1;
-    (newest ? together : apart).push_back(&s);
+    const bool begins = std::ssize(s.text) == s.prompt;
+    (newest ? together : begins ? prompts : apart).push_back(&s);
+    if (begins && !newest) cost_.prompt_tokens += piece_of(s);
   }
   std::vector<Tensor> logits;
-  const std::vector<Tensor> next = timed_read_apart(apart);
-  for (std::size_t i = 0; i < apart.size(); ++i) {
-    if (!next[i].defined()) continue;
-    logits.push_back(next[i].to(DType::f32));
-    ready.push_back(apart[i]);
-  }
+  read_apart(prompts, cost_.prompt_seconds, logits, ready);
+  read_apart(apart, cost_.seconds, logits, ready);
   if (together.empty()) return logits;
-  cost_.seconds += seconds_of([&] { logits.push_back(read_newest(together).to(DType::f32)); });
+  const double seconds =
+      seconds_of([&] { logits.push_back(read_newest(together).to(DType::f32)); });
+  cost_.seconds += seconds;
+  cost_.pass_seconds += seconds;
   ++cost_.passes;
   ready.insert(ready.end(), together.begin(), together.end());
   return logits;

@@ -35,10 +35,14 @@ struct GenerationCost {
   std::int64_t prompt_tokens = 0, tokens = 0;  // read of prompts; made after the first of each text
   double prompt_seconds = 0, seconds = 0;
   std::int64_t passes = 0;  // over the newest tokens of all texts together
+  double pass_seconds = 0;  // of these alone
 };
-// Bytes of packed matrices that a pass reads: all but an embedding, of which it reads rows, unless
-// it is the head, too. 0 of a model that is not packed.
-std::uint64_t bytes_per_pass(const Decoder& model, const Params& params);
+// The packed matrices that a pass reads: all but an embedding, of which it reads rows, unless it is
+// the head, too. None of a model that is not packed.
+std::vector<std::span<const std::byte>> read_by_pass(const Decoder& model, const Params& params);
+std::uint64_t bytes_of(const std::vector<std::span<const std::byte>>& memory);
+// Bytes of keys and values that a cache has for each position.
+std::int64_t cache_bytes_per_position(const DecoderConfig& config);
 
 enum class TextEnd { length, stop_token };  // max_new_tokens were made, or a stop token was chosen
 
@@ -78,7 +82,8 @@ class Generation {
 
   // Gives each running sequence a token, several if GenerateOptions::lookup guessed right, or reads
   // a piece of its prompt. False if none was running.
-  // After an Error, the next call computes again what this one was to.
+  // After an Error, the next call computes again what this one was to; a text that has shifted may
+  // go on in another way, since what it had seen of the tokens that it dropped is lost.
   bool step();
 
   struct Taken {
@@ -128,9 +133,11 @@ class Generation {
   std::int64_t position_limit() const;
   void make_room(Sequence& s) const;
   void propose(Sequence& s) const;
+  std::int64_t piece_of(const Sequence& s) const;
   Tensor read_alone(Sequence& s) const;
   std::vector<Tensor> read_apart(std::span<Sequence* const> sequences) const;
-  std::vector<Tensor> timed_read_apart(std::span<Sequence* const> sequences);
+  void read_apart(std::span<Sequence* const> sequences, double& seconds,
+                  std::vector<Tensor>& logits, std::vector<Sequence*>& ready) const;
   Tensor read_newest(std::span<Sequence* const> sequences) const;
   std::vector<Tensor> read(std::vector<Sequence*>& ready);
   static void choose(Sequence& s, std::span<const float> logits);

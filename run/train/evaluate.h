@@ -7,7 +7,7 @@
 #include "tapegrad/nn/decoder.h"
 #include "tapegrad/run/record/losses.h"
 #include "tapegrad/run/train/batches.h"
-#include "tapegrad/run/train/compare.h"
+#include "tapegrad/run/train/compare_models.h"
 
 namespace tapegrad::run {
 

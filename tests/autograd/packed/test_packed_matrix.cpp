@@ -188,6 +188,26 @@ TEST_CASE("an x that is not finite gives no numbers") {
   }
 }
 
+TEST_CASE("weights that are no numbers are refused, whatever their type") {
+  Rng rng(8);
+  for (const StoredType* type : packed_types()) {
+    INFO(type->name);
+    const StoredTensor from = stored(*type, 20, 256, rng);
+    std::vector<std::byte> bytes(from.bytes());
+    REQUIRE(from.read(0, bytes.data(), bytes.size()));
+    // Some two bytes of each type are a half, or the upper half of a number: all bits set is NaN.
+    const std::size_t at = type->name == "q6_k" ? 208 : type->block > 1 ? 0 : 2;
+    bytes[at] = bytes[at + 1] = std::byte{0xFF};
+    const auto read = [&](std::uint64_t offset, std::byte* to, std::size_t count) {
+      std::memcpy(to, bytes.data() + offset, count);
+      return true;
+    };
+    const StoredTensor broken(*type, {20, 256}, read, "FILE: tensor 'x'");
+    CHECK_THROWS_WITH(PackedMatrix(broken, *type),
+                      "FILE: tensor 'x': it has values that are not numbers: the file is broken");
+  }
+}
+
 TEST_CASE("what cannot be packed says why") {
   Rng rng(7);
   const auto message = [](const StoredTensor& from, const char* as) -> std::string {

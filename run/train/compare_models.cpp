@@ -1,4 +1,4 @@
-#include "tapegrad/run/train/compare.h"
+#include "tapegrad/run/train/compare_models.h"
 
 #include <cmath>
 
