@@ -34,5 +34,5 @@
 #include "tapegrad/optim/optimizers/sgd.h"
 #include "tapegrad/optim/schedule.h"
 #include "tapegrad/run/models/model.h"
-#include "tapegrad/run/train/evaluate.h"
+#include "tapegrad/run/train/evaluation/evaluate.h"
 #include "tapegrad/run/train/train.h"

@@ -261,6 +261,11 @@ struct ScoreOptions {
   // Causal attention slides: a query sees itself and the window − 1 keys before it (Jiang et al.,
   // "Mistral 7B", 2023, section 2). 0: all. Keys that no query of a block sees cost nothing.
   std::int64_t window = 0;
+  // Causal attention of documents that stand side by side in the T positions, and do not see each
+  // other: (B, T) i32, the position at which the document of each position begins. Undefined: one
+  // document. What lies between documents costs nothing, as outside of a window. Error unless a row
+  // is 0 at its beginning, and at position t > 0 either t or what it is at t − 1.
+  Tensor document_starts = {};
 };
 struct AttentionOptions {
   bool causal = true;  // query i sees keys up to i
@@ -283,17 +288,6 @@ Tensor attention(const Tensor& qkv, int n_head, const AttentionOptions& options 
 // where K divides n_head, and head h of q meets head h / (n_head / K) of theirs.
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
                  const AttentionOptions& options = {});
-// What a sequence has so far, its newest positions included.
-struct CachedKeys {
-  Tensor keys, values;      // (length or more, K·D), rows behind `length` are not read
-  std::int64_t length = 0;  // positions
-};
-// Causal attention of the T newest positions of B sequences, each of a length of its own. q (B, T,
-// C) → (B, T, C): query t of sequence b sees the first cached[b].length − T + t + 1 positions, or
-// the last `window` of these. For inference: an Error where a tape tracks q or one of the keys.
-// Each sequence's result has the same bits whatever others there are.
-Tensor attention(const Tensor& q, std::span<const CachedKeys> cached, int n_head,
-                 const ScoreOptions& scores = {});
 // The weights of attention alone, softmax(Q·Kᵀ/√D), for looking at them: each query's row over the
 // keys sums to one, or is zeros if it sees none. q (B, Tq, C), k (B, Tk, K·D) → (B, H, Tq, Tk).
 Tensor attention_weights(const Tensor& q, const Tensor& k, int n_head, bool causal = true,
@@ -320,6 +314,7 @@ struct RopeScaling {
 struct RopeOptions {
   std::int64_t first = 0;                     // the position of row 0
   std::vector<std::int64_t> firsts = {};      // of x (B, T, C): one for each of the B, if not empty
+  Tensor document_starts = {};                // of x (B, T, C): see below
   std::optional<std::int64_t> channels = {};  // turn the first so many only [all]
   double base = 10000;
   std::optional<RopeScaling> scaling = {};
@@ -330,7 +325,9 @@ struct RopeOptions {
 // heads of D = head_size channels. In the row at position m, channels i and i + D/2 of each head
 // are turned, as a pair, by the angle m·base^(−2i/D). Pairs are half a head apart, as in Hugging
 // Face's models; the paper pairs neighbours, which differs in the order of channels alone. Of
-// packed (B, T, 3C), `channels` = 2C turns Q and K, and leaves V as it is. In f32, angles are
+// packed (B, T, 3C), `channels` = 2C turns Q and K, and leaves V as it is. With document_starts
+// (B, T), as in ScoreOptions, positions begin anew at each document: a row is at the position of
+// row 0 plus the rows between it and the beginning of its document. In f32, angles are
 // rounded where transformers rounds them, which shows from some hundred positions on.
 Tensor rope(const Tensor& x, std::int64_t head_size, const RopeOptions& options = {});
 

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <regex>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -65,7 +64,7 @@ void check_replaceable(const std::filesystem::path& path) {
 }
 
 // Creates a new file in the folder of `target`, with the usual permissions of a new file, and sets
-// `temporary` to its path. remove_leftovers knows its form.
+// `temporary` to its path. final_name() knows its form.
 int create_temporary(const std::filesystem::path& target, std::filesystem::path& temporary) {
   check_replaceable(target);
   for (int attempt = 0; attempt < 1000; ++attempt) {
@@ -80,6 +79,18 @@ int create_temporary(const std::filesystem::path& target, std::filesystem::path&
     }
   }
   fail_writing(target, reason());
+}
+
+// "model.bin" for "model.bin.tmp-123-0", which create_temporary() makes; empty for other names.
+// (std::regex takes seconds to compile.)
+std::string_view final_name(std::string_view name) {
+  constexpr std::string_view kMark = ".tmp";
+  for (int number = 0; number < 2; ++number) {
+    const size_t dash = name.find_last_not_of("0123456789");
+    if (dash == name.npos || name[dash] != '-' || dash + 1 == name.size()) return {};
+    name = name.substr(0, dash);
+  }
+  return name.ends_with(kMark) ? name.substr(0, name.size() - kMark.size()) : std::string_view();
 }
 
 void write_all(int descriptor, const std::filesystem::path& path, std::string_view bytes) {
@@ -271,14 +282,13 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view b
 
 void remove_leftovers(const std::filesystem::path& folder,
                       const std::function<bool(const std::string& name)>& ours) {
-  static const std::regex temporary("(.+)\\.tmp-[0-9]+-[0-9]+");
   std::vector<std::filesystem::path> leftovers;
   std::error_code ended, ignored;  // of a folder that may not be listed, of a file that stays
   for (std::filesystem::directory_iterator at(folder, ended), end; !ended && at != end;
        at.increment(ended)) {
-    std::smatch match;
-    const std::string name = at->path().filename().string();
-    if (std::regex_match(name, match, temporary) && ours(match[1].str()) &&
+    const std::string temporary = at->path().filename().string();
+    const std::string name(final_name(temporary));
+    if (!name.empty() && ours(name) &&
         at->symlink_status(ignored).type() == std::filesystem::file_type::regular) {
       leftovers.push_back(at->path());
     }

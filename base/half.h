@@ -22,11 +22,13 @@ inline bool is_finite(bf16 x) { return (x.bits & 0x7f80U) != 0x7f80U; }
 inline bool is_finite(f16 x) { return (x.bits & 0x7c00U) != 0x7c00U; }
 inline float to_float(f16 x) {
   // The bits of f16 at their places in a float give a number that is too small by 2^112, since the
-  // exponents count from different zeros. Multiplying mends that, for denormals as well.
-  const std::uint32_t magnitude = (x.bits & 0x7fffU) << 13;
-  const auto scaled = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112F);
+  // exponents count from different zeros. Multiplying mends that, for denormals as well; ∞ and NaN
+  // become 2^16 and more, which no other f16 is. Has no branch, so that compilers vectorise loops
+  // over it.
+  const float magnitude = std::bit_cast<float>((x.bits & 0x7fffU) << 13) * 0x1p112F;
+  const std::uint32_t endless = magnitude >= 0x1p16F ? 0x7f800000U : 0U;
   const std::uint32_t sign = (x.bits & 0x8000U) << 16;
-  return std::bit_cast<float>(sign | (is_finite(x) ? scaled : magnitude | 0x7f800000U));
+  return std::bit_cast<float>(sign | endless | std::bit_cast<std::uint32_t>(magnitude));
 }
 
 // The nearest bf16; of two that are equally near, the even one. NaN stays NaN. Has no branch, so

@@ -1,6 +1,10 @@
 #include "tapegrad/base/json_file.h"
 
+#include <algorithm>
+#include <unordered_set>
+
 #include "tapegrad/base/file.h"
+#include "tapegrad/base/json_table.h"
 
 namespace tapegrad {
 namespace {
@@ -16,7 +20,8 @@ class JsonBuilder {
  public:
   static constexpr std::size_t kMostOrderedMembers = 10'000;
 
-  explicit JsonBuilder(int depth) : depth_(static_cast<std::size_t>(depth)) {}
+  JsonBuilder(int depth, std::span<const JsonTable> tables)
+      : depth_(static_cast<std::size_t>(depth)), tables_(tables) {}
   AnyJson take() { return std::move(root_); }
 
   bool null() { return put(nullptr); }
@@ -31,23 +36,34 @@ class JsonBuilder {
     return put(std::move(text));
   }
   bool binary(typename AnyJson::binary_t&) { return false; }  // JSON has none
-  bool start_object(std::size_t) { return open(AnyJson::object()); }
+  bool start_object(std::size_t) {
+    names_.emplace_back();
+    return open(AnyJson::object());
+  }
   bool start_array(std::size_t) { return open(AnyJson::array()); }
-  bool end_object() { return close(); }
+  bool end_object() {
+    names_.pop_back();
+    return close();
+  }
   bool end_array() { return close(); }
 
   bool key(std::string& name) {
     check_depth();
     check_text(name);
+    if (!tables_.empty() && (table_ == nullptr || in_table())) name_ = name;
+    if (in_table()) return true;
     auto& object = open_.back()->template get_ref<typename AnyJson::object_t&>();
-    // An object that keeps its order looks at all its members for each new one.
     if constexpr (std::is_same_v<AnyJson, Json>) {
+      // Whoever looks for a member goes through all of them, and so would its own emplace().
       check(object.size() < kMostOrderedMembers, "an object has more than {} members",
             kMostOrderedMembers);
+      check(names_.back().insert(name).second, "'{}' is there twice", name);
+      member_ = &object.emplace_back(std::move(name), AnyJson()).second;
+    } else {
+      const auto [member, is_new] = object.emplace(std::move(name), AnyJson());
+      check(is_new, "'{}' is there twice", member->first);
+      member_ = &member->second;
     }
-    const auto [member, is_new] = object.emplace(std::move(name), AnyJson());
-    check(is_new, "'{}' is there twice", member->first);
-    member_ = &member->second;
     return true;
   }
 
@@ -66,21 +82,47 @@ class JsonBuilder {
   template <class Value>
   bool put(Value&& value) {
     place(std::forward<Value>(value));
+    if (in_table()) hand_over();
     return true;
   }
   bool open(AnyJson empty) {
     open_.push_back(&place(std::move(empty)));
+    if (!tables_.empty() && table_ == nullptr) enter();
     return true;
   }
   bool close() {
+    const bool ends_table = in_table();
     open_.pop_back();
+    if (ends_table) table_ = nullptr;
+    if (in_table()) hand_over();
+    if (!tables_.empty() && table_ == nullptr) places_.pop_back();
     return true;
+  }
+
+  // Whether the innermost object or list is a table. Its elements are in element_, one at a time.
+  bool in_table() const { return table_ != nullptr && open_.size() == table_depth_; }
+  void enter() {
+    const std::size_t depth = open_.size();
+    const bool is_named = depth > 1 && open_[depth - 2]->is_object();
+    // No table is at a name with a slash.
+    const bool is_plain = is_named && name_.find('/') == name_.npos;
+    places_.push_back(depth == 1 ? "" : places_.back() + "/" + (is_plain ? name_ : "-"));
+    const auto found = std::find_if(tables_.begin(), tables_.end(), [&](const JsonTable& table) {
+      return table.place == places_.back();
+    });
+    if (found == tables_.end()) return;
+    table_ = &*found, table_depth_ = depth;
+    name_.clear();
+  }
+  void hand_over() {
+    if constexpr (std::is_same_v<AnyJson, nlohmann::json>) table_->take(name_, element_);
   }
 
   // Puts a value where the next one belongs.
   template <class Value>
   AnyJson& place(Value&& value) {
     check_depth();
+    if (in_table()) return element_ = AnyJson(std::forward<Value>(value));
     if (open_.empty()) return root_ = AnyJson(std::forward<Value>(value));
     if (open_.back()->is_object()) return *member_ = AnyJson(std::forward<Value>(value));
     auto& array = open_.back()->template get_ref<typename AnyJson::array_t&>();
@@ -91,11 +133,20 @@ class JsonBuilder {
   AnyJson root_;
   std::vector<AnyJson*> open_;  // objects and arrays that have not ended
   AnyJson* member_ = nullptr;   // of the innermost object, whose value comes next
+  // Of the objects of open_ that keep their order.
+  std::vector<std::unordered_set<std::string>> names_;
+
+  const std::span<const JsonTable> tables_;
+  std::vector<std::string> places_;  // of open_, up to the table
+  std::string name_;                 // of the member whose value comes next
+  const JsonTable* table_ = nullptr;
+  std::size_t table_depth_ = 0;  // of open_, with the table
+  AnyJson element_;
 };
 
 template <class AnyJson>
-AnyJson parsed(std::string_view text, int depth) {
-  JsonBuilder<AnyJson> builder(depth);
+AnyJson parsed(std::string_view text, int depth, std::span<const JsonTable> tables = {}) {
+  JsonBuilder<AnyJson> builder(depth, tables);
   try {
     AnyJson::sax_parse(text, &builder);
     return builder.take();
@@ -115,6 +166,11 @@ Json parse_json(std::string_view text, int depth) {
 template <>
 nlohmann::json parse_json(std::string_view text, int depth) {
   return parsed<nlohmann::json>(text, depth);
+}
+
+nlohmann::json parse_json_with_tables(std::string_view text, int depth,
+                                      std::span<const JsonTable> tables) {
+  return parsed<nlohmann::json>(text, depth, tables);
 }
 
 std::string json_text(const Json& json, int indent) {

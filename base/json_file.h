@@ -41,6 +41,11 @@ Json parse_json_object(const std::filesystem::path& path, const std::string& tex
 
 void write_json(const std::filesystem::path& path, const Json& json);
 
+template <class T>
+inline constexpr bool kIsList =
+    std::is_same_v<T, std::vector<std::string>> || std::is_same_v<T, std::vector<double>> ||
+    std::is_same_v<T, std::vector<std::int64_t>>;
+
 // Member `name` of `object`, which is a part of the file at `path`. Error if it is missing or not a
 // T: nothing is converted that would lose something.
 template <class T>
@@ -70,20 +75,18 @@ void get(const std::filesystem::path& path, const Json& object, const std::strin
   } else if constexpr (std::is_same_v<T, std::string>) {
     expect(it->is_string(), "a text");
     value = it->template get<std::string>();
-  } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
-    expect(it->is_array(), "a list of texts");
-    value.clear();
-    for (const Json& element : *it) {
-      expect(element.is_string(), "a list of texts");
-      value.push_back(element.get<std::string>());
+  } else if constexpr (kIsList<T>) {
+    using Element = typename T::value_type;
+    constexpr bool texts = std::is_same_v<Element, std::string>;
+    constexpr bool whole = std::is_same_v<Element, std::int64_t>;
+    constexpr const char* what = texts   ? "a list of texts"
+                                 : whole ? "a list of whole numbers"
+                                         : "a list of numbers";
+    expect(it->is_array(), what);
+    for (const Json& e : *it) {
+      expect(texts ? e.is_string() : whole ? e.is_number_integer() : e.is_number(), what);
     }
-  } else if constexpr (std::is_same_v<T, std::vector<double>>) {
-    expect(it->is_array(), "a list of numbers");
-    value.clear();
-    for (const Json& element : *it) {
-      expect(element.is_number(), "a list of numbers");
-      value.push_back(element.get<double>());
-    }
+    value = it->template get<T>();
   } else if constexpr (std::is_same_v<T, Json>) {
     expect(it->is_object(), "an object");
     value = *it;

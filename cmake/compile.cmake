@@ -4,7 +4,7 @@
 # libFuzzer watches which ways inputs take through the readers of files; kernels would only be slowed.
 # clang takes precompiled headers of the same instrumentation alone.
 if(TAPEGRAD_FUZZ)
-  set(TAPEGRAD_WATCHED_TARGETS tapegrad_base tapegrad_data tapegrad_run tapegrad_apps)
+  set(TAPEGRAD_WATCHED_TARGETS tapegrad_base tapegrad_data tapegrad_run tapegrad_apps tapegrad_serve)
   set(watched tapegrad_precompiled_watched)
 endif()
 
@@ -50,16 +50,49 @@ function(tapegrad_cold_room target)
   endif()
 endfunction()
 
-# Half of the time of a cold source goes into headers and templates that its neighbours need, too:
-# they are compiled together, if names in their unnamed namespaces allow it.
-# tapegrad_join(TARGET GROUP SOURCE…): these sources, as one. CMake leaves out those with options of
-# their own, which are hot.
+# Half of the time of a usual source goes into headers and templates that its neighbours need, too: they are
+# compiled together, if names in their unnamed namespaces allow it.
+# tapegrad_join(TARGET GROUP SOURCE…): these sources, as one; cold ones apart from others. Those with options of
+# their own are left out, and so are sources that compute floats which must keep their bits: which products and
+# sums a compiler contracts may follow from what stands beside them. CMake's own unity build would leave out
+# cold ones, too.
 function(tapegrad_join target group)
   if(NOT TAPEGRAD_JOIN)
     return()
   endif()
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
-  set_property(SOURCE ${ARGN} PROPERTY UNITY_GROUP ${group})
+  foreach(source IN LISTS ARGN)
+    get_source_file_property(options ${source} COMPILE_OPTIONS)
+    if("${options}" STREQUAL "${TAPEGRAD_COLD}")
+      list(APPEND cold ${source})
+    elseif(NOT options)
+      list(APPEND plain ${source})
+    endif()
+  endforeach()
+  set(suffix_of_cold _cold)
+  foreach(kind plain cold)
+    list(LENGTH ${kind} count)
+    if(count LESS 2)
+      continue()
+    endif()
+    set(joined ${CMAKE_CURRENT_BINARY_DIR}/joined/${target}/${group}${suffix_of_${kind}}.cpp)
+    set(includes)
+    set(files)
+    foreach(source IN LISTS ${kind})
+      get_filename_component(path ${source} ABSOLUTE)
+      string(APPEND includes "#include \"${path}\"\n")
+      get_source_file_property(more ${source} OBJECT_DEPENDS)
+      if(more)
+        list(APPEND files ${more})
+      endif()
+    endforeach()
+    file(CONFIGURE OUTPUT ${joined} CONTENT "${includes}" @ONLY)
+    set_source_files_properties(${${kind}} PROPERTIES HEADER_FILE_ONLY ON)
+    set_source_files_properties(${joined} PROPERTIES OBJECT_DEPENDS "${files}")
+    if(kind STREQUAL cold)
+      tapegrad_cold(${joined})
+    endif()
+    target_sources(${target} PRIVATE ${joined})
+  endforeach()
 endfunction()
 
 # tapegrad_join_folders(TARGET FOLDER…): the target's sources of each folder, as one.

@@ -1,6 +1,6 @@
 // What most sources include of others, compiled once for all of this project: see compile.cmake.
-// Only what is slow to read and seldom changes. A source includes what it uses all the same: CI
-// builds libraries and programs without precompiled headers.
+// Only what is slow to read and seldom changes. A source includes what it uses all the same: a
+// test and `.ci/run --long` look.
 #include <fmt/format.h>
 
 #include <algorithm>

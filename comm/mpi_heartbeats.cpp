@@ -10,7 +10,7 @@
 namespace tapegrad::detail {
 namespace {
 
-constexpr int kTag = 1;  // exchanges have another one
+constexpr int kHeartbeatTag = 1;  // exchanges have another one
 
 }  // namespace
 
@@ -72,7 +72,7 @@ std::string Heartbeats::tick(std::int64_t begun) {
 void Heartbeats::listen(Peer& peer) {
   while (!peer.left) {
     if (peer.receiving == MPI_REQUEST_NULL) {
-      check_mpi(MPI_Irecv(&peer.incoming, sizeof peer.incoming, MPI_BYTE, peer.rank, kTag,
+      check_mpi(MPI_Irecv(&peer.incoming, sizeof peer.incoming, MPI_BYTE, peer.rank, kHeartbeatTag,
                           MPI_COMM_WORLD, &peer.receiving),
                 "MPI_Irecv");
     }
@@ -95,7 +95,7 @@ void Heartbeats::talk(Peer& peer, bool goodbye) {
   peer.outgoing = {.begun = begun_, .goodbye = goodbye};
   peer.answered = goodbye;
   peer.sent = last_tick_;
-  check_mpi(MPI_Isend(&peer.outgoing, sizeof peer.outgoing, MPI_BYTE, peer.rank, kTag,
+  check_mpi(MPI_Isend(&peer.outgoing, sizeof peer.outgoing, MPI_BYTE, peer.rank, kHeartbeatTag,
                       MPI_COMM_WORLD, &peer.sending),
             "MPI_Isend");
 }

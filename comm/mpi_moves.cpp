@@ -13,7 +13,7 @@ namespace {
 // Bytes. Open MPI sends up to 64 KiB by TCP, its header among them, without asking the receiver.
 constexpr std::size_t kPiece = 60000;
 constexpr int kPiecesAtOnce = 16;
-constexpr int kTag = 0;  // heartbeats have another one
+constexpr int kMoveTag = 0;  // heartbeats have another one
 
 std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
@@ -50,7 +50,7 @@ void Moves::receive(Move& move, int from) {
     const std::span<std::byte> piece = next_piece(rest);
     const int bytes = static_cast<int>(piece.size());
     move.expected.push_back(bytes);
-    check_mpi(MPI_Irecv(piece.data(), bytes, MPI_BYTE, from, kTag, MPI_COMM_WORLD,
+    check_mpi(MPI_Irecv(piece.data(), bytes, MPI_BYTE, from, kMoveTag, MPI_COMM_WORLD,
                         &move.receiving.emplace_back(MPI_REQUEST_NULL)),
               "MPI_Irecv");
   }
@@ -62,7 +62,7 @@ void Moves::send_next(int to) {
     const Piece piece = receiver.waiting.front();
     receiver.waiting.pop_front();
     check_mpi(MPI_Isend(piece.bytes.data(), static_cast<int>(piece.bytes.size()), MPI_BYTE, to,
-                        kTag, MPI_COMM_WORLD, &requests_.emplace_back(MPI_REQUEST_NULL)),
+                        kMoveTag, MPI_COMM_WORLD, &requests_.emplace_back(MPI_REQUEST_NULL)),
               "MPI_Isend");
     sending_.push_back({piece.move, to});
     ++receiver.sending;

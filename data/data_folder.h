@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,27 @@ struct DataPart {
   std::int64_t bytes() const;  // of the files
 };
 
+// What the shards of conversations are beside tokens: docs/data.md.
+struct ChatInfo {
+  std::string chat_template;  // fingerprint of the template that made the tokens
+  ShardInfo train, val;       // the turns of each part: see turns.h
+  struct File {
+    std::string name;                // for people
+    std::int64_t conversations = 0;  // that are in the training part, one file's behind the other's
+    double weight = 1;               // see ChatSet
+  };
+  std::vector<File> files;
+  std::int64_t bad_lines = 0;  // that were left out
+  // What to ask a model while it trains: the first conversations to validate with, up to their last
+  // answers.
+  struct Prompt {
+    std::int64_t conversation = 0;
+    std::string question, wanted;  // the last message, and the answer that follows
+    std::vector<Token> tokens;
+  };
+  std::vector<Prompt> prompts;
+};
+
 // What the shards were made of. For people, but for the fingerprint.
 struct DataSource {
   std::string name;         // "3 files"
@@ -38,6 +60,7 @@ struct DataInfo {
   TokenFormat format = TokenFormat::nanogpt;
   DataPart train, val;
   DataSource source;
+  std::optional<ChatInfo> chat = {};  // of conversations, of which each is a document
   // write_data_json() sets these, from the tokenizer.
   std::int64_t vocab_size = 0;
   std::string tokenizer;  // fingerprint of the file tokenizer.json
@@ -57,11 +80,14 @@ DataInfo read_data_json(const std::filesystem::path& folder);
 // Has a data.json that says so. A file of that name that another program made, or that cannot be
 // read, is none.
 bool is_data_folder(const std::filesystem::path& folder);
+// One of conversations.
+bool is_chat_folder(const std::filesystem::path& folder);
 
 struct DataFolder {
   DataInfo info;
   Tokenizer tokenizer;
   std::vector<TokenFile> train, val;  // open, in the order of info.train and info.val
+  std::vector<TokenFile> train_turns = {}, val_turns = {};  // one each, if info.chat
 };
 // Errors: as for read_data_json; a shard that is missing, a symbolic link, cut, or of another
 // format than data.json says; another tokenizer.json. What is in the shards is not read: see

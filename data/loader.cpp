@@ -4,12 +4,12 @@
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/text/number_text.h"
+#include "tapegrad/data/weights.h"
 
 namespace tapegrad::data {
 
 namespace {
 
-constexpr std::int64_t kMaxBatchTokens = std::int64_t{1} << 30;
 constexpr std::string_view kStateBegin = "window ";
 
 void check_sizes(std::int64_t batch_size, std::int64_t block_size) {
@@ -36,6 +36,29 @@ void check_length(const Tokens& tokens, std::int64_t block_size, std::string_vie
       split, tokens.size(), block_size, block_size + 1);
 }
 
+// The same of each part of a mixture.
+void check_lengths(const Tokens& tokens, std::int64_t block_size, std::string_view split) {
+  check_length(tokens, block_size, split);
+  for (const WeightedTokens& part : tokens.mixture()) {
+    check(part.size() > block_size,
+          "[loader] a part of the {} split's mixture has {} tokens, but block_size {} needs at "
+          "least {}",
+          split, part.size(), block_size, block_size + 1);
+  }
+}
+
+// Where the document of each of these tokens begins.
+void mark_documents(std::span<const Token> tokens, const DocumentEnd& end,
+                    std::span<std::int32_t> starts) {
+  std::size_t start = 0;
+  for (std::size_t t = 0; t < tokens.size(); ++t) {
+    const bool begins =
+        end.begins_next ? tokens[t] == end.token : t > 0 && tokens[t - 1] == end.token;
+    if (begins) start = t;
+    starts[t] = static_cast<std::int32_t>(start);
+  }
+}
+
 // Makes row `row` of the batch of the tokens from place `begin` on.
 void fill_row(Batch& batch, std::int64_t row, const Tokens& tokens, std::int64_t begin) {
   const auto at = static_cast<std::size_t>(row * batch.T), T = static_cast<std::size_t>(batch.T);
@@ -43,6 +66,9 @@ void fill_row(Batch& batch, std::int64_t row, const Tokens& tokens, std::int64_t
   tokens.copy(begin, inputs);
   std::copy(inputs.begin() + 1, inputs.end(), targets.begin());
   tokens.copy(begin + batch.T, targets.last(1));
+  if (!tokens.isolated_by()) return;
+  batch.document_starts.resize(batch.inputs.size());
+  mark_documents(inputs, *tokens.isolated_by(), std::span(batch.document_starts).subspan(at, T));
 }
 
 }  // namespace
@@ -54,34 +80,60 @@ Loader::Loader(Tokens tokens, std::int64_t batch_size, std::int64_t block_size, 
       block_size_(block_size),
       rng_(std::move(rng)) {
   check_sizes(batch_size, block_size);
-  check_length(tokens_, block_size, split);
+  check_lengths(tokens_, block_size, split);
+  double sum = 0;
+  for (const WeightedTokens& part : tokens_.mixture()) {
+    shares_.push_back(sum += part.weight * static_cast<double>(part.size() - block_size));
+  }
+}
+
+std::int64_t Loader::draw_start() {
+  if (shares_.empty()) return rng_.randint(tokens_.size() - block_size_);
+  const double place = rng_.uniform_double() * shares_.back();
+  const auto found = std::upper_bound(shares_.begin(), shares_.end() - 1, place);
+  const auto& part = tokens_.mixture()[static_cast<std::size_t>(found - shares_.begin())];
+  return part.begin + rng_.randint(part.size() - block_size_);
 }
 
 Batch Loader::next() {
   Batch batch = empty_batch(batch_size_, block_size_);
   for (std::int64_t row = 0; row < batch_size_; ++row) {
-    fill_row(batch, row, tokens_, rng_.randint(tokens_.size() - block_size_));
+    fill_row(batch, row, tokens_, draw_start());
   }
   return batch;
 }
 
 void Loader::skip() {
-  for (std::int64_t row = 0; row < batch_size_; ++row) rng_.randint(tokens_.size() - block_size_);
+  for (std::int64_t row = 0; row < batch_size_; ++row) draw_start();
 }
 
 EpochLoader::EpochLoader(Tokens tokens, const Options& options, Rng rng, std::string_view split)
     : tokens_(std::move(tokens)), options_(options), rng_(std::move(rng)) {
   check_sizes(options.batch_size, options.block_size);
   check(options.stride >= 1, "[loader] stride is {}, but must be at least 1", options.stride);
-  check_length(tokens_, options.block_size, split);
+  check_lengths(tokens_, options.block_size, split);
+  parts_ = tokens_.mixture();
+  if (parts_.empty()) parts_ = {{0, tokens_.size(), 1}};
+  for (const WeightedTokens& part : parts_) {
+    part_windows_.push_back((part.size() - options.block_size - 1) / options.stride + 1);
+  }
   check(batches_per_epoch() > 0,
         "[loader] the {} split has {} windows of {} tokens, which do not fill a batch of {}", split,
         windows(), options.block_size, options.batch_size);
 }
 
 std::int64_t EpochLoader::windows() const {
-  const std::int64_t starts = tokens_.size() - options_.block_size;
-  return (starts - 1) / options_.stride + 1;
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    sum += weighted_count(part_windows_[i], parts_[i].weight);
+  }
+  return sum;
+}
+
+std::int64_t EpochLoader::start_of(std::int64_t window) const {
+  std::size_t part = 0;
+  for (; window >= part_windows_[part]; ++part) window -= part_windows_[part];
+  return parts_[part].begin + window * options_.stride;
 }
 
 std::int64_t EpochLoader::batches_per_epoch() const {
@@ -93,7 +145,22 @@ void EpochLoader::begin_epoch(std::uint64_t seed) {
   seed_ = seed;
   next_ = 0;
   begun_ = true;
-  if (options_.shuffle) order_ = Rng(seed).randperm(windows());
+  Rng rng(seed);
+  order_.clear();
+  if (!tokens_.mixture().empty()) {
+    order_.reserve(static_cast<std::size_t>(windows()));
+    std::int64_t first = 0;
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      add_weighted(first, part_windows_[i], parts_[i].weight, rng, order_);
+      first += part_windows_[i];
+    }
+  }
+  if (!options_.shuffle) return;
+  std::vector<std::int64_t> shuffled = rng.randperm(windows());
+  if (!order_.empty()) {
+    for (std::int64_t& place : shuffled) place = order_[static_cast<std::size_t>(place)];
+  }
+  order_ = std::move(shuffled);
 }
 
 std::int64_t EpochLoader::begin_batch() {
@@ -109,8 +176,8 @@ void EpochLoader::skip() { next_ += begin_batch(); }
 Batch EpochLoader::next() {
   Batch batch = empty_batch(begin_batch(), options_.block_size);
   for (std::int64_t row = 0; row < batch.B; ++row, ++next_) {
-    const std::int64_t window = options_.shuffle ? order_[static_cast<std::size_t>(next_)] : next_;
-    fill_row(batch, row, tokens_, window * options_.stride);
+    const std::int64_t window = order_.empty() ? next_ : order_[static_cast<std::size_t>(next_)];
+    fill_row(batch, row, tokens_, start_of(window));
   }
   return batch;
 }

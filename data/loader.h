@@ -11,16 +11,24 @@
 
 namespace tapegrad::data {
 
+// The most tokens of a batch.
+inline constexpr std::int64_t kMaxBatchTokens = std::int64_t{1} << 30;
+
 // B rows of T tokens, stored row after row. The target of a token is the token that follows it.
 struct Batch {
   std::int64_t B = 0;
   std::int64_t T = 0;
   std::vector<Token> inputs;   // (B, T)
   std::vector<Token> targets;  // (B, T)
+  // (B, T): the place in its row at which the document of each token begins, 0 if that is before
+  // the row. Documents in a row do not see each other. Empty: each row is one document, which is
+  // what loaders make unless Tokens::isolated() says what ends one.
+  std::vector<std::int32_t> document_starts = {};
 };
 
 // Endless batches of random windows, drawn as nanoGPT's get_batch draws them: for each row in turn,
-// a start in [0, tokens − block_size).
+// a start in [0, tokens − block_size). Of a mixture, a part is drawn first, as often as its weight
+// times its starts say.
 class Loader {
  public:
   // `split` is the tokens' name in error messages, such as "training". Error if there are fewer
@@ -41,15 +49,19 @@ class Loader {
   void set_state(std::string_view state) { rng_.set_state(state); }
 
  private:
+  std::int64_t draw_start();
+
   Tokens tokens_;
   std::int64_t batch_size_, block_size_;
   Rng rng_;
+  std::vector<double> shares_;  // of a mixture: of each part and those before it
 };
 
 // Endless batches that visit all tokens, pass after pass, in windows of block_size tokens that
 // begin `stride` tokens apart. The batches equal PyTorch's DataLoader's over the same windows
 // without worker processes. Like that DataLoader, each pass draws a 64-bit number that only worker
-// processes would use; a pass that shuffles then draws the seed of its permutation.
+// processes would use; a pass that shuffles then draws the seed of its permutation. Of a mixture, a
+// pass has each part's windows as often as its weight says, drawn from that seed, too.
 class EpochLoader {
  public:
   struct Options {
@@ -76,16 +88,21 @@ class EpochLoader {
  private:
   std::int64_t begin_batch();  // returns its rows
   void begin_epoch(std::uint64_t seed);
-  bool at_end() const;  // no further batch in this pass
-  std::int64_t windows() const;
+  bool at_end() const;           // no further batch in this pass
+  std::int64_t windows() const;  // of a pass
+  std::int64_t start_of(std::int64_t window) const;
 
   Tokens tokens_;
   Options options_;
+  // Parts of a mixture, or all tokens, and how many windows each has.
+  std::vector<WeightedTokens> parts_;
+  std::vector<std::int64_t> part_windows_;
   Rng rng_;
-  std::uint64_t seed_ = 0;           // of this pass's permutation
-  std::int64_t next_ = 0;            // position of the next window in this pass
-  bool begun_ = false;               // whether the first pass has begun
-  std::vector<std::int64_t> order_;  // the windows of a pass that shuffles
+  std::uint64_t seed_ = 0;  // of this pass's permutation
+  std::int64_t next_ = 0;   // position of the next window in this pass
+  bool begun_ = false;      // whether the first pass has begun
+  // The windows of a pass that shuffles, or of a mixture, counted through all parts.
+  std::vector<std::int64_t> order_;
 };
 
 // The target of a position that does not count; nn::GPT::loss leaves it out.

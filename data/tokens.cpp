@@ -69,4 +69,42 @@ void Tokens::copy(std::int64_t begin, std::span<Token> out) const {
   }
 }
 
+Tokens Tokens::isolated(DocumentEnd end) const {
+  Tokens apart = *this;
+  apart.end_ = end;
+  return apart;
+}
+
+Tokens Tokens::mixed(std::vector<WeightedTokens> parts) const {
+  std::int64_t before = 0;
+  for (const WeightedTokens& part : parts) {
+    check(part.begin == before && part.end >= part.begin && part.weight > 0,
+          "[tokens] a mixture of the tokens {} to {}, weight {}, behind {}", part.begin, part.end,
+          part.weight, before);
+    before = part.end;
+  }
+  check(before == size_, "[tokens] a mixture of {} tokens, where there are {}", before, size_);
+  Tokens all = *this;
+  all.mixture_ = std::make_shared<const std::vector<WeightedTokens>>(std::move(parts));
+  return all;
+}
+
+const std::vector<WeightedTokens>& Tokens::mixture() const {
+  static const std::vector<WeightedTokens> none;
+  return mixture_ ? *mixture_ : none;
+}
+
+bool has_documents(const Tokens& tokens, const DocumentEnd& end) {
+  std::vector<Token> chunk;
+  // An end that is the last token has no document behind it, and neither has the first one, if it
+  // begins a document, one before it.
+  const std::int64_t last = tokens.size() - 1;
+  for (std::int64_t at = end.begins_next ? 1 : 0; at < last; at += std::ssize(chunk)) {
+    chunk.resize(std::min(kChunk, static_cast<std::size_t>(last - at)));
+    tokens.copy(at, chunk);
+    if (std::find(chunk.begin(), chunk.end(), end.token) != chunk.end()) return true;
+  }
+  return false;
+}
+
 }  // namespace tapegrad::data

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -19,6 +20,22 @@ struct TokenFile {
   std::uint64_t offset = 0;
   int bits = 16;
   std::int64_t count = 0;
+};
+
+// What separates documents in tokens.
+struct DocumentEnd {
+  Token token;
+  // Whether a document begins with it, as where a text that a model makes begins with the token
+  // that ends the one before; otherwise with the token behind it.
+  bool begins_next = true;
+};
+
+// Tokens [begin, end), of which loaders for training draw windows as often as the weight says: with
+// 2, a pass has each twice; see weights.h.
+struct WeightedTokens {
+  std::int64_t begin = 0, end = 0;
+  double weight = 1;
+  std::int64_t size() const { return end - begin; }
 };
 
 // Tokens that windows are read of: in memory, or in files that are larger than that. A handle,
@@ -45,12 +62,27 @@ class Tokens {
   // file that has been cut, or that the system fails to read.
   void copy(std::int64_t begin, std::span<Token> out) const;
 
+  // The same tokens, of which loaders keep documents apart: see Batch::document_starts.
+  Tokens isolated(DocumentEnd end) const;
+  const std::optional<DocumentEnd>& isolated_by() const { return end_; }
+
+  // The same tokens as a mixture: no window of a loader for training reaches from one part into
+  // another. SequentialBatches walks through all of them alike.
+  Tokens mixed(std::vector<WeightedTokens> parts) const;
+  // Empty: one text.
+  const std::vector<WeightedTokens>& mixture() const;
+
  private:
   struct Files;
   std::int64_t size_ = 0;
   const Token* memory_ = nullptr;        // unless they are in files
   std::shared_ptr<const void> storage_;  // of memory_, unless it is a view
   std::shared_ptr<const Files> files_;
+  std::optional<DocumentEnd> end_;  // if documents are kept apart
+  std::shared_ptr<const std::vector<WeightedTokens>> mixture_;
 };
+
+// Whether a window of the tokens may have two documents. Reads them up to the first end.
+bool has_documents(const Tokens& tokens, const DocumentEnd& end);
 
 }  // namespace tapegrad::data

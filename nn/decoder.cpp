@@ -27,9 +27,10 @@ AttentionConfig attention_config(const DecoderConfig& c, int block) {
                     .bias = c.with_bias(),
                     .qkv_bias = c.with_qkv_bias(),
                     .separate_qkv = c.projects_apart(),
-                    .rope = c.rotary(),
-                    .rope_base = c.rope_base,
-                    .rope_scaling = c.scaling(),
+                    .qk_norm_whole = c.qk_norm_whole,
+                    .rope = c.turns(block),
+                    .rope_base = c.rope_base_of(block),
+                    .rope_scaling = c.scaling_of(block),
                     .scores = c.scores_of(block),
                     .dropout = c.dropout,
                     .out_dropout = c.attn_out_dropout ? c.dropout : 0,
@@ -74,29 +75,35 @@ DecoderConfig validated(const DecoderConfig& config) {
   return config.settled();
 }
 
+Tensor scaled(const Tensor& x, double by) { return by == 1 ? x : x * by; }
+
 Tensor maybe_norm(const Norm& norm, Tensor x) {
   if (norm.exists()) return norm(x);
   return x;
 }
 
-// The positions of ids (B, T) whose rows begin at `firsts`: (B, T), or (T) if all begin at one.
-Tensor positions_of(const Tensor& ids, const std::vector<std::int64_t>& firsts) {
-  const std::int64_t T = ids.dim(1), rows = std::max<std::int64_t>(1, std::ssize(firsts));
+// The positions of tokens (B, T) whose rows begin at `firsts`: (B, T), or (T) if all begin at one.
+Tensor positions_of(const TokenRows& tokens, const std::vector<std::int64_t>& firsts) {
+  const Tensor &ids = tokens.ids, &starts = tokens.document_starts;
+  const std::int64_t T = ids.dim(1);
+  const std::int64_t rows = starts.defined() || !firsts.empty() ? ids.dim(0) : 1;
   std::vector<std::int32_t> positions;
   for (std::int64_t b = 0; b < rows; ++b) {
     const std::int64_t first = firsts.empty() ? 0 : firsts[static_cast<std::size_t>(b)];
-    for (std::int64_t t = 0; t < T; ++t) positions.push_back(static_cast<std::int32_t>(first + t));
+    for (std::int64_t t = 0; t < T; ++t) {
+      const std::int64_t start = starts.defined() ? starts.data<std::int32_t>()[b * T + t] : 0;
+      positions.push_back(static_cast<std::int32_t>(first + t - start));
+    }
   }
   return Tensor::from(positions, rows == 1 ? Shape{T} : ids.shape());
 }
 
-// x (B, T, C) → its last position, (B, C).
+}  // namespace
+
 Tensor last_position(const Tensor& x) {
   const std::int64_t T = x.dim(1);
   return reshape(slice(x, 1, T - 1, T), {x.dim(0), x.dim(2)});
 }
-
-}  // namespace
 
 Block::Block(const Params& p, const DecoderConfig& c, int index)
     : ln_1(make_norm(p, decoder_names(c).before_attention, c, norms_before(c))),
@@ -104,17 +111,18 @@ Block::Block(const Params& p, const DecoderConfig& c, int index)
       ln_1_after(make_norm(p, decoder_names(c).after_attention, c, norms_after(c))),
       ln_2(make_norm(p, decoder_names(c).before_mlp, c, norms_before(c))),
       mlp(p / decoder_names(c).mlp, c.n_embd, feed_forward_config(c)),
-      ln_2_after(make_norm(p, decoder_names(c).after_mlp, c, norms_after(c))) {}
+      ln_2_after(make_norm(p, decoder_names(c).after_mlp, c, norms_after(c))),
+      residual_scale(c.residual_scale) {}
 
 template <class Attend>
 Tensor Block::sublayers(const Tensor& x, const Attend& attend, Rng* rng) const {
-  const Tensor y = x + maybe_norm(ln_1_after, attend(maybe_norm(ln_1, x)));
-  return y + maybe_norm(ln_2_after, mlp(maybe_norm(ln_2, y), rng));
+  const Tensor y = x + scaled(maybe_norm(ln_1_after, attend(maybe_norm(ln_1, x))), residual_scale);
+  return y + scaled(maybe_norm(ln_2_after, mlp(maybe_norm(ln_2, y), rng)), residual_scale);
 }
 
-Tensor Block::operator()(const Tensor& x, Rng* rng) const {
+Tensor Block::operator()(const Tensor& x, Rng* rng, const Tensor& document_starts) const {
   return sublayers(
-      x, [&](const Tensor& normed) { return attn(normed, rng); }, rng);
+      x, [&](const Tensor& normed) { return attn(normed, rng, {}, document_starts); }, rng);
 }
 
 Tensor Block::operator()(const Tensor& x, CachedLayer caches) const {
@@ -130,27 +138,34 @@ Decoder::Decoder(const Params& p, const DecoderConfig& c)
       wpe(make_positions(p, c)),
       h(make_blocks(p / decoder_names(c).blocks, c)),
       ln_f(make_norm(p, decoder_names(c).last_norm, c)),
-      lm_head(make_head(p, c, wte)) {
+      lm_head(make_head(p, c, wte)),
+      adapters(std::ssize(p.offered())) {
   p.check_all_used();
 }
 
-Tensor Decoder::embed(const Tensor& ids, const std::vector<std::int64_t>& firsts) const {
+Tensor Decoder::embed(const TokenRows& tokens, const std::vector<std::int64_t>& firsts) const {
+  const Tensor &ids = tokens.ids, &starts = tokens.document_starts;
   check(ids.rank() == 2, "[decoder] ids must be (B, T), not {}", ids.shape());
+  check(!starts.defined() || (starts.shape() == ids.shape() && starts.dtype() == DType::i32),
+        "[decoder] document_starts must be i32 of {}, not {} of {}", ids.shape(),
+        starts.defined() ? name_of(starts.dtype()) : "",
+        starts.defined() ? starts.shape() : Shape{});
   check(firsts.empty() || std::ssize(firsts) == ids.dim(0),
         "[decoder] ids {} are not those of {} sequences", ids.shape(), firsts.size());
   const std::int64_t last = firsts.empty() ? 0 : *std::max_element(firsts.begin(), firsts.end());
   check(last + ids.dim(1) <= config.block_size,
         "[decoder] a sequence of {} tokens is longer than block_size {}", last + ids.dim(1),
         config.block_size);
-  Tensor x = wte(ids);
-  if (config.embedding_scale != 1) x = x * config.embedding_scale;
-  return wpe.exists() ? x + wpe(positions_of(ids, firsts)) : x;
+  const Tensor x = scaled(wte(ids), config.embedding_scale);
+  return wpe.exists() ? x + wpe(positions_of(tokens, firsts)) : x;
 }
 
-Tensor Decoder::run_blocks(Tensor x, bool again, Rng* rng) const {
+Tensor Decoder::run_blocks(Tensor x, bool again, Rng* rng, const Tensor& document_starts) const {
   for (const Block& block : h) {
-    const auto run = [&block](Inputs in, Rng* r) { return block(in[0], r); };
-    x = again ? checkpoint(run, {x}, rng) : block(x, rng);
+    const auto run = [&block, document_starts](Inputs in, Rng* r) {
+      return block(in[0], r, document_starts);
+    };
+    x = again ? checkpoint(run, {x}, rng) : block(x, rng, document_starts);
   }
   return x;
 }
@@ -161,32 +176,21 @@ std::vector<Tensor> Decoder::residual_stream(const Tensor& embedded) const {
   return states;
 }
 
-Tensor Decoder::hidden(const Tensor& ids, Rng* rng) const {
-  return ln_f(run_blocks(maybe_dropout(embed(ids), config.dropout, rng), recompute, rng));
+Tensor Decoder::hidden(const TokenRows& tokens, Rng* rng) const {
+  const Tensor x = maybe_dropout(embed(tokens), config.dropout, rng);
+  return normed(run_blocks(x, recompute, rng, tokens.document_starts));
 }
 
-// linear_cross_entropy() for a head that has no tensor: the logits of some rows at a time.
-Tensor Decoder::packed_loss(const Tensor& normed, const Tensor& targets,
-                            std::int32_t ignore_index) const {
-  const Tensor x = reshape(normed, {-1, normed.dim(-1)}), all = targets.view({-1});
-  std::int64_t counted = 0;
-  Tensor sum = Tensor::scalar(0);
-  for (std::int64_t first = 0; first < x.dim(0); first += kLossChunk) {
-    const std::int64_t end = std::min(first + kLossChunk, x.dim(0));
-    const Tensor of_rows = all.rows(first, end);
-    const auto ids = of_rows.values<std::int32_t>();
-    const auto ignored = std::count(ids.begin(), ids.end(), ignore_index);
-    if (ignored == std::ssize(ids)) continue;
-    const Tensor mean = cross_entropy(head(slice(x, 0, first, end)), of_rows, ignore_index);
-    sum = sum + mean * static_cast<double>(std::ssize(ids) - ignored);
-    counted += std::ssize(ids) - ignored;
-  }
-  return sum / static_cast<double>(counted);
+Tensor Decoder::normed(const Tensor& state) const {
+  return scaled(ln_f(state), config.logit_scale);
 }
 
 Tensor Decoder::loss_of(const Tensor& normed, const Tensor& targets,
                         std::int32_t ignore_index) const {
-  if (lm_head.packed != nullptr) return packed_loss(normed, targets, ignore_index);
+  if (lm_head.packed != nullptr) {
+    return linear_cross_entropy(normed, lm_head.packed_linear(), targets, ignore_index,
+                                config.logit_softcap);
+  }
   return linear_cross_entropy(normed, lm_head.weight, targets, ignore_index, lm_head.precision,
                               config.logit_softcap);
 }
@@ -195,13 +199,35 @@ Tensor Decoder::last_logits(const Tensor& ids) const {
   return logits_of(last_position(run_blocks(embed(ids), false, nullptr)));
 }
 
-Tensor Decoder::last_logits(const Tensor& ids, std::span<KVCache* const> caches) const {
+Tensor Decoder::states(const Tensor& ids, std::span<KVCache* const> caches) const {
   const TapePause pause;
   Tensor x = embed(ids, lengths_of(caches));
   std::optional<RowsApart> apart;
-  if (ids.dim(0) > 1 && ids.dim(1) == 1) apart.emplace();
+  if (keeps_rows_apart() || (ids.dim(0) > 1 && ids.dim(1) == 1)) apart.emplace();
   for (std::size_t i = 0; i < h.size(); ++i) x = h[i](x, CachedLayer(caches, i));
-  return logits_of(last_position(x));
+  return x;
+}
+
+Tensor Decoder::last_logits(const Tensor& ids, std::span<KVCache* const> caches) const {
+  const TapePause pause;
+  const Tensor last = last_position(states(ids, caches));
+  std::optional<RowsApart> apart;
+  if (keeps_rows_apart() || (ids.dim(0) > 1 && ids.dim(1) == 1)) apart.emplace();
+  return logits_of(last);
+}
+
+bool Decoder::keeps_rows_apart() const {
+  const auto apart = [](std::initializer_list<const Linear*> layers) {
+    return std::all_of(layers.begin(), layers.end(), [](const Linear* layer) {
+      return layer->packed != nullptr || !layer->weight.defined();
+    });
+  };
+  return apart({&lm_head}) && std::all_of(h.begin(), h.end(), [&](const Block& block) {
+           const MultiHeadAttention& a = block.attn;
+           const FeedForward& m = block.mlp;
+           return apart({&a.c_attn, &a.W_query, &a.W_key, &a.W_value, &a.c_proj, &m.c_fc, &m.c_gate,
+                         &m.c_proj});
+         });
 }
 
 void Decoder::drop(KVCache& cache, std::int64_t begin, std::int64_t end) const {
@@ -223,7 +249,7 @@ Tensor Decoder::input_gradient(const Tensor& ids, const Tensor& targets,
   const Tensor x = embed(ids);
   Tape tape;
   tape.watch(x);
-  const Tensor loss = loss_of(ln_f(residual_stream(x).back()), targets, ignore_index);
+  const Tensor loss = loss_of(normed(residual_stream(x).back()), targets, ignore_index);
   return tape.gradient(loss, {x})[0];
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "tapegrad/nn/decoder_config.h"
@@ -8,6 +9,18 @@
 #include "tapegrad/nn/multi_head_attention.h"
 
 namespace tapegrad::nn {
+
+// Tokens for a decoder. Several documents may stand side by side in a row: then the tokens of one
+// do not see those of another, and positions begin anew at each.
+struct TokenRows {
+  Tensor ids;  // (B, T) i32
+  // (B, T) i32: the place in its row at which the document of each token begins. Undefined: each
+  // row is one document.
+  Tensor document_starts;
+  // Ids alone are rows, too: not explicit.
+  TokenRows(Tensor rows, Tensor starts = {})
+      : ids(std::move(rows)), document_starts(std::move(starts)) {}
+};
 
 // y = x + attn(ln_1(x)), then y + mlp(ln_2(y)); with other places of the norms, ln_1_after and
 // ln_2_after are applied to what attention and feed-forward add. Norms may be absent.
@@ -17,9 +30,10 @@ struct Block {
   Norm ln_1_after, ln_2;
   FeedForward mlp;
   Norm ln_2_after;
+  double residual_scale;  // of what attention and feed-forward add
   // `index`: which of n_layer blocks it is.
   Block(const Params& p, const DecoderConfig& config, int index = 0);
-  Tensor operator()(const Tensor& x, Rng* rng = nullptr) const;
+  Tensor operator()(const Tensor& x, Rng* rng = nullptr, const Tensor& document_starts = {}) const;
   Tensor operator()(const Tensor& x, CachedLayer caches) const;
   // The attention weights of the block on its input (B, T, C): (B, H, T, T).
   Tensor attention_weights(const Tensor& x) const;
@@ -40,30 +54,34 @@ struct Decoder {
   std::vector<Block> h;
   Norm ln_f;
   Linear lm_head;
+  std::int64_t adapters = 0;  // of Params::offer(): rows may choose those below
   // Keeps only the input of each block for the backward, which runs the block again: see
   // checkpoint() in ops.h. It costs time and saves memory; results stay the same.
   bool recompute = false;
 
   Decoder(const Params& p, const DecoderConfig& config);
 
-  // ids (B, T) i32 → what the first block gets, without dropout (B, T, C). Row b begins at position
+  // Tokens (B, T) → what the first block gets, without dropout (B, T, C). Row b begins at position
   // firsts[b]; without any, at 0. Error if a position is not below block_size.
-  Tensor embed(const Tensor& ids, const std::vector<std::int64_t>& firsts = {}) const;
+  Tensor embed(const TokenRows& tokens, const std::vector<std::int64_t>& firsts = {}) const;
   // What embed() gives → the n_layer + 1 states (B, T, C) before, between and behind the blocks,
   // without dropout. Each block adds to the state that it gets (Elhage et al., "A Mathematical
   // Framework for Transformer Circuits", 2021).
   std::vector<Tensor> residual_stream(const Tensor& embedded) const;
-  // ids (B, T) i32 → the normed output of the last block (B, T, C). Error if T > block_size.
-  Tensor hidden(const Tensor& ids, Rng* rng = nullptr) const;
+  // Tokens (B, T) → the normed output of the last block (B, T, C), by logit_scale larger: what the
+  // head needs. Error if T > block_size.
+  Tensor hidden(const TokenRows& tokens, Rng* rng = nullptr) const;
   // The logits (…, V) of what hidden() gives.
   Tensor head(const Tensor& normed) const { return softcap(lm_head(normed), config.logit_softcap); }
-  // ids (B, T) → logits (B, T, V).
-  Tensor operator()(const Tensor& ids, Rng* rng = nullptr) const { return head(hidden(ids, rng)); }
+  // Tokens (B, T) → logits (B, T, V).
+  Tensor operator()(const TokenRows& tokens, Rng* rng = nullptr) const {
+    return head(hidden(tokens, rng));
+  }
   // Mean cross entropy of targets (B, T), of which those that are ignore_index do not count. The
   // logits of all positions, by far the largest tensor of a small model, never exist.
-  Tensor loss(const Tensor& ids, const Tensor& targets, Rng* rng = nullptr,
+  Tensor loss(const TokenRows& tokens, const Tensor& targets, Rng* rng = nullptr,
               std::int32_t ignore_index = -100) const {
-    return loss_of(hidden(ids, rng), targets, ignore_index);
+    return loss_of(hidden(tokens, rng), targets, ignore_index);
   }
   // Logits of the last position only: (B, V).
   Tensor last_logits(const Tensor& ids) const;
@@ -76,6 +94,17 @@ struct Decoder {
     KVCache* const one = &cache;
     return last_logits(ids, {&one, 1});
   }
+  // The same, but the output of the last block at all of these positions, (B, T, C): see
+  // logits_of().
+  Tensor states(const Tensor& ids, std::span<KVCache* const> caches) const;
+  Tensor states(const Tensor& ids, KVCache& cache) const {
+    KVCache* const one = &cache;
+    return states(ids, {&one, 1});
+  }
+
+  // Whether the bits of a position never depend on what else is computed beside it, whatever the
+  // pieces are that a text is read in: all matrices are packed.
+  bool keeps_rows_apart() const;
 
   // Whether what a cache holds can move to other positions. With learned positions, it cannot.
   bool can_move() const { return config.position_kind() != Positions::learned; }
@@ -92,17 +121,20 @@ struct Decoder {
   // The final norm and the head on any of these states (B, T, C) → (B, T, V): of the last one, they
   // are the model's logits. Of the others, they are what the model would say there (the logit lens:
   // nostalgebraist, "interpreting GPT: the logit lens", 2020).
-  Tensor logits_of(const Tensor& state) const { return head(ln_f(state)); }
+  Tensor logits_of(const Tensor& state) const { return head(normed(state)); }
   // The gradient of loss(ids, targets, nullptr, ignore_index) with respect to what embed(ids) gives
   // (B, T, C), that is to each position's token embedding. No grad() changes.
   Tensor input_gradient(const Tensor& ids, const Tensor& targets,
                         std::int32_t ignore_index = -100) const;
 
  private:
-  Tensor run_blocks(Tensor x, bool again, Rng* rng) const;
-  Tensor packed_loss(const Tensor& normed, const Tensor& targets, std::int32_t ignore_index) const;
+  Tensor normed(const Tensor& state) const;
+  Tensor run_blocks(Tensor x, bool again, Rng* rng, const Tensor& document_starts = {}) const;
   Tensor loss_of(const Tensor& normed, const Tensor& targets, std::int32_t ignore_index) const;
 };
+
+// x (B, T, C) → its last position, (B, C).
+Tensor last_position(const Tensor& x);
 
 // What the config is without further choices.
 using GPT = Decoder;

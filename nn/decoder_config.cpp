@@ -15,6 +15,24 @@ constexpr Defaults kDefaults[] = {
 };
 const Defaults& defaults_of(Architecture arch) { return kDefaults[static_cast<std::size_t>(arch)]; }
 
+// The letter of a block in a row that is repeated over the blocks.
+char letter_of(const std::string& pattern, int block) {
+  return pattern[static_cast<std::size_t>(block) % pattern.size()];
+}
+
+// The shortest row that says the same of so many blocks.
+std::string shortest(const std::string& pattern, int blocks) {
+  if (pattern.empty()) return pattern;
+  std::string letters;
+  for (int i = 0; i < blocks; ++i) letters += letter_of(pattern, i);
+  std::size_t size = 1;
+  while (!std::equal(letters.begin() + static_cast<std::ptrdiff_t>(size), letters.end(),
+                     letters.begin())) {
+    ++size;
+  }
+  return letters.substr(0, size);
+}
+
 // Options that change nothing unless another part is there.
 void check_needs(const DecoderConfig& c) {
   const DecoderConfig plain;
@@ -34,6 +52,10 @@ void check_needs(const DecoderConfig& c) {
       {llama3, c.rope_original_positions != plain.rope_original_positions,
        "rope_original_positions", "rope_scaling llama3"},
       {c.window != 0, !c.window_pattern.empty(), "window_pattern", "window"},
+      {c.rotary(), c.rope_window_base != 0, "rope_window_base", "positions rotary"},
+      {c.window != 0, c.rope_window_base != 0, "rope_window_base", "window"},
+      {c.rotary(), !c.rope_pattern.empty(), "rope_pattern", "positions rotary"},
+      {c.qk_norm, c.qk_norm_whole, "qk_norm_whole", "qk_norm"},
   };
   for (const auto& need : needs) {
     check(need.has_part || !need.given, "{} needs {}", need.option, need.part);
@@ -56,10 +78,16 @@ DecoderConfig DecoderConfig::settled() const {
   c.activation = activation_kind(), c.gated = with_gate(), c.n_inner = inner();
   c.separate_qkv = projects_apart(), c.n_kv_head = kv_heads(), c.head_size = channels_per_head();
   c.positions = position_kind(), c.norm = norm_kind();
-  const bool some_slide = window_pattern.empty() || window_pattern.find('S') != std::string::npos;
-  if (window >= block_size || !some_slide) c.window = 0;  // it hides nothing
-  const bool all_slide = window_pattern.find('L') == std::string::npos;
+  c.window_pattern = shortest(window_pattern, n_layer);
+  c.rope_pattern = shortest(rope_pattern, n_layer);
+  const bool some_slide =
+      c.window_pattern.empty() || c.window_pattern.find('S') != std::string::npos;
+  const bool hides = window < block_size || rope_window_base != 0;  // or something turns otherwise
+  if (!hides || !some_slide) c.window = 0;
+  if (c.window == 0) c.rope_window_base = 0;
+  const bool all_slide = c.window_pattern.find('L') == std::string::npos;
   if (c.window == 0 || all_slide) c.window_pattern.clear();
+  if (c.rope_pattern.find('N') == std::string::npos) c.rope_pattern.clear();
   return c;
 }
 
@@ -73,11 +101,25 @@ std::optional<RopeScaling> DecoderConfig::scaling() const {
                                                                      : RopeScaling::Kind::llama3};
 }
 
+std::optional<RopeScaling> DecoderConfig::scaling_of(int block) const {
+  return slides(block) && rope_window_base != 0 ? std::nullopt : scaling();
+}
+
+bool DecoderConfig::slides(int block) const {
+  return window != 0 && (window_pattern.empty() || letter_of(window_pattern, block) == 'S');
+}
+
 ScoreOptions DecoderConfig::scores_of(int block) const {
-  const auto letter = static_cast<std::size_t>(block);
-  const bool sees_all =
-      !window_pattern.empty() && window_pattern[letter % window_pattern.size()] == 'L';
-  return {.scale = attention_scale, .softcap = attention_softcap, .window = sees_all ? 0 : window};
+  return {
+      .scale = attention_scale, .softcap = attention_softcap, .window = slides(block) ? window : 0};
+}
+
+bool DecoderConfig::turns(int block) const {
+  return rotary() && (rope_pattern.empty() || letter_of(rope_pattern, block) == 'R');
+}
+
+double DecoderConfig::rope_base_of(int block) const {
+  return slides(block) && rope_window_base != 0 ? rope_window_base : rope_base;
 }
 
 void DecoderConfig::validate() const {
@@ -98,6 +140,11 @@ void DecoderConfig::validate() const {
   check(window_pattern.find_first_not_of("SL") == std::string::npos,
         "window_pattern '{}' must be a row of S, for blocks with the window, and L",
         window_pattern);
+  check(rope_pattern.find_first_not_of("RN") == std::string::npos,
+        "rope_pattern '{}' must be a row of R, for blocks with rotary positions, and N",
+        rope_pattern);
+  check(rope_window_base == 0 || rope_window_base >= 1,
+        "rope_window_base is 0, for that of the others, or at least 1, not {}", rope_window_base);
   check(norm_kind() != NormKind::unbiased || (n_embd > 1 && (!qk_norm || channels_per_head() > 1)),
         "norm unbiased needs 2 channels or more: the unbiased variance of one number does not "
         "exist");

@@ -62,8 +62,10 @@ struct DecoderConfig {
   std::optional<int> n_kv_head = {};           // heads of keys and values [n_head]
   std::optional<std::int64_t> head_size = {};  // channels of a head [n_embd / n_head]
   bool qk_norm = false;                        // norms of each head's Q and K, before they turn
+  bool qk_norm_whole = false;                  // over all heads together instead
   double attention_scale = 0;                  // of scores; 0 is 1/√head_size
   double attention_softcap = 0;                // of scores, see softcap() in ops.h; 0: none
+  double logit_scale = 1;                      // logits are multiplied by it, before their cap
   double logit_softcap = 0;                    // of logits; 0: none
   std::int64_t window = 0;                     // positions that a query sees; 0: all
   // Which blocks have the window, as a row of letters that is repeated over the blocks: S (short)
@@ -71,7 +73,13 @@ struct DecoderConfig {
   std::string window_pattern = {};
   double norm_eps = 1e-5;
   double embedding_scale = 1;  // token embeddings are multiplied by it
+  double residual_scale = 1;   // so is what attention and feed-forward add
   double rope_base = 10000;
+  // The base in blocks with the window, whose positions are not scaled then; 0: as in the others.
+  double rope_window_base = 0;
+  // Which blocks turn queries and keys, as window_pattern: R (rotary) does, N (none) does not.
+  // Empty: all do.
+  std::string rope_pattern = {};
   RopeScalingKind rope_scaling = RopeScalingKind::none;
   double rope_factor = 1;
   double rope_low_freq_factor = 1, rope_high_freq_factor = 4;  // of llama3
@@ -94,12 +102,19 @@ struct DecoderConfig {
   std::int64_t inner() const {
     return n_inner.value_or(with_gate() ? (8 * n_embd / 3 + 31) / 32 * 32 : 4 * n_embd);
   }
+  bool operator==(const DecoderConfig&) const = default;
   // The same model with a value for each member, and without a window that hides nothing.
   DecoderConfig settled() const;
+  // Whether a block has the window.
+  bool slides(int block) const;
   // What becomes of the scores of a block's attention.
   ScoreOptions scores_of(int block) const;
-  // The scaling of rotary positions, if there is one.
+  // Whether a block turns queries and keys, and by which base.
+  bool turns(int block) const;
+  double rope_base_of(int block) const;
+  // The scaling of rotary positions, if there is one; and if a block has it.
   std::optional<RopeScaling> scaling() const;
+  std::optional<RopeScaling> scaling_of(int block) const;
 
   // Throws Error, naming the values, for a config that no model can have.
   void validate() const;
@@ -147,12 +162,15 @@ struct DecoderConfig {
     t("head_size", c.head_size, "channels of a head [--n-embd / --n-head]",
       {.least = 1, .most = 1 << 16, .newer = true});
     t("qk_norm", c.qk_norm, "norms of each head's queries and keys", {.newer = true});
+    t("qk_norm_whole", c.qk_norm_whole, "these norms are over all heads together", {.newer = true});
     t("attention_scale", c.attention_scale,
       "multiply scores of queries and keys by X; 0 stands for 1 / sqrt(head size)",
       {.least = 0, .most = 1e6, .newer = true});
     t("attention_softcap", c.attention_softcap,
       "bound scores of queries and keys by X, as X tanh(score / X); 0: none",
       {.least = 0, .most = 1e6, .newer = true});
+    t("logit_scale", c.logit_scale, "multiply logits by X",
+      {.least = 1e-6, .most = 1e6, .newer = true});
     t("logit_softcap", c.logit_softcap, "bound the logits by X in the same way; 0: none",
       {.least = 0, .most = 1e6, .newer = true});
     t("window", c.window, "each position attends to itself and the N - 1 before it; 0: to all",
@@ -163,9 +181,19 @@ struct DecoderConfig {
       {.newer = true});
     t("embedding_scale", c.embedding_scale, "multiply token embeddings by X",
       {.least = 1e-6, .most = 1e6, .newer = true});
+    t("residual_scale", c.residual_scale, "multiply what attention and feed-forward add by X",
+      {.least = 1e-6, .most = 1e6, .newer = true});
     t("rope_base", c.rope_base,
       "base of rotary positions, whose slowest pair turns by about 1 / base per token",
       {.least = 1, .most = 1e12, .newer = true});
+    t("rope_window_base", c.rope_window_base,
+      "base of rotary positions in blocks with the window, where they are not scaled; 0: as in the "
+      "others",
+      {.least = 0, .most = 1e12, .newer = true});
+    t("rope_pattern", c.rope_pattern,
+      "which blocks have rotary positions, repeated over the blocks: RRRN leaves each fourth "
+      "without [all]",
+      {.newer = true});
     t("rope_scaling", c.rope_scaling,
       "which rotary positions turn --rope-factor times slower: llama3, slow ones; linear, all",
       {.newer = true});

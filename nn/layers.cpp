@@ -8,28 +8,38 @@ Embedding::Embedding(const Params& p, std::int64_t rows, std::int64_t channels) 
 }
 
 Linear::Linear(const Params& p, std::int64_t in, std::int64_t out, bool with_bias)
-    : precision(p.precision()) {
+    : exact(p.packs_exactly()), precision(p.precision()) {
   const Params::Matrix matrix = p.matrix("weight", {out, in}, kaiming_uniform(in));
   weight = matrix.tensor, packed = matrix.packed;
   if (with_bias) bias = p.parameter("bias", {out}, kaiming_uniform(in));
   adapter = Lora(p, in, out);
+  for (const Params& adapters : p.offered()) offered.emplace_back(adapters, in, out);
 }
 
 Tensor Linear::operator()(const Tensor& x) const {
-  const Tensor y =
-      packed ? linear(x, PackedLinear{packed, bias}) : linear(x, weight, bias, precision);
-  return adapter.exists() ? y + adapter(x) : y;
+  return with_adapters(x, packed ? linear(x, packed_linear()) : linear(x, weight, bias, precision));
+}
+
+Tensor Linear::with_adapters(const Tensor& x, const Tensor& y) const {
+  return with_chosen(x, adapter.exists() ? y + adapter(x) : y, offered);
 }
 
 std::vector<Tensor> outputs_of(const Tensor& x, std::initializer_list<const Linear*> layers) {
   std::vector<PackedLinear> packed;
   std::vector<Tensor> outputs;
   for (const Linear* layer : layers) {
-    if (layer->packed != nullptr && !layer->adapter.exists())
-      packed.push_back({layer->packed, layer->bias});
+    if (layer->packed != nullptr) packed.push_back(layer->packed_linear());
   }
-  if (packed.size() == layers.size()) return linears(x, packed);
-  for (const Linear* layer : layers) outputs.push_back((*layer)(x));
+  if (packed.size() != layers.size()) {
+    for (const Linear* layer : layers) outputs.push_back((*layer)(x));
+    return outputs;
+  }
+  outputs = linears(x, packed);
+  std::size_t i = 0;
+  for (const Linear* layer : layers) {
+    outputs[i] = layer->with_adapters(x, outputs[i]);
+    ++i;
+  }
   return outputs;
 }
 

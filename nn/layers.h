@@ -7,7 +7,8 @@
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/packed/packed_matrix.h"
 #include "tapegrad/base/describe.h"
-#include "tapegrad/nn/lora.h"
+#include "tapegrad/nn/lora/lora.h"
+#include "tapegrad/nn/lora/row_adapters.h"
 
 namespace tapegrad::nn {
 
@@ -32,14 +33,25 @@ struct Embedding {
 struct Linear {
   Tensor weight, bias;                         // (out, in); (out) or undefined
   std::shared_ptr<const PackedMatrix> packed;  // in place of the weight, if the store packs
+  bool exact = false;                          // see Params::pack
   Precision precision = Precision::full;
   Lora adapter;
+  std::vector<Lora> offered;  // adapters of which rows choose: see RowAdapters
   Linear() = default;
   Linear(const Params& p, std::int64_t in, std::int64_t out, bool with_bias = true);
   // A layer on the weight of an embedding, as a tied head is.
   Linear(const Params& p, const Embedding& tied)
-      : weight(tied.weight), packed(tied.packed), precision(p.precision()) {}
+      : weight(tied.weight),
+        packed(tied.packed),
+        exact(p.packs_exactly()),
+        precision(p.precision()) {}
   Tensor operator()(const Tensor& x) const;
+  // y, which the layer's own weights make of x, with what its adapters add.
+  Tensor with_adapters(const Tensor& x, const Tensor& y) const;
+  // What is packed of it, for ops.
+  PackedLinear packed_linear() const {
+    return {packed, bias, exact ? std::optional(precision) : std::nullopt};
+  }
 };
 // What several layers make of one x. If they are packed, threads share out all of them together.
 std::vector<Tensor> outputs_of(const Tensor& x, std::initializer_list<const Linear*> layers);

@@ -11,4 +11,16 @@ Decoder make_decoder(const Params& params, const DecoderConfig& config, const De
   return model;
 }
 
+Decoder without_adapters(Decoder model) {
+  for (Block& block : model.h) {
+    MultiHeadAttention& attn = block.attn;
+    for (Linear* layer : {&attn.c_attn, &attn.W_query, &attn.W_key, &attn.W_value, &attn.c_proj,
+                          &block.mlp.c_gate, &block.mlp.c_fc, &block.mlp.c_proj}) {
+      layer->adapter = Lora();
+    }
+  }
+  model.lm_head.adapter = Lora();
+  return model;
+}
+
 }  // namespace tapegrad::nn

@@ -20,4 +20,7 @@ struct DecoderMaking {
 // Errors as Params::adapt and Params::freeze, and if a source does not fit the config.
 Decoder make_decoder(const Params& params, const DecoderConfig& config, const DecoderMaking& how);
 
+// The same decoder, on the same weights, without its adapters.
+Decoder without_adapters(Decoder model);
+
 }  // namespace tapegrad::nn

@@ -47,16 +47,26 @@ StepMemory measure(const DryRun& dry, const Params& params, const std::function<
 //
 // The first function makes the model, the second the loss of one batch. Batches made before the
 // call do not count. The contents of ids do not matter. Without `kept`, the optimiser keeps
-// nothing; without `update`, an update needs no memory beside what is kept.
+// nothing; without `update`, an update needs no memory beside what is kept. `make_params` makes the
+// store of parameters, in which packed matrices count as weights: a store of a source reads
+// nothing here.
+template <class MakeModel, class LossOf>
+StepMemory measure_step(const std::function<Params()>& make_params, const MakeModel& make_model,
+                        const LossOf& loss_of, const BytesKept& kept = {},
+                        const Update& update = {}) {
+  const DryRun dry;
+  const Params params = make_params();
+  const auto model = make_model(params);
+  return detail::measure(
+      dry, params, [&] { return loss_of(model); }, kept, update);
+}
+// The same for a store of shapes.
 template <class MakeModel, class LossOf>
 StepMemory measure_step(const MakeModel& make_model, const LossOf& loss_of,
                         Precision precision = Precision::full, const BytesKept& kept = {},
                         const Update& update = {}) {
-  const DryRun dry;
-  const Params params = Params::shapes_only(DType::f32, precision);
-  const auto model = make_model(params);
-  return detail::measure(
-      dry, params, [&] { return loss_of(model); }, kept, update);
+  return measure_step([=] { return Params::shapes_only(DType::f32, precision); }, make_model,
+                      loss_of, kept, update);
 }
 
 }  // namespace tapegrad::nn

@@ -4,10 +4,10 @@ namespace tapegrad::nn {
 
 namespace {
 
-// Norms each head of x (B, T, heads·D) over its D channels.
-Tensor norm_heads(const Norm& norm, const Tensor& x, std::int64_t head_size) {
-  const std::int64_t B = x.dim(0), T = x.dim(1), heads = x.dim(2) / head_size;
-  return reshape(norm(reshape(x, {B, T, heads, head_size})), x.shape());
+// Norms x (B, T, heads·D) over as many channels as the norm has: those of each head, or of all.
+Tensor norm_heads(const Norm& norm, const Tensor& x) {
+  const std::int64_t B = x.dim(0), T = x.dim(1), size = norm.weight.dim(0);
+  return reshape(norm(reshape(x, {B, T, x.dim(2) / size, size})), x.shape());
 }
 
 }  // namespace
@@ -27,43 +27,47 @@ MultiHeadAttention::MultiHeadAttention(const Params& p, std::int64_t channels,
   }
   c_proj = Linear(p / c.names.out, q, channels, c.bias);
   if (!c.qk_norm) return;
-  q_norm = Norm(p / c.names.query_norm, D, *c.qk_norm);
-  k_norm = Norm(p / c.names.key_norm, D, *c.qk_norm);
+  q_norm = Norm(p / c.names.query_norm, c.qk_norm_whole ? q : D, *c.qk_norm);
+  k_norm = Norm(p / c.names.key_norm, c.qk_norm_whole ? kv : D, *c.qk_norm);
 }
 
 bool MultiHeadAttention::packed() const {
   return !config.separate_qkv && config.n_kv_head == config.n_head && !config.qk_norm;
 }
 
-Tensor MultiHeadAttention::turned(const Tensor& x, std::int64_t channels, const Firsts& firsts,
+Tensor MultiHeadAttention::turned(const Tensor& x, std::int64_t channels, const Places& places,
                                   bool back) const {
   if (!config.rope) return x;
   return rope(x, *config.head_size,
-              {.firsts = firsts,
+              {.firsts = places.firsts,
+               .document_starts = places.document_starts,
                .channels = channels,
                .base = config.rope_base,
                .scaling = config.rope_scaling,
                .back = back});
 }
 
-Tensor MultiHeadAttention::operator()(const Tensor& x, Rng* rng, const Tensor& padding) const {
-  const AttentionOptions options{.causal = config.causal,
-                                 .dropout = config.dropout,
-                                 .rng = rng,
-                                 .key_padding_mask = padding,
-                                 .scores = config.scores};
+Tensor MultiHeadAttention::operator()(const Tensor& x, Rng* rng, const Tensor& padding,
+                                      const Tensor& document_starts) const {
+  AttentionOptions options{.causal = config.causal,
+                           .dropout = config.dropout,
+                           .rng = rng,
+                           .key_padding_mask = padding,
+                           .scores = config.scores};
+  options.scores.document_starts = document_starts;
+  const Places places{.document_starts = document_starts};
   Tensor y;
   if (packed()) {
     const Tensor qkv = c_attn(x);
-    y = attention(turned(qkv, 2 * qkv.dim(2) / 3), config.n_head, options);
+    y = attention(turned(qkv, 2 * qkv.dim(2) / 3, places), config.n_head, options);
   } else {
-    const QKV parts = project(x);
+    const QKV parts = project(x, places);
     y = attention(parts.q, parts.k, parts.v, config.n_head, options);
   }
   return maybe_dropout(c_proj(y), config.out_dropout, rng);
 }
 
-MultiHeadAttention::QKV MultiHeadAttention::project(const Tensor& x, const Firsts& firsts) const {
+MultiHeadAttention::QKV MultiHeadAttention::project(const Tensor& x, const Places& places) const {
   QKV parts;
   if (config.separate_qkv) {
     const std::vector<Tensor> three = outputs_of(x, {&W_query, &W_key, &W_value});
@@ -74,22 +78,22 @@ MultiHeadAttention::QKV MultiHeadAttention::project(const Tensor& x, const First
     parts = {split_parts[0], split_parts[1], split_parts[2]};
   }
   if (config.qk_norm) {
-    parts.q = norm_heads(q_norm, parts.q, *config.head_size);
-    parts.k = norm_heads(k_norm, parts.k, *config.head_size);
+    parts.q = norm_heads(q_norm, parts.q);
+    parts.k = norm_heads(k_norm, parts.k);
   }
-  parts.q = turned(parts.q, parts.q.dim(2), firsts);
-  parts.k = turned(parts.k, parts.k.dim(2), firsts);
+  parts.q = turned(parts.q, parts.q.dim(2), places);
+  parts.k = turned(parts.k, parts.k.dim(2), places);
   return parts;
 }
 
 Tensor MultiHeadAttention::weights(const Tensor& x, const Tensor& padding) const {
-  const QKV parts = project(x);
+  const QKV parts = project(x, {});
   return attention_weights(parts.q, parts.k, config.n_head, config.causal, padding, config.scores);
 }
 
 Tensor MultiHeadAttention::operator()(const Tensor& x, CachedLayer caches) const {
   check(config.causal, "[attention] only causal attention can go on after what it has seen");
-  const QKV parts = project(x, caches.lengths());
+  const QKV parts = project(x, {.firsts = caches.lengths()});
   caches.append(parts.k, parts.v);
   return c_proj(attention(parts.q, caches.cached(), config.n_head, config.scores));
 }
@@ -97,7 +101,7 @@ Tensor MultiHeadAttention::operator()(const Tensor& x, CachedLayer caches) const
 Tensor MultiHeadAttention::moved_keys(const Tensor& keys, std::int64_t from,
                                       std::int64_t to) const {
   const auto at = [&](std::int64_t first) {
-    return Firsts(static_cast<std::size_t>(keys.dim(0)), first);
+    return Places{.firsts = std::vector(static_cast<std::size_t>(keys.dim(0)), first)};
   };
   return turned(turned(keys, keys.dim(2), at(from), true), keys.dim(2), at(to));
 }

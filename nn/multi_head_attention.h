@@ -20,6 +20,7 @@ struct AttentionConfig {
   bool qkv_bias = true;                        // of the projections that make Q, K and V
   bool separate_qkv = false;                   // W_query, W_key and W_value in place of c_attn
   std::optional<NormOptions> qk_norm = {};     // norms of each head's Q and K
+  bool qk_norm_whole = false;                  // over all heads together instead
   bool rope = false;                           // turn Q and K by their positions
   double rope_base = 10000;
   std::optional<RopeScaling> rope_scaling = {};
@@ -40,16 +41,19 @@ struct Memory {
 // (Ainslie et al., "GQA", 2023).
 //
 // `padding` is (B, keys) u8 or undefined; keys where it is not 0 are padding that no query sees.
+// `document_starts` (B, T) i32, or undefined: documents that stand side by side in x, each with
+// positions of its own, and do not see each other (see ScoreOptions in ops.h).
 struct MultiHeadAttention {
   AttentionConfig config;          // with a value for n_kv_head and head_size
   Linear c_attn;                   // C → (H + 2K)·D, or absent:
   Linear W_query, W_key, W_value;  // C → H·D, C → K·D each
   Linear c_proj;                   // H·D → C
-  Norm q_norm, k_norm;             // over D; absent without qk_norm
+  Norm q_norm, k_norm;             // over D, or H·D and K·D; absent without qk_norm
   MultiHeadAttention(const Params& p, std::int64_t channels, const AttentionConfig& config);
 
   // Self-attention.
-  Tensor operator()(const Tensor& x, Rng* rng = nullptr, const Tensor& padding = {}) const;
+  Tensor operator()(const Tensor& x, Rng* rng = nullptr, const Tensor& padding = {},
+                    const Tensor& document_starts = {}) const;
   // The weights by which self-attention of x (B, T, C) takes its values, without dropout: (B, H, T,
   // T).
   Tensor weights(const Tensor& x, const Tensor& padding = {}) const;
@@ -69,11 +73,14 @@ struct MultiHeadAttention {
   struct QKV {
     Tensor q, k, v;
   };
-  // Positions at which the B sequences begin; without any, all begin at 0.
-  using Firsts = std::vector<std::int64_t>;
+  // Where the positions of the B sequences begin: at `firsts`; without any, all at 0.
+  struct Places {
+    std::vector<std::int64_t> firsts = {};
+    Tensor document_starts = {};
+  };
   // Q and K normed and turned.
-  QKV project(const Tensor& x, const Firsts& firsts = {}) const;
-  Tensor turned(const Tensor& x, std::int64_t channels, const Firsts& firsts = {},
+  QKV project(const Tensor& x, const Places& places) const;
+  Tensor turned(const Tensor& x, std::int64_t channels, const Places& places,
                 bool back = false) const;
   // Whether Q, K and V can stay side by side as c_attn makes them.
   bool packed() const;

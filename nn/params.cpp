@@ -20,6 +20,11 @@ std::int64_t elements_of(const NamedTensors& tensors) {
 
 }  // namespace
 
+double LoraOptions::scale() const {
+  const auto r = static_cast<double>(rank);
+  return alpha / (scaling == LoraScaling::rslora ? std::sqrt(r) : r);
+}
+
 struct Params::Store {
   Rng* rng = nullptr;                          // null in a store that draws nothing
   std::shared_ptr<const TensorSource> source;  // null in a store that reads nothing
@@ -29,10 +34,12 @@ struct Params::Store {
   NamedTensors parameters, tensors;
   std::set<std::string> names, read;          // of the model; of the source
   std::optional<const StoredType*> packs_as;  // null: as stored
+  bool packs_exactly = false;
   PackedMatrices packed;
   LoraOptions lora;
   Rng* adapters_rng = nullptr;      // null: adapters are made as other parameters are
   std::vector<std::string> layers;  // linear ones that could have an adapter
+  std::vector<Params> offered;      // stores of adapters alone
 };
 
 Params::Params(DType dtype, Precision precision) : store_(std::make_shared<Store>()) {
@@ -122,13 +129,15 @@ Params::Matrix Params::matrix(const std::string& name, const Shape& shape, const
   return {Tensor(), packed};
 }
 
-void Params::pack(const StoredType* as) const {
+void Params::pack(const StoredType* as, bool exact) const {
   check(store_->source != nullptr || store_->rng != nullptr,
         "there is nothing to pack in a store of shapes");
-  check(store_->dtype == DType::f32 && store_->precision == Precision::full,
+  check(store_->dtype == DType::f32 && (exact || store_->precision == Precision::full),
         "only matrices of f32 can be packed");
   store_->packs_as = as;
+  store_->packs_exactly = exact;
 }
+bool Params::packs_exactly() const { return store_->packs_exactly; }
 
 Params Params::unpacked() const {
   Params plain = *this;
@@ -181,6 +190,20 @@ void Params::adapt(const LoraOptions& options, Rng* anew) const {
         "the alpha of an adapter must be above 0, not {}", options.alpha);
   store_->lora = options;
   store_->adapters_rng = anew;
+}
+
+void Params::offer(const Params& adapters) const {
+  check(adapters.store_->lora.rank > 0, "adapters to offer need a rank");
+  store_->offered.push_back(adapters);
+}
+
+std::vector<Params> Params::offered() const {
+  std::vector<Params> here = store_->offered;
+  for (Params& adapters : here) {
+    adapters.prefix_ = prefix_;
+    adapters.may_adapt_ = may_adapt_;
+  }
+  return here;
 }
 
 Params Params::unadapted() const {
@@ -247,6 +270,9 @@ void Params::redraw(Tensor parameter, const Init& init) const {
 
 const NamedTensors& Params::parameters() const { return store_->parameters; }
 const NamedTensors& Params::tensors() const { return store_->tensors; }
+const NamedTensors& Params::checkpoint_tensors() const {
+  return packs_exactly() ? parameters() : tensors();
+}
 
 std::int64_t Params::count() const { return elements_of(parameters()); }
 std::int64_t Params::total_count() const {
@@ -256,6 +282,7 @@ std::int64_t Params::total_count() const {
 }
 
 void Params::check_all_used() const {
+  for (const Params& adapters : store_->offered) adapters.check_all_used();
   check_targets();
   if (!store_->source) return;
   std::vector<std::string> left;

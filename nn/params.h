@@ -1,7 +1,10 @@
 #pragma once
 
+#include <array>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tapegrad/autograd/gemm/precision.h"
@@ -12,12 +15,21 @@
 
 namespace tapegrad::nn {
 
+// What adapters count: alpha / rank, or alpha / √rank, so that those of any rank learn as fast
+// (Kalajdzievski, "A Rank Stabilization Scaling Factor for Fine-Tuning with LoRA", 2023).
+enum class LoraScaling { lora, rslora };
+inline constexpr std::array<std::string_view, 2> kLoraScalingNames = {"lora", "rslora"};
+inline std::span<const std::string_view> names_of(LoraScaling) { return kLoraScalingNames; }
+
 // Adapters of linear layers, see lora.h.
 struct LoraOptions {
   std::int64_t rank = 0;  // 0: there are none
   double alpha = 1;
   // Patterns of the layers' names, such as "*attn*" or "h.[0-3].mlp.*"; see Params::freeze.
   std::vector<std::string> targets = {"*attn*"};
+  LoraScaling scaling = LoraScaling::lora;
+
+  double scale() const;
 };
 
 // The parameters of a model, by name. A layer asks for each of its tensors once. Asking registers
@@ -60,9 +72,11 @@ class Params {
 
   // From now on, matrices are packed as this type; null stands for the type that the source has. A
   // matrix whose rows its blocks do not fill, or that is stored as a type without a packed form,
-  // becomes one of f32. They are not among parameters() and tensors(). Error unless the store is of
-  // f32, and has values.
-  void pack(const StoredType* as) const;
+  // becomes one of f32. They are not among parameters() and tensors(). With `exact`, for training,
+  // layers multiply as PackedLinear::exact says, in precision(). Error unless the store is of f32,
+  // has values, and is exact or multiplies in f32.
+  void pack(const StoredType* as, bool exact = false) const;
+  bool packs_exactly() const;
   // The same store for an embedding that stays a tensor, as that of positions.
   Params unpacked() const;
   using PackedMatrices = std::vector<std::pair<std::string, std::shared_ptr<const PackedMatrix>>>;
@@ -72,6 +86,12 @@ class Params {
   // are trained. With `anew`, adapters are drawn from that generator, not read from the source; it
   // must live until the model is made. Error for options that make no sense.
   void adapt(const LoraOptions& options, Rng* anew = nullptr) const;
+  // From now on, the same layers also have the adapters of another store, which adapt() has told of
+  // them, beside their own; rows of a batch choose among them by their numbers (row_adapters.h).
+  // For texts: they are not among parameters().
+  void offer(const Params& adapters) const;
+  // For lora.h: these stores, each at this prefix.
+  std::vector<Params> offered() const;
   // The same store for a layer that never has an adapter: the head, whose weight a loss may take
   // without the layer.
   Params unadapted() const;
@@ -86,8 +106,11 @@ class Params {
 
   // All parameters that are trained, in the order in which they were asked for.
   const NamedTensors& parameters() const;
-  // Parameters, frozen ones and buffers: what a checkpoint holds.
+  // Parameters, frozen ones and buffers.
   const NamedTensors& tensors() const;
+  // What a checkpoint holds: tensors(). A store that packs for training does not have the matrices
+  // as tensors: there they stay in the file that they are from, with all that is not trained.
+  const NamedTensors& checkpoint_tensors() const;
   std::int64_t count() const;        // elements of parameters()
   std::int64_t total_count() const;  // elements of tensors() and packed_matrices()
   // For the end of a model's constructor. Error, naming the tensors, if the source holds some that

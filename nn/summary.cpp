@@ -84,6 +84,7 @@ SummaryRow attention_row(const DecoderConfig& c, std::int64_t tokens) {
   std::string note = fmt::format("{} heads of {}", c.n_head, D);
   if (c.kv_heads() != c.n_head) note += fmt::format(", {} of keys and values", c.kv_heads());
   if (c.rotary()) note += ", rope";
+  if (!c.rope_pattern.empty()) note += " of blocks " + c.rope_pattern;
   if (c.window > 0) note += fmt::format(", window {}", c.window);
   if (!c.window_pattern.empty()) note += " of blocks " + c.window_pattern;
   return {Names(c).attention, {}, 4.0 * static_cast<double>(c.n_head * D) * keys, note};

@@ -3,7 +3,9 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tapegrad::testing {
@@ -27,6 +29,25 @@ inline std::map<std::string, std::string> read_sources(const std::vector<std::st
     }
   }
   return texts;
+}
+
+// The names that `text` includes with this pair of delimiters.
+inline std::vector<std::string> included(const std::string& text, char open, char close) {
+  std::vector<std::string> names;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("#include")) continue;
+    const auto begin = line.find(open);
+    if (begin == std::string::npos) continue;
+    names.push_back(line.substr(begin + 1, line.find(close, begin + 1) - begin - 1));
+  }
+  return names;
+}
+
+// The path in the source tree of what is included as `name`.
+inline std::string source_path(const std::string& name) {
+  constexpr std::string_view kRoot = "tapegrad/";
+  return name.starts_with(kRoot) ? name.substr(kRoot.size()) : name;
 }
 
 }  // namespace tapegrad::testing

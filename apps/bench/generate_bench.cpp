@@ -22,7 +22,7 @@ namespace {
 
 // Keys and values that the median step reads.
 double cache_bytes_per_step(const nn::Decoder& model, const GenerateBenchOptions& o) {
-  const auto position = static_cast<double>(nn::cache_bytes_per_position(model.config));
+  const auto position = static_cast<double>(nn::cache_bytes_per_position(model.config, o.cache));
   return static_cast<double>(o.batch) * (static_cast<double>(o.prompt) + o.tokens / 2.0) * position;
 }
 
@@ -43,7 +43,10 @@ struct Times {
 };
 
 Times times_of(const nn::Decoder& model, const GenerateBenchOptions& o) {
-  nn::Generation generation(model, {.max_sequences = o.batch});
+  const std::int64_t all = o.batch * o.prompt;
+  nn::Generation generation(
+      model,
+      {.max_sequences = o.batch, .cache = o.cache, .prompt_chunk = o.prompt_chunk.value_or(all)});
   Rng rng(1);
   for (std::int64_t i = 0; i < o.batch; ++i) {
     nn::Tokens prompt;
@@ -53,7 +56,10 @@ Times times_of(const nn::Decoder& model, const GenerateBenchOptions& o) {
     generation.add(std::move(prompt), {.max_new_tokens = o.tokens + 1, .greedy = true}, Rng(1));
   }
   Times times;
-  times.prompt = seconds_of([&] { generation.step(); });
+  times.prompt = seconds_of([&] {
+    while (generation.step() && generation.cost().prompt_tokens < all) {
+    }
+  });
   for (std::int64_t t = 0; t < o.tokens; ++t) {
     times.steps.push_back(seconds_of([&] { generation.step(); }));
   }
@@ -70,7 +76,9 @@ void bench_generate(const nn::Decoder& model, const nn::Params& params, const st
   const auto memory = nn::read_by_pass(model, params);
   const auto weights = static_cast<double>(nn::bytes_of(memory));
   const double cache = cache_bytes_per_step(model, o), bytes = weights + cache;
-  times_of(model, {.batch = o.batch, .prompt = 2, .tokens = 2});  // so that pages are there
+  times_of(
+      model,
+      {.batch = o.batch, .prompt = 2, .tokens = 2, .cache = o.cache});  // so that pages are there
   const double before = read_rate(memory);
   const Times times = times_of(model, o);
   const double limit = std::max(before, read_rate(memory));
@@ -81,6 +89,7 @@ void bench_generate(const nn::Decoder& model, const nn::Params& params, const st
     const Json json = {{"model", name},
                        {"weights", types_of(params)},
                        {"weight_bytes", weights},
+                       {"cache", names_of(o.cache)[static_cast<std::size_t>(o.cache)]},
                        {"cache_bytes", cache},
                        {"threads", num_threads()},
                        {"kernels", packed_kernels()},

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
+#include "tapegrad/autograd/kernels/cached_page.h"
 #include "tapegrad/nn/decoder.h"
 
 namespace tapegrad::bench {
@@ -11,6 +13,8 @@ struct GenerateBenchOptions {
   std::int64_t batch = 1;    // texts side by side
   std::int64_t prompt = 64;  // tokens of each prompt
   std::int64_t tokens = 64;  // of each text, which are timed one by one
+  CacheType cache = CacheType::f32;
+  std::optional<std::int64_t> prompt_chunk = {};  // tokens of prompts that a step reads [all]
   bool json = false;
 };
 

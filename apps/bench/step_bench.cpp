@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "tapegrad/autograd/profile.h"
+#include "tapegrad/base/error.h"
 #include "tapegrad/base/median.h"
+#include "tapegrad/base/text/number_text.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/record/chrome_trace.h"
 #include "tapegrad/run/train/options.h"
@@ -40,7 +42,10 @@ std::int64_t peak_megabytes() {
 }
 
 Trial trial_of(const BenchCase& c, const BenchOptions& o) {
-  return {c.model, c.B, c.T, {.recompute = o.recompute, .precision = o.dtype}};
+  return {c.model,
+          c.B,
+          c.T,
+          {.recompute = o.recompute, .precision = o.dtype, .documents = o.documents}};
 }
 
 void print_row(const std::string& name, std::int64_t calls, double seconds, double flops,
@@ -57,6 +62,7 @@ const std::vector<BenchCase>& bench_cases() {
       {"gpt2-b4t64", "GPT-2 124M, 4 sequences of 64 tokens", gpt2(), 4, 64},
       {"gpt2-b4t256", "GPT-2 124M, 4 sequences of 256 tokens", gpt2(), 4, 256},
       {"gpt2-b1t1024", "GPT-2 124M, one sequence of 1,024 tokens", gpt2(), 1, 1024},
+      {"smollm2-b1t1024", "SmolLM2-135M, one sequence of 1,024 tokens", smollm2(), 1, 1024},
       {"smollm2-b4t256", "SmolLM2-135M, 4 sequences of 256 tokens", smollm2(), 4, 256},
       {"char", "nanoGPT's shakespeare_char without dropout", characters(6, 384, 256, 0), 64, 256},
       {"char-dropout", "the same with dropout 0.2", characters(6, 384, 256, 0.2), 64, 256},
@@ -67,6 +73,17 @@ const std::vector<BenchCase>& bench_cases() {
 
 Product BenchCase::largest_product() const {
   return {B * T, std::max(model.vocab_size, model.inner()), model.n_embd};
+}
+
+DocumentLengths document_lengths(const std::string& text) {
+  const std::size_t dots = text.find("..");
+  const auto least = number_of<std::int64_t>(text.substr(0, dots));
+  const auto most =
+      dots == text.npos ? std::nullopt : number_of<std::int64_t>(text.substr(dots + 2));
+  check(least && most && *least >= 1 && *least <= *most && *most <= 1 << 30,
+        "--documents: '{}' is not the least and the most tokens of a document, such as 30..200",
+        text);
+  return {*least, *most};
 }
 
 void bench_step(const BenchCase& c, const BenchOptions& o) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,12 @@ struct BenchOptions {
   int steps = 8;  // that are timed, after two that are not
   bool recompute = false;
   Precision dtype = Precision::full;
+  std::optional<DocumentLengths> documents = {};
   std::string trace = {};  // of bench_ops: where to write one, or empty
 };
+
+// "30..200". Error for any other text.
+DocumentLengths document_lengths(const std::string& text);
 
 // Prints the median time of a step, and how near the model's products are to gemm's rate.
 void bench_step(const BenchCase& c, const BenchOptions& options);

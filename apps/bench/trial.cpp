@@ -47,31 +47,53 @@ class TimedUpdates : public optim::Updates {
 
 Trial::Trial(const nn::DecoderConfig& config, int64_t B, int64_t T, const TrialOptions& options)
     : dropout_(1337, options.dropout),
-      params_(rng_, DType::f32, options.precision),
+      documents_(options.documents),
+      params_(options.params ? options.params() : nn::Params(rng_, DType::f32, options.precision)),
       gpt_(make_gpt(config, options)),
-      inputs_(tokens(config.vocab_size, B, T)),
-      targets_(tokens(config.vocab_size, B, T)),
+      inputs_(rows(B, T)),
+      targets_(tokens(B, T)),
       task_{.params = params_,
             .batches = dropout_,
-            .loss = [this] { return run::Loss(gpt_.loss(inputs_, targets_, &dropout_)); },
+            .loss =
+                [this, loss = options.loss] {
+                  return run::Loss(loss ? loss(gpt_, inputs_, targets_, &dropout_)
+                                        : gpt_.loss(inputs_, targets_, &dropout_));
+                },
             .evaluate = {}},
       updates_(optim::make_updates(params_.parameters(), options.optimizer)) {}
 
 nn::Decoder Trial::make_gpt(const nn::DecoderConfig& config, const TrialOptions& options) {
   nn::DecoderMaking how = options.tuning.making(options.recompute);
-  how.gpt2_weights = &rng_;
+  (options.params ? how.new_adapters : how.gpt2_weights) = &rng_;
   return nn::make_decoder(params_, config, how);
 }
 
-Tensor Trial::tokens(int64_t vocab_size, int64_t B, int64_t T) {
+Tensor Trial::tokens(int64_t B, int64_t T) {
   std::vector<int32_t> ids(static_cast<size_t>(B * T));
-  for (int32_t& id : ids) id = static_cast<int32_t>(rng_.randint(vocab_size));
+  for (int32_t& id : ids) id = static_cast<int32_t>(rng_.randint(gpt_.config.vocab_size));
   return Tensor::from(ids, {B, T});
 }
 
+// The last document of a row is cut where the row ends.
+nn::TokenRows Trial::rows(int64_t B, int64_t T) {
+  const Tensor ids = tokens(B, T);
+  if (!documents_) return ids;
+  std::vector<int32_t> starts;
+  for (int64_t b = 0; b < B; ++b) {
+    for (int64_t t = 0, start = 0, end = 0; t < T; ++t) {
+      if (t == end) {
+        start = t;
+        end += documents_->least + rng_.randint(documents_->most - documents_->least + 1);
+      }
+      starts.push_back(static_cast<int32_t>(start));
+    }
+  }
+  return {ids, Tensor::from(starts, {B, T})};
+}
+
 void Trial::set_batch(int64_t B, int64_t T) {
-  inputs_ = tokens(gpt_.config.vocab_size, B, T);
-  targets_ = tokens(gpt_.config.vocab_size, B, T);
+  inputs_ = rows(B, T);
+  targets_ = tokens(B, T);
 }
 
 Trial::Phases Trial::step() {

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <functional>
+#include <optional>
+
 #include "tapegrad/nn/make_decoder.h"
 #include "tapegrad/optim/updates.h"
 #include "tapegrad/run/train/train.h"
@@ -7,12 +10,25 @@
 
 namespace tapegrad::bench {
 
+// Tokens of the documents that stand side by side in a sequence, drawn from [least, most].
+struct DocumentLengths {
+  std::int64_t least, most;
+};
+
 struct TrialOptions {
   bool recompute = false;  // see nn::Decoder
   Precision precision = Precision::full;
   Rng::Kind dropout = Rng::Kind::philox;
   run::TuningOptions tuning = {};
   optim::GroupRules optimizer = {};
+  std::optional<DocumentLengths> documents = {};  // [a sequence is one document]
+  // Makes the parameters of a model that exists, as those of a run with tuning.weights; otherwise
+  // they are drawn.
+  std::function<nn::Params()> params = {};
+  // The loss of a batch; without it, that of a text.
+  std::function<Tensor(const nn::Decoder&, const nn::TokenRows&, const Tensor& targets,
+                       Rng* dropout)>
+      loss = {};
 };
 
 // A GPT in training on random tokens: what a step costs, without a text to learn.
@@ -36,12 +52,15 @@ class Trial {
 
  private:
   nn::Decoder make_gpt(const nn::DecoderConfig& config, const TrialOptions& options);
-  Tensor tokens(int64_t vocab_size, int64_t B, int64_t T);
+  Tensor tokens(int64_t B, int64_t T);
+  nn::TokenRows rows(int64_t B, int64_t T);
 
   Rng rng_{1337}, dropout_;
+  std::optional<DocumentLengths> documents_;
   nn::Params params_;
   nn::Decoder gpt_;
-  Tensor inputs_, targets_;
+  nn::TokenRows inputs_;
+  Tensor targets_;
   run::Task task_;
   run::OptimizerOptions optimizer_;
   std::unique_ptr<optim::Updates> updates_;

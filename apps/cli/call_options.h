@@ -16,6 +16,7 @@ struct CallOptions {
   bool sample = true;
   run::TraceOptions trace;
   std::optional<int> serve;  // the port of the page
+  int talk_port = 0;         // of the model that it opens to talk to; 0: any that is free
   bool tensorboard = false;
   bool next_port = false;  // no option: the page may take the next free port, as none was given
 
@@ -34,6 +35,9 @@ struct CallOptions {
       "show the run on a page in the browser while it trains, at this port of this computer "
       "[without PORT: 8265, or the next free one; 0: any free one]",
       {.least = 0, .most = 65535, .value = "[PORT]"});
+    t("talk_port", o.talk_port,
+      "with --serve, the port of a model that the page opens to talk to; 0: any that is free",
+      {.least = 0, .most = 65535, .value = "PORT"});
     t("tensorboard", o.tensorboard,
       "also write event files for TensorBoard to the run folder; kept on resume");
   }

@@ -33,7 +33,7 @@ class CommandLine : public OptionTable {
   // A list of which each option adds one value: --prompt A --prompt B.
   void one_value_each(const std::string& option);
   // What an option stands for without a value. Its value is the next argument only if that is a
-  // whole number: a word that follows belongs to itself.
+  // whole number, or one of an enum's names: another word that follows belongs to itself.
   void without_value(const std::string& option, const std::string& value);
   // An option whose value is one of a list that is known at run time only.
   void choice(std::string_view name, std::string& value, const std::vector<std::string>& choices,

@@ -184,9 +184,9 @@ std::string text_of(const Json& json) {
 
 // What a config.json tells of a run beside its options.
 bool is_fact(const std::string& name) {
-  constexpr std::string_view facts[] = {"format",      "version",     "text",
-                                        "val_text",    "vocab_size",  "schedule_begin",
-                                        "most_warmup", "started_from"};
+  constexpr std::string_view facts[] = {
+      "format",         "version",     "text",         "val_text", "vocab_size",
+      "schedule_begin", "most_warmup", "started_from", "base",     "teacher_base"};
   return std::count(std::begin(facts), std::end(facts), name) > 0;
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cctype>
 
 #include "tapegrad/apps/cli/command_line.h"
@@ -78,8 +79,12 @@ int CommandLine::read_option(int i, int argc, const char* const* argv) {
     return i;
   }
   if (!option->is_list()) option->given.clear();
-  option->alone = !has_value && !option->without_value.empty() &&
-                  (i + 1 == argc || !is_whole_number(argv[i + 1]));
+  const auto is_own_value = [&](std::string_view next) {
+    const auto names = option->member.names();
+    return is_whole_number(next) || std::find(names.begin(), names.end(), next) != names.end();
+  };
+  option->alone =
+      !has_value && !option->without_value.empty() && (i + 1 == argc || !is_own_value(argv[i + 1]));
   if (has_value || option->alone) {
     option->given.push_back(has_value ? value : option->without_value);
     return i;

@@ -7,11 +7,12 @@
 #include "tapegrad/apps/cli/shell.h"
 #include "tapegrad/apps/cli/training_program.h"
 #include "tapegrad/apps/events/tensorboard_writer.h"
-#include "tapegrad/apps/watch/report_html.h"
+#include "tapegrad/apps/watch/report/report_html.h"
 #include "tapegrad/apps/watch/run_files.h"
 #include "tapegrad/apps/watch/server.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/terminal.h"
+#include "tapegrad/run/corpus/mixture.h"
 
 namespace tapegrad::cli {
 namespace {
@@ -19,11 +20,15 @@ namespace {
 // All files and folders that a run learns from or is validated with.
 std::vector<run::NamedText> texts_of(const CommonOptions& o) {
   std::vector<run::NamedText> texts;
-  for (const std::string& path : o.corpus) texts.push_back({"--corpus", path});
-  if (o.val != nullptr) {
-    for (const std::string& path : *o.val) texts.push_back({"--val", path});
-  }
-  if (o.data != nullptr && !o.data->empty()) texts.push_back({"--data", *o.data});
+  const auto add = [&](const char* option, const std::vector<std::string>* paths) {
+    if (paths == nullptr) return;
+    for (const std::string& path : *paths) texts.push_back({option, run::weighted_file(path).path});
+  };
+  add("--corpus", &o.corpus);
+  add("--val", o.val);
+  add("--chat", o.chat);
+  add("--preferences", o.preferences);
+  add("--data", o.data);
   return texts;
 }
 
@@ -50,8 +55,8 @@ void write_report_of_failure(const std::filesystem::path& folder) {
 std::unique_ptr<watch::Server> serve(const CallOptions& o, const std::filesystem::path& run,
                                      const Processes& processes) {
   if (!o.serve || processes.rank() != 0) return nullptr;
-  auto page = std::make_unique<watch::Server>(
-      watch::ServerOptions{.runs = {run}, .port = *o.serve, .or_next_port = o.next_port});
+  auto page = std::make_unique<watch::Server>(watch::ServerOptions{
+      .runs = {run}, .port = *o.serve, .or_next_port = o.next_port, .talk_port = o.talk_port});
   for (const std::string& note : page->notes()) print_error(note + "\n");
   fmt::print("page: {}\n", page->url());
   std::fflush(stdout);

@@ -33,7 +33,9 @@ void make_absolute(const std::string& option, std::vector<std::string>& paths) {
 void make_absolute(const Parts& o) {
   make_absolute("--corpus", o.corpus);
   if (o.val != nullptr) make_absolute("--val", *o.val);
-  if (o.data != nullptr && !o.data->empty()) *o.data = std::filesystem::absolute(*o.data).string();
+  if (o.chat != nullptr) make_absolute("--chat", *o.chat);
+  if (o.preferences != nullptr) make_absolute("--preferences", *o.preferences);
+  if (o.data != nullptr) make_absolute("--data", *o.data);
 }
 
 // --max-minutes decides how many steps a new run has. One that is resumed has decided already.
@@ -95,6 +97,11 @@ void settle(const Parts& o, const CommandLine& cli, const std::optional<Stored>&
   if (stored && optimizer.dtype == run::TrainDtype::automatic) optimizer.dtype = stored->dtype;
   if (cli.given("--profile-steps") && o.call.trace.profile.empty()) {
     usage_error("--profile-steps is for --profile FILE");
+  }
+  if (cli.given("--talk-port") && !o.call.serve) usage_error("--talk-port is for --serve");
+  if (o.call.talk_port != 0 && o.call.talk_port == o.call.serve) {
+    usage_error("--serve and --talk-port are both {}: each needs a port of its own",
+                o.call.talk_port);
   }
   o.call.next_port = !cli.gave_value("--serve");
   optimizer.gradient_accumulation_steps =

@@ -38,8 +38,10 @@ struct CommonParts {
   Of<run::EvaluationOptions>& evaluation;
   Of<std::string>& preset;
   Of<std::vector<std::string>>& corpus;
-  Of<std::vector<std::string>>* val = nullptr;  // null: the program has no such option
-  Of<std::string>* data = nullptr;              // so, too
+  Of<std::vector<std::string>>* val = nullptr;   // null: the program has no such option
+  Of<std::vector<std::string>>* data = nullptr;  // so, too
+  Of<std::vector<std::string>>* chat = nullptr;
+  Of<std::vector<std::string>>* preferences = nullptr;
 };
 using CommonOptions = CommonParts<false>;
 
@@ -124,7 +126,8 @@ class TrainingWith : public TrainingProgram {
                 .preset = o.text.preset,
                 .corpus = o.text.corpus};
     if constexpr (requires { o.text.val, o.text.data; }) {
-      parts.val = &o.text.val, parts.data = &o.text.data;
+      parts.val = &o.text.val, parts.data = &o.text.data, parts.chat = &o.text.chat;
+      parts.preferences = &o.text.preferences;
     }
     return parts;
   }

@@ -32,7 +32,7 @@ struct Options {
   bench::GenerateBenchOptions generate;
   std::string weights{run::kStored};
   cli::ComputeOptions compute;
-  std::string what, config;
+  std::string documents, what, config;
 };
 
 std::optional<Options> parse(const cli::Call& call) {
@@ -48,6 +48,10 @@ std::optional<Options> parse(const cli::Call& call) {
       "precision of linear layers: bf16 rounds both operands of their products");
   cli("recompute", o.step.recompute,
       "keep only each block's input, and run the block again in backward");
+  cli("documents", o.documents,
+      "least and most tokens of documents side by side in a sequence, which do not see each other "
+      "[one document]",
+      {.value = "N..M"});
   cli("trace", o.step.trace, "write a trace of all steps of bench ops, for ui.perfetto.dev",
       {.value = "FILE"});
   cli.group("Of generate");
@@ -56,9 +60,14 @@ std::optional<Options> parse(const cli::Call& call) {
   cli("batch", o.generate.batch, "texts side by side", {.least = 1, .most = 1024});
   cli("prompt", o.generate.prompt, "tokens of each prompt", {.least = 1, .most = 1 << 30});
   cli("tokens", o.generate.tokens, "tokens of each text", {.least = 1, .most = 1 << 30});
+  cli("cache", o.generate.cache, "how keys and values are stored");
+  cli("prompt_chunk", o.generate.prompt_chunk,
+      "read at most N tokens of prompts in a step [all of them]", {.least = 1, .value = "N"});
   cli("json", o.generate.json, "print one JSON object");
   cli.example("tapegrad bench step char-cpu --steps 100",
               "the median step, and how near it is to gemm's rate");
+  cli.example("tapegrad bench step gpt2-b1t1024 --documents 30..200",
+              "the same where a sequence has several documents");
   cli.example("tapegrad bench ops gpt2-b4t256", "a table of the ops by time");
   cli.example("tapegrad bench gemm gpt2-b4t64", "the products of a step by shape, by each library");
   cli.example("tapegrad bench generate SmolLM2-135M.gguf --weights q8_0 --batch 8",
@@ -73,6 +82,9 @@ std::optional<Options> parse(const cli::Call& call) {
     cli::usage_error("say what to time: tapegrad bench step, ops, gemm or generate, and a CONFIG");
   }
   o.what = words[0], o.config = words[1];
+  if (!o.documents.empty()) {
+    cli::as_usage([&] { o.step.documents = bench::document_lengths(o.documents); });
+  }
   if (!o.step.trace.empty() && o.what != "ops") cli::usage_error("--trace is for bench ops");
   cli::use_compute(o.compute);
   return o;

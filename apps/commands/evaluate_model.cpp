@@ -9,6 +9,7 @@
 #include "tapegrad/base/json_file.h"
 #include "tapegrad/data/corpus/corpus.h"
 #include "tapegrad/run/corpus/text_data.h"
+#include "tapegrad/run/models/chat_template_of.h"
 
 namespace tapegrad {
 namespace {
@@ -17,11 +18,31 @@ struct Options {
   std::string model, checkpoint{run::kLast}, weights{run::kStored}, limit = "all";
   std::vector<std::string> paths;
   std::string data, field = "text", encoding = "utf-8", separator;
+  std::vector<std::string> chat;
+  data::ChatLoss loss = data::ChatLoss::answers;
+  bool strict_data = false;
+  std::optional<std::string> adapter;
   std::optional<std::int64_t> block_size, stride;
+  std::optional<bool> isolate_documents;
   std::int64_t batch_size = 8;
   bool json = false, beside_f32 = false;
   cli::ComputeOptions compute;
 };
+
+void check_chat(const Options& o, const cli::CommandLine& cli) {
+  if (o.chat.empty() && !data::is_chat_folder(o.data)) {
+    for (const char* option : {"--loss", "--strict-data"}) {
+      if (cli.given(option)) cli::usage_error("{} needs --chat", option);
+    }
+    return;
+  }
+  if (!o.chat.empty() && (!o.paths.empty() || !o.data.empty())) {
+    cli::usage_error("--chat excludes PATH and --data: one of them is evaluated");
+  }
+  for (const char* option : {"--stride", "--field", "--separator", "--isolate-documents"}) {
+    if (cli.given(option)) cli::usage_error("{} is for text, and --chat has none", option);
+  }
+}
 
 std::optional<Options> parse(const cli::Call& call) {
   Options o;
@@ -34,6 +55,10 @@ std::optional<Options> parse(const cli::Call& call) {
   cli.alias("-m", "--model");
   cli("checkpoint", o.checkpoint, "weights to use: last, best, or a step that the run keeps",
       {.value = "last|best|STEP"});
+  cli("adapter", o.adapter,
+      "LoRA adapters beside the model's weights: a folder of PEFT's, a GGUF, or a run with "
+      "--lora-rank",
+      {.value = "PATH"});
   cli.choice("weights", o.weights, run::packed_weights(),
              "how weights lie in memory: as the files have them, or converted to a type");
   cli("beside_f32", o.beside_f32,
@@ -41,6 +66,13 @@ std::optional<Options> parse(const cli::Call& call) {
   cli.group("Text");
   cli("data", o.data, "folder of tokens, in place of PATH; its validation part is evaluated",
       {.value = "DIR"});
+  cli("chat", o.chat,
+      "files of conversations (JSON lines), in place of PATH; the answers are evaluated",
+      {.value = "FILE…"});
+  cli("loss", o.loss,
+      "tokens of --chat that count: those of the answers, of the last answer, or all");
+  cli("strict_data", o.strict_data,
+      "stop at the first line of --chat that is no conversation, in place of leaving it out");
   cli("field", o.field, "field that has the text in JSON lines (.jsonl)", {.value = "NAME"});
   cli("encoding", o.encoding, "encoding of the files, such as latin-1", {.value = "NAME"});
   cli("separator", o.separator,
@@ -53,6 +85,10 @@ std::optional<Options> parse(const cli::Call& call) {
       "tokens from one window to the next; each token is predicted once, from at least block-size "
       "- N tokens before it [windows side by side]",
       {.least = 1});
+  cli("isolate_documents", o.isolate_documents,
+      "keep documents apart in a window: none sees another, and positions begin anew at each [as "
+      "in "
+      "the run's training]");
   cli("batch_size", o.batch_size, "windows per forward pass", {.least = 1, .most = 1 << 16});
   cli("limit", o.limit, "batches to evaluate, spread over the text: all or N", {.value = "all|N"});
   cli.group("Output");
@@ -63,13 +99,16 @@ std::optional<Options> parse(const cli::Call& call) {
               "a sliding window, for other programs");
   cli.example("tapegrad evaluate runs/notes-1 book.txt --weights q8_0 --beside-f32",
               "what is lost by rounding weights");
+  cli.example("tapegrad evaluate runs/chats --chat chats.jsonl",
+              "how well a model predicts the answers of conversations");
   cli.example("tapegrad evaluate SmolLM2-135M.gguf book.txt",
               "a model of another program: GGUF, or a folder of Hugging Face's");
   if (cli.parse_or_print(call.argc, call.argv)) return std::nullopt;
   cli::take_model(o.model, o.paths);
-  if (o.paths.empty() && o.data.empty()) {
+  if (o.paths.empty() && o.data.empty() && o.chat.empty()) {
     cli::usage_error("a PATH is needed: the text to evaluate");
   }
+  check_chat(o, cli);
   if (!o.data.empty()) {
     if (!o.paths.empty()) cli::usage_error("--data and PATH exclude each other");
     o.paths = {o.data};
@@ -87,13 +126,14 @@ std::optional<Options> parse(const cli::Call& call) {
 }
 
 Json json_of(const Options& o, const run::WindowOptions& windows, const std::string& text,
-             const sampling::Evaluated& e) {
+             const sampling::Evaluated& e, bool isolates) {
   Json json = {{"model", o.model},
                {"checkpoint", o.checkpoint},
                {"weights", o.weights},
                {"text", text},
                {"block_size", windows.block_size},
                {"stride", tapegrad::json_of(windows.stride)},
+               {"isolate_documents", isolates},
                {"tokens", e.loss.tokens},
                {"share", e.loss.share},
                {"loss", e.loss.loss},
@@ -109,12 +149,27 @@ Json json_of(const Options& o, const run::WindowOptions& windows, const std::str
   return json;
 }
 
+std::optional<sampling::Evaluated> evaluate_answers(const Options& o, const run::TextModel& model,
+                                                    const run::Text& text,
+                                                    const run::WindowOptions& windows) {
+  const auto chat_template = run::chat_template_or_chatml(model.settings, model.tokenizer);
+  check(chat_template.has_value(),
+        "{}: it has no chat template, and its tokenizer no <|im_start|> and <|im_end|>, so that "
+        "nothing says how it writes a conversation",
+        o.model);
+  const run::ChatData chat =
+      run::chat_data_of(text, model.tokenizer, {*chat_template, o.loss, windows.block_size});
+  return sampling::evaluate_chat(model, chat, windows);
+}
+
 int evaluate(const Options& o) {
   run::OpenedModel opened = run::open_model(o.model, o.checkpoint);
+  if (o.adapter) opened = run::with_adapter(std::move(opened), *o.adapter);
   std::optional<run::TextModel> f32;
-  if (o.beside_f32) f32 = run::load_packed(run::open_model(o.model, o.checkpoint), "f32");
+  if (o.beside_f32) f32 = run::load_packed(opened, "f32");
   const std::int64_t longest = opened.config.block_size;
   const std::int64_t usual = opened.training_length.value_or(longest);
+  const bool isolates = o.isolate_documents.value_or(opened.isolates_documents);
   const run::TextModel model = run::load_packed(std::move(opened), o.weights);
   run::WindowOptions windows{.batch_size = o.batch_size,
                              .block_size = o.block_size.value_or(usual),
@@ -127,16 +182,25 @@ int evaluate(const Options& o) {
   check(!o.stride || *o.stride <= windows.block_size,
         "--stride {} is above the block size of {}, so that tokens would be left out", *o.stride,
         windows.block_size);
-  const run::Text text =
-      run::read_text({o.paths, o.field, o.encoding, {}, /*is_data=*/!o.data.empty()});
-  const auto result =
-      sampling::evaluate_text(model, run::tokens_of(text, model.tokenizer, o.separator), windows);
+  const bool is_chat = !o.chat.empty();
+  const run::Text text = run::read_text({.paths = is_chat ? o.chat : o.paths,
+                                         .field = o.field,
+                                         .encoding = o.encoding,
+                                         .is_data = !o.data.empty(),
+                                         .is_chat = is_chat,
+                                         .strict = o.strict_data});
+  const auto evaluated_text = [&] {
+    data::Tokens tokens = run::tokens_of(text, model.tokenizer, o.separator);
+    if (isolates) tokens = run::isolated(tokens, model.tokenizer);
+    return sampling::evaluate_text(model, tokens, windows);
+  };
+  const auto result = text.chat ? evaluate_answers(o, model, text, windows) : evaluated_text();
   if (!result) return kInterruptedExitCode;
   check(!std::isnan(result->loss.loss), "{}: the loss is NaN: {}", o.model,
         "the model's weights are broken, or so large that they overflow");
   const std::string& name = text.tokens ? text.tokens->val_name : text.identity.name;
   if (o.json) {
-    fmt::print("{}\n", json_text(json_of(o, windows, name, *result), 2));
+    fmt::print("{}\n", json_text(json_of(o, windows, name, *result, isolates), 2));
   } else {
     fmt::print("{}: {}\n", name, result->line());
     if (const auto& of_f32 = result->loss.beside) {

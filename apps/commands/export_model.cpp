@@ -12,6 +12,7 @@ namespace {
 struct Options {
   std::string model, checkpoint{run::kLast}, out;
   std::vector<std::string> words;
+  std::optional<std::string> adapter;
   std::string format, dtype;
   bool overwrite = false;
   cli::ComputeOptions compute;
@@ -22,7 +23,9 @@ std::optional<Options> parse(const cli::Call& call) {
   cli::CommandLine cli(
       call.name,
       "Writes a GPT in the format of another program. What that format cannot express is refused\n"
-      "by name, and nothing is written then. LoRA adapters are merged into the weights.");
+      "by name, and nothing is written then. LoRA adapters are merged into the weights, or written "
+      "by\n"
+      "themselves (peft, gguf-lora).");
   cli.words(o.words, "MODEL", "the same as --model MODEL");
   std::vector<std::string> formats;
   for (const run::ExportFormat& format : run::export_formats()) {
@@ -35,8 +38,11 @@ std::optional<Options> parse(const cli::Call& call) {
   cli.alias("-m", "--model");
   cli("checkpoint", o.checkpoint, "weights to use: last, best, or a step that the run keeps",
       {.value = "last|best|STEP"});
+  cli("adapter", o.adapter, "LoRA adapters to merge into it: a folder of PEFT's, or a GGUF",
+      {.value = "PATH"});
   cli.group("Output");
-  cli.choice("format", o.format, formats, "format of the program that will open it");
+  cli.choice("format", o.format, formats,
+             "format of the program that will open it [gguf if --out ends with .gguf]");
   std::vector<std::string> types;
   for (const StoredType* type : run::export_types()) types.emplace_back(type->name);
   cli.choice("dtype", o.dtype, types, "type of the weights in the file [f32]");
@@ -48,9 +54,13 @@ std::optional<Options> parse(const cli::Call& call) {
               "for transformers, in f32");
   cli.example("tapegrad export runs/notes-1 --checkpoint best --format hf --dtype bf16 --out best",
               "half the size");
+  cli.example("tapegrad export runs/notes-1 --dtype q8_0 --out notes.gguf", "for llama.cpp");
+  cli.example("tapegrad export runs/letters --format gguf-lora --out letters.gguf",
+              "adapters alone, for llama.cpp's --lora");
   if (cli.parse_or_print(call.argc, call.argv)) return std::nullopt;
   cli::take_model(o.model, o.words);
   cli::refuse_words(o.words);
+  if (o.format.empty() && o.out.ends_with(".gguf")) o.format = "gguf";
   if (o.format.empty()) cli::usage_error("--format is needed: {}", fmt::join(formats, ", "));
   if (o.out.empty()) cli::usage_error("--out is needed: the folder or file that is written");
   cli::use_compute(o.compute);
@@ -61,8 +71,12 @@ int export_it(const Options& o) {
   const run::ExportFormat& format = run::export_format(o.format);
   const StoredType& type = o.dtype.empty() ? *format.types.front() : stored_type(o.dtype);
   run::check_export(format, o.out, type, o.overwrite);  // before the weights are read
-  const run::Exported written = run::export_model(run::load(o.model, DType::f32, o.checkpoint),
-                                                  format, o.out, type, o.overwrite);
+  run::OpenedModel opened = run::open_model(o.model, o.checkpoint);
+  if (o.adapter) opened = run::with_adapter(std::move(opened), *o.adapter);
+  const run::Exported written =
+      format.write_adapters != nullptr
+          ? run::export_adapters(opened, format, o.out, o.overwrite)
+          : run::export_model(run::load(std::move(opened)), format, o.out, type, o.overwrite);
   fmt::print("wrote {}, {}: {}{}{}\n", format.title, type.name, o.out,
              written.files.empty() ? "" : "/: ", fmt::join(written.files, ", "));
   fmt::print("open: {}\n", written.use);

@@ -3,7 +3,7 @@
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/cli/shell.h"
 #include "tapegrad/base/parallel.h"
-#include "tapegrad/run/corpus/prepare.h"
+#include "tapegrad/run/corpus/prepare/prepare.h"
 
 namespace tapegrad {
 namespace {
@@ -39,7 +39,13 @@ std::optional<Options> parse(const cli::Call& call) {
       "two texts, with the tokenizer of a model of Hugging Face's");
   cli.example("tapegrad prepare --corpus all.txt --shard-tokens 0 --out-dir nanoGPT/data/all",
               "one train.bin and one val.bin, as nanoGPT reads them");
+  cli.example(
+      "tapegrad prepare --chat chats.jsonl more.jsonl:2 --model SmolLM2-135M/ -o data/chats",
+      "conversations, with the chat template of a model that is to learn from them");
   if (cli.parse_or_print(call.argc, call.argv)) return std::nullopt;
+  if (!o.prepare.model.empty() && cli.given("--tokenizer")) {
+    cli::usage_error("--model and --tokenizer exclude each other: the model has a tokenizer");
+  }
   auto& corpus = o.prepare.corpus;
   corpus.insert(corpus.end(), o.paths.begin(), o.paths.end());
   cli::as_usage([&] { o.prepare.validate(); });
@@ -48,9 +54,11 @@ std::optional<Options> parse(const cli::Call& call) {
 }
 
 int prepare(const Options& o) {
-  const int code = run::prepare(o.prepare);
+  const int code = o.prepare.chat.empty() ? run::prepare(o.prepare) : run::prepare_chat(o.prepare);
   if (code == 0) {
-    fmt::print("use: {} --data {}\n", cli::program_path("tapegrad train"),
+    const std::string& model = o.prepare.model;
+    fmt::print("use: {}{} --data {}\n", cli::program_path("tapegrad train"),
+               model.empty() ? "" : " --init-from " + cli::quoted(model),
                cli::quoted(o.prepare.out_dir));
   }
   return code;

@@ -8,6 +8,7 @@
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/text/utf8.h"
 #include "tapegrad/nn/generation/broken_logits.h"
+#include "tapegrad/run/models/json_mask.h"
 #include "tapegrad/run/models/model.h"
 
 namespace tapegrad {
@@ -17,7 +18,7 @@ struct Options {
   std::string model, checkpoint{run::kLast}, weights{run::kStored};
   std::vector<std::string> words;  // the model, and prompts
   std::vector<std::string> prompts;
-  std::optional<std::string> prompt_file, prompts_file;
+  std::optional<std::string> adapter, prompt_file, prompts_file;
   sampling::SampleOptions sample;
   bool interactive = false;
   std::uint64_t seed = 1337;
@@ -33,6 +34,10 @@ std::optional<Options> parse(const cli::Call& call) {
   cli.alias("-m", "--model");
   cli("checkpoint", o.checkpoint, "weights to use: last, best, or a step that the run keeps",
       {.value = "last|best|STEP"});
+  cli("adapter", o.adapter,
+      "LoRA adapters beside the model's weights: a folder of PEFT's, a GGUF, or a run with "
+      "--lora-rank",
+      {.value = "PATH"});
   cli.choice("weights", o.weights, run::packed_weights(),
              "how weights lie in memory: as the files have them, or converted to a type");
   cli("prompt", o.prompts,
@@ -59,6 +64,9 @@ std::optional<Options> parse(const cli::Call& call) {
   cli("interactive", o.interactive, "read prompts line by line, and continue each");
   cli("logprobs", o.sample.logprobs, "also show each token's log probability under the model");
   cli("json", o.sample.json, "print each text as a JSON object on a line");
+  cli("json_object", o.sample.json_object, "make each text a JSON object");
+  cli("json_schema", o.sample.json_schema,
+      "make each text JSON that fits the JSON Schema in a file; - is stdin", {.value = "FILE|-"});
   cli.group("Choice of tokens");
   cli("temperature", o.sample.generate.temperature,
       "above 1: more surprising; below 1: more predictable; 0: as --greedy");
@@ -75,6 +83,9 @@ std::optional<Options> parse(const cli::Call& call) {
   cli("seed", o.seed, "equal seeds give equal texts");
   cli("kv_cache", o.sample.generate.kv_cache,
       "keep keys and values of earlier tokens; without it, the same text, more slowly");
+  cli("cache", o.sample.cache,
+      "how keys and values are stored: f32, as the model computes them; or f16 or q8_0, in 0.5 or "
+      "0.27 of the memory, which changes texts a little");
   cli("lookup", o.sample.generate.lookup,
       "guess up to N tokens at a time from what the text has already, and check them in one pass: "
       "the same text, faster where it repeats itself; 0: off",
@@ -93,6 +104,8 @@ std::optional<Options> parse(const cli::Call& call) {
               "for other programs");
   cli.example("tapegrad sample runs/tales-1 --prompts questions.jsonl --json > answers.jsonl",
               "many prompts at once, each with its id");
+  cli.example("tapegrad sample SmolLM2-135M.gguf 'A cat as JSON:' --json-schema cat.json",
+              "a text that fits a JSON Schema");
   cli.example("tapegrad sample runs/quickstart-1 'namespace ' --temp 0.5",
               "continues this text, with likelier tokens");
   cli.example("tapegrad sample SmolLM2-135M.gguf 'Once upon'",
@@ -113,6 +126,9 @@ std::optional<Options> parse(const cli::Call& call) {
   const bool has_prompt = !o.prompts.empty() || o.prompt_file;
   if (o.interactive && has_prompt) {
     cli::usage_error("--interactive reads its prompts from stdin, so that --prompt has no meaning");
+  }
+  if (o.sample.json_object && o.sample.json_schema) {
+    cli::usage_error("--json-object and --json-schema exclude each other");
   }
   for (const std::string& stop : o.sample.stops) {
     if (stop.empty()) cli::usage_error("--stop: an empty text would end everything");
@@ -143,10 +159,28 @@ std::vector<std::string> prompts_of(const Options& o) {
   return {text};
 }
 
-int sample(const Options& o) {
+// Error, with the file, for a schema that is broken or not supported.
+std::shared_ptr<const nn::TokenMask> mask_of(const Options& o, const data::Tokenizer& tokenizer) {
+  if (!o.sample.json_schema) {
+    return o.sample.json_object ? run::JsonMasks(tokenizer).of_object() : nullptr;
+  }
+  const std::string& file = *o.sample.json_schema;
+  const std::string schema =
+      file == "-" ? read_stdin(kMostPromptBytes) : read_file(file, kMostPromptBytes);
+  try {
+    return run::JsonMasks(tokenizer).of_schema(schema);
+  } catch (const Error& error) {
+    fail("{}: {}", file == "-" ? "stdin" : file, error.what());
+  }
+}
+
+int sample(Options o) {
   std::vector<sampling::PromptLine> lines;
   if (o.prompts_file) lines = sampling::read_prompts(*o.prompts_file);
-  const run::TextModel model = run::load_packed(run::open_model(o.model, o.checkpoint), o.weights);
+  run::OpenedModel opened = run::open_model(o.model, o.checkpoint);
+  if (o.adapter) opened = run::with_adapter(std::move(opened), *o.adapter);
+  o.sample.generate.mask = mask_of(o, opened.tokenizer);
+  const run::TextModel model = run::load_packed(std::move(opened), o.weights);
   sampling::Sampler sampler(model, o.sample, o.seed);
   if (o.interactive) {
     sampler.converse();

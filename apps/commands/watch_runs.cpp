@@ -6,7 +6,8 @@
 #include "tapegrad/apps/cli/command.h"
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/run_main.h"
-#include "tapegrad/apps/watch/report_html.h"
+#include "tapegrad/apps/http/listener.h"
+#include "tapegrad/apps/watch/report/report_html.h"
 #include "tapegrad/apps/watch/run_list.h"
 #include "tapegrad/apps/watch/server.h"
 #include "tapegrad/base/file.h"
@@ -20,9 +21,22 @@ constexpr int kMostPort = 65535;
 struct Options {
   std::vector<std::string> folders;
   std::optional<int> port;
+  int talk_port = 0;
   std::string host = watch::kThisComputer;
   std::string html;
 };
+
+// UsageError for a --talk-port that would do nothing, or be the page's.
+void check_talk_port(const Options& o) {
+  if (!o.html.empty()) cli::usage_error("--talk-port is for the page, and --html writes a file");
+  if (http::is_public(o.host)) {
+    cli::usage_error("--talk-port: nobody can talk to a model at --host {}", o.host);
+  }
+  if (o.talk_port != 0 && o.talk_port == o.port.value_or(watch::kDefaultPort)) {
+    cli::usage_error("the page and --talk-port are both at {}: each needs a port of its own",
+                     o.talk_port);
+  }
+}
 
 std::optional<Options> parse(const cli::Call& call) {
   Options o;
@@ -33,6 +47,10 @@ std::optional<Options> parse(const cli::Call& call) {
   cli("port", o.port,
       fmt::format("where the page is; 0: any port that is free [the first free one from {} on]",
                   watch::kDefaultPort),
+      {.least = 0, .most = kMostPort, .value = "PORT"});
+  cli("talk_port", o.talk_port,
+      "where a model is that the page opens to talk to; 0: any port that is free. With ssh -L, "
+      "both are forwarded",
       {.least = 0, .most = kMostPort, .value = "PORT"});
   cli("host", o.host,
       "the address to listen at; with 0.0.0.0, everybody who reaches this computer reads the runs");
@@ -45,6 +63,7 @@ std::optional<Options> parse(const cli::Call& call) {
               "the same as a file, to mail");
   if (cli.parse_or_print(call.argc, call.argv)) return std::nullopt;
   if (o.folders.empty()) cli::usage_error("which runs? Give run folders, or a folder of runs");
+  if (cli.given("--talk-port")) check_talk_port(o);
   for (const std::string& folder : o.folders) {
     std::error_code ignored;
     check(std::filesystem::is_directory(folder, ignored), "{}: there is no such folder", folder);
@@ -72,7 +91,8 @@ int show(const Options& o) {
   const watch::Server server({.folders = {o.folders.begin(), o.folders.end()},
                               .host = o.host,
                               .port = o.port.value_or(watch::kDefaultPort),
-                              .or_next_port = !o.port});
+                              .or_next_port = !o.port,
+                              .talk_port = o.talk_port});
   for (const std::string& note : server.notes()) fmt::print(stderr, "{}\n", note);
   fmt::print("page: {} (Ctrl-C ends it)\n", server.url());
   std::fflush(stdout);

@@ -1,6 +1,6 @@
 #include "tapegrad/apps/gpt/gpt_options.h"
 
-#include "tapegrad/run/train/evaluate.h"
+#include "tapegrad/run/train/evaluation/evaluate.h"
 
 namespace tapegrad::gpt {
 namespace {
@@ -124,6 +124,22 @@ void Options::validate() const {
   check_text("--final-eval", [&] { run::evaluation_limit(passes.final_eval, 0); });
   check_text("--bandwidth", [&] { run::parse_bandwidth(extras.bandwidth); });
   check_text("--latency", [&] { run::parse_latency(extras.latency); });
+  const run::PreferenceOptions usual;
+  check(prefers() || preference.loss == usual.loss, "--preference-loss needs --preferences");
+  check(prefers() || preference.beta == usual.beta, "--beta needs --preferences");
+  check(
+      !prefers() || !preference.has_reference() || !tuning.adapter,
+      "--adapter: the reference of --preferences would be the model without these adapters. Merge "
+      "them into it first (tapegrad merge --adapter), or take --preference-loss orpo, which has "
+      "no reference");
+  check(!prefers() || text.block_size >= 4, "--block-size {} has no room for a pair of answers",
+        text.block_size);
+  const bool taught = !teaching.teacher.empty();
+  check(taught || teaching.weight == run::TeacherOptions().weight,
+        "--teacher-weight needs --teacher");
+  check(taught || teaching.temperature == run::TeacherOptions().temperature,
+        "--teacher-temperature needs --teacher");
+  check(!taught || !prefers(), "--teacher and --preferences exclude each other");
   const bool in_passes = text.in_passes();
   check(in_passes || !passes.epochs, "--epochs needs --batches epochs");
   check(in_passes || passes.sample_interval || passes.sample_prompt.empty(),

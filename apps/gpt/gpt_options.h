@@ -10,6 +10,8 @@
 #include "tapegrad/run/models/model.h"
 #include "tapegrad/run/plan/step_forecast.h"
 #include "tapegrad/run/train/batches.h"
+#include "tapegrad/run/train/preferences.h"
+#include "tapegrad/run/train/teacher.h"
 #include "tapegrad/run/train/tuning.h"
 
 namespace tapegrad::gpt {
@@ -18,12 +20,22 @@ enum class FirstWeights { gpt2, torch };
 inline constexpr std::string_view kFirstWeightsNames[] = {"gpt2", "torch"};
 inline std::span<const std::string_view> names_of(FirstWeights) { return kFirstWeightsNames; }
 
+// Whether blocks are run again for their gradients: see nn::Decoder::recompute. `automatic` becomes
+// one of the others when the memory is known: settle_recompute().
+enum class Recompute { off, on, automatic };
+inline constexpr std::string_view kRecomputeNames[] = {"off", "on", "auto"};
+inline std::span<const std::string_view> names_of(Recompute) { return kRecomputeNames; }
+
 // What this call does beside, or in place of, training.
 struct CallExtras {
-  bool summary = false, plan = false, eval_only = false, recompute = false;
+  bool summary = false, plan = false, eval_only = false;
+  Recompute recompute = Recompute::off;
+  std::string recompute_note;  // no option: why it was chosen, if it was `automatic`
   std::int64_t ranks = 1;
   std::int64_t batches_of_ranks = 1;  // no option: gradient_accumulation_steps of so many processes
   std::string bandwidth = "10Gbit", latency = "50us";
+
+  bool recomputes() const { return recompute == Recompute::on; }
 
   template <class Self, class Table>
   static void describe(Self& o, Table& t) {
@@ -38,7 +50,7 @@ struct CallExtras {
     t("eval_only", o.eval_only, "print the validation loss of the run in --out-dir; do not train");
     t("recompute", o.recompute,
       "save memory: keep only each block's input and run the block again for its gradient, which "
-      "takes more time");
+      "takes more time; auto: only if the memory would not do otherwise");
   }
 };
 
@@ -82,15 +94,22 @@ struct Options {
   InitOptions init;
   run::RandomOptions random;
   run::TuningOptions tuning;
+  run::PreferenceOptions preference;
+  run::TeacherOptions teaching;
   run::OptimizerOptions optimizer;
   run::EvaluationOptions evaluation;
   PassOptions passes;
   // Not an option itself: the model that the run starts from. See take_initial_model().
   std::shared_ptr<const run::OpenedModel> start;
+  std::shared_ptr<const TensorSource> first_adapters;  // of --adapter
+  std::shared_ptr<const run::OpenedModel> teacher;     // of --teacher
 
   void validate() const;
   // The same options with a value for each that stands for one without being given.
   Options settled() const;
+  bool prefers() const { return !text.preferences.empty(); }
+  // Whether a frozen copy of the weights that the run starts from runs beside the model.
+  bool copies_start() const { return prefers() && preference.has_reference() && !tuning.lora_rank; }
   run::BatchPlan batches() const { return run::batch_plan(text, optimizer.batch_size); }
 
   template <class Self, class Table>
@@ -102,6 +121,8 @@ struct Options {
     t.section("init", "Model", Lasting::model, o.init);
     t.section("random", "Model", Lasting::model, o.random);
     t.section(run::kTuningSection, "Fine-tuning", Lasting::model, o.tuning);
+    t.section("preference", "Fine-tuning", Lasting::model, o.preference);
+    t.section("teaching", "Fine-tuning", Lasting::model, o.teaching);
     t.section("optimizer", "Optimisation", Lasting::run, o.optimizer);
     t.section("evaluation", "Evaluation and output", Lasting::run, o.evaluation);
     t.section("passes", "Evaluation and output", Lasting::run, o.passes);

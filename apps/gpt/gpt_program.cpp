@@ -1,12 +1,18 @@
 #include "tapegrad/apps/gpt/gpt_program.h"
 
+#include <fmt/ranges.h>
+
 #include "tapegrad/apps/cli/shell.h"
+#include "tapegrad/apps/gpt/gpt_preferences.h"
+#include "tapegrad/apps/gpt/gpt_teacher.h"
 #include "tapegrad/apps/gpt/gpt_text.h"
 #include "tapegrad/apps/gpt/init_from.h"
-#include "tapegrad/apps/gpt/samples.h"
-#include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/memory/dry_run.h"
 #include "tapegrad/base/text/words.h"
+#include "tapegrad/run/corpus/chat/chat_tokenizer.h"
+#include "tapegrad/run/corpus/mixture.h"
+#include "tapegrad/run/models/chat_template_of.h"
+#include "tapegrad/run/models/formats/export.h"
 #include "tapegrad/run/record/report.h"
 
 namespace tapegrad::gpt {
@@ -17,18 +23,22 @@ namespace {
 void settle(Options& o, const run::TextData& data) {
   o.model.vocab_size = data.tokenizer.vocab_size();
   if (o.text.tokenizer.empty()) {
-    o.text.tokenizer = run::tokenizer_spec(data.tokenizer, o.text.data);
+    o.text.tokenizer = run::tokenizer_spec(
+        data.tokenizer, o.text.data.empty() ? "" : run::weighted_file(o.text.data.front()).path);
   }
   // The folder keeps a text that cannot be read again.
   if (o.text.source().reads_stdin()) o.text.corpus.clear();
   if (const auto epochs = std::exchange(o.passes.epochs, std::nullopt)) {
     const std::int64_t parts = o.optimizer.gradient_accumulation_steps;
-    const std::int64_t pass = run::Batches(data.train, o.batches(), Rng(0)).per_pass();
+    const std::int64_t pass = run::Batches(data, o.batches(), Rng(0)).per_pass();
     o.optimizer.max_iters = (*epochs * pass + parts - 1) / parts;
   }
 }
 
 nn::Params make_params(const Options& o, const run::RunFolder& folder, Rng& rng) {
+  if (o.tuning.weights) {
+    return packed_params(o, FirstAdapters::given, folder.resumes() ? &folder : nullptr);
+  }
   if (o.call.folder.starts_from_model()) return initial_params(o);
   return folder.params(rng, o.optimizer.precision());
 }
@@ -37,8 +47,8 @@ nn::Params make_params(const Options& o, const run::RunFolder& folder, Rng& rng)
 nn::Decoder make_gpt(const nn::Params& params, const Options& o, Rng& rng) {
   const run::FolderOptions& folder = o.call.folder;
   const bool starts = folder.starts_from_model();
-  nn::DecoderMaking how = o.tuning.making(o.extras.recompute);
-  if (starts) how.new_adapters = &rng;
+  nn::DecoderMaking how = o.tuning.making(o.extras.recomputes());
+  if (starts && !o.first_adapters) how.new_adapters = &rng;
   if (!starts && !folder.resumes() && o.init.init == FirstWeights::gpt2) how.gpt2_weights = &rng;
   nn::Decoder gpt = nn::make_decoder(params, o.model, how);
   if (starts) check_initial_params(o, params);
@@ -49,15 +59,24 @@ nn::Decoder make_gpt(const nn::Params& params, const Options& o, Rng& rng) {
 
 std::unique_ptr<cli::Prepared> Training::prepare(run::RunFolder& folder) {
   const run::FolderOptions& from = o_.call.folder;
+  const std::optional<data::Tokenizer> tokenizer = given_tokenizer(o_);
+  std::optional<data::ChatTemplate> chat_template;
+  if (tokenizer && o_.text.learns_chat()) {
+    chat_template = run::chat_template_of(given_settings(o_), *tokenizer);
+  }
   run::LearntText learnt =
       run::text_data_of(o_.text, {.folder = folder,
                                   .format = format(),
                                   .own_text = own_sources,
-                                  .tokenizer = given_tokenizer(o_),
+                                  .tokenizer = tokenizer,
                                   .tokenizer_of = folder.resumes() ? from.out_dir : from.init_from,
+                                  .chat_template = chat_template,
                                   .seed = o_.random.seed});
-  print_note(o_, learnt);
+  print_notes(o_, learnt);
   settle(o_, learnt.data);
+  know_base(o_);
+  know_teacher(o_, learnt.data.tokenizer);
+  settle_recompute(o_, folder.processes());
   return std::make_unique<Program>(o_, folder, std::move(learnt.text), std::move(learnt.data));
 }
 
@@ -66,14 +85,18 @@ Program::Program(const Options& options, run::RunFolder& folder, run::Text text,
       folder_(folder),
       text_(std::move(text)),
       data_(std::move(data)),
-      settings_(given_settings(options)),
+      settings_(data_.chat ? run::settings_with_template(given_settings(options), data_.tokenizer,
+                                                         data_.chat->chat_template)
+                           : given_settings(options)),
       prompt_(run::prompt_tokens(data_.tokenizer, options.passes.sample_prompt)),
       memory_(run::checked_memory(memory_of(options), options.call.max_minutes.has_value(),
                                   folder.processes())),
       rng_(options.random.seed),
       params_(make_params(options, folder, rng_)),
       gpt_(make_gpt(params_, options, rng_)),
-      batches_(data_.train, options.batches(), rng_),
+      reference_(reference_model(options, gpt_)),
+      teacher_(teacher_model(options)),
+      batches_(data_, options.batches(), rng_),
       own_dropout_(options.random.seed, Rng::Kind::philox) {}
 
 run::Task Program::task() {
@@ -85,11 +108,12 @@ run::Task Program::task() {
       .batches = batches_,
       .loss = [this] { return next_loss(); },
       .pass_over = [this] { pass_over(); },
+      .counted = [this](std::int64_t batches) { return batches_.counted(batches); },
+      .beside = options_.prefers() ? std::vector<std::string>{"reward_margin", "reward_accuracy"}
+                                   : std::vector<std::string>(),
       .evaluate =
           [this] {
-            return run::estimate_losses(gpt_, data_, options_.batches(),
-                                        options_.evaluation.eval_iters, options_.random,
-                                        batches_.rng(), folder_.processes());
+            return losses_of(options_.evaluation.eval_iters, batches_.rng(), folder_.processes());
           },
       .dropout = &own_dropout_,
       .config = std::move(config),
@@ -106,9 +130,24 @@ run::Task Program::task() {
   };
 }
 
+std::optional<run::Losses> Program::losses_of(std::int64_t batches, Rng& rng,
+                                              Processes* processes) const {
+  return options_.prefers()
+             ? run::estimate_preferences(preferring(), *data_.chat, options_.batches(), batches,
+                                         options_.random, rng, processes)
+             : run::estimate_losses(gpt_, data_, options_.batches(), batches, options_.random, rng,
+                                    processes);
+}
+
 run::Loss Program::next_loss() {
+  if (options_.prefers()) return next_preference_loss();
   const auto [inputs, targets] = run::tensors_of(batches_.next());
-  return {gpt_.loss(inputs, targets, &dropout()), inputs.numel()};
+  if (teacher_) {
+    return {nn::distillation_loss(gpt_, *teacher_, inputs, targets,
+                                  options_.teaching.distillation(), &dropout()),
+            inputs.ids.numel()};
+  }
+  return {gpt_.loss(inputs, targets, &dropout()), inputs.ids.numel()};
 }
 
 void Program::pass_over() {
@@ -118,6 +157,20 @@ void Program::pass_over() {
   const Tensor ids =
       Tensor::zeros({options_.optimizer.batch_size, options_.text.block_size}, DType::i32);
   gpt_.loss(ids, ids, &dropout());
+}
+
+run::HeaderLine Program::about_text() const {
+  if (data_.chat) {
+    return {options_.prefers() ? "pairs" : "chat",
+            fmt::format("{}: {} ({})", text_name(text_), run::about_chat(*data_.chat),
+                        options_.text.tokenizer)};
+  }
+  std::string text = fmt::format("{}: {} to train, {} to validate ({})", text_name(text_),
+                                 amount(data_.train, data_.train_documents),
+                                 amount(data_.val, data_.val_documents), options_.text.tokenizer);
+  const std::string shares = run::shares_text(data_.train, text_.mixture);
+  if (!shares.empty()) text += "; a pass is " + shares;
+  return {"text", std::move(text)};
 }
 
 run::About Program::about() const {
@@ -136,17 +189,25 @@ run::About Program::about() const {
                              T == c.block_size ? "" : fmt::format(", in training {}", grouped(T))),
                  fmt::format("n_layer {}, n_head {}, n_embd {}, block_size {}, vocab_size {}",
                              c.n_layer, c.n_head, c.n_embd, c.block_size, c.vocab_size)},
-                {"text",
-                 fmt::format("{}: {} to train, {} to validate ({})", text_name(text_),
-                             amount(data_.train, data_.train_documents),
-                             amount(data_.val, data_.val_documents), options_.text.tokenizer)}},
+                about_text()},
       .step = grouped(o.batch_size * T * o.gradient_accumulation_steps) + " tokens",
       .memory = memory_,
       .product = product_of(options_),
-      .use_command = fmt::format("{} {} --num-samples 3", cli::program_path("tapegrad sample"),
-                                 cli::quoted(folder_.path().string()))};
+      .use_command =
+          data_.chat ? fmt::format("{} {}", cli::program_path("tapegrad chat"),
+                                   cli::quoted(folder_.path().string()))
+                     : fmt::format("{} {} --num-samples 3", cli::program_path("tapegrad sample"),
+                                   cli::quoted(folder_.path().string()))};
   const auto tuning = about_tuning(options_, params_);
   about.lines.insert(about.lines.begin() + 1, tuning.begin(), tuning.end());
+  if (teacher_) {
+    about.lines.push_back(
+        {"teacher", fmt::format("{}, {} of the loss at temperature {:g}", options_.teaching.teacher,
+                                options_.teaching.weight, options_.teaching.temperature)});
+  }
+  if (!options_.extras.recompute_note.empty()) {
+    about.lines.push_back({"recompute", options_.extras.recompute_note});
+  }
   return about;
 }
 
@@ -156,13 +217,20 @@ void Program::finish(run::Report& report) const {
   const auto limit = run::evaluation_limit(options_.passes.final_eval, report.training_seconds());
   std::optional<run::TextLoss> loss;
   if (limit) {
-    loss = run::loss_of_tokens(gpt_, data_.tokenizer, data_.val,
-                               {.batch_size = options_.optimizer.batch_size,
-                                .block_size = options_.text.block_size,
-                                .limit = *limit,
-                                .on_progress = [&](double share, double left) {
-                                  report.progress(what + ": " + run::progress_text(share, left));
-                                }});
+    const run::WindowOptions windows{
+        .batch_size = options_.optimizer.batch_size,
+        .block_size = options_.text.block_size,
+        .limit = *limit,
+        .on_progress = [&](double share, double left) {
+          report.progress(what + ": " + run::progress_text(share, left));
+        }};
+    if (options_.prefers()) {
+      finish_preferences(report, windows);
+    } else {
+      loss = data_.chat ? run::loss_of_conversations(gpt_, data_.tokenizer, data_.chat->val,
+                                                     data_.chat->loss, windows)
+                        : run::loss_of_tokens(gpt_, data_.tokenizer, data_.val, windows);
+    }
   }
   if (loss) {
     const std::string seen =
@@ -174,59 +242,21 @@ void Program::finish(run::Report& report) const {
                    {"perplexity", loss->perplexity},
                    {"bits_per_byte", loss->bits_per_byte}});
   }
+  save_adapters(report);
   if (options_.call.sample) print_samples(report);
 }
 
-void Program::print_samples(run::Report& report) const {
-  Rng rng(options_.random.seed);
-  nn::GenerateOptions sampling = kSampling;
-  sampling.stop_tokens = data_.tokenizer.ends();
-  nn::TokenStream stream(gpt_, std::vector<nn::Tokens>{run::default_prompt(data_.tokenizer)},
-                         sampling, rng, {.times = std::ssize(kSampleHeadings)});
-  for (const char* heading : kSampleHeadings) {
-    if (interrupted()) return;
-    report.line(heading);
-    run::stream_text(stream, data_.tokenizer, [&](std::string_view piece) {
-      report.text(piece);
-      return !interrupted();
-    });
-    report.line("");
-    stream.next_text();
+// For other programs, beside the checkpoint, whose adapters they are.
+void Program::save_adapters(run::Report& report) const {
+  const bool writes = folder_.processes() == nullptr || folder_.processes()->rank() == 0;
+  if (!options_.tuning.weights || !writes) return;
+  try {
+    const auto files =
+        run::save_adapters_beside(folder_.path(), run::open_model(folder_.path().string()));
+    report.line(fmt::format("adapters: {} in {}", fmt::join(files, ", "), folder_.path().string()));
+  } catch (const Error& error) {
+    report.line(fmt::format("adapters are not written for other programs: {}", error.what()));
   }
-}
-
-// After every sample_interval steps: the same draws each time, and none of the run's own.
-void Program::print_sample(run::Report& report) const {
-  const auto interval = options_.passes.sample_interval;
-  if (!interval || report.iteration() % *interval != 0) return;
-  Rng rng(options_.random.seed);
-  report.line(fmt::format("\nsample at step {}:", report.iteration()));
-  std::string text = options_.passes.sample_prompt;
-  report.text(text);
-  run::stream_text(gpt_, data_.tokenizer, prompt_, kSampling, rng, [&](std::string_view piece) {
-    report.text(piece);
-    text += piece;
-    return !interrupted();
-  });
-  report.line("\n");
-  // A text that a signal has cut is made again when the run is resumed.
-  if (!interrupted()) report.record({{"sample", text}});
-}
-
-// After each pass: the text that the model makes of the prompt, on one line.
-void Program::print_continuation(run::Report& report) const {
-  const std::int64_t parts = options_.optimizer.gradient_accumulation_steps;
-  if (!continues_prompt() || !batches_.ended_pass(parts)) return;
-  Rng unused(0);
-  std::string text = options_.passes.sample_prompt;
-  run::stream_text(gpt_, data_.tokenizer, prompt_,
-                   {.max_new_tokens = kContinuationTokens, .greedy = true}, unused,
-                   [&](std::string_view piece) {
-                     text += piece;
-                     return true;
-                   });
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  report.line(text);
 }
 
 }  // namespace tapegrad::gpt

@@ -6,7 +6,8 @@
 #include "tapegrad/apps/gpt/gpt_options.h"
 #include "tapegrad/apps/gpt/init_from.h"
 #include "tapegrad/run/models/model.h"
-#include "tapegrad/run/train/evaluate.h"
+#include "tapegrad/run/train/evaluation/evaluate.h"
+#include "tapegrad/run/train/evaluation/preference_evaluation.h"
 
 namespace tapegrad::gpt {
 
@@ -36,15 +37,24 @@ class Program : public cli::Prepared {
 
  private:
   run::Loss next_loss();
+  run::PreferenceModel preferring() const;
+  run::Loss next_preference_loss();
+  void finish_preferences(run::Report& report, const run::WindowOptions& windows) const;
+  // The mean losses of `batches` batches of each part of the data.
+  std::optional<run::Losses> losses_of(std::int64_t batches, Rng& rng, Processes* processes) const;
   void pass_over();
   Rng& dropout() { return options_.random.one_generator() ? batches_.rng() : own_dropout_; }
   void finish(run::Report& report) const;
+  void save_adapters(run::Report& report) const;
   void print_samples(run::Report& report) const;
+  void print_answers(run::Report& report, bool recorded) const;
+  bool shows_sample(const run::Report& report) const;
   void print_sample(run::Report& report) const;
   void print_continuation(run::Report& report) const;
   bool continues_prompt() const { return !options_.passes.sample_prompt.empty(); }
   run::SideCosts side_costs() const;
   run::About about() const;
+  run::HeaderLine about_text() const;
 
   const Options& options_;
   run::RunFolder& folder_;
@@ -56,6 +66,8 @@ class Program : public cli::Prepared {
   Rng rng_;
   nn::Params params_;
   nn::Decoder gpt_;
+  std::optional<nn::Decoder> reference_;  // of preferences
+  std::optional<nn::Decoder> teacher_;
   run::Batches batches_;
   Rng own_dropout_;
 };
@@ -67,5 +79,8 @@ std::int64_t vocab_size_of(const Options& options);
 // This project's sources and documents, which are part of train-gpt.
 run::Text own_sources();
 run::MemoryEstimate memory_of(const Options& options);
+// Settles --recompute auto by the memory that is available to these processes (null: this one), and
+// notes why.
+void settle_recompute(Options& options, const Processes* processes = nullptr);
 
 }  // namespace tapegrad::gpt

@@ -4,7 +4,7 @@
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
-#include "tapegrad/run/corpus/prepare.h"
+#include "tapegrad/run/corpus/prepare/prepare.h"
 
 namespace tapegrad::gpt {
 namespace {
@@ -28,14 +28,12 @@ std::string prepare_options(const Options& o) {
   return options + " --tokenizer " + cli::quoted(text.tokenizer);
 }
 
-}  // namespace
-
-void print_note(const Options& o, const run::LearntText& learnt) {
+void print_note_of_size(const Options& o, const run::LearntText& learnt) {
   constexpr std::int64_t large = 100'000'000;
   const run::Text& text = learnt.text;
   const run::TextData& data = learnt.data;
   const std::int64_t bytes = text.identity.bytes + (text.val ? text.val->identity.bytes : 0);
-  if (text.tokens || bytes < large || o.text.corpus.empty()) return;
+  if (text.tokens || bytes < large || o.text.corpus.empty() || !text.mixture.empty()) return;
   const double held =
       static_cast<double>(bytes) + 4.0 * static_cast<double>(data.train.size() + data.val.size());
   print_error(fmt::format(
@@ -45,6 +43,18 @@ void print_note(const Options& o, const run::LearntText& learnt) {
       static_cast<double>(bytes) / 1e6, duration_text(learnt.seconds), held / 1e6,
       cli::program_path("tapegrad prepare"), prepare_options(o),
       cli::program_path("tapegrad train")));
+}
+
+}  // namespace
+
+void print_notes(const Options& o, const run::LearntText& learnt) {
+  print_note_of_size(o, learnt);
+  const data::Tokens& train = learnt.data.train;
+  if (!train.isolated_by() || data::has_documents(train, *train.isolated_by())) return;
+  print_error(fmt::format(
+      "note: {} is a single document, so that --isolate-documents keeps nothing apart. --separator "
+      "names what stands between documents\n",
+      learnt.text.identity.name));
 }
 
 std::string text_name(const run::Text& text) {

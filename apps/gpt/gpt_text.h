@@ -7,8 +7,9 @@
 
 namespace tapegrad::gpt {
 
-// Of a large text, stderr tells what would save reading it and making tokens at each start.
-void print_note(const Options& options, const run::LearntText& learnt);
+// Of a large text, stderr tells what would save reading it and making tokens at each start; of
+// documents that are to be kept apart, that there is but one.
+void print_notes(const Options& options, const run::LearntText& learnt);
 
 // For people: "corpus.txt and, to validate, letters/"
 std::string text_name(const run::Text& text);

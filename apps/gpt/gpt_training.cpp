@@ -1,14 +1,23 @@
+#include <algorithm>
+#include <utility>
 
 #include "tapegrad/apps/cli/shell.h"
+#include "tapegrad/apps/gpt/gpt_preferences.h"
 #include "tapegrad/apps/gpt/gpt_program.h"
+#include "tapegrad/apps/gpt/gpt_teacher.h"
 #include "tapegrad/apps/gpt/gpt_text.h"
 #include "tapegrad/apps/gpt/init_from.h"
 #include "tapegrad/apps/gpt/plan.h"
 #include "tapegrad/apps/gpt/samples.h"
 #include "tapegrad/apps/sample/evaluate_text.h"
 #include "tapegrad/base/interrupt.h"
+#include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
+#include "tapegrad/run/corpus/chat/chat_tokenizer.h"
+#include "tapegrad/run/corpus/mixture.h"
 #include "tapegrad/run/corpus/token_folder.h"
+#include "tapegrad/run/models/chat_template_of.h"
+#include "tapegrad/run/plan/available_memory.h"
 
 namespace tapegrad::embedded {
 std::string_view default_corpus();
@@ -17,16 +26,57 @@ std::string_view default_corpus();
 namespace tapegrad::gpt {
 namespace {
 
-// --corpus may name a folder of --data, also in place of the one that a run has kept. Its tokenizer
-// is that of the folder, whatever the preset has.
+// --corpus may name folders of --data, also in place of those that a run has kept. Their tokenizer
+// is that of the folders, whatever the preset has.
 void take_folder(Options& o, const cli::CommandLine& cli) {
   run::TextOptions& text = o.text;
-  if (!cli.given("--data") && text.corpus.size() == 1 && run::is_token_folder(text.corpus[0])) {
-    text.data = text.corpus[0];
-    text.corpus.clear();
-  }
+  const auto is_folder = [](const std::string& path) {
+    return run::is_token_folder(run::weighted_file(path).path);
+  };
+  cli::as_usage([&] {
+    if (cli.given("--data") || text.corpus.empty()) return;
+    if (!std::all_of(text.corpus.begin(), text.corpus.end(), is_folder)) return;
+    text.data = std::exchange(text.corpus, {});
+  });
   if (text.data.empty() || o.call.folder.resumes()) return;
   if (!cli.given("--tokenizer")) text.tokenizer.clear();
+}
+
+// --eval-only of conversations.
+int print_chat_evaluation(const Options& stored, const run::TextModel& model, const run::Text& text,
+                          const run::EvaluationLimit& limit) {
+  const auto chat_template = run::chat_template_of(model.settings, model.tokenizer);
+  check(chat_template.has_value(), "{}: its settings have no chat template any more",
+        stored.call.folder.out_dir);
+  const run::ChatData chat = run::chat_data_of(
+      text, model.tokenizer, {*chat_template, stored.text.loss, stored.text.block_size},
+      stored.text.val_fraction.value_or(run::kValFraction), stored.random.seed);
+  const auto result = sampling::evaluate_chat(model, chat,
+                                              {.batch_size = stored.optimizer.batch_size,
+                                               .block_size = stored.text.block_size,
+                                               .limit = limit});
+  if (result) fmt::print("validation split of {}: {}\n", text.identity.name, result->line());
+  return interrupted() ? kInterruptedExitCode : 0;
+}
+
+// Batches of conversations are packed, whatever the preset has. A new tokenizer must have tokens
+// beside characters.
+void take_chat(Options& o, const cli::CommandLine& cli) {
+  run::TextOptions& text = o.text;
+  const run::FolderOptions& folder = o.call.folder;
+  if (!text.learns_chat() || folder.resumes()) return;
+  if (!cli.given("--batches")) text.batches = run::BatchKind::packed;
+  if (!cli.given("--stride")) text.stride.reset();
+  if (folder.starts_from_model()) return;
+  if (!text.preferences.empty()) {
+    cli::usage_error(
+        "--preferences needs --init-from PATH, a model that answers already: a run folder, or a "
+        "model of another program");
+  }
+  if (text.chat.empty() || text.tokenizer != "char") return;
+  cli::usage_error(
+      "--chat needs a tokenizer with special tokens: --tokenizer bpe:N (such as bpe:2048), gpt2 or "
+      "the path of a tokenizer.json; or a model that has one: --init-from PATH");
 }
 
 // --eval-only.
@@ -41,11 +91,19 @@ int print_evaluation(const Options& o) {
   const auto limit =
       run::evaluation_limit(o.passes.final_eval == "auto" ? "all" : o.passes.final_eval, 0);
   if (!limit) cli::usage_error("--eval-only and --final-eval none leave nothing to do");
-  const data::Tokens val =
+  if (stored.prefers()) {
+    cli::usage_error(
+        "--eval-only is for runs on texts or conversations. A run on --preferences prints loss and "
+        "margins of its validation pairs at its end; tapegrad evaluate --chat tells how likely "
+        "answers are");
+  }
+  if (text.chat) return print_chat_evaluation(stored, model, text, *limit);
+  data::Tokens val =
       text.tokens ? run::tokens_of(text, model.tokenizer, "")
                   : run::tokenize(text, model.tokenizer, stored.text.division(stored.random.seed),
                                   stored.text.block_size)
                         .val;
+  if (stored.text.isolate_documents) val = run::isolated(val, model.tokenizer);
   const auto result = sampling::evaluate_text(model, val,
                                               {.batch_size = stored.optimizer.batch_size,
                                                .block_size = stored.text.block_size,
@@ -71,20 +129,41 @@ std::int64_t vocab_size_of(const Options& o) {
   const auto read = [&]() -> const run::Text& {
     return text.emplace(run::text_of_new_run(o.text.source(), own_sources));
   };
+  if (!o.text.chat.empty()) {
+    return run::make_chat_tokenizer(o.text.tokenizer, read(),
+                                    o.text.val_fraction.value_or(run::kValFraction), o.random.seed)
+        .vocab_size();
+  }
   return run::make_tokenizer(o.text, o.random.seed, read).vocab_size();
 }
 
 run::MemoryEstimate memory_of(const Options& o) {
-  return run::estimate_memory(o.model, o.optimizer.batch_size,
-                              {.block_size = o.text.block_size,
-                               .recompute = o.extras.recompute,
-                               .stored_masks = o.random.one_generator(),
-                               .precision = o.optimizer.precision(),
-                               .tuning = o.tuning,
-                               .optimizer = o.optimizer.rules()});
+  run::MemoryOptions options{.block_size = o.text.block_size,
+                             .recompute = o.extras.recomputes(),
+                             .stored_masks = o.random.one_generator(),
+                             .precision = o.optimizer.precision(),
+                             .tuning = o.tuning,
+                             .optimizer = o.optimizer.rules()};
+  add_preference_memory(o, options);
+  add_teacher_memory(o, options);
+  if (o.tuning.weights) options.packed = [&o] { return packed_params(o, FirstAdapters::left_out); };
+  return run::estimate_memory(o.model, o.optimizer.batch_size, options);
+}
+
+void settle_recompute(Options& o, const Processes* processes) {
+  if (o.extras.recompute != Recompute::automatic) return;
+  o.extras.recompute = Recompute::off;
+  const run::MemoryEstimate stored = memory_of(o);
+  const bool fits = run::memory_fits(stored, o.call.max_minutes.has_value(), processes);
+  if (!fits) o.extras.recompute = Recompute::on;
+  const auto available = run::available_memory();
+  o.extras.recompute_note =
+      fmt::format("{}: without it, a step takes {}{}", fits ? "off" : "on", size_text(stored.total),
+                  available ? ", and " + available->text() : "");
 }
 
 void Training::describe(cli::CommandLine& cli) const {
+  cli.without_value("--recompute", std::string(name_of_enum(Recompute::on)));
   cli.example("tapegrad train", "two minutes on the program's own sources, then a sample");
   cli.example("tapegrad train --preset char-cpu --corpus shakespeare.txt",
               "nanoGPT's laptop recipe");
@@ -97,6 +176,8 @@ void Training::describe(cli::CommandLine& cli) const {
       "tapegrad train tales.txt --separator '\\n\\n\\n' --tokenizer bpe:2000 --sample-interval 500",
       "documents with two empty lines between them, and a sample every 500 steps");
   cli.example("tapegrad train notes/ --val letters/", "validates with other texts");
+  cli.example("tapegrad train --corpus notes/:3 letters/ --batches epochs",
+              "mixes texts: each pass has the notes three times");
   cli.example("tapegrad train --data wiki-tokens/",
               "what tapegrad prepare has made of a large corpus");
   cli.example("tapegrad train --preset char --corpus notes/ --max-minutes 480",
@@ -111,10 +192,23 @@ void Training::describe(cli::CommandLine& cli) const {
               "goes on where that run stopped, up to 4,000 steps in all");
   cli.example("tapegrad train --init-from runs/notes letters/ --learning-rate 1e-4 --max-iters 500",
               "a new run on another text, which starts with the weights of that one");
+  cli.example(
+      "tapegrad train --init-from SmolLM2-135M/ --chat chats.jsonl extra.jsonl:2 --epochs 2",
+      "learns to answer from conversations, those of the second file twice in each pass");
+  cli.example(
+      "tapegrad train --init-from runs/chats --preferences pairs.jsonl --lora-rank 8 --beta 0.1",
+      "learns which of two answers is preferred (DPO); the reference is the model that it began "
+      "with");
+  cli.example("tapegrad train --preset llama-char --tokenizer big/ --teacher big/ --corpus notes/",
+              "a small model learns from the probabilities of a larger one, too");
   cli.example("tapegrad train --init-from SmolLM2-135M.gguf letters/ --max-iters 100",
               "a model of another program learns more: GGUF, or a folder of Hugging Face's");
   cli.example("tapegrad train --init-from runs/notes letters/ --lora-rank 8 --learning-rate 1e-3",
               "the same with LoRA: trains small adapters beside the weights, which stay");
+  cli.example(
+      "tapegrad train --init-from TinyLlama-Q4_0.gguf letters/ --lora-rank 8 --weights stored "
+      "--lora-target all",
+      "adapters beside weights that stay as short as the file has them");
 }
 
 void Training::adjust(const cli::CommandLine& cli) {
@@ -137,9 +231,11 @@ void Training::adjust(const cli::CommandLine& cli) {
   }
   if (cli.given("--max-iters") || o.call.max_minutes) o.passes.epochs.reset();
   take_folder(o, cli);
+  take_chat(o, cli);
   const run::FolderOptions& folder = o.call.folder;
   if (!folder.resumes() && !folder.starts_from_model()) o.model.block_size = o.text.block_size;
   take_initial_model(o, cli);
+  take_teacher(o);
   if (o.extras.plan) {
     o.extras.batches_of_ranks =
         cli::batches_of_ranks(common(), cli, static_cast<int>(o.extras.ranks));
@@ -153,6 +249,11 @@ std::optional<int> Training::instead() const {
   if (!o_.extras.summary && !o_.extras.plan) return std::nullopt;
   Options known = o_;
   known.model.vocab_size = vocab_size_of(o_);
+  if (known.teacher) {
+    run::check_teacher(*known.teacher, known.teaching.teacher, known.teacher->tokenizer,
+                       known.model.vocab_size, known.text.block_size);
+  }
+  settle_recompute(known);
   if (o_.extras.plan) return print_plan(known);
   fmt::print("{}", nn::summary(known.model, known.text.block_size).str());
   return 0;

@@ -6,13 +6,14 @@
 #include <utility>
 
 #include "tapegrad/apps/cli/option_text.h"
-#include "tapegrad/autograd/tensor/stored_tensor.h"
 #include "tapegrad/base/memory/dry_run.h"
 #include "tapegrad/base/text/words.h"
-#include "tapegrad/nn/decoder_names.h"
 #include "tapegrad/run/folder/kept_models.h"
 #include "tapegrad/run/folder/run_folder.h"
+#include "tapegrad/run/models/adapters/adapter.h"
+#include "tapegrad/run/models/add_chatml.h"
 #include "tapegrad/run/models/model.h"
+#include "tapegrad/run/models/tensor_views.h"
 
 namespace tapegrad::gpt {
 namespace {
@@ -53,36 +54,6 @@ class TakeOver : public OptionTable {
   const cli::CommandLine& cli_;
 };
 
-// The tensors of a model with its first positions only.
-class FirstPositions : public TensorSource {
- public:
-  FirstPositions(std::shared_ptr<const TensorSource> source, const nn::DecoderConfig& config)
-      : source_(std::move(source)), entries_(source_->entries()) {
-    if (config.position_kind() != nn::Positions::learned) return;
-    const auto it = entries_.find(nn::decoder_names(config).positions + std::string(".weight"));
-    if (it == entries_.end()) return;  // which the model will miss
-    const std::int64_t count = config.block_size;
-    Shape& shape = it->second.shape;
-    if (shape.rank() == 2 && shape[0] > count) shape[0] = count;
-  }
-  const std::string& name() const override { return source_->name(); }
-  const Entries& entries() const override { return entries_; }
-  const Metadata& metadata() const override { return source_->metadata(); }
-
- private:
-  StoredTensor open(const std::string& tensor, const Entry& entry) const override {
-    const StoredTensor all = source_->stored(tensor);
-    return all.shape() == entry.shape ? all : all.first_rows(entry.shape[0]);
-  }
-  // Adapted weights, never the positions: those belong to no linear layer.
-  Tensor compute(const std::string& tensor, DType as) const override {
-    return source_->read(tensor, as);
-  }
-
-  std::shared_ptr<const TensorSource> source_;
-  Entries entries_;
-};
-
 // The tokenizer.json at a path, which may name the file or the folder that has it.
 fs::path tokenizer_file(const fs::path& path) {
   std::error_code ignored;
@@ -110,7 +81,7 @@ std::string start_of_config(const std::string& path) {
 }
 
 void refuse_without_start(const cli::CommandLine& cli) {
-  for (const std::string option : {"--checkpoint", "--lora-rank"}) {
+  for (const std::string option : {"--checkpoint", "--lora-rank", "--weights", "--adapter"}) {
     if (!cli.given(option)) continue;
     const std::string file = cli.file_of(option);
     if (file.empty()) {
@@ -146,6 +117,16 @@ void check_folders(const run::FolderOptions& o) {
   }
 }
 
+// Of a model without a chat template.
+void take_chatml(const Options& o, run::OpenedModel& opened) {
+  if (run::add_chatml(opened) == 0 || !o.tuning.lora_rank) return;
+  cli::usage_error(
+      "--lora-rank: the model in {} has no chat template and no tokens <|im_start|> and "
+      "<|im_end|>. "
+      "Their embeddings must be learnt: train it without --lora-rank first",
+      o.call.folder.init_from);
+}
+
 // The length of the sequences to train on. The model goes on seeing what it saw, but for learned
 // positions: steps would change the weights of those that no sequence reaches, so these are cut.
 void take_length(Options& o, const cli::CommandLine& cli) {
@@ -162,6 +143,21 @@ void take_length(Options& o, const cli::CommandLine& cli) {
         length, own, o.call.folder.init_from);
   }
   o.model.block_size = learned ? length : std::max(own, length);
+}
+
+// The adapters of --adapter, which say what they are.
+void take_adapters(Options& o, const cli::CommandLine& cli) {
+  if (!o.tuning.adapter) return;
+  o.tuning.adapter = fs::absolute(*o.tuning.adapter).lexically_normal().string();
+  run::Adapter adapter = run::open_adapter(*o.tuning.adapter, o.model);
+  for (const char* option : {"--lora-rank", "--lora-alpha", "--lora-target", "--lora-scaling"}) {
+    if (cli.given(option) && cli.file_of(option).empty()) {
+      cli::usage_error("{} and --adapter exclude each other: the file says what its adapters are",
+                       option);
+    }
+  }
+  o.tuning.take(adapter.options);
+  o.first_adapters = std::move(adapter.tensors);
 }
 
 }  // namespace
@@ -181,8 +177,8 @@ run::ModelSettings given_settings(const Options& o) {
 
 void take_initial_model(Options& o, const cli::CommandLine& cli) {
   const run::FolderOptions& folder = o.call.folder;
-  if (!o.tuning.lora_rank) {
-    for (const char* option : {"--lora-alpha", "--lora-target"}) {
+  if (!o.tuning.lora_rank && !o.tuning.adapter) {
+    for (const char* option : {"--lora-alpha", "--lora-target", "--weights"}) {
       if (cli.given(option)) cli::usage_error("{} needs --lora-rank", option);
     }
   }
@@ -190,8 +186,10 @@ void take_initial_model(Options& o, const cli::CommandLine& cli) {
   if (!folder.starts_from_model()) return refuse_without_start(cli);
   check_folders(folder);
   o.tuning.checkpoint = folder.checkpoint.value_or(run::best_or_last(folder.init_from));
-  o.start =
+  auto opened =
       std::make_shared<run::OpenedModel>(run::open_model(folder.init_from, *o.tuning.checkpoint));
+  if (o.text.learns_chat()) take_chatml(o, *opened);
+  o.start = opened;
   const run::OpenedModel& start = *o.start;
   const std::string tokenizer = run::tokenizer_spec(start.tokenizer, folder.init_from);
   if (cli.given("--tokenizer") && !same_tokenizer(o.text.tokenizer, tokenizer)) {
@@ -203,6 +201,7 @@ void take_initial_model(Options& o, const cli::CommandLine& cli) {
   Described(o.model).describe(take_over);
   take_length(o, cli);
   o.tuning.started_from = fs::absolute(folder.init_from).lexically_normal().string();
+  take_adapters(o, cli);
 }
 
 void check_patterns(const Options& o) {
@@ -211,7 +210,7 @@ void check_patterns(const Options& o) {
   const DryRun dry;
   const nn::Params params = nn::Params::shapes_only();
   try {
-    nn::make_decoder(params, o.model, o.tuning.making(o.extras.recompute));
+    nn::make_decoder(params, o.model, o.tuning.making(false));
   } catch (const Error& error) {
     fail("{}: {}{}", o.tuning.lora_rank ? "--lora-target" : "--freeze", error.what(),
          o.model.tied ? " (the head is wte.weight, too)" : "");
@@ -219,14 +218,72 @@ void check_patterns(const Options& o) {
   optim::make_groups(params.parameters(), rules);
 }
 
+namespace {
+
+std::shared_ptr<const TensorSource> initial_source(const Options& o) {
+  const auto weights = run::first_positions(o.start->weights, o.model);
+  return o.first_adapters ? run::joined(weights, o.first_adapters) : weights;
+}
+
+}  // namespace
+
 nn::Params initial_params(const Options& o) {
-  return nn::Params(std::make_shared<FirstPositions>(o.start->weights, o.model), DType::f32,
-                    o.optimizer.precision());
+  return nn::Params(initial_source(o), DType::f32, o.optimizer.precision());
+}
+
+nn::Params packed_params(const Options& o, FirstAdapters adapters, const run::RunFolder* folder) {
+  const auto source = [&]() -> std::shared_ptr<const TensorSource> {
+    const bool given = adapters == FirstAdapters::given;
+    if (o.start) return given ? initial_source(o) : run::first_positions(o.start->weights, o.model);
+    const run::OpenedModel own = run::open_model(o.call.folder.out_dir);
+    return given && folder != nullptr ? run::with_base(own, folder->weights())
+                                      : run::first_positions(own.base, o.model);
+  };
+  nn::Params params(source(), DType::f32, o.optimizer.precision());
+  params.pack(run::packed_type(*o.tuning.weights), /*exact=*/true);
+  return params;
+}
+
+run::OpenedModel opened_start(const Options& o) {
+  run::OpenedModel opened =
+      run::open_model(o.tuning.started_from, o.tuning.checkpoint.value_or(std::string(run::kLast)));
+  run::add_chatml(opened);
+  return opened;
+}
+
+void know_base(Options& o) {
+  if (o.start) run::check_base(*o.start);
+  if (!o.tuning.weights && !o.copies_start()) return;
+  if (o.start) o.tuning.base = run::fingerprint_of(*o.start->weights);
+  if (!o.call.folder.resumes()) return;
+  if (o.tuning.weights) return run::check_base(run::open_model(o.call.folder.out_dir));
+  const std::string now = run::fingerprint_of(*opened_start(o).weights);
+  check(now == o.tuning.base,
+        "{}: this run is compared with {}, whose weights have changed since the run began "
+        "(fingerprint {}, now {}): put that model back as it was",
+        o.call.folder.out_dir, o.tuning.started_from, o.tuning.base, now);
 }
 
 void check_initial_params(const Options& o, const nn::Params& params) {
   run::check_finite_tensors(o.start->weights->name(), params.tensors());
 }
+
+namespace {
+
+// "/models/tiny.gguf stays where it is: q8_0 and f32, 1,234 MB in memory"
+std::string about_base(const Options& o, const nn::Params& params) {
+  std::vector<std::string_view> types;
+  double bytes = 0;
+  for (const auto& [name, matrix] : params.packed_matrices()) {
+    const std::string_view type = matrix->type().name;
+    if (std::count(types.begin(), types.end(), type) == 0) types.push_back(type);
+    bytes += static_cast<double>(matrix->bytes());
+  }
+  return fmt::format("{} stays where it is: {}, {:.0f} MB in memory", o.tuning.started_from,
+                     fmt::join(types, " and "), bytes / 1e6);
+}
+
+}  // namespace
 
 std::vector<run::HeaderLine> about_tuning(const Options& o, const nn::Params& params) {
   std::vector<run::HeaderLine> lines;
@@ -241,6 +298,7 @@ std::vector<run::HeaderLine> about_tuning(const Options& o, const nn::Params& pa
   }
   if (!o.tuning.lora_rank && o.tuning.freeze.empty()) return lines;
   const nn::LoraOptions lora = o.tuning.adapters();
+  if (o.tuning.weights) lines.push_back({"base", about_base(o, params)});
   const std::string what = lora.rank > 0
                                ? fmt::format("LoRA of rank {} and alpha {:g} at {}", lora.rank,
                                              lora.alpha, fmt::join(lora.targets, ", "))

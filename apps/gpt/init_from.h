@@ -27,9 +27,20 @@ void check_patterns(const Options& options);
 // The settings of the model that the run resumes or starts from.
 run::ModelSettings given_settings(const Options& options);
 
-// The weights of the folder, with the first block_size positions. Errors as in run::load().
-// A model that is made of them must be checked by check_initial_params().
+// The model that the run starts from, its weights with the first block_size positions. Errors as in
+// run::load(). A model that is made of them must be checked by check_initial_params().
 nn::Params initial_params(const Options& options);
+// The model of a run with --weights, packed. With its adapters: those of the file that it begins
+// with, if it begins with some, or those of the run in `folder`, which is resumed. Without: such a
+// model as new ones are made for.
+enum class FirstAdapters { left_out, given };
+nn::Params packed_params(const Options& options, FirstAdapters adapters,
+                         const run::RunFolder* folder = nullptr);
+// The model that a run started from, opened again, as it was when the run began.
+run::OpenedModel opened_start(const Options& options);
+// Of a run that keeps adapters alone, or runs beside the model that it started from: what tells
+// whether that model is still the same. Reads its weights. Error if it is not.
+void know_base(Options& options);
 // Error if a weight is not finite: no run can start from it.
 void check_initial_params(const Options& options, const nn::Params& params);
 

@@ -7,7 +7,9 @@
 
 #include "tapegrad/apps/bench/measured_step.h"
 #include "tapegrad/apps/bench/trial.h"
+#include "tapegrad/apps/gpt/gpt_preferences.h"
 #include "tapegrad/apps/gpt/gpt_program.h"
+#include "tapegrad/apps/gpt/gpt_teacher.h"
 #include "tapegrad/apps/gpt/init_from.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/memory/dry_run.h"
@@ -70,7 +72,7 @@ std::string price_of_recomputing(const nn::Summary& model, const run::MemoryEsti
 void print_groups(const Options& o) {
   const DryRun dry;
   const nn::Params params = nn::Params::shapes_only();
-  nn::make_decoder(params, o.model, o.tuning.making(o.extras.recompute));
+  nn::make_decoder(params, o.model, o.tuning.making(o.extras.recomputes()));
   const NamedTensors parameters = params.parameters();
   std::string heading = "groups:";
   for (const std::string& line :
@@ -117,15 +119,16 @@ run::MemoryEstimate print_needs(const Options& o, const nn::Summary& model, doub
   std::fflush(stdout);
   const auto estimate_with = [&](bool recompute) {
     Options other = o;
-    other.extras.recompute = recompute;
+    other.extras.recompute = recompute ? Recompute::on : Recompute::off;
     return memory_of(other);
   };
   const run::MemoryEstimate stored = estimate_with(false), recomputed = estimate_with(true);
-  const run::MemoryEstimate& estimate = o.extras.recompute ? recomputed : stored;
+  const run::MemoryEstimate& estimate = o.extras.recomputes() ? recomputed : stored;
   fmt::print("memory:    {}\n", run::describe(estimate));
   fmt::print("recompute: {}{}\n",
-             o.extras.recompute ? "on; it takes " : "off; --recompute would take ",
+             o.extras.recomputes() ? "on; it takes " : "off; --recompute would take ",
              price_of_recomputing(model, stored, recomputed));
+  if (!o.extras.recompute_note.empty()) fmt::print("auto:      {}\n", o.extras.recompute_note);
   const std::string dtype = describe_precision(o.optimizer.precision(), product_of(o));
   if (!dtype.empty()) fmt::print("dtype:     {}\n", dtype);
   std::fflush(stdout);
@@ -156,12 +159,14 @@ int print_plan(const Options& o) {
   const double one = predicted.step / static_cast<double>(a.batch_size);
   if (predicted.making + one > seconds_left()) return print_prediction(o, predicted);
   reset_peak_memory();
-  bench::Trial trial(config, a.batch_size, o.text.block_size,
-                     {.recompute = o.extras.recompute,
-                      .precision = a.precision(),
-                      .dropout = o.random.rng,
-                      .tuning = o.tuning,
-                      .optimizer = a.rules()});
+  bench::TrialOptions how{.recompute = o.extras.recomputes(),
+                          .precision = a.precision(),
+                          .dropout = o.random.rng,
+                          .tuning = o.tuning,
+                          .optimizer = a.rules()};
+  how.loss = o.prefers() ? preference_trial(o) : teacher_trial(o);
+  if (o.tuning.weights) how.params = [&] { return packed_params(o, FirstAdapters::left_out); };
+  bench::Trial trial(config, a.batch_size, o.text.block_size, how);
   const auto measured = bench::measured_step(trial, a.batch_size, o.text.block_size, seconds_left);
   if (!measured) return kInterruptedExitCode;
   const run::StepParts parts = parts_of(measured->phases, trial);

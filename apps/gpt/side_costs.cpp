@@ -12,12 +12,10 @@ namespace {
 // Measures what a token of generated text takes.
 class TextCosts {
  public:
-  // For texts of at most so many tokens.
-  TextCosts(const nn::Decoder& gpt, const data::Tokens& text, std::int64_t longest)
-      : block_size_(gpt.config.block_size) {
+  // For texts of at most so many tokens, of a prompt of one or block_size, which ids do not matter.
+  TextCosts(const nn::Decoder& gpt, std::int64_t longest) : block_size_(gpt.config.block_size) {
     const auto measure = [&](std::int64_t prompt, std::int64_t count) {
-      nn::Tokens tokens(static_cast<std::size_t>(prompt));
-      text.copy(0, tokens);
+      const nn::Tokens tokens(static_cast<std::size_t>(prompt));
       Rng unused(0);
       return seconds_of([&] { nn::generate(gpt, tokens, {.max_new_tokens = count}, unused); }) /
              static_cast<double>(count);
@@ -42,20 +40,22 @@ class TextCosts {
 run::SideCosts Program::side_costs() const {
   const run::BatchPlan plan = options_.batches();
   const double minutes = options_.call.max_minutes.value_or(0);
-  const TextCosts text(gpt_, data_.val, std::max(kSampleTokens, kContinuationTokens));
+  const TextCosts text(gpt_, std::max(kSampleTokens, kContinuationTokens));
   const double batch = seconds_of([&] {
                          Rng unused(0);
-                         run::estimate_losses(gpt_, data_, plan, 1, options_.random, unused);
+                         losses_of(1, unused, nullptr);
                        }) /
                        2;  // one of each part
-  const data::SequentialBatches all(data_.val, plan.batch_size, plan.block_size);
+  const std::int64_t all =
+      data_.chat ? run::packed_batches(data_.chat->val, plan, false, Rng(0)).batches_per_epoch()
+                 : data::SequentialBatches(data_.val, plan.batch_size, plan.block_size).size();
   run::SideCosts costs;
   const int ranks = folder_.processes() == nullptr ? 1 : folder_.processes()->size();
   costs.evaluation =
       batch / ranks *
       static_cast<double>(run::evaluation_batches(data_, plan, options_.evaluation.eval_iters));
   if (const auto limit = run::evaluation_limit(options_.passes.final_eval, 60 * minutes)) {
-    const auto batches = std::min(all.size(), limit->batches.value_or(all.size()));
+    const auto batches = std::min(all, limit->batches.value_or(all));
     costs.end = std::min(batch * static_cast<double>(batches),
                          limit->seconds.value_or(std::numeric_limits<double>::infinity()));
   }

@@ -19,8 +19,10 @@ std::string Evaluated::line() const {
                                                        std::max(seconds, 1e-9))));
 }
 
-std::optional<Evaluated> evaluate_text(const run::TextModel& model, const data::Tokens& tokens,
-                                       run::WindowOptions options) {
+namespace {
+
+template <class LossOf>
+std::optional<Evaluated> timed(run::WindowOptions options, const LossOf& loss_of) {
   catch_interrupts();
   Terminal terminal;
   options.on_progress = [&](double share, double left) {
@@ -28,10 +30,26 @@ std::optional<Evaluated> evaluate_text(const run::TextModel& model, const data::
       terminal.working("evaluating: " + run::progress_text(share, left));
   };
   const auto begin = std::chrono::steady_clock::now();
-  const auto loss = run::loss_of_tokens(model.gpt, model.tokenizer, tokens, options);
+  const std::optional<run::TextLoss> loss = loss_of(options);
   if (!loss) return std::nullopt;
   return Evaluated{*loss,
                    std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
+}
+
+}  // namespace
+
+std::optional<Evaluated> evaluate_text(const run::TextModel& model, const data::Tokens& tokens,
+                                       run::WindowOptions options) {
+  return timed(std::move(options), [&](const run::WindowOptions& windows) {
+    return run::loss_of_tokens(model.gpt, model.tokenizer, tokens, windows);
+  });
+}
+
+std::optional<Evaluated> evaluate_chat(const run::TextModel& model, const run::ChatData& chat,
+                                       run::WindowOptions options) {
+  return timed(std::move(options), [&](const run::WindowOptions& windows) {
+    return run::loss_of_conversations(model.gpt, model.tokenizer, chat.val, chat.loss, windows);
+  });
 }
 
 }  // namespace tapegrad::sampling

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "tapegrad/run/models/model.h"
-#include "tapegrad/run/train/evaluate.h"
+#include "tapegrad/run/train/evaluation/evaluate.h"
 
 namespace tapegrad::sampling {
 
@@ -17,6 +17,9 @@ struct Evaluated {
 
 // Shows progress on a terminal. Nothing if a signal comes before anything was seen.
 std::optional<Evaluated> evaluate_text(const run::TextModel& model, const data::Tokens& tokens,
+                                       run::WindowOptions options);
+// The validation part of conversations.
+std::optional<Evaluated> evaluate_chat(const run::TextModel& model, const run::ChatData& chat,
                                        run::WindowOptions options);
 
 }  // namespace tapegrad::sampling

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "tapegrad/autograd/kernels/cached_page.h"
 #include "tapegrad/nn/generation/pick_token.h"
 
 namespace tapegrad::sampling {
@@ -14,6 +16,10 @@ struct SampleOptions {
   std::vector<std::string> stops = {};  // texts that end a sample, and are no part of it
   bool ignore_eos = false, logprobs = false, json = false;
   std::int64_t batch = 16;  // texts that run at once
+  CacheType cache = CacheType::f32;
+  // Texts are JSON: any object, or what fits the schema in this file.
+  bool json_object = false;
+  std::optional<std::string> json_schema = {};
 };
 
 }  // namespace tapegrad::sampling

@@ -121,11 +121,11 @@ nn::GenerateOptions generate_options(const run::TextModel& model, const SampleOp
 }
 
 nn::GenerationLimits generation_limits(const run::TextModel& model, const SampleOptions& options) {
-  nn::GenerationLimits limits{.max_sequences = options.batch};
+  nn::GenerationLimits limits{.max_sequences = options.batch, .cache = options.cache};
   const auto memory = run::available_memory();
   if (!memory) return limits;
   const nn::DecoderConfig& c = model.gpt.config;
-  const std::int64_t position = nn::cache_bytes_per_position(c);
+  const std::int64_t position = nn::cache_bytes_per_position(c, options.cache);
   const auto most = static_cast<std::int64_t>(memory->bytes) / 2 / position;
   limits.max_positions =
       std::clamp(most, c.block_size, std::max(c.block_size, options.batch * c.block_size));

@@ -7,6 +7,7 @@
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/seconds_of.h"
 #include "tapegrad/base/text/words.h"
+#include "tapegrad/data/tokenize/decode_text.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/record/report.h"
 #include "tapegrad/run/train/pair_tensors.h"
@@ -133,7 +134,7 @@ run::SideCosts Program::side_costs() const {
 run::About Program::about() const {
   const nn::TransformerConfig& c = options_.model;
   const run::OptimizerOptions& o = options_.optimizer;
-  const std::string sample = data_.tokenizer.decode(data_.held_out.front().source);
+  const std::string sample = data::decode_text(data_.tokenizer, data_.held_out.front().source);
   return {
       .lines = {{"model",
                  fmt::format("{} parameters: {} + {} layers, {} heads, {} channels; it sees {} "
@@ -180,9 +181,9 @@ void Program::print_examples(run::Report& report) const {
       {.start = data_.special.start, .end = data_.special.end, .interrupted = interrupted});
   report.line("\nheld-out pairs:");
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    const std::string expected = data_.tokenizer.decode(data_.held_out[i].target);
-    report.line(fmt::format("  {}\n    {}{}", data_.tokenizer.decode(sources[i]), found[i],
-                            found[i] == expected ? "" : ", which should be " + expected));
+    const std::string expected = data::decode_text(data_.tokenizer, data_.held_out[i].target);
+    report.line(fmt::format("  {}\n    {}{}", data::decode_text(data_.tokenizer, sources[i]),
+                            found[i], found[i] == expected ? "" : ", which should be " + expected));
   }
 }
 

@@ -9,6 +9,12 @@
 namespace tapegrad::watch {
 namespace {
 
+// Empty if there is none.
+std::string metric_text(const Json& values, const char* name) {
+  const auto at = values.find(name);
+  return at != values.end() && at->is_string() ? at->get<std::string>() : "";
+}
+
 // The object on a line; null if it has none with an iteration.
 Json object_on(std::string_view line, int depth) {
   try {
@@ -102,7 +108,8 @@ std::string History::add_metrics(std::string_view line) {
     add_point(name, {iteration, value.get<double>()});
   }
   if (const auto at = values.find("sample"); at != values.end() && at->is_string()) {
-    samples_.add({iteration, at->get<std::string>()});
+    samples_.add({iteration, at->get<std::string>(), metric_text(values, "prompt"),
+                  metric_text(values, "wanted")});
   }
   if (skipped) {
     skipped_.add(iteration);
@@ -159,7 +166,13 @@ std::string History::json() const {
     text += ']';
   }
   text += "},\"samples\":" + list(samples_.size(), [&](auto i) {
-            return json_text({{"iteration", samples_[i].iteration}, {"text", samples_[i].text}});
+            const Sample& sample = samples_[i];
+            Json json = {{"iteration", sample.iteration}, {"text", sample.text}};
+            if (!sample.wanted.empty()) {
+              json["prompt"] = sample.prompt;
+              json["wanted"] = sample.wanted;
+            }
+            return json_text(json);
           });
   text += ",\"skipped\":" +
           list(skipped_.size(), [&](auto i) { return fmt::format("{}", skipped_[i]); });

@@ -78,6 +78,7 @@ class History {
   struct Sample {
     std::int64_t iteration = 0;
     std::string text;
+    std::string prompt = {}, wanted = {};  // of an answer to a conversation
   };
   // Statistics of all layers at one step: of gradient, weight and update, a number for each name
   // in layer_names(), as far as it goes. NaN: none.

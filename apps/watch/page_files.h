@@ -1,14 +1,12 @@
 #pragma once
 
 #include <span>
-#include <string_view>
+
+#include "tapegrad/apps/http/page_file.h"
 
 namespace tapegrad::watch {
 
-// A file of the page, which is part of the program. They are listed in CMakeLists.txt.
-struct PageFile {
-  std::string_view name, bytes;
-};
-std::span<const PageFile> page_files();
+// The files of the page. They are listed in CMakeLists.txt.
+std::span<const http::PageFile> page_files();
 
 }  // namespace tapegrad::watch

@@ -1,12 +1,10 @@
 #include "tapegrad/apps/watch/routes.h"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
 #include <optional>
 
 #include "tapegrad/apps/watch/page_files.h"
-#include "tapegrad/apps/watch/report_html.h"
+#include "tapegrad/apps/watch/report/report_html.h"
 #include "tapegrad/base/text/number_text.h"
 #include "tapegrad/base/version.h"
 
@@ -15,53 +13,6 @@ namespace {
 
 constexpr std::size_t kMostListBytes = std::size_t{4} << 20;
 constexpr std::string_view kRuns = "/api/runs", kRun = "/api/runs/";
-
-bool is_address(const std::string& text) {
-  in6_addr place;
-  return ::inet_pton(AF_INET, text.c_str(), &place) == 1 ||
-         ::inet_pton(AF_INET6, text.c_str(), &place) == 1;
-}
-
-// "localhost:8265" → "localhost", "[::1]:8265" → "::1"; "" for what is more than a name and a port.
-std::string without_port(std::string_view host) {
-  const bool brackets = host.starts_with('[');
-  const std::size_t end = host.find(brackets ? ']' : ':');
-  if (brackets && end == host.npos) return "";
-  const std::string_view name = brackets ? host.substr(1, end - 1) : host.substr(0, end);
-  std::string_view rest = end == host.npos ? "" : host.substr(end + (brackets ? 1 : 0));
-  if (rest.empty()) return std::string(name);
-  const char before = rest.front();
-  rest.remove_prefix(1);
-  const auto port = number_of<std::uint64_t>(rest);
-  return before == ':' && port && *port <= UINT16_MAX ? std::string(name) : "";
-}
-
-bool is_this_computer(const std::string& name) {
-  return name == "127.0.0.1" || name == "localhost" || name == "::1";
-}
-
-// A name that leads to this server might be another site's, whose page then asks in its name: only
-// addresses are known to be meant, and names of this computer's own. Any port: it may be forwarded.
-bool is_own(const std::string& host, const std::string& own) {
-  const std::string name = without_port(host);
-  const bool only_local = own == "127.0.0.1" || own == "::1";
-  return is_this_computer(name) || name == own || (!only_local && is_address(name));
-}
-
-std::string type_of(std::string_view name) {
-  if (name.ends_with(".html")) return "text/html; charset=utf-8";
-  if (name.ends_with(".css")) return "text/css; charset=utf-8";
-  if (name.ends_with(".js")) return "text/javascript; charset=utf-8";
-  if (name.ends_with(".svg")) return "image/svg+xml";
-  return "text/plain; charset=utf-8";
-}
-
-const PageFile* page_file(std::string_view path) {
-  for (const PageFile& file : page_files()) {
-    if (path == "/" ? file.name == "index.html" : path.substr(1) == file.name) return &file;
-  }
-  return nullptr;
-}
 
 Json description(const RunFiles& run, std::size_t id) {
   return {{"id", id},
@@ -85,7 +36,7 @@ Json short_description(const RunFiles& run, std::size_t id) {
 }
 
 // Where all descriptions together would be too long, the longest are cut.
-Response list_runs(const RunList& runs, bool inspects, bool keeps_notes) {
+Response list_runs(const RunList& runs, bool inspects, bool is_local) {
   struct Described {
     std::size_t id;
     std::string text;
@@ -108,8 +59,8 @@ Response list_runs(const RunList& runs, bool inspects, bool keeps_notes) {
   for (const Described& described : all) list += (list.empty() ? "" : ",") + described.text;
   return {
       .body = fmt::format(
-          R"({{"version":{},"inspect":{},"keeps_notes":{},"full":{},"folders":{},"runs":[{}]}})",
-          json_text(TAPEGRAD_VERSION), inspects, keeps_notes, runs.is_full(),
+          R"({{"version":{},"inspect":{},"talk":{},"keeps_notes":{},"full":{},"folders":{},"runs":[{}]}})",
+          json_text(TAPEGRAD_VERSION), inspects, inspects && is_local, is_local, runs.is_full(),
           json_text(runs.folder_names()), list)};
 }
 
@@ -123,9 +74,7 @@ std::pair<RunFiles*, std::string_view> run_in(std::string_view rest, const RunLi
 // Of a request that does something: only this server's own page may send it. A page of another site
 // names itself as the origin; what it can send without asking is not application/json.
 std::optional<Response> refusal_of_sender(const Request& request) {
-  if (!request.origin.empty() && request.origin != "http://" + request.host) {
-    return refusal(403, "the page of another site asks");
-  }
+  if (http::is_of_other_page(request)) return refusal(403, "the page of another site asks");
   if (!request.content_type.starts_with("application/json")) {
     return refusal(415, "the body must be application/json");
   }
@@ -151,8 +100,14 @@ Answer keep_notes(const Request& request, RunFiles& run, bool keeps_notes) {
   return Response{.body = json_text(json_of_notes(notes))};
 }
 
-Answer inspection(const Request& request, const RunList& runs, bool inspects) {
-  if (const auto refused = refusal_of_sender(request)) return *refused;
+// A request for what another program makes of a run: {"run": 0, …}.
+struct AskedOfRun {
+  Json body;
+  const RunFiles* run;
+};
+std::variant<Response, AskedOfRun> asked_of_run(const Request& request, const RunList& runs,
+                                                bool inspects) {
+  if (auto refused = refusal_of_sender(request)) return *std::move(refused);
   if (!inspects) return refusal(503, "the program tapegrad is not beside this one");
   Json body;
   try {
@@ -160,12 +115,26 @@ Answer inspection(const Request& request, const RunList& runs, bool inspects) {
   } catch (const Error& error) {
     return refusal(400, error.what());
   }
-  const auto member = [&](const char* name) {
-    return body.is_object() ? body.value(name, Json()) : Json();
-  };
-  const Json run = member("run"), text = member("text");
+  const Json run = body.is_object() ? body.value("run", Json()) : Json();
   const RunFiles* files = run.is_number_unsigned() ? runs.find(run.get<std::size_t>()) : nullptr;
   if (files == nullptr) return refusal(400, "'run' must be the number of a run");
+  return AskedOfRun{std::move(body), files};
+}
+
+Answer talk(const Request& request, const RunList& runs, bool inspects, bool is_local) {
+  const auto asked = asked_of_run(request, runs, inspects);
+  if (const auto* refused = std::get_if<Response>(&asked)) return *refused;
+  if (!is_local) {
+    return refusal(403, "with --host, others reach this page: tapegrad serve has models for them");
+  }
+  return Talk{std::get<AskedOfRun>(asked).run->folder()};
+}
+
+Answer inspection(const Request& request, const RunList& runs, bool inspects) {
+  const auto asked = asked_of_run(request, runs, inspects);
+  if (const auto* refused = std::get_if<Response>(&asked)) return *refused;
+  const auto& [body, files] = std::get<AskedOfRun>(asked);
+  const Json text = body.value("text", Json());
   if (!text.is_string() || text.get_ref<const std::string&>().empty()) {
     return refusal(400, "'text' must be a text");
   }
@@ -198,31 +167,21 @@ Response refusal(int status, const std::string& why) {
   return {.status = status, .body = json_text({{"error", why}})};
 }
 
-std::vector<std::pair<std::string, std::string>> usual_headers(const Response& response) {
-  std::vector<std::pair<std::string, std::string>> headers = {
-      {"Content-Type", response.type},
-      {"X-Content-Type-Options", "nosniff"},
-      {"Referrer-Policy", "no-referrer"},
-      {"Cross-Origin-Resource-Policy", "same-origin"},
-      {"Cache-Control", "no-store"},
-      {"Content-Security-Policy",
-       "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action "
-       "'none'; frame-ancestors 'none'"}};
-  headers.insert(headers.end(), response.headers.begin(), response.headers.end());
-  return headers;
-}
-
 Answer answer(const Request& request, const RunList& runs, const std::string& host, bool inspects) {
-  if (!is_own(request.host, host)) return refusal(403, "the Host header names another computer");
-  const std::string_view path =
-      std::string_view(request.target).substr(0, request.target.find('?'));
+  if (!http::is_own(request.host, host))
+    return refusal(403, "the Host header names another computer");
+  const std::string_view path = request.path();
   const bool gets = request.method == "GET";
   if (path == "/api/inspect") {
     return request.method == "POST" ? inspection(request, runs, inspects) : wrong_method("POST");
   }
+  const bool is_local = http::is_this_computer(host);
+  if (path == "/api/talk") {
+    return request.method == "POST" ? talk(request, runs, inspects, is_local)
+                                    : wrong_method("POST");
+  }
   if (path == "/api/events") return gets ? Answer(Events()) : wrong_method("GET");
-  const bool keeps_notes = is_this_computer(host);
-  if (path == kRuns) return gets ? list_runs(runs, inspects, keeps_notes) : wrong_method("GET");
+  if (path == kRuns) return gets ? list_runs(runs, inspects, is_local) : wrong_method("GET");
   if (path.starts_with(kRun)) {
     const auto [run, part] = run_in(path.substr(kRun.size()), runs);
     if (run != nullptr && part == "/history") {
@@ -232,18 +191,13 @@ Answer answer(const Request& request, const RunList& runs, const std::string& ho
       return gets ? Answer(report_of_run(*run)) : wrong_method("GET");
     }
     if (run != nullptr && part == "/notes") {
-      return request.method == "PUT" ? keep_notes(request, *run, keeps_notes) : wrong_method("PUT");
+      return request.method == "PUT" ? keep_notes(request, *run, is_local) : wrong_method("PUT");
     }
     return refusal(404, "there is no such run, or no such part of it");
   }
-  const PageFile* file = page_file(path);
-  if (file == nullptr) return refusal(404, "there is nothing of that name");
-  if (!gets) return wrong_method("GET");
-  return Response{.type = type_of(file->name), .body = std::string(file->bytes)};
-}
-
-std::string event(std::string_view name, const std::string& data) {
-  return fmt::format("event: {}\ndata: {}\n\n", name, data);
+  auto file = http::page_response(page_files(), path);
+  if (!file) return refusal(404, "there is nothing of that name");
+  return gets ? Answer(std::move(*file)) : wrong_method("GET");
 }
 
 }  // namespace tapegrad::watch

@@ -5,37 +5,30 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <future>
 #include <set>
 #include <thread>
 
-#include "tapegrad/apps/watch/connection.h"
-#include "tapegrad/base/blocked_signals.h"
+#include "tapegrad/apps/http/listener.h"
+#include "tapegrad/apps/watch/inspect_child.h"
+#include "tapegrad/apps/watch/routes.h"
+#include "tapegrad/apps/watch/talk_child.h"
 #include "tapegrad/base/terminal.h"
 
 namespace tapegrad::watch {
 namespace {
 
 namespace asio = boost::asio;
-using asio::ip::tcp;
-using Failure = boost::system::error_code;
 
-constexpr int kNextPorts = 20, kLowestPriority = 19;
-constexpr std::size_t kMostConnections = 128, kMostStreams = 32;
-constexpr std::size_t kMostAnswerBytes = std::size_t{64} << 20;  // under way, except for one
-constexpr std::size_t kReadBytes = std::size_t{1} << 20;         // of one run's files at a time
+constexpr int kLowestPriority = 19;
+constexpr std::size_t kMostStreams = 32;
+constexpr std::size_t kReadBytes = std::size_t{1} << 20;  // of one run's files at a time
 constexpr std::chrono::milliseconds kReadInterval{250}, kLookInterval{2000}, kChildInterval{20};
 // A read of all runs is divided into turns of that length, between which requests are answered.
 constexpr std::chrono::milliseconds kTurn{20}, kFinishTime{500};
 constexpr std::chrono::seconds kPulse{10};
-
-constexpr std::string_view kBusy =
-    "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 
 void lower_priority() {
   const auto thread = static_cast<id_t>(::syscall(SYS_gettid));
@@ -44,47 +37,33 @@ void lower_priority() {
   ::setpriority(PRIO_PROCESS, thread, kLowestPriority);
 }
 
-asio::ip::address address_of(const std::string& host) {
-  Failure failure;
-  const auto address = asio::ip::make_address(host == "localhost" ? kThisComputer : host, failure);
-  check(!failure,
-        "'{}' is no address to listen at: {} is this computer alone, 0.0.0.0 all that "
-        "reach it",
-        host, kThisComputer);
-  return address;
+http::ListenerOptions listener_options(const ServerOptions& o) {
+  http::Limits limits;
+  if (o.patience) limits.read_time = limits.write_time = limits.event_time = *o.patience;
+  return {o.host, o.port, o.or_next_port, limits};
 }
 
 }  // namespace
 
-class Server::Thread : public ConnectionOwner {
+class Server::Thread : public http::Handler {
  public:
   explicit Thread(const ServerOptions& options)
       : host_(options.host),
-        wanted_(options.port),
+        talk_port_(options.talk_port),
         runs_(options.runs, options.folders),
-        at_each_read_(options.at_each_read) {
-    listen(options);
-    accept();
+        at_each_read_(options.at_each_read),
+        listener_(listener_options(options), *this) {
     read_files();
     look_for_runs();
     pulse();
-    const BlockedSignals blocked;
-    thread_ = std::thread([this] {
-      lower_priority();
-      try {
-        context_.run();
-      } catch (const std::exception& error) {
-        end_page(error.what());
-      } catch (...) {
-        end_page("an unknown error");
-      }
-    });
+    listener_.begin();
   }
   ~Thread() override {
-    context_.stop();
-    thread_.join();
+    listener_.stop();
     child_.reset();
     inspected_for_.reset();
+    talk_.reset();
+    const auto last = std::exchange(talk_for_, {});
   }
 
   // See Server::finish().
@@ -92,7 +71,7 @@ class Server::Thread : public ConnectionOwner {
     const auto told = std::make_shared<std::promise<bool>>();
     auto pages = told->get_future();
     const auto end = std::chrono::steady_clock::now() + kFinishTime;
-    asio::post(context_, [this, told] {
+    listener_.run([this, told] {
       runs_.end_training();
       read_rest();
       told->set_value(!streams_.empty());
@@ -103,116 +82,91 @@ class Server::Thread : public ConnectionOwner {
     }
   }
 
-  int port() const { return port_; }
-  int wanted_port() const { return wanted_; }
+  const http::Listener& listener() const { return listener_; }
   const std::string& host() const { return host_; }
 
-  Answer answer(const Request& request) override {
-    return watch::answer(request, runs_, host_, InspectChild::program().has_value());
+  std::optional<Response> answer(const Request& request,
+                                 const std::shared_ptr<http::Connection>& connection) override {
+    Answer answer = watch::answer(request, runs_, host_, ChildProgram::beside().has_value());
+    if (const auto* job = std::get_if<Inspection>(&answer)) {
+      return begin_inspection(connection, *job);
+    }
+    if (const auto* job = std::get_if<Talk>(&answer)) return begin_talk(connection, *job);
+    if (std::holds_alternative<Events>(answer)) return begin_events(connection);
+    return std::get<Response>(std::move(answer));
   }
-  bool begin_events(Connection* connection) override {
-    if (streams_.size() >= kMostStreams) return false;
-    streams_.insert(connection);
-    return true;
+  Response refusal(int status, const std::string& why) const override {
+    return watch::refusal(status, why);
   }
-  std::optional<Response> begin_inspection(const std::shared_ptr<Connection>& connection,
-                                           const Inspection& job) override {
-    if (child_) return refusal(503, "another text is being looked at: try again in a moment");
-    const auto program = InspectChild::program();
-    if (!program) return refusal(503, "the program inspect is not beside this one");
-    child_ = std::make_unique<InspectChild>(*program, job.run, job.text);
-    inspected_for_ = connection;
-    look_at_child();
-    return std::nullopt;
-  }
-  bool begin_answer(std::size_t bytes) override {
-    if (answer_bytes_ > 0 && answer_bytes_ + bytes > kMostAnswerBytes) return false;
-    answer_bytes_ += bytes;
-    return true;
-  }
-  void end_answer(std::size_t bytes) override { answer_bytes_ -= bytes; }
-  void ended(Connection* connection) override {
-    connections_.erase(connection);
+  void ended(http::Connection* connection) override {
     streams_.erase(connection);
+    std::erase_if(talk_for_, [&](const auto& one) { return one.get() == connection; });
     if (inspected_for_.get() == connection) {
       child_.reset();
       const auto last = std::exchange(inspected_for_, nullptr);
     }
   }
-
- private:
-  void end_page(const char* why) noexcept {
+  void begins() override { lower_priority(); }
+  void breaks(const char* why) noexcept override {
     try {
-      Failure ignored;
-      acceptor_.close(ignored);
-      for (Connection* connection : connections_) connection->close();
       print_error(fmt::format("note: the page has ended: {}\n", why));
     } catch (...) {  // there is no memory, even for that
     }
   }
 
-  void listen(const ServerOptions& options) {
-    const asio::ip::address address = address_of(options.host);
-    const int tries = options.or_next_port && options.port != 0 ? kNextPorts + 1 : 1;
-    Failure failure;
-    for (int i = 0; i < tries; ++i) {
-      if (open({address, static_cast<unsigned short>(options.port + i)}, failure)) {
-        port_ = acceptor_.local_endpoint().port();
-        return;
-      }
-      if (failure != asio::error::address_in_use) break;
+ private:
+  std::optional<Response> begin_events(const std::shared_ptr<http::Connection>& connection) {
+    if (streams_.size() >= kMostStreams) return watch::refusal(503, "too many pages are open");
+    streams_.insert(connection.get());
+    connection->begin_events();
+    connection->send_event(std::make_shared<const std::string>("retry: 1000\n\n"));
+    return std::nullopt;
+  }
+  std::optional<Response> begin_inspection(const std::shared_ptr<http::Connection>& connection,
+                                           const Inspection& job) {
+    if (child_) {
+      return watch::refusal(503, "another text is being looked at: try again in a moment");
     }
-    check(failure != asio::error::address_in_use,
-          "port {} is taken, by another page perhaps: choose another port, or 0 for any free one",
-          options.port);
-    fail("cannot listen at {}, port {}: {}", options.host, options.port, failure.message());
+    const auto program = ChildProgram::beside();
+    if (!program) return watch::refusal(503, "the program tapegrad is not beside this one");
+    child_ = std::make_unique<InspectChild>(*program, job.run, job.text);
+    inspected_for_ = connection;
+    look_at_child();
+    return std::nullopt;
   }
 
-  bool open(const tcp::endpoint& place, Failure& failure) {
-    acceptor_.close(failure);
-    if (acceptor_.open(place.protocol(), failure)) return false;
-    acceptor_.set_option(tcp::acceptor::reuse_address(true), failure);
-    if (acceptor_.bind(place, failure)) return false;
-    return !acceptor_.listen(asio::socket_base::max_listen_connections, failure);
+  // One model at a time is there to talk to. That of another run ends with its conversations.
+  std::optional<Response> begin_talk(const std::shared_ptr<http::Connection>& connection,
+                                     const Talk& job) {
+    if (!talk_for_.empty() && talk_->run() != job.run) {
+      return watch::refusal(503, "another model is being opened: try again in a moment");
+    }
+    if (!talk_ || talk_->run() != job.run || talk_->ended()) {
+      const auto program = ChildProgram::beside();
+      if (!program) return watch::refusal(503, "the program tapegrad is not beside this one");
+      talk_.reset();
+      talk_ = std::make_unique<TalkChild>(*program, job.run, talk_port_);
+    }
+    talk_for_.push_back(connection);
+    if (talk_for_.size() == 1) look_at_talk();
+    return std::nullopt;
   }
 
-  void accept() {
-    acceptor_.async_accept([this](Failure failure, tcp::socket socket) {
-      if (failure == asio::error::operation_aborted) return;
-      if (failure) {  // too many files are open, say
-        after(accept_timer_, kReadInterval, [this] { accept(); });
-        return;
+  void look_at_talk() {
+    http::after(talk_timer_, kChildInterval, [this] {
+      if (talk_for_.empty()) return;
+      const auto answer = talk_->look();
+      if (!answer) return look_at_talk();
+      for (const auto& connection : std::exchange(talk_for_, {})) {
+        connection->send({.status = answer->status, .body = answer->body});
       }
-      if (connections_.size() < kMostConnections) {
-        serve(std::move(socket));
-      } else {
-        socket.non_blocking(true, failure);
-        socket.write_some(asio::buffer(kBusy), failure);
-      }
-      accept();
-    });
-  }
-
-  void serve(tcp::socket socket) {
-    Failure ignored;
-    socket.set_option(tcp::no_delay(true), ignored);
-    const auto connection = std::make_shared<Connection>(std::move(socket), *this);
-    connections_.insert(connection.get());
-    connection->read();
-  }
-
-  template <class Timer, class Then>
-  static void after(Timer& timer, std::chrono::milliseconds time, const Then& then) {
-    timer.expires_after(time);
-    timer.async_wait([then](Failure failure) {
-      if (!failure) then();
     });
   }
 
   void tell(const std::string& text) {
     const auto shared = std::make_shared<const std::string>(text);
     // One that is dropped here leaves streams_ later: see ended().
-    for (Connection* stream : streams_) stream->send_event(shared);
+    for (http::Connection* stream : streams_) stream->send_event(shared);
   }
 
   // Reads a piece of a run's files, and tells what is new. Whether there is more.
@@ -244,8 +198,8 @@ class Server::Thread : public ConnectionOwner {
     next_run_ = all ? 0 : at->first;
     const bool again = !all || std::exchange(more_, false);
     tell_changes();
-    after(read_timer_, again ? std::chrono::milliseconds(0) : kReadInterval,
-          [this] { read_files(); });
+    http::after(read_timer_, again ? std::chrono::milliseconds(0) : kReadInterval,
+                [this] { read_files(); });
   }
 
   void read_rest() {
@@ -260,16 +214,18 @@ class Server::Thread : public ConnectionOwner {
 
   void look_for_runs() {
     if (runs_.look()) tell(event("runs", "{}"));
-    after(look_timer_, kLookInterval, [this] { look_for_runs(); });
+    http::after(look_timer_, kLookInterval, [this] { look_for_runs(); });
   }
 
   void pulse() {
     tell(": still here\n\n");
-    after(pulse_timer_, kPulse, [this] { pulse(); });
+    // One that ended by itself is a process until somebody takes its end.
+    if (talk_ && talk_for_.empty() && talk_->ended()) talk_.reset();
+    http::after(pulse_timer_, kPulse, [this] { pulse(); });
   }
 
   void look_at_child() {
-    after(child_timer_, kChildInterval, [this] {
+    http::after(child_timer_, kChildInterval, [this] {
       if (!child_) return;
       const auto answer = child_->look();
       if (!answer) return look_at_child();
@@ -280,20 +236,20 @@ class Server::Thread : public ConnectionOwner {
   }
 
   std::string host_;
-  int wanted_, port_ = 0;
+  int talk_port_;
   RunList runs_;
   std::function<void()> at_each_read_;
   std::size_t next_run_ = 0;
-  bool more_ = false, changed_ = false;          // of the runs before the next one
-  std::set<Connection*> connections_, streams_;  // the second of the first
-  std::size_t answer_bytes_ = 0;
+  bool more_ = false, changed_ = false;  // of the runs before the next one
+  std::set<http::Connection*> streams_;
   std::unique_ptr<InspectChild> child_;
-  std::shared_ptr<Connection> inspected_for_;
-  asio::io_context context_{1};  // ends the connections, which still know what is above
-  tcp::acceptor acceptor_{context_};
-  asio::steady_timer accept_timer_{context_}, read_timer_{context_}, look_timer_{context_},
-      pulse_timer_{context_}, child_timer_{context_};
-  std::thread thread_;
+  std::shared_ptr<http::Connection> inspected_for_;
+  std::unique_ptr<TalkChild> talk_;
+  std::vector<std::shared_ptr<http::Connection>> talk_for_;  // while it opens the model
+  http::Listener listener_;  // ends the connections, which still know what is above
+  asio::steady_timer read_timer_{listener_.context()}, look_timer_{listener_.context()},
+      pulse_timer_{listener_.context()}, child_timer_{listener_.context()},
+      talk_timer_{listener_.context()};
 };
 
 Server::Server(const ServerOptions& options) : thread_(std::make_unique<Thread>(options)) {}
@@ -301,28 +257,22 @@ Server::~Server() = default;
 
 void Server::finish() { thread_->finish(); }
 
-int Server::port() const { return thread_->port(); }
+int Server::port() const { return thread_->listener().port(); }
 
-std::string Server::url() const {
-  const std::string& host = thread_->host();
-  const bool is_long = host.find(':') != host.npos;
-  return fmt::format("http://{}{}{}:{}/", is_long ? "[" : "", host, is_long ? "]" : "", port());
-}
+std::string Server::url() const { return thread_->listener().url(); }
 
 std::vector<std::string> Server::notes() const {
+  const http::Listener& listener = thread_->listener();
   std::vector<std::string> notes;
-  if (thread_->wanted_port() != 0 && port() != thread_->wanted_port()) {
-    notes.push_back(
-        fmt::format("note: port {} is taken, by another page perhaps", thread_->wanted_port()));
-  }
+  if (const std::string note = listener.port_note(); !note.empty()) notes.push_back(note);
   const std::string& host = thread_->host();
-  if (!asio::ip::make_address(host == "localhost" ? kThisComputer : host).is_loopback()) {
+  if (http::is_public(host)) {
     notes.push_back(fmt::format(
         "warning: everybody who reaches {} reads these runs, and can ask the model", host));
-    if (asio::ip::make_address(host).is_unspecified()) {
-      notes.push_back(fmt::format(
-          "note: on another computer, the URL has this computer's address in place of {}", host));
-    }
+  }
+  if (listener.is_everywhere()) {
+    notes.push_back(fmt::format(
+        "note: on another computer, the URL has this computer's address in place of {}", host));
   }
   return notes;
 }

@@ -1,15 +1,19 @@
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "tapegrad/apps/http/message.h"
 
 namespace tapegrad::watch {
 
 inline constexpr int kDefaultPort = 8265;
-inline constexpr const char* kThisComputer = "127.0.0.1";
+using http::kThisComputer;
 
 struct ServerOptions {
   std::vector<std::filesystem::path> runs = {};     // run folders, whatever they have
@@ -17,7 +21,10 @@ struct ServerOptions {
   std::string host = kThisComputer;                 // an address of this computer
   int port = kDefaultPort;                          // 0: any that is free
   bool or_next_port = true;                         // the next free one if it is taken
+  int talk_port = 0;                                // of a model to talk to; 0: any that is free
   std::function<void()> at_each_read = {};          // in the server's thread; for tests
+  // How long who sends a request, or takes an answer, may be about it [http::Limits]; for tests.
+  std::optional<std::chrono::seconds> patience = {};
 };
 
 // The page that shows runs, at http://127.0.0.1:8265/: see docs/watching.md. All of it happens in a

@@ -85,6 +85,15 @@ void add_scores(Cases& cases) {
       // Strips and tiles that meet no early key.
       {"attention(1, window 9)", {{1, 81, 3}}, normal,
        attend(1, true, {.window = 9})},
+      {"attention(2, documents)", {{2, 5, 12}}, normal,
+       attend(2, true, {.document_starts = ids({0, 0, 2, 2, 4, 0, 1, 1, 1, 1}, {2, 5})})},
+      // A strip that begins inside a document, and a tile that meets no early key.
+      {"attention(1, documents, window 9)", {{1, 81, 3}}, normal,
+       [](In x) {
+         std::vector<std::int32_t> starts(81, 0);
+         for (std::size_t t = 12; t < 81; ++t) starts[t] = t < 40 ? 12 : 40;
+         return attention(x[0], 1, {.scores = {.window = 9, .document_starts = ids(starts, {1, 81})}});
+       }},
       {"attention(2, cap 1.5)", {{2, 5, 12}}, normal, attend(2, true, {.softcap = 1.5})},
       {"attention(2, full, cap 1.5)", {{2, 2, 4}, {2, 5, 4}, {2, 5, 4}}, normal,
        attend(2, false, {.softcap = 1.5})},
@@ -102,7 +111,8 @@ void add_scores(Cases& cases) {
       {"attention_reference(2, all three)", {{1, 5, 4}, {1, 5, 4}, {1, 5, 4}}, normal,
        [](In x) {
          return attention_reference(x[0], x[1], x[2], 2, true, {}, {},
-                                    {.scale = 1.3, .softcap = 1.5, .window = 3});
+                                    {.scale = 1.3, .softcap = 1.5, .window = 3,
+                                     .document_starts = ids({0, 0, 0, 0, 4}, {1, 5})});
        }},
   };
   cases.insert(cases.end(), lines.begin(), lines.end());
@@ -113,6 +123,10 @@ void add_rotations(Cases& cases) {
       {"rope(4)", {{2, 3, 8}}, normal, [](In x) { return rope(x[0], 4); }},
       {"rope(2, first 5, channels 8)", {{2, 3, 12}}, normal,
        [](In x) { return rope(x[0], 2, {.first = 5, .channels = 8}); }},
+      {"rope(2, first 5, documents)", {{2, 3, 8}}, normal,
+       [](In x) {
+         return rope(x[0], 2, {.first = 5, .document_starts = ids({0, 1, 1, 0, 0, 2}, {2, 3})});
+       }},
       {"rope(4, base 100, scaling)", {{2, 3, 8}}, normal,
        [](In x) { return rope(x[0], 4, {.base = 100, .scaling = RopeScaling{2, 1, 4, 16}}); }},
       {"rope(4, linear)", {{2, 3, 8}}, normal,

@@ -1,5 +1,6 @@
 #include "tapegrad/autograd/check/op_cases.h"
 
+#include "tapegrad/autograd/head_ops.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/ops/many_factors.h"
 
@@ -16,6 +17,18 @@ Tensor mask(const Shape& shape) {
   auto* values = m.mutable_data<std::uint8_t>();
   for (std::int64_t i = 0; i < m.numel(); i += 3) values[i] = 1;
   return m;
+}
+
+// A teacher of x's type whose logits are sin 1, sin 2, … row after row.
+Teacher teacher(const Tensor& x, std::int64_t classes) {
+  return {.logits =
+              [=, dtype = x.dtype()](std::int64_t first, std::int64_t n) {
+                const auto begin = static_cast<double>(first * classes + 1);
+                const auto count = static_cast<double>(n * classes);
+                return reshape(sin(Tensor::arange(begin, begin + count, 1, dtype)), {n, classes});
+              },
+          .weight = 0.7,
+          .temperature = 1.5};
 }
 
 // One line per case, which clang-format would tear apart.
@@ -248,6 +261,27 @@ void add_losses(Cases& cases) {
        }},
       {"linear_cross_entropy", {{2, 0}, {5, 0}}, normal,
        [](In x) { return linear_cross_entropy(x[0], x[1], ids({0, 4})); }},
+      {"linear_log_probs", {{4, 3}, {5, 3}}, normal,
+       [](In x) { return linear_log_probs(x[0], x[1], ids({0, 4, 2, 2})); }},
+      {"linear_log_probs(ignore, cap 1.5)", {{2, 2, 3}, {5, 3}}, normal,
+       [](In x) {
+         return linear_log_probs(x[0], x[1], ids({0, -1, 2, 1}, {2, 2}), -1, Precision::full, 1.5);
+       }},
+      {"linear_log_probs, weight as it is", {{4, 3}}, normal,
+       [](In x) {
+         return linear_log_probs(x[0], Tensor::eye(5, 3, x[0].dtype()), ids({0, -1, 2, 2}), -1);
+       }},
+      {"linear_log_probs", {{2, 0}, {5, 0}}, normal,
+       [](In x) { return linear_log_probs(x[0], x[1], ids({0, 4})); }},
+      {"linear_distillation", {{4, 3}, {5, 3}}, normal,
+       [](In x) { return linear_distillation(x[0], x[1], ids({0, 4, 2, 2}), teacher(x[0], 5)); }},
+      {"linear_distillation(ignore, cap 1.5)", {{2, 2, 3}, {5, 3}}, normal,
+       [](In x) {
+         return linear_distillation(x[0], x[1], ids({0, -1, 2, 1}, {2, 2}), teacher(x[0], 5), -1,
+                                    Precision::full, 1.5);
+       }},
+      {"linear_distillation", {{2, 0}, {5, 0}}, normal,
+       [](In x) { return linear_distillation(x[0], x[1], ids({0, 4}), teacher(x[0], 5)); }},
       {"mse_loss", {{3, 4}, {3, 4}}, normal, [](In x) { return mse_loss(x[0], x[1]); }},
       {"mse_loss", {{}, {}}, normal, [](In x) { return mse_loss(x[0], x[1]); }},
   };

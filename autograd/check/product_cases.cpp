@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "tapegrad/autograd/check/op_cases.h"
+#include "tapegrad/autograd/head_ops.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/packed/packed_matrix.h"
 
@@ -54,6 +55,37 @@ void add_packed(Cases& cases) {
                      const std::vector<PackedLinear> two = {{w, x[1]}, {v, {}}};
                      return concat(linears(x[0], two), 1);
                    }});
+  cases.push_back({"packed_cross_entropy", {{0, 4}}, normal, [=](In x) {
+                     return linear_cross_entropy(x[0], PackedLinear{w},
+                                                 Tensor::zeros({0}, DType::i32));
+                   }});
+  cases.push_back({"packed_log_probs", {{0, 4}}, normal, [=](In x) {
+                     return linear_log_probs(x[0], PackedLinear{w}, Tensor::zeros({0}, DType::i32));
+                   }});
+  const auto teacher_of = [](const Tensor& x) {
+    return Teacher{.logits = [dtype = x.dtype()](std::int64_t first, std::int64_t n) {
+      const auto begin = static_cast<double>(first), count = static_cast<double>(n * 5);
+      return reshape(cos(Tensor::arange(begin, begin + count, 1, dtype)), {n, 5});
+    }};
+  };
+  cases.push_back({"packed_distillation", {{0, 4}}, normal, [=](In x) {
+                     return linear_distillation(x[0], PackedLinear{w},
+                                                Tensor::zeros({0}, DType::i32), teacher_of(x[0]));
+                   }});
+  const Tensor targets = Tensor::from<std::int32_t>({1, 4, -100, 0, 3, 3}, {2, 3});
+  for (const double cap : {0.0, 2.0}) {
+    cases.push_back(
+        {cap == 0 ? "packed_cross_entropy" : "packed_cross_entropy(capped)", {{2, 3, 4}}, normal,
+         [=](In x) { return linear_cross_entropy(x[0], PackedLinear{w}, targets, -100, cap); }});
+    cases.push_back(
+        {cap == 0 ? "packed_log_probs" : "packed_log_probs(capped)", {{2, 3, 4}}, normal,
+         [=](In x) { return linear_log_probs(x[0], PackedLinear{w}, targets, -100, cap); }});
+    cases.push_back({cap == 0 ? "packed_distillation" : "packed_distillation(capped)",
+                     {{2, 3, 4}}, normal, [=](In x) {
+                       return linear_distillation(x[0], PackedLinear{w}, targets, teacher_of(x[0]), -100,
+                                                  cap);
+                     }});
+  }
 }
 
 void add_einsums(Cases& cases) {

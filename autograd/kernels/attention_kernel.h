@@ -7,8 +7,10 @@
 #include "tapegrad/autograd/gemm/gemm.h"
 #include "tapegrad/autograd/kernels/attention_strip.h"
 #include "tapegrad/autograd/kernels/attention_tiles.h"
+#include "tapegrad/autograd/kernels/cached_page.h"
 #include "tapegrad/autograd/kernels/keep_mask.h"
 #include "tapegrad/autograd/kernels/one_query.h"
+#include "tapegrad/autograd/kernels/panel_query.h"
 #include "tapegrad/autograd/kernels/small_product.h"
 #include "tapegrad/autograd/kernels/vector_math.h"
 #include "tapegrad/autograd/tensor/tensor.h"
@@ -30,77 +32,39 @@ namespace tapegrad {
 template <class T>
 struct HeadRows {
   T* data = nullptr;
-  std::int64_t row = 0;        // elements from one position to the next
-  std::int64_t batch = 0;      // elements from one sequence to the next
-  T* const* starts = nullptr;  // (B): where each sequence begins, in place of data and batch
+  std::int64_t row = 0;    // elements from one position to the next
+  std::int64_t batch = 0;  // elements from one sequence to the next
 };
 
 template <class T>
 struct AttentionKernel {
   AttentionTiles tiles;
   HeadRows<const T> q, k, v;
-  const KeepMask& keep;                   // of (B, H, Tq, Tk)
-  const std::uint8_t* padding = nullptr;  // (B, Tk), null if all keys are real
-  double scale = 1;                       // of scores
-  double cap = 0;                         // of scores after that; 0: none
+  std::span<const CachedKeys> cached = {};  // (B), in place of k and v: no dropout, no backward
+  const KeepMask& keep;                     // of (B, H, Tq, Tk)
+  const std::uint8_t* padding = nullptr;    // (B, Tk), null if all keys are real
+  double scale = 1;                         // of scores
+  double cap = 0;                           // of scores after that; 0: none
 
   // out (B, Tq, H·D), and stats (B, H, Tq, 2): what makes a row of scores s its weights again,
   // exp(s − shift) / total. The shift is the largest score, or 0 where all are −∞; the total is
   // Σ exp(s − shift), or 1 where that is 0. One number, the log-sum-exp, would not do: its
   // rounding, which grows with the scores, makes the weights sum to 1 + δ, and the gradients are
   // differences in which a δ shows.
-  void forward(HeadRows<T> out, T* stats) const {
-    const std::int64_t count = tiles.tile_count();
-    parallel_for(tiles.size.B * tiles.size.H * count, 1, [&](std::int64_t begin, std::int64_t end) {
-      const std::int64_t stride = tiles.size.Tq == 1 ? 1 : kStride;
-      Tensor scratch = Tensor::empty({tiles.most_keys() + tiles.size.D, stride}, dtype_of<T>());
-      T* weights = scratch.mutable_data<T>();
-      T* turned = weights + tiles.most_keys() * stride;
-      for (std::int64_t i = begin; i < end; ++i) {
-        const Tile t = tiles.tile(i / count, i % count);
-        if (tiles.size.Tq == 1) {
-          forward_query(t, weights, out, stats);
-          continue;
-        }
-        turn(q, t, static_cast<T>(scale), turned);
-        products_of_keys(t, k, turned, weights);
-        for (std::int64_t s = 0; s < t.rows; s += kStrip) {
-          forward_strip(t, s, strip(t, s, weights), out, stats);
-        }
-        count_small_products(2 * tiles.pairs(t) * tiles.size.D);
-      }
-    });
-  }
-
+  void forward(HeadRows<T> out, T* stats) const;
   // dq, dk and dv from dout and forward's stats; dk and dv have a head for each of the queries'. A
   // head's keys are added to by all of its tiles, so threads share out whole heads. The last tile
-  // comes first: without a window, it meets all keys, so that it can write what the others add to.
-  // With a window, dk and dv must be 0 before.
+  // comes first: where it meets all keys, it can write what the others add to. Where it does not,
+  // by a window or documents, dk and dv must be 0 before.
   void backward(HeadRows<const T> dout, const T* stats, HeadRows<T> dq, HeadRows<T> dk,
-                HeadRows<T> dv) const {
-    parallel_for(tiles.size.B * tiles.size.H, 1, [&](std::int64_t begin, std::int64_t end) {
-      const std::int64_t keys = tiles.most_keys();
-      const bool capped = cap > 0;
-      Tensor scratch =
-          Tensor::empty({(capped ? 3 : 2) * keys + tiles.size.D, kStride}, dtype_of<T>());
-      T* p = scratch.mutable_data<T>();
-      T* da = p + keys * kStride;
-      T* turned = da + keys * kStride;
-      T* slopes = capped ? turned + tiles.size.D * kStride : nullptr;
-      for (std::int64_t head = begin; head < end; ++head) {
-        for (std::int64_t n = tiles.tile_count(); n-- > 0;) {
-          const Tile t = tiles.tile(head, n);
-          backward_tile(t, dout, stats, dq, dk, dv, p, da, turned, slopes);
-          count_small_products(5 * tiles.pairs(t) * tiles.size.D);
-        }
-      }
-    });
-  }
+                HeadRows<T> dv) const;
 
  private:
   using Tile = AttentionTiles::Tile;
   using Strip = AttentionStrip<T>;
   static constexpr std::int64_t kStrip = AttentionTiles::kStrip, kStride = Strip::kStride;
+  static constexpr std::int64_t kPanel = CachedPage::kPanel, kPage = CachedPage::kPositions;
+  static_assert(kPage == SmallProduct<T>::kDepth);
 
   // Where the strip of queries from s on begins in the rows of its tile.
   T* strip(const Tile& t, std::int64_t s, T* rows) const {
@@ -112,8 +76,7 @@ struct AttentionKernel {
   }
   // The same for k and v, whose heads are shared.
   const T* at_key(const HeadRows<const T>& x, const Tile& t, std::int64_t position) const {
-    const T* start = x.starts == nullptr ? x.data + t.b * x.batch : x.starts[t.b];
-    return start + position * x.row + t.shared * tiles.size.D;
+    return x.data + t.b * x.batch + position * x.row + t.shared * tiles.size.D;
   }
   // to (D, width) = factor·xᵀ for the tile's rows of x.
   void turn(const HeadRows<const T>& x, const Tile& t, T factor, T* to) const {
@@ -138,43 +101,43 @@ struct AttentionKernel {
     });
   }
 
-  // to = factor·weights·x for a strip of queries: `weights` (keys of the strip, strip), x has a row
-  // for each key.
-  void sum_over_keys(const Tile& t, std::int64_t s, const T* weights, const HeadRows<const T>& x,
-                     T factor, const HeadRows<T>& to) const {
-    const std::int64_t from = tiles.keys_from(t, s);
-    SmallProduct<T>{.m = std::min(kStrip, t.rows - s),
-                    .n = tiles.size.D,
-                    .k = tiles.keys_of(t, s) - from,
-                    .a = weights,
-                    .a_row = 1,
-                    .a_column = kStride,
-                    .b = at_key(x, t, from),
-                    .ldb = x.row,
-                    .c = at(to, t, t.first + s),
-                    .ldc = to.row,
-                    .alpha = factor}();
+  // The same for keys in pages.
+  void products_of_panels(const Tile& t, const T* turned, T* to, T* spare) const {
+    tiles.for_keys(t, [&](std::int64_t begin, std::int64_t end, std::int64_t s, std::int64_t last) {
+      for (std::int64_t next; begin < end; begin = next) {
+        next = std::min(end, (begin / kPanel + 1) * kPanel);
+        SmallProduct<T>{.m = next - begin,
+                        .n = last - s,
+                        .k = tiles.size.D,
+                        .a = panel(t, begin, spare) + begin % kPanel,
+                        .a_row = 1,
+                        .a_column = kPanel,
+                        .b = turned + s,
+                        .ldb = kStride,
+                        .c = to + (begin - t.from) * kStride + s,
+                        .ldc = kStride}();
+      }
+    });
   }
 
-  // to = factor·weights·x, a row for each key: x has a row for each query. Added to what the tiles
-  // behind this one gave.
-  void sum_over_queries(const Tile& t, const T* weights, const HeadRows<const T>& x, T factor,
-                        const HeadRows<T>& to) const {
-    const bool adds = t.first + t.rows < tiles.size.Tq || tiles.window != AttentionTiles::kNoWindow;
-    tiles.for_keys(t, [&](std::int64_t begin, std::int64_t end, std::int64_t s, std::int64_t last) {
-      SmallProduct<T>{.m = end - begin,
-                      .n = tiles.size.D,
-                      .k = std::min(t.rows, last) - s,
-                      .a = weights + (begin - t.from) * kStride + s,
-                      .a_row = kStride,
-                      .a_column = 1,
-                      .b = at(x, t, t.first + s),
-                      .ldb = x.row,
-                      .c = at(to, t, begin),
-                      .ldc = to.row,
-                      .alpha = factor,
-                      .add = adds}();
-    });
+  // Keys and values of the tile's head from position `at` on, which may be read into `spare`.
+  const CachedPage& page(const Tile& t, std::int64_t at) const {
+    return *cached[static_cast<std::size_t>(t.b)].pages[static_cast<std::size_t>(at / kPage)];
+  }
+  const T* panel(const Tile& t, std::int64_t at, T* spare) const {
+    const std::int64_t D = tiles.size.D;
+    return page(t, at).template panel<T>(at % kPage, t.shared * D, D, spare);
+  }
+  CachedPage::Rows<T> values(const Tile& t, std::int64_t at, std::int64_t count, T* spare) const {
+    if (cached.empty()) return {at_key(v, t, at), v.row};
+    const std::int64_t D = tiles.size.D;
+    return page(t, at).template values<T>(at % kPage, count, t.shared * D, D, spare);
+  }
+  // Room for a query and its scores, whole panels, and for what is read of a page.
+  Tensor spare() const {
+    if (cached.empty()) return {};
+    return Tensor::empty({tiles.most_keys() + 2 * kPanel + tiles.size.D * (1 + kPage)},
+                         dtype_of<T>());
   }
 
   // Sets the scores of keys that a query does not see to −∞, whose exponential is 0.
@@ -185,9 +148,12 @@ struct AttentionKernel {
     for (std::int64_t j = first + 1; tiles.size.causal && j < keys; ++j) {
       std::fill_n(scores + j * kStride, j - first, kHidden);
     }
-    // Queries from `near` on are too far behind key j.
-    for (std::int64_t j = 0; j < std::min(keys, first + kStrip - tiles.window); ++j) {
-      const std::int64_t near = j - first + tiles.window;
+    // Queries from `near` on are too far behind key j, or in another document.
+    std::int64_t near = 1;
+    const std::int64_t rows = std::min(kStrip, t.rows - s);
+    for (std::int64_t j = 0; j < keys && !tiles.meets_all(); ++j) {
+      while (near < rows && tiles.first_key(t.b, t.past, t.first + s + near) - from <= j) ++near;
+      if (near == rows) break;
       std::fill_n(scores + j * kStride + near, kStrip - near, kHidden);
     }
     for (std::int64_t j = 0; padding != nullptr && j < keys; ++j) {
@@ -210,119 +176,39 @@ struct AttentionKernel {
                              });
   }
 
+  // Of attention_forward.h.
+  // out = weights·v for a strip of queries. Long sums are made of parts as SmallProduct makes them,
+  // whose bounds do not depend on where the strip's keys begin.
+  void sum_of_values(const Tile& t, std::int64_t s, const T* weights, const HeadRows<T>& out,
+                     T* spare) const;
   // A strip of out and stats from its scores, which become weights.
-  void forward_strip(const Tile& t, std::int64_t s, T* scores, const HeadRows<T>& out,
-                     T* stats) const {
-    const std::int64_t keys = tiles.keys_of(t, s) - tiles.keys_from(t, s);
-    if (cap > 0) Strip::cap(keys, cap, scores, nullptr);
-    hide(t, s, scores);
-    T top[kStrip], total[kStrip] = {};
-    Strip::largest(scores, keys, top);
-    for (std::int64_t j = 0; j < keys; ++j) {
-      T* __restrict row = scores + j * kStride;
-      for (std::int64_t i = 0; i < kStrip; ++i) {
-        row[i] = fast_exp(row[i] - top[i]);
-        total[i] += row[i];
-      }
-    }
-    for_factors(t, s, [&](std::int64_t j, const T* factors) {
-      T* const row = scores + j * kStride;
-      typename Strip::Vector weights, kept;
-      Strip::load(row, weights);
-      Strip::load(factors, kept);
-      Strip::store(weights * kept, row);
-    });
-    sum_over_keys(t, s, scores, v, 1, out);
-    for (std::int64_t r = s; r < std::min(t.rows, s + kStrip); ++r) {
-      const T sum = total[r - s] == 0 ? T{1} : total[r - s], share = 1 / sum;
-      T* row = at(out, t, t.first + r);
-      for (std::int64_t i = 0; i < tiles.size.D; ++i) row[i] *= share;
-      stats[2 * tiles.row_index(t, r)] = top[r - s];
-      stats[2 * tiles.row_index(t, r) + 1] = sum;
-    }
-  }
-
+  void forward_strip(const Tile& t, std::int64_t s, T* scores, const HeadRows<T>& out, T* stats,
+                     T* spare) const;
   // The same for one query by itself, as generation has it, whose scores lie side by side: a strip
   // of one column would compute 15 others for nothing.
-  void forward_query(const Tile& t, T* row, const HeadRows<T>& out, T* stats) const {
-    const std::int64_t n = t.keys - t.from;
-    const OneQuery<T> query{n, tiles.size.D};
-    query.scores(at(q, t, 0), at_key(k, t, t.from), k.row, static_cast<T>(scale), row);
-    if (cap > 0) soft_cap(n, cap, row);
-    for (std::int64_t j = 0; padding != nullptr && j < n; ++j) {
-      if (padding[t.b * tiles.size.Tk + t.from + j] != 0)
-        row[j] = -std::numeric_limits<T>::infinity();
-    }
-    const T top = max_row(row, n);
-    const T shift = top == -std::numeric_limits<T>::infinity() ? T{0} : top;
-    for (std::int64_t j = 0; j < n; ++j) row[j] = fast_exp(row[j] - shift);
-    const T sum = sum_row<T>(n, [=](auto j) { return row[j]; }), total = sum == 0 ? T{1} : sum;
-    if (keep.drops()) keep.multiply(tiles.row_index(t, 0) * tiles.size.Tk + t.from, n, row, row);
-    query.weighted_sum(row, at_key(v, t, t.from), v.row, 1 / total, at(out, t, 0));
-    count_small_products(2 * n * tiles.size.D);
-    stats[2 * tiles.row_index(t, 0)] = shift;
-    stats[2 * tiles.row_index(t, 0) + 1] = total;
-  }
+  void forward_query(const Tile& t, T* row, const HeadRows<T>& out, T* stats) const;
+  // The same for keys in pages, in the order of forward_strip().
+  void forward_cached_query(const Tile& t, T* spare, const HeadRows<T>& out) const;
+  void query_panels(const Tile& t, std::int64_t from, const PanelQuery<T>& query, const T* turned,
+                    T* read, T* scores) const;
 
+  // Of attention_backward.h.
+  // to = factor·weights·x for a strip of queries: `weights` (keys of the strip, strip), x has a row
+  // for each key.
+  void sum_over_keys(const Tile& t, std::int64_t s, const T* weights, const HeadRows<const T>& x,
+                     T factor, const HeadRows<T>& to) const;
+  // to = factor·weights·x, a row for each key: x has a row for each query. Added to what the tiles
+  // behind this one gave.
+  void sum_over_queries(const Tile& t, const T* weights, const HeadRows<const T>& x, T factor,
+                        const HeadRows<T>& to) const;
   // With P the weights, A = dropout(P) and dA = dO·Vᵀ:  dV = Aᵀ·dO,  dP = dropout(dA),
   // dS = P·(dP − Σ P·dP / Σ P),  dQ = dS·K·scale,  dK = dSᵀ·Q·scale. Σ P is 1 but for roundings.
   // With a cap, dS is also times the slope of the cap.
   void backward_tile(const Tile& t, const HeadRows<const T>& dout, const T* stats,
                      const HeadRows<T>& dq, const HeadRows<T>& dk, const HeadRows<T>& dv, T* p,
-                     T* da, T* turned, T* slopes) const {
-    turn(q, t, static_cast<T>(scale), turned);
-    products_of_keys(t, k, turned, p);
-    turn(dout, t, 1, turned);
-    products_of_keys(t, v, turned, da);
-    for (std::int64_t s = 0; s < t.rows; s += kStrip) {
-      T* const da_strip = strip(t, s, da);
-      backward_strip(t, s, stats, strip(t, s, p), da_strip,
-                     slopes == nullptr ? nullptr : strip(t, s, slopes));
-      sum_over_keys(t, s, da_strip, k, static_cast<T>(scale), dq);
-    }
-    sum_over_queries(t, p, dout, 1, dv);
-    sum_over_queries(t, da, q, static_cast<T>(scale), dk);
-  }
-
+                     T* da, T* turned, T* slopes) const;
   // Turns the scores of a strip into A, and dA into dS.
-  void backward_strip(const Tile& t, std::int64_t s, const T* stats, T* p, T* da, T* slopes) const {
-    const std::int64_t keys = tiles.keys_of(t, s) - tiles.keys_from(t, s);
-    if (cap > 0) Strip::cap(keys, cap, p, slopes);
-    hide(t, s, p);
-    T shift[kStrip] = {}, share[kStrip] = {}, mean[kStrip];
-    for (std::int64_t i = 0; i < std::min(kStrip, t.rows - s); ++i) {
-      shift[i] = stats[2 * tiles.row_index(t, s + i)];
-      share[i] = 1 / stats[2 * tiles.row_index(t, s + i) + 1];
-    }
-    for (std::int64_t j = 0; j < keys; ++j) {
-      T* row = p + j * kStride;
-      for (std::int64_t i = 0; i < kStrip; ++i) row[i] = fast_exp(row[i] - shift[i]) * share[i];
-    }
-    // What is dropped gets a minus, until dS is made of it.
-    for_factors(t, s, [&](std::int64_t j, const T* factors) {
-      T *const row = p + j * kStride, *const drow = da + j * kStride;
-      typename Strip::Vector weights, dweights, kept;
-      Strip::load(row, weights);
-      Strip::load(drow, dweights);
-      Strip::load(factors, kept);
-      Strip::store(kept > 0 ? weights : -weights, row);
-      Strip::store(dweights * kept, drow);
-    });
-    Strip::means(p, da, keys, mean);
-    const T kept = keep.drops() ? static_cast<T>(keep.scale(dtype_of<T>())) : T{1};
-    for (std::int64_t j = 0; j < keys; ++j) {
-      T* __restrict row = p + j * kStride, * __restrict drow = da + j * kStride;
-      for (std::int64_t i = 0; i < kStrip; ++i) {
-        drow[i] = std::abs(row[i]) * (drow[i] - mean[i]);
-        row[i] = row[i] < 0 ? T{0} : row[i] * kept;
-      }
-    }
-    for (std::int64_t j = 0; slopes != nullptr && j < keys; ++j) {
-      T* __restrict drow = da + j * kStride;
-      const T* __restrict slope = slopes + j * kStride;
-      for (std::int64_t i = 0; i < kStrip; ++i) drow[i] *= slope[i];
-    }
-  }
+  void backward_strip(const Tile& t, std::int64_t s, const T* stats, T* p, T* da, T* slopes) const;
 };
 
 }  // namespace tapegrad

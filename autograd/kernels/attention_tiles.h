@@ -19,7 +19,10 @@ struct AttentionTiles {
   static constexpr std::int64_t kNoWindow = std::int64_t{1} << 62;
 
   AttentionSizes size;
-  std::int64_t window = kNoWindow;  // of causal attention: see ScoreOptions in ops.h
+  // Of causal attention, see ScoreOptions in ops.h: `starts` (B, Tq) are its document_starts, or
+  // null.
+  std::int64_t window = kNoWindow;
+  const std::int32_t* starts = nullptr;
   // (B), of causal attention: how many keys each sequence has, of which the last Tq are at its
   // queries' positions; Tk is the largest of them. Null: all have Tk.
   const std::int64_t* lengths = nullptr;
@@ -38,14 +41,22 @@ struct AttentionTiles {
     return window < size.Tk ? std::min(size.Tk, window + kQueryTile) : size.Tk;
   }
 
+  // Whether the last tile of a head meets all keys.
+  bool meets_all() const { return window == kNoWindow && starts == nullptr; }
+
   Tile tile(std::int64_t head, std::int64_t n) const {
     const std::int64_t first = n * kQueryTile, rows = std::min(kQueryTile, size.Tq - first);
     const std::int64_t b = head / size.H, h = head % size.H;
     const std::int64_t past = lengths == nullptr ? 0 : lengths[b] - size.Tq;
     const std::int64_t keys = size.causal ? past + first + rows : size.Tk;
-    const std::int64_t from = std::max<std::int64_t>(0, past + first + 1 - window);
+    const std::int64_t from = first_key(b, past, first);
     return {
         b, h, h / size.group, first, past, rows, from, keys, (rows + kStrip - 1) / kStrip * kStrip};
+  }
+  // The first key that a query of sequence b sees; it grows with the query.
+  std::int64_t first_key(std::int64_t b, std::int64_t past, std::int64_t query) const {
+    const std::int64_t start = starts == nullptr ? 0 : starts[b * size.Tq + query];
+    return std::max(start, past + query + 1 - window);
   }
   // Row of (B, H, Tq) that query r of the tile is.
   std::int64_t row_index(const Tile& t, std::int64_t r) const {
@@ -56,7 +67,7 @@ struct AttentionTiles {
     return size.causal ? std::min(t.keys, t.past + t.first + s + kStrip) : t.keys;
   }
   std::int64_t keys_from(const Tile& t, std::int64_t s) const {
-    return std::max<std::int64_t>(0, t.past + t.first + s + 1 - window);
+    return first_key(t.b, t.past, t.first + s);
   }
   // How many pairs of a query and a key the strips compute.
   std::int64_t pairs(const Tile& t) const {
@@ -72,14 +83,12 @@ struct AttentionTiles {
   void for_keys(const Tile& t, const F& f) const {
     if (!size.causal) return f(0, t.keys, 0, t.width);
     const std::int64_t first = t.past + t.first;  // the position of query 0
+    std::int64_t last = 0;                        // the strips from here on begin behind
     for (std::int64_t begin = t.from, end = begin; begin < t.keys; begin = end) {
       const std::int64_t s = std::max<std::int64_t>(0, begin - first) / kStrip * kStrip;
       end = std::min(t.keys, first + s + kStrip);
-      std::int64_t last = t.width;
-      if (keys_from(t, t.width - kStrip) > begin) {  // the last strips begin behind
-        last = (begin - first - 1 + window) / kStrip * kStrip + kStrip;
-        end = std::min(end, keys_from(t, last));
-      }
+      while (last < t.width && keys_from(t, last) <= begin) last += kStrip;
+      if (last < t.width) end = std::min(end, keys_from(t, last));
       f(begin, end, s, last);
     }
   }

@@ -19,6 +19,10 @@ struct Targets {
 Targets checked_targets(std::string_view op, const Tensor& targets, std::int64_t classes,
                         std::int32_t ignore_index);
 
+// log softmax(logits (N, V))[target] of each row (N), by primitive ops; 0 where the target is
+// ignored.
+Tensor target_log_probs_of(const Tensor& logits, const Targets& targets);
+
 // The exponentials of a row of logits less the largest: that of the target, and the sum of all
 // others. Where the target is likely, these are all that loss and gradient are made of, and they
 // would be rounded away next to the target's 1.

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "tapegrad/autograd/kernels/register_bytes.h"
+
 namespace tapegrad {
 
 // The two products of attention for one query of D channels and n keys: what a step of generation
@@ -39,13 +41,7 @@ struct OneQuery {
   }
 
  private:
-#if defined(__AVX512F__)
-  static constexpr std::size_t kRegister = 64;
-#elif defined(__AVX__)
-  static constexpr std::size_t kRegister = 32;
-#else
-  static constexpr std::size_t kRegister = 16;
-#endif
+  static constexpr std::size_t kRegister = kRegisterBytes;
   static constexpr std::int64_t kWidth = kRegister / sizeof(T);
   static constexpr int kMost = 4;            // registers of sums
   static constexpr std::int64_t kAhead = 8;  // rows

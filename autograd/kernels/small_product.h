@@ -1,11 +1,24 @@
 #pragma once
 
 #include <atomic>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
+#include "tapegrad/autograd/kernels/register_bytes.h"
+
 namespace tapegrad {
+
+// x·y + z, rounded once where the processor can. Left to a compiler, that would depend on the loop.
+template <class T>
+T multiply_add(T x, T y, T z) {
+#if defined(__FMA__) || defined(__aarch64__)
+  return std::fma(x, y, z);
+#else
+  return x * y + z;
+#endif
+}
 
 // C = alpha·A·B, or C += alpha·A·B, for operands that lie in the processor's cache: B and C are
 // read and written where they are. A library's product packs its operands first, which takes longer
@@ -24,8 +37,8 @@ struct SmallProduct {
   bool add = false;
 
   // Long sums are made of parts, so that roundings do not grow with their length.
+  static constexpr std::int64_t kDepth = 256;
   void operator()() const {
-    constexpr std::int64_t kDepth = 256;
     if (m == 0) return;
     if (k == 0) {  // a and b may have no data to point into
       for (std::int64_t j = 0; j < n; ++j) column(j);
@@ -44,16 +57,8 @@ struct SmallProduct {
  private:
   // Sums stay in registers, kRows of kMostVectors registers each: 16 of the processor's 32
   // registers, or 12 of its 16. Fewer sums would wait for each other.
-#if defined(__AVX512F__)
-  static constexpr std::size_t kRegister = 64;
-  static constexpr int kRows = 8;
-#elif defined(__AVX__)
-  static constexpr std::size_t kRegister = 32;
-  static constexpr int kRows = 6;
-#else
-  static constexpr std::size_t kRegister = 16;
-  static constexpr int kRows = 6;
-#endif
+  static constexpr std::size_t kRegister = kRegisterBytes;
+  static constexpr int kRows = kRegister == 64 ? 8 : 6;
   static constexpr int kMostVectors = 2;
   static constexpr std::int64_t kWidth = kRegister / sizeof(T);
   typedef T Vector __attribute__((vector_size(kRegister)));
@@ -112,7 +117,9 @@ struct SmallProduct {
   void column(std::int64_t j) const {
     for (std::int64_t i = 0; i < m; ++i) {
       T sum = 0;
-      for (std::int64_t p = 0; p < k; ++p) sum += a[i * a_row + p * a_column] * b[p * ldb + j];
+      for (std::int64_t p = 0; p < k; ++p) {
+        sum = multiply_add(a[i * a_row + p * a_column], b[p * ldb + j], sum);
+      }
       T& to = c[i * ldc + j];
       to = add ? to + alpha * sum : alpha * sum;
     }

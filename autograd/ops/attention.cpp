@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <array>
 
-#include "tapegrad/autograd/kernels/attention_kernel.h"
+#include "tapegrad/autograd/cached_attention.h"
+#include "tapegrad/autograd/kernels/attention_backward.h"
+#include "tapegrad/autograd/kernels/attention_forward.h"
 #include "tapegrad/autograd/ops/attention_checks.h"
 #include "tapegrad/autograd/ops/fused.h"
 
@@ -25,7 +27,10 @@ HeadRows<T> part_of(const HeadRows<T>& packed, std::int64_t i) {
 }
 
 AttentionTiles tiles_of(const AttentionSizes& size, const ScoreOptions& scores) {
-  return {.size = size, .window = scores.window == 0 ? AttentionTiles::kNoWindow : scores.window};
+  const Tensor& documents = scores.document_starts;
+  return {.size = size,
+          .window = scores.window == 0 ? AttentionTiles::kNoWindow : scores.window,
+          .starts = documents.defined() ? documents.data<std::int32_t>() : nullptr};
 }
 
 struct Call {
@@ -55,10 +60,12 @@ Call make_call(const Shape& q, std::int64_t C, std::int64_t Tk, int n_head,
   check(options.dropout >= 0 && options.dropout <= 1,
         "[attention] dropout must be from 0 to 1, not {}", options.dropout);
   check_padding(options.key_padding_mask, q[0], Tk);
-  check_scores(options.scores, options.causal);
+  check_scores(options.scores, options.causal, q[0], q[1]);
   Call call{{q[0], q[1], Tk, n_head, C / n_head, options.causal}, options.scores, {}, {}};
-  // A copy, so that the caller may change the mask before backward.
+  // Copies, so that the caller may change the masks before backward.
   if (options.key_padding_mask.defined()) call.padding = options.key_padding_mask.clone();
+  Tensor& documents = call.scores.document_starts;
+  if (documents.defined()) documents = documents.clone();
   if (options.rng != nullptr) {
     call.keep = KeepMask(*options.rng, q[0] * n_head * q[1] * Tk, options.dropout);
   }
@@ -100,9 +107,9 @@ Grads backward(const Call& call, const Tensor& dy, Inputs qkv, const Tensor& sta
   for (std::size_t i = 0; i < qkv.size(); ++i) {
     // Each head of queries has a dk and a dv of its own here.
     const Shape shape = i == 0 ? qkv[0].shape() : Shape{B, Tk, H * D};
-    // Keys that no query meets get zeros, and nothing else writes them. With a window, all tiles
-    // add to what is there.
-    const bool empty = Tq == 0 || call.scores.window != 0;
+    // Keys that no query meets get zeros, and nothing else writes them. Where no tile meets all
+    // keys, all tiles add to what is there.
+    const bool empty = Tq == 0 || !tiles_of(call.size, call.scores).meets_all();
     grads.push_back(empty ? Tensor::zeros(shape, dy.dtype()) : Tensor::empty(shape, dy.dtype()));
   }
   dispatch(dy.dtype(), [&](auto zero) {
@@ -126,30 +133,21 @@ Tensor reference(const Call& call, Inputs qkv) {
                              call.size.causal, call.keep, call.padding, call.scores);
 }
 
-// The keys, or the values, of sequences that lie apart.
-template <class T>
-HeadRows<const T> rows_of_cached(Inputs tensors, std::size_t first, std::vector<const T*>& starts) {
-  for (std::size_t i = first; i < tensors.size(); i += 2) {
-    starts.push_back(tensors[i].data<T>());
-  }
-  return {.row = tensors[first].dim(1), .starts = starts.data()};
-}
-
-// in: q, and then the keys and the values of each sequence.
 Tensor forward_cached(AttentionSizes size, const ScoreOptions& scores,
-                      const std::vector<std::int64_t>& lengths, Inputs in) {
-  Tensor out = Tensor::empty(in[0].shape(), in[0].dtype());
+                      std::span<const CachedKeys> cached, const std::vector<std::int64_t>& lengths,
+                      const Tensor& q) {
+  Tensor out = Tensor::empty(q.shape(), q.dtype());
   const KeepMask keep;
   dispatch(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    std::vector<const T*> keys, values;
     Tensor stats = Tensor::empty({size.B, size.H, size.Tq, 2}, out.dtype());
     AttentionTiles tiles = tiles_of(size, scores);
     tiles.lengths = lengths.data();
     const AttentionKernel<T> kernel{.tiles = tiles,
-                                    .q = rows_of<T>(in[0]),
-                                    .k = rows_of_cached(in, 1, keys),
-                                    .v = rows_of_cached(in, 2, values),
+                                    .q = rows_of<T>(q),
+                                    .k = {},
+                                    .v = {},
+                                    .cached = cached,
                                     .keep = keep,
                                     .scale = scale_of(scores, size.D),
                                     .cap = scores.softcap};
@@ -158,14 +156,25 @@ Tensor forward_cached(AttentionSizes size, const ScoreOptions& scores,
   return out;
 }
 
-void check_cached(const Tensor& q, const CachedKeys& c, const CachedKeys& first) {
-  check(c.keys.rank() == 2 && c.keys.shape() == c.values.shape() &&
-            c.keys.dim(1) == first.keys.dim(1),
-        "[attention] q {} does not fit the cached keys {} and values {}", q.shape(), c.keys.shape(),
-        c.values.shape());
-  check(c.length >= q.dim(1) && c.length <= c.keys.dim(0),
-        "[attention] {} positions in {} cached keys cannot end with the {} of q {}", c.length,
-        c.keys.shape(), q.dim(1), q.shape());
+std::int64_t positions_in(const CachedKeys& c) {
+  std::int64_t positions = 0;
+  for (const auto& page : c.pages) positions += page->capacity();
+  return positions;
+}
+
+void check_cached(const Tensor& q, const CachedKeys& c, const CachedPage& first) {
+  const std::int64_t room = positions_in(c), last = std::ssize(c.pages) - 1;
+  check(c.length >= q.dim(1) && c.length <= room,
+        "[attention] {} positions in pages for {} cannot end with the {} of q {}", c.length, room,
+        q.dim(1), q.shape());
+  for (std::int64_t i = 0; i <= last; ++i) {
+    const CachedPage& page = *c.pages[static_cast<std::size_t>(i)];
+    check(page.channels() == first.channels() && page.dtype() == q.dtype(),
+          "[attention] q {} of {} does not fit a page of {} channels of {}", q.shape(),
+          name_of(q.dtype()), page.channels(), name_of(page.dtype()));
+    check(i == last || page.capacity() == CachedPage::kPositions,
+          "[attention] a page of {} positions is not the last one", page.capacity());
+  }
 }
 
 // One body for both forms, which reports tell apart by their names.
@@ -199,18 +208,18 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, int n_head,
 
 Tensor attention(const Tensor& q, std::span<const CachedKeys> cached, int n_head,
                  const ScoreOptions& scores) {
-  check_scores(scores, true);
-  check(q.rank() == 3 && q.dim(1) > 0 && std::ssize(cached) == q.dim(0) && !cached.empty(),
+  check(q.rank() == 3 && q.dim(1) > 0 && std::ssize(cached) == q.dim(0) && !cached.empty() &&
+            !cached[0].pages.empty(),
         "[attention] q {} is not (B, T, C) for {} cached sequences", q.shape(), cached.size());
-  const Tensor& keys = cached[0].keys;
-  std::vector<Tensor> inputs{q};
+  check(!scores.document_starts.defined(), "[attention] a cached sequence is one document");
+  check_scores(scores, true, q.dim(0), q.dim(1));
+  const CachedPage& first = *cached[0].pages[0];
   std::vector<std::int64_t> lengths;
   for (const CachedKeys& c : cached) {
-    check_cached(q, c, cached[0]);
-    inputs.insert(inputs.end(), {c.keys, c.values});
+    check_cached(q, c, first);
     lengths.push_back(c.length);
   }
-  const Shape shape{q.dim(0), keys.dim(0), keys.dim(1)};
+  const Shape shape{q.dim(0), first.capacity(), first.channels()};
   const AttentionSizes size{q.dim(0),
                             q.dim(1),
                             *std::max_element(lengths.begin(), lengths.end()),
@@ -218,13 +227,13 @@ Tensor attention(const Tensor& q, std::span<const CachedKeys> cached, int n_head
                             q.dim(2) / std::max(1, n_head),
                             /*causal=*/true,
                             group_size(q.shape(), shape, shape, n_head)};
-  return apply_many(
-      "attention", inputs,
+  return apply(
+      "attention", {q},
       [&](Inputs in, Saved& saved) {
         check(!saved.recording(), "[attention] no tape can record attention to cached keys");
-        return std::vector{forward_cached(size, scores, lengths, in)};
+        return forward_cached(size, scores, cached, lengths, in[0]);
       },
-      [](Inputs, const Saved&, const Needs&) { return Grads(); })[0];
+      [](const Tensor&, const Saved&, const Needs&) { return Grads(); });
 }
 
 }  // namespace tapegrad

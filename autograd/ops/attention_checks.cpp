@@ -8,13 +8,32 @@ double scale_of(const ScoreOptions& scores, std::int64_t D) {
   return scores.scale != 0 ? scores.scale : 1 / std::sqrt(static_cast<double>(D));
 }
 
-void check_scores(const ScoreOptions& scores, bool causal) {
+void check_scores(const ScoreOptions& scores, bool causal, std::int64_t B, std::int64_t Tq) {
   check(scores.scale >= 0 && std::isfinite(scores.scale),
         "[attention] the scale of scores must be finite and not negative, not {}", scores.scale);
   check(scores.softcap >= 0 && std::isfinite(scores.softcap),
         "[attention] the cap of scores must be finite and not negative, not {}", scores.softcap);
   check(scores.window >= 0, "[attention] the window must not be negative, as {} is", scores.window);
   check(scores.window == 0 || causal, "[attention] a window needs causal attention");
+  check(!scores.document_starts.defined() || causal,
+        "[attention] documents side by side need causal attention");
+  check_document_starts("attention", scores.document_starts, B, Tq);
+}
+
+void check_document_starts(std::string_view op, const Tensor& starts, std::int64_t B,
+                           std::int64_t T) {
+  if (!starts.defined()) return;
+  check(starts.shape() == Shape{B, T} && starts.dtype() == DType::i32,
+        "[{}] document_starts must be i32 of {}, not {} of {}", op, Shape{B, T},
+        name_of(starts.dtype()), starts.shape());
+  const auto* start = starts.data<std::int32_t>();
+  for (std::int64_t i = 0; i < B * T; ++i) {
+    const std::int64_t t = i % T;
+    check(start[i] == t || (t > 0 && start[i] == start[i - 1]),
+          "[{}] the document of position {} of row {} begins at {}, which is neither that position "
+          "nor the beginning of the document before",
+          op, t, i / T, start[i]);
+  }
 }
 
 void check_padding(const Tensor& mask, std::int64_t B, std::int64_t Tk) {

@@ -8,7 +8,11 @@ namespace tapegrad {
 
 // The scale of scores for heads of D channels.
 double scale_of(const ScoreOptions& scores, std::int64_t D);
-void check_scores(const ScoreOptions& scores, bool causal);
+// Of queries (B, Tq, …).
+void check_scores(const ScoreOptions& scores, bool causal, std::int64_t B, std::int64_t Tq);
+// That `starts`, if defined, are ScoreOptions::document_starts of (B, T).
+void check_document_starts(std::string_view op, const Tensor& starts, std::int64_t B,
+                           std::int64_t T);
 void check_padding(const Tensor& mask, std::int64_t B, std::int64_t Tk);
 void check_heads(std::int64_t C, int n_head);
 // How many of q's heads share a head of k and v.

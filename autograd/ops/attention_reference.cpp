@@ -12,18 +12,22 @@ constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
 // The keys (…, Tk) that the queries (…, Tq, …) do not see, as a u8 mask of `shape` (B, 1, Tq, Tk);
 // undefined if they see all.
-Tensor hidden_keys(const Shape& shape, bool causal, std::int64_t window, const Tensor& padding) {
+Tensor hidden_keys(const Shape& shape, bool causal, const ScoreOptions& scores,
+                   const Tensor& padding) {
   if (!causal && !padding.defined()) return {};
   const std::int64_t B = shape[0], Tq = shape[2], Tk = shape[3];
   check_padding(padding, B, Tk);
   Tensor hidden = Tensor::zeros(shape, DType::u8);
   auto* h = hidden.mutable_data<std::uint8_t>();
+  const Tensor& documents = scores.document_starts;
+  const auto* starts = documents.defined() ? documents.data<std::int32_t>() : nullptr;
   for (std::int64_t b = 0; b < B; ++b) {
     for (std::int64_t i = 0; i < Tq; ++i) {
       for (std::int64_t j = 0; j < Tk; ++j, ++h) {
         const bool is_padding = padding.defined() && padding.data<std::uint8_t>()[b * Tk + j] != 0;
-        const bool is_far = window > 0 && i - j >= window;
-        *h = is_padding || (causal && j > i) || is_far ? 1 : 0;
+        const bool is_far = scores.window > 0 && i - j >= scores.window;
+        const bool is_elsewhere = starts != nullptr && j < starts[b * Tq + i];
+        *h = is_padding || (causal && j > i) || is_far || is_elsewhere ? 1 : 0;
       }
     }
   }
@@ -50,15 +54,14 @@ Tensor attention_weights(const Tensor& q, const Tensor& k, int n_head, bool caus
                          const Tensor& key_padding_mask, const ScoreOptions& options) {
   const std::int64_t group = group_size(q.shape(), k.shape(), k.shape(), n_head), Tq = q.dim(1),
                      Tk = k.dim(1);
-  check_scores(options, causal);
+  check_scores(options, causal, q.dim(0), Tq);
   check(!causal || Tq == Tk, "[attention] causal needs as many queries as keys, not {} and {}", Tq,
         Tk);
   Tensor scores =
       matmul(split_heads(q, n_head, 1), split_heads(k, n_head, group), {.transpose_b = true}) *
       scale_of(options, q.dim(2) / n_head);
   scores = softcap(scores, options.softcap);
-  const Tensor hidden =
-      hidden_keys({q.dim(0), 1, Tq, Tk}, causal, options.window, key_padding_mask);
+  const Tensor hidden = hidden_keys({q.dim(0), 1, Tq, Tk}, causal, options, key_padding_mask);
   if (hidden.defined()) scores = masked_fill(scores, hidden, kMinusInfinity);
   // The softmax of such a row would be NaN, and so would its gradient.
   const Tensor blind = rows_without_score(scores);

@@ -1,5 +1,7 @@
+#include <cmath>
 #include <numeric>
 
+#include "tapegrad/autograd/kernels/distillation_rows.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/kernels/loss_rows.h"
 #include "tapegrad/autograd/ops/fused.h"
@@ -56,7 +58,12 @@ Tensor backward_loss(const Tensor& dy, const Tensor& logits, const Targets& targ
   return dlogits;
 }
 
-Tensor cross_entropy_reference(const Tensor& logits, const Targets& targets) {
+// The targets that count, and their rows.
+struct Counted {
+  Tensor rows, ids;
+};
+
+Counted counted_of(const Targets& targets) {
   std::vector<std::int32_t> picked, rows;
   const auto ids = targets.ids.values<std::int32_t>();
   for (std::size_t r = 0; r < ids.size(); ++r) {
@@ -65,8 +72,12 @@ Tensor cross_entropy_reference(const Tensor& logits, const Targets& targets) {
     rows.push_back(static_cast<std::int32_t>(r));
   }
   const Shape n{static_cast<std::int64_t>(picked.size())};
-  const Tensor kept = gather_rows(log_softmax(logits), Tensor::from(rows, n));
-  return -mean(gather(kept, Tensor::from(picked, n), -1));
+  return {Tensor::from(rows, n), Tensor::from(picked, n)};
+}
+
+Tensor cross_entropy_reference(const Tensor& logits, const Targets& targets) {
+  const Counted counted = counted_of(targets);
+  return -mean(gather(gather_rows(log_softmax(logits), counted.rows), counted.ids, -1));
 }
 
 }  // namespace
@@ -85,6 +96,36 @@ Targets checked_targets(std::string_view op, const Tensor& targets, std::int64_t
     ++result.count;
   }
   return result;
+}
+
+Tensor target_log_probs_of(const Tensor& logits, const Targets& targets) {
+  Tensor ignored = Tensor::zeros(targets.ids.shape(), DType::u8);
+  std::vector<std::int32_t> known;
+  for (const std::int32_t id : targets.ids.values<std::int32_t>()) {
+    ignored.mutable_data<std::uint8_t>()[known.size()] = id == targets.ignore_index;
+    known.push_back(id == targets.ignore_index ? 0 : id);
+  }
+  const Tensor picked = gather(log_softmax(logits), Tensor::from(known, targets.ids.shape()), -1);
+  return masked_fill(picked, ignored, 0);
+}
+
+void check_distillation(std::string_view op, double weight, double temperature) {
+  check(weight >= 0 && weight <= 1, "[{}] the teacher's weight must be from 0 to 1, not {}", op,
+        weight);
+  check(temperature > 0 && std::isfinite(temperature),
+        "[{}] the temperature must be finite and above 0, not {}", op, temperature);
+}
+
+Tensor distillation_of_logits(const Tensor& logits, const Targets& targets,
+                              const TeacherLogits& teacher, double weight, double temperature) {
+  const Counted counted = counted_of(targets);
+  const double inverse = 1 / temperature;
+  const Tensor taught = gather_rows(teacher(0, targets.ids.numel()), counted.rows) * inverse;
+  const Tensor own = gather_rows(logits, counted.rows) * inverse;
+  const Tensor divergence = kl_div(log_softmax(own), log_softmax(taught),
+                                   {.reduction = Reduction::sum, .log_target = true});
+  return cross_entropy_reference(logits, targets) * (1 - weight) +
+         divergence * (weight * temperature * temperature / static_cast<double>(targets.count));
 }
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, std::int32_t ignore_index) {

@@ -2,6 +2,7 @@
 #include "tapegrad/autograd/gemm/gemm.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/ops/rows_apart.h"
 
 namespace tapegrad {
 namespace {
@@ -106,6 +107,7 @@ Tensor matmul_2d_or_more(const Tensor& a, const Tensor& b, MatmulOptions options
 
 RowsApart::RowsApart() : before_(rows_apart) { rows_apart = true; }
 RowsApart::~RowsApart() { rows_apart = before_; }
+bool rows_are_apart() { return rows_apart; }
 
 Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options) {
   check(a.dtype() == b.dtype(), "[matmul] dtypes differ: {} and {}", name_of(a.dtype()),

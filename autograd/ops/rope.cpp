@@ -5,6 +5,7 @@
 #include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/ops/attention_checks.h"
 
 namespace tapegrad {
 namespace {
@@ -14,7 +15,8 @@ struct Turn {
   std::vector<std::int64_t> firsts;  // of each sequence; one serves all
   double base;
   std::optional<RopeScaling> scaling;
-  double sign = 1;  // −1 turns back
+  double sign = 1;              // −1 turns back
+  Tensor document_starts = {};  // (B, T) i32, or undefined
 };
 
 // Frequencies and angles are rounded to T as transformers rounds them: a model that was trained
@@ -130,13 +132,15 @@ Tensor turned_rows(const Tensor& x, const Turn& turn) {
     const std::int64_t rows = x.dim(-2), width = x.dim(-1);
     const Tensor table = angles_of<T>(turn, rows);
     const std::int64_t angle_rows = table.dim(0) * rows;
+    const auto* start =
+        turn.document_starts.defined() ? turn.document_starts.data<std::int32_t>() : nullptr;
     const T *in = x.data<T>(), *angle = table.data<T>();
     T* out = y.mutable_data<T>();
     const std::int64_t grain = std::max<std::int64_t>(1, kElementGrain / width);
     parallel_for(x.numel() / width, grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t r = begin; r < end; ++r) {
-        turn_row(turn, in + r * width, angle + r % angle_rows * turn.head_size, width,
-                 out + r * width);
+        const std::int64_t place = r % angle_rows - (start == nullptr ? 0 : start[r]);
+        turn_row(turn, in + r * width, angle + place * turn.head_size, width, out + r * width);
       }
     });
   });
@@ -185,11 +189,17 @@ Tensor rope(const Tensor& x, std::int64_t head_size, const RopeOptions& options)
   for (const std::int64_t first : firsts) {
     check(first >= 0, "[rope] the first position must not be negative, as {} is", first);
   }
+  Tensor documents = options.document_starts;
+  if (documents.defined()) {
+    check(x.rank() == 3, "[rope] x {} with document_starts is not (B, T, C)", x.shape());
+    check_document_starts("rope", documents, x.dim(0), x.dim(1));
+    documents = documents.clone();  // so that the caller may change it before backward
+  }
   check(options.base > 0 && std::isfinite(options.base),
         "[rope] base must be finite and above 0, not {}", options.base);
   if (options.scaling) check_scaling(*options.scaling);
   return apply_turn(x, {head_size, channels, std::move(firsts), options.base, options.scaling,
-                        options.back ? -1.0 : 1.0});
+                        options.back ? -1.0 : 1.0, std::move(documents)});
 }
 
 }  // namespace tapegrad

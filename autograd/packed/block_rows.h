@@ -12,7 +12,8 @@ namespace {
 // elements of each row stand side by side, for instructions that add products of four bytes. x is
 // rounded to 8 bits, so that products of a block of 32 are sums of whole numbers, which are exact.
 //
-// A way has, for a panel:
+// A way has, for a file: kStoredBytes of a block, and where its scales stand there, kScales. For a
+// panel:
 //   kHeaderBytes, kBlocks  what stands before so many blocks of 32 elements (a "super-block")
 //   kBlockBytes            of a block of 32 elements of sixteen rows
 //   group<G>(block)        elements 4·G to 4·G + 3 of each row: whole numbers, plus kOffset
@@ -31,10 +32,17 @@ struct RowBytes {
       if (rows[r] == nullptr) std::memset(to, 0, bytes);
     }
   }
-  std::uint8_t byte(std::int64_t r, std::int64_t index, std::int64_t at) const {
-    return rows[r] == nullptr ? 0 : rows[r][index * block_bytes + at];
+  // Four bytes of a row, which move, and shift, side by side.
+  std::uint32_t word(std::int64_t r, std::int64_t index, std::int64_t at) const {
+    std::uint32_t four = 0;
+    if (rows[r] != nullptr) std::memcpy(&four, rows[r] + index * block_bytes + at, sizeof four);
+    return four;
   }
 };
+inline std::uint8_t* put_word(std::uint32_t four, std::uint8_t* to) {
+  std::memcpy(to, &four, sizeof four);
+  return to + sizeof four;
+}
 
 // Defaults of a way.
 struct Blocks {
@@ -48,15 +56,25 @@ std::int64_t bytes_of_panel(std::int64_t in) {
   return in / Way::kElements * (Way::kHeaderBytes + Way::kBlocks * Way::kBlockBytes);
 }
 
+// All elements are numbers if the scales, f16, are: a scale that is none makes none of 0, too.
+template <class Way>
+bool all_finite_blocks(const std::uint8_t* stored, std::int64_t elements) {
+  bool odd = false;
+  for (std::int64_t i = 0; i < elements / Way::kElements; ++i, stored += Way::kStoredBytes) {
+    for (const std::int64_t at : Way::kScales) {
+      std::uint16_t scale;
+      std::memcpy(&scale, stored + at, sizeof scale);
+      odd |= (scale & 0x7c00) == 0x7c00;
+    }
+  }
+  return !odd;
+}
+
 // Where nibbles of elements 0 to 15 and 16 to 31 share bytes, as in q4_0 and q4_1: byte b of a
 // vector of groups G and G + 4.
 inline void pack_nibbles(const RowBytes& from, std::int64_t index, std::int64_t at,
                          std::uint8_t* to) {
-  for (int g = 0; g < 4; ++g) {
-    for (std::int64_t r = 0; r < kRows; ++r) {
-      for (int b = 0; b < 4; ++b) *to++ = from.byte(r, index, at + 4 * g + b);
-    }
-  }
+  for (int g = 0; g < 4; ++g, to += 4 * kRows) from.copy(index, at + 4 * g, 4, to);
 }
 template <class V, int G>
 typename V::B nibbles(const std::uint8_t* from) {
@@ -68,9 +86,10 @@ template <class V>
 struct Q8_0 : Blocks {
   static constexpr const char* kName = "q8_0";
   static constexpr std::int64_t kElements = 32, kBlockBytes = 34 * kRows;
+  static constexpr std::int64_t kStoredBytes = 34, kScales[] = {0};
   static constexpr bool kSigned = true;
   static void pack(const std::uint8_t* const (&rows)[kRows], std::int64_t in, std::uint8_t* to) {
-    const RowBytes from{rows, 34};
+    const RowBytes from{rows, kStoredBytes};
     for (std::int64_t i = 0; i < in / kElements; ++i) {
       for (int g = 0; g < 8; ++g, to += 64) from.copy(i, 2 + 4 * g, 4, to);
       from.copy(i, 0, 2, to);
@@ -90,9 +109,10 @@ template <class V>
 struct Q4_0 : Blocks {
   static constexpr const char* kName = "q4_0";
   static constexpr std::int64_t kElements = 32, kBlockBytes = 18 * kRows;
+  static constexpr std::int64_t kStoredBytes = 18, kScales[] = {0};
   static constexpr int kOffset = 8;
   static void pack(const std::uint8_t* const (&rows)[kRows], std::int64_t in, std::uint8_t* to) {
-    const RowBytes from{rows, 18};
+    const RowBytes from{rows, kStoredBytes};
     for (std::int64_t i = 0; i < in / kElements; ++i, to += kBlockBytes) {
       pack_nibbles(from, i, 2, to);
       from.copy(i, 0, 2, to + 256);
@@ -111,9 +131,10 @@ template <class V>
 struct Q4_1 : Blocks {
   static constexpr const char* kName = "q4_1";
   static constexpr std::int64_t kElements = 32, kBlockBytes = 20 * kRows;
+  static constexpr std::int64_t kStoredBytes = 20, kScales[] = {0, 2};
   static constexpr bool kHasMins = true;
   static void pack(const std::uint8_t* const (&rows)[kRows], std::int64_t in, std::uint8_t* to) {
-    const RowBytes from{rows, 20};
+    const RowBytes from{rows, kStoredBytes};
     for (std::int64_t i = 0; i < in / kElements; ++i, to += kBlockBytes) {
       pack_nibbles(from, i, 4, to);
       from.copy(i, 0, 2, to + 256);
@@ -210,15 +231,18 @@ void multiply_blocks(const Product& p, std::int64_t panel, std::int64_t column) 
   for (int j = 0; j < N; ++j) put<V>(p, panel, column + j, totals[j]);
 }
 
-// Row r of a panel.
+// Rows [first, last) of a panel, one behind the other.
 template <class V, class Way>
-struct RowOfBlocks {
-  std::int64_t r;
+struct RowsOfBlocks {
+  std::int64_t first, last;
   void unpack(const std::uint8_t* header, std::int64_t in, float* to) const {
     for (std::int64_t i = 0; i < in / kRounded; i += Way::kBlocks) {
       const std::uint8_t* block = header + Way::kHeaderBytes;
       for (std::int64_t b = 0; b < Way::kBlocks; ++b, block += Way::kBlockBytes, to += kRounded) {
-        groups<0>(header, block, to);
+        const auto scale = Way::scale(header, block);
+        typename V::F min = {};
+        if constexpr (Way::kHasMins) min = Way::min(header, block);
+        groups<0>(block, scale, min, in, to);
       }
       header = block;
     }
@@ -226,18 +250,21 @@ struct RowOfBlocks {
 
  private:
   template <int G>
-  void groups(const std::uint8_t* header, const std::uint8_t* block, float* to) const {
+  void groups(const std::uint8_t* block, const typename V::F& scale, const typename V::F& min,
+              std::int64_t in, float* to) const {
     const auto w = Way::template group<G>(block);
-    float scale = Way::scale(header, block).lane[r], min = 0;
-    if constexpr (Way::kHasFactors) scale *= static_cast<float>(Way::factor(block, G / 4).lane[r]);
-    if constexpr (Way::kHasMins) min = Way::min(header, block).lane[r];
-    for (std::int64_t b = 0; b < 4; ++b) {
-      const std::uint8_t byte = w.byte[4 * r + b];
-      const int number = Way::kSigned ? static_cast<std::int8_t>(byte) : byte - Way::kOffset;
-      to[4 * G + b] = scale * static_cast<float>(number);
-      if constexpr (Way::kHasMins) to[4 * G + b] += min;
+    typename V::F by = scale;
+    if constexpr (Way::kHasFactors) by = V::mul(scale, V::floats(Way::factor(block, G / 4)));
+    for (std::int64_t r = first; r < last; ++r) {
+      float* const row = to + (r - first) * in + 4 * G;
+      for (std::int64_t b = 0; b < 4; ++b) {
+        const std::uint8_t byte = w.byte[4 * r + b];
+        const int number = Way::kSigned ? static_cast<std::int8_t>(byte) : byte - Way::kOffset;
+        row[b] = by.lane[r] * static_cast<float>(number);
+        if constexpr (Way::kHasMins) row[b] += min.lane[r];
+      }
     }
-    if constexpr (G < 7) groups<G + 1>(header, block, to);
+    if constexpr (G < 7) groups<G + 1>(block, scale, min, in, to);
   }
 };
 

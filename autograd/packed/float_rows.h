@@ -11,13 +11,34 @@ namespace {
 // Ways whose elements stand one by one. x stays as it is. V is a struct of lanes: see
 // vector_plain.h.
 
-// The elements of one column, sixteen of `Bytes` each, behind those of the column before.
-template <int Bytes>
+// The elements of one column, sixteen of `Bytes` each, behind those of the column before. An
+// element is no number if all bits of its exponent are set.
+template <class Bits, Bits exponent>
 struct Columns {
+  static constexpr int Bytes = sizeof(Bits);
+  static bool all_finite(const std::uint8_t* stored, std::int64_t n) {
+    bool odd = false;  // no branch, so that compilers vectorise the loop
+    for (std::int64_t i = 0; i < n; ++i) {
+      Bits x;
+      std::memcpy(&x, stored + i * Bytes, sizeof x);
+      odd |= (x & exponent) == exponent;
+    }
+    return !odd;
+  }
   static constexpr bool kRoundsX = false;
   static constexpr std::int64_t kElements = 1;
   static constexpr int kColumnBytes = Bytes * static_cast<int>(kRows);
   static constexpr std::int64_t panel_bytes(std::int64_t in) { return in * kColumnBytes; }
+  static void pack_column(const std::uint8_t* elements, std::int64_t rows, std::int64_t column,
+                          std::uint8_t* panel) {
+    std::uint8_t* const to = panel + column * kColumnBytes;
+    if (rows == kRows) {
+      std::memcpy(to, elements, kColumnBytes);
+    } else {
+      std::memcpy(to, elements, static_cast<std::size_t>(rows * Bytes));
+      std::memset(to + rows * Bytes, 0, static_cast<std::size_t>((kRows - rows) * Bytes));
+    }
+  }
   static void pack(const std::uint8_t* const (&rows)[kRows], std::int64_t in, std::uint8_t* panel) {
     for (std::int64_t i = 0; i < in; ++i) {
       for (std::int64_t r = 0; r < kRows; ++r, panel += Bytes) {
@@ -29,19 +50,19 @@ struct Columns {
 };
 
 template <class V>
-struct F32 : Columns<4> {
+struct F32 : Columns<std::uint32_t, 0x7f800000> {
   static constexpr const char* kName = "f32";
   static typename V::F column(const std::uint8_t* from) {
     return V::load(reinterpret_cast<const float*>(from));
   }
 };
 template <class V>
-struct BF16 : Columns<2> {
+struct BF16 : Columns<std::uint16_t, 0x7f80> {
   static constexpr const char* kName = "bf16";
   static typename V::F column(const std::uint8_t* from) { return V::bf16s(from); }
 };
 template <class V>
-struct F16 : Columns<2> {
+struct F16 : Columns<std::uint16_t, 0x7c00> {
   static constexpr const char* kName = "f16";
   static typename V::F column(const std::uint8_t* from) { return V::f16s(from); }
 };

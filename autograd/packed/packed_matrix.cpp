@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "tapegrad/autograd/packed/packed_ways.h"
 #include "tapegrad/base/memory/memory.h"
@@ -21,11 +22,25 @@ bool all_finite(std::span<const float> values) {
   return !odd;
 }
 
-// Rows of a stored matrix, read and converted to another type.
+void check_finite(bool finite) {
+  check(finite, "it has values that are not numbers: the file is broken");
+}
+
+// Rows of a matrix as they are stored, read and converted to another type. Of one that is
+// transposed, they are the columns.
+//
+// They are read, not mapped: a file that somebody cuts while it is mapped would end a server with a
+// signal, and pages of a mapped file that is packed would stay with the process beside the panels.
+// Some rows at a time stay in the processor's cache, so that memory sees the file's bytes once and
+// the panels once.
 class RowReader {
  public:
-  RowReader(const StoredTensor& from, const StoredType& as)
-      : from_(from), as_(as), in_(from.shape()[1]), row_bytes_(bytes_of_row(as)) {}
+  RowReader(const StoredTensor& from, const StoredType& as, const packed::PackedWay& way)
+      : from_(from),
+        as_(as),
+        way_(way),
+        in_(from.shape()[from.is_transposed() ? 0 : 1]),
+        row_bytes_(bytes_of_row(as)) {}
 
   // Rows [first, first + count) as `as`, one behind the other.
   const std::byte* read(std::int64_t first, std::int64_t count) {
@@ -35,13 +50,18 @@ class RowReader {
         from_.read(static_cast<std::uint64_t>(first * stored_row), stored_.data(), stored_.size()),
         "reading it failed");
     const std::int64_t n = count * in_;
+    if (&from_.type() == &as_) {
+      check_finite(way_.all_finite(reinterpret_cast<const std::uint8_t*>(stored_.data()), n));
+      return stored_.data();
+    }
     floats_.resize(static_cast<std::size_t>(n));
     from_.type().to_f32(stored_.data(), n, floats_.data());
-    check(all_finite(floats_), "it has values that are not numbers: the file is broken");
-    if (&from_.type() == &as_) return stored_.data();
+    check_finite(all_finite(floats_));
     converted_.resize(static_cast<std::size_t>(count * row_bytes_));
     const std::int64_t fits = as_.from_f32(floats_.data(), n, converted_.data());
-    check(fits == n, "element ({}, {}), {}, does not fit {}", first + fits / in_, fits % in_,
+    std::int64_t place[] = {first + fits / in_, fits % in_};
+    if (from_.is_transposed()) std::swap(place[0], place[1]);
+    check(fits == n, "element ({}, {}), {}, does not fit {}", place[0], place[1],
           floats_[static_cast<std::size_t>(std::min(fits, n - 1))], as_.name);
     return converted_.data();
   }
@@ -54,9 +74,52 @@ class RowReader {
 
   const StoredTensor& from_;
   const StoredType& as_;
+  const packed::PackedWay& way_;
   std::int64_t in_, row_bytes_;
   std::vector<std::byte> stored_, converted_;
   std::vector<float> floats_;
+};
+
+// What the panels of a matrix are filled with.
+struct Filling {
+  const StoredTensor& from;
+  const StoredType& as;
+  const packed::PackedWay& way;
+  std::int64_t out, in, panel_bytes;
+  std::uint8_t* panels;
+
+  void by_rows() const {
+    parallel_for(panels_of(out), 1, [&](std::int64_t begin, std::int64_t end) {
+      RowReader reader(from, as, way);
+      for (std::int64_t panel = begin; panel < end; ++panel) {
+        const std::int64_t first = panel * packed::kRows;
+        const std::int64_t count = std::min(packed::kRows, out - first);
+        const auto* bytes = reinterpret_cast<const std::uint8_t*>(reader.read(first, count));
+        const std::uint8_t* rows[packed::kRows] = {};
+        for (std::int64_t r = 0; r < count; ++r) rows[r] = bytes + r * reader.row_bytes();
+        way.pack(rows, in, panels + panel * panel_bytes);
+      }
+    });
+  }
+
+  // Of a transposed matrix: what is stored as a row is a column of all panels.
+  void by_columns() const {
+    constexpr std::int64_t kTile = 16;  // columns at a time
+    parallel_for((in + kTile - 1) / kTile, 1, [&](std::int64_t begin, std::int64_t end) {
+      RowReader reader(from, as, way);
+      for (std::int64_t first = begin * kTile; first < std::min(in, end * kTile); first += kTile) {
+        const std::int64_t count = std::min(kTile, in - first);
+        const auto* bytes = reinterpret_cast<const std::uint8_t*>(reader.read(first, count));
+        for (std::int64_t row = 0; row < out; row += packed::kRows) {
+          std::uint8_t* const panel = panels + row / packed::kRows * panel_bytes;
+          const std::uint8_t* elements = bytes + row * as.block_bytes;
+          for (std::int64_t i = 0; i < count; ++i, elements += reader.row_bytes()) {
+            way.pack_column(elements, std::min(packed::kRows, out - row), first + i, panel);
+          }
+        }
+      }
+    });
+  }
 };
 
 }  // namespace
@@ -75,7 +138,10 @@ PackedMatrix::PackedMatrix(const StoredTensor& from, const StoredType& as)
         as.name);
   panel_bytes_ = way_->panel_bytes(in_);
   panels_ = std::make_unique<Scratch>(static_cast<std::size_t>(bytes()));
-  from.is_transposed() ? fill(StoredTensor(from.widened(DType::f32), from.label())) : fill(from);
+  const bool becomes_blocks = way_->pack_column == nullptr;
+  from.is_transposed() && becomes_blocks
+      ? fill(StoredTensor(from.widened(DType::f32), from.label()))
+      : fill(from);
 }
 
 PackedMatrix::~PackedMatrix() = default;
@@ -88,18 +154,9 @@ void PackedMatrix::fill(const StoredTensor& from) try {
   const bool as_is = &from.type() == type_;
   check(from.type().to_f32 != nullptr && (as_is || type_->from_f32 != nullptr),
         "{} cannot be converted to {}", from.type().name, type_->name);
-  auto* const panels = static_cast<std::uint8_t*>(panels_->data());
-  parallel_for(panels_of(out_), 1, [&](std::int64_t begin, std::int64_t end) {
-    RowReader reader(from, *type_);
-    for (std::int64_t panel = begin; panel < end; ++panel) {
-      const std::int64_t first = panel * packed::kRows;
-      const std::int64_t count = std::min(packed::kRows, out_ - first);
-      const auto* bytes = reinterpret_cast<const std::uint8_t*>(reader.read(first, count));
-      const std::uint8_t* rows[packed::kRows] = {};
-      for (std::int64_t r = 0; r < count; ++r) rows[r] = bytes + r * reader.row_bytes();
-      way_->pack(rows, in_, panels + panel * panel_bytes_);
-    }
-  });
+  const Filling filling{
+      from, *type_, *way_, out_, in_, panel_bytes_, static_cast<std::uint8_t*>(panels_->data())};
+  from.is_transposed() ? filling.by_columns() : filling.by_rows();
 } catch (const Error& error) {
   fail("{}: {}", from.label(), error.what());
 }
@@ -108,15 +165,22 @@ std::span<const std::byte> PackedMatrix::memory() const {
   return {static_cast<const std::byte*>(panels_->data()), static_cast<std::size_t>(bytes())};
 }
 
-Tensor PackedMatrix::unpacked() const {
-  Tensor all = Tensor::empty(shape());
-  float* const to = all.mutable_data<float>();
+void PackedMatrix::unpack(std::int64_t first, std::int64_t last, float* to) const {
   const auto* panels = static_cast<const std::uint8_t*>(panels_->data());
-  parallel_for(out_, 16, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      way_->unpack(panels + i / packed::kRows * panel_bytes_, in_, i % packed::kRows, to + i * in_);
+  const std::int64_t begin_panel = first / packed::kRows;
+  parallel_for(panels_of(last) - begin_panel, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t panel = begin_panel + begin; panel < begin_panel + end; ++panel) {
+      const std::int64_t row = panel * packed::kRows;
+      const std::int64_t from = std::max(first, row), until = std::min(last, row + packed::kRows);
+      way_->unpack(panels + panel * panel_bytes_, in_, from - row, until - row,
+                   to + (from - first) * in_);
     }
   });
+}
+
+Tensor PackedMatrix::unpacked() const {
+  Tensor all = Tensor::empty(shape());
+  unpack(0, out_, all.mutable_data<float>());
   return all;
 }
 
@@ -128,7 +192,8 @@ Tensor PackedMatrix::rows(const Tensor& ids) const {
   const auto* panels = static_cast<const std::uint8_t*>(panels_->data());
   for (const std::int32_t id : ids.values<std::int32_t>()) {
     check(id >= 0 && id < out_, "[embedding] there is no row {} of {}", id, out_);
-    way_->unpack(panels + id / packed::kRows * panel_bytes_, in_, id % packed::kRows, to);
+    const std::int64_t row = id % packed::kRows;
+    way_->unpack(panels + id / packed::kRows * panel_bytes_, in_, row, row + 1, to);
     to += in_;
   }
   return chosen;

@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "tapegrad/autograd/gemm/precision.h"
 #include "tapegrad/autograd/tensor/stored_tensor.h"
 #include "tapegrad/base/memory/memory.h"
 
@@ -25,8 +27,8 @@ struct PackedWay;
 // blocks, it is the same to the bit on every processor, too.
 class PackedMatrix {
  public:
-  // The rows of a matrix as type `as`, which all threads read and convert, some rows at a time;
-  // one that is transposed is widened as a whole first. Errors, which begin with the label of
+  // The rows of a matrix as type `as`, which all threads read and convert, some rows at a time; one
+  // that is transposed is widened first if it becomes blocks. Errors, which begin with the label of
   // `from`: it is no matrix, or empty; `as` has no packed form, or its blocks do not fill the rows;
   // a value is no number, or does not fit; reading fails.
   PackedMatrix(const StoredTensor& from, const StoredType& as);
@@ -44,9 +46,10 @@ class PackedMatrix {
   std::uint64_t bytes() const;  // that a product reads
   std::span<const std::byte> memory() const;
 
-  // The matrix as a tensor of f32, and its rows `ids` (…) i32 → (…, in). Error if there is no such
-  // row.
+  // The matrix as a tensor of f32; its rows [first, last), which all threads write to `to` one
+  // behind the other; and its rows `ids` (…) i32 → (…, in). Error if there is no such row.
   Tensor unpacked() const;
+  void unpack(std::int64_t first, std::int64_t last, float* to) const;
   Tensor rows(const Tensor& ids) const;
 
  private:
@@ -62,14 +65,25 @@ class PackedMatrix {
 // W and b of y = x·Wᵀ + b; the bias (out) may be undefined.
 struct PackedLinear {
   std::shared_ptr<const PackedMatrix> weight;
-  Tensor bias;
+  Tensor bias = {};
+  // For training: products are gemm()'s in this precision with the unpacked matrix, some hundred
+  // rows of which are unpacked at a time, so that x is not rounded to 8 bits. They suit many rows
+  // of x. Where rows are kept apart, as where texts are made, they are multiplied as without.
+  std::optional<Precision> exact = {};
 };
 // x (…, in) → (…, out), of f32. The gradient of x is that of linear() with the unpacked matrix, as
-// if x had not been rounded; the matrix has none. For checks, x may be of f64: then this is
-// linear() with the unpacked matrix.
+// if x had not been rounded to 8 bits; the matrix has none, and is never unpacked as a whole. For
+// checks, x may be of f64: then this is linear() with the unpacked matrix.
 Tensor linear(const Tensor& x, const PackedLinear& by);
-// The products of one x with several matrices, whose panels threads share out together.
+// The products of one x with several matrices, whose panels threads share out together. They are
+// all exact in one precision, or none is.
 std::vector<Tensor> linears(const Tensor& x, std::span<const PackedLinear> by);
+
+// linear_cross_entropy() in ops.h for a head that is packed, without a bias: the mean loss of
+// targets (…) for x (…, C). The logits never exist as a whole, and neither does the matrix.
+// Of no rows, the loss is 0.
+Tensor linear_cross_entropy(const Tensor& x, const PackedLinear& head, const Tensor& targets,
+                            std::int32_t ignore_index = -100, double cap = 0);
 
 // What multiplies packed matrices in this process: "avx512".
 std::string_view packed_kernels();

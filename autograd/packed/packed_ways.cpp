@@ -22,21 +22,55 @@ std::int64_t panel_bytes(std::int64_t in) {
   }
 }
 
+// Columns go to rows in small squares, which stay in the processor's cache.
 template <class Way>
-void unpack(const std::uint8_t* panel, std::int64_t in, std::int64_t r, float* to) {
-  if constexpr (Way::kRoundsX) {
-    RowOfBlocks<Plain, Way>{r}.unpack(panel, in, to);
-  } else {
-    for (std::int64_t i = 0; i < in; ++i) {
-      to[i] = Way::column(panel + i * Way::kColumnBytes).lane[r];
+void unpack_columns(const std::uint8_t* panel, std::int64_t in, std::int64_t first,
+                    std::int64_t last, float* to) {
+  for (std::int64_t begin = 0; begin < in; begin += kRows) {
+    const std::int64_t count = std::min(kRows, in - begin);
+    Plain::F columns[kRows];
+    for (std::int64_t i = 0; i < count; ++i) {
+      columns[i] = Way::column(panel + (begin + i) * Way::kColumnBytes);
     }
+    for (std::int64_t r = first; r < last; ++r) {
+      float* const row = to + (r - first) * in + begin;
+      for (std::int64_t i = 0; i < count; ++i) row[i] = columns[i].lane[r];
+    }
+  }
+}
+
+template <class Way>
+void unpack(const std::uint8_t* panel, std::int64_t in, std::int64_t first, std::int64_t last,
+            float* to) {
+  if constexpr (Way::kRoundsX) {
+    RowsOfBlocks<Plain, Way>{first, last}.unpack(panel, in, to);
+  } else {
+    unpack_columns<Way>(panel, in, first, last, to);
+  }
+}
+
+template <class Way>
+bool all_finite(const std::uint8_t* stored, std::int64_t elements) {
+  if constexpr (Way::kRoundsX) {
+    return all_finite_blocks<Way>(stored, elements);
+  } else {
+    return Way::all_finite(stored, elements);
+  }
+}
+
+template <class Way>
+constexpr auto pack_column() -> decltype(PackedWay::pack_column) {
+  if constexpr (Way::kRoundsX) {
+    return nullptr;
+  } else {
+    return Way::pack_column;
   }
 }
 
 template <class... Ways>
 constexpr std::array<PackedWay, sizeof...(Ways)> rows_of(WayList<Ways...>) {
-  return {PackedWay{Ways::kName, Ways::kElements, Ways::kRoundsX, panel_bytes<Ways>, Ways::pack,
-                    unpack<Ways>}...};
+  return {PackedWay{Ways::kName, Ways::kElements, Ways::kRoundsX, panel_bytes<Ways>,
+                    all_finite<Ways>, Ways::pack, pack_column<Ways>(), unpack<Ways>}...};
 }
 constexpr auto kWays = rows_of(AllWays<Plain>{});
 

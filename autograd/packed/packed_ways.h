@@ -15,10 +15,18 @@ struct PackedWay {
   std::int64_t elements;  // a row is a multiple of so many
   bool rounds_x;          // to 8 bits: see RoundedBlock
   std::int64_t (*panel_bytes)(std::int64_t in);
+  // Whether elements as files store them are all numbers.
+  bool (*all_finite)(const std::uint8_t* stored, std::int64_t elements);
   // Sixteen rows as files store them, a null one standing for zeros → a panel.
   void (*pack)(const std::uint8_t* const (&rows)[kRows], std::int64_t in, std::uint8_t* panel);
-  // Row r of a panel, with the numbers that StoredType::to_f32 gives.
-  void (*unpack)(const std::uint8_t* panel, std::int64_t in, std::int64_t r, float* to);
+  // Elements of one column in up to sixteen rows, which stand side by side, → their place in a
+  // panel. Null where elements share blocks.
+  void (*pack_column)(const std::uint8_t* elements, std::int64_t rows, std::int64_t column,
+                      std::uint8_t* panel);
+  // Rows [first, last) of a panel, one behind the other, with the numbers that StoredType::to_f32
+  // gives.
+  void (*unpack)(const std::uint8_t* panel, std::int64_t in, std::int64_t first, std::int64_t last,
+                 float* to);
 };
 std::span<const PackedWay> ways();
 // The way of a stored type; null if there is none.

@@ -26,6 +26,7 @@ struct SixBits {
 template <class V>
 struct ScalesAndMins : Blocks {
   static constexpr std::int64_t kElements = 256, kBlocks = 8, kHeaderBytes = 4 * kRows;
+  static constexpr std::int64_t kScales[] = {0, 2};
   static constexpr bool kHasMins = true;
   // A block begins with its scales and mins.
   static constexpr std::int64_t kNumbers = 2 * kRows;
@@ -50,20 +51,15 @@ struct ScalesAndMins : Blocks {
     const auto product = V::mul(V::f16s(header + 2 * kRows), V::u8s(block + kRows));
     return V::mul(product, V::set(-1));
   }
-  // Nibble n of block b: blocks 2c and 2c + 1 share 32 bytes.
-  static std::uint8_t nibble(const RowBytes& from, std::int64_t r, std::int64_t i, int b, int n,
-                             std::int64_t at) {
-    const std::uint8_t byte = from.byte(r, i, at + b / 2 * 32 + n);
-    return static_cast<std::uint8_t>(b % 2 == 0 ? byte & 15 : byte >> 4);
-  }
+  // Blocks 2c and 2c + 1 share 32 bytes: of each of these, the lower and the upper nibble.
   static void pack_numbers(const RowBytes& from, std::int64_t i, int b, std::int64_t at,
                            std::uint8_t* to) {
     for (int g = 0; g < 4; ++g) {
       for (std::int64_t r = 0; r < kRows; ++r) {
-        for (int n = 4 * g; n < 4 * g + 4; ++n) {
-          const std::uint8_t upper = nibble(from, r, i, b, n + 16, at);
-          *to++ = static_cast<std::uint8_t>(nibble(from, r, i, b, n, at) | (upper << 4));
-        }
+        const auto four = [&](int n) {
+          return from.word(r, i, at + b / 2 * 32 + n) >> (b % 2 * 4) & 0x0f0f0f0fU;
+        };
+        to = put_word(four(4 * g) | (four(4 * g + 16) << 4), to);
       }
     }
   }
@@ -73,9 +69,9 @@ template <class V>
 struct Q4_K : ScalesAndMins<V> {
   using Base = ScalesAndMins<V>;
   static constexpr const char* kName = "q4_k";
-  static constexpr std::int64_t kBlockBytes = Base::kNumbers + 256;
+  static constexpr std::int64_t kBlockBytes = Base::kNumbers + 256, kStoredBytes = 144;
   static void pack(const std::uint8_t* const (&rows)[kRows], std::int64_t in, std::uint8_t* to) {
-    const RowBytes from{rows, 144};
+    const RowBytes from{rows, kStoredBytes};
     for (std::int64_t i = 0; i < in / Base::kElements; ++i) {
       Base::pack_header(from, i, to);
       to += Base::kHeaderBytes;
@@ -97,9 +93,9 @@ template <class V>
 struct Q5_K : ScalesAndMins<V> {
   using Base = ScalesAndMins<V>;
   static constexpr const char* kName = "q5_k";
-  static constexpr std::int64_t kBlockBytes = Base::kNumbers + 64 + 256;
+  static constexpr std::int64_t kBlockBytes = Base::kNumbers + 64 + 256, kStoredBytes = 176;
   static void pack(const std::uint8_t* const (&rows)[kRows], std::int64_t in, std::uint8_t* to) {
-    const RowBytes from{rows, 176};
+    const RowBytes from{rows, kStoredBytes};
     for (std::int64_t i = 0; i < in / Base::kElements; ++i) {
       Base::pack_header(from, i, to);
       to += Base::kHeaderBytes;
@@ -119,11 +115,9 @@ struct Q5_K : ScalesAndMins<V> {
  private:
   static void pack_fifth_bits(const RowBytes& from, std::int64_t i, int b, std::uint8_t* to) {
     for (std::int64_t r = 0; r < kRows; ++r) {
-      for (int n = 0; n < 4; ++n) {
-        int bits = 0;
-        for (int g = 0; g < 8; ++g) bits |= (from.byte(r, i, 16 + 4 * g + n) >> b & 1) << g;
-        *to++ = static_cast<std::uint8_t>(bits);
-      }
+      std::uint32_t bits = 0;
+      for (int g = 0; g < 8; ++g) bits |= (from.word(r, i, 16 + 4 * g) >> b & 0x01010101U) << g;
+      to = put_word(bits, to);
     }
   }
 };
@@ -136,11 +130,12 @@ struct Q6_K : Blocks {
   static constexpr const char* kName = "q6_k";
   static constexpr std::int64_t kElements = 256, kBlocks = 8, kHeaderBytes = 2 * kRows;
   static constexpr std::int64_t kBlockBytes = 256 + 128 + 2 * kRows;
+  static constexpr std::int64_t kStoredBytes = 210, kScales[] = {208};
   static constexpr int kOffset = 32;
   static constexpr bool kHasFactors = true;
 
   static void pack(const std::uint8_t* const (&rows)[kRows], std::int64_t in, std::uint8_t* to) {
-    const RowBytes from{rows, 210};
+    const RowBytes from{rows, kStoredBytes};
     for (std::int64_t i = 0; i < in / kElements; ++i) {
       from.copy(i, 208, 2, to);
       to += kHeaderBytes;
@@ -160,31 +155,29 @@ struct Q6_K : Blocks {
   }
 
  private:
-  // The number, plus 32, of element n of block b: a half of the super-block has 64 bytes of lower
-  // bits, 32 bytes of upper ones, and four blocks.
-  static int number(const RowBytes& from, std::int64_t r, std::int64_t i, int b, int n) {
+  // Of elements n to n + 3 of block b, the lower four bits, or the upper two: a half of the
+  // super-block has 64 bytes of lower bits, 32 bytes of upper ones, and four blocks.
+  static std::uint32_t lower(const RowBytes& from, std::int64_t r, std::int64_t i, int b, int n) {
     const int half = b / 4, quarter = b % 4;
-    const int low = from.byte(r, i, 64 * half + quarter % 2 * 32 + n) >> (quarter / 2 * 4) & 15;
-    const int high = from.byte(r, i, 128 + 32 * half + n) >> (2 * quarter) & 3;
-    return low | (high << 4);
+    const std::uint32_t both = from.word(r, i, 64 * half + quarter % 2 * 32 + n);
+    return both >> (quarter / 2 * 4) & 0x0f0f0f0fU;
+  }
+  static std::uint32_t upper(const RowBytes& from, std::int64_t r, std::int64_t i, int b, int n) {
+    const int half = b / 4, quarter = b % 4;
+    return from.word(r, i, 128 + 32 * half + n) >> (2 * quarter) & 0x03030303U;
   }
   static void pack_block(const RowBytes& from, std::int64_t i, int b, std::uint8_t* to) {
     for (int g = 0; g < 4; ++g) {
       for (std::int64_t r = 0; r < kRows; ++r) {
-        for (int n = 4 * g; n < 4 * g + 4; ++n) {
-          const int low = number(from, r, i, b, n) & 15, high = number(from, r, i, b, n + 16) & 15;
-          *to++ = static_cast<std::uint8_t>(low | (high << 4));
-        }
+        const std::uint32_t first = lower(from, r, i, b, 4 * g);
+        to = put_word(first | (lower(from, r, i, b, 4 * g + 16) << 4), to);
       }
     }
     for (int half = 0; half < 2; ++half) {
       for (std::int64_t r = 0; r < kRows; ++r) {
-        for (int n = 0; n < 4; ++n) {
-          int bits = 0;
-          for (int g = 0; g < 4; ++g)
-            bits |= number(from, r, i, b, 16 * half + 4 * g + n) >> 4 << (2 * g);
-          *to++ = static_cast<std::uint8_t>(bits);
-        }
+        std::uint32_t bits = 0;
+        for (int g = 0; g < 4; ++g) bits |= upper(from, r, i, b, 16 * half + 4 * g) << (2 * g);
+        to = put_word(bits, to);
       }
     }
     for (int half = 0; half < 2; ++half) from.copy(i, 192 + 2 * b + half, 1, to + half * kRows);

@@ -16,13 +16,13 @@
 namespace tapegrad {
 namespace {
 
-constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kBlockAlignment = 64;
 constexpr std::size_t kLarge = std::size_t{1} << 18;  // blocks of this size or more are the heap's
 
 // Small sizes are rounded up to a multiple of an eighth of the power of two below them. This wastes
 // 12.5 % at most, and requests of nearly equal size can use each other's blocks.
 std::size_t rounded(std::size_t bytes) {
-  const std::size_t step = std::max(kAlignment, std::bit_floor(bytes) / 8);
+  const std::size_t step = std::max(kBlockAlignment, std::bit_floor(bytes) / 8);
   return (bytes + step - 1) / step * step;
 }
 
@@ -106,7 +106,7 @@ class Cache {
     } else {
       // `free` always has room for all blocks of this size, so that deallocate() cannot fail.
       if (c.free.capacity() <= c.blocks) c.free.reserve(2 * c.blocks + 1);
-      block = std::aligned_alloc(kAlignment, size);
+      block = std::aligned_alloc(kBlockAlignment, size);
       if (block == nullptr) return nullptr;
       ++c.blocks;
       ++system_calls_;

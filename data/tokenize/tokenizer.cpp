@@ -135,6 +135,11 @@ std::string_view Tokenizer::bytes_of(Token token) const {
 
 std::int64_t Tokenizer::vocab_size() const { return std::max(padded_size_, vocabulary_->size()); }
 
+bool Tokenizer::is_added(Token token) const {
+  if (const auto* hf = vocabulary_->get<HfTokenizer>()) return hf->is_added(token);
+  return end_of_text() == token;
+}
+
 std::optional<Token> Tokenizer::end_of_text() const {
   if (const auto* hf = vocabulary_->get<HfTokenizer>()) {
     const std::optional<Token> named = hf->named_end();

@@ -14,6 +14,7 @@
 
 namespace tapegrad::data {
 
+class HfFile;
 class PieceCache;
 class PieceCounts;
 
@@ -65,6 +66,9 @@ class Tokenizer {
   std::string token_bytes(Token token) const;
 
   std::int64_t vocab_size() const;
+  // Whether a token stands for more than its text, as <|endoftext|> does: of the kind hf, all that
+  // "added_tokens" of the file lists.
+  bool is_added(Token token) const;
   std::string_view kind() const { return kind_; }
   // What separates documents: <|endoftext|>; of the kind "hf", the special token of this name, or
   // else of the name <|end_of_text|>, </s> or <eos>, or the first of ends() where these are others.
@@ -97,12 +101,16 @@ class Tokenizer {
   // A copy with at least so many tokens. The new ones stand for no text: a model may have more rows
   // than its tokenizer has tokens.
   Tokenizer padded(std::int64_t vocab_size) const;
+  // A copy that has these special tokens, too. The ids of new ones follow the others. Error for a
+  // character tokenizer, whose tokens are characters alone.
+  Tokenizer with_special(std::span<const std::string_view> names) const;
   // Reads a folder of Hugging Face's, with tokenizer.json or vocab.json and merges.txt, which may
   // be links, or a file tokenizer.json. A file that hf_json() made of characters gives these. A
   // folder's texts end at "eos_token_id" of generation_config.json, or else of config.json.
   static Tokenizer from_hf(const std::filesystem::path& path);
-  // Reads the text of such a file.
+  // Reads the text of such a file; or what it would say, where `json` makes it of the same parts.
   static Tokenizer of_hf(std::string json);
+  static Tokenizer of_hf(const HfFile& file, std::function<std::string()> json);
 
  private:
   struct Vocabulary;  // of one of the four kinds

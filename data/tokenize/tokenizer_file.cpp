@@ -5,6 +5,7 @@
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/json_file.h"
 #include "tapegrad/data/tokenize/hf/hf_export.h"
+#include "tapegrad/data/tokenize/hf/hf_file.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/data/tokenize/vocabulary.h"
 
@@ -25,7 +26,7 @@ constexpr std::int64_t kMaxFileBytes = std::int64_t{32} << 20;
 
 // Merges are at depth 3. Without a limit, a file of opening brackets would take many times its size
 // in memory.
-constexpr int kDepth = 3;
+constexpr int kFileDepth = 3;
 
 const json& field(const json& object, const char* name, json::value_t type) {
   const auto found = object.find(name);
@@ -102,16 +103,36 @@ std::string Tokenizer::hf_json() const {
 }
 
 Tokenizer Tokenizer::of_hf(std::string json) {
-  if (const auto characters = characters_of_hf(json)) {
+  const auto text = std::make_shared<const std::string>(std::move(json));
+  return of_hf(HfFile::parse(*text), [text] { return *text; });
+}
+
+Tokenizer Tokenizer::of_hf(const HfFile& file, std::function<std::string()> json) {
+  if (const auto characters = characters_of_hf(file)) {
     return {"char", std::make_shared<const CharVocabulary>(*characters)};
   }
-  return {"hf", std::make_shared<const HfTokenizer>(std::move(json))};
+  return {"hf", std::make_shared<const HfTokenizer>(file, std::move(json))};
 }
 
 Tokenizer Tokenizer::padded(std::int64_t vocab_size) const {
   Tokenizer padded = *this;
   padded.padded_size_ = std::max(padded_size_, vocab_size);
   return padded;
+}
+
+Tokenizer Tokenizer::with_special(std::span<const std::string_view> names) const {
+  std::vector<std::string> missing;
+  for (const std::string_view name : names) {
+    if (encode(name, true).size() != 1) missing.emplace_back(name);
+  }
+  if (missing.empty()) return *this;
+  check(kind_ != "char", "[tokenizer] the token {} cannot be added to one of characters",
+        missing.front());
+  const auto first = static_cast<Token>(vocabulary_->size());
+  Tokenizer more = of_hf(hf_json_with_special(hf_json(), missing, first));
+  more.padded_size_ = padded_size_;
+  more.ends_ = ends_;
+  return more;
 }
 
 Tokenizer Tokenizer::from_hf(const std::filesystem::path& path) {
@@ -156,7 +177,7 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
     const auto ends = ends_in(path.parent_path() / kGenerationFile, Links::refused);
     if (is_hf(text)) return of_hf(std::move(text)).ending_at(ends);
     check(static_cast<std::int64_t>(text.size()) <= kMaxFileBytes, "it is too large");
-    const json file = parse_json<json>(text, kDepth);
+    const json file = parse_json<json>(text, kFileDepth);
     check(file.is_object() && file.value("format", json()) == kFormatName,
           "it is not an object with \"format\": \"{}\"", kFormatName);
     const json& version = field(file, "version", json::value_t::number_integer);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
+#include <cstring>
 
 #include "tapegrad/autograd/tensor/stored_tensor.h"
 #include "tapegrad/nn/formats/gguf_layout.h"
@@ -192,6 +193,7 @@ class GgufReader {
     if (type == Type::text) {
       std::vector<std::string> texts;
       for (std::uint64_t i = 0; i < count; ++i) texts.push_back(take_text(key));
+      texts.shrink_to_fit();  // they stay as long as the file is open
       return texts;
     }
     if (type == Type::f32 || type == Type::f64) {

@@ -4,11 +4,13 @@
 
 namespace tapegrad::nn {
 
-// A model gives logits that are NaN. Who knows the model's file adds it to the message.
+// A model gives logits that are NaN, or whose largest is infinite. Who knows the model's file adds
+// it to the message.
 struct BrokenLogits : Error {
   BrokenLogits()
       : Error(
-            "the model's logits are NaN: its weights are broken, or so large that they overflow") {}
+            "the model's logits are NaN or infinite: its weights are broken, or so large that they "
+            "overflow") {}
 };
 
 }  // namespace tapegrad::nn

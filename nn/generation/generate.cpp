@@ -40,7 +40,7 @@ std::vector<Tokens> generate(const Decoder& gpt, const std::vector<Tokens>& prom
                              const std::function<bool(std::size_t, std::int32_t)>& on_token) {
   check(rngs.size() == prompts.size(), "{} prompts need as many generators, not {}", prompts.size(),
         rngs.size());
-  Generation generation(gpt);
+  Generation generation(gpt, {.kept_positions = 0});
   std::vector<Tokens> texts(prompts.size());
   std::vector<Running> running;
   for (std::size_t next = 0; next < prompts.size() || !running.empty();) {

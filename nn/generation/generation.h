@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "tapegrad/nn/decoder.h"
+#include "tapegrad/nn/generation/kept_caches.h"
 #include "tapegrad/nn/generation/kv_cache.h"
-#include "tapegrad/nn/generation/lookup.h"
-#include "tapegrad/nn/generation/pick_token.h"
+#include "tapegrad/nn/generation/running_text.h"
 
 namespace tapegrad::nn {
 
@@ -18,21 +18,25 @@ struct GenerationLimits {
   // Positions that the caches of all sequences may have room for [max_sequences · block_size]. One
   // takes 2·n_layer·(channels of keys) numbers of the model's dtype.
   std::optional<std::int64_t> max_positions = {};
-  // The most tokens that one step reads of a prompt, or of the window of a text beyond block_size;
-  // the other sequences wait meanwhile. What is read in several pieces gives the same logits up to
-  // rounding.
-  std::optional<std::int64_t> prompt_chunk = {};  // [all of them]
+  // How keys and values are stored. Shorter ones round, and so change texts a little.
+  CacheType cache = CacheType::f32;
+  // The most tokens that one step reads of prompts, and of windows of texts beyond block_size, all
+  // together; the other sequences wait meanwhile. Sequences that have something to read take turns.
+  // [all of them, or, of a model that keeps_rows_apart(), kPromptChunk, and kPromptChunkBeside
+  // while other texts go on]
+  std::optional<std::int64_t> prompt_chunk = {};
+  // The most positions of which keys and values stay when their sequences are removed, for prompts
+  // that begin as these texts did. Sequences that run come first: what these do not need of
+  // max_positions is what may be kept. [that]
+  std::optional<std::int64_t> kept_positions = {};
 };
-
-struct NewToken {
-  std::int32_t token;
-  double logprob = 0;  // under the model alone, if GenerateOptions::logprobs asks for it
-};
+inline constexpr std::int64_t kPromptChunk = 512, kPromptChunkBeside = 128;
 
 // What steps have cost so far. A step that reads prompts and writes counts for both, by the time of
 // each.
 struct GenerationCost {
   std::int64_t prompt_tokens = 0, tokens = 0;  // read of prompts; made after the first of each text
+  std::int64_t reused_tokens = 0;  // of prompts, which others had read: not among prompt_tokens
   double prompt_seconds = 0, seconds = 0;
   std::int64_t passes = 0;  // over the newest tokens of all texts together
   double pass_seconds = 0;  // of these alone
@@ -42,9 +46,7 @@ struct GenerationCost {
 std::vector<std::span<const std::byte>> read_by_pass(const Decoder& model, const Params& params);
 std::uint64_t bytes_of(const std::vector<std::span<const std::byte>>& memory);
 // Bytes of keys and values that a cache has for each position.
-std::int64_t cache_bytes_per_position(const DecoderConfig& config);
-
-enum class TextEnd { length, stop_token };  // max_new_tokens were made, or a stop token was chosen
+std::int64_t cache_bytes_per_position(const DecoderConfig& config, CacheType type = CacheType::f32);
 
 // Generates many texts side by side. Between steps, sequences join and leave.
 //
@@ -54,10 +56,20 @@ enum class TextEnd { length, stop_token };  // max_new_tokens were made, or a st
 //     for (const NewToken& t : generation.take(id).tokens) show(t.token);
 //   }
 //
+// Texts may have different adapters (GenerateOptions::adapter): they share each pass over the
+// model's own weights, and keys and values with those of the same adapter alone.
+//
 // A sequence becomes, to the bit, the text that it becomes alone with the same generator, whatever
-// others run beside it and whatever the number of threads: the newest tokens of all sequences share
-// a forward pass whose products keep rows apart (RowsApart in ops.h), while each piece of a prompt
-// of more than one token has a pass of its own.
+// others run beside it and whatever the number of threads. If the model keeps_rows_apart(), as
+// packed ones do, the bits do not depend on how its prompt is cut into pieces either. Then prompts
+// share what they begin with: a sequence goes on behind the keys and values of the longest
+// beginning that a sequence here, or a removed one, has read; if another one is reading a longer
+// one, it waits for that. Otherwise what is read in several pieces gives the same logits up to
+// rounding, and nothing is shared.
+//
+// Memory follows the tokens that there are: keys and values lie in pages, which sequences share
+// (CachedPage in cached_page.h). All the same, add() sets the positions aside that a text may
+// come to need, so that each sequence that was added can end: nobody's keys need to be dropped.
 //
 // With a cache, logits are those without one up to rounding (5e-6 of the largest in f32, tested).
 // The cache helps until a text has block_size tokens. After that, the model sees the last
@@ -89,36 +101,44 @@ class Generation {
   struct Taken {
     std::vector<NewToken> tokens;
     std::optional<TextEnd> end;  // none while the sequence runs
+    // With GenerateOptions::prompt_logprobs: the prompt's tokens from its second one on, as far as
+    // they have been read, with `top` of that many. All are there before a new token is.
+    std::vector<NewToken> prompt;
   };
-  // The tokens since the last call. Error if there is no such sequence.
+  // What there is since the last call. Errors: there is no such sequence; what has ended this text
+  // alone: what its mask has thrown, or BrokenLogits.
   Taken take(Id id);
   // The generator as it is after the tokens so far. Each token draws one multinomial; a greedy one
   // draws nothing.
-  const Rng& rng(Id id) const { return find(id).rng; }
-  // Forgets a sequence, whether it has ended or not. Its place and its memory are free at once.
+  const Rng& rng(Id id) const { return find(id).text.rng(); }
+  // Forgets a sequence, whether it has ended or not. Its place is free at once, and so is its
+  // memory, but for what GenerationLimits::kept_positions allows to keep.
   void remove(Id id);
 
+  // Forgets the keys and values of removed sequences: those of other weights, say.
+  void forget_kept() { kept_.shrink(0); }
+
   const GenerationCost& cost() const { return cost_; }
+  // Positions for which memory is there now: those of sequences and those that are kept. One that
+  // several share counts once.
+  std::int64_t used_positions() const;
+  std::int64_t kept_positions() const;  // of these, those of removed sequences
 
   std::int64_t sequences() const { return std::ssize(sequences_); }  // added and not removed
   std::int64_t positions() const { return positions_; }              // that these may come to need
 
  private:
   struct Sequence {
-    Tokens text;
-    GenerateOptions options;
-    Rng rng;
+    RunningText text;
     KVCache cache;
-    std::int64_t prompt = 0, positions = 0;  // tokens; positions that were set aside
-    std::int64_t dropped = 0;                // tokens behind the first sinks() that are not seen
-    Lookup lookup = {};
-    Tokens proposed = {};              // tokens that the step in progress checks
-    std::vector<NewToken> fresh = {};  // not taken yet
-    std::optional<TextEnd> end = {};
+    std::int64_t positions = 0;  // that were set aside
+    std::int64_t dropped = 0;    // tokens behind the first sinks() that are not seen
+    std::int64_t piece = 0;      // tokens that the step in progress reads alone
+    bool begun = false;          // to read; not while it waits for another one
 
-    bool shifts() const { return options.context == Context::shift; }
+    bool shifts() const { return text.options().context == Context::shift; }
     std::int64_t sinks() const { return shifts() ? kSinks : 0; }
-    std::int64_t seen() const { return std::ssize(text) - dropped; }
+    std::int64_t seen() const { return std::ssize(text.tokens()) - dropped; }
     // Whether each token moves all of the window.
     bool slides() const { return dropped > 0 && !shifts(); }
   };
@@ -133,18 +153,29 @@ class Generation {
   std::int64_t position_limit() const;
   void make_room(Sequence& s) const;
   void propose(Sequence& s) const;
-  std::int64_t piece_of(const Sequence& s) const;
+  bool in_pieces() const { return limits_.prompt_chunk || rows_apart_; }
+  bool may_share(const Sequence& s) const;
+  static bool have_one_adapter(const Sequence& a, const Sequence& b);
+  bool may_begin_shared(const Sequence& s) const;
+  void share(Id id, Sequence& s);
+  bool waits(Id id, const Sequence& s) const;
+  void make_room_for_running();
+  std::int64_t unread(const Sequence& s) const;
+  std::vector<Sequence*> next_to_read(bool others);
+  void score_prompt(RunningText& text, const Tensor& states, std::int64_t first) const;
   Tensor read_alone(Sequence& s) const;
   std::vector<Tensor> read_apart(std::span<Sequence* const> sequences) const;
   void read_apart(std::span<Sequence* const> sequences, double& seconds,
                   std::vector<Tensor>& logits, std::vector<Sequence*>& ready) const;
   Tensor read_newest(std::span<Sequence* const> sequences) const;
   std::vector<Tensor> read(std::vector<Sequence*>& ready);
-  static void choose(Sequence& s, std::span<const float> logits);
   void choose(const Ready& ready) const;
 
   const Decoder& model_;
   GenerationLimits limits_;
+  bool rows_apart_;
+  KeptCaches kept_;
+  Id read_last_ = 0;  // the sequence after which the next turn to read begins
   std::map<Id, Sequence> sequences_;
   Id next_id_ = 1;
   std::int64_t positions_ = 0;

@@ -5,39 +5,8 @@
 namespace tapegrad::nn {
 namespace {
 
-constexpr std::int64_t kLeastCapacity = 16;  // once a cache grows
-
-std::int64_t capacity_of(const Tensor& buffer) { return buffer.defined() ? buffer.dim(0) : 0; }
-
-// Copies `count` rows of `from`, from row `first` on, to the rows of `to` from `at` on. Both have
-// rows of C elements.
-void copy_rows(const Tensor& from, std::int64_t first, std::int64_t count, Tensor& to,
-               std::int64_t at) {
-  const std::int64_t C = to.dim(-1);
-  dispatch(to.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    std::copy_n(from.data<T>() + first * C, count * C, to.mutable_data<T>() + at * C);
-  });
-}
-
-Tensor with_capacity(const Tensor& buffer, std::int64_t length, std::int64_t capacity) {
-  Tensor to = Tensor::empty({capacity, buffer.dim(1)}, buffer.dtype());
-  copy_rows(buffer, 0, length, to, 0);
-  return to;
-}
-
-// Adds sequence b of `next` (B, T, C).
-void append_to(Tensor& buffer, std::int64_t length, const Tensor& next, std::int64_t b,
-               std::int64_t most) {
-  const std::int64_t T = next.dim(1), all = length + T;
-  if (!buffer.defined()) {
-    buffer = Tensor::empty({T, next.dim(2)}, next.dtype());
-  } else if (all > capacity_of(buffer)) {
-    const std::int64_t room = std::max(2 * capacity_of(buffer), kLeastCapacity);
-    buffer = with_capacity(buffer, length, std::max(all, std::min(room, most)));
-  }
-  copy_rows(next, b * T, T, buffer, length);
-}
+constexpr std::int64_t kPage = CachedPage::kPositions;
+constexpr std::int64_t kLeastCapacity = 16;  // once a page grows
 
 // Calls f(row, rows of the same cache before it).
 template <class F>
@@ -51,42 +20,84 @@ void for_rows(std::span<KVCache* const> caches, const F& f) {
 
 }  // namespace
 
+// The page of the next positions, of which it has room for all before `end`.
+CachedPage& KeysAndValues::page_for(std::int64_t end, const Tensor& keys, std::int64_t most,
+                                    CacheType type) {
+  const auto index = static_cast<std::size_t>(length_ / kPage);
+  const std::int64_t first = length_ / kPage * kPage, needed = end - first;
+  if (index == pages_.size()) {
+    const std::int64_t room = length_ == 0 ? needed : std::max(needed, kLeastCapacity);
+    pages_.push_back(std::make_shared<CachedPage>(keys.dim(2), room, keys.dtype(), type));
+  }
+  std::shared_ptr<CachedPage>& page = pages_[index];
+  const bool grows = page->capacity() < needed;
+  if (grows || page.use_count() > 1) {
+    const std::int64_t doubled = std::min({2 * page->capacity(), most - first, kPage});
+    page = page->copy(length_ - first, grows ? std::max(needed, doubled) : page->capacity());
+  }
+  return *page;
+}
+
 void KeysAndValues::append(const Tensor& keys, const Tensor& values, std::int64_t b,
-                           std::int64_t most) {
+                           std::int64_t most, CacheType type) {
   check(keys.rank() == 3 && keys.shape() == values.shape() && b < keys.dim(0) &&
-            (!keys_.defined() || keys.dim(2) == keys_.dim(1)),
-        "[kv_cache] keys {} and values {} cannot follow {} positions {}", keys.shape(),
-        values.shape(), length_, keys_.defined() ? keys_.shape() : Shape());
-  append_to(keys_, length_, keys, b, most);
-  append_to(values_, length_, values, b, most);
-  length_ += keys.dim(1);
+            (pages_.empty() || keys.dim(2) == pages_[0]->channels()),
+        "[kv_cache] keys {} and values {} cannot follow {} positions of {} channels", keys.shape(),
+        values.shape(), length_, pages_.empty() ? 0 : pages_[0]->channels());
+  const std::int64_t T = keys.dim(1);
+  for (std::int64_t t = 0; t < T;) {
+    const std::int64_t at = length_ % kPage, count = std::min(T - t, kPage - at);
+    page_for(length_ + count, keys, most, type).store(at, count, keys, values, b * T + t);
+    length_ += count;
+    t += count;
+  }
+}
+
+void KeysAndValues::truncate(std::int64_t length) {
+  length_ = std::min(length_, length);
+  pages_.resize(static_cast<std::size_t>((length_ + kPage - 1) / kPage));
 }
 
 void KeysAndValues::drop(std::int64_t begin, std::int64_t end, std::size_t layer,
                          const MovedKeys& moved) {
+  if (begin == end) return;
   const std::int64_t count = length_ - end;
-  if (count > 0) {
-    Tensor behind = Tensor::empty({1, count, keys_.dim(1)}, keys_.dtype());
-    copy_rows(keys_, end, count, behind, 0);
-    copy_rows(moved(layer, behind), 0, count, keys_, begin);
-    copy_rows(values_, end, count, values_, begin);  // towards the front, in order
+  const CachedPage& any = *pages_.front();
+  Tensor keys = Tensor::empty({1, count, any.channels()}, any.dtype());
+  Tensor values = Tensor::empty(keys.shape(), any.dtype());
+  for (std::int64_t at = end, next = at; at < length_; at = next) {
+    next = std::min(length_, (at / kPage + 1) * kPage);
+    pages_[static_cast<std::size_t>(at / kPage)]->load(at % kPage, next - at, keys, values,
+                                                       at - end);
   }
-  length_ -= end - begin;
+  const CacheType type = any.type();
+  truncate(begin);
+  if (count > 0) append(moved(layer, keys), values, 0, begin + count, type);
 }
 
-KeysAndValues KeysAndValues::clone() const {
+KeysAndValues KeysAndValues::first(std::int64_t length, std::int64_t most) const {
   KeysAndValues copy;
+  copy.pages_ = pages_;
   copy.length_ = length_;
-  if (!keys_.defined()) return copy;
-  copy.keys_ = with_capacity(keys_, length_, capacity_of(keys_));
-  copy.values_ = with_capacity(values_, length_, capacity_of(values_));
+  copy.truncate(length);
+  const std::int64_t rest = copy.length_ % kPage;
+  if (rest > 0) {
+    std::shared_ptr<CachedPage>& page = copy.pages_.back();
+    const std::int64_t first = copy.length_ - rest;
+    page = page->copy(rest, std::clamp(most - first, rest, page->capacity()));
+  }
   return copy;
 }
 
-KVCache KVCache::clone() const {
-  KVCache copy(most_);
-  for (const KeysAndValues& layer : layers_) copy.layers_.push_back(layer.clone());
+KVCache KVCache::first(std::int64_t length, std::int64_t most) const {
+  KVCache copy(most, type_);
+  for (const KeysAndValues& layer : layers_) copy.layers_.push_back(layer.first(length, most));
   return copy;
+}
+
+std::span<const std::shared_ptr<CachedPage>> KVCache::pages() const {
+  if (layers_.empty()) return {};
+  return layers_.front().pages();
 }
 
 void KVCache::truncate(std::int64_t length) {
@@ -121,7 +132,7 @@ void CachedLayer::append(const Tensor& keys, const Tensor& values) {
         "[kv_cache] keys {} have several positions of a sequence that is there several times",
         keys.shape());
   std::int64_t b = 0;
-  for (KVCache* cache : caches_) of(*cache).append(keys, values, b++, cache->most_);
+  for (KVCache* cache : caches_) of(*cache).append(keys, values, b++, cache->most_, cache->type_);
 }
 
 std::vector<CachedKeys> CachedLayer::cached() const {

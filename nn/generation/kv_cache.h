@@ -3,34 +3,42 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
-#include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/cached_attention.h"
 
 namespace tapegrad::nn {
 
 // Keys (1, T, C) of one layer → what they are at the positions that they move to.
 using MovedKeys = std::function<Tensor(std::size_t layer, const Tensor& keys)>;
 
-// The keys and values that one attention layer has computed of one sequence.
+// The keys and values that one attention layer has computed of one sequence, in pages. A page may
+// belong to several sequences; who writes into it gets one of its own.
 class KeysAndValues {
  public:
   std::int64_t length() const { return length_; }  // positions
   // Adds the next T positions: row b of keys and values (B, T, C). Error if C is not that of the
-  // positions before. The first positions get as much room as they need; later on, room grows by
-  // doubling, up to `most` positions or as many as there are.
-  void append(const Tensor& keys, const Tensor& values, std::int64_t b, std::int64_t most);
+  // positions before. The first positions get as much room as they need; later on, the room of the
+  // last page grows by doubling, up to that of `most` positions or of as many as there are.
+  void append(const Tensor& keys, const Tensor& values, std::int64_t b, std::int64_t most,
+              CacheType type);
   // Forgets all but the first `length` positions, if there are more.
-  void truncate(std::int64_t length) { length_ = std::min(length_, length); }
+  void truncate(std::int64_t length);
   // Forgets positions [begin, end). Those behind them, if any, move there.
   void drop(std::int64_t begin, std::int64_t end, std::size_t layer, const MovedKeys& moved);
-  // What attention() reads. append() and drop() may change it.
-  CachedKeys cached() const { return {keys_, values_, length_}; }
-  KeysAndValues clone() const;
+  // What attention() reads. append(), truncate() and drop() may change it.
+  CachedKeys cached() const { return {pages_, length_}; }
+  // The first `length` positions, or all if there are fewer. Full pages are shared, and what is of
+  // another is copied, with no more room than for `most` positions in all.
+  KeysAndValues first(std::int64_t length, std::int64_t most) const;
+  std::span<const std::shared_ptr<CachedPage>> pages() const { return pages_; }
 
  private:
-  Tensor keys_, values_;  // (capacity, C), of which `length_` positions are filled
+  CachedPage& page_for(std::int64_t end, const Tensor& keys, std::int64_t most, CacheType type);
+
+  std::vector<std::shared_ptr<CachedPage>> pages_;  // no more than positions need
   std::int64_t length_ = 0;
 };
 
@@ -40,8 +48,8 @@ class KVCache {
  public:
   KVCache() = default;
   // With no more room than for `most` positions, as long as there are no more.
-  explicit KVCache(std::int64_t most) : most_(most) {}
-  // A copy would share its data with the original, and both would write there: see clone().
+  explicit KVCache(std::int64_t most, CacheType type = CacheType::f32) : most_(most), type_(type) {}
+  // A copy is made by clone() or first().
   KVCache(const KVCache&) = delete;
   KVCache& operator=(const KVCache&) = delete;
   KVCache(KVCache&&) = default;
@@ -54,12 +62,18 @@ class KVCache {
   // Forgets positions [begin, end). Those behind them move there, with the keys that `moved` gives.
   // Error if there are no such positions.
   void drop(std::int64_t begin, std::int64_t end, const MovedKeys& moved);
-  KVCache clone() const;
+  // The first `length` positions, or all if there are fewer, with room for `most`: see
+  // KeysAndValues. The copy and this one go on independently.
+  KVCache first(std::int64_t length, std::int64_t most) const;
+  KVCache clone() const { return first(length(), most_); }
+  // The pages of the first layer: the other layers have as many.
+  std::span<const std::shared_ptr<CachedPage>> pages() const;
 
  private:
   friend class CachedLayer;
   std::vector<KeysAndValues> layers_;
   std::int64_t most_ = INT64_MAX;
+  CacheType type_ = CacheType::f32;
 };
 
 // One layer of the caches of several sequences, each of a length of its own: what attention of

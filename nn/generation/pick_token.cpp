@@ -9,6 +9,11 @@
 #include "tapegrad/nn/generation/broken_logits.h"
 
 namespace tapegrad::nn {
+namespace {
+
+constexpr double kMostLogit = std::numeric_limits<float>::max();
+
+}  // namespace
 
 void GenerateOptions::validate() const {
   check(max_new_tokens >= 0, "max_new_tokens must not be negative, as {} is", max_new_tokens);
@@ -20,6 +25,14 @@ void GenerateOptions::validate() const {
   check(min_p >= 0 && min_p <= 1, "min_p must be from 0 to 1, not {}", min_p);
   check(repetition_penalty > 0 && std::isfinite(repetition_penalty),
         "repetition_penalty must be above 0, not {}", repetition_penalty);
+  for (const auto& [token, bias] : logit_bias) {
+    check(std::abs(bias) <= kMostLogit, "the logit_bias of token {} must be finite in f32, not {}",
+          token, bias);
+  }
+  check(top_logprobs >= 0, "top_logprobs must not be negative, as {} is", top_logprobs);
+  check(prompt_logprobs.value_or(0) >= 0, "prompt_logprobs must not be negative, as {} is",
+        prompt_logprobs.value_or(0));
+  check(kv_cache || !prompt_logprobs, "prompt_logprobs needs the KV cache");
   check(lookup >= 0 && lookup <= kMostLookup, "lookup must be from 0 to {}, not {}", kMostLookup,
         lookup);
   check(kv_cache || lookup == 0, "lookup needs the KV cache");
@@ -30,6 +43,18 @@ namespace {
 
 constexpr float kRuledOut = -std::numeric_limits<float>::infinity();
 
+void add_bias(std::vector<float>& logits, const std::map<std::int32_t, double>& bias) {
+  for (const auto& [token, added] : bias) {
+    check(token >= 0 && token < std::ssize(logits), "logit_bias: token {} is not one of the {}",
+          token, logits.size());
+    float& logit = logits[static_cast<std::size_t>(token)];
+    if (!std::isfinite(logit)) continue;  // it is ruled out
+    // Two large ones that add up to infinity would have no difference.
+    const double sum = static_cast<double>(logit) + added;
+    logit = static_cast<float>(std::clamp(sum, -kMostLogit, kMostLogit));
+  }
+}
+
 void penalize(std::vector<float>& logits, double penalty, std::span<const std::int32_t> text) {
   std::vector<bool> done(logits.size());
   for (const std::int32_t token : text) {
@@ -37,7 +62,10 @@ void penalize(std::vector<float>& logits, double penalty, std::span<const std::i
     if (done[i]) continue;
     done[i] = true;
     const auto logit = static_cast<double>(logits[i]);
-    logits[i] = static_cast<float>(logit > 0 ? logit / penalty : logit * penalty);
+    if (!std::isfinite(logit)) continue;  // it is ruled out
+    // A penalty of nearly 0 must not make it infinite: two such have no difference.
+    const double penalized = logit > 0 ? logit / penalty : logit * penalty;
+    logits[i] = static_cast<float>(std::clamp(penalized, -kMostLogit, kMostLogit));
   }
 }
 
@@ -87,6 +115,9 @@ std::int32_t pick_token(std::vector<float> logits, const GenerateOptions& option
   for (const float logit : logits) {
     if (std::isnan(logit)) throw BrokenLogits();
   }
+  // Infinite ones have no differences, and where all are ruled out, none can be drawn.
+  if (!std::isfinite(*std::max_element(logits.begin(), logits.end()))) throw BrokenLogits();
+  add_bias(logits, options.logit_bias);
   if (options.repetition_penalty != 1) penalize(logits, options.repetition_penalty, text);
   if (options.greedy) {
     return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) -
@@ -109,13 +140,6 @@ void skip_tokens(Rng& rng, const GenerateOptions& options, std::int64_t vocab_si
                  std::int64_t count) {
   if (options.greedy) return;
   for (std::int64_t i = 0; i < count * vocab_size; ++i) rng.next64();  // multinomial() draws V
-}
-
-double log_probability(std::span<const float> logits, std::int32_t token) {
-  const auto top = static_cast<double>(*std::max_element(logits.begin(), logits.end()));
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - top);
-  return static_cast<double>(logits[static_cast<std::size_t>(token)]) - top - std::log(sum);
 }
 
 }  // namespace tapegrad::nn

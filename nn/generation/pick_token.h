@@ -2,12 +2,15 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "tapegrad/base/random.h"
+#include "tapegrad/nn/generation/token_mask.h"
 
 namespace tapegrad::nn {
 
@@ -42,28 +45,38 @@ struct GenerateOptions {
   // Divides positive logits of tokens that the text has already, and multiplies negative ones
   // (Keskar et al., 2019, "CTRL", section 4.1). Above 0; 1: no penalty.
   double repetition_penalty = 1;
-  Tokens stop_tokens = {};  // each ends the text, and is not part of it
-  bool logprobs = false;    // also find each token's log probability: see NewToken
-  bool kv_cache = true;     // keep keys and values of what was seen, or compute them for each token
+  // Numbers that are added to the logits of tokens, before all of the above: those of f32.
+  std::map<std::int32_t, double> logit_bias = {};
+  // Which tokens may come next, or null: all. It is as before the first token, and stays so: each
+  // text has a clone of its own.
+  std::shared_ptr<const TokenMask> mask = {};
+  Tokens stop_tokens = {};        // each ends the text, and is not part of it
+  bool logprobs = false;          // also find each token's log probability: see NewToken
+  std::int64_t top_logprobs = 0;  // and so many of the likeliest tokens in its place
+  // Also find the log probabilities of the prompt's tokens, and so many of the likeliest tokens in
+  // place of each: see Generation::Taken. Needs kv_cache and a prompt of at most block_size tokens.
+  std::optional<std::int64_t> prompt_logprobs = {};
+  bool kv_cache = true;  // keep keys and values of what was seen, or compute them for each token
   // Guess up to so many tokens from what the text has already, and check all of them in one pass:
   // see Lookup. The text stays the same, to the bit. Needs kv_cache.
   std::int64_t lookup = 0;
   Context context = Context::exact;  // shift needs kv_cache
+  // The number of one of the adapters that the model offers: see RowAdapters. None: none of these.
+  std::optional<std::int64_t> adapter = {};
 
   void validate() const;  // throws Error for invalid values
 };
 
 // The token that `logits` (V) and the options give after the tokens of `text`. What an option rules
-// out is decided in the order of Hugging Face's transformers: penalty, temperature, top_k, top_p,
-// min_p, each among what the ones before it have left.
+// out is decided in the order of Hugging Face's transformers: bias, penalty, temperature, top_k,
+// top_p, min_p, each among what the ones before it have left. The options' mask is the caller's
+// part: what it forbids is −∞ in the logits, and a token is left. Error if logit_bias names a token
+// that is not one of V.
 std::int32_t pick_token(std::vector<float> logits, const GenerateOptions& options, Rng& rng,
                         std::span<const std::int32_t> text = {});
 
 // Draws from `rng` what `count` calls of pick_token() draw, among V = vocab_size tokens.
 void skip_tokens(Rng& rng, const GenerateOptions& options, std::int64_t vocab_size,
                  std::int64_t count);
-
-// The log probability of a token under logits (V) alone: no temperature, no penalty, no choice.
-double log_probability(std::span<const float> logits, std::int32_t token);
 
 }  // namespace tapegrad::nn

@@ -1,6 +1,16 @@
 #include "tapegrad/nn/generation/token_stream.h"
 
 namespace tapegrad::nn {
+namespace {
+
+// Texts that are made side by side share what they begin with; nothing is kept behind them.
+GenerationLimits limits_of(const StreamOptions& stream) {
+  GenerationLimits limits = stream.limits;
+  if (!limits.kept_positions) limits.kept_positions = 0;
+  return limits;
+}
+
+}  // namespace
 
 // To begin behind a text, all numbers are drawn that it will draw: so many take a tenth of a
 // second.
@@ -9,7 +19,7 @@ constexpr std::int64_t kMostDrawsAhead = 100'000'000;
 TokenStream::TokenStream(const Decoder& model, std::vector<Tokens> prompts,
                          const GenerateOptions& options, Rng& rng, const StreamOptions& stream)
     : model_(model),
-      generation_(model, stream.limits),
+      generation_(model, limits_of(stream)),
       prompts_(std::move(prompts)),
       times_(stream.times),
       options_(options),

@@ -6,6 +6,8 @@
 #include "tapegrad/base/fingerprint.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/data/corpus/corpus.h"
+#include "tapegrad/run/corpus/chat/chat_text.h"
+#include "tapegrad/run/corpus/mixture.h"
 #include "tapegrad/run/corpus/token_folder.h"
 #include "tapegrad/run/plan/available_memory.h"
 
@@ -17,17 +19,6 @@ constexpr std::int64_t kMostTextBytes = std::int64_t{4} << 30;
 // A character may become a token of four bytes, which stand in memory beside the text. While it is
 // read it may be there twice.
 constexpr double kShareOfMemory = 1.0 / 6;
-
-data::CorpusOptions options_of(const CorpusSource& source) {
-  data::CorpusOptions options{
-      .max_bytes = kMostTextBytes, .field = source.field, .encoding = source.encoding};
-  const auto memory = available_memory();
-  if (memory && memory->bytes * kShareOfMemory < static_cast<double>(options.max_bytes)) {
-    options.max_bytes = static_cast<std::int64_t>(memory->bytes * kShareOfMemory);
-    options.why_max = fmt::format("a sixth of the memory ({})", memory->text());
-  }
-  return options;
-}
 
 std::string describe(const data::Corpus& corpus) {
   if (corpus.files.size() == 1) {
@@ -77,7 +68,12 @@ void check_same(const std::filesystem::path& folder, const TextIdentity& stored,
 
 std::shared_ptr<const Text> read_val(const CorpusSource& source) {
   if (source.val.empty()) return nullptr;
-  Text val = read_text({source.val, source.field, source.encoding});
+  Text val = read_text({.paths = source.val,
+                        .field = source.field,
+                        .encoding = source.encoding,
+                        .is_chat = source.is_chat,
+                        .strict = source.strict,
+                        .is_pairs = source.is_pairs});
   check(!val.tokens, "--val: {} is tokens already: --data takes it, with both parts",
         source.val.front());
   return std::make_shared<const Text>(std::move(val));
@@ -101,28 +97,65 @@ void CorpusSource::validate() const {
         "--encoding: there is no encoding '{}'; `iconv --list` has all", encoding);
   check(!reads_stdin() || paths.size() == 1,
         "--corpus: - (stdin) cannot be read beside other texts");
+  if (weighted) {
+    for (const std::string& path : paths) {
+      check(path == "-" || weighted_file(path).path != "-",
+            "--corpus {}: - (stdin) is read alone, without a weight", path);
+    }
+  }
   check(std::count(val.begin(), val.end(), "-") == 0, "--val: - (stdin) is for --corpus alone");
+  if (!is_chat) return;
+  for (const std::string& path : paths) {
+    check(weighted_file(path).path != "-", "{}: - (stdin) is for --corpus alone",
+          is_pairs ? "--preferences" : "--chat");
+  }
+}
+
+data::CorpusOptions corpus_options(const CorpusSource& source) {
+  data::CorpusOptions options{
+      .max_bytes = kMostTextBytes, .field = source.field, .encoding = source.encoding};
+  const auto memory = available_memory();
+  if (memory && memory->bytes * kShareOfMemory < static_cast<double>(options.max_bytes)) {
+    options.max_bytes = static_cast<std::int64_t>(memory->bytes * kShareOfMemory);
+    options.why_max = fmt::format("a sixth of the memory ({})", memory->text());
+  }
+  return options;
 }
 
 Text read_text(const CorpusSource& source) {
-  if (source.paths.size() == 1 && (source.is_data || is_token_folder(source.paths[0]))) {
-    const std::string& folder = source.paths[0];
+  if (source.is_chat) return read_chat(source);
+  std::vector<WeightedFile> files;
+  std::vector<std::filesystem::path> paths;
+  bool all_tokens = true;
+  for (const std::string& given : source.paths) {
+    files.push_back(source.weighted ? weighted_file(given) : WeightedFile{given});
+    paths.emplace_back(files.back().path);
+    all_tokens = all_tokens && (source.is_data || is_token_folder(paths.back()));
+  }
+  if (all_tokens && (files.size() == 1 || source.weighted)) {
+    const std::string& folder = files[0].path;
     check(source.val.empty(), "--val: {} has a part to validate with of its own", folder);
     const CorpusSource usual;
     check(source.field == usual.field, "--field {}: {} is tokens already", source.field, folder);
     check(source.encoding == usual.encoding, "--encoding {}: {} is tokens already", source.encoding,
           folder);
-    return read_token_folder(folder);
+    return files.size() == 1 ? read_token_folder(folder) : read_token_folders(files);
   }
-  for (const std::string& path : source.paths) {
+  for (const std::filesystem::path& path : paths) {
     check(!is_token_folder(path),
-          "{}: it is tokens already, which cannot be beside other texts: give it alone", path);
+          "{}: it is tokens already, which cannot be beside other texts: give it alone",
+          path.string());
   }
-  data::Corpus corpus = data::read_corpus(
-      std::vector<std::filesystem::path>(source.paths.begin(), source.paths.end()),
-      options_of(source));
+  Text text;
+  if (is_mixture(files)) {
+    text = read_mixture(files, corpus_options(source));
+    set_documents(text, std::move(text.documents));
+    text.identity.fingerprint = mixed_fingerprint(text.identity.fingerprint, text.mixture);
+    return text;
+  }
+  data::Corpus corpus = data::read_corpus(paths, corpus_options(source));
   note_left_out(corpus.faulty);
-  Text text = make_text(describe(corpus), std::move(corpus.text));
+  text = make_text(describe(corpus), std::move(corpus.text));
   set_documents(text, std::move(corpus.documents));
   return text;
 }
@@ -155,7 +188,9 @@ Text text_of_run(const std::filesystem::path& folder, std::string_view format,
       source.paths.empty()
           ? make_text(stored.name, read_file(folder / kTextFile, kMostTextBytes, Links::refused))
           : read_text(source);
-  if (text.tokens) {
+  if (text.chat) {
+    // Its conversations are its documents.
+  } else if (text.tokens) {
     // Ids that are known by no tokenizer are those that were looked at when the run began.
     if (text.identity.fingerprint.empty()) {
       const auto& own = text.tokens->tokenizer;
@@ -166,7 +201,11 @@ Text text_of_run(const std::filesystem::path& folder, std::string_view format,
   } else if (source.paths.empty()) {  // what came from stdin
     set_documents(text, {{0, text.contents.size()}});
   }
-  check_same(folder, stored, text.identity, source.is_data ? "--data" : "--corpus");
+  check_same(folder, stored, text.identity,
+             source.is_pairs  ? "--preferences"
+             : source.is_chat ? "--chat"
+             : source.is_data ? "--data"
+                              : "--corpus");
   check(
       source.val.empty() || config.find(kValSection) != nullptr,
       "the run in {} was validated with a part of its corpus: leave --val out, or start a new run",

@@ -17,6 +17,8 @@
 
 namespace tapegrad::run {
 
+struct ChatText;
+
 // What config.json keeps of the text that a run learns.
 struct TextIdentity {
   std::string name;  // for people: "corpus.txt", "3 files"
@@ -38,7 +40,8 @@ struct TokenPart {
   std::vector<data::TokenFile> files;
   data::Tokens tokens;  // of these files
   std::int64_t documents = 0;
-  std::optional<std::vector<data::ShardInfo>> expected;  // what data.json says of the files
+  // What data.json says of the files; of files that it does not list, without a name.
+  std::optional<std::vector<data::ShardInfo>> expected;
 };
 
 // A text that is tokens already: see token_folder.h.
@@ -46,6 +49,13 @@ struct TokenText {
   std::string folder, val_name;              // for people: "data/tales", "tales_val.bin"
   std::optional<data::Tokenizer> tokenizer;  // none: unknown
   TokenPart train, val;
+};
+
+// What one of the paths of a text has, which are mixed by weights.
+struct MixedText {
+  std::string name;  // for people
+  double weight = 1;
+  std::int64_t size = 0;  // of Text::documents; of folders of tokens: tokens to train
 };
 
 // A text to learn.
@@ -57,11 +67,15 @@ struct Text {
   // contents separates documents, as in the program's own text, and in that of a run that is older
   // than documents.
   std::vector<data::TextRange> documents = {};
+  // In the order of the documents, or of the tokens. Empty: all have the same weight.
+  std::vector<MixedText> mixture = {};
   std::shared_ptr<const Text> val = {};  // the text for validation, if it is another one
   // In place of contents, documents and val. `identity` has no fingerprint before check_tokens() if
   // there is no data.json to tell it.
   std::shared_ptr<const TokenText> tokens = {};
   bool tokens_checked = false;
+  // In place of contents and documents: conversations; see chat_data.h.
+  std::shared_ptr<const ChatText> chat = {};
 };
 
 // What --corpus and --val name, and how it is read, see data::read_corpus; or the folder of --data.
@@ -69,12 +83,18 @@ struct CorpusSource {
   std::vector<std::string> paths = {};  // empty: the text that is part of the program
   std::string field = "text", encoding = "utf-8";
   std::vector<std::string> val = {};  // empty: a part of the text is for validation
-  bool is_data = false;               // the only path must be a folder of tokens
+  bool is_data = false;               // the paths must be folders of tokens
+  bool is_chat = false;               // the paths are files of conversations, with their weights
+  bool weighted = false;              // the paths may have weights: weighted_file()
+  bool strict = false;                // of which the first bad line is an Error
+  bool is_pairs = false;              // of files that is_chat: a line is a pair
   bool reads_stdin() const { return std::count(paths.begin(), paths.end(), "-") > 0; }
   void validate() const;  // Error, naming the option
 };
 
-// The texts of the source's paths, which must name some, or one folder of tokens alone, for which
+// How its files are read: how large they may be, and their encoding.
+data::CorpusOptions corpus_options(const CorpusSource& source);
+// The texts of the source's paths, which must name some, or folders of tokens alone, for which
 // `field` and `encoding` must be as they are without being given. Files that are left out, though
 // they may be meant, are named on stderr.
 Text read_text(const CorpusSource& source);

@@ -9,10 +9,35 @@
 #include "tapegrad/data/corpus/text_file.h"
 #include "tapegrad/data/tokenize/bpe/bpe.h"
 #include "tapegrad/data/tokenize/bpe/bpe_train.h"
+#include "tapegrad/run/corpus/chat/chat_folder.h"
+#include "tapegrad/run/corpus/chat/chat_tokenizer.h"
+#include "tapegrad/run/corpus/mixture.h"
 #include "tapegrad/run/corpus/token_folder.h"
+#include "tapegrad/run/folder/config.h"
 
 namespace tapegrad::run {
 namespace {
+
+// A text that conversations are divided as.
+TextData chat_as_data(const Text& text, const data::Tokenizer& tokenizer,
+                      const data::ChatTemplate& chat_template, const TextOptions& o,
+                      const Division& division) {
+  return {.tokenizer = tokenizer,
+          .train = {},
+          .val = {},
+          .chat = std::make_shared<const ChatData>(
+              chat_data_of(text, tokenizer, {chat_template, o.loss, o.block_size},
+                           division.val_fraction.value_or(kValFraction), division.seed))};
+}
+
+// The tokenizer that made a folder's tokens, if `spec` does not name another one.
+data::Tokenizer tokenizer_of(const data::Tokenizer& own, const std::string& folder,
+                             const std::string& spec) {
+  const std::string made = tokenizer_spec(own, folder);
+  check(spec.empty() || spec == made, "--tokenizer {}: {} has tokens of the tokenizer {}", spec,
+        folder, made);
+  return own;
+}
 
 // Error, which ends with what helps: `way_out` or a smaller --block-size.
 void check_length(const data::Tokens& tokens, std::string_view split, std::int64_t block_size,
@@ -23,10 +48,17 @@ void check_length(const data::Tokens& tokens, std::string_view split, std::int64
         split, tokens.size(), block_size, block_size + 1, way_out);
 }
 
+std::vector<std::string_view> documents_of(std::string_view contents,
+                                           std::span<const data::TextRange> ranges,
+                                           const std::string& separator,
+                                           const std::string& end_of_text) {
+  if (ranges.empty()) return {contents};
+  return data::cut_documents(contents, ranges, {separator, end_of_text});
+}
+
 std::vector<std::string_view> documents_of(const Text& text, const std::string& separator,
                                            const std::string& end_of_text) {
-  if (text.documents.empty()) return {text.contents};
-  return data::cut_documents(text.contents, text.documents, {separator, end_of_text});
+  return documents_of(text.contents, text.documents, separator, end_of_text);
 }
 
 std::string end_of_text(const data::Tokenizer& tokenizer) {
@@ -34,28 +66,72 @@ std::string end_of_text(const data::Tokenizer& tokenizer) {
   return token ? tokenizer.token_bytes(*token) : "";
 }
 
-data::DocumentSplit divide(const Text& text, const Division& d, const std::string& end_of_text) {
-  std::vector<std::string_view> documents = documents_of(text, d.separator, end_of_text);
-  if (text.val) return {std::move(documents), documents_of(*text.val, d.separator, end_of_text)};
+// One split for each path of a mixture; of one text, one.
+using Divided = std::vector<data::DocumentSplit>;
+
+Divided divide(const Text& text, const Division& d, const std::string& end_of_text) {
+  Divided parts;
   Rng rng(d.seed + 2, Rng::Kind::philox);  // a stream of its own; that of evaluations has seed + 1
-  return data::split_documents(text.contents, documents, d.val_fraction.value_or(kValFraction),
-                               rng);
+  std::vector<std::string_view> val;
+  if (text.val) val = documents_of(*text.val, d.separator, end_of_text);
+  for (const std::span<const data::TextRange> ranges : ranges_of(text)) {
+    std::vector<std::string_view> documents =
+        documents_of(text.contents, ranges, d.separator, end_of_text);
+    if (text.val) {
+      parts.push_back({std::move(documents), val});
+      continue;
+    }
+    const auto begin = text.mixture.empty() ? 0 : ranges.front().begin;
+    const auto end = text.mixture.empty() ? text.contents.size() : ranges.back().end;
+    parts.push_back(data::split_documents(text.contents.substr(begin, end - begin), documents,
+                                          d.val_fraction.value_or(kValFraction), rng));
+  }
+  return parts;
 }
 
 // What ends a text for a tokenizer that is trained here.
 std::string end_of_bpe() { return std::string(data::Bpe::kEndOfTextBytes); }
 
-data::Tokenizer train_bpe(const Text& text, const data::DocumentSplit& parts,
-                          std::int64_t vocab_size) {
+data::Tokenizer train_bpe(const Text& text, const Divided& parts, std::int64_t vocab_size) {
   data::PieceCounts counts;
-  for (const std::string_view document : parts.train) {
-    text.documents.empty() ? counts.add(document) : data::add_words(document, counts);
+  for (const data::DocumentSplit& split : parts) {
+    for (const std::string_view document : split.train) {
+      text.documents.empty() ? counts.add(document) : data::add_words(document, counts);
+    }
   }
   return data::Tokenizer::train_bpe(counts, vocab_size);
 }
 
-TextData encode(const Text& text, const data::Tokenizer& tokenizer, data::DocumentSplit split,
+void check_lengths(const Text& text, const TextData& data, std::int64_t block_size) {
+  check_length(data.train, "training", block_size, "more text");
+  check_mixture(data.train, text.mixture, block_size);
+  check_length(data.val, "validation", block_size,
+               text.val ? "more text" : "more text, a larger --val-fraction");
+}
+
+TextData encode_mixed(const Text& text, const data::Tokenizer& tokenizer, Divided parts,
+                      std::int64_t block_size) {
+  std::int64_t train_documents = 0, val_documents = 0;
+  for (const data::DocumentSplit& split : parts) {
+    train_documents += std::ssize(split.train);
+    val_documents += std::ssize(split.val);
+  }
+  std::vector<std::string_view> others;
+  if (text.val) {
+    others = parts.front().val;
+    val_documents = std::ssize(others);
+  }
+  auto [train, val] = encode_mixture(text.mixture, tokenizer, std::move(parts), !text.val);
+  if (text.val) val = tokenizer.encode_documents(others, !text.val->documents.empty());
+  TextData data{tokenizer, std::move(train), std::move(val), train_documents, val_documents};
+  check_lengths(text, data, block_size);
+  return data;
+}
+
+TextData encode(const Text& text, const data::Tokenizer& tokenizer, Divided parts,
                 std::int64_t block_size) {
+  if (!text.mixture.empty()) return encode_mixed(text, tokenizer, std::move(parts), block_size);
+  data::DocumentSplit& split = parts.front();
   const Text& val = text.val ? *text.val : text;
   const bool several = split.whole && split.train.size() + split.val.size() > 2;
   const auto train_documents = std::ssize(split.train), val_documents = std::ssize(split.val);
@@ -67,9 +143,7 @@ TextData encode(const Text& text, const data::Tokenizer& tokenizer, data::Docume
   TextData data{tokenizer, tokenizer.encode_documents(split.train, !text.documents.empty()),
                 tokenizer.encode_documents(split.val, !val.documents.empty()),
                 several ? train_documents : 0, several ? val_documents : 0};
-  check_length(data.train, "training", block_size, "more text");
-  check_length(data.val, "validation", block_size,
-               text.val ? "more text" : "more text, a larger --val-fraction");
+  check_lengths(text, data, block_size);
   return data;
 }
 
@@ -79,76 +153,20 @@ void check_undivided(const TokenText& tokens, const std::string& separator) {
 
 }  // namespace
 
-std::string tokenizer_spec(const data::Tokenizer& tokenizer, const std::filesystem::path& folder) {
-  const std::string kind(tokenizer.kind());
-  if (kind == "hf") return std::filesystem::absolute(folder).lexically_normal().string();
-  return kind == "bpe" ? fmt::format("bpe:{}", tokenizer.vocab_size()) : kind;
-}
-
-std::string unescaped(const std::string& text) {
-  constexpr std::string_view names = "nrt\\", values = "\n\r\t\\";
-  std::string result;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const std::size_t which =
-        text[i] == '\\' && i + 1 < text.size() ? names.find(text[i + 1]) : names.npos;
-    result += which == names.npos ? text[i] : values[which];
-    if (which != names.npos) ++i;
-  }
-  return result;
-}
-
-void check_tokenizer(const std::string& spec) {
-  if (spec == "char" || spec == "gpt2" || data::is_path_of_tokenizer(spec)) return;
-  const std::optional<std::int64_t> size = data::bpe_size(spec);
-  check(size && *size >= 257 && *size <= data::Bpe::kMaxSize,
-        "--tokenizer: '{}' is not char, gpt2, the path of a tokenizer.json, or bpe:N with N tokens "
-        "from 257 to {}, such as bpe:1024",
-        spec, +data::Bpe::kMaxSize);
-}
-
-void TextOptions::validate() const {
-  if (data.empty() || !tokenizer.empty()) check_tokenizer(tokenizer);
-  CorpusSource{corpus, field, encoding, val}.validate();
-  check(val.empty() || !corpus.empty() || !data.empty(),
-        "--val needs --corpus (and takes all files up to the next option)");
-  check(val.empty() || !val_fraction, "--val and --val-fraction exclude each other");
-  check(data.empty() || corpus.empty(), "--data and --corpus exclude each other");
-  const auto only_text = [&](bool usual, std::string_view option) {
-    check(data.empty() || usual, "{} is for text, and --data {} is tokens already", option, data);
-  };
-  only_text(val.empty(), "--val");
-  only_text(!val_fraction, "--val-fraction");
-  only_text(separator.empty(), "--separator");
-  only_text(field == TextOptions().field, "--field");
-  only_text(encoding == TextOptions().encoding, "--encoding");
-  check(in_passes() || !stride, "--stride needs --batches epochs");
-}
-
-CorpusSource TextOptions::source() const {
-  if (!data.empty()) return {.paths = {data}, .is_data = true};
-  return {corpus, field, encoding, val};
-}
-
-Division TextOptions::division(std::uint64_t seed) const {
-  return {unescaped(separator), val_fraction, seed};
-}
-
 data::Tokenizer make_tokenizer(const TextOptions& o, std::uint64_t seed,
                                const std::function<const Text&()>& read) {
   if (o.tokenizer == "gpt2") return data::Tokenizer::gpt2();
   if (data::is_path_of_tokenizer(o.tokenizer)) return data::Tokenizer::from_hf(o.tokenizer);
   const Text& text = read();
+  if (text.chat && text.chat->folder) {
+    return tokenizer_of(text.chat->folder->data.tokenizer, text.chat->folder->path, o.tokenizer);
+  }
   if (text.tokens) {
     check(text.tokens->tokenizer.has_value(),
           "{}: it does not say which tokenizer made its ids of 32 bits: give it by --tokenizer "
           "PATH, or put its tokenizer.json into the folder",
           text.tokens->folder);
-    const data::Tokenizer& own = *text.tokens->tokenizer;
-    const std::string spec = tokenizer_spec(own, text.tokens->folder);
-    check(o.tokenizer.empty() || o.tokenizer == spec,
-          "--tokenizer {}: {} has tokens of the tokenizer {}", o.tokenizer, text.tokens->folder,
-          spec);
-    return own;
+    return tokenizer_of(*text.tokens->tokenizer, text.tokens->folder, o.tokenizer);
   }
   if (const auto vocab_size = data::bpe_size(o.tokenizer)) {
     return train_bpe(text, divide(text, o.division(seed), end_of_bpe()), *vocab_size);
@@ -163,6 +181,17 @@ data::Tokenizer make_tokenizer(const TextOptions& o, std::uint64_t seed,
     all.insert(all.end(), val.begin(), val.end());
   }
   return data::Tokenizer::of_characters(all, several);
+}
+
+data::Tokens isolated(const data::Tokens& tokens, const data::Tokenizer& tokenizer) {
+  const std::optional<data::Token> end = tokenizer.end_of_text();
+  check(end.has_value(),
+        "--isolate-documents: the tokenizer has no token that ends documents (kind {}): use bpe:N, "
+        "gpt2 or a tokenizer.json that has one",
+        tokenizer.kind());
+  // A text begins with begin(), or else with the token that ends the one before it.
+  const std::span<const data::Token> begin = tokenizer.begin();
+  return tokens.isolated({*end, begin.empty() || begin.back() == *end});
 }
 
 data::Tokens tokens_of(const Text& text, const data::Tokenizer& tokenizer,
@@ -186,6 +215,7 @@ TextData tokenize(const Text& text, const data::Tokenizer& tokenizer, const Divi
     const TokenText& ids = tokens_for(text, tokenizer);
     const std::string way_out = fmt::format("tokens of more text than {} has,", ids.folder);
     check_length(ids.train.tokens, "training", block_size, way_out);
+    check_mixture(ids.train.tokens, text.mixture, block_size);
     check_length(ids.val.tokens, "validation", block_size, way_out);
     return {tokenizer, ids.train.tokens, ids.val.tokens, ids.train.documents, ids.val.documents};
   }
@@ -196,6 +226,19 @@ namespace {
 
 TextData data_of(const Text& text, const TextOptions& o, const TextOfRun& run) {
   const Division division = o.division(run.seed);
+  if (text.chat) {
+    const auto make = [&] {
+      return make_chat_tokenizer(o.tokenizer, text, division.val_fraction.value_or(kValFraction),
+                                 run.seed);
+    };
+    const ChatFolder* folder = text.chat->folder.get();
+    const data::Tokenizer tokenizer =
+        run.tokenizer ? *run.tokenizer
+        : folder      ? tokenizer_of(folder->data.tokenizer, folder->path, o.tokenizer)
+                      : make();
+    const data::ChatTemplate usual = folder ? folder->chat_template : data::ChatTemplate::chatml();
+    return chat_as_data(text, tokenizer, run.chat_template.value_or(usual), o, division);
+  }
   if (run.tokenizer) {
     try {
       return tokenize(text, *run.tokenizer, division, o.block_size);
@@ -210,9 +253,20 @@ TextData data_of(const Text& text, const TextOptions& o, const TextOfRun& run) {
     return tokenize(text, tokenizer, division, o.block_size);
   }
   // What ends a text is known before the tokenizer: one division serves both.
-  data::DocumentSplit parts = divide(text, division, end_of_bpe());
+  Divided parts = divide(text, division, end_of_bpe());
   const data::Tokenizer tokenizer = train_bpe(text, parts, *vocab_size);
   return encode(text, tokenizer, std::move(parts), o.block_size);
+}
+
+// The run's own options ask for it, which a resumed run has in a file.
+void isolate(TextData& data, const TextOfRun& run) {
+  try {
+    data.train = isolated(data.train, data.tokenizer);
+    data.val = isolated(data.val, data.tokenizer);
+  } catch (const Error& error) {
+    if (!run.folder.resumes()) throw;
+    fail("{}: {}", (run.folder.path() / kConfigFile).string(), error.what());
+  }
 }
 
 }  // namespace
@@ -224,6 +278,7 @@ LearntText text_data_of(const TextOptions& options, const TextOfRun& run) {
   const double seconds = seconds_of([&] {
     try {
       data.emplace(data_of(text, options, run));
+      if (options.isolate_documents) isolate(*data, run);
     } catch (const std::bad_alloc&) {
       fail("{}: there is no memory to make tokens of its {} bytes: {}", text.identity.name,
            grouped(text.identity.bytes), data::kWithoutLimit);

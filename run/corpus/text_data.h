@@ -5,12 +5,13 @@
 #include <vector>
 
 #include "tapegrad/data/tokenize/tokenizer.h"
+#include "tapegrad/run/corpus/chat/chat_data.h"
 #include "tapegrad/run/corpus/text.h"
 
 namespace tapegrad::run {
 
-enum class BatchKind { random, epochs };
-inline constexpr std::string_view kBatchKindNames[] = {"random", "epochs"};
+enum class BatchKind { random, epochs, packed };
+inline constexpr std::string_view kBatchKindNames[] = {"random", "epochs", "packed"};
 inline std::span<const std::string_view> names_of(BatchKind) { return kBatchKindNames; }
 
 inline constexpr double kValFraction = 0.1;
@@ -24,19 +25,26 @@ struct Division {
 
 // Which text is learnt, and how it becomes tokens and batches.
 struct TextOptions {
-  std::string preset = {};                         // what all options started from
-  std::vector<std::string> corpus = {};            // empty: the text that is part of the program
-  std::string data = {};                           // in place of a corpus: a folder of tokens
+  std::string preset = {};                        // what all options started from
+  std::vector<std::string> corpus = {};           // empty: the text that is part of the program
+  std::vector<std::string> data = {};             // in place of a corpus: folders of tokens
+  std::vector<std::string> chat = {};             // in place of a corpus: weighted_file() each
+  std::vector<std::string> preferences = {};      // in place of a corpus: pairs, as chat
+  data::ChatLoss loss = data::ChatLoss::answers;  // of conversations
+  bool strict_data = false;
   std::string field = "text", encoding = "utf-8";  // of the corpus
   std::string separator = {};                      // with \n for a line break
   std::vector<std::string> val = {};               // empty: a part of the corpus
   std::optional<double> val_fraction = {};         // [0.1]
   std::string tokenizer = "char";                  // beside data, empty: that of the folder
+  bool isolate_documents = false;
   BatchKind batches = BatchKind::random;
   std::int64_t block_size = 1024;           // tokens of a sequence, of which the model may see more
   std::optional<std::int64_t> stride = {};  // [block_size]
 
-  bool in_passes() const { return batches == BatchKind::epochs; }
+  bool in_passes() const { return batches != BatchKind::random; }
+  // Conversations: --chat, or a folder that was prepared of them; or pairs of them.
+  bool learns_chat() const;
   CorpusSource source() const;
   Division division(std::uint64_t seed) const;
   void validate() const;  // Error for options that exclude each other, or an unknown tokenizer
@@ -45,12 +53,26 @@ struct TextOptions {
   static void describe(Self& o, Table& t) {
     t("preset", o.preset, "what all options started from", {.option = false});
     t("corpus", o.corpus,
-      "files and folders of text, or a folder of --data; - is stdin [the program's own sources]",
-      {.value = "PATH…", .lasting = Lasting::run});
+      "files and folders of text, or folders of --data; a pass has what is in PATH:2 twice; - is "
+      "stdin [the program's own sources]",
+      {.value = "PATH[:WEIGHT]…", .lasting = Lasting::run});
     t("data", o.data,
-      "folder of tokens, in place of --corpus: made by tapegrad prepare, nanoGPT or llm.c "
-      "(train.bin, val.bin)",
-      {.value = "DIR", .lasting = Lasting::run, .newer = true});
+      "folders of tokens, in place of --corpus: made by tapegrad prepare, nanoGPT or llm.c "
+      "(train.bin, val.bin); a pass has what is in DIR:2 twice",
+      {.value = "DIR[:WEIGHT]…", .lasting = Lasting::run, .newer = true});
+    t("chat", o.chat,
+      "files of conversations (JSON lines), in place of --corpus; a pass has those of FILE:2 twice",
+      {.value = "FILE[:WEIGHT]…", .lasting = Lasting::run, .newer = true});
+    t("preferences", o.preferences,
+      "files of pairs of answers (JSON lines: prompt, chosen, rejected), in place of --corpus: "
+      "learn to prefer the chosen ones",
+      {.value = "FILE[:WEIGHT]…", .lasting = Lasting::run, .newer = true});
+    t("loss", o.loss,
+      "tokens of --chat that count in the loss: those of the answers, of the last answer, or all",
+      {.lasting = Lasting::model, .newer = true});
+    t("strict_data", o.strict_data,
+      "stop at the first line of --chat or --preferences that is bad, in place of leaving it out",
+      {.lasting = Lasting::call});
     t("field", o.field, "field that has the text in JSON lines (.jsonl)",
       {.value = "NAME", .lasting = Lasting::run, .newer = true});
     t("encoding", o.encoding, "encoding of the files, such as latin-1",
@@ -58,17 +80,24 @@ struct TextOptions {
     t("separator", o.separator,
       "text between two documents of a file, beside <|endoftext|>; \\n is a line break",
       {.value = "TEXT", .newer = true});
-    t("val", o.val, "files and folders of text to validate with [a part of the corpus]",
+    t("val", o.val,
+      "files and folders of text, or of what --chat or --preferences has, to validate with [a part "
+      "of the corpus]",
       {.value = "PATH…", .lasting = Lasting::run, .newer = true});
     t("val_fraction", o.val_fraction,
-      "share held out for validation: random documents, or the end of a single one [0.1]",
+      "share held out for validation: random documents or conversations, or the end of a single "
+      "document [0.1]",
       {.least = 0.001, .most = 0.9, .newer = true});
     t("tokenizer", o.tokenizer,
       "char, gpt2, bpe:N with N tokens, or the path of a tokenizer.json (byte-level BPE) or of the "
       "folder that has it",
       {.value = "KIND"});
+    t("isolate_documents", o.isolate_documents,
+      "keep documents apart in a window: none sees another, and positions begin anew at each",
+      {.newer = true});
     t("batches", o.batches,
-      "random: windows drawn at random; epochs: shuffled passes over windows side by side");
+      "random: windows drawn at random; epochs: shuffled passes over windows side by side; packed: "
+      "shuffled passes over whole conversations (--chat, --preferences)");
     t("block_size", o.block_size,
       "tokens of a training sequence, and all that a new model sees at once (after --init-from, at "
       "most 1024 if not given)",
@@ -93,6 +122,8 @@ struct TextData {
   data::Tokens train, val;
   // How many there are in each part; 0 if a text has but one, or if one had to be cut.
   std::int64_t train_documents = 0, val_documents = 0;
+  // Of conversations, in place of the tokens above, which are empty.
+  std::shared_ptr<const ChatData> chat = {};
 };
 
 // The tokenizer that the options ask for. Calls `text` only if the tokenizer depends on the text:
@@ -100,6 +131,10 @@ struct TextData {
 // tokenizer the characters of both parts.
 data::Tokenizer make_tokenizer(const TextOptions& options, std::uint64_t seed,
                                const std::function<const Text&()>& text);
+
+// The same tokens, whose documents do not see each other in a window (--isolate-documents). Error
+// if the tokenizer has no token that ends documents.
+data::Tokens isolated(const data::Tokens& tokens, const data::Tokenizer& tokenizer);
 
 // The documents of a text, one after the other; of a folder of tokens, its part for validation, of
 // which all is read and checked as by check_tokens(), and an Error if there is a separator.
@@ -119,7 +154,9 @@ struct TextOfRun {
   std::optional<data::Tokenizer> tokenizer =
       {};                         // of the model that it goes on with, if there is one
   std::string tokenizer_of = {};  // where that model is, for errors
-  std::uint64_t seed;             // of the documents that are drawn
+  // Of conversations: the template of that model. None: ChatML, for a new tokenizer.
+  std::optional<data::ChatTemplate> chat_template = {};
+  std::uint64_t seed;  // of the documents that are drawn
 };
 
 // A run's text, its tokens, and how long making them took.
@@ -130,8 +167,9 @@ struct LearntText {
 };
 
 // From paths to tokens: reads the text of a new run, or that of a run that is resumed, divides it,
-// makes the tokenizer that the options ask for unless the run has one, and encodes both parts.
-// Errors of text_of_new_run(), text_of_run(), make_tokenizer(), tokenize() and check_tokens().
+// makes the tokenizer that the options ask for unless the run has one, and encodes both parts,
+// isolated() if the options ask for it. Errors of text_of_new_run(), text_of_run(),
+// make_tokenizer(), tokenize(), isolated() and check_tokens().
 LearntText text_data_of(const TextOptions& options, const TextOfRun& run);
 
 }  // namespace tapegrad::run

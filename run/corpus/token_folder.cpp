@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
-#include <regex>
 
 #include "tapegrad/base/terminal.h"
-#include "tapegrad/run/corpus/prepare_state.h"
+#include "tapegrad/run/corpus/chat/chat_folder.h"
+#include "tapegrad/run/corpus/mixture.h"
+#include "tapegrad/run/corpus/prepare/prepare_state.h"
 #include "tapegrad/run/models/formats/nanogpt.h"
-#include "tapegrad/run/train/evaluate.h"
+#include "tapegrad/run/train/evaluation/evaluate.h"
 
 namespace tapegrad::run {
 namespace {
@@ -29,17 +30,36 @@ bool is_part(const std::vector<fs::path>& files) {
   return files.size() == 1 || (!files.empty() && std::all_of(files.begin(), files.end(), numbered));
 }
 
+// What a name of the form TEXT(train|val)[_NUMBER].bin says. (std::regex takes seconds to compile.)
+struct FileName {
+  std::string_view text;
+  bool train;
+};
+
+std::optional<FileName> read_name(std::string_view name) {
+  const auto cut = [&](std::string_view end) {
+    const bool ends = name.ends_with(end);
+    if (ends) name.remove_suffix(end.size());
+    return ends;
+  };
+  if (!cut(".bin")) return std::nullopt;
+  const std::size_t line = name.find_last_not_of("0123456789");
+  if (line != name.npos && name[line] == '_' && line + 1 < name.size()) name = name.substr(0, line);
+  const bool train = cut("train");
+  if (!train && !cut("val")) return std::nullopt;
+  return FileName{name, train};
+}
+
 // None if there are several such texts, too.
 std::optional<Files> files_in(const fs::path& folder) {
-  static const std::regex form("(.*)(train|val)(_[0-9]+)?\\.bin");
   std::map<std::string, Files> texts;
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    std::smatch match;
     const std::string name = it->path().filename().string();
-    if (!std::regex_match(name, match, form)) continue;
-    Files& text = texts[match[1].str()];
-    (match[2] == "train" ? text.train : text.val).push_back(it->path());
+    const std::optional<FileName> said = read_name(name);
+    if (!said) continue;
+    Files& text = texts[std::string(said->text)];
+    (said->train ? text.train : text.val).push_back(it->path());
   }
   if (texts.size() != 1) return std::nullopt;
   Files files = texts.begin()->second;
@@ -129,6 +149,7 @@ bool is_token_folder(const fs::path& path) {
 }
 
 Text read_token_folder(const fs::path& folder) {
+  if (data::is_chat_folder(folder)) return read_chat_folder(folder);
   Text text;
   if (fs::exists(folder / data::kDataFile)) {
     data::DataFolder data = data::open_data_folder(folder);
@@ -154,7 +175,7 @@ std::vector<data::ShardInfo> check_part(const TokenPart& part, std::int64_t voca
   std::vector<data::ShardInfo> found;
   for (std::size_t i = 0; i < part.files.size(); ++i) {
     found.push_back(data::scan_shard(part.files[i], vocab_size, std::ref(progress)));
-    if (!part.expected) continue;
+    if (!part.expected || (*part.expected)[i].name.empty()) continue;
     const data::ShardInfo& expected = (*part.expected)[i];
     check(found.back() == expected,
           "{}: its contents have changed: their CRC-32 is {:08x}, and was {:08x} when {} was "
@@ -168,18 +189,17 @@ void check_tokens(Text& text, std::int64_t vocab_size) {
   if (text.tokens == nullptr || text.tokens_checked) return;
   const auto train = check_part(text.tokens->train, vocab_size);
   const auto val = check_part(text.tokens->val, vocab_size);
-  text.identity.fingerprint = data::fingerprint_of(train, val);
+  text.identity.fingerprint = mixed_fingerprint(data::fingerprint_of(train, val), text.mixture);
   text.tokens_checked = true;
 }
 
-const TokenText& tokens_for(const Text& text, const data::Tokenizer& tokenizer) {
-  if (!text.tokens->tokenizer) return *text.tokens;
-  const data::Tokenizer& own = *text.tokens->tokenizer;
+void check_same_tokens(const data::Tokenizer& own, const data::Tokenizer& tokenizer,
+                       const std::string& folder) {
   const auto refuse = [&](const std::string& difference) {
     fail(
         "{1}: its ids are those of another tokenizer, of the kind {0}: {2}. Give the text itself, "
         "or a model with that tokenizer (of a new run: leave --tokenizer out)",
-        own.kind(), text.tokens->folder, difference);
+        own.kind(), folder, difference);
   };
   if (tokenizer.vocab_size() < own.vocab_size()) {
     refuse(fmt::format("that one has {} tokens, and this one {}", own.vocab_size(),
@@ -189,7 +209,12 @@ const TokenText& tokens_for(const Text& text, const data::Tokenizer& tokenizer) 
     if (tokenizer.token_bytes(token) == own.token_bytes(token)) continue;
     refuse(fmt::format("token {} differs", token));
   }
-  return *text.tokens;
+}
+
+const TokenText& tokens_for(const Text& text, const data::Tokenizer& tokenizer) {
+  const TokenText& tokens = *text.tokens;
+  if (tokens.tokenizer) check_same_tokens(*tokens.tokenizer, tokenizer, tokens.folder);
+  return tokens;
 }
 
 }  // namespace tapegrad::run

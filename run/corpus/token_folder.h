@@ -14,8 +14,8 @@ namespace tapegrad::run {
 // A folder that tapegrad prepare has not finished is one, too: reading it is refused by name.
 bool is_token_folder(const std::filesystem::path& path);
 
-// Opens the files, and does not read the tokens. Errors: a file that is missing, cut or of another
-// form than it says.
+// Opens the files, and does not read the tokens. One of conversations is read_chat_folder()'s.
+// Errors: a file that is missing, cut or of another form than it says.
 Text read_token_folder(const std::filesystem::path& folder);
 
 // Reads all tokens of a part, with progress on a terminal. Errors, with the file: an id outside of
@@ -24,6 +24,11 @@ std::vector<data::ShardInfo> check_part(const TokenPart& part, std::int64_t voca
 
 // Checks both parts of a text that is tokens, once. Sets its fingerprint.
 void check_tokens(Text& text, std::int64_t vocab_size);
+
+// Error, naming the folder, unless `tokenizer` has the tokens of the folder's own one, `own`, under
+// their ids. It may be of another kind or have more tokens.
+void check_same_tokens(const data::Tokenizer& own, const data::Tokenizer& tokenizer,
+                       const std::string& folder);
 
 // The tokens of a text, as those of that tokenizer, which may be of another kind or have more
 // tokens. Error, naming the text's folder, unless it has the text's tokens under their ids.

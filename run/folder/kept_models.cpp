@@ -73,7 +73,7 @@ KeepRule keep_rule(const std::string& text) {
 void keep_model(const fs::path& folder, const std::string& checkpoint, const nn::Params& params,
                 std::int64_t iteration) {
   check_finite_weights(params, iteration);
-  save_safetensors((folder / file_name(checkpoint)).string(), params.tensors(),
+  save_safetensors((folder / file_name(checkpoint)).string(), params.checkpoint_tensors(),
                    {{"iteration", std::to_string(iteration)}});
 }
 

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "tapegrad/base/error.h"
+#include "tapegrad/run/folder/config_json.h"
 
 namespace tapegrad::run {
 namespace {
@@ -58,6 +59,15 @@ void add_training_length(Json& config) {
   if (!data.contains("block_size")) data["block_size"] = model["block_size"];
 }
 
+// One folder of tokens was a text, and an empty one none.
+void list_data(Json& config) {
+  if (!config.contains("data") || !config["data"].is_object()) return;
+  Json& text = config["data"];
+  if (!text.contains("data") || !is_text(text["data"])) return;
+  const bool none = text_of_json(text["data"]).empty();
+  text["data"] = none ? Json::array() : Json::array({text["data"]});
+}
+
 }  // namespace
 
 void modernise(const std::filesystem::path& path, Json& config) {
@@ -65,6 +75,7 @@ void modernise(const std::filesystem::path& path, Json& config) {
   try {
     modernise_decoder(config["model"]);
     add_training_length(config);
+    list_data(config);
   } catch (const Error& error) {
     fail("{}: {}", path.string(), error.what());
   }

@@ -122,7 +122,7 @@ void check_finite_state(const TrainState& state) {
 void write_files(const fs::path& writing, const TrainState& state) {
   const Progress& p = state.progress;
   Metadata metadata = {{kIteration, std::to_string(p.iteration)}};
-  save_safetensors((writing / kModelFile).string(), state.params.tensors(), metadata);
+  save_safetensors((writing / kModelFile).string(), state.params.checkpoint_tensors(), metadata);
   const std::string loader = state.batches.state(), dropout = state.dropout.state();
   metadata[kRandomState] = fingerprint(loader + dropout);
   state.updates.save((writing / kOptimizerFile).string(), metadata);

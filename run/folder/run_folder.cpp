@@ -14,6 +14,7 @@
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/run/folder/config_json.h"
 #include "tapegrad/run/folder/folder_calls.h"
+#include "tapegrad/run/models/adapters/adapter.h"
 #include "tapegrad/run/models/model_settings.h"
 
 namespace tapegrad::run {
@@ -30,7 +31,7 @@ constexpr std::string_view kRunFiles[] = {
     kOptimizerFile,       kTokenizerFile,     kMetricsFile,      kLayersFile,
     kSessionsFile,        kReportFile,        kTextFile,         data::kGenerationFile,
     kTokenizerConfigFile, kSpecialTokensFile, kChatTemplateFile, kSettingsKeysFile,
-    kConfigFile};
+    kPeftConfigFile,      kPeftModelFile,     kGgufAdapterFile,  kConfigFile};
 
 // The files of a run that a folder may have, in the order in which a run is removed.
 std::vector<std::string> run_files(const fs::path& folder) {
@@ -221,12 +222,15 @@ Config RunFolder::config(std::string_view format) const {
   return read_config(path_ / kConfigFile, format);
 }
 
+std::shared_ptr<const TensorSource> RunFolder::weights() const {
+  return best_step_
+             ? open_safetensors(model_file(path_, std::string(kBest)).string(), Links::refused)
+             : checkpoint_model(path_);
+}
+
 nn::Params RunFolder::params(Rng& rng, Precision precision) const {
-  if (!resumes_) return nn::Params(rng, DType::f32, precision);
-  const auto weights =
-      best_step_ ? open_safetensors(model_file(path_, std::string(kBest)).string(), Links::refused)
-                 : checkpoint_model(path_);
-  return nn::Params(weights, DType::f32, precision);
+  return resumes_ ? nn::Params(weights(), DType::f32, precision)
+                  : nn::Params(rng, DType::f32, precision);
 }
 
 void RunFolder::begin(const Config& config,

@@ -40,6 +40,8 @@ struct NamedText {
 //                          other tokens than its own
 //   tokenizer_config.json, special_tokens_map.json, chat_template.jinja, settings.gguf
 //                          of a model that the run started from: see model_settings.h
+//   adapter_config.json, adapter_model.safetensors, adapter.gguf
+//                          of a run that keeps adapters alone, for other programs, at its end
 //   model.safetensors      ┐
 //   optimizer.safetensors  ├ the last checkpoint: see run_checkpoint.h
 //   trainer.json           ┘
@@ -77,6 +79,8 @@ class RunFolder {
   Processes* processes() const { return processes_; }
   // The config of a run that is resumed. Error if it is of another format.
   Config config(std::string_view format) const;
+  // The tensors of the checkpoint of a run that is resumed.
+  std::shared_ptr<const TensorSource> weights() const;
   // The parameters of the model to train: new ones, drawn from `rng`, which must outlive them; or
   // those of the checkpoint.
   nn::Params params(Rng& rng, Precision precision = Precision::full) const;

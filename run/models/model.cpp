@@ -4,16 +4,19 @@
 
 #include <algorithm>
 
-#include "tapegrad/base/text/utf8.h"
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include "tapegrad/data/pairs.h"
-#include "tapegrad/nn/generation/generate.h"
-#include "tapegrad/nn/lora.h"
+#include "tapegrad/nn/lora/lora.h"
 #include "tapegrad/run/folder/config.h"
 #include "tapegrad/run/folder/folder_calls.h"
+#include "tapegrad/run/folder/run_checkpoint.h"
 #include "tapegrad/run/folder/run_folder.h"
 #include "tapegrad/run/models/formats/export.h"
 #include "tapegrad/run/models/formats/foreign_model.h"
-#include "tapegrad/run/train/pair_tensors.h"
+#include "tapegrad/run/models/tensor_views.h"
 
 namespace tapegrad::run {
 namespace {
@@ -81,6 +84,13 @@ std::optional<std::int64_t> training_length_of(const Config& file, std::int64_t 
   return static_cast<std::int64_t>(std::min(*length, static_cast<std::uint64_t>(most)));
 }
 
+bool isolates_documents(const Config& file) {
+  const Section* const data = file.find("data");
+  const Value* const value = data == nullptr ? nullptr : data->find("isolate_documents");
+  const auto* const isolates = value == nullptr ? nullptr : std::get_if<bool>(value);
+  return isolates != nullptr && *isolates;
+}
+
 std::shared_ptr<const TensorSource> open_file(const std::filesystem::path& folder,
                                               const std::string& checkpoint) {
   return open_safetensors(model_file(folder, checkpoint).string(), Links::refused);
@@ -88,85 +98,29 @@ std::shared_ptr<const TensorSource> open_file(const std::filesystem::path& folde
 
 }  // namespace
 
-std::vector<data::Token> default_prompt(const data::Tokenizer& tokenizer) {
-  const std::span<const data::Token> begin = tokenizer.begin();
-  if (!begin.empty()) return {begin.begin(), begin.end()};
-  if (const auto end_of_text = tokenizer.end_of_text()) return {*end_of_text};
-  for (data::Token token = 0; token < tokenizer.vocab_size(); ++token) {
-    if (tokenizer.token_bytes(token) == "\n") return {token};
+namespace {
+
+OpenedModel open_at(const std::filesystem::path& path, const std::string& checkpoint, int depth);
+
+// The model that the run at `path` refers to.
+OpenedModel open_base(const std::filesystem::path& path, const TuningOptions& tuning, int depth) {
+  constexpr int kMostDepth = 8;  // of runs that started from each other, were a file to say so
+  const auto refuse = [&](std::string_view why) {
+    fail(
+        "{}: this run keeps adapters alone; the model that they belong to, {}, cannot be opened: "
+        "{}",
+        path.string(), tuning.started_from, why);
+  };
+  if (depth >= kMostDepth) refuse("too many runs refer to one another");
+  try {
+    return open_at(tuning.started_from, tuning.checkpoint.value_or(std::string(kLast)), depth + 1);
+  } catch (const Error& error) {
+    refuse(error.what());
+    throw;
   }
-  return {0};
 }
 
-std::vector<data::Token> prompt_tokens(const data::Tokenizer& tokenizer, std::string_view prompt) {
-  return prompt.empty() ? default_prompt(tokenizer)
-                        : tokenizer.encode_documents({&prompt, 1}, true);
-}
-
-std::int64_t stream_text(nn::TokenStream& stream, const data::Tokenizer& tokenizer,
-                         const OnText& on_text,
-                         const std::function<void(const nn::NewToken&)>& on_token) {
-  Utf8Stream characters;
-  std::int64_t added = 0;
-  for (const nn::NewToken& t : stream) {
-    ++added;
-    if (on_token) on_token(t);
-    const std::string piece = characters.push(tokenizer.token_bytes(t.token));
-    if (!on_text(piece)) break;
-  }
-  if (const std::string rest = characters.flush(); !rest.empty()) on_text(rest);
-  return added;
-}
-
-std::int64_t stream_text(const nn::Decoder& gpt, const data::Tokenizer& tokenizer,
-                         const std::vector<data::Token>& prompt, nn::GenerateOptions options,
-                         Rng& rng, const OnText& on_text) {
-  options.stop_tokens = tokenizer.ends();
-  nn::TokenStream stream(gpt, prompt, options, rng);
-  return stream_text(stream, tokenizer, on_text);
-}
-
-std::vector<data::Token> TextModel::tokens_of(std::string_view prompt) const {
-  return prompt_tokens(tokenizer, prompt);
-}
-
-void TextModel::generate(std::string_view prompt, const nn::GenerateOptions& options,
-                         std::uint64_t seed, const OnText& on_text) const {
-  Rng rng(seed);
-  stream_text(gpt, tokenizer, tokens_of(prompt), options, rng, on_text);
-}
-
-std::string TextModel::generate(std::string_view prompt, const nn::GenerateOptions& options,
-                                std::uint64_t seed) const {
-  std::string text;
-  generate(prompt, options, seed, [&](std::string_view piece) {
-    text += piece;
-    return true;
-  });
-  return text;
-}
-
-std::vector<std::string> TextModel::generate(const std::vector<std::string>& prompts,
-                                             const nn::GenerateOptions& options,
-                                             std::uint64_t seed) const {
-  nn::GenerateOptions ends = options;
-  ends.stop_tokens = tokenizer.ends();
-  std::vector<nn::Tokens> tokens;
-  std::vector<Rng> rngs;
-  for (const std::string& prompt : prompts) {
-    tokens.push_back(tokens_of(prompt));
-    rngs.emplace_back(seed++);
-  }
-  std::vector<std::string> texts;
-  for (const nn::Tokens& added : nn::generate(gpt, tokens, ends, rngs)) {
-    Utf8Stream stream;
-    texts.push_back(stream.push(tokenizer.decode(added)));
-    texts.back() += stream.flush();
-  }
-  return texts;
-}
-
-OpenedModel open_model(const std::filesystem::path& path, const std::string& checkpoint) {
+OpenedModel open_at(const std::filesystem::path& path, const std::string& checkpoint, int depth) {
   if (auto foreign = open_foreign(path)) {
     check(checkpoint == kLast, "{} has one checkpoint, not '{}'", path.string(), checkpoint);
     return {.config = foreign->config,
@@ -182,14 +136,34 @@ OpenedModel open_model(const std::filesystem::path& path, const std::string& che
   if (d.file.find(kTuningSection) != nullptr) {  // older runs have none
     read_valid(path / kConfigFile, d.file, kTuningSection, tuning);
   }
-  auto weights = open_file(path, checkpoint);
-  if (tuning.lora_rank) weights = nn::merge_adapters(std::move(weights), tuning.adapters());
-  return {d.config,
-          std::move(tuning),
-          std::move(d.tokenizer),
-          std::move(weights),
-          training_length_of(d.file, d.config.block_size),
-          load_settings(path)};
+  OpenedModel opened{.config = d.config,
+                     .tuning = std::move(tuning),
+                     .tokenizer = std::move(d.tokenizer),
+                     .weights = open_file(path, checkpoint),
+                     .training_length = training_length_of(d.file, d.config.block_size),
+                     .isolates_documents = isolates_documents(d.file),
+                     .settings = load_settings(path)};
+  if (opened.tuning.lora_rank) opened.adapters = opened.weights;
+  if (opened.tuning.weights) {
+    opened.base = open_base(path, opened.tuning, depth).weights;
+    opened.parts = opened.weights = with_base(opened, opened.weights);
+  }
+  if (opened.tuning.lora_rank) {
+    opened.weights = nn::merge_adapters(std::move(opened.weights), opened.tuning.adapters());
+  }
+  return opened;
+}
+
+}  // namespace
+
+OpenedModel open_model(const std::filesystem::path& path, const std::string& checkpoint) {
+  OpenedModel opened = open_at(path, checkpoint, 0);
+#ifdef __GLIBC__
+  // What reading tables has taken lies in small pieces between what is kept: the C library would
+  // hold on to it beside the weights.
+  ::malloc_trim(0);
+#endif
+  return opened;
 }
 
 TextModel load(const std::filesystem::path& path, DType dtype, const std::string& checkpoint) {
@@ -201,6 +175,9 @@ namespace {
 TextModel load_into(nn::Params params, OpenedModel opened) {
   nn::Decoder gpt(params, opened.config);
   check_finite_tensors(opened.weights->name(), params.tensors());
+  for (std::size_t i = 0; const nn::Params& adapters : params.offered()) {
+    check_finite_tensors(opened.offered[i++].tensors->name(), adapters.tensors());
+  }
   return {std::move(params), std::move(gpt), std::move(opened.tokenizer),
           std::move(opened.settings)};
 }
@@ -208,6 +185,9 @@ TextModel load_into(nn::Params params, OpenedModel opened) {
 }  // namespace
 
 TextModel load(OpenedModel opened, DType dtype) {
+  check(opened.offered.empty(), "{}: adapters are on offer beside packed weights alone",
+        opened.weights->name());
+  check_base(opened);
   nn::Params params(opened.weights, dtype);
   return load_into(std::move(params), std::move(opened));
 }
@@ -230,8 +210,15 @@ const StoredType* packed_type(std::string_view weights) {
 }
 
 TextModel load_packed(OpenedModel opened, std::string_view weights) {
-  nn::Params params(opened.weights);
+  check_base(opened);
+  nn::Params params(opened.parts ? opened.parts : opened.weights);
   params.pack(packed_type(weights));
+  if (opened.parts) params.adapt(opened.tuning.adapters());
+  for (const Adapter& adapter : opened.offered) {
+    const nn::Params offered(adapter.tensors);
+    offered.adapt(adapter.options);
+    params.offer(offered);
+  }
   return load_into(std::move(params), std::move(opened));
 }
 
@@ -266,40 +253,6 @@ Translator load_translator(const std::filesystem::path& folder, const std::strin
   nn::Transformer model(params, d.config);
   check_finite_tensors(model_file(folder, checkpoint), params.tensors());
   return {std::move(params), std::move(model), std::move(d.tokenizer)};
-}
-
-nn::TranslateOptions Translator::options() const {
-  const data::SpecialTokens special(tokenizer.vocab_size());
-  return {.start = special.start, .end = special.end};
-}
-
-std::vector<std::string> Translator::translate(const std::vector<std::vector<data::Token>>& sources,
-                                               const nn::TranslateOptions& options) const {
-  return translate_all(model, tokenizer, sources, options);
-}
-
-std::vector<std::string> translate_all(const nn::Transformer& model,
-                                       const data::Tokenizer& tokenizer,
-                                       const std::vector<std::vector<data::Token>>& sources,
-                                       const nn::TranslateOptions& options) {
-  const data::SpecialTokens special(tokenizer.vocab_size());
-  std::vector<data::TokenPair> pairs;
-  for (const auto& source : sources) pairs.push_back({source, {}});
-  const PairTensors t = tensors_of(data::make_batch(pairs, special), special);
-  std::vector<std::string> texts;
-  for (const auto& translation : nn::translate(model, t.sources, t.masks.source, options)) {
-    Utf8Stream stream;
-    std::string text;
-    for (const data::Token token : translation.tokens) {
-      // Padding and the start have no text; a model that is hardly trained may find them likely.
-      if (token < tokenizer.vocab_size()) text += stream.push(tokenizer.token_bytes(token));
-    }
-    text += stream.flush();
-    // One line each, whatever the model makes.
-    std::replace(text.begin(), text.end(), '\n', ' ');
-    texts.push_back(text);
-  }
-  return texts;
 }
 
 }  // namespace tapegrad::run

@@ -12,6 +12,7 @@
 #include "tapegrad/nn/generation/beam.h"
 #include "tapegrad/nn/generation/token_stream.h"
 #include "tapegrad/run/folder/kept_models.h"
+#include "tapegrad/run/models/adapters/adapter.h"
 #include "tapegrad/run/models/model_settings.h"
 #include "tapegrad/run/train/tuning.h"
 
@@ -73,12 +74,37 @@ struct OpenedModel {
   std::shared_ptr<const TensorSource> weights;  // those of adapters are merged into the others
   // Tokens of the sequences that a run was trained on, of which the model may see more.
   std::optional<std::int64_t> training_length = {};
+  bool isolates_documents = false;  // in these
   ModelSettings settings = {};
+  // Of a run that keeps adapters alone: their tensors and those of the model that they belong to,
+  // beside each other. They are checked where weights are read: see check_base(). Null of others.
+  std::shared_ptr<const TensorSource> parts = {};
+  // The model's own tensors, of such a run.
+  std::shared_ptr<const TensorSource> base = {};
+  // A source that has the adapters of a run with LoRA, and may have other tensors; null of others.
+  std::shared_ptr<const TensorSource> adapters = {};
+  // Adapters of which each text chooses one, by its number here: see offer_adapter().
+  std::vector<Adapter> offered = {};
 };
 // Opens a run folder, or a model of another program's (see formats/foreign_model.h). Errors as
 // those of load().
 OpenedModel open_model(const std::filesystem::path& path,
                        const std::string& checkpoint = std::string(kLast));
+
+// The same model with adapters of a file (see adapters/adapter.h) or of a run with LoRA, which stay
+// apart as those of a run that keeps adapters alone. Errors: it has some already; the run's are
+// known to belong to another model.
+OpenedModel with_adapter(OpenedModel opened, const std::filesystem::path& adapter);
+// Opens the same adapters for texts that ask for them (nn::GenerateOptions::adapter), once
+// load_packed() has loaded the model.
+void offer_adapter(OpenedModel& opened, const std::filesystem::path& adapter);
+
+// Error, naming the run and the model, unless the model that a run's adapters belong to is the one
+// that they were trained with. Reads all of its weights. Does nothing for other models.
+void check_base(const OpenedModel& opened);
+// A source with the adapters of a run, and the model that they belong to, as OpenedModel::parts.
+std::shared_ptr<const TensorSource> with_base(const OpenedModel& run,
+                                              std::shared_ptr<const TensorSource> adapters);
 
 // The opened model, converted to `dtype`: see below.
 TextModel load(OpenedModel opened, DType dtype = DType::f32);
@@ -89,6 +115,8 @@ inline constexpr std::string_view kStored = "stored";
 std::vector<std::string> packed_weights();  // all of these
 // For nn::Params::pack(): null for "stored". Error, naming all, if it is none of these.
 const StoredType* packed_type(std::string_view weights);
+// Adapters that are kept apart stay beside such weights; load() merges them, and refuses a model
+// with adapters on offer. Error, naming file and tensor, for those that do not fit the model.
 TextModel load_packed(OpenedModel opened, std::string_view weights = kStored);
 // The model that open_model() opens, converted to `dtype` (f32 or f64). `checkpoint` is "last",
 // "best" or the number of a step, of those that the run keeps. Files that are missing, broken or do

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/optim/shares.h"
@@ -56,6 +57,15 @@ std::optional<MemoryEstimate> far_beyond_machine(const Config& config, double to
   return bound;
 }
 
+double bytes_of(const nn::Params& params) {
+  double bytes = 0;
+  for (const auto& [name, t] : params.tensors()) bytes += static_cast<double>(t.bytes());
+  for (const auto& [name, matrix] : params.packed_matrices()) {
+    bytes += static_cast<double>(matrix->bytes());
+  }
+  return bytes;
+}
+
 // Ids whose values do not matter.
 Tensor unread_ids(int64_t rows, int64_t columns) {
   const DryRun dry;
@@ -68,16 +78,42 @@ MemoryEstimate estimate_memory(const nn::DecoderConfig& config, int64_t batch_si
                                const MemoryOptions& options) {
   const std::int64_t T = options.block_size.value_or(config.block_size);
   const double tokens = static_cast<double>(batch_size) * static_cast<double>(T);
-  if (const auto bound = far_beyond_machine<nn::Decoder>(config, tokens, options.optimizer))
-    return *bound;
+  const bool all_trained = !options.tuning.lora_rank;  // as the bound takes for granted
+  const auto bound = all_trained
+                         ? far_beyond_machine<nn::Decoder>(config, tokens, options.optimizer)
+                         : std::nullopt;
+  if (bound) return *bound;
   Rng rng = dropout_rng(options);
   const Tensor ids = unread_ids(batch_size, T);
-  const auto make = [&](const nn::Params& p) {
-    return nn::make_decoder(p, config, options.tuning.making(options.recompute));
+  const auto params = [&] {
+    return options.packed ? options.packed()
+                          : nn::Params::shapes_only(DType::f32, options.precision);
   };
-  const auto loss = [&](const nn::Decoder& gpt) { return gpt.loss(ids, ids, &rng); };
-  return nn::measure_step(make, loss, options.precision, kept_by(options.optimizer),
-                          update_by(options.optimizer));
+  struct Models {
+    nn::Decoder trained;
+    std::optional<nn::Decoder> beside;
+  };
+  double beside_bytes = 0;
+  const auto make = [&](const nn::Params& p) {
+    nn::DecoderMaking how = options.tuning.making(options.recompute);
+    how.new_adapters = &rng;
+    Models models{nn::make_decoder(p, config, how), std::nullopt};
+    if (options.beside) {
+      const nn::Params others = options.beside->params();
+      models.beside.emplace(others, options.beside->config);
+      beside_bytes = bytes_of(others);
+    }
+    return models;
+  };
+  const auto loss = [&](const Models& models) {
+    const nn::Decoder* const beside = models.beside ? &*models.beside : nullptr;
+    return options.loss ? options.loss(models.trained, beside, &rng)
+                        : models.trained.loss(ids, ids, &rng);
+  };
+  MemoryEstimate estimate = nn::measure_step(params, make, loss, kept_by(options.optimizer),
+                                             update_by(options.optimizer));
+  estimate.weights += beside_bytes;
+  return estimate;
 }
 
 MemoryEstimate estimate_memory(const nn::TransformerConfig& config, const PairSizes& batch,
@@ -116,10 +152,21 @@ MemoryEstimate memory_of_rank(const MemoryEstimate& estimate, int ranks) {
   return e;
 }
 
+namespace {
+
+double bytes_of_copy(const MemoryEstimate& estimate, bool measured) {
+  return measured ? estimate.weights : 0;
+}
+double bytes_needed(const MemoryEstimate& estimate, bool measured, int here) {
+  return here * (estimate.total + bytes_of_copy(estimate, measured));
+}
+
+}  // namespace
+
 void check_memory(const MemoryEstimate& estimate, bool measured, int here) {
   const std::optional<AvailableMemory> available = available_memory();
-  const double copy = measured ? estimate.weights : 0;
-  const double needed = here * (estimate.total + copy);
+  const double copy = bytes_of_copy(estimate, measured);
+  const double needed = bytes_needed(estimate, measured, here);
   check(
       !available || needed <= available->bytes,
       "training needs about {}{} (model and optimiser {}, activations {}{}), but {}. Use a smaller "
@@ -130,17 +177,30 @@ void check_memory(const MemoryEstimate& estimate, bool measured, int here) {
       available ? available->text() : "");
 }
 
+namespace {
+
+// What this rank holds, and how many processes run on this host.
+std::pair<MemoryEstimate, int> share_of(const MemoryEstimate& estimate,
+                                        const Processes* processes) {
+  if (processes == nullptr) return {estimate, 1};
+  int here = 0;
+  for (int rank = 0; rank < processes->size(); ++rank) {
+    here += processes->host(rank) == processes->host(processes->rank());
+  }
+  return {memory_of_rank(estimate, processes->size()), here};
+}
+
+}  // namespace
+
+bool memory_fits(const MemoryEstimate& estimate, bool measured, const Processes* processes) {
+  const auto [own, here] = share_of(estimate, processes);
+  const std::optional<AvailableMemory> available = available_memory();
+  return !available || bytes_needed(own, measured, here) <= available->bytes;
+}
+
 MemoryEstimate checked_memory(const MemoryEstimate& estimate, bool measured,
                               const Processes* processes) {
-  MemoryEstimate own = estimate;
-  int here = 1;
-  if (processes != nullptr) {
-    here = 0;
-    for (int rank = 0; rank < processes->size(); ++rank) {
-      here += processes->host(rank) == processes->host(processes->rank());
-    }
-    own = memory_of_rank(estimate, processes->size());
-  }
+  const auto [own, here] = share_of(estimate, processes);
   check_memory(own, measured, here);
   return own;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -21,8 +22,20 @@ struct MemoryOptions {
   bool recompute = false;                  // see nn::GPT
   bool stored_masks = false;               // dropout draws from a generator of Kind::torch
   Precision precision = Precision::full;
-  TuningOptions tuning = {};         // what is not trained has no gradient
+  TuningOptions tuning = {};  // what is not trained has no gradient
+  // Of a run with tuning.weights: makes the store of its parameters, whose matrices are packed. In
+  // a dry run, it reads none of them.
+  std::function<nn::Params()> packed = {};
   optim::GroupRules optimizer = {};  // which say what is kept for what is trained
+  // A model that runs beside and is not trained, as a reference or a teacher. In a dry run, its
+  // store reads nothing.
+  struct Beside {
+    nn::DecoderConfig config;
+    std::function<nn::Params()> params;
+  };
+  std::optional<Beside> beside = {};
+  // The loss of a batch; without it, that of a text. `beside` is null if there is none.
+  std::function<Tensor(const nn::Decoder&, const nn::Decoder* beside, Rng* dropout)> loss = {};
 };
 
 // For batches of `batch_size` sequences of block_size tokens.
@@ -47,6 +60,9 @@ MemoryEstimate memory_of_rank(const MemoryEstimate& estimate, int ranks);
 // Error if less memory than that is available, for so many processes on this host. Where
 // `measured`, fit_steps measures steps first, which keeps a copy of the weights meanwhile.
 void check_memory(const MemoryEstimate& estimate, bool measured = false, int here = 1);
+// Whether check_memory() would find enough, for a process or this rank of a group; true where
+// nobody can tell.
+bool memory_fits(const MemoryEstimate& estimate, bool measured, const Processes* processes);
 // What this rank of a group holds, by an estimate of one process; null: there is one alone. Error
 // as check_memory.
 MemoryEstimate checked_memory(const MemoryEstimate& estimate, bool measured,

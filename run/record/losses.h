@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,7 +12,12 @@ struct Losses {
   double train = 0, val = 0;
   // Shares of the validation part from 0 to 1, by the names that they have in metrics.jsonl.
   std::vector<std::pair<std::string, double>> val_shares = {};
+  // Other numbers of the validation part, in the same way.
+  std::vector<std::pair<std::string, double>> val_numbers = {};
 };
+
+// The most numbers that a task may have beside its loss: see Task::beside.
+inline constexpr std::size_t kMostBeside = 2;
 
 // Seconds of the parts of a step, over all its batches.
 struct StepTimes {

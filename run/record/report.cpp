@@ -17,6 +17,20 @@ std::string clock_time(double seconds) {
                   : fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
 }
 
+// A name of metrics.jsonl as words.
+std::string words_of(std::string name) {
+  std::replace(name.begin(), name.end(), '_', ' ');
+  return name;
+}
+
+void add_numbers(const std::vector<std::pair<std::string, double>>& numbers, std::string& text,
+                 RunFolder::Metrics& metrics) {
+  for (const auto& [name, value] : numbers) {
+    text += fmt::format(", {} {:.4f}", words_of(name), value);
+    metrics.emplace_back(name, value);
+  }
+}
+
 }  // namespace
 
 Report::Report(RunFolder& folder, const OptimizerOptions& optimizer,
@@ -73,14 +87,13 @@ double Report::step(const Step& step) {
 void Report::print_step(const Step& step) {
   const double seconds = seconds_ / static_cast<double>(steps_);
   const double rate = static_cast<double>(tokens_) / static_cast<double>(steps_) / seconds;
-  std::string text =
-      fmt::format("iter {}: loss {}, lr {:.1e}, norm {:.2f}, {:.2f} ms", progress_.iteration,
-                  loss_text(step.loss), step.lr, step.norm, seconds * 1e3);
-  RunFolder::Metrics metrics = {{"iteration", progress_.iteration},
-                                {"loss", step.loss},
-                                {"lr", step.lr},
-                                {"norm", step.norm},
-                                {"ms", seconds * 1e3}};
+  std::string text = fmt::format("iter {}: loss {}", progress_.iteration, loss_text(step.loss));
+  RunFolder::Metrics metrics = {{"iteration", progress_.iteration}, {"loss", step.loss}};
+  add_numbers(step.beside, text, metrics);
+  text += fmt::format(", lr {:.1e}, norm {:.2f}, {:.2f} ms", step.lr, step.norm, seconds * 1e3);
+  metrics.emplace_back("lr", step.lr);
+  metrics.emplace_back("norm", step.norm);
+  metrics.emplace_back("ms", seconds * 1e3);
   if (tokens_ > 0) {
     text += fmt::format(", {:.0f} tok/s", rate);
     metrics.emplace_back("tokens_per_second", rate);
@@ -101,11 +114,10 @@ void Report::evaluation(const Losses& losses) {
                                  loss_text(losses.train), loss_text(losses.val));
   RunFolder::Metrics numbers = {{"train_loss", losses.train}, {"val_loss", losses.val}};
   for (const auto& [name, share] : losses.val_shares) {
-    std::string words = name;
-    std::replace(words.begin(), words.end(), '_', ' ');
-    text += fmt::format(", {} {:.2f} %", words, 100 * share);
+    text += fmt::format(", {} {:.2f} %", words_of(name), 100 * share);
     numbers.emplace_back(name, share);
   }
+  add_numbers(losses.val_numbers, text, numbers);
   result(text, numbers);
 }
 

@@ -3,7 +3,7 @@
 namespace tapegrad::run {
 namespace {
 
-using AnyLoader = std::variant<data::Loader, data::EpochLoader>;
+using AnyLoader = std::variant<data::Loader, data::EpochLoader, data::PackedBatches>;
 
 AnyLoader make_loader(const data::Tokens& tokens, const BatchPlan& plan, Rng rng) {
   if (plan.kind == BatchKind::epochs)
@@ -14,7 +14,8 @@ AnyLoader make_loader(const data::Tokens& tokens, const BatchPlan& plan, Rng rng
 }  // namespace
 
 BatchPlan batch_plan(const TextOptions& text, std::int64_t batch_size) {
-  return {text.batches, batch_size, text.block_size, text.stride.value_or(text.block_size)};
+  return {text.batches, batch_size, text.block_size, text.stride.value_or(text.block_size),
+          text.loss};
 }
 
 data::EpochLoader::Options pass_options(const BatchPlan& plan, bool training) {
@@ -27,6 +28,25 @@ data::EpochLoader::Options pass_options(const BatchPlan& plan, bool training) {
 
 Batches::Batches(const data::Tokens& tokens, const BatchPlan& plan, Rng rng)
     : loader_(make_loader(tokens, plan, std::move(rng))) {}
+
+Batches::Batches(const TextData& data, const BatchPlan& plan, Rng rng)
+    : loader_(data.chat ? packed_batches(data.chat->train, plan, true, std::move(rng))
+                        : make_loader(data.train, plan, std::move(rng))) {}
+
+data::PackedBatches packed_batches(std::shared_ptr<const data::ChatSet> set, const BatchPlan& plan,
+                                   bool training, Rng rng) {
+  return {std::move(set),
+          {.batch_size = plan.batch_size,
+           .block_size = plan.block_size,
+           .loss = plan.loss,
+           .shuffle = training},
+          std::move(rng)};
+}
+
+std::vector<int64_t> Batches::counted(int64_t batches) const {
+  const auto* packed = std::get_if<data::PackedBatches>(&loader_);
+  return packed == nullptr ? std::vector<int64_t>() : packed->counted(batches);
+}
 
 data::Batch Batches::next() {
   return std::visit([](auto& loader) { return loader.next(); }, loader_);
@@ -41,13 +61,21 @@ Rng& Batches::rng() {
 }
 
 int64_t Batches::per_pass() const {
-  const auto* passes = std::get_if<data::EpochLoader>(&loader_);
-  return passes == nullptr ? 0 : passes->batches_per_epoch();
+  return std::visit(
+      [](const auto& loader) -> int64_t {
+        if constexpr (requires { loader.batches_per_epoch(); }) return loader.batches_per_epoch();
+        return 0;
+      },
+      loader_);
 }
 
 bool Batches::ended_pass(int64_t batches) const {
-  const auto* passes = std::get_if<data::EpochLoader>(&loader_);
-  return passes != nullptr && passes->ended_pass(batches);
+  return std::visit(
+      [&](const auto& loader) {
+        if constexpr (requires { loader.ended_pass(batches); }) return loader.ended_pass(batches);
+        return false;
+      },
+      loader_);
 }
 
 std::string Batches::state() const {

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "tapegrad/run/folder/run_folder.h"
 #include "tapegrad/run/record/header_lines.h"
@@ -14,12 +17,13 @@ namespace tapegrad::run {
 class Report;
 
 // The loss of one batch: a scalar that a tape records, and how many tokens (or other units) the
-// batch has, for the rate that iter lines tell.
+// batch has, for the rate that iter lines tell; and numbers beside it.
 struct Loss {
   Loss(Tensor loss, std::int64_t count = 0)  // NOLINT: a Tensor is one
       : value(std::move(loss)), tokens(count) {}
   Tensor value;
   std::int64_t tokens;
+  std::array<double, kMostBeside> beside = {};  // see Task
 };
 
 // Seconds that a run takes beside its steps.
@@ -50,6 +54,13 @@ struct Task {
   // Passes over a batch of another process: draws the random numbers that loss() would draw.
   // Without it, loss() is called in a DryRun.
   std::function<void()> pass_over = {};
+  // How many targets of each of the next batches count, where that differs: a step's loss is then
+  // the mean over all of its targets that count, whichever batch they are in. Empty: batches count
+  // the same.
+  std::function<std::vector<std::int64_t>(std::int64_t batches)> counted = {};
+  // What numbers beside the loss are called in iter lines and metrics.jsonl, such as
+  // "reward_margin": means over a batch, as the loss is.
+  std::vector<std::string> beside = {};
   // Returns nothing if a signal interrupts it. It may draw from the generator of the batches.
   std::function<std::optional<Losses>()> evaluate;
   // The generator that the model's dropout draws from, if it is not the batches' own.

@@ -1,6 +1,7 @@
 #include "tapegrad/run/train/train_step.h"
 
 #include <algorithm>
+#include <array>
 
 #include "tapegrad/autograd/profile.h"
 #include "tapegrad/autograd/tape.h"
@@ -15,7 +16,23 @@ namespace {
 struct BatchLoss {
   double loss;
   std::int64_t tokens;
+  std::array<double, kMostBeside> beside;
 };
+
+// What each of a step's batches is of its loss.
+std::vector<double> shares_of(const Task& task, std::int64_t batches) {
+  const std::vector<std::int64_t> counted =
+      task.counted ? task.counted(batches) : std::vector<std::int64_t>();
+  if (counted.empty()) {
+    return std::vector<double>(static_cast<std::size_t>(batches),
+                               1.0 / static_cast<double>(batches));
+  }
+  double all = 0;
+  for (const std::int64_t count : counted) all += static_cast<double>(count);
+  std::vector<double> shares;
+  for (const std::int64_t count : counted) shares.push_back(static_cast<double>(count) / all);
+  return shares;
+}
 
 // Draws what the next batch would, and computes nothing.
 void pass_over(const Task& task) {
@@ -31,11 +48,14 @@ Report::Step make_step(const Task& task, const OptimizerOptions& options, double
                        LayerStats* stats) {
   Report::Step step(lr);
   const std::int64_t batches = options.gradient_accumulation_steps;
-  const double share = 1.0 / static_cast<double>(batches);
+  const std::vector<double> shares = shares_of(task, batches);
   const int ranks = processes == nullptr ? 1 : processes->size();
   const int rank = processes == nullptr ? 0 : processes->rank();
   std::vector<BatchLoss> own;
+  std::size_t next = static_cast<std::size_t>(rank);  // the batch that is due here
   const auto backward = [&](const auto& take) {
+    const double share = shares[next];
+    next += static_cast<std::size_t>(ranks);
     Tape tape({.check_finite = options.check_finite, .names = task.params.tensors()});
     std::optional<Loss> loss;
     step.times.forward += seconds_of([&] {
@@ -47,7 +67,7 @@ Report::Step make_step(const Task& task, const OptimizerOptions& options, double
       const Tensor seed = Tensor::scalar(share, loss->value.dtype());
       tape.backward(loss->value, {.seeds = {seed}, .take = take});
     });
-    own.push_back({loss->value.item(), loss->tokens});
+    own.push_back({loss->value.item(), loss->tokens, loss->beside});
   };
   for (std::int64_t first = 0; first < batches; first += ranks) {
     const int active = static_cast<int>(std::min<std::int64_t>(ranks, batches - first));
@@ -61,9 +81,14 @@ Report::Step make_step(const Task& task, const OptimizerOptions& options, double
     clipping = updates.measure_clipping(options.grad_clip);
   });
   step.norm = clipping.norm;
-  for (const BatchLoss& batch : in_order(own, static_cast<std::size_t>(batches), processes)) {
-    step.loss += share * batch.loss;
-    step.tokens += batch.tokens;
+  const std::vector<BatchLoss> all = in_order(own, static_cast<std::size_t>(batches), processes);
+  for (const std::string& name : task.beside) step.beside.emplace_back(name, 0.0);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    step.loss += shares[i] * all[i].loss;
+    step.tokens += all[i].tokens;
+    for (std::size_t j = 0; j < step.beside.size(); ++j) {
+      step.beside[j].second += shares[i] * all[i].beside.at(j);
+    }
   }
   if (options.skip_outliers) {
     step.loss_z = progress.losses.z_score(step.loss);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tapegrad/base/text/name_pattern.h"
+#include "tapegrad/run/models/model.h"
 
 namespace tapegrad::run {
 namespace {
@@ -32,10 +33,22 @@ void check_patterns(std::string_view option, const std::vector<std::string>& lis
 
 nn::LoraOptions TuningOptions::adapters() const {
   if (!lora_rank) return {};
-  return {
+  nn::LoraOptions options{
       .rank = *lora_rank,
       .alpha = lora_alpha.value_or(static_cast<double>(*lora_rank)),
-      .targets = parted(lora_target.empty() ? std::vector<std::string>{"*attn*"} : lora_target)};
+      .targets = parted(lora_target.empty() ? std::vector<std::string>{"*attn*"} : lora_target),
+      .scaling = lora_scaling};
+  for (std::string& target : options.targets) {
+    if (target == "all") target = "*";
+  }
+  return options;
+}
+
+void TuningOptions::take(const nn::LoraOptions& adapters) {
+  lora_rank = adapters.rank;
+  lora_alpha = adapters.alpha;
+  lora_target = adapters.targets;
+  lora_scaling = adapters.scaling;
 }
 
 std::vector<std::string> TuningOptions::frozen() const { return parted(freeze); }
@@ -46,6 +59,15 @@ void TuningOptions::validate() const {
   check_patterns("--lora-target", lora_target);
   check(!lora_alpha || (std::isfinite(*lora_alpha) && *lora_alpha > 0),
         "--lora-alpha must be above 0, not {}", lora_alpha.value_or(0));
+  if (weights) {
+    check(lora_rank.has_value(), "--weights needs --lora-rank: only adapters are trained beside {}",
+          *weights);
+    try {
+      packed_type(*weights);
+    } catch (const Error& error) {
+      fail("--weights: {}", error.what());
+    }
+  }
   check(!lora_rank || freeze.empty(),
         "--freeze and --lora-rank exclude each other: beside adapters, nothing is trained");
 }

@@ -22,9 +22,19 @@ struct TuningOptions {
   std::optional<std::int64_t> lora_rank = {};
   std::optional<double> lora_alpha = {};      // [lora_rank]
   std::vector<std::string> lora_target = {};  // [*attn*]
+  nn::LoraScaling lora_scaling = nn::LoraScaling::lora;
+  // How the model's weights lie in memory: see packed_type() in model.h. Then they stay in the
+  // file that they are from, which the run refers to by started_from, and whose contents it knows
+  // by their fingerprint. Nothing: they are f32, and a part of the run.
+  std::optional<std::string> weights = {};
+  std::string base = {};  // fingerprint_of(), in tensor_views.h
+
+  // The file that the first adapters are from: see adapters/adapter.h.
+  std::optional<std::string> adapter = {};
 
   // Their rank is 0 if there are none. An element of a list may have several patterns, with commas.
   nn::LoraOptions adapters() const;
+  void take(const nn::LoraOptions& adapters);
   std::vector<std::string> frozen() const;
   // How a decoder is made with them.
   nn::DecoderMaking making(bool recompute) const {
@@ -46,8 +56,22 @@ struct TuningOptions {
       {.least = 1, .most = 1 << 20, .value = "R", .newer = true});
     t("lora_alpha", o.lora_alpha, "the adapters count alpha / rank times [--lora-rank]",
       {.least = 0, .most = 1 << 20, .value = "X", .newer = true});
-    t("lora_target", o.lora_target, "the linear layers that get an adapter [*attn*]",
-      {.value = "PATTERN…", .newer = true});
+    t("lora_target", o.lora_target,
+      "the linear layers that get an adapter; all: every one but the head [*attn*]",
+      {.value = "all|PATTERN…", .newer = true});
+    t("lora_scaling", o.lora_scaling,
+      "what adapters count: alpha / rank, or alpha / √rank (rslora), which suits large ranks",
+      {.newer = true});
+    t("weights", o.weights,
+      "how the weights beside adapters lie in memory: stored, as the files have them, or q8_0, "
+      "q4_0, "
+      "bf16 …; they stay in the model's own file, and the run keeps adapters alone",
+      {.value = "stored|TYPE", .newer = true});
+    t("adapter", o.adapter,
+      "begin with these adapters, in place of new ones: a folder of PEFT's, or a GGUF of "
+      "llama.cpp's",
+      {.value = "PATH", .newer = true});
+    t("base", o.base, "the fingerprint of these weights", {.option = false, .newer = true});
   }
 };
 

@@ -23,6 +23,20 @@ TEST_CASE("bench step prints a step's time, rate and memory", "[bench]") {
                        R"(at 768×512×128)"));
 }
 
+TEST_CASE("bench step times documents side by side", "[bench]") {
+  const Result r =
+      run_program("bench", {"step", "char-cpu", "--steps", "2", "--documents", "5..20"});
+  INFO(r.out << r.err);
+  CHECK(r.code == 0);
+  CHECK(matches(r.out, R"(tapegrad char-cpu f32: [0-9.]+ ms/step)"));
+  for (const std::string wrong : {"5", "5..4", "0..4", "a..b", "..", "5..20..30"}) {
+    const Result refused = run_program("bench", {"step", "char-cpu", "--documents", wrong});
+    INFO(refused.err);
+    CHECK(refused.code == 2);
+    CHECK_THAT(refused.err, ContainsSubstring("'" + wrong + "' is not the least and the most"));
+  }
+}
+
 TEST_CASE("bench step in bf16 says by what it is computed", "[bench]") {
   const Result r = run_program("bench", {"step", "char-cpu", "--steps", "2", "--dtype", "bf16"});
   INFO(r.out << r.err);

@@ -159,7 +159,7 @@ std::vector<double> numbers_of(const std::string& text) {
 }  // namespace
 
 TEST_CASE("each chapter's pages show what its program prints", "[tutorial][slow]") {
-  CHECK(chapters().size() == 17);
+  CHECK(chapters().size() == 18);
   for (const std::string& chapter : chapters()) {
     for (const std::string& language : languages) {
       INFO(language << "/" << chapter);
@@ -227,6 +227,7 @@ TEST_CASE("the programs of the tutorial print the numbers that the tutorials pri
        {"(2, 7) -> embedded (2, 7, 128) -> encoded (2, 7, 128)", "decoded (2, 5, 128)",
         "(2, 5, 1000), of the last token alone (2, 1, 1000)", "783,360, without embeddings 655,360",
         "59 tensors", "58 of them trained"}},
+      {"15-answers", {"8 of 22 tokens count", "100   d-u-s-t      t-s-u-d", "f-r-o-g"}},
   };
   for (const std::string& chapter : chapters()) {
     REQUIRE(expected.count(chapter) == 1);

@@ -56,6 +56,14 @@ inline Args tiny_pair_run(const std::filesystem::path& corpus, const std::filesy
                                                       "--eval-iters", "1", "--no-sample"};
 }
 
+// The same on the conversations of a file.
+inline Args tiny_chat_run(const std::filesystem::path& chats, const std::filesystem::path& out_dir,
+                          int max_iters) {
+  Args args = tiny_run(chats, out_dir, max_iters) + Args{"--n-layer", "1", "--block-size", "64"};
+  args[0] = "--chat";
+  return args;
+}
+
 inline Args resume_run(const std::filesystem::path& out_dir, int max_iters) {
   return {"--init-from", "resume", "--out-dir", out_dir, "--max-iters", std::to_string(max_iters)};
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <map>
+
 #include "tapegrad/tests/apps/tiny_args.h"
 #include "tapegrad/tests/catch.h"
 
@@ -26,17 +28,49 @@ inline void check_ended_well(const Result& r) {
   REQUIRE(r.code == 0);
 }
 
+inline std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  for (std::size_t at = 0; (at = text.find(from, at)) != text.npos; at += to.size()) {
+    text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
+// Runs the program, whose arguments name `at`, or if this process has done so with the same
+// arguments, puts the files of that time there, which then name `at` as well.
+inline void make_once(const CorpusAndRun& at, const std::string& program, const Args& args) {
+  struct Made {
+    std::string folder;
+    std::map<std::string, std::string> files;
+  };
+  static std::map<Args, Made> all;
+  const std::string folder = at.folder.path();
+  Args key = {program};
+  for (const std::string& arg : args) key.push_back(replaced(arg, folder, ""));
+  const auto [entry, is_new] = all.try_emplace(key);
+  auto& [first, files] = entry->second;
+  if (is_new) {
+    check_ended_well(run_program(program, args));
+    first = folder;
+    for (const auto& file : std::filesystem::recursive_directory_iterator(at.run)) {
+      if (!file.is_regular_file()) continue;
+      files[file.path().lexically_relative(folder)] = TempFolder::get(file.path());
+    }
+  } else {
+    for (const auto& [name, bytes] : files) at.folder.put(name, replaced(bytes, first, folder));
+  }
+}
+
 // A run of `iters` steps on a tiny text.
 struct TinyRun : CorpusAndRun {
   explicit TinyRun(int iters, const Args& more = {}) : CorpusAndRun("text.txt", tiny_text()) {
-    check_ended_well(train(tiny_run(corpus, run, iters) + more));
+    make_once(*this, "train-gpt", tiny_run(corpus, run, iters) + more);
   }
 };
 
 // The same on tiny pairs.
 struct TinyPairRun : CorpusAndRun {
   explicit TinyPairRun(int iters, const Args& more = {}) : CorpusAndRun("pairs.tsv", tiny_pairs()) {
-    check_ended_well(train_pairs(tiny_pair_run(corpus, run, iters) + more));
+    make_once(*this, "train-seq2seq", tiny_pair_run(corpus, run, iters) + more);
   }
 };
 

@@ -1,7 +1,7 @@
 // Who may include whom: the rooms of the house and the doors between them, read from the sources.
 
+#include <algorithm>
 #include <set>
-#include <sstream>
 
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/sources.h"
@@ -34,36 +34,54 @@ const std::map<std::string, Names> kMayInclude = {
     {"autograd/gemm", {"base*", "autograd/tensor", "autograd/gemm"}},
     {"autograd/kernels", {"base*", "autograd/tensor", "autograd/gemm", "autograd/kernels"}},
     {"autograd", kEngine},
-    {"autograd/packed", kEngine + Names{"autograd/packed"}},
+    {"autograd/packed",
+     kEngine + Names{"autograd/ops/fused.h", "autograd/ops/rows_apart.h", "autograd/packed"}},
     {"autograd/ops", kEngine + Names{"autograd/ops"}},
     {"autograd/check", {"base*", "autograd*"}},
     {"nn", {"base*", "autograd*", "nn*"}},
     {"nn/formats", {"base*", "autograd*", "nn*"}},
     {"nn/generation", {"base*", "autograd*", "nn*"}},
+    {"nn/lora", {"base*", "autograd*", "nn*"}},
+    {"nn/losses", {"base*", "autograd*", "nn*"}},
     {"nn/tutorial", {"base*", "autograd*", "nn*"}},
     {"optim", {"base*", "comm", "autograd*", "optim*"}},
     {"optim/optimizers", {"base*", "comm", "autograd*", "optim*"}},
     {"data/tokenize", {"base*", "data/tokenize*"}},
     {"data/tokenize/bpe", {"base*", "data/tokenize*"}},
     {"data/tokenize/hf", {"base*", "data/tokenize*"}},
+    {"data/tokenize/hf/steps", {"base*", "data/tokenize*"}},
+    {"data/tokenize/sentencepiece", {"base*", "data/tokenize*"}},
+    {"data/grammar", {"base*", "data/tokenize*", "data/grammar*"}},
+    {"data/grammar/schema", {"base*", "data/grammar*"}},
     {"data/corpus", {"base*", "data/tokenize*", "data/corpus"}},
+    {"data/jinja", {"base*", "data/jinja*"}},
+    {"data/jinja/functions", {"base*", "data/jinja*"}},
+    {"data/jinja/syntax", {"base*", "data/jinja*"}},
+    {"data/chat", {"base*", "data/tokenize*", "data/corpus", "data/jinja", "data/chat"}},
     {"data/tutorial", {"base*", "data*"}},
     {"data", {"base*", "data*"}},
     {"run/train", kLibraries},
+    {"run/train/evaluation", kLibraries},
     {"run/folder", kLibraries},
     {"run/corpus", kLibraries},
+    {"run/corpus/chat", kLibraries},
+    {"run/corpus/prepare", kLibraries},
     {"run/record", kLibraries},
     {"run/plan", kLibraries},
     {"run/models", kLibraries},
+    {"run/models/adapters", kLibraries},
     {"run/models/families", kLibraries},
     {"run/models/formats", kLibraries},
     {"run/models/formats/gguf", kLibraries},
     {"run/models/formats/hf", kLibraries},
     {"apps/cli",
      {"base*", "comm", "autograd/gemm/gemm.h", "autograd/gemm/product_rate.h", "run*", "apps/cli",
-      "apps/events", "apps/watch"}},
+      "apps/events", "apps/watch*"}},
     {"apps/events", {"base*", "run*", "apps/events"}},
-    {"apps/watch", {"base*", "nn/summary.h", "run*", "apps/watch"}},
+    {"apps/http", {"base*", "apps/http"}},
+    {"apps/watch", {"base*", "run*", "apps/http", "apps/watch*"}},
+    {"apps/watch/report", {"base*", "nn/summary.h", "run*", "apps/watch*"}},
+    {"apps/chat", kLibraries + Names{"apps/chat", "apps/sample"}},
     {"apps/check", {"base*", "autograd*", "nn*", "apps/cli", "apps/check"}},
     {"apps/commands", kLibraries + Names{"apps*"}},
     {"apps/demo", {"base*", "autograd*", "nn*", "apps/demo"}},
@@ -72,19 +90,25 @@ const std::map<std::string, Names> kMayInclude = {
     {"apps/inspect", kLibraries + Names{"apps/inspect"}},
     {"apps/sample", kLibraries + Names{"apps/sample"}},
     {"apps/seq2seq", kLibraries + Names{"apps/cli", "apps/seq2seq"}},
+    {"apps/serve", kLibraries + Names{"apps/http", "apps/sample/stop_text.h", "apps/serve*"}},
+    {"apps/serve/api", kLibraries + Names{"apps/http", "apps/sample/stop_text.h", "apps/serve*"}},
     {"apps/tutorial", kLibraries},
     {"apps", kLibraries + Names{"apps*"}},
 };
 
 // Words that stand for a library or a facility of the system, and the only file that may use them,
 // or the beginning of its name: everybody else goes through that file's functions. Threads compute
-// in one file. The others have the one thread that calls MPI, and the one that serves a page: they
-// must go on while the program computes, which a loop of the pool could not.
+// in one file. The others have the one thread that calls MPI, the one that speaks HTTP, and the one
+// that reads requests to a model: they must go on while the program computes, which a loop of the
+// pool could not.
 struct OneDoor {
-  std::string word, file, other = "nowhere", third = "nowhere";
+  std::string word, file;
+  std::vector<std::string> others = {};
 };
 const std::vector<OneDoor> kOneDoor = {
-    {"std::thread", "base/parallel.cpp", "comm/mpi_processes.cpp", "apps/watch/server.cpp"},
+    {"std::thread",
+     "base/parallel.cpp",
+     {"comm/mpi_processes.cpp", "apps/http/listener", "apps/serve/work_thread"}},
     {"mpi.h", "comm/mpi_"},
     {"std::jthread", "nowhere"},
     {"std::async", "nowhere"},
@@ -106,26 +130,6 @@ std::string folder_of(const std::string& path) {
 bool starts_with(const std::string& text, const std::string& start) {
   return text.rfind(start, 0) == 0;
 }
-
-std::string without_start(const std::string& text, const std::string& start) {
-  return starts_with(text, start) ? text.substr(start.size()) : text;
-}
-
-// The names that `text` includes with this pair of delimiters.
-std::vector<std::string> included(const std::string& text, char open, char close) {
-  std::vector<std::string> names;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    if (!starts_with(line, "#include")) continue;
-    const auto begin = line.find(open);
-    if (begin == std::string::npos) continue;
-    names.push_back(line.substr(begin + 1, line.find(close, begin + 1) - begin - 1));
-  }
-  return names;
-}
-
-// The path in the source tree of what is included as `name`.
-std::string source_path(const std::string& name) { return without_start(name, "tapegrad/"); }
 
 bool allowed(const Names& rules, const std::string& path) {
   const std::string folder = folder_of(path);
@@ -220,25 +224,33 @@ TEST_CASE("no two source files share a name", "[layers]") {
   }
 }
 
-TEST_CASE("public headers include public headers, the standard library and fmt alone", "[layers]") {
-  const Names headers = public_headers();
+TEST_CASE(
+    "public headers and the tutorial include public headers, the standard library and fmt alone",
+    "[layers]") {
+  Names headers = public_headers();
   CHECK(headers.size() > 30);
   const auto sources = read_sources(kLibraryAndPrograms);
-  for (const std::string& header : headers) {
-    const auto source = sources.find(source_path(header));
+  Names files;
+  for (const std::string& header : headers) files.insert(source_path(header));
+  for (const auto& [path, text] : sources) {
+    if (folder_of(path) == "apps/tutorial") files.insert(path);
+  }
+  headers.insert("tapegrad/tapegrad.h");
+  for (const std::string& path : files) {
+    const auto source = sources.find(path);
     if (source == sources.end()) {
-      FAIL_CHECK(header << " is listed as a public header, but does not exist");
+      FAIL_CHECK(path << " is listed as a public header, but does not exist");
       continue;
     }
     for (const std::string& name : included(source->second, '"', '"')) {
       if (headers.count(name) == 1) continue;
-      FAIL_CHECK(header << " is public and includes " << name << ", which is not installed");
+      FAIL_CHECK(path << " is for users and includes " << name << ", which is not installed");
     }
     for (const std::string& name : included(source->second, '<', '>')) {
       const bool standard = name.find_first_of("/.") == std::string::npos;
       if (standard || starts_with(name, "fmt/")) continue;
-      FAIL_CHECK(header << " is public and includes <" << name
-                        << ">: users would need that library's headers, too");
+      FAIL_CHECK(path << " is for users and includes <" << name
+                      << ">: users would need that library's headers, too");
     }
   }
 }
@@ -246,10 +258,10 @@ TEST_CASE("public headers include public headers, the standard library and fmt a
 TEST_CASE("threads, BLAS, oneDNN and MPI are each reached in one place", "[layers]") {
   for (const auto& [path, text] : read_sources(kLibraryAndPrograms)) {
     for (const OneDoor& door : kOneDoor) {
-      if (starts_with(path, door.file) || starts_with(path, door.other) ||
-          starts_with(path, door.third)) {
+      // clang 14 does not capture names of a structured binding.
+      const auto begins = [&source = path](const auto& file) { return starts_with(source, file); };
+      if (begins(door.file) || std::any_of(door.others.begin(), door.others.end(), begins))
         continue;
-      }
       if (text.find(door.word) == std::string::npos) continue;
       FAIL_CHECK(path << " uses " << door.word << ", which may stand in " << door.file
                       << (door.file == "nowhere" ? "" : " alone"));

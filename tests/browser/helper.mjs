@@ -35,6 +35,8 @@ export async function train(folder, options, serve = false, model = TINY) {
 
 export const watch = (...words) => start("watch", words.includes("--port") ? words : [...words, "--port", "0"]);
 
+export const serve = (...words) => start("serve", [...words, "--port", "0", "--threads", "1"]);
+
 /** Starts a program that says where its page is. */
 async function start(name, words) {
   const child = spawn(program(name), words, { stdio: ["ignore", "pipe", "pipe"] });
@@ -64,7 +66,7 @@ export async function launch() {
 }
 
 /** Opens a page; page.problems lists errors, refused resources and requests that left this host. */
-export async function open(browser, url, { width = 1280, height = 900, theme = "light", language = "en", context } = {}) {
+export async function open(browser, url, { width = 1280, height = 900, theme = "light", language = "en", context, state = "live" } = {}) {
   context ??= await browser.createBrowserContext(); // with a memory of its own
   const page = await context.newPage();
   page.problems = [];
@@ -79,7 +81,7 @@ export async function open(browser, url, { width = 1280, height = 900, theme = "
   await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: theme }]);
   await page.evaluateOnNewDocument((l) => localStorage.setItem("tapegrad-language", l), language);
   await page.goto(url, { waitUntil: "domcontentloaded" });
-  await until(page, () => document.querySelector("#connection").dataset.state === "live");
+  await until(page, (wanted) => document.querySelector("#connection").dataset.state === wanted, 15000, state);
   return page;
 }
 

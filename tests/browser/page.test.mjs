@@ -205,6 +205,20 @@ test("the inside of the model answers for a typed text", { skip: h.hasInspect ? 
   await page.click("#language");
 });
 
+test("a run's newest checkpoint can be talked to, on a page of its own", async () => {
+  await page.click("#talk");
+  const target = await browser.waitForTarget((t) => t.url().startsWith("http://127.0.0.1:") && !t.url().startsWith(server.url), { timeout: 30000 });
+  const talk = await target.page();
+  // Who sees the page through ssh must forward that port, too.
+  const port = new URL(target.url()).port;
+  assert.ok((await page.$eval("form:has(#talk) [role=status]", (status) => status.innerText)).includes(`ssh -L ${port}:localhost:${port} HOST`));
+  await h.until(talk, () => document.querySelector("#connection")?.dataset.state === "live", 15000);
+  await talk.type("#input", "The change");
+  await talk.keyboard.press("Enter");
+  await h.until(talk, () => document.querySelectorAll(".token").length > 3, 15000);
+  await talk.close();
+});
+
 test("the command line of a run is there", async () => {
   const words = await page.$$eval(".command code", (all) => all.map((code) => code.textContent));
   assert.ok(words.some((line) => line.includes("train-gpt") && line.includes("--learning-rate 0.003")), String(words));

@@ -1,4 +1,4 @@
-// Pictures of the page: while two runs train, and inside a model.
+// Pictures of the pages: while two runs train, inside a model, and a model that writes.
 import { spawnSync } from "node:child_process";
 import path from "node:path";
 import * as h from "./helper.mjs";
@@ -52,5 +52,17 @@ for (const [name, options] of [
   await shoot(page, name);
   await page.close();
 }
+const talk = await h.serve("runs/large-steps");
+page = await h.open(browser, talk.url, { width: 1200, height: 760 });
+await h.empty(page, "#field-max_tokens");
+await page.type("#field-max_tokens", "50");
+await page.type("#field-seed", "7");
+await page.type("#input", "Every gradient of the");
+await page.keyboard.press("Enter");
+await h.until(page, () => document.querySelectorAll(".token").length > 41 && document.querySelector("#stop").hidden);
+await (await page.$$(".token"))[40].hover();
+await h.sleep(300);
+await shoot(page, "talk.png");
+await talk.stop();
 await browser.close();
 await server.stop();

@@ -37,7 +37,9 @@ transformers.utils.logging.set_verbosity_warning()
 transformers.utils.logging.disable_progress_bar()
 transformers.utils.logging.disable_default_handler()
 transformers.utils.logging.add_handler(Listener())
-model, info = AutoModelForCausalLM.from_pretrained(args.folder, dtype=torch.float32, output_loading_info=True)
+# PyTorch's own attention leaves soft caps out.
+model, info = AutoModelForCausalLM.from_pretrained(args.folder, dtype=torch.float32, output_loading_info=True,
+                                                  attn_implementation="eager")
 tokenizer = AutoTokenizer.from_pretrained(args.folder)
 said += [f"{what}: {sorted(names)}" for what, names in info.items() if names]
 opened = list(said)  # long texts below are longer than the model's context, which the tokenizer says, rightly

@@ -5,8 +5,8 @@ usage: compare_tokenizers.py make TEXTS [--count N] [--texts FILE ...]
        compare_tokenizers.py judge TOKENIZER.json TEXTS IDS
 
 `make` writes texts: random strings of many scripts, marks, spaces, digits and special tokens' names,
-and the lines of the files. Between the two, encode_texts TOKENIZER.json TEXTS > IDS. `judge` prints a
-line and returns 1 if any differ, in ids or in the text that they are decoded to.
+and the files. Between the two, encode_texts TOKENIZER.json TEXTS > IDS. `judge` prints a line and
+returns 1 if any differ, in ids or in the text that they are decoded to, all at once or by tokens.
 """
 import argparse
 import json
@@ -14,7 +14,8 @@ import random
 import sys
 import unicodedata
 
-SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|begin_of_text|>", "<|end_of_text|>", "<|", "|>"]
+SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|begin_of_text|>", "<|end_of_text|>", "<|", "|>",
+           "<s>", "</s>", "<bos>", "<start_of_turn>", "<unk>", "<h1>", "<0x0A>", "[multimodal]", "\u2581", "\u2581\u2581", "<pad>"]
 WORDS = ["the", "Hello", "I'll", "we'VE", "don't", "'s", "'S", "'\u017f", "\u017f", "x", "naïve", "e\u0301", "\u00e9", "中文",
          "字符", "привет", "مرحبا", "नमस्ते", "한국어", "\u1100\u1161", "👍🏽", "\U0001d7d9", "½", "Ⅷ", "٣٤", "123456", "0", "3.14159",
          "def f(x):", "\u212b", "\u2126", "ﬁ", "\u0344", "\u1e9b\u0323"]
@@ -61,13 +62,15 @@ def judge(args):
     ours = [json.loads(line) for line in open(args.ids)]
     wrong = sum(1 for _ in range(abs(len(ours) - len(texts))))
     tokens = 0
-    for text, ids in zip(texts, ours):
+    for text, mine in zip(texts, ours):
         expected = theirs.encode(text, add_special_tokens=False).ids
+        decoded = theirs.decode(expected, skip_special_tokens=False)
         tokens += len(expected)
-        if ids != expected:
+        if mine["ids"] != expected or mine["text"] != decoded or mine["stream"] != decoded:
             wrong += 1
             if wrong <= 3:
-                print(f"differs: {text[:80]!r}\n  ours   {ids[:30]}\n  theirs {expected[:30]}", file=sys.stderr)
+                print(f"differs: {text[:80]!r}\n  ours   {mine['ids'][:30]}\n  theirs {expected[:30]}", file=sys.stderr)
+                print(f"  ours   {mine['text'][:80]!r}\n  theirs {decoded[:80]!r}", file=sys.stderr)
     print(f"{args.tokenizer}: {len(texts)} texts, {tokens} tokens, {wrong} differ")
     return 1 if wrong else 0
 

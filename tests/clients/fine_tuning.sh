@@ -24,7 +24,7 @@ if ! "${clients[@]}" python3 -c 'import accelerate, transformers' 2>/dev/null; t
   echo "skipped: Python's packages transformers and accelerate are not installed"
   exit 0
 fi
-cmake --build "$build" --target train-gpt >/dev/null
+cmake --build "$build" --target programs >/dev/null
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

@@ -17,7 +17,7 @@ if ! "${clients[@]}" sh -c 'command -v llama-completion' >/dev/null 2>&1; then
   echo "skipped: llama.cpp is not installed"
   exit 0
 fi
-cmake --build "$build" --target export sample-text >/dev/null
+cmake --build "$build" --target programs >/dev/null
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0

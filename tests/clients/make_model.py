@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Makes a tiny model of random weights with transformers, and what it answers, for run.sh.
 
-usage: make_model.py gpt2|llama|mistral|qwen2|qwen3 TOKENIZER OUT [--max-shard-size 60KB] [--seed 1]
+usage: make_model.py TYPE TOKENIZER OUT [--max-shard-size 60KB] [--seed 1]
+
+TYPE is gemma2, gemma3_text, gpt2, granite, llama, mistral, olmo2, qwen2, qwen3 or smollm3.
 
 TOKENIZER is a folder with the tokenizer.json and tokenizer_config.json that the model gets. OUT becomes a folder in Hugging
 Face's layout, in several files if weights take more than the size of one, with expected.safetensors: input_ids (B, T),
@@ -18,7 +20,13 @@ from safetensors.torch import save_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("type", choices=["gpt2", "llama", "mistral", "qwen2", "qwen3"])
+OWN = {  # what a type has beside the sizes of all
+    "gemma2": {"query_pre_attn_scalar": 12, "sliding_window": 8},
+    "gemma3_text": {"query_pre_attn_scalar": 12, "sliding_window": 8, "num_hidden_layers": 7},
+    "granite": {"embedding_multiplier": 3.0, "logits_scaling": 2.5, "residual_multiplier": 0.6, "attention_multiplier": 0.3},
+    "gpt2": {}, "llama": {}, "mistral": {"tie_word_embeddings": False}, "olmo2": {"tie_word_embeddings": False},
+    "qwen2": {}, "qwen3": {"head_dim": 20}, "smollm3": {"num_hidden_layers": 5, "pad_token_id": None}}
+parser.add_argument("type", choices=OWN)
 parser.add_argument("tokenizer", type=pathlib.Path)
 parser.add_argument("out", type=pathlib.Path)
 parser.add_argument("--max-shard-size", default="1GB")
@@ -28,12 +36,14 @@ transformers.utils.logging.disable_progress_bar()
 
 tokenizer = AutoTokenizer.from_pretrained(args.tokenizer)
 sizes = {"vocab_size": len(tokenizer), "hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4,
-         "max_position_embeddings": 64, "tie_word_embeddings": args.type != "mistral",
+         "max_position_embeddings": 64, "tie_word_embeddings": True,
          "bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
 if args.type != "gpt2":
-    sizes |= {"intermediate_size": 112, "num_key_value_heads": 2, "head_dim": 20 if args.type == "qwen3" else 12}
-config = AutoConfig.for_model(args.type, **sizes)
-model = AutoModelForCausalLM.from_config(config).eval()
+    sizes |= {"intermediate_size": 112, "num_key_value_heads": 2, "head_dim": 12}
+config = AutoConfig.for_model(args.type, **sizes | OWN[args.type])
+# PyTorch's own attention leaves soft caps out.
+model = AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+gain = 0 if args.type.startswith("gemma") else 1  # Gemma's norms add 1 to theirs
 generator = torch.Generator().manual_seed(args.seed)
 with torch.no_grad():
     for name, p in model.named_parameters():
@@ -41,7 +51,7 @@ with torch.no_grad():
         if p.dim() > 1:
             p.copy_(0.3 * r)
         else:
-            p.copy_(0.2 * r if name.endswith("bias") else 1 + 0.3 * r)
+            p.copy_(0.2 * r if name.endswith("bias") else gain + 0.3 * r)
     ids = torch.randint(0, len(tokenizer), (2, 24), generator=generator)
     logits = model(ids).logits
     prompt = ids[:1, :6]

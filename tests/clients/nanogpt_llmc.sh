@@ -17,7 +17,7 @@ if ! "${clients[@]}" python3 -c 'import torch, safetensors' 2>/dev/null; then
   echo "skipped: Python's packages torch and safetensors are not installed"
   exit 0
 fi
-cmake --build "$build" --target model_answers export >/dev/null
+cmake --build "$build" --target model_answers programs >/dev/null
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 echo '[]' >"$work/texts.json"

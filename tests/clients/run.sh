@@ -21,7 +21,7 @@ if ! "${clients[@]}" python3 -c 'import tokenizers, transformers' 2>/dev/null; t
   echo "skipped: Python's packages tokenizers and transformers are not installed"
   exit 0
 fi
-cmake --build "$build" --target encode_texts compare_logits model_answers export >/dev/null
+cmake --build "$build" --target encode_texts compare_logits model_answers programs >/dev/null
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "${clients[@]}" python3 "$here/compare_tokenizers.py" make "$work/texts.json" \

@@ -1,5 +1,5 @@
-# Installs the build in BUILD_DIR into a fresh folder, builds the consumer, the tutorial's programs and the
-# examples against it and runs them.
+# Installs the build in BUILD_DIR into a fresh folder, builds the consumer, one of the tutorial's programs and
+# the examples against it and runs them.
 # usage: cmake -DBUILD_DIR=… -DSOURCE_DIR=… -DWORK_DIR=… -DCXX=… -DCXX_FLAGS=… -P run.cmake
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)

@@ -135,8 +135,8 @@ TEST_CASE("a data.json that cannot be right is refused", "[data_folder]") {
     return complaint([&](ordered_json& json) { json["train"]["files"][0][name] = value; });
   };
   CHECK(complaint([](ordered_json&) {}) == "");
-  CHECK_THAT(complaint([](auto& json) { json["version"] = 2; }),
-             ContainsSubstring("its version is 2"));
+  CHECK_THAT(complaint([](auto& json) { json["version"] = 3; }),
+             ContainsSubstring("its version is 3"));
   CHECK_THAT(complaint([](auto& json) { json["format"] = "x"; }),
              ContainsSubstring("tapegrad-data"));
   CHECK_THAT(complaint([](auto& json) { json["files"] = "x"; }), ContainsSubstring("'files'"));

@@ -1,32 +1,14 @@
-#include <numeric>
 #include <set>
 #include <vector>
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/data/loader.h"
 #include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/data/counting_tokens.h"
 
 using namespace tapegrad;
 using namespace tapegrad::data;
-
-namespace {
-
-std::vector<Token> counting(int64_t n) {
-  std::vector<Token> tokens(static_cast<size_t>(n));
-  std::iota(tokens.begin(), tokens.end(), 0);
-  return tokens;
-}
-
-// Where the rows of a batch of counting tokens begin.
-std::vector<Token> starts(const Batch& batch) {
-  std::vector<Token> firsts;
-  for (int64_t row = 0; row < batch.B; ++row) {
-    firsts.push_back(batch.inputs[static_cast<size_t>(row * batch.T)]);
-  }
-  return firsts;
-}
-
-}  // namespace
+using namespace tapegrad::testing;
 
 TEST_CASE("windows begin where torch.randint(len - block_size, (batch_size,)) says", "[loader]") {
   const std::vector<Token> tokens = counting(100);
@@ -98,149 +80,6 @@ TEST_CASE("batch sizes without sense are Errors", "[loader]") {
     CHECK_THROWS_AS(SequentialBatches(tokens, batch_size, block_size), Error);
   }
   CHECK_THROWS_AS(SequentialBatches(tokens, 1, INT64_MAX), Error);
-}
-
-namespace {
-
-// The batches of one pass, as the numbers of their windows.
-std::vector<std::vector<Token>> pass_of(EpochLoader& loader, int64_t stride) {
-  std::vector<std::vector<Token>> batches;
-  for (int64_t i = 0; i < loader.batches_per_epoch(); ++i) {
-    batches.push_back(starts(loader.next()));
-    for (Token& start : batches.back()) start /= static_cast<Token>(stride);
-  }
-  return batches;
-}
-
-}  // namespace
-
-// In PyTorch 2.6: torch.manual_seed(5), then for two passes
-// list(DataLoader(torch.arange(10), batch_size=3, shuffle=True, drop_last=True)), then one over a
-// DataLoader without shuffle and drop_last, and torch.rand(()).
-TEST_CASE("passes are those of PyTorch's DataLoader, and draw what it draws", "[loader]") {
-  const std::vector<Token> tokens = counting(10 * 4 + 1);
-  EpochLoader shuffled(tokens, {.batch_size = 3, .block_size = 4, .stride = 4}, Rng(5));
-  using Passes = std::vector<std::vector<Token>>;
-  CHECK(pass_of(shuffled, 4) == Passes{{8, 3, 0}, {5, 9, 1}, {6, 2, 4}});
-  CHECK(pass_of(shuffled, 4) == Passes{{5, 8, 9}, {7, 2, 0}, {4, 1, 3}});
-  EpochLoader ordered(
-      tokens, {.batch_size = 3, .block_size = 4, .stride = 4, .shuffle = false, .drop_last = false},
-      shuffled.rng());
-  CHECK(pass_of(ordered, 4) == Passes{{0, 1, 2}, {3, 4, 5}, {6, 7, 8}, {9}});
-  CHECK(ordered.rng().uniform() == 0.606428564F);
-}
-
-TEST_CASE("windows begin a stride apart, as long as their last target exists", "[loader]") {
-  for (const auto& [tokens, windows] : {std::pair{5, 1}, {7, 1}, {8, 2}, {10, 2}, {11, 3}}) {
-    const std::vector<Token> text = counting(tokens);
-    EpochLoader loader(text, {.batch_size = 1, .block_size = 4, .stride = 3, .shuffle = false},
-                       Rng(1));
-    CHECK(loader.batches_per_epoch() == windows);
-    std::vector<Token> last;
-    for (int i = 0; i < windows; ++i) {
-      const Batch batch = loader.next();
-      CHECK(starts(batch) == std::vector<Token>{static_cast<Token>(3 * i)});
-      last = batch.targets;
-    }
-    CHECK(last.back() <= text.back());
-    CHECK(last.back() + 3 > text.back());
-  }
-}
-
-TEST_CASE("a restored pass goes on where it was", "[loader]") {
-  const std::vector<Token> tokens = counting(101);
-  const EpochLoader::Options options{.batch_size = 3, .block_size = 5, .stride = 4};
-  for (const int done : {0, 1, 7, 8, 9}) {
-    EpochLoader loader(tokens, options, Rng(42));
-    CHECK(loader.batches_per_epoch() == 8);
-    for (int i = 0; i < done; ++i) loader.next();
-    EpochLoader restored(tokens, options, Rng(0));
-    restored.set_state(loader.state());
-    CHECK(restored.state() == loader.state());
-    for (int i = 0; i < 20; ++i) CHECK(restored.next().inputs == loader.next().inputs);
-  }
-}
-
-TEST_CASE("a pass goes on at its next window with another batch size", "[loader]") {
-  const std::vector<Token> tokens = counting(101);  // 24 windows
-  const auto options = [](int64_t batch_size, bool drop_last = true) {
-    return EpochLoader::Options{
-        .batch_size = batch_size, .block_size = 5, .stride = 4, .drop_last = drop_last};
-  };
-  EpochLoader whole(tokens, options(24), Rng(42));
-  const std::vector<Token> order = starts(whole.next()), next_order = starts(whole.next());
-  for (const int64_t before : {1, 3, 10}) {
-    for (const int64_t after : {1, 2, 5, 7}) {
-      EpochLoader loader(tokens, options(before), Rng(42));
-      for (int i = 0; i < 2; ++i) loader.next();
-      EpochLoader resumed(tokens, options(after, false), Rng(0));
-      resumed.set_state(loader.state());
-      std::vector<Token> rest;
-      while (rest.size() < order.size() - static_cast<size_t>(2 * before)) {
-        const std::vector<Token> batch = starts(resumed.next());
-        rest.insert(rest.end(), batch.begin(), batch.end());
-      }
-      CHECK(rest == std::vector<Token>(order.begin() + 2 * before, order.end()));
-      // What comes then is the next pass.
-      const std::vector<Token> first = starts(resumed.next());
-      CHECK(first == std::vector<Token>(next_order.begin(), next_order.begin() + after));
-    }
-  }
-  // At the end of a pass, and with too few windows for one more batch.
-  EpochLoader loader(tokens, options(5), Rng(42));
-  for (int i = 0; i < 4; ++i) loader.next();
-  EpochLoader resumed(tokens, options(6), Rng(0));
-  resumed.set_state(loader.state());
-  CHECK(starts(resumed.next()) == std::vector<Token>(next_order.begin(), next_order.begin() + 6));
-}
-
-TEST_CASE("a loader knows whether a pass ended with one of the last batches", "[loader]") {
-  const std::vector<Token> tokens = counting(101);  // 24 windows
-  for (const bool drop_last : {true, false}) {
-    EpochLoader loader(
-        tokens, {.batch_size = 5, .block_size = 5, .stride = 4, .drop_last = drop_last}, Rng(1));
-    CHECK_FALSE(loader.ended_pass(1));
-    CHECK_FALSE(loader.ended_pass(100));
-    const int64_t pass = loader.batches_per_epoch();
-    for (int64_t made = 1; made <= 4 * pass; ++made) {
-      loader.next();
-      for (int64_t last = 1; last <= std::min(made, 3 * pass); ++last) {
-        INFO(made << " batches, of the last " << last);
-        CHECK(loader.ended_pass(last) == (made / pass > (made - last) / pass));
-      }
-    }
-  }
-}
-
-TEST_CASE("a broken state of a pass is an Error and changes nothing", "[loader]") {
-  const std::vector<Token> tokens = counting(101);
-  EpochLoader loader(tokens, {.batch_size = 3, .block_size = 5, .stride = 4}, Rng(42));
-  loader.next();
-  const std::string state = loader.state();
-  const std::string rng = state.substr(state.find("torch"));
-  for (const std::string& bad :
-       {std::string("rubbish"), "window 25 1 " + rng, "window -2 1 " + rng, "window 1 " + rng,
-        std::string("window 1 2 "), std::string("window 1 2"), "window 1 2 x" + rng, "1 2 " + rng,
-        std::string("window"), std::string()}) {
-    CHECK_THROWS_AS(loader.set_state(bad), Error);
-  }
-  CHECK_THROWS_WITH(loader.set_state("window 25 1 " + rng),
-                    "[loader] saved state: window 25 of a pass of 24 windows");
-  CHECK(loader.state() == state);
-}
-
-TEST_CASE("tokens that do not fill a batch are an Error with the numbers", "[loader]") {
-  const std::vector<Token> tokens = counting(9);
-  CHECK_THROWS_WITH(
-      EpochLoader(tokens, {.batch_size = 3, .block_size = 4, .stride = 4}, Rng(1)),
-      ContainsSubstring("the training split has 2 windows of 4 tokens, which do not fill a batch "
-                        "of 3"));
-  CHECK_THROWS_WITH(EpochLoader(tokens, {.batch_size = 3, .block_size = 9, .stride = 4}, Rng(1)),
-                    ContainsSubstring("9 tokens"));
-  CHECK_THROWS_WITH(EpochLoader(tokens, {.batch_size = 1, .block_size = 4, .stride = 0}, Rng(1)),
-                    ContainsSubstring("stride is 0"));
-  CHECK_NOTHROW(EpochLoader(
-      tokens, {.batch_size = 3, .block_size = 4, .stride = INT64_MAX, .drop_last = false}, Rng(1)));
 }
 
 TEST_CASE("sequential batches have every target exactly once, in order", "[loader]") {

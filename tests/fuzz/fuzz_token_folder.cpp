@@ -53,6 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   put_or_remove("meta.pkl", input);
   fuzz::accepts(fuzz::folder().string(), [&] {
     run::Text text = run::read_token_folder(fuzz::folder());
+    if (!text.tokens) fuzz::finding("conversations without turns");
     const run::TokenText& tokens = *text.tokens;
     const std::int64_t count = tokens.train.tokens.size() + tokens.val.tokens.size();
     if (2 * count > static_cast<std::int64_t>(size)) fuzz::finding("more ids than bytes");

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # usage: tests/fuzz/run.sh BUILD_FOLDER [--long SECONDS] [TARGET…]
-# Runs fuzz targets, each for 20 seconds on one processor, or for SECONDS; all of them if none is
+# Runs fuzz targets, each for 10 seconds on one processor, or for SECONDS; all of them if none is
 # named. BUILD_FOLDER was configured with clang++ and -DTAPEGRAD_FUZZ=ON, and `fuzz` was built. Prints
 # a line of counts for each target. A finding ends the script with an error, its input is kept in
 # BUILD_FOLDER/findings, and `BUILD_FOLDER/bin/fuzz_TARGET INPUT` repeats it.
@@ -11,7 +11,7 @@ set -euo pipefail
 build=$(realpath "$1")
 shift
 cd "$(dirname "$0")"
-seconds=20 long=
+seconds=10 long=
 if [ "${1:-}" = --long ]; then
   seconds=$2 long=yes
   shift 2

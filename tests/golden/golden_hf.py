@@ -102,4 +102,5 @@ def main():
     write("hf_qwen3", Qwen3ForCausalLM(Qwen3Config(**shape, head_dim=4, tie_word_embeddings=True)), 16)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes scores.safetensors: what PyTorch and transformers compute where attention slides over a window, and scores or logits are
-capped. `op/<case>/` has inputs, `out`, `dout` and the inputs' gradients in f64; `model/<case>` has the logits of the first row of
+"""Writes scores.safetensors: what PyTorch and transformers compute where attention slides over a window, documents stand side by
+side in a row, and scores or logits are capped. `op/<case>/` has inputs, `out`, `dout` and the inputs' gradients in f64; `model/<case>` has the logits of the first row of
 input_ids of a model of hf_*/ after its config was changed as CHANGES says.
 
 usage: golden_scores.py                  (needs the Python packages torch, transformers, safetensors)
@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from transformers import MistralConfig, MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
 HERE = pathlib.Path(__file__).parent
+DOCUMENTS = [(3, 1, 21, 15), (40,)]  # their lengths in each row
 LINEAR = {"rope_type": "linear", "rope_theta": 1000.0, "factor": 2.5}
 CHANGES = {
     "mistral": ("hf_llama", MistralConfig, MistralForCausalLM, {"model_type": "mistral", "sliding_window": 5}),
@@ -37,11 +38,22 @@ def band(T, window):
     return (distance >= 0) & (distance < window)
 
 
-def windowed(q, k, v, window=7, scale=0.9):
+def masked(q, k, v, mask, scale=0.9):
     """Two heads of queries share one of keys."""
     parts = [heads(x, 4) for x in (q, k, v)]
-    y = F.scaled_dot_product_attention(*parts, attn_mask=band(q.shape[1], window), scale=scale, enable_gqa=True)
+    y = F.scaled_dot_product_attention(*parts, attn_mask=mask, scale=scale, enable_gqa=True)
     return y.transpose(1, 2).flatten(2)
+
+
+def windowed(q, k, v):
+    return masked(q, k, v, band(q.shape[1], 7))
+
+
+def of_documents(q, k, v, window):
+    """Blocks on the diagonal: a query sees the keys of its document."""
+    T = q.shape[1]
+    blocks = [torch.block_diag(*(torch.ones(n, n) for n in lengths)).bool() for lengths in DOCUMENTS]
+    return masked(q, k, v, (torch.stack(blocks) & band(T, window)).unsqueeze(1))
 
 
 def capped(q, k, v, window, cap=1.5, scale=0.9):
@@ -59,8 +71,11 @@ def capped_loss(x, weight, cap=2.0):
 def op_tensors():
     torch.manual_seed(3)
     qkv = [(1, 40, 8), (1, 40, 4), (1, 40, 4)]
+    two_rows = [(2, *shape[1:]) for shape in qkv]
     cases = {"window": (windowed, qkv), "cap": (lambda q, k, v: capped(q, k, v, q.shape[1]), qkv),
-             "window_cap": (lambda q, k, v: capped(q, k, v, 11), qkv), "loss": (capped_loss, [(6, 3), (5, 3)])}
+             "window_cap": (lambda q, k, v: capped(q, k, v, 11), qkv), "loss": (capped_loss, [(6, 3), (5, 3)]),
+             "documents": (lambda q, k, v: of_documents(q, k, v, q.shape[1]), two_rows),
+             "documents_window": (lambda q, k, v: of_documents(q, k, v, 9), two_rows)}
     tensors = {}
     for name, (f, shapes) in cases.items():
         inputs = [torch.randn(shape, dtype=torch.float64).mul(2).requires_grad_() for shape in shapes]

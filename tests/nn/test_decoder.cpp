@@ -47,6 +47,16 @@ const std::vector<Part>& parts() {
       {"window", [](Config& c) { c.window = 2; }},
       {"window in each second block", [](Config& c) { c.window = 3, c.window_pattern = "SL"; }},
       {"caps", [](Config& c) { c.attention_softcap = 0.7, c.logit_softcap = 1.5; }},
+      {"norms of all heads", [](Config& c) { c.qk_norm = c.qk_norm_whole = true; }},
+      {"scales of logits and of what blocks add",
+       [](Config& c) { c.logit_scale = 0.3, c.logit_softcap = 1.5, c.residual_scale = 0.4; }},
+      {"another base in blocks with the window",
+       [](Config& c) {
+         c.positions = nn::Positions::rotary, c.window = 3, c.window_pattern = "SL";
+         c.rope_window_base = 5, c.rope_scaling = nn::RopeScalingKind::linear, c.rope_factor = 3;
+       }},
+      {"blocks without positions",
+       [](Config& c) { c.positions = nn::Positions::rotary, c.rope_pattern = "NR"; }},
       {"scale of scores", [](Config& c) { c.attention_scale = 1.3; }},
       {"linear scaling",
        [](Config& c) {
@@ -143,6 +153,53 @@ TEST_CASE("a Decoder's loss is that of its logits, and a cache changes nothing, 
   });
 }
 
+TEST_CASE(
+    "documents side by side have the loss and gradients that each has alone, whatever the parts",
+    "[decoder]") {
+  const std::vector<std::array<std::int64_t, 3>> documents = {// row, begin, end
+                                                              {0, 0, 1},
+                                                              {0, 1, 4},
+                                                              {0, 4, 6},
+                                                              {1, 0, 4},
+                                                              {1, 4, 6}};
+  const Tensor starts = ids({0, 1, 1, 1, 4, 4, 0, 0, 0, 0, 4, 4}).view({2, 6});
+  for_each_part([&](const Config& config) {
+    Tiny tiny(config);
+    const auto gradients = [&](const auto& loss) {
+      Tape tape;
+      Tensor value = loss();
+      tape.backward(value);
+      std::vector<Tensor> result = {value};
+      for (auto [name, t] : tiny.params.parameters()) {
+        result.push_back(t.grad().clone());
+        t.zero_grad();
+      }
+      return result;
+    };
+    const auto packed = [&] { return tiny.model.loss({tiny.inputs, starts}, tiny.targets); };
+    const auto together = gradients(packed);
+    const auto apart = gradients([&] {
+      Tensor sum = Tensor::scalar(0, DType::f64);
+      for (const auto& [row, begin, end] : documents) {
+        const Tensor in = columns(tiny.inputs.rows(row, row + 1), begin, end);
+        const Tensor out = columns(tiny.targets.rows(row, row + 1), begin, end);
+        sum = sum + tiny.model.loss(in, out) * (static_cast<double>(end - begin) / 12);
+      }
+      return sum;
+    });
+    tiny.model.recompute = true;
+    const auto again = gradients(packed);
+    for (std::size_t i = 0; i < apart.size(); ++i) {
+      CHECK(difference(together[i], apart[i], 1e-11, 1e-12) == "");
+      CHECK(same_bits(again[i], together[i]));
+    }
+    CHECK(together[0].item() != tiny.loss());
+  });
+  const Tiny tiny(tiny_config());
+  CHECK_THROWS_WITH(tiny.model.loss({tiny.inputs, starts.view({3, 4})}, tiny.targets),
+                    ContainsSubstring("[decoder] document_starts must be i32 of (2, 6), not"));
+}
+
 TEST_CASE("each part takes part in what a Decoder computes", "[decoder]") {
   for (const auto arch : {nn::Architecture::gpt2, nn::Architecture::llama}) {
     Config plain = tiny_config();
@@ -161,6 +218,8 @@ TEST_CASE("each part takes part in what a Decoder computes", "[decoder]") {
     CHECK(differs([](Config& c) { c.attention_softcap = 2; }));
     CHECK(differs([](Config& c) { c.logit_softcap = 2; }));
     CHECK(differs([](Config& c) { c.attention_scale = 1; }));
+    CHECK(differs([](Config& c) { c.logit_scale = 2; }));
+    CHECK(differs([](Config& c) { c.residual_scale = 2; }));
     const Tiny own(plain);
     CHECK(own.params.parameters().size() == (arch == nn::Architecture::gpt2 ? 28U : 20U));
   }
@@ -183,6 +242,42 @@ TEST_CASE("a window ends where block_size does, and a pattern chooses its blocks
   for (int i = 0; i < 5; ++i) {
     CHECK(config.scores_of(i).window == windows[static_cast<std::size_t>(i)]);
   }
+}
+
+TEST_CASE("blocks choose the base of rotary positions, and whether they have any", "[decoder]") {
+  Config plain = tiny_config();
+  plain.positions = nn::Positions::rotary;
+  const auto loss = [&](const Change& change) {
+    Config config = plain;
+    change(config);
+    return Tiny(config).loss();
+  };
+  const double usual = loss([](Config&) {});
+  CHECK(loss([](Config& c) { c.rope_pattern = "RR"; }) == usual);
+  CHECK(loss([](Config& c) { c.rope_pattern = "NR"; }) != usual);
+  CHECK(loss([](Config& c) { c.rope_pattern = "NR"; }) !=
+        loss([](Config& c) { c.rope_pattern = "RN"; }));
+  CHECK(loss([](Config& c) { c.rope_pattern = "N"; }) ==
+        loss([](Config& c) { c.positions = nn::Positions::none; }));
+  // A window that hides nothing, but chooses the base.
+  const auto base = [&](const std::string& pattern, double window_base) {
+    return loss([&](Config& c) {
+      c.window = 100, c.window_pattern = pattern, c.rope_window_base = window_base;
+    });
+  };
+  CHECK(base("SL", 0) == usual);
+  CHECK(base("SL", 10000) == usual);
+  CHECK(base("LL", 7) == usual);
+  CHECK(base("S", 7) == loss([](Config& c) { c.rope_base = 7; }));
+  CHECK(base("SL", 7) != base("LS", 7));
+  // Blocks with a base of their own are not scaled.
+  Config config = plain;
+  config.window = 2, config.window_pattern = "SL", config.rope_window_base = 7;
+  config.rope_scaling = nn::RopeScalingKind::linear, config.rope_factor = 2;
+  CHECK_FALSE(config.scaling_of(0));
+  CHECK(config.scaling_of(1));
+  config.rope_window_base = 0;
+  CHECK(config.scaling_of(0));
 }
 
 TEST_CASE("a summary counts the products of the keys that windows leave", "[decoder]") {

@@ -10,7 +10,7 @@ using namespace tapegrad::testing;
 namespace {
 
 // Both architectures, with each option that attention has.
-std::vector<nn::DecoderConfig> configs() {
+std::vector<nn::DecoderConfig> inside_configs() {
   std::vector<nn::DecoderConfig> list(7, tiny_config());
   list[1].positions = nn::Positions::rotary;
   list[2].separate_qkv = true, list[2].norm = nn::NormKind::unbiased, list[2].tied = false;
@@ -75,7 +75,7 @@ void check_rows(const Tensor& weights, bool causal) {
 
 TEST_CASE("the attention weights of a block are those that its attention computes with",
           "[inside]") {
-  for (const nn::DecoderConfig& config : configs()) {
+  for (const nn::DecoderConfig& config : inside_configs()) {
     const TinyModel tiny(config);
     const std::vector<Tensor> states = tiny.model.residual_stream(tiny.model.embed(tiny.inputs));
     Rng rng(3);  // the same parameters, in a model whose parts can be reached
@@ -113,7 +113,7 @@ TEST_CASE("attention weights know padding, and attention that is not causal", "[
 }
 
 TEST_CASE("the last state's logits are the model's, bit for bit", "[inside]") {
-  for (const nn::DecoderConfig& config : configs()) {
+  for (const nn::DecoderConfig& config : inside_configs()) {
     const TinyModel tiny(config, DType::f32);
     const Tensor embedded = tiny.model.embed(tiny.inputs);
     const std::vector<Tensor> states = tiny.model.residual_stream(embedded);
@@ -127,7 +127,7 @@ TEST_CASE("the last state's logits are the model's, bit for bit", "[inside]") {
 }
 
 TEST_CASE("the input's gradient is that of central differences", "[inside]") {
-  for (const nn::DecoderConfig& config : configs()) {
+  for (const nn::DecoderConfig& config : inside_configs()) {
     TinyModel tiny(config);
     tiny.targets.mutable_data<std::int32_t>()[3] = -100;
     const Tensor x = tiny.model.embed(tiny.inputs);

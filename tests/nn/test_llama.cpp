@@ -19,7 +19,7 @@ nn::DecoderConfig llama_config() {
 }
 
 // Groups, and each of the options beside them.
-std::vector<nn::DecoderConfig> configs() {
+std::vector<nn::DecoderConfig> llama_configs() {
   std::vector<nn::DecoderConfig> list(4, llama_config());
   list[1].tied = false, list[1].qkv_bias = true, list[1].n_kv_head = std::nullopt;
   list[2].qk_norm = true, list[2].head_size = 6, list[2].n_kv_head = 1;
@@ -45,7 +45,7 @@ struct TinyLlama {
 }  // namespace
 
 TEST_CASE("every recorded step of a Llama passes the gradient check", "[llama]") {
-  for (const nn::DecoderConfig& config : configs()) {
+  for (const nn::DecoderConfig& config : llama_configs()) {
     const TinyLlama tiny(config);
     Tape tape({.checkable = true});
     cross_entropy(tiny.model(tiny.inputs), tiny.targets);
@@ -59,7 +59,7 @@ TEST_CASE("every recorded step of a Llama passes the gradient check", "[llama]")
 }
 
 TEST_CASE("a Llama's loss and gradients are those of its logits, recomputed or not", "[llama]") {
-  for (const nn::DecoderConfig& config : configs()) {
+  for (const nn::DecoderConfig& config : llama_configs()) {
     TinyLlama tiny(config);
     const auto gradients_of = [&](const std::function<Tensor()>& loss) {
       Tape tape;
@@ -84,7 +84,7 @@ TEST_CASE("a Llama's loss and gradients are those of its logits, recomputed or n
 }
 
 TEST_CASE("a Llama's logits with a KV cache are those without one", "[llama]") {
-  for (nn::DecoderConfig config : configs()) {
+  for (nn::DecoderConfig config : llama_configs()) {
     config.block_size = 70;  // more than one tile of the attention kernel
     const TinyLlama tiny(config);
     for (const std::int64_t prompt : {1, 5, 69}) {
@@ -97,8 +97,8 @@ TEST_CASE("a Llama's logits with a KV cache are those without one", "[llama]") {
         CHECK(difference(logits, tiny.model.last_logits(columns(tiny.inputs, 0, n)), 1e-12,
                          1e-12) == "");
       }
-      const Tensor keys = nn::CachedLayer(caches, 0).cached()[0].keys;
-      CHECK(keys.dim(1) == config.kv_heads() * config.channels_per_head());
+      const auto cached = nn::CachedLayer(caches, 0).cached();
+      CHECK(cached[0].pages[0]->channels() == config.kv_heads() * config.channels_per_head());
     }
   }
 }
@@ -189,6 +189,16 @@ TEST_CASE("options that need another part are refused without it, by name", "[ll
       "window_pattern 'Sl' must be a row of S");
   refused(
       llama, [](C& c) { c.window = -1; }, "window");
+  refused(
+      llama, [](C& c) { c.rope_window_base = 7; }, "rope_window_base needs window");
+  refused(
+      llama, [](C& c) { c.window = 3, c.rope_window_base = 0.5; }, "or at least 1, not 0.5");
+  refused(
+      llama, [](C& c) { c.rope_pattern = "RL"; }, "rope_pattern 'RL' must be a row of R");
+  refused(
+      gpt2, [](C& c) { c.rope_pattern = "RN"; }, "rope_pattern needs positions rotary");
+  refused(
+      llama, [](C& c) { c.qk_norm_whole = true; }, "qk_norm_whole needs qk_norm");
   refused(
       llama, [](C& c) { c.attention_softcap = -1; }, "attention_softcap");
 }

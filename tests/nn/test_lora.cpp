@@ -5,7 +5,7 @@
 
 #include "tapegrad/autograd/check/gradcheck.h"
 #include "tapegrad/autograd/tensor/stored_tensor.h"
-#include "tapegrad/nn/lora.h"
+#include "tapegrad/nn/lora/lora.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/nn/models.h"
 

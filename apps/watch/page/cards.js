@@ -1,7 +1,7 @@
 // A card for each run that is open: its numbers of now, and where it came from. Elements are kept and only their texts
 // change, so that focus and selection stay.
 import { variableOf } from "./colors.js";
-import { el, setText, table } from "./dom.js";
+import { el, inShell, setText, table } from "./dom.js";
 import { NotesForm } from "./notes_form.js";
 import { flatOptions } from "./options.js";
 import { count, dateTime, duration, endWords, language, named, number, t } from "./words.js";
@@ -126,11 +126,15 @@ function origin(run) {
   }
   list.append(
     el("p", {}, `${t("folder")}: `, el("code", {}, run.folder)),
+    ...(isGpt(run) ? [el("p", {}, `${t("talk")}: `, el("code", { tabindex: "0" }, `tapegrad serve ${inShell(run.folder)}`))] : []),
     el("p", {}, el("a", { href: `api/runs/${run.id}/report.html` }, t("report"))),
     el("details", {}, el("summary", {}, t("allOptions")), optionsOf(run)),
   );
   return list;
 }
+
+/** An encoder–decoder translates, and has no serve. */
+const isGpt = (run) => run.options.model?.n_layer !== undefined && run.options.model.n_hidden === undefined;
 
 /** How a call of training ended, and why. */
 function ending({ ended, ended_at: at, last_step: step, why }) {

@@ -19,6 +19,9 @@ export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
+/** A path as a word of a command. */
+export const inShell = (path) => (/^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`);
+
 /** What was kept for the next visit. Storage may be forbidden; the page then forgets. */
 export const kept = {
   get(name) {

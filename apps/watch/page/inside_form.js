@@ -17,12 +17,13 @@ export class InsideForm {
     this.runLabel = el("label", { for: "inside-run" });
     this.textLabel = el("label", { for: "inside-text" });
     this.button = el("button", { class: "main" });
+    this.talkButton = el("button", { type: "button", id: "talk", click: () => this.talk() });
     this.status = el("p", { class: "note", role: "status" });
     this.form = el(
       "form",
       { submit: (event) => (event.preventDefault(), this.ask()) },
       el("div", { class: "field" }, this.textLabel, this.text),
-      el("div", { class: "controls" }, this.runLabel, this.run, this.button, this.status),
+      el("div", { class: "controls" }, this.runLabel, this.run, this.button, this.talkButton, this.status),
     );
     this.result = el("div", { id: "inside-result" });
     parent.append(this.form, this.result);
@@ -34,11 +35,12 @@ export class InsideForm {
     setText(this.runLabel, t("run"));
     setText(this.textLabel, t("text"));
     setText(this.button, t("look"));
+    setText(this.talkButton, t("talk"));
     if (this.data) renderInside(this.result, this.data, language);
     else setText(this.status, "");
   }
 
-  show({ list, inspect }) {
+  show({ list, inspect, talk }) {
     this.runs = list;
     const keys = list.map(({ key, name }) => [key, name]);
     const chosen = list.find(({ key }) => key === this.run.value) ?? list[0];
@@ -46,6 +48,8 @@ export class InsideForm {
     const one = list.length < 2;
     this.run.hidden = this.runLabel.hidden = one;
     this.button.disabled = !inspect || list.length === 0 || this.busy;
+    this.talkButton.disabled = list.length === 0 || this.busy;
+    this.talkButton.hidden = !talk;
     if (!inspect && list.length > 0) setText(this.status, t("noInspect"));
     else if (this.status.textContent === t("noInspect")) setText(this.status, "");
     this.suggest();
@@ -67,22 +71,40 @@ export class InsideForm {
     if (text === "") return this.say("emptyText");
     if (new TextEncoder().encode(text).length > MOST_BYTES) return this.say("tooLong");
     this.typed = true;
-    this.wait(true);
+    const data = await this.post("api/inspect", { run: run.id, text }, "looking");
+    if (!data) return;
+    this.data = data;
+    renderInside(this.result, data, language);
+  }
+
+  /** Opens a page to talk to the newest checkpoint, in a tab that has to be there before the answer. */
+  async talk() {
+    const run = this.runs.find(({ key }) => key === this.run.value);
+    if (!run || this.busy) return;
+    const tab = window.open("", "_blank");
+    const data = await this.post("api/talk", { run: run.id }, "opening");
+    if (!data) return tab?.close();
+    setText(this.status, t("opened", data.port));
+    (tab ?? window).location = `http://127.0.0.1:${data.port}/`;
+  }
+
+  /** What the server answers; nothing if that is an error, which is told. */
+  async post(path, body, waiting) {
+    this.wait(true, waiting);
     try {
-      const answer = await fetch("api/inspect", {
+      const answer = await fetch(path, {
         method: "POST",
         headers: { "Content-Type": "application/json" },
-        body: JSON.stringify({ run: run.id, text }),
+        body: JSON.stringify(body),
       });
       const data = await answer.json();
       this.wait(false);
       if (!answer.ok || data.error) return this.say("refused", data.error ?? answer.status);
       setText(this.status, "");
-      this.data = data;
-      renderInside(this.result, data, language);
+      return data;
     } catch {
       this.wait(false);
-      this.say("noAnswer");
+      return this.say("noAnswer");
     }
   }
 
@@ -91,14 +113,14 @@ export class InsideForm {
     setText(this.status, t(key, ...values));
   }
 
-  wait(busy) {
-    this.busy = this.button.disabled = busy;
+  wait(busy, waiting) {
+    this.busy = this.button.disabled = this.talkButton.disabled = busy;
     this.status.classList.remove("error");
     this.form.setAttribute("aria-busy", String(busy));
     clearInterval(this.timer);
     if (!busy) return;
     const begin = Date.now();
-    const tell = () => setText(this.status, t("looking", Math.round((Date.now() - begin) / 1000)));
+    const tell = () => setText(this.status, t(waiting, Math.round((Date.now() - begin) / 1000)));
     tell();
     this.timer = setInterval(tell, 1000);
   }

@@ -2,7 +2,7 @@
 import { AXES } from "./axis.js";
 import { Cards } from "./cards.js";
 import { shareOutColors } from "./colors.js";
-import { el, forgetColors, kept, segments, setText } from "./dom.js";
+import { el, forgetColors, inShell, kept, segments, setText } from "./dom.js";
 import { InsideForm } from "./inside_form.js";
 import { Layers } from "./layers.js";
 import { Legend } from "./legend.js";
@@ -107,7 +107,7 @@ function showNoRuns() {
   none.hidden = runs.list.length > 0 || runs.version === "";
   if (none.hidden) return;
   const folder = runs.folders[0] ?? "runs";
-  const command = `tapegrad train-gpt TEXT --out-dir ${/^[\w./-]+$/.test(folder) ? folder : `'${folder.replaceAll("'", "'\\''")}'`}/NAME`;
+  const command = `tapegrad train-gpt TEXT --out-dir ${inShell(folder)}/NAME`;
   none.replaceChildren(t("noRunsIn", runs.folders.join(", ") || folder), " ", el("code", {}, command));
 }
 

@@ -91,7 +91,10 @@ class Run {
       push(this.skipped, iteration, MOST_SKIPPED);
       ++this.skippedCount;
     }
-    if (typeof values.sample === "string") push(this.samples, { iteration, text: values.sample }, MOST_SAMPLES);
+    if (typeof values.sample === "string") {
+      const { sample: text, prompt, wanted } = values;
+      push(this.samples, typeof wanted === "string" ? { iteration, text, prompt, wanted } : { iteration, text }, MOST_SAMPLES);
+    }
     for (const [name, value] of Object.entries(values)) {
       if (name === "iteration" || !Number.isFinite(value)) continue;
       if (values.skipped && OF_BATCH.includes(name)) continue;
@@ -131,7 +134,7 @@ export class Runs {
   constructor(changed) {
     this.changed = changed;
     this.list = [];
-    this.inspect = false;
+    this.inspect = this.talk = false;
     this.full = false; // the server left runs out
     this.keepsNotes = false;
     this.folders = []; // that the server was given
@@ -219,6 +222,7 @@ export class Runs {
     const all = this.afresh;
     this.afresh = false;
     this.inspect = answer.inspect;
+    this.talk = answer.talk === true;
     this.version = answer.version;
     this.full = answer.full === true;
     this.keepsNotes = answer.keeps_notes === true;

@@ -56,8 +56,14 @@ function entry(sample, named) {
       named ? el("span", {}, swatch, run.name) : null,
       el("small", {}, lossAt(sample)),
     ),
-    el("pre", { tabindex: "0" }, text),
+    sample.wanted === undefined ? el("pre", { tabindex: "0" }, text) : answered(sample),
   );
+}
+
+/** A question of a conversation, the answer that stands there, and the model's. */
+function answered({ prompt, wanted, text }) {
+  const part = (name, value) => el("div", {}, el("h4", {}, t(name)), el("pre", { tabindex: "0" }, value));
+  return el("div", { class: "answered" }, part("asked", prompt), part("wanted", wanted), part("given", text));
 }
 
 /** The loss at a sample's step: of the evaluation if there was one, or the train loss of the nearest step that has one. */

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tapegrad/data/tokenize/bpe/byte_pairs.h"
 #include "tapegrad/data/tokenize/bpe/piece_encoder.h"
 #include "tapegrad/data/tokenize/bpe/token_chain.h"
 #include "tapegrad/data/tokenize/token.h"

@@ -29,7 +29,7 @@ PieceCache::Entry& PieceCache::at(const Words& key) {
 }
 
 void PieceEncoder::append(std::string_view piece) {
-  if (piece.size() > PieceCache::kMostBytes) return pairs_.encode(piece, tokens_);
+  if (piece.size() > PieceCache::kMostBytes) return model_.encode(piece, tokens_);
   const PieceCache::Words key = PieceCache::key_of(piece);
   PieceCache::Entry& entry = cache_.at(key);
   if (entry.key == key) {
@@ -37,7 +37,7 @@ void PieceEncoder::append(std::string_view piece) {
     return;
   }
   const std::size_t begin = tokens_.size();
-  pairs_.encode(piece, tokens_);
+  model_.encode(piece, tokens_);
   const std::size_t count = tokens_.size() - begin;
   if (count > PieceCache::kMostTokens) return;
   entry.key = key;

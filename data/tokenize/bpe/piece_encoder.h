@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tapegrad/data/tokenize/bpe/byte_pairs.h"
+#include "tapegrad/data/tokenize/bpe/piece_model.h"
 
 namespace tapegrad::data {
 
@@ -36,14 +36,14 @@ class PieceCache {
 // Encodes pieces one after the other.
 class PieceEncoder {
  public:
-  PieceEncoder(const BytePairs& pairs, PieceCache& cache, std::vector<Token>& tokens)
-      : pairs_(pairs), cache_(cache), tokens_(tokens) {}
+  PieceEncoder(const PieceModel& model, PieceCache& cache, std::vector<Token>& tokens)
+      : model_(model), cache_(cache), tokens_(tokens) {}
 
   void append(std::string_view piece);
   void append(Token token) { tokens_.push_back(token); }
 
  private:
-  const BytePairs& pairs_;
+  const PieceModel& model_;
   PieceCache& cache_;
   std::vector<Token>& tokens_;
 };

@@ -44,6 +44,7 @@ class TokenChain {
   Position prev(Position p) const { return nodes_[p].prev; }
   Position next(Position p) const { return nodes_[p].next; }
   Token token(Position p) const { return nodes_[p].token; }
+  bool is_dead(Position p) const { return nodes_[p].token == kDead; }
 
   // The pair that begins at `p`; next(p) must not be kNone.
   Merge pair(Position p) const { return {nodes_[p].token, nodes_[nodes_[p].next].token}; }

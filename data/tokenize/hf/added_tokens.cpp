@@ -1,45 +1,54 @@
 #include "tapegrad/data/tokenize/hf/added_tokens.h"
 
-#include <algorithm>
+#include <cstdint>
 
 #include "tapegrad/base/error.h"
+#include "tapegrad/data/tokenize/hf/steps/normalizer.h"
 
 namespace tapegrad::data {
 
-void AddedTokens::add(const std::string& content, Token token, bool special) {
-  check(!content.empty(), "the added token {} is empty", token);
-  check(content.size() <= kMaxBytes, "the added token {} has {} bytes; {} are the most", token,
-        content.size(), +kMaxBytes);
-  added_.emplace(content, Added{token, special});
-  std::vector<std::size_t>& lengths = lengths_[static_cast<unsigned char>(content.front())];
-  const auto place = std::find_if(lengths.begin(), lengths.end(),
-                                  [&](std::size_t length) { return length <= content.size(); });
-  if (place == lengths.end() || *place != content.size()) lengths.insert(place, content.size());
+void AddedTokens::add(const std::string& content, const Added& added) {
+  check(!content.empty(), "the added token {} is empty", added.token);
+  check(content.size() <= kMaxBytes, "the added token {} has {} bytes; {} are the most",
+        added.token, content.size(), +kMaxBytes);
+  if (!numbers_.add(content, static_cast<std::int32_t>(added_.size()))) return;
+  added_.push_back(added);
+  begins_.set(static_cast<std::uint8_t>(content.front()));
 }
 
 AddedTokens::Match AddedTokens::first(std::string_view text, bool allow_special) const {
-  for (const std::size_t length : lengths_[static_cast<unsigned char>(text.front())]) {
-    if (length > text.size()) continue;
-    const auto found = added_.find(text.substr(0, length));
-    if (found != added_.end() && (allow_special || !found->second.special)) {
-      return {length, found->second.token};
-    }
+  Match match;
+  TextTree::Node node = TextTree::kRoot;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    node = numbers_.child(node, text[i]);
+    if (node == TextTree::kNoNode) break;
+    const std::int32_t number = numbers_.number(node);
+    if (number == TextTree::kNoNumber) continue;
+    const Added& added = added_[static_cast<std::size_t>(number)];
+    if (allow_special || !added.special) match = {i + 1, &added};
   }
-  return {};
+  return match;
 }
 
 void AddedTokens::cut(std::string_view text, bool allow_special,
                       const std::function<void(Token)>& found,
                       const std::function<void(std::string_view)>& between) const {
   for (std::size_t at = 0; at < text.size();) {
-    const Match match = first(text.substr(at), allow_special);
-    if (match.bytes == 0) {
+    if (!begins_[static_cast<std::uint8_t>(text[at])]) {
       ++at;
       continue;
     }
-    if (at > 0) between(text.substr(0, at));
-    found(match.token);
+    const Match match = first(text.substr(at), allow_special);
+    if (match.added == nullptr) {
+      ++at;
+      continue;
+    }
+    std::string_view before = text.substr(0, at);
     text.remove_prefix(at + match.bytes);
+    if (match.added->takes_left) before = without_white_space(before, false, true);
+    if (match.added->takes_right) text = without_white_space(text, true, false);
+    if (!before.empty()) between(before);
+    found(match.added->token);
     at = 0;
   }
   if (!text.empty()) between(text);

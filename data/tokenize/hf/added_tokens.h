@@ -1,14 +1,13 @@
 #pragma once
 
-#include <array>
+#include <bitset>
 #include <cstddef>
 #include <functional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
-#include "tapegrad/data/tokenize/bpe/text_hash.h"
+#include "tapegrad/data/tokenize/text_tree.h"
 #include "tapegrad/data/tokenize/token.h"
 
 namespace tapegrad::data {
@@ -17,12 +16,18 @@ namespace tapegrad::data {
 // that begin at one place the longest counts.
 class AddedTokens {
  public:
-  // The longest content: the work at each place of a text grows with the number of lengths.
+  // The longest content.
   static constexpr std::size_t kMaxBytes = 256;
 
-  // Special tokens are read only if that is asked for, since a text may come from anybody. Error
-  // if `content` is empty or too long. A content that is there already keeps its token.
-  void add(const std::string& content, Token token, bool special);
+  struct Added {
+    Token token;
+    // Special tokens are read only if that is asked for, since a text may come from anybody.
+    bool special = false;
+    // Whether the token takes white space before and behind it in the text, too.
+    bool takes_left = false, takes_right = false;
+  };
+  // Error if `content` is empty or too long. A content that is there already keeps its token.
+  void add(const std::string& content, const Added& added);
 
   // Calls `found` for each token, and `between` for each text before, between and behind them that
   // is not empty, in order.
@@ -30,19 +35,15 @@ class AddedTokens {
            const std::function<void(std::string_view)>& between) const;
 
  private:
-  struct Added {
-    Token token;
-    bool special;
-  };
   struct Match {
-    std::size_t bytes = 0;  // 0: none
-    Token token = 0;
+    std::size_t bytes = 0;
+    const Added* added = nullptr;  // null: none
   };
   Match first(std::string_view text, bool allow_special) const;
 
-  std::unordered_map<std::string, Added, TextHash, std::equal_to<>> added_;
-  // The lengths of those that begin with a byte, longest first.
-  std::array<std::vector<std::size_t>, 256> lengths_;
+  std::bitset<256> begins_;  // the first bytes
+  TextTree numbers_;         // in added_
+  std::vector<Added> added_;
 };
 
 }  // namespace tapegrad::data

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 #include <vector>
@@ -14,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kDepth = 16;
+constexpr int kExportDepth = 16;
 
 // The members of an object or list, as JSON. Objects of that size are written without the library,
 // whose ordered ones take time that grows with the square.
@@ -78,24 +79,51 @@ std::string hf_json_of(const Bpe& bpe) {
   return file_of(end, kByteLevel, kByteLevel, vocab, merges);
 }
 
-std::optional<std::string> characters_of_hf(std::string_view text) {
-  if (text.find(R"("Fuse")") == std::string_view::npos) return std::nullopt;
-  const auto file = parse_json<json>(text, kDepth);
+std::string hf_json_with_special(std::string_view text, std::span<const std::string> names,
+                                 Token first) {
+  auto file = parse_json<json>(text, kExportDepth);
+  json& added = file["added_tokens"];
+  if (!added.is_array()) added = json::array();
+  for (const std::string& name : names) {
+    added.push_back({{"id", first++},
+                     {"content", name},
+                     {"single_word", false},
+                     {"lstrip", false},
+                     {"rstrip", false},
+                     {"normalized", false},
+                     {"special", true}});
+  }
+  return sorted_json_text(file);
+}
+
+std::string hf_json_without_added(std::string_view text, std::int64_t rows) {
+  auto file = parse_json<json>(text, kExportDepth);
+  json& added = file["added_tokens"];
+  for (auto it = added.begin(); it != added.end();) {
+    it = it->at("id").get<std::int64_t>() >= rows ? added.erase(it) : std::next(it);
+  }
+  return sorted_json_text(file);
+}
+
+std::optional<std::string> characters_of_hf(const HfFile& file) {
+  const json& rest = file.rest();
+  if (!rest.is_object()) return std::nullopt;
   const auto at = [&](const char* pointer) {
     const json::json_pointer place(pointer);
-    return file.contains(place) ? file.at(place) : json();
+    return rest.contains(place) ? rest.at(place) : json();
   };
-  const json vocab = at("/model/vocab"), merges = at("/model/merges");
   const bool is_ours = at("/decoder") == json{{"type", "Fuse"}} && at("/model/type") == "BPE" &&
-                       merges.is_array() && merges.empty() && at("/pre_tokenizer").is_null() &&
-                       at("/normalizer").is_null() && at("/post_processor").is_null() &&
-                       at("/model/unk_token").is_null() && vocab.is_object() &&
+                       at("/model/merges").is_array() && file.merges() == 0 &&
+                       at("/pre_tokenizer").is_null() && at("/normalizer").is_null() &&
+                       at("/post_processor").is_null() && at("/model/unk_token").is_null() &&
+                       at("/model/vocab").is_object() &&
                        (at("/added_tokens").is_null() || at("/added_tokens").empty());
   if (!is_ours) return std::nullopt;
-  std::vector<std::string> tokens;
-  for (const auto& [token, id] : vocab.items()) {
-    if (!id.is_number_unsigned() || id != tokens.size()) return std::nullopt;
-    tokens.push_back(token);
+  std::vector<std::string> tokens(file.tokens());
+  for (std::size_t k = 0; k < file.tokens(); ++k) {
+    const json& id = file.id(k);
+    if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= tokens.size()) return std::nullopt;
+    tokens[id.get<std::size_t>()] = file.shown(k);
   }
   return characters_of(tokens);
 }

@@ -1,33 +1,47 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "tapegrad/data/tokenize/bpe/piece_encoder.h"
 #include "tapegrad/data/tokenize/hf/added_tokens.h"
-#include "tapegrad/data/tokenize/hf/pre_tokenizer.h"
+#include "tapegrad/data/tokenize/hf/steps/normalizer.h"
+#include "tapegrad/data/tokenize/hf/steps/pre_tokenizer.h"
 #include "tapegrad/data/tokenize/token.h"
 
 namespace tapegrad::data {
 
-// A byte-level byte-pair encoding as a file tokenizer.json of Hugging Face's tokenizers describes
-// it (GPT-2, SmolLM, Llama 3, Qwen2 and their like). A text is cut at added tokens, normalized, cut
-// into pieces, and each piece becomes bytes that merge. What the file asks for and is not known
-// here is refused by name: ids are the same as theirs, or there are none.
+class HfFile;
+
+// A tokenizer as a file tokenizer.json of Hugging Face's tokenizers describes it. A text is cut at
+// added tokens, normalized, cut into pieces, and each piece becomes tokens by one of three models:
+// - bytes that merge (GPT-2, SmolLM, Llama 3, Qwen2 and their like): BytePairs
+// - characters that merge, or else are bytes (Llama 2, Mistral 0.1, Gemma): CharPairs
+// - pieces of a vocabulary by their scores (T5, ALBERT): Unigram
+// What the file asks for and is not known here is refused by name: ids are the same as theirs, or
+// there are none.
 class HfTokenizer {
  public:
   // Error if `json` is not such a file: what is wrong, or not supported.
-  explicit HfTokenizer(std::string json);
+  explicit HfTokenizer(const std::string& json);
+  // Of a file that was parsed, or whose parts stand elsewhere; `json` makes its text, which few ask
+  // for.
+  HfTokenizer(const HfFile& file, std::function<std::string()> json);
 
   // One more than the largest id. Ids in between may stand for nothing: their bytes are "".
   std::int64_t size() const { return std::ssize(bytes_); }
   // `token` must be in [0, size()).
   std::string_view bytes(Token token) const { return bytes_[static_cast<std::size_t>(token)]; }
+
+  // Whether "added_tokens" lists it.
+  bool is_added(Token token) const { return added_.count(token) == 1; }
 
   // Encodes any bytes. Each byte that is not part of UTF-8 is encoded by itself. Special tokens in
   // `text` are ordinary text unless `allow_special`; other added tokens are always read.
@@ -38,7 +52,7 @@ class HfTokenizer {
   const std::vector<Token>& begin() const { return begin_; }
   // The special token that ends a document by the names that files use.
   std::optional<Token> named_end() const { return named_end_; }
-  const std::string& json() const { return json_; }
+  std::string json() const { return json_(); }
 
   static constexpr std::int64_t kMaxFileBytes = std::int64_t{64} << 20;
   static constexpr std::int64_t kMaxSize = 4'000'000;
@@ -46,18 +60,16 @@ class HfTokenizer {
  private:
   friend class HfReader;
 
-  std::string json_;
+  std::function<std::string()> json_;
   std::vector<std::string> bytes_;  // of each token that the file has
-  BytePairs pairs_;
+  std::shared_ptr<const PieceModel> model_;
   AddedTokens raw_, normalized_;  // which are found before and after normalizing
-  bool nfc_ = false;
+  Normalizer normalizer_;
   PreTokenizer pre_tokenizer_;
+  std::unordered_set<Token> added_;
   std::vector<Token> begin_;
   std::optional<Token> named_end_;
 };
-
-// Unicode's normalization form C of valid UTF-8.
-std::string nfc(std::string_view text);
 
 // The JSON of GPT-2's older pair of files, vocab.json and merges.txt, as one tokenizer.json.
 std::string tokenizer_json_of(std::string_view vocab_json, std::string_view merges_txt);

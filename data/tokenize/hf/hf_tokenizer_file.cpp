@@ -1,13 +1,15 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
-
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
+#include <unordered_map>
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/json_file.h"
-#include "tapegrad/data/tokenize/bpe/byte_alphabet.h"
+#include "tapegrad/data/tokenize/hf/hf_file.h"
+#include "tapegrad/data/tokenize/hf/hf_json.h"
+#include "tapegrad/data/tokenize/hf/hf_models.h"
 #include "tapegrad/data/tokenize/hf/hf_tokenizer.h"
+#include "tapegrad/data/tokenize/hf/merges_of_scores.h"
+#include "tapegrad/data/tokenize/hf/steps/hf_steps.h"
 
 namespace tapegrad::data {
 
@@ -15,66 +17,13 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int kDepth = 16;
-
-// The member, or null if there is none.
-const json& member(const json& object, const char* name) {
-  static const json null;
-  const auto found = object.find(name);
-  return found == object.end() ? null : *found;
-}
-
-std::string text_of(const json& object, const char* name) {
-  const json& value = member(object, name);
-  check(value.is_string(), "\"{}\" must be a text, not {}", name, value.type_name());
-  return value.get<std::string>();
-}
-
-bool flag_of(const json& object, const char* name, bool absent) {
-  const json& value = member(object, name);
-  if (value.is_null()) return absent;
-  check(value.is_boolean(), "\"{}\" must be true or false, not {}", name, value.type_name());
-  return value.get<bool>();
-}
-
-// A file of so many bytes describes fewer tokens; an id beyond would only make a hole.
-Token token_of(const json& value, std::string_view what, std::size_t file_bytes) {
+Token token_of(const json& value, std::string_view what, const HfFile& file) {
   check(value.is_number_integer(), "the id of {} must be a whole number, not {}", what,
         value.type_name());
-  const auto most = std::min<std::uint64_t>(HfTokenizer::kMaxSize, file_bytes);
+  const auto most = std::min<std::uint64_t>(HfTokenizer::kMaxSize, file.most_tokens());
   check(value.is_number_unsigned() && value.get<std::uint64_t>() < most,
         "the id {} of {} is out of range", sorted_json_text(value), what);
   return value.get<Token>();
-}
-
-// Something that the file asks for and that would change ids if it were left out.
-[[noreturn]] void unsupported(std::string_view what, const json& value) {
-  const std::string shown = sorted_json_text(value);
-  fail("{} is not supported: {}", what, shown.substr(0, 200));
-}
-
-// The parts of a list that may stand alone: {"type": "Sequence", NAME: […]}, one object, or null.
-std::vector<json> parts_of(const json& value, const char* name) {
-  if (value.is_null()) return {};
-  check(value.is_object(), "\"{}\" must be an object, not {}", name, value.type_name());
-  if (text_of(value, "type") != "Sequence") return {value};
-  const json& list = member(value, name);
-  check(list.is_array(), "a Sequence needs a list \"{}\"", name);
-  std::vector<json> parts;
-  for (const json& part : list) {
-    for (json& inner : parts_of(part, name)) parts.push_back(std::move(inner));
-  }
-  return parts;
-}
-
-// PCRE2's special characters.
-std::string escaped(std::string_view text) {
-  std::string pattern;
-  for (const char c : text) {
-    if (std::string_view("\\^$.[]|()?*+{}").find(c) != std::string_view::npos) pattern += '\\';
-    pattern += c;
-  }
-  return pattern;
 }
 
 }  // namespace
@@ -82,89 +31,23 @@ std::string escaped(std::string_view text) {
 // Fills an HfTokenizer from its file.
 class HfReader {
  public:
-  HfReader(HfTokenizer& into, const json& file) : t_(into), file_(file) {
-    check(file.is_object() && member(file, "model").is_object(), "it has no object \"model\"");
-    read_normalizer();
-    read_pre_tokenizer();
-    read_decoder();
-    read_model();
+  HfReader(HfTokenizer& into, const HfFile& file) : t_(into), tables_(file), file_(file.rest()) {
+    check(file_.is_object() && json_member(file_, "model").is_object(),
+          "it has no object \"model\"");
+    t_.normalizer_ = read_normalizer(json_member(file_, "normalizer"));
+    PreTokenizerOfFile cuts = read_pre_tokenizer(json_member(file_, "pre_tokenizer"));
+    t_.pre_tokenizer_ = std::move(cuts.steps);
+    texts_ = read_decoder(json_member(file_, "decoder"));
+    if (texts_.byte_level != cuts.byte_level) {
+      unsupported("ByteLevel in the pre-tokenizer or the decoder alone",
+                  json_member(file_, "decoder"));
+    }
+    t_.model_ = read_piece_model(json_member(file_, "model"), read_vocabulary(), texts_);
     read_added_tokens();
     read_post_processor();
   }
 
  private:
-  void read_normalizer() {
-    for (const json& part : parts_of(member(file_, "normalizer"), "normalizers")) {
-      if (text_of(part, "type") != "NFC") unsupported("the normalizer", part);
-      t_.nfc_ = true;
-    }
-  }
-
-  void read_pre_tokenizer() {
-    const auto parts = parts_of(member(file_, "pre_tokenizer"), "pretokenizers");
-    check(parts.size() <= PreTokenizer::kMostSteps,
-          "the pre-tokenizer has {} steps; {} are the most that are read", parts.size(),
-          +PreTokenizer::kMostSteps);
-    bool byte_level = false;
-    for (const json& part : parts) {
-      const std::string type = text_of(part, "type");
-      if (byte_level) unsupported("a pre-tokenizer behind ByteLevel", part);
-      if (type == "ByteLevel") {
-        byte_level = true;
-        if (flag_of(part, "add_prefix_space", true)) unsupported("add_prefix_space", part);
-        if (flag_of(part, "use_regex", true)) t_.pre_tokenizer_.add_gpt2();
-      } else if (type == "Digits") {
-        const bool single = flag_of(part, "individual_digits", false);
-        t_.pre_tokenizer_.add_split(SplitRegex(single ? "\\p{N}" : "\\p{N}+"));
-      } else if (type == "Split") {
-        read_split(part);
-      } else {
-        unsupported("the pre-tokenizer", part);
-      }
-    }
-    check(byte_level, "only byte-level models are supported: there is no pre-tokenizer ByteLevel");
-  }
-
-  void read_split(const json& part) {
-    const bool isolated =
-        text_of(part, "behavior") == "Isolated" && !flag_of(part, "invert", false);
-    const json& pattern = member(part, "pattern");
-    if (!isolated || !pattern.is_object()) unsupported("the pre-tokenizer", part);
-    t_.pre_tokenizer_.add_split(SplitRegex(pattern.contains("String")
-                                               ? escaped(text_of(pattern, "String"))
-                                               : text_of(pattern, "Regex")));
-  }
-
-  void read_decoder() {
-    const json& decoder = member(file_, "decoder");
-    const auto parts = parts_of(decoder, "decoders");
-    if (parts.size() != 1 || text_of(parts[0], "type") != "ByteLevel") {
-      unsupported("the decoder", decoder);
-    }
-  }
-
-  void read_model() {
-    const json& model = member(file_, "model");
-    const json& type = member(model, "type");
-    if (!type.is_null() && type != json("BPE")) unsupported("the model", type);
-    const json& dropout = member(model, "dropout");
-    if (!dropout.is_null() && dropout != json(0) && dropout != json(0.0)) {
-      unsupported("dropout", dropout);
-    }
-    for (const char* name : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-      const json& value = member(model, name);
-      if (!value.is_null() && value != json("")) unsupported(name, value);
-    }
-    if (flag_of(model, "byte_fallback", false)) unsupported("byte_fallback", json(true));
-    read_vocabulary(member(model, "vocab"));
-    if (flag_of(model, "ignore_merges", false)) {
-      for (const auto& [shown, token] : token_of_) {
-        t_.pairs_.add_whole(t_.bytes_[static_cast<std::size_t>(token)], token);
-      }
-    }
-    read_merges(member(model, "merges"));
-  }
-
   void set_bytes(Token token, std::string bytes) {
     const auto i = static_cast<std::size_t>(token);
     if (t_.bytes_.size() <= i) {
@@ -175,88 +58,48 @@ class HfReader {
     known_[i] = true;
   }
 
-  void read_vocabulary(const json& vocab) {
-    check(vocab.is_object() && !vocab.empty(), "the model needs an object \"vocab\"");
-    token_of_.reserve(vocab.size());
-    for (const auto& [shown, id] : vocab.get_ref<const json::object_t&>()) {
-      const Token token = token_of(id, shown, t_.json_.size());
+  HfVocabulary read_vocabulary() {
+    check(tables_.tokens() > 0, "the model has no \"vocab\", or an empty one");
+    HfVocabulary vocabulary(tables_);
+    for (std::size_t k = 0; k < tables_.tokens(); ++k) {
+      const std::string_view shown = tables_.shown(k);
+      check(texts_.byte_level || shown.size() <= kMostScoredBytes,
+            "a token has {} bytes; {} are the most", shown.size(), +kMostScoredBytes);
+      auto bytes = texts_.bytes_of(shown);
+      const Token token = token_of(tables_.id(k), shown, tables_);
+      vocabulary.add(bytes ? token : HfVocabulary::kNone);
       const auto i = static_cast<std::size_t>(token);
       check(i >= known_.size() || !known_[i], "'{}' has the id {} of another token", shown, token);
-      // A token that is not written in bytes can only be an added one.
-      auto bytes = bytes_of_shown(shown);
-      if (bytes) token_of_.emplace(shown, token);
-      set_bytes(token, bytes ? *std::move(bytes) : shown);
+      set_bytes(token, bytes ? *std::move(bytes) : std::string(shown));
     }
-    BytePairs::ByteTokens token_of_byte{};
-    for (int byte = 0; byte < 256; ++byte) {
-      const char bytes[] = {static_cast<char>(byte)};
-      const auto found = token_of_.find(shown_bytes({bytes, 1}));
-      check(found != token_of_.end(), "the vocabulary has no token for the byte {}", byte);
-      token_of_byte[static_cast<std::size_t>(byte)] = found->second;
-    }
-    t_.pairs_.set_bytes(token_of_byte);
-  }
-
-  Token part_of_merge(std::string_view shown, std::size_t merge) const {
-    const auto found = token_of_.find(shown);
-    check(found != token_of_.end(), "merge {} needs '{}', which is not in the vocabulary", merge,
-          shown);
-    return found->second;
-  }
-
-  // The two tokens of a merge: ["Ġ", "t"], or "Ġ t" in older files.
-  static std::pair<std::string_view, std::string_view> shown_parts(const json& merge,
-                                                                   std::size_t i) {
-    if (merge.is_string()) {
-      const std::string_view text = merge.get_ref<const std::string&>();
-      const std::size_t space = text.find(' ');
-      check(space != std::string_view::npos && text.find(' ', space + 1) == std::string_view::npos,
-            "merge {} is not two tokens: '{}'", i, text);
-      return {text.substr(0, space), text.substr(space + 1)};
-    }
-    check(merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string(),
-          "merge {} is not a pair of texts", i);
-    return {merge[0].get_ref<const std::string&>(), merge[1].get_ref<const std::string&>()};
-  }
-
-  void read_merges(const json& merges) {
-    check(merges.is_array(), "the model needs a list \"merges\"");
-    t_.pairs_.reserve(merges.size());
-    std::string both;
-    for (std::size_t i = 0; i < merges.size(); ++i) {
-      const auto [left, right] = shown_parts(merges[i], i);
-      both.assign(left).append(right);
-      const Merge pair = {part_of_merge(left, i), part_of_merge(right, i)};
-      // Hugging Face takes the last merge of a pair that is there twice. Training makes no such
-      // file.
-      check(t_.pairs_.add(pair, part_of_merge(both, i)), "merge {} repeats an earlier one", i);
-    }
+    return vocabulary;
   }
 
   void read_added_tokens() {
-    const json& list = member(file_, "added_tokens");
+    const json& list = json_member(file_, "added_tokens");
     if (list.is_null()) return;
     check(list.is_array(), "\"added_tokens\" must be a list");
     for (const json& added : list) {
       check(added.is_object(), "an added token must be an object");
-      const std::string content = text_of(added, "content");
-      const Token token = token_of(member(added, "id"), content, t_.json_.size());
-      for (const char* name : {"single_word", "lstrip", "rstrip"}) {
-        if (flag_of(added, name, false)) unsupported(name, added);
-      }
+      const std::string content = json_text_at(added, "content");
+      const Token token = token_of(json_member(added, "id"), content, tables_);
+      if (json_flag(added, "single_word", false)) unsupported("single_word", added);
       const auto i = static_cast<std::size_t>(token);
-      const std::string bytes = bytes_of_shown(content).value_or(content);
+      const std::string bytes = texts_.bytes_of(content).value_or(content);
       check(i >= known_.size() || !known_[i] || t_.bytes_[i] == bytes,
             "the added token '{}' has the id {} of another token", content, token);
       set_bytes(token, bytes);
-      const bool special = flag_of(added, "special", false);
-      const bool normalized = flag_of(added, "normalized", !special);
-      if (normalized) {
-        t_.normalized_.add(t_.nfc_ ? nfc(content) : content, token, special);
-      } else {
-        t_.raw_.add(content, token, special);
+      const bool special = json_flag(added, "special", false);
+      const bool normalized = json_flag(added, "normalized", !special);
+      const AddedTokens::Added found{token, special, json_flag(added, "lstrip", false),
+                                     json_flag(added, "rstrip", false)};
+      if (!normalized) {
+        t_.raw_.add(content, found);
+      } else if (const std::string text = t_.normalizer_(content); !text.empty()) {
+        t_.normalized_.add(text, found);
       }
       added_.emplace(content, token);
+      t_.added_.insert(token);
       if (special) note_end(content, token);
     }
   }
@@ -273,47 +116,54 @@ class HfReader {
   }
 
   void read_post_processor() {
-    for (const json& part : parts_of(member(file_, "post_processor"), "processors")) {
-      const std::string type = text_of(part, "type");
+    for (const json& part : json_parts(json_member(file_, "post_processor"), "processors")) {
+      const std::string type = json_text_at(part, "type");
       if (type == "ByteLevel") continue;  // it changes offsets alone
-      const json& single = member(part, "single");
+      const json& single = json_member(part, "single");
       if (type != "TemplateProcessing" || !single.is_array() || single.empty()) {
         unsupported("the post-processor", part);
       }
-      for (std::size_t i = 0; i < single.size(); ++i) {
-        const bool last = i + 1 == single.size();
-        const json& piece = single[i];
-        const bool fits = piece.is_object() && piece.contains(last ? "Sequence" : "SpecialToken");
-        if (!fits) unsupported("the post-processor", part);
-        if (last) break;
-        const std::string name = text_of(piece.at("SpecialToken"), "id");
+      bool behind = false;  // the text
+      for (const json& piece : single) {
+        const bool is_text = piece.is_object() && piece.contains("Sequence");
+        if (!piece.is_object() || (!is_text && !piece.contains("SpecialToken")) ||
+            (is_text && behind)) {
+          unsupported("the post-processor", part);
+        }
+        if (is_text) {
+          behind = true;
+          continue;
+        }
+        const std::string name = json_text_at(piece.at("SpecialToken"), "id");
         const auto found = added_.find(name);
         check(found != added_.end(), "the post-processor's token '{}' is not among the added ones",
               name);
-        t_.begin_.push_back(found->second);
+        if (behind) {  // what stands behind a text ends it
+          t_.named_end_ = found->second;
+        } else {
+          t_.begin_.push_back(found->second);
+        }
       }
+      if (!behind) unsupported("the post-processor", part);
     }
   }
 
   HfTokenizer& t_;
-  const json& file_;
-  std::vector<bool> known_;                               // which ids have a token
-  std::unordered_map<std::string_view, Token> token_of_;  // by the way that file_ shows them
+  const HfFile& tables_;
+  const json& file_;         // all but the tables
+  std::vector<bool> known_;  // which ids have a token
+  TokenTexts texts_;
   std::unordered_map<std::string, Token> added_;
   std::size_t end_rank_ = SIZE_MAX;
 };
 
-HfTokenizer::HfTokenizer(std::string text) : json_(std::move(text)) {
-  {
-    const auto file = parse_json<nlohmann::json>(json_, kDepth);
-    HfReader(*this, file);
-  }
-#ifdef __GLIBC__
-  // The parsed file has taken several times its size, which lies in small pieces between what is
-  // kept: the C library would hold on to it.
-  ::malloc_trim(0);
-#endif
+HfTokenizer::HfTokenizer(const HfFile& file, std::function<std::string()> json)
+    : json_(std::move(json)) {
+  HfReader(*this, file);
 }
+
+HfTokenizer::HfTokenizer(const std::string& json)
+    : HfTokenizer(HfFile::parse(json), [json] { return json; }) {}
 
 std::string tokenizer_json_of(std::string_view vocab_json, std::string_view merges_txt) {
   const std::string end = "<|endoftext|>";

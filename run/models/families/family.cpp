@@ -1,6 +1,7 @@
 #include "tapegrad/run/models/families/family.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "tapegrad/run/models/families/family_keys.h"
 
@@ -48,21 +49,36 @@ const KnownPreTokenizer& pre_tokenizer(std::string_view name) {
   return *found;
 }
 
+std::string names_of_pre_tokenizers(std::string_view KnownPreTokenizer::*name) {
+  std::vector<std::string_view> names;
+  for (const KnownPreTokenizer& pre : pre_tokenizers()) names.push_back(pre.*name);
+  return words_in_a_row(names);
+}
+
 namespace {
 
 using Keys = const std::vector<FamilyKey>& (*)(const Family&);  // of a format
 
+// How well a family expresses a config; less is better. First by what differs, then by options that
+// nobody asked for, then by what is told otherwise, though it is the same for so few blocks.
+std::tuple<std::size_t, std::size_t, bool> distance(const Family& family,
+                                                    const nn::DecoderConfig& config, Keys keys) {
+  auto free = options_of(family, keys(family));
+  free.insert("tied");
+  const nn::DecoderConfig model = model_with(family, config, free);
+  const bool told_otherwise = model.rope_pattern != config.rope_pattern;
+  return {differences_of(config, model, free).size(), free.size(), told_otherwise};
+}
+
 const Family& nearest_family(const nn::DecoderConfig& config, Keys keys) {
   const Family* best = nullptr;
-  std::size_t fewest = 0;
+  std::tuple<std::size_t, std::size_t, bool> least;
   for (const Family& family : families()) {
     if (keys(family).empty() || family.model.arch != config.arch) continue;
-    if (family.hf.only_with_window && config.settled().window == 0) continue;
-    const std::size_t differences =
-        differences_of(config, family.model, options_of(family, keys(family))).size();
-    if (best != nullptr && differences > fewest) continue;  // of equals, the last
+    const auto own = distance(family, config, keys);
+    if (best != nullptr && own > least) continue;  // of equals, the last
     best = &family;
-    fewest = differences;
+    least = own;
   }
   check(best != nullptr, "no family of models has arch {}", name_of_enum(config.arch));
   return *best;

@@ -32,17 +32,25 @@ struct FamilyKey {
   Way way = Way::both;
   bool needed = false;   // a file without it is refused; otherwise Family::model has the value
   bool or_null = false;  // an option that is not set is written as null
+  Value null = {};       // the value of the option for which a file has null [null is as absent]
   // Their words for the values of an enum, then ours. Of several, the first one is written.
   std::vector<std::pair<std::string_view, std::string_view>> words = {};
+  // Makes our value of theirs, and theirs of ours, where a file has it in another form. Error for
+  // one that the other form does not have.
+  Value (*ours)(const Value& theirs) = nullptr;
+  Value (*theirs)(const Value& ours) = nullptr;
 };
-// In place of an option: all options of rotary positions, or of windows, which have no key each.
-inline constexpr std::string_view kRotation = "rotation", kWindows = "windows";
+// In place of an option: all options of rotary positions, or of windows, which have no key each; or
+// rope_pattern, as a list of 1 and 0.
+inline constexpr std::string_view kRotation = "rotation", kWindows = "windows",
+                                  kRotaryBlocks = "rotary blocks";
 
 // What transformers has: config.json, and safetensors with our names behind a prefix.
 struct HfFamily {
-  // Whether files have a window: `sliding_window`, 4096 where it is absent, unless it is null; or
-  // the same for some blocks, if `use_sliding_window` is true.
-  enum class Window { none, unless_null, if_asked };
+  // Whether files have a window: `sliding_window`, 4096 where it is absent, unless it is null; the
+  // same for some blocks, if `use_sliding_window` is true; or for those that `layer_types` or
+  // `sliding_window_pattern` name, where the family's own are [Family::model].
+  enum class Window { none, unless_null, if_asked, by_layer };
 
   std::string_view model_class, base_class;       // "Qwen2ForCausalLM", "Qwen2Model"
   std::vector<FamilyKey> keys;                    // in the order in which they are written
@@ -50,8 +58,6 @@ struct HfFamily {
   std::vector<std::string_view> transposed = {};  // ends of names of matrices that are (in, out)
   std::vector<std::string_view> left_out = {};    // ends of names of tensors without a meaning
   Window window = Window::none;
-  // Models without a window go out as another family's, which computes the same.
-  bool only_with_window = false;
   // The pre-tokenizer that transformers takes whatever the files say, and the sentence that refuses
   // another one. Empty: the files' own.
   std::string_view own_pre_tokenizer = {}, own_pre_tokenizer_only = {};
@@ -69,6 +75,7 @@ struct GgufTensorName {
   Exchanged exchanged = Exchanged::no;
   std::string_view with = {};  // only models with this option have the tensor
   bool tells = false;          // a file that has the tensor in its first block has that option
+  float plus = 0;              // what the file adds to each element
 };
 
 struct GgufFamily {
@@ -79,11 +86,17 @@ struct GgufFamily {
   std::vector<std::pair<std::string_view, std::string_view>> reasons = {};
   // Llama 3's scaling of rotary positions may stand in the file, as a tensor.
   bool may_scale_rotation = false;
+  // llama.cpp takes files with a head and, for a tied one, without; otherwise as Family::model.
+  bool takes_either_head = true;
+  // Sets options that llama.cpp decides by the sizes of the model.
+  void (*follow)(nn::DecoderConfig&) = nullptr;
 };
 
 struct Family {
   std::string_view name;    // model_type of Hugging Face's
   nn::DecoderConfig model;  // with the values of keys that are absent
+  // Sets options that files do not say, since others decide them.
+  void (*follow)(nn::DecoderConfig&) = nullptr;
   HfFamily hf;
   GgufFamily gguf;
   // The width of the feed-forward layer is left to the config where it is what the config makes it.
@@ -111,6 +124,8 @@ const Family& gguf_family_of(const nn::DecoderConfig& config);
 // Pre-tokenizers of all families, and the one of a name, which there must be.
 const std::vector<KnownPreTokenizer>& pre_tokenizers();
 const KnownPreTokenizer& pre_tokenizer(std::string_view name);
+// Their names or titles, for messages.
+std::string names_of_pre_tokenizers(std::string_view KnownPreTokenizer::*name);
 
 // One row of each file NAME_family.cpp here, NAME_family(): made by CMake, see cmake/rows.cmake.
 std::vector<Family> family_rows();
@@ -118,5 +133,6 @@ std::vector<Family> family_rows();
 Family gpt2_family();
 Family llama_family();
 Family qwen2_family();
+Family gemma3_family();
 
 }  // namespace tapegrad::run

@@ -1,12 +1,17 @@
 #include "tapegrad/run/models/families/family_keys.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace tapegrad::run {
 namespace {
 
 using Way = FamilyKey::Way;
+
+double usual_attention_scale(const nn::DecoderConfig& c) {
+  return 1 / std::sqrt(static_cast<double>(c.channels_per_head()));
+}
 
 // A config whose optional members have the values that the model has, and whose options without an
 // effect have their defaults.
@@ -20,6 +25,7 @@ nn::DecoderConfig settled(nn::DecoderConfig c) {
     c.rope_high_freq_factor = usual.rope_high_freq_factor;
     c.rope_original_positions = usual.rope_original_positions;
   }
+  if (c.attention_scale == 0) c.attention_scale = usual_attention_scale(c);
   return c.settled();
 }
 
@@ -47,6 +53,15 @@ std::string shown(const Value& value) {
         return "a list";
       },
       value);
+}
+
+template <class Function>
+auto naming(std::string_view file, const Function& function) {
+  try {
+    return function();
+  } catch (const Error& error) {
+    fail("{}: {}", file, error.what());
+  }
 }
 
 // Sets options to values that they can have; null leaves one as it is.
@@ -77,13 +92,19 @@ class KeyReader : public OptionTable {
              const Rule& rule) override {
     for (const FamilyKey& key : keys_) {
       if (key.option != name || (key.way != Way::both && key.way != Way::in)) continue;
-      const auto value = find_(key.key);
+      const auto value = value_of(key);
       const std::string theirs = fmt::format("{}{}", prefix_, key.key);
       check(value || !key.needed, "there is no '{}'", theirs);
       if (!value) continue;
       const std::string called = theirs == name ? theirs : fmt::format("{} ({})", theirs, name);
-      return take(called, key.words.empty() ? *value : ours(key, theirs, *value), rule, member);
+      return take(called, ours(key, theirs, *value), rule, member);
     }
+  }
+
+  std::optional<Value> value_of(const FamilyKey& key) const {
+    const auto value = find_(key.key);
+    if (!value || !std::holds_alternative<std::monostate>(*value)) return value;
+    return std::holds_alternative<std::monostate>(key.null) ? std::nullopt : value;
   }
 
   static void take(const std::string& name, const Value& value, const Rule& rule,
@@ -99,6 +120,9 @@ class KeyReader : public OptionTable {
   }
 
   static Value ours(const FamilyKey& key, const std::string& theirs, const Value& value) {
+    if (std::holds_alternative<std::monostate>(value)) return key.null;
+    if (key.ours != nullptr) return naming(theirs, [&] { return key.ours(value); });
+    if (key.words.empty()) return value;
     std::string word;
     set_member(theirs, word, value);
     std::vector<std::string_view> known;
@@ -129,19 +153,10 @@ Value read_as(const Value& only, const std::string& name, const Value& value) {
 void check_only(const FamilyKey& key, std::string_view prefix, const Value& only,
                 const FindValue& find) {
   const auto value = find(key.key);
-  if (!value) return;
+  if (!value || std::holds_alternative<std::monostate>(*value)) return;
   const std::string name = fmt::format("{}{}", prefix, key.key);
   check(read_as(only, name, *value) == only, "{} {} is not supported, only {}", name, shown(*value),
         shown(only));
-}
-
-template <class Function>
-auto naming(std::string_view file, const Function& function) {
-  try {
-    return function();
-  } catch (const Error& error) {
-    fail("{}: {}", file, error.what());
-  }
 }
 
 }  // namespace
@@ -158,15 +173,19 @@ nn::DecoderConfig config_of_keys(const Family& family, const std::vector<FamilyK
     KeyReader reader(keys, prefix, find);
     Described(config).describe(reader);
   });
+  if (family.follow != nullptr) family.follow(config);
   return config;
 }
 
 void settle_config(const Family& family, std::string_view file, nn::DecoderConfig& c) {
+  if (c.window == 0) c.rope_window_base = 0;  // of blocks that there are not
   naming(file, [&] { c.validate(); });
   if (c.n_kv_head == c.n_head) c.n_kv_head.reset();
   const nn::DecoderConfig all = c.settled();
   c.window = all.window, c.window_pattern = all.window_pattern;
+  c.rope_window_base = all.rope_window_base, c.rope_pattern = all.rope_pattern;
   if (c.n_embd % c.n_head == 0 && c.head_size == c.n_embd / c.n_head) c.head_size.reset();
+  if (c.attention_scale == usual_attention_scale(c)) c.attention_scale = 0;
   if (family.inner_by_default) c = with_usual_inner(c);
 }
 
@@ -188,10 +207,15 @@ std::vector<std::pair<std::string_view, Value>> values_of_keys(const std::vector
   for (const FamilyKey& key : keys) {
     if (key.way == Way::in || key.way == Way::ignored) continue;
     Value value = key.only;
-    if (key.option == kRotation || key.option == kWindows) {
+    if (key.option == kRotation || key.option == kWindows || key.option == kRotaryBlocks) {
       value = {};
     } else if (!key.option.empty()) {
       value = *(key.or_null ? given : all).find(key.option);
+    }
+    if (!std::holds_alternative<std::monostate>(key.null) && value == key.null) {
+      value = {};
+    } else if (key.theirs != nullptr) {
+      value = key.theirs(value);
     }
     const auto word = std::find_if(key.words.begin(), key.words.end(), [&](const auto& words) {
       return Value(std::string(words.second)) == value;
@@ -202,6 +226,17 @@ std::vector<std::pair<std::string_view, Value>> values_of_keys(const std::vector
   return values;
 }
 
+nn::DecoderConfig model_with(const Family& family, const nn::DecoderConfig& config,
+                             const std::set<std::string_view>& free) {
+  nn::DecoderConfig model = family.model;
+  const Section section = section_of("model", config);
+  set_options(model, [&](std::string_view option) {
+    return free.count(option) != 0 ? section.find(option) : nullptr;
+  });
+  if (family.follow != nullptr) family.follow(model);
+  return model;
+}
+
 std::set<std::string_view> options_of(const Family& family, const std::vector<FamilyKey>& keys) {
   std::set<std::string_view> options = {"vocab_size", "dropout", "ff_dropout", "attn_out_dropout"};
   options.insert(family.same_tensors.begin(), family.same_tensors.end());
@@ -209,7 +244,9 @@ std::set<std::string_view> options_of(const Family& family, const std::vector<Fa
     if (key.way == Way::in) continue;  // it cannot be written
     options.insert(key.option);
     if (key.option == kWindows) options.insert({"window", "window_pattern"});
+    if (key.option == kRotaryBlocks) options.insert("rope_pattern");
     if (key.option != kRotation) continue;
+    if (family.model.rope_window_base != 0) options.insert("rope_window_base");
     for (const std::string_view option :
          {"rope_base", "rope_scaling", "rope_factor", "rope_low_freq_factor",
           "rope_high_freq_factor", "rope_original_positions"}) {
@@ -247,6 +284,28 @@ void require_expressible(std::string_view format, const nn::DecoderConfig& confi
   fail("{} cannot express a model with {} {}, only with {}{}{}", format, first.option, first.value,
        first.only, reason == reasons.end() ? "" : ": ",
        reason == reasons.end() ? "" : reason->second);
+}
+
+double number_of(const Value& value) {
+  double number = 0;
+  set_member("number", number, value);
+  return number;
+}
+
+std::string pattern_with_last(char others, char last, std::int64_t size) {
+  check(size >= 1 && size <= 4096, "a pattern of blocks has 1 to 4096 of them, not {}", size);
+  return std::string(static_cast<std::size_t>(size - 1), others) + last;
+}
+
+nn::DecoderConfig with_window_base(std::string_view format, const Family& family,
+                                   nn::DecoderConfig c) {
+  if (family.model.rope_window_base == 0 || c.window == 0 || c.rope_window_base != 0) return c;
+  check(!c.scaling(),
+        "{} cannot express a model whose blocks with a window have scaled positions: it needs "
+        "rope_window_base",
+        format);
+  c.rope_window_base = c.rope_base;
+  return c;
 }
 
 const FamilyKey* key_of(const std::vector<FamilyKey>& keys, std::string_view option) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <functional>
 #include <optional>
 #include <set>
@@ -15,7 +16,7 @@ namespace tapegrad::run {
 // A family's keys at work: the values of a file become a config, a config becomes values, and what
 // a format cannot express is refused. Formats turn bytes into values and back.
 
-// The value that a file has under a key of a family. Nothing: it has none.
+// The value that a file has under a key of a family, a monostate for null. Nothing: it has none.
 using FindValue = std::function<std::optional<Value>(std::string_view key)>;
 
 // The config that a file's values describe; options of kRotation are not among them. `file` and
@@ -33,13 +34,18 @@ void check_same_keys(const std::vector<FamilyKey>& keys, const nn::DecoderConfig
                      std::string_view file, std::string_view prefix, const FindValue& find);
 
 // What the keys are in a file of that config, in their order. Where an option has a default, it is
-// the value that the model has. kRotation and kWindows are null.
+// the value that the model has. kRotation and its like are null.
 std::vector<std::pair<std::string_view, Value>> values_of_keys(const std::vector<FamilyKey>& keys,
                                                                const nn::DecoderConfig& config);
 
 // Options of a config that files with these keys have, or need not have; "tied" only where it has
 // a key.
 std::set<std::string_view> options_of(const Family& family, const std::vector<FamilyKey>& keys);
+
+// The model of the family that comes nearest to a config: with those of its options that are
+// `free`.
+nn::DecoderConfig model_with(const Family& family, const nn::DecoderConfig& config,
+                             const std::set<std::string_view>& free);
 
 // An option of a config, as the model has it, beside the value that it would have to have.
 struct OptionDifference {
@@ -56,6 +62,24 @@ using Reasons = std::vector<std::pair<std::string_view, std::string_view>>;
 void require_expressible(std::string_view format, const nn::DecoderConfig& config,
                          const nn::DecoderConfig& only, const std::set<std::string_view>& free,
                          const Reasons& reasons = {});
+
+// Of a value of a file, which may be a whole number. Error for one that is no number.
+double number_of(const Value& value);
+// A pattern of blocks whose every `size`-th has the letter `last`; 1 to 4,096.
+std::string pattern_with_last(char others, char last, std::int64_t size);
+
+// The same model with a base of its own for the positions of blocks with the window, where files of
+// the family always have one. Error if it would not be the same.
+nn::DecoderConfig with_window_base(std::string_view format, const Family& family,
+                                   nn::DecoderConfig config);
+
+// llama.cpp scales scores of Gemma's models by the width of the residual stream if there are as
+// many blocks as the largest of them has.
+template <int kLargest>
+void scale_by_width(nn::DecoderConfig& c) {
+  const auto width = static_cast<double>(c.n_embd / c.n_head);
+  c.attention_scale = c.n_layer == kLargest ? 1 / std::sqrt(width) : 0;
+}
 
 // The first key of an option; null if there is none.
 const FamilyKey* key_of(const std::vector<FamilyKey>& keys, std::string_view option);

@@ -26,6 +26,10 @@ std::vector<FamilyKey> hf_keys() {
           {.key = "partial_rotary_factor", .only = 1.0, .way = Way::in}};
 }
 
+constexpr std::string_view kLlama3Steps =
+    R"(Split:(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
+    R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+ ByteLevel)";
+
 std::vector<FamilyKey> gguf_keys() {
   return {{.key = "context_length", .option = "block_size", .needed = true},
           {.key = "embedding_length", .option = "n_embd", .needed = true},
@@ -99,14 +103,16 @@ Family llama_family() {
                    .reasons = {{"window", "llama.cpp sees all positions with this architecture"}},
                    .may_scale_rotation = true},
           .tensors = tensors_of,
-          .pre_tokenizers = {
-              {"smollm", "SmolLM", "Digits ByteLevel+regex"},
-              {.name = "llama-bpe",
-               .title = "Llama 3",
-               .steps = R"(Split:(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
-                        R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+ ByteLevel)",
-               .ignores_merges = true,
-               .begins = true}}};
+          .pre_tokenizers = {{"smollm", "SmolLM", "Digits ByteLevel+regex"},
+                             {.name = "llama-bpe",
+                              .title = "Llama 3",
+                              .steps = kLlama3Steps,
+                              .ignores_merges = true,
+                              .begins = true},
+                             // What the rows above do to texts, under other names.
+                             {"refact", "Granite 3", "Digits ByteLevel+regex"},
+                             {"dbrx", "OLMo 2", kLlama3Steps},
+                             {"smaug-bpe", "SmolLM3", kLlama3Steps}}};
 }
 
 }  // namespace tapegrad::run

@@ -10,7 +10,6 @@ Family mistral_family() {
   f.hf.model_class = "MistralForCausalLM";
   f.hf.base_class = "MistralModel";
   f.hf.window = HfFamily::Window::unless_null;
-  f.hf.only_with_window = true;
   f.hf.keys.push_back({.key = "sliding_window", .option = "window", .way = FamilyKey::Way::out});
   // Where these are absent, transformers takes those of its largest model.
   f.hf.key("num_key_value_heads").needed = true;

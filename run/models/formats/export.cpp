@@ -7,6 +7,7 @@
 #include "tapegrad/base/json_file.h"
 #include "tapegrad/run/folder/folder_calls.h"
 #include "tapegrad/run/folder/run_folder.h"
+#include "tapegrad/run/models/adapters/adapter.h"
 #include "tapegrad/run/models/formats/gguf/gguf_model.h"
 #include "tapegrad/run/models/formats/hf/hf_folder.h"
 #include "tapegrad/run/models/formats/hf/hf_out.h"
@@ -100,6 +101,22 @@ std::vector<const StoredType*> types_written(bool (*has)(const StoredType&)) {
   return stored_types_where([&](const StoredType& t) { return t.from_f32 != nullptr && has(t); });
 }
 
+Adapter adapter_of_model(const OpenedModel& model) {
+  check(model.adapters != nullptr, "{}: the model has no adapters: there is nothing to write",
+        model.weights->name());
+  return {model.tuning.adapters(), model.adapters};
+}
+
+Exported export_peft(const OpenedModel& model, const fs::path& out) {
+  write_peft(out, adapter_of_model(model), model.config, model.tuning.started_from);
+  return {{kPeftModelFile, kPeftConfigFile},
+          "in Python: peft.PeftModel.from_pretrained(MODEL, \"{0}\"), or --adapter {0} here"};
+}
+Exported export_gguf_adapters(const OpenedModel& model, const fs::path& out) {
+  write_gguf_adapter(out, adapter_of_model(model), model.config);
+  return {{}, "llama-completion -m MODEL.gguf --lora {0}, or --adapter {0} here"};
+}
+
 bool can_store(const ExportFormat& format, const StoredType& type) {
   return std::find(format.types.begin(), format.types.end(), &type) != format.types.end();
 }
@@ -113,6 +130,18 @@ const std::vector<ExportFormat>& export_formats() {
       {"llm.c", "llm.c's format", types_written(is_llmc_type), llmc_files(), export_llmc},
       {"nanogpt", "nanoGPT's checkpoint", types_written(is_nanogpt_type), nanogpt_files(),
        export_nanogpt},
+      {"peft",
+       "LoRA adapters alone, for PEFT",
+       {&stored_type(DType::f32)},
+       {kPeftModelFile, kPeftConfigFile},
+       nullptr,
+       export_peft},
+      {"gguf-lora",
+       "LoRA adapters alone, for llama.cpp",
+       {&stored_type(DType::f32)},
+       {},
+       nullptr,
+       export_gguf_adapters},
   };
   return formats;
 }
@@ -148,21 +177,47 @@ void check_export(const ExportFormat& format, const fs::path& out, const StoredT
   check_place(format, out, overwrite);
 }
 
-Exported export_model(const TextModel& model, const ExportFormat& format, const fs::path& out,
-                      const StoredType& type, bool overwrite) {
-  check_export(format, out, type, overwrite);
+namespace {
+
+// What `write` makes, at its place only when it is complete.
+template <class Write>
+Exported export_by(const ExportFormat& format, const fs::path& out, const Write& write) {
   Exported written;
   if (format.files.empty()) {
-    written = format.write(model, out, type);
+    written = write(out);
   } else {
     const Workshop workshop(out);
-    written = format.write(model, workshop.folder(), type);
+    written = write(workshop.folder());
     deliver(workshop.folder(), format, out);
   }
   const fs::path place = whole_path(out);
   written.use = fmt::format(fmt::runtime(written.use), out.string(), place.string(),
                             place.filename().string());
   return written;
+}
+
+}  // namespace
+
+Exported export_model(const TextModel& model, const ExportFormat& format, const fs::path& out,
+                      const StoredType& type, bool overwrite) {
+  check(format.write != nullptr, "--format {} writes adapters alone", format.name);
+  check_export(format, out, type, overwrite);
+  return export_by(format, out, [&](const fs::path& to) { return format.write(model, to, type); });
+}
+
+Exported export_adapters(const OpenedModel& model, const ExportFormat& format, const fs::path& out,
+                         bool overwrite) {
+  check(format.write_adapters != nullptr, "--format {} writes no adapters", format.name);
+  check_export(format, out, *format.types.front(), overwrite);
+  return export_by(format, out,
+                   [&](const fs::path& to) { return format.write_adapters(model, to); });
+}
+
+std::vector<std::string_view> save_adapters_beside(const fs::path& folder,
+                                                   const OpenedModel& model) {
+  export_peft(model, folder);
+  export_gguf_adapters(model, folder / kGgufAdapterFile);
+  return {kPeftConfigFile, kPeftModelFile, kGgufAdapterFile};
 }
 
 }  // namespace tapegrad::run

@@ -29,6 +29,8 @@ struct ExportFormat {
   // Writes the model. Error, before anything is written, if the format cannot express it.
   Exported (*write)(const TextModel& model, const std::filesystem::path& out,
                     const StoredType& type);
+  // Of a format of LoRA adapters alone, in place of `write`.
+  Exported (*write_adapters)(const OpenedModel& model, const std::filesystem::path& out) = nullptr;
 };
 
 // All that there are; the first one is the default.
@@ -53,4 +55,12 @@ Exported export_model(const TextModel& model, const ExportFormat& format,
                       const std::filesystem::path& out, const StoredType& type,
                       bool overwrite = false);
 
+// The same for the adapters of a model, by a format that writes these. Error if it has none.
+Exported export_adapters(const OpenedModel& model, const ExportFormat& format,
+                         const std::filesystem::path& out, bool overwrite = false);
+
+// Writes the adapters of a model into the folder of its run, in both forms of adapters/adapter.h.
+// Returns the names of the files. Error as export_adapters().
+std::vector<std::string_view> save_adapters_beside(const std::filesystem::path& folder,
+                                                   const OpenedModel& model);
 }  // namespace tapegrad::run

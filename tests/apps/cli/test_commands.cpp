@@ -11,7 +11,7 @@ TEST_CASE("tapegrad without a command lists all, in groups", "[commands]") {
   CHECK(r.code == 0);
   CHECK(r.out == run_program("tapegrad", {"help"}).out);
   CHECK_THAT(r.out, ContainsSubstring("Train:\n  merge ") && ContainsSubstring("\n  train ") &&
-                        ContainsSubstring("Use a model:\n  evaluate ") &&
+                        ContainsSubstring("Use a model:\n  chat ") &&
                         ContainsSubstring("[sample-text]"));
 }
 

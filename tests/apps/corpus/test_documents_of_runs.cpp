@@ -19,7 +19,7 @@ using namespace tapegrad;
 namespace {
 
 // Without the --corpus that they begin with.
-Args tiny_options(const std::filesystem::path& out_dir, int max_iters) {
+Args few_options(const std::filesystem::path& out_dir, int max_iters) {
   const Args all = tiny_run("", out_dir, max_iters);
   return {all.begin() + 2, all.end()};
 }
@@ -74,7 +74,7 @@ TEST_CASE("whole files of a folder are drawn for validation", "[documents-of-run
   put_ten(folder);
   std::vector<std::string> lines;
   for (const std::string seed : {"1", "2", "3", "4"}) {
-    const Args args = Args{folder / "in", "--seed", seed} + tiny_options(folder / seed, 0);
+    const Args args = Args{folder / "in", "--seed", seed} + few_options(folder / seed, 0);
     const Result r = train(args + Args{"--final-eval", "none"});
     check_ended_well(r);
     lines.push_back(text_line(r));
@@ -84,7 +84,7 @@ TEST_CASE("whole files of a folder are drawn for validation", "[documents-of-run
   std::sort(lines.begin(), lines.end());
   CHECK(std::unique(lines.begin(), lines.end()) - lines.begin() > 1);  // not always the last ones
   const Result half =
-      train(Args{folder / "in", "--val-fraction", "0.5"} + tiny_options(folder / "half", 0));
+      train(Args{folder / "in", "--val-fraction", "0.5"} + few_options(folder / "half", 0));
   CHECK_THAT(text_line(half), ContainsSubstring(" of 5 documents to train"));
 }
 
@@ -93,7 +93,7 @@ TEST_CASE("a run on documents resumes to the same bits, and on no others", "[doc
   put_ten(folder);
   const auto in = folder / "in";
   const auto options = [&](const char* name, int iters) {
-    return Args{in, "--tokenizer", "bpe:270"} + tiny_options(folder / name, iters);
+    return Args{in, "--tokenizer", "bpe:270"} + few_options(folder / name, iters);
   };
   check_ended_well(train(options("whole", 8)));
   check_ended_well(train(options("parts", 5)));
@@ -118,7 +118,7 @@ TEST_CASE("a run on documents resumes to the same bits, and on no others", "[doc
 TEST_CASE("--eval-only sees the documents that the run was validated with", "[documents-of-runs]") {
   const TempFolder folder;
   put_ten(folder);
-  check_ended_well(train(Args{folder / "in"} + tiny_options(folder / "run", 5) +
+  check_ended_well(train(Args{folder / "in"} + few_options(folder / "run", 5) +
                          Args{"--final-eval", "all", "--seed", "7"}));
   const Result r = train({"--eval-only", "--out-dir", folder / "run"});
   check_ended_well(r);
@@ -139,7 +139,7 @@ TEST_CASE("<|endoftext|> in a corpus is a token, and --separator names others",
   }
   const auto line = [&](const std::string& text, const char* name, const Args& more) {
     const Args args = Args{folder.put(std::string(name) + ".txt", text)} +
-                      tiny_options(folder / name, 0) + Args{"--tokenizer", "bpe:262"} + more;
+                      few_options(folder / name, 0) + Args{"--tokenizer", "bpe:262"} + more;
     const Result r = train(args);
     check_ended_well(r);
     const std::string found = text_line(r);
@@ -163,12 +163,12 @@ TEST_CASE("a text from stdin has the same documents when it is resumed", "[docum
   for (int i = 0; i < 40; ++i) text += "the cat sat on mat " + std::to_string(i) + ".\n\n\n";
   const auto corpus = folder.put("text.txt", text);
   const Args more = {"--separator", "\\n\\n\\n", "--tokenizer", "char"};
-  const Args args = Args{"-"} + tiny_options(folder / "run", 5) + more;
+  const Args args = Args{"-"} + few_options(folder / "run", 5) + more;
   check_ended_well(Program("train-gpt", args, ".", corpus).wait());
   const Result r = train(resume_run(folder / "run", 8));
   check_ended_well(r);
   CHECK_THAT(text_line(r), ContainsSubstring(" of 36 documents to train"));
-  check_ended_well(train(Args{corpus} + tiny_options(folder / "same", 8) + more));
+  check_ended_well(train(Args{corpus} + few_options(folder / "same", 8) + more));
   CHECK(same_model(folder / "run", folder / "same"));
 }
 
@@ -176,7 +176,7 @@ TEST_CASE("--val names the text to validate with", "[documents-of-runs]") {
   const TempFolder folder;
   const auto corpus = folder.put("text.txt", tiny_text());
   const auto val = folder.put("val/other.txt", tiny_text().substr(0, 400) + "Zebra");
-  const Args args = Args{corpus, "--val", val} + tiny_options(folder / "run", 5);
+  const Args args = Args{corpus, "--val", val} + few_options(folder / "run", 5);
   const Result r = train(args);
   check_ended_well(r);
   CHECK_THAT(text_line(r), ContainsSubstring("text.txt and, to validate, other.txt: ") &&
@@ -195,7 +195,7 @@ TEST_CASE("--val names the text to validate with", "[documents-of-runs]") {
   const auto replaced = folder.put("out/corpus.txt", tiny_text());
   check_error(train(args + Args{"--val", replaced, "--out-dir", folder / "out"}), 1,
               "--val " + replaced.string() + " is a file that a run in");
-  check_ended_well(train(Args{corpus} + tiny_options(folder / "part", 1)));
+  check_ended_well(train(Args{corpus} + few_options(folder / "part", 1)));
   check_error(train(resume_run(folder / "part", 2) + Args{"--val", val}), 1,
               "was validated with a part of its corpus: leave --val out");
   check_error(train(args + Args{"--val", folder / "none", "--out-dir", folder / "x"}), 1, "none");
@@ -205,7 +205,7 @@ TEST_CASE("--val names the text to validate with", "[documents-of-runs]") {
 TEST_CASE("a model learns where documents end, and samples end there", "[documents-of-runs]") {
   const TempFolder folder;
   check_ended_well(train(Args{folder.put("s.jsonl", stories(300))} +
-                         tiny_options(folder / "run", 400) +
+                         few_options(folder / "run", 400) +
                          Args{"--tokenizer", "bpe:270", "--eval-interval", "400", "--dropout", "0",
                               "--log-interval", "100", "--lr-decay-iters", "400"}));
   const auto sample = [&](const Args& more) {
@@ -228,8 +228,8 @@ TEST_CASE("a run that is older than documents resumes as it was", "[documents-of
   const TempFolder folder;
   folder.put("in/1.txt", tiny_text().substr(0, 900) + "<|endoftext|>" + tiny_text().substr(900));
   folder.put("in/2.txt", tiny_text());
-  check_ended_well(train(Args{folder / "in"} + tiny_options(folder / "run", 5) +
-                         Args{"--tokenizer", "bpe:270"}));
+  check_ended_well(
+      train(Args{folder / "in"} + few_options(folder / "run", 5) + Args{"--tokenizer", "bpe:270"}));
   // Such a run's config lacks all that is newer, and its fingerprint is that of the bytes.
   const std::filesystem::path path = folder / "run/config.json";
   auto config = nlohmann::json::parse(TempFolder::get(path));
@@ -265,7 +265,7 @@ TEST_CASE("evaluate reads documents as training does", "[documents-of-runs]") {
   const TempFolder folder;
   const auto corpus = folder.put("s.jsonl", stories(100));
   check_ended_well(
-      train(Args{corpus} + tiny_options(folder / "run", 5) + Args{"--tokenizer", "bpe:270"}));
+      train(Args{corpus} + few_options(folder / "run", 5) + Args{"--tokenizer", "bpe:270"}));
   std::string marked, ruled;
   for (int i = 0; i < 100; ++i) {
     const std::string story = "a cat sat on mat " + std::to_string(i % 10) + ".";

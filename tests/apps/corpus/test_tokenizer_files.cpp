@@ -47,8 +47,8 @@ TEST_CASE("a tokenizer file that is not usable is refused by name", "[tokenizer-
   refused("{}", "no object \"model\"");
   refused("{", "not valid JSON");
   auto other = nlohmann::json::parse(files.tokenizer_json);
-  other["normalizer"] = {{"type", "Lowercase"}};
-  refused(other.dump(), "the normalizer is not supported: {\"type\":\"Lowercase\"}");
+  other["normalizer"] = {{"type", "Nmt"}};
+  refused(other.dump(), "the normalizer is not supported: {\"type\":\"Nmt\"}");
   check_error_of("train-gpt", train(files.args("./nowhere")), 1, "nowhere");
   check_error_of("train-gpt", train(files.args("words")), 2, "the path of a tokenizer.json");
 }

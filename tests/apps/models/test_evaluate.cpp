@@ -3,7 +3,7 @@
 
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/run/models/model.h"
-#include "tapegrad/run/train/evaluate.h"
+#include "tapegrad/run/train/evaluation/evaluate.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 
 using namespace tapegrad;

@@ -97,6 +97,9 @@ TEST_CASE("export says how to open what it has written", "[export]") {
   CHECK_THAT(said("llm.c", {"--dtype", "bf16", "--overwrite"}),
              ContainsSubstring("for train_gpt2cu: train_gpt2 reads f32 alone"));
   CHECK_THAT(said("gguf"), ContainsSubstring("-m " + (folder / "gguf").string() + " "));
+  const Result named = export_to(tiny().run, folder / "x.gguf", {});  // the name says the format
+  check_ended_well(named);
+  CHECK_THAT(named.out, ContainsSubstring("wrote GGUF, f32"));
 }
 
 TEST_CASE("the checkpoint that is asked for is exported", "[export]") {

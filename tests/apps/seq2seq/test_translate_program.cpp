@@ -12,7 +12,7 @@ Result translate(const Args& args) {
   return run_program("translate", Args{"--model", reverser().run} + args);
 }
 
-void check_error(const Result& r, int code, const std::string& text) {
+void check_translate_error(const Result& r, int code, const std::string& text) {
   check_error_of("translate", r, code, text);
 }
 
@@ -61,13 +61,15 @@ TEST_CASE("a text that the model cannot take is named by its place, after those 
   const TempFolder folder;
   const fs::path file = folder.put("in", "123\n\n4x7\n574\n");
   const Result unknown = translate({"--file", file});
-  check_error(unknown, 1, "error: " + file.string() + ": line 3: [tokenizer] 'x' (U+0078)");
+  check_translate_error(unknown, 1,
+                        "error: " + file.string() + ": line 3: [tokenizer] 'x' (U+0078)");
   CHECK(unknown.out == "321\n\n");
   const Result longer = translate({"123", "123456789"});
-  check_error(longer, 1, "error: text 2 has 9 tokens, and the model's longest source has 8");
+  check_translate_error(longer, 1,
+                        "error: text 2 has 9 tokens, and the model's longest source has 8");
   CHECK(longer.out == "321\n");
   const Result piped_in = Program("translate", {"--model", reverser().run}, ".", file).wait();
-  check_error(piped_in, 1, "error: stdin: line 3: [tokenizer] 'x' (U+0078)");
+  check_translate_error(piped_in, 1, "error: stdin: line 3: [tokenizer] 'x' (U+0078)");
 }
 
 TEST_CASE("Ctrl-C ends translate while it waits for a line", "[translate]") {
@@ -119,51 +121,53 @@ TEST_CASE("translate ends once nobody reads its translations", "[translate]") {
 }
 
 TEST_CASE("wrong usage of translate has exit code 2", "[translate]") {
-  check_error(run_program("translate", {}), 2, "--model is needed");
-  check_error(translate({"--beam", "0", "1"}), 2, "--beam: must be at least 1, not 0");
-  check_error(translate({"--beam", "5000", "1"}), 2, "beam must be from 1 to 1024, not 5000");
-  check_error(translate({"--batch-size", "100000", "1"}), 2,
-              "--batch-size times --beam must be at most 32768, not 100000 x 1");
-  check_error(translate({"--batch-size", "64", "--beam", "1024", "1"}), 2, "not 64 x 1024");
-  check_error(translate({"--threads", "99999", "1"}), 2, "--threads must be at most");
-  check_error(translate({"--file", "x", "1"}), 2, "exclude each other");
-  check_error(translate({"--beem", "3"}), 2, "did you mean --beam?");
-  check_error(translate({"--file", "/none/at/all"}), 1, "/none/at/all");
+  check_translate_error(run_program("translate", {}), 2, "--model is needed");
+  check_translate_error(translate({"--beam", "0", "1"}), 2, "--beam: must be at least 1, not 0");
+  check_translate_error(translate({"--beam", "5000", "1"}), 2,
+                        "beam must be from 1 to 1024, not 5000");
+  check_translate_error(translate({"--batch-size", "100000", "1"}), 2,
+                        "--batch-size times --beam must be at most 32768, not 100000 x 1");
+  check_translate_error(translate({"--batch-size", "64", "--beam", "1024", "1"}), 2,
+                        "not 64 x 1024");
+  check_translate_error(translate({"--threads", "99999", "1"}), 2, "--threads must be at most");
+  check_translate_error(translate({"--file", "x", "1"}), 2, "exclude each other");
+  check_translate_error(translate({"--beem", "3"}), 2, "did you mean --beam?");
+  check_translate_error(translate({"--file", "/none/at/all"}), 1, "/none/at/all");
   const Result help = run_program("translate", {"--help"});
   CHECK(help.code == 0);
   CHECK_THAT(help.out, ContainsSubstring("Usage: translate [options] [MODEL TEXT…]"));
 }
 
 TEST_CASE("translators that are missing, broken or mixed up are refused", "[translate]") {
-  check_error(run_program("translate", {"--model", "/none", "1"}), 1,
-              "/none does not exist: a model is a run folder of train-seq2seq");
+  check_translate_error(run_program("translate", {"--model", "/none", "1"}), 1,
+                        "/none does not exist: a model is a run folder of train-seq2seq");
   const TinyPairRun tiny(1);
   const auto attempt = [&] { return run_program("translate", {"--model", tiny.run, "1"}); };
   SECTION("truncated weights") {
     fs::resize_file(tiny.run / "model.safetensors", 500);
-    check_error(attempt(), 1, "model.safetensors");
+    check_translate_error(attempt(), 1, "model.safetensors");
   }
   SECTION("weights of another model") {
     fs::copy(reverser().run / "model.safetensors", tiny.run, fs::copy_options::overwrite_existing);
-    check_error(attempt(), 1, "has shape");
+    check_translate_error(attempt(), 1, "has shape");
   }
   SECTION("another tokenizer") {
     std::ofstream(tiny.run / "tokenizer.json")
         << R"({"format":"tapegrad-tokenizer","version":1,"kind":"char","vocab_size":2,"characters":"ab"})";
-    check_error(attempt(), 1, "has a vocab_size of 14, not 5");
+    check_translate_error(attempt(), 1, "has a vocab_size of 14, not 5");
   }
   SECTION("a vocabulary without room for the special tokens") {
     std::string config = tiny.file("config.json");
     std::ofstream(tiny.run / "config.json")
         << std::regex_replace(config, std::regex("\"vocab_size\": [0-9]+"), "\"vocab_size\": 1");
-    check_error(attempt(), 1, "tokens, but the model in");
-    check_error(attempt(), 1, "has a vocab_size of 1, not 14");
+    check_translate_error(attempt(), 1, "tokens, but the model in");
+    check_translate_error(attempt(), 1, "has a vocab_size of 1, not 14");
   }
   SECTION("a config with values that no model can have") {
     std::string config = tiny.file("config.json");
     const std::size_t at = config.find("\"n_hidden\": 24");
     REQUIRE(at != std::string::npos);
     std::ofstream(tiny.run / "config.json") << config.replace(at, 14, "\"n_hidden\": -4");
-    check_error(attempt(), 1, "'n_hidden' must be from 1 to");
+    check_translate_error(attempt(), 1, "'n_hidden' must be from 1 to");
   }
 }

@@ -7,7 +7,7 @@
 
 namespace {
 
-constexpr const char* kShort = "0.1";
+constexpr const char* kShort = "0.03";
 
 // The same arguments with --max-minutes in place of --max-iters.
 Args by_the_clock(Args args) {
@@ -46,8 +46,8 @@ TEST_CASE("a run by the clock is the run with its number of steps", "[max-minute
   const int steps = max_iters_of(folder / "clock");
   CHECK(steps > 0);
   CHECK_THAT(r.out, ContainsSubstring("steps took"));
-  CHECK_THAT(r.out, ContainsSubstring("fit into 0.1 minutes"));
-  CHECK_THAT(r.out, ContainsSubstring(" tokens, about 0.1 minutes\n"));
+  CHECK_THAT(r.out, ContainsSubstring("fit into 0.03 minutes"));
+  CHECK_THAT(r.out, ContainsSubstring(" tokens, about 0.03 minutes\n"));
   check_ended_well(train(tiny_run(corpus, folder / "hand", steps) + kRare + more));
   check_same_run(folder / "clock", folder / "hand");
 }

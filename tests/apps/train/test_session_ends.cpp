@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tapegrad/apps/watch/report_html.h"
+#include "tapegrad/apps/watch/report/report_html.h"
 #include "tapegrad/apps/watch/run_files.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 
@@ -32,8 +32,8 @@ void check_said(const CorpusAndRun& files, RunState state, const std::string& re
   CHECK_THAT(files.file("report.html"), ContainsSubstring(in_report));
 }
 
-const Args kDiverging = {"--learning-rate", "1e38", "--warmup-iters",  "0",
-                         "--keep",          "last", "--eval-interval", "2"};
+const Args kDivergingSoon = {"--learning-rate", "1e38", "--warmup-iters",  "0",
+                             "--keep",          "last", "--eval-interval", "2"};
 
 }  // namespace
 
@@ -49,7 +49,7 @@ TEST_CASE("a run that made its steps says so", "[sessions]") {
 
 TEST_CASE("a run that an error has ended says which", "[sessions]") {
   const CorpusAndRun files("text.txt", tiny_text());
-  const Result r = train(tiny_run(files.corpus, files.run, 50) + kDiverging);
+  const Result r = train(tiny_run(files.corpus, files.run, 50) + kDivergingSoon);
   INFO(r.out << r.err);
   REQUIRE(r.code == 1);
   const json end = sessions_of(files).at(1);

@@ -7,7 +7,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-void check_error(const Result& r, int code, const std::string& text) {
+void check_usage_error(const Result& r, int code, const std::string& text) {
   check_error_of("train-gpt", r, code, text);
 }
 
@@ -20,12 +20,12 @@ TEST_CASE("a corpus that cannot be learnt is refused", "[train-gpt]") {
     CHECK_FALSE(fs::exists(folder / "run"));
     return r;
   };
-  check_error(attempt(folder / "none"), 1, "No such file");
-  check_error(attempt(folder.put("empty", "")), 1, "empty");
-  check_error(attempt(folder.put("binary", std::string("a\0b", 3))), 1, "binary");
-  check_error(attempt(folder.put("latin1", "caf\xE9")), 1, "UTF-8");
-  check_error(attempt(folder.put("short", "0123456789012345678")), 1,
-              "its validation part has 2 tokens, and --block-size 16 needs at least 17");
+  check_usage_error(attempt(folder / "none"), 1, "No such file");
+  check_usage_error(attempt(folder.put("empty", "")), 1, "empty");
+  check_usage_error(attempt(folder.put("binary", std::string("a\0b", 3))), 1, "binary");
+  check_usage_error(attempt(folder.put("latin1", "caf\xE9")), 1, "UTF-8");
+  check_usage_error(attempt(folder.put("short", "0123456789012345678")), 1,
+                    "its validation part has 2 tokens, and --block-size 16 needs at least 17");
 }
 
 TEST_CASE("an output folder that cannot be used is found before training", "[train-gpt]") {
@@ -36,13 +36,13 @@ TEST_CASE("an output folder that cannot be used is found before training", "[tra
     if (r.code != 0) CHECK_FALSE(r.out.find("iter 0") != std::string::npos);
     return r;
   };
-  check_error(attempt(text), 1, "text.txt");
-  check_error(attempt(text / "below"), 1, "Not a directory");
-  check_error(attempt("/proc/none"), 1, "/proc/none");
+  check_usage_error(attempt(text), 1, "text.txt");
+  check_usage_error(attempt(text / "below"), 1, "Not a directory");
+  check_usage_error(attempt("/proc/none"), 1, "/proc/none");
 
   REQUIRE(attempt(folder / "run").code == 0);
   const std::string before = TempFolder::get(folder / "run/model.safetensors");
-  check_error(attempt(folder / "run", {"--seed", "2"}), 1, "holds a run already");
+  check_usage_error(attempt(folder / "run", {"--seed", "2"}), 1, "holds a run already");
   CHECK(TempFolder::get(folder / "run/model.safetensors") == before);
   CHECK(attempt(folder / "run", {"--seed", "2", "--overwrite"}).code == 0);
   CHECK(TempFolder::get(folder / "run/model.safetensors") != before);
@@ -52,22 +52,24 @@ TEST_CASE("files that are not of a run are not replaced by one", "[train-gpt]") 
   const TempFolder folder;
   const std::string text = folder.put("text.txt", tiny_text());
   const std::string own = folder.put("corpus.txt", "mine");
-  check_error(train(tiny_run(text, folder / ".", 1)), 1, "corpus.txt that is not of a run");
-  check_error(train(tiny_run(text, folder / ".", 1) + Args{"--overwrite"}), 1, "not of a run");
+  check_usage_error(train(tiny_run(text, folder / ".", 1)), 1, "corpus.txt that is not of a run");
+  check_usage_error(train(tiny_run(text, folder / ".", 1) + Args{"--overwrite"}), 1,
+                    "not of a run");
   CHECK(TempFolder::get(own) == "mine");
 
   const auto run = folder / "run";
   REQUIRE(train(tiny_run(text, run, 1)).code == 0);
   std::filesystem::copy(text, run / "corpus.txt");
-  check_error(train(tiny_run(run / "corpus.txt", run, 1) + Args{"--overwrite"}), 1,
-              "is a file that a run in");
+  check_usage_error(train(tiny_run(run / "corpus.txt", run, 1) + Args{"--overwrite"}), 1,
+                    "is a file that a run in");
   CHECK(TempFolder::get(run / "corpus.txt") == tiny_text());
 }
 
 TEST_CASE("a run does not become part of the text that it learns", "[train-gpt]") {
   const TempFolder folder;
   folder.put("text.txt", tiny_text());
-  check_error(train(tiny_run(folder / ".", folder / "runs/one", 1)), 1, "lies inside --corpus");
+  check_usage_error(train(tiny_run(folder / ".", folder / "runs/one", 1)), 1,
+                    "lies inside --corpus");
 }
 
 TEST_CASE("a folder in which a program trains is left to it", "[train-gpt]") {
@@ -75,7 +77,7 @@ TEST_CASE("a folder in which a program trains is left to it", "[train-gpt]") {
   const auto text = folder.put("text.txt", tiny_text());
   Program program("train-gpt", tiny_run(text, folder / "run", 1000000));
   program.wait_for("iter 0:");
-  check_error(train(resume_run(folder / "run", 1)), 1, "another program is training");
+  check_usage_error(train(resume_run(folder / "run", 1)), 1, "another program is training");
   program.send(SIGTERM);
   CHECK(program.wait().code == 130);
 }
@@ -107,20 +109,22 @@ TEST_CASE("the program's own sources are the default corpus", "[train-gpt]") {
   CHECK(text.find("==== CMakeLists.txt") < text.find("==== apps/commands/train_gpt.cpp"));
   CHECK(train({"--init-from", "resume", "--no-sample", "--out-dir", folder / "run"}).code == 0);
   std::ofstream(folder / "run/corpus.txt") << "changed";
-  check_error(train({"--init-from", "resume", "--out-dir", folder / "run"}), 1, "another text");
+  check_usage_error(train({"--init-from", "resume", "--out-dir", folder / "run"}), 1,
+                    "another text");
 }
 
 TEST_CASE("a byte-pair tokenizer learns from the corpus", "[train-gpt]") {
   const TinyRun tiny(2, {"--tokenizer", "bpe:270"});
   CHECK(nlohmann::json::parse(tiny.file("tokenizer.json")).at("vocab_size") == 270);
-  check_error(train(tiny_run(tiny.corpus, tiny.folder / "b", 1) + Args{"--tokenizer", "bpe:9000"}),
-              1, "bpe");
+  check_usage_error(
+      train(tiny_run(tiny.corpus, tiny.folder / "b", 1) + Args{"--tokenizer", "bpe:9000"}), 1,
+      "bpe");
 }
 
 TEST_CASE("wrong usage is explained and has exit code 2", "[train-gpt]") {
   const auto usage = [](const Args& args, const std::string& text) {
     const Result r = train(args);
-    check_error(r, 2, text);
+    check_usage_error(r, 2, text);
     CHECK_THAT(r.err, ContainsSubstring("train-gpt --help"));
   };
   usage({"--batchsize", "3"}, "unknown option --batchsize; did you mean --batch-size?");
@@ -165,15 +169,15 @@ TEST_CASE("options may be written with underscores and come from a file", "[trai
   CHECK(json.at("model").at("bias") == true);
   CHECK(json.at("optimizer").at("max_iters") == 2);
 
-  check_error(train({"--config", folder.put("bad.toml", "n_layr = 3\n")}), 2,
-              "unknown option --n-layr; did you mean --n-layer?");
-  check_error(train({"--config", folder / "none.toml"}), 2, "none.toml");
+  check_usage_error(train({"--config", folder.put("bad.toml", "n_layr = 3\n")}), 2,
+                    "unknown option --n-layr; did you mean --n-layer?");
+  check_usage_error(train({"--config", folder / "none.toml"}), 2, "none.toml");
 }
 
 TEST_CASE("a model that the machine cannot hold is refused at once", "[train-gpt]") {
   const TempFolder folder;
   const auto text = folder.put("text.txt", tiny_text());
-  check_error(
+  check_usage_error(
       train(tiny_run(text, folder / "run", 1) + Args{"--n-embd", "1000000", "--n-layer", "4000"}),
       1, "are available");
   CHECK_FALSE(fs::exists(folder / "run"));
@@ -194,8 +198,8 @@ TEST_CASE("a run keeps the variant of its model, and another one is refused", "[
   const Result again = train(resume_run(tiny.run, 4));
   INFO(again.err);
   CHECK(again.code == 0);
-  check_error(train(resume_run(tiny.run, 5) + Args{"--positions", "none"}), 2,
-              "--positions \"none\" does not fit the run to resume, which has \"rotary\"");
+  check_usage_error(train(resume_run(tiny.run, 5) + Args{"--positions", "none"}), 2,
+                    "--positions \"none\" does not fit the run to resume, which has \"rotary\"");
   const Result text = run_program("sample-text", {"--model", tiny.run, "--max-new-tokens", "40"});
   CHECK(text.code == 0);
   CHECK(text.out ==
@@ -208,8 +212,8 @@ TEST_CASE("a run keeps the variant of its model, and another one is refused", "[
   REQUIRE(json.find(mine) != std::string::npos);
   json.replace(json.find(mine), mine.size(), "\"separate_qkv\": false");
   std::ofstream(config) << json;
-  check_error(train(resume_run(tiny.run, 5) + Args{"--no-separate-qkv"}), 1,
-              "h.0.attn.c_attn.weight");
+  check_usage_error(train(resume_run(tiny.run, 5) + Args{"--no-separate-qkv"}), 1,
+                    "h.0.attn.c_attn.weight");
   const Result mixed = run_program("sample-text", {"--model", tiny.run});
   CHECK(mixed.code == 1);
   CHECK_THAT(mixed.err, ContainsSubstring("h.0.attn.c_attn.weight"));
@@ -222,7 +226,7 @@ TEST_CASE("a run of an earlier version is refused with a sentence", "[train-gpt]
   json["version"] = 1;
   std::ofstream(config) << json;
   const std::string sentence = "Version 1 is of tapegrad 0.1";
-  check_error(train(resume_run(tiny.run, 3)), 1, sentence);
+  check_usage_error(train(resume_run(tiny.run, 3)), 1, sentence);
   const Result r = run_program("sample-text", {"--model", tiny.run});
   CHECK(r.code == 1);
   CHECK_THAT(r.err, ContainsSubstring(sentence));
@@ -248,10 +252,10 @@ TEST_CASE("config.json holds each value once, and nothing that no option knows",
   auto missing = json, unknown = json;
   missing["model"].erase("n_head");
   std::ofstream(config) << missing;
-  check_error(train(resume_run(tiny.run, 3)), 1, "'n_head' is missing in 'model'");
+  check_usage_error(train(resume_run(tiny.run, 3)), 1, "'n_head' is missing in 'model'");
   unknown["model"]["n_heads"] = 2;
   std::ofstream(config) << unknown;
-  check_error(train(resume_run(tiny.run, 3)), 1, "'n_heads' that this program does not know");
+  check_usage_error(train(resume_run(tiny.run, 3)), 1, "'n_heads' that this program does not know");
 }
 
 TEST_CASE("--summary prints the model's layers and trains nothing", "[train-gpt]") {
@@ -276,7 +280,7 @@ TEST_CASE("--summary prints the model's layers and trains nothing", "[train-gpt]
   const Result r = train(resume_run(tiny.run, 1) + Args{"--summary"});
   CHECK_THAT(r.out, ContainsSubstring("wpe              (16, 16)"));
   const Args missing = {"--summary", "--corpus", folder / "none"};
-  check_error(train(missing), 1, "No such file");
+  check_usage_error(train(missing), 1, "No such file");
 }
 
 TEST_CASE("--help lists options with defaults, and --version the version", "[train-gpt]") {

@@ -91,6 +91,16 @@ class Browser {
   bool ended_ = false;
 };
 
+// A stream of events that has begun.
+inline Browser open_events(int port, int receive_bytes = 0) {
+  Browser browser(port, receive_bytes);
+  browser.send("GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  if (!browser.gets("retry: 1000\n\n", std::chrono::seconds(10))) {
+    throw std::runtime_error("no events: " + browser.text());
+  }
+  return browser;
+}
+
 struct Reply {
   int status = 0;  // 0: there was none
   std::string head, body;
@@ -111,7 +121,9 @@ inline Reply ask(int port, const std::string& method, const std::string& target,
       method + " " + target + " HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n" + more;
   if (!body.empty()) request += "Content-Length: " + std::to_string(body.size()) + "\r\n";
   browser.send(request + "\r\n" + body);
-  return reply_in(browser.rest());
+  // A program of the lowest priority that a page starts has little to compute with on a busy
+  // computer.
+  return reply_in(browser.rest(std::chrono::minutes(2)));
 }
 
 inline Reply get(int port, const std::string& target) { return ask(port, "GET", target); }

@@ -42,6 +42,9 @@ TEST_CASE("a history has each number by its name, samples and skipped steps", "[
   CHECK(history["series"]["val_loss"] == Json::parse("[[0],[4.6]]"));
   CHECK_FALSE(history["series"].contains("iteration"));
   CHECK(history["samples"] == Json::parse(R"([{"iteration":10,"text":"h\u00e9llo\nworld"}])"));
+  watched.add("{\"iteration\":30,\"sample\":\"no\",\"prompt\":\"hi\",\"wanted\":\"yes\"}\n");
+  CHECK(history_of(read_run(watched))["samples"].back() ==
+        Json::parse(R"({"iteration":30,"text":"no","prompt":"hi","wanted":"yes"})"));
   CHECK_FALSE(history["series"].contains("norm"));
   CHECK(history["skipped"] == Json::parse("[20]"));
   CHECK(history["skipped_count"] == 1);

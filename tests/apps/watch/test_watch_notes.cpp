@@ -34,9 +34,7 @@ struct Noted : WatchedRun {
 TEST_CASE("notes of a run are kept in its folder, and open pages hear of them", "[watch]") {
   const Noted noted;
   CHECK(noted.told() == Json{{"name", ""}, {"tags", Json::array()}, {"text", ""}});
-  Browser page(noted.port);
-  page.send("GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n");
-  REQUIRE(page.gets("retry: 1000\n\n", 10s));
+  Browser page = open_events(noted.port);
   ::usleep(500'000);
   page.forget();
   const Json kept = {{"name", "First"}, {"tags", {"good"}}, {"text", "a\nb"}};

@@ -109,6 +109,20 @@ TEST_CASE("--serve takes a number that follows for its port, and no other word",
   check_error_of("train-gpt", train({"--serve=x"}), 2, "--serve");
 }
 
+TEST_CASE("--talk-port where it would do nothing, or be the page's, is refused", "[watch]") {
+  const CorpusAndRun files("text.txt", tiny_text());
+  const Args args = tiny_run(files.corpus, files.run, 1);
+  check_error_of("train-gpt", train(args + Args{"--talk-port", "9999"}), 2, "for --serve");
+  check_error_of("train-gpt", train(args + Args{"--serve", "9999", "--talk-port", "9999"}), 2,
+                 "port of its own");
+  const auto watch = [&](const Args& more) {
+    return run_program("watch", Args{files.folder.path(), "--talk-port", "9999"} + more);
+  };
+  check_error_of("watch", watch({"--html", files.folder / "runs.html"}), 2, "--html");
+  check_error_of("watch", watch({"--host", "0.0.0.0"}), 2, "0.0.0.0");
+  check_error_of("watch", watch({"--port", "9999"}), 2, "port of its own");
+}
+
 TEST_CASE("a port that --serve names is that one or none", "[watch]") {
   // If somebody else has the default port already, it is taken as well.
   const CorpusAndRun files("text.txt", tiny_text());

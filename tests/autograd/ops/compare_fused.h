@@ -32,4 +32,29 @@ inline void compare(const Function& fused, const Function& composed,
   }
 }
 
+// Compares attention with all that may go together, at 150 positions: a scale, a cap and what
+// `more` has, groups of queries' heads, padding and dropout.
+inline void compare_attention(Rng& rng, ScoreOptions more) {
+  const std::int64_t T = 150, D = 3;
+  Tensor padding = Tensor::zeros({2, T}, DType::u8);
+  for (std::int64_t j = 0; j < 2 * T; j += 3) padding.mutable_data<std::uint8_t>()[j] = 1;
+  more.scale = 1.7;
+  more.softcap = 2.5;
+  for (const auto kind : {Rng::Kind::torch, Rng::Kind::philox}) {
+    Rng draw(5, kind);
+    const KeepMask keep(draw, 2 * 6 * T * T, 0.3);
+    compare(
+        [&](Inputs in) {
+          Rng r(5, kind);
+          return attention(
+              in[0], in[1], in[2], 6,
+              {.dropout = 0.3, .rng = &r, .key_padding_mask = padding, .scores = more});
+        },
+        [&](Inputs in) {
+          return attention_reference(in[0], in[1], in[2], 6, true, keep, padding, more);
+        },
+        {normal(rng, {2, T, 6 * D}), normal(rng, {2, T, 2 * D}), normal(rng, {2, T, 2 * D})});
+  }
+}
+
 }  // namespace tapegrad::testing

@@ -51,6 +51,20 @@ TEST_CASE("attention with windows, caps and scales has PyTorch's values and grad
   check_golden("window_cap", 3, attend({.scale = 0.9, .softcap = 1.5, .window = 11}));
 }
 
+TEST_CASE("attention of documents side by side has PyTorch's values and gradients",
+          "[attention_scores][golden]") {
+  std::vector<std::int32_t> starts(80, 0);  // documents of 3, 1, 21 and 15 tokens, and one of 40
+  for (std::int32_t t = 3; t < 40; ++t)
+    starts[static_cast<std::size_t>(t)] = t < 4 ? 3 : t < 25 ? 4 : 25;
+  const auto attend = [&](std::int64_t window) {
+    const ScoreOptions scores{
+        .scale = 0.9, .window = window, .document_starts = ids(starts).view({2, 40})};
+    return [=](Inputs x) { return attention(x[0], x[1], x[2], 2, {.scores = scores}); };
+  };
+  check_golden("documents", 3, attend(0));
+  check_golden("documents_window", 3, attend(9));
+}
+
 TEST_CASE("the loss of capped logits has PyTorch's value and gradients",
           "[attention_scores][golden]") {
   check_golden("loss", 2, [](Inputs x) {
@@ -77,27 +91,9 @@ TEST_CASE("attention in a window agrees with its composed reference", "[attentio
 TEST_CASE("windows, caps and scales go together, with groups, padding and dropout",
           "[attention_scores]") {
   Rng rng(32);
-  const std::int64_t T = 150, D = 3;
-  Tensor padding = Tensor::zeros({2, T}, DType::u8);
-  for (std::int64_t j = 0; j < 2 * T; j += 3) padding.mutable_data<std::uint8_t>()[j] = 1;
   for (const std::int64_t window : {0, 1, 30, 71}) {
-    for (const auto kind : {Rng::Kind::torch, Rng::Kind::philox}) {
-      INFO("window " << window);
-      const ScoreOptions scores{.scale = 1.7, .softcap = 2.5, .window = window};
-      Rng draw(5, kind);
-      const KeepMask keep(draw, 2 * 6 * T * T, 0.3);
-      compare(
-          [&](Inputs in) {
-            Rng r(5, kind);
-            return attention(
-                in[0], in[1], in[2], 6,
-                {.dropout = 0.3, .rng = &r, .key_padding_mask = padding, .scores = scores});
-          },
-          [&](Inputs in) {
-            return attention_reference(in[0], in[1], in[2], 6, true, keep, padding, scores);
-          },
-          {normal(rng, {2, T, 6 * D}), normal(rng, {2, T, 2 * D}), normal(rng, {2, T, 2 * D})});
-    }
+    INFO("window " << window);
+    compare_attention(rng, {.window = window});
   }
 }
 

@@ -55,6 +55,28 @@ TEST_CASE("each sequence of a batch may begin at a position of its own", "[rope]
   CHECK_THROWS_WITH(rope(x, 8, {.firsts = {1, -2, 0}}), ContainsSubstring("as -2 is"));
 }
 
+TEST_CASE("positions begin anew at each document", "[rope]") {
+  Rng rng(8);
+  const DType dtype = GENERATE(DType::f32, DType::f64);
+  const Tensor x = normal(rng, {2, 7, 24}, dtype);
+  const Tensor starts = ids({0, 0, 0, 3, 3, 3, 6, 0, 1, 1, 1, 1, 1, 1}).view({2, 7});
+  const RopeOptions options{.first = 5, .document_starts = starts, .channels = 16};
+  const Tensor y = rope(x, 8, options);
+  const auto part = [](const Tensor& of, std::int64_t b, std::int64_t begin, std::int64_t end) {
+    return slice(of.rows(b, b + 1), 1, begin, end);
+  };
+  const std::vector<std::array<std::int64_t, 3>> documents = {
+      {0, 0, 3}, {0, 3, 6}, {0, 6, 7}, {1, 0, 1}, {1, 1, 7}};
+  for (const auto& [b, begin, end] : documents) {
+    CHECK(same_bits(part(y, b, begin, end),
+                    rope(part(x, b, begin, end), 8, {.first = 5, .channels = 16})));
+  }
+  const Tensor p = x.clone().set_requires_grad();
+  Tape tape;
+  const Tensor back = tape.gradient(sum(rope(p, 8, options) * y), {p})[0];
+  CHECK(difference(back, x, 1e-5, 1e-5) == "");
+}
+
 TEST_CASE("Llama 3's scaling turns as transformers does", "[rope]") {
   // inv_freq of transformers 5.12's _compute_llama3_parameters, in f32: short waves stay, one in
   // between is interpolated, long ones turn eight times slower.

@@ -74,6 +74,64 @@ TEST_CASE("a packed matrix has the numbers of the stored one") {
   }
 }
 
+TEST_CASE("a packed matrix that is stored transposed has the numbers of its transpose") {
+  Rng rng(7);
+  for (const char* name : {"f32", "f16", "bf16", "f64"}) {
+    const bool is_f64 = stored_type(name).dtype == DType::f64;
+    const Tensor numbers = Tensor::randn({37, 64}, rng);
+    const StoredTensor plain =
+        is_f64 ? StoredTensor(numbers.to(DType::f64), "W") : stored(stored_type(name), 37, 64, rng);
+    const StoredTensor from = plain.transposed();
+    for (const char* as : {"f32", "f16", "bf16"}) {
+      INFO(name << " as " << as);
+      const Tensor packed = PackedMatrix(from, stored_type(as)).unpacked();
+      CHECK(packed.shape() == Shape{64, 37});
+      const StoredTensor widened(from.widened(DType::f32), "W");
+      CHECK(same_bits(packed, PackedMatrix(widened, stored_type(as)).unpacked()));
+    }
+  }
+  const StoredTensor becomes_blocks = stored(stored_type("f16"), 64, 40, rng).transposed();
+  const StoredTensor widened(becomes_blocks.widened(DType::f32), "W");
+  CHECK(same_bits(PackedMatrix(becomes_blocks, stored_type("q8_0")).unpacked(),
+                  PackedMatrix(widened, stored_type("q8_0")).unpacked()));
+  Tensor large = Tensor::ones({64, 37});
+  large.mutable_data<float>()[5 * 37 + 3] = 1e6F;
+  CHECK_THROWS_WITH(PackedMatrix(StoredTensor(large, "W").transposed(), stored_type("f16")),
+                    ContainsSubstring("W: element (3, 5), 1000000, does not fit f16"));
+}
+
+TEST_CASE("a matrix with a value that is no number is not packed") {
+  Rng rng(8);
+  for (const StoredType* type : packed_types()) {
+    const StoredTensor good = stored(*type, 20, 256, rng);
+    std::vector<std::byte> bytes(good.bytes());
+    REQUIRE(good.read(0, bytes.data(), bytes.size()));
+    // Of each place of two bytes in turn, exponents that scales have where they are no numbers.
+    int refused = 0;
+    for (std::size_t at = 0; at + 1 < static_cast<std::size_t>(type->block_bytes); ++at) {
+      std::vector<std::byte> broken = bytes;
+      broken[broken.size() / 2 + at] = broken[broken.size() / 2 + at + 1] = std::byte{0xff};
+      const auto read = [&](std::uint64_t offset, std::byte* to, std::size_t count) {
+        std::memcpy(to, broken.data() + offset, count);
+        return true;
+      };
+      const StoredTensor from(*type, good.shape(), read, "W");
+      bool finite = true;
+      const Tensor wide = from.widened(DType::f32);
+      for (const float x : wide.values<float>()) finite &= std::isfinite(x);
+      INFO(type->name << ", byte " << at);
+      if (finite) {
+        CHECK_NOTHROW(PackedMatrix(from, *type));
+      } else {
+        ++refused;
+        CHECK_THROWS_WITH(PackedMatrix(from, *type),
+                          ContainsSubstring("W: it has values that are not numbers"));
+      }
+    }
+    CHECK(refused > 0);
+  }
+}
+
 TEST_CASE("packed products are those of the unpacked matrix and the rounded x") {
   Rng rng(2);
   const Tensor bias = Tensor::randn({37}, rng);

@@ -97,8 +97,10 @@ TEST_CASE("keys that move are those that are computed anew at the new positions"
   CHECK(moved.length() == 145);
   model.gpt.last_logits(row(rest), anew);
   const auto keys = [](nn::KVCache& cache) {
-    nn::KVCache* const one = &cache;
-    return nn::CachedLayer({&one, 1}, 0).cached()[0].keys.rows(0, 145);
+    const CachedPage& page = *cache.pages()[0];
+    Tensor keys = Tensor::empty({145, page.channels()}, page.dtype()), values = keys.clone();
+    page.load(0, 145, keys, values, 0);
+    return keys;
   };
   const double tolerance = dtype == DType::f32 ? 2e-5 : 1e-12;
   CHECK(difference(keys(moved), keys(anew), 0, tolerance) == "");
@@ -118,7 +120,7 @@ TEST_CASE("a shifted text of one layer, or of learned positions, is that of what
     Tokens text = model.text(length);
     for (const nn::NewToken& t : shifted(model.gpt, text, 60)) {
       const Tensor logits = model.gpt.last_logits(row(seen(text, 20)));
-      CHECK(nn::log_probability(logits.to(DType::f32).values<float>(), t.token) ==
+      CHECK(nn::LogProbabilities(logits.to(DType::f32).values<float>())[t.token] ==
             Approx(t.logprob).margin(1e-5));
       text.push_back(t.token);
     }

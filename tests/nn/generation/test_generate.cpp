@@ -1,5 +1,6 @@
 #include <limits>
 
+#include "tapegrad/nn/generation/broken_logits.h"
 #include "tapegrad/nn/generation/generate.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/nn/models.h"
@@ -160,6 +161,18 @@ TEST_CASE("options that mean nothing are errors that name them", "[generate]") {
   CHECK_THROWS_WITH(model.run({11}, {}), ContainsSubstring("11"));
   CHECK_THROWS_WITH(model.run({-1}, {}), ContainsSubstring("-1"));
   CHECK(model.run({3}, {.max_new_tokens = 0}).empty());
+}
+
+TEST_CASE("logits without a largest finite one are an error", "[generate]") {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  Rng rng(1);
+  for (const bool greedy : {false, true}) {
+    for (const double top_p : {0.9, 1.0}) {
+      const nn::GenerateOptions options = {.greedy = greedy, .top_p = top_p};
+      CHECK_THROWS_AS(nn::pick_token({infinity, 0}, options, rng), nn::BrokenLogits);
+      CHECK_THROWS_AS(nn::pick_token({-infinity, -infinity}, options, rng), nn::BrokenLogits);
+    }
+  }
 }
 
 TEST_CASE("logits that are NaN are an error", "[generate]") {

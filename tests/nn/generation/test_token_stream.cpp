@@ -89,7 +89,7 @@ TEST_CASE("a stream of tokens is a range, and draws from its generator", "[token
     Tokens before = {1, 2};
     before.insert(before.end(), text.begin(), text.end());
     const Tensor logits = model.gpt.last_logits(Tensor::from(before, {1, std::ssize(before)}));
-    CHECK(std::abs(t.logprob - nn::log_probability(logits.values<float>(), t.token)) < 1e-4);
+    CHECK(std::abs(t.logprob - nn::LogProbabilities(logits.values<float>())[t.token]) < 1e-4);
     text.push_back(t.token);
   }
   CHECK(stream.end_of_text() == TextEnd::length);

@@ -92,3 +92,16 @@ TEST_CASE("options of rotary positions said nothing in a model of 0.2 without th
   CHECK_THROWS_WITH(model_of(R"("rope":false,"unbiased_norm":false,"rope_base":"abc")"),
                     ContainsSubstring("'rope_base' must be a number"));
 }
+
+TEST_CASE("a run of 0.2 had one folder of tokens at most", "[older_config]") {
+  const TempFolder folder;
+  const auto data_in = [&](const std::string& data) {
+    const std::string file = folder.put(
+        "config.json",
+        R"({"version":2,"format":"tapegrad-gpt","model":{},"data":{"data":)" + data + "}}");
+    const run::Config config = run::read_config(file, "");
+    return run::value_text(*config.at("data", file).find("data"));
+  };
+  CHECK(data_in(R"("wiki/tokens")") == data_in(R"(["wiki/tokens"])"));
+  CHECK(data_in(R"("")") == data_in("[]"));
+}

@@ -1,5 +1,6 @@
 // Families as rows of data: that the rows fit the config, and that they work both ways.
 
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -20,11 +21,13 @@ std::vector<const std::vector<FamilyKey>*> tables_of(const Family& family) {
 // A model of the family whose options are other than the usual ones.
 nn::DecoderConfig unusual(const Family& family) {
   nn::DecoderConfig c = family.model;
-  c.vocab_size = 300, c.block_size = 40, c.n_layer = 3, c.n_head = 4, c.n_embd = 24;
+  c.vocab_size = 300, c.block_size = 40, c.n_layer = 4, c.n_head = 4, c.n_embd = 24;
   c.n_inner = 50, c.norm_eps = 3e-6;
   if (c.arch == nn::Architecture::llama) {
     c.n_kv_head = 2, c.head_size = 8, c.rope_base = 12345;
   }
+  if (c.window != 0) c.window = 8;
+  if (family.follow != nullptr) family.follow(c);
   return c;
 }
 
@@ -60,7 +63,7 @@ TEST_CASE("the keys and tensors of families name options of the config", "[famil
       for (const FamilyKey& key : *keys) {
         INFO(key.key);
         CHECK((key.option.empty() || key.option == run::kRotation || key.option == run::kWindows ||
-               options.find(key.option) != nullptr));
+               key.option == run::kRotaryBlocks || options.find(key.option) != nullptr));
       }
     }
     for (const run::GgufTensorName& tensor : family.gguf.tensors) {
@@ -79,9 +82,15 @@ TEST_CASE("a config comes back by the keys of its family", "[families]") {
       INFO(family.name << ", " << (keys == &family.hf.keys ? "config.json" : "GGUF"));
       const nn::DecoderConfig config = unusual(family);
       const nn::DecoderConfig back = there_and_back(family, *keys, config);
-      // These are read from the embedding and from kRotation.
-      for (const auto& difference :
-           run::differences_of(back, config, {"vocab_size", "tied", "rope_base"})) {
+      // These are read from the embedding, and in place of kRotation and its like.
+      std::set<std::string_view> read_otherwise = {"vocab_size", "tied"};
+      if (keys == &family.hf.keys) {
+        read_otherwise.insert({"rope_base", "window", "window_pattern", "rope_pattern"});
+      }
+      if (run::options_of(family, *keys).count("head_size") == 0) {
+        read_otherwise.insert({"head_size", "attention_scale"});
+      }
+      for (const auto& difference : run::differences_of(back, config, read_otherwise)) {
         FAIL_CHECK(difference.option << " " << difference.value << " was " << difference.only);
       }
       nn::DecoderConfig usual = config;
@@ -97,7 +106,12 @@ TEST_CASE("a config comes back by the keys of its family", "[families]") {
 TEST_CASE("a model goes out as the family that computes it, or comes nearest", "[families]") {
   for (const Family& family : run::families()) {
     nn::DecoderConfig config = unusual(family);
+    INFO(family.name);
     CHECK(run::family_of(config).name == (family.name == "mistral" ? "llama" : family.name));
+    if (!family.gguf.keys.empty()) CHECK(run::gguf_family_of(config).name == family.name);
+    static const std::set<std::string_view> may_slide = {"gpt2", "llama", "mistral", "qwen2",
+                                                         "qwen3"};
+    if (may_slide.count(family.name) == 0) continue;
     config.window = 8;
     CHECK(run::family_of(config).name == (family.name == "llama" ? "mistral" : family.name));
     CHECK(run::gguf_family_of(config).name == (family.name == "mistral" ? "llama" : family.name));
@@ -111,6 +125,18 @@ TEST_CASE("a model goes out as the family that computes it, or comes nearest", "
   nn::DecoderConfig c;
   c.positions = nn::Positions::rotary;
   CHECK(run::family_of(c).name == "gpt2");
+  // Where llama does, no family with more options is taken.
+  c = {.arch = nn::Architecture::llama};
+  CHECK(run::family_of(c).name == "llama");
+  // So few blocks would all turn in a SmolLM3, too.
+  for (const bool tied : {true, false}) {
+    c.n_layer = 2, c.tied = tied;
+    CHECK(run::gguf_family_of(c).name == "llama");
+  }
+  c.residual_scale = 0.5;
+  CHECK(run::family_of(c).name == "granite");
+  c = {.arch = nn::Architecture::llama, .rope_pattern = "NR"};
+  CHECK(run::family_of(c).name == "smollm3");
   c = {.arch = nn::Architecture::llama, .qkv_bias = true, .qk_norm = true};
   CHECK(run::family_of(c).name == "qwen3");
 }
@@ -128,4 +154,43 @@ TEST_CASE("an option without an effect, or with its default spelled out, is no d
   CHECK(differences[0].option == "positions");
   CHECK(differences[1].option == "rope_base");
   CHECK(differences[1].value == "500");
+}
+
+TEST_CASE("scores of Gemma's largest models are scaled by the width that llama.cpp takes",
+          "[families]") {
+  for (const auto& [name, blocks] : {std::pair("gemma2", 46), std::pair("gemma3", 62)}) {
+    for (const Family& family : run::families()) {
+      if (family.name != name) continue;
+      nn::DecoderConfig c = unusual(family);
+      family.gguf.follow(c);
+      CHECK(c.attention_scale == 0);
+      c.n_layer = blocks;
+      family.gguf.follow(c);
+      CHECK(c.attention_scale == 1 / std::sqrt(6.0));
+    }
+  }
+}
+
+TEST_CASE("scaled positions of blocks with a window need a base of their own in some files",
+          "[families]") {
+  for (const Family& family : run::families()) {
+    nn::DecoderConfig c = unusual(family);
+    if (c.rope_window_base == 0) continue;
+    c.rope_window_base = 0;
+    CHECK(run::with_window_base("GGUF", family, c).rope_window_base == 12345);
+    c.rope_scaling = nn::RopeScalingKind::linear, c.rope_factor = 2;
+    CHECK_THROWS_WITH(run::with_window_base("GGUF", family, c),
+                      ContainsSubstring("it needs rope_window_base"));
+    c.rope_window_base = 100;
+    CHECK(run::with_window_base("GGUF", family, c).rope_window_base == 100);
+  }
+}
+
+TEST_CASE("pre-tokenizers under other names do what their namesakes do", "[families]") {
+  for (const auto& [name, same] : {std::pair("refact", "smollm"), std::pair("dbrx", "llama-bpe"),
+                                   std::pair("smaug-bpe", "llama-bpe")}) {
+    CHECK(run::pre_tokenizer(name).steps == run::pre_tokenizer(same).steps);
+    CHECK_FALSE(run::pre_tokenizer(name).ignores_merges);
+    CHECK_FALSE(run::pre_tokenizer(name).begins);
+  }
 }

@@ -62,6 +62,16 @@ TEST_CASE("all tokenizers come back, and characters without the row that was add
       CHECK(back.tokenizer.encode(kCorpus) == tokenizer.encode(kCorpus));
       CHECK(std::ranges::equal(back.tokenizer.begin(), tokenizer.begin()));
       CHECK((back.tokenizer.kind() == "char") == (tokenizer.kind() == "char"));
+      // Its tokenizer.json, which is made when somebody asks for it, is the same tokenizer.
+      const auto written = data::Tokenizer::of_hf(back.tokenizer.hf_json());
+      CHECK(written.encode(kCorpus) == back.tokenizer.encode(kCorpus));
+      CHECK(std::ranges::equal(written.begin(), back.tokenizer.begin()));
+      bool same = true;
+      for (data::Token token = 0; token < written.vocab_size(); ++token) {
+        same = same && written.token_bytes(token) == back.tokenizer.token_bytes(token) &&
+               written.is_added(token) == back.tokenizer.is_added(token);
+      }
+      CHECK(same);
     }
   }
 }

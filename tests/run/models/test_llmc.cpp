@@ -26,10 +26,10 @@ void check_logits(const run::TextModel& model, const std::string& name) {
 }
 
 // The golden model, with one number of its header changed, or other bytes.
-struct Folder {
+struct LlmcFolder {
   TempFolder temp;
   std::string model = TempFolder::get(kGolden / kModel);
-  Folder() { fs::copy_file(kGolden / kTokenizer, temp / kTokenizer); }
+  LlmcFolder() { fs::copy_file(kGolden / kTokenizer, temp / kTokenizer); }
   void set(std::size_t place, std::int32_t value) {
     std::memcpy(model.data() + 4 * place, &value, sizeof value);
   }
@@ -109,11 +109,11 @@ TEST_CASE("broken models of llm.c's are refused, and take no memory", "[llmc]") 
       {7, 10, "10 rows for a vocabulary of 11"},
       {7, INT32_MAX, "rows for a vocabulary"}};
   for (const auto& [place, value, message] : faults) {
-    Folder folder;
+    LlmcFolder folder;
     folder.set(place, value);
     folder.check_refused(message);
   }
-  Folder folder;
+  LlmcFolder folder;
   folder.model += "x";
   folder.check_refused("but the file has 12417");
   folder.model.resize(12000);
@@ -121,7 +121,7 @@ TEST_CASE("broken models of llm.c's are refused, and take no memory", "[llmc]") 
 }
 
 TEST_CASE("a tokenizer of llm.c's that does not fit is refused", "[llmc]") {
-  Folder folder;
+  LlmcFolder folder;
   fs::remove(folder.temp / kTokenizer);
   folder.check_refused("the vocabulary of 11 tokens is not GPT-2's");
   const std::string good = TempFolder::get(kGolden / kTokenizer);

@@ -17,9 +17,9 @@ namespace fs = std::filesystem;
 fs::path golden(const std::string& name) { return golden_file("nanogpt/" + name); }
 
 // A folder with one of the golden checkpoints as ckpt.pt.
-struct Folder {
+struct NanoGptFolder {
   TempFolder temp;
-  explicit Folder(const std::string& checkpoint) {
+  explicit NanoGptFolder(const std::string& checkpoint) {
     fs::copy_file(golden(checkpoint), temp / "ckpt.pt");
   }
   fs::path path() const { return temp / "out"; }
@@ -65,7 +65,7 @@ TEST_CASE("nanoGPT's checkpoints compute what PyTorch computes", "[nanogpt]") {
   const SafeTensors expected = load_safetensors(golden("expected.safetensors").string());
   for (const std::string name : {"ckpt", "plain", "old"}) {
     INFO(name);
-    const Folder folder(name + ".pt");
+    const NanoGptFolder folder(name + ".pt");
     folder.put_meta("meta.pkl");
     const run::TextModel model = run::load(folder.temp / "ckpt.pt");
     CHECK(difference(model.gpt(expected.at("input_ids")), expected.at(name), 1e-5, 2e-5) == "");
@@ -91,14 +91,14 @@ TEST_CASE("vocabularies of all protocols of pickle are the same", "[nanogpt]") {
 
 TEST_CASE("a vocabulary is found where nanoGPT has it", "[nanogpt]") {
   for (const std::string place : {"meta.pkl", "data/tiny_char/meta.pkl"}) {
-    const Folder folder("ckpt.pt");
+    const NanoGptFolder folder("ckpt.pt");
     CHECK_THAT(refusal([&] { run::load(folder.temp / "ckpt.pt"); }),
                ContainsSubstring("no meta.pkl") && ContainsSubstring("tiny_char"));
     folder.put_meta(place);
     CHECK(run::load(folder.temp / "ckpt.pt").tokenizer.kind() == "char");
     CHECK(run::load(folder.temp.path()).tokenizer.kind() == "char");
   }
-  const Folder folder("plain.pt");
+  const NanoGptFolder folder("plain.pt");
   fs::create_directory(folder.path());
   fs::rename(folder.temp / "ckpt.pt", folder.path() / "ckpt.pt");
   folder.put_meta("data/tiny_char/meta.pkl");
@@ -110,7 +110,7 @@ TEST_CASE("an exported model comes back with the same bits", "[nanogpt]") {
   without_bias.bias = false;
   without_qkv.qkv_bias = false;
   for (const nn::DecoderConfig& config : {expressible(), without_bias}) {
-    const Folder folder("ckpt.pt");
+    const NanoGptFolder folder("ckpt.pt");
     const run::TextModel model = small_model(config, letters());
     export_to(model, folder.path());
     const run::TextModel back = run::load(folder.path());
@@ -128,7 +128,7 @@ TEST_CASE("an exported model comes back with the same bits", "[nanogpt]") {
   nn::DecoderConfig separate = expressible();
   separate.separate_qkv = true;
   for (const nn::DecoderConfig& config : {without_qkv, separate}) {
-    const Folder folder("ckpt.pt");
+    const NanoGptFolder folder("ckpt.pt");
     const run::TextModel model = small_model(config, letters());
     export_to(model, folder.path());
     const Tensor ids = Tensor::from<std::int32_t>({1, 3, 2, 5}, {1, 4});
@@ -137,7 +137,7 @@ TEST_CASE("an exported model comes back with the same bits", "[nanogpt]") {
 }
 
 TEST_CASE("an export tells what was written, and where nanoGPT looks for it", "[nanogpt]") {
-  const Folder folder("ckpt.pt");
+  const NanoGptFolder folder("ckpt.pt");
   const auto use_of = [](const fs::path& path) {
     return "sample.py --out_dir=" + path.string() + " --device=cpu of nanoGPT";
   };
@@ -154,7 +154,7 @@ TEST_CASE("an export tells what was written, and where nanoGPT looks for it", "[
 
 TEST_CASE("GPT-2's vocabulary needs no file, padded or not", "[nanogpt]") {
   for (const std::int64_t size : {50257, 50304}) {
-    const Folder folder("ckpt.pt");
+    const NanoGptFolder folder("ckpt.pt");
     const run::TextModel model = small_model(expressible(), data::Tokenizer::gpt2().padded(size));
     export_to(model, folder.path());
     CHECK(!fs::exists(folder.path() / "meta.pkl"));

@@ -19,14 +19,16 @@ using nn::GgufTensor;
 // What llama.cpp cannot compute.
 void check_expressible(const Family& family, const nn::DecoderConfig& c) {
   std::set<std::string_view> options = options_of(family, family.gguf.keys);
-  options.insert("tied");
+  if (family.gguf.takes_either_head) options.insert("tied");
   if (family.gguf.may_scale_rotation) {
     options.insert({"rope_scaling", "rope_factor", "rope_low_freq_factor", "rope_high_freq_factor",
                     "rope_original_positions"});
   }
   if (c.rope_scaling == nn::RopeScalingKind::linear)
     options.insert({"rope_scaling", "rope_factor"});
-  require_expressible(fmt::format("GGUF's {}", family.gguf.architecture), c, family.model, options,
+  nn::DecoderConfig model = model_with(family, c, options);
+  if (family.gguf.follow != nullptr) family.gguf.follow(model);
+  require_expressible(fmt::format("GGUF's {}", family.gguf.architecture), c, model, options,
                       family.gguf.reasons);
 }
 
@@ -65,7 +67,7 @@ void set_config_keys(const Family& family, const nn::DecoderConfig& c, const Sto
 bool add_settings(nn::GgufKeys& keys, const TextModel& model) {
   const auto& from = model.settings.gguf;
   if (from) keys = passed_keys(*from);
-  if (from && is_gguf_tokenizer(*from, model.tokenizer)) {
+  if (from && is_gguf_tokenizer(from, model.tokenizer)) {
     return gguf_value(*from, kMeanEndRow, false);
   }
   std::erase_if(keys, [](const auto& key) { return !key.first.starts_with("general."); });
@@ -106,13 +108,6 @@ Tensor with_mean_row(const Tensor& table) {
   return longer;
 }
 
-// The rows of Q or K as arch llama has them: see GgufTensorName.
-Tensor exchanged(const Tensor& t, std::int64_t heads) {
-  const TapePause pause;
-  const std::int64_t pairs = t.dim(0) / heads / 2;
-  return reshape(permute(t.view({heads, 2, pairs, -1}), {0, 2, 1, 3}), t.shape());
-}
-
 }  // namespace
 
 bool is_gguf_type(const StoredType& type) {
@@ -121,9 +116,10 @@ bool is_gguf_type(const StoredType& type) {
 
 Exported export_gguf(const TextModel& model, const std::filesystem::path& out,
                      const StoredType& type) {
-  const nn::DecoderConfig& c = model.gpt.config;
-  const Family& family = gguf_family_of(c);
-  check_expressible(family, c);
+  const Family& family = gguf_family_of(model.gpt.config);
+  check_expressible(family, model.gpt.config);
+  const nn::DecoderConfig c = with_window_base(fmt::format("GGUF's {}", family.gguf.architecture),
+                                               family, model.gpt.config);
   require_f32(model.params);
   check_finite_tensors("the model", model.params.tensors());
   nn::GgufKeys keys;
@@ -144,7 +140,10 @@ Exported export_gguf(const TextModel& model, const std::filesystem::path& out,
     tensors.push_back({name.theirs, &type_of(name, shape, type), shape, [&own, name, longer] {
                          const Tensor t = own.make();
                          if (longer) return with_mean_row(t);
-                         return name.exchanged_heads > 0 ? exchanged(t, name.exchanged_heads) : t;
+                         if (name.plus != 0) return added(t, name.plus);
+                         return name.exchanged_heads > 0
+                                    ? with_heads_exchanged(t, name.exchanged_heads)
+                                    : t;
                        }});
   }
   if (c.scaling() && c.rope_scaling == nn::RopeScalingKind::llama3) {

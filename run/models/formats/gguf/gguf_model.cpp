@@ -103,6 +103,7 @@ nn::DecoderConfig config_of(const nn::GgufFile& file, const Family& family) {
     return find_value(file, prefix + std::string(key));
   };
   nn::DecoderConfig c = config_of_keys(family, keys, file.name(), prefix, find);
+  if (family.gguf.follow != nullptr) family.gguf.follow(c);
   read_tensors(file, family, c);
   settle_config(family, file.name(), c);
   check_same_keys(keys, c, file.name(), prefix, find);
@@ -128,6 +129,7 @@ class GgufWeights : public TensorSource {
             name_of(entry.dtype));
       check(name.exchanged_heads == 0 || entry.shape.rank() > 0, "{}: '{}' has no rows",
             file_->name(), name.theirs);
+      if (name.plus != 0) entry = {nullptr, DType::f32, entry.shape};  // see compute()
       known.insert(name.theirs);
       entries_.emplace(name.ours, std::move(entry));
       places_.emplace(name.ours, std::move(name));
@@ -150,15 +152,13 @@ class GgufWeights : public TensorSource {
     const GgufName& place = places_.at(tensor);
     const StoredTensor stored = file_->stored(place.theirs);
     if (stored.shape() != entry.shape) return stored.first_rows(entry.shape[0]);
-    const std::int64_t heads = place.exchanged_heads;
-    if (heads == 0) return stored;
-    check(entry.shape[0] % (2 * heads) == 0, "{}: '{}' of shape {} cannot be cut into {} heads",
-          name(), place.theirs, entry.shape, heads);
-    const std::int64_t pairs = entry.shape[0] / heads / 2;
-    return stored.rows(entry.shape[0], [pairs](std::int64_t row) {  // see GgufTensorName
-      const std::int64_t head = row / (2 * pairs), half = row / pairs % 2, pair = row % pairs;
-      return (head * pairs + pair) * 2 + half;
-    });
+    return with_heads_back(stored, place.exchanged_heads);
+  }
+
+  // A tensor to whose elements the file has added a number.
+  Tensor compute(const std::string& tensor, DType as) const override {
+    const GgufName& place = places_.at(tensor);
+    return added(file_->read(place.theirs, as), -place.plus);
   }
 
   std::shared_ptr<const nn::GgufFile> file_;
@@ -187,7 +187,7 @@ ForeignModel open_gguf(const fs::path& path) {
         names_of_families([](const Family& f) { return f.gguf.architecture; }));
   const nn::DecoderConfig config = config_of(*file, *family);
   auto weights = std::make_shared<GgufWeights>(file, config, *family);
-  return {config, gguf_tokenizer(*file, config.vocab_size), std::move(weights), {.gguf = file}};
+  return {config, gguf_tokenizer(file, config.vocab_size), std::move(weights), {.gguf = file}};
 }
 
 }  // namespace tapegrad::run

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "tapegrad/autograd/ops.h"
 #include "tapegrad/run/models/families/family_keys.h"
 
 namespace tapegrad::run {
@@ -35,12 +36,35 @@ std::vector<GgufName> gguf_names(const Family& family, const nn::DecoderConfig& 
     for (int block = 0; block < (is_of_block(i) ? c.n_layer : 1); ++block) {
       for (std::size_t j = i; j < end; ++j) {
         names.push_back({numbered(rows[j].ours, block), numbered(rows[j].theirs, block),
-                         exchanged_heads(rows[j].exchanged, c)});
+                         exchanged_heads(rows[j].exchanged, c), rows[j].plus});
       }
     }
   }
   if (!c.tied) names.push_back({"lm_head.weight", kHeadTable});
   return names;
+}
+
+Tensor with_heads_exchanged(const Tensor& t, std::int64_t heads) {
+  const TapePause pause;
+  const std::int64_t pairs = t.dim(0) / heads / 2;
+  return reshape(permute(t.view({heads, 2, pairs, -1}), {0, 2, 1, 3}), t.shape());
+}
+
+Tensor added(const Tensor& t, float number) {
+  const TapePause pause;
+  return t + number;
+}
+
+StoredTensor with_heads_back(const StoredTensor& stored, std::int64_t heads) {
+  if (heads == 0) return stored;
+  const std::int64_t count = stored.shape()[0];
+  check(count % (2 * heads) == 0, "{} of shape {} cannot be cut into {} heads", stored.label(),
+        stored.shape(), heads);
+  const std::int64_t pairs = count / heads / 2;
+  return stored.rows(count, [pairs](std::int64_t row) {
+    const std::int64_t head = row / (2 * pairs), half = row / pairs % 2, pair = row % pairs;
+    return (head * pairs + pair) * 2 + half;
+  });
 }
 
 std::vector<float> rope_divisors(const nn::DecoderConfig& c) {

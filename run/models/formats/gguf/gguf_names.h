@@ -3,18 +3,29 @@
 #include <string>
 #include <vector>
 
+#include "tapegrad/autograd/tensor/stored_tensor.h"
 #include "tapegrad/run/models/families/family.h"
 
 namespace tapegrad::run {
 
-// A parameter of a model, what a GGUF file calls it, and of how many heads it has the rows
-// exchanged there: see GgufTensorName.
+// A parameter of a model, what a GGUF file calls it, of how many heads it has the rows exchanged
+// there, and what is added to it there: see GgufTensorName.
 struct GgufName {
   std::string ours, theirs;
   std::int64_t exchanged_heads = 0;
+  float plus = 0;
 };
 // All parameters of such a model, in the order of files.
 std::vector<GgufName> gguf_names(const Family& family, const nn::DecoderConfig& config);
+
+// Rows of so many heads as files have them, and a stored tensor of such rows as ours: see
+// GgufTensorName. None are exchanged for 0 heads. Error, with the label, if there are no such
+// heads.
+Tensor with_heads_exchanged(const Tensor& t, std::int64_t heads);
+StoredTensor with_heads_back(const StoredTensor& stored, std::int64_t heads);
+
+// A tensor with a number added to each element.
+Tensor added(const Tensor& t, float number);
 
 // The tables with a row for each token.
 inline constexpr const char *kTokenTable = "token_embd.weight", *kHeadTable = "output.weight";

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "tapegrad/data/tokenize/tokenizer.h"
@@ -16,24 +17,38 @@ inline constexpr const char* kMeanEndRow = "tapegrad.mean_end_row";
 // Whether a tokenizer of Qwen2's kind normalizes texts, which files do not say: Qwen2's own does.
 inline constexpr const char* kNfc = "tapegrad.nfc";
 
-// The value of a key, or `absent` if the file does not have it. Error, with the file and the key,
-// if it is of another kind.
+// What keys of a tokenizer begin with.
+inline const std::string kTokenizerKey = "tokenizer.ggml.";
+// The types of tokens, as files number them.
+inline constexpr std::int64_t kNormalToken = 1, kUnknownToken = 2, kControlToken = 3,
+                              kUserDefinedToken = 4, kUnusedToken = 5, kByteToken = 6;
+
+// The value of a key, or null if the file does not have it. Error, with the file and the key, if it
+// is of another kind.
 template <class T>
-T gguf_value(const nn::GgufFile& file, const std::string& key, T absent) {
+const T* find_gguf_value(const nn::GgufFile& file, const std::string& key) {
   const auto found = file.keys().find(key);
-  if (found == file.keys().end()) return absent;
+  if (found == file.keys().end()) return nullptr;
   const T* const value = std::get_if<T>(&found->second);
   check(value != nullptr, "{}: the key '{}' is of another type than expected", file.name(), key);
-  return *value;
+  return value;
+}
+// The same, `absent` if the file does not have it.
+template <class T>
+T gguf_value(const nn::GgufFile& file, const std::string& key, T absent) {
+  const T* const value = find_gguf_value<T>(file, key);
+  return value == nullptr ? absent : *value;
 }
 
 // The tokenizer that a file carries, with `rows` tokens. A byte-level BPE with one of the
-// pre-tokenizers gpt-2, smollm, llama-bpe and qwen2, or characters, which only files written here
-// have. Error, with the file, for any other.
-data::Tokenizer gguf_tokenizer(const nn::GgufFile& file, std::int64_t rows);
+// pre-tokenizers gpt-2, smollm, llama-bpe and qwen2; SentencePiece's BPE (gguf_scored.h); or
+// characters, which only files written here have. The text of a tokenizer.json is made when
+// somebody asks for it. Error, with the file, for any other.
+data::Tokenizer gguf_tokenizer(const std::shared_ptr<const nn::GgufFile>& file, std::int64_t rows);
 
 // Whether it is the tokenizer that the file carries.
-bool is_gguf_tokenizer(const nn::GgufFile& file, const data::Tokenizer& tokenizer);
+bool is_gguf_tokenizer(const std::shared_ptr<const nn::GgufFile>& file,
+                       const data::Tokenizer& tokenizer);
 
 // Adds the keys of a tokenizer. Returns whether a row for a token that ends texts is to be added to
 // the model, whose tokenizer does not have one. Error if llama.cpp would make other

@@ -15,6 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kMostConfigBytes = 1 << 20;
+constexpr const char *kSliding = "sliding_attention", *kFull = "full_attention";
 
 // An object of a config.json of theirs. A value that is absent or null is the one that transformers
 // takes then.
@@ -38,7 +39,7 @@ class HfConfig {
 
   std::optional<Value> find(std::string_view key) const {
     const std::string name(key);
-    if (!has_value(name)) return std::nullopt;
+    if (!has(name)) return std::nullopt;
     return value_of_json(name, json_.at(name));
   }
   bool has(const std::string& name) const { return json_.contains(name); }
@@ -57,15 +58,39 @@ class HfConfig {
   Json json_;
 };
 
+std::string rope_type(const HfConfig& part) {
+  return part.get<std::string>("rope_type", part.get<std::string>("type", "default"));
+}
+
+// Of families with a base of their own for blocks with the window: rope_parameters have a part for
+// each kind of blocks, older files rope_local_base_freq. Returns the part of blocks without it.
+std::optional<HfConfig> read_window_base(const HfConfig& file, nn::DecoderConfig& c) {
+  c.rope_window_base = file.get("rope_local_base_freq", c.rope_window_base);
+  if (!file.has_value("rope_parameters")) return std::nullopt;
+  const HfConfig parts = file.part("rope_parameters");
+  for (const char* part : {kSliding, kFull}) {
+    check(parts.has_value(part), "{}: rope_parameters: there is no '{}'", file.path(), part);
+  }
+  const HfConfig sliding = parts.part(kSliding);
+  check(rope_type(sliding) == "default",
+        "{}: rotary positions of rope_type '{}' in blocks with a window are not supported, only "
+        "default",
+        file.path(), rope_type(sliding));
+  c.rope_window_base = sliding.get("rope_theta", c.rope_window_base);
+  return parts.part(kFull);
+}
+
 // transformers 5 has all of it in rope_parameters, 4 has rope_theta beside rope_scaling, whose type
 // older files call "type".
 void read_rotation(const HfConfig& file, nn::DecoderConfig& c) {
   c.rope_base = file.get("rope_theta", c.rope_base);
   const bool newer = file.has_value("rope_parameters");
+  std::optional<HfConfig> of_full;
+  if (c.rope_window_base != 0) of_full = read_window_base(file, c);
   if (!newer && !file.has_value("rope_scaling")) return;
-  const HfConfig part = file.part(newer ? "rope_parameters" : "rope_scaling");
+  const HfConfig part = of_full.value_or(file.part(newer ? "rope_parameters" : "rope_scaling"));
   if (newer) c.rope_base = part.get("rope_theta", c.rope_base);
-  const auto type = part.get<std::string>("rope_type", part.get<std::string>("type", "default"));
+  const auto type = rope_type(part);
   const auto turned = part.get("partial_rotary_factor", 1.0);
   check(turned == 1.0, "{}: partial_rotary_factor {} is not supported, only 1", file.path(),
         turned);
@@ -81,7 +106,7 @@ void read_rotation(const HfConfig& file, nn::DecoderConfig& c) {
   c.rope_original_positions = part.need<std::int64_t>("original_max_position_embeddings");
 }
 
-void set_rotation(const nn::DecoderConfig& c, Json& json) {
+void set_rotation(const Family& family, const nn::DecoderConfig& c, Json& json) {
   Json rope = {{"rope_type", "default"}, {"rope_theta", c.rope_base}};
   if (c.scaling()) {
     rope["rope_type"] = name_of_enum(c.rope_scaling);
@@ -93,13 +118,20 @@ void set_rotation(const nn::DecoderConfig& c, Json& json) {
     }
   }
   json["rope_parameters"] = rope;
+  if (family.model.rope_window_base != 0) {
+    const double base = c.rope_window_base != 0 ? c.rope_window_base : c.rope_base;
+    json["rope_parameters"] = {{kFull, rope},
+                               {kSliding, {{"rope_type", "default"}, {"rope_theta", base}}}};
+    json["rope_local_base_freq"] = base;
+  }
   json["rope_theta"] = c.rope_base;  // as transformers 4 spells it
   json["rope_scaling"] = c.scaling() ? rope : Json();
 }
 
 // Which blocks have the window, as DecoderConfig has it.
-std::string window_pattern(const HfConfig& file, int n_layer) {
-  constexpr std::string_view kSliding = "sliding_attention", kFull = "full_attention";
+std::string window_pattern(const HfConfig& file, HfFamily::Window window,
+                           const nn::DecoderConfig& c) {
+  const int n_layer = c.n_layer;
   std::string letters;
   const auto types = file.get("layer_types", std::vector<std::string>());
   for (const std::string& type : types) {
@@ -111,6 +143,10 @@ std::string window_pattern(const HfConfig& file, int n_layer) {
   check(types.empty() || std::ssize(types) == n_layer, "{}: layer_types names {} layers of {}",
         file.path(), types.size(), n_layer);
   if (!types.empty()) return letters;
+  if (window == HfFamily::Window::by_layer) {
+    const auto size = file.get<std::int64_t>("sliding_window_pattern", 0);
+    return size == 0 ? c.window_pattern : pattern_with_last('S', 'L', size);
+  }
   const auto first = file.get<std::int64_t>("max_window_layers", 28);
   for (int i = 0; i < n_layer; ++i) letters += i >= first ? 'S' : 'L';
   return letters;
@@ -118,30 +154,55 @@ std::string window_pattern(const HfConfig& file, int n_layer) {
 
 void read_window(const HfConfig& file, HfFamily::Window window, nn::DecoderConfig& c) {
   const bool is_null = file.has("sliding_window") && !file.has_value("sliding_window");
+  check(!is_null || window != HfFamily::Window::by_layer,
+        "{}: sliding_window null is not supported, only a number", file.path());
   const bool slides =
-      window == HfFamily::Window::unless_null ||
+      window == HfFamily::Window::unless_null || window == HfFamily::Window::by_layer ||
       (window == HfFamily::Window::if_asked && file.get("use_sliding_window", false));
   if (!slides || is_null) return;
   c.window = file.get<std::int64_t>("sliding_window", 4096);
   check(c.window > 0, "{}: sliding_window {} must be 1 or more", file.path(), c.window);
   if (window == HfFamily::Window::unless_null) return;
-  c.window_pattern = window_pattern(file, c.n_layer);
+  c.window_pattern = window_pattern(file, window, c);
 }
 
 // transformers before 4.53 knows no layer_types: there, all layers from max_window_layers on slide.
-void set_windows(const nn::DecoderConfig& c, Json& json) {
-  json["use_sliding_window"] = c.window > 0;
-  if (c.window == 0) return;
+void set_windows(const Family& family, const nn::DecoderConfig& c, Json& json) {
+  const bool asked = family.hf.window == HfFamily::Window::if_asked;
+  if (asked) json["use_sliding_window"] = c.window > 0;
+  if (asked && c.window == 0) return;
   Json types = Json::array();
   int first = c.n_layer;
   for (int i = c.n_layer; i-- > 0;) {
     const bool slides = c.scores_of(i).window > 0;
     if (slides) first = i;
-    types.insert(types.begin(), slides ? "sliding_attention" : "full_attention");
+    types.insert(types.begin(), slides ? kSliding : kFull);
   }
-  json["sliding_window"] = c.window;
-  json["max_window_layers"] = first;
+  json["sliding_window"] = c.window == 0 ? c.block_size : c.window;
+  if (asked) json["max_window_layers"] = first;
   json["layer_types"] = types;
+}
+
+// 1 for each block with rotary positions, 0 for one without.
+void read_rotary_blocks(const HfConfig& file, nn::DecoderConfig& c) {
+  const auto turned = file.get("no_rope_layers", std::vector<std::int64_t>());
+  if (turned.empty()) {
+    const auto interval = file.get<std::int64_t>("no_rope_layer_interval", 4);
+    check(interval >= 1 && interval <= 4096, "{}: no_rope_layer_interval {} must be 1 to 4096",
+          file.path(), interval);
+    c.rope_pattern = pattern_with_last('R', 'N', interval);
+    return;
+  }
+  check(std::ssize(turned) == c.n_layer, "{}: no_rope_layers names {} layers of {}", file.path(),
+        turned.size(), c.n_layer);
+  c.rope_pattern.clear();
+  for (const std::int64_t turns : turned) c.rope_pattern += turns != 0 ? 'R' : 'N';
+}
+
+void set_rotary_blocks(const nn::DecoderConfig& c, Json& json) {
+  Json turned = Json::array();
+  for (int i = 0; i < c.n_layer; ++i) turned.push_back(c.turns(i) ? 1 : 0);
+  json["no_rope_layers"] = turned;
 }
 
 const Family& family_in(const HfConfig& file) {
@@ -179,6 +240,7 @@ HfModel read_hf_config(const fs::path& folder) {
   nn::DecoderConfig config = config_of_keys(family, family.hf.keys, file.path(), "",
                                             [&](std::string_view key) { return file.find(key); });
   if (key_of(family.hf.keys, kRotation) != nullptr) read_rotation(file, config);
+  if (key_of(family.hf.keys, kRotaryBlocks) != nullptr) read_rotary_blocks(file, config);
   read_window(file, family.hf.window, config);
   settle_config(family, file.path(), config);
   return {family, config};
@@ -191,9 +253,11 @@ void set_hf_config(const Family& family, const nn::DecoderConfig& config, Json& 
   };
   for (const auto& [key, value] : values_of_keys(family.hf.keys, config)) {
     if (stands_for(key, kRotation)) {
-      set_rotation(config, json);
+      set_rotation(family, config, json);
     } else if (stands_for(key, kWindows)) {
-      set_windows(config.settled(), json);
+      set_windows(family, config.settled(), json);
+    } else if (stands_for(key, kRotaryBlocks)) {
+      set_rotary_blocks(config, json);
     } else {
       json[std::string(key)] = json_of_value(value);
     }

@@ -1,6 +1,7 @@
 #include "tapegrad/run/models/formats/hf/hf_folder.h"
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "tapegrad/autograd/tensor/stored_tensor.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/json_file.h"
+#include "tapegrad/data/tokenize/hf/hf_export.h"
 #include "tapegrad/run/folder/run_checkpoint.h"
 #include "tapegrad/run/folder/run_folder.h"
 #include "tapegrad/run/models/formats/foreign_parts.h"
@@ -100,6 +102,24 @@ class HfSource : public TensorSource {
   std::map<std::string, Place> places_;
 };
 
+// The tokenizer of a model with so many rows. Added tokens that it has no row for are text to it,
+// as Gemma 3's <image_soft_token> is to the models that see no images. Texts cannot begin or end
+// with them.
+data::Tokenizer tokenizer_in(const fs::path& folder, std::int64_t rows) {
+  data::Tokenizer tokenizer = data::Tokenizer::from_hf(folder);
+  const auto has_row = [rows](data::Token token) { return token < rows; };
+  const std::vector<data::Token> ends = tokenizer.ends();
+  const std::span<const data::Token> begin = tokenizer.begin();
+  const bool others_alone = std::all_of(ends.begin(), ends.end(), has_row) &&
+                            std::all_of(begin.begin(), begin.end(), has_row);
+  if (tokenizer.kind() == "hf" && tokenizer.vocab_size() > rows && others_alone) {
+    const std::string json = data::hf_json_without_added(tokenizer.hf_json(), rows);
+    const std::vector<std::int64_t> same_ends(ends.begin(), ends.end());
+    tokenizer = data::Tokenizer::of_hf(json).ending_at(same_ends);
+  }
+  return tokenizer_of_rows(tokenizer, rows, folder.string());
+}
+
 }  // namespace
 
 bool is_hf_folder(const fs::path& folder) { return has_hf_config(folder); }
@@ -109,9 +129,8 @@ ForeignModel open_hf(const fs::path& folder) {
   nn::DecoderConfig& config = model.config;
   auto weights = std::make_shared<HfSource>(folder, model);
   config.tied = config.tied && !weights->contains(std::string(kHead));
-  return {config,
-          tokenizer_of_rows(data::Tokenizer::from_hf(folder), config.vocab_size, folder.string()),
-          std::move(weights), read_settings(folder)};
+  return {config, tokenizer_in(folder, config.vocab_size), std::move(weights),
+          read_settings(folder)};
 }
 
 }  // namespace tapegrad::run

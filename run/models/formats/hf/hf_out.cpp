@@ -157,10 +157,12 @@ std::vector<std::string_view> hf_files() {
 bool is_hf_type(const StoredType& type) { return !type.safetensors.empty() && !type.torch.empty(); }
 
 Exported export_hf(const TextModel& model, const fs::path& folder, const StoredType& type) {
-  const nn::DecoderConfig& config = model.gpt.config;
-  const Family& family = family_of(config);
-  require_expressible(family.hf.model_class, config, family.model,
-                      options_of(family, family.hf.keys));
+  const Family& family = family_of(model.gpt.config);
+  const auto free = options_of(family, family.hf.keys);
+  require_expressible(family.hf.model_class, model.gpt.config,
+                      model_with(family, model.gpt.config, free), free);
+  const nn::DecoderConfig config =
+      with_window_base(family.hf.model_class, family, model.gpt.config);
   check(config.n_embd % config.n_head == 0,
         "transformers needs n_embd {} to be divisible by n_head {}", config.n_embd, config.n_head);
   require_stored_as(type, model.params);

@@ -93,6 +93,15 @@ TEST_CASE("ids, added tokens and holes are those of the file", "[hf_tokenizer]")
   CHECK(tokenizer.encode("<|endoftext|>", false).size() == 13);
 }
 
+TEST_CASE("an added token takes the white space beside it if the file says so", "[hf_tokenizer]") {
+  json file = small_file();
+  CHECK(encode(file, "ab <tool>\n ab") == Ids{300, ' ' + 1, 500, '\n' + 1, ' ' + 1, 300});
+  file["added_tokens"][1]["lstrip"] = true;
+  CHECK(encode(file, "ab <tool>\n ab") == Ids{300, 500, '\n' + 1, ' ' + 1, 300});
+  file["added_tokens"][1]["rstrip"] = true;
+  CHECK(encode(file, "ab <tool>\n ab") == Ids{300, 500, 300});
+}
+
 TEST_CASE("bytes that are not UTF-8 are encoded one by one", "[hf_tokenizer]") {
   for (const json& pre :
        {json({{"type", "ByteLevel"}, {"add_prefix_space", false}}),
@@ -136,23 +145,23 @@ TEST_CASE("ignore_merges takes pieces that are tokens as they are", "[hf_tokeniz
 
 TEST_CASE("what is not supported is refused by name", "[hf_tokenizer]") {
   const std::vector<Fault> faults = {
-      {"/normalizer", {{"type", "NFKC"}}, "the normalizer is not supported: {\"type\":\"NFKC\"}"},
-      {"/normalizer", {{"type", "Sequence"}, {"normalizers", {{{"type", "Prepend"}}}}}, "Prepend"},
-      {"/pre_tokenizer", nullptr, "only byte-level models"},
-      {"/pre_tokenizer", {{"type", "Metaspace"}}, "the pre-tokenizer is not supported"},
+      {"/normalizer", {{"type", "Nmt"}}, "the normalizer is not supported: {\"type\":\"Nmt\"}"},
+      {"/normalizer", {{"type", "Sequence"}, {"normalizers", {{{"type", "Prepend"}}}}}, "prepend"},
+      {"/pre_tokenizer", nullptr, "ByteLevel in the pre-tokenizer or the decoder alone"},
+      {"/pre_tokenizer", {{"type", "Punctuation"}}, "the pre-tokenizer is not supported"},
       {"/pre_tokenizer/add_prefix_space", true, "add_prefix_space is not supported"},
-      {"/decoder", nullptr, "the decoder is not supported"},
-      {"/decoder", {{"type", "Metaspace"}}, "the decoder is not supported"},
+      {"/decoder", nullptr, "a tokenizer without a decoder is not supported"},
+      {"/decoder", {{"type", "Metaspace"}}, "ByteLevel in the pre-tokenizer or the decoder alone"},
       {"/model/type", "WordPiece", "the model is not supported: \"WordPiece\""},
       {"/model/dropout", 0.1, "dropout is not supported"},
       {"/model/byte_fallback", true, "byte_fallback is not supported"},
       {"/model/end_of_word_suffix", "</w>", "end_of_word_suffix is not supported"},
-      {"/added_tokens/1/lstrip", true, "lstrip is not supported"},
+      {"/added_tokens/1/single_word", true, "single_word is not supported"},
       {"/post_processor", {{"type", "RobertaProcessing"}}, "the post-processor is not supported"},
       {"/post_processor",
        {{"type", "TemplateProcessing"},
         {"single", {{{"Sequence", {{"id", "A"}}}}, {{"SpecialToken", {{"id", "</s>"}}}}}}},
-       "the post-processor is not supported"},
+       "the post-processor's token '</s>' is not among the added ones"},
   };
   for (const Fault& fault : faults) {
     json file = small_file();
@@ -165,7 +174,7 @@ TEST_CASE("what is not supported is refused by name", "[hf_tokenizer]") {
 TEST_CASE("a broken tokenizer.json is refused with the reason", "[hf_tokenizer]") {
   const std::vector<Fault> faults = {
       {"/model", nullptr, "no object \"model\""},
-      {"/model/vocab", json::object(), "needs an object \"vocab\""},
+      {"/model/vocab", json::object(), "no \"vocab\", or an empty one"},
       {"/model/vocab", {{"a", 0}}, "no token for the byte 0"},
       {"/model/vocab/ab", 400, "has the id 400 of another token"},
       {"/model/vocab/ab", -1, "the id -1 of ab is out of range"},
@@ -187,6 +196,9 @@ TEST_CASE("a broken tokenizer.json is refused with the reason", "[hf_tokenizer]"
     INFO(fault.pointer << " " << fault.value);
     CHECK_THROWS_WITH(HfTokenizer(file.dump()), ContainsSubstring(fault.message));
   }
+  std::string twice = small_file().dump();
+  twice.insert(twice.find(R"("vocab":{)") + 9, R"("ab":300,)");
+  CHECK_THROWS_WITH(HfTokenizer(twice), ContainsSubstring("'ab' is there twice"));
   CHECK_THROWS_AS(HfTokenizer(""), Error);
   CHECK_THROWS_AS(HfTokenizer("[]"), Error);
 }

@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/data/tokenize/hf/split_regex.h"
+#include "tapegrad/data/tokenize/hf/steps/split_regex.h"
 #include "tapegrad/tests/catch.h"
 
 using namespace tapegrad;

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tapegrad/apps/sample/sample_printer.h"
+#include "tapegrad/data/chat/chat_template.h"
+#include "tapegrad/nn/generation/generation.h"
+#include "tapegrad/run/models/model.h"
+
+namespace tapegrad::chat {
+
+struct ChatOptions {
+  sampling::SampleOptions sample{
+      .generate = {.max_new_tokens = 1000, .temperature = 0.8, .top_k = 200}};
+  std::optional<data::ChatTemplate> chat_template = {};  // none: what was said is continued
+  std::string variables = {};                            // of the template, as the text of JSON
+  std::string system = {};                               // what stands first, if it is not empty
+  std::uint64_t seed = 1337;
+};
+
+// A conversation with a model: what was said, and the model's state behind it. Keys and values stay
+// from turn to turn: the model reads what is new, and what a template writes in another way than
+// before.
+class ChatSession {
+ public:
+  // `model` must outlive the session.
+  ChatSession(const run::TextModel& model, ChatOptions options);
+
+  // Adds a message, and passes the answer on as it is made. The answer is part of the conversation,
+  // as far as it came if a signal ended it. Error, and nothing is added, if the template refuses
+  // the conversation or the model does not know a character.
+  void say(const std::string& message, const run::OnText& on_answer);
+  // Makes the last answer anew. False if there is none.
+  bool retry(const run::OnText& on_answer);
+  // Forgets all but the system's message, or replaces that, too.
+  void reset();
+  void reset(std::string system);
+
+  // One line of JSON: {"messages": […]}, or {"text": …} of a model without a template, as corpora
+  // have them.
+  std::string json_line() const;
+  bool empty() const { return conversation_.messages.empty() && text_.empty(); }
+  bool has_template() const { return options_.chat_template.has_value(); }
+  const std::string& system() const { return options_.system; }
+  // What there is to say at the end: how fast prompts were read and answers made.
+  void print_rate();
+
+ private:
+  data::Conversation with_system() const;
+  std::string prompt() const;
+  std::string answer(const run::OnText& on_answer);
+
+  const run::TextModel& model_;
+  ChatOptions options_;
+  nn::GenerateOptions generate_;
+  sampling::SamplePrinter printer_;
+  nn::Generation generation_;
+  Rng rng_;
+  data::Conversation conversation_;  // without the system's message
+  std::string text_;                 // of a model without a template
+  std::size_t answer_begin_ = 0;     // of the last answer in text_
+};
+
+}  // namespace tapegrad::chat

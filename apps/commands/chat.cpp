@@ -1,0 +1,132 @@
+#include "tapegrad/apps/chat/talk.h"
+#include "tapegrad/apps/cli/command.h"
+#include "tapegrad/apps/cli/command_line.h"
+#include "tapegrad/apps/cli/compute.h"
+#include "tapegrad/apps/cli/run_main.h"
+#include "tapegrad/base/file.h"
+#include "tapegrad/base/terminal.h"
+#include "tapegrad/nn/generation/broken_logits.h"
+#include "tapegrad/run/models/chat_template_of.h"
+
+namespace tapegrad {
+namespace {
+
+constexpr std::int64_t kMostFileBytes = std::int64_t{16} << 20;
+
+struct ChatCall {
+  std::string model, checkpoint{run::kLast}, weights{run::kStored};
+  std::vector<std::string> words;
+  std::optional<std::string> template_file, template_name;
+  chat::ChatOptions chat;
+  cli::ComputeOptions compute;
+};
+
+std::optional<ChatCall> parse_chat(const cli::Call& call) {
+  ChatCall o;
+  nn::GenerateOptions& generate = o.chat.sample.generate;
+  cli::CommandLine cli(call.name, "Talks with a GPT: messages from stdin, one on each line.");
+  cli.words(o.words, "MODEL", "the same as --model MODEL");
+  cli.group("Conversation");
+  cli("model", o.model, "a run folder, or a model of another program", {.value = "PATH"});
+  cli.alias("-m", "--model");
+  cli("checkpoint", o.checkpoint, "weights to use: last, best, or a step that the run keeps",
+      {.value = "last|best|STEP"});
+  cli.choice("weights", o.weights, run::packed_weights(),
+             "how weights lie in memory: as the files have them, or converted to a type");
+  cli("system", o.chat.system, "what the model is told first; @FILE reads it from a file",
+      {.value = "TEXT|@FILE"});
+  cli("chat_template", o.template_file,
+      "Jinja template of conversations, in place of the model's own", {.value = "FILE"});
+  cli("template_name", o.template_name, "which template of a model that has several",
+      {.value = "NAME"});
+  cli("template_variables", o.chat.variables,
+      "a JSON object with what the template may read, such as {\"enable_thinking\": false}",
+      {.value = "JSON"});
+  cli("max_new_tokens", generate.max_new_tokens, "most tokens of an answer",
+      {.least = 1, .most = 1e9});
+  cli("stop", o.chat.sample.stops, "end an answer before one of these strings", {.value = "TEXT…"});
+  cli.group("Choice of tokens");
+  cli("temperature", generate.temperature,
+      "above 1: more surprising; below 1: more predictable; 0: as --greedy");
+  cli.alias("--temp", "--temperature");
+  cli("top_k", generate.top_k, "choose among the K likeliest tokens only",
+      {.least = 1, .value = "K"});
+  cli("top_p", generate.top_p, "choose among the likeliest tokens that together have probability X",
+      {.value = "X"});
+  cli("min_p", generate.min_p,
+      "choose among the tokens with X times the likeliest one's probability", {.value = "X"});
+  cli("repetition_penalty", generate.repetition_penalty,
+      "above 1: what the conversation has already becomes less likely", {.value = "X"});
+  cli("greedy", generate.greedy, "always choose the likeliest token");
+  cli("seed", o.chat.seed, "equal seeds give equal answers");
+  cli("context", generate.context,
+      "of a conversation longer than the model's block_size, exact: the model reads all of its "
+      "last "
+      "part again for each token; shift: it keeps the first 4 tokens and drops the older half of "
+      "the others when it is full");
+  cli.options(o.compute);
+  cli.example("tapegrad chat Qwen3-0.6B", "a conversation; /help tells of commands");
+  cli.example("tapegrad chat model.gguf --system 'Answer in one sentence.' --temp 0.3",
+              "with a system's message");
+  cli.example("echo 'What is a tape?' | tapegrad chat runs/helper --greedy",
+              "one answer, on stdout");
+  if (cli.parse_or_print(call.argc, call.argv)) return std::nullopt;
+  cli::take_model(o.model, o.words);
+  if (!o.words.empty()) {
+    cli::usage_error("messages come from stdin, so that '{}' has no meaning", o.words.front());
+  }
+  if (o.template_file && o.template_name) {
+    cli::usage_error("--chat-template and --template-name exclude each other");
+  }
+  for (const std::string& stop : o.chat.sample.stops) {
+    if (stop.empty()) cli::usage_error("--stop: an empty text would end everything");
+  }
+  if (generate.temperature == 0) {  // as other programs have it
+    generate.greedy = true;
+    generate.temperature = 1;
+  }
+  cli::as_usage([&] { generate.validate(); });
+  cli::use_compute(o.compute);
+  return o;
+}
+
+int chat_with(ChatCall& o) {
+  if (o.chat.system.starts_with('@')) {
+    o.chat.system = read_file(o.chat.system.substr(1), kMostFileBytes);
+  }
+  std::optional<std::string> source;
+  if (o.template_file) source = read_file(*o.template_file, kMostFileBytes);
+  const run::TextModel model = run::load_packed(run::open_model(o.model, o.checkpoint), o.weights);
+  if (source) {
+    o.chat.chat_template = data::ChatTemplate(
+        std::move(*source), run::special_token_texts(model.settings, model.tokenizer));
+  } else if (o.template_name) {
+    o.chat.chat_template = run::chat_template_of(model.settings, model.tokenizer, *o.template_name);
+  } else {
+    o.chat.chat_template = run::chat_template_or_chatml(model.settings, model.tokenizer);
+  }
+  if (!o.chat.chat_template) {
+    check(o.chat.system.empty(), "{}: the model has no chat template to write --system with",
+          o.model);
+    print_error(
+        fmt::format("{} has no chat template: what is said is continued as text.\n", o.model));
+  }
+  chat::ChatSession session(model, std::move(o.chat));
+  try {
+    return chat::talk(session);
+  } catch (const nn::BrokenLogits& error) {
+    fail("{}: {}", o.model, error.what());
+  }
+}
+
+int run_chat(const cli::Call& call) {
+  return cli::run_main(call.name, [&] {
+    auto options = parse_chat(call);
+    return options ? chat_with(*options) : 0;
+  });
+}
+
+const cli::Command kChatCommand("chat", cli::CommandGroup::use, "talk with a GPT", run_chat);
+
+}  // namespace
+}  // namespace tapegrad

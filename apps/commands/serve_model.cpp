@@ -1,0 +1,251 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "tapegrad/apps/cli/command.h"
+#include "tapegrad/apps/cli/command_line.h"
+#include "tapegrad/apps/cli/compute.h"
+#include "tapegrad/apps/cli/run_main.h"
+#include "tapegrad/apps/serve/followed_model.h"
+#include "tapegrad/apps/serve/model_server.h"
+#include "tapegrad/base/file.h"
+#include "tapegrad/base/interrupt.h"
+#include "tapegrad/run/models/chat_template_of.h"
+
+namespace tapegrad {
+namespace {
+
+constexpr int kMostPort = 65535;
+constexpr std::int64_t kMostKeyBytes = 64 << 10;
+constexpr std::uint64_t kMebi = 1 << 20;
+// Of one request, behind which others wait to be read; up to --max-waiting requests have one each,
+// of 5 MB.
+constexpr std::size_t kMostSchemaTerms = 100'000;
+
+struct Options {
+  std::string model, checkpoint{run::kLast}, weights{run::kStored}, name, api_key;
+  std::vector<std::string> words;
+  serve::EndpointOptions endpoints{.listen = {.port = 8080, .or_next_port = false}};
+  std::vector<std::string> lora;  // NAME=PATH
+  bool follow = false, end_with_stdin = false;
+  std::int64_t max_connections = 256, max_body = 4, max_waiting = 64, max_time = 600, grace = 30;
+  std::optional<std::int64_t> max_connections_per_address;
+  std::optional<std::int64_t> cache_memory;  // MiB
+  serve::ServerBounds bounds;
+  cli::ComputeOptions compute;
+};
+
+std::optional<Options> parse(const cli::Call& call) {
+  Options o;
+  cli::CommandLine cli(
+      call.name, "Serves a GPT by HTTP, as OpenAI's interface has it, with a page to talk to.");
+  cli.words(o.words, "MODEL", "the same as --model MODEL");
+  cli.group("Model");
+  cli("model", o.model, "a run folder, or a model of another program", {.value = "PATH"});
+  cli.alias("-m", "--model");
+  cli("checkpoint", o.checkpoint, "weights to use: last, best, or a step that the run keeps",
+      {.value = "last|best|STEP"});
+  cli.choice("weights", o.weights, run::packed_weights(),
+             "how weights lie in memory: as the files have them, or converted to a type");
+  cli("name", o.name, "what clients call the model [the last name of its path]");
+  cli("lora", o.lora,
+      "LoRA adapters that requests choose by this name as their model: a folder of PEFT's, a GGUF, "
+      "or a run with --lora-rank; may be repeated",
+      {.value = "NAME=PATH"});
+  cli.one_value_each("--lora");
+  cli("follow", o.follow,
+      "read the newest checkpoint of a run that trains, before an answer begins while no other one "
+      "is written");
+  cli.group("Clients");
+  cli("port", o.endpoints.listen.port, "where it listens; 0: any port that is free",
+      {.least = 0, .most = kMostPort});
+  cli("host", o.endpoints.listen.host,
+      "the address to listen at; other computers reach 0.0.0.0, which needs --api-key");
+  cli("api_key", o.api_key, "keys of which clients must send one, each on a line of this file",
+      {.value = "FILE"});
+  cli("allow_host", o.endpoints.names,
+      "names of this server that requests may have in their Host header", {.value = "NAME…"});
+  cli("max_connections", o.max_connections, "connections at once", {.least = 1, .most = 10000});
+  cli("max_connections_per_address", o.max_connections_per_address,
+      "of these, from one address [all of them at 127.0.0.1, else a quarter]",
+      {.least = 1, .most = 10000});
+  cli("max_body", o.max_body, "size of a request, in MiB", {.least = 1, .most = 64});
+  cli.group("Answers");
+  cli("parallel", o.bounds.max_sequences, "texts that are made side by side; each stays the same",
+      {.least = 1, .most = 4096});
+  cli("ctx", o.bounds.ctx, "tokens that a text may have, its prompt included [the model's]",
+      {.least = 2});
+  cli("cache_memory", o.cache_memory,
+      "memory for keys and values of all texts, in MiB [half of what is free, at most --parallel "
+      "times --ctx]",
+      {.least = 1});
+  cli("cache", o.bounds.cache,
+      "how keys and values are stored: f32, as the model computes them; or f16 or q8_0, in 0.5 or "
+      "0.27 of the memory, which changes texts a little");
+  cli("max_waiting", o.max_waiting,
+      "requests that wait to be read, and again as many that wait for their turn; others get "
+      "status 429",
+      {.least = 1, .most = 100000});
+  cli("max_time", o.max_time, "the longest time of an answer, in seconds",
+      {.least = 1, .most = 1e6});
+  cli("grace", o.grace, "time for running answers when a signal ends the server, in seconds",
+      {.least = 0, .most = 1e6});
+  cli("end_with_stdin", o.end_with_stdin,
+      "end when stdin ends, too: for a program that starts this one");
+  cli.group("Log");
+  cli("log", o.endpoints.log, "how requests are logged on stderr");
+  cli("log_texts", o.endpoints.log_texts, "also log what was asked and answered");
+  cli.group("Computation");
+  cli.options(o.compute);
+  cli.example("tapegrad serve runs/notes-1", "http://127.0.0.1:8080/ has a page to talk to");
+  cli.example("tapegrad serve SmolLM2-135M-Instruct.gguf --ctx 2048 --name smol",
+              "a model of another program, for clients that call it smol");
+  cli.example("tapegrad serve base.gguf --lora poet=adapters/poet --lora clerk=runs/clerk-1",
+              "one model with two adapters, which requests call \"poet\" and \"clerk\"");
+  cli.example("tapegrad serve runs/notes-1 --host 0.0.0.0 --api-key keys.txt",
+              "for other computers, with a key");
+  if (cli.parse_or_print(call.argc, call.argv)) return std::nullopt;
+  cli::take_model(o.model, o.words);
+  cli::refuse_words(o.words);
+  const std::string& host = o.endpoints.listen.host;
+  bool is_public = false;
+  cli::as_usage([&] { is_public = http::is_public(host); });
+  if (is_public && o.api_key.empty()) {
+    cli::usage_error("--host {} is open to other computers: give --api-key FILE, too", host);
+  }
+  cli::use_compute(o.compute);
+  return o;
+}
+
+// "runs/notes-1/" → "notes-1", "models/SmolLM2.gguf" → "SmolLM2".
+std::string name_of_model(const std::string& path) {
+  std::error_code ignored;
+  std::filesystem::path whole = std::filesystem::absolute(path, ignored).lexically_normal();
+  if (!whole.has_filename()) whole = whole.parent_path();
+  const bool is_file = std::filesystem::is_regular_file(whole, ignored);
+  return (is_file ? whole.stem() : whole.filename()).string();
+}
+
+std::vector<std::string> read_keys(const std::string& file) {
+  std::vector<std::string> keys;
+  std::string line;
+  for (const char c : read_file(file, kMostKeyBytes) + "\n") {
+    if (c == '\n' || c == '\r') {
+      if (!line.empty()) keys.push_back(std::exchange(line, {}));
+    } else {
+      check(c > ' ' && c < 127, "{}: a key has a character that a header may not have", file);
+      line += c;
+    }
+  }
+  check(!keys.empty(), "{}: there is no key in it: write one on each line", file);
+  return keys;
+}
+
+void settle(Options& o) {
+  if (o.name.empty()) o.name = name_of_model(o.model);
+  if (!o.api_key.empty()) o.endpoints.keys = read_keys(o.api_key);
+  http::Limits& limits = o.endpoints.listen.limits;
+  limits.connections = static_cast<std::size_t>(o.max_connections);
+  const bool is_public = http::is_public(o.endpoints.listen.host);
+  limits.connections_of_address = static_cast<std::size_t>(o.max_connections_per_address.value_or(
+      is_public ? std::max<std::int64_t>(1, o.max_connections / 4) : o.max_connections));
+  limits.body_bytes = static_cast<std::size_t>(o.max_body) * kMebi;
+  limits.event_bytes = kMebi;
+  limits.read_time = limits.event_time = std::chrono::seconds(30);
+  o.bounds.max_waiting = o.max_waiting;
+  o.endpoints.max_reading = static_cast<std::size_t>(o.max_waiting);
+  o.bounds.max_time = o.endpoints.max_time = std::chrono::seconds(o.max_time);
+  if (o.cache_memory) {
+    o.bounds.cache_bytes = static_cast<std::uint64_t>(*o.cache_memory) * kMebi;
+  }
+}
+
+// "poet=adapters/poet" → its two parts.
+std::pair<std::string, std::string> named_path(const std::string& text) {
+  const std::size_t at = text.find('=');
+  check(at != text.npos && at > 0 && at + 1 < text.size(),
+        "--lora: '{}' must be a name and a path: NAME=PATH", text);
+  return {text.substr(0, at), text.substr(at + 1)};
+}
+
+std::vector<serve::NamedModel> names_of(const Options& o) {
+  std::vector<serve::NamedModel> named = {{o.name}};
+  for (const std::string& lora : o.lora) {
+    const std::string name = named_path(lora).first;
+    check(std::ranges::find(named, name, &serve::NamedModel::name) == named.end(),
+          "--lora: the name '{}' is taken", name);
+    named.push_back({name, std::ssize(named) - 1});
+  }
+  return named;
+}
+
+run::TextModel load(const Options& o) {
+  run::OpenedModel opened = run::open_model(o.model, o.checkpoint);
+  for (const std::string& lora : o.lora) run::offer_adapter(opened, named_path(lora).second);
+  return run::load_packed(std::move(opened), o.weights);
+}
+
+std::size_t longest_token(const data::Tokenizer& tokenizer) {
+  std::size_t longest = 1;
+  for (data::Token token = 0; token < tokenizer.vocab_size(); ++token) {
+    longest = std::max(longest, tokenizer.token_bytes(token).size());
+  }
+  return longest;
+}
+
+int serve_model(Options o) {
+  settle(o);
+  catch_interrupts();
+  std::vector<serve::NamedModel> named = names_of(o);
+  std::optional<serve::FollowedModel> followed;
+  std::optional<run::TextModel> fixed;
+  if (o.follow) {
+    followed.emplace(o.model, o.checkpoint, [&o] { return load(o); });
+  } else {
+    fixed.emplace(load(o));
+  }
+  const run::TextModel& model = followed ? followed->model() : *fixed;
+  serve::EnginePlan plan = serve::plan_engine(model.gpt.config, o.bounds);
+  if (followed) plan.engine.renew = [&followed] { return followed->renew(); };
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  run::JsonMasks json_masks(model.tokenizer, kMostSchemaTerms);
+  auto chat = run::chat_template_or_chatml(model.settings, model.tokenizer);
+  std::vector<data::Token> answer_ends;
+  if (chat) answer_ends = run::answer_ends(*chat, model.tokenizer);
+  const serve::ServedModel served{
+      .model = model,
+      .named = std::move(named),
+      .context = plan.context,
+      .created = std::chrono::duration_cast<std::chrono::seconds>(now).count(),
+      .chat = std::move(chat),
+      .answer_ends = std::move(answer_ends),
+      .json_masks = json_masks,
+      .longest_token = longest_token(model.tokenizer)};
+  serve::Engine engine(model.gpt, plan.engine);
+  serve::Endpoints endpoints(served, engine, o.endpoints);
+  for (const serve::NamedModel& one : served.named) {
+    if (one.adapter)
+      fmt::print("{}: {} with {}\n", one.name, o.name,
+                 named_path(o.lora[static_cast<std::size_t>(*one.adapter)]).second);
+  }
+  fmt::print("{}: {} tokens of context, {} texts side by side\nserving: {} (Ctrl-C ends it)\n",
+             o.name, plan.context, o.bounds.max_sequences, endpoints.listener().url());
+  std::fflush(stdout);
+  return serve::work_until_interrupted(
+      engine, endpoints, {.grace = std::chrono::seconds(o.grace), .with_stdin = o.end_with_stdin});
+}
+
+int run(const cli::Call& call) {
+  return cli::run_main(call.name, [&] {
+    auto options = parse(call);
+    return options ? serve_model(std::move(*options)) : 0;
+  });
+}
+
+const cli::Command kCommand("serve", cli::CommandGroup::use,
+                            "answer requests by HTTP, and a page to talk to a model", run);
+
+}  // namespace
+}  // namespace tapegrad

@@ -1,0 +1,75 @@
+#include "tapegrad/apps/http/message.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+#include <cstdint>
+
+#include "tapegrad/base/text/number_text.h"
+
+namespace tapegrad::http {
+namespace {
+
+bool is_address(const std::string& text) {
+  in6_addr place;
+  return ::inet_pton(AF_INET, text.c_str(), &place) == 1 ||
+         ::inet_pton(AF_INET6, text.c_str(), &place) == 1;
+}
+
+// "localhost:8265" → "localhost", "[::1]:8265" → "::1"; "" for what is more than a name and a port.
+std::string without_port(std::string_view host) {
+  const bool brackets = host.starts_with('[');
+  const std::size_t end = host.find(brackets ? ']' : ':');
+  if (brackets && end == host.npos) return "";
+  const std::string_view name = brackets ? host.substr(1, end - 1) : host.substr(0, end);
+  std::string_view rest = end == host.npos ? "" : host.substr(end + (brackets ? 1 : 0));
+  if (rest.empty()) return std::string(name);
+  const char before = rest.front();
+  rest.remove_prefix(1);
+  const auto port = number_of<std::uint64_t>(rest);
+  return before == ':' && port && *port <= UINT16_MAX ? std::string(name) : "";
+}
+
+}  // namespace
+
+Headers usual_headers(const Response& response) {
+  Headers headers = {
+      {"Content-Type", response.type},
+      {"X-Content-Type-Options", "nosniff"},
+      {"Referrer-Policy", "no-referrer"},
+      {"Cross-Origin-Resource-Policy", "same-origin"},
+      {"Cache-Control", "no-store"},
+      {"Content-Security-Policy",
+       "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action "
+       "'none'; frame-ancestors 'none'"}};
+  headers.insert(headers.end(), response.headers.begin(), response.headers.end());
+  return headers;
+}
+
+std::string type_of(std::string_view name) {
+  if (name.ends_with(".html")) return "text/html; charset=utf-8";
+  if (name.ends_with(".css")) return "text/css; charset=utf-8";
+  if (name.ends_with(".js")) return "text/javascript; charset=utf-8";
+  if (name.ends_with(".svg")) return "image/svg+xml";
+  return "text/plain; charset=utf-8";
+}
+
+bool is_this_computer(const std::string& name) {
+  return name == "127.0.0.1" || name == "localhost" || name == "::1";
+}
+
+bool is_own(const std::string& host, const std::string& own) {
+  const std::string name = without_port(host);
+  const bool only_local = own == "127.0.0.1" || own == "::1";
+  return is_this_computer(name) || name == own || (!only_local && is_address(name));
+}
+
+bool is_of_other_page(const Request& request) {
+  return !request.origin.empty() && request.origin != "http://" + request.host;
+}
+
+std::string event(std::string_view name, const std::string& data) {
+  return fmt::format("event: {}\ndata: {}\n\n", name, data);
+}
+
+}  // namespace tapegrad::http

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tapegrad::http {
+
+using Headers = std::vector<std::pair<std::string, std::string>>;
+
+// What somebody asked for, as far as it matters here. A header that is missing is "".
+struct Request {
+  std::string method, target, host, origin, content_type, body, authorization;
+
+  std::string_view path() const { return std::string_view(target).substr(0, target.find('?')); }
+};
+
+struct Response {
+  int status = 200;
+  std::string type = "application/json";
+  std::string body = {};
+  Headers headers = {};  // beside the usual ones
+};
+
+// The headers that each response has: nothing of it is kept, or may be used by pages of others.
+Headers usual_headers(const Response& response);
+// By the ending of a file's name.
+std::string type_of(std::string_view name);
+
+inline constexpr const char* kThisComputer = "127.0.0.1";
+// Whether a name or an address is this computer's own for itself alone.
+bool is_this_computer(const std::string& name);
+// Whether a request's Host header means the server that listens at the address `own`. A name that
+// leads to this server might be another site's, whose page then asks in its name: only addresses
+// are known to be meant, and names of this computer's own. Any port: it may be forwarded.
+bool is_own(const std::string& host, const std::string& own);
+// Whether the page of another site sent the request: it names itself as the origin.
+bool is_of_other_page(const Request& request);
+
+// An event of a stream, as it is sent.
+std::string event(std::string_view name, const std::string& data);
+
+}  // namespace tapegrad::http

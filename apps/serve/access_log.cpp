@@ -1,0 +1,96 @@
+#include "tapegrad/apps/serve/access_log.h"
+
+#include <ctime>
+
+#include "tapegrad/base/terminal.h"
+
+namespace tapegrad::serve {
+namespace {
+
+std::string time_text() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  ::gmtime_r(&now, &utc);
+  char text[sizeof "2026-01-01T00:00:00Z"];
+  return {text, std::strftime(text, sizeof text, "%FT%TZ", &utc)};
+}
+
+std::string metric(const char* name, const char* type, const char* help, double value) {
+  return fmt::format("# HELP tapegrad_{0} {2}\n# TYPE tapegrad_{0} {1}\ntapegrad_{0} {3}\n", name,
+                     type, help, value);
+}
+
+}  // namespace
+
+void AccessLog::write(const Visit& visit, int status, const Usage& usage) {
+  ++requests_[{visit.path, status}];
+  if (form_ == LogForm::none) return;
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - visit.begin).count();
+  if (form_ == LogForm::lines) {
+    const std::string tokens =
+        usage.prompt_tokens + usage.completion_tokens == 0
+            ? ""
+            : fmt::format(" {}+{} tokens", usage.prompt_tokens, usage.completion_tokens);
+    std::string line = fmt::format("{} {} {} {}{} {:.3f} s\n", time_text(), visit.method,
+                                   visit.path, status, tokens, seconds);
+    // As JSON, so that each stays on a line and controls no terminal.
+    if (texts_ && !visit.request.empty()) line += "  < " + json_text(Json(visit.request)) + "\n";
+    if (texts_ && !visit.answer.empty()) line += "  > " + json_text(Json(visit.answer)) + "\n";
+    return print_error(line);
+  }
+  Json json = {{"time", time_text()},
+               {"id", visit.id},
+               {"method", visit.method},
+               {"path", visit.path},
+               {"status", status},
+               {"prompt_tokens", usage.prompt_tokens},
+               {"completion_tokens", usage.completion_tokens},
+               {"seconds", seconds}};
+  if (texts_) json["request"] = visit.request;
+  if (texts_) json["answer"] = visit.answer;
+  print_error(json_text(json) + "\n");
+}
+
+std::string AccessLog::metrics() const {
+  std::string text =
+      "# HELP tapegrad_requests_total Requests that were answered; 499: the client left.\n"
+      "# TYPE tapegrad_requests_total counter\n";
+  for (const auto& [key, count] : requests_) {
+    text += fmt::format("tapegrad_requests_total{{path=\"{}\",status=\"{}\"}} {}\n", key.first,
+                        key.second, count);
+  }
+  return text;
+}
+
+std::string metrics_of(const EngineState& s) {
+  const auto number = [](std::int64_t value) { return static_cast<double>(value); };
+  return metric("prompt_tokens_total", "counter", "Tokens of prompts that were read.",
+                number(s.cost.prompt_tokens)) +
+         metric("prompt_tokens_reused_total", "counter",
+                "Tokens of prompts whose keys and values were there.",
+                number(s.cost.reused_tokens)) +
+         metric("prompt_seconds_total", "counter", "Time that this took.", s.cost.prompt_seconds) +
+         metric("tokens_total", "counter", "Tokens that were made after the first of each text.",
+                number(s.cost.tokens)) +
+         metric("token_seconds_total", "counter", "Time that this took.", s.cost.seconds) +
+         metric("steps_total", "counter", "Steps of all running texts together.", number(s.steps)) +
+         metric("step_seconds_total", "counter", "Time that these took.", s.step_seconds) +
+         metric("jobs_total", "counter", "Requests for texts or vectors that were read and taken.",
+                number(s.jobs)) +
+         metric("jobs_cancelled_total", "counter", "Of these, those whose client left.",
+                number(s.cancelled)) +
+         metric("jobs_failed_total", "counter", "Of these, those that ended with an error.",
+                number(s.failed)) +
+         metric("jobs_refused_total", "counter",
+                "Requests that found a queue full, /tokenize and its like too.",
+                number(s.refused)) +
+         metric("jobs_waiting", "gauge",
+                "Requests that wait to be read, or of which nothing has begun.",
+                number(s.waiting)) +
+         metric("texts_running", "gauge", "Texts that are being made.", number(s.running)) +
+         metric("cache_positions", "gauge", "Positions of the cache that are set aside.",
+                number(s.positions));
+}
+
+}  // namespace tapegrad::serve

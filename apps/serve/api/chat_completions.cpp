@@ -1,0 +1,214 @@
+#include "tapegrad/apps/serve/api/chat_completions.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tapegrad::serve {
+namespace {
+
+constexpr std::size_t kMostMessages = 4096;
+// Of a template for one request, behind which others wait.
+constexpr data::RenderLimits kRenderLimits{.steps = 10'000'000,
+                                           .text_bytes = std::size_t{16} << 20,
+                                           .memory_bytes = std::size_t{256} << 20};
+
+class ChatFormat : public TextFormat {
+ public:
+  ChatFormat(const data::Tokenizer& tokenizer, bool logprobs)
+      : tokenizer_(tokenizer), logprobs_(logprobs) {}
+
+  const char* id_prefix() const override { return "chatcmpl-"; }
+  const char* object(bool streams) const override {
+    return streams ? "chat.completion.chunk" : "chat.completion";
+  }
+  Json choice(const TextPart& part) const override {
+    return {{"index", part.index},
+            {"message", {{"role", "assistant"}, {"content", part.text}, {"refusal", nullptr}}},
+            {"logprobs", logprobs(part)},
+            {"finish_reason", finish(part)}};
+  }
+  std::optional<Json> begin(std::size_t index) const override {
+    return Json{{"index", index},
+                {"delta", {{"role", "assistant"}, {"content", ""}}},
+                {"logprobs", nullptr},
+                {"finish_reason", nullptr}};
+  }
+  Json delta(const TextPart& part) const override {
+    return {{"index", part.index},
+            {"delta", part.finish ? Json::object() : Json{{"content", part.text}}},
+            {"logprobs", part.finish ? Json() : logprobs(part)},
+            {"finish_reason", finish(part)}};
+  }
+
+ private:
+  static Json finish(const TextPart& part) { return part.finish ? Json(*part.finish) : Json(); }
+  Json token(std::int32_t id, double logprob) const {
+    const std::string bytes = tokenizer_.token_bytes(id);
+    Json numbers = Json::array();
+    for (const char byte : bytes) numbers.push_back(static_cast<unsigned char>(byte));
+    return {{"token", bytes}, {"logprob", shown_logprob(logprob)}, {"bytes", numbers}};
+  }
+  Json logprobs(const TextPart& part) const {
+    if (!logprobs_) return {};
+    Json content = Json::array();
+    for (const ShownToken& shown : part.tokens) {
+      Json json = token(shown.token.token, shown.token.logprob);
+      json["top_logprobs"] = Json::array();
+      for (const nn::TokenLogprob& t : shown.token.top) {
+        json["top_logprobs"].push_back(token(t.token, t.logprob));
+      }
+      content.push_back(std::move(json));
+    }
+    return {{"content", content}, {"refusal", nullptr}};
+  }
+
+  const data::Tokenizer& tokenizer_;
+  const bool logprobs_;
+};
+
+// A text, or a list of parts of which all are texts.
+std::string content_of(Fields& message) {
+  const Json* content = message.find("content");
+  if (content == nullptr) return "";
+  if (content->is_string()) return content->get<std::string>();
+  if (!content->is_array()) message.refuse_type("content", "a text, or a list of parts");
+  std::string text;
+  for (std::size_t i = 0; i < content->size(); ++i) {
+    Fields part((*content)[i], message.path_of(fmt::format("content[{}]", i)));
+    std::string type = "text", piece;
+    part.choice("type", type, {"text"});
+    if (!part.text("text", piece)) part.refuse_type("text", "a text");
+    part.end();
+    text += piece;
+  }
+  return text;
+}
+
+data::Message message_of(const Json& json, std::size_t index) {
+  Fields fields(json, fmt::format("messages[{}]", index));
+  std::string role;
+  if (!fields.text("role", role) || role.empty()) {
+    fields.refuse("role", fmt::format("'{}' is missing", fields.path_of("role")),
+                  "missing_required_parameter");
+  }
+  data::Message message{.role = role, .content = content_of(fields)};
+  // What only some templates look at: they see the object as it came, with one text for all parts.
+  constexpr std::string_view kMore[] = {"name", "tool_calls", "tool_call_id", "reasoning_content"};
+  bool more = false;
+  for (const std::string_view name : kMore) more = fields.find(name) != nullptr || more;
+  fields.unchanging({"refusal", "annotations", "audio", "function_call"});
+  fields.end();
+  if (more) {
+    Json whole = json;
+    whole["content"] = message.content;
+    message = data::message_of_json(json_text(whole));
+  }
+  return message;
+}
+
+data::Conversation conversation_of(Fields& fields) {
+  const Json* messages = fields.find("messages");
+  if (messages == nullptr) {
+    fields.refuse("messages", "'messages' is missing", "missing_required_parameter");
+  }
+  if (!messages->is_array() || messages->empty()) {
+    fields.refuse_type("messages", "a list of at least one message");
+  }
+  if (messages->size() > kMostMessages) {
+    fields.refuse("messages", fmt::format("'messages' has {} messages, and {} are the most",
+                                          messages->size(), kMostMessages));
+  }
+  data::Conversation conversation;
+  for (std::size_t i = 0; i < messages->size(); ++i) {
+    conversation.messages.push_back(message_of((*messages)[i], i));
+  }
+  return conversation;
+}
+
+// A model's files may name the end of a text alone, and not that of an answer.
+void stop_at_answer_ends(Fields& fields, const ServedModel& model, nn::GenerateOptions& options) {
+  bool ignore_eos = false;
+  fields.boolean("ignore_eos", ignore_eos);
+  if (ignore_eos) return;
+  for (const data::Token end : model.answer_ends) {
+    auto& ends = options.stop_tokens;
+    if (std::find(ends.begin(), ends.end(), end) == ends.end()) ends.push_back(end);
+  }
+}
+
+}  // namespace
+
+std::string chat_prompt(Fields& fields, const ServedModel& model) {
+  if (!model.chat) {
+    throw Refused({.message = fmt::format("the model '{}' has no template for conversations: "
+                                          "/v1/completions continues texts",
+                                          model.name()),
+                   .param = "messages",
+                   .code = "no_chat_template"});
+  }
+  const data::Conversation conversation = conversation_of(fields);
+  std::string variables;
+  if (const Json* given = fields.find("chat_template_kwargs")) {
+    if (!given->is_object()) fields.refuse_type("chat_template_kwargs", "an object");
+    variables = json_text(*given);
+  }
+  bool prompt = true;
+  fields.boolean("add_generation_prompt", prompt);
+  try {
+    return model.chat->render(conversation, prompt, variables, kRenderLimits).text;
+  } catch (const Error& error) {
+    fields.refuse("messages", fmt::format("the model's template says: {}", error.what()),
+                  "template_error");
+  }
+}
+
+std::unique_ptr<Job> chat_completions(const Json& body, const Asked& asked) {
+  const ServedModel& model = asked.model;
+  Fields fields(body);
+  TextRequest request;
+  read_text_request(fields, model, asked.new_seed, request);
+  stop_at_answer_ends(fields, model, request.options);
+  std::optional<std::int64_t> most;
+  fields.integer("max_completion_tokens", most, 0, INT32_MAX);
+  if (most && request.max_tokens && most != request.max_tokens) {
+    fields.refuse("max_tokens", "'max_tokens' and 'max_completion_tokens' differ");
+  }
+  if (most) request.max_tokens = most;
+  bool logprobs = false;
+  fields.boolean("logprobs", logprobs);
+  std::int64_t top = 0;
+  fields.integer("top_logprobs", top, 0, kMostTop);
+  if (top > 0 && !logprobs) {
+    fields.refuse("top_logprobs", "'top_logprobs' needs 'logprobs': true");
+  }
+  fields.fixed("tools", nullptr, "the model's text is returned as it is");
+  fields.fixed("tool_choice", "none", "the model's text is returned as it is");
+  fields.fixed("parallel_tool_calls", true, "the model's text is returned as it is");
+  fields.fixed("functions", nullptr, "the model's text is returned as it is");
+  fields.fixed("function_call", "none", "the model's text is returned as it is");
+  fields.fixed("modalities", Json::array({"text"}), "there are texts alone");
+  fields.fixed("audio", nullptr, "there are texts alone");
+  fields.fixed("prediction", nullptr, "texts are not predicted");
+  fields.fixed("reasoning_effort", nullptr, "chat_template_kwargs may have what a template reads");
+  fields.fixed("verbosity", nullptr, "chat_template_kwargs may have what a template reads");
+  fields.fixed("web_search_options", nullptr, "nothing is searched");
+  const std::string text = chat_prompt(fields, model);
+  fields.end();
+  request.options.logprobs = logprobs;
+  request.options.top_logprobs = top;
+  // The template has what a text begins with.
+  TextPrompt prompt;
+  prompt.tokens = encoded(fields, "messages", model, text, [&](std::string_view whole) {
+    return model.model.tokenizer.encode(whole, true);
+  });
+  if (prompt.tokens.empty()) fields.refuse("messages", "the conversation is an empty text");
+  request.options.max_new_tokens =
+      new_tokens(model, std::ssize(prompt.tokens), request.max_tokens, model.context, "messages");
+  auto format = std::make_unique<ChatFormat>(model.model.tokenizer, logprobs);
+  std::vector<TextPrompt> prompts;
+  prompts.push_back(std::move(prompt));
+  return std::make_unique<TextJob>(model, request, std::move(prompts), std::move(format), asked.id,
+                                   asked.reply());
+}
+
+}  // namespace tapegrad::serve

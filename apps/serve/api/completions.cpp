@@ -1,0 +1,147 @@
+#include "tapegrad/apps/serve/api/completions.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tapegrad/data/tokenize/decode_text.h"
+
+namespace tapegrad::serve {
+namespace {
+
+constexpr std::int64_t kUsualTokens = 16;
+
+class CompletionFormat : public TextFormat {
+ public:
+  CompletionFormat(const data::Tokenizer& tokenizer, bool logprobs, bool tops)
+      : tokenizer_(tokenizer), logprobs_(logprobs), tops_(tops) {}
+
+  const char* id_prefix() const override { return "cmpl-"; }
+  const char* object(bool) const override { return "text_completion"; }
+  Json choice(const TextPart& part) const override {
+    return {{"text", part.text},
+            {"index", part.index},
+            {"logprobs", logprobs_ ? logprobs(part.tokens) : Json()},
+            {"finish_reason", part.finish ? Json(*part.finish) : Json()}};
+  }
+  std::optional<Json> begin(std::size_t) const override { return std::nullopt; }
+  Json delta(const TextPart& part) const override { return choice(part); }
+
+ private:
+  std::string text_of(std::int32_t token) const {
+    return legacy_token(tokenizer_.token_bytes(token));
+  }
+  Json likeliest(const ShownToken& shown) const {
+    if (!shown.scored || !tops_) return {};
+    Json top = Json::object();
+    const auto add = [&](std::int32_t token, double logprob) {
+      const std::string text = text_of(token);
+      if (!top.contains(text)) top[text] = shown_logprob(logprob);
+    };
+    for (const nn::TokenLogprob& t : shown.token.top) add(t.token, t.logprob);
+    add(shown.token.token, shown.token.logprob);
+    return top;
+  }
+  Json logprobs(const std::vector<ShownToken>& tokens) const {
+    Json names = Json::array(), numbers = Json::array(), tops = Json::array(),
+         offsets = Json::array();
+    for (const ShownToken& shown : tokens) {
+      names.push_back(text_of(shown.token.token));
+      numbers.push_back(shown.scored ? Json(shown_logprob(shown.token.logprob)) : Json());
+      tops.push_back(likeliest(shown));
+      offsets.push_back(shown.offset);
+    }
+    return {{"tokens", names},
+            {"token_logprobs", numbers},
+            {"top_logprobs", tops_ ? tops : Json()},
+            {"text_offset", offsets}};
+  }
+
+  const data::Tokenizer& tokenizer_;
+  const bool logprobs_, tops_;
+};
+
+TextPrompt prompt_of_text(const ServedModel& model, Fields& fields, const std::string& text,
+                          bool echo) {
+  TextPrompt prompt;
+  prompt.tokens = encoded(fields, "prompt", model, text, [&](std::string_view whole) {
+    if (echo) prompt.unseen = model.model.tokenizer.encode(whole).size();
+    return model.model.tokens_of(whole);
+  });
+  if (!echo) return prompt;
+  prompt.echo = text;
+  prompt.unseen = prompt.tokens.size() - prompt.unseen;
+  return prompt;
+}
+
+TextPrompt prompt_of_tokens(const ServedModel& model, Fields& fields, const Json& list, bool echo) {
+  TextPrompt prompt{.tokens = tokens_of_json(fields, "prompt", list, model)};
+  if (prompt.tokens.empty()) fields.refuse("prompt", "'prompt' must have at least one token");
+  if (!echo) return prompt;
+  new_tokens(model, std::ssize(prompt.tokens), std::nullopt, 0, "prompt");  // before its text
+  Utf8Stream characters;
+  std::string text = characters.push(data::decode_text(model.model.tokenizer, prompt.tokens));
+  prompt.echo = text + characters.flush();
+  return prompt;
+}
+
+// A text, a list of texts, a list of tokens, or a list of such lists.
+std::vector<TextPrompt> read_prompts_field(const ServedModel& model, Fields& fields, bool echo) {
+  constexpr const char* kForms = "a text, a list of tokens, or a list of either";
+  const Json* prompt = fields.find("prompt");
+  if (prompt == nullptr) return {prompt_of_text(model, fields, "", echo)};
+  if (prompt->is_string()) return {prompt_of_text(model, fields, prompt->get<std::string>(), echo)};
+  if (!prompt->is_array() || prompt->empty()) fields.refuse_type("prompt", kForms);
+  if (prompt->front().is_number()) return {prompt_of_tokens(model, fields, *prompt, echo)};
+  if (prompt->size() > kMostTexts) {
+    fields.refuse("prompt", fmt::format("'prompt' has {} prompts, and {} are the most",
+                                        prompt->size(), kMostTexts));
+  }
+  std::vector<TextPrompt> prompts;
+  for (const Json& element : *prompt) {
+    if (element.is_string()) {
+      prompts.push_back(prompt_of_text(model, fields, element.get<std::string>(), echo));
+    } else if (element.is_array()) {
+      prompts.push_back(prompt_of_tokens(model, fields, element, echo));
+    } else {
+      fields.refuse_type("prompt", kForms);
+    }
+  }
+  return prompts;
+}
+
+}  // namespace
+
+std::unique_ptr<Job> completions(const Json& body, const Asked& asked) {
+  const ServedModel& model = asked.model;
+  Fields fields(body);
+  TextRequest request;
+  read_text_request(fields, model, asked.new_seed, request);
+  bool echo = false;
+  fields.boolean("echo", echo);
+  std::optional<std::int64_t> logprobs;
+  fields.integer("logprobs", logprobs, 0, kMostTop);
+  fields.fixed("best_of", 1, "each text that is made is returned; 'n' says how many");
+  fields.fixed("suffix", "", "texts are continued at their end");
+  std::vector<TextPrompt> prompts = read_prompts_field(model, fields, echo);
+  fields.end();
+  const auto texts = prompts.size() * static_cast<std::size_t>(request.n);
+  if (texts > kMostTexts) {
+    fields.refuse("n", fmt::format("{} prompts, {} texts each: {} texts are the most",
+                                   prompts.size(), request.n, kMostTexts));
+  }
+  request.options.logprobs = logprobs.has_value();
+  request.options.top_logprobs = logprobs.value_or(0);
+  if (echo && logprobs) request.options.prompt_logprobs = *logprobs;
+  std::int64_t longest = 0;
+  for (const TextPrompt& prompt : prompts) {
+    longest = std::max(longest, std::ssize(prompt.tokens));
+  }
+  request.options.max_new_tokens =
+      new_tokens(model, longest, request.max_tokens, kUsualTokens, "prompt");
+  auto format = std::make_unique<CompletionFormat>(model.model.tokenizer, logprobs.has_value(),
+                                                   logprobs.value_or(0) > 0);
+  return std::make_unique<TextJob>(model, request, std::move(prompts), std::move(format), asked.id,
+                                   asked.reply());
+}
+
+}  // namespace tapegrad::serve

@@ -1,0 +1,141 @@
+#include "tapegrad/apps/serve/api/fields.h"
+
+#include <cmath>
+#include <utility>
+
+namespace tapegrad::serve {
+
+Fields::Fields(const Json& object, std::string path) : object_(object), path_(std::move(path)) {
+  if (!object.is_object()) {
+    throw Refused({.message = path_.empty() ? "the body must be a JSON object"
+                                            : "'" + path_ + "' must be an object",
+                   .param = path_,
+                   .code = "invalid_type"});
+  }
+}
+
+std::string Fields::path_of(std::string_view name) const {
+  return path_.empty() ? std::string(name) : path_ + "." + std::string(name);
+}
+
+void Fields::refuse(std::string_view name, const std::string& message,
+                    const std::string& code) const {
+  throw Refused({.message = message, .param = path_of(name), .code = code});
+}
+
+void Fields::refuse_type(std::string_view name, std::string_view expected) const {
+  refuse(name, fmt::format("'{}' must be {}", path_of(name), expected), "invalid_type");
+}
+
+const Json* Fields::find(std::string_view name) {
+  known_.emplace(name);
+  const auto found = object_.find(name);
+  return found == object_.end() || found->is_null() ? nullptr : &*found;
+}
+
+void Fields::boolean(std::string_view name, bool& value) {
+  const Json* found = find(name);
+  if (found == nullptr) return;
+  if (!found->is_boolean()) refuse_type(name, "true or false");
+  value = found->get<bool>();
+}
+
+void Fields::number(std::string_view name, double& value, double least, double most) {
+  const Json* found = find(name);
+  if (found == nullptr) return;
+  if (!found->is_number()) refuse_type(name, "a number");
+  const auto number = found->get<double>();
+  if (!(number >= least && number <= most)) {
+    refuse(name,
+           fmt::format("'{}' must be from {} to {}, not {}", path_of(name), least, most, number));
+  }
+  value = number;
+}
+
+std::optional<std::int64_t> Fields::find_integer(std::string_view name, std::int64_t least,
+                                                 std::int64_t most) {
+  const Json* found = find(name);
+  if (found == nullptr) return std::nullopt;
+  const bool too_large =
+      found->is_number_unsigned() && found->get<std::uint64_t>() > std::uint64_t{INT64_MAX};
+  if (!found->is_number_integer()) refuse_type(name, "a whole number");
+  const auto number = too_large ? INT64_MAX : found->get<std::int64_t>();
+  if (too_large || number < least || number > most) {
+    refuse(name,
+           fmt::format("'{}' must be from {} to {}, not {}", path_of(name), least, most, number));
+  }
+  return number;
+}
+
+bool Fields::text(std::string_view name, std::string& value) {
+  const Json* found = find(name);
+  if (found == nullptr) return false;
+  if (!found->is_string()) refuse_type(name, "a text");
+  value = found->get<std::string>();
+  return true;
+}
+
+void Fields::choice(std::string_view name, std::string& value,
+                    std::initializer_list<std::string_view> choices) {
+  std::string given;
+  if (!text(name, given)) return;
+  std::string list;
+  for (const std::string_view choice : choices) {
+    if (given == choice) {
+      value = given;
+      return;
+    }
+    list += fmt::format("{}'{}'", list.empty() ? "" : ", ", choice);
+  }
+  refuse(name, fmt::format("'{}' must be one of {}", path_of(name), list));
+}
+
+void Fields::unchanging(std::initializer_list<std::string_view> names) {
+  for (const std::string_view name : names) known_.emplace(name);
+}
+
+void Fields::fixed(std::string_view name, const Json& neutral, std::string_view why) {
+  const Json* found = find(name);
+  if (found == nullptr || *found == neutral) return;
+  const bool nothing = (found->is_array() || found->is_object()) && found->empty();
+  if (nothing) return;
+  refuse(name, fmt::format("'{}' is not supported: {}", path_of(name), why),
+         "unsupported_parameter");
+}
+
+void Fields::end() const {
+  for (const auto& [name, value] : object_.items()) {
+    if (known_.contains(name)) continue;
+    refuse(name, fmt::format("'{}' is not a field that this server knows", path_of(name)),
+           "unknown_parameter");
+  }
+}
+
+std::vector<std::string> one_or_more_texts(Fields& fields, std::string_view name,
+                                           std::size_t most) {
+  const Json* found = fields.find(name);
+  if (found == nullptr) return {};
+  std::vector<std::string> texts;
+  if (found->is_string()) {
+    texts.push_back(found->get<std::string>());
+  } else if (found->is_array()) {
+    for (const Json& element : *found) {
+      if (!element.is_string()) fields.refuse_type(name, "a text, or a list of texts");
+      texts.push_back(element.get<std::string>());
+    }
+  } else {
+    fields.refuse_type(name, "a text, or a list of texts");
+  }
+  if (texts.size() > most) {
+    fields.refuse(name, fmt::format("'{}' has {} texts, and {} are the most", fields.path_of(name),
+                                    texts.size(), most));
+  }
+  for (const std::string& text : texts) {
+    if (text.empty()) {
+      fields.refuse(name, fmt::format("'{}' must not have an empty text", fields.path_of(name)));
+    }
+  }
+  return texts;
+}
+
+}  // namespace tapegrad::serve

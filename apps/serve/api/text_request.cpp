@@ -1,0 +1,156 @@
+#include "tapegrad/apps/serve/api/text_request.h"
+
+#include <algorithm>
+
+#include "tapegrad/apps/serve/api/response_format.h"
+#include "tapegrad/base/text/number_text.h"
+
+namespace tapegrad::serve {
+namespace {
+
+constexpr double kMostTemperature = 2, kMostBias = 100, kMostPenalty = 100;
+constexpr std::size_t kMostStopBytes = 512, kMostBiases = 1024;
+
+void read_sampling(Fields& fields, const ServedModel& model, nn::GenerateOptions& options) {
+  fields.number("temperature", options.temperature, 0, kMostTemperature);
+  if (options.temperature == 0) {
+    options.greedy = true;
+    options.temperature = 1;
+  }
+  fields.integer("top_k", options.top_k, 0, INT32_MAX);
+  if (options.top_k == 0) options.top_k.reset();  // as other servers have it: all of them
+  fields.number("top_p", options.top_p, 0, 1);
+  if (options.top_p == 0) fields.refuse("top_p", "'top_p' must be above 0");
+  fields.number("min_p", options.min_p, 0, 1);
+  fields.number("repetition_penalty", options.repetition_penalty, 0, kMostPenalty);
+  if (options.repetition_penalty == 0) {
+    fields.refuse("repetition_penalty", "'repetition_penalty' must be above 0");
+  }
+  fields.fixed("presence_penalty", 0, "repetition_penalty is the penalty that there is");
+  fields.fixed("frequency_penalty", 0, "repetition_penalty is the penalty that there is");
+  bool ignore_eos = false;
+  fields.boolean("ignore_eos", ignore_eos);
+  if (!ignore_eos) options.stop_tokens = model.model.tokenizer.ends();
+}
+
+void read_bias(Fields& fields, const ServedModel& model, nn::GenerateOptions& options) {
+  const Json* bias = fields.find("logit_bias");
+  if (bias == nullptr) return;
+  if (!bias->is_object()) fields.refuse_type("logit_bias", "an object of tokens and numbers");
+  if (bias->size() > kMostBiases) {
+    fields.refuse("logit_bias", fmt::format("'logit_bias' has {} tokens, and {} are the most",
+                                            bias->size(), kMostBiases));
+  }
+  for (const auto& [name, value] : bias->items()) {
+    const auto token = number_of<std::int64_t>(name);
+    if (!token || *token < 0 || *token >= model.vocab_size()) {
+      fields.refuse("logit_bias", fmt::format("'logit_bias' must name tokens by numbers below {}",
+                                              model.vocab_size()));
+    }
+    const double number = value.is_number() ? value.get<double>() : 2 * kMostBias;
+    if (!(number >= -kMostBias && number <= kMostBias)) {
+      fields.refuse("logit_bias", fmt::format("'logit_bias' must have numbers from {} to {}",
+                                              -kMostBias, kMostBias));
+    }
+    options.logit_bias[static_cast<std::int32_t>(*token)] = number;
+  }
+}
+
+void read_stream(Fields& fields, TextRequest& request) {
+  fields.boolean("stream", request.stream);
+  const Json* options = fields.find("stream_options");
+  if (options == nullptr) return;
+  if (!request.stream) fields.refuse("stream_options", "'stream_options' needs 'stream': true");
+  Fields of_stream(*options, "stream_options");
+  of_stream.boolean("include_usage", request.include_usage);
+  of_stream.unchanging({"include_obfuscation"});
+  of_stream.end();
+}
+
+}  // namespace
+
+const NamedModel& read_model_name(Fields& fields, const ServedModel& model) {
+  std::string name;
+  if (!fields.text("model", name)) return model.named.front();
+  const auto found = std::ranges::find(model.named, name, &NamedModel::name);
+  if (found != model.named.end()) return *found;
+  std::string names;
+  for (const NamedModel& one : model.named) {
+    names += fmt::format("{}'{}'", names.empty() ? "" : ", ", one.name);
+  }
+  throw Refused({.status = 404,
+                 .message = fmt::format("there is no model '{}' here, only {}", name, names),
+                 .param = "model",
+                 .code = "model_not_found"});
+}
+
+void check_text_size(const Fields& fields, std::string_view name, const ServedModel& model,
+                     std::string_view text) {
+  // Normalisation joins marks with their letters: at most three bytes become one (NFC of Hangul).
+  constexpr std::size_t kMostShrinking = 3;
+  const auto context = static_cast<std::size_t>(model.context);
+  const std::size_t most = kMostShrinking * context * model.longest_token;
+  if (text.size() <= most) return;
+  fields.refuse(name,
+                fmt::format("'{}' has {} bytes, which are more than {} tokens",
+                            fields.path_of(name), text.size(), model.context),
+                "context_length_exceeded");
+}
+
+void read_text_request(Fields& fields, const ServedModel& model, std::uint64_t new_seed,
+                       TextRequest& request) {
+  const NamedModel& named = read_model_name(fields, model);
+  request.model = named.name;
+  request.options.adapter = named.adapter;
+  fields.integer("n", request.n, 1, static_cast<std::int64_t>(kMostTexts));
+  fields.integer("max_tokens", request.max_tokens, 0, INT32_MAX);
+  read_sampling(fields, model, request.options);
+  read_bias(fields, model, request.options);
+  request.stops = one_or_more_texts(fields, "stop", kMostStops);
+  for (const std::string& stop : request.stops) {
+    if (stop.size() <= kMostStopBytes) continue;
+    fields.refuse("stop", fmt::format("a text of 'stop' has {} bytes, and {} are the most",
+                                      stop.size(), kMostStopBytes));
+  }
+  std::optional<std::int64_t> seed;
+  fields.integer("seed", seed, INT64_MIN, INT64_MAX);
+  request.seed = seed ? static_cast<std::uint64_t>(*seed) : new_seed;
+  read_stream(fields, request);
+  read_response_format(fields, model, request.options);
+  fields.unchanging({"user", "metadata", "safety_identifier", "prompt_cache_key"});
+  fields.fixed("store", false, "nothing is stored here");
+  fields.fixed("service_tier", "auto", "there is one tier");
+}
+
+std::int64_t new_tokens(const ServedModel& model, std::int64_t prompt_tokens,
+                        const std::optional<std::int64_t>& asked, std::int64_t otherwise,
+                        const std::string& prompt_field) {
+  const std::int64_t room = model.context - prompt_tokens;
+  if (room >= 0 && (!asked || *asked <= room)) return asked.value_or(std::min(otherwise, room));
+  const std::string wanted = asked ? fmt::format(" and {} new ones", *asked) : "";
+  throw Refused(
+      {.message = fmt::format("a text has room for {} tokens here, and the prompt has {}{}",
+                              model.context, prompt_tokens, wanted),
+       .param = room < 0 ? prompt_field : "max_tokens",
+       .code = "context_length_exceeded"});
+}
+
+nn::Tokens tokens_of_json(Fields& fields, std::string_view name, const Json& list,
+                          const ServedModel& model) {
+  nn::Tokens tokens;
+  for (const Json& element : list) {
+    const std::int64_t token =
+        element.is_number_integer() && !(element.is_number_unsigned() &&
+                                         element.get<std::uint64_t>() > std::uint64_t{INT32_MAX})
+            ? element.get<std::int64_t>()
+            : -1;
+    if (token < 0 || token >= model.vocab_size()) {
+      fields.refuse(name, fmt::format("a token of '{}' must be a whole number below {}",
+                                      fields.path_of(name), model.vocab_size()));
+    }
+    tokens.push_back(static_cast<std::int32_t>(token));
+  }
+  return tokens;
+}
+
+}  // namespace tapegrad::serve

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tapegrad/apps/serve/api/fields.h"
+#include "tapegrad/apps/serve/served_model.h"
+
+namespace tapegrad::serve {
+
+inline constexpr std::size_t kMostTexts = 128;  // that a request may ask for
+inline constexpr std::size_t kMostStops = 16;
+inline constexpr std::int64_t kMostTop = 20;  // likeliest tokens in place of one
+
+// What requests for texts have in common.
+struct TextRequest {
+  std::string model = {};  // its name
+  std::int64_t n = 1;      // texts of each prompt
+  nn::GenerateOptions options = {};
+  std::optional<std::int64_t> max_tokens = {};
+  std::vector<std::string> stops = {};
+  std::uint64_t seed = 0;  // of the first text; each further one has the next number
+  bool stream = false, include_usage = false;
+};
+
+// Reads these fields. `new_seed` is the seed of a request that has none.
+void read_text_request(Fields& fields, const ServedModel& model, std::uint64_t new_seed,
+                       TextRequest& request);
+// The field "model", or without it the model without adapters. Refused for a name that is not
+// known.
+const NamedModel& read_model_name(Fields& fields, const ServedModel& model);
+
+// Refused if a text has more bytes than so many tokens as fit can stand for.
+void check_text_size(const Fields& fields, std::string_view name, const ServedModel& model,
+                     std::string_view text);
+// What `encode` makes of a text, once its size was checked: refused with the field's name for a
+// character that the tokenizer does not have.
+template <class Encode>
+nn::Tokens encoded(const Fields& fields, std::string_view name, const ServedModel& model,
+                   std::string_view text, const Encode& encode) {
+  check_text_size(fields, name, model, text);
+  try {
+    return encode(text);
+  } catch (const Error& error) {
+    fields.refuse(name, error.what());
+  }
+}
+// How many tokens may follow a prompt: what the request asks for, or `otherwise`, at most what the
+// context has room for. Refused if the prompt or what was asked for does not fit.
+std::int64_t new_tokens(const ServedModel& model, std::int64_t prompt_tokens,
+                        const std::optional<std::int64_t>& asked, std::int64_t otherwise,
+                        const std::string& prompt_field);
+
+// Tokens of a JSON list; refused unless each is one of the model's.
+nn::Tokens tokens_of_json(Fields& fields, std::string_view name, const Json& list,
+                          const ServedModel& model);
+
+}  // namespace tapegrad::serve

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tapegrad/apps/http/listener.h"
+#include "tapegrad/apps/serve/access_log.h"
+#include "tapegrad/apps/serve/api/completions.h"
+#include "tapegrad/apps/serve/work_thread.h"
+
+namespace tapegrad::serve {
+
+struct EndpointOptions {
+  http::ListenerOptions listen = {};
+  std::vector<std::string> names = {};  // of this server beside its address, for Host headers
+  std::vector<std::string> keys = {};   // clients must have one of them; none: anybody may ask
+  LogForm log = LogForm::lines;
+  bool log_texts = false;
+  std::size_t max_reading = 64;        // requests that wait for the reading thread
+  std::chrono::seconds max_time{600};  // of these, as of the engine's jobs
+};
+
+// All that the server answers: what OpenAI's interface has, and the page. It listens while it
+// lives. Bodies of requests are read by a thread of its own, since templates and schemas may take
+// long; what they want of the model comes from the engine's thread, and all else from the
+// listener's.
+class Endpoints : public http::Handler {
+ public:
+  // The engine must outlive it.
+  Endpoints(const ServedModel& model, Engine& engine, const EndpointOptions& options);
+  ~Endpoints() override;
+
+  const http::Listener& listener() const { return listener_; }
+  // From now on, every request but those under way is refused: the server is ending.
+  void end();
+  // What has no answer now gets the refusal, soon. For when the engine runs no more, behind end().
+  void refuse_rest();
+  // Whether all that was to be sent has been.
+  bool all_is_sent();
+  // Whether there is nothing to do, here and for the engine.
+  bool idle() const { return reading_ == 0 && engine_.idle(); }
+  // Whether the listener has ended by itself.
+  bool broken() const { return broken_; }
+
+  std::optional<http::Response> refuses(const http::Request& request) override;
+  std::optional<http::Response> answer(
+      const http::Request& request, const std::shared_ptr<http::Connection>& connection) override;
+  http::Response refusal(int status, const std::string& why) const override;
+  void ended(http::Connection* connection) override;
+  void breaks(const char* why) noexcept override;
+
+ private:
+  struct Endpoint;
+  class PostedReply;
+  struct Read;
+  // A request that is to be read, or that the engine works on.
+  struct Pending {
+    std::shared_ptr<http::Connection> connection;
+    Visit visit;
+    bool streams = false;
+  };
+
+  static const std::vector<Endpoint>& table();
+  static const Endpoint* find(const http::Request& request);
+  static Refusal told_refusal_of(const std::exception& error);
+  std::optional<Refusal> refusal_of(const http::Request& request) const;
+  bool has_key(const std::string& authorization) const;
+  std::optional<Refusal> read_later(const Endpoint& endpoint, const http::Request& request,
+                                    const std::shared_ptr<http::Connection>& connection,
+                                    Visit& visit);
+  void read(Engine::Id id, const std::shared_ptr<Read>& made);
+  void make(Read& made) const;
+  void end_reading(Engine::Id id, Read& made);
+  EngineState state() const;
+  void send(Engine::Id id, http::Response response, const Usage& usage);
+  void event(Engine::Id id, const std::string& data);
+  void end_stream(Engine::Id id, const Usage& usage);
+  Pending take(std::map<Engine::Id, Pending>::iterator place);
+
+  const ServedModel& model_;
+  Engine& engine_;
+  const EndpointOptions options_;
+  AccessLog log_;
+  Rng rng_;  // of ids, and of seeds where clients name none
+  Engine::Id next_id_ = 1;
+  std::map<Engine::Id, Pending> pending_;
+  std::map<http::Connection*, Engine::Id> waiting_;
+  std::int64_t refused_ = 0;               // requests for which the reading thread had no room
+  std::atomic<std::int64_t> reading_ = 0;  // requests that the reading thread has
+  std::atomic<bool> ending_ = false, broken_ = false;
+  http::Listener listener_;  // ends the connections, which still know what is above
+  WorkThread reading_thread_;
+};
+
+}  // namespace tapegrad::serve

@@ -1,0 +1,198 @@
+#include <utility>
+
+#include "tapegrad/apps/serve/endpoint.h"
+#include "tapegrad/apps/serve/endpoints.h"
+#include "tapegrad/base/terminal.h"
+
+// From a request with a body to its answer: the reading thread makes a job of it, or an answer; the
+// engine's thread makes the answer to a job; the listener's sends it.
+
+namespace tapegrad::serve {
+namespace {
+
+constexpr int kJsonDepth = 64;
+constexpr int kClientLeft = 499;  // as nginx logs it
+
+Json parse_body(const std::string& body) {
+  try {
+    return parse_json<Json>(body, kJsonDepth);
+  } catch (const Error& error) {
+    throw Refused(
+        {.message = fmt::format("the body is not JSON: {}", error.what()), .code = "invalid_json"});
+  }
+}
+
+Refusal queue_is_full(std::int64_t seconds) {
+  return {.status = 429,
+          .message = "too many requests are waiting: try again later",
+          .code = "queue_full",
+          .retry_after = seconds};
+}
+
+}  // namespace
+
+// What jobs are given: it passes everything on to the listener's thread.
+class Endpoints::PostedReply : public Reply {
+ public:
+  PostedReply(Endpoints& endpoints, Engine::Id id) : endpoints_(endpoints), id_(id) {}
+  void send(http::Response response, const Usage& usage) override {
+    post([response = std::move(response), usage](Endpoints& e, Engine::Id id) {
+      e.send(id, response, usage);
+    });
+  }
+  void event(std::string data) override {
+    post([data = std::move(data)](Endpoints& e, Engine::Id id) { e.event(id, data); });
+  }
+  void end(const Usage& usage) override {
+    post([usage](Endpoints& e, Engine::Id id) { e.end_stream(id, usage); });
+  }
+
+ private:
+  template <class Call>
+  void post(Call call) {
+    endpoints_.listener_.run(
+        [&endpoints = endpoints_, id = id_, call = std::move(call)] { call(endpoints, id); });
+  }
+
+  Endpoints& endpoints_;
+  const Engine::Id id_;
+};
+
+// What the reading thread is given, and what it makes of it.
+struct Endpoints::Read {
+  const Endpoint& endpoint;
+  Asked asked;
+  std::string body;
+  Engine::Clock::time_point begin;
+  std::optional<http::Response> response = {};
+  std::unique_ptr<Job> job = {};  // without a response
+};
+
+// Gives a request to the reading thread.
+std::optional<Refusal> Endpoints::read_later(const Endpoint& endpoint, const http::Request& request,
+                                             const std::shared_ptr<http::Connection>& connection,
+                                             Visit& visit) {
+  if (ending_) return server_ends();  // its header may have come before the end began
+  const Engine::Id id = next_id_++;
+  visit.id = fmt::format("{:016x}", rng_.next64());
+  if (log_.keeps_texts()) visit.request = request.body;
+  const Asked asked{
+      .model = model_, .id = visit.id, .new_seed = rng_.next32(), .reply = [this, id] {
+        return std::make_unique<PostedReply>(*this, id);
+      }};
+  const auto made = std::make_shared<Read>(Read{endpoint, asked, request.body, visit.begin});
+  const bool waits =
+      reading_thread_.submit(id, request.body.size(), [this, id, made] { read(id, made); });
+  if (!waits) {
+    ++refused_;
+    return queue_is_full(1);
+  }
+  ++reading_;
+  pending_.emplace(id, Pending{connection, visit});  // first: ended() takes what waits from there
+  waiting_[connection.get()] = id;
+  return std::nullopt;
+}
+
+// What a request is told of an exception; stderr is told what is the server's own fault.
+Refusal Endpoints::told_refusal_of(const std::exception& error) {
+  const Refusal why = serve::refusal_of(error);
+  if (why.status >= 500) print_error(fmt::format("error: {}\n", error.what()));
+  return why;
+}
+
+// For the reading thread.
+void Endpoints::read(Engine::Id id, const std::shared_ptr<Read>& made) {
+  try {
+    make(*made);
+    listener_.run([this, id, made] { end_reading(id, *made); });
+  } catch (...) {  // no memory for a word: the client waits until it leaves
+    --reading_;
+  }
+}
+
+void Endpoints::make(Read& made) const {
+  try {
+    if (Engine::Clock::now() - made.begin > options_.max_time) {
+      made.response = too_late(options_.max_time).response();
+      return;
+    }
+    const Json body = parse_body(made.body);
+    if (made.endpoint.call != nullptr) {
+      made.response = {.body = json_text(made.endpoint.call(body, model_))};
+    } else {
+      made.job = made.endpoint.job(body, made.asked);
+    }
+  } catch (const std::exception& error) {
+    made.response = told_refusal_of(error).response();
+  }
+}
+
+void Endpoints::end_reading(Engine::Id id, Read& made) {
+  if (pending_.contains(id)) {  // the client is still there
+    try {
+      if (!made.response) {
+        const auto seconds = engine_.submit(id, std::move(made.job), made.begin);
+        if (seconds) made.response = queue_is_full(*seconds).response();
+      }
+    } catch (const std::exception& error) {
+      made.response = told_refusal_of(error).response();
+    }
+    if (made.response) send(id, std::move(*made.response), {});
+  }
+  --reading_;  // from here on, the engine knows of it
+}
+
+EngineState Endpoints::state() const {
+  EngineState state = engine_.state();
+  state.waiting += reading_;
+  state.refused += refused_;
+  return state;
+}
+
+Endpoints::Pending Endpoints::take(std::map<Engine::Id, Pending>::iterator place) {
+  Pending pending = std::move(place->second);
+  waiting_.erase(pending.connection.get());
+  pending_.erase(place);
+  return pending;
+}
+
+void Endpoints::send(Engine::Id id, http::Response response, const Usage& usage) {
+  const auto place = pending_.find(id);
+  if (place == pending_.end()) return;
+  Pending pending = take(place);
+  if (log_.keeps_texts()) pending.visit.answer = response.body;
+  log_.write(pending.visit, response.status, usage);
+  response.headers.emplace_back("X-Request-Id", pending.visit.id);
+  pending.connection->send(std::move(response));
+}
+
+void Endpoints::event(Engine::Id id, const std::string& data) {
+  const auto place = pending_.find(id);
+  if (place == pending_.end()) return;
+  Pending& pending = place->second;
+  if (!std::exchange(pending.streams, true)) {
+    pending.connection->begin_events({{"X-Request-Id", pending.visit.id}});
+  }
+  if (log_.keeps_texts()) pending.visit.answer += data;
+  pending.connection->send_event(std::make_shared<const std::string>(data));
+}
+
+void Endpoints::end_stream(Engine::Id id, const Usage& usage) {
+  const auto place = pending_.find(id);
+  if (place == pending_.end()) return;
+  const Pending pending = take(place);
+  log_.write(pending.visit, 200, usage);
+  pending.connection->end_events();
+}
+
+void Endpoints::ended(http::Connection* connection) {
+  const auto waiting = waiting_.find(connection);
+  if (waiting == waiting_.end()) return;
+  const Engine::Id id = waiting->second;
+  if (reading_thread_.cancel(id)) --reading_;
+  engine_.cancel(id);
+  const Pending pending = take(pending_.find(id));
+  log_.write(pending.visit, kClientLeft);
+}
+
+}  // namespace tapegrad::serve

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tapegrad/base/version.h"
+#include "tapegrad/data/chat/chat_template.h"
+#include "tapegrad/run/models/json_mask.h"
+#include "tapegrad/run/models/model.h"
+
+namespace tapegrad::serve {
+
+// What clients call a model: the one that is there, or the same with one of its adapters.
+struct NamedModel {
+  std::string name;
+  std::optional<std::int64_t> adapter = {};  // see nn::GenerateOptions
+};
+
+// The model that is served, and what is known of it once. The weights belong to the engine's
+// thread: they may change (see FollowedModel); config and tokenizer stay.
+struct ServedModel {
+  const run::TextModel& model;
+  std::vector<NamedModel> named;  // the model without adapters first
+  std::int64_t context;           // tokens that a text may have, its prompt included
+  std::int64_t created;           // seconds since 1970
+  std::optional<data::ChatTemplate> chat;
+  std::vector<data::Token> answer_ends;  // by the template, beside the tokenizer's ends()
+  run::JsonMasks& json_masks;            // for answers that must be JSON
+  std::size_t longest_token;             // in bytes
+
+  const std::string& name() const { return named.front().name; }
+  std::int64_t vocab_size() const { return model.gpt.config.vocab_size; }
+};
+
+// What made an answer: the same text can be expected of the same one.
+inline std::string fingerprint() { return "tapegrad-" TAPEGRAD_VERSION; }
+
+}  // namespace tapegrad::serve

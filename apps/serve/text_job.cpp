@@ -1,0 +1,185 @@
+#include "tapegrad/apps/serve/text_job.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace tapegrad::serve {
+namespace {
+
+// Of one answer that is no stream; each takes about half a kilobyte as JSON.
+constexpr std::size_t kMostLogprobs = 1'000'000;
+
+std::int64_t seconds_since_1970() {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+std::string event_text(const Json& json) { return "data: " + json_text(json) + "\n\n"; }
+
+std::string finish_reason(nn::TextEnd end) {
+  return end == nn::TextEnd::length ? "length" : "stop";
+}
+
+}  // namespace
+
+Json Usage::json() const {
+  return {{"prompt_tokens", prompt_tokens},
+          {"completion_tokens", completion_tokens},
+          {"total_tokens", prompt_tokens + completion_tokens}};
+}
+
+std::string legacy_token(const std::string& bytes) {
+  if (!find_invalid_utf8(bytes)) return bytes;
+  std::string text = "bytes:";
+  for (const char byte : bytes) {
+    text += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+  }
+  return text;
+}
+
+double shown_logprob(double logprob) { return std::max(logprob, -9999.0); }
+
+TextJob::TextJob(const ServedModel& model, const TextRequest& request,
+                 std::vector<TextPrompt> prompts, std::unique_ptr<TextFormat> format,
+                 std::string id, std::unique_ptr<Reply> reply)
+    : model_(model),
+      request_(request),
+      prompts_(std::move(prompts)),
+      format_(std::move(format)),
+      id_(format_->id_prefix() + std::move(id)),
+      created_(seconds_since_1970()),
+      reply_(std::move(reply)) {
+  for (const TextPrompt& prompt : prompts_) {
+    usage_.prompt_tokens += std::ssize(prompt.tokens);
+    for (std::int64_t i = 0; i < request_.n; ++i) {
+      texts.push_back({&prompt.tokens, &request_.options, request_.seed + texts.size()});
+      answers_.push_back({.choice = Choice(model_.model.tokenizer, request_.stops,
+                                           characters_of(prompt.echo.value_or(""))),
+                          .prompt = prompt});
+      answers_.back().whole.index = answers_.size() - 1;
+    }
+  }
+}
+
+// The tokens of the prompt, each with where it begins in the echo.
+std::vector<ShownToken> TextJob::echoed(const Answer& answer) const {
+  std::vector<ShownToken> tokens;
+  Utf8Stream characters;
+  std::int64_t offset = 0;
+  for (std::size_t i = 0; i < answer.prompt.tokens.size(); ++i) {
+    const std::int32_t token = answer.prompt.tokens[i];
+    const bool scored = i > 0 && i - 1 < answer.scores.size();
+    tokens.push_back({.token = scored ? answer.scores[i - 1] : nn::NewToken{token},
+                      .offset = offset,
+                      .scored = scored});
+    if (i < answer.prompt.unseen) continue;
+    offset += characters_of(characters.push(model_.model.tokenizer.token_bytes(token)));
+  }
+  // Some tokenizers put a space before a text, which its echo does not have.
+  const std::int64_t before =
+      std::max<std::int64_t>(offset - characters_of(answer.prompt.echo.value_or("")), 0);
+  for (ShownToken& shown : tokens) shown.offset = std::max<std::int64_t>(shown.offset - before, 0);
+  return tokens;
+}
+
+// Puts what a text begins with before its first part.
+void TextJob::begin(std::size_t index, TextPart& part) {
+  Answer& answer = answers_[index];
+  if (std::exchange(answer.begun, true)) return;
+  if (request_.stream) {
+    if (const auto first = format_->begin(index)) event(Json::array({*first}), {});
+  }
+  if (!answer.prompt.echo) return;
+  part.text = *answer.prompt.echo;
+  if (request_.options.logprobs) part.tokens = echoed(answer);
+}
+
+bool TextJob::take(std::size_t text, nn::Generation::Taken taken) {
+  Answer& answer = answers_[text];
+  std::move(taken.prompt.begin(), taken.prompt.end(), std::back_inserter(answer.scores));
+  if (taken.tokens.empty() && !taken.end) return true;
+  TextPart part{.index = text};
+  begin(text, part);
+  const auto add = [&](Choice::Piece piece) {
+    part.text += piece.text;
+    if (!request_.options.logprobs) return;
+    std::move(piece.tokens.begin(), piece.tokens.end(), std::back_inserter(part.tokens));
+  };
+  const std::int64_t before = answer.choice.tokens();
+  for (const nn::NewToken& token : taken.tokens) add(answer.choice.push(token));
+  const bool stopped = answer.choice.stopped();
+  if (taken.end && !stopped) add(answer.choice.end());
+  if (taken.end || stopped) part.finish = stopped ? "stop" : finish_reason(*taken.end);
+  usage_.completion_tokens += answer.choice.tokens() - before;
+  send(std::move(part));
+  return !stopped;
+}
+
+// Keeps a part for the whole answer, or sends it.
+void TextJob::send(TextPart part) {
+  if (!request_.stream) {
+    kept_logprobs_ +=
+        part.tokens.size() * static_cast<std::size_t>(1 + request_.options.top_logprobs);
+    if (kept_logprobs_ > kMostLogprobs) {
+      throw Refused(
+          {.message = fmt::format("the answer has more than {} log probabilities: ask for "
+                                  "fewer, or for a stream",
+                                  kMostLogprobs),
+           .param = "logprobs",
+           .code = "too_many_logprobs"});
+    }
+    TextPart& whole = answers_[part.index].whole;
+    whole.text += part.text;
+    std::move(part.tokens.begin(), part.tokens.end(), std::back_inserter(whole.tokens));
+    whole.finish = part.finish;
+    return;
+  }
+  const auto finish = std::exchange(part.finish, std::nullopt);
+  if (!part.text.empty() || !part.tokens.empty()) {
+    event(Json::array({format_->delta(part)}), {});
+  }
+  if (finish) {
+    event(Json::array({format_->delta({.index = part.index, .finish = finish})}), {});
+  }
+}
+
+Json TextJob::head(bool streams) const {
+  return {{"id", id_},
+          {"object", format_->object(streams)},
+          {"created", created_},
+          {"model", request_.model},
+          {"system_fingerprint", fingerprint()},
+          {"seed", static_cast<std::int64_t>(request_.seed)}};
+}
+
+void TextJob::event(const Json& choices, const Json& usage) {
+  Json json = head(true);
+  json["choices"] = choices;
+  if (request_.include_usage) json["usage"] = usage;
+  streaming_ = true;
+  reply_->event(event_text(json));
+}
+
+void TextJob::finish() {
+  if (request_.stream) {
+    if (request_.include_usage) event(Json::array(), usage_.json());
+    reply_->event("data: [DONE]\n\n");
+    reply_->end(usage_);
+    return;
+  }
+  Json json = head(false);
+  json["choices"] = Json::array();
+  for (const Answer& answer : answers_) json["choices"].push_back(format_->choice(answer.whole));
+  json["usage"] = usage_.json();
+  reply_->send({.body = json_text(json)}, usage_);
+}
+
+void TextJob::fail(const Refusal& why) {
+  if (!streaming_) return reply_->send(why.response(), usage_);
+  reply_->event(event_text(why.json()));
+  reply_->end(usage_);
+}
+
+}  // namespace tapegrad::serve

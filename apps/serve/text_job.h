@@ -1,0 +1,102 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tapegrad/apps/serve/api/text_request.h"
+#include "tapegrad/apps/serve/choice.h"
+#include "tapegrad/apps/serve/engine.h"
+#include "tapegrad/apps/serve/served_model.h"
+
+namespace tapegrad::serve {
+
+struct Usage {
+  std::int64_t prompt_tokens = 0, completion_tokens = 0;
+  Json json() const;
+};
+
+// The way back to whoever asked, from the engine's thread. What comes when nobody is there any more
+// is lost.
+class Reply {
+ public:
+  virtual ~Reply() = default;
+  // The whole answer.
+  virtual void send(http::Response response, const Usage& usage) = 0;
+  // Or events, of which the first begins the stream, and its end.
+  virtual void event(std::string data) = 0;
+  virtual void end(const Usage& usage) = 0;
+};
+
+// A part of a text of the answer, or all of it.
+struct TextPart {
+  std::size_t index = 0;  // which text of the answer
+  std::string text = {};
+  std::vector<ShownToken> tokens = {};  // if the request asks for their log probabilities
+  std::optional<std::string> finish = {};
+};
+
+// How an endpoint says what was made. The members are named as in OpenAI's interface.
+class TextFormat {
+ public:
+  virtual ~TextFormat() = default;
+  virtual const char* id_prefix() const = 0;
+  virtual const char* object(bool streams) const = 0;
+  virtual Json choice(const TextPart& whole) const = 0;  // of "choices"
+  // Of "choices" of an event: what a text begins with, if it does; a part.
+  virtual std::optional<Json> begin(std::size_t index) const = 0;
+  virtual Json delta(const TextPart& part) const = 0;
+};
+
+// A prompt of a request, and what stands before its texts in the answer.
+struct TextPrompt {
+  nn::Tokens tokens;
+  std::optional<std::string> echo = {};
+  std::size_t unseen = 0;  // tokens at its beginning that are no part of the echo
+};
+
+// Makes the texts of a request and says them as a format does, at once or in a stream.
+class TextJob : public Job {
+ public:
+  TextJob(const ServedModel& model, const TextRequest& request, std::vector<TextPrompt> prompts,
+          std::unique_ptr<TextFormat> format, std::string id, std::unique_ptr<Reply> reply);
+
+  bool take(std::size_t text, nn::Generation::Taken taken) override;
+  void finish() override;
+  void fail(const Refusal& why) override;
+
+ private:
+  struct Answer {
+    Choice choice;
+    const TextPrompt& prompt;
+    std::vector<nn::NewToken> scores = {};  // of the prompt's tokens from the second one on
+    bool begun = false;
+    TextPart whole = {};  // but for what has been sent
+  };
+
+  void begin(std::size_t index, TextPart& part);
+  std::vector<ShownToken> echoed(const Answer& answer) const;
+  void send(TextPart part);
+  void event(const Json& choices, const Json& usage);
+  Json head(bool streams) const;
+
+  const ServedModel& model_;
+  const TextRequest request_;
+  const std::vector<TextPrompt> prompts_;
+  const std::unique_ptr<TextFormat> format_;
+  const std::string id_;
+  const std::int64_t created_;
+  const std::unique_ptr<Reply> reply_;
+  std::vector<Answer> answers_;
+  Usage usage_;
+  std::size_t kept_logprobs_ = 0;  // of all answers
+  bool streaming_ = false;         // an event was sent
+};
+
+// A token as text: what is no UTF-8 as "bytes:\xe2\x80".
+std::string legacy_token(const std::string& bytes);
+// What JSON can say.
+double shown_logprob(double logprob);
+
+}  // namespace tapegrad::serve

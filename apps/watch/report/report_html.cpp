@@ -1,0 +1,216 @@
+#include "tapegrad/apps/watch/report/report_html.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tapegrad/apps/watch/report/layer_map.h"
+#include "tapegrad/apps/watch/report/line_chart.h"
+#include "tapegrad/apps/watch/report/report_tables.h"
+#include "tapegrad/base/file.h"
+#include "tapegrad/base/median.h"
+#include "tapegrad/base/text/markup.h"
+#include "tapegrad/base/text/words.h"
+#include "tapegrad/nn/summary.h"
+#include "tapegrad/run/folder/run_folder.h"
+
+namespace tapegrad::embedded {
+std::string_view report_style();
+}
+
+namespace tapegrad::watch {
+namespace {
+
+namespace fs = std::filesystem;
+using Points = std::vector<std::pair<double, double>>;
+
+constexpr std::size_t kMostShownSamples = 8;
+
+Points points_of(const History& history, const std::string& name) {
+  Points points;
+  const auto series = history.series().find(name);
+  if (series == history.series().end()) return points;
+  for (std::size_t i = 0; i < series->second.size(); ++i) {
+    const History::Point& point = series->second[i];
+    points.emplace_back(static_cast<double>(point.iteration), point.value);
+  }
+  return points;
+}
+
+// The mean of each point and those around it, which shows where a noisy loss goes.
+Points smoothed(const Points& points) {
+  const std::size_t reach = points.size() / 60;
+  Points result;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const std::size_t begin = i - std::min(i, reach), end = std::min(i + reach + 1, points.size());
+    double sum = 0;  // anew for each: a spike would leave its rounding in a running sum
+    for (std::size_t k = begin; k < end; ++k) sum += points[k].second;
+    result.emplace_back(points[i].first, sum / static_cast<double>(end - begin));
+  }
+  return result;
+}
+
+// "12,345", or as few digits as say it for a number that no file of ours has.
+std::string whole(double number) {
+  return std::abs(number) < 1e15 ? grouped(std::llround(number)) : fmt::format("{:.3g}", number);
+}
+
+std::string figure(const LineChart& chart, const std::string& caption) {
+  const std::string svg = svg_of(chart);
+  if (svg.empty()) return "";
+  std::string legend;
+  for (const Curve& curve : chart.curves) {
+    if (chart.curves.size() == 1 || curve.points.empty()) continue;
+    legend += fmt::format(
+        "<li><svg viewBox=\"0 0 18 8\" aria-hidden=\"true\"><path class=\"curve curve-{}{}\" "
+        "d=\"M1 4H17\"/></svg>{}</li>\n",
+        curve.colour % 8, curve.faint ? " faint" : "", escaped_markup(curve.name));
+  }
+  if (!legend.empty()) legend = "<ul class=\"legend\">\n" + legend + "</ul>\n";
+  return fmt::format("<figure><figcaption>{}</figcaption>\n{}{}</figure>\n",
+                     escaped_markup(caption), svg, legend);
+}
+
+// A chart of one number of metrics.jsonl.
+std::string figure_of(const Runs& runs, const std::string& name, const std::string& caption,
+                      bool log_y = false) {
+  LineChart chart{.title = caption, .curves = {}, .log_y = log_y, .height = 180};
+  for (const RunFiles* run : runs) {
+    const int colour = static_cast<int>(chart.curves.size());
+    chart.curves.push_back({name_of_run(*run), points_of(run->history(), name), colour});
+  }
+  return figure(chart, caption);
+}
+
+// Each run has a colour, faint for its training loss, which is smoothed. One run alone has two.
+std::string loss_figure(const Runs& runs) {
+  LineChart chart{.title = "loss by step", .curves = {}, .log_y = true, .height = 320};
+  const bool alone = runs.size() == 1;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const std::string prefix = run_prefix(runs, *runs[i]);
+    const auto add = [&](const char* name, const Points& points, int colour, bool faint) {
+      chart.curves.push_back({prefix + name, points, colour, faint});
+    };
+    const int colour = static_cast<int>(i);
+    add("train loss", smoothed(points_of(runs[i]->history(), "loss")), colour, !alone);
+    add("validation loss", points_of(runs[i]->history(), "val_loss"), alone ? 1 : colour, false);
+  }
+  return figure(chart, "Loss by step (logarithmic)");
+}
+
+std::string layers(const Runs& runs) {
+  std::string text;
+  for (const RunFiles* run : runs) {
+    if (run->history().layers().size() == 0) continue;
+    const std::string prefix = run_prefix(runs, *run);
+    text += layer_map(run->history(), 0, prefix + "mean |gradient| of layers");
+    text += layer_map(run->history(), 2, prefix + "mean |update| of layers");
+  }
+  return text.empty() ? "" : heading("Layers") + text;
+}
+
+std::string result(const std::string& value, const std::string& name) {
+  return fmt::format("<li><b>{}</b><span>{}</span></li>\n", escaped_markup(value),
+                     escaped_markup(name));
+}
+
+std::string results(const RunFiles& run) {
+  const History& history = run.history();
+  std::string text;
+  const auto add_last = [&](const std::string& series, const std::string& name) {
+    const Points points = points_of(history, series);
+    if (!points.empty()) text += result(loss_text(points.back().second), name);
+  };
+  add_last("final_val_loss", "final validation loss");
+  const Points val = points_of(history, "val_loss");
+  if (!val.empty()) {
+    const auto best = std::min_element(
+        val.begin(), val.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    text += result(loss_text(best->second),
+                   fmt::format("lowest validation loss, at step {}", whole(best->first)));
+  }
+  add_last("loss", "last training loss");
+  add_last("bits_per_byte", "bits per byte");
+  std::vector<double> rates;
+  for (const auto& [step, rate] : points_of(history, "tokens_per_second")) rates.push_back(rate);
+  if (!rates.empty()) text += result(whole(median(rates)), "tokens per second (median)");
+  if (history.last_iteration() >= 0) {
+    const std::string of = run.max_iters() ? " of " + grouped(*run.max_iters()) : "";
+    text += result(grouped(history.last_iteration()) + of, "steps");
+  }
+  return text.empty() ? "" : "<ul class=\"results\">\n" + text + "</ul>\n";
+}
+
+std::string samples(const Runs& runs) {
+  std::string text;
+  for (const RunFiles* run : runs) {
+    const auto& list = run->history().samples();
+    const std::size_t shown = std::min(list.size(), kMostShownSamples);
+    for (std::size_t k = 0; k < shown; ++k) {  // the first, the last, and some between them
+      const auto& sample = list[shown == 1 ? list.size() - 1 : k * (list.size() - 1) / (shown - 1)];
+      text += fmt::format("<h3>{}step {}</h3>\n", escaped_markup(run_prefix(runs, *run)),
+                          grouped(sample.iteration));
+      if (!sample.wanted.empty()) {
+        text += fmt::format(
+            "<p>Question</p>\n<pre>{}</pre>\n<p>Wanted answer</p>\n<pre>{}</pre>\n"
+            "<p>The model's answer</p>\n",
+            escaped_markup(sample.prompt), escaped_markup(sample.wanted));
+      }
+      text += fmt::format("<pre>{}</pre>\n", escaped_markup(sample.text));
+    }
+  }
+  return text.empty() ? "" : heading("Samples") + text;
+}
+
+std::string head(const Runs& runs) {
+  std::string title;
+  for (const RunFiles* run : runs) title += (title.empty() ? "" : ", ") + name_of_run(*run);
+  return fmt::format(
+      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<title>{0}</title>\n<style>\n{1}</style>\n</head>\n<body>\n<main>\n<h1>{0}</h1>\n",
+      escaped_markup(title), embedded::report_style());
+}
+
+// How the run ended, and why. `at_end` of the program that made it, nothing is said of one that is
+// done.
+std::string state_note(const Runs& runs, const RunFiles& run, bool at_end) {
+  std::string state =
+      run.state() == RunState::training ? "still in training" : std::string(name_of(run.state()));
+  const std::string reason = run.reason();
+  if (at_end && run.state() == RunState::ended && reason.empty()) return "";
+  if (!reason.empty()) state += ": " + reason;
+  return fmt::format("<p class=\"note\">{}{}</p>\n", escaped_markup(run_prefix(runs, run)),
+                     escaped_markup(state));
+}
+
+}  // namespace
+
+std::string report_of(const Runs& runs, bool at_end) {
+  std::string text = head(runs);
+  for (const RunFiles* run : runs) {
+    text += state_note(runs, *run, at_end) + results(*run);
+  }
+  text += differences(runs);
+  text += heading("Curves") + loss_figure(runs);
+  text += figure_of(runs, "val_reward_margin", "Reward margin of the validation pairs");
+  text +=
+      figure_of(runs, "val_reward_accuracy", "Share of validation pairs whose margin is above 0");
+  text += figure_of(runs, "lr", "Learning rate");
+  text += figure_of(runs, "norm", "Norm of the gradient (logarithmic)", true);
+  text += figure_of(runs, "tokens_per_second", "Tokens per second");
+  text += layers(runs) + samples(runs) + sessions(runs) + options(runs) + sizes(runs);
+  return text +
+         "</main>\n<footer>Made by tapegrad. This file needs no "
+         "network.</footer>\n</body>\n</html>\n";
+}
+
+void write_report(const fs::path& folder) {
+  RunFiles run(folder);
+  run.end_training();  // this program holds the lock
+  run.read_all();
+  write_file_atomically(folder / run::kReportFile, report_of({&run}, true));
+}
+
+}  // namespace tapegrad::watch

@@ -1,0 +1,126 @@
+#include "tapegrad/data/chat/chat_template.h"
+
+#include <utility>
+
+#include "tapegrad/base/json_file.h"
+#include "tapegrad/data/jinja/template.h"
+
+namespace tapegrad::data {
+namespace {
+
+constexpr int kMostJsonDepth = 64;
+constexpr const char* kChatML =
+    "{%- for message in messages %}"
+    "{{- '<|im_start|>' + message.role + '\\n' }}"
+    "{%- if message.role == 'assistant' %}"
+    "{%- generation %}{{- message.content + '<|im_end|>' }}{%- endgeneration %}"
+    "{%- else %}{{- message.content + '<|im_end|>' }}{%- endif %}"
+    "{{- '\\n' }}"
+    "{%- endfor %}"
+    "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}";
+
+Json parsed(std::string_view text, const char* what) {
+  try {
+    return parse_json<Json>(text, kMostJsonDepth);
+  } catch (const Error& error) {
+    fail("[chat template] {}: {}", what, error.what());
+  }
+}
+
+jinja::Value value_of(const Message& message) {
+  if (!message.json.empty()) return jinja::value_of(parsed(message.json, "a message"));
+  auto dict = std::make_shared<jinja::Dict>();
+  dict->set(jinja::Value("role"), jinja::Value(message.role));
+  dict->set(jinja::Value("content"), jinja::Value(message.content));
+  return jinja::Value(jinja::DictRef(std::move(dict)));
+}
+
+// A list as the text of JSON; None if there is none.
+jinja::Value list_value(const std::string& text, const char* what) {
+  if (text.empty()) return {};
+  const Json json = parsed(text, what);
+  check(json.is_array(), "[chat template] {} must be a list", what);
+  return jinja::value_of(json);
+}
+
+// What a template says, as an Error of the house.
+template <class F>
+auto with_place(const F& f) {
+  try {
+    return f();
+  } catch (const jinja::TemplateError& error) {
+    if (error.line() != 0) throw;
+    fail("[chat template] {}", error.message());
+  }
+}
+
+}  // namespace
+
+Message message_of_json(std::string_view object) {
+  const Json json = parsed(object, "a message");
+  check(json.is_object(), "[chat template] a message must be a JSON object");
+  const auto role = json.find("role"), content = json.find("content");
+  check(role != json.end() && role->is_string(),
+        "[chat template] a message must have a text 'role'");
+  Message message{.role = role->get<std::string>()};
+  const bool plain = content != json.end() && content->is_string();
+  if (plain) message.content = content->get<std::string>();
+  const bool says_more = json.size() != 2 || !plain || json.begin().key() != "role";
+  if (says_more) message.json = std::string(object);
+  return message;
+}
+
+std::string json_of_message(const Message& message) {
+  if (!message.json.empty()) return message.json;
+  return json_text(Json{{"role", message.role}, {"content", message.content}});
+}
+
+struct ChatTemplate::Parsed {
+  Parsed(std::string source_, SpecialTokenTexts special_tokens_)
+      : source(std::move(source_)), special_tokens(std::move(special_tokens_)), parsed(source) {}
+  std::string source;
+  SpecialTokenTexts special_tokens;
+  jinja::Template parsed;
+};
+
+ChatTemplate::ChatTemplate(std::string source, SpecialTokenTexts special_tokens)
+    : parsed_(with_place([&] {
+        return std::make_shared<const Parsed>(std::move(source), std::move(special_tokens));
+      })) {}
+
+ChatTemplate ChatTemplate::chatml() { return ChatTemplate(kChatML); }
+
+RenderedChat ChatTemplate::render(const Conversation& conversation, bool add_generation_prompt,
+                                  std::string_view variables, const RenderLimits& most) const {
+  return with_place([&] {
+    std::vector<std::pair<std::string, jinja::Value>> given;
+    for (const auto& [name, text] : parsed_->special_tokens) given.emplace_back(name, text);
+    jinja::Values messages;
+    for (const Message& message : conversation.messages) messages.push_back(value_of(message));
+    given.emplace_back("messages", jinja::list_of(std::move(messages)));
+    given.emplace_back("tools", list_value(conversation.tools, "tools"));
+    given.emplace_back("documents", list_value(conversation.documents, "documents"));
+    given.emplace_back("add_generation_prompt", jinja::Value(add_generation_prompt));
+    if (!variables.empty()) {
+      const Json more = parsed(variables, "variables");
+      check(more.is_object(), "[chat template] variables must be a JSON object");
+      for (const auto& [name, value] : more.items()) {
+        given.emplace_back(name, jinja::value_of(value));
+      }
+    }
+    const jinja::Limits limits{
+        .steps = most.steps, .text_bytes = most.text_bytes, .memory_bytes = most.memory_bytes};
+    auto [text, generated] = parsed_->parsed.render(given, limits);
+    RenderedChat rendered{.text = std::move(text)};
+    for (const auto& [begin, end] : generated) rendered.generated.push_back({begin, end});
+    return rendered;
+  });
+}
+
+bool ChatTemplate::marks_generations() const { return parsed_->parsed.marks_generations(); }
+bool ChatTemplate::reads(std::string_view variable) const {
+  return parsed_->parsed.reads(variable);
+}
+const std::string& ChatTemplate::source() const { return parsed_->source; }
+
+}  // namespace tapegrad::data

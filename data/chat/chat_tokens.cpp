@@ -1,0 +1,199 @@
+#include "tapegrad/data/chat/chat_tokens.h"
+
+#include <algorithm>
+
+#include "tapegrad/base/error.h"
+#include "tapegrad/data/tokenize/document_ends.h"
+#include "tapegrad/data/tokenize/hf/hf_tokenizer.h"
+
+namespace tapegrad::data {
+namespace {
+
+// The tokens of a text, and where each of them ends in it.
+class PlacedTokens {
+ public:
+  PlacedTokens(const std::string& text, const Tokenizer& tokenizer)
+      : text_(text), tokenizer_(tokenizer), tokens_(tokenizer.encode(text, true)) {
+    if (place_in(text)) return;
+    normalized_ = true;
+    const std::string changed = nfc(text);
+    check(place_in(changed), "the tokens of a text of {} bytes have other ones", text.size());
+  }
+  std::vector<Token> take() { return std::move(tokens_); }
+
+  // The token that has a byte of the text; behind the last one if the text is not so long.
+  std::int64_t token_at(std::size_t byte) const {
+    // Normalizing changes lengths, and what stands before a character by itself alone.
+    const std::size_t place = normalized_ ? nfc(text_.substr(0, byte)).size() : byte;
+    return std::upper_bound(ends_.begin(), ends_.end(), place) - ends_.begin();
+  }
+  // The end, in bytes of the text, of the first special token at or behind a byte.
+  std::size_t end_of_special(std::size_t byte) const {
+    for (auto i = static_cast<std::size_t>(token_at(byte)); i < tokens_.size(); ++i) {
+      const std::string name = tokenizer_.token_bytes(tokens_[i]);
+      if (tokenizer_.encode(name) == tokenizer_.encode(name, true)) continue;
+      const std::size_t found = text_.find(name, byte);
+      check(found != std::string::npos, "the special token {} is not in the text", name);
+      return found + name.size();
+    }
+    fail("the template writes no special token behind an answer, and its end cannot be told");
+  }
+
+ private:
+  // Whether the tokens' bytes are those of a text, but for spaces that the tokenizer puts before
+  // parts of it.
+  bool place_in(std::string_view text) {
+    ends_.clear();
+    std::size_t end = 0;
+    for (const Token token : tokens_) {
+      const std::string own = tokenizer_.token_bytes(token);
+      std::string_view bytes = own;
+      if (bytes.starts_with(' ') && !text.substr(end).starts_with(bytes)) bytes.remove_prefix(1);
+      if (!text.substr(end).starts_with(bytes)) return false;
+      ends_.push_back(end += bytes.size());
+    }
+    return end == text.size();
+  }
+
+  const std::string& text_;
+  const Tokenizer& tokenizer_;
+  std::vector<Token> tokens_;
+  std::vector<std::size_t> ends_;  // in the normalized text
+  bool normalized_ = false;
+};
+
+std::size_t start_of_last_char(std::string_view text, std::size_t end) {
+  const auto is_inside = [&](std::size_t i) {
+    return (static_cast<unsigned char>(text[i]) & 0xC0) == 0x80;
+  };
+  std::size_t at = end - 1;
+  while (at > 0 && is_inside(at)) --at;
+  return at;
+}
+
+std::size_t common_prefix(std::string_view a, std::string_view b) {
+  return static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first -
+                                  a.begin());
+}
+
+// An answer's text as templates may write it: trimmed, and without the thoughts before it.
+std::string_view bare_answer(std::string_view content) {
+  constexpr std::string_view end_of_thought = "</think>";
+  if (const std::size_t at = content.rfind(end_of_thought); at != content.npos) {
+    content.remove_prefix(at + end_of_thought.size());
+  }
+  const std::size_t first = std::min(content.find_first_not_of(kWhiteSpace), content.size());
+  content.remove_prefix(first);
+  return content.substr(0, content.find_last_not_of(kWhiteSpace) + 1);
+}
+
+// Which bytes of a conversation's text are answers, by the texts of its beginnings.
+class AnswersByPrefixes {
+ public:
+  AnswersByPrefixes(const Conversation& whole, const ChatTemplate& chat_template,
+                    const std::string& text, const PlacedTokens& tokens)
+      : whole_(whole), template_(chat_template), text_(text), tokens_(tokens) {}
+
+  // Of the first answer, and of others that begin within so many tokens.
+  std::vector<TextSpan> spans(std::int64_t most_tokens) {
+    std::vector<TextSpan> spans;
+    for (std::size_t i = 0; i < whole_.messages.size(); ++i) {
+      if (whole_.messages[i].role != "assistant") continue;
+      const std::size_t begin = begin_of(i);
+      if (!spans.empty() && tokens_.token_at(begin) >= most_tokens) break;
+      spans.push_back({begin, end_of(i, begin)});
+      check(spans.back().end >= begin, "the template writes no answer for message {}", i + 1);
+    }
+    return spans;
+  }
+
+ private:
+  std::string render(std::size_t messages, bool prompt) {
+    rendered_ += static_cast<std::int64_t>(messages);
+    check(rendered_ <= kMostRenderedMessages,
+          "its {} messages are too many for a template without {{% generation %}} marks, which is "
+          "rendered anew for each answer: divide the conversation",
+          whole_.messages.size());
+    Conversation part{.messages = {}, .tools = whole_.tools, .documents = whole_.documents};
+    part.messages.assign(whole_.messages.begin(),
+                         whole_.messages.begin() + static_cast<std::ptrdiff_t>(messages));
+    return template_.render(part, prompt).text;
+  }
+
+  std::size_t begin_of(std::size_t i) {
+    const std::string prompt = render(i, true);
+    const std::size_t same = common_prefix(prompt, text_);
+    if (same == prompt.size()) return same;
+    // A prompt may begin an answer in a way that answers do not begin later: with <think>.
+    const std::string before = render(i, false);
+    check(text_.starts_with(before) && same > before.size(),
+          "the template writes the messages before message {} otherwise when it follows, so that "
+          "its answer cannot be told: a template with {{% generation %}} marks can tell it",
+          i + 1);
+    return same;
+  }
+
+  std::size_t end_of(std::size_t i, std::size_t begin) {
+    const std::string through =
+        i + 1 == whole_.messages.size() ? text_ : render(i + 1, /*prompt=*/false);
+    // Some templates (Llama 3's first one) write the beginning of a next answer in any case.
+    const bool asks_on = render(i + 1, /*prompt=*/true) == through;
+    if (!asks_on && text_.starts_with(through)) return through.size();
+    const std::string_view answer = bare_answer(whole_.messages[i].content);
+    const std::size_t found = text_.find(answer, begin);
+    check(found != std::string::npos,
+          "the template writes message {} otherwise than it is, so that its end cannot be told: a "
+          "template with {{% generation %}} marks can tell it",
+          i + 1);
+    return tokens_.end_of_special(found + answer.size());
+  }
+
+  const Conversation& whole_;
+  const ChatTemplate& template_;
+  const std::string& text_;
+  const PlacedTokens& tokens_;
+  std::int64_t rendered_ = 0;
+};
+
+}  // namespace
+
+ChatTokens chat_tokens(const Conversation& conversation, const ChatTemplate& chat_template,
+                       const Tokenizer& tokenizer, std::int64_t most_tokens) {
+  const RenderedChat chat = chat_template.render(conversation, false);
+  PlacedTokens tokens(chat.text, tokenizer);
+  const bool marked = chat_template.marks_generations();
+  const std::vector<TextSpan> spans =
+      marked ? chat.generated
+             : AnswersByPrefixes(conversation, chat_template, chat.text, tokens).spans(most_tokens);
+  ChatTokens result;
+  for (const TextSpan& span : spans) {
+    if (span.end <= span.begin) continue;
+    const std::size_t last = marked ? start_of_last_char(chat.text, span.end) : span.end - 1;
+    const TokenRange range{tokens.token_at(span.begin), tokens.token_at(last) + 1};
+    auto& answers = result.answers;
+    if (!answers.empty() && range.begin < answers.back().end) {  // one token has a byte of both
+      answers.back().end = range.end;
+    } else {
+      answers.push_back(range);
+    }
+  }
+  result.tokens = tokens.take();
+  return result;
+}
+
+bool cut_at_turn(std::int64_t& length, std::vector<TokenRange>& answers, std::int64_t block_size) {
+  if (length <= block_size + 1) return !answers.empty();
+  while (!answers.empty() && answers.back().end > block_size + 1) answers.pop_back();
+  if (answers.empty()) return false;
+  length = answers.back().end;
+  return true;
+}
+
+bool cut_at_turn(ChatTokens& chat, std::int64_t block_size) {
+  std::int64_t length = std::ssize(chat.tokens);
+  if (!cut_at_turn(length, chat.answers, block_size)) return false;
+  chat.tokens.resize(static_cast<std::size_t>(length));
+  return true;
+}
+
+}  // namespace tapegrad::data

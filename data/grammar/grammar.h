@@ -1,0 +1,14 @@
+#pragma once
+
+#include "tapegrad/data/grammar/byte_terms.h"
+
+namespace tapegrad::data {
+
+// What compile_schema() makes of a schema.
+struct Grammar {
+  ByteTerms terms;
+  Term start;
+  Term any_char;  // of strings: see JsonTexts
+};
+
+}  // namespace tapegrad::data

@@ -1,0 +1,302 @@
+#include "tapegrad/data/jinja/characters.h"
+
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "tapegrad/base/text/utf8.h"
+
+namespace tapegrad::data::jinja {
+namespace {
+
+std::int32_t code(char32_t c) { return static_cast<std::int32_t>(c); }
+
+// Calls f(code point, its bytes); the code point of a byte that is no UTF-8 is 0xFFFD.
+template <class F>
+void each_character(std::string_view text, const F& f) {
+  while (!text.empty()) {
+    const Utf8Char c = first_char(text);
+    const bool valid = c.kind == Utf8Char::Kind::valid;
+    const std::size_t size = valid ? c.size : 1;
+    f(valid ? c.code_point : char32_t{0xFFFD}, text.substr(0, size));
+    text.remove_prefix(size);
+  }
+}
+
+// Full case mappings that are more than one character, of those that occur outside of phonetics.
+std::string upper_of(char32_t c) {
+  if (c == 0xDF) return "SS";
+  if (c >= 0xFB00 && c <= 0xFB06) {
+    constexpr const char* kLigatures[] = {"FF", "FI", "FL", "FFI", "FFL", "ST", "ST"};
+    return kLigatures[c - 0xFB00];
+  }
+  return to_utf8(static_cast<char32_t>(utf8proc_toupper(code(c))));
+}
+std::string lower_of(char32_t c) {
+  if (c == 0x130) return "i\u0307";
+  return to_utf8(static_cast<char32_t>(utf8proc_tolower(code(c))));
+}
+std::string title_of(char32_t c) {
+  if (c == 0xDF) return "Ss";
+  if (c >= 0xFB00 && c <= 0xFB06) {
+    constexpr const char* kLigatures[] = {"Ff", "Fi", "Fl", "Ffi", "Ffl", "St", "St"};
+    return kLigatures[c - 0xFB00];
+  }
+  return to_utf8(static_cast<char32_t>(utf8proc_totitle(code(c))));
+}
+
+bool is_upper(char32_t c) { return utf8proc_tolower(code(c)) != code(c); }
+bool is_lower(char32_t c) {
+  return utf8proc_toupper(code(c)) != code(c) || utf8proc_category(code(c)) == UTF8PROC_CATEGORY_LL;
+}
+bool is_letter(char32_t c) {
+  const auto category = utf8proc_category(code(c));
+  return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
+}
+
+template <class F>
+std::string mapped(std::string_view text, const F& f) {
+  std::string made;
+  made.reserve(text.size());
+  each_character(text, [&](char32_t c, std::string_view bytes) {
+    const bool valid = c != 0xFFFD;
+    made += valid ? f(c) : std::string(bytes);
+  });
+  return made;
+}
+
+// A sigma at the end of a word has a form of its own.
+std::string with_final_sigmas(std::string text) {
+  const std::string sigma = "σ", last = "ς";
+  for (std::size_t at = text.find(sigma); at != text.npos; at = text.find(sigma, at + 2)) {
+    bool before = false, behind = false;
+    each_character(std::string_view(text).substr(0, at),
+                   [&](char32_t c, std::string_view) { before = is_letter(c); });
+    if (at + 2 < text.size())
+      behind = is_letter(first_char(std::string_view(text).substr(at + 2)).code_point);
+    if (before && !behind) text.replace(at, 2, last);
+  }
+  return text;
+}
+
+bool is_line_end(char32_t c) {
+  return (c >= 0xA && c <= 0xD) || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 ||
+         c == 0x2029;
+}
+
+}  // namespace
+
+std::size_t character_count(std::string_view text) {
+  std::size_t count = 0;
+  each_character(text, [&](char32_t, std::string_view) { ++count; });
+  return count;
+}
+
+std::vector<std::string_view> characters_of(std::string_view text) {
+  std::vector<std::string_view> characters;
+  each_character(text, [&](char32_t, std::string_view bytes) { characters.push_back(bytes); });
+  return characters;
+}
+
+std::size_t byte_of(std::string_view text, std::size_t character) {
+  std::size_t at = 0;
+  for (; character > 0 && at < text.size(); --character) {
+    const Utf8Char c = first_char(text.substr(at));
+    at += c.kind == Utf8Char::Kind::valid ? c.size : 1;
+  }
+  return at;
+}
+
+bool is_space(char32_t c) {
+  return (c >= 9 && c <= 13) || (c >= 28 && c <= 32) || c == 0x85 || c == 0xA0 || c == 0x1680 ||
+         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
+         c == 0x3000;
+}
+
+std::vector<std::string_view> words_of(std::string_view text) {
+  std::vector<std::string_view> words;
+  std::size_t begin = 0, at = 0;
+  const auto end_word = [&] {
+    if (at > begin) words.push_back(text.substr(begin, at - begin));
+  };
+  each_character(text, [&](char32_t c, std::string_view bytes) {
+    if (is_space(c)) {
+      end_word();
+      begin = at + bytes.size();
+    }
+    at += bytes.size();
+  });
+  end_word();
+  return words;
+}
+
+std::vector<std::string_view> lines_of(std::string_view text, bool keep_ends) {
+  std::vector<std::string_view> lines;
+  std::size_t begin = 0, at = 0;
+  char32_t before = 0;
+  each_character(text, [&](char32_t c, std::string_view bytes) {
+    at += bytes.size();
+    if (c == '\n' && before == '\r') {  // the second half of an end
+      if (keep_ends) lines.back() = {lines.back().data(), lines.back().size() + 1};
+      begin = at;
+    } else if (is_line_end(c)) {
+      lines.push_back(text.substr(begin, at - begin - (keep_ends ? 0 : bytes.size())));
+      begin = at;
+    }
+    before = c;
+  });
+  if (begin < text.size()) lines.push_back(text.substr(begin));
+  return lines;
+}
+
+std::string_view strip_left(std::string_view text) {
+  while (!text.empty()) {
+    const Utf8Char c = first_char(text);
+    if (c.kind != Utf8Char::Kind::valid || !is_space(c.code_point)) break;
+    text.remove_prefix(c.size);
+  }
+  return text;
+}
+
+namespace {
+// The last character's bytes.
+std::string_view last_character(std::string_view text) {
+  std::size_t size = 1;
+  while (size < text.size() && size < 4 &&
+         (static_cast<unsigned char>(text[text.size() - size]) & 0xC0) == 0x80) {
+    ++size;
+  }
+  const std::string_view last = text.substr(text.size() - size);
+  const Utf8Char c = first_char(last);
+  return c.kind == Utf8Char::Kind::valid && c.size == size ? last : text.substr(text.size() - 1);
+}
+}  // namespace
+
+std::string_view strip_right(std::string_view text) {
+  while (!text.empty()) {
+    const std::string_view last = last_character(text);
+    const Utf8Char c = first_char(last);
+    if (c.kind != Utf8Char::Kind::valid || !is_space(c.code_point)) break;
+    text.remove_suffix(last.size());
+  }
+  return text;
+}
+
+std::string_view strip_left(std::string_view text, std::string_view chars) {
+  const auto any = characters_of(chars);
+  while (!text.empty()) {
+    const std::string_view first = text.substr(0, byte_of(text, 1));
+    if (std::find(any.begin(), any.end(), first) == any.end()) break;
+    text.remove_prefix(first.size());
+  }
+  return text;
+}
+
+std::string_view strip_right(std::string_view text, std::string_view chars) {
+  const auto any = characters_of(chars);
+  while (!text.empty()) {
+    const std::string_view last = last_character(text);
+    if (std::find(any.begin(), any.end(), last) == any.end()) break;
+    text.remove_suffix(last.size());
+  }
+  return text;
+}
+
+std::string upper(std::string_view text) { return mapped(text, upper_of); }
+std::string lower(std::string_view text) { return with_final_sigmas(mapped(text, lower_of)); }
+
+std::string capitalize(std::string_view text) {
+  const std::size_t first = byte_of(text, 1);
+  return mapped(text.substr(0, first), title_of) + lower(text.substr(first));
+}
+
+std::string title(std::string_view text) {
+  bool inside = false;  // a word
+  return with_final_sigmas(mapped(text, [&](char32_t c) {
+    const bool was_inside = inside;
+    inside = is_upper(c) || is_lower(c);
+    return was_inside ? lower_of(c) : title_of(c);
+  }));
+}
+
+bool is_printable(char32_t c) {
+  switch (utf8proc_category(code(c))) {
+    case UTF8PROC_CATEGORY_CN:
+    case UTF8PROC_CATEGORY_ZS:
+    case UTF8PROC_CATEGORY_ZL:
+    case UTF8PROC_CATEGORY_ZP:
+    case UTF8PROC_CATEGORY_CC:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_CS:
+    case UTF8PROC_CATEGORY_CO:
+      return c == ' ';
+    default:
+      return true;
+  }
+}
+
+bool is_word(char32_t c) {
+  const auto category = utf8proc_category(code(c));
+  return c == '_' || is_letter(c) || category == UTF8PROC_CATEGORY_ND ||
+         category == UTF8PROC_CATEGORY_NL || category == UTF8PROC_CATEGORY_NO;
+}
+
+bool all_are(std::string_view text, CharacterTest test) {
+  bool all = true;
+  each_character(text, [&](char32_t c, std::string_view) {
+    const auto category = utf8proc_category(code(c));
+    const bool decimal = category == UTF8PROC_CATEGORY_ND;
+    const bool numeric =
+        decimal || category == UTF8PROC_CATEGORY_NL || category == UTF8PROC_CATEGORY_NO;
+    switch (test) {
+      case CharacterTest::alpha:
+        all = all && is_letter(c);
+        break;
+      case CharacterTest::decimal:
+        all = all && decimal;
+        break;
+      case CharacterTest::digit:
+        all =
+            all && (decimal || c == 0xB2 || c == 0xB3 || c == 0xB9 || (c >= 0x2070 && c <= 0x2089));
+        break;
+      case CharacterTest::numeric:
+        all = all && numeric;
+        break;
+      case CharacterTest::alnum:
+        all = all && (is_letter(c) || numeric);
+        break;
+      case CharacterTest::space:
+        all = all && is_space(c);
+        break;
+      case CharacterTest::printable:
+        all = all && is_printable(c);
+        break;
+      case CharacterTest::ascii:
+        all = all && c < 0x80;
+        break;
+    }
+  });
+  const bool of_empty = test == CharacterTest::printable || test == CharacterTest::ascii;
+  return all && (of_empty || !text.empty());
+}
+
+bool is_cased_upper(std::string_view text) {
+  bool upper_seen = false, lower_seen = false;
+  each_character(text, [&](char32_t c, std::string_view) {
+    upper_seen = upper_seen || is_upper(c);
+    lower_seen = lower_seen || (!is_upper(c) && is_lower(c));
+  });
+  return upper_seen && !lower_seen;
+}
+
+bool is_cased_lower(std::string_view text) {
+  bool upper_seen = false, lower_seen = false;
+  each_character(text, [&](char32_t c, std::string_view) {
+    upper_seen = upper_seen || is_upper(c);
+    lower_seen = lower_seen || (!is_upper(c) && is_lower(c));
+  });
+  return lower_seen && !upper_seen;
+}
+
+}  // namespace tapegrad::data::jinja

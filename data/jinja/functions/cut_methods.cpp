@@ -1,0 +1,110 @@
+#include <algorithm>
+
+#include "tapegrad/data/jinja/arguments.h"
+#include "tapegrad/data/jinja/characters.h"
+#include "tapegrad/data/jinja/operators.h"
+
+// The methods of str that cut it: split and partition.
+
+namespace tapegrad::data::jinja {
+namespace {
+
+// A part of a text as a value of its own, which takes more than its bytes.
+void add_part(Run& run, Values& parts, std::string_view part) {
+  run.will_make(part.size() + 64);
+  parts.emplace_back(part);
+}
+
+Values split_at_spaces(Run& run, std::string_view text, std::int64_t most, bool from_right) {
+  Values parts;
+  text = from_right ? strip_right(text) : strip_left(text);
+  std::vector<std::string_view> words = words_of(text);
+  const auto count = static_cast<std::int64_t>(words.size());
+  if (most < 0 || count <= most) {
+    for (const std::string_view word : words) add_part(run, parts, word);
+    return parts;
+  }
+  const auto kept = static_cast<std::size_t>(most);
+  if (from_right) {
+    const std::string_view last = words[words.size() - kept - 1];
+    parts.emplace_back(strip_right(std::string_view(
+        text.data(), static_cast<std::size_t>(last.data() + last.size() - text.data()))));
+    for (std::size_t i = words.size() - kept; i < words.size(); ++i) parts.emplace_back(words[i]);
+    return parts;
+  }
+  for (std::size_t i = 0; i < kept; ++i) parts.emplace_back(words[i]);
+  parts.emplace_back(text.substr(static_cast<std::size_t>(words[kept].data() - text.data())));
+  return parts;
+}
+
+Values split_at(Run& run, std::string_view text, std::string_view separator, std::int64_t most,
+                bool from_right) {
+  if (separator.empty()) raise("empty separator");
+  Values parts;
+  while (most != 0) {
+    const std::size_t at = from_right ? text.rfind(separator) : text.find(separator);
+    if (at == text.npos) break;
+    const std::string_view before = text.substr(0, at), behind = text.substr(at + separator.size());
+    add_part(run, parts, from_right ? behind : before);
+    text = from_right ? before : behind;
+    if (most > 0) --most;
+  }
+  parts.emplace_back(text);
+  if (from_right) std::reverse(parts.begin(), parts.end());
+  return parts;
+}
+
+Value split(Run& run, const Value& self, const Arguments& arguments, bool from_right) {
+  const Parameters given(arguments, "split", {"sep", "maxsplit"});
+  const std::string& text = *self.text();
+  const std::int64_t most = given.integer(1, -1);
+  run.will_make(text.size());
+  Values parts = given[0].is_none() ? split_at_spaces(run, text, most, from_right)
+                                    : split_at(run, text, given.text(0), most, from_right);
+  return run.list(std::move(parts));
+}
+Value split_left(Run& run, const Value& self, const Arguments& arguments) {
+  return split(run, self, arguments, false);
+}
+Value split_right(Run& run, const Value& self, const Arguments& arguments) {
+  return split(run, self, arguments, true);
+}
+Value split_lines(Run& run, const Value& self, const Arguments& arguments) {
+  const Parameters given(arguments, "splitlines", {"keepends"});
+  Values lines;
+  for (const std::string_view line : lines_of(*self.text(), given.flag(0, false)))
+    add_part(run, lines, line);
+  return run.list(std::move(lines));
+}
+
+Value partition(Run& run, const Value& self, const Arguments& arguments, bool from_right) {
+  const Parameters given(arguments, "partition", {"sep"}, 1);
+  const std::string_view text = *self.text(), separator = given.text(0);
+  if (separator.empty()) raise("empty separator");
+  run.will_make(text.size());
+  const std::size_t at = from_right ? text.rfind(separator) : text.find(separator);
+  if (at == text.npos) {
+    return from_right ? tuple_of({Value(""), Value(""), self})
+                      : tuple_of({self, Value(""), Value("")});
+  }
+  return tuple_of(
+      {Value(text.substr(0, at)), Value(separator), Value(text.substr(at + separator.size()))});
+}
+Value partition_left(Run& run, const Value& self, const Arguments& arguments) {
+  return partition(run, self, arguments, false);
+}
+Value partition_right(Run& run, const Value& self, const Arguments& arguments) {
+  return partition(run, self, arguments, true);
+}
+
+constexpr NamedFunction kCutMethods[] = {{"split", split_left},
+                                         {"rsplit", split_right},
+                                         {"splitlines", split_lines},
+                                         {"partition", partition_left},
+                                         {"rpartition", partition_right}};
+
+}  // namespace
+
+std::span<const NamedFunction> cut_methods() { return kCutMethods; }
+
+}  // namespace tapegrad::data::jinja

@@ -1,0 +1,270 @@
+#include <algorithm>
+#include <optional>
+
+#include "tapegrad/base/text/number_text.h"
+#include "tapegrad/data/jinja/arguments.h"
+#include "tapegrad/data/jinja/characters.h"
+#include "tapegrad/data/jinja/operators.h"
+#include "tapegrad/data/jinja/python_text.h"
+
+// Jinja's filters of lists and dicts.
+
+namespace tapegrad::data::jinja {
+namespace {
+
+Value first(Run& run, const Value& self, const Arguments& arguments) {
+  const Parameters none(arguments, "first", {});
+  const SequenceRef items = items_of(run, self);
+  return items->items.empty() ? Value::undefined("No first item, sequence was empty.")
+                              : items->items.front();
+}
+
+Value last(Run& run, const Value& self, const Arguments& arguments) {
+  const Parameters none(arguments, "last", {});
+  const Sequence* sequence = self.sequence();
+  if (sequence != nullptr && sequence->kind == SequenceKind::iterator) {
+    raise("'generator' object is not reversible");
+  }
+  const SequenceRef items = items_of(run, self);
+  return items->items.empty() ? Value::undefined("No last item, sequence was empty.")
+                              : items->items.back();
+}
+
+Value length(Run& run, const Value& self, const Arguments& arguments) {
+  const Parameters none(arguments, "length", {});
+  if (const std::string* text = self.text()) {
+    run.step(text->size() / 64);
+    return Value(static_cast<std::int64_t>(character_count(*text)));
+  }
+  if (const Dict* dict = self.dict()) return Value(static_cast<std::int64_t>(dict->members.size()));
+  if (self.is_undefined()) return Value(std::int64_t{0});
+  const Sequence* items = self.sequence();
+  if (items == nullptr || items->kind == SequenceKind::iterator) {
+    raise("object of type '{}' has no len()", type_name(self));
+  }
+  return Value(static_cast<std::int64_t>(items->items.size()));
+}
+
+Value to_list(Run& run, const Value& self, const Arguments& arguments) {
+  const Parameters none(arguments, "list", {});
+  return run.list(items_of(run, self)->items);
+}
+
+Value reversed(Run& run, const Value& self, const Arguments& arguments) {
+  const Parameters none(arguments, "reverse", {});
+  if (self.is_text()) {
+    return sliced(run, self, Value(), Value(), Value(std::int64_t{-1}));
+  }
+  if (self.is_undefined()) raise("argument must be iterable");
+  Values items = items_of(run, self)->items;
+  std::reverse(items.begin(), items.end());
+  return run.iterator(std::move(items));
+}
+
+// What sort, unique, min, max and groupby compare: without regard to case unless it is asked for.
+Value compared(Run& run, const Value& value, bool case_sensitive) {
+  return value.is_text() && !case_sensitive ? run.text(lower(*value.text())) : value;
+}
+
+struct Keyed {
+  Value key, item;
+};
+// Merge sort by less(), which throws where there is no order; equal keys stay in order.
+void sort_by_key(Run& run, std::vector<Keyed>& keyed, bool reverse) {
+  std::stable_sort(keyed.begin(), keyed.end(), [&](const Keyed& a, const Keyed& b) {
+    return reverse ? less(run, b.key, a.key) : less(run, a.key, b.key);
+  });
+}
+
+// The values of several attributes, "a,b", as a list.
+Value sort_key(Run& run, const Value& item, const Value& attribute, bool case_sensitive) {
+  Values keys;
+  const std::string* names = attribute.text();
+  if (names == nullptr) {
+    keys.push_back(compared(run, attribute_path(run, item, attribute), case_sensitive));
+    return run.list(std::move(keys));
+  }
+  std::string_view rest = *names;
+  for (bool more = true; more;) {
+    const std::size_t comma = std::min(rest.find(','), rest.size());
+    keys.push_back(
+        compared(run, attribute_path(run, item, Value(rest.substr(0, comma))), case_sensitive));
+    more = comma < rest.size();
+    if (more) rest.remove_prefix(comma + 1);
+  }
+  return run.list(std::move(keys));
+}
+
+Value items_only(Run& run, std::vector<Keyed> keyed) {
+  Values items;
+  for (Keyed& one : keyed) items.push_back(std::move(one.item));
+  return run.list(std::move(items));
+}
+
+Value sort(Run& run, const Value& self, const Arguments& arguments) {
+  const Parameters given(arguments, "sort", {"reverse", "case_sensitive", "attribute"});
+  std::vector<Keyed> keyed;
+  const SequenceRef items = items_of(run, self);
+  for (const Value& item : items->items) {
+    keyed.push_back({sort_key(run, item, given[2], given.flag(1, false)), item});
+  }
+  sort_by_key(run, keyed, given.flag(0, false));
+  return items_only(run, std::move(keyed));
+}
+
+Value dict_sort(Run& run, const Value& self, const Arguments& arguments) {
+  const Parameters given(arguments, "dictsort", {"case_sensitive", "by", "reverse"});
+  const std::string_view by = given.text(1, "key");
+  if (by != "key" && by != "value") raise("You can only sort by either \"key\" or \"value\"");
+  if (self.dict() == nullptr) attribute_of(run, self, "items");  // fails for what is undefined
+  if (self.dict() == nullptr) raise("'{}' object has no attribute 'items'", type_name(self));
+  std::vector<Keyed> keyed;
+  for (const auto& [key, value] : self.dict()->members) {
+    keyed.push_back(
+        {compared(run, by == "key" ? key : value, given.flag(0, false)), tuple_of({key, value})});
+  }
+  sort_by_key(run, keyed, given.flag(2, false));
+  return items_only(run, std::move(keyed));
+}
+
+Value unique(Run& run, const Value& self, const Arguments& arguments) {
+  const Parameters given(arguments, "unique", {"case_sensitive", "attribute"});
+  Values kept, seen;
+  const SequenceRef items = items_of(run, self);
+  for (const Value& item : items->items) {
+    Value key = compared(run, attribute_path(run, item, given[1]), given.flag(0, false));
+    check_hashable(key);
+    const auto is_key = [&](const Value& one) {
+      run.step(std::min(one.weight(), key.weight()));
+      return equal(one, key);
+    };
+    if (std::any_of(seen.begin(), seen.end(), is_key)) continue;
+    kept.push_back(item);
+    seen.push_back(std::move(key));
+  }
+  return run.iterator(std::move(kept));
+}
+
+Value extreme(Run& run, const Value& self, const Arguments& arguments, bool greatest) {
+  const Parameters given(arguments, greatest ? "max" : "min", {"case_sensitive", "attribute"});
+  const SequenceRef items = items_of(run, self);
+  if (items->items.empty()) return Value::undefined("No aggregated item, sequence was empty.");
+  const Value* best = nullptr;
+  Value best_key;
+  for (const Value& item : items->items) {
+    Value key = compared(run, attribute_path(run, item, given[1]), given.flag(0, false));
+    if (best == nullptr || (greatest ? less(run, best_key, key) : less(run, key, best_key))) {
+      best = &item;
+      best_key = std::move(key);
+    }
+  }
+  return *best;
+}
+Value least(Run& run, const Value& self, const Arguments& arguments) {
+  return extreme(run, self, arguments, false);
+}
+Value greatest(Run& run, const Value& self, const Arguments& arguments) {
+  return extreme(run, self, arguments, true);
+}
+
+Value sum(Run& run, const Value& self, const Arguments& arguments) {
+  const Parameters given(arguments, "sum", {"attribute", "start"});
+  Value total = given.has(1) ? given[1] : Value(std::int64_t{0});
+  if (total.is_text()) raise("sum() can't sum strings [use ''.join(seq) instead]");
+  const SequenceRef items = items_of(run, self);
+  for (const Value& item : items->items) {
+    total = binary(run, Operator::add, total, attribute_path(run, item, given[0]));
+  }
+  return total;
+}
+
+Value item_pairs(Run& run, const Value& self, const Arguments& arguments) {
+  const Parameters none(arguments, "items", {});
+  if (self.is_undefined()) return run.iterator({});
+  if (self.dict() == nullptr) raise("Can only get item pairs from a mapping.");
+  Values pairs;
+  for (const auto& [key, value] : self.dict()->members) pairs.push_back(tuple_of({key, value}));
+  return run.iterator(std::move(pairs));
+}
+
+Value group_by(Run& run, const Value& self, const Arguments& arguments) {
+  const Parameters given(arguments, "groupby", {"attribute", "default", "case_sensitive"}, 1);
+  const Value* otherwise = given[1].is_none() ? nullptr : given.find(1);
+  std::vector<Keyed> keyed;
+  const SequenceRef items = items_of(run, self);
+  for (const Value& item : items->items) {
+    keyed.push_back(
+        {compared(run, attribute_path(run, item, given[0], otherwise), given.flag(2, false)),
+         item});
+  }
+  sort_by_key(run, keyed, false);
+  Values groups;
+  for (auto begin = keyed.begin(); begin != keyed.end();) {
+    const auto end = std::find_if(begin, keyed.end(), [&](const Keyed& one) {
+      run.step(std::min(one.key.weight(), begin->key.weight()));
+      return !equal(one.key, begin->key);
+    });
+    Values members;
+    for (auto at = begin; at != end; ++at) members.push_back(at->item);
+    Value key = attribute_path(run, members.front(), given[0], otherwise);
+    groups.push_back(Value(std::make_shared<const Sequence>(
+        SequenceKind::group, Values{std::move(key), run.list(std::move(members))})));
+    begin = end;
+  }
+  return run.list(std::move(groups));
+}
+
+Value or_default(Run&, const Value& self, const Arguments& arguments) {
+  const Parameters given(arguments, "default", {"default_value", "boolean"});
+  const bool missing = self.is_undefined() || (given.flag(1, false) && !truth(self));
+  if (!missing) return self;
+  return given.has(0) ? given[0] : Value("");
+}
+
+// Of methods and attributes alone, not of a dict's members.
+Value attribute(Run& run, const Value& self, const Arguments& arguments) {
+  const Parameters given(arguments, "attr", {"name"}, 1);
+  const std::string_view name = given.text(0);
+  const bool has = self.object() != nullptr ? self.object()->attribute(name).has_value()
+                                            : method_of(self, name).has_value();
+  if (!has && !self.is_undefined()) {
+    return Value::undefined(
+        fmt::format("{} has no attribute {}", repr_text(owner_name(self)), repr_text(name)));
+  }
+  return attribute_of(run, self, name);
+}
+
+constexpr NamedFunction kItemFilters[] = {
+    {"first", first},      {"last", last},        {"length", length},      {"count", length},
+    {"list", to_list},     {"reverse", reversed}, {"sort", sort},          {"dictsort", dict_sort},
+    {"unique", unique},    {"min", least},        {"max", greatest},       {"sum", sum},
+    {"items", item_pairs}, {"groupby", group_by}, {"default", or_default}, {"d", or_default},
+    {"attr", attribute}};
+
+}  // namespace
+
+Value attribute_path(Run& run, const Value& value, const Value& path, const Value* otherwise) {
+  if (path.is_none()) return value;
+  const auto step = [&](const Value& from, const Value& key) {
+    Value found = item_of(run, from, key);
+    return found.is_undefined() && otherwise != nullptr ? *otherwise : found;
+  };
+  const std::string* names = path.text();
+  if (names == nullptr) return step(value, path);
+  Value found = value;
+  std::string_view rest = *names;
+  for (bool more = true; more;) {
+    const std::size_t dot = std::min(rest.find('.'), rest.size());
+    const std::string_view name = rest.substr(0, dot);
+    const bool digits = !name.empty() && name.find_first_not_of("0123456789") == name.npos;
+    const auto index = digits ? number_of<std::int64_t>(name) : std::nullopt;
+    found = step(found, index ? Value(*index) : Value(name));
+    more = dot < rest.size();
+    if (more) rest.remove_prefix(dot + 1);
+  }
+  return found;
+}
+
+std::span<const NamedFunction> item_filters() { return kItemFilters; }
+
+}  // namespace tapegrad::data::jinja

@@ -1,0 +1,148 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <optional>
+#include <string>
+
+#include "tapegrad/base/text/number_text.h"
+#include "tapegrad/data/jinja/arguments.h"
+#include "tapegrad/data/jinja/characters.h"
+#include "tapegrad/data/jinja/operators.h"
+
+// Jinja's filters of numbers.
+
+namespace tapegrad::data::jinja {
+namespace {
+
+// int(text, base) and float(text) of Python's: white space around, _ between digits.
+std::optional<std::string> digits_of(std::string_view text) {
+  text = strip_left(strip_right(text));
+  std::string digits;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '_') {
+      digits += text[i];
+      continue;
+    }
+    const auto is_digit = [&](std::size_t at) {
+      return at < text.size() && std::isxdigit(static_cast<unsigned char>(text[at])) != 0;
+    };
+    if (i == 0 || !is_digit(i - 1) || !is_digit(i + 1)) return std::nullopt;
+  }
+  if (digits.starts_with('+') && !digits.starts_with("+-")) digits.erase(0, 1);
+  return digits;
+}
+
+std::optional<std::int64_t> parse_integer(std::string_view text, std::int64_t base) {
+  auto digits = digits_of(text);
+  if (!digits) return std::nullopt;
+  const bool negative = digits->starts_with('-');
+  std::string rest = digits->substr(negative ? 1 : 0);
+  if (rest.starts_with('-')) return std::nullopt;
+  for (const auto& [lower, upper, of] :
+       {std::tuple("0x", "0X", 16), std::tuple("0o", "0O", 8), std::tuple("0b", "0B", 2)}) {
+    if ((base == of || base == 0) && (rest.starts_with(lower) || rest.starts_with(upper))) {
+      rest.erase(0, 2);
+      base = of;
+    }
+  }
+  if (base == 0) base = 10;
+  if (base < 2 || base > 36) raise("int() base must be >= 2 and <= 36, or 0");
+  return number_of<std::int64_t>((negative ? "-" : "") + rest, static_cast<int>(base));
+}
+
+std::optional<double> parse_real(std::string_view text) {
+  const auto digits = digits_of(text);
+  if (!digits) return std::nullopt;
+  const std::string name = lower(*digits);
+  for (const bool negative : {false, true}) {
+    const std::string sign = negative ? "-" : "";
+    if (name == sign + "inf" || name == sign + "infinity") return negative ? -INFINITY : INFINITY;
+    if (name == sign + "nan") return NAN;
+  }
+  std::string plain = *digits;
+  if (plain.ends_with('.')) plain += '0';
+  if (const auto number = number_of<double>(plain)) return number;
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> whole(double number) {
+  if (!(std::fabs(number) < 9.2e18)) return std::nullopt;
+  return static_cast<std::int64_t>(number);
+}
+
+Value to_integer(Run&, const Value& self, const Arguments& arguments) {
+  const Parameters given(arguments, "int", {"default", "base"});
+  if (const Undefined* undefined = self.undefined()) throw TemplateError(undefined->message);
+  if (const auto number = integer_of(self)) return Value(*number);
+  std::optional<std::int64_t> made;
+  if (const std::string* text = self.text()) {
+    made = parse_integer(*text, given.integer(1, 10));
+    const auto real = made ? std::nullopt : parse_real(*text);
+    if (real) made = whole(*real);
+  } else if (const double* number = self.real()) {
+    made = whole(*number);
+  }
+  if (made) return Value(*made);
+  return given.has(0) ? given[0] : Value(std::int64_t{0});
+}
+
+Value to_real(Run&, const Value& self, const Arguments& arguments) {
+  const Parameters given(arguments, "float", {"default"});
+  if (const Undefined* undefined = self.undefined()) throw TemplateError(undefined->message);
+  if (const auto number = real_of(self)) return Value(*number);
+  const auto made = self.is_text() ? parse_real(*self.text()) : std::nullopt;
+  if (made) return Value(*made);
+  return given.has(0) ? given[0] : Value(0.0);
+}
+
+Value absolute(Run& run, const Value& self, const Arguments& arguments) {
+  const Parameters none(arguments, "abs", {});
+  if (const double* number = self.real()) return Value(std::fabs(*number));
+  const auto number = integer_of(self);
+  if (const Undefined* undefined = self.undefined()) throw TemplateError(undefined->message);
+  if (!number) raise("bad operand type for abs(): '{}'", type_name(self));
+  return *number < 0 ? binary(run, Operator::subtract, Value(std::int64_t{0}), Value(*number))
+                     : Value(*number);
+}
+
+// round(): to the nearest decimal of the number's exact value, halves to even.
+double rounded(double number, std::int64_t digits) {
+  if (!std::isfinite(number) || digits > 300) return number;
+  if (digits >= 0) {
+    const std::string text = fmt::format("{:.{}f}", number, static_cast<int>(digits));
+    return number_of<double>(text).value_or(number);
+  }
+  if (digits < -300) return std::copysign(0.0, number);
+  const double unit = std::pow(10.0, static_cast<double>(-digits));
+  return std::nearbyint(number / unit) * unit;
+}
+
+Value round_number(Run&, const Value& self, const Arguments& arguments) {
+  const Parameters given(arguments, "round", {"precision", "method"});
+  const std::int64_t digits = given.integer(0, 0);
+  const std::string_view method = given.text(1, "common");
+  const bool known = method == "common" || method == "ceil" || method == "floor";
+  if (!known) raise("method must be common, ceil or floor");
+  const auto number = real_of(self);
+  if (const Undefined* undefined = self.undefined()) {
+    if (method != "common") throw TemplateError(undefined->message);
+  }
+  if (!number) raise("type {} doesn't define __round__ method", type_name(self));
+  if (method == "common") {
+    if (const auto integer = integer_of(self); integer && digits >= 0) return Value(*integer);
+    const double result = rounded(*number, digits);
+    return integer_of(self) ? Value(static_cast<std::int64_t>(result)) : Value(result);
+  }
+  const double unit = std::pow(10.0, static_cast<double>(digits));
+  const double scaled = *number * unit;
+  return Value((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / unit);
+}
+
+constexpr NamedFunction kNumberFilters[] = {
+    {"int", to_integer}, {"float", to_real}, {"abs", absolute}, {"round", round_number}};
+
+}  // namespace
+
+std::span<const NamedFunction> number_filters() { return kNumberFilters; }
+
+}  // namespace tapegrad::data::jinja

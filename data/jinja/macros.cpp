@@ -1,0 +1,127 @@
+#include <algorithm>
+
+#include "tapegrad/data/jinja/python_text.h"
+#include "tapegrad/data/jinja/statements.h"
+
+// Macros: functions that a template defines.
+
+namespace tapegrad::data::jinja {
+namespace {
+
+class MacroObject : public Object {
+ public:
+  MacroObject(const Frame& frame, const MacroSource& source)
+      : scope_(frame.scope), whole_(frame.whole), source_(source) {}
+
+  std::string_view type() const override { return "Macro"; }
+  std::string repr() const override {
+    return source_.name.empty() ? "<Macro anonymous>"
+                                : fmt::format("<Macro {}>", repr_text(source_.name));
+  }
+  bool callable() const override { return true; }
+  std::optional<Value> attribute(std::string_view name) override {
+    if (name == "name") return source_.name.empty() ? Value() : Value(source_.name);
+    if (name == "caller") return Value(source_.reads_caller);
+    if (name == "catch_kwargs") return Value(source_.reads_named);
+    if (name == "catch_varargs") return Value(source_.reads_positional);
+    if (name != "arguments") return std::nullopt;
+    Values names;
+    for (const auto& [parameter, otherwise] : source_.parameters) names.emplace_back(parameter);
+    return list_of(std::move(names));
+  }
+
+  Value call(Run& run, const Arguments& arguments) override {
+    const Run::Deeper deeper(run);
+    std::string text;
+    const Frame outer{run, scope_, &text, whole_};
+    const Frame frame = outer.inside();
+    bind(frame, arguments);
+    source_.body.execute(frame);
+    return run.text(std::move(text));
+  }
+
+ private:
+  void bind(const Frame& frame, const Arguments& arguments) const {
+    const auto& parameters = source_.parameters;
+    const std::size_t given = std::min(arguments.positional.size(), parameters.size());
+    std::vector<bool> used(arguments.named.size(), false);
+    const auto take = [&](std::string_view name) -> const Value* {
+      for (std::size_t i = 0; i < arguments.named.size(); ++i) {
+        if (used[i] || arguments.named[i].first != name) continue;
+        used[i] = true;
+        return &arguments.named[i].second;
+      }
+      return nullptr;
+    };
+    std::vector<std::size_t> missing;
+    bool found_caller = false;
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const std::string& name = parameters[i].first;
+      found_caller = found_caller || name == "caller";
+      const Value* value = i < given ? &arguments.positional[i] : take(name);
+      if (value == nullptr) {
+        missing.push_back(i);
+      } else {
+        frame.scope->set(name, *value);
+      }
+    }
+    if (source_.reads_caller && !found_caller) {
+      const Value* caller = take("caller");
+      frame.scope->set("caller", caller != nullptr && !caller->is_none()
+                                     ? *caller
+                                     : Value::undefined("No caller defined"));
+    }
+    bind_rest(frame, arguments, used);
+    // Defaults may read the parameters before them.
+    for (const std::size_t i : missing) {
+      const auto& [name, otherwise] = parameters[i];
+      frame.scope->set(
+          name, otherwise ? otherwise->evaluate(frame)
+                          : Value::undefined(fmt::format("parameter '{}' was not provided", name)));
+    }
+  }
+
+  // What no parameter takes: kwargs and varargs, if the body reads them.
+  void bind_rest(const Frame& frame, const Arguments& arguments,
+                 const std::vector<bool>& used) const {
+    auto named = std::make_shared<Dict>();
+    for (std::size_t i = 0; i < used.size(); ++i) {
+      if (!used[i]) named->set(Value(arguments.named[i].first), arguments.named[i].second);
+    }
+    if (!source_.reads_named && !named->members.empty()) {
+      const Value* caller = named->find("caller");
+      if (caller != nullptr) {
+        raise(
+            "macro {} was invoked with two values for the special caller argument. This is most "
+            "likely a bug.",
+            repr_text(source_.name));
+      }
+      raise("macro {} takes no keyword argument {}", repr_text(source_.name),
+            jinja::repr(frame.run, named->members.front().first));
+    }
+    if (source_.reads_named) frame.scope->set("kwargs", Value(DictRef(std::move(named))));
+    const std::size_t wanted = source_.parameters.size();
+    if (source_.reads_positional) {
+      Values more;
+      for (std::size_t i = wanted; i < arguments.positional.size(); ++i) {
+        more.push_back(arguments.positional[i]);
+      }
+      frame.scope->set("varargs", tuple_of(std::move(more)));
+    } else if (arguments.positional.size() > wanted) {
+      raise("macro {} takes not more than {} argument(s)", repr_text(source_.name), wanted);
+    }
+  }
+
+  std::shared_ptr<Scope> scope_;  // around the definition
+  Frame::Whole* whole_;
+  const MacroSource& source_;
+};
+
+}  // namespace
+
+Value macro_value(const Frame& frame, const MacroSource& source) {
+  frame.run.keep(frame.scope);
+  return Value(ObjectRef(std::make_shared<MacroObject>(frame, source)));
+}
+
+}  // namespace tapegrad::data::jinja

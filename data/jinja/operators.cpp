@@ -1,0 +1,334 @@
+#include "tapegrad/data/jinja/operators.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tapegrad/data/jinja/characters.h"
+#include "tapegrad/data/jinja/python_text.h"
+
+namespace tapegrad::data::jinja {
+namespace {
+
+constexpr const char* kSigns[] = {"+", "-", "*", "/", "//", "%", "** or pow()"};
+
+[[noreturn]] void fail_operands(Operator op, const Value& a, const Value& b) {
+  for (const Value* value : {&a, &b}) {
+    if (const Undefined* undefined = value->undefined()) throw TemplateError(undefined->message);
+  }
+  const Sequence* items = a.sequence();
+  const bool list = items != nullptr && items->kind == SequenceKind::list;
+  if (op == Operator::add && a.is_text()) {
+    raise("can only concatenate str (not \"{}\") to str", type_name(b));
+  }
+  if (op == Operator::add && list) {
+    raise("can only concatenate list (not \"{}\") to list", type_name(b));
+  }
+  raise("unsupported operand type(s) for {}: '{}' and '{}'", kSigns[static_cast<int>(op)],
+        type_name(a), type_name(b));
+}
+
+[[noreturn]] void fail_overflow() { raise("an integer needs more than 64 bits"); }
+
+std::int64_t floor_quotient(std::int64_t a, std::int64_t b) {
+  if (b == 0) raise("integer division or modulo by zero");
+  if (b == -1) {
+    std::int64_t negative = 0;
+    if (__builtin_sub_overflow(std::int64_t{0}, a, &negative)) fail_overflow();
+    return negative;
+  }
+  const std::int64_t quotient = a / b;
+  return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
+}
+
+std::int64_t integer_power(std::int64_t base, std::int64_t exponent) {
+  std::int64_t result = 1;
+  if (base == 0 || base == 1) return exponent == 0 ? 1 : base;
+  if (base == -1) return exponent % 2 == 0 ? 1 : -1;
+  for (; exponent > 0; --exponent) {
+    if (__builtin_mul_overflow(result, base, &result)) fail_overflow();
+  }
+  return result;
+}
+
+double real_modulo(double a, double b) {
+  if (b == 0) raise("float modulo by zero");
+  const double rest = std::fmod(a, b);
+  if (rest == 0) return std::copysign(0.0, b);
+  return (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
+double real_floor_quotient(double a, double b) {
+  if (b == 0) raise("float floor division by zero");
+  const double quotient = (a - real_modulo(a, b)) / b;
+  const double floor = std::floor(quotient);
+  return quotient - floor > 0.5 ? floor + 1 : floor;
+}
+
+Value of_integers(Operator op, std::int64_t a, std::int64_t b) {
+  std::int64_t result = 0;
+  bool overflow = false;
+  switch (op) {
+    case Operator::add:
+      overflow = __builtin_add_overflow(a, b, &result);
+      break;
+    case Operator::subtract:
+      overflow = __builtin_sub_overflow(a, b, &result);
+      break;
+    case Operator::multiply:
+      overflow = __builtin_mul_overflow(a, b, &result);
+      break;
+    case Operator::floor_divide:
+      result = floor_quotient(a, b);
+      break;
+    case Operator::modulo:
+      if (b == 0) raise("integer modulo by zero");
+      result = b == -1 ? 0 : a % b;
+      if (result != 0 && (result < 0) != (b < 0)) result += b;
+      break;
+    case Operator::divide:
+      if (b == 0) raise("division by zero");
+      return Value(static_cast<double>(a) / static_cast<double>(b));
+    case Operator::power:
+      if (b < 0 && a == 0) raise("zero to a negative power");
+      if (b < 0) return Value(std::pow(static_cast<double>(a), static_cast<double>(b)));
+      result = integer_power(a, b);
+      break;
+  }
+  if (overflow) fail_overflow();
+  return Value(result);
+}
+
+Value of_reals(Operator op, double a, double b) {
+  switch (op) {
+    case Operator::add:
+      return Value(a + b);
+    case Operator::subtract:
+      return Value(a - b);
+    case Operator::multiply:
+      return Value(a * b);
+    case Operator::floor_divide:
+      return Value(real_floor_quotient(a, b));
+    case Operator::modulo:
+      return Value(real_modulo(a, b));
+    case Operator::divide:
+      if (b == 0) raise("float division by zero");
+      return Value(a / b);
+    case Operator::power:
+      if (a == 0 && b < 0) raise("zero to a negative power");
+      if (a < 0 && b != std::floor(b)) raise("a power is a complex number");
+      return Value(std::pow(a, b));
+  }
+  return {};
+}
+
+bool is_tuple(const Sequence& items) {
+  return items.kind == SequenceKind::tuple || items.kind == SequenceKind::group;
+}
+
+Value joined(Run& run, const Sequence& a, const Sequence& b) {
+  run.will_make((a.items.size() + b.items.size()) * sizeof(Value));
+  Values items = a.items;
+  items.insert(items.end(), b.items.begin(), b.items.end());
+  return is_tuple(a) ? tuple_of(std::move(items)) : list_of(std::move(items));
+}
+
+// A text or list so many times.
+Value repeated(Run& run, const Value& value, std::int64_t count) {
+  const auto times = static_cast<std::size_t>(std::max<std::int64_t>(count, 0));
+  if (const std::string* text = value.text()) {
+    if (text->empty()) return value;
+    run.will_make(times > SIZE_MAX / text->size() ? SIZE_MAX : times * text->size());
+    std::string made;
+    made.reserve(times * text->size());
+    for (std::size_t i = 0; i < times; ++i) made += *text;
+    return Value(std::move(made), value.is_markup());
+  }
+  const Sequence& items = *value.sequence();
+  const std::size_t size = std::max<std::size_t>(items.items.size() * sizeof(Value), 1);
+  run.will_make(times > SIZE_MAX / size ? SIZE_MAX : times * size);
+  Values made;
+  if (!items.items.empty()) {
+    for (std::size_t i = 0; i < times; ++i) {
+      made.insert(made.end(), items.items.begin(), items.items.end());
+    }
+  }
+  return is_tuple(items) ? tuple_of(std::move(made)) : list_of(std::move(made));
+}
+
+bool repeats(const Value& value) {
+  const Sequence* items = value.sequence();
+  return value.is_text() ||
+         (items != nullptr && (items->kind == SequenceKind::list || is_tuple(*items)));
+}
+
+bool contains(Run& run, const Value& container, const Value& value) {
+  if (const std::string* text = container.text()) {
+    if (value.is_undefined() || !value.is_text()) {
+      raise("'in <string>' requires string as left operand, not {}", type_name(value));
+    }
+    run.step(text->size() / 64);
+    return text->find(*value.text()) != text->npos;
+  }
+  if (const Dict* dict = container.dict()) return dict->find(value) != nullptr;
+  const bool has_items = container.sequence() != nullptr || container.is_undefined();
+  if (!has_items)
+    raise("argument of type '{}' is not a container or iterable", type_name(container));
+  const SequenceRef items = items_of(run, container);
+  return std::any_of(items->items.begin(), items->items.end(), [&](const Value& item) {
+    run.step(std::min(item.weight(), value.weight()));
+    return equal(item, value);
+  });
+}
+
+}  // namespace
+
+Value binary(Run& run, Operator op, const Value& a, const Value& b) {
+  const auto x = integer_of(a), y = integer_of(b);
+  if (x && y) return of_integers(op, *x, *y);
+  const auto u = real_of(a), v = real_of(b);
+  if (u && v) return of_reals(op, *u, *v);
+  if (op == Operator::add && a.is_text() && b.is_text()) {
+    const bool markup = a.is_markup() || b.is_markup();
+    if (markup) return run.text(escaped(run, a) + escaped(run, b), true);
+    return run.text(*a.text() + *b.text());
+  }
+  if (op == Operator::add && repeats(a) && repeats(b) && a.sequence() && b.sequence() &&
+      is_tuple(*a.sequence()) == is_tuple(*b.sequence())) {
+    return joined(run, *a.sequence(), *b.sequence());
+  }
+  if (op == Operator::multiply && repeats(a) && y) return repeated(run, a, *y);
+  if (op == Operator::multiply && repeats(b) && x) return repeated(run, b, *x);
+  if (op == Operator::modulo && a.is_text() && !b.is_undefined()) {
+    return run.text(percent_format(run, *a.text(), b));
+  }
+  fail_operands(op, a, b);
+}
+
+Value negated(const Value& value) {
+  if (const double* number = value.real()) return Value(-*number);
+  if (const auto number = integer_of(value)) return of_integers(Operator::subtract, 0, *number);
+  if (const Undefined* undefined = value.undefined()) throw TemplateError(undefined->message);
+  raise("bad operand type for unary -: '{}'", type_name(value));
+}
+
+Value positive(const Value& value) {
+  if (value.real() != nullptr) return value;
+  if (const auto number = integer_of(value)) return Value(*number);
+  if (const Undefined* undefined = value.undefined()) throw TemplateError(undefined->message);
+  raise("bad operand type for unary +: '{}'", type_name(value));
+}
+
+namespace {
+
+bool ordered(Run& run, const Value& a, const Value& b, const char* sign, bool greater,
+             bool or_equal) {
+  run.step();
+  const Value &low = greater ? b : a, &high = greater ? a : b;
+  const auto x = integer_of(low), y = integer_of(high);
+  if (x && y) return or_equal ? *x <= *y : *x < *y;
+  const auto u = real_of(low), v = real_of(high);
+  if (u && v) return or_equal ? *u <= *v : *u < *v;
+  // UTF-8 has the order of code points.
+  if (a.is_text() && b.is_text()) {
+    return or_equal ? *low.text() <= *high.text() : *low.text() < *high.text();
+  }
+  const Sequence *s = low.sequence(), *t = high.sequence();
+  if (s && t && repeats(low) && repeats(high) && is_tuple(*s) == is_tuple(*t)) {
+    const std::size_t both = std::min(s->items.size(), t->items.size());
+    for (std::size_t i = 0; i < both; ++i) {
+      run.step(std::min(s->items[i].weight(), t->items[i].weight()));
+      if (equal(s->items[i], t->items[i])) continue;
+      return greater ? ordered(run, t->items[i], s->items[i], sign, true, or_equal)
+                     : ordered(run, s->items[i], t->items[i], sign, false, or_equal);
+    }
+    return or_equal ? s->items.size() <= t->items.size() : s->items.size() < t->items.size();
+  }
+  for (const Value* value : {&a, &b}) {
+    if (const Undefined* undefined = value->undefined()) throw TemplateError(undefined->message);
+  }
+  raise("'{}' not supported between instances of '{}' and '{}'", sign, type_name(a), type_name(b));
+}
+
+}  // namespace
+
+bool less(Run& run, const Value& a, const Value& b) {
+  return ordered(run, a, b, "<", false, false);
+}
+
+bool compare(Run& run, Comparison comparison, const Value& a, const Value& b) {
+  run.step(std::min(a.weight(), b.weight()));
+  switch (comparison) {
+    case Comparison::equal:
+      return equal(a, b);
+    case Comparison::unequal:
+      return !equal(a, b);
+    case Comparison::less:
+      return less(run, a, b);
+    case Comparison::less_equal:
+      return ordered(run, a, b, "<=", false, true);
+    case Comparison::greater:
+      return ordered(run, a, b, ">", true, false);
+    case Comparison::greater_equal:
+      return ordered(run, a, b, ">=", true, true);
+    case Comparison::in:
+      return contains(run, b, a);
+    case Comparison::not_in:
+      return !contains(run, b, a);
+  }
+  return false;
+}
+
+Value sliced(Run& run, const Value& value, const Value& begin, const Value& end,
+             const Value& step_value) {
+  const Sequence* items = value.sequence();
+  const bool has_slices =
+      value.is_text() ||
+      (items != nullptr && (repeats(value) || items->kind == SequenceKind::range));
+  if (!has_slices) {
+    if (const Undefined* undefined = value.undefined()) throw TemplateError(undefined->message);
+    return Value::undefined(fmt::format("{} has no element slice", owner_name(value)));
+  }
+  const auto bound = [](const Value& given, std::int64_t otherwise) {
+    if (given.is_none()) return otherwise;
+    const auto number = integer_of(given);
+    if (!number) raise("slice indices must be integers or None or have an __index__ method");
+    return *number;
+  };
+  const std::int64_t step = bound(step_value, 1);
+  if (step == 0) raise("slice step cannot be zero");
+  const std::string* text = value.text();
+  const auto count = static_cast<std::int64_t>(text ? character_count(*text) : items->items.size());
+  run.step(static_cast<std::size_t>(count) / 16);
+  const std::int64_t low = step > 0 ? 0 : -1, high = step > 0 ? count : count - 1;
+  const auto clipped = [&](std::int64_t at) {
+    return std::clamp(at < 0 ? std::max(at, -count - 1) + count : at, low, high);
+  };
+  const std::int64_t first = begin.is_none() ? (step > 0 ? low : high) : clipped(bound(begin, 0));
+  const std::int64_t last = end.is_none() ? (step > 0 ? high : low) : clipped(bound(end, 0));
+  if (text && step == 1) {
+    const std::string_view rest =
+        std::string_view(*text).substr(byte_of(*text, static_cast<std::size_t>(first)));
+    const auto length = static_cast<std::size_t>(std::max<std::int64_t>(last - first, 0));
+    return run.text(std::string(rest.substr(0, byte_of(rest, length))), value.is_markup());
+  }
+  if (text) run.will_make(text->size() * sizeof(std::string_view));
+  const auto characters = text ? characters_of(*text) : std::vector<std::string_view>();
+  std::string made;
+  Values chosen;
+  for (std::int64_t i = first; step > 0 ? i < last : i > last;) {
+    if (text) {
+      made += characters[static_cast<std::size_t>(i)];
+    } else {
+      chosen.push_back(items->items[static_cast<std::size_t>(i)]);
+    }
+    if (__builtin_add_overflow(i, step, &i)) break;
+  }
+  if (text) return run.text(std::move(made), value.is_markup());
+  if (is_tuple(*items)) return tuple_of(std::move(chosen));
+  if (items->kind == SequenceKind::range) {
+    return Value(std::make_shared<const Sequence>(SequenceKind::range, std::move(chosen)));
+  }
+  return run.list(std::move(chosen));
+}
+
+}  // namespace tapegrad::data::jinja

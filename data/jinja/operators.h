@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "tapegrad/data/jinja/run.h"
+#include "tapegrad/data/jinja/value.h"
+
+namespace tapegrad::data::jinja {
+
+enum class Operator { add, subtract, multiply, divide, floor_divide, modulo, power };
+Value binary(Run& run, Operator op, const Value& a, const Value& b);
+Value negated(const Value& value);
+Value positive(const Value& value);
+
+enum class Comparison { equal, unequal, less, less_equal, greater, greater_equal, in, not_in };
+bool compare(Run& run, Comparison comparison, const Value& a, const Value& b);
+// a < b of Python's. Error for types without an order.
+bool less(Run& run, const Value& a, const Value& b);
+
+Value sliced(Run& run, const Value& value, const Value& begin, const Value& end, const Value& step);
+
+// str.replace(); most < 0: all.
+Value replaced(Run& run, std::string_view text, std::string_view old, std::string_view with,
+               std::int64_t most);
+// "format" % values.
+std::string percent_format(Run& run, std::string_view format, const Value& values);
+// "format".format(…).
+std::string brace_format(Run& run, std::string_view format, const Arguments& arguments);
+
+}  // namespace tapegrad::data::jinja

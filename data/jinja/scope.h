@@ -1,0 +1,37 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tapegrad/data/jinja/value.h"
+
+namespace tapegrad::data::jinja {
+
+// The variables of a template, a macro or one turn of a loop. What is not there is looked for in
+// the scope around it, as that is when it is looked for.
+struct Scope {
+  std::shared_ptr<Scope> around;  // null: the outermost one
+  std::vector<std::pair<std::string, Value>> variables = {};
+
+  const Value* find(std::string_view name) const {
+    for (const Scope* scope = this; scope != nullptr; scope = scope->around.get()) {
+      for (const auto& [known, value] : scope->variables) {
+        if (known == name) return &value;
+      }
+    }
+    return nullptr;
+  }
+  void set(std::string_view name, Value value) {
+    for (auto& [known, old] : variables) {
+      if (known != name) continue;
+      old = std::move(value);
+      return;
+    }
+    variables.emplace_back(name, std::move(value));
+  }
+};
+
+}  // namespace tapegrad::data::jinja

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tapegrad::data {
+
+// What parts of a tokenizer.json say. Errors name the member.
+
+// The member, or null if there is none.
+const nlohmann::json& json_member(const nlohmann::json& object, const char* name);
+std::string json_text_at(const nlohmann::json& object, const char* name);
+bool json_flag(const nlohmann::json& object, const char* name, bool absent);
+// The parts of a list that may stand alone: {"type": "Sequence", NAME: […]}, one object, or null.
+std::vector<nlohmann::json> json_parts(const nlohmann::json& value, const char* name);
+
+// Something that the file asks for and that would change ids if it were left out.
+[[noreturn]] void unsupported(std::string_view what, const nlohmann::json& value);
+
+}  // namespace tapegrad::data

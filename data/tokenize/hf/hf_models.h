@@ -1,0 +1,18 @@
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "tapegrad/data/tokenize/bpe/piece_model.h"
+#include "tapegrad/data/tokenize/hf/hf_vocabulary.h"
+#include "tapegrad/data/tokenize/hf/token_texts.h"
+
+namespace tapegrad::data {
+
+// The member "model" of a tokenizer.json. Error, by name, for what is not known and would change
+// ids.
+std::shared_ptr<const PieceModel> read_piece_model(const nlohmann::json& model,
+                                                   const HfVocabulary& vocabulary,
+                                                   const TokenTexts& texts);
+
+}  // namespace tapegrad::data

@@ -1,0 +1,236 @@
+#include <algorithm>
+#include <utility>
+
+#include "tapegrad/base/parallel.h"
+#include "tapegrad/base/seconds_of.h"
+#include "tapegrad/nn/generation/generation.h"
+#include "tapegrad/nn/lora/row_adapters.h"
+
+namespace tapegrad::nn {
+namespace {
+
+constexpr std::int64_t kScoredRows = 64;  // whose logits are there at once
+
+Tensor row_of(std::span<const std::int32_t> tokens) {
+  return Tensor::from(tokens, {1, std::ssize(tokens)});
+}
+
+// What the model sees of a text whose tokens [first, first + dropped) it does not.
+Tokens seen_tokens(const Tokens& text, std::int64_t first, std::int64_t dropped) {
+  if (dropped == 0) return text;
+  Tokens seen(text.begin(), text.begin() + first);
+  seen.insert(seen.end(), text.begin() + first + dropped, text.end());
+  return seen;
+}
+
+}  // namespace
+
+// Drops tokens of a text that is longer than the model sees.
+void Generation::make_room(Sequence& s) const {
+  const std::int64_t most = model_.config.block_size, beyond = s.seen() - most;
+  if (beyond <= 0) return;
+  const std::int64_t first = s.sinks(), half = s.shifts() ? (most - first + 1) / 2 : 1;
+  const std::int64_t count = (beyond + half - 1) / half * half;
+  s.dropped += count;
+  // Nothing but the newest token is still to be read, unless this is a long prompt.
+  if (s.shifts() && s.cache.length() == most && model_.can_move()) {
+    model_.drop(s.cache, first, first + count);
+  } else {
+    s.cache.clear();
+  }
+}
+
+// How many tokens a sequence has still to read alone, as far as they can be cut.
+std::int64_t Generation::unread(const Sequence& s) const {
+  return s.seen() - (s.text.options().kv_cache ? s.cache.length() : 0);
+}
+
+// Those whose turn it is to read, and how much. `others`: whether there are texts that go on.
+std::vector<Generation::Sequence*> Generation::next_to_read(bool others) {
+  const std::int64_t chunk = others ? kPromptChunkBeside : kPromptChunk;
+  std::int64_t left = limits_.prompt_chunk.value_or(rows_apart_ ? chunk : INT64_MAX);
+  std::vector<Sequence*> next;
+  const auto take = [&](auto begin, auto end) {
+    for (auto at = begin; at != end && left > 0; ++at) {
+      Sequence& s = at->second;
+      if (s.text.end() || s.piece == 0) continue;
+      const bool whole = !s.text.options().kv_cache || (s.slides() && !in_pieces());
+      s.piece = whole ? s.piece : std::min(s.piece, left);
+      left -= std::min(left, s.piece);
+      next.push_back(&s);
+      read_last_ = at->first;
+    }
+  };
+  const auto first = sequences_.upper_bound(read_last_);
+  take(first, sequences_.end());
+  take(sequences_.begin(), first);
+  return next;
+}
+
+// Scores tokens of a prompt by the states (1, T, C) of its positions from `first` on.
+void Generation::score_prompt(RunningText& text, const Tensor& states, std::int64_t first) const {
+  const PositionRange range = text.to_score({first, first + states.dim(1)});
+  for (std::int64_t begin = range.begin; begin < range.end; begin += kScoredRows) {
+    const std::int64_t end = std::min(begin + kScoredRows, range.end);
+    const RowsApart apart;
+    const Tensor logits =
+        model_.logits_of(slice(states, 1, begin - first, end - first)).to(DType::f32);
+    text.score_prompt(logits.values<float>(), model_.config.vocab_size);
+  }
+}
+
+// Reads what is to be read of one sequence, or a piece of it. Returns the logits (1, V) of the next
+// token, undefined if a part of the prompt is still to be read.
+Tensor Generation::read_alone(Sequence& s) const {
+  const Tokens window = seen_tokens(s.text.tokens(), s.sinks(), s.dropped);
+  const RowAdapters chosen({s.text.options().adapter});
+  if (!s.text.options().kv_cache || (s.slides() && !in_pieces())) {
+    return model_.last_logits(row_of(window));
+  }
+  const std::int64_t first = s.cache.length();
+  const auto unread = std::span(window).subspan(static_cast<std::size_t>(first));
+  const auto piece = static_cast<std::size_t>(s.piece);
+  const Tensor states = model_.states(row_of(unread.first(piece)), s.cache);
+  score_prompt(s.text, states, first);
+  const RowsApart apart;  // as where the newest token is read beside those of other texts
+  return piece == unread.size() ? model_.logits_of(last_position(states)) : Tensor();
+}
+
+// Tokens to check beside the newest one, no more than the model can see.
+void Generation::propose(Sequence& s) const {
+  if (s.text.options().lookup > 0) s.text.propose(model_.config.block_size - s.seen());
+}
+
+// The newest token of each of these sequences, and those that are proposed: logits (rows, V).
+Tensor Generation::read_newest(std::span<Sequence* const> sequences) const {
+  Tokens tokens;
+  std::vector<KVCache*> caches;
+  std::vector<RowAdapters::Choice> adapters;
+  for (Sequence* s : sequences) {
+    propose(*s);
+    const Tokens& proposed = s->text.proposed();
+    tokens.push_back(s->text.tokens().back());
+    tokens.insert(tokens.end(), proposed.begin(), proposed.end());
+    caches.insert(caches.end(), 1 + proposed.size(), &s->cache);
+    adapters.insert(adapters.end(), 1 + proposed.size(), s->text.options().adapter);
+  }
+  const RowAdapters chosen(std::move(adapters));
+  return model_.last_logits(Tensor::from(tokens, {std::ssize(tokens), 1}), caches);
+}
+
+// read_alone() of each of these sequences. Enough of them keep all threads busy with one each,
+// which is faster than sharing out the loops of small products.
+std::vector<Tensor> Generation::read_apart(std::span<Sequence* const> sequences) const {
+  std::vector<Tensor> logits(sequences.size());
+  const auto n = std::ssize(sequences);
+  const auto read_some = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      logits[at] = read_alone(*sequences[at]);
+    }
+  };
+  n >= num_threads() ? parallel_for(n, 1, read_some) : read_some(0, n);
+  return logits;
+}
+
+// The same, timed. Adds the logits of those that are to choose a token.
+void Generation::read_apart(std::span<Sequence* const> sequences, double& seconds,
+                            std::vector<Tensor>& logits, std::vector<Sequence*>& ready) const {
+  std::vector<Tensor> next;
+  seconds += seconds_of([&] { next = read_apart(sequences); });
+  for (std::size_t i = 0; i < next.size(); ++i) {
+    if (!next[i].defined()) continue;
+    logits.push_back(next[i].to(DType::f32));
+    ready.push_back(sequences[i]);
+  }
+}
+
+// Reads on in all sequences that run. Returns logits (…, V) whose rows, one behind the other, are
+// of those in `ready`: one for each, and one for each token that is proposed.
+std::vector<Tensor> Generation::read(std::vector<Sequence*>& ready) {
+  std::vector<Sequence*> together, prompts, apart;
+  for (auto& [id, s] : sequences_) {
+    if (s.text.end()) continue;
+    make_room(s);
+    s.piece = 0;
+    if (!s.begun) {
+      share(id, s);
+      if (waits(id, s)) continue;
+      s.begun = true;
+    }
+    const bool cached = s.text.options().kv_cache && !s.slides();
+    if (cached && unread(s) == 1) {
+      together.push_back(&s);
+    } else {
+      s.piece = unread(s);
+    }
+  }
+  for (Sequence* s : next_to_read(!together.empty())) {
+    const bool begins = s->text.new_tokens() == 0;
+    (begins ? prompts : apart).push_back(s);
+    if (begins) cost_.prompt_tokens += s->piece;
+  }
+  std::vector<Tensor> logits;
+  read_apart(prompts, cost_.prompt_seconds, logits, ready);
+  read_apart(apart, cost_.seconds, logits, ready);
+  if (together.empty()) return logits;
+  // Those of one adapter side by side share its products.
+  std::stable_sort(together.begin(), together.end(), [](const Sequence* a, const Sequence* b) {
+    return a->text.options().adapter < b->text.options().adapter;
+  });
+  const double seconds =
+      seconds_of([&] { logits.push_back(read_newest(together).to(DType::f32)); });
+  cost_.seconds += seconds;
+  cost_.pass_seconds += seconds;
+  ++cost_.passes;
+  ready.insert(ready.end(), together.begin(), together.end());
+  return logits;
+}
+
+void Generation::choose(const Ready& ready) const {
+  Sequence& s = *ready.sequence;
+  const bool proposed = !s.text.proposed().empty();
+  s.text.choose(ready.logits, model_.config.vocab_size);
+  if (proposed) s.cache.truncate(s.seen() - 1);
+}
+
+bool Generation::step() {
+  const bool runs = std::any_of(sequences_.begin(), sequences_.end(),
+                                [](const auto& entry) { return !entry.second.text.end(); });
+  if (!runs) return false;
+  const TapePause pause;
+  std::vector<Sequence*> sequences;
+  std::vector<Ready> ready;
+  try {
+    const std::vector<Tensor> logits = read(sequences);
+    for (const Tensor& part : logits) {
+      const auto vocab = static_cast<std::size_t>(part.dim(1));
+      const auto values = part.values<float>();
+      for (std::size_t i = 0; i < values.size(); i += ready.back().logits.size()) {
+        Sequence* const s = sequences[ready.size()];
+        ready.push_back({s, values.subspan(i, (1 + s->text.proposed().size()) * vocab)});
+      }
+    }
+    const auto beyond_first = [&] {
+      std::int64_t tokens = 0;
+      for (const Ready& r : ready)
+        tokens += std::max<std::int64_t>(r.sequence->text.new_tokens(), 1);
+      return tokens;
+    };
+    const std::int64_t before = beyond_first();
+    // Each draws from a generator of its own.
+    parallel_for(std::ssize(ready), 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) choose(ready[static_cast<std::size_t>(i)]);
+    });
+    cost_.tokens += beyond_first() - before;
+  } catch (...) {  // some layers may have read on, and others not
+    for (auto& [id, s] : sequences_) {
+      s.cache.clear();
+      s.text.forget_proposed();
+    }
+    throw;
+  }
+  return true;
+}
+
+}  // namespace tapegrad::nn

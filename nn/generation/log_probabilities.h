@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace tapegrad::nn {
+
+struct TokenLogprob {
+  std::int32_t token;
+  double logprob;
+};
+
+// The log probabilities of tokens under logits (V), which must outlive it: no temperature, no
+// penalty, no choice.
+class LogProbabilities {
+ public:
+  explicit LogProbabilities(std::span<const float> logits);
+
+  double operator[](std::int32_t token) const;
+  // The `count` likeliest tokens, or all if there are fewer; the likeliest first, of equal ones
+  // that of the smaller id.
+  std::vector<TokenLogprob> likeliest(std::int64_t count) const;
+
+ private:
+  std::span<const float> logits_;
+  double top_, log_sum_;
+};
+
+}  // namespace tapegrad::nn

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tapegrad/data/chat/chat_template.h"
+#include "tapegrad/data/chat/chat_tokens.h"
+#include "tapegrad/data/chat_set.h"
+#include "tapegrad/data/tokenize/tokenizer.h"
+
+namespace tapegrad::run {
+
+// How conversations become tokens.
+struct ChatEncoding {
+  data::ChatTemplate chat_template;
+  data::ChatLoss loss = data::ChatLoss::answers;
+  std::int64_t block_size = 1024;
+};
+
+// What a model is asked while it trains: a conversation up to its last answer.
+struct ChatPrompt {
+  std::string question, wanted;  // the last message, and the answer that follows
+  std::vector<data::Token> tokens;
+};
+
+// What becomes of a conversation.
+struct EncodedChat {
+  data::ChatTokens chat;
+  std::string error = {};         // why it is no conversation to learn from
+  bool fits = true, cut = false;  // whether a block has room for its first answer, and lost others
+};
+EncodedChat encode_chat(const data::Conversation& conversation, const data::Tokenizer& tokenizer,
+                        const ChatEncoding& encoding);
+
+// The same of a pair: see data::pair_tokens().
+EncodedChat encode_pair(const data::Conversation& chosen, const data::Conversation& rejected,
+                        const data::Tokenizer& tokenizer, const ChatEncoding& encoding);
+
+// The prompt of a conversation that has an answer. Errors of ChatTemplate::render().
+ChatPrompt chat_prompt(const data::Conversation& conversation, const data::Tokenizer& tokenizer,
+                       const data::ChatTemplate& chat_template);
+
+// What ends texts, and what ends an answer of the template.
+std::vector<data::Token> ends_of_answers(const data::Tokenizer& tokenizer,
+                                         const data::ChatTokens& chat);
+
+}  // namespace tapegrad::run

@@ -1,0 +1,31 @@
+#include "tapegrad/run/corpus/prepare/prepare_progress.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tapegrad/base/text/words.h"
+
+namespace tapegrad::run {
+
+void ProgressLine::at(std::int64_t bytes) {
+  const auto now = Clock::now();
+  left_.add(std::chrono::duration<double>(now - last_).count(), 0);
+  ++steps_;
+  last_ = now;
+  if (!terminal_.wants_progress()) return;
+  std::string text = fmt::format("{}: {} · {:.1f} MB/s", what_, size_text(bytes),
+                                 static_cast<double>(bytes) / 1e6 / seconds());
+  if (all_ > 0 && bytes > 0) {
+    const double share = static_cast<double>(bytes) / static_cast<double>(all_);
+    const auto steps = static_cast<std::int64_t>(static_cast<double>(steps_) * (1 / share - 1));
+    text += fmt::format(" · {:.0f} % · {} left", 100 * share, duration_text(left_.seconds(steps)));
+  }
+  terminal_.progress(text);
+}
+
+double ProgressLine::seconds() const {
+  return std::max(1e-9, std::chrono::duration<double>(Clock::now() - begun_).count());
+}
+
+}  // namespace tapegrad::run

@@ -1,0 +1,142 @@
+// PEFT's files of LoRA: github.com/huggingface/peft, src/peft/tuners/lora/config.py and "PEFT
+// checkpoint format" in its documentation.
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <map>
+
+#include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/base/file.h"
+#include "tapegrad/base/json_file.h"
+#include "tapegrad/run/folder/folder_calls.h"
+#include "tapegrad/run/models/adapters/adapter.h"
+#include "tapegrad/run/models/families/family.h"
+#include "tapegrad/run/models/families/family_keys.h"
+
+namespace tapegrad::run {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kBasePrefix = "base_model.model.";
+
+// A member that must be absent, null, false, empty or the one value that means nothing special.
+void refuse_unless_plain(const fs::path& path, const Json& json, const char* name,
+                         std::string_view plain = "") {
+  const auto it = json.find(name);
+  if (it == json.end() || it->is_null()) return;
+  const bool is_plain = (it->is_boolean() && !it->get<bool>()) ||
+                        (it->is_structured() && it->empty()) ||
+                        (it->is_string() && it->get_ref<const std::string&>() == plain);
+  check(is_plain, "{}: '{}' {} is not supported", path.string(), name, json_text(*it));
+}
+
+// Some ways to draw the first adapters take what these add from the model's own weights, which a
+// file of adapters does not have: beside the model as it was, they count for something else.
+void refuse_changed_model(const fs::path& path, const Json& json) {
+  constexpr std::string_view kChanging[] = {"pissa", "corda", "olora", "loftq"};
+  const auto it = json.find("init_lora_weights");
+  if (it == json.end() || !it->is_string()) return;
+  const auto& name = it->get_ref<const std::string&>();
+  const bool changes = std::any_of(std::begin(kChanging), std::end(kChanging),
+                                   [&](std::string_view way) { return name.starts_with(way); });
+  check(!changes,
+        "{}: 'init_lora_weights' {} is not supported: it changes the model's own weights. PEFT's "
+        "save_pretrained(path_initial_model_for_weight_conversion=…) makes usual adapters of them",
+        path.string(), json_text(*it));
+}
+
+nn::LoraOptions options_of_file(const fs::path& path, const Json& json) {
+  std::string type;
+  get(path, json, "peft_type", type);
+  check(type == "LORA", "{}: peft_type '{}' is not supported, only LORA", path.string(), type);
+  refuse_unless_plain(path, json, "bias", "none");
+  for (const char* name : {"use_dora", "lora_bias", "use_qalora", "rank_pattern", "alpha_pattern",
+                           "modules_to_save", "trainable_token_indices", "target_parameters",
+                           "layer_replication", "alora_invocation_tokens"}) {
+    refuse_unless_plain(path, json, name);
+  }
+  refuse_changed_model(path, json);
+  nn::LoraOptions options;
+  get(path, json, "r", options.rank);
+  get(path, json, "lora_alpha", options.alpha);
+  bool stabilised = false;
+  if (json.contains("use_rslora")) get(path, json, "use_rslora", stabilised);
+  if (stabilised) options.scaling = nn::LoraScaling::rslora;
+  check(
+      options.rank >= 1 && options.rank <= 1 << 20 && options.alpha > 0 && options.alpha <= 1 << 20,
+      "{}: a rank of {} with an alpha of {} cannot be", path.string(), options.rank, options.alpha);
+  return options;
+}
+
+Json config_json(const Adapter& adapter, const nn::DecoderConfig& config, const Family& family,
+                 const std::string& base) {
+  const std::vector<std::string> layers = adapted_layers(*adapter.tensors);
+  std::vector<std::string> modules;
+  if (const auto names = names_in_blocks(layers, config.n_layer)) {
+    modules = *names;
+  } else {
+    for (const std::string& layer : layers)
+      modules.push_back(std::string(family.hf.prefix) + layer);
+  }
+  const nn::LoraOptions& o = adapter.options;
+  const bool is_whole = o.alpha == std::floor(o.alpha);
+  return {{"peft_type", "LORA"},
+          {"task_type", "CAUSAL_LM"},
+          {"base_model_name_or_path", base},
+          {"r", o.rank},
+          {"lora_alpha", is_whole ? Json(static_cast<std::int64_t>(o.alpha)) : Json(o.alpha)},
+          {"use_rslora", o.scaling == nn::LoraScaling::rslora},
+          {"lora_dropout", 0.0},
+          {"bias", "none"},
+          {"fan_in_fan_out", !family.hf.transposed.empty()},
+          {"target_modules", modules},
+          {"modules_to_save", nullptr},
+          {"use_dora", false},
+          {"inference_mode", true}};
+}
+
+}  // namespace
+
+Adapter open_peft(const fs::path& folder, const nn::DecoderConfig& config) {
+  constexpr std::int64_t kMostBytes = 4 << 20;
+  const fs::path path = folder / kPeftConfigFile;
+  const nn::LoraOptions options =
+      options_of_file(path, parse_json_object(path, read_file(path, kMostBytes)));
+  const auto file = open_safetensors((folder / kPeftModelFile).string());
+  const std::string prefix = kBasePrefix + std::string(family_of(config).hf.prefix);
+  std::map<std::string, AdapterPlace> places;
+  for (const auto& [name, entry] : file->entries()) {
+    const bool known = name.starts_with(prefix) &&
+                       (name.ends_with(".lora_A.weight") || name.ends_with(".lora_B.weight"));
+    check(known, "{}: '{}' is no adapter of a linear layer of {}", file->name(), name,
+          family_of(config).hf.model_class);
+    places.emplace(name.substr(prefix.size()), AdapterPlace{name});
+  }
+  return adapter_of(file, std::move(places), options, config.n_layer);
+}
+
+void write_peft(const fs::path& folder, const Adapter& adapter, const nn::DecoderConfig& config,
+                const std::string& base) {
+  const Family& family = family_of(config);
+  const auto free = options_of(family, family.hf.keys);
+  require_expressible(family.hf.model_class, config, model_with(family, config, free), free);
+  check(config.arch != nn::Architecture::gpt2 || !config.projects_apart(),
+        "{} has one layer for Q, K and V, and these adapters one for each", family.hf.model_class);
+  const std::string prefix = kBasePrefix + std::string(family.hf.prefix);
+  std::vector<TensorToMake> tensors;
+  for (const std::string& layer : adapted_layers(*adapter.tensors)) {
+    for (const char* matrix : {".lora_A.weight", ".lora_B.weight"}) {
+      const std::string name = layer + matrix;
+      tensors.push_back({prefix + name, adapter.tensors->at(name).shape,
+                         [&, name] { return adapter.tensors->read(name, DType::f32); }});
+    }
+  }
+  make_folder(folder);
+  save_safetensors((folder / kPeftModelFile).string(), tensors, stored_type(DType::f32),
+                   {{"format", "pt"}});
+  write_json(folder / kPeftConfigFile, config_json(adapter, config, family, base));
+}
+
+}  // namespace tapegrad::run

@@ -1,0 +1,42 @@
+#include "tapegrad/run/models/families/family_keys.h"
+
+namespace tapegrad::run {
+namespace {
+
+// Files have what logits are divided by.
+Value divided(const Value& value) {
+  const double by = number_of(value);
+  check(by > 0, "logits cannot be divided by {}", by);
+  return 1 / by;
+}
+
+void add_scales(std::vector<FamilyKey>& keys, std::string_view scores, std::string_view embeddings,
+                std::string_view added, std::string_view logits) {
+  keys.push_back({scores, "attention_scale"});
+  keys.push_back({embeddings, "embedding_scale"});
+  keys.push_back({added, "residual_scale"});
+  keys.push_back({.key = logits, .option = "logit_scale", .ours = divided, .theirs = divided});
+}
+
+}  // namespace
+
+// Llama with numbers that scores, embeddings, what blocks add and logits are multiplied by (Granite
+// Team, "Granite 3.0 Language Models", 2024, section 2; Yang et al., "Tensor Programs V", 2022).
+Family granite_family() {
+  Family f = llama_family();
+  f.name = "granite";
+  f.model.attention_scale = 1;
+  f.hf.model_class = "GraniteForCausalLM";
+  f.hf.base_class = "GraniteModel";
+  add_scales(f.hf.keys, "attention_multiplier", "embedding_multiplier", "residual_multiplier",
+             "logits_scaling");
+  f.gguf.architecture = "granite";
+  add_scales(f.gguf.keys, "attention.scale", "embedding_scale", "residual_scale", "logit_scale");
+  f.gguf.may_scale_rotation = false;
+  // Without it, llama.cpp scales by the width of heads.
+  for (FamilyKey& key : f.gguf.keys) key.needed |= key.option == "attention_scale";
+  f.pre_tokenizers = {};
+  return f;
+}
+
+}  // namespace tapegrad::run

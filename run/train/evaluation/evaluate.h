@@ -1,0 +1,83 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "tapegrad/nn/decoder.h"
+#include "tapegrad/run/record/losses.h"
+#include "tapegrad/run/train/batches.h"
+#include "tapegrad/run/train/evaluation/compare_models.h"
+
+namespace tapegrad::run {
+
+// A batch as tensors: inputs, with their documents, and targets (B, T).
+struct BatchTensors {
+  nn::TokenRows inputs;
+  Tensor targets;
+};
+BatchTensors tensors_of(const data::Batch& batch);
+
+// The mean loss of `batches` batches from each part of the text, or nothing if a signal interrupts
+// it.
+//   Random windows depend on the seed alone. So all evaluations see the same windows, and training
+//   continues as if there had been no evaluation.
+//   With passes, each part of the text gets a new pass, of which the first batches count: the
+//   training part in shuffled order, the validation part in its own order. If there is one
+//   generator for everything, the shuffling draws from `training_rng`, as PyTorch's loaders do.
+//   Of conversations, each part gets a new pass in the same way, and the mean is over the targets
+//   that count.
+//   Several processes share the batches, and all get the result.
+std::optional<Losses> estimate_losses(const nn::Decoder& gpt, const TextData& data,
+                                      const BatchPlan& plan, std::int64_t batches,
+                                      const RandomOptions& random, Rng& training_rng,
+                                      Processes* processes = nullptr);
+
+// How many batches that takes, of both parts together.
+std::int64_t evaluation_batches(const TextData& data, const BatchPlan& plan, std::int64_t batches);
+
+// How much of a text a loss is taken over. Less than all is spread evenly over the text.
+struct EvaluationLimit {
+  std::optional<std::int64_t> batches = {};
+  std::optional<double> seconds = {};
+};
+
+// The limit that a user names: "all"; a number of batches; "none", which is nothing; or "auto", a
+// tenth of the training's time, but at least two seconds. Error for any other text.
+std::optional<EvaluationLimit> evaluation_limit(const std::string& text, double training_seconds);
+
+struct TextLoss {
+  double loss = 0;           // mean over the tokens that were predicted
+  double perplexity = 0;     // e^loss
+  double bits_per_byte = 0;  // the sum of the loss in bits / bytes of the tokens' text
+  std::int64_t tokens = 0;   // that were predicted
+  double share = 0;          // of the batches; 1: all
+  std::optional<Comparison> beside = {};
+};
+
+struct WindowOptions {
+  std::int64_t batch_size, block_size;
+  std::optional<std::int64_t> stride = {};  // see SequentialBatches
+  EvaluationLimit limit = {};
+  const nn::Decoder* beside = nullptr;  // a model to compare with
+  // After each batch: the share that is done, and the seconds that are left.
+  std::function<void(double share, double seconds_left)> on_progress = {};
+};
+
+// Over `tokens`, in the windows of SequentialBatches. Of what it has seen if a signal interrupts
+// it, or nothing if that is nothing.
+std::optional<TextLoss> loss_of_tokens(const nn::Decoder& gpt, const data::Tokenizer& tokenizer,
+                                       const data::Tokens& tokens, const WindowOptions& options);
+
+// Over the answers of conversations, packed in their order, without a stride. `tokens` are the
+// targets that count.
+std::optional<TextLoss> loss_of_conversations(const nn::Decoder& gpt,
+                                              const data::Tokenizer& tokenizer,
+                                              std::shared_ptr<const data::ChatSet> set,
+                                              data::ChatLoss loss, const WindowOptions& options);
+
+// "35 %, 0:20 left", for the line of progress.
+std::string progress_text(double share, double seconds_left);
+
+}  // namespace tapegrad::run

@@ -1,0 +1,124 @@
+// tapegrad chat, from outside.
+
+#include <algorithm>
+
+#include "tapegrad/base/json_file.h"
+#include "tapegrad/tests/apps/on_terminal.h"
+#include "tapegrad/tests/apps/tiny_runs.h"
+#include "tapegrad/tests/run/models/settings_support.h"
+
+using namespace tapegrad;
+using namespace tapegrad::testing;
+
+namespace {
+
+const Files kTemplate = {
+    {"chat_template.jinja",
+     "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+     "{% if messages[-1].content == 'refuse' %}{{ raise_exception('Not that.') }}{% endif %}"
+     "{% if add_generation_prompt %}assistant:{% endif %}"}};
+
+// What the program makes of these lines on stdin.
+Result chat(const TempFolder& folder, const fs::path& model, const std::string& lines,
+            const Args& more = {}) {
+  return Program("chat", Args{"--model", model, "--max-new-tokens", "4", "--greedy"} + more, ".",
+                 folder.put("lines.txt", lines))
+      .wait();
+}
+
+Json messages_of(const fs::path& file) {
+  return parse_json<Json>(TempFolder::get(file), 32)["messages"];
+}
+
+}  // namespace
+
+TEST_CASE("messages from a pipe are answered on stdout, one after the other", "[chat]") {
+  const TempFolder folder;
+  const fs::path model = put_hf_model(folder, kTemplate), saved = folder / "said.jsonl";
+  const Result r =
+      chat(folder, model, "Hi\nAnd?\n/save " + saved.string() + "\n", {"--system", "Be kind."});
+  check_ended_well(r);
+  const Json said = messages_of(saved);
+  REQUIRE(said.size() == 5);
+  CHECK(said[0] == Json{{"role", "system"}, {"content", "Be kind."}});
+  CHECK(said[1] == Json{{"role", "user"}, {"content", "Hi"}});
+  CHECK(said[3] == Json{{"role", "user"}, {"content", "And?"}});
+  CHECK(r.out == said[2]["content"].get<std::string>() + "\n" +
+                     said[4]["content"].get<std::string>() + "\n");
+  CHECK(r.err.find("tok/s") != r.err.npos);
+  CHECK(r.err.find("saved") != r.err.npos);
+}
+
+TEST_CASE("/reset forgets, /retry answers anew, /system says something else first", "[chat]") {
+  const TempFolder folder;
+  const fs::path model = put_hf_model(folder, kTemplate), saved = folder / "said.jsonl";
+  const std::string save = "/save " + saved.string() + "\n";
+  const Result once = chat(folder, model, "Hi\n");
+  check_ended_well(once);
+  const Result r = chat(folder, model, "Hi\n/retry\nmore\n/reset\nHi\n/system Rhyme.\nHi\n" + save);
+  check_ended_well(r);
+  CHECK(r.out.starts_with(once.out + once.out));  // greedy: the same
+  CHECK(messages_of(saved).size() == 3);
+  CHECK(messages_of(saved)[0]["content"] == "Rhyme.");
+  check_ended_well(chat(folder, model, "Hi\n" + save));
+  const std::string lines = TempFolder::get(saved);
+  CHECK(std::count(lines.begin(), lines.end(), '\n') == 2);  // the file keeps what it has
+}
+
+TEST_CASE("what a template refuses is said, and the conversation goes on", "[chat]") {
+  const TempFolder folder;
+  const fs::path model = put_hf_model(folder, kTemplate), saved = folder / "said.jsonl";
+  const Result r =
+      chat(folder, model, "refuse\n/odd\n/retry\n/save\nHi\n/save " + saved.string() + "\n");
+  CHECK(r.code == 0);
+  CHECK(r.err.find("Not that.\n") != r.err.npos);
+  CHECK(r.err.find("/odd: no such command. /help shows all\n") != r.err.npos);
+  CHECK(r.err.find("/retry: there is no answer yet\n") != r.err.npos);
+  CHECK(r.err.find("/save: which file?\n") != r.err.npos);
+  CHECK(messages_of(saved).size() == 2);
+}
+
+TEST_CASE("a model without a template continues what is said, and says so", "[chat]") {
+  const TempFolder folder;
+  const fs::path model = put_hf_model(folder, {}), saved = folder / "text.jsonl";
+  const Result r = chat(folder, model, "Once upon\n/save " + saved.string() + "\n");
+  check_ended_well(r);
+  CHECK(r.err.find("has no chat template: what is said is continued as text.\n") != r.err.npos);
+  CHECK(parse_json<Json>(TempFolder::get(saved), 32)["text"] == "Once upon" + r.out);
+  const Result refused = chat(folder, model, "a\n", {"--system", "Be kind."});
+  CHECK(refused.code == 1);
+  CHECK(refused.err.find("no chat template to write --system with") != refused.err.npos);
+}
+
+TEST_CASE("another template, its variables and a stop are options of chat", "[chat]") {
+  const TempFolder folder;
+  const fs::path model = put_hf_model(folder, kTemplate);
+  const std::string own = folder.put("own.jinja", "{{ raise_exception(word) }}");
+  const Result r = chat(folder, model, "Hi\n",
+                        {"--chat-template", own, "--template-variables", R"({"word": "Moin"})"});
+  CHECK(r.err.find("Moin\n") != r.err.npos);
+  const Result usage = chat(folder, model, "", {"--stop", ""});
+  CHECK(usage.code == 2);
+  CHECK(chat(folder, folder / "nothing", "").code == 1);
+  CHECK(chat(folder, model, "", {"--chat-template", folder / "nothing"}).code == 1);
+}
+
+TEST_CASE("at a terminal, lines are edited and answered", "[chat]") {
+  const TempFolder folder;
+  const fs::path model = put_hf_model(folder, kTemplate);
+  const std::string all = on_terminal(
+      "chat", {"--model", model, "--max-new-tokens", "4", "--greedy"}, {}, {"Hi\n", "/quit\n"});
+  CHECK(all.find("A line is a message.") != all.npos);
+  CHECK(all.find("tok/s") != all.npos);
+}
+
+TEST_CASE("Ctrl-C ends an answer from a pipe, and the program", "[chat]") {
+  const TempFolder folder;
+  const fs::path model = put_hf_model(folder, kTemplate);
+  Program program(
+      "chat", {"--model", model, "--max-new-tokens", "100000000", "--greedy", "--context", "shift"},
+      ".", folder.put("lines.txt", "Hi\nNever answered\n"));
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  program.send(SIGINT);
+  CHECK(program.wait().code == 130);
+}

@@ -1,0 +1,56 @@
+// Speaks to `tapegrad serve` with OpenAI's own JavaScript library, as its users do.
+// usage: openai_client.mjs URL MODEL      serve.sh starts the server
+import assert from "node:assert/strict";
+import OpenAI from "openai";
+import { VERSION } from "openai/version";
+
+const [url, model] = process.argv.slice(2);
+const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: "right-key", maxRetries: 0 });
+const messages = [{ role: "system", content: "be brief" }, { role: "user", content: "hello" }];
+
+assert.deepEqual((await client.models.list()).data.map((one) => one.id), [model]);
+
+// Texts, at once and as a stream.
+let asked = { model, prompt: "once upon", max_tokens: 12, seed: 3, logprobs: 2, echo: true };
+let answer = await client.completions.create(asked);
+const { text } = answer.choices[0];
+assert.ok(text.startsWith("once upon"));
+let streamed = "";
+let usage;
+for await (const part of await client.completions.create({ ...asked, stream: true, stream_options: { include_usage: true } })) {
+  streamed += part.choices[0]?.text ?? "";
+  usage = part.usage ?? usage;
+}
+assert.equal(streamed, text);
+assert.deepEqual(usage, answer.usage);
+
+// Chats.
+asked = { model, messages, max_completion_tokens: 15, seed: 4, logprobs: true, top_logprobs: 3 };
+answer = await client.chat.completions.create(asked);
+const { content } = answer.choices[0].message;
+const stream = client.chat.completions.stream(asked);
+let deltas = "";
+stream.on("content", (delta) => (deltas += delta));
+const last = await stream.finalChatCompletion();
+assert.equal(deltas, content);
+assert.equal(last.choices[0].message.content, content);
+assert.deepEqual(last.choices[0].logprobs.content, answer.choices[0].logprobs.content);
+const left = await client.chat.completions.create({ ...asked, stream: true });
+for await (const part of left) {
+  assert.equal(part.choices[0].delta.role, "assistant");
+  break; // a client that leaves
+}
+
+// Vectors: the library asks for base64 and returns floats.
+const { data } = await client.embeddings.create({ model, input: ["once upon", "a time"] });
+for (const { embedding } of data) assert.ok(Math.abs(embedding.reduce((sum, x) => sum + x * x, 0) - 1) < 1e-5);
+
+const refused = (kind, param, code, call) =>
+  assert.rejects(call, (error) => error instanceof kind && error.param === param && error.code === code);
+await refused(OpenAI.BadRequestError, "best_of", "unsupported_parameter", () => client.completions.create({ model, prompt: "a", best_of: 4 }));
+await refused(OpenAI.BadRequestError, "max_tokens", "context_length_exceeded", () => client.completions.create({ model, prompt: "a", max_tokens: 100000 }));
+await refused(OpenAI.NotFoundError, "model", "model_not_found", () => client.completions.create({ model: "gpt-5", prompt: "a" }));
+await refused(OpenAI.BadRequestError, "messages[0].content", "invalid_type", () => client.chat.completions.create({ model, messages: [{ role: "user", content: 5 }] }));
+const stranger = new OpenAI({ baseURL: `${url}/v1`, apiKey: "wrong-key", maxRetries: 0 });
+await refused(OpenAI.AuthenticationError, null, "invalid_api_key", () => stranger.models.list());
+console.log(`openai ${VERSION} (JavaScript): all calls are answered as they should be`);

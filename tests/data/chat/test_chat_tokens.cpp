@@ -1,0 +1,169 @@
+// Which tokens of a conversation are the model's answers.
+
+#include "tapegrad/base/error.h"
+#include "tapegrad/base/file.h"
+#include "tapegrad/data/chat/chat_tokens.h"
+#include "tapegrad/tests/catch.h"
+
+using namespace tapegrad;
+using namespace tapegrad::data;
+
+namespace {
+
+const Tokenizer& tokenizer() {
+  constexpr std::string_view names[] = {"<|im_start|>", "<|im_end|>"};
+  static const Tokenizer made =
+      Tokenizer::train_bpe("the cat sat on the mat with the other cat", 262).with_special(names);
+  return made;
+}
+
+Conversation conversation(const std::vector<std::string>& turns) {
+  Conversation made;
+  for (std::size_t i = 0; i < turns.size(); ++i) {
+    made.messages.push_back({i % 2 == 0 ? "user" : "assistant", turns[i]});
+  }
+  return made;
+}
+
+// The texts of the answers.
+std::vector<std::string> answers(const std::string& source, const std::vector<std::string>& turns,
+                                 const Tokenizer& t = tokenizer()) {
+  const ChatTokens chat = chat_tokens(conversation(turns), ChatTemplate(source), t);
+  std::vector<std::string> texts;
+  for (const TokenRange& answer : chat.answers) {
+    const std::span all(chat.tokens);
+    texts.push_back(t.decode(all.subspan(static_cast<std::size_t>(answer.begin),
+                                         static_cast<std::size_t>(answer.end - answer.begin))));
+  }
+  return texts;
+}
+
+using Texts = std::vector<std::string>;
+const Texts kTurns{"hi", " yes ", "more", "no"};
+
+constexpr const char* kPrompt = "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+const std::string kChatML =
+    std::string(
+        "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content }}"
+        "{{ '<|im_end|>\n' }}{% endfor %}") +
+    kPrompt;
+
+}  // namespace
+
+TEST_CASE("without marks, an answer is what a beginning has more than its prompt",
+          "[chat_tokens]") {
+  CHECK(answers(kChatML, kTurns) == Texts{" yes <|im_end|>\n", "no<|im_end|>\n"});
+  CHECK(answers(kChatML, {"hi", "yes", "more"}) == Texts{"yes<|im_end|>\n"});
+}
+
+TEST_CASE("a template without special tokens has answers, too", "[chat_tokens]") {
+  const std::string plain =
+      "{% for m in messages %}{{ m.role + ': ' + m.content + '\n' }}{% endfor %}"
+      "{% if add_generation_prompt %}assistant:{% endif %}";
+  CHECK(answers(plain, {"hi", "yes", "more", "no"}) == Texts{" yes\n", " no\n"});
+}
+
+TEST_CASE("marks decide where a template has them", "[chat_tokens]") {
+  const std::string marked =
+      "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{% if m.role == 'assistant' %}"
+      "{% generation %}{{ m.content + '<|im_end|>' }}{% endgeneration %}{% else %}"
+      "{{ m.content + '<|im_end|>' }}{% endif %}{{ '\n' }}{% endfor %}";
+  CHECK(answers(marked, kTurns) == Texts{" yes <|im_end|>", "no<|im_end|>"});
+  const auto chat = chat_tokens(conversation(kTurns), ChatTemplate::chatml(), tokenizer());
+  CHECK(chat.answers.size() == 2);
+  CHECK(tokenizer().decode(chat.tokens) ==
+        tokenizer().decode(
+            chat_tokens(conversation(kTurns), ChatTemplate(kChatML), tokenizer()).tokens));
+}
+
+TEST_CASE("a last answer that is written otherwise than earlier ones", "[chat_tokens]") {
+  // As Qwen3 does: thoughts before the last answer alone.
+  const std::string thinking =
+      std::string(
+          "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}"
+          "{% if loop.last and m.role == 'assistant' %}{{ '<think>\n</think>\n' }}{% endif %}"
+          "{{ m.content.split('</think>')[-1].lstrip('\n') + '<|im_end|>\n' }}{% endfor %}") +
+      kPrompt;
+  CHECK(answers(thinking, {"hi", "<think>hm</think>\nyes", "more", "no"}) ==
+        Texts{"yes<|im_end|>", "<think>\n</think>\nno<|im_end|>\n"});
+}
+
+TEST_CASE("a template that asks for the next answer in any case", "[chat_tokens]") {
+  // As Llama 3's first one does.
+  const std::string always =
+      "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content | trim }}"
+      "{{ '<|im_end|>' }}{% endfor %}{{ '<|im_start|>assistant\n' }}";
+  CHECK(answers(always, kTurns) == Texts{"yes<|im_end|>", "no<|im_end|>"});
+}
+
+TEST_CASE("a prompt that begins an answer as answers do not begin later", "[chat_tokens]") {
+  const std::string prompting =
+      "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>' }}"
+      "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}";
+  CHECK(answers(prompting, kTurns) == Texts{" yes <|im_end|>", "no<|im_end|>"});
+}
+
+TEST_CASE("answers that a template hides are an error that names the message", "[chat_tokens]") {
+  const auto why = [](const std::string& source) {
+    try {
+      answers(source, {"hi", "yes", "more", "no"});
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK_THAT(why("{{ messages | length }}{% for m in messages %}{{ m.content }}{% endfor %}"),
+             ContainsSubstring("before message 2 otherwise when it follows"));
+  CHECK_THAT(why("{% for m in messages %}{{ m.content | upper if not loop.last else m.content }}"
+                 "{% endfor %}{% if add_generation_prompt %}>{% endif %}"),
+             ContainsSubstring("otherwise"));
+  CHECK_THAT(why("{{ raise_exception('turns must rhyme') }}"),
+             ContainsSubstring("turns must rhyme"));
+}
+
+TEST_CASE("answers are found where a tokenizer joins letters and marks", "[chat_tokens]") {
+  constexpr std::string_view names[] = {"<|im_start|>", "<|im_end|>"};
+  std::string json =
+      read_file(std::string(TAPEGRAD_SOURCE_DIR) + "/tests/golden/hf_qwen2/tokenizer.json");
+  const std::string without = "\"normalizer\":null";
+  REQUIRE(json.find(without) != json.npos);
+  json.replace(json.find(without), without.size(), R"("normalizer":{"type":"NFC"})");
+  const Tokenizer nfc = Tokenizer::of_hf(json).with_special(names);
+  CHECK(answers(kChatML, {"cafe\u0301 e\u0301", "no e\u0301!", "more", "e\u0301"}, nfc) ==
+        Texts{"no \u00e9!<|im_end|>\n", "\u00e9<|im_end|>\n"});
+}
+
+TEST_CASE("a block of marks inside of another one is a part of it", "[chat_tokens]") {
+  const std::string nested =
+      "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{% if m.role == 'assistant' %}"
+      "{% generation %}{{ m.content }}{% generation %}{{ '<|im_end|>' }}{% endgeneration %}"
+      "{% endgeneration %}{% else %}{{ m.content + '<|im_end|>' }}{% endif %}{{ '\n' }}{% endfor "
+      "%}";
+  CHECK(answers(nested, kTurns) == Texts{" yes <|im_end|>", "no<|im_end|>"});
+}
+
+TEST_CASE("answers behind the tokens that are asked for need not be looked for", "[chat_tokens]") {
+  std::vector<std::string> turns;
+  for (int i = 0; i < 40; ++i) turns.push_back("turn " + std::to_string(i));
+  const ChatTemplate chat_template(kChatML);
+  const ChatTokens whole = chat_tokens(conversation(turns), chat_template, tokenizer());
+  REQUIRE(whole.answers.size() == 20);
+  const std::int64_t most = whole.answers[4].begin + 1;
+  const ChatTokens some = chat_tokens(conversation(turns), chat_template, tokenizer(), most);
+  CHECK(some.tokens == whole.tokens);
+  CHECK(some.answers == std::vector<TokenRange>(whole.answers.begin(), whole.answers.begin() + 5));
+  // The first one tells whether anything fits.
+  CHECK(chat_tokens(conversation(turns), chat_template, tokenizer(), 1).answers.size() == 1);
+}
+
+TEST_CASE("a template is not rendered without bound for a conversation of very many messages",
+          "[chat_tokens]") {
+  const std::vector<std::string> turns(6000, "hi");
+  CHECK_THROWS_WITH(chat_tokens(conversation(turns), ChatTemplate(kChatML), tokenizer()),
+                    ContainsSubstring("6000 messages are too many") &&
+                        ContainsSubstring("divide the conversation"));
+  CHECK(chat_tokens(conversation(turns), ChatTemplate(kChatML), tokenizer(), 100).answers.size() ==
+        4);
+  CHECK(chat_tokens(conversation(turns), ChatTemplate::chatml(), tokenizer()).answers.size() ==
+        3000);
+}

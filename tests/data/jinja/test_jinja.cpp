@@ -1,0 +1,129 @@
+// The template language beside transformers: tests/golden/golden_chats.py made the texts.
+
+#include "tapegrad/base/file.h"
+#include "tapegrad/data/jinja/template.h"
+#include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/golden/golden.h"
+
+using namespace tapegrad;
+using namespace tapegrad::testing;
+using data::jinja::Limits;
+using data::jinja::Template;
+using data::jinja::TemplateError;
+
+namespace {
+
+using Variables = std::vector<std::pair<std::string, data::jinja::Value>>;
+
+Variables variables_of(const Json& object) {
+  Variables variables;
+  for (const auto& [name, value] : object.items()) {
+    variables.emplace_back(name, data::jinja::value_of(value));
+  }
+  return variables;
+}
+
+std::string render(const std::string& source, const Variables& variables = {},
+                   const Limits& limits = {}) {
+  return Template(source).render(variables, limits).text;
+}
+
+// The words of the error that a template ends with.
+std::string error_of(const std::string& source, const Limits& limits = {}) {
+  try {
+    render(source, {}, limits);
+  } catch (const TemplateError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+const Limits kSmall{.steps = 100'000, .text_bytes = 10'000, .memory_bytes = 1 << 20, .depth = 200};
+
+}  // namespace
+
+TEST_CASE("templates give the texts and errors of transformers", "[jinja]") {
+  const Json golden = parse_json<Json>(read_file(golden_file("chat_templates.json"), 1 << 20), 32);
+  const Variables variables = variables_of(golden["variables"]);
+  CHECK(golden["cases"].size() > 350);
+  for (const Json& one : golden["cases"]) {
+    const auto source = one[0].get<std::string>();
+    INFO(source);
+    std::string text, error;
+    try {
+      text = render(source, variables);
+    } catch (const TemplateError& failed) {
+      error = failed.what();
+    }
+    if (one[1].is_null()) {
+      const auto words = one[2].get<std::string>();
+      INFO(error << " and not " << words);
+      CHECK_FALSE(error.empty());
+      CHECK((words == "=" || error.ends_with(words)));
+    } else {
+      CHECK(error == "");
+      CHECK(text == one[1].get<std::string>());
+    }
+  }
+}
+
+TEST_CASE("an error of a template names its line", "[jinja]") {
+  CHECK(error_of("a\n{% if true %}\n{{ none + 1 }}\n{% endif %}") ==
+        "[chat template] line 3: unsupported operand type(s) for +: 'NoneType' and 'int'");
+  CHECK(error_of("\n\n{{ 1 2 }}").starts_with("[chat template] line 3: "));
+  CHECK(error_of("{% macro f() %}\n{{ x.y }}\n{% endmacro %}\n{{ f() }}") ==
+        "[chat template] line 2: 'x' is undefined");
+  CHECK(error_of("{#-\n-#}\n{% include 'x' %}").starts_with("[chat template] line 3: 'include'"));
+}
+
+TEST_CASE("what a template takes is bounded", "[jinja]") {
+  const auto refused = [](const std::string& source, const std::string& words) {
+    INFO(source.substr(0, 200));
+    CHECK(error_of(source, kSmall).find(words) != std::string::npos);
+  };
+  const std::string loop = "{% for i in range(9999) %}", end = "{% endfor %}";
+  refused(
+      "{% set r = range(99) %}{% for i in r %}{% for j in r %}{% for k in r %}" + end + end + end,
+      "steps");
+  refused(loop + "abcdefgh" + end, "a text of more than");
+  refused("{{ 'a' * 1000000000000 }}", "values of more than");
+  refused("{{ [0] * 9223372036854775807 }}", "values of more than");
+  refused("{{ 'a' | center(1000000000) }}", "values of more than");
+  refused("{{ 'a' | indent(1000000000) }}", "values of more than");
+  refused("{% set n = namespace(s='ab') %}" + loop + "{% set n.s = n.s + n.s %}" + end,
+          "values of more than");
+  refused("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "recursion");
+  refused("{% set n = namespace(l=[]) %}" + loop + "{% set n.l = [n.l] %}" + end, "nested");
+  refused("{% set n = namespace(l=[1]) %}" + loop + "{% set n.l = [n.l, n.l] %}" + end, "parts");
+  refused("{% set n = namespace(f=1) %}" + loop +
+              "{% macro f() %}{{ i }}{% endmacro %}{% set n.f = [n.f, f] %}" + end,
+          "nested");
+  refused("{{ 9223372036854775807 + 1 }}", "64 bits");
+  refused("{{ '%2000000d' % 1 }}", "digits");
+  const auto nest = [](const std::string& open, const std::string& close) {
+    std::string text;
+    for (int i = 0; i < 10'000; ++i) text += open;
+    for (int i = 0; i < 10'000; ++i) text += close;
+    return text;
+  };
+  refused("{{ " + nest("(", ")") + " }}", "nested");
+  refused("{{ " + nest("[", "]") + " }}", "nested");
+  refused("{{ 1" + nest("+1", "") + " }}", "nested");
+  refused("{{ x" + nest(".x", "") + " }}", "nested");
+  refused("{{ x" + nest("|upper", "") + " }}", "nested");
+  refused("{{ " + nest("not ", "") + " 1 }}", "nested");
+  refused(nest("{% if 1 %}", "{% endif %}"), "nested");
+}
+
+TEST_CASE("namespaces, macros and loops that hold each other are freed", "[jinja]") {
+  // Leaks are found by the sanitizers.
+  CHECK(render("{% set n = namespace() %}{% set n.n = n %}{% macro f() %}{{ n }}{% endmacro %}"
+               "{% set n.f = f %}{% for i in [1, 2] %}{% set n.l = loop %}{% endfor %}"
+               "{{ n.l.index }}{{ n.f is callable }}") == "2True");
+}
+
+TEST_CASE("a time is written as strftime does", "[jinja]") {
+  const std::string year = render("{{ strftime_now('%Y') }}");
+  CHECK(year.size() == 4);
+  CHECK(render("{{ strftime_now('a%%') }}") == "a%");
+}

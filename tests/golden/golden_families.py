@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Writes families/NAME/: tiny models in Hugging Face's layout, of families that Llama's parts alone do not make. Weights are
+bf16. expected.safetensors has what transformers 5.12 computes with them in f32: logits, a greedy text, and the losses of ten
+steps of fine-tuning. Attention is transformers' own, since PyTorch's knows no soft caps. The tokenizer is hf_gpt2's.
+
+usage: golden_families.py            (needs the Python packages torch, transformers, safetensors)
+"""
+import pathlib
+
+import torch
+from safetensors.torch import save_file
+from transformers import (AutoModelForCausalLM, Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GraniteConfig,
+                          GraniteForCausalLM, Olmo2Config, Olmo2ForCausalLM, SmolLM3Config, SmolLM3ForCausalLM)
+
+from golden_hf import VOCABULARY, fine_tuning
+
+OUT = pathlib.Path(__file__).parent / "families"
+SHAPE = {"vocab_size": VOCABULARY, "max_position_embeddings": 24, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
+         "num_attention_heads": 4, "num_key_value_heads": 2, "bos_token_id": 0, "eos_token_id": 0, "pad_token_id": None,
+         "tie_word_embeddings": True}
+KINDS = ["sliding_attention", "full_attention"]
+MODELS = {
+    "gemma3": lambda: Gemma3ForCausalLM(Gemma3TextConfig(
+        **SHAPE | {"num_hidden_layers": 3}, head_dim=6, query_pre_attn_scalar=6, sliding_window=4, layer_types=(KINDS * 2)[:3],
+        rope_parameters={"full_attention": {"rope_type": "linear", "factor": 4.0, "rope_theta": 5000.0},
+                         "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}})),
+    "gemma2": lambda: Gemma2ForCausalLM(Gemma2Config(
+        **SHAPE, head_dim=6, query_pre_attn_scalar=6, sliding_window=4, attn_logit_softcapping=2.0, final_logit_softcapping=3.0)),
+    "olmo2": lambda: Olmo2ForCausalLM(Olmo2Config(**SHAPE | {"tie_word_embeddings": False})),
+    "smollm3": lambda: SmolLM3ForCausalLM(SmolLM3Config(**SHAPE | {"num_hidden_layers": 4})),
+    "granite": lambda: GraniteForCausalLM(GraniteConfig(
+        **SHAPE, embedding_multiplier=3.0, logits_scaling=2.5, residual_multiplier=0.6, attention_multiplier=0.3)),
+}
+
+
+def write(name, make):
+    folder = OUT / name
+    torch.manual_seed(1)
+    model = make()
+    plus = 0 if name.startswith("gemma") else 1
+    with torch.no_grad():
+        for p in model.parameters():  # large, so that each part of the forward shows
+            p.copy_(torch.randn_like(p) * 0.4 + (plus if p.dim() == 1 else 0))
+    model.to(torch.bfloat16).save_pretrained(folder)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    ids = torch.randint(0, 400, (1, 12))
+    prompt, more = ids[0, :4].tolist(), []
+    with torch.no_grad():
+        logits = model(ids).logits.clone()
+        for _ in range(12):
+            more.append(int(model(torch.tensor([prompt + more])).logits[0, -1].argmax()))
+    save_file({"input_ids": ids.to(torch.int32), "logits": logits, "prompt": torch.tensor(prompt, dtype=torch.int32),
+               "greedy": torch.tensor(more, dtype=torch.int32), "fine_tuning": fine_tuning(model, ids)},
+              folder / "expected.safetensors")
+    for file in folder.glob("*.safetensors"):
+        file.chmod(0o644)
+
+
+def main():
+    for name, make in MODELS.items():
+        write(name, make)
+
+
+main()

@@ -1,0 +1,205 @@
+#include <limits>
+
+#include "tapegrad/nn/generation/generate.h"
+#include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/nn/models.h"
+
+using namespace tapegrad;
+using namespace tapegrad::testing;
+using nn::GenerateOptions;
+using nn::Generation;
+using nn::NewToken;
+using nn::TextEnd;
+using nn::Tokens;
+
+namespace {
+
+// Allows a token only if it is above the one before it, and at most `step` above.
+class Rising : public nn::TokenMask {
+ public:
+  Rising(std::int32_t last, std::int32_t step) : last_(last), step_(step) {}
+  void allow(std::span<float> logits) override {
+    for (std::int32_t i = 0; i < std::ssize(logits); ++i) {
+      if (i <= last_ || i > last_ + step_) {
+        logits[static_cast<std::size_t>(i)] = -std::numeric_limits<float>::infinity();
+      }
+    }
+  }
+  void accept(std::int32_t token) override { last_ = token; }
+  std::unique_ptr<nn::TokenMask> clone() const override { return std::make_unique<Rising>(*this); }
+
+ private:
+  std::int32_t last_, step_;
+};
+
+// Allows three tokens, and then throws.
+class Breaking : public nn::TokenMask {
+ public:
+  void allow(std::span<float>) override { check(count_ < 3, "the mask breaks"); }
+  void accept(std::int32_t) override { ++count_; }
+  std::unique_ptr<nn::TokenMask> clone() const override {
+    return std::make_unique<Breaking>(*this);
+  }
+
+ private:
+  int count_ = 0;
+};
+
+nn::DecoderConfig config() {
+  nn::DecoderConfig c = tiny_config();
+  c.vocab_size = 50;
+  c.block_size = 24;
+  return c;
+}
+
+struct Model {
+  Model() : params(rng), gpt(params, config()) { randomize(params.parameters(), rng, 0.25); }
+  Rng rng{11};
+  nn::Params params;
+  nn::Decoder gpt;
+
+  std::vector<float> logits_after(Tokens text) const {
+    const auto size = std::ssize(text);
+    const Tensor logits = gpt.last_logits(Tensor::from(std::move(text), {1, size}));
+    const auto values = logits.values<float>();
+    return {values.begin(), values.end()};
+  }
+  Generation::Taken run(const Tokens& prompt, const GenerateOptions& options,
+                        const nn::GenerationLimits& limits = {}) const {
+    Generation generation(gpt, limits);
+    const auto id = generation.add(prompt, options, Rng(1));
+    while (generation.step()) {
+    }
+    return generation.take(id);
+  }
+};
+
+Tokens tokens_of(const std::vector<NewToken>& list) {
+  Tokens tokens;
+  for (const NewToken& t : list) tokens.push_back(t.token);
+  return tokens;
+}
+
+}  // namespace
+
+TEST_CASE("a mask decides which tokens may come, and ends a text without any", "[running_text]") {
+  const Model model;
+  GenerateOptions options{.max_new_tokens = 60, .mask = std::make_shared<Rising>(20, 4)};
+  options.logprobs = true;
+  options.greedy = GENERATE(false, true);
+  options.lookup = GENERATE(0, 6);
+  const Generation::Taken taken = model.run({3, 4}, options);
+  CHECK(taken.end == TextEnd::no_token);  // 49 has none above it
+  Tokens text = {3, 4};
+  std::int32_t last = 20;
+  for (const NewToken& t : taken.tokens) {
+    CHECK((t.token > last && t.token <= last + 4));
+    if (text.size() < 24) {  // under the model alone
+      const std::vector<float> logits = model.logits_after(text);
+      CHECK(t.logprob == Approx(nn::LogProbabilities(logits)[t.token]).margin(1e-4));
+    }
+    last = t.token;
+    text.push_back(last);
+  }
+  CHECK(last == 49);
+  // Each text has a mask of its own, and lookup does not change what is chosen.
+  options.lookup = 0;
+  CHECK(tokens_of(model.run({3, 4}, options).tokens) == tokens_of(taken.tokens));
+}
+
+TEST_CASE("a mask is not told of the stop token", "[running_text]") {
+  const Model model;
+  GenerateOptions options{.max_new_tokens = 9, .greedy = true};
+  options.mask = std::make_shared<Rising>(20, 1);
+  options.stop_tokens = {23};
+  const Generation::Taken taken = model.run({3}, options);
+  CHECK(tokens_of(taken.tokens) == Tokens{21, 22});
+  CHECK(taken.end == TextEnd::stop_token);
+}
+
+TEST_CASE("a bias is added to logits before penalties, and log probabilities do not know it",
+          "[running_text]") {
+  const Model model;
+  const std::vector<float> logits = model.logits_after({5});
+  const auto chosen = [&](double bias, double penalty) {
+    GenerateOptions options{.max_new_tokens = 1, .greedy = true, .repetition_penalty = penalty};
+    options.logit_bias = {{5, bias}};
+    options.logprobs = true;
+    return model.run({5}, options).tokens[0];
+  };
+  const NewToken token = chosen(1000, 1);
+  CHECK(token.token == 5);
+  CHECK(token.logprob == Approx(nn::LogProbabilities(logits)[5]).margin(1e-4));
+  CHECK(chosen(-1000, 1).token != 5);
+  CHECK(chosen(1000, 1e6).token != 5);  // 1000 / 1e6; 1000 added behind a penalty would win
+  Generation generation(model.gpt);
+  GenerateOptions wrong;
+  wrong.logit_bias = {{50, 1}};
+  CHECK_THROWS_WITH(generation.add({1}, wrong, Rng(1)), ContainsSubstring("token 50"));
+  wrong.logit_bias = {{5, INFINITY}};
+  CHECK_THROWS_WITH(generation.add({1}, wrong, Rng(1)), ContainsSubstring("finite"));
+}
+
+TEST_CASE("each token has its likeliest rivals", "[running_text]") {
+  const Model model;
+  GenerateOptions options{.max_new_tokens = 3, .top_logprobs = 4};
+  Tokens text = {7, 8};
+  for (const NewToken& t : model.run(text, options).tokens) {
+    const std::vector<float> logits = model.logits_after(text);
+    const nn::LogProbabilities logprobs(logits);
+    CHECK(t.logprob == Approx(logprobs[t.token]).margin(1e-4));
+    REQUIRE(t.top.size() == 4);
+    for (std::size_t i = 0; i < 4; ++i) {
+      CHECK(t.top[i].logprob == Approx(logprobs[t.top[i].token]).margin(1e-4));
+      if (i > 0) CHECK(t.top[i].logprob <= t.top[i - 1].logprob);
+      const auto likelier = std::count_if(logits.begin(), logits.end(), [&](float logit) {
+        return logit > logits[static_cast<std::size_t>(t.top[i].token)] + 1e-3F;
+      });
+      CHECK(likelier <= static_cast<std::ptrdiff_t>(i));
+    }
+    text.push_back(t.token);
+  }
+  options.top_logprobs = 100;
+  CHECK(model.run(text, options).tokens[0].top.size() == 50);
+}
+
+TEST_CASE("the tokens of a prompt are scored, however it is cut", "[running_text]") {
+  const Model model;
+  const Tokens prompt = {4, 9, 1, 33, 20, 7, 7, 12, 3, 41, 2};
+  GenerateOptions options{.prompt_logprobs = 2};
+  options.max_new_tokens = GENERATE(0, 5);
+  nn::GenerationLimits limits;
+  limits.prompt_chunk = GENERATE(1, 3, 5, 100);
+  const Generation::Taken taken = model.run(prompt, options, limits);
+  CHECK(std::ssize(taken.tokens) == options.max_new_tokens);
+  CHECK(taken.end == TextEnd::length);
+  REQUIRE(taken.prompt.size() == prompt.size() - 1);
+  for (std::size_t i = 1; i < prompt.size(); ++i) {
+    const std::vector<float> logits =
+        model.logits_after({prompt.begin(), prompt.begin() + static_cast<std::ptrdiff_t>(i)});
+    const NewToken& t = taken.prompt[i - 1];
+    CHECK(t.token == prompt[i]);
+    CHECK(t.logprob == Approx(nn::LogProbabilities(logits)[prompt[i]]).margin(1e-4));
+    CHECK(t.top.size() == 2);
+  }
+  CHECK_THROWS_WITH(model.run(Tokens(25, 1), options), ContainsSubstring("at most 24 tokens"));
+}
+
+TEST_CASE("a mask that throws ends its own text, and no other", "[running_text]") {
+  const Model model;
+  const Tokens prompt = {4, 9, 1};
+  const GenerateOptions whole{.max_new_tokens = 8};
+  GenerateOptions broken = whole;
+  broken.mask = std::make_shared<Breaking>();
+  Generation generation(model.gpt);
+  const auto a = generation.add(prompt, broken, Rng(2)), b = generation.add(prompt, whole, Rng(1));
+  while (generation.step()) {
+  }
+  CHECK_THROWS_WITH(generation.take(a), ContainsSubstring("the mask breaks"));
+  const auto tokens_of = [](const Generation::Taken& taken) {
+    Tokens tokens;
+    for (const NewToken& t : taken.tokens) tokens.push_back(t.token);
+    return tokens;
+  };
+  CHECK(tokens_of(generation.take(b)) == tokens_of(model.run(prompt, whole)));
+}

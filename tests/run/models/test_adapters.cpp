@@ -1,0 +1,146 @@
+// LoRA adapters in files of their own: PEFT's and llama.cpp's, in and out.
+
+#include "tapegrad/autograd/tape.h"
+#include "tapegrad/nn/make_decoder.h"
+#include "tapegrad/optim/clip.h"
+#include "tapegrad/optim/optimizers/adamw.h"
+#include "tapegrad/run/models/adapters/adapter.h"
+#include "tapegrad/run/models/model.h"
+#include "tapegrad/tests/autograd/support.h"
+#include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/golden/golden.h"
+#include "tapegrad/tests/temp_folder.h"
+
+using namespace tapegrad;
+using namespace tapegrad::testing;
+namespace fs = std::filesystem;
+
+namespace {
+
+fs::path llama() { return golden_file("hf_llama"); }
+fs::path lora() { return golden_file("hf_llama_lora"); }
+
+// The golden model with the golden adapters beside packed weights, for training.
+struct Packed {
+  run::OpenedModel opened = run::with_adapter(run::open_model(llama()), lora());
+  nn::Params params = [&] {
+    nn::Params made(opened.parts);
+    made.pack(nullptr, true);
+    return made;
+  }();
+  nn::Decoder gpt = nn::make_decoder(params, opened.config, {.adapters = opened.tuning.adapters()});
+};
+
+std::map<std::string, Tensor> tensors_of(const run::Adapter& adapter) {
+  std::map<std::string, Tensor> all;
+  for (const auto& [name, entry] : adapter.tensors->entries()) {
+    all[name] = adapter.tensors->read(name);
+  }
+  return all;
+}
+
+void check_same(const run::Adapter& a, const run::Adapter& b) {
+  CHECK(a.options.rank == b.options.rank);
+  CHECK(a.options.scale() == Approx(b.options.scale()).epsilon(1e-7));
+  CHECK(a.options.targets == b.options.targets);
+  const auto ours = tensors_of(a), theirs = tensors_of(b);
+  REQUIRE(ours.size() == theirs.size());
+  for (const auto& [name, t] : ours) CHECK(same_bits(t, theirs.at(name)));
+}
+
+std::string refusal(const fs::path& path) {
+  const nn::DecoderConfig config = run::open_model(llama()).config;
+  try {
+    run::open_adapter(path, config);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("ten steps of AdamW on adapters over packed weights have PyTorch's losses",
+          "[golden][adapters]") {
+  const SafeTensors expected = load_safetensors((lora() / "expected.safetensors").string());
+  const Tensor ids = load_safetensors((llama() / "expected.safetensors").string()).at("input_ids");
+  const Packed model;
+  CHECK(model.params.parameters().size() == 12);
+  const Tensor logits = model.gpt(ids);
+  CHECK(max(abs(logits - expected.at("logits"))).item() < 1e-4);
+
+  const std::int64_t B = ids.dim(0), T = ids.dim(1) - 1;
+  const auto columns = [&](std::int64_t first) {
+    std::vector<std::int32_t> some;
+    for (std::int64_t b = 0; b < B; ++b) {
+      const auto row = ids.rows(b, b + 1).values<std::int32_t>();
+      some.insert(some.end(), row.begin() + first, row.begin() + first + T);
+    }
+    return Tensor::from(some, {B, T});
+  };
+  const Tensor inputs = columns(0), targets = columns(1);
+  optim::AdamW adamw(model.params.parameters(), {.beta2 = 0.95, .weight_decay = 0.1});
+  const auto losses = expected.at("losses").values<float>();
+  for (const float loss : losses) {
+    Tape tape;
+    const Tensor made = model.gpt.loss(inputs, targets);
+    CHECK(made.item() == Approx(loss).epsilon(1e-5));
+    tape.backward(made);
+    adamw.step(1e-2, optim::measure_clipping(model.params.parameters(), 1.0).factor);
+    adamw.zero_grad();
+  }
+}
+
+TEST_CASE("adapters come back from both forms with the same bits", "[adapters]") {
+  const nn::DecoderConfig config = run::open_model(llama()).config;
+  const run::Adapter golden = run::open_adapter(lora(), config);
+  CHECK(golden.options.targets ==
+        std::vector<std::string>{"*.mlp.down_proj", "*.self_attn.k_proj", "*.self_attn.q_proj"});
+  const TempFolder folder;
+  run::write_peft(folder / "peft", golden, config, "base");
+  check_same(run::open_adapter(folder / "peft", config), golden);
+  run::write_gguf_adapter(folder / "lora.gguf", golden, config);
+  check_same(run::open_adapter(folder / "lora.gguf", config), golden);
+
+  run::Adapter stabilised = golden;
+  stabilised.options.scaling = nn::LoraScaling::rslora;
+  run::write_peft(folder / "rs", stabilised, config, "base");
+  check_same(run::open_adapter(folder / "rs", config), stabilised);
+  run::write_gguf_adapter(folder / "rs.gguf", stabilised, config);
+  check_same(run::open_adapter(folder / "rs.gguf", config), stabilised);
+}
+
+TEST_CASE("adapters that do not belong to a model are refused by file and cause", "[adapters]") {
+  const TempFolder folder;
+  const auto config = nlohmann::json::parse(TempFolder::get(lora() / run::kPeftConfigFile));
+  const auto with = [&](const char* key, const nlohmann::json& value) {
+    nlohmann::json changed = config;
+    changed[key] = value;
+    folder.put(run::kPeftConfigFile, changed.dump());
+    return refusal(folder.path());
+  };
+  fs::copy_file(lora() / run::kPeftModelFile, folder / run::kPeftModelFile);
+  CHECK(with("r", 3).empty());
+  const std::string path = (folder / run::kPeftConfigFile).string();
+  CHECK_THAT(with("peft_type", "IA3"), ContainsSubstring(path + ": peft_type 'IA3'"));
+  CHECK_THAT(with("use_dora", true), ContainsSubstring("'use_dora' true is not supported"));
+  CHECK_THAT(with("rank_pattern", {{"q_proj", 2}}), ContainsSubstring("'rank_pattern'"));
+  CHECK_THAT(with("bias", "all"), ContainsSubstring("'bias' \"all\" is not supported"));
+  CHECK_THAT(with("init_lora_weights", "pissa_niter_16"),
+             ContainsSubstring("'init_lora_weights' \"pissa_niter_16\" is not supported"));
+  CHECK(with("init_lora_weights", "gaussian").empty());
+  CHECK_THAT(with("layer_replication", {{0, 1}, {0, 2}}), ContainsSubstring("'layer_replication'"));
+  CHECK_THAT(with("r", 4), ContainsSubstring("which are not of rank 4"));
+  CHECK_THAT(with("r", 0), ContainsSubstring("a rank of 0"));
+  CHECK_THAT(with("lora_alpha", "much"), ContainsSubstring("'lora_alpha' must be a number"));
+  CHECK_THAT(refusal(folder / "nothing"), ContainsSubstring("there are no adapters"));
+  CHECK_THAT(refusal(llama()), ContainsSubstring("has no adapters"));
+  CHECK_THAT(refusal(golden_file("gguf_llama.gguf")), ContainsSubstring("not adapter"));
+
+  // Of a model of another shape, and of another family.
+  run::OpenedModel other = run::open_model(golden_file("hf_qwen3"));
+  CHECK_THROWS_WITH(run::load(run::with_adapter(std::move(other), lora())),
+                    ContainsSubstring(lora().string()));
+  CHECK_THROWS_WITH(run::with_adapter(run::open_model(golden_file("hf_gpt2")), lora()),
+                    ContainsSubstring("is no adapter of a linear layer of GPT2LMHeadModel"));
+}

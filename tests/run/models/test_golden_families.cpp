@@ -1,0 +1,211 @@
+// Families that have parts of their own, beside what transformers computes: in Hugging Face's
+// layout and in GGUF, both ways.
+
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "tapegrad/run/models/formats/export.h"
+#include "tapegrad/tests/run/models/gguf_support.h"
+#include "tapegrad/tests/run/models/hf_golden.h"
+
+using namespace tapegrad;
+using namespace tapegrad::testing;
+using nlohmann::json;
+
+namespace {
+
+const std::vector<std::string> kFamilies = {"gemma2", "gemma3", "granite", "olmo2", "smollm3"};
+
+// A copy of a golden model, whose config a test may change.
+struct GoldenFamily {
+  TempFolder folder;
+  SafeTensors expected;
+  explicit GoldenFamily(const std::string& name)
+      : expected(
+            load_safetensors(golden_file("families/" + name + "/expected.safetensors").string())) {
+    for (const char* file : {"config.json", "model.safetensors"}) {
+      fs::copy_file(golden_file("families/" + name) / file, folder / file);
+    }
+    fs::copy_file(golden_file("hf_gpt2/tokenizer.json"), folder / "tokenizer.json");
+  }
+  fs::path path() const { return folder / ""; }
+  run::TextModel load() const { return run::load(path()); }
+  void configure(const std::string& key, const json& value) const {
+    json config = json::parse(TempFolder::get(folder / "config.json"));
+    config[key] = value;
+    folder.put("config.json", config.dump());
+  }
+};
+
+// The same weights in a model of other options.
+run::TextModel changed(const GoldenFamily& golden,
+                       const std::function<void(nn::DecoderConfig&)>& change) {
+  run::OpenedModel opened = run::open_model(golden.path());
+  change(opened.config);
+  return run::load(std::move(opened));
+}
+
+void export_to(const std::string& format, const run::TextModel& model, const fs::path& out,
+               const std::string& type = "f32") {
+  run::export_model(model, run::export_format(format), out, stored_type(type), true);
+}
+
+}  // namespace
+
+TEST_CASE("families compute what transformers computes, whatever the cache", "[families]") {
+  for (const std::string& name : kFamilies) {
+    INFO(name);
+    const GoldenFamily golden(name);
+    const run::TextModel model = golden.load();
+    check_computes(model, golden.expected);
+    const Tensor &ids = golden.expected.at("input_ids"), &logits = golden.expected.at("logits");
+    for (const auto& [type, most] :
+         {std::pair(CacheType::f32, 2e-5), std::pair(CacheType::f16, 0.03)}) {
+      nn::KVCache cache(24, type);
+      for (std::int64_t t = 0; t < ids.dim(1); ++t) {
+        const Tensor next = model.gpt.last_logits(columns(ids, t, t + 1), cache);
+        CHECK(difference(next, select(logits, 1, t), 1e-5, most) == "");
+      }
+    }
+  }
+}
+
+TEST_CASE("ten steps of fine-tuning of families have the losses of PyTorch's", "[families]") {
+  for (const std::string& name : kFamilies) {
+    INFO(name);
+    const GoldenFamily golden(name);
+    check_fine_tuning(golden.load(), golden.expected, 1e-5);
+  }
+}
+
+TEST_CASE("families come back from Hugging Face's layout with their weights", "[families]") {
+  const TempFolder out;
+  for (const std::string& name : kFamilies) {
+    INFO(name);
+    const GoldenFamily golden(name);
+    export_to("hf", golden.load(), out / name, "bf16");
+    const json before = json::parse(TempFolder::get(golden.folder / "config.json"));
+    const json after = json::parse(TempFolder::get(out / name / "config.json"));
+    for (const auto& [key, value] : before.items()) {
+      INFO(key);
+      // What layers have stands in their lists; null and absent are the same.
+      const bool left = key == "_sliding_window_pattern" || key == "no_rope_layer_interval" ||
+                        key == "transformers_version" || key == "layer_types" ||
+                        key == "max_window_layers" || key == "sliding_window" || value.is_null();
+      if (!left) CHECK(after.at(key) == value);
+    }
+    check_computes(run::load(out / name), golden.expected);
+  }
+}
+
+TEST_CASE("families come back from GGUF with their weights", "[families]") {
+  const TempFolder out;
+  for (const std::string& name : kFamilies) {
+    INFO(name);
+    const GoldenFamily golden(name);
+    const fs::path file = out / (name + ".gguf");
+    export_to("gguf", golden.load(), file);
+    const GgufFile gguf(file);
+    CHECK(std::get<std::string>(gguf.keys().at("general.architecture")) == name);
+    const run::TextModel model = run::load(file);
+    check_computes(model, golden.expected);
+    const nn::DecoderConfig original = golden.load().gpt.config;
+    CHECK(model.gpt.config.window_pattern == original.window_pattern);
+    export_to("gguf", model, out / "again.gguf");
+    CHECK(TempFolder::get(out / "again.gguf") == TempFolder::get(file));
+  }
+}
+
+TEST_CASE("blocks with a window whose base is that of the others say it in GGUF", "[families]") {
+  const GoldenFamily golden("gemma3");
+  const run::TextModel model = changed(golden, [](nn::DecoderConfig& c) {
+    c.rope_window_base = 0, c.rope_scaling = nn::RopeScalingKind::none, c.rope_factor = 1;
+  });
+  const fs::path file = golden.folder / "model.gguf";
+  export_to("gguf", model, file);
+  CHECK(std::get<double>(GgufFile(file).keys().at("gemma3.rope.freq_base_swa")) == 5000);
+  const Tensor& ids = golden.expected.at("input_ids");
+  CHECK(difference(run::load(file).gpt(ids), model.gpt(ids), 0, 0) == "");
+}
+
+TEST_CASE("what families cannot have is refused by name", "[families]") {
+  const auto refused = [](const std::string& name, const std::string& key, const json& value,
+                          const std::string& why) {
+    const GoldenFamily golden(name);
+    golden.configure(key, value);
+    CHECK_THROWS_WITH(golden.load(), ContainsSubstring(why));
+  };
+  refused("gemma3", "sliding_window", nullptr, "sliding_window null is not supported");
+  refused("gemma3", "use_bidirectional_attention", true, "use_bidirectional_attention true");
+  refused("gemma3", "attn_logit_softcapping", 50.0, "attn_logit_softcapping 50");
+  refused("gemma3", "hidden_activation", "silu", "hidden_activation silu");
+  refused("gemma3", "query_pre_attn_scalar", -1, "query_pre_attn_scalar: -1 must be above 0");
+  refused("gemma3", "query_pre_attn_scalar", "many", "query_pre_attn_scalar: ");
+  refused("gemma3", "rope_parameters", {{"rope_type", "default"}},
+          "there is no 'sliding_attention'");
+  refused("gemma3", "rope_parameters",
+          {{"full_attention", {{"rope_type", "default"}}},
+           {"sliding_attention", {{"rope_type", "linear"}, {"factor", 2}}}},
+          "rope_type 'linear' in blocks with a window");
+  refused("smollm3", "use_sliding_window", true, "use_sliding_window true");
+  refused("smollm3", "no_rope_layers", {1, 0}, "no_rope_layers names 2 layers of 4");
+  refused("smollm3", "no_rope_layers", {1, 0.5}, "must be a list of whole numbers");
+  refused("granite", "logits_scaling", 0, "cannot be divided by 0");
+  refused("olmo2", "attention_bias", true, "attention_bias true");
+
+  // What Hugging Face's layout can have, and GGUF cannot.
+  const TempFolder out;
+  const auto no_gguf = [&](const std::string& name, const std::string& key, const json& value,
+                           const std::string& why) {
+    const GoldenFamily golden(name);
+    golden.configure(key, value);
+    CHECK_THROWS_WITH(export_to("gguf", golden.load(), out / "no.gguf"), ContainsSubstring(why));
+  };
+  const GoldenFamily tied("olmo2");
+  auto tensors = load_safetensors((tied.folder / "model.safetensors").string()).tensors;
+  tensors.erase("lm_head.weight");
+  save_safetensors((tied.folder / "model.safetensors").string(),
+                   NamedTensors(tensors.begin(), tensors.end()));
+  tied.configure("tie_word_embeddings", true);
+  CHECK_THROWS_WITH(export_to("gguf", tied.load(), out / "no.gguf"),
+                    ContainsSubstring("llama.cpp wants a head of its own: --no-tied"));
+  no_gguf("gemma2", "attn_logit_softcapping", nullptr, "GGUF's gemma2 needs");
+  no_gguf("gemma2", "query_pre_attn_scalar", 7, "llama.cpp decides it by the model's sizes");
+  no_gguf("gemma2", "layer_types", {"full_attention", "sliding_attention"},
+          "GGUF cannot express window_pattern LS");
+  no_gguf("smollm3", "no_rope_layers", {0, 1, 1, 1}, "rope_pattern NRRR");
+}
+
+TEST_CASE("keys that older files have, or leave out, make the same model", "[families]") {
+  const GoldenFamily gemma("gemma3");
+  const nn::DecoderConfig c = gemma.load().gpt.config;
+  CHECK((c.rope_base == 5000 && c.rope_window_base == 100 && c.window_pattern == "SL"));
+  CHECK(c.embedding_scale == 4);
+  gemma.configure("rope_parameters", nullptr);
+  gemma.configure("rope_theta", 5000.0);
+  gemma.configure("rope_local_base_freq", 100.0);
+  gemma.configure("rope_scaling", {{"rope_type", "linear"}, {"factor", 4.0}});
+  gemma.configure("layer_types", nullptr);
+  gemma.configure("sliding_window_pattern", 2);
+  check_computes(gemma.load(), gemma.expected);
+  gemma.configure("sliding_window_pattern", 0.5);
+  CHECK_THROWS_WITH(gemma.load(), ContainsSubstring("sliding_window_pattern"));
+  // Nothing: SSSSSL, of which three blocks all have the window.
+  gemma.configure("sliding_window_pattern", nullptr);
+  CHECK(gemma.load().gpt.config.window_pattern.empty());
+  // No block has one, nor positions of its own.
+  gemma.configure("layer_types", {"full_attention", "full_attention", "full_attention"});
+  CHECK((gemma.load().gpt.config.window == 0 && gemma.load().gpt.config.rope_window_base == 0));
+
+  const GoldenFamily gemma2("gemma2");
+  gemma2.configure("final_logit_softcapping", nullptr);
+  CHECK(gemma2.load().gpt.config.logit_softcap == 0);
+  gemma2.configure("layer_types", nullptr);
+  CHECK(gemma2.load().gpt.config.window_pattern == "SL");
+
+  const GoldenFamily smol("smollm3");
+  smol.configure("no_rope_layers", nullptr);
+  check_computes(smol.load(), smol.expected);
+  smol.configure("no_rope_layer_interval", 0);
+  CHECK_THROWS_WITH(smol.load(), ContainsSubstring("no_rope_layer_interval 0"));
+}

@@ -1,0 +1,155 @@
+// Keys of Hugging Face's config.json that change the result.
+
+#include <tuple>
+#include <utility>
+
+#include "tapegrad/nn/generation/kv_cache.h"
+#include "tapegrad/tests/run/models/hf_golden.h"
+
+using namespace tapegrad;
+using namespace tapegrad::testing;
+using nlohmann::json;
+
+TEST_CASE("a config that changes the result in a way unknown here is refused by name",
+          "[hf_keys]") {
+  const std::vector<std::pair<std::string, json>> faults = {
+      {"model_type", "bloom"},
+      {"quantization_config", {{"bits", 4}}},
+      {"architectures", json::array({"GPT2ForSequenceClassification"})},
+      {"activation_function", "silu"},
+      {"scale_attn_by_inverse_layer_idx", true},
+      {"scale_attn_weights", false},
+      {"add_cross_attention", true},
+      {"n_head", 3},
+      {"n_layer", -1},
+      {"n_layer", 1'000'000'000'000},
+      {"n_embd", "16"},
+      {"vocab_size", 3},
+      {"tie_word_embeddings", "yes"}};
+  for (const auto& [key, value] : faults) {
+    const GoldenFolder folder;
+    folder.write(folder.tensors);
+    folder.configure(key, value);
+    INFO(key << " " << value);
+    CHECK_THROWS_WITH(run::load(folder.path()), ContainsSubstring(key));
+  }
+  // Not tied, but without a head: transformers would draw one.
+  const GoldenFolder folder;
+  folder.write(folder.tensors);
+  folder.configure("tie_word_embeddings", false);
+  CHECK_THROWS_WITH(run::load(folder.path()), ContainsSubstring("lm_head.weight"));
+}
+
+TEST_CASE("keys of Llama's family that change the result are honoured or refused by name",
+          "[hf_keys]") {
+  const json dynamic = {{"rope_type", "dynamic"}, {"factor", 2.0}};
+  const std::vector<std::tuple<std::string, json, std::string>> faults = {
+      {"hidden_act", "gelu", "hidden_act"},
+      {"attention_bias", true, "attention_bias"},
+      {"mlp_bias", true, "mlp_bias"},
+      {"rope_interleaved", true, "rope_interleaved"},
+      {"rope_parameters", dynamic, "rope_type 'dynamic'"},
+      {"rope_parameters", {{"rope_type", "linear"}}, "factor"},
+      {"rope_parameters", 3, "rope_parameters"},
+      {"num_key_value_heads", 3, "n_kv_head"},
+      {"num_attention_heads", 0, "n_head"},
+      {"head_dim", 5, "channels per head"},
+      {"head_dim", 4611686018427387908, "head_size"},
+      {"hidden_size", nullptr, "hidden_size"},
+      {"intermediate_size", -1, "n_inner"},
+      {"rms_norm_eps", "small", "rms_norm_eps"},
+      {"rope_parameters", {{"rope_type", "llama3"}, {"rope_theta", 1e4}}, "factor"}};
+  for (const auto& [key, value, message] : faults) {
+    const GoldenFolder folder("hf_llama");
+    folder.write(folder.tensors);
+    folder.configure(key, value);
+    INFO(key << " " << value);
+    CHECK_THROWS_WITH(run::load(folder.path()), ContainsSubstring(message));
+  }
+  // The spelling of transformers 4.
+  const GoldenFolder folder("hf_llama");
+  folder.write(folder.tensors);
+  json scaling = golden_json("hf_llama/config.json").at("rope_parameters");
+  scaling.erase("rope_theta");
+  folder.configure("rope_parameters", nullptr);
+  folder.configure("rope_theta", 1000);
+  folder.configure("rope_scaling", scaling);
+  check_is_golden(run::load(folder.path()), "hf_llama");
+}
+
+namespace {
+
+// scores.safetensors has the logits of the first row.
+void check_scores(const std::filesystem::path& folder, const std::string& golden,
+                  const std::string& name) {
+  INFO(name);
+  static const SafeTensors file = load_safetensors(golden_file("scores.safetensors").string());
+  const run::TextModel model = run::load(folder);
+  const Tensor ids = expected_of(golden).at("input_ids").rows(0, 1);
+  const Tensor& expected = file.at("model/" + name);
+  CHECK(difference(model.gpt(ids), expected, 1e-5, 2e-5) == "");
+  nn::KVCache cache;
+  for (std::int64_t t = 0; t < ids.dim(1); ++t) {
+    const Tensor next = model.gpt.last_logits(columns(ids, t, t + 1), cache);
+    CHECK(difference(next, select(expected, 1, t), 1e-5, 2e-5) == "");
+  }
+}
+
+}  // namespace
+
+TEST_CASE("where attention slides, logits are transformers' beyond the window", "[hf_keys]") {
+  const GoldenFolder mistral("hf_llama");
+  mistral.write(mistral.tensors);
+  mistral.configure("model_type", "mistral");
+  mistral.configure("architectures", json::array({"MistralForCausalLM"}));
+  // The default window is 4,096, which hides nothing of 24 positions.
+  check_is_golden(run::load(mistral.path()), "hf_llama");
+  CHECK(run::load(mistral.path()).gpt.config.window == 0);
+  mistral.configure("max_position_embeddings", 8192);
+  CHECK(run::load(mistral.path()).gpt.config.window == 4096);
+  mistral.configure("sliding_window", nullptr);
+  CHECK(run::load(mistral.path()).gpt.config.window == 0);
+  mistral.configure("max_position_embeddings", 24);
+  mistral.configure("sliding_window", 5);
+  CHECK(run::load(mistral.path()).gpt.config.window == 5);
+  CHECK(run::load(mistral.path()).gpt.config.block_size == 24);
+  check_scores(mistral.path(), "hf_llama", "mistral");
+  mistral.configure("sliding_window", nullptr);
+  check_is_golden(run::load(mistral.path()), "hf_llama");
+  mistral.configure("sliding_window", 0);
+  CHECK_THROWS_WITH(run::load(mistral.path()), ContainsSubstring("sliding_window 0"));
+
+  const GoldenFolder qwen2("hf_qwen2");
+  qwen2.write(qwen2.tensors);
+  qwen2.configure("sliding_window", 4);
+  check_is_golden(run::load(qwen2.path()), "hf_qwen2");  // use_sliding_window is false
+  qwen2.configure("use_sliding_window", true);
+  check_is_golden(run::load(qwen2.path()), "hf_qwen2");  // its layer_types are full
+  qwen2.configure("layer_types", nullptr);
+  check_is_golden(run::load(qwen2.path()), "hf_qwen2");  // max_window_layers is 28
+  qwen2.configure("max_window_layers", 1);
+  CHECK(run::load(qwen2.path()).gpt.config.window_pattern == "LS");
+  check_scores(qwen2.path(), "hf_qwen2", "qwen2");
+  qwen2.configure("layer_types", {"sliding_attention", "full_attention"});
+  check_scores(qwen2.path(), "hf_qwen2", "qwen2_types");
+  qwen2.configure("max_window_layers", 0);
+  qwen2.configure("layer_types", nullptr);
+  CHECK(run::load(qwen2.path()).gpt.config.window_pattern.empty());
+  CHECK(run::load(qwen2.path()).gpt.config.window == 4);
+  qwen2.configure("layer_types", {"full_attention"});
+  CHECK_THROWS_WITH(run::load(qwen2.path()), ContainsSubstring("layer_types names 1 layers of 2"));
+  qwen2.configure("layer_types", {"full_attention", "chunked_attention"});
+  CHECK_THROWS_WITH(run::load(qwen2.path()), ContainsSubstring("'chunked_attention'"));
+}
+
+TEST_CASE("linear rotary positions have transformers' logits, in both spellings", "[hf_keys]") {
+  const GoldenFolder folder("hf_llama");
+  folder.write(folder.tensors);
+  folder.configure("rope_parameters",
+                   {{"rope_type", "linear"}, {"rope_theta", 1000.0}, {"factor", 2.5}});
+  check_scores(folder.path(), "hf_llama", "linear");
+  folder.configure("rope_parameters", nullptr);
+  folder.configure("rope_theta", 1000);
+  folder.configure("rope_scaling", {{"type", "linear"}, {"factor", 2.5}});
+  check_scores(folder.path(), "hf_llama", "linear");
+}
