@@ -53,6 +53,14 @@ std::string_view describe_type(mode_t mode) {
   return "it is a device, not a regular file";
 }
 
+std::filesystem::file_type type_at(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::file_type type = std::filesystem::status(path, error).type();
+  check(type != std::filesystem::file_type::none, "[file] cannot look at '{}': {}", path.string(),
+        error.message());
+  return type;
+}
+
 // Error if something is at `path` that a file does not replace.
 void check_replaceable(const std::filesystem::path& path) {
   struct stat info {};
@@ -135,6 +143,14 @@ Descriptor open_regular(const std::filesystem::path& path, Links links, struct s
 }
 
 }  // namespace
+
+bool path_exists(const std::filesystem::path& path) {
+  return type_at(path) != std::filesystem::file_type::not_found;
+}
+
+bool is_folder(const std::filesystem::path& path) {
+  return type_at(path) == std::filesystem::file_type::directory;
+}
 
 std::string read_file(const std::filesystem::path& path, int64_t max_bytes, Links links) {
   struct stat info {};

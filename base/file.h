@@ -12,6 +12,11 @@ namespace tapegrad {
 // the folder may be somebody else's, and nothing in it may lead out of it.
 enum class Links { followed, refused };
 
+// Whether something is at a path, links followed, and whether that is a folder. Error with the path
+// and the reason if that cannot be told: a name is too long, or a folder may not be searched.
+bool path_exists(const std::filesystem::path& path);
+bool is_folder(const std::filesystem::path& path);
+
 // All bytes of a regular file. A file that is missing, unreadable, larger than `max_bytes` or not
 // regular (a folder, a pipe, a device) is an Error with the path and the reason; nothing blocks.
 std::string read_file(const std::filesystem::path& path, int64_t max_bytes = int64_t{64} << 30,

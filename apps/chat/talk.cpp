@@ -47,7 +47,7 @@ void save(const ChatSession& session, const std::string& path) {
   check(!path.empty(), "/save: which file?");
   check(!session.empty(), "/save: nothing has been said");
   std::string lines;
-  if (std::filesystem::exists(path)) {
+  if (path_exists(path)) {
     lines = read_file(path, kMostSaved);
     if (!lines.empty() && lines.back() != '\n') lines += '\n';
   }

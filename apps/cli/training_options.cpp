@@ -7,6 +7,7 @@
 #include "tapegrad/apps/cli/option_text.h"
 #include "tapegrad/apps/cli/training_program.h"
 #include "tapegrad/apps/watch/server.h"
+#include "tapegrad/base/file.h"
 
 namespace tapegrad::cli {
 namespace {
@@ -112,7 +113,7 @@ void settle(const Parts& o, const CommandLine& cli, const std::optional<Stored>&
 
 run::Config take_stored(TrainingProgram& program, const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / run::kConfigFile;
-  check(std::filesystem::exists(path), "{}: there is no run to resume here", folder.string());
+  check(path_exists(path), "{}: there is no run to resume here", folder.string());
   program.take_defaults();
   run::read_options(path, run::read_config(path, program.format()), program.options());
   try {

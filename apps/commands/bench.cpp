@@ -9,6 +9,7 @@
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
+#include "tapegrad/base/file.h"
 #include "tapegrad/run/models/model.h"
 #include "tapegrad/run/train/options.h"
 
@@ -107,7 +108,7 @@ void time_step(const Options& o) {
 void time_generation(const Options& o) {
   const bench::BenchCase* const c = find_case(o.config);
   if (c == nullptr) {
-    check(std::filesystem::exists(o.config),
+    check(path_exists(o.config),
           "'{}' is no configuration, and there is no such model; see tapegrad bench --help",
           o.config);
     const run::TextModel model = run::load_packed(run::open_model(o.config), o.weights);

@@ -4,6 +4,7 @@
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/events/metrics_csv.h"
+#include "tapegrad/base/file.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/run/folder/run_folder.h"
 
@@ -49,10 +50,9 @@ void warn_of_broken(const events::MetricsLines& lines) {
 
 int export_metrics(const Options& o) {
   const std::filesystem::path folder = o.run;
-  check(std::filesystem::is_directory(folder), "{} is not a folder of a run", o.run);
+  check(is_folder(folder), "{} is not a folder of a run", o.run);
   const std::filesystem::path path = folder / (o.layers ? run::kLayersFile : run::kMetricsFile);
-  check(!o.layers || std::filesystem::exists(path), "{} is missing: --layer-stats N writes it",
-        path.string());
+  check(!o.layers || path_exists(path), "{} is missing: --layer-stats N writes it", path.string());
   events::MetricsLines lines(path);
   const auto write_to = [&](const events::Write& write) {
     if (o.layers)

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "tapegrad/base/file.h"
 #include "tapegrad/run/corpus/text_data.h"
 
 namespace tapegrad::seq2seq {
@@ -43,7 +44,7 @@ void Options::validate() const {
   check(text.corpus.size() <= 1, "--corpus takes one file of pairs, not {}", text.corpus.size());
   check(text.corpus.empty() || text.corpus.front() != "-",
         "--corpus: pairs are read from a file, and not from stdin");
-  check(text.corpus.empty() || !std::filesystem::is_directory(text.corpus.front()),
+  check(text.corpus.empty() || !is_folder(text.corpus.front()),
         "--corpus: {} is a folder; a file of pairs is needed",
         text.corpus.empty() ? "" : text.corpus.front());
 }

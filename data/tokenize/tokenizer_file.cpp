@@ -47,8 +47,8 @@ bool is_hf(std::string_view text) {
 // The text of the tokenizer.json that a folder of Hugging Face's has, or that its files make.
 std::string hf_json_in(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / "tokenizer.json", vocab = folder / "vocab.json";
-  if (std::filesystem::exists(file)) return read_file(file, kMostHfBytes);
-  check(std::filesystem::exists(vocab), "it has neither tokenizer.json nor vocab.json");
+  if (path_exists(file)) return read_file(file, kMostHfBytes);
+  check(path_exists(vocab), "it has neither tokenizer.json nor vocab.json");
   return tokenizer_json_of(read_file(vocab, kMostHfBytes),
                            read_file(folder / "merges.txt", kMostHfBytes));
 }
@@ -137,7 +137,7 @@ Tokenizer Tokenizer::with_special(std::span<const std::string_view> names) const
 
 Tokenizer Tokenizer::from_hf(const std::filesystem::path& path) {
   try {
-    if (!std::filesystem::is_directory(path)) return of_hf(read_file(path, kMostHfBytes));
+    if (!is_folder(path)) return of_hf(read_file(path, kMostHfBytes));
     const Tokenizer tokenizer = of_hf(hf_json_in(path));
     auto ends = ends_in(path / kGenerationFile, Links::followed);
     if (ends.empty()) ends = ends_in(path / "config.json", Links::followed);

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/file.h"
 #include "tapegrad/data/data_folder.h"
 #include "tapegrad/data/tokenize/bpe/bpe.h"
 #include "tapegrad/run/corpus/mixture.h"
@@ -52,7 +53,7 @@ void TextOptions::validate() const {
         "--preferences excludes --corpus, --data and --chat: a run learns from one of them");
   const bool is_chat = learns_chat();
   // What a folder has that has moved, its run knew. Who opens it says that it is not there.
-  const bool has_moved = data.size() == 1 && !std::filesystem::exists(data.front());
+  const bool has_moved = data.size() == 1 && !path_exists(data.front());
   check(has_moved || is_chat == (batches == BatchKind::packed), "--batches {}: {}",
         name_of_enum(batches),
         is_chat ? "batches of conversations are packed" : "packed is for --chat");

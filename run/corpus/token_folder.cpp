@@ -4,6 +4,7 @@
 #include <chrono>
 #include <map>
 
+#include "tapegrad/base/file.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/run/corpus/chat/chat_folder.h"
 #include "tapegrad/run/corpus/mixture.h"
@@ -95,8 +96,8 @@ std::int64_t bytes_of(const TokenPart& part) {
 std::optional<data::Tokenizer> foreign_tokenizer(const fs::path& folder, const TokenPart& train,
                                                  const TokenPart& val) {
   const fs::path own = folder / kTokenizerFile, meta = folder / kNanogptMeta;
-  if (fs::exists(own)) return data::Tokenizer::load(own);
-  if (fs::exists(meta)) return read_nanogpt_meta(meta);
+  if (path_exists(own)) return data::Tokenizer::load(own);
+  if (path_exists(meta)) return read_nanogpt_meta(meta);
   for (const TokenPart* part : {&train, &val}) {
     for (const data::TokenFile& file : part->files) {
       if (file.bits != 16) return std::nullopt;
@@ -106,7 +107,7 @@ std::optional<data::Tokenizer> foreign_tokenizer(const fs::path& folder, const T
 }
 
 TokenText open_other(const fs::path& folder) {
-  check(!fs::exists(folder / kPrepareFile),
+  check(!path_exists(folder / kPrepareFile),
         "{}: tapegrad prepare has not finished this folder: start it again, with the same options",
         folder.string());
   const auto files = files_in(folder);
@@ -151,7 +152,7 @@ bool is_token_folder(const fs::path& path) {
 Text read_token_folder(const fs::path& folder) {
   if (data::is_chat_folder(folder)) return read_chat_folder(folder);
   Text text;
-  if (fs::exists(folder / data::kDataFile)) {
+  if (path_exists(folder / data::kDataFile)) {
     data::DataFolder data = data::open_data_folder(folder);
     TokenText tokens{folder.string(), "", std::move(data.tokenizer),
                      part_of(data.train, data.info.train), part_of(data.val, data.info.val)};

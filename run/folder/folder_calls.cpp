@@ -75,7 +75,7 @@ fs::path make_free_folder(const std::string& name) {
       sync_folder_of(path);
       return path;
     }
-    check(!error || fs::exists(path), "cannot make the folder {}: {}", path.string(),
+    check(!error || path_exists(path), "cannot make the folder {}: {}", path.string(),
           error.message());
   }
 }
@@ -127,7 +127,7 @@ bool is_open_at(int descriptor, const fs::path& path) {
 }
 
 void check_writable(const fs::path& path) {
-  check(fs::is_directory(path), "{} is not a folder", path.string());
+  check(is_folder(path), "{} is not a folder", path.string());
   const bool writable = ::access(path.c_str(), W_OK | X_OK) == 0;
   check(writable, "the run folder {} cannot be written: {}", path.string(), system_error());
 }

@@ -66,7 +66,7 @@ void check_outside(const fs::path& folder, const std::vector<NamedText>& texts) 
   for (const auto& [option, name] : texts) {
     const fs::path outer = fs::weakly_canonical(name);
     const auto [end, at] = std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
-    check(end != outer.end() || !fs::is_directory(outer),
+    check(end != outer.end() || !is_folder(outer),
           "the run folder {} lies inside {} {}, so that it would become part of the text: "
           "choose another --out-dir",
           folder.string(), option, name);
@@ -120,7 +120,7 @@ RunFolder RunFolder::follow(const FolderOptions& options, Processes& processes) 
   RunFolder run(processes.all_gather({}).front(), options.resumes());
   run.processes_ = &processes;
   run.follows_ = true;
-  check(!run.resumes_ || fs::exists(run.path_ / kTrainerFile),
+  check(!run.resumes_ || path_exists(run.path_ / kTrainerFile),
         "{} is not to be seen here: processes on several hosts need a file system that they share "
         "to resume a run",
         (run.path_ / kTrainerFile).string());
@@ -167,7 +167,7 @@ bool is_model_alone(const fs::path& folder) {
 RunFolder RunFolder::create(const FolderOptions& options, const std::string& name,
                             const std::vector<NamedText>& texts) {
   const bool named = !options.out_dir.empty();
-  const bool existed = named && fs::exists(options.out_dir);
+  const bool existed = named && path_exists(options.out_dir);
   if (named) make_folder(options.out_dir);
   RunFolder run(named ? fs::path(options.out_dir) : make_next_folder(name), false);
   check_writable(run.path_);
@@ -210,7 +210,7 @@ RunFolder RunFolder::reopen(const FolderOptions& options) {
   finish_checkpoint(run.path_);
   std::error_code ignored;
   fs::remove_all(run.path_ / kWritingFolder, ignored);
-  check(fs::exists(run.path_ / kTrainerFile),
+  check(path_exists(run.path_ / kTrainerFile),
         "{} has no checkpoint to resume: {} is missing. The run can be started anew with "
         "--overwrite",
         run.path_.string(), kTrainerFile);

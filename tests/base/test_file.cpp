@@ -53,6 +53,22 @@ TEST_CASE("read_file names the path and the reason when it fails", "[file]") {
   CHECK_THROWS_AS(read_file(""), Error);
 }
 
+TEST_CASE("path_exists and is_folder tell what is there, or why that cannot be told", "[file]") {
+  const TempFolder folder;
+  const auto file = folder.put("file", "");
+  CHECK(path_exists(file));
+  CHECK(path_exists(folder.path()));
+  CHECK_FALSE(path_exists(folder / "none"));
+  CHECK_FALSE(path_exists(file / "inner"));
+  CHECK_FALSE(path_exists(""));
+  CHECK(is_folder(folder.path()));
+  CHECK_FALSE(is_folder(file));
+  CHECK_FALSE(is_folder(folder / "none"));
+  const std::string name(256, 'a');
+  CHECK_THROWS_WITH(path_exists(folder / name), ContainsSubstring(name + "': File name too long"));
+  CHECK_THROWS_AS(is_folder(folder / name), Error);
+}
+
 TEST_CASE("read_file does not wait for a pipe", "[file]") {
   const TempFolder folder;
   const auto pipe = folder / "pipe";

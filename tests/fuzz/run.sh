@@ -1,21 +1,28 @@
 #!/usr/bin/env bash
 # usage: tests/fuzz/run.sh BUILD_FOLDER [--long SECONDS] [TARGET…]
-# Runs fuzz targets, each for 10 seconds on one processor, or for SECONDS; all of them if none is
-# named. BUILD_FOLDER was configured with clang++ and -DTAPEGRAD_FUZZ=ON, and `fuzz` was built. Prints
-# a line of counts for each target. A finding ends the script with an error, its input is kept in
-# BUILD_FOLDER/findings, and `BUILD_FOLDER/bin/fuzz_TARGET INPUT` repeats it.
-# --long draws other inputs each time, and keeps what it has found out for the next time, in
-# BUILD_FOLDER/corpus.
+# Runs fuzz targets, each on one processor; all of them if none is named. BUILD_FOLDER was configured
+# with clang++ and -DTAPEGRAD_FUZZ=ON, and `fuzz` was built. Each target tries its seeds, then inputs
+# made of them, 10,000 in all: the same ones every time, so a change breaks this or it does not.
+# Prints a line of counts for each target. A finding ends the script with an error, its input is kept
+# in BUILD_FOLDER/findings, and `BUILD_FOLDER/bin/fuzz_TARGET INPUT` repeats it. An input that has
+# failed becomes a seed.
+# --long searches for SECONDS per target, draws other inputs each time, and keeps what it has found
+# out for the next time, in BUILD_FOLDER/corpus.
 set -euo pipefail
-[ $# -gt 0 ] || { sed -n 2,8p "$0" >&2; exit 2; }
+[ $# -gt 0 ] || { sed -n 2,10p "$0" >&2; exit 2; }
 build=$(realpath "$1")
 shift
 cd "$(dirname "$0")"
-seconds=10 long=
+long=
+# Inputs follow from the seed alone where neither addresses nor times steer the search.
+search=(-seed=1 -runs=10000 -reload=0 -entropic=0 -use_cmp=0 -len_control=0)
+fixed=()
+if setarch -R true 2>/dev/null; then fixed=(setarch -R); fi
 if [ "${1:-}" = --long ]; then
-  seconds=$2 long=yes
+  search=(-seed=0 -max_total_time="$2") long=yes fixed=()
   shift 2
 fi
+options="${search[*]}" prefix="${fixed[*]}"  # bash exports no lists
 targets=("$@")
 [ ${#targets[@]} -gt 0 ] || mapfile -t targets < <(ls seeds)
 
@@ -29,13 +36,12 @@ mkdir -p "$build/findings"
 
 fuzz() {
   local target=$1 corpus=$work/$1 log=$work/$1.log code=0
-  local seed=1
-  [ -z "$long" ] || corpus=$build/corpus/$target seed=0
+  [ -z "$long" ] || corpus=$build/corpus/$target
   mkdir -p "$corpus" "$work/in-$target"
   # In an empty folder: inputs may name files. No input may take half a gigabyte at once or one
   # in all, or a minute and a half: other programs may keep the machine busy.
-  (cd "$work/in-$target" && ulimit -c 0 && exec "$build/bin/fuzz_$target" "$corpus" "$OLDPWD/seeds/$target" \
-    -max_total_time="$seconds" -seed="$seed" -timeout=90 -rss_limit_mb=1024 -malloc_limit_mb=512 -max_len=8192 \
+  (cd "$work/in-$target" && ulimit -c 0 && exec $prefix "$build/bin/fuzz_$target" "$corpus" "$OLDPWD/seeds/$target" \
+    $options -timeout=90 -rss_limit_mb=1024 -malloc_limit_mb=512 -max_len=8192 \
     -close_fd_mask=1 -print_final_stats=1 -artifact_prefix="$build/findings/$target-") \
     >"$log" 2>&1 || code=$?
   awk -v target="$target" -v code="$code" '
@@ -46,5 +52,5 @@ fuzz() {
   [ "$code" = 0 ] || { tail -n 40 "$log" >&2; return 1; }
 }
 export -f fuzz
-export build work seconds long
+export build work long options prefix
 printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I{} bash -c 'set -euo pipefail; fuzz {}'

@@ -105,7 +105,7 @@ void Preparation::open_state() {
     known_ = data::Tokenizer::from_hf(options_.tokenizer);
   }
   const std::string options = options_text(options_);
-  const bool is_begun = fs::exists(path_ / kPrepareFile), is_whole = data::is_data_folder(path_);
+  const bool is_begun = path_exists(path_ / kPrepareFile), is_whole = data::is_data_folder(path_);
   if (is_begun) {
     try {
       state_ = read_state(path_);
@@ -188,7 +188,7 @@ data::Tokenizer Preparation::settle_tokenizer() {
     return fingerprint(read_file(file, data::HfTokenizer::kMaxFileBytes, Links::refused));
   };
   if (!state_.tokenizer.empty()) {
-    if (fs::exists(file) && fingerprint_of() == state_.tokenizer) {
+    if (path_exists(file) && fingerprint_of() == state_.tokenizer) {
       data::Tokenizer tokenizer = data::Tokenizer::load(file);
       if (!known_ || known_->hf_json() == tokenizer.hf_json()) return tokenizer;
     }

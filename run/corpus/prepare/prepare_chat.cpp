@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/file.h"
 #include "tapegrad/base/fingerprint.h"
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/base/terminal.h"
@@ -130,7 +131,7 @@ std::vector<std::string> ChatPreparation::paths() const {
 
 void ChatPreparation::open_state() {
   const std::string options = options_text(options_);
-  if (fs::exists(path_ / kPrepareFile) && !options_.overwrite) {
+  if (path_exists(path_ / kPrepareFile) && !options_.overwrite) {
     const PrepareState found = read_state(path_);
     check(found.options == options || found.tokenizer.empty(),
           "--out-dir {} was begun with other options: {}. Give the same, or --overwrite to begin "

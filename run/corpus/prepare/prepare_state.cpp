@@ -138,7 +138,7 @@ PrepareFolder::PrepareFolder(const fs::path& path, bool overwrite) : path_(path)
     for (const auto& entry : fs::directory_iterator(path)) {
       (is_ours(entry.path().filename().string()) ? ours : others).push_back(entry.path());
     }
-    const bool is_begun = fs::exists(path / kPrepareFile), is_whole = data::is_data_folder(path);
+    const bool is_begun = path_exists(path / kPrepareFile), is_whole = data::is_data_folder(path);
     const bool is_unused = others.empty() && std::all_of(ours.begin(), ours.end(), is_temporary);
     check(is_begun || is_whole || is_unused,
           "--out-dir {}: it has files already, which tapegrad prepare did not make: choose another "

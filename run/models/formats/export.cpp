@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tapegrad/base/file.h"
 #include "tapegrad/base/json_file.h"
 #include "tapegrad/run/folder/folder_calls.h"
 #include "tapegrad/run/folder/run_folder.h"
@@ -79,18 +80,17 @@ bool is_of_ours(const fs::path& folder) {
 
 void check_place(const ExportFormat& format, const fs::path& out, bool overwrite) {
   if (format.files.empty()) {
-    check(!fs::is_directory(out), "{} is a folder: --format {} writes a file", out.string(),
-          format.name);
+    check(!is_folder(out), "{} is a folder: --format {} writes a file", out.string(), format.name);
     check_no_run(out.has_parent_path() ? out.parent_path() : ".");
     check(overwrite || !has_entry(out), "{} exists already: choose another, or --overwrite",
           out.string());
     return;
   }
-  check(!has_entry(out) || fs::is_directory(out), "{} is not a folder, but --format {} writes one",
+  check(!has_entry(out) || is_folder(out), "{} is not a folder, but --format {} writes one",
         out.string(), format.name);
   check_no_run(out);
   for (const std::string_view file : format.files) {
-    check(!fs::is_directory(out / file), "{} is a folder", (out / file).string());
+    check(!is_folder(out / file), "{} is a folder", (out / file).string());
     check(overwrite || !has_entry(out / file),
           "{} has a file {} already: choose another folder, or --overwrite", out.string(), file);
   }

@@ -26,7 +26,7 @@ constexpr std::string_view kHead = "lm_head.weight";
 // The files with weights: one, or those that an index names.
 std::vector<std::shared_ptr<const TensorSource>> open_files(const fs::path& folder) {
   const fs::path single = folder / kModelFile, index = folder / kModelIndexFile;
-  if (fs::exists(single) || !fs::exists(index)) return {open_safetensors(single.string())};
+  if (path_exists(single) || !path_exists(index)) return {open_safetensors(single.string())};
   const Json json = parse_json_object(index, read_file(index, kMostIndexBytes));
   Json map;
   get(index, json, "weight_map", map);
