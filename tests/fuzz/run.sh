@@ -2,7 +2,7 @@
 # usage: tests/fuzz/run.sh BUILD_FOLDER [--long SECONDS] [TARGET…]
 # Runs fuzz targets, each on one processor; all of them if none is named. BUILD_FOLDER was configured
 # with clang++ and -DTAPEGRAD_FUZZ=ON, and `fuzz` was built. Each target tries its seeds, then inputs
-# made of them, 10,000 in all: the same ones every time, so a change breaks this or it does not.
+# made of them, 5,000 in all: the same ones every time, so a change breaks this or it does not.
 # Prints a line of counts for each target. A finding ends the script with an error, its input is kept
 # in BUILD_FOLDER/findings, and `BUILD_FOLDER/bin/fuzz_TARGET INPUT` repeats it. An input that has
 # failed becomes a seed.
@@ -15,7 +15,7 @@ shift
 cd "$(dirname "$0")"
 long=
 # Inputs follow from the seed alone where neither addresses nor times steer the search.
-search=(-seed=1 -runs=10000 -reload=0 -entropic=0 -use_cmp=0 -len_control=0)
+search=(-seed=1 -runs=5000 -reload=0 -entropic=0 -use_cmp=0 -len_control=0)
 fixed=()
 if setarch -R true 2>/dev/null; then fixed=(setarch -R); fi
 if [ "${1:-}" = --long ]; then
