@@ -1,6 +1,6 @@
 // What folders of strangers may cost the page.
 
-#include <chrono>
+#include <ctime>
 #include <set>
 
 #include "tapegrad/apps/watch/routes.h"
@@ -27,7 +27,11 @@ TEST_CASE("a run and the list of runs take so much, whatever is in the files", "
     lines += fmt::format("{{\"first_step\":{},\"command\":\"{}\"}}\n", i, std::string(4000, 'c'));
   }
   watched.folder.put("wide/sessions.jsonl", lines);
-  const auto begin = std::chrono::steady_clock::now();
+  // Time is measured beside that of reading one of these files, on whatever machine.
+  const auto processor_seconds = [] { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; };
+  const double start = processor_seconds();
+  REQUIRE(Json::parse(TempFolder::get(watched.folder / "wide/config.json")).is_object());
+  const double begin = processor_seconds(), reading = begin - start;
   RunList runs({}, {watched.folder.path()});
   REQUIRE(runs.runs().size() == 103);
   std::set<std::string> whole;
@@ -46,7 +50,8 @@ TEST_CASE("a run and the list of runs take so much, whatever is in the files", "
   const Answer found = answer(request, runs, "127.0.0.1", false);
   const std::string& body = std::get<Response>(found).body;
   CHECK(body.size() < (5 << 20));
-  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));
+  // All files have 61 times as many bytes, and each is opened several times.
+  CHECK(processor_seconds() - begin < 1000 * reading);
   const Json list = Json::parse(body);
   CHECK(list["version"].is_string());
   CHECK(list["full"] == false);

@@ -71,10 +71,12 @@ TEST_CASE("families compute what transformers computes, whatever the cache", "[f
 }
 
 TEST_CASE("ten steps of fine-tuning of families have the losses of PyTorch's", "[families]") {
+  // Ten steps at a rate of 1e-2 enlarge what products round: SmolLM3's losses differ by 1.1e-5 with
+  // OpenBLAS's kernels for Haswell, and by 3.5e-6 with those for Nehalem.
   for (const std::string& name : kFamilies) {
     INFO(name);
     const GoldenFamily golden(name);
-    check_fine_tuning(golden.load(), golden.expected, 1e-5);
+    check_fine_tuning(golden.load(), golden.expected, 3e-5);
   }
 }
 
