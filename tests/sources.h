@@ -8,13 +8,15 @@
 #include <string_view>
 #include <vector>
 
+#include "tapegrad/tests/places.h"
+
 namespace tapegrad::testing {
 
 // The text, without comments, of every .h and .cpp file in the given folders of this source tree,
 // by its path from the root.
 inline std::map<std::string, std::string> read_sources(const std::vector<std::string>& folders) {
   namespace fs = std::filesystem;
-  const fs::path root = TAPEGRAD_SOURCE_DIR;
+  const fs::path root = tapegrad::places::kSources;
   std::map<std::string, std::string> texts;
   for (const std::string& folder : folders) {
     if (!fs::exists(root / folder)) continue;

@@ -3,11 +3,12 @@
 
 #include "tapegrad/base/file.h"
 #include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/places.h"
 
 namespace {
 
 std::string read(const std::string& path) {
-  return tapegrad::read_file(std::string(TAPEGRAD_SOURCE_DIR) + "/" + path);
+  return tapegrad::read_file(std::string(tapegrad::places::kSources) + "/" + path);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "tapegrad/tests/apps/program.h"
+#include "tapegrad/tests/places.h"
 
 struct TerminalSize {
   unsigned short columns = 90, rows = 30;
@@ -37,7 +38,7 @@ inline std::string on_terminal(const std::string& program, const Args& args, Ter
   window.ws_row = size.rows;
   REQUIRE(::ioctl(master, TIOCSWINSZ, &window) == 0);
   const std::string name = ::ptsname(master);
-  const std::string path = std::filesystem::path(TAPEGRAD_PROGRAM_DIR) / program;
+  const std::string path = std::filesystem::path(tapegrad::places::kPrograms) / program;
   std::vector<char*> argv{const_cast<char*>(path.c_str())};
   for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
   argv.push_back(nullptr);

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "tapegrad/tests/places.h"
 #include "tapegrad/tests/temp_folder.h"
 
 using Args = std::vector<std::string>;
@@ -31,7 +32,7 @@ class Program {
  public:
   Program(const std::string& name, const Args& args, const std::filesystem::path& folder = ".",
           const std::filesystem::path& input = "/dev/null") {
-    const std::string path = std::filesystem::path(TAPEGRAD_PROGRAM_DIR) / name;
+    const std::string path = std::filesystem::path(tapegrad::places::kPrograms) / name;
     std::vector<char*> argv{const_cast<char*>(path.c_str())};
     for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
     argv.push_back(nullptr);

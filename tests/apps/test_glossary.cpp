@@ -9,12 +9,13 @@
 
 #include "tapegrad/tests/apps/program.h"
 #include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/places.h"
 
 namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path docs = fs::path(TAPEGRAD_SOURCE_DIR) / "docs";
+const fs::path docs = fs::path(tapegrad::places::kSources) / "docs";
 using Forms = std::vector<std::string>;
 using Languages = std::map<std::string, Forms>;  // "en" and "zh" to the forms of a word
 

@@ -10,13 +10,14 @@
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/tests/apps/program.h"
 #include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/places.h"
 
 namespace fs = std::filesystem;
 using namespace tapegrad;
 
 namespace {
 
-const fs::path root = TAPEGRAD_SOURCE_DIR;
+const fs::path root = places::kSources;
 const std::vector<std::string> languages = {"en", "zh"};
 
 std::string replaced(std::string text, char from, char to) {

@@ -3,6 +3,7 @@
 #include <grp.h>
 
 #include "tapegrad/tests/apps/program.h"
+#include "tapegrad/tests/places.h"
 
 // Runs a program that hostile files could make do harm. If the tests run as root, it runs as the
 // user nobody, to whom `folder` is given with all that is in it.
@@ -16,7 +17,7 @@ inline Result run_unprivileged(const std::string& name, const Args& args,
   give(folder);
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) give(entry);
 
-  const std::string path = std::string(TAPEGRAD_PROGRAM_DIR) + "/" + name;
+  const std::string path = std::string(tapegrad::places::kPrograms) + "/" + name;
   std::vector<char*> argv{const_cast<char*>(path.c_str())};
   for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
   argv.push_back(nullptr);

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/places.h"
 #include "tapegrad/tests/sources.h"
 
 using namespace tapegrad::testing;
@@ -149,7 +150,7 @@ std::string listed(const Names& names) {
 
 // The public headers as users include them, such as "tapegrad/nn/decoder.h".
 Names public_headers() {
-  std::ifstream file(TAPEGRAD_PUBLIC_HEADERS);
+  std::ifstream file(tapegrad::places::kPublicHeaders);
   Names headers;
   for (std::string line; std::getline(file, line);) headers.insert(line);
   return headers;

@@ -33,7 +33,7 @@ for (const [theme, language, width] of [
     await h.until(page, () => document.querySelector(".map-names li") && document.querySelector(".written"));
     if (h.hasInspect && width === 360) {
       await page.click("#inside .main");
-      await h.until(page, () => document.querySelector("#inside-result").children.length > 0, 30000);
+      await h.until(page, () => document.querySelector("#inside-result").children.length > 0);
     }
     await page.$$eval("details", (all) => all.forEach((details) => (details.open = true)));
     await page.focus(".chart .plot");

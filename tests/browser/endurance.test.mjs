@@ -39,7 +39,7 @@ test("the page reconnects to a server that was killed, and knows its runs by the
   await h.until(page, () => document.querySelector("#connection").dataset.state === "live");
   for (const step of [1000, 1005]) {
     if (step > 1000) append(runs[0], line(step));
-    await h.until(page, (s) => document.querySelectorAll(".run").length === 2 && document.body.innerText.includes(s), 15000, step.toLocaleString("en"));
+    await h.until(page, (s) => document.querySelectorAll(".run").length === 2 && document.body.innerText.includes(s), step.toLocaleString("en"));
     assert.equal(await h.shownStep(page, "a"), step);
     assert.equal(await h.shownStep(page, "b"), 20);
   }
@@ -68,7 +68,7 @@ test("50,000 events leave no more behind than 10,000", async () => {
       const lines = Array.from({ length: each }, (_, i) => line(begin + i, i % 50 === 0 ? { val_loss: 2.5 } : {}));
       append(runs[0], lines.join(""));
       const last = begin + each - 1;
-      await h.until(page, (s) => document.body.innerText.includes(s), 15000, last.toLocaleString("en"));
+      await h.until(page, (s) => document.body.innerText.includes(s), last.toLocaleString("en"));
     }
   };
   await feed(10000);

@@ -78,10 +78,14 @@ export async function open(browser, url, { width = 1280, height = 900, theme = "
     if (!request.url().startsWith(url)) page.problems.push(`request to ${request.url()}`);
   });
   await page.setViewport({ width, height });
-  await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: theme }]);
+  // A page that still scrolls would move what a click aims at.
+  await page.emulateMediaFeatures([
+    { name: "prefers-color-scheme", value: theme },
+    { name: "prefers-reduced-motion", value: "reduce" },
+  ]);
   await page.evaluateOnNewDocument((l) => localStorage.setItem("tapegrad-language", l), language);
   await page.goto(url, { waitUntil: "domcontentloaded" });
-  await until(page, (wanted) => document.querySelector("#connection").dataset.state === wanted, 15000, state);
+  await until(page, (wanted) => document.querySelector("#connection").dataset.state === wanted, state);
   return page;
 }
 
@@ -89,10 +93,12 @@ export async function open(browser, url, { width = 1280, height = 900, theme = "
 export const withoutServer = (problems) =>
   problems.filter((problem) => !/ERR_(CONNECTION_REFUSED|INCOMPLETE_CHUNKED|EMPTY_RESPONSE|CONNECTION_RESET)/.test(problem));
 
+const PATIENCE_MS = 60000; // other programs may keep the machine busy
+
 /** Waits until a condition holds on the page, and says which did not. */
-export async function until(page, condition, timeout = 15000, ...values) {
+export async function until(page, condition, ...values) {
   try {
-    return await page.waitForFunction(condition, { timeout, polling: 50 }, ...values);
+    return await page.waitForFunction(condition, { timeout: PATIENCE_MS, polling: 50 }, ...values);
   } catch (error) {
     throw new Error(`never came true: ${condition} ${values} (${error.message}); ${page.problems}`);
   }
@@ -100,7 +106,7 @@ export async function until(page, condition, timeout = 15000, ...values) {
 
 /** The plot with this name, which is also what it tells a screen reader. */
 export async function plot(page, name) {
-  await until(page, (n) => document.querySelector(`.plot[aria-label="${n}"] canvas`), 15000, name);
+  await until(page, (n) => document.querySelector(`.plot[aria-label="${n}"] canvas`), name);
   return page.$(`.plot[aria-label="${name}"]`);
 }
 

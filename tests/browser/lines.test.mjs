@@ -11,7 +11,7 @@ let browser, server, page;
 
 const lines = (...all) => all.map((values) => JSON.stringify(values) + "\n").join("");
 const append = (...all) => fs.appendFileSync(path.join(run, "metrics.jsonl"), lines(...all));
-const shows = (p, step) => h.until(p, (s) => document.querySelector("[data-value=step]")?.textContent === s, 15000, String(step));
+const shows = (p, step) => h.until(p, (s) => document.querySelector("[data-value=step]")?.textContent === s, String(step));
 
 before(async () => {
   await h.train(run, "--max-iters 20 --log-interval 5 --eval-interval 20 --eval-iters 1 --final-eval none");

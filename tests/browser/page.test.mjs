@@ -197,7 +197,7 @@ test("the inside of the model answers for a typed text", { skip: h.hasInspect ? 
   assert.match(await page.$eval("#inside .note", (note) => note.textContent), /type a text/);
   await page.type("#inside-text", "The change of the tape");
   await page.click("#inside .main");
-  await h.until(page, () => document.querySelector("#inside-result").children.length > 0, 30000);
+  await h.until(page, () => document.querySelector("#inside-result").children.length > 0);
   const words = await page.$eval("#inside-result", (result) => result.innerText);
   assert.match(words, /tokens/);
   await page.click("#language");
@@ -207,15 +207,15 @@ test("the inside of the model answers for a typed text", { skip: h.hasInspect ? 
 
 test("a run's newest checkpoint can be talked to, on a page of its own", async () => {
   await page.click("#talk");
-  const target = await browser.waitForTarget((t) => t.url().startsWith("http://127.0.0.1:") && !t.url().startsWith(server.url), { timeout: 30000 });
+  const target = await browser.waitForTarget((t) => t.url().startsWith("http://127.0.0.1:") && !t.url().startsWith(server.url), { timeout: 60000 });
   const talk = await target.page();
   // Who sees the page through ssh must forward that port, too.
   const port = new URL(target.url()).port;
   assert.ok((await page.$eval("form:has(#talk) [role=status]", (status) => status.innerText)).includes(`ssh -L ${port}:localhost:${port} HOST`));
-  await h.until(talk, () => document.querySelector("#connection")?.dataset.state === "live", 15000);
+  await h.until(talk, () => document.querySelector("#connection")?.dataset.state === "live");
   await talk.type("#input", "The change");
   await talk.keyboard.press("Enter");
-  await h.until(talk, () => document.querySelectorAll(".token").length > 3, 15000);
+  await h.until(talk, () => document.querySelectorAll(".token").length > 3);
   await talk.close();
 });
 

@@ -45,7 +45,7 @@ for (const [name, options] of [
     await h.empty(page, "#inside-text");
     await page.type("#inside-text", text);
     await page.click("#inside .main");
-    await h.until(page, () => document.querySelector("#inside-result").children.length > 0, 30000);
+    await h.until(page, () => document.querySelector("#inside-result").children.length > 0);
     await page.$eval("#inside-result h2", (part) => part.scrollIntoView({ behavior: "instant" }));
   }
   await h.sleep(700);

@@ -48,7 +48,7 @@ test("without runs, the page names the folder and a command", async () => {
 
 test("runs that are shown have colours of their own, and a legend", async () => {
   for (let i = 0; i < COUNT; ++i) put(i);
-  await h.until(page, (n) => document.querySelectorAll("#run-table tbody tr").length === n, 15000, COUNT);
+  await h.until(page, (n) => document.querySelectorAll("#run-table tbody tr").length === n, COUNT);
   assert.equal((await page.$$("#legend li")).length, 8);
   await page.click("#showListed");
   const colors = await page.$$eval("#legend .swatch", (all) => all.map((swatch) => getComputedStyle(swatch).backgroundColor));
@@ -140,7 +140,7 @@ test("tokens and time are those of all steps on a page that stays open", async (
     });
     fs.appendFileSync(path.join(run, "metrics.jsonl"), lines.join(""));
     const last = begin + each - 1;
-    await h.until(page, (s) => document.querySelector("#run-table tbody tr:last-child [data-cell=step]")?.textContent.startsWith(s), 15000, last.toLocaleString("en"));
+    await h.until(page, (s) => document.querySelector("#run-table tbody tr:last-child [data-cell=step]")?.textContent.startsWith(s), last.toLocaleString("en"));
   }
   assert.equal(await cell("tokens"), tokens.toLocaleString("en"));
 });

@@ -48,7 +48,7 @@ async function fill(page, field, text) {
 
 const texts = (own = page) => own.$$eval(".message .text", (all) => all.map((one) => one.textContent));
 const settled = (count, own = page) =>
-  h.until(own, (n) => document.querySelectorAll(".message").length === n && document.querySelector("#stop").hidden, 15000, count);
+  h.until(own, (n) => document.querySelectorAll(".message").length === n && document.querySelector("#stop").hidden, count);
 
 test("a message is answered, and the answer tells its tokens and their rate", async () => {
   await say("hello there");

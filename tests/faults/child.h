@@ -18,13 +18,9 @@
 #include <string>
 #include <utility>
 
-namespace tapegrad::faults {
+#include "tapegrad/tests/sanitized.h"
 
-#if defined(TAPEGRAD_SANITIZED)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
+namespace tapegrad::faults {
 
 // Of how many inputs one is tried: all are if the environment has TAPEGRAD_LONG. Under sanitizers,
 // processes are slow to begin.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tapegrad/tests/places.h"
+
 extern char** environ;
 
 namespace faults {
@@ -47,7 +49,7 @@ Server::Server(const std::string& program, const Args& args, const fs::path& roo
   if (::pipe2(requests, O_CLOEXEC) != 0 || ::pipe2(responses, O_CLOEXEC) != 0) {
     throw std::runtime_error("no pipe");
   }
-  Args command = Args{std::string(TAPEGRAD_PROGRAM_DIR) + "/" + program} + args;
+  Args command = Args{std::string(tapegrad::places::kPrograms) + "/" + program} + args;
   std::vector<std::string> variables = environment(root);
   const std::vector<char*> argv = pointers(command), envp = pointers(variables);
   pid_ = ::fork();

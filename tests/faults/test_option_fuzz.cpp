@@ -8,6 +8,7 @@
 #include "tapegrad/tests/apps/tiny_runs.h"
 #include "tapegrad/tests/faults/child.h"
 #include "tapegrad/tests/faults/verdict.h"
+#include "tapegrad/tests/places.h"
 
 namespace fs = std::filesystem;
 using namespace tapegrad;
@@ -211,7 +212,7 @@ TEST_CASE("random command lines are refused by a message that says why, or valid
           fs::create_directory(folder);
           give_to_nobody(folder);
           return Child([&program, folder, args = all[i]] {
-            const std::string path = std::string(TAPEGRAD_PROGRAM_DIR) + "/" + program.name;
+            const std::string path = std::string(places::kPrograms) + "/" + program.name;
             std::vector<char*> argv{const_cast<char*>(program.name.c_str())};
             for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
             argv.push_back(nullptr);

@@ -8,10 +8,12 @@
 #include <span>
 #include <string>
 
+#include "tapegrad/tests/places.h"
+
 namespace tapegrad::testing {
 
 inline std::filesystem::path golden_file(const std::string& name) {
-  return std::filesystem::path(TAPEGRAD_SOURCE_DIR) / "tests/golden" / name;
+  return std::filesystem::path(tapegrad::places::kSources) / "tests/golden" / name;
 }
 
 inline nlohmann::json golden_json(const std::string& name) {

@@ -9,14 +9,15 @@
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/tests/apps/program.h"
 #include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/places.h"
 
 namespace {
 
-const std::filesystem::path kPrograms = TAPEGRAD_PROGRAM_DIR;
+const std::filesystem::path kPrograms = tapegrad::places::kPrograms;
 
 bool no_mpirun() {
-  if (*TAPEGRAD_MPIRUN == '\0') WARN("skipped: there is no MPI, or no mpirun");
-  return *TAPEGRAD_MPIRUN == '\0';
+  if (*tapegrad::places::kMpirun == '\0') WARN("skipped: there is no MPI, or no mpirun");
+  return *tapegrad::places::kMpirun == '\0';
 }
 
 // Open MPI starts neither as root nor more processes than processors unless it is asked to. At its
@@ -26,7 +27,7 @@ Args under_mpirun(const Args& args, const Args& variables = {}) {
               "OMPI_MCA_rmaps_base_oversubscribe=1",
               "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe",
               "ASAN_OPTIONS=detect_leaks=0"} +
-         variables + Args{TAPEGRAD_MPIRUN} + args;
+         variables + Args{tapegrad::places::kMpirun} + args;
 }
 
 Args ranks(int count, const std::string& name, const Args& variables = {}) {

@@ -1,6 +1,7 @@
 // Where train-gpt finds its text.
 
 #include "tapegrad/tests/apps/tiny_runs.h"
+#include "tapegrad/tests/places.h"
 
 namespace {
 
@@ -52,7 +53,7 @@ TEST_CASE("what is left out of a folder is said", "[corpus-options]") {
 TEST_CASE("a text that there is no memory for is refused by its name", "[corpus-options]") {
   const TempFolder folder;
   const auto corpus = folder.put("large.txt", std::string(100 << 20, 'a'));
-  const std::string program = std::string(TAPEGRAD_PROGRAM_DIR) + "/train-gpt";
+  const std::string program = std::string(tapegrad::places::kPrograms) + "/train-gpt";
   const std::string err = (folder / "err").string();
   std::string command = "ulimit -v 600000; timeout 60 '" + program + "'";
   for (const auto& arg : tiny_run(corpus, folder / "run", 1)) command += " '" + arg + "'";

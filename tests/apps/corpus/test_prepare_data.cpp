@@ -15,6 +15,7 @@
 #include "tapegrad/data/data_folder.h"
 #include "tapegrad/tests/apps/unprivileged.h"
 #include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/places.h"
 
 using namespace tapegrad;
 using namespace tapegrad::data;
@@ -276,7 +277,7 @@ TEST_CASE("--overwrite goes on, too, if it was stopped", "[prepare]") {
 
 TEST_CASE("nothing of an earlier tokenizer is left", "[prepare]") {
   const TwoFiles files;
-  const std::string model = std::string(TAPEGRAD_SOURCE_DIR) + "/tests/golden/hf_llama";
+  const std::string model = std::string(places::kSources) + "/tests/golden/hf_llama";
   check_ok(prepare(files.args("out", {"--tokenizer", model})));
   REQUIRE(files_of(files.folder / "out").count("generation_config.json") == 1);
   check_ok(prepare(files.args("out", {"--tokenizer", "char", "--overwrite"})));

@@ -1,5 +1,6 @@
 #include "tapegrad/base/text/utf8.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
+#include "tapegrad/tests/places.h"
 
 namespace fs = std::filesystem;
 
@@ -139,7 +140,7 @@ TEST_CASE("models that are missing, broken or mixed up are refused", "[sample-te
 }
 
 TEST_CASE("output that cannot be written is an error", "[sample-text]") {
-  const std::string command = std::string(TAPEGRAD_PROGRAM_DIR) + "/sample-text --model " +
+  const std::string command = std::string(tapegrad::places::kPrograms) + "/sample-text --model " +
                               char_model().run.string() + " >/dev/full 2>/dev/null";
   const int status = std::system(command.c_str());
   CHECK(WEXITSTATUS(status) == 1);

@@ -3,6 +3,7 @@
 #include <regex>
 
 #include "tapegrad/tests/apps/tiny_runs.h"
+#include "tapegrad/tests/places.h"
 
 namespace fs = std::filesystem;
 
@@ -20,7 +21,7 @@ void check_translate_error(const Result& r, int code, const std::string& text) {
 std::string piped(const std::string& input, const std::string& options = "") {
   const TempFolder folder;
   const auto in = folder.put("in", input);
-  const std::string command = std::string(TAPEGRAD_PROGRAM_DIR) + "/translate --model " +
+  const std::string command = std::string(tapegrad::places::kPrograms) + "/translate --model " +
                               reverser().run.string() + " " + options + " <" + in.string() + " >" +
                               (folder / "out").string();
   CHECK(std::system(command.c_str()) == 0);
@@ -106,9 +107,9 @@ TEST_CASE("translate ends once nobody reads its translations", "[translate]") {
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
   const int lines = ::open(pipe.c_str(), O_RDWR | O_CLOEXEC);
   REQUIRE(lines >= 0);
-  const std::string program = std::string(TAPEGRAD_PROGRAM_DIR) + "/translate --batch-size 1" +
-                              " --model " + reverser().run.string() + " <" + pipe.string() + " 2>" +
-                              (folder / "err").string();
+  const std::string program = std::string(tapegrad::places::kPrograms) +
+                              "/translate --batch-size 1" + " --model " + reverser().run.string() +
+                              " <" + pipe.string() + " 2>" + (folder / "err").string();
   REQUIRE(std::system(("{ " + program + "; echo $? >" + code.string() + "; } | true &").c_str()) ==
           0);
   for (int i = 0; i < 1000 && TempFolder::get(code).empty(); ++i) {

@@ -7,6 +7,7 @@
 #include "tapegrad/tests/apps/tiny_args.h"
 #include "tapegrad/tests/apps/watch/browser.h"
 #include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/places.h"
 
 using Fields = nlohmann::json;  // of requests and answers
 
@@ -18,7 +19,7 @@ struct TinyChatModel {
 
   TinyChatModel() {
     const std::filesystem::path golden =
-        std::filesystem::path(TAPEGRAD_SOURCE_DIR) / "tests/golden/hf_qwen2";
+        std::filesystem::path(tapegrad::places::kSources) / "tests/golden/hf_qwen2";
     Fields config = Fields::parse(TempFolder::get(golden / "config.json"));
     config["max_position_embeddings"] = 512;
     folder.put("tiny-chat/config.json", config.dump());

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tapegrad/tests/apps/serve/running_server.h"
+#include "tapegrad/tests/places.h"
 
 using namespace std::chrono_literals;
 
@@ -289,7 +290,7 @@ TEST_CASE("the log has no text unless it is asked for, and a full disk does not 
     CHECK((head["method"] == "HEAD" && head["path"] == "/health" && head["status"] == 405));
   }
   if (!std::filesystem::exists("/dev/full")) return;
-  const std::string command = std::string(TAPEGRAD_PROGRAM_DIR) + "/serve --model " +
+  const std::string command = std::string(tapegrad::places::kPrograms) + "/serve --model " +
                               tiny_chat_model().path.string() + " --port 0 2>/dev/full";
   Program full("/bin/sh", {"-c", "exec " + command});
   full.wait_for("(Ctrl-C");

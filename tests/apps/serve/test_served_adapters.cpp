@@ -6,6 +6,7 @@
 #include "tapegrad/run/models/model.h"
 #include "tapegrad/tests/apps/serve/running_server.h"
 #include "tapegrad/tests/autograd/support.h"
+#include "tapegrad/tests/places.h"
 
 using namespace tapegrad;
 using tapegrad::testing::normal;
@@ -154,8 +155,8 @@ TEST_CASE("adapters that are not the model's, or have no name, are refused at th
     return r.err;
   };
   const fs::path chat = tiny_chat_model().path;
-  const fs::path gpt2 = fs::path(TAPEGRAD_SOURCE_DIR) / "tests/golden/hf_gpt2";
-  const fs::path other = fs::path(TAPEGRAD_SOURCE_DIR) / "tests/golden/hf_llama_lora";
+  const fs::path gpt2 = fs::path(places::kSources) / "tests/golden/hf_gpt2";
+  const fs::path other = fs::path(places::kSources) / "tests/golden/hf_llama_lora";
   CHECK_THAT(refused({"--lora", "poet=" + adapters().poet.string()}, gpt2),
              ContainsSubstring("poet") && ContainsSubstring("is no adapter of a linear layer"));
   CHECK_THAT(refused({"--lora", "llama=" + other.string()}, chat),

@@ -6,6 +6,7 @@
 
 #include "tapegrad/autograd/tensor/safetensors.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
+#include "tapegrad/tests/places.h"
 
 namespace fs = std::filesystem;
 using namespace tapegrad;
@@ -62,7 +63,7 @@ TEST_CASE("a start that was cut short can be replaced", "[broken-runs]") {
   const TempFolder folder;
   const auto corpus = folder.put("text.txt", tiny_text());
   const Args args = tiny_run(corpus, folder / "run", 2);
-  std::string command = "ulimit -f 1; '" + std::string(TAPEGRAD_PROGRAM_DIR) + "/train-gpt'";
+  std::string command = "ulimit -f 1; '" + std::string(places::kPrograms) + "/train-gpt'";
   for (const std::string& arg : args) command += " '" + arg + "'";
   command += " >'" + (folder / "out").string() + "' 2>'" + (folder / "err").string() + "'";
   // config.json has more than a kilobyte.
@@ -159,7 +160,7 @@ TEST_CASE("a log that a full disk cannot take does not end the run", "[broken-ru
   const TempFolder folder;
   const auto corpus = folder.put("text.txt", tiny_text());
   const auto run = [&](const Args& more) {
-    std::string command = std::string(TAPEGRAD_PROGRAM_DIR) + "/train-gpt";
+    std::string command = std::string(places::kPrograms) + "/train-gpt";
     for (const std::string& arg : more) command += " '" + arg + "'";
     command += " >/dev/full 2>'" + (folder / "err").string() + "'";
     return WEXITSTATUS(std::system(command.c_str()));
@@ -179,7 +180,7 @@ TEST_CASE("a log that a full disk cannot take does not end the run", "[broken-ru
 }
 
 TEST_CASE("an error that nobody can be told of ends the program with its code", "[broken-runs]") {
-  const std::string program = std::string(TAPEGRAD_PROGRAM_DIR) + "/train-gpt";
+  const std::string program = std::string(places::kPrograms) + "/train-gpt";
   CHECK(WEXITSTATUS(std::system((program + " --corpus /none 2>/dev/full").c_str())) == 1);
 }
 

@@ -2,6 +2,7 @@
 // and how they are merged.
 
 #include "tapegrad/tests/apps/train/tuned_run.h"
+#include "tapegrad/tests/places.h"
 
 TEST_CASE("a start may tell a part of its model that it has without being told", "[fine-tuning]") {
   const Tuned tuned;
@@ -185,7 +186,7 @@ TEST_CASE("a merge that fails can be made again", "[fine-tuning]") {
   const Tuned tuned;
   check_ended_well(tuned.train(1, kLora));
   const fs::path merged = tuned.folder / "merged", err = tuned.folder / "err";
-  const std::string program = std::string(TAPEGRAD_PROGRAM_DIR) + "/merge";
+  const std::string program = std::string(tapegrad::places::kPrograms) + "/merge";
   // The tokenizer has less than two kilobytes, the weights have more.
   const std::string command = "ulimit -f 4; '" + program + "' --model '" + tuned.run.string() +
                               "' --out-dir '" + merged.string() + "' 2>'" + err.string() + "'";

@@ -3,10 +3,11 @@
 #include <cstdlib>
 
 #include "tapegrad/tests/apps/tiny_runs.h"
+#include "tapegrad/tests/places.h"
 
 namespace {
 
-const std::string kMpirun = TAPEGRAD_MPIRUN;
+const std::string kMpirun = tapegrad::places::kMpirun;
 
 // The training program `name` on so many processes.
 Result on_processes(int count, const std::string& name, const Args& args) {
@@ -18,7 +19,7 @@ Result on_processes(int count, const std::string& name, const Args& args) {
   ::setenv("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe",
            1);                                    // the same, from Open MPI 5 on
   ::setenv("ASAN_OPTIONS", "detect_leaks=0", 1);  // at its end it leaves memory to the system
-  const std::string program = std::filesystem::path(TAPEGRAD_PROGRAM_DIR) / name;
+  const std::string program = std::filesystem::path(tapegrad::places::kPrograms) / name;
   return run_program(kMpirun, Args{"-n", std::to_string(count), program, "--threads", "1"} + args);
 }
 
@@ -244,7 +245,7 @@ TEST_CASE("each process has a batch of a step at least", "[processes]") {
 TEST_CASE("processes of other arguments do not train with others", "[processes]") {
   if (!have_processes()) return;
   const TinyRun tiny(2);
-  const std::string program = std::filesystem::path(TAPEGRAD_PROGRAM_DIR) / "train-gpt";
+  const std::string program = std::filesystem::path(tapegrad::places::kPrograms) / "train-gpt";
   const Args some = {"-n", "1", program, "--threads", "1"};
   const Args batches = {"--gradient-accumulation-steps", "2"};
   static_cast<void>(on_processes(1, "train-gpt", {"--version"}));  // sets the environment

@@ -7,6 +7,7 @@
 #include "tapegrad/apps/watch/report/report_html.h"
 #include "tapegrad/apps/watch/run_files.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
+#include "tapegrad/tests/places.h"
 
 using namespace tapegrad;
 using nlohmann::json;
@@ -118,7 +119,7 @@ TEST_CASE("a run that stops early, or with its time, says so", "[sessions]") {
 TEST_CASE("a reader of the output that goes away does not end the training", "[sessions]") {
   const CorpusAndRun files("text.txt", tiny_text());
   const auto run_through = [&](const Args& more, const std::string& reader) {
-    std::string command = "(" + std::string(TAPEGRAD_PROGRAM_DIR) + "/train-gpt";
+    std::string command = "(" + std::string(places::kPrograms) + "/train-gpt";
     for (const std::string& arg : tiny_run(files.corpus, files.run, 300) + more) {
       command += " '" + arg + "'";
     }

@@ -8,6 +8,7 @@
 #include "tapegrad/tests/apps/tiny_runs.h"
 #include "tapegrad/tests/apps/watch/browser.h"
 #include "tapegrad/tests/apps/watch/watched_run.h"
+#include "tapegrad/tests/places.h"
 
 using namespace tapegrad;
 using namespace std::chrono_literals;
@@ -28,8 +29,7 @@ struct WatchAndInspect : WatchedRun {
   explicit WatchAndInspect(const std::string& script) {
     const auto bin = folder / "bin";
     std::filesystem::create_directory(bin);
-    std::filesystem::copy_file(std::filesystem::path(TAPEGRAD_PROGRAM_DIR) / "watch",
-                               bin / "watch");
+    std::filesystem::copy_file(std::filesystem::path(places::kPrograms) / "watch", bin / "watch");
     if (script.empty()) return;
     folder.put("bin/tapegrad", "#!/bin/sh\necho $$ > " + (folder / "pid").string() + "\n" + script);
     std::filesystem::permissions(bin / "tapegrad", std::filesystem::perms::owner_all);

@@ -11,6 +11,7 @@
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/step.h"
 #include "tapegrad/tests/catch.h"
+#include "tapegrad/tests/places.h"
 
 using namespace tapegrad;
 
@@ -60,7 +61,7 @@ TEST_CASE("a test process fails if it runs an op without a case, and names it", 
     apply_many(name, {}, [](Inputs, Saved&) { return std::vector<Tensor>(); }, {});
     return;
   }
-  const std::string tests = std::string(TAPEGRAD_PROGRAM_DIR) + "/tapegrad_tests '[op_gate]'";
+  const std::string tests = std::string(places::kPrograms) + "/tapegrad_tests '[op_gate]'";
   const Run caught = run(std::string(kPlant) + "=planted " + tests);
   CHECK(caught.status == EXIT_FAILURE);
   CHECK_THAT(caught.output, ContainsSubstring("op planted: the op table needs a line"));

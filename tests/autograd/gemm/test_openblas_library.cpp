@@ -5,6 +5,7 @@
 
 #include "tapegrad/autograd/gemm/openblas_library.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
+#include "tapegrad/tests/places.h"
 
 using namespace tapegrad;
 
@@ -53,7 +54,7 @@ TEST_CASE("kernels that are weaker than the processor have better ones, and othe
 
 TEST_CASE("an OpenBLAS that chooses weak kernels is told better ones", "[openblas]") {
   const Result r =
-      header({{"TAPEGRAD_OPENBLAS", TAPEGRAD_OLD_OPENBLAS}, {"OPENBLAS_CORETYPE", std::nullopt}});
+      header({{"TAPEGRAD_OPENBLAS", places::kOldOpenblas}, {"OPENBLAS_CORETYPE", std::nullopt}});
   INFO(r.out << r.err);
   CHECK(r.code == 0);
   if (processor_isa() < Isa::avx2) return;
