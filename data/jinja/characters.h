@@ -32,12 +32,6 @@ std::string lower(std::string_view text);
 std::string capitalize(std::string_view text);
 std::string title(std::string_view text);  // str.title(), by letters; not Jinja's filter
 
-// What str.isalpha() and its kin ask of every character.
-enum class CharacterTest { alpha, digit, decimal, numeric, alnum, space, printable, ascii };
-bool all_are(std::string_view text, CharacterTest test);
 bool is_printable(char32_t c);
-bool is_word(char32_t c);                    // \w of Python's re
-bool is_cased_upper(std::string_view text);  // str.isupper()
-bool is_cased_lower(std::string_view text);
-
+bool is_word(char32_t c);  // \w of Python's re
 }  // namespace tapegrad::data::jinja

@@ -121,15 +121,11 @@ Value of_reals(Operator op, double a, double b) {
   return {};
 }
 
-bool is_tuple(const Sequence& items) {
-  return items.kind == SequenceKind::tuple || items.kind == SequenceKind::group;
-}
-
 Value joined(Run& run, const Sequence& a, const Sequence& b) {
   run.will_make((a.items.size() + b.items.size()) * sizeof(Value));
   Values items = a.items;
   items.insert(items.end(), b.items.begin(), b.items.end());
-  return is_tuple(a) ? tuple_of(std::move(items)) : list_of(std::move(items));
+  return a.kind == SequenceKind::tuple ? tuple_of(std::move(items)) : list_of(std::move(items));
 }
 
 // A text or list so many times.
@@ -152,13 +148,12 @@ Value repeated(Run& run, const Value& value, std::int64_t count) {
       made.insert(made.end(), items.items.begin(), items.items.end());
     }
   }
-  return is_tuple(items) ? tuple_of(std::move(made)) : list_of(std::move(made));
+  return items.kind == SequenceKind::tuple ? tuple_of(std::move(made)) : list_of(std::move(made));
 }
 
 bool repeats(const Value& value) {
   const Sequence* items = value.sequence();
-  return value.is_text() ||
-         (items != nullptr && (items->kind == SequenceKind::list || is_tuple(*items)));
+  return value.is_text() || (items != nullptr && items->kind <= SequenceKind::tuple);
 }
 
 bool contains(Run& run, const Value& container, const Value& value) {
@@ -193,13 +188,13 @@ Value binary(Run& run, Operator op, const Value& a, const Value& b) {
     return run.text(*a.text() + *b.text());
   }
   if (op == Operator::add && repeats(a) && repeats(b) && a.sequence() && b.sequence() &&
-      is_tuple(*a.sequence()) == is_tuple(*b.sequence())) {
+      a.sequence()->kind == b.sequence()->kind) {
     return joined(run, *a.sequence(), *b.sequence());
   }
   if (op == Operator::multiply && repeats(a) && y) return repeated(run, a, *y);
   if (op == Operator::multiply && repeats(b) && x) return repeated(run, b, *x);
   if (op == Operator::modulo && a.is_text() && !b.is_undefined()) {
-    return run.text(percent_format(run, *a.text(), b));
+    raise("texts have no % here: write ~ or +");
   }
   fail_operands(op, a, b);
 }
@@ -233,7 +228,7 @@ bool ordered(Run& run, const Value& a, const Value& b, const char* sign, bool gr
     return or_equal ? *low.text() <= *high.text() : *low.text() < *high.text();
   }
   const Sequence *s = low.sequence(), *t = high.sequence();
-  if (s && t && repeats(low) && repeats(high) && is_tuple(*s) == is_tuple(*t)) {
+  if (s && t && repeats(low) && repeats(high) && s->kind == t->kind) {
     const std::size_t both = std::min(s->items.size(), t->items.size());
     for (std::size_t i = 0; i < both; ++i) {
       run.step(std::min(s->items[i].weight(), t->items[i].weight()));
@@ -324,7 +319,7 @@ Value sliced(Run& run, const Value& value, const Value& begin, const Value& end,
     if (__builtin_add_overflow(i, step, &i)) break;
   }
   if (text) return run.text(std::move(made), value.is_markup());
-  if (is_tuple(*items)) return tuple_of(std::move(chosen));
+  if (items->kind == SequenceKind::tuple) return tuple_of(std::move(chosen));
   if (items->kind == SequenceKind::range) {
     return Value(std::make_shared<const Sequence>(SequenceKind::range, std::move(chosen)));
   }

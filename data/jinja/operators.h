@@ -24,9 +24,4 @@ Value sliced(Run& run, const Value& value, const Value& begin, const Value& end,
 // str.replace(); most < 0: all.
 Value replaced(Run& run, std::string_view text, std::string_view old, std::string_view with,
                std::int64_t most);
-// "format" % values.
-std::string percent_format(Run& run, std::string_view format, const Value& values);
-// "format".format(…).
-std::string brace_format(Run& run, std::string_view format, const Arguments& arguments);
-
 }  // namespace tapegrad::data::jinja

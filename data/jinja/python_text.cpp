@@ -44,7 +44,7 @@ class Repr {
     made_ += bytes;
   }
   void add_items(const Sequence& sequence) {
-    const bool tuple = sequence.kind == SequenceKind::tuple || sequence.kind == SequenceKind::group;
+    const bool tuple = sequence.kind == SequenceKind::tuple;
     switch (sequence.kind) {
       case SequenceKind::iterator:
         return add_bytes("<generator object>");
@@ -147,9 +147,7 @@ class JsonPrinter {
     if (const double* number = value.real()) return add_bytes(json_real(*number));
     if (const std::string* text = value.text()) return add_bytes(json_string(*text, style_.ascii));
     if (const Sequence* items = value.sequence()) {
-      const bool json = items->kind == SequenceKind::list || items->kind == SequenceKind::tuple ||
-                        items->kind == SequenceKind::group;
-      if (json) return add_items(items->items, level);
+      if (items->kind <= SequenceKind::tuple) return add_items(items->items, level);
     }
     if (const Dict* dict = value.dict()) return add_members(*dict, level);
     raise("Object of type {} is not JSON serializable", type_name(value));

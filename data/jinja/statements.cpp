@@ -90,12 +90,6 @@ Flow With::execute(const Frame& frame) const {
   return body.execute(inner);
 }
 
-Flow Block::execute(const Frame& frame) const {
-  Frame inner = frame.inside();
-  while (inner.scope->around->around) inner.scope->around = inner.scope->around->around;
-  return body.execute(inner);
-}
-
 Flow Generation::execute(const Frame& frame) const {
   const std::size_t begin = frame.out->size();
   const Flow flow = body.execute(frame.inside());

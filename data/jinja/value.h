@@ -126,7 +126,7 @@ struct Extent {
   void cover(const Value& part);
 };
 
-enum class SequenceKind { list, tuple, group, range, keys, values, items, iterator };
+enum class SequenceKind { list, tuple, range, keys, values, items, iterator };
 
 struct Sequence {
   Sequence(SequenceKind kind, Values items);

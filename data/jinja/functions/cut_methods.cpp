@@ -4,7 +4,7 @@
 #include "tapegrad/data/jinja/characters.h"
 #include "tapegrad/data/jinja/operators.h"
 
-// The methods of str that cut it: split and partition.
+// The methods of str that cut it.
 
 namespace tapegrad::data::jinja {
 namespace {
@@ -77,31 +77,8 @@ Value split_lines(Run& run, const Value& self, const Arguments& arguments) {
   return run.list(std::move(lines));
 }
 
-Value partition(Run& run, const Value& self, const Arguments& arguments, bool from_right) {
-  const Parameters given(arguments, "partition", {"sep"}, 1);
-  const std::string_view text = *self.text(), separator = given.text(0);
-  if (separator.empty()) raise("empty separator");
-  run.will_make(text.size());
-  const std::size_t at = from_right ? text.rfind(separator) : text.find(separator);
-  if (at == text.npos) {
-    return from_right ? tuple_of({Value(""), Value(""), self})
-                      : tuple_of({self, Value(""), Value("")});
-  }
-  return tuple_of(
-      {Value(text.substr(0, at)), Value(separator), Value(text.substr(at + separator.size()))});
-}
-Value partition_left(Run& run, const Value& self, const Arguments& arguments) {
-  return partition(run, self, arguments, false);
-}
-Value partition_right(Run& run, const Value& self, const Arguments& arguments) {
-  return partition(run, self, arguments, true);
-}
-
-constexpr NamedFunction kCutMethods[] = {{"split", split_left},
-                                         {"rsplit", split_right},
-                                         {"splitlines", split_lines},
-                                         {"partition", partition_left},
-                                         {"rpartition", partition_right}};
+constexpr NamedFunction kCutMethods[] = {
+    {"split", split_left}, {"rsplit", split_right}, {"splitlines", split_lines}};
 
 }  // namespace
 
