@@ -11,9 +11,12 @@ namespace tapegrad::data::jinja {
 // one character each.
 
 std::size_t character_count(std::string_view text);
-std::vector<std::string_view> characters_of(std::string_view text);
+std::vector<std::string_view> characters_of(std::string_view text);  // see kMostOfParts
 // Where character i begins; the end for i = count.
 std::size_t byte_of(std::string_view text, std::size_t character);
+
+// For each byte of a text, the bytes that a list of its characters, words or lines may take.
+inline constexpr std::size_t kMostOfParts = sizeof(std::string_view);
 
 // str.isspace() of each: more than ASCII's white space.
 bool is_space(char32_t c);

@@ -18,8 +18,7 @@ class LoopObject : public Object {
         sized_(!loop.test &&
                !(items.sequence() != nullptr && items.sequence()->kind == SequenceKind::iterator)),
         items_(items_of(frame.run, items)) {
-    extent.depth = items_->extent.depth;
-    for (const Value& item : items_->items) extent.cover(item);
+    extent = items_->extent;
   }
 
   std::string_view type() const override { return "LoopContext"; }

@@ -161,10 +161,13 @@ bool contains(Run& run, const Value& container, const Value& value) {
     if (value.is_undefined() || !value.is_text()) {
       raise("'in <string>' requires string as left operand, not {}", type_name(value));
     }
-    run.step(text->size() / 64);
+    run.will_search(*text, *value.text());
     return text->find(*value.text()) != text->npos;
   }
-  if (const Dict* dict = container.dict()) return dict->find(value) != nullptr;
+  if (const Dict* dict = container.dict()) {
+    run.step(dict->steps_to(value.weight()));
+    return dict->find(value) != nullptr;
+  }
   const bool has_items = container.sequence() != nullptr || container.is_undefined();
   if (!has_items)
     raise("argument of type '{}' is not a container or iterable", type_name(container));
@@ -184,8 +187,9 @@ Value binary(Run& run, Operator op, const Value& a, const Value& b) {
   if (u && v) return of_reals(op, *u, *v);
   if (op == Operator::add && a.is_text() && b.is_text()) {
     const bool markup = a.is_markup() || b.is_markup();
-    if (markup) return run.text(escaped(run, a) + escaped(run, b), true);
-    return run.text(*a.text() + *b.text());
+    run.will_make(a.text()->size() + b.text()->size());
+    if (markup) return Value(escaped(run, a) + escaped(run, b), true);
+    return Value(*a.text() + *b.text());
   }
   if (op == Operator::add && repeats(a) && repeats(b) && a.sequence() && b.sequence() &&
       a.sequence()->kind == b.sequence()->kind) {
@@ -217,7 +221,7 @@ namespace {
 
 bool ordered(Run& run, const Value& a, const Value& b, const char* sign, bool greater,
              bool or_equal) {
-  run.step();
+  run.step(std::min(a.weight(), b.weight()));
   const Value &low = greater ? b : a, &high = greater ? a : b;
   const auto x = integer_of(low), y = integer_of(high);
   if (x && y) return or_equal ? *x <= *y : *x < *y;
@@ -306,7 +310,7 @@ Value sliced(Run& run, const Value& value, const Value& begin, const Value& end,
     const auto length = static_cast<std::size_t>(std::max<std::int64_t>(last - first, 0));
     return run.text(std::string(rest.substr(0, byte_of(rest, length))), value.is_markup());
   }
-  if (text) run.will_make(text->size() * sizeof(std::string_view));
+  if (text) run.will_make(static_cast<std::size_t>(count) * sizeof(std::string_view));
   const auto characters = text ? characters_of(*text) : std::vector<std::string_view>();
   std::string made;
   Values chosen;

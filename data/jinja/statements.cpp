@@ -67,7 +67,7 @@ Flow TextBlock::execute(const Frame& frame) const {
   const Frame inner = frame.inside(&text);
   const Flow flow = body.execute(inner);
   if (flow != Flow::next) return flow;
-  Value value = frame.run.text(std::move(text));
+  Value value(std::move(text));
   if (filter) value = filtered(inner, *filter, value);
   if (target) {
     target->assign(frame, value);

@@ -64,7 +64,8 @@ std::size_t Value::weight() const {
   if (const Sequence* items = sequence()) return items->extent.weight;
   if (const Dict* members = dict()) return members->extent.weight;
   if (const Object* held = object()) return held->extent.weight;
-  return 1;
+  const std::string* held_text = text();
+  return held_text == nullptr ? 1 : text_weight(*held_text);
 }
 
 bool Value::same(const Value& other) const {
@@ -108,17 +109,18 @@ const Value* Dict::find(std::string_view key) const {
 }
 
 void Dict::set(Value key, Value value) {
-  extent.cover(key);
-  extent.cover(value);
-  if (const Value* found = find(key)) {
-    members[static_cast<std::size_t>(
-                std::find_if(members.begin(), members.end(),
-                             [&](const auto& member) { return &member.second == found; }) -
-                members.begin())]
-        .second = std::move(value);
-  } else {
+  const Value* found = find(key);
+  if (found == nullptr) {
+    extent.cover(key);
+    extent.cover(value);
     members.emplace_back(std::move(key), std::move(value));
+    return;
   }
+  extent.weight -= found->weight();
+  extent.cover(value);
+  std::find_if(members.begin(), members.end(), [&](const auto& member) {
+    return &member.second == found;
+  })->second = std::move(value);
 }
 
 Value Object::call(Run&, const Arguments&) { raise("'{}' object is not callable", type()); }

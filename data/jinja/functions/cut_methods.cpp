@@ -17,6 +17,7 @@ void add_part(Run& run, Values& parts, std::string_view part) {
 
 Values split_at_spaces(Run& run, std::string_view text, std::int64_t most, bool from_right) {
   Values parts;
+  run.will_make(text.size() * kMostOfParts);
   text = from_right ? strip_right(text) : strip_left(text);
   std::vector<std::string_view> words = words_of(text);
   const auto count = static_cast<std::int64_t>(words.size());
@@ -59,6 +60,7 @@ Value split(Run& run, const Value& self, const Arguments& arguments, bool from_r
   const std::string& text = *self.text();
   const std::int64_t most = given.integer(1, -1);
   run.will_make(text.size());
+  run.will_search(text, given[0].is_none() ? "" : given.text(0));
   Values parts = given[0].is_none() ? split_at_spaces(run, text, most, from_right)
                                     : split_at(run, text, given.text(0), most, from_right);
   return run.list(std::move(parts));
@@ -72,6 +74,7 @@ Value split_right(Run& run, const Value& self, const Arguments& arguments) {
 Value split_lines(Run& run, const Value& self, const Arguments& arguments) {
   const Parameters given(arguments, "splitlines", {"keepends"});
   Values lines;
+  run.will_make(self.text()->size() * kMostOfParts);
   for (const std::string_view line : lines_of(*self.text(), given.flag(0, false)))
     add_part(run, lines, line);
   return run.list(std::move(lines));

@@ -57,7 +57,7 @@ void each_member(Run& run, const Arguments& arguments, std::string_view function
 Value make_dict(Run& run, const Value&, const Arguments& arguments) {
   auto dict = std::make_shared<Dict>();
   each_member(run, arguments, "dict", [&](const Value& key, const Value& value) {
-    run.step(dict->members.size() / 8);
+    run.step(dict->steps_to(key.weight()));
     run.will_make(2 * sizeof(Value));
     dict->set(key, value);
   });

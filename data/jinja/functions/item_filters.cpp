@@ -121,7 +121,7 @@ Value dict_sort(Run& run, const Value& self, const Arguments& arguments) {
   std::vector<Keyed> keyed;
   for (const auto& [key, value] : self.dict()->members) {
     keyed.push_back(
-        {compared(run, by == "key" ? key : value, given.flag(0, false)), tuple_of({key, value})});
+        {compared(run, by == "key" ? key : value, given.flag(0, false)), run.pair(key, value)});
   }
   sort_by_key(run, keyed, given.flag(2, false));
   return items_only(run, std::move(keyed));
@@ -132,7 +132,7 @@ Value item_pairs(Run& run, const Value& self, const Arguments& arguments) {
   if (self.is_undefined()) return run.iterator({});
   if (self.dict() == nullptr) raise("Can only get item pairs from a mapping.");
   Values pairs;
-  for (const auto& [key, value] : self.dict()->members) pairs.push_back(tuple_of({key, value}));
+  for (const auto& [key, value] : self.dict()->members) pairs.push_back(run.pair(key, value));
   return run.iterator(std::move(pairs));
 }
 

@@ -15,7 +15,7 @@ Value view_of(Run& run, const Value& self, SequenceKind kind) {
   for (const auto& [key, value] : self.dict()->members) {
     items.push_back(kind == SequenceKind::keys     ? key
                     : kind == SequenceKind::values ? value
-                                                   : tuple_of({key, value}));
+                                                   : run.pair(key, value));
   }
   run.will_make(items.size() * sizeof(Value));
   return Value(std::make_shared<const Sequence>(kind, std::move(items)));
@@ -32,9 +32,10 @@ Value dict_values(Run& run, const Value& self, const Arguments& arguments) {
   const Parameters none(arguments, "values", {});
   return view_of(run, self, SequenceKind::values);
 }
-Value dict_get(Run&, const Value& self, const Arguments& arguments) {
+Value dict_get(Run& run, const Value& self, const Arguments& arguments) {
   if (!arguments.named.empty()) raise("dict.get() takes no keyword arguments");
   const Parameters given(arguments, "get", {"key", "default"}, 1);
+  run.step(self.dict()->steps_to(given[0].weight()));
   const Value* found = self.dict()->find(given[0]);
   return found == nullptr ? given[1] : *found;
 }

@@ -16,16 +16,16 @@ namespace {
 template <std::string (*F)(std::string_view)>
 Value map_as_text(Run& run, const Value& self, const Arguments& arguments) {
   const Parameters none(arguments, "filter", {});
-  return run.text(F(str(run, self)), self.is_markup());
+  const std::string text = str(run, self);
+  run.will_read(text);
+  return run.text(F(text), self.is_markup());
 }
 
 Value trim(Run& run, const Value& self, const Arguments& arguments) {
   const Parameters given(arguments, "trim", {"chars"});
   const std::string text = str(run, self);
-  run.step(text.size() / 64);
-  const std::string_view kept = given[0].is_none()
-                                    ? strip_left(strip_right(text))
-                                    : strip_left(strip_right(text, given.text(0)), given.text(0));
+  const std::string_view kept = given[0].is_none() ? stripped(run, text, true, true)
+                                                   : stripped(run, text, given.text(0), true, true);
   return run.text(std::string(kept), self.is_markup());
 }
 
@@ -49,7 +49,10 @@ std::string jinja_title(std::string_view text) {
 
 Value title_filter(Run& run, const Value& self, const Arguments& arguments) {
   const Parameters none(arguments, "title", {});
-  return run.text(jinja_title(str(run, self)));
+  const std::string text = str(run, self);
+  run.will_read(text);
+  run.will_make(text.size() * kMostOfParts);
+  return run.text(jinja_title(text));
 }
 
 Value join_items(Run& run, const Value& self, const Arguments& arguments) {
@@ -82,6 +85,8 @@ Value indent(Run& run, const Value& self, const Arguments& arguments) {
           ? *width_text
           : std::string(static_cast<std::size_t>(std::max<std::int64_t>(width, 0)), ' ');
   const std::string text = *self.text() + "\n";
+  run.will_read(text);
+  run.will_make(text.size() * kMostOfParts);
   const auto lines = lines_of(text);
   run.will_make(text.size() + lines.size() * (indention.size() + 1));
   std::string made = given.flag(1, false) ? indention : "";
@@ -118,7 +123,7 @@ Value to_json(Run& run, const Value& self, const Arguments& arguments) {
 
 Value escape(Run& run, const Value& self, const Arguments& arguments) {
   const Parameters none(arguments, "escape", {});
-  return run.text(escaped(run, self), true);
+  return Value(escaped(run, self), true);
 }
 Value safe(Run& run, const Value& self, const Arguments& arguments) {
   const Parameters none(arguments, "safe", {});

@@ -17,17 +17,16 @@ const std::string& text_of(const Value& self) { return *self.text(); }
 template <std::string (*F)(View)>
 Value map_text(Run& run, const Value& self, const Arguments& arguments) {
   const Parameters none(arguments, "str method", {});
+  run.will_read(text_of(self));
   return run.text(F(text_of(self)), self.is_markup());
 }
 
 Value strip(Run& run, const Value& self, const Arguments& arguments, bool left, bool right) {
   const Parameters given(arguments, "strip", {"chars"});
-  View text = text_of(self);
-  const bool space = given[0].is_none();
-  run.step(text.size() / 64);
-  if (left) text = space ? strip_left(text) : strip_left(text, given.text(0));
-  if (right) text = space ? strip_right(text) : strip_right(text, given.text(0));
-  return run.text(std::string(text), self.is_markup());
+  const View text = text_of(self);
+  return run.text(std::string(given[0].is_none() ? stripped(run, text, left, right)
+                                                 : stripped(run, text, given.text(0), left, right)),
+                  self.is_markup());
 }
 Value strip_both(Run& run, const Value& self, const Arguments& arguments) {
   return strip(run, self, arguments, true, true);
@@ -40,7 +39,8 @@ Value strip_end(Run& run, const Value& self, const Arguments& arguments) {
 }
 
 // A part of a text by characters, as the arguments start and end of methods have it.
-View part(View text, const Parameters& given, std::size_t start) {
+View part(Run& run, View text, const Parameters& given, std::size_t start) {
+  run.will_read(text);
   const auto count = static_cast<std::int64_t>(character_count(text));
   const auto clipped = [&](std::size_t i, std::int64_t otherwise) {
     const std::int64_t at = given[i].is_none() ? otherwise : given.integer(i, otherwise);
@@ -52,13 +52,14 @@ View part(View text, const Parameters& given, std::size_t start) {
   return text.substr(from, byte_of(text.substr(from), static_cast<std::size_t>(end - begin)));
 }
 
-Value has_affix(const Value& self, const Arguments& arguments, bool at_end) {
+Value has_affix(Run& run, const Value& self, const Arguments& arguments, bool at_end) {
   const Parameters given(arguments, at_end ? "endswith" : "startswith", {"affix", "start", "end"},
                          1);
   const View text = arguments.positional.size() + arguments.named.size() == 1
                         ? View(text_of(self))
-                        : part(text_of(self), given, 1);
+                        : part(run, text_of(self), given, 1);
   const auto fits = [&](const Value& affix) {
+    run.step(affix.weight());
     if (!affix.is_text()) {
       if (const Undefined* undefined = affix.undefined()) throw TemplateError(undefined->message);
       raise("{} first arg must be str or a tuple of str, not {}",
@@ -70,17 +71,17 @@ Value has_affix(const Value& self, const Arguments& arguments, bool at_end) {
   if (several == nullptr || several->kind != SequenceKind::tuple) return Value(fits(given[0]));
   return Value(std::any_of(several->items.begin(), several->items.end(), fits));
 }
-Value starts_with(Run&, const Value& self, const Arguments& arguments) {
-  return has_affix(self, arguments, false);
+Value starts_with(Run& run, const Value& self, const Arguments& arguments) {
+  return has_affix(run, self, arguments, false);
 }
-Value ends_with(Run&, const Value& self, const Arguments& arguments) {
-  return has_affix(self, arguments, true);
+Value ends_with(Run& run, const Value& self, const Arguments& arguments) {
+  return has_affix(run, self, arguments, true);
 }
 
 std::int64_t place(Run& run, const Value& self, const Arguments& arguments, bool from_right) {
   const Parameters given(arguments, "find", {"sub", "start", "end"}, 1);
-  const View text = text_of(self), where = part(text, given, 1);
-  run.step(text.size() / 64);
+  const View text = text_of(self), where = part(run, text, given, 1);
+  run.will_search(where, given.text(0));
   const std::size_t at = from_right ? where.rfind(given.text(0)) : where.find(given.text(0));
   if (at == where.npos) return -1;
   return static_cast<std::int64_t>(
@@ -94,8 +95,8 @@ Value find_right(Run& run, const Value& self, const Arguments& arguments) {
 }
 Value count(Run& run, const Value& self, const Arguments& arguments) {
   const Parameters given(arguments, "count", {"sub", "start", "end"}, 1);
-  const View text = part(text_of(self), given, 1), sub = given.text(0);
-  run.step(text.size() / 64);
+  const View text = part(run, text_of(self), given, 1), sub = given.text(0);
+  run.will_search(text, sub);
   if (sub.empty()) return Value(static_cast<std::int64_t>(character_count(text)) + 1);
   std::int64_t found = 0;
   for (std::size_t at = text.find(sub); at != text.npos; at = text.find(sub, at + sub.size()))
@@ -144,8 +145,22 @@ constexpr NamedFunction kMethods[] = {{"strip", strip_both},
 
 }  // namespace
 
+View stripped(Run& run, View text, bool left, bool right) {
+  run.will_read(text);
+  if (left) text = strip_left(text);
+  return right ? strip_right(text) : text;
+}
+
+View stripped(Run& run, View text, View chars, bool left, bool right) {
+  run.will_make(chars.size() * kMostOfParts);
+  run.will_read(text, 1 + chars.size());
+  if (left) text = strip_left(text, chars);
+  return right ? strip_right(text, chars) : text;
+}
+
 Value replaced(Run& run, View text, View old, View with, std::int64_t most) {
-  run.step(text.size() / 64);
+  run.will_search(text, old);
+  if (old.empty()) run.will_make(text.size() * kMostOfParts);
   std::string made;
   const auto add = [&](View bytes) {
     run.will_make(bytes.size());

@@ -113,6 +113,38 @@ TEST_CASE("what a template takes is bounded", "[jinja]") {
   refused(nest("{% if 1 %}", "{% endif %}"), "nested");
 }
 
+TEST_CASE("work on long texts takes steps, and memory is counted before it is taken", "[jinja]") {
+  const auto refused = [](const std::string& source, const std::string& words,
+                          const Limits& limits = kSmall) {
+    INFO(source);
+    CHECK(error_of("{% set t = 'a' * 400000 %}" + source, limits).find(words) != std::string::npos);
+  };
+  refused("{% set u = t + '' %}{% for i in range(99) %}{{ t == u }}{% endfor %}", "steps");
+  refused("{% set u = t + '' %}{% for i in range(99) %}{{ [t] == [u] }}{% endfor %}", "steps");
+  refused("{% set u = t + '' %}{% for i in range(99) %}{{ t <= u }}{% endfor %}", "steps");
+  refused("{% set s = 'b' * 9999 + 'a' %}{{ ('a' * 9999).strip(s) }}", "steps");
+  for (const std::string search : {"t.find(s)", "t.rfind(s)", "t.count(s)", "t.split(s)", "s in t",
+                                   "t.replace(s, '')", "t.rsplit(s)"}) {
+    refused("{% set s = 'a' * 9999 + 'b' %}{{ " + search + " }}", "steps");
+  }
+  refused("{{ t ~ t ~ t ~ raise_exception('too late') }}", "values of more than");
+  refused("{{ ('\\n' * 70000) | indent }}", "values of more than");
+  Limits deep = kSmall;
+  deep.depth = 800;
+  refused(
+      "{% macro f(n) %}{{ 'a' * 9000 }}{{ f(n - 1) if n else raise_exception('too late') }}"
+      "{% endmacro %}{{ f(50) }}",
+      "values of more than", deep);
+  // A sigma at the end of a word has a form of its own.
+  CHECK(render("{{ 'ΑΣ ΣΑΣ, Σ Σ1' | lower }}") == "ας σας, σ σ1");
+  CHECK(render("{{ ('Σ' * 400000) | lower | length }}") == "400000");
+}
+
+TEST_CASE("a namespace may collect a long list item by item", "[jinja]") {
+  CHECK(render("{% set n = namespace(l=[]) %}{% for i in range(5000) %}{% set n.l = n.l + [i] %}"
+               "{% endfor %}{{ n.l | length }}") == "5000");
+}
+
 TEST_CASE("parts of Jinja that no known chat template uses are errors by name", "[jinja]") {
   const auto refused = [](const std::string& source, const std::string& words) {
     INFO(source);
