@@ -85,20 +85,23 @@ Value function_value(std::string_view name, Function function, Value self) {
   return Value(ObjectRef(std::make_shared<FunctionObject>(name, function, std::move(self))));
 }
 
-Function find_in(std::span<const NamedFunction> table, std::string_view name) {
+const NamedFunction* find_in(std::span<const NamedFunction> table, std::string_view name) {
   const auto found = std::find_if(table.begin(), table.end(),
                                   [&](const NamedFunction& one) { return one.name == name; });
-  return found == table.end() ? nullptr : found->function;
+  return found == table.end() ? nullptr : &*found;
 }
 
 Function find_filter(std::string_view name) {
   for (const auto& table :
        {text_filters(), item_filters(), selection_filters(), number_filters()}) {
-    if (const Function filter = find_in(table, name)) return filter;
+    if (const NamedFunction* filter = find_in(table, name)) return filter->function;
   }
   return nullptr;
 }
 
-Function find_test(std::string_view name) { return find_in(value_tests(), name); }
+Function find_test(std::string_view name) {
+  const NamedFunction* test = find_in(value_tests(), name);
+  return test == nullptr ? nullptr : test->function;
+}
 
 }  // namespace tapegrad::data::jinja

@@ -59,6 +59,6 @@ std::span<const NamedFunction> number_filters();
 std::span<const NamedFunction> value_tests();
 std::span<const NamedFunction> text_methods();
 std::span<const NamedFunction> cut_methods();
-Function find_in(std::span<const NamedFunction> table, std::string_view name);
+const NamedFunction* find_in(std::span<const NamedFunction> table, std::string_view name);
 
 }  // namespace tapegrad::data::jinja

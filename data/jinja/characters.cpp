@@ -68,15 +68,17 @@ std::string mapped(std::string_view text, const F& f) {
 
 // A sigma at the end of a word has a form of its own.
 std::string with_final_sigmas(std::string text) {
-  const std::string sigma = "σ", last = "ς";
-  for (std::size_t at = text.find(sigma); at != text.npos; at = text.find(sigma, at + 2)) {
-    bool before = false, behind = false;
-    each_character(std::string_view(text).substr(0, at),
-                   [&](char32_t c, std::string_view) { before = is_letter(c); });
-    if (at + 2 < text.size())
-      behind = is_letter(first_char(std::string_view(text).substr(at + 2)).code_point);
-    if (before && !behind) text.replace(at, 2, last);
-  }
+  const std::string_view sigma = "σ", last = "ς";
+  if (text.find(sigma) == text.npos) return text;
+  bool behind_letter = false;
+  std::size_t at = 0;
+  each_character(std::string(text), [&](char32_t c, std::string_view bytes) {
+    const std::string_view rest = std::string_view(text).substr(at + bytes.size());
+    const bool ends = rest.empty() || !is_letter(first_char(rest).code_point);
+    if (bytes == sigma && behind_letter && ends) text.replace(at, sigma.size(), last);
+    behind_letter = is_letter(c);
+    at += bytes.size();
+  });
   return text;
 }
 
@@ -95,6 +97,7 @@ std::size_t character_count(std::string_view text) {
 
 std::vector<std::string_view> characters_of(std::string_view text) {
   std::vector<std::string_view> characters;
+  characters.reserve(character_count(text));
   each_character(text, [&](char32_t, std::string_view bytes) { characters.push_back(bytes); });
   return characters;
 }
@@ -133,6 +136,9 @@ std::vector<std::string_view> words_of(std::string_view text) {
 
 std::vector<std::string_view> lines_of(std::string_view text, bool keep_ends) {
   std::vector<std::string_view> lines;
+  std::size_t ends = 0;
+  each_character(text, [&](char32_t c, std::string_view) { ends += is_line_end(c) ? 1 : 0; });
+  lines.reserve(ends + 1);
   std::size_t begin = 0, at = 0;
   char32_t before = 0;
   each_character(text, [&](char32_t c, std::string_view bytes) {
@@ -240,63 +246,6 @@ bool is_word(char32_t c) {
   const auto category = utf8proc_category(code(c));
   return c == '_' || is_letter(c) || category == UTF8PROC_CATEGORY_ND ||
          category == UTF8PROC_CATEGORY_NL || category == UTF8PROC_CATEGORY_NO;
-}
-
-bool all_are(std::string_view text, CharacterTest test) {
-  bool all = true;
-  each_character(text, [&](char32_t c, std::string_view) {
-    const auto category = utf8proc_category(code(c));
-    const bool decimal = category == UTF8PROC_CATEGORY_ND;
-    const bool numeric =
-        decimal || category == UTF8PROC_CATEGORY_NL || category == UTF8PROC_CATEGORY_NO;
-    switch (test) {
-      case CharacterTest::alpha:
-        all = all && is_letter(c);
-        break;
-      case CharacterTest::decimal:
-        all = all && decimal;
-        break;
-      case CharacterTest::digit:
-        all =
-            all && (decimal || c == 0xB2 || c == 0xB3 || c == 0xB9 || (c >= 0x2070 && c <= 0x2089));
-        break;
-      case CharacterTest::numeric:
-        all = all && numeric;
-        break;
-      case CharacterTest::alnum:
-        all = all && (is_letter(c) || numeric);
-        break;
-      case CharacterTest::space:
-        all = all && is_space(c);
-        break;
-      case CharacterTest::printable:
-        all = all && is_printable(c);
-        break;
-      case CharacterTest::ascii:
-        all = all && c < 0x80;
-        break;
-    }
-  });
-  const bool of_empty = test == CharacterTest::printable || test == CharacterTest::ascii;
-  return all && (of_empty || !text.empty());
-}
-
-bool is_cased_upper(std::string_view text) {
-  bool upper_seen = false, lower_seen = false;
-  each_character(text, [&](char32_t c, std::string_view) {
-    upper_seen = upper_seen || is_upper(c);
-    lower_seen = lower_seen || (!is_upper(c) && is_lower(c));
-  });
-  return upper_seen && !lower_seen;
-}
-
-bool is_cased_lower(std::string_view text) {
-  bool upper_seen = false, lower_seen = false;
-  each_character(text, [&](char32_t c, std::string_view) {
-    upper_seen = upper_seen || is_upper(c);
-    lower_seen = lower_seen || (!is_upper(c) && is_lower(c));
-  });
-  return lower_seen && !upper_seen;
 }
 
 }  // namespace tapegrad::data::jinja

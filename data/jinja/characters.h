@@ -11,9 +11,12 @@ namespace tapegrad::data::jinja {
 // one character each.
 
 std::size_t character_count(std::string_view text);
-std::vector<std::string_view> characters_of(std::string_view text);
+std::vector<std::string_view> characters_of(std::string_view text);  // see kMostOfParts
 // Where character i begins; the end for i = count.
 std::size_t byte_of(std::string_view text, std::size_t character);
+
+// For each byte of a text, the bytes that a list of its characters, words or lines may take.
+inline constexpr std::size_t kMostOfParts = sizeof(std::string_view);
 
 // str.isspace() of each: more than ASCII's white space.
 bool is_space(char32_t c);
@@ -32,12 +35,6 @@ std::string lower(std::string_view text);
 std::string capitalize(std::string_view text);
 std::string title(std::string_view text);  // str.title(), by letters; not Jinja's filter
 
-// What str.isalpha() and its kin ask of every character.
-enum class CharacterTest { alpha, digit, decimal, numeric, alnum, space, printable, ascii };
-bool all_are(std::string_view text, CharacterTest test);
 bool is_printable(char32_t c);
-bool is_word(char32_t c);                    // \w of Python's re
-bool is_cased_upper(std::string_view text);  // str.isupper()
-bool is_cased_lower(std::string_view text);
-
+bool is_word(char32_t c);  // \w of Python's re
 }  // namespace tapegrad::data::jinja

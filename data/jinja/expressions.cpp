@@ -33,8 +33,8 @@ DictOf::DictOf(int line, std::vector<std::pair<ExpressionPtr, ExpressionPtr>> me
 Value DictOf::compute(const Frame& frame) const {
   auto dict = std::make_shared<Dict>();
   for (const auto& [key, value] : members) {
-    frame.run.step(dict->members.size() / 8);
     Value name = key->evaluate(frame);
+    frame.run.step(dict->steps_to(name.weight()));
     dict->set(std::move(name), value->evaluate(frame));
   }
   frame.run.will_make(dict->members.size() * 2 * sizeof(Value));
@@ -191,8 +191,12 @@ Concatenation::Concatenation(int line, std::vector<ExpressionPtr> parts_)
 }
 Value Concatenation::compute(const Frame& frame) const {
   std::string made;
-  for (const auto& part : parts) made += str(frame.run, part->evaluate(frame));
-  return frame.run.text(std::move(made));
+  for (const auto& part : parts) {
+    const std::string text = str(frame.run, part->evaluate(frame));
+    frame.run.will_make(text.size());
+    made += text;
+  }
+  return Value(std::move(made));
 }
 
 Conditional::Conditional(int line, ExpressionPtr condition_, ExpressionPtr yes_, ExpressionPtr no_)

@@ -27,6 +27,7 @@ struct Frame {
 
   void write(std::string_view text) const {
     run.will_write(text.size(), out->size());
+    if (out != &whole->text) run.will_make(text.size());  // the text of a macro or block
     *out += text;
   }
   // The same with a new scope inside, and perhaps other text.

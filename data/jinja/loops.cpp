@@ -11,21 +11,18 @@ namespace {
 // the turns before have set.
 class LoopObject : public Object {
  public:
-  LoopObject(const Frame& frame, const For& loop, const Value& items, std::int64_t depth)
+  LoopObject(const Frame& frame, const For& loop, const Value& items)
       : run_(frame.run),
-        frame_(loop.recursive || loop.test ? std::make_unique<Frame>(frame) : nullptr),
+        frame_(loop.test ? std::make_unique<Frame>(frame) : nullptr),
         loop_(loop),
         sized_(!loop.test &&
                !(items.sequence() != nullptr && items.sequence()->kind == SequenceKind::iterator)),
-        items_(items_of(frame.run, items)),
-        depth_(depth) {
-    extent.depth = items_->extent.depth;
-    for (const Value& item : items_->items) extent.cover(item);
+        items_(items_of(frame.run, items)) {
+    extent = items_->extent;
   }
 
   std::string_view type() const override { return "LoopContext"; }
   std::string repr() const override { return fmt::format("<LoopContext {}>", index_ + 1); }
-  bool callable() const override { return true; }
 
   // Goes on to the next item; false if there is none.
   bool advance() {
@@ -39,26 +36,7 @@ class LoopObject : public Object {
   }
   const Value& current() const { return items_->items[*current_]; }
   // Lets go of what may hold the loop itself.
-  void leave() {
-    over_ = true;
-    frame_.reset();
-    last_value_ = {};
-  }
-  std::weak_ptr<Object> self;  // for its methods
-
-  Value call(Run& run, const Arguments& arguments) override {
-    const Parameters given(arguments, "loop", {"iterable"}, 1);
-    if (!loop_.recursive) {
-      raise("The loop must have the 'recursive' marker to be called recursively.");
-    }
-    if (!frame_) raise("a loop is called after its end");
-    const Run::Deeper deeper(run);
-    std::string text;
-    Frame inner = *frame_;
-    inner.out = &text;
-    loop_.run_loop(inner, given[0], depth_ + 1);
-    return run.text(std::move(text));
-  }
+  void leave() { frame_.reset(); }
 
   std::optional<Value> attribute(std::string_view name) override {
     const auto number = [](std::int64_t value) { return Value(value); };
@@ -69,8 +47,6 @@ class LoopObject : public Object {
     if (name == "length") return number(length());
     if (name == "revindex") return number(length() - index_);
     if (name == "revindex0") return number(length() - index_ - 1);
-    if (name == "depth") return number(depth_ + 1);
-    if (name == "depth0") return number(depth_);
     if (name == "previtem") {
       return before_ && index_ > 0 ? items_->items[*before_]
                                    : Value::undefined("there is no previous item");
@@ -79,33 +55,10 @@ class LoopObject : public Object {
       const auto next = peek();
       return next ? items_->items[*next] : Value::undefined("there is no next item");
     }
-    if (name == "cycle") return method("cycle", cycle);
-    if (name == "changed") return method("changed", changed);
     return std::nullopt;
   }
 
  private:
-  // Methods are called while the loop lives: they hold it by a value of their own.
-  std::optional<Value> method(std::string_view name, Function function) {
-    return function_value(name, function, Value(self.lock()));
-  }
-  static LoopObject& loop_of(const Value& self) { return static_cast<LoopObject&>(*self.object()); }
-  static Value cycle(Run&, const Value& self, const Arguments& arguments) {
-    if (arguments.positional.empty()) raise("no items for cycling given");
-    const auto count = static_cast<std::int64_t>(arguments.positional.size());
-    return arguments.positional[static_cast<std::size_t>(loop_of(self).index_ % count)];
-  }
-  static Value changed(Run& run, const Value& self, const Arguments& arguments) {
-    LoopObject& loop = loop_of(self);
-    const Value value = tuple_of(arguments.positional);
-    if (loop.over_) raise("a loop is asked after its end");
-    run.step(std::min(loop.last_value_.weight(), value.weight()));
-    if (loop.changed_ && equal(loop.last_value_, value)) return Value(false);
-    loop.changed_ = true;
-    loop.last_value_ = value;
-    return Value(true);
-  }
-
   // The place of the next item that passes the test.
   std::optional<std::size_t> peek() {
     if (ahead_) return next_;
@@ -156,30 +109,16 @@ class LoopObject : public Object {
   const For& loop_;
   const bool sized_;
   SequenceRef items_;
-  std::int64_t depth_, index_ = -1, length_ = -1;
+  std::int64_t index_ = -1, length_ = -1;
   std::size_t at_ = 0;  // the next item to test
   bool ahead_ = false;  // next_ is known
   std::optional<std::size_t> next_, current_, before_;
-  bool changed_ = false;
-  bool over_ = false;
-  Value last_value_;
 };
 
 }  // namespace
 
 Flow For::execute(const Frame& frame) const {
-  if (!recursive) return run_loop(frame, items->evaluate(frame), 0);
-  std::string text;
-  Frame inner = frame;
-  inner.out = &text;
-  run_loop(inner, items->evaluate(frame), 0);
-  frame.write(text);
-  return Flow::next;
-}
-
-Flow For::run_loop(const Frame& frame, const Value& values, std::int64_t depth) const {
-  const auto loop = std::make_shared<LoopObject>(frame, *this, values, depth);
-  loop->self = loop;
+  const auto loop = std::make_shared<LoopObject>(frame, *this, items->evaluate(frame));
   const std::unique_ptr<LoopObject, void (*)(LoopObject*)> leaving(
       loop.get(), [](LoopObject* left) { left->leave(); });
   const Value loop_value{ObjectRef(loop)};

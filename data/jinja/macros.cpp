@@ -37,7 +37,7 @@ class MacroObject : public Object {
     const Frame frame = outer.inside();
     bind(frame, arguments);
     source_.body.execute(frame);
-    return run.text(std::move(text));
+    return Value(std::move(text));
   }
 
  private:

@@ -121,15 +121,11 @@ Value of_reals(Operator op, double a, double b) {
   return {};
 }
 
-bool is_tuple(const Sequence& items) {
-  return items.kind == SequenceKind::tuple || items.kind == SequenceKind::group;
-}
-
 Value joined(Run& run, const Sequence& a, const Sequence& b) {
   run.will_make((a.items.size() + b.items.size()) * sizeof(Value));
   Values items = a.items;
   items.insert(items.end(), b.items.begin(), b.items.end());
-  return is_tuple(a) ? tuple_of(std::move(items)) : list_of(std::move(items));
+  return a.kind == SequenceKind::tuple ? tuple_of(std::move(items)) : list_of(std::move(items));
 }
 
 // A text or list so many times.
@@ -152,13 +148,12 @@ Value repeated(Run& run, const Value& value, std::int64_t count) {
       made.insert(made.end(), items.items.begin(), items.items.end());
     }
   }
-  return is_tuple(items) ? tuple_of(std::move(made)) : list_of(std::move(made));
+  return items.kind == SequenceKind::tuple ? tuple_of(std::move(made)) : list_of(std::move(made));
 }
 
 bool repeats(const Value& value) {
   const Sequence* items = value.sequence();
-  return value.is_text() ||
-         (items != nullptr && (items->kind == SequenceKind::list || is_tuple(*items)));
+  return value.is_text() || (items != nullptr && items->kind <= SequenceKind::tuple);
 }
 
 bool contains(Run& run, const Value& container, const Value& value) {
@@ -166,10 +161,13 @@ bool contains(Run& run, const Value& container, const Value& value) {
     if (value.is_undefined() || !value.is_text()) {
       raise("'in <string>' requires string as left operand, not {}", type_name(value));
     }
-    run.step(text->size() / 64);
+    run.will_search(*text, *value.text());
     return text->find(*value.text()) != text->npos;
   }
-  if (const Dict* dict = container.dict()) return dict->find(value) != nullptr;
+  if (const Dict* dict = container.dict()) {
+    run.step(dict->steps_to(value.weight()));
+    return dict->find(value) != nullptr;
+  }
   const bool has_items = container.sequence() != nullptr || container.is_undefined();
   if (!has_items)
     raise("argument of type '{}' is not a container or iterable", type_name(container));
@@ -189,17 +187,18 @@ Value binary(Run& run, Operator op, const Value& a, const Value& b) {
   if (u && v) return of_reals(op, *u, *v);
   if (op == Operator::add && a.is_text() && b.is_text()) {
     const bool markup = a.is_markup() || b.is_markup();
-    if (markup) return run.text(escaped(run, a) + escaped(run, b), true);
-    return run.text(*a.text() + *b.text());
+    run.will_make(a.text()->size() + b.text()->size());
+    if (markup) return Value(escaped(run, a) + escaped(run, b), true);
+    return Value(*a.text() + *b.text());
   }
   if (op == Operator::add && repeats(a) && repeats(b) && a.sequence() && b.sequence() &&
-      is_tuple(*a.sequence()) == is_tuple(*b.sequence())) {
+      a.sequence()->kind == b.sequence()->kind) {
     return joined(run, *a.sequence(), *b.sequence());
   }
   if (op == Operator::multiply && repeats(a) && y) return repeated(run, a, *y);
   if (op == Operator::multiply && repeats(b) && x) return repeated(run, b, *x);
   if (op == Operator::modulo && a.is_text() && !b.is_undefined()) {
-    return run.text(percent_format(run, *a.text(), b));
+    raise("texts have no % here: write ~ or +");
   }
   fail_operands(op, a, b);
 }
@@ -222,7 +221,7 @@ namespace {
 
 bool ordered(Run& run, const Value& a, const Value& b, const char* sign, bool greater,
              bool or_equal) {
-  run.step();
+  run.step(std::min(a.weight(), b.weight()));
   const Value &low = greater ? b : a, &high = greater ? a : b;
   const auto x = integer_of(low), y = integer_of(high);
   if (x && y) return or_equal ? *x <= *y : *x < *y;
@@ -233,7 +232,7 @@ bool ordered(Run& run, const Value& a, const Value& b, const char* sign, bool gr
     return or_equal ? *low.text() <= *high.text() : *low.text() < *high.text();
   }
   const Sequence *s = low.sequence(), *t = high.sequence();
-  if (s && t && repeats(low) && repeats(high) && is_tuple(*s) == is_tuple(*t)) {
+  if (s && t && repeats(low) && repeats(high) && s->kind == t->kind) {
     const std::size_t both = std::min(s->items.size(), t->items.size());
     for (std::size_t i = 0; i < both; ++i) {
       run.step(std::min(s->items[i].weight(), t->items[i].weight()));
@@ -311,7 +310,7 @@ Value sliced(Run& run, const Value& value, const Value& begin, const Value& end,
     const auto length = static_cast<std::size_t>(std::max<std::int64_t>(last - first, 0));
     return run.text(std::string(rest.substr(0, byte_of(rest, length))), value.is_markup());
   }
-  if (text) run.will_make(text->size() * sizeof(std::string_view));
+  if (text) run.will_make(static_cast<std::size_t>(count) * sizeof(std::string_view));
   const auto characters = text ? characters_of(*text) : std::vector<std::string_view>();
   std::string made;
   Values chosen;
@@ -324,7 +323,7 @@ Value sliced(Run& run, const Value& value, const Value& begin, const Value& end,
     if (__builtin_add_overflow(i, step, &i)) break;
   }
   if (text) return run.text(std::move(made), value.is_markup());
-  if (is_tuple(*items)) return tuple_of(std::move(chosen));
+  if (items->kind == SequenceKind::tuple) return tuple_of(std::move(chosen));
   if (items->kind == SequenceKind::range) {
     return Value(std::make_shared<const Sequence>(SequenceKind::range, std::move(chosen)));
   }

@@ -21,12 +21,11 @@ bool less(Run& run, const Value& a, const Value& b);
 
 Value sliced(Run& run, const Value& value, const Value& begin, const Value& end, const Value& step);
 
+// str.strip(), of white space, or of the characters in `chars`.
+std::string_view stripped(Run& run, std::string_view text, bool left, bool right);
+std::string_view stripped(Run& run, std::string_view text, std::string_view chars, bool left,
+                          bool right);
 // str.replace(); most < 0: all.
 Value replaced(Run& run, std::string_view text, std::string_view old, std::string_view with,
                std::int64_t most);
-// "format" % values.
-std::string percent_format(Run& run, std::string_view format, const Value& values);
-// "format".format(…).
-std::string brace_format(Run& run, std::string_view format, const Arguments& arguments);
-
 }  // namespace tapegrad::data::jinja

@@ -11,6 +11,9 @@
 namespace tapegrad::data::jinja {
 namespace {
 
+// The most bytes that a byte of a text becomes: "\x00", "\u0000" and "&#34;".
+constexpr std::size_t kMostOfRepr = 4, kMostOfJson = 6, kMostOfMarkup = 5;
+
 class Repr {
  public:
   explicit Repr(Run& run) : run_(run) {}
@@ -18,7 +21,8 @@ class Repr {
   void add(const Value& value) {
     run_.step();
     if (const std::string* text = value.text()) {
-      add_bytes(repr_text(*text));
+      run_.will_make(text->size() * kMostOfRepr + 2);
+      made_ += repr_text(*text);
     } else if (const Sequence* items = value.sequence()) {
       add_items(*items);
     } else if (const Dict* dict = value.dict()) {
@@ -44,7 +48,7 @@ class Repr {
     made_ += bytes;
   }
   void add_items(const Sequence& sequence) {
-    const bool tuple = sequence.kind == SequenceKind::tuple || sequence.kind == SequenceKind::group;
+    const bool tuple = sequence.kind == SequenceKind::tuple;
     switch (sequence.kind) {
       case SequenceKind::iterator:
         return add_bytes("<generator object>");
@@ -145,11 +149,9 @@ class JsonPrinter {
     if (const bool* held = value.boolean()) return add_bytes(*held ? "true" : "false");
     if (const std::int64_t* number = value.integer()) return add_bytes(fmt::format("{}", *number));
     if (const double* number = value.real()) return add_bytes(json_real(*number));
-    if (const std::string* text = value.text()) return add_bytes(json_string(*text, style_.ascii));
+    if (const std::string* text = value.text()) return add_text(*text);
     if (const Sequence* items = value.sequence()) {
-      const bool json = items->kind == SequenceKind::list || items->kind == SequenceKind::tuple ||
-                        items->kind == SequenceKind::group;
-      if (json) return add_items(items->items, level);
+      if (items->kind <= SequenceKind::tuple) return add_items(items->items, level);
     }
     if (const Dict* dict = value.dict()) return add_members(*dict, level);
     raise("Object of type {} is not JSON serializable", type_name(value));
@@ -174,6 +176,10 @@ class JsonPrinter {
   void add_bytes(std::string_view bytes) {
     run_.will_make(bytes.size());
     made_ += bytes;
+  }
+  void add_text(std::string_view text) {
+    run_.will_make(text.size() * kMostOfJson + 2);
+    made_ += json_string(text, style_.ascii);
   }
   void line(int level) {
     if (!style_.indent) return;
@@ -205,7 +211,7 @@ class JsonPrinter {
       if (!first) add_bytes(style_.item_separator);
       first = false;
       line(level + 1);
-      add_bytes(json_string(key, style_.ascii));
+      add_text(key);
       add_bytes(style_.key_separator);
       add(*value, level + 1);
     }
@@ -276,6 +282,7 @@ std::string repr(Run& run, const Value& value) {
 
 std::string escaped(Run& run, const Value& value) {
   const std::string text = str(run, value);
+  run.will_make(text.size() * (value.is_markup() ? 1 : kMostOfMarkup));
   if (value.is_markup()) return text;
   std::string made;
   for (const char c : text) {

@@ -34,7 +34,7 @@ std::optional<Value> python_attribute(const Value& value, std::string_view name)
 // What Python finds as value[key].
 std::optional<Value> python_item(Run& run, const Value& value, const Value& key) {
   if (const Dict* dict = value.dict()) {
-    run.step(dict->members.size() / 8);
+    run.step(dict->steps_to(key.weight()));
     const Value* found = dict->find(key);
     return found == nullptr ? std::nullopt : std::optional(*found);
   }
@@ -85,9 +85,19 @@ void Run::will_write(std::size_t bytes, std::size_t already) {
   step(bytes / 64);
 }
 
+void Run::will_read(std::string_view text, std::size_t each) { step(text.size() / 16 * each); }
+
+void Run::will_search(std::string_view text, std::string_view part) {
+  step(text.size() / 16 * (1 + part.size() / 64));
+}
+
 Value Run::text(std::string made, bool markup) {
   will_make(made.size());
   return Value(std::move(made), markup);
+}
+Value Run::pair(Value first, Value second) {
+  will_make(sizeof(Sequence) + 2 * sizeof(Value));
+  return tuple_of({std::move(first), std::move(second)});
 }
 Value Run::list(Values items) {
   will_make(items.size() * sizeof(Value));
@@ -125,7 +135,7 @@ SequenceRef items_of(Run& run, const Value& value) {
   if (const Dict* dict = value.dict()) {
     for (const auto& [key, member] : dict->members) items.push_back(key);
   } else if (const std::string* text = value.text()) {
-    run.will_make(text->size() * 80);
+    run.will_make(text->size() * (sizeof(Text) + 2 * sizeof(Value)));
     for (const std::string_view character : characters_of(*text)) items.emplace_back(character);
   } else if (!value.is_undefined()) {
     raise("'{}' object is not iterable", type_name(value));
@@ -139,7 +149,7 @@ Value attribute_of(Run& run, const Value& value, std::string_view name) {
   if (const Undefined* undefined = value.undefined()) fail_undefined(*undefined);
   if (const auto found = python_attribute(value, name)) return *found;
   if (const Dict* dict = value.dict()) {
-    run.step(dict->members.size() / 8);
+    run.step(dict->steps_to(text_weight(name)));
     if (const Value* found = dict->find(name)) return *found;
   }
   return Value::undefined(

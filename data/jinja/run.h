@@ -33,8 +33,13 @@ class Run {
   void step(std::size_t steps = 1);
   void will_make(std::size_t bytes);
   void will_write(std::size_t bytes, std::size_t already);
+  // For text whose characters are taken one by one, each of which is compared with `each` others.
+  void will_read(std::string_view text, std::size_t each = 1);
+  // For a search, which compares all of `part` at every place of `text` at worst.
+  void will_search(std::string_view text, std::string_view part);
 
   Value text(std::string made, bool markup = false);  // counted
+  Value pair(Value first, Value second);
   Value list(Values items);
   Value iterator(Values items);
 

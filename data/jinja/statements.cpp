@@ -67,7 +67,7 @@ Flow TextBlock::execute(const Frame& frame) const {
   const Frame inner = frame.inside(&text);
   const Flow flow = body.execute(inner);
   if (flow != Flow::next) return flow;
-  Value value = frame.run.text(std::move(text));
+  Value value(std::move(text));
   if (filter) value = filtered(inner, *filter, value);
   if (target) {
     target->assign(frame, value);
@@ -87,12 +87,6 @@ Flow If::execute(const Frame& frame) const {
 Flow With::execute(const Frame& frame) const {
   const Frame inner = frame.inside();
   for (const auto& [target, value] : variables) target.assign(inner, value->evaluate(frame));
-  return body.execute(inner);
-}
-
-Flow Block::execute(const Frame& frame) const {
-  Frame inner = frame.inside();
-  while (inner.scope->around->around) inner.scope->around = inner.scope->around->around;
   return body.execute(inner);
 }
 

@@ -75,25 +75,15 @@ struct If : Statement {
 struct For : Statement {
   using Statement::Statement;
   Flow execute(const Frame& frame) const override;
-  // The loop over these items, `depth` loops of this statement deep.
-  Flow run_loop(const Frame& frame, const Value& items, std::int64_t depth) const;
   Target target = {};
   ExpressionPtr items = {}, test = {};  // test: null if there is none
   Body body = {}, otherwise = {};
-  bool recursive = false;
 };
 
 struct With : Statement {
   using Statement::Statement;
   Flow execute(const Frame& frame) const override;
   std::vector<std::pair<Target, ExpressionPtr>> variables = {};
-  Body body = {};
-};
-
-// {% block %}: its body, with the variables of the template alone.
-struct Block : Statement {
-  using Statement::Statement;
-  Flow execute(const Frame& frame) const override;
   Body body = {};
 };
 

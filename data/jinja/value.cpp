@@ -6,11 +6,8 @@ namespace tapegrad::data::jinja {
 namespace {
 
 bool equal_items(const Sequence& a, const Sequence& b) {
-  const auto is_tuple = [](const Sequence& s) {
-    return s.kind == SequenceKind::tuple || s.kind == SequenceKind::group;
-  };
   if (&a == &b) return true;
-  if (a.kind != b.kind && !(is_tuple(a) && is_tuple(b))) return false;
+  if (a.kind != b.kind) return false;
   if (a.kind == SequenceKind::iterator || a.kind == SequenceKind::values) return false;
   return std::equal(a.items.begin(), a.items.end(), b.items.begin(), b.items.end(), equal);
 }
@@ -29,8 +26,6 @@ std::string_view name_of(SequenceKind kind) {
       return "list";
     case SequenceKind::tuple:
       return "tuple";
-    case SequenceKind::group:
-      return "_GroupTuple";
     case SequenceKind::range:
       return "range";
     case SequenceKind::keys:
@@ -69,7 +64,8 @@ std::size_t Value::weight() const {
   if (const Sequence* items = sequence()) return items->extent.weight;
   if (const Dict* members = dict()) return members->extent.weight;
   if (const Object* held = object()) return held->extent.weight;
-  return 1;
+  const std::string* held_text = text();
+  return held_text == nullptr ? 1 : text_weight(*held_text);
 }
 
 bool Value::same(const Value& other) const {
@@ -113,17 +109,18 @@ const Value* Dict::find(std::string_view key) const {
 }
 
 void Dict::set(Value key, Value value) {
-  extent.cover(key);
-  extent.cover(value);
-  if (const Value* found = find(key)) {
-    members[static_cast<std::size_t>(
-                std::find_if(members.begin(), members.end(),
-                             [&](const auto& member) { return &member.second == found; }) -
-                members.begin())]
-        .second = std::move(value);
-  } else {
+  const Value* found = find(key);
+  if (found == nullptr) {
+    extent.cover(key);
+    extent.cover(value);
     members.emplace_back(std::move(key), std::move(value));
+    return;
   }
+  extent.weight -= found->weight();
+  extent.cover(value);
+  std::find_if(members.begin(), members.end(), [&](const auto& member) {
+    return &member.second == found;
+  })->second = std::move(value);
 }
 
 Value Object::call(Run&, const Arguments&) { raise("'{}' object is not callable", type()); }
@@ -143,8 +140,7 @@ std::string_view type_name(const Value& value) {
 std::string owner_name(const Value& value) {
   if (value.is_none()) return "None";
   const std::string_view type = type_name(value);
-  const bool of_jinja = type == "Namespace" || type == "Cycler" || type == "Joiner";
-  if (of_jinja) return fmt::format("jinja2.utils.{} object", type);
+  if (type == "Namespace") return "jinja2.utils.Namespace object";
   const bool of_runtime = type == "LoopContext" || type == "Macro";
   if (of_runtime) return fmt::format("jinja2.runtime.{} object", type);
   return fmt::format("{} object", type);

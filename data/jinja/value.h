@@ -96,7 +96,8 @@ class Value {
 
   // How deeply lists, dicts and objects are nested in it; 0 for what holds nothing.
   int depth() const;
-  // How many values it is made of, each as often as it is held.
+  // How many values it is made of, each as often as it is held, and how long texts are: the work of
+  // comparing it with another one.
   std::size_t weight() const;
   // Python's `is`, with equal numbers and texts taken for the same.
   bool same(const Value& other) const;
@@ -114,6 +115,8 @@ class Value {
       held_;
 };
 
+inline std::size_t text_weight(std::string_view text) { return 1 + text.size() / 64; }
+
 using Values = std::vector<Value>;
 
 // Deeper or heavier values are an error: whatever walks through a value calls itself for its parts,
@@ -126,7 +129,7 @@ struct Extent {
   void cover(const Value& part);
 };
 
-enum class SequenceKind { list, tuple, group, range, keys, values, items, iterator };
+enum class SequenceKind { list, tuple, range, keys, values, items, iterator };
 
 struct Sequence {
   Sequence(SequenceKind kind, Values items);
@@ -146,6 +149,8 @@ struct Dict {
 
   const Value* find(const Value& key) const;
   const Value* find(std::string_view key) const;
+  // Of find(), by the weight of its key.
+  std::size_t steps_to(std::size_t weight) const { return members.size() * weight / 8; }
   // Replaces the member of an equal key, in its place.
   void set(Value key, Value value);
 };

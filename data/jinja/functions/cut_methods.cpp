@@ -4,7 +4,7 @@
 #include "tapegrad/data/jinja/characters.h"
 #include "tapegrad/data/jinja/operators.h"
 
-// The methods of str that cut it: split and partition.
+// The methods of str that cut it.
 
 namespace tapegrad::data::jinja {
 namespace {
@@ -17,6 +17,7 @@ void add_part(Run& run, Values& parts, std::string_view part) {
 
 Values split_at_spaces(Run& run, std::string_view text, std::int64_t most, bool from_right) {
   Values parts;
+  run.will_make(text.size() * kMostOfParts);
   text = from_right ? strip_right(text) : strip_left(text);
   std::vector<std::string_view> words = words_of(text);
   const auto count = static_cast<std::int64_t>(words.size());
@@ -59,6 +60,7 @@ Value split(Run& run, const Value& self, const Arguments& arguments, bool from_r
   const std::string& text = *self.text();
   const std::int64_t most = given.integer(1, -1);
   run.will_make(text.size());
+  run.will_search(text, given[0].is_none() ? "" : given.text(0));
   Values parts = given[0].is_none() ? split_at_spaces(run, text, most, from_right)
                                     : split_at(run, text, given.text(0), most, from_right);
   return run.list(std::move(parts));
@@ -72,36 +74,14 @@ Value split_right(Run& run, const Value& self, const Arguments& arguments) {
 Value split_lines(Run& run, const Value& self, const Arguments& arguments) {
   const Parameters given(arguments, "splitlines", {"keepends"});
   Values lines;
+  run.will_make(self.text()->size() * kMostOfParts);
   for (const std::string_view line : lines_of(*self.text(), given.flag(0, false)))
     add_part(run, lines, line);
   return run.list(std::move(lines));
 }
 
-Value partition(Run& run, const Value& self, const Arguments& arguments, bool from_right) {
-  const Parameters given(arguments, "partition", {"sep"}, 1);
-  const std::string_view text = *self.text(), separator = given.text(0);
-  if (separator.empty()) raise("empty separator");
-  run.will_make(text.size());
-  const std::size_t at = from_right ? text.rfind(separator) : text.find(separator);
-  if (at == text.npos) {
-    return from_right ? tuple_of({Value(""), Value(""), self})
-                      : tuple_of({self, Value(""), Value("")});
-  }
-  return tuple_of(
-      {Value(text.substr(0, at)), Value(separator), Value(text.substr(at + separator.size()))});
-}
-Value partition_left(Run& run, const Value& self, const Arguments& arguments) {
-  return partition(run, self, arguments, false);
-}
-Value partition_right(Run& run, const Value& self, const Arguments& arguments) {
-  return partition(run, self, arguments, true);
-}
-
-constexpr NamedFunction kCutMethods[] = {{"split", split_left},
-                                         {"rsplit", split_right},
-                                         {"splitlines", split_lines},
-                                         {"partition", partition_left},
-                                         {"rpartition", partition_right}};
+constexpr NamedFunction kCutMethods[] = {
+    {"split", split_left}, {"rsplit", split_right}, {"splitlines", split_lines}};
 
 }  // namespace
 

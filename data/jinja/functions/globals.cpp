@@ -57,7 +57,7 @@ void each_member(Run& run, const Arguments& arguments, std::string_view function
 Value make_dict(Run& run, const Value&, const Arguments& arguments) {
   auto dict = std::make_shared<Dict>();
   each_member(run, arguments, "dict", [&](const Value& key, const Value& value) {
-    run.step(dict->members.size() / 8);
+    run.step(dict->steps_to(key.weight()));
     run.will_make(2 * sizeof(Value));
     dict->set(key, value);
   });
@@ -72,66 +72,6 @@ Value make_namespace(Run& run, const Value&, const Arguments& arguments) {
   });
   run.keep(made);
   return Value(ObjectRef(std::move(made)));
-}
-
-// cycler(a, b): next() gives them in turn.
-class CyclerObject : public Object {
- public:
-  explicit CyclerObject(Values items) : items_(std::move(items)) {
-    for (const Value& item : items_) extent.cover(item);
-  }
-  std::string_view type() const override { return "Cycler"; }
-  std::optional<Value> attribute(std::string_view name) override {
-    if (name == "current") return items_[at_];
-    if (name == "next") return function_value("next", next, Value(self.lock()));
-    if (name == "reset") return function_value("reset", reset, Value(self.lock()));
-    return std::nullopt;
-  }
-  std::weak_ptr<Object> self;
-
- private:
-  static Value next(Run&, const Value& value, const Arguments&) {
-    auto& cycler = static_cast<CyclerObject&>(*value.object());
-    const std::size_t at = cycler.at_;
-    cycler.at_ = (at + 1) % cycler.items_.size();
-    return cycler.items_[at];
-  }
-  static Value reset(Run&, const Value& value, const Arguments&) {
-    static_cast<CyclerObject&>(*value.object()).at_ = 0;
-    return {};
-  }
-  Values items_;
-  std::size_t at_ = 0;
-};
-
-Value make_cycler(Run&, const Value&, const Arguments& arguments) {
-  if (arguments.positional.empty()) raise("at least one item has to be provided");
-  auto made = std::make_shared<CyclerObject>(arguments.positional);
-  made->self = made;
-  return Value(ObjectRef(std::move(made)));
-}
-
-// joiner(", "): nothing when it is called first, the separator then.
-class JoinerObject : public Object {
- public:
-  explicit JoinerObject(std::string separator) : separator_(std::move(separator)) {}
-  std::string_view type() const override { return "Joiner"; }
-  bool callable() const override { return true; }
-  Value call(Run&, const Arguments&) override {
-    const bool first = !used_;
-    used_ = true;
-    return Value(first ? std::string() : separator_);
-  }
-
- private:
-  std::string separator_;
-  bool used_ = false;
-};
-
-Value make_joiner(Run& run, const Value&, const Arguments& arguments) {
-  const Parameters given(arguments, "joiner", {"sep"});
-  const std::string separator = given.has(0) ? str(run, given[0]) : ", ";
-  return Value(ObjectRef(std::make_shared<JoinerObject>(separator)));
 }
 
 Value raise_exception(Run& run, const Value&, const Arguments& arguments) {
@@ -155,13 +95,14 @@ Value strftime_now(Run& run, const Value&, const Arguments& arguments) {
 constexpr NamedFunction kGlobals[] = {{"range", range},
                                       {"dict", make_dict},
                                       {"namespace", make_namespace},
-                                      {"cycler", make_cycler},
-                                      {"joiner", make_joiner},
                                       {"raise_exception", raise_exception},
                                       {"strftime_now", strftime_now}};
 
 }  // namespace
 
-Function find_global(std::string_view name) { return find_in(kGlobals, name); }
+Function find_global(std::string_view name) {
+  const NamedFunction* global = find_in(kGlobals, name);
+  return global == nullptr ? nullptr : global->function;
+}
 
 }  // namespace tapegrad::data::jinja

@@ -61,7 +61,7 @@ Value reversed(Run& run, const Value& self, const Arguments& arguments) {
   return run.iterator(std::move(items));
 }
 
-// What sort, unique, min, max and groupby compare: without regard to case unless it is asked for.
+// The key that sort and dictsort compare: without regard to case unless it is asked for.
 Value compared(Run& run, const Value& value, bool case_sensitive) {
   return value.is_text() && !case_sensitive ? run.text(lower(*value.text())) : value;
 }
@@ -121,61 +121,10 @@ Value dict_sort(Run& run, const Value& self, const Arguments& arguments) {
   std::vector<Keyed> keyed;
   for (const auto& [key, value] : self.dict()->members) {
     keyed.push_back(
-        {compared(run, by == "key" ? key : value, given.flag(0, false)), tuple_of({key, value})});
+        {compared(run, by == "key" ? key : value, given.flag(0, false)), run.pair(key, value)});
   }
   sort_by_key(run, keyed, given.flag(2, false));
   return items_only(run, std::move(keyed));
-}
-
-Value unique(Run& run, const Value& self, const Arguments& arguments) {
-  const Parameters given(arguments, "unique", {"case_sensitive", "attribute"});
-  Values kept, seen;
-  const SequenceRef items = items_of(run, self);
-  for (const Value& item : items->items) {
-    Value key = compared(run, attribute_path(run, item, given[1]), given.flag(0, false));
-    check_hashable(key);
-    const auto is_key = [&](const Value& one) {
-      run.step(std::min(one.weight(), key.weight()));
-      return equal(one, key);
-    };
-    if (std::any_of(seen.begin(), seen.end(), is_key)) continue;
-    kept.push_back(item);
-    seen.push_back(std::move(key));
-  }
-  return run.iterator(std::move(kept));
-}
-
-Value extreme(Run& run, const Value& self, const Arguments& arguments, bool greatest) {
-  const Parameters given(arguments, greatest ? "max" : "min", {"case_sensitive", "attribute"});
-  const SequenceRef items = items_of(run, self);
-  if (items->items.empty()) return Value::undefined("No aggregated item, sequence was empty.");
-  const Value* best = nullptr;
-  Value best_key;
-  for (const Value& item : items->items) {
-    Value key = compared(run, attribute_path(run, item, given[1]), given.flag(0, false));
-    if (best == nullptr || (greatest ? less(run, best_key, key) : less(run, key, best_key))) {
-      best = &item;
-      best_key = std::move(key);
-    }
-  }
-  return *best;
-}
-Value least(Run& run, const Value& self, const Arguments& arguments) {
-  return extreme(run, self, arguments, false);
-}
-Value greatest(Run& run, const Value& self, const Arguments& arguments) {
-  return extreme(run, self, arguments, true);
-}
-
-Value sum(Run& run, const Value& self, const Arguments& arguments) {
-  const Parameters given(arguments, "sum", {"attribute", "start"});
-  Value total = given.has(1) ? given[1] : Value(std::int64_t{0});
-  if (total.is_text()) raise("sum() can't sum strings [use ''.join(seq) instead]");
-  const SequenceRef items = items_of(run, self);
-  for (const Value& item : items->items) {
-    total = binary(run, Operator::add, total, attribute_path(run, item, given[0]));
-  }
-  return total;
 }
 
 Value item_pairs(Run& run, const Value& self, const Arguments& arguments) {
@@ -183,35 +132,8 @@ Value item_pairs(Run& run, const Value& self, const Arguments& arguments) {
   if (self.is_undefined()) return run.iterator({});
   if (self.dict() == nullptr) raise("Can only get item pairs from a mapping.");
   Values pairs;
-  for (const auto& [key, value] : self.dict()->members) pairs.push_back(tuple_of({key, value}));
+  for (const auto& [key, value] : self.dict()->members) pairs.push_back(run.pair(key, value));
   return run.iterator(std::move(pairs));
-}
-
-Value group_by(Run& run, const Value& self, const Arguments& arguments) {
-  const Parameters given(arguments, "groupby", {"attribute", "default", "case_sensitive"}, 1);
-  const Value* otherwise = given[1].is_none() ? nullptr : given.find(1);
-  std::vector<Keyed> keyed;
-  const SequenceRef items = items_of(run, self);
-  for (const Value& item : items->items) {
-    keyed.push_back(
-        {compared(run, attribute_path(run, item, given[0], otherwise), given.flag(2, false)),
-         item});
-  }
-  sort_by_key(run, keyed, false);
-  Values groups;
-  for (auto begin = keyed.begin(); begin != keyed.end();) {
-    const auto end = std::find_if(begin, keyed.end(), [&](const Keyed& one) {
-      run.step(std::min(one.key.weight(), begin->key.weight()));
-      return !equal(one.key, begin->key);
-    });
-    Values members;
-    for (auto at = begin; at != end; ++at) members.push_back(at->item);
-    Value key = attribute_path(run, members.front(), given[0], otherwise);
-    groups.push_back(Value(std::make_shared<const Sequence>(
-        SequenceKind::group, Values{std::move(key), run.list(std::move(members))})));
-    begin = end;
-  }
-  return run.list(std::move(groups));
 }
 
 Value or_default(Run&, const Value& self, const Arguments& arguments) {
@@ -221,25 +143,10 @@ Value or_default(Run&, const Value& self, const Arguments& arguments) {
   return given.has(0) ? given[0] : Value("");
 }
 
-// Of methods and attributes alone, not of a dict's members.
-Value attribute(Run& run, const Value& self, const Arguments& arguments) {
-  const Parameters given(arguments, "attr", {"name"}, 1);
-  const std::string_view name = given.text(0);
-  const bool has = self.object() != nullptr ? self.object()->attribute(name).has_value()
-                                            : method_of(self, name).has_value();
-  if (!has && !self.is_undefined()) {
-    return Value::undefined(
-        fmt::format("{} has no attribute {}", repr_text(owner_name(self)), repr_text(name)));
-  }
-  return attribute_of(run, self, name);
-}
-
 constexpr NamedFunction kItemFilters[] = {
-    {"first", first},      {"last", last},        {"length", length},      {"count", length},
-    {"list", to_list},     {"reverse", reversed}, {"sort", sort},          {"dictsort", dict_sort},
-    {"unique", unique},    {"min", least},        {"max", greatest},       {"sum", sum},
-    {"items", item_pairs}, {"groupby", group_by}, {"default", or_default}, {"d", or_default},
-    {"attr", attribute}};
+    {"first", first},      {"last", last},          {"length", length}, {"count", length},
+    {"list", to_list},     {"reverse", reversed},   {"sort", sort},     {"dictsort", dict_sort},
+    {"items", item_pairs}, {"default", or_default}, {"d", or_default}};
 
 }  // namespace
 

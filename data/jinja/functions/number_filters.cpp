@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <cmath>
 #include <optional>
 #include <string>
@@ -7,7 +5,6 @@
 #include "tapegrad/base/text/number_text.h"
 #include "tapegrad/data/jinja/arguments.h"
 #include "tapegrad/data/jinja/characters.h"
-#include "tapegrad/data/jinja/operators.h"
 
 // Jinja's filters of numbers.
 
@@ -95,51 +92,7 @@ Value to_real(Run&, const Value& self, const Arguments& arguments) {
   return given.has(0) ? given[0] : Value(0.0);
 }
 
-Value absolute(Run& run, const Value& self, const Arguments& arguments) {
-  const Parameters none(arguments, "abs", {});
-  if (const double* number = self.real()) return Value(std::fabs(*number));
-  const auto number = integer_of(self);
-  if (const Undefined* undefined = self.undefined()) throw TemplateError(undefined->message);
-  if (!number) raise("bad operand type for abs(): '{}'", type_name(self));
-  return *number < 0 ? binary(run, Operator::subtract, Value(std::int64_t{0}), Value(*number))
-                     : Value(*number);
-}
-
-// round(): to the nearest decimal of the number's exact value, halves to even.
-double rounded(double number, std::int64_t digits) {
-  if (!std::isfinite(number) || digits > 300) return number;
-  if (digits >= 0) {
-    const std::string text = fmt::format("{:.{}f}", number, static_cast<int>(digits));
-    return number_of<double>(text).value_or(number);
-  }
-  if (digits < -300) return std::copysign(0.0, number);
-  const double unit = std::pow(10.0, static_cast<double>(-digits));
-  return std::nearbyint(number / unit) * unit;
-}
-
-Value round_number(Run&, const Value& self, const Arguments& arguments) {
-  const Parameters given(arguments, "round", {"precision", "method"});
-  const std::int64_t digits = given.integer(0, 0);
-  const std::string_view method = given.text(1, "common");
-  const bool known = method == "common" || method == "ceil" || method == "floor";
-  if (!known) raise("method must be common, ceil or floor");
-  const auto number = real_of(self);
-  if (const Undefined* undefined = self.undefined()) {
-    if (method != "common") throw TemplateError(undefined->message);
-  }
-  if (!number) raise("type {} doesn't define __round__ method", type_name(self));
-  if (method == "common") {
-    if (const auto integer = integer_of(self); integer && digits >= 0) return Value(*integer);
-    const double result = rounded(*number, digits);
-    return integer_of(self) ? Value(static_cast<std::int64_t>(result)) : Value(result);
-  }
-  const double unit = std::pow(10.0, static_cast<double>(digits));
-  const double scaled = *number * unit;
-  return Value((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / unit);
-}
-
-constexpr NamedFunction kNumberFilters[] = {
-    {"int", to_integer}, {"float", to_real}, {"abs", absolute}, {"round", round_number}};
+constexpr NamedFunction kNumberFilters[] = {{"int", to_integer}, {"float", to_real}};
 
 }  // namespace
 

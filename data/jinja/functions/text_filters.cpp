@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <string>
 
+#include "tapegrad/base/text/utf8.h"
 #include "tapegrad/data/jinja/arguments.h"
 #include "tapegrad/data/jinja/characters.h"
 #include "tapegrad/data/jinja/operators.h"
@@ -15,16 +16,16 @@ namespace {
 template <std::string (*F)(std::string_view)>
 Value map_as_text(Run& run, const Value& self, const Arguments& arguments) {
   const Parameters none(arguments, "filter", {});
-  return run.text(F(str(run, self)), self.is_markup());
+  const std::string text = str(run, self);
+  run.will_read(text);
+  return run.text(F(text), self.is_markup());
 }
 
 Value trim(Run& run, const Value& self, const Arguments& arguments) {
   const Parameters given(arguments, "trim", {"chars"});
   const std::string text = str(run, self);
-  run.step(text.size() / 64);
-  const std::string_view kept = given[0].is_none()
-                                    ? strip_left(strip_right(text))
-                                    : strip_left(strip_right(text, given.text(0)), given.text(0));
+  const std::string_view kept = given[0].is_none() ? stripped(run, text, true, true)
+                                                   : stripped(run, text, given.text(0), true, true);
   return run.text(std::string(kept), self.is_markup());
 }
 
@@ -39,7 +40,7 @@ std::string jinja_title(std::string_view text) {
   bool begins = true;  // a word
   for (const std::string_view c : characters_of(text)) {
     const bool separates = std::string_view("-({[<").find(c) != std::string_view::npos ||
-                           all_are(c, CharacterTest::space);
+                           is_space(first_char(c).code_point);
     made += separates ? std::string(c) : begins ? upper(c) : lower(c);
     begins = separates;
   }
@@ -48,7 +49,10 @@ std::string jinja_title(std::string_view text) {
 
 Value title_filter(Run& run, const Value& self, const Arguments& arguments) {
   const Parameters none(arguments, "title", {});
-  return run.text(jinja_title(str(run, self)));
+  const std::string text = str(run, self);
+  run.will_read(text);
+  run.will_make(text.size() * kMostOfParts);
+  return run.text(jinja_title(text));
 }
 
 Value join_items(Run& run, const Value& self, const Arguments& arguments) {
@@ -81,6 +85,8 @@ Value indent(Run& run, const Value& self, const Arguments& arguments) {
           ? *width_text
           : std::string(static_cast<std::size_t>(std::max<std::int64_t>(width, 0)), ' ');
   const std::string text = *self.text() + "\n";
+  run.will_read(text);
+  run.will_make(text.size() * kMostOfParts);
   const auto lines = lines_of(text);
   run.will_make(text.size() + lines.size() * (indention.size() + 1));
   std::string made = given.flag(1, false) ? indention : "";
@@ -117,7 +123,7 @@ Value to_json(Run& run, const Value& self, const Arguments& arguments) {
 
 Value escape(Run& run, const Value& self, const Arguments& arguments) {
   const Parameters none(arguments, "escape", {});
-  return run.text(escaped(run, self), true);
+  return Value(escaped(run, self), true);
 }
 Value safe(Run& run, const Value& self, const Arguments& arguments) {
   const Parameters none(arguments, "safe", {});
@@ -127,41 +133,6 @@ Value safe(Run& run, const Value& self, const Arguments& arguments) {
 Value as_text(Run& run, const Value& self, const Arguments& arguments) {
   const Parameters none(arguments, "string", {});
   return run.text(str(run, self), self.is_markup());
-}
-
-Value center(Run& run, const Value& self, const Arguments& arguments) {
-  const Parameters given(arguments, "center", {"width"});
-  const Value text(str(run, self));
-  return call(run, *method_of(text, "center"), {.positional = {Value(given.integer(0, 80))}});
-}
-
-Value format_filter(Run& run, const Value& self, const Arguments& arguments) {
-  if (!arguments.positional.empty() && !arguments.named.empty()) {
-    raise("can't handle positional and keyword arguments at the same time");
-  }
-  if (arguments.named.empty()) {
-    return run.text(percent_format(run, str(run, self), tuple_of(arguments.positional)));
-  }
-  auto dict = std::make_shared<Dict>();
-  for (const auto& [name, value] : arguments.named) dict->set(Value(name), value);
-  return run.text(percent_format(run, str(run, self), Value(DictRef(std::move(dict)))));
-}
-
-Value truncate(Run& run, const Value& self, const Arguments& arguments) {
-  const Parameters given(arguments, "truncate", {"length", "killwords", "end", "leeway"});
-  if (!self.is_text()) raise("object of type '{}' has no len()", type_name(self));
-  const std::string& text = *self.text();
-  const std::int64_t length = given.integer(0, 255);
-  const std::int64_t leeway = given[3].is_none() ? 5 : given.integer(3, 5);
-  const std::string_view end = given.text(2, "...");
-  const auto end_size = static_cast<std::int64_t>(character_count(end));
-  if (length < end_size) raise("expected length >= {}, got {}", end_size, length);
-  if (leeway < 0) raise("expected leeway >= 0, got {}", leeway);
-  const auto size = static_cast<std::int64_t>(character_count(text));
-  if (size - leeway <= length) return self;
-  std::string cut = text.substr(0, byte_of(text, static_cast<std::size_t>(length - end_size)));
-  if (!given.flag(1, false)) cut = cut.substr(0, cut.rfind(' '));
-  return run.text(cut + std::string(end));
 }
 
 constexpr NamedFunction kTextFilters[] = {{"trim", trim},
@@ -176,10 +147,7 @@ constexpr NamedFunction kTextFilters[] = {{"trim", trim},
                                           {"string", as_text},
                                           {"safe", safe},
                                           {"e", escape},
-                                          {"escape", escape},
-                                          {"center", center},
-                                          {"format", format_filter},
-                                          {"truncate", truncate}};
+                                          {"escape", escape}};
 
 }  // namespace
 

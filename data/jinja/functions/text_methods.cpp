@@ -17,29 +17,16 @@ const std::string& text_of(const Value& self) { return *self.text(); }
 template <std::string (*F)(View)>
 Value map_text(Run& run, const Value& self, const Arguments& arguments) {
   const Parameters none(arguments, "str method", {});
+  run.will_read(text_of(self));
   return run.text(F(text_of(self)), self.is_markup());
 }
 
-template <CharacterTest test>
-Value ask_text(Run&, const Value& self, const Arguments& arguments) {
-  const Parameters none(arguments, "str method", {});
-  return Value(all_are(text_of(self), test));
-}
-
-Value is_upper_text(Run&, const Value& self, const Arguments&) {
-  return Value(is_cased_upper(text_of(self)));
-}
-Value is_lower_text(Run&, const Value& self, const Arguments&) {
-  return Value(is_cased_lower(text_of(self)));
-}
 Value strip(Run& run, const Value& self, const Arguments& arguments, bool left, bool right) {
   const Parameters given(arguments, "strip", {"chars"});
-  View text = text_of(self);
-  const bool space = given[0].is_none();
-  run.step(text.size() / 64);
-  if (left) text = space ? strip_left(text) : strip_left(text, given.text(0));
-  if (right) text = space ? strip_right(text) : strip_right(text, given.text(0));
-  return run.text(std::string(text), self.is_markup());
+  const View text = text_of(self);
+  return run.text(std::string(given[0].is_none() ? stripped(run, text, left, right)
+                                                 : stripped(run, text, given.text(0), left, right)),
+                  self.is_markup());
 }
 Value strip_both(Run& run, const Value& self, const Arguments& arguments) {
   return strip(run, self, arguments, true, true);
@@ -52,7 +39,8 @@ Value strip_end(Run& run, const Value& self, const Arguments& arguments) {
 }
 
 // A part of a text by characters, as the arguments start and end of methods have it.
-View part(View text, const Parameters& given, std::size_t start) {
+View part(Run& run, View text, const Parameters& given, std::size_t start) {
+  run.will_read(text);
   const auto count = static_cast<std::int64_t>(character_count(text));
   const auto clipped = [&](std::size_t i, std::int64_t otherwise) {
     const std::int64_t at = given[i].is_none() ? otherwise : given.integer(i, otherwise);
@@ -64,13 +52,14 @@ View part(View text, const Parameters& given, std::size_t start) {
   return text.substr(from, byte_of(text.substr(from), static_cast<std::size_t>(end - begin)));
 }
 
-Value has_affix(const Value& self, const Arguments& arguments, bool at_end) {
+Value has_affix(Run& run, const Value& self, const Arguments& arguments, bool at_end) {
   const Parameters given(arguments, at_end ? "endswith" : "startswith", {"affix", "start", "end"},
                          1);
   const View text = arguments.positional.size() + arguments.named.size() == 1
                         ? View(text_of(self))
-                        : part(text_of(self), given, 1);
+                        : part(run, text_of(self), given, 1);
   const auto fits = [&](const Value& affix) {
+    run.step(affix.weight());
     if (!affix.is_text()) {
       if (const Undefined* undefined = affix.undefined()) throw TemplateError(undefined->message);
       raise("{} first arg must be str or a tuple of str, not {}",
@@ -82,17 +71,17 @@ Value has_affix(const Value& self, const Arguments& arguments, bool at_end) {
   if (several == nullptr || several->kind != SequenceKind::tuple) return Value(fits(given[0]));
   return Value(std::any_of(several->items.begin(), several->items.end(), fits));
 }
-Value starts_with(Run&, const Value& self, const Arguments& arguments) {
-  return has_affix(self, arguments, false);
+Value starts_with(Run& run, const Value& self, const Arguments& arguments) {
+  return has_affix(run, self, arguments, false);
 }
-Value ends_with(Run&, const Value& self, const Arguments& arguments) {
-  return has_affix(self, arguments, true);
+Value ends_with(Run& run, const Value& self, const Arguments& arguments) {
+  return has_affix(run, self, arguments, true);
 }
 
 std::int64_t place(Run& run, const Value& self, const Arguments& arguments, bool from_right) {
   const Parameters given(arguments, "find", {"sub", "start", "end"}, 1);
-  const View text = text_of(self), where = part(text, given, 1);
-  run.step(text.size() / 64);
+  const View text = text_of(self), where = part(run, text, given, 1);
+  run.will_search(where, given.text(0));
   const std::size_t at = from_right ? where.rfind(given.text(0)) : where.find(given.text(0));
   if (at == where.npos) return -1;
   return static_cast<std::int64_t>(
@@ -104,20 +93,10 @@ Value find_left(Run& run, const Value& self, const Arguments& arguments) {
 Value find_right(Run& run, const Value& self, const Arguments& arguments) {
   return Value(place(run, self, arguments, true));
 }
-Value index(Run& run, const Value& self, const Arguments& arguments) {
-  const std::int64_t at = place(run, self, arguments, false);
-  if (at < 0) raise("substring not found");
-  return Value(at);
-}
-Value index_right(Run& run, const Value& self, const Arguments& arguments) {
-  const std::int64_t at = place(run, self, arguments, true);
-  if (at < 0) raise("substring not found");
-  return Value(at);
-}
 Value count(Run& run, const Value& self, const Arguments& arguments) {
   const Parameters given(arguments, "count", {"sub", "start", "end"}, 1);
-  const View text = part(text_of(self), given, 1), sub = given.text(0);
-  run.step(text.size() / 64);
+  const View text = part(run, text_of(self), given, 1), sub = given.text(0);
+  run.will_search(text, sub);
   if (sub.empty()) return Value(static_cast<std::int64_t>(character_count(text)) + 1);
   std::int64_t found = 0;
   for (std::size_t at = text.find(sub); at != text.npos; at = text.find(sub, at + sub.size()))
@@ -133,19 +112,6 @@ Value replace(Run& run, const Value& self, const Arguments& arguments) {
   const Value made = replaced(run, text_of(self), old, escaped_with, given.integer(2, -1));
   return Value(*made.text(), true);
 }
-Value remove_prefix(Run& run, const Value& self, const Arguments& arguments) {
-  const Parameters given(arguments, "removeprefix", {"prefix"}, 1);
-  View text = text_of(self);
-  if (text.starts_with(given.text(0))) text.remove_prefix(given.text(0).size());
-  return run.text(std::string(text));
-}
-Value remove_suffix(Run& run, const Value& self, const Arguments& arguments) {
-  const Parameters given(arguments, "removesuffix", {"suffix"}, 1);
-  View text = text_of(self);
-  if (text.ends_with(given.text(0))) text.remove_suffix(given.text(0).size());
-  return run.text(std::string(text));
-}
-
 Value join(Run& run, const Value& self, const Arguments& arguments) {
   const Parameters given(arguments, "join", {"iterable"}, 1);
   std::string made;
@@ -162,46 +128,6 @@ Value join(Run& run, const Value& self, const Arguments& arguments) {
   return Value(std::move(made));
 }
 
-// Blanks, or `fill`, to the left and right until the text is so wide.
-Value aligned(Run& run, const Value& self, const Arguments& arguments, int where) {
-  const Parameters given(arguments, "justify", {"width", "fillchar"}, 1);
-  const auto size = static_cast<std::int64_t>(character_count(text_of(self)));
-  const std::string_view fill = given.text(1, " ");
-  if (character_count(fill) != 1) raise("The fill character must be exactly one character long");
-  const std::int64_t more = std::max<std::int64_t>(given.integer(0, 0) - size, 0);
-  run.will_make(text_of(self).size() + static_cast<std::size_t>(more) * fill.size());
-  // Of an odd number, Python puts the one more to the left if the width is odd.
-  const std::int64_t left = where < 0   ? 0
-                            : where > 0 ? more
-                                        : more / 2 + (more & given.integer(0, 0) & 1);
-  std::string made;
-  for (std::int64_t i = 0; i < left; ++i) made += fill;
-  made += text_of(self);
-  for (std::int64_t i = left; i < more; ++i) made += fill;
-  return Value(std::move(made));
-}
-Value align_left(Run& run, const Value& self, const Arguments& arguments) {
-  return aligned(run, self, arguments, -1);
-}
-Value align_right(Run& run, const Value& self, const Arguments& arguments) {
-  return aligned(run, self, arguments, 1);
-}
-Value align_center(Run& run, const Value& self, const Arguments& arguments) {
-  return aligned(run, self, arguments, 0);
-}
-Value zero_fill(Run& run, const Value& self, const Arguments& arguments) {
-  const Parameters given(arguments, "zfill", {"width"}, 1);
-  const std::string& text = text_of(self);
-  const std::size_t sign = !text.empty() && (text[0] == '-' || text[0] == '+') ? 1 : 0;
-  const auto size = static_cast<std::int64_t>(character_count(text));
-  const auto more = static_cast<std::size_t>(std::max<std::int64_t>(given.integer(0, 0) - size, 0));
-  run.will_make(text.size() + more);
-  return Value(text.substr(0, sign) + std::string(more, '0') + text.substr(sign));
-}
-Value format(Run& run, const Value& self, const Arguments& arguments) {
-  return run.text(brace_format(run, text_of(self), arguments));
-}
-
 constexpr NamedFunction kMethods[] = {{"strip", strip_both},
                                       {"lstrip", strip_begin},
                                       {"rstrip", strip_end},
@@ -210,37 +136,31 @@ constexpr NamedFunction kMethods[] = {{"strip", strip_both},
                                       {"replace", replace},
                                       {"upper", map_text<upper>},
                                       {"lower", map_text<lower>},
-                                      {"casefold", map_text<lower>},
                                       {"capitalize", map_text<capitalize>},
                                       {"title", map_text<title>},
                                       {"join", join},
                                       {"find", find_left},
                                       {"rfind", find_right},
-                                      {"index", index},
-                                      {"rindex", index_right},
-                                      {"count", count},
-                                      {"removeprefix", remove_prefix},
-                                      {"removesuffix", remove_suffix},
-                                      {"format", format},
-                                      {"ljust", align_left},
-                                      {"rjust", align_right},
-                                      {"center", align_center},
-                                      {"zfill", zero_fill},
-                                      {"isalpha", ask_text<CharacterTest::alpha>},
-                                      {"isdigit", ask_text<CharacterTest::digit>},
-                                      {"isdecimal", ask_text<CharacterTest::decimal>},
-                                      {"isnumeric", ask_text<CharacterTest::numeric>},
-                                      {"isalnum", ask_text<CharacterTest::alnum>},
-                                      {"isspace", ask_text<CharacterTest::space>},
-                                      {"isascii", ask_text<CharacterTest::ascii>},
-                                      {"isprintable", ask_text<CharacterTest::printable>},
-                                      {"isupper", is_upper_text},
-                                      {"islower", is_lower_text}};
+                                      {"count", count}};
 
 }  // namespace
 
+View stripped(Run& run, View text, bool left, bool right) {
+  run.will_read(text);
+  if (left) text = strip_left(text);
+  return right ? strip_right(text) : text;
+}
+
+View stripped(Run& run, View text, View chars, bool left, bool right) {
+  run.will_make(chars.size() * kMostOfParts);
+  run.will_read(text, 1 + chars.size());
+  if (left) text = strip_left(text, chars);
+  return right ? strip_right(text, chars) : text;
+}
+
 Value replaced(Run& run, View text, View old, View with, std::int64_t most) {
-  run.step(text.size() / 64);
+  run.will_search(text, old);
+  if (old.empty()) run.will_make(text.size() * kMostOfParts);
   std::string made;
   const auto add = [&](View bytes) {
     run.will_make(bytes.size());

@@ -1,9 +1,7 @@
 #include <algorithm>
 
 #include "tapegrad/data/jinja/arguments.h"
-#include "tapegrad/data/jinja/characters.h"
 #include "tapegrad/data/jinja/operators.h"
-#include "tapegrad/data/jinja/python_text.h"
 
 // Jinja's tests: {{ value is NAME }}.
 
@@ -53,13 +51,6 @@ Value is_same(Run&, const Value& self, const Arguments& arguments) {
   const Parameters given(arguments, "sameas", {"other"}, 1);
   return Value(self.same(given[0]));
 }
-Value is_escaped(Run&, const Value& self, const Arguments&) { return Value(self.is_markup()); }
-Value is_lower(Run& run, const Value& self, const Arguments&) {
-  return Value(is_cased_lower(str(run, self)));
-}
-Value is_upper(Run& run, const Value& self, const Arguments&) {
-  return Value(is_cased_upper(str(run, self)));
-}
 bool leaves(Run& run, const Value& self, std::int64_t divisor, std::int64_t rest) {
   return equal(binary(run, Operator::modulo, self, Value(divisor)), Value(rest));
 }
@@ -100,9 +91,6 @@ constexpr NamedFunction kTests[] = {{"defined", is_defined},
                                     {"iterable", is_iterable},
                                     {"callable", is_callable},
                                     {"sameas", is_same},
-                                    {"escaped", is_escaped},
-                                    {"lower", is_lower},
-                                    {"upper", is_upper},
                                     {"odd", is_odd},
                                     {"even", is_even},
                                     {"divisibleby", is_divisible},

@@ -79,25 +79,17 @@ class Parser {
     const int line = tokens_.now().line;
     using Parse = StatementPtr (Parser::*)(int line);
     constexpr std::pair<std::string_view, Parse> kTags[] = {
-        {"set", &Parser::parse_set},
-        {"if", &Parser::parse_if},
-        {"for", &Parser::parse_for},
-        {"macro", &Parser::parse_macro},
-        {"call", &Parser::parse_call_block},
-        {"filter", &Parser::parse_filter_block},
-        {"with", &Parser::parse_with},
-        {"block", &Parser::parse_block},
-        {"break", &Parser::parse_break},
-        {"continue", &Parser::parse_continue},
-        {"generation", &Parser::parse_generation}};
+        {"set", &Parser::parse_set},           {"if", &Parser::parse_if},
+        {"for", &Parser::parse_for},           {"macro", &Parser::parse_macro},
+        {"call", &Parser::parse_call_block},   {"filter", &Parser::parse_filter_block},
+        {"with", &Parser::parse_with},         {"break", &Parser::parse_break},
+        {"continue", &Parser::parse_continue}, {"generation", &Parser::parse_generation}};
     for (const auto& [name, parse] : kTags) {
       if (name != tag) continue;
       tokens_.take();
       body.statements.push_back((this->*parse)(line));
       return;
     }
-    if (tag == "print") return parse_print(body, line);
-    if (tag == "autoescape") return parse_autoescape(body);
     for (const std::string_view other : {"include", "import", "from", "extends"}) {
       if (tag == other) {
         tokens_.fail(fmt::format("'{}' asks for another template, and there is none", tag));
@@ -199,8 +191,6 @@ class Parser {
     made->items = expressions_.parse_tuple(false);
     const std::size_t unknown = expressions_.unknown_count();
     if (tokens_.skip_name("if")) made->test = expressions_.parse();
-    made->recursive = tokens_.skip_name("recursive");
-    buffers_ += made->recursive ? 1 : 0;
     ++loops_;
     made->body = parse_inside({"endfor", "else"});
     --loops_;
@@ -208,7 +198,6 @@ class Parser {
       made->otherwise = parse_inside({"endfor"});
       tokens_.take();
     }
-    buffers_ -= made->recursive ? 1 : 0;
     expressions_.check_unknown(unknown);
     return made;
   }
@@ -234,16 +223,6 @@ class Parser {
       made->variables.emplace_back(std::move(target), expressions_.parse());
     }
     made->body = parse_scope("endwith");
-    return made;
-  }
-
-  StatementPtr parse_block(int line) {
-    auto made = std::make_unique<Block>(line);
-    const std::string name = tokens_.expect_name();
-    tokens_.skip_name("scoped");
-    tokens_.skip_name("required");
-    made->body = apart([&] { return parse_scope("endblock"); });
-    tokens_.skip_name(name);
     return made;
   }
 
@@ -310,26 +289,6 @@ class Parser {
     made->call.reset(static_cast<const Call*>(call.release()));
     parse_macro_body(made->source, "endcall");
     return made;
-  }
-
-  void parse_print(Body& body, int line) {
-    tokens_.take();
-    for (bool first = true; !tokens_.at(TokenKind::block_end); first = false) {
-      if (!first) tokens_.expect_sign(",");
-      body.statements.push_back(std::make_unique<Print>(line, expressions_.parse()));
-    }
-  }
-
-  // Texts are never escaped; {% autoescape false %} says so.
-  void parse_autoescape(Body& body) {
-    const int line = tokens_.take().line;
-    if (!tokens_.at_name("false") && !tokens_.at_name("False")) {
-      tokens_.fail("'autoescape' would make HTML, which no model reads");
-    }
-    tokens_.take();
-    auto made = std::make_unique<With>(line);
-    made->body = parse_scope("endautoescape");
-    body.statements.push_back(std::move(made));
   }
 
   TokenStream tokens_;

@@ -45,7 +45,7 @@ const Limits kSmall{.steps = 100'000, .text_bytes = 10'000, .memory_bytes = 1 <<
 TEST_CASE("templates give the texts and errors of transformers", "[jinja]") {
   const Json golden = parse_json<Json>(read_file(golden_file("chat_templates.json"), 1 << 20), 32);
   const Variables variables = variables_of(golden["variables"]);
-  CHECK(golden["cases"].size() > 350);
+  CHECK(golden["cases"].size() > 300);
   for (const Json& one : golden["cases"]) {
     const auto source = one[0].get<std::string>();
     INFO(source);
@@ -88,7 +88,6 @@ TEST_CASE("what a template takes is bounded", "[jinja]") {
   refused(loop + "abcdefgh" + end, "a text of more than");
   refused("{{ 'a' * 1000000000000 }}", "values of more than");
   refused("{{ [0] * 9223372036854775807 }}", "values of more than");
-  refused("{{ 'a' | center(1000000000) }}", "values of more than");
   refused("{{ 'a' | indent(1000000000) }}", "values of more than");
   refused("{% set n = namespace(s='ab') %}" + loop + "{% set n.s = n.s + n.s %}" + end,
           "values of more than");
@@ -99,7 +98,6 @@ TEST_CASE("what a template takes is bounded", "[jinja]") {
               "{% macro f() %}{{ i }}{% endmacro %}{% set n.f = [n.f, f] %}" + end,
           "nested");
   refused("{{ 9223372036854775807 + 1 }}", "64 bits");
-  refused("{{ '%2000000d' % 1 }}", "digits");
   const auto nest = [](const std::string& open, const std::string& close) {
     std::string text;
     for (int i = 0; i < 10'000; ++i) text += open;
@@ -113,6 +111,60 @@ TEST_CASE("what a template takes is bounded", "[jinja]") {
   refused("{{ x" + nest("|upper", "") + " }}", "nested");
   refused("{{ " + nest("not ", "") + " 1 }}", "nested");
   refused(nest("{% if 1 %}", "{% endif %}"), "nested");
+}
+
+TEST_CASE("work on long texts takes steps, and memory is counted before it is taken", "[jinja]") {
+  const auto refused = [](const std::string& source, const std::string& words,
+                          const Limits& limits = kSmall) {
+    INFO(source);
+    CHECK(error_of("{% set t = 'a' * 400000 %}" + source, limits).find(words) != std::string::npos);
+  };
+  refused("{% set u = t + '' %}{% for i in range(99) %}{{ t == u }}{% endfor %}", "steps");
+  refused("{% set u = t + '' %}{% for i in range(99) %}{{ [t] == [u] }}{% endfor %}", "steps");
+  refused("{% set u = t + '' %}{% for i in range(99) %}{{ t <= u }}{% endfor %}", "steps");
+  refused("{% set s = 'b' * 9999 + 'a' %}{{ ('a' * 9999).strip(s) }}", "steps");
+  for (const std::string search : {"t.find(s)", "t.rfind(s)", "t.count(s)", "t.split(s)", "s in t",
+                                   "t.replace(s, '')", "t.rsplit(s)"}) {
+    refused("{% set s = 'a' * 9999 + 'b' %}{{ " + search + " }}", "steps");
+  }
+  refused("{{ t ~ t ~ t ~ raise_exception('too late') }}", "values of more than");
+  refused("{{ ('\\n' * 70000) | indent }}", "values of more than");
+  Limits deep = kSmall;
+  deep.depth = 800;
+  refused(
+      "{% macro f(n) %}{{ 'a' * 9000 }}{{ f(n - 1) if n else raise_exception('too late') }}"
+      "{% endmacro %}{{ f(50) }}",
+      "values of more than", deep);
+  // A sigma at the end of a word has a form of its own.
+  CHECK(render("{{ 'ΑΣ ΣΑΣ, Σ Σ1' | lower }}") == "ας σας, σ σ1");
+  CHECK(render("{{ ('Σ' * 400000) | lower | length }}") == "400000");
+}
+
+TEST_CASE("a namespace may collect a long list item by item", "[jinja]") {
+  CHECK(render("{% set n = namespace(l=[]) %}{% for i in range(5000) %}{% set n.l = n.l + [i] %}"
+               "{% endfor %}{{ n.l | length }}") == "5000");
+}
+
+TEST_CASE("parts of Jinja that no known chat template uses are errors by name", "[jinja]") {
+  const auto refused = [](const std::string& source, const std::string& words) {
+    INFO(source);
+    CHECK(error_of(source).find(words) != std::string::npos);
+  };
+  for (const std::string filter : {"format", "center", "truncate", "groupby", "unique", "round"}) {
+    refused("{{ 'a' | " + filter + " }}", "No filter named '" + filter + "'");
+  }
+  refused("{{ 'a' is lower }}", "No test named 'lower'");
+  for (const std::string function : {"cycler", "joiner"}) {
+    refused("{{ " + function + "('a') }}", "'" + function + "' is undefined");
+  }
+  for (const std::string method : {"format", "ljust", "zfill", "isalpha", "partition"}) {
+    refused("{{ 'a'." + method + "(2) }}", "'str object' has no attribute '" + method + "'");
+  }
+  refused("{{ '%d' % 1 }}", "texts have no %");
+  refused("{% block a %}{% endblock %}", "unknown tag 'block'");
+  refused("{% print 1 %}", "unknown tag 'print'");
+  refused("{% for i in [1] recursive %}{% endfor %}", "recursive");
+  refused("{% for i in [1] %}{{ loop.cycle(1) }}{% endfor %}", "has no attribute 'cycle'");
 }
 
 TEST_CASE("namespaces, macros and loops that hold each other are freed", "[jinja]") {
