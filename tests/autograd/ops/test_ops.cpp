@@ -240,6 +240,34 @@ TEST_CASE("layer_norm of a constant row is 0 with finite gradients", "[ops]") {
                     "[layer_norm] weight or bias (4) does not fit x (2, 5)");
 }
 
+TEST_CASE("rows of equal elements have no rest: mean, var and layer_norm", "[ops]") {
+  const DType dtype = GENERATE(DType::f32, DType::f64);
+  const double value = GENERATE(10.3, 0.1, -1e5 / 3, 1e-20);
+  const std::int64_t n = GENERATE(2, 7, 49, 768);
+  CAPTURE(value, n);
+  const Tensor x = Tensor::full({n}, value, dtype);
+  const List zeros(static_cast<std::size_t>(n), 0.0);
+  for (const double eps : {1e-5, 1e-12, 1e-30}) {
+    for (const bool outside : {false, true}) {
+      CHECK(list(layer_norm(x, {}, {}, {.eps = eps, .eps_outside = outside})) == zeros);
+    }
+  }
+  CHECK(var(x).item() == 0);
+  if (dtype == DType::f32) {  // a sum of f64 is rounded, in PyTorch, too
+    CHECK(mean(x).item() == x.at(0));
+    CHECK(list(slope(x, [](auto& v) { return var(v); })) == zeros);
+  }
+}
+
+TEST_CASE("layer_norm of a row that varies little beside its mean", "[ops]") {
+  const std::int64_t n = 1000;
+  Tensor x = Tensor::empty({n});
+  for (std::int64_t i = 0; i < n; ++i) {
+    x.mutable_data<float>()[i] = 1000.1F + 0.001F * static_cast<float>(i % 7);
+  }
+  CHECK(difference(layer_norm(x), layer_norm(x.to(DType::f64)).to(DType::f32), 0, 0.02) == "");
+}
+
 TEST_CASE("rms_norm of zeros is 0 with finite gradients", "[ops]") {
   for (const DType dtype : {DType::f32, DType::f64}) {
     const Tensor x = Tensor::zeros({2, 5}, dtype);
