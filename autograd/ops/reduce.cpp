@@ -120,7 +120,7 @@ std::vector<bool> mark(std::string_view op, const Shape& shape, const std::vecto
   std::vector<bool> marked(static_cast<std::size_t>(shape.rank()), dims.empty());
   for (const int dim : dims) {
     if (shape.rank() == 0 && (dim == 0 || dim == -1)) continue;  // the one element
-    const auto i = static_cast<std::size_t>(shape.index(dim));
+    const auto i = static_cast<std::size_t>(axis_index(op, shape, dim));
     check(!marked[i], "[{}] dimension {} is named twice", op, dim);
     marked[i] = true;
   }
@@ -252,6 +252,7 @@ Tensor max(const Tensor& x) {
 
 Tensor argmax(const Tensor& x, int dim) {
   if (x.rank() == 0) return argmax(x.view({1}), dim);
+  dim = axis_index("argmax", x.shape(), dim);
   const Axis axis(x.shape(), dim);
   check(axis.n > 0, "[argmax] dimension {} of {} is empty", dim, x.shape());
   Tensor indices = Tensor::empty(x.shape().without(dim), DType::i32);
@@ -273,6 +274,8 @@ Tensor argmax(const Tensor& x, int dim) {
 
 MaxResult max(const Tensor& x, int dim, bool keepdim) {
   if (x.rank() == 0) return max(reshape(x, {1}), dim);
+  dim = axis_index("max", x.shape(), dim);
+  check(x.dim(dim) > 0, "[max] dimension {} of {} is empty", dim, x.shape());
   const Tensor indices = argmax(x, dim);
   const Tensor values = gather(x, indices, dim);
   if (!keepdim) return {values, indices};

@@ -341,11 +341,11 @@ TEST_CASE("errors name the op and what does not fit", "[ops]") {
   CHECK_THROWS_AS(linear(x, Tensor::ones({4, 3}, DType::f64)), Error);
   CHECK_THROWS_AS(layer_norm(x, Tensor::ones({3}, DType::f64)), Error);
   CHECK_THROWS_WITH(reshape(x, {4, 2}), "[reshape] (2, 3) has 6 elements, (4, 2) has 8");
-  CHECK_THROWS_WITH(reshape(x, {4, -1}), "6 elements do not fit shape (4, -1)");
-  CHECK_THROWS_WITH(reshape(x, {-1, -1}), "only one size of (-1, -1) may be -1");
+  CHECK_THROWS_WITH(reshape(x, {4, -1}), "[reshape] 6 elements do not fit shape (4, -1)");
+  CHECK_THROWS_WITH(reshape(x, {-1, -1}), "[reshape] only one size of (-1, -1) may be -1");
   CHECK_THROWS_WITH(permute(x, {0, 0}), "[permute] dimension 0 is named twice");
   CHECK_THROWS_WITH(permute(x, {0}), "[permute] 1 dimensions named for shape (2, 3)");
-  CHECK_THROWS_WITH(transpose(x, 0, 2), "there is no dimension 2 in a tensor of rank 2");
+  CHECK_THROWS_WITH(transpose(x, 0, 2), "[transpose] there is no dimension 2 in (2, 3)");
   CHECK_THROWS_WITH(slice(x, 1, 2, 4),
                     "[slice] elements 2 to 4 do not exist in dimension 1 of (2, 3)");
   CHECK_THROWS_AS(slice(x, 1, -1, 2), Error);
@@ -362,4 +362,47 @@ TEST_CASE("errors name the op and what does not fit", "[ops]") {
   CHECK_THROWS_WITH(mse_loss(x, Tensor::ones({3})), "[mse_loss] shapes differ: (2, 3) and (3)");
   CHECK_THROWS_WITH(exp(ids({1})), "[exp] this op works in f32 and f64, not in i32");
   CHECK_THROWS_WITH(exp(Tensor()), "[exp] an undefined tensor was used");
+}
+
+TEST_CASE("errors of a dimension that is not there name the op", "[ops]") {
+  const Tensor x = Tensor::ones({2, 3});
+  const std::map<std::string, std::function<void(int)>> ops = {
+      {"sum", [&](int dim) { sum(x, {dim}); }},
+      {"mean", [&](int dim) { mean(x, {dim}); }},
+      {"var", [&](int dim) { var(x, {dim}); }},
+      {"max", [&](int dim) { max(x, dim); }},
+      {"argmax", [&](int dim) { argmax(x, dim); }},
+      {"sort", [&](int dim) { sort(x, dim); }},
+      {"topk", [&](int dim) { topk(x, 1, dim); }},
+      {"cumsum", [&](int dim) { cumsum(x, dim); }},
+      {"gather",
+       [&](int dim) {
+         gather(x, ids({0, 0}), dim);
+       }},
+      {"select", [&](int dim) { select(x, dim, 0); }},
+      {"permute",
+       [&](int dim) {
+         permute(x, {0, dim});
+       }},
+      {"transpose", [&](int dim) { transpose(x, 0, dim); }},
+      {"slice", [&](int dim) { slice(x, dim, 0, 1); }},
+      {"pad", [&](int dim) { pad(x, dim, 0, 5); }},
+      {"concat",
+       [&](int dim) {
+         concat({x, x}, dim);
+       }},
+      {"split",
+       [&](int dim) {
+         split(x, {1, 1}, dim);
+       }},
+      {"softmax", [&](int dim) { softmax(x, dim); }},
+      {"log_softmax", [&](int dim) { log_softmax(x, dim); }},
+      {"log_sum_exp", [&](int dim) { log_sum_exp(x, dim); }},
+  };
+  for (const auto& [name, op] : ops) {
+    const std::string rule = "[" + name + "] there is no dimension ";
+    CHECK_THROWS_WITH(op(2), rule + "2 in (2, 3)");
+    CHECK_THROWS_WITH(op(-3), rule + "-3 in (2, 3)");
+  }
+  CHECK_THROWS_WITH(max(Tensor::ones({0, 3}), 0), "[max] dimension 0 of (0, 3) is empty");
 }
