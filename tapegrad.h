@@ -2,10 +2,6 @@
 
 // All of tapegrad: the engine, layers and models, optimisers, data, and runs.
 
-// clang-format off
-#include "tapegrad/base/version.h"  // first: it asks for C++20
-// clang-format on
-
 #include "tapegrad/autograd/check/gradcheck.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/profile.h"
@@ -18,6 +14,7 @@
 #include "tapegrad/base/memory/memory.h"
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/base/random.h"
+#include "tapegrad/base/version.h"
 #include "tapegrad/data/corpus/corpus.h"
 #include "tapegrad/data/data_folder.h"
 #include "tapegrad/data/loader.h"

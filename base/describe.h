@@ -11,6 +11,8 @@
 #include <variant>
 #include <vector>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad {
 
 // A struct of options names each of its members once, in a table:

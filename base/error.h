@@ -4,6 +4,8 @@
 
 #include <stdexcept>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad {
 
 // The one exception that this library throws. Its text names the rule that was broken and the

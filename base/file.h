@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad {
 
 // Whether the last name of a path may be a symbolic link. Files of a run folder must not be links:

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad {
 
 // The upper half of a float: the same range, with 8 bits of significand instead of 24.

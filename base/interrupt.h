@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad {
 
 // From now on, the first SIGINT (Ctrl-C), SIGTERM or SIGHUP only sets a flag, so that the program

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad {
 
 // How many threads parallel_for may use, the caller's included. At first: as many as this process

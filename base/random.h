@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad {
 
 // Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel Random Numbers: As Easy as 1, 2, 3; SC 2011):

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad {
 
 // Prints lines on stdout. If stdout is a terminal, one line below them is redrawn in place, and

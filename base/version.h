@@ -1,9 +1,6 @@
 #pragma once
 
-// The first header of each build against tapegrad: everything else needs what this asks for.
-#if __cplusplus < 202002L
-#error "tapegrad needs C++20: compile with -std=c++20 or newer"
-#endif
+#include "tapegrad/base/cxx20.h"
 
 // The version of tapegrad; CMake and pkg-config read it here. Before 1.0, a change of the second
 // number may change interfaces.

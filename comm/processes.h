@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad {
 
 namespace detail {

@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad::nn {
 
 // One row of a table of names. It holds for names of the model that begin with `prefix`, in which

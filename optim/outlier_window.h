@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad::optim {
 
 // How far a value stands out of those before it, as llm.c measures the loss and the norm of each

@@ -4,6 +4,8 @@
 #include <span>
 #include <string_view>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad::optim {
 
 // nanoGPT's learning rate of iteration i, counted from 0:

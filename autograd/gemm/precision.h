@@ -4,6 +4,8 @@
 #include <span>
 #include <string_view>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad {
 
 // Whether the f32 operands of a matrix product are rounded to bf16 first. Sums are f32 either way.

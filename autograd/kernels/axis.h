@@ -1,8 +1,17 @@
 #pragma once
 
+#include <string_view>
+
 #include "tapegrad/autograd/tensor/shape.h"
 
 namespace tapegrad {
+
+// dim as a plain index, as Shape::index() has it, with an error that names the op.
+inline int axis_index(std::string_view op, const Shape& shape, int dim) {
+  check(dim >= -shape.rank() && dim < shape.rank(), "[{}] there is no dimension {} in {}", op, dim,
+        shape);
+  return shape.index(dim);
+}
 
 // A shape seen as (outer, n, inner), with the dimension `dim` in the middle.
 struct Axis {

@@ -67,7 +67,7 @@ Tensor running_sum(const Tensor& x, int dim, bool from_end) {
 
 Tensor cumsum(const Tensor& x, int dim) {
   if (x.rank() == 0) return reshape(cumsum(reshape(x, {1}), dim), {});
-  return running_sum(x, x.shape().index(dim), false);
+  return running_sum(x, axis_index("cumsum", x.shape(), dim), false);
 }
 
 }  // namespace tapegrad

@@ -143,7 +143,7 @@ Tensor embedding(const Tensor& weight, const Tensor& ids) {
 }
 
 Tensor gather(const Tensor& x, const Tensor& index, int dim) {
-  dim = x.shape().index(dim);
+  dim = axis_index("gather", x.shape(), dim);
   const Axis axis(x.shape(), dim);
   const bool one = index.shape() == x.shape().without(dim);
   check(one || (index.rank() == x.rank() && index.shape().with(dim, 0) == x.shape().with(dim, 0)),

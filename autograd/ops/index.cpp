@@ -1,10 +1,11 @@
+#include "tapegrad/autograd/kernels/axis.h"
 #include "tapegrad/autograd/ops.h"
 
 namespace tapegrad {
 
 Tensor select(const Tensor& x, int dim, std::int64_t index) {
   check(x.rank() >= 1, "[select] a scalar has nothing to select from");
-  dim = x.shape().index(dim);
+  dim = axis_index("select", x.shape(), dim);
   const std::int64_t size = x.dim(dim);
   check(index >= -size && index < size, "[select] there is no index {} in dimension {} of {}",
         index, dim, x.shape());

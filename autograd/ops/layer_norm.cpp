@@ -29,6 +29,26 @@ void scale_row(const T* __restrict x, const T* __restrict w, const T* __restrict
   }
 }
 
+template <class T>
+struct Moments {
+  T mean, variance;
+};
+
+// Where a row varies by less than 1/16 of its mean, the rounding of the mean would show in its
+// differences: of equal elements, which should give 0, it is all that is left. The mean of the
+// differences takes it out.
+template <class T>
+Moments<T> moments(const T* x, std::int64_t n, T divisor) {
+  const auto variance_around = [=](T m) {
+    return sum_row<T>(n, [=](auto i) { return (x[i] - m) * (x[i] - m); }) / divisor;
+  };
+  const T mean = sum_row<T>(n, [=](auto i) { return x[i]; }) / static_cast<T>(n);
+  const T variance = variance_around(mean);
+  if (!(variance * 256 <= mean * mean)) return {mean, variance};
+  const T nearer = mean + sum_row<T>(n, [=](auto i) { return x[i] - mean; }) / static_cast<T>(n);
+  return {nearer, variance_around(nearer)};
+}
+
 // y and, per row, the mean and the variance in `stats` (rows, 2).
 template <class T>
 void forward_rows(const Tensor& x, const Tensor& weight, const Tensor& bias,
@@ -42,13 +62,10 @@ void forward_rows(const Tensor& x, const Tensor& weight, const Tensor& bias,
     for (std::int64_t r = begin; r < end; ++r) {
       const T* row = in + r * n;
       T* to = out + r * n;
-      const T mean = sum_row<T>(n, [=](auto i) { return row[i]; }) / static_cast<T>(n);
-      const T var = sum_row<T>(n, [=](auto i) { return (row[i] - mean) * (row[i] - mean); }) /
-                    static_cast<T>(degrees(n, options));
-      const T rstd = inverse_std(var, options);
-      stat[2 * r] = mean;
-      stat[2 * r + 1] = var;
-      scale_row(row, w, b, mean, rstd, n, to);
+      const Moments<T> of_row = moments(row, n, static_cast<T>(degrees(n, options)));
+      stat[2 * r] = of_row.mean;
+      stat[2 * r + 1] = of_row.variance;
+      scale_row(row, w, b, of_row.mean, inverse_std(of_row.variance, options), n, to);
     }
   });
 }

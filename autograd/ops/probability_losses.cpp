@@ -59,6 +59,14 @@ T limited_log(T log) {
   return log < static_cast<T>(kLeastLog) ? static_cast<T>(kLeastLog) : log;
 }
 
+// The logarithm that the loss has, log or log1p of x, made of ops. It is limited and has no slope
+// where x is `pole`: the slope of the logarithm itself, times 0, is NaN there.
+Tensor limited(Tensor (*logarithm)(const Tensor&), const Tensor& x, double pole) {
+  const Tensor infinite = eq(x, pole);
+  const Tensor y = logarithm(masked_fill(x, infinite, 1));
+  return masked_fill(clamp(y, kLeastLog, kInfinity), infinite, kLeastLog);
+}
+
 // −t·log p − (1 − t)·log(1 − p), elementwise.
 Tensor cross_entropies(const Tensor& p, const Tensor& target) {
   return apply(
@@ -74,10 +82,7 @@ Tensor cross_entropies(const Tensor& p, const Tensor& target) {
         const Tensor &q = saved[0], &t = saved[1];
         Grads grads(2);
         if (needs[0]) grads[0] = dy * ((q - t) / clamp(q * (1.0 - q), 1e-12, kInfinity));
-        if (needs[1]) {
-          grads[1] =
-              dy * (clamp(log1p(-q), kLeastLog, kInfinity) - clamp(log(q), kLeastLog, kInfinity));
-        }
+        if (needs[1]) grads[1] = dy * (limited(log1p, -q, -1) - limited(log, q, 0));
         return grads;
       });
 }

@@ -34,7 +34,7 @@ void add_rows(const T* x, std::int64_t begin, std::int64_t end, std::int64_t inn
 
 // Sums where inner is so large that threads share out blocks of columns: each adds up all rows.
 template <class From, class To>
-void sum_columns(const From* x, To* out, const Axis& axis) {
+void sum_columns(const From* x, To* out, const Axis& axis, double divisor) {
   const std::int64_t blocks = (axis.inner + kColumnBlock - 1) / kColumnBlock;
   const std::int64_t grain = std::max<std::int64_t>(1, kElementGrain / (axis.n * kColumnBlock + 1));
   parallel_for(axis.outer * blocks, grain, [=](std::int64_t begin, std::int64_t end) {
@@ -49,15 +49,16 @@ void sum_columns(const From* x, To* out, const Axis& axis) {
         }
       }
       To* to = out + i / blocks * axis.inner + first;
-      for (std::int64_t j = 0; j < width; ++j) to[j] = static_cast<To>(total[j]);
+      for (std::int64_t j = 0; j < width; ++j) to[j] = static_cast<To>(total[j] / divisor);
     }
   });
 }
 
-// out (outer, inner) = Σ over n of x (outer, n, inner): fixed chunks of rows, added up in order.
+// out (outer, inner) = Σ over n of x (outer, n, inner) / divisor: fixed chunks of rows, added up in
+// order.
 template <class From, class To>
-void sum_axis(const From* x, To* out, const Axis& axis) {
-  if (axis.inner >= kColumnBlock) return sum_columns(x, out, axis);
+void sum_axis(const From* x, To* out, const Axis& axis, double divisor) {
+  if (axis.inner >= kColumnBlock) return sum_columns(x, out, axis, divisor);
   const std::int64_t rows =
       std::max<std::int64_t>(1, kChunk / std::max<std::int64_t>(1, axis.inner));
   const std::int64_t chunks = std::max<std::int64_t>(1, (axis.n + rows - 1) / rows);
@@ -78,14 +79,15 @@ void sum_axis(const From* x, To* out, const Axis& axis) {
       for (std::int64_t j = 0; j < axis.inner; ++j) total[j] += total[c * axis.inner + j];
     }
     for (std::int64_t j = 0; j < axis.inner; ++j) {
-      out[o * axis.inner + j] = static_cast<To>(total[j]);
+      out[o * axis.inner + j] = static_cast<To>(total[j] / divisor);
     }
   }
 }
 
-// Sums over each marked dimension, which keeps a size of 1. Neighbouring ones are taken as one.
-// Where that takes several sums, all but the last stay f64, so that the result is rounded once.
-Tensor sum_dims(const Tensor& x, const std::vector<bool>& marked) {
+// Sums over each marked dimension, which keeps a size of 1, divided by `divisor`. Neighbouring ones
+// are taken as one. Where that takes several sums, all but the last stay f64, so that the result is
+// rounded once.
+Tensor sum_dims(const Tensor& x, const std::vector<bool>& marked, double divisor = 1) {
   Tensor y = x;
   for (int i = x.rank(); i-- > 0;) {
     if (!marked[static_cast<std::size_t>(i)]) continue;
@@ -104,7 +106,7 @@ Tensor sum_dims(const Tensor& x, const std::vector<bool>& marked) {
       dispatch(sums.dtype(), [&](auto to) {
         using From = decltype(from);
         using To = decltype(to);
-        sum_axis(y.data<From>(), sums.mutable_data<To>(), Axis(merged, first));
+        sum_axis(y.data<From>(), sums.mutable_data<To>(), Axis(merged, first), last ? divisor : 1);
       });
     });
     y = sums;
@@ -118,7 +120,7 @@ std::vector<bool> mark(std::string_view op, const Shape& shape, const std::vecto
   std::vector<bool> marked(static_cast<std::size_t>(shape.rank()), dims.empty());
   for (const int dim : dims) {
     if (shape.rank() == 0 && (dim == 0 || dim == -1)) continue;  // the one element
-    const auto i = static_cast<std::size_t>(shape.index(dim));
+    const auto i = static_cast<std::size_t>(axis_index(op, shape, dim));
     check(!marked[i], "[{}] dimension {} is named twice", op, dim);
     marked[i] = true;
   }
@@ -156,7 +158,7 @@ Tensor mean(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
   const std::vector<bool> marked = mark("mean", x.shape(), dims);
   const auto n = static_cast<double>(count(x.shape(), marked));
   const Tensor means = apply(
-      "mean", {x}, [=](Inputs in, Saved&) { return sum_dims(in[0], marked) / n; },
+      "mean", {x}, [=](Inputs in, Saved&) { return sum_dims(in[0], marked, n); },
       [=, shape = x.shape()](const Tensor& dy, const Saved&, const Needs&) -> Grads {
         // The gradient of nothing has no elements, and is not divided by 0.
         return {broadcast_to(shape.numel() == 0 ? dy : dy / n, shape)};
@@ -172,7 +174,8 @@ Tensor var(const Tensor& x, const std::vector<int>& dims, bool unbiased, bool ke
       "var", {x},
       [=](Inputs in, Saved& saved) {
         const Tensor wide = saved.keep(in[0]).to(DType::f64);  // as PyTorch has it
-        const Tensor centred = wide - mean(wide, dims, true);
+        Tensor centred = wide - mean(wide, dims, true);
+        centred = centred - mean(centred, dims, true);  // which takes out the rounding of that mean
         return (sum(centred * centred, dims, true) / divisor).to(in[0].dtype());
       },
       // The mean has no part in it: what would come through it is the sum of x − mean, which is 0.
@@ -249,6 +252,7 @@ Tensor max(const Tensor& x) {
 
 Tensor argmax(const Tensor& x, int dim) {
   if (x.rank() == 0) return argmax(x.view({1}), dim);
+  dim = axis_index("argmax", x.shape(), dim);
   const Axis axis(x.shape(), dim);
   check(axis.n > 0, "[argmax] dimension {} of {} is empty", dim, x.shape());
   Tensor indices = Tensor::empty(x.shape().without(dim), DType::i32);
@@ -270,6 +274,8 @@ Tensor argmax(const Tensor& x, int dim) {
 
 MaxResult max(const Tensor& x, int dim, bool keepdim) {
   if (x.rank() == 0) return max(reshape(x, {1}), dim);
+  dim = axis_index("max", x.shape(), dim);
+  check(x.dim(dim) > 0, "[max] dimension {} of {} is empty", dim, x.shape());
   const Tensor indices = argmax(x, dim);
   const Tensor values = gather(x, indices, dim);
   if (!keepdim) return {values, indices};

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "tapegrad/autograd/apply.h"
+#include "tapegrad/autograd/kernels/axis.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
 
@@ -116,7 +117,7 @@ Tensor permute(const Tensor& x, const std::vector<int>& wanted) {
   std::vector<int> order, inverse(wanted.size(), -1);
   Shape shape;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    const int from = x.shape().index(wanted[i]);
+    const int from = axis_index("permute", x.shape(), wanted[i]);
     check(inverse[static_cast<std::size_t>(from)] < 0, "[permute] dimension {} is named twice",
           from);
     inverse[static_cast<std::size_t>(from)] = static_cast<int>(i);
@@ -134,13 +135,13 @@ Tensor transpose(const Tensor& x, int dim0, int dim1) {
   if (x.rank() == 0) return reshape(transpose(reshape(x, {1}), dim0, dim1), {});
   std::vector<int> order(static_cast<std::size_t>(x.rank()));
   std::iota(order.begin(), order.end(), 0);
-  std::swap(order[static_cast<std::size_t>(x.shape().index(dim0))],
-            order[static_cast<std::size_t>(x.shape().index(dim1))]);
+  std::swap(order[static_cast<std::size_t>(axis_index("transpose", x.shape(), dim0))],
+            order[static_cast<std::size_t>(axis_index("transpose", x.shape(), dim1))]);
   return permute(x, order);
 }
 
 Tensor slice(const Tensor& x, int dim, std::int64_t begin, std::int64_t end) {
-  dim = x.shape().index(dim);
+  dim = axis_index("slice", x.shape(), dim);
   check_range("slice", x.shape(), dim, begin, end);
   return apply(
       "slice", {x},
@@ -156,7 +157,7 @@ Tensor slice(const Tensor& x, int dim, std::int64_t begin, std::int64_t end) {
 }
 
 Tensor pad(const Tensor& x, int dim, std::int64_t begin, std::int64_t size) {
-  dim = x.shape().index(dim);
+  dim = axis_index("pad", x.shape(), dim);
   const std::int64_t n = x.dim(dim);
   check(begin >= 0 && begin + n <= size, "[pad] {} elements from {} on do not fit into {}", n,
         begin, size);
@@ -174,7 +175,7 @@ Tensor pad(const Tensor& x, int dim, std::int64_t begin, std::int64_t size) {
 
 Tensor concat(const std::vector<Tensor>& parts, int dim) {
   check(!parts.empty(), "[concat] there is nothing to join");
-  dim = parts[0].shape().index(dim);
+  dim = axis_index("concat", parts[0].shape(), dim);
   std::vector<std::int64_t> sizes;
   for (const Tensor& part : parts) {
     check(part.rank() == parts[0].rank() && part.dtype() == parts[0].dtype() &&
@@ -201,6 +202,7 @@ Tensor concat(const std::vector<Tensor>& parts, int dim) {
 }
 
 std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& sizes, int dim) {
+  dim = axis_index("split", x.shape(), dim);
   const std::int64_t total = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
   check(total == x.dim(dim), "[split] sizes add up to {}, but dimension {} of {} has {}", total,
         dim, x.shape(), x.dim(dim));

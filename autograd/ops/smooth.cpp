@@ -46,6 +46,17 @@ struct Silu {
   T derivative() const { return gate * (1 + v * (1 - gate)); }
 };
 
+// dy·σ(v), denormals of σ included: below −80, log(1 + eᵛ) and σ(v) are both eᵛ.
+Tensor softplus_backward(const Tensor& dy, const Tensor& v) {
+  const auto values = [](const Tensor& d, const Tensor& x) {
+    return zip("softplus_backward", d, x,
+               [](auto e, auto u) { return e * (u < -80 ? wide_softplus(u) : fast_sigmoid(u)); });
+  };
+  return times_slope("softplus_backward", dy, v, values, [](const Tensor& x) {
+    return softplus_backward(Tensor::scalar(1, x.dtype()), x) * sigmoid(-x);
+  });
+}
+
 // The gradients of gate and up, in one pass over the three.
 Grads swiglu_gradients(const Tensor& dy, const Tensor& gate, const Tensor& up) {
   Tensor dgate = Tensor::empty(gate.shape(), gate.dtype()),
@@ -145,7 +156,7 @@ Tensor softplus(const Tensor& x, double beta) {
         });
       },
       [beta](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
-        return {dy * sigmoid(beta == 1 ? saved[0] : saved[0] * beta)};
+        return {softplus_backward(dy, beta == 1 ? saved[0] : saved[0] * beta)};
       },
       {.cheap = true});
 }

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "tapegrad/autograd/apply.h"
+#include "tapegrad/autograd/kernels/axis.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/kernels/vector_math.h"
 #include "tapegrad/autograd/ops.h"
@@ -29,9 +30,9 @@ Tensor map_rows(const Tensor& x, const Shape& shape, const F& f) {
 
 // Calls op on x with `dim` brought to the last place, and brings it back.
 template <class Op>
-Tensor on_last_dim(const Tensor& x, int dim, const Op& op) {
-  if (x.rank() == 0) return reshape(on_last_dim(reshape(x, {1}), dim, op), {});
-  dim = x.shape().index(dim);
+Tensor on_last_dim(std::string_view name, const Tensor& x, int dim, const Op& op) {
+  if (x.rank() == 0) return reshape(on_last_dim(name, reshape(x, {1}), dim, op), {});
+  dim = axis_index(name, x.shape(), dim);
   if (dim == x.rank() - 1) return op(x);
   return transpose(op(transpose(x, dim, -1)), dim, -1);
 }
@@ -63,14 +64,14 @@ Tensor log_sum_exp_slope(const Tensor& x) {
 }  // namespace
 
 Tensor softmax(const Tensor& input, int dim) {
-  return on_last_dim(input, dim, [](const Tensor& x) {
+  return on_last_dim("softmax", input, dim, [](const Tensor& x) {
     return softmax_of_rows("softmax", x,
                            [](const auto* row, auto* out, auto n) { softmax_row(row, out, n); });
   });
 }
 
 Tensor log_softmax(const Tensor& input, int dim) {
-  return on_last_dim(input, dim, [](const Tensor& x) {
+  return on_last_dim("log_softmax", input, dim, [](const Tensor& x) {
     return apply(
         "log_softmax", {x},
         [](Inputs in, Saved& saved) {
@@ -87,7 +88,7 @@ Tensor log_softmax(const Tensor& input, int dim) {
 }
 
 Tensor log_sum_exp(const Tensor& input, int dim, bool keepdim) {
-  const Tensor kept = on_last_dim(input, dim, [](const Tensor& x) {
+  const Tensor kept = on_last_dim("log_sum_exp", input, dim, [](const Tensor& x) {
     return apply(
         "log_sum_exp", {x},
         [](Inputs in, Saved& saved) {

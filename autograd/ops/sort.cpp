@@ -73,12 +73,13 @@ SortResult as_scalars(const SortResult& of_one) {
 
 SortResult sort(const Tensor& x, int dim, bool descending) {
   if (x.rank() == 0) return as_scalars(sort(reshape(x, {1}), dim, descending));
+  dim = axis_index("sort", x.shape(), dim);
   return first_sorted("sort", x, x.dim(dim), dim, descending);
 }
 
 SortResult topk(const Tensor& x, std::int64_t k, int dim, bool largest) {
   if (x.rank() == 0 && k == 1) return as_scalars(topk(reshape(x, {1}), 1, dim, largest));
-  const std::int64_t n = x.dim(dim);
+  const std::int64_t n = x.dim(axis_index("topk", x.shape(), dim));
   check(k >= 0 && k <= n, "[topk] k is {}, and dimension {} of {} has {} elements", k, dim,
         x.shape(), n);
   return first_sorted("topk", x, k, dim, largest);

@@ -4,6 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad {
 
 // Bytes per second at which all threads together read this memory: the limit of what is computed

@@ -5,6 +5,8 @@
 #include <iosfwd>
 #include <string>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad {
 
 class Tensor;

@@ -116,13 +116,13 @@ Shape infer_shape(const Shape& shape, std::int64_t numel) {
   Shape known = shape;
   for (int i = 0; i < shape.rank(); ++i) {
     if (shape[i] != -1) continue;
-    check(unknown < 0, "only one size of {} may be -1", shape);
+    check(unknown < 0, "[reshape] only one size of {} may be -1", shape);
     unknown = i;
     known[i] = 1;
   }
   if (unknown < 0) return shape;
   const std::int64_t rest = known.numel();
-  check(rest > 0 && numel % rest == 0, "{} elements do not fit shape {}", numel, shape);
+  check(rest > 0 && numel % rest == 0, "[reshape] {} elements do not fit shape {}", numel, shape);
   return known.with(unknown, numel / rest);
 }
 

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <memory>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad {
 
 // Measures the memory of a computation without doing it. While a DryRun lives, on its thread:

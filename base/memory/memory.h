@@ -2,6 +2,8 @@
 
 #include <cstddef>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad {
 
 // The caching allocator behind every tensor. Freed memory is kept and handed out again. A training

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad {
 
 // What some bytes begin with:

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <string>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad {
 
 // Numbers for people.

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad::data {
 
 // How a conversation becomes the text that a model was trained on: the Jinja template of

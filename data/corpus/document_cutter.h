@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad::data {
 
 // Where one document ends and the next one begins, inside a file or a line of JSON lines.

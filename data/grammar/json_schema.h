@@ -5,6 +5,8 @@
 #include <memory>
 #include <string_view>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad::data {
 
 struct Grammar;

@@ -2,6 +2,8 @@
 
 #include <string_view>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad::data {
 
 // What may stand around the words of a document; text of nothing else is no document.

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad::data {
 
 using Token = std::int32_t;

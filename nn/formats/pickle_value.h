@@ -4,6 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad::nn {
 
 // A value that a pickle of Python has made: see pickle.h. Its texts are parts of the pickle.

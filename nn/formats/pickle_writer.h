@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad::nn {
 
 // Writes a pickle of protocol 2. Between begin_… and end_… stand the elements of a tuple or list,

@@ -4,6 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad::nn {
 
 struct TokenLogprob {

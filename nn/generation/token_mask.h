@@ -4,6 +4,8 @@
 #include <memory>
 #include <span>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad::nn {
 
 // Decides which tokens may come next, as a grammar does: text that must be JSON, a choice among

@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad::run {
 
 // The memory that this process can still get without swapping, in bytes.

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad::run {
 
 // The results of an evaluation.

@@ -6,6 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad::run {
 
 // How busy the machine is, with this program and all others, as Linux reports it; of memory, the

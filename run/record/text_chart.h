@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad::run {
 
 struct ChartPoint {

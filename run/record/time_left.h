@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad::run {
 
 // How long further steps will take: as long as the latest ones, plus the mean time between steps.

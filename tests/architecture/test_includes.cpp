@@ -256,6 +256,18 @@ TEST_CASE(
   }
 }
 
+// The first include of a header leads to one of its own kind, and in the end to cxx20.h. So a
+// program in C++17 is told so, whichever header it includes, before anything else fails.
+TEST_CASE("each public header asks for C++20 first", "[layers]") {
+  const auto sources = read_sources(kLibraryAndPrograms);
+  for (const std::string& header : public_headers()) {
+    const auto source = sources.find(source_path(header));
+    if (source == sources.end() || header == "tapegrad/base/cxx20.h") continue;
+    INFO(header << " includes no header of tapegrad: if it needs none, base/cxx20.h");
+    CHECK(!included(source->second, '"', '"').empty());
+  }
+}
+
 TEST_CASE("threads, BLAS, oneDNN and MPI are each reached in one place", "[layers]") {
   for (const auto& [path, text] : read_sources(kLibraryAndPrograms)) {
     for (const OneDoor& door : kOneDoor) {

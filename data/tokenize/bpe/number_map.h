@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad::data {
 
 // Where a search among 2^bits places begins. The multiplier has no pattern (2^64 / φ), and the

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad::data {
 
 // SentencePiece's compiled rules of a normalizer ("precompiled_charsmap"): texts of a few

@@ -105,6 +105,21 @@ TEST_CASE("softplus is x where beta times x is too large", "[extremes]") {
   CHECK(near(derivatives(half, {0}, dtype, large).first, {rounded / 2}));  // dy/beta is no number
 }
 
+TEST_CASE("softplus has gradients as small as its values", "[extremes]") {
+  const DType dtype = GENERATE(DType::f32, DType::f64);
+  const double beta = GENERATE(1.0, 2.0);
+  const auto op = [=](Inputs x) { return softplus(x[0], beta); };
+  for (const double v :
+       dtype == DType::f32 ? Values{-60, -79, -81, -95, -103} : Values{-81, -705, -720, -744}) {
+    CAPTURE(dtype, v);
+    const double slope = Tensor::full({}, std::exp(v), dtype).item();
+    const Derivatives d = derivatives(op, {v / beta}, dtype);
+    CHECK(slope > 0);
+    CHECK(d.first[0] == Approx(slope).epsilon(1e-6));
+    CHECK(d.second[0] == Approx(slope * beta).epsilon(1e-6));
+  }
+}
+
 TEST_CASE("the unbiased variance of one element is NaN, and so are its derivatives", "[extremes]") {
   const DType dtype = GENERATE(DType::f32, DType::f64);
   const auto all = [](Inputs x) { return reshape(var(x[0]), {1}); };
@@ -146,6 +161,11 @@ TEST_CASE("losses at the edges of probabilities have finite gradients", "[extrem
   for (const double target : {0.0, 0.25, 1.0}) {
     CHECK(derivatives(loss, {0, target}, dtype).first[1] == 100);
     CHECK(derivatives(loss, {1, target}, dtype).first[1] == -100);
+    // d²/dp² and the mixed one of the gradient of p, whose divisor ends at 1e-12; by the gradient
+    // of the target, which does not move there, 0 is added.
+    for (const double p : {0.0, 1.0}) {
+      CHECK(near(derivatives(loss, {p, target}, dtype).second, {1e12, -1e12}));
+    }
   }
   const Tensor logits = Tensor::from({kNan, 1.0, 1.0, 2.0}, {2, 2}).to(dtype);
   Tape tape;

@@ -240,6 +240,34 @@ TEST_CASE("layer_norm of a constant row is 0 with finite gradients", "[ops]") {
                     "[layer_norm] weight or bias (4) does not fit x (2, 5)");
 }
 
+TEST_CASE("rows of equal elements have no rest: mean, var and layer_norm", "[ops]") {
+  const DType dtype = GENERATE(DType::f32, DType::f64);
+  const double value = GENERATE(10.3, 0.1, -1e5 / 3, 1e-20);
+  const std::int64_t n = GENERATE(2, 7, 49, 768);
+  CAPTURE(value, n);
+  const Tensor x = Tensor::full({n}, value, dtype);
+  const List zeros(static_cast<std::size_t>(n), 0.0);
+  for (const double eps : {1e-5, 1e-12, 1e-30}) {
+    for (const bool outside : {false, true}) {
+      CHECK(list(layer_norm(x, {}, {}, {.eps = eps, .eps_outside = outside})) == zeros);
+    }
+  }
+  CHECK(var(x).item() == 0);
+  if (dtype == DType::f32) {  // a sum of f64 is rounded, in PyTorch, too
+    CHECK(mean(x).item() == x.at(0));
+    CHECK(list(slope(x, [](auto& v) { return var(v); })) == zeros);
+  }
+}
+
+TEST_CASE("layer_norm of a row that varies little beside its mean", "[ops]") {
+  const std::int64_t n = 1000;
+  Tensor x = Tensor::empty({n});
+  for (std::int64_t i = 0; i < n; ++i) {
+    x.mutable_data<float>()[i] = 1000.1F + 0.001F * static_cast<float>(i % 7);
+  }
+  CHECK(difference(layer_norm(x), layer_norm(x.to(DType::f64)).to(DType::f32), 0, 0.02) == "");
+}
+
 TEST_CASE("rms_norm of zeros is 0 with finite gradients", "[ops]") {
   for (const DType dtype : {DType::f32, DType::f64}) {
     const Tensor x = Tensor::zeros({2, 5}, dtype);
@@ -313,11 +341,11 @@ TEST_CASE("errors name the op and what does not fit", "[ops]") {
   CHECK_THROWS_AS(linear(x, Tensor::ones({4, 3}, DType::f64)), Error);
   CHECK_THROWS_AS(layer_norm(x, Tensor::ones({3}, DType::f64)), Error);
   CHECK_THROWS_WITH(reshape(x, {4, 2}), "[reshape] (2, 3) has 6 elements, (4, 2) has 8");
-  CHECK_THROWS_WITH(reshape(x, {4, -1}), "6 elements do not fit shape (4, -1)");
-  CHECK_THROWS_WITH(reshape(x, {-1, -1}), "only one size of (-1, -1) may be -1");
+  CHECK_THROWS_WITH(reshape(x, {4, -1}), "[reshape] 6 elements do not fit shape (4, -1)");
+  CHECK_THROWS_WITH(reshape(x, {-1, -1}), "[reshape] only one size of (-1, -1) may be -1");
   CHECK_THROWS_WITH(permute(x, {0, 0}), "[permute] dimension 0 is named twice");
   CHECK_THROWS_WITH(permute(x, {0}), "[permute] 1 dimensions named for shape (2, 3)");
-  CHECK_THROWS_WITH(transpose(x, 0, 2), "there is no dimension 2 in a tensor of rank 2");
+  CHECK_THROWS_WITH(transpose(x, 0, 2), "[transpose] there is no dimension 2 in (2, 3)");
   CHECK_THROWS_WITH(slice(x, 1, 2, 4),
                     "[slice] elements 2 to 4 do not exist in dimension 1 of (2, 3)");
   CHECK_THROWS_AS(slice(x, 1, -1, 2), Error);

@@ -1,5 +1,7 @@
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <map>
 
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"
@@ -106,4 +108,47 @@ TEST_CASE("indices that do not exist are errors", "[sort]") {
   CHECK_THROWS_WITH(sort(x, 2), ContainsSubstring("dimension 2"));
   CHECK_THROWS_WITH(sort(ids({1, 0})), ContainsSubstring("i32"));
   CHECK_THROWS_WITH(cumsum(x, -3), ContainsSubstring("dimension -3"));
+}
+
+TEST_CASE("errors of a dimension that is not there name the op", "[sort]") {
+  const Tensor x = Tensor::ones({2, 3});
+  const std::map<std::string, std::function<void(int)>> ops = {
+      {"sum", [&](int dim) { sum(x, {dim}); }},
+      {"mean", [&](int dim) { mean(x, {dim}); }},
+      {"var", [&](int dim) { var(x, {dim}); }},
+      {"max", [&](int dim) { max(x, dim); }},
+      {"argmax", [&](int dim) { argmax(x, dim); }},
+      {"sort", [&](int dim) { sort(x, dim); }},
+      {"topk", [&](int dim) { topk(x, 1, dim); }},
+      {"cumsum", [&](int dim) { cumsum(x, dim); }},
+      {"gather",
+       [&](int dim) {
+         gather(x, ids({0, 0}), dim);
+       }},
+      {"select", [&](int dim) { select(x, dim, 0); }},
+      {"permute",
+       [&](int dim) {
+         permute(x, {0, dim});
+       }},
+      {"transpose", [&](int dim) { transpose(x, 0, dim); }},
+      {"slice", [&](int dim) { slice(x, dim, 0, 1); }},
+      {"pad", [&](int dim) { pad(x, dim, 0, 5); }},
+      {"concat",
+       [&](int dim) {
+         concat({x, x}, dim);
+       }},
+      {"split",
+       [&](int dim) {
+         split(x, {1, 1}, dim);
+       }},
+      {"softmax", [&](int dim) { softmax(x, dim); }},
+      {"log_softmax", [&](int dim) { log_softmax(x, dim); }},
+      {"log_sum_exp", [&](int dim) { log_sum_exp(x, dim); }},
+  };
+  for (const auto& [name, op] : ops) {
+    const std::string rule = "[" + name + "] there is no dimension ";
+    CHECK_THROWS_WITH(op(2), rule + "2 in (2, 3)");
+    CHECK_THROWS_WITH(op(-3), rule + "-3 in (2, 3)");
+  }
+  CHECK_THROWS_WITH(max(Tensor::ones({0, 3}), 0), "[max] dimension 0 of (0, 3) is empty");
 }

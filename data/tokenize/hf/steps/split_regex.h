@@ -5,6 +5,8 @@
 #include <memory>
 #include <string_view>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad::data {
 
 // A regular expression that cuts text, as files of tokenizers have it: in Oniguruma's language, of
