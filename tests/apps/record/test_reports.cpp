@@ -31,7 +31,9 @@ TEST_CASE("a run ends with a report that stands alone", "[report]") {
   const std::string html = run.file("report.html");
   check_stands_alone(html);
   CHECK(count(html, "<figure>") == 6);
-  CHECK(count(html, "<svg viewBox=\"0 0 720") == 4);
+  CHECK(count(html, "<svg viewBox=\"0 0 720") == 1);
+  CHECK(count(html, "<svg viewBox=\"0 0 460") == 3);
+  CHECK_THAT(html, ContainsSubstring("<span>training loss there</span>"));
   // The maps have a row for each layer, and a column for each time that they were looked at.
   CHECK(count(html, "<div class=\"map\" style=\"--rows:") == 2);
   CHECK(count(html, "<svg viewBox=\"0 0 5 ") == 2);
@@ -96,12 +98,36 @@ TEST_CASE("watch --html shows several runs and where they differ", "[report]") {
   check_ended_well(r);
   CHECK_THAT(r.out, ContainsSubstring("two.html shows 2 runs"));
   const std::string html = TempFolder::get(file);
-  const std::size_t differ = html.find("Options that differ"), curves = html.find("<h2>Curves");
-  REQUIRE(differ < curves);
-  const std::string part = html.substr(differ, curves - differ);
-  CHECK_THAT(part, ContainsSubstring("learning_rate</th><td>0.01</td><td>0.02</td>"));
+  const std::size_t table = html.find("<h2>Runs"), curves = html.find("<h2>Curves");
+  REQUIRE(table < curves);
+  const std::string part = html.substr(table, curves - table);
+  CHECK_THAT(part, ContainsSubstring("<th scope=\"col\">learning_rate</th>") &&
+                       ContainsSubstring("<td>0.01</td>") && ContainsSubstring("<td>0.02</td>"));
+  CHECK(count(part, "standard deviation") == 0);
   CHECK(count(part, "n_embd") == 0);
   CHECK_THAT(html, ContainsSubstring("run: validation loss"));
+}
+
+TEST_CASE("many runs of a report have looks of their own, and a row for an experiment",
+          "[report]") {
+  const TempFolder folder;
+  constexpr int runs = 30;
+  for (int i = 0; i < runs; ++i) {
+    const std::string run = "runs/" + std::to_string(i);
+    folder.put(run + "/config.json", "{\"random\":{\"seed\":" + std::to_string(i) + "}}");
+    folder.put(run + "/metrics.jsonl", "{\"iteration\":5,\"train_loss\":1,\"val_loss\":2}\n");
+  }
+  check_ended_well(run_program("watch", {folder / "runs", "--html", folder / "all.html"}));
+  const std::string html = TempFolder::get(folder / "all.html");
+  for (int i = 0; i < runs; ++i) {
+    const std::string look =
+        "curve-" + std::to_string(i % 12) + " dash-" + std::to_string(i / 12) + "\"";
+    INFO(look);
+    CHECK(count(html, look) == 2);  // in the table and in the chart
+  }
+  CHECK(count(html, ".curve-") == 12);
+  CHECK_THAT(html, ContainsSubstring("<td>30</td><td>2.0000 ± 0.0000</td>"));
+  CHECK_THAT(html, ContainsSubstring("<details><summary>Options</summary>"));
 }
 
 TEST_CASE("watch --html says what is wrong", "[report]") {
