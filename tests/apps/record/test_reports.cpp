@@ -4,10 +4,14 @@
 #include <limits>
 
 #include "tapegrad/apps/watch/report/line_chart.h"
+#include "tapegrad/base/json_file.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
+#include "tapegrad/tests/places.h"
 
+using tapegrad::Json;
 using tapegrad::watch::LineChart;
 using tapegrad::watch::svg_of;
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -171,4 +175,38 @@ TEST_CASE("a chart draws what can be drawn", "[report]") {
   CHECK(count(widest, "nan") + count(widest, "inf") == 0);
   const std::string huge = svg_of({.title = "t", .curves = {{"a", {{0, 1e300}, {1e18, -1e300}}}}});
   CHECK(count(huge, "<text") < 40);
+}
+
+// The corpus is the project itself, so that losses move a little; another model or vocabulary moves
+// them far. scripts/quickstart_picture.py draws the picture anew.
+TEST_CASE("the README's picture has the options and the first loss of the quickstart", "[report]") {
+  const fs::path root = tapegrad::places::kSources;
+  const std::string svg = TempFolder::get(root / "docs/quickstart.svg");
+  const auto between = [&](const std::string& open, const std::string& close) {
+    const std::size_t found = svg.find(open), begin = found + open.size();
+    REQUIRE(found != svg.npos);
+    return svg.substr(begin, svg.find(close, begin) - begin);
+  };
+  const std::string title = between("<title>", "</title>");
+  CHECK_THAT(TempFolder::get(root / "README.md"),
+             ContainsSubstring("![" + title + "](docs/quickstart.svg)"));
+  const std::string values = between("<polyline id=\"validation\" data-values=\"", "\"");
+  const double first = std::stod(values.substr(values.find(',') + 1));
+  const double last = std::stod(values.substr(values.rfind(',') + 1));
+  CHECK(title == fmt::format("Losses of a run of 800 steps: from {:.2f} to {:.2f}", first, last));
+
+  const TempFolder folder;
+  check_ended_well(train({"--preset", "quickstart", "--max-iters", "1", "--eval-iters", "2",
+                          "--final-eval", "none", "--no-sample", "--out-dir", folder / "run"}));
+  const Json now = tapegrad::read_json_object(folder / "run/config.json");
+  Json drawn = tapegrad::parse_json<Json>(between("<desc>", "</desc>"), 4);
+  drawn["model"]["vocab_size"] = now["model"]["vocab_size"];  // of the corpus
+  for (const char* name : {"max_iters", "lr_decay_iters", "warmup_iters"}) {
+    drawn["optimizer"][name] = now["optimizer"][name];
+  }
+  CHECK(drawn["model"] == now["model"]);
+  CHECK(drawn["optimizer"] == now["optimizer"]);
+  const std::string metrics = TempFolder::get(folder / "run/metrics.jsonl");
+  const Json line = tapegrad::parse_json<Json>(metrics.substr(0, metrics.find('\n')), 2);
+  CHECK(std::abs(line["val_loss"].get<double>() - first) < 0.1);
 }
