@@ -1,6 +1,8 @@
 #include "tapegrad/apps/events/tables.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <string_view>
 
 #include "tapegrad/apps/events/metrics_csv.h"
 #include "tapegrad/base/text/utf8.h"

@@ -1,6 +1,9 @@
 // report.html of a run, and watch --html.
 
+#include <fmt/format.h>
+
 #include <cmath>
+#include <filesystem>
 #include <limits>
 
 #include "tapegrad/apps/watch/report/line_chart.h"
