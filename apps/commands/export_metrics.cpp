@@ -4,6 +4,9 @@
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/events/metrics_csv.h"
+#include "tapegrad/apps/events/tables.h"
+#include "tapegrad/apps/watch/report/experiments.h"
+#include "tapegrad/apps/watch/run_list.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/run/folder/run_folder.h"
@@ -12,30 +15,45 @@ namespace tapegrad {
 namespace {
 
 struct Options {
-  std::string run, out;
+  std::vector<std::string> runs;
+  std::string out, format = "csv";
   bool csv = true, layers = false, samples = false;
+  bool table = false;  // of experiments, in place of one run's steps
 };
 
 std::optional<Options> parse(const cli::Call& call) {
   Options o;
   cli::CommandLine cli(call.name,
                        "Writes what a run has recorded for spreadsheets and other programs: a row "
-                       "for each step.");
-  std::vector<std::string> words;
-  cli.words(words, "RUN", "a run folder, of a run that may be going on");
+                       "for each step. Of several runs, a row for all that differ in nothing but "
+                       "the seed: mean ± standard deviation of their results.");
+  cli.words(o.runs, "RUN",
+            "a run folder, of a run that may be going on; several, or a folder of runs");
   cli.group("Output");
-  cli("csv", o.csv, "comma-separated values (RFC 4180), which is the only format");
+  cli.choice("format", o.format, {"text", "csv", "markdown"},
+             "the table of several runs is text, one run's steps are csv");
+  cli("csv", o.csv, "the same as --format csv: comma-separated values (RFC 4180)");
   cli("layers", o.layers, "layers.jsonl, which --layer-stats writes, in place of metrics.jsonl");
   cli("samples", o.samples, "samples have a column, too");
   cli("out", o.out, "the file that is written [stdout]", {.value = "FILE"});
   cli.alias("-o", "--out");
   cli.example("tapegrad metrics runs/notes-1 --csv > losses.csv", "all numbers of metrics.jsonl");
   cli.example("tapegrad metrics runs/notes-1 --layers --out layers.csv", "a row for each layer");
+  cli.example("tapegrad metrics runs --format markdown", "a table of experiments, for a paper");
   if (cli.parse_or_print(call.argc, call.argv)) return std::nullopt;
-  if (words.size() != 1) cli::usage_error("one RUN is needed: a run folder");
-  if (!o.csv) cli::usage_error("--no-csv leaves no format: --csv is the only one");
+  if (o.runs.empty()) cli::usage_error("a RUN is needed: a run folder");
+  if (!o.csv) cli::usage_error("--no-csv is no format: --format text and --format markdown are");
   if (o.layers && o.samples) cli::usage_error("--layers and --samples exclude each other");
-  o.run = words.front();
+  if (cli.given("--csv") && o.format != "csv") cli::usage_error("--csv is --format csv");
+  const std::filesystem::path first = o.runs.front();
+  for (const std::string& run : o.runs) check(is_folder(run), "{} is not a folder of a run", run);
+  o.table = o.runs.size() > 1 || o.format != "csv" ||
+            !(watch::is_run_folder(first) || path_exists(first / run::kMetricsFile));
+  if (!o.table) return o;
+  if (o.layers || o.samples) {
+    cli::usage_error("--layers and --samples write the steps of one RUN, as csv");
+  }
+  if (!cli.given("--format") && !cli.given("--csv")) o.format = "text";
   return o;
 }
 
@@ -48,9 +66,35 @@ void warn_of_broken(const events::MetricsLines& lines) {
       lines.broken() == 1 ? "is" : "are", lines.first_broken()));
 }
 
+int write_experiments(const Options& o) {
+  const watch::RunList list({}, {o.runs.begin(), o.runs.end()});
+  check(!list.runs().empty(), "there is no run in {}", fmt::join(o.runs, ", "));
+  watch::Runs runs;
+  for (const auto& [id, run] : list.runs()) {
+    run->read_all();
+    runs.push_back(run.get());
+  }
+  const bool csv = o.format == "csv";
+  const watch::Experiments table = watch::experiments_of(runs, csv);
+  const std::string text = csv                      ? events::csv_table(table.head, table.rows)
+                           : o.format == "markdown" ? events::markdown_table(table.head, table.rows)
+                                                    : events::text_table(table.head, table.rows);
+  if (o.out.empty()) {
+    fmt::print("{}", text);
+  } else {
+    write_file_atomically(o.out, text);
+  }
+  for (const std::string& note : table.notes) {
+    print_error(fmt::format("warning: {}\n", cli::printable(note)));
+  }
+  if (list.is_full()) {
+    print_error(fmt::format("warning: only the newest {} runs are in the table\n", runs.size()));
+  }
+  return 0;
+}
+
 int export_metrics(const Options& o) {
-  const std::filesystem::path folder = o.run;
-  check(is_folder(folder), "{} is not a folder of a run", o.run);
+  const std::filesystem::path folder = o.runs.front();
   const std::filesystem::path path = folder / (o.layers ? run::kLayersFile : run::kMetricsFile);
   check(!o.layers || path_exists(path), "{} is missing: --layer-stats N writes it", path.string());
   events::MetricsLines lines(path);
@@ -74,12 +118,13 @@ int export_metrics(const Options& o) {
 int run(const cli::Call& call) {
   return cli::run_main(call.name, [&] {
     const auto options = parse(call);
-    return options ? export_metrics(*options) : 0;
+    if (!options) return 0;
+    return options->table ? write_experiments(*options) : export_metrics(*options);
   });
 }
 
 const cli::Command kCommand("metrics", cli::CommandGroup::look,
-                            "write a run's numbers for spreadsheets", run);
+                            "write numbers of runs for spreadsheets and papers", run);
 
 }  // namespace
 }  // namespace tapegrad

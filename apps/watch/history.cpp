@@ -107,6 +107,11 @@ std::string History::add_metrics(std::string_view line) {
     if (!is_finite(value) || name == "iteration" || skipped) continue;
     add_point(name, {iteration, value.get<double>()});
   }
+  const auto val = object.find("val_loss"), train = object.find("train_loss");
+  if (val != object.end() && is_finite(*val) && (!best_ || *val < best_->val_loss)) {
+    best_ = {iteration, val->get<double>()};
+    if (train != object.end() && is_finite(*train)) best_->train_loss = train->get<double>();
+  }
   if (const auto at = values.find("sample"); at != values.end() && at->is_string()) {
     samples_.add({iteration, at->get<std::string>(), metric_text(values, "prompt"),
                   metric_text(values, "wanted")});

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -69,6 +70,13 @@ class History {
   std::uint64_t lines() const { return lines_; }
   std::uint64_t layer_lines() const { return layer_lines_; }
   std::int64_t last_iteration() const { return last_iteration_; }
+  // The lowest validation loss of all, and the training loss that was measured beside it.
+  struct Best {
+    std::int64_t iteration = 0;
+    double val_loss = 0;
+    std::optional<double> train_loss = {};
+  };
+  const std::optional<Best>& best() const { return best_; }
   bool has_final_loss() const { return series_.count("final_val_loss") > 0; }
 
   struct Point {
@@ -106,6 +114,7 @@ class History {
 
   std::uint64_t lines_ = 0, layer_lines_ = 0, skipped_count_ = 0;
   std::int64_t last_iteration_ = -1;
+  std::optional<Best> best_;
   std::map<std::string, Thinned<Point>> series_;
   Thinned<Sample> samples_{kMostSamples};
   Thinned<std::int64_t> skipped_{kMostPoints};

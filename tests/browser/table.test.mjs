@@ -11,15 +11,16 @@ const COUNT = 11;
 let browser, server, page;
 
 /** A run that has ended, with one loss far above the others. */
-function put(i) {
+function put(i, seed = 1) {
   const run = path.join(runs, `run-${String(i).padStart(2, "0")}`);
   fs.mkdirSync(run, { recursive: true });
-  fs.writeFileSync(path.join(run, "config.json"), JSON.stringify({ format: "tapegrad-gpt", version: 2, optimizer: { max_iters: 300, learning_rate: i } }));
+  fs.writeFileSync(path.join(run, "config.json"), JSON.stringify({ format: "tapegrad-gpt", version: 2, optimizer: { max_iters: 300, learning_rate: i }, random: { seed } }));
   const lines = [];
   for (let step = 0; step <= 300; step += 5) {
     const loss = step === 150 ? 900 : 3 - step / 1000 - i / 100;
     lines.push(JSON.stringify({ iteration: step, loss, lr: 0.001, ms: 1000, tokens_per_second: 100 }));
   }
+  lines.push(JSON.stringify({ iteration: 300, train_loss: 2.5, val_loss: 4 - i / 10 }));
   fs.writeFileSync(path.join(run, "metrics.jsonl"), lines.join("\n") + "\n");
 }
 
@@ -72,6 +73,36 @@ test("the table is sorted and searched", async () => {
   assert.deepEqual(await names(), []);
   await page.click("#run-table [data-value='']");
   assert.equal((await names()).length, COUNT);
+});
+
+test("rows say what differs, and the losses of the best step", async () => {
+  const cells = () => page.$$eval("#run-table tbody tr:first-child td", (all) => all.map((cell) => cell.textContent));
+  const [, , best, train, , , differs] = await cells();
+  assert.deepEqual([best, train, differs], ["4.000at step 300", "2.500", "learning_rate=0"]);
+  // A run of another kind has other options: these are no differences of the others.
+  const other = path.join(runs, "other");
+  fs.mkdirSync(other);
+  fs.writeFileSync(path.join(other, "config.json"), JSON.stringify({ format: "x", version: 2, optimizer: { learning_rate: 20 }, model: { arch: "x", n_head: 2 } }));
+  await h.until(page, (n) => document.querySelectorAll("#run-table tbody tr").length === n, COUNT + 1);
+  assert.equal((await cells()).at(-2), "learning_rate=0");
+  fs.rmSync(other, { recursive: true });
+  await h.until(page, (n) => document.querySelectorAll("#run-table tbody tr").length === n, COUNT);
+});
+
+test("runs that differ in nothing but the seed are one row on request", async () => {
+  const second = path.join(runs, "run-00-again");
+  fs.cpSync(path.join(runs, "run-00"), second, { recursive: true });
+  fs.writeFileSync(path.join(second, "config.json"), fs.readFileSync(path.join(second, "config.json"), "utf8").replace('"seed":1', '"seed":2'));
+  fs.appendFileSync(path.join(second, "metrics.jsonl"), JSON.stringify({ iteration: 310, train_loss: 1.5, val_loss: 3 }) + "\n");
+  await h.until(page, () => [...document.querySelectorAll("[data-cell=best]")].some((cell) => cell.textContent === "3.000at step 310"));
+  await page.click("#grouped");
+  const rows = await page.$$eval("#run-table tr", (all) => all.filter((row) => row.checkVisibility()).map((row) => [...row.children].map((cell) => cell.textContent)));
+  assert.equal(rows.length, 1 + COUNT);
+  assert.deepEqual(rows[0], ["learning_rate", "seeds", "best loss", "at step", "train loss there"]);
+  assert.deepEqual(rows.find(([rate]) => rate === "0"), ["0", "2", "3.500 ± 0.707", "305 ± 7", "2.000 ± 0.707"]);
+  await page.click("#grouped");
+  fs.rmSync(second, { recursive: true });
+  await h.until(page, (n) => document.querySelectorAll("#run-table tbody tr").length === n, COUNT);
 });
 
 test("a value that would flatten the chart is cut, with a mark", async () => {

@@ -1,6 +1,6 @@
 // Colours of runs: no two runs in the charts have the same. The style sheet has the first ones; further
 // ones are made by turning the hue by the golden angle, light enough or dark enough for either theme.
-const OF_STYLE = 8;
+const OF_STYLE = 12;
 let known = OF_STYLE;
 
 function define(color) {

@@ -2,17 +2,19 @@
 // kept and only their texts change, so that focus and selection stay.
 import { variableOf } from "./colors.js";
 import { el, kept, segments, setTags, setText } from "./dom.js";
-import { differing } from "./options.js";
+import { experimentTable } from "./experiments.js";
+import { flatOptions, telling } from "./options.js";
 import { count, duration, endWords, number, t } from "./words.js";
 
 const STATES = ["training", "ended", "stopped", "failed"];
-const MOST_CHANGED = 4;
+const MOST_CHANGED = 6;
 // `by` is what a column sorts by; those that count begin with the largest.
 const COLUMNS = [
   { name: "name", by: (run) => run.name.toLowerCase() },
   { name: "state", by: (run) => STATES.indexOf(run.state) },
   { name: "step", by: (run) => run.step, falls: true },
   { name: "best", by: (run) => run.best?.value },
+  { name: "train", by: (run) => run.best?.train },
   { name: "tokens", by: (run) => run.tokens, falls: true },
   { name: "time", by: (run) => run.seconds, falls: true },
   { name: "changed" },
@@ -24,7 +26,7 @@ export class RunTable {
     this.parent = parent;
     this.changed = changed;
     this.rows = new Map();
-    this.options = new Map(); // the changed ones, by run
+    this.grouped = kept.get("grouped") === "yes"; // by experiment
     this.query = "";
     this.state = "";
     this.sorted = COLUMNS.find(({ name }) => name === kept.get("sort"));
@@ -47,14 +49,17 @@ export class RunTable {
       filter,
       button("showListed", () => this.showOnly(this.listed)),
       button("hideAll", () => this.showOnly([])),
+      el("button", { type: "button", id: "grouped", "aria-pressed": String(this.grouped), click: (event) => this.group(event.currentTarget) }, t("experiments")),
       this.count,
     );
     this.heads = COLUMNS.map((column) => this.head(column));
     this.body = el("tbody");
     this.none = el("p", { class: "note", hidden: true }, t("noMatch"));
     const table = el("table", {}, el("thead", {}, el("tr", {}, ...this.heads, el("td"))), this.body);
-    const frame = el("div", { class: "table", tabindex: "0", role: "region", "aria-label": t("runs") }, table);
-    this.parent.replaceChildren(tools, frame, this.none);
+    this.frame = el("div", { class: "table", tabindex: "0", role: "region", "aria-label": t("runs") }, table);
+    this.means = el("div");
+    this.parent.replaceChildren(tools, this.frame, this.means, this.none);
+    this.told = "";
     this.rows = new Map();
     this.tellSort();
   }
@@ -84,6 +89,13 @@ export class RunTable {
     this.show(this.runs, this.connection);
   }
 
+  group(button) {
+    this.grouped = !this.grouped;
+    kept.set("grouped", this.grouped ? "yes" : "");
+    button.setAttribute("aria-pressed", String(this.grouped));
+    this.again();
+  }
+
   showOnly(runs) {
     for (const run of this.runs) run.shown = runs.includes(run);
     this.changed();
@@ -91,11 +103,8 @@ export class RunTable {
 
   /** After a change of the list. */
   rebuild(runs) {
-    const rows = differing(runs);
-    runs.forEach((run, i) => {
-      const own = rows.map(([name, ...values]) => [name, values[i]]).filter(([, value]) => value !== null && value !== "");
-      this.options.set(run.key, own.map(([name, value]) => `${name}=${value}`));
-    });
+    this.words = new Map(runs.map((run) => [run.key, flatOptions(run.options).map(([, name, value]) => `${name}=${value}`)]));
+    this.compared = "";
     for (const key of [...this.rows.keys()]) if (!runs.some((run) => run.key === key)) this.rows.delete(key);
   }
 
@@ -104,6 +113,7 @@ export class RunTable {
     [this.runs, this.connection] = [runs, connection];
     this.parent.hidden = runs.length === 0;
     this.listed = this.inOrder(runs.filter((run) => this.matches(run)));
+    this.compare(this.listed.length > 1 ? this.listed : runs);
     const elements = this.listed.map((run) => this.fill(run, connection));
     const { children } = this.body;
     if (children.length !== elements.length || elements.some((element, i) => element !== children[i])) {
@@ -112,13 +122,32 @@ export class RunTable {
       if (this.body.contains(focused)) focused.focus();
     }
     this.none.hidden = this.listed.length > 0;
+    this.frame.hidden = this.grouped;
+    this.showMeans();
     setText(this.count, t("listed", count(this.listed.length), count(runs.length)));
+  }
+
+  /** In what the runs of the table differ. */
+  compare(runs) {
+    const keys = JSON.stringify(runs.map(({ key }) => key).sort());
+    if (keys === this.compared) return;
+    this.compared = keys;
+    const rows = telling(runs);
+    const own = (i) => rows.map(([name, ...values]) => [name, values[i]]).filter(([, value]) => value !== null && value !== "");
+    this.options = new Map(runs.map((run, i) => [run.key, own(i).map(([name, value]) => `${name}=${value}`)]));
+  }
+
+  showMeans() {
+    const { look, element } = this.grouped ? experimentTable(this.listed) : { look: "", element: "" };
+    if (look === this.told) return;
+    this.told = look;
+    this.means.replaceChildren(element);
   }
 
   matches(run) {
     if (this.state !== "" && run.state !== this.state) return false;
     const { tags, text } = run.notes;
-    const words = [run.name, run.folder, ...tags, text, ...(this.options.get(run.key) ?? [])].join("\n").toLowerCase();
+    const words = [run.name, run.folder, ...tags, text, ...(this.words.get(run.key) ?? [])].join("\n").toLowerCase();
     return this.query.toLowerCase().split(/\s+/).every((word) => words.includes(word));
   }
 
@@ -144,13 +173,16 @@ export class RunTable {
     const state = el("span", { class: "state" });
     const why = el("small", { class: "cell-note" });
     cells.state.append(state, why);
+    const low = el("span");
+    const at = el("small", { class: "cell-note" });
+    cells.best.append(low, at);
     const element = el("tr", {}, el("th", { scope: "row" }, toggle, tags, note), ...Object.values(cells), el("td", {}, more));
-    return { element, swatch, name, toggle, tags, note, more, cells, state, why };
+    return { element, swatch, name, toggle, tags, note, more, cells, state, why, low, at };
   }
 
   fill(run, connection) {
     if (!this.rows.has(run.key)) this.rows.set(run.key, this.row(run));
-    const { element, swatch, name, toggle, tags: labels, note, more, cells, state, why } = this.rows.get(run.key);
+    const { element, swatch, name, toggle, tags: labels, note, more, cells, state, why, low, at } = this.rows.get(run.key);
     setText(name, run.name);
     toggle.setAttribute("aria-label", t("show", run.name));
     toggle.setAttribute("aria-pressed", String(run.shown));
@@ -163,8 +195,10 @@ export class RunTable {
     const all = run.maxIters ? ` / ${count(run.maxIters)}` : "";
     const { step, best, tokens, seconds } = run;
     setText(cells.step, count(step) + all);
-    setText(cells.best, best === undefined ? "" : number(best.value));
-    cells.best.title = best === undefined ? "" : `${t(best.name)}, ${t("atStep", count(best.step))}`;
+    setText(low, best === undefined ? "" : number(best.value));
+    setText(at, best === undefined ? "" : t("atStep", count(best.step)));
+    cells.best.title = best === undefined ? "" : t(best.name);
+    setText(cells.train, best?.train === undefined ? "" : number(best.train));
     setText(cells.tokens, tokens === undefined ? "" : count(tokens));
     setText(cells.time, seconds === undefined ? "" : duration(seconds));
     const changed = this.options.get(run.key) ?? [];

@@ -44,13 +44,15 @@ class Run {
     return last;
   }
 
-  /** {name, value, step} of the lowest validation loss or, without one, train loss. */
+  /** {name, value, step, train} of the lowest validation loss, with the train loss of its evaluation; without one, of the lowest train loss. */
   get best() {
     for (const name of ["val_loss", "loss"]) {
       const { xs, ys } = this.get(name);
       if (ys.length === 0) continue;
       const value = ys.reduce((low, y) => Math.min(low, y), Infinity);
-      return { name, value, step: xs[ys.indexOf(value)] };
+      const step = xs[ys.indexOf(value)];
+      const beside = this.get("train_loss");
+      return { name, value, step, train: name === "loss" ? value : beside.ys[beside.xs.indexOf(step)] };
     }
     return undefined;
   }

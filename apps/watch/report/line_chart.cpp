@@ -141,9 +141,8 @@ class Drawing {
     if (path.empty()) return;
     // A point alone is seen, since lines have round ends.
     if (path.find('L') == std::string::npos) path += "h0";
-    text_ += fmt::format("<path class=\"curve curve-{}{}\" d=\"{}\"><title>{}</title></path>\n",
-                         curve.colour % 8, curve.faint ? " faint" : "", path,
-                         escaped_markup(curve.name));
+    text_ += fmt::format("<path class=\"{}\" d=\"{}\"><title>{}</title></path>\n",
+                         curve_class(curve.colour, curve.faint), path, escaped_markup(curve.name));
   }
 
   const LineChart& chart_;
@@ -152,6 +151,20 @@ class Drawing {
 };
 
 }  // namespace
+
+std::string curve_class(int colour, bool faint) {
+  constexpr int colours = 12, dashes = 4;  // of report.css; the first is drawn through
+  return fmt::format("curve curve-{} dash-{}{}", colour % colours, colour / colours % dashes,
+                     faint ? " faint" : "");
+}
+
+std::string curve_key(int colour, bool faint) {
+  return fmt::format(
+      "<svg class=\"key\" viewBox=\"0 0 18 8\" aria-hidden=\"true\"><path class=\"{}\" d=\"M1 "
+      "4H17\"/>"
+      "</svg>",
+      curve_class(colour, faint));
+}
 
 std::string svg_of(const LineChart& chart) { return Drawing(chart).text(); }
 

@@ -25,7 +25,8 @@ namespace {
 namespace fs = std::filesystem;
 using Points = std::vector<std::pair<double, double>>;
 
-constexpr std::size_t kMostShownSamples = 8;
+constexpr std::size_t kMostShownSamples = 8, kMostTitles = 4;
+constexpr int kSmallWidth = 460;  // of a chart beside others
 
 Points points_of(const History& history, const std::string& name) {
   Points points;
@@ -56,16 +57,15 @@ std::string whole(double number) {
   return std::abs(number) < 1e15 ? grouped(std::llround(number)) : fmt::format("{:.3g}", number);
 }
 
-std::string figure(const LineChart& chart, const std::string& caption) {
+// With `legend`, curves are named below the chart.
+std::string figure(const LineChart& chart, const std::string& caption, bool with_legend = true) {
   const std::string svg = svg_of(chart);
   if (svg.empty()) return "";
   std::string legend;
   for (const Curve& curve : chart.curves) {
-    if (chart.curves.size() == 1 || curve.points.empty()) continue;
-    legend += fmt::format(
-        "<li><svg viewBox=\"0 0 18 8\" aria-hidden=\"true\"><path class=\"curve curve-{}{}\" "
-        "d=\"M1 4H17\"/></svg>{}</li>\n",
-        curve.colour % 8, curve.faint ? " faint" : "", escaped_markup(curve.name));
+    if (!with_legend || curve.points.empty()) continue;
+    legend += fmt::format("<li>{}{}</li>\n", curve_key(curve.colour, curve.faint),
+                          escaped_markup(curve.name));
   }
   if (!legend.empty()) legend = "<ul class=\"legend\">\n" + legend + "</ul>\n";
   return fmt::format("<figure><figcaption>{}</figcaption>\n{}{}</figure>\n",
@@ -75,12 +75,13 @@ std::string figure(const LineChart& chart, const std::string& caption) {
 // A chart of one number of metrics.jsonl.
 std::string figure_of(const Runs& runs, const std::string& name, const std::string& caption,
                       bool log_y = false) {
-  LineChart chart{.title = caption, .curves = {}, .log_y = log_y, .height = 180};
+  LineChart chart{
+      .title = caption, .curves = {}, .log_y = log_y, .width = kSmallWidth, .height = 180};
   for (const RunFiles* run : runs) {
     const int colour = static_cast<int>(chart.curves.size());
     chart.curves.push_back({name_of_run(*run), points_of(run->history(), name), colour});
   }
-  return figure(chart, caption);
+  return figure(chart, caption, false);
 }
 
 // Each run has a colour, faint for its training loss, which is smoothed. One run alone has two.
@@ -96,7 +97,10 @@ std::string loss_figure(const Runs& runs) {
     add("train loss", smoothed(points_of(runs[i]->history(), "loss")), colour, !alone);
     add("validation loss", points_of(runs[i]->history(), "val_loss"), alone ? 1 : colour, false);
   }
-  return figure(chart, "Loss by step (logarithmic)");
+  return figure(chart,
+                alone ? "Loss by step (logarithmic)"
+                      : "Loss by step (logarithmic): validation, and training faint",
+                alone);
 }
 
 std::string layers(const Runs& runs) {
@@ -107,7 +111,7 @@ std::string layers(const Runs& runs) {
     text += layer_map(run->history(), 0, prefix + "mean |gradient| of layers");
     text += layer_map(run->history(), 2, prefix + "mean |update| of layers");
   }
-  return text.empty() ? "" : heading("Layers") + text;
+  return part(runs, "Layers", text);
 }
 
 std::string result(const std::string& value, const std::string& name) {
@@ -123,12 +127,10 @@ std::string results(const RunFiles& run) {
     if (!points.empty()) text += result(loss_text(points.back().second), name);
   };
   add_last("final_val_loss", "final validation loss");
-  const Points val = points_of(history, "val_loss");
-  if (!val.empty()) {
-    const auto best = std::min_element(
-        val.begin(), val.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-    text += result(loss_text(best->second),
-                   fmt::format("lowest validation loss, at step {}", whole(best->first)));
+  if (const auto& best = history.best()) {
+    text += result(loss_text(best->val_loss),
+                   "lowest validation loss, at step " + grouped(best->iteration));
+    if (best->train_loss) text += result(loss_text(*best->train_loss), "training loss there");
   }
   add_last("loss", "last training loss");
   add_last("bits_per_byte", "bits per byte");
@@ -160,12 +162,13 @@ std::string samples(const Runs& runs) {
       text += fmt::format("<pre>{}</pre>\n", escaped_markup(sample.text));
     }
   }
-  return text.empty() ? "" : heading("Samples") + text;
+  return part(runs, "Samples", text);
 }
 
 std::string head(const Runs& runs) {
   std::string title;
   for (const RunFiles* run : runs) title += (title.empty() ? "" : ", ") + name_of_run(*run);
+  if (runs.size() > kMostTitles) title = fmt::format("{} runs", runs.size());
   return fmt::format(
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
@@ -175,31 +178,32 @@ std::string head(const Runs& runs) {
 
 // How the run ended, and why. `at_end` of the program that made it, nothing is said of one that is
 // done.
-std::string state_note(const Runs& runs, const RunFiles& run, bool at_end) {
+std::string state_note(const RunFiles& run, bool at_end) {
   std::string state =
       run.state() == RunState::training ? "still in training" : std::string(name_of(run.state()));
   const std::string reason = run.reason();
   if (at_end && run.state() == RunState::ended && reason.empty()) return "";
   if (!reason.empty()) state += ": " + reason;
-  return fmt::format("<p class=\"note\">{}{}</p>\n", escaped_markup(run_prefix(runs, run)),
-                     escaped_markup(state));
+  return fmt::format("<p class=\"note\">{}</p>\n", escaped_markup(state));
 }
 
 }  // namespace
 
 std::string report_of(const Runs& runs, bool at_end) {
   std::string text = head(runs);
-  for (const RunFiles* run : runs) {
-    text += state_note(runs, *run, at_end) + results(*run);
+  if (runs.size() == 1) {
+    text += state_note(*runs.front(), at_end) + results(*runs.front());
+  } else {
+    text += results_table(runs);
   }
-  text += differences(runs);
-  text += heading("Curves") + loss_figure(runs);
+  text += heading("Curves") + "<div class=\"charts\">\n" + loss_figure(runs);
   text += figure_of(runs, "val_reward_margin", "Reward margin of the validation pairs");
   text +=
       figure_of(runs, "val_reward_accuracy", "Share of validation pairs whose margin is above 0");
   text += figure_of(runs, "lr", "Learning rate");
   text += figure_of(runs, "norm", "Norm of the gradient (logarithmic)", true);
   text += figure_of(runs, "tokens_per_second", "Tokens per second");
+  text += "</div>\n";
   text += layers(runs) + samples(runs) + sessions(runs) + options(runs) + sizes(runs);
   return text +
          "</main>\n<footer>Made by tapegrad. This file needs no "

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "tapegrad/apps/watch/report/line_chart.h"
 #include "tapegrad/base/text/markup.h"
 #include "tapegrad/base/text/utf8.h"
 #include "tapegrad/base/text/words.h"
@@ -16,42 +17,35 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// JSON's texts without quotes, other values as JSON has them.
-std::string text_of(const Json& value) {
-  return value.is_string() ? value.get<std::string>() : json_text(value);
-}
-
 // A name of a file or folder, which may be any bytes.
 std::string name_text(std::string name) {
   while (const auto invalid = find_invalid_utf8(name)) name[*invalid] = '?';
   return name;
 }
 
-// A table with a column for each run; rows are those that `shows` wants.
-template <class Shows>
-std::string option_table(const Runs& runs, const std::string& section, const Shows& shows) {
-  std::vector<std::string> names;
-  for (const RunFiles* run : runs) {
-    const auto found = run->options().find(section);
-    if (found == run->options().end()) continue;
-    for (const auto& [name, value] : found->items()) {
-      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-    }
-  }
+// A table with a column for each run.
+std::string rows_of(const std::vector<OptionRow>& options) {
   std::string rows;
-  for (const std::string& name : names) {
-    std::vector<std::string> values;
-    for (const RunFiles* run : runs) {
-      const auto found = run->options().find(section);
-      const bool has = found != run->options().end() && found->contains(name);
-      values.push_back(has ? text_of((*found)[name]) : "");
-    }
-    if (!shows(values)) continue;
-    rows += "<tr><th scope=\"row\">" + escaped_markup(name) + "</th>";
-    for (const std::string& value : values) rows += "<td>" + escaped_markup(value) + "</td>";
+  for (const OptionRow& option : options) {
+    rows += "<tr><th scope=\"row\">" + escaped_markup(option.name) + "</th>";
+    for (const auto& value : option.values)
+      rows += "<td>" + escaped_markup(value.value_or("")) + "</td>";
     rows += "</tr>\n";
   }
   return rows;
+}
+
+std::string row_of(const std::vector<std::string>& cells, const char* cell) {
+  std::string row = "<tr>";
+  for (const std::string& text : cells)
+    row +=
+        fmt::format("<{0}>{1}</{2}>", cell, escaped_markup(text), std::string(cell).substr(0, 2));
+  return row + "</tr>\n";
+}
+
+std::string scrolled(const std::string& rows, const char* kind = "scroll") {
+  return fmt::format("<div class=\"{}\" tabindex=\"0\"><table>\n", kind) + rows +
+         "</table></div>\n";
 }
 
 std::string table(const Runs& runs, const std::string& rows) {
@@ -63,7 +57,7 @@ std::string table(const Runs& runs, const std::string& rows) {
     }
     head += "</tr>\n";
   }
-  return "<div class=\"scroll\" tabindex=\"0\"><table>\n" + head + rows + "</table></div>\n";
+  return scrolled(head + rows);
 }
 
 std::set<std::string> sections_of(const Runs& runs) {
@@ -78,32 +72,55 @@ std::set<std::string> sections_of(const Runs& runs) {
 
 std::string heading(const std::string& text) { return "<h2>" + escaped_markup(text) + "</h2>\n"; }
 
+std::string part(const Runs& runs, const std::string& name, const std::string& text) {
+  if (text.empty() || runs.size() == 1) return text.empty() ? "" : heading(name) + text;
+  return "<details><summary>" + escaped_markup(name) + "</summary>\n" + text + "</details>\n";
+}
+
 std::string name_of_run(const RunFiles& run) { return name_text(run.name()); }
 
 std::string run_prefix(const Runs& runs, const RunFiles& run) {
   return runs.size() == 1 ? "" : name_of_run(run) + ": ";
 }
 
-std::string differences(const Runs& runs) {
-  if (runs.size() == 1) return "";
-  std::string rows;
-  for (const std::string& section : sections_of(runs)) {
-    rows += option_table(runs, section, [](const std::vector<std::string>& values) {
-      return std::any_of(values.begin(), values.end(),
-                         [&](const std::string& value) { return value != values.front(); });
-    });
+std::string results_table(const Runs& runs) {
+  const std::vector<OptionRow> options = differing_options(runs);
+  std::vector<std::string> head = {"best val loss", "at step", "train loss there", "steps",
+                                   "state"};
+  for (const OptionRow& option : options) head.push_back(option.name);
+  std::string rows = "<tr><th scope=\"col\">run</th>" + row_of(head, "th scope=\"col\"").substr(4);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const RunFiles& run = *runs[i];
+    const auto& best = run.history().best();
+    const std::string reason = run.reason(), state(name_of(run.state()));
+    std::vector<std::string> cells = {
+        best ? loss_text(best->val_loss) : "", best ? grouped(best->iteration) : "",
+        best && best->train_loss ? loss_text(*best->train_loss) : "",
+        grouped(std::max<std::int64_t>(run.history().last_iteration(), 0)),
+        reason.empty() ? state : state + ": " + reason};
+    for (const OptionRow& option : options) cells.push_back(option.values[i].value_or("–"));
+    rows += fmt::format("<tr><th scope=\"row\">{}{}</th>", curve_key(static_cast<int>(i)),
+                        escaped_markup(name_of_run(run))) +
+            row_of(cells, "td").substr(4);
   }
-  return heading("Options that differ") + (rows.empty() ? "<p>None.</p>\n" : table(runs, rows));
+  std::string text = heading("Runs") + scrolled(rows, "scroll short");
+  if (std::none_of(runs.begin(), runs.end(), [](auto* run) { return run->history().best(); }))
+    return text;
+  const Experiments experiments = experiments_of(runs);
+  if (!experiments.repeated) return text;
+  text += heading("Mean ± standard deviation over seeds");
+  rows = row_of(experiments.head, "th scope=\"col\"");
+  for (const auto& row : experiments.rows) rows += row_of(row, "td");
+  return text + scrolled(rows, "scroll short");
 }
 
 std::string options(const Runs& runs) {
   std::string text;
   for (const std::string& section : sections_of(runs)) {
-    const std::string rows =
-        option_table(runs, section, [](const std::vector<std::string>&) { return true; });
+    const std::string rows = rows_of(option_rows(runs, section));
     if (!rows.empty()) text += "<h3>" + escaped_markup(section) + "</h3>\n" + table(runs, rows);
   }
-  return text.empty() ? "" : heading("Options") + text;
+  return part(runs, "Options", text);
 }
 
 std::string sizes(const Runs& runs) {
@@ -126,7 +143,7 @@ std::string sizes(const Runs& runs) {
                       grouped(static_cast<std::int64_t>(bytes)));
     }
   }
-  return rows.empty() ? "" : heading("Files") + "<table>\n" + rows + "</table>\n";
+  return part(runs, "Files", rows.empty() ? "" : "<table>\n" + rows + "</table>\n");
 }
 
 std::string sessions(const Runs& runs) {
@@ -153,7 +170,7 @@ std::string sessions(const Runs& runs) {
       text += "<table>\n" + rows + "</table>\n";
     }
   }
-  return text.empty() ? "" : heading("Machine and command line") + text;
+  return part(runs, "Machine and command line", text);
 }
 
 }  // namespace tapegrad::watch

@@ -1,13 +1,20 @@
 // report.html of a run, and watch --html.
 
+#include <fmt/format.h>
+
 #include <cmath>
+#include <filesystem>
 #include <limits>
 
 #include "tapegrad/apps/watch/report/line_chart.h"
+#include "tapegrad/base/json_file.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
+#include "tapegrad/tests/places.h"
 
+using tapegrad::Json;
 using tapegrad::watch::LineChart;
 using tapegrad::watch::svg_of;
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -31,7 +38,9 @@ TEST_CASE("a run ends with a report that stands alone", "[report]") {
   const std::string html = run.file("report.html");
   check_stands_alone(html);
   CHECK(count(html, "<figure>") == 6);
-  CHECK(count(html, "<svg viewBox=\"0 0 720") == 4);
+  CHECK(count(html, "<svg viewBox=\"0 0 720") == 1);
+  CHECK(count(html, "<svg viewBox=\"0 0 460") == 3);
+  CHECK_THAT(html, ContainsSubstring("<span>training loss there</span>"));
   // The maps have a row for each layer, and a column for each time that they were looked at.
   CHECK(count(html, "<div class=\"map\" style=\"--rows:") == 2);
   CHECK(count(html, "<svg viewBox=\"0 0 5 ") == 2);
@@ -96,12 +105,36 @@ TEST_CASE("watch --html shows several runs and where they differ", "[report]") {
   check_ended_well(r);
   CHECK_THAT(r.out, ContainsSubstring("two.html shows 2 runs"));
   const std::string html = TempFolder::get(file);
-  const std::size_t differ = html.find("Options that differ"), curves = html.find("<h2>Curves");
-  REQUIRE(differ < curves);
-  const std::string part = html.substr(differ, curves - differ);
-  CHECK_THAT(part, ContainsSubstring("learning_rate</th><td>0.01</td><td>0.02</td>"));
+  const std::size_t table = html.find("<h2>Runs"), curves = html.find("<h2>Curves");
+  REQUIRE(table < curves);
+  const std::string part = html.substr(table, curves - table);
+  CHECK_THAT(part, ContainsSubstring("<th scope=\"col\">learning_rate</th>") &&
+                       ContainsSubstring("<td>0.01</td>") && ContainsSubstring("<td>0.02</td>"));
+  CHECK(count(part, "standard deviation") == 0);
   CHECK(count(part, "n_embd") == 0);
   CHECK_THAT(html, ContainsSubstring("run: validation loss"));
+}
+
+TEST_CASE("many runs of a report have looks of their own, and a row for an experiment",
+          "[report]") {
+  const TempFolder folder;
+  constexpr int runs = 30;
+  for (int i = 0; i < runs; ++i) {
+    const std::string run = "runs/" + std::to_string(i);
+    folder.put(run + "/config.json", "{\"random\":{\"seed\":" + std::to_string(i) + "}}");
+    folder.put(run + "/metrics.jsonl", "{\"iteration\":5,\"train_loss\":1,\"val_loss\":2}\n");
+  }
+  check_ended_well(run_program("watch", {folder / "runs", "--html", folder / "all.html"}));
+  const std::string html = TempFolder::get(folder / "all.html");
+  for (int i = 0; i < runs; ++i) {
+    const std::string look =
+        "curve-" + std::to_string(i % 12) + " dash-" + std::to_string(i / 12) + "\"";
+    INFO(look);
+    CHECK(count(html, look) == 2);  // in the table and in the chart
+  }
+  CHECK(count(html, ".curve-") == 12);
+  CHECK_THAT(html, ContainsSubstring("<td>30</td><td>2.0000 ± 0.0000</td>"));
+  CHECK_THAT(html, ContainsSubstring("<details><summary>Options</summary>"));
 }
 
 TEST_CASE("watch --html says what is wrong", "[report]") {
@@ -145,4 +178,38 @@ TEST_CASE("a chart draws what can be drawn", "[report]") {
   CHECK(count(widest, "nan") + count(widest, "inf") == 0);
   const std::string huge = svg_of({.title = "t", .curves = {{"a", {{0, 1e300}, {1e18, -1e300}}}}});
   CHECK(count(huge, "<text") < 40);
+}
+
+// The corpus is the project itself, so that losses move a little; another model or vocabulary moves
+// them far. scripts/quickstart_picture.py draws the picture anew.
+TEST_CASE("the README's picture has the options and the first loss of the quickstart", "[report]") {
+  const fs::path root = tapegrad::places::kSources;
+  const std::string svg = TempFolder::get(root / "docs/quickstart.svg");
+  const auto between = [&](const std::string& open, const std::string& close) {
+    const std::size_t found = svg.find(open), begin = found + open.size();
+    REQUIRE(found != svg.npos);
+    return svg.substr(begin, svg.find(close, begin) - begin);
+  };
+  const std::string title = between("<title>", "</title>");
+  CHECK_THAT(TempFolder::get(root / "README.md"),
+             ContainsSubstring("![" + title + "](docs/quickstart.svg)"));
+  const std::string values = between("<polyline id=\"validation\" data-values=\"", "\"");
+  const double first = std::stod(values.substr(values.find(',') + 1));
+  const double last = std::stod(values.substr(values.rfind(',') + 1));
+  CHECK(title == fmt::format("Losses of a run of 800 steps: from {:.2f} to {:.2f}", first, last));
+
+  const TempFolder folder;
+  check_ended_well(train({"--preset", "quickstart", "--max-iters", "1", "--eval-iters", "2",
+                          "--final-eval", "none", "--no-sample", "--out-dir", folder / "run"}));
+  const Json now = tapegrad::read_json_object(folder / "run/config.json");
+  Json drawn = tapegrad::parse_json<Json>(between("<desc>", "</desc>"), 4);
+  drawn["model"]["vocab_size"] = now["model"]["vocab_size"];  // of the corpus
+  for (const char* name : {"max_iters", "lr_decay_iters", "warmup_iters"}) {
+    drawn["optimizer"][name] = now["optimizer"][name];
+  }
+  CHECK(drawn["model"] == now["model"]);
+  CHECK(drawn["optimizer"] == now["optimizer"]);
+  const std::string metrics = TempFolder::get(folder / "run/metrics.jsonl");
+  const Json line = tapegrad::parse_json<Json>(metrics.substr(0, metrics.find('\n')), 2);
+  CHECK(std::abs(line["val_loss"].get<double>() - first) < 0.1);
 }
