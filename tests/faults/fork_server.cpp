@@ -12,11 +12,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The environment with the library, so that child processes find it, too.
-std::vector<std::string> environment(const fs::path& root) {
+// The environment with the library `shim`, so that child processes find it, too.
+std::vector<std::string> environment(const fs::path& root, const fs::path& shim) {
   std::vector<std::string> all;
   for (char** at = environ; *at != nullptr; ++at) all.emplace_back(*at);
-  all.emplace_back("LD_PRELOAD=" TAPEGRAD_FAULT_SHIM);
+  all.push_back("LD_PRELOAD=" + shim.string());
   all.emplace_back("FAULTS_SERVER=1");
   all.push_back("FAULTS_ROOT=" + root.string());
   // The sanitizer's library wants to be the first one, and to look for leaks takes long.
@@ -50,7 +50,10 @@ Server::Server(const std::string& program, const Args& args, const fs::path& roo
     throw std::runtime_error("no pipe");
   }
   Args command = Args{std::string(tapegrad::places::kPrograms) + "/" + program} + args;
-  std::vector<std::string> variables = environment(root);
+  // LD_PRELOAD has no way to name a path with blanks, which the build folder may have.
+  const fs::path shim = shim_ / "shim.so";
+  fs::create_symlink(TAPEGRAD_FAULT_SHIM, shim);
+  std::vector<std::string> variables = environment(root, shim);
   const std::vector<char*> argv = pointers(command), envp = pointers(variables);
   pid_ = ::fork();
   if (pid_ == 0) {

@@ -37,6 +37,7 @@ class Server {
   Outcome run(const Place& place, Request request = {});
 
  private:
+  TempFolder shim_{memory_folder()};
   pid_t pid_ = -1;
   int to_ = -1, from_ = -1;
 };

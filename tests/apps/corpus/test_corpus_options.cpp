@@ -53,11 +53,10 @@ TEST_CASE("what is left out of a folder is said", "[corpus-options]") {
 TEST_CASE("a text that there is no memory for is refused by its name", "[corpus-options]") {
   const TempFolder folder;
   const auto corpus = folder.put("large.txt", std::string(100 << 20, 'a'));
-  const std::string program = std::string(tapegrad::places::kPrograms) + "/train-gpt";
-  const std::string err = (folder / "err").string();
-  std::string command = "ulimit -v 600000; timeout 60 '" + program + "'";
-  for (const auto& arg : tiny_run(corpus, folder / "run", 1)) command += " '" + arg + "'";
-  CHECK(std::system(("sh -c \"" + command + " --threads 1 2>'" + err + "'\"").c_str()) != 0);
+  const fs::path err = folder / "err";
+  std::string command = "ulimit -v 600000; timeout 60 " + quoted_program("train-gpt");
+  for (const auto& arg : tiny_run(corpus, folder / "run", 1)) command += " " + quoted(arg);
+  CHECK(std::system((command + " --threads 1 2>" + quoted(err)).c_str()) != 0);
   CHECK_THAT(TempFolder::get(err), ContainsSubstring("large.txt") &&
                                        ContainsSubstring("there is no memory to make tokens") &&
                                        ContainsSubstring("tapegrad prepare"));

@@ -140,8 +140,8 @@ TEST_CASE("models that are missing, broken or mixed up are refused", "[sample-te
 }
 
 TEST_CASE("output that cannot be written is an error", "[sample-text]") {
-  const std::string command = std::string(tapegrad::places::kPrograms) + "/sample-text --model " +
-                              char_model().run.string() + " >/dev/full 2>/dev/null";
+  const std::string command = quoted_program("sample-text") + " --model " +
+                              quoted(char_model().run) + " >/dev/full 2>/dev/null";
   const int status = std::system(command.c_str());
   CHECK(WEXITSTATUS(status) == 1);
 }

@@ -213,7 +213,7 @@ TEST_CASE("a text that looks like an option is suggested as a text", "[train-seq
   const Result r = train_pairs(tiny_pair_run(folder.put("p.tsv", negative), folder / "run", 1));
   INFO(r.out << r.err);
   CHECK(r.code == 0);
-  CHECK(std::regex_search(r.out, std::regex("tapegrad translate [^ ]+ -- -[0-9]+\n")));
+  CHECK(std::regex_search(r.out, std::regex("tapegrad translate .+ -- -[0-9]+\n")));
 }
 
 TEST_CASE("memory is estimated for the longest pair, not for --block-size", "[train-seq2seq]") {

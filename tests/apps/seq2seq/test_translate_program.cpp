@@ -21,9 +21,8 @@ void check_translate_error(const Result& r, int code, const std::string& text) {
 std::string piped(const std::string& input, const std::string& options = "") {
   const TempFolder folder;
   const auto in = folder.put("in", input);
-  const std::string command = std::string(tapegrad::places::kPrograms) + "/translate --model " +
-                              reverser().run.string() + " " + options + " <" + in.string() + " >" +
-                              (folder / "out").string();
+  const std::string command = quoted_program("translate") + " --model " + quoted(reverser().run) +
+                              " " + options + " <" + quoted(in) + " >" + quoted(folder / "out");
   CHECK(std::system(command.c_str()) == 0);
   return TempFolder::get(folder / "out");
 }
@@ -107,10 +106,10 @@ TEST_CASE("translate ends once nobody reads its translations", "[translate]") {
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
   const int lines = ::open(pipe.c_str(), O_RDWR | O_CLOEXEC);
   REQUIRE(lines >= 0);
-  const std::string program = std::string(tapegrad::places::kPrograms) +
-                              "/translate --batch-size 1" + " --model " + reverser().run.string() +
-                              " <" + pipe.string() + " 2>" + (folder / "err").string();
-  REQUIRE(std::system(("{ " + program + "; echo $? >" + code.string() + "; } | true &").c_str()) ==
+  const std::string program = quoted_program("translate") + " --batch-size 1 --model " +
+                              quoted(reverser().run) + " <" + quoted(pipe) + " 2>" +
+                              quoted(folder / "err");
+  REQUIRE(std::system(("{ " + program + "; echo $? >" + quoted(code) + "; } | true &").c_str()) ==
           0);
   for (int i = 0; i < 1000 && TempFolder::get(code).empty(); ++i) {
     REQUIRE(::write(lines, "123\n", 4) == 4);

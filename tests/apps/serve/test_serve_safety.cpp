@@ -290,8 +290,8 @@ TEST_CASE("the log has no text unless it is asked for, and a full disk does not 
     CHECK((head["method"] == "HEAD" && head["path"] == "/health" && head["status"] == 405));
   }
   if (!std::filesystem::exists("/dev/full")) return;
-  const std::string command = std::string(tapegrad::places::kPrograms) + "/serve --model " +
-                              tiny_chat_model().path.string() + " --port 0 2>/dev/full";
+  const std::string command = quoted_program("serve") + " --model " +
+                              quoted(tiny_chat_model().path) + " --port 0 2>/dev/full";
   Program full("/bin/sh", {"-c", "exec " + command});
   full.wait_for("(Ctrl-C");
   const std::string out = full.out(), begin = "127.0.0.1:";

@@ -63,11 +63,11 @@ TEST_CASE("a start that was cut short can be replaced", "[broken-runs]") {
   const TempFolder folder;
   const auto corpus = folder.put("text.txt", tiny_text());
   const Args args = tiny_run(corpus, folder / "run", 2);
-  std::string command = "ulimit -f 1; '" + std::string(places::kPrograms) + "/train-gpt'";
-  for (const std::string& arg : args) command += " '" + arg + "'";
-  command += " >'" + (folder / "out").string() + "' 2>'" + (folder / "err").string() + "'";
+  std::string command = "ulimit -f 1; " + quoted_program("train-gpt");
+  for (const std::string& arg : args) command += " " + quoted(arg);
+  command += " >" + quoted(folder / "out") + " 2>" + quoted(folder / "err");
   // config.json has more than a kilobyte.
-  CHECK(std::system(("sh -c \"" + command + "\"").c_str()) != 0);
+  CHECK(std::system(command.c_str()) != 0);
   CHECK_THAT(TempFolder::get(folder / "err"), ContainsSubstring("config.json': File too large"));
   check_ended_well(train(args + Args{"--overwrite"}));
 }
@@ -160,9 +160,9 @@ TEST_CASE("a log that a full disk cannot take does not end the run", "[broken-ru
   const TempFolder folder;
   const auto corpus = folder.put("text.txt", tiny_text());
   const auto run = [&](const Args& more) {
-    std::string command = std::string(places::kPrograms) + "/train-gpt";
-    for (const std::string& arg : more) command += " '" + arg + "'";
-    command += " >/dev/full 2>'" + (folder / "err").string() + "'";
+    std::string command = quoted_program("train-gpt");
+    for (const std::string& arg : more) command += " " + quoted(arg);
+    command += " >/dev/full 2>" + quoted(folder / "err");
     return WEXITSTATUS(std::system(command.c_str()));
   };
   const auto steps = [&] {
@@ -180,7 +180,7 @@ TEST_CASE("a log that a full disk cannot take does not end the run", "[broken-ru
 }
 
 TEST_CASE("an error that nobody can be told of ends the program with its code", "[broken-runs]") {
-  const std::string program = std::string(places::kPrograms) + "/train-gpt";
+  const std::string program = quoted_program("train-gpt");
   CHECK(WEXITSTATUS(std::system((program + " --corpus /none 2>/dev/full").c_str())) == 1);
 }
 

@@ -186,11 +186,11 @@ TEST_CASE("a merge that fails can be made again", "[fine-tuning]") {
   const Tuned tuned;
   check_ended_well(tuned.train(1, kLora));
   const fs::path merged = tuned.folder / "merged", err = tuned.folder / "err";
-  const std::string program = std::string(tapegrad::places::kPrograms) + "/merge";
   // The tokenizer has less than two kilobytes, the weights have more.
-  const std::string command = "ulimit -f 4; '" + program + "' --model '" + tuned.run.string() +
-                              "' --out-dir '" + merged.string() + "' 2>'" + err.string() + "'";
-  CHECK(std::system(("sh -c \"" + command + "\"").c_str()) != 0);
+  const std::string command = "ulimit -f 4; " + quoted_program("merge") + " --model " +
+                              quoted(tuned.run) + " --out-dir " + quoted(merged) + " 2>" +
+                              quoted(err);
+  CHECK(std::system(command.c_str()) != 0);
   CHECK_THAT(TempFolder::get(err), ContainsSubstring("File too large"));
   check_ended_well(run_program("merge", {"--model", tuned.run, "--out-dir", merged}));
   CHECK(sample(merged) == sample(tuned.run));

@@ -119,12 +119,12 @@ TEST_CASE("a run that stops early, or with its time, says so", "[sessions]") {
 TEST_CASE("a reader of the output that goes away does not end the training", "[sessions]") {
   const CorpusAndRun files("text.txt", tiny_text());
   const auto run_through = [&](const Args& more, const std::string& reader) {
-    std::string command = "(" + std::string(places::kPrograms) + "/train-gpt";
+    std::string command = "(" + quoted_program("train-gpt");
     for (const std::string& arg : tiny_run(files.corpus, files.run, 300) + more) {
-      command += " '" + arg + "'";
+      command += " " + quoted(arg);
     }
-    command += " 2>" + (files.folder / "err").string() + "; echo $? >" +
-               (files.folder / "code").string() + ") | " + reader;
+    command += " 2>" + quoted(files.folder / "err") + "; echo $? >" +
+               quoted(files.folder / "code") + ") | " + reader;
     REQUIRE(std::system(command.c_str()) == 0);
     return TempFolder::get(files.folder / "code");
   };

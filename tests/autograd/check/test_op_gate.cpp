@@ -61,7 +61,7 @@ TEST_CASE("a test process fails if it runs an op without a case, and names it", 
     apply_many(name, {}, [](Inputs, Saved&) { return std::vector<Tensor>(); }, {});
     return;
   }
-  const std::string tests = std::string(places::kPrograms) + "/tapegrad_tests '[op_gate]'";
+  const std::string tests = "'" + std::string(places::kPrograms) + "/tapegrad_tests' '[op_gate]'";
   const Run caught = run(std::string(kPlant) + "=planted " + tests);
   CHECK(caught.status == EXIT_FAILURE);
   CHECK_THAT(caught.output, ContainsSubstring("op planted: the op table needs a line"));
