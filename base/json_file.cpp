@@ -151,7 +151,9 @@ AnyJson parsed(std::string_view text, int depth, std::span<const JsonTable> tabl
     AnyJson::sax_parse(text, &builder);
     return builder.take();
   } catch (const typename AnyJson::parse_error& error) {
-    fail("not valid JSON at byte {}", error.byte);
+    const bool half = std::string_view(error.what()).find("surrogate") != std::string_view::npos;
+    fail("not valid JSON at byte {}{}", error.byte,
+         half ? ": half of a surrogate pair, which \\ud800 to \\udfff are by themselves" : "");
   } catch (const typename AnyJson::exception&) {
     fail("not valid JSON: a number is too large");
   }

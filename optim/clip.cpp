@@ -52,13 +52,12 @@ Clipping measure_clipping(const NamedTensors& parameters, double max_norm) {
 
 Clipping clipping_of(double norm, double max_norm) {
   check(max_norm >= 0, "max_norm must be at least 0, not {}", max_norm);
-  check(
-      std::isfinite(norm),
-      "the gradient norm is {}: the step was not made. Lower the learning rate, clip the gradients "
-      "or warm up longer. A tape with check_finite (--check-finite) names the op that made the "
-      "first "
-      "NaN or infinity",
-      std::isnan(norm) ? "not a number" : "infinite");
+  check(std::isfinite(norm),
+        "the gradient norm is {}: the step was not made. Lower the learning rate{} or warm up "
+        "longer. A tape with check_finite (--check-finite) names the op that made the first NaN or "
+        "infinity",
+        std::isnan(norm) ? "not a number" : "infinite",
+        max_norm == 0 ? ", clip the gradients" : "");
   return {norm, max_norm == 0 ? 1 : std::min(1.0, max_norm / (norm + 1e-6))};
 }
 

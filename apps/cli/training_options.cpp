@@ -194,9 +194,7 @@ bool parse_training(TrainingProgram& program, const Call& call, Processes& proce
   const Parts o = program.parts();
   use_compute(o.call.compute);
   if (o.optimizer.dtype == run::TrainDtype::automatic) {
-    // Others would only disturb what rank 0 measures.
-    Precision faster =
-        processes.rank() == 0 ? faster_precision(program.product()) : Precision::full;
+    Precision faster = faster_precision(program.product());  // ranks' processors may differ
     processes.broadcast(std::as_writable_bytes(std::span(&faster, 1)));
     o.optimizer.dtype = faster == Precision::bf16 ? run::TrainDtype::bf16 : run::TrainDtype::f32;
   }

@@ -179,13 +179,13 @@ run::About Program::about() const {
   const std::int64_t T = options_.text.block_size;
   run::About about{
       .lines = {{"model",
-                 fmt::format("{}{} parameters: {} layers, {} heads, {} channels; it sees {} tokens "
-                             "at once{}",
+                 fmt::format("{}{}: {}, {}, {}; it sees {} at once{}",
                              c.arch == nn::Architecture::gpt2
                                  ? ""
                                  : fmt::format("{}, ", name_of_enum(c.arch)),
-                             grouped(params_.total_count()), c.n_layer, c.n_head, c.n_embd,
-                             grouped(c.block_size),
+                             counted(params_.total_count(), "parameter"),
+                             counted(c.n_layer, "layer"), counted(c.n_head, "head"),
+                             counted(c.n_embd, "channel"), counted(c.block_size, "token"),
                              T == c.block_size ? "" : fmt::format(", in training {}", grouped(T))),
                  fmt::format("n_layer {}, n_head {}, n_embd {}, block_size {}, vocab_size {}",
                              c.n_layer, c.n_head, c.n_embd, c.block_size, c.vocab_size)},
@@ -244,6 +244,13 @@ void Program::finish(run::Report& report) const {
   }
   save_adapters(report);
   if (options_.call.sample) print_samples(report);
+  if (!options_.tuning.lora_rank) return;
+  const std::string run = folder_.path().string();
+  report.line(fmt::format(
+      "\nThe model with its adapters, and the adapters alone, for other programs:\n"
+      "  {} {} --out-dir {}\n  {} {} --format peft --out {}",
+      cli::program_path("tapegrad merge"), cli::quoted(run), cli::quoted(run + "-merged"),
+      cli::program_path("tapegrad export"), cli::quoted(run), cli::quoted(run + "-peft")));
 }
 
 // For other programs, beside the checkpoint, whose adapters they are.

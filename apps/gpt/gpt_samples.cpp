@@ -34,10 +34,8 @@ void Program::print_answers(run::Report& report, bool recorded) const {
 }
 
 void Program::print_samples(run::Report& report) const {
-  if (data_.chat) {
-    if (!shows_sample(report)) print_answers(report, /*recorded=*/false);
-    return;
-  }
+  if (shows_sample(report)) return;  // it stands there already
+  if (data_.chat) return print_answers(report, /*recorded=*/false);
   Rng rng(options_.random.seed);
   nn::GenerateOptions sampling = kSampling;
   sampling.stop_tokens = data_.tokenizer.ends();

@@ -6,9 +6,12 @@
 #include <utility>
 
 #include "tapegrad/apps/cli/option_text.h"
+#include "tapegrad/base/file.h"
 #include "tapegrad/base/memory/dry_run.h"
 #include "tapegrad/base/text/words.h"
+#include "tapegrad/nn/decoder_names.h"
 #include "tapegrad/run/folder/kept_models.h"
+#include "tapegrad/run/folder/run_checkpoint.h"
 #include "tapegrad/run/folder/run_folder.h"
 #include "tapegrad/run/models/adapters/adapter.h"
 #include "tapegrad/run/models/add_chatml.h"
@@ -213,7 +216,9 @@ void check_patterns(const Options& o) {
     nn::make_decoder(params, o.model, o.tuning.making(false));
   } catch (const Error& error) {
     fail("{}: {}{}", o.tuning.lora_rank ? "--lora-target" : "--freeze", error.what(),
-         o.model.tied ? " (the head is wte.weight, too)" : "");
+         o.model.tied
+             ? fmt::format(" (the head is {}.weight, too)", nn::decoder_names(o.model).tokens)
+             : "");
   }
   optim::make_groups(params.parameters(), rules);
 }
@@ -288,8 +293,11 @@ std::string about_base(const Options& o, const nn::Params& params) {
 std::vector<run::HeaderLine> about_tuning(const Options& o, const nn::Params& params) {
   std::vector<run::HeaderLine> lines;
   if (o.call.folder.starts_from_model()) {
-    lines.push_back({"start", fmt::format("{}, its checkpoint {}", o.call.folder.init_from,
-                                          *o.tuning.checkpoint)});
+    const std::string& start = o.call.folder.init_from;
+    const bool is_run = path_exists(fs::path(start) / run::kTrainerFile);
+    lines.push_back(
+        {"start",
+         is_run ? fmt::format("{}, its checkpoint {}", start, *o.tuning.checkpoint) : start});
     if (const std::int64_t own = o.start->config.block_size; o.model.block_size < own) {
       lines.push_back(
           {"cut", fmt::format("the model keeps the first {} of its {} learned positions",

@@ -129,8 +129,7 @@ run::MemoryEstimate print_needs(const Options& o, const nn::Summary& model, doub
              o.extras.recomputes() ? "on; it takes " : "off; --recompute would take ",
              price_of_recomputing(model, stored, recomputed));
   if (!o.extras.recompute_note.empty()) fmt::print("auto:      {}\n", o.extras.recompute_note);
-  const std::string dtype = describe_precision(o.optimizer.precision(), product_of(o));
-  if (!dtype.empty()) fmt::print("dtype:     {}\n", dtype);
+  fmt::print("dtype:     {}\n", describe_precision(o.optimizer.precision(), product_of(o)));
   std::fflush(stdout);
   return estimate;
 }

@@ -60,7 +60,7 @@ Words ordinal(int n) {
 }
 
 // 1st to 31st.
-Words counted(int n) {
+Words short_ordinal(int n) {
   const bool teen = n >= 11 && n <= 13;
   return fmt::format("{}{}", n,
                      !teen && n % 10 == 1   ? "st"
@@ -91,12 +91,12 @@ Words date_with_month_name(Rng& rng, const Moment& m) {
   const Words name = at(months, m.month - 1), brief = short_name(name);
   const Words month = one_of(rng, {name, name, brief, m.month == 5 ? brief : brief + "."});
   const Words day =
-      one_of(rng, {fmt::format("{}", m.day), fmt::format("{:02}", m.day), counted(m.day)});
+      one_of(rng, {fmt::format("{}", m.day), fmt::format("{:02}", m.day), short_ordinal(m.day)});
   const Words year = year_in_digits(rng, m), comma = one_of(rng, {",", ""});
   return one_of(rng,
                 {month + " " + day + comma + " " + year, day + " " + month + comma + " " + year,
-                 counted(m.day) + " of " + name + comma + " " + year,
-                 "the " + counted(m.day) + " of " + name + comma + " " + year});
+                 short_ordinal(m.day) + " of " + name + comma + " " + year,
+                 "the " + short_ordinal(m.day) + " of " + name + comma + " " + year});
 }
 
 Words date_in_words(Rng& rng, const Moment& m) {

@@ -137,10 +137,10 @@ run::About Program::about() const {
   const std::string sample = data::decode_text(data_.tokenizer, data_.held_out.front().source);
   return {
       .lines = {{"model",
-                 fmt::format("{} parameters: {} + {} layers, {} heads, {} channels; it sees {} "
-                             "tokens at once",
-                             grouped(params_.count()), c.n_layer, c.n_layer, c.n_head, c.n_embd,
-                             grouped(c.block_size)),
+                 fmt::format("{}: {} + {} layers, {}, {}; it sees {} at once",
+                             counted(params_.count(), "parameter"), c.n_layer, c.n_layer,
+                             counted(c.n_head, "head"), counted(c.n_embd, "channel"),
+                             counted(c.block_size, "token")),
                  fmt::format("n_layer {} + {}, n_head {}, n_embd {}, n_hidden {}, block_size {}, "
                              "vocab_size {}",
                              c.n_layer, c.n_layer, c.n_head, c.n_embd, c.n_hidden, c.block_size,

@@ -99,6 +99,10 @@ void set_gemm_library(GemmLibrary library) {
 
 bool has_bf16_instructions() { return right_onednn<bf16>() != nullptr; }
 
+Bf16Instructions bf16_instructions() {
+  return has_bf16_instructions() ? onednn_bf16() : Bf16Instructions::none;
+}
+
 std::string gemm_identity() {
   std::string text = describe_openblas(false);
   if (onednn<float>() != nullptr) text += " and " + describe_onednn(Precision::full);

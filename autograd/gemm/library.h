@@ -3,6 +3,7 @@
 #include <functional>
 #include <string>
 
+#include "tapegrad/autograd/gemm/bf16_instructions.h"
 #include "tapegrad/autograd/gemm/gemm.h"
 
 namespace tapegrad {
@@ -36,6 +37,9 @@ template <class T>
 const Multiplier<T>* openblas();
 template <class T>
 const Multiplier<T>* onednn();
+
+// The instructions that oneDNN has for bf16 on this processor.
+Bf16Instructions onednn_bf16();
 
 // Name and version, or why the library is of no use here.
 std::string describe_openblas(bool reason = true);  // why these kernels

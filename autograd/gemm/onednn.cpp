@@ -93,16 +93,6 @@ memory matrix(const memory::desc& description, const void* data) {
   return {description, engine(), const_cast<void*>(data)};
 }
 
-// AVX-512 BF16 or AMX.
-bool has_bf16() {
-  static const bool has = [] {
-    const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
-    const auto needed = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
-    return (isa & needed) == needed;
-  }();
-  return has;
-}
-
 // A function of the OpenMP that oneDNN uses; null if it uses none. A plugin's libraries are not
 // among those of the whole program, so oneDNN's own are searched, too.
 void* openmp_function(const char* name) {
@@ -189,6 +179,18 @@ void multiply(const Gemm<T>& g) {
 
 }  // namespace
 
+Bf16Instructions onednn_bf16() {
+  static const Bf16Instructions found = [] {
+    const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+    const auto has = [&](dnnl::cpu_isa needed) {
+      return (isa & static_cast<unsigned>(needed)) == static_cast<unsigned>(needed);
+    };
+    if (has(dnnl::cpu_isa::avx512_core_amx)) return Bf16Instructions::amx;
+    return has(dnnl::cpu_isa::avx512_core_bf16) ? Bf16Instructions::avx512 : Bf16Instructions::none;
+  }();
+  return found;
+}
+
 // oneDNN adds up in an order that depends on the sizes of the call.
 template <class T>
 const Multiplier<T>* onednn() {
@@ -196,12 +198,13 @@ const Multiplier<T>* onednn() {
     return nullptr;
   } else {
     static constexpr Multiplier<T> multiplier{.multiply = multiply<T>, .pieces = Pieces::by_shape};
-    return std::is_same_v<T, float> || has_bf16() ? &multiplier : nullptr;
+    return std::is_same_v<T, float> || onednn_bf16() != Bf16Instructions::none ? &multiplier
+                                                                               : nullptr;
   }
 }
 
 std::string describe_onednn(Precision precision) {
-  if (precision == Precision::bf16 && !has_bf16())
+  if (precision == Precision::bf16 && onednn_bf16() == Bf16Instructions::none)
     return "oneDNN finds no bf16 instructions in this processor";
   const dnnl_version_t& v = *dnnl_version();
   return fmt::format("oneDNN {}.{}.{}", v.major, v.minor, v.patch);
@@ -218,6 +221,7 @@ const Multiplier<T>* onednn() {
   return nullptr;
 }
 
+Bf16Instructions onednn_bf16() { return Bf16Instructions::none; }
 std::string describe_onednn(Precision) { return "this build has no oneDNN (libdnnl-dev)"; }
 
 }  // namespace tapegrad

@@ -31,50 +31,30 @@ double product_rate(const Product& p, Precision precision) {
   return shape_of(p).flops() / median(std::move(seconds));
 }
 
-double bf16_time(const Product& product) {
-  constexpr double kSeconds = 0.06;
-  TimedGemm timed(shape_of(some_rows_of(product)));
-  double full = timed.seconds(Precision::full), rounded = timed.seconds(Precision::bf16);
-  double spent = full + rounded;
-  for (int i = 0; i < 3 || (i < 20 && spent < kSeconds); ++i) {
-    const double f = timed.seconds(Precision::full), r = timed.seconds(Precision::bf16);
-    full = std::min(full, f);  // by turns, since the machine's speed changes
-    rounded = std::min(rounded, r);
-    spent += f + r;
-  }
-  return rounded / full;
+Precision faster_precision(const Product& p, Bf16Instructions instructions) {
+  if (instructions == Bf16Instructions::none) return Precision::full;
+  // The shortest side decides how many multiplications each rounded number takes part in, forward
+  // and backward. These are the smallest for which a whole step was found to be faster.
+  const std::int64_t least = instructions == Bf16Instructions::amx ? 128 : 256;
+  return std::min({p.rows, p.columns, p.depth}) >= least ? Precision::bf16 : Precision::full;
 }
 
-// What is nearly as fast is not worth the precision.
-constexpr double kWorthBf16 = 0.95;
-
-Precision faster_precision(const Product& product) {
-  const bool faster = has_bf16_instructions() && bf16_time(product) < kWorthBf16;
-  return faster ? Precision::bf16 : Precision::full;
-}
-
-std::string describe_precision(Precision precision, const Product& product) {
-  if (precision == Precision::full && !has_bf16_instructions()) return "";
-  const Product some = some_rows_of(product);
-  const double time = bf16_time(product);
-  const std::string name = fmt::format("{}×{}×{}", some.rows, some.columns, some.depth);
+std::string describe_precision(Precision precision, const Product& product,
+                               Bf16Instructions instructions) {
+  const bool faster = faster_precision(product, instructions) == Precision::bf16;
+  const std::string_view name =
+      instructions == Bf16Instructions::amx ? "AMX" : "AVX-512's instructions for bf16";
   if (precision == Precision::full) {
-    constexpr double kWorthSaying = 0.9;  // below what --dtype auto may have found a moment ago
-    if (time >= kWorthSaying) return "";
-    return fmt::format("f32; with --dtype bf16, a product of {} takes {:.2f} of the time", name,
-                       time);
+    return faster ? fmt::format("f32; --dtype bf16 is faster here, by {}", name) : "f32";
   }
-  const std::string cost =
-      time < 1 ? fmt::format("{} takes {:.2f} of the time that it takes in f32", name, time)
-               : fmt::format("slower here, {} takes {:.2f} times as long as with --dtype f32", name,
-                             time);
-  const std::string by = gemm_description(Precision::bf16);
-  return has_bf16_instructions()
-             ? fmt::format("bf16 in the products of linear layers, by {}: {}", by, cost)
-             : fmt::format(
-                   "bf16 in the products of linear layers, but {}: rounded numbers are "
-                   "multiplied as f32; {}",
-                   by, cost);
+  const std::string by = gemm_description(Precision::bf16),
+                    bf16 = "bf16 in the products of linear layers";
+  if (instructions == Bf16Instructions::none) {
+    return fmt::format("{}, but {}: rounded numbers are multiplied as f32, which is no faster",
+                       bf16, by);
+  }
+  return fmt::format("{}, by {} and {}{}", bf16, by, name,
+                     faster ? "" : "; --dtype f32 is faster for products as small as this run's");
 }
 
 std::vector<std::string> describe_compute(const std::optional<Product>& product) {

@@ -13,6 +13,10 @@ std::string grouped(std::int64_t n) {
   return digits;
 }
 
+std::string counted(std::int64_t n, std::string_view noun) {
+  return fmt::format("{} {}{}", grouped(n), noun, n == 1 ? "" : "s");
+}
+
 std::string size_text(double bytes) {
   if (bytes < 1e4) return fmt::format("{:.0f} B", bytes);
   if (bytes < 1e6) return fmt::format("{:.0f} kB", bytes / 1e3);

@@ -181,8 +181,16 @@ bool CorpusStream::next_line(TextChunk& chunk) {
 void CorpusStream::fail_without_text(std::string_view line) const {
   const auto keys = keys_of_json_line(line);
   const std::string where = fmt::format("[corpus] '{}', line {}", path_.string(), line_);
-  check(keys.has_value(), "{} is not a JSON object with a text '{}' (--field)", where,
-        options_.field);
+  if (!keys) {
+    constexpr int kMostDepth = 64;
+    std::string why;
+    try {
+      parse_json<Json>(line, kMostDepth);
+    } catch (const Error& error) {
+      why = fmt::format(": {}", error.what());
+    }
+    fail("{} is not a JSON object with a text '{}' (--field){}", where, options_.field, why);
+  }
   check(std::count(keys->begin(), keys->end(), options_.field) == 0, "{}: '{}' is not a text",
         where, options_.field);
   constexpr std::size_t most_keys = 8, most_bytes = 40;

@@ -1,11 +1,14 @@
 #include "tapegrad/run/corpus/text.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/fingerprint.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/data/corpus/corpus.h"
+#include "tapegrad/data/tokenize/document_ends.h"
 #include "tapegrad/run/corpus/chat/chat_text.h"
 #include "tapegrad/run/corpus/mixture.h"
 #include "tapegrad/run/corpus/token_folder.h"
@@ -155,6 +158,8 @@ Text read_text(const CorpusSource& source) {
   }
   data::Corpus corpus = data::read_corpus(paths, corpus_options(source));
   note_left_out(corpus.faulty);
+  check(!data::is_blank(corpus.text), "there is nothing but white space in {}",
+        fmt::join(source.paths, ", "));
   text = make_text(describe(corpus), std::move(corpus.text));
   set_documents(text, std::move(corpus.documents));
   return text;

@@ -108,8 +108,8 @@ void check_random_state(const TensorSource& file, const std::string& states) {
 
 void check_finite(const std::string& broken, int64_t iteration) {
   check(broken.empty(),
-        "after step {}, '{}' has values that are not numbers, and nothing is saved. The last "
-        "checkpoint is kept; lower the learning rate or clip the gradients",
+        "after step {}, '{}' has values that are not numbers, and nothing is saved. Lower the "
+        "learning rate",
         iteration, broken);
 }
 

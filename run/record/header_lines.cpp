@@ -43,13 +43,10 @@ HeaderLine steps_line(const About& about, const OptimizerOptions& o, const Progr
   return line;
 }
 
-// What multiplies. Without `verbose`, a warning alone, and what the user has asked for.
+// The precision, and the library that multiplies: without `verbose`, only a warning about it.
 void add_compute(std::vector<HeaderLine>& lines, const About& about, const OptimizerOptions& o,
                  bool verbose) {
-  if (about.product && (verbose || o.precision() == Precision::bf16)) {
-    const std::string dtype = describe_precision(o.precision(), *about.product);
-    if (!dtype.empty()) lines.push_back({"dtype", dtype});
-  }
+  if (about.product) lines.push_back({"dtype", describe_precision(o.precision(), *about.product)});
   const std::vector<std::string> compute = describe_compute(about.product);
   if (verbose) lines.push_back({"compute", compute.front()});
   if (compute.size() > 1) lines.push_back({"warning", compute.back()});

@@ -8,8 +8,9 @@
 namespace tapegrad::run {
 namespace {
 
-// With fewer evaluations of weights that have learnt, "the best of them" says little.
-constexpr std::int64_t kFewEvaluations = 3;
+// With fewer evaluations of weights that have learnt, "the best of them" says little. In a run of
+// fewer steps nobody expects a choice.
+constexpr std::int64_t kFewEvaluations = 3, kLongRun = 1000;
 
 void add_warmup(std::vector<std::string>& notes, const OptimizerOptions& o) {
   const std::int64_t full = o.schedule_begin + o.warmup();
@@ -27,21 +28,18 @@ std::vector<std::string> start_notes(const OptimizerOptions& o, const Evaluation
   if (o.max_iters == 0) return notes;
   add_warmup(notes, o);
   const std::int64_t before = e.evaluations_before(o.max_iters);
-  const auto times = [](std::int64_t n) {
-    return fmt::format("{} time{}", grouped(n), n == 1 ? "" : "s");
-  };
   if (e.early_stop && before <= *e.early_stop) {
     notes.push_back(fmt::format(
         "--early-stop {} cannot come: the run evaluates {} before its end, and {} are needed. A "
         "smaller --eval-interval than {} evaluates more often",
-        *e.early_stop, times(before), *e.early_stop + 1, e.eval_interval));
+        *e.early_stop, counted(before, "time"), *e.early_stop + 1, e.eval_interval));
   }
   const std::int64_t learnt = before - e.evaluations_before(1) + 1;  // the last one, too
-  if (keep_rule(e.keep).best && learnt < std::min(kFewEvaluations, o.max_iters)) {
+  if (keep_rule(e.keep).best && learnt < kFewEvaluations && o.max_iters >= kLongRun) {
     notes.push_back(fmt::format(
         "the best weights are those of the lowest val loss, and the run evaluates {} after step 0. "
         "A smaller --eval-interval than {} gives more to choose from",
-        times(learnt), e.eval_interval));
+        counted(learnt, "time"), e.eval_interval));
   }
   return notes;
 }

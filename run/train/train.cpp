@@ -7,9 +7,11 @@
 #include <utility>
 
 #include "tapegrad/autograd/gemm/gemm.h"
+#include "tapegrad/base/file.h"
 #include "tapegrad/base/fingerprint.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/run/folder/session.h"
+#include "tapegrad/run/plan/disk_room.h"
 #include "tapegrad/run/record/group_lines.h"
 #include "tapegrad/run/record/start_notes.h"
 #include "tapegrad/run/record/step_trace.h"
@@ -68,12 +70,13 @@ class Trainer {
     config.set(changeable_section("evaluation", evaluation_));
     if (!alone()) check_same_start(config);
     if (folder.resumes()) changes_ = allowed_changes(folder.config(config.format), config);
+    check_disk();
     folder.begin(config, task.write_files);
     begin_ = at_.iteration;
     folder.append_session(session_of(begin_, about_.command, alone() ? 1 : processes_->size()));
   }
 
-  // As train(). Says in the folder how it ended.
+  // As train(). Says in the folder how it ended, and in an error from where the run can go on.
   bool run() {
     try {
       const Ending ending = make_steps();
@@ -81,15 +84,40 @@ class Trainer {
       return ending != Ending::stopped;
     } catch (const std::exception& error) {
       const bool memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+      const std::string safe = safe_step();
       try {
         end_session(Ending::error, memory ? "out of memory" : error.what());
       } catch (const std::exception&) {  // the error says more than that a line is missing
       }
-      throw;
+      if (memory || safe.empty()) throw;
+      fail("{}. {}", error.what(), safe);
     }
   }
 
  private:
+  // The last step that a checkpoint has; empty if there is none.
+  std::string safe_step() const {
+    const std::int64_t step = saved_ >= 0 ? saved_ : begin_;
+    const bool saved = saved_ >= 0 || (folder_.resumes() && !folder_.back_from());
+    if (!saved || !path_exists(folder_.path() / kTrainerFile)) return "";
+    return fmt::format("The checkpoint of step {} is complete{}", step,
+                       about_.resume_command.empty()
+                           ? ""
+                           : ", and the run can go on from there: " + about_.resume_command);
+  }
+
+  // Error if the disk has no room for checkpoints: see DiskNeeds.
+  void check_disk() const {
+    if (!traces(folder_)) return;  // another rank writes
+    DiskNeeds needs{.optimizer = about_.memory ? about_.memory->optimizer : 0,
+                    .keeps_best = keep_rule(evaluation_.keep).best,
+                    .replaces = path_exists(folder_.path() / kTrainerFile)};
+    for (const auto& [name, tensor] : task_.params.checkpoint_tensors()) {
+      needs.weights += static_cast<double>(tensor.bytes());
+    }
+    check_room(folder_.path(), needs, free_room(folder_.path()));
+  }
+
   void end_session(Ending ending, const std::string& why) {
     if (std::exchange(told_end_, true)) return;
     folder_.append_session(end_of_session(begin_, at_.iteration, ending, why));
@@ -213,13 +241,12 @@ class Trainer {
     check_same(*processes_, texts);
   }
 
-  // Says which step it is if check_finite finds something.
+  // An error says which step it is of.
   Report::Step step() {
     try {
       return make_step(task_, optimizer_, optimizer_.lr_at(at_.iteration), *updates_, at_,
                        processes_, evaluation_.looks_at_layers(at_.iteration) ? &*stats_ : nullptr);
     } catch (const Error& error) {
-      if (!optimizer_.check_finite) throw;
       fail("step {}: {}", at_.iteration, error.what());
     }
   }
@@ -232,10 +259,9 @@ class Trainer {
       if (!alone()) agree_on(*losses);
       report_.evaluation(*losses);
       check(std::isfinite(losses->train) && std::isfinite(losses->val),
-            "the loss of step {} is not a number: the weights are broken. The last checkpoint is "
-            "kept; lower the learning rate or clip the gradients. --check-finite names the op that "
-            "made the first NaN or infinity",
-            at_.iteration);
+            "the loss of step {} is not a number: the weights are broken. Lower the learning "
+            "rate{}. --check-finite names the op that made the first NaN or infinity",
+            at_.iteration, optimizer_.grad_clip == 0 ? " or clip the gradients" : "");
       if (!at_.best_val_loss || losses->val < *at_.best_val_loss) {
         at_.best_val_loss = losses->val;
         at_.best_iteration = at_.iteration;

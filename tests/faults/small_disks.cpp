@@ -92,7 +92,8 @@ std::string try_job(const Job& job, Servers& servers, Counts& counts) {
   // The limit is one for stderr, too.
   const bool cut_short = job.limit == Limit::file_bytes && job.amount < 200;
   const bool told =
-      r.code == 0 || (r.code == 1 && (cut_short || r.err.find(reason) != std::string::npos));
+      r.code == 0 || (r.code == 1 && (cut_short || r.err.find(reason) != std::string::npos ||
+                                      r.err.find("are free there") != std::string::npos));
   if (!told) return "ends badly, code " + std::to_string(r.code) + ": " + r.err;
   if (job.limit == Limit::read_only && read_files(work) != training.before()) {
     return "changes what cannot be changed";

@@ -39,8 +39,10 @@ TEST_CASE("a resume makes the same samples, each once", "[watching]") {
   const Args every = {"--sample-interval", "5"};
   const TinyRun whole(20, every);
   const auto parts = whole.folder / "parts";
-  // It ends at a step that has a sample.
-  check_ended_well(train(tiny_run(whole.corpus, parts, 10) + every));
+  // It ends at a step that has a sample, which is not printed again at the end.
+  const Result ended = train(tiny_run(whole.corpus, parts, 10) + every + Args{"--sample"});
+  check_ended_well(ended);
+  CHECK_THAT(ended.out, ContainsSubstring("sample at step 10:") && !ContainsSubstring("\nsample:"));
   CHECK(samples(parts).size() == 2);
   const Result r = train(resume_run(parts, 20));
   check_ended_well(r);

@@ -1,6 +1,7 @@
 // Runs that start from another model: its weights and tokenizer, frozen parameters, LoRA adapters
 // and how they are merged.
 
+#include "tapegrad/apps/gpt/init_from.h"
 #include "tapegrad/tests/apps/train/tuned_run.h"
 #include "tapegrad/tests/places.h"
 
@@ -43,6 +44,16 @@ TEST_CASE("the weights of the checkpoint that is named are taken", "[fine-tuning
   const Tuned tuned;
   check_error_of("train-gpt", tuned.train(0, {"--checkpoint", "3"}, from.run), 1,
                  "keeps no checkpoint of step 3; it has best, last");
+}
+
+TEST_CASE("the head of a tied model has the name that its embedding has", "[fine-tuning]") {
+  gpt::Options o;
+  o.model.n_layer = 1, o.model.n_head = 2, o.model.n_embd = 16;
+  o.model.arch = nn::Architecture::llama, o.model.tied = true;
+  o.tuning.freeze = {"wte*"};
+  CHECK_THROWS_WITH(gpt::check_patterns(o),
+                    ContainsSubstring("there are embed_tokens.weight, ") &&
+                        ContainsSubstring("(the head is embed_tokens.weight, too)"));
 }
 
 TEST_CASE("options that contradict the model are refused by name", "[fine-tuning]") {
@@ -119,6 +130,9 @@ TEST_CASE("LoRA trains adapters beside weights that stay", "[fine-tuning]") {
       tuned.train(10, kLora + Args{"--lora-target", "*c_attn,*.mlp.*", "--learning-rate", "0.05"});
   check_ended_well(r);
   CHECK_THAT(r.out, ContainsSubstring("LoRA of rank 2 and alpha 4 at *c_attn, *.mlp.*"));
+  const std::string run = tuned.run.string();
+  CHECK_THAT(r.out, ContainsSubstring(" merge " + run + " --out-dir " + run + "-merged\n") &&
+                        ContainsSubstring(" export " + run + " --format peft --out "));
   const auto before = weights(base().run, "model-best.safetensors");
   std::size_t adapters = 0;
   for (const auto& [name, t] : weights(tuned.run)) {

@@ -11,6 +11,7 @@ struct Plan {
     const Result r = run_program("train-gpt", args + Args{"--preset", "char-cpu", "--plan"});
     INFO(r.out << r.err);
     REQUIRE(r.code == 0);
+    CHECK_THAT(r.out, ContainsSubstring("\ndtype:     "));
     const auto number = [&](const std::string& pattern) {
       std::smatch found;
       REQUIRE(std::regex_search(r.out, found, std::regex(pattern)));

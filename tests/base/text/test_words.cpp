@@ -15,6 +15,9 @@ TEST_CASE("digits are grouped by thousands, with and without a sign", "[base]") 
 }
 
 TEST_CASE("sizes have the unit in which people read them", "[base]") {
+  CHECK(counted(1, "layer") == "1 layer");
+  CHECK(counted(0, "layer") == "0 layers");
+  CHECK(counted(1200, "layer") == "1,200 layers");
   CHECK(size_text(812) == "812 B");
   CHECK(size_text(64e3) == "64 kB");
   CHECK(size_text(3.2e6) == "3.2 MB");

@@ -135,7 +135,10 @@ TEST_CASE("JSON lines are texts of their own", "[packed-corpus]") {
         "has no text 'text': its keys are \"prompt\", \"more\". --field names the one to learn");
   fails("{}", "its keys are none");
   fails("[]", "is not a JSON object with a text 'text' (--field)");
-  fails("{\"text\": \"x\"", "is not a JSON object");
+  fails("{\"text\": \"x\"",
+        "is not a JSON object with a text 'text' (--field): not valid JSON at byte");
+  fails("{\"text\": \"a\\ud83d b\"}", "half of a surrogate pair");
+  fails("{\"text\": \"a\\ude00\"}", "half of a surrogate pair");
   fails("{\"text\": \"a\\u0000b\"}", "has a NUL");
   fails("{\"a\": " + std::string(100, '['), "nested too deeply");
   fails(std::string(100, '['), "is not a JSON object");

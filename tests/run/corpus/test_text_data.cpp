@@ -127,3 +127,10 @@ TEST_CASE("one call makes of a run's paths the tokens that its steps make", "[te
   CHECK(learnt.data.train_documents == steps.train_documents);
   CHECK(learnt.data.val_documents > 0);
 }
+
+TEST_CASE("white space alone is no corpus", "[text-data]") {
+  const TempFolder folder;
+  const std::string blank = folder.put("blank.txt", " \n\t\n");
+  CHECK_THROWS_WITH(run::read_text({.paths = {blank}}),
+                    ContainsSubstring("there is nothing but white space in " + blank));
+}
