@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "tapegrad/base/error.h"
 
@@ -53,11 +52,14 @@ std::string_view describe_type(mode_t mode) {
   return "it is a device, not a regular file";
 }
 
+void check_looked(const std::filesystem::path& path, const std::error_code& error) {
+  check(!error, "[file] cannot look at '{}': {}", path.string(), error.message());
+}
+
 std::filesystem::file_type type_at(const std::filesystem::path& path) {
-  std::error_code error;
+  std::error_code error;  // set for a file that is missing, too
   const std::filesystem::file_type type = std::filesystem::status(path, error).type();
-  check(type != std::filesystem::file_type::none, "[file] cannot look at '{}': {}", path.string(),
-        error.message());
+  if (type == std::filesystem::file_type::none) check_looked(path, error);
   return type;
 }
 
@@ -150,6 +152,31 @@ bool path_exists(const std::filesystem::path& path) {
 
 bool is_folder(const std::filesystem::path& path) {
   return type_at(path) == std::filesystem::file_type::directory;
+}
+
+std::filesystem::path absolute_path(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::path absolute = std::filesystem::absolute(path, error);
+  check_looked(path, error);
+  return absolute;
+}
+
+std::filesystem::path resolved_path(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::path resolved = std::filesystem::weakly_canonical(path, error);
+  check_looked(path, error);
+  return resolved;
+}
+
+std::vector<std::filesystem::path> list_folder(const std::filesystem::path& path) {
+  std::vector<std::filesystem::path> entries;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(path, error), end; !error && at != end;
+       at.increment(error)) {
+    entries.push_back(at->path());
+  }
+  check_looked(path, error);
+  return entries;
 }
 
 std::string read_file(const std::filesystem::path& path, int64_t max_bytes, Links links) {

@@ -27,7 +27,7 @@ void check_resumed(const TrainingProgram& program, const run::Config& stored) {
 void make_absolute(const std::string& option, std::vector<std::string>& paths) {
   for (std::string& path : paths) {
     if (path.empty()) usage_error("{}: a path is empty", option);
-    if (path != "-") path = std::filesystem::absolute(path).string();
+    if (path != "-") path = absolute_path(path).string();
   }
 }
 

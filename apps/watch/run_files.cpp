@@ -4,6 +4,7 @@
 #include <iterator>
 #include <system_error>
 
+#include "tapegrad/base/file.h"
 #include "tapegrad/run/folder/config_json.h"
 #include "tapegrad/run/folder/folder_calls.h"
 #include "tapegrad/run/folder/run_folder.h"
@@ -93,7 +94,7 @@ RunFiles::RunFiles(fs::path folder)
 }
 
 std::string RunFiles::name() const {
-  const fs::path path = fs::absolute(folder_ / "").parent_path();
+  const fs::path path = absolute_path(folder_ / "").parent_path();
   return path.filename().empty() ? path.string() : path.filename().string();
 }
 

@@ -21,23 +21,19 @@ bool is_hidden(const fs::path& path) { return path.filename().string().starts_wi
 // The regular files below `folder` that are not hidden, sorted.
 std::deque<fs::path> list_folder(const fs::path& folder, std::int64_t& skipped) {
   std::deque<fs::path> files;
-  try {
-    for (auto it = fs::recursive_directory_iterator(folder);
-         it != fs::recursive_directory_iterator(); ++it) {
-      const bool is_folder = !it->is_symlink() && it->is_directory();
-      std::error_code dangling;
-      if (is_hidden(it->path())) {
-        it.disable_recursion_pending();
-        ++skipped;
-      } else if (it->is_regular_file(dangling)) {
-        files.push_back(it->path());
-      } else if (!is_folder) {
-        ++skipped;
-      }
+  std::error_code error, dangling;
+  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    if (is_hidden(it->path())) {
+      it.disable_recursion_pending();
+      ++skipped;
+    } else if (it->is_regular_file(dangling)) {
+      files.push_back(it->path());
+    } else if (!fs::is_directory(it->symlink_status(dangling))) {
+      ++skipped;
     }
-  } catch (const fs::filesystem_error& error) {
-    fail("[corpus] cannot read the folder '{}': {}", folder.string(), error.code().message());
   }
+  check(!error, "[corpus] cannot read the folder '{}': {}", folder.string(), error.message());
   std::sort(files.begin(), files.end());
   return files;
 }
