@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/memory/available_memory.h"
 
 namespace tapegrad {
 
@@ -114,6 +115,16 @@ void write_all(int descriptor, const std::filesystem::path& path, std::string_vi
   }
 }
 
+// A file may say any size and take no room on the disk.
+void check_memory_for(const std::filesystem::path& path, int64_t bytes) {
+  constexpr int64_t kSmall = int64_t{64} << 20;
+  if (bytes < kSmall) return;
+  const auto memory = available_memory();
+  if (memory && static_cast<double>(bytes) > memory->bytes) {
+    fail_reading(path, fmt::format("it has {} bytes, but {}", bytes, memory->text()));
+  }
+}
+
 std::string reason_of_open(Links links) {
   if (links == Links::refused && errno == ELOOP) {
     return "it is a symbolic link, which might lead out of the folder";
@@ -189,6 +200,7 @@ std::string read_file(const std::filesystem::path& path, int64_t max_bytes, Link
     }
   };
   check_size(info.st_size);
+  check_memory_for(path, info.st_size);
   std::string text;
   text.reserve(static_cast<size_t>(info.st_size));
   std::vector<char> chunk(std::min(kBufferSize, static_cast<size_t>(info.st_size) + 1));

@@ -84,6 +84,14 @@ TEST_CASE("paths are made whole and folders listed, or an Error says why not", "
   CHECK_THROWS_WITH(list_folder(file), ContainsSubstring("file': Not a directory"));
 }
 
+TEST_CASE("a file that says more bytes than there is memory for is not read", "[file]") {
+  const TempFolder folder;
+  const auto file = folder.put("file", "");
+  std::filesystem::resize_file(file, std::uintmax_t{1} << 42);  // without room on the disk
+  CHECK_THROWS_WITH(read_file(file, INT64_MAX),
+                    ContainsSubstring("it has 4398046511104 bytes, but"));
+}
+
 TEST_CASE("read_file does not wait for a pipe", "[file]") {
   const TempFolder folder;
   const auto pipe = folder / "pipe";

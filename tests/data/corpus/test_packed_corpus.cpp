@@ -4,6 +4,7 @@
 #include <zstd.h>
 
 #include "tapegrad/data/corpus/corpus.h"
+#include "tapegrad/data/corpus/text_file.h"
 #include "tapegrad/data/corpus/unpack.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/temp_folder.h"
@@ -115,6 +116,14 @@ TEST_CASE(
       folder.put("bomb.jsonl.zst", zstd("{\"text\": \"" + std::string(33 << 20, 'a')));
   CHECK_THROWS_WITH(read(lines),
                     ContainsSubstring("bomb.jsonl.zst', line 1 has more than 33554432 bytes"));
+  constexpr std::int64_t most = std::int64_t{40} << 20;
+  TextFile file(bomb, {.max_bytes = most}, most);
+  std::size_t taken = 0;
+  const auto take_all = [&] {
+    for (std::string_view part; !(part = file.next()).empty();) taken += part.size();
+  };
+  CHECK_THROWS_WITH(take_all(), ContainsSubstring("has more than 41943040 bytes of text"));
+  CHECK(taken <= 16 << 20);
 }
 
 TEST_CASE("JSON lines are texts of their own", "[packed-corpus]") {
