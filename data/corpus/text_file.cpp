@@ -50,6 +50,19 @@ class StdinBytes : public Bytes {
   std::vector<char> chunk_ = std::vector<char>(kReadChunk);
 };
 
+// Says what else than text a file is that begins so, and what to do.
+std::optional<std::string> other_kind(std::string_view begin) {
+  if (begin.starts_with("\xFD\x37zXZ")) return "is packed by xz, which is not read: unxz FILE";
+  if (begin.starts_with("BZh") && begin.find("1AY&SY") == 4) {
+    return "is packed by bzip2, which is not read: bunzip2 FILE";
+  }
+  if (begin.starts_with("PAR1\x15")) {
+    return "is Parquet, which is not read; in Python, pandas.read_parquet(FILE).to_json("
+           "'texts.jsonl', orient='records', lines=True) makes JSON lines of it";
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 TextFile::TextFile(const std::filesystem::path& path, const CorpusOptions& options,
@@ -90,6 +103,7 @@ std::string_view TextFile::next() {
     if (!begun_ && (ended_ || chunk_.size() >= 3)) {  // as many as the mark has
       begun_ = true;
       chunk_.erase(0, chunk_.size() - without_byte_order_mark(chunk_).size());
+      fault_ = other_kind(chunk_);
     }
     check(
         before_ + std::ssize(chunk_) <= room_,
@@ -98,7 +112,7 @@ std::string_view TextFile::next() {
         name_, room_, most_, why_most_, most_ - room_, kWithoutLimit);
     if (before_ + std::ssize(chunk_) > usual_) check_bomb();
     if (!begun_) continue;
-    given_ = check_text();
+    given_ = fault_ ? 0 : check_text();
     if (ended_ && before_ + std::ssize(chunk_) == 0) fault_ = "is empty";
     if (fault_) {
       ended_ = true;

@@ -126,6 +126,30 @@ TEST_CASE(
   CHECK(taken <= 16 << 20);
 }
 
+TEST_CASE("files of other kinds are named, with what to do", "[packed-corpus]") {
+  const TempFolder folder;
+  const auto complaint = [&](const std::string& name, const std::string& bytes) -> std::string {
+    try {
+      read(folder.put(name, bytes));
+      return "";
+    } catch (const Error& error) {
+      return error.what();
+    }
+  };
+  const std::string rest("\0\0\x04\xe6", 4), records = " [\n {\"text\": \"a\"}]\n";
+  CHECK_THAT(complaint("a.xz", "\xFD\x37zXZ" + rest), ContainsSubstring("a.xz' is packed by xz"));
+  CHECK_THAT(complaint("a.bz2", "BZh91AY&SY" + rest), ContainsSubstring("bunzip2"));
+  CHECK_THAT(complaint("a.parquet", "PAR1\x15" + rest), ContainsSubstring("to_json("));
+  for (const auto& [name, bytes] :
+       {std::pair("a.json", records), {"b.json.gz", gzipped(records)}}) {
+    CHECK_THAT(complaint(name, bytes), ContainsSubstring("jq -c '.[]'"));
+  }
+  CHECK(complaint("c.json", "[1, 2]") == "");
+  CHECK(complaint("c.txt", records) == "");
+  folder.put("in/a.json", records);
+  CHECK(read(folder / "in").text == records);
+}
+
 TEST_CASE("JSON lines are texts of their own", "[packed-corpus]") {
   const TempFolder folder;
   const std::string lines =
