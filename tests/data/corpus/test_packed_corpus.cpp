@@ -3,6 +3,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include "tapegrad/base/error.h"
 #include "tapegrad/data/corpus/corpus.h"
 #include "tapegrad/data/corpus/text_file.h"
 #include "tapegrad/data/corpus/unpack.h"
