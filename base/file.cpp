@@ -10,9 +10,9 @@
 #include <cstdio>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/memory/available_memory.h"
 
 namespace tapegrad {
 
@@ -53,11 +53,14 @@ std::string_view describe_type(mode_t mode) {
   return "it is a device, not a regular file";
 }
 
+void check_looked(const std::filesystem::path& path, const std::error_code& error) {
+  check(!error, "[file] cannot look at '{}': {}", path.string(), error.message());
+}
+
 std::filesystem::file_type type_at(const std::filesystem::path& path) {
-  std::error_code error;
+  std::error_code error;  // set for a file that is missing, too
   const std::filesystem::file_type type = std::filesystem::status(path, error).type();
-  check(type != std::filesystem::file_type::none, "[file] cannot look at '{}': {}", path.string(),
-        error.message());
+  if (type == std::filesystem::file_type::none) check_looked(path, error);
   return type;
 }
 
@@ -112,6 +115,16 @@ void write_all(int descriptor, const std::filesystem::path& path, std::string_vi
   }
 }
 
+// A file may say any size and take no room on the disk.
+void check_memory_for(const std::filesystem::path& path, int64_t bytes) {
+  constexpr int64_t kSmall = int64_t{64} << 20;
+  if (bytes < kSmall) return;
+  const auto memory = available_memory();
+  if (memory && static_cast<double>(bytes) > memory->bytes) {
+    fail_reading(path, fmt::format("it has {} bytes, but {}", bytes, memory->text()));
+  }
+}
+
 std::string reason_of_open(Links links) {
   if (links == Links::refused && errno == ELOOP) {
     return "it is a symbolic link, which might lead out of the folder";
@@ -152,6 +165,31 @@ bool is_folder(const std::filesystem::path& path) {
   return type_at(path) == std::filesystem::file_type::directory;
 }
 
+std::filesystem::path absolute_path(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::path absolute = std::filesystem::absolute(path, error);
+  check_looked(path, error);
+  return absolute;
+}
+
+std::filesystem::path resolved_path(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::path resolved = std::filesystem::weakly_canonical(path, error);
+  check_looked(path, error);
+  return resolved;
+}
+
+std::vector<std::filesystem::path> list_folder(const std::filesystem::path& path) {
+  std::vector<std::filesystem::path> entries;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(path, error), end; !error && at != end;
+       at.increment(error)) {
+    entries.push_back(at->path());
+  }
+  check_looked(path, error);
+  return entries;
+}
+
 std::string read_file(const std::filesystem::path& path, int64_t max_bytes, Links links) {
   struct stat info {};
   const Descriptor file = open_regular(path, links, info);
@@ -162,6 +200,7 @@ std::string read_file(const std::filesystem::path& path, int64_t max_bytes, Link
     }
   };
   check_size(info.st_size);
+  check_memory_for(path, info.st_size);
   std::string text;
   text.reserve(static_cast<size_t>(info.st_size));
   std::vector<char> chunk(std::min(kBufferSize, static_cast<size_t>(info.st_size) + 1));

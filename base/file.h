@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tapegrad/base/cxx20.h"
 
@@ -18,6 +19,13 @@ enum class Links { followed, refused };
 // and the reason if that cannot be told: a name is too long, or a folder may not be searched.
 bool path_exists(const std::filesystem::path& path);
 bool is_folder(const std::filesystem::path& path);
+
+// The path from the root on; the same with links followed, as far as it exists; and the paths of
+// all that is in a folder, in no order. Errors: as for path_exists. Functions of std::filesystem
+// without a std::error_code throw errors of their own, so nobody else calls them.
+std::filesystem::path absolute_path(const std::filesystem::path& path);
+std::filesystem::path resolved_path(const std::filesystem::path& path);
+std::vector<std::filesystem::path> list_folder(const std::filesystem::path& path);
 
 // All bytes of a regular file. A file that is missing, unreadable, larger than `max_bytes` or not
 // regular (a folder, a pipe, a device) is an Error with the path and the reason; nothing blocks.

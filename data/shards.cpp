@@ -154,6 +154,20 @@ ShardInfo ShardWriter::finish() {
           crc32_of_both(crc32_of(0, front.data(), front.size()), crc_, id_bytes)};
 }
 
+namespace {
+
+// Whether a file begins as one of llm.c's that has no tokens for training: a model, a tokenizer,
+// the tasks of HellaSwag; or as its tokens with another first number. Ids of a text are no 480
+// zeros.
+bool is_other_llmc_file(const InputFile& file) {
+  std::array<std::int32_t, kHeaderNumbers> numbers{};
+  if (file.size() < kHeaderBytes || !file.read(0, numbers.data(), kHeaderBytes)) return false;
+  return numbers[0] != 0 && std::all_of(numbers.begin() + 16, numbers.end(),
+                                        [](std::int32_t number) { return number == 0; });
+}
+
+}  // namespace
+
 TokenFile open_shard(const std::filesystem::path& path, std::optional<TokenFormat> format,
                      std::optional<int> bits, Links links) {
   TokenFile shard{.path = path, .file = std::make_shared<const InputFile>(path, links)};
@@ -162,6 +176,11 @@ TokenFile open_shard(const std::filesystem::path& path, std::optional<TokenForma
   const int found = bits_of_header(header);
   const bool has_header = format ? *format == TokenFormat::llmc : found != 0;
   shard.bits = bits.value_or(has_header ? found : 16);
+  check(
+      format || has_header || !is_other_llmc_file(*shard.file),
+      "{}: it begins with a header as files of llm.c do, but the first number is {}, not {} or {} "
+      "as of tokens",
+      path.string(), header[0], header_of(16, 0)[0], header_of(32, 0)[0]);
   const auto id_bytes = static_cast<std::uint64_t>(shard.bits / 8);
   if (has_header) {
     check(found != 0, "{}: it does not begin with llm.c's header", path.string());

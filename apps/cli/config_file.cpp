@@ -220,6 +220,16 @@ std::vector<ConfigItem> read_run_config(const std::string& path, Json json) {
 
 }  // namespace
 
+bool is_nanogpt_config(const std::string& path) {
+  if (!path.ends_with(".py")) return false;
+  try {
+    const std::string text = "\n" + read_file(path, kMostConfigBytes);
+    return text.find("\ndef ") == text.npos && text.find("\nclass ") == text.npos;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 std::vector<ConfigItem> read_config_file(const std::string& path,
                                          bool (*ignored)(const std::string&)) {
   try {

@@ -16,7 +16,7 @@ constexpr std::pair<std::string_view, std::string_view> kNothingHere[] = {
      "metrics are in the run folder's metrics.jsonl; --tensorboard writes event files"},
     {"--wandb-project", "metrics are in the run folder's metrics.jsonl"},
     {"--wandb-run-name", "metrics are in the run folder's metrics.jsonl"},
-    {"--dataset", "the text is named by --corpus"},
+    {"--dataset", "--corpus names the text, or --data the folder of its tokens"},
     {"--always-save-checkpoint", "a checkpoint is saved at each evaluation"},
     {"--device", "everything runs on the CPU"},
     {"--compile", "everything is compiled"},

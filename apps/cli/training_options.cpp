@@ -4,10 +4,12 @@
 #include <filesystem>
 #include <span>
 
+#include "tapegrad/apps/cli/config_file.h"
 #include "tapegrad/apps/cli/option_text.h"
 #include "tapegrad/apps/cli/training_program.h"
 #include "tapegrad/apps/watch/server.h"
 #include "tapegrad/base/file.h"
+#include "tapegrad/run/corpus/mixture.h"
 
 namespace tapegrad::cli {
 namespace {
@@ -27,7 +29,7 @@ void check_resumed(const TrainingProgram& program, const run::Config& stored) {
 void make_absolute(const std::string& option, std::vector<std::string>& paths) {
   for (std::string& path : paths) {
     if (path.empty()) usage_error("{}: a path is empty", option);
-    if (path != "-") path = std::filesystem::absolute(path).string();
+    if (path != "-") path = absolute_path(path).string();
   }
 }
 
@@ -109,6 +111,32 @@ void settle(const Parts& o, const CommandLine& cli, const std::optional<Stored>&
       batches_of_ranks({o.call, optimizer, o.evaluation, o.preset, o.corpus}, cli, ranks);
 }
 
+// The arguments, with --config before a config of nanoGPT's, which is a word of its own there:
+// train.py config/NAME.py --device=cpu.
+std::vector<std::string> arguments_of(const Call& call) {
+  std::vector<std::string> arguments;
+  bool is_value = true;  // the program's name
+  for (int i = 0; i < call.argc; ++i) {
+    const std::string text = call.argv[i];
+    const bool is_config = !is_value && is_nanogpt_config(text);
+    arguments.push_back(is_config ? "--config=" + text : text);
+    is_value = text.starts_with("-") && text.find('=') == text.npos;
+  }
+  return arguments;
+}
+
+// UsageError for a second path that looks like the folder for the run.
+void check_words(const std::vector<std::string>& words) {
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const std::filesystem::path path = run::weighted_file(words[i]).path;
+    const bool is_run = path_exists(path / run::kConfigFile);
+    if (path == "-" || (path_exists(path) && !is_run)) continue;
+    usage_error("{}: {}, and every path is text to learn: --out-dir {} keeps the run there",
+                words[i], is_run ? "it is a folder of a run" : "there is no such file or folder",
+                words[i]);
+  }
+}
+
 }  // namespace
 
 run::Config take_stored(TrainingProgram& program, const std::filesystem::path& folder) {
@@ -158,7 +186,10 @@ bool parse_arguments(TrainingProgram& program, const Call& call, int ranks) {
   program.describe(cli);
   for (const auto& [name, summary] : presets) cli.list("Presets", name, summary);
 
-  cli.parse(call.argc, call.argv);  // to know the preset, or the run to resume
+  const std::vector<std::string> arguments = arguments_of(call);
+  std::vector<const char*> argv;
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  cli.parse(call.argc, argv.data());  // to know the preset, or the run to resume
   const CallOptions given = o.call;
   const bool help = cli.given("--help") || cli.given("--version");
   std::optional<run::Config> stored;
@@ -170,9 +201,10 @@ bool parse_arguments(TrainingProgram& program, const Call& call, int ranks) {
   } else {
     program.take_preset(std::string(o.preset));
   }
-  cli.parse(call.argc, call.argv);
+  cli.parse(call.argc, argv.data());
   if (cli.printed_information()) return false;
 
+  check_words(words);
   if (!words.empty() && !cli.given("--corpus")) o.corpus.clear();
   o.corpus.insert(o.corpus.end(), words.begin(), words.end());
   make_absolute(o);

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "tapegrad/apps/cli/run_main.h"
+#include "tapegrad/base/file.h"
 #include "tapegrad/run/models/tensor_views.h"
 
 namespace tapegrad::gpt {
@@ -23,7 +24,7 @@ void take_teacher(Options& o) {
     cli::usage_error("--teacher and --out-dir are both {}: a run needs a folder of its own",
                      folder.out_dir);
   }
-  o.teaching.teacher = std::filesystem::absolute(o.teaching.teacher).lexically_normal().string();
+  o.teaching.teacher = absolute_path(o.teaching.teacher).lexically_normal().string();
   o.teacher = std::make_shared<run::OpenedModel>(run::open_model(o.teaching.teacher));
 }
 

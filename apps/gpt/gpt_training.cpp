@@ -11,13 +11,13 @@
 #include "tapegrad/apps/gpt/samples.h"
 #include "tapegrad/apps/sample/evaluate_text.h"
 #include "tapegrad/base/interrupt.h"
+#include "tapegrad/base/memory/available_memory.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/run/corpus/chat/chat_tokenizer.h"
 #include "tapegrad/run/corpus/mixture.h"
 #include "tapegrad/run/corpus/token_folder.h"
 #include "tapegrad/run/models/chat_template_of.h"
-#include "tapegrad/run/plan/available_memory.h"
 
 namespace tapegrad::embedded {
 std::string_view default_corpus();
@@ -156,7 +156,7 @@ void settle_recompute(Options& o, const Processes* processes) {
   const run::MemoryEstimate stored = memory_of(o);
   const bool fits = run::memory_fits(stored, o.call.max_minutes.has_value(), processes);
   if (!fits) o.extras.recompute = Recompute::on;
-  const auto available = run::available_memory();
+  const auto available = available_memory();
   o.extras.recompute_note =
       fmt::format("{}: without it, a step takes {}{}", fits ? "off" : "on", size_text(stored.total),
                   available ? ", and " + available->text() : "");

@@ -151,7 +151,7 @@ void take_length(Options& o, const cli::CommandLine& cli) {
 // The adapters of --adapter, which say what they are.
 void take_adapters(Options& o, const cli::CommandLine& cli) {
   if (!o.tuning.adapter) return;
-  o.tuning.adapter = fs::absolute(*o.tuning.adapter).lexically_normal().string();
+  o.tuning.adapter = absolute_path(*o.tuning.adapter).lexically_normal().string();
   run::Adapter adapter = run::open_adapter(*o.tuning.adapter, o.model);
   for (const char* option : {"--lora-rank", "--lora-alpha", "--lora-target", "--lora-scaling"}) {
     if (cli.given(option) && cli.file_of(option).empty()) {
@@ -203,7 +203,7 @@ void take_initial_model(Options& o, const cli::CommandLine& cli) {
   TakeOver take_over(start.config, folder.init_from, cli);
   Described(o.model).describe(take_over);
   take_length(o, cli);
-  o.tuning.started_from = fs::absolute(folder.init_from).lexically_normal().string();
+  o.tuning.started_from = absolute_path(folder.init_from).lexically_normal().string();
   take_adapters(o, cli);
 }
 

@@ -5,9 +5,9 @@
 
 #include "tapegrad/autograd/packed/read_rate.h"
 #include "tapegrad/base/interrupt.h"
+#include "tapegrad/base/memory/available_memory.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/words.h"
-#include "tapegrad/run/plan/available_memory.h"
 
 namespace tapegrad::sampling {
 namespace {
@@ -122,7 +122,7 @@ nn::GenerateOptions generate_options(const run::TextModel& model, const SampleOp
 
 nn::GenerationLimits generation_limits(const run::TextModel& model, const SampleOptions& options) {
   nn::GenerationLimits limits{.max_sequences = options.batch, .cache = options.cache};
-  const auto memory = run::available_memory();
+  const auto memory = available_memory();
   if (!memory) return limits;
   const nn::DecoderConfig& c = model.gpt.config;
   const std::int64_t position = nn::cache_bytes_per_position(c, options.cache);

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "tapegrad/base/interrupt.h"
-#include "tapegrad/run/plan/available_memory.h"
+#include "tapegrad/base/memory/available_memory.h"
 
 namespace tapegrad::serve {
 namespace {
@@ -43,7 +43,7 @@ EnginePlan plan_engine(const nn::DecoderConfig& config, const ServerBounds& boun
   std::uint64_t positions = sequences * static_cast<std::uint64_t>(wanted);
   if (bounds.cache_bytes) {
     positions = std::min(positions, *bounds.cache_bytes / per_position);
-  } else if (const auto memory = run::available_memory()) {
+  } else if (const auto memory = available_memory()) {
     positions = std::min(positions, static_cast<std::uint64_t>(memory->bytes / 2) / per_position);
   }
   check(positions >= 2,

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/file.h"
 #include "tapegrad/base/json_file.h"
 
 namespace tapegrad::watch {
@@ -19,7 +20,7 @@ constexpr int kFailed = 1 << 8;  // the status of exit code 1
 
 InspectChild::InspectChild(const fs::path& program, const fs::path& model, const std::string& text)
     : child_(program,
-             {"inspect", "--model=" + fs::absolute(model).string(), "--json", "--text", "-",
+             {"inspect", "--model=" + absolute_path(model).string(), "--json", "--text", "-",
               "--threads", "1"},
              ChildProgram::Input::text, text) {
   // If this program is killed, so that nobody can end the child.

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <system_error>
 
+#include "tapegrad/base/file.h"
 #include "tapegrad/run/folder/config_json.h"
 #include "tapegrad/run/folder/folder_calls.h"
 #include "tapegrad/run/folder/run_folder.h"
@@ -87,13 +88,15 @@ RunFiles::RunFiles(fs::path folder)
       metrics_(folder_ / run::kMetricsFile, kMostLineBytes),
       layers_(folder_ / run::kLayersFile, kMostLineBytes),
       sessions_tail_(folder_ / run::kSessionsFile, kMostLineBytes) {
+  std::error_code unknown;  // keep_notes() finds it out
+  place_ = fs::weakly_canonical(folder_, unknown);
   read_config();
   read_notes();
   read_state();
 }
 
 std::string RunFiles::name() const {
-  const fs::path path = fs::absolute(folder_ / "").parent_path();
+  const fs::path path = absolute_path(folder_ / "").parent_path();
   return path.filename().empty() ? path.string() : path.filename().string();
 }
 
@@ -182,6 +185,8 @@ bool RunFiles::read_notes() {
 
 void RunFiles::keep_notes(const RunNotes& notes) {
   check(is_run_folder(folder_), "{} has no run", folder_.string());
+  const fs::path now = resolved_path(folder_);
+  check(now == place_, "{} has become a link to {}", folder_.string(), now.string());
   write_notes(folder_, notes);
   notes_ = notes;  // read_notes() tells of it
 }

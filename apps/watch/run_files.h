@@ -64,7 +64,8 @@ class RunFiles {
   // "early stop", "time budget". Empty if it made the steps that it was asked for.
   std::string reason() const;
   const RunNotes& notes() const { return notes_; }
-  // Keeps these in the folder. Error if it is no run folder, or cannot be written to.
+  // Keeps these in the folder. Error if it is no run folder, cannot be written to, or has become a
+  // link to another one.
   void keep_notes(const RunNotes& notes);
   const History& history() const { return history_; }
 
@@ -78,6 +79,7 @@ class RunFiles {
   std::string of_last_session(const char* name) const;  // its text of that name, or ""
 
   std::filesystem::path folder_;
+  std::filesystem::path place_;  // where that led, links followed
   LineTail metrics_, layers_, sessions_tail_;
   History history_;
   bool behind_ = true;   // lines are not news until all that was there has been read

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/file.h"
 #include "tapegrad/base/json_file.h"
 #include "tapegrad/base/text/number_text.h"
 
@@ -27,7 +28,7 @@ std::optional<int> port_in(std::string_view printed) {
 
 TalkChild::TalkChild(const std::filesystem::path& program, std::filesystem::path run, int port)
     : child_(program,
-             {"serve", "--model=" + std::filesystem::absolute(run).string(), "--follow", "--port",
+             {"serve", "--model=" + absolute_path(run).string(), "--follow", "--port",
               std::to_string(port), "--threads", "1", "--parallel", "4", "--cache-memory",
               kCacheMemory, "--max-waiting", "16", "--log", "none", "--end-with-stdin", "--grace",
               "0"},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <system_error>
+#include <utility>
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/json_file.h"
@@ -21,30 +22,40 @@ bool is_hidden(const fs::path& path) { return path.filename().string().starts_wi
 // The regular files below `folder` that are not hidden, sorted.
 std::deque<fs::path> list_folder(const fs::path& folder, std::int64_t& skipped) {
   std::deque<fs::path> files;
-  try {
-    for (auto it = fs::recursive_directory_iterator(folder);
-         it != fs::recursive_directory_iterator(); ++it) {
-      const bool is_folder = !it->is_symlink() && it->is_directory();
-      std::error_code dangling;
-      if (is_hidden(it->path())) {
-        it.disable_recursion_pending();
-        ++skipped;
-      } else if (it->is_regular_file(dangling)) {
-        files.push_back(it->path());
-      } else if (!is_folder) {
-        ++skipped;
-      }
+  std::error_code error, dangling;
+  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    if (is_hidden(it->path())) {
+      it.disable_recursion_pending();
+      ++skipped;
+    } else if (it->is_regular_file(dangling)) {
+      files.push_back(it->path());
+    } else if (!fs::is_directory(it->symlink_status(dangling))) {
+      ++skipped;
     }
-  } catch (const fs::filesystem_error& error) {
-    fail("[corpus] cannot read the folder '{}': {}", folder.string(), error.code().message());
   }
+  check(!error, "[corpus] cannot read the folder '{}': {}", folder.string(), error.message());
   std::sort(files.begin(), files.end());
   return files;
 }
 
-bool is_json_lines(fs::path path) {
+std::string extension_of(fs::path path) {
   if (path.extension() == ".gz" || path.extension() == ".zst") path.replace_extension();
-  return path.extension() == ".jsonl" || path.extension() == ".ndjson";
+  return path.extension().string();
+}
+
+bool is_json_lines(const fs::path& path) {
+  return extension_of(path) == ".jsonl" || extension_of(path) == ".ndjson";
+}
+
+// Whether a text begins as a list of objects in JSON does.
+bool begins_as_records(std::string_view text) {
+  for (const char bracket : {'[', '{'}) {
+    text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+    if (!text.starts_with(bracket)) return false;
+    text.remove_prefix(1);
+  }
+  return true;
 }
 
 }  // namespace
@@ -134,11 +145,17 @@ std::string_view CorpusStream::more() {
     first_ = false;
     return ahead_;
   }
-  first_ = false;
+  const bool first = std::exchange(first_, false);
   const std::string_view text = file_->next();
   if (const auto& fault = file_->fault()) {
     fail("[corpus] '{}' {}; a corpus is UTF-8 text{}", path_.string(), *fault, advice());
   }
+  // In a folder, such a file is as much text as its neighbours.
+  check(
+      !first || !folder_path_.empty() || extension_of(path_) != ".json" || !begins_as_records(text),
+      "[corpus] '{}' is a list in JSON, where each text must be an object on a line of its own: "
+      "`jq -c '.[]' FILE > FILE.jsonl` makes lines of it, and --field names the text's key",
+      path_.string());
   return text;
 }
 

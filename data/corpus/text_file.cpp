@@ -14,6 +14,8 @@ namespace tapegrad::data {
 namespace {
 
 constexpr std::size_t kReadChunk = std::size_t{1} << 18;
+// Texts pack to a tenth, logs to a fiftieth.
+constexpr std::int64_t kMostTimes = 100, kLeastBomb = std::int64_t{16} << 20;
 
 // A file that grows while it is read ends where it ended at first.
 class FileBytes : public Bytes {
@@ -48,13 +50,29 @@ class StdinBytes : public Bytes {
   std::vector<char> chunk_ = std::vector<char>(kReadChunk);
 };
 
+// Says what else than text a file is that begins so, and what to do.
+std::optional<std::string> other_kind(std::string_view begin) {
+  if (begin.starts_with("\xFD\x37zXZ")) return "is packed by xz, which is not read: unxz FILE";
+  if (begin.starts_with("BZh") && begin.find("1AY&SY") == 4) {
+    return "is packed by bzip2, which is not read: bunzip2 FILE";
+  }
+  if (begin.starts_with("PAR1\x15")) {
+    return "is Parquet, which is not read; in Python, pandas.read_parquet(FILE).to_json("
+           "'texts.jsonl', orient='records', lines=True) makes JSON lines of it";
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 TextFile::TextFile(const std::filesystem::path& path, const CorpusOptions& options,
                    std::int64_t room)
-    : name_(path.string()),
+    : path_(path),
+      options_(options),
+      name_(path.string()),
       room_(room),
       most_(options.max_bytes),
+      usual_(room),
       why_most_(options.why_max.empty() ? "" : ", " + options.why_max) {
   if (is_stdin(path)) {
     bytes_ = std::make_unique<StdinBytes>();
@@ -63,6 +81,7 @@ TextFile::TextFile(const std::filesystem::path& path, const CorpusOptions& optio
     check(file->size() <= static_cast<std::uint64_t>(room),
           "[corpus] '{}' has {} bytes, but the whole corpus may have {}{} and has {} already: {}",
           name_, file->size(), most_, why_most_, most_ - room_, kWithoutLimit);
+    usual_ = std::max(kLeastBomb, kMostTimes * static_cast<std::int64_t>(file->size()));
     bytes_ = std::move(file);
   }
   bytes_ = unpacked(std::move(bytes_), name_);
@@ -84,14 +103,16 @@ std::string_view TextFile::next() {
     if (!begun_ && (ended_ || chunk_.size() >= 3)) {  // as many as the mark has
       begun_ = true;
       chunk_.erase(0, chunk_.size() - without_byte_order_mark(chunk_).size());
+      fault_ = other_kind(chunk_);
     }
     check(
         before_ + std::ssize(chunk_) <= room_,
         "[corpus] '{}' has more than {} bytes of text, but the whole corpus may have {}{} and has "
         "{} already: {}",
         name_, room_, most_, why_most_, most_ - room_, kWithoutLimit);
+    if (before_ + std::ssize(chunk_) > usual_) check_bomb();
     if (!begun_) continue;
-    given_ = check_text();
+    given_ = fault_ ? 0 : check_text();
     if (ended_ && before_ + std::ssize(chunk_) == 0) fault_ = "is empty";
     if (fault_) {
       ended_ = true;
@@ -100,6 +121,16 @@ std::string_view TextFile::next() {
     if (given_ > 0) return std::string_view(chunk_).substr(0, given_);
   }
   return {};
+}
+
+// Reads a file that unpacks to more than texts do once to its end, so that one without room is
+// refused before its text takes all the memory that a text may have.
+void TextFile::check_bomb() {
+  usual_ = room_;
+  TextFile whole(path_, options_, room_);
+  whole.usual_ = room_;
+  while (!whole.next().empty()) {
+  }
 }
 
 // The bytes of chunk_ that are whole characters, unless there is a fault.

@@ -36,9 +36,13 @@ class TextFile {
 
  private:
   std::size_t check_text();
+  void check_bomb();
 
+  std::filesystem::path path_;
+  CorpusOptions options_;
   std::string name_;
   std::int64_t room_, most_;
+  std::int64_t usual_;  // bytes of text above which check_bomb() is due
   std::string why_most_;
   std::unique_ptr<Bytes> bytes_;
   std::string chunk_;        // what next() gave, and the beginning of a character behind it

@@ -91,7 +91,7 @@ struct GgufTensor {
 // Writes a file of version 3, atomically. Whole numbers are written as u32 (in lists, as i32),
 // other numbers as f32: what llama.cpp reads. Blocks are those that llama.cpp's quantiser makes, to
 // the byte. Errors: a value does not fit its type; ggml has no such type; rows are not of whole
-// blocks; the type cannot hold a weight.
+// blocks; the type cannot hold a weight; GgufFile would not read so many keys, names or elements.
 void write_gguf(const std::filesystem::path& path, const GgufKeys& keys,
                 const std::vector<GgufTensor>& tensors);
 

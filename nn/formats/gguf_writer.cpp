@@ -26,6 +26,11 @@ T fitting(const std::string& key, std::int64_t value) {
   return static_cast<T>(value);
 }
 
+// What is written can be read.
+void check_count(std::string_view what, std::size_t count, std::uint64_t most) {
+  check(count <= most, "[gguf] {} {} are more than the {} that a file may have", count, what, most);
+}
+
 // Appends the type and the value of a key.
 struct ValueWriter {
   std::string& out;
@@ -33,6 +38,7 @@ struct ValueWriter {
 
   void type(Type t) const { put(out, t); }
   void list(Type t, std::size_t count) const {
+    check_count("elements of " + key, count, GgufFile::kMaxArray);
     type(Type::list);
     type(t);
     put<std::uint64_t>(out, count);
@@ -83,6 +89,8 @@ std::uint64_t bytes_in_file(const GgufTensor& tensor) {
 }
 
 std::string header_of(const GgufKeys& keys, const std::vector<GgufTensor>& tensors) {
+  check_count("keys", keys.size(), GgufFile::kMaxNames);
+  check_count("tensors", tensors.size(), GgufFile::kMaxNames);
   std::string out(std::begin(kGgufMagic), std::end(kGgufMagic));
   put<std::uint32_t>(out, 3);
   put<std::uint64_t>(out, tensors.size());
@@ -107,6 +115,7 @@ std::string header_of(const GgufKeys& keys, const std::vector<GgufTensor>& tenso
     offset += bytes_in_file(tensor);
     offset += padding_of(offset);
   }
+  check_count("bytes of keys and names", out.size(), GgufFile::kMaxHeaderBytes);
   out.append(padding_of(out.size()), '\0');
   return out;
 }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/file.h"
 #include "tapegrad/base/fingerprint.h"
 #include "tapegrad/base/text/number_text.h"
 #include "tapegrad/data/corpus/corpus.h"
@@ -23,7 +24,7 @@ constexpr double kMostWeight = 1000;
 
 // "books", also of "books/"; "books:2" with its weight.
 std::string name_of_path(const WeightedFile& file) {
-  std::filesystem::path path = std::filesystem::absolute(file.path).lexically_normal();
+  std::filesystem::path path = absolute_path(file.path).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
   const std::string name = path.filename().string();
   return file.weight == 1 ? name : fmt::format("{}:{}", name, file.weight);

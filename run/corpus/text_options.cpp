@@ -15,7 +15,7 @@ namespace tapegrad::run {
 
 std::string tokenizer_spec(const data::Tokenizer& tokenizer, const std::filesystem::path& folder) {
   const std::string kind(tokenizer.kind());
-  if (kind == "hf") return std::filesystem::absolute(folder).lexically_normal().string();
+  if (kind == "hf") return absolute_path(folder).lexically_normal().string();
   return kind == "bpe" ? fmt::format("bpe:{}", tokenizer.vocab_size()) : kind;
 }
 

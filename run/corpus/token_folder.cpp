@@ -158,7 +158,7 @@ Text read_token_folder(const fs::path& folder) {
                      part_of(data.train, data.info.train), part_of(data.val, data.info.val)};
     tokens.val_name = name_of(tokens.val);
     text.identity.name =
-        fmt::format("{} ({})", fs::absolute(folder).lexically_normal().filename().string(),
+        fmt::format("{} ({})", absolute_path(folder).lexically_normal().filename().string(),
                     data.info.source.name);
     text.identity.fingerprint = data::fingerprint_of(data.info.train.shards, data.info.val.shards);
     text.tokens = std::make_shared<const TokenText>(std::move(tokens));

@@ -62,9 +62,9 @@ std::optional<int64_t> number_of(std::string_view name, std::string_view line) {
 
 // A run folder inside the corpus would be part of the text when the run is resumed.
 void check_outside(const fs::path& folder, const std::vector<NamedText>& texts) {
-  const fs::path inner = fs::weakly_canonical(folder);
+  const fs::path inner = resolved_path(folder);
   for (const auto& [option, name] : texts) {
-    const fs::path outer = fs::weakly_canonical(name);
+    const fs::path outer = resolved_path(name);
     const auto [end, at] = std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
     check(end != outer.end() || !is_folder(outer),
           "the run folder {} lies inside {} {}, so that it would become part of the text: "

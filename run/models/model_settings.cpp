@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tapegrad/base/file.h"
 #include "tapegrad/base/json_file.h"
 #include "tapegrad/nn/formats/gguf.h"
 #include "tapegrad/run/folder/folder_calls.h"
@@ -17,11 +18,34 @@ constexpr std::string_view kFiles[] = {kTokenizerConfigFile, kSpecialTokensFile,
                                        data::kGenerationFile};
 constexpr const char *kEndKey = "eos_token_id", *kLengthKey = "model_max_length";
 
+// Whether a path lies in a folder, both without links.
+bool is_inside(const fs::path& path, const fs::path& folder) {
+  return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first ==
+         folder.end();
+}
+
+// The place of a file that may be a link inside of its folder, or of Hugging Face's cache: there,
+// models--NAME/snapshots/REVISION/FILE leads to models--NAME/blobs. These files go out with the
+// model, so any other link would take a file of the user's along.
+fs::path place_of(const fs::path& file) {
+  const fs::path place = resolved_path(file), folder = resolved_path(file.parent_path());
+  fs::path root = folder;
+  for (fs::path at = folder; at.has_relative_path(); at = at.parent_path()) {
+    if (at.filename() == "snapshots") root = at.parent_path() / "blobs";
+  }
+  check(is_inside(place, folder) || is_inside(place, root),
+        "{}: it is a link to {}, outside of the model: put a copy in its place, or remove it",
+        file.string(), place.string());
+  return place;
+}
+
 ModelSettings read_files(const fs::path& folder, Links links) {
   ModelSettings settings{.folder = folder};
   for (const std::string_view name : kFiles) {
-    if (!has_entry(folder / name)) continue;
-    settings.files.emplace(name, read_file(folder / name, kMostBytes, links));
+    const fs::path file = folder / name;
+    if (!has_entry(file)) continue;
+    const fs::path place = links == Links::followed ? place_of(file) : file;
+    settings.files.emplace(name, read_file(place, kMostBytes, Links::refused));
   }
   return settings;
 }

@@ -6,10 +6,10 @@
 #include <optional>
 #include <utility>
 
+#include "tapegrad/base/memory/available_memory.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/optim/shares.h"
 #include "tapegrad/optim/stepper.h"
-#include "tapegrad/run/plan/available_memory.h"
 
 namespace tapegrad::run {
 namespace {

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <string>
 
-#include "tapegrad/run/plan/available_memory.h"
+#include "tapegrad/base/memory/available_memory.h"
 
 namespace tapegrad::run {
 

@@ -1,6 +1,7 @@
 // Who may include whom: the rooms of the house and the doors between them, read from the sources.
 
 #include <algorithm>
+#include <regex>
 #include <set>
 
 #include "tapegrad/tests/catch.h"
@@ -122,6 +123,48 @@ const std::vector<OneDoor> kOneDoor = {
     {"dlopen", "autograd/gemm/o"},
     {"histedit.h", "apps/sample/line_editor.cpp"},
 };
+
+// Functions of std::filesystem that throw errors of their own, whose sentences name no option and
+// no remedy, unless their last argument is a std::error_code.
+const std::regex kThrowing(
+    R"((?:\b(?:fs|filesystem)::(?:absolute|(?:weakly_)?canonical|copy|copy_file|create_\w+|)"
+    R"(current_path|equivalent|exists|file_size|hard_link_count|is_\w+|last_write_time|permissions|)"
+    R"(proximate|read_symlink|relative|remove|remove_all|rename|resize_file|space|status|)"
+    R"(symlink_status|temp_directory_path|(?:recursive_)?directory_iterator(?: \w+)?)|)"
+    R"((?:\.|->)(?:is_directory|is_regular_file|is_symlink|symlink_status|last_write_time|)"
+    R"(file_size|hard_link_count))\()");
+
+// The arguments of a call, from behind its "(" on.
+std::string arguments_at(const std::string& text, std::size_t begin) {
+  std::size_t end = begin;
+  for (int depth = 1; end < text.size(); ++end) {
+    depth += text[end] == '(' ? 1 : text[end] == ')' ? -1 : 0;
+    if (depth == 0) break;
+  }
+  return text.substr(begin, end - begin);
+}
+
+// The calls in `text` that may throw a std::filesystem::filesystem_error.
+std::vector<std::string> throwing_calls(const std::string& text) {
+  const std::regex declared(R"(std::error_code&? ([\w, ]+))"), word(R"(\w+)"), last(R"((\w*)\)*$)");
+  Names errors;
+  for (std::sregex_iterator at(text.begin(), text.end(), declared), end; at != end; ++at) {
+    const std::string names = (*at)[1];
+    for (std::sregex_iterator name(names.begin(), names.end(), word); name != end; ++name) {
+      errors.insert(name->str());
+    }
+  }
+  std::vector<std::string> calls;
+  for (std::sregex_iterator at(text.begin(), text.end(), kThrowing), end; at != end; ++at) {
+    const auto begin = static_cast<std::size_t>(at->position() + at->length());
+    const std::string arguments = arguments_at(text, begin);
+    std::smatch found;
+    std::regex_search(arguments, found, last);
+    const bool is_end = arguments.empty() && at->str().find("iterator") != std::string::npos;
+    if (!is_end && errors.count(found[1]) == 0) calls.push_back(at->str() + arguments + ")");
+  }
+  return calls;
+}
 
 std::string folder_of(const std::string& path) {
   const auto slash = path.rfind('/');
@@ -278,6 +321,21 @@ TEST_CASE("threads, BLAS, oneDNN and MPI are each reached in one place", "[layer
       if (text.find(door.word) == std::string::npos) continue;
       FAIL_CHECK(path << " uses " << door.word << ", which may stand in " << door.file
                       << (door.file == "nowhere" ? "" : " alone"));
+    }
+  }
+}
+
+TEST_CASE("functions of std::filesystem have a std::error_code", "[layers]") {
+  const std::string good = "std::error_code a, b; fs::exists(f(x), b); fs::directory_iterator();";
+  CHECK(
+      throwing_calls(good + "fs::is_directory(at->symlink_status(a)); at->is_symlink(b)").empty());
+  const std::string bad = "fs::exists(x); fs::remove(x / a(y)); fs::directory_iterator(x);";
+  CHECK(throwing_calls(good + bad + "fs::directory_iterator at(x, y); it->is_directory()").size() ==
+        5);
+  for (const auto& [path, text] : read_sources(kLibraryAndPrograms)) {
+    for (const std::string& call : throwing_calls(text)) {
+      FAIL_CHECK(path << ": " << call
+                      << " throws an error of its own: base/file.h, or an error_code");
     }
   }
 }

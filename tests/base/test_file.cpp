@@ -69,6 +69,29 @@ TEST_CASE("path_exists and is_folder tell what is there, or why that cannot be t
   CHECK_THROWS_AS(is_folder(folder / name), Error);
 }
 
+TEST_CASE("paths are made whole and folders listed, or an Error says why not", "[file]") {
+  const TempFolder folder;
+  const auto file = folder.put("file", "");
+  std::filesystem::create_symlink(folder.path(), folder / "link");
+  CHECK(absolute_path("a/b") == std::filesystem::current_path() / "a/b");
+  CHECK(resolved_path(folder / "link/file") == resolved_path(file));
+  CHECK(resolved_path(folder / "link/none") == resolved_path(folder.path()) / "none");
+  CHECK(list_folder(folder.path()).size() == 2);
+  const std::string name(256, 'a');
+  CHECK_THROWS_AS(absolute_path(""), Error);
+  CHECK_THROWS_WITH(resolved_path(folder / name),
+                    ContainsSubstring(name + "': File name too long"));
+  CHECK_THROWS_WITH(list_folder(file), ContainsSubstring("file': Not a directory"));
+}
+
+TEST_CASE("a file that says more bytes than there is memory for is not read", "[file]") {
+  const TempFolder folder;
+  const auto file = folder.put("file", "");
+  std::filesystem::resize_file(file, std::uintmax_t{1} << 42);  // without room on the disk
+  CHECK_THROWS_WITH(read_file(file, INT64_MAX),
+                    ContainsSubstring("it has 4398046511104 bytes, but"));
+}
+
 TEST_CASE("read_file does not wait for a pipe", "[file]") {
   const TempFolder folder;
   const auto pipe = folder / "pipe";

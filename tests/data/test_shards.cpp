@@ -134,6 +134,10 @@ TEST_CASE("shards that are not what they say are refused by name", "[shards]") {
   CHECK_THAT(complaint(header(20240520, 7, 4) + ids), ContainsSubstring("version 7"));
   CHECK_THAT(complaint(header(20240801, 1, 2) + ids), ContainsSubstring("version 1"));
   CHECK_THAT(complaint(header(20240801, 7, INT32_MAX) + ids), ContainsSubstring("does not fit"));
+  CHECK_THAT(complaint(header(20240522, 1, 4) + ids),
+             ContainsSubstring("but the first number is 20240522, not 20240520 or 20240801"));
+  CHECK(complaint(std::string(1024, '\0') + ids) == "");
+  CHECK(complaint(header(20240522, 1, 4) + ids, TokenFormat::nanogpt) == "");
   CHECK_THAT(complaint("abc"), ContainsSubstring("3 bytes are no ids of 16 bits"));
   CHECK_THAT(complaint("abcdef", TokenFormat::nanogpt, 32), ContainsSubstring("no ids of 32 bits"));
   CHECK_THAT(complaint(ids, TokenFormat::llmc), ContainsSubstring("llm.c's header"));

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/file.h"
 #include "tapegrad/base/fingerprint.h"
 #include "tapegrad/data/turns.h"
 #include "tapegrad/run/corpus/token_folder.h"
@@ -65,7 +66,7 @@ Text read_chat_folder(const std::filesystem::path& path) {
   }
   Text text;
   text.identity = {
-      fmt::format("{} ({})", std::filesystem::absolute(path).lexically_normal().filename().string(),
+      fmt::format("{} ({})", absolute_path(path).lexically_normal().filename().string(),
                   data.info.source.name),
       data.info.source.bytes, hash.str(), data.info.train.documents + data.info.val.documents};
   auto read = std::make_shared<ChatText>();

@@ -127,7 +127,7 @@ void Preparation::open_state() {
 }
 
 void Preparation::remove_state() const {
-  for (const char* name : {kStdinFile, kPrepareFile}) fs::remove(path_ / name);
+  for (const char* name : {kStdinFile, kPrepareFile}) remove_or_fail(path_ / name);
 }
 
 // The text is read several times.

@@ -297,7 +297,7 @@ void ChatPreparation::finish(const ChatTools& tools) {
   info.chat = info_;
   save_settings(path_, tools.settings, tools.tokenizer);
   data::write_data_json(path_, info, tools.tokenizer);
-  fs::remove(path_ / kPrepareFile);
+  remove_or_fail(path_ / kPrepareFile);
   for (std::size_t i = 0; i < kDataParts; ++i) {
     const data::DataPart& part = i == 0 ? info.train : info.val;
     terminal_.line(fmt::format("{}: {} tokens of {} conversations", kDataPartNames[i],

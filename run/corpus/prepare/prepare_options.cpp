@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/file.h"
 #include "tapegrad/run/corpus/chat/chat_text.h"
 #include "tapegrad/run/corpus/text_data.h"
 #include "tapegrad/run/corpus/token_folder.h"
@@ -43,12 +44,12 @@ void PrepareOptions::validate() const {
 
 // Its own files in a corpus: the next start would find another corpus. Tokens are no text.
 void check_outside(const PrepareOptions& o) {
-  const fs::path out = fs::weakly_canonical(o.out_dir);
+  const fs::path out = resolved_path(o.out_dir);
   for (const auto* paths : {&o.corpus, &o.val}) {
     for (const std::string& path : *paths) {
       std::error_code error;
       if (path == "-" || !fs::is_directory(path, error)) continue;
-      const fs::path folder = fs::canonical(path);
+      const fs::path folder = resolved_path(path);
       const auto end = std::mismatch(folder.begin(), folder.end(), out.begin(), out.end()).first;
       check(end != folder.end(), "--out-dir {} is inside of the corpus {}: choose another one",
             o.out_dir, path);

@@ -135,8 +135,8 @@ PrepareFolder::PrepareFolder(const fs::path& path, bool overwrite) : path_(path)
   try {
     check_writable(path);
     std::vector<fs::path> ours, others;
-    for (const auto& entry : fs::directory_iterator(path)) {
-      (is_ours(entry.path().filename().string()) ? ours : others).push_back(entry.path());
+    for (const fs::path& entry : list_folder(path)) {
+      (is_ours(entry.filename().string()) ? ours : others).push_back(entry);
     }
     const bool is_begun = path_exists(path / kPrepareFile), is_whole = data::is_data_folder(path);
     const bool is_unused = others.empty() && std::all_of(ours.begin(), ours.end(), is_temporary);
@@ -157,12 +157,10 @@ PrepareFolder::~PrepareFolder() { ::close(lock_); }
 
 void PrepareFolder::clear() const {
   remove_or_fail(path_ / data::kDataFile);  // without it, the rest is no prepared corpus
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(path_)) {
-    const std::string name = entry.path().filename().string();
-    if (is_ours(name) && name != kPrepareFile && name != kStdinFile) files.push_back(entry.path());
+  for (const fs::path& entry : list_folder(path_)) {
+    const std::string name = entry.filename().string();
+    if (is_ours(name) && name != kPrepareFile && name != kStdinFile) remove_or_fail(entry);
   }
-  for (const fs::path& file : files) remove_or_fail(file);
 }
 
 }  // namespace tapegrad::run

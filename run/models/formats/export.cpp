@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 // The whole path of a place, without a / at its end. Links are followed: what is made beside it is
 // in the same file system.
 fs::path whole_path(const fs::path& out) {
-  const fs::path path = fs::absolute(out / "").lexically_normal().parent_path();
+  const fs::path path = absolute_path(out / "").lexically_normal().parent_path();
   std::error_code error;
   const fs::path followed = fs::weakly_canonical(path, error);
   return error ? path : followed;

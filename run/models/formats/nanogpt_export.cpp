@@ -171,7 +171,7 @@ std::string meta_pickle(const data::Tokenizer& tokenizer) {
 
 // The last name of a folder, by which sample.py looks for meta.pkl in data/NAME/.
 std::string name_of(const fs::path& folder) {
-  return fs::absolute(folder / kNanogptMeta).lexically_normal().parent_path().filename().string();
+  return absolute_path(folder / kNanogptMeta).lexically_normal().parent_path().filename().string();
 }
 
 }  // namespace

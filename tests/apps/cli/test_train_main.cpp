@@ -94,6 +94,31 @@ TEST_CASE("what a model consists of cannot change on resume, newer options inclu
                     ContainsSubstring("--late 2.0 does not fit the run to resume, which has 1.0"));
 }
 
+TEST_CASE("a config of nanoGPT is one without --config; other words are texts", "[train_main]") {
+  const TempFolder folder;
+  const auto options = [&](const std::vector<std::string>& more) {
+    std::vector<const char*> args = {"test"};
+    for (const std::string& arg : more) args.push_back(arg.c_str());
+    Program program;
+    cli::parse_arguments(program, {"test", static_cast<int>(args.size()), args.data()});
+    return program.values();
+  };
+  const std::string config = folder.put("small.py", "import time\ndataset = 'x'\ndepth = 7\n");
+  const std::string text = folder.put("text.txt", "a"), own = folder.put("own.py", "def f(): 0\n");
+  const Options given = options({"--device=cpu", config, text});
+  CHECK(given.model.depth == 7);
+  CHECK(given.text.corpus == std::vector{text});
+  CHECK(options({own}).text.corpus == std::vector{own});
+  CHECK(options({"--corpus", config}).text.corpus == std::vector{config});
+  CHECK(options({text, own}).text.corpus == std::vector{text, own});
+  CHECK_THROWS_WITH(
+      options({text, "runs/mine"}),
+      ContainsSubstring("runs/mine: there is no such file or folder, and every path is "
+                        "text to learn: --out-dir runs/mine keeps the run there"));
+  folder.put("config.json", "{}");
+  CHECK_THROWS_WITH(options({text, folder / "."}), ContainsSubstring("it is a folder of a run"));
+}
+
 TEST_CASE("a preset that there is not is an error", "[train_main]") {
   Program program;
   CHECK_THROWS_WITH(program.take_preset("flat"), ContainsSubstring("there is no preset 'flat'"));

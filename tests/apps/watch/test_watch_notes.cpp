@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include "tapegrad/apps/watch/run_files.h"
 #include "tapegrad/apps/watch/run_notes.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/tests/apps/watch/browser.h"
@@ -123,6 +124,22 @@ TEST_CASE("notes that cannot be written say why", "[watch]") {
   REQUIRE(::chmod(noted.run.c_str(), 0500) == 0);
   CHECK_THAT(noted.put(kBody).body, ContainsSubstring("ermission denied"));
   ::chmod(noted.run.c_str(), 0700);
+}
+
+TEST_CASE("notes are not written to where a run folder leads since it became a link", "[watch]") {
+  const WatchedRun watched;
+  const auto other = watched.folder / "elsewhere";
+  std::filesystem::create_directory_symlink(watched.run, watched.folder / "given");
+  RunFiles run(watched.run), given(watched.folder / "given");
+  given.keep_notes({.name = "mine", .tags = {}, .text = ""});
+  CHECK(read_notes(watched.run).name == "mine");
+  std::filesystem::remove(watched.run / kNotesFile);
+  std::filesystem::rename(watched.run, other);
+  std::filesystem::create_directory_symlink(other, watched.run);
+  for (RunFiles* files : {&run, &given}) {
+    CHECK_THROWS_WITH(files->keep_notes({}), ContainsSubstring("has become a link to"));
+  }
+  CHECK_FALSE(std::filesystem::exists(watched.run / kNotesFile));
 }
 
 TEST_CASE("a file of notes that is broken, long or a link is none", "[watch]") {

@@ -3,7 +3,9 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include "tapegrad/base/error.h"
 #include "tapegrad/data/corpus/corpus.h"
+#include "tapegrad/data/corpus/text_file.h"
 #include "tapegrad/data/corpus/unpack.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/temp_folder.h"
@@ -115,6 +117,38 @@ TEST_CASE(
       folder.put("bomb.jsonl.zst", zstd("{\"text\": \"" + std::string(33 << 20, 'a')));
   CHECK_THROWS_WITH(read(lines),
                     ContainsSubstring("bomb.jsonl.zst', line 1 has more than 33554432 bytes"));
+  constexpr std::int64_t most = std::int64_t{40} << 20;
+  TextFile file(bomb, {.max_bytes = most}, most);
+  std::size_t taken = 0;
+  const auto take_all = [&] {
+    for (std::string_view part; !(part = file.next()).empty();) taken += part.size();
+  };
+  CHECK_THROWS_WITH(take_all(), ContainsSubstring("has more than 41943040 bytes of text"));
+  CHECK(taken <= 16 << 20);
+}
+
+TEST_CASE("files of other kinds are named, with what to do", "[packed-corpus]") {
+  const TempFolder folder;
+  const auto complaint = [&](const std::string& name, const std::string& bytes) -> std::string {
+    try {
+      read(folder.put(name, bytes));
+      return "";
+    } catch (const Error& error) {
+      return error.what();
+    }
+  };
+  const std::string rest("\0\0\x04\xe6", 4), records = " [\n {\"text\": \"a\"}]\n";
+  CHECK_THAT(complaint("a.xz", "\xFD\x37zXZ" + rest), ContainsSubstring("a.xz' is packed by xz"));
+  CHECK_THAT(complaint("a.bz2", "BZh91AY&SY" + rest), ContainsSubstring("bunzip2"));
+  CHECK_THAT(complaint("a.parquet", "PAR1\x15" + rest), ContainsSubstring("to_json("));
+  for (const auto& [name, bytes] :
+       {std::pair("a.json", records), {"b.json.gz", gzipped(records)}}) {
+    CHECK_THAT(complaint(name, bytes), ContainsSubstring("jq -c '.[]'"));
+  }
+  CHECK(complaint("c.json", "[1, 2]") == "");
+  CHECK(complaint("c.txt", records) == "");
+  folder.put("in/a.json", records);
+  CHECK(read(folder / "in").text == records);
 }
 
 TEST_CASE("JSON lines are texts of their own", "[packed-corpus]") {

@@ -178,6 +178,22 @@ TEST_CASE("weights that a type cannot hold, and rows without whole blocks, are r
   CHECK(folder.entries() == 0);
 }
 
+TEST_CASE("a GGUF file that could not be read is not written", "[gguf]") {
+  const TempFolder folder;
+  using nn::GgufFile;
+  const auto write = [&](const nn::GgufKeys& keys) { nn::write_gguf(folder / "file", keys, {}); };
+  nn::GgufKeys many;
+  for (std::uint64_t i = 0; i < GgufFile::kMaxNames; ++i) many.emplace(std::to_string(i), true);
+  write(many);
+  CHECK(GgufFile(folder / "file").keys().size() == many.size());
+  many.emplace("one more", true);
+  CHECK_THROWS_WITH(write(many), ContainsSubstring("100001 keys are more than the 100000"));
+  CHECK_THROWS_WITH(write({{"k", std::string(GgufFile::kMaxHeaderBytes, 'x')}}),
+                    ContainsSubstring("bytes of keys and names are more than"));
+  CHECK_THROWS_WITH(write({{"k", std::vector<std::int64_t>(GgufFile::kMaxArray + 1)}}),
+                    ContainsSubstring("4000001 elements of k are more than"));
+}
+
 TEST_CASE("types of values that other programs write are read", "[gguf]") {
   const TempFolder folder;
   Bytes b;

@@ -40,6 +40,26 @@ TEST_CASE("a template comes from chat_template.jinja, tokenizer_config.json or G
                     Catch::Matchers::StartsWith("[chat template] line 2: "));
 }
 
+TEST_CASE("a model's template may be a link within the model or Hugging Face's cache alone",
+          "[chat_template_of]") {
+  const TempFolder folder;
+  const std::string name = "chat_template.jinja";
+  const fs::path model = put_hf_model(folder, {}), secret = folder.put("secret", "mine");
+  fs::create_symlink(secret, model / name);
+  CHECK_THROWS_WITH(rendered(model), ContainsSubstring("secret, outside of the model: put a copy"));
+  fs::create_directory_symlink(model, folder / "link");
+  CHECK_THROWS_WITH(rendered(folder / "link"), ContainsSubstring("outside of the model"));
+  fs::remove(model / name);
+  folder.put("in/other.txt", "inside");
+  fs::create_symlink("other.txt", model / name);
+  CHECK(rendered(model) == "inside");
+  const fs::path cached = put_hf_model(folder, {}, "hub/snapshots/1");
+  fs::create_directory(folder / "hub/blobs");
+  folder.put("hub/blobs/0123", "blob");
+  fs::create_symlink("../../blobs/0123", cached / name);
+  CHECK(rendered(cached) == "blob");
+}
+
 TEST_CASE("ChatML is for models that have its tokens, and no template", "[chat_template_of]") {
   const TempFolder folder;
   const run::OpenedModel bare = run::open_model(put_hf_model(folder, {}, "bare"));

@@ -8,7 +8,7 @@ namespace tapegrad::run {
 // model.safetensors.index.json and the files that it names), and tokenizer.json (or vocab.json and
 // merges.txt). hf_config.h has the models that are read, and what is refused. A tensor that is
 // missing or that the model does not have is refused, too. The files may be links, as in Hugging
-// Face's cache.
+// Face's cache; those that go out with the model as they are, inside of it alone.
 
 bool is_hf_folder(const std::filesystem::path& folder);
 

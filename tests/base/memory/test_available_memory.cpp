@@ -1,10 +1,10 @@
-#include "tapegrad/run/plan/available_memory.h"
-#include "tapegrad/run/plan/disk_room.h"
+#include <unistd.h>
+
+#include "tapegrad/base/memory/available_memory.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/temp_folder.h"
 
 using namespace tapegrad;
-using run::available_memory;
 
 namespace {
 
@@ -19,7 +19,7 @@ struct Machine {
     std::filesystem::create_directories((root / path).parent_path());
     root.put(path, text);
   }
-  run::AvailableMemory memory() const {
+  AvailableMemory memory() const {
     const auto found = available_memory(root / "");
     REQUIRE(found);
     return *found;
@@ -33,7 +33,7 @@ TEST_CASE("without a control group, what the machine can still give is available
   CHECK(machine.memory().bytes == 1'000'000.0 * 1024);
   CHECK(machine.memory().text() == "1.0 GB of this machine's 2.0 GB are available");
   machine.put("proc/self/cgroup", "0::/\n");
-  CHECK(machine.memory().group.empty());
+  CHECK(machine.memory().limit.empty());
 }
 
 TEST_CASE("a control group's limit counts, less what is used, but not by cached files",
@@ -49,7 +49,7 @@ TEST_CASE("a control group's limit counts, less what is used, but not by cached 
   CHECK(machine.memory().text() ==
         "300 MB of the 500 MB that the control group /user/job allows are available");
   machine.put(job + "memory.max", "max\n");
-  CHECK(machine.memory().group.empty());
+  CHECK(machine.memory().limit.empty());
 }
 
 TEST_CASE("the tightest group around this process decides", "[memory]") {
@@ -61,7 +61,7 @@ TEST_CASE("the tightest group around this process decides", "[memory]") {
     machine.put("sys/fs/cgroup/" + std::string(folder) + "memory.current", "0");
   }
   CHECK(machine.memory().bytes == 200'000'000);
-  CHECK(machine.memory().group == "/user");
+  CHECK(machine.memory().limit == "the control group /user");
 }
 
 TEST_CASE("limits of the older interface count, and those of a container's root", "[memory]") {
@@ -70,7 +70,31 @@ TEST_CASE("limits of the older interface count, and those of a container's root"
   machine.put("sys/fs/cgroup/memory/memory.limit_in_bytes", "400000000");
   machine.put("sys/fs/cgroup/memory/memory.usage_in_bytes", "450000000");
   CHECK(machine.memory().bytes == 0);
-  CHECK(machine.memory().group == "/");
+  CHECK(machine.memory().limit == "the control group /");
+}
+
+TEST_CASE("limits of the process count, less what it has", "[memory]") {
+  const Machine machine;
+  const auto set = [&](const std::string& addresses, const std::string& data) {
+    machine.put("proc/self/limits",
+                "Limit                     Soft Limit           Hard Limit\n"
+                "Max data size             " +
+                    data +
+                    "   unlimited   bytes\n"
+                    "Max address space         " +
+                    addresses + "   900   bytes\n");
+  };
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  machine.put("proc/self/statm", "1000 30 20 10 0 300 0\n");
+  set("unlimited", "unlimited");
+  CHECK(machine.memory().limit.empty());
+  set(std::to_string(5000 * page), "unlimited");
+  CHECK(machine.memory().bytes == static_cast<double>(4000 * page));
+  CHECK(machine.memory().limit == "ulimit -v");
+  set(std::to_string(5000 * page), std::to_string(400 * page));
+  CHECK(machine.memory().text() == "410 kB of the 1.6 MB that ulimit -d allows are available");
+  set(std::to_string(500 * page), "unlimited");
+  CHECK(machine.memory().bytes == 0);
 }
 
 TEST_CASE("files that say nothing are no limit", "[memory]") {
@@ -78,21 +102,5 @@ TEST_CASE("files that say nothing are no limit", "[memory]") {
   CHECK(!available_memory(empty / ""));
   const Machine machine;
   machine.put("proc/self/cgroup", "nonsense\n::\n0::/../..\n7:memory\n");
-  CHECK(machine.memory().group.empty());
-}
-
-TEST_CASE("a disk without room for checkpoints is told before a run", "[memory]") {
-  const TempFolder folder;
-  CHECK(run::free_room(folder.path()).value_or(0) > 0);
-  CHECK(!run::free_room(folder / "nowhere"));
-  run::DiskNeeds needs{.weights = 4e8, .optimizer = 8e8, .keeps_best = true};
-  CHECK(needs.bytes() == 2.8e9);
-  CHECK_NOTHROW(run::check_room("runs/x", needs, 2.8e9));
-  CHECK_NOTHROW(run::check_room("runs/x", needs, std::nullopt));
-  CHECK_THROWS_WITH(run::check_room("runs/x", needs, 2.7e9),
-                    ContainsSubstring("runs/x: the run needs about 2.8 GB") &&
-                        ContainsSubstring("checkpoints of 1.2 GB") &&
-                        ContainsSubstring("but 2.7 GB are free there. Free some"));
-  needs.replaces = true;  // the last checkpoint is there already
-  CHECK(needs.bytes() == 1.2e9);
+  CHECK(machine.memory().limit.empty());
 }

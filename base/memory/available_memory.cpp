@@ -1,15 +1,18 @@
-#include "tapegrad/run/plan/available_memory.h"
+#include "tapegrad/base/memory/available_memory.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <sstream>
+#include <string>
 #include <string_view>
 
 #include "tapegrad/base/text/words.h"
 
-namespace tapegrad::run {
+namespace tapegrad {
 namespace {
 
 namespace fs = std::filesystem;
@@ -67,7 +70,7 @@ std::optional<AvailableMemory> memory_of_groups(const fs::path& root, fs::path g
   const fs::path mount = root / files.mount;
   for (;; group = group.parent_path()) {
     auto memory = memory_of_group(mount / group.relative_path(), files);
-    if (memory) memory->group = group.string();
+    if (memory) memory->limit = "the control group " + group.string();
     found = least(found, memory);
     if (group.relative_path().empty()) return found;
   }
@@ -81,6 +84,34 @@ std::optional<AvailableMemory> memory_of_machine(const fs::path& root) {
   return AvailableMemory{.bytes = kilobyte * *available, .total = kilobyte * *total};
 }
 
+// The bytes that a line of proc/self/limits allows; nothing for "unlimited".
+std::optional<double> process_limit(const fs::path& root, std::string_view name) {
+  std::ifstream file(root / "proc/self/limits");
+  double bytes = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(name)) continue;
+    std::istringstream rest(line.substr(name.size()));
+    return rest >> bytes ? std::optional(bytes) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+// Address space and private memory. Of mappings, a library's count as well: the kernel does so.
+std::optional<AvailableMemory> memory_of_process(const fs::path& root) {
+  std::ifstream file(root / "proc/self/statm");
+  std::array<double, 6> pages{};  // size, resident, shared, text, 0, data
+  for (double& count : pages) file >> count;
+  if (!file) return std::nullopt;
+  const auto page = static_cast<double>(::sysconf(_SC_PAGESIZE));
+  const auto left = [&](std::string_view name, double used, const char* limit) {
+    const auto total = process_limit(root, name);
+    if (!total) return std::optional<AvailableMemory>();
+    return std::optional(AvailableMemory{std::max(0.0, *total - used * page), *total, limit});
+  };
+  return least(left("Max address space", pages[0], "ulimit -v"),
+               left("Max data size", pages[5], "ulimit -d"));
+}
+
 // Whether a list "cpu,memory" names the memory.
 bool controls_memory(std::string_view controllers) {
   return ("," + std::string(controllers) + ",").find(",memory,") != std::string::npos;
@@ -89,14 +120,14 @@ bool controls_memory(std::string_view controllers) {
 }  // namespace
 
 std::string AvailableMemory::text() const {
-  return group.empty() ? fmt::format("{} of this machine's {} are available", size_text(bytes),
+  return limit.empty() ? fmt::format("{} of this machine's {} are available", size_text(bytes),
                                      size_text(total))
-                       : fmt::format("{} of the {} that the control group {} allows are available",
-                                     size_text(bytes), size_text(total), group);
+                       : fmt::format("{} of the {} that {} allows are available", size_text(bytes),
+                                     size_text(total), limit);
 }
 
 std::optional<AvailableMemory> available_memory(const fs::path& root) {
-  std::optional<AvailableMemory> found = memory_of_machine(root);
+  std::optional<AvailableMemory> found = least(memory_of_machine(root), memory_of_process(root));
   std::ifstream groups(root / "proc/self/cgroup");
   // Each line is "number:controllers:path". The one of version 2 names no controllers.
   for (std::string line; std::getline(groups, line);) {
@@ -111,4 +142,4 @@ std::optional<AvailableMemory> available_memory(const fs::path& root) {
   return found;
 }
 
-}  // namespace tapegrad::run
+}  // namespace tapegrad
