@@ -164,8 +164,9 @@ test("an answer that breaks off is told, keeps its text, and the next message ca
     await h.until(page, () => window.stream && document.querySelector("[data-writing]"));
     await page.evaluate((says) => {
       const piece = { choices: [{ delta: { content: "half a" }, logprobs: null, finish_reason: null }], seed: 1 };
-      if (says) window.stream.enqueue(new TextEncoder().encode(`data: ${JSON.stringify(piece)}\n\n`));
-      setTimeout(() => window.stream.error(new TypeError("network error")), says ? 100 : 0);
+      const { stream } = window;
+      if (says) stream.enqueue(new TextEncoder().encode(`data: ${JSON.stringify(piece)}\n\n`));
+      setTimeout(() => stream.error(new TypeError("network error")), says ? 100 : 0);
       window.stream = null;
     }, begun);
     await h.until(page, () => !document.querySelector("#problem").hidden && !document.querySelector("#send").hidden);
