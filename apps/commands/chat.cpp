@@ -61,9 +61,8 @@ std::optional<ChatCall> parse_chat(const cli::Call& call) {
   cli("seed", o.chat.seed, "equal seeds give equal answers");
   cli("context", generate.context,
       "of a conversation longer than the model's block_size, exact: the model reads all of its "
-      "last "
-      "part again for each token; shift: it keeps the first 4 tokens and drops the older half of "
-      "the others when it is full");
+      "last part again for each token; shift: it keeps the first 4 tokens and drops the older half "
+      "of the others when it is full");
   cli.options(o.compute);
   cli.example("tapegrad chat Qwen3-0.6B", "a conversation; /help tells of commands");
   cli.example("tapegrad chat model.gguf --system 'Answer in one sentence.' --temp 0.3",

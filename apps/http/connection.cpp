@@ -1,5 +1,6 @@
 #include "tapegrad/apps/http/connection.h"
 
+#include <algorithm>
 #include <boost/asio/write.hpp>
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/rfc7230.hpp>
@@ -30,13 +31,49 @@ Request request_of(bhttp::request<bhttp::string_body>& message) {
 
 }  // namespace
 
+void Budget::take(Connection& holder, std::size_t bytes) {
+  if (bytes == 0) return;
+  shares_.push_back({&holder, bytes});
+  taken_ += bytes;
+}
+
+void Budget::give(const Connection& holder) {
+  std::erase_if(shares_, [&](const Share& share) {
+    if (share.holder != &holder) return false;
+    taken_ -= share.bytes;
+    return true;
+  });
+}
+
+bool Budget::has(const Connection& holder) const {
+  return std::ranges::find(shares_, &holder, &Share::holder) != shares_.end();
+}
+
+std::size_t Budget::bytes_of(const asio::ip::address& client) const {
+  std::size_t bytes = 0;
+  for (const Share& share : shares_) {
+    if (share.holder->client() == client) bytes += share.bytes;
+  }
+  return bytes;
+}
+
+Connection& Budget::first_of_largest() const {
+  const auto bytes = [&](const Share& share) { return bytes_of(share.holder->client()); };
+  return *std::ranges::max_element(shares_, {}, bytes)->holder;
+}
+
 Connection::~Connection() {
-  end_body();
-  end_answer();
+  end_bytes();
   owner_.ended(this);
 }
 
+void Connection::end_bytes() {
+  owner_.bodies.give(*this);
+  owner_.answers.give(*this);
+}
+
 void Connection::close() {
+  end_bytes();
   beast::error_code ignored;
   stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
   stream_.close();
@@ -65,12 +102,23 @@ void Connection::on_header(Failure failure) {
                             : parser_->chunked() ? owner_.limits.body_bytes
                                                  : 0;
   if (bytes > owner_.limits.body_bytes) return on_failed_read(bhttp::error::body_limit);
-  if (!owner_.bodies.take(bytes)) {
+  if (!take_body(bytes)) {
     return refuse(503, "other requests are being read: try again in a moment");
   }
-  body_bytes_ = bytes;
   if (beast::iequals(parser_->get()[bhttp::field::expect], "100-continue")) return allow_body();
   read_body();
+}
+
+// A client that is sending more than this one does loses a request, if there is no other room.
+bool Connection::take_body(std::size_t bytes) {
+  while (!owner_.bodies.has_room_for(bytes)) {
+    Connection& other = owner_.bodies.first_of_largest();
+    const std::size_t own = owner_.bodies.bytes_of(client_) + bytes;
+    if (own >= owner_.bodies.bytes_of(other.client())) return false;
+    other.close();
+  }
+  owner_.bodies.take(*this, bytes);
+  return true;
 }
 
 // curl asks before it sends a long body.
@@ -97,13 +145,13 @@ void Connection::on_read(Failure failure) {
   } catch (const std::exception& error) {
     answer = owner_.handler.refusal(500, error.what());
   }
-  end_body();
+  owner_.bodies.give(*this);
   if (answer) return send(std::move(*answer));
   if (!waits_) wait_for_end();
 }
 
 void Connection::refuse(int status, const std::string& why) {
-  end_body();
+  owner_.bodies.give(*this);
   parser_->get().keep_alive(false);
   send(owner_.handler.refusal(status, why));
 }
@@ -116,7 +164,6 @@ void Connection::on_failed_read(Failure failure) {
   } else if (failure == beast::error::timeout || failure == bhttp::error::end_of_stream ||
              failure == bhttp::error::partial_message ||
              failure.category() != make_error_code(bhttp::error::bad_method).category()) {
-    end_body();
     close();
   } else {
     refuse(400, "this is no request");
@@ -126,11 +173,11 @@ void Connection::on_failed_read(Failure failure) {
 void Connection::send(Response response) {
   if (!stream_.socket().is_open() || streams_) return;
   if (std::exchange(waits_, false)) stream_.cancel();
-  if (owner_.answers.take(response.body.size())) {
-    answer_bytes_ = response.body.size();
-  } else {
-    response = owner_.handler.refusal(503, "other answers are on their way: try again in a moment");
+  // A finished answer is worth more than those that a client does not take.
+  while (!owner_.answers.has_room_for(response.body.size())) {
+    owner_.answers.first_of_largest().close();
   }
+  owner_.answers.take(*this, response.body.size());
   response_.emplace();
   response_->result(static_cast<unsigned>(response.status));
   response_->version(11);
@@ -146,11 +193,8 @@ void Connection::send(Response response) {
       [self = shared_from_this()](Failure failure, std::size_t) { self->on_written(failure); });
 }
 
-void Connection::end_answer() { owner_.answers.give(std::exchange(answer_bytes_, 0)); }
-void Connection::end_body() { owner_.bodies.give(std::exchange(body_bytes_, 0)); }
-
 void Connection::on_written(Failure failure) {
-  end_answer();
+  owner_.answers.give(*this);
   if (failure) return close();
   if (response_->keep_alive()) return read();
   end_sending();

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tapegrad/apps/http/message.h"
 
@@ -30,23 +31,33 @@ struct Limits {
   std::chrono::seconds read_time{10}, write_time{30}, event_time{10};
 };
 
+class Connection;
+
 // Bytes that all connections share.
 class Budget {
  public:
   explicit Budget(std::size_t most) : most_(most) {}
-  // Whether there is room for so many more. There always is for one alone.
-  bool take(std::size_t bytes) {
-    if (taken_ > 0 && taken_ + bytes > most_) return false;
-    taken_ += bytes;
-    return true;
+  // There always is room for one alone.
+  bool has_room_for(std::size_t bytes) const {
+    return bytes == 0 || taken_ == 0 || taken_ + bytes <= most_;
   }
-  void give(std::size_t bytes) { taken_ -= bytes; }
+  void take(Connection& holder, std::size_t bytes);
+  void give(const Connection& holder);
+  bool has(const Connection& holder) const;
+  // All bytes of the connections of a client.
+  std::size_t bytes_of(const boost::asio::ip::address& client) const;
+  // The connection that has held bytes for the longest time, of the client that holds the most.
+  // Somebody must hold some.
+  Connection& first_of_largest() const;
 
  private:
+  struct Share {
+    Connection* holder;
+    std::size_t bytes;
+  };
   std::size_t most_, taken_ = 0;
+  std::vector<Share> shares_;  // the oldest first
 };
-
-class Connection;
 
 // What answers requests. All calls come from the listener's one thread.
 class Handler {
@@ -85,9 +96,9 @@ struct ConnectionOwner {
 // the next request already; that it has gone is then noticed when its answer is sent.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(boost::asio::ip::tcp::socket socket, boost::asio::ip::address address,
+  Connection(boost::asio::ip::tcp::socket socket, boost::asio::ip::address client,
              ConnectionOwner& owner)
-      : stream_(std::move(socket)), address_(std::move(address)), owner_(owner) {}
+      : stream_(std::move(socket)), client_(std::move(client)), owner_(owner) {}
   ~Connection();
 
   void read();                   // the next request
@@ -97,10 +108,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void send_event(std::shared_ptr<const std::string> text);
   void end_events();  // when all have been taken
   void close();
-  const boost::asio::ip::address& address() const { return address_; }  // of the other side
+  // The address of the other side; of IPv6, the 64 bits that one network has.
+  const boost::asio::ip::address& client() const { return client_; }
   // Whether the other side has not yet taken all that it was sent.
   bool sends() const {
-    return stream_.socket().is_open() && (answer_bytes_ > 0 || !events_.empty());
+    return stream_.socket().is_open() && (owner_.answers.has(*this) || !events_.empty());
   }
 
  private:
@@ -110,10 +122,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_header(Failure failure);
   void on_read(Failure failure);
   void on_failed_read(Failure failure);
+  void end_bytes();
+  bool take_body(std::size_t bytes);
   void refuse(int status, const std::string& why);
   void on_written(Failure failure);
-  void end_answer();
-  void end_body();
   void end_sending();
   void drain();
   void write_events();
@@ -122,13 +134,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool has_more();
 
   boost::beast::tcp_stream stream_;
-  const boost::asio::ip::address address_;
+  const boost::asio::ip::address client_;
   ConnectionOwner& owner_;
   boost::beast::flat_buffer buffer_{48 << 10};
   std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;
   std::optional<boost::beast::http::response<boost::beast::http::string_body>> response_;
   bool waits_ = false;  // wait_for_end() is under way
-  std::size_t body_bytes_ = 0, answer_bytes_ = 0;
   bool streams_ = false, last_event_ = false;
   std::deque<std::shared_ptr<const std::string>> events_;
   std::size_t event_bytes_ = 0;

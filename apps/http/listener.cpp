@@ -32,6 +32,16 @@ asio::ip::address address_of(const std::string& host) {
   return address;
 }
 
+// Who has an IPv6 address has all that begin with its 64 bits.
+asio::ip::address client_at(const asio::ip::address& address) {
+  if (!address.is_v6()) return address;
+  const asio::ip::address_v6 whole = address.to_v6();
+  if (whole.is_v4_mapped()) return asio::ip::make_address_v4(asio::ip::v4_mapped, whole);
+  asio::ip::address_v6::bytes_type bytes = whole.to_bytes();
+  std::fill(bytes.begin() + 8, bytes.end(), 0);
+  return asio::ip::address_v6(bytes);
+}
+
 }  // namespace
 
 bool is_public(const std::string& host) { return !address_of(host).is_loopback(); }
@@ -120,9 +130,9 @@ void Listener::accept() {
       after(accept_timer_, kAcceptAgain, [this] { accept(); });
       return;
     }
-    const asio::ip::address address = socket.remote_endpoint(failure).address();
-    if (has_room_for(address)) {
-      serve(std::move(socket), address);
+    const asio::ip::address client = client_at(socket.remote_endpoint(failure).address());
+    if (has_room_for(client)) {
+      serve(std::move(socket), client);
     } else {
       socket.non_blocking(true, failure);
       socket.write_some(asio::buffer(kBusy), failure);
@@ -131,34 +141,18 @@ void Listener::accept() {
   });
 }
 
-namespace {
-
-// Who has an IPv6 address has all that begin with its 64 bits.
-asio::ip::address owner_of(const asio::ip::address& address) {
-  if (!address.is_v6()) return address;
-  const asio::ip::address_v6 whole = address.to_v6();
-  if (whole.is_v4_mapped()) return asio::ip::make_address_v4(asio::ip::v4_mapped, whole);
-  asio::ip::address_v6::bytes_type bytes = whole.to_bytes();
-  std::fill(bytes.begin() + 8, bytes.end(), 0);
-  return asio::ip::address_v6(bytes);
-}
-
-}  // namespace
-
-bool Listener::has_room_for(const asio::ip::address& address) const {
-  const asio::ip::address owner = owner_of(address);
-  const auto its = std::count_if(connections_.begin(), connections_.end(), [&](const auto* other) {
-    return owner_of(other->address()) == owner;
-  });
+bool Listener::has_room_for(const asio::ip::address& client) const {
+  const auto its = std::count_if(connections_.begin(), connections_.end(),
+                                 [&](const auto* other) { return other->client() == client; });
   return connections_.size() < limits.connections &&
          static_cast<std::size_t>(its) < limits.connections_of_address;
 }
 
-void Listener::serve(tcp::socket socket, const asio::ip::address& address) {
+void Listener::serve(tcp::socket socket, const asio::ip::address& client) {
   Failure ignored;
   socket.set_option(tcp::no_delay(true), ignored);
   ConnectionOwner& owner = *this;
-  const auto connection = std::make_shared<Connection>(std::move(socket), address, owner);
+  const auto connection = std::make_shared<Connection>(std::move(socket), client, owner);
   connections_.insert(connection.get());
   connection->read();
 }

@@ -57,8 +57,8 @@ class Listener : private ConnectionOwner {
   void listen();
   bool open(const boost::asio::ip::tcp::endpoint& place, Failure& failure);
   void accept();
-  bool has_room_for(const boost::asio::ip::address& address) const;
-  void serve(boost::asio::ip::tcp::socket socket, const boost::asio::ip::address& address);
+  bool has_room_for(const boost::asio::ip::address& client) const;
+  void serve(boost::asio::ip::tcp::socket socket, const boost::asio::ip::address& client);
 
   const ListenerOptions options_;
   int port_ = 0;

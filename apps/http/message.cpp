@@ -65,7 +65,8 @@ bool is_own(const std::string& host, const std::string& own) {
 }
 
 bool is_of_other_page(const Request& request) {
-  return !request.origin.empty() && request.origin != "http://" + request.host;
+  return !request.origin.empty() && request.origin != "http://" + request.host &&
+         request.origin != "https://" + request.host;
 }
 
 std::string event(std::string_view name, const std::string& data) {

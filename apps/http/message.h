@@ -35,7 +35,8 @@ bool is_this_computer(const std::string& name);
 // leads to this server might be another site's, whose page then asks in its name: only addresses
 // are known to be meant, and names of this computer's own. Any port: it may be forwarded.
 bool is_own(const std::string& host, const std::string& own);
-// Whether the page of another site sent the request: it names itself as the origin.
+// Whether the page of another site sent the request: it names itself as the origin. This server's
+// own may have come through a proxy, by https.
 bool is_of_other_page(const Request& request);
 
 // An event of a stream, as it is sent.

@@ -2,13 +2,19 @@
 
 namespace tapegrad::http {
 
-std::optional<Response> page_response(std::span<const PageFile> files, std::string_view path) {
-  if (!path.starts_with('/')) return std::nullopt;
+const PageFile* find_page(std::span<const PageFile> files, std::string_view path) {
+  if (!path.starts_with('/')) return nullptr;
   const std::string_view name = path == "/" ? "index.html" : path.substr(1);
   for (const PageFile& file : files) {
-    if (file.name == name) return Response{.type = type_of(name), .body = std::string(file.bytes)};
+    if (file.name == name) return &file;
   }
-  return std::nullopt;
+  return nullptr;
+}
+
+std::optional<Response> page_response(std::span<const PageFile> files, std::string_view path) {
+  const PageFile* file = find_page(files, path);
+  if (file == nullptr) return std::nullopt;
+  return Response{.type = type_of(file->name), .body = std::string(file->bytes)};
 }
 
 }  // namespace tapegrad::http

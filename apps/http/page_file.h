@@ -13,7 +13,8 @@ struct PageFile {
   std::string_view name, bytes;
 };
 
-// The file that a path names; "/" is index.html. Nothing if there is none.
+// The file that a path names; "/" is index.html. Null if there is none.
+const PageFile* find_page(std::span<const PageFile> files, std::string_view path);
 std::optional<Response> page_response(std::span<const PageFile> files, std::string_view path);
 
 }  // namespace tapegrad::http

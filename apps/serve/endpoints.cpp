@@ -86,7 +86,7 @@ const Endpoints::Endpoint* Endpoints::find(const http::Request& request) {
       return &endpoint;
     }
   }
-  return http::page_response(page_files(), path) ? &table().back() : nullptr;
+  return http::find_page(page_files(), path) != nullptr ? &table().back() : nullptr;
 }
 
 Endpoints::Endpoints(const ServedModel& model, Engine& engine, const EndpointOptions& options)

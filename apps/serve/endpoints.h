@@ -78,8 +78,8 @@ class Endpoints : public http::Handler {
   void end_reading(Engine::Id id, Read& made);
   EngineState state() const;
   void send(Engine::Id id, http::Response response, const Usage& usage);
-  void event(Engine::Id id, const std::string& data);
-  void end_stream(Engine::Id id, const Usage& usage);
+  void event(Engine::Id id, std::string data);
+  void end_stream(Engine::Id id, int status, const Usage& usage);
   Pending take(std::map<Engine::Id, Pending>::iterator place);
 
   const ServedModel& model_;

@@ -36,22 +36,25 @@ class Endpoints::PostedReply : public Reply {
  public:
   PostedReply(Endpoints& endpoints, Engine::Id id) : endpoints_(endpoints), id_(id) {}
   void send(http::Response response, const Usage& usage) override {
-    post([response = std::move(response), usage](Endpoints& e, Engine::Id id) {
-      e.send(id, response, usage);
+    post([response = std::move(response), usage](Endpoints& e, Engine::Id id) mutable {
+      e.send(id, std::move(response), usage);
     });
   }
   void event(std::string data) override {
-    post([data = std::move(data)](Endpoints& e, Engine::Id id) { e.event(id, data); });
+    post([data = std::move(data)](Endpoints& e, Engine::Id id) mutable {
+      e.event(id, std::move(data));
+    });
   }
-  void end(const Usage& usage) override {
-    post([usage](Endpoints& e, Engine::Id id) { e.end_stream(id, usage); });
+  void end(int status, const Usage& usage) override {
+    post([status, usage](Endpoints& e, Engine::Id id) { e.end_stream(id, status, usage); });
   }
 
  private:
   template <class Call>
   void post(Call call) {
-    endpoints_.listener_.run(
-        [&endpoints = endpoints_, id = id_, call = std::move(call)] { call(endpoints, id); });
+    endpoints_.listener_.run([&endpoints = endpoints_, id = id_, call = std::move(call)]() mutable {
+      call(endpoints, id);
+    });
   }
 
   Endpoints& endpoints_;
@@ -166,7 +169,7 @@ void Endpoints::send(Engine::Id id, http::Response response, const Usage& usage)
   pending.connection->send(std::move(response));
 }
 
-void Endpoints::event(Engine::Id id, const std::string& data) {
+void Endpoints::event(Engine::Id id, std::string data) {
   const auto place = pending_.find(id);
   if (place == pending_.end()) return;
   Pending& pending = place->second;
@@ -174,14 +177,14 @@ void Endpoints::event(Engine::Id id, const std::string& data) {
     pending.connection->begin_events({{"X-Request-Id", pending.visit.id}});
   }
   if (log_.keeps_texts()) pending.visit.answer += data;
-  pending.connection->send_event(std::make_shared<const std::string>(data));
+  pending.connection->send_event(std::make_shared<const std::string>(std::move(data)));
 }
 
-void Endpoints::end_stream(Engine::Id id, const Usage& usage) {
+void Endpoints::end_stream(Engine::Id id, int status, const Usage& usage) {
   const auto place = pending_.find(id);
   if (place == pending_.end()) return;
   const Pending pending = take(place);
-  log_.write(pending.visit, 200, usage);
+  log_.write(pending.visit, status, usage);
   pending.connection->end_events();
 }
 

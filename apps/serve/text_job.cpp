@@ -166,7 +166,7 @@ void TextJob::finish() {
   if (request_.stream) {
     if (request_.include_usage) event(Json::array(), usage_.json());
     reply_->event("data: [DONE]\n\n");
-    reply_->end(usage_);
+    reply_->end(200, usage_);
     return;
   }
   Json json = head(false);
@@ -179,7 +179,7 @@ void TextJob::finish() {
 void TextJob::fail(const Refusal& why) {
   if (!streaming_) return reply_->send(why.response(), usage_);
   reply_->event(event_text(why.json()));
-  reply_->end(usage_);
+  reply_->end(why.status, usage_);
 }
 
 }  // namespace tapegrad::serve

@@ -24,9 +24,10 @@ class Reply {
   virtual ~Reply() = default;
   // The whole answer.
   virtual void send(http::Response response, const Usage& usage) = 0;
-  // Or events, of which the first begins the stream, and its end.
+  // Or events, of which the first begins the stream, and its end: what the status would be if the
+  // header had not been sent before.
   virtual void event(std::string data) = 0;
-  virtual void end(const Usage& usage) = 0;
+  virtual void end(int status, const Usage& usage) = 0;
 };
 
 // A part of a text of the answer, or all of it.

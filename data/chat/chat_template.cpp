@@ -75,6 +75,16 @@ std::string json_of_message(const Message& message) {
   return json_text(Json{{"role", message.role}, {"content", message.content}});
 }
 
+Message with_content(Message message, std::string content) {
+  if (!message.json.empty()) {
+    Json json = parsed(message.json, "a message");
+    json["content"] = content;
+    message.json = json_text(json);
+  }
+  message.content = std::move(content);
+  return message;
+}
+
 struct ChatTemplate::Parsed {
   Parsed(std::string source_, SpecialTokenTexts special_tokens_)
       : source(std::move(source_)), special_tokens(std::move(special_tokens_)), parsed(source) {}

@@ -29,6 +29,8 @@ struct Message {
 Message message_of_json(std::string_view object);
 // The JSON object that templates see.
 std::string json_of_message(const Message& message);
+// The message with another content.
+Message with_content(Message message, std::string content);
 
 struct Conversation {
   std::vector<Message> messages = {};

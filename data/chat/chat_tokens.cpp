@@ -30,8 +30,8 @@ class PlacedTokens {
   // The end, in bytes of the text, of the first special token at or behind a byte.
   std::size_t end_of_special(std::size_t byte) const {
     for (auto i = static_cast<std::size_t>(token_at(byte)); i < tokens_.size(); ++i) {
+      if (!is_special(tokenizer_, tokens_[i])) continue;
       const std::string name = tokenizer_.token_bytes(tokens_[i]);
-      if (tokenizer_.encode(name) == tokenizer_.encode(name, true)) continue;
       const std::size_t found = text_.find(name, byte);
       check(found != std::string::npos, "the special token {} is not in the text", name);
       return found + name.size();
@@ -99,6 +99,8 @@ class AnswersByPrefixes {
     std::vector<TextSpan> spans;
     for (std::size_t i = 0; i < whole_.messages.size(); ++i) {
       if (whole_.messages[i].role != "assistant") continue;
+      ended_early_ = rendered_ > kMostRenderedMessages;
+      if (ended_early_) break;
       const std::size_t begin = begin_of(i);
       if (!spans.empty() && tokens_.token_at(begin) >= most_tokens) break;
       spans.push_back({begin, end_of(i, begin)});
@@ -106,18 +108,19 @@ class AnswersByPrefixes {
     }
     return spans;
   }
+  // Whether spans() left out answers because there are too many messages before them.
+  bool ended_early() const { return ended_early_; }
 
  private:
   std::string render(std::size_t messages, bool prompt) {
-    rendered_ += static_cast<std::int64_t>(messages);
-    check(rendered_ <= kMostRenderedMessages,
-          "its {} messages are too many for a template without {{% generation %}} marks, which is "
-          "rendered anew for each answer: divide the conversation",
-          whole_.messages.size());
     Conversation part{.messages = {}, .tools = whole_.tools, .documents = whole_.documents};
     part.messages.assign(whole_.messages.begin(),
                          whole_.messages.begin() + static_cast<std::ptrdiff_t>(messages));
-    return template_.render(part, prompt).text;
+    return render(part, prompt);
+  }
+  std::string render(const Conversation& conversation, bool prompt) {
+    rendered_ += std::ssize(conversation.messages);
+    return template_.render(conversation, prompt).text;
   }
 
   std::size_t begin_of(std::size_t i) {
@@ -130,7 +133,7 @@ class AnswersByPrefixes {
           "the template writes the messages before message {} otherwise when it follows, so that "
           "its answer cannot be told: a template with {{% generation %}} marks can tell it",
           i + 1);
-    return same;
+    return std::min(same, place_of(i, 0));  // an answer may begin with letters of the prompt's
   }
 
   std::size_t end_of(std::size_t i, std::size_t begin) {
@@ -139,13 +142,30 @@ class AnswersByPrefixes {
     // Some templates (Llama 3's first one) write the beginning of a next answer in any case.
     const bool asks_on = render(i + 1, /*prompt=*/true) == through;
     if (!asks_on && text_.starts_with(through)) return through.size();
-    const std::string_view answer = bare_answer(whole_.messages[i].content);
-    const std::size_t found = text_.find(answer, begin);
-    check(found != std::string::npos,
+    const std::string& content = whole_.messages[i].content;
+    const std::string_view answer = bare_answer(content);
+    const std::size_t found = place_of(i, static_cast<std::size_t>(answer.data() - content.data()));
+    check(found >= begin && std::string_view(text_).substr(found).starts_with(answer),
           "the template writes message {} otherwise than it is, so that its end cannot be told: a "
           "template with {{% generation %}} marks can tell it",
           i + 1);
     return tokens_.end_of_special(found + answer.size());
+  }
+
+  // Where the template writes the content of a message from this byte on: there the text changes if
+  // another content is given. A search would find an answer "a" in "<|channel|>", too.
+  std::size_t place_of(std::size_t i, std::size_t byte) {
+    const Message& message = whole_.messages[i];
+    const std::string_view answer = bare_answer(message.content);
+    // Of these, one is neither the next letter nor that behind thoughts which are left out.
+    std::string_view others = "123";
+    const auto begins = [&](std::string_view text) { return text.starts_with(others.front()); };
+    while (begins(std::string_view(message.content).substr(byte)) || begins(answer)) {
+      others.remove_prefix(1);
+    }
+    Conversation other = whole_;
+    other.messages[i] = with_content(message, message.content.substr(0, byte) + others.front());
+    return common_prefix(render(other, /*prompt=*/false), text_);
   }
 
   const Conversation& whole_;
@@ -153,18 +173,23 @@ class AnswersByPrefixes {
   const std::string& text_;
   const PlacedTokens& tokens_;
   std::int64_t rendered_ = 0;
+  bool ended_early_ = false;
 };
 
 }  // namespace
+
+bool is_special(const Tokenizer& tokenizer, Token token) {
+  const std::string name = tokenizer.token_bytes(token);
+  return tokenizer.encode(name) != tokenizer.encode(name, true);
+}
 
 ChatTokens chat_tokens(const Conversation& conversation, const ChatTemplate& chat_template,
                        const Tokenizer& tokenizer, std::int64_t most_tokens) {
   const RenderedChat chat = chat_template.render(conversation, false);
   PlacedTokens tokens(chat.text, tokenizer);
   const bool marked = chat_template.marks_generations();
-  const std::vector<TextSpan> spans =
-      marked ? chat.generated
-             : AnswersByPrefixes(conversation, chat_template, chat.text, tokens).spans(most_tokens);
+  AnswersByPrefixes by_prefixes(conversation, chat_template, chat.text, tokens);
+  const std::vector<TextSpan> spans = marked ? chat.generated : by_prefixes.spans(most_tokens);
   ChatTokens result;
   for (const TextSpan& span : spans) {
     if (span.end <= span.begin) continue;
@@ -178,6 +203,10 @@ ChatTokens chat_tokens(const Conversation& conversation, const ChatTemplate& cha
     }
   }
   result.tokens = tokens.take();
+  if (by_prefixes.ended_early() && !result.answers.empty()) {
+    result.divided = true;
+    result.tokens.resize(static_cast<std::size_t>(result.answers.back().end));
+  }
   return result;
 }
 

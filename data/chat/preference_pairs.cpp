@@ -58,6 +58,10 @@ Conversation conversation_with(const Json& line, const char* answer, LeftOutKeys
 ChatTokens tokens_of_side(const Conversation& conversation, std::int64_t left_out,
                           const ChatTemplate& chat_template, const Tokenizer& tokenizer) {
   ChatTokens chat = chat_tokens(conversation, chat_template, tokenizer);
+  check(!chat.divided,
+        "its {} messages are too many for a template without {{% generation %}} marks, which is "
+        "rendered anew for each answer: divide the conversation",
+        conversation.messages.size());
   const std::int64_t all = answers_in(conversation, 0, conversation.messages.size());
   check(std::ssize(chat.answers) == all, "the template marks {} answers of {}", chat.answers.size(),
         all);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tapegrad/base/json_file.h"
+#include "tapegrad/data/chat/chat_tokens.h"
 #include "tapegrad/data/tokenize/document_ends.h"
 #include "tapegrad/run/models/formats/settings_meaning.h"
 
@@ -104,15 +105,11 @@ std::vector<data::Token> answer_ends(const data::ChatTemplate& chat_template,
     if (tokens.empty()) return {};
     // White space may stand before it, as in Llama 2's template. What a tokenizer puts before each
     // text is none of the template's.
-    const auto is_special = [&](data::Token token) {
-      const std::string name = tokenizer.token_bytes(token);
-      return tokenizer.encode(name) != tokenizer.encode(name, true);
-    };
     const auto is_space = [&](data::Token token) {
-      return data::is_blank(tokenizer.token_bytes(token)) && !is_special(token);
+      return data::is_blank(tokenizer.token_bytes(token)) && !data::is_special(tokenizer, token);
     };
     const auto first = std::find_if_not(tokens.begin(), tokens.end(), is_space);
-    if (first == tokens.end() || !is_special(*first)) return {};
+    if (first == tokens.end() || !data::is_special(tokenizer, *first)) return {};
     return {*first};
   } catch (const Error&) {  // a template that refuses this conversation, or characters
     return {};

@@ -139,6 +139,53 @@ test("what the server refuses is told, and nothing is lost", async () => {
   await page.click(".message:last-child [data-action=remove]");
 });
 
+/** From now on, the next answer of the server is window.stream, as the page sees it. */
+const holdNextAnswer = () =>
+  page.evaluate(() => {
+    const ask = window.fetch;
+    window.fetch = async (address, options) => {
+      if (!String(address).endsWith("completions")) return ask(address, options);
+      window.fetch = ask;
+      return new Response(
+        new ReadableStream({
+          start(stream) {
+            window.stream = stream;
+            options.signal.addEventListener("abort", () => stream.error(options.signal.reason));
+          },
+        }),
+      );
+    };
+  });
+
+test("an answer that breaks off is told, keeps its text, and the next message can be sent", async () => {
+  for (const begun of [false, true]) {
+    await holdNextAnswer();
+    await say("go on");
+    await h.until(page, () => window.stream && document.querySelector("[data-writing]"));
+    await page.evaluate((says) => {
+      const piece = { choices: [{ delta: { content: "half a" }, logprobs: null, finish_reason: null }], seed: 1 };
+      const { stream } = window;
+      if (says) stream.enqueue(new TextEncoder().encode(`data: ${JSON.stringify(piece)}\n\n`));
+      setTimeout(() => stream.error(new TypeError("network error")), says ? 100 : 0);
+      window.stream = null;
+    }, begun);
+    await h.until(page, () => !document.querySelector("#problem").hidden && !document.querySelector("#send").hidden);
+    assert.deepEqual((await texts()).slice(2), begun ? ["go on", "half a"] : ["go on"]);
+    await page.click(".message:nth-child(3) [data-action=remove]");
+    await h.until(page, () => document.querySelector("#connection").dataset.state === "live");
+  }
+  assert.deepEqual(page.problems, []);
+});
+
+test("a message that is removed while its answer is awaited takes no other one with it", async () => {
+  await holdNextAnswer();
+  await say("never mind");
+  await h.until(page, () => window.stream && document.querySelector("[data-writing]"));
+  await page.click(".message:nth-child(3) [data-action=remove]");
+  await h.until(page, () => document.querySelector("#stop").hidden);
+  assert.deepEqual(await texts(), ["good bye", "so long"]);
+});
+
 test("conversations stay in the browser, and can be deleted", async () => {
   await page.click("#new");
   await say("second talk", 5);

@@ -15,7 +15,7 @@ class NoReply : public Reply {
  public:
   void send(http::Response, const Usage&) override {}
   void event(std::string) override {}
-  void end(const Usage&) override {}
+  void end(int, const Usage&) override {}
 };
 
 const ServedModel& served() {

@@ -46,7 +46,7 @@ class ChatFormat : public TextFormat {
     const std::string bytes = tokenizer_.token_bytes(id);
     Json numbers = Json::array();
     for (const char byte : bytes) numbers.push_back(static_cast<unsigned char>(byte));
-    return {{"token", bytes}, {"logprob", shown_logprob(logprob)}, {"bytes", numbers}};
+    return {{"token", bytes}, {"logprob", shown_logprob(logprob)}, {"bytes", std::move(numbers)}};
   }
   Json logprobs(const TextPart& part) const {
     if (!logprobs_) return {};
@@ -59,7 +59,7 @@ class ChatFormat : public TextFormat {
       }
       content.push_back(std::move(json));
     }
-    return {{"content", content}, {"refusal", nullptr}};
+    return {{"content", std::move(content)}, {"refusal", nullptr}};
   }
 
   const data::Tokenizer& tokenizer_;

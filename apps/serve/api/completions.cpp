@@ -50,10 +50,10 @@ class CompletionFormat : public TextFormat {
       tops.push_back(likeliest(shown));
       offsets.push_back(shown.offset);
     }
-    return {{"tokens", names},
-            {"token_logprobs", numbers},
-            {"top_logprobs", tops_ ? tops : Json()},
-            {"text_offset", offsets}};
+    return {{"tokens", std::move(names)},
+            {"token_logprobs", std::move(numbers)},
+            {"top_logprobs", tops_ ? std::move(tops) : Json()},
+            {"text_offset", std::move(offsets)}};
   }
 
   const data::Tokenizer& tokenizer_;

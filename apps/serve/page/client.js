@@ -17,14 +17,18 @@ export class Refused extends Error {
   }
 }
 
-async function ask(path, options) {
-  let response;
+/** The result of a promise of the network, whose errors are of several kinds. */
+async function reachable(promise) {
   try {
-    response = await fetch(path, { ...options, headers: headers() });
+    return await promise;
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Refused(0, error.message);
   }
+}
+
+async function ask(path, options) {
+  const response = await reachable(fetch(path, { ...options, headers: headers() }));
   if (response.ok) return response;
   const body = await response.json().catch(() => null);
   throw new Refused(response.status, body?.error?.message ?? `HTTP ${response.status}`);
@@ -40,7 +44,7 @@ async function* events(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
   for (;;) {
-    const { value, done } = await reader.read();
+    const { value, done } = await reachable(reader.read());
     if (done) throw new Refused(0, "");
     text += value;
     for (let end; (end = text.indexOf("\n\n")) >= 0; text = text.slice(end + 2)) {

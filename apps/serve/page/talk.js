@@ -113,7 +113,8 @@ function viewOf(message) {
     edit: (text, again) => editMessage(message, text, again),
     regenerate: isAnswer && index > 0 ? () => writeAfter(index - 1) : null,
     remove: () => {
-      messages.splice(index);
+      const removed = messages.splice(index);
+      if (removed.includes(writing?.message)) writing.control.abort();
       store();
       drawMessages();
     },
@@ -192,12 +193,14 @@ async function writeAfter(index) {
   } catch (error) {
     if (error.name === "AbortError") message.finish = "stopped";
     else tellRefusal(error);
+  } finally {
+    writing = null;
+    const isLast = conversation.messages.at(-1) === message; // unless it was removed
+    if (isLast && message.text === "" && message.finish !== "stop") conversation.messages.pop();
+    store();
+    if (current === conversation) drawMessages();
+    showButtons();
   }
-  writing = null;
-  if (message.text === "" && message.finish !== "stop") conversation.messages.pop();
-  store();
-  if (current === conversation) drawMessages();
-  showButtons();
 }
 
 function tellRefusal(error) {

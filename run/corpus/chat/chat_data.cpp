@@ -62,6 +62,7 @@ std::shared_ptr<const data::ChatSet> encode_part(const ChatText& text, data::Bad
       ++data.too_long;
     } else {
       data.cut += encoded[i].cut ? 1 : 0;
+      data.divided += encoded[i].chat.divided ? 1 : 0;
       ++set->files[places[i].file].conversations;
       set->add(encoded[i].chat);
       if (weighted) continue;
@@ -120,6 +121,7 @@ void note_cuts(const ChatData& data, std::int64_t block_size) {
                             grouped(data.cut), noun, data.cut == 1 ? "" : "s", block_size,
                             data.cut == 1 ? "s" : ""));
   }
+  note_divided(data.divided);
   if (data.too_long > 0) {
     print_error(
         fmt::format("note: {} {}{} left out: the first answer ends behind {}--block-size {}\n",

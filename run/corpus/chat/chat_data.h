@@ -21,6 +21,7 @@ struct ChatData {
   data::ChatLoss loss;
   std::int64_t bad_lines = 0;  // that were left out, for whatever reason
   std::int64_t cut = 0;        // conversations that lost turns, to fit in a block
+  std::int64_t divided = 0;    // of too many messages: they lost turns, too
   std::int64_t too_long = 0;   // that were left out: their first answer does not fit
 
   std::vector<ChatPrompt> prompts = {};  // of the first conversations to validate with

@@ -52,8 +52,7 @@ std::vector<data::Token> ends_of_answers(const data::Tokenizer& tokenizer,
   const data::TokenRange answer = chat.answers.front();
   for (std::int64_t i = answer.end - 1; i >= answer.begin; --i) {
     const data::Token token = chat.tokens[static_cast<std::size_t>(i)];
-    const std::string name = tokenizer.token_bytes(token);
-    if (tokenizer.encode(name) == tokenizer.encode(name, true)) continue;
+    if (!data::is_special(tokenizer, token)) continue;
     if (std::count(ends.begin(), ends.end(), token) == 0) ends.push_back(token);
     break;
   }

@@ -33,6 +33,14 @@ void note_left_out_keys(std::span<const data::ConversationFile> files) {
   }
 }
 
+void note_divided(std::int64_t count) {
+  if (count == 0) return;
+  print_error(fmt::format(
+      "note: {} conversation{} the last turns: it takes too long to find that many answers by a "
+      "template without {{% generation %}} marks. Divide such conversations\n",
+      grouped(count), count == 1 ? " loses" : "s lose"));
+}
+
 Text read_chat(const CorpusSource& source) {
   auto chat = std::make_shared<ChatText>();
   chat->strict = source.strict;

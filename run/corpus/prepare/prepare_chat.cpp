@@ -117,6 +117,7 @@ class ChatPreparation {
   std::vector<data::ConversationFile> files_;  // without their conversations
   std::int64_t conversations_ = 0, bytes_ = 0;
   std::vector<bool> is_val_;  // of the conversations of --chat, unless there is --val
+  std::int64_t divided_ = 0;  // lost their last turns
   std::unique_ptr<PartWriter> parts_[kDataParts];
   std::vector<Item> pending_;
   data::ChatInfo info_;
@@ -230,6 +231,7 @@ void ChatPreparation::encode(const ChatTools& tools) {
   });
   write_pending(tools);
   note_bad_lines(bad_, before);
+  note_divided(divided_);
 }
 
 void ChatPreparation::write_pending(const ChatTools& tools) {
@@ -247,6 +249,7 @@ void ChatPreparation::write_pending(const ChatTools& tools) {
       bad_.add(files_[item.file].path, item.line, encoded[i].error);
       continue;
     }
+    divided_ += encoded[i].chat.divided ? 1 : 0;
     PartWriter& part = *parts_[static_cast<std::size_t>(item.part)];
     if (item.part == DataPartName::val) add_prompt(item, tools);
     part.files.write(part.conversations++, encoded[i].chat.tokens);

@@ -130,6 +130,11 @@ TEST_CASE("names of other sites, their pages and other kinds of requests are ref
   CHECK(status("models.example.evil", json) == 403);
   CHECK(status("localhost", json + "Origin: http://evil.example\r\n") == 403);
   CHECK(status("localhost", json + "Origin: http://localhost\r\n") == 200);
+  // The page behind a proxy that speaks TLS.
+  CHECK(status("models.example", json + "Origin: https://models.example\r\n") == 200);
+  CHECK(status("models.example", json + "Origin: https://evil.example\r\n") == 403);
+  CHECK(status("models.example", json + "Origin: https://models.example.evil\r\n") == 403);
+  CHECK(status("models.example", json + "Origin: null\r\n") == 403);
   CHECK(status("localhost", "Content-Type: text/plain\r\n") == 415);
   CHECK(status("localhost") == 415);
   CHECK(get(server.port, "/v1/completions").status == 405);
@@ -257,16 +262,41 @@ TEST_CASE("SIGTERM lets running answers end, and the program ends with 0", "[ser
 }
 
 TEST_CASE("after --grace, answers end with an error that says why", "[serve]") {
-  RunningServer server({"--grace", "0"});
-  Fields body = kLong;
-  body["n"] = 128;
-  Browser running(server.port);
-  running.send(request(body));
-  REQUIRE(server.comes_to("tapegrad_texts_running", 16));
-  server.program().send(SIGTERM);
-  CHECK_THAT(running.rest(10s), ContainsSubstring("shutting_down"));
-  CHECK(server.program().ends_within(10s));
-  CHECK(server.program().wait().code == 0);
+  for (const bool streams : {false, true}) {
+    RunningServer server({"--grace", "0"});
+    Fields body = many_texts(128);
+    body["stream"] = streams;
+    Browser running(server.port);
+    running.send(request(body));
+    REQUIRE(server.comes_to("tapegrad_texts_running", 16));
+    server.program().send(SIGTERM);
+    CHECK_THAT(running.rest(10s), ContainsSubstring("shutting_down"));
+    CHECK(server.program().ends_within(10s));
+    const Result result = server.program().wait();
+    CHECK(result.code == 0);
+    CHECK_THAT(result.err, ContainsSubstring("POST /v1/completions 503"));
+  }
+}
+
+TEST_CASE("who announces many bodies takes the room of no one else", "[serve]") {
+  const RunningServer server;
+  const auto announces = [&](unsigned from) {
+    Browser browser(server.port, 0, from);
+    browser.send(
+        "POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        "Expect: 100-continue\r\nContent-Length: 4000000\r\n\r\n");
+    browser.gets("\r\n\r\n", 15s);
+    return browser;
+  };
+  std::vector<Browser> many;
+  for (int i = 0; i < 16; ++i) {
+    many.push_back(announces(1));
+    CHECK(many.back().text().starts_with("HTTP/1.1 100"));
+  }
+  CHECK(announces(1).text().starts_with("HTTP/1.1 503"));
+  CHECK(announces(2).text().starts_with("HTTP/1.1 100"));
+  many.front().rest();
+  CHECK(many.front().has_ended());
 }
 
 TEST_CASE("the log has no text unless it is asked for, and a full disk does not matter",

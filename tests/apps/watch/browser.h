@@ -15,12 +15,20 @@
 // A connection to a server on this computer, byte by byte: browsers would not do what tests do.
 class Browser {
  public:
-  explicit Browser(int port, int receive_bytes = 0) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  // `from`: the last byte of the client's address, 127.0.0.FROM.
+  explicit Browser(int port, int receive_bytes = 0, unsigned from = 1)
+      : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
     if (receive_bytes > 0) {
       ::setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof receive_bytes);
     }
     sockaddr_in place{};
     place.sin_family = AF_INET;
+    if (from != 1) {
+      place.sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + from);
+      if (::bind(socket_, reinterpret_cast<sockaddr*>(&place), sizeof place) != 0) {
+        throw std::runtime_error("no address 127.0.0." + std::to_string(from));
+      }
+    }
     place.sin_port = htons(static_cast<std::uint16_t>(port));
     place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     if (::connect(socket_, reinterpret_cast<sockaddr*>(&place), sizeof place) != 0) {

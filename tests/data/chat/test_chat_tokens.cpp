@@ -49,6 +49,17 @@ const std::string kChatML =
         "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content }}"
         "{{ '<|im_end|>\n' }}{% endfor %}") +
     kPrompt;
+// As Qwen3 does: thoughts before the last answer alone.
+const std::string kThinking =
+    std::string(
+        "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}"
+        "{% if loop.last and m.role == 'assistant' %}{{ '<think>\n</think>\n' }}{% endif %}"
+        "{{ m.content.split('</think>')[-1].lstrip('\n') + '<|im_end|>\n' }}{% endfor %}") +
+    kPrompt;
+// As Llama 3's first one does.
+const std::string kAlways =
+    "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content | trim }}"
+    "{{ '<|im_end|>' }}{% endfor %}{{ '<|im_start|>assistant\n' }}";
 
 }  // namespace
 
@@ -79,23 +90,41 @@ TEST_CASE("marks decide where a template has them", "[chat_tokens]") {
 }
 
 TEST_CASE("a last answer that is written otherwise than earlier ones", "[chat_tokens]") {
-  // As Qwen3 does: thoughts before the last answer alone.
-  const std::string thinking =
-      std::string(
-          "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}"
-          "{% if loop.last and m.role == 'assistant' %}{{ '<think>\n</think>\n' }}{% endif %}"
-          "{{ m.content.split('</think>')[-1].lstrip('\n') + '<|im_end|>\n' }}{% endfor %}") +
-      kPrompt;
-  CHECK(answers(thinking, {"hi", "<think>hm</think>\nyes", "more", "no"}) ==
+  CHECK(answers(kThinking, {"hi", "<think>hm</think>\nyes", "more", "no"}) ==
         Texts{"yes<|im_end|>", "<think>\n</think>\nno<|im_end|>\n"});
 }
 
 TEST_CASE("a template that asks for the next answer in any case", "[chat_tokens]") {
-  // As Llama 3's first one does.
-  const std::string always =
-      "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content | trim }}"
-      "{{ '<|im_end|>' }}{% endfor %}{{ '<|im_start|>assistant\n' }}";
-  CHECK(answers(always, kTurns) == Texts{"yes<|im_end|>", "no<|im_end|>"});
+  CHECK(answers(kAlways, kTurns) == Texts{"yes<|im_end|>", "no<|im_end|>"});
+}
+
+TEST_CASE("an answer whose text the template writes as well", "[chat_tokens]") {
+  constexpr std::string_view names[] = {"<|start|>", "<|channel|>", "<|message|>", "<|end|>",
+                                        "<|return|>"};
+  const Tokenizer marks = tokenizer().with_special(names);
+  // As gpt-oss does: the last answer ends otherwise than earlier ones.
+  const std::string channels =
+      "{% for m in messages %}{{ '<|start|>' + m.role }}{% if m.role == 'assistant' %}"
+      "{{ '<|channel|>final' }}{% endif %}{{ '<|message|>' + m.content }}"
+      "{% if loop.last and m.role == 'assistant' %}<|return|>{% else %}<|end|>{% endif %}"
+      "{% endfor %}{% if add_generation_prompt %}<|start|>assistant{% endif %}";
+  for (const std::string answer : {"a", "final", "|", "<|", "<|end", "channel|>final<|message|>"}) {
+    INFO(answer);
+    CHECK(answers(channels, {"a", answer, "final", answer}, marks) ==
+          Texts{"<|channel|>final<|message|>" + answer + "<|end|>",
+                "<|channel|>final<|message|>" + answer + "<|return|>"});
+    const std::string thought = "<think>" + answer + "</think>\n" + answer;
+    CHECK(answers(channels, {"a", thought, "final", answer}, marks).at(0) ==
+          "<|channel|>final<|message|>" + thought + "<|end|>");
+  }
+  for (const std::string answer : {"a", "assistant", "1", "\n1", "think", "im_end"}) {
+    INFO(answer);
+    const std::string bare = answer.substr(answer.find_first_not_of('\n'));
+    CHECK(answers(kAlways, {"a", answer, "1", answer}) ==
+          Texts{bare + "<|im_end|>", bare + "<|im_end|>"});
+    CHECK(answers(kThinking, {"a", "<think>1</think>" + answer, "1", answer}) ==
+          Texts{bare + "<|im_end|>", "<think>\n</think>\n" + bare + "<|im_end|>\n"});
+  }
 }
 
 TEST_CASE("a prompt that begins an answer as answers do not begin later", "[chat_tokens]") {
@@ -103,6 +132,9 @@ TEST_CASE("a prompt that begins an answer as answers do not begin later", "[chat
       "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>' }}"
       "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}";
   CHECK(answers(prompting, kTurns) == Texts{" yes <|im_end|>", "no<|im_end|>"});
+  // These begin with letters of the prompt's.
+  CHECK(answers(prompting, {"hi", "<b>", "more", "<think>\nx"}) ==
+        Texts{"<b><|im_end|>", "x<|im_end|>"});
 }
 
 TEST_CASE("answers that a template hides are an error that names the message", "[chat_tokens]") {
@@ -158,13 +190,15 @@ TEST_CASE("answers behind the tokens that are asked for need not be looked for",
   CHECK(chat_tokens(conversation(turns), chat_template, tokenizer(), 1).answers.size() == 1);
 }
 
-TEST_CASE("a template is not rendered without bound for a conversation of very many messages",
+TEST_CASE("of a conversation of very many messages, a template writes the first ones",
           "[chat_tokens]") {
   const std::vector<std::string> turns(6000, "hi");
   if (!kSanitized) {  // two million messages are rendered before it
-    CHECK_THROWS_WITH(chat_tokens(conversation(turns), ChatTemplate(kChatML), tokenizer()),
-                      ContainsSubstring("6000 messages are too many") &&
-                          ContainsSubstring("divide the conversation"));
+    const ChatTokens some = chat_tokens(conversation(turns), ChatTemplate(kChatML), tokenizer());
+    CHECK(some.divided);
+    CHECK(some.answers.size() > 500);
+    CHECK(some.answers.size() < 1500);
+    CHECK(std::ssize(some.tokens) == some.answers.back().end);
   }
   CHECK(chat_tokens(conversation(turns), ChatTemplate(kChatML), tokenizer(), 100).answers.size() ==
         4);
