@@ -44,10 +44,20 @@ bool is_hf(std::string_view text) {
          text.find("\"model\"") != std::string_view::npos;
 }
 
+[[noreturn]] void refuse_sentencepiece(const std::filesystem::path& file) {
+  fail(
+      "{} is SentencePiece's file, which is not read: AutoTokenizer.from_pretrained(FOLDER)"
+      ".save_pretrained(FOLDER) of transformers makes a tokenizer.json of it",
+      file.filename().string());
+}
+
 // The text of the tokenizer.json that a folder of Hugging Face's has, or that its files make.
 std::string hf_json_in(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / "tokenizer.json", vocab = folder / "vocab.json";
   if (path_exists(file)) return read_file(file, kMostHfBytes);
+  for (const char* name : {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model"}) {
+    if (!path_exists(vocab) && path_exists(folder / name)) refuse_sentencepiece(folder / name);
+  }
   check(path_exists(vocab), "it has neither tokenizer.json nor vocab.json");
   return tokenizer_json_of(read_file(vocab, kMostHfBytes),
                            read_file(folder / "merges.txt", kMostHfBytes));
@@ -137,7 +147,10 @@ Tokenizer Tokenizer::with_special(std::span<const std::string_view> names) const
 
 Tokenizer Tokenizer::from_hf(const std::filesystem::path& path) {
   try {
-    if (!is_folder(path)) return of_hf(read_file(path, kMostHfBytes));
+    if (!is_folder(path)) {
+      if (path.extension() == ".model") refuse_sentencepiece(path);
+      return of_hf(read_file(path, kMostHfBytes));
+    }
     const Tokenizer tokenizer = of_hf(hf_json_in(path));
     auto ends = ends_in(path / kGenerationFile, Links::followed);
     if (ends.empty()) ends = ends_in(path / "config.json", Links::followed);
