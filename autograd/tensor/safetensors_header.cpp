@@ -63,6 +63,7 @@ class Parser {
   }
 
   Metadata read_metadata(const json& value) const {
+    if (value.is_null()) return {};
     check(value.is_object(), "{}: {} is not an object of strings", path_, kMetadataKey);
     Metadata metadata;
     for (const auto& [key, text] : value.items()) {

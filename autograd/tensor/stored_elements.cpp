@@ -122,7 +122,18 @@ constexpr StoredType kTypes[] = {
      .torch_storage = "LongStorage",
      .ggml = 27,
      .to_i32 = to_i32},
-    {.name = "u8", .dtype = DType::u8, .block_bytes = 1, .safetensors = "U8", .torch = "uint8"},
+    {.name = "u8",
+     .dtype = DType::u8,
+     .block_bytes = 1,
+     .safetensors = "U8",
+     .torch = "uint8",
+     .torch_storage = "ByteStorage"},
+    // Masks, which files of models have beside the weights. None is read.
+    {.name = "bool",
+     .dtype = DType::u8,
+     .block_bytes = 1,
+     .safetensors = "BOOL",
+     .torch_storage = "BoolStorage"},
 };
 
 }  // namespace

@@ -91,8 +91,9 @@ class Tokenizer {
   // with "characters": "all of them, ascending" for the kind char, and "merges": [[left, right], …]
   // in tokens for the kind bpe; or it is the tokenizer.json that a tokenizer of the kind hf is made
   // of. The tokens of ending_at() are "eos_token_id" in a file generation_config.json beside it, as
-  // in folders of Hugging Face's; one that says them already stays as it is. `load` checks every
-  // field, and refuses a symbolic link; its Errors say the path and the reason.
+  // in folders of Hugging Face's; one that says them already stays as it is, and so does one
+  // that says nothing of them: end_tokens.json says them then. `load` checks every field, and
+  // refuses a symbolic link; its Errors say the path and the reason.
   void save(const std::filesystem::path& path) const;
   static Tokenizer load(const std::filesystem::path& path);
   // A tokenizer.json of Hugging Face's that gives the same ids; of one that was made of such a

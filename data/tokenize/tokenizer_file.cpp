@@ -4,8 +4,10 @@
 #include "tapegrad/base/error.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/json_file.h"
+#include "tapegrad/data/tokenize/end_tokens_file.h"
 #include "tapegrad/data/tokenize/hf/hf_export.h"
 #include "tapegrad/data/tokenize/hf/hf_file.h"
+#include "tapegrad/data/tokenize/hf/outside_tokens.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/data/tokenize/vocabulary.h"
 
@@ -44,10 +46,20 @@ bool is_hf(std::string_view text) {
          text.find("\"model\"") != std::string_view::npos;
 }
 
-// The text of the tokenizer.json that a folder of Hugging Face's has, or that its files make.
+[[noreturn]] void refuse_sentencepiece(const std::filesystem::path& file) {
+  fail(
+      "{} is SentencePiece's file, which is not read: AutoTokenizer.from_pretrained(FOLDER)"
+      ".save_pretrained(FOLDER) of transformers makes a tokenizer.json of it",
+      file.filename().string());
+}
+
+// The text of the tokenizer.json that a folder of Hugging Face's has, or that two files make.
 std::string hf_json_in(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / "tokenizer.json", vocab = folder / "vocab.json";
   if (path_exists(file)) return read_file(file, kMostHfBytes);
+  for (const char* name : {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model"}) {
+    if (!path_exists(vocab) && path_exists(folder / name)) refuse_sentencepiece(folder / name);
+  }
   check(path_exists(vocab), "it has neither tokenizer.json nor vocab.json");
   return tokenizer_json_of(read_file(vocab, kMostHfBytes),
                            read_file(folder / "merges.txt", kMostHfBytes));
@@ -68,6 +80,12 @@ std::vector<std::int64_t> ends_in(const std::filesystem::path& config, Links lin
     get(config, {{kEndKey, id}}, kEndKey, ends.emplace_back());
   }
   return ends;
+}
+
+// The same of a folder that save() has written to.
+std::vector<std::int64_t> kept_ends(const std::filesystem::path& folder) {
+  const auto ends = ends_in(folder / kGenerationFile, Links::refused);
+  return ends.empty() ? ends_in(folder / kEndTokensFile, Links::refused) : ends;
 }
 
 Token parse_token(const json& value) {
@@ -139,8 +157,15 @@ Tokenizer Tokenizer::with_special(std::span<const std::string_view> names) const
 
 Tokenizer Tokenizer::from_hf(const std::filesystem::path& path) {
   try {
-    if (!is_folder(path)) return of_hf(read_file(path, kMostHfBytes));
-    const Tokenizer tokenizer = of_hf(hf_json_in(path));
+    if (!is_folder(path)) {
+      if (path.extension() == ".model") refuse_sentencepiece(path);
+      return of_hf(read_file(path, kMostHfBytes));
+    }
+    std::string text = hf_json_in(path);
+    HfFile file = HfFile::parse(text);
+    if (add_outside_tokens(file, path)) text = file.json_text();
+    const Tokenizer tokenizer = of_hf(
+        file, [json = std::make_shared<const std::string>(std::move(text))] { return *json; });
     auto ends = ends_in(path / kGenerationFile, Links::followed);
     if (ends.empty()) ends = ends_in(path / "config.json", Links::followed);
     return tokenizer.ending_at(ends);
@@ -150,11 +175,14 @@ Tokenizer Tokenizer::from_hf(const std::filesystem::path& path) {
 }
 
 void Tokenizer::save(const std::filesystem::path& path) const {
-  const std::filesystem::path generation = path.parent_path() / kGenerationFile;
+  const std::filesystem::path folder = path.parent_path();
   if (!ends_.empty()) {
-    const auto said = ends_in(generation, Links::refused);
+    const auto said = ends_in(folder / kGenerationFile, Links::refused);
     const bool stays = std::equal(said.begin(), said.end(), ends_.begin(), ends_.end());
-    if (!stays) write_json(generation, {{kEndKey, ends_}});
+    const bool is_theirs = said.empty() && path_exists(folder / kGenerationFile);
+    if (!stays) {
+      write_json(folder / (is_theirs ? kEndTokensFile : kGenerationFile), {{kEndKey, ends_}});
+    }
   }
   if (const auto* hf = vocabulary_->get<HfTokenizer>()) {
     write_file_atomically(path, hf->json());
@@ -176,7 +204,7 @@ void Tokenizer::save(const std::filesystem::path& path) const {
 Tokenizer Tokenizer::load(const std::filesystem::path& path) {
   std::string text = read_file(path, kMostHfBytes, Links::refused);
   try {
-    const auto ends = ends_in(path.parent_path() / kGenerationFile, Links::refused);
+    const auto ends = kept_ends(path.parent_path());
     if (is_hf(text)) return of_hf(std::move(text)).ending_at(ends);
     check(static_cast<std::int64_t>(text.size()) <= kMaxFileBytes, "it is too large");
     const json file = parse_json<json>(text, kFileDepth);

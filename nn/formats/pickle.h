@@ -9,7 +9,7 @@ namespace tapegrad::nn {
 
 // Python's pickles, as far as files of models have them: Python's documentation, module
 // pickletools. A pickle is a program that builds values. This reader knows the instructions that
-// build plain data and PyTorch's tensors. It never calls or imports anything: the names of six
+// build plain data and PyTorch's tensors. It never calls or imports anything: the names of the
 // storages, of OrderedDict and of torch's function for tensors are words that it knows, and every
 // other name is refused.
 class Pickle {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "tapegrad/autograd/tensor/stored_tensor.h"
+#include "tapegrad/base/file.h"
 
 namespace tapegrad::nn {
 namespace {
@@ -21,6 +22,15 @@ std::string folder_of(const StoredZip& zip) {
     }
   }
   fail("{}: it is not a file of torch.save: there is no data.pkl in it", zip.name());
+}
+
+// Before 1.6, torch.save wrote pickles one behind the other.
+void refuse_old_form(const std::filesystem::path& path) {
+  std::uint8_t first = 0;
+  check(!InputFile(path).read(0, &first, 1) || first != 0x80,
+        "{}: it is a file of a PyTorch before 1.6, which is not read: in Python, "
+        "torch.save(torch.load(FILE), FILE) writes it anew",
+        path.string());
 }
 
 bool is_row_major(const Shape& shape, const std::vector<std::int64_t>& strides) {
@@ -85,7 +95,7 @@ struct TorchFile::Layout {
 };
 
 TorchFile::TorchFile(const std::filesystem::path& path)
-    : zip_(path),
+    : zip_((refuse_old_form(path), path)),
       folder_(folder_of(zip_)),
       pickle_(
           [&] {

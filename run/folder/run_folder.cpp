@@ -11,6 +11,7 @@
 #include "tapegrad/base/json_file.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/lines_of_file.h"
+#include "tapegrad/data/tokenize/end_tokens_file.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/run/folder/config_json.h"
 #include "tapegrad/run/folder/folder_calls.h"
@@ -31,7 +32,8 @@ constexpr std::string_view kRunFiles[] = {
     kOptimizerFile,       kTokenizerFile,     kMetricsFile,      kLayersFile,
     kSessionsFile,        kReportFile,        kTextFile,         data::kGenerationFile,
     kTokenizerConfigFile, kSpecialTokensFile, kChatTemplateFile, kSettingsKeysFile,
-    kPeftConfigFile,      kPeftModelFile,     kGgufAdapterFile,  kConfigFile};
+    data::kEndTokensFile, kPeftConfigFile,    kPeftModelFile,    kGgufAdapterFile,
+    kConfigFile};
 
 // The files of a run that a folder may have, in the order in which a run is removed.
 std::vector<std::string> run_files(const fs::path& folder) {

@@ -37,7 +37,8 @@ struct NamedText {
 // The folder of one run:
 //   config.json            the model, the options, and what the text was
 //   tokenizer.json         if the model has one; generation_config.json beside it, if texts end at
-//                          other tokens than its own
+//                          other tokens than its own, or end_tokens.json, if the model has one that
+//                          does not say them
 //   tokenizer_config.json, special_tokens_map.json, chat_template.jinja, settings.gguf
 //                          of a model that the run started from: see model_settings.h
 //   adapter_config.json, adapter_model.safetensors, adapter.gguf

@@ -77,7 +77,8 @@ std::int64_t add_chatml(OpenedModel& model) {
         std::make_shared<MoreTokens>(model.weights, model.config, tokenizer.vocab_size());
     model.config.vocab_size = tokenizer.vocab_size();
   }
-  model.settings = settings_with_template(model.settings, tokenizer, data::ChatTemplate::chatml());
+  model.settings = with_ends(
+      settings_with_template(model.settings, tokenizer, data::ChatTemplate::chatml()), tokenizer);
   model.tokenizer = tokenizer;
   return added;
 }

@@ -16,6 +16,7 @@
 #include "tapegrad/run/folder/run_folder.h"
 #include "tapegrad/run/models/formats/export.h"
 #include "tapegrad/run/models/formats/foreign_model.h"
+#include "tapegrad/run/models/formats/hf/hf_weights.h"
 #include "tapegrad/run/models/tensor_views.h"
 
 namespace tapegrad::run {
@@ -63,8 +64,9 @@ struct Description {
     std::error_code ignored;
     check(std::filesystem::is_directory(folder, ignored),
           "{} is no model that is known, which is {}", folder.string(), known);
-    check(has_entry(folder / kConfigFile), "{}: there is no model here: a model is {}",
-          folder.string(), known);
+    const bool has_config = has_entry(folder / kConfigFile);
+    if (!has_config) refuse_peft_folder(folder);
+    check(has_config, "{}: there is no model here: a model is {}", folder.string(), known);
     return read_config(folder / kConfigFile, format);
   }
 

@@ -4,6 +4,7 @@
 
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/json_file.h"
+#include "tapegrad/data/tokenize/end_tokens_file.h"
 #include "tapegrad/nn/formats/gguf.h"
 #include "tapegrad/run/folder/folder_calls.h"
 #include "tapegrad/run/models/formats/gguf/gguf_settings.h"
@@ -58,11 +59,17 @@ std::vector<std::int64_t> ids_of(const Json& value) {
   return ids;
 }
 
+Json json_of_ends(const data::Tokenizer& tokenizer) {
+  const std::vector<data::Token> ends = tokenizer.ends();
+  return ends.size() == 1 ? Json(ends.front()) : Json(ends);
+}
+
 }  // namespace
 
 std::vector<std::string_view> settings_files() {
   std::vector<std::string_view> names(std::begin(kFiles), std::end(kFiles));
   names.push_back(kSettingsKeysFile);
+  names.push_back(data::kEndTokensFile);
   return names;
 }
 
@@ -98,12 +105,27 @@ std::string generation_config_of(const ModelSettings& settings, const data::Toke
   Json json = parse_json_object(settings.folder / data::kGenerationFile, file->second);
   const std::vector<data::Token> ends = tokenizer.ends();
   const std::vector<std::int64_t> said = ids_of(json.value(kEndKey, Json()));
-  // Where nothing is said, the ends must be those that the tokenizer has by its names.
-  const bool right = said.empty() ? ends == tokenizer.ending_at({}).ends()
-                                  : std::equal(said.begin(), said.end(), ends.begin(), ends.end());
+  // Where nothing is said, other files say the ends.
+  const bool right = said.empty() || std::equal(said.begin(), said.end(), ends.begin(), ends.end());
   if (right) return file->second;
-  json[kEndKey] = ends.size() == 1 ? Json(ends.front()) : Json(ends);
+  json[kEndKey] = json_of_ends(tokenizer);
   return json_text(json, 2) + "\n";
+}
+
+bool leaves_out_ends(const ModelSettings& settings) {
+  const auto file = settings.files.find(data::kGenerationFile);
+  if (file == settings.files.end()) return false;
+  const Json json = parse_json_object(settings.folder / data::kGenerationFile, file->second);
+  return ids_of(json.value(kEndKey, Json())).empty();
+}
+
+ModelSettings with_ends(ModelSettings settings, const data::Tokenizer& tokenizer) {
+  if (!leaves_out_ends(settings)) return settings;
+  std::string& file = settings.files.at(std::string(data::kGenerationFile));
+  Json json = parse_json_object(settings.folder / data::kGenerationFile, file);
+  json[kEndKey] = json_of_ends(tokenizer);
+  file = json_text(json, 2) + "\n";
+  return settings;
 }
 
 ModelSettings cut_settings(ModelSettings settings, std::int64_t positions) {

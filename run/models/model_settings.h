@@ -33,20 +33,25 @@ struct ModelSettings {
   std::shared_ptr<const nn::GgufFile> gguf = {};
 };
 
-// The names of the files that save_settings() may write.
+// The names of the files that save_settings() and Tokenizer::save() may write, but for the
+// tokenizer.
 std::vector<std::string_view> settings_files();
 
 // Those of a folder of Hugging Face's. Error, with the path, for a file of more than 16 MiB.
 ModelSettings read_settings(const std::filesystem::path& folder);
 // Those that save_settings() put into a folder, of which none may be a link.
 ModelSettings load_settings(const std::filesystem::path& folder);
-// Called before the tokenizer is saved, which leaves a generation_config.json that says its ends.
+// Called before the tokenizer is saved, which keeps its ends where these files do not say them.
 void save_settings(const std::filesystem::path& folder, const ModelSettings& settings,
                    const data::Tokenizer& tokenizer);
 
 // The generation_config.json that was there, with the tokenizer's ends in place of others; empty if
-// there was none.
+// there was none. One that does not say them, so that config.json does, gains no key.
 std::string generation_config_of(const ModelSettings& settings, const data::Tokenizer& tokenizer);
+// Whether it is there and does not say them.
+bool leaves_out_ends(const ModelSettings& settings);
+// For a tokenizer whose ends are no longer the model's own: such a file says them from now on.
+ModelSettings with_ends(ModelSettings settings, const data::Tokenizer& tokenizer);
 // The settings of a model that has been cut to so many positions: no text is longer.
 ModelSettings cut_settings(ModelSettings settings, std::int64_t positions);
 

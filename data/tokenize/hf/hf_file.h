@@ -56,6 +56,7 @@ class HfFile {
   void add_merge(std::string_view left, std::string_view right, std::size_t rank);
 
   const nlohmann::json& rest() const { return rest_; }
+  nlohmann::json& rest() { return rest_; }
   std::size_t most_tokens() const { return most_tokens_; }
   std::size_t tokens() const { return ids_.size(); }
   std::string_view shown(std::size_t token) const { return tokens_[token]; }

@@ -96,7 +96,7 @@ Family llama_family() {
                  .keys = hf_keys(),
                  .prefix = "model.",
                  .embedding = "embed_tokens.weight",
-                 .left_out = {".self_attn.rotary_emb.inv_freq"}},
+                 .left_out = {"inv_freq", "rotary_emb.cos_cached", "rotary_emb.sin_cached"}},
           .gguf = {.architecture = "llama",
                    .keys = gguf_keys(),
                    .tensors = gguf_tensors(),

@@ -45,7 +45,7 @@ void read_templates(const ModelSettings& settings, const Json& config, SettingsM
 void read_roles(const std::vector<Json>& files, const data::Tokenizer& tokenizer,
                 SettingsMeaning& meaning) {
   std::map<std::string, std::string> texts;  // of roles
-  for (const char* role : {"bos", "unk", "sep", "pad", "mask"}) {
+  for (const char* role : {"bos", "eos", "unk", "sep", "pad", "mask"}) {
     const std::string key = std::string(role) + "_token";
     for (const Json& file : files) {
       const Json value = file.value(key, Json());

@@ -17,7 +17,8 @@ inline constexpr std::string_view kDefaultTemplate = "default";
 // What of a model's settings both Hugging Face's files and GGUF have words for.
 struct SettingsMeaning {
   std::vector<std::pair<std::string, std::string>> chat_templates = {};  // by name
-  // Of "bos", "unk", "sep", "pad" and "mask".
+  // Of "bos", "unk", "sep", "pad" and "mask"; of Hugging Face's files "eos", which need not be the
+  // first of the tokens that end texts.
   std::map<std::string, data::Token, std::less<>> roles = {};
   // Of generation_config.json: "temperature", "top_k", "top_p", "min_p", "repetition_penalty".
   using Number = std::variant<std::int64_t, double>;

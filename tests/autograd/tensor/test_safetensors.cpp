@@ -144,6 +144,9 @@ TEST_CASE("each way to be no safetensors file has an error that names the path",
                    "1234");
   };
   CHECK(complaint(folder, with("F32", "[1]", "[0,4]")) == "");
+  CHECK(complaint(folder, file_of(R"({"__metadata__":null})", "")) == "");
+  // Masks may stand in a file, and cannot be read.
+  expect(with("BOOL", "[4]", "[0,4]"), "bool cannot be read");
   expect(with("I16", "[2]", "[0,4]"), "tensor 'x' has dtype I16; only F32, F16, BF16, F64, I32");
   expect(with("F32", "[-1]", "[0,4]"), "impossible shape [-1]");
   expect(with("F32", "[1.0]", "[0,4]"), "impossible shape");

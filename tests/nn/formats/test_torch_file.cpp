@@ -149,6 +149,8 @@ TEST_CASE("archives of another kind are refused with the reason", "[torch_file]"
   CHECK_THAT(complaint(put_file(folder, pickle, kSix, "big")), ContainsSubstring("little-endian"));
   CHECK_THAT(complaint(put_file(folder, "\x80\x02]q")), ContainsSubstring("file.pt"));
   CHECK_THAT(complaint(folder.put("text", "no zip")), ContainsSubstring("no end of a zip"));
+  CHECK_THAT(complaint(folder.put("old", "\x80\x02\x8a\x0a")),
+             ContainsSubstring("a PyTorch before 1.6, which is not read"));
   const nn::ZipFile other[] = {{"readme", "text"}};
   nn::write_stored_zip(folder / "other", other);
   CHECK_THAT(complaint(folder / "other"), ContainsSubstring("no data.pkl"));
@@ -209,4 +211,13 @@ TEST_CASE("sizes and places of ZIP64 are read", "[torch_file]") {
   // Without the record, all values are wrong.
   text.replace(end64, 4, 4, '\0');
   CHECK_THAT(complaint(folder.put("file64.pt", text + last)), ContainsSubstring("ZIP64 record"));
+}
+
+TEST_CASE("masks may stand in a file beside weights", "[torch_file]") {
+  const TempFolder folder;
+  for (const std::string type : {"BoolStorage", "ByteStorage"}) {
+    const auto file = std::make_shared<const nn::TorchFile>(
+        put_file(folder, pickle_of({.type = type}), "123456"));
+    CHECK(nn::tensors_of(file, file->root())->at("x").shape == Shape{2, 3});
+  }
 }

@@ -227,3 +227,48 @@ TEST_CASE("linear rotary positions go out and come back, also without a type", "
           }).window == 0);
   }
 }
+
+TEST_CASE("of several ends, a file has the tokenizer's own", "[gguf_export]") {
+  const TempFolder folder;
+  fs::copy(golden_file("hf_llama"), folder / "in");
+  folder.put("in/generation_config.json", R"({"eos_token_id": [0, 400]})");
+  const auto end_with = [&](const std::string& settings) {
+    folder.put("in/tokenizer_config.json", settings);
+    run::export_gguf(run::load(folder / "in"), folder / "file.gguf", stored_type("f32"));
+    return std::get<std::int64_t>(
+        GgufFile(folder / "file.gguf").keys().at("tokenizer.ggml.eos_token_id"));
+  };
+  CHECK(end_with("{}") == 0);
+  CHECK(end_with(R"({"eos_token": "<tool>"})") == 400);
+  CHECK(end_with(R"({"eos_token": "e"})") == 0);  // which ends no text
+}
+
+TEST_CASE("Llama 3's scaling of rotary positions is read from its divisors alone",
+          "[gguf_export]") {
+  const TempFolder folder;
+  const auto tokenizer = small_bpe();
+  const auto check_read = [&](std::int64_t positions, double low, double high, double base) {
+    INFO(positions << " " << low << " " << high << " " << base);
+    nn::DecoderConfig config = tiny(tokenizer);
+    config.arch = nn::Architecture::llama, config.n_layer = 1, config.n_embd = 64;
+    config.rope_base = base;
+    config.rope_scaling = nn::RopeScalingKind::llama3, config.rope_factor = 8;
+    config.rope_original_positions = positions;
+    config.rope_low_freq_factor = low, config.rope_high_freq_factor = high;
+    const run::TextModel model = model_of(tokenizer, config);
+    run::export_gguf(model, folder / "file.gguf", stored_type("f32"));
+    Edited e(folder / "file.gguf");
+    std::erase_if(e.keys, [](const auto& key) { return key.first.starts_with("tapegrad.rope"); });
+    const run::TextModel read = e.load();
+    CHECK(difference(read.gpt(some_ids(model)), model.gpt(some_ids(model)), 1e-5, 1e-5) == "");
+    return read.gpt.config;
+  };
+  CHECK(check_read(8192, 1, 4, 5e5).rope_low_freq_factor == 1);
+  check_read(4096, 1, 4, 5e5);
+  check_read(16, 1.5, 2, 1000);
+  check_read(64, 1, 32, 1e4);
+  check_read(8192, 1, 1.0001, 5e5);   // no pair is between the two
+  check_read(8192, 1, 2.2, 5e5);      // one is
+  check_read(1, 1, 4, 1e4);           // all are divided by the factor
+  check_read(1 << 14, 0.01, 4, 1e4);  // none by all of the factor
+}

@@ -1,5 +1,8 @@
 #include <nlohmann/json.hpp>
 
+#include "tapegrad/autograd/tensor/stored_tensor.h"
+#include "tapegrad/nn/formats/pickle_writer.h"
+#include "tapegrad/nn/formats/stored_zip.h"
 #include "tapegrad/run/models/formats/export.h"
 #include "tapegrad/run/models/formats/hf/hf_folder.h"
 #include "tapegrad/run/train/evaluation/evaluate.h"
@@ -15,6 +18,25 @@ namespace fs = std::filesystem;
 using Tensors = std::map<std::string, Tensor>;
 
 const std::vector<std::string> kGoldenFolders = {"hf_gpt2", "hf_llama", "hf_qwen2", "hf_qwen3"};
+
+// As torch.save writes a state dict.
+void write_torch(const fs::path& path, const Tensors& tensors) {
+  nn::PickleWriter w;
+  w.begin_ordered_dict();
+  std::vector<std::string> storages;
+  for (const auto& [name, t] : tensors) {
+    w.text(name);
+    w.tensor(std::to_string(storages.size()), {t.shape().begin(), t.shape().end()});
+    storages.emplace_back(bytes_of(t));
+  }
+  w.end_dict();
+  const std::string pickle = w.take();
+  std::vector<nn::ZipFile> files = {{"archive/data.pkl", pickle}};
+  for (std::size_t i = 0; i < storages.size(); ++i) {
+    files.push_back({"archive/data/" + std::to_string(i), storages[i]});
+  }
+  nn::write_stored_zip(path, files);
+}
 
 }  // namespace
 
@@ -116,6 +138,66 @@ TEST_CASE("weights in several files are read by their index", "[hf_folder]") {
   CHECK_THROWS_WITH(run::load(folder.path()), ContainsSubstring("more than 10000 members"));
   index({{"x", "missing.safetensors"}});
   CHECK_THROWS_WITH(run::load(folder.path()), ContainsSubstring("missing.safetensors"));
+}
+
+TEST_CASE("weights of torch.save are read, one file or several", "[hf_folder]") {
+  const GoldenFolder folder;
+  const auto bin = [&](const char* name) { return folder.temp / name; };
+  write_torch(bin("pytorch_model.bin"), folder.tensors);
+  check_is_golden(run::load(folder.path()));
+  fs::rename(bin("pytorch_model.bin"), bin("pytorch_model-00001-of-00001.bin"));
+  const auto refused = [&](const std::string& message) {
+    CHECK_THROWS_WITH(run::load(folder.path()), ContainsSubstring(message));
+  };
+  refused("pytorch_model.bin.index.json, which lists them, is missing: copy it");
+  folder.temp.put("pytorch_model.bin.index.json",
+                  json{{"weight_map", {{"x", "pytorch_model-00001-of-00001.bin"}}}}.dump());
+  check_is_golden(run::load(folder.path()));
+  // Weights in safetensors come first.
+  Tensors other = folder.tensors;
+  other.erase("transformer.wte.weight");
+  folder.write(other);
+  refused("wte.weight");
+}
+
+TEST_CASE("a folder without weights is named by what it has", "[hf_folder]") {
+  const GoldenFolder folder;
+  const auto refused = [&](const std::string& message) {
+    CHECK_THROWS_WITH(run::load(folder.path()), ContainsSubstring(message));
+  };
+  refused("neither model.safetensors nor pytorch_model.bin");
+  folder.temp.put("adapter_config.json", R"({"base_model_name_or_path": "some/model"})");
+  const std::string adapter = "an adapter here, and no model: open some/model, with --adapter ";
+  refused(adapter);
+  fs::remove(folder.temp / "config.json");
+  refused(adapter);
+  fs::copy_file(golden_file("hf_gpt2") / "config.json", folder.temp / "config.json");
+  folder.write(folder.tensors, "model-00001-of-00002.safetensors");
+  refused(
+      "model-00001-of-00002.safetensors is one of several files, and "
+      "model.safetensors.index.json, which lists them, is missing: copy it");
+
+  folder.write(folder.tensors);
+  fs::remove(folder.temp / "tokenizer.json");
+  folder.temp.put("tokenizer.model", "\n\x0e\n\x05<unk>");
+  refused("tokenizer.model is SentencePiece's file, which is not read: AutoTokenizer");
+  CHECK_THROWS_WITH(data::Tokenizer::from_hf(folder.temp / "tokenizer.model"),
+                    ContainsSubstring("SentencePiece's file"));
+}
+
+TEST_CASE("buffers of rotary positions are left out wherever they stand", "[hf_folder]") {
+  const GoldenFolder folder("hf_llama");
+  Tensors tensors = folder.tensors;
+  for (const char* name :
+       {"model.layers.0.self_attn.rotary_emb.inv_freq", "model.rotary_emb.inv_freq",
+        "rotary_emb.original_inv_freq", "model.rotary_emb_local.inv_freq",
+        "model.rotary_emb.full_attention_inv_freq",
+        "model.layers.1.self_attn.rotary_emb.cos_cached",
+        "model.layers.1.self_attn.rotary_emb.sin_cached"}) {
+    tensors.emplace(name, Tensor::ones({3}));
+  }
+  folder.write(tensors);
+  check_is_golden(run::load(folder.path()), "hf_llama");
 }
 
 TEST_CASE("halves are widened to f32", "[hf_folder]") {

@@ -153,3 +153,40 @@ TEST_CASE("linear rotary positions have transformers' logits, in both spellings"
   folder.configure("rope_scaling", {{"type", "linear"}, {"factor", 2.5}});
   check_scores(folder.path(), "hf_llama", "linear");
 }
+
+TEST_CASE("of two spellings of rotary positions, the one that transformers takes counts",
+          "[hf_keys]") {
+  const GoldenFolder folder("hf_llama");
+  folder.write(folder.tensors);
+  const json golden = golden_json("hf_llama/config.json").at("rope_parameters");
+  const auto refused = [&](const std::string& message) {
+    CHECK_THROWS_WITH(run::load(folder.path()), ContainsSubstring(message));
+  };
+  // Users put what a model card says beside what an export has written.
+  folder.configure("rope_theta", golden.at("rope_theta"));
+  folder.configure("rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}});
+  refused("rope_type 'yarn'");
+  folder.configure("rope_scaling", {{"type", "linear"}, {"factor", 2.5}});
+  check_scores(folder.path(), "hf_llama", "linear");
+  folder.configure("rope_theta", 500);
+  refused("rope_theta of 500, but rope_parameters have 1000");
+  folder.configure("rope_scaling", {{"type", "linear"}, {"factor", 2.5}, {"rope_theta", 1000.0}});
+  check_scores(folder.path(), "hf_llama", "linear");
+  folder.configure("rope_scaling", json::object());
+  check_is_golden(run::load(folder.path()), "hf_llama");
+
+  // At the top of the file it wins; where nobody says it, it is the longest text.
+  const auto positions = [&] {
+    return run::load(folder.path()).gpt.config.rope_original_positions;
+  };
+  folder.configure("original_max_position_embeddings", 7);
+  CHECK(positions() == 7);
+  json without = golden;
+  without.erase("original_max_position_embeddings");
+  folder.configure("rope_parameters", without);
+  CHECK(positions() == 7);
+  folder.configure("original_max_position_embeddings", nullptr);
+  CHECK(positions() == run::load(folder.path()).gpt.config.block_size);
+  folder.configure("rope_parameters", {{"full_attention", golden}});
+  refused("'full_attention'");
+}

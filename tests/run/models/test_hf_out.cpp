@@ -253,3 +253,30 @@ TEST_CASE("models of Hugging Face's go out as they came in", "[hf_out]") {
     CHECK(config_in(folder / "out").at("vocab_size") == 404);
   }
 }
+
+TEST_CASE("a generation config without ends passes, and config.json has them", "[hf_out]") {
+  const TempFolder folder;
+  fs::copy(golden_file("hf_llama"), folder / "in");
+  json config = config_in(folder / "in");
+  config["eos_token_id"] = {400, 0};
+  folder.put("in/config.json", config.dump());
+  const std::string generation = "{\"temperature\":  0.5}";
+  folder.put("in/generation_config.json", generation);
+  run::save_model(folder / "kept", run::load(folder / "in"));
+  write(run::load(folder / "kept"), folder / "out");
+  CHECK(TempFolder::get(folder / "out/generation_config.json") == generation);
+  CHECK(config_in(folder / "out").at("eos_token_id") == json({400, 0}));
+  CHECK(run::load(folder / "out").tokenizer.ends() == std::vector<data::Token>{400, 0});
+}
+
+TEST_CASE("texts begin with no token where no file names one", "[hf_out]") {
+  const TempFolder folder;
+  const std::string tokenizer = TempFolder::get(golden_file("hf_llama") / "tokenizer.json");
+  write(model_of(with([](auto& c) { c.vocab_size = 401; }), Tokenizer::of_hf(tokenizer)),
+        folder / "out");
+  CHECK(config_in(folder / "out").at("bos_token_id").is_null());
+  CHECK(config_in(folder / "out").at("eos_token_id") == 0);
+  const json file = json::parse(TempFolder::get(folder / "out/tokenizer_config.json"));
+  CHECK_FALSE(file.contains("bos_token"));
+  CHECK(file.at("eos_token") == "<|endoftext|>");
+}

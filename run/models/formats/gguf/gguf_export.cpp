@@ -78,6 +78,12 @@ bool add_settings(nn::GgufKeys& keys, const TextModel& model) {
   if (begin != meaning.roles.end() && model.tokenizer.begin().empty()) {
     keys["tokenizer.ggml.bos_token_id"] = std::int64_t{begin->second};
   }
+  // Of several ends, llama.cpp's converter takes the tokenizer's own.
+  const auto end = meaning.roles.find("eos");
+  const std::vector<data::Token> ends = model.tokenizer.ends();
+  if (end != meaning.roles.end() && std::count(ends.begin(), ends.end(), end->second) > 0) {
+    keys["tokenizer.ggml.eos_token_id"] = std::int64_t{end->second};
+  }
   add_meaning(keys, meaning);
   return adds_end_row;
 }

@@ -60,10 +60,17 @@ void read_rope_scaling(const nn::GgufFile& file, nn::DecoderConfig& c) {
   c.rope_low_freq_factor = gguf_value(file, kRopeLowFreqFactor, 1.0);
   c.rope_high_freq_factor = gguf_value(file, kRopeHighFreqFactor, 4.0);
   c.rope_original_positions = gguf_value<std::int64_t>(file, kRopeOriginalPositions, 8192);
+  const auto makes_values = [&] {
+    const std::vector<float> expected = rope_divisors(c);
+    return std::equal(values.begin(), values.end(), expected.begin(), expected.end(),
+                      [](float a, float b) { return std::abs(a - b) <= 1e-5F * b; });
+  };
   validate_config(c, file.name());
-  const std::vector<float> expected = rope_divisors(c);
-  check(std::equal(values.begin(), values.end(), expected.begin(), expected.end(),
-                   [](float a, float b) { return std::abs(a - b) <= 1e-5F * b; }),
+  if (!makes_values() && std::ssize(values) == c.channels_per_head() / 2) {
+    set_rope_factors({values.begin(), values.end()}, c);
+    validate_config(c, file.name());
+  }
+  check(makes_values(),
         "{}: '{}' is not Llama 3's scaling of rotary positions, which alone is known", file.name(),
         kRopeDivisors);
 }

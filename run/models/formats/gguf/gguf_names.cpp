@@ -19,6 +19,12 @@ std::int64_t exchanged_heads(GgufTensorName::Exchanged exchanged, const nn::Deco
   return exchanged == GgufTensorName::Exchanged::queries ? c.n_head : c.kv_heads();
 }
 
+// Turns of a pair of channels from one position to the next.
+double turns_of_pair(const nn::DecoderConfig& c, std::int64_t pair) {
+  const auto size = static_cast<double>(c.channels_per_head());
+  return std::pow(c.rope_base, -2 * static_cast<double>(pair) / size) / (2 * std::numbers::pi);
+}
+
 }  // namespace
 
 std::vector<GgufName> gguf_names(const Family& family, const nn::DecoderConfig& c) {
@@ -68,18 +74,47 @@ StoredTensor with_heads_back(const StoredTensor& stored, std::int64_t heads) {
 }
 
 std::vector<float> rope_divisors(const nn::DecoderConfig& c) {
-  const auto size = static_cast<double>(c.channels_per_head());
   const auto positions = static_cast<double>(c.rope_original_positions);
   std::vector<float> divisors;
   for (std::int64_t i = 0; i < c.channels_per_head() / 2; ++i) {
-    const double wavelength =
-        2 * std::numbers::pi * std::pow(c.rope_base, 2 * static_cast<double>(i) / size);
-    const double smooth = (positions / wavelength - c.rope_low_freq_factor) /
+    const double smooth = (positions * turns_of_pair(c, i) - c.rope_low_freq_factor) /
                           (c.rope_high_freq_factor - c.rope_low_freq_factor);
     const double share = std::min(1.0, std::max(0.0, smooth));
     divisors.push_back(static_cast<float>(1 / ((1 - share) / c.rope_factor + share)));
   }
   return divisors;
+}
+
+// With t turns of a pair, the share of its own frequency that it keeps is (positions · t - low) /
+// (high - low), from 0 to 1: a line, of which the pairs with a share between 0 and 1 are points.
+void set_rope_factors(const std::vector<float>& divisors, nn::DecoderConfig& c) {
+  const double least = 1 / c.rope_factor;
+  std::vector<double> turns, shares;  // both fall
+  for (std::size_t i = 0; i < divisors.size(); ++i) {
+    turns.push_back(turns_of_pair(c, static_cast<std::int64_t>(i)));
+    shares.push_back((1 / static_cast<double>(divisors[i]) - least) / (1 - least));
+  }
+  constexpr double kNear = 1e-5;
+  std::size_t first = 0, end = 0;  // of the points
+  while (first < shares.size() && shares[first] > 1 - kNear) ++first;
+  for (end = first; end < shares.size() && shares[end] > kNear; ++end) continue;
+  if (first == shares.size()) return;  // nothing is scaled
+  const auto slope = [&](std::size_t i, std::size_t j, double share_i, double share_j) {
+    return (share_i - share_j) / (turns[i] - turns[j]);
+  };
+  const std::size_t at = std::min(first, shares.size() - 1);
+  const double share = end > first ? shares[at] : 0;
+  double steep = 1 / turns[at];
+  if (end > first + 1) {
+    steep = slope(first, end - 1, shares[first], shares[end - 1]);
+  } else {  // any line that leaves 1 and 0 to the pairs around the point
+    if (first > 0) steep = slope(first - 1, first, 1, share);
+    if (end > first && end < shares.size()) steep = std::max(steep, slope(at, end, share, 0));
+  }
+  // Positions and factors may all be multiplied by one number.
+  const auto positions = static_cast<double>(c.rope_original_positions);
+  c.rope_low_freq_factor = positions * (turns[at] - share / steep);
+  c.rope_high_freq_factor = c.rope_low_freq_factor + positions / steep;
 }
 
 }  // namespace tapegrad::run

@@ -37,12 +37,15 @@ inline constexpr const char *kRopeScalingType = ".rope.scaling.type",
 // Llama 3's scaling of rotary positions (RopeScaling in ops.h) stands in a file as a tensor: what
 // it divides the frequency of each pair of channels by, of which there are channels_per_head() / 2.
 // Files that are written here have these keys, too. Where a file does not have them, they are
-// Llama 3's.
+// Llama 3's, or else numbers that make its divisors.
 inline constexpr const char* kRopeDivisors = "rope_freqs.weight";
 inline constexpr const char* kRopeFactor = "tapegrad.rope_factor";
 inline constexpr const char* kRopeLowFreqFactor = "tapegrad.rope_low_freq_factor";
 inline constexpr const char* kRopeHighFreqFactor = "tapegrad.rope_high_freq_factor";
 inline constexpr const char* kRopeOriginalPositions = "tapegrad.rope_original_positions";
 std::vector<float> rope_divisors(const nn::DecoderConfig& config);
+// Sets the low and the high factor to those with which rope_divisors() are these, for a config with
+// all other numbers, if there are such.
+void set_rope_factors(const std::vector<float>& divisors, nn::DecoderConfig& config);
 
 }  // namespace tapegrad::run

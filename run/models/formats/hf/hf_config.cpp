@@ -44,10 +44,18 @@ class HfConfig {
   }
   bool has(const std::string& name) const { return json_.contains(name); }
   bool has_value(const std::string& name) const { return has(name) && !json_.at(name).is_null(); }
+  // An object within it; one that is absent or null is empty.
   HfConfig part(const std::string& name) const {
+    if (!has_value(name)) return HfConfig(path_, Json::object());
     const Json& inner = json_.at(name);
     check(inner.is_object(), "{}: {} must be an object", path_.string(), name);
     return HfConfig(path_, inner);
+  }
+  bool empty() const { return json_.empty(); }
+  HfConfig updated_with(const HfConfig& other) const {
+    Json json = json_;
+    json.update(other.json_);
+    return HfConfig(path_, std::move(json));
   }
   std::string path() const { return path_.string(); }
 
@@ -64,10 +72,10 @@ std::string rope_type(const HfConfig& part) {
 
 // Of families with a base of their own for blocks with the window: rope_parameters have a part for
 // each kind of blocks, older files rope_local_base_freq. Returns the part of blocks without it.
-std::optional<HfConfig> read_window_base(const HfConfig& file, nn::DecoderConfig& c) {
+HfConfig read_window_base(const HfConfig& file, nn::DecoderConfig& c) {
   c.rope_window_base = file.get("rope_local_base_freq", c.rope_window_base);
-  if (!file.has_value("rope_parameters")) return std::nullopt;
   const HfConfig parts = file.part("rope_parameters");
+  if (parts.empty()) return parts;
   for (const char* part : {kSliding, kFull}) {
     check(parts.has_value(part), "{}: rope_parameters: there is no '{}'", file.path(), part);
   }
@@ -81,15 +89,36 @@ std::optional<HfConfig> read_window_base(const HfConfig& file, nn::DecoderConfig
 }
 
 // transformers 5 has all of it in rope_parameters, 4 has rope_theta beside rope_scaling, whose type
-// older files call "type".
+// older files call "type". Where a file has both, transformers 5 takes rope_scaling in place of
+// rope_parameters; of families with a part for each kind of blocks, it updates one part with it.
+HfConfig rotation_in(const HfConfig& file, nn::DecoderConfig& c) {
+  const HfConfig older = file.part("rope_scaling");
+  if (c.rope_window_base != 0) {
+    check(!older.has("type") || older.has("rope_type"),
+          "{}: rope_scaling has a 'type', which versions of transformers read differently: call it "
+          "rope_type",
+          file.path());
+    return read_window_base(file, c).updated_with(older);
+  }
+  const HfConfig newer = file.part("rope_parameters");
+  for (const char* part : {kSliding, kFull}) {
+    check(!newer.has(part), "{}: rope_parameters: '{}' is not supported, only one part for all",
+          file.path(), part);
+  }
+  if (older.empty()) return newer;
+  const double base = older.get("rope_theta", c.rope_base), other = newer.get("rope_theta", base);
+  check(base == other,
+        "{}: rope_scaling counts with a rope_theta of {}, but rope_parameters have {}: keep one of "
+        "the two objects",
+        file.path(), base, other);
+  return older;
+}
+
 void read_rotation(const HfConfig& file, nn::DecoderConfig& c) {
   c.rope_base = file.get("rope_theta", c.rope_base);
-  const bool newer = file.has_value("rope_parameters");
-  std::optional<HfConfig> of_full;
-  if (c.rope_window_base != 0) of_full = read_window_base(file, c);
-  if (!newer && !file.has_value("rope_scaling")) return;
-  const HfConfig part = of_full.value_or(file.part(newer ? "rope_parameters" : "rope_scaling"));
-  if (newer) c.rope_base = part.get("rope_theta", c.rope_base);
+  const bool by_kind = c.rope_window_base != 0;
+  const HfConfig part = rotation_in(file, c);
+  c.rope_base = part.get("rope_theta", c.rope_base);
   const auto type = rope_type(part);
   const auto turned = part.get("partial_rotary_factor", 1.0);
   check(turned == 1.0, "{}: partial_rotary_factor {} is not supported, only 1", file.path(),
@@ -103,7 +132,10 @@ void read_rotation(const HfConfig& file, nn::DecoderConfig& c) {
   if (c.rope_scaling == nn::RopeScalingKind::linear) return;
   c.rope_low_freq_factor = part.need<double>("low_freq_factor");
   c.rope_high_freq_factor = part.need<double>("high_freq_factor");
-  c.rope_original_positions = part.need<std::int64_t>("original_max_position_embeddings");
+  const std::string original = "original_max_position_embeddings";
+  c.rope_original_positions = part.get(original, c.block_size);
+  // One at the top of the file wins.
+  if (!by_kind) c.rope_original_positions = file.get(original, c.rope_original_positions);
 }
 
 void set_rotation(const Family& family, const nn::DecoderConfig& c, Json& json) {

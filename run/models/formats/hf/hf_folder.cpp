@@ -5,52 +5,25 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/autograd/tensor/safetensors.h"
 #include "tapegrad/autograd/tensor/stored_tensor.h"
-#include "tapegrad/base/file.h"
-#include "tapegrad/base/json_file.h"
 #include "tapegrad/data/tokenize/hf/hf_export.h"
-#include "tapegrad/run/folder/run_checkpoint.h"
-#include "tapegrad/run/folder/run_folder.h"
 #include "tapegrad/run/models/formats/foreign_parts.h"
 #include "tapegrad/run/models/formats/hf/hf_config.h"
+#include "tapegrad/run/models/formats/hf/hf_weights.h"
 
 namespace tapegrad::run {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kMostIndexBytes = 16 << 20;
 constexpr std::string_view kHead = "lm_head.weight";
-
-// The files with weights: one, or those that an index names.
-std::vector<std::shared_ptr<const TensorSource>> open_files(const fs::path& folder) {
-  const fs::path single = folder / kModelFile, index = folder / kModelIndexFile;
-  if (path_exists(single) || !path_exists(index)) return {open_safetensors(single.string())};
-  const Json json = parse_json_object(index, read_file(index, kMostIndexBytes));
-  Json map;
-  get(index, json, "weight_map", map);
-  std::vector<std::string> names;
-  for (const auto& [tensor, file] : map.items()) {
-    check(file.is_string(), "{}: the file of '{}' must be a text", index.string(), tensor);
-    const auto name = file.get<std::string>();
-    check(!name.empty() && fs::path(name).filename() == name && name != "." && name != "..",
-          "{}: '{}' is not the name of a file beside it", index.string(), name);
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-    check(names.size() <= 1000, "{}: more than 1,000 files", index.string());
-  }
-  check(!names.empty(), "{}: 'weight_map' names no file", index.string());
-  std::vector<std::shared_ptr<const TensorSource>> files;
-  for (const std::string& name : names) files.push_back(open_safetensors((folder / name).string()));
-  return files;
-}
 
 // The tensors of the files by our names.
 class HfSource : public TensorSource {
  public:
   HfSource(const fs::path& folder, const HfModel& model)
       : name_(folder.string()), family_(model.family.hf) {
-    for (const auto& file : open_files(folder)) {
+    for (const auto& file : open_hf_weights(folder)) {
       for (const auto& [stored, entry] : file->entries()) add(file, stored, entry);
     }
     if (model.config.tied && entries_.count(std::string(kHead)) != 0 && head_is_embedding()) {

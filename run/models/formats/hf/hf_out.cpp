@@ -21,8 +21,10 @@ namespace fs = std::filesystem;
 struct Ends {
   std::optional<data::Token> begin, end;  // `end`: for files that have one
   std::vector<data::Token> all;
-  Ends(const data::Tokenizer& tokenizer, const SettingsMeaning& meaning)
-      : begin(tokenizer.end_of_text()), all(tokenizer.ends()) {
+  Ends(const data::Tokenizer& tokenizer, const SettingsMeaning& meaning) : all(tokenizer.ends()) {
+    // Files of others name the token that begins texts, if there is one. With our own tokenizers,
+    // a text begins behind the end of the one before.
+    if (tokenizer.kind() != "hf") begin = tokenizer.end_of_text();
     const auto named = meaning.roles.find("bos");
     if (named != meaning.roles.end()) begin = named->second;
     if (!tokenizer.begin().empty()) begin = tokenizer.begin().front();
@@ -32,9 +34,9 @@ struct Ends {
 };
 
 // What all families have, then the family's keys. Mind the names: two versions of transformers read
-// it, and llama.cpp's converter.
+// it, and llama.cpp's converter. `alone`: no other file says all ends.
 Json config_json_of(const Family& family, const nn::DecoderConfig& c, const Ends& ends,
-                    std::string_view dtype) {
+                    std::string_view dtype, bool alone) {
   Json json = {{"architectures", Json::array({family.hf.model_class})},
                {"model_type", family.name},
                {"vocab_size", c.vocab_size},
@@ -42,7 +44,7 @@ Json config_json_of(const Family& family, const nn::DecoderConfig& c, const Ends
                {"initializer_range", 0.02},
                {"use_cache", true},
                {"bos_token_id", json_of(ends.begin)},
-               {"eos_token_id", json_of(ends.end)},
+               {"eos_token_id", alone ? ends.json() : json_of(ends.end)},
                {"dtype", dtype}};
   set_hf_config(family, c, json);
   return json;
@@ -171,7 +173,8 @@ Exported export_hf(const TextModel& model, const fs::path& folder, const StoredT
   const Ends ends(model.tokenizer, meaning);
   const std::string tokenizer = model.tokenizer.hf_json();
   require_own_pre_tokenizer(family.hf, tokenizer);
-  const Json config_json = config_json_of(family, config, ends, type.torch);
+  const Json config_json =
+      config_json_of(family, config, ends, type.torch, leaves_out_ends(model.settings));
 
   make_folder(folder);
   const std::string weights_file = (folder / kModelFile).string();

@@ -302,3 +302,77 @@ TEST_CASE("a pre-tokenizer of more steps, or longer ones, than any model has is 
   CHECK_THROWS_WITH(encode(with(1, std::string(1 << 20, 'a')), "abc"),
                     ContainsSubstring("of 1048576 bytes is too long"));
 }
+
+namespace {
+
+// A folder with a tokenizer of 401 tokens, the last of which is <tool>, and these files.
+Tokenizer tokenizer_beside(const std::map<std::string, std::string>& files) {
+  const TempFolder folder;
+  std::filesystem::copy_file(testing::golden_file("hf_llama") / "tokenizer.json",
+                             folder / "tokenizer.json");
+  for (const auto& [name, bytes] : files) folder.put(name, bytes);
+  return Tokenizer::from_hf(folder / "");
+}
+
+}  // namespace
+
+TEST_CASE("tokens that other files add beside a tokenizer.json get transformers' ids",
+          "[hf_tokenizer]") {
+  const Tokenizer plain = tokenizer_beside({});
+  REQUIRE(plain.vocab_size() == 401);
+  const auto id = [](const Tokenizer& t, const std::string& text) {
+    const Ids ids = t.encode(text, true);
+    return ids.size() == 1 ? ids.front() : -1;
+  };
+  SECTION("added_tokens.json; tokens that are not special are read in any text") {
+    const auto t = tokenizer_beside({{"added_tokens.json", R"({"<b>": 402, "<a>": 401})"},
+                                     {"special_tokens_map.json", R"({"pad_token": "<b>"})"}});
+    CHECK(t.encode("<a>") == Ids{401});
+    CHECK(id(t, "<b>") == 402);
+    CHECK(t.encode("<b>") == plain.encode("<b>"));
+    CHECK(t.decode(Ids{401, 402}) == "<a><b>");
+    CHECK(Tokenizer::of_hf(t.hf_json()).encode("x<a>", true) == t.encode("x<a>", true));
+  }
+  SECTION("added_tokens_decoder, whose flags count, and which hides the other two files") {
+    const auto t = tokenizer_beside(
+        {{"added_tokens.json", R"({"<b>": 7})"},
+         {"special_tokens_map.json", R"({"pad_token": "<c>"})"},
+         {"tokenizer_config.json",
+          R"({"added_tokens_decoder": {"401": {"content": "<a>", "special": true, "lstrip": true},)"
+          R"("400": {"content": "<tool>", "special": true}}, "mask_token": "<mask>"})"}});
+    CHECK(t.encode("x <a>", true) == Ids{t.encode("x").front(), 401});
+    CHECK(t.encode("<tool>") != Ids{400});
+    CHECK(id(t, "<tool>") == 400);
+    CHECK(id(t, "<mask>") == 402);
+    CHECK(t.vocab_size() == 403);
+  }
+  SECTION("named tokens: the map's come first, lists last, and known ones keep their ids") {
+    const auto t = tokenizer_beside(
+        {{"tokenizer_config.json",
+          R"({"pad_token": "<x>", "eos_token": {"content": "<|endoftext|>"}, "unk_token": "<u>",)"
+          R"("additional_special_tokens": ["<l>", "<tool>"]})"},
+         {"special_tokens_map.json", R"({"pad_token": "<p>", "sep_token": null})"}});
+    CHECK(id(t, "<u>") == 401);
+    CHECK(id(t, "<p>") == 402);
+    CHECK(id(t, "<l>") == 403);
+    CHECK(id(t, "<x>") == -1);
+    CHECK(t.encode("<tool>") == Ids{400});
+    CHECK(t.vocab_size() == 404);
+  }
+  SECTION("an id that the token would not get is refused by name") {
+    const auto refused = [](const std::string& name, const std::string& bytes,
+                            const std::string& message) {
+      CHECK_THROWS_WITH(tokenizer_beside({{name, bytes}}), ContainsSubstring(message));
+    };
+    refused("added_tokens.json", R"({"<a>": 403})",
+            "added_tokens.json says that the added token '<a>' has the id 403, which beside this "
+            "tokenizer is 401");
+    refused("added_tokens.json", R"({"<tool>": 401})", "'<tool>' has the id 401");
+    refused("added_tokens.json", R"({"<a>": "401"})", "'<a>' has no id");
+    refused("added_tokens.json", "[", "not valid JSON");
+    refused("tokenizer_config.json", R"({"added_tokens_decoder": {"5": {"content": "<a>"}}})",
+            "tokenizer_config.json says that the added token '<a>' has the id 5");
+    refused("tokenizer_config.json", R"({"added_tokens_decoder": {"x": {"content": "<a>"}}})",
+            "added_tokens_decoder: 'x' is no token with an id");
+  }
+}
