@@ -56,7 +56,8 @@ std::optional<ChatCall> parse_chat(const cli::Call& call) {
   cli("min_p", generate.min_p,
       "choose among the tokens with X times the likeliest one's probability", {.value = "X"});
   cli("repetition_penalty", generate.repetition_penalty,
-      "above 1: what the conversation has already becomes less likely", {.value = "X"});
+      "above 1: what the conversation has already becomes less likely",
+      {.least = nn::kLeastPenalty, .most = nn::kMostPenalty, .value = "X"});
   cli("greedy", generate.greedy, "always choose the likeliest token");
   cli("seed", o.chat.seed, "equal seeds give equal answers");
   cli("context", generate.context,
@@ -112,11 +113,7 @@ int chat_with(ChatCall& o) {
         fmt::format("{} has no chat template: what is said is continued as text.\n", o.model));
   }
   chat::ChatSession session(model, std::move(o.chat));
-  try {
-    return chat::talk(session);
-  } catch (const nn::BrokenLogits& error) {
-    fail("{}: {}", o.model, error.what());
-  }
+  return nn::naming_model(o.model, [&] { return chat::talk(session); });
 }
 
 int run_chat(const cli::Call& call) {

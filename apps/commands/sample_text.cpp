@@ -78,7 +78,8 @@ std::optional<Options> parse(const cli::Call& call) {
   cli("min_p", o.sample.generate.min_p,
       "choose among the tokens with X times the likeliest one's probability", {.value = "X"});
   cli("repetition_penalty", o.sample.generate.repetition_penalty,
-      "above 1: what the text has already becomes less likely", {.value = "X"});
+      "above 1: what the text has already becomes less likely",
+      {.least = nn::kLeastPenalty, .most = nn::kMostPenalty, .value = "X"});
   cli("greedy", o.sample.generate.greedy, "always choose the likeliest token");
   cli("seed", o.seed, "equal seeds give equal texts");
   cli("kv_cache", o.sample.generate.kv_cache,
@@ -182,20 +183,18 @@ int sample(Options o) {
   o.sample.generate.mask = mask_of(o, opened.tokenizer);
   const run::TextModel model = run::load_packed(std::move(opened), o.weights);
   sampling::Sampler sampler(model, o.sample, o.seed);
-  if (o.interactive) {
-    sampler.converse();
-    return 0;
-  }
-  try {
+  return nn::naming_model(o.model, [&] {
+    if (o.interactive) {
+      sampler.converse();
+      return 0;
+    }
     if (o.prompts_file) {
       sampling::PromptAnswers(model, o.sample, o.seed, std::move(lines)).print_all();
     } else {
       sampler.print_samples(prompts_of(o));
     }
-  } catch (const nn::BrokenLogits& error) {
-    fail("{}: {}", o.model, error.what());
-  }
-  return interrupted() ? kInterruptedExitCode : 0;
+    return interrupted() ? kInterruptedExitCode : 0;
+  });
 }
 
 int run(const cli::Call& call) {

@@ -7,6 +7,7 @@
 #include "tapegrad/apps/sample/stop_text.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/terminal.h"
+#include "tapegrad/nn/generation/broken_logits.h"
 
 namespace tapegrad::sampling {
 namespace {
@@ -106,6 +107,8 @@ void Sampler::converse() {
       nn::TokenStream stream = stream_of({*line}, 1);
       print_one(*line, stream);
       printer_.count(stream.cost());
+    } catch (const nn::BrokenLogits&) {  // no other line will do better
+      throw;
     } catch (const Error& error) {  // a character that the model does not have, say
       print_error(fmt::format("{}\n", error.what()));
     }

@@ -9,6 +9,7 @@
 #include "tapegrad/autograd/gemm/gemm.h"
 #include "tapegrad/base/fingerprint.h"
 #include "tapegrad/base/interrupt.h"
+#include "tapegrad/nn/generation/broken_logits.h"
 #include "tapegrad/run/folder/session.h"
 #include "tapegrad/run/record/group_lines.h"
 #include "tapegrad/run/record/start_notes.h"
@@ -76,7 +77,8 @@ class Trainer {
   // As train(). Says in the folder how it ended.
   bool run() {
     try {
-      const Ending ending = make_steps();
+      const Ending ending =  // a sample may be what finds that the weights are broken
+          nn::naming_model(folder_.path().string(), [this] { return make_steps(); });
       end_session(ending, interrupted() ? interrupt_cause() : "");
       return ending != Ending::stopped;
     } catch (const std::exception& error) {
