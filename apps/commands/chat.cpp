@@ -6,6 +6,7 @@
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/nn/generation/broken_logits.h"
+#include "tapegrad/run/corpus/text_data.h"
 #include "tapegrad/run/models/chat_template_of.h"
 
 namespace tapegrad {
@@ -44,13 +45,15 @@ std::optional<ChatCall> parse_chat(const cli::Call& call) {
       {.value = "JSON"});
   cli("max_new_tokens", generate.max_new_tokens, "most tokens of an answer",
       {.least = 1, .most = 1e9});
-  cli("stop", o.chat.sample.stops, "end an answer before one of these strings", {.value = "TEXT…"});
+  cli.alias("-n", "--max-new-tokens");
+  cli("stop", o.chat.sample.stops, "end an answer before one of these strings; \\n is a line break",
+      {.value = "TEXT…"});
   cli.group("Choice of tokens");
   cli("temperature", generate.temperature,
       "above 1: more surprising; below 1: more predictable; 0: as --greedy");
   cli.alias("--temp", "--temperature");
-  cli("top_k", generate.top_k, "choose among the K likeliest tokens only",
-      {.least = 1, .value = "K"});
+  cli("top_k", generate.top_k, "choose among the K likeliest tokens only; 0: among all",
+      {.least = 0, .value = "K"});
   cli("top_p", generate.top_p, "choose among the likeliest tokens that together have probability X",
       {.value = "X"});
   cli("min_p", generate.min_p,
@@ -79,13 +82,11 @@ std::optional<ChatCall> parse_chat(const cli::Call& call) {
   if (o.template_file && o.template_name) {
     cli::usage_error("--chat-template and --template-name exclude each other");
   }
-  for (const std::string& stop : o.chat.sample.stops) {
+  for (std::string& stop : o.chat.sample.stops) {
+    stop = run::unescaped(stop);
     if (stop.empty()) cli::usage_error("--stop: an empty text would end everything");
   }
-  if (generate.temperature == 0) {  // as other programs have it
-    generate.greedy = true;
-    generate.temperature = 1;
-  }
+  sampling::settle_zeros(generate);
   cli::as_usage([&] { generate.validate(); });
   cli::use_compute(o.compute);
   return o;
