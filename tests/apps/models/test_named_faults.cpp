@@ -47,8 +47,12 @@ TEST_CASE("logits that are NaN are those of a model that is named", "[named-faul
     const Args args = Args{"--model", tiny.run, "--max-new-tokens", "9"} + how;
     check_error_of("sample-text", Program("sample-text", args, ".", lines).wait(), 1, logits);
   }
-  check_error_of("chat", Program("chat", {tiny.run}, ".", lines).wait(), 1, logits);
-  check_error_of("bench", run_program("bench", {"generate", tiny.run}), 1, logits);
+  const Result chat = Program("chat", {tiny.run}, ".", lines).wait();
+  CHECK(chat.code == 1);
+  CHECK_THAT(chat.err, ContainsSubstring("\nchat: error: " + logits));
+  check_error_of("bench",
+                 run_program("bench", {"generate", tiny.run, "--prompt", "4", "--tokens", "4"}), 1,
+                 logits);
   check_error_of("evaluate", run_program("evaluate", {tiny.run, tiny.corpus}), 1,
                  name + "loss is NaN");
   check_error_of("inspect", run_program("inspect", {tiny.run, "the cat"}), 1, name);
