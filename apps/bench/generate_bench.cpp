@@ -48,12 +48,14 @@ Times times_of(const nn::Decoder& model, const GenerateBenchOptions& o) {
       model,
       {.max_sequences = o.batch, .cache = o.cache, .prompt_chunk = o.prompt_chunk.value_or(all)});
   Rng rng(1);
+  std::vector<nn::Generation::Id> ids;
   for (std::int64_t i = 0; i < o.batch; ++i) {
     nn::Tokens prompt;
     for (std::int64_t t = 0; t < o.prompt; ++t) {
       prompt.push_back(static_cast<std::int32_t>(rng.next32() % model.config.vocab_size));
     }
-    generation.add(std::move(prompt), {.max_new_tokens = o.tokens + 1, .greedy = true}, Rng(1));
+    ids.push_back(generation.add(std::move(prompt),
+                                 {.max_new_tokens = o.tokens + 1, .greedy = true}, Rng(1)));
   }
   Times times;
   times.prompt = seconds_of([&] {
@@ -63,6 +65,7 @@ Times times_of(const nn::Decoder& model, const GenerateBenchOptions& o) {
   for (std::int64_t t = 0; t < o.tokens; ++t) {
     times.steps.push_back(seconds_of([&] { generation.step(); }));
   }
+  for (const auto id : ids) generation.take(id);  // an Error if steps made no tokens
   return times;
 }
 

@@ -12,6 +12,7 @@
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/utf8.h"
+#include "tapegrad/nn/generation/broken_logits.h"
 
 namespace tapegrad::chat {
 namespace {
@@ -98,6 +99,8 @@ int talk(ChatSession& session) {
       } else {
         answer_with([&](const run::OnText& on_text) { session.say(*line, on_text); });
       }
+    } catch (const nn::BrokenLogits&) {  // no other line will do better
+      throw;
     } catch (const Error& error) {  // the template refuses, or a file cannot be written
       print_error(fmt::format("{}\n", error.what()));
     }

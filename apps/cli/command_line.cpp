@@ -97,9 +97,17 @@ void CommandLine::fail_unknown(const std::string& name, const std::string& where
   for (const auto& [old_name, option] : kRenamed) {
     if (with_hyphens(name) == old_name) usage_error("{}{} is {} now", where, name, option);
   }
-  const std::string meant = nearest(name, names());
+  const std::string meant = meant_option(name);
   usage_error("{}unknown option {}{}", where, name,
               meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
+}
+
+// The option of this program that an unknown one was probably meant to be, or nothing.
+std::string CommandLine::meant_option(const std::string& name) const {
+  for (const std::string& option : meant_by(with_hyphens(name))) {
+    if (find(option) != nullptr) return option;
+  }
+  return nearest(name, names());
 }
 
 const CommandLine::Option* CommandLine::find(const std::string& name) const {

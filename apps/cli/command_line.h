@@ -112,6 +112,7 @@ class CommandLine : public OptionTable {
   void set_values() const;
   std::string help_text() const;
   [[noreturn]] void fail_unknown(const std::string& name, const std::string& where) const;
+  std::string meant_option(const std::string& name) const;
   std::vector<std::string> names() const;  // of all options, as on the command line
 
   std::string program_, summary_, group_ = "Options";

@@ -23,6 +23,58 @@ constexpr std::pair<std::string_view, std::string_view> kNothingHere[] = {
     {"--backend", "everything runs in one process"},
 };
 
+// Options of other programs, and ours: of several, the first that a program has.
+constexpr std::pair<std::string_view, std::string_view> kHabits[] = {
+    // llama.cpp
+    {"-t", "--threads"},
+    {"-c", "--ctx"},
+    {"-c", "--block-size"},
+    {"-c", "--context"},
+    {"--ctx-size", "--ctx"},
+    {"--ctx-size", "--block-size"},
+    {"--ctx-size", "--context"},
+    {"-n", "--max-new-tokens"},
+    {"--predict", "--max-new-tokens"},
+    {"--n-predict", "--max-new-tokens"},
+    {"-s", "--seed"},
+    {"-f", "--prompt-file"},
+    {"--file", "--prompt-file"},
+    {"-r", "--stop"},
+    {"--reverse-prompt", "--stop"},
+    {"-i", "--interactive"},
+    {"-j", "--json-schema"},
+    {"--repeat-penalty", "--repetition-penalty"},
+    {"--lora", "--adapter"},
+    {"--system-prompt", "--system"},
+    {"--cache-type-k", "--cache"},
+    {"--draft-max", "--lookup"},
+    // nanoGPT, whose sample.py has the folder of the model so
+    {"--out-dir", "--out"},
+    {"--out-dir", "--model"},
+    {"--init-from", "--model"},
+    // transformers
+    {"--model-name-or-path", "--init-from"},
+    {"--model-name-or-path", "--model"},
+    {"--max-length", "--max-new-tokens"},
+    {"--do-sample", "--greedy"},
+    {"--num-beams", "--beam"},
+    {"--num-return-sequences", "--num-samples"},
+    {"--stop-strings", "--stop"},
+    {"--output-dir", "--out-dir"},
+    {"--output-dir", "--out"},
+    {"--train-file", "--corpus"},
+    {"--validation-file", "--val"},
+    {"--max-seq-length", "--block-size"},
+    {"--per-device-train-batch-size", "--batch-size"},
+    {"--num-train-epochs", "--epochs"},
+    {"--max-steps", "--max-iters"},
+    {"--warmup-steps", "--warmup-iters"},
+    {"--eval-steps", "--eval-interval"},
+    {"--logging-steps", "--log-interval"},
+    {"--save-steps", "--checkpoint-interval"},
+    {"--lr-scheduler-type", "--schedule"},
+};
+
 const std::pair<std::string_view, std::string_view>* find_nothing(std::string_view name) {
   const auto* end = std::end(kNothingHere);
   const auto* it = std::find_if(std::begin(kNothingHere), end,
@@ -31,6 +83,14 @@ const std::pair<std::string_view, std::string_view>* find_nothing(std::string_vi
 }
 
 }  // namespace
+
+std::vector<std::string> meant_by(const std::string& name) {
+  std::vector<std::string> meant;
+  for (const auto& [theirs, ours] : kHabits) {
+    if (theirs == name) meant.emplace_back(ours);
+  }
+  return meant;
+}
 
 bool ignored_of_nanogpt(const std::string& name) {
   return find_nothing(option_name(name)) != nullptr;

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace tapegrad::cli {
 
@@ -17,6 +18,9 @@ struct NanoGPTOption {
 // nanoGPT has none.
 std::optional<NanoGPTOption> of_nanogpt(const std::string& name,
                                         const std::optional<std::string>& value);
+
+// Options of llama.cpp, nanoGPT and transformers, "-t", and those that may be meant here.
+std::vector<std::string> meant_by(const std::string& name);
 
 // Whether the value of a nanoGPT option has no meaning here: wandb_run_name.
 bool ignored_of_nanogpt(const std::string& name);

@@ -57,6 +57,8 @@ void CommandLine::fail_dash(const std::string& arg) const {
     hint = fmt::format("; write {} {}", letter, arg.substr(2));
   } else if (is_known("-" + arg)) {
     hint = fmt::format("; write -{}", arg);
+  } else if (const std::string meant = meant_option(name_in(arg)); !meant.empty()) {
+    hint = fmt::format("; did you mean {}?", meant);
   } else if (words_.values != nullptr) {
     hint = "; as a word, it stands after --";
   }

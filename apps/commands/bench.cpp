@@ -10,6 +10,7 @@
 #include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/base/file.h"
+#include "tapegrad/nn/generation/broken_logits.h"
 #include "tapegrad/run/models/model.h"
 #include "tapegrad/run/train/options.h"
 
@@ -112,7 +113,8 @@ void time_generation(const Options& o) {
           "'{}' is no configuration, and there is no such model; see tapegrad bench --help",
           o.config);
     const run::TextModel model = run::load_packed(run::open_model(o.config), o.weights);
-    return bench::bench_generate(model.gpt, model.params, o.config, o.generate);
+    return nn::naming_model(
+        o.config, [&] { bench::bench_generate(model.gpt, model.params, o.config, o.generate); });
   }
   Rng rng(1337);
   const nn::Params params(rng);

@@ -6,6 +6,7 @@
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/nn/generation/broken_logits.h"
+#include "tapegrad/run/corpus/text_data.h"
 #include "tapegrad/run/models/chat_template_of.h"
 
 namespace tapegrad {
@@ -44,19 +45,22 @@ std::optional<ChatCall> parse_chat(const cli::Call& call) {
       {.value = "JSON"});
   cli("max_new_tokens", generate.max_new_tokens, "most tokens of an answer",
       {.least = 1, .most = 1e9});
-  cli("stop", o.chat.sample.stops, "end an answer before one of these strings", {.value = "TEXT…"});
+  cli.alias("-n", "--max-new-tokens");
+  cli("stop", o.chat.sample.stops, "end an answer before one of these strings; \\n is a line break",
+      {.value = "TEXT…"});
   cli.group("Choice of tokens");
   cli("temperature", generate.temperature,
       "above 1: more surprising; below 1: more predictable; 0: as --greedy");
   cli.alias("--temp", "--temperature");
-  cli("top_k", generate.top_k, "choose among the K likeliest tokens only",
-      {.least = 1, .value = "K"});
+  cli("top_k", generate.top_k, "choose among the K likeliest tokens only; 0: among all",
+      {.least = 0, .value = "K"});
   cli("top_p", generate.top_p, "choose among the likeliest tokens that together have probability X",
       {.value = "X"});
   cli("min_p", generate.min_p,
       "choose among the tokens with X times the likeliest one's probability", {.value = "X"});
   cli("repetition_penalty", generate.repetition_penalty,
-      "above 1: what the conversation has already becomes less likely", {.value = "X"});
+      "above 1: what the conversation has already becomes less likely",
+      {.least = nn::kLeastPenalty, .most = nn::kMostPenalty, .value = "X"});
   cli("greedy", generate.greedy, "always choose the likeliest token");
   cli("seed", o.chat.seed, "equal seeds give equal answers");
   cli("context", generate.context,
@@ -77,13 +81,11 @@ std::optional<ChatCall> parse_chat(const cli::Call& call) {
   if (o.template_file && o.template_name) {
     cli::usage_error("--chat-template and --template-name exclude each other");
   }
-  for (const std::string& stop : o.chat.sample.stops) {
+  for (std::string& stop : o.chat.sample.stops) {
+    stop = run::unescaped(stop);
     if (stop.empty()) cli::usage_error("--stop: an empty text would end everything");
   }
-  if (generate.temperature == 0) {  // as other programs have it
-    generate.greedy = true;
-    generate.temperature = 1;
-  }
+  sampling::settle_zeros(generate);
   cli::as_usage([&] { generate.validate(); });
   cli::use_compute(o.compute);
   return o;
@@ -111,11 +113,7 @@ int chat_with(ChatCall& o) {
         fmt::format("{} has no chat template: what is said is continued as text.\n", o.model));
   }
   chat::ChatSession session(model, std::move(o.chat));
-  try {
-    return chat::talk(session);
-  } catch (const nn::BrokenLogits& error) {
-    fail("{}: {}", o.model, error.what());
-  }
+  return nn::naming_model(o.model, [&] { return chat::talk(session); });
 }
 
 int run_chat(const cli::Call& call) {

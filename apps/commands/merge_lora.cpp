@@ -15,12 +15,12 @@ namespace tapegrad {
 namespace {
 
 struct Options {
-  std::string model, checkpoint{run::kLast}, out_dir, out, dtype;
+  std::string model, checkpoint{run::kLast}, out, dtype;
   std::optional<std::string> adapter;
   bool overwrite = false;
   cli::ComputeOptions compute;
 
-  bool writes_gguf() const { return !out.empty(); }
+  bool writes_gguf() const { return out.ends_with(".gguf") || !dtype.empty(); }
 };
 
 std::vector<std::string> gguf_types() {
@@ -46,25 +46,26 @@ std::optional<Options> parse(const cli::Call& call) {
   cli("adapter", o.adapter, "LoRA adapters of a file: a folder of PEFT's, or a GGUF",
       {.value = "PATH"});
   cli.group("Output");
-  cli("out_dir", o.out_dir, "the folder of the new model, in f32", {.value = "DIR"});
-  cli("out", o.out, "a GGUF file in place of a folder", {.value = "FILE"});
+  cli("out", o.out,
+      "the folder of the new model, in f32; or a GGUF file: a name that ends in .gguf, or any with "
+      "--dtype",
+      {.value = "PATH"});
   cli.choice("dtype", o.dtype, gguf_types(),
-             "type of the weights in --out; what rounding to it changes is printed [f32]");
-  cli("overwrite", o.overwrite, "replace --out");
+             "type of the weights in a GGUF file; what rounding to it changes is printed [f32]");
+  cli("overwrite", o.overwrite, "replace a GGUF file");
   cli.alias("-m", "--model");
-  cli.alias("-o", "--out-dir");
+  cli.alias("-o", "--out");
+  cli.alias("--out-dir", "--out");
   cli.options(o.compute);
-  cli.example("tapegrad merge runs/letters --out-dir models/letters",
+  cli.example("tapegrad merge runs/letters --out models/letters",
               "weights and tokenizer, without the optimiser's state");
   cli.example("tapegrad merge runs/letters --dtype q8_0 --out letters.gguf",
               "for llama.cpp and for here, and the rounding error");
   if (cli.parse_or_print(call.argc, call.argv)) return std::nullopt;
   cli::take_model(o.model, words, "the run folder of a model");
   cli::refuse_words(words);
-  if (o.out_dir.empty() == o.out.empty()) {
-    cli::usage_error("--out-dir is needed, the folder of the new model; or --out, a GGUF file");
-  }
-  if (!o.writes_gguf() && !o.dtype.empty()) cli::usage_error("--dtype is for --out");
+  if (o.out.empty())
+    cli::usage_error("--out is needed: the folder of the new model, or a GGUF file");
   cli::use_compute(o.compute);
   return o;
 }
@@ -139,9 +140,9 @@ int merge(const Options& o) {
     merge_to_gguf(o, opened);
     return 0;
   }
-  run::save_model(o.out_dir, run::load(std::move(opened)));
-  fmt::print("the model is in {}\nuse: {} {}\n", o.out_dir, cli::program_path("tapegrad sample"),
-             cli::quoted(o.out_dir));
+  run::save_model(o.out, run::load(std::move(opened)));
+  fmt::print("the model is in {}\nuse: {} {}\n", o.out, cli::program_path("tapegrad sample"),
+             cli::quoted(o.out));
   return 0;
 }
 

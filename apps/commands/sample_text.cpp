@@ -8,6 +8,7 @@
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/text/utf8.h"
 #include "tapegrad/nn/generation/broken_logits.h"
+#include "tapegrad/run/corpus/text_data.h"
 #include "tapegrad/run/models/json_mask.h"
 #include "tapegrad/run/models/model.h"
 
@@ -55,15 +56,18 @@ std::optional<Options> parse(const cli::Call& call) {
   cli("batch", o.sample.batch, "how many texts run side by side; each stays the same",
       {.least = 1, .most = 4096});
   cli("num_samples", o.sample.num_samples, "number of texts", {.least = 1, .most = 1e6});
-  cli.alias("-n", "--num-samples");
   cli("max_new_tokens", o.sample.generate.max_new_tokens, "length of each text, in tokens",
       {.least = 0, .most = static_cast<double>(sampling::kMostNewTokens)});
-  cli("stop", o.sample.stops, "end a text before one of these strings", {.value = "TEXT…"});
+  cli.alias("-n", "--max-new-tokens");
+  cli("stop", o.sample.stops, "end a text before one of these strings; \\n is a line break",
+      {.value = "TEXT…"});
   cli("ignore_eos", o.sample.ignore_eos,
       "write on after <|endoftext|>, and show it, in place of ending the text there");
   cli("interactive", o.interactive, "read prompts line by line, and continue each");
   cli("logprobs", o.sample.logprobs, "also show each token's log probability under the model");
-  cli("json", o.sample.json, "print each text as a JSON object on a line");
+  cli("json", o.sample.json,
+      "print each text as a JSON object on a line, with the reason why it ended: length, stop or "
+      "eos");
   cli("json_object", o.sample.json_object, "make each text a JSON object");
   cli("json_schema", o.sample.json_schema,
       "make each text JSON that fits the JSON Schema in a file; - is stdin", {.value = "FILE|-"});
@@ -71,14 +75,15 @@ std::optional<Options> parse(const cli::Call& call) {
   cli("temperature", o.sample.generate.temperature,
       "above 1: more surprising; below 1: more predictable; 0: as --greedy");
   cli.alias("--temp", "--temperature");
-  cli("top_k", o.sample.generate.top_k, "choose among the K likeliest tokens only",
-      {.least = 1, .value = "K"});
+  cli("top_k", o.sample.generate.top_k, "choose among the K likeliest tokens only; 0: among all",
+      {.least = 0, .value = "K"});
   cli("top_p", o.sample.generate.top_p,
       "choose among the likeliest tokens that together have probability X", {.value = "X"});
   cli("min_p", o.sample.generate.min_p,
       "choose among the tokens with X times the likeliest one's probability", {.value = "X"});
   cli("repetition_penalty", o.sample.generate.repetition_penalty,
-      "above 1: what the text has already becomes less likely", {.value = "X"});
+      "above 1: what the text has already becomes less likely",
+      {.least = nn::kLeastPenalty, .most = nn::kMostPenalty, .value = "X"});
   cli("greedy", o.sample.generate.greedy, "always choose the likeliest token");
   cli("seed", o.seed, "equal seeds give equal texts");
   cli("kv_cache", o.sample.generate.kv_cache,
@@ -130,16 +135,14 @@ std::optional<Options> parse(const cli::Call& call) {
   if (o.sample.json_object && o.sample.json_schema) {
     cli::usage_error("--json-object and --json-schema exclude each other");
   }
-  for (const std::string& stop : o.sample.stops) {
+  for (std::string& stop : o.sample.stops) {
+    stop = run::unescaped(stop);
     if (stop.empty()) cli::usage_error("--stop: an empty text would end everything");
   }
   for (const std::string& prompt : o.prompts) {
     if (prompt.empty()) cli::usage_error("--prompt: there is nothing to continue");
   }
-  if (o.sample.generate.temperature == 0) {  // as other programs have it
-    o.sample.generate.greedy = true;
-    o.sample.generate.temperature = 1;
-  }
+  sampling::settle_zeros(o.sample.generate);
   cli::as_usage([&] { o.sample.generate.validate(); });
   cli::use_compute(o.compute);
   return o;
@@ -175,27 +178,27 @@ std::shared_ptr<const nn::TokenMask> mask_of(const Options& o, const data::Token
 }
 
 int sample(Options o) {
-  std::vector<sampling::PromptLine> lines;
-  if (o.prompts_file) lines = sampling::read_prompts(*o.prompts_file);
   run::OpenedModel opened = run::open_model(o.model, o.checkpoint);
+  if (o.prompts_file && *o.prompts_file != "-") {  // errors come before the weights are read
+    sampling::check_prompts(sampling::PromptReader(*o.prompts_file), opened.tokenizer);
+  }
   if (o.adapter) opened = run::with_adapter(std::move(opened), *o.adapter);
   o.sample.generate.mask = mask_of(o, opened.tokenizer);
   const run::TextModel model = run::load_packed(std::move(opened), o.weights);
   sampling::Sampler sampler(model, o.sample, o.seed);
-  if (o.interactive) {
-    sampler.converse();
-    return 0;
-  }
-  try {
+  return nn::naming_model(o.model, [&] {
+    if (o.interactive) {
+      sampler.converse();
+      return 0;
+    }
     if (o.prompts_file) {
-      sampling::PromptAnswers(model, o.sample, o.seed, std::move(lines)).print_all();
+      sampling::PromptReader prompts(*o.prompts_file);
+      sampling::PromptAnswers(model, o.sample, o.seed, std::move(prompts)).print_all();
     } else {
       sampler.print_samples(prompts_of(o));
     }
-  } catch (const nn::BrokenLogits& error) {
-    fail("{}: {}", o.model, error.what());
-  }
-  return interrupted() ? kInterruptedExitCode : 0;
+    return interrupted() ? kInterruptedExitCode : 0;
+  });
 }
 
 int run(const cli::Call& call) {

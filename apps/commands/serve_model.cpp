@@ -208,6 +208,7 @@ int serve_model(Options o) {
   }
   const run::TextModel& model = followed ? followed->model() : *fixed;
   serve::EnginePlan plan = serve::plan_engine(model.gpt.config, o.bounds);
+  plan.engine.model = o.model;
   if (followed) plan.engine.renew = [&followed] { return followed->renew(); };
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   run::JsonMasks json_masks(model.tokenizer, kMostSchemaTerms);

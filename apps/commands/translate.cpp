@@ -70,14 +70,12 @@ int translate(Options o) {
                                               : reads_stdin ? "stdin: line"
                                                             : "text");
   catch_interrupts();
-  try {
+  nn::naming_model(o.lines.model, [&] {
     if (o.file) translator.add_file(*o.file);
     if (reads_stdin) translator.add_stdin();
     for (const std::string& text : o.texts) translator.add(text);
     translator.flush();
-  } catch (const nn::BrokenLogits& error) {
-    fail("{}: {}", o.lines.model, error.what());
-  }
+  });
   return interrupted() ? kInterruptedExitCode : 0;
 }
 

@@ -1,44 +1,58 @@
 #include "tapegrad/apps/sample/prompt_answers.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "tapegrad/base/interrupt.h"
 
 namespace tapegrad::sampling {
+namespace {
+
+// Prompts behind one whose text is long. More would be kept in memory for longer texts than that.
+constexpr std::int64_t kMostUnprinted = 1024;
+
+}  // namespace
 
 PromptAnswers::PromptAnswers(const run::TextModel& model, const SampleOptions& options,
-                             std::uint64_t seed, std::vector<PromptLine> prompts)
+                             std::uint64_t seed, PromptReader prompts)
     : model_(model),
       options_(options),
       printer_(model, options),
-      generation_(model.gpt, generation_limits(model, options)) {
-  for (PromptLine& line : prompts) {
-    nn::GenerateOptions generate = generate_options(model, options);
-    generate.max_new_tokens = line.max_new_tokens.value_or(generate.max_new_tokens);
-    nn::Tokens tokens;
-    try {
-      tokens = model.tokens_of(line.prompt);
-    } catch (const Error& error) {
-      fail("{}: {}", line.where, error.what());
-    }
-    Rng rng(line.seed.value_or(seed + prompts_.size()));
-    prompts_.push_back({std::move(line), std::move(tokens), std::move(generate), std::move(rng)});
-  }
+      generation_(model.gpt, generation_limits(model, options)),
+      seed_(seed),
+      reader_(std::move(prompts)) {}
+
+std::optional<PromptAnswers::Prompt> PromptAnswers::read_prompt() {
+  std::optional<PromptLine> line = reader_.next();
+  if (!line) return std::nullopt;
+  nn::GenerateOptions generate = generate_options(model_, options_);
+  generate.max_new_tokens = line->max_new_tokens.value_or(generate.max_new_tokens);
+  nn::Tokens tokens = tokens_of(*line, model_.tokenizer);
+  printer_.note_length(tokens.size(), generate);
+  Rng rng(line->seed.value_or(seed_ + read_++));
+  return Prompt{std::move(*line), std::move(tokens), std::move(generate), std::move(rng)};
 }
 
 void PromptAnswers::begin_text(Prompt& prompt) {
   printer_.begin_text();
   prompt.answer.emplace(Answer{.id = generation_.add(prompt.tokens, prompt.options, prompt.rng),
                                .start = prompt.rng,
-                               .characters = {},
-                               .stop = StopText(options_.stops)});
+                               .maker = TextMaker(model_.tokenizer, options_)});
 }
 
 void PromptAnswers::begin_texts() {
-  while (begun_ < prompts_.size() &&
-         generation_.has_room(std::ssize(prompts_[begun_].tokens), prompts_[begun_].options)) {
-    begin_text(prompts_[begun_]);
-    running_.push_back(&prompts_[begun_++]);
+  const std::int64_t most = std::max(kMostUnprinted, 2 * options_.batch);
+  while (std::ssize(prompts_) < most) {
+    try {
+      if (!next_ && !error_) next_ = read_prompt();
+    } catch (...) {  // the texts of the prompts before it are made all the same
+      error_ = std::current_exception();
+    }
+    if (!next_ || !generation_.has_room(std::ssize(next_->tokens), next_->options)) return;
+    prompts_.push_back(std::move(*next_));
+    next_.reset();
+    begin_text(prompts_.back());
   }
 }
 
@@ -49,59 +63,58 @@ void PromptAnswers::take(Prompt& prompt) {
   for (const nn::NewToken& t : taken.tokens) {
     ++answer.tokens;
     printer_.saw_token();
-    if (options_.logprobs) answer.made.tokens.push_back(t);
-    answer.made.text +=
-        answer.stop.push(answer.characters.push(model_.tokenizer.token_bytes(t.token)));
-    if (answer.stop.stopped()) return end_text(prompt, true);
+    answer.maker.push(t);
+    if (answer.maker.stopped()) return end_text(prompt, taken.end);
   }
-  if (taken.end) end_text(prompt, false);
+  if (taken.end) end_text(prompt, taken.end);
 }
 
 // The next text draws from where this one has stopped, which may be before the last token of it.
-void PromptAnswers::end_text(Prompt& prompt, bool stopped) {
+void PromptAnswers::end_text(Prompt& prompt, std::optional<nn::TextEnd> end) {
   Answer& answer = *prompt.answer;
-  answer.made.text += answer.stop.push(answer.characters.flush());
-  answer.made.text += answer.stop.flush();
+  const bool stopped = answer.maker.stopped();
+  answer.maker.end(end);
   prompt.rng = stopped ? answer.start : generation_.rng(answer.id);
   if (stopped) {
     nn::skip_tokens(prompt.rng, prompt.options, model_.gpt.config.vocab_size, answer.tokens);
   }
   generation_.remove(answer.id);
-  prompt.texts.push_back(std::move(answer.made));
+  prompt.texts.push_back(answer.maker.take());
   prompt.answer.reset();
   if (++prompt.ended < options_.num_samples) begin_text(prompt);
 }
 
 void PromptAnswers::print_ended() {
-  const auto times = static_cast<std::size_t>(options_.num_samples);
-  for (; printed_ < prompts_.size() * times; ++printed_) {
-    Prompt& prompt = prompts_[printed_ / times];
-    if (prompt.texts.empty() || interrupted() || std::ferror(stdout) != 0) return;
+  while (!prompts_.empty() && !interrupted() && std::ferror(stdout) == 0) {
+    Prompt& prompt = prompts_.front();
+    if (prompt.texts.empty()) return;
     const MadeText& made = prompt.texts.front();
     if (options_.json) {
       printer_.json(prompt.line.prompt, made, prompt.line.id);
     } else {
-      printer_.heading(printed_, prompts_.size());
+      printer_.heading(printed_, read_);  // if there is a second prompt, it has been read
       SamplePrinter::print(prompt.line.prompt + made.text);
       printer_.end_text(made.tokens);
     }
     prompt.texts.pop_front();
+    if (++printed_ % static_cast<std::size_t>(options_.num_samples) == 0) prompts_.pop_front();
   }
 }
 
 void PromptAnswers::print_all() {
   catch_interrupts();
-  for (const Prompt& prompt : prompts_) printer_.note_length(prompt.tokens.size(), prompt.options);
-  const std::size_t all = prompts_.size() * static_cast<std::size_t>(options_.num_samples);
-  while (printed_ < all && !interrupted() && std::ferror(stdout) == 0) {
-    begin_texts();
+  begin_texts();
+  while (!prompts_.empty() && !interrupted() && std::ferror(stdout) == 0) {
     generation_.step();
-    for (Prompt* prompt : running_) take(*prompt);
-    std::erase_if(running_, [](const Prompt* prompt) { return !prompt->answer; });
+    for (Prompt& prompt : prompts_) {
+      if (prompt.answer) take(prompt);
+    }
     print_ended();
+    begin_texts();
   }
   printer_.count(generation_.cost());
   printer_.rate();
+  if (error_) std::rethrow_exception(error_);
 }
 
 }  // namespace tapegrad::sampling

@@ -1,26 +1,26 @@
 #pragma once
 
 #include <deque>
+#include <exception>
 #include <optional>
-#include <vector>
 
 #include "tapegrad/apps/sample/prompt_lines.h"
 #include "tapegrad/apps/sample/sample_printer.h"
-#include "tapegrad/apps/sample/stop_text.h"
-#include "tapegrad/base/text/utf8.h"
 
 namespace tapegrad::sampling {
 
 // Continues many prompts side by side and prints the texts in the order of the prompts, each when
 // it and those before it have ended. A prompt's texts are those that it gets alone with its seed,
 // which is that of its line, or `seed` plus the number of the prompts before it.
+//
+// Prompts are read when there is room for them, and forgotten when their texts are printed.
 class PromptAnswers {
  public:
-  // Error, with the line, if a prompt has a character that the model does not know.
   PromptAnswers(const run::TextModel& model, const SampleOptions& options, std::uint64_t seed,
-                std::vector<PromptLine> prompts);
+                PromptReader prompts);
 
-  // A signal ends all texts; what is not printed then is left out.
+  // A signal ends all texts; what is not printed then is left out. A line that is no prompt, or has
+  // a character that the model does not know, is an Error after the texts of those before it.
   void print_all();
 
  private:
@@ -28,10 +28,8 @@ class PromptAnswers {
   struct Answer {
     nn::Generation::Id id;
     Rng start;  // before the text that is being made
-    Utf8Stream characters;
-    StopText stop;
+    TextMaker maker;
     std::int64_t tokens = 0;  // of the text that is being made
-    MadeText made = {};
   };
   struct Prompt {
     PromptLine line;
@@ -43,20 +41,24 @@ class PromptAnswers {
     std::int64_t ended = 0;           // texts
   };
 
+  std::optional<Prompt> read_prompt();
   void begin_text(Prompt& prompt);
   void begin_texts();
   void take(Prompt& prompt);
-  void end_text(Prompt& prompt, bool stopped);
+  void end_text(Prompt& prompt, std::optional<nn::TextEnd> end);
   void print_ended();
 
   const run::TextModel& model_;
   const SampleOptions& options_;
   SamplePrinter printer_;
   nn::Generation generation_;
-  std::vector<Prompt> prompts_;
-  std::vector<Prompt*> running_;
-  std::size_t begun_ = 0;    // prompts
-  std::size_t printed_ = 0;  // texts
+  std::uint64_t seed_;
+  PromptReader reader_;
+  std::optional<Prompt> next_;  // read, and not begun
+  std::exception_ptr error_;    // of the line behind it
+  std::uint64_t read_ = 0;      // prompts
+  std::deque<Prompt> prompts_;  // begun, and not all of their texts are printed
+  std::size_t printed_ = 0;     // texts
 };
 
 }  // namespace tapegrad::sampling

@@ -1,14 +1,22 @@
 #include "tapegrad/apps/sample/prompt_lines.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string_view>
 
 #include "tapegrad/base/file.h"
+#include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/text/utf8.h"
+#include "tapegrad/run/models/model.h"
 
 namespace tapegrad::sampling {
 namespace {
 
-constexpr std::int64_t kMostPromptsBytes = std::int64_t{1} << 30;
+constexpr std::size_t kMostPromptBytes = std::size_t{16} << 20, kPiece = std::size_t{1} << 16;
 constexpr int kMostPromptDepth = 4;
 
 PromptLine parse_prompt_line(const std::string& where, std::string_view line) {
@@ -42,25 +50,69 @@ PromptLine parse_prompt_line(const std::string& where, std::string_view line) {
 
 }  // namespace
 
-std::vector<PromptLine> parse_prompts(const std::string& name, std::string_view text) {
-  std::vector<PromptLine> prompts;
-  text = without_byte_order_mark(text);
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    const std::string where = fmt::format("{}, line {}", name, prompts.size() + 1);
-    prompts.push_back(parse_prompt_line(where, line));
-    check(!prompts.back().prompt.empty(), "{}: there is nothing to continue", where);
+PromptReader::PromptReader(const std::string& file) : name_(file == "-" ? "stdin" : file) {
+  if (file == "-") {
+    read_ = [](char* to, std::size_t most) -> std::size_t {
+      if (!wait_for_input(STDIN_FILENO)) return 0;
+      const ssize_t count = ::read(STDIN_FILENO, to, most);
+      check(count >= 0, "stdin cannot be read: {}", std::strerror(errno));
+      return static_cast<std::size_t>(count);
+    };
+    return;
   }
-  check(!prompts.empty(), "{}: there is no prompt", name);
-  return prompts;
+  const auto input = std::make_shared<InputFile>(file);
+  read_ = [input, file, at = std::uint64_t{0}](char* to, std::size_t most) mutable -> std::size_t {
+    const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(most, input->size() - at));
+    check(input->read(at, to, count), "{}: cannot be read, or became shorter meanwhile", file);
+    at += count;
+    return count;
+  };
 }
 
-std::vector<PromptLine> read_prompts(const std::string& file) {
-  if (file == "-") return parse_prompts("stdin", read_stdin(kMostPromptsBytes));
-  return parse_prompts(file, read_file(file, kMostPromptsBytes));
+std::optional<std::string> PromptReader::next_line() {
+  std::size_t end = bytes_.find('\n', at_);
+  while (end == bytes_.npos && !ended_) {
+    bytes_.erase(0, std::exchange(at_, 0));
+    const std::size_t before = bytes_.size();
+    check(before <= kMostPromptBytes, "{}, line {}: it has more than {} bytes", name_, lines_ + 1,
+          kMostPromptBytes);
+    bytes_.resize(before + kPiece);
+    const std::size_t count = read_(bytes_.data() + before, kPiece);
+    bytes_.resize(before + count);
+    ended_ = count == 0;
+    end = bytes_.find('\n', before);
+  }
+  if (at_ == bytes_.size() || interrupted()) return std::nullopt;
+  end = std::min(end, bytes_.size());
+  std::string_view line = std::string_view(bytes_).substr(at_, end - at_);
+  at_ = std::min(end + 1, bytes_.size());
+  if (lines_ == 0) line = without_byte_order_mark(line);
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return std::string(line);
+}
+
+std::optional<PromptLine> PromptReader::next() {
+  const std::optional<std::string> line = next_line();
+  if (!line) {
+    check(lines_ > 0 || interrupted(), "{}: there is no prompt", name_);
+    return std::nullopt;
+  }
+  const std::string where = fmt::format("{}, line {}", name_, ++lines_);
+  PromptLine prompt = parse_prompt_line(where, *line);
+  check(!prompt.prompt.empty(), "{}: there is nothing to continue", where);
+  return prompt;
+}
+
+std::vector<data::Token> tokens_of(const PromptLine& line, const data::Tokenizer& tokenizer) {
+  try {
+    return run::prompt_tokens(tokenizer, line.prompt);
+  } catch (const Error& error) {
+    fail("{}: {}", line.where, error.what());
+  }
+}
+
+void check_prompts(PromptReader prompts, const data::Tokenizer& tokenizer) {
+  while (const auto line = prompts.next()) tokens_of(*line, tokenizer);
 }
 
 }  // namespace tapegrad::sampling

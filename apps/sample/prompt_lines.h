@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tapegrad/base/json_file.h"
+#include "tapegrad/data/tokenize/tokenizer.h"
 
 namespace tapegrad::sampling {
 
@@ -21,11 +23,36 @@ struct PromptLine {
   std::optional<std::int64_t> max_new_tokens = {};
 };
 
-// The prompts of a text, one on each line. A line that begins with { is a JSON object: {"prompt":
-// …}, optionally with "id", "seed" and "max_new_tokens". `name` is the file's, for messages.
-// Error, with the line, for an empty line or another object, and if there is no line.
-std::vector<PromptLine> parse_prompts(const std::string& name, std::string_view text);
-// Those of a file; "-" is stdin.
-std::vector<PromptLine> read_prompts(const std::string& file);
+// Prompts that are read one by one, one from each line, so that memory does not grow with their
+// number. A line that begins with { is a JSON object: {"prompt": …}, optionally with "id", "seed"
+// and "max_new_tokens".
+class PromptReader {
+ public:
+  // Copies up to so many of the next bytes to `to`, and returns how many; 0 at the end.
+  using Read = std::function<std::size_t(char* to, std::size_t most)>;
+  // `name` is for messages.
+  PromptReader(std::string name, Read read) : name_(std::move(name)), read_(std::move(read)) {}
+  // Of a file; "-" is stdin. Error if it cannot be opened.
+  explicit PromptReader(const std::string& file);
+
+  // The next prompt; none behind the last one, or if a signal ends the wait for stdin. Error, with
+  // the line, for an empty or very long line or another object, and if there is no line.
+  std::optional<PromptLine> next();
+
+ private:
+  std::optional<std::string> next_line();
+
+  std::string name_;
+  Read read_;
+  std::string bytes_;   // that were read
+  std::size_t at_ = 0;  // and of these, the first that next_line() has not returned
+  std::int64_t lines_ = 0;
+  bool ended_ = false;
+};
+
+// The tokens of a prompt. Error, with its line, if it has a character that the model does not know.
+std::vector<data::Token> tokens_of(const PromptLine& line, const data::Tokenizer& tokenizer);
+// Error unless all prompts can be continued.
+void check_prompts(PromptReader prompts, const data::Tokenizer& tokenizer);
 
 }  // namespace tapegrad::sampling

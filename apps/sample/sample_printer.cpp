@@ -47,6 +47,7 @@ void SamplePrinter::json(const std::string& prompt, const MadeText& made,
   if (id) json["id"] = *id;
   json["prompt"] = prompt;
   json["text"] = made.text;
+  json["finish_reason"] = made.finish_reason.empty() ? Json() : Json(made.finish_reason);
   if (options_.logprobs) json["tokens"] = Json::array();
   for (const nn::NewToken& t : made.tokens) {
     json["tokens"].push_back(

@@ -6,17 +6,12 @@
 #include <string_view>
 #include <vector>
 
+#include "tapegrad/apps/sample/made_text.h"
 #include "tapegrad/apps/sample/sample_options.h"
 #include "tapegrad/base/json_file.h"
 #include "tapegrad/run/models/model.h"
 
 namespace tapegrad::sampling {
-
-// What was made of a prompt: the new text, and with SampleOptions::logprobs its tokens.
-struct MadeText {
-  std::string text;
-  std::vector<nn::NewToken> tokens;
-};
 
 // Prints texts on stdout, and on stderr what there is to say about all of them.
 class SamplePrinter {

@@ -4,9 +4,9 @@
 #include <cstdio>
 
 #include "tapegrad/apps/sample/line_editor.h"
-#include "tapegrad/apps/sample/stop_text.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/terminal.h"
+#include "tapegrad/nn/generation/broken_logits.h"
 
 namespace tapegrad::sampling {
 namespace {
@@ -42,36 +42,24 @@ nn::TokenStream Sampler::stream_of(const std::vector<std::string>& prompts, std:
 }
 
 // Makes the stream's current text, and passes on what may be shown of it.
-template <class OnText>
-std::vector<nn::NewToken> Sampler::make(nn::TokenStream& stream, const OnText& on_text) {
-  std::vector<nn::NewToken> pieces;
-  StopText stop(options_.stops);
+MadeText Sampler::make(nn::TokenStream& stream, const run::OnText& on_text) {
+  TextMaker maker(model_.tokenizer, options_);
   printer_.begin_text();
-  run::stream_text(
-      stream, model_.tokenizer,
-      [&](std::string_view piece) {
-        const std::string shown = stop.push(piece);
-        return (shown.empty() || on_text(shown)) && !stop.stopped() && !interrupted();
-      },
-      [&](const nn::NewToken& t) {
-        printer_.saw_token();
-        if (options_.logprobs) pieces.push_back(t);
-      });
-  if (const std::string rest = stop.flush(); !rest.empty()) on_text(rest);
-  return pieces;
+  while (const auto token = stream.next()) {
+    printer_.saw_token();
+    const std::string piece = maker.push(*token);
+    if ((!piece.empty() && !on_text(piece)) || maker.stopped() || interrupted()) break;
+  }
+  if (const std::string rest = maker.end(stream.end_of_text()); !rest.empty()) on_text(rest);
+  return maker.take();
 }
 
 void Sampler::print_one(const std::string& prompt, nn::TokenStream& stream) {
-  if (!options_.json) {
-    SamplePrinter::print(prompt);
-    return printer_.end_text(make(stream, SamplePrinter::print));
+  if (options_.json) {
+    return printer_.json(prompt, make(stream, [](std::string_view) { return true; }));
   }
-  MadeText made;
-  made.tokens = make(stream, [&](std::string_view piece) {
-    made.text += piece;
-    return true;
-  });
-  printer_.json(prompt, made);
+  SamplePrinter::print(prompt);
+  printer_.end_text(make(stream, SamplePrinter::print).tokens);
 }
 
 void Sampler::print_samples(const std::vector<std::string>& prompts) {
@@ -106,6 +94,8 @@ void Sampler::converse() {
       nn::TokenStream stream = stream_of({*line}, 1);
       print_one(*line, stream);
       printer_.count(stream.cost());
+    } catch (const nn::BrokenLogits&) {  // no other line will do better
+      throw;
     } catch (const Error& error) {  // a character that the model does not have, say
       print_error(fmt::format("{}\n", error.what()));
     }

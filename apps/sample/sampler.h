@@ -26,8 +26,7 @@ class Sampler {
  private:
   nn::TokenStream stream_of(const std::vector<std::string>& prompts, std::int64_t times);
   void print_one(const std::string& prompt, nn::TokenStream& stream);
-  template <class OnText>
-  std::vector<nn::NewToken> make(nn::TokenStream& stream, const OnText& on_text);
+  MadeText make(nn::TokenStream& stream, const run::OnText& on_text);
 
   const run::TextModel& model_;
   const SampleOptions options_;

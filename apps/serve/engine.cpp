@@ -5,6 +5,7 @@
 
 #include "tapegrad/base/seconds_of.h"
 #include "tapegrad/base/terminal.h"
+#include "tapegrad/nn/generation/broken_logits.h"
 
 namespace tapegrad::serve {
 namespace {
@@ -148,7 +149,8 @@ void Engine::hand_out() {
   for (const Running& r : running_) {
     if (failed.contains(r.job)) continue;
     try {
-      nn::Generation::Taken taken = generation_.take(r.id);
+      nn::Generation::Taken taken =
+          nn::naming_model(options_.model, [&] { return generation_.take(r.id); });
       const bool last = taken.end.has_value();
       if (!jobs_.at(r.job).job->take(r.text, std::move(taken)) || last) ended.push_back(r);
     } catch (const std::exception& error) {

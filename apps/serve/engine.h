@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "tapegrad/apps/serve/api/refusal.h"
@@ -45,6 +46,7 @@ struct EngineOptions {
   nn::GenerationLimits limits = {};
   std::int64_t max_waiting = 64;       // jobs of which nothing has begun
   std::chrono::seconds max_time{600};  // of a job
+  std::string model = {};              // its path, for messages
   // Called before a job begins while none is under way; true if the model has other weights now.
   std::function<bool()> renew = {};
 };

@@ -23,8 +23,9 @@ void GenerateOptions::validate() const {
   check(!top_k || *top_k >= 1, "top_k must be at least 1, not {}", top_k.value_or(0));
   check(top_p > 0 && top_p <= 1, "top_p must be above 0 and at most 1, not {}", top_p);
   check(min_p >= 0 && min_p <= 1, "min_p must be from 0 to 1, not {}", min_p);
-  check(repetition_penalty > 0 && std::isfinite(repetition_penalty),
-        "repetition_penalty must be above 0, not {}", repetition_penalty);
+  check(repetition_penalty >= kLeastPenalty && repetition_penalty <= kMostPenalty,
+        "repetition_penalty must be from {} to {}, not {}", kLeastPenalty, kMostPenalty,
+        repetition_penalty);
   for (const auto& [token, bias] : logit_bias) {
     check(std::abs(bias) <= kMostLogit, "the logit_bias of token {} must be finite in f32, not {}",
           token, bias);
@@ -63,7 +64,7 @@ void penalize(std::vector<float>& logits, double penalty, std::span<const std::i
     done[i] = true;
     const auto logit = static_cast<double>(logits[i]);
     if (!std::isfinite(logit)) continue;  // it is ruled out
-    // A penalty of nearly 0 must not make it infinite: two such have no difference.
+    // A small penalty must not make a large one infinite: two such have no difference.
     const double penalized = logit > 0 ? logit / penalty : logit * penalty;
     logits[i] = static_cast<float>(std::clamp(penalized, -kMostLogit, kMostLogit));
   }
@@ -112,11 +113,7 @@ void keep_top_p(std::vector<double>& weights, double p) {
 
 std::int32_t pick_token(std::vector<float> logits, const GenerateOptions& options, Rng& rng,
                         std::span<const std::int32_t> text) {
-  for (const float logit : logits) {
-    if (std::isnan(logit)) throw BrokenLogits();
-  }
-  // Infinite ones have no differences, and where all are ruled out, none can be drawn.
-  if (!std::isfinite(*std::max_element(logits.begin(), logits.end()))) throw BrokenLogits();
+  check_logits(logits);
   add_bias(logits, options.logit_bias);
   if (options.repetition_penalty != 1) penalize(logits, options.repetition_penalty, text);
   if (options.greedy) {

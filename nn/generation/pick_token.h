@@ -30,6 +30,7 @@ inline constexpr std::array<std::string_view, 2> kContextNames = {"exact", "shif
 inline std::span<const std::string_view> names_of(Context) { return kContextNames; }
 inline constexpr std::int64_t kSinks = 4;
 inline constexpr std::int64_t kMostLookup = 64;
+inline constexpr double kLeastPenalty = 0.01, kMostPenalty = 100;
 
 // How one text goes on, and where it ends.
 struct GenerateOptions {
@@ -43,7 +44,7 @@ struct GenerateOptions {
   // Among the tokens with at least this share of the likeliest one's probability. [0, 1]
   double min_p = 0;
   // Divides positive logits of tokens that the text has already, and multiplies negative ones
-  // (Keskar et al., 2019, "CTRL", section 4.1). Above 0; 1: no penalty.
+  // (Keskar et al., 2019, "CTRL", section 4.1). From kLeastPenalty to kMostPenalty; 1: none.
   double repetition_penalty = 1;
   // Numbers that are added to the logits of tokens, before all of the above: those of f32.
   std::map<std::int32_t, double> logit_bias = {};
@@ -70,8 +71,8 @@ struct GenerateOptions {
 // The token that `logits` (V) and the options give after the tokens of `text`. What an option rules
 // out is decided in the order of Hugging Face's transformers: bias, penalty, temperature, top_k,
 // top_p, min_p, each among what the ones before it have left. The options' mask is the caller's
-// part: what it forbids is −∞ in the logits, and a token is left. Error if logit_bias names a token
-// that is not one of V.
+// part: what it forbids is −∞ in the logits, and a token is left. Errors: BrokenLogits; logit_bias
+// names a token that is not one of V.
 std::int32_t pick_token(std::vector<float> logits, const GenerateOptions& options, Rng& rng,
                         std::span<const std::int32_t> text = {});
 

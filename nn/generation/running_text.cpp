@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "tapegrad/nn/generation/broken_logits.h"
+
 namespace tapegrad::nn {
 namespace {
 
@@ -57,7 +59,11 @@ std::vector<NewToken> RunningText::take_new() {
 void RunningText::choose_one(std::span<const float> logits) {
   std::vector<float> allowed(logits.begin(), logits.end());
   const bool masked = mask_ != nullptr;
-  if (masked && !guarded([&] { mask_->allow(allowed); })) return;
+  const auto allow = [&] {
+    check_logits(logits);  // a mask may hide the broken ones
+    mask_->allow(allowed);
+  };
+  if (masked && !guarded(allow)) return;
   if (masked && none_allowed(allowed)) {
     end_ = TextEnd::no_token;
     return;

@@ -10,6 +10,7 @@
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/fingerprint.h"
 #include "tapegrad/base/interrupt.h"
+#include "tapegrad/nn/generation/broken_logits.h"
 #include "tapegrad/run/folder/session.h"
 #include "tapegrad/run/plan/disk_room.h"
 #include "tapegrad/run/record/group_lines.h"
@@ -79,7 +80,8 @@ class Trainer {
   // As train(). Says in the folder how it ended, and in an error from where the run can go on.
   bool run() {
     try {
-      const Ending ending = make_steps();
+      const Ending ending =  // a sample may be what finds that the weights are broken
+          nn::naming_model(folder_.path().string(), [this] { return make_steps(); });
       end_session(ending, interrupted() ? interrupt_cause() : "");
       return ending != Ending::stopped;
     } catch (const std::exception& error) {

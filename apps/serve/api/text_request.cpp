@@ -8,7 +8,7 @@
 namespace tapegrad::serve {
 namespace {
 
-constexpr double kMostTemperature = 2, kMostBias = 100, kMostPenalty = 100;
+constexpr double kMostTemperature = 2, kMostBias = 100;
 constexpr std::size_t kMostStopBytes = 512, kMostBiases = 1024;
 
 void read_sampling(Fields& fields, const ServedModel& model, nn::GenerateOptions& options) {
@@ -22,10 +22,8 @@ void read_sampling(Fields& fields, const ServedModel& model, nn::GenerateOptions
   fields.number("top_p", options.top_p, 0, 1);
   if (options.top_p == 0) fields.refuse("top_p", "'top_p' must be above 0");
   fields.number("min_p", options.min_p, 0, 1);
-  fields.number("repetition_penalty", options.repetition_penalty, 0, kMostPenalty);
-  if (options.repetition_penalty == 0) {
-    fields.refuse("repetition_penalty", "'repetition_penalty' must be above 0");
-  }
+  fields.number("repetition_penalty", options.repetition_penalty, nn::kLeastPenalty,
+                nn::kMostPenalty);
   fields.fixed("presence_penalty", 0, "repetition_penalty is the penalty that there is");
   fields.fixed("frequency_penalty", 0, "repetition_penalty is the penalty that there is");
   bool ignore_eos = false;

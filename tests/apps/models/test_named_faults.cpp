@@ -39,10 +39,20 @@ TEST_CASE("a folder without a model is told so by all who open one", "[named-fau
 TEST_CASE("logits that are NaN are those of a model that is named", "[named-faults]") {
   const TinyRun tiny(1);
   change_tensor(tiny.run / "model.safetensors", "ln_f.weight", huge);
-  const std::string name = tiny.run.string() + ": the ";
-  check_error_of("sample-text",
-                 run_program("sample-text", {tiny.run, "the", "--max-new-tokens", "9"}), 1,
-                 name + "model's logits are NaN");
+  const std::string name = tiny.run.string() + ": the ", logits = name + "model's logits are NaN";
+  const std::filesystem::path lines = tiny.folder.put("lines", "the\ncat\n");
+  for (const Args& how : {Args{"the"}, Args{"the", "--greedy"}, Args{"the", "--top-p", "0.9"},
+                          Args{"the", "--lookup", "4"}, Args{"the", "--logprobs"},
+                          Args{"--prompts", lines}, Args{"--interactive"}}) {
+    const Args args = Args{"--model", tiny.run, "--max-new-tokens", "9"} + how;
+    check_error_of("sample-text", Program("sample-text", args, ".", lines).wait(), 1, logits);
+  }
+  const Result chat = Program("chat", {tiny.run}, ".", lines).wait();
+  CHECK(chat.code == 1);
+  CHECK_THAT(chat.err, ContainsSubstring("\nchat: error: " + logits));
+  check_error_of("bench",
+                 run_program("bench", {"generate", tiny.run, "--prompt", "4", "--tokens", "4"}), 1,
+                 logits);
   check_error_of("evaluate", run_program("evaluate", {tiny.run, tiny.corpus}), 1,
                  name + "loss is NaN");
   check_error_of("inspect", run_program("inspect", {tiny.run, "the cat"}), 1, name);

@@ -25,18 +25,32 @@ std::vector<nlohmann::json> json_lines(const std::string& text) {
   return lines;
 }
 
+// Of a text that arrives in pieces of so many bytes.
+std::vector<sampling::PromptLine> prompts_of(const std::string& text, std::size_t piece) {
+  const auto read = [&, at = std::size_t{0}](char* to, std::size_t most) mutable {
+    const std::size_t count = text.copy(to, std::min(most, piece), at);
+    at += count;
+    return count;
+  };
+  sampling::PromptReader reader("p.txt", read);
+  std::vector<sampling::PromptLine> prompts;
+  while (auto prompt = reader.next()) prompts.push_back(std::move(*prompt));
+  return prompts;
+}
+
 void check_refused(const std::string& text, const std::string& message) {
-  CHECK_THROWS_WITH(sampling::parse_prompts("p.txt", text), ContainsSubstring(message));
+  CHECK_THROWS_WITH(prompts_of(text, 5), ContainsSubstring(message));
 }
 
 }  // namespace
 
 TEST_CASE("each line of a file of prompts is a text or a JSON object", "[prompts]") {
-  const auto prompts = sampling::parse_prompts(
-      "p.txt",
+  const std::size_t piece = GENERATE(1, 2, 7, 1000);
+  const auto prompts = prompts_of(
       "\xEF\xBB\xBFone\r\n{\"prompt\": \"two\\nlines\", \"id\": \"x\", \"seed\": "
       "18446744073709551615, \"max_new_tokens\": 7}\n {three}\n{\"id\": 4.5, \"prompt\": "
-      "\"four\"}");
+      "\"four\"}",
+      piece);
   REQUIRE(prompts.size() == 4);
   CHECK(prompts[0].prompt == "one");
   CHECK_FALSE(prompts[0].id);
@@ -116,6 +130,24 @@ TEST_CASE("a file of prompts that cannot be continued is an error", "[prompts]")
   check_error_of("sample-text", sample({"--prompts", "p", "--prompt", "a"}), 2, "excludes");
   check_error_of("sample-text", sample({"--prompts", "p", "--interactive"}), 2, "excludes");
   check_error_of("sample-text", sample({"--prompts", "p", "-"}), 2, "excludes");
+}
+
+TEST_CASE("prompts are continued while others are still to come", "[prompts]") {
+  const Result r = run_program(
+      "/bin/sh", {"-c", "yes the | \"$0\" \"$1\" --prompts - -n 1 --json | head -n 3000 | wc -l",
+                  std::filesystem::path(places::kPrograms) / "sample", tiny().run});
+  check_ended_well(r);
+  CHECK_THAT(r.out, ContainsSubstring("3000"));
+}
+
+TEST_CASE("prompts of stdin are continued up to a line that is none", "[prompts]") {
+  const TempFolder folder;
+  const Args args = {"--prompts", "-", "--max-new-tokens", "5"};
+  const Result good = sample(args, folder.put("good", "the\non\n"));
+  const Result bad = sample(args, folder.put("bad", "the\non\n\na\n"));
+  CHECK(bad.code == 1);
+  CHECK(bad.out == good.out);
+  CHECK_THAT(bad.err, ContainsSubstring("stdin, line 3: there is nothing to continue"));
 }
 
 TEST_CASE("texts with guesses are those without them", "[prompts]") {

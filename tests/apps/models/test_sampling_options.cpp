@@ -3,7 +3,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "tapegrad/apps/sample/stop_text.h"
+#include "tapegrad/apps/sample/made_text.h"
+#include "tapegrad/run/models/model.h"
 #include "tapegrad/tests/apps/on_terminal.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 
@@ -52,6 +53,8 @@ TEST_CASE("a text ends before a stop", "[sampling]") {
   check_ended_well(r);
   CHECK(r.out == all.substr(0, all.find('e', 3)) + "\n");
   check_error_of("sample-text", sample({"--stop", ""}), 2, "--stop: an empty text");
+  CHECK(sample({"-p", "the", "-n", "200", "--stop", "\\n"}).out ==
+        all.substr(0, all.find('\n', 3)) + "\n");
 }
 
 TEST_CASE("texts and log probabilities are JSON for other programs", "[sampling]") {
@@ -84,6 +87,57 @@ TEST_CASE("texts and log probabilities are JSON for other programs", "[sampling]
   CHECK(first({"--greedy"}) == first({"--min-p", "1"}));
   const Result table = sample({"--prompt", "the", "--max-new-tokens", "2", "--logprobs"});
   CHECK_THAT(table.out, ContainsSubstring("\n logprob  token\n"));
+}
+
+TEST_CASE("JSON tells why a text ended, and has the tokens of what is shown alone", "[sampling]") {
+  const TempFolder folder;
+  const std::string file = folder.put("prompts", "the\n");
+  const bool from_file = GENERATE(false, true);
+  const Args prompt = from_file ? Args{"--prompts", file} : Args{"--prompt", "the"};
+  const auto made = [&](const Args& more) {
+    const Result r = sample(prompt + Args{"-n", "60", "--json", "--logprobs"} + more);
+    check_ended_well(r);
+    return nlohmann::json::parse(r.out);
+  };
+  const auto whole = made({});
+  CHECK(whole.at("finish_reason") == "length");
+  CHECK(whole.at("tokens").size() == 60);
+  const std::string text = whole.at("text"), stop = text.substr(20, 3);
+  const auto cut = made({"--stop", stop});
+  CHECK(cut.at("finish_reason") == "stop");
+  CHECK(cut.at("text") == text.substr(0, text.find(stop)));
+  CHECK(cut.at("tokens").size() == text.find(stop));  // a token is a character
+}
+
+TEST_CASE("the end of a text is told apart from its length", "[sampling]") {
+  const data::Tokenizer tokenizer = run::open_model(tiny().run).tokenizer;
+  sampling::SampleOptions options{.logprobs = true};
+  options.stops = {"he"};
+  const std::int32_t t = tokenizer.encode("t")[0], h = tokenizer.encode("h")[0];
+  const auto reason = [&](std::optional<nn::TextEnd> end) {
+    sampling::TextMaker maker(tokenizer, options);
+    for (const std::int32_t token : {t, h}) maker.push({token});
+    maker.end(end);
+    const sampling::MadeText made = maker.take();
+    CHECK(made.text == "th");
+    CHECK(made.tokens.size() == 2);
+    return made.finish_reason;
+  };
+  CHECK(reason(nn::TextEnd::length) == "length");
+  CHECK(reason(nn::TextEnd::stop_token) == "eos");
+  CHECK(reason(nn::TextEnd::no_token) == "stop");
+  CHECK(reason(std::nullopt).empty());
+}
+
+TEST_CASE("options are as people know them from other programs", "[sampling]") {
+  const std::string all = sample({"-p", "the", "-n", "30", "--top-k", "1000"}).out;
+  CHECK(sample({"-p", "the", "-n", "30", "--top-k", "0"}).out == all);
+  check_error_of("sample-text", sample({"-t", "4"}), 2, "did you mean --threads?");
+  check_error_of("sample-text", sample({"--n-predict", "4"}), 2, "did you mean --max-new-tokens?");
+  check_error_of("sample-text", sample({"-c", "512"}), 2, "did you mean --context?");
+  const Result ema = sample({"--ema", "0.9"});
+  CHECK(ema.code == 2);
+  CHECK_THAT(ema.err, ContainsSubstring("unknown option --ema") && !ContainsSubstring("--gemm"));
 }
 
 TEST_CASE("a prompt may come from stdin", "[sampling]") {

@@ -160,7 +160,7 @@ TEST_CASE("adapters are merged by tapegrad merge, and by programs that get the r
   const Tuned tuned;
   check_ended_well(tuned.train(10, kLora));
   const fs::path merged = tuned.folder / "models/merged";
-  const Result r = run_program("merge", {"--model", tuned.run, "--out-dir", merged});
+  const Result r = run_program("merge", {"--model", tuned.run, "--out", merged});
   check_ended_well(r);
   CHECK_THAT(r.out, ContainsSubstring("tapegrad sample " + merged.string()));
   CHECK(weights(merged).size() == weights(base().run).size());
@@ -193,7 +193,7 @@ TEST_CASE("adapters are merged by tapegrad merge, and by programs that get the r
         tuned.run.filename().string() + ", the folder of a run or a model: choose another place");
     CHECK_FALSE(fs::exists(tuned.run / "deep"));
   }
-  check_error_of("merge", run_program("merge", {"--model", tuned.run}), 2, "--out-dir is needed");
+  check_error_of("merge", run_program("merge", {"--model", tuned.run}), 2, "--out is needed");
 }
 
 TEST_CASE("a merge that fails can be made again", "[fine-tuning]") {

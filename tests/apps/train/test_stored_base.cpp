@@ -124,7 +124,7 @@ TEST_CASE("adapters are merged into a file whose weights are rounded, and the er
   check_error_of("merge", run_program("merge", {"--model", tuned.run, "--out", merged}), 1,
                  "exists already");
   check_error_of("merge", run_program("merge", {"--model", tuned.run, "--dtype", "f16"}), 2,
-                 "--out-dir is needed");
+                 "--out is needed");
 }
 
 TEST_CASE("options of stored weights that make no sense are refused by name", "[stored-base]") {

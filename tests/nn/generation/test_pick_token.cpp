@@ -83,10 +83,12 @@ TEST_CASE("a repetition penalty makes what the text has less likely, once", "[pi
 TEST_CASE("the smallest and largest penalties give weights that can be drawn", "[pick_token]") {
   Rng rng(1);
   const auto draw = [&](double penalty) {
-    return nn::pick_token({2, 3, -4}, {.repetition_penalty = penalty}, rng, Ids{0, 1, 2});
+    const nn::GenerateOptions options = {.top_p = 0.9, .repetition_penalty = penalty};
+    options.validate();
+    return nn::pick_token({1e38F, 2e38F, -3e38F}, options, rng, Ids{0, 1, 2});
   };
-  CHECK(draw(1e-300) <= 1);
-  CHECK(draw(1e300) <= 1);
+  CHECK(draw(nn::kLeastPenalty) <= 1);
+  CHECK(draw(nn::kMostPenalty) <= 1);
 }
 
 TEST_CASE("the largest biases give weights that can be drawn", "[pick_token]") {
@@ -108,7 +110,10 @@ TEST_CASE("options of sampling that have no meaning are Errors", "[pick_token]")
   CHECK(message({.top_p = 0}) == "top_p must be above 0 and at most 1, not 0");
   CHECK(message({.top_p = 1.1}) == "top_p must be above 0 and at most 1, not 1.1");
   CHECK(message({.min_p = -0.1}) == "min_p must be from 0 to 1, not -0.1");
-  CHECK(message({.repetition_penalty = 0}) == "repetition_penalty must be above 0, not 0");
+  for (const double penalty : {0.0, 1e-40, 101.0, std::nan("")}) {
+    CHECK_THAT(message({.repetition_penalty = penalty}),
+               ContainsSubstring("repetition_penalty must be from 0.01 to 100, not "));
+  }
   CHECK(message({.logit_bias = {{3, 1e300}}}) ==
         "the logit_bias of token 3 must be finite in f32, not 1e+300");
   CHECK(message({.top_p = std::nan("")}) == "top_p must be above 0 and at most 1, not nan");

@@ -1,5 +1,7 @@
+#include <cmath>
 #include <limits>
 
+#include "tapegrad/nn/generation/broken_logits.h"
 #include "tapegrad/nn/generation/generate.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/nn/models.h"
@@ -117,6 +119,21 @@ TEST_CASE("a mask is not told of the stop token", "[running_text]") {
   CHECK(taken.end == TextEnd::stop_token);
 }
 
+TEST_CASE("a mask does not hide that logits are broken", "[running_text]") {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  GenerateOptions options{.max_new_tokens = 1, .greedy = GENERATE(false, true)};
+  options.mask = std::make_shared<Rising>(-1, 2);
+  const auto choose = [&](const std::vector<float>& logits) {
+    nn::RunningText text({0}, options, Rng(1));
+    text.choose(logits, std::ssize(logits));
+    return text.take_new();
+  };
+  CHECK(choose({1, 2, 3}).size() == 1);
+  CHECK_THROWS_AS(choose({1, 2, NAN}), nn::BrokenLogits);
+  CHECK_THROWS_AS(choose({1, 2, infinity}), nn::BrokenLogits);
+  CHECK_THROWS_AS(choose({-infinity, -infinity, -infinity}), nn::BrokenLogits);
+}
+
 TEST_CASE("a bias is added to logits before penalties, and log probabilities do not know it",
           "[running_text]") {
   const Model model;
@@ -131,7 +148,8 @@ TEST_CASE("a bias is added to logits before penalties, and log probabilities do 
   CHECK(token.token == 5);
   CHECK(token.logprob == Approx(nn::LogProbabilities(logits)[5]).margin(1e-4));
   CHECK(chosen(-1000, 1).token != 5);
-  CHECK(chosen(1000, 1e6).token != 5);  // 1000 / 1e6; 1000 added behind a penalty would win
+  CHECK(chosen(20, 1).token == 5);
+  CHECK(chosen(20, 100).token != 5);  // 20 / 100; 20 added behind a penalty would win
   Generation generation(model.gpt);
   GenerateOptions wrong;
   wrong.logit_bias = {{50, 1}};
