@@ -224,7 +224,8 @@ bool is_nanogpt_config(const std::string& path) {
   if (!path.ends_with(".py")) return false;
   try {
     const std::string text = "\n" + read_file(path, kMostConfigBytes);
-    return text.find("\ndef ") == text.npos && text.find("\nclass ") == text.npos;
+    return text.find(" = ") != text.npos && text.find("\ndef ") == text.npos &&
+           text.find("\nclass ") == text.npos;
   } catch (const Error&) {
     return false;
   }

@@ -56,7 +56,6 @@ constexpr std::pair<std::string_view, std::string_view> kHabits[] = {
     {"--model-name-or-path", "--init-from"},
     {"--model-name-or-path", "--model"},
     {"--max-length", "--max-new-tokens"},
-    {"--do-sample", "--greedy"},
     {"--num-beams", "--beam"},
     {"--num-return-sequences", "--num-samples"},
     {"--stop-strings", "--stop"},

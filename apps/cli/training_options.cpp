@@ -111,17 +111,14 @@ void settle(const Parts& o, const CommandLine& cli, const std::optional<Stored>&
       batches_of_ranks({o.call, optimizer, o.evaluation, o.preset, o.corpus}, cli, ranks);
 }
 
-// The arguments, with --config before a config of nanoGPT's, which is a word of its own there:
-// train.py config/NAME.py --device=cpu.
-std::vector<std::string> arguments_of(const Call& call) {
-  std::vector<std::string> arguments;
-  bool is_value = true;  // the program's name
-  for (int i = 0; i < call.argc; ++i) {
-    const std::string text = call.argv[i];
-    const bool is_config = !is_value && is_nanogpt_config(text);
-    arguments.push_back(is_config ? "--config=" + text : text);
-    is_value = text.starts_with("-") && text.find('=') == text.npos;
-  }
+// The arguments with --config before their first word, if that is a config of nanoGPT's, which is a
+// word there: train.py config/NAME.py --device=cpu. Empty if it is none.
+std::vector<std::string> with_nanogpt_config(const Call& call, const CommandLine& cli,
+                                             const std::vector<std::string>& words) {
+  if (words.empty() || cli.given("--config") || !is_nanogpt_config(words.front())) return {};
+  std::vector<std::string> arguments(call.argv, call.argv + call.argc);
+  arguments.erase(std::find(arguments.begin() + 1, arguments.end(), words.front()));
+  arguments.insert(arguments.begin() + 1, "--config=" + words.front());
   return arguments;
 }
 
@@ -129,7 +126,8 @@ std::vector<std::string> arguments_of(const Call& call) {
 void check_words(const std::vector<std::string>& words) {
   for (std::size_t i = 1; i < words.size(); ++i) {
     const std::filesystem::path path = run::weighted_file(words[i]).path;
-    const bool is_run = path_exists(path / run::kConfigFile);
+    const bool is_run =
+        path_exists(path / run::kConfigFile) && path_exists(path / run::kMetricsFile);
     if (path == "-" || (path_exists(path) && !is_run)) continue;
     usage_error("{}: {}, and every path is text to learn: --out-dir {} keeps the run there",
                 words[i], is_run ? "it is a folder of a run" : "there is no such file or folder",
@@ -186,10 +184,11 @@ bool parse_arguments(TrainingProgram& program, const Call& call, int ranks) {
   program.describe(cli);
   for (const auto& [name, summary] : presets) cli.list("Presets", name, summary);
 
-  const std::vector<std::string> arguments = arguments_of(call);
-  std::vector<const char*> argv;
-  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  std::vector<const char*> argv(call.argv, call.argv + call.argc);
   cli.parse(call.argc, argv.data());  // to know the preset, or the run to resume
+  const std::vector<std::string> arguments = with_nanogpt_config(call, cli, words);
+  for (std::size_t i = 0; i < arguments.size(); ++i) argv[i] = arguments[i].c_str();
+  if (!arguments.empty()) cli.parse(call.argc, argv.data());
   const CallOptions given = o.call;
   const bool help = cli.given("--help") || cli.given("--version");
   std::optional<run::Config> stored;
@@ -204,7 +203,7 @@ bool parse_arguments(TrainingProgram& program, const Call& call, int ranks) {
   cli.parse(call.argc, argv.data());
   if (cli.printed_information()) return false;
 
-  check_words(words);
+  as_usage([&] { check_words(words); });
   if (!words.empty() && !cli.given("--corpus")) o.corpus.clear();
   o.corpus.insert(o.corpus.end(), words.begin(), words.end());
   make_absolute(o);

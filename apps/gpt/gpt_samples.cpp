@@ -55,7 +55,7 @@ void Program::print_samples(run::Report& report) const {
 
 bool Program::shows_sample(const run::Report& report) const {
   const auto interval = options_.passes.sample_interval;
-  return interval && report.iteration() % *interval == 0;
+  return interval && report.iteration() > 0 && report.iteration() % *interval == 0;
 }
 
 // After every sample_interval steps: the same draws each time, and none of the run's own.

@@ -102,22 +102,27 @@ void Connection::on_header(Failure failure) {
                             : parser_->chunked() ? owner_.limits.body_bytes
                                                  : 0;
   if (bytes > owner_.limits.body_bytes) return on_failed_read(bhttp::error::body_limit);
-  if (!take_body(bytes)) {
+  if (!make_room(owner_.bodies, bytes, /*closes_own=*/false)) {
     return refuse(503, "other requests are being read: try again in a moment");
   }
   if (beast::iequals(parser_->get()[bhttp::field::expect], "100-continue")) return allow_body();
   read_body();
 }
 
-// A client that is sending more than this one does loses a request, if there is no other room.
-bool Connection::take_body(std::size_t bytes) {
-  while (!owner_.bodies.has_room_for(bytes)) {
-    Connection& other = owner_.bodies.first_of_largest();
-    const std::size_t own = owner_.bodies.bytes_of(client_) + bytes;
-    if (own >= owner_.bodies.bytes_of(other.client())) return false;
-    other.close();
+// Closes connections of clients that hold more than this one would, the oldest first, until the
+// bytes fit. If they never do, it closes none.
+bool Connection::make_room(Budget& budget, std::size_t bytes, bool closes_own) {
+  Budget after = budget;
+  std::vector<Connection*> closed;
+  while (!after.has_room_for(bytes)) {
+    Connection& other = after.first_of_largest();
+    const bool is_own = closes_own && other.client() == client_;
+    if (!is_own && after.bytes_of(client_) + bytes >= after.bytes_of(other.client())) return false;
+    after.give(other);
+    closed.push_back(&other);
   }
-  owner_.bodies.take(*this, bytes);
+  for (Connection* other : closed) other->close();
+  budget.take(*this, bytes);
   return true;
 }
 
@@ -173,11 +178,13 @@ void Connection::on_failed_read(Failure failure) {
 void Connection::send(Response response) {
   if (!stream_.socket().is_open() || streams_) return;
   if (std::exchange(waits_, false)) stream_.cancel();
-  // A finished answer is worth more than those that a client does not take.
-  while (!owner_.answers.has_room_for(response.body.size())) {
-    owner_.answers.first_of_largest().close();
+  // A finished answer is worth more than an older one that the same client, or one that holds more,
+  // has not taken. Small ones do not count: there are no more of them than connections.
+  constexpr std::size_t kSmall = 1 << 16;
+  const std::size_t bytes = response.body.size();
+  if (bytes > kSmall && !make_room(owner_.answers, bytes, /*closes_own=*/true)) {
+    response = owner_.handler.refusal(503, "other answers are being sent: try again in a moment");
   }
-  owner_.answers.take(*this, response.body.size());
   response_.emplace();
   response_->result(static_cast<unsigned>(response.status));
   response_->version(11);

@@ -41,14 +41,24 @@ void PromptAnswers::begin_text(Prompt& prompt) {
                                .maker = TextMaker(model_.tokenizer, options_)});
 }
 
+// Only if there is nothing else to do does it wait for stdin: whoever writes prompts there may wait
+// for the answer to one before the next.
+void PromptAnswers::read_next() {
+  if (next_ || ended_) return;
+  try {
+    if (!prompts_.empty() && !reader_.has_input()) return;
+    next_ = read_prompt();
+    ended_ = !next_;
+  } catch (...) {  // the texts of the prompts before it are made all the same
+    error_ = std::current_exception();
+    ended_ = true;
+  }
+}
+
 void PromptAnswers::begin_texts() {
   const std::int64_t most = std::max(kMostUnprinted, 2 * options_.batch);
   while (std::ssize(prompts_) < most) {
-    try {
-      if (!next_ && !error_) next_ = read_prompt();
-    } catch (...) {  // the texts of the prompts before it are made all the same
-      error_ = std::current_exception();
-    }
+    read_next();
     if (!next_ || !generation_.has_room(std::ssize(next_->tokens), next_->options)) return;
     prompts_.push_back(std::move(*next_));
     next_.reset();
@@ -92,7 +102,11 @@ void PromptAnswers::print_ended() {
     if (options_.json) {
       printer_.json(prompt.line.prompt, made, prompt.line.id);
     } else {
-      printer_.heading(printed_, read_);  // if there is a second prompt, it has been read
+      if (printed_ == 0) {  // a second prompt has been read, or may still come
+        read_next();
+        several_ = read_ > 1 || !ended_;
+      }
+      printer_.heading(printed_, several_ ? 2 : 1);
       SamplePrinter::print(prompt.line.prompt + made.text);
       printer_.end_text(made.tokens);
     }

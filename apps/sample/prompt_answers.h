@@ -13,7 +13,8 @@ namespace tapegrad::sampling {
 // it and those before it have ended. A prompt's texts are those that it gets alone with its seed,
 // which is that of its line, or `seed` plus the number of the prompts before it.
 //
-// Prompts are read when there is room for them, and forgotten when their texts are printed.
+// Prompts are read when there is room for them, and forgotten when their texts are printed. Texts
+// that are being made do not wait for further prompts on stdin.
 class PromptAnswers {
  public:
   PromptAnswers(const run::TextModel& model, const SampleOptions& options, std::uint64_t seed,
@@ -43,6 +44,7 @@ class PromptAnswers {
 
   std::optional<Prompt> read_prompt();
   void begin_text(Prompt& prompt);
+  void read_next();
   void begin_texts();
   void take(Prompt& prompt);
   void end_text(Prompt& prompt, std::optional<nn::TextEnd> end);
@@ -56,6 +58,8 @@ class PromptAnswers {
   PromptReader reader_;
   std::optional<Prompt> next_;  // read, and not begun
   std::exception_ptr error_;    // of the line behind it
+  bool ended_ = false;          // no prompt is to be read behind it
+  bool several_ = false;        // prompts, for headings
   std::uint64_t read_ = 0;      // prompts
   std::deque<Prompt> prompts_;  // begun, and not all of their texts are printed
   std::size_t printed_ = 0;     // texts

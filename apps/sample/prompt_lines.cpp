@@ -1,5 +1,6 @@
 #include "tapegrad/apps/sample/prompt_lines.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -58,8 +59,13 @@ PromptReader::PromptReader(const std::string& file) : name_(file == "-" ? "stdin
       check(count >= 0, "stdin cannot be read: {}", std::strerror(errno));
       return static_cast<std::size_t>(count);
     };
+    ready_ = [] {
+      pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+      return ::poll(&input, 1, 0) > 0;
+    };
     return;
   }
+  ready_ = [] { return true; };
   const auto input = std::make_shared<InputFile>(file);
   read_ = [input, file, at = std::uint64_t{0}](char* to, std::size_t most) mutable -> std::size_t {
     const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(most, input->size() - at));
@@ -69,23 +75,28 @@ PromptReader::PromptReader(const std::string& file) : name_(file == "-" ? "stdin
   };
 }
 
-std::optional<std::string> PromptReader::next_line() {
-  std::size_t end = bytes_.find('\n', at_);
-  while (end == bytes_.npos && !ended_) {
+// Reads up to the end of a line. False if that would have to wait, and is not to.
+bool PromptReader::take_in(bool wait) {
+  for (;;) {
+    end_ = std::min(bytes_.find('\n', end_), bytes_.size());
+    if (end_ < bytes_.size() || ended_) return true;
+    if (!wait && !ready_()) return false;
     bytes_.erase(0, std::exchange(at_, 0));
-    const std::size_t before = bytes_.size();
+    const std::size_t before = end_ = bytes_.size();
     check(before <= kMostPromptBytes, "{}, line {}: it has more than {} bytes", name_, lines_ + 1,
           kMostPromptBytes);
     bytes_.resize(before + kPiece);
     const std::size_t count = read_(bytes_.data() + before, kPiece);
     bytes_.resize(before + count);
     ended_ = count == 0;
-    end = bytes_.find('\n', before);
   }
+}
+
+std::optional<std::string> PromptReader::next_line() {
+  take_in(true);
   if (at_ == bytes_.size() || interrupted()) return std::nullopt;
-  end = std::min(end, bytes_.size());
-  std::string_view line = std::string_view(bytes_).substr(at_, end - at_);
-  at_ = std::min(end + 1, bytes_.size());
+  std::string_view line = std::string_view(bytes_).substr(at_, end_ - at_);
+  at_ = end_ = std::min(end_ + 1, bytes_.size());
   if (lines_ == 0) line = without_byte_order_mark(line);
   if (line.ends_with('\r')) line.remove_suffix(1);
   return std::string(line);

@@ -30,22 +30,32 @@ class PromptReader {
  public:
   // Copies up to so many of the next bytes to `to`, and returns how many; 0 at the end.
   using Read = std::function<std::size_t(char* to, std::size_t most)>;
+  // Whether Read would return at once.
+  using Ready = std::function<bool()>;
   // `name` is for messages.
-  PromptReader(std::string name, Read read) : name_(std::move(name)), read_(std::move(read)) {}
+  PromptReader(
+      std::string name, Read read, Ready ready = [] { return true; })
+      : name_(std::move(name)), read_(std::move(read)), ready_(std::move(ready)) {}
   // Of a file; "-" is stdin. Error if it cannot be opened.
   explicit PromptReader(const std::string& file);
 
   // The next prompt; none behind the last one, or if a signal ends the wait for stdin. Error, with
   // the line, for an empty or very long line or another object, and if there is no line.
   std::optional<PromptLine> next();
+  // Whether next() would return at once: a whole line is there, or the end. Takes in what there is
+  // of a line. Error for a very long one.
+  bool has_input() { return take_in(false); }
 
  private:
+  bool take_in(bool wait);
   std::optional<std::string> next_line();
 
   std::string name_;
   Read read_;
-  std::string bytes_;   // that were read
-  std::size_t at_ = 0;  // and of these, the first that next_line() has not returned
+  Ready ready_;
+  std::string bytes_;    // that were read
+  std::size_t at_ = 0;   // and of these, the first that next_line() has not returned
+  std::size_t end_ = 0;  // of the line there, or how far its end was looked for
   std::int64_t lines_ = 0;
   bool ended_ = false;
 };

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "tapegrad/base/cxx20.h"
+
 namespace tapegrad {
 
 // The fastest instructions that products of bf16 run on here. That takes a processor that has them,

@@ -133,6 +133,7 @@ class AnswersByPrefixes {
           "the template writes the messages before message {} otherwise when it follows, so that "
           "its answer cannot be told: a template with {{% generation %}} marks can tell it",
           i + 1);
+    if (whole_.messages[i].content.empty()) return same;  // it calls tools
     return std::min(same, place_of(i, 0));  // an answer may begin with letters of the prompt's
   }
 
@@ -144,7 +145,8 @@ class AnswersByPrefixes {
     if (!asks_on && text_.starts_with(through)) return through.size();
     const std::string& content = whole_.messages[i].content;
     const std::string_view answer = bare_answer(content);
-    const std::size_t found = place_of(i, static_cast<std::size_t>(answer.data() - content.data()));
+    const auto byte = static_cast<std::size_t>(answer.data() - content.data());
+    const std::size_t found = content.empty() ? begin : place_of(i, byte);
     check(found >= begin && std::string_view(text_).substr(found).starts_with(answer),
           "the template writes message {} otherwise than it is, so that its end cannot be told: a "
           "template with {{% generation %}} marks can tell it",

@@ -30,10 +30,9 @@ bool is_inside(const fs::path& path, const fs::path& folder) {
 // model, so any other link would take a file of the user's along.
 fs::path place_of(const fs::path& file) {
   const fs::path place = resolved_path(file), folder = resolved_path(file.parent_path());
-  fs::path root = folder;
-  for (fs::path at = folder; at.has_relative_path(); at = at.parent_path()) {
-    if (at.filename() == "snapshots") root = at.parent_path() / "blobs";
-  }
+  fs::path at = folder;
+  while (at.has_relative_path() && at.filename() != "snapshots") at = at.parent_path();
+  const fs::path root = at.has_relative_path() ? at.parent_path() / "blobs" : folder;
   check(is_inside(place, folder) || is_inside(place, root),
         "{}: it is a link to {}, outside of the model: put a copy in its place, or remove it",
         file.string(), place.string());

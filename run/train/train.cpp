@@ -97,23 +97,29 @@ class Trainer {
   }
 
  private:
-  // The last step that a checkpoint has; empty if there is none.
+  // The last step that a checkpoint has; empty if there is none. Its file says which: an error may
+  // come after it was replaced.
   std::string safe_step() const {
-    const std::int64_t step = saved_ >= 0 ? saved_ : begin_;
-    const bool saved = saved_ >= 0 || (folder_.resumes() && !folder_.back_from());
-    if (!saved || !path_exists(folder_.path() / kTrainerFile)) return "";
-    return fmt::format("The checkpoint of step {} is complete{}", step,
-                       about_.resume_command.empty()
-                           ? ""
-                           : ", and the run can go on from there: " + about_.resume_command);
+    if (saved_ < 0 && (!folder_.resumes() || folder_.back_from())) return "";
+    try {
+      return fmt::format("The checkpoint of step {} is complete{}",
+                         checkpoint_iteration(folder_.path()),
+                         about_.resume_command.empty()
+                             ? ""
+                             : ", and the run can go on from there: " + about_.resume_command);
+    } catch (const std::exception&) {
+      return "";
+    }
   }
 
   // Error if the disk has no room for checkpoints: see DiskNeeds.
   void check_disk() const {
     if (!traces(folder_)) return;  // another rank writes
+    const bool replaces = path_exists(folder_.path() / kTrainerFile);
+    if (replaces && !folder_.resumes()) return;  // the old run goes first, and leaves its room
     DiskNeeds needs{.optimizer = about_.memory ? about_.memory->optimizer : 0,
                     .keeps_best = keep_rule(evaluation_.keep).best,
-                    .replaces = path_exists(folder_.path() / kTrainerFile)};
+                    .replaces = replaces};
     for (const auto& [name, tensor] : task_.params.checkpoint_tensors()) {
       needs.weights += static_cast<double>(tensor.bytes());
     }

@@ -26,7 +26,8 @@ export function experimentTable(runs) {
     .map((group) => [...group.values, String(group.runs.length), ...RESULTS.map(([, of, words]) => spread(group.runs.map(of), words))]);
   const head = [...options.map(([name]) => name), t("seeds"), ...RESULTS.map(([name]) => (name === "step" ? t("bestStep") : t(name === "val_loss" ? "best" : name)))];
   const caption = t("experiments");
-  const element = rows.length > 0 ? table(caption, head, rows) : el("p", { class: "note" }, t("noMatch"));
+  const nothing = el("p", { class: "note" }, runs.length > 0 ? t("noLosses") : "");
+  const element = rows.length > 0 ? table(caption, head, rows) : nothing;
   return { look: JSON.stringify([head, rows]), element };
 }
 

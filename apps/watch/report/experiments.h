@@ -35,7 +35,7 @@ struct Experiments {
 };
 
 // Error if no run has a validation loss. `apart`: mean and deviation in columns of their own, and
-// all digits, for programs.
+// nine digits, for programs.
 Experiments experiments_of(const Runs& runs, bool apart = false);
 
 }  // namespace tapegrad::watch

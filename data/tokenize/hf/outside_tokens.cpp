@@ -165,7 +165,8 @@ class Ids {
   void note(std::size_t place) {
     const json& token = added()[place];
     const bool is_token = token.is_object() && json_member(token, "content").is_string() &&
-                          json_member(token, "id").is_number_unsigned();
+                          json_member(token, "id").is_number_unsigned() &&
+                          token["id"].get<std::uint64_t>() < file_.most_tokens();
     if (!is_token) return;  // which its reader refuses
     places_.emplace(token.at("content").get<std::string>(), place);
     largest_ = std::max(largest_, token.at("id").get<std::int64_t>());

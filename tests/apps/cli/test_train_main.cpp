@@ -110,12 +110,18 @@ TEST_CASE("a config of nanoGPT is one without --config; other words are texts", 
   CHECK(given.text.corpus == std::vector{text});
   CHECK(options({own}).text.corpus == std::vector{own});
   CHECK(options({"--corpus", config}).text.corpus == std::vector{config});
+  CHECK(options({"--corpus", own, config}).text.corpus == std::vector{own, config});
+  CHECK(options({text, config}).text.corpus == std::vector{text, config});
+  const std::string empty = folder.put("__init__.py", "");
+  CHECK(options({empty, text}).text.corpus == std::vector{empty, text});
   CHECK(options({text, own}).text.corpus == std::vector{text, own});
   CHECK_THROWS_WITH(
       options({text, "runs/mine"}),
       ContainsSubstring("runs/mine: there is no such file or folder, and every path is "
                         "text to learn: --out-dir runs/mine keeps the run there"));
   folder.put("config.json", "{}");
+  CHECK(options({text, folder / "."}).text.corpus == std::vector<std::string>{text, folder / "."});
+  folder.put("metrics.jsonl", "");
   CHECK_THROWS_WITH(options({text, folder / "."}), ContainsSubstring("it is a folder of a run"));
 }
 

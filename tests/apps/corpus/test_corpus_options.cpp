@@ -53,7 +53,7 @@ TEST_CASE("what is left out of a folder is said", "[corpus-options]") {
 TEST_CASE("a text that there is no memory for is refused by its name", "[corpus-options]") {
   const TempFolder folder;
   const auto corpus = folder.put("large.txt", std::string(100 << 20, 'a'));
-  const fs::path err = folder / "err";
+  const std::filesystem::path err = folder / "err";
   std::string command = "ulimit -v 600000; timeout 60 " + quoted_program("train-gpt");
   for (const auto& arg : tiny_run(corpus, folder / "run", 1)) command += " " + quoted(arg);
   CHECK(std::system((command + " --threads 1 2>" + quoted(err)).c_str()) != 0);

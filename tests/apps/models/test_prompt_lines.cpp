@@ -1,5 +1,7 @@
 // sample-text with many prompts from a file, with guesses, and beyond the block.
 
+#include <sys/stat.h>
+
 #include <nlohmann/json.hpp>
 
 #include "tapegrad/apps/sample/prompt_lines.h"
@@ -61,6 +63,35 @@ TEST_CASE("each line of a file of prompts is a text or a JSON object", "[prompts
   CHECK(prompts[2].prompt == " {three}");
   CHECK(prompts[3].id == Json(4.5));
   CHECK(prompts[3].where == "p.txt, line 4");
+}
+
+TEST_CASE("a reader of prompts has input once a whole line or the end is there", "[prompts]") {
+  std::string there;
+  bool ended = false;
+  sampling::PromptReader reader(
+      "p.txt",
+      [&](char* to, std::size_t most) {
+        const std::size_t count = there.copy(to, std::min<std::size_t>(most, 2));
+        REQUIRE((count > 0 || ended));  // otherwise it would wait
+        there.erase(0, count);
+        return count;
+      },
+      [&] { return ended || !there.empty(); });
+  CHECK_FALSE(reader.has_input());
+  there = "one\ntw";
+  CHECK(reader.has_input());
+  CHECK(reader.next()->prompt == "one");
+  CHECK_FALSE(reader.has_input());
+  there = "o\nthree";
+  CHECK(reader.has_input());
+  CHECK(reader.next()->prompt == "two");
+  CHECK_FALSE(reader.has_input());
+  CHECK(there.empty());
+  ended = true;
+  CHECK(reader.has_input());
+  CHECK(reader.next()->prompt == "three");
+  CHECK(reader.has_input());
+  CHECK_FALSE(reader.next());
 }
 
 TEST_CASE("a line that is no prompt is refused with its number", "[prompts]") {
@@ -138,6 +169,43 @@ TEST_CASE("prompts are continued while others are still to come", "[prompts]") {
                   std::filesystem::path(places::kPrograms) / "sample", tiny().run});
   check_ended_well(r);
   CHECK_THAT(r.out, ContainsSubstring("3000"));
+}
+
+TEST_CASE("a prompt is answered before the next one has been written", "[prompts]") {
+  const TempFolder folder;
+  const std::string first = "the\n{\"prompt\": \"on", second = "\", \"id\": 2}\n";
+  const Args form = GENERATE(Args{}, Args{"--json"});
+  const Args args = form + Args{"--max-new-tokens", "20", "--num-samples", "2"};
+  const Result whole = sample(args + Args{"--prompts", folder.put("p", first + second)});
+  check_ended_well(whole);
+  const std::string answer =
+      form.empty() ? "--- prompt 1, sample 2 ---" : json_lines(whole.out)[1].at("text").dump();
+  const auto pipe = folder / "pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  // Open for both, so that opening it waits for nobody.
+  const int prompts = ::open(pipe.c_str(), O_RDWR | O_CLOEXEC);
+  REQUIRE(prompts >= 0);
+  const auto write = [&](const std::string& text) {
+    REQUIRE(::write(prompts, text.data(), text.size()) == std::ssize(text));
+  };
+  Program program("sample-text", Args{"--model", tiny().run, "--prompts", "-"} + args, ".", pipe);
+  write(first);
+  program.wait_for(answer);  // while half of the next line is there
+  write(second);
+  ::close(prompts);
+  const Result r = program.wait();
+  check_ended_well(r);
+  CHECK(r.out == whole.out);
+}
+
+TEST_CASE("a single prompt of stdin has no heading", "[prompts]") {
+  const TempFolder folder;
+  const auto file = folder.put("p", "the\n");
+  const Args args = {"--max-new-tokens", "5", "--prompts"};
+  const Result r = sample(args + Args{"-"}, file);
+  check_ended_well(r);
+  CHECK(r.out == sample(args + Args{file}).out);
+  CHECK_THAT(r.out, !ContainsSubstring("---"));
 }
 
 TEST_CASE("prompts of stdin are continued up to a line that is none", "[prompts]") {

@@ -11,7 +11,6 @@
 #include "tapegrad/tests/apps/tiny_runs.h"
 #include "tapegrad/tests/places.h"
 
-using tapegrad::Json;
 using tapegrad::watch::LineChart;
 using tapegrad::watch::svg_of;
 namespace fs = std::filesystem;
@@ -201,8 +200,8 @@ TEST_CASE("the README's picture has the options and the first loss of the quicks
   const TempFolder folder;
   check_ended_well(train({"--preset", "quickstart", "--max-iters", "1", "--eval-iters", "2",
                           "--final-eval", "none", "--no-sample", "--out-dir", folder / "run"}));
-  const Json now = tapegrad::read_json_object(folder / "run/config.json");
-  Json drawn = tapegrad::parse_json<Json>(between("<desc>", "</desc>"), 4);
+  const tapegrad::Json now = tapegrad::read_json_object(folder / "run/config.json");
+  tapegrad::Json drawn = tapegrad::parse_json<tapegrad::Json>(between("<desc>", "</desc>"), 4);
   drawn["model"]["vocab_size"] = now["model"]["vocab_size"];  // of the corpus
   for (const char* name : {"max_iters", "lr_decay_iters", "warmup_iters"}) {
     drawn["optimizer"][name] = now["optimizer"][name];
@@ -210,6 +209,6 @@ TEST_CASE("the README's picture has the options and the first loss of the quicks
   CHECK(drawn["model"] == now["model"]);
   CHECK(drawn["optimizer"] == now["optimizer"]);
   const std::string metrics = TempFolder::get(folder / "run/metrics.jsonl");
-  const Json line = tapegrad::parse_json<Json>(metrics.substr(0, metrics.find('\n')), 2);
+  const auto line = tapegrad::parse_json<tapegrad::Json>(metrics.substr(0, metrics.find('\n')), 2);
   CHECK(std::abs(line["val_loss"].get<double>() - first) < 0.1);
 }

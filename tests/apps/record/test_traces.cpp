@@ -6,7 +6,7 @@
 
 namespace {
 
-using Json = nlohmann::json;
+using TraceJson = nlohmann::json;
 
 struct Span {
   double begin, end;
@@ -14,9 +14,9 @@ struct Span {
 
 // The spans of the first row, with the names of those around each: "step/forward/h.0/linear". Fails
 // where spans overlap without one being inside the other, which viewers cannot draw.
-std::vector<std::string> nested(const Json& trace) {
+std::vector<std::string> nested(const TraceJson& trace) {
   std::vector<std::pair<Span, std::string>> spans;
-  for (const Json& e : trace.at("traceEvents")) {
+  for (const TraceJson& e : trace.at("traceEvents")) {
     if (e.at("ph") != "X" || e.at("tid") != 0) continue;
     const double begin = e.at("ts").get<double>();
     spans.push_back({{begin, begin + e.at("dur").get<double>()}, e.at("name")});
@@ -43,7 +43,9 @@ bool has(const std::vector<std::string>& list, const std::string& text) {
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
-Json read(const std::filesystem::path& path) { return Json::parse(TempFolder::get(path)); }
+TraceJson read(const std::filesystem::path& path) {
+  return TraceJson::parse(TempFolder::get(path));
+}
 
 }  // namespace
 
@@ -57,7 +59,7 @@ TEST_CASE("--profile traces some steps, and changes nothing else", "[trace]") {
   CHECK(same_model(plain.run, plain.folder / "traced"));
   CHECK(TempFolder::get(plain.folder / "traced" / "config.json").find("profile") ==
         std::string::npos);
-  const Json trace = read(file);
+  const TraceJson trace = read(file);
   const std::vector<std::string> spans = nested(trace);
   CHECK(std::count(spans.begin(), spans.end(), "step") == 3);
   CHECK(std::count(spans.begin(), spans.end(), "step/update") == 3);
@@ -66,7 +68,7 @@ TEST_CASE("--profile traces some steps, and changes nothing else", "[trace]") {
   CHECK(has(spans, "step/forward/h.1/linear"));
   CHECK(has(spans, "step/backward/h.0/linear backward"));
   int linear = 0;
-  for (const Json& e : trace.at("traceEvents")) {
+  for (const TraceJson& e : trace.at("traceEvents")) {
     if (e.at("name") != "linear" || e.at("tid") != 0) continue;
     ++linear;
     CHECK(e.at("args").contains("module"));
