@@ -203,7 +203,7 @@ bool parse_arguments(TrainingProgram& program, const Call& call, int ranks) {
   cli.parse(call.argc, argv.data());
   if (cli.printed_information()) return false;
 
-  as_usage([&] { check_words(words); });
+  check_words(words);
   if (!words.empty() && !cli.given("--corpus")) o.corpus.clear();
   o.corpus.insert(o.corpus.end(), words.begin(), words.end());
   make_absolute(o);

@@ -2,7 +2,6 @@
 
 #include <filesystem>
 
-#include "tapegrad/base/file.h"
 #include "tapegrad/run/corpus/text_data.h"
 
 namespace tapegrad::seq2seq {
@@ -44,7 +43,8 @@ void Options::validate() const {
   check(text.corpus.size() <= 1, "--corpus takes one file of pairs, not {}", text.corpus.size());
   check(text.corpus.empty() || text.corpus.front() != "-",
         "--corpus: pairs are read from a file, and not from stdin");
-  check(text.corpus.empty() || !is_folder(text.corpus.front()),
+  std::error_code unknown;  // reading says then what is wrong, which no option is
+  check(text.corpus.empty() || !std::filesystem::is_directory(text.corpus.front(), unknown),
         "--corpus: {} is a folder; a file of pairs is needed",
         text.corpus.empty() ? "" : text.corpus.front());
 }

@@ -34,7 +34,7 @@ void add_rows(const T* x, std::int64_t begin, std::int64_t end, std::int64_t inn
 
 // Sums where inner is so large that threads share out blocks of columns: each adds up all rows.
 template <class From, class To>
-void sum_columns(const From* x, To* out, const Axis& axis, double divisor) {
+void sum_columns(const From* x, To* out, const Axis& axis) {
   const std::int64_t blocks = (axis.inner + kColumnBlock - 1) / kColumnBlock;
   const std::int64_t grain = std::max<std::int64_t>(1, kElementGrain / (axis.n * kColumnBlock + 1));
   parallel_for(axis.outer * blocks, grain, [=](std::int64_t begin, std::int64_t end) {
@@ -49,16 +49,15 @@ void sum_columns(const From* x, To* out, const Axis& axis, double divisor) {
         }
       }
       To* to = out + i / blocks * axis.inner + first;
-      for (std::int64_t j = 0; j < width; ++j) to[j] = static_cast<To>(total[j] / divisor);
+      for (std::int64_t j = 0; j < width; ++j) to[j] = static_cast<To>(total[j]);
     }
   });
 }
 
-// out (outer, inner) = Σ over n of x (outer, n, inner) / divisor: fixed chunks of rows, added up in
-// order.
+// out (outer, inner) = Σ over n of x (outer, n, inner): fixed chunks of rows, added up in order.
 template <class From, class To>
-void sum_axis(const From* x, To* out, const Axis& axis, double divisor) {
-  if (axis.inner >= kColumnBlock) return sum_columns(x, out, axis, divisor);
+void sum_axis(const From* x, To* out, const Axis& axis) {
+  if (axis.inner >= kColumnBlock) return sum_columns(x, out, axis);
   const std::int64_t rows =
       std::max<std::int64_t>(1, kChunk / std::max<std::int64_t>(1, axis.inner));
   const std::int64_t chunks = std::max<std::int64_t>(1, (axis.n + rows - 1) / rows);
@@ -79,15 +78,14 @@ void sum_axis(const From* x, To* out, const Axis& axis, double divisor) {
       for (std::int64_t j = 0; j < axis.inner; ++j) total[j] += total[c * axis.inner + j];
     }
     for (std::int64_t j = 0; j < axis.inner; ++j) {
-      out[o * axis.inner + j] = static_cast<To>(total[j] / divisor);
+      out[o * axis.inner + j] = static_cast<To>(total[j]);
     }
   }
 }
 
-// Sums over each marked dimension, which keeps a size of 1, divided by `divisor`. Neighbouring ones
-// are taken as one. Where that takes several sums, all but the last stay f64, so that the result is
-// rounded once.
-Tensor sum_dims(const Tensor& x, const std::vector<bool>& marked, double divisor = 1) {
+// Sums over each marked dimension, which keeps a size of 1. Neighbouring ones are taken as one.
+// Where that takes several sums, all but the last stay f64, so that the result is rounded once.
+Tensor sum_dims(const Tensor& x, const std::vector<bool>& marked) {
   Tensor y = x;
   for (int i = x.rank(); i-- > 0;) {
     if (!marked[static_cast<std::size_t>(i)]) continue;
@@ -106,7 +104,7 @@ Tensor sum_dims(const Tensor& x, const std::vector<bool>& marked, double divisor
       dispatch(sums.dtype(), [&](auto to) {
         using From = decltype(from);
         using To = decltype(to);
-        sum_axis(y.data<From>(), sums.mutable_data<To>(), Axis(merged, first), last ? divisor : 1);
+        sum_axis(y.data<From>(), sums.mutable_data<To>(), Axis(merged, first));
       });
     });
     y = sums;
@@ -158,7 +156,7 @@ Tensor mean(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
   const std::vector<bool> marked = mark("mean", x.shape(), dims);
   const auto n = static_cast<double>(count(x.shape(), marked));
   const Tensor means = apply(
-      "mean", {x}, [=](Inputs in, Saved&) { return sum_dims(in[0], marked, n); },
+      "mean", {x}, [=](Inputs in, Saved&) { return sum_dims(in[0], marked) / n; },
       [=, shape = x.shape()](const Tensor& dy, const Saved&, const Needs&) -> Grads {
         // The gradient of nothing has no elements, and is not divided by 0.
         return {broadcast_to(shape.numel() == 0 ? dy : dy / n, shape)};

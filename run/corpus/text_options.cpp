@@ -53,7 +53,9 @@ void TextOptions::validate() const {
         "--preferences excludes --corpus, --data and --chat: a run learns from one of them");
   const bool is_chat = learns_chat();
   // What a folder has that has moved, its run knew. Who opens it says that it is not there.
-  const bool has_moved = data.size() == 1 && !path_exists(data.front());
+  std::error_code unknown;  // reading says then what is wrong, which no option is
+  const bool has_moved =
+      data.size() == 1 && !std::filesystem::exists(data.front(), unknown) && !unknown;
   check(has_moved || is_chat == (batches == BatchKind::packed), "--batches {}: {}",
         name_of_enum(batches),
         is_chat ? "batches of conversations are packed" : "packed is for --chat");

@@ -41,9 +41,7 @@ TEST_CASE("bench step in bf16 says by what it is computed", "[bench]") {
   const Result r = run_program("bench", {"step", "char-cpu", "--steps", "2", "--dtype", "bf16"});
   INFO(r.out << r.err);
   CHECK(r.code == 0);
-  CHECK(matches(
-      r.out,
-      R"(bf16 in the products of linear layers, (by oneDNN|but) .* takes [0-9.]+ (of the time|times))"));
+  CHECK(matches(r.out, R"(bf16 in the products of linear layers, (by oneDNN|but) .*)"));
   CHECK(matches(r.out, R"(tapegrad char-cpu bf16: [0-9.]+ ms/step [0-9]+ tok/s peak [0-9]+ MB)"));
 }
 

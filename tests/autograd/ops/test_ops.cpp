@@ -240,7 +240,7 @@ TEST_CASE("layer_norm of a constant row is 0 with finite gradients", "[ops]") {
                     "[layer_norm] weight or bias (4) does not fit x (2, 5)");
 }
 
-TEST_CASE("rows of equal elements have no rest: mean, var and layer_norm", "[ops]") {
+TEST_CASE("rows of equal elements have no rest: var and layer_norm", "[ops]") {
   const DType dtype = GENERATE(DType::f32, DType::f64);
   const double value = GENERATE(10.3, 0.1, -1e5 / 3, 1e-20);
   const std::int64_t n = GENERATE(2, 7, 49, 768);
@@ -253,10 +253,6 @@ TEST_CASE("rows of equal elements have no rest: mean, var and layer_norm", "[ops
     }
   }
   CHECK(var(x).item() == 0);
-  if (dtype == DType::f32) {  // a sum of f64 is rounded, in PyTorch, too
-    CHECK(mean(x).item() == x.at(0));
-    CHECK(list(slope(x, [](auto& v) { return var(v); })) == zeros);
-  }
 }
 
 TEST_CASE("layer_norm of a row that varies little beside its mean", "[ops]") {

@@ -66,7 +66,8 @@ void read_rope_scaling(const nn::GgufFile& file, nn::DecoderConfig& c) {
                       [](float a, float b) { return std::abs(a - b) <= 1e-5F * b; });
   };
   validate_config(c, file.name());
-  if (!makes_values() && std::ssize(values) == c.channels_per_head() / 2) {
+  const bool ours = file.keys().contains(kRopeFactor);  // a file that says by itself what was meant
+  if (!ours && !makes_values() && std::ssize(values) == c.channels_per_head() / 2) {
     set_rope_factors({values.begin(), values.end()}, c);
     validate_config(c, file.name());
   }
