@@ -105,13 +105,14 @@ void Connection::on_header(Failure failure) {
   if (!make_room(owner_.bodies, bytes, /*closes_own=*/false)) {
     return refuse(503, "other requests are being read: try again in a moment");
   }
+  owner_.bodies.take(*this, bytes);
   if (beast::iequals(parser_->get()[bhttp::field::expect], "100-continue")) return allow_body();
   read_body();
 }
 
 // Closes connections of clients that hold more than this one would, the oldest first, until the
 // bytes fit. If they never do, it closes none.
-bool Connection::make_room(Budget& budget, std::size_t bytes, bool closes_own) {
+bool Connection::make_room(const Budget& budget, std::size_t bytes, bool closes_own) {
   Budget after = budget;
   std::vector<Connection*> closed;
   while (!after.has_room_for(bytes)) {
@@ -122,7 +123,6 @@ bool Connection::make_room(Budget& budget, std::size_t bytes, bool closes_own) {
     closed.push_back(&other);
   }
   for (Connection* other : closed) other->close();
-  budget.take(*this, bytes);
   return true;
 }
 
@@ -179,12 +179,13 @@ void Connection::send(Response response) {
   if (!stream_.socket().is_open() || streams_) return;
   if (std::exchange(waits_, false)) stream_.cancel();
   // A finished answer is worth more than an older one that the same client, or one that holds more,
-  // has not taken. Small ones do not count: there are no more of them than connections.
+  // has not taken. Small ones need no room: there are no more of them than connections.
   constexpr std::size_t kSmall = 1 << 16;
   const std::size_t bytes = response.body.size();
   if (bytes > kSmall && !make_room(owner_.answers, bytes, /*closes_own=*/true)) {
     response = owner_.handler.refusal(503, "other answers are being sent: try again in a moment");
   }
+  owner_.answers.take(*this, response.body.size());
   response_.emplace();
   response_->result(static_cast<unsigned>(response.status));
   response_->version(11);

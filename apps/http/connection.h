@@ -123,7 +123,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_read(Failure failure);
   void on_failed_read(Failure failure);
   void end_bytes();
-  bool make_room(Budget& budget, std::size_t bytes, bool closes_own);
+  bool make_room(const Budget& budget, std::size_t bytes, bool closes_own);
   void refuse(int status, const std::string& why);
   void on_written(Failure failure);
   void end_sending();
