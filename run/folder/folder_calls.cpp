@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 
@@ -39,6 +40,11 @@ bool has_entry(const fs::path& path) {
   if (fs::symlink_status(path, error).type() == fs::file_type::not_found) return false;
   check(!error, "cannot look at {}: {}", path.string(), error.message());
   return true;
+}
+
+bool is_inside(const fs::path& path, const fs::path& folder) {
+  return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first ==
+         folder.end();
 }
 
 void move_files(const fs::path& from, std::span<const std::string_view> files, const fs::path& to) {

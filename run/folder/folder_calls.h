@@ -12,6 +12,8 @@ namespace tapegrad::run {
 std::string system_error();  // what errno says
 // Whether there is anything of that name, a link that leads nowhere included.
 bool has_entry(const std::filesystem::path& path);
+// Whether a path is a folder's or leads into it; both are resolved_path()s.
+bool is_inside(const std::filesystem::path& path, const std::filesystem::path& folder);
 // And those above it, as needed. Their names reach the disk.
 void make_folder(const std::filesystem::path& path);
 // Moves the files, as far as the folder has them, to the folder `to`. Error if `from` is a link.

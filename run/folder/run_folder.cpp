@@ -67,8 +67,7 @@ void check_outside(const fs::path& folder, const std::vector<NamedText>& texts) 
   const fs::path inner = resolved_path(folder);
   for (const auto& [option, name] : texts) {
     const fs::path outer = resolved_path(name);
-    const auto [end, at] = std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
-    check(end != outer.end() || !is_folder(outer),
+    check(!is_inside(inner, outer) || !is_folder(outer),
           "the run folder {} lies inside {} {}, so that it would become part of the text: "
           "choose another --out-dir",
           folder.string(), option, name);

@@ -19,12 +19,6 @@ constexpr std::string_view kFiles[] = {kTokenizerConfigFile, kSpecialTokensFile,
                                        data::kGenerationFile};
 constexpr const char *kEndKey = "eos_token_id", *kLengthKey = "model_max_length";
 
-// Whether a path lies in a folder, both without links.
-bool is_inside(const fs::path& path, const fs::path& folder) {
-  return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first ==
-         folder.end();
-}
-
 // The place of a file that may be a link inside of its folder, or of Hugging Face's cache: there,
 // models--NAME/snapshots/REVISION/FILE leads to models--NAME/blobs. These files go out with the
 // model, so any other link would take a file of the user's along.

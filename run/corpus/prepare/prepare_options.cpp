@@ -10,6 +10,7 @@
 #include "tapegrad/run/corpus/chat/chat_text.h"
 #include "tapegrad/run/corpus/text_data.h"
 #include "tapegrad/run/corpus/token_folder.h"
+#include "tapegrad/run/folder/folder_calls.h"
 
 namespace tapegrad::run {
 
@@ -49,10 +50,8 @@ void check_outside(const PrepareOptions& o) {
     for (const std::string& path : *paths) {
       std::error_code error;
       if (path == "-" || !fs::is_directory(path, error)) continue;
-      const fs::path folder = resolved_path(path);
-      const auto end = std::mismatch(folder.begin(), folder.end(), out.begin(), out.end()).first;
-      check(end != folder.end(), "--out-dir {} is inside of the corpus {}: choose another one",
-            o.out_dir, path);
+      check(!is_inside(out, resolved_path(path)),
+            "--out-dir {} is inside of the corpus {}: choose another one", o.out_dir, path);
       check(!is_token_folder(path), "{}: it is tokens already, not text", path);
     }
   }

@@ -50,9 +50,8 @@ std::shared_ptr<const TensorSource> open_weights(const fs::path& path) {
 // "model-00001-of-00003.safetensors".
 std::string first_shard(const fs::path& folder) {
   std::string first;
-  std::error_code ignored;
-  for (fs::directory_iterator i(folder, ignored), end; !ignored && i != end; i.increment(ignored)) {
-    const std::string name = i->path().filename().string();
+  for (const fs::path& entry : list_folder(folder)) {
+    const std::string name = entry.filename().string();
     const bool is_weights = name.ends_with(".safetensors") || name.ends_with(".bin");
     const bool is_shard = is_weights && name.find("-of-") != std::string::npos;
     if (is_shard && (first.empty() || name < first)) first = name;
