@@ -248,7 +248,7 @@ void Program::finish(run::Report& report) const {
   const std::string run = folder_.path().string();
   report.line(fmt::format(
       "\nThe model with its adapters, and the adapters alone, for other programs:\n"
-      "  {} {} --out-dir {}\n  {} {} --format peft --out {}",
+      "  {} {} --out {}\n  {} {} --format peft --out {}",
       cli::program_path("tapegrad merge"), cli::quoted(run), cli::quoted(run + "-merged"),
       cli::program_path("tapegrad export"), cli::quoted(run), cli::quoted(run + "-peft")));
 }

@@ -131,7 +131,7 @@ TEST_CASE("LoRA trains adapters beside weights that stay", "[fine-tuning]") {
   check_ended_well(r);
   CHECK_THAT(r.out, ContainsSubstring("LoRA of rank 2 and alpha 4 at *c_attn, *.mlp.*"));
   const std::string run = tuned.run.string();
-  CHECK_THAT(r.out, ContainsSubstring(" merge " + run + " --out-dir " + run + "-merged\n") &&
+  CHECK_THAT(r.out, ContainsSubstring(" merge " + run + " --out " + run + "-merged\n") &&
                         ContainsSubstring(" export " + run + " --format peft --out "));
   const auto before = weights(base().run, "model-best.safetensors");
   std::size_t adapters = 0;
