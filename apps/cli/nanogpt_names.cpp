@@ -20,7 +20,7 @@ constexpr std::pair<std::string_view, std::string_view> kNothingHere[] = {
     {"--always-save-checkpoint", "a checkpoint is saved at each evaluation"},
     {"--device", "everything runs on the CPU"},
     {"--compile", "everything is compiled"},
-    {"--backend", "everything runs in one process"},
+    {"--backend", "mpirun starts several processes"},
 };
 
 // Options of other programs, and ours: of several, the first that a program has.

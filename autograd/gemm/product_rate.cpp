@@ -47,13 +47,13 @@ std::string describe_precision(Precision precision, const Product& product,
   if (precision == Precision::full) {
     return faster ? fmt::format("f32; --dtype bf16 is faster here, by {}", name) : "f32";
   }
-  const std::string by = gemm_description(Precision::bf16),
-                    bf16 = "bf16 in the products of linear layers";
+  const std::string by = gemm_description(Precision::bf16);
+  const std::string_view where = "bf16 in the products of linear layers";
   if (instructions == Bf16Instructions::none) {
     return fmt::format("{}, but {}: rounded numbers are multiplied as f32, which is no faster",
-                       bf16, by);
+                       where, by);
   }
-  return fmt::format("{}, by {} and {}{}", bf16, by, name,
+  return fmt::format("{}, by {} and {}{}", where, by, name,
                      faster ? "" : "; --dtype f32 is faster for products as small as this run's");
 }
 

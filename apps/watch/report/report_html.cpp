@@ -57,7 +57,7 @@ std::string whole(double number) {
   return std::abs(number) < 1e15 ? grouped(std::llround(number)) : fmt::format("{:.3g}", number);
 }
 
-// With `legend`, curves are named below the chart.
+// A legend names the curves below the chart.
 std::string figure(const LineChart& chart, const std::string& caption, bool with_legend = true) {
   const std::string svg = svg_of(chart);
   if (svg.empty()) return "";
