@@ -65,8 +65,7 @@ std::optional<Options> parse(const cli::Call& call) {
   if (o.folders.empty()) cli::usage_error("which runs? Give run folders, or a folder of runs");
   if (cli.given("--talk-port")) check_talk_port(o);
   for (const std::string& folder : o.folders) {
-    std::error_code ignored;
-    check(std::filesystem::is_directory(folder, ignored), "{}: there is no such folder", folder);
+    check(is_folder(folder), "{}: there is no such folder", folder);
   }
   return o;
 }

@@ -86,6 +86,7 @@ class Program {
 
   std::string out() const { return TempFolder::get(files_ / "out"); }
 
+  pid_t pid() const { return pid_; }
   void send(int signal) const { ::kill(pid_, signal); }
 
   // Waits until the program has printed `text`; throws after a minute.

@@ -25,6 +25,7 @@ await page.click("[data-value=some]");
 while (h.lastStep("runs/large-steps") < 560) await h.sleep(500);
 const loss = await h.plot(page, "Loss");
 await page.evaluate(() => document.querySelector("#compare").removeAttribute("open"));
+for (const close of await page.$$("article.run header button")) await close.evaluate((button) => button.click());
 await loss.hover();
 await page.evaluate(() => scrollTo({ top: 0, behavior: "instant" }));
 await h.sleep(1000);
