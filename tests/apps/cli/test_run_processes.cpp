@@ -209,9 +209,9 @@ TEST_CASE("a process that does not answer is named, and ends all", "[processes]"
     const AtWork::End ended = processes.end();
     CHECK(ended.result.code == 1);
     CHECK(has(ended.result.err, fmt::format("rank {} on ", rank)));
-    CHECK(has(ended.result.err,
-              " has not answered for 3 s: it was stopped, or its host cannot be reached. The run "
-              "can be resumed from its last checkpoint\n"));
+    CHECK(count_of(ended.result.err,
+                   " has not answered for 3 s: it was stopped, or its host cannot be reached. The "
+                   "run can be resumed from its last checkpoint\n") == 1);
     CHECK_FALSE(ended.left_over);
   }
 }
@@ -221,10 +221,18 @@ TEST_CASE("a process that stops before it is heard, or after, ends all", "[proce
   const auto stopped = [](const char* place) {
     const Args args = ranks(
         3, "print", {"TAPEGRAD_PROCESS_TIMEOUT=2", fmt::format("RANKS_MAIN_STOP_AT={}", place)});
-    const Result result = end_of(args);
-    INFO(place << "\n" << result.err);
-    CHECK(result.code == 1);
-    return result.err;  // where mpirun is slow to end them, the next rank may speak as well
+    // One rank speaks. Where mpirun takes seconds to end the others, the next one may, too: three
+    // times in turn that is no chance.
+    for (int left = 2;; --left) {
+      const Result result = end_of(args);
+      INFO(place << "\n" << result.err);
+      const int messages =
+          count_of(result.err, "it was stopped") + count_of(result.err, "was stopped or has");
+      if (messages > 1 && left > 0) continue;
+      CHECK(result.code == 1);
+      CHECK(messages == 1);
+      return result.err;
+    }
   };
   CHECK(
       has(stopped("start"), "rank 0 has waited for 2 s for all processes to begin: one of them "));

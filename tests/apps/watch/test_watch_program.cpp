@@ -71,6 +71,7 @@ TEST_CASE("watch shows runs until Ctrl-C", "[watch]") {
 TEST_CASE("watch without runs, or with none, says what is wrong", "[watch]") {
   check_error_of("watch", run_program("watch", {}), 2, "which runs?");
   check_error_of("watch", run_program("watch", {"nowhere"}), 1, "nowhere: there is no such folder");
+  check_error_of("watch", run_program("watch", {std::string(256, 'x')}), 1, "File name too long");
   check_error_of("watch", run_program("watch", {"--port", "70000", "."}), 2, "--port");
   check_error_of("watch", run_program("watch", {"--host", "x", "."}), 1, "'x' is no address");
 }
