@@ -48,12 +48,13 @@ struct Linear {
   Tensor operator()(const Tensor& x) const;
   // y, which the layer's own weights make of x, with what its adapters add.
   Tensor with_adapters(const Tensor& x, const Tensor& y) const;
-  // What is packed of it, for ops.
+  // Its packed matrix with the bias, for ops.
   PackedLinear packed_linear() const {
     return {packed, bias, exact ? std::optional(precision) : std::nullopt};
   }
 };
-// What several layers make of one x. If they are packed, threads share out all of them together.
+// The outputs of several layers for one x. If they are packed, threads share out all of them
+// together.
 std::vector<Tensor> outputs_of(const Tensor& x, std::initializer_list<const Linear*> layers);
 
 // (…, C) → (…, C), see layer_norm in ops.h. Initialised to weight 1 and bias 0.
@@ -106,7 +107,7 @@ inline constexpr std::array<std::string_view, 4> kActivationNames = {"gelu", "ge
 inline std::span<const std::string_view> names_of(Activation) { return kActivationNames; }
 Tensor activate(const Tensor& x, Activation activation);
 
-// What the linears of a feed-forward layer are called.
+// The names of a feed-forward layer's linears.
 struct FeedForwardNames {
   const char *gate = "c_gate", *in = "c_fc", *out = "c_proj";
 };

@@ -36,7 +36,7 @@ class PackedMatrix {
   PackedMatrix(const PackedMatrix&) = delete;
   PackedMatrix& operator=(const PackedMatrix&) = delete;
 
-  // Whether matrices of this type can be packed, with rows of so many elements.
+  // True if matrices of this type can be packed, with rows of so many elements.
   static bool can_pack(const StoredType& type, std::int64_t in);
 
   const StoredType& type() const { return *type_; }
@@ -85,7 +85,7 @@ std::vector<Tensor> linears(const Tensor& x, std::span<const PackedLinear> by);
 Tensor linear_cross_entropy(const Tensor& x, const PackedLinear& head, const Tensor& targets,
                             std::int32_t ignore_index = -100, double cap = 0);
 
-// What multiplies packed matrices in this process: "avx512".
+// The name of the kernels that multiply packed matrices in this process: "avx512".
 std::string_view packed_kernels();
 
 }  // namespace tapegrad
