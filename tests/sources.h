@@ -12,6 +12,14 @@
 
 namespace tapegrad::testing {
 
+inline const std::vector<std::string> kLibraryAndPrograms = {"base",  "comm", "autograd", "nn",
+                                                             "optim", "data", "run",      "apps"};
+
+inline std::string folder_of(const std::string& path) {
+  const auto slash = path.rfind('/');
+  return slash == std::string::npos ? "" : path.substr(0, slash);
+}
+
 // The text, without comments, of every .h and .cpp file in the given folders of this source tree,
 // by its path from the root.
 inline std::map<std::string, std::string> read_sources(const std::vector<std::string>& folders) {

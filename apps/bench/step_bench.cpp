@@ -9,8 +9,8 @@
 #include "tapegrad/base/median.h"
 #include "tapegrad/base/text/number_text.h"
 #include "tapegrad/nn/summary.h"
+#include "tapegrad/run/options/options.h"
 #include "tapegrad/run/record/chrome_trace.h"
-#include "tapegrad/run/train/options.h"
 
 namespace tapegrad::bench {
 namespace {

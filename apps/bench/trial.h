@@ -5,8 +5,8 @@
 
 #include "tapegrad/nn/make_decoder.h"
 #include "tapegrad/optim/updates.h"
+#include "tapegrad/run/options/tuning.h"
 #include "tapegrad/run/train/train.h"
-#include "tapegrad/run/train/tuning.h"
 
 namespace tapegrad::bench {
 

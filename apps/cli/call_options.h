@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "tapegrad/apps/cli/compute.h"
-#include "tapegrad/run/train/options.h"
+#include "tapegrad/run/options/options.h"
 
 namespace tapegrad::cli {
 

@@ -12,7 +12,7 @@
 #include "tapegrad/base/file.h"
 #include "tapegrad/nn/generation/broken_logits.h"
 #include "tapegrad/run/models/model.h"
-#include "tapegrad/run/train/options.h"
+#include "tapegrad/run/options/options.h"
 
 namespace tapegrad {
 namespace {

@@ -8,11 +8,11 @@
 #include "tapegrad/apps/cli/training_program.h"
 #include "tapegrad/nn/decoder.h"
 #include "tapegrad/run/models/model.h"
+#include "tapegrad/run/options/tuning.h"
 #include "tapegrad/run/plan/step_forecast.h"
 #include "tapegrad/run/train/batches.h"
 #include "tapegrad/run/train/preferences.h"
 #include "tapegrad/run/train/teacher.h"
-#include "tapegrad/run/train/tuning.h"
 
 namespace tapegrad::gpt {
 

@@ -217,13 +217,12 @@ void Program::finish(run::Report& report) const {
   const auto limit = run::evaluation_limit(options_.passes.final_eval, report.training_seconds());
   std::optional<run::TextLoss> loss;
   if (limit) {
-    const run::WindowOptions windows{
-        .batch_size = options_.optimizer.batch_size,
-        .block_size = options_.text.block_size,
-        .limit = *limit,
-        .on_progress = [&](double share, double left) {
-          report.progress(what + ": " + run::progress_text(share, left));
-        }};
+    const run::WindowOptions windows{.batch_size = options_.optimizer.batch_size,
+                                     .block_size = options_.text.block_size,
+                                     .limit = *limit,
+                                     .on_progress = [&](double share, double left) {
+                                       report.progress(what + ": " + progress_text(share, left));
+                                     }};
     if (options_.prefers()) {
       finish_preferences(report, windows);
     } else {

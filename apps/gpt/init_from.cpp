@@ -10,11 +10,11 @@
 #include "tapegrad/base/memory/dry_run.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/decoder_names.h"
+#include "tapegrad/run/corpus/chat/add_chatml.h"
 #include "tapegrad/run/folder/kept_models.h"
 #include "tapegrad/run/folder/run_checkpoint.h"
 #include "tapegrad/run/folder/run_folder.h"
 #include "tapegrad/run/models/adapters/adapter.h"
-#include "tapegrad/run/models/add_chatml.h"
 #include "tapegrad/run/models/model.h"
 #include "tapegrad/run/models/tensor_views.h"
 

@@ -26,8 +26,7 @@ std::optional<Evaluated> timed(run::WindowOptions options, const LossOf& loss_of
   catch_interrupts();
   Terminal terminal;
   options.on_progress = [&](double share, double left) {
-    if (terminal.wants_progress())
-      terminal.working("evaluating: " + run::progress_text(share, left));
+    if (terminal.wants_progress()) terminal.working("evaluating: " + progress_text(share, left));
   };
   const auto begin = std::chrono::steady_clock::now();
   const std::optional<run::TextLoss> loss = loss_of(options);

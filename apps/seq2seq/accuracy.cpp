@@ -5,7 +5,7 @@
 
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/nn/generation/beam.h"
-#include "tapegrad/run/train/pair_tensors.h"
+#include "tapegrad/run/models/pair_tensors.h"
 
 namespace tapegrad::seq2seq {
 namespace {

@@ -9,8 +9,8 @@
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/data/tokenize/decode_text.h"
 #include "tapegrad/nn/summary.h"
+#include "tapegrad/run/models/pair_tensors.h"
 #include "tapegrad/run/record/report.h"
-#include "tapegrad/run/train/pair_tensors.h"
 
 namespace tapegrad::seq2seq {
 namespace {

@@ -32,6 +32,10 @@ std::string duration_text(double seconds) {
   return fmt::format("{}:{:02} h", s / 3600, s / 60 % 60);
 }
 
+std::string progress_text(double share, double seconds_left) {
+  return fmt::format("{:.0f} %, {} left", 100 * share, duration_text(seconds_left));
+}
+
 std::string loss_text(double loss) {
   constexpr double least = 1e-3;
   const bool small = loss != 0 && loss > -least && loss < least;

@@ -14,6 +14,7 @@ std::string grouped(std::int64_t n);                         // 1234567 → "1,2
 std::string counted(std::int64_t n, std::string_view noun);  // "1 layer", "1,200 layers"
 std::string size_text(double bytes);        // "812 B", "64 kB", "3.2 MB", "412 MB", "3.1 GB"
 std::string duration_text(double seconds);  // "12 s", "3:05 min", "2:40 h"
+std::string progress_text(double share, double seconds_left);  // "35 %, 3:05 min left"
 // "2.1873"; of one below 0.001, four digits that count: "0.0004127", "3.052e-07".
 std::string loss_text(double loss);
 

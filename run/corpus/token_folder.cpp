@@ -6,11 +6,11 @@
 
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/terminal.h"
+#include "tapegrad/base/text/words.h"
 #include "tapegrad/run/corpus/chat/chat_folder.h"
 #include "tapegrad/run/corpus/mixture.h"
 #include "tapegrad/run/corpus/prepare/prepare_state.h"
 #include "tapegrad/run/models/formats/nanogpt.h"
-#include "tapegrad/run/train/evaluation/evaluate.h"
 
 namespace tapegrad::run {
 namespace {

@@ -54,22 +54,6 @@ std::vector<std::string> kept_models(const fs::path& folder) {
 
 }  // namespace
 
-KeepRule keep_rule(const std::string& text) {
-  KeepRule rule{.best = false, .checkpoints = 0};
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    const std::string word = text.substr(begin, end - begin);
-    const auto number = whole_number_of<std::int64_t>(word);
-    check(word == kBest || word == kLast || (number && *number >= 1),
-          "'{}' is not best, last, or a number of checkpoints, or several of them with commas",
-          text);
-    if (word == kBest) rule.best = true;
-    if (number) rule.checkpoints = *number;
-    begin = end + 1;
-  }
-  return rule;
-}
-
 void keep_model(const fs::path& folder, const std::string& checkpoint, const nn::Params& params,
                 std::int64_t iteration) {
   check_finite_weights(params, iteration);

@@ -7,22 +7,13 @@
 #include <vector>
 
 #include "tapegrad/nn/params.h"
+#include "tapegrad/run/options/keep_rule.h"
 
 namespace tapegrad::run {
 
 // Weights that a run keeps beside its last checkpoint: model-best.safetensors, of the
 // lowest validation loss, and model-500.safetensors, of step 500. Each is one file, written
 // atomically, whose metadata has its iteration.
-
-struct KeepRule {
-  bool best = true;
-  std::int64_t checkpoints = 0;  // the latest so many
-};
-// "best,last", "last", "best,3" or "3". The last checkpoint is always kept, whether it is named or
-// not. Error for any other text.
-KeepRule keep_rule(const std::string& text);
-
-inline constexpr std::string_view kBest = "best", kLast = "last";
 
 // Error if a value is not finite: no file is replaced by a broken model.
 void keep_model(const std::filesystem::path& folder, const std::string& checkpoint,

@@ -15,8 +15,6 @@
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/run/folder/config_json.h"
 #include "tapegrad/run/folder/folder_calls.h"
-#include "tapegrad/run/models/adapters/adapter.h"
-#include "tapegrad/run/models/model_settings.h"
 
 namespace tapegrad::run {
 namespace {

@@ -10,21 +10,13 @@
 #include "tapegrad/base/file.h"
 #include "tapegrad/comm/processes.h"
 #include "tapegrad/run/folder/config.h"
+#include "tapegrad/run/folder/file_names.h"
 #include "tapegrad/run/folder/kept_models.h"
+#include "tapegrad/run/folder/layer_means.h"
 #include "tapegrad/run/folder/run_checkpoint.h"
-#include "tapegrad/run/record/layer_stats.h"
-#include "tapegrad/run/train/options.h"
+#include "tapegrad/run/options/options.h"
 
 namespace tapegrad::run {
-
-inline constexpr std::string_view kTokenizerFile = "tokenizer.json";
-inline constexpr std::string_view kMetricsFile = "metrics.jsonl";
-inline constexpr std::string_view kLayersFile = "layers.jsonl";
-inline constexpr std::string_view kSessionsFile = "sessions.jsonl";
-inline constexpr std::string_view kReportFile = "report.html";
-// The prefix of event files' names: see --tensorboard.
-inline constexpr std::string_view kEventFile = "events.out.tfevents.";
-inline constexpr std::string_view kTextFile = "corpus.txt";
 
 // The names of a folder's event files.
 std::vector<std::string> event_files(const std::filesystem::path& folder);

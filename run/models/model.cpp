@@ -1,7 +1,5 @@
 #include "tapegrad/run/models/model.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #ifdef __GLIBC__
@@ -192,23 +190,6 @@ TextModel load(OpenedModel opened, DType dtype) {
   check_base(opened);
   nn::Params params(opened.weights, dtype);
   return load_into(std::move(params), std::move(opened));
-}
-
-std::vector<std::string> packed_weights() {
-  std::vector<std::string> names = {std::string(kStored)};
-  constexpr std::int64_t kAnyRow = 256;  // of whole blocks
-  for (const StoredType& type : stored_types()) {
-    const bool packs = PackedMatrix::can_pack(type, kAnyRow) && type.from_f32 != nullptr;
-    if (packs) names.emplace_back(type.name);
-  }
-  return names;
-}
-
-const StoredType* packed_type(std::string_view weights) {
-  const auto names = packed_weights();
-  check(std::find(names.begin(), names.end(), weights) != names.end(),
-        "weights cannot be kept as '{}', only as {}", weights, fmt::join(names, ", "));
-  return weights == kStored ? nullptr : &stored_type(weights);
 }
 
 TextModel load_packed(OpenedModel opened, std::string_view weights) {

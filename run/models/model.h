@@ -14,7 +14,8 @@
 #include "tapegrad/run/folder/kept_models.h"
 #include "tapegrad/run/models/adapters/adapter.h"
 #include "tapegrad/run/models/model_settings.h"
-#include "tapegrad/run/train/tuning.h"
+#include "tapegrad/run/options/packed_weights.h"
+#include "tapegrad/run/options/tuning.h"
 
 namespace tapegrad::run {
 
@@ -108,13 +109,7 @@ std::shared_ptr<const TensorSource> with_base(const OpenedModel& run,
 
 // The opened model, converted to `dtype`: see below.
 TextModel load(OpenedModel opened, DType dtype = DType::f32);
-// How weights lie in memory for texts and losses alone, packed (see PackedMatrix): "stored", as the
-// files have them, or a type that all matrices are converted to while they are read. f32, bf16 and
-// f16 give the texts of f32 if the files have no more digits.
-inline constexpr std::string_view kStored = "stored";
-std::vector<std::string> packed_weights();  // all of these
-// For nn::Params::pack(): null for "stored". Error, naming all, if it is none of these.
-const StoredType* packed_type(std::string_view weights);
+// The same with weights packed, for texts and losses alone: see packed_weights.h.
 // Adapters that are kept apart stay beside such weights; load() merges them, and refuses a model
 // with adapters on offer. Error, naming file and tensor, for those that do not fit the model.
 TextModel load_packed(OpenedModel opened, std::string_view weights = kStored);

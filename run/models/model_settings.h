@@ -8,18 +8,13 @@
 #include <vector>
 
 #include "tapegrad/data/tokenize/tokenizer.h"
+#include "tapegrad/run/folder/file_names.h"
 
 namespace tapegrad::nn {
 class GgufFile;
 }
 
 namespace tapegrad::run {
-
-inline constexpr std::string_view kTokenizerConfigFile = "tokenizer_config.json";
-inline constexpr std::string_view kSpecialTokensFile = "special_tokens_map.json";
-inline constexpr std::string_view kChatTemplateFile = "chat_template.jinja";
-// A GGUF without tensors: the keys of a model that came as GGUF.
-inline constexpr std::string_view kSettingsKeysFile = "settings.gguf";
 
 // What the files of a model say beside its config, tokenizer and weights: how a conversation is
 // written, which tokens have which roles, how texts are drawn. Nothing here goes by it. It passes

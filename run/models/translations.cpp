@@ -6,7 +6,7 @@
 #include "tapegrad/data/pairs.h"
 #include "tapegrad/data/tokenize/decode_text.h"
 #include "tapegrad/run/models/model.h"
-#include "tapegrad/run/train/pair_tensors.h"
+#include "tapegrad/run/models/pair_tensors.h"
 
 namespace tapegrad::run {
 

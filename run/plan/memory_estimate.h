@@ -10,7 +10,7 @@
 #include "tapegrad/nn/measure.h"
 #include "tapegrad/nn/transformer.h"
 #include "tapegrad/optim/parameter_groups.h"
-#include "tapegrad/run/train/tuning.h"
+#include "tapegrad/run/options/tuning.h"
 
 namespace tapegrad::run {
 

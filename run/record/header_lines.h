@@ -6,8 +6,8 @@
 
 #include "tapegrad/autograd/gemm/product_rate.h"
 #include "tapegrad/run/folder/run_folder.h"
+#include "tapegrad/run/options/options.h"
 #include "tapegrad/run/plan/memory_estimate.h"
-#include "tapegrad/run/train/options.h"
 
 namespace tapegrad::run {
 

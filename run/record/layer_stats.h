@@ -7,15 +7,9 @@
 #include "tapegrad/autograd/tensor/safetensors.h"
 #include "tapegrad/comm/processes.h"
 #include "tapegrad/optim/updates.h"
+#include "tapegrad/run/folder/layer_means.h"
 
 namespace tapegrad::run {
-
-// Mean absolute values of one module of a model at one step: its weights before the step, its
-// gradient before clipping, and what the step adds to its weights.
-struct LayerMeans {
-  std::string name;  // of its parameters, without their last part: "h.0.attn.c_attn"
-  double gradient = 0, weight = 0, update = 0;
-};
 
 // Tells how large gradients, weights and updates are, module by module, to see where a model does
 // not learn. Only parameters that are trained count. One without a gradient has a mean of 0.

@@ -8,12 +8,12 @@
 
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/run/folder/run_folder.h"
+#include "tapegrad/run/plan/time_left.h"
 #include "tapegrad/run/record/header_lines.h"
 #include "tapegrad/run/record/layer_stats.h"
 #include "tapegrad/run/record/losses.h"
 #include "tapegrad/run/record/machine_load.h"
 #include "tapegrad/run/record/text_chart.h"
-#include "tapegrad/run/record/time_left.h"
 
 namespace tapegrad::run {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "tapegrad/base/text/words.h"
-#include "tapegrad/run/folder/kept_models.h"
+#include "tapegrad/run/options/keep_rule.h"
 
 namespace tapegrad::run {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/run/train/options.h"
+#include "tapegrad/run/options/options.h"
 
 namespace tapegrad::run {
 

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "tapegrad/autograd/profile.h"
+#include "tapegrad/run/options/options.h"
 #include "tapegrad/run/record/report.h"
-#include "tapegrad/run/train/options.h"
 
 namespace tapegrad::run {
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "tapegrad/run/folder/run_folder.h"
+#include "tapegrad/run/options/options.h"
 #include "tapegrad/run/record/header_lines.h"
 #include "tapegrad/run/record/losses.h"
-#include "tapegrad/run/train/options.h"
 
 namespace tapegrad::run {
 

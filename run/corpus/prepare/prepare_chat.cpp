@@ -13,6 +13,7 @@
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/data/turns.h"
+#include "tapegrad/run/corpus/chat/add_chatml.h"
 #include "tapegrad/run/corpus/chat/chat_encode.h"
 #include "tapegrad/run/corpus/chat/chat_text.h"
 #include "tapegrad/run/corpus/chat/chat_tokenizer.h"
@@ -21,7 +22,6 @@
 #include "tapegrad/run/corpus/prepare/prepare_progress.h"
 #include "tapegrad/run/corpus/text_data.h"
 #include "tapegrad/run/folder/folder_calls.h"
-#include "tapegrad/run/models/add_chatml.h"
 #include "tapegrad/run/models/chat_template_of.h"
 #include "tapegrad/run/models/model.h"
 

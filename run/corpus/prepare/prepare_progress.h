@@ -6,7 +6,7 @@
 
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/terminal.h"
-#include "tapegrad/run/record/time_left.h"
+#include "tapegrad/run/plan/time_left.h"
 
 namespace tapegrad::run {
 

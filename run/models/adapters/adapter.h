@@ -12,6 +12,7 @@
 #include "tapegrad/autograd/tensor/tensor_source.h"
 #include "tapegrad/nn/decoder_config.h"
 #include "tapegrad/nn/params.h"
+#include "tapegrad/run/folder/file_names.h"
 
 namespace tapegrad::run {
 
@@ -19,11 +20,6 @@ namespace tapegrad::run {
 // them:
 //   PEFT        a folder with adapter_config.json and adapter_model.safetensors
 //   llama.cpp   a GGUF file whose general.type is adapter
-inline constexpr std::string_view kPeftConfigFile = "adapter_config.json";
-inline constexpr std::string_view kPeftModelFile = "adapter_model.safetensors";
-// The second one beside a run.
-inline constexpr std::string_view kGgufAdapterFile = "adapter.gguf";
-
 struct Adapter {
   nn::LoraOptions options;  // whose targets are the layers that have one
   // By our names: "layers.0.self_attn.q_proj.lora_A.weight" (rank, in) and "….lora_B.weight" (out,

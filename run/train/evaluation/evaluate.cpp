@@ -5,9 +5,7 @@
 #include <numbers>
 
 #include "tapegrad/base/interrupt.h"
-#include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/number_text.h"
-#include "tapegrad/base/text/words.h"
 #include "tapegrad/run/train/evaluation/chosen_batches.h"
 #include "tapegrad/run/train/in_order.h"
 
@@ -195,10 +193,6 @@ std::optional<EvaluationLimit> evaluation_limit(const std::string& text, double 
   const auto batches = whole_number_of<std::int64_t>(text);
   check(batches && *batches >= 1, "'{}' is not auto, all, none or a number of batches", text);
   return EvaluationLimit{.batches = *batches};
-}
-
-std::string progress_text(double share, double seconds_left) {
-  return fmt::format("{:.0f} %, {} left", 100 * share, duration_text(seconds_left));
 }
 
 }  // namespace tapegrad::run

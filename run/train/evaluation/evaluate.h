@@ -77,7 +77,4 @@ std::optional<TextLoss> loss_of_conversations(const nn::Decoder& gpt,
                                               std::shared_ptr<const data::ChatSet> set,
                                               data::ChatLoss loss, const WindowOptions& options);
 
-// "35 %, 0:20 left", for the line of progress.
-std::string progress_text(double share, double seconds_left);
-
 }  // namespace tapegrad::run

@@ -1,6 +1,6 @@
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/run_main.h"
-#include "tapegrad/run/train/options.h"
+#include "tapegrad/run/options/options.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/temp_folder.h"
 

@@ -1,6 +1,6 @@
 #include "tapegrad/nn/decoder_config.h"
 #include "tapegrad/run/folder/config.h"
-#include "tapegrad/run/train/options.h"
+#include "tapegrad/run/options/options.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/temp_folder.h"
 

@@ -163,7 +163,7 @@ struct OptimizerOptions {
 struct EvaluationOptions {
   std::int64_t eval_interval = 250, eval_offset = 0, eval_iters = 20, log_interval = 10;
   std::optional<std::int64_t> checkpoint_interval = {};  // [at each evaluation]
-  std::string keep = "best,last";                        // see keep_rule() in kept_models.h
+  std::string keep = "best,last";                        // see keep_rule.h
   std::optional<std::int64_t> early_stop = {};
   std::optional<std::int64_t> layer_stats = {};  // see LayerStats
   bool strict_log = false;

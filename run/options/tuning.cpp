@@ -1,10 +1,10 @@
-#include "tapegrad/run/train/tuning.h"
+#include "tapegrad/run/options/tuning.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "tapegrad/base/text/name_pattern.h"
-#include "tapegrad/run/models/model.h"
+#include "tapegrad/run/options/packed_weights.h"
 
 namespace tapegrad::run {
 namespace {

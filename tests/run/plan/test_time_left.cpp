@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "tapegrad/run/record/time_left.h"
+#include "tapegrad/run/plan/time_left.h"
 #include "tapegrad/tests/catch.h"
 
 using tapegrad::run::TimeLeft;

@@ -1,4 +1,4 @@
-#include "tapegrad/run/models/add_chatml.h"
+#include "tapegrad/run/corpus/chat/add_chatml.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "tapegrad/run/train/pair_tensors.h"
+#include "tapegrad/run/models/pair_tensors.h"
 
 #include <algorithm>
 

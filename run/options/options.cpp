@@ -1,8 +1,8 @@
-#include "tapegrad/run/train/options.h"
+#include "tapegrad/run/options/options.h"
 
 #include <algorithm>
 
-#include "tapegrad/run/folder/kept_models.h"
+#include "tapegrad/run/options/keep_rule.h"
 
 namespace tapegrad::run {
 
