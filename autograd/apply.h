@@ -10,16 +10,16 @@
 
 namespace tapegrad {
 
-// What a writer of ops needs; docs/add-an-op.md walks through an example.
+// Everything that a writer of ops needs; docs/add-an-op.md walks through an example.
 
-// Whether the gradient of input i is asked for.
+// Element i is true if the gradient of input i is asked for.
 using Needs = std::vector<bool>;
 
 class Recipe;
 
-// What a forward keeps for its vjp, and nothing else is kept. Each is a tensor or a recipe for one
-// (recipe.h), which the reader cannot tell apart. Reading a tensor that was written to in the
-// meantime is an error that names the op.
+// The tensors that a forward keeps for its vjp; nothing else is kept. Each is a tensor or a recipe
+// for one (recipe.h), which the reader cannot tell apart. Reading a tensor that was written to in
+// the meantime is an error that names the op.
 class Saved {
  public:
   // Keeps nothing: no tape is recording.
@@ -35,7 +35,7 @@ class Saved {
   const Tensor& operator[](std::size_t i) const;
   std::size_t size() const { return kept_.size(); }
   bool recording() const { return !needs_.empty(); }
-  // Whether the gradient of input i will be wanted. A tensor that only that gradient needs is not
+  // True if the gradient of input i will be wanted. A tensor that only that gradient needs is not
   // worth keeping otherwise.
   bool needs(std::size_t i) const { return recording() && needs_[i]; }
 
@@ -78,7 +78,7 @@ struct OpOptions {
 
 // The one door for differentiable ops: runs `forward` and lets every live tape of this thread that
 // tracks one of the inputs record the step. Inputs may be undefined (an absent bias). `name` is
-// what errors, the gradient checker and reports call the op; a string literal.
+// the op's name in errors, the gradient checker and reports; a string literal.
 Tensor apply(std::string_view name, std::initializer_list<Tensor> inputs, Forward forward, Vjp vjp,
              OpOptions options = {});
 

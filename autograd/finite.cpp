@@ -27,7 +27,7 @@ bool all_finite(const T* x, std::int64_t n) {
 
 bool is_broken(const Tensor& t) { return t.defined() && !all_finite(t); }
 
-// Whether t shows the data of one of these: a reshape's result, or the gradient that a sum hands
+// True if t shows the data of one of `from`: a reshape's result, or the gradient that a sum hands
 // on. The op has not made them.
 bool is_handed_on(const Tensor& t, Inputs from) {
   if (!t.defined() || !is_float(t.dtype())) return false;

@@ -251,7 +251,7 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias
 // Normalization", 2019, section 4).  x (…, C); weight (C), or undefined.
 Tensor rms_norm(const Tensor& x, const Tensor& weight = {}, double eps = 1e-5);
 
-// What becomes of the scores q·k before the softmax.
+// The changes of the scores q·k before the softmax.
 struct ScoreOptions {
   double scale = 0;  // they are multiplied by it; 0 is 1/√D
   // Then cap·tanh(score / cap), which stays between −cap and cap (Gemma Team, "Gemma 2", 2024,
@@ -345,7 +345,7 @@ Tensor linear_cross_entropy(const Tensor& x, const Weight& weight, const Tensor&
 // mean((x − target)²); the shapes must be equal.
 Tensor mse_loss(const Tensor& x, const Tensor& target);
 
-// What becomes of the losses of all elements; batchmean is the sum divided by the first dimension.
+// The reduction of the losses of all elements; batchmean is the sum divided by the first dimension.
 enum class Reduction { none, mean, sum, batchmean };
 struct BinaryLossOptions {
   Tensor weight = {};      // of the elements; broadcasts to them

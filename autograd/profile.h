@@ -18,7 +18,7 @@ namespace tapegrad {
 struct ProfileOptions {
   // Notes each op with its time, and what each thread did, for timeline(). Otherwise sums alone.
   bool timeline = false;
-  // What to call the modules of ops in it, such as nn::Params::parameters(): a parameter's module
+  // Names for the modules of its ops, such as nn::Params::parameters(): a parameter's module
   // is its name without the last part.
   std::span<const std::pair<std::string, Tensor>> names = {};
 };

@@ -24,7 +24,7 @@ class Recipe {
 
   // Says that the function's next result is t, and returns its place among the results.
   std::size_t add(const Tensor& t);
-  // Whether result 0 is t as it is now.
+  // True if result 0 is t as it is now.
   bool makes(const Tensor& t) const;
   // The result at a place: the tensor itself if it still lives unchanged, otherwise made again
   // under the same id, by which tapes know it. It is held until forget().
@@ -94,7 +94,7 @@ class RunningCheckpoint {
   // The op has kept what it wants. `step` is what a tape has recorded of it, or null.
   void leave(Saved& saved, VjpMany& vjp, const Step* step);
   std::vector<Tensor> take_made();
-  // Whether the tape began after this. It may run backward before this ends, so that its steps must
+  // True if the tape began after this. It may run backward before this ends, so that its steps must
   // keep everything.
   bool is_older_than(const TapeRecord* tape) const;
 

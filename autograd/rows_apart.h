@@ -2,7 +2,7 @@
 
 namespace tapegrad {
 
-// Whether a RowsApart (ops.h) of this thread lives.
+// True if a RowsApart (ops.h) of this thread lives.
 bool rows_are_apart();
 
 }  // namespace tapegrad

@@ -10,7 +10,7 @@
 
 namespace tapegrad {
 
-// What tapes consist of. Internal: only the tape, apply and the gradient checker look in here.
+// The parts of a tape. Internal: only the tape, apply and the gradient checker look in here.
 
 // One op as it was run, shared by all the tapes that recorded it.
 struct Step {
@@ -64,7 +64,7 @@ struct LiveTapes {
 
   // The tapes that would record an op that runs now.
   std::vector<TapeRecord*> recording() const;
-  // Whether gradients must be added up with ops. A checkpoint that runs again calls the ops that it
+  // True if gradients must be added up with ops. A checkpoint that runs again calls the ops that it
   // called when a tape recorded them.
   bool somebody_records() const { return running_checkpoint != nullptr || !recording().empty(); }
 };

@@ -21,7 +21,7 @@ struct TapeOptions {
   // that names the op, the element, and the parameter that was used last. Results of where and
   // masked_fill may be infinite, for a mask of −∞ is meant; the next op's may not.
   bool check_finite = false;
-  // What to call parameters in that Error, such as nn::Params::parameters().
+  // Names for parameters in that Error, such as nn::Params::parameters().
   std::span<const std::pair<std::string, Tensor>> names = {};
 };
 
@@ -36,7 +36,7 @@ struct BackwardOptions {
   std::function<void(const Tensor& parameter, Tensor gradient)> take = {};
 };
 
-struct TapeRecord;        // what a tape has recorded; internal, see step.h
+struct TapeRecord;        // a tape's record; internal, see step.h
 class RunningCheckpoint;  // a running checkpoint; internal, see recipe.h
 
 // Records, from its construction to its end, each op of this thread that works on a tracked tensor:
@@ -55,7 +55,7 @@ class Tape {
 
   // Tracks a tensor that is not a parameter.
   void watch(const Tensor& t);
-  // Whether an op on t would be recorded.
+  // True if an op on t would be recorded.
   bool tracks(const Tensor& t) const;
 
   // Adds d(root)/d(parameter) to the grad() of each parameter that the root depends on. Errors: a

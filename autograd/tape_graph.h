@@ -10,7 +10,7 @@
 
 namespace tapegrad {
 
-// What a tape has recorded, as a graph that can be drawn: the ops in the order in which they ran.
+// The record of a tape as a graph that can be drawn: the ops in the order in which they ran.
 // Gradients flow along the same edges, the other way.
 struct TapeGraph {
   // A tensor that the tape tracks and no recorded op made: a parameter, or one that was watched.

@@ -44,12 +44,12 @@ enum class Lasting {
   model,  // kept in config.json; cannot be changed
 };
 
-// What holds for a member beside its type.
+// Rules for a member, beside its type.
 struct Rule {
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
   bool below_most = false;              // `most` itself is not allowed
-  std::string_view value = {};          // what stands for the value in help [by type: N, X, TEXT]
+  std::string_view value = {};          // its value in help [by type: N, X, TEXT]
   bool option = true;                   // false: derived, so that the command line does not have it
   std::optional<Lasting> lasting = {};  // of this member alone [its section's]
   bool newer = false;  // files that are older than the member lack it, and keep its default
@@ -143,7 +143,7 @@ class Member {
   void (*set_index_)(void*, int) = nullptr;
 };
 
-// What walks through a table, and is called once for each member, in order.
+// A walk through a table, which is called once for each member, in order.
 class OptionTable {
  public:
   virtual ~OptionTable() = default;

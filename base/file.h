@@ -11,12 +11,12 @@
 
 namespace tapegrad {
 
-// Whether the last name of a path may be a symbolic link. Files of a run folder must not be links:
+// The rule for a symbolic link as the last name of a path. Files of a run folder must not be links:
 // the folder may be somebody else's, and nothing in it may lead out of it.
 enum class Links { followed, refused };
 
-// Whether something is at a path, links followed, and whether that is a folder. Error with the path
-// and the reason if that cannot be told: a name is too long, or a folder may not be searched.
+// True if something is at a path, or if it is a folder, links followed. Error with the path and the
+// reason if the system cannot say: a name is too long, or a folder may not be searched.
 bool path_exists(const std::filesystem::path& path);
 bool is_folder(const std::filesystem::path& path);
 
@@ -66,7 +66,7 @@ class AppendedFile {
   AppendedFile& operator=(const AppendedFile&) = delete;
 
   void append(std::string_view bytes);
-  // What was added reaches the disk.
+  // Returns when all bytes added are on the disk.
   void sync();
 
  private:
@@ -74,7 +74,7 @@ class AppendedFile {
   int descriptor_;
 };
 
-// What writes a file that is to replace another one. Any failure, such as a full disk, is an Error.
+// Writes a file that is to replace another one. Any failure, such as a full disk, is an Error.
 class FileWriter {
  public:
   FileWriter(const FileWriter&) = delete;

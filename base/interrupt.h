@@ -30,8 +30,8 @@ class HeldInterrupts {
 bool interrupt_requested();
 // Acts as if such a signal had come. `cause` must live as long as the program.
 void interrupt(const char* cause = "another process was stopped");
-// Why interrupted() is true, for people: "SIGINT (Ctrl-C)", "SIGTERM", "SIGHUP", or what
-// interrupt() was told.
+// Why interrupted() is true, for people: "SIGINT (Ctrl-C)", "SIGTERM", "SIGHUP", or the
+// cause that interrupt() got.
 std::string interrupt_cause();
 // Clears the interrupt, for programs that continue.
 void forget_interrupt();

@@ -99,7 +99,7 @@ class JsonBuilder {
     return true;
   }
 
-  // Whether the innermost object or list is a table. Its elements are in element_, one at a time.
+  // True if the innermost object or list is a table. Its elements are in element_, one at a time.
   bool in_table() const { return table_ != nullptr && open_.size() == table_depth_; }
   void enter() {
     const std::size_t depth = open_.size();

@@ -27,7 +27,7 @@ bool stdout_is_terminal() {
   return ::isatty(STDOUT_FILENO) == 1 && kind != nullptr && std::string_view(kind) != "dumb";
 }
 
-// What others print is lost as well: no reader will come.
+// Output of others is lost as well: no reader will come.
 void discard_stdout() {
   const int nothing = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
   if (nothing < 0) return;

@@ -22,11 +22,11 @@ class Terminal {
 
   void line(const std::string& text);
   void text(const std::string& piece);  // of a line that grows
-  // Whether the line below is due to be redrawn: at most ten times a second, on a terminal.
+  // True if the line below is due to be redrawn: at most ten times a second, on a terminal.
   bool wants_progress();
   void progress(std::string text);  // cut to the terminal's width
   void working(const std::string& what);
-  // What the chart will be from the next time on that the line below is drawn.
+  // Sets the chart, which is shown from the next time on that the line below is drawn.
   void set_chart(std::vector<std::string> lines) { chart_ = std::move(lines); }
   // Prints it as lines that stay, and ends it.
   void leave_chart();

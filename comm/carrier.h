@@ -12,8 +12,8 @@
 
 namespace tapegrad::detail {
 
-// What goes from this process to each one, and what comes. The parts for and of this process itself
-// are not moved: Processes has copied them.
+// The bytes that go from this process to each one, and those that come. The parts for and of this
+// process itself are not moved: Processes has copied them.
 struct Exchange {
   std::vector<std::span<const std::byte>> send;  // by rank
   std::vector<std::span<std::byte>> receive;

@@ -22,7 +22,7 @@ void say_last(std::string line);
 struct Meeting {
   int rank;
   std::chrono::seconds timeout;
-  const char* purpose;  // what all want to do: "begin"
+  const char* purpose;  // of all processes: "begin"
 };
 // Waits for `met`, which another thread sets; ends this process if that takes longer than the
 // timeout. Its launcher then ends the others.

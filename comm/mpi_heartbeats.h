@@ -16,9 +16,9 @@ void check_mpi(int code, const char* call);
 // number of seconds from 2 to 86400.
 std::chrono::seconds process_timeout();
 
-// Whether the other processes live: each one sends a message to rank 0 every two seconds, and rank
-// 0 one to each, as long as the thread that calls tick() runs. A process that is computing is
-// alive, therefore. The last message of each says goodbye: once rank 0 has it of all and has
+// Watches over the other processes' lives: each one sends a message to rank 0 every two seconds,
+// and rank 0 one to each, as long as the thread that calls tick() runs. A process that is computing
+// is alive, therefore. The last message of each says goodbye: once rank 0 has it of all and has
 // answered, all have come to the end, and no message is on its way any more.
 //
 // Each message says how many exchanges the process has begun. All begin the same ones: rank 0 sees
@@ -49,7 +49,7 @@ class Heartbeats {
     Message outgoing = {}, incoming = {};
     std::int64_t begun = 0;
     bool left = false;      // has said goodbye
-    bool answered = false;  // was told goodbye
+    bool answered = false;  // got the goodbye
   };
   void listen(Peer& peer);
   void talk(Peer& peer, bool goodbye);

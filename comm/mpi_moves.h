@@ -12,7 +12,7 @@
 
 namespace tapegrad::detail {
 
-// What MPI moves of exchanges: all those that are under way. By point-to-point messages, not MPI's
+// The exchanges that MPI moves: all those that are under way. By point-to-point messages, not MPI's
 // collectives of parts: their offsets are ints, which ends at 2 GiB.
 //
 // Parts are cut into small pieces, of which a few at a time are handed to MPI for each receiver.
@@ -60,7 +60,7 @@ class Moves {
   std::deque<Move> moves_;  // in the order of their beginning; they do not move in memory
   std::vector<Receiver> receivers_;
   std::vector<MPI_Request> requests_;  // of pieces that MPI sends
-  std::vector<Sending> sending_;       // what they are
+  std::vector<Sending> sending_;       // their records
   std::vector<int> ended_;             // room for MPI's answers
   std::vector<MPI_Status> statuses_;
 };

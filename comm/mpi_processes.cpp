@@ -122,7 +122,7 @@ class MpiCarrier : public Carrier {
     if (!error_) serve();
   }
 
-  // Those who wait for these.
+  // Wakes the threads that wait for these.
   void tell(std::initializer_list<bool*> news) {
     {
       const std::lock_guard lock(mutex_);
@@ -214,7 +214,7 @@ class MpiCarrier : public Carrier {
     }
   }
 
-  // Whether something was moved.
+  // True if something was moved.
   bool end_moves() {
     const auto before = Clock::now();
     bool ended = false;

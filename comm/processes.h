@@ -32,7 +32,7 @@ class Processes {
   // then MPI is not touched. At most one such object may be made in a process's life. Errors: a
   // launcher started several, but this build is without MPI, or is not one for that launcher.
   static std::unique_ptr<Processes> join();
-  // What rank() will be, if the launcher's environment says so; otherwise 0.
+  // The later rank(), if the launcher's environment names it; otherwise 0.
   static int rank_of_environment();
   // (all) Waits for the others, unless an exception is on its way: then the group cannot end well,
   // and its launcher ends it.
@@ -81,7 +81,7 @@ class Processes {
   void gather_parts(std::span<const std::byte> part, std::span<std::byte> whole,
                     const std::vector<std::size_t>& sizes);
 
-  // What it cost so far.
+  // The cost so far.
   struct Traffic {
     std::int64_t bytes_sent = 0;  // to other processes
     double seconds_waited = 0;    // by the computing thread, for transfers to end

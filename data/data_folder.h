@@ -28,7 +28,7 @@ struct DataPart {
   std::int64_t bytes() const;  // of the files
 };
 
-// What the shards of conversations are beside tokens: docs/data.md.
+// The parts of shards of conversations beside tokens: docs/data.md.
 struct ChatInfo {
   std::string chat_template;  // fingerprint of the template that made the tokens
   ShardInfo train, val;       // the turns of each part: see turns.h
@@ -39,8 +39,8 @@ struct ChatInfo {
   };
   std::vector<File> files;
   std::int64_t bad_lines = 0;  // that were left out
-  // What to ask a model while it trains: the first conversations to validate with, up to their last
-  // answers.
+  // Questions for a model while it trains: the first conversations to validate with, up to their
+  // last answers.
   struct Prompt {
     std::int64_t conversation = 0;
     std::string question, wanted;  // the last message, and the answer that follows
@@ -49,7 +49,7 @@ struct ChatInfo {
   std::vector<Prompt> prompts;
 };
 
-// What the shards were made of. For people, but for the fingerprint.
+// The origin of the shards. For people, but for the fingerprint.
 struct DataSource {
   std::string name;         // "3 files"
   std::int64_t bytes = 0;   // of the text

@@ -51,7 +51,7 @@ Json json_of_chat(const ChatInfo& chat) {
           {"prompts", prompts}};
 }
 
-// What reads data.json, and says its path in errors.
+// Reads data.json, and names its path in errors.
 class Reader {
  public:
   explicit Reader(fs::path path) : path_(std::move(path)) {}

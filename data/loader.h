@@ -75,7 +75,7 @@ class EpochLoader {
   Batch next();
   void skip();  // as in Loader
   std::int64_t batches_per_epoch() const;
-  // Whether one of the last `batches` batches completed a pass. `batches` must not exceed the
+  // True if one of the last `batches` batches completed a pass. `batches` must not exceed the
   // number of batches since the state was set: earlier ones may have had another batch_size.
   bool ended_pass(std::int64_t batches) const;
 

@@ -37,7 +37,7 @@ class PackedBatches {
   // How many targets of each of the next batches count; of pairs, how many pairs there are.
   std::vector<std::int64_t> counted(std::int64_t batches) const;
   std::int64_t batches_per_epoch() const;  // rounded up
-  // Whether one of the last `batches` batches completed a pass.
+  // True if one of the last `batches` batches completed a pass.
   bool ended_pass(std::int64_t batches) const;
 
   // As in Loader. A state also holds the row of the pass.

@@ -68,7 +68,7 @@ std::uint32_t largest_id(std::span<const char> bytes) {
   return largest;
 }
 
-// What is found in a piece of a file.
+// The findings in a piece of a file.
 struct Piece {
   std::int64_t bytes = 0;
   std::uint32_t crc = 0, largest = 0;
@@ -156,7 +156,7 @@ ShardInfo ShardWriter::finish() {
 
 namespace {
 
-// Whether a file begins as one of llm.c's that has no tokens for training: a model, a tokenizer,
+// True if a file begins as one of llm.c's that has no tokens for training: a model, a tokenizer,
 // the tasks of HellaSwag; or as its tokens with another first number. Ids of a text are no 480
 // zeros.
 bool is_other_llmc_file(const InputFile& file) {

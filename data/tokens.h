@@ -22,11 +22,11 @@ struct TokenFile {
   std::int64_t count = 0;
 };
 
-// What separates documents in tokens.
+// The token that separates documents.
 struct DocumentEnd {
   Token token;
-  // Whether a document begins with it, as where a text that a model makes begins with the token
-  // that ends the one before; otherwise with the token behind it.
+  // True if a document begins with it, as where a text that a model makes begins with the token
+  // that ends the one before; false if it begins with the token behind.
   bool begins_next = true;
 };
 
@@ -82,7 +82,7 @@ class Tokens {
   std::shared_ptr<const std::vector<WeightedTokens>> mixture_;
 };
 
-// Whether a window of the tokens may have two documents. Reads them up to the first end.
+// True if a window of the tokens may have two documents. Reads them up to the first end.
 bool has_documents(const Tokens& tokens, const DocumentEnd& end);
 
 }  // namespace tapegrad::data

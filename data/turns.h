@@ -10,7 +10,7 @@
 
 namespace tapegrad::data {
 
-// What a file of turns says of conversations whose tokens lie in other files, one conversation
+// A file of turns describes conversations whose tokens lie in other files, one conversation
 // behind the other. It is a shard of numbers of 32 bits: of each conversation, how many tokens it
 // has, how many answers, and of each answer where it begins and ends.
 

@@ -64,7 +64,7 @@ struct Decoder {
   // Tokens (B, T) → what the first block gets, without dropout (B, T, C). Row b begins at position
   // firsts[b]; without any, at 0. Error if a position is not below block_size.
   Tensor embed(const TokenRows& tokens, const std::vector<std::int64_t>& firsts = {}) const;
-  // What embed() gives → the n_layer + 1 states (B, T, C) before, between and behind the blocks,
+  // A result of embed() → the n_layer + 1 states (B, T, C) before, between and behind the blocks,
   // without dropout. Each block adds to the state that it gets (Elhage et al., "A Mathematical
   // Framework for Transformer Circuits", 2021).
   std::vector<Tensor> residual_stream(const Tensor& embedded) const;
@@ -102,11 +102,11 @@ struct Decoder {
     return states(ids, {&one, 1});
   }
 
-  // Whether the bits of a position never depend on what else is computed beside it, whatever the
+  // True if the bits of a position never depend on what else is computed beside it, whatever the
   // pieces are that a text is read in: all matrices are packed.
   bool keeps_rows_apart() const;
 
-  // Whether what a cache holds can move to other positions. With learned positions, it cannot.
+  // True if what a cache holds can move to other positions. With learned positions, it cannot.
   bool can_move() const { return config.position_kind() != Positions::learned; }
   // Forgets positions [begin, end) of a cache. Those behind them move there, and rotary positions
   // turn their keys. Keys and values remain those of tokens that had seen what is forgotten. Error
@@ -136,7 +136,7 @@ struct Decoder {
 // x (B, T, C) → its last position, (B, C).
 Tensor last_position(const Tensor& x);
 
-// What the config is without further choices.
+// The model of a config without further choices.
 using GPT = Decoder;
 
 // nanoGPT's initialisation, drawn after the construction as its apply(_init_weights) does: N(0,

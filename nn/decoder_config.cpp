@@ -3,7 +3,7 @@
 namespace tapegrad::nn {
 namespace {
 
-// What an architecture stands for where the config says nothing.
+// The values of an architecture where the config says nothing.
 struct Defaults {
   NormKind norm;
   Positions positions;

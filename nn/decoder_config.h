@@ -85,7 +85,7 @@ struct DecoderConfig {
   double rope_low_freq_factor = 1, rope_high_freq_factor = 4;  // of llama3
   std::int64_t rope_original_positions = 8192;                 // of llama3
 
-  // What the members without a value stand for.
+  // The values that members without one stand for.
   bool with_bias() const { return bias.value_or(arch == Architecture::gpt2); }
   bool with_qkv_bias() const { return qkv_bias.value_or(with_bias()); }
   Activation activation_kind() const;
@@ -105,11 +105,11 @@ struct DecoderConfig {
   bool operator==(const DecoderConfig&) const = default;
   // The same model with a value for each member, and without a window that hides nothing.
   DecoderConfig settled() const;
-  // Whether a block has the window.
+  // True if a block has the window.
   bool slides(int block) const;
-  // What becomes of the scores of a block's attention.
+  // The options for the scores of a block's attention.
   ScoreOptions scores_of(int block) const;
-  // Whether a block turns queries and keys, and by which base.
+  // True if a block turns queries and keys; and the base of its angles.
   bool turns(int block) const;
   double rope_base_of(int block) const;
   // The scaling of rotary positions, if there is one; and if a block has it.
@@ -181,7 +181,7 @@ struct DecoderConfig {
       {.newer = true});
     t("embedding_scale", c.embedding_scale, "multiply token embeddings by X",
       {.least = 1e-6, .most = 1e6, .newer = true});
-    t("residual_scale", c.residual_scale, "multiply what attention and feed-forward add by X",
+    t("residual_scale", c.residual_scale, "multiply the outputs of attention and feed-forward by X",
       {.least = 1e-6, .most = 1e6, .newer = true});
     t("rope_base", c.rope_base,
       "base of rotary positions, whose slowest pair turns by about 1 / base per token",

@@ -7,7 +7,7 @@
 
 namespace tapegrad::nn {
 
-// What the parts of a Decoder are called in files: with Architecture::gpt2 as in Hugging Face's
+// The names of a Decoder's parts in files: with Architecture::gpt2 as in Hugging Face's
 // GPT-2 ("h.0.attn.c_attn.weight"), with Architecture::llama as in their Llama, without "model."
 // ("layers.0.self_attn.q_proj.weight").
 struct DecoderNames {

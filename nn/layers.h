@@ -39,7 +39,8 @@ struct Linear {
   // y, which the layer's own weights make of x, with what its adapters add.
   Tensor with_adapters(const Tensor& x, const Tensor& y) const;
 };
-// What several layers make of one x. If they are packed, threads share out all of them together.
+// The outputs of several layers for one x. If they are packed, threads share out all of them
+// together.
 std::vector<Tensor> outputs_of(const Tensor& x, std::initializer_list<const Linear*> layers);
 
 // (…, C) → (…, C), see layer_norm in ops.h. Initialised to weight 1 and bias 0.
@@ -92,7 +93,7 @@ inline constexpr std::array<std::string_view, 4> kActivationNames = {"gelu", "ge
 inline std::span<const std::string_view> names_of(Activation) { return kActivationNames; }
 Tensor activate(const Tensor& x, Activation activation);
 
-// What the linears of a feed-forward layer are called.
+// The names of a feed-forward layer's linears.
 struct FeedForwardNames {
   const char *gate = "c_gate", *in = "c_fc", *out = "c_proj";
 };

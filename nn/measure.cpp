@@ -13,7 +13,7 @@ double bytes_of(const NamedTensors& tensors) {
 
 }  // namespace
 
-// What the optimiser keeps lives from the first step to the last. Backward does not touch it, so it
+// The optimiser's state lives from the first step to the last. Backward does not touch it, so it
 // is made for the update alone.
 StepMemory measure(const DryRun& dry, const Params& params, const std::function<Tensor()>& loss,
                    const BytesKept& kept, const Update& update) {

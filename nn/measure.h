@@ -8,8 +8,9 @@
 
 namespace tapegrad::nn {
 
-// What a model takes, found from the model itself, which is built and run without memory or work:
-// see dry_run.h. So it holds for any model, and there is no second description of one.
+// The memory and the work of a model, found from the model itself, which is built and run without
+// memory or work: see dry_run.h. So it holds for any model, and there is no second description of
+// one.
 
 // The parameters that Model(params, config) asks for, as shapes without values.
 template <class Model, class Config>
@@ -25,7 +26,7 @@ Params shapes_of(const Config& config) {
 struct StepMemory {
   double weights = 0;  // and buffers
   double gradients = 0;
-  double optimizer = 0;    // what it keeps for all parameters
+  double optimizer = 0;    // its tensors for all parameters
   double activations = 0;  // with the scratch memory of the forward pass, at its peak
   double total = 0;
 };

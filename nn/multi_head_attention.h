@@ -5,7 +5,7 @@
 
 namespace tapegrad::nn {
 
-// What the parts of an attention layer are called.
+// The names of an attention layer's parts.
 struct AttentionNames {
   const char* qkv = "c_attn";
   const char *query = "W_query", *key = "W_key", *value = "W_value";
@@ -82,7 +82,7 @@ struct MultiHeadAttention {
   QKV project(const Tensor& x, const Places& places) const;
   Tensor turned(const Tensor& x, std::int64_t channels, const Places& places,
                 bool back = false) const;
-  // Whether Q, K and V can stay side by side as c_attn makes them.
+  // True if Q, K and V can stay side by side as c_attn makes them.
   bool packed() const;
   void check_crosses() const;
 };

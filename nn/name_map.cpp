@@ -9,8 +9,8 @@ namespace {
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 struct Match {
-  std::string_view rest;                  // what follows the prefix
-  std::vector<std::string_view> numbers;  // what each '#' stood for
+  std::string_view rest;                  // behind the prefix
+  std::vector<std::string_view> numbers;  // of each '#'
 };
 
 std::optional<Match> match(std::string_view prefix, std::string_view name) {

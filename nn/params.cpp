@@ -72,7 +72,7 @@ Params Params::operator/(const std::string& name) const {
   return scoped;
 }
 
-// What the source calls the tensor. Error if it has none of this shape.
+// The source's name for the tensor. Error if it has none of this shape.
 const std::string& Params::found(const std::string& name, const Shape& shape) const {
   const TensorSource& source = *store_->source;
   const std::string source_name = store_->source_names(name);

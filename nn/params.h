@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "tapegrad/autograd/packed/packed_matrix.h"
-#include "tapegrad/autograd/weight.h"
 #include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/autograd/weight.h"
 #include "tapegrad/nn/init.h"
 #include "tapegrad/nn/name_map.h"
 
 namespace tapegrad::nn {
 
-// What adapters count: alpha / rank, or alpha / √rank, so that those of any rank learn as fast
+// The factor of adapters: alpha / rank, or alpha / √rank, so that those of any rank learn as fast
 // (Kalajdzievski, "A Rank Stabilization Scaling Factor for Fine-Tuning with LoRA", 2023).
 enum class LoraScaling { lora, rslora };
 inline constexpr std::array<std::string_view, 2> kLoraScalingNames = {"lora", "rslora"};
@@ -104,8 +104,9 @@ class Params {
   const NamedTensors& parameters() const;
   // Parameters, frozen ones and buffers.
   const NamedTensors& tensors() const;
-  // What a checkpoint holds: tensors(). A store that packs for training does not have the matrices
-  // as tensors: there they stay in the file that they are from, with all that is not trained.
+  // The tensors of a checkpoint: tensors(). A store that packs for training does not have the
+  // matrices as tensors: there they stay in the file that they are from, with all that is not
+  // trained.
   const NamedTensors& checkpoint_tensors() const;
   std::int64_t count() const;        // elements of parameters()
   std::int64_t total_count() const;  // elements of tensors() and packed_matrices()

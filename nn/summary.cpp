@@ -52,7 +52,7 @@ double linear_flops(const SummaryRow& row) {
   return n;
 }
 
-// What the parts of a model are called.
+// The names of a model's parts.
 struct Names {
   std::string blocks, attention, projection, mlp, embedding, positions, head;
   explicit Names(const DecoderConfig& c) {

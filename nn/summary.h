@@ -18,10 +18,10 @@ struct SummaryRow {
   std::int64_t parameters() const;
 };
 
-// The parts of a Decoder, found from a model without memory. FLOPs are those of the matrix products
-// in a forward pass over `tokens` tokens, per token; a multiplication and an addition count as
-// two. A query of attention sees (tokens + 1)/2 keys on average. Training costs three times as
-// much.
+// The parts of a Decoder, found from a model whose tensors have no memory (dry_run.h). FLOPs are
+// those of the matrix products in a forward pass over `tokens` tokens, per token; a multiplication
+// and an addition count as two. A query of attention sees (tokens + 1)/2 keys on average. Training
+// costs three times as much.
 struct Summary {
   DecoderConfig config;
   std::vector<SummaryRow> embeddings, block, head;  // one of `blocks` equal ones

@@ -24,7 +24,7 @@ struct Kept {
   Shape shape;
 };
 
-// What holds for one parameter in one step.
+// The numbers that hold for one parameter in one step.
 struct UpdateFactors {
   double lr;            // the step's learning rate times the scale of the parameter's group
   double weight_decay;  // of the group
@@ -32,7 +32,7 @@ struct UpdateFactors {
   std::int64_t step;    // counted from 1
 };
 
-// What is updated: a parameter, or the part of it that one process has.
+// The target of an update: a parameter, or the part of it that one process has.
 struct UpdatedPart {
   Tensor parameter;
   Tensor gradient;         // of the same shape
@@ -49,11 +49,11 @@ class Optimizer {
   virtual std::string_view name() const = 0;   // "adamw": in options, config.json, checkpoints
   virtual std::string_view title() const = 0;  // "AdamW": for people
 
-  // What it keeps for a parameter of that shape, or for a part of one: of a part that was cut at
-  // `elements` or `rows`, each tensor is the same part of the whole one.
+  // The tensors that it keeps for a parameter of that shape, or for a part of one: of a part that
+  // was cut at `elements` or `rows`, each tensor is the same part of the whole one.
   virtual std::vector<Kept> keeps(const Shape& shape) const = 0;
   virtual Cut cut(const Shape& shape) const = 0;
-  // Whether it is made for such a parameter. The first optimiser of the list updates the others.
+  // True if it is made for such a parameter. The first optimiser of the list updates the others.
   virtual bool suits(const std::string& /*name*/, const Shape&) const { return true; }
 
   // Makes one step. A part has the parameter's shape (Cut::whole), fewer rows of it, or one

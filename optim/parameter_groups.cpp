@@ -65,7 +65,7 @@ struct Rules {
   std::string_view option;
   std::vector<std::pair<ParsedRule, T>> rules;
 
-  // What the last rule that names the parameter says, or `otherwise`.
+  // The value of the last rule that names the parameter, or `otherwise`.
   T of(const std::string& name, const Tensor& t, T otherwise) const {
     for (const auto& [rule, value] : rules) {
       if (rule.names(name, t)) otherwise = value;

@@ -14,7 +14,7 @@ namespace tapegrad::optim {
 struct ParameterGroup {
   std::shared_ptr<const Optimizer> optimizer;
   double lr_scale = 1;      // times the step's learning rate
-  double weight_decay = 0;  // what it does is the optimiser's own matter
+  double weight_decay = 0;  // its effect is the optimiser's own matter
 };
 
 // All parameters of a model, in groups.
@@ -28,7 +28,7 @@ struct ParameterGroups {
   const ParameterGroup& of(std::size_t parameter) const { return groups[group_of[parameter]]; }
 };
 
-// Whether it leaves some parameters, such as vectors, to the first optimiser of the list.
+// True if it leaves some parameters, such as vectors, to the first optimiser of the list.
 bool leaves_parameters(const Optimizer& optimizer);
 
 // How groups are made. A rule is a text "PATTERN=X" for the parameters that PATTERN names, as in
@@ -45,7 +45,7 @@ struct GroupRules {
 
   // All that may update parameters, once each, the one of the run first.
   std::vector<OptimizerId> used() const;
-  // Whether nothing but the optimiser's options and the decay is said.
+  // True if nothing but the optimiser's options and the decay is said.
   bool plain() const;
   void validate() const;  // Error, naming the option, for values that no model could have
 };

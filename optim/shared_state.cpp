@@ -10,7 +10,7 @@
 namespace tapegrad::optim {
 namespace {
 
-// What is kept for a fragment: as many elements of a tensor with `kept` elements as the fragment is
+// The kept part of a fragment: as many elements of a tensor with `kept` elements as the fragment is
 // of its parameter.
 struct KeptPart {
   std::int64_t begin, size;
@@ -26,7 +26,7 @@ std::vector<Kept> SharedUpdates::kept_of(std::size_t parameter) const {
   return groups_.of(parameter).optimizer->keeps(parameters_[parameter].second.shape());
 }
 
-// What is kept for all of a parameter, the tensor of that index and shape, on rank 0; on others an
+// The state for all of a parameter, the tensor of that index and shape, on rank 0; on others an
 // undefined tensor.
 Tensor SharedUpdates::gather(std::size_t parameter, std::size_t index, const Shape& shape) const {
   std::vector<float> part;

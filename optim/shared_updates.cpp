@@ -85,7 +85,7 @@ SharedUpdates::SharedUpdates(const NamedTensors& parameters, const ParameterGrou
   stepper_ = Stepper(slices_, of_slices);
 }
 
-// What is under way uses the memory of this.
+// Waits: transfers under way use this object's memory.
 SharedUpdates::~SharedUpdates() {
   try {
     finish_transfers();
@@ -133,7 +133,7 @@ void SharedUpdates::take(std::size_t p, const Tensor& gradient) {
   for (const auto [b, f] : places_[p]) {
     const Fragment& fragment = buckets_[b].fragments[f];
     Traffic& t = traffic_[b];
-    // What the last round sends may be on its way still.
+    // The last round's data may be on its way still.
     if (t.missing == std::ssize(buckets_[b].fragments)) finish(t);
     if (!t.outgoing.defined()) t.outgoing = block(bytes_of(buckets_[b].size()));
     std::uint8_t* to = t.outgoing.mutable_data<std::uint8_t>() + bytes_of(fragment.at);

@@ -39,7 +39,7 @@ class SharedUpdates : public Updates {
   struct Place {
     std::size_t bucket, fragment;
   };
-  // What a bucket sends and receives during a step.
+  // The traffic of a bucket during a step.
   struct Traffic {
     std::int64_t missing = 0;  // fragments whose gradients are not complete in this round
     Tensor outgoing, incoming;
@@ -66,7 +66,7 @@ class SharedUpdates : public Updates {
   Tensor gradient_of(Place place) const;
   void send_parameters(std::size_t bucket);
   void receive_parameters(std::size_t bucket);
-  // What the optimiser keeps for a parameter.
+  // The optimiser's tensors for a parameter.
   std::vector<Kept> kept_of(std::size_t parameter) const;
   Tensor gather(std::size_t parameter, std::size_t index, const Shape& shape) const;
 

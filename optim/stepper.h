@@ -38,7 +38,7 @@ class Stepper {
   // nothing is changed.
   void load_state(const TensorSource& file);
 
-  // What is kept for tensor i, in the order of Optimizer::keeps.
+  // The tensors kept for tensor i, in the order of Optimizer::keeps.
   std::span<const Tensor> kept(std::size_t i) const { return slots_[i].kept; }
   // Parts of load_state()'s errors: what a tensor's entry in the file decides, and what the number
   // of steps does, which is returned.

@@ -13,10 +13,10 @@
 
 namespace tapegrad::optim {
 
-// What becomes of the gradients of a training loop: those of a step's micro-batches are added up,
-// in the order of the micro-batches, and the optimiser updates the parameters by the sum. One
-// process does all of that; of several, each has a share of the micro-batches and a share of the
-// update. A step is
+// The way from the gradients of a training loop to new weights: those of a step's micro-batches are
+// added up, in the order of the micro-batches, and the optimiser updates the parameters by the sum.
+// One process does all of that; of several, each has a share of the micro-batches and a share of
+// the update. A step is
 //
 //   for each round of micro-batches:   updates.round(active, backward)
 //   auto [norm, factor] = updates.measure_clipping(max_norm);

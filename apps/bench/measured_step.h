@@ -12,7 +12,7 @@ namespace tapegrad::bench {
 // Seconds after which no part of --plan's measuring begins that would not end in time.
 inline constexpr double kMostMeasuring = 20;
 
-// What a step of so many sequences takes.
+// The measured phases of a step of so many sequences.
 struct MeasuredStep {
   Trial::Phases phases;
   std::int64_t rows;  // sequences that were measured; of less than all, the times are scaled
@@ -24,7 +24,7 @@ struct MeasuredStep {
 std::optional<MeasuredStep> measured_step(Trial& trial, std::int64_t B, std::int64_t T,
                                           const std::function<double()>& seconds_left);
 
-// What no model has to be made for, so that it takes no time.
+// A prediction that needs no model, so that it takes no time.
 struct PredictedStep {
   double making;  // seconds to make the model and get its memory
   double step;    // of one batch, by the rate of its products

@@ -18,7 +18,7 @@ struct ChatOptions {
       .generate = {.max_new_tokens = 1000, .temperature = 0.8, .top_k = 200}};
   std::optional<data::ChatTemplate> chat_template = {};  // none: what was said is continued
   std::string variables = {};                            // of the template, as the text of JSON
-  std::string system = {};                               // what stands first, if it is not empty
+  std::string system = {};                               // the first message, if it is not empty
   std::uint64_t seed = 1337;
 };
 
@@ -46,7 +46,7 @@ class ChatSession {
   bool empty() const { return conversation_.messages.empty() && text_.empty(); }
   bool has_template() const { return options_.chat_template.has_value(); }
   const std::string& system() const { return options_.system; }
-  // What there is to say at the end: how fast prompts were read and answers made.
+  // Prints the last line: how fast prompts were read and answers made.
   void print_rate();
 
  private:

@@ -32,8 +32,8 @@ class CommandLine : public OptionTable {
   void alias(const std::string& name, const std::string& option);
   // A list of which each option adds one value: --prompt A --prompt B.
   void one_value_each(const std::string& option);
-  // What an option stands for without a value. Its value is the next argument only if that is a
-  // whole number, or one of an enum's names: another word that follows belongs to itself.
+  // The value of an option that is given without one. A value is the next argument only if that is
+  // a whole number, or one of an enum's names: another word that follows belongs to itself.
   void without_value(const std::string& option, const std::string& value);
   // An option whose value is one of a list that is known at run time only.
   void choice(std::string_view name, std::string& value, const std::vector<std::string>& choices,
@@ -59,9 +59,9 @@ class CommandLine : public OptionTable {
     return printed_information();
   }
 
-  // Whether the arguments or the config file have the option (named as on the command line).
+  // True if the arguments or the config file have the option (named as on the command line).
   bool given(const std::string& option) const;
-  // Whether it is given with a value of its own: see without_value().
+  // True if it is given with a value of its own: see without_value().
   bool gave_value(const std::string& option) const;
   // The config file that set this option; empty if none.
   std::string file_of(const std::string& option) const;

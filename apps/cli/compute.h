@@ -7,7 +7,7 @@
 
 namespace tapegrad::cli {
 
-// What computes: options of every program that runs a model.
+// The choice of threads and libraries: options of every program that runs a model.
 struct ComputeOptions {
   std::optional<int> threads = {};
   GemmLibrary gemm = GemmLibrary::automatic;

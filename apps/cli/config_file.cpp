@@ -182,7 +182,7 @@ std::string text_of(const Json& json) {
   return run::is_text(json) ? run::text_of_json(json) : json_text(json);
 }
 
-// What a config.json tells of a run beside its options.
+// Facts that a config.json has of a run beside its options.
 bool is_fact(const std::string& name) {
   constexpr std::string_view facts[] = {
       "format",         "version",     "text",         "val_text", "vocab_size",

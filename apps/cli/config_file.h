@@ -26,7 +26,7 @@ struct ConfigItem {
 std::vector<ConfigItem> read_config_file(const std::string& path,
                                          bool (*ignored)(const std::string& name));
 
-// Whether a file is a config of nanoGPT's, and not a program: its name ends in .py, and no line
+// True if a file is a config of nanoGPT's, and not a program: its name ends in .py, and no line
 // begins a function or a class. False for what cannot be read.
 bool is_nanogpt_config(const std::string& path);
 

@@ -1,4 +1,4 @@
-// What --help and --version print.
+// The output of --help and --version.
 
 #include <algorithm>
 #include <cstdio>

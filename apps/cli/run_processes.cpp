@@ -43,7 +43,7 @@ int processors_of(pid_t process) {
   return ::sched_getaffinity(process, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
 }
 
-// mpirun of Open MPI gives each of two processes a single core unless it is told otherwise.
+// mpirun of Open MPI gives each of two processes a single core by default.
 void note_idle_processors(const Processes& processes) {
   if (std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr) return;
   int here = 0;
@@ -77,7 +77,7 @@ int run_processes(const std::string& program, const std::function<int(Processes&
   const int rank = processes ? processes->rank() : Processes::rank_of_environment();
   silence.reset();
   if (rank != 0) ::sleep(kSecondsForRank0);
-  // What is wrong with the arguments is wrong everywhere.
+  // A fault of the arguments is the same everywhere.
   const bool alone = !processes || processes->alone() || (rank == 0 && outcome.code == 2);
   print_failure(program, alone ? "" : " (" + processes->name(rank) + ")", outcome);
   if (processes) processes->abort(outcome.code);

@@ -41,7 +41,7 @@ void write_report(const std::filesystem::path& folder) {
   }
 }
 
-// Of a run that an error has ended: that error is what people are told. Where the run has not even
+// For failed runs: the original error is reported. Where the run has not even
 // a config.json, a report would be a file of nobody's.
 void write_report_of_failure(const std::filesystem::path& folder) {
   if (!watch::is_run_folder(folder)) return;

@@ -1,4 +1,4 @@
-// What a training program makes of its arguments.
+// The way from a training program's arguments to its options.
 
 #include <algorithm>
 #include <filesystem>
@@ -71,7 +71,7 @@ void check_optimizer(const run::OptimizerOptions& o, const CommandLine& cli) {
 
 // Of a run that is resumed, before the arguments change it.
 struct Stored {
-  run::TrainDtype dtype;  // what auto has found
+  run::TrainDtype dtype;  // that auto has found
   bool default_warmup;    // nobody has asked for its warm-up
 };
 

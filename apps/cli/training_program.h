@@ -70,7 +70,7 @@ class TrainingProgram {
   virtual void describe(CommandLine&) const = 0;  // examples for --help
   // Settles the program's own options by what was given, before the common ones are settled.
   virtual void adjust(const CommandLine&) = 0;
-  // The exit code of what is done in place of training (--plan), or nothing.
+  // Runs --plan or the like instead of training and returns its exit code; or nothing.
   virtual std::optional<int> instead() const { return std::nullopt; }
   virtual Product product() const = 0;  // the largest product of a block
   // Reads the data and makes the model. May settle options that depend on these.

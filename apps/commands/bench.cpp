@@ -78,7 +78,7 @@ std::optional<Options> parse(const cli::Call& call) {
     cli.list("Configurations", c.name, c.summary);
   }
   cli.words(words, "step|ops|gemm|generate CONFIG",
-            "what to time, and the model to time it with; generate also takes the path of one");
+            "task to time, and the model to time it with; generate also takes the path of one");
   if (cli.parse_or_print(call.argc, call.argv)) return std::nullopt;
   if (words.size() != 2) {
     cli::usage_error("say what to time: tapegrad bench step, ops, gemm or generate, and a CONFIG");

@@ -34,7 +34,8 @@ std::optional<ChatCall> parse_chat(const cli::Call& call) {
       {.value = "last|best|STEP"});
   cli.choice("weights", o.weights, run::packed_weights(),
              "how weights lie in memory: as the files have them, or converted to a type");
-  cli("system", o.chat.system, "what the model is told first; @FILE reads it from a file",
+  cli("system", o.chat.system,
+      "system message, before the conversation; @FILE reads it from a file",
       {.value = "TEXT|@FILE"});
   cli("chat_template", o.template_file,
       "Jinja template of conversations, in place of the model's own", {.value = "FILE"});
@@ -56,8 +57,8 @@ std::optional<ChatCall> parse_chat(const cli::Call& call) {
       {.least = 0, .value = "K"});
   cli("top_p", generate.top_p, "choose among the likeliest tokens that together have probability X",
       {.value = "X"});
-  cli("min_p", generate.min_p,
-      "choose among the tokens with X times the likeliest one's probability", {.value = "X"});
+  cli("min_p", generate.min_p, "keep tokens with at least X times the highest probability",
+      {.value = "X"});
   cli("repetition_penalty", generate.repetition_penalty,
       "above 1: what the conversation has already becomes less likely",
       {.least = nn::kLeastPenalty, .most = nn::kMostPenalty, .value = "X"});

@@ -24,7 +24,7 @@ struct Options {
 std::optional<Options> parse(const cli::Call& call) {
   Options o;
   cli::CommandLine cli(call.name,
-                       "Writes what a run has recorded for spreadsheets and other programs: a row "
+                       "Writes a run's records for spreadsheets and other programs: a row "
                        "for each step. Of several runs, a row for all that differ in nothing but "
                        "the seed: mean ± standard deviation of their results.");
   cli.words(o.runs, "RUN",

@@ -77,7 +77,7 @@ double square_sum(const Tensor& t) {
   return total;
 }
 
-// What rounding to a type changes, against the weights themselves and against what adapters add.
+// The change by rounding to a type, against the weights themselves and against what adapters add.
 class RoundingError {
  public:
   RoundingError(const run::OpenedModel& opened, const StoredType& type)

@@ -79,8 +79,8 @@ std::optional<Options> parse(const cli::Call& call) {
       {.least = 0, .value = "K"});
   cli("top_p", o.sample.generate.top_p,
       "choose among the likeliest tokens that together have probability X", {.value = "X"});
-  cli("min_p", o.sample.generate.min_p,
-      "choose among the tokens with X times the likeliest one's probability", {.value = "X"});
+  cli("min_p", o.sample.generate.min_p, "keep tokens with at least X times the highest probability",
+      {.value = "X"});
   cli("repetition_penalty", o.sample.generate.repetition_penalty,
       "above 1: what the text has already becomes less likely",
       {.least = nn::kLeastPenalty, .most = nn::kMostPenalty, .value = "X"});

@@ -49,7 +49,7 @@ std::optional<Options> parse(const cli::Call& call) {
       {.value = "last|best|STEP"});
   cli.choice("weights", o.weights, run::packed_weights(),
              "how weights lie in memory: as the files have them, or converted to a type");
-  cli("name", o.name, "what clients call the model [the last name of its path]");
+  cli("name", o.name, "name of the model for clients [the last name of its path]");
   cli("lora", o.lora,
       "LoRA adapters that requests choose by this name as their model: a folder of PEFT's, a GGUF, "
       "or a run with --lora-rank; may be repeated",
@@ -96,7 +96,7 @@ std::optional<Options> parse(const cli::Call& call) {
       "end when stdin ends, too: for a program that starts this one");
   cli.group("Log");
   cli("log", o.endpoints.log, "how requests are logged on stderr");
-  cli("log_texts", o.endpoints.log_texts, "also log what was asked and answered");
+  cli("log_texts", o.endpoints.log_texts, "also log the texts of requests and answers");
   cli.group("Computation");
   cli.options(o.compute);
   cli.example("tapegrad serve runs/notes-1", "http://127.0.0.1:8080/ has a page to talk to");

@@ -26,7 +26,7 @@ std::optional<Options> parse_options(const cli::Call& call) {
   cli::CommandLine cli(call.name,
                        "Translates texts, one per line, with a model of tapegrad seq2seq.");
   cli.words(o.texts, "MODEL TEXT",
-            "what to translate with MODEL; lines of stdin if there are none");
+            "text to translate with MODEL; lines of stdin if there are none");
   cli.group("Texts");
   cli("model", l.model, "the run folder", {.value = "DIR"});
   cli.alias("-m", "--model");

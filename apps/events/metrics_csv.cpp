@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kMostColumns = 1000;
 
-// What a column shows of a value; nothing if it has none. A number that is not finite is null in
+// The text of a value in a column; empty if it has none. A number that is not finite is null in
 // JSON, and empty here.
 std::optional<std::string> text_of(const Json& value, bool samples) {
   if (value.is_number() || value.is_boolean()) return json_text(value);

@@ -20,13 +20,13 @@ enum class FirstWeights { gpt2, torch };
 inline constexpr std::string_view kFirstWeightsNames[] = {"gpt2", "torch"};
 inline std::span<const std::string_view> names_of(FirstWeights) { return kFirstWeightsNames; }
 
-// Whether blocks are run again for their gradients: see nn::Decoder::recompute. `automatic` becomes
-// one of the others when the memory is known: settle_recompute().
+// The choice to run blocks again for their gradients: see nn::Decoder::recompute. `automatic`
+// becomes one of the others when the memory is known: settle_recompute().
 enum class Recompute { off, on, automatic };
 inline constexpr std::string_view kRecomputeNames[] = {"off", "on", "auto"};
 inline std::span<const std::string_view> names_of(Recompute) { return kRecomputeNames; }
 
-// What this call does beside, or in place of, training.
+// Actions of this call beside, or in place of, training.
 struct CallExtras {
   bool summary = false, plan = false, eval_only = false;
   Recompute recompute = Recompute::off;
@@ -108,7 +108,7 @@ struct Options {
   // The same options with a value for each that stands for one without being given.
   Options settled() const;
   bool prefers() const { return !text.preferences.empty(); }
-  // Whether a frozen copy of the weights that the run starts from runs beside the model.
+  // True if a frozen copy of the weights that the run starts from runs beside the model.
   bool copies_start() const { return prefers() && preference.has_reference() && !tuning.lora_rank; }
   run::BatchPlan batches() const { return run::batch_plan(text, optimizer.batch_size); }
 

@@ -16,7 +16,7 @@ nn::Params start_params(const Options& options);
 // started from. Nothing for a loss that has no reference.
 std::optional<nn::Decoder> reference_model(const Options& options, const nn::Decoder& gpt);
 
-// What a step of such a run needs memory for, where it differs from that on a text.
+// Adds the memory that a step of such a run needs, where it differs from that on a text.
 void add_preference_memory(const Options& options, run::MemoryOptions& memory);
 
 // The loss of random tokens, for steps that are measured (bench::TrialOptions). The options must

@@ -43,7 +43,7 @@ nn::Params make_params(const Options& o, const run::RunFolder& folder, Rng& rng)
   return folder.params(rng, o.optimizer.precision());
 }
 
-// What `rng` draws for a model that is not new are its adapters.
+// For a model that is not new, `rng` draws the adapters.
 nn::Decoder make_gpt(const nn::Params& params, const Options& o, Rng& rng) {
   const run::FolderOptions& folder = o.call.folder;
   const bool starts = folder.starts_from_model();

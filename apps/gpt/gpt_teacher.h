@@ -17,7 +17,7 @@ void know_teacher(Options& options, const data::Tokenizer& tokenizer);
 // Reads it.
 std::optional<nn::Decoder> teacher_model(const Options& options);
 
-// What a step of such a run needs memory for, and its loss of random tokens: see
+// Adds the memory that a step of such a run needs; gives its loss of random tokens: see
 // gpt_preferences.h.
 void add_teacher_memory(const Options& options, run::MemoryOptions& memory);
 std::function<Tensor(const nn::Decoder&, const nn::TokenRows&, const Tensor& targets, Rng*)>

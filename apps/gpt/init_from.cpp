@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kMostTokens = 1024;  // of a training sequence, unless --block-size asks
-// What weights do not depend on.
+// Options that weights do not depend on.
 constexpr std::string_view kFree[] = {"dropout", "ff_dropout", "attn_out_dropout"};
 
 // Sets each member of a model's config to that of the start, or checks that they agree.
@@ -64,7 +64,7 @@ fs::path tokenizer_file(const fs::path& path) {
   return fs::exists(inner, ignored) ? inner : path;
 }
 
-// Whether two values of --tokenizer are one tokenizer, by whatever path.
+// True if two values of --tokenizer are one tokenizer, by whatever path.
 bool same_tokenizer(const std::string& a, const std::string& b) {
   if (a == b) return true;
   std::error_code ignored;  // of a path where nothing is

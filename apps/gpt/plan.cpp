@@ -112,7 +112,7 @@ int print_prediction(const Options& o, const bench::PredictedStep& predicted) {
   return 0;
 }
 
-// What a step and its memory come to, by computing alone.
+// Prints the work and the memory of a step, by computing alone.
 run::MemoryEstimate print_needs(const Options& o, const nn::Summary& model, double tokens) {
   fmt::print("model:     {} parameters, {:.3g} GFLOP per step\n", grouped(model.parameters()),
              3e-9 * model.flops() * tokens);

@@ -208,7 +208,7 @@ void Connection::on_written(Failure failure) {
   end_sending();
 }
 
-// What has come and is not read would make the system drop the answer on its way.
+// Bytes that have come and are not read would make the system drop the answer on its way.
 void Connection::end_sending() {
   beast::error_code ignored;
   stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
@@ -225,7 +225,7 @@ void Connection::drain() {
                           });
 }
 
-// Whether the other side has sent what is not read yet.
+// True if the other side has sent what is not read yet.
 bool Connection::has_more() {
   char byte;
   Failure ended;
@@ -259,7 +259,7 @@ void Connection::begin_events(const Headers& headers) {
 
 void Connection::send_event(std::shared_ptr<const std::string> text) {
   if (!stream_.socket().is_open() || last_event_) return;
-  // What waited before counts: one event alone may be longer.
+  // Events that waited before count: one event alone may be longer.
   if (event_bytes_ > owner_.limits.event_bytes) return close();
   event_bytes_ += text->size();
   events_.push_back(std::move(text));

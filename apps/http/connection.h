@@ -18,7 +18,7 @@
 
 namespace tapegrad::http {
 
-// What a server takes at most, of one connection and of all together.
+// Bounds of a server, for one connection and for all together.
 struct Limits {
   std::size_t connections = 128;
   std::size_t connections_of_address = SIZE_MAX;
@@ -59,7 +59,7 @@ class Budget {
   std::vector<Share> shares_;  // the oldest first
 };
 
-// What answers requests. All calls come from the listener's one thread.
+// Answers requests. All calls come from the listener's one thread.
 class Handler {
  public:
   virtual ~Handler() = default;
@@ -69,7 +69,7 @@ class Handler {
   // stream of events. An exception is an answer with the status 500.
   virtual std::optional<Response> answer(const Request& request,
                                          const std::shared_ptr<Connection>& connection) = 0;
-  // What the transport refuses by itself.
+  // The response for a request that the transport refuses by itself.
   virtual Response refusal(int status, const std::string& why) const = 0;
   // Nobody is there any more for what a connection has asked for. May come twice.
   virtual void ended(Connection*) {}
@@ -78,7 +78,7 @@ class Handler {
   virtual void breaks(const char*) noexcept {}
 };
 
-// What connections are of: the listener.
+// The owner of all connections: the listener.
 struct ConnectionOwner {
   explicit ConnectionOwner(Handler& of, const Limits& most)
       : handler(of), limits(most), bodies(most.all_body_bytes), answers(most.all_answer_bytes) {}
@@ -110,7 +110,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void close();
   // The address of the other side; of IPv6, the 64 bits that one network has.
   const boost::asio::ip::address& client() const { return client_; }
-  // Whether the other side has not yet taken all that it was sent.
+  // True if the other side has not yet taken all that it was sent.
   bool sends() const {
     return stream_.socket().is_open() && (owner_.answers.has(*this) || !events_.empty());
   }

@@ -18,7 +18,7 @@ struct ListenerOptions {
   Limits limits = {};
 };
 
-// Whether others than this computer reach a server at this address. Error if it is none.
+// True if others than this computer reach a server at this address. Error if it is none.
 bool is_public(const std::string& host);
 
 // Listens at an address, and passes requests to a handler. All of it happens in one thread, which

@@ -9,7 +9,7 @@ namespace tapegrad::http {
 
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
-// What somebody asked for, as far as it matters here. A header that is missing is "".
+// A request, as far as it matters here. A header that is missing is "".
 struct Request {
   std::string method, target, host, origin, content_type, body, authorization;
 
@@ -29,13 +29,13 @@ Headers usual_headers(const Response& response);
 std::string type_of(std::string_view name);
 
 inline constexpr const char* kThisComputer = "127.0.0.1";
-// Whether a name or an address is this computer's own for itself alone.
+// True if a name or an address is this computer's own for itself alone.
 bool is_this_computer(const std::string& name);
-// Whether a request's Host header means the server that listens at the address `own`. A name that
+// True if a request's Host header means the server that listens at the address `own`. A name that
 // leads to this server might be another site's, whose page then asks in its name: only addresses
 // are known to be meant, and names of this computer's own. Any port: it may be forwarded.
 bool is_own(const std::string& host, const std::string& own);
-// Whether the page of another site sent the request: it names itself as the origin. This server's
+// True if the page of another site sent the request: it names itself as the origin. This server's
 // own may have come through a proxy, by https.
 bool is_of_other_page(const Request& request);
 

@@ -9,7 +9,7 @@
 
 namespace tapegrad::inspect {
 
-// What a position's logits say of the token that follows it.
+// A position's guess of the token that follows it.
 struct Guess {
   data::Token token = 0;
   double probability = 0;
@@ -21,7 +21,7 @@ struct Prediction {
   std::optional<double> next;  // the probability of the token that follows; the last one has none
 };
 
-// What the logit lens reads from a state between blocks.
+// The logit lens's reading of a state between blocks.
 struct LensCell {
   Guess best;
   std::optional<double> next;

@@ -23,7 +23,7 @@ namespace {
 using Edge = TapeGraph::Edge;
 using Op = TapeGraph::Op;
 
-// What stands between quotes in the language: a line break there is written \n.
+// The text between quotes in the language: a line break there is written \n.
 std::string dot_string(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
@@ -127,7 +127,7 @@ class Drawing {
     return fmt::format("#{:02x}{:02x}{:02x}", mix(253), mix(190), mix(110));
   }
 
-  // Parameters are told by the ops that use them.
+  // The ops that use parameters name them.
   void draw_leaf(std::size_t i) {
     const TapeGraph::Leaf& leaf = graph_.leaves[i];
     if (leaf.parameter) return;

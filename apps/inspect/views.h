@@ -14,7 +14,7 @@ namespace tapegrad::inspect {
 struct Look {
   std::string model;  // the path by which it was opened
   std::optional<std::int64_t> step;
-  std::function<std::string(data::Token)> bytes_of;  // what a token stands for
+  std::function<std::string(data::Token)> bytes_of;  // the bytes of a token
   std::int64_t text_tokens = 0;  // of the whole text; if they are more, inside has the last ones
   Inside inside;
   bool cut() const { return text_tokens > std::ssize(inside.tokens); }

@@ -39,7 +39,7 @@ class AccessLog {
   std::map<std::pair<std::string, int>, std::int64_t> requests_;
 };
 
-// What an engine does, as Prometheus' text.
+// The engine's numbers as Prometheus' text.
 std::string metrics_of(const EngineState& state);
 
 }  // namespace tapegrad::serve

@@ -32,7 +32,7 @@ class Choice {
          std::int64_t first_character = 0);
 
   Piece push(const nn::NewToken& token);
-  // What is left at the end of the text.
+  // The rest at the end of the text.
   Piece end();
   bool stopped() const { return stop_.stopped(); }
   std::int64_t tokens() const { return tokens_; }

@@ -38,13 +38,14 @@ class Endpoints : public http::Handler {
   const http::Listener& listener() const { return listener_; }
   // From now on, every request but those under way is refused: the server is ending.
   void end();
-  // What has no answer now gets the refusal, soon. For when the engine runs no more, behind end().
+  // Refuses all requests that have no answer now, soon. For when the engine runs no more, behind
+  // end().
   void refuse_rest();
-  // Whether all that was to be sent has been.
+  // True if all that was to be sent has been.
   bool all_is_sent();
-  // Whether there is nothing to do, here and for the engine.
+  // True if there is nothing to do, here and for the engine.
   bool idle() const { return reading_ == 0 && engine_.idle(); }
-  // Whether the listener has ended by itself.
+  // True if the listener has ended by itself.
   bool broken() const { return broken_; }
 
   std::optional<http::Response> refuses(const http::Request& request) override;

@@ -188,7 +188,7 @@ void Engine::end_if_done(Id id) {
   mean_seconds_ += kNewest * (seconds - mean_seconds_);
 }
 
-// Whether the call ended well; the job fails otherwise.
+// True if the call ended well; the job fails otherwise.
 template <class Call>
 bool Engine::guarded(Id id, const Call& call) {
   try {

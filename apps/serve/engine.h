@@ -17,7 +17,7 @@
 
 namespace tapegrad::serve {
 
-// What one request wants of the engine: texts that are made, or pieces of other work.
+// The work of one request for the engine: texts that are made, or pieces of other work.
 class Job {
  public:
   // Prompt and options belong to the job: its texts share them.
@@ -34,7 +34,7 @@ class Job {
 
   // All of these are called by the engine's thread, and none after the last text or piece, or
   // after fail().
-  // What a step has made of a text. False if it needs no more of it.
+  // Takes the new part of a text after a step. False if it needs no more of it.
   virtual bool take(std::size_t, nn::Generation::Taken) { return false; }
   virtual void work(std::size_t) {}
   // All texts and pieces have ended.
@@ -51,7 +51,7 @@ struct EngineOptions {
   std::function<bool()> renew = {};
 };
 
-// What goes on, for /metrics and whoever must wait.
+// The engine's state, for /metrics and whoever must wait.
 struct EngineState {
   std::int64_t waiting = 0, running = 0;  // jobs of which nothing has begun; texts under way
   std::int64_t positions = 0;             // of the caches
@@ -82,7 +82,7 @@ class Engine {
   // Works until `ends` is true, which is asked between steps, and every 50 ms while there is
   // nothing to do. What is not done then fails.
   void run(const std::function<bool()>& ends);
-  // Whether there is nothing to do.
+  // True if there is nothing to do.
   bool idle() const;
 
  private:

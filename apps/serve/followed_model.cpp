@@ -49,7 +49,7 @@ bool FollowedModel::renew() {
   try {
     const auto now = newest();
     if (!now || now == known_) return false;
-    known_ = now;  // what cannot be read is not read again and again
+    known_ = now;  // a broken file is not read again and again
     run::TextModel newer = load_();
     check(is_same_model(newer, model_), "{}: this is another model now", run_.string());
     // All but the config, which other threads read, and which stays.

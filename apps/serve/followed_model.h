@@ -21,7 +21,7 @@ class FollowedModel {
 
   const run::TextModel& model() const { return model_; }
   // Reads the weights again if the checkpoint has been replaced since. Whether they are others now.
-  // What cannot be read is told on stderr, once, and the weights stay as they are.
+  // A checkpoint that cannot be read is reported on stderr, once, and the weights stay as they are.
   bool renew();
 
  private:

@@ -31,7 +31,7 @@ Refusal queue_is_full(std::int64_t seconds) {
 
 }  // namespace
 
-// What jobs are given: it passes everything on to the listener's thread.
+// The reply that jobs get: it passes everything on to the listener's thread.
 class Endpoints::PostedReply : public Reply {
  public:
   PostedReply(Endpoints& endpoints, Engine::Id id) : endpoints_(endpoints), id_(id) {}
@@ -61,7 +61,7 @@ class Endpoints::PostedReply : public Reply {
   const Engine::Id id_;
 };
 
-// What the reading thread is given, and what it makes of it.
+// The reading thread's input and its result.
 struct Endpoints::Read {
   const Endpoint& endpoint;
   Asked asked;
@@ -96,7 +96,7 @@ std::optional<Refusal> Endpoints::read_later(const Endpoint& endpoint, const htt
   return std::nullopt;
 }
 
-// What a request is told of an exception; stderr is told what is the server's own fault.
+// The refusal that answers a request after an exception; stderr gets the server's own faults.
 Refusal Endpoints::told_refusal_of(const std::exception& error) {
   const Refusal why = serve::refusal_of(error);
   if (why.status >= 500) print_error(fmt::format("error: {}\n", error.what()));

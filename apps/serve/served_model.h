@@ -13,7 +13,7 @@
 
 namespace tapegrad::serve {
 
-// What clients call a model: the one that is there, or the same with one of its adapters.
+// A model by its name for clients: the one that is there, or the same with one of its adapters.
 struct NamedModel {
   std::string name;
   std::optional<std::int64_t> adapter = {};  // see nn::GenerateOptions
@@ -35,7 +35,7 @@ struct ServedModel {
   std::int64_t vocab_size() const { return model.gpt.config.vocab_size; }
 };
 
-// What made an answer: the same text can be expected of the same one.
+// The name of the program that made an answer: the same text can be expected of the same one.
 inline std::string fingerprint() { return "tapegrad-" TAPEGRAD_VERSION; }
 
 }  // namespace tapegrad::serve

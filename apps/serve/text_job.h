@@ -97,7 +97,7 @@ class TextJob : public Job {
 
 // A token as text: what is no UTF-8 as "bytes:\xe2\x80".
 std::string legacy_token(const std::string& bytes);
-// What JSON can say.
+// The log probability as a number that JSON has.
 double shown_logprob(double logprob);
 
 }  // namespace tapegrad::serve

@@ -1,4 +1,4 @@
-// What attention looks at: one model learns to write a word backwards, another one to sort it.
+// Attention at work: one model learns to write a word backwards, another one to sort it.
 
 #include <algorithm>
 #include <cmath>

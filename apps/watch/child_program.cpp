@@ -142,7 +142,7 @@ std::optional<int> ChildProgram::ended() {
   if (failed == 0 && about.si_pid == 0) return {};
   int status = 0;
   if (failed == 0) {
-    kill();  // what it may have started, while the number of the group is its own
+    kill();  // also programs that it started, while the number of the group is its own
     ::waitpid(process_, &status, 0);
     status_ = status;
   } else {

@@ -18,7 +18,8 @@ class ChildProgram {
   // The program; nothing if there is none.
   static std::optional<std::filesystem::path> beside();
 
-  // What its stdin has: a text of 4 kB at most, or nothing, until this ends, however it ends.
+  // The contents of its stdin: a text of 4 kB at most, or nothing, until this ends, however it
+  // ends.
   enum class Input { text, open };
   // Error if it cannot be started.
   ChildProgram(const std::filesystem::path& program, const std::vector<std::string>& args,

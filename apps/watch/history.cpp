@@ -90,7 +90,7 @@ std::string History::add_metrics(std::string_view line) {
   const auto skip = object.find("skipped");
   const bool skipped = skip != object.end() && *skip == true;
   Json values = Json::object();
-  // What is recorded of a step holds for those since the one before.
+  // The record of a step holds for all steps since the one before.
   if (const auto ms = object.find("ms"); ms != object.end() && is_finite(*ms)) {
     const double seconds = ms->get<double>() / 1000;
     add_total(values, "total_seconds", iteration, seconds);

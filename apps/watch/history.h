@@ -13,7 +13,7 @@
 
 namespace tapegrad::watch {
 
-// What is kept of the lines of a run, however many there are.
+// Bounds of what is kept of a run's lines, however many there are.
 inline constexpr std::size_t kMostPoints = 2000, kMostSeries = 64, kMostSamples = 200;
 inline constexpr std::size_t kMostLayerRecords = 300, kMostLayers = 1000;
 inline constexpr std::size_t kMostNameBytes = 128, kMostTextBytes = 16 << 10;

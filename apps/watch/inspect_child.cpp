@@ -54,7 +54,7 @@ InspectChild::Answer InspectChild::answer(int status) const {
   };
   if (!killed_for_.empty()) return refused(503, killed_for_);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
-    // What a broken program prints must not be taken for an answer.
+    // A broken program's output must not be taken for an answer.
     return Json::accept(printed_) ? Answer{200, printed_}
                                   : refused(503, "inspect printed what is no JSON");
   }

@@ -24,7 +24,7 @@ class LineTail {
   // Passes on the complete lines of the next bytes, at most `most_bytes`, without their ends.
   // Returns whether there is more to read.
   bool read(std::size_t most_bytes, const std::function<void(std::string_view)>& line);
-  // Whether what was read is no longer what the file begins with, or nobody can tell. Then the
+  // True if the file was truncated or replaced, or if that cannot be determined. Then the
   // next read() begins at the beginning.
   bool restarted();
   // Begins at the beginning again.

@@ -42,7 +42,7 @@ Json shown(const Json& value, std::size_t most_bytes) {
   return list;
 }
 
-// What may still be shown.
+// The room that is left for members.
 struct Room {
   std::size_t members, bytes;
 };
@@ -164,7 +164,7 @@ bool RunFiles::read_config() {
       if (!section.is_object() || name.size() > kMostNameBytes) continue;
       options_[name] = shown_members(section, kMostOptionBytes, room);
     }
-  } catch (const Error&) {  // what is broken has no options to show
+  } catch (const Error&) {  // a broken file has no options to show
   }
   const auto optimizer = options_.find("optimizer");
   if (optimizer != options_.end() && optimizer->contains("max_iters")) {

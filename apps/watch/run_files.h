@@ -21,15 +21,15 @@ enum class RunState {
 };
 std::string_view name_of(RunState state);
 
-// Whether a folder has a run's config.json.
+// True if a folder has a run's config.json.
 bool is_run_folder(const std::filesystem::path& folder);
 
-// Whether a call of sessions.jsonl that does not go on ended without a word.
+// True if a call of sessions.jsonl that does not go on ended without a word.
 bool was_killed(const Json& session);
 
-// What the files of a run folder say, for those who watch: read() reads what is new. The folder may
-// be anybody's: broken, huge or hostile files cost bounded memory, and bounded time a call; links
-// are not followed.
+// The contents of a run folder's files, for those who watch: read() reads what is new. The folder
+// may be anybody's: broken, huge or hostile files cost bounded memory, and bounded time a call;
+// links are not followed.
 class RunFiles {
  public:
   explicit RunFiles(std::filesystem::path folder);

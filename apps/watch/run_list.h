@@ -30,11 +30,11 @@ class RunList {
   void end_training();
   // The paths that were given, as `runs` and as `folders`.
   std::vector<std::string> folder_names() const;
-  // Whether there are runs that are not in the list because it is full.
+  // True if there are runs that are not in the list because it is full.
   bool is_full() const { return full_; }
 
  private:
-  // What a look finds that is not in the list yet.
+  // The runs that a look finds and that are not in the list yet.
   struct Search {
     std::vector<std::filesystem::path> runs = {};
     std::set<std::filesystem::path> canonical = {};  // the same, to know each once

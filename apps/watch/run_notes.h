@@ -15,7 +15,7 @@ inline constexpr std::string_view kNotesFile = "notes.json";
 inline constexpr std::size_t kMostNoteName = 100, kMostTags = 12, kMostTagBytes = 40;
 inline constexpr std::size_t kMostNoteBytes = 4 << 10;
 
-// What a person says about a run.
+// A person's words about a run.
 struct RunNotes {
   std::string name;  // shown in place of the folder's name; "": that name
   std::vector<std::string> tags;

@@ -76,7 +76,7 @@ class Server::Thread : public http::Handler {
       read_rest();
       told->set_value(!streams_.empty());
     });
-    // A page that is told asks for the list once more.
+    // A page that gets this event asks for the list once more.
     if (pages.wait_until(end) == std::future_status::ready && pages.get()) {
       std::this_thread::sleep_until(end);
     }

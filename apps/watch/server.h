@@ -45,7 +45,7 @@ class Server {
 
   int port() const;
   std::string url() const;  // "http://127.0.0.1:8265/"
-  // What people must know beside the URL, a line each: that the port is another one than the usual
+  // Notes for people beside the URL, a line each: that the port is another one than the usual
   // one, that others can reach the page.
   std::vector<std::string> notes() const;
 

@@ -17,9 +17,9 @@ class TalkChild {
   TalkChild(const std::filesystem::path& program, std::filesystem::path run, int port);
 
   const std::filesystem::path& run() const { return run_; }
-  // Whether it has ended.
+  // True if it has ended.
   bool ended() { return child_.ended().has_value(); }
-  // What there is to say, once it listens or has ended. Never waits.
+  // The news, once it listens or has ended. Never waits.
   struct Answer {
     int status = 200;  // of HTTP: 422 if the program refused, 503 if it was killed
     std::string body;  // JSON: {"port": …} or {"error": …}

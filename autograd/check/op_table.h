@@ -24,7 +24,7 @@ enum class Draw {
 };
 
 struct OpCase {
-  std::string op;  // what is called, with the constants that it is given: "sum(0, 2)"
+  std::string op;  // the call, with its constants: "sum(0, 2)"
   std::vector<Shape> shapes;
   Draw draw;
   std::function<Tensor(Inputs)> run;
@@ -46,7 +46,7 @@ struct OpChecks {
 // which tells it from those of its steps: it finds what a step leaves out of its own record.
 OpChecks check_op_case(const OpCase& op_case, const GradientCheckOptions& options = {});
 
-// On which inputs the cases run one op, in first or second derivatives.
+// The kinds of inputs on which the cases run one op, in first or second derivatives.
 struct OpCoverage {
   bool ordinary = false;
   bool edge = false;       // one that is empty or of rank 0

@@ -12,7 +12,7 @@ namespace {
 
 std::atomic<GemmLibrary> asked{GemmLibrary::automatic};
 
-// Whether oneDNN is the faster one for this product of floats. Written after `bench gemm`: see
+// True if oneDNN is the faster one for this product of floats. Written after `bench gemm`: see
 // docs/performance.md. The table holds for a processor's instructions, not for what a run measures,
 // so that two runs on one machine have the same bits.
 bool faster_by_onednn(const Gemm<float>& g) {
@@ -52,7 +52,7 @@ const Multiplier<T>& right_openblas() {
   return by;
 }
 
-// Whether oneDNN may be asked for some products of floats.
+// True if oneDNN may be asked for some products of floats.
 bool wants_onednn() {
   return asked == GemmLibrary::automatic && processor_isa() == Isa::avx512 &&
          onednn<float>() != nullptr;

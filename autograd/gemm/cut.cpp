@@ -51,7 +51,7 @@ Gemm<T> columns_of(const Gemm<T>& g, std::int64_t begin, std::int64_t end) {
   return part;
 }
 
-// Whether the rows of a product have the same bits when they are computed in several calls.
+// True if the rows of a product have the same bits when they are computed in several calls.
 template <class T>
 bool rows_come_out_alike(const Multiplier<T>& by) {
   using Sum = typename Gemm<T>::Sum;
@@ -208,7 +208,8 @@ void log(const Gemm<T>& g) {
       {g.ta, g.tb, g.m, g.n, g.k, std::is_same_v<T, bf16> ? Precision::bf16 : Precision::full});
 }
 
-// Whether multiply_row is used depends on the whole product, not on a piece: it rounds differently.
+// True if multiply_row computes the product. The whole product decides, not a piece: multiply_row
+// rounds differently.
 template <class T>
 bool is_long_row(const Gemm<T>& g, const Multiplier<T>& by) {
   return by.multiply_row != nullptr && g.m == 1 && g.n * g.k >= kLongRow;

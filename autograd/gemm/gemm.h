@@ -116,12 +116,12 @@ inline std::span<const std::string_view> names_of(GemmLibrary) { return kGemmLib
 // wrongly here.
 void set_gemm_library(GemmLibrary library);
 
-// Whether products of bf16 run on bf16 instructions here. That takes a processor that has them, and
+// True if products of bf16 run on bf16 instructions here. That takes a processor that has them, and
 // a library that uses them.
 bool has_bf16_instructions();
 
-// What multiplies in this process, for the record: versions and kernels. Where it is the same, so
-// are the bits of a run.
+// The libraries that multiply in this process, for the record: versions and kernels. Where they
+// are the same, so are the bits of a run.
 std::string gemm_identity();
 
 // For people: the libraries that multiply at this precision, "OpenBLAS 0.3.21, Zen kernels" or

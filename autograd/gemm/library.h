@@ -8,8 +8,8 @@
 
 namespace tapegrad {
 
-// What a library for matrix products offers to cut.cpp. To add a library: write one file that
-// defines its two functions, declare them below, and name the library in choose.cpp.
+// The interface of a library for matrix products, for cut.cpp. To add a library: write one file
+// that defines its two functions, declare them below, and name the library in choose.cpp.
 
 // How a library's product may be cut so that the result does not depend on the number of threads.
 enum class Pieces {
@@ -48,7 +48,8 @@ std::string describe_onednn(Precision precision);
 // Runs `work` with so many threads of the libraries' own, for measuring what they reach. It must
 // call multipliers, not gemm().
 void with_library_threads(int threads, const std::function<void()>& work);
-// What a library must use for the calling thread: 1 outside of with_library_threads().
+// The number of threads that a library must use for the calling thread: 1 outside of
+// with_library_threads().
 int library_threads();
 
 // The decision, in choose.cpp: what multiplies g in this process. Error if nothing can. It depends

@@ -25,7 +25,7 @@ const dnnl::engine& engine() {
   return cpu;
 }
 
-// What a primitive depends on. The addresses come with each call.
+// The numbers that decide a primitive. The addresses come with each call.
 using Key = std::array<memory::dim, 10>;
 
 template <class T>

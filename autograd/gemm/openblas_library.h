@@ -10,7 +10,7 @@
 
 namespace tapegrad {
 
-// OpenBLAS as it was loaded: what of it we call, and what people are told about it.
+// OpenBLAS as it was loaded: the functions that we call, and its description for people.
 struct OpenBlas {
   decltype(&cblas_sgemm) sgemm;
   decltype(&cblas_dgemm) dgemm;

@@ -35,7 +35,8 @@ constexpr Layout kLayouts[] = {
     {.ta = true, .tb = true, .apart = false, .add = false},
 };
 
-// What C holds before, and what lies between stored rows: a number that shows where it is read.
+// The elements of C before the product, and those between stored rows: a number that shows where it
+// is read.
 constexpr double kBefore = 3, kBetween = 1000;
 
 template <class T>
@@ -110,7 +111,7 @@ class Products {
     }
   }
 
-  // What is wrong with `multiply`, or "".
+  // The fault of `multiply`, or "".
   std::string fault(void (*multiply)(const Gemm<T>& g), const Layout& how) const {
     const auto& [m, n, k] = shape_;
     // Far enough apart for kernels that read whole tiles of a row.

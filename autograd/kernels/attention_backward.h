@@ -102,7 +102,7 @@ inline void AttentionKernel<T>::backward_strip(const Tile& t, std::int64_t s, co
     T* row = p + j * kStride;
     for (std::int64_t i = 0; i < kStrip; ++i) row[i] = fast_exp(row[i] - shift[i]) * share[i];
   }
-  // What is dropped gets a minus, until dS is made of it.
+  // Dropped elements get a minus, until dS is made of it.
   for_factors(t, s, [&](std::int64_t j, const T* factors) {
     T *const row = p + j * kStride, *const drow = da + j * kStride;
     typename Strip::Vector weights, dweights, kept;

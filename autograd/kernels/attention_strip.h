@@ -9,7 +9,7 @@
 
 namespace tapegrad {
 
-// What attention computes for a strip of queries, key by key: a row of scratch has a number for
+// Attention's numbers for a strip of queries, key by key: a row of scratch has a number for
 // each of the strip's queries, which are one vector.
 template <class T>
 struct AttentionStrip {

@@ -41,7 +41,7 @@ struct AttentionTiles {
     return window < size.Tk ? std::min(size.Tk, window + kQueryTile) : size.Tk;
   }
 
-  // Whether the last tile of a head meets all keys.
+  // True if the last tile of a head meets all keys.
   bool meets_all() const { return window == kNoWindow && starts == nullptr; }
 
   Tile tile(std::int64_t head, std::int64_t n) const {

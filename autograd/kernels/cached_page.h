@@ -53,7 +53,7 @@ class CachedPage {
   // A page of this capacity with the first `count` positions of this one.
   std::shared_ptr<CachedPage> copy(std::int64_t count, std::int64_t capacity) const;
 
-  // What attention() reads. T is the dtype's.
+  // The views that attention() reads. T is the dtype's.
 
   // The keys (channels, kPanel) of the panel that has position `at`, for channels from `channel`
   // on. They are in the page, or become what `scratch` holds.
@@ -84,8 +84,8 @@ class CachedPage {
   std::unique_ptr<Scratch> memory_;
 };
 
-// What a sequence has so far, its newest positions included: page i has positions from
-// i·kPositions on. Pages may belong to several sequences.
+// The keys and values of a sequence so far, its newest positions included: page i has positions
+// from i·kPositions on. Pages may belong to several sequences.
 struct CachedKeys {
   std::span<const std::shared_ptr<CachedPage>> pages;
   std::int64_t length = 0;  // positions; those behind them are not read

@@ -18,8 +18,8 @@ namespace tapegrad {
 //   void logits(std::int64_t first, std::int64_t n, T* to);
 //   void add_gradients(std::int64_t first, std::int64_t n, const T* of_logits);
 //
-// A RowLoss knows which rows count, and the loss of each of them. It is told which rows are next,
-// and called by several threads. A gradient is asked for by a place for it, which may be the
+// A RowLoss knows which rows count, and the loss of each of them. It learns which rows are next,
+// and is called by several threads. A gradient is asked for by a place for it, which may be the
 // logits' own:
 //
 //   void begin(std::int64_t first, std::int64_t n);

@@ -23,7 +23,7 @@ class KeepMask {
     if (p_ >= 1) return 0;
     return dtype == DType::f32 ? static_cast<double>(1 / static_cast<float>(1 - p_)) : 1 / (1 - p_);
   }
-  // What is stored of the decisions, undefined if nothing is.
+  // The stored decisions, undefined if none are stored.
   const Tensor& stored() const { return bits_; }
   // keep[i] = 1 where element first + i is kept, else 0.
   void read(std::int64_t first, std::span<std::uint8_t> keep) const;
@@ -48,7 +48,7 @@ class KeepMask {
   // Decisions of a row that read() draws at once, wherever in a block the first of them lies.
   static constexpr std::int64_t kStretch = 60;
 
-  // Whether each row of such a matrix begins with a Philox block.
+  // True if each row of such a matrix begins with a Philox block.
   bool rows_begin_blocks(std::int64_t first, std::int64_t stride) const {
     return !bits_.defined() && p_ > 0 && p_ < 1 && first % kWords == 0 && stride % kWords == 0;
   }

@@ -7,7 +7,7 @@
 
 namespace tapegrad {
 
-// What the losses over classes have in common.
+// Helpers that the losses over classes share.
 
 struct Targets {
   Tensor ids;  // (N) i32

@@ -9,7 +9,7 @@ namespace tapegrad {
 
 // The two products of attention for one query of D channels and n keys: what a step of generation
 // spends most of its time on beside its weights. Keys lie in rows of a cache, far apart, so that
-// the processor is told which come next.
+// a prefetch names those that come next.
 template <class T>
 struct OneQuery {
   std::int64_t n, D;

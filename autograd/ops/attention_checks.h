@@ -4,13 +4,13 @@
 
 namespace tapegrad {
 
-// What the fused op and its reference ask of their inputs, with the same Errors.
+// Checks of inputs that the fused op and its reference share, with the same Errors.
 
 // The scale of scores for heads of D channels.
 double scale_of(const ScoreOptions& scores, std::int64_t D);
 // Of queries (B, Tq, …).
 void check_scores(const ScoreOptions& scores, bool causal, std::int64_t B, std::int64_t Tq);
-// That `starts`, if defined, are ScoreOptions::document_starts of (B, T).
+// Error unless `starts`, if defined, are ScoreOptions::document_starts of (B, T).
 void check_document_starts(std::string_view op, const Tensor& starts, std::int64_t B,
                            std::int64_t T);
 void check_padding(const Tensor& mask, std::int64_t B, std::int64_t Tk);

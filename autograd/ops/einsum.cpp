@@ -21,8 +21,8 @@ std::string name_of(Label label) {
   return label < 0 ? "..." : std::string(1, static_cast<char>(label));
 }
 
-// What stands for a tensor in the equation: letters, and the place of "..." among them, if it is
-// there.
+// The part of the equation that stands for a tensor: letters, and the place of "..." among them, if
+// it is there.
 struct Subscript {
   std::string letters;
   std::optional<std::size_t> ellipsis;

@@ -13,8 +13,8 @@ namespace tapegrad {
 struct FusedOp {
   struct Output {
     Tensor y;
-    // What backward gets beside dy and x…, so that it need not compute it again: log-sum-exps, or
-    // means and variances. May hold undefined tensors.
+    // Tensors for the backward beside dy and x…, so that it need not compute it again:
+    // log-sum-exps, or means and variances. May hold undefined tensors.
     std::vector<Tensor> notes;
   };
 

@@ -62,7 +62,7 @@ Tensor scatter_rows(const Tensor& dy, const Tensor& ids, std::int64_t rows) {
       });
 }
 
-// What gather and its gradient walk: a tensor (outer, n, inner) and the places (outer, k, inner).
+// The walk of gather and its gradient: a tensor (outer, n, inner) and the places (outer, k, inner).
 struct Places {
   Axis axis;
   std::int64_t k;

@@ -14,7 +14,7 @@ void check_unseen(std::string_view op, const Tensor& t) {
   }
 }
 
-// Whether writing to a changes elements of b that are still to be read.
+// True if writing to a changes elements of b that are still to be read.
 bool disturbs(const Tensor& a, const Tensor& b) {
   return dispatch(a.dtype(), [&](auto zero) {
     using T = decltype(zero);

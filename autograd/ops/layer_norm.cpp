@@ -5,7 +5,7 @@
 namespace tapegrad {
 namespace {
 
-// What the sum of squares is divided by for the variance.
+// The divisor of the sum of squares that gives the variance.
 std::int64_t degrees(std::int64_t n, const LayerNormOptions& options) {
   return options.unbiased ? n - 1 : n;
 }

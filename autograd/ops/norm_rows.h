@@ -1,6 +1,6 @@
 #pragma once
 
-// What the norms of rows share.
+// Helpers that the norms of rows share.
 
 #include <array>
 #include <cmath>

@@ -55,7 +55,7 @@ Unit operator*(Unit a, Unit b) {  // by the sum of both angles
   return {a.cos * b.cos - a.sin * b.sin, a.sin * b.cos + a.cos * b.sin};
 }
 
-// What rounding to T adds to an angle, as a turn by so little that two terms of its series do.
+// The change of an angle by rounding to T, as a turn by so little that two terms of its series do.
 template <class T>
 Unit rounding(double angle) {
   const double added = static_cast<double>(static_cast<T>(angle)) - angle;

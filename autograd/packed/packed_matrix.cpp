@@ -80,7 +80,7 @@ class RowReader {
   std::vector<float> floats_;
 };
 
-// What the panels of a matrix are filled with.
+// The source of a matrix's panels.
 struct Filling {
   const StoredTensor& from;
   const StoredType& as;

@@ -34,7 +34,7 @@ class PackedMatrix {
   PackedMatrix(const PackedMatrix&) = delete;
   PackedMatrix& operator=(const PackedMatrix&) = delete;
 
-  // Whether matrices of this type can be packed, with rows of so many elements.
+  // True if matrices of this type can be packed, with rows of so many elements.
   static bool can_pack(const StoredType& type, std::int64_t in);
 
   const StoredType& type() const { return *type_; }
@@ -60,7 +60,7 @@ class PackedMatrix {
   std::unique_ptr<Scratch> panels_;
 };
 
-// What multiplies packed matrices in this process: "avx512".
+// The name of the kernels that multiply packed matrices in this process: "avx512".
 std::string_view packed_kernels();
 
 }  // namespace tapegrad

@@ -15,7 +15,7 @@ struct PackedWay {
   std::int64_t elements;  // a row is a multiple of so many
   bool rounds_x;          // to 8 bits: see RoundedBlock
   std::int64_t (*panel_bytes)(std::int64_t in);
-  // Whether elements as files store them are all numbers.
+  // True if elements as files store them are all numbers.
   bool (*all_finite)(const std::uint8_t* stored, std::int64_t elements);
   // Sixteen rows as files store them, a null one standing for zeros → a panel.
   void (*pack)(const std::uint8_t* const (&rows)[kRows], std::int64_t in, std::uint8_t* panel);

@@ -5,7 +5,8 @@
 namespace tapegrad::packed {
 namespace {
 
-// Where memory is the limit, the processor is told what comes: by itself, it stops at each page.
+// Where memory is the limit, prefetches name the next addresses: by itself, the processor stops at
+// each page.
 constexpr std::int64_t kAhead = 2048;
 inline void prefetch(const std::uint8_t* from, std::int64_t bytes) {
   for (std::int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i);

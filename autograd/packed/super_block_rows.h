@@ -21,7 +21,7 @@ struct SixBits {
   }
 };
 
-// What q4_k and q5_k share: an element is d·scale·number − dmin·min.
+// The part that q4_k and q5_k share: an element is d·scale·number − dmin·min.
 //   header: d and dmin of each row, f16
 template <class V>
 struct ScalesAndMins : Blocks {

@@ -14,7 +14,7 @@ namespace tapegrad {
 namespace {
 
 constexpr std::int64_t kWholeUpTo = 1000;  // elements of a tensor that is not abbreviated
-constexpr std::int64_t kEdge = 3;          // what an abbreviated dimension shows at either end
+constexpr std::int64_t kEdge = 3;  // elements that an abbreviated dimension shows at either end
 constexpr std::size_t kLineLength = 80;
 
 enum class Style { integer, whole, fixed, scientific };

@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// What the header says of one tensor.
+// The header's entry for one tensor.
 struct Stored {
   std::string name;
   const StoredType* type = nullptr;

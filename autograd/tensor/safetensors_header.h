@@ -9,7 +9,7 @@
 
 namespace tapegrad {
 
-// What a header of a safetensors file says, for safetensors.cpp.
+// The header of a safetensors file, for safetensors.cpp.
 
 inline constexpr std::string_view kMetadataKey = "__metadata__";
 

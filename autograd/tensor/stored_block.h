@@ -10,7 +10,7 @@
 
 namespace tapegrad::detail {
 
-// What the types of stored_blocks.cpp and stored_super_blocks.cpp share. A type is a struct with
+// Helpers for the types of stored_blocks.cpp and stored_super_blocks.cpp. A type is a struct with
 // the bytes of a block, which decodes and encodes itself, and a row. Layouts and rounding are those
 // of ggml (github.com/ggml-org/ggml, src/ggml-quants.c).
 

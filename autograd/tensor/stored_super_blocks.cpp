@@ -130,7 +130,7 @@ class BlockFit {
   float sum_w_ = 0, sum_x_ = 0, min_, most_, scale_ = 0;
 };
 
-// What q4_k and q5_k share: an element is d·scale·number − dmin·min.
+// The part that q4_k and q5_k share: an element is d·scale·number − dmin·min.
 struct ScalesAndMins {
   f16 d, dmin;
   SixBitPairs pairs;

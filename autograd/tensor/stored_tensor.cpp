@@ -89,7 +89,7 @@ void StoredTensor::fill(T* out) const {
   const auto bytes_of_blocks = [&](std::int64_t blocks) {
     return static_cast<std::size_t>(blocks * type_->block_bytes);
   };
-  // What the system has of a file in memory is copied as fast as all threads can.
+  // The parts of a file that the system has in memory are copied as fast as all threads can.
   const std::int64_t grain = std::max<std::int64_t>(1, kReadGrain / block);
   parallel_for(shape_.numel() / block, grain, [&](std::int64_t begin, std::int64_t end) {
     if (as_is) {

@@ -36,7 +36,7 @@ class StoredTensor {
   // False if reading fails, or if there are no such bytes.
   [[nodiscard]] bool read(std::uint64_t offset, std::byte* to, std::size_t bytes) const;
 
-  // Whether `other` has the same type, shape and bytes. Error if reading fails.
+  // True if `other` has the same type, shape and bytes. Error if reading fails.
   bool same_bytes(const StoredTensor& other) const;
   // A new tensor with the elements as this dtype, read and converted by all threads. Errors, which
   // begin with the label: there is no such conversion; an element does not fit; reading fails.

@@ -24,7 +24,7 @@ struct StoredType {
   std::int64_t block = 1;        // elements
   std::int64_t block_bytes = 0;  // of a block
 
-  // What formats call it. Without a name, files of the format cannot have it.
+  // Its names in formats. Without a name, files of the format cannot have it.
   std::string_view safetensors = {};                // "BF16"
   std::string_view torch = {}, torch_storage = {};  // "bfloat16", "BFloat16Storage"
   std::optional<std::uint32_t> ggml = {};           // ggml_type of a tensor in GGUF
@@ -39,7 +39,7 @@ struct StoredType {
   // cannot hold, n if there is none; behind it, `to` is unspecified.
   std::int64_t (*from_f32)(const float* from, std::int64_t n, std::byte* to) = nullptr;
 
-  // Whether tensors of `other` have these bytes in memory.
+  // True if tensors of `other` have these bytes in memory.
   bool is(DType other) const { return name == name_of(other); }
 };
 

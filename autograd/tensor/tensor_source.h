@@ -21,7 +21,7 @@ class TensorSource {
  public:
   struct Entry {
     const StoredType* type;  // as it is stored; null: read() computes it, from several tensors
-    DType dtype;             // what read() gives; of f16 and bf16, f32
+    DType dtype;             // of read()'s results; of f16 and bf16, f32
     Shape shape;
     static Entry of(const StoredType& type, const Shape& shape);
   };
@@ -31,10 +31,10 @@ class TensorSource {
   TensorSource(const TensorSource&) = delete;
   TensorSource& operator=(const TensorSource&) = delete;
 
-  // What messages call this source: the path of a file.
+  // The name of this source in messages: the path of a file.
   virtual const std::string& name() const = 0;
   virtual const Entries& entries() const = 0;
-  // What the source says of itself beside its tensors.
+  // The source's own words beside its tensors.
   virtual const Metadata& metadata() const = 0;
 
   bool contains(const std::string& tensor) const { return entries().count(tensor) != 0; }

@@ -112,7 +112,7 @@ std::optional<AvailableMemory> memory_of_process(const fs::path& root) {
                left("Max data size", pages[5], "ulimit -d"));
 }
 
-// Whether a list "cpu,memory" names the memory.
+// True if a list "cpu,memory" names the memory.
 bool controls_memory(std::string_view controllers) {
   return ("," + std::string(controllers) + ",").find(",memory,") != std::string::npos;
 }

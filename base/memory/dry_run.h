@@ -17,8 +17,8 @@ namespace tapegrad {
 // written to them is not written.
 class DryRun {
  public:
-  // Whether random numbers are drawn, so that generators end where they would have ended; otherwise
-  // they may stay where they are.
+  // With `made`, random numbers are drawn, so that generators end where they would have ended;
+  // otherwise they may stay where they are.
   enum class Draws { left_out, made };
   explicit DryRun(Draws draws = Draws::left_out);
   ~DryRun();
@@ -35,7 +35,7 @@ class DryRun {
   std::shared_ptr<Counters>* outer_;    // of the dry run around this one, or null
 };
 
-// Whether a DryRun lives on this thread, and whether it draws random numbers.
+// True if a DryRun lives on this thread, or if one lives that draws random numbers.
 bool in_dry_run();
 bool dry_run_draws();
 

@@ -45,7 +45,7 @@ class Heap {
   bool add_stretch(std::size_t bytes);
   void add_free(std::byte* begin, std::size_t size, bool resident);
   FreeBlocks& free_like(const Block& block) { return free_[block.resident ? 1 : 0]; }
-  // Whether the next block begins where this one ends.
+  // True if the next block begins where this one ends.
   bool touches_next(Blocks::iterator block) const;
   void grow(Blocks::iterator block, std::size_t size) noexcept;
   void resize_free(Blocks::iterator block, std::size_t size) noexcept;

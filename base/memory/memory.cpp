@@ -26,7 +26,7 @@ std::size_t rounded(std::size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-// What a block of that size takes, whether it is small or the heap's.
+// The bytes that a block of that size takes, be it small or the heap's.
 std::size_t held(std::size_t bytes) {
   return bytes < kLarge ? rounded(bytes) : Heap::rounded(bytes);
 }

@@ -36,7 +36,7 @@ class LineSplitter {
     }
   }
 
-  // Whether the text ends within a line.
+  // True if the text ends within a line.
   bool within_line() const { return too_long_ || !begun_.empty(); }
   void clear() { *this = LineSplitter(most_line_bytes_); }
 

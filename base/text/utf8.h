@@ -10,7 +10,7 @@
 
 namespace tapegrad {
 
-// What some bytes begin with:
+// The beginning of some bytes:
 // - valid: a whole character of `size` bytes;
 // - invalid: `size` bytes that are not part of any character. Several bytes that begin a character
 //   and then break off count as one, as the Unicode standard recommends (3.9, U+FFFD);
@@ -36,7 +36,7 @@ std::string to_utf8(char32_t code_point);
 // For messages: "'é' (U+00E9)", or "U+0007" for a character that cannot be seen.
 std::string describe_char(char32_t code_point);
 
-// Whether a character moves the cursor, colours the text or changes the order of what follows.
+// True if a character moves the cursor, colours the text or changes the order of what follows.
 bool controls_terminal(char32_t code_point);
 
 // Turns bytes that arrive in pieces, such as token by token, into text: a character is returned

@@ -43,7 +43,7 @@ jinja::Value list_value(const std::string& text, const char* what) {
   return jinja::value_of(json);
 }
 
-// What a template says, as an Error of the house.
+// Turns a template's exception into an Error of the house.
 template <class F>
 auto with_place(const F& f) {
   try {

@@ -47,8 +47,8 @@ struct TextSpan {
 
 struct RenderedChat {
   std::string text = {};
-  // What the template says that the model writes: its {% generation %} blocks, ascending and apart.
-  // transformers returns the same as the mask of the assistant's tokens.
+  // The parts that the model writes, by the template: its {% generation %} blocks, ascending and
+  // apart. transformers returns the same as the mask of the assistant's tokens.
   std::vector<TextSpan> generated = {};
 };
 
@@ -56,7 +56,7 @@ struct RenderedChat {
 // texts where the model has none.
 using SpecialTokenTexts = std::map<std::string, std::string>;
 
-// What a rendering may use up, of a template that comes with a model, from anybody.
+// The bounds of a rendering: a template comes with a model, from anybody.
 struct RenderLimits {
   std::size_t steps = 50'000'000;                      // statements, expressions, items
   std::size_t text_bytes = std::size_t{64} << 20;      // of the text
@@ -81,9 +81,9 @@ class ChatTemplate {
   RenderedChat render(const Conversation& conversation, bool add_generation_prompt,
                       std::string_view variables = {}, const RenderLimits& most = {}) const;
 
-  // Whether the template has {% generation %} blocks.
+  // True if the template has {% generation %} blocks.
   bool marks_generations() const;
-  // Whether the template reads this variable, such as "tools" or "enable_thinking".
+  // True if the template reads this variable, such as "tools" or "enable_thinking".
   bool reads(std::string_view variable) const;
   const std::string& source() const;
 

@@ -40,7 +40,7 @@ class PlacedTokens {
   }
 
  private:
-  // Whether the tokens' bytes are those of a text, but for spaces that the tokenizer puts before
+  // True if the tokens' bytes are those of a text, but for spaces that the tokenizer puts before
   // parts of it.
   bool place_in(std::string_view text) {
     ends_.clear();
@@ -108,7 +108,7 @@ class AnswersByPrefixes {
     }
     return spans;
   }
-  // Whether spans() left out answers because there are too many messages before them.
+  // True if spans() left out answers because there are too many messages before them.
   bool ended_early() const { return ended_early_; }
 
  private:

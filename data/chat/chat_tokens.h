@@ -8,7 +8,7 @@
 
 namespace tapegrad::data {
 
-// Whether texts of users, which are encoded without special tokens, cannot have this token.
+// True if texts of users, which are encoded without special tokens, cannot have this token.
 bool is_special(const Tokenizer& tokenizer, Token token);
 
 // Tokens [begin, end) of a conversation.
@@ -25,7 +25,7 @@ struct ChatTokens {
   // Of a pair (preference_pairs.h): the place of the first token of its second conversation, which
   // does not see the first one. 0: there is but one.
   std::int64_t second = 0;
-  // Whether its last turns are left out: see kMostRenderedMessages.
+  // True if its last turns are left out: see kMostRenderedMessages.
   bool divided = false;
 };
 
@@ -39,7 +39,7 @@ struct ChatTokens {
 // those before it with a generation prompt: all tokens that have a byte of this. A template that
 // writes an answer otherwise when more messages follow (Qwen3, gpt-oss), or always with a
 // generation prompt behind it (Llama 3), ends it at the first special token behind the answer's
-// text. Error if such a text cannot be told in the whole. Each answer costs the rendering of all
+// text. Error if such a text cannot be found in the whole. Each answer costs the rendering of all
 // that is before it: once kMostRenderedMessages messages have been rendered, the turns that follow
 // are left out. Answers that end behind `most_tokens` tokens may be left out, too. Errors of
 // ChatTemplate::render.

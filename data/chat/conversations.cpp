@@ -20,8 +20,8 @@ void BadLines::add(const std::filesystem::path& file, std::int64_t line, std::st
 
 namespace {
 
-// What is made of a line; it throws what is wrong with it. What it returns takes the line, whose
-// number it is called with.
+// Reads a line, or throws its fault. The function that it returns keeps the line; its argument is
+// the line's number.
 using TakeLine =
     std::function<std::function<void(std::int64_t)>(std::string_view line, LeftOutKeys& left_out)>;
 

@@ -58,8 +58,8 @@ struct ConversationFile {
   std::string fingerprint;  // of its lines
 };
 
-// What a line has: a conversation; or a pair of them, whose chosen ones are `conversations` (see
-// preference_pairs.h).
+// The contents of a line: a conversation; or a pair of them, whose chosen ones are `conversations`
+// (see preference_pairs.h).
 enum class LineForm { conversation, pair };
 
 // Reads a file, packed or not, in `options.encoding`. Empty lines are skipped, and lines that are

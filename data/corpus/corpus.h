@@ -27,13 +27,13 @@ struct Corpus {
 
 struct CorpusOptions {
   std::int64_t max_bytes = std::int64_t{4} << 30;        // of all texts together, unpacked
-  std::string why_max = {};                              // what that limit is, for messages
+  std::string why_max = {};                              // the origin of that limit, for messages
   std::string field = "text";                            // that JSON lines have the text in
   std::string encoding = "utf-8";                        // of the files; any that iconv knows
   std::int64_t max_line_bytes = std::int64_t{32} << 20;  // of a line of JSON lines
 };
 
-// Whether iconv knows an encoding of this name: "latin-1", "utf-16".
+// True if iconv knows an encoding of this name: "latin-1", "utf-16".
 bool is_encoding(const std::string& name);
 
 // Reads files and, recursively, folders: paths in the given order, the files of a folder sorted by

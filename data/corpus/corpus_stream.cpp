@@ -48,7 +48,7 @@ bool is_json_lines(const fs::path& path) {
   return extension_of(path) == ".jsonl" || extension_of(path) == ".ndjson";
 }
 
-// Whether a text begins as a list of objects in JSON does.
+// True if a text begins as a list of objects in JSON does.
 bool begins_as_records(std::string_view text) {
   for (const char bracket : {'[', '{'}) {
     text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));

@@ -33,7 +33,7 @@ class CorpusStream {
   // but that a corpus may be empty.
   bool next(TextChunk& chunk);
 
-  // What was read so far.
+  // The files read so far.
   const std::vector<std::filesystem::path>& files() const { return files_; }
   std::int64_t bytes() const { return bytes_; }  // of the texts
   std::int64_t skipped_files() const { return skipped_; }

@@ -14,7 +14,7 @@ std::size_t DocumentCutter::Finder::next(std::string_view window, std::size_t be
   const std::size_t end = begin + window.size();
   if (text_.empty() || (found_ == kNone && searched_ >= end)) return kNone;
   if (found_ != kNone && found_ >= from) return found_;
-  // What was searched in vain may have ended with a beginning of the text.
+  // The part that was searched in vain may have ended with a beginning of the text.
   const std::size_t again = found_ == kNone ? searched_ - std::min(searched_, text_.size() - 1) : 0;
   const std::size_t place = window.find(text_, std::max(from, again) - begin);
   found_ = place == window.npos ? kNone : begin + place;
@@ -58,7 +58,7 @@ void DocumentCutter::see_text(std::string_view text, std::vector<DocumentEdge>& 
   has_words_ = segment_has_words_ = true;
 }
 
-// What has marks alone is a document, too.
+// A piece of marks alone is a document, too.
 void DocumentCutter::end_piece(std::vector<DocumentEdge>& edges) {
   if (!has_words_ && has_marks_) edges.push_back({piece_, true});
   if (has_words_ || has_marks_) edges.push_back({at_, false});

@@ -41,7 +41,7 @@ class DocumentStream {
   // documents.
   bool next(DocumentPiece& piece);
 
-  const CorpusStream& corpus() const { return corpus_; }  // what was read so far
+  const CorpusStream& corpus() const { return corpus_; }  // read so far
 
  private:
   bool give(DocumentPiece& piece);

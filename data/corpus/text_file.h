@@ -12,7 +12,7 @@
 
 namespace tapegrad::data {
 
-// What to do about a text that is too large for memory.
+// Advice for a text that is too large for memory.
 inline constexpr std::string_view kWithoutLimit =
     "tapegrad prepare makes tokens of it, and --data, which trains from these, has no such limit";
 
@@ -31,7 +31,7 @@ class TextFile {
 
   // Why the text cannot be used, once that was found: "is empty".
   const std::optional<std::string>& fault() const { return fault_; }
-  // Whether it has a NUL near its beginning, as files have that are not meant to be text.
+  // True if it has a NUL near its beginning, as files have that are not meant to be text.
   bool looks_binary() const { return looks_binary_; }
 
  private:
@@ -45,7 +45,7 @@ class TextFile {
   std::int64_t usual_;  // bytes of text above which check_bomb() is due
   std::string why_most_;
   std::unique_ptr<Bytes> bytes_;
-  std::string chunk_;        // what next() gave, and the beginning of a character behind it
+  std::string chunk_;        // the result of next(), and the beginning of a character behind it
   std::size_t given_ = 0;    // bytes of chunk_
   std::int64_t before_ = 0;  // bytes of the text before chunk_
   std::int64_t lines_ = 1;   // up to there

@@ -22,7 +22,7 @@ constexpr std::size_t kChunk = std::size_t{1} << 18;
   fail("[corpus] '{}' cannot be unpacked: {}", name, why);
 }
 
-// What was read already, and then the rest.
+// The bytes that were read already, and then the rest.
 class Rest : public Bytes {
  public:
   Rest(std::string first, std::unique_ptr<Bytes> rest)

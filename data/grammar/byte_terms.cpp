@@ -255,7 +255,7 @@ Term ByteTerms::shortened(Term term, std::uint32_t bytes) {
   return shortened(term, bytes, visits);
 }
 
-// What is not visited keeps its counts, which is right, too.
+// A term that is not visited keeps its counts, which is right, too.
 Term ByteTerms::shortened(Term term, std::uint32_t bytes, int& visits) {
   if (++visits > kMostVisits) return term;
   const Node node = nodes_[term];

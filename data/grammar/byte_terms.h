@@ -67,7 +67,7 @@ class ByteTerms {
 
   bool may_end(Term term) const { return nodes_[term].may_end; }  // whether it has the empty text
   const ByteSet& first(Term term) const { return sets_[nodes_[term].first]; }  // of its texts
-  // What may stand behind this byte.
+  // The texts that may stand behind this byte.
   Term after(Term term, std::uint8_t byte);
   Term after(Term term, std::string_view text);
 
@@ -88,7 +88,7 @@ class ByteTerms {
   struct Node {
     Kind kind;
     bool may_end;
-    std::uint32_t first;         // what the texts begin with, by its number in sets_
+    std::uint32_t first;         // the first bytes of the texts, by their number in sets_
     std::uint32_t a = 0, b = 0;  // parts; of either, the place and number of its members
     std::uint32_t least = 0, most = 0;
   };

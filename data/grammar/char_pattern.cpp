@@ -118,7 +118,7 @@ class StepAutomaton {
     step(from, to, Step::When::empty);
   }
 
-  // What is reached by empty steps.
+  // The states that empty steps reach.
   std::vector<int> closure(std::vector<int> open, bool at_begin, bool at_end) {
     std::vector<bool> seen(steps_.size());
     std::vector<int> set;

@@ -4,7 +4,7 @@
 
 namespace tapegrad::data {
 
-// What compile_schema() makes of a schema.
+// The result of compile_schema().
 struct Grammar {
   ByteTerms terms;
   Term start;

@@ -43,9 +43,9 @@ class GrammarState {
   GrammarState(const GrammarState&) = delete;
   GrammarState& operator=(const GrammarState&) = delete;
 
-  // Whether the text may go on with these bytes. If not, it stays as it was.
+  // True if the text may go on with these bytes. If not, it stays as it was.
   bool accept(std::string_view bytes);
-  // Whether the text may end here.
+  // True if the text may end here.
   bool complete() const;
 
  private:

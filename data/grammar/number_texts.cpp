@@ -125,7 +125,7 @@ class Decimals {
                           terms_.sequence(terms_.byte('.'), digits_behind)});
   }
 
-  // Whether the digits may end here, so that the others are 0.
+  // True if the digits may end here, so that the others are 0.
   bool fits_as_it_is(std::size_t place, bool at_low, bool at_high) const {
     const auto zeros = [&](const Side* side) {
       return side->decimal.fraction.find_first_not_of('0', place) == std::string::npos;

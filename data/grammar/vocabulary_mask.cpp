@@ -17,7 +17,7 @@ constexpr std::size_t kMostNewTerms = 500'000, kMostStates = 16'384;
 constexpr std::size_t kMostMaskBytes = std::size_t{16} << 20;
 constexpr std::size_t kFewOf = 64;  // few: one of so many
 
-// What a walk has found so far.
+// The tokens that a walk has found so far.
 class Found {
  public:
   explicit Found(std::int64_t vocab_size)

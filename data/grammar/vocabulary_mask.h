@@ -41,7 +41,7 @@ class VocabularyMask {
   struct Position {
     std::string text = {};
     std::uint64_t age = 0;   // of the tables that `term` belongs to
-    std::uint32_t term = 0;  // what may follow
+    std::uint32_t term = 0;  // the texts that may follow
     bool ended = false;
   };
 

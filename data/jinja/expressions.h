@@ -115,7 +115,7 @@ struct Slice : Expression {
   ExpressionPtr of, begin, end, step;  // null: not given
 };
 
-// What stands in the brackets of a call: a, *b, name=c, **d.
+// The contents of a call's brackets: a, *b, name=c, **d.
 struct CallArguments {
   std::vector<ExpressionPtr> positional = {};
   std::vector<std::pair<std::string, ExpressionPtr>> named = {};

@@ -81,7 +81,7 @@ class MacroObject : public Object {
     }
   }
 
-  // What no parameter takes: kwargs and varargs, if the body reads them.
+  // Binds the arguments that no parameter takes: kwargs and varargs, if the body reads them.
   void bind_rest(const Frame& frame, const Arguments& arguments,
                  const std::vector<bool>& used) const {
     auto named = std::make_shared<Dict>();

@@ -24,14 +24,14 @@ Value unsafe(const Value& value, std::string_view name) {
                                       repr_text(name), repr_text(type_name(value))));
 }
 
-// What Python finds as value.name.
+// Python's value.name.
 std::optional<Value> python_attribute(const Value& value, std::string_view name) {
   if (is_internal(name)) return unsafe(value, name);
   if (Object* object = value.object()) return object->attribute(name);
   return method_of(value, name);
 }
 
-// What Python finds as value[key].
+// Python's value[key].
 std::optional<Value> python_item(Run& run, const Value& value, const Value& key) {
   if (const Dict* dict = value.dict()) {
     run.step(dict->steps_to(key.weight()));

@@ -11,7 +11,7 @@
 
 namespace tapegrad::data::jinja {
 
-// What a template may use up. A template comes with a model, from anybody.
+// The bounds of a template's work. A template comes with a model, from anybody.
 struct Limits {
   std::size_t steps = 50'000'000;          // statements, expressions, items
   std::size_t text_bytes = 64u << 20;      // of the text

@@ -29,7 +29,7 @@ struct Body {
   Flow execute(const Frame& frame) const;
 };
 
-// What {% set %} and loops assign to: a name, an attribute of a namespace, or several of these.
+// The target of {% set %} and of loops: a name, an attribute of a namespace, or several of these.
 struct Target {
   std::string name = {}, attribute = {};
   std::vector<Target> several = {};
@@ -100,7 +100,7 @@ struct Generation : Statement {
   Body body = {};
 };
 
-// What macros and call blocks have: parameters and a body.
+// The part that macros and call blocks share: parameters and a body.
 struct MacroSource {
   std::string name = {};
   std::vector<std::pair<std::string, ExpressionPtr>> parameters = {};  // null: no default

@@ -19,7 +19,7 @@ namespace tapegrad::data::jinja {
 // attributes. Nothing changes once it is made, but for namespaces and what an iterator still has to
 // give.
 
-// What a template does wrong, or says by raise_exception. `line` is 0 until it is known.
+// A template's fault, or its words in raise_exception. `line` is 0 until it is known.
 class TemplateError : public Error {
  public:
   explicit TemplateError(std::string message, int line = 0)
@@ -44,7 +44,7 @@ struct Sequence;
 struct Dict;
 class Object;
 
-// What a name stands for that nothing was given to. Almost every use is an error with this message.
+// The value of a name that nothing was given to. Almost every use is an error with this message.
 struct Undefined {
   std::string message;
 };

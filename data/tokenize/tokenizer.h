@@ -66,23 +66,23 @@ class Tokenizer {
   std::string token_bytes(Token token) const;
 
   std::int64_t vocab_size() const;
-  // Whether a token stands for more than its text, as <|endoftext|> does: of the kind hf, all that
+  // True if a token stands for more than its text, as <|endoftext|> does: of the kind hf, all that
   // "added_tokens" of the file lists.
   bool is_added(Token token) const;
   std::string_view kind() const { return kind_; }
-  // What separates documents: <|endoftext|>; of the kind "hf", the special token of this name, or
-  // else of the name <|end_of_text|>, </s> or <eos>, or the first of ends() where these are others.
-  // Character tokenizers have none.
+  // The token that separates documents: <|endoftext|>; of the kind "hf", the special token of this
+  // name, or else of the name <|end_of_text|>, </s> or <eos>, or the first of ends() where these
+  // are others. Character tokenizers have none.
   std::optional<Token> end_of_text() const;
   // The tokens that end a text which a model makes: those of ending_at(), or end_of_text().
   std::vector<Token> ends() const;
   // A copy with these ends. The first one is for programs that know a single one. None:
   // end_of_text() alone. Error if one is no token with a text.
   Tokenizer ending_at(std::span<const std::int64_t> ends) const;
-  // What stands before the first token of a document, and of a text that a model is given. Part of
+  // The tokens before the first one of a document, and of a text for a model. Part of
   // encode_documents(), and not of encode().
   std::span<const Token> begin() const;
-  // Whether the tokens of a document's text do not have begin() themselves.
+  // True if the tokens of a document's text do not have begin() themselves.
   bool lacks_begin(std::span<const Token> document) const;
 
   // The file is a JSON object, which `save` replaces atomically:
@@ -145,7 +145,7 @@ class Encoder {
   std::unique_ptr<PieceCache> cache_;
 };
 
-// What stands between documents: see Tokenizer::encode_documents.
+// The separator of documents: see Tokenizer::encode_documents.
 class DocumentEnds {
  public:
   DocumentEnds(const Tokenizer& tokenizer, bool allow_special);
@@ -168,7 +168,7 @@ std::optional<std::int64_t> bpe_size(std::string_view spec);
 // The file beside a tokenizer.json that says which tokens end a text.
 inline constexpr std::string_view kGenerationFile = "generation_config.json";
 
-// Whether `spec` names a file or a folder.
+// True if `spec` names a file or a folder.
 bool is_path_of_tokenizer(std::string_view spec);
 
 // Makes the tokenizer that `spec` names: "char", "gpt2", "bpe:N" with N tokens, or a path with a

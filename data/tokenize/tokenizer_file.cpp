@@ -40,7 +40,7 @@ const json& field(const json& object, const char* name, json::value_t type) {
   return *found;
 }
 
-// Whether it is a tokenizer.json of Hugging Face's: our own files begin with their format.
+// True if it is a tokenizer.json of Hugging Face's: our own files begin with their format.
 bool is_hf(std::string_view text) {
   return text.substr(0, 200).find(kFormatName) == std::string_view::npos &&
          text.find("\"model\"") != std::string_view::npos;
@@ -65,7 +65,7 @@ std::string hf_json_in(const std::filesystem::path& folder) {
                            read_file(folder / "merges.txt", kMostHfBytes));
 }
 
-// What a config of Hugging Face's says of the ends of texts: an id, or several. None if it does not
+// The ends of texts by a config of Hugging Face's: an id, or several. None if it does not
 // exist or does not say.
 std::vector<std::int64_t> ends_in(const std::filesystem::path& config, Links links) {
   constexpr std::int64_t most_bytes = 1 << 20;

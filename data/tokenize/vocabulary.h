@@ -12,7 +12,7 @@
 
 namespace tapegrad::data {
 
-// What a Tokenizer hides from those who include it.
+// The inside of a Tokenizer, hidden from those who include it.
 struct Tokenizer::Vocabulary {
   std::variant<std::shared_ptr<const CharVocabulary>, std::shared_ptr<const Bpe>,
                std::shared_ptr<const HfTokenizer>>

@@ -27,7 +27,7 @@ double shortest(float x) {
   return value;
 }
 
-// What other types of ggml's are called, for messages.
+// The names of ggml's other types, for messages.
 std::string name_of_number(std::uint32_t type) {
   constexpr std::string_view names[] = {
       "F32",     "F16",    "Q4_0",    "Q4_1",  "Q4_2",   "Q4_3",  "Q5_0",  "Q5_1",

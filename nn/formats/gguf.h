@@ -76,7 +76,7 @@ class GgufFile : public TensorSource {
   std::uint64_t data_begin_ = 0;
 };
 
-// Whether a file begins as GGUF does. False for anything that cannot be read.
+// True if a file begins as GGUF does. False for anything that cannot be read.
 bool begins_as_gguf(const std::filesystem::path& path);
 
 // A tensor to be written as `type`. `values` gives it as f32; it is called when its turn comes, so

@@ -4,7 +4,7 @@
 
 namespace tapegrad::nn {
 
-// What the reader and the writer of GGUF share.
+// Constants that the reader and the writer of GGUF share.
 
 inline constexpr char kGgufMagic[] = {'G', 'G', 'U', 'F'};
 inline constexpr std::int64_t kGgufAlignment = 32;  // where general.alignment does not say another

@@ -26,7 +26,7 @@ T fitting(const std::string& key, std::int64_t value) {
   return static_cast<T>(value);
 }
 
-// What is written can be read.
+// Error for more than the reader accepts.
 void check_count(std::string_view what, std::size_t count, std::uint64_t most) {
   check(count <= most, "[gguf] {} {} are more than the {} that a file may have", count, what, most);
 }

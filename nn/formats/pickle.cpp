@@ -276,7 +276,7 @@ class Unpickler {
       case 'R':
         call();
         return true;
-      case 'b':  // what an OrderedDict has beside its items: the versions of modules
+      case 'b':  // the state of an OrderedDict beside its items: the versions of modules
         pop();
         top(Kind::dict);
         return true;

@@ -16,7 +16,7 @@ constexpr std::uint32_t kEnd64 = 0x06064b50, kLocator64 = 0x07064b50;
 constexpr std::size_t kLocalBytes = 30, kCentralBytes = 46, kEndBytes = 22;
 constexpr std::size_t kEnd64Bytes = 56, kLocator64Bytes = 20;
 constexpr std::uint64_t kMostDirectory = 16 << 20;
-// What a field says whose value is in the ZIP64 fields.
+// The contents of a field whose value is in the ZIP64 fields.
 constexpr std::uint32_t kSeeZip64 = 0xffffffff;
 constexpr std::uint16_t kZip64Field = 1, kPaddingField = 0x4246;
 constexpr std::uint64_t kAlignment = 64;
@@ -158,7 +158,7 @@ std::string StoredZip::read(const std::string& entry, std::int64_t most) const {
 
 namespace {
 
-// What both headers of a file have in common, from the flags to the length of its name.
+// The part that both headers of a file have in common, from the flags to the length of its name.
 std::string common_fields(const ZipFile& file, std::uint32_t crc) {
   const auto size = static_cast<std::uint32_t>(std::min<std::size_t>(file.bytes.size(), kSeeZip64));
   std::string text;

@@ -34,7 +34,7 @@ class TorchFile {
   Pickle pickle_;
 };
 
-// Whether two values are the same tensor: tied weights are.
+// True if two values are the same tensor: tied weights are.
 bool is_same_tensor(const PickleValue& a, const PickleValue& b);
 
 // The tensors of a dict of the file, by their keys. Error, naming it, if the dict has anything

@@ -23,7 +23,7 @@ struct Lora {
   // The adapter of the layer that p is the prefix of: "lora_A.weight" and "lora_B.weight".
   Lora(const Params& p, std::int64_t in, std::int64_t out);
   bool exists() const { return A.defined(); }
-  // What the adapter adds: (…, in) → (…, out).
+  // The adapter's addend: (…, in) → (…, out).
   Tensor operator()(const Tensor& x) const {
     return linear(linear(x, {A, precision}) * scale, {B, precision});
   }

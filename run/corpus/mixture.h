@@ -32,7 +32,7 @@ Text read_mixture(std::span<const WeightedFile> files, const data::CorpusOptions
 // Opens folders of tokens, which may have one weight. Error if their tokenizers are not the same,
 // or one is of conversations.
 Text read_token_folders(std::span<const WeightedFile> folders);
-// What tells a mixture from the same text with other weights; of one text `fingerprint`.
+// A fingerprint that differs for other weights of the same texts; of one text `fingerprint`.
 std::string mixed_fingerprint(std::string fingerprint, const std::vector<MixedText>& mixture);
 
 // The ranges of the text's documents that each path of a mixture has; of one text, all.

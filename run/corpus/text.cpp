@@ -57,7 +57,7 @@ void set_documents(Text& text, std::vector<data::TextRange> documents) {
 void check_same(const std::filesystem::path& folder, const TextIdentity& stored,
                 const TextIdentity& found, std::string_view option) {
   if (found.fingerprint == stored.fingerprint && found.documents == stored.documents) return;
-  // What a fingerprint does not tell apart are texts without documents, and of one.
+  // A fingerprint does not tell a text without documents from one with a single document.
   const bool by_count = found.fingerprint == stored.fingerprint;
   const auto of = [&](const TextIdentity& text) {
     return by_count ? fmt::format("{} document{}", text.documents, text.documents == 1 ? "" : "s")
@@ -203,7 +203,7 @@ Text text_of_run(const std::filesystem::path& folder, std::string_view format,
     }
   } else if (stored.documents == 0) {
     set_documents(text, {});
-  } else if (source.paths.empty()) {  // what came from stdin
+  } else if (source.paths.empty()) {  // a text from stdin
     set_documents(text, {{0, text.contents.size()}});
   }
   check_same(folder, stored, text.identity,

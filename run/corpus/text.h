@@ -19,7 +19,7 @@ namespace tapegrad::run {
 
 struct ChatText;
 
-// What config.json keeps of the text that a run learns.
+// The text that a run learns, as config.json keeps it.
 struct TextIdentity {
   std::string name;  // for people: "corpus.txt", "3 files"
   std::int64_t bytes = 0;
@@ -40,7 +40,7 @@ struct TokenPart {
   std::vector<data::TokenFile> files;
   data::Tokens tokens;  // of these files
   std::int64_t documents = 0;
-  // What data.json says of the files; of files that it does not list, without a name.
+  // The files by data.json; of files that it does not list, without a name.
   std::optional<std::vector<data::ShardInfo>> expected;
 };
 
@@ -51,7 +51,7 @@ struct TokenText {
   TokenPart train, val;
 };
 
-// What one of the paths of a text has, which are mixed by weights.
+// One of the paths of a text that is mixed by weights.
 struct MixedText {
   std::string name;  // for people
   double weight = 1;
@@ -78,7 +78,8 @@ struct Text {
   std::shared_ptr<const ChatText> chat = {};
 };
 
-// What --corpus and --val name, and how it is read, see data::read_corpus; or the folder of --data.
+// The texts that --corpus and --val name, and how they are read, see data::read_corpus; or the
+// folder of --data.
 struct CorpusSource {
   std::vector<std::string> paths = {};  // empty: the text that is part of the program
   std::string field = "text", encoding = "utf-8";
@@ -95,7 +96,7 @@ struct CorpusSource {
 // How its files are read: how large they may be, and their encoding.
 data::CorpusOptions corpus_options(const CorpusSource& source);
 // The texts of the source's paths, which must name some, or folders of tokens alone, for which
-// `field` and `encoding` must be as they are without being given. Files that are left out, though
+// `field` and `encoding` must have their defaults. Files that are left out, though
 // they may be meant, are named on stderr.
 Text read_text(const CorpusSource& source);
 // Names files that are left out, though they may be meant, on stderr.

@@ -89,7 +89,7 @@ Divided divide(const Text& text, const Division& d, const std::string& end_of_te
   return parts;
 }
 
-// What ends a text for a tokenizer that is trained here.
+// The end of a text for a tokenizer that is trained here.
 std::string end_of_bpe() { return std::string(data::Bpe::kEndOfTextBytes); }
 
 data::Tokenizer train_bpe(const Text& text, const Divided& parts, std::int64_t vocab_size) {
@@ -252,7 +252,7 @@ TextData data_of(const Text& text, const TextOptions& o, const TextOfRun& run) {
     const auto tokenizer = make_tokenizer(o, run.seed, [&]() -> const Text& { return text; });
     return tokenize(text, tokenizer, division, o.block_size);
   }
-  // What ends a text is known before the tokenizer: one division serves both.
+  // The end of a text is known before the tokenizer: one division serves both.
   Divided parts = divide(text, division, end_of_bpe());
   const data::Tokenizer tokenizer = train_bpe(text, parts, *vocab_size);
   return encode(text, tokenizer, std::move(parts), o.block_size);

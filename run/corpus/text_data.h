@@ -25,7 +25,7 @@ struct Division {
 
 // Which text is learnt, and how it becomes tokens and batches.
 struct TextOptions {
-  std::string preset = {};                        // what all options started from
+  std::string preset = {};                        // the start of all options
   std::vector<std::string> corpus = {};           // empty: the text that is part of the program
   std::vector<std::string> data = {};             // in place of a corpus: folders of tokens
   std::vector<std::string> chat = {};             // in place of a corpus: weighted_file() each

@@ -1,4 +1,4 @@
-// What a run's options say of its text.
+// The options of a run's text.
 
 #include <fmt/ranges.h>
 
@@ -52,7 +52,7 @@ void TextOptions::validate() const {
   check(preferences.empty() || (corpus.empty() && data.empty() && chat.empty()),
         "--preferences excludes --corpus, --data and --chat: a run learns from one of them");
   const bool is_chat = learns_chat();
-  // What a folder has that has moved, its run knew. Who opens it says that it is not there.
+  // A folder that has moved was known to its run. Who opens it says that it is not there.
   std::error_code unknown;  // reading says then what is wrong, which no option is
   const bool has_moved =
       data.size() == 1 && !std::filesystem::exists(data.front(), unknown) && !unknown;

@@ -31,7 +31,8 @@ bool is_part(const std::vector<fs::path>& files) {
   return files.size() == 1 || (!files.empty() && std::all_of(files.begin(), files.end(), numbered));
 }
 
-// What a name of the form TEXT(train|val)[_NUMBER].bin says. (std::regex takes seconds to compile.)
+// The parts of a name of the form TEXT(train|val)[_NUMBER].bin. (std::regex takes seconds to
+// compile.)
 struct FileName {
   std::string_view text;
   bool train;

@@ -29,7 +29,7 @@ struct Section {
   std::vector<std::string> newer = {};
   // Names of values that may change when a run is resumed; Lasting::run.
   std::vector<std::string> changeable = {};
-  // What such a section stands for: with a value in place of each null that has one.
+  // The meaning of such a section: with a value in place of each null that has one.
   std::function<Section(const Section&)> settled = {};
   const Value* find(std::string_view name) const;  // null if there is none
 };

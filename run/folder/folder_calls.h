@@ -9,10 +9,10 @@ namespace tapegrad::run {
 
 // Calls of the file system that a run folder is made of. Failures are Errors that name the path.
 
-std::string system_error();  // what errno says
-// Whether there is anything of that name, a link that leads nowhere included.
+std::string system_error();  // errno in words
+// True if there is anything of that name, a link that leads nowhere included.
 bool has_entry(const std::filesystem::path& path);
-// Whether a path is a folder's or leads into it; both are resolved_path()s.
+// True if a path is a folder's or leads into it; both are resolved_path()s.
 bool is_inside(const std::filesystem::path& path, const std::filesystem::path& folder);
 // And those above it, as needed. Their names reach the disk.
 void make_folder(const std::filesystem::path& path);
@@ -30,9 +30,9 @@ std::filesystem::path make_folder_beside(const std::filesystem::path& path);
 // Opens a folder and locks it: the descriptor holds the lock, and is -1 if the folder cannot be
 // opened. Error if another program holds it: it "is training", say, as `doing` tells.
 int lock_folder(const std::filesystem::path& path, std::string_view doing);
-// Whether a program holds that lock. False if nobody can tell.
+// True if a program holds that lock. False if nobody can tell.
 bool is_locked(const std::filesystem::path& path);
-// Whether the open folder is the one at `path`. Error if the system cannot tell.
+// True if the open folder is the one at `path`. Error if the system cannot tell.
 bool is_open_at(int descriptor, const std::filesystem::path& path);
 // Error, before training begins, if nothing can be written to the folder.
 void check_writable(const std::filesystem::path& path);

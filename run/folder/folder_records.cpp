@@ -1,4 +1,4 @@
-// What a run appends to its records.
+// The records to which a run appends.
 
 #include "tapegrad/base/json_file.h"
 #include "tapegrad/run/folder/config_json.h"

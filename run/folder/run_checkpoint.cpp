@@ -48,7 +48,8 @@ Trainer read_trainer(const fs::path& folder) {
   return trainer;
 }
 
-// What multiplied is printed: a foreign file must not control the terminal by it, or fill it.
+// Reads the name of the library that multiplied, which is printed: a foreign file must not control
+// the terminal by it, or fill it.
 std::string read_multiplier(const fs::path& path, const Json& json) {
   constexpr std::size_t most = 1000;
   std::string text;
@@ -64,7 +65,7 @@ std::string read_multiplier(const fs::path& path, const Json& json) {
   return text;
 }
 
-// What skip_outliers remembers.
+// Reads the memory of skip_outliers.
 void read_outliers(const fs::path& path, const Json& json, Progress& progress) {
   if (json.contains(kSkipped)) get(path, json, kSkipped, progress.skipped);
   check(progress.skipped >= 0 && progress.skipped <= progress.iteration,
@@ -166,7 +167,7 @@ void save_checkpoint(const fs::path& folder, const TrainState& state) {
   check(!error, "cannot make the folder {}: {}", writing.string(), error.message());
   try {
     write_files(writing, state);
-  } catch (...) {  // what was written may fill the disk
+  } catch (...) {  // the files written so far may fill the disk
     fs::remove_all(writing, ignored);
     throw;
   }

@@ -19,14 +19,14 @@ namespace tapegrad::run {
 struct Progress {
   std::int64_t iteration = 0;  // optimiser steps made, and skipped
   std::int64_t skipped = 0;    // of them, by skip_outliers
-  // What the optimiser's count of updates is beyond iteration − skipped: 0 unless the run went back
+  // The optimiser's count of updates beyond iteration − skipped: 0 unless the run went back
   // to an earlier step.
   std::int64_t update_offset = 0;
   optim::OutlierWindow losses = {}, norms = {};  // of the last steps, if it is on
   std::optional<double> best_val_loss = {};
   std::int64_t best_iteration = 0;
   double seconds = 0;           // spent in training steps
-  std::string multiplier = {};  // what multiplied: gemm_identity()
+  std::string multiplier = {};  // gemm_identity()
 };
 
 // Something that draws random batches. A checkpoint saves its place in the random stream, as a
@@ -44,7 +44,7 @@ struct Resumable {
   std::function<void(std::string_view)> set_state;
 };
 
-// What a checkpoint is taken of, and restored into. The parameters' values are read when the model
+// The state that a checkpoint saves and restores. The parameters' values are read when the model
 // is made.
 struct TrainState {
   const nn::Params& params;
@@ -72,7 +72,7 @@ void check_finite_weights(const nn::Params& params, std::int64_t iteration);
 // Checks tensors that the file at `path` had.
 void check_finite_tensors(const std::filesystem::path& path, const NamedTensors& tensors);
 void save_checkpoint(const std::filesystem::path& folder, const TrainState& state);
-// What a rank other than 0 does meanwhile: it sends what it has of the optimiser's state.
+// The part of a rank other than 0: it sends its share of the optimiser's state.
 void contribute_checkpoint(const TrainState& state);
 void finish_checkpoint(const std::filesystem::path& folder);
 // The steps that the checkpoint has made.

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 // All files of a run but for the weights in kept_models.h. trainer.json is removed first: without
 // it, nothing that is left can be taken for a checkpoint. config.json is written first and never
-// removed: with it, all that is left can be told for files of a run, wherever a program was
+// removed: with it, all that is left can be recognised as files of a run, wherever a program was
 // stopped.
 constexpr std::string_view kRunFiles[] = {
     kTrainerFile,         kReadyFolder,       kWritingFolder,    kModelFile,
@@ -154,7 +154,7 @@ std::int64_t RunFolder::first_step() const {
 
 namespace {
 
-// Whether the folder has weights, but nothing that a run keeps beside them: a model of somebody
+// True if the folder has weights, but nothing that a run keeps beside them: a model of somebody
 // else's, or one that tapegrad merge has made.
 bool is_model_alone(const fs::path& folder) {
   const auto has = [&](std::string_view name) { return has_entry(folder / name); };

@@ -22,7 +22,7 @@ inline constexpr std::string_view kMetricsFile = "metrics.jsonl";
 inline constexpr std::string_view kLayersFile = "layers.jsonl";
 inline constexpr std::string_view kSessionsFile = "sessions.jsonl";
 inline constexpr std::string_view kReportFile = "report.html";
-// What the names of event files begin with: see --tensorboard.
+// The prefix of event files' names: see --tensorboard.
 inline constexpr std::string_view kEventFile = "events.out.tfevents.";
 inline constexpr std::string_view kTextFile = "corpus.txt";
 
@@ -90,7 +90,7 @@ class RunFolder {
   // removed only now, when the new one is known to be possible.
   void begin(const Config& config,
              const std::function<void(const std::filesystem::path&)>& write_files = {});
-  // Whether begin() was called.
+  // True if begin() was called.
   bool begun() const { return begun_; }
   // Error if the folder was moved or removed since it was opened: the checkpoint is then saved
   // where the folder is now, or in a new one beside its place, which the message names.
@@ -148,7 +148,7 @@ class RunFolder {
   bool resumes_;
   std::optional<std::int64_t> best_step_, back_from_;  // if the run goes back to the best model
   std::unique_ptr<Lock> lock_;
-  std::function<void(const std::filesystem::path&)> write_start_;  // what begin() writes
+  std::function<void(const std::filesystem::path&)> write_start_;  // called by begin()
   std::unique_ptr<AppendedFile> metrics_, layers_;
   std::unique_ptr<Observer> observer_;
 };

@@ -14,7 +14,7 @@ namespace tapegrad::run {
 // line has this member: those of earlier versions did not tell how they ended.
 inline constexpr std::string_view kTellsEnd = "tells_end";
 
-// What a call begins with: its first step, the time, the command line (empty: a user of the library
+// The beginning of a call: its first step, the time, the command line (empty: a user of the library
 // has none), the folder in which it was called, and what computes.
 RunFolder::Metrics session_of(std::int64_t first_step, const std::string& command, int processes);
 

@@ -63,7 +63,7 @@ std::shared_ptr<const nn::TokenMask> JsonMasks::of(const std::optional<std::stri
   return std::make_shared<const JsonMask>(kept_.front().mask);
 }
 
-// What is known of a schema grows with its texts.
+// The memory of a schema grows with its texts.
 void JsonMasks::drop_old() {
   std::size_t bytes = 0, count = 0;
   auto kept = kept_.begin();

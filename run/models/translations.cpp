@@ -1,4 +1,4 @@
-// What an encoder–decoder makes of its sources: see model.h.
+// Texts that an encoder–decoder makes of its sources: see model.h.
 
 #include <algorithm>
 

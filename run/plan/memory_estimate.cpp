@@ -143,7 +143,7 @@ std::string describe(const MemoryEstimate& e) {
 MemoryEstimate memory_of_rank(const MemoryEstimate& estimate, int ranks) {
   MemoryEstimate e = estimate;
   if (ranks == 1) return e;
-  // What is filled, and what is sent and received, at once.
+  // The buckets that are filled, sent and received at once.
   constexpr double bucket = sizeof(float) * static_cast<double>(optim::kBucketSize);
   constexpr double buckets = bucket * (1 + 2 * static_cast<double>(optim::kBucketsUnderWay));
   e.optimizer /= ranks;
@@ -179,7 +179,7 @@ void check_memory(const MemoryEstimate& estimate, bool measured, int here) {
 
 namespace {
 
-// What this rank holds, and how many processes run on this host.
+// The memory of this rank, and the number of processes on this host.
 std::pair<MemoryEstimate, int> share_of(const MemoryEstimate& estimate,
                                         const Processes* processes) {
   if (processes == nullptr) return {estimate, 1};

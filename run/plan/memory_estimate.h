@@ -22,7 +22,7 @@ struct MemoryOptions {
   bool recompute = false;                  // see nn::GPT
   bool stored_masks = false;               // dropout draws from a generator of Kind::torch
   Precision precision = Precision::full;
-  TuningOptions tuning = {};  // what is not trained has no gradient
+  TuningOptions tuning = {};  // frozen weights have no gradient
   // Of a run with tuning.weights: makes the store of its parameters, whose matrices are packed. In
   // a dry run, it reads none of them.
   std::function<nn::Params()> packed = {};
@@ -53,18 +53,18 @@ MemoryEstimate estimate_memory(const nn::TransformerConfig& config, const PairSi
 // activations are freed"
 std::string describe(const MemoryEstimate& estimate);
 
-// What each of so many processes holds: the optimiser's tensors of its share alone, and buckets on
-// their way (optim/shares.h).
+// The memory of each of so many processes: the optimiser's tensors of its share alone, and buckets
+// on their way (optim/shares.h).
 MemoryEstimate memory_of_rank(const MemoryEstimate& estimate, int ranks);
 
 // Error if less memory than that is available, for so many processes on this host. Where
 // `measured`, fit_steps measures steps first, which keeps a copy of the weights meanwhile.
 void check_memory(const MemoryEstimate& estimate, bool measured = false, int here = 1);
-// Whether check_memory() would find enough, for a process or this rank of a group; true where
+// True if check_memory() would find enough, for a process or this rank of a group; true where
 // nobody can tell.
 bool memory_fits(const MemoryEstimate& estimate, bool measured, const Processes* processes);
-// What this rank of a group holds, by an estimate of one process; null: there is one alone. Error
-// as check_memory.
+// The memory of this rank of a group, by an estimate of one process; null: there is one alone.
+// Error as check_memory.
 MemoryEstimate checked_memory(const MemoryEstimate& estimate, bool measured,
                               const Processes* processes);
 

@@ -19,7 +19,7 @@ namespace tapegrad::run {
 //     bucket is sent on when it is updated, to be waited for at the end.
 //   - Moving bytes takes the processors' time, too, from whatever they do meanwhile.
 
-// What one process takes, in seconds.
+// The time of one process, in seconds.
 struct StepParts {
   double forward = 0, backward = 0;  // of one batch
   double norm = 0, update = 0;       // of all parameters

@@ -17,15 +17,15 @@ struct HeaderLine {
   std::string details = {};  // a second line, for --verbose
 };
 
-// What a task says of itself, for people. Any part may be empty.
+// A task's words about itself, for people. Any part may be empty.
 struct About {
   std::vector<HeaderLine> lines = {};  // on the model, the text and what is trained
-  std::string step = {};               // what a step learns: "768 tokens"
+  std::string step = {};               // the text of a step: "768 tokens"
   std::string minutes = {};            // how long the run takes: "2 minutes"
   std::string minutes_reason = {};     // how that is known, for --verbose
   std::optional<MemoryEstimate> memory = {};
   std::optional<Product> product = {};  // the largest of a block, for the line on bf16
-  std::string command = {};             // what was called, for sessions.jsonl
+  std::string command = {};             // the call, for sessions.jsonl
   std::string resume_command = {};      // resumes the run
   std::string use_command = {};         // uses the model
 };

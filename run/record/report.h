@@ -52,7 +52,7 @@ class Report {
   void record(const RunFolder::Metrics& numbers);
   // Shows on a terminal, until the next line, what the program is doing.
   void working(const std::string& what) { terminal_.working(what); }
-  void progress(const std::string& text) {  // the same, seldom enough for a loop
+  void progress(const std::string& text) {  // rate-limited; safe to call in a loop
     if (terminal_.wants_progress()) terminal_.working(text);
   }
   void line(const std::string& text) { terminal_.line(text); }

@@ -7,7 +7,7 @@
 
 namespace tapegrad::run {
 
-// What options ask for and a run of max_iters steps cannot give: a learning rate that it does not
+// Notes on options that a run of max_iters steps cannot fulfil: a learning rate that it does not
 // reach, an early stop that cannot come, a best model with little to choose from. For people, at
 // the start; none for most runs.
 std::vector<std::string> start_notes(const OptimizerOptions& optimizer,

@@ -34,7 +34,7 @@ class Batches {
   std::vector<std::int64_t> counted(std::int64_t batches) const;
   // Batches of one pass over the text; 0 if they are random.
   std::int64_t per_pass() const;
-  // Whether one of the last `batches` batches ended a pass; never if they are random.
+  // True if one of the last `batches` batches ended a pass; never if they are random.
   bool ended_pass(std::int64_t batches) const;
   std::string state() const;
   void set_state(std::string_view state);

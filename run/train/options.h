@@ -17,7 +17,7 @@ namespace tapegrad::run {
 // The options of training, in parts that each go to one room. Names and meanings are nanoGPT's
 // where nanoGPT has the option.
 
-// What init_from may be beside the path of a model.
+// The value of init_from beside the path of a model.
 inline constexpr const char* kScratch = "scratch";
 inline constexpr const char* kResume = "resume";
 
@@ -54,7 +54,7 @@ struct RandomOptions {
   std::uint64_t seed = 1337;
   Rng::Kind rng = Rng::Kind::philox;
 
-  // Whether all random numbers come from the one generator that the initialisation begins with.
+  // True if all random numbers come from the one generator that the initialisation begins with.
   bool one_generator() const { return rng == Rng::Kind::torch; }
 
   template <class Self, class Table>
@@ -124,7 +124,7 @@ struct OptimizerOptions {
       {.least = 0, .most = most_steps, .option = false, .newer = true});
     t("most_warmup", o.most_warmup, "what the warm-up is at most unless it is given",
       {.least = 0, .most = most_steps, .option = false, .newer = true});
-    t("optimizer", o.optimizer, "what updates the weights",
+    t("optimizer", o.optimizer, "optimiser of the weights",
       {.lasting = Lasting::model, .newer = true});
     o.settings.describe(t);
     t("weight_decay", o.weight_decay, "weight decay of matrices and embeddings", {.least = 0});
@@ -169,16 +169,16 @@ struct EvaluationOptions {
   bool strict_log = false;
   bool chart = false, verbose = false;
 
-  // Whether layers are looked at in the step after so many.
+  // True if layers are looked at in the step after so many.
   bool looks_at_layers(std::int64_t iteration) const {
     return layer_stats && iteration % *layer_stats == 0;
   }
-  // Whether an evaluation, or a checkpoint, is due after so many steps.
+  // True if an evaluation, or a checkpoint, is due after so many steps.
   bool evaluates_at(std::int64_t iteration) const;
   bool saves_at(std::int64_t iteration) const;
   // How many evaluations are due before that step.
   std::int64_t evaluations_before(std::int64_t iteration) const;
-  // Whether early_stop ends a run after so many steps whose lowest validation loss was that of step
+  // True if early_stop ends a run after so many steps whose lowest validation loss was that of step
   // `best`: so many evaluations have come since.
   bool stops_early(std::int64_t best, std::int64_t iteration) const;
   void validate() const;  // Error, naming the value

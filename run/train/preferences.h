@@ -38,8 +38,8 @@ struct PreferenceOptions {
       "more; or orpo, which has no reference model",
       {.newer = true});
     t("beta", o.beta,
-      "strength of --preferences: how dear it is to leave the reference (dpo), or what the odds "
-      "weigh beside the loss of the chosen answers (orpo)",
+      "strength of --preferences: cost of leaving the reference (dpo), or weight of the odds "
+      "beside the loss of the chosen answers (orpo)",
       {.least = 1e-6, .most = 1e3, .newer = true});
   }
 };
@@ -66,7 +66,7 @@ PairLoss preference_loss(const nn::Decoder& model, const nn::Decoder* reference,
                          const PairRows& rows, const PreferenceOptions& options,
                          Rng* dropout = nullptr);
 
-// What is told of margins: their mean, and the share of those above 0.
+// The report of margins: their mean, and the share of those above 0.
 struct Margins {
   double mean = 0, accuracy = 0;
 };

@@ -7,7 +7,7 @@
 
 namespace tapegrad::run {
 
-// What the parts of a run take, in seconds.
+// The times of a run's parts, in seconds.
 struct RunCosts {
   double step, checkpoint;
   SideCosts beside;

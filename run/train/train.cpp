@@ -208,7 +208,7 @@ class Trainer {
   }
 
   bool alone() const { return processes_ == nullptr; }
-  // Whether the task is asked for what is printed.
+  // True if the task is asked for what is printed.
   bool speaks() const { return !interrupted() && (alone() || processes_->rank() == 0); }
 
   // Ranks on other processors may differ in the last bits, and decide by the losses.
@@ -310,7 +310,7 @@ class Trainer {
   std::optional<LayerStats> stats_;
   Rng no_dropout_{0};
   Progress at_;
-  std::string before_;           // what multiplied in the run that is resumed
+  std::string before_;           // the libraries that multiplied in the run that is resumed
   std::vector<Change> changes_;  // of its options
   NamedTensors tensors_;         // those that are frozen, too
   StepTrace trace_;

@@ -33,7 +33,7 @@ struct SideCosts {
   double end = 0;         // of finish
 };
 
-// What is trained. The model, its data and its loss are the caller's; the task says how the loop
+// A task of training. The model, its data and its loss are the caller's; the task says how the loop
 // reaches them. All that it refers to must live as long as train() runs.
 //
 //   run::RunFolder folder = run::RunFolder::open({.out_dir = "runs/moons"}, "moons");
@@ -47,7 +47,7 @@ struct SideCosts {
 //              folder, {.optimizer = {.max_iters = 500}});
 struct Task {
   nn::Params params;
-  // What the batches are drawn from: a checkpoint saves its state.
+  // The source of the batches: a checkpoint saves its state.
   Resumable batches;
   // The loss of the next batch. A tape that lives around the call records it.
   std::function<Loss()> loss;
@@ -58,7 +58,7 @@ struct Task {
   // the mean over all of its targets that count, whichever batch they are in. Empty: batches count
   // the same.
   std::function<std::vector<std::int64_t>(std::int64_t batches)> counted = {};
-  // What numbers beside the loss are called in iter lines and metrics.jsonl, such as
+  // The names of numbers beside the loss in iter lines and metrics.jsonl, such as
   // "reward_margin": means over a batch, as the loss is.
   std::vector<std::string> beside = {};
   // Returns nothing if a signal interrupts it. It may draw from the generator of the batches.
@@ -78,7 +78,7 @@ struct Task {
   // At the end of a run that no signal has stopped: a last evaluation, samples.
   std::function<void(Report&)> finish = {};
   // Measures a small part of each. It may draw from the generators. Without it, one evaluation is
-  // measured as a whole, and the rest is taken for nothing. See time_budget.h.
+  // measured as a whole, and other costs count as zero. See time_budget.h.
   std::function<SideCosts()> side_costs = {};
   About about = {};
 };

@@ -19,7 +19,7 @@ struct BatchLoss {
   std::array<double, kMostBeside> beside;
 };
 
-// What each of a step's batches is of its loss.
+// The share of each of a step's batches in its loss.
 std::vector<double> shares_of(const Task& task, std::int64_t batches) {
   const std::vector<std::int64_t> counted =
       task.counted ? task.counted(batches) : std::vector<std::int64_t>();

@@ -14,7 +14,7 @@ namespace tapegrad::run {
 // Its section in config.json.
 inline constexpr std::string_view kTuningSection = "tuning";
 
-// What a run starts from, and which of its weights it trains.
+// The start of a run, and the weights that it trains.
 struct TuningOptions {
   std::string started_from = {};               // the folder of a model; empty: new weights
   std::optional<std::string> checkpoint = {};  // of that folder
@@ -60,7 +60,7 @@ struct TuningOptions {
       "the linear layers that get an adapter; all: every one but the head [*attn*]",
       {.value = "all|PATTERN…", .newer = true});
     t("lora_scaling", o.lora_scaling,
-      "what adapters count: alpha / rank, or alpha / √rank (rslora), which suits large ranks",
+      "factor of adapters: alpha / rank, or alpha / √rank (rslora), which suits large ranks",
       {.newer = true});
     t("weights", o.weights,
       "how the weights beside adapters lie in memory: stored, as the files have them, or q8_0, "

@@ -98,7 +98,7 @@ class Program {
     throw std::runtime_error("the program did not print '" + text + "' but:\n" + out());
   }
 
-  // Whether it has ended, or does so before `time` is over.
+  // True if it has ended, or does so before `time` is over.
   bool ends_within(std::chrono::milliseconds time) const {
     const auto limit = std::chrono::steady_clock::now() + time;
     for (siginfo_t info{};;) {

@@ -1,4 +1,4 @@
-// What a program says of what computes, and the options that choose it.
+// The options that choose threads and libraries, and the programs' words about them.
 
 #include <fstream>
 #include <regex>

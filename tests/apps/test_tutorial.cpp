@@ -46,7 +46,7 @@ std::string source_of(const std::string& chapter) {
   return TempFolder::get(root / "apps/tutorial" / (replaced(chapter, '-', '_') + ".cpp"));
 }
 
-// What a page shows between ``` and ```, with the word behind the opening.
+// A part of a page between ``` and ```, with the word behind the opening.
 struct Block {
   std::string kind, text;
   bool operator==(const Block& other) const { return kind == other.kind && text == other.text; }
@@ -68,7 +68,7 @@ std::vector<Block> blocks_of(const std::string& markdown) {
   return blocks;
 }
 
-// What is outside of the blocks.
+// The text outside of the blocks.
 std::string prose_of(const std::string& markdown) {
   std::string prose;
   bool inside = false;

@@ -2,7 +2,7 @@
 
 #include "tapegrad/tests/apps/program.h"
 
-// What the training programs are told for runs that take no time.
+// Arguments of the training programs for runs that take no time.
 
 // The same few lines again and again with a number that changes: text that is quickly learnt.
 inline std::string tiny_text() {
@@ -23,7 +23,7 @@ inline std::string tiny_pairs() {
   return text;
 }
 
-// What both programs are told for a model and a run that take no time.
+// Arguments of both programs for a model and a run that take no time.
 inline Args tiny_args(const std::filesystem::path& corpus, const std::filesystem::path& out_dir,
                       int max_iters) {
   return {"--corpus",         corpus,
@@ -40,7 +40,7 @@ inline Args tiny_args(const std::filesystem::path& corpus, const std::filesystem
           "--tokenizer",      "char"};
 }
 
-// And what train-gpt alone is told.
+// The arguments of train-gpt alone.
 inline Args tiny_run(const std::filesystem::path& corpus, const std::filesystem::path& out_dir,
                      int max_iters) {
   return tiny_args(corpus, out_dir, max_iters) +

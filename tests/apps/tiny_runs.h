@@ -83,7 +83,7 @@ inline const TinyPairRun& reverser() {
   return run;
 }
 
-// Whether two runs have come to the same weights, by the same way.
+// True if two runs have come to the same weights, by the same way.
 inline bool same_model(const std::filesystem::path& a, const std::filesystem::path& b) {
   return TempFolder::get(a / "model.safetensors") == TempFolder::get(b / "model.safetensors") &&
          TempFolder::get(a / "optimizer.safetensors") ==

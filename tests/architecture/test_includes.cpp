@@ -17,7 +17,7 @@ using Names = std::set<std::string>;
 const std::vector<std::string> kLibraryAndPrograms = {"base",  "comm", "autograd", "nn",
                                                       "optim", "data", "run",      "apps"};
 
-// What the files of each folder may include: files of these folders, or single files. "nn*" stands
+// The files that each folder may include: files of these folders, or single files. "nn*" stands
 // for nn and all folders in it. A folder that is not in this table may not have sources.
 const Names kLibraries = {"base*", "comm", "autograd*", "nn*", "optim*", "data*", "run*"};
 const Names kEngine = {"base*", "autograd/tensor", "autograd/gemm", "autograd/kernels", "autograd"};

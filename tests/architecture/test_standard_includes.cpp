@@ -1,4 +1,4 @@
-// Whether each file includes the standard headers that it uses. Precompiled headers and joined
+// Checks that each file includes the standard headers that it uses. Precompiled headers and joined
 // sources hide an include that is missing, from all but `.ci/run --long`.
 
 #include <map>

@@ -7,7 +7,7 @@ using nlohmann::json;
 
 namespace {
 
-// What the elements of a table are, one behind the other, and the value of all else.
+// The elements of a table, one behind the other, and the value of all else.
 std::string read(std::string_view text, std::string_view place) {
   std::string elements;
   const JsonTable table = {place, [&](std::string_view name, const json& element) {

@@ -1,4 +1,4 @@
-// What the tests share: programs of the build, a browser, and a page that remembers what went wrong on it.
+// Helpers of the tests: programs of the build, a browser, and a page that remembers what went wrong on it.
 import { spawn, spawnSync } from "node:child_process";
 import fs from "node:fs";
 import os from "node:os";
@@ -112,7 +112,7 @@ export async function plot(page, name) {
 
 export const told = (handle) => handle.evaluate((element) => element.getAttribute("aria-valuetext"));
 
-/** What the tooltip of a plot says: {step, rows: [[label, value]]}; null if it is hidden. */
+/** The tooltip of a plot: {step, rows: [[label, value]]}; null if it is hidden. */
 export const tip = (handle) =>
   handle.evaluate((element) => {
     const box = element.querySelector(".tip");

@@ -61,7 +61,7 @@ def template_of(folder):
     return json.load(open(os.path.join(folder, "tokenizer_config.json"), encoding="utf-8"))["chat_template"]
 
 
-# What templates write for an answer, and the same with marks.
+# The text of templates for an answer, and the same with marks.
 MARKS = [
     ("{{ content }}", "{% if message['role'] == 'assistant' %}{% generation %}{{ content }}{% endgeneration %}{% else %}{{ content }}{% endif %}"),
     ('{%- elif message.role == "assistant" %}', '{%- elif message.role == "assistant" %}{% generation %}'),

@@ -140,7 +140,7 @@ const bytesOf = ({ path, body }) => {
   return head(path, Buffer.byteLength(text)) + text;
 };
 
-/** What the server sends to `bytes` until it ends the connection; `act` may do something with the socket. */
+/** The server's answer to `bytes` until it ends the connection; `act` may do something with the socket. */
 function exchange(port, bytes, act = () => {}) {
   return new Promise((resolve) => {
     const parts = [];
@@ -158,7 +158,7 @@ function exchange(port, bytes, act = () => {}) {
 
 const statusOf = (reply) => Number(reply.match(/^HTTP\/1\.1 (\d+)/)?.[1] ?? 0);
 
-/** What must be equal of two answers: all that is not new each time. */
+/** The part of two answers that must be equal: all that is not new each time. */
 function essence(text) {
   const json = JSON.parse(text);
   for (const key of ["id", "created"]) delete json[key];
@@ -182,7 +182,7 @@ function streamed(reply) {
 const textsOf = (answer) =>
   JSON.stringify(JSON.parse(answer).choices.map((c) => ({ text: c.text ?? c.message.content, finish: c.finish_reason })));
 
-// What clients do.
+// The actions of clients.
 
 const counts = {};
 const count = (what) => (counts[what] = (counts[what] ?? 0) + 1);

@@ -55,7 +55,7 @@ for end in "$here 10.77.0.1" "$there 10.77.0.2"; do
   fi
 done
 
-# What mpirun starts another host's processes with, in place of ssh: agent HOST COMMAND…
+# The program with which mpirun starts another host's processes, in place of ssh: agent HOST COMMAND…
 cat >"$folder/agent" <<AGENT
 #!/bin/sh
 shift

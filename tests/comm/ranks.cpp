@@ -1,4 +1,4 @@
-// What processes do together, run by `mpirun -n R ranks CASE`. Each case throws if something is
+// Processes at work together, run by `mpirun -n R ranks CASE`. Each case throws if something is
 // wrong, which ends all processes.
 
 #include <chrono>
@@ -22,7 +22,7 @@ std::span<std::byte> bytes_of(std::string& text) {
   return std::as_writable_bytes(std::span(text.data(), text.size()));
 }
 
-// What rank `from` sends to rank `to` in round `round`: of any length, 0 included.
+// The message of rank `from` to rank `to` in round `round`: of any length, 0 included.
 std::string message(int from, int to, int round) {
   std::mt19937 random(static_cast<unsigned>(from * 1000 + to * 10 + round * 100000));
   const std::size_t sizes[] = {0, 1, 77, 5000, 300000};
@@ -212,7 +212,7 @@ double compute(double work) {
   return seconds() - begin;
 }
 
-// What transfers cost a process that computes meanwhile, and how much of them is hidden.
+// Measures the cost of transfers for a process that computes meanwhile, and the hidden share.
 void overlap(Processes& p) {
   constexpr std::size_t kSize = 4000000;
   std::string sent(kSize * index(p.size()), 'x'), received = sent;

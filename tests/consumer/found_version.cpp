@@ -1,4 +1,4 @@
-// What CMake found is what the headers say.
+// Checks that CMake found the headers' version.
 
 #include <tapegrad/tapegrad.h>
 

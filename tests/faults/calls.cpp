@@ -36,14 +36,14 @@ std::string where_of(const Job& job, const Outcome& outcome) {
          " (" + name_of(job.kind) + " " + outcome.at + ")";
 }
 
-// What is wrong with the way in which a run ended.
+// The fault in the way in which a run ended.
 std::string check_outcome(const Job& job, const Outcome& r) {
   const std::string code = "code " + std::to_string(r.code) + ": " + r.err;
   if (job.fault == Fault::kill) return r.code == -SIGKILL ? "" : code;
   const bool harmless = job.fault == Fault::half || job.fault == Fault::interrupted ||
                         job.fault == Fault::unsupported;
   if (harmless) return r.code == 0 ? "" : "stops the run, " + code;
-  // The report comes when all is saved: its failure is told, and no error of the run.
+  // The report comes when all is saved: its failure is printed, and is no error of the run.
   const bool noted = r.err.find("note: no report: ") != std::string::npos;
   if (r.code == 0) return changes(job.kind) && !noted ? "passed over" : "";
   const bool told = r.code == 1 && r.err.rfind(job.training->program() + ": error: ", 0) == 0 &&

@@ -48,7 +48,7 @@ struct Ended {
   std::int64_t most_kb = 0;  // of memory that it had at once
 };
 
-// Whether it was stopped, after 20 seconds of work or five minutes of waiting.
+// True if it was stopped, after 20 seconds of work or five minutes of waiting.
 inline bool never_ended(const Ended& ended) {
   return ended.code == -SIGALRM || ended.code == -SIGXCPU || ended.code == -SIGKILL;
 }

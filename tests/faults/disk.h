@@ -9,7 +9,7 @@
 
 namespace faults {
 
-// What may be on the disk after a power cut. A change of a file's bytes is safe after an fsync of
+// The possible disks after a power cut. A change of a file's bytes is safe after an fsync of
 // the file, a change of names after an fsync of the folder that has the (new) name. All other
 // changes are there or not:
 enum class Kept {
@@ -28,9 +28,9 @@ class Disk {
 
   // Moments are numbered from 0, before the first record, to this, after the last one.
   std::size_t moments() const { return moments_; }
-  // What the program had printed.
+  // The program's output so far.
   std::string printed(std::size_t moment) const;
-  // What is there after a power cut.
+  // The files after a power cut.
   Files after_cut(std::size_t moment, Kept kept, std::mt19937& random) const;
 
  private:

@@ -7,7 +7,7 @@
 
 #include "tapegrad/tests/faults/shim.h"
 
-// What becomes of the file calls that shim.cpp has in place of the C library's.
+// The fate of the file calls that shim.cpp has in place of the C library's.
 namespace faults {
 
 // Descriptors below this one are watched; the log has this one.
@@ -25,7 +25,7 @@ void print_to(char (&to)[size], const char* format, Values... values) {
   if (std::snprintf(to, size, format, values...) >= static_cast<int>(size)) ::abort();
 }
 
-// Whether this process runs because of a request.
+// True if this process runs because of a request.
 bool is_child();
 
 // Counts a call. Returns the error that it shall end with; 0 if it shall be made; −1 if half of it

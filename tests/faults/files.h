@@ -6,7 +6,7 @@
 
 namespace faults {
 
-// What is in a folder: contents by relative path. Folders have a "/" at the end of their names.
+// The contents of a folder by relative path. Folders have a "/" at the end of their names.
 using Files = std::map<std::string, std::string>;
 
 Files read_files(const std::filesystem::path& folder);
@@ -17,7 +17,7 @@ void write_files(const std::filesystem::path& folder, const Files& files);
 // files.
 Files essence(const Files& files);
 
-// What is wrong with the lines that a run that has ended keeps of each call; empty if nothing is.
+// The fault of the lines that an ended run keeps of each call; empty if there is none.
 std::string fault_of_sessions(const Files& files);
 
 // The names of what one of the two has not, or has otherwise; empty if they are equal.

@@ -12,7 +12,7 @@ using std::chrono::duration_cast;
 using std::chrono::microseconds;
 using std::chrono::steady_clock;
 
-// Whether a checkpoint, or another file, was being written.
+// True if a checkpoint, or another file, was being written.
 bool was_writing(const fs::path& work) {
   for (const auto& [name, contents] : read_files(work)) {
     const bool unfinished =
@@ -32,7 +32,7 @@ std::string kill_until_end(const Training& training, const fs::path& work, std::
   write_files(work, training.before());
   Args args = training.command();
   int promised = training.promised("");
-  // Of what is overwritten, a resume may print the last words, too: these promise nothing.
+  // A resume may also print the last words of a run that is overwritten: these promise nothing.
   const auto old = training.before().find("run/config.json");
   const auto is_old = [&] {
     return old != training.before().end() &&

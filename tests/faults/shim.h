@@ -4,10 +4,10 @@
 
 #include <cerrno>
 
-// What the driver of the fault tests and the library that it preloads into a program tell each
-// other. The program stops at its first file call and becomes a server: for each Request it forks a
-// child, which goes on as the program in another folder, and answers with a Response. So a program
-// loads its libraries once for hundreds of runs.
+// The protocol between the driver of the fault tests and the library that it preloads into a
+// program. The program stops at its first file call and becomes a server: for each Request it forks
+// a child, which goes on as the program in another folder, and answers with a Response. So a
+// program loads its libraries once for hundreds of runs.
 namespace faults {
 
 inline constexpr int kRequestFd = 198, kResponseFd = 199;
@@ -31,7 +31,7 @@ enum class Call : unsigned char {
   lock,
 };
 
-// What happens at the n-th call.
+// The event at the n-th call.
 enum class Fault : int {
   none,
   kill,         // SIGKILL, before the call is made
@@ -95,7 +95,7 @@ inline bool changes(Call call) {
          call == Call::truncate;
 }
 
-// Whether a system can do this to such a call.
+// True if a system can do this to such a call.
 inline bool applies(Fault fault, Call call) {
   switch (fault) {
     case Fault::none:

@@ -37,7 +37,7 @@ int train_in_process(const Args& args) {
   return cli::train_main(program, {"program", static_cast<int>(argv.size()), argv.data()});
 }
 
-// What happened to broken files, for a line of counts at the end.
+// Outcomes of broken files, for a line of counts at the end.
 class Counts {
  public:
   // A refusal must name one of `names`.
@@ -123,7 +123,7 @@ const Args kTiny = {"--n-head",     "2",    "--n-embd",     "16", "--n-layer",  
                     "--block-size", "16",   "--batch-size", "2",  "--eval-iters", "1",
                     "--tokenizer",  "char", "--threads",    "1",  "--no-sample"};
 
-// What keeps a run that was accepted short, whatever its config says.
+// Arguments that keep an accepted run short, whatever its config says.
 Args resume_args(const fs::path& folder) {
   return {"--init-from",
           "resume",

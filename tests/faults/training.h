@@ -14,7 +14,7 @@ namespace faults {
 // another run.
 enum class Start { fresh, resumed, overwriting };
 
-// What somebody does with a program and a run folder.
+// The commands of a user with a program and a run folder.
 struct Commands {
   Args begin, resume, replace;
 };
@@ -34,7 +34,7 @@ class Training {
 
   std::string name() const;
   const std::string& program() const { return program_; }
-  // What is there before the run, and the command of the run.
+  // The files before the run, and the command of the run.
   const Files& before() const { return before_; }
   const Args& command() const;
   const Commands& commands() const { return commands_; }
@@ -43,14 +43,14 @@ class Training {
   // is none yet.
   int promised(const std::string& out) const;
 
-  // What runs a command in a place: with args of commands(), says how it ended.
+  // Runs a command in a place: with args of commands(), says how it ended.
   using Run = std::function<Outcome(const Args&)>;
 
   // Goes on from what a stopped run left in `work`, as a user would, to the end. Returns what is
   // wrong with that; empty if nothing is.
   std::string finish(const std::filesystem::path& work, int promised, const Run& run) const;
 
-  // What is wrong with the files of a run that has come to its end; `new_run` if it cannot be the
+  // The fault of the files of a run that has come to its end; `new_run` if it cannot be the
   // one that was to be replaced.
   std::string check_end(const std::filesystem::path& work, bool new_run) const;
 

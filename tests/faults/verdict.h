@@ -8,7 +8,7 @@
 
 namespace tapegrad::faults {
 
-// What is wrong with a message about a broken file or a wrong command line; "" if nothing is. The
+// The fault of a message about a broken file or a wrong command line; "" if there is none. The
 // file must not control the terminal through it, or fill it.
 inline std::string fault_of_form(std::string_view message) {
   constexpr std::size_t most_bytes = 1000;

@@ -15,7 +15,7 @@
 #include "tapegrad/tests/faults/verdict.h"
 #include "tapegrad/tests/temp_folder.h"
 
-// What the fuzz targets share. libFuzzer calls LLVMFuzzerTestOneInput of a target with inputs that
+// Helpers of the fuzz targets. libFuzzer calls LLVMFuzzerTestOneInput of a target with inputs that
 // it makes up. Whatever ends the process is a finding.
 
 namespace tapegrad::fuzz {
@@ -25,7 +25,7 @@ namespace tapegrad::fuzz {
   std::abort();
 }
 
-// Whether `read` accepts an input. Refusing it by an Error is right, too, if the message that a
+// True if `read` accepts an input. Refusing it by an Error is right, too, if the message that a
 // user would see is a good one and names `name`. Any other exception is a finding.
 template <class Read>
 bool accepts(std::string_view name, const Read& read) {

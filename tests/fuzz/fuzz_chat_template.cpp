@@ -9,7 +9,7 @@ namespace {
 
 using data::jinja::Value;
 
-// What templates read. Small, so that an input's work is its own.
+// The variables of templates. Small, so that an input's work is its own.
 const std::vector<std::pair<std::string, Value>>& variables() {
   static const auto made = [] {
     const Json json = parse_json<Json>(

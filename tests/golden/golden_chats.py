@@ -77,7 +77,7 @@ TEMPLATES = [
     "{% set last = namespace(i=messages | length - 1) %}{% for m in messages[::-1] %}{% set i = (messages | length - 1) - loop.index0 %}{% if m.role == 'user' %}{% set last.i = i %}{% endif %}{% endfor %}{{ last.i }}",
     "{% if 'nofilter' is filter %}{{ 1 | nofilter }}{% else %}ok{% endif %}", "{% for i in list %}{{ i | nofilter }}{% endfor %}",
     "{% set loop = 1 %}{{ loop }}{% for i in list %}{{ loop.index }}{% endfor %}",
-    # What is no template.
+    # Texts that are no templates.
     "{% if true %}", "{{ 1", "{% endif %}", "{% foo %}", "{{ }}", "{{ 1 2 }}", "{{ (1 }}", "{{ 'a }}", "{# a", "{% raw %}", "{% for i %}{% endfor %}",
     "{% set 1 = 2 %}", "{% set x.y = 2 %}", "{% set none = 2 %}", "{% break %}", "{% macro f(a=1, b) %}{% endmacro %}", "{{ f(a=1, 2) }}", "{% do x %}",
     "{% include 'x' %}", "{% call 1 %}{% endcall %}", "{{ a.1.5 }}", "{{ 1 is 2 }}", "{{ x ! y }}", "{% for loop in list %}{% endfor %}", "{{ [1, }}", "{% if %}{% endif %}",

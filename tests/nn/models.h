@@ -50,7 +50,7 @@ inline SafeTensors with_prefix(const SafeTensors& file, const std::string& prefi
   return part;
 }
 
-// Whether the parameter is the weight of a norm.
+// True if the parameter is the weight of a norm.
 inline bool is_gain(const std::string& name) {
   return (name.find("ln_") != std::string::npos || name.find("norm.") != std::string::npos) &&
          name.ends_with(".weight");

@@ -23,7 +23,7 @@ struct TinyGPT {
   Tensor loss(Rng* dropout_rng = nullptr) const {
     return cross_entropy(gpt.lm_head(gpt.hidden(inputs, dropout_rng)), targets);
   }
-  // What the gradient of the loss is, leaving none behind.
+  // The gradients of the loss, leaving none behind.
   std::vector<Tensor> loss_gradients() const {
     Tape tape;
     tape.backward(loss());

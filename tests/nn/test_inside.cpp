@@ -1,4 +1,4 @@
-// What a model tells of its inside: states, attention, logits of any state, the input's gradient.
+// The inside of a model: states, attention, logits of any state, the input's gradient.
 
 #include "tapegrad/autograd/tape.h"
 #include "tapegrad/tests/catch.h"

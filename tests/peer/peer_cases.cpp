@@ -13,7 +13,7 @@
 namespace tapegrad {
 namespace {
 
-// What inputs are multiplied by.
+// Factors of inputs.
 constexpr double kSizes[] = {0.01, 1, 5, 30, 1000};
 constexpr std::int64_t kMostElements = 4096;
 
@@ -23,7 +23,7 @@ Tensor random_f32(const Shape& shape, Rng& rng) {
   return t;
 }
 
-// Whether the op takes inputs of these shapes.
+// True if the op takes inputs of these shapes.
 bool takes(const OpCase& op_case, const std::vector<Shape>& shapes) {
   std::vector<Tensor> inputs;
   try {

@@ -92,7 +92,8 @@ data::Message message_of(const Json& json, std::size_t index) {
                   "missing_required_parameter");
   }
   data::Message message{.role = role, .content = content_of(fields)};
-  // What only some templates look at: they see the object as it came, with one text for all parts.
+  // Fields that only some templates look at: they see the object as it came, with one text for all
+  // parts.
   constexpr std::string_view kMore[] = {"name", "tool_calls", "tool_call_id", "reasoning_content"};
   bool more = false;
   for (const std::string_view name : kMore) more = fields.find(name) != nullptr || more;

@@ -7,7 +7,7 @@
 
 namespace tapegrad::serve {
 
-// What requests need of the server.
+// The parts of the server that requests need.
 struct Asked {
   const ServedModel& model;
   std::string id;          // of the answer, but for its beginning

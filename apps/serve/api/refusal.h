@@ -35,7 +35,7 @@ class Refused : public std::runtime_error {
 Refusal server_ends();
 // The most that a server gives to one answer, the wait for its turn included, is over.
 Refusal too_late(std::chrono::seconds most);
-// What an exception is for whoever asked: a Refused what it says; of others, no word.
+// The answer to whoever asked, after an exception: the words of a Refused; of others, no word.
 Refusal refusal_of(const std::exception& error);
 
 }  // namespace tapegrad::serve

@@ -14,7 +14,7 @@ inline constexpr std::size_t kMostTexts = 128;  // that a request may ask for
 inline constexpr std::size_t kMostStops = 16;
 inline constexpr std::int64_t kMostTop = 20;  // likeliest tokens in place of one
 
-// What requests for texts have in common.
+// The fields that requests for texts share.
 struct TextRequest {
   std::string model = {};  // its name
   std::int64_t n = 1;      // texts of each prompt
@@ -35,8 +35,8 @@ const NamedModel& read_model_name(Fields& fields, const ServedModel& model);
 // Refused if a text has more bytes than so many tokens as fit can stand for.
 void check_text_size(const Fields& fields, std::string_view name, const ServedModel& model,
                      std::string_view text);
-// What `encode` makes of a text, once its size was checked: refused with the field's name for a
-// character that the tokenizer does not have.
+// The tokens that `encode` makes of a text, once its size was checked: refused with the field's
+// name for a character that the tokenizer does not have.
 template <class Encode>
 nn::Tokens encoded(const Fields& fields, std::string_view name, const ServedModel& model,
                    std::string_view text, const Encode& encode) {

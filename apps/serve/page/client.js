@@ -9,7 +9,7 @@ export function setKey(next) {
 
 const headers = () => ({ "Content-Type": "application/json", ...(key && { Authorization: `Bearer ${key}` }) });
 
-/** What a server says when it refuses; status 0: it cannot be reached. */
+/** A server's refusal; status 0: it cannot be reached. */
 export class Refused extends Error {
   constructor(status, message) {
     super(message);

@@ -10,7 +10,7 @@ try {
   const read = JSON.parse(kept.get(NAME) ?? "[]");
   if (Array.isArray(read)) list = read.filter((one) => Array.isArray(one?.messages));
 } catch {
-  // What another version has written, or somebody else.
+  // Conversations that another version has written, or somebody else.
 }
 
 export const conversations = () => list;

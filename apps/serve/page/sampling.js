@@ -16,7 +16,7 @@ let values = {};
 try {
   values = JSON.parse(kept.get("sampling") ?? "{}") ?? {};
 } catch {
-  // What another version has written.
+  // Values that another version has written.
 }
 const keep = () => kept.set("sampling", JSON.stringify(values));
 const valueOf = (name) => values[name] ?? FIELDS[name].value;

@@ -62,7 +62,7 @@ function tellProblem(text) {
   at("problem").textContent = text;
 }
 
-// What is shown.
+// The parts that are shown.
 
 function draw() {
   fillWords();
@@ -248,7 +248,7 @@ function send() {
   writeAfter(current.messages.length - 1);
 }
 
-// What people do.
+// The actions of people.
 
 function fit() {
   at("input").style.height = "auto";

@@ -1,4 +1,4 @@
-// What lies along the charts: steps, or the tokens or the seconds of training until a step.
+// The axis of the charts: steps, or the tokens or the seconds of training until a step.
 import { count, duration, number, t } from "./words.js";
 
 export const AXES = ["step", "tokens", "time"];

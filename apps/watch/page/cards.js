@@ -35,7 +35,7 @@ export class Cards {
   /** A run's card: the one that is there, with what is new of the run. */
   renew(run, card) {
     const look = JSON.stringify([language, run.name, run.color]);
-    // What somebody is writing stays, in whatever language the form is.
+    // A text that somebody is writing stays, in whatever language the form is.
     const keeps = card && (card.notes.language === language || card.notes.isOpen);
     if (card?.look !== look || !keeps) {
       const notes = keeps ? card.notes : new NotesForm(run, this.kept);

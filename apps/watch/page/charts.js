@@ -9,7 +9,7 @@ const TABLE_ROWS = 40;
 export const KEYS = { ArrowLeft: -1, ArrowRight: 1, PageUp: -0.1, PageDown: 0.1, Home: -1e9, End: 1e9 };
 
 /**
- * What a chart draws, a list of lines:
+ * The lines of a chart, a list:
  * {label, xs, ys, color, width?, alpha?, dash?, points?: true draws each point, marks?: [x] at the bottom}.
  */
 export class Chart {

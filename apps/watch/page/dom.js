@@ -22,7 +22,7 @@ export function setText(element, text) {
 /** A path as a word of a command. */
 export const inShell = (path) => (/^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`);
 
-/** What was kept for the next visit. Storage may be forbidden; the page then forgets. */
+/** The value kept for the next visit. Storage may be forbidden; the page then forgets. */
 export const kept = {
   get(name) {
     try {

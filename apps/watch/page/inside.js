@@ -83,7 +83,7 @@ function tint(element, p) {
   element.style.setProperty("--strength", `${Math.round(Math.abs(level) * 58)}%`);
 }
 
-// What is chosen, and who wants to know of it.
+// The choice, and who wants to know of it.
 class Choice {
   constructor(data) {
     this.data = data;
@@ -97,7 +97,7 @@ class Choice {
     this.listeners = [];
   }
   get tokens() { return this.data.tokens; }
-  // What follows the text has no attention of its own: the last token's is where it comes from.
+  // The token behind the text has no attention of its own: the last token's is where it comes from.
   get row() { return Math.min(this.position, this.tokens.length - 1); }
   weights(layer = this.layer, head = this.head) { return this.data.attention[layer][head]; }
   weight(q, k) { return this.weights()[(q * (q + 1)) / 2 + k] / 1000; }

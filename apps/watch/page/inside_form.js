@@ -88,7 +88,7 @@ export class InsideForm {
     (tab ?? window).location = `http://127.0.0.1:${data.port}/`;
   }
 
-  /** What the server answers; nothing if that is an error, which is told. */
+  /** The server's answer; nothing if that is an error, which the page shows. */
   async post(path, body, waiting) {
     this.wait(true, waiting);
     try {

@@ -1,4 +1,4 @@
-// What people say of a run, name, tags and notes: shown in its card, and changed there.
+// People's words about a run, name, tags and notes: shown in its card, and changed there.
 import { el, setTags, setText } from "./dom.js";
 import { language, t } from "./words.js";
 

@@ -127,7 +127,7 @@ export class RunTable {
     setText(this.count, t("listed", count(this.listed.length), count(runs.length)));
   }
 
-  /** In what the runs of the table differ. */
+  /** The options in which the runs of the table differ. */
   compare(runs) {
     const keys = JSON.stringify(runs.map(({ key }) => key).sort());
     if (keys === this.compared) return;

@@ -1,4 +1,4 @@
-// What the runs wrote, beside the step at which they wrote it, the newest first.
+// The texts of the runs, beside the step at which they wrote it, the newest first.
 import { variableOf } from "./colors.js";
 import { el } from "./dom.js";
 import { nearest } from "./series.js";

@@ -341,14 +341,14 @@ export function t(key, ...values) {
   return WORDS[language][key].replace(/\{(\d)\}/g, (_, i) => values[i]);
 }
 
-/** What a name of a file is called here: one of training's own has words, any other stands for itself. */
+/** The words for a name of a file: one of training's own has words, any other stands for itself. */
 export function named(name) {
   return NAMES.includes(name) ? t(name) : name;
 }
 
 const END_WORDS = ["finished", "stopped", "error", "killed", "early stop", "time budget"];
 
-/** What a call's end, or a run's reason, is called here; an error's sentence stands for itself. */
+/** The words for a call's end, or a run's reason; an error's sentence stands for itself. */
 export function endWords(how) {
   return END_WORDS.includes(how) ? t(how.replace(" ", "_")) : how;
 }

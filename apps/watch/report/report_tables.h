@@ -21,7 +21,7 @@ std::string run_prefix(const Runs& runs, const RunFiles& run);
 std::string results_table(const Runs& runs);
 std::string options(const Runs& runs);
 std::string sizes(const Runs& runs);  // of files
-// What each call of the training program was, and on which machine.
+// A row for each call of the training program, with its machine.
 std::string sessions(const Runs& runs);
 
 }  // namespace tapegrad::watch

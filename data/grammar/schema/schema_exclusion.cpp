@@ -1,4 +1,4 @@
-// Whether schemas exclude each other, as oneOf needs it.
+// Finds schemas that exclude each other, as oneOf needs it.
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 namespace tapegrad::data {
 namespace {
 
-// Whether all values of one are refused by the other. Objects and lists are not compared.
+// True if all values of one are refused by the other. Objects and lists are not compared.
 bool values_outside(const SchemaFacts& facts, const SchemaFacts& other) {
   return facts.values && std::ranges::all_of(*facts.values, [&](const Json& value) {
            if ((type_of(value) & other.types) == 0) return true;
@@ -19,7 +19,7 @@ bool values_outside(const SchemaFacts& facts, const SchemaFacts& other) {
 bool exclude_at_depth(SchemaReader& reader, const SchemaPlaces& a, const SchemaPlaces& b,
                       int depth);
 
-// Whether an object must have a member that the other schema refuses.
+// True if an object must have a member that the other schema refuses.
 bool member_excludes(SchemaReader& reader, const SchemaFacts& facts, const SchemaFacts& other,
                      int depth) {
   return std::ranges::any_of(facts.members, [&](const SchemaFacts::Member& member) {

@@ -33,7 +33,7 @@ enum JsonType : unsigned {
 };
 unsigned type_of(const Json& value);
 
-// What schemas ask of one value together, keyword by keyword.
+// The demands of several schemas on one value, keyword by keyword.
 struct SchemaFacts {
   struct Member {
     std::string name;
@@ -88,7 +88,7 @@ class SchemaReader {
   std::size_t work_ = 0;
 };
 
-// Whether no value can fit both. False if that cannot be seen.
+// True if no value can fit both. False if that cannot be seen.
 bool exclude_each_other(SchemaReader& reader, const SchemaPlaces& a, const SchemaPlaces& b);
 
 [[noreturn]] void refuse_schema(const std::string& path, std::string_view keyword,

@@ -22,7 +22,7 @@ struct Adding {
   }
 };
 
-// What a keyword's value adds. `keyword` is its name.
+// Adds the facts of a keyword's value. `keyword` is its name.
 using AddKeyword = void (*)(const Adding& to, const std::string& keyword, const Json& value);
 
 struct Keyword {

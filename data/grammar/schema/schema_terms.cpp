@@ -286,7 +286,7 @@ Term SchemaTerms::object_of(const SchemaFacts& facts, int level) {
     others = json_.entry(key, part(facts.additional.value_or(SchemaPlaces{}), level));
   }
   if (least > most) return ByteTerms::kNothing;
-  // What may stand behind the members before, of which there are some, and without any of them.
+  // The texts behind earlier members, of which there are some, and those without any.
   Term behind = terms_.repeat(terms_.sequence(json_.comma(), others), least, most);
   Term first = json_.list(others, std::max(least, 1U), most);
   bool may_be_empty = least == 0;

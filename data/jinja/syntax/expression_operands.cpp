@@ -4,7 +4,7 @@
 
 #include "tapegrad/data/jinja/syntax/expression_parser.h"
 
-// What operators stand between: literals, names, and what follows these without a blank.
+// The operands of operators: literals, names, and what follows these without a blank.
 
 namespace tapegrad::data::jinja {
 
@@ -96,7 +96,7 @@ ExpressionPtr ExpressionParser::parse_subscript(ExpressionPtr of) {
   return std::make_unique<Item>(token.line, std::move(of), std::move(index));
 }
 
-// What stands in [ ]: a key, begin:end:step, or several keys, which are a tuple.
+// The contents of [ ]: a key, begin:end:step, or several keys, which are a tuple.
 ExpressionPtr ExpressionParser::parse_subscripts(ExpressionPtr of, int line) {
   std::vector<ExpressionPtr> keys;
   while (!tokens_.at_sign("]")) {

@@ -7,7 +7,7 @@
 
 namespace tapegrad::data::jinja {
 
-// What a template is made of: text, {{ expressions }} and {% statements %}.
+// The parts of a template: text, {{ expressions }} and {% statements %}.
 enum class TokenKind {
   data,         // text between tags, already without the white space that tags take away
   block_begin,  // {%

@@ -226,7 +226,7 @@ class Parser {
     return made;
   }
 
-  // What is a function of its own in Jinja: a loop around it is not its loop.
+  // A part that is a function of its own in Jinja: a loop around it is not its loop.
   template <class Parse>
   Body apart(const Parse& parse) {
     const int loops = std::exchange(loops_, 0);

@@ -12,7 +12,7 @@ struct Parsed {
   Body body;
   std::set<std::string, std::less<>> names;  // of the variables that are read somewhere
   bool marks_generations = false;
-  // Whether each {% generation %} block writes to the text itself, and not to a macro's or a
+  // True if each {% generation %} block writes to the text itself, and not to a macro's or a
   // block's that is used later.
   bool generations_are_placed = true;
 };

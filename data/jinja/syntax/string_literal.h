@@ -5,7 +5,7 @@
 
 namespace tapegrad::data::jinja {
 
-// What stands between the quotes of a text in a template, with Python's escapes resolved; an
+// The text between quotes in a template, with Python's escapes resolved; an
 // unknown one stays as it is. Error for a broken \x, \u, \U or \N.
 std::string unescaped(std::string_view text);
 

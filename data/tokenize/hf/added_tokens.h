@@ -23,7 +23,7 @@ class AddedTokens {
     Token token;
     // Special tokens are read only if that is asked for, since a text may come from anybody.
     bool special = false;
-    // Whether the token takes white space before and behind it in the text, too.
+    // True if the token takes white space before and behind it in the text, too.
     bool takes_left = false, takes_right = false;
   };
   // Error if `content` is empty or too long. A content that is there already keeps its token.

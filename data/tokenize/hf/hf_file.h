@@ -27,8 +27,9 @@ class TextList {
   std::vector<std::size_t> ends_;
 };
 
-// What a tokenizer.json says: its vocabulary and its merges, of which there may be hundreds of
-// thousands, as tables, and a tree of all else. Whether it makes sense is for HfTokenizer to see.
+// The contents of a tokenizer.json: its vocabulary and its merges, of which there may be hundreds
+// of thousands, as tables, and a tree of all else. Whether it makes sense is for HfTokenizer to
+// see.
 class HfFile {
  public:
   // `rest` has all but the elements of "vocab" and "merges" of its "model". `most_tokens`: an id is
@@ -66,7 +67,7 @@ class HfFile {
   std::size_t merges() const { return merges_.size(); }
   // The two tokens of a merge. Error, with its number, if it is none.
   std::pair<std::string_view, std::string_view> merge(std::size_t i) const;
-  // What a merge makes.
+  // The result of a merge.
   std::string merged_text(std::size_t i) const {
     const auto [left, right] = merge(i);
     return std::string(left).append(right);

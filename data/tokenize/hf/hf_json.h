@@ -7,7 +7,7 @@
 
 namespace tapegrad::data {
 
-// What parts of a tokenizer.json say. Errors name the member.
+// Readers for parts of a tokenizer.json. Errors name the member.
 
 // The member, or null if there is none.
 const nlohmann::json& json_member(const nlohmann::json& object, const char* name);

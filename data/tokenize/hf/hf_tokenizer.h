@@ -25,7 +25,7 @@ class HfFile;
 // - bytes that merge (GPT-2, SmolLM, Llama 3, Qwen2 and their like): BytePairs
 // - characters that merge, or else are bytes (Llama 2, Mistral 0.1, Gemma): CharPairs
 // - pieces of a vocabulary by their scores (T5, ALBERT): Unigram
-// What the file asks for and is not known here is refused by name: ids are the same as theirs, or
+// A feature of the file that is not known here is refused by name: ids are the same as theirs, or
 // there are none.
 class HfTokenizer {
  public:
@@ -40,7 +40,7 @@ class HfTokenizer {
   // `token` must be in [0, size()).
   std::string_view bytes(Token token) const { return bytes_[static_cast<std::size_t>(token)]; }
 
-  // Whether "added_tokens" lists it.
+  // True if "added_tokens" lists it.
   bool is_added(Token token) const { return added_.count(token) == 1; }
 
   // Encodes any bytes. Each byte that is not part of UTF-8 is encoded by itself. Special tokens in
@@ -48,7 +48,8 @@ class HfTokenizer {
   void encode(std::string_view text, bool allow_special, PieceCache& cache,
               std::vector<Token>& tokens) const;
 
-  // What the post-processor puts before a text, which encode() does not: <|begin_of_text|>.
+  // The tokens that the post-processor puts before a text, and encode() does not:
+  // <|begin_of_text|>.
   const std::vector<Token>& begin() const { return begin_; }
   // The special token that ends a document by the names that files use.
   std::optional<Token> named_end() const { return named_end_; }

@@ -138,7 +138,7 @@ class HfReader {
         const auto found = added_.find(name);
         check(found != added_.end(), "the post-processor's token '{}' is not among the added ones",
               name);
-        if (behind) {  // what stands behind a text ends it
+        if (behind) {  // a token behind a text ends it
           t_.named_end_ = found->second;
         } else {
           t_.begin_.push_back(found->second);

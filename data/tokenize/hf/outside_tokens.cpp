@@ -141,7 +141,7 @@ class Ids {
     for (std::size_t i = 0; i < added().size(); ++i) note(i);
   }
 
-  // Whether the file has changed.
+  // True if the file has changed.
   bool add(const Outside& outside) {
     const std::string content = outside.content();
     if (content.empty()) return false;

@@ -8,7 +8,7 @@
 
 namespace tapegrad::data {
 
-// What tokens as a file shows them stand for: the decoders of Hugging Face's tokenizers.
+// The bytes behind a file's way to show tokens: the decoders of Hugging Face's tokenizers.
 struct TokenTexts {
   bool byte_level = false;     // shown_bytes()
   bool byte_fallback = false;  // <0x0A> is a byte

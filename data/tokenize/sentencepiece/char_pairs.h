@@ -44,8 +44,8 @@ class CharPairs : public PieceModel {
   static std::size_t first_char(std::string_view piece, Char& character);
   bool may_join(Char left, Char right) const;
 
-  // Whether a merge joins two characters, by a hash of both: then some that are not joined are
-  // taken for such, which costs time alone.
+  // A bit for each pair of characters that a merge joins, by a hash of both: some pairs that are
+  // not joined are taken for such, which costs time alone.
   static constexpr int kJoinBits = 20;
   static std::size_t place_of(Char left, Char right) {
     return first_place(std::uint64_t{left} << 32 | right, kJoinBits);

@@ -19,7 +19,8 @@ class Charsmap {
   // Error, saying what is wrong, if it is none.
   explicit Charsmap(std::string_view bytes);
 
-  // What stands for the shortest beginning of `text` that has a rule, and of what size it is.
+  // The replacement for the shortest beginning of `text` that has a rule, and that beginning's
+  // size.
   struct Rule {
     std::size_t size;
     std::string_view text;

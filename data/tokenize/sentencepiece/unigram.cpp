@@ -56,7 +56,7 @@ void Unigram::encode(std::string_view piece, std::vector<Token>& out) const {
   const auto is_unknown = [&](std::size_t end) {
     return best[end].token < 0 || best[end].token == unknown_.token;
   };
-  std::size_t done = 0;  // what is before has its tokens
+  std::size_t done = 0;  // the part before has its tokens
   for (std::size_t i = ends.size(); i > 0; --i) {
     const std::size_t end = ends[i - 1];
     if (!is_unknown(end)) {

@@ -11,7 +11,7 @@
 
 namespace tapegrad::data {
 
-// What becomes of characters that a vocabulary lacks: the tokens of their bytes, if it has all of
+// The tokens of characters that a vocabulary lacks: those of their bytes, if it has all of
 // these (SentencePiece's byte_fallback), or else the unknown token.
 struct UnknownText {
   static constexpr Token kNone = -1;

@@ -137,7 +137,7 @@ ChatData empty_data(const ChatEncoding& encoding) {
           .loss = encoding.loss};
 }
 
-// What is left to do when the parts are known. There may be none to train with.
+// The rest of the work, when the parts are known. There may be none to train with.
 void finish_data(ChatData& data, const data::Tokenizer& tokenizer, std::int64_t block_size,
                  const data::BadLines& bad) {
   if (data.train) check_left(*data.train, "training", data, bad);

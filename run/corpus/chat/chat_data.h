@@ -25,7 +25,7 @@ struct ChatData {
   std::int64_t too_long = 0;   // that were left out: their first answer does not fit
 
   std::vector<ChatPrompt> prompts = {};  // of the first conversations to validate with
-  std::vector<data::Token> ends = {};    // what ends an answer
+  std::vector<data::Token> ends = {};    // tokens that end an answer
   static constexpr std::size_t kPrompts = 2;
 };
 

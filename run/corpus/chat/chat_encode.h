@@ -18,13 +18,13 @@ struct ChatEncoding {
   std::int64_t block_size = 1024;
 };
 
-// What a model is asked while it trains: a conversation up to its last answer.
+// A question for a model while it trains: a conversation up to its last answer.
 struct ChatPrompt {
   std::string question, wanted;  // the last message, and the answer that follows
   std::vector<data::Token> tokens;
 };
 
-// What becomes of a conversation.
+// A conversation as tokens.
 struct EncodedChat {
   data::ChatTokens chat;
   std::string error = {};         // why it is no conversation to learn from
@@ -41,7 +41,7 @@ EncodedChat encode_pair(const data::Conversation& chosen, const data::Conversati
 ChatPrompt chat_prompt(const data::Conversation& conversation, const data::Tokenizer& tokenizer,
                        const data::ChatTemplate& chat_template);
 
-// What ends texts, and what ends an answer of the template.
+// The tokens that end texts, and those that end an answer of the template.
 std::vector<data::Token> ends_of_answers(const data::Tokenizer& tokenizer,
                                          const data::ChatTokens& chat);
 

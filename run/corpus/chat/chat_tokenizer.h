@@ -11,7 +11,8 @@
 
 namespace tapegrad::run {
 
-// What a model needs that has never seen a conversation: tokens to write one with, and a template.
+// The needs of a model that has never seen a conversation: tokens to write one with, and a
+// template.
 
 // A tokenizer with the tokens of ChatML, which it may have already. Its texts end at <|im_end|>,
 // before what ended them. Error for characters, which have no tokens beside them.

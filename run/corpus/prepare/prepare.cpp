@@ -143,7 +143,7 @@ void Preparation::keep_stdin() const {
   });
 }
 
-// What separates documents as a special token; a tokenizer that is learnt here has GPT-2's.
+// The special token that separates documents; a tokenizer that is learnt here has GPT-2's.
 std::string Preparation::end_of_text() const {
   if (learns()) return std::string(data::Bpe::kEndOfTextBytes);
   const auto token = known_ ? known_->end_of_text() : std::nullopt;

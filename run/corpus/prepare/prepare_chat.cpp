@@ -47,7 +47,7 @@ std::int64_t bytes_of(const data::Conversation& conversation) {
   return bytes;
 }
 
-// What makes the tokens.
+// The tokenizer and the template that make the tokens.
 struct ChatTools {
   data::Tokenizer tokenizer;
   data::ChatTemplate chat_template;
@@ -79,7 +79,7 @@ class ChatPreparation {
     open_state();
     survey();
     const ChatTools tools = make_tools();
-    // What another call made is not removed before all this has succeeded.
+    // Another call's files are not removed before all this has succeeded.
     write_state(path_, state_);
     folder_.clear();
     encode(tools);

@@ -18,7 +18,7 @@ enum class DataPartName { train, val };
 inline constexpr std::string_view kDataPartNames[] = {"train", "val"};
 inline constexpr std::size_t kDataParts = 2;
 
-// What a pass over all documents has found.
+// The findings of a pass over all documents.
 struct Survey {
   struct Part {
     std::int64_t documents = 0, bytes = 0;  // of text; a document that is cut counts twice
@@ -50,7 +50,7 @@ class PreparedPieces {
 
   // The next piece, which stays until the next call; false at the end.
   bool next(PartPiece& piece);
-  // What was seen of all that was read so far.
+  // The findings in all that was read so far.
   const Survey& survey() const { return survey_; }
 
  private:

@@ -90,7 +90,7 @@ struct PieceEncoding::Batch {
   std::vector<Item> items;
 };
 
-// What one thread at a time encodes: the items of a batch from `begin` to `end`.
+// The work of one thread at a time: the items of a batch from `begin` to `end`.
 struct PieceEncoding::Group {
   std::size_t begin = 0, end = 0;
   std::vector<data::Token> tokens = {};
@@ -201,7 +201,7 @@ void PieceEncoding::write(const Batch& batch) {
   }
 }
 
-// What stands before a document. A token ends each document but the last one of all parts; what
+// Adds the tokens before a document. A token ends each document but the last one of all parts; what
 // stands for it otherwise is between the documents of one part.
 void PieceEncoding::separate(std::int64_t piece, std::size_t part) {
   const bool is_token = tokenizer_.end_of_text().has_value();

@@ -23,7 +23,7 @@ class PartFiles {
             int bits, std::int64_t shard_tokens, PartState& state,
             std::function<void(const data::ShardInfo&)> on_shard);
 
-  // Whether the tokens of a piece are in shards that are complete.
+  // True if the tokens of a piece are in shards that are complete.
   bool has(std::int64_t piece) const { return piece < begin_.piece; }
   // The next tokens of a piece, none of which may be left out.
   void write(std::int64_t piece, std::span<const data::Token> tokens);

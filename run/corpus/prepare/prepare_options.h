@@ -63,7 +63,7 @@ struct PrepareOptions {
     t("shard_tokens", o.shard_tokens, "most tokens of a file; 0: one file for each part",
       {.least = 0});
     t("overwrite", o.overwrite,
-      "replace what an earlier tapegrad prepare made in --out-dir; goes on if that was stopped");
+      "replace the files of an earlier tapegrad prepare in --out-dir; goes on if that was stopped");
   }
 };
 

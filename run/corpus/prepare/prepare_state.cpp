@@ -58,7 +58,7 @@ bool is_temporary(const fs::path& path) {
   return path.filename().string().find(kTemporary) != std::string::npos;
 }
 
-// Whether tapegrad prepare makes files of this name.
+// True if tapegrad prepare makes files of this name.
 bool is_ours(std::string name) {
   name.resize(std::min(name.size(), name.find(kTemporary)));
   for (const std::string_view other :

@@ -19,7 +19,7 @@ struct PartState {
   std::int64_t piece = 0, tokens = 0;
 };
 
-// What the file kPrepareFile keeps while a corpus is prepared. It is removed when data.json is
+// The contents of the file kPrepareFile while a corpus is prepared. It is removed when data.json is
 // there.
 struct PrepareState {
   std::string options;            // all that the files depend on, as text for people

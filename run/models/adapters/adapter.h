@@ -44,7 +44,7 @@ void write_peft(const std::filesystem::path& folder, const Adapter& adapter,
 void write_gguf_adapter(const std::filesystem::path& path, const Adapter& adapter,
                         const nn::DecoderConfig& config);
 
-// What the two forms share.
+// Helpers that the two forms share.
 
 // The layers that have an adapter: "layers.0.self_attn.q_proj".
 std::vector<std::string> adapted_layers(const TensorSource& tensors);

@@ -60,7 +60,7 @@ namespace {
 using Keys = const std::vector<FamilyKey>& (*)(const Family&);  // of a format
 
 // How well a family expresses a config; less is better. First by what differs, then by options that
-// nobody asked for, then by what is told otherwise, though it is the same for so few blocks.
+// nobody asked for, then by options that differ, though they mean the same for so few blocks.
 std::tuple<std::size_t, std::size_t, bool> distance(const Family& family,
                                                     const nn::DecoderConfig& config, Keys keys) {
   auto free = options_of(family, keys(family));

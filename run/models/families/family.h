@@ -45,11 +45,11 @@ struct FamilyKey {
 inline constexpr std::string_view kRotation = "rotation", kWindows = "windows",
                                   kRotaryBlocks = "rotary blocks";
 
-// What transformers has: config.json, and safetensors with our names behind a prefix.
+// A family in transformers: config.json, and safetensors with our names behind a prefix.
 struct HfFamily {
-  // Whether files have a window: `sliding_window`, 4096 where it is absent, unless it is null; the
-  // same for some blocks, if `use_sliding_window` is true; or for those that `layer_types` or
-  // `sliding_window_pattern` name, where the family's own are [Family::model].
+  // The way in which files name a window: `sliding_window`, 4096 where it is absent, unless it is
+  // null; the same for some blocks, if `use_sliding_window` is true; or for those that
+  // `layer_types` or `sliding_window_pattern` name, where the family's own are [Family::model].
   enum class Window { none, unless_null, if_asked, by_layer };
 
   std::string_view model_class, base_class;       // "Qwen2ForCausalLM", "Qwen2Model"
@@ -65,7 +65,7 @@ struct HfFamily {
   FamilyKey& key(std::string_view name);  // of `keys`, which have it
 };
 
-// What a GGUF file calls a tensor; '#' is the number of a block. llama.cpp turns neighbouring
+// The name of a tensor in a GGUF file; '#' is the number of a block. llama.cpp turns neighbouring
 // channels of a head where this project, as Hugging Face, turns channel i with i + D/2. Some
 // families have the rows of Q and K exchanged instead: row 2i + j of a head in the file is row
 // j·D/2 + i here.
@@ -75,7 +75,7 @@ struct GgufTensorName {
   Exchanged exchanged = Exchanged::no;
   std::string_view with = {};  // only models with this option have the tensor
   bool tells = false;          // a file that has the tensor in its first block has that option
-  float plus = 0;              // what the file adds to each element
+  float plus = 0;              // the file's addend of each element
 };
 
 struct GgufFamily {
@@ -109,7 +109,7 @@ struct Family {
   std::vector<KnownPreTokenizer> pre_tokenizers = {};  // that came with the family
 };
 
-// Whether a name ends in one of these.
+// True if a name ends in one of these.
 bool ends_in(std::string_view name, const std::vector<std::string_view>& ends);
 
 // All families, in the order in which messages name them.

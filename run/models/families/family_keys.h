@@ -33,7 +33,7 @@ void settle_config(const Family& family, std::string_view file, nn::DecoderConfi
 void check_same_keys(const std::vector<FamilyKey>& keys, const nn::DecoderConfig& config,
                      std::string_view file, std::string_view prefix, const FindValue& find);
 
-// What the keys are in a file of that config, in their order. Where an option has a default, it is
+// The keys in a file of that config, in their order. Where an option has a default, it is
 // the value that the model has. kRotation and its like are null.
 std::vector<std::pair<std::string_view, Value>> values_of_keys(const std::vector<FamilyKey>& keys,
                                                                const nn::DecoderConfig& config);
@@ -51,8 +51,8 @@ nn::DecoderConfig model_with(const Family& family, const nn::DecoderConfig& conf
 struct OptionDifference {
   std::string option, value, only;
 };
-// In what a config differs from `only`, `free` options apart. What a model with a default has, or
-// what has no effect in it, is no difference.
+// The options whose values differ from `only`. Ignores those in `free`, defaults, and options that
+// have no effect in the model.
 std::vector<OptionDifference> differences_of(const nn::DecoderConfig& config,
                                              nn::DecoderConfig only,
                                              const std::set<std::string_view>& free);
@@ -84,7 +84,7 @@ void scale_by_width(nn::DecoderConfig& c) {
 // The first key of an option; null if there is none.
 const FamilyKey* key_of(const std::vector<FamilyKey>& keys, std::string_view option);
 
-// Whether an option that is true or false is true, as the model has it.
+// True if an option that is true or false is true, as the model has it.
 bool has_option(const nn::DecoderConfig& config, std::string_view option);
 void set_option(nn::DecoderConfig& config, std::string_view option, const Value& value);
 

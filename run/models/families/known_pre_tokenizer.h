@@ -4,7 +4,7 @@
 
 namespace tapegrad::run {
 
-// What the tokenizer of well-known models does with a text before bytes are merged. GGUF has names
+// The steps of well-known models' tokenizers before bytes are merged. GGUF has names
 // for these where a tokenizer.json says each step, and transformers knows some by the family.
 struct KnownPreTokenizer {
   std::string_view name;   // of tokenizer.ggml.pre

@@ -109,7 +109,7 @@ Family llama_family() {
                               .steps = kLlama3Steps,
                               .ignores_merges = true,
                               .begins = true},
-                             // What the rows above do to texts, under other names.
+                             // The same steps as in the rows above, under other names.
                              {"refact", "Granite 3", "Digits ByteLevel+regex"},
                              {"dbrx", "OLMo 2", kLlama3Steps},
                              {"smaug-bpe", "SmolLM3", kLlama3Steps}}};

@@ -66,7 +66,7 @@ void check_no_run(const fs::path& folder) {
   check_outside_runs(folder);
 }
 
-// Whether a config.json says that it is of a run or a model of ours: folders above may have others.
+// True if a config.json says that it is of a run or a model of ours: folders above may have others.
 bool is_of_ours(const fs::path& folder) {
   try {
     const Json config = read_json_object(folder / kConfigFile);
@@ -179,7 +179,7 @@ void check_export(const ExportFormat& format, const fs::path& out, const StoredT
 
 namespace {
 
-// What `write` makes, at its place only when it is complete.
+// Puts the result of `write` at its place when it is complete.
 template <class Write>
 Exported export_by(const ExportFormat& format, const fs::path& out, const Write& write) {
   Exported written;

@@ -10,7 +10,7 @@
 
 namespace tapegrad::run {
 
-// What an export has written.
+// The result of an export.
 struct Exported {
   std::vector<std::string_view> files;  // in the folder; none if it is one file
   // How to open it. A writer has {0} for the place as it was given, {1} for its whole path and {2}

@@ -11,7 +11,7 @@
 
 namespace tapegrad::run {
 
-// What formats share. `file` begins the messages of readers.
+// Helpers that formats share. `file` begins the messages of readers.
 
 // A count of a file as an int. What does not fit is a value that validate_config() refuses.
 inline int small_count(std::int64_t value) {

@@ -9,7 +9,7 @@ namespace tapegrad::run {
 // gpt2_124M.bin, a GPT-2 of any size, of version 3 (f32) or 5 (bf16), and gpt2_tokenizer.bin, the
 // bytes of its tokens.
 
-// Whether it is a model file of theirs, or a folder with a gpt2_124M.bin.
+// True if it is a model file of theirs, or a folder with a gpt2_124M.bin.
 bool is_llmc_file(const std::filesystem::path& path);
 
 // The tokenizer is made of the file *tokenizer.bin beside it, which is gpt2_tokenizer.bin or the
@@ -23,7 +23,7 @@ Exported export_llmc(const TextModel& model, const std::filesystem::path& folder
                      const StoredType& type);
 
 std::vector<std::string_view> llmc_files();
-// Whether a version of the model file has it.
+// True if a version of the model file has it.
 bool is_llmc_type(const StoredType& type);
 
 }  // namespace tapegrad::run

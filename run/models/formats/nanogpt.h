@@ -10,7 +10,7 @@ namespace tapegrad::run {
 
 inline constexpr std::string_view kNanogptCheckpoint = "ckpt.pt", kNanogptMeta = "meta.pkl";
 
-// Whether the file begins as those of torch.save do.
+// True if the file begins as those of torch.save do.
 bool is_nanogpt_checkpoint(const std::filesystem::path& path);
 
 // GELU is the one with erf, as nanoGPT has it since June 2023, or by tanh where model_args lack

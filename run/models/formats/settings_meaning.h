@@ -14,7 +14,7 @@ namespace tapegrad::run {
 
 inline constexpr std::string_view kDefaultTemplate = "default";
 
-// What of a model's settings both Hugging Face's files and GGUF have words for.
+// The settings of a model for which both Hugging Face's files and GGUF have words.
 struct SettingsMeaning {
   std::vector<std::pair<std::string, std::string>> chat_templates = {};  // by name
   // Of "bos", "unk", "sep", "pad" and "mask"; of Hugging Face's files "eos", which need not be the

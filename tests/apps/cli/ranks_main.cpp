@@ -1,4 +1,4 @@
-// What mpirun's processes do if something goes wrong in them, run by `mpirun -n R ranks_main CASE`.
+// Faults in processes of mpirun, run by `mpirun -n R ranks_main CASE`.
 
 #include <dlfcn.h>
 #include <signal.h>

@@ -41,7 +41,7 @@ Options from(const std::string& text) {
   return parsed({"--config", file.c_str()});
 }
 
-// What is wrong with the text, without "--config FILE".
+// The fault of the text, without "--config FILE".
 std::string refusal(const std::string& text) {
   const TempFolder folder;
   const std::string file = folder.put("options", text);

@@ -1,4 +1,4 @@
-// What the programs print of an error.
+// The programs' words for an error.
 
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/tests/catch.h"

@@ -1,4 +1,4 @@
-// What people see of processes that work together, and what ends them: ranks_main.cpp under mpirun.
+// The output and the end of processes that work together: ranks_main.cpp under mpirun.
 
 #include <fmt/format.h>
 #include <signal.h>
@@ -46,7 +46,7 @@ int count_of(const std::string& text, const std::string& part) {
 
 bool has(const std::string& text, const std::string& part) { return count_of(text, part) > 0; }
 
-// Whether a process is still at work a few seconds later. One that has ended is there until its
+// True if a process is still at work a few seconds later. One that has ended is there until its
 // parent has asked how.
 bool goes_on(pid_t pid) {
   for (int i = 0; i < 500; ++i) {
@@ -58,7 +58,7 @@ bool goes_on(pid_t pid) {
   return true;
 }
 
-// Whether processes that a program has started are at work.
+// True if processes that a program has started are at work.
 bool has_children(pid_t parent) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     std::ifstream file(entry.path() / "stat");  // number (name) state parent ...

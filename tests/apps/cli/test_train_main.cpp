@@ -1,4 +1,4 @@
-// What a training program makes of its arguments when it resumes a run.
+// The arguments of a training program that resumes a run.
 
 #include "tapegrad/apps/cli/training_program.h"
 #include "tapegrad/run/corpus/text_data.h"

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kShardTokens = 700;
 
-// What `tiny_run` is told, with the folder's own tokenizer.
+// The arguments of `tiny_run`, with the folder's own tokenizer.
 Args run_on(const Args& text, const std::filesystem::path& out_dir, int iters) {
   Args args = tiny_run("", out_dir, iters);
   const auto remove = [&](const std::string& option) {

@@ -18,7 +18,7 @@ const Files kTemplate = {
      "{% if messages[-1].content == 'refuse' %}{{ raise_exception('Not that.') }}{% endif %}"
      "{% if add_generation_prompt %}assistant:{% endif %}"}};
 
-// What the program makes of these lines on stdin.
+// The program's output for these lines on stdin.
 Result chat(const TempFolder& folder, const fs::path& model, const std::string& lines,
             const Args& more = {}) {
   return Program("chat", Args{"--model", model, "--max-new-tokens", "4", "--greedy"} + more, ".",

@@ -1,4 +1,4 @@
-// What the programs do with a model folder of Hugging Face's.
+// The programs with a model folder of Hugging Face's.
 
 #include "tapegrad/autograd/tensor/safetensors.h"
 #include "tapegrad/tests/apps/tiny_runs.h"

@@ -42,7 +42,7 @@ std::size_t count_of(const std::string& text, const std::string& part) {
   return count;
 }
 
-// That each view is there for each token, and holds numbers that can be.
+// Checks that each view is there for each token, and holds numbers that can be.
 void check_views(const Json& j) {
   const std::size_t T = j.at("tokens").size();
   REQUIRE(T > 1);

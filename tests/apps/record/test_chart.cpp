@@ -7,7 +7,7 @@
 
 namespace {
 
-// What is on a terminal of endless height in the end: it knows the sequences that are used.
+// The final lines of a terminal of endless height: it knows the sequences that are used.
 std::vector<std::string> screen_of(const std::string& bytes, std::size_t columns) {
   std::vector<std::vector<std::string>> cells(1);
   std::size_t row = 0, column = 0;

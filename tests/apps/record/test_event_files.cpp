@@ -101,7 +101,7 @@ const Field* find(const Message& message, int number) {
   return at == message.end() ? nullptr : &at->second;
 }
 
-// What TensorBoard would show of the files of a folder: a START voids its step and later ones.
+// TensorBoard's view of the files of a folder: a START voids its step and later ones.
 struct Shown {
   std::map<std::string, std::vector<std::pair<std::uint64_t, double>>> scalars;
   std::map<std::string, std::vector<std::pair<std::uint64_t, std::string>>> texts;

@@ -1,4 +1,4 @@
-// What train-gpt shows of a run while it trains, and tells before it.
+// The output of train-gpt while it trains, and before.
 
 #include "tapegrad/tests/apps/tiny_runs.h"
 

@@ -17,7 +17,7 @@ void check_translate_error(const Result& r, int code, const std::string& text) {
   check_error_of("translate", r, code, text);
 }
 
-// What the program makes of `input` on its stdin.
+// The program's output for `input` on its stdin.
 std::string piped(const std::string& input, const std::string& options = "") {
   const TempFolder folder;
   const auto in = folder.put("in", input);

@@ -110,7 +110,7 @@ class RunningServer {
   Program program_;
 };
 
-// What `sample-text` makes of a prompt.
+// The text of `sample-text` for a prompt.
 inline std::string sampled(const std::string& prompt, const Args& args,
                            const std::filesystem::path& model = tiny_chat_model().path) {
   const Result result = run_program(

@@ -1,4 +1,4 @@
-// What else `serve` answers, and what it refuses by name.
+// Other answers of `serve`, and its refusals by name.
 
 #include <cmath>
 #include <cstring>

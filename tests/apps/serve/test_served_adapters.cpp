@@ -49,7 +49,7 @@ struct ServedAdapters {
   Args options() const {
     return {"--lora", "poet=" + poet.string(), "--lora", "clerk=" + clerk.string()};
   }
-  // How sample-text is told of the model of this name.
+  // The arguments of sample-text for the model of this name.
   Args of(const std::string& name) const {
     if (name == "tiny-chat") return {};
     return {"--adapter", name == "poet" ? poet.string() : clerk.string()};

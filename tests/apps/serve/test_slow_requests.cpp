@@ -72,7 +72,7 @@ bool comes_true(const Condition& condition) {
   return false;
 }
 
-// Whether so many requests for /apply-template come. One that is answered between the two looks is
+// True if so many requests for /apply-template come. One that is answered between the two looks is
 // counted by neither, and by the next.
 bool templates_come(const RunningServer& server, int count) {
   return comes_true([&] {
@@ -81,7 +81,7 @@ bool templates_come(const RunningServer& server, int count) {
   });
 }
 
-// Whether a request has come, and waits or is worked on.
+// True if a request has come, and waits or is worked on.
 bool comes_to_server(const RunningServer& server) {
   return comes_true([&] {
     return server.metric("tapegrad_jobs_waiting") + server.metric("tapegrad_jobs_total") > 0;

@@ -22,7 +22,7 @@ std::vector<json> sessions_of(const CorpusAndRun& files) {
   return list;
 }
 
-// What is said of a run: in its state, in the reason for it, and in its report.
+// Checks the words about a run: in its state, in the reason for it, and in its report.
 void check_said(const CorpusAndRun& files, RunState state, const std::string& reason,
                 const std::string& in_report) {
   watch::RunFiles run(files.run);

@@ -10,7 +10,7 @@ using nlohmann::json;
 
 namespace {
 
-// What tiny_run() gives, without a schedule.
+// The arguments of tiny_run(), without a schedule.
 Args unscheduled(const CorpusAndRun& files, int iters) {
   return {"--corpus",       files.corpus,
           "--out-dir",      files.run,

@@ -26,7 +26,7 @@ int count_matches(const std::string& text, const std::string& line_pattern) {
   return n;
 }
 
-// What is in metrics.jsonl but for the times, which differ from run to run.
+// The lines of metrics.jsonl without the times, which differ from run to run.
 std::vector<nlohmann::json> metrics_of(const fs::path& run) {
   std::vector<nlohmann::json> metrics;
   for (const std::string& line : lines_of(TempFolder::get(run / "metrics.jsonl"))) {

@@ -69,7 +69,7 @@ class Browser {
     return ended_ ? text_ : "";
   }
   bool has_ended() const { return ended_; }
-  // Whether the text comes in time.
+  // True if the text comes in time.
   bool gets(const std::string& text, std::chrono::milliseconds time) {
     const auto limit = std::chrono::steady_clock::now() + time;
     while (text_.find(text) == text_.npos && !ended_ && std::chrono::steady_clock::now() < limit) {

@@ -1,4 +1,4 @@
-// What folders of strangers may cost the page.
+// Folders of strangers cost the page bounded work.
 
 #include <ctime>
 #include <set>

@@ -1,4 +1,4 @@
-// What is kept of a run's files, whatever is in them.
+// The page keeps bounded parts of a run's files, whatever is in them.
 
 #include <sys/stat.h>
 #include <unistd.h>

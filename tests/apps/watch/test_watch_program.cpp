@@ -36,7 +36,7 @@ struct WatchAndInspect : WatchedRun {
   }
   Args args() const { return {"--port", "0", run}; }
   std::string program() const { return folder / "bin/watch"; }
-  // Whether the script still runs.
+  // True if the script still runs.
   bool runs() const {
     const std::string pid = TempFolder::get(folder / "pid");
     return !pid.empty() && ::kill(std::stoi(pid), 0) == 0;

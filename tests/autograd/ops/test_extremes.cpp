@@ -48,7 +48,7 @@ Derivatives derivatives(const std::function<Tensor(Inputs)>& op, const Values& a
   return result;
 }
 
-// Whether all agree to 1e-6, with NaNs and infinities in their places.
+// True if all agree to 1e-6, with NaNs and infinities in their places.
 bool near(const Values& a, const Values& b) {
   return difference(vector(a), vector(b), 1e-6, 0) == "";
 }

@@ -29,7 +29,7 @@ struct Golden {
 
 using Run = std::function<Tensor(Inputs, const Tensor& idx)>;
 
-// What PyTorch's names in the file stand for here.
+// The ops here for PyTorch's names in the file.
 const std::map<std::string, Run>& runs() {
   using In = Inputs;
   using Idx = const Tensor&;

@@ -18,7 +18,7 @@ std::string file_of(const std::string& header, const std::string& data, std::int
 
 std::string one_tensor(const std::string& fields) { return R"({"x":{)" + fields + "}}"; }
 
-// What load_safetensors says of such a file; "" if it reads it.
+// The error of load_safetensors for such a file; "" if it reads it.
 std::string complaint(const TempFolder& folder, const std::string& bytes) {
   const std::string path = folder.put("file", bytes);
   try {

@@ -27,7 +27,7 @@ std::vector<std::byte> narrowed(const StoredType& type, const Tensor& t) {
   return bytes;
 }
 
-// Those bytes as a tensor that lies in memory.
+// A tensor in memory with these bytes.
 StoredTensor in_memory(const StoredType& type, const Shape& shape, std::vector<std::byte> bytes) {
   return {type, shape,
           [bytes = std::move(bytes)](std::uint64_t offset, std::byte* to, std::size_t size) {

@@ -9,7 +9,7 @@ using namespace tapegrad;
 
 namespace {
 
-// What comes out of a file of one tensor.
+// The values from a file of one tensor.
 std::vector<float> stored_as(const std::string& type, const std::vector<float>& values) {
   const TempFolder folder;
   const std::string path = folder / "x.safetensors";

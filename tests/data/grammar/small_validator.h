@@ -9,9 +9,9 @@
 
 namespace tapegrad::testing {
 
-// Whether values fit a JSON schema, of the keywords that MadeUpSchemas uses. tests/json_schema asks
-// ajv; this one needs no other program. Formats, and patterns of strings beyond ASCII, are left to
-// ajv.
+// Checks that values fit a JSON schema, of the keywords that MadeUpSchemas uses. tests/json_schema
+// asks ajv; this one needs no other program. Formats, and patterns of strings beyond ASCII, are
+// left to ajv.
 class SmallValidator {
  public:
   explicit SmallValidator(const Json& root) : root_(root) {}

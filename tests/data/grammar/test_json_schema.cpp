@@ -10,7 +10,7 @@ using namespace tapegrad;
 
 namespace {
 
-// Whether the text, byte by byte and then all at once, is one of the schema's.
+// True if the text, byte by byte and then all at once, is one of the schema's.
 bool fits(const std::shared_ptr<const data::Grammar>& grammar, const std::string& text) {
   data::GrammarState slow(grammar), fast(grammar);
   bool accepted = true;

@@ -18,7 +18,7 @@ std::shared_ptr<const data::TokenTrie> gpt2_tokens() {
   return tokens;
 }
 
-// What the mask must be: all tokens whose bytes the text may go on with.
+// Checks the mask: all tokens whose bytes the text may go on with.
 void check_mask(const data::VocabularyMask& mask,
                 const std::shared_ptr<const data::Grammar>& grammar,
                 data::VocabularyMask::Position position) {

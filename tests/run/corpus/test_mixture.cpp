@@ -23,7 +23,7 @@ run::Text read(const std::vector<std::string>& paths) {
   return run::read_text({.paths = paths, .weighted = true});
 }
 
-// What part i of a mixture says.
+// The text of part i of a mixture.
 std::string text_of_part(const run::TextData& data, std::size_t i) {
   const std::vector<data::Token> all = values_of(data.train);
   const data::WeightedTokens part = data.train.mixture().at(i);

@@ -52,7 +52,7 @@ const std::string kDefaults =
     R"("flag": false, "small": 1, "large": 2, "seed": 3, "rate": 0.1, "text": "plain", )"
     R"("paths": [], "limit": null, "colour": "red")";
 
-// What reading a config with these values says, or "".
+// The error of reading a config with these values, or "".
 std::string refusal(const std::string& values) {
   const TempFolder folder;
   const std::filesystem::path path =

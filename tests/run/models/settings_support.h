@@ -10,7 +10,7 @@ using Files = std::map<std::string, std::string>;
 inline const std::string kChat =
     "{% for m in messages %}<|{{ m.role }}|>\n{{ m.content }}\u00e9{% endfor %}";
 
-// What a model's folder of Hugging Face's may have beside its weights, with spellings, orders and
+// Files of a model's folder of Hugging Face's beside its weights, with spellings, orders and
 // keys that nobody here knows.
 inline const Files kSettings = {
     {"tokenizer_config.json",

@@ -1,4 +1,4 @@
-// What goes in and out again: weights, tokenizers and settings of models, in each format. The
+// Models go in and out again: weights, tokenizers and settings of models, in each format. The
 // tables say what a way through a format does not keep, so that a change shows.
 
 #include <set>
@@ -35,7 +35,7 @@ void list_lost(const std::string& where, const json& before, const json& after, 
   }
 }
 
-// What is no longer in a folder of Hugging Face's: files, or tensors and members of the config.
+// The parts that a folder of Hugging Face's has lost: files, or tensors and members of the config.
 Names lost_files(const fs::path& before, const fs::path& after) {
   Names lost;
   for (const auto& entry : fs::directory_iterator(before)) {

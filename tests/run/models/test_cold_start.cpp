@@ -1,4 +1,4 @@
-// What it takes to begin a text with a model in a file: its bytes are read once, and lie in memory
+// The cost of beginning a text with a model in a file: its bytes are read once, and lie in memory
 // once. Each model is opened in a process of its own, which counts what the system says of it.
 
 #include <charconv>
@@ -46,7 +46,7 @@ run::TextModel model_of_width(std::int64_t width) {
   return model_of(small_bpe(), c);
 }
 
-// What it takes with its cache, if each byte is in memory once.
+// The memory with the cache, if each byte is in memory once.
 double open_and_make_token(const char* path) {
   const run::TextModel model = run::load_packed(run::open_model(path));
   CHECK(!model.generate("the cat", {.max_new_tokens = 1, .greedy = true}).empty());

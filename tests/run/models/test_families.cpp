@@ -31,7 +31,8 @@ nn::DecoderConfig unusual(const Family& family) {
   return c;
 }
 
-// What comes back when a config is written by keys and read again, without what has no key.
+// The config that comes back when it is written by keys and read again, without options that have
+// no key.
 nn::DecoderConfig there_and_back(const Family& family, const std::vector<FamilyKey>& keys,
                                  const nn::DecoderConfig& config) {
   std::map<std::string_view, Value> file;

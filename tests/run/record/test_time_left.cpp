@@ -11,7 +11,7 @@ void add(TimeLeft& left, int steps, double seconds, double between = 0) {
   for (int i = 0; i < steps; ++i) left.add(seconds, between);
 }
 
-// Whether 100 further steps take so many seconds, but for a share.
+// True if 100 further steps take so many seconds, but for a share.
 bool is_near(const TimeLeft& left, double seconds, double share) {
   return std::abs(left.seconds(100) - seconds) <= share * seconds;
 }

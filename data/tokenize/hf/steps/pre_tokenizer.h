@@ -16,7 +16,7 @@ namespace tapegrad::data {
 // SentencePiece use them.
 class PreTokenizer {
  public:
-  // What becomes of a match: a piece of its own, as what lies between two; a part of the piece
+  // The place of a match: a piece of its own, as what lies between two; a part of the piece
   // before or behind it; or nothing.
   enum class Match { isolated, merged_with_previous, merged_with_next, removed };
   void add_split(SplitRegex regex, Match match) {

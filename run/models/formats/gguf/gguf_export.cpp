@@ -16,7 +16,7 @@ namespace {
 
 using nn::GgufTensor;
 
-// What llama.cpp cannot compute.
+// Error for a model that llama.cpp cannot compute.
 void check_expressible(const Family& family, const nn::DecoderConfig& c) {
   std::set<std::string_view> options = options_of(family, family.gguf.keys);
   if (family.gguf.takes_either_head) options.insert("tied");

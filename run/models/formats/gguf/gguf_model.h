@@ -12,7 +12,7 @@ namespace tapegrad::run {
 // change the result and is not known here is an Error with the file and the key or the tensor:
 // other architectures, other scalings of rotary positions, tokenizers that are not byte-level.
 
-// Whether it is a file that begins as GGUF does. It may be a link.
+// True if it is a file that begins as GGUF does. It may be a link.
 bool is_gguf_file(const std::filesystem::path& path);
 
 // The architectures gpt2, llama, qwen2 and qwen3.
@@ -24,7 +24,7 @@ ForeignModel open_gguf(const std::filesystem::path& path);
 // docs/interop.md. Error, before anything is written, for what llama.cpp cannot express.
 Exported export_gguf(const TextModel& model, const std::filesystem::path& out,
                      const StoredType& type);
-// Whether weights of a file can be of this type.
+// True if weights of a file can be of this type.
 bool is_gguf_type(const StoredType& type);
 
 }  // namespace tapegrad::run

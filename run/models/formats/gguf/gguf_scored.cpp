@@ -40,7 +40,7 @@ ScoredVocabulary scored_vocabulary_of(const nn::GgufFile& file, std::int64_t row
     check(id < std::ssize(v.tokens), "{}{} {} is no token", kTokenizerKey, key, id);
     return id < 0 ? std::nullopt : std::optional(id);
   };
-  // What llama.cpp takes where a file does not say.
+  // llama.cpp's defaults where a file does not say.
   v.begin = id_of("bos_token_id", 1);
   v.end = id_of("eos_token_id", 2);
   v.unknown = id_of("unknown_token_id", 0);

@@ -17,16 +17,16 @@ namespace tapegrad::run {
 // characters merge to the token of the largest score, the leftmost first, and characters that are
 // no token become bytes. Here they are read as a tokenizer.json that does so.
 
-// What gguf_tokenizer() is for this kind.
+// gguf_tokenizer() for this kind.
 data::Tokenizer read_scored_tokenizer(const std::shared_ptr<const nn::GgufFile>& file,
                                       std::int64_t rows);
 
-// Whether a tokenizer.json is one that this kind may express: its decoder has tokens of bytes.
+// True if a tokenizer.json is one that this kind may express: its decoder has tokens of bytes.
 bool falls_back_to_bytes(const nlohmann::json& file);
 // The scores of the tokens, of which there are so many. Error if llama.cpp would make other ids by
 // any scores.
 std::vector<double> scores_of_json(const nlohmann::json& file, std::size_t tokens);
-// Whether a space is put before a text and behind each special token. Error as above.
+// True if a space is put before a text and behind each special token. Error as above.
 bool adds_space(const nlohmann::json& file);
 
 // Common to all kinds: a text that a tokenizer.json may have; and what puts the begin token before

@@ -14,7 +14,7 @@ using nlohmann::json;
 
 bool is_mark(const json& value) { return value == json("▁"); }
 
-// What a list that may stand alone has, in one list.
+// The parts of a list that may stand alone, in one list.
 std::vector<json> parts_of(const json& part, const char* list) {
   if (part.is_null()) return {};
   if (part.at("type") != json("Sequence")) return {part};

@@ -7,7 +7,7 @@ namespace {
 
 const std::string kTemplate = "tokenizer.chat_template", kTemplates = "tokenizer.chat_templates";
 
-// What Hugging Face's files and GGUF call a thing; the second behind tokenizer.ggml. or
+// The names of a thing in Hugging Face's files and in GGUF; the second behind tokenizer.ggml. or
 // general.sampling.
 struct Name {
   const char *theirs, *gguf;

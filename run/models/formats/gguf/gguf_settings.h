@@ -12,7 +12,7 @@ nn::GgufKeys passed_keys(const nn::GgufFile& file);
 // The inverse of what meaning_of() finds in a file: chat templates, and the roles and numbers that
 // GGUF has keys for. Keys that are there stay.
 void add_meaning(nn::GgufKeys& keys, const SettingsMeaning& meaning);
-// What a file's keys say of these.
+// The settings that a file's keys name.
 SettingsMeaning meaning_of_gguf(const nn::GgufFile& file);
 
 }  // namespace tapegrad::run

@@ -67,7 +67,7 @@ bool is_special(const Vocabulary& v, std::size_t i) {
   return v.types[i] == kControlToken || (v.types[i] == kNormalToken && named);
 }
 
-// What a tokenizer.json would say, but for the elements of its two tables.
+// The tokenizer.json that fits, but for the elements of its two tables.
 json rest_of(const Vocabulary& v) {
   json added = json::array();
   for (std::size_t i = 0; i < v.tokens.size(); ++i) {

@@ -14,10 +14,11 @@ namespace tapegrad::run {
 // such a one unless a file names another. The row is the mean of the others, so that its logit is
 // the mean of the other logits, and is never the largest one.
 inline constexpr const char* kMeanEndRow = "tapegrad.mean_end_row";
-// Whether a tokenizer of Qwen2's kind normalizes texts, which files do not say: Qwen2's own does.
+// A key of ours: true if a tokenizer of Qwen2's kind normalizes texts. Other files do not say;
+// Qwen2's own tokenizer does.
 inline constexpr const char* kNfc = "tapegrad.nfc";
 
-// What keys of a tokenizer begin with.
+// The prefix of a tokenizer's keys.
 inline const std::string kTokenizerKey = "tokenizer.ggml.";
 // The types of tokens, as files number them.
 inline constexpr std::int64_t kNormalToken = 1, kUnknownToken = 2, kControlToken = 3,
@@ -46,7 +47,7 @@ T gguf_value(const nn::GgufFile& file, const std::string& key, T absent) {
 // somebody asks for it. Error, with the file, for any other.
 data::Tokenizer gguf_tokenizer(const std::shared_ptr<const nn::GgufFile>& file, std::int64_t rows);
 
-// Whether it is the tokenizer that the file carries.
+// True if it is the tokenizer that the file carries.
 bool is_gguf_tokenizer(const std::shared_ptr<const nn::GgufFile>& file,
                        const data::Tokenizer& tokenizer);
 

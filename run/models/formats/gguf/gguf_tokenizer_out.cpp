@@ -85,7 +85,7 @@ void add_tokens(WrittenVocabulary& v, const json& file, std::size_t size) {
   for (const auto& [text, id] : file.at("model").at("vocab").items()) {
     const auto i = id.get<std::size_t>();
     v.tokens.at(i) = text;
-    // What is not written in bytes can only be an added token, or is in no text.
+    // A token that is not written in bytes can only be an added one, or is in no text.
     if (scored || data::bytes_of_shown(text)) v.types[i] = kNormalToken;
     if (scored && data::byte_of_shown(text)) v.types[i] = kByteToken;
   }

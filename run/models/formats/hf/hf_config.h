@@ -7,7 +7,7 @@
 
 namespace tapegrad::run {
 
-// Whether config.json has a model_type, as those of Hugging Face's have and ours have not.
+// True if config.json has a model_type, as those of Hugging Face's have and ours have not.
 bool has_hf_config(const std::filesystem::path& folder);
 
 struct HfModel {

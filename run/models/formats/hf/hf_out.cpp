@@ -33,8 +33,8 @@ struct Ends {
   Json json() const { return all.size() > 1 ? Json(all) : json_of(end); }
 };
 
-// What all families have, then the family's keys. Mind the names: two versions of transformers read
-// it, and llama.cpp's converter. `alone`: no other file says all ends.
+// The keys of all families, then the family's own. Mind the names: two versions of transformers
+// read it, and llama.cpp's converter. `alone`: no other file says all ends.
 Json config_json_of(const Family& family, const nn::DecoderConfig& c, const Ends& ends,
                     std::string_view dtype, bool alone) {
   Json json = {{"architectures", Json::array({family.hf.model_class})},

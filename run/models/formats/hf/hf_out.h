@@ -14,7 +14,7 @@ Exported export_hf(const TextModel& model, const std::filesystem::path& folder,
                    const StoredType& type);
 
 std::vector<std::string_view> hf_files();
-// Whether safetensors and config.json have a name for it.
+// True if safetensors and config.json have a name for it.
 bool is_hf_type(const StoredType& type);
 
 }  // namespace tapegrad::run
