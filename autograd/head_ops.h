@@ -2,25 +2,24 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
+#include <vector>
 
-#include "tapegrad/autograd/gemm/precision.h"
-#include "tapegrad/autograd/tensor/tensor.h"
+#include "tapegrad/autograd/weight.h"
 
 namespace tapegrad {
 
-struct PackedLinear;  // packed/packed_matrix.h
+// linear() of one x by several weights. If all are packed, threads share out the work on all of
+// them together; then all are exact in one precision, or none is.
+std::vector<Tensor> linears(const Tensor& x, std::span<const WeightAndBias> by);
 
 // Ops of a model's head, a product with a row of weights for each class, whose logits never exist
 // as a whole: beside linear_cross_entropy() in ops.h.
 
 // log softmax(x·weightᵀ)[target] of each row: x (…, C), weight (V, C) and targets (…) i32 → (…). It
-// is 0 where the target is ignore_index. Precision and cap are those of linear_cross_entropy(). If
-// the weight is trained, backward makes the logits again. Error on a target outside [0, V).
-Tensor linear_log_probs(const Tensor& x, const Tensor& weight, const Tensor& targets,
-                        std::int32_t ignore_index = -100, Precision precision = Precision::full,
-                        double cap = 0);
-// The same with a head that is packed, without a bias.
-Tensor linear_log_probs(const Tensor& x, const PackedLinear& head, const Tensor& targets,
+// is 0 where the target is ignore_index. The cap is that of linear_cross_entropy(). If the weight
+// is trained, backward makes the logits again. Error on a target outside [0, V).
+Tensor linear_log_probs(const Tensor& x, const Weight& weight, const Tensor& targets,
                         std::int32_t ignore_index = -100, double cap = 0);
 
 // Another model's word on the same rows, from which no gradient flows.
@@ -37,11 +36,7 @@ struct Teacher {
 // where q is the teacher's softmax of the row at the temperature, and p that of x·weightᵀ.
 // Neither's logits exist as a whole. Errors, too: a weight outside [0, 1], a temperature that is
 // not above 0.
-Tensor linear_distillation(const Tensor& x, const Tensor& weight, const Tensor& targets,
-                           const Teacher& teacher, std::int32_t ignore_index = -100,
-                           Precision precision = Precision::full, double cap = 0);
-// The same with a head that is packed, without a bias. Of no rows, the loss is 0.
-Tensor linear_distillation(const Tensor& x, const PackedLinear& head, const Tensor& targets,
+Tensor linear_distillation(const Tensor& x, const Weight& weight, const Tensor& targets,
                            const Teacher& teacher, std::int32_t ignore_index = -100,
                            double cap = 0);
 

@@ -13,9 +13,9 @@
 #include <string_view>
 #include <vector>
 
-#include "tapegrad/autograd/gemm/precision.h"
 #include "tapegrad/autograd/kernels/keep_mask.h"
 #include "tapegrad/autograd/tape.h"
+#include "tapegrad/autograd/weight.h"
 #include "tapegrad/base/random.h"
 
 namespace tapegrad {
@@ -175,7 +175,7 @@ Tensor index(const Tensor& x, const std::vector<Tensor>& ids);
 // gradients. Error on an id outside [0, N) with the id and its position.
 Tensor gather_rows(const Tensor& x, const Tensor& ids);
 // gather_rows of a weight (V, C): ids (B, T) → (B, T, C).
-Tensor embedding(const Tensor& weight, const Tensor& ids);
+Tensor embedding(const Weight& weight, const Tensor& ids);
 // x[…, index[…], …] along dim. index (i32) has x's shape without dim, or with another size of dim,
 // and so has the result. Repeated indices accumulate their gradients. Error on an index outside
 // [0, size of dim).
@@ -194,10 +194,9 @@ struct MatmulOptions {
   Precision precision = Precision::full;
 };
 Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options = {});
-// y = x·Wᵀ + b.  x (…, in), weight (out, in), bias (out) or undefined → (…, out). As to the
-// precision, see matmul.
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
-              Precision precision = Precision::full);
+// y = x·Wᵀ + b.  x (…, in), weight (out, in), bias (out) or undefined → (…, out). The gradient of x
+// by a packed weight is that by the unpacked matrix, as if x had not been rounded.
+Tensor linear(const Tensor& x, const Weight& weight, const Tensor& bias = {});
 // While one lives, linear() of its thread gives each row of x the bits that it has alone: which
 // other rows there are does not matter. For the newest tokens of several texts, see Gemm in gemm.h.
 class RowsApart {
@@ -338,13 +337,11 @@ Tensor rope(const Tensor& x, std::int64_t head_size, const RopeOptions& options 
 // position.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, std::int32_t ignore_index = -100);
 // cross_entropy(linear(x, weight), targets) without the logits: kLossChunk rows at a time are made,
-// turned into their gradients, and dropped. x (…, C), weight (V, C), targets (…) i32. As to the
-// precision, see matmul; the softmax is of f32 logits. With a cap, logits become softcap(logits,
-// cap).
+// turned into their gradients, and dropped. x (…, C), weight (V, C), targets (…) i32. The softmax
+// is of f32 logits. With a cap, logits become softcap(logits, cap).
 inline constexpr std::int64_t kLossChunk = 384;
-Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets,
-                            std::int32_t ignore_index = -100, Precision precision = Precision::full,
-                            double cap = 0);
+Tensor linear_cross_entropy(const Tensor& x, const Weight& weight, const Tensor& targets,
+                            std::int32_t ignore_index = -100, double cap = 0);
 // mean((x − target)²); the shapes must be equal.
 Tensor mse_loss(const Tensor& x, const Tensor& target);
 

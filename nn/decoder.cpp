@@ -66,8 +66,8 @@ Linear make_head(const Params& p, const DecoderConfig& c, const Embedding& token
   if (!c.tied) {
     return Linear(p.unadapted() / decoder_names(c).head, c.n_embd, c.vocab_size, false);
   }
-  if (tokens.packed == nullptr) p.redraw(tokens.weight, kaiming_uniform(c.n_embd));
-  return {p, tokens};
+  if (tokens.weight.defined()) p.redraw(tokens.weight, kaiming_uniform(c.n_embd));
+  return Linear(tokens.weight);
 }
 
 DecoderConfig validated(const DecoderConfig& config) {
@@ -187,12 +187,7 @@ Tensor Decoder::normed(const Tensor& state) const {
 
 Tensor Decoder::loss_of(const Tensor& normed, const Tensor& targets,
                         std::int32_t ignore_index) const {
-  if (lm_head.packed != nullptr) {
-    return linear_cross_entropy(normed, lm_head.packed_linear(), targets, ignore_index,
-                                config.logit_softcap);
-  }
-  return linear_cross_entropy(normed, lm_head.weight, targets, ignore_index, lm_head.precision,
-                              config.logit_softcap);
+  return linear_cross_entropy(normed, lm_head.weight, targets, ignore_index, config.logit_softcap);
 }
 
 Tensor Decoder::last_logits(const Tensor& ids) const {
@@ -218,9 +213,8 @@ Tensor Decoder::last_logits(const Tensor& ids, std::span<KVCache* const> caches)
 
 bool Decoder::keeps_rows_apart() const {
   const auto apart = [](std::initializer_list<const Linear*> layers) {
-    return std::all_of(layers.begin(), layers.end(), [](const Linear* layer) {
-      return layer->packed != nullptr || !layer->weight.defined();
-    });
+    return std::all_of(layers.begin(), layers.end(),
+                       [](const Linear* layer) { return !layer->weight.defined(); });
   };
   return apart({&lm_head}) && std::all_of(h.begin(), h.end(), [&](const Block& block) {
            const MultiHeadAttention& a = block.attn;

@@ -1,23 +1,21 @@
 #include "tapegrad/nn/layers.h"
 
+#include "tapegrad/autograd/head_ops.h"
+
 namespace tapegrad::nn {
 
-Embedding::Embedding(const Params& p, std::int64_t rows, std::int64_t channels) {
-  const Params::Matrix matrix = p.matrix("weight", {rows, channels}, normal(0, 1));
-  weight = matrix.tensor, packed = matrix.packed;
-}
+Embedding::Embedding(const Params& p, std::int64_t rows, std::int64_t channels)
+    : weight(p.weight("weight", {rows, channels}, normal(0, 1))) {}
 
 Linear::Linear(const Params& p, std::int64_t in, std::int64_t out, bool with_bias)
-    : exact(p.packs_exactly()), precision(p.precision()) {
-  const Params::Matrix matrix = p.matrix("weight", {out, in}, kaiming_uniform(in));
-  weight = matrix.tensor, packed = matrix.packed;
+    : weight(p.weight("weight", {out, in}, kaiming_uniform(in))) {
   if (with_bias) bias = p.parameter("bias", {out}, kaiming_uniform(in));
   adapter = Lora(p, in, out);
   for (const Params& adapters : p.offered()) offered.emplace_back(adapters, in, out);
 }
 
 Tensor Linear::operator()(const Tensor& x) const {
-  return with_adapters(x, packed ? linear(x, packed_linear()) : linear(x, weight, bias, precision));
+  return with_adapters(x, linear(x, weight, bias));
 }
 
 Tensor Linear::with_adapters(const Tensor& x, const Tensor& y) const {
@@ -25,16 +23,9 @@ Tensor Linear::with_adapters(const Tensor& x, const Tensor& y) const {
 }
 
 std::vector<Tensor> outputs_of(const Tensor& x, std::initializer_list<const Linear*> layers) {
-  std::vector<PackedLinear> packed;
-  std::vector<Tensor> outputs;
-  for (const Linear* layer : layers) {
-    if (layer->packed != nullptr) packed.push_back(layer->packed_linear());
-  }
-  if (packed.size() != layers.size()) {
-    for (const Linear* layer : layers) outputs.push_back((*layer)(x));
-    return outputs;
-  }
-  outputs = linears(x, packed);
+  std::vector<WeightAndBias> by;
+  for (const Linear* layer : layers) by.push_back({layer->weight, layer->bias});
+  std::vector<Tensor> outputs = linears(x, by);
   std::size_t i = 0;
   for (const Linear* layer : layers) {
     outputs[i] = layer->with_adapters(x, outputs[i]);

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/packed/packed_matrix.h"
 #include "tapegrad/base/describe.h"
 #include "tapegrad/nn/lora/lora.h"
 #include "tapegrad/nn/lora/row_adapters.h"
@@ -18,40 +17,27 @@ namespace tapegrad::nn {
 
 // Rows of weight (V, C): ids (…) → (…, C). Initialised N(0, 1), as nn.Embedding.
 struct Embedding {
-  Tensor weight;
-  std::shared_ptr<const PackedMatrix> packed;  // in place of the weight, if the store packs
+  Weight weight;
   Embedding() = default;
   Embedding(const Params& p, std::int64_t rows, std::int64_t channels);
-  bool exists() const { return weight.defined() || packed != nullptr; }
-  Tensor operator()(const Tensor& ids) const {
-    return packed ? packed->rows(ids) : embedding(weight, ids);
-  }
+  bool exists() const { return weight.exists(); }
+  Tensor operator()(const Tensor& ids) const { return embedding(weight, ids); }
 };
 
 // y = x·Wᵀ + b.  (…, in) → (…, out). Initialised as nn.Linear. The store may want an adapter
 // beside it.
 struct Linear {
-  Tensor weight, bias;                         // (out, in); (out) or undefined
-  std::shared_ptr<const PackedMatrix> packed;  // in place of the weight, if the store packs
-  bool exact = false;                          // see Params::pack
-  Precision precision = Precision::full;
+  Weight weight;  // (out, in)
+  Tensor bias;    // (out) or undefined
   Lora adapter;
   std::vector<Lora> offered;  // adapters of which rows choose: see RowAdapters
   Linear() = default;
   Linear(const Params& p, std::int64_t in, std::int64_t out, bool with_bias = true);
-  // A layer on the weight of an embedding, as a tied head is.
-  Linear(const Params& p, const Embedding& tied)
-      : weight(tied.weight),
-        packed(tied.packed),
-        exact(p.packs_exactly()),
-        precision(p.precision()) {}
+  // A layer on the weight of another, as a head on that of an embedding.
+  explicit Linear(const Weight& tied) : weight(tied) {}
   Tensor operator()(const Tensor& x) const;
   // y, which the layer's own weights make of x, with what its adapters add.
   Tensor with_adapters(const Tensor& x, const Tensor& y) const;
-  // Its packed matrix with the bias, for ops.
-  PackedLinear packed_linear() const {
-    return {packed, bias, exact ? std::optional(precision) : std::nullopt};
-  }
 };
 // The outputs of several layers for one x. If they are packed, threads share out all of them
 // together.

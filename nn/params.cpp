@@ -117,8 +117,8 @@ StoredTensor Params::stored_matrix(const std::string& name, const Shape& shape,
           fmt::format("{}: tensor '{}'", source.name(), source_name)};
 }
 
-Params::Matrix Params::matrix(const std::string& name, const Shape& shape, const Init& init) const {
-  if (!store_->packs_as || !may_pack_) return {parameter(name, shape, init), nullptr};
+Weight Params::weight(const std::string& name, const Shape& shape, const Init& init) const {
+  if (!store_->packs_as || !may_pack_) return {parameter(name, shape, init), precision()};
   check(store_->names.insert(prefix_ + name).second, "parameter '{}' is asked for twice",
         prefix_ + name);
   const StoredTensor stored = stored_matrix(prefix_ + name, shape, init);
@@ -126,7 +126,7 @@ Params::Matrix Params::matrix(const std::string& name, const Shape& shape, const
   if (!PackedMatrix::can_pack(*as, shape[1])) as = &stored_type(DType::f32);
   const auto packed = std::make_shared<const PackedMatrix>(stored, *as);
   store_->packed.emplace_back(prefix_ + name, packed);
-  return {Tensor(), packed};
+  return store_->packs_exactly ? Weight(packed, precision()) : Weight(packed);
 }
 
 void Params::pack(const StoredType* as, bool exact) const {

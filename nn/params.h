@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "tapegrad/autograd/gemm/precision.h"
 #include "tapegrad/autograd/packed/packed_matrix.h"
 #include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/autograd/weight.h"
 #include "tapegrad/nn/init.h"
 #include "tapegrad/nn/name_map.h"
 
@@ -56,12 +56,8 @@ class Params {
   // The parameter `name`, which requires_grad. Errors: the name was asked for already; the source
   // has no such tensor, or one of another shape.
   Tensor parameter(const std::string& name, const Shape& shape, const Init& init) const;
-  // The matrix of a linear layer or an embedding: a parameter, or packed by a store that packs.
-  struct Matrix {
-    Tensor tensor;
-    std::shared_ptr<const PackedMatrix> packed;
-  };
-  Matrix matrix(const std::string& name, const Shape& shape, const Init& init) const;
+  // The weight of a linear layer or an embedding: a parameter, or packed by a store that packs.
+  Weight weight(const std::string& name, const Shape& shape, const Init& init) const;
   // A tensor that is saved with the model but not trained. It is made by `make` unless the store
   // has a source or shapes only; then it has the dtype of the parameters.
   Tensor buffer(const std::string& name, const Shape& shape,
@@ -73,7 +69,7 @@ class Params {
   // From now on, matrices are packed as this type; null stands for the type that the source has. A
   // matrix whose rows its blocks do not fill, or that is stored as a type without a packed form,
   // becomes one of f32. They are not among parameters() and tensors(). With `exact`, for training,
-  // layers multiply as PackedLinear::exact says, in precision(). Error unless the store is of f32,
+  // layers multiply as Weight::exact says, in precision(). Error unless the store is of f32,
   // has values, and is exact or multiplies in f32.
   void pack(const StoredType* as, bool exact = false) const;
   bool packs_exactly() const;

@@ -130,8 +130,7 @@ struct Transformer {
   // Mean cross entropy of labels (B, T); those that are −1 do not count.
   Tensor loss(const Tensor& source, const Tensor& target, const Tensor& labels,
               const PaddingMasks& masks = {}, Rng* rng = nullptr) const {
-    return linear_cross_entropy(hidden(source, target, masks, rng), lm_head.weight, labels, -1,
-                                lm_head.precision);
+    return linear_cross_entropy(hidden(source, target, masks, rng), lm_head.weight, labels, -1);
   }
   // argmax of the logits: (B, T) i32. The logits of all positions never exist.
   Tensor likeliest(const Tensor& source, const Tensor& target,

@@ -256,7 +256,7 @@ void add_losses(Cases& cases) {
        [](In x) { return linear_cross_entropy(x[0], x[1], ids({0, -1, 2, -1}, {2, 2}), -1); }},
       {"linear_cross_entropy(ignore, cap 1.5)", {{2, 2, 3}, {5, 3}}, normal,
        [](In x) {
-         return linear_cross_entropy(x[0], x[1], ids({0, -1, 2, 1}, {2, 2}), -1, Precision::full,
+         return linear_cross_entropy(x[0], x[1], ids({0, -1, 2, 1}, {2, 2}), -1,
                                      1.5);
        }},
       {"linear_cross_entropy", {{2, 0}, {5, 0}}, normal,
@@ -265,7 +265,7 @@ void add_losses(Cases& cases) {
        [](In x) { return linear_log_probs(x[0], x[1], ids({0, 4, 2, 2})); }},
       {"linear_log_probs(ignore, cap 1.5)", {{2, 2, 3}, {5, 3}}, normal,
        [](In x) {
-         return linear_log_probs(x[0], x[1], ids({0, -1, 2, 1}, {2, 2}), -1, Precision::full, 1.5);
+         return linear_log_probs(x[0], x[1], ids({0, -1, 2, 1}, {2, 2}), -1, 1.5);
        }},
       {"linear_log_probs, weight as it is", {{4, 3}}, normal,
        [](In x) {
@@ -278,7 +278,7 @@ void add_losses(Cases& cases) {
       {"linear_distillation(ignore, cap 1.5)", {{2, 2, 3}, {5, 3}}, normal,
        [](In x) {
          return linear_distillation(x[0], x[1], ids({0, -1, 2, 1}, {2, 2}), teacher(x[0], 5), -1,
-                                    Precision::full, 1.5);
+                                    1.5);
        }},
       {"linear_distillation", {{2, 0}, {5, 0}}, normal,
        [](In x) { return linear_distillation(x[0], x[1], ids({0, 4}), teacher(x[0], 5)); }},

@@ -47,43 +47,35 @@ void add_packed(Cases& cases) {
     return std::make_shared<const PackedMatrix>(numbers, stored_type(DType::f32));
   };
   const auto w = weight(5, 4), v = weight(2, 4);
-  cases.push_back({"packed_linear", {{2, 3, 4}, {5}}, normal,
-                   [=](In x) { return linear(x[0], PackedLinear{w, x[1]}); }});
-  cases.push_back({"packed_linear", {{0, 4}}, normal,
-                   [=](In x) { return linear(x[0], PackedLinear{w, {}}); }});
-  cases.push_back({"packed_linear(two)", {{3, 4}, {5}}, normal, [=](In x) {
-                     const std::vector<PackedLinear> two = {{w, x[1]}, {v, {}}};
-                     return concat(linears(x[0], two), 1);
-                   }});
-  cases.push_back({"packed_cross_entropy", {{0, 4}}, normal, [=](In x) {
-                     return linear_cross_entropy(x[0], PackedLinear{w},
-                                                 Tensor::zeros({0}, DType::i32));
-                   }});
-  cases.push_back({"packed_log_probs", {{0, 4}}, normal, [=](In x) {
-                     return linear_log_probs(x[0], PackedLinear{w}, Tensor::zeros({0}, DType::i32));
-                   }});
+  const Cases lines = {
+      {"packed_linear", {{2, 3, 4}, {5}}, normal, [=](In x) { return linear(x[0], w, x[1]); }},
+      {"packed_linear", {{0, 4}}, normal, [=](In x) { return linear(x[0], w); }},
+      {"packed_linear(two)", {{3, 4}, {5}}, normal,
+       [=](In x) {
+         const std::vector<WeightAndBias> two = {{w, x[1]}, {v}};
+         return concat(linears(x[0], two), 1);
+       }},
+      {"linear_log_probs, packed", {{0, 4}}, normal,
+       [=](In x) { return linear_log_probs(x[0], w, Tensor::zeros({0}, DType::i32)); }},
+  };
+  cases.insert(cases.end(), lines.begin(), lines.end());
   const auto teacher_of = [](const Tensor& x) {
     return Teacher{.logits = [dtype = x.dtype()](std::int64_t first, std::int64_t n) {
       const auto begin = static_cast<double>(first), count = static_cast<double>(n * 5);
       return reshape(cos(Tensor::arange(begin, begin + count, 1, dtype)), {n, 5});
     }};
   };
-  cases.push_back({"packed_distillation", {{0, 4}}, normal, [=](In x) {
-                     return linear_distillation(x[0], PackedLinear{w},
-                                                Tensor::zeros({0}, DType::i32), teacher_of(x[0]));
-                   }});
   const Tensor targets = Tensor::from<std::int32_t>({1, 4, -100, 0, 3, 3}, {2, 3});
   for (const double cap : {0.0, 2.0}) {
-    cases.push_back(
-        {cap == 0 ? "packed_cross_entropy" : "packed_cross_entropy(capped)", {{2, 3, 4}}, normal,
-         [=](In x) { return linear_cross_entropy(x[0], PackedLinear{w}, targets, -100, cap); }});
-    cases.push_back(
-        {cap == 0 ? "packed_log_probs" : "packed_log_probs(capped)", {{2, 3, 4}}, normal,
-         [=](In x) { return linear_log_probs(x[0], PackedLinear{w}, targets, -100, cap); }});
-    cases.push_back({cap == 0 ? "packed_distillation" : "packed_distillation(capped)",
-                     {{2, 3, 4}}, normal, [=](In x) {
-                       return linear_distillation(x[0], PackedLinear{w}, targets, teacher_of(x[0]), -100,
-                                                  cap);
+    const std::string how = cap == 0 ? ", packed" : "(capped), packed";
+    cases.push_back({"linear_cross_entropy" + how, {{2, 3, 4}}, normal, [=](In x) {
+                       return linear_cross_entropy(x[0], w, targets, -100, cap);
+                     }});
+    cases.push_back({"linear_log_probs" + how, {{2, 3, 4}}, normal, [=](In x) {
+                       return linear_log_probs(x[0], w, targets, -100, cap);
+                     }});
+    cases.push_back({"linear_distillation" + how, {{2, 3, 4}}, normal, [=](In x) {
+                       return linear_distillation(x[0], w, targets, teacher_of(x[0]), -100, cap);
                      }});
   }
 }

@@ -28,6 +28,16 @@ Tensor map(const Tensor& x, const F& f) {
   return y;
 }
 
+// Lays `row` of n elements down in each of `rows` rows: a bias, to which a product is added in the
+// same pass.
+template <class T>
+void lay_rows(const T* row, std::int64_t n, std::int64_t rows, T* to) {
+  const std::int64_t grain = 1 + kElementGrain / std::max<std::int64_t>(1, n);
+  parallel_for(rows, grain, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) std::copy_n(row, n, to + i * n);
+  });
+}
+
 // How the elements of a and b are walked to give those of their broadcast shape: dimensions that
 // are walked alike are merged, so that most cases come down to one or two.
 struct BroadcastPlan {

@@ -137,11 +137,6 @@ Tensor gather_rows(const Tensor& x, const Tensor& ids) {
       }});
 }
 
-Tensor embedding(const Tensor& weight, const Tensor& ids) {
-  check(weight.rank() == 2, "[embedding] the weight must be (V, C), not {}", weight.shape());
-  return gather_rows(weight, ids);
-}
-
 Tensor gather(const Tensor& x, const Tensor& index, int dim) {
   dim = axis_index("gather", x.shape(), dim);
   const Axis axis(x.shape(), dim);

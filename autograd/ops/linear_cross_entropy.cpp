@@ -3,6 +3,8 @@
 #include "tapegrad/autograd/kernels/chunked_loss.h"
 #include "tapegrad/autograd/kernels/distillation_rows.h"
 #include "tapegrad/autograd/ops/fused.h"
+#include "tapegrad/autograd/packed/exact_products.h"
+#include "tapegrad/autograd/packed/packed_matrix.h"
 
 namespace tapegrad {
 namespace {
@@ -64,70 +66,121 @@ class TensorHead {
   std::optional<Operand<T>> rows_;  // whose logits were made last
 };
 
-// How rows become logits.
-struct HeadOptions {
-  Precision precision;
+// How rows become logits: by a weight, whose tensor is left out, since it is an input of the op.
+struct Head {
+  Weight weight;
   double cap;
+
+  Head(const Weight& w, double softcap) : weight(w), cap(softcap) {
+    static_cast<Tensor&>(weight) = {};
+  }
+  std::int64_t classes(Inputs in) const {
+    return weight.packed ? weight.packed->out() : in[1].dim(0);
+  }
+  Tensor logits(Inputs in) const {
+    if (weight.packed) return softcap(linear(in[0], weight), cap);
+    return softcap(linear(in[0], {in[1], weight.precision}), cap);
+  }
+};
+
+// x (N, C) by a packed weight (V, C), for a ChunkedLoss. Makes the gradient of x if `out` has a
+// tensor for it.
+class PackedHead {
+ public:
+  PackedHead(const Tensor& x, const Weight& weight, Gradients& out)
+      : x_(x), weight_(weight), dx_(out.x.defined() ? out.x.mutable_data<float>() : nullptr) {}
+
+  std::int64_t classes() const { return weight_.packed->out(); }
+  bool differentiates() const { return dx_ != nullptr; }
+
+  void logits(std::int64_t first, std::int64_t n, float* to) const {
+    if (weight_.exact) {
+      const std::int64_t channels = x_.dim(1);
+      const Operand<float> rows(x_.data<float>() + first * channels, n, channels, channels,
+                                weight_.precision);
+      return packed::multiply(rows, n, *weight_.packed, weight_.precision, false, to);
+    }
+    const Tensor made = linear(x_.rows(first, first + n), weight_);
+    std::copy_n(made.data<float>(), made.numel(), to);
+  }
+  void add_gradients(std::int64_t first, std::int64_t n, const float* of_logits) const {
+    packed::multiply_back(of_logits, n, *weight_.packed, weight_.precision, false,
+                          dx_ + first * x_.dim(1));
+  }
+
+ private:
+  const Tensor& x_;
+  const Weight& weight_;
+  float* dx_;
 };
 
 // Runs a row loss over all rows of x. Makes the gradients that `needs` asks for.
 template <class T, class RowLoss>
-double run_chunks(const Tensor& x, const Tensor& weight, RowLoss row_loss, const HeadOptions& how,
-                  const Needs& needs, Gradients& out) {
+double run_chunks(Inputs in, RowLoss row_loss, const Head& how, const Needs& needs,
+                  Gradients& out) {
+  const Tensor& x = in[0];
   if (needs[0]) out.x = Tensor::empty(x.shape(), x.dtype());
-  if (needs[1]) out.weight = Tensor::empty(weight.shape(), weight.dtype());
-  TensorHead<T> head(x, weight, how.precision, out);
-  return ChunkedLoss<T, TensorHead<T>, RowLoss>(head, row_loss, how.cap).run(x.dim(0), kLossChunk);
+  if (needs[1]) out.weight = Tensor::empty(in[1].shape(), in[1].dtype());
+  const auto run = [&](auto head) {
+    return ChunkedLoss<T, decltype(head), RowLoss>(head, row_loss, how.cap)
+        .run(x.dim(0), kLossChunk);
+  };
+  if (!how.weight.packed) return run(TensorHead<T>(x, in[1], how.weight.precision, out));
+  if constexpr (std::is_same_v<T, float>) {
+    return run(PackedHead(x, how.weight, out));
+  } else {  // for checks
+    const Tensor unpacked = how.weight.packed->unpacked().to(DType::f64);
+    return run(TensorHead<T>(x, unpacked, Precision::full, out));
+  }
 }
 
-Tensor mean_cross_entropy(Inputs in, const Targets& targets, const HeadOptions& how,
-                          const Needs& needs, Gradients& out) {
+Tensor mean_cross_entropy(Inputs in, const Targets& targets, const Head& how, const Needs& needs,
+                          Gradients& out) {
   return dispatch(in[0].dtype(), [&](auto zero) {
     using T = decltype(zero);
     const auto count = static_cast<double>(targets.count);
     const CrossEntropyRows<T> rows(targets, 1 / count);
-    return Tensor::scalar(run_chunks<T>(in[0], in[1], rows, how, needs, out) / count,
-                          in[0].dtype());
+    return Tensor::scalar(run_chunks<T>(in, rows, how, needs, out) / count, in[0].dtype());
   });
 }
 
 // Gradients are those of the sum of scales·log-probabilities; undefined scales are 1.
-Tensor log_probs_of(Inputs in, const Targets& targets, const HeadOptions& how, const Tensor& scales,
+Tensor log_probs_of(Inputs in, const Targets& targets, const Head& how, const Tensor& scales,
                     const Needs& needs, Gradients& out) {
   Tensor y = Tensor::zeros(targets.ids.shape(), in[0].dtype());
   dispatch(in[0].dtype(), [&](auto zero) {
     using T = decltype(zero);
     const LogProbRows<T> rows(targets, scales.defined() ? scales.data<T>() : nullptr,
                               y.mutable_data<T>());
-    run_chunks<T>(in[0], in[1], rows, how, needs, out);
+    run_chunks<T>(in, rows, how, needs, out);
   });
   return y;
 }
 
-Tensor distillation_of(Inputs in, const Targets& targets, const HeadOptions& how,
-                       const Teacher& teacher, const Needs& needs, Gradients& out) {
+Tensor distillation_of(Inputs in, const Targets& targets, const Head& how, const Teacher& teacher,
+                       const Needs& needs, Gradients& out) {
   return dispatch(in[0].dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const DistillationRows<T> rows(targets, in[1].dim(0), teacher.logits, teacher.weight,
+    const DistillationRows<T> rows(targets, how.classes(in), teacher.logits, teacher.weight,
                                    teacher.temperature);
     return Tensor::scalar(
-        run_chunks<T>(in[0], in[1], rows, how, needs, out) / static_cast<double>(targets.count),
+        run_chunks<T>(in, rows, how, needs, out) / static_cast<double>(targets.count),
         in[0].dtype());
   });
 }
 
-void check_head(std::string_view op, const Tensor& x, const Tensor& weight, const Tensor& targets,
-                double cap) {
-  check(weight.rank() == 2 && x.rank() >= 1 && x.dim(-1) == weight.dim(1) &&
-            targets.shape() == x.shape().without(-1) && x.dtype() == weight.dtype(),
+// What is there to multiply by: the classes of the head, or an error.
+std::int64_t checked_classes(std::string_view op, const Tensor& x, const Weight& weight,
+                             const Tensor& targets, double cap) {
+  const DType dtype = weight.packed ? x.dtype() : weight.dtype();
+  const Shape shape = weight.packed ? weight.packed->shape() : weight.shape();
+  check(shape.rank() == 2 && x.rank() >= 1 && x.dim(-1) == shape[1] &&
+            targets.shape() == x.shape().without(-1) && x.dtype() == dtype,
         "[{}] x {} {}, weight {} {} (classes, channels) and targets {} do not fit together", op,
-        x.shape(), name_of(x.dtype()), weight.shape(), name_of(weight.dtype()), targets.shape());
+        x.shape(), name_of(x.dtype()), shape, name_of(dtype), targets.shape());
   check(cap >= 0 && std::isfinite(cap), "[{}] the cap must be finite and not negative, not {}", op,
         cap);
-}
-
-Tensor logits_of(Inputs in, const HeadOptions& how) {
-  return softcap(linear(in[0], in[1], {}, how.precision), how.cap);
+  return shape[0];
 }
 
 // A gradient that forward has made, times dy. At the end of a model dy is 1, which saves a pass.
@@ -138,11 +191,11 @@ Tensor times(const Tensor& gradient, const Tensor& dy) {
 
 }  // namespace
 
-Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets,
-                            std::int32_t ignore_index, Precision precision, double cap) {
-  check_head("linear_cross_entropy", x, weight, targets, cap);
-  const Targets t = checked_targets("linear_cross_entropy", targets, weight.dim(0), ignore_index);
-  const HeadOptions how{precision, cap};
+Tensor linear_cross_entropy(const Tensor& x, const Weight& weight, const Tensor& targets,
+                            std::int32_t ignore_index, double cap) {
+  const std::int64_t classes = checked_classes("linear_cross_entropy", x, weight, targets, cap);
+  const Targets t = checked_targets("linear_cross_entropy", targets, classes, ignore_index);
+  const Head how(weight, cap);
   return apply_fused(
       {reshape(x, {targets.numel(), x.dim(-1)}), weight},
       {.name = "linear_cross_entropy",
@@ -156,16 +209,14 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
          return {times(notes[0], dy), times(notes[1], dy)};
        },
        .reference =
-           [t, how](Inputs in) {
-             return cross_entropy(logits_of(in, how), t.ids, t.ignore_index);
-           }});
+           [t, how](Inputs in) { return cross_entropy(how.logits(in), t.ids, t.ignore_index); }});
 }
 
-Tensor linear_log_probs(const Tensor& x, const Tensor& weight, const Tensor& targets,
-                        std::int32_t ignore_index, Precision precision, double cap) {
-  check_head("linear_log_probs", x, weight, targets, cap);
-  const Targets t = checked_targets("linear_log_probs", targets, weight.dim(0), ignore_index);
-  const HeadOptions how{precision, cap};
+Tensor linear_log_probs(const Tensor& x, const Weight& weight, const Tensor& targets,
+                        std::int32_t ignore_index, double cap) {
+  const std::int64_t classes = checked_classes("linear_log_probs", x, weight, targets, cap);
+  const Targets t = checked_targets("linear_log_probs", targets, classes, ignore_index);
+  const Head how(weight, cap);
   const Tensor flat = apply_fused(
       {reshape(x, {targets.numel(), x.dim(-1)}), weight},
       {.name = "linear_log_probs",
@@ -185,17 +236,16 @@ Tensor linear_log_probs(const Tensor& x, const Tensor& weight, const Tensor& tar
          log_probs_of(in, t, how, dy, needs, gradients);
          return {gradients.x, gradients.weight};
        },
-       .reference = [t, how](Inputs in) { return target_log_probs_of(logits_of(in, how), t); }});
+       .reference = [t, how](Inputs in) { return target_log_probs_of(how.logits(in), t); }});
   return reshape(flat, targets.shape());
 }
 
-Tensor linear_distillation(const Tensor& x, const Tensor& weight, const Tensor& targets,
-                           const Teacher& teacher, std::int32_t ignore_index, Precision precision,
-                           double cap) {
-  check_head("linear_distillation", x, weight, targets, cap);
+Tensor linear_distillation(const Tensor& x, const Weight& weight, const Tensor& targets,
+                           const Teacher& teacher, std::int32_t ignore_index, double cap) {
+  const std::int64_t classes = checked_classes("linear_distillation", x, weight, targets, cap);
   check_distillation("linear_distillation", teacher.weight, teacher.temperature);
-  const Targets t = checked_targets("linear_distillation", targets, weight.dim(0), ignore_index);
-  const HeadOptions how{precision, cap};
+  const Targets t = checked_targets("linear_distillation", targets, classes, ignore_index);
+  const Head how(weight, cap);
   return apply_fused(
       {reshape(x, {targets.numel(), x.dim(-1)}), weight},
       {.name = "linear_distillation",
@@ -210,7 +260,7 @@ Tensor linear_distillation(const Tensor& x, const Tensor& weight, const Tensor& 
        },
        .reference =
            [t, how, teacher](Inputs in) {
-             return distillation_of_logits(logits_of(in, how), t, teacher.logits, teacher.weight,
+             return distillation_of_logits(how.logits(in), t, teacher.logits, teacher.weight,
                                            teacher.temperature);
            }});
 }

@@ -2,7 +2,7 @@
 #include "tapegrad/autograd/gemm/gemm.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/ops/rows_apart.h"
+#include "tapegrad/autograd/rows_apart.h"
 
 namespace tapegrad {
 namespace {
@@ -125,61 +125,6 @@ Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options) {
     return reshape(y, y.shape().without(-1));
   }
   return matmul_2d_or_more(a, b, options);
-}
-
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Precision precision) {
-  check(weight.rank() == 2 && x.rank() >= 1 && x.dim(-1) == weight.dim(1),
-        "[linear] x {} does not fit weight {} (out, in)", x.shape(), weight.shape());
-  const std::int64_t out = weight.dim(0), in = weight.dim(1);
-  check(!bias.defined() || bias.shape() == Shape{out}, "[linear] bias {} does not fit weight {}",
-        bias.defined() ? bias.shape() : Shape{}, weight.shape());
-  return apply(
-      "linear", {x, weight, bias},
-      [=](Inputs inputs, Saved& saved) {
-        const Tensor &x2 = inputs[0], &w = inputs[1], &b = inputs[2];
-        saved.keep(saved.needs(1) ? x2 : Tensor());
-        saved.keep(saved.needs(0) ? w : Tensor());
-        Tensor y = Tensor::empty(x2.shape().with(-1, out), x2.dtype());
-        const std::int64_t rows = x2.shape().with(-1, 1).numel();
-        dispatch(y.dtype(), [&](auto zero) {
-          using T = decltype(zero);
-          T* to = y.mutable_data<T>();
-          if (b.defined()) {  // laid down first, so that the product is added to it in the same
-                              // pass
-            const T* from = b.data<T>();
-            parallel_for(rows,
-                         std::max<std::int64_t>(1, kElementGrain / std::max<std::int64_t>(1, out)),
-                         [=](auto begin, auto end) {
-                           for (auto i = begin; i < end; ++i) std::copy_n(from, out, to + i * out);
-                         });
-          }
-          gemm(Gemm<T>{.tb = true,
-                       .m = rows,
-                       .n = out,
-                       .k = in,
-                       .a = x2.data<T>(),
-                       .lda = in,
-                       .b = w.data<T>(),
-                       .ldb = in,
-                       .c = to,
-                       .ldc = out,
-                       .beta = static_cast<T>(b.defined() ? 1 : 0),
-                       .rows_apart = rows_apart},
-               precision);
-        });
-        return y;
-      },
-      [=, shape = x.shape()](const Tensor& dy, const Saved& saved, const Needs& needs) -> Grads {
-        const Tensor rows = reshape(dy, {shape.with(-1, 1).numel(), out});
-        Grads grads(3);
-        if (needs[0]) grads[0] = reshape(matmul(rows, saved[1], {.precision = precision}), shape);
-        if (needs[1]) {
-          const Tensor x_rows = reshape(saved[0], {rows.dim(0), in});
-          grads[1] = matmul(rows, x_rows, {.transpose_a = true, .precision = precision});
-        }
-        if (needs[2]) grads[2] = sum(rows, {0});
-        return grads;
-      });
 }
 
 }  // namespace tapegrad

@@ -2,12 +2,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
-#include "tapegrad/autograd/gemm/precision.h"
 #include "tapegrad/autograd/tensor/stored_tensor.h"
 #include "tapegrad/base/memory/memory.h"
 
@@ -61,29 +59,6 @@ class PackedMatrix {
   std::int64_t out_, in_, panel_bytes_;
   std::unique_ptr<Scratch> panels_;
 };
-
-// W and b of y = x·Wᵀ + b; the bias (out) may be undefined.
-struct PackedLinear {
-  std::shared_ptr<const PackedMatrix> weight;
-  Tensor bias = {};
-  // For training: products are gemm()'s in this precision with the unpacked matrix, some hundred
-  // rows of which are unpacked at a time, so that x is not rounded to 8 bits. They suit many rows
-  // of x. Where rows are kept apart, as where texts are made, they are multiplied as without.
-  std::optional<Precision> exact = {};
-};
-// x (…, in) → (…, out), of f32. The gradient of x is that of linear() with the unpacked matrix, as
-// if x had not been rounded to 8 bits; the matrix has none, and is never unpacked as a whole. For
-// checks, x may be of f64: then this is linear() with the unpacked matrix.
-Tensor linear(const Tensor& x, const PackedLinear& by);
-// The products of one x with several matrices, whose panels threads share out together. They are
-// all exact in one precision, or none is.
-std::vector<Tensor> linears(const Tensor& x, std::span<const PackedLinear> by);
-
-// linear_cross_entropy() in ops.h for a head that is packed, without a bias: the mean loss of
-// targets (…) for x (…, C). The logits never exist as a whole, and neither does the matrix.
-// Of no rows, the loss is 0.
-Tensor linear_cross_entropy(const Tensor& x, const PackedLinear& head, const Tensor& targets,
-                            std::int32_t ignore_index = -100, double cap = 0);
 
 // The name of the kernels that multiply packed matrices in this process: "avx512".
 std::string_view packed_kernels();

@@ -33,7 +33,7 @@ void check_bias(const GenerateOptions& options, std::int64_t vocab_size) {
 std::vector<std::span<const std::byte>> read_by_pass(const Decoder& model, const Params& params) {
   std::vector<std::span<const std::byte>> memory;
   for (const auto& [name, matrix] : params.packed_matrices()) {
-    if (model.config.tied || matrix != model.wte.packed) memory.push_back(matrix->memory());
+    if (model.config.tied || matrix != model.wte.weight.packed) memory.push_back(matrix->memory());
   }
   return memory;
 }

@@ -25,7 +25,7 @@ struct Lora {
   bool exists() const { return A.defined(); }
   // The adapter's addend: (…, in) → (…, out).
   Tensor operator()(const Tensor& x) const {
-    return linear(linear(x, A, {}, precision) * scale, B, {}, precision);
+    return linear(linear(x, {A, precision}) * scale, {B, precision});
   }
 };
 

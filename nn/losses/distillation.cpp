@@ -24,12 +24,8 @@ Tensor distillation_loss(const Decoder& model, const Decoder& teacher, const Tok
                      .weight = options.weight,
                      .temperature = options.temperature};
   const Tensor normed = model.hidden(tokens, dropout);
-  const Linear& head = model.lm_head;
-  const double cap = model.config.logit_softcap;
-  if (head.packed != nullptr) {
-    return linear_distillation(normed, head.packed_linear(), targets, word, ignore_index, cap);
-  }
-  return linear_distillation(normed, head.weight, targets, word, ignore_index, head.precision, cap);
+  return linear_distillation(normed, model.lm_head.weight, targets, word, ignore_index,
+                             model.config.logit_softcap);
 }
 
 }  // namespace tapegrad::nn

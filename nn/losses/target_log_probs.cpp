@@ -6,12 +6,8 @@ namespace tapegrad::nn {
 
 Tensor target_log_probs(const Decoder& model, const Tensor& states, const Tensor& targets) {
   constexpr std::int32_t ignored = -1;
-  const Linear& head = model.lm_head;
-  const double cap = model.config.logit_softcap;
-  if (head.packed != nullptr) {
-    return linear_log_probs(states, head.packed_linear(), targets, ignored, cap);
-  }
-  return linear_log_probs(states, head.weight, targets, ignored, head.precision, cap);
+  return linear_log_probs(states, model.lm_head.weight, targets, ignored,
+                          model.config.logit_softcap);
 }
 
 }  // namespace tapegrad::nn

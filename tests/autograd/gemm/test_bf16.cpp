@@ -240,7 +240,7 @@ TEST_CASE("products in bf16 do not depend on the number of threads", "[bf16]") {
       Tape tape;
       tape.watch(x);
       tape.watch(w);
-      const Tensor y = linear(x, w, dy.rows(0, 1).view({-1}), Precision::bf16);
+      const Tensor y = linear(x, {w, Precision::bf16}, dy.rows(0, 1).view({-1}));
       Grads all = tape.gradient(y, {x, w}, {.seeds = {dy}});
       all.push_back(y);
       return all;
@@ -260,7 +260,7 @@ TEST_CASE("linear and matmul in bf16 round their operands, forward and backward"
   const auto near = [](const Tensor& a, const Tensor& c) { return difference(a, c, 1e-5, 1e-4); };
   Tape tape;
   for (const Tensor& t : {x, w, b}) tape.watch(t);
-  const Tensor y = linear(x, w, b, Precision::bf16);
+  const Tensor y = linear(x, {w, Precision::bf16}, b);
   const Tensor y2 = matmul(x, w, {.transpose_b = true, .precision = Precision::bf16});
   const Grads grads = tape.gradient(y, {x, w, b}, {.seeds = {dy}, .keep = true});
   const Grads grads2 = tape.gradient(y2, {x, w}, {.seeds = {dy}});
@@ -276,7 +276,7 @@ TEST_CASE("linear and matmul in bf16 round their operands, forward and backward"
   CHECK(near(grads2[0], dx) == "");
   CHECK(near(grads2[1], dw) == "");
   CHECK(difference(y, linear(x, w, b), 1e-5, 1e-4) != "");
-  CHECK_THROWS_WITH(linear(x.to(DType::f64), w.to(DType::f64), {}, Precision::bf16),
+  CHECK_THROWS_WITH(linear(x.to(DType::f64), {w.to(DType::f64), Precision::bf16}),
                     "[linear] products of f64 cannot be rounded to bf16");
 }
 
@@ -291,8 +291,8 @@ TEST_CASE("linear_cross_entropy in bf16 is cross_entropy of a head in bf16", "[b
   Tape tape;
   tape.watch(x);
   tape.watch(w);
-  const Tensor fused = linear_cross_entropy(x, w, ids(targets), -100, Precision::bf16);
-  const Tensor composed = cross_entropy(linear(x, w, {}, Precision::bf16), ids(targets));
+  const Tensor fused = linear_cross_entropy(x, {w, Precision::bf16}, ids(targets));
+  const Tensor composed = cross_entropy(linear(x, {w, Precision::bf16}), ids(targets));
   CHECK(fused.item() == Approx(composed.item()).epsilon(1e-6));
   const Grads a = tape.gradient(fused, {x, w}, {.keep = true});
   const Grads b = tape.gradient(composed, {x, w});

@@ -85,13 +85,13 @@ TEST_CASE("rows apart have the bits that they have alone, on any number of threa
     const Threads three(3);
     const Tensor y = [&] {
       const RowsApart apart;
-      return linear(x, w, bias, precision);
+      return linear(x, {w, precision}, bias);
     }();
     const Threads one(1);
     for (std::int64_t i = 0; i < 7; ++i) {
       INFO(n << " by " << k << ", row " << i);
-      CHECK(same_bits(y.rows(i, i + 1), linear(x.rows(i, i + 1), w, bias, precision)));
+      CHECK(same_bits(y.rows(i, i + 1), linear(x.rows(i, i + 1), {w, precision}, bias)));
     }
-    CHECK(difference(y, linear(x, w, bias, precision), 1e-3, 1e-4) == "");
+    CHECK(difference(y, linear(x, {w, precision}, bias), 1e-3, 1e-4) == "");
   }
 }

@@ -60,7 +60,7 @@ TEST_CASE("exact packed products and their gradients are those of the unpacked m
       return {linear(in, w->unpacked()), linear(in, v->unpacked(), bias)};
     });
     const auto exact = [&](const Tensor& in) {
-      const std::vector<PackedLinear> two = {{w, {}, Precision::full}, {v, bias, Precision::full}};
+      const std::vector<WeightAndBias> two = {{{w, Precision::full}}, {{v, Precision::full}, bias}};
       return linears(in, two);
     };
     set_num_threads(1);
@@ -84,10 +84,10 @@ TEST_CASE("rows that are kept apart go by the kernels for texts, exact or not, a
   const auto w = packed_as(stored_type("q8_0"), 40, 256, rng);
   for (const std::int64_t rows : {1, 5}) {
     const Tensor x = Tensor::randn({rows, 256}, rng);
-    const PackedLinear exact{w, {}, Precision::full};
+    const Weight exact(w, Precision::full);
     CHECK(distance(linear(x, exact), linear(x, w->unpacked())) < 2e-6);
     const RowsApart apart;
-    CHECK(same_bits(linear(x, exact), linear(x, PackedLinear{w})));
+    CHECK(same_bits(linear(x, exact), linear(x, w)));
   }
 }
 
@@ -107,11 +107,10 @@ TEST_CASE("the loss of a packed head is that of the unpacked one, and its logits
   };
   for (const double cap : {0.0, 3.0}) {
     const auto [loss, dx] = gradient([&] {
-      return linear_cross_entropy(x, PackedLinear{head, {}, Precision::full}, targets, -100, cap);
+      return linear_cross_entropy(x, {head, Precision::full}, targets, -100, cap);
     });
-    const auto [expected, expected_dx] = gradient([&] {
-      return linear_cross_entropy(x, head->unpacked(), targets, -100, Precision::full, cap);
-    });
+    const auto [expected, expected_dx] =
+        gradient([&] { return linear_cross_entropy(x, head->unpacked(), targets, -100, cap); });
     CHECK(loss == Approx(expected).epsilon(1e-6));
     CHECK(distance(dx, expected_dx) < 5e-6);
   }
@@ -119,7 +118,7 @@ TEST_CASE("the loss of a packed head is that of the unpacked one, and its logits
   const DryRun dry;
   const Tensor rows = Tensor::zeros({kMany, 256}).set_requires_grad();
   Tape tape;
-  tape.backward(linear_cross_entropy(rows, PackedLinear{head, {}, Precision::full},
-                                     Tensor::zeros({kMany}, DType::i32)));
+  tape.backward(
+      linear_cross_entropy(rows, {head, Precision::full}, Tensor::zeros({kMany}, DType::i32)));
   CHECK(dry.peak() < std::size_t{kMany} * 4111 * sizeof(float) / 2);
 }

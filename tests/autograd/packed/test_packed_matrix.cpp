@@ -164,10 +164,10 @@ TEST_CASE("a row of a packed product does not depend on the others, or on thread
       set_num_threads(threads);
       for (const std::int64_t count : {1, 2, 3, 5, 8, 13}) {
         INFO(type->name << ", " << count << " rows, " << threads << " threads");
-        const std::vector<PackedLinear> two = {{w, {}}, {other, {}}};
+        const std::vector<WeightAndBias> two = {{w}, {other}};
         const Tensor some = x.rows(20, 20 + count);
         CHECK(same_bits(linears(some, two)[0], all.rows(20, 20 + count)));
-        CHECK(same_bits(linears(some, two)[1], linear(some, two[1])));
+        CHECK(same_bits(linears(some, two)[1], linear(some, two[1].weight)));
       }
     }
   }

@@ -1,13 +1,15 @@
+#include "tapegrad/autograd/packed/packed_products.h"
+
 #include <algorithm>
 #include <optional>
 
 #include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/ops/rows_apart.h"
 #include "tapegrad/autograd/packed/exact_products.h"
 #include "tapegrad/autograd/packed/packed_matrix.h"
 #include "tapegrad/autograd/packed/packed_ways.h"
+#include "tapegrad/autograd/rows_apart.h"
 #include "tapegrad/base/memory/memory.h"
 #include "tapegrad/base/parallel.h"
 
@@ -16,12 +18,11 @@ namespace tapegrad {
 // Products of one x with several matrices, as one loop over the panels of all.
 class PackedProducts {
  public:
-  PackedProducts(const Tensor& x, std::span<const PackedLinear> by) : x_(x) {
-    for (const PackedLinear& one : by) {
-      Shape shape = x.shape();
-      shape = shape.with(-1, one.weight->out());
-      results_.push_back(Tensor::empty(shape));
-      add(*one.weight, one.bias, results_.back());
+  PackedProducts(const Tensor& x, std::span<const WeightAndBias> by) : x_(x) {
+    for (const WeightAndBias& one : by) {
+      const PackedMatrix& w = *one.weight.packed;
+      results_.push_back(Tensor::empty(x.shape().with(-1, w.out())));
+      add(w, one.bias, results_.back());
     }
   }
 
@@ -88,114 +89,106 @@ class PackedProducts {
 
 namespace {
 
-using Weights = std::vector<std::shared_ptr<const PackedMatrix>>;
+using Weights = std::vector<Weight>;
 
 Tensor unpacked_f64(const PackedMatrix& w) { return w.unpacked().to(DType::f64); }
 
-// Lays the bias down in each row, so that a product is added to it in the same pass.
-void lay_bias(const Tensor& bias, std::int64_t rows, float* to) {
-  const float* const from = bias.data<float>();
-  const std::int64_t out = bias.numel();
-  parallel_for(rows, 1 + kElementGrain / out, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t r = begin; r < end; ++r) std::copy_n(from, out, to + r * out);
-  });
-}
-
-std::vector<Tensor> exact_products(const Tensor& x, std::span<const PackedLinear> by,
+std::vector<Tensor> exact_products(const Tensor& x, std::span<const WeightAndBias> by,
                                    Precision precision) {
   const std::int64_t in = x.dim(-1), rows = x.numel() / in;
   const Operand<float> of_x(x.data<float>(), rows, in, in, precision);
   std::vector<Tensor> outputs;
-  for (const auto& [weight, bias, exact] : by) {
-    outputs.push_back(Tensor::empty(x.shape().with(-1, weight->out())));
+  for (const auto& [weight, bias] : by) {
+    outputs.push_back(Tensor::empty(x.shape().with(-1, weight.packed->out())));
     float* const y = outputs.back().mutable_data<float>();
-    if (bias.defined()) lay_bias(bias, rows, y);
-    packed::multiply(of_x, rows, *weight, precision, bias.defined(), y);
+    if (bias.defined()) lay_rows(bias.data<float>(), bias.numel(), rows, y);
+    packed::multiply(of_x, rows, *weight.packed, precision, bias.defined(), y);
   }
   return outputs;
 }
 
 // Σ dy·W over the outputs that have a gradient: the gradient of x.
-Tensor gradient_of_x(Inputs dys, const Weights& weights, Precision precision) {
+Tensor gradient_of_x(Inputs dys, const Weights& weights) {
   return apply_many(
       "packed_linear_backward", dys,
-      [weights, precision](Inputs in, Saved&) -> std::vector<Tensor> {
+      [weights](Inputs in, Saved&) -> std::vector<Tensor> {
         Tensor dx;
         for (std::size_t i = 0; i < weights.size(); ++i) {
           if (!in[i].defined()) continue;
+          const PackedMatrix& w = *weights[i].packed;
           const bool adds = dx.defined();
           if (in[i].dtype() == DType::f64) {
-            const Tensor part = matmul(in[i], unpacked_f64(*weights[i]));
+            const Tensor part = matmul(in[i], unpacked_f64(w));
             dx = adds ? dx + part : part;
             continue;
           }
-          if (!adds) dx = Tensor::empty(in[i].shape().with(-1, weights[i]->in()));
-          packed::multiply_back(in[i].data<float>(), dx.numel() / weights[i]->in(), *weights[i],
-                                precision, adds, dx.mutable_data<float>());
+          if (!adds) dx = Tensor::empty(in[i].shape().with(-1, w.in()));
+          packed::multiply_back(in[i].data<float>(), dx.numel() / w.in(), w, weights[i].precision,
+                                adds, dx.mutable_data<float>());
         }
         return {dx};
       },
-      [weights, precision](Inputs gs, const Saved&, const Needs& needs) -> Grads {
+      [weights](Inputs gs, const Saved&, const Needs& needs) -> Grads {
         Grads grads(weights.size());
         for (std::size_t i = 0; i < weights.size(); ++i) {
-          if (needs[i]) grads[i] = linear(gs[0], PackedLinear{weights[i], {}, precision});
+          if (needs[i]) grads[i] = linear(gs[0], Weight(weights[i].packed, weights[i].precision));
         }
         return grads;
       })[0];
 }
 
-void check_operands(const Tensor& x, std::span<const PackedLinear> by) {
-  for (const PackedLinear& one : by) {
+void check_operands(const Tensor& x, std::span<const WeightAndBias> by) {
+  const auto way = [](const Weight& w) { return std::pair(w.exact, w.precision); };
+  for (const auto& [weight, bias] : by) {
+    const PackedMatrix& w = *weight.packed;
     check(is_float(x.dtype()), "[packed_linear] x must be of f32 or f64, not of {}",
           name_of(x.dtype()));
-    check(x.rank() >= 1 && x.dim(-1) == one.weight->in(),
-          "[packed_linear] x {} does not fit weight {} (out, in)", x.shape(), one.weight->shape());
-    check(!one.bias.defined() || one.bias.shape() == Shape{one.weight->out()},
-          "[packed_linear] bias {} does not fit weight {}",
-          one.bias.defined() ? one.bias.shape() : Shape{}, one.weight->shape());
-    check(one.exact == by.front().exact, "[packed_linear] products of one x differ in precision");
+    check(x.rank() >= 1 && x.dim(-1) == w.in(),
+          "[packed_linear] x {} does not fit weight {} (out, in)", x.shape(), w.shape());
+    check(!bias.defined() || bias.shape() == Shape{w.out()},
+          "[packed_linear] bias {} does not fit weight {}", bias.defined() ? bias.shape() : Shape{},
+          w.shape());
+    check(way(weight) == way(by.front().weight),
+          "[packed_linear] products of one x differ in precision");
   }
+}
+
+std::vector<Tensor> run_products(Inputs in, const Weights& weights) {
+  std::vector<WeightAndBias> parts;
+  for (std::size_t i = 0; i < weights.size(); ++i) parts.push_back({weights[i], in[i + 1]});
+  if (in[0].dtype() == DType::f32) {
+    const bool exact = !weights.empty() && weights.front().exact && !rows_are_apart();
+    return exact ? exact_products(in[0], parts, weights.front().precision)
+                 : PackedProducts(in[0], parts).run();
+  }
+  std::vector<Tensor> outputs;
+  for (const auto& [weight, bias] : parts) {
+    outputs.push_back(linear(in[0], unpacked_f64(*weight.packed), bias));
+  }
+  return outputs;
 }
 
 }  // namespace
 
-std::vector<Tensor> linears(const Tensor& x, std::span<const PackedLinear> by) {
+std::vector<Tensor> packed::products(const Tensor& x, std::span<const WeightAndBias> by) {
   check_operands(x, by);
   std::vector<Tensor> inputs = {x};
   Weights weights;
-  for (const PackedLinear& one : by) {
-    inputs.push_back(one.bias);
-    weights.push_back(one.weight);
+  for (const auto& [weight, bias] : by) {
+    inputs.push_back(bias);
+    weights.push_back(weight);
   }
-  const std::optional<Precision> exact = by.empty() ? std::nullopt : by.front().exact;
   return apply_many(
-      "packed_linear", inputs,
-      [weights, exact](Inputs in, Saved&) {
-        std::vector<PackedLinear> parts;
-        for (std::size_t i = 0; i < weights.size(); ++i) {
-          parts.push_back({weights[i], in[i + 1], exact});
-        }
-        if (in[0].dtype() == DType::f32) {
-          return exact && !rows_are_apart() ? exact_products(in[0], parts, *exact)
-                                            : PackedProducts(in[0], parts).run();
-        }
-        std::vector<Tensor> outputs;
-        for (const PackedLinear& part : parts) {
-          outputs.push_back(linear(in[0], unpacked_f64(*part.weight), part.bias));
-        }
-        return outputs;
-      },
-      [weights, exact](Inputs dys, const Saved&, const Needs& needs) -> Grads {
+      "packed_linear", inputs, [weights](Inputs in, Saved&) { return run_products(in, weights); },
+      [weights](Inputs dys, const Saved&, const Needs& needs) -> Grads {
         Grads grads(weights.size() + 1);
         for (std::size_t i = 0; i < weights.size(); ++i) {
           if (!dys[i].defined() || !needs[i + 1]) continue;
-          grads[i + 1] = sum(reshape(dys[i], {-1, weights[i]->out()}), {0});
+          grads[i + 1] = sum(reshape(dys[i], {-1, weights[i].packed->out()}), {0});
         }
-        if (needs[0]) grads[0] = gradient_of_x(dys, weights, exact.value_or(Precision::full));
+        if (needs[0]) grads[0] = gradient_of_x(dys, weights);
         return grads;
       });
 }
-
-Tensor linear(const Tensor& x, const PackedLinear& by) { return linears(x, {&by, 1})[0]; }
 
 }  // namespace tapegrad

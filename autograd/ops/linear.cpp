@@ -1,0 +1,86 @@
+#include <algorithm>
+
+#include "tapegrad/autograd/apply.h"
+#include "tapegrad/autograd/gemm/gemm.h"
+#include "tapegrad/autograd/head_ops.h"
+#include "tapegrad/autograd/kernels/elementwise.h"
+#include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/packed/packed_matrix.h"
+#include "tapegrad/autograd/packed/packed_products.h"
+#include "tapegrad/autograd/rows_apart.h"
+
+namespace tapegrad {
+namespace {
+
+template <class T>
+void run_linear(Inputs in, Precision precision, Tensor& y) {
+  const Tensor &x = in[0], &w = in[1], &bias = in[2];
+  const std::int64_t rows = x.shape().with(-1, 1).numel();
+  if (bias.defined()) lay_rows(bias.data<T>(), w.dim(0), rows, y.mutable_data<T>());
+  gemm(Gemm<T>{.tb = true,
+               .m = rows,
+               .n = w.dim(0),
+               .k = w.dim(1),
+               .a = x.data<T>(),
+               .lda = w.dim(1),
+               .b = w.data<T>(),
+               .ldb = w.dim(1),
+               .c = y.mutable_data<T>(),
+               .ldc = w.dim(0),
+               .beta = static_cast<T>(bias.defined() ? 1 : 0),
+               .rows_apart = rows_are_apart()},
+       precision);
+}
+
+}  // namespace
+
+Tensor linear(const Tensor& x, const Weight& weight, const Tensor& bias) {
+  if (weight.packed != nullptr) {
+    const WeightAndBias one{weight, bias};
+    return packed::products(x, {&one, 1})[0];
+  }
+  check(weight.rank() == 2 && x.rank() >= 1 && x.dim(-1) == weight.dim(1),
+        "[linear] x {} does not fit weight {} (out, in)", x.shape(), weight.shape());
+  const std::int64_t out = weight.dim(0), in = weight.dim(1);
+  check(!bias.defined() || bias.shape() == Shape{out}, "[linear] bias {} does not fit weight {}",
+        bias.defined() ? bias.shape() : Shape{}, weight.shape());
+  return apply(
+      "linear", {x, weight, bias},
+      [precision = weight.precision](Inputs inputs, Saved& saved) {
+        const Tensor &x2 = inputs[0], &w = inputs[1];
+        saved.keep(saved.needs(1) ? x2 : Tensor());
+        saved.keep(saved.needs(0) ? w : Tensor());
+        Tensor y = Tensor::empty(x2.shape().with(-1, w.dim(0)), x2.dtype());
+        dispatch(y.dtype(), [&](auto zero) { run_linear<decltype(zero)>(inputs, precision, y); });
+        return y;
+      },
+      [out, in, precision = weight.precision, shape = x.shape()](
+          const Tensor& dy, const Saved& saved, const Needs& needs) -> Grads {
+        const Tensor rows = reshape(dy, {shape.with(-1, 1).numel(), out});
+        Grads grads(3);
+        if (needs[0]) grads[0] = reshape(matmul(rows, saved[1], {.precision = precision}), shape);
+        if (needs[1]) {
+          const Tensor x_rows = reshape(saved[0], {rows.dim(0), in});
+          grads[1] = matmul(rows, x_rows, {.transpose_a = true, .precision = precision});
+        }
+        if (needs[2]) grads[2] = sum(rows, {0});
+        return grads;
+      });
+}
+
+std::vector<Tensor> linears(const Tensor& x, std::span<const WeightAndBias> by) {
+  const bool all_packed = std::all_of(
+      by.begin(), by.end(), [](const WeightAndBias& one) { return one.weight.packed != nullptr; });
+  if (all_packed) return packed::products(x, by);
+  std::vector<Tensor> outputs;
+  for (const auto& [weight, bias] : by) outputs.push_back(linear(x, weight, bias));
+  return outputs;
+}
+
+Tensor embedding(const Weight& weight, const Tensor& ids) {
+  if (weight.packed != nullptr) return weight.packed->rows(ids);
+  check(weight.rank() == 2, "[embedding] the weight must be (V, C), not {}", weight.shape());
+  return gather_rows(weight, ids);
+}
+
+}  // namespace tapegrad
