@@ -10,7 +10,6 @@
 #include "tapegrad/base/json_file.h"
 #include "tapegrad/base/text/number_text.h"
 #include "tapegrad/run/folder/config_json.h"
-#include "tapegrad/run/folder/older_config.h"
 
 namespace tapegrad::cli {
 namespace {
@@ -191,7 +190,6 @@ bool is_fact(const std::string& name) {
 }
 
 std::vector<ConfigItem> read_run_config(const std::string& path, Json json) {
-  run::modernise(path, json);
   std::vector<ConfigItem> items;
   const auto add = [&](const std::string& name, const Json& value) {
     if (value.is_null()) return;  // an option that was not given

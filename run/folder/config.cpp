@@ -8,7 +8,6 @@
 #include "tapegrad/base/text/number_text.h"
 #include "tapegrad/base/text/utf8.h"
 #include "tapegrad/run/folder/config_json.h"
-#include "tapegrad/run/folder/older_config.h"
 
 namespace tapegrad::run {
 
@@ -124,7 +123,6 @@ const Section& Config::at(std::string_view name, const std::filesystem::path& pa
 
 Config read_config(const std::filesystem::path& path, std::string_view format) {
   Json json = read_json_object(path);
-  modernise(path, json);
   Config config;
   std::int64_t version = 0;
   get(path, json, "format", config.format);

@@ -87,16 +87,3 @@ TEST_CASE("sequences to train on are at most 1,024 tokens long unless more are a
   CHECK(config_of(folder / "run")["model"]["block_size"] == 32768);
   CHECK(config_of(folder / "run")["data"]["block_size"] == 1024);
 }
-
-TEST_CASE("a run that does not say its training's length is resumed to the same bits",
-          "[fine-tuning]") {
-  const TinyRun straight(12), older(7);
-  nlohmann::ordered_json config =
-      nlohmann::ordered_json::parse(TempFolder::get(older.run / "config.json"));
-  CHECK(config["data"].erase("block_size") == 1);
-  older.folder.put("run/config.json", config.dump());
-  check_error_of("train-gpt", train(resume_run(older.run, 12) + Args{"--block-size", "8"}), 2,
-                 "--block-size 8 does not fit the run to resume, which has 16");
-  check_ended_well(train(resume_run(older.run, 12)));
-  CHECK(same_model(straight.run, older.run));
-}
