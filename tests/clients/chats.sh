@@ -22,14 +22,14 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 compare() { "${clients[@]}" python3 "$here/compare_chats.py" "$@"; }
 compare make "$work/cases" --count "$count"
-failed=0
+judged=()
 for template; do
   if [ -d "$template" ]; then
     compare extract "$(realpath "$template")" "$work/$(basename "$template").jinja"
     template=$work/$(basename "$template").jinja
   fi
-  "$build/bin/render_chats" "$template" "$work/cases" "$work/results" >"$work/time"
-  compare judge "$(realpath "$template")" "$work/cases" "$work/results" || failed=1
-  sed 's/^/  /' "$work/time"
+  results=$work/${#judged[@]}.jsonl
+  "$build/bin/render_chats" "$template" "$work/cases" "$results" | sed "s/^/$(basename "$template"): /"
+  judged+=("$(realpath "$template")" "$results")
 done
-exit $failed
+compare judge "$work/cases" "${judged[@]}"  # all at once: to load transformers takes longer than a template

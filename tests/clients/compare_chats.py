@@ -2,7 +2,7 @@
 """Compares chat templates as tapegrad executes them with transformers: equal bytes, equal errors.
 
 usage: compare_chats.py make CASES.jsonl [--count 1000] [--seed 1]
-       compare_chats.py judge TEMPLATE CASES.jsonl RESULTS.jsonl
+       compare_chats.py judge CASES.jsonl TEMPLATE RESULTS.jsonl [TEMPLATE RESULTS.jsonl …]
        compare_chats.py extract TOKENIZER_FOLDER TEMPLATE
 `make` makes up conversations; render_chats (render_chats.cpp) renders them; `judge` renders them with
 transformers, and compares. tests/clients/chats.sh does all of this.
@@ -173,11 +173,9 @@ def expected(source, chat, utils):
         return {"error": str(error), "type": type(error).__name__}
 
 
-def judge(arguments):
-    from transformers.utils import chat_template_utils as utils
-    source = open(arguments.template, encoding="utf-8", newline="").read()
-    cases = [json.loads(line) for line in open(arguments.cases, encoding="utf-8")]
-    results = [json.loads(line) for line in open(arguments.results, encoding="utf-8", newline="\n")]
+def judge_one(template, cases, results_path, show, utils):
+    source = open(template, encoding="utf-8", newline="").read()
+    results = [json.loads(line) for line in open(results_path, encoding="utf-8", newline="\n")]
     assert len(cases) == len(results), (len(cases), len(results))
     wrong = words = errors = 0
     for i, (chat, result) in enumerate(zip(cases, results)):
@@ -188,7 +186,7 @@ def judge(arguments):
                 wrong += 1
             elif not result["error"].endswith(wanted["error"]):
                 words += 1
-                if words <= arguments.show:
+                if words <= show:
                     print(f"  case {i}: {wanted['type']}: {wanted['error']!r}, here: {result['error']!r}")
                 continue
             else:
@@ -197,11 +195,19 @@ def judge(arguments):
             continue
         else:
             wrong += 1
-        if wrong <= arguments.show:
+        if wrong <= show:
             print(f"  case {i}: expected {json.dumps(wanted)[-900:]}\n  got {json.dumps(result)[-900:]}\n  of {json.dumps(chat)[:600]}")
-    print(f"{arguments.template}: {len(cases) - wrong} of {len(cases)} equal, {errors} of them errors, "
-          f"{words} of these in other words")
-    sys.exit(1 if wrong else 0)
+    print(f"{template}: {len(cases) - wrong} of {len(cases)} equal, {errors} of them errors, "
+          f"{words} of these in other words", flush=True)
+    return wrong == 0
+
+
+def judge(arguments):
+    from transformers.utils import chat_template_utils as utils
+    cases = [json.loads(line) for line in open(arguments.cases, encoding="utf-8")]
+    pairs = zip(arguments.judged[::2], arguments.judged[1::2], strict=True)
+    equal = [judge_one(template, cases, results, arguments.show, utils) for template, results in pairs]
+    sys.exit(0 if all(equal) else 1)
 
 
 def extract(arguments):
@@ -220,8 +226,8 @@ one.add_argument("--count", type=int, default=1000)
 one.add_argument("--seed", type=int, default=1)
 one.set_defaults(run=make)
 one = commands.add_parser("judge")
-for name in ("template", "cases", "results"):
-    one.add_argument(name)
+one.add_argument("cases")
+one.add_argument("judged", nargs="+", metavar="TEMPLATE RESULTS")
 one.add_argument("--show", type=int, default=3)
 one.set_defaults(run=judge)
 one = commands.add_parser("extract")

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # usage: [CLIENTS="COMMAND …"] tests/clients/llama_cpp.sh [-b BUILD] [-p PROMPT] [-n TOKENS] MODEL…
 # Of each model (a run folder, a folder in Hugging Face's layout, a GGUF file): writes it in GGUF as f32, f16,
-# bf16 and q8_0, and compares the greedy text of llama.cpp with that of sample-text for each file; and the
-# tensors of q8_0 with those that llama-quantize makes of the f32 file, byte by byte. Returns 1 if a text in
-# f32, or a tensor, differs: llama.cpp rounds activations, too, where weights are not f32.
+# bf16 and q8_0, and compares the greedy text of llama.cpp with that of sample-text for each file: PROMPT and
+# TOKENS must fit the model's positions, beyond which they part. And the tensors of q8_0 with those that
+# llama-quantize makes of the f32 file, byte by byte. Returns 1 if a text in f32, or a tensor, differs:
+# llama.cpp rounds activations, too, where weights are not f32.
 # CLIENTS is put before each command of llama.cpp's and of Python (with the package gguf).
 set -euo pipefail
 build=build prompt="The" tokens=24
@@ -11,7 +12,7 @@ while getopts b:p:n: option; do
   case $option in b) build=$OPTARG ;; p) prompt=$OPTARG ;; n) tokens=$OPTARG ;; *) exit 2 ;; esac
 done
 shift $((OPTIND - 1))
-[ $# -gt 0 ] || { sed -n '2,7s/^# //p' "$0" >&2; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,8s/^# //p' "$0" >&2; exit 2; }
 read -ra clients <<<"${CLIENTS:-}"
 if ! "${clients[@]}" sh -c 'command -v llama-completion' >/dev/null 2>&1; then
   echo "skipped: llama.cpp is not installed"

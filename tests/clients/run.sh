@@ -39,6 +39,8 @@ for model; do
   done
 done
 for model; do
+  # Adapters without their model, as hf_llama_lora has them, are none.
+  if [ -e "$model/adapter_config.json" ]; then echo "$model: skipped, adapters alone"; continue; fi
   out=$work/export/$(basename "$(dirname "$(realpath "$model")")")-$(basename "$model")
   if ! "$build/bin/tapegrad" export --model "$model" --format hf --out "$out" >/dev/null 2>"$work/error"; then
     echo "$model: not exported: $(cat "$work/error")"

@@ -127,6 +127,28 @@ Value dict_sort(Run& run, const Value& self, const Arguments& arguments) {
   return items_only(run, std::move(keyed));
 }
 
+Value extreme(Run& run, const Value& self, const Arguments& arguments, bool greatest) {
+  const Parameters given(arguments, greatest ? "max" : "min", {"case_sensitive", "attribute"});
+  const SequenceRef items = items_of(run, self);
+  if (items->items.empty()) return Value::undefined("No aggregated item, sequence was empty.");
+  const Value* best = nullptr;
+  Value best_key;
+  for (const Value& item : items->items) {
+    Value key = compared(run, attribute_path(run, item, given[1]), given.flag(0, false));
+    if (best == nullptr || (greatest ? less(run, best_key, key) : less(run, key, best_key))) {
+      best = &item;
+      best_key = std::move(key);
+    }
+  }
+  return *best;
+}
+Value least(Run& run, const Value& self, const Arguments& arguments) {
+  return extreme(run, self, arguments, false);
+}
+Value greatest(Run& run, const Value& self, const Arguments& arguments) {
+  return extreme(run, self, arguments, true);
+}
+
 Value item_pairs(Run& run, const Value& self, const Arguments& arguments) {
   const Parameters none(arguments, "items", {});
   if (self.is_undefined()) return run.iterator({});
@@ -144,9 +166,10 @@ Value or_default(Run&, const Value& self, const Arguments& arguments) {
 }
 
 constexpr NamedFunction kItemFilters[] = {
-    {"first", first},      {"last", last},          {"length", length}, {"count", length},
-    {"list", to_list},     {"reverse", reversed},   {"sort", sort},     {"dictsort", dict_sort},
-    {"items", item_pairs}, {"default", or_default}, {"d", or_default}};
+    {"first", first},  {"last", last},        {"length", length},    {"count", length},
+    {"list", to_list}, {"reverse", reversed}, {"sort", sort},        {"dictsort", dict_sort},
+    {"min", least},    {"max", greatest},     {"items", item_pairs}, {"default", or_default},
+    {"d", or_default}};
 
 }  // namespace
 

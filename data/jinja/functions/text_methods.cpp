@@ -128,6 +128,34 @@ Value join(Run& run, const Value& self, const Arguments& arguments) {
   return Value(std::move(made));
 }
 
+// "{}".format(…): fields without a name, number or specification are all that templates use.
+Value format(Run& run, const Value& self, const Arguments& arguments) {
+  std::string made;
+  std::size_t used = 0;
+  const auto add = [&](View bytes) {
+    run.will_make(bytes.size());
+    made += bytes;
+  };
+  View rest = text_of(self);
+  for (std::size_t brace; (brace = rest.find_first_of("{}")) != rest.npos; rest.remove_prefix(2)) {
+    run.step();
+    add(rest.substr(0, brace));
+    rest.remove_prefix(brace);
+    if (rest.starts_with("{{") || rest.starts_with("}}")) {
+      add(rest.substr(0, 1));
+    } else if (!rest.starts_with("{}")) {
+      raise("format of texts has only {{}} here, and no other fields");
+    } else if (used == arguments.positional.size()) {
+      raise("Replacement index {} out of range for positional args tuple", used);
+    } else {
+      const Value& value = arguments.positional[used++];
+      add(self.is_markup() ? escaped(run, value) : str(run, value));
+    }
+  }
+  add(rest);
+  return Value(std::move(made), self.is_markup());
+}
+
 constexpr NamedFunction kMethods[] = {{"strip", strip_both},
                                       {"lstrip", strip_begin},
                                       {"rstrip", strip_end},
@@ -139,6 +167,7 @@ constexpr NamedFunction kMethods[] = {{"strip", strip_both},
                                       {"capitalize", map_text<capitalize>},
                                       {"title", map_text<title>},
                                       {"join", join},
+                                      {"format", format},
                                       {"find", find_left},
                                       {"rfind", find_right},
                                       {"count", count}};

@@ -157,10 +157,13 @@ TEST_CASE("parts of Jinja that no known chat template uses are errors by name", 
   for (const std::string function : {"cycler", "joiner"}) {
     refused("{{ " + function + "('a') }}", "'" + function + "' is undefined");
   }
-  for (const std::string method : {"format", "ljust", "zfill", "isalpha", "partition"}) {
+  for (const std::string method : {"ljust", "zfill", "isalpha", "partition"}) {
     refused("{{ 'a'." + method + "(2) }}", "'str object' has no attribute '" + method + "'");
   }
   refused("{{ '%d' % 1 }}", "texts have no %");
+  for (const std::string field : {"{0}", "{x}", "{:>3}", "{!r}", "{", "}"}) {
+    refused("{{ '" + field + "'.format(1, x=2) }}", "format of texts has only {} here");
+  }
   refused("{% block a %}{% endblock %}", "unknown tag 'block'");
   refused("{% print 1 %}", "unknown tag 'print'");
   refused("{% for i in [1] recursive %}{% endfor %}", "recursive");
