@@ -1,4 +1,4 @@
-// Text from a model that train-gpt has made: at once, as a stream, and for several prompts.
+// Text from a model that train-gpt has made: as a stream, and for several prompts.
 //
 //   generate RUN_FOLDER [PROMPT]
 
@@ -16,12 +16,12 @@ int main(int argc, char** argv) {
   const std::string prompt = argc > 2 ? argv[2] : "";
   try {
     const run::TextModel model = run::load(argv[1]);
-    fmt::print("{}\n", model.generate(prompt, {.max_new_tokens = 50}));
+    fmt::print("{}\n", model.stream(prompt, {.max_new_tokens = 50}).text());
 
-    model.generate(prompt, {.max_new_tokens = 50, .top_k = 10}, 1, [](std::string_view piece) {
+    for (const std::string& piece : model.stream(prompt, {.max_new_tokens = 50, .top_k = 10}, 1)) {
       fmt::print("{}", piece);
-      return std::fflush(stdout) == 0;  // false ends the text
-    });
+      std::fflush(stdout);
+    }
 
     for (const std::string& text : model.generate({prompt, prompt + prompt}, {.greedy = true})) {
       fmt::print("\n{} bytes more", text.size());

@@ -3,10 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "tapegrad/apps/sample/stop_text.h"
-#include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/json_file.h"
-#include "tapegrad/base/text/utf8.h"
 #include "tapegrad/run/models/chat_template_of.h"
 
 namespace tapegrad::chat {
@@ -24,8 +21,7 @@ ChatSession::ChatSession(const run::TextModel& model, ChatOptions options)
       options_(std::move(options)),
       generate_(sampling::generate_options(model, options_.sample)),
       printer_(model_, options_.sample),
-      generation_(model.gpt, sampling::generation_limits(model, one_at_a_time(options_.sample))),
-      rng_(options_.seed) {
+      generation_(model.gpt, sampling::generation_limits(model, one_at_a_time(options_.sample))) {
   if (!options_.chat_template || options_.sample.ignore_eos) return;
   for (const data::Token end : run::answer_ends(*options_.chat_template, model.tokenizer)) {
     auto& ends = generate_.stop_tokens;
@@ -47,37 +43,24 @@ std::string ChatSession::prompt() const {
 }
 
 // The model's text behind prompt().
-std::string ChatSession::answer(const run::OnText& on_answer) {
+std::string ChatSession::answer(const sampling::OnText& on_answer) {
   const std::string text = prompt();
   // A template writes what begins a text itself.
   nn::Tokens tokens = has_template() ? model_.tokenizer.encode(text, true) : model_.tokens_of(text);
   if (tokens.empty()) tokens = run::default_prompt(model_.tokenizer);
   printer_.note_length(tokens.size(), generate_);
-  printer_.begin_text();
-  const nn::Generation::Id id = generation_.add(std::move(tokens), generate_, rng_);
-  Utf8Stream characters;
-  sampling::StopText stop(options_.sample.stops);
-  std::string made;
-  bool goes_on = true;
-  const auto pass_on = [&](const std::string& shown) {
-    made += shown;
-    goes_on = goes_on && (shown.empty() || on_answer(shown)) && !stop.stopped();
-  };
-  while (goes_on && !interrupted() && generation_.step()) {
-    for (const nn::NewToken& token : generation_.take(id).tokens) {
-      if (!goes_on) break;
-      printer_.saw_token();
-      pass_on(stop.push(characters.push(model_.tokenizer.token_bytes(token.token))));
-    }
-  }
-  if (goes_on) pass_on(stop.push(characters.flush()));
-  if (!stop.stopped()) pass_on(stop.flush());
-  rng_ = generation_.rng(id);
-  generation_.remove(id);
+  nn::TokenStream stream(
+      generation_,
+      nn::source_of({{.tokens = std::move(tokens),
+                      .options = generate_,
+                      .seed = options_.seed + answers_,
+                      .goes_on = sampling::until_stop(model_.tokenizer, options_.sample)}}));
+  std::string made = printer_.make(stream, on_answer).text;
+  ++answers_;
   return made;
 }
 
-void ChatSession::say(const std::string& message, const run::OnText& on_answer) {
+void ChatSession::say(const std::string& message, const sampling::OnText& on_answer) {
   const data::Conversation before = conversation_;
   const std::string text_before = text_;
   try {
@@ -97,7 +80,7 @@ void ChatSession::say(const std::string& message, const run::OnText& on_answer) 
   }
 }
 
-bool ChatSession::retry(const run::OnText& on_answer) {
+bool ChatSession::retry(const sampling::OnText& on_answer) {
   if (empty()) return false;
   if (has_template()) {
     conversation_.messages.pop_back();
@@ -129,8 +112,7 @@ std::string ChatSession::json_line() const {
 }
 
 void ChatSession::print_rate() {
-  printer_.count(generation_.cost());
-  printer_.rate();
+  printer_.rate(generation_.cost());
 }
 
 }  // namespace tapegrad::chat

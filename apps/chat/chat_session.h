@@ -33,9 +33,9 @@ class ChatSession {
   // Adds a message, and passes the answer on as it is made. The answer is part of the conversation,
   // as far as it came if a signal ended it. Error, and nothing is added, if the template refuses
   // the conversation or the model does not know a character.
-  void say(const std::string& message, const run::OnText& on_answer);
+  void say(const std::string& message, const sampling::OnText& on_answer);
   // Makes the last answer anew. False if there is none.
-  bool retry(const run::OnText& on_answer);
+  bool retry(const sampling::OnText& on_answer);
   // Forgets all but the system's message, or replaces that, too.
   void reset();
   void reset(std::string system);
@@ -52,14 +52,14 @@ class ChatSession {
  private:
   data::Conversation with_system() const;
   std::string prompt() const;
-  std::string answer(const run::OnText& on_answer);
+  std::string answer(const sampling::OnText& on_answer);
 
   const run::TextModel& model_;
   ChatOptions options_;
   nn::GenerateOptions generate_;
   sampling::SamplePrinter printer_;
   nn::Generation generation_;
-  Rng rng_;
+  std::uint64_t answers_ = 0;        // that were begun
   data::Conversation conversation_;  // without the system's message
   std::string text_;                 // of a model without a template
   std::size_t answer_begin_ = 0;     // of the last answer in text_

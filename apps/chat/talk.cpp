@@ -56,7 +56,7 @@ void save(const ChatSession& session, const std::string& path) {
   print_error(fmt::format("{}: saved\n", path));
 }
 
-void answer_with(const std::function<void(const run::OnText&)>& make) {
+void answer_with(const std::function<void(const sampling::OnText&)>& make) {
   make(sampling::SamplePrinter::print);
   sampling::SamplePrinter::print("\n");
 }
@@ -68,7 +68,7 @@ bool obey(ChatSession& session, const ChatCommand& command) {
     print_error(kHelp);
   } else if (command.name == "retry") {
     check(!session.empty(), "/retry: there is no answer yet");
-    answer_with([&](const run::OnText& on_text) { session.retry(on_text); });
+    answer_with([&](const sampling::OnText& on_text) { session.retry(on_text); });
   } else if (command.name == "reset") {
     session.reset();
   } else if (command.name == "system") {
@@ -97,7 +97,7 @@ int talk(ChatSession& session) {
       if (const auto command = command_of(*line)) {
         goes_on = obey(session, *command);
       } else {
-        answer_with([&](const run::OnText& on_text) { session.say(*line, on_text); });
+        answer_with([&](const sampling::OnText& on_text) { session.say(*line, on_text); });
       }
     } catch (const nn::BrokenLogits&) {  // no other line will do better
       throw;

@@ -2,7 +2,6 @@
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
-#include "tapegrad/apps/sample/prompt_answers.h"
 #include "tapegrad/apps/sample/sampler.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/interrupt.h"
@@ -50,7 +49,7 @@ std::optional<Options> parse(const cli::Call& call) {
   cli("prompt_file", o.prompt_file, "read the prompt from a file; - is stdin", {.value = "FILE|-"});
   cli("prompts", o.prompts_file,
       "continue many prompts, each on a line: a text, or a JSON object with \"prompt\" and "
-      "optionally \"id\", \"seed\" [--seed + the number of lines before] and \"max_new_tokens\"; - "
+      "optionally \"id\", \"seed\" [--seed + the number of texts before] and \"max_new_tokens\"; - "
       "is stdin",
       {.value = "FILE|-"});
   cli("batch", o.sample.batch, "how many texts run side by side; each stays the same",
@@ -85,7 +84,7 @@ std::optional<Options> parse(const cli::Call& call) {
       "above 1: what the text has already becomes less likely",
       {.least = nn::kLeastPenalty, .most = nn::kMostPenalty, .value = "X"});
   cli("greedy", o.sample.generate.greedy, "always choose the likeliest token");
-  cli("seed", o.seed, "equal seeds give equal texts");
+  cli("seed", o.seed, "seed of the first text; the next ones have the next numbers");
   cli("kv_cache", o.sample.generate.kv_cache,
       "keep keys and values of earlier tokens; without it, the same text, more slowly");
   cli("cache", o.sample.cache,
@@ -162,6 +161,11 @@ std::vector<std::string> prompts_of(const Options& o) {
   return {text};
 }
 
+std::unique_ptr<sampling::PromptLines> prompt_lines(const Options& o) {
+  if (o.prompts_file) return std::make_unique<sampling::PromptReader>(*o.prompts_file);
+  return std::make_unique<sampling::PromptList>(o.prompts);
+}
+
 // Error, with the file, for a schema that is broken or not supported.
 std::shared_ptr<const nn::TokenMask> mask_of(const Options& o, const data::Tokenizer& tokenizer) {
   if (!o.sample.json_schema) {
@@ -179,8 +183,9 @@ std::shared_ptr<const nn::TokenMask> mask_of(const Options& o, const data::Token
 
 int sample(Options o) {
   run::OpenedModel opened = run::open_model(o.model, o.checkpoint);
-  if (o.prompts_file && *o.prompts_file != "-") {  // errors come before the weights are read
-    sampling::check_prompts(sampling::PromptReader(*o.prompts_file), opened.tokenizer);
+  if (!o.prompts_file && !o.interactive) o.prompts = prompts_of(o);
+  if (o.prompts_file != "-") {  // errors come before the weights are read
+    sampling::check_prompts(*prompt_lines(o), opened.tokenizer);
   }
   if (o.adapter) opened = run::with_adapter(std::move(opened), *o.adapter);
   o.sample.generate.mask = mask_of(o, opened.tokenizer);
@@ -191,12 +196,7 @@ int sample(Options o) {
       sampler.converse();
       return 0;
     }
-    if (o.prompts_file) {
-      sampling::PromptReader prompts(*o.prompts_file);
-      sampling::PromptAnswers(model, o.sample, o.seed, std::move(prompts)).print_all();
-    } else {
-      sampler.print_samples(prompts_of(o));
-    }
+    sampler.print_texts(*prompt_lines(o));
     return interrupted() ? kInterruptedExitCode : 0;
   });
 }

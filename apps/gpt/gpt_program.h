@@ -46,6 +46,7 @@ class Program : public cli::Prepared {
   Rng& dropout() { return options_.random.one_generator() ? batches_.rng() : own_dropout_; }
   void finish(run::Report& report) const;
   void save_adapters(run::Report& report) const;
+  run::TextStream continuation(std::vector<nn::Tokens> prompts, nn::GenerateOptions options) const;
   void print_samples(run::Report& report) const;
   void print_answers(run::Report& report, bool recorded) const;
   bool shows_sample(const run::Report& report) const;

@@ -6,25 +6,44 @@
 #include "tapegrad/run/record/report.h"
 
 namespace tapegrad::gpt {
+namespace {
+
+// Prints the stream's current text as it is made, and returns it.
+std::string print_text(run::Report& report, run::TextStream& stream) {
+  std::string text;
+  for (const std::string& piece : stream) {
+    report.text(piece);
+    text += piece;
+    if (interrupted()) break;
+  }
+  return text;
+}
+
+}  // namespace
+
+// Texts behind prompts, up to the end of a document.
+run::TextStream Program::continuation(std::vector<nn::Tokens> prompts,
+                                      nn::GenerateOptions options) const {
+  options.stop_tokens = data_.tokenizer.ends();
+  return {gpt_, data_.tokenizer, std::move(prompts), options, options_.random.seed};
+}
 
 // The model's answers to questions of the conversations that it is validated with, beside those
 // that stand there: the same draws each time, and none of the run's own.
 void Program::print_answers(run::Report& report, bool recorded) const {
-  Rng rng(options_.random.seed);
+  nn::GenerateOptions sampling = kSampling;
+  sampling.stop_tokens = data_.chat->ends;
+  std::vector<nn::Tokens> prompts;
+  for (const run::ChatPrompt& prompt : data_.chat->prompts) prompts.push_back(prompt.tokens);
+  run::TextStream answers(gpt_, data_.tokenizer, std::move(prompts), sampling,
+                          options_.random.seed);
   for (const run::ChatPrompt& prompt : data_.chat->prompts) {
     if (interrupted()) return;
     report.line(fmt::format("\nstep {}, a conversation to validate with\nprompt: {}\nwanted: {}",
                             report.iteration(), prompt.question, prompt.wanted));
     report.text("answer: ");
-    nn::GenerateOptions sampling = kSampling;
-    sampling.stop_tokens = data_.chat->ends;
-    nn::TokenStream stream(gpt_, prompt.tokens, sampling, rng);
-    std::string text;
-    run::stream_text(stream, data_.tokenizer, [&](std::string_view piece) {
-      report.text(piece);
-      text += piece;
-      return !interrupted();
-    });
+    answers.next_text();
+    const std::string text = print_text(report, answers);
     report.line("");
     // A text that a signal has cut is made again when the run is resumed.
     if (interrupted()) return;
@@ -36,20 +55,14 @@ void Program::print_answers(run::Report& report, bool recorded) const {
 void Program::print_samples(run::Report& report) const {
   if (shows_sample(report)) return;  // it stands there already
   if (data_.chat) return print_answers(report, /*recorded=*/false);
-  Rng rng(options_.random.seed);
-  nn::GenerateOptions sampling = kSampling;
-  sampling.stop_tokens = data_.tokenizer.ends();
-  nn::TokenStream stream(gpt_, std::vector<nn::Tokens>{run::default_prompt(data_.tokenizer)},
-                         sampling, rng, {.times = std::ssize(kSampleHeadings)});
+  std::vector<nn::Tokens> prompts(std::size(kSampleHeadings), run::default_prompt(data_.tokenizer));
+  run::TextStream samples = continuation(std::move(prompts), kSampling);
   for (const char* heading : kSampleHeadings) {
     if (interrupted()) return;
     report.line(heading);
-    run::stream_text(stream, data_.tokenizer, [&](std::string_view piece) {
-      report.text(piece);
-      return !interrupted();
-    });
+    samples.next_text();
+    print_text(report, samples);
     report.line("");
-    stream.next_text();
   }
 }
 
@@ -62,15 +75,10 @@ bool Program::shows_sample(const run::Report& report) const {
 void Program::print_sample(run::Report& report) const {
   if (!shows_sample(report)) return;
   if (data_.chat) return print_answers(report, /*recorded=*/true);
-  Rng rng(options_.random.seed);
   report.line(fmt::format("\nsample at step {}:", report.iteration()));
-  std::string text = options_.passes.sample_prompt;
-  report.text(text);
-  run::stream_text(gpt_, data_.tokenizer, prompt_, kSampling, rng, [&](std::string_view piece) {
-    report.text(piece);
-    text += piece;
-    return !interrupted();
-  });
+  report.text(options_.passes.sample_prompt);
+  run::TextStream sample = continuation({prompt_}, kSampling);
+  const std::string text = options_.passes.sample_prompt + print_text(report, sample);
   report.line("\n");
   // A text that a signal has cut is made again when the run is resumed.
   if (!interrupted()) report.record({{"sample", text}});
@@ -80,14 +88,9 @@ void Program::print_sample(run::Report& report) const {
 void Program::print_continuation(run::Report& report) const {
   const std::int64_t parts = options_.optimizer.gradient_accumulation_steps;
   if (!continues_prompt() || !batches_.ended_pass(parts)) return;
-  Rng unused(0);
-  std::string text = options_.passes.sample_prompt;
-  run::stream_text(gpt_, data_.tokenizer, prompt_,
-                   {.max_new_tokens = kContinuationTokens, .greedy = true}, unused,
-                   [&](std::string_view piece) {
-                     text += piece;
-                     return true;
-                   });
+  std::string text =
+      options_.passes.sample_prompt +
+      continuation({prompt_}, {.max_new_tokens = kContinuationTokens, .greedy = true}).text();
   std::replace(text.begin(), text.end(), '\n', ' ');
   report.line(text);
 }

@@ -16,8 +16,7 @@ class TextCosts {
   TextCosts(const nn::Decoder& gpt, std::int64_t longest) : block_size_(gpt.config.block_size) {
     const auto measure = [&](std::int64_t prompt, std::int64_t count) {
       const nn::Tokens tokens(static_cast<std::size_t>(prompt));
-      Rng unused(0);
-      return seconds_of([&] { nn::generate(gpt, tokens, {.max_new_tokens = count}, unused); }) /
+      return seconds_of([&] { nn::generate(gpt, {tokens}, {.max_new_tokens = count}); }) /
              static_cast<double>(count);
     };
     constexpr std::int64_t few = 8;

@@ -1,5 +1,7 @@
 #include "tapegrad/apps/sample/made_text.h"
 
+#include "tapegrad/base/interrupt.h"
+
 namespace tapegrad::sampling {
 
 std::string TextMaker::show(std::string piece) {
@@ -33,6 +35,18 @@ std::string TextMaker::end(std::optional<nn::TextEnd> end) {
                                                             : "stop";
   }
   return rest;
+}
+
+std::function<bool(std::span<const nn::NewToken>)> until_stop(const data::Tokenizer& tokenizer,
+                                                              const SampleOptions& options) {
+  if (options.stops.empty()) return [](std::span<const nn::NewToken>) { return !interrupted(); };
+  return [&tokenizer, stop = StopText(options.stops),
+          characters = Utf8Stream()](std::span<const nn::NewToken> tokens) mutable {
+    for (const nn::NewToken& t : tokens) {
+      stop.push(characters.push(tokenizer.token_bytes(t.token)));
+    }
+    return !stop.stopped() && !interrupted();
+  };
 }
 
 }  // namespace tapegrad::sampling

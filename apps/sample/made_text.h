@@ -1,6 +1,8 @@
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,5 +49,9 @@ class TextMaker {
   std::vector<std::size_t> begins_;  // of each kept token, in these bytes
   MadeText made_;
 };
+
+// Of nn::Prompt: a text goes on until a stop, or until a signal.
+std::function<bool(std::span<const nn::NewToken>)> until_stop(const data::Tokenizer& tokenizer,
+                                                              const SampleOptions& options);
 
 }  // namespace tapegrad::sampling

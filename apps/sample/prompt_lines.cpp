@@ -114,15 +114,21 @@ std::optional<PromptLine> PromptReader::next() {
   return prompt;
 }
 
+std::optional<PromptLine> PromptList::next() {
+  if (at_end()) return std::nullopt;
+  return PromptLine{.where = {}, .prompt = std::move(prompts_[at_++])};
+}
+
 std::vector<data::Token> tokens_of(const PromptLine& line, const data::Tokenizer& tokenizer) {
   try {
     return run::prompt_tokens(tokenizer, line.prompt);
   } catch (const Error& error) {
+    if (line.where.empty()) throw;
     fail("{}: {}", line.where, error.what());
   }
 }
 
-void check_prompts(PromptReader prompts, const data::Tokenizer& tokenizer) {
+void check_prompts(PromptLines& prompts, const data::Tokenizer& tokenizer) {
   while (const auto line = prompts.next()) tokens_of(*line, tokenizer);
 }
 

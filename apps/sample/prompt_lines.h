@@ -16,17 +16,39 @@ inline constexpr std::int64_t kMostNewTokens = 1'000'000'000;
 
 // A prompt of a file of many, and what its line sets for itself.
 struct PromptLine {
-  std::string where;  // "prompts.txt, line 3"
+  std::string where;  // "prompts.txt, line 3"; empty if it is of no file
   std::string prompt;
   std::optional<Json> id = {};  // a text or a number, which the answer has as well
   std::optional<std::uint64_t> seed = {};
   std::optional<std::int64_t> max_new_tokens = {};
 };
 
+// Prompts one by one.
+class PromptLines {
+ public:
+  virtual ~PromptLines() = default;
+  virtual std::optional<PromptLine> next() = 0;  // none behind the last one
+  virtual bool has_input() = 0;                  // whether next() would return at once
+  virtual bool at_end() = 0;  // whether no prompt follows, as far as is known without waiting
+};
+
+// Prompts that are there.
+class PromptList : public PromptLines {
+ public:
+  explicit PromptList(std::vector<std::string> prompts) : prompts_(std::move(prompts)) {}
+  std::optional<PromptLine> next() override;
+  bool has_input() override { return true; }
+  bool at_end() override { return at_ == prompts_.size(); }
+
+ private:
+  std::vector<std::string> prompts_;
+  std::size_t at_ = 0;
+};
+
 // Prompts that are read one by one, one from each line, so that memory does not grow with their
 // number. A line that begins with { is a JSON object: {"prompt": …}, optionally with "id", "seed"
 // and "max_new_tokens".
-class PromptReader {
+class PromptReader : public PromptLines {
  public:
   // Copies up to so many of the next bytes to `to`, and returns how many; 0 at the end.
   using Read = std::function<std::size_t(char* to, std::size_t most)>;
@@ -41,10 +63,11 @@ class PromptReader {
 
   // The next prompt; none behind the last one, or if a signal ends the wait for stdin. Error, with
   // the line, for an empty or very long line or another object, and if there is no line.
-  std::optional<PromptLine> next();
+  std::optional<PromptLine> next() override;
   // Whether next() would return at once: a whole line is there, or the end. Takes in what there is
   // of a line. Error for a very long one.
-  bool has_input() { return take_in(false); }
+  bool has_input() override { return take_in(false); }
+  bool at_end() override { return take_in(false) && at_ == bytes_.size(); }
 
  private:
   bool take_in(bool wait);
@@ -63,6 +86,6 @@ class PromptReader {
 // The tokens of a prompt. Error, with its line, if it has a character that the model does not know.
 std::vector<data::Token> tokens_of(const PromptLine& line, const data::Tokenizer& tokenizer);
 // Error unless all prompts can be continued.
-void check_prompts(PromptReader prompts, const data::Tokenizer& tokenizer);
+void check_prompts(PromptLines& prompts, const data::Tokenizer& tokenizer);
 
 }  // namespace tapegrad::sampling

@@ -68,8 +68,16 @@ void SamplePrinter::note_length(std::size_t prompt_tokens, const nn::GenerateOpt
       grouped(block)));
 }
 
-void SamplePrinter::begin_text() {
+MadeText SamplePrinter::make(nn::TokenStream& stream, const OnText& show) {
   if (!begin_) begin_ = std::chrono::steady_clock::now();
+  TextMaker maker(model_.tokenizer, options_);
+  while (const auto token = stream.next()) {
+    saw_token();
+    const std::string piece = maker.push(*token);
+    if ((!piece.empty() && !show(piece)) || maker.stopped() || interrupted()) break;
+  }
+  if (const std::string rest = maker.end(stream.end_of_text()); !rest.empty()) show(rest);
+  return maker.take();
 }
 
 void SamplePrinter::saw_token() {
@@ -80,36 +88,27 @@ void SamplePrinter::saw_token() {
   }
 }
 
-void SamplePrinter::count(const nn::GenerationCost& cost) {
-  cost_.prompt_tokens += cost.prompt_tokens;
-  cost_.tokens += cost.tokens;
-  cost_.prompt_seconds += cost.prompt_seconds;
-  cost_.seconds += cost.seconds;
-  cost_.passes += cost.passes;
-  cost_.pass_seconds += cost.pass_seconds;
-}
-
-void SamplePrinter::rate() const {
+void SamplePrinter::rate(const nn::GenerationCost& cost) const {
   if (tokens_ == 0) return;
   const auto per_second = [](std::int64_t tokens, double seconds) {
     return grouped(
         static_cast<std::int64_t>(static_cast<double>(tokens) / std::max(seconds, 1e-9)));
   };
   std::string line;
-  if (cost_.prompt_tokens > 0) {
-    line = fmt::format("{} read, {} tok/s; ", counted_tokens(cost_.prompt_tokens),
-                       per_second(cost_.prompt_tokens, cost_.prompt_seconds));
+  if (cost.prompt_tokens > 0) {
+    line = fmt::format("{} read, {} tok/s; ", counted_tokens(cost.prompt_tokens),
+                       per_second(cost.prompt_tokens, cost.prompt_seconds));
   }
   line += fmt::format("the first token after {:.2f} s; {} in {:.2f} s", *first_token_,
-                      counted_tokens(tokens_), cost_.prompt_seconds + cost_.seconds);
-  if (cost_.tokens > 0) line += fmt::format(": {} tok/s", per_second(cost_.tokens, cost_.seconds));
+                      counted_tokens(tokens_), cost.prompt_seconds + cost.seconds);
+  if (cost.tokens > 0) line += fmt::format(": {} tok/s", per_second(cost.tokens, cost.seconds));
   constexpr double kLong = 1;  // seconds: finding out takes as long as four tokens
   const auto weights = nn::read_by_pass(model_.gpt, model_.params);
-  if (cost_.pass_seconds > kLong && !weights.empty() && !interrupted()) {
+  if (cost.pass_seconds > kLong && !weights.empty() && !interrupted()) {
     const double bytes =
-        static_cast<double>(cost_.passes) * static_cast<double>(nn::bytes_of(weights));
+        static_cast<double>(cost.passes) * static_cast<double>(nn::bytes_of(weights));
     line += fmt::format(", which is {:.0f} % of the rate at which the weights can be read",
-                        100 * bytes / cost_.pass_seconds / read_rate(weights));
+                        100 * bytes / cost.pass_seconds / read_rate(weights));
   }
   print_error(line + "\n");
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,9 @@
 #include "tapegrad/run/models/model.h"
 
 namespace tapegrad::sampling {
+
+// Shows a piece of a text; false if nobody can see more of it.
+using OnText = std::function<bool(std::string_view piece)>;
 
 // Prints texts on stdout, and on stderr what there is to say about all of them.
 class SamplePrinter {
@@ -33,21 +37,20 @@ class SamplePrinter {
   // Says once that a text of so many tokens becomes slow, if it will.
   void note_length(std::size_t prompt_tokens, const nn::GenerateOptions& options);
 
-  // Before the first token of a text, and at each token.
-  void begin_text();
-  void saw_token();
-  void count(const nn::GenerationCost& cost);
+  // Makes the stream's current text, and shows what may be shown of it as soon as it may.
+  MadeText make(nn::TokenStream& stream, const OnText& show);
   // How fast prompts were read and texts were made, and how near that came to what memory allows.
-  void rate() const;
+  void rate(const nn::GenerationCost& cost) const;
 
  private:
+  void saw_token();
+
   const run::TextModel& model_;
   const SampleOptions& options_;
   bool noted_ = false;
   std::int64_t tokens_ = 0;
   std::optional<double> first_token_;  // seconds
   std::optional<std::chrono::steady_clock::time_point> begin_;
-  nn::GenerationCost cost_;
 };
 
 // The options of texts of a model, and how many run side by side: at most SampleOptions::batch, and

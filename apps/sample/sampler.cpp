@@ -26,56 +26,62 @@ bool is_command(const std::string& line) {
 
 }  // namespace
 
-// Error if a prompt has a character that the model does not know.
-nn::TokenStream Sampler::stream_of(const std::vector<std::string>& prompts, std::int64_t times) {
-  const nn::GenerateOptions options = generate_options(model_, options_);
-  std::vector<nn::Tokens> tokens;
-  for (const std::string& prompt : prompts) tokens.push_back(model_.tokens_of(prompt));
-  for (const nn::Tokens& prompt : tokens) printer_.note_length(prompt.size(), options);
-  return {model_.gpt,
-          std::move(tokens),
-          options,
-          rng_,
-          {.times = times,
-           .leaves_texts = !options_.stops.empty(),
-           .limits = generation_limits(model_, options_)}};
-}
+Sampler::Sampler(const run::TextModel& model, const SampleOptions& options, std::uint64_t seed)
+    : model_(model),
+      options_(options),
+      printer_(model_, options_),
+      generation_(model.gpt, generation_limits(model, options_)),
+      seed_(seed) {}
 
-// Makes the stream's current text, and passes on what may be shown of it.
-MadeText Sampler::make(nn::TokenStream& stream, const run::OnText& on_text) {
-  TextMaker maker(model_.tokenizer, options_);
-  printer_.begin_text();
-  while (const auto token = stream.next()) {
-    printer_.saw_token();
-    const std::string piece = maker.push(*token);
-    if ((!piece.empty() && !on_text(piece)) || maker.stopped() || interrupted()) break;
+// The next sample of the prompt that was read last, or the first one of the next prompt.
+std::optional<nn::Prompt> Sampler::next_text(PromptLines& prompts, std::int64_t samples) {
+  if (!begun_) {
+    std::optional<PromptLine> line = prompts.next();
+    if (!line) return std::nullopt;
+    nn::GenerateOptions generate = generate_options(model_, options_);
+    generate.max_new_tokens = line->max_new_tokens.value_or(generate.max_new_tokens);
+    nn::Tokens tokens = tokens_of(*line, model_.tokenizer);
+    printer_.note_length(tokens.size(), generate);
+    begun_ = Begun{std::move(*line), std::move(tokens), std::move(generate)};
+    ++prompts_;
   }
-  if (const std::string rest = maker.end(stream.end_of_text()); !rest.empty()) on_text(rest);
-  return maker.take();
+  const std::uint64_t own = seed_++, sample = begun_->samples++;
+  nn::Prompt text{.tokens = begun_->tokens,
+                  .options = begun_->options,
+                  .seed = begun_->line.seed ? *begun_->line.seed + sample : own,
+                  .goes_on = until_stop(model_.tokenizer, options_)};
+  asked_.push_back({begun_->line.prompt, begun_->line.id});
+  if (begun_->samples == static_cast<std::uint64_t>(samples)) begun_.reset();
+  return text;
 }
 
-void Sampler::print_one(const std::string& prompt, nn::TokenStream& stream) {
+nn::PromptSource Sampler::texts_of(PromptLines& prompts, std::int64_t samples) {
+  return {.next = [this, &prompts, samples] { return next_text(prompts, samples); },
+          .ready = [this, &prompts] { return begun_ || prompts.has_input(); }};
+}
+
+void Sampler::print_text(nn::TokenStream& stream) {
+  const Asked asked = std::move(asked_.front());
+  asked_.pop_front();
   if (options_.json) {
-    return printer_.json(prompt, make(stream, [](std::string_view) { return true; }));
+    const MadeText made = printer_.make(stream, [](std::string_view) { return true; });
+    return printer_.json(asked.prompt, made, asked.id);
   }
-  SamplePrinter::print(prompt);
-  printer_.end_text(make(stream, SamplePrinter::print).tokens);
+  SamplePrinter::print(asked.prompt);
+  printer_.end_text(printer_.make(stream, SamplePrinter::print).tokens);
 }
 
-void Sampler::print_samples(const std::vector<std::string>& prompts) {
+void Sampler::print_texts(PromptLines& prompts) {
   catch_interrupts();
-  const auto times = static_cast<std::size_t>(options_.num_samples);
-  std::size_t text = 0;
-  nn::TokenStream stream = stream_of(prompts, options_.num_samples);
-  for (const std::string& prompt : prompts) {
-    for (std::size_t i = 0; i < times && !interrupted() && std::ferror(stdout) == 0; ++i) {
-      printer_.heading(text++, prompts.size());
-      print_one(prompt, stream);
-      stream.next_text();
-    }
+  nn::TokenStream stream(generation_, texts_of(prompts, options_.num_samples));
+  bool several = false;  // prompts, for headings
+  for (std::size_t text = 0; !interrupted() && std::ferror(stdout) == 0 && stream.next_text();
+       ++text) {
+    if (text == 0) several = prompts_ > 1 || !prompts.at_end();
+    printer_.heading(text, several ? 2 : 1);
+    print_text(stream);
   }
-  printer_.count(stream.cost());
-  printer_.rate();
+  printer_.rate(generation_.cost());
 }
 
 void Sampler::converse() {
@@ -91,9 +97,10 @@ void Sampler::converse() {
       continue;
     }
     try {
-      nn::TokenStream stream = stream_of({*line}, 1);
-      print_one(*line, stream);
-      printer_.count(stream.cost());
+      PromptList prompt({*line});
+      nn::TokenStream stream(generation_, texts_of(prompt, 1));
+      stream.next_text();
+      print_text(stream);
     } catch (const nn::BrokenLogits&) {  // no other line will do better
       throw;
     } catch (const Error& error) {  // a character that the model does not have, say
@@ -101,7 +108,7 @@ void Sampler::converse() {
     }
     forget_interrupt();
   }
-  printer_.rate();
+  printer_.rate(generation_.cost());
 }
 
 }  // namespace tapegrad::sampling

@@ -34,9 +34,8 @@ int lesson() {
     fmt::print("{:11.1f} {:15.3f} % {:12.2f} %\n", temperature, likeliest(p, 1), likeliest(p, 40));
   }
 
-  Rng sampler(42);
   const nn::GenerateOptions options{.max_new_tokens = 20, .temperature = 0.8, .top_k = 40};
-  const std::vector<data::Token> ids = nn::generate(gpt, prompt, options, sampler);
+  const std::vector<data::Token> ids = nn::stream(gpt, prompt, options, 42).tokens();
   fmt::print("\n{} tokens become {}:\n", prompt.size(), prompt.size() + ids.size());
   fmt::print("{}\n\nHello, I am a{}\n", fmt::join(ids, " "), tokenizer.decode(ids));
   return 0;

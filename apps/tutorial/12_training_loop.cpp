@@ -56,8 +56,7 @@ int lesson() {
     optimizer.zero_grad();
   }
 
-  Rng sampler(42);
-  const auto ids = nn::generate(gpt, {0}, {.max_new_tokens = 100}, sampler);
+  const auto ids = nn::stream(gpt, {0}, {.max_new_tokens = 100}, 42).tokens();
   std::string text = data::WordList::letters().decode(ids);
   std::replace(text.begin(), text.end(), '\n', ' ');
   fmt::print("\n{}\n", text);

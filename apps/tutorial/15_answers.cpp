@@ -60,10 +60,10 @@ Tensor loss_of(const nn::GPT& gpt, const data::Batch& batch) {
 
 std::string answer(const nn::GPT& gpt, const data::Conversation& asked) {
   const std::string prompt = chat_template.render({{asked.messages[0]}}, true).text;
-  Rng unused(0);
   return tokenizer.decode(
-      nn::generate(gpt, tokenizer.encode(prompt, true),
-                   {.max_new_tokens = 12, .greedy = true, .stop_tokens = {end_token}}, unused));
+      nn::stream(gpt, tokenizer.encode(prompt, true),
+                 {.max_new_tokens = 12, .greedy = true, .stop_tokens = {end_token}})
+          .tokens());
 }
 
 // A conversation, with a mark under each token that counts in the loss, and the places in a row at

@@ -1,25 +1,24 @@
 #pragma once
 
-#include <functional>
-#include <span>
 #include <vector>
 
-#include "tapegrad/nn/generation/generation.h"
+#include "tapegrad/nn/generation/token_stream.h"
 
 namespace tapegrad::nn {
 
-// Continues `prompt` (at least one token) and returns the new tokens. Each is passed to `on_token`,
-// if there is one, as soon as it is known; returning false from it ends the text. Draws one
-// multinomial per token, as nanoGPT's generate does. As to long texts, see Generation.
-Tokens generate(const Decoder& gpt, const Tokens& prompt, const GenerateOptions& options, Rng& rng,
-                const std::function<bool(std::int32_t)>& on_token = {});
+// The text behind a prompt of at least one token, made as it is walked through:
+//
+//   for (const NewToken& t : stream(model, prompt, {.max_new_tokens = 50})) show(t.token);
+//   const Tokens text = stream(model, prompt).tokens();
+//
+// A generator with this seed draws one multinomial per token, as in nanoGPT's generate. As to long
+// texts, see Generation.
+TokenStream stream(const Decoder& model, Tokens prompt, const GenerateOptions& options = {},
+                   std::uint64_t seed = 1337);
 
-// Continues several prompts side by side, up to GenerationLimits::max_sequences at once. Text i
-// draws from rngs[i] alone, one multinomial per token: it becomes what it becomes by itself with
-// that generator. `on_token` gets the index of the text and the token; returning false ends that
-// text. Error unless there are as many generators as prompts.
-std::vector<Tokens> generate(const Decoder& gpt, const std::vector<Tokens>& prompts,
-                             const GenerateOptions& options, std::span<Rng> rngs,
-                             const std::function<bool(std::size_t, std::int32_t)>& on_token = {});
+// The texts behind several prompts, in their order, made side by side. Text i is the one that
+// stream() makes of prompt i with the seed `seed + i`.
+std::vector<Tokens> generate(const Decoder& model, std::vector<Tokens> prompts,
+                             const GenerateOptions& options = {}, std::uint64_t seed = 1337);
 
 }  // namespace tapegrad::nn

@@ -85,7 +85,8 @@ class Generation {
 
   explicit Generation(const Decoder& model, const GenerationLimits& limits = {});
 
-  // Takes up a prompt of at least one token. Errors: invalid options or tokens; there are
+  // Takes up a prompt of at least one token. Each token draws one multinomial from `rng`; a greedy
+  // one draws nothing. Errors: invalid options or tokens; there are
   // max_sequences; the caches would need more than max_positions; block_size is too small for
   // Context::shift.
   Id add(Tokens prompt, const GenerateOptions& options, Rng rng);
@@ -108,9 +109,6 @@ class Generation {
   // What there is since the last call. Errors: there is no such sequence; what has ended this text
   // alone: what its mask has thrown, or BrokenLogits.
   Taken take(Id id);
-  // The generator as it is after the tokens so far. Each token draws one multinomial; a greedy one
-  // draws nothing.
-  const Rng& rng(Id id) const { return find(id).text.rng(); }
   // Forgets a sequence, whether it has ended or not. Its place is free at once, and so is its
   // memory, but for what GenerationLimits::kept_positions allows to keep.
   void remove(Id id);
@@ -118,6 +116,7 @@ class Generation {
   // Forgets the keys and values of removed sequences: those of other weights, say.
   void forget_kept() { kept_.shrink(0); }
 
+  const GenerationLimits& limits() const { return limits_; }
   const GenerationCost& cost() const { return cost_; }
   // Positions for which memory is there now: those of sequences and those that are kept. One that
   // several share counts once.

@@ -133,10 +133,4 @@ std::int32_t pick_token(std::vector<float> logits, const GenerateOptions& option
   return static_cast<std::int32_t>(rng.multinomial(logits));
 }
 
-void skip_tokens(Rng& rng, const GenerateOptions& options, std::int64_t vocab_size,
-                 std::int64_t count) {
-  if (options.greedy) return;
-  for (std::int64_t i = 0; i < count * vocab_size; ++i) rng.next64();  // multinomial() draws V
-}
-
 }  // namespace tapegrad::nn

@@ -76,8 +76,4 @@ struct GenerateOptions {
 std::int32_t pick_token(std::vector<float> logits, const GenerateOptions& options, Rng& rng,
                         std::span<const std::int32_t> text = {});
 
-// Draws from `rng` what `count` calls of pick_token() draw, among V = vocab_size tokens.
-void skip_tokens(Rng& rng, const GenerateOptions& options, std::int64_t vocab_size,
-                 std::int64_t count);
-
 }  // namespace tapegrad::nn

@@ -36,7 +36,6 @@ class RunningText {
   std::int64_t prompt_tokens() const { return prompt_tokens_; }
   std::int64_t new_tokens() const { return std::ssize(tokens_) - prompt_tokens_; }
   const GenerateOptions& options() const { return options_; }
-  const Rng& rng() const { return rng_; }
   std::optional<TextEnd> end() const { return end_; }
 
   // Guesses at most `most` tokens, which choose() checks.

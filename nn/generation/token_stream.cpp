@@ -1,127 +1,128 @@
 #include "tapegrad/nn/generation/token_stream.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace tapegrad::nn {
 namespace {
 
-// Texts that are made side by side share what they begin with; nothing is kept behind them.
-GenerationLimits limits_of(const StreamOptions& stream) {
-  GenerationLimits limits = stream.limits;
-  if (!limits.kept_positions) limits.kept_positions = 0;
-  return limits;
-}
+// Texts behind a long one, which is read first. More would fill memory for longer texts than that.
+constexpr std::int64_t kMostUnread = 1024;
 
 }  // namespace
 
-// To begin behind a text, all numbers are drawn that it will draw: so many take a tenth of a
-// second.
-constexpr std::int64_t kMostDrawsAhead = 100'000'000;
-
-TokenStream::TokenStream(const Decoder& model, std::vector<Tokens> prompts,
-                         const GenerateOptions& options, Rng& rng, const StreamOptions& stream)
-    : model_(model),
-      generation_(model, limits_of(stream)),
-      prompts_(std::move(prompts)),
-      times_(stream.times),
-      options_(options),
-      rng_(rng),
-      may_look_ahead_(options.greedy ||
-                      options.max_new_tokens <= kMostDrawsAhead / model.config.vocab_size),
-      reach_length_(options.stop_tokens.empty() && !stream.leaves_texts) {
-  check(!prompts_.empty() && times_ >= 1, "[token_stream] {} prompts, {} times, are no text",
-        prompts_.size(), times_);
-  begin_text(rng_);
+PromptSource source_of(std::vector<Prompt> prompts) {
+  return {.next = [prompts = std::move(prompts),
+                   at = std::size_t{0}]() mutable -> std::optional<Prompt> {
+    if (at == prompts.size()) return std::nullopt;
+    return std::move(prompts[at++]);
+  }};
 }
 
-TokenStream::TokenStream(const Decoder& model, Tokens prompt, const GenerateOptions& options,
-                         Rng& rng)
-    : TokenStream(model, std::vector<Tokens>{std::move(prompt)}, options, rng, {}) {}
-
-bool TokenStream::has_next() const { return begun_ < std::ssize(prompts_) * times_; }
-
-const Tokens& TokenStream::next_prompt() const {
-  return prompts_[static_cast<std::size_t>(begun_ / times_)];
+PromptSource source_of(std::vector<Tokens> prompts, const GenerateOptions& options,
+                       std::uint64_t seed) {
+  std::vector<Prompt> all;
+  for (Tokens& tokens : prompts) all.push_back({std::move(tokens), options, seed++});
+  return source_of(std::move(all));
 }
 
-void TokenStream::begin_text(const Rng& start) {
-  texts_.push_back({start, start, generation_.add(next_prompt(), options_, start)});
-  ++begun_;
+TokenStream::TokenStream(Generation& engine, PromptSource prompts)
+    : engine_(engine), source_(std::move(prompts)) {}
+
+TokenStream::TokenStream(std::unique_ptr<Generation> engine, PromptSource prompts)
+    : own_(std::move(engine)), engine_(*own_), source_(std::move(prompts)) {}
+
+TokenStream::TokenStream(const Decoder& model, PromptSource prompts)
+    : TokenStream(std::make_unique<Generation>(model, GenerationLimits{.kept_positions = 0}),
+                  std::move(prompts)) {}
+
+TokenStream::~TokenStream() {
+  while (!texts_.empty()) drop_text();
 }
 
-// The generator after a text of which nothing is left out.
-Rng TokenStream::after_whole(const Text& text) const {
-  if (text.end) return text.rng;
-  Rng rng = text.start;
-  skip_tokens(rng, options_, model_.config.vocab_size, options_.max_new_tokens);
-  return rng;
+// Texts that are being made do not wait for a prompt that is still to come.
+void TokenStream::read_prompt() {
+  if (next_ || ended_) return;
+  if (!texts_.empty() && !source_.ready()) return;
+  next_ = source_.next();
+  ended_ = !next_;
 }
 
-void TokenStream::look_ahead() {
-  while (may_look_ahead_ && reach_length_ && has_next() &&
-         generation_.has_room(std::ssize(next_prompt()), options_)) {
-    begin_text(after_whole(texts_.back()));
+void TokenStream::begin_texts() {
+  const std::int64_t most = std::max(kMostUnread, 2 * engine_.limits().max_sequences);
+  try {
+    while (std::ssize(texts_) < most) {
+      read_prompt();
+      if (!next_) return;
+      const bool room = engine_.has_room(std::ssize(next_->tokens), next_->options);
+      if (!room && !texts_.empty()) return;
+      Prompt prompt = *std::exchange(next_, {});
+      texts_.push_back(
+          {.id = engine_.add(std::move(prompt.tokens), prompt.options, Rng(prompt.seed)),
+           .goes_on = std::move(prompt.goes_on)});
+    }
+  } catch (...) {  // the texts before it are made all the same
+    error_ = std::current_exception();
+    ended_ = true;
   }
 }
 
-void TokenStream::drop_from(std::size_t text) {
-  while (texts_.size() > text) {
-    if (texts_.back().id) generation_.remove(*texts_.back().id);
-    texts_.pop_back();
-    --begun_;
-  }
-}
-
-// Takes what a step has made.
-void TokenStream::read_tokens() {
-  for (std::size_t i = 0; i < texts_.size(); ++i) {
-    Text& text = texts_[i];
-    if (!text.id) continue;
-    const Generation::Taken taken = generation_.take(*text.id);
-    text.made.insert(text.made.end(), taken.tokens.begin(), taken.tokens.end());
-    text.rng = generation_.rng(*text.id);
+// Takes what a step has made of a text.
+void TokenStream::take(Text& text) {
+  if (!text.id) return;
+  bool goes_on = true;
+  try {
+    Generation::Taken taken = engine_.take(*text.id);
+    goes_on = !text.goes_on || text.goes_on(taken.tokens);
+    std::move(taken.tokens.begin(), taken.tokens.end(), std::back_inserter(text.made));
     text.end = taken.end;
-    if (!text.end) continue;
-    generation_.remove(*text.id);
-    text.id.reset();
-    reach_length_ = text.end == TextEnd::length;
-    if (!reach_length_) drop_from(i + 1);  // they were begun from another state
+  } catch (...) {
+    text.error = std::current_exception();
   }
+  if (goes_on && !text.end && !text.error) return;
+  engine_.remove(*text.id);
+  text.id.reset();
 }
 
-std::optional<NewToken> TokenStream::next() {
-  Text& text = texts_.front();
-  while (text.made.empty() && !text.end) {
-    look_ahead();
-    generation_.step();
-    read_tokens();
-  }
-  if (text.made.empty()) {
-    rng_ = text.rng;
-    end_ = text.end;
-    return std::nullopt;
-  }
-  const NewToken token = text.made.front();
-  text.made.pop_front();
-  if (text.made.empty() && text.end != TextEnd::stop_token) {
-    rng_ = text.rng;
-  } else {  // the text's own generator is ahead
-    skip_tokens(rng_, options_, model_.config.vocab_size, 1);
-  }
-  return token;
+void TokenStream::drop_text() {
+  if (texts_.front().id) engine_.remove(*texts_.front().id);
+  texts_.pop_front();
 }
 
 bool TokenStream::next_text() {
-  const Text& text = texts_.front();
-  const bool whole = text.made.empty() && (end_ || text.end == TextEnd::length);
-  if (!whole) {  // the next text begins where this one was left
-    reach_length_ = false;
-    drop_from(1);
+  if (std::exchange(begun_, false)) drop_text();
+  begin_texts();
+  begun_ = !texts_.empty();
+  if (!begun_ && error_) std::rethrow_exception(std::exchange(error_, {}));
+  return begun_;
+}
+
+std::optional<NewToken> TokenStream::next() {
+  if (!begun_ && !next_text()) return std::nullopt;
+  Text& text = texts_.front();
+  while (text.made.empty() && text.id) {
+    engine_.step();
+    for (Text& each : texts_) take(each);
+    begin_texts();
   }
-  if (texts_.size() == 1 && !has_next()) return false;
-  if (text.id) generation_.remove(*text.id);
-  texts_.pop_front();
-  end_.reset();
-  if (texts_.empty()) begin_text(rng_);
-  return true;
+  if (text.made.empty()) {
+    if (text.error) std::rethrow_exception(text.error);
+    return std::nullopt;
+  }
+  NewToken token = std::move(text.made.front());
+  text.made.pop_front();
+  return token;
+}
+
+Tokens TokenStream::tokens() {
+  Tokens tokens;
+  while (const auto token = next()) tokens.push_back(token->token);
+  return tokens;
+}
+
+std::optional<TextEnd> TokenStream::end_of_text() const {
+  if (!begun_ || !texts_.front().made.empty()) return std::nullopt;
+  return texts_.front().end;
 }
 
 }  // namespace tapegrad::nn

@@ -1,104 +1,120 @@
 #pragma once
 
 #include <deque>
+#include <exception>
+#include <functional>
 #include <iterator>
+#include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "tapegrad/nn/generation/generation.h"
 
 namespace tapegrad::nn {
 
-struct StreamOptions {
-  std::int64_t times = 1;  // texts of each prompt
-  // Whether next_text() may leave texts before their end, as a program does that looks for words in
-  // them.
-  bool leaves_texts = false;
-  GenerationLimits limits = {};
+// A text to make.
+struct Prompt {
+  Tokens tokens;
+  GenerateOptions options = {};
+  std::uint64_t seed = 1337;  // of a generator that draws for this text alone
+  // Called after each step with the tokens that it has made, which are none while the prompt is
+  // read. It may be called before the text's turn. False ends the text behind these tokens.
+  std::function<bool(std::span<const NewToken>)> goes_on = {};
 };
 
-// A text as a range, made token by token as it is walked through, once:
+// Prompts that are read one by one, each when there is room for its text.
+struct PromptSource {
+  std::function<std::optional<Prompt>()> next;        // nothing: there are no more
+  std::function<bool()> ready = [] { return true; };  // whether next() would return at once
+};
+
+PromptSource source_of(std::vector<Prompt> prompts);
+// The same options for each prompt; text i has the seed `seed + i`.
+PromptSource source_of(std::vector<Tokens> prompts, const GenerateOptions& options,
+                       std::uint64_t seed);
+
+// A range over what `next()` of a stream returns, which can be walked through once.
+template <class Stream>
+class StreamIterator {
+ public:
+  using value_type = typename Stream::Piece;
+  using difference_type = std::ptrdiff_t;
+  explicit StreamIterator(Stream* stream) : stream_(stream), piece_(stream->next()) {}
+  const value_type& operator*() const { return *piece_; }
+  const value_type* operator->() const { return &*piece_; }
+  StreamIterator& operator++() {
+    piece_ = stream_->next();
+    return *this;
+  }
+  void operator++(int) { ++*this; }
+  bool operator==(std::default_sentinel_t) const { return !piece_; }
+
+ private:
+  Stream* stream_;
+  std::optional<value_type> piece_;
+};
+
+// Texts in the order of their prompts, each a range of tokens that are made as it is walked
+// through:
 //
-//   for (const NewToken& t : TokenStream(model, prompt, {.max_new_tokens = 50}, rng))
-//   show(t.token);
-//
-// A stream may have several texts, one behind the other:
-//
-//   TokenStream stream(model, prompts, options, rng, {.times = 3});
-//   do {
+//   TokenStream stream(engine, source_of(prompts, options, seed));
+//   while (stream.next_text()) {
 //     for (const NewToken& t : stream) show(t.token);
-//   } while (stream.next_text());
+//   }
 //
-// All texts draw from one generator: each goes on where the text before it has stopped, as if they
-// were made one after the other. The stream makes them side by side all the same. Each token draws
-// equally many random numbers, so a text that reaches max_new_tokens leaves the generator in a
-// state that is known before. From there the texts that follow begin. A text that ends earlier
-// makes their tokens wrong; they are dropped and begun again. So where texts may end earlier, the
-// stream looks ahead only after a text that has reached its length.
+// The texts are made side by side, as many as the engine has room for. Each is the text that its
+// prompt and seed give alone. An error of a text, of its prompt or of the source is thrown at that
+// text's turn.
 class TokenStream {
  public:
-  // All texts of a prompt come before those of the next one. Draws from `rng`, which must outlive
-  // the stream, as the model must. After each token, `rng` is as it is without looking ahead.
-  TokenStream(const Decoder& model, std::vector<Tokens> prompts, const GenerateOptions& options,
-              Rng& rng, const StreamOptions& stream);
-  TokenStream(const Decoder& model, Tokens prompt, const GenerateOptions& options, Rng& rng);
+  using Piece = NewToken;
 
-  // The next token of the current text, at first the first one; none at its end.
-  std::optional<NewToken> next();
-  // Why there are no more tokens; none before.
-  std::optional<TextEnd> end_of_text() const { return end_; }
-  // Goes on to the next text, and leaves out what next() has not returned of the current one. False
-  // if there is no further text.
+  // The engine must outlive the stream, and may run other texts.
+  TokenStream(Generation& engine, PromptSource prompts);
+  // With an engine of its own, which keeps nothing of texts that have ended.
+  TokenStream(const Decoder& model, PromptSource prompts);
+  ~TokenStream();
+  TokenStream(const TokenStream&) = delete;
+  TokenStream& operator=(const TokenStream&) = delete;
+
+  // Goes to the next text, at first to the first one, and leaves out what next() has not returned
+  // of the one before. False if there is none. Waits for a prompt only if no other text is there.
   bool next_text();
+  // The next token of the current text; none at its end. Before the first next_text(), of the
+  // first text.
+  std::optional<NewToken> next();
+  // All tokens of the current text that next() has not returned.
+  Tokens tokens();
+  // Why the current text has ended; none before, and if Prompt::goes_on has ended it.
+  std::optional<TextEnd> end_of_text() const;
 
-  const GenerationCost& cost() const { return generation_.cost(); }  // of all texts so far
-
-  class Iterator {
-   public:
-    using value_type = NewToken;
-    using difference_type = std::ptrdiff_t;
-    explicit Iterator(TokenStream* stream) : stream_(stream), token_(stream->next()) {}
-    const NewToken& operator*() const { return *token_; }
-    const NewToken* operator->() const { return &*token_; }
-    Iterator& operator++() {
-      token_ = stream_->next();
-      return *this;
-    }
-    void operator++(int) { ++*this; }
-    bool operator==(std::default_sentinel_t) const { return !token_; }
-
-   private:
-    TokenStream* stream_;
-    std::optional<NewToken> token_;
-  };
-  Iterator begin() { return Iterator(this); }
+  StreamIterator<TokenStream> begin() { return StreamIterator(this); }
   std::default_sentinel_t end() const { return {}; }
 
  private:
   struct Text {
-    Rng start, rng;                    // before its first token, and after those so far
-    std::optional<Generation::Id> id;  // none after its end
-    std::deque<NewToken> made = {};    // next() has not returned them yet
+    std::optional<Generation::Id> id;  // none when nothing more is made
+    std::function<bool(std::span<const NewToken>)> goes_on;
+    std::deque<NewToken> made = {};  // next() has not returned them yet
     std::optional<TextEnd> end = {};
+    std::exception_ptr error = {};
   };
 
-  bool has_next() const;
-  const Tokens& next_prompt() const;
-  void begin_text(const Rng& start);
-  void look_ahead();
-  void read_tokens();
-  void drop_from(std::size_t text);
-  Rng after_whole(const Text& text) const;
+  TokenStream(std::unique_ptr<Generation> engine, PromptSource prompts);
+  void read_prompt();
+  void begin_texts();
+  void take(Text& text);
+  void drop_text();
 
-  const Decoder& model_;
-  Generation generation_;
-  std::vector<Tokens> prompts_;
-  std::int64_t times_, begun_ = 0;  // texts
-  GenerateOptions options_;
-  Rng& rng_;
-  std::deque<Text> texts_;     // from the current one to the last that was begun
-  const bool may_look_ahead_;  // whether the draws of a text can be left out in no time
-  bool reach_length_;          // whether texts are expected to
-  std::optional<TextEnd> end_;
+  std::unique_ptr<Generation> own_;
+  Generation& engine_;
+  PromptSource source_;
+  std::optional<Prompt> next_;  // read, and not begun
+  bool ended_ = false;          // no prompt is to be read behind it
+  std::exception_ptr error_;    // of the prompt behind it
+  std::deque<Text> texts_;      // from the current one to the last that was begun
+  bool begun_ = false;          // the first of these is the current one
 };
 
 }  // namespace tapegrad::nn

@@ -18,7 +18,7 @@ namespace tapegrad::run {
 // the next text of the same one. Any number of threads may use an object.
 //
 //   JsonMasks masks(model.tokenizer);
-//   model.generate("A cat:", {.mask = masks.of_schema(schema)});
+//   model.stream("A cat:", {.mask = masks.of_schema(schema)});
 //
 // A text ends by a token of Tokenizer::ends() or, of a tokenizer without one, where nothing can
 // follow. It is whole JSON unless max_new_tokens cuts it.

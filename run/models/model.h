@@ -1,12 +1,12 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "tapegrad/base/text/utf8.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/nn/decoder.h"
 #include "tapegrad/nn/generation/beam.h"
@@ -31,18 +31,37 @@ std::vector<data::Token> default_prompt(const data::Tokenizer& tokenizer);
 // one, the default prompt.
 std::vector<data::Token> prompt_tokens(const data::Tokenizer& tokenizer, std::string_view prompt);
 
-// Called with a text piece by piece, whole UTF-8 characters only; returning false ends the text.
-using OnText = std::function<bool(std::string_view piece)>;
+// Texts of a model in the order of their prompts (see nn::TokenStream), each a range of pieces of
+// whole UTF-8 characters:
+//
+//   TextStream stream(gpt, tokenizer, prompts, options, seed);
+//   while (stream.next_text()) {
+//     for (const std::string& piece : stream) show(piece);
+//   }
+class TextStream {
+ public:
+  using Piece = std::string;
 
-// Makes the current text of a stream, and passes it to `on_text`, and before that each new token to
-// `on_token`, if there is one. Returns the number of new tokens.
-std::int64_t stream_text(nn::TokenStream& stream, const data::Tokenizer& tokenizer,
-                         const OnText& on_text,
-                         const std::function<void(const nn::NewToken&)>& on_token = {});
-// Continues the tokens of a prompt in the same way, and ends at each of the tokenizer's ends().
-std::int64_t stream_text(const nn::Decoder& gpt, const data::Tokenizer& tokenizer,
-                         const std::vector<data::Token>& prompt, nn::GenerateOptions options,
-                         Rng& rng, const OnText& on_text);
+  // Text i has the seed `seed + i`. The model and the tokenizer must outlive the stream.
+  TextStream(const nn::Decoder& gpt, const data::Tokenizer& tokenizer,
+             std::vector<std::vector<data::Token>> prompts, const nn::GenerateOptions& options,
+             std::uint64_t seed)
+      : tokenizer_(tokenizer), tokens_(gpt, nn::source_of(std::move(prompts), options, seed)) {}
+
+  // As those of nn::TokenStream.
+  bool next_text();
+  std::optional<std::string> next();
+  // All of the current text that next() has not returned.
+  std::string text();
+
+  nn::StreamIterator<TextStream> begin() { return nn::StreamIterator(this); }
+  std::default_sentinel_t end() const { return {}; }
+
+ private:
+  const data::Tokenizer& tokenizer_;
+  nn::TokenStream tokens_;
+  Utf8Stream characters_;
+};
 
 // A GPT that was trained, with its tokenizer.
 struct TextModel {
@@ -51,16 +70,18 @@ struct TextModel {
   data::Tokenizer tokenizer;
   ModelSettings settings = {};
 
-  // Continues a prompt and returns the new text alone. An empty prompt stands for the default one.
+  // The text behind a prompt, piece by piece as it is made:
+  //
+  //   for (const std::string& piece : model.stream("Once upon")) show(piece);
+  //   const std::string text = model.stream("Once upon").text();
+  //
+  // An empty prompt stands for the default one. The text ends at each of the tokenizer's ends().
   // Equal seeds give equal texts. Errors: a character that the tokenizer does not have; invalid
   // options.
-  std::string generate(std::string_view prompt, const nn::GenerateOptions& options = {},
-                       std::uint64_t seed = 1337) const;
-  // The same as a stream.
-  void generate(std::string_view prompt, const nn::GenerateOptions& options, std::uint64_t seed,
-                const OnText& on_text) const;
-  // Continues several prompts side by side. Text i is the one that prompt i gets alone with the
-  // seed seed + i.
+  TextStream stream(std::string_view prompt, const nn::GenerateOptions& options = {},
+                    std::uint64_t seed = 1337) const;
+  // The texts behind several prompts, in their order, made side by side. Text i is the one that
+  // stream() makes of prompt i with the seed `seed + i`.
   std::vector<std::string> generate(const std::vector<std::string>& prompts,
                                     const nn::GenerateOptions& options = {},
                                     std::uint64_t seed = 1337) const;

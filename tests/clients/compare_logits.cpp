@@ -33,10 +33,9 @@ int main(int argc, char** argv) {
     }
     const Tensor& greedy = expected.at("greedy");
     const auto prompt = expected.at("prompt").values<std::int32_t>();
-    Rng unused(0);
-    const nn::Tokens made =
-        nn::generate(model.gpt, {prompt.begin(), prompt.end()},
-                     {.max_new_tokens = greedy.numel(), .greedy = true}, unused);
+    const nn::Tokens made = nn::stream(model.gpt, {prompt.begin(), prompt.end()},
+                                       {.max_new_tokens = greedy.numel(), .greedy = true})
+                                .tokens();
     const auto wanted = greedy.values<std::int32_t>();
     const bool same = std::equal(made.begin(), made.end(), wanted.begin(), wanted.end());
     fmt::print("{}: loaded in {:.2f} s, logits differ by at most {:.1e}, greedy tokens {}\n",

@@ -58,10 +58,9 @@ int main(int argc, char** argv) {
     }
     const Tensor inputs = Tensor::from(ids, {2, length});
     const nn::Tokens first(ids.begin(), ids.begin() + prompt);
-    const nn::Tokens greedy = nn::generate(
-        model.gpt, first,
-        {.max_new_tokens = std::min<std::int64_t>(16, config.block_size - prompt), .greedy = true},
-        rng);
+    const std::int64_t most = std::min<std::int64_t>(16, config.block_size - prompt);
+    const nn::Tokens greedy =
+        nn::stream(model.gpt, first, {.max_new_tokens = most, .greedy = true}).tokens();
     const auto tensor_of = [](const nn::Tokens& tokens) {
       return Tensor::from(std::vector<std::int32_t>(tokens.begin(), tokens.end()),
                           {std::ssize(tokens)});

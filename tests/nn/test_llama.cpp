@@ -106,8 +106,7 @@ TEST_CASE("a Llama's logits with a KV cache are those without one", "[llama]") {
 TEST_CASE("positions count by their distance: a Llama's text goes on beyond what it was given",
           "[llama]") {
   TinyLlama tiny(llama_config());
-  Rng draws(3);
-  CHECK(nn::generate(tiny.model, {1, 2}, {.max_new_tokens = 30}, draws).size() == 30);
+  CHECK(nn::stream(tiny.model, {1, 2}, {.max_new_tokens = 30}, 3).tokens().size() == 30);
 }
 
 TEST_CASE("a Llama has the parameters of SmolLM2-135M, by Hugging Face's names", "[llama]") {

@@ -123,8 +123,8 @@ TEST_CASE("prompts of a file become what they become alone, in the file's order"
   REQUIRE(lines.size() == 8);
   const std::vector<Args> alone = {
       {"--prompt", "the cat", "--seed", "50"},
-      {"--prompt", "the", "--seed", "51", "--max-new-tokens", "90"},
-      {"--prompt", "on", "--seed", "52"},
+      {"--prompt", "the", "--seed", "52", "--max-new-tokens", "90"},
+      {"--prompt", "on", "--seed", "54"},
       {"--prompt", "a", "--seed", "3"},
   };
   for (std::size_t i = 0; i < 4; ++i) {

@@ -165,6 +165,20 @@ TEST_CASE("texts that are made side by side are those of a conversation", "[samp
   CHECK(texts.out == talk.out);
 }
 
+TEST_CASE("text i is the one that its prompt gets alone with the seed that is i further",
+          "[sampling]") {
+  const Args more = GENERATE(Args{}, Args{"--stop", "e"}, Args{"--batch", "1"});
+  const Args options = Args{"--max-new-tokens", "12", "--json"} + more;
+  std::string alone;
+  for (int i = 0; i < 6; ++i) {
+    alone += sample(Args{"--prompt", i < 3 ? "the cat" : "on", "--seed", std::to_string(7 + i)} +
+                    options)
+                 .out;
+  }
+  const Args prompts = {"--prompt", "the cat", "--prompt", "on", "--num-samples", "3"};
+  CHECK(sample(prompts + options + Args{"--seed", "7"}).out == alone);
+}
+
 TEST_CASE("a conversation continues one line after the other", "[sampling]") {
   const TempFolder folder;
   const auto lines = folder.put("lines", "the cat\n\n\xC3\xA9\nthe dog");

@@ -158,8 +158,7 @@ TEST_CASE("a shifted prompt may be read in pieces", "[shift]") {
   const Tokens prompt = model.text(50);
   const GenerateOptions options{
       .max_new_tokens = 40, .greedy = true, .context = nn::Context::shift};
-  Rng rng(1);
-  const Tokens whole = nn::generate(model.gpt, prompt, options, rng);
+  const Tokens whole = nn::stream(model.gpt, prompt, options, 1).tokens();
   Generation generation(model.gpt, {.prompt_chunk = 3});
   const auto id = generation.add(prompt, options, Rng(1));
   Tokens text;
@@ -175,8 +174,7 @@ TEST_CASE("what cannot be shifted is an error", "[shift]") {
   config.block_size = 5;
   const Model model(config);
   const GenerateOptions shift{.max_new_tokens = 3, .context = nn::Context::shift};
-  Rng rng(1);
-  CHECK_THROWS_WITH(nn::generate(model.gpt, {1}, shift, rng),
+  CHECK_THROWS_WITH(nn::generate(model.gpt, {{1}}, shift),
                     "context shift keeps the first 4 tokens and half of the others, for which a "
                     "block_size of 5 is too small");
   GenerateOptions uncached = shift;

@@ -20,8 +20,7 @@ struct Model {
   nn::GPT gpt{params, tiny_config()};
 
   Tokens run(const Tokens& prompt, const GenerateOptions& options, std::uint64_t seed = 1) const {
-    Rng draws(seed);
-    return nn::generate(gpt, prompt, options, draws);
+    return nn::stream(gpt, prompt, options, seed).tokens();
   }
 };
 
@@ -124,20 +123,6 @@ TEST_CASE("a stop token ends the text and is not part of it", "[generate]") {
         Tokens(all.begin(), first));
 }
 
-TEST_CASE("each token is passed on as it is made, and the listener may end the text",
-          "[generate]") {
-  const Model model;
-  Rng rng(1);
-  Tokens heard;
-  const Tokens text =
-      nn::generate(model.gpt, {3}, {.max_new_tokens = 30}, rng, [&](std::int32_t t) {
-        heard.push_back(t);
-        return heard.size() < 5;
-      });
-  CHECK(text.size() == 5);
-  CHECK(heard == text);
-}
-
 TEST_CASE("generation records nothing on a live tape", "[generate]") {
   const Model model;
   const Tape tape;
@@ -189,32 +174,11 @@ TEST_CASE("several texts become what each of them becomes alone", "[generate]") 
   for (const GenerateOptions& options :
        {GenerateOptions{.max_new_tokens = 12, .stop_tokens = {4}, .kv_cache = kv_cache},
         GenerateOptions{.max_new_tokens = 12, .greedy = true, .kv_cache = kv_cache}}) {
-    std::vector<Rng> rngs;
-    for (std::uint64_t i = 0; i < prompts.size(); ++i) rngs.emplace_back(100 + i);
-    std::vector<Tokens> heard(prompts.size());
-    const auto texts = nn::generate(model.gpt, prompts, options, rngs, [&](auto i, auto token) {
-      heard[i].push_back(token);
-      return true;
-    });
+    const auto texts = nn::generate(model.gpt, prompts, options, 100);
     REQUIRE(texts.size() == prompts.size());
     for (std::size_t i = 0; i < prompts.size(); ++i) {
       INFO("text " << i);
-      Rng alone(100 + i);
-      CHECK(texts[i] == nn::generate(model.gpt, prompts[i], options, alone));
-      CHECK(rngs[i].state() == alone.state());
-      CHECK(heard[i] == texts[i]);
+      CHECK(texts[i] == model.run(prompts[i], options, 100 + i));
     }
   }
-}
-
-TEST_CASE("a listener ends one text, and the others go on", "[generate]") {
-  const Model model;
-  std::vector<Rng> rngs(3, Rng(1));
-  const auto texts = nn::generate(model.gpt, {{1}, {2}, {3}}, {.max_new_tokens = 5}, rngs,
-                                  [&](std::size_t i, std::int32_t) { return i != 1; });
-  CHECK(texts[0].size() == 5);
-  CHECK(texts[1].size() == 1);
-  CHECK(texts[2].size() == 5);
-  CHECK_THROWS_WITH(nn::generate(model.gpt, {{1}, {2}}, {}, rngs),
-                    "2 prompts need as many generators, not 3");
 }

@@ -38,8 +38,7 @@ struct Model {
     return tokens;
   }
   Tokens run(const Tokens& prompt, bool kv_cache, std::int64_t n) const {
-    Rng draws(3);
-    return nn::generate(gpt, prompt, {.max_new_tokens = n, .kv_cache = kv_cache}, draws);
+    return nn::stream(gpt, prompt, {.max_new_tokens = n, .kv_cache = kv_cache}, 3).tokens();
   }
 };
 

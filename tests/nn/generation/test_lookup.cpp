@@ -1,6 +1,6 @@
 #include <map>
 
-#include "tapegrad/nn/generation/generate.h"
+#include "tapegrad/nn/generation/generation.h"
 #include "tapegrad/nn/generation/lookup.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/nn/models.h"
@@ -32,10 +32,9 @@ struct Model {
   nn::Decoder gpt;
 };
 
-// What became of a text: its tokens, and a number that its generator draws after them.
+// What became of a text.
 struct Made {
   std::vector<NewToken> tokens = {};
-  std::uint64_t draw = 0;
   std::int64_t steps = 0;
   std::optional<nn::TextEnd> end = {};
 };
@@ -46,7 +45,6 @@ void check_same(const Made& a, const Made& b) {
     CHECK(a.tokens[i].token == b.tokens[i].token);
     CHECK(a.tokens[i].logprob == b.tokens[i].logprob);
   }
-  CHECK(a.draw == b.draw);
 }
 
 struct Text {
@@ -93,8 +91,6 @@ std::vector<Made> made_together(const nn::Decoder& gpt, const std::vector<Text>&
       m.tokens.insert(m.tokens.end(), taken.tokens.begin(), taken.tokens.end());
       m.end = taken.end;
       m.steps += 1;
-      Rng rng = generation.rng(entry.second);
-      m.draw = rng.next64();
       const bool leaves = m.end || texts[entry.first].leaves <= step;
       if (leaves) generation.remove(entry.second);
       return leaves;
@@ -201,23 +197,6 @@ TEST_CASE("several rows of one sequence have the bits that they have one after t
   CHECK_THROWS_WITH(model.gpt.last_logits(Tensor::zeros({2, 2}, DType::i32),
                                           std::vector<nn::KVCache*>{&rows, &rows}),
                     ContainsSubstring("there several times"));
-}
-
-TEST_CASE("a text that is left has drawn for its tokens alone, whatever was guessed", "[lookup]") {
-  const Model model(true, DType::f32);
-  for (const std::size_t leaves : {1, 4, 7, 12}) {
-    const auto run = [&](std::int64_t lookup) {
-      Rng rng(9);
-      std::size_t count = 0;
-      const Tokens text =
-          nn::generate(model.gpt, {1, 2, 1, 2, 1, 2},
-                       {.max_new_tokens = 30, .temperature = 0.05, .lookup = lookup}, rng,
-                       [&](std::int32_t) { return ++count < leaves; });
-      CHECK(text.size() == leaves);
-      return std::pair(text, rng.next64());
-    };
-    CHECK(run(8) == run(0));
-  }
 }
 
 TEST_CASE("lookup that makes no sense is an error", "[lookup]") {

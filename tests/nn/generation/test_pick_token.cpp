@@ -1,7 +1,7 @@
 #include <cmath>
 #include <map>
 
-#include "tapegrad/nn/generation/generate.h"
+#include "tapegrad/nn/generation/generation.h"
 #include "tapegrad/tests/catch.h"
 
 using namespace tapegrad;

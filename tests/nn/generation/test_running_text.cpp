@@ -2,7 +2,7 @@
 #include <limits>
 
 #include "tapegrad/nn/generation/broken_logits.h"
-#include "tapegrad/nn/generation/generate.h"
+#include "tapegrad/nn/generation/generation.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/nn/models.h"
 

@@ -27,9 +27,9 @@ inline SafeTensors expected_of(const std::string& golden) {
 
 inline nn::Tokens greedy_text(const run::TextModel& model, const SafeTensors& expected) {
   const auto prompt = expected.at("prompt").values<std::int32_t>();
-  Rng unused(0);
-  return nn::generate(model.gpt, {prompt.begin(), prompt.end()},
-                      {.max_new_tokens = expected.at("greedy").numel(), .greedy = true}, unused);
+  return nn::stream(model.gpt, {prompt.begin(), prompt.end()},
+                    {.max_new_tokens = expected.at("greedy").numel(), .greedy = true})
+      .tokens();
 }
 
 // Logits and a greedy text.

@@ -12,10 +12,9 @@ void check_is_golden_file(const run::TextModel& model, const fs::path& path) {
   CHECK(difference(logits, expected.at("logits"), 1e-5, 3e-5) == "");
   const auto prompt = expected.at("prompt").values<std::int32_t>();
   const auto greedy = expected.at("greedy").values<std::int32_t>();
-  Rng unused(0);
-  CHECK(nn::generate(model.gpt, {prompt.begin(), prompt.end()},
-                     {.max_new_tokens = std::ssize(greedy), .greedy = true},
-                     unused) == nn::Tokens(greedy.begin(), greedy.end()));
+  CHECK(nn::stream(model.gpt, {prompt.begin(), prompt.end()},
+                   {.max_new_tokens = std::ssize(greedy), .greedy = true})
+            .tokens() == nn::Tokens(greedy.begin(), greedy.end()));
 }
 
 }  // namespace

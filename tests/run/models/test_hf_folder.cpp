@@ -250,10 +250,11 @@ TEST_CASE("a text ends at each token that the folder names, and goes out with th
   const auto greedy = expected.at("greedy").values<std::int32_t>();
   const auto made = [&](const fs::path& path) {
     const run::TextModel model = run::load(path);
-    Rng unused(0);
-    return run::stream_text(model.gpt, model.tokenizer, {prompt.begin(), prompt.end()},
-                            {.max_new_tokens = std::ssize(greedy), .greedy = true}, unused,
-                            [](std::string_view) { return true; });
+    return std::ssize(nn::stream(model.gpt, {prompt.begin(), prompt.end()},
+                                 {.max_new_tokens = std::ssize(greedy),
+                                  .greedy = true,
+                                  .stop_tokens = model.tokenizer.ends()})
+                          .tokens());
   };
   const auto first = std::find(greedy.begin(), greedy.end(), greedy[2]) - greedy.begin();
   REQUIRE(first < std::ssize(greedy));
