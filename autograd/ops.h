@@ -199,12 +199,12 @@ Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options = {});
 Tensor linear(const Tensor& x, const Weight& weight, const Tensor& bias = {});
 // While one lives, linear() of its thread gives each row of x the bits that it has alone: which
 // other rows there are does not matter. For the newest tokens of several texts, see Gemm in gemm.h.
-class RowsApart {
+class BatchInvariant {
  public:
-  RowsApart();
-  ~RowsApart();
-  RowsApart(const RowsApart&) = delete;
-  RowsApart& operator=(const RowsApart&) = delete;
+  BatchInvariant();
+  ~BatchInvariant();
+  BatchInvariant(const BatchInvariant&) = delete;
+  BatchInvariant& operator=(const BatchInvariant&) = delete;
 
  private:
   bool before_;

@@ -17,8 +17,8 @@ struct Weight : Tensor {
   std::shared_ptr<const PackedMatrix> packed;
   // Of a packed one. True, for training: products are gemm()'s in this precision with the unpacked
   // matrix, some hundred rows of which are unpacked at a time, so that x is not rounded to 8 bits.
-  // They suit many rows of x. Where rows are kept apart (RowsApart in ops.h), as where texts are
-  // made, they are multiplied as with false: by kernels that read each byte of W once.
+  // They suit many rows of x. Where rows are kept apart (BatchInvariant in ops.h), as where texts
+  // are made, they are multiplied as with false: by kernels that read each byte of W once.
   bool exact = false;
 
   Weight() = default;

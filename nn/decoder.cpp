@@ -197,8 +197,8 @@ Tensor Decoder::last_logits(const Tensor& ids) const {
 Tensor Decoder::states(const Tensor& ids, std::span<KVCache* const> caches) const {
   const TapePause pause;
   Tensor x = embed(ids, lengths_of(caches));
-  std::optional<RowsApart> apart;
-  if (keeps_rows_apart() || (ids.dim(0) > 1 && ids.dim(1) == 1)) apart.emplace();
+  std::optional<BatchInvariant> apart;
+  if (is_batch_invariant() || (ids.dim(0) > 1 && ids.dim(1) == 1)) apart.emplace();
   for (std::size_t i = 0; i < h.size(); ++i) x = h[i](x, CachedLayer(caches, i));
   return x;
 }
@@ -206,12 +206,12 @@ Tensor Decoder::states(const Tensor& ids, std::span<KVCache* const> caches) cons
 Tensor Decoder::last_logits(const Tensor& ids, std::span<KVCache* const> caches) const {
   const TapePause pause;
   const Tensor last = last_position(states(ids, caches));
-  std::optional<RowsApart> apart;
-  if (keeps_rows_apart() || (ids.dim(0) > 1 && ids.dim(1) == 1)) apart.emplace();
+  std::optional<BatchInvariant> apart;
+  if (is_batch_invariant() || (ids.dim(0) > 1 && ids.dim(1) == 1)) apart.emplace();
   return logits_of(last);
 }
 
-bool Decoder::keeps_rows_apart() const {
+bool Decoder::is_batch_invariant() const {
   const auto apart = [](std::initializer_list<const Linear*> layers) {
     return std::all_of(layers.begin(), layers.end(),
                        [](const Linear* layer) { return !layer->weight.defined(); });

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "tapegrad/base/describe.h"
+#include "tapegrad/base/option_schema.h"
 #include "tapegrad/nn/layers.h"
 
 namespace tapegrad::nn {
@@ -119,7 +119,7 @@ struct DecoderConfig {
   // Throws Error, naming the values, for a config that no model can have.
   void validate() const;
 
-  // The table of its members: see describe.h.
+  // The table of its members: see option_schema.h.
   template <class Self, class Table>
   static void describe(Self& c, Table& t) {
     t("vocab_size", c.vocab_size, "tokens", {.least = 1, .most = 1 << 24, .option = false});

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/base/describe.h"
+#include "tapegrad/base/option_schema.h"
 #include "tapegrad/nn/lora/lora.h"
 #include "tapegrad/nn/lora/row_adapters.h"
 

@@ -2,7 +2,8 @@
 
 namespace tapegrad::nn {
 
-Decoder make_decoder(const Params& params, const DecoderConfig& config, const DecoderMaking& how) {
+Decoder make_decoder(const Params& params, const DecoderConfig& config,
+                     const DecoderBuildOptions& how) {
   params.adapt(how.adapters, how.new_adapters);
   Decoder model(params, config);
   model.recompute = how.recompute;

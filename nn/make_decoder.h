@@ -8,7 +8,7 @@
 namespace tapegrad::nn {
 
 // How a decoder is made for training.
-struct DecoderMaking {
+struct DecoderBuildOptions {
   LoraOptions adapters = {};             // of rank 0: none
   std::vector<std::string> frozen = {};  // patterns: see Params::freeze
   bool recompute = false;                // see Decoder
@@ -18,7 +18,8 @@ struct DecoderMaking {
 
 // The decoder of these parameters, with its adapters, of whose parameters some may be frozen.
 // Errors as Params::adapt and Params::freeze, and if a source does not fit the config.
-Decoder make_decoder(const Params& params, const DecoderConfig& config, const DecoderMaking& how);
+Decoder make_decoder(const Params& params, const DecoderConfig& config,
+                     const DecoderBuildOptions& how);
 
 // The same decoder, on the same weights, without its adapters.
 Decoder without_adapters(Decoder model);

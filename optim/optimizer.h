@@ -11,7 +11,7 @@
 namespace tapegrad::optim {
 
 // How the update of one parameter may be cut, so that several processes share it.
-enum class Cut {
+enum class ShardGranularity {
   elements,  // anywhere: each element is updated by itself
   rows,      // between rows, the slices along the first dimension
   whole,     // nowhere: one process updates all of it
@@ -19,7 +19,7 @@ enum class Cut {
 
 // A tensor that an optimiser keeps for a parameter, of the parameter's dtype, 0 at first. In a
 // checkpoint it is "<name>.<name of the parameter>".
-struct Kept {
+struct StateSpec {
   std::string name;  // "exp_avg"
   Shape shape;
 };
@@ -39,9 +39,9 @@ struct UpdatedPart {
   std::span<Tensor> kept;  // in the order of Optimizer::keeps
 };
 
-// An optimiser as a part: the rule that updates one parameter. It holds options only; a Stepper
-// (stepper.h) holds the tensors that it keeps. To add an optimiser, write one file,
-// optimizers/NAME.cpp with a function NAME_row() (sgd.cpp is short); CMake finds it.
+// An optimiser as a part: the rule that updates one parameter. It holds options only; an
+// OptimizerState (optimizer_state.h) holds the tensors that it keeps. To add an optimiser, write
+// one file, optimizers/NAME.cpp with a function NAME_row() (sgd.cpp is short); CMake finds it.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -51,14 +51,15 @@ class Optimizer {
 
   // The tensors that it keeps for a parameter of that shape, or for a part of one: of a part that
   // was cut at `elements` or `rows`, each tensor is the same part of the whole one.
-  virtual std::vector<Kept> keeps(const Shape& shape) const = 0;
-  virtual Cut cut(const Shape& shape) const = 0;
+  virtual std::vector<StateSpec> keeps(const Shape& shape) const = 0;
+  virtual ShardGranularity cut(const Shape& shape) const = 0;
   // True if it is made for such a parameter. The first optimiser of the list updates the others.
   virtual bool suits(const std::string& /*name*/, const Shape&) const { return true; }
 
-  // Makes one step. A part has the parameter's shape (Cut::whole), fewer rows of it, or one
-  // dimension (Cut::elements). Loops are parallel_for's, products are gemm's, and what it needs
-  // beside is in tensors: then the dry run that estimates the memory of training sees it, too.
+  // Makes one step. A part has the parameter's shape (ShardGranularity::whole), fewer rows of it,
+  // or one dimension (ShardGranularity::elements). Loops are parallel_for's, products are gemm's,
+  // and what it needs beside is in tensors: then the dry run that estimates the memory of training
+  // sees it, too.
   virtual void update(UpdatedPart& part, const UpdateFactors& factors) const = 0;
 };
 

@@ -24,7 +24,7 @@ class MemberList : public OptionTable {
 
 }  // namespace
 
-std::vector<OptionMember> members_of(Described options) {
+std::vector<OptionMember> members_of(OptionSchema options) {
   MemberList list;
   options.describe(list);
   return list.members;

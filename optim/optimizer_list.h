@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tapegrad/base/describe.h"
+#include "tapegrad/base/option_schema.h"
 #include "tapegrad/optim/optimizer.h"
 
 namespace tapegrad::optim {
@@ -41,7 +41,7 @@ class OptimizerEntry {
 };
 
 // The rows of a described struct; it must outlive them, and so must its texts.
-std::vector<OptionMember> members_of(Described options);
+std::vector<OptionMember> members_of(OptionSchema options);
 
 // The row of the optimiser T, which has kName, a described struct Options, and T(Options).
 template <class T>

@@ -189,7 +189,7 @@ double bytes_kept(const NamedTensors& parameters, const ParameterGroups& groups)
   double bytes = 0;
   for (std::size_t p = 0; p < parameters.size(); ++p) {
     const Tensor& t = parameters[p].second;
-    for (const Kept& kept : groups.of(p).optimizer->keeps(t.shape())) {
+    for (const StateSpec& kept : groups.of(p).optimizer->keeps(t.shape())) {
       bytes += static_cast<double>(kept.shape.numel()) * static_cast<double>(size_of(t.dtype()));
     }
   }

@@ -107,10 +107,10 @@ Bucket make_bucket(const std::vector<Chunk>& chunks, const std::vector<int>& own
 
 }  // namespace
 
-std::int64_t unit_of(Cut cut, const Shape& shape) {
+std::int64_t unit_of(ShardGranularity cut, const Shape& shape) {
   const std::int64_t n = std::max<std::int64_t>(shape.numel(), 1);
-  if (cut == Cut::elements) return kSquareChunk;
-  if (cut == Cut::whole || shape.rank() == 0) return n;
+  if (cut == ShardGranularity::elements) return kSquareChunk;
+  if (cut == ShardGranularity::whole || shape.rank() == 0) return n;
   return std::min(n, std::lcm(kSquareChunk, std::max<std::int64_t>(n / shape[0], 1)));
 }
 

@@ -45,7 +45,7 @@ inline constexpr std::size_t kBucketsUnderWay = 3;
 // Parameters are cut at multiples of kSquareChunk only (clip.h), so that each rank can sum the
 // squares of its own gradients as one process would; and only where their optimisers allow it. The
 // elements at whose multiples a parameter of that shape may be cut:
-std::int64_t unit_of(Cut cut, const Shape& shape);
+std::int64_t unit_of(ShardGranularity cut, const Shape& shape);
 
 // `units` has the unit of each parameter; empty: all may be cut between elements. A bucket whose
 // last parameter cannot be cut may be larger than bucket_size.

@@ -9,9 +9,9 @@ namespace tapegrad::bench {
 namespace {
 
 // Notes when backward has completed each gradient. For one process, and one batch a step.
-class TimedUpdates : public optim::Updates {
+class TimedGradientSync : public optim::GradientSync {
  public:
-  explicit TimedUpdates(optim::Updates& updates) : updates_(updates) {}
+  explicit TimedGradientSync(optim::GradientSync& sync) : sync_(sync) {}
 
   void round(int, const Backward& backward) override {
     using Clock = std::chrono::steady_clock;
@@ -25,21 +25,21 @@ class TimedUpdates : public optim::Updates {
   double completed(const Tensor& parameter) { return completed_[parameter.id()]; }
 
   optim::Clipping measure_clipping(double max_norm) override {
-    return updates_.measure_clipping(max_norm);
+    return sync_.measure_clipping(max_norm);
   }
-  std::vector<GradientPart> gradients() const override { return updates_.gradients(); }
-  void step(double lr, double grad_factor) override { updates_.step(lr, grad_factor); }
-  void zero_grad() override { updates_.zero_grad(); }
-  std::int64_t steps() const override { return updates_.steps(); }
-  const optim::ParameterGroups& groups() const override { return updates_.groups(); }
+  std::vector<GradientPart> gradients() const override { return sync_.gradients(); }
+  void step(double lr, double grad_factor) override { sync_.step(lr, grad_factor); }
+  void zero_grad() override { sync_.zero_grad(); }
+  std::int64_t steps() const override { return sync_.steps(); }
+  const optim::ParameterGroups& groups() const override { return sync_.groups(); }
   void save(const std::string& path, Metadata metadata) const override {
-    updates_.save(path, std::move(metadata));
+    sync_.save(path, std::move(metadata));
   }
-  void load(const TensorSource& file) override { updates_.load(file); }
-  std::string broken_tensor() const override { return updates_.broken_tensor(); }
+  void load(const TensorSource& file) override { sync_.load(file); }
+  std::string broken_tensor() const override { return sync_.broken_tensor(); }
 
  private:
-  optim::Updates& updates_;
+  optim::GradientSync& sync_;
   std::unordered_map<std::uint64_t, double> completed_;
 };
 
@@ -60,10 +60,10 @@ Trial::Trial(const nn::DecoderConfig& config, int64_t B, int64_t T, const TrialO
                                         : gpt_.loss(inputs_, targets_, &dropout_));
                 },
             .evaluate = {}},
-      updates_(optim::make_updates(params_.parameters(), options.optimizer)) {}
+      sync_(optim::make_gradient_sync(params_.parameters(), options.optimizer)) {}
 
 nn::Decoder Trial::make_gpt(const nn::DecoderConfig& config, const TrialOptions& options) {
-  nn::DecoderMaking how = options.tuning.making(options.recompute);
+  nn::DecoderBuildOptions how = options.tuning.build_options(options.recompute);
   (options.params ? how.new_adapters : how.gpt2_weights) = &rng_;
   return nn::make_decoder(params_, config, how);
 }
@@ -97,7 +97,7 @@ void Trial::set_batch(int64_t B, int64_t T) {
 }
 
 Trial::Phases Trial::step() {
-  TimedUpdates timed(*updates_);
+  TimedGradientSync timed(*sync_);
   run::Progress unused;
   const run::Report::Step step = run::make_step(task_, optimizer_, 3e-4, timed, unused);
   Phases phases{step.times, {}};

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "tapegrad/nn/make_decoder.h"
-#include "tapegrad/optim/updates.h"
+#include "tapegrad/optim/gradient_sync.h"
 #include "tapegrad/run/options/tuning.h"
 #include "tapegrad/run/train/train.h"
 
@@ -48,7 +48,7 @@ class Trial {
   // From now on, batches of B sequences of T tokens.
   void set_batch(int64_t B, int64_t T);
   NamedTensors parameters() const { return params_.parameters(); }
-  const optim::ParameterGroups& groups() const { return updates_->groups(); }
+  const optim::ParameterGroups& groups() const { return sync_->groups(); }
 
  private:
   nn::Decoder make_gpt(const nn::DecoderConfig& config, const TrialOptions& options);
@@ -63,7 +63,7 @@ class Trial {
   Tensor targets_;
   run::Task task_;
   run::OptimizerOptions optimizer_;
-  std::unique_ptr<optim::Updates> updates_;
+  std::unique_ptr<optim::GradientSync> sync_;
 };
 
 }  // namespace tapegrad::bench

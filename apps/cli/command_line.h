@@ -8,11 +8,11 @@
 
 #include "tapegrad/apps/cli/config_file.h"
 #include "tapegrad/apps/cli/run_main.h"
-#include "tapegrad/base/describe.h"
+#include "tapegrad/base/option_schema.h"
 
 namespace tapegrad::cli {
 
-// The options of a program. They come from the tables of described structs (see describe.h): a
+// The options of a program. They come from the tables of described structs (see option_schema.h): a
 // member `n_layer` is the option --n-layer, which may also be written --n_layer. A bool is a flag
 // that --no-… turns off. Every program has --help, --version and --config FILE; see config_file.h
 // for its forms. Where both have an option, the command line's value is used. Names that only
@@ -26,7 +26,7 @@ class CommandLine : public OptionTable {
 
   // The members of a described struct become options. What they hold now is the default that --help
   // shows. The struct must live as long as this. One option alone: cli("name", member, help, rule).
-  void options(Described options) { options.describe(*this); }
+  void options(OptionSchema options) { options.describe(*this); }
 
   // Another name of an option: alias("-m", "--model").
   void alias(const std::string& name, const std::string& option);

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tapegrad/base/describe.h"
+#include "tapegrad/base/option_schema.h"
 
 namespace tapegrad::cli {
 

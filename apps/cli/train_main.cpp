@@ -94,7 +94,7 @@ int train_main(TrainingProgram& program, const Call& call) {
     if (!parse_training(program, call, processes)) return 0;
     const CommonOptions o = program.common();
     std::optional<int> code;  // of rank 0 alone: others would only disturb what it measures
-    if (processes.rank() == 0) code = program.instead();
+    if (processes.rank() == 0) code = program.run_other_mode();
     processes.broadcast(std::as_writable_bytes(std::span(&code, 1)));
     if (code) return *code;
     run::RunFolder folder = run::RunFolder::open(o.call.folder, o.preset, texts_of(o), &processes);

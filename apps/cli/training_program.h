@@ -20,9 +20,9 @@ namespace tapegrad::cli {
 // A training program, as its command line and train_main() see it: options, and what they train.
 
 // Read data and a model, for one training.
-class Prepared {
+class TrainingJob {
  public:
-  virtual ~Prepared() = default;
+  virtual ~TrainingJob() = default;
   virtual run::Task task() = 0;
 };
 
@@ -60,7 +60,7 @@ class TrainingProgram {
   virtual std::vector<std::pair<std::string, std::string>> presets() const = 0;
   virtual void take_preset(const std::string& name) = 0;
   virtual void take_defaults() = 0;  // those of the structs, for a file to be read into
-  virtual Described options() = 0;
+  virtual OptionSchema options() = 0;
   virtual CommonOptions common() const = 0;
   // For comparison: with a value for each option that has one, given or not.
   virtual run::Config settled_config() const = 0;
@@ -71,10 +71,10 @@ class TrainingProgram {
   // Settles the program's own options by what was given, before the common ones are settled.
   virtual void adjust(const CommandLine&) = 0;
   // Runs --plan or the like instead of training and returns its exit code; or nothing.
-  virtual std::optional<int> instead() const { return std::nullopt; }
+  virtual std::optional<int> run_other_mode() const { return std::nullopt; }
   virtual Product product() const = 0;  // the largest product of a block
   // Reads the data and makes the model. May settle options that depend on these.
-  virtual std::unique_ptr<Prepared> prepare(run::RunFolder& folder) = 0;
+  virtual std::unique_ptr<TrainingJob> prepare(run::RunFolder& folder) = 0;
 
  private:
   friend bool parse_arguments(TrainingProgram&, const Call&, int);
@@ -101,7 +101,7 @@ class TrainingWith : public TrainingProgram {
     o_.text.preset = name;
   }
   void take_defaults() override { o_ = Options(); }
-  Described options() override { return o_; }
+  OptionSchema options() override { return o_; }
   CommonOptions common() const override { return parts_of<CommonOptions>(o_); }
   run::Config settled_config() const override {
     if constexpr (requires { o_.settled(); }) {

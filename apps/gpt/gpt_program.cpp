@@ -47,7 +47,7 @@ nn::Params make_params(const Options& o, const run::RunFolder& folder, Rng& rng)
 nn::Decoder make_gpt(const nn::Params& params, const Options& o, Rng& rng) {
   const run::FolderOptions& folder = o.call.folder;
   const bool starts = folder.starts_from_model();
-  nn::DecoderMaking how = o.tuning.making(o.extras.recomputes());
+  nn::DecoderBuildOptions how = o.tuning.build_options(o.extras.recomputes());
   if (starts && !o.first_adapters) how.new_adapters = &rng;
   if (!starts && !folder.resumes() && o.init.init == FirstWeights::gpt2) how.gpt2_weights = &rng;
   nn::Decoder gpt = nn::make_decoder(params, o.model, how);
@@ -57,7 +57,7 @@ nn::Decoder make_gpt(const nn::Params& params, const Options& o, Rng& rng) {
 
 }  // namespace
 
-std::unique_ptr<cli::Prepared> Training::prepare(run::RunFolder& folder) {
+std::unique_ptr<cli::TrainingJob> Training::prepare(run::RunFolder& folder) {
   const run::FolderOptions& from = o_.call.folder;
   const std::optional<data::Tokenizer> tokenizer = given_tokenizer(o_);
   std::optional<data::ChatTemplate> chat_template;
@@ -107,7 +107,7 @@ run::Task Program::task() {
       .params = params_,
       .batches = batches_,
       .loss = [this] { return next_loss(); },
-      .pass_over = [this] { pass_over(); },
+      .skip_batch = [this] { skip_batch(); },
       .counted = [this](std::int64_t batches) { return batches_.counted(batches); },
       .beside = options_.prefers() ? std::vector<std::string>{"reward_margin", "reward_accuracy"}
                                    : std::vector<std::string>(),
@@ -150,7 +150,7 @@ run::Loss Program::next_loss() {
   return {gpt_.loss(inputs, targets, &dropout()), inputs.ids.numel()};
 }
 
-void Program::pass_over() {
+void Program::skip_batch() {
   batches_.skip();
   if (options_.model.dropout == 0) return;
   const DryRun dry(DryRun::Draws::made);
@@ -173,11 +173,11 @@ run::HeaderLine Program::about_text() const {
   return {"text", std::move(text)};
 }
 
-run::About Program::about() const {
+run::RunHeader Program::about() const {
   const nn::DecoderConfig& c = options_.model;
   const run::OptimizerOptions& o = options_.optimizer;
   const std::int64_t T = options_.text.block_size;
-  run::About about{
+  run::RunHeader about{
       .lines = {{"model",
                  fmt::format("{}{}: {}, {}, {}; it sees {} at once{}",
                              c.arch == nn::Architecture::gpt2

@@ -22,13 +22,13 @@ class Training : public cli::TrainingWith<Options> {
   void describe(cli::CommandLine& cli) const override;
   void check_patterns() const override { gpt::check_patterns(o_); }
   void adjust(const cli::CommandLine& cli) override;
-  std::optional<int> instead() const override;
+  std::optional<int> run_other_mode() const override;
   Product product() const override;
-  std::unique_ptr<cli::Prepared> prepare(run::RunFolder& folder) override;
+  std::unique_ptr<cli::TrainingJob> prepare(run::RunFolder& folder) override;
 };
 
 // The task of train-gpt: corpus → tokenizer → batches → GPT → loss. run::train() trains it.
-class Program : public cli::Prepared {
+class Program : public cli::TrainingJob {
  public:
   // Error if a run that is resumed cannot be read, or the machine is too small. The options are
   // settled, and live as long as this.
@@ -42,7 +42,7 @@ class Program : public cli::Prepared {
   void finish_preferences(run::Report& report, const run::WindowOptions& windows) const;
   // The mean losses of `batches` batches of each part of the data.
   std::optional<run::Losses> losses_of(std::int64_t batches, Rng& rng, Processes* processes) const;
-  void pass_over();
+  void skip_batch();
   Rng& dropout() { return options_.random.one_generator() ? batches_.rng() : own_dropout_; }
   void finish(run::Report& report) const;
   void save_adapters(run::Report& report) const;
@@ -54,7 +54,7 @@ class Program : public cli::Prepared {
   void print_continuation(run::Report& report) const;
   bool continues_prompt() const { return !options_.passes.sample_prompt.empty(); }
   run::SideCosts side_costs() const;
-  run::About about() const;
+  run::RunHeader about() const;
   run::HeaderLine about_text() const;
 
   const Options& options_;

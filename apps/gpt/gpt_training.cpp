@@ -244,7 +244,7 @@ void Training::adjust(const cli::CommandLine& cli) {
 
 Product Training::product() const { return product_of(o_); }
 
-std::optional<int> Training::instead() const {
+std::optional<int> Training::run_other_mode() const {
   if (o_.extras.eval_only) return print_evaluation(o_);
   if (!o_.extras.summary && !o_.extras.plan) return std::nullopt;
   Options known = o_;

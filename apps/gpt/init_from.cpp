@@ -28,9 +28,10 @@ constexpr std::int64_t kMostTokens = 1024;  // of a training sequence, unless --
 constexpr std::string_view kFree[] = {"dropout", "ff_dropout", "attn_out_dropout"};
 
 // Sets each member of a model's config to that of the start, or checks that they agree.
-class TakeOver : public OptionTable {
+class ConfigFromCheckpoint : public OptionTable {
  public:
-  TakeOver(const nn::DecoderConfig& start, const std::string& folder, const cli::CommandLine& cli)
+  ConfigFromCheckpoint(const nn::DecoderConfig& start, const std::string& folder,
+                       const cli::CommandLine& cli)
       : start_(run::section_of("model", start)),
         settled_(start_.settled(start_)),
         folder_(folder),
@@ -200,8 +201,8 @@ void take_initial_model(Options& o, const cli::CommandLine& cli) {
                      o.text.tokenizer, folder.init_from, tokenizer);
   }
   o.text.tokenizer = tokenizer;
-  TakeOver take_over(start.config, folder.init_from, cli);
-  Described(o.model).describe(take_over);
+  ConfigFromCheckpoint from_checkpoint(start.config, folder.init_from, cli);
+  OptionSchema(o.model).describe(from_checkpoint);
   take_length(o, cli);
   o.tuning.started_from = absolute_path(folder.init_from).lexically_normal().string();
   take_adapters(o, cli);
@@ -213,7 +214,7 @@ void check_patterns(const Options& o) {
   const DryRun dry;
   const nn::Params params = nn::Params::shapes_only();
   try {
-    nn::make_decoder(params, o.model, o.tuning.making(false));
+    nn::make_decoder(params, o.model, o.tuning.build_options(false));
   } catch (const Error& error) {
     fail("{}: {}{}", o.tuning.lora_rank ? "--lora-target" : "--freeze", error.what(),
          o.model.tied

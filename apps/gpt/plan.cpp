@@ -72,7 +72,7 @@ std::string price_of_recomputing(const nn::Summary& model, const run::MemoryEsti
 void print_groups(const Options& o) {
   const DryRun dry;
   const nn::Params params = nn::Params::shapes_only();
-  nn::make_decoder(params, o.model, o.tuning.making(o.extras.recomputes()));
+  nn::make_decoder(params, o.model, o.tuning.build_options(o.extras.recomputes()));
   const NamedTensors parameters = params.parameters();
   std::string heading = "groups:";
   for (const std::string& line :

@@ -85,7 +85,7 @@ Program::Program(const Options& options, run::RunFolder& folder, run::Text text,
 
 Product Training::product() const { return product_of(o_); }
 
-std::unique_ptr<cli::Prepared> Training::prepare(run::RunFolder& folder) {
+std::unique_ptr<cli::TrainingJob> Training::prepare(run::RunFolder& folder) {
   run::Text text = folder.resumes()
                        ? run::text_of_run(folder.path(), run::kSeq2SeqFormat, {o_.text.corpus})
                        : run::text_of_new_run({o_.text.corpus}, own_pairs);
@@ -131,7 +131,7 @@ run::SideCosts Program::side_costs() const {
           .end = batch * static_cast<double>(batches)};
 }
 
-run::About Program::about() const {
+run::RunHeader Program::about() const {
   const nn::TransformerConfig& c = options_.model;
   const run::OptimizerOptions& o = options_.optimizer;
   const std::string sample = data::decode_text(data_.tokenizer, data_.held_out.front().source);

@@ -17,12 +17,12 @@ class Training : public cli::TrainingWith<Options> {
   void check_patterns() const override;
   void adjust(const cli::CommandLine& cli) override;
   Product product() const override;
-  std::unique_ptr<cli::Prepared> prepare(run::RunFolder& folder) override;
+  std::unique_ptr<cli::TrainingJob> prepare(run::RunFolder& folder) override;
 };
 
 // The task of train-seq2seq: pairs → tokenizer → batches → Transformer → loss. run::train() trains
 // it.
-class Program : public cli::Prepared {
+class Program : public cli::TrainingJob {
  public:
   // Error if a run that is resumed cannot be read, or the machine is too small. The options are
   // settled, and live as long as this.
@@ -34,7 +34,7 @@ class Program : public cli::Prepared {
   void finish(run::Report& report) const;
   void print_examples(run::Report& report) const;
   run::SideCosts side_costs() const;
-  run::About about() const;
+  run::RunHeader about() const;
 
   const Options& options_;
   run::RunFolder& folder_;

@@ -237,9 +237,9 @@ void multiply_rows(const Gemm<T>& g, const Multiplier<T>& by) {
 template <class T>
 void gemm_any(const Gemm<T>& g);
 
-// See Gemm::rows_apart.
+// See Gemm::batch_invariant.
 template <class T>
-void gemm_rows_apart(const Gemm<T>& g) {
+void gemm_batch_invariant(const Gemm<T>& g) {
   const Gemm<T> first = rows_of(g, 0, 1);
   const Multiplier<T>& by = chosen(first);
   if (!is_long_row(first, by)) {
@@ -260,7 +260,7 @@ void gemm_rows_apart(const Gemm<T>& g) {
 template <class T>
 void gemm_any(const Gemm<T>& g) {
   if (g.m == 0 || g.n == 0 || in_dry_run()) return;
-  if (g.rows_apart && g.m > 1) return gemm_rows_apart(g);
+  if (g.batch_invariant && g.m > 1) return gemm_batch_invariant(g);
   log(g);
   const Multiplier<T>& by = chosen(g);
   const bool as_row = is_long_row(g, by);

@@ -41,7 +41,7 @@ struct Gemm {
   Sum alpha = 1, beta = 0;
   // Gives each row of C the bits that it has in a product of one row, whatever m is. For up to
   // some sixteen rows this takes about as long as one product; for more rows, it takes longer.
-  bool rows_apart = false;
+  bool batch_invariant = false;
 };
 void gemm(const Gemm<float>& g);
 void gemm(const Gemm<double>& g);

@@ -47,7 +47,7 @@ Gemm<T> with_operands(const Gemm<U>& g, const T* a, std::int64_t lda, const T* b
           .ldc = g.ldc,
           .alpha = g.alpha,
           .beta = g.beta,
-          .rows_apart = g.rows_apart};
+          .batch_invariant = g.batch_invariant};
 }
 
 }  // namespace

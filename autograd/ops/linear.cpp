@@ -1,13 +1,13 @@
 #include <algorithm>
 
 #include "tapegrad/autograd/apply.h"
+#include "tapegrad/autograd/batch_invariant.h"
 #include "tapegrad/autograd/gemm/gemm.h"
 #include "tapegrad/autograd/head_ops.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/packed/packed_matrix.h"
 #include "tapegrad/autograd/packed/packed_products.h"
-#include "tapegrad/autograd/rows_apart.h"
 
 namespace tapegrad {
 namespace {
@@ -28,7 +28,7 @@ void run_linear(Inputs in, Precision precision, Tensor& y) {
                .c = y.mutable_data<T>(),
                .ldc = w.dim(0),
                .beta = static_cast<T>(bias.defined() ? 1 : 0),
-               .rows_apart = rows_are_apart()},
+               .batch_invariant = is_batch_invariant()},
        precision);
 }
 

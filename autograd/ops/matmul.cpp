@@ -1,8 +1,8 @@
 #include "tapegrad/autograd/apply.h"
+#include "tapegrad/autograd/batch_invariant.h"
 #include "tapegrad/autograd/gemm/gemm.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
-#include "tapegrad/autograd/rows_apart.h"
 
 namespace tapegrad {
 namespace {
@@ -12,7 +12,7 @@ struct MatmulSizes {
   Shape batch;
 };
 
-thread_local bool rows_apart = false;
+thread_local bool batch_invariant = false;
 
 Shape batch_of(const Shape& shape) { return Shape(std::span(shape.begin(), shape.end() - 2)); }
 
@@ -105,9 +105,9 @@ Tensor matmul_2d_or_more(const Tensor& a, const Tensor& b, MatmulOptions options
 
 }  // namespace
 
-RowsApart::RowsApart() : before_(rows_apart) { rows_apart = true; }
-RowsApart::~RowsApart() { rows_apart = before_; }
-bool rows_are_apart() { return rows_apart; }
+BatchInvariant::BatchInvariant() : before_(batch_invariant) { batch_invariant = true; }
+BatchInvariant::~BatchInvariant() { batch_invariant = before_; }
+bool is_batch_invariant() { return batch_invariant; }
 
 Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options) {
   check(a.dtype() == b.dtype(), "[matmul] dtypes differ: {} and {}", name_of(a.dtype()),

@@ -69,7 +69,7 @@ struct F16 : Columns<std::uint16_t, 0x7c00> {
 
 // Products of P panels and N columns of x, added up in parts so that roundings do not grow with the
 // length of a row.
-template <class V, class Way, int P, int N>
+template <class V, class Layout, int P, int N>
 void multiply_floats(const Product& p, std::int64_t panel, std::int64_t column) {
   using F = typename V::F;
   constexpr std::int64_t kPart = 128;
@@ -88,9 +88,9 @@ void multiply_floats(const Product& p, std::int64_t panel, std::int64_t column) 
     for (std::int64_t i = begin; i < end; ++i) {
       F w[P];
       for (int k = 0; k < P; ++k) {
-        const std::uint8_t* elements = from + k * p.panel_bytes + i * Way::kColumnBytes;
+        const std::uint8_t* elements = from + k * p.panel_bytes + i * Layout::kColumnBytes;
         prefetch(elements + kAhead, 1);
-        w[k] = Way::column(elements);
+        w[k] = Layout::column(elements);
       }
       for (int j = 0; j < N; ++j) {
         const F factor = V::set(x[j * p.in + i]);

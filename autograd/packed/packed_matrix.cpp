@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "tapegrad/autograd/packed/packed_ways.h"
+#include "tapegrad/autograd/packed/weight_layouts.h"
 #include "tapegrad/base/memory/memory.h"
 #include "tapegrad/base/parallel.h"
 
@@ -35,10 +35,10 @@ void check_finite(bool finite) {
 // the panels once.
 class RowReader {
  public:
-  RowReader(const StoredTensor& from, const StoredType& as, const packed::PackedWay& way)
+  RowReader(const StoredTensor& from, const StoredType& as, const packed::WeightLayout& layout)
       : from_(from),
         as_(as),
-        way_(way),
+        layout_(layout),
         in_(from.shape()[from.is_transposed() ? 0 : 1]),
         row_bytes_(bytes_of_row(as)) {}
 
@@ -51,7 +51,7 @@ class RowReader {
         "reading it failed");
     const std::int64_t n = count * in_;
     if (&from_.type() == &as_) {
-      check_finite(way_.all_finite(reinterpret_cast<const std::uint8_t*>(stored_.data()), n));
+      check_finite(layout_.all_finite(reinterpret_cast<const std::uint8_t*>(stored_.data()), n));
       return stored_.data();
     }
     floats_.resize(static_cast<std::size_t>(n));
@@ -74,7 +74,7 @@ class RowReader {
 
   const StoredTensor& from_;
   const StoredType& as_;
-  const packed::PackedWay& way_;
+  const packed::WeightLayout& layout_;
   std::int64_t in_, row_bytes_;
   std::vector<std::byte> stored_, converted_;
   std::vector<float> floats_;
@@ -84,20 +84,20 @@ class RowReader {
 struct Filling {
   const StoredTensor& from;
   const StoredType& as;
-  const packed::PackedWay& way;
+  const packed::WeightLayout& layout;
   std::int64_t out, in, panel_bytes;
   std::uint8_t* panels;
 
   void by_rows() const {
     parallel_for(panels_of(out), 1, [&](std::int64_t begin, std::int64_t end) {
-      RowReader reader(from, as, way);
+      RowReader reader(from, as, layout);
       for (std::int64_t panel = begin; panel < end; ++panel) {
         const std::int64_t first = panel * packed::kRows;
         const std::int64_t count = std::min(packed::kRows, out - first);
         const auto* bytes = reinterpret_cast<const std::uint8_t*>(reader.read(first, count));
         const std::uint8_t* rows[packed::kRows] = {};
         for (std::int64_t r = 0; r < count; ++r) rows[r] = bytes + r * reader.row_bytes();
-        way.pack(rows, in, panels + panel * panel_bytes);
+        layout.pack(rows, in, panels + panel * panel_bytes);
       }
     });
   }
@@ -106,7 +106,7 @@ struct Filling {
   void by_columns() const {
     constexpr std::int64_t kTile = 16;  // columns at a time
     parallel_for((in + kTile - 1) / kTile, 1, [&](std::int64_t begin, std::int64_t end) {
-      RowReader reader(from, as, way);
+      RowReader reader(from, as, layout);
       for (std::int64_t first = begin * kTile; first < std::min(in, end * kTile); first += kTile) {
         const std::int64_t count = std::min(kTile, in - first);
         const auto* bytes = reinterpret_cast<const std::uint8_t*>(reader.read(first, count));
@@ -114,7 +114,7 @@ struct Filling {
           std::uint8_t* const panel = panels + row / packed::kRows * panel_bytes;
           const std::uint8_t* elements = bytes + row * as.block_bytes;
           for (std::int64_t i = 0; i < count; ++i, elements += reader.row_bytes()) {
-            way.pack_column(elements, std::min(packed::kRows, out - row), first + i, panel);
+            layout.pack_column(elements, std::min(packed::kRows, out - row), first + i, panel);
           }
         }
       }
@@ -125,20 +125,20 @@ struct Filling {
 }  // namespace
 
 bool PackedMatrix::can_pack(const StoredType& type, std::int64_t in) {
-  const packed::PackedWay* way = packed::find_way(type.name);
-  return way != nullptr && in % way->elements == 0;
+  const packed::WeightLayout* layout = packed::find_layout(type.name);
+  return layout != nullptr && in % layout->elements == 0;
 }
 
 PackedMatrix::PackedMatrix(const StoredTensor& from, const StoredType& as)
-    : type_(&as), way_(packed::find_way(as.name)) {
+    : type_(&as), layout_(packed::find_layout(as.name)) {
   check(from.shape().rank() == 2 && from.shape().numel() > 0, "{} of shape {} is no matrix",
         from.label(), from.shape());
   out_ = from.shape()[0], in_ = from.shape()[1];
   check(can_pack(as, in_), "{}: rows of {} elements cannot be packed as {}", from.label(), in_,
         as.name);
-  panel_bytes_ = way_->panel_bytes(in_);
+  panel_bytes_ = layout_->panel_bytes(in_);
   panels_ = std::make_unique<Scratch>(static_cast<std::size_t>(bytes()));
-  const bool becomes_blocks = way_->pack_column == nullptr;
+  const bool becomes_blocks = layout_->pack_column == nullptr;
   from.is_transposed() && becomes_blocks
       ? fill(StoredTensor(from.widened(DType::f32), from.label()))
       : fill(from);
@@ -155,7 +155,7 @@ void PackedMatrix::fill(const StoredTensor& from) try {
   check(from.type().to_f32 != nullptr && (as_is || type_->from_f32 != nullptr),
         "{} cannot be converted to {}", from.type().name, type_->name);
   const Filling filling{
-      from, *type_, *way_, out_, in_, panel_bytes_, static_cast<std::uint8_t*>(panels_->data())};
+      from, *type_, *layout_, out_, in_, panel_bytes_, static_cast<std::uint8_t*>(panels_->data())};
   from.is_transposed() ? filling.by_columns() : filling.by_rows();
 } catch (const Error& error) {
   fail("{}: {}", from.label(), error.what());
@@ -172,8 +172,8 @@ void PackedMatrix::unpack(std::int64_t first, std::int64_t last, float* to) cons
     for (std::int64_t panel = begin_panel + begin; panel < begin_panel + end; ++panel) {
       const std::int64_t row = panel * packed::kRows;
       const std::int64_t from = std::max(first, row), until = std::min(last, row + packed::kRows);
-      way_->unpack(panels + panel * panel_bytes_, in_, from - row, until - row,
-                   to + (from - first) * in_);
+      layout_->unpack(panels + panel * panel_bytes_, in_, from - row, until - row,
+                      to + (from - first) * in_);
     }
   });
 }
@@ -193,7 +193,7 @@ Tensor PackedMatrix::rows(const Tensor& ids) const {
   for (const std::int32_t id : ids.values<std::int32_t>()) {
     check(id >= 0 && id < out_, "[embedding] there is no row {} of {}", id, out_);
     const std::int64_t row = id % packed::kRows;
-    way_->unpack(panels + id / packed::kRows * panel_bytes_, in_, row, row + 1, to);
+    layout_->unpack(panels + id / packed::kRows * panel_bytes_, in_, row, row + 1, to);
     to += in_;
   }
   return chosen;

@@ -12,7 +12,7 @@
 namespace tapegrad {
 
 namespace packed {
-struct PackedWay;
+struct WeightLayout;
 }
 
 // A matrix W (out, in) whose elements stay as short as files store them, in an order that suits
@@ -55,7 +55,7 @@ class PackedMatrix {
   void fill(const StoredTensor& from);
 
   const StoredType* type_;
-  const packed::PackedWay* way_;
+  const packed::WeightLayout* layout_;
   std::int64_t out_, in_, panel_bytes_;
   std::unique_ptr<Scratch> panels_;
 };

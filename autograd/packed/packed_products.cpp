@@ -4,12 +4,12 @@
 #include <optional>
 
 #include "tapegrad/autograd/apply.h"
+#include "tapegrad/autograd/batch_invariant.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/packed/exact_products.h"
 #include "tapegrad/autograd/packed/packed_matrix.h"
-#include "tapegrad/autograd/packed/packed_ways.h"
-#include "tapegrad/autograd/rows_apart.h"
+#include "tapegrad/autograd/packed/weight_layouts.h"
 #include "tapegrad/base/memory/memory.h"
 #include "tapegrad/base/parallel.h"
 
@@ -42,7 +42,7 @@ class PackedProducts {
   std::int64_t columns() const { return x_.numel() / x_.dim(-1); }
 
   void add(const PackedMatrix& w, const Tensor& bias, Tensor& y) {
-    if (w.way_->rounds_x && !rounded_) {
+    if (w.layout_->rounds_x && !rounded_) {
       const std::int64_t blocks = x_.numel() / packed::kRounded;
       rounded_.emplace(static_cast<std::size_t>(blocks) * sizeof(packed::RoundedBlock));
       packed::round_to_blocks(x_.data<float>(), columns(), w.in_, blocks_of_x());
@@ -50,7 +50,7 @@ class PackedProducts {
     ends_.push_back((ends_.empty() ? 0 : ends_.back()) + w.out_ / packed::kRows +
                     (w.out_ % packed::kRows != 0));
     bytes_ += static_cast<std::int64_t>(w.bytes());
-    kernels_.push_back(packed::kernel_of(*w.way_));
+    kernels_.push_back(packed::kernel_of(*w.layout_));
     products_.push_back({.panels = static_cast<const std::uint8_t*>(w.panels_->data()),
                          .panel_bytes = w.panel_bytes_,
                          .in = w.in_,
@@ -138,7 +138,7 @@ Tensor gradient_of_x(Inputs dys, const Weights& weights) {
 }
 
 void check_operands(const Tensor& x, std::span<const WeightAndBias> by) {
-  const auto way = [](const Weight& w) { return std::pair(w.exact, w.precision); };
+  const auto kind = [](const Weight& w) { return std::pair(w.exact, w.precision); };
   for (const auto& [weight, bias] : by) {
     const PackedMatrix& w = *weight.packed;
     check(is_float(x.dtype()), "[packed_linear] x must be of f32 or f64, not of {}",
@@ -148,7 +148,7 @@ void check_operands(const Tensor& x, std::span<const WeightAndBias> by) {
     check(!bias.defined() || bias.shape() == Shape{w.out()},
           "[packed_linear] bias {} does not fit weight {}", bias.defined() ? bias.shape() : Shape{},
           w.shape());
-    check(way(weight) == way(by.front().weight),
+    check(kind(weight) == kind(by.front().weight),
           "[packed_linear] products of one x differ in precision");
   }
 }
@@ -157,7 +157,7 @@ std::vector<Tensor> run_products(Inputs in, const Weights& weights) {
   std::vector<WeightAndBias> parts;
   for (std::size_t i = 0; i < weights.size(); ++i) parts.push_back({weights[i], in[i + 1]});
   if (in[0].dtype() == DType::f32) {
-    const bool exact = !weights.empty() && weights.front().exact && !rows_are_apart();
+    const bool exact = !weights.empty() && weights.front().exact && !is_batch_invariant();
     return exact ? exact_products(in[0], parts, weights.front().precision)
                  : PackedProducts(in[0], parts).run();
   }

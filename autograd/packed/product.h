@@ -33,7 +33,7 @@ struct Product {
 // columns are, and however panels are shared out.
 using Multiply = void (*)(const Product&);
 
-// The kernels of an instruction set: one for each of ways() in packed_ways.h, in their order.
+// The kernels of an instruction set: one for each of ways() in weight_layouts.h, in their order.
 extern const Multiply* const kPlainKernels;
 extern const Multiply* const kAvx2Kernels;
 extern const Multiply* const kAvx512Kernels;

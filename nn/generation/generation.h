@@ -22,7 +22,7 @@ struct GenerationLimits {
   CacheType cache = CacheType::f32;
   // The most tokens that one step reads of prompts, and of windows of texts beyond block_size, all
   // together; the other sequences wait meanwhile. Sequences that have something to read take turns.
-  // [all of them, or, of a model that keeps_rows_apart(), kPromptChunk, and kPromptChunkBeside
+  // [all of them, or, of a model that is_batch_invariant(), kPromptChunk, and kPromptChunkBeside
   // while other texts go on]
   std::optional<std::int64_t> prompt_chunk = {};
   // The most positions of which keys and values stay when their sequences are removed, for prompts
@@ -60,7 +60,7 @@ std::int64_t cache_bytes_per_position(const DecoderConfig& config, CacheType typ
 // model's own weights, and keys and values with those of the same adapter alone.
 //
 // A sequence becomes, to the bit, the text that it becomes alone with the same generator, whatever
-// others run beside it and whatever the number of threads. If the model keeps_rows_apart(), as
+// others run beside it and whatever the number of threads. If the model is_batch_invariant(), as
 // packed ones do, the bits do not depend on how its prompt is cut into pieces either. Then prompts
 // share what they begin with: a sequence goes on behind the keys and values of the longest
 // beginning that a sequence here, or a removed one, has read; if another one is reading a longer

@@ -72,7 +72,7 @@ void Generation::score_prompt(RunningText& text, const Tensor& states, std::int6
   const PositionRange range = text.to_score({first, first + states.dim(1)});
   for (std::int64_t begin = range.begin; begin < range.end; begin += kScoredRows) {
     const std::int64_t end = std::min(begin + kScoredRows, range.end);
-    const RowsApart apart;
+    const BatchInvariant apart;
     const Tensor logits =
         model_.logits_of(slice(states, 1, begin - first, end - first)).to(DType::f32);
     text.score_prompt(logits.values<float>(), model_.config.vocab_size);
@@ -92,7 +92,7 @@ Tensor Generation::read_alone(Sequence& s) const {
   const auto piece = static_cast<std::size_t>(s.piece);
   const Tensor states = model_.states(row_of(unread.first(piece)), s.cache);
   score_prompt(s.text, states, first);
-  const RowsApart apart;  // as where the newest token is read beside those of other texts
+  const BatchInvariant apart;  // as where the newest token is read beside those of other texts
   return piece == unread.size() ? model_.logits_of(last_position(states)) : Tensor();
 }
 

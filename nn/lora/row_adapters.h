@@ -13,7 +13,7 @@ namespace tapegrad::nn {
 // adds that the row chooses, by its number among those of Params::offer(): texts with different
 // adapters share one product with the model's own weights (Chen et al., "Punica: Multi-Tenant LoRA
 // Serving", 2023, section 4). Each row gets the bits that it gets alone, as far as linear() gives
-// it these: see RowsApart in ops.h.
+// it these: see BatchInvariant in ops.h.
 //
 //   const RowAdapters chosen({0, 1, std::nullopt});  // of a batch of three
 //   model.last_logits(ids, caches);

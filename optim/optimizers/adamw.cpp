@@ -36,10 +36,10 @@ class AdamWRule : public Optimizer {
 
   std::string_view name() const override { return kName; }
   std::string_view title() const override { return "AdamW"; }
-  std::vector<Kept> keeps(const Shape& shape) const override {
+  std::vector<StateSpec> keeps(const Shape& shape) const override {
     return {{"exp_avg", shape}, {"exp_avg_sq", shape}};
   }
-  Cut cut(const Shape&) const override { return Cut::elements; }
+  ShardGranularity cut(const Shape&) const override { return ShardGranularity::elements; }
 
   void update(UpdatedPart& part, const UpdateFactors& f) const override {
     const double correction1 = 1 - std::pow(options_.beta1, static_cast<double>(f.step));
@@ -75,7 +75,7 @@ ParameterGroups groups_of(const NamedTensors& parameters, const AdamWOptions& o)
 }  // namespace
 
 AdamW::AdamW(NamedTensors parameters, const AdamWOptions& options)
-    : Stepper(parameters, groups_of(parameters, options)) {}
+    : OptimizerState(parameters, groups_of(parameters, options)) {}
 
 std::unique_ptr<OptimizerEntry> adamw_row() { return std::make_unique<EntryOf<AdamWRule>>(); }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tapegrad/optim/stepper.h"
+#include "tapegrad/optim/optimizer_state.h"
 
 namespace tapegrad::optim {
 
@@ -27,7 +27,7 @@ struct AdamWOptions {
 //   p ← p − lr/(1 − β₁ᵗ) · m / (√v/√(1 − β₂ᵗ) + eps).
 // t is the number of calls of step(), for all parameters. A checkpoint has m as "exp_avg.<name>"
 // and v as "exp_avg_sq.<name>".
-class AdamW : public Stepper {
+class AdamW : public OptimizerState {
  public:
   AdamW(NamedTensors parameters, const AdamWOptions& options = {});
 };

@@ -19,11 +19,11 @@ class SGDRule : public Optimizer {
 
   std::string_view name() const override { return kName; }
   std::string_view title() const override { return "SGD"; }
-  std::vector<Kept> keeps(const Shape& shape) const override {
+  std::vector<StateSpec> keeps(const Shape& shape) const override {
     if (options_.momentum == 0) return {};
     return {{"momentum_buffer", shape}};
   }
-  Cut cut(const Shape&) const override { return Cut::elements; }
+  ShardGranularity cut(const Shape&) const override { return ShardGranularity::elements; }
 
   void update(UpdatedPart& part, const UpdateFactors& f) const override {
     dispatch(part.gradient.dtype(), [&](auto zero) {
@@ -59,7 +59,7 @@ ParameterGroups groups_of(const NamedTensors& parameters, const SGDOptions& o) {
 }  // namespace
 
 SGD::SGD(NamedTensors parameters, const SGDOptions& options)
-    : Stepper(parameters, groups_of(parameters, options)) {}
+    : OptimizerState(parameters, groups_of(parameters, options)) {}
 
 std::unique_ptr<OptimizerEntry> sgd_row() { return std::make_unique<EntryOf<SGDRule>>(); }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tapegrad/optim/stepper.h"
+#include "tapegrad/optim/optimizer_state.h"
 
 namespace tapegrad::optim {
 
@@ -24,7 +24,7 @@ struct SGDOptions {
 //   g ← g + weight_decay·p,  b ← momentum·b + g (b is 0 before the first step),  p ← p − lr·b,
 // or, with nesterov, p ← p − lr·(g + momentum·b). A checkpoint has b as "momentum_buffer.<name>";
 // without momentum nothing is kept.
-class SGD : public Stepper {
+class SGD : public OptimizerState {
  public:
   SGD(NamedTensors parameters, const SGDOptions& options = {});
 };

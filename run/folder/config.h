@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "tapegrad/base/describe.h"
+#include "tapegrad/base/option_schema.h"
 
 namespace tapegrad::run {
 
 // The contents of a run folder's config.json: values by name, in sections. A described struct (see
-// describe.h) is written as a section and read from one.
+// option_schema.h) is written as a section and read from one.
 
 inline constexpr std::string_view kConfigFile = "config.json";
 
@@ -56,9 +56,9 @@ void write_config(const std::filesystem::path& path, const Config& config);
 void set_member(std::string_view name, const Member& member, const Value& value);
 
 // The sections of a struct that describes sections, without what lasts for a call only.
-Config config_of(Described options, std::string_view format);
+Config config_of(OptionSchema options, std::string_view format);
 // One described struct as a section.
-Section section_of(std::string_view name, Described part);
+Section section_of(std::string_view name, OptionSchema part);
 // The same for a struct whose settled() gives it with a value for each member that has one.
 template <class Part>
 requires requires(const Part& part) {
@@ -78,21 +78,21 @@ std::optional<Change> first_change(const Section& before, const Section& now);
 
 // Sets the members that the sections have values for; `path` is for messages. Every member must be
 // there, within its rule, and nothing else.
-void read_options(const std::filesystem::path& path, const Config& config, Described options);
+void read_options(const std::filesystem::path& path, const Config& config, OptionSchema options);
 void read_section(const std::filesystem::path& path, const Config& config, std::string_view name,
-                  Described part);
+                  OptionSchema part);
 
 template <class Part>
 requires requires(const Part& part) {
   { part.settled() } -> std::same_as<Part>;
 }
 Section section_of(std::string_view name, const Part& part) {
-  Section section = section_of(name, Described(part));
+  Section section = section_of(name, OptionSchema(part));
   section.settled = [](const Section& stored) {
     Part read;
     read_section(kConfigFile, {.sections = {stored}}, stored.name, read);
     const Part whole = read.settled();
-    return section_of(stored.name, Described(whole));
+    return section_of(stored.name, OptionSchema(whole));
   };
   return section;
 }

@@ -163,14 +163,14 @@ void set_member(std::string_view name, const Member& member, const Value& value)
   member.set(typed(name, member, value));
 }
 
-Config config_of(Described options, std::string_view format) {
+Config config_of(OptionSchema options, std::string_view format) {
   Config config{std::string(format), {}};
   Writer writer(config);
   options.describe(writer);
   return config;
 }
 
-Section section_of(std::string_view name, Described part) {
+Section section_of(std::string_view name, OptionSchema part) {
   Config config{{}, {{std::string(name), {}}}};
   Writer writer(config);
   part.describe(writer);
@@ -217,13 +217,13 @@ std::vector<Change> allowed_changes(const Config& before, const Config& now) {
   return all;
 }
 
-void read_options(const std::filesystem::path& path, const Config& config, Described options) {
+void read_options(const std::filesystem::path& path, const Config& config, OptionSchema options) {
   Reader reader(path, config);
   options.describe(reader);
 }
 
 void read_section(const std::filesystem::path& path, const Config& config, std::string_view name,
-                  Described part) {
+                  OptionSchema part) {
   Reader reader(path, config, config.at(name, path));
   part.describe(reader);
   reader.check_all_known();

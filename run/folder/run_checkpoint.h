@@ -10,8 +10,8 @@
 
 #include "tapegrad/base/random.h"
 #include "tapegrad/nn/params.h"
+#include "tapegrad/optim/gradient_sync.h"
 #include "tapegrad/optim/outlier_window.h"
-#include "tapegrad/optim/updates.h"
 
 namespace tapegrad::run {
 
@@ -48,7 +48,7 @@ struct Resumable {
 // is made.
 struct TrainState {
   const nn::Params& params;
-  optim::Updates& updates;
+  optim::GradientSync& sync;
   const Resumable& batches;
   Rng& dropout;
   Progress& progress;

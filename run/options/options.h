@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tapegrad/autograd/gemm/precision.h"
-#include "tapegrad/base/describe.h"
+#include "tapegrad/base/option_schema.h"
 #include "tapegrad/base/random.h"
 #include "tapegrad/optim/parameter_groups.h"
 #include "tapegrad/optim/schedule.h"

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tapegrad/base/describe.h"
+#include "tapegrad/base/option_schema.h"
 #include "tapegrad/nn/make_decoder.h"
 
 namespace tapegrad::run {
@@ -37,7 +37,7 @@ struct TuningOptions {
   void take(const nn::LoraOptions& adapters);
   std::vector<std::string> frozen() const;
   // How a decoder is made with them.
-  nn::DecoderMaking making(bool recompute) const {
+  nn::DecoderBuildOptions build_options(bool recompute) const {
     return {.adapters = adapters(), .frozen = frozen(), .recompute = recompute};
   }
   void validate() const;  // Error, naming the option

@@ -8,8 +8,8 @@
 
 #include "tapegrad/base/memory/available_memory.h"
 #include "tapegrad/base/text/words.h"
+#include "tapegrad/optim/optimizer_state.h"
 #include "tapegrad/optim/shares.h"
-#include "tapegrad/optim/stepper.h"
 
 namespace tapegrad::run {
 namespace {
@@ -31,7 +31,7 @@ nn::BytesKept kept_by(const optim::GroupRules& rules) {
 
 nn::Update update_by(const optim::GroupRules& rules) {
   return [rules](const NamedTensors& parameters) {
-    optim::Stepper(parameters, optim::make_groups(parameters, rules))
+    optim::OptimizerState(parameters, optim::make_groups(parameters, rules))
         .step_part(0, 1, [](std::size_t) {});
   };
 }
@@ -95,7 +95,7 @@ MemoryEstimate estimate_memory(const nn::DecoderConfig& config, int64_t batch_si
   };
   double beside_bytes = 0;
   const auto make = [&](const nn::Params& p) {
-    nn::DecoderMaking how = options.tuning.making(options.recompute);
+    nn::DecoderBuildOptions how = options.tuning.build_options(options.recompute);
     how.new_adapters = &rng;
     Models models{nn::make_decoder(p, config, how), std::nullopt};
     if (options.beside) {

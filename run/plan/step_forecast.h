@@ -9,7 +9,7 @@
 namespace tapegrad::run {
 
 // How long a step of several processes takes, from what one process was measured to take and from
-// the network between them. The model follows what optim::SharedUpdates does:
+// the network between them. The model follows what optim::SharedGradientSync does:
 //
 //   - A round is a forward and a backward pass on every rank. Each bucket is sent when backward has
 //     completed its last gradient and the buckets before it are through: (R − 1)/R of its bytes, in

@@ -30,7 +30,7 @@ std::string describe_schedule(const OptimizerOptions& o, const Progress& progres
 }
 
 // "2,000 of 768 tokens, about 2 minutes", and how these came about.
-HeaderLine steps_line(const About& about, const OptimizerOptions& o, const Progress& progress) {
+HeaderLine steps_line(const RunHeader& about, const OptimizerOptions& o, const Progress& progress) {
   HeaderLine line{"steps", grouped(o.max_iters)};
   if (!about.step.empty()) line.text += " of " + about.step;
   if (!about.minutes.empty()) line.text += ", about " + about.minutes;
@@ -44,7 +44,7 @@ HeaderLine steps_line(const About& about, const OptimizerOptions& o, const Progr
 }
 
 // The precision, and the library that multiplies: without `verbose`, only a warning about it.
-void add_compute(std::vector<HeaderLine>& lines, const About& about, const OptimizerOptions& o,
+void add_compute(std::vector<HeaderLine>& lines, const RunHeader& about, const OptimizerOptions& o,
                  bool verbose) {
   if (about.product) lines.push_back({"dtype", describe_precision(o.precision(), *about.product)});
   const std::vector<std::string> compute = describe_compute(about.product);
@@ -54,7 +54,7 @@ void add_compute(std::vector<HeaderLine>& lines, const About& about, const Optim
 
 }  // namespace
 
-std::vector<std::string> header_lines(const About& about, const OptimizerOptions& o,
+std::vector<std::string> header_lines(const RunHeader& about, const OptimizerOptions& o,
                                       const Progress& progress,
                                       const std::vector<std::string>& groups, bool verbose) {
   std::vector<HeaderLine> lines = about.lines;

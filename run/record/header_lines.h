@@ -18,7 +18,7 @@ struct HeaderLine {
 };
 
 // A task's words about itself, for people. Any part may be empty.
-struct About {
+struct RunHeader {
   std::vector<HeaderLine> lines = {};  // on the model, the text and what is trained
   std::string step = {};               // the text of a step: "768 tokens"
   std::string minutes = {};            // how long the run takes: "2 minutes"
@@ -32,7 +32,7 @@ struct About {
 
 // The header, whose text is for everybody. `verbose` adds what people ask for who tune a run.
 // `groups`: lines on groups of parameters, see group_lines.h.
-std::vector<std::string> header_lines(const About& about, const OptimizerOptions& optimizer,
+std::vector<std::string> header_lines(const RunHeader& about, const OptimizerOptions& optimizer,
                                       const Progress& progress,
                                       const std::vector<std::string>& groups, bool verbose);
 

@@ -62,9 +62,9 @@ void LayerStats::add_up(const Sampled& of, std::int64_t begin, std::int64_t size
   });
 }
 
-void LayerStats::before(const optim::Updates& updates) {
+void LayerStats::before(const optim::GradientSync& sync) {
   gradient_.assign(chunks_, 0);
-  for (const auto& [p, begin, gradient] : updates.gradients()) {
+  for (const auto& [p, begin, gradient] : sync.gradients()) {
     dispatch(gradient.dtype(), [&, p = p, at = begin, &g = gradient](auto zero) {
       const auto* values = g.template data<decltype(zero)>();
       add_up(sampled_[p], at, g.numel(), gradient_,
@@ -111,10 +111,10 @@ std::vector<LayerMeans> LayerStats::after() {
     s.before = Tensor();
   }
   const std::vector<double> gradients = means(gradient_), weights = means(weight_),
-                            updates = means(update);
+                            sync = means(update);
   std::vector<LayerMeans> layers;
   for (std::size_t m = 0; m < modules_.size(); ++m) {
-    layers.push_back({modules_[m], gradients[m], weights[m], updates[m]});
+    layers.push_back({modules_[m], gradients[m], weights[m], sync[m]});
   }
   return layers;
 }

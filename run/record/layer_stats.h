@@ -6,7 +6,7 @@
 
 #include "tapegrad/autograd/tensor/safetensors.h"
 #include "tapegrad/comm/processes.h"
-#include "tapegrad/optim/updates.h"
+#include "tapegrad/optim/gradient_sync.h"
 #include "tapegrad/run/folder/layer_means.h"
 
 namespace tapegrad::run {
@@ -25,7 +25,7 @@ class LayerStats {
   LayerStats(const NamedTensors& parameters, Processes* processes);
 
   // (all) Between measure_clipping() and step() of the updates.
-  void before(const optim::Updates& updates);
+  void before(const optim::GradientSync& sync);
   // After step(), or in its place. In the order of the model; of ranks other than 0, nothing.
   std::vector<LayerMeans> after();
 

@@ -34,7 +34,8 @@ void add_numbers(const std::vector<std::pair<std::string, double>>& numbers, std
 }  // namespace
 
 Report::Report(RunFolder& folder, const OptimizerOptions& optimizer,
-               const EvaluationOptions& evaluation, const About& about, const Progress& progress)
+               const EvaluationOptions& evaluation, const RunHeader& about,
+               const Progress& progress)
     : folder_(folder),
       optimizer_(optimizer),
       evaluation_(evaluation),

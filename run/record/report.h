@@ -24,7 +24,7 @@ class Report {
  public:
   // The arguments must live as long as this.
   Report(RunFolder& folder, const OptimizerOptions& optimizer, const EvaluationOptions& evaluation,
-         const About& about, const Progress& progress);
+         const RunHeader& about, const Progress& progress);
 
   // `groups`: lines on groups of parameters, see group_lines.h. `changes`: options that a resumed
   // run had with other values.
@@ -74,7 +74,7 @@ class Report {
   RunFolder& folder_;
   const OptimizerOptions& optimizer_;
   const EvaluationOptions& evaluation_;
-  const About& about_;
+  const RunHeader& about_;
   const Progress& progress_;
   Terminal terminal_;
   std::optional<Clock::time_point> last_end_;  // of a step of this call

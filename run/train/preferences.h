@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tapegrad/base/describe.h"
+#include "tapegrad/base/option_schema.h"
 #include "tapegrad/data/loader.h"
 #include "tapegrad/nn/decoder.h"
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "tapegrad/base/describe.h"
+#include "tapegrad/base/option_schema.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/nn/losses/distillation.h"
 #include "tapegrad/run/models/model.h"

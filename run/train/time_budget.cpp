@@ -64,8 +64,8 @@ T agreed(T value, Processes* processes) {
 // Steps with a learning rate of 0, so that the weights keep away from what they could diverge to.
 Measured measure_steps(const Task& task, const TrainOptions& options, double budget,
                        Processes* processes) {
-  const auto updates = optim::make_updates(task.params.parameters(), options.optimizer.rules(),
-                                           processes, options.optimizer.comm_dtype);
+  const auto updates = optim::make_gradient_sync(
+      task.params.parameters(), options.optimizer.rules(), processes, options.optimizer.comm_dtype);
   Measured measured;
   Progress unused;
   double all = 0;

@@ -16,14 +16,14 @@
 #include "tapegrad/run/record/group_lines.h"
 #include "tapegrad/run/record/start_notes.h"
 #include "tapegrad/run/record/step_trace.h"
-#include "tapegrad/run/train/settled_options.h"
+#include "tapegrad/run/train/resolved_options.h"
 #include "tapegrad/run/train/train_step.h"
 
 namespace tapegrad::run {
 namespace {
 
-About about_of(const Task& task, const Settled& settled) {
-  About about = task.about;
+RunHeader about_of(const Task& task, const ResolvedOptions& settled) {
+  RunHeader about = task.about;
   about.minutes = settled.minutes;
   about.minutes_reason = settled.minutes_reason;
   return about;
@@ -31,7 +31,7 @@ About about_of(const Task& task, const Settled& settled) {
 
 // Options that a resumed run may have with other values. An optimiser's state refuses those few
 // that it may not.
-Section changeable_section(std::string_view name, Described part) {
+Section changeable_section(std::string_view name, OptionSchema part) {
   Section section = section_of(name, part);
   for (const auto& [member, value] : section.values) section.changeable.push_back(member);
   return section;
@@ -40,18 +40,18 @@ Section changeable_section(std::string_view name, Described part) {
 // One run of the loop.
 class Trainer {
  public:
-  Trainer(const Task& task, RunFolder& folder, const Settled& settled)
+  Trainer(const Task& task, RunFolder& folder, const ResolvedOptions& settled)
       : Trainer(task, folder, settled.options, about_of(task, settled)) {}
 
-  Trainer(const Task& task, RunFolder& folder, const TrainOptions& options, About about)
+  Trainer(const Task& task, RunFolder& folder, const TrainOptions& options, RunHeader about)
       : task_(task),
         about_(std::move(about)),
         folder_(folder),
         optimizer_(options.optimizer),
         evaluation_(options.evaluation),
         processes_(folder.processes()),
-        updates_(optim::make_updates(task.params.parameters(), options.optimizer.rules(),
-                                     folder.processes(), options.optimizer.comm_dtype)),
+        sync_(optim::make_gradient_sync(task.params.parameters(), options.optimizer.rules(),
+                                        folder.processes(), options.optimizer.comm_dtype)),
         tensors_(task.params.tensors()),
         trace_(traces(folder) ? options.trace : TraceOptions(), tensors_),
         report_(folder, options.optimizer, options.evaluation, about_, at_) {
@@ -59,10 +59,10 @@ class Trainer {
       check_model();
       folder.restore(state());
       const std::int64_t updates = at_.iteration - at_.skipped + at_.update_offset;
-      check(updates_->steps() == updates,
+      check(sync_->steps() == updates,
             "{}: the optimiser has made {} steps, but {} says {}: the files are not of one "
             "checkpoint",
-            (folder.path() / kOptimizerFile).string(), updates_->steps(), kTrainerFile, updates);
+            (folder.path() / kOptimizerFile).string(), sync_->steps(), kTrainerFile, updates);
     }
     before_ = std::exchange(at_.multiplier, gemm_identity());
     if (evaluation_.layer_stats) stats_.emplace(task.params.parameters(), processes_);
@@ -134,7 +134,7 @@ class Trainer {
   Ending make_steps() {
     const optim::GroupRules rules = optimizer_.rules();
     report_.header(rules.plain() ? std::vector<std::string>{}
-                                 : group_lines(task_.params.parameters(), updates_->groups()),
+                                 : group_lines(task_.params.parameters(), sync_->groups()),
                    changes_);
     for (const std::string& note : start_notes(optimizer_, evaluation_)) {
       report_.line("note: " + note);
@@ -191,7 +191,7 @@ class Trainer {
 
   TrainState state() {
     Rng& dropout = task_.dropout == nullptr ? no_dropout_ : *task_.dropout;
-    return {task_.params, *updates_, task_.batches, dropout, at_};
+    return {task_.params, *sync_, task_.batches, dropout, at_};
   }
 
   // Rank 0 alone traces, of several processes.
@@ -252,8 +252,8 @@ class Trainer {
   // An error says which step it is of.
   Report::Step step() {
     try {
-      return make_step(task_, optimizer_, optimizer_.lr_at(at_.iteration), *updates_, at_,
-                       processes_, evaluation_.looks_at_layers(at_.iteration) ? &*stats_ : nullptr);
+      return make_step(task_, optimizer_, optimizer_.lr_at(at_.iteration), *sync_, at_, processes_,
+                       evaluation_.looks_at_layers(at_.iteration) ? &*stats_ : nullptr);
     } catch (const Error& error) {
       fail("step {}: {}", at_.iteration, error.what());
     }
@@ -301,12 +301,12 @@ class Trainer {
   }
 
   const Task& task_;
-  const About about_;
+  const RunHeader about_;
   RunFolder& folder_;
   const OptimizerOptions& optimizer_;
   const EvaluationOptions& evaluation_;
   Processes* processes_;
-  std::unique_ptr<optim::Updates> updates_;
+  std::unique_ptr<optim::GradientSync> sync_;
   std::optional<LayerStats> stats_;
   Rng no_dropout_{0};
   Progress at_;
@@ -323,7 +323,7 @@ class Trainer {
 }  // namespace
 
 bool train(const Task& task, RunFolder& folder, const TrainOptions& options) {
-  const std::optional<const Settled> decided = settled(options, task, folder);
+  const std::optional<const ResolvedOptions> decided = settled(options, task, folder);
   return decided && Trainer(task, folder, *decided).run();
 }
 

@@ -53,7 +53,7 @@ struct Task {
   std::function<Loss()> loss;
   // Passes over a batch of another process: draws the random numbers that loss() would draw.
   // Without it, loss() is called in a DryRun.
-  std::function<void()> pass_over = {};
+  std::function<void()> skip_batch = {};
   // How many targets of each of the next batches count, where that differs: a step's loss is then
   // the mean over all of its targets that count, whichever batch they are in. Empty: batches count
   // the same.
@@ -80,7 +80,7 @@ struct Task {
   // Measures a small part of each. It may draw from the generators. Without it, one evaluation is
   // measured as a whole, and other costs count as zero. See time_budget.h.
   std::function<SideCosts()> side_costs = {};
-  About about = {};
+  RunHeader about = {};
 };
 
 struct TrainOptions {

@@ -35,8 +35,8 @@ std::vector<double> shares_of(const Task& task, std::int64_t batches) {
 }
 
 // Draws what the next batch would, and computes nothing.
-void pass_over(const Task& task) {
-  if (task.pass_over) return task.pass_over();
+void skip_batch(const Task& task) {
+  if (task.skip_batch) return task.skip_batch();
   const DryRun dry(DryRun::Draws::made);
   task.loss();
 }
@@ -44,7 +44,7 @@ void pass_over(const Task& task) {
 }  // namespace
 
 Report::Step make_step(const Task& task, const OptimizerOptions& options, double lr,
-                       optim::Updates& updates, Progress& progress, Processes* processes,
+                       optim::GradientSync& sync, Progress& progress, Processes* processes,
                        LayerStats* stats) {
   Report::Step step(lr);
   const std::int64_t batches = options.gradient_accumulation_steps;
@@ -71,14 +71,14 @@ Report::Step make_step(const Task& task, const OptimizerOptions& options, double
   };
   for (std::int64_t first = 0; first < batches; first += ranks) {
     const int active = static_cast<int>(std::min<std::int64_t>(ranks, batches - first));
-    for (int r = 0; r < std::min(rank, active); ++r) pass_over(task);
-    updates.round(active, backward);
-    for (int r = rank + 1; r < active; ++r) pass_over(task);
+    for (int r = 0; r < std::min(rank, active); ++r) skip_batch(task);
+    sync.round(active, backward);
+    for (int r = rank + 1; r < active; ++r) skip_batch(task);
   }
   optim::Clipping clipping;
   step.times.norm = seconds_of([&] {
     const ProfiledPart part("norm of the gradients");
-    clipping = updates.measure_clipping(options.grad_clip);
+    clipping = sync.measure_clipping(options.grad_clip);
   });
   step.norm = clipping.norm;
   const std::vector<BatchLoss> all = in_order(own, static_cast<std::size_t>(batches), processes);
@@ -95,17 +95,17 @@ Report::Step make_step(const Task& task, const OptimizerOptions& options, double
     step.norm_z = progress.norms.z_score(step.norm);
     step.skipped = std::max(step.loss_z, step.norm_z) > *options.skip_outliers;
   }
-  if (stats != nullptr) stats->before(updates);
+  if (stats != nullptr) stats->before(sync);
   if (step.skipped) {
     ++progress.skipped;
   } else {
     step.times.update = seconds_of([&] {
       const ProfiledPart part("update");
-      updates.step(step.lr, clipping.factor);
+      sync.step(step.lr, clipping.factor);
     });
   }
   if (stats != nullptr) step.layers = stats->after();
-  step.times.update += seconds_of([&] { updates.zero_grad(); });
+  step.times.update += seconds_of([&] { sync.zero_grad(); });
   return step;
 }
 

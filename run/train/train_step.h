@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tapegrad/optim/updates.h"
+#include "tapegrad/optim/gradient_sync.h"
 #include "tapegrad/run/record/report.h"
 #include "tapegrad/run/train/train.h"
 
@@ -16,7 +16,7 @@ namespace tapegrad::run {
 //
 // With `stats`, it also takes the means of the step's layers. They change nothing.
 Report::Step make_step(const Task& task, const OptimizerOptions& options, double lr,
-                       optim::Updates& updates, Progress& progress, Processes* processes = nullptr,
-                       LayerStats* stats = nullptr);
+                       optim::GradientSync& sync, Progress& progress,
+                       Processes* processes = nullptr, LayerStats* stats = nullptr);
 
 }  // namespace tapegrad::run

@@ -52,7 +52,7 @@ if(result EQUAL 0)
 endif()
 
 # A program in C++17 gets a sentence, whichever header it includes.
-foreach(header tapegrad.h autograd/ops.h data/chat/chat_template.h base/describe.h)
+foreach(header tapegrad.h autograd/ops.h data/chat/chat_template.h base/option_schema.h)
   file(WRITE ${WORK_DIR}/cxx17.cpp "#include <tapegrad/${header}>\n")
   execute_process(COMMAND ${CXX} -std=c++17 -fsyntax-only -I${WORK_DIR}/prefix/include ${WORK_DIR}/cxx17.cpp
     RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)

@@ -15,7 +15,7 @@
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/base/random.h"
 #include "tapegrad/optim/clip.h"
-#include "tapegrad/optim/shared_updates.h"
+#include "tapegrad/optim/shared_gradient_sync.h"
 
 using namespace tapegrad;
 
@@ -51,21 +51,21 @@ Tensor loss_of(const NamedTensors& p, int batch) {
 }
 
 // The parameters after some steps, and the norms of these.
-std::vector<double> train(const NamedTensors& parameters, optim::Updates& updates, int ranks,
+std::vector<double> train(const NamedTensors& parameters, optim::GradientSync& sync, int ranks,
                           int rank) {
   std::vector<double> norms;
   for (int step = 0; step < kSteps; ++step) {
     for (int first = 0; first < kBatches; first += ranks) {
-      updates.round(std::min(ranks, kBatches - first), [&](const auto& take) {
+      sync.round(std::min(ranks, kBatches - first), [&](const auto& take) {
         Tape tape;
         const Tensor loss = loss_of(parameters, step * kBatches + first + rank);
         tape.backward(loss, {.seeds = {Tensor::scalar(1.0 / kBatches)}, .take = take});
       });
     }
-    const auto [norm, factor] = updates.measure_clipping(1e-3);
+    const auto [norm, factor] = sync.measure_clipping(1e-3);
     norms.push_back(norm);
-    updates.step(0.01, factor);
-    updates.zero_grad();
+    sync.step(0.01, factor);
+    sync.zero_grad();
   }
   return norms;
 }
@@ -74,13 +74,14 @@ std::vector<double> train(const NamedTensors& parameters, optim::Updates& update
 // has had: something that elements by themselves could not do.
 class OfRows : public optim::Optimizer {
  public:
-  explicit OfRows(optim::Cut cut) : cut_(cut) {}
+  explicit OfRows(optim::ShardGranularity cut) : cut_(cut) {}
   std::string_view name() const override { return "of-rows"; }
   std::string_view title() const override { return "OfRows"; }
-  std::vector<optim::Kept> keeps(const Shape& shape) const override {
-    return {{"squares", cut_ == optim::Cut::rows ? Shape{shape[0]} : Shape{1}}, {"mean", shape}};
+  std::vector<optim::StateSpec> keeps(const Shape& shape) const override {
+    return {{"squares", cut_ == optim::ShardGranularity::rows ? Shape{shape[0]} : Shape{1}},
+            {"mean", shape}};
   }
-  optim::Cut cut(const Shape&) const override { return cut_; }
+  optim::ShardGranularity cut(const Shape&) const override { return cut_; }
   void update(optim::UpdatedPart& part, const optim::UpdateFactors& f) const override {
     const std::int64_t rows = part.kept[0].numel(), columns = part.gradient.numel() / rows;
     const float* g = part.gradient.data<float>();
@@ -97,7 +98,7 @@ class OfRows : public optim::Optimizer {
   }
 
  private:
-  optim::Cut cut_;
+  optim::ShardGranularity cut_;
 };
 
 using Groups = std::function<optim::ParameterGroups(const NamedTensors&)>;
@@ -122,31 +123,31 @@ NamedTensors sorted(const std::string& path) {
 bool equal(const std::string& what, const Groups& groups, Processes& processes) {
   const std::string name = what + " on rank " + std::to_string(processes.rank());
   const NamedTensors alone = make_parameters(), shared = make_parameters();
-  const auto own = optim::make_updates(alone, groups(alone));
+  const auto own = optim::make_gradient_sync(alone, groups(alone));
   const auto make_shared = [&] {
-    return std::make_unique<optim::SharedUpdates>(shared, groups(shared), processes,
-                                                  Precision::full, 3 * optim::kSquareChunk);
+    return std::make_unique<optim::SharedGradientSync>(shared, groups(shared), processes,
+                                                       Precision::full, 3 * optim::kSquareChunk);
   };
-  auto updates = make_shared();
+  auto sync = make_shared();
   const std::string base = (std::filesystem::temp_directory_path() / "tapegrad-ranks-").string() +
                            processes.all_gather(std::to_string(::getpid())).front();
   const std::string one = base + "-one", all = base + "-all";
   bool same = true;
   for (int part = 0; part < 2; ++part) {
     const std::vector<double> norms = train(alone, *own, 1, 0);
-    if (train(shared, *updates, processes.size(), processes.rank()) != norms) {
+    if (train(shared, *sync, processes.size(), processes.rank()) != norms) {
       std::fprintf(stderr, "%s: the norms differ\n", name.c_str());
       same = false;
     }
     same = !differ(alone, shared, name) && same;
-    updates->save(all, {});
+    sync->save(all, {});
     if (processes.rank() == 0) {
       own->save(one, {});
       same = !differ(sorted(one), sorted(all), name + ", file") && same;
     }
     processes.all_gather("");  // the file is there
-    updates = make_shared();
-    updates->load(*open_safetensors(all));
+    sync = make_shared();
+    sync->load(*open_safetensors(all));
     processes.all_gather("");  // and read
   }
   if (processes.rank() == 0) {
@@ -171,11 +172,13 @@ int main() {
     const auto groups = [&](const NamedTensors& p) { return optim::make_groups(p, rules); };
     same = equal(std::string(name), groups, *processes) && same;
   }
-  for (const optim::Cut cut : {optim::Cut::rows, optim::Cut::whole}) {
+  for (const optim::ShardGranularity cut :
+       {optim::ShardGranularity::rows, optim::ShardGranularity::whole}) {
     const auto groups = [&](const NamedTensors& p) {
       return optim::make_groups(p, std::make_shared<OfRows>(cut), 0, false);
     };
-    same = equal(cut == optim::Cut::rows ? "rows" : "whole", groups, *processes) && same;
+    same =
+        equal(cut == optim::ShardGranularity::rows ? "rows" : "whole", groups, *processes) && same;
   }
   return same ? 0 : 1;
 }

@@ -34,8 +34,8 @@ class OfMatrices : public Optimizer {
  public:
   std::string_view name() const override { return "of-matrices"; }
   std::string_view title() const override { return "OfMatrices"; }
-  std::vector<Kept> keeps(const Shape& shape) const override { return {{"row", {shape[0]}}}; }
-  Cut cut(const Shape&) const override { return Cut::whole; }
+  std::vector<StateSpec> keeps(const Shape& shape) const override { return {{"row", {shape[0]}}}; }
+  ShardGranularity cut(const Shape&) const override { return ShardGranularity::whole; }
   bool suits(const std::string&, const Shape& shape) const override { return shape.rank() == 2; }
   void update(UpdatedPart&, const UpdateFactors&) const override {}
 };
@@ -102,7 +102,7 @@ TEST_CASE("an optimiser says what it keeps and where parameters may be cut", "[g
   for (const std::string_view name : {"adamw", "sgd"}) {
     CHECK_FALSE(leaves_parameters(*OptimizerSettings{}.make(optimizer_named(name))));
   }
-  CHECK(unit_of(Cut::rows, {1 << 20, 24}) == 3 * kSquareChunk);
-  CHECK(unit_of(Cut::rows, {8, 24}) == 8 * 24);
-  CHECK(unit_of(Cut::elements, {8, 24}) == kSquareChunk);
+  CHECK(unit_of(ShardGranularity::rows, {1 << 20, 24}) == 3 * kSquareChunk);
+  CHECK(unit_of(ShardGranularity::rows, {8, 24}) == 8 * 24);
+  CHECK(unit_of(ShardGranularity::elements, {8, 24}) == kSquareChunk);
 }

@@ -2,8 +2,8 @@
 #include <limits>
 #include <vector>
 
-#include "tapegrad/base/describe.h"
 #include "tapegrad/base/error.h"
+#include "tapegrad/base/option_schema.h"
 #include "tapegrad/optim/schedule.h"
 #include "tapegrad/tests/catch.h"
 

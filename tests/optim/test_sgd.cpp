@@ -62,17 +62,17 @@ TEST_CASE("SGD is its formula, with the factor that clips and the scale of a gro
                           .lr_scale = {"p=0.125"}};
   rules.settings.set("momentum", momentum).set("nesterov", nesterov ? 1 : 0);
   const NamedTensors named{{"p", p}};
-  optim::Stepper stepper(named, optim::make_groups(named, rules));
+  optim::OptimizerState state(named, optim::make_groups(named, rules));
   double expected = 2, b = 0;
   for (const double gradient : {3.0, -1.0, 0.5}) {
     p.set_grad(Tensor::full({1}, gradient, DType::f64));
-    stepper.step(lr, factor);
+    state.step(lr, factor);
     const double g = factor * gradient + decay * expected;
     b = momentum * b + g;
     expected -= lr * scale * (nesterov ? g + momentum * b : b);
     CHECK(differences({p.item()}, {expected}, 1e-15) == "");
   }
-  CHECK(differences({stepper.kept(0)[0].item()}, {b}, 1e-15) == "");
+  CHECK(differences({state.kept(0)[0].item()}, {b}, 1e-15) == "");
 }
 
 TEST_CASE("SGD keeps its momentum in a checkpoint, and nothing without momentum", "[sgd]") {

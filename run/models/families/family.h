@@ -19,7 +19,7 @@ namespace tapegrad::run {
 
 // An option of nn::DecoderConfig, by its name there, under the name that a format has for it.
 struct FamilyKey {
-  enum class Way {
+  enum class Direction {
     both,
     in,       // it is read only
     out,      // it is written only; what a file says does not matter
@@ -29,7 +29,7 @@ struct FamilyKey {
   std::string_view key;
   std::string_view option = {};  // empty: the key must be absent or `only`
   Value only = {};
-  Way way = Way::both;
+  Direction direction = Direction::both;
   bool needed = false;   // a file without it is refused; otherwise Family::model has the value
   bool or_null = false;  // an option that is not set is written as null
   Value null = {};       // the value of the option for which a file has null [null is as absent]

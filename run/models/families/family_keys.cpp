@@ -7,7 +7,7 @@
 namespace tapegrad::run {
 namespace {
 
-using Way = FamilyKey::Way;
+using Direction = FamilyKey::Direction;
 
 double usual_attention_scale(const nn::DecoderConfig& c) {
   return 1 / std::sqrt(static_cast<double>(c.channels_per_head()));
@@ -78,7 +78,7 @@ class Setter : public OptionTable {
 };
 void set_options(nn::DecoderConfig& config, const Setter::ValueOf& value_of) {
   Setter setter(value_of);
-  Described(config).describe(setter);
+  OptionSchema(config).describe(setter);
 }
 
 // Reads the members of a config from the first of their keys that a file has.
@@ -91,7 +91,9 @@ class KeyReader : public OptionTable {
   void visit(std::string_view name, const Member& member, std::string_view,
              const Rule& rule) override {
     for (const FamilyKey& key : keys_) {
-      if (key.option != name || (key.way != Way::both && key.way != Way::in)) continue;
+      if (key.option != name ||
+          (key.direction != Direction::both && key.direction != Direction::in))
+        continue;
       const auto value = value_of(key);
       const std::string theirs = fmt::format("{}{}", prefix_, key.key);
       check(value || !key.needed, "there is no '{}'", theirs);
@@ -167,11 +169,11 @@ nn::DecoderConfig config_of_keys(const Family& family, const std::vector<FamilyK
   nn::DecoderConfig config = family.model;
   naming(file, [&] {
     for (const FamilyKey& key : keys) {
-      const bool is_read = key.way == Way::both || key.way == Way::in;
+      const bool is_read = key.direction == Direction::both || key.direction == Direction::in;
       if (is_read && key.option.empty()) check_only(key, prefix, key.only, find);
     }
     KeyReader reader(keys, prefix, find);
-    Described(config).describe(reader);
+    OptionSchema(config).describe(reader);
   });
   if (family.follow != nullptr) family.follow(config);
   return config;
@@ -194,7 +196,8 @@ void check_same_keys(const std::vector<FamilyKey>& keys, const nn::DecoderConfig
   const Section section = settled_section(config);
   naming(file, [&] {
     for (const FamilyKey& key : keys) {
-      if (key.way == Way::same) check_only(key, prefix, *section.find(key.option), find);
+      if (key.direction == Direction::same)
+        check_only(key, prefix, *section.find(key.option), find);
     }
   });
 }
@@ -205,7 +208,7 @@ std::vector<std::pair<std::string_view, Value>> values_of_keys(const std::vector
   const Section given = section_of("model", told), all = settled_section(config);
   std::vector<std::pair<std::string_view, Value>> values;
   for (const FamilyKey& key : keys) {
-    if (key.way == Way::in || key.way == Way::ignored) continue;
+    if (key.direction == Direction::in || key.direction == Direction::ignored) continue;
     Value value = key.only;
     if (key.option == kRotation || key.option == kWindows || key.option == kRotaryBlocks) {
       value = {};
@@ -241,7 +244,7 @@ std::set<std::string_view> options_of(const Family& family, const std::vector<Fa
   std::set<std::string_view> options = {"vocab_size", "dropout", "ff_dropout", "attn_out_dropout"};
   options.insert(family.same_tensors.begin(), family.same_tensors.end());
   for (const FamilyKey& key : keys) {
-    if (key.way == Way::in) continue;  // it cannot be written
+    if (key.direction == Direction::in) continue;  // it cannot be written
     options.insert(key.option);
     if (key.option == kWindows) options.insert({"window", "window_pattern"});
     if (key.option == kRotaryBlocks) options.insert("rope_pattern");

@@ -5,7 +5,7 @@
 namespace tapegrad::run {
 namespace {
 
-using Way = FamilyKey::Way;
+using Direction = FamilyKey::Direction;
 
 // Files have s where scores are multiplied by 1/√s. transformers takes whole numbers alone.
 Value scale_of(const Value& theirs) {
@@ -90,7 +90,7 @@ Family gemma3_family() {
   f.hf.window = HfFamily::Window::by_layer;
   f.hf.key("num_key_value_heads").needed = f.hf.key("head_dim").needed = true;
   f.hf.key("hidden_act") = {.key = "hidden_activation", .only = std::string("gelu_pytorch_tanh")};
-  f.hf.key("mlp_bias").way = Way::in;
+  f.hf.key("mlp_bias").direction = Direction::in;
   for (const FamilyKey& key : std::initializer_list<FamilyKey>{
            {.key = "query_pre_attn_scalar",
             .option = "attention_scale",
@@ -101,7 +101,8 @@ Family gemma3_family() {
            {.key = "attn_logit_softcapping", .only = 0.0, .null = 0.0},
            {.key = "final_logit_softcapping", .option = "logit_softcap", .null = 0.0},
            {.key = "use_bidirectional_attention", .only = false},
-           {.key = "pad_token_id", .way = Way::out}}) {  // transformers' own would not be trained
+           {.key = "pad_token_id",
+           .direction = Direction::out}}) {  // transformers' own would not be trained
     f.hf.keys.push_back(key);
   }
   f.gguf = {.architecture = "gemma3",

@@ -6,7 +6,7 @@
 namespace tapegrad::run {
 namespace {
 
-using Way = FamilyKey::Way;
+using Direction = FamilyKey::Direction;
 
 std::vector<FamilyKey> hf_keys() {
   return {{"vocab_size", "vocab_size"},
@@ -26,10 +26,10 @@ std::vector<FamilyKey> hf_keys() {
           {"layer_norm_epsilon", "norm_eps"},
           {.key = "scale_attn_weights", .only = true},
           {.key = "scale_attn_by_inverse_layer_idx", .only = false},
-          {.key = "add_cross_attention", .only = false, .way = Way::in},
-          {.key = "embd_pdrop", .option = "dropout", .way = Way::out},
-          {.key = "attn_pdrop", .option = "dropout", .way = Way::out},
-          {.key = "resid_pdrop", .option = "dropout", .way = Way::out}};
+          {.key = "add_cross_attention", .only = false, .direction = Direction::in},
+          {.key = "embd_pdrop", .option = "dropout", .direction = Direction::out},
+          {.key = "attn_pdrop", .option = "dropout", .direction = Direction::out},
+          {.key = "resid_pdrop", .option = "dropout", .direction = Direction::out}};
 }
 
 std::vector<FamilyKey> gguf_keys() {
@@ -39,8 +39,8 @@ std::vector<FamilyKey> gguf_keys() {
           {.key = "feed_forward_length", .option = "n_inner", .needed = true},
           {.key = "attention.head_count", .option = "n_head", .needed = true},
           {.key = "attention.layer_norm_epsilon", .option = "norm_eps", .needed = true},
-          {.key = "attention.causal", .only = true, .way = Way::in},
-          {.key = "vocab_size", .way = Way::ignored}};
+          {.key = "attention.causal", .only = true, .direction = Direction::in},
+          {.key = "vocab_size", .direction = Direction::ignored}};
 }
 
 std::vector<GgufTensorName> gguf_tensors() {

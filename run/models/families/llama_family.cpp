@@ -3,7 +3,7 @@
 namespace tapegrad::run {
 namespace {
 
-using Way = FamilyKey::Way;
+using Direction = FamilyKey::Direction;
 using Exchanged = GgufTensorName::Exchanged;
 
 std::vector<FamilyKey> hf_keys() {
@@ -18,12 +18,12 @@ std::vector<FamilyKey> hf_keys() {
           {"max_position_embeddings", "block_size"},
           {.key = "hidden_act", .only = std::string("silu")},
           {"rms_norm_eps", "norm_eps"},
-          {.key = "attention_dropout", .option = "dropout", .way = Way::out},
+          {.key = "attention_dropout", .option = "dropout", .direction = Direction::out},
           {"rope_parameters", kRotation},
           {.key = "attention_bias", .only = false},
           {.key = "mlp_bias", .only = false},
-          {.key = "rope_interleaved", .only = false, .way = Way::in},
-          {.key = "partial_rotary_factor", .only = 1.0, .way = Way::in}};
+          {.key = "rope_interleaved", .only = false, .direction = Direction::in},
+          {.key = "partial_rotary_factor", .only = 1.0, .direction = Direction::in}};
 }
 
 constexpr std::string_view kLlama3Steps =
@@ -31,24 +31,25 @@ constexpr std::string_view kLlama3Steps =
     R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+ ByteLevel)";
 
 std::vector<FamilyKey> gguf_keys() {
-  return {{.key = "context_length", .option = "block_size", .needed = true},
-          {.key = "embedding_length", .option = "n_embd", .needed = true},
-          {.key = "block_count", .option = "n_layer", .needed = true},
-          {.key = "feed_forward_length", .option = "n_inner", .needed = true},
-          {.key = "attention.head_count", .option = "n_head", .needed = true},
-          {"attention.head_count_kv", "n_kv_head"},
-          {"attention.key_length", "head_size"},
-          {.key = "attention.value_length", .option = "head_size", .way = Way::same},
-          {.key = "rope.dimension_count", .option = "head_size", .way = Way::same},
-          {.key = "attention.layer_norm_rms_epsilon", .option = "norm_eps", .needed = true},
-          {"rope.freq_base", "rope_base"},
-          {.key = "rope.scaling.type", .way = Way::ignored},  // the format reads these two
-          {.key = "rope.scaling.factor", .way = Way::ignored},
-          {.key = "attention.sliding_window", .option = "window", .way = Way::in},
-          {.key = "expert_count", .only = std::int64_t{0}, .way = Way::in},
-          {.key = "expert_used_count", .only = std::int64_t{0}, .way = Way::in},
-          {.key = "attention.causal", .only = true, .way = Way::in},
-          {.key = "vocab_size", .option = "vocab_size", .way = Way::out}};
+  return {
+      {.key = "context_length", .option = "block_size", .needed = true},
+      {.key = "embedding_length", .option = "n_embd", .needed = true},
+      {.key = "block_count", .option = "n_layer", .needed = true},
+      {.key = "feed_forward_length", .option = "n_inner", .needed = true},
+      {.key = "attention.head_count", .option = "n_head", .needed = true},
+      {"attention.head_count_kv", "n_kv_head"},
+      {"attention.key_length", "head_size"},
+      {.key = "attention.value_length", .option = "head_size", .direction = Direction::same},
+      {.key = "rope.dimension_count", .option = "head_size", .direction = Direction::same},
+      {.key = "attention.layer_norm_rms_epsilon", .option = "norm_eps", .needed = true},
+      {"rope.freq_base", "rope_base"},
+      {.key = "rope.scaling.type", .direction = Direction::ignored},  // the format reads these two
+      {.key = "rope.scaling.factor", .direction = Direction::ignored},
+      {.key = "attention.sliding_window", .option = "window", .direction = Direction::in},
+      {.key = "expert_count", .only = std::int64_t{0}, .direction = Direction::in},
+      {.key = "expert_used_count", .only = std::int64_t{0}, .direction = Direction::in},
+      {.key = "attention.causal", .only = true, .direction = Direction::in},
+      {.key = "vocab_size", .option = "vocab_size", .direction = Direction::out}};
 }
 
 std::vector<GgufTensorName> gguf_tensors() {

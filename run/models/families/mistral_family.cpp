@@ -10,7 +10,8 @@ Family mistral_family() {
   f.hf.model_class = "MistralForCausalLM";
   f.hf.base_class = "MistralModel";
   f.hf.window = HfFamily::Window::unless_null;
-  f.hf.keys.push_back({.key = "sliding_window", .option = "window", .way = FamilyKey::Way::out});
+  f.hf.keys.push_back(
+      {.key = "sliding_window", .option = "window", .direction = FamilyKey::Direction::out});
   // Where these are absent, transformers takes those of its largest model.
   f.hf.key("num_key_value_heads").needed = true;
   f.gguf = {};

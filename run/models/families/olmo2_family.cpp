@@ -13,14 +13,14 @@ Family olmo2_family() {
   f.hf.model_class = "Olmo2ForCausalLM";
   f.hf.base_class = "Olmo2Model";
   // transformers' own number may be beyond the tokens.
-  f.hf.keys.push_back({.key = "pad_token_id", .way = FamilyKey::Way::out});
-  f.hf.key("mlp_bias").way = FamilyKey::Way::in;
+  f.hf.keys.push_back({.key = "pad_token_id", .direction = FamilyKey::Direction::out});
+  f.hf.key("mlp_bias").direction = FamilyKey::Direction::in;
   f.gguf.architecture = "olmo2";
   f.gguf.may_scale_rotation = false;
   f.gguf.takes_either_head = false;
   // llama.cpp's matrices of heads are as wide as the residual stream.
   for (FamilyKey& key : f.gguf.keys) {
-    if (key.option == "head_size") key.way = FamilyKey::Way::in;
+    if (key.option == "head_size") key.direction = FamilyKey::Direction::in;
   }
   f.gguf.reasons.push_back({"tied", "llama.cpp wants a head of its own: --no-tied"});
   std::erase_if(f.gguf.tensors, [](const GgufTensorName& name) {

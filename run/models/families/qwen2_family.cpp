@@ -11,7 +11,7 @@ Family qwen2_family() {
   f.hf.base_class = "Qwen2Model";
   f.hf.window = HfFamily::Window::if_asked;
   f.hf.key("num_key_value_heads").needed = true;
-  f.hf.key("attention_bias").way = f.hf.key("mlp_bias").way = FamilyKey::Way::in;
+  f.hf.key("attention_bias").direction = f.hf.key("mlp_bias").direction = FamilyKey::Direction::in;
   f.hf.keys.push_back({"use_sliding_window", kWindows});
   f.hf.own_pre_tokenizer = "qwen2";
   f.hf.own_pre_tokenizer_only =

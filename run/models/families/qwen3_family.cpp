@@ -12,7 +12,7 @@ Family qwen3_family() {
   f.hf.model_class = "Qwen3ForCausalLM";
   f.hf.base_class = "Qwen3Model";
   f.hf.key("head_dim").needed = true;
-  f.hf.key("attention_bias").way = FamilyKey::Way::both;
+  f.hf.key("attention_bias").direction = FamilyKey::Direction::both;
   f.gguf.architecture = "qwen3";
   f.pre_tokenizers = {};
   return f;

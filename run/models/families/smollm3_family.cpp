@@ -15,7 +15,7 @@ Family smollm3_family() {
   f.hf.key("num_key_value_heads").needed = true;
   f.hf.keys.push_back({"no_rope_layers", kRotaryBlocks});
   // transformers' own number may be beyond the tokens.
-  f.hf.keys.push_back({.key = "pad_token_id", .way = FamilyKey::Way::out});
+  f.hf.keys.push_back({.key = "pad_token_id", .direction = FamilyKey::Direction::out});
   f.hf.keys.push_back({.key = "use_sliding_window", .only = false});
   f.gguf.architecture = "smollm3";
   f.gguf.may_scale_rotation = false;

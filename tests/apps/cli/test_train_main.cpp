@@ -55,7 +55,7 @@ class Program : public cli::TrainingWith<Options> {
   void describe(cli::CommandLine&) const override {}
   void adjust(const cli::CommandLine&) override {}
   Product product() const override { return {}; }
-  std::unique_ptr<cli::Prepared> prepare(run::RunFolder&) override { return nullptr; }
+  std::unique_ptr<cli::TrainingJob> prepare(run::RunFolder&) override { return nullptr; }
 };
 
 // The options of a call that resumes a run whose config.json lacks `late`.

@@ -84,7 +84,7 @@ TEST_CASE("rows apart have the bits that they have alone, on any number of threa
     const Tensor bias = normal(rng, {n}, DType::f32);
     const Threads three(3);
     const Tensor y = [&] {
-      const RowsApart apart;
+      const BatchInvariant apart;
       return linear(x, {w, precision}, bias);
     }();
     const Threads one(1);

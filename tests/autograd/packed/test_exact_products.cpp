@@ -86,7 +86,7 @@ TEST_CASE("rows that are kept apart go by the kernels for texts, exact or not, a
     const Tensor x = Tensor::randn({rows, 256}, rng);
     const Weight exact(w, Precision::full);
     CHECK(distance(linear(x, exact), linear(x, w->unpacked())) < 2e-6);
-    const RowsApart apart;
+    const BatchInvariant apart;
     CHECK(same_bits(linear(x, exact), linear(x, w)));
   }
 }

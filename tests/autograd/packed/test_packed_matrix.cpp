@@ -5,7 +5,7 @@
 #include "tapegrad/autograd/check/gradcheck.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/packed/packed_matrix.h"
-#include "tapegrad/autograd/packed/packed_ways.h"
+#include "tapegrad/autograd/packed/weight_layouts.h"
 #include "tapegrad/autograd/tape.h"
 #include "tapegrad/base/half.h"
 #include "tapegrad/base/parallel.h"
@@ -37,8 +37,8 @@ StoredTensor stored(const StoredType& type, std::int64_t out, std::int64_t in, R
 }
 
 // x as the product sees it.
-Tensor as_rounded(const Tensor& x, const packed::PackedWay& way) {
-  if (!way.rounds_x) return x;
+Tensor as_rounded(const Tensor& x, const packed::WeightLayout& layout) {
+  if (!layout.rounds_x) return x;
   const std::int64_t columns = x.dim(0), in = x.dim(1);
   std::vector<packed::RoundedBlock> blocks(static_cast<std::size_t>(x.numel() / packed::kRounded));
   packed::round_to_blocks(x.data<float>(), columns, in, blocks.data());
@@ -58,7 +58,7 @@ double largest(const Tensor& t) { return max(abs(t)).item(); }
 
 TEST_CASE("a packed matrix has the numbers of the stored one") {
   Rng rng(1);
-  CHECK(packed_types().size() == packed::ways().size());
+  CHECK(packed_types().size() == packed::layouts().size());
   for (const StoredType* type : packed_types()) {
     INFO(type->name);
     const StoredTensor from = stored(*type, 37, 512, rng);
@@ -136,14 +136,14 @@ TEST_CASE("packed products are those of the unpacked matrix and the rounded x") 
   Rng rng(2);
   const Tensor bias = Tensor::randn({37}, rng);
   for (const StoredType* type : packed_types()) {
-    const packed::PackedWay& way = *packed::find_way(type->name);
+    const packed::WeightLayout& layout = *packed::find_layout(type->name);
     for (const std::int64_t in : {256, 1280}) {
       const auto w = std::make_shared<const PackedMatrix>(stored(*type, 37, in, rng), *type);
       for (const std::int64_t columns : {1, 2, 3, 7, 8, 29}) {
         INFO(type->name << " (37, " << in << "), " << columns << " columns");
         const Tensor x = Tensor::randn({columns, in}, rng);
         const Tensor y = linear(x, {w, bias});
-        const Tensor expected = linear(as_rounded(x, way).to(DType::f64),
+        const Tensor expected = linear(as_rounded(x, layout).to(DType::f64),
                                        w->unpacked().to(DType::f64), bias.to(DType::f64));
         CHECK(largest(y.to(DType::f64) - expected) < 2e-6 * largest(expected));
       }
@@ -176,9 +176,9 @@ TEST_CASE("a row of a packed product does not depend on the others, or on thread
 
 TEST_CASE("kernels of all instruction sets give the same bits for blocks") {
   Rng rng(4);
-  for (std::size_t i = 0; i < packed::ways().size(); ++i) {
-    const packed::PackedWay& way = packed::ways()[i];
-    const StoredTensor from = stored(stored_type(way.name), 16, 768, rng);
+  for (std::size_t i = 0; i < packed::layouts().size(); ++i) {
+    const packed::WeightLayout& layout = packed::layouts()[i];
+    const StoredTensor from = stored(stored_type(layout.name), 16, 768, rng);
     const Tensor x = Tensor::randn({11, 768}, rng);
     std::vector<std::byte> bytes(from.bytes());
     REQUIRE(from.read(0, bytes.data(), bytes.size()));
@@ -186,16 +186,16 @@ TEST_CASE("kernels of all instruction sets give the same bits for blocks") {
     for (std::size_t r = 0; r < 16; ++r) {
       rows[r] = reinterpret_cast<const std::uint8_t*>(bytes.data()) + r * bytes.size() / 16;
     }
-    std::vector<std::uint8_t> panel(static_cast<std::size_t>(way.panel_bytes(768)));
-    way.pack(rows, 768, panel.data());
+    std::vector<std::uint8_t> panel(static_cast<std::size_t>(layout.panel_bytes(768)));
+    layout.pack(rows, 768, panel.data());
     std::vector<packed::RoundedBlock> rounded(11 * 768 / packed::kRounded);
     packed::round_to_blocks(x.data<float>(), 11, 768, rounded.data());
     std::optional<Tensor> first;
     for (const packed::KernelSet& set : packed::kernel_sets()) {
-      INFO(way.name << ", " << set.name);
+      INFO(layout.name << ", " << set.name);
       Tensor y = Tensor::zeros({11, 16});
       set.kernels[i]({.panels = panel.data(),
-                      .panel_bytes = way.panel_bytes(768),
+                      .panel_bytes = layout.panel_bytes(768),
                       .in = 768,
                       .out = 16,
                       .first = 0,
@@ -206,7 +206,7 @@ TEST_CASE("kernels of all instruction sets give the same bits for blocks") {
                       .bias = nullptr,
                       .y = y.mutable_data<float>()});
       if (!first) first = y;
-      if (way.rounds_x) CHECK(same_bits(y, *first));
+      if (layout.rounds_x) CHECK(same_bits(y, *first));
       CHECK(largest(y - *first) < 1e-5 * largest(*first));
     }
   }

@@ -16,7 +16,7 @@ struct CheckpointModel {
   Rng rng{1};
   nn::Params params;
   nn::Linear line;
-  std::unique_ptr<optim::Updates> updates;
+  std::unique_ptr<optim::GradientSync> sync;
   Draws draws;
   run::Resumable batches{draws};
   Rng dropout{2};
@@ -25,8 +25,8 @@ struct CheckpointModel {
   explicit CheckpointModel(const run::RunFolder& folder)
       : params(folder.params(rng)),
         line(params / "line", 1, 1),
-        updates(optim::make_updates(params.parameters(), optim::GroupRules{})) {}
-  run::TrainState state() { return {params, *updates, batches, dropout, progress}; }
+        sync(optim::make_gradient_sync(params.parameters(), optim::GroupRules{})) {}
+  run::TrainState state() { return {params, *sync, batches, dropout, progress}; }
 };
 
 }  // namespace tapegrad::testing

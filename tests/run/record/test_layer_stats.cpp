@@ -59,7 +59,7 @@ std::vector<double> difference(std::vector<double> a, const std::vector<double>&
 TEST_CASE("means of layers are those of their gradients, weights and updates", "[layer_stats]") {
   const DType dtype = GENERATE(DType::f32, DType::f64);
   const Parameters p(dtype);
-  const auto updates = optim::make_updates(p.all, optim::GroupRules{});
+  const auto updates = optim::make_gradient_sync(p.all, optim::GroupRules{});
   run::LayerStats stats(p.all, nullptr);
   for (int step = 0; step < 2; ++step) {
     updates->round(1, [&](const auto& take) {

@@ -1,4 +1,4 @@
-#include "tapegrad/run/train/settled_options.h"
+#include "tapegrad/run/train/resolved_options.h"
 
 #include <utility>
 
@@ -6,8 +6,9 @@
 
 namespace tapegrad::run {
 
-std::optional<const Settled> settled(TrainOptions o, const Task& task, const RunFolder& folder) {
-  Settled s{std::move(o), {}, {}};
+std::optional<const ResolvedOptions> settled(TrainOptions o, const Task& task,
+                                             const RunFolder& folder) {
+  ResolvedOptions s{std::move(o), {}, {}};
   OptimizerOptions& optimizer = s.options.optimizer;
   if (folder.resumes()) {
     const std::int64_t made = folder.first_step();

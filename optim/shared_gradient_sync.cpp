@@ -1,4 +1,4 @@
-#include "tapegrad/optim/shared_updates.h"
+#include "tapegrad/optim/shared_gradient_sync.h"
 
 #include <algorithm>
 #include <cmath>
@@ -53,8 +53,9 @@ std::vector<std::size_t> as_sizes(const std::vector<std::int64_t>& sizes) {
 
 }  // namespace
 
-SharedUpdates::SharedUpdates(const NamedTensors& parameters, const ParameterGroups& groups,
-                             Processes& processes, Precision sent, std::int64_t bucket_size)
+SharedGradientSync::SharedGradientSync(const NamedTensors& parameters,
+                                       const ParameterGroups& groups, Processes& processes,
+                                       Precision sent, std::int64_t bucket_size)
     : parameters_(parameters),
       groups_(groups),
       processes_(processes),
@@ -65,7 +66,7 @@ SharedUpdates::SharedUpdates(const NamedTensors& parameters, const ParameterGrou
       places_(parameters.size()),
       arrived_(parameters.size()),
       completed_(parameters.size()),
-      stepper_({}, groups) {
+      state_({}, groups) {
   ParameterGroups of_slices = groups;
   of_slices.group_of.clear();
   for (std::size_t p = 0; p < parameters_.size(); ++p) index_[parameters_[p].second.id()] = p;
@@ -82,11 +83,11 @@ SharedUpdates::SharedUpdates(const NamedTensors& parameters, const ParameterGrou
     }
     traffic_[b].sum = Tensor::empty({buckets_[b].size_of(rank())});
   }
-  stepper_ = Stepper(slices_, of_slices);
+  state_ = OptimizerState(slices_, of_slices);
 }
 
 // Waits: transfers under way use this object's memory.
-SharedUpdates::~SharedUpdates() {
+SharedGradientSync::~SharedGradientSync() {
   try {
     finish_transfers();
   } catch (const Error&) {  // which is known to who waits for it in good order
@@ -94,21 +95,21 @@ SharedUpdates::~SharedUpdates() {
 }
 
 // The shape of a fragment as the optimiser expects it.
-Shape SharedUpdates::shape_of(const Fragment& f) const {
+Shape SharedGradientSync::shape_of(const Fragment& f) const {
   const Shape& whole = parameters_[f.parameter].second.shape();
-  const Cut cut = groups_.of(f.parameter).optimizer->cut(whole);
-  if (cut == Cut::elements) return {f.size()};
+  const ShardGranularity cut = groups_.of(f.parameter).optimizer->cut(whole);
+  if (cut == ShardGranularity::elements) return {f.size()};
   if (f.size() == whole.numel()) return whole;
   return whole.with(0, f.size() / (whole.numel() / whole[0]));
 }
 
-Tensor SharedUpdates::slice_of(Place place) const {
+Tensor SharedGradientSync::slice_of(Place place) const {
   const Fragment& f = at(place);
   const Tensor& whole = parameters_[f.parameter].second;
   return whole.view({whole.numel()}).rows(f.begin, f.end).view(shape_of(f));
 }
 
-void SharedUpdates::round(int active, const Backward& backward) {
+void SharedGradientSync::round(int active, const Backward& backward) {
   check(active >= 1 && active <= processes_.size(), "{} of {} ranks cannot have a micro-batch",
         active, processes_.size());
   active_ = active;
@@ -127,7 +128,7 @@ void SharedUpdates::round(int active, const Backward& backward) {
   }
 }
 
-void SharedUpdates::take(std::size_t p, const Tensor& gradient) {
+void SharedGradientSync::take(std::size_t p, const Tensor& gradient) {
   completed_[p] = true;
   if (gradient.defined()) arrived_[p] = true;
   for (const auto [b, f] : places_[p]) {
@@ -148,19 +149,19 @@ void SharedUpdates::take(std::size_t p, const Tensor& gradient) {
 
 // A message finds its receiver by its place in the order of messages. So a bucket that is full
 // waits for those before it, which are filled later where backward takes another way.
-void SharedUpdates::send_full_buckets() {
+void SharedGradientSync::send_full_buckets() {
   for (; next_ < buckets_.size() && traffic_[next_].missing == 0; ++next_) {
     send_gradients(next_);
     if (next_ >= kBucketsUnderWay) finish(traffic_[next_ - kBucketsUnderWay]);
   }
 }
 
-void SharedUpdates::finish(Traffic& t) {
+void SharedGradientSync::finish(Traffic& t) {
   t.transfer.wait();
   t.outgoing = t.incoming = Tensor();
 }
 
-void SharedUpdates::pack(const float* from, std::uint8_t* to, std::int64_t n) const {
+void SharedGradientSync::pack(const float* from, std::uint8_t* to, std::int64_t n) const {
   parallel_for(n, kGrain, [=, this](std::int64_t begin, std::int64_t end) {
     if (sent_ == Precision::bf16) {
       auto* out = reinterpret_cast<bf16*>(to);
@@ -172,7 +173,7 @@ void SharedUpdates::pack(const float* from, std::uint8_t* to, std::int64_t n) co
   });
 }
 
-void SharedUpdates::send_gradients(std::size_t b) {
+void SharedGradientSync::send_gradients(std::size_t b) {
   Traffic& t = traffic_[b];
   const std::int64_t own = buckets_[b].size_of(rank());
   std::vector<std::int64_t> out, in;
@@ -201,14 +202,14 @@ void SharedUpdates::send_gradients(std::size_t b) {
                                      as_sizes(in), add_up);
 }
 
-void SharedUpdates::finish_transfers() {
+void SharedGradientSync::finish_transfers() {
   for (Traffic& t : traffic_) finish(t);
 }
 
 // All ranks end with the same: which parameters have a gradient (on any rank), and the norm of all
 // gradients. Each rank sums the squares of its own ones in the chunks that one process uses, and
 // all add these sums up in the order of one process.
-Clipping SharedUpdates::measure_clipping(double max_norm) {
+Clipping SharedGradientSync::measure_clipping(double max_norm) {
   finish_transfers();
   std::vector<double> sums;
   for (const Place place : own_) {
@@ -227,7 +228,7 @@ Clipping SharedUpdates::measure_clipping(double max_norm) {
   return clipping_of(norm_of(all), max_norm);
 }
 
-double SharedUpdates::norm_of(const std::vector<std::string>& squares) const {
+double SharedGradientSync::norm_of(const std::vector<std::string>& squares) const {
   std::vector<std::vector<double>> sums(parameters_.size());  // of each parameter's chunks
   for (std::size_t p = 0; p < sums.size(); ++p) {
     const std::int64_t n = parameters_[p].second.numel();
@@ -250,14 +251,14 @@ double SharedUpdates::norm_of(const std::vector<std::string>& squares) const {
 }
 
 // The gradient of a fragment of this rank: the sum over all micro-batches.
-Tensor SharedUpdates::gradient_of(Place place) const {
+Tensor SharedGradientSync::gradient_of(Place place) const {
   const Fragment& f = at(place);
   const std::int64_t begin =
       f.at - buckets_[place.bucket].offsets[static_cast<std::size_t>(rank())];
   return traffic_[place.bucket].sum.rows(begin, begin + f.size()).view(shape_of(f));
 }
 
-std::vector<Updates::GradientPart> SharedUpdates::gradients() const {
+std::vector<GradientSync::GradientPart> SharedGradientSync::gradients() const {
   std::vector<GradientPart> parts;
   for (const Place place : own_) {
     const Fragment& f = at(place);
@@ -266,7 +267,7 @@ std::vector<Updates::GradientPart> SharedUpdates::gradients() const {
   return parts;
 }
 
-void SharedUpdates::step(double lr, double grad_factor) {
+void SharedGradientSync::step(double lr, double grad_factor) {
   check(std::count(arrived_.begin(), arrived_.end(), true) > 0,
         "step: none of {} parameters has a gradient", parameters_.size());
   std::size_t sent = 0;
@@ -276,7 +277,7 @@ void SharedUpdates::step(double lr, double grad_factor) {
       if (sent >= kBucketsUnderWay) receive_parameters(sent - kBucketsUnderWay);
     }
   };
-  stepper_.step_part(lr, grad_factor, [&](std::size_t i) {
+  state_.step_part(lr, grad_factor, [&](std::size_t i) {
     const bool last = i + 1 == own_.size();
     if (!last) send_until(own_[i + 1].bucket);
   });
@@ -285,7 +286,7 @@ void SharedUpdates::step(double lr, double grad_factor) {
   for (std::size_t b = buckets_.size() - under_way; b < buckets_.size(); ++b) receive_parameters(b);
 }
 
-void SharedUpdates::send_parameters(std::size_t b) {
+void SharedGradientSync::send_parameters(std::size_t b) {
   Traffic& t = traffic_[b];
   t.outgoing = Tensor::empty({buckets_[b].size()});
   float* to = t.outgoing.mutable_data<float>();
@@ -302,7 +303,7 @@ void SharedUpdates::send_parameters(std::size_t b) {
       std::as_writable_bytes(std::span(to, static_cast<std::size_t>(t.outgoing.numel()))), sizes);
 }
 
-void SharedUpdates::receive_parameters(std::size_t b) {
+void SharedGradientSync::receive_parameters(std::size_t b) {
   Traffic& t = traffic_[b];
   t.transfer.wait();
   const float* from = t.outgoing.data<float>();
@@ -314,8 +315,8 @@ void SharedUpdates::receive_parameters(std::size_t b) {
   t.outgoing = Tensor();
 }
 
-void SharedUpdates::zero_grad() {
-  stepper_.zero_grad();
+void SharedGradientSync::zero_grad() {
+  state_.zero_grad();
   std::fill(arrived_.begin(), arrived_.end(), false);
   for (Traffic& t : traffic_) t.begun = false;
 }

@@ -1,4 +1,4 @@
-#include "tapegrad/base/describe.h"
+#include "tapegrad/base/option_schema.h"
 
 #include <algorithm>
 #include <cmath>
@@ -129,7 +129,7 @@ void check_rule(std::string_view name, const OptionValue& value, const Rule& rul
   if (const auto* x = std::get_if<double>(&value)) check_number(name, *x, rule);
 }
 
-void check_rules(Described config) {
+void check_rules(OptionSchema config) {
   RuleChecker checker;
   config.describe(checker);
 }

@@ -14,14 +14,14 @@ namespace tapegrad::optim {
 
 // The one loop that makes the steps of any optimiser: tensors, which are parameters or parts of
 // them, and what their optimisers keep for each.
-class Stepper {
+class OptimizerState {
  public:
   // groups.group_of is of these tensors.
-  Stepper(NamedTensors tensors, ParameterGroups groups);
+  OptimizerState(NamedTensors tensors, ParameterGroups groups);
 
-  // Updates all tensors that have a gradient, with learning rate lr times the scale of their group.
-  // All gradients are multiplied by grad_factor first (see measure_clipping). Error if no tensor
-  // has a gradient: backward() was forgotten, or reached none of them.
+  // Updates all tensors that have a gradient, with learning rate lr times the scale of their
+  // group. All gradients are multiplied by grad_factor first (see measure_clipping). Error if no
+  // tensor has a gradient: backward() was forgotten, or reached none of them.
   void step(double lr, double grad_factor = 1);
   // step() without that error, for an object that has a part of the parameters only: others may
   // have the gradients. Calls updated(i) after tensor i.

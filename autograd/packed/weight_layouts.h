@@ -10,7 +10,7 @@ namespace tapegrad::packed {
 
 // A way to keep a matrix in panels for products: one row of a table. A way and its kernels stand
 // together, in float_rows.h, block_rows.h or super_block_rows.h; kernels.h lists them.
-struct PackedWay {
+struct WeightLayout {
   std::string_view name;  // of the StoredType whose rows it packs
   std::int64_t elements;  // a row is a multiple of so many
   bool rounds_x;          // to 8 bits: see RoundedBlock
@@ -28,11 +28,11 @@ struct PackedWay {
   void (*unpack)(const std::uint8_t* panel, std::int64_t in, std::int64_t first, std::int64_t last,
                  float* to);
 };
-std::span<const PackedWay> ways();
+std::span<const WeightLayout> layouts();
 // The way of a stored type; null if there is none.
-const PackedWay* find_way(std::string_view name);
+const WeightLayout* find_layout(std::string_view name);
 // The best kernel that this processor has.
-Multiply kernel_of(const PackedWay& way);
+Multiply kernel_of(const WeightLayout& layout);
 
 // x (columns, in) → (columns, in / kRounded) blocks, by all threads.
 void round_to_blocks(const float* x, std::int64_t columns, std::int64_t in, RoundedBlock* to);

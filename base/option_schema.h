@@ -169,10 +169,11 @@ class OptionTable {
 
 // Any described struct, as an argument of functions that need its table alone. The struct must live
 // as long as this. One that is const is only read.
-class Described {
+class OptionSchema {
  public:
   template <class Options>
-  requires(!std::is_same_v<std::remove_const_t<Options>, Described>) Described(Options& options)
+  requires(!std::is_same_v<std::remove_const_t<Options>, OptionSchema>)
+      OptionSchema(Options& options)
       : at_(const_cast<std::remove_const_t<Options>*>(&options)),
         describe_([](void* at, OptionTable& table) {
           using Struct = std::remove_const_t<Options>;
@@ -189,6 +190,6 @@ class Described {
 void check_rule(std::string_view name, const OptionValue& value, const Rule& rule);
 
 // Checks every member of a described struct against its rule.
-void check_rules(Described config);
+void check_rules(OptionSchema config);
 
 }  // namespace tapegrad

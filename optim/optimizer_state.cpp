@@ -1,4 +1,4 @@
-#include "tapegrad/optim/stepper.h"
+#include "tapegrad/optim/optimizer_state.h"
 
 #include <algorithm>
 #include <optional>
@@ -29,18 +29,19 @@ std::string owner_of(const TensorSource& file) {
 
 }  // namespace
 
-Stepper::Stepper(NamedTensors tensors, ParameterGroups groups) : groups_(std::move(groups)) {
+OptimizerState::OptimizerState(NamedTensors tensors, ParameterGroups groups)
+    : groups_(std::move(groups)) {
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Tensor& t = tensors[i].second;
     Slot slot{tensors[i].first, t, {}};
-    for (const Kept& kept : group_of(i).optimizer->keeps(t.shape())) {
+    for (const StateSpec& kept : group_of(i).optimizer->keeps(t.shape())) {
       slot.kept.push_back(Tensor::zeros(kept.shape, t.dtype()));
     }
     slots_.push_back(std::move(slot));
   }
 }
 
-void Stepper::step(double lr, double grad_factor) {
+void OptimizerState::step(double lr, double grad_factor) {
   check(std::any_of(slots_.begin(), slots_.end(),
                     [](const Slot& slot) { return slot.tensor.grad().defined(); }),
         "{}::step: none of {} parameters has a gradient; tape.backward(loss) comes first",
@@ -48,8 +49,8 @@ void Stepper::step(double lr, double grad_factor) {
   step_part(lr, grad_factor, [](std::size_t) {});
 }
 
-void Stepper::step_part(double lr, double grad_factor,
-                        const std::function<void(std::size_t)>& updated) {
+void OptimizerState::step_part(double lr, double grad_factor,
+                               const std::function<void(std::size_t)>& updated) {
   ++steps_;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
@@ -66,39 +67,41 @@ void Stepper::step_part(double lr, double grad_factor,
   }
 }
 
-void Stepper::zero_grad() {
+void OptimizerState::zero_grad() {
   for (Slot& slot : slots_) slot.tensor.zero_grad();
 }
 
 // Calls visit(name, tensor) with all that is kept.
 template <class Visit>
-void Stepper::visit_kept(std::vector<Slot>& slots, const Visit& visit) const {
+void OptimizerState::visit_kept(std::vector<Slot>& slots, const Visit& visit) const {
   for (std::size_t i = 0; i < slots.size(); ++i) {
-    const std::vector<Kept> names = group_of(i).optimizer->keeps(slots[i].tensor.shape());
+    const std::vector<StateSpec> names = group_of(i).optimizer->keeps(slots[i].tensor.shape());
     for (std::size_t k = 0; k < names.size(); ++k) {
       visit(names[k].name + "." + slots[i].name, slots[i].kept[k]);
     }
   }
 }
 
-NamedTensors Stepper::state() const {
+NamedTensors OptimizerState::state() const {
   NamedTensors state;
   std::vector<Slot> slots = slots_;
   visit_kept(slots, [&](const std::string& name, const Tensor& t) { state.emplace_back(name, t); });
   return state;
 }
 
-Metadata Stepper::metadata() const { return {{step_key(*groups_.main), std::to_string(steps_)}}; }
+Metadata OptimizerState::metadata() const {
+  return {{step_key(*groups_.main), std::to_string(steps_)}};
+}
 
-void Stepper::check_entry(const TensorSource& file, const std::string& name, const Shape& shape,
-                          DType dtype) {
+void OptimizerState::check_entry(const TensorSource& file, const std::string& name,
+                                 const Shape& shape, DType dtype) {
   const TensorSource::Entry& stored = file.at(name);
   check(stored.shape == shape && stored.dtype == dtype,
         "{}: '{}' is {} {}, but the model needs {} {}", file.name(), name, stored.shape,
         tapegrad::name_of(stored.dtype), shape, tapegrad::name_of(dtype));
 }
 
-void Stepper::check_names(const TensorSource& file, const std::set<std::string>& names) {
+void OptimizerState::check_names(const TensorSource& file, const std::set<std::string>& names) {
   constexpr std::string_view why =
       "options that decide what an optimiser keeps cannot change when a run is resumed";
   const auto kind_of = [](const std::string& name) { return name.substr(0, name.find('.')); };
@@ -121,7 +124,7 @@ void Stepper::check_names(const TensorSource& file, const std::set<std::string>&
   }
 }
 
-std::int64_t Stepper::steps_in(const TensorSource& file, const Optimizer& main) {
+std::int64_t OptimizerState::steps_in(const TensorSource& file, const Optimizer& main) {
   const std::string key = step_key(main), owner = owner_of(file);
   const auto it = file.metadata().find(key);
   check(it != file.metadata().end() || owner.empty(),
@@ -134,7 +137,7 @@ std::int64_t Stepper::steps_in(const TensorSource& file, const Optimizer& main) 
   return *steps;
 }
 
-void Stepper::load_state(const TensorSource& file) {
+void OptimizerState::load_state(const TensorSource& file) {
   const std::int64_t steps = steps_in(file, *groups_.main);
   std::vector<Slot> loaded = slots_;
   std::set<std::string> names;

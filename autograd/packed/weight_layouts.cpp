@@ -1,4 +1,4 @@
-#include "tapegrad/autograd/packed/packed_ways.h"
+#include "tapegrad/autograd/packed/weight_layouts.h"
 
 #include <algorithm>
 #include <array>
@@ -13,24 +13,24 @@
 namespace tapegrad::packed {
 namespace {
 
-template <class Way>
+template <class Layout>
 std::int64_t panel_bytes(std::int64_t in) {
-  if constexpr (Way::kRoundsX) {
-    return bytes_of_panel<Way>(in);
+  if constexpr (Layout::kRoundsX) {
+    return bytes_of_panel<Layout>(in);
   } else {
-    return Way::panel_bytes(in);
+    return Layout::panel_bytes(in);
   }
 }
 
 // Columns go to rows in small squares, which stay in the processor's cache.
-template <class Way>
+template <class Layout>
 void unpack_columns(const std::uint8_t* panel, std::int64_t in, std::int64_t first,
                     std::int64_t last, float* to) {
   for (std::int64_t begin = 0; begin < in; begin += kRows) {
     const std::int64_t count = std::min(kRows, in - begin);
     Plain::F columns[kRows];
     for (std::int64_t i = 0; i < count; ++i) {
-      columns[i] = Way::column(panel + (begin + i) * Way::kColumnBytes);
+      columns[i] = Layout::column(panel + (begin + i) * Layout::kColumnBytes);
     }
     for (std::int64_t r = first; r < last; ++r) {
       float* const row = to + (r - first) * in + begin;
@@ -39,38 +39,38 @@ void unpack_columns(const std::uint8_t* panel, std::int64_t in, std::int64_t fir
   }
 }
 
-template <class Way>
+template <class Layout>
 void unpack(const std::uint8_t* panel, std::int64_t in, std::int64_t first, std::int64_t last,
             float* to) {
-  if constexpr (Way::kRoundsX) {
-    RowsOfBlocks<Plain, Way>{first, last}.unpack(panel, in, to);
+  if constexpr (Layout::kRoundsX) {
+    RowsOfBlocks<Plain, Layout>{first, last}.unpack(panel, in, to);
   } else {
-    unpack_columns<Way>(panel, in, first, last, to);
+    unpack_columns<Layout>(panel, in, first, last, to);
   }
 }
 
-template <class Way>
+template <class Layout>
 bool all_finite(const std::uint8_t* stored, std::int64_t elements) {
-  if constexpr (Way::kRoundsX) {
-    return all_finite_blocks<Way>(stored, elements);
+  if constexpr (Layout::kRoundsX) {
+    return all_finite_blocks<Layout>(stored, elements);
   } else {
-    return Way::all_finite(stored, elements);
+    return Layout::all_finite(stored, elements);
   }
 }
 
-template <class Way>
-constexpr auto pack_column() -> decltype(PackedWay::pack_column) {
-  if constexpr (Way::kRoundsX) {
+template <class Layout>
+constexpr auto pack_column() -> decltype(WeightLayout::pack_column) {
+  if constexpr (Layout::kRoundsX) {
     return nullptr;
   } else {
-    return Way::pack_column;
+    return Layout::pack_column;
   }
 }
 
 template <class... Ways>
-constexpr std::array<PackedWay, sizeof...(Ways)> rows_of(WayList<Ways...>) {
-  return {PackedWay{Ways::kName, Ways::kElements, Ways::kRoundsX, panel_bytes<Ways>,
-                    all_finite<Ways>, Ways::pack, pack_column<Ways>(), unpack<Ways>}...};
+constexpr std::array<WeightLayout, sizeof...(Ways)> rows_of(WayList<Ways...>) {
+  return {WeightLayout{Ways::kName, Ways::kElements, Ways::kRoundsX, panel_bytes<Ways>,
+                       all_finite<Ways>, Ways::pack, pack_column<Ways>(), unpack<Ways>}...};
 }
 constexpr auto kWays = rows_of(AllWays<Plain>{});
 
@@ -120,11 +120,11 @@ RoundedBlock rounded(const float* x) {
 
 }  // namespace
 
-std::span<const PackedWay> ways() { return kWays; }
+std::span<const WeightLayout> layouts() { return kWays; }
 
-const PackedWay* find_way(std::string_view name) {
+const WeightLayout* find_layout(std::string_view name) {
   const auto found = std::find_if(kWays.begin(), kWays.end(),
-                                  [&](const PackedWay& way) { return way.name == name; });
+                                  [&](const WeightLayout& layout) { return layout.name == name; });
   return found == kWays.end() ? nullptr : &*found;
 }
 
@@ -133,8 +133,8 @@ std::span<const KernelSet> kernel_sets() {
   return sets;
 }
 
-Multiply kernel_of(const PackedWay& way) {
-  return kernel_sets().back().kernels[&way - kWays.data()];
+Multiply kernel_of(const WeightLayout& layout) {
+  return kernel_sets().back().kernels[&layout - kWays.data()];
 }
 
 void round_to_blocks(const float* x, std::int64_t columns, std::int64_t in, RoundedBlock* to) {

@@ -18,18 +18,18 @@ namespace tapegrad::optim {
 // One process does all of that; of several, each has a share of the micro-batches and a share of
 // the update. A step is
 //
-//   for each round of micro-batches:   updates.round(active, backward)
-//   auto [norm, factor] = updates.measure_clipping(max_norm);
-//   updates.step(lr, factor);
-//   updates.zero_grad();
+//   for each round of micro-batches:   sync.round(active, backward)
+//   auto [norm, factor] = sync.measure_clipping(max_norm);
+//   sync.step(lr, factor);
+//   sync.zero_grad();
 //
 // Of several processes, all must make the same calls.
-class Updates {
+class GradientSync {
  public:
   // Gives `take` to a tape's backward.
   using Backward = std::function<void(const decltype(BackwardOptions::take)& take)>;
 
-  virtual ~Updates() = default;
+  virtual ~GradientSync() = default;
 
   // A micro-batch for each of the first `active` ranks, whose `backward` is called; that of others
   // is not. `active` is 1 for a single process.
@@ -46,7 +46,7 @@ class Updates {
   // far as this process has them. Of several, each has other parts, and together they have all. A
   // parameter without a gradient has none.
   virtual std::vector<GradientPart> gradients() const = 0;
-  // See Stepper::step. Afterwards every process has all new parameters.
+  // See OptimizerState::step. Afterwards every process has all new parameters.
   virtual void step(double lr, double grad_factor) = 0;
   virtual void zero_grad() = 0;
   virtual std::int64_t steps() const = 0;
@@ -56,7 +56,7 @@ class Updates {
   // Writes what the optimiser keeps, with more metadata (rank 0 alone; the others send it their
   // shares). The file does not depend on the number of processes.
   virtual void save(const std::string& path, Metadata metadata) const = 0;
-  // Errors as Stepper::load_state.
+  // Errors as OptimizerState::load_state.
   virtual void load(const TensorSource& file) = 0;
   // The name of a tensor of the state that has a value that is not finite; empty if there is none.
   virtual std::string broken_tensor() const = 0;
@@ -64,12 +64,14 @@ class Updates {
 
 // For one process, or for a group. `sent` is how gradients travel between processes: bf16 halves
 // the bytes, and rounds each micro-batch's gradients before they are added up.
-std::unique_ptr<Updates> make_updates(const NamedTensors& parameters, const GroupRules& rules,
-                                      Processes* processes = nullptr,
-                                      Precision sent = Precision::full);
+std::unique_ptr<GradientSync> make_gradient_sync(const NamedTensors& parameters,
+                                                 const GroupRules& rules,
+                                                 Processes* processes = nullptr,
+                                                 Precision sent = Precision::full);
 // Makes updates for groups that the caller has made, with optimisers of its own perhaps.
-std::unique_ptr<Updates> make_updates(const NamedTensors& parameters, const ParameterGroups& groups,
-                                      Processes* processes = nullptr,
-                                      Precision sent = Precision::full);
+std::unique_ptr<GradientSync> make_gradient_sync(const NamedTensors& parameters,
+                                                 const ParameterGroups& groups,
+                                                 Processes* processes = nullptr,
+                                                 Precision sent = Precision::full);
 
 }  // namespace tapegrad::optim

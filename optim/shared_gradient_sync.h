@@ -4,31 +4,31 @@
 #include <unordered_map>
 #include <vector>
 
+#include "tapegrad/optim/gradient_sync.h"
+#include "tapegrad/optim/optimizer_state.h"
 #include "tapegrad/optim/shares.h"
-#include "tapegrad/optim/stepper.h"
-#include "tapegrad/optim/updates.h"
 
 namespace tapegrad::optim {
 
-// The updates of several processes. Each rank's Stepper has its own fragments only.
+// The updates of several processes. Each rank's OptimizerState has its own fragments only.
 //
 // While backward runs, each gradient that is complete is copied into the buckets that it belongs
 // to. Full buckets are sent, in the same order by all ranks: part j to rank j, which adds up what
 // it gets from ranks 0, 1, … in this order, after what it got in earlier rounds. That is the order
 // in which one process adds up the same micro-batches, so the sums have the same bits. After the
 // update, the parameters of each bucket travel to all ranks while the next one is updated.
-class SharedUpdates : public Updates {
+class SharedGradientSync : public GradientSync {
  public:
-  SharedUpdates(const NamedTensors& parameters, const ParameterGroups& groups, Processes& processes,
-                Precision sent, std::int64_t bucket_size = kBucketSize);
-  ~SharedUpdates() override;
+  SharedGradientSync(const NamedTensors& parameters, const ParameterGroups& groups,
+                     Processes& processes, Precision sent, std::int64_t bucket_size = kBucketSize);
+  ~SharedGradientSync() override;
 
   void round(int active, const Backward& backward) override;
   Clipping measure_clipping(double max_norm) override;
   std::vector<GradientPart> gradients() const override;
   void step(double lr, double grad_factor) override;
   void zero_grad() override;
-  std::int64_t steps() const override { return stepper_.steps(); }
+  std::int64_t steps() const override { return state_.steps(); }
   const ParameterGroups& groups() const override { return groups_; }
   void save(const std::string& path, Metadata metadata) const override;
   void load(const TensorSource& file) override;
@@ -67,7 +67,7 @@ class SharedUpdates : public Updates {
   void send_parameters(std::size_t bucket);
   void receive_parameters(std::size_t bucket);
   // The optimiser's tensors for a parameter.
-  std::vector<Kept> kept_of(std::size_t parameter) const;
+  std::vector<StateSpec> kept_of(std::size_t parameter) const;
   Tensor gather(std::size_t parameter, std::size_t index, const Shape& shape) const;
 
   NamedTensors parameters_;
@@ -84,7 +84,7 @@ class SharedUpdates : public Updates {
   int active_ = 0;               // ranks of this round that have a micro-batch
   std::vector<Place> own_;       // this rank's fragments
   NamedTensors slices_;          // and the tensors that they are, which are updated here
-  Stepper stepper_;
+  OptimizerState state_;
 };
 
 }  // namespace tapegrad::optim

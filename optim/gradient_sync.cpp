@@ -1,0 +1,61 @@
+#include "tapegrad/optim/gradient_sync.h"
+
+#include "tapegrad/autograd/finite.h"
+#include "tapegrad/optim/optimizer_state.h"
+#include "tapegrad/optim/shared_gradient_sync.h"
+
+namespace tapegrad::optim {
+namespace {
+
+class OwnUpdates : public GradientSync {
+ public:
+  OwnUpdates(const NamedTensors& parameters, const ParameterGroups& groups)
+      : parameters_(parameters), groups_(groups), state_(parameters, groups) {}
+
+  // Backward adds to grad() by itself.
+  void round(int, const Backward& backward) override { backward({}); }
+  Clipping measure_clipping(double max_norm) override {
+    return optim::measure_clipping(parameters_, max_norm);
+  }
+  std::vector<GradientPart> gradients() const override {
+    std::vector<GradientPart> parts;
+    for (std::size_t p = 0; p < parameters_.size(); ++p) {
+      const Tensor gradient = parameters_[p].second.grad();
+      if (gradient.defined()) parts.push_back({p, 0, gradient});
+    }
+    return parts;
+  }
+  void step(double lr, double grad_factor) override { state_.step(lr, grad_factor); }
+  void zero_grad() override { state_.zero_grad(); }
+  std::int64_t steps() const override { return state_.steps(); }
+  const ParameterGroups& groups() const override { return groups_; }
+  void save(const std::string& path, Metadata metadata) const override {
+    metadata.merge(state_.metadata());
+    save_safetensors(path, state_.state(), metadata);
+  }
+  void load(const TensorSource& file) override { state_.load_state(file); }
+  std::string broken_tensor() const override { return tapegrad::broken_tensor(state_.state()); }
+
+ private:
+  NamedTensors parameters_;
+  ParameterGroups groups_;
+  OptimizerState state_;
+};
+
+}  // namespace
+
+std::unique_ptr<GradientSync> make_gradient_sync(const NamedTensors& parameters,
+                                                 const GroupRules& rules, Processes* processes,
+                                                 Precision sent) {
+  return make_gradient_sync(parameters, make_groups(parameters, rules), processes, sent);
+}
+
+std::unique_ptr<GradientSync> make_gradient_sync(const NamedTensors& parameters,
+                                                 const ParameterGroups& groups,
+                                                 Processes* processes, Precision sent) {
+  if (processes == nullptr || processes->alone())
+    return std::make_unique<OwnUpdates>(parameters, groups);
+  return std::make_unique<SharedGradientSync>(parameters, groups, *processes, sent);
+}
+
+}  // namespace tapegrad::optim
