@@ -111,8 +111,6 @@ std::string ChatSession::json_line() const {
   return json_text(Json{{"messages", std::move(messages)}}) + "\n";
 }
 
-void ChatSession::print_rate() {
-  printer_.rate(generation_.cost());
-}
+void ChatSession::print_rate() { printer_.rate(generation_.cost()); }
 
 }  // namespace tapegrad::chat

@@ -152,8 +152,8 @@ TEST_CASE("a text that is not to go on ends before its turn", "[token-stream]") 
                                             {{3}, options, 4}}));
   REQUIRE(stream.next_text());
   CHECK(stream.tokens().size() == 8);
-  CHECK(engine.sequences() == 1);  // the last one, which has begun late
-  CHECK(heard.front() == 0);       // its prompt was being read
+  CHECK(engine.sequences() == 0);  // the others have ended meanwhile
+  CHECK(heard.front() == 0);       // the prompt was being read
   REQUIRE(stream.next_text());
   CHECK_FALSE(stream.end_of_text());
   Tokens expected = alone(model.gpt, {4, 5, 6, 7}, options, 2).tokens;
@@ -161,7 +161,7 @@ TEST_CASE("a text that is not to go on ends before its turn", "[token-stream]") 
   CHECK(stream.tokens() == expected);
   CHECK_FALSE(stream.end_of_text());
   REQUIRE(stream.next_text());
-  CHECK(stream.tokens().empty());
+  CHECK(stream.tokens().size() == 1);
   REQUIRE(stream.next_text());
   CHECK(stream.tokens() == alone(model.gpt, {3}, options, 4).tokens);
 }
