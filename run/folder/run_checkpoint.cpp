@@ -117,7 +117,7 @@ void check_finite(const std::string& broken, int64_t iteration) {
 // A checkpoint that no run can go on from must not replace one that is good.
 void check_finite_state(const TrainState& state) {
   check_finite(broken_tensor(state.params.tensors()), state.progress.iteration);
-  check_finite(state.updates.broken_tensor(), state.progress.iteration);
+  check_finite(state.sync.broken_tensor(), state.progress.iteration);
 }
 
 void write_files(const fs::path& writing, const TrainState& state) {
@@ -126,7 +126,7 @@ void write_files(const fs::path& writing, const TrainState& state) {
   save_safetensors((writing / kModelFile).string(), state.params.checkpoint_tensors(), metadata);
   const std::string loader = state.batches.state(), dropout = state.dropout.state();
   metadata[kRandomState] = fingerprint(loader + dropout);
-  state.updates.save((writing / kOptimizerFile).string(), metadata);
+  state.sync.save((writing / kOptimizerFile).string(), metadata);
   Json trainer = {{"format", kTrainerFormat},
                   {"version", kTrainerVersion},
                   {"iteration", p.iteration},
@@ -179,7 +179,7 @@ void save_checkpoint(const fs::path& folder, const TrainState& state) {
 
 void contribute_checkpoint(const TrainState& state) {
   check_finite_state(state);
-  state.updates.save({}, {});
+  state.sync.save({}, {});
 }
 
 void finish_checkpoint(const fs::path& folder) {
@@ -234,9 +234,9 @@ void restore_checkpoint(const fs::path& folder, const TrainState& state) {
   const auto optimizer = open_safetensors((folder / kOptimizerFile).string(), Links::refused);
   check_iteration(*optimizer, p.iteration);
   check_random_state(*optimizer, loader + dropout);
-  state.updates.load(*optimizer);
+  state.sync.load(*optimizer);
   check_finite_tensors(folder / kModelFile, state.params.tensors());
-  const std::string broken = state.updates.broken_tensor();
+  const std::string broken = state.sync.broken_tensor();
   check(broken.empty(), "{}: '{}' has values that are not numbers: the file is broken",
         (folder / kOptimizerFile).string(), broken);
   try {

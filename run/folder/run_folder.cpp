@@ -288,7 +288,7 @@ void RunFolder::restore(const TrainState& state) const {
     Progress& p = state.progress;
     p.iteration = *best_step_;
     p.skipped = 0;
-    p.update_offset = state.updates.steps() - p.iteration;
+    p.update_offset = state.sync.steps() - p.iteration;
     p.losses = p.norms = {};
     if (!follows_) drop_later_models(path_, p.iteration);
     save(state);  // before the lines of the later steps go

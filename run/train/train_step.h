@@ -7,7 +7,7 @@
 namespace tapegrad::run {
 
 // One step of the optimiser, with the learning rate `lr`: the mean gradient of as many batches as
-// the options accumulate, clipped, goes into `updates`, unless the options skip outliers and the
+// the options accumulate, clipped, goes into `sync`, unless the options skip outliers and the
 // step is one. What that needs to know of earlier steps is in `progress`.
 //
 // Of several processes, rank r has the batches r, r + R, r + 2R …, and passes over the others as if

@@ -21,7 +21,7 @@ const std::vector<std::string>& good_files() {
     for (int i = 0; i < 2; ++i) {
       Tape tape;
       tape.backward(sum(model.line(Tensor::ones({1, 1}))));
-      model.updates->step(0, 1);
+      model.sync->step(0, 1);
     }
     folder.begin({.format = "test", .sections = {}});
     for (std::int64_t i = 0; i < 4; ++i) folder.append_metrics({{"iteration", i}});
