@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "tapegrad/autograd/head_ops.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/packed/packed_matrix.h"
 #include "tapegrad/autograd/tape.h"

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "tapegrad/autograd/check/gradcheck.h"
+#include "tapegrad/autograd/head_ops.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/packed/packed_matrix.h"
 #include "tapegrad/autograd/packed/weight_layouts.h"
@@ -142,7 +143,7 @@ TEST_CASE("packed products are those of the unpacked matrix and the rounded x") 
       for (const std::int64_t columns : {1, 2, 3, 7, 8, 29}) {
         INFO(type->name << " (37, " << in << "), " << columns << " columns");
         const Tensor x = Tensor::randn({columns, in}, rng);
-        const Tensor y = linear(x, {w, bias});
+        const Tensor y = linear(x, w, bias);
         const Tensor expected = linear(as_rounded(x, layout).to(DType::f64),
                                        w->unpacked().to(DType::f64), bias.to(DType::f64));
         CHECK(largest(y.to(DType::f64) - expected) < 2e-6 * largest(expected));
@@ -159,7 +160,7 @@ TEST_CASE("a row of a packed product does not depend on the others, or on thread
     const auto other = std::make_shared<const PackedMatrix>(stored(*type, 40, 512, rng), *type);
     const Tensor x = Tensor::randn({45, 512}, rng);
     set_num_threads(1);
-    const Tensor all = linear(x, {w, {}});
+    const Tensor all = linear(x, w);
     for (const int threads : {1, 2, 3, 5}) {
       set_num_threads(threads);
       for (const std::int64_t count : {1, 2, 3, 5, 8, 13}) {
@@ -224,7 +225,7 @@ TEST_CASE("the gradient through a packed matrix is that of the unpacked one") {
       Tape tape;
       return tape.gradient(sum(product() * weights), {x, bias});
     };
-    const Grads packed = gradients([&] { return linear(x, {w, bias}); });
+    const Grads packed = gradients([&] { return linear(x, w, bias); });
     const Grads plain = gradients([&] { return linear(x, w->unpacked(), bias); });
     CHECK(largest(packed[0] - plain[0]) < 1e-5 * largest(plain[0]));
     CHECK(same_bits(packed[1], plain[1]));
@@ -239,7 +240,7 @@ TEST_CASE("an x that is not finite gives no numbers") {
       INFO(type->name << ", " << odd);
       Tensor x = Tensor::randn({2, 256}, rng);
       x.mutable_data<float>()[100] = odd;
-      const Tensor y = linear(x, {w, {}});
+      const Tensor y = linear(x, w);
       CHECK(!std::isfinite(y.at({0, 3})));
       CHECK(std::isfinite(y.at({1, 3})));
     }
