@@ -48,7 +48,7 @@ TEST_CASE("every linear layer of a model multiplies in its precision", "[bf16]")
         }
       }
       CHECK(linears.size() == (separate ? 13 : 9));
-      for (const nn::Linear& l : linears) CHECK(l.precision == Precision::bf16);
+      for (const nn::Linear& l : linears) CHECK(l.weight.precision == Precision::bf16);
     }
   }
 }
