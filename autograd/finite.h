@@ -8,7 +8,7 @@ namespace tapegrad {
 // was broken before the op, and the module: that of the parameter that the op uses or, if it uses
 // none, of the last one that was used before it.
 
-// True if no element is NaN or infinite, for integers, and in a dry run.
+// True if no element is NaN or infinite. Always true of integers, and in a dry run.
 bool all_finite(const Tensor& t);
 // The name of the first tensor for which that is false; empty if there is none.
 std::string broken_tensor(std::span<const std::pair<std::string, Tensor>> tensors);

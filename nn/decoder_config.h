@@ -109,7 +109,7 @@ struct DecoderConfig {
   bool slides(int block) const;
   // The options for the scores of a block's attention.
   ScoreOptions scores_of(int block) const;
-  // True if a block turns queries and keys; and the base of its angles.
+  // True if a block turns queries and keys. The base of its angles.
   bool turns(int block) const;
   double rope_base_of(int block) const;
   // The scaling of rotary positions, if there is one; and if a block has it.

@@ -68,7 +68,7 @@ std::unique_ptr<GradientSync> make_gradient_sync(const NamedTensors& parameters,
                                                  const GroupRules& rules,
                                                  Processes* processes = nullptr,
                                                  Precision sent = Precision::full);
-// Makes updates for groups that the caller has made, with optimisers of its own perhaps.
+// For groups that the caller has made, with optimisers of its own perhaps.
 std::unique_ptr<GradientSync> make_gradient_sync(const NamedTensors& parameters,
                                                  const ParameterGroups& groups,
                                                  Processes* processes = nullptr,

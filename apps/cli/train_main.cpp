@@ -101,8 +101,8 @@ int train_main(TrainingProgram& program, const Call& call) {
     check_steps_left(o.optimizer, folder);
     const auto page = serve(o.call, folder.path(), processes);
     write_events(o.call, folder);
-    const auto prepared = program.prepare(folder);  // from here on, the options are const
-    run::Task task = prepared->task();
+    const auto job = program.prepare(folder);  // from here on, the options are const
+    run::Task task = job->task();
     task.about.resume_command =
         fmt::format("{} --init-from resume --out-dir {}", program_path(call.name),
                     quoted(folder.path().string()));

@@ -25,7 +25,7 @@ void wait_until_sent(Endpoints& endpoints) {
   }
 }
 
-// Reads and drops what comes there.
+// True if stdin has ended. Drops what comes there.
 bool stdin_has_ended() {
   pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
   if (::poll(&input, 1, 0) <= 0) return false;

@@ -3,6 +3,7 @@
 // Kernels behind the elementwise ops: what hides dtype, threads and broadcasting from them. They
 // run unrecorded; ops call them from inside apply.
 
+#include <algorithm>
 #include <type_traits>
 
 #include "tapegrad/autograd/tensor/tensor.h"

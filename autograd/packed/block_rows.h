@@ -8,12 +8,13 @@
 namespace tapegrad::packed {
 namespace {
 
-// Ways whose elements stand in blocks with a scale: see stored_blocks.cpp for what files have. Four
-// elements of each row stand side by side, for instructions that add products of four bytes. x is
-// rounded to 8 bits, so that products of a block of 32 are sums of whole numbers, which are exact.
+// Layouts whose elements stand in blocks with a scale: see stored_blocks.cpp for what files have.
+// Four elements of each row stand side by side, for instructions that add products of four bytes. x
+// is rounded to 8 bits, so that products of a block of 32 are sums of whole numbers, which are
+// exact.
 //
-// A way has, for a file: kStoredBytes of a block, and where its scales stand there, kScales. For a
-// panel:
+// A layout has, for a file: kStoredBytes of a block, and where its scales stand there, kScales. For
+// a panel:
 //   kHeaderBytes, kBlocks  what stands before so many blocks of 32 elements (a "super-block")
 //   kBlockBytes            of a block of 32 elements of sixteen rows
 //   group<G>(block)        elements 4·G to 4·G + 3 of each row: whole numbers, plus kOffset
@@ -44,7 +45,7 @@ inline std::uint8_t* put_word(std::uint32_t four, std::uint8_t* to) {
   return to + sizeof four;
 }
 
-// Defaults of a way.
+// Defaults of a layout.
 struct Blocks {
   static constexpr bool kRoundsX = true, kSigned = false, kHasMins = false, kHasFactors = false;
   static constexpr std::int64_t kHeaderBytes = 0, kBlocks = 1;

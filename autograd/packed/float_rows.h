@@ -8,7 +8,7 @@
 namespace tapegrad::packed {
 namespace {
 
-// Ways whose elements stand one by one. x stays as it is. V is a struct of lanes: see
+// Layouts whose elements stand one by one. x stays as it is. V is a struct of lanes: see
 // vector_plain.h.
 
 // The elements of one column, sixteen of `Bytes` each, behind those of the column before. An

@@ -7,12 +7,12 @@
 namespace tapegrad::packed {
 namespace {
 
-template <class... Ways>
-struct WayList {};
-// The ways, in the order of ways().
+template <class... Layouts>
+struct LayoutList {};
+// The layouts, in the order of layouts().
 template <class V>
-using AllWays =
-    WayList<F32<V>, BF16<V>, F16<V>, Q8_0<V>, Q4_0<V>, Q4_1<V>, Q4_K<V>, Q5_K<V>, Q6_K<V>>;
+using AllLayouts =
+    LayoutList<F32<V>, BF16<V>, F16<V>, Q8_0<V>, Q4_0<V>, Q4_1<V>, Q4_K<V>, Q5_K<V>, Q6_K<V>>;
 
 // The columns up to `end` of a panel, or of P panels: N at a time, then fewer.
 template <class V, class Layout, int N>
@@ -66,13 +66,13 @@ void multiply(const Product& p) {
 
 template <class V, class List>
 struct KernelTable;
-template <class V, class... Ways>
-struct KernelTable<V, WayList<Ways...>> {
-  static constexpr Multiply kKernels[] = {multiply<V, Ways>...};
+template <class V, class... Layouts>
+struct KernelTable<V, LayoutList<Layouts...>> {
+  static constexpr Multiply kKernels[] = {multiply<V, Layouts>...};
 };
 template <class V>
 constexpr const Multiply* kernels_of() {
-  return KernelTable<V, AllWays<V>>::kKernels;
+  return KernelTable<V, AllLayouts<V>>::kKernels;
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ class RowReader {
   std::vector<float> floats_;
 };
 
-// The source of a matrix's panels.
+// Fills the panels of a matrix.
 struct Filling {
   const StoredTensor& from;
   const StoredType& as;

@@ -24,7 +24,7 @@ struct Product {
   std::int64_t panel_bytes, in, out;
   std::int64_t first, last;  // panels
   std::int64_t columns;
-  const float* x;               // (columns, in), for a way that keeps x as it is; or
+  const float* x;               // (columns, in), for a layout that keeps x as it is; or
   const RoundedBlock* rounded;  // (columns, in / kRounded)
   const float* bias;            // (out) or null
   float* y;
@@ -33,7 +33,7 @@ struct Product {
 // columns are, and however panels are shared out.
 using Multiply = void (*)(const Product&);
 
-// The kernels of an instruction set: one for each of ways() in weight_layouts.h, in their order.
+// The kernels of an instruction set: one for each of layouts() in weight_layouts.h, in their order.
 extern const Multiply* const kPlainKernels;
 extern const Multiply* const kAvx2Kernels;
 extern const Multiply* const kAvx512Kernels;

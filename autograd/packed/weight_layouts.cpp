@@ -67,12 +67,13 @@ constexpr auto pack_column() -> decltype(WeightLayout::pack_column) {
   }
 }
 
-template <class... Ways>
-constexpr std::array<WeightLayout, sizeof...(Ways)> rows_of(WayList<Ways...>) {
-  return {WeightLayout{Ways::kName, Ways::kElements, Ways::kRoundsX, panel_bytes<Ways>,
-                       all_finite<Ways>, Ways::pack, pack_column<Ways>(), unpack<Ways>}...};
+template <class... Layouts>
+constexpr std::array<WeightLayout, sizeof...(Layouts)> rows_of(LayoutList<Layouts...>) {
+  return {WeightLayout{Layouts::kName, Layouts::kElements, Layouts::kRoundsX, panel_bytes<Layouts>,
+                       all_finite<Layouts>, Layouts::pack, pack_column<Layouts>(),
+                       unpack<Layouts>}...};
 }
-constexpr auto kWays = rows_of(AllWays<Plain>{});
+constexpr auto kLayouts = rows_of(AllLayouts<Plain>{});
 
 std::vector<KernelSet> found_sets() {
   std::vector<KernelSet> sets = {{"plain", kPlainKernels}};
@@ -120,12 +121,12 @@ RoundedBlock rounded(const float* x) {
 
 }  // namespace
 
-std::span<const WeightLayout> layouts() { return kWays; }
+std::span<const WeightLayout> layouts() { return kLayouts; }
 
 const WeightLayout* find_layout(std::string_view name) {
-  const auto found = std::find_if(kWays.begin(), kWays.end(),
+  const auto found = std::find_if(kLayouts.begin(), kLayouts.end(),
                                   [&](const WeightLayout& layout) { return layout.name == name; });
-  return found == kWays.end() ? nullptr : &*found;
+  return found == kLayouts.end() ? nullptr : &*found;
 }
 
 std::span<const KernelSet> kernel_sets() {
@@ -134,7 +135,7 @@ std::span<const KernelSet> kernel_sets() {
 }
 
 Multiply kernel_of(const WeightLayout& layout) {
-  return kernel_sets().back().kernels[&layout - kWays.data()];
+  return kernel_sets().back().kernels[&layout - kLayouts.data()];
 }
 
 void round_to_blocks(const float* x, std::int64_t columns, std::int64_t in, RoundedBlock* to) {

@@ -8,7 +8,7 @@
 
 namespace tapegrad::packed {
 
-// A way to keep a matrix in panels for products: one row of a table. A way and its kernels stand
+// A layout of a matrix in panels for products: one row of a table. A layout and its kernels stand
 // together, in float_rows.h, block_rows.h or super_block_rows.h; kernels.h lists them.
 struct WeightLayout {
   std::string_view name;  // of the StoredType whose rows it packs
@@ -29,7 +29,7 @@ struct WeightLayout {
                  float* to);
 };
 std::span<const WeightLayout> layouts();
-// The way of a stored type; null if there is none.
+// The layout of a stored type; null if there is none.
 const WeightLayout* find_layout(std::string_view name);
 // The best kernel that this processor has.
 Multiply kernel_of(const WeightLayout& layout);

@@ -49,7 +49,7 @@ std::int64_t cache_bytes_per_position(const DecoderConfig& c, CacheType type) {
 }
 
 Generation::Generation(const Decoder& model, const GenerationLimits& limits)
-    : model_(model), limits_(limits), rows_apart_(model.is_batch_invariant()) {
+    : model_(model), limits_(limits), batch_invariant_(model.is_batch_invariant()) {
   check(limits.max_sequences >= 1, "max_sequences must be at least 1, not {}",
         limits.max_sequences);
   check(limits.max_positions.value_or(0) >= 0, "max_positions must not be negative, as {} is",
@@ -149,7 +149,7 @@ std::int64_t Generation::used_positions() const {
 
 // Whether what its cache holds is that of its first tokens, with the bits that others give them.
 bool Generation::may_share(const Sequence& s) const {
-  return rows_apart_ && s.text.options().kv_cache && s.dropped == 0;
+  return batch_invariant_ && s.text.options().kv_cache && s.dropped == 0;
 }
 
 // Whether equal tokens have equal keys and values in both.

@@ -152,7 +152,7 @@ class Generation {
   std::int64_t position_limit() const;
   void make_room(Sequence& s) const;
   void propose(Sequence& s) const;
-  bool in_pieces() const { return limits_.prompt_chunk || rows_apart_; }
+  bool in_pieces() const { return limits_.prompt_chunk || batch_invariant_; }
   bool may_share(const Sequence& s) const;
   static bool have_one_adapter(const Sequence& a, const Sequence& b);
   bool may_begin_shared(const Sequence& s) const;
@@ -172,7 +172,7 @@ class Generation {
 
   const Decoder& model_;
   GenerationLimits limits_;
-  bool rows_apart_;
+  bool batch_invariant_;
   KeptCaches kept_;
   Id read_last_ = 0;  // the sequence after which the next turn to read begins
   std::map<Id, Sequence> sequences_;

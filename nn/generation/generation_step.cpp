@@ -48,7 +48,7 @@ std::int64_t Generation::unread(const Sequence& s) const {
 // Those whose turn it is to read, and how much. `others`: whether there are texts that go on.
 std::vector<Generation::Sequence*> Generation::next_to_read(bool others) {
   const std::int64_t chunk = others ? kPromptChunkBeside : kPromptChunk;
-  std::int64_t left = limits_.prompt_chunk.value_or(rows_apart_ ? chunk : INT64_MAX);
+  std::int64_t left = limits_.prompt_chunk.value_or(batch_invariant_ ? chunk : INT64_MAX);
   std::vector<Sequence*> next;
   const auto take = [&](auto begin, auto end) {
     for (auto at = begin; at != end && left > 0; ++at) {

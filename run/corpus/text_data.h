@@ -101,7 +101,7 @@ struct TextOptions {
     t("block_size", o.block_size,
       "tokens of a training sequence, and all that a new model sees at once (after --init-from, at "
       "most 1024 if not given)",
-      {.least = 1, .most = 1 << 24, .newer = true});
+      {.least = 1, .most = 1 << 24});
     t("stride", o.stride, "tokens from one window of a pass to the next [--block-size]",
       {.least = 1});
   }

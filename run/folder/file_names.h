@@ -14,7 +14,7 @@ inline constexpr std::string_view kMetricsFile = "metrics.jsonl";
 inline constexpr std::string_view kLayersFile = "layers.jsonl";
 inline constexpr std::string_view kSessionsFile = "sessions.jsonl";
 inline constexpr std::string_view kReportFile = "report.html";
-// What the names of event files begin with: see --tensorboard.
+// The prefix of event files' names: see --tensorboard.
 inline constexpr std::string_view kEventFile = "events.out.tfevents.";
 inline constexpr std::string_view kTextFile = "corpus.txt";
 

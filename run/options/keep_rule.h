@@ -11,7 +11,7 @@ namespace tapegrad::run {
 // The names of a run's checkpoints; others go by the number of their step.
 inline constexpr std::string_view kBest = "best", kLast = "last";
 
-// What --keep asks for: weights that a run keeps beside its last checkpoint.
+// The rule of --keep: the weights that a run keeps beside its last checkpoint.
 struct KeepRule {
   bool best = true;
   std::int64_t checkpoints = 0;  // the latest so many

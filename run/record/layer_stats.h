@@ -24,7 +24,7 @@ class LayerStats {
   // means.
   LayerStats(const NamedTensors& parameters, Processes* processes);
 
-  // (all) Between measure_clipping() and step() of the updates.
+  // (all) Between measure_clipping() and step() of `sync`.
   void before(const optim::GradientSync& sync);
   // After step(), or in its place. In the order of the model; of ranks other than 0, nothing.
   std::vector<LayerMeans> after();

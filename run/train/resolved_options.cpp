@@ -6,8 +6,8 @@
 
 namespace tapegrad::run {
 
-std::optional<const ResolvedOptions> settled(TrainOptions o, const Task& task,
-                                             const RunFolder& folder) {
+std::optional<const ResolvedOptions> resolved(TrainOptions o, const Task& task,
+                                              const RunFolder& folder) {
   ResolvedOptions s{std::move(o), {}, {}};
   OptimizerOptions& optimizer = s.options.optimizer;
   if (folder.resumes()) {

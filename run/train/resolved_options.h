@@ -16,7 +16,7 @@ struct ResolvedOptions {
 
 // Nothing if a signal interrupts the measuring. lr_decay_iters and warmup_iters are fixed, so that
 // a run that is resumed with more steps keeps its schedule. Errors as of train().
-std::optional<const ResolvedOptions> settled(TrainOptions options, const Task& task,
-                                             const RunFolder& folder);
+std::optional<const ResolvedOptions> resolved(TrainOptions options, const Task& task,
+                                              const RunFolder& folder);
 
 }  // namespace tapegrad::run

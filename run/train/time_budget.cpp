@@ -64,8 +64,8 @@ T agreed(T value, Processes* processes) {
 // Steps with a learning rate of 0, so that the weights keep away from what they could diverge to.
 Measured measure_steps(const Task& task, const TrainOptions& options, double budget,
                        Processes* processes) {
-  const auto updates = optim::make_gradient_sync(
-      task.params.parameters(), options.optimizer.rules(), processes, options.optimizer.comm_dtype);
+  const auto sync = optim::make_gradient_sync(task.params.parameters(), options.optimizer.rules(),
+                                              processes, options.optimizer.comm_dtype);
   Measured measured;
   Progress unused;
   double all = 0;
@@ -75,9 +75,9 @@ Measured measure_steps(const Task& task, const TrainOptions& options, double bud
             (measured.steps >= kSteps && all >= kLeastShare * budget));
   };
   for (int i = 0; !enough() && !interrupted(); ++i) {
-    const double step = agreed(
-        seconds_of([&] { make_step(task, options.optimizer, 0, *updates, unused, processes); }),
-        processes);
+    const double step =
+        agreed(seconds_of([&] { make_step(task, options.optimizer, 0, *sync, unused, processes); }),
+               processes);
     all += step;
     if (i < kUncounted) continue;
     ++measured.steps;

@@ -323,7 +323,7 @@ class Trainer {
 }  // namespace
 
 bool train(const Task& task, RunFolder& folder, const TrainOptions& options) {
-  const std::optional<const ResolvedOptions> decided = settled(options, task, folder);
+  const std::optional<const ResolvedOptions> decided = resolved(options, task, folder);
   return decided && Trainer(task, folder, *decided).run();
 }
 

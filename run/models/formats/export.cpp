@@ -179,7 +179,7 @@ void check_export(const ExportFormat& format, const fs::path& out, const StoredT
 
 namespace {
 
-// Puts the result of `write` at its place when it is complete.
+// Puts the result of `write` at its place only when it is complete.
 template <class Write>
 Exported export_by(const ExportFormat& format, const fs::path& out, const Write& write) {
   Exported written;

@@ -56,13 +56,13 @@ std::vector<double> difference(std::vector<double> a, const std::vector<double>&
 
 }  // namespace
 
-TEST_CASE("means of layers are those of their gradients, weights and updates", "[layer_stats]") {
+TEST_CASE("means of layers are those of their gradients, weights and sync", "[layer_stats]") {
   const DType dtype = GENERATE(DType::f32, DType::f64);
   const Parameters p(dtype);
-  const auto updates = optim::make_gradient_sync(p.all, optim::GroupRules{});
+  const auto sync = optim::make_gradient_sync(p.all, optim::GroupRules{});
   run::LayerStats stats(p.all, nullptr);
   for (int step = 0; step < 2; ++step) {
-    updates->round(1, [&](const auto& take) {
+    sync->round(1, [&](const auto& take) {
       Tape tape;
       tape.backward(p.loss(), {.seeds = {Tensor::scalar(0.5, dtype)}, .take = take});
     });
@@ -72,13 +72,13 @@ TEST_CASE("means of layers are those of their gradients, weights and updates", "
       gradients.push_back(gradient.defined() ? doubles(gradient) : std::vector<double>(5, 0.0));
       before.push_back(doubles(t));
     }
-    const auto [norm, factor] = updates->measure_clipping(1e-3);
+    const auto [norm, factor] = sync->measure_clipping(1e-3);
     REQUIRE(factor < 0.1);
-    stats.before(*updates);
+    stats.before(*sync);
     const bool skipped = step == 1;
-    if (!skipped) updates->step(0.01, factor);
+    if (!skipped) sync->step(0.01, factor);
     const std::vector<run::LayerMeans> layers = stats.after();
-    updates->zero_grad();
+    sync->zero_grad();
 
     REQUIRE(layers.size() == 3);
     CHECK(layers[0].name == "a");
