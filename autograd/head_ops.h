@@ -2,16 +2,10 @@
 
 #include <cstdint>
 #include <functional>
-#include <span>
-#include <vector>
 
 #include "tapegrad/autograd/weight.h"
 
 namespace tapegrad {
-
-// linear() of one x by several weights. If all are packed, threads share out the work on all of
-// them together; then all are exact in one precision, or none is.
-std::vector<Tensor> linears(const Tensor& x, std::span<const WeightAndBias> by);
 
 // Ops of a model's head, a product with a row of weights for each class, whose logits never exist
 // as a whole: beside linear_cross_entropy() in ops.h.

@@ -25,8 +25,13 @@ struct Weight : Tensor {
   Weight(Tensor tensor, Precision products = Precision::full)
       : Tensor(std::move(tensor)), precision(products) {}
   Weight(std::shared_ptr<const PackedMatrix> matrix) : packed(std::move(matrix)) {}
-  Weight(std::shared_ptr<const PackedMatrix> matrix, Precision products)
-      : precision(products), packed(std::move(matrix)), exact(true) {}
+  static Weight exactly(std::shared_ptr<const PackedMatrix> matrix,
+                        Precision products = Precision::full) {
+    Weight weight(std::move(matrix));
+    weight.precision = products;
+    weight.exact = true;
+    return weight;
+  }
   // Another tensor in place of this weight, for products of the same precision.
   Weight& operator=(Tensor tensor) {
     Tensor::operator=(std::move(tensor));
@@ -35,12 +40,6 @@ struct Weight : Tensor {
   }
 
   bool exists() const { return defined() || packed != nullptr; }
-};
-
-// What a linear layer multiplies by and adds: the bias (out) may be undefined.
-struct WeightAndBias {
-  Weight weight;
-  Tensor bias = {};
 };
 
 }  // namespace tapegrad

@@ -198,7 +198,7 @@ Tensor Decoder::states(const Tensor& ids, std::span<KVCache* const> caches) cons
   const TapePause pause;
   Tensor x = embed(ids, lengths_of(caches));
   std::optional<BatchInvariant> apart;
-  if (is_batch_invariant() || (ids.dim(0) > 1 && ids.dim(1) == 1)) apart.emplace();
+  if (all_packed() || (ids.dim(0) > 1 && ids.dim(1) == 1)) apart.emplace();
   for (std::size_t i = 0; i < h.size(); ++i) x = h[i](x, CachedLayer(caches, i));
   return x;
 }
@@ -207,11 +207,11 @@ Tensor Decoder::last_logits(const Tensor& ids, std::span<KVCache* const> caches)
   const TapePause pause;
   const Tensor last = last_position(states(ids, caches));
   std::optional<BatchInvariant> apart;
-  if (is_batch_invariant() || (ids.dim(0) > 1 && ids.dim(1) == 1)) apart.emplace();
+  if (all_packed() || (ids.dim(0) > 1 && ids.dim(1) == 1)) apart.emplace();
   return logits_of(last);
 }
 
-bool Decoder::is_batch_invariant() const {
+bool Decoder::all_packed() const {
   const auto apart = [](std::initializer_list<const Linear*> layers) {
     return std::all_of(layers.begin(), layers.end(),
                        [](const Linear* layer) { return !layer->weight.defined(); });

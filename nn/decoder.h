@@ -104,7 +104,7 @@ struct Decoder {
 
   // True if the bits of a position never depend on what else is computed beside it, whatever the
   // pieces are that a text is read in: all matrices are packed.
-  bool is_batch_invariant() const;
+  bool all_packed() const;
 
   // True if what a cache holds can move to other positions. With learned positions, it cannot.
   bool can_move() const { return config.position_kind() != Positions::learned; }

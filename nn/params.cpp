@@ -126,7 +126,7 @@ Weight Params::weight(const std::string& name, const Shape& shape, const Init& i
   if (!PackedMatrix::can_pack(*as, shape[1])) as = &stored_type(DType::f32);
   const auto packed = std::make_shared<const PackedMatrix>(stored, *as);
   store_->packed.emplace_back(prefix_ + name, packed);
-  return store_->packs_exactly ? Weight(packed, precision()) : Weight(packed);
+  return store_->packs_exactly ? Weight::exactly(packed, precision()) : Weight(packed);
 }
 
 void Params::pack(const StoredType* as, bool exact) const {

@@ -102,6 +102,14 @@ std::optional<std::string> PromptReader::next_line() {
   return std::string(line);
 }
 
+bool PromptReader::at_end() {
+  try {
+    return take_in(false) && at_ == bytes_.size();
+  } catch (const Error&) {  // which next() says, when it is the line's turn
+    return false;
+  }
+}
+
 std::optional<PromptLine> PromptReader::next() {
   const std::optional<std::string> line = next_line();
   if (!line) {

@@ -67,7 +67,7 @@ class PromptReader : public PromptLines {
   // Whether next() would return at once: a whole line is there, or the end. Takes in what there is
   // of a line. Error for a very long one.
   bool has_input() override { return take_in(false); }
-  bool at_end() override { return take_in(false) && at_ == bytes_.size(); }
+  bool at_end() override;
 
  private:
   bool take_in(bool wait);

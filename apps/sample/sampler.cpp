@@ -27,11 +27,7 @@ bool is_command(const std::string& line) {
 }  // namespace
 
 Sampler::Sampler(const run::TextModel& model, const SampleOptions& options, std::uint64_t seed)
-    : model_(model),
-      options_(options),
-      printer_(model_, options_),
-      generation_(model.gpt, generation_limits(model, options_)),
-      seed_(seed) {}
+    : model_(model), options_(options), printer_(model_, options_), seed_(seed) {}
 
 // The next sample of the prompt that was read last, or the first one of the next prompt.
 std::optional<nn::Prompt> Sampler::next_text(PromptLines& prompts, std::int64_t samples) {
@@ -65,6 +61,7 @@ void Sampler::print_text(nn::TokenStream& stream) {
   asked_.pop_front();
   if (options_.json) {
     const MadeText made = printer_.make(stream, [](std::string_view) { return true; });
+    if (interrupted() && made.finish_reason.empty()) return;  // a part of a text is no answer
     return printer_.json(asked.prompt, made, asked.id);
   }
   SamplePrinter::print(asked.prompt);
@@ -73,19 +70,28 @@ void Sampler::print_text(nn::TokenStream& stream) {
 
 void Sampler::print_texts(PromptLines& prompts) {
   catch_interrupts();
-  nn::TokenStream stream(generation_, texts_of(prompts, options_.num_samples));
+  nn::Generation engine(model_.gpt, generation_limits(model_, options_));
+  nn::TokenStream stream(engine, texts_of(prompts, options_.num_samples));
   bool several = false;  // prompts, for headings
-  for (std::size_t text = 0; !interrupted() && std::ferror(stdout) == 0 && stream.next_text();
-       ++text) {
-    if (text == 0) several = prompts_ > 1 || !prompts.at_end();
-    printer_.heading(text, several ? 2 : 1);
-    print_text(stream);
+  try {
+    for (std::size_t text = 0; !interrupted() && std::ferror(stdout) == 0 && stream.next_text();
+         ++text) {
+      if (text == 0) several = prompts_ > 1 || !prompts.at_end();
+      printer_.heading(text, several ? 2 : 1);
+      print_text(stream);
+    }
+  } catch (...) {  // texts before the error were made all the same
+    printer_.rate(engine.cost());
+    throw;
   }
-  printer_.rate(generation_.cost());
+  printer_.rate(engine.cost());
 }
 
 void Sampler::converse() {
   catch_interrupts();
+  nn::GenerationLimits limits = generation_limits(model_, options_);
+  limits.kept_positions = 0;  // a line does not go on with those before it
+  nn::Generation engine(model_.gpt, limits);
   LineEditor lines("> ");
   if (lines.on_terminal()) print_error("A line is continued. /help tells of keys and commands.\n");
   while (const auto line = lines.next()) {
@@ -98,17 +104,18 @@ void Sampler::converse() {
     }
     try {
       PromptList prompt({*line});
-      nn::TokenStream stream(generation_, texts_of(prompt, 1));
+      nn::TokenStream stream(engine, texts_of(prompt, 1));
       stream.next_text();
       print_text(stream);
     } catch (const nn::BrokenLogits&) {  // no other line will do better
       throw;
     } catch (const Error& error) {  // a character that the model does not have, say
       print_error(fmt::format("{}\n", error.what()));
+      asked_.clear();
     }
     forget_interrupt();
   }
-  printer_.rate(generation_.cost());
+  printer_.rate(engine.cost());
 }
 
 }  // namespace tapegrad::sampling

@@ -51,7 +51,6 @@ class Sampler {
   const run::TextModel& model_;
   const SampleOptions options_;
   SamplePrinter printer_;
-  nn::Generation generation_;
   std::uint64_t seed_;          // of the next text
   std::optional<Begun> begun_;  // the prompt that was read last
   std::size_t prompts_ = 0;     // that were read

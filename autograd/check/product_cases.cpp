@@ -4,6 +4,7 @@
 #include "tapegrad/autograd/head_ops.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/packed/packed_matrix.h"
+#include "tapegrad/autograd/packed/packed_products.h"
 
 namespace tapegrad {
 namespace {
@@ -53,7 +54,7 @@ void add_packed(Cases& cases) {
       {"packed_linear(two)", {{3, 4}, {5}}, normal,
        [=](In x) {
          const std::vector<WeightAndBias> two = {{w, x[1]}, {v}};
-         return concat(linears(x[0], two), 1);
+         return concat(packed::products(x[0], two), 1);
        }},
       {"linear_log_probs, packed", {{0, 4}}, normal,
        [=](In x) { return linear_log_probs(x[0], w, Tensor::zeros({0}, DType::i32)); }},

@@ -1,9 +1,6 @@
-#include <algorithm>
-
 #include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/batch_invariant.h"
 #include "tapegrad/autograd/gemm/gemm.h"
-#include "tapegrad/autograd/head_ops.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/packed/packed_matrix.h"
@@ -66,15 +63,6 @@ Tensor linear(const Tensor& x, const Weight& weight, const Tensor& bias) {
         if (needs[2]) grads[2] = sum(rows, {0});
         return grads;
       });
-}
-
-std::vector<Tensor> linears(const Tensor& x, std::span<const WeightAndBias> by) {
-  const bool all_packed = std::all_of(
-      by.begin(), by.end(), [](const WeightAndBias& one) { return one.weight.packed != nullptr; });
-  if (all_packed) return packed::products(x, by);
-  std::vector<Tensor> outputs;
-  for (const auto& [weight, bias] : by) outputs.push_back(linear(x, weight, bias));
-  return outputs;
 }
 
 Tensor embedding(const Weight& weight, const Tensor& ids) {

@@ -131,7 +131,8 @@ Tensor gradient_of_x(Inputs dys, const Weights& weights) {
       [weights](Inputs gs, const Saved&, const Needs& needs) -> Grads {
         Grads grads(weights.size());
         for (std::size_t i = 0; i < weights.size(); ++i) {
-          if (needs[i]) grads[i] = linear(gs[0], Weight(weights[i].packed, weights[i].precision));
+          if (needs[i])
+            grads[i] = linear(gs[0], Weight::exactly(weights[i].packed, weights[i].precision));
         }
         return grads;
       })[0];

@@ -5,11 +5,20 @@
 
 #include "tapegrad/autograd/weight.h"
 
-namespace tapegrad::packed {
+namespace tapegrad {
+
+// The weight and the bias of a linear layer: the bias (out) may be undefined.
+struct WeightAndBias {
+  Weight weight;
+  Tensor bias = {};
+};
+
+namespace packed {
 
 // linear() of x, of f32, by each of these packed weights, whose panels threads share out together:
 // all are exact in one precision, or none is. For checks, x may be of f64: then products are those
 // of linear() with the unpacked matrices.
 std::vector<Tensor> products(const Tensor& x, std::span<const WeightAndBias> by);
 
-}  // namespace tapegrad::packed
+}  // namespace packed
+}  // namespace tapegrad

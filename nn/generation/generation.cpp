@@ -49,7 +49,7 @@ std::int64_t cache_bytes_per_position(const DecoderConfig& c, CacheType type) {
 }
 
 Generation::Generation(const Decoder& model, const GenerationLimits& limits)
-    : model_(model), limits_(limits), batch_invariant_(model.is_batch_invariant()) {
+    : model_(model), limits_(limits), batch_invariant_(model.all_packed()) {
   check(limits.max_sequences >= 1, "max_sequences must be at least 1, not {}",
         limits.max_sequences);
   check(limits.max_positions.value_or(0) >= 0, "max_positions must not be negative, as {} is",

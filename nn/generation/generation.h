@@ -22,7 +22,7 @@ struct GenerationLimits {
   CacheType cache = CacheType::f32;
   // The most tokens that one step reads of prompts, and of windows of texts beyond block_size, all
   // together; the other sequences wait meanwhile. Sequences that have something to read take turns.
-  // [all of them, or, of a model that is_batch_invariant(), kPromptChunk, and kPromptChunkBeside
+  // [all of them, or, of a packed model, kPromptChunk, and kPromptChunkBeside
   // while other texts go on]
   std::optional<std::int64_t> prompt_chunk = {};
   // The most positions of which keys and values stay when their sequences are removed, for prompts
@@ -60,12 +60,11 @@ std::int64_t cache_bytes_per_position(const DecoderConfig& config, CacheType typ
 // model's own weights, and keys and values with those of the same adapter alone.
 //
 // A sequence becomes, to the bit, the text that it becomes alone with the same generator, whatever
-// others run beside it and whatever the number of threads. If the model is_batch_invariant(), as
-// packed ones do, the bits do not depend on how its prompt is cut into pieces either. Then prompts
-// share what they begin with: a sequence goes on behind the keys and values of the longest
-// beginning that a sequence here, or a removed one, has read; if another one is reading a longer
-// one, it waits for that. Otherwise what is read in several pieces gives the same logits up to
-// rounding, and nothing is shared.
+// others run beside it and whatever the number of threads. If all matrices are packed, the bits do
+// not depend on how its prompt is cut into pieces either. Then prompts share what they begin with:
+// a sequence goes on behind the keys and values of the longest beginning that a sequence here, or a
+// removed one, has read; if another one is reading a longer one, it waits for that. Otherwise what
+// is read in several pieces gives the same logits up to rounding, and nothing is shared.
 //
 // Memory follows the tokens that there are: keys and values lie in pages, which sequences share
 // (CachedPage in cached_page.h). All the same, add() sets the positions aside that a text may

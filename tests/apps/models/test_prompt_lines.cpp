@@ -216,6 +216,13 @@ TEST_CASE("prompts of stdin are continued up to a line that is none", "[prompts]
   CHECK(bad.code == 1);
   CHECK(bad.out == good.out);
   CHECK_THAT(bad.err, ContainsSubstring("stdin, line 3: there is nothing to continue"));
+  CHECK_THAT(bad.err, ContainsSubstring(" tok/s"));
+  // Whether a line follows the first one is known before that one is due.
+  const std::string long_line((std::size_t{16} << 20) + 1, 'x');
+  const Result too_long = sample(args, folder.put("long", "the\n" + long_line));
+  CHECK(too_long.code == 1);
+  CHECK_THAT(too_long.out, ContainsSubstring("the"));
+  CHECK_THAT(too_long.err, ContainsSubstring("stdin, line 2: it has more than"));
 }
 
 TEST_CASE("texts with guesses are those without them", "[prompts]") {

@@ -2,9 +2,9 @@
 
 #include <cstring>
 
-#include "tapegrad/autograd/head_ops.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/packed/packed_matrix.h"
+#include "tapegrad/autograd/packed/packed_products.h"
 #include "tapegrad/autograd/tape.h"
 #include "tapegrad/base/memory/dry_run.h"
 #include "tapegrad/base/parallel.h"
@@ -61,8 +61,8 @@ TEST_CASE("exact packed products and their gradients are those of the unpacked m
       return {linear(in, w->unpacked()), linear(in, v->unpacked(), bias)};
     });
     const auto exact = [&](const Tensor& in) {
-      const std::vector<WeightAndBias> two = {{{w, Precision::full}}, {{v, Precision::full}, bias}};
-      return linears(in, two);
+      const std::vector<WeightAndBias> two = {{Weight::exactly(w)}, {Weight::exactly(v), bias}};
+      return packed::products(in, two);
     };
     set_num_threads(1);
     const Outcome one = outcome_of(x, exact);
@@ -85,7 +85,7 @@ TEST_CASE("rows that are kept apart go by the kernels for texts, exact or not, a
   const auto w = packed_as(stored_type("q8_0"), 40, 256, rng);
   for (const std::int64_t rows : {1, 5}) {
     const Tensor x = Tensor::randn({rows, 256}, rng);
-    const Weight exact(w, Precision::full);
+    const Weight exact = Weight::exactly(w);
     CHECK(distance(linear(x, exact), linear(x, w->unpacked())) < 2e-6);
     const BatchInvariant apart;
     CHECK(same_bits(linear(x, exact), linear(x, w)));
@@ -107,9 +107,8 @@ TEST_CASE("the loss of a packed head is that of the unpacked one, and its logits
     return std::pair(loss.item(), x.grad().clone());
   };
   for (const double cap : {0.0, 3.0}) {
-    const auto [loss, dx] = gradient([&] {
-      return linear_cross_entropy(x, {head, Precision::full}, targets, -100, cap);
-    });
+    const auto [loss, dx] = gradient(
+        [&] { return linear_cross_entropy(x, Weight::exactly(head), targets, -100, cap); });
     const auto [expected, expected_dx] =
         gradient([&] { return linear_cross_entropy(x, head->unpacked(), targets, -100, cap); });
     CHECK(loss == Approx(expected).epsilon(1e-6));
@@ -120,6 +119,6 @@ TEST_CASE("the loss of a packed head is that of the unpacked one, and its logits
   const Tensor rows = Tensor::zeros({kMany, 256}).set_requires_grad();
   Tape tape;
   tape.backward(
-      linear_cross_entropy(rows, {head, Precision::full}, Tensor::zeros({kMany}, DType::i32)));
+      linear_cross_entropy(rows, Weight::exactly(head), Tensor::zeros({kMany}, DType::i32)));
   CHECK(dry.peak() < std::size_t{kMany} * 4111 * sizeof(float) / 2);
 }

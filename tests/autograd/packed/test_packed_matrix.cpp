@@ -3,9 +3,9 @@
 #include <optional>
 
 #include "tapegrad/autograd/check/gradcheck.h"
-#include "tapegrad/autograd/head_ops.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/packed/packed_matrix.h"
+#include "tapegrad/autograd/packed/packed_products.h"
 #include "tapegrad/autograd/packed/weight_layouts.h"
 #include "tapegrad/autograd/tape.h"
 #include "tapegrad/base/half.h"
@@ -167,8 +167,8 @@ TEST_CASE("a row of a packed product does not depend on the others, or on thread
         INFO(type->name << ", " << count << " rows, " << threads << " threads");
         const std::vector<WeightAndBias> two = {{w}, {other}};
         const Tensor some = x.rows(20, 20 + count);
-        CHECK(same_bits(linears(some, two)[0], all.rows(20, 20 + count)));
-        CHECK(same_bits(linears(some, two)[1], linear(some, two[1].weight)));
+        CHECK(same_bits(packed::products(some, two)[0], all.rows(20, 20 + count)));
+        CHECK(same_bits(packed::products(some, two)[1], linear(some, two[1].weight)));
       }
     }
   }

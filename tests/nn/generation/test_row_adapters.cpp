@@ -109,7 +109,7 @@ TEST_CASE(
     "[row_adapters]") {
   const std::string type = GENERATE("f32", "q8_0");
   const Offering model(type);
-  REQUIRE(model.gpt->is_batch_invariant());
+  REQUIRE(model.gpt->all_packed());
   REQUIRE(model.gpt->adapters == 2);
   Rng rng(5);
   const std::vector<Tokens> stems = {random_prompt(rng, 20), random_prompt(rng, 150)};

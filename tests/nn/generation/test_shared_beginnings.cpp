@@ -151,7 +151,7 @@ TEST_CASE("texts that begin alike are to the bit what they are alone, however th
       std::tuple("f32", false, CacheType::f32), std::tuple("q8_0", true, CacheType::f32),
       std::tuple("q8_0", false, CacheType::f16), std::tuple("q8_0", false, CacheType::q8_0));
   const Model model(rope, type, exact);
-  REQUIRE(model.gpt->is_batch_invariant());
+  REQUIRE(model.gpt->all_packed());
   Rng rng(rope ? 5 : 6);
   const std::vector<Tokens> stems = {random_tokens(rng, 20), random_tokens(rng, 300),
                                      random_tokens(rng, 520)};
