@@ -59,7 +59,7 @@ class ChatSession {
   nn::GenerateOptions generate_;
   sampling::SamplePrinter printer_;
   nn::Generation generation_;
-  std::uint64_t answers_ = 0;        // that were begun
+  std::uint64_t answers_ = 0;        // that were made
   data::Conversation conversation_;  // without the system's message
   std::string text_;                 // of a model without a template
   std::size_t answer_begin_ = 0;     // of the last answer in text_

@@ -28,8 +28,8 @@ class PromptLines {
  public:
   virtual ~PromptLines() = default;
   virtual std::optional<PromptLine> next() = 0;  // none behind the last one
-  virtual bool has_input() = 0;                  // whether next() would return at once
-  virtual bool at_end() = 0;  // whether no prompt follows, as far as is known without waiting
+  virtual bool has_input() = 0;                  // true if next() would return at once
+  virtual bool at_end() = 0;  // true if no prompt follows, as far as is known without waiting
 };
 
 // Prompts that are there.

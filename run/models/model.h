@@ -76,8 +76,8 @@ struct TextModel {
   //   const std::string text = model.stream("Once upon").text();
   //
   // An empty prompt stands for the default one. The text ends at each of the tokenizer's ends().
-  // Equal seeds give equal texts. Errors: a character that the tokenizer does not have; invalid
-  // options.
+  // Equal seeds give equal texts. The model must outlive the stream. Errors: a character that the
+  // tokenizer does not have; invalid options.
   TextStream stream(std::string_view prompt, const nn::GenerateOptions& options = {},
                     std::uint64_t seed = 1337) const;
   // The texts behind several prompts, in their order, made side by side. Text i is the one that
