@@ -30,7 +30,8 @@ after(async () => {
 async function say(text, most = 30, temperature = 0) {
   await fill(page, "#field-temperature", String(temperature));
   await fill(page, "#field-max_tokens", String(most));
-  await page.type("#input", text);
+  await page.focus("#input");
+  await page.keyboard.sendCharacter(text); // at once, as a text that is pasted
   await page.keyboard.press("Enter");
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstring>
+#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,9 +14,18 @@ namespace tapegrad::faults {
 
 // Files that were good and are broken, made of good ones.
 
+// Its bytes are made when they are asked for: of thousands of files, a build with sanitizers tries
+// a few, and making the others took two thirds of the time.
 struct Malformed {
-  std::string what, bytes;
-  bool refused = false;  // whether no reader may accept it
+  Malformed(std::string called, std::function<std::string()> make, bool no_reader_accepts = false)
+      : name(std::move(called)), bytes(std::move(make)), refused(no_reader_accepts) {}
+  Malformed(std::string called, const std::string& text, bool no_reader_accepts = false)
+      : Malformed(
+            std::move(called), [text] { return text; }, no_reader_accepts) {}
+
+  std::string name;
+  std::function<std::string()> bytes;
+  bool refused;
 };
 using MalformedFiles = std::vector<Malformed>;
 
@@ -62,8 +73,10 @@ inline std::vector<std::string> foreign_values() {
 
 // Cut short at many places, with other bytes in some, with parts that are missing, repeated or of
 // another file.
-inline MalformedFiles mangled(const std::string& good, std::size_t count, Rng& rng) {
+inline MalformedFiles mangled(const std::string& text, std::size_t count, Rng& rng) {
   MalformedFiles files;
+  const auto kept = std::make_shared<const std::string>(text);
+  const std::string& good = *kept;
   const auto place = [&] {
     return static_cast<std::size_t>(rng.randint(static_cast<std::int64_t>(good.size())));
   };
@@ -82,28 +95,43 @@ inline MalformedFiles mangled(const std::string& good, std::size_t count, Rng& r
                                             std::string(100'000, 'A'),
                                             std::string(5000, '\x1b')};
   for (std::size_t i = 0; i < count; ++i) {
-    std::string bytes = good;
     const std::size_t at = place();
+    // The good file with `change` made.
+    const auto add = [&](const std::string& name, const auto& change) {
+      files.push_back({fmt::format("{} at {}", name, at), [kept, change] {
+                         std::string bytes = *kept;
+                         change(bytes);
+                         return bytes;
+                       }});
+    };
     switch (i % 5) {
       case 0:
-        bytes.resize(at);
-        files.push_back({fmt::format("cut at {}", at), bytes});
+        add("cut", [at](std::string& bytes) { bytes.resize(at); });
         break;
-      case 1:
-        bytes[at] = static_cast<char>(bytes[at] ^ (1 << rng.randint(8)));
-        files.push_back({fmt::format("a bit flipped at {}", at), bytes});
+      case 1: {
+        const auto bit = rng.randint(8);
+        add("a bit flipped", [at, bit](std::string& bytes) {
+          bytes[at] = static_cast<char>(bytes[at] ^ (1 << bit));
+        });
         break;
-      case 2:
-        bytes.insert(at, foreign[i / 5 % foreign.size()]);
-        files.push_back({fmt::format("foreign bytes {} at {}", i / 5 % foreign.size(), at), bytes});
+      }
+      case 2: {
+        const std::size_t which = i / 5 % foreign.size();
+        add(fmt::format("foreign bytes {}", which),
+            [at, other = foreign[which]](std::string& bytes) { bytes.insert(at, other); });
         break;
-      case 3:
-        bytes.erase(at, 1 + place() / 4);
-        files.push_back({fmt::format("a gap at {}", at), bytes});
+      }
+      case 3: {
+        const std::size_t size = 1 + place() / 4;
+        add("a gap", [at, size](std::string& bytes) { bytes.erase(at, size); });
         break;
-      default:
-        bytes.insert(at, good.substr(place(), 1 + place() / 4));
-        files.push_back({fmt::format("a repeated part at {}", at), bytes});
+      }
+      default: {
+        const std::size_t from = place(), size = 1 + place() / 4;
+        add("a repeated part", [kept, at, from, size](std::string& bytes) {
+          bytes.insert(at, kept->substr(from, size));
+        });
+      }
     }
   }
   files.push_back({"empty", ""});
@@ -127,35 +155,44 @@ void for_each_value(const Json& json, const Json::json_pointer& at, const Use& u
 }
 
 // Each value in turn replaced by foreign ones, missing, under another name, or there twice. `text`
-// makes the file of the JSON's text.
+// makes the file of the JSON's text; it is called later.
 template <class Text>
 MalformedFiles broken_json(const Json& good, const Text& text) {
   const std::string hole = "@HOLE@", quoted = "\"" + hole + "\"";
+  std::vector<std::pair<std::shared_ptr<const std::string>, bool>> foreign;  // no JSON, or too deep
+  for (const std::string& value : foreign_values()) {
+    const bool deep = value.size() > 1000 && value.front() == '[';
+    foreign.emplace_back(std::make_shared<const std::string>(value), deep || !Json::accept(value));
+  }
   MalformedFiles files;
   for_each_value(good, Json::json_pointer(), [&](const Json::json_pointer& at) {
     Json other = good;
     other[at] = hole;
-    const std::string with_hole = other.dump();
-    const std::size_t where = with_hole.find(quoted);
-    for (const std::string& value : foreign_values()) {
-      std::string filled = with_hole;
-      filled.replace(where, quoted.size(), value);
-      const bool no_json = !Json::accept(filled);
-      const bool deep = value.size() > 1000 && value.front() == '[';
-      const std::string shown = value.size() > 50 ? value.substr(0, 20) + "…" : value;
-      files.push_back({at.to_string() + ": " + shown, text(filled), no_json || deep});
+    const auto with_hole = std::make_shared<const std::string>(other.dump());
+    const std::size_t where = with_hole->find(quoted);
+    const auto filled = [=](const std::string& value) {
+      std::string bytes = *with_hole;
+      return text(bytes.replace(where, quoted.size(), value));
+    };
+    for (const auto& [value, refused] : foreign) {
+      const std::string shown = value->size() > 50 ? value->substr(0, 20) + "…" : *value;
+      files.push_back({at.to_string() + ": " + shown,
+                       [filled, value = value] { return filled(*value); }, refused});
     }
     const Json& parent = good[at.parent_pointer()];
     if (!parent.is_object()) return;
+    const auto add = [&](const std::string& name, const std::string& json) {
+      files.push_back({at.to_string() + name, [text, json] { return text(json); }});
+    };
     other = good;
     other[at.parent_pointer()].erase(at.back());
-    files.push_back({at.to_string() + " is missing", text(other.dump())});
+    add(" is missing", other.dump());
     other[at.parent_pointer()][at.back() + "\x1b[1m"] = good[at];
-    files.push_back({at.to_string() + " has another name", text(other.dump())});
-    const std::string name = Json(at.back()).dump() + ":";
-    std::string twice = with_hole;
-    twice.replace(where, quoted.size(), good[at].dump() + "," + name + good[at].dump());
-    files.push_back({at.to_string() + " is there twice", text(twice), true});
+    add(" has another name", other.dump());
+    const std::string once = good[at].dump();
+    const std::string twice = once + "," + Json(at.back()).dump() + ":" + once;
+    files.push_back(
+        {at.to_string() + " is there twice", [filled, twice] { return filled(twice); }, true});
   });
   return files;
 }
@@ -179,8 +216,8 @@ struct SafetensorsParts {
 inline MalformedFiles broken_safetensors(const std::string& good) {
   const SafetensorsParts parts(good);
   MalformedFiles files;
-  const auto add = [&](const std::string& what, const std::string& bytes) {
-    files.push_back({what, bytes, true});
+  const auto add = [&](const std::string& name, const std::string& bytes) {
+    files.push_back({name, bytes, true});
   };
   const auto with_length = [&](std::uint64_t length) {
     add(fmt::format("a header of {} bytes", length),
@@ -198,8 +235,8 @@ inline MalformedFiles broken_safetensors(const std::string& good) {
     add(fmt::format("cut at {}", bytes), good.substr(0, bytes));
   }
   add("a byte more", good + "x");
-  const auto with_header = [&](const std::string& header) {
-    return SafetensorsParts::file(header.size(), header, parts.data);
+  const auto with_header = [data = parts.data](const std::string& text) {
+    return SafetensorsParts::file(text.size(), text, data);
   };
   // The metadata and the first two tensors stand for all.
   const Json header = Json::parse(parts.header);
@@ -209,8 +246,8 @@ inline MalformedFiles broken_safetensors(const std::string& good) {
   }
   std::string rest_text = rest.dump();
   rest_text.front() = ',';
-  const auto completed = [&](std::string text) {
-    if (rest.empty()) return with_header(text);
+  const auto completed = [with_header, rest_text, whole = rest.empty()](std::string text) {
+    if (whole) return with_header(text);
     if (!text.empty() && text.back() == '}') text.pop_back();
     return with_header(text + rest_text);
   };

@@ -45,7 +45,7 @@ class Counts {
     ++(ended.code == 0 ? loaded_ : refused_);
     const std::string fault = fault_of(file, names, ended);
     if (!fault.empty()) {
-      faults_.push_back(names.front() + ", " + file.what + ": " + fault + "\n    " +
+      faults_.push_back(names.front() + ", " + file.name + ": " + fault + "\n    " +
                         ended.err.substr(0, 1200));
     }
   }
@@ -147,7 +147,7 @@ void give_all(Counts& counts, const GoodRun& run, const std::string& name,
   const std::size_t step = one_of(10, 120);
   run_children((files.size() + step - 1) / step, processors(),
                [&](std::size_t i, std::size_t slot) {
-                 const fs::path folder = run.with(slot, name, files[i * step].bytes);
+                 const fs::path folder = run.with(slot, name, files[i * step].bytes());
                  return Child([&body, folder] { return body(folder); });
                },
                [&](std::size_t i, const Ended& ended) {
@@ -171,7 +171,7 @@ MalformedFiles broken(const std::string& name, const std::string& good) {
   if (name.ends_with(".safetensors")) add(broken_safetensors(good));
   if (name.ends_with(".jsonl")) {
     const std::string first = good.substr(0, good.find('\n')), rest = good.substr(first.size());
-    add(broken_json(Json::parse(first), [&](const std::string& text) { return text + rest; }));
+    add(broken_json(Json::parse(first), [rest](const std::string& text) { return text + rest; }));
     for (Malformed& file : files) file.refused = false;  // such lines are left out
   }
   return files;
@@ -211,7 +211,7 @@ void check_texts(const std::string& name, const std::string& good, MalformedFile
                  fs::remove_all(folder);
                  fs::create_directory(folder);
                  give_to_nobody(folder);
-                 std::ofstream(folder / name, std::ios::binary) << files[i * step].bytes;
+                 std::ofstream(folder / name, std::ios::binary) << files[i * step].bytes();
                  return Child([&args, folder] { return train_in_process<Training>(args(folder)); });
                },
                [&](std::size_t i, const Ended& ended) {
@@ -311,7 +311,7 @@ TEST_CASE("a broken model is refused by the programs that open it", "[malformed]
       MalformedFiles files = broken(name, good);
       const std::size_t step = files.size() / (kSanitized ? 3 : 12);
       for (std::size_t i = 0; i < files.size(); i += step) {
-        std::ofstream(run.run / name, std::ios::binary) << files[i].bytes;
+        std::ofstream(run.run / name, std::ios::binary) << files[i].bytes();
         const Result r = run_unprivileged(program, all_args, run.folder.path());
         counts.judge(files[i], {name, run.run, "cannot read '", "--corpus"}, {r.code, r.err, 0});
       }
