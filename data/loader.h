@@ -100,7 +100,7 @@ class EpochLoader {
   Rng rng_;
   std::uint64_t seed_ = 0;  // of this pass's permutation
   std::int64_t next_ = 0;   // position of the next window in this pass
-  bool begun_ = false;      // whether the first pass has begun
+  bool begun_ = false;      // the first pass has begun
   // The windows of a pass that shuffles, or of a mixture, counted through all parts.
   std::vector<std::int64_t> order_;
 };

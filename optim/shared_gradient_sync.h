@@ -45,7 +45,7 @@ class SharedGradientSync : public GradientSync {
     Tensor outgoing, incoming;
     Processes::Transfer transfer;
     Tensor sum;          // of this rank's part, f32
-    bool begun = false;  // whether `sum` has something in it
+    bool begun = false;  // `sum` has something in it
   };
 
   int rank() const { return processes_.rank(); }

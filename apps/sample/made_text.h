@@ -15,7 +15,7 @@
 
 namespace tapegrad::sampling {
 
-// What was made of a prompt: the new text, why it ended, and with SampleOptions::logprobs its
+// The answer to a prompt: the new text, why it ended, and with SampleOptions::logprobs its
 // tokens.
 struct MadeText {
   std::string text;
@@ -31,9 +31,9 @@ class TextMaker {
   TextMaker(const data::Tokenizer& tokenizer, const SampleOptions& options)
       : tokenizer_(&tokenizer), keeps_tokens_(options.logprobs), stop_(options.stops) {}
 
-  // What may be shown of the text now and was not shown yet.
+  // The part that may be shown now and was not shown yet.
   std::string push(const nn::NewToken& token);
-  // What is left at the end of the text. `end` is why there are no more tokens, if there are none.
+  // The rest at the end of the text. `end` is why there are no more tokens, if there are none.
   std::string end(std::optional<nn::TextEnd> end);
   bool stopped() const { return stop_.stopped(); }
   MadeText take() { return std::move(made_); }

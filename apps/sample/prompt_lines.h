@@ -52,7 +52,7 @@ class PromptReader : public PromptLines {
  public:
   // Copies up to so many of the next bytes to `to`, and returns how many; 0 at the end.
   using Read = std::function<std::size_t(char* to, std::size_t most)>;
-  // Whether Read would return at once.
+  // True if Read would return at once.
   using Ready = std::function<bool()>;
   // `name` is for messages.
   PromptReader(
@@ -64,7 +64,7 @@ class PromptReader : public PromptLines {
   // The next prompt; none behind the last one, or if a signal ends the wait for stdin. Error, with
   // the line, for an empty or very long line or another object, and if there is no line.
   std::optional<PromptLine> next() override;
-  // Whether next() would return at once: a whole line is there, or the end. Takes in what there is
+  // True if next() would return at once: a whole line is there, or the end. Takes in what there is
   // of a line. Error for a very long one.
   bool has_input() override { return take_in(false); }
   bool at_end() override;

@@ -11,10 +11,10 @@ class StopText {
  public:
   explicit StopText(std::vector<std::string> stops) : stops_(std::move(stops)) {}
 
-  // What may be shown of the text so far and was not shown yet: that which cannot be the beginning
-  // of a stop.
+  // The part of the text that may be shown now and was not shown yet: none that can be the
+  // beginning of a stop.
   std::string push(std::string_view piece);
-  // What is left at the end of the text.
+  // The rest at the end of the text.
   std::string flush();
   bool stopped() const { return stopped_; }
 

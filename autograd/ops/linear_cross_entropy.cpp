@@ -169,7 +169,7 @@ Tensor distillation_of(Inputs in, const Targets& targets, const Head& how, const
   });
 }
 
-// What is there to multiply by: the classes of the head, or an error.
+// The matrix to multiply by: the classes of the head, or an error.
 std::int64_t checked_classes(std::string_view op, const Tensor& x, const Weight& weight,
                              const Tensor& targets, double cap) {
   const DType dtype = weight.packed ? x.dtype() : weight.dtype();

@@ -58,7 +58,7 @@ class CorpusStream {
   std::unique_ptr<TextFile> file_;  // that is open
   std::filesystem::path path_;      // its
   std::string ahead_;               // a chunk of it that was read already
-  bool first_ = true;               // whether nothing of it was given out
+  bool first_ = true;               // nothing of it was given out
   bool is_lines_ = false, ended_ = false;
   std::string lines_, line_text_;  // of which line_begin_ bytes were given out
   std::size_t line_begin_ = 0;

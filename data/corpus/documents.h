@@ -28,7 +28,7 @@ inline constexpr std::size_t kMostDocuments = std::size_t{1} << 27;
 
 struct DocumentSplit {
   std::vector<std::string_view> train, val;  // in the order of the text
-  bool whole = true;                         // whether no document was cut in two
+  bool whole = true;                         // no document was cut in two
 };
 
 // Draws documents of `text` for validation until they have `val_fraction` of all bytes; one that

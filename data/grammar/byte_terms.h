@@ -65,7 +65,7 @@ class ByteTerms {
   Term rule(bool may_end, const ByteSet& first);
   void define(Term rule, Term body);
 
-  bool may_end(Term term) const { return nodes_[term].may_end; }  // whether it has the empty text
+  bool may_end(Term term) const { return nodes_[term].may_end; }  // it has the empty text
   const ByteSet& first(Term term) const { return sets_[nodes_[term].first]; }  // of its texts
   // The texts that may stand behind this byte.
   Term after(Term term, std::uint8_t byte);

@@ -16,7 +16,7 @@ struct Hypothesis {
   double log_probability = 0;
 };
 
-// What a hypothesis may go on with.
+// The tokens that a hypothesis may go on with.
 struct Candidate {
   double log_probability;
   std::size_t from;  // the hypothesis

@@ -30,7 +30,7 @@ inline void check_logits(std::span<const float> logits) {
   if (!std::isfinite(largest)) throw BrokenLogits();
 }
 
-// What `call` returns. A BrokenLogits becomes an Error that begins with the model's name.
+// The value that `call` returns. A BrokenLogits becomes an Error that begins with the model's name.
 template <class Call>
 decltype(auto) naming_model(const std::string& model, const Call& call) {
   try {

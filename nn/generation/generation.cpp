@@ -147,12 +147,12 @@ std::int64_t Generation::used_positions() const {
   return positions;
 }
 
-// Whether what its cache holds is that of its first tokens, with the bits that others give them.
+// True if its cache holds its first tokens, with the bits that others give them.
 bool Generation::may_share(const Sequence& s) const {
   return batch_invariant_ && s.text.options().kv_cache && s.dropped == 0;
 }
 
-// Whether equal tokens have equal keys and values in both.
+// True if equal tokens have equal keys and values in both.
 bool Generation::have_one_adapter(const Sequence& a, const Sequence& b) {
   return a.text.options().adapter == b.text.options().adapter;
 }
@@ -181,7 +181,7 @@ void Generation::share(Id id, Sequence& s) {
   cost_.reused_tokens += best.length - before;
 }
 
-// Whether a sequence that was added before is reading more of the same beginning.
+// True if a sequence that was added before is reading more of the same beginning.
 bool Generation::waits(Id id, const Sequence& s) const {
   if (!may_begin_shared(s)) return false;
   const auto wanted = std::span(s.text.tokens()).first(s.text.tokens().size() - 1);

@@ -32,8 +32,8 @@ struct GenerationLimits {
 };
 inline constexpr std::int64_t kPromptChunk = 512, kPromptChunkBeside = 128;
 
-// What steps have cost so far. A step that reads prompts and writes counts for both, by the time of
-// each.
+// The cost of the steps so far. A step that reads prompts and writes counts for both, by the time
+// of each.
 struct GenerationCost {
   std::int64_t prompt_tokens = 0, tokens = 0;  // read of prompts; made after the first of each text
   std::int64_t reused_tokens = 0;  // of prompts, which others had read: not among prompt_tokens
@@ -89,7 +89,7 @@ class Generation {
   // max_sequences; the caches would need more than max_positions; block_size is too small for
   // Context::shift.
   Id add(Tokens prompt, const GenerateOptions& options, Rng rng);
-  // Whether add() has room for a prompt of so many tokens.
+  // True if add() has room for a prompt of so many tokens.
   bool has_room(std::int64_t prompt_tokens, const GenerateOptions& options) const;
 
   // Gives each running sequence a token, several if GenerateOptions::lookup guessed right, or reads
@@ -137,7 +137,7 @@ class Generation {
     bool shifts() const { return text.options().context == Context::shift; }
     std::int64_t sinks() const { return shifts() ? kSinks : 0; }
     std::int64_t seen() const { return std::ssize(text.tokens()) - dropped; }
-    // Whether each token moves all of the window.
+    // True if each token moves all of the window.
     bool slides() const { return dropped > 0 && !shifts(); }
   };
   // A sequence and the logits (rows, V) of its next token and of those behind the proposed ones.

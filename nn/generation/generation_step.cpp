@@ -15,7 +15,7 @@ Tensor row_of(std::span<const std::int32_t> tokens) {
   return Tensor::from(tokens, {1, std::ssize(tokens)});
 }
 
-// What the model sees of a text whose tokens [first, first + dropped) it does not.
+// The part that the model sees of a text whose tokens [first, first + dropped) it does not.
 Tokens seen_tokens(const Tokens& text, std::int64_t first, std::int64_t dropped) {
   if (dropped == 0) return text;
   Tokens seen(text.begin(), text.begin() + first);

@@ -28,7 +28,7 @@ class KeysAndValues {
   void truncate(std::int64_t length);
   // Forgets positions [begin, end). Those behind them, if any, move there.
   void drop(std::int64_t begin, std::int64_t end, std::size_t layer, const MovedKeys& moved);
-  // What attention() reads. append(), truncate() and drop() may change it.
+  // The keys that attention() reads. append(), truncate() and drop() may change it.
   CachedKeys cached() const { return {pages_, length_}; }
   // The first `length` positions, or all if there are fewer. Full pages are shared, and what is of
   // another is copied, with no more room than for `most` positions in all.
@@ -42,8 +42,8 @@ class KeysAndValues {
   std::int64_t length_ = 0;
 };
 
-// What a model remembers of one sequence, so that the positions that follow need not compute it
-// again: keys and values of each layer. It is written in place, which no tape may record.
+// The memory that a model has of one sequence, so that the positions that follow need not compute
+// it again: keys and values of each layer. It is written in place, which no tape may record.
 class KVCache {
  public:
   KVCache() = default;
@@ -88,7 +88,7 @@ class CachedLayer {
   // Adds keys and values (B, T, C) of the next T positions of each of the B rows. Error if there
   // are not B, if C is another than before, or if T > 1 and a cache is there several times.
   void append(const Tensor& keys, const Tensor& values);
-  // What each row sees, after append().
+  // The keys that each row sees, after append().
   std::vector<CachedKeys> cached() const;
 
  private:

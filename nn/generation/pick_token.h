@@ -16,7 +16,7 @@ namespace tapegrad::nn {
 
 using Tokens = std::vector<std::int32_t>;
 
-// What a model sees of a text that is longer than block_size.
+// The part that a model sees of a text that is longer than block_size.
 enum class Context {
   exact,  // the last block_size tokens, computed anew for each token
   // The first kSinks tokens, without which models lose the thread (Xiao et al., "Efficient

@@ -37,7 +37,7 @@ void RunningText::propose(std::int64_t most) {
   proposed_ = lookup_.propose(tokens_, std::min({most, left - 1, options_.lookup}));
 }
 
-// What is thrown here is of this text alone: the others of a step go on.
+// An error here is of this text alone: the others of a step go on.
 template <class Ask>
 bool RunningText::guarded(const Ask& ask) {
   try {

@@ -26,7 +26,7 @@ struct Prompt {
 // Prompts that are read one by one, each when there is room for its text.
 struct PromptSource {
   std::function<std::optional<Prompt>()> next;        // nothing: there are no more
-  std::function<bool()> ready = [] { return true; };  // whether next() would return at once
+  std::function<bool()> ready = [] { return true; };  // next() would return at once
 };
 
 PromptSource source_of(std::vector<Prompt> prompts);

@@ -88,7 +88,7 @@ struct TextModel {
   std::vector<data::Token> tokens_of(std::string_view prompt) const;
 };
 
-// What the files of a model say of it, and its weights, which are read when they are asked for.
+// All that the files of a model say of it, and its weights, which are read when they are asked for.
 struct OpenedModel {
   nn::DecoderConfig config;
   TuningOptions tuning;

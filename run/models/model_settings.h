@@ -16,7 +16,7 @@ class GgufFile;
 
 namespace tapegrad::run {
 
-// What the files of a model say beside its config, tokenizer and weights: how a conversation is
+// All that the files of a model say beside its config, tokenizer and weights: how a conversation is
 // written, which tokens have which roles, how texts are drawn. Nothing here goes by it. It passes
 // whole from where a model is opened to runs and exports, what is not understood included.
 struct ModelSettings {
@@ -43,7 +43,7 @@ void save_settings(const std::filesystem::path& folder, const ModelSettings& set
 // The generation_config.json that was there, with the tokenizer's ends in place of others; empty if
 // there was none. One that does not say them, so that config.json does, gains no key.
 std::string generation_config_of(const ModelSettings& settings, const data::Tokenizer& tokenizer);
-// Whether it is there and does not say them.
+// True if it is there and does not say them.
 bool leaves_out_ends(const ModelSettings& settings);
 // For a tokenizer whose ends are no longer the model's own: such a file says them from now on.
 ModelSettings with_ends(ModelSettings settings, const data::Tokenizer& tokenizer);

@@ -1,4 +1,4 @@
-// What models of text make of a prompt: see model.h.
+// Texts that models make of a prompt: see model.h.
 
 #include "tapegrad/run/models/model.h"
 

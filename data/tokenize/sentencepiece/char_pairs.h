@@ -61,7 +61,7 @@ class CharPairs : public PieceModel {
   }();
   TokenMerges merges_;
   UnknownText unknown_;
-  bool cuts_ = false;  // whether first_part() is less than all
+  bool cuts_ = false;  // first_part() is less than all
   std::unordered_map<std::string, Token, TextHash, std::equal_to<>> whole_;
 };
 

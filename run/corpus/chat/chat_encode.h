@@ -28,7 +28,7 @@ struct ChatPrompt {
 struct EncodedChat {
   data::ChatTokens chat;
   std::string error = {};         // why it is no conversation to learn from
-  bool fits = true, cut = false;  // whether a block has room for its first answer, and lost others
+  bool fits = true, cut = false;  // a block has room for its first answer, and lost others
 };
 EncodedChat encode_chat(const data::Conversation& conversation, const data::Tokenizer& tokenizer,
                         const ChatEncoding& encoding);

@@ -64,7 +64,7 @@ class PreparedPieces {
   const std::optional<std::int64_t> cut_;
   Rng draws_;
   std::unique_ptr<data::DocumentStream> documents_;
-  bool is_val_ = false, ended_ = false;  // whether --val is read; whether all is
+  bool is_val_ = false, ended_ = false;  // --val is read; all is
   DataPartName part_ = DataPartName::train;
   std::optional<PartPiece> rest_;  // of a piece that the cut has divided
   bool is_behind_cut_ = false;
