@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,7 @@ struct Call {
   std::string name;  // for usage and errors: "tapegrad sample", or "sample-text"
   int argc;
   const char* const* argv;  // the arguments begin at argv[1]
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
 };
 
 enum class CommandGroup { train, use, look, data, learn };

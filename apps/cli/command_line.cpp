@@ -192,7 +192,7 @@ void CommandLine::add_general_options() {
   alias("-h", "--help");
 }
 
-void CommandLine::set_values() const {
+void CommandLine::set_given() const {
   const auto set = [](const Option& option, const std::vector<std::string>& texts) {
     const auto& choices = option.choices;
     if (!choices.empty() && std::count(choices.begin(), choices.end(), texts.back()) == 0) {
@@ -218,12 +218,21 @@ void CommandLine::parse(int argc, const char* const* argv) {
       usage_error("{}: the file needs a name", option.name);
     }
   }
+  set_values();
+}
+
+void CommandLine::take_config(const std::string& path) {
+  find("--config")->given = {path};
+  set_values();
+}
+
+void CommandLine::set_values() {
   try {
     if (const Option& config = at("--config"); !config.given.empty()) {
       config_ = config.given.back();
       read_config();
     }
-    set_values();
+    set_given();
   } catch (const UsageError&) {
     // Help is there for those who do not know the values.
     if (!given("--help") && !given("--version")) throw;

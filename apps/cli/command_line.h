@@ -48,9 +48,12 @@ class CommandLine : public OptionTable {
   }
   void list(const std::string& heading, const std::string& item, const std::string& explanation);
 
-  // Reads the arguments, and the config file if they name one, into the values. May be called
-  // again after the values were given other defaults. Throws UsageError.
+  // Reads the arguments, and the config file if they name one, into the values. Throws UsageError.
   void parse(int argc, const char* const* argv);
+  // Sets the values that were given again, after all were given other defaults.
+  void set_values();
+  // As if the arguments had named this config file.
+  void take_config(const std::string& path);
   // Prints --help or --version if one of them was asked for, and tells whether.
   [[nodiscard]] bool printed_information() const;
   // For programs without presets: both of the above.
@@ -109,7 +112,7 @@ class CommandLine : public OptionTable {
   void read_config();
   void set_from_file(const ConfigItem& item);
   void note(const std::string& text);
-  void set_values() const;
+  void set_given() const;
   std::string help_text() const;
   [[noreturn]] void fail_unknown(const std::string& name, const std::string& where) const;
   std::string meant_option(const std::string& name) const;

@@ -10,21 +10,10 @@
 #include "tapegrad/apps/watch/server.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/run/corpus/mixture.h"
+#include "tapegrad/run/folder/run_folder.h"
 
 namespace tapegrad::cli {
 namespace {
-
-using Parts = CommonParts<true>;
-
-// UsageError for an option that cannot change on resume, and has.
-void check_resumed(const TrainingProgram& program, const run::Config& stored) {
-  for (const run::Section& now : program.settled_config().sections) {
-    const auto change = run::first_change(stored.at(now.name, run::kConfigFile), now);
-    if (!change) continue;
-    usage_error("{} {} does not fit the run to resume, which has {}", option_name(change->name),
-                change->now, change->before);
-  }
-}
 
 void make_absolute(const std::string& option, std::vector<std::string>& paths) {
   for (std::string& path : paths) {
@@ -33,16 +22,8 @@ void make_absolute(const std::string& option, std::vector<std::string>& paths) {
   }
 }
 
-void make_absolute(const Parts& o) {
-  make_absolute("--corpus", o.corpus);
-  if (o.val != nullptr) make_absolute("--val", *o.val);
-  if (o.chat != nullptr) make_absolute("--chat", *o.chat);
-  if (o.preferences != nullptr) make_absolute("--preferences", *o.preferences);
-  if (o.data != nullptr) make_absolute("--data", *o.data);
-}
-
 // --max-minutes decides how many steps a new run has. One that is resumed has decided already.
-void settle_minutes(const Parts& o, const CommandLine& cli) {
+void settle_minutes(const CommonOptions& o, const CommandLine& cli) {
   const bool steps = cli.given("--max-iters"), minutes = cli.given("--max-minutes");
   if (minutes && steps) {
     usage_error("--max-minutes and --max-iters both decide how many steps a run has: give one");
@@ -69,14 +50,58 @@ void check_optimizer(const run::OptimizerOptions& o, const CommandLine& cli) {
   }
 }
 
-// Of a run that is resumed, before the arguments change it.
-struct Stored {
-  run::TrainDtype dtype;  // that auto has found
-  bool default_warmup;    // nobody has asked for its warm-up
-};
+// UsageError for a second path that looks like the folder for the run.
+void check_words(const std::vector<std::string>& words) {
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const std::filesystem::path path = run::weighted_file(words[i]).path;
+    const bool is_run =
+        path_exists(path / run::kConfigFile) && path_exists(path / run::kMetricsFile);
+    if (path == "-" || (path_exists(path) && !is_run)) continue;
+    usage_error("{}: {}, and every path is text to learn: --out-dir {} keeps the run there",
+                words[i], is_run ? "it is a folder of a run" : "there is no such file or folder",
+                words[i]);
+  }
+}
+
+}  // namespace
+
+void add_options(CommandLine& cli, std::vector<std::string>& words, const PresetSummaries& presets,
+                 std::string& preset, OptionSchema options) {
+  std::vector<std::string> names;
+  for (const auto& [name, summary] : presets) names.push_back(name);
+  cli.words(words, "PATH", "the same as --corpus PATH");
+  cli.group("Run");
+  cli.choice("preset", preset, names,
+             "named set of values that all other options start from; listed below");
+  cli.options(options);
+  cli.without_value("--serve", std::to_string(watch::kDefaultPort));
+  cli.alias("-o", "--out-dir");
+  cli.alias("--lr", "--learning-rate");
+}
+
+// A config of nanoGPT's is a word there: train.py config/NAME.py --device=cpu.
+void read_call(CommandLine& cli, std::vector<std::string>& words, const Call& call) {
+  cli.parse(call.argc, call.argv);
+  if (words.empty() || cli.given("--config") || !is_nanogpt_config(words.front())) return;
+  cli.take_config(words.front());
+  words.erase(words.begin());
+}
+
+bool continues_run(const CommandLine& cli, const run::FolderOptions& folder) {
+  return folder.resumes() && !folder.out_dir.empty() && !cli.given("--help") &&
+         !cli.given("--version");
+}
+
+void take_words(const CommonOptions& o, const CommandLine& cli,
+                const std::vector<std::string>& words) {
+  check_words(words);
+  if (!words.empty() && !cli.given("--corpus")) o.corpus.clear();
+  o.corpus.insert(o.corpus.end(), words.begin(), words.end());
+  for (const auto& [option, paths] : o.texts) make_absolute(option, *paths);
+}
 
 // Options that follow from others, and what must not be given together.
-void settle(const Parts& o, const CommandLine& cli, const std::optional<Stored>& stored,
+void settle(const CommonOptions& o, const CommandLine& cli, const std::optional<StoredRun>& stored,
             int ranks) {
   if (cli.given("--out-dir") && o.call.folder.out_dir.empty()) {
     usage_error("--out-dir: the path is empty");
@@ -107,129 +132,54 @@ void settle(const Parts& o, const CommandLine& cli, const std::optional<Stored>&
                 o.call.talk_port);
   }
   o.call.next_port = !cli.gave_value("--serve");
-  optimizer.gradient_accumulation_steps =
-      batches_of_ranks({o.call, optimizer, o.evaluation, o.preset, o.corpus}, cli, ranks);
+  optimizer.gradient_accumulation_steps = batches_of_ranks(optimizer.gradient_accumulation_steps,
+                                                           folder.resumes(), o.corpus, cli, ranks);
 }
 
-// The arguments with --config before their first word, if that is a config of nanoGPT's, which is a
-// word there: train.py config/NAME.py --device=cpu. Empty if it is none.
-std::vector<std::string> with_nanogpt_config(const Call& call, const CommandLine& cli,
-                                             const std::vector<std::string>& words) {
-  if (words.empty() || cli.given("--config") || !is_nanogpt_config(words.front())) return {};
-  std::vector<std::string> arguments(call.argv, call.argv + call.argc);
-  arguments.erase(std::find(arguments.begin() + 1, arguments.end(), words.front()));
-  arguments.insert(arguments.begin() + 1, "--config=" + words.front());
-  return arguments;
+void check_call(const CommonOptions& o, const CommandLine& cli) {
+  check_compute(o.call.compute);
+  as_usage([&] { o.call.folder.validate(); });
+  check_optimizer(o.optimizer, cli);
 }
 
-// UsageError for a second path that looks like the folder for the run.
-void check_words(const std::vector<std::string>& words) {
-  for (std::size_t i = 1; i < words.size(); ++i) {
-    const std::filesystem::path path = run::weighted_file(words[i]).path;
-    const bool is_run =
-        path_exists(path / run::kConfigFile) && path_exists(path / run::kMetricsFile);
-    if (path == "-" || (path_exists(path) && !is_run)) continue;
-    usage_error("{}: {}, and every path is text to learn: --out-dir {} keeps the run there",
-                words[i], is_run ? "it is a folder of a run" : "there is no such file or folder",
-                words[i]);
+// UsageError for an option that cannot change on resume, and has.
+void check_resumed(const run::Config& stored, const run::Config& settled) {
+  for (const run::Section& now : settled.sections) {
+    const auto change = run::first_change(stored.at(now.name, run::kConfigFile), now);
+    if (!change) continue;
+    usage_error("{} {} does not fit the run to resume, which has {}", option_name(change->name),
+                change->now, change->before);
   }
 }
 
-}  // namespace
-
-run::Config take_stored(TrainingProgram& program, const std::filesystem::path& folder) {
+void read_run(const std::filesystem::path& folder, std::string_view format, OptionSchema options) {
   const std::filesystem::path path = folder / run::kConfigFile;
   check(path_exists(path), "{}: there is no run to resume here", folder.string());
-  program.take_defaults();
-  run::read_options(path, run::read_config(path, program.format()), program.options());
-  try {
-    program.validate();
-  } catch (const Error& error) {
-    fail("{}: {}", path.string(), error.what());
-  }
-  return program.settled_config();
+  run::read_options(path, run::read_config(path, format), options);
 }
 
-std::int64_t batches_of_ranks(const CommonOptions& o, const CommandLine& cli, int ranks) {
+run::OptimizerOptions with_dtype(run::OptimizerOptions o, const Product& product,
+                                 Processes& processes) {
+  Precision faster = faster_precision(product);  // ranks' processors may differ
+  processes.broadcast(std::as_writable_bytes(std::span(&faster, 1)));
+  o.dtype = faster == Precision::bf16 ? run::TrainDtype::bf16 : run::TrainDtype::f32;
+  return o;
+}
+
+std::int64_t batches_of_ranks(std::int64_t batches, bool resumes,
+                              const std::vector<std::string>& corpus, const CommandLine& cli,
+                              int ranks) {
   const std::string option = "--gradient-accumulation-steps";
-  const bool resumes = o.call.folder.resumes();
-  std::int64_t batches = o.optimizer.gradient_accumulation_steps;
   if (ranks == 1) return batches;
   if (!cli.given(option) && !resumes) batches = (batches + ranks - 1) / ranks * ranks;
   if (batches < ranks) {
     usage_error("{} {}: a step has fewer forward passes than there are processes, {}{}", option,
                 batches, ranks, resumes ? ": the run can be resumed by fewer processes" : "");
   }
-  if (std::count(o.corpus.begin(), o.corpus.end(), "-") > 0) {
+  if (std::count(corpus.begin(), corpus.end(), "-") > 0) {
     usage_error("--corpus - (stdin) goes to one process alone: give {} processes files", ranks);
   }
   return batches;
-}
-
-bool parse_arguments(TrainingProgram& program, const Call& call, int ranks) {
-  const auto presets = program.presets();
-  std::vector<std::string> names, words;
-  for (const auto& [name, summary] : presets) names.push_back(name);
-  program.take_preset(names.front());
-  const Parts o = program.parts();
-  CommandLine cli(call.name, program.summary());
-  cli.words(words, "PATH", "the same as --corpus PATH");
-  cli.group("Run");
-  cli.choice("preset", o.preset, names,
-             "named set of values that all other options start from; listed below");
-  cli.options(program.options());
-  cli.without_value("--serve", std::to_string(watch::kDefaultPort));
-  cli.alias("-o", "--out-dir");
-  cli.alias("--lr", "--learning-rate");
-  program.describe(cli);
-  for (const auto& [name, summary] : presets) cli.list("Presets", name, summary);
-
-  std::vector<const char*> argv(call.argv, call.argv + call.argc);
-  cli.parse(call.argc, argv.data());  // to know the preset, or the run to resume
-  const std::vector<std::string> arguments = with_nanogpt_config(call, cli, words);
-  for (std::size_t i = 0; i < arguments.size(); ++i) argv[i] = arguments[i].c_str();
-  if (!arguments.empty()) cli.parse(call.argc, argv.data());
-  const CallOptions given = o.call;
-  const bool help = cli.given("--help") || cli.given("--version");
-  std::optional<run::Config> stored;
-  std::optional<Stored> before;
-  if (given.folder.resumes() && !given.folder.out_dir.empty() && !help) {
-    stored = take_stored(program, given.folder.out_dir);
-    o.call = given;
-    before = Stored{o.optimizer.dtype, o.optimizer.warmup_iters == o.optimizer.default_warmup()};
-  } else {
-    program.take_preset(std::string(o.preset));
-  }
-  cli.parse(call.argc, argv.data());
-  if (cli.printed_information()) return false;
-
-  check_words(words);
-  if (!words.empty() && !cli.given("--corpus")) o.corpus.clear();
-  o.corpus.insert(o.corpus.end(), words.begin(), words.end());
-  make_absolute(o);
-  program.adjust(cli);
-  settle(o, cli, before, ranks);
-  as_usage([&] {
-    program.validate();
-    program.check_patterns();
-  });
-  check_compute(o.call.compute);
-  as_usage([&] { o.call.folder.validate(); });
-  check_optimizer(o.optimizer, cli);
-  if (stored) check_resumed(program, *stored);
-  return true;
-}
-
-bool parse_training(TrainingProgram& program, const Call& call, Processes& processes) {
-  if (!parse_arguments(program, call, processes.size())) return false;
-  const Parts o = program.parts();
-  use_compute(o.call.compute);
-  if (o.optimizer.dtype == run::TrainDtype::automatic) {
-    Precision faster = faster_precision(program.product());  // ranks' processors may differ
-    processes.broadcast(std::as_writable_bytes(std::span(&faster, 1)));
-    o.optimizer.dtype = faster == Precision::bf16 ? run::TrainDtype::bf16 : run::TrainDtype::f32;
-  }
-  return true;
 }
 
 }  // namespace tapegrad::cli

@@ -2,48 +2,22 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <memory>
 #include <optional>
+#include <span>
 #include <string>
-#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "tapegrad/apps/cli/call_options.h"
 #include "tapegrad/apps/cli/command.h"
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/autograd/gemm/product_rate.h"
-#include "tapegrad/run/folder/run_folder.h"
-#include "tapegrad/run/train/train.h"
+#include "tapegrad/comm/processes.h"
+#include "tapegrad/run/folder/config.h"
 
 namespace tapegrad::cli {
 
-// A training program, as its command line and train_main() see it: options, and what they train.
-
-// Read data and a model, for one training.
-class TrainingJob {
- public:
-  virtual ~TrainingJob() = default;
-  virtual run::Task task() = 0;
-};
-
-// The options that every training program has, as parts of its own struct: as constants or, where
-// they are settled, as members.
-template <bool kSettles>
-struct CommonParts {
-  template <class T>
-  using Of = std::conditional_t<kSettles, T, const T>;
-
-  Of<CallOptions>& call;
-  Of<run::OptimizerOptions>& optimizer;
-  Of<run::EvaluationOptions>& evaluation;
-  Of<std::string>& preset;
-  Of<std::vector<std::string>>& corpus;
-  Of<std::vector<std::string>>* val = nullptr;   // null: the program has no such option
-  Of<std::vector<std::string>>* data = nullptr;  // so, too
-  Of<std::vector<std::string>>* chat = nullptr;
-  Of<std::vector<std::string>>* preferences = nullptr;
-};
-using CommonOptions = CommonParts<false>;
+// A training program, as its command line sees it, and the way from arguments to options.
 
 template <class Options>
 struct Preset {
@@ -51,109 +25,155 @@ struct Preset {
   Options options;
 };
 
-class TrainingProgram {
- public:
-  virtual ~TrainingProgram() = default;
-  virtual std::string summary() const = 0;      // for --help
-  virtual std::string_view format() const = 0;  // of config.json
-  // Where all options start from, the first one if none is named: names, and summaries for help.
-  virtual std::vector<std::pair<std::string, std::string>> presets() const = 0;
-  virtual void take_preset(const std::string& name) = 0;
-  virtual void take_defaults() = 0;  // those of the structs, for a file to be read into
-  virtual OptionSchema options() = 0;
-  virtual CommonOptions common() const = 0;
-  // For comparison: with a value for each option that has one, given or not.
-  virtual run::Config settled_config() const = 0;
-  virtual void validate() const = 0;  // Error, naming the option
-  // Error if a pattern of the options names nothing that the model has. Reads no weights.
-  virtual void check_patterns() const {}
-  virtual void describe(CommandLine&) const = 0;  // examples for --help
-  // Settles the program's own options by what was given, before the common ones are settled.
-  virtual void adjust(const CommandLine&) = 0;
-  // Runs --plan or the like instead of training and returns its exit code; or nothing.
-  virtual std::optional<int> run_other_mode() const { return std::nullopt; }
-  virtual Product product() const = 0;  // the largest product of a block
-  // Reads the data and makes the model. May settle options that depend on these.
-  virtual std::unique_ptr<TrainingJob> prepare(run::RunFolder& folder) = 0;
-
- private:
-  friend bool parse_arguments(TrainingProgram&, const Call&, int);
-  friend bool parse_training(TrainingProgram&, const Call&, Processes&);
-  virtual CommonParts<true> parts() = 0;
-};
-
-// The half of a TrainingProgram that goes by the type of its options.
+// `Options` is a described struct with the parts call (CallOptions), text (with the members preset
+// and corpus), optimizer and evaluation; with validate(), which throws an Error that names the
+// option; and with texts(o), which lists the options that name texts, and their paths. If it has
+// settled(), that gives the same options with a value for each that stands for one without being
+// given.
 template <class Options>
-class TrainingWith : public TrainingProgram {
- public:
-  // The presets must outlive this.
-  explicit TrainingWith(const std::vector<Preset<Options>>& presets) : presets_(presets) {}
-  std::vector<std::pair<std::string, std::string>> presets() const override {
-    std::vector<std::pair<std::string, std::string>> list;
-    for (const Preset<Options>& preset : presets_) list.push_back({preset.name, preset.summary});
-    return list;
-  }
-  void take_preset(const std::string& name) override {
-    const auto it = std::find_if(presets_.begin(), presets_.end(),
-                                 [&](const auto& preset) { return preset.name == name; });
-    check(it != presets_.end(), "there is no preset '{}'", name);
-    o_ = it->options;
-    o_.text.preset = name;
-  }
-  void take_defaults() override { o_ = Options(); }
-  OptionSchema options() override { return o_; }
-  CommonOptions common() const override { return parts_of<CommonOptions>(o_); }
-  run::Config settled_config() const override {
-    if constexpr (requires { o_.settled(); }) {
-      const Options settled = o_.settled();
-      return run::config_of(settled, format());
-    }
-    return run::config_of(o_, format());
-  }
-  void validate() const override { o_.validate(); }
-  const Options& values() const { return o_; }
-
- protected:
-  Options o_;
-
- private:
-  CommonParts<true> parts() override { return parts_of<CommonParts<true>>(o_); }
-  template <class Parts, class O>
-  static Parts parts_of(O& o) {
-    Parts parts{.call = o.call,
-                .optimizer = o.optimizer,
-                .evaluation = o.evaluation,
-                .preset = o.text.preset,
-                .corpus = o.text.corpus};
-    if constexpr (requires { o.text.val, o.text.data; }) {
-      parts.val = &o.text.val, parts.data = &o.text.data, parts.chat = &o.text.chat;
-      parts.preferences = &o.text.preferences;
-    }
-    return parts;
-  }
-
-  const std::vector<Preset<Options>>& presets_;
+struct TrainingProgram {
+  std::string summary;      // for --help
+  std::string_view format;  // of config.json
+  // Where all options start from, the first one if none is named.
+  std::span<const Preset<Options>> presets;
+  void (*describe)(CommandLine&);  // examples for --help
+  // The options that follow from those that were given, before the common ones are settled.
+  Options (*adjusted)(const Options& given, const CommandLine&);
+  // Error if a pattern of the options names nothing that the model has. Reads no weights.
+  void (*check_patterns)(const Options&);
+  Product (*product)(const Options&);  // the largest one of a block
 };
 
-// Sets the options of this call: those of the preset, or of the run to resume, replaced by those
-// that the arguments give, and settles what follows from these, for so many processes. False if
-// --help or --version was printed. UsageError for invalid values, and for values that cannot change
-// when a run is resumed. dtype may still be automatic.
-bool parse_arguments(TrainingProgram& program, const Call& call, int ranks = 1);
+// The options that every training program has, where they are settled: members of its own struct.
+struct CommonOptions {
+  CallOptions& call;
+  run::OptimizerOptions& optimizer;
+  std::string& preset;
+  std::vector<std::string>& corpus;
+  std::vector<std::pair<const char*, std::vector<std::string>*>> texts;
+};
 
-// The same, and chooses what multiplies, which decides dtype. From here on, the options are const,
-// but for those that depend on the text: TrainingProgram::prepare().
-bool parse_training(TrainingProgram& program, const Call& call, Processes& processes);
+// The steps of parse(), for options of any type.
 
-// Takes the options of the run in `folder`, and returns what they stand for: values that are newer
-// than the file have their defaults. Error if there is no run, or if its values are invalid.
-run::Config take_stored(TrainingProgram& program, const std::filesystem::path& folder);
+using PresetSummaries = std::vector<std::pair<std::string, std::string>>;  // by name
+// The run that is resumed, before the arguments change it.
+struct StoredRun {
+  run::Config config;     // settled
+  run::TrainDtype dtype;  // that auto has found
+  bool default_warmup;    // nobody has asked for its warm-up
+};
+void add_options(CommandLine& cli, std::vector<std::string>& words, const PresetSummaries& presets,
+                 std::string& preset, OptionSchema options);
+void read_call(CommandLine& cli, std::vector<std::string>& words, const Call& call);
+bool continues_run(const CommandLine& cli, const run::FolderOptions& folder);
+void take_words(const CommonOptions& o, const CommandLine& cli,
+                const std::vector<std::string>& words);
+void settle(const CommonOptions& o, const CommandLine& cli, const std::optional<StoredRun>& stored,
+            int ranks);
+void check_call(const CommonOptions& o, const CommandLine& cli);
+void check_resumed(const run::Config& stored, const run::Config& now);
+void read_run(const std::filesystem::path& folder, std::string_view format, OptionSchema options);
+run::OptimizerOptions with_dtype(run::OptimizerOptions o, const Product& product,
+                                 Processes& processes);
+
+// For comparison: with a value for each option that has one, given or not.
+template <class Options>
+run::Config settled_config(const TrainingProgram<Options>& program, const Options& o) {
+  if constexpr (requires { o.settled(); }) {
+    const Options settled = o.settled();
+    return run::config_of(settled, program.format);
+  }
+  return run::config_of(o, program.format);
+}
+
+template <class Options>
+Options preset_of(const TrainingProgram<Options>& program, const std::string& name) {
+  const auto it = std::find_if(program.presets.begin(), program.presets.end(),
+                               [&](const auto& preset) { return preset.name == name; });
+  check(it != program.presets.end(), "there is no preset '{}'", name);
+  Options o = it->options;
+  o.text.preset = name;
+  return o;
+}
+
+// The options of the run in `folder`: values that are newer than its file have their defaults.
+// Error if there is no run, or if its values are invalid.
+template <class Options>
+Options options_of_run(const TrainingProgram<Options>& program,
+                       const std::filesystem::path& folder) {
+  Options o;
+  read_run(folder, program.format, o);
+  try {
+    o.validate();
+  } catch (const Error& error) {
+    fail("{}: {}", (folder / run::kConfigFile).string(), error.what());
+  }
+  return o;
+}
+
+// The options of this call: those of the preset, or of the run to resume, replaced by those that
+// the arguments give, and what follows from these, for so many processes. Nothing if --help or
+// --version was printed. UsageError for invalid values, and for values that cannot change when a
+// run is resumed. dtype may still be automatic.
+template <class Options>
+std::optional<Options> parse(const TrainingProgram<Options>& program, const Call& call,
+                             int ranks = 1) {
+  Options o = preset_of(program, program.presets.front().name);
+  CommonOptions common{o.call, o.optimizer, o.text.preset, o.text.corpus, Options::texts(o)};
+  PresetSummaries presets;
+  for (const Preset<Options>& preset : program.presets) {
+    presets.push_back({preset.name, preset.summary});
+  }
+  CommandLine cli(call.name, program.summary);
+  std::vector<std::string> words;
+  add_options(cli, words, presets, common.preset, o);
+  program.describe(cli);
+  for (const auto& [name, summary] : presets) cli.list("Presets", name, summary);
+
+  read_call(cli, words, call);  // to know the preset, or the run to resume
+  std::optional<StoredRun> stored;
+  if (continues_run(cli, o.call.folder)) {
+    const CallOptions given = o.call;
+    o = options_of_run(program, given.folder.out_dir);
+    stored = StoredRun{settled_config(program, o), o.optimizer.dtype,
+                       o.optimizer.warmup_iters == o.optimizer.default_warmup()};
+    o.call = given;
+  } else {
+    o = preset_of(program, std::string(o.text.preset));
+  }
+  cli.set_values();
+  if (cli.printed_information()) return std::nullopt;
+
+  take_words(common, cli, words);
+  o = program.adjusted(o, cli);
+  settle(common, cli, stored, ranks);
+  as_usage([&] {
+    o.validate();
+    program.check_patterns(o);
+  });
+  check_call(common, cli);
+  if (stored) check_resumed(stored->config, settled_config(program, o));
+  return o;
+}
+
+// The same of these processes, with the dtype that is faster on the machine where it is automatic.
+// Chooses what multiplies.
+template <class Options>
+std::optional<Options> parse(const TrainingProgram<Options>& program, const Call& call,
+                             Processes& processes) {
+  std::optional<Options> o = parse(program, call, processes.size());
+  if (!o) return o;
+  use_compute(o->call.compute);
+  if (o->optimizer.dtype == run::TrainDtype::automatic) {
+    o->optimizer = with_dtype(o->optimizer, program.product(*o), processes);
+  }
+  return o;
+}
 
 // --gradient-accumulation-steps of so many processes, of which each needs a batch at least: unless
 // the number was given, it is rounded up. UsageError if there are too few.
-std::int64_t batches_of_ranks(const CommonOptions& options, const CommandLine& cli, int ranks);
-
-// The main() of a training program.
-int train_main(TrainingProgram& program, const Call& call);
+std::int64_t batches_of_ranks(std::int64_t batches, bool resumes,
+                              const std::vector<std::string>& corpus, const CommandLine& cli,
+                              int ranks);
 
 }  // namespace tapegrad::cli

@@ -1,15 +1,10 @@
 #include "tapegrad/apps/cli/command.h"
-#include "tapegrad/apps/gpt/gpt_program.h"
+#include "tapegrad/apps/gpt/gpt_training.h"
 
 namespace tapegrad {
 namespace {
 
-int run(const cli::Call& call) {
-  gpt::Training program;
-  return cli::train_main(program, call);
-}
-
-const cli::Command kCommand("train", cli::CommandGroup::train, "train a GPT on text", run,
+const cli::Command kCommand("train", cli::CommandGroup::train, "train a GPT on text", gpt::train,
                             "train-gpt");
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tapegrad/apps/cli/training_program.h"
@@ -21,7 +22,7 @@ inline constexpr std::string_view kFirstWeightsNames[] = {"gpt2", "torch"};
 inline std::span<const std::string_view> names_of(FirstWeights) { return kFirstWeightsNames; }
 
 // The choice to run blocks again for their gradients: see nn::Decoder::recompute. `automatic`
-// becomes one of the others when the memory is known: settle_recompute().
+// becomes one of the others when the memory is known: resolve().
 enum class Recompute { off, on, automatic };
 inline constexpr std::string_view kRecomputeNames[] = {"off", "on", "auto"};
 inline std::span<const std::string_view> names_of(Recompute) { return kRecomputeNames; }
@@ -99,7 +100,7 @@ struct Options {
   run::OptimizerOptions optimizer;
   run::EvaluationOptions evaluation;
   PassOptions passes;
-  // Not an option itself: the model that the run starts from. See take_initial_model().
+  // Not an option itself: the model that the run starts from. See with_initial_model().
   std::shared_ptr<const run::OpenedModel> start;
   std::shared_ptr<const TensorSource> first_adapters;  // of --adapter
   std::shared_ptr<const run::OpenedModel> teacher;     // of --teacher
@@ -110,6 +111,16 @@ struct Options {
   bool prefers() const { return !text.preferences.empty(); }
   // True if a frozen copy of the weights that the run starts from runs beside the model.
   bool copies_start() const { return prefers() && preference.has_reference() && !tuning.lora_rank; }
+  // The options that name texts, and their paths.
+  template <class Self>
+  static auto texts(Self& o) {
+    using Texts = std::vector<std::pair<const char*, decltype(&o.text.corpus)>>;
+    return Texts{{"--corpus", &o.text.corpus},
+                 {"--val", &o.text.val},
+                 {"--chat", &o.text.chat},
+                 {"--preferences", &o.text.preferences},
+                 {"--data", &o.text.data}};
+  }
   run::BatchPlan batches() const { return run::batch_plan(text, optimizer.batch_size); }
 
   template <class Self, class Table>

@@ -84,7 +84,7 @@ preference_trial(const Options& o) {
 }
 
 run::PreferenceModel Program::preferring() const {
-  return {gpt_, reference_ ? &*reference_ : nullptr, options_.preference};
+  return {gpt_, reference_ ? &*reference_ : nullptr, plan_.preference};
 }
 
 run::Loss Program::next_preference_loss() {

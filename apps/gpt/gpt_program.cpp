@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "tapegrad/apps/cli/shell.h"
+#include "tapegrad/apps/gpt/gpt_facts.h"
 #include "tapegrad/apps/gpt/gpt_preferences.h"
 #include "tapegrad/apps/gpt/gpt_teacher.h"
 #include "tapegrad/apps/gpt/gpt_text.h"
@@ -17,23 +18,6 @@
 
 namespace tapegrad::gpt {
 namespace {
-
-// The options that depend on the text: the vocabulary, the tokenizer of a folder of tokens, and the
-// steps that --epochs take. Nothing changes them after this.
-void settle(Options& o, const run::TextData& data) {
-  o.model.vocab_size = data.tokenizer.vocab_size();
-  if (o.text.tokenizer.empty()) {
-    o.text.tokenizer = run::tokenizer_spec(
-        data.tokenizer, o.text.data.empty() ? "" : run::weighted_file(o.text.data.front()).path);
-  }
-  // The folder keeps a text that cannot be read again.
-  if (o.text.source().reads_stdin()) o.text.corpus.clear();
-  if (const auto epochs = std::exchange(o.passes.epochs, std::nullopt)) {
-    const std::int64_t parts = o.optimizer.gradient_accumulation_steps;
-    const std::int64_t pass = run::Batches(data, o.batches(), Rng(0)).per_pass();
-    o.optimizer.max_iters = (*epochs * pass + parts - 1) / parts;
-  }
-}
 
 nn::Params make_params(const Options& o, const run::RunFolder& folder, Rng& rng) {
   if (o.tuning.weights) {
@@ -57,51 +41,28 @@ nn::Decoder make_gpt(const nn::Params& params, const Options& o, Rng& rng) {
 
 }  // namespace
 
-std::unique_ptr<cli::TrainingJob> Training::prepare(run::RunFolder& folder) {
-  const run::FolderOptions& from = o_.call.folder;
-  const std::optional<data::Tokenizer> tokenizer = given_tokenizer(o_);
-  std::optional<data::ChatTemplate> chat_template;
-  if (tokenizer && o_.text.learns_chat()) {
-    chat_template = run::chat_template_of(given_settings(o_), *tokenizer);
-  }
-  run::LearntText learnt =
-      run::text_data_of(o_.text, {.folder = folder,
-                                  .format = format(),
-                                  .own_text = own_sources,
-                                  .tokenizer = tokenizer,
-                                  .tokenizer_of = folder.resumes() ? from.out_dir : from.init_from,
-                                  .chat_template = chat_template,
-                                  .seed = o_.random.seed});
-  print_notes(o_, learnt);
-  settle(o_, learnt.data);
-  know_base(o_);
-  know_teacher(o_, learnt.data.tokenizer);
-  settle_recompute(o_, folder.processes());
-  return std::make_unique<Program>(o_, folder, std::move(learnt.text), std::move(learnt.data));
-}
-
-Program::Program(const Options& options, run::RunFolder& folder, run::Text text, run::TextData data)
-    : options_(options),
+Program::Program(Options plan, run::RunFolder& folder, run::Text text, run::TextData data)
+    : plan_(std::move(plan)),
       folder_(folder),
       text_(std::move(text)),
       data_(std::move(data)),
-      settings_(data_.chat ? run::settings_with_template(given_settings(options), data_.tokenizer,
+      settings_(data_.chat ? run::settings_with_template(given_settings(plan_), data_.tokenizer,
                                                          data_.chat->chat_template)
-                           : given_settings(options)),
-      prompt_(run::prompt_tokens(data_.tokenizer, options.passes.sample_prompt)),
-      memory_(run::checked_memory(memory_of(options), options.call.max_minutes.has_value(),
+                           : given_settings(plan_)),
+      prompt_(run::prompt_tokens(data_.tokenizer, plan_.passes.sample_prompt)),
+      memory_(run::checked_memory(memory_of(plan_), plan_.call.max_minutes.has_value(),
                                   folder.processes())),
-      rng_(options.random.seed),
-      params_(make_params(options, folder, rng_)),
-      gpt_(make_gpt(params_, options, rng_)),
-      reference_(reference_model(options, gpt_)),
-      teacher_(teacher_model(options)),
-      batches_(data_, options.batches(), rng_),
-      own_dropout_(options.random.seed, Rng::Kind::philox) {}
+      rng_(plan_.random.seed),
+      params_(make_params(plan_, folder, rng_)),
+      gpt_(make_gpt(params_, plan_, rng_)),
+      reference_(reference_model(plan_, gpt_)),
+      teacher_(teacher_model(plan_)),
+      batches_(data_, plan_.batches(), rng_),
+      own_dropout_(plan_.random.seed, Rng::Kind::philox) {}
 
 run::Task Program::task() {
-  run::Config config = run::config_of(options_, run::kGPTFormat);
-  config.set(run::section_of("model", options_.model));
+  run::Config config = run::config_of(plan_, run::kGPTFormat);
+  config.set(run::section_of("model", plan_.model));
   run::keep_identity(config, text_);
   return {
       .params = params_,
@@ -109,18 +70,18 @@ run::Task Program::task() {
       .loss = [this] { return next_loss(); },
       .skip_batch = [this] { skip_batch(); },
       .counted = [this](std::int64_t batches) { return batches_.counted(batches); },
-      .beside = options_.prefers() ? std::vector<std::string>{"reward_margin", "reward_accuracy"}
-                                   : std::vector<std::string>(),
+      .beside = plan_.prefers() ? std::vector<std::string>{"reward_margin", "reward_accuracy"}
+                                : std::vector<std::string>(),
       .evaluate =
           [this] {
-            return losses_of(options_.evaluation.eval_iters, batches_.rng(), folder_.processes());
+            return losses_of(plan_.evaluation.eval_iters, batches_.rng(), folder_.processes());
           },
       .dropout = &own_dropout_,
       .config = std::move(config),
       .write_files =
           [this](const std::filesystem::path& folder) {
             run::save_settings(folder, settings_, data_.tokenizer);
-            run::keep_text(folder, data_.tokenizer, options_.text.source(), text_);
+            run::keep_text(folder, data_.tokenizer, plan_.text.source(), text_);
           },
       .after_step = [this](run::Report& report) { print_continuation(report); },
       .at_step = [this](run::Report& report) { print_sample(report); },
@@ -132,19 +93,18 @@ run::Task Program::task() {
 
 std::optional<run::Losses> Program::losses_of(std::int64_t batches, Rng& rng,
                                               Processes* processes) const {
-  return options_.prefers()
-             ? run::estimate_preferences(preferring(), *data_.chat, options_.batches(), batches,
-                                         options_.random, rng, processes)
-             : run::estimate_losses(gpt_, data_, options_.batches(), batches, options_.random, rng,
-                                    processes);
+  return plan_.prefers() ? run::estimate_preferences(preferring(), *data_.chat, plan_.batches(),
+                                                     batches, plan_.random, rng, processes)
+                         : run::estimate_losses(gpt_, data_, plan_.batches(), batches, plan_.random,
+                                                rng, processes);
 }
 
 run::Loss Program::next_loss() {
-  if (options_.prefers()) return next_preference_loss();
+  if (plan_.prefers()) return next_preference_loss();
   const auto [inputs, targets] = run::tensors_of(batches_.next());
   if (teacher_) {
-    return {nn::distillation_loss(gpt_, *teacher_, inputs, targets,
-                                  options_.teaching.distillation(), &dropout()),
+    return {nn::distillation_loss(gpt_, *teacher_, inputs, targets, plan_.teaching.distillation(),
+                                  &dropout()),
             inputs.ids.numel()};
   }
   return {gpt_.loss(inputs, targets, &dropout()), inputs.ids.numel()};
@@ -152,31 +112,30 @@ run::Loss Program::next_loss() {
 
 void Program::skip_batch() {
   batches_.skip();
-  if (options_.model.dropout == 0) return;
+  if (plan_.model.dropout == 0) return;
   const DryRun dry(DryRun::Draws::made);
-  const Tensor ids =
-      Tensor::zeros({options_.optimizer.batch_size, options_.text.block_size}, DType::i32);
+  const Tensor ids = Tensor::zeros({plan_.optimizer.batch_size, plan_.text.block_size}, DType::i32);
   gpt_.loss(ids, ids, &dropout());
 }
 
 run::HeaderLine Program::about_text() const {
   if (data_.chat) {
-    return {options_.prefers() ? "pairs" : "chat",
+    return {plan_.prefers() ? "pairs" : "chat",
             fmt::format("{}: {} ({})", text_name(text_), run::about_chat(*data_.chat),
-                        options_.text.tokenizer)};
+                        plan_.text.tokenizer)};
   }
   std::string text = fmt::format("{}: {} to train, {} to validate ({})", text_name(text_),
                                  amount(data_.train, data_.train_documents),
-                                 amount(data_.val, data_.val_documents), options_.text.tokenizer);
+                                 amount(data_.val, data_.val_documents), plan_.text.tokenizer);
   const std::string shares = run::shares_text(data_.train, text_.mixture);
   if (!shares.empty()) text += "; a pass is " + shares;
   return {"text", std::move(text)};
 }
 
 run::RunHeader Program::about() const {
-  const nn::DecoderConfig& c = options_.model;
-  const run::OptimizerOptions& o = options_.optimizer;
-  const std::int64_t T = options_.text.block_size;
+  const nn::DecoderConfig& c = plan_.model;
+  const run::OptimizerOptions& o = plan_.optimizer;
+  const std::int64_t T = plan_.text.block_size;
   run::RunHeader about{
       .lines = {{"model",
                  fmt::format("{}{}: {}, {}, {}; it sees {} at once{}",
@@ -192,21 +151,21 @@ run::RunHeader Program::about() const {
                 about_text()},
       .step = grouped(o.batch_size * T * o.gradient_accumulation_steps) + " tokens",
       .memory = memory_,
-      .product = product_of(options_),
+      .product = product_of(plan_),
       .use_command =
           data_.chat ? fmt::format("{} {}", cli::program_path("tapegrad chat"),
                                    cli::quoted(folder_.path().string()))
                      : fmt::format("{} {} --num-samples 3", cli::program_path("tapegrad sample"),
                                    cli::quoted(folder_.path().string()))};
-  const auto tuning = about_tuning(options_, params_);
+  const auto tuning = about_tuning(plan_, params_);
   about.lines.insert(about.lines.begin() + 1, tuning.begin(), tuning.end());
   if (teacher_) {
     about.lines.push_back(
-        {"teacher", fmt::format("{}, {} of the loss at temperature {:g}", options_.teaching.teacher,
-                                options_.teaching.weight, options_.teaching.temperature)});
+        {"teacher", fmt::format("{}, {} of the loss at temperature {:g}", plan_.teaching.teacher,
+                                plan_.teaching.weight, plan_.teaching.temperature)});
   }
-  if (!options_.extras.recompute_note.empty()) {
-    about.lines.push_back({"recompute", options_.extras.recompute_note});
+  if (!plan_.extras.recompute_note.empty()) {
+    about.lines.push_back({"recompute", plan_.extras.recompute_note});
   }
   return about;
 }
@@ -214,16 +173,16 @@ run::RunHeader Program::about() const {
 void Program::finish(run::Report& report) const {
   const std::string what = "evaluating the validation split";
   report.working(what);
-  const auto limit = run::evaluation_limit(options_.passes.final_eval, report.training_seconds());
+  const auto limit = run::evaluation_limit(plan_.passes.final_eval, report.training_seconds());
   std::optional<run::TextLoss> loss;
   if (limit) {
-    const run::WindowOptions windows{.batch_size = options_.optimizer.batch_size,
-                                     .block_size = options_.text.block_size,
+    const run::WindowOptions windows{.batch_size = plan_.optimizer.batch_size,
+                                     .block_size = plan_.text.block_size,
                                      .limit = *limit,
                                      .on_progress = [&](double share, double left) {
                                        report.progress(what + ": " + progress_text(share, left));
                                      }};
-    if (options_.prefers()) {
+    if (plan_.prefers()) {
       finish_preferences(report, windows);
     } else {
       loss = data_.chat ? run::loss_of_conversations(gpt_, data_.tokenizer, data_.chat->val,
@@ -242,8 +201,8 @@ void Program::finish(run::Report& report) const {
                    {"bits_per_byte", loss->bits_per_byte}});
   }
   save_adapters(report);
-  if (options_.call.sample) print_samples(report);
-  if (!options_.tuning.lora_rank) return;
+  if (plan_.call.sample) print_samples(report);
+  if (!plan_.tuning.lora_rank) return;
   const std::string run = folder_.path().string();
   report.line(fmt::format(
       "\nThe model with its adapters, and the adapters alone, for other programs:\n"
@@ -255,7 +214,7 @@ void Program::finish(run::Report& report) const {
 // For other programs, beside the checkpoint, whose adapters they are.
 void Program::save_adapters(run::Report& report) const {
   const bool writes = folder_.processes() == nullptr || folder_.processes()->rank() == 0;
-  if (!options_.tuning.weights || !writes) return;
+  if (!plan_.tuning.weights || !writes) return;
   try {
     const auto files =
         run::save_adapters_beside(folder_.path(), run::open_model(folder_.path().string()));

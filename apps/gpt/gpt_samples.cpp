@@ -25,7 +25,7 @@ std::string print_text(run::Report& report, run::TextStream& stream) {
 run::TextStream Program::continuation(std::vector<nn::Tokens> prompts,
                                       nn::GenerateOptions options) const {
   options.stop_tokens = data_.tokenizer.ends();
-  return {gpt_, data_.tokenizer, std::move(prompts), options, options_.random.seed};
+  return {gpt_, data_.tokenizer, std::move(prompts), options, plan_.random.seed};
 }
 
 // The model's answers to questions of the conversations that it is validated with, beside those
@@ -35,8 +35,7 @@ void Program::print_answers(run::Report& report, bool recorded) const {
   sampling.stop_tokens = data_.chat->ends;
   std::vector<nn::Tokens> prompts;
   for (const run::ChatPrompt& prompt : data_.chat->prompts) prompts.push_back(prompt.tokens);
-  run::TextStream answers(gpt_, data_.tokenizer, std::move(prompts), sampling,
-                          options_.random.seed);
+  run::TextStream answers(gpt_, data_.tokenizer, std::move(prompts), sampling, plan_.random.seed);
   for (const run::ChatPrompt& prompt : data_.chat->prompts) {
     if (interrupted()) return;
     report.line(fmt::format("\nstep {}, a conversation to validate with\nprompt: {}\nwanted: {}",
@@ -67,7 +66,7 @@ void Program::print_samples(run::Report& report) const {
 }
 
 bool Program::shows_sample(const run::Report& report) const {
-  const auto interval = options_.passes.sample_interval;
+  const auto interval = plan_.passes.sample_interval;
   return interval && report.iteration() > 0 && report.iteration() % *interval == 0;
 }
 
@@ -76,9 +75,9 @@ void Program::print_sample(run::Report& report) const {
   if (!shows_sample(report)) return;
   if (data_.chat) return print_answers(report, /*recorded=*/true);
   report.line(fmt::format("\nsample at step {}:", report.iteration()));
-  report.text(options_.passes.sample_prompt);
+  report.text(plan_.passes.sample_prompt);
   run::TextStream sample = continuation({prompt_}, kSampling);
-  const std::string text = options_.passes.sample_prompt + print_text(report, sample);
+  const std::string text = plan_.passes.sample_prompt + print_text(report, sample);
   report.line("\n");
   // A text that a signal has cut is made again when the run is resumed.
   if (!interrupted()) report.record({{"sample", text}});
@@ -86,10 +85,10 @@ void Program::print_sample(run::Report& report) const {
 
 // After each pass: the text that the model makes of the prompt, on one line.
 void Program::print_continuation(run::Report& report) const {
-  const std::int64_t parts = options_.optimizer.gradient_accumulation_steps;
+  const std::int64_t parts = plan_.optimizer.gradient_accumulation_steps;
   if (!continues_prompt() || !batches_.ended_pass(parts)) return;
   std::string text =
-      options_.passes.sample_prompt +
+      plan_.passes.sample_prompt +
       continuation({prompt_}, {.max_new_tokens = kContinuationTokens, .greedy = true}).text();
   std::replace(text.begin(), text.end(), '\n', ' ');
   report.line(text);

@@ -9,7 +9,7 @@
 
 namespace tapegrad::gpt {
 
-void take_teacher(Options& o) {
+Options with_teacher(Options o) {
   const run::FolderOptions& folder = o.call.folder;
   const bool had_one = !o.teaching.base.empty();
   if (folder.resumes() && had_one == o.teaching.teacher.empty()) {
@@ -17,7 +17,7 @@ void take_teacher(Options& o) {
         "--teacher: by {}/config.json, the run to resume {} from its beginning; begin a new one",
         folder.out_dir, had_one ? "has learnt from a teacher" : "has had none");
   }
-  if (o.teaching.teacher.empty()) return;
+  if (o.teaching.teacher.empty()) return o;
   std::error_code ignored;
   if (!folder.out_dir.empty() &&
       std::filesystem::equivalent(o.teaching.teacher, folder.out_dir, ignored)) {
@@ -26,19 +26,21 @@ void take_teacher(Options& o) {
   }
   o.teaching.teacher = absolute_path(o.teaching.teacher).lexically_normal().string();
   o.teacher = std::make_shared<run::OpenedModel>(run::open_model(o.teaching.teacher));
+  return o;
 }
 
-void know_teacher(Options& o, const data::Tokenizer& tokenizer) {
-  if (!o.teacher) return;
+std::optional<std::string> fingerprint_of_teacher(const Options& o,
+                                                  const data::Tokenizer& tokenizer) {
+  if (!o.teacher) return std::nullopt;
   const std::string& path = o.teaching.teacher;
-  run::check_teacher(*o.teacher, path, tokenizer, o.model.vocab_size, o.text.block_size);
+  run::check_teacher(*o.teacher, path, tokenizer, tokenizer.vocab_size(), o.text.block_size);
   run::check_base(*o.teacher);
   const std::string now = run::fingerprint_of(*o.teacher->weights);
-  if (!o.call.folder.resumes()) o.teaching.base = now;
-  check(now == o.teaching.base,
+  check(!o.call.folder.resumes() || now == o.teaching.base,
         "--teacher {}: its weights have changed since the run began (fingerprint {}, now {}): put "
         "that model back as it was",
         path, o.teaching.base, now);
+  return now;
 }
 
 std::optional<nn::Decoder> teacher_model(const Options& o) {

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 
 #include "tapegrad/apps/gpt/gpt_options.h"
 #include "tapegrad/run/plan/memory_estimate.h"
@@ -10,10 +11,12 @@ namespace tapegrad::gpt {
 
 // train-gpt --teacher.
 
-// Opens the teacher, if there is one.
-void take_teacher(Options& options);
-// Error if the teacher does not fit the model, or its weights have changed since the run began.
-void know_teacher(Options& options, const data::Tokenizer& tokenizer);
+// The same options with the teacher opened, if there is one.
+Options with_teacher(Options given);
+// Of the teacher's weights, for a text of that tokenizer. Nothing if there is no teacher. Error if
+// it does not fit the model, or its weights have changed since the run began.
+std::optional<std::string> fingerprint_of_teacher(const Options& options,
+                                                  const data::Tokenizer& tokenizer);
 // Reads it.
 std::optional<nn::Decoder> teacher_model(const Options& options);
 

@@ -1,35 +1,30 @@
+#include "tapegrad/apps/gpt/gpt_training.h"
+
 #include <algorithm>
 #include <utility>
 
+#include "tapegrad/apps/cli/run_processes.h"
 #include "tapegrad/apps/cli/shell.h"
-#include "tapegrad/apps/gpt/gpt_preferences.h"
+#include "tapegrad/apps/cli/training_call.h"
+#include "tapegrad/apps/gpt/gpt_facts.h"
 #include "tapegrad/apps/gpt/gpt_program.h"
 #include "tapegrad/apps/gpt/gpt_teacher.h"
 #include "tapegrad/apps/gpt/gpt_text.h"
 #include "tapegrad/apps/gpt/init_from.h"
 #include "tapegrad/apps/gpt/plan.h"
-#include "tapegrad/apps/gpt/samples.h"
 #include "tapegrad/apps/sample/evaluate_text.h"
 #include "tapegrad/base/interrupt.h"
-#include "tapegrad/base/memory/available_memory.h"
-#include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
-#include "tapegrad/run/corpus/chat/chat_tokenizer.h"
 #include "tapegrad/run/corpus/mixture.h"
 #include "tapegrad/run/corpus/token_folder.h"
 #include "tapegrad/run/models/chat_template_of.h"
-
-namespace tapegrad::embedded {
-std::string_view default_corpus();
-}
 
 namespace tapegrad::gpt {
 namespace {
 
 // --corpus may name folders of --data, also in place of those that a run has kept. Their tokenizer
 // is that of the folders, whatever the preset has.
-void take_folder(Options& o, const cli::CommandLine& cli) {
-  run::TextOptions& text = o.text;
+run::TextOptions with_folders(run::TextOptions text, bool resumes, const cli::CommandLine& cli) {
   const auto is_folder = [](const std::string& path) {
     return run::is_token_folder(run::weighted_file(path).path);
   };
@@ -38,8 +33,8 @@ void take_folder(Options& o, const cli::CommandLine& cli) {
     if (!std::all_of(text.corpus.begin(), text.corpus.end(), is_folder)) return;
     text.data = std::exchange(text.corpus, {});
   });
-  if (text.data.empty() || o.call.folder.resumes()) return;
-  if (!cli.given("--tokenizer")) text.tokenizer.clear();
+  if (!text.data.empty() && !resumes && !cli.given("--tokenizer")) text.tokenizer.clear();
+  return text;
 }
 
 // --eval-only of conversations.
@@ -61,19 +56,18 @@ int print_chat_evaluation(const Options& stored, const run::TextModel& model, co
 
 // Batches of conversations are packed, whatever the preset has. A new tokenizer must have tokens
 // beside characters.
-void take_chat(Options& o, const cli::CommandLine& cli) {
-  run::TextOptions& text = o.text;
-  const run::FolderOptions& folder = o.call.folder;
-  if (!text.learns_chat() || folder.resumes()) return;
+run::TextOptions with_chat(run::TextOptions text, const run::FolderOptions& folder,
+                           const cli::CommandLine& cli) {
+  if (!text.learns_chat() || folder.resumes()) return text;
   if (!cli.given("--batches")) text.batches = run::BatchKind::packed;
   if (!cli.given("--stride")) text.stride.reset();
-  if (folder.starts_from_model()) return;
+  if (folder.starts_from_model()) return text;
   if (!text.preferences.empty()) {
     cli::usage_error(
         "--preferences needs --init-from PATH, a model that answers already: a run folder, or a "
         "model of another program");
   }
-  if (text.chat.empty() || text.tokenizer != "char") return;
+  if (text.chat.empty() || text.tokenizer != "char") return text;
   cli::usage_error(
       "--chat needs a tokenizer with special tokens: --tokenizer bpe:N (such as bpe:2048), gpt2 or "
       "the path of a tokenizer.json; or a model that has one: --init-from PATH");
@@ -112,57 +106,7 @@ int print_evaluation(const Options& o) {
   return interrupted() ? kInterruptedExitCode : 0;
 }
 
-}  // namespace
-
-run::Text own_sources() {
-  return run::text_of_program("the program's own sources", embedded::default_corpus());
-}
-
-Product product_of(const Options& o) {
-  return {o.optimizer.batch_size * o.text.block_size, o.model.inner(), o.model.n_embd};
-}
-
-std::int64_t vocab_size_of(const Options& o) {
-  if (const auto given = given_tokenizer(o)) return given->vocab_size();
-  if (const auto size = data::bpe_size(o.text.tokenizer)) return *size;  // learning takes minutes
-  std::optional<run::Text> text;
-  const auto read = [&]() -> const run::Text& {
-    return text.emplace(run::text_of_new_run(o.text.source(), own_sources));
-  };
-  if (!o.text.chat.empty()) {
-    return run::make_chat_tokenizer(o.text.tokenizer, read(),
-                                    o.text.val_fraction.value_or(run::kValFraction), o.random.seed)
-        .vocab_size();
-  }
-  return run::make_tokenizer(o.text, o.random.seed, read).vocab_size();
-}
-
-run::MemoryEstimate memory_of(const Options& o) {
-  run::MemoryOptions options{.block_size = o.text.block_size,
-                             .recompute = o.extras.recomputes(),
-                             .stored_masks = o.random.one_generator(),
-                             .precision = o.optimizer.precision(),
-                             .tuning = o.tuning,
-                             .optimizer = o.optimizer.rules()};
-  add_preference_memory(o, options);
-  add_teacher_memory(o, options);
-  if (o.tuning.weights) options.packed = [&o] { return packed_params(o, FirstAdapters::left_out); };
-  return run::estimate_memory(o.model, o.optimizer.batch_size, options);
-}
-
-void settle_recompute(Options& o, const Processes* processes) {
-  if (o.extras.recompute != Recompute::automatic) return;
-  o.extras.recompute = Recompute::off;
-  const run::MemoryEstimate stored = memory_of(o);
-  const bool fits = run::memory_fits(stored, o.call.max_minutes.has_value(), processes);
-  if (!fits) o.extras.recompute = Recompute::on;
-  const auto available = available_memory();
-  o.extras.recompute_note =
-      fmt::format("{}: without it, a step takes {}{}", fits ? "off" : "on", size_text(stored.total),
-                  available ? ", and " + available->text() : "");
-}
-
-void Training::describe(cli::CommandLine& cli) const {
+void describe(cli::CommandLine& cli) {
   cli.without_value("--recompute", std::string(name_of_enum(Recompute::on)));
   cli.example("tapegrad train", "two minutes on the program's own sources, then a sample");
   cli.example("tapegrad train --preset char-cpu --corpus shakespeare.txt",
@@ -211,17 +155,18 @@ void Training::describe(cli::CommandLine& cli) const {
       "adapters beside weights that stay as short as the file has them");
 }
 
-void Training::adjust(const cli::CommandLine& cli) {
-  Options& o = o_;
+Options adjusted(const Options& given, const cli::CommandLine& cli) {
+  Options o = given;
   if (cli.given("--epochs") && cli.given("--max-iters")) {
     cli::usage_error("--epochs and --max-iters exclude each other");
   }
   if (cli.given("--epochs") && cli.given("--max-minutes")) {
     cli::usage_error("--epochs and --max-minutes exclude each other");
   }
+  const run::FolderOptions& folder = o.call.folder;
   if (cli.given("--epochs")) {
     o.call.max_minutes.reset();
-    const bool free = !cli.given("--batches") && !o.call.folder.resumes();
+    const bool free = !cli.given("--batches") && !folder.resumes();
     if (free) o.text.batches = run::BatchKind::epochs;
   }
   for (const char* option : {"--ranks", "--bandwidth", "--latency"}) {
@@ -230,33 +175,74 @@ void Training::adjust(const cli::CommandLine& cli) {
                      cli::program_path("tapegrad train"));
   }
   if (cli.given("--max-iters") || o.call.max_minutes) o.passes.epochs.reset();
-  take_folder(o, cli);
-  take_chat(o, cli);
-  const run::FolderOptions& folder = o.call.folder;
+  o.text = with_folders(o.text, folder.resumes(), cli);
+  o.text = with_chat(o.text, folder, cli);
   if (!folder.resumes() && !folder.starts_from_model()) o.model.block_size = o.text.block_size;
-  take_initial_model(o, cli);
-  take_teacher(o);
+  o = with_teacher(with_initial_model(o, cli));
   if (o.extras.plan) {
     o.extras.batches_of_ranks =
-        cli::batches_of_ranks(common(), cli, static_cast<int>(o.extras.ranks));
+        cli::batches_of_ranks(o.optimizer.gradient_accumulation_steps, folder.resumes(),
+                              o.text.corpus, cli, static_cast<int>(o.extras.ranks));
   }
+  return o;
 }
 
-Product Training::product() const { return product_of(o_); }
-
-std::optional<int> Training::run_other_mode() const {
-  if (o_.extras.eval_only) return print_evaluation(o_);
-  if (!o_.extras.summary && !o_.extras.plan) return std::nullopt;
-  Options known = o_;
-  known.model.vocab_size = vocab_size_of(o_);
-  if (known.teacher) {
-    run::check_teacher(*known.teacher, known.teaching.teacher, known.teacher->tokenizer,
-                       known.model.vocab_size, known.text.block_size);
-  }
-  settle_recompute(known);
-  if (o_.extras.plan) return print_plan(known);
-  fmt::print("{}", nn::summary(known.model, known.text.block_size).str());
+// --plan or the like, instead of training: the exit code.
+std::optional<int> run_other_mode(const Options& said) {
+  if (said.extras.eval_only) return print_evaluation(said);
+  if (!said.extras.summary && !said.extras.plan) return std::nullopt;
+  const Options plan = resolve(said, facts_without_text(said));
+  if (plan.extras.plan) return print_plan(plan);
+  fmt::print("{}", nn::summary(plan.model, plan.text.block_size).str());
   return 0;
+}
+
+run::LearntText read_text(const Options& said, const run::RunFolder& folder) {
+  const run::FolderOptions& from = said.call.folder;
+  const std::optional<data::Tokenizer> tokenizer = given_tokenizer(said);
+  std::optional<data::ChatTemplate> chat_template;
+  if (tokenizer && said.text.learns_chat()) {
+    chat_template = run::chat_template_of(given_settings(said), *tokenizer);
+  }
+  run::LearntText learnt = run::text_data_of(
+      said.text, {.folder = folder,
+                  .format = run::kGPTFormat,
+                  .own_text = own_sources,
+                  .tokenizer = tokenizer,
+                  .tokenizer_of = folder.resumes() ? from.out_dir : from.init_from,
+                  .chat_template = chat_template,
+                  .seed = said.random.seed});
+  print_notes(said, learnt);
+  return learnt;
+}
+
+}  // namespace
+
+const cli::TrainingProgram<Options>& training() {
+  static const cli::TrainingProgram<Options> program{
+      .summary = "Trains a GPT on text and keeps it in a run folder.",
+      .format = run::kGPTFormat,
+      .presets = presets(),
+      .describe = describe,
+      .adjusted = adjusted,
+      .check_patterns = check_patterns,
+      .product = product_of};
+  return program;
+}
+
+int train(const cli::Call& call) {
+  ignore_closed_pipes();
+  return cli::run_processes(call.name, [&](Processes& processes) {
+    const std::optional<const Options> said = cli::parse(training(), call, processes);
+    if (!said) return 0;
+    const auto other = cli::code_of_rank_0(processes, [&] { return run_other_mode(*said); });
+    if (other) return *other;
+    cli::TrainingCall here(call, processes, *said);
+    run::LearntText learnt = read_text(*said, here.folder());
+    const Options plan = resolve(*said, facts_of(*said, learnt.data, here.folder().processes()));
+    Program program(plan, here.folder(), std::move(learnt.text), std::move(learnt.data));
+    return here.train(program.task(), plan.optimizer, plan.evaluation);
+  });
 }
 
 }  // namespace tapegrad::gpt

@@ -179,15 +179,18 @@ run::ModelSettings given_settings(const Options& o) {
   return is_cut ? run::cut_settings(o.start->settings, o.model.block_size) : o.start->settings;
 }
 
-void take_initial_model(Options& o, const cli::CommandLine& cli) {
+Options with_initial_model(const Options& given, const cli::CommandLine& cli) {
+  Options o = given;
   const run::FolderOptions& folder = o.call.folder;
   if (!o.tuning.lora_rank && !o.tuning.adapter) {
     for (const char* option : {"--lora-alpha", "--lora-target", "--weights"}) {
       if (cli.given(option)) cli::usage_error("{} needs --lora-rank", option);
     }
   }
-  if (folder.resumes()) return;
-  if (!folder.starts_from_model()) return refuse_without_start(cli);
+  if (!folder.starts_from_model()) {
+    if (!folder.resumes()) refuse_without_start(cli);
+    return o;
+  }
   check_folders(folder);
   o.tuning.checkpoint = folder.checkpoint.value_or(run::best_or_last(folder.init_from));
   auto opened =
@@ -206,6 +209,7 @@ void take_initial_model(Options& o, const cli::CommandLine& cli) {
   take_length(o, cli);
   o.tuning.started_from = absolute_path(folder.init_from).lexically_normal().string();
   take_adapters(o, cli);
+  return o;
 }
 
 void check_patterns(const Options& o) {
@@ -257,17 +261,21 @@ run::OpenedModel opened_start(const Options& o) {
   return opened;
 }
 
-void know_base(Options& o) {
+std::optional<std::string> fingerprint_of_base(const Options& o) {
   if (o.start) run::check_base(*o.start);
-  if (!o.tuning.weights && !o.copies_start()) return;
-  if (o.start) o.tuning.base = run::fingerprint_of(*o.start->weights);
-  if (!o.call.folder.resumes()) return;
-  if (o.tuning.weights) return run::check_base(run::open_model(o.call.folder.out_dir));
+  if (!o.tuning.weights && !o.copies_start()) return std::nullopt;
+  if (o.start) return run::fingerprint_of(*o.start->weights);
+  if (!o.call.folder.resumes()) return std::nullopt;
+  if (o.tuning.weights) {
+    run::check_base(run::open_model(o.call.folder.out_dir));
+    return std::nullopt;
+  }
   const std::string now = run::fingerprint_of(*opened_start(o).weights);
   check(now == o.tuning.base,
         "{}: this run is compared with {}, whose weights have changed since the run began "
         "(fingerprint {}, now {}): put that model back as it was",
         o.call.folder.out_dir, o.tuning.started_from, o.tuning.base, now);
+  return now;
 }
 
 void check_initial_params(const Options& o, const nn::Params& params) {

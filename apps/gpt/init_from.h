@@ -7,6 +7,8 @@
 
 #include "tapegrad/apps/gpt/gpt_options.h"
 #include "tapegrad/nn/make_decoder.h"
+#include "tapegrad/run/folder/run_folder.h"
+#include "tapegrad/run/record/header_lines.h"
 
 namespace tapegrad::gpt {
 
@@ -15,11 +17,12 @@ namespace tapegrad::gpt {
 // The tokenizer of the model that the run resumes or starts from; nothing for a new one.
 std::optional<data::Tokenizer> given_tokenizer(const Options& options);
 
-// Opens the model that the run starts from. Sets the options of the model and the tokenizer to
-// those of the folder, but for dropout, which may be chosen anew. --block-size is the length in
-// training, and cuts learned positions alone. UsageError for options that contradict them, for a
-// block size that the model has no positions for, and for options that need --init-from PATH.
-void take_initial_model(Options& options, const cli::CommandLine& cli);
+// The same options with the model that the run starts from, opened: the options of the model and
+// the tokenizer are those of the folder, but for dropout, which may be chosen anew. --block-size is
+// the length in training, and cuts learned positions alone. UsageError for options that contradict
+// them, for a block size that the model has no positions for, and for options that need --init-from
+// PATH.
+Options with_initial_model(const Options& given, const cli::CommandLine& cli);
 
 // Error if a pattern of the options names nothing that the model has. Reads no weights.
 void check_patterns(const Options& options);
@@ -39,8 +42,8 @@ nn::Params packed_params(const Options& options, FirstAdapters adapters,
 // The model that a run started from, opened again, as it was when the run began.
 run::OpenedModel opened_start(const Options& options);
 // Of a run that keeps adapters alone, or runs beside the model that it started from: what tells
-// whether that model is still the same. Reads its weights. Error if it is not.
-void know_base(Options& options);
+// whether that model is still the same. Reads its weights. Error if it is not. Nothing for others.
+std::optional<std::string> fingerprint_of_base(const Options& options);
 // Error if a weight is not finite: no run can start from it.
 void check_initial_params(const Options& options, const nn::Params& params);
 

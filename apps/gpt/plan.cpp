@@ -7,8 +7,8 @@
 
 #include "tapegrad/apps/bench/measured_step.h"
 #include "tapegrad/apps/bench/trial.h"
+#include "tapegrad/apps/gpt/gpt_facts.h"
 #include "tapegrad/apps/gpt/gpt_preferences.h"
-#include "tapegrad/apps/gpt/gpt_program.h"
 #include "tapegrad/apps/gpt/gpt_teacher.h"
 #include "tapegrad/apps/gpt/init_from.h"
 #include "tapegrad/base/interrupt.h"

@@ -37,8 +37,8 @@ class TextCosts {
 }  // namespace
 
 run::SideCosts Program::side_costs() const {
-  const run::BatchPlan plan = options_.batches();
-  const double minutes = options_.call.max_minutes.value_or(0);
+  const run::BatchPlan plan = plan_.batches();
+  const double minutes = plan_.call.max_minutes.value_or(0);
   const TextCosts text(gpt_, std::max(kSampleTokens, kContinuationTokens));
   const double batch = seconds_of([&] {
                          Rng unused(0);
@@ -52,21 +52,21 @@ run::SideCosts Program::side_costs() const {
   const int ranks = folder_.processes() == nullptr ? 1 : folder_.processes()->size();
   costs.evaluation =
       batch / ranks *
-      static_cast<double>(run::evaluation_batches(data_, plan, options_.evaluation.eval_iters));
-  if (const auto limit = run::evaluation_limit(options_.passes.final_eval, 60 * minutes)) {
+      static_cast<double>(run::evaluation_batches(data_, plan, plan_.evaluation.eval_iters));
+  if (const auto limit = run::evaluation_limit(plan_.passes.final_eval, 60 * minutes)) {
     const auto batches = std::min(all, limit->batches.value_or(all));
     costs.end = std::min(batch * static_cast<double>(batches),
                          limit->seconds.value_or(std::numeric_limits<double>::infinity()));
   }
-  if (options_.call.sample) {
+  if (plan_.call.sample) {
     costs.end += static_cast<double>(std::size(kSampleHeadings)) * text.seconds(kSampleTokens);
   }
-  if (const auto interval = options_.passes.sample_interval) {
+  if (const auto interval = plan_.passes.sample_interval) {
     costs.each_step = text.seconds(kSampleTokens) / static_cast<double>(*interval);
   }
   if (continues_prompt() && batches_.per_pass() > 0) {
     costs.each_step += text.seconds(kContinuationTokens) *
-                       static_cast<double>(options_.optimizer.gradient_accumulation_steps) /
+                       static_cast<double>(plan_.optimizer.gradient_accumulation_steps) /
                        static_cast<double>(batches_.per_pass());
   }
   return costs;

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tapegrad/apps/cli/training_program.h"
@@ -37,6 +38,13 @@ struct Options {
   run::EvaluationOptions evaluation;
 
   void validate() const;
+
+  // The options that name texts, and their paths.
+  template <class Self>
+  static auto texts(Self& o) {
+    using Texts = std::vector<std::pair<const char*, decltype(&o.text.corpus)>>;
+    return Texts{{"--corpus", &o.text.corpus}};
+  }
 
   template <class Self, class Table>
   static void describe(Self& o, Table& t) {

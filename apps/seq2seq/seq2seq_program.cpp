@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tapegrad/apps/cli/run_processes.h"
 #include "tapegrad/apps/cli/shell.h"
 #include "tapegrad/apps/seq2seq/accuracy.h"
 #include "tapegrad/base/interrupt.h"
@@ -45,9 +46,7 @@ Product product_of(const Options& o) {
   return {o.optimizer.batch_size * o.model.block_size, o.model.n_hidden, o.model.n_embd};
 }
 
-}  // namespace
-
-void Training::describe(cli::CommandLine& cli) const {
+void describe(cli::CommandLine& cli) {
   cli.example("tapegrad seq2seq", "learns to write dates and times as ISO 8601");
   cli.example("tapegrad seq2seq --corpus pairs.tsv --out-dir runs/pairs",
               "learns from a file whose lines are a source, a tab and a target");
@@ -55,58 +54,88 @@ void Training::describe(cli::CommandLine& cli) const {
               "goes on where that run stopped, up to 6,000 steps in all");
 }
 
-void Training::adjust(const cli::CommandLine&) {
-  if (o_.call.folder.starts_from_model()) {
+Options adjusted(const Options& given, const cli::CommandLine&) {
+  if (given.call.folder.starts_from_model()) {
     cli::usage_error(
         "--init-from must be scratch or resume, not {}: only train-gpt starts from a "
         "model",
-        o_.call.folder.init_from);
+        given.call.folder.init_from);
   }
+  return given;
 }
 
-void Training::check_patterns() const {
-  const optim::GroupRules rules = o_.optimizer.rules();
+void check_patterns(const Options& o) {
+  const optim::GroupRules rules = o.optimizer.rules();
   if (rules.plain()) return;
-  optim::make_groups(nn::shapes_of<nn::Transformer>(o_.model).parameters(), rules);
+  optim::make_groups(nn::shapes_of<nn::Transformer>(o.model).parameters(), rules);
 }
 
-Program::Program(const Options& options, run::RunFolder& folder, run::Text text, PairData data)
-    : options_(options),
+run::Text read_text(const Options& o, const run::RunFolder& folder) {
+  return folder.resumes() ? run::text_of_run(folder.path(), run::kSeq2SeqFormat, {o.text.corpus})
+                          : run::text_of_new_run({o.text.corpus}, own_pairs);
+}
+
+}  // namespace
+
+const cli::TrainingProgram<Options>& training() {
+  static const cli::TrainingProgram<Options> program{
+      .summary =
+          "Trains an encoder-decoder Transformer on pairs of texts, and keeps it in a run folder.",
+      .format = run::kSeq2SeqFormat,
+      .presets = presets(),
+      .describe = describe,
+      .adjusted = adjusted,
+      .check_patterns = check_patterns,
+      .product = product_of};
+  return program;
+}
+
+Options resolve(const Options& said, std::int64_t vocab_size) {
+  Options plan = said;
+  plan.model.vocab_size = vocab_size;
+  return plan;
+}
+
+int train(const cli::Call& call) {
+  ignore_closed_pipes();
+  return cli::run_processes(call.name, [&](Processes& processes) {
+    const std::optional<const Options> said = cli::parse(training(), call, processes);
+    if (!said) return 0;
+    cli::TrainingCall here(call, processes, *said);
+    run::Text text = read_text(*said, here.folder());
+    PairData data = read_data(text, *said, here.folder());
+    const Options plan = resolve(*said, data.vocab_size());
+    Program program(plan, here.folder(), std::move(text), std::move(data));
+    return here.train(program.task(), plan.optimizer, plan.evaluation);
+  });
+}
+
+Program::Program(Options plan, run::RunFolder& folder, run::Text text, PairData data)
+    : plan_(std::move(plan)),
       folder_(folder),
       text_(std::move(text)),
       data_(std::move(data)),
-      memory_(run::checked_memory(memory_of(options, data_), options.call.max_minutes.has_value(),
+      memory_(run::checked_memory(memory_of(plan_, data_), plan_.call.max_minutes.has_value(),
                                   folder.processes())),
-      rng_(options.random.seed),
-      params_(folder.params(rng_, options.optimizer.precision())),
-      model_(make_model(params_, options, rng_)),
-      loader_(data_.train, options.optimizer.batch_size, data_.special, rng_),
-      own_dropout_(options.random.seed, Rng::Kind::philox) {}
-
-Product Training::product() const { return product_of(o_); }
-
-std::unique_ptr<cli::TrainingJob> Training::prepare(run::RunFolder& folder) {
-  run::Text text = folder.resumes()
-                       ? run::text_of_run(folder.path(), run::kSeq2SeqFormat, {o_.text.corpus})
-                       : run::text_of_new_run({o_.text.corpus}, own_pairs);
-  PairData data = read_data(text, o_, folder);
-  o_.model.vocab_size = data.vocab_size();  // after which the options are settled
-  return std::make_unique<Program>(o_, folder, std::move(text), std::move(data));
-}
+      rng_(plan_.random.seed),
+      params_(folder.params(rng_, plan_.optimizer.precision())),
+      model_(make_model(params_, plan_, rng_)),
+      loader_(data_.train, plan_.optimizer.batch_size, data_.special, rng_),
+      own_dropout_(plan_.random.seed, Rng::Kind::philox) {}
 
 run::Task Program::task() {
-  run::Config config = run::config_of(options_, run::kSeq2SeqFormat);
+  run::Config config = run::config_of(plan_, run::kSeq2SeqFormat);
   run::keep_identity(config, text_);
   return {
       .params = params_,
       .batches = loader_,
       .loss = [this] { return next_loss(); },
-      .evaluate = [this] { return estimate_losses(model_, data_, options_); },
+      .evaluate = [this] { return estimate_losses(model_, data_, plan_); },
       .dropout = &own_dropout_,
       .config = std::move(config),
       .write_files =
           [this](const std::filesystem::path& folder) {
-            run::keep_text(folder, data_.tokenizer, {options_.text.corpus}, text_);
+            run::keep_text(folder, data_.tokenizer, {plan_.text.corpus}, text_);
           },
       .finish = [this](run::Report& report) { finish(report); },
       .side_costs = [this] { return side_costs(); },
@@ -116,24 +145,24 @@ run::Task Program::task() {
 
 run::Loss Program::next_loss() {
   const run::PairTensors t = run::tensors_of(loader_.next(), data_.special);
-  Rng& dropout = options_.random.one_generator() ? loader_.rng() : own_dropout_;
+  Rng& dropout = plan_.random.one_generator() ? loader_.rng() : own_dropout_;
   return {model_.loss(t.sources, t.inputs, t.labels, t.masks, &dropout), t.tokens};
 }
 
 run::SideCosts Program::side_costs() const {
-  Options one = options_;
+  Options one = plan_;
   one.evaluation.eval_iters = 1;
   const double batch = seconds_of([&] { estimate_losses(model_, data_, one); });
   const auto pairs = static_cast<std::int64_t>(data_.held_out.size());
-  const std::int64_t rows = options_.optimizer.batch_size;
-  const std::int64_t batches = (pairs + rows - 1) / rows + (options_.call.sample ? 1 : 0);
-  return {.evaluation = batch * static_cast<double>(options_.evaluation.eval_iters),
+  const std::int64_t rows = plan_.optimizer.batch_size;
+  const std::int64_t batches = (pairs + rows - 1) / rows + (plan_.call.sample ? 1 : 0);
+  return {.evaluation = batch * static_cast<double>(plan_.evaluation.eval_iters),
           .end = batch * static_cast<double>(batches)};
 }
 
 run::RunHeader Program::about() const {
-  const nn::TransformerConfig& c = options_.model;
-  const run::OptimizerOptions& o = options_.optimizer;
+  const nn::TransformerConfig& c = plan_.model;
+  const run::OptimizerOptions& o = plan_.optimizer;
   const std::string sample = data::decode_text(data_.tokenizer, data_.held_out.front().source);
   return {
       .lines = {{"model",
@@ -148,10 +177,10 @@ run::RunHeader Program::about() const {
                 {"text", fmt::format("{}: {} pairs to train, {} held out ({})", text_.identity.name,
                                      grouped(static_cast<std::int64_t>(data_.train.size())),
                                      grouped(static_cast<std::int64_t>(data_.held_out.size())),
-                                     options_.text.tokenizer)}},
+                                     plan_.text.tokenizer)}},
       .step = grouped(o.batch_size * o.gradient_accumulation_steps) + " pairs",
       .memory = memory_,
-      .product = product_of(options_),
+      .product = product_of(plan_),
       .use_command = fmt::format("{} {} {}{}", cli::program_path("tapegrad translate"),
                                  cli::quoted(folder_.path().string()),
                                  sample.starts_with('-') ? "-- " : "", cli::quoted(sample))};
@@ -159,7 +188,7 @@ run::RunHeader Program::about() const {
 
 void Program::finish(run::Report& report) const {
   report.working("translating all held-out pairs");
-  if (const auto accuracy = held_out_accuracy(model_, data_, options_.optimizer.batch_size)) {
+  if (const auto accuracy = held_out_accuracy(model_, data_, plan_.optimizer.batch_size)) {
     const auto pairs = static_cast<std::int64_t>(data_.held_out.size());
     report.result(fmt::format("final: {} held-out pairs: token accuracy {:.2f} %, exact match "
                               "{:.2f} %",
@@ -168,7 +197,7 @@ void Program::finish(run::Report& report) const {
                    {"final_exact_match", accuracy->exact},
                    {"held_out_pairs", pairs}});
   }
-  if (options_.call.sample && !interrupted()) print_examples(report);
+  if (plan_.call.sample && !interrupted()) print_examples(report);
 }
 
 void Program::print_examples(run::Report& report) const {

@@ -1,33 +1,31 @@
 #pragma once
 
+#include "tapegrad/apps/cli/training_call.h"
 #include "tapegrad/apps/seq2seq/pair_data.h"
 #include "tapegrad/run/models/model.h"
 
 namespace tapegrad::seq2seq {
 
 // The command line of train-seq2seq.
-class Training : public cli::TrainingWith<Options> {
- public:
-  Training() : TrainingWith(seq2seq::presets()) {}
-  std::string summary() const override {
-    return "Trains an encoder-decoder Transformer on pairs of texts, and keeps it in a run folder.";
-  }
-  std::string_view format() const override { return run::kSeq2SeqFormat; }
-  void describe(cli::CommandLine& cli) const override;
-  void check_patterns() const override;
-  void adjust(const cli::CommandLine& cli) override;
-  Product product() const override;
-  std::unique_ptr<cli::TrainingJob> prepare(run::RunFolder& folder) override;
-};
+const cli::TrainingProgram<Options>& training();
+
+// Its main().
+int train(const cli::Call& call);
+
+// The options of which nothing is open, for pairs with a vocabulary of that size: nothing changes
+// them after this.
+Options resolve(const Options& said, std::int64_t vocab_size);
 
 // The task of train-seq2seq: pairs → tokenizer → batches → Transformer → loss. run::train() trains
 // it.
-class Program : public cli::TrainingJob {
+class Program {
  public:
-  // Error if a run that is resumed cannot be read, or the machine is too small. The options are
-  // settled, and live as long as this.
-  Program(const Options& options, run::RunFolder& folder, run::Text text, PairData data);
-  run::Task task() override;
+  // Error if a run that is resumed cannot be read, or the machine is too small. The folder must
+  // live as long as this.
+  Program(Options plan, run::RunFolder& folder, run::Text text, PairData data);
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+  run::Task task();  // which refers to this
 
  private:
   run::Loss next_loss();
@@ -36,7 +34,7 @@ class Program : public cli::TrainingJob {
   run::SideCosts side_costs() const;
   run::RunHeader about() const;
 
-  const Options& options_;
+  const Options plan_;
   run::RunFolder& folder_;
   run::Text text_;
   PairData data_;

@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "tapegrad/apps/gpt/gpt_program.h"
+#include "tapegrad/apps/gpt/gpt_training.h"
 #include "tapegrad/apps/seq2seq/seq2seq_program.h"
 #include "tapegrad/autograd/gemm/gemm.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
@@ -24,18 +24,19 @@ constexpr std::int64_t kMostKilobytes = std::int64_t{1} << 20;
 // A program of this process, as its main() would run it.
 using Main = std::function<int(const Args&)>;
 
-template <class Training>
-const std::string kNameOf = "train-gpt";
-template <>
-const std::string kNameOf<seq2seq::Training> = "train-seq2seq";
+// A training program, and its name.
+struct Training {
+  std::string name;
+  int (*main)(const cli::Call&);
 
-template <class Training>
-int train_in_process(const Args& args) {
-  std::vector<const char*> argv = {"program"};
-  for (const std::string& arg : args) argv.push_back(arg.c_str());
-  Training program;
-  return cli::train_main(program, {"program", static_cast<int>(argv.size()), argv.data()});
-}
+  int operator()(const Args& args) const {
+    std::vector<const char*> argv = {"program"};
+    for (const std::string& arg : args) argv.push_back(arg.c_str());
+    return main({"program", static_cast<int>(argv.size()), argv.data()});
+  }
+};
+const Training kTrainGPT = {"train-gpt", gpt::train};
+const Training kTrainSeq2Seq = {"train-seq2seq", seq2seq::train};
 
 // Outcomes of broken files, for a line of counts at the end.
 class Counts {
@@ -177,25 +178,22 @@ MalformedFiles broken(const std::string& name, const std::string& good) {
   return files;
 }
 
-template <class Training>
-void check_runs(const std::string& text, const Args& more) {
+void check_runs(const Training& program, const std::string& text, const Args& more) {
   REQUIRE_FALSE(gemm_description().empty());  // loads the library that the children share
-  const GoodRun run(train_in_process<Training>, kTiny + Args{"--layer-stats", "1"} + more, text);
+  const GoodRun run(program, kTiny + Args{"--layer-stats", "1"} + more, text);
   Counts counts;
   for (const char* name :
        {"config.json", "trainer.json", "tokenizer.json", "metrics.jsonl", "layers.jsonl",
         "sessions.jsonl", "model.safetensors", "optimizer.safetensors"}) {
-    give_all(counts, run, name, broken(name, run.file(name)), [](const fs::path& folder) {
-      return train_in_process<Training>(resume_args(folder));
-    });
+    give_all(counts, run, name, broken(name, run.file(name)),
+             [&](const fs::path& folder) { return program(resume_args(folder)); });
   }
-  counts.report("files of runs of " + kNameOf<Training>);
+  counts.report("files of runs of " + program.name);
 }
 
 // New runs on broken texts, or with broken option files.
-template <class Training>
-void check_texts(const std::string& name, const std::string& good, MalformedFiles more,
-                 const std::function<Args(const fs::path&)>& args) {
+void check_texts(const Training& program, const std::string& name, const std::string& good,
+                 MalformedFiles more, const std::function<Args(const fs::path&)>& args) {
   REQUIRE_FALSE(gemm_description().empty());
   const TempFolder memory(memory_folder());
   give_to_nobody(memory.path());
@@ -212,12 +210,12 @@ void check_texts(const std::string& name, const std::string& good, MalformedFile
                  fs::create_directory(folder);
                  give_to_nobody(folder);
                  std::ofstream(folder / name, std::ios::binary) << files[i * step].bytes();
-                 return Child([&args, folder] { return train_in_process<Training>(args(folder)); });
+                 return Child([&, folder] { return program(args(folder)); });
                },
                [&](std::size_t i, const Ended& ended) {
                  counts.judge(files[i * step], {name, "the corpus"}, ended);
                });
-  counts.report(name + " of " + kNameOf<Training>);
+  counts.report(name + " of " + program.name);
 }
 
 Args new_run(const fs::path& folder, const fs::path& corpus) {
@@ -229,30 +227,28 @@ Args new_run(const fs::path& folder, const fs::path& corpus) {
 TEST_CASE("a broken text is refused by a message that says why, or learnt", "[malformed]") {
   SECTION("corpus") {
     const std::string good = tiny_text();
-    check_texts<gpt::Training>(
-        "text.txt", good,
-        {{"NUL", good + std::string(1, '\0'), true},
-         {"Latin-1", good + "\xe9t\xe9", true},
-         {"an overlong character", good + "\xc0\xaf", true},
-         {"a surrogate", good + "\xed\xa0\x80", true},
-         {"too short", "abc", true},
-         {"one long line", std::string(1'000'000, 'x') + good}},
-        [](const fs::path& folder) {
-          return new_run(folder, folder / "text.txt") + Args{"--preset", "char-cpu"};
-        });
+    check_texts(kTrainGPT, "text.txt", good,
+                {{"NUL", good + std::string(1, '\0'), true},
+                 {"Latin-1", good + "\xe9t\xe9", true},
+                 {"an overlong character", good + "\xc0\xaf", true},
+                 {"a surrogate", good + "\xed\xa0\x80", true},
+                 {"too short", "abc", true},
+                 {"one long line", std::string(1'000'000, 'x') + good}},
+                [](const fs::path& folder) {
+                  return new_run(folder, folder / "text.txt") + Args{"--preset", "char-cpu"};
+                });
   }
   SECTION("pairs") {
     const std::string good = tiny_pairs();
-    check_texts<seq2seq::Training>(
-        "pairs.tsv", good,
-        {{"no tab", good + "x\n", true},
-         {"two tabs", good + "x\ty\tz\n", true},
-         {"no target", good + "x\t\n", true},
-         {"no source", good + "\ty\n", true},
-         {"NUL", good + std::string("a\0\tb\n", 5), true},
-         {"a long source", good + std::string(100, 'x') + "\ty\n", true},
-         {"one pair", "x\ty\n", true}},
-        [](const fs::path& folder) { return new_run(folder, folder / "pairs.tsv"); });
+    check_texts(kTrainSeq2Seq, "pairs.tsv", good,
+                {{"no tab", good + "x\n", true},
+                 {"two tabs", good + "x\ty\tz\n", true},
+                 {"no target", good + "x\t\n", true},
+                 {"no source", good + "\ty\n", true},
+                 {"NUL", good + std::string("a\0\tb\n", 5), true},
+                 {"a long source", good + std::string(100, 'x') + "\ty\n", true},
+                 {"one pair", "x\ty\n", true}},
+                [](const fs::path& folder) { return new_run(folder, folder / "pairs.tsv"); });
   }
 }
 
@@ -275,7 +271,7 @@ TEST_CASE("a broken option file is refused by a message that says why, or valid"
        {"[", "=", "\"", "seed = [1,2", "seed", "= 1", "seed = ", "[model", "seed = \"1"}) {
     more.push_back({line, std::string(line) + "\n", true});
   }
-  check_texts<gpt::Training>("options.ini", good, more, [&](const fs::path& slot) {
+  check_texts(kTrainGPT, "options.ini", good, more, [&](const fs::path& slot) {
     return Args{"--config", slot / "options.ini"} + new_run(slot, corpus);
   });
 }
@@ -323,6 +319,6 @@ TEST_CASE("a broken model is refused by the programs that open it", "[malformed]
 
 TEST_CASE("a broken file in a run folder is refused by a message that says why, or valid",
           "[malformed]") {
-  SECTION("train-gpt") { check_runs<gpt::Training>(tiny_text(), {"--preset", "char-cpu"}); }
-  SECTION("train-seq2seq") { check_runs<seq2seq::Training>(tiny_pairs(), {}); }
+  SECTION("train-gpt") { check_runs(kTrainGPT, tiny_text(), {"--preset", "char-cpu"}); }
+  SECTION("train-seq2seq") { check_runs(kTrainSeq2Seq, tiny_pairs(), {}); }
 }

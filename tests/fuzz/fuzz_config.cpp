@@ -1,7 +1,7 @@
 // config.json of both kinds of run: as a run that is resumed, and as a model that is opened. What
 // is accepted must be the same when it is written and read again.
 
-#include "tapegrad/apps/gpt/gpt_program.h"
+#include "tapegrad/apps/gpt/gpt_training.h"
 #include "tapegrad/apps/seq2seq/seq2seq_program.h"
 #include "tapegrad/tests/fuzz/fuzz.h"
 
@@ -9,16 +9,16 @@ using namespace tapegrad;
 
 namespace {
 
-template <class Training>
-bool reads() {
-  return fuzz::accepts("config.json", [] {
-    Training program;
+template <class Options>
+bool reads(const cli::TrainingProgram<Options>& program) {
+  return fuzz::accepts("config.json", [&] {
     const auto taken = [&] {
-      cli::take_stored(program, fuzz::folder());
-      return run::config_of(program.options(), program.format());
+      const Options o = cli::options_of_run(program, fuzz::folder());
+      static_cast<void>(cli::settled_config(program, o));
+      static_cast<void>(program.product(o));
+      return run::config_of(o, program.format);
     };
     const run::Config config = taken();
-    static_cast<void>(program.product());
     run::write_config(fuzz::folder() / run::kConfigFile, config);
     const run::Config again = taken();
     for (const run::Section& section : config.sections) {
@@ -36,6 +36,6 @@ bool reads() {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::put("config.json", fuzz::text_of(data, size));
-  if (!reads<gpt::Training>()) reads<seq2seq::Training>();
+  if (!reads(gpt::training())) reads(seq2seq::training());
   return 0;
 }

@@ -1,6 +1,6 @@
 // Command lines of the training programs: an argument on each line of the input.
 
-#include "tapegrad/apps/gpt/gpt_program.h"
+#include "tapegrad/apps/gpt/gpt_training.h"
 #include "tapegrad/apps/seq2seq/seq2seq_program.h"
 #include "tapegrad/tests/fuzz/fuzz.h"
 
@@ -21,11 +21,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const int argc = static_cast<int>(argv.size());
   fuzz::accepts("", [&] {
     if (data[0] % 2 == 1) {
-      seq2seq::Training program;
-      cli::parse_arguments(program, {"program", argc, argv.data()});
+      cli::parse(seq2seq::training(), {"program", argc, argv.data()});
     } else {
-      gpt::Training program;
-      cli::parse_arguments(program, {"program", argc, argv.data()});
+      cli::parse(gpt::training(), {"program", argc, argv.data()});
     }
   });
   return 0;

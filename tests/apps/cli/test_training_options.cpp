@@ -28,6 +28,11 @@ struct Options {
   run::EvaluationOptions evaluation;
 
   void validate() const { check_rules(*this); }
+  template <class Self>
+  static auto texts(Self& o) {
+    return std::vector<std::pair<const char*, decltype(&o.text.corpus)>>{
+        {"--corpus", &o.text.corpus}};
+  }
   template <class Self, class Table>
   static void describe(Self& o, Table& t) {
     t.section("call", "Run", Lasting::call, o.call);
@@ -47,16 +52,19 @@ const std::vector<cli::Preset<Options>>& list() {
   return presets;
 }
 
-class Program : public cli::TrainingWith<Options> {
- public:
-  Program() : TrainingWith(list()) {}
-  std::string summary() const override { return "A test."; }
-  std::string_view format() const override { return "test"; }
-  void describe(cli::CommandLine&) const override {}
-  void adjust(const cli::CommandLine&) override {}
-  Product product() const override { return {}; }
-  std::unique_ptr<cli::TrainingJob> prepare(run::RunFolder&) override { return nullptr; }
-};
+const cli::TrainingProgram<Options> kProgram{
+    .summary = "A test.",
+    .format = "test",
+    .presets = list(),
+    .describe = [](cli::CommandLine&) {},
+    .adjusted = [](const Options& given, const auto&) { return given; },
+    .check_patterns = [](const Options&) {},
+    .product = [](const Options&) { return Product{}; }};
+
+std::optional<Options> parsed(std::vector<const char*> args, int ranks = 1) {
+  args.insert(args.begin(), "test");
+  return cli::parse(kProgram, {"test", static_cast<int>(args.size()), args.data()}, ranks);
+}
 
 // The options of a call that resumes a run whose config.json lacks `late`.
 std::optional<Options> resumed(std::vector<const char*> more) {
@@ -68,17 +76,13 @@ std::optional<Options> resumed(std::vector<const char*> more) {
   }
   run::write_config(folder / "config.json", config);
   const std::string path = folder / "";
-  std::vector<const char*> args = {"test", "--init-from", "resume", "--out-dir", path.c_str()};
-  args.insert(args.end(), more.begin(), more.end());
-  Program program;
-  if (!cli::parse_arguments(program, {"test", static_cast<int>(args.size()), args.data()}))
-    return std::nullopt;
-  return program.values();
+  more.insert(more.begin(), {"--init-from", "resume", "--out-dir", path.c_str()});
+  return parsed(more);
 }
 
 }  // namespace
 
-TEST_CASE("a run that lacks a newer option has the option's default", "[train_main]") {
+TEST_CASE("a run that lacks a newer option has the option's default", "[training_options]") {
   const auto options = resumed({"--max-iters", "7"});
   REQUIRE(options.has_value());
   CHECK(options->model.depth == 2);
@@ -87,21 +91,20 @@ TEST_CASE("a run that lacks a newer option has the option's default", "[train_ma
 }
 
 TEST_CASE("what a model consists of cannot change on resume, newer options included",
-          "[train_main]") {
+          "[training_options]") {
   CHECK_THROWS_WITH(resumed({"--depth", "3"}),
                     ContainsSubstring("--depth 3 does not fit the run to resume, which has 2"));
   CHECK_THROWS_WITH(resumed({"--late", "2"}),
                     ContainsSubstring("--late 2.0 does not fit the run to resume, which has 1.0"));
 }
 
-TEST_CASE("a config of nanoGPT is one without --config; other words are texts", "[train_main]") {
+TEST_CASE("a config of nanoGPT is one without --config; other words are texts",
+          "[training_options]") {
   const TempFolder folder;
   const auto options = [&](const std::vector<std::string>& more) {
-    std::vector<const char*> args = {"test"};
+    std::vector<const char*> args;
     for (const std::string& arg : more) args.push_back(arg.c_str());
-    Program program;
-    cli::parse_arguments(program, {"test", static_cast<int>(args.size()), args.data()});
-    return program.values();
+    return parsed(args).value();
   };
   const std::string config = folder.put("small.py", "import time\ndataset = 'x'\ndepth = 7\n");
   const std::string text = folder.put("text.txt", "a"), own = folder.put("own.py", "def f(): 0\n");
@@ -125,18 +128,15 @@ TEST_CASE("a config of nanoGPT is one without --config; other words are texts", 
   CHECK_THROWS_WITH(options({text, folder / "."}), ContainsSubstring("it is a folder of a run"));
 }
 
-TEST_CASE("a preset that there is not is an error", "[train_main]") {
-  Program program;
-  CHECK_THROWS_WITH(program.take_preset("flat"), ContainsSubstring("there is no preset 'flat'"));
+TEST_CASE("a preset that there is not is an error", "[training_options]") {
+  CHECK_THROWS_WITH(cli::preset_of(kProgram, "flat"),
+                    ContainsSubstring("there is no preset 'flat'"));
 }
 
 TEST_CASE("the batches of a step are rounded up to the processes, unless they are given",
-          "[train_main]") {
-  const auto batches = [](std::vector<const char*> args, int ranks) {
-    args.insert(args.begin(), "test");
-    Program program;
-    cli::parse_arguments(program, {"test", static_cast<int>(args.size()), args.data()}, ranks);
-    return program.common().optimizer.gradient_accumulation_steps;
+          "[training_options]") {
+  const auto batches = [](const std::vector<const char*>& args, int ranks) {
+    return parsed(args, ranks).value().optimizer.gradient_accumulation_steps;
   };
   CHECK(batches({}, 1) == 1);
   CHECK(batches({}, 3) == 3);

@@ -1,11 +1,11 @@
+#include "tapegrad/apps/cli/training_call.h"
+
 #include <cstdio>
 #include <filesystem>
-#include <memory>
 #include <span>
 
-#include "tapegrad/apps/cli/run_processes.h"
+#include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/cli/shell.h"
-#include "tapegrad/apps/cli/training_program.h"
 #include "tapegrad/apps/events/tensorboard_writer.h"
 #include "tapegrad/apps/watch/report/report_html.h"
 #include "tapegrad/apps/watch/run_files.h"
@@ -18,18 +18,12 @@ namespace tapegrad::cli {
 namespace {
 
 // All files and folders that a run learns from or is validated with.
-std::vector<run::NamedText> texts_of(const CommonOptions& o) {
-  std::vector<run::NamedText> texts;
-  const auto add = [&](const char* option, const std::vector<std::string>* paths) {
-    if (paths == nullptr) return;
-    for (const std::string& path : *paths) texts.push_back({option, run::weighted_file(path).path});
-  };
-  add("--corpus", &o.corpus);
-  add("--val", o.val);
-  add("--chat", o.chat);
-  add("--preferences", o.preferences);
-  add("--data", o.data);
-  return texts;
+std::vector<run::NamedText> named(const TrainingCall::Texts& texts) {
+  std::vector<run::NamedText> all;
+  for (const auto& [option, paths] : texts) {
+    for (const std::string& path : *paths) all.push_back({option, run::weighted_file(path).path});
+  }
+  return all;
 }
 
 // The run is saved already: an error is printed; the program still succeeds.
@@ -87,48 +81,60 @@ void write_events(const CallOptions& o, run::RunFolder& folder) {
 
 }  // namespace
 
-int train_main(TrainingProgram& program, const Call& call) {
-  const auto begin = std::chrono::steady_clock::now();
-  ignore_closed_pipes();
-  return run_processes(call.name, [&](Processes& processes) {
-    if (!parse_training(program, call, processes)) return 0;
-    const CommonOptions o = program.common();
-    std::optional<int> code;  // of rank 0 alone: others would only disturb what it measures
-    if (processes.rank() == 0) code = program.run_other_mode();
-    processes.broadcast(std::as_writable_bytes(std::span(&code, 1)));
-    if (code) return *code;
-    run::RunFolder folder = run::RunFolder::open(o.call.folder, o.preset, texts_of(o), &processes);
-    check_steps_left(o.optimizer, folder);
-    const auto page = serve(o.call, folder.path(), processes);
-    write_events(o.call, folder);
-    const auto job = program.prepare(folder);  // from here on, the options are const
-    run::Task task = job->task();
-    task.about.resume_command =
-        fmt::format("{} --init-from resume --out-dir {}", program_path(call.name),
-                    quoted(folder.path().string()));
-    task.about.command = command_of(call, processes.size());
-    run::TrainOptions training{.optimizer = o.optimizer,
-                               .evaluation = o.evaluation,
-                               .trace = o.call.trace,
-                               .restart_schedule = o.call.schedule_restart};
-    if (o.call.max_minutes) training.time = {.minutes = *o.call.max_minutes, .begin = begin};
-    bool done = false;
-    try {
-      done = run::train(task, folder, training);
-    } catch (const std::exception&) {
-      if (folder.begun() && processes.rank() == 0) write_report_of_failure(folder.path());
-      if (page) page->finish();
-      throw;
-    }
-    if (!folder.begun()) return kInterruptedExitCode;  // while steps were measured
-    if (processes.rank() == 0) write_report(folder.path());
-    if (page) {
-      page->finish();
-      fmt::print("the page ends here; this shows it again:\n  {} {}\n",
-                 program_path("tapegrad watch"), quoted(folder.path().string()));
-    }
-    return done ? 0 : kInterruptedExitCode;
-  });
+TrainingCall::TrainingCall(const Call& call, Processes& processes, const CallOptions& options,
+                           const run::OptimizerOptions& optimizer, const std::string& preset,
+                           const Texts& texts)
+    : call_(call),
+      processes_(processes),
+      options_(options),
+      folder_(run::RunFolder::open(options.folder, preset, named(texts), &processes)) {
+  check_steps_left(optimizer, folder_);
+  page_ = serve(options_, folder_.path(), processes);
+  write_events(options_, folder_);
+}
+
+TrainingCall::~TrainingCall() = default;
+
+void TrainingCall::end_page() {
+  if (page_) page_->finish();
+}
+
+int TrainingCall::train(run::Task task, const run::OptimizerOptions& optimizer,
+                        const run::EvaluationOptions& evaluation) {
+  const std::string path = folder_.path().string();
+  task.about.resume_command =
+      fmt::format("{} --init-from resume --out-dir {}", program_path(call_.name), quoted(path));
+  task.about.command = command_of(call_, processes_.size());
+  run::TrainOptions training{.optimizer = optimizer,
+                             .evaluation = evaluation,
+                             .trace = options_.trace,
+                             .restart_schedule = options_.schedule_restart};
+  if (options_.max_minutes)
+    training.time = {.minutes = *options_.max_minutes, .begin = call_.begin};
+  bool done = false;
+  try {
+    done = run::train(task, folder_, training);
+  } catch (const std::exception&) {
+    if (folder_.begun() && processes_.rank() == 0) write_report_of_failure(path);
+    end_page();
+    throw;
+  }
+  if (!folder_.begun()) return kInterruptedExitCode;  // while steps were measured
+  if (processes_.rank() == 0) write_report(path);
+  end_page();
+  if (page_) {
+    fmt::print("the page ends here; this shows it again:\n  {} {}\n",
+               program_path("tapegrad watch"), quoted(path));
+  }
+  return done ? 0 : kInterruptedExitCode;
+}
+
+std::optional<int> code_of_rank_0(Processes& processes,
+                                  const std::function<std::optional<int>()>& run) {
+  std::optional<int> code;
+  if (processes.rank() == 0) code = run();
+  processes.broadcast(std::as_writable_bytes(std::span(&code, 1)));
+  return code;
 }
 
 }  // namespace tapegrad::cli
