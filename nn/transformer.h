@@ -6,7 +6,7 @@ namespace tapegrad::nn {
 
 // The encoder–decoder Transformer (Vaswani et al., "Attention Is All You Need", 2017, section 3) as
 // a widespread tutorial builds it: norms before the sublayers, no biases in linears, and one
-// embedding for both sides. formats/tutorial_names.h has the tutorial's names of the parameters.
+// embedding for both sides.
 struct TransformerConfig {
   std::int64_t vocab_size = 1024;  // of source and target together
   std::int64_t block_size = 128;   // the longest source, and the longest target

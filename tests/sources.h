@@ -12,8 +12,10 @@
 
 namespace tapegrad::testing {
 
-inline const std::vector<std::string> kLibraryAndPrograms = {"base",  "comm", "autograd", "nn",
-                                                             "optim", "data", "run",      "apps"};
+// Readers copy the tutorial's programs, so these include the files of their folder by name alone.
+inline const std::string kTutorial = "docs/tutorial/programs";
+inline const std::vector<std::string> kLibraryAndPrograms = {
+    "base", "comm", "autograd", "nn", "optim", "data", "run", "apps", kTutorial};
 
 inline std::string folder_of(const std::string& path) {
   const auto slash = path.rfind('/');
@@ -21,7 +23,8 @@ inline std::string folder_of(const std::string& path) {
 }
 
 // The text, without comments, of every .h and .cpp file in the given folders of this source tree,
-// by its path from the root.
+// by its path from the root. The tutorial's own files are included in it as files of other folders
+// are.
 inline std::map<std::string, std::string> read_sources(const std::vector<std::string>& folders) {
   namespace fs = std::filesystem;
   const fs::path root = tapegrad::places::kSources;
@@ -31,9 +34,15 @@ inline std::map<std::string, std::string> read_sources(const std::vector<std::st
     for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
       const std::string extension = entry.path().extension().string();
       if (extension != ".h" && extension != ".cpp") continue;
-      std::string& text = texts[fs::relative(entry.path(), root).generic_string()];
+      const std::string path = fs::relative(entry.path(), root).generic_string();
+      const bool by_name = folder_of(path) == kTutorial;
+      std::string& text = texts[path];
       std::ifstream file(entry.path());
       for (std::string line; std::getline(file, line);) {
+        constexpr std::string_view kInclude = "#include \"";
+        if (by_name && line.starts_with(kInclude) && line.find('/') == std::string::npos) {
+          line.insert(kInclude.size(), "tapegrad/" + kTutorial + "/");
+        }
         text += line.substr(0, line.find("//")) + "\n";
       }
     }

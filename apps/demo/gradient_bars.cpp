@@ -9,9 +9,9 @@
 #include <cmath>
 #include <cstdio>
 
+#include "tapegrad/apps/demo/residual_net.h"
 #include "tapegrad/apps/demo/svg_bars.h"
 #include "tapegrad/autograd/tape.h"
-#include "tapegrad/nn/tutorial/residual_net.h"
 
 namespace tapegrad::demo {
 namespace {
@@ -87,8 +87,7 @@ void print_conclusion(const Measured& plain, const Measured& with) {
 
 Measured measure(const Experiment& experiment, bool shortcuts) {
   Rng rng(experiment.seed);
-  const nn::ResidualNet net(nn::Params(rng), sizes_of(experiment), shortcuts,
-                            experiment.activation);
+  const ResidualNet net(nn::Params(rng), sizes_of(experiment), shortcuts, experiment.activation);
   Tape tape;
   const Tensor loss = mse_loss(net(Tensor::from(input_of(experiment), {1, experiment.width})),
                                Tensor::zeros({1, 1}));

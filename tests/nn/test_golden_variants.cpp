@@ -1,4 +1,4 @@
-#include "tapegrad/nn/tutorial/placeholder_gpt.h"
+#include "tapegrad/docs/tutorial/programs/placeholder_gpt.h"
 #include "tapegrad/optim/optimizers/adamw.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/nn/models.h"
@@ -92,7 +92,7 @@ TEST_CASE("each variant of the GPT has PyTorch's logits, gradients and losses of
   CHECK(facts().at("variants").size() == 12);
   for (const auto& [variant, expected] : facts().at("variants").items()) {
     if (variant == "placeholder") {
-      check_variant<nn::PlaceholderGPT>(variant, expected);
+      check_variant<tutorial::PlaceholderGPT>(variant, expected);
     } else {
       check_variant<nn::GPT>(variant, expected);
     }

@@ -1,4 +1,3 @@
-#include "tapegrad/nn/formats/tutorial_names.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/nn/models.h"
 

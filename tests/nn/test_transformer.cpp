@@ -1,10 +1,10 @@
 #include "tapegrad/base/memory/memory.h"
-#include "tapegrad/nn/formats/tutorial_names.h"
 #include "tapegrad/nn/measure.h"
 #include "tapegrad/nn/transformer.h"
 #include "tapegrad/optim/optimizers/adamw.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/nn/models.h"
+#include "tapegrad/tests/nn/tutorial_names.h"
 #include "tapegrad/tests/temp_folder.h"
 
 using namespace tapegrad;
@@ -28,8 +28,7 @@ struct GoldenTransformer {
       : facts(golden_json("transformer.json")),
         file(load_safetensors(golden_file("transformer.safetensors").string())),
         inputs(with_prefix(file, name + "/")),
-        params(source_of(with_prefix(file, "param/")), dtype, Precision::full,
-               nn::tutorial_names()),
+        params(source_of(with_prefix(file, "param/")), dtype, Precision::full, tutorial_names()),
         model(params, config_of(name)) {}
 
   nlohmann::json facts;
@@ -92,8 +91,8 @@ TEST_CASE("a Transformer's logits, loss and every gradient are PyTorch's", "[gol
   CHECK(golden.params.parameters().size() == 58);
   for (const auto& [parameter, t] : golden.params.parameters()) {
     INFO(parameter);
-    CHECK(difference(t.grad().to(DType::f64),
-                     golden.input("grad/" + nn::tutorial_names()(parameter)), rtol, atol) == "");
+    CHECK(difference(t.grad().to(DType::f64), golden.input("grad/" + tutorial_names()(parameter)),
+                     rtol, atol) == "");
   }
 }
 
@@ -132,7 +131,7 @@ TEST_CASE("init_transformer draws PyTorch's bits, and leaves the generator where
   for (const auto& [name, t] : params.parameters()) {
     INFO(name);
     CHECK(fingerprint_difference(t.values<float>(),
-                                 facts.at("weights").at(nn::tutorial_names()(name))) == "");
+                                 facts.at("weights").at(tutorial_names()(name))) == "");
   }
   CHECK(static_cast<double>(rng.uniform()) == facts.at("next_uniform").get<double>());
   CHECK(params.count() == facts.at("parameters"));

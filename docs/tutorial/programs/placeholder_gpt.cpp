@@ -1,10 +1,10 @@
-#include "tapegrad/nn/tutorial/placeholder_gpt.h"
+#include "placeholder_gpt.h"
 
 #include <numeric>
 
-namespace tapegrad::nn {
+namespace tapegrad::tutorial {
 
-PlaceholderGPT::PlaceholderGPT(const Params& p, const DecoderConfig& c)
+PlaceholderGPT::PlaceholderGPT(const nn::Params& p, const nn::DecoderConfig& c)
     : wte(p / "wte", c.vocab_size, c.n_embd),
       wpe(p / "wpe", c.block_size, c.n_embd),
       lm_head(p / "lm_head", c.n_embd, c.vocab_size, false),
@@ -16,7 +16,7 @@ Tensor PlaceholderGPT::operator()(const Tensor& ids, Rng* rng) const {
   std::vector<std::int32_t> positions(static_cast<std::size_t>(ids.dim(1)));
   std::iota(positions.begin(), positions.end(), 0);
   const Tensor x = wte(ids) + wpe(Tensor::from(positions, {ids.dim(1)}));
-  return lm_head(maybe_dropout(x, dropout, rng));
+  return lm_head(nn::maybe_dropout(x, dropout, rng));
 }
 
-}  // namespace tapegrad::nn
+}  // namespace tapegrad::tutorial

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "tapegrad/data/packed_batches.h"
-#include "tapegrad/data/tutorial/word_list.h"
 #include "tapegrad/nn/generation/generate.h"
 #include "tapegrad/optim/optimizers/adamw.h"
+#include "word_list.h"
 
 using namespace tapegrad;
 
@@ -116,7 +116,7 @@ nn::GPT learn(const Conversations& all, const Conversations& exam, data::ChatLos
 
 int lesson() {
   Rng rng(123);
-  std::vector<std::string> words = data::WordList::of_words(rng).words;
+  std::vector<std::string> words = tutorial::WordList::of_words(rng).words;
   std::erase_if(words, [](const std::string& word) { return word.size() != 4; });
   const Conversations exam = conversations(std::span(words).first(50));
   const Conversations all = conversations(std::span(words).subspan(50));

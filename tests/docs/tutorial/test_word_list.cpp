@@ -2,11 +2,11 @@
 #include <set>
 
 #include "tapegrad/base/error.h"
-#include "tapegrad/data/tutorial/word_list.h"
+#include "tapegrad/docs/tutorial/programs/word_list.h"
 #include "tapegrad/tests/catch.h"
 
 using namespace tapegrad;
-using data::WordList;
+using tutorial::WordList;
 
 TEST_CASE("a word list has GPT-2's words, or its names that are no words", "[data]") {
   Rng rng(123);

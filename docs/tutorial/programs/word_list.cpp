@@ -1,10 +1,10 @@
-#include "tapegrad/data/tutorial/word_list.h"
+#include "word_list.h"
 
 #include <algorithm>
 
 #include "tapegrad/base/error.h"
 
-namespace tapegrad::data {
+namespace tapegrad::tutorial {
 
 namespace {
 
@@ -21,8 +21,8 @@ WordList shuffled(std::vector<std::string> words, Rng& rng) {
 
 // Calls `use` with each token that is a space, a letter and three small letters or more.
 template <class Use>
-void for_each_word(const Tokenizer& gpt2, const Use& use) {
-  for (Token id = 0; id < gpt2.vocab_size(); ++id) {
+void for_each_word(const data::Tokenizer& gpt2, const Use& use) {
+  for (data::Token id = 0; id < gpt2.vocab_size(); ++id) {
     const std::string token = gpt2.token_bytes(id);
     const bool is_word = token.size() >= 5 && token[0] == ' ' &&
                          (is_small(token[1]) || is_capital(token[1])) &&
@@ -35,14 +35,14 @@ void for_each_word(const Tokenizer& gpt2, const Use& use) {
 
 WordList WordList::of_words(Rng& rng) {
   std::vector<std::string> words;
-  for_each_word(Tokenizer::gpt2(), [&](const std::string& token) {
+  for_each_word(data::Tokenizer::gpt2(), [&](const std::string& token) {
     if (is_small(token[1])) words.push_back(token.substr(1));
   });
   return shuffled(std::move(words), rng);
 }
 
 WordList WordList::of_names(Rng& rng) {
-  const Tokenizer gpt2 = Tokenizer::gpt2();
+  const data::Tokenizer gpt2 = data::Tokenizer::gpt2();
   std::vector<std::string> names;
   for_each_word(gpt2, [&](std::string token) {
     if (is_small(token[1])) return;
@@ -52,7 +52,7 @@ WordList WordList::of_names(Rng& rng) {
   return shuffled(std::move(names), rng);
 }
 
-std::vector<Token> WordList::tokens(std::size_t begin, std::size_t end) const {
+std::vector<data::Token> WordList::tokens(std::size_t begin, std::size_t end) const {
   check(begin <= end && end <= words.size(), "[word list] there are no words {} to {} among {}",
         begin, end, words.size());
   std::string text;
@@ -60,6 +60,8 @@ std::vector<Token> WordList::tokens(std::size_t begin, std::size_t end) const {
   return letters().encode(text);
 }
 
-Tokenizer WordList::letters() { return Tokenizer::of_characters("\nabcdefghijklmnopqrstuvwxyz"); }
+data::Tokenizer WordList::letters() {
+  return data::Tokenizer::of_characters("\nabcdefghijklmnopqrstuvwxyz");
+}
 
-}  // namespace tapegrad::data
+}  // namespace tapegrad::tutorial

@@ -1,4 +1,4 @@
-#include "tapegrad/nn/tutorial/placeholder_gpt.h"
+#include "tapegrad/docs/tutorial/programs/placeholder_gpt.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/nn/models.h"
 
@@ -8,7 +8,7 @@ using namespace tapegrad::testing;
 TEST_CASE("a placeholder is embeddings and a head, and draws nothing else", "[placeholder]") {
   Rng rng(2);
   const nn::Params params(rng);
-  const nn::PlaceholderGPT model(params, tiny_config());
+  const tutorial::PlaceholderGPT model(params, tiny_config());
   CHECK(params.parameters().size() == 3);
   CHECK(params.parameters()[2].first == "lm_head.weight");
   const Tensor tokens = random_ids(rng, {2, 6}, 11);

@@ -1,9 +1,9 @@
 // GPT-2's shape and size: first with placeholders for its blocks, then whole.
 
+#include "placeholder_gpt.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 #include "tapegrad/nn/summary.h"
-#include "tapegrad/nn/tutorial/placeholder_gpt.h"
 
 using namespace tapegrad;
 
@@ -27,7 +27,7 @@ int lesson() {
   for (const data::Token id : tokenizer.encode("Every day holds a")) ids.push_back(id);
   const Tensor batch = Tensor::from(ids, {2, 4});
 
-  try_out<nn::PlaceholderGPT>("placeholders:", batch);
+  try_out<tutorial::PlaceholderGPT>("placeholders:", batch);
   try_out<nn::GPT>("whole:", batch);
 
   fmt::print("\n{}", nn::summary(book).str());

@@ -1,9 +1,18 @@
-#include "tapegrad/nn/formats/tutorial_names.h"
+#pragma once
 
-namespace tapegrad::nn {
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "tapegrad/nn/name_map.h"
+
+namespace tapegrad::testing {
+
+// The names that a widespread PyTorch tutorial gives the parameters of its encoder–decoder
+// ("transformer.encoder.layers.0.attention.wq.weight"): with this map, a Transformer is read from
+// the tutorial's state_dict.
 // "fnn" in the encoder and "ffn" in the decoder are the tutorial's spellings.
-NameMap tutorial_names() {
+inline nn::NameMap tutorial_names() {
   using Suffixes = std::vector<std::pair<std::string, std::string>>;
   const Suffixes norm = {{"weight", "a_2"}, {"bias", "b_2"}};
   const Suffixes attention = {{"W_query.weight", "wq.weight"},
@@ -13,7 +22,7 @@ NameMap tutorial_names() {
   const Suffixes mlp = {{"c_fc.weight", "w1.weight"}, {"c_proj.weight", "w2.weight"}};
   const std::string encoder = "transformer.encoder.layers.#.",
                     decoder = "transformer.decoder.layers.#.";
-  return NameMap({
+  return nn::NameMap({
       {"wte.", "transformer.wte."},
       {"pe", "transformer.wpe.pe"},
       {"encoder.h.#.ln_1.", encoder + "attention_norm.", norm},
@@ -31,4 +40,4 @@ NameMap tutorial_names() {
   });
 }
 
-}  // namespace tapegrad::nn
+}  // namespace tapegrad::testing

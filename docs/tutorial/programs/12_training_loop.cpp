@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "tapegrad/data/loader.h"
-#include "tapegrad/data/tutorial/word_list.h"
 #include "tapegrad/nn/generation/generate.h"
 #include "tapegrad/optim/clip.h"
 #include "tapegrad/optim/optimizers/adamw.h"
 #include "tapegrad/optim/schedule.h"
+#include "word_list.h"
 
 using namespace tapegrad;
 
@@ -22,7 +22,7 @@ Tensor loss_of(const nn::GPT& gpt, const data::Batch& batch) {
 
 int lesson() {
   Rng rng(123);
-  const auto words = data::WordList::of_words(rng);
+  const auto words = tutorial::WordList::of_words(rng);
   const std::vector<data::Token> train = words.tokens(0, kWords), val = words.tokens(17855, 18355);
 
   const nn::Params params(rng, DType::f64);
@@ -57,7 +57,7 @@ int lesson() {
   }
 
   const auto ids = nn::stream(gpt, {0}, {.max_new_tokens = 100}, 42).tokens();
-  std::string text = data::WordList::letters().decode(ids);
+  std::string text = tutorial::WordList::letters().decode(ids);
   std::replace(text.begin(), text.end(), '\n', ' ');
   fmt::print("\n{}\n", text);
   return 0;

@@ -1,9 +1,9 @@
-#include "tapegrad/nn/tutorial/residual_net.h"
+#include "tapegrad/apps/demo/residual_net.h"
 
-namespace tapegrad::nn {
+namespace tapegrad::demo {
 
-ResidualNet::ResidualNet(const Params& p, const std::vector<std::int64_t>& sizes,
-                         bool with_shortcuts, Activation act)
+ResidualNet::ResidualNet(const nn::Params& p, const std::vector<std::int64_t>& sizes,
+                         bool with_shortcuts, nn::Activation act)
     : shortcuts(with_shortcuts), activation(act) {
   check(sizes.size() >= 2, "a network needs the sizes of its input and of one layer at least");
   for (std::size_t i = 0; i + 1 < sizes.size(); ++i) {
@@ -13,11 +13,11 @@ ResidualNet::ResidualNet(const Params& p, const std::vector<std::int64_t>& sizes
 
 Tensor ResidualNet::operator()(const Tensor& input) const {
   Tensor x = input;
-  for (const Linear& layer : layers) {
+  for (const nn::Linear& layer : layers) {
     const Tensor y = activate(layer(x), activation);
     x = shortcuts && y.shape() == x.shape() ? x + y : y;
   }
   return x;
 }
 
-}  // namespace tapegrad::nn
+}  // namespace tapegrad::demo

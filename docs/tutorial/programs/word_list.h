@@ -6,7 +6,7 @@
 #include "tapegrad/base/random.h"
 #include "tapegrad/data/tokenize/tokenizer.h"
 
-namespace tapegrad::data {
+namespace tapegrad::tutorial {
 
 // The texts of the tutorial's chapters on training: the words and the names of GPT-2's vocabulary,
 // in small letters, a line each. Their tokens are letters.
@@ -22,9 +22,9 @@ struct WordList {
 
   // Words [begin, end), each with a line break behind it, in tokens of letters(). Error unless
   // begin <= end and there are so many words.
-  std::vector<Token> tokens(std::size_t begin, std::size_t end) const;
+  std::vector<data::Token> tokens(std::size_t begin, std::size_t end) const;
   // 27 tokens: the line break and the letters a to z.
-  static Tokenizer letters();
+  static data::Tokenizer letters();
 };
 
-}  // namespace tapegrad::data
+}  // namespace tapegrad::tutorial

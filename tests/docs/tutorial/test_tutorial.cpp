@@ -28,7 +28,7 @@ std::string replaced(std::string text, char from, char to) {
 // "01-tokens" and so on, from the programs' sources.
 std::vector<std::string> chapters() {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(root / "apps/tutorial")) {
+  for (const auto& entry : fs::directory_iterator(root / "docs/tutorial/programs")) {
     const fs::path& path = entry.path();
     const std::string stem = path.stem().string();
     const bool is_chapter = path.extension() == ".cpp" && stem[0] >= '0' && stem[0] <= '9';
@@ -43,7 +43,7 @@ std::string page(const std::string& language, const std::string& name) {
 }
 
 std::string source_of(const std::string& chapter) {
-  return TempFolder::get(root / "apps/tutorial" / (replaced(chapter, '-', '_') + ".cpp"));
+  return TempFolder::get(root / "docs/tutorial/programs" / (replaced(chapter, '-', '_') + ".cpp"));
 }
 
 // A part of a page between ``` and ```, with the word behind the opening.

@@ -1,6 +1,6 @@
 #include <map>
 
-#include "tapegrad/nn/tutorial/residual_net.h"
+#include "tapegrad/apps/demo/residual_net.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/nn/models.h"
 
@@ -19,9 +19,9 @@ Run run(std::uint64_t seed, bool shortcuts, nn::Activation activation, DType dty
   const std::vector<std::int64_t> sizes = {3, 3, 3, 3, 3, 1};
   Rng rng(seed);
   const nn::Params drawn(rng);
-  nn::ResidualNet(drawn, sizes, shortcuts, activation);
+  demo::ResidualNet(drawn, sizes, shortcuts, activation);
   const auto weights = memory_source({drawn.tensors().begin(), drawn.tensors().end()}, "drawn");
-  const nn::ResidualNet net(nn::Params(weights, dtype), sizes, shortcuts, activation);
+  const demo::ResidualNet net(nn::Params(weights, dtype), sizes, shortcuts, activation);
   Tape tape;
   const Tensor input = Tensor::from<float>({1, 0, -1}, {1, 3}).to(dtype);
   const Tensor loss = mse_loss(net(input), Tensor::zeros({1, 1}, dtype));
@@ -96,7 +96,7 @@ TEST_CASE("the residual experiment of the tutorials prints their digits") {
 TEST_CASE("a shortcut goes around the layers that keep the shape, and around no others") {
   Rng rng(1);
   const nn::Params params(rng, DType::f64);
-  const nn::ResidualNet net(params, {2, 3, 3}, true, nn::Activation::relu);
+  const demo::ResidualNet net(params, {2, 3, 3}, true, nn::Activation::relu);
   const Tensor x = Tensor::from<double>({1, -2}, {1, 2});
   const Tensor first = relu(net.layers[0](x));
   const Tensor expected = first + relu(net.layers[1](first));
@@ -106,5 +106,5 @@ TEST_CASE("a shortcut goes around the layers that keep the shape, and around no 
 
 TEST_CASE("a network needs at least one layer") {
   Rng rng(1);
-  CHECK_THROWS_WITH(nn::ResidualNet(nn::Params(rng), {3}, true), ContainsSubstring("one layer"));
+  CHECK_THROWS_WITH(demo::ResidualNet(nn::Params(rng), {3}, true), ContainsSubstring("one layer"));
 }

@@ -2,10 +2,10 @@
 
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/data/loader.h"
-#include "tapegrad/data/tutorial/word_list.h"
 #include "tapegrad/nn/decoder.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/optim/optimizers/adamw.h"
+#include "word_list.h"
 
 using namespace tapegrad;
 
@@ -71,7 +71,7 @@ void report(const char* how, const NamedTensors& weights, const nn::GPT& gpt,
 
 int lesson() {
   Rng rng(123);
-  const auto words = data::WordList::of_words(rng), names = data::WordList::of_names(rng);
+  const auto words = tutorial::WordList::of_words(rng), names = tutorial::WordList::of_names(rng);
   const Ids many_words = words.tokens(500, 8500), few_names = names.tokens(500, 700);
   const std::vector<Ids> unseen = {names.tokens(0, 500), words.tokens(0, 500)};
 
