@@ -65,6 +65,8 @@ void check_words(const std::vector<std::string>& words) {
 
 }  // namespace
 
+namespace detail {
+
 void add_options(CommandLine& cli, std::vector<std::string>& words, const PresetSummaries& presets,
                  std::string& preset, OptionSchema options) {
   std::vector<std::string> names;
@@ -165,6 +167,8 @@ run::OptimizerOptions with_dtype(run::OptimizerOptions o, const Product& product
   o.dtype = faster == Precision::bf16 ? run::TrainDtype::bf16 : run::TrainDtype::f32;
   return o;
 }
+
+}  // namespace detail
 
 std::int64_t batches_of_ranks(std::int64_t batches, bool resumes,
                               const std::vector<std::string>& corpus, const CommandLine& cli,

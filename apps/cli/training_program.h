@@ -53,7 +53,8 @@ struct CommonOptions {
   std::vector<std::pair<const char*, std::vector<std::string>*>> texts;
 };
 
-// The steps of parse(), for options of any type.
+// The steps of parse() that go for options of any type.
+namespace detail {
 
 using PresetSummaries = std::vector<std::pair<std::string, std::string>>;  // by name
 // The run that is resumed, before the arguments change it.
@@ -75,6 +76,8 @@ void check_resumed(const run::Config& stored, const run::Config& now);
 void read_run(const std::filesystem::path& folder, std::string_view format, OptionSchema options);
 run::OptimizerOptions with_dtype(run::OptimizerOptions o, const Product& product,
                                  Processes& processes);
+
+}  // namespace detail
 
 // For comparison: with a value for each option that has one, given or not.
 template <class Options>
@@ -102,7 +105,7 @@ template <class Options>
 Options options_of_run(const TrainingProgram<Options>& program,
                        const std::filesystem::path& folder) {
   Options o;
-  read_run(folder, program.format, o);
+  detail::read_run(folder, program.format, o);
   try {
     o.validate();
   } catch (const Error& error) {
@@ -120,23 +123,23 @@ std::optional<Options> parse(const TrainingProgram<Options>& program, const Call
                              int ranks = 1) {
   Options o = preset_of(program, program.presets.front().name);
   CommonOptions common{o.call, o.optimizer, o.text.preset, o.text.corpus, Options::texts(o)};
-  PresetSummaries presets;
+  detail::PresetSummaries presets;
   for (const Preset<Options>& preset : program.presets) {
     presets.push_back({preset.name, preset.summary});
   }
   CommandLine cli(call.name, program.summary);
   std::vector<std::string> words;
-  add_options(cli, words, presets, common.preset, o);
+  detail::add_options(cli, words, presets, common.preset, o);
   program.describe(cli);
   for (const auto& [name, summary] : presets) cli.list("Presets", name, summary);
 
-  read_call(cli, words, call);  // to know the preset, or the run to resume
-  std::optional<StoredRun> stored;
-  if (continues_run(cli, o.call.folder)) {
+  detail::read_call(cli, words, call);  // to know the preset, or the run to resume
+  std::optional<detail::StoredRun> stored;
+  if (detail::continues_run(cli, o.call.folder)) {
     const CallOptions given = o.call;
     o = options_of_run(program, given.folder.out_dir);
-    stored = StoredRun{settled_config(program, o), o.optimizer.dtype,
-                       o.optimizer.warmup_iters == o.optimizer.default_warmup()};
+    stored = detail::StoredRun{settled_config(program, o), o.optimizer.dtype,
+                               o.optimizer.warmup_iters == o.optimizer.default_warmup()};
     o.call = given;
   } else {
     o = preset_of(program, std::string(o.text.preset));
@@ -144,15 +147,15 @@ std::optional<Options> parse(const TrainingProgram<Options>& program, const Call
   cli.set_values();
   if (cli.printed_information()) return std::nullopt;
 
-  take_words(common, cli, words);
+  detail::take_words(common, cli, words);
   o = program.adjusted(o, cli);
-  settle(common, cli, stored, ranks);
+  detail::settle(common, cli, stored, ranks);
   as_usage([&] {
     o.validate();
     program.check_patterns(o);
   });
-  check_call(common, cli);
-  if (stored) check_resumed(stored->config, settled_config(program, o));
+  detail::check_call(common, cli);
+  if (stored) detail::check_resumed(stored->config, settled_config(program, o));
   return o;
 }
 
@@ -165,7 +168,7 @@ std::optional<Options> parse(const TrainingProgram<Options>& program, const Call
   if (!o) return o;
   use_compute(o->call.compute);
   if (o->optimizer.dtype == run::TrainDtype::automatic) {
-    o->optimizer = with_dtype(o->optimizer, program.product(*o), processes);
+    o->optimizer = detail::with_dtype(o->optimizer, program.product(*o), processes);
   }
   return o;
 }

@@ -1,5 +1,6 @@
 // Where train-gpt finds its text.
 
+#include "tapegrad/tests/apps/parsed.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 #include "tapegrad/tests/places.h"
 
@@ -16,9 +17,10 @@ Args tiny_options(const std::filesystem::path& out_dir, int max_iters) {
 TEST_CASE("a path by itself is a corpus", "[corpus-options]") {
   const TempFolder folder;
   const auto corpus = folder.put("text.txt", tiny_text());
-  check_ended_well(train(Args{corpus} + tiny_options(folder / "run", 5)));
-  check_ended_well(train(tiny_run(corpus, folder / "same", 5)));
-  CHECK(same_model(folder / "run", folder / "same"));
+  const std::vector<std::string> paths = {corpus.string()};
+  CHECK(parsed(Args{corpus} + tiny_options(folder / "run", 5)).text.corpus == paths);
+  CHECK(parsed(tiny_run(corpus, folder / "same", 5)).text.corpus == paths);
+  CHECK(parsed(Args{"b", "--corpus", corpus, "--seed", "3"}).text.corpus.size() == 2);
 }
 
 TEST_CASE("a text from stdin is kept for a resume", "[corpus-options]") {
@@ -29,7 +31,7 @@ TEST_CASE("a text from stdin is kept for a resume", "[corpus-options]") {
   check_ended_well(train(resume_run(folder / "run", 8)));
   check_ended_well(train(tiny_run(corpus, folder / "same", 8)));
   CHECK(same_model(folder / "run", folder / "same"));
-  check_error_of("train-gpt", train(Args{"-", corpus} + tiny_options(folder / "x", 5)), 2,
+  check_unparsed(Args{"-", corpus} + tiny_options(folder / "x", 5), 2,
                  "- (stdin) cannot be read beside other texts");
   check_error_of("train-gpt", train(Args{"-"} + tiny_options(folder / "x", 5)), 1, "'-' is empty");
 }

@@ -5,6 +5,7 @@
 #include "tapegrad/base/error.h"
 #include "tapegrad/data/corpus/corpus.h"
 #include "tapegrad/data/data_folder.h"
+#include "tapegrad/tests/apps/parsed.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 
 using namespace tapegrad;
@@ -174,7 +175,7 @@ TEST_CASE("what is for texts is refused beside --data", "[data-folders]") {
                           {"--encoding", "latin-1"}, {"--field", "story"},
                           {"--val", text.corpus},    {"--corpus", text.corpus}};
   for (const Args& option : options) {
-    check_error_of("train-gpt", text.train("run", 2, option), 2, option[0]);
+    check_unparsed(run_on({"--data", text.data}, text.run("run"), 2) + option, 2, option[0]);
   }
   check_error_of("train-gpt", text.train("run", 2, {"--tokenizer", "bpe:300"}), 1,
                  "--tokenizer bpe:300");

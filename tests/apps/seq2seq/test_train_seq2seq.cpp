@@ -3,6 +3,7 @@
 #include <set>
 #include <sstream>
 
+#include "tapegrad/tests/apps/parsed.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 
 namespace fs = std::filesystem;
@@ -84,7 +85,7 @@ TEST_CASE("--rng decides what dropout draws from, and nothing else", "[train-seq
   const TinyPairRun fresh(0);
   CHECK(state(of_torch, "dropout") == state(fresh, "dropout"));
   CHECK(state(of_torch, "loader") != state(TinyPairRun(4), "loader"));
-  check_error(train_pairs(resume_run(of_torch.run, 5) + Args{"--rng", "philox"}), 2, "--rng");
+  check_unparsed_pairs(resume_run(of_torch.run, 5) + Args{"--rng", "philox"}, 2, "--rng");
 }
 
 TEST_CASE("a resumed run on pairs ends as one that never stopped, bit for bit", "[train-seq2seq]") {
@@ -98,9 +99,9 @@ TEST_CASE("a resumed run on pairs ends as one that never stopped, bit for bit", 
   CHECK_THAT(r.out, ContainsSubstring("resumed at step 7"));
   CHECK(same_model(straight.run, stopped.run));
   CHECK(last_metrics(straight.run) == last_metrics(stopped.run));
-  check_error(train_pairs(resume_run(stopped.run, 13) + Args{"--n-hidden", "32"}), 2,
-              "--n-hidden 32 does not fit the run to resume");
-  check_error(train_pairs(resume_run(stopped.run, 13) + Args{"--held-out", "9"}), 2, "--held-out");
+  check_unparsed_pairs(resume_run(stopped.run, 13) + Args{"--n-hidden", "32"}, 2,
+                       "--n-hidden 32 does not fit the run to resume");
+  check_unparsed_pairs(resume_run(stopped.run, 13) + Args{"--held-out", "9"}, 2, "--held-out");
   std::ofstream(stopped.corpus, std::ios::app) << "1\t1\n";
   check_error(train_pairs(resume_run(stopped.run, 13)), 1, "was made of another text");
 }
@@ -178,7 +179,7 @@ TEST_CASE("pairs that cannot be learnt are refused before anything is written", 
 TEST_CASE("patterns that name nothing are wrong usage, found before the pairs are read",
           "[train-seq2seq]") {
   const auto refused = [](const Args& more, const std::string& text) {
-    check_error_of("train-seq2seq", train_pairs(Args{"--corpus", "/no/such.tsv"} + more), 2, text);
+    check_unparsed_pairs(Args{"--corpus", "/no/such.tsv"} + more, 2, text);
   };
   refused({"--lr-scale", "wtx*=2"}, "--lr-scale: 'wtx*' names no parameter that is trained");
   refused({"--decay", "wtx*=2"}, "--decay: 'wtx*' names no parameter");
@@ -187,8 +188,10 @@ TEST_CASE("patterns that name nothing are wrong usage, found before the pairs ar
 
 TEST_CASE("wrong usage of train-seq2seq has exit code 2", "[train-seq2seq]") {
   const TempFolder folder;
+  const Args unknown = {"--heldout", "3"};
+  check_error(train_pairs(unknown), 2, "did you mean --held-out?");
   const auto usage = [](const Args& args, const std::string& text) {
-    check_error(train_pairs(args), 2, text);
+    check_unparsed_pairs(args, 2, text);
   };
   usage({"--corpus", folder.path()}, "is a folder; a file of pairs is needed");
   usage({"--corpus", "a", "b"}, "--corpus takes one file of pairs, not 2");
@@ -197,7 +200,7 @@ TEST_CASE("wrong usage of train-seq2seq has exit code 2", "[train-seq2seq]") {
   usage({"--block-size", "1"}, "--block-size must be at least 2, not 1");
   usage({"--held-out", "0"}, "--held-out: must be at least 1, not 0");
   usage({"--dropout", "1"}, "--dropout: must be at least 0 and below 1, not 1");
-  usage({"--heldout", "3"}, "did you mean --held-out?");
+  usage(unknown, "did you mean --held-out?");
   usage({"--preset", "date"}, "did you mean dates?");
   CHECK_THAT(train_pairs({"--help"}).out, ContainsSubstring("  --corpus FILE "));
   CHECK_THAT(run_program("train-gpt", {"--help"}).out, ContainsSubstring("  --corpus PATH"));
@@ -239,8 +242,7 @@ TEST_CASE("memory is estimated for the longest pair, not for --block-size", "[tr
 
 TEST_CASE("runs of the two training programs are told apart", "[train-seq2seq]") {
   const TinyPairRun pairs(1);
-  const Result r = run_program("train-gpt", resume_run(pairs.run, 2));
-  check_error_of("train-gpt", r, 1,
+  check_unparsed(resume_run(pairs.run, 2), 1,
                  "this is of a tapegrad-seq2seq folder; a tapegrad-gpt folder is needed");
   check_error_of("sample-text", run_program("sample-text", {"--model", pairs.run}), 1,
                  "this is of a tapegrad-seq2seq folder");
@@ -248,7 +250,7 @@ TEST_CASE("runs of the two training programs are told apart", "[train-seq2seq]")
   REQUIRE(
       run_program("train-gpt", tiny_run(folder.put("t", tiny_text()), folder / "gpt", 1)).code ==
       0);
-  check_error(train_pairs(resume_run(folder / "gpt", 2)), 1, "this is of a tapegrad-gpt folder");
+  check_unparsed_pairs(resume_run(folder / "gpt", 2), 1, "this is of a tapegrad-gpt folder");
   check_error_of("translate", run_program("translate", {"--model", folder / "gpt", "x"}), 1,
                  "this is of a tapegrad-gpt folder");
 }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "tapegrad/tests/apps/parsed.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 
 namespace {
@@ -152,7 +153,7 @@ TEST_CASE("other conversations than those of the run do not resume it", "[chat]"
 TEST_CASE("options that do not fit conversations are refused by name", "[chat]") {
   const Chats chats;
   const auto refused = [&](const Args& more, const std::string& why) {
-    check_error_of("train-gpt", chats.train("no", 2, more), 2, why);
+    check_unparsed(chats.args("no", 2) + more, 2, why);
   };
   refused({"--batches", "random"}, "batches of conversations are packed");
   refused({"--tokenizer", "char"}, "--chat needs a tokenizer with special tokens");
@@ -160,10 +161,8 @@ TEST_CASE("options that do not fit conversations are refused by name", "[chat]")
   refused({"--chat", chats.file.string() + ":0"}, "a weight is above 0");
   refused({"--separator", "x"}, "--separator is for text");
   refused({"--stride", "8"}, "--stride needs --batches epochs");
-  check_error_of("train-gpt", run_program("train-gpt", {"--loss", "all"}), 2,
-                 "--loss needs --chat");
-  check_error_of("train-gpt", run_program("train-gpt", {"--batches", "packed"}), 2,
-                 "packed is for --chat");
+  check_unparsed({"--loss", "all"}, 2, "--loss needs --chat");
+  check_unparsed({"--batches", "packed"}, 2, "packed is for --chat");
   check_error_of("train-gpt", chats.train("no", 2, {"--block-size", "8"}), 1,
                  "no conversation is left for the training part");
   check_error_of("evaluate", run_program("evaluate", {"x", "--loss", "all", "y"}), 2,
@@ -180,8 +179,7 @@ TEST_CASE("a model without a template learns ChatML, with tokens of its own", "[
   check_ended_well(run_program("train-gpt", args));
   const auto config = nlohmann::json::parse(TempFolder::get(chats.folder / "run" / "config.json"));
   CHECK(config["model"]["vocab_size"] == 272);
-  check_error_of("train-gpt",
-                 run_program("train-gpt", args + Args{"--lora-rank", "2", "--overwrite"}), 2,
+  check_unparsed(args + Args{"--lora-rank", "2", "--overwrite"}, 2,
                  "has no chat template and no tokens <|im_start|>");
   check_ended_well(run_program(
       "train-gpt", {"--init-from", chats.folder / "run", "--chat", chats.file, "--out-dir",

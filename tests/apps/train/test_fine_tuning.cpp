@@ -41,8 +41,7 @@ TEST_CASE("the weights of the checkpoint that is named are taken", "[fine-tuning
     const auto taken = weights(tuned.run).at("wte.weight");
     CHECK(same_bits(taken, weights(from.run).at("wte.weight")) == (checkpoint == "last"));
   }
-  const Tuned tuned;
-  check_error_of("train-gpt", tuned.train(0, {"--checkpoint", "3"}, from.run), 1,
+  check_unparsed(Tuned().args(0, {"--checkpoint", "3"}, from.run), 1,
                  "keeps no checkpoint of step 3; it has best, last");
 }
 
@@ -76,17 +75,18 @@ TEST_CASE("options that contradict the model are refused by name", "[fine-tuning
   tuned.check_refused({"--init-from", tuned.folder.path()}, 1, "there is no model here");
   tuned.check_refused(Args{"--init-from", "scratch"} + kLora, 2,
                       "--lora-rank needs --init-from PATH");
-  check_error_of("train-gpt", tuned.train(1, {"--out-dir", base().run, "--overwrite"}), 2,
-                 "a new run needs a folder of its own");
-  check_error_of("train-seq2seq", train_pairs({"--init-from", base().run}), 2,
-                 "--init-from must be scratch or resume");
+  tuned.check_refused({"--out-dir", base().run, "--overwrite"}, 2,
+                      "a new run needs a folder of its own");
+  check_unparsed_pairs({"--init-from", base().run}, 2, "--init-from must be scratch or resume");
 }
 
 TEST_CASE("characters that the tokenizer lacks are refused with the text's name", "[fine-tuning]") {
   const Tuned tuned;
   tuned.folder.put("other.txt", other_text() + "a dog \xC3\xA9\n");
-  tuned.check_refused({}, 1, "other.txt");
-  tuned.check_refused({}, 1, "U+00E9");
+  const Result r = tuned.train(1);
+  check_error_of("train-gpt", r, 1, "other.txt");
+  CHECK_THAT(r.err, ContainsSubstring("U+00E9"));
+  CHECK_FALSE(fs::exists(tuned.run));
 }
 
 TEST_CASE("frozen parameters keep their bits and have no state", "[fine-tuning]") {
@@ -117,10 +117,8 @@ TEST_CASE("a tuned run is resumed without the model that it started from, bit fo
     CHECK_FALSE(same_model(straight.run, stopped.run));
     check_ended_well(train(resume_run(stopped.run, 12)));
     CHECK(same_model(straight.run, stopped.run));
-    check_error_of("train-gpt", train(resume_run(stopped.run, 13) + Args{"--lora-rank", "3"}), 2,
-                   "--lora-rank");
-    check_error_of("train-gpt", train(resume_run(stopped.run, 13) + Args{"--freeze", "wte*"}), 2,
-                   "--freeze");
+    check_unparsed(resume_run(stopped.run, 13) + Args{"--lora-rank", "3"}, 2, "--lora-rank");
+    check_unparsed(resume_run(stopped.run, 13) + Args{"--freeze", "wte*"}, 2, "--freeze");
   }
 }
 
@@ -149,10 +147,10 @@ TEST_CASE("LoRA trains adapters beside weights that stay", "[fine-tuning]") {
 }
 
 TEST_CASE("alpha is the rank, and the target attention, unless they are given", "[fine-tuning]") {
-  const Tuned tuned;
-  const Result r = tuned.train(0, {"--lora-rank", "3"});
-  check_ended_well(r);
-  CHECK_THAT(r.out, ContainsSubstring("LoRA of rank 3 and alpha 3 at *attn*"));
+  const nn::LoraOptions lora = parsed(Tuned().args(0, {"--lora-rank", "3"})).tuning.adapters();
+  CHECK(lora.rank == 3);
+  CHECK(lora.alpha == 3);
+  CHECK(lora.targets == std::vector<std::string>{"*attn*"});
 }
 
 TEST_CASE("adapters are merged by tapegrad merge, and by programs that get the run",
@@ -265,13 +263,12 @@ TEST_CASE("the config.json of any run is a config file", "[fine-tuning]") {
   CHECK(same_model(again.run, b.run));
   // It says what it cannot be without.
   const std::string file = b.run / "config.json";
-  const Result alone = ::train({"--config", file, "--out-dir", b.folder / "x"});
-  check_error_of("train-gpt", alone, 2,
+  check_unparsed({"--config", file, "--out-dir", b.folder / "x"}, 2,
                  "--config " + file +
                      ": its checkpoint needs --init-from PATH: a run folder, or a model "
                      "of another program, such as " +
                      fs::absolute(base().run).string());
   const auto lines = b.folder.put("lines", "lora_rank = 2\n");
-  check_error_of("train-gpt", ::train({"--config", lines, "--out-dir", b.folder / "x"}), 2,
+  check_unparsed({"--config", lines, "--out-dir", b.folder / "x"}, 2,
                  "--config " + lines.string() + ": its lora-rank needs --init-from PATH");
 }

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/tests/apps/parsed.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 
 namespace {
@@ -116,20 +117,17 @@ TEST_CASE("a resume at the best step itself goes on as without --checkpoint", "[
 
 TEST_CASE("a resume goes back to what there is", "[going-on]") {
   const TinyRun tiny(10, {"--keep", "last,2"});
-  const auto refused = [&](const std::string& checkpoint, int code, const std::string& text) {
-    check_error_of("train-gpt", train(resume_run(tiny.run, 12) + Args{"--checkpoint", checkpoint}),
-                   code, text);
-  };
-  refused("best", 1, "keeps no checkpoint 'best'; it has 5, 10, last");
-  refused("5", 2, "--init-from resume goes on from the checkpoint last or best, not 5");
+  check_error_of("train-gpt", train(resume_run(tiny.run, 12) + kBest), 1,
+                 "keeps no checkpoint 'best'; it has 5, 10, last");
+  check_unparsed(resume_run(tiny.run, 12) + Args{"--checkpoint", "5"}, 2,
+                 "--init-from resume goes on from the checkpoint last or best, not 5");
   // A best model that the checkpoint does not know: the run was stopped between the two.
   const Worsened other;
   std::filesystem::copy_file(other.run / "model.safetensors", other.run / "model-best.safetensors",
                              std::filesystem::copy_options::overwrite_existing);
   check_error_of("train-gpt", train(resume_run(other.run, 25) + kBest), 1,
                  "this is of step 20, and the checkpoint knows step 10 as the best");
-  check_error_of("train-seq2seq", train_pairs({"--checkpoint", "best"}), 2,
-                 "--checkpoint needs --init-from");
+  check_unparsed_pairs({"--checkpoint", "best"}, 2, "--checkpoint needs --init-from");
 }
 
 TEST_CASE("pairs and fine-tuned models go back to their best, too", "[going-on]") {

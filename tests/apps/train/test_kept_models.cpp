@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/tests/apps/parsed.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 
 namespace fs = std::filesystem;
@@ -64,8 +65,8 @@ TEST_CASE("a run keeps so many of its latest checkpoints", "[kept-models]") {
   CHECK(iteration_of(run / "model-6.safetensors") == "6");
   CHECK(iteration_of(run / "model-7.safetensors") == "7");
   check_ended_well(sample(run, {"--checkpoint", "6"}));
-  check_error_of("train-gpt", train(tiny_run(corpus, folder / "x", 1) + Args{"--keep", "best,0"}),
-                 2, "--keep: 'best,0' is not best, last, or a number of checkpoints");
+  check_unparsed(tiny_run(corpus, folder / "x", 1) + Args{"--keep", "best,0"}, 2,
+                 "--keep: 'best,0' is not best, last, or a number of checkpoints");
 }
 
 TEST_CASE("what has the name of a kept model is not replaced where there is no run",
@@ -111,7 +112,6 @@ TEST_CASE("the last evaluation sees as much as the user says", "[kept-models]") 
   CHECK_THAT(some, ContainsSubstring(" % of the split)"));
   const auto metrics = TempFolder::get(folder / "run/metrics.jsonl");
   CHECK_THAT(metrics, ContainsSubstring("\"final_val_share\":0."));
-  check_error_of("train-gpt",
-                 train(tiny_run(corpus, folder / "x", 1) + Args{"--final-eval", "some"}), 2,
+  check_unparsed(tiny_run(corpus, folder / "x", 1) + Args{"--final-eval", "some"}, 2,
                  "--final-eval: 'some' is not auto, all, none or a number of batches");
 }

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tapegrad/run/record/start_notes.h"
+#include "tapegrad/tests/apps/parsed.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 
 using namespace tapegrad;
@@ -100,9 +101,7 @@ TEST_CASE("--epochs implies --batches epochs", "[short-runs]") {
   const CorpusAndRun files("text.txt", tiny_text());
   Args args = unscheduled(files, 1);
   args.erase(args.begin() + 4, args.begin() + 6);  // --max-iters
-  check_ended_well(train(args + Args{"--epochs", "1"}));
-  CHECK(json::parse(files.file("config.json")).at("data").at("batches") == "epochs");
-  check_error_of("train-gpt",
-                 train(args + Args{"--epochs", "1", "--batches", "random", "--overwrite"}), 2,
+  CHECK(parsed(args + Args{"--epochs", "1"}).text.batches == tapegrad::run::BatchKind::epochs);
+  check_unparsed(args + Args{"--epochs", "1", "--batches", "random"}, 2,
                  "--epochs needs --batches epochs");
 }

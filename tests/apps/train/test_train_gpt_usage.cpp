@@ -1,9 +1,13 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "tapegrad/apps/gpt/gpt_facts.h"
+#include "tapegrad/nn/summary.h"
+#include "tapegrad/tests/apps/parsed.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 
 namespace fs = std::filesystem;
+using namespace tapegrad;
 
 namespace {
 
@@ -122,12 +126,15 @@ TEST_CASE("a byte-pair tokenizer learns from the corpus", "[train-gpt]") {
 }
 
 TEST_CASE("wrong usage is explained and has exit code 2", "[train-gpt]") {
+  const Args unknown = {"--batchsize", "3"};
+  const std::string meant = "unknown option --batchsize; did you mean --batch-size?";
+  const Result r = train(unknown);
+  check_usage_error(r, 2, meant);
+  CHECK_THAT(r.err, ContainsSubstring("train-gpt --help"));
   const auto usage = [](const Args& args, const std::string& text) {
-    const Result r = train(args);
-    check_usage_error(r, 2, text);
-    CHECK_THAT(r.err, ContainsSubstring("train-gpt --help"));
+    check_unparsed(args, 2, text);
   };
-  usage({"--batchsize", "3"}, "unknown option --batchsize; did you mean --batch-size?");
+  usage(unknown, meant);
   usage({"--steps", "abc"}, "unknown option --steps");
   usage({"--val", "a.txt", "b.txt"}, "--val needs --corpus");
   usage({"--max-iters", "abc"}, "--max-iters: 'abc' is not a whole number");
@@ -155,23 +162,19 @@ TEST_CASE("wrong usage is explained and has exit code 2", "[train-gpt]") {
 
 TEST_CASE("options may be written with underscores and come from a file", "[train-gpt]") {
   const TempFolder folder;
-  const auto text = folder.put("text.txt", tiny_text());
   const auto config =
       folder.put("run.toml", "# a comment\n[model]\nn_layer = 3\nbias = true\nmax-iters = 1\n");
-  const Result r =
-      train(tiny_run(text, folder / "run", 2) + Args{"--config", config, "--n_head=4"});
-  INFO(r.err);
-  REQUIRE(r.code == 0);
-  const auto json = nlohmann::json::parse(TempFolder::get(folder / "run/config.json"));
+  const gpt::Options o =
+      parsed(tiny_run("text.txt", "run", 2) + Args{"--config", config, "--n_head=4"});
   // Explicit options go before the file, and the file before the preset.
-  CHECK(json.at("model").at("n_layer") == 2);
-  CHECK(json.at("model").at("n_head") == 4);
-  CHECK(json.at("model").at("bias") == true);
-  CHECK(json.at("optimizer").at("max_iters") == 2);
+  CHECK(o.model.n_layer == 2);
+  CHECK(o.model.n_head == 4);
+  CHECK(o.model.bias == true);
+  CHECK(o.optimizer.max_iters == 2);
 
-  check_usage_error(train({"--config", folder.put("bad.toml", "n_layr = 3\n")}), 2,
-                    "unknown option --n-layr; did you mean --n-layer?");
-  check_usage_error(train({"--config", folder / "none.toml"}), 2, "none.toml");
+  check_unparsed({"--config", folder.put("bad.toml", "n_layr = 3\n")}, 2,
+                 "unknown option --n-layr; did you mean --n-layer?");
+  check_unparsed({"--config", folder / "none.toml"}, 2, "none.toml");
 }
 
 TEST_CASE("a model that the machine cannot hold is refused at once", "[train-gpt]") {
@@ -198,8 +201,8 @@ TEST_CASE("a run keeps the variant of its model, and another one is refused", "[
   const Result again = train(resume_run(tiny.run, 4));
   INFO(again.err);
   CHECK(again.code == 0);
-  check_usage_error(train(resume_run(tiny.run, 5) + Args{"--positions", "none"}), 2,
-                    "--positions \"none\" does not fit the run to resume, which has \"rotary\"");
+  check_unparsed(resume_run(tiny.run, 5) + Args{"--positions", "none"}, 2,
+                 "--positions \"none\" does not fit the run to resume, which has \"rotary\"");
   const Result text = run_program("sample-text", {"--model", tiny.run, "--max-new-tokens", "40"});
   CHECK(text.code == 0);
   CHECK(text.out ==
@@ -226,7 +229,7 @@ TEST_CASE("a run of an earlier version is refused with a sentence", "[train-gpt]
   json["version"] = 1;
   std::ofstream(config) << json;
   const std::string sentence = "Version 1 is of tapegrad 0.1";
-  check_usage_error(train(resume_run(tiny.run, 3)), 1, sentence);
+  check_unparsed(resume_run(tiny.run, 3), 1, sentence);
   const Result r = run_program("sample-text", {"--model", tiny.run});
   CHECK(r.code == 1);
   CHECK_THAT(r.err, ContainsSubstring(sentence));
@@ -252,24 +255,26 @@ TEST_CASE("config.json holds each value once, and nothing that no option knows",
   auto missing = json, unknown = json;
   missing["model"].erase("n_head");
   std::ofstream(config) << missing;
-  check_usage_error(train(resume_run(tiny.run, 3)), 1, "'n_head' is missing in 'model'");
+  check_unparsed(resume_run(tiny.run, 3), 1, "'n_head' is missing in 'model'");
   unknown["model"]["n_heads"] = 2;
   std::ofstream(config) << unknown;
-  check_usage_error(train(resume_run(tiny.run, 3)), 1, "'n_heads' that this program does not know");
+  check_unparsed(resume_run(tiny.run, 3), 1, "'n_heads' that this program does not know");
 }
 
 TEST_CASE("--summary prints the model's layers and trains nothing", "[train-gpt]") {
   const TempFolder folder;
-  const auto summary = [&](const Args& args) {
-    const Result r = train(args + Args{"--summary"}, folder.path());
-    INFO(r.err);
-    CHECK(r.code == 0);
-    CHECK(fs::is_empty(folder.path()));
-    return r.out;
-  };
   // The corpus of a model with GPT-2's tokens need not be there.
   const Args gpt2 = {"--preset", "gpt2-124m", "--block-size", "1024", "--corpus", "none.txt"};
-  CHECK_THAT(summary(gpt2), ContainsSubstring("124,439,808 parameters"));
+  const Result printed = train(gpt2 + Args{"--summary"}, folder.path());
+  check_ended_well(printed);
+  CHECK(fs::is_empty(folder.path()));
+  CHECK_THAT(printed.out, ContainsSubstring("124,439,808 parameters"));
+  const auto summary = [&](const Args& args) {
+    const gpt::Options said = parsed(args);
+    const gpt::Options plan = gpt::resolve(said, gpt::facts_without_text(said));
+    return nn::summary(plan.model, plan.text.block_size).str();
+  };
+  CHECK(summary(gpt2) == printed.out);
   CHECK_THAT(summary(gpt2 + Args{"--no-tied", "--no-qkv-bias", "--separate-qkv"}),
              ContainsSubstring("163,009,536 parameters, 621.83 MB") &&
                  ContainsSubstring("124,412,160 if the head shared wte's") &&
@@ -277,10 +282,9 @@ TEST_CASE("--summary prints the model's layers and trains nothing", "[train-gpt]
   CHECK_THAT(summary({"--n-layer", "1"}), ContainsSubstring("h.0.attn.c_attn  (384, 128)"));
 
   const TinyRun tiny(1);
-  const Result r = train(resume_run(tiny.run, 1) + Args{"--summary"});
-  CHECK_THAT(r.out, ContainsSubstring("wpe              (16, 16)"));
-  const Args missing = {"--summary", "--corpus", folder / "none"};
-  check_usage_error(train(missing), 1, "No such file");
+  CHECK_THAT(summary(resume_run(tiny.run, 1)), ContainsSubstring("wpe              (16, 16)"));
+  const Args missing = {"--corpus", folder / "none"};
+  check_fails([&] { summary(missing); }, 1, "No such file");
 }
 
 TEST_CASE("--help lists options with defaults, and --version the version", "[train-gpt]") {

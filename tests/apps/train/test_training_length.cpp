@@ -49,14 +49,14 @@ TEST_CASE("a model keeps the length that it was made for, whatever a run is trai
   CHECK(config_of(tuned.run)["model"]["block_size"] == 32);
   CHECK(config_of(tuned.run)["data"]["block_size"] == 8);
   check_ended_well(resumed.train(4, less, from.run));
-  check_error_of("train-gpt", train(resume_run(resumed.run, 6) + Args{"--block-size", "16"}), 2,
+  check_unparsed(resume_run(resumed.run, 6) + Args{"--block-size", "16"}, 2,
                  "--block-size 16 does not fit the run to resume, which has 8");
   check_ended_well(train(resume_run(resumed.run, 6) + Args{"--block-size", "8"}));
   CHECK(same_model(tuned.run, resumed.run));
-  const Tuned next;  // a run that begins with this one goes on as it was trained
-  check_ended_well(next.train(1, kLora, tuned.run));
-  CHECK(config_of(next.run)["model"]["block_size"] == 32);
-  CHECK(config_of(next.run)["data"]["block_size"] == 8);
+  // A run that begins with this one goes on as it was trained.
+  const gpt::Options next = parsed(Tuned().args(1, kLora, tuned.run));
+  CHECK(next.model.block_size == 32);
+  CHECK(next.text.block_size == 8);
   // What is made of it sees 32 tokens; it is measured as it was trained, unless asked for more.
   const fs::path out = tuned.folder / "out";
   check_ended_well(run_program("export", {"--model", tuned.run, "--format", "hf", "--out", out}));

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/tests/apps/parsed.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 #include "tapegrad/tests/autograd/support.h"
 
@@ -44,7 +45,7 @@ struct Tuned {
     return ::train(args(iters, more, from));
   }
   void check_refused(const Args& more, int code, const std::string& text) const {
-    check_error_of("train-gpt", train(1, more), code, text);
+    check_unparsed(args(1, more), code, text);
     CHECK_FALSE(fs::exists(run));
   }
 };
