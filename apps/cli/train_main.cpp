@@ -88,7 +88,7 @@ void write_events(const CallOptions& o, run::RunFolder& folder) {
 }  // namespace
 
 int train_main(TrainingProgram& program, const Call& call) {
-  const auto begin = std::chrono::steady_clock::now();
+  const Stopwatch begin;
   ignore_closed_pipes();
   return run_processes(call.name, [&](Processes& processes) {
     if (!parse_training(program, call, processes)) return 0;
