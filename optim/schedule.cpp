@@ -7,7 +7,8 @@
 
 namespace tapegrad::optim {
 
-double Schedule::operator()(std::int64_t i) const {
+double Schedule::operator()(std::int64_t iteration) const {
+  const std::int64_t i = iteration - begin;
   if (i < warmup_iters) {
     return learning_rate * static_cast<double>(i + 1) / static_cast<double>(warmup_iters + 1);
   }

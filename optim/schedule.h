@@ -8,7 +8,7 @@
 
 namespace tapegrad::optim {
 
-// nanoGPT's learning rate of iteration i, counted from 0:
+// nanoGPT's learning rate of iteration i, counted from `begin`:
 //   i < warmup_iters:    learning_rate·(i + 1)/(warmup_iters + 1)
 //   i > lr_decay_iters:  min_lr
 //   between:             min_lr + c·(learning_rate − min_lr)
@@ -20,6 +20,7 @@ struct Schedule {
   Kind kind = Kind::cosine;
   double learning_rate = 1e-3;
   double min_lr = 1e-4;
+  std::int64_t begin = 0;
   std::int64_t warmup_iters = 0;
   std::int64_t lr_decay_iters = 0;
 

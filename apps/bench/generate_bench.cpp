@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <vector>
 
@@ -12,7 +11,7 @@
 #include "tapegrad/base/json_file.h"
 #include "tapegrad/base/median.h"
 #include "tapegrad/base/parallel.h"
-#include "tapegrad/base/seconds_of.h"
+#include "tapegrad/base/stopwatch.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/decoder_names.h"
 #include "tapegrad/nn/generation/generation.h"

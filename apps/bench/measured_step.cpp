@@ -3,13 +3,14 @@
 #include <algorithm>
 
 #include "tapegrad/base/interrupt.h"
-#include "tapegrad/base/seconds_of.h"
+#include "tapegrad/base/stopwatch.h"
+#include "tapegrad/run/train/measured_steps.h"
 
 namespace tapegrad::bench {
 namespace {
 
 constexpr double kEnoughSeconds = 2;
-constexpr int kUncounted = 2, kLeastSteps = 3, kMostSteps = 20;
+constexpr int kLeastSteps = 3, kMostSteps = 20;
 
 // As many sequences as there is time for in two steps, by what a step of one takes.
 std::int64_t rows_within(double seconds, const Trial::Phases& one, std::int64_t all) {
@@ -30,7 +31,6 @@ Trial::Phases scaled(Trial::Phases p, double factor) {
 
 std::optional<MeasuredStep> measured_step(Trial& trial, std::int64_t B, std::int64_t T,
                                           const std::function<double()>& seconds_left) {
-  std::vector<Trial::Phases> steps;
   trial.set_batch(1, T);
   Trial::Phases one = trial.step();
   if (interrupted()) return std::nullopt;
@@ -40,19 +40,18 @@ std::optional<MeasuredStep> measured_step(Trial& trial, std::int64_t B, std::int
   one = trial.step();  // with the memory that the first one got
   const std::int64_t rows = rows_within(seconds_left(), one, B);
   trial.set_batch(rows, T);
-  double all = 0;
-  for (int i = -kUncounted; i < kLeastSteps || (all < kEnoughSeconds && i < kMostSteps); ++i) {
-    const Trial::Phases p = trial.step();
-    if (interrupted()) return std::nullopt;
-    const bool last = seconds_left() < p.total();
-    if (i >= 0 || last) steps.push_back(p);
-    if (last) break;
-    all += p.total();
-  }
-  std::sort(steps.begin(), steps.end(),
+  auto steps = run::measured_steps(
+      [&] { return trial.step(); },
+      [&](int count, double seconds, const Trial::Phases& last) {
+        const bool enough = seconds >= kEnoughSeconds || count >= kMostSteps;
+        return (count >= kLeastSteps && enough) || seconds_left() < last.total();
+      });
+  if (!steps) return std::nullopt;
+  std::sort(steps->begin(), steps->end(),
             [](const auto& a, const auto& b) { return a.total() < b.total(); });
   return MeasuredStep{
-      scaled(steps[steps.size() / 2], static_cast<double>(B) / static_cast<double>(rows)), rows};
+      scaled((*steps)[steps->size() / 2], static_cast<double>(B) / static_cast<double>(rows)),
+      rows};
 }
 
 PredictedStep predicted_step(double flops, const Product& product, Precision precision,

@@ -1,9 +1,9 @@
 #include "tapegrad/apps/bench/trial.h"
 
-#include <chrono>
 #include <unordered_map>
 
-#include "tapegrad/run/train/train_step.h"
+#include "tapegrad/base/stopwatch.h"
+#include "tapegrad/run/train/updater.h"
 
 namespace tapegrad::bench {
 namespace {
@@ -14,11 +14,10 @@ class TimedGradientSync : public optim::GradientSync {
   explicit TimedGradientSync(optim::GradientSync& sync) : sync_(sync) {}
 
   void round(int, const Backward& backward) override {
-    using Clock = std::chrono::steady_clock;
-    const auto begin = Clock::now();
+    const Stopwatch watch;
     backward([&](Tensor parameter, const Tensor& gradient) {
       parameter.set_grad(gradient);
-      completed_[parameter.id()] = std::chrono::duration<double>(Clock::now() - begin).count();
+      completed_[parameter.id()] = watch.seconds();
     });
   }
   // Seconds after the round began.
@@ -99,7 +98,7 @@ void Trial::set_batch(int64_t B, int64_t T) {
 Trial::Phases Trial::step() {
   TimedGradientSync timed(*sync_);
   run::Progress unused;
-  const run::Report::Step step = run::make_step(task_, optimizer_, 3e-4, timed, unused);
+  const run::Report::Step step = run::Updater(task_, {}, timed).step(3e-4, unused);
   Phases phases{step.times, {}};
   for (const auto& [name, t] : parameters()) {
     phases.completed.push_back(timed.completed(t) - phases.forward);

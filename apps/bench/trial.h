@@ -62,7 +62,6 @@ class Trial {
   nn::TokenRows inputs_;
   Tensor targets_;
   run::Task task_;
-  run::OptimizerOptions optimizer_;
   std::unique_ptr<optim::GradientSync> sync_;
 };
 

@@ -1,9 +1,10 @@
 #pragma once
 
-#include <chrono>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "tapegrad/base/stopwatch.h"
 
 namespace tapegrad::cli {
 
@@ -12,7 +13,7 @@ struct Call {
   std::string name;  // for usage and errors: "tapegrad sample", or "sample-text"
   int argc;
   const char* const* argv;  // the arguments begin at argv[1]
-  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+  Stopwatch begin = {};
 };
 
 enum class CommandGroup { train, use, look, data, learn };

@@ -3,7 +3,7 @@
 
 #include "tapegrad/apps/gpt/gpt_program.h"
 #include "tapegrad/apps/gpt/samples.h"
-#include "tapegrad/base/seconds_of.h"
+#include "tapegrad/base/stopwatch.h"
 #include "tapegrad/nn/generation/generate.h"
 
 namespace tapegrad::gpt {

@@ -1,8 +1,7 @@
 #include "tapegrad/apps/sample/evaluate_text.h"
 
-#include <chrono>
-
 #include "tapegrad/base/interrupt.h"
+#include "tapegrad/base/stopwatch.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
@@ -28,11 +27,10 @@ std::optional<Evaluated> timed(run::WindowOptions options, const LossOf& loss_of
   options.on_progress = [&](double share, double left) {
     if (terminal.wants_progress()) terminal.working("evaluating: " + progress_text(share, left));
   };
-  const auto begin = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   const std::optional<run::TextLoss> loss = loss_of(options);
   if (!loss) return std::nullopt;
-  return Evaluated{*loss,
-                   std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
+  return Evaluated{*loss, watch.seconds()};
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ void SamplePrinter::note_length(std::size_t prompt_tokens, const nn::GenerateOpt
 }
 
 MadeText SamplePrinter::make(nn::TokenStream& stream, const OnText& show) {
-  if (!begin_) begin_ = std::chrono::steady_clock::now();
+  if (!watch_) watch_.emplace();
   TextMaker maker(model_.tokenizer, options_);
   while (const auto token = stream.next()) {
     saw_token();
@@ -82,10 +82,7 @@ MadeText SamplePrinter::make(nn::TokenStream& stream, const OnText& show) {
 
 void SamplePrinter::saw_token() {
   ++tokens_;
-  if (!first_token_) {
-    first_token_ =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - *begin_).count();
-  }
+  if (!first_token_) first_token_ = watch_->seconds();
 }
 
 void SamplePrinter::rate(const nn::GenerationCost& cost) const {

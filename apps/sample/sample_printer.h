@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
@@ -10,6 +9,7 @@
 #include "tapegrad/apps/sample/made_text.h"
 #include "tapegrad/apps/sample/sample_options.h"
 #include "tapegrad/base/json_file.h"
+#include "tapegrad/base/stopwatch.h"
 #include "tapegrad/run/models/model.h"
 
 namespace tapegrad::sampling {
@@ -50,7 +50,7 @@ class SamplePrinter {
   bool noted_ = false;
   std::int64_t tokens_ = 0;
   std::optional<double> first_token_;  // seconds
-  std::optional<std::chrono::steady_clock::time_point> begin_;
+  std::optional<Stopwatch> watch_;     // from the first text on
 };
 
 // The options of texts of a model, and how many run side by side: at most SampleOptions::batch, and

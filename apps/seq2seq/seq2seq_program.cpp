@@ -6,7 +6,7 @@
 #include "tapegrad/apps/cli/shell.h"
 #include "tapegrad/apps/seq2seq/accuracy.h"
 #include "tapegrad/base/interrupt.h"
-#include "tapegrad/base/seconds_of.h"
+#include "tapegrad/base/stopwatch.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/data/tokenize/decode_text.h"
 #include "tapegrad/nn/summary.h"

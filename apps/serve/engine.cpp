@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "tapegrad/base/seconds_of.h"
+#include "tapegrad/base/stopwatch.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/nn/generation/broken_logits.h"
 

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "tapegrad/base/parallel.h"
-#include "tapegrad/base/seconds_of.h"
+#include "tapegrad/base/stopwatch.h"
 
 namespace tapegrad {
 namespace {

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "tapegrad/base/parallel.h"
-#include "tapegrad/base/seconds_of.h"
+#include "tapegrad/base/stopwatch.h"
 #include "tapegrad/nn/generation/generation.h"
 #include "tapegrad/nn/lora/row_adapters.h"
 

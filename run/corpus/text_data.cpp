@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <new>
 
-#include "tapegrad/base/seconds_of.h"
+#include "tapegrad/base/stopwatch.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/data/corpus/corpus.h"
 #include "tapegrad/data/corpus/text_file.h"

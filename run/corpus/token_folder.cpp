@@ -1,10 +1,10 @@
 #include "tapegrad/run/corpus/token_folder.h"
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 
 #include "tapegrad/base/file.h"
+#include "tapegrad/base/stopwatch.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/run/corpus/chat/chat_folder.h"
@@ -127,8 +127,7 @@ class ReadingProgress {
   explicit ReadingProgress(std::int64_t bytes) : bytes_(static_cast<double>(bytes)) {}
   void operator()(std::int64_t bytes) {
     done_ += static_cast<double>(bytes);
-    const double spent =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+    const double spent = watch_.seconds();
     if (spent < 1 || !terminal_.wants_progress()) return;
     const double share = std::min(1.0, done_ / bytes_);
     terminal_.working("checking the tokens: " + progress_text(share, spent / share - spent));
@@ -138,7 +137,7 @@ class ReadingProgress {
   Terminal terminal_;
   const double bytes_;
   double done_ = 0;
-  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  const Stopwatch watch_;
 };
 
 }  // namespace

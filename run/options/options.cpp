@@ -37,20 +37,13 @@ optim::GroupRules OptimizerOptions::rules() const {
           .optimizer_for = optimizer_for};
 }
 
-namespace {
-
-optim::Schedule schedule_of(const OptimizerOptions& o) {
-  return {.kind = o.schedule,
-          .learning_rate = o.learning_rate,
-          .min_lr = o.min_lr,
-          .warmup_iters = o.warmup(),
-          .lr_decay_iters = o.decay_end() - o.schedule_begin};
-}
-
-}  // namespace
-
-double OptimizerOptions::lr_at(std::int64_t iteration) const {
-  return schedule_of(*this)(iteration - schedule_begin);
+optim::Schedule OptimizerOptions::learning_rates() const {
+  return {.kind = schedule,
+          .learning_rate = learning_rate,
+          .min_lr = min_lr,
+          .begin = schedule_begin,
+          .warmup_iters = warmup(),
+          .lr_decay_iters = decay_end() - schedule_begin};
 }
 
 std::int64_t OptimizerOptions::default_warmup() const {
@@ -71,25 +64,8 @@ void OptimizerOptions::validate() const {
         "lr_decay_iters {} comes before step {}, at which the warm-up ends: it has {} steps{}",
         decay_end(), warm, warmup(),
         schedule_begin > 0 ? fmt::format(" and begins at step {}", schedule_begin) : "");
-  schedule_of(*this).validate();
+  learning_rates().validate();
   rules().validate();
-}
-
-bool EvaluationOptions::evaluates_at(std::int64_t iteration) const {
-  return iteration >= eval_offset && (iteration - eval_offset) % eval_interval == 0;
-}
-
-bool EvaluationOptions::saves_at(std::int64_t iteration) const {
-  return checkpoint_interval ? iteration % *checkpoint_interval == 0 : evaluates_at(iteration);
-}
-
-std::int64_t EvaluationOptions::evaluations_before(std::int64_t iteration) const {
-  return iteration <= eval_offset ? 0 : (iteration - 1 - eval_offset) / eval_interval + 1;
-}
-
-bool EvaluationOptions::stops_early(std::int64_t best, std::int64_t iteration) const {
-  return early_stop &&
-         evaluations_before(iteration + 1) - evaluations_before(best + 1) >= *early_stop;
 }
 
 void EvaluationOptions::validate() const {

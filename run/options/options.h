@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,6 +8,7 @@
 #include "tapegrad/autograd/gemm/precision.h"
 #include "tapegrad/base/option_schema.h"
 #include "tapegrad/base/random.h"
+#include "tapegrad/base/stopwatch.h"
 #include "tapegrad/optim/parameter_groups.h"
 #include "tapegrad/optim/schedule.h"
 
@@ -96,7 +96,7 @@ struct OptimizerOptions {
   // nanoGPT's beta2, else the optimisers' own defaults.
   static optim::OptimizerSettings default_settings();
   optim::GroupRules rules() const;
-  double lr_at(std::int64_t iteration) const;
+  optim::Schedule learning_rates() const;
   // A tenth of the schedule's steps, but at most most_warmup.
   std::int64_t default_warmup() const;
   std::int64_t warmup() const { return warmup_iters.value_or(default_warmup()); }
@@ -159,6 +159,17 @@ struct OptimizerOptions {
   }
 };
 
+// The steps `first`, `first` + `every`, `first` + 2·`every` …
+struct StepInterval {
+  std::int64_t every, first = 0;
+
+  bool due(std::int64_t step) const { return step >= first && (step - first) % every == 0; }
+  // How many of them come before `step`.
+  std::int64_t before(std::int64_t step) const {
+    return step <= first ? 0 : (step - 1 - first) / every + 1;
+  }
+};
+
 // When a run evaluates, saves and prints.
 struct EvaluationOptions {
   std::int64_t eval_interval = 250, eval_offset = 0, eval_iters = 20, log_interval = 10;
@@ -169,18 +180,10 @@ struct EvaluationOptions {
   bool strict_log = false;
   bool chart = false, verbose = false;
 
-  // True if layers are looked at in the step after so many.
-  bool looks_at_layers(std::int64_t iteration) const {
-    return layer_stats && iteration % *layer_stats == 0;
+  StepInterval evaluations() const { return {eval_interval, eval_offset}; }
+  StepInterval checkpoints() const {
+    return checkpoint_interval ? StepInterval{*checkpoint_interval} : evaluations();
   }
-  // True if an evaluation, or a checkpoint, is due after so many steps.
-  bool evaluates_at(std::int64_t iteration) const;
-  bool saves_at(std::int64_t iteration) const;
-  // How many evaluations are due before that step.
-  std::int64_t evaluations_before(std::int64_t iteration) const;
-  // True if early_stop ends a run after so many steps whose lowest validation loss was that of step
-  // `best`: so many evaluations have come since.
-  bool stops_early(std::int64_t best, std::int64_t iteration) const;
   void validate() const;  // Error, naming the value
 
   template <class Self, class Table>
@@ -233,7 +236,7 @@ struct TraceOptions {
 // The minutes that a new run may take, all in all, from `begin` on.
 struct TimeBudget {
   double minutes;
-  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+  Stopwatch begin = {};
 };
 
 }  // namespace tapegrad::run

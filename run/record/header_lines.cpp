@@ -13,7 +13,7 @@ bool schedule_has_ended(const OptimizerOptions& o, const Progress& progress) {
 
 // "0.001, cosine, 0.0001 at the end", and what becomes of it when a run goes on.
 std::string describe_schedule(const OptimizerOptions& o, const Progress& progress) {
-  const double end = o.lr_at(o.max_iters);
+  const double end = o.learning_rates()(o.max_iters);
   if (schedule_has_ended(o, progress)) {
     return fmt::format(
         "{:.3g} from now on: its schedule has ended at step {}, and "

@@ -23,8 +23,8 @@ double magnitude(T x) {
 
 }  // namespace
 
-LayerStats::LayerStats(const NamedTensors& parameters, Processes* processes)
-    : processes_(processes) {
+LayerStats::LayerStats(const NamedTensors& parameters, Processes* processes, std::int64_t every)
+    : processes_(processes), every_(every) {
   for (const auto& [name, t] : parameters) {
     const std::string module = module_of(name);
     // Most often the last one.

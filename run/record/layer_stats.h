@@ -21,8 +21,10 @@ namespace tapegrad::run {
 class LayerStats {
  public:
   // `parameters` are what the updates change. Of several processes, only rank 0 will have the
-  // means.
-  LayerStats(const NamedTensors& parameters, Processes* processes);
+  // means. Every `every` steps, they are due.
+  LayerStats(const NamedTensors& parameters, Processes* processes, std::int64_t every = 1);
+
+  bool due(std::int64_t iteration) const { return iteration % every_ == 0; }
 
   // (all) Between measure_clipping() and step() of `sync`.
   void before(const optim::GradientSync& sync);
@@ -49,6 +51,7 @@ class LayerStats {
   std::vector<double> means(const Sums& sums) const;  // of each module
 
   Processes* processes_;
+  const std::int64_t every_;
   std::vector<std::string> modules_;
   std::vector<double> sizes_;  // elements of each module
   std::vector<Sampled> sampled_;

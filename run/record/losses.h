@@ -21,10 +21,11 @@ struct Losses {
 // The most numbers that a task may have beside its loss: see Task::beside.
 inline constexpr std::size_t kMostBeside = 2;
 
-// Seconds of the parts of a step, over all its batches.
+// Seconds of the parts of a step, over all its batches. `other`: passing over the batches of other
+// processes and waiting for these, statistics, all that is beside the parts.
 struct StepTimes {
-  double forward = 0, backward = 0, norm = 0, update = 0;
-  double total() const { return forward + backward + norm + update; }
+  double forward = 0, backward = 0, norm = 0, update = 0, other = 0;
+  double total() const { return forward + backward + norm + update + other; }
 };
 
 }  // namespace tapegrad::run

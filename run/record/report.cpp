@@ -37,17 +37,19 @@ Report::Report(RunFolder& folder, const OptimizerOptions& optimizer,
                const EvaluationOptions& evaluation, const RunHeader& about,
                const Progress& progress)
     : folder_(folder),
-      optimizer_(optimizer),
-      evaluation_(evaluation),
       about_(about),
       progress_(progress),
-      terminal_(evaluation.strict_log) {}
+      all_(optimizer.max_iters),
+      iter_lines_{evaluation.log_interval},
+      decays_(optimizer.schedule != optim::Schedule::Kind::constant),
+      repeats_batch_(optimizer.overfit_batch),
+      keeps_best_(keep_rule(evaluation.keep).best),
+      terminal_(evaluation.strict_log) {
+  if (evaluation.chart && terminal_.is_terminal()) chart_.emplace();
+}
 
-void Report::header(const std::vector<std::string>& groups, const std::vector<Change>& changes) {
-  for (const std::string& text :
-       header_lines(about_, optimizer_, progress_, groups, evaluation_.verbose)) {
-    line(text);
-  }
+void Report::header(const std::vector<std::string>& lines, const std::vector<Change>& changes) {
+  for (const std::string& text : lines) line(text);
   line(fmt::format("folder:  {}", folder_.path().string()));
   if (progress_.iteration > 0) line(fmt::format("resumed at step {}", progress_.iteration));
   if (const auto last = folder_.back_from()) {
@@ -60,12 +62,10 @@ void Report::header(const std::vector<std::string>& groups, const std::vector<Ch
   for (const Change& c : changes) line(fmt::format("changed: {} {} → {}", c.name, c.before, c.now));
 }
 
-double Report::step(const Step& step) {
-  using Seconds = std::chrono::duration<double>;
-  const Clock::time_point end = Clock::now();
-  const double taken = Seconds(end - step.begin).count();
-  time_left_.add(taken, Seconds(step.begin - last_end_.value_or(step.begin)).count());
-  last_end_ = end;
+void Report::step(const Step& step) {
+  const double taken = step.times.total();
+  time_left_.add(taken, since_last_ ? since_last_->seconds() - taken : 0);
+  since_last_.emplace();
   last_loss_ = step.loss;
   seconds_ += taken;
   tokens_ += step.tokens;
@@ -76,13 +76,12 @@ double Report::step(const Step& step) {
                     "last steps) and norm {:.2f} ({:.1f})",
                     progress_.iteration, loss_text(step.loss), step.loss_z, step.norm, step.norm_z),
         {{"skipped", true}, {"loss", step.loss}, {"norm", step.norm}});
-  } else if (progress_.iteration % evaluation_.log_interval == 0) {
+  } else if (iter_lines_.due(progress_.iteration)) {
     print_step(step);
   }
   if (!step.layers.empty()) folder_.append_layers(progress_.iteration, step.layers);
-  if (draws_chart()) chart_.add(progress_.iteration, step.loss);
+  if (chart_) chart_->add(progress_.iteration, step.loss);
   if (terminal_.wants_progress()) draw_progress(step.loss);
-  return taken;
 }
 
 void Report::print_step(const Step& step) {
@@ -110,7 +109,7 @@ void Report::print_step(const Step& step) {
 }
 
 void Report::evaluation(const Losses& losses) {
-  if (draws_chart()) chart_.add_val(progress_.iteration, losses.val);
+  if (chart_) chart_->add_val(progress_.iteration, losses.val);
   std::string text = fmt::format("step {}: train loss {}, val loss {}", progress_.iteration,
                                  loss_text(losses.train), loss_text(losses.val));
   RunFolder::Metrics numbers = {{"train_loss", losses.train}, {"val_loss", losses.val}};
@@ -137,12 +136,12 @@ void Report::record(const RunFolder::Metrics& numbers) {
 void Report::draw_chart() {
   constexpr int most_rows = 10, most_columns = 100, around = 2;
   const Terminal::Size size = Terminal::size();
-  terminal_.set_chart(chart_.draw(std::min(size.columns - 1, most_columns),
-                                  std::min(size.rows - around, most_rows)));
+  terminal_.set_chart(chart_->draw(std::min(size.columns - 1, most_columns),
+                                   std::min(size.rows - around, most_rows)));
 }
 
 void Report::leave_chart() {
-  if (draws_chart()) draw_chart();
+  if (chart_) draw_chart();
   terminal_.leave_chart();
 }
 
@@ -150,7 +149,7 @@ void Report::next_steps() {
   leave_chart();
   const bool best_is_earlier =
       progress_.best_val_loss && progress_.best_iteration < progress_.iteration;
-  const bool best_is_kept = best_is_earlier && keep_rule(evaluation_.keep).best;
+  const bool best_is_kept = best_is_earlier && keeps_best_;
   if (best_is_earlier) {
     line(fmt::format("the lowest val loss was {}, at step {}{}",
                      loss_text(*progress_.best_val_loss), progress_.best_iteration,
@@ -161,7 +160,7 @@ void Report::next_steps() {
     line(fmt::format("{} of {} steps were skipped as outliers", grouped(progress_.skipped),
                      grouped(progress_.iteration)));
   }
-  if (optimizer_.overfit_batch && last_loss_) {
+  if (repeats_batch_ && last_loss_) {
     line(fmt::format(
         "--overfit-batch: the loss of the batch is {} at last{}", loss_text(*last_loss_),
         *last_loss_ < kLearnt ? ""
@@ -175,10 +174,9 @@ void Report::next_steps() {
     line("  " + about_.use_command + " --checkpoint best");
   }
   if (about_.resume_command.empty()) return;
-  const bool decays = optimizer_.schedule != optim::Schedule::Kind::constant;
   line(fmt::format("  {} --max-iters {}{}", about_.resume_command,
                    2 * std::max<std::int64_t>(progress_.iteration, 1),
-                   decays ? " --schedule-restart" : ""));
+                   decays_ ? " --schedule-restart" : ""));
 }
 
 void Report::stopped() {
@@ -188,14 +186,14 @@ void Report::stopped() {
 }
 
 void Report::draw_progress(double loss) {
-  const std::int64_t done = progress_.iteration + 1, all = optimizer_.max_iters;
+  const std::int64_t done = progress_.iteration + 1;
   constexpr std::int64_t width = 24;
-  if (draws_chart()) draw_chart();
-  const auto filled = static_cast<std::size_t>(width * done / all);
+  if (chart_) draw_chart();
+  const auto filled = static_cast<std::size_t>(width * done / all_);
   // A narrow terminal cuts off what matters least.
   terminal_.progress(fmt::format("{:>{}}/{} {:3}%  {} left  loss {}  [{}{}]", done,
-                                 fmt::formatted_size("{}", all), all, 100 * done / all,
-                                 clock_time(time_left_.seconds(all - done)), loss_text(loss),
+                                 fmt::formatted_size("{}", all_), all_, 100 * done / all_,
+                                 clock_time(time_left_.seconds(all_ - done)), loss_text(loss),
                                  std::string(filled, '#'), std::string(width - filled, '.')));
 }
 

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <chrono>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tapegrad/base/stopwatch.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/run/folder/run_folder.h"
 #include "tapegrad/run/plan/time_left.h"
@@ -22,29 +22,25 @@ namespace tapegrad::run {
 // losses if the options ask for it.
 class Report {
  public:
-  // The arguments must live as long as this.
+  // The folder, `about` and `progress` must live as long as this.
   Report(RunFolder& folder, const OptimizerOptions& optimizer, const EvaluationOptions& evaluation,
          const RunHeader& about, const Progress& progress);
 
-  // `groups`: lines on groups of parameters, see group_lines.h. `changes`: options that a resumed
-  // run had with other values.
-  void header(const std::vector<std::string>& groups = {}, const std::vector<Change>& changes = {});
+  // `lines`: see header_lines.h. `changes`: options that a resumed run had with other values.
+  void header(const std::vector<std::string>& lines, const std::vector<Change>& changes);
 
-  // One step. Its time is counted from its construction until step() reports it.
   struct Step {
-    explicit Step(double rate) : lr(rate) {}
-    double lr, loss = 0, norm = 0;
+    double lr = 0, loss = 0, norm = 0;
     std::vector<std::pair<std::string, double>> beside = {};  // see Task
     double loss_z = 0, norm_z = 0;                            // of skip_outliers
     bool skipped = false;
     std::int64_t tokens = 0;
     StepTimes times = {};
     std::vector<LayerMeans> layers = {};  // where --layer-stats looks
-    std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   };
   // Reports step number progress.iteration, and prints every log_interval-th, with the mean time of
-  // the steps since the last line, and each that was skipped. Returns the seconds that it took.
-  double step(const Step& step);
+  // the steps since the last line, and each that was skipped.
+  void step(const Step& step);
   void evaluation(const Losses& losses);
   // A line, and its numbers for metrics.jsonl.
   void result(const std::string& text, const RunFolder::Metrics& numbers);
@@ -64,23 +60,23 @@ class Report {
   void stopped();
 
  private:
-  using Clock = std::chrono::steady_clock;
   void print_step(const Step& step);
   void draw_progress(double loss);
-  bool draws_chart() const { return evaluation_.chart && terminal_.is_terminal(); }
   void draw_chart();
   void leave_chart();
 
   RunFolder& folder_;
-  const OptimizerOptions& optimizer_;
-  const EvaluationOptions& evaluation_;
   const RunHeader& about_;
   const Progress& progress_;
+  const std::int64_t all_;  // steps
+  const StepInterval iter_lines_;
+  const bool decays_;  // the learning rate
+  const bool repeats_batch_, keeps_best_;
   Terminal terminal_;
-  std::optional<Clock::time_point> last_end_;  // of a step of this call
+  std::optional<Stopwatch> since_last_;  // the last step of this call
   TimeLeft time_left_;
   MachineLoad load_;
-  LossChart chart_;
+  std::optional<LossChart> chart_;  // if there is one to draw
   std::optional<double> last_loss_;
   double seconds_ = 0;  // of the steps since the last iter line
   std::int64_t steps_ = 0, tokens_ = 0;

@@ -15,31 +15,44 @@ constexpr std::int64_t kFewEvaluations = 3, kLongRun = 1000;
 void add_warmup(std::vector<std::string>& notes, const OptimizerOptions& o) {
   const std::int64_t full = o.schedule_begin + o.warmup();
   if (o.warmup() == 0 || full < o.max_iters || o.learning_rate == 0) return;
-  notes.push_back(
-      fmt::format("the learning rate does not reach {:g}: its warm-up ends at step {}, and the run "
-                  "at step {}, with {:.3g}. A smaller --warmup-iters reaches it",
-                  o.learning_rate, grouped(full), grouped(o.max_iters), o.lr_at(o.max_iters - 1)));
+  notes.push_back(fmt::format(
+      "the learning rate does not reach {:g}: its warm-up ends at step {}, and the run "
+      "at step {}, with {:.3g}. A smaller --warmup-iters reaches it",
+      o.learning_rate, grouped(full), grouped(o.max_iters), o.learning_rates()(o.max_iters - 1)));
 }
 
-}  // namespace
-
-std::vector<std::string> start_notes(const OptimizerOptions& o, const EvaluationOptions& e) {
-  std::vector<std::string> notes;
-  if (o.max_iters == 0) return notes;
-  add_warmup(notes, o);
-  const std::int64_t before = e.evaluations_before(o.max_iters);
+void add_evaluations(std::vector<std::string>& notes, const OptimizerOptions& o,
+                     const EvaluationOptions& e) {
+  const StepInterval evaluations = e.evaluations();
+  const std::int64_t before = evaluations.before(o.max_iters);
   if (e.early_stop && before <= *e.early_stop) {
     notes.push_back(fmt::format(
         "--early-stop {} cannot come: the run evaluates {} before its end, and {} are needed. A "
         "smaller --eval-interval than {} evaluates more often",
         *e.early_stop, counted(before, "time"), *e.early_stop + 1, e.eval_interval));
   }
-  const std::int64_t learnt = before - e.evaluations_before(1) + 1;  // the last one, too
+  const std::int64_t learnt = before - evaluations.before(1) + 1;  // the last one, too
   if (keep_rule(e.keep).best && learnt < kFewEvaluations && o.max_iters >= kLongRun) {
     notes.push_back(fmt::format(
         "the best weights are those of the lowest val loss, and the run evaluates {} after step 0. "
         "A smaller --eval-interval than {} gives more to choose from",
         counted(learnt, "time"), e.eval_interval));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> start_notes(const OptimizerOptions& o, const EvaluationOptions& e,
+                                     int ranks) {
+  std::vector<std::string> notes;
+  if (o.max_iters > 0) {
+    add_warmup(notes, o);
+    add_evaluations(notes, o, e);
+  }
+  if (o.gradient_accumulation_steps % ranks != 0) {
+    notes.push_back(fmt::format(
+        "{} processes cannot share out the {} forward passes of a step evenly: some wait", ranks,
+        o.gradient_accumulation_steps));
   }
   return notes;
 }

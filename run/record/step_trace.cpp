@@ -1,5 +1,7 @@
 #include "tapegrad/run/record/step_trace.h"
 
+#include <exception>
+
 #include "tapegrad/run/record/chrome_trace.h"
 
 namespace tapegrad::run {
@@ -27,10 +29,14 @@ std::optional<std::string> StepTrace::write(bool at_end) {
                        made_, kLeftOut);
   }
   const std::unique_ptr<Profile> profile = std::move(profile_);
-  const std::int64_t left_out = write_chrome_trace(file, *profile);
-  return fmt::format("trace of {} steps: {} (ui.perfetto.dev and chrome://tracing open it){}",
-                     made_ - kLeftOut, file,
-                     left_out == 0 ? "" : fmt::format("; it lacks {} ops at its end", left_out));
+  try {
+    const std::int64_t left_out = write_chrome_trace(file, *profile);
+    return fmt::format("trace of {} steps: {} (ui.perfetto.dev and chrome://tracing open it){}",
+                       made_ - kLeftOut, file,
+                       left_out == 0 ? "" : fmt::format("; it lacks {} ops at its end", left_out));
+  } catch (const std::exception& error) {
+    return fmt::format("note: no trace: {}", error.what());
+  }
 }
 
 }  // namespace tapegrad::run

@@ -23,7 +23,8 @@ class StepTrace {
   // Runs a step, and traces it if it is one of those.
   Report::Step run(const std::function<Report::Step()>& step);
   // Writes the trace once its steps are made, or, at the end of a run, those that were made: a
-  // line for people then, as if there were none to write. Error if the file cannot be written.
+  // line for people then, as if there were none to write. An error is such a line, too: a trace is
+  // not worth a run.
   std::optional<std::string> write(bool at_end);
 
  private:

@@ -3,16 +3,16 @@
 #include <cstring>
 
 #include "tapegrad/base/interrupt.h"
-#include "tapegrad/base/seconds_of.h"
+#include "tapegrad/base/stopwatch.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/words.h"
-#include "tapegrad/run/train/train_step.h"
+#include "tapegrad/run/train/measured_steps.h"
+#include "tapegrad/run/train/updater.h"
 
 namespace tapegrad::run {
 namespace {
 
-// The first steps get memory from the system and do not count.
-constexpr int kUncounted = 2, kLeastSteps = 3, kSteps = 20;
+constexpr int kLeastSteps = 3, kSteps = 20;
 // kSteps are measured, or more if they are short: steps that take these shares of the budget.
 constexpr double kLeastShare = 0.025, kMostShare = 0.05;
 // Checkpoints are counted with what a disk of this rate takes. Training has more to do.
@@ -49,12 +49,7 @@ class Untouched {
   std::vector<std::pair<Tensor, Tensor>> values_;
 };
 
-struct Measured {
-  int steps = 0;
-  double seconds = 0;
-};
-
-// Rank 0's number, so that all ranks decide the same.
+// Rank 0's value, so that all ranks decide the same.
 template <class T>
 T agreed(T value, Processes* processes) {
   if (processes != nullptr) processes->broadcast(std::as_writable_bytes(std::span(&value, 1)));
@@ -62,45 +57,33 @@ T agreed(T value, Processes* processes) {
 }
 
 // Steps with a learning rate of 0, so that the weights keep away from what they could diverge to.
-Measured measure_steps(const Task& task, const TrainOptions& options, double budget,
-                       Processes* processes) {
-  const auto sync = optim::make_gradient_sync(task.params.parameters(), options.optimizer.rules(),
-                                              processes, options.optimizer.comm_dtype);
-  Measured measured;
+// Nothing if a signal interrupts it.
+std::optional<std::vector<StepTimes>> measure_steps(const Task& task,
+                                                    const OptimizerOptions& options, double budget,
+                                                    Processes* processes) {
+  const auto sync = optim::make_gradient_sync(task.params.parameters(), options.rules(), processes,
+                                              options.comm_dtype);
+  Updater updater(task, options, *sync, processes);
   Progress unused;
-  double all = 0;
-  const auto enough = [&] {
-    return measured.steps >= kLeastSteps &&
-           (all >= kMostShare * budget ||
-            (measured.steps >= kSteps && all >= kLeastShare * budget));
-  };
-  for (int i = 0; !enough() && !interrupted(); ++i) {
-    const double step =
-        agreed(seconds_of([&] { make_step(task, options.optimizer, 0, *sync, unused, processes); }),
-               processes);
-    all += step;
-    if (i < kUncounted) continue;
-    ++measured.steps;
-    measured.seconds += step;
-  }
-  return measured;
+  return measured_steps([&] { return agreed(updater.step(0, unused).times, processes); },
+                        [&](int count, double seconds, const StepTimes&) {
+                          return count >= kLeastSteps &&
+                                 (seconds >= kMostShare * budget ||
+                                  (count >= kSteps && seconds >= kLeastShare * budget));
+                        });
 }
 
 // Seconds of a run of so many steps. It always ends with an evaluation and a checkpoint.
 double seconds_of_run(std::int64_t steps, const RunCosts& c, const EvaluationOptions& o) {
-  const std::int64_t evaluations = o.evaluations_before(steps) + 1;
-  std::int64_t checkpoints = evaluations;
-  if (o.checkpoint_interval) {
-    checkpoints = (steps + *o.checkpoint_interval - 1) / *o.checkpoint_interval + 1;
-  }
+  const std::int64_t evaluations = o.evaluations().before(steps) + 1;
+  const std::int64_t checkpoints = o.checkpoints().before(steps) + 1;
   return static_cast<double>(steps) * (c.step + c.beside.each_step) +
          static_cast<double>(evaluations) * c.beside.evaluation +
          static_cast<double>(checkpoints) * c.checkpoint + c.beside.end;
 }
 
 double seconds_left(const TimeBudget& budget) {
-  const auto now = std::chrono::steady_clock::now();
-  return 60 * budget.minutes - std::chrono::duration<double>(now - budget.begin).count();
+  return 60 * budget.minutes - budget.begin.seconds();
 }
 
 std::string in_words(double minutes) {
@@ -124,13 +107,13 @@ std::optional<FittingSteps> fit_steps(const Task& task, const TrainOptions& opti
   catch_interrupts();
   const HeldInterrupts held(processes != nullptr && !processes->alone());
   const Untouched untouched(task);
-  Measured measured;
+  std::optional<std::vector<StepTimes>> measured;
   RunCosts costs{};
   {
     Terminal terminal;
     terminal.working("measuring how long a step takes");
-    measured = measure_steps(task, options, 60 * budget.minutes, processes);
-    if (interrupted()) return std::nullopt;
+    measured = measure_steps(task, options.optimizer, 60 * budget.minutes, processes);
+    if (!measured) return std::nullopt;
     if (task.side_costs) {
       costs.beside = task.side_costs();
     } else {
@@ -138,7 +121,9 @@ std::optional<FittingSteps> fit_steps(const Task& task, const TrainOptions& opti
     }
     if (interrupted()) return std::nullopt;
   }
-  costs.step = measured.seconds / measured.steps;
+  double seconds = 0;
+  for (const StepTimes& step : *measured) seconds += step.total();
+  costs.step = seconds / static_cast<double>(measured->size());
   // The weights, those of the best model, and what the optimiser keeps.
   const NamedTensors& trained = task.params.parameters();
   const double bytes =
@@ -147,7 +132,7 @@ std::optional<FittingSteps> fit_steps(const Task& task, const TrainOptions& opti
   costs.checkpoint = bytes / kDiskBytesPerSecond;
   const std::int64_t steps =
       agreed(steps_within(seconds_left(budget), costs, options.evaluation), processes);
-  const std::string took = fmt::format("{} steps took {:.3g} s", measured.steps, measured.seconds);
+  const std::string took = fmt::format("{} steps took {:.3g} s", measured->size(), seconds);
   check(steps > 0,
         "not one step fits into {}: {}, an evaluation takes {:.3g} s, and the end of the run "
         "{:.3g} s",

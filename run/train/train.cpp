@@ -1,23 +1,22 @@
 #include "tapegrad/run/train/train.h"
 
-#include <algorithm>
-#include <cmath>
 #include <exception>
 #include <new>
 #include <utility>
 
 #include "tapegrad/autograd/gemm/gemm.h"
-#include "tapegrad/base/file.h"
-#include "tapegrad/base/fingerprint.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/nn/generation/broken_logits.h"
 #include "tapegrad/run/folder/session.h"
-#include "tapegrad/run/plan/disk_room.h"
 #include "tapegrad/run/record/group_lines.h"
 #include "tapegrad/run/record/start_notes.h"
 #include "tapegrad/run/record/step_trace.h"
+#include "tapegrad/run/train/batch_place.h"
+#include "tapegrad/run/train/evaluator.h"
 #include "tapegrad/run/train/resolved_options.h"
-#include "tapegrad/run/train/train_step.h"
+#include "tapegrad/run/train/saver.h"
+#include "tapegrad/run/train/start_checks.h"
+#include "tapegrad/run/train/updater.h"
 
 namespace tapegrad::run {
 namespace {
@@ -37,44 +36,49 @@ Section changeable_section(std::string_view name, OptionSchema part) {
   return section;
 }
 
-// One run of the loop.
+// One run of the loop. Its constructor hands each part of the options to the object that goes by
+// it; the loop asks these.
 class Trainer {
  public:
-  Trainer(const Task& task, RunFolder& folder, const ResolvedOptions& settled)
-      : Trainer(task, folder, settled.options, about_of(task, settled)) {}
-
   Trainer(const Task& task, RunFolder& folder, const TrainOptions& options, RunHeader about)
       : task_(task),
         about_(std::move(about)),
         folder_(folder),
-        optimizer_(options.optimizer),
-        evaluation_(options.evaluation),
         processes_(folder.processes()),
-        sync_(optim::make_gradient_sync(task.params.parameters(), options.optimizer.rules(),
-                                        folder.processes(), options.optimizer.comm_dtype)),
+        leads_(alone() || processes_->rank() == 0),
         tensors_(task.params.tensors()),
-        trace_(traces(folder) ? options.trace : TraceOptions(), tensors_),
-        report_(folder, options.optimizer, options.evaluation, about_, at_) {
-    if (folder.resumes()) {
-      check_model();
-      folder.restore(state());
-      const std::int64_t updates = at_.iteration - at_.skipped + at_.update_offset;
-      check(sync_->steps() == updates,
-            "{}: the optimiser has made {} steps, but {} says {}: the files are not of one "
-            "checkpoint",
-            (folder.path() / kOptimizerFile).string(), sync_->steps(), kTrainerFile, updates);
-    }
+        steps_(options.optimizer.max_iters),
+        learning_rate_(options.optimizer.learning_rates()),
+        sync_(optim::make_gradient_sync(task.params.parameters(), options.optimizer.rules(),
+                                        processes_, options.optimizer.comm_dtype)),
+        state_{task.params, *sync_, task.batches,
+               task.dropout == nullptr ? no_dropout_ : *task.dropout, at_},
+        batches_(task.batches, options.optimizer.overfit_batch),
+        updater_(task, options.optimizer, *sync_, processes_),
+        report_(folder, options.optimizer, options.evaluation, about_, at_),
+        evaluator_(task, options, report_, at_, processes_),
+        saver_(folder, options.evaluation, state_),
+        trace_(leads_ ? options.trace : TraceOptions(), tensors_) {
+    if (folder.resumes()) restore();
     before_ = std::exchange(at_.multiplier, gemm_identity());
-    if (evaluation_.layer_stats) stats_.emplace(task.params.parameters(), processes_);
+    if (const auto every = options.evaluation.layer_stats) {
+      layers_.emplace(task.params.parameters(), processes_, *every);
+    }
     Config config = task.config;
-    config.set(changeable_section("optimizer", optimizer_));
-    config.set(changeable_section("evaluation", evaluation_));
-    if (!alone()) check_same_start(config);
+    config.set(changeable_section("optimizer", options.optimizer));
+    config.set(changeable_section("evaluation", options.evaluation));
+    if (!alone()) check_same_start(task, config, at_, *processes_);
     if (folder.resumes()) changes_ = allowed_changes(folder.config(config.format), config);
-    check_disk();
+    if (leads_) saver_.check_disk(about_.memory ? about_.memory->optimizer : 0);
+    header_ = header_lines(about_, options.optimizer, at_,
+                           options.optimizer.rules().plain()
+                               ? std::vector<std::string>()
+                               : group_lines(task.params.parameters(), sync_->groups()),
+                           options.evaluation.verbose);
+    notes_ = start_notes(options.optimizer, options.evaluation, ranks());
     folder.begin(config, task.write_files);
     begin_ = at_.iteration;
-    folder.append_session(session_of(begin_, about_.command, alone() ? 1 : processes_->size()));
+    folder.append_session(session_of(begin_, about_.command, ranks()));
   }
 
   // As train(). Says in the folder how it ended, and in an error from where the run can go on.
@@ -86,7 +90,7 @@ class Trainer {
       return ending != Ending::stopped;
     } catch (const std::exception& error) {
       const bool memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
-      const std::string safe = safe_step();
+      const std::string safe = way_on();
       try {
         end_session(Ending::error, memory ? "out of memory" : error.what());
       } catch (const std::exception&) {  // the error says more than that a line is missing
@@ -97,33 +101,24 @@ class Trainer {
   }
 
  private:
-  // The last step that a checkpoint has; empty if there is none. Its file says which: an error may
-  // come after it was replaced.
-  std::string safe_step() const {
-    if (saved_ < 0 && (!folder_.resumes() || folder_.back_from())) return "";
-    try {
-      return fmt::format("The checkpoint of step {} is complete{}",
-                         checkpoint_iteration(folder_.path()),
-                         about_.resume_command.empty()
-                             ? ""
-                             : ", and the run can go on from there: " + about_.resume_command);
-    } catch (const std::exception&) {
-      return "";
-    }
+  void restore() {
+    check_model(task_, folder_);
+    folder_.restore(state_);
+    const std::int64_t updates = at_.iteration - at_.skipped + at_.update_offset;
+    check(sync_->steps() == updates,
+          "{}: the optimiser has made {} steps, but {} says {}: the files are not of one "
+          "checkpoint",
+          (folder_.path() / kOptimizerFile).string(), sync_->steps(), kTrainerFile, updates);
   }
 
-  // Error if the disk has no room for checkpoints: see DiskNeeds.
-  void check_disk() const {
-    if (!traces(folder_)) return;  // another rank writes
-    const bool replaces = path_exists(folder_.path() / kTrainerFile);
-    if (replaces && !folder_.resumes()) return;  // the old run goes first, and leaves its room
-    DiskNeeds needs{.optimizer = about_.memory ? about_.memory->optimizer : 0,
-                    .keeps_best = keep_rule(evaluation_.keep).best,
-                    .replaces = replaces};
-    for (const auto& [name, tensor] : task_.params.checkpoint_tensors()) {
-      needs.weights += static_cast<double>(tensor.bytes());
-    }
-    check_room(folder_.path(), needs, free_room(folder_.path()));
+  // The last step that a checkpoint has, and how to go on from it; empty if there is none.
+  std::string way_on() const {
+    const auto step = saver_.complete_step();
+    if (!step) return "";
+    return fmt::format("The checkpoint of step {} is complete{}", *step,
+                       about_.resume_command.empty()
+                           ? ""
+                           : ", and the run can go on from there: " + about_.resume_command);
   }
 
   void end_session(Ending ending, const std::string& why) {
@@ -131,55 +126,48 @@ class Trainer {
     folder_.append_session(end_of_session(begin_, at_.iteration, ending, why));
   }
 
-  Ending make_steps() {
-    const optim::GroupRules rules = optimizer_.rules();
-    report_.header(rules.plain() ? std::vector<std::string>{}
-                                 : group_lines(task_.params.parameters(), sync_->groups()),
-                   changes_);
-    for (const std::string& note : start_notes(optimizer_, evaluation_)) {
-      report_.line("note: " + note);
-    }
-    const std::int64_t ranks = alone() ? 1 : processes_->size();
-    if (optimizer_.gradient_accumulation_steps % ranks != 0) {
-      report_.line(fmt::format(
-          "note: {} processes cannot share out the {} forward passes of a step evenly: some wait",
-          ranks, optimizer_.gradient_accumulation_steps));
-    }
+  void print_start() {
+    report_.header(header_, changes_);
+    for (const std::string& note : notes_) report_.line("note: " + note);
     if (!before_.empty() && before_ != at_.multiplier) {
       report_.line(
           fmt::format("note: {} multiplied so far, and now {} does: the last bits of the "
                       "numbers will differ from those of a run without this change",
                       before_, at_.multiplier));
     }
+  }
+
+  Ending make_steps() {
+    print_start();
     catch_interrupts();
     HeldInterrupts held(!alone());
     Ending ending = about_.minutes.empty() ? Ending::finished : Ending::time_budget;
     while (!interrupted()) {
-      bool ends = at_.iteration >= optimizer_.max_iters;
-      std::optional<std::string> advanced;
-      if (ends || evaluation_.evaluates_at(at_.iteration)) advanced = evaluate();
-      if (!ends && advanced && at_.best_val_loss &&
-          evaluation_.stops_early(at_.best_iteration, at_.iteration)) {
-        report_.line(fmt::format("no new lowest val loss in {} evaluations: --early-stop ends here",
-                                 *evaluation_.early_stop));
-        ending = Ending::early_stop;
-        ends = true;
+      bool ends = at_.iteration >= steps_;
+      if (ends || evaluator_.due()) {
+        batches_.look_ahead([this] {
+          if (evaluator_.evaluate()) saver_.keep_best();
+        });
+        if (!ends && evaluator_.stops_early()) {
+          ending = Ending::early_stop;
+          ends = true;
+        }
       }
-      if (ends || evaluation_.saves_at(at_.iteration)) save();
+      if (ends || saver_.due()) saver_.save();
       if (at_.iteration > 0 && speaks() && task_.at_step) task_.at_step(report_);
       if (at_.iteration > begin_ && speaks() && task_.after_step) task_.after_step(report_);
       if (ends || interrupted()) break;
-      if (advanced && !optimizer_.overfit_batch) task_.batches.set_state(*advanced);
-      const std::string drawn = optimizer_.overfit_batch ? task_.batches.state() : std::string();
-      at_.seconds += report_.step(trace_.run([this] { return step(); }));
-      write_trace(false);
-      if (optimizer_.overfit_batch) task_.batches.set_state(drawn);
+      const Report::Step made =
+          batches_.step([this] { return trace_.run([this] { return step(); }); });
+      report_.step(made);
+      at_.seconds += made.times.total();
+      print(trace_.write(false));
       ++at_.iteration;
     }
-    write_trace(true);
+    print(trace_.write(true));
     if (!alone() && at_.iteration > begin_) tell_traffic(at_.iteration - begin_);
     if (interrupted()) {
-      save();
+      saver_.save();
       report_.stopped();
       return Ending::stopped;
     }
@@ -189,35 +177,24 @@ class Trainer {
     return interrupted() ? Ending::stopped : ending;
   }
 
-  TrainState state() {
-    Rng& dropout = task_.dropout == nullptr ? no_dropout_ : *task_.dropout;
-    return {task_.params, *sync_, task_.batches, dropout, at_};
-  }
-
-  // Rank 0 alone traces, of several processes.
-  static bool traces(const RunFolder& folder) {
-    return folder.processes() == nullptr || folder.processes()->rank() == 0;
-  }
-  // A trace is not worth a run: an error is printed, and training goes on.
-  void write_trace(bool at_end) {
+  // An error says which step it is of.
+  Report::Step step() {
     try {
-      if (const auto line = trace_.write(at_end)) report_.line(*line);
-    } catch (const std::exception& error) {
-      report_.line(fmt::format("note: no trace: {}", error.what()));
+      const bool looks = layers_ && layers_->due(at_.iteration);
+      return updater_.step(learning_rate_(at_.iteration), at_, looks ? &*layers_ : nullptr);
+    } catch (const Error& error) {
+      fail("step {}: {}", at_.iteration, error.what());
     }
   }
 
-  bool alone() const { return processes_ == nullptr; }
-  // True if the task is asked for what is printed.
-  bool speaks() const { return !interrupted() && (alone() || processes_->rank() == 0); }
-
-  // Ranks on other processors may differ in the last bits, and decide by the losses.
-  void agree_on(Losses& losses) {
-    double both[] = {losses.train, losses.val};
-    processes_->broadcast(std::as_writable_bytes(std::span(both)));
-    losses.train = both[0];
-    losses.val = both[1];
+  void print(const std::optional<std::string>& line) {
+    if (line) report_.line(*line);
   }
+
+  bool alone() const { return processes_ == nullptr; }
+  int ranks() const { return alone() ? 1 : processes_->size(); }
+  // True if the task is asked for what is printed.
+  bool speaks() const { return !interrupted() && leads_; }
 
   void tell_traffic(std::int64_t steps) {
     const Processes::Traffic traffic = processes_->traffic();
@@ -228,103 +205,38 @@ class Trainer {
         each * 1e3 * traffic.seconds_waited));
   }
 
-  // Otherwise ranks would go apart without a word.
-  void check_same_start(const Config& config) {
-    std::map<std::string, std::string> texts;
-    for (const Section& section : config.sections) {
-      std::string text;
-      for (const auto& [name, value] : section.values)
-        text += name + " " + value_text(value) + "\n";
-      texts["section '" + section.name + "' of the options"] = fingerprint(text);
-    }
-    Fingerprint weights;
-    for (const auto& [name, tensor] : task_.params.tensors()) {
-      const std::vector<double> sums = optim::square_sums(tensor);
-      weights.add({reinterpret_cast<const char*>(sums.data()), sums.size() * sizeof(double)});
-    }
-    texts["weights"] = weights.str();
-    texts["checkpoint"] = fmt::format("of step {}", at_.iteration);
-    texts["state of the batches"] = fingerprint(task_.batches.state());
-    texts["library for products"] = at_.multiplier;
-    check_same(*processes_, texts);
-  }
-
-  // An error says which step it is of.
-  Report::Step step() {
-    try {
-      return make_step(task_, optimizer_, optimizer_.lr_at(at_.iteration), *sync_, at_, processes_,
-                       evaluation_.looks_at_layers(at_.iteration) ? &*stats_ : nullptr);
-    } catch (const Error& error) {
-      fail("step {}: {}", at_.iteration, error.what());
-    }
-  }
-
-  // Evaluates, then restores the state of the batches, so that a checkpoint taken now repeats this
-  // evaluation after a resume. Returns the advanced state, with which training continues.
-  std::string evaluate() {
-    const std::string before = task_.batches.state();
-    if (auto losses = task_.evaluate()) {
-      if (!alone()) agree_on(*losses);
-      report_.evaluation(*losses);
-      check(std::isfinite(losses->train) && std::isfinite(losses->val),
-            "the loss of step {} is not a number: the weights are broken. Lower the learning "
-            "rate{}. --check-finite names the op that made the first NaN or infinity",
-            at_.iteration, optimizer_.grad_clip == 0 ? " or clip the gradients" : "");
-      if (!at_.best_val_loss || losses->val < *at_.best_val_loss) {
-        at_.best_val_loss = losses->val;
-        at_.best_iteration = at_.iteration;
-        folder_.keep_best(task_.params, at_.iteration, keep_rule(evaluation_.keep));
-      }
-    }
-    std::string advanced = task_.batches.state();
-    task_.batches.set_state(before);
-    return advanced;
-  }
-
-  void save() {
-    if (saved_ == at_.iteration) return;
-    folder_.save(state(), keep_rule(evaluation_.keep));
-    saved_ = at_.iteration;
-  }
-
-  // The checkpoint's parameters fit, or they would not have been loaded. The rest of the model's
-  // config must be the same, too.
-  void check_model() const {
-    const std::filesystem::path path = folder_.path() / kConfigFile;
-    const Config stored = folder_.config(task_.config.format);
-    const Section* model = task_.config.find("model");
-    if (model == nullptr) return;
-    if (const auto change = first_change(stored.at(model->name, path), *model)) {
-      fail("{}: the run to resume has a model with {} {}, not {}", path.string(), change->name,
-           change->before, change->now);
-    }
-  }
-
   const Task& task_;
   const RunHeader about_;
   RunFolder& folder_;
-  const OptimizerOptions& optimizer_;
-  const EvaluationOptions& evaluation_;
-  Processes* processes_;
-  std::unique_ptr<optim::GradientSync> sync_;
-  std::optional<LayerStats> stats_;
+  Processes* const processes_;
+  const bool leads_;  // the only process, or rank 0
   Rng no_dropout_{0};
   Progress at_;
+  const NamedTensors tensors_;  // those that are frozen, too
+  const std::int64_t steps_;
+  const optim::Schedule learning_rate_;
+  const std::unique_ptr<optim::GradientSync> sync_;
+  const TrainState state_;
+  BatchPlace batches_;
+  Updater updater_;
+  Report report_;
+  Evaluator evaluator_;
+  Saver saver_;
+  StepTrace trace_;
+  std::optional<LayerStats> layers_;
   std::string before_;           // the libraries that multiplied in the run that is resumed
   std::vector<Change> changes_;  // of its options
-  NamedTensors tensors_;         // those that are frozen, too
-  StepTrace trace_;
-  Report report_;
-  std::int64_t begin_ = 0;   // the first step of this call
-  std::int64_t saved_ = -1;  // the iteration that the last checkpoint was taken at
-  bool told_end_ = false;    // see end_session()
+  std::vector<std::string> header_, notes_;
+  std::int64_t begin_ = 0;  // the first step of this call
+  bool told_end_ = false;   // see end_session()
 };
 
 }  // namespace
 
 bool train(const Task& task, RunFolder& folder, const TrainOptions& options) {
   const std::optional<const ResolvedOptions> decided = resolved(options, task, folder);
-  return decided && Trainer(task, folder, *decided).run();
+  if (!decided) return false;
+  return Trainer(task, folder, decided->options, about_of(task, *decided)).run();
 }
 
 }  // namespace tapegrad::run

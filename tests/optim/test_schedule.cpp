@@ -56,6 +56,13 @@ TEST_CASE("the cosine schedule has nanoGPT's rates", "[schedule]") {
                                             {2001, 1e-4}});
 }
 
+TEST_CASE("a schedule that begins later has the rates of one that begins at 0", "[schedule]") {
+  const Schedule first = schedule(Kind::cosine, 100);
+  Schedule later = first;
+  later.begin = 70;
+  for (const std::int64_t i : {0, 99, 100, 1050, 2000, 2001}) CHECK(later(70 + i) == first(i));
+}
+
 TEST_CASE("the linear schedule falls in a straight line", "[schedule]") {
   check_rates(schedule(Kind::linear, 0),
               {{0, 1e-3}, {1, 0.00099955}, {1050, 0.0005275}, {2000, 1e-4}, {2001, 1e-4}});

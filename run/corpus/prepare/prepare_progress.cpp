@@ -9,10 +9,9 @@
 namespace tapegrad::run {
 
 void ProgressLine::at(std::int64_t bytes) {
-  const auto now = Clock::now();
-  left_.add(std::chrono::duration<double>(now - last_).count(), 0);
+  left_.add(since_last_.seconds(), 0);
   ++steps_;
-  last_ = now;
+  since_last_ = {};
   if (!terminal_.wants_progress()) return;
   std::string text = fmt::format("{}: {} · {:.1f} MB/s", what_, size_text(bytes),
                                  static_cast<double>(bytes) / 1e6 / seconds());
@@ -24,8 +23,6 @@ void ProgressLine::at(std::int64_t bytes) {
   terminal_.progress(text);
 }
 
-double ProgressLine::seconds() const {
-  return std::max(1e-9, std::chrono::duration<double>(Clock::now() - begun_).count());
-}
+double ProgressLine::seconds() const { return std::max(1e-9, watch_.seconds()); }
 
 }  // namespace tapegrad::run

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <string>
 
 #include "tapegrad/base/interrupt.h"
+#include "tapegrad/base/stopwatch.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/run/plan/time_left.h"
 
@@ -21,22 +21,17 @@ inline void stop_if_interrupted() {
 class ProgressLine {
  public:
   ProgressLine(Terminal& terminal, std::string what, std::int64_t all)
-      : terminal_(terminal),
-        what_(std::move(what)),
-        all_(all),
-        begun_(Clock::now()),
-        last_(begun_) {}
+      : terminal_(terminal), what_(std::move(what)), all_(all) {}
 
   // So many bytes are done.
   void at(std::int64_t bytes);
   double seconds() const;
 
  private:
-  using Clock = std::chrono::steady_clock;
   Terminal& terminal_;
   std::string what_;
   std::int64_t all_, steps_ = 0;
-  Clock::time_point begun_, last_;
+  Stopwatch watch_, since_last_;
   TimeLeft left_;
 };
 

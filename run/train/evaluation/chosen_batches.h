@@ -1,10 +1,10 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 
 #include "tapegrad/base/interrupt.h"
+#include "tapegrad/base/stopwatch.h"
 #include "tapegrad/run/train/evaluation/evaluate.h"
 
 namespace tapegrad::run {
@@ -15,12 +15,11 @@ namespace tapegrad::run {
 template <class Use>
 std::int64_t use_chosen_batches(std::int64_t count, const WindowOptions& options, const Use& use) {
   std::int64_t chosen = std::min(count, options.limit.batches.value_or(count)), done = 0;
-  const auto begin = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   while (done < chosen && !interrupted()) {
     use(done * count / chosen);
     ++done;
-    const double spent =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const double spent = watch.seconds();
     if (done == 1 && options.limit.seconds) {
       const double fitting = std::max(1.0, *options.limit.seconds / spent);
       if (fitting < static_cast<double>(chosen)) chosen = static_cast<std::int64_t>(fitting);

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "tapegrad/base/interrupt.h"
+
+namespace tapegrad::run {
+
+// Makes steps, whose times `make` returns (StepTimes, or more), until enough(count, seconds, last)
+// is true of the number of those that count, the seconds of all, and the times of the last one.
+// Returns those that count: the first two get memory from the system and do not, unless there is no
+// third. Nothing if a signal interrupts it.
+template <class Make, class Enough>
+auto measured_steps(const Make& make, const Enough& enough)
+    -> std::optional<std::vector<decltype(make())>> {
+  constexpr int uncounted = 2;
+  std::vector<decltype(make())> steps;
+  double seconds = 0;
+  int made = 0;
+  do {
+    steps.push_back(make());
+    if (interrupted()) return std::nullopt;
+    seconds += steps.back().total();
+    ++made;
+  } while (!enough(made - uncounted, seconds, steps.back()));
+  steps.erase(steps.begin(), steps.begin() + std::min(uncounted, made - 1));
+  return steps;
+}
+
+}  // namespace tapegrad::run

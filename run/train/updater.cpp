@@ -1,0 +1,122 @@
+#include "tapegrad/run/train/updater.h"
+
+#include <algorithm>
+
+#include "tapegrad/autograd/profile.h"
+#include "tapegrad/base/memory/dry_run.h"
+#include "tapegrad/base/stopwatch.h"
+#include "tapegrad/run/train/in_order.h"
+
+namespace tapegrad::run {
+namespace {
+
+// The seconds of a part of a step, which a trace shows by that name.
+template <class Work>
+double seconds_of_part(const char* name, const Work& work) {
+  return seconds_of([&] {
+    const ProfiledPart part(name);
+    work();
+  });
+}
+
+// Draws what the next batch would, and computes nothing.
+void skip_batch(const Task& task) {
+  if (task.skip_batch) return task.skip_batch();
+  const DryRun dry(DryRun::Draws::made);
+  task.loss();
+}
+
+}  // namespace
+
+Updater::Updater(const Task& task, const OptimizerOptions& options, optim::GradientSync& sync,
+                 Processes* processes)
+    : task_(task),
+      batches_(options.gradient_accumulation_steps),
+      max_norm_(options.grad_clip),
+      most_deviations_(options.skip_outliers),
+      check_finite_(options.check_finite),
+      sync_(sync),
+      processes_(processes) {}
+
+// The share of each of a step's batches in its loss.
+std::vector<double> Updater::shares() const {
+  const std::vector<std::int64_t> counted =
+      task_.counted ? task_.counted(batches_) : std::vector<std::int64_t>();
+  if (counted.empty()) {
+    return std::vector<double>(static_cast<std::size_t>(batches_),
+                               1.0 / static_cast<double>(batches_));
+  }
+  double all = 0;
+  for (const std::int64_t count : counted) all += static_cast<double>(count);
+  std::vector<double> shares;
+  for (const std::int64_t count : counted) shares.push_back(static_cast<double>(count) / all);
+  return shares;
+}
+
+// The losses of this process's batches, whose gradients go into `sync`.
+std::vector<Updater::BatchLoss> Updater::add_gradients(const std::vector<double>& shares,
+                                                       StepTimes& times) {
+  const int ranks = processes_ == nullptr ? 1 : processes_->size();
+  const int rank = processes_ == nullptr ? 0 : processes_->rank();
+  std::vector<BatchLoss> own;
+  std::size_t next = static_cast<std::size_t>(rank);  // the batch that is due here
+  const auto backward = [&](const auto& take) {
+    const double share = shares[next];
+    next += static_cast<std::size_t>(ranks);
+    Tape tape({.check_finite = check_finite_, .names = task_.params.tensors()});
+    std::optional<Loss> loss;
+    times.forward += seconds_of_part("forward", [&] { loss = task_.loss(); });
+    times.backward += seconds_of_part("backward", [&] {
+      const Tensor seed = Tensor::scalar(share, loss->value.dtype());
+      tape.backward(loss->value, {.seeds = {seed}, .take = take});
+    });
+    own.push_back({loss->value.item(), loss->tokens, loss->beside});
+  };
+  for (std::int64_t first = 0; first < batches_; first += ranks) {
+    const int active = static_cast<int>(std::min<std::int64_t>(ranks, batches_ - first));
+    for (int r = 0; r < std::min(rank, active); ++r) skip_batch(task_);
+    sync_.round(active, backward);
+    for (int r = rank + 1; r < active; ++r) skip_batch(task_);
+  }
+  return own;
+}
+
+void Updater::find_outlier(Report::Step& step, Progress& progress) const {
+  if (!most_deviations_) return;
+  step.loss_z = progress.losses.z_score(step.loss);
+  step.norm_z = progress.norms.z_score(step.norm);
+  step.skipped = std::max(step.loss_z, step.norm_z) > *most_deviations_;
+  if (step.skipped) ++progress.skipped;
+}
+
+Report::Step Updater::step(double lr, Progress& progress, LayerStats* stats) {
+  const Stopwatch watch;
+  Report::Step step{.lr = lr};
+  const std::vector<double> shares = this->shares();
+  std::vector<BatchLoss> own = add_gradients(shares, step.times);
+  optim::Clipping clipping;
+  step.times.norm = seconds_of_part("norm of the gradients",
+                                    [&] { clipping = sync_.measure_clipping(max_norm_); });
+  step.norm = clipping.norm;
+  const std::vector<BatchLoss> all =
+      in_order(std::move(own), static_cast<std::size_t>(batches_), processes_);
+  for (const std::string& name : task_.beside) step.beside.emplace_back(name, 0.0);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    step.loss += shares[i] * all[i].loss;
+    step.tokens += all[i].tokens;
+    for (std::size_t j = 0; j < step.beside.size(); ++j) {
+      step.beside[j].second += shares[i] * all[i].beside.at(j);
+    }
+  }
+  find_outlier(step, progress);
+  if (stats != nullptr) stats->before(sync_);
+  if (!step.skipped) {
+    step.times.update = seconds_of_part("update", [&] { sync_.step(step.lr, clipping.factor); });
+  }
+  if (stats != nullptr) step.layers = stats->after();
+  step.times.update += seconds_of([&] { sync_.zero_grad(); });
+  step.times.other = watch.seconds() - step.times.total();
+  return step;
+}
+
+}  // namespace tapegrad::run

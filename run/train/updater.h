@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "tapegrad/optim/gradient_sync.h"
+#include "tapegrad/run/record/report.h"
+#include "tapegrad/run/train/train.h"
+
+namespace tapegrad::run {
+
+// Makes the steps of the optimiser: the mean gradient of as many batches as the options accumulate,
+// clipped, goes into `sync`, unless the options skip outliers and the step is one.
+//
+// Of several processes, rank r has the batches r, r + R, r + 2R …, and passes over the others as if
+// it had seen them. So all of them, and one process alone, make the same step. If a signal has
+// asked one of them to stop, it interrupts all.
+class Updater {
+ public:
+  // The references must live as long as this.
+  Updater(const Task& task, const OptimizerOptions& options, optim::GradientSync& sync,
+          Processes* processes = nullptr);
+
+  // A step with the learning rate `lr`. What it needs to know of earlier steps is in `progress`.
+  // With `stats`, it also takes the means of the step's layers. They change nothing.
+  Report::Step step(double lr, Progress& progress, LayerStats* stats = nullptr);
+
+ private:
+  struct BatchLoss {
+    double loss;
+    std::int64_t tokens;
+    std::array<double, kMostBeside> beside;
+  };
+  std::vector<double> shares() const;
+  std::vector<BatchLoss> add_gradients(const std::vector<double>& shares, StepTimes& times);
+  void find_outlier(Report::Step& step, Progress& progress) const;
+
+  const Task& task_;
+  const std::int64_t batches_;  // of a step
+  const double max_norm_;
+  const std::optional<double> most_deviations_;  // of a step that is no outlier
+  const bool check_finite_;
+  optim::GradientSync& sync_;
+  Processes* const processes_;
+};
+
+}  // namespace tapegrad::run
