@@ -44,7 +44,8 @@ optim::Schedule schedule_of(const OptimizerOptions& o) {
           .learning_rate = o.learning_rate,
           .min_lr = o.min_lr,
           .warmup_iters = o.warmup(),
-          .lr_decay_iters = o.decay_end() - o.schedule_begin};
+          .lr_decay_iters = o.decay_end() - o.schedule_begin,
+          .decay_share = o.decay_share};
 }
 
 }  // namespace

@@ -78,6 +78,7 @@ struct OptimizerOptions {
   optim::Schedule::Kind schedule = optim::Schedule::Kind::cosine;
   std::optional<std::int64_t> warmup_iters = {};    // [default_warmup()]
   std::optional<std::int64_t> lr_decay_iters = {};  // [max_iters]
+  double decay_share = 0.4;                         // of the schedule wsd
   std::int64_t schedule_begin = 0;                  // the step that the schedule begins at
   std::int64_t most_warmup = 100;                   // of warmup_iters, unless these are given
   optim::OptimizerId optimizer = {};
@@ -120,6 +121,9 @@ struct OptimizerOptions {
       "what the preset has]",
       {.least = 0, .most = most_steps});
     t("lr_decay_iters", o.lr_decay_iters, "steps until --min-lr [--max-iters]", {.least = 0});
+    t("decay_share", o.decay_share,
+      "share of the steps until --lr-decay-iters in which --schedule wsd decays",
+      {.least = 0, .most = 1, .newer = true});
     t("schedule_begin", o.schedule_begin, "the step that the schedule begins at",
       {.least = 0, .most = most_steps, .option = false, .newer = true});
     t("most_warmup", o.most_warmup, "what the warm-up is at most unless it is given",
