@@ -32,6 +32,7 @@ optim::GroupRules OptimizerOptions::rules() const {
           .settings = settings,
           .weight_decay = weight_decay,
           .decay_all = decay_all,
+          .cautious_decay = cautious_decay,
           .lr_scale = lr_scale,
           .decay = decay,
           .optimizer_for = optimizer_for};
@@ -54,6 +55,14 @@ double OptimizerOptions::lr_at(std::int64_t iteration) const {
   return schedule_of(*this)(iteration - schedule_begin);
 }
 
+double OptimizerOptions::decay_factor_at(std::int64_t iteration) const {
+  if (!weight_decay_end) return 1;
+  const std::int64_t steps = decay_end() - schedule_begin;
+  const std::int64_t made = std::min(iteration - schedule_begin, steps);
+  const double share = steps == 0 ? 1 : static_cast<double>(made) / static_cast<double>(steps);
+  return 1 + share * (*weight_decay_end / weight_decay - 1);
+}
+
 std::int64_t OptimizerOptions::default_warmup() const {
   constexpr std::int64_t share = 10;
   const std::int64_t steps = lr_decay_iters.value_or(max_iters) - schedule_begin;
@@ -72,6 +81,8 @@ void OptimizerOptions::validate() const {
         "lr_decay_iters {} comes before step {}, at which the warm-up ends: it has {} steps{}",
         decay_end(), warm, warmup(),
         schedule_begin > 0 ? fmt::format(" and begins at step {}", schedule_begin) : "");
+  check(!weight_decay_end || weight_decay > 0,
+        "weight_decay_end needs a weight_decay above 0 to begin with");
   schedule_of(*this).validate();
   rules().validate();
 }

@@ -84,7 +84,8 @@ struct OptimizerOptions {
   optim::OptimizerId optimizer = {};
   optim::OptimizerSettings settings = default_settings();  // of all optimisers: beta2, momentum, …
   double weight_decay = 0.1;
-  bool decay_all = false;
+  std::optional<double> weight_decay_end = {};  // [weight_decay]
+  bool cautious_decay = false, decay_all = false;
   std::vector<std::string> lr_scale = {}, decay = {}, optimizer_for = {};  // optim::GroupRules
   double grad_clip = 1.0;
   TrainDtype dtype = TrainDtype::f32;
@@ -98,6 +99,10 @@ struct OptimizerOptions {
   static optim::OptimizerSettings default_settings();
   optim::GroupRules rules() const;
   double lr_at(std::int64_t iteration) const;
+  // All weight decays count so many times: 1, and with weight_decay_end what takes weight_decay
+  // there in a straight line from the schedule's first step to its last, as nanochat does
+  // (get_weight_decay in base_train.py, which ends at 0).
+  double decay_factor_at(std::int64_t iteration) const;
   // A tenth of the schedule's steps, but at most most_warmup.
   std::int64_t default_warmup() const;
   std::int64_t warmup() const { return warmup_iters.value_or(default_warmup()); }
@@ -132,6 +137,11 @@ struct OptimizerOptions {
       {.lasting = Lasting::model, .newer = true});
     o.settings.describe(t);
     t("weight_decay", o.weight_decay, "weight decay of matrices and embeddings", {.least = 0});
+    t("weight_decay_end", o.weight_decay_end,
+      "let the weight decay change to X in a straight line until --lr-decay-iters [--weight-decay]",
+      {.least = 0, .value = "X", .newer = true});
+    t("cautious_decay", o.cautious_decay,
+      "decay a weight only where the update makes it smaller, too", {.newer = true});
     t("decay_all", o.decay_all, "decay biases and norms, too");
     t("decay", o.decay,
       "set the weight decay of the parameters of these names, such as 'wte*=0'; matrices and "

@@ -101,7 +101,7 @@ Report::Step make_step(const Task& task, const OptimizerOptions& options, double
   } else {
     step.times.update = seconds_of([&] {
       const ProfiledPart part("update");
-      sync.step(step.lr, clipping.factor);
+      sync.step(step.lr, clipping.factor, options.decay_factor_at(progress.iteration));
     });
   }
   if (stats != nullptr) step.layers = stats->after();
