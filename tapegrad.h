@@ -28,6 +28,7 @@
 #include "tapegrad/nn/transformer.h"
 #include "tapegrad/optim/clip.h"
 #include "tapegrad/optim/optimizers/adamw.h"
+#include "tapegrad/optim/optimizers/muon.h"
 #include "tapegrad/optim/optimizers/sgd.h"
 #include "tapegrad/optim/schedule.h"
 #include "tapegrad/run/models/model.h"

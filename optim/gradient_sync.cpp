@@ -25,7 +25,9 @@ class OwnUpdates : public GradientSync {
     }
     return parts;
   }
-  void step(double lr, double grad_factor) override { state_.step(lr, grad_factor); }
+  void step(double lr, double grad_factor, double decay_factor) override {
+    state_.step(lr, grad_factor, decay_factor);
+  }
   void zero_grad() override { state_.zero_grad(); }
   std::int64_t steps() const override { return state_.steps(); }
   const ParameterGroups& groups() const override { return groups_; }

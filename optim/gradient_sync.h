@@ -47,7 +47,7 @@ class GradientSync {
   // parameter without a gradient has none.
   virtual std::vector<GradientPart> gradients() const = 0;
   // See OptimizerState::step. Afterwards every process has all new parameters.
-  virtual void step(double lr, double grad_factor) = 0;
+  virtual void step(double lr, double grad_factor, double decay_factor = 1) = 0;
   virtual void zero_grad() = 0;
   virtual std::int64_t steps() const = 0;
   // The groups of the parameters, in their order.

@@ -27,13 +27,16 @@ struct StateSpec {
 // The numbers that hold for one parameter in one step.
 struct UpdateFactors {
   double lr;            // the step's learning rate times the scale of the parameter's group
-  double weight_decay;  // of the group
+  double weight_decay;  // of the group, in this step
   double grad_factor;   // gradients count so many times: clipping
   std::int64_t step;    // counted from 1
+  // Decay only where update and weight have the same sign: only if decays_cautiously().
+  bool cautious_decay = false;
 };
 
 // The target of an update: a parameter, or the part of it that one process has.
 struct UpdatedPart {
+  std::string_view name;  // of the parameter, if this is all of it
   Tensor parameter;
   Tensor gradient;         // of the same shape
   std::span<Tensor> kept;  // in the order of Optimizer::keeps
@@ -55,6 +58,8 @@ class Optimizer {
   virtual ShardGranularity cut(const Shape& shape) const = 0;
   // True if it is made for such a parameter. The first optimiser of the list updates the others.
   virtual bool suits(const std::string& /*name*/, const Shape&) const { return true; }
+  // True if it knows UpdateFactors::cautious_decay.
+  virtual bool decays_cautiously() const { return false; }
 
   // Makes one step. A part has the parameter's shape (ShardGranularity::whole), fewer rows of it,
   // or one dimension (ShardGranularity::elements). Loops are parallel_for's, products are gemm's,

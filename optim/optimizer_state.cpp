@@ -41,15 +41,15 @@ OptimizerState::OptimizerState(NamedTensors tensors, ParameterGroups groups)
   }
 }
 
-void OptimizerState::step(double lr, double grad_factor) {
+void OptimizerState::step(double lr, double grad_factor, double decay_factor) {
   check(std::any_of(slots_.begin(), slots_.end(),
                     [](const Slot& slot) { return slot.tensor.grad().defined(); }),
         "{}::step: none of {} parameters has a gradient; tape.backward(loss) comes first",
         groups_.main->title(), slots_.size());
-  step_part(lr, grad_factor, [](std::size_t) {});
+  step_part(lr, grad_factor, decay_factor, [](std::size_t) {});
 }
 
-void OptimizerState::step_part(double lr, double grad_factor,
+void OptimizerState::step_part(double lr, double grad_factor, double decay_factor,
                                const std::function<void(std::size_t)>& updated) {
   ++steps_;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
@@ -57,11 +57,12 @@ void OptimizerState::step_part(double lr, double grad_factor,
     const Tensor grad = slot.tensor.grad();
     if (grad.defined()) {
       const ParameterGroup& group = group_of(i);
-      UpdatedPart part{slot.tensor, grad, slot.kept};
+      UpdatedPart part{slot.name, slot.tensor, grad, slot.kept};
       group.optimizer->update(part, {.lr = lr * group.lr_scale,
-                                     .weight_decay = group.weight_decay,
+                                     .weight_decay = decay_factor * group.weight_decay,
                                      .grad_factor = grad_factor,
-                                     .step = steps_});
+                                     .step = steps_,
+                                     .cautious_decay = group.cautious_decay});
     }
     updated(i);
   }

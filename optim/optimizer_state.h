@@ -20,12 +20,14 @@ class OptimizerState {
   OptimizerState(NamedTensors tensors, ParameterGroups groups);
 
   // Updates all tensors that have a gradient, with learning rate lr times the scale of their
-  // group. All gradients are multiplied by grad_factor first (see measure_clipping). Error if no
-  // tensor has a gradient: backward() was forgotten, or reached none of them.
-  void step(double lr, double grad_factor = 1);
+  // group and the weight decay of the group times decay_factor. All gradients are multiplied by
+  // grad_factor first (see measure_clipping). Error if no tensor has a gradient: backward() was
+  // forgotten, or reached none of them.
+  void step(double lr, double grad_factor = 1, double decay_factor = 1);
   // step() without that error, for an object that has a part of the parameters only: others may
   // have the gradients. Calls updated(i) after tensor i.
-  void step_part(double lr, double grad_factor, const std::function<void(std::size_t)>& updated);
+  void step_part(double lr, double grad_factor, double decay_factor,
+                 const std::function<void(std::size_t)>& updated);
   void zero_grad();
   // Calls of step(). An optimiser counts them for all parameters; PyTorch differs there: it counts,
   // for each parameter, the steps at which that parameter had a gradient.

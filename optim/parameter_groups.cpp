@@ -148,7 +148,11 @@ bool GroupRules::plain() const {
 void GroupRules::validate() const {
   check(std::isfinite(weight_decay) && weight_decay >= 0, "weight_decay must be at least 0, not {}",
         weight_decay);
-  for (const OptimizerId id : used()) settings.make(id);
+  for (const OptimizerId id : used()) {
+    const auto made = settings.make(id);
+    check(!cautious_decay || made->decays_cautiously(),
+          "cautious_decay is not for {}, which adds weight decay to the gradient", made->name());
+  }
   parse(*this);
 }
 
@@ -169,7 +173,8 @@ ParameterGroups make_groups(const NamedTensors& parameters, const GroupRules& ru
     auto own = optimizer(all.optimizer.of(name, t, rules.optimizer));
     if (!own->suits(name, t.shape())) own = optimizer(OptimizerId{});
     const double decay = rules.decay_all || is_matrix(t) ? rules.weight_decay : 0;
-    grouping.add({own, all.lr_scale.of(name, t, 1), all.decay.of(name, t, decay)});
+    grouping.add(
+        {own, all.lr_scale.of(name, t, 1), all.decay.of(name, t, decay), rules.cautious_decay});
   }
   return grouping.take();
 }

@@ -13,8 +13,9 @@ namespace tapegrad::optim {
 // Parameters that are updated in the same way.
 struct ParameterGroup {
   std::shared_ptr<const Optimizer> optimizer;
-  double lr_scale = 1;      // times the step's learning rate
-  double weight_decay = 0;  // its effect is the optimiser's own matter
+  double lr_scale = 1;          // times the step's learning rate
+  double weight_decay = 0;      // its effect is the optimiser's own matter
+  bool cautious_decay = false;  // see UpdateFactors
 };
 
 // All parameters of a model, in groups.
@@ -37,10 +38,13 @@ bool leaves_parameters(const Optimizer& optimizer);
 struct GroupRules {
   OptimizerId optimizer = {};
   OptimizerSettings settings = {};
-  double weight_decay = 0.01;              // of matrices, as in nanoGPT: not of biases and norms
-  bool decay_all = false;                  // of vectors, too
-  std::vector<std::string> lr_scale = {};  // X: the scale of the learning rate
-  std::vector<std::string> decay = {};     // X: the weight decay, whatever the dimensions
+  double weight_decay = 0.01;  // of matrices, as in nanoGPT: not of biases and norms
+  bool decay_all = false;      // of vectors, too
+  // Decay only where update and weight have the same sign (Chen et al., "Cautious Weight Decay",
+  // arXiv 2510.12402, algorithm 1). Error with an optimiser that adds decay to the gradient.
+  bool cautious_decay = false;
+  std::vector<std::string> lr_scale = {};       // X: the scale of the learning rate
+  std::vector<std::string> decay = {};          // X: the weight decay, whatever the dimensions
   std::vector<std::string> optimizer_for = {};  // X: the optimiser's name
 
   // All that may update parameters, once each, the one of the run first.

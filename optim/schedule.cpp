@@ -1,5 +1,6 @@
 #include "tapegrad/optim/schedule.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -14,12 +15,23 @@ double Schedule::operator()(std::int64_t iteration) const {
   }
   if (kind == Kind::constant) return learning_rate;
   if (i > lr_decay_iters) return min_lr;
-  if (lr_decay_iters == warmup_iters) return learning_rate;
-  const double ratio =
-      static_cast<double>(i - warmup_iters) / static_cast<double>(lr_decay_iters - warmup_iters);
+  const std::int64_t from = kind == Kind::wsd ? decay_begin() : warmup_iters;
+  if (from == lr_decay_iters || (kind == Kind::wsd && i <= from)) return learning_rate;
+  const double ratio = static_cast<double>(i - from) / static_cast<double>(lr_decay_iters - from);
   const double share =
-      kind == Kind::linear ? 1 - ratio : 0.5 * (1 + std::cos(std::numbers::pi * ratio));
+      kind == Kind::cosine ? 0.5 * (1 + std::cos(std::numbers::pi * ratio)) : 1 - ratio;
   return min_lr + share * (learning_rate - min_lr);
+}
+
+std::int64_t Schedule::decay_begin() const {
+  const double decay = std::round(decay_share * static_cast<double>(lr_decay_iters));
+  return std::max(warmup_iters, lr_decay_iters - static_cast<std::int64_t>(decay));
+}
+
+double DecayFactor::operator()(std::int64_t iteration) const {
+  if (end == 1) return 1;
+  const std::int64_t made = std::min(iteration - begin, steps);
+  return 1 + (end - 1) * (steps == 0 ? 1 : static_cast<double>(made) / static_cast<double>(steps));
 }
 
 void Schedule::validate() const {
@@ -29,6 +41,8 @@ void Schedule::validate() const {
         "min_lr must be a finite number of at least 0, not {}", min_lr);
   check(kind == Kind::constant || min_lr <= learning_rate,
         "min_lr {} is above the learning rate {}", min_lr, learning_rate);
+  check(decay_share >= 0 && decay_share <= 1, "decay_share must be from 0 to 1, not {}",
+        decay_share);
   check(warmup_iters >= 0, "warmup_iters must be at least 0, not {}", warmup_iters);
   check(kind == Kind::constant || lr_decay_iters >= warmup_iters,
         "lr_decay_iters {} comes before the warm-up of {} iterations ends", lr_decay_iters,

@@ -77,8 +77,10 @@ SharedGradientSync::SharedGradientSync(const NamedTensors& parameters,
       if (at(place).owner != rank()) continue;
       own_.push_back(place);
       of_slices.group_of.push_back(groups.group_of[at(place).parameter]);
-      slices_.emplace_back(fmt::format("{}[{}:{}]", parameters_[at(place).parameter].first,
-                                       at(place).begin, at(place).end),
+      const auto& [name, parameter] = parameters_[at(place).parameter];
+      slices_.emplace_back(at(place).size() == parameter.numel()
+                               ? name
+                               : fmt::format("{}[{}:{}]", name, at(place).begin, at(place).end),
                            slice_of(place));
     }
     traffic_[b].sum = Tensor::empty({buckets_[b].size_of(rank())});
@@ -267,7 +269,7 @@ std::vector<GradientSync::GradientPart> SharedGradientSync::gradients() const {
   return parts;
 }
 
-void SharedGradientSync::step(double lr, double grad_factor) {
+void SharedGradientSync::step(double lr, double grad_factor, double decay_factor) {
   check(std::count(arrived_.begin(), arrived_.end(), true) > 0,
         "step: none of {} parameters has a gradient", parameters_.size());
   std::size_t sent = 0;
@@ -277,7 +279,7 @@ void SharedGradientSync::step(double lr, double grad_factor) {
       if (sent >= kBucketsUnderWay) receive_parameters(sent - kBucketsUnderWay);
     }
   };
-  state_.step_part(lr, grad_factor, [&](std::size_t i) {
+  state_.step_part(lr, grad_factor, decay_factor, [&](std::size_t i) {
     const bool last = i + 1 == own_.size();
     if (!last) send_until(own_[i + 1].bucket);
   });

@@ -26,7 +26,7 @@ class SharedGradientSync : public GradientSync {
   void round(int active, const Backward& backward) override;
   Clipping measure_clipping(double max_norm) override;
   std::vector<GradientPart> gradients() const override;
-  void step(double lr, double grad_factor) override;
+  void step(double lr, double grad_factor, double decay_factor = 1) override;
   void zero_grad() override;
   std::int64_t steps() const override { return state_.steps(); }
   const ParameterGroups& groups() const override { return groups_; }

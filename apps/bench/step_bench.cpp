@@ -45,7 +45,10 @@ Trial trial_of(const BenchCase& c, const BenchOptions& o) {
   return {c.model,
           c.B,
           c.T,
-          {.recompute = o.recompute, .precision = o.dtype, .documents = o.documents}};
+          {.recompute = o.recompute,
+           .precision = o.dtype,
+           .optimizer = {.optimizer = o.optimizer},
+           .documents = o.documents}};
 }
 
 void print_row(const std::string& name, std::int64_t calls, double seconds, double flops,

@@ -23,6 +23,7 @@ struct BenchOptions {
   int steps = 8;  // that are timed, after two that are not
   bool recompute = false;
   Precision dtype = Precision::full;
+  optim::OptimizerId optimizer = {};
   std::optional<DocumentLengths> documents = {};
   std::string trace = {};  // of bench_ops: where to write one, or empty
 };

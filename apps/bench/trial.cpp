@@ -27,7 +27,9 @@ class TimedGradientSync : public optim::GradientSync {
     return sync_.measure_clipping(max_norm);
   }
   std::vector<GradientPart> gradients() const override { return sync_.gradients(); }
-  void step(double lr, double grad_factor) override { sync_.step(lr, grad_factor); }
+  void step(double lr, double grad_factor, double decay_factor) override {
+    sync_.step(lr, grad_factor, decay_factor);
+  }
   void zero_grad() override { sync_.zero_grad(); }
   std::int64_t steps() const override { return sync_.steps(); }
   const optim::ParameterGroups& groups() const override { return sync_.groups(); }

@@ -50,6 +50,7 @@ std::optional<Options> parse(const cli::Call& call) {
       "precision of linear layers: bf16 rounds both operands of their products");
   cli("recompute", o.step.recompute,
       "keep only each block's input, and run the block again in backward");
+  cli("optimizer", o.step.optimizer, "optimiser of the weights");
   cli("documents", o.documents,
       "least and most tokens of documents side by side in a sequence, which do not see each other "
       "[one document]",

@@ -10,15 +10,16 @@ namespace {
 constexpr std::int64_t kGrain = 16384;
 
 // The factors of one step, the same for every element.
-template <class T>
+template <class T, bool kCautious>
 struct Update {
   T keep, rest1, beta2, rest2, step_size, root_scale, eps, grad_factor;  // rest = 1 − beta
 
   void operator()(T& p, T g, T& m, T& v) const {
     g *= grad_factor;
-    p *= keep;
+    if constexpr (!kCautious) p *= keep;
     m += rest1 * (g - m);
     v = beta2 * v + rest2 * g * g;
+    if constexpr (kCautious) p *= m * p >= 0 ? keep : 1;  // the update has m's sign
     p -= step_size * (m / (std::sqrt(v) / root_scale + eps));
   }
 };
@@ -41,19 +42,27 @@ class AdamWRule : public Optimizer {
   }
   ShardGranularity cut(const Shape&) const override { return ShardGranularity::elements; }
 
+  bool decays_cautiously() const override { return true; }
+
   void update(UpdatedPart& part, const UpdateFactors& f) const override {
+    f.cautious_decay ? update_all<true>(part, f) : update_all<false>(part, f);
+  }
+
+ private:
+  template <bool kCautious>
+  void update_all(UpdatedPart& part, const UpdateFactors& f) const {
     const double correction1 = 1 - std::pow(options_.beta1, static_cast<double>(f.step));
     const double correction2 = 1 - std::pow(options_.beta2, static_cast<double>(f.step));
     dispatch(part.gradient.dtype(), [&](auto zero) {
       using T = decltype(zero);
-      const Update<T> update{static_cast<T>(1 - f.lr * f.weight_decay),
-                             static_cast<T>(1 - options_.beta1),
-                             static_cast<T>(options_.beta2),
-                             static_cast<T>(1 - options_.beta2),
-                             static_cast<T>(f.lr / correction1),
-                             static_cast<T>(std::sqrt(correction2)),
-                             static_cast<T>(options_.eps),
-                             static_cast<T>(f.grad_factor)};
+      const Update<T, kCautious> update{static_cast<T>(1 - f.lr * f.weight_decay),
+                                        static_cast<T>(1 - options_.beta1),
+                                        static_cast<T>(options_.beta2),
+                                        static_cast<T>(1 - options_.beta2),
+                                        static_cast<T>(f.lr / correction1),
+                                        static_cast<T>(std::sqrt(correction2)),
+                                        static_cast<T>(options_.eps),
+                                        static_cast<T>(f.grad_factor)};
       T* p = part.parameter.mutable_data<T>();
       T* m = part.kept[0].mutable_data<T>();
       T* v = part.kept[1].mutable_data<T>();
@@ -64,7 +73,6 @@ class AdamWRule : public Optimizer {
     });
   }
 
- private:
   AdamWOptions options_;
 };
 

@@ -32,6 +32,7 @@ optim::GroupRules OptimizerOptions::rules() const {
           .settings = settings,
           .weight_decay = weight_decay,
           .decay_all = decay_all,
+          .cautious_decay = cautious_decay,
           .lr_scale = lr_scale,
           .decay = decay,
           .optimizer_for = optimizer_for};
@@ -43,7 +44,14 @@ optim::Schedule OptimizerOptions::learning_rates() const {
           .min_lr = min_lr,
           .begin = schedule_begin,
           .warmup_iters = warmup(),
-          .lr_decay_iters = decay_end() - schedule_begin};
+          .lr_decay_iters = decay_end() - schedule_begin,
+          .decay_share = decay_share};
+}
+
+optim::DecayFactor OptimizerOptions::decay_factor() const {
+  return {.end = weight_decay_end ? *weight_decay_end / weight_decay : 1,
+          .begin = schedule_begin,
+          .steps = decay_end() - schedule_begin};
 }
 
 std::int64_t OptimizerOptions::default_warmup() const {
@@ -64,6 +72,8 @@ void OptimizerOptions::validate() const {
         "lr_decay_iters {} comes before step {}, at which the warm-up ends: it has {} steps{}",
         decay_end(), warm, warmup(),
         schedule_begin > 0 ? fmt::format(" and begins at step {}", schedule_begin) : "");
+  check(!weight_decay_end || weight_decay > 0,
+        "weight_decay_end needs a weight_decay above 0 to begin with");
   learning_rates().validate();
   rules().validate();
 }

@@ -78,12 +78,14 @@ struct OptimizerOptions {
   optim::Schedule::Kind schedule = optim::Schedule::Kind::cosine;
   std::optional<std::int64_t> warmup_iters = {};    // [default_warmup()]
   std::optional<std::int64_t> lr_decay_iters = {};  // [max_iters]
+  double decay_share = 0.4;                         // of the schedule wsd
   std::int64_t schedule_begin = 0;                  // the step that the schedule begins at
   std::int64_t most_warmup = 100;                   // of warmup_iters, unless these are given
   optim::OptimizerId optimizer = {};
   optim::OptimizerSettings settings = default_settings();  // of all optimisers: beta2, momentum, …
   double weight_decay = 0.1;
-  bool decay_all = false;
+  std::optional<double> weight_decay_end = {};  // [weight_decay]
+  bool cautious_decay = false, decay_all = false;
   std::vector<std::string> lr_scale = {}, decay = {}, optimizer_for = {};  // optim::GroupRules
   double grad_clip = 1.0;
   TrainDtype dtype = TrainDtype::f32;
@@ -97,6 +99,9 @@ struct OptimizerOptions {
   static optim::OptimizerSettings default_settings();
   optim::GroupRules rules() const;
   optim::Schedule learning_rates() const;
+  // Takes weight_decay to weight_decay_end over the schedule, as nanochat does (get_weight_decay in
+  // base_train.py, which ends at 0).
+  optim::DecayFactor decay_factor() const;
   // A tenth of the schedule's steps, but at most most_warmup.
   std::int64_t default_warmup() const;
   std::int64_t warmup() const { return warmup_iters.value_or(default_warmup()); }
@@ -120,6 +125,9 @@ struct OptimizerOptions {
       "what the preset has]",
       {.least = 0, .most = most_steps});
     t("lr_decay_iters", o.lr_decay_iters, "steps until --min-lr [--max-iters]", {.least = 0});
+    t("decay_share", o.decay_share,
+      "share of the steps until --lr-decay-iters in which --schedule wsd decays",
+      {.least = 0, .most = 1, .newer = true});
     t("schedule_begin", o.schedule_begin, "the step that the schedule begins at",
       {.least = 0, .most = most_steps, .option = false, .newer = true});
     t("most_warmup", o.most_warmup, "what the warm-up is at most unless it is given",
@@ -128,6 +136,11 @@ struct OptimizerOptions {
       {.lasting = Lasting::model, .newer = true});
     o.settings.describe(t);
     t("weight_decay", o.weight_decay, "weight decay of matrices and embeddings", {.least = 0});
+    t("weight_decay_end", o.weight_decay_end,
+      "let the weight decay change to X in a straight line until --lr-decay-iters [--weight-decay]",
+      {.least = 0, .value = "X", .newer = true});
+    t("cautious_decay", o.cautious_decay,
+      "decay a weight only where the update makes it smaller, too", {.newer = true});
     t("decay_all", o.decay_all, "decay biases and norms, too");
     t("decay", o.decay,
       "set the weight decay of the parameters of these names, such as 'wte*=0'; matrices and "

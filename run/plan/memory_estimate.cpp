@@ -32,7 +32,7 @@ nn::BytesKept kept_by(const optim::GroupRules& rules) {
 nn::Update update_by(const optim::GroupRules& rules) {
   return [rules](const NamedTensors& parameters) {
     optim::OptimizerState(parameters, optim::make_groups(parameters, rules))
-        .step_part(0, 1, [](std::size_t) {});
+        .step_part(0, 1, 1, [](std::size_t) {});
   };
 }
 

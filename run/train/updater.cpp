@@ -33,6 +33,7 @@ Updater::Updater(const Task& task, const OptimizerOptions& options, optim::Gradi
     : task_(task),
       batches_(options.gradient_accumulation_steps),
       max_norm_(options.grad_clip),
+      decay_(options.decay_factor()),
       most_deviations_(options.skip_outliers),
       check_finite_(options.check_finite),
       sync_(sync),
@@ -111,7 +112,8 @@ Report::Step Updater::step(double lr, Progress& progress, LayerStats* stats) {
   find_outlier(step, progress);
   if (stats != nullptr) stats->before(sync_);
   if (!step.skipped) {
-    step.times.update = seconds_of_part("update", [&] { sync_.step(step.lr, clipping.factor); });
+    step.times.update = seconds_of_part(
+        "update", [&] { sync_.step(step.lr, clipping.factor, decay_(progress.iteration)); });
   }
   if (stats != nullptr) step.layers = stats->after();
   step.times.update += seconds_of([&] { sync_.zero_grad(); });

@@ -39,6 +39,7 @@ class Updater {
   const Task& task_;
   const std::int64_t batches_;  // of a step
   const double max_norm_;
+  const optim::DecayFactor decay_;
   const std::optional<double> most_deviations_;  // of a step that is no outlier
   const bool check_finite_;
   optim::GradientSync& sync_;

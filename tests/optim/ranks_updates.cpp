@@ -37,6 +37,7 @@ NamedTensors make_parameters() {
   add("late", {kWide});
   add("small", {1});
   add("twice", {kWide});
+  add("c_attn.weight", {12, 4});  // which Muon takes apart
   return parameters;
 }
 
@@ -47,7 +48,8 @@ Tensor loss_of(const NamedTensors& p, int batch) {
   const Tensor a = x * p[6].second * p[5].second;
   const Tensor b = sum(p[1].second * (a + p[4].second), {0});
   const Tensor c = sum(p[2].second, {1}) * x;
-  return mean(tanh(b * p[6].second + p[0].second + c));
+  const Tensor fused = p[7].second * p[7].second * x.rows(0, 4);
+  return mean(tanh(b * p[6].second + p[0].second + c)) + mean(fused);
 }
 
 // The parameters after some steps, and the norms of these.

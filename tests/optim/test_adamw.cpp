@@ -55,6 +55,45 @@ TEST_CASE("AdamW makes PyTorch's steps, and decays matrices only unless told oth
         "");
 }
 
+// p ← p − lr·(u + decay·p) with u = m̂/(√v̂ + eps), without the decay where u·p < 0.
+TEST_CASE("cautious decay leaves weights alone that the update makes larger", "[adamw]") {
+  const double decay = 0.5, lr = 0.125;
+  const std::vector<double> values{2, 2, -2, -2, 0}, gradients{3, -3, 3, -3, 1};
+  Tensor p = vector(values).set_requires_grad();
+  const NamedTensors named{{"p", p}};
+  const optim::GroupRules rules{.weight_decay = decay, .decay_all = true, .cautious_decay = true};
+  optim::OptimizerState state(named, optim::make_groups(named, rules));
+  p.set_grad(vector(gradients));
+  state.step(lr, 1, 0.5);
+  std::vector<double> expected;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double update = gradients[i] > 0 ? 1 : -1;
+    const double kept = update * values[i] >= 0 ? 1 - lr * decay / 2 : 1;
+    expected.push_back(values[i] * kept - lr * update);
+  }
+  CHECK(differences(list(p), expected, 1e-8) == "");
+
+  optim::GroupRules sgd = rules;
+  sgd.optimizer = optim::optimizer_named("sgd");
+  CHECK_THROWS_WITH(sgd.validate(), ContainsSubstring("cautious_decay is not for sgd"));
+}
+
+TEST_CASE("a step's factor of the decay is that of all groups", "[adamw]") {
+  const auto after = [](double weight_decay, double factor) {
+    Tensor p = vector({2}).set_requires_grad();
+    p.set_grad(vector({1}));
+    const NamedTensors named{{"p", p}};
+    optim::OptimizerState state(
+        named, optim::make_groups(
+                   named, {.weight_decay = 0, .decay = {fmt::format("p={}", weight_decay)}}));
+    state.step(0.1, 1, factor);
+    return p.at(0);
+  };
+  CHECK(after(0.5, 0.25) == after(0.125, 1));
+  CHECK(after(0.5, 0) == after(0, 1));
+  CHECK(after(0.5, 1) != after(0, 1));
+}
+
 // With p = 0, g = 1 and hardly any eps, a first step is one of −lr.
 TEST_CASE("1 − beta2 is not rounded twice", "[adamw]") {
   const double beta2 = GENERATE(0.9, 0.99, 0.999, 0.9999, 0.99999);

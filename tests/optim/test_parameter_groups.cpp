@@ -102,6 +102,7 @@ TEST_CASE("an optimiser says what it keeps and where parameters may be cut", "[g
   for (const std::string_view name : {"adamw", "sgd"}) {
     CHECK_FALSE(leaves_parameters(*OptimizerSettings{}.make(optimizer_named(name))));
   }
+  CHECK(leaves_parameters(*OptimizerSettings{}.make(optimizer_named("muon"))));
   CHECK(unit_of(ShardGranularity::rows, {1 << 20, 24}) == 3 * kSquareChunk);
   CHECK(unit_of(ShardGranularity::rows, {8, 24}) == 8 * 24);
   CHECK(unit_of(ShardGranularity::elements, {8, 24}) == kSquareChunk);

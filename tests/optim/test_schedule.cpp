@@ -84,8 +84,31 @@ TEST_CASE("the constant schedule warms up and stays", "[schedule]") {
   check_rates(schedule(Kind::constant, 0, 0), {{0, 1e-3}, {1, 1e-3}});
 }
 
+// get_lr_multiplier of nanochat's base_train.py with its warmdown_ratio 0.4, but for the warm-up.
+TEST_CASE("the schedule wsd warms up, stays, and falls in a straight line", "[schedule]") {
+  check_rates(schedule(Kind::wsd, 100), {{0, 9.900990099009901e-06},
+                                         {99, 0.0009900990099009901},
+                                         {100, 1e-3},
+                                         {1000, 1e-3},
+                                         {1200, 1e-3},
+                                         {1201, 1e-4 + 9e-4 * 799 / 800},
+                                         {1600, 5.5e-4},
+                                         {1999, 1e-4 + 9e-4 / 800},
+                                         {2000, 1e-4},
+                                         {2001, 1e-4}});
+  Schedule s = schedule(Kind::wsd, 0);
+  s.decay_share = 0.1;
+  check_rates(s, {{0, 1e-3}, {1800, 1e-3}, {1900, 5.5e-4}, {2000, 1e-4}});
+  s.decay_share = 0;
+  check_rates(s, {{0, 1e-3}, {2000, 1e-3}, {2001, 1e-4}});
+  s.decay_share = 1;
+  check_rates(s, {{0, 1e-3}, {1000, 5.5e-4}, {2000, 1e-4}});
+  s.warmup_iters = 1000;  // the decay is what is left
+  check_rates(s, {{1000, 1e-3}, {1500, 5.5e-4}, {2000, 1e-4}});
+}
+
 TEST_CASE("a decay that ends with the warm-up goes straight to the least rate", "[schedule]") {
-  for (const Kind kind : {Kind::cosine, Kind::linear}) {
+  for (const Kind kind : {Kind::cosine, Kind::linear, Kind::wsd}) {
     check_rates(schedule(kind, 10, 10), {{9, 1e-3 * 10 / 11}, {10, 1e-3}, {11, 1e-4}});
     check_rates(schedule(kind, 0, 0), {{0, 1e-3}, {1, 1e-4}});
   }
@@ -109,6 +132,8 @@ TEST_CASE("a schedule that means nothing is an error that names it", "[schedule]
                     ContainsSubstring("warmup_iters"));
   CHECK_THROWS_WITH(validate([](Schedule& s) { s.lr_decay_iters = 99; }),
                     ContainsSubstring("lr_decay_iters 99") && ContainsSubstring("100"));
+  CHECK_THROWS_WITH(validate([](Schedule& s) { s.decay_share = 1.5; }),
+                    ContainsSubstring("decay_share must be from 0 to 1, not 1.5"));
   CHECK_NOTHROW(validate([](Schedule& s) {
     s.kind = Kind::constant;
     s.lr_decay_iters = 0;
@@ -119,5 +144,6 @@ TEST_CASE("schedules are known by their names", "[schedule]") {
   CHECK(enum_of<Kind>("constant") == Kind::constant);
   CHECK(enum_of<Kind>("linear") == Kind::linear);
   CHECK(enum_of<Kind>("cosine") == Kind::cosine);
+  CHECK(enum_of<Kind>("wsd") == Kind::wsd);
   CHECK_FALSE(enum_of<Kind>("step"));
 }

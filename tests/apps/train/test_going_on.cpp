@@ -52,6 +52,26 @@ TEST_CASE("--schedule-restart warms up and decays anew, and later resumes keep t
   CHECK(same_model(cut.run, tiny.run));
 }
 
+TEST_CASE("a run of the schedule wsd goes on from its stable part", "[going-on]") {
+  const Args wsd{"--schedule", "wsd", "--decay-share", "0.5", "--min-lr", "0.002"};
+  const TinyRun tiny(10, wsd + Args{"--lr-decay-iters", "20"});
+  check_ended_well(train(resume_run(tiny.run, 20)));
+  const TinyRun whole(20, wsd);
+  CHECK(same_model(tiny.run, whole.run));
+  const auto rates = rates_of(tiny.run);
+  REQUIRE(rates.size() == 20);
+  CHECK(rates[9] == 0.01);
+  CHECK(rates[15] == Approx(0.006));
+  // From a checkpoint of the stable part on, another end may be chosen.
+  const TinyRun other(10, wsd + Args{"--lr-decay-iters", "40"});
+  check_ended_well(train(resume_run(other.run, 20) + Args{"--lr-decay-iters", "20"}));
+  CHECK(same_model(other.run, whole.run));
+  check_ended_well(train(resume_run(tiny.run, 40) + Args{"--schedule-restart"}));
+  const auto again = rates_of(tiny.run);
+  REQUIRE(again.size() == 40);
+  for (std::size_t i = 0; i < 20; ++i) CHECK(again[20 + i] == rates[i]);
+}
+
 namespace {
 
 std::string step_of(const std::filesystem::path& file) {

@@ -4,6 +4,7 @@
 
 #include "tapegrad/autograd/tensor/safetensors.h"
 #include "tapegrad/optim/optimizer_list.h"
+#include "tapegrad/run/options/options.h"
 #include "tapegrad/tests/apps/parsed.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 
@@ -12,6 +13,18 @@ namespace {
 const Args kSgd{"--optimizer", "sgd", "--momentum", "0.9", "--nesterov", "--learning-rate", "0.1"};
 const Args kMixed = kSgd + Args{"--optimizer-for", "wte*=adamw", "--lr-scale",   "wte*=0.05",
                                 "h.1.*=0.5",       "--decay",    "vectors=0.01", "wpe*=0"};
+
+const Args kMuon{"--optimizer",
+                 "muon",
+                 "--muon-momentum-warmup",
+                 "6",
+                 "--cautious-decay",
+                 "--weight-decay-end",
+                 "0",
+                 "--schedule",
+                 "wsd",
+                 "--lr-decay-iters",
+                 "8"};
 
 std::size_t tensors_of(const CorpusAndRun& run, const std::string& prefix) {
   const auto file = tapegrad::load_safetensors((run.run / "optimizer.safetensors").string());
@@ -24,16 +37,17 @@ std::size_t tensors_of(const CorpusAndRun& run, const std::string& prefix) {
 
 TEST_CASE("a resumed run of any optimiser ends with the bits of one that never stopped",
           "[optimizers]") {
-  const Args choices[] = {kSgd, kMixed, {"--optimizer", "sgd"}};
-  const Args& more = choices[GENERATE(0, 1, 2)];
+  const Args choices[] = {kSgd, kMixed, {"--optimizer", "sgd"}, kMuon};
+  const Args& more = choices[GENERATE(0, 1, 2, 3)];
   const TinyRun whole(8, more), parts(3, more);
   check_ended_well(train(resume_run(parts.run, 8)));
   CHECK(same_model(whole.run, parts.run));
   CHECK(whole.file("model.safetensors") != TinyRun(8).file("model.safetensors"));
 }
 
-TEST_CASE("an encoder and decoder learn by SGD, also over a resume", "[optimizers]") {
-  const Args more = kSgd + Args{"--lr-scale", "wte*=0.5"};
+TEST_CASE("an encoder and decoder learn by SGD and by Muon, also over a resume", "[optimizers]") {
+  const Args choices[] = {kSgd + Args{"--lr-scale", "wte*=0.5"}, kMuon};
+  const Args& more = choices[GENERATE(0, 1)];
   const TinyPairRun whole(8, more), parts(3, more);
   check_ended_well(train_pairs(resume_run(parts.run, 8)));
   CHECK(same_model(whole.run, parts.run));
@@ -44,6 +58,11 @@ TEST_CASE("a checkpoint has what each optimiser keeps, and config.json its optio
   const TinyRun plain(1, {"--optimizer", "sgd"}), momentum(1, kSgd), mixed(1, kMixed), adamw(1);
   CHECK(tensors_of(plain, "momentum_buffer") == 0);
   const std::size_t all = tensors_of(momentum, "momentum_buffer");
+  const TinyRun muon(1, {"--optimizer", "muon"});
+  const TinyRun groups(1, {"--optimizer-for", "h.*=muon"});
+  CHECK(tensors_of(muon, "momentum_buffer") == 2 * 4);  // of two layers
+  CHECK(tensors_of(muon, "exp_avg") == all - 2 * 4);
+  CHECK(muon.file("model.safetensors") == groups.file("model.safetensors"));
   CHECK(all > 10);
   CHECK(tensors_of(mixed, "momentum_buffer") == all - 1);
   CHECK(tensors_of(mixed, "exp_avg") == 1);
@@ -83,6 +102,10 @@ TEST_CASE("options of optimisers that mean nothing are errors", "[optimizers]") 
   refused({"--momentum", "0.9"}, "--momentum is for --optimizer sgd, and this run has adamw");
   refused({"--optimizer", "sgd", "--beta2", "0.9"}, "--beta2 is for --optimizer adamw");
   refused({"--optimizer", "sgd", "--nesterov"}, "nesterov needs a momentum above 0");
+  refused({"--ns-steps", "4"}, "--ns-steps is for --optimizer muon, and this run has adamw");
+  refused({"--optimizer", "sgd", "--cautious-decay"}, "cautious_decay is not for sgd");
+  refused({"--weight-decay", "0", "--weight-decay-end", "0.1"},
+          "weight_decay_end needs a weight_decay above 0");
   refused({"--beta1", "1"}, "--beta1: must be at least 0 and below 1, not 1");
   refused({"--lr-scale", "wtx*=2"}, "--lr-scale: 'wtx*' names no parameter that is trained");
   refused({"--decay", "wte*"}, "--decay: 'wte*' is not PATTERN=X");
@@ -92,6 +115,22 @@ TEST_CASE("options of optimisers that mean nothing are errors", "[optimizers]") 
                  "--optimizer \"adamw\" does not fit the run to resume, which has \"sgd\"");
   check_ended_well(
       train(resume_run(tiny.run, 2) + Args{"--momentum", "0.25", "--lr-scale", "wte*=0"}));
+}
+
+TEST_CASE("the weight decay changes with the schedule, also of one that is begun anew",
+          "[optimizers]") {
+  tapegrad::run::OptimizerOptions o{.max_iters = 100, .weight_decay = 0.2};
+  CHECK(o.decay_factor()(50) == 1);
+  o.weight_decay_end = 0.05;
+  CHECK(o.decay_factor()(0) == 1);
+  CHECK(o.decay_factor()(50) == Approx(0.625));
+  CHECK(o.decay_factor()(100) == Approx(0.25));
+  CHECK(o.decay_factor()(200) == Approx(0.25));
+  o.schedule_begin = 60;
+  CHECK(o.decay_factor()(60) == 1);
+  CHECK(o.decay_factor()(80) == Approx(0.625));
+  o.lr_decay_iters = 160;
+  CHECK(o.decay_factor()(110) == Approx(0.625));
 }
 
 TEST_CASE("what an optimiser keeps cannot change on resume", "[optimizers]") {

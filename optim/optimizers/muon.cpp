@@ -1,0 +1,210 @@
+#include "tapegrad/optim/optimizers/muon.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "tapegrad/autograd/gemm/gemm.h"
+#include "tapegrad/base/parallel.h"
+#include "tapegrad/optim/clip.h"
+
+namespace tapegrad::optim {
+namespace {
+
+constexpr std::int64_t kGrain = 16384;
+constexpr double kFirstMomentum = 0.85;
+
+// The result is a·I + b·G + c·G·G. G is symmetric, n by n.
+template <class T>
+void polynomial(const Tensor& gram, const std::array<double, 3>& factors, Tensor& result) {
+  const std::int64_t n = gram.dim(0);
+  const T* g = gram.data<T>();
+  T* r = result.mutable_data<T>();
+  gemm(Gemm<T>{.m = n,
+               .n = n,
+               .k = n,
+               .a = g,
+               .lda = n,
+               .b = g,
+               .ldb = n,
+               .c = r,
+               .ldc = n,
+               .alpha = static_cast<T>(factors[2])});
+  const T a = static_cast<T>(factors[0]), b = static_cast<T>(factors[1]);
+  parallel_for(n, std::max<std::int64_t>(kGrain / n, 1), [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin * n; i < end * n; ++i) r[i] += b * g[i];
+    for (std::int64_t i = begin; i < end; ++i) r[i * n + i] += a;
+  });
+}
+
+// Newton–Schulz iterations: takes the singular values of x (rows, columns) to about 1.
+template <class T>
+void orthogonalize(Tensor& x, const MuonOptions& o) {
+  const std::int64_t rows = x.dim(0), columns = x.dim(1), small = std::min(rows, columns);
+  const std::vector<double> squares = square_sums(x);
+  const double norm = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
+  const T scale = static_cast<T>(1 / std::max(norm, o.eps));
+  T* values = x.mutable_data<T>();
+  parallel_for(x.numel(), kGrain, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) values[i] *= scale;
+  });
+  Tensor gram = Tensor::empty({small, small}, x.dtype());
+  Tensor factor = Tensor::empty({small, small}, x.dtype());
+  Tensor from = x, to = Tensor::empty(x.shape(), x.dtype());
+  const bool wide = rows <= columns;
+  for (std::int64_t step = 0; step < o.ns_steps; ++step) {
+    const T* in = from.data<T>();
+    gemm(Gemm<T>{.ta = !wide,
+                 .tb = wide,
+                 .m = small,
+                 .n = small,
+                 .k = std::max(rows, columns),
+                 .a = in,
+                 .lda = columns,
+                 .b = in,
+                 .ldb = columns,
+                 .c = gram.mutable_data<T>(),
+                 .ldc = small});
+    polynomial<T>(gram, o.ns_coefficients, factor);
+    const T* f = factor.data<T>();
+    gemm(Gemm<T>{.m = rows,
+                 .n = columns,
+                 .k = small,
+                 .a = wide ? f : in,
+                 .lda = wide ? small : columns,
+                 .b = wide ? in : f,
+                 .ldb = columns,
+                 .c = to.mutable_data<T>(),
+                 .ldc = columns});
+    std::swap(from, to);
+  }
+  if (o.ns_steps % 2 == 0) return;
+  const T* result = from.data<T>();
+  parallel_for(x.numel(), kGrain, [=](std::int64_t begin, std::int64_t end) {
+    std::copy(result + begin, result + end, values + begin);
+  });
+}
+
+double adjusted(AdjustLr by, const Shape& shape) {
+  const auto rows = static_cast<double>(shape[0]), columns = static_cast<double>(shape[1]);
+  if (by == AdjustLr::original) return std::sqrt(std::max(1.0, rows / columns));
+  return 0.2 * std::sqrt(std::max(rows, columns));
+}
+
+class MuonRule : public Optimizer {
+ public:
+  static constexpr std::string_view kName = "muon";
+  using Options = MuonOptions;
+
+  explicit MuonRule(const MuonOptions& options) : options_(options) {
+    check_rules(options);
+    check(options.eps > 0, "eps must be above 0, not {}", options.eps);
+  }
+
+  std::string_view name() const override { return kName; }
+  std::string_view title() const override { return "Muon"; }
+  std::vector<StateSpec> keeps(const Shape& shape) const override {
+    return {{"momentum_buffer", shape}};
+  }
+  ShardGranularity cut(const Shape&) const override { return ShardGranularity::whole; }
+  bool decays_cautiously() const override { return true; }
+  bool suits(const std::string& name, const Shape& shape) const override {
+    return is_hidden_matrix(name, shape);
+  }
+
+  void update(UpdatedPart& part, const UpdateFactors& f) const override {
+    dispatch(part.gradient.dtype(), [&](auto zero) { update_of<decltype(zero)>(part, f); });
+  }
+
+ private:
+  double momentum_at(std::int64_t step) const {
+    if (step > options_.momentum_warmup) return options_.momentum;
+    const double share =
+        static_cast<double>(step - 1) / static_cast<double>(options_.momentum_warmup);
+    return kFirstMomentum + share * (options_.momentum - kFirstMomentum);
+  }
+
+  // Updates the mean gradient. Returns what is to be orthogonalised.
+  template <class T>
+  Tensor averaged(UpdatedPart& part, const UpdateFactors& f) const {
+    Tensor update = Tensor::empty(part.gradient.shape(), part.gradient.dtype());
+    const double momentum = momentum_at(f.step);
+    const T rest = static_cast<T>(1 - momentum), factor = static_cast<T>(f.grad_factor);
+    const bool nesterov = options_.nesterov;
+    const T* g = part.gradient.data<T>();
+    T *m = part.kept[0].mutable_data<T>(), *u = update.mutable_data<T>();
+    parallel_for(update.numel(), kGrain, [=](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const T gradient = factor * g[i];
+        m[i] += rest * (gradient - m[i]);
+        u[i] = nesterov ? m[i] + rest * (gradient - m[i]) : m[i];
+      }
+    });
+    return update;
+  }
+
+  template <class T>
+  void update_of(UpdatedPart& part, const UpdateFactors& f) const {
+    const Tensor update = averaged<T>(part, f);
+    const std::vector<std::int64_t> pieces = muon_pieces(part.name, update.shape());
+    for (std::size_t i = 0; i + 1 < pieces.size(); ++i) {
+      Tensor piece = update.rows(pieces[i], pieces[i + 1]);
+      orthogonalize<T>(piece, options_);
+      const T keep = static_cast<T>(1 - f.lr * f.weight_decay);
+      const T rate = static_cast<T>(f.lr * adjusted(options_.adjust_lr, piece.shape()));
+      const T* x = piece.data<T>();
+      T* p = part.parameter.mutable_data<T>() + pieces[i] * update.dim(1);
+      const bool cautious = f.cautious_decay;
+      parallel_for(piece.numel(), kGrain, [=](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t k = begin; k < end; ++k) {
+          p[k] = (!cautious || x[k] * p[k] >= 0 ? keep : 1) * p[k] - rate * x[k];
+        }
+      });
+    }
+  }
+
+  MuonOptions options_;
+};
+
+ParameterGroups groups_of(const NamedTensors& parameters, const MuonOptions& o) {
+  for (const auto& [name, t] : parameters) {
+    check(t.rank() == 2, "Muon is for matrices, and '{}' is {}", name, t.shape());
+  }
+  return make_groups(parameters, std::make_shared<MuonRule>(o), o.weight_decay, false);
+}
+
+bool ends_with_part(std::string_view name, std::string_view end) {
+  return name.ends_with(end) &&
+         (name.size() == end.size() || name[name.size() - end.size() - 1] == '.');
+}
+
+}  // namespace
+
+bool is_hidden_matrix(std::string_view name, const Shape& shape) {
+  if (shape.rank() != 2) return false;
+  constexpr std::string_view others[] = {"wte", "wpe", "embed_tokens", "embed_positions",
+                                         "lm_head"};
+  for (std::size_t begin = 0; begin <= name.size();) {
+    const std::size_t end = std::min(name.find('.', begin), name.size());
+    const std::string_view part = name.substr(begin, end - begin);
+    if (std::find(std::begin(others), std::end(others), part) != std::end(others)) return false;
+    begin = end + 1;
+  }
+  return true;
+}
+
+std::vector<std::int64_t> muon_pieces(std::string_view name, const Shape& shape) {
+  const std::int64_t rows = shape[0], columns = shape[1], others = rows - columns;
+  const bool fused =
+      ends_with_part(name, "c_attn.weight") || ends_with_part(name, "qkv_proj.weight");
+  if (!fused || others <= 0 || others > 2 * columns || others % 2 != 0) return {0, rows};
+  return {0, columns, columns + others / 2, rows};
+}
+
+Muon::Muon(NamedTensors parameters, const MuonOptions& options)
+    : OptimizerState(parameters, groups_of(parameters, options)) {}
+
+std::unique_ptr<OptimizerEntry> muon_row() { return std::make_unique<EntryOf<MuonRule>>(); }
+
+}  // namespace tapegrad::optim
