@@ -9,8 +9,9 @@
 #include <cmath>
 #include <cstdio>
 
+#include "tapegrad/apps/chart/chart_axis.h"
+#include "tapegrad/apps/chart/svg_chart.h"
 #include "tapegrad/apps/demo/residual_net.h"
-#include "tapegrad/apps/demo/svg_bars.h"
 #include "tapegrad/autograd/tape.h"
 
 namespace tapegrad::demo {
@@ -44,14 +45,14 @@ std::string bar(double share, int columns) {
   return text + parts[static_cast<std::size_t>(eighths % 8)];
 }
 
-void print_bars(const std::string& heading, const Measured& run, const LogScale& scale) {
+void print_bars(const std::string& heading, const Measured& run, const charts::Axis& scale) {
   fmt::print("{} (loss {:.9g})\n", heading, run.loss);
   constexpr int text_columns = 42;
   const int columns = std::clamp(terminal_width() - text_columns, 8, 100);
   for (std::size_t i = 0; i < run.gradients.size(); ++i) {
     fmt::print("  {:<19} {:<17}  {}\n", fmt::format("layers.{}.0.weight", i),
                fmt::format("{:.9g}", run.gradients[i]),
-               bar(scale.place(run.gradients[i]), columns));
+               bar(scale.share(run.gradients[i]), columns));
   }
   fmt::print("\n");
 }
@@ -103,9 +104,11 @@ Measured measure(const Experiment& experiment, bool shortcuts) {
 }
 
 void print_report(const Experiment& experiment, const Measured& plain, const Measured& with) {
-  std::vector<double> all = plain.gradients;
-  all.insert(all.end(), with.gradients.begin(), with.gradients.end());
-  const LogScale scale(all);
+  charts::Axis scale{.logarithmic = true};
+  for (const Measured* run : {&plain, &with}) {
+    for (const double gradient : run->gradients) scale.add(gradient);
+  }
+  scale.widen_to_powers();
   fmt::print("{} layer{} of Linear + {}, {} wide with one output, seed {}\n", experiment.layers,
              experiment.layers == 1 ? "" : "s", name_of_enum(experiment.activation),
              experiment.width, experiment.seed);
@@ -122,17 +125,21 @@ void print_report(const Experiment& experiment, const Measured& plain, const Mea
 }
 
 std::string svg_report(const Experiment& experiment, const Measured& plain, const Measured& with) {
-  BarChart chart{
-      .title = "What shortcuts do to gradients",
-      .subtitle =
-          fmt::format("{} layers of Linear + {}, {} wide, seed {}", experiment.layers,
-                      name_of_enum(experiment.activation), experiment.width, experiment.seed),
-      .x_label = "layer (the loss is on the right)",
-      .y_label = "mean |gradient| of the weight (log scale)",
-      .labels = {},
-      .series = {{"without shortcuts", plain.gradients}, {"with shortcuts", with.gradients}}};
-  for (int i = 0; i < experiment.layers; ++i) chart.labels.push_back(std::to_string(i));
-  return svg_of(chart);
+  charts::Chart chart{.title = "What shortcuts do to gradients",
+                      .series = {{"without shortcuts", {}}, {"with shortcuts", {}}},
+                      .bars = true,
+                      .width = 108 + std::max(640, 24 * experiment.layers),
+                      .height = 484};
+  for (std::size_t i = 0; i < plain.gradients.size(); ++i) {
+    chart.series[0].points.emplace_back(i, plain.gradients[i]);
+    chart.series[1].points.emplace_back(i, with.gradients[i]);
+  }
+  return charts::svg_file(
+      chart, {.subtitle = fmt::format("{} layers of Linear + {}, {} wide, seed {}",
+                                      experiment.layers, name_of_enum(experiment.activation),
+                                      experiment.width, experiment.seed),
+              .x = "layer (the loss is on the right)",
+              .y = "mean |gradient| of the weight (log scale)"});
 }
 
 }  // namespace tapegrad::demo

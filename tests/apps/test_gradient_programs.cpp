@@ -158,7 +158,7 @@ TEST_CASE("gradient-demo draws a picture that stands alone", "[gradient-demo]") 
   CHECK_FALSE(contains(svg, "href"));
   CHECK_FALSE(contains(svg, "nan"));
   CHECK_THAT(svg, ContainsSubstring("mean |gradient|") && ContainsSubstring("log scale") &&
-                      ContainsSubstring("layer") && ContainsSubstring("fill=\"#ffffff\""));
+                      ContainsSubstring("layer") && ContainsSubstring(".paper { fill: #ffffff; }"));
 }
 
 TEST_CASE("gradient-demo says which file it cannot write", "[gradient-demo]") {

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <vector>
 
+#include "tapegrad/apps/chart/chart_axis.h"
 #include "tapegrad/base/text/markup.h"
 #include "tapegrad/base/text/words.h"
 
@@ -17,15 +17,11 @@ constexpr std::size_t kMostColumns = 120;
 constexpr int kLevels = 16;
 constexpr double kMostPowers = 8;  // smaller values look like the smallest that is shown
 
-struct ColourScale {
-  double low, high;
-  // From 1, the faintest, to kLevels; 0 for what cannot be shown.
-  int level(double value) const {
-    if (!std::isfinite(value) || value <= 0) return 0;
-    const double part = std::log(value / low) / std::log(high / low);
-    return 1 + std::clamp(static_cast<int>(part * kLevels), 0, kLevels - 1);
-  }
-};
+// From 1, the faintest, to kLevels; 0 for what cannot be shown.
+int level_of(double value, const charts::Axis& scale) {
+  if (!scale.shows(value)) return 0;
+  return 1 + std::min(static_cast<int>(scale.share(value) * kLevels), kLevels - 1);
+}
 
 // Records of all that there are, evenly: columns of the map.
 std::vector<std::size_t> columns_of(std::size_t records) {
@@ -37,29 +33,25 @@ std::vector<std::size_t> columns_of(std::size_t records) {
   return columns;
 }
 
-std::optional<ColourScale> range_of(const History& history, std::size_t what) {
-  double low = HUGE_VAL, high = 0;
+charts::Axis scale_of(const History& history, std::size_t what) {
+  charts::Axis scale{.logarithmic = true};
   for (std::size_t i = 0; i < history.layers().size(); ++i) {
-    for (const float value : history.layers()[i].values[what]) {
-      if (!std::isfinite(value) || value <= 0) continue;
-      low = std::min<double>(low, value);
-      high = std::max<double>(high, value);
-    }
+    for (const float value : history.layers()[i].values[what]) scale.add(value);
   }
-  if (high == 0) return std::nullopt;
-  low = std::max(low, high * std::pow(10, -kMostPowers));
-  return ColourScale{low < high ? low : high / 2, high};
+  scale.low = std::max(scale.low, scale.high - kMostPowers);
+  if (scale.low == scale.high) scale.low -= std::log10(2);
+  return scale;
 }
 
 // A path for each level: cells of a row that stand side by side are one line.
-std::string cells(const History& history, std::size_t what, const ColourScale& range) {
+std::string cells(const History& history, std::size_t what, const charts::Axis& scale) {
   const std::vector<std::size_t> columns = columns_of(history.layers().size());
   const std::size_t rows = history.layer_names().size();
   std::vector<std::string> paths(kLevels + 1);
   for (std::size_t row = 0; row < rows; ++row) {
     const auto level_at = [&](std::size_t column) {
       const auto& values = history.layers()[columns[column]].values[what];
-      return row < values.size() ? range.level(values[row]) : 0;
+      return row < values.size() ? level_of(values[row], scale) : 0;
     };
     for (std::size_t begin = 0, end = 0; begin < columns.size(); begin = end) {
       const int level = level_at(begin);
@@ -95,8 +87,8 @@ std::string list(const char* kind, const std::vector<std::string>& texts) {
 }  // namespace
 
 std::string layer_map(const History& history, std::size_t what, const std::string& caption) {
-  const auto range = range_of(history, what);
-  if (!range) return "";
+  const charts::Axis scale = scale_of(history, what);
+  if (scale.empty()) return "";
   const std::vector<std::string>& layers = history.layer_names();
   // Names of small rows would cover each other: the first one of each block stands for all.
   const bool small = layers.size() > 40;
@@ -114,9 +106,9 @@ std::string layer_map(const History& history, std::size_t what, const std::strin
       "<p class=\"note\">Steps {} to {}, from left to right. Faintest: {:.2g}; strongest: {:.2g}{}"
       ".</p></figure>\n",
       escaped_markup(caption), small ? " small" : "", layers.size(), list("map-names", names),
-      cells(history, what, *range), list("map-values", values),
-      grouped(history.layers()[0].iteration), grouped(last.iteration), range->low, range->high,
-      small ? "" : "; on the right, the last values");
+      cells(history, what, scale), list("map-values", values),
+      grouped(history.layers()[0].iteration), grouped(last.iteration), std::pow(10, scale.low),
+      std::pow(10, scale.high), small ? "" : "; on the right, the last values");
 }
 
 }  // namespace tapegrad::watch

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tapegrad/apps/chart/svg_chart.h"
 #include "tapegrad/apps/watch/report/layer_map.h"
-#include "tapegrad/apps/watch/report/line_chart.h"
 #include "tapegrad/apps/watch/report/report_tables.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/median.h"
@@ -58,13 +58,14 @@ std::string whole(double number) {
 }
 
 // A legend names the curves below the chart.
-std::string figure(const LineChart& chart, const std::string& caption, bool with_legend = true) {
-  const std::string svg = svg_of(chart);
+std::string figure(const charts::Chart& chart, const std::string& caption,
+                   bool with_legend = true) {
+  const std::string svg = charts::svg_of(chart);
   if (svg.empty()) return "";
   std::string legend;
-  for (const Curve& curve : chart.curves) {
+  for (const charts::Series& curve : chart.series) {
     if (!with_legend || curve.points.empty()) continue;
-    legend += fmt::format("<li>{}{}</li>\n", curve_key(curve.colour, curve.faint),
+    legend += fmt::format("<li>{}{}</li>\n", charts::curve_key(curve.colour, curve.faint),
                           escaped_markup(curve.name));
   }
   if (!legend.empty()) legend = "<ul class=\"legend\">\n" + legend + "</ul>\n";
@@ -75,23 +76,23 @@ std::string figure(const LineChart& chart, const std::string& caption, bool with
 // A chart of one number of metrics.jsonl.
 std::string figure_of(const Runs& runs, const std::string& name, const std::string& caption,
                       bool log_y = false) {
-  LineChart chart{
-      .title = caption, .curves = {}, .log_y = log_y, .width = kSmallWidth, .height = 180};
+  charts::Chart chart{
+      .title = caption, .series = {}, .log_y = log_y, .width = kSmallWidth, .height = 180};
   for (const RunFiles* run : runs) {
-    const int colour = static_cast<int>(chart.curves.size());
-    chart.curves.push_back({name_of_run(*run), points_of(run->history(), name), colour});
+    const int colour = static_cast<int>(chart.series.size());
+    chart.series.push_back({name_of_run(*run), points_of(run->history(), name), colour});
   }
   return figure(chart, caption, false);
 }
 
 // Each run has a colour, faint for its training loss, which is smoothed. One run alone has two.
 std::string loss_figure(const Runs& runs) {
-  LineChart chart{.title = "loss by step", .curves = {}, .log_y = true, .height = 320};
+  charts::Chart chart{.title = "loss by step", .series = {}, .log_y = true, .height = 320};
   const bool alone = runs.size() == 1;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const std::string prefix = run_prefix(runs, *runs[i]);
     const auto add = [&](const char* name, const Points& points, int colour, bool faint) {
-      chart.curves.push_back({prefix + name, points, colour, faint});
+      chart.series.push_back({prefix + name, points, colour, faint});
     };
     const int colour = static_cast<int>(i);
     add("train loss", smoothed(points_of(runs[i]->history(), "loss")), colour, !alone);

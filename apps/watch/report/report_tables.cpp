@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "tapegrad/apps/watch/report/line_chart.h"
+#include "tapegrad/apps/chart/svg_chart.h"
 #include "tapegrad/base/text/markup.h"
 #include "tapegrad/base/text/utf8.h"
 #include "tapegrad/base/text/words.h"
@@ -99,7 +99,7 @@ std::string results_table(const Runs& runs) {
         grouped(std::max<std::int64_t>(run.history().last_iteration(), 0)),
         reason.empty() ? state : state + ": " + reason};
     for (const OptionRow& option : options) cells.push_back(option.values[i].value_or("–"));
-    rows += fmt::format("<tr><th scope=\"row\">{}{}</th>", curve_key(static_cast<int>(i)),
+    rows += fmt::format("<tr><th scope=\"row\">{}{}</th>", charts::curve_key(static_cast<int>(i)),
                         escaped_markup(name_of_run(run))) +
             row_of(cells, "td").substr(4);
   }

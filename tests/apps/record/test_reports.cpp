@@ -4,15 +4,11 @@
 
 #include <cmath>
 #include <filesystem>
-#include <limits>
 
-#include "tapegrad/apps/watch/report/line_chart.h"
 #include "tapegrad/base/json_file.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 #include "tapegrad/tests/places.h"
 
-using tapegrad::watch::LineChart;
-using tapegrad::watch::svg_of;
 namespace fs = std::filesystem;
 
 namespace {
@@ -143,40 +139,6 @@ TEST_CASE("watch --html says what is wrong", "[report]") {
   const TinyRun run(2);
   check_error_of("watch", run_program("watch", {run.run, "--html", run.folder / "no" / "x.html"}),
                  1, "x.html");
-}
-
-TEST_CASE("a chart draws what can be drawn", "[report]") {
-  const double nan = std::numeric_limits<double>::quiet_NaN();
-  CHECK(svg_of({.title = "none", .curves = {}}).empty());
-  CHECK(svg_of({.title = "none", .curves = {{"a", {{1, nan}, {nan, 1}}}}}).empty());
-  CHECK(svg_of({.title = "none", .curves = {{"a", {{1, 0}, {2, -1}}}}, .log_y = true}).empty());
-  const std::string one = svg_of({.title = "a < b", .curves = {{"a", {{5, 7}}}}});
-  CHECK_THAT(one, ContainsSubstring("aria-label=\"a &lt; b\""));
-  CHECK_THAT(one, ContainsSubstring("h0\""));
-  CHECK(count(one, "nan") + count(one, "inf") == 0);
-  const std::string same = svg_of({.title = "t", .curves = {{"a", {{0, 3}, {1, 3}}}}});
-  CHECK(count(same, "nan") + count(same, "inf") == 0);
-  // Across the whole width, from the top to the bottom.
-  const std::string line =
-      svg_of({.title = "t", .curves = {{"a", {{0, 100}, {10, 1}}}}, .log_y = true});
-  CHECK_THAT(line, ContainsSubstring("d=\"M62.0 10.0L706.0 232.0\""));
-  CHECK_THAT(line,
-             ContainsSubstring(">100<") && ContainsSubstring(">10<") && ContainsSubstring(">1<"));
-  // Levels that rounding keeps in place, and ranges that no number has.
-  for (const double at : {9007199254740992.0, 1e16, 1e300, 1e-300}) {
-    const double next = std::nextafter(at, 2 * at);
-    for (const bool log_y : {false, true}) {
-      const std::string narrow =
-          svg_of({.title = "t", .curves = {{"a", {{at, at}, {next, next}}}}, .log_y = log_y});
-      CHECK(count(narrow, "<text") < 40);
-      CHECK(count(narrow, "nan") + count(narrow, "inf") == 0);
-    }
-  }
-  const std::string widest =
-      svg_of({.title = "t", .curves = {{"a", {{0, 1.7e308}, {1, -1.7e308}, {2, 1}}}}});
-  CHECK(count(widest, "nan") + count(widest, "inf") == 0);
-  const std::string huge = svg_of({.title = "t", .curves = {{"a", {{0, 1e300}, {1e18, -1e300}}}}});
-  CHECK(count(huge, "<text") < 40);
 }
 
 // The corpus is the project itself, so that losses move a little; another model or vocabulary moves
