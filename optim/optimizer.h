@@ -56,7 +56,7 @@ class Optimizer {
   // was cut at `elements` or `rows`, each tensor is the same part of the whole one.
   virtual std::vector<StateSpec> keeps(const Shape& shape) const = 0;
   virtual ShardGranularity cut(const Shape& shape) const = 0;
-  // True if it is made for such a parameter. The first optimiser of the list updates the others.
+  // True if it is made for such a parameter. Others are the run's, or AdamW's.
   virtual bool suits(const std::string& /*name*/, const Shape&) const { return true; }
   // True if it knows UpdateFactors::cautious_decay.
   virtual bool decays_cautiously() const { return false; }

@@ -136,8 +136,7 @@ std::vector<OptimizerId> GroupRules::used() const {
   for (const auto& [rule, id] : parse(*this).optimizer.rules) add(id);
   // With default options, which are valid: validate() asks for the ids that are used.
   const OptimizerSettings defaults;
-  const auto leaves = [&](OptimizerId id) { return leaves_parameters(*defaults.make(id)); };
-  if (std::any_of(ids.begin(), ids.end(), leaves)) add(OptimizerId{});
+  if (leaves_parameters(*defaults.make(optimizer))) add(OptimizerId{});
   return ids;
 }
 
@@ -171,6 +170,7 @@ ParameterGroups make_groups(const NamedTensors& parameters, const GroupRules& ru
   Grouping grouping(optimizer(rules.optimizer));
   for (const auto& [name, t] : parameters) {
     auto own = optimizer(all.optimizer.of(name, t, rules.optimizer));
+    if (!own->suits(name, t.shape())) own = optimizer(rules.optimizer);
     if (!own->suits(name, t.shape())) own = optimizer(OptimizerId{});
     const double decay = rules.decay_all || is_matrix(t) ? rules.weight_decay : 0;
     grouping.add(

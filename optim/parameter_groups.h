@@ -29,7 +29,7 @@ struct ParameterGroups {
   const ParameterGroup& of(std::size_t parameter) const { return groups[group_of[parameter]]; }
 };
 
-// True if it leaves some parameters, such as vectors, to the first optimiser of the list.
+// True if it leaves some parameters, such as vectors, to others: see Optimizer::suits.
 bool leaves_parameters(const Optimizer& optimizer);
 
 // How groups are made. A rule is a text "PATTERN=X" for the parameters that PATTERN names, as in

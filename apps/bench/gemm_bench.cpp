@@ -112,7 +112,7 @@ void bench_gemm(const BenchCase& c, const BenchOptions& o) {
     by_better += better * static_cast<double>(row.calls);
   }
   std::vector<double> steps;
-  for (int i = 0; i < o.steps; ++i) steps.push_back(trial.step().total());
+  for (int i = 0; i < o.steps; ++i) steps.push_back(trial.step().parts());
   const double step = median(steps);
   fmt::print(
       "\nAll of them: {:.1f} ms by gemm, {:.1f} ms by the better library with its own threads.\n"

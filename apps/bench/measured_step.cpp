@@ -48,7 +48,7 @@ std::optional<MeasuredStep> measured_step(Trial& trial, std::int64_t B, std::int
       });
   if (!steps) return std::nullopt;
   std::sort(steps->begin(), steps->end(),
-            [](const auto& a, const auto& b) { return a.total() < b.total(); });
+            [](const auto& a, const auto& b) { return a.parts() < b.parts(); });
   return MeasuredStep{
       scaled((*steps)[steps->size() / 2], static_cast<double>(B) / static_cast<double>(rows)),
       rows};

@@ -93,7 +93,7 @@ void bench_step(const BenchCase& c, const BenchOptions& o) {
   Trial trial = trial_of(c, o);
   std::vector<double> seconds;
   for (int i = -2; i < o.steps; ++i) {
-    const double taken = trial.step().total();
+    const double taken = trial.step().parts();
     if (i >= 0) seconds.push_back(taken);
   }
   const double step = median(seconds), tokens = static_cast<double>(c.B * c.T);

@@ -26,11 +26,11 @@ constexpr const char* kFileStyle = R"(<style>
 </style>
 )";
 
-// Short: 1500, 0.02, 3.2e-05, and 10 with an exponent.
-std::string label_of(double value) {
+// Short: 1500, 0.02, 3.2e-05; of a logarithmic axis also 10 with an exponent.
+std::string label_of(double value, bool logarithmic) {
   const double size = std::abs(value), exponent = std::round(std::log10(size));
-  const bool power =
-      value > 0 && (exponent < -3 || exponent > 5) && value == std::pow(10, exponent);
+  const bool power = logarithmic && value > 0 && (exponent < -3 || exponent > 5) &&
+                     value == std::pow(10, exponent);
   if (!power && (value == 0 || (size >= 1e-3 && size < 1e7))) return fmt::format("{:.7g}", value);
   if (!power) return fmt::format("{:.1e}", value);
   return fmt::format("10<tspan dy=\"-5\" font-size=\"9\">{}{:g}</tspan>", exponent < 0 ? "−" : "",
@@ -84,10 +84,11 @@ class Drawing {
   std::string grid() const {
     std::string svg;
     for (const double y : y_.levels(chart_.bars ? 10 : 5)) {
-      svg += line("grid", down(y)) + text("axis", left() - 8, down(y) + 4, "end", label_of(y));
+      svg += line("grid", down(y)) +
+             text("axis", left() - 8, down(y) + 4, "end", label_of(y, y_.logarithmic));
     }
     for (const double x : x_.levels(chart_.bars ? 25 : 6, 1)) {
-      svg += text("axis", across(x), bottom() + 20, "middle", label_of(x));
+      svg += text("axis", across(x), bottom() + 20, "middle", label_of(x, false));
     }
     return svg;
   }

@@ -50,7 +50,7 @@ class CommandLine : public OptionTable {
 
   // Reads the arguments, and the config file if they name one, into the values. Throws UsageError.
   void parse(int argc, const char* const* argv);
-  // Sets the values that were given again, after all were given other defaults.
+  // Sets again the values that were given, after all were given other defaults.
   void set_values();
   // As if the arguments had named this config file.
   void take_config(const std::string& path);

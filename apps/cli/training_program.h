@@ -40,7 +40,7 @@ struct TrainingProgram {
   // The options that follow from those that were given, before the common ones are settled.
   Options (*adjusted)(const Options& given, const CommandLine&);
   // Error if a pattern of the options names nothing that the model has. Reads no weights.
-  void (*check_patterns)(const Options&);
+  void (*check_patterns)(const Options&) = [](const Options&) {};
   Product (*product)(const Options&);  // the largest one of a block
 };
 

@@ -46,7 +46,7 @@ void settle_recompute(Options& plan, const Facts& facts) {
   if (plan.extras.recompute != Recompute::automatic) return;
   plan.extras.recompute = Recompute::off;
   const run::MemoryEstimate stored = memory_of(plan);
-  const bool fits = !facts.fits || facts.fits(stored);
+  const bool fits = facts.fits(stored);
   if (!fits) plan.extras.recompute = Recompute::on;
   plan.extras.recompute_note =
       fmt::format("{}: without it, a step takes {}{}", fits ? "off" : "on", size_text(stored.total),

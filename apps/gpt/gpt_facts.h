@@ -20,8 +20,8 @@ struct Facts {
   // Fingerprints of the weights that the run starts from, and of its teacher's, where it keeps
   // them.
   std::optional<std::string> base = {}, teacher = {};
-  // For --recompute auto: true if the machine has room for a step that takes so much; without it,
-  // nobody can tell. And the room that it has, for people.
+  // For --recompute auto, which needs it: true if the machine has room for a step that takes so
+  // much. And the room that it has, for people.
   std::function<bool(const run::MemoryEstimate&)> fits = {};
   std::string room = {};
 };
@@ -34,8 +34,8 @@ Facts facts_of(const Options& said, const run::TextData& data, const Processes* 
 // the size of the vocabulary.
 Facts facts_without_text(const Options& said);
 
-// The options of which nothing is open: nothing changes them after this. It reads no text, and of
-// models no weights.
+// The options with a value for all that these facts decide: nothing changes them after this. It
+// reads no text, and of models no weights.
 Options resolve(const Options& said, const Facts& facts);
 
 // This project's sources and documents, which are part of train-gpt.

@@ -44,6 +44,7 @@ void orthogonalize(Tensor& x, const MuonOptions& o) {
   const std::int64_t rows = x.dim(0), columns = x.dim(1), small = std::min(rows, columns);
   const std::vector<double> squares = square_sums(x);
   const double norm = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
+  if (norm == 0) return;
   const T scale = static_cast<T>(1 / std::max(norm, o.eps));
   T* values = x.mutable_data<T>();
   parallel_for(x.numel(), kGrain, [=](std::int64_t begin, std::int64_t end) {
@@ -99,7 +100,8 @@ class MuonRule : public Optimizer {
 
   explicit MuonRule(const MuonOptions& options) : options_(options) {
     check_rules(options);
-    check(options.eps > 0, "eps must be above 0, not {}", options.eps);
+    // The inverse of it is a float, too.
+    check(options.eps >= 1e-30, "eps must be at least 1e-30, not {}", options.eps);
   }
 
   std::string_view name() const override { return kName; }
@@ -122,7 +124,8 @@ class MuonRule : public Optimizer {
     if (step > options_.momentum_warmup) return options_.momentum;
     const double share =
         static_cast<double>(step - 1) / static_cast<double>(options_.momentum_warmup);
-    return kFirstMomentum + share * (options_.momentum - kFirstMomentum);
+    const double first = std::min(kFirstMomentum, options_.momentum);
+    return first + share * (options_.momentum - first);
   }
 
   // Updates the mean gradient. Returns what is to be orthogonalised.
@@ -146,6 +149,7 @@ class MuonRule : public Optimizer {
 
   template <class T>
   void update_of(UpdatedPart& part, const UpdateFactors& f) const {
+    if (part.gradient.numel() == 0) return;
     const Tensor update = averaged<T>(part, f);
     const std::vector<std::int64_t> pieces = muon_pieces(part.name, update.shape());
     for (std::size_t i = 0; i + 1 < pieces.size(); ++i) {

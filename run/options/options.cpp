@@ -49,7 +49,8 @@ optim::Schedule OptimizerOptions::learning_rates() const {
 }
 
 optim::DecayFactor OptimizerOptions::decay_factor() const {
-  return {.end = weight_decay_end ? *weight_decay_end / weight_decay : 1,
+  const double end = weight_decay_end.value_or(weight_decay);
+  return {.end = end == weight_decay ? 1 : end / weight_decay,
           .begin = schedule_begin,
           .steps = decay_end() - schedule_begin};
 }
@@ -72,7 +73,7 @@ void OptimizerOptions::validate() const {
         "lr_decay_iters {} comes before step {}, at which the warm-up ends: it has {} steps{}",
         decay_end(), warm, warmup(),
         schedule_begin > 0 ? fmt::format(" and begins at step {}", schedule_begin) : "");
-  check(!weight_decay_end || weight_decay > 0,
+  check(weight_decay > 0 || weight_decay_end.value_or(0) == 0,
         "weight_decay_end needs a weight_decay above 0 to begin with");
   learning_rates().validate();
   rules().validate();

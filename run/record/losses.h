@@ -25,7 +25,8 @@ inline constexpr std::size_t kMostBeside = 2;
 // processes and waiting for these, statistics, all that is beside the parts.
 struct StepTimes {
   double forward = 0, backward = 0, norm = 0, update = 0, other = 0;
-  double total() const { return forward + backward + norm + update + other; }
+  double parts() const { return forward + backward + norm + update; }
+  double total() const { return parts() + other; }
 };
 
 }  // namespace tapegrad::run

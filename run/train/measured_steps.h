@@ -20,11 +20,12 @@ auto measured_steps(const Make& make, const Enough& enough)
   double seconds = 0;
   int made = 0;
   do {
+    if (interrupted()) return std::nullopt;
     steps.push_back(make());
     if (interrupted()) return std::nullopt;
     seconds += steps.back().total();
     ++made;
-  } while (!enough(made - uncounted, seconds, steps.back()));
+  } while (!enough(std::max(made - uncounted, 0), seconds, steps.back()));
   steps.erase(steps.begin(), steps.begin() + std::min(uncounted, made - 1));
   return steps;
 }

@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "tapegrad/autograd/profile.h"
+#include "tapegrad/autograd/tape.h"
 #include "tapegrad/base/memory/dry_run.h"
 #include "tapegrad/base/stopwatch.h"
+#include "tapegrad/optim/clip.h"
 #include "tapegrad/run/train/in_order.h"
 
 namespace tapegrad::run {

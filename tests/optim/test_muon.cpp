@@ -163,6 +163,12 @@ TEST_CASE("Muon is for hidden matrices; AdamW has embeddings, the head and vecto
   CHECK(groups.of(2).optimizer->name() == "muon");
   CHECK(rules.used() == std::vector{optim::optimizer_named("muon"), optim::OptimizerId{}});
   CHECK(optim::bytes_kept(model, groups) == 4 * (2 * (40 + 4) + 48));
+  // Beside another optimiser, that one has what Muon is not made for.
+  const optim::GroupRules beside{.optimizer = optim::optimizer_named("sgd"),
+                                 .optimizer_for = {"h.*=muon"}};
+  CHECK(optim::make_groups(model, beside).of(1).optimizer->name() == "sgd");
+  CHECK(optim::make_groups(model, beside).of(2).optimizer->name() == "muon");
+  CHECK(beside.used().size() == 2);
   CHECK_THROWS_WITH(Muon({{"b", Tensor::zeros({4})}}),
                     ContainsSubstring("Muon is for matrices, and 'b' is (4)"));
 }
@@ -205,6 +211,13 @@ TEST_CASE("a run of Muon that is saved and resumed ends at the bits of one that 
   for (std::size_t i = 0; i < whole.size(); ++i) {
     CHECK(same_bits(parts[i].second, whole[i].second));
   }
+}
+
+TEST_CASE("a gradient of zeros, or of no elements, changes nothing by Muon", "[muon]") {
+  const MuonOptions least{.weight_decay = 0, .eps = 1e-30};
+  const Tensor step = step_of("a", Tensor::zeros({3, 4}, DType::f32), least);
+  for (std::int64_t i = 0; i < step.numel(); ++i) CHECK(step.at(i) == 0);
+  CHECK_NOTHROW(step_of("a", Tensor::zeros({0, 4}), {}));
 }
 
 TEST_CASE("Muon options that mean nothing are errors that name them", "[muon]") {

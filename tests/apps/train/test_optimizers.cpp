@@ -106,6 +106,8 @@ TEST_CASE("options of optimisers that mean nothing are errors", "[optimizers]") 
   refused({"--optimizer", "sgd", "--cautious-decay"}, "cautious_decay is not for sgd");
   refused({"--weight-decay", "0", "--weight-decay-end", "0.1"},
           "weight_decay_end needs a weight_decay above 0");
+  refused({"--optimizer", "muon", "--head-size", "4"},
+          "--optimizer muon needs --separate-qkv with --head-size 4");
   refused({"--beta1", "1"}, "--beta1: must be at least 0 and below 1, not 1");
   refused({"--lr-scale", "wtx*=2"}, "--lr-scale: 'wtx*' names no parameter that is trained");
   refused({"--decay", "wte*"}, "--decay: 'wte*' is not PATTERN=X");
@@ -126,6 +128,10 @@ TEST_CASE("the weight decay changes with the schedule, also of one that is begun
   CHECK(o.decay_factor()(50) == Approx(0.625));
   CHECK(o.decay_factor()(100) == Approx(0.25));
   CHECK(o.decay_factor()(200) == Approx(0.25));
+  o.weight_decay_end = 0, o.weight_decay = 0;
+  CHECK_NOTHROW(o.validate());
+  CHECK(o.decay_factor()(50) == 1);
+  o.weight_decay_end = 0.05, o.weight_decay = 0.2;
   o.schedule_begin = 60;
   CHECK(o.decay_factor()(60) == 1);
   CHECK(o.decay_factor()(80) == Approx(0.625));

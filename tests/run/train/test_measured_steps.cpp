@@ -27,6 +27,16 @@ TEST_CASE("the first two steps are measured but do not count", "[measured_steps]
   CHECK(counted(6) == std::vector<double>{3});
 }
 
+TEST_CASE("the steps that count are those behind the first two", "[measured_steps]") {
+  std::vector<int> counts;
+  run::measured_steps([] { return run::StepTimes{.forward = 1}; },
+                      [&](int count, double, const auto&) {
+                        counts.push_back(count);
+                        return count == 2;
+                      });
+  CHECK(counts == std::vector<int>{0, 0, 1, 2});
+}
+
 TEST_CASE("without a third step the last one counts", "[measured_steps]") {
   CHECK(counted(3) == std::vector<double>{2});
   CHECK(counted(1) == std::vector<double>{1});
