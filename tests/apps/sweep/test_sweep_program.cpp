@@ -1,0 +1,138 @@
+// `tapegrad sweep` as people call it.
+
+#include "tapegrad/base/json_file.h"
+#include "tapegrad/tests/apps/tiny_runs.h"
+
+using namespace tapegrad;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct TinySweep {
+  TempFolder folder;
+  fs::path corpus = folder.put("text.txt", tiny_text());
+  fs::path out = folder / "out";
+
+  // The arguments of runs of `iters` steps with these options of the sweep.
+  Args args(const Args& sweep, int iters = 6, const Args& more = {}) const {
+    Args run = tiny_run(corpus, out, iters) + more;
+    run.erase(run.begin() + 2, run.begin() + 4);  // --out-dir
+    const auto preset = std::find(run.begin(), run.end(), "--preset");
+    run.erase(preset, preset + 2);
+    return Args{"sweep", "--preset", "char-cpu", "--out-dir", out} + sweep + Args{"--"} + run;
+  }
+  Result run(const Args& sweep, int iters = 6, const Args& more = {}) const {
+    return run_program("tapegrad", args(sweep, iters, more));
+  }
+  Json record() const { return read_json_object(out / "sweep.json"); }
+  std::string file(const std::string& name) const { return TempFolder::get(out / name); }
+};
+
+void check_refused(const Args& args, const std::string& text) {
+  const TinySweep sweep;
+  const Result r = sweep.run(args);
+  check_error_of("tapegrad sweep", r, 2, text);
+  CHECK(!fs::exists(sweep.out));
+}
+
+}  // namespace
+
+TEST_CASE("a sweep trains a run for each value and prints them by loss", "[sweep]") {
+  const TinySweep sweep;
+  // The second run fails at its first evaluation; the sweep goes on.
+  const Args args = {"--vary", "learning-rate=1e-9,1e30,0.01", "--jobs", "2"};
+  const Result r = sweep.run(args, 6, {"--grad-clip", "0", "--warmup-iters", "0"});
+  INFO(r.out << r.err);
+  REQUIRE(r.code == 0);
+  const std::string table = r.out.substr(r.out.find("\nrun  val loss"));
+  const std::size_t best = table.find("\n003  "), next = table.find("\n001  "),
+                    failed = table.find("\n002  ");
+  CHECK(best < next);
+  CHECK(next < failed);
+  CHECK(failed < table.size());
+  CHECK_THAT(table, ContainsSubstring("is not a number"));
+  CHECK_THAT(table, ContainsSubstring(" --learning-rate=0.01\n"));
+  CHECK_THAT(table, ContainsSubstring("watch " + sweep.out.string()));
+  CHECK_THAT(sweep.file("sweep.csv"), ContainsSubstring("run,final_val_loss,learning-rate"));
+  CHECK_THAT(sweep.file("001/output.txt"), ContainsSubstring("final: val loss"));
+  CHECK_THAT(sweep.file("001/config.json"), ContainsSubstring("1e-09"));
+  for (const char* same : {"\"seed\"", "\"batch_size\""}) {
+    const auto value = [&](const std::string& run) {
+      const std::string text = sweep.file(run + "/config.json");
+      const std::size_t at = text.find(same);
+      return text.substr(at, text.find('\n', at) - at);
+    };
+    CHECK(value("001") == value("003"));
+  }
+
+  // The page finds the runs.
+  const Result page =
+      run_program("tapegrad", {"watch", sweep.out, "--html", sweep.folder / "page.html"});
+  check_ended_well(page);
+  CHECK_THAT(page.out, ContainsSubstring("shows 3 runs"));
+
+  // What is done stays done.
+  const auto written = fs::last_write_time(sweep.out / "003/model.safetensors");
+  const Result again = sweep.run(args, 6, {"--grad-clip", "0", "--warmup-iters", "0"});
+  INFO(again.out << again.err);
+  CHECK(again.code == 0);
+  CHECK(again.out.substr(again.out.find("\nrun  val loss")) == table);
+  CHECK(fs::last_write_time(sweep.out / "003/model.safetensors") == written);
+
+  // Another sweep does not go there.
+  const Result other = sweep.run({"--vary", "n-layer=1,2"});
+  check_error_of("tapegrad sweep", other, 1, "another sweep");
+  CHECK(fs::exists(sweep.out / "003/model.safetensors"));
+}
+
+TEST_CASE("a sweep of which all runs fail ends with 1", "[sweep]") {
+  const TinySweep sweep;
+  const Result r = sweep.run({"--vary", "learning-rate=1e30,2e30"}, 6,
+                             {"--grad-clip", "0", "--warmup-iters", "0"});
+  INFO(r.out << r.err);
+  CHECK(r.code == 1);
+  CHECK_THAT(r.out, ContainsSubstring("is not a number"));
+}
+
+TEST_CASE("a sweep that is stopped goes on with the same command, to the same bits", "[sweep]") {
+  constexpr int iters = 150;
+  const Args options = {"--vary", "n-layer=1,2", "--jobs", "1"};
+  const TinySweep sweep;
+  {
+    Program program("tapegrad", sweep.args(options, iters, {"--checkpoint-interval", "1"}));
+    for (int i = 0; i < 6000 && !fs::exists(sweep.out / "001/trainer.json"); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    program.send(SIGINT);
+    const Result stopped = program.wait();
+    INFO(stopped.out << stopped.err);
+    REQUIRE(stopped.code == 130);
+    CHECK_THAT(stopped.out, ContainsSubstring("sweep --out-dir " + sweep.out.string()));
+    CHECK(sweep.record().at("runs").at(1).at("final_val_losses").empty());
+    CHECK(fs::exists(sweep.out / "001/trainer.json"));
+    CHECK(!fs::exists(sweep.out / "002"));
+  }
+  check_ended_well(sweep.run(options, iters, {"--checkpoint-interval", "1"}));
+  CHECK(sweep.record().at("runs").at(1).at("final_val_losses").size() == 1);
+  const fs::path alone = sweep.folder / "alone";
+  check_ended_well(train(tiny_run(sweep.corpus, alone, iters) + Args{"--n-layer", "1"}));
+  CHECK(same_model(sweep.out / "001", alone));
+}
+
+TEST_CASE("a sweep refuses names and values before anything runs", "[sweep]") {
+  check_refused({}, "--vary NAME=A,B");
+  check_refused({"--vary", "n-layers=1,2"}, "did you mean n-layer?");
+  check_refused({"--vary", "n-layer=1,x"}, "run 002 (n-layer=x): --n-layer");
+  check_refused({"--vary", "n-layer=1,0"}, "run 002 (n-layer=0): ");
+  check_refused({"--vary", "n-head=2,3"}, "run 002 (n-head=3): ");
+  check_refused({"--vary", "schedule=cosine,none"}, "schedule");
+  check_refused({"--vary", "n-layer=1,2", "--vary", "n_layer=3"}, "twice");
+  check_refused({"--vary", "n-layer=1..3", "--search", "grid"}, "needs lists");
+  check_refused({"--vary", "n-layer=1,2", "--max-minutes", "1"}, "--max-iters");
+  const TinySweep sweep;
+  for (const Args& more : {Args{"--out-dir", "x"}, {"--init-from", "resume"}, {"--plan"}}) {
+    const Result r = sweep.run({"--vary", "n-layer=1,2"}, 6, more);
+    check_error_of("tapegrad sweep", r, 2, "no option of a run");
+  }
+}
