@@ -59,6 +59,10 @@ std::optional<Options> parse(const cli::Call& call) {
   cli.example("tapegrad sweep --preset char-cpu --vary learning-rate=1e-4..1e-2 --max-minutes 5",
               "12 learning rates, 5 minutes each");
   cli.example(
+      "tapegrad sweep --preset char-cpu --vary learning-rate=1e-4..1e-2 --search halving --runs 27 "
+      "-- --max-iters 2000",
+      "27 learning rates for 74 steps, the best 9 for 222, 3 for 666, and 1 for 2,000");
+  cli.example(
       "tapegrad sweep --vary n-layer=2,4 --vary dropout=0,0.1 --out-dir sweeps/size -- notes/ "
       "--max-iters 500",
       "all four combinations, on a text of one's own");
@@ -166,12 +170,31 @@ sweep::SweepRecord record_of(const Options& o) {
   const auto& search = o.search.search;
   record.asked = {{"vary", o.search.vary},
                   {"search", search ? Json(name_of_enum(*search)) : Json(nullptr)},
+                  {"eta", o.search.eta},
                   {"runs", json_of(o.search.runs)},
                   {"seed", o.search.seed},
                   {"preset", o.preset},
                   {"max_minutes", json_of(o.max_minutes)},
                   {"train", o.train}};
   return record;
+}
+
+// The rungs of a search that halves. All runs have the schedule of a whole one, so that those that
+// go on end as if they had never stopped.
+void set_rungs(sweep::SweepPlan& plan, const Options& o, const std::vector<gpt::Options>& runs) {
+  const gpt::Options& first = runs.front();
+  if (first.call.max_minutes || first.passes.epochs) {
+    cli::usage_error("--search halving counts steps: give -- --max-iters N{}",
+                     o.max_minutes ? ", and no --max-minutes" : "");
+  }
+  const std::int64_t steps = first.optimizer.max_iters;
+  for (const gpt::Options& run : runs) {
+    if (run.optimizer.max_iters == steps && steps > 0) continue;
+    cli::usage_error("--search halving needs the same --max-iters, 1 at least, for all runs");
+  }
+  plan.rungs = sweep::halving_rungs(runs.size(), steps, o.search.eta);
+  if (first.optimizer.lr_decay_iters) return;
+  plan.args.insert(plan.args.begin(), {"--lr-decay-iters", std::to_string(steps)});
 }
 
 int jobs_of(const Options& o, const std::vector<gpt::Options>& runs) {
@@ -190,6 +213,7 @@ int sweep_runs(const cli::Call& call) {
   if (!o->preset.empty()) plan.args = {"--preset", o->preset};
   plan.args.insert(plan.args.end(), o->train.begin(), o->train.end());
   const std::vector<gpt::Options> runs = check_runs(plan, record);
+  if (o->search.halves()) set_rungs(plan, *o, runs);
   plan.jobs = jobs_of(*o, runs);
   plan.threads = std::max(1, num_threads() / plan.jobs);
   plan.folder = o->out_dir;

@@ -61,7 +61,8 @@ std::vector<VariedOption> varied_options(const SearchOptions& o, OptionSchema tr
 std::vector<Values> values_of(const SearchOptions& o, const std::vector<VariedOption>& options) {
   const auto is_list = [](const VariedOption& v) { return v.is_list(); };
   const auto range = std::find_if_not(options.begin(), options.end(), is_list);
-  const bool draws = o.search ? *o.search == Search::random : range != options.end();
+  const bool draws =
+      o.search == Search::random || (o.search != Search::grid && range != options.end());
   if (draws) {
     std::vector<Values> values;
     for (std::int64_t i = 0; i < o.runs.value_or(kDrawnRuns); ++i) {

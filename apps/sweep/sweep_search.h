@@ -12,8 +12,8 @@
 
 namespace tapegrad::sweep {
 
-enum class Search { grid, random };
-inline constexpr std::string_view kSearchNames[] = {"grid", "random"};
+enum class Search { grid, random, halving };
+inline constexpr std::string_view kSearchNames[] = {"grid", "random", "halving"};
 inline std::span<const std::string_view> names_of(Search) { return kSearchNames; }
 
 // More runs would need longer names of folders.
@@ -24,8 +24,11 @@ inline constexpr std::int64_t kDrawnRuns = 12;
 struct SearchOptions {
   std::vector<std::string> vary = {};
   std::optional<Search> search = {};
+  int eta = 3;
   std::optional<std::int64_t> runs = {};
   std::uint64_t seed = 1337;
+
+  bool halves() const { return search == Search::halving; }
 
   template <class Self, class Table>
   static void describe(Self& o, Table& t) {
@@ -34,8 +37,10 @@ struct SearchOptions {
       "learning-rate=1e-3..1e-2; once for each option",
       {.value = "NAME=VALUES"});
     t("search", o.search,
-      "grid: all combinations of lists; random: each value drawn by itself [grid, or random if "
-      "there is a range]");
+      "grid: all combinations of lists; random: each value drawn by itself; halving: the same "
+      "runs as without this option, all for a few steps, then the best third of them for three "
+      "times as many, and so on up to --max-iters [grid, or random if there is a range]");
+    t("eta", o.eta, "halving: keep one run of N, for N times the steps", {.least = 2, .most = 100});
     t("runs", o.runs, "number of runs; of a grid, the first ones [random: 12; grid: all]",
       {.least = 1, .most = kMostRuns});
     t("seed", o.seed, "seed of the values that are drawn; all runs train with the same seed");

@@ -6,6 +6,7 @@
 
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/sweep/sweep_loop.h"
+#include "tapegrad/apps/sweep/sweep_search.h"
 #include "tapegrad/apps/sweep/sweep_table.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/temp_folder.h"
@@ -106,6 +107,30 @@ TEST_CASE("drawn values depend on seed and index, and fill their range", "[sweep
   CHECK(std::abs(below - count / 2) < 50);
   CHECK(layers == std::set<std::string>{"1", "2", "3", "4"});
   CHECK(dropouts == std::set<std::string>{"0", "0.1"});
+}
+
+TEST_CASE("halving divides runs and steps by eta", "[sweep]") {
+  const auto rungs = [](std::size_t runs, std::int64_t steps, int eta) {
+    std::vector<std::pair<std::size_t, std::int64_t>> pairs;
+    for (const Rung& r : halving_rungs(runs, steps, eta)) pairs.emplace_back(r.runs, r.steps);
+    return pairs;
+  };
+  using Pairs = std::vector<std::pair<std::size_t, std::int64_t>>;
+  CHECK(rungs(27, 2000, 3) == Pairs{{27, 74}, {9, 222}, {3, 666}, {1, 2000}});
+  CHECK(rungs(12, 90, 3) == Pairs{{12, 10}, {4, 30}, {1, 90}});
+  CHECK(rungs(8, 8, 2) == Pairs{{8, 1}, {4, 2}, {2, 4}, {1, 8}});
+  CHECK(rungs(2, 90, 3) == Pairs{{2, 90}});
+  CHECK(rungs(12, 5, 3) == Pairs{{12, 1}, {4, 5}});  // no rung of no step
+}
+
+TEST_CASE("halving tries the values of a grid, or draws them", "[sweep]") {
+  SearchOptions o{.vary = {"n-layer=1,2"}, .search = Search::halving, .runs = 5};
+  CHECK(values_of(o, {varied("n-layer=1,2")}) == std::vector<Values>{{"1"}, {"2"}});
+  CHECK(values_of(o, {varied("n-layer=1..2")}).size() == 5);
+  o.search = Search::grid;
+  CHECK_THROWS_WITH(values_of(o, {varied("n-layer=1..2")}), ContainsSubstring("needs lists"));
+  o.search = Search::random;
+  CHECK(values_of(o, {varied("n-layer=1,2")}).size() == 5);
 }
 
 TEST_CASE("the best of a rung go on, and failed runs never", "[sweep]") {

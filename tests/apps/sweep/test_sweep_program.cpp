@@ -9,6 +9,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Arguments without an option and its value.
+Args without(Args args, const std::string& option) {
+  const auto at = std::find(args.begin(), args.end(), option);
+  args.erase(at, at + 2);
+  return args;
+}
+
 struct TinySweep {
   TempFolder folder;
   fs::path corpus = folder.put("text.txt", tiny_text());
@@ -17,9 +24,9 @@ struct TinySweep {
   // The arguments of runs of `iters` steps with these options of the sweep.
   Args args(const Args& sweep, int iters = 6, const Args& more = {}) const {
     Args run = tiny_run(corpus, out, iters) + more;
-    run.erase(run.begin() + 2, run.begin() + 4);  // --out-dir
-    const auto preset = std::find(run.begin(), run.end(), "--preset");
-    run.erase(preset, preset + 2);
+    for (const char* option : {"--out-dir", "--preset", "--lr-decay-iters"}) {
+      run = without(run, option);
+    }
     return Args{"sweep", "--preset", "char-cpu", "--out-dir", out} + sweep + Args{"--"} + run;
   }
   Result run(const Args& sweep, int iters = 6, const Args& more = {}) const {
@@ -115,9 +122,40 @@ TEST_CASE("a sweep that is stopped goes on with the same command, to the same bi
   }
   check_ended_well(sweep.run(options, iters, {"--checkpoint-interval", "1"}));
   CHECK(sweep.record().at("runs").at(1).at("final_val_losses").size() == 1);
+  // Its second call did not begin anew.
+  const std::string calls = sweep.file("001/sessions.jsonl");
+  CHECK(calls.find("\"stopped\"") < calls.find("\"finished\""));
   const fs::path alone = sweep.folder / "alone";
-  check_ended_well(train(tiny_run(sweep.corpus, alone, iters) + Args{"--n-layer", "1"}));
+  check_ended_well(train(without(tiny_run(sweep.corpus, alone, iters), "--lr-decay-iters") +
+                         Args{"--n-layer", "1"}));
   CHECK(same_model(sweep.out / "001", alone));
+}
+
+TEST_CASE("halving trains the best runs on, as if they had not stopped", "[sweep]") {
+  constexpr int iters = 24;
+  const TinySweep sweep;
+  check_ended_well(sweep.run({"--vary", "learning-rate=1e-9,0.001,0.02,1e-8", "--search", "halving",
+                              "--eta", "2", "--jobs", "2"},
+                             iters));
+  const Json runs = sweep.record().at("runs");
+  std::vector<std::size_t> rungs;
+  std::vector<int> steps;
+  for (const Json& run : runs) {
+    rungs.push_back(run.at("final_val_losses").size());
+    steps.push_back(run.at("steps").get<int>());
+  }
+  CHECK(rungs[1] + rungs[2] == 5);
+  CHECK(rungs[0] == 1);
+  CHECK(rungs[3] == 1);
+  CHECK(steps[0] == 6);
+  const std::size_t best = rungs[1] == 3 ? 1 : 2;
+  CHECK(steps[best] == iters);
+  CHECK(steps[3 - best] == 12);
+  const fs::path alone = sweep.folder / "alone";
+  check_ended_well(train(
+      without(tiny_run(sweep.corpus, alone, iters), "--lr-decay-iters") +
+      Args{"--learning-rate", runs.at(best).at("values").at("learning-rate").get<std::string>()}));
+  CHECK(same_model(sweep.out / runs.at(best).at("run").get<std::string>(), alone));
 }
 
 TEST_CASE("a sweep refuses names and values before anything runs", "[sweep]") {
@@ -130,6 +168,7 @@ TEST_CASE("a sweep refuses names and values before anything runs", "[sweep]") {
   check_refused({"--vary", "n-layer=1,2", "--vary", "n_layer=3"}, "twice");
   check_refused({"--vary", "n-layer=1..3", "--search", "grid"}, "needs lists");
   check_refused({"--vary", "n-layer=1,2", "--max-minutes", "1"}, "--max-iters");
+  check_refused({"--vary", "max-iters=5,6", "--search", "halving"}, "the same --max-iters");
   const TinySweep sweep;
   for (const Args& more : {Args{"--out-dir", "x"}, {"--init-from", "resume"}, {"--plan"}}) {
     const Result r = sweep.run({"--vary", "n-layer=1,2"}, 6, more);
