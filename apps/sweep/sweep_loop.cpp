@@ -147,6 +147,7 @@ class Sweep {
       run.losses.push_back(final.loss);
     }
     work_done_ += work_of(plan_, rung_);
+    last_end_ = Clock::now();
     terminal_.line(run.error.empty()
                        ? fmt::format("{}: val loss {} after {}, {} ({})", run.name,
                                      loss_text(run.loss()), counted(run.steps, "step"),
@@ -158,7 +159,7 @@ class Sweep {
 
   // "3/12 done, best 1.5483 (004), 12:05 min left"
   std::string progress() const {
-    double total = 0, left = 0;
+    double left = 0;
     std::size_t count = 0, done = 0;
     for (std::size_t rung = 0; rung < plan_.rungs.size(); ++rung) {
       const std::size_t runs = plan_.rungs[rung].runs;
@@ -167,7 +168,6 @@ class Sweep {
             return r.losses.size() > rung || (!r.error.empty() && r.losses.size() == rung);
           }));
       count += runs, done += std::min(runs, through);
-      total += work_of(plan_, rung) * static_cast<double>(runs);
       left += work_of(plan_, rung) * static_cast<double>(runs - std::min(runs, through));
     }
     std::string text = fmt::format("{}/{} done", done, count);
@@ -177,7 +177,9 @@ class Sweep {
     }
     if (interrupted()) return text + ", saving …";
     if (work_done_ > 0) {
-      text += fmt::format(", {} left", duration_text(left / work_done_ * seconds_since(begin_)));
+      const double took = std::chrono::duration<double>(last_end_ - begin_).count();
+      const double seconds = left / work_done_ * took - seconds_since(last_end_);
+      text += fmt::format(", {} left", duration_text(std::max(0.0, seconds)));
     }
     return text;
   }
@@ -186,7 +188,8 @@ class Sweep {
   SweepRecord record_;
   Terminal terminal_;
   const Clock::time_point begin_ = Clock::now();
-  double work_done_ = 0;  // by this call
+  Clock::time_point last_end_ = begin_;  // of a run
+  double work_done_ = 0;                 // by this call, up to then
   std::size_t rung_ = 0;
   std::deque<std::size_t> waiting_;
   std::vector<Active> active_;

@@ -28,6 +28,7 @@ Json json_of_run(const SweepRecord& record, const RunRecord& run) {
 
 // Only the results: its values follow from the options of the sweep.
 void read_run(const fs::path& path, const Json& json, RunRecord& run) {
+  run = {.name = run.name, .values = run.values};
   get(path, json, "steps", run.steps);
   get(path, json, "seconds", run.seconds);
   get(path, json, "error", run.error);
@@ -76,17 +77,6 @@ void remove_sweep(const fs::path& folder, const Json& stored) {
   run::remove_or_fail(path);
 }
 
-void take_results(const fs::path& folder, const Json& stored, SweepRecord& record) {
-  const fs::path path = folder / kSweepFile;
-  for (const Json& json : runs_in(path, stored)) {
-    const std::string name = name_of(path, json);
-    const auto run = std::find_if(record.runs.begin(), record.runs.end(),
-                                  [&](const RunRecord& r) { return r.name == name; });
-    check(run != record.runs.end(), "{}: the sweep has no run {}", path.string(), name);
-    if (path_exists(folder / name)) read_run(path, json, *run);
-  }
-}
-
 }  // namespace
 
 double RunRecord::loss() const {
@@ -97,6 +87,18 @@ std::vector<RunRecord> new_runs(const std::vector<Values>& values) {
   std::vector<RunRecord> runs;
   for (const Values& v : values) {
     runs.push_back({.name = fmt::format("{:03}", runs.size() + 1), .values = v});
+  }
+  return runs;
+}
+
+std::vector<RunRecord> with_results(const fs::path& path, const Json& stored,
+                                    std::vector<RunRecord> runs) {
+  for (const Json& json : runs_in(path, stored)) {
+    const std::string name = name_of(path, json);
+    const auto run =
+        std::find_if(runs.begin(), runs.end(), [&](const RunRecord& r) { return r.name == name; });
+    check(run != runs.end(), "{}: the sweep has no run {}", path.string(), name);
+    read_run(path, json, *run);
   }
   return runs;
 }
@@ -114,7 +116,10 @@ SweepRecord begin_in(const fs::path& folder, SweepRecord record, bool overwrite)
       check(asked == record.asked,
             "{} holds another sweep: {}. Give another --out-dir, or --overwrite, which removes it",
             folder.string(), difference(asked, record.asked));
-      take_results(folder, stored, record);
+      record.runs = with_results(path, stored, record.runs);
+      for (RunRecord& run : record.runs) {
+        if (!path_exists(folder / run.name)) run = {.name = run.name, .values = run.values};
+      }
     }
   } else {
     for (const RunRecord& run : record.runs) {

@@ -41,6 +41,11 @@ struct SweepRecord {
 // The first runs of a sweep, which have no results.
 std::vector<RunRecord> new_runs(const std::vector<Values>& values);
 
+// The runs with the results that `stored` has, the contents of the sweep.json at `path`. Error if
+// it is not of these runs.
+std::vector<RunRecord> with_results(const std::filesystem::path& path, const Json& stored,
+                                    std::vector<RunRecord> runs);
+
 // Makes the folder and takes over the results of the same sweep there; a run whose folder is gone
 // has none. Error, with the difference, if another sweep is there; with `overwrite`, whatever sweep
 // is there is removed with its runs.

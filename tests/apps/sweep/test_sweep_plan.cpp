@@ -1,5 +1,7 @@
 // The parts of a sweep that train nothing: values, rungs, records, the table.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -30,6 +32,20 @@ void check_refused(const std::string& text, const std::string& why) {
   CHECK_THROWS_WITH(varied(text), ContainsSubstring(why));
 }
 
+// Options as those of training.
+struct TrainingOptions {
+  int n_layer = 1;
+  double dropout = 0;
+  std::string out_dir = {};
+
+  template <class Self, class Table>
+  static void describe(Self& o, Table& t) {
+    t("n_layer", o.n_layer, "layers");
+    t("dropout", o.dropout, "dropout");
+    t("out_dir", o.out_dir, "folder");
+  }
+};
+
 SweepRecord record_of(const std::vector<double>& losses) {
   SweepRecord record{.asked = {{"seed", 1}}, .names = {"n-layer"}};
   std::vector<Values> values;
@@ -57,6 +73,19 @@ TEST_CASE("--vary takes lists of numbers and of words", "[sweep]") {
   check_refused("n-layer=", "NAME=A,B,C");
   check_refused("n-layer=4,,6", "empty");
   check_refused("n-layer=4,6,4", "twice");
+}
+
+TEST_CASE("options to vary are those that training has, each once", "[sweep]") {
+  const TrainingOptions training;
+  const auto options = [&](const std::vector<std::string>& vary) {
+    return varied_options({.vary = vary}, training);
+  };
+  const auto two = options({"n_layer=1..3", "dropout=0..1"});
+  CHECK(two[0].whole);
+  CHECK(!two[1].whole);
+  CHECK_THROWS_WITH(options({"n-layers=1,2"}), ContainsSubstring("did you mean n-layer?"));
+  CHECK_THROWS_WITH(options({"n-layer=1,2", "n_layer=3"}), ContainsSubstring("twice"));
+  CHECK_THROWS_WITH(options({"out-dir=a,b"}), ContainsSubstring("the sweep decides"));
 }
 
 TEST_CASE("a range is spread by logarithm where it is wide or of a rate", "[sweep]") {

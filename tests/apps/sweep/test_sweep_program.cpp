@@ -102,33 +102,43 @@ TEST_CASE("a sweep of which all runs fail ends with 1", "[sweep]") {
   CHECK_THAT(r.out, ContainsSubstring("is not a number"));
 }
 
-TEST_CASE("a sweep that is stopped goes on with the same command, to the same bits", "[sweep]") {
-  constexpr int iters = 150;
-  const Args options = {"--vary", "n-layer=1,2", "--jobs", "1"};
+TEST_CASE("Ctrl-C lets the runs of a sweep save", "[sweep]") {
+  constexpr int forever = 10'000'000;
   const TinySweep sweep;
-  {
-    Program program("tapegrad", sweep.args(options, iters, {"--checkpoint-interval", "1"}));
-    for (int i = 0; i < 6000 && !fs::exists(sweep.out / "001/trainer.json"); ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    program.send(SIGINT);
-    const Result stopped = program.wait();
-    INFO(stopped.out << stopped.err);
-    REQUIRE(stopped.code == 130);
-    CHECK_THAT(stopped.out, ContainsSubstring("sweep --out-dir " + sweep.out.string()));
-    CHECK(sweep.record().at("runs").at(1).at("final_val_losses").empty());
-    CHECK(fs::exists(sweep.out / "001/trainer.json"));
-    CHECK(!fs::exists(sweep.out / "002"));
+  Program program("tapegrad", sweep.args({"--vary", "n-layer=1,2", "--jobs", "1"}, forever));
+  for (int i = 0; i < 6000 && !fs::exists(sweep.out / "001/trainer.json"); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  check_ended_well(sweep.run(options, iters, {"--checkpoint-interval", "1"}));
-  CHECK(sweep.record().at("runs").at(1).at("final_val_losses").size() == 1);
-  // Its second call did not begin anew.
-  const std::string calls = sweep.file("001/sessions.jsonl");
-  CHECK(calls.find("\"stopped\"") < calls.find("\"finished\""));
-  const fs::path alone = sweep.folder / "alone";
-  check_ended_well(train(without(tiny_run(sweep.corpus, alone, iters), "--lr-decay-iters") +
-                         Args{"--n-layer", "1"}));
-  CHECK(same_model(sweep.out / "001", alone));
+  program.send(SIGINT);
+  const Result stopped = program.wait();
+  INFO(stopped.out << stopped.err);
+  REQUIRE(stopped.code == 130);
+  CHECK_THAT(stopped.out, ContainsSubstring("sweep --out-dir " + sweep.out.string()));
+  CHECK_THAT(sweep.file("001/sessions.jsonl"), ContainsSubstring("\"stopped\""));
+  CHECK(!fs::exists(sweep.out / "002"));
+  for (const Json& run : sweep.record().at("runs")) {
+    CHECK(run.at("final_val_losses").empty());
+    CHECK(run.at("error") == "");
+  }
+}
+
+TEST_CASE("a run that was broken off goes on, to the same bits", "[sweep]") {
+  constexpr int iters = 8;
+  const Args options = {"--vary", "n-layer=1,2"}, schedule = {"--lr-decay-iters", "8"};
+  const TinySweep sweep;
+  check_ended_well(sweep.run(options, iters, schedule));
+  const fs::path run = sweep.out / "001", whole = sweep.folder / "whole";
+  fs::rename(run, whole);
+  check_ended_well(train(without(tiny_run(sweep.corpus, run, iters / 2), "--lr-decay-iters") +
+                         schedule + Args{"--n-layer", "1"}));
+  Json record = sweep.record();
+  record["runs"][0]["final_val_losses"] = Json::array();
+  write_json(sweep.out / "sweep.json", record);
+  check_ended_well(sweep.run(options, iters, schedule));
+  CHECK_THAT(sweep.file("001/sessions.jsonl"), ContainsSubstring("\"first_step\":4"));
+  CHECK(same_model(run, whole));
+  CHECK(sweep.record().at("runs").at(0).at("steps") == iters);
+  CHECK_THAT(sweep.file("002/sessions.jsonl"), !ContainsSubstring("resume"));
 }
 
 TEST_CASE("halving trains the best runs on, as if they had not stopped", "[sweep]") {
@@ -161,12 +171,9 @@ TEST_CASE("halving trains the best runs on, as if they had not stopped", "[sweep
 TEST_CASE("a sweep refuses names and values before anything runs", "[sweep]") {
   check_refused({}, "--vary NAME=A,B");
   check_refused({"--vary", "n-layers=1,2"}, "did you mean n-layer?");
-  check_refused({"--vary", "n-layer=1,x"}, "run 002 (n-layer=x): --n-layer");
   check_refused({"--vary", "n-layer=1,0"}, "run 002 (n-layer=0): ");
   check_refused({"--vary", "n-head=2,3"}, "run 002 (n-head=3): ");
   check_refused({"--vary", "schedule=cosine,none"}, "schedule");
-  check_refused({"--vary", "n-layer=1,2", "--vary", "n_layer=3"}, "twice");
-  check_refused({"--vary", "n-layer=1..3", "--search", "grid"}, "needs lists");
   check_refused({"--vary", "n-layer=1,2", "--max-minutes", "1"}, "--max-iters");
   check_refused({"--vary", "max-iters=5,6", "--search", "halving"}, "the same --max-iters");
   const TinySweep sweep;
