@@ -118,6 +118,7 @@ const std::map<std::string, Names> kMayInclude = {
      {"base*", "nn*", "data*", "run/folder", "run/models", "apps/http", "apps/sample/stop_text.h",
       "apps/serve*"}},
     {"apps/serve/api", {"base*", "autograd", "nn*", "data*", "apps/http", "apps/serve*"}},
+    {"apps/sweep", {"base*", "run/folder", "apps/cli", "apps/events", "apps/sweep"}},
     {"apps/commands",
      {"base*", "autograd", "nn*", "data/corpus", "run/options", "run/folder", "run/models*",
       "run/corpus*", "apps*"}},

@@ -1,0 +1,243 @@
+// Trains with several values of options, each in a run of its own, and compares the runs.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <utility>
+
+#include "tapegrad/apps/cli/command.h"
+#include "tapegrad/apps/cli/command_line.h"
+#include "tapegrad/apps/cli/option_text.h"
+#include "tapegrad/apps/cli/run_main.h"
+#include "tapegrad/apps/cli/shell.h"
+#include "tapegrad/apps/gpt/gpt_facts.h"
+#include "tapegrad/apps/gpt/gpt_training.h"
+#include "tapegrad/apps/sweep/sweep_loop.h"
+#include "tapegrad/apps/sweep/sweep_search.h"
+#include "tapegrad/base/memory/available_memory.h"
+#include "tapegrad/base/parallel.h"
+#include "tapegrad/base/text/words.h"
+#include "tapegrad/run/folder/folder_calls.h"
+
+namespace tapegrad {
+namespace {
+
+struct Options {
+  sweep::SearchOptions search;
+  std::vector<std::string> train;
+  std::string preset, out_dir;
+  std::optional<double> max_minutes;
+  std::optional<int> jobs;
+  bool overwrite = false;
+};
+
+std::optional<Options> parse(const cli::Call& call) {
+  Options o;
+  std::vector<std::string> presets;
+  for (const auto& preset : gpt::presets()) presets.push_back(preset.name);
+  cli::CommandLine cli(call.name,
+                       "Trains with several values of options, a run each, and compares the runs.");
+  cli.words(o.train, "-- OPTION", "more options of tapegrad train, the same for all runs");
+  cli.group("Search");
+  cli.options(o.search);
+  cli.one_value_each("--vary");
+  cli.group("Runs");
+  cli.choice("preset", o.preset, presets, "preset of all runs: see tapegrad train --help");
+  cli("max_minutes", o.max_minutes, "train each run for about X minutes",
+      {.least = 0.01, .most = 1e6});
+  cli("out_dir", o.out_dir,
+      "folder of the sweep, where run 1 is in 001; the same command goes on with the sweep in it "
+      "[the next free sweeps/PRESET-N]",
+      {.value = "DIR"});
+  cli("jobs", o.jobs,
+      "runs side by side, which share the processors [as many as there are processors and memory "
+      "is available for]",
+      {.least = 1, .most = kMaxThreads});
+  cli("overwrite", o.overwrite, "remove the sweep in --out-dir with its runs, if there is one");
+  cli.example("tapegrad sweep --preset char-cpu --vary learning-rate=1e-4..1e-2 --max-minutes 5",
+              "12 learning rates, 5 minutes each");
+  cli.example(
+      "tapegrad sweep --preset char-cpu --vary learning-rate=1e-4..1e-2 --search halving --runs 27 "
+      "-- --max-iters 2000",
+      "27 learning rates for 74 steps, the best 9 for 222, 3 for 666, and 1 for 2,000");
+  cli.example(
+      "tapegrad sweep --vary n-layer=2,4 --vary dropout=0,0.1 --out-dir sweeps/size -- notes/ "
+      "--max-iters 500",
+      "all four combinations, on a text of one's own");
+  if (cli.parse_or_print(call.argc, call.argv)) return std::nullopt;
+  if (o.search.vary.empty())
+    cli::usage_error("which option? Give --vary NAME=A,B or NAME=LOW..HIGH");
+  if (cli.given("--out-dir") && o.out_dir.empty()) cli::usage_error("--out-dir: the path is empty");
+  return o;
+}
+
+// The options of a run, as training reads them. UsageError for those that it refuses, and for those
+// that the sweep decides.
+gpt::Options options_of(const std::vector<std::string>& args) {
+  std::vector<const char*> argv;
+  for (const std::string& arg : args) argv.push_back(arg.c_str());
+  const auto o =
+      cli::parse(gpt::training(), {"tapegrad sweep", static_cast<int>(argv.size()), argv.data()});
+  if (!o) cli::usage_error("--help and --version are no options of a run");
+  const auto refuse = [](bool is_there, const char* option) {
+    if (is_there) cli::usage_error("{} is no option of a run of a sweep", option);
+  };
+  refuse(!o->call.folder.out_dir.empty(), "--out-dir behind --");
+  refuse(o->call.folder.overwrite, "--overwrite behind --");
+  refuse(o->call.serve.has_value(), "--serve");
+  refuse(!o->call.trace.profile.empty(), "--profile");
+  refuse(o->extras.plan, "--plan");
+  refuse(o->extras.summary, "--summary");
+  refuse(o->extras.eval_only, "--eval-only");
+  refuse(o->text.source().reads_stdin(), "--corpus - (stdin)");
+  return *o;
+}
+
+// The options of each run: everything is checked before anything is trained.
+std::vector<gpt::Options> check_runs(const sweep::SweepPlan& plan,
+                                     const sweep::SweepRecord& record) {
+  std::vector<gpt::Options> all;
+  for (const sweep::RunRecord& run : record.runs) {
+    std::vector<std::string> args = sweep::training_args(plan, record, run, 0, false);
+    args.resize(args.size() - 2);  // --out-dir and the folder
+    try {
+      all.push_back(options_of(args));
+    } catch (const cli::UsageError& error) {
+      std::string values;
+      for (std::size_t i = 0; i < record.names.size(); ++i) {
+        values += fmt::format("{}{}={}", i > 0 ? ", " : "", record.names[i], run.values[i]);
+      }
+      cli::usage_error("run {} ({}): {}", run.name, values, error.what());
+    }
+  }
+  return all;
+}
+
+// The memory of each run. Reads a text at most once for each tokenizer.
+std::vector<double> memory_of_runs(const std::vector<gpt::Options>& runs) {
+  std::map<std::string, gpt::Facts> facts;
+  std::vector<double> bytes;
+  for (gpt::Options o : runs) {
+    if (o.optimizer.dtype == run::TrainDtype::automatic) o.optimizer.dtype = run::TrainDtype::f32;
+    const std::string& tokenizer = o.text.tokenizer;
+    if (facts.count(tokenizer) == 0) facts[tokenizer] = gpt::facts_without_text(o);
+    const auto memory = gpt::memory_of(gpt::resolve(o, facts.at(tokenizer)));
+    bytes.push_back(memory.total + (o.call.max_minutes ? memory.weights : 0));
+  }
+  return bytes;
+}
+
+// The command that goes on with the sweep.
+std::string command_of(const cli::Call& call, const std::string& out_dir) {
+  std::string text =
+      fmt::format("{} --out-dir {}", cli::program_path(call.name), cli::quoted(out_dir));
+  for (int i = 1; i < call.argc; ++i) {
+    const std::string arg = call.argv[i];
+    if (arg == "--overwrite") continue;
+    if (arg == "--out-dir") {
+      ++i;
+      continue;
+    }
+    if (!arg.starts_with("--out-dir=")) text += " " + cli::quoted(arg);
+  }
+  return text;
+}
+
+// UsageError for options of runs that the sweep itself gives them.
+void check_words(const Options& o) {
+  std::string before;
+  for (const std::string& word : o.train) {
+    const std::string name = cli::with_hyphens(word.substr(0, word.find('=')));
+    if (word == "--init-from=resume" || (before == "--init-from" && word == "resume")) {
+      cli::usage_error("--init-from resume is no option of a run of a sweep");
+    }
+    before = name;
+    if (name == "--max-minutes" || name == "--preset" || name == "--threads") {
+      cli::usage_error("{} stands before the --: it is an option of the sweep, or follows from it",
+                       name);
+    }
+  }
+}
+
+// The runs, and the options that decide their results.
+sweep::SweepRecord record_of(const Options& o) {
+  const std::vector<sweep::VariedOption> options =
+      sweep::varied_options(o.search, gpt::training().presets.front().options);
+  sweep::SweepRecord record{.runs = sweep::new_runs(sweep::values_of(o.search, options))};
+  for (const sweep::VariedOption& v : options) record.names.push_back(v.name);
+  const auto& search = o.search.search;
+  record.asked = {{"vary", o.search.vary},
+                  {"search", search ? Json(name_of_enum(*search)) : Json(nullptr)},
+                  {"eta", o.search.eta},
+                  {"runs", json_of(o.search.runs)},
+                  {"seed", o.search.seed},
+                  {"preset", o.preset},
+                  {"max_minutes", json_of(o.max_minutes)},
+                  {"train", o.train}};
+  return record;
+}
+
+// The rungs of a search that halves. All runs have the schedule of a whole one, so that those that
+// go on end as if they had never stopped.
+void set_rungs(sweep::SweepPlan& plan, const Options& o, const std::vector<gpt::Options>& runs) {
+  const gpt::Options& first = runs.front();
+  if (first.call.max_minutes || first.passes.epochs) {
+    cli::usage_error("--search halving counts steps: give -- --max-iters N{}",
+                     o.max_minutes ? ", and no --max-minutes" : "");
+  }
+  const std::int64_t steps = first.optimizer.max_iters;
+  for (const gpt::Options& run : runs) {
+    if (run.optimizer.max_iters == steps && steps > 0) continue;
+    cli::usage_error("--search halving needs the same --max-iters, 1 at least, for all runs");
+  }
+  plan.rungs = sweep::halving_rungs(runs.size(), steps, o.search.eta);
+  if (first.optimizer.lr_decay_iters) return;
+  plan.args.insert(plan.args.begin(), {"--lr-decay-iters", std::to_string(steps)});
+}
+
+int jobs_of(const Options& o, const std::vector<gpt::Options>& runs) {
+  if (o.jobs) return *o.jobs;
+  std::optional<double> available;
+  if (const auto memory = available_memory()) available = memory->bytes;
+  return sweep::fitting_jobs(num_threads(), memory_of_runs(runs), available);
+}
+
+int sweep_runs(const cli::Call& call) {
+  const auto o = parse(call);
+  if (!o) return 0;
+  check_words(*o);
+  const sweep::SweepRecord record = record_of(*o);
+  sweep::SweepPlan plan{.rungs = {{record.runs.size(), 0}}, .max_minutes = o->max_minutes};
+  if (!o->preset.empty()) plan.args = {"--preset", o->preset};
+  plan.args.insert(plan.args.end(), o->train.begin(), o->train.end());
+  const std::vector<gpt::Options> runs = check_runs(plan, record);
+  if (o->search.halves()) set_rungs(plan, *o, runs);
+  plan.jobs = jobs_of(*o, runs);
+  plan.threads = std::max(1, num_threads() / plan.jobs);
+  plan.folder = o->out_dir;
+  if (o->out_dir.empty()) {
+    run::make_folder("sweeps");
+    plan.folder = run::make_free_folder("sweeps/" + runs.front().text.preset);
+  }
+  plan.command = command_of(call, plan.folder.string());
+  fmt::print("sweep:   {}, {} at a time with {} each\nfolder:  {}\n",
+             counted(static_cast<std::int64_t>(record.runs.size()), "run"), plan.jobs,
+             counted(plan.threads, "thread"), plan.folder.string());
+  std::fflush(stdout);
+  run::make_folder(plan.folder);
+  // Held until this program ends.
+  static_cast<void>(run::lock_folder(plan.folder, "running a sweep"));
+  return sweep::run_sweep(plan, sweep::begin_in(plan.folder, record, o->overwrite));
+}
+
+int run(const cli::Call& call) {
+  return cli::run_main(call.name, [&] { return sweep_runs(call); });
+}
+
+const cli::Command kCommand("sweep", cli::CommandGroup::train,
+                            "train with several values of options, and compare", run);
+
+}  // namespace
+}  // namespace tapegrad

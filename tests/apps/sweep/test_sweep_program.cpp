@@ -1,0 +1,184 @@
+// `tapegrad sweep` as people call it.
+
+#include "tapegrad/base/json_file.h"
+#include "tapegrad/tests/apps/tiny_runs.h"
+
+using namespace tapegrad;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Arguments without an option and its value.
+Args without(Args args, const std::string& option) {
+  const auto at = std::find(args.begin(), args.end(), option);
+  args.erase(at, at + 2);
+  return args;
+}
+
+struct TinySweep {
+  TempFolder folder;
+  fs::path corpus = folder.put("text.txt", tiny_text());
+  fs::path out = folder / "out";
+
+  // The arguments of runs of `iters` steps with these options of the sweep.
+  Args args(const Args& sweep, int iters = 6, const Args& more = {}) const {
+    Args run = tiny_run(corpus, out, iters) + more;
+    for (const char* option : {"--out-dir", "--preset", "--lr-decay-iters"}) {
+      run = without(run, option);
+    }
+    return Args{"sweep", "--preset", "char-cpu", "--out-dir", out} + sweep + Args{"--"} + run;
+  }
+  Result run(const Args& sweep, int iters = 6, const Args& more = {}) const {
+    return run_program("tapegrad", args(sweep, iters, more));
+  }
+  Json record() const { return read_json_object(out / "sweep.json"); }
+  std::string file(const std::string& name) const { return TempFolder::get(out / name); }
+};
+
+void check_refused(const Args& args, const std::string& text) {
+  const TinySweep sweep;
+  const Result r = sweep.run(args);
+  check_error_of("tapegrad sweep", r, 2, text);
+  CHECK(!fs::exists(sweep.out));
+}
+
+}  // namespace
+
+TEST_CASE("a sweep trains a run for each value and prints them by loss", "[sweep]") {
+  const TinySweep sweep;
+  // The second run fails at its first evaluation; the sweep goes on.
+  const Args args = {"--vary", "learning-rate=1e-9,1e30,0.01", "--jobs", "2"};
+  const Result r = sweep.run(args, 6, {"--grad-clip", "0", "--warmup-iters", "0"});
+  INFO(r.out << r.err);
+  REQUIRE(r.code == 0);
+  const std::string table = r.out.substr(r.out.find("\nrun  val loss"));
+  const std::size_t best = table.find("\n003  "), next = table.find("\n001  "),
+                    failed = table.find("\n002  ");
+  CHECK(best < next);
+  CHECK(next < failed);
+  CHECK(failed < table.size());
+  CHECK_THAT(table, ContainsSubstring("is not a number"));
+  CHECK_THAT(table, ContainsSubstring(" --learning-rate=0.01\n"));
+  CHECK_THAT(table, ContainsSubstring("watch " + sweep.out.string()));
+  CHECK_THAT(sweep.file("sweep.csv"), ContainsSubstring("run,final_val_loss,learning-rate"));
+  CHECK_THAT(sweep.file("001/output.txt"), ContainsSubstring("final: val loss"));
+  CHECK_THAT(sweep.file("001/config.json"), ContainsSubstring("1e-09"));
+  for (const char* same : {"\"seed\"", "\"batch_size\""}) {
+    const auto value = [&](const std::string& run) {
+      const std::string text = sweep.file(run + "/config.json");
+      const std::size_t at = text.find(same);
+      return text.substr(at, text.find('\n', at) - at);
+    };
+    CHECK(value("001") == value("003"));
+  }
+
+  // The page finds the runs.
+  const Result page =
+      run_program("tapegrad", {"watch", sweep.out, "--html", sweep.folder / "page.html"});
+  check_ended_well(page);
+  CHECK_THAT(page.out, ContainsSubstring("shows 3 runs"));
+
+  // What is done stays done.
+  const auto written = fs::last_write_time(sweep.out / "003/model.safetensors");
+  const Result again = sweep.run(args, 6, {"--grad-clip", "0", "--warmup-iters", "0"});
+  INFO(again.out << again.err);
+  CHECK(again.code == 0);
+  CHECK(again.out.substr(again.out.find("\nrun  val loss")) == table);
+  CHECK(fs::last_write_time(sweep.out / "003/model.safetensors") == written);
+
+  // Another sweep does not go there.
+  const Result other = sweep.run({"--vary", "n-layer=1,2"});
+  check_error_of("tapegrad sweep", other, 1, "another sweep");
+  CHECK(fs::exists(sweep.out / "003/model.safetensors"));
+}
+
+TEST_CASE("a sweep of which all runs fail ends with 1", "[sweep]") {
+  const TinySweep sweep;
+  const Result r = sweep.run({"--vary", "learning-rate=1e30,2e30"}, 6,
+                             {"--grad-clip", "0", "--warmup-iters", "0"});
+  INFO(r.out << r.err);
+  CHECK(r.code == 1);
+  CHECK_THAT(r.out, ContainsSubstring("is not a number"));
+}
+
+TEST_CASE("Ctrl-C lets the runs of a sweep save", "[sweep]") {
+  constexpr int forever = 10'000'000;
+  const TinySweep sweep;
+  Program program("tapegrad", sweep.args({"--vary", "n-layer=1,2", "--jobs", "1"}, forever));
+  for (int i = 0; i < 6000 && !fs::exists(sweep.out / "001/trainer.json"); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  program.send(SIGINT);
+  const Result stopped = program.wait();
+  INFO(stopped.out << stopped.err);
+  REQUIRE(stopped.code == 130);
+  CHECK_THAT(stopped.out, ContainsSubstring("sweep --out-dir " + sweep.out.string()));
+  CHECK_THAT(sweep.file("001/sessions.jsonl"), ContainsSubstring("\"stopped\""));
+  CHECK(!fs::exists(sweep.out / "002"));
+  for (const Json& run : sweep.record().at("runs")) {
+    CHECK(run.at("final_val_losses").empty());
+    CHECK(run.at("error") == "");
+  }
+}
+
+TEST_CASE("a run that was broken off goes on, to the same bits", "[sweep]") {
+  constexpr int iters = 8;
+  const Args options = {"--vary", "n-layer=1,2"}, schedule = {"--lr-decay-iters", "8"};
+  const TinySweep sweep;
+  check_ended_well(sweep.run(options, iters, schedule));
+  const fs::path run = sweep.out / "001", whole = sweep.folder / "whole";
+  fs::rename(run, whole);
+  check_ended_well(train(without(tiny_run(sweep.corpus, run, iters / 2), "--lr-decay-iters") +
+                         schedule + Args{"--n-layer", "1"}));
+  Json record = sweep.record();
+  record["runs"][0]["final_val_losses"] = Json::array();
+  write_json(sweep.out / "sweep.json", record);
+  check_ended_well(sweep.run(options, iters, schedule));
+  CHECK_THAT(sweep.file("001/sessions.jsonl"), ContainsSubstring("\"first_step\":4"));
+  CHECK(same_model(run, whole));
+  CHECK(sweep.record().at("runs").at(0).at("steps") == iters);
+  CHECK_THAT(sweep.file("002/sessions.jsonl"), !ContainsSubstring("resume"));
+}
+
+TEST_CASE("halving trains the best runs on, as if they had not stopped", "[sweep]") {
+  constexpr int iters = 24;
+  const TinySweep sweep;
+  check_ended_well(sweep.run({"--vary", "learning-rate=1e-9,0.001,0.02,1e-8", "--search", "halving",
+                              "--eta", "2", "--jobs", "2"},
+                             iters));
+  const Json runs = sweep.record().at("runs");
+  std::vector<std::size_t> rungs;
+  std::vector<int> steps;
+  for (const Json& run : runs) {
+    rungs.push_back(run.at("final_val_losses").size());
+    steps.push_back(run.at("steps").get<int>());
+  }
+  CHECK(rungs[1] + rungs[2] == 5);
+  CHECK(rungs[0] == 1);
+  CHECK(rungs[3] == 1);
+  CHECK(steps[0] == 6);
+  const std::size_t best = rungs[1] == 3 ? 1 : 2;
+  CHECK(steps[best] == iters);
+  CHECK(steps[3 - best] == 12);
+  const fs::path alone = sweep.folder / "alone";
+  check_ended_well(train(
+      without(tiny_run(sweep.corpus, alone, iters), "--lr-decay-iters") +
+      Args{"--learning-rate", runs.at(best).at("values").at("learning-rate").get<std::string>()}));
+  CHECK(same_model(sweep.out / runs.at(best).at("run").get<std::string>(), alone));
+}
+
+TEST_CASE("a sweep refuses names and values before anything runs", "[sweep]") {
+  check_refused({}, "--vary NAME=A,B");
+  check_refused({"--vary", "n-layers=1,2"}, "did you mean n-layer?");
+  check_refused({"--vary", "n-layer=1,0"}, "run 002 (n-layer=0): ");
+  check_refused({"--vary", "n-head=2,3"}, "run 002 (n-head=3): ");
+  check_refused({"--vary", "schedule=cosine,none"}, "schedule");
+  check_refused({"--vary", "n-layer=1,2", "--max-minutes", "1"}, "--max-iters");
+  check_refused({"--vary", "max-iters=5,6", "--search", "halving"}, "the same --max-iters");
+  const TinySweep sweep;
+  for (const Args& more : {Args{"--out-dir", "x"}, {"--init-from", "resume"}, {"--plan"}}) {
+    const Result r = sweep.run({"--vary", "n-layer=1,2"}, 6, more);
+    check_error_of("tapegrad sweep", r, 2, "no option of a run");
+  }
+}
