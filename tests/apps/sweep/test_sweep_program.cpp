@@ -116,7 +116,8 @@ TEST_CASE("Ctrl-C lets the runs of a sweep save", "[sweep]") {
   CHECK_THAT(stopped.out, ContainsSubstring("sweep --out-dir " + sweep.out.string()));
   CHECK_THAT(sweep.file("001/sessions.jsonl"), ContainsSubstring("\"stopped\""));
   CHECK(!fs::exists(sweep.out / "002"));
-  for (const Json& run : sweep.record().at("runs")) {
+  const Json record = sweep.record();
+  for (const Json& run : record.at("runs")) {
     CHECK(run.at("final_val_losses").empty());
     CHECK(run.at("error") == "");
   }
