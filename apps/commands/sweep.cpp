@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <utility>
 
@@ -19,10 +20,14 @@
 #include "tapegrad/base/memory/available_memory.h"
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/base/text/words.h"
+#include "tapegrad/run/corpus/mixture.h"
 #include "tapegrad/run/folder/folder_calls.h"
+#include "tapegrad/run/folder/run_folder.h"
 
 namespace tapegrad {
 namespace {
+
+namespace fs = std::filesystem;
 
 struct Options {
   sweep::SearchOptions search;
@@ -31,6 +36,7 @@ struct Options {
   std::optional<double> max_minutes;
   std::optional<int> jobs;
   bool overwrite = false;
+  bool says_overwrite = false;  // true or false, on the command line or in a file
 };
 
 std::optional<Options> parse(const cli::Call& call) {
@@ -70,12 +76,13 @@ std::optional<Options> parse(const cli::Call& call) {
   if (o.search.vary.empty())
     cli::usage_error("which option? Give --vary NAME=A,B or NAME=LOW..HIGH");
   if (cli.given("--out-dir") && o.out_dir.empty()) cli::usage_error("--out-dir: the path is empty");
+  o.says_overwrite = cli.given("--overwrite");
   return o;
 }
 
 // The options of a run, as training reads them. UsageError for those that it refuses, and for those
-// that the sweep decides.
-gpt::Options options_of(const std::vector<std::string>& args) {
+// that the sweep decides, wherever they stand.
+gpt::Options options_of(const std::vector<std::string>& args, const sweep::SweepPlan& plan) {
   std::vector<const char*> argv;
   for (const std::string& arg : args) argv.push_back(arg.c_str());
   const auto o =
@@ -88,11 +95,27 @@ gpt::Options options_of(const std::vector<std::string>& args) {
   refuse(o->call.folder.overwrite, "--overwrite behind --");
   refuse(o->call.serve.has_value(), "--serve");
   refuse(!o->call.trace.profile.empty(), "--profile");
+  refuse(o->passes.final_eval == "none", "--final-eval none");
   refuse(o->extras.plan, "--plan");
   refuse(o->extras.summary, "--summary");
   refuse(o->extras.eval_only, "--eval-only");
   refuse(o->text.source().reads_stdin(), "--corpus - (stdin)");
+  const auto of_preset = cli::preset_of(gpt::training(), o->text.preset).call.max_minutes;
+  const auto minutes = o->call.max_minutes;
+  if (minutes && minutes != plan.max_minutes && minutes != of_preset) {
+    cli::usage_error("--max-minutes {} is no option of a run of a sweep: it stands before the --",
+                     *minutes);
+  }
   return *o;
+}
+
+// Error if the folder of a run would lie inside its texts.
+void check_outside(const fs::path& folder, const gpt::Options& run) {
+  std::vector<run::NamedText> texts;
+  for (const auto& [option, paths] : gpt::Options::texts(run)) {
+    for (const std::string& path : *paths) texts.push_back({option, run::weighted_file(path).path});
+  }
+  run::check_outside(folder, texts);
 }
 
 // The options of each run: everything is checked before anything is trained.
@@ -103,7 +126,7 @@ std::vector<gpt::Options> check_runs(const sweep::SweepPlan& plan,
     std::vector<std::string> args = sweep::training_args(plan, record, run, 0, false);
     args.resize(args.size() - 2);  // --out-dir and the folder
     try {
-      all.push_back(options_of(args));
+      all.push_back(options_of(args, plan));
     } catch (const cli::UsageError& error) {
       std::string values;
       for (std::size_t i = 0; i < record.names.size(); ++i) {
@@ -129,18 +152,23 @@ std::vector<double> memory_of_runs(const std::vector<gpt::Options>& runs) {
   return bytes;
 }
 
-// The command that goes on with the sweep.
-std::string command_of(const cli::Call& call, const std::string& out_dir) {
+// The command that goes on with the sweep. It removes nothing, also if the --config file of the
+// sweep says overwrite.
+std::string command_of(const cli::Call& call, const std::string& out_dir, bool says_overwrite) {
   std::string text =
       fmt::format("{} --out-dir {}", cli::program_path(call.name), cli::quoted(out_dir));
+  if (says_overwrite) text += " --no-overwrite";
+  bool behind = false;  // the --
   for (int i = 1; i < call.argc; ++i) {
     const std::string arg = call.argv[i];
-    if (arg == "--overwrite") continue;
-    if (arg == "--out-dir") {
-      ++i;
+    behind = behind || arg == "--";
+    const std::string name = behind ? "" : cli::with_hyphens(arg.substr(0, arg.find('=')));
+    if (name == "--overwrite" || name == "--no-overwrite") continue;
+    if (name == "--out-dir") {
+      if (arg.find('=') == arg.npos) ++i;
       continue;
     }
-    if (!arg.starts_with("--out-dir=")) text += " " + cli::quoted(arg);
+    text += " " + cli::quoted(arg);
   }
   return text;
 }
@@ -213,6 +241,9 @@ int sweep_runs(const cli::Call& call) {
   if (!o->preset.empty()) plan.args = {"--preset", o->preset};
   plan.args.insert(plan.args.end(), o->train.begin(), o->train.end());
   const std::vector<gpt::Options> runs = check_runs(plan, record);
+  for (const gpt::Options& run : runs) {
+    check_outside(o->out_dir.empty() ? "sweeps/" + run.text.preset : o->out_dir, run);
+  }
   if (o->search.halves()) set_rungs(plan, *o, runs);
   plan.jobs = jobs_of(*o, runs);
   plan.threads = std::max(1, num_threads() / plan.jobs);
@@ -221,7 +252,7 @@ int sweep_runs(const cli::Call& call) {
     run::make_folder("sweeps");
     plan.folder = run::make_free_folder("sweeps/" + runs.front().text.preset);
   }
-  plan.command = command_of(call, plan.folder.string());
+  plan.command = command_of(call, plan.folder.string(), o->says_overwrite);
   fmt::print("sweep:   {}, {} at a time with {} each\nfolder:  {}\n",
              counted(static_cast<std::int64_t>(record.runs.size()), "run"), plan.jobs,
              counted(plan.threads, "thread"), plan.folder.string());

@@ -72,7 +72,13 @@ std::string difference(const Json& before, const Json& now) {
 
 void remove_sweep(const fs::path& folder, const Json& stored) {
   const fs::path path = folder / kSweepFile;
-  for (const Json& run : runs_in(path, stored)) run::remove_or_fail(folder / name_of(path, run));
+  std::vector<fs::path> folders;
+  for (const Json& run : runs_in(path, stored)) folders.push_back(folder / name_of(path, run));
+  for (const fs::path& run : folders) {
+    check(!run::is_locked(run), "{}: another program trains there, and its run is not removed",
+          run.string());
+  }
+  for (const fs::path& run : folders) run::remove_or_fail(run);
   run::remove_or_fail(folder / kTableFile);
   run::remove_or_fail(path);
 }

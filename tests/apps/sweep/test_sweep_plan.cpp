@@ -198,8 +198,9 @@ TEST_CASE("a run that goes on keeps its steps, and the sweep's options come last
   const std::string begin = "train --final-eval all --no-sample --threads 3 ";
   CHECK(joined(false) ==
         begin + "--max-minutes 2 --max-iters 9 text --n-layer=0 --out-dir out/001");
-  CHECK(joined(true) ==
-        begin + "--max-iters 9 text --n-layer=0 --init-from resume --out-dir out/001");
+  CHECK(joined(true) == begin +
+                            "--max-iters 9 text --n-layer=0 --init-from resume --checkpoint last "
+                            "--out-dir out/001");
   plan.rungs[0].steps = 27;
   CHECK_THAT(joined(true), ContainsSubstring("--n-layer=0 --max-iters 27 --init-from"));
 }
