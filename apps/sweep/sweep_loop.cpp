@@ -46,23 +46,23 @@ double work_of(const SweepPlan& plan, std::size_t rung) {
   return std::max(1.0, static_cast<double>(plan.rungs[rung].steps - before));
 }
 
-// The reason why a run has failed, by its exit code and by all that it has printed.
-std::string failure_of(const fs::path& folder, int code) {
+std::size_t size_of(const fs::path& file) {
+  std::error_code error;
+  const std::uintmax_t size = fs::file_size(file, error);
+  return error ? 0 : static_cast<std::size_t>(size);
+}
+
+// The reason why a run has failed, by its exit code and by what it has printed from a byte on:
+// earlier calls have their own reasons.
+std::string failure_of(const fs::path& folder, std::size_t begin, int code) {
   constexpr std::int64_t most_bytes = std::int64_t{1} << 28;
   std::string error;
   try {
-    error = error_in(read_file(folder / kOutputFile, most_bytes, Links::refused));
+    const std::string output = read_file(folder / kOutputFile, most_bytes, Links::refused);
+    error = error_in(output.substr(std::min(begin, output.size())));
   } catch (const Error&) {  // the exit code says something, too
   }
   return error.empty() ? fmt::format("exit code {}", code) : error;
-}
-
-std::string described(const SweepRecord& record, const RunRecord& run) {
-  std::string text;
-  for (std::size_t i = 0; i < record.names.size(); ++i) {
-    text += fmt::format("{}{}={}", i > 0 ? ", " : "", record.names[i], run.values[i]);
-  }
-  return text;
 }
 
 class Sweep {
@@ -97,6 +97,7 @@ class Sweep {
   struct Active {
     std::size_t run;
     Clock::time_point begin;
+    std::size_t output_begin;  // in its output.txt
     std::unique_ptr<TrainingChild> child;
   };
 
@@ -146,14 +147,16 @@ class Sweep {
 
   void start(std::size_t i) {
     const RunRecord& run = record_.runs[i];
-    const fs::path folder = plan_.folder / run.name;
+    const fs::path folder = plan_.folder / run.name, output = folder / kOutputFile;
     run::make_folder(folder);
     const bool resumes = path_exists(folder / run::kTrainerFile);
-    std::vector<std::string> args = training_args(plan_, record_, run, rung_, resumes);
+    const int threads = threads_of_run(plan_, active_.size() + waiting_.size());
+    std::vector<std::string> args =
+        training_args(plan_, record_, run, {.rung = rung_, .resumes = resumes, .threads = threads});
     // Such a run has begun and saved nothing.
     if (!resumes && path_exists(folder / run::kConfigFile)) args.push_back("--overwrite");
     active_.push_back(
-        {i, Clock::now(), std::make_unique<TrainingChild>(args, folder / kOutputFile)});
+        {i, Clock::now(), size_of(output), std::make_unique<TrainingChild>(args, output)});
   }
 
   void take_ended() {
@@ -163,15 +166,16 @@ class Sweep {
         ++a;
         continue;
       }
-      take(record_.runs[active_[a].run], *code, seconds_since(active_[a].begin));
+      take(active_[a], *code);
       active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(a));
       save(plan_.folder, record_);
       write_file_atomically(plan_.folder / kTableFile, table_csv(record_));
     }
   }
 
-  void take(RunRecord& run, int code, double seconds) {
-    run.seconds += seconds;
+  void take(const Active& ended, int code) {
+    RunRecord& run = record_.runs[ended.run];
+    run.seconds += seconds_since(ended.begin);
     if (code != 0 && interrupted()) return;  // it goes on another time
     if (const std::string stop = stop_of(code); !stop.empty()) {
       lacks_runs_ = true;
@@ -183,7 +187,7 @@ class Sweep {
     const FinalLoss final = final_loss_of(folder);
     run.steps = final.steps;
     if (code != 0) {
-      run.error = failure_of(folder, code);
+      run.error = failure_of(folder, ended.output_begin, code);
     } else if (std::isnan(final.loss)) {
       run.error = "it has no validation loss";
     } else {
@@ -245,13 +249,8 @@ void print_result(const SweepPlan& plan, const SweepRecord& record) {
   const RunRecord& best = *ranked(record).front();
   const std::string folder = plan.folder.string();
   if (!std::isnan(best.loss())) {
-    std::string command = cli::program_path("tapegrad train");
-    for (const std::string& arg : plan.args) command += " " + cli::quoted(arg);
-    if (plan.max_minutes) command += fmt::format(" --max-minutes {}", *plan.max_minutes);
-    for (std::size_t i = 0; i < record.names.size(); ++i) {
-      command += fmt::format(" --{}={}", record.names[i], cli::quoted(best.values[i]));
-    }
-    fmt::print("\nthe best run, {}:\n  {}\n", (plan.folder / best.name).string(), command);
+    fmt::print("\nthe best run, {}:\n  {}\n", (plan.folder / best.name).string(),
+               command_of_run(plan, record, best));
   }
   fmt::print("all runs on a page:\n  {} {}\n", cli::program_path("tapegrad watch"),
              cli::quoted(folder));

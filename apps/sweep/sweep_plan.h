@@ -17,7 +17,7 @@ struct SweepPlan {
   // The first has all runs. A search without halving has one, of 0 steps.
   std::vector<Rung> rungs = {};
   std::optional<double> max_minutes = {};  // of each run
-  int jobs = 1, threads = 1;               // runs side by side; threads of each
+  int jobs = 1, threads = 1;               // runs side by side; threads of all of them
   std::string command = {};                // goes on with the sweep
 };
 
@@ -29,9 +29,22 @@ int fitting_jobs(int most, std::vector<double> bytes, std::optional<double> avai
 std::vector<std::size_t> members(const SweepPlan& plan, const SweepRecord& record,
                                  std::size_t rung);
 
-// The arguments of a run in a rung, "train" the first: of a new one, or of one that goes on from
-// its checkpoint.
+// The threads of a run that starts when so many runs, itself among them, train or wait: its share,
+// 1 at least.
+int threads_of_run(const SweepPlan& plan, std::size_t runs);
+
+// A run in a rung, a new one or one that goes on from its checkpoint.
+struct Start {
+  std::size_t rung = 0;
+  bool resumes = false;
+  int threads = 1;
+};
+// Its arguments, "train" the first.
 std::vector<std::string> training_args(const SweepPlan& plan, const SweepRecord& record,
-                                       const RunRecord& run, std::size_t rung, bool resumes);
+                                       const RunRecord& run, const Start& start);
+
+// The command that trains a run again by itself, up to the end of the last rung that it has come
+// through; it has come through one.
+std::string command_of_run(const SweepPlan& plan, const SweepRecord& record, const RunRecord& run);
 
 }  // namespace tapegrad::sweep

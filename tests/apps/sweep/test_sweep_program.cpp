@@ -128,7 +128,11 @@ TEST_CASE("a sweep refuses names and values before anything runs", "[sweep]") {
   check_refused({"--vary", "schedule=cosine,none"}, "schedule");
   check_refused({"--vary", "n-layer=1,2", "--max-minutes", "1"}, "--max-iters");
   check_refused({"--vary", "max-iters=5,6", "--search", "halving"}, "the same --max-iters");
+  check_refused({"--vary", "n-layer=1,2", "--eta", "2"}, "--eta is for --search halving");
+  check_refused({"--vary", "n-layer=1,2", "--seed", "2"}, "--seed is for values that are drawn");
   const TinySweep sweep;
+  check_error_of("tapegrad sweep", sweep.run({"--vary", "n-layer=1,2"}, 6, {"--threads", "1"}), 2,
+                 "--jobs N");
   for (const Args& more :
        {Args{"--out-dir", "x"}, {"--init-from", "resume"}, {"--plan"}, {"--final-eval", "none"}}) {
     const Result r = sweep.run({"--vary", "n-layer=1,2"}, 6, more);
