@@ -1,4 +1,4 @@
-// The parts of a sweep that train nothing: values, rungs, records, the table.
+// The parts of a sweep that neither train nor read files: values, rungs, arguments, the table.
 
 #include <fmt/format.h>
 
@@ -7,11 +7,10 @@
 #include <set>
 
 #include "tapegrad/apps/cli/run_main.h"
-#include "tapegrad/apps/sweep/sweep_loop.h"
+#include "tapegrad/apps/sweep/sweep_plan.h"
 #include "tapegrad/apps/sweep/sweep_search.h"
 #include "tapegrad/apps/sweep/sweep_table.h"
 #include "tapegrad/tests/catch.h"
-#include "tapegrad/tests/temp_folder.h"
 
 using namespace tapegrad;
 using namespace tapegrad::sweep;
