@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <utility>
 
@@ -16,13 +17,18 @@
 #include "tapegrad/apps/gpt/gpt_training.h"
 #include "tapegrad/apps/sweep/sweep_loop.h"
 #include "tapegrad/apps/sweep/sweep_search.h"
+#include "tapegrad/apps/sweep/sweep_table.h"
 #include "tapegrad/base/memory/available_memory.h"
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/base/text/words.h"
+#include "tapegrad/run/corpus/mixture.h"
 #include "tapegrad/run/folder/folder_calls.h"
+#include "tapegrad/run/folder/run_folder.h"
 
 namespace tapegrad {
 namespace {
+
+namespace fs = std::filesystem;
 
 struct Options {
   sweep::SearchOptions search;
@@ -31,6 +37,7 @@ struct Options {
   std::optional<double> max_minutes;
   std::optional<int> jobs;
   bool overwrite = false;
+  bool says_overwrite = false, says_seed = false;  // with any value, also in a file
 };
 
 std::optional<Options> parse(const cli::Call& call) {
@@ -70,12 +77,14 @@ std::optional<Options> parse(const cli::Call& call) {
   if (o.search.vary.empty())
     cli::usage_error("which option? Give --vary NAME=A,B or NAME=LOW..HIGH");
   if (cli.given("--out-dir") && o.out_dir.empty()) cli::usage_error("--out-dir: the path is empty");
+  if (cli.given("--eta") && !o.search.halves()) cli::usage_error("--eta is for --search halving");
+  o.says_overwrite = cli.given("--overwrite"), o.says_seed = cli.given("--seed");
   return o;
 }
 
 // The options of a run, as training reads them. UsageError for those that it refuses, and for those
-// that the sweep decides.
-gpt::Options options_of(const std::vector<std::string>& args) {
+// that the sweep decides, wherever they stand.
+gpt::Options options_of(const std::vector<std::string>& args, const sweep::SweepPlan& plan) {
   std::vector<const char*> argv;
   for (const std::string& arg : args) argv.push_back(arg.c_str());
   const auto o =
@@ -88,59 +97,88 @@ gpt::Options options_of(const std::vector<std::string>& args) {
   refuse(o->call.folder.overwrite, "--overwrite behind --");
   refuse(o->call.serve.has_value(), "--serve");
   refuse(!o->call.trace.profile.empty(), "--profile");
+  refuse(o->passes.final_eval == "none", "--final-eval none");
   refuse(o->extras.plan, "--plan");
   refuse(o->extras.summary, "--summary");
   refuse(o->extras.eval_only, "--eval-only");
   refuse(o->text.source().reads_stdin(), "--corpus - (stdin)");
+  const auto of_preset = cli::preset_of(gpt::training(), o->text.preset).call.max_minutes;
+  const auto minutes = o->call.max_minutes;
+  if (minutes && minutes != plan.max_minutes && minutes != of_preset) {
+    cli::usage_error("--max-minutes {} is no option of a run of a sweep: it stands before the --",
+                     *minutes);
+  }
   return *o;
 }
 
-// The options of each run: everything is checked before anything is trained.
-std::vector<gpt::Options> check_runs(const sweep::SweepPlan& plan,
-                                     const sweep::SweepRecord& record) {
-  std::vector<gpt::Options> all;
+// Error if the folder of a run would lie inside its texts.
+void check_outside(const fs::path& folder, const gpt::Options& run) {
+  std::vector<run::NamedText> texts;
+  for (const auto& [option, paths] : gpt::Options::texts(run)) {
+    for (const std::string& path : *paths) texts.push_back({option, run::weighted_file(path).path});
+  }
+  run::check_outside(folder, texts);
+}
+
+// All that the plan of a sweep needs to know of a run. Its options may hold a whole model.
+struct RunFacts {
+  std::string preset;
+  std::optional<std::int64_t> steps;  // nothing: minutes or passes decide
+  bool has_decay;                     // --lr-decay-iters
+  double bytes;                       // 0 if the number of jobs is given
+};
+
+// Reads a text at most once for each tokenizer, whose facts it keeps.
+double memory_of_run(gpt::Options o, std::map<std::string, gpt::Facts>& facts) {
+  if (o.optimizer.dtype == run::TrainDtype::automatic) o.optimizer.dtype = run::TrainDtype::f32;
+  const std::string& tokenizer = o.text.tokenizer;
+  if (facts.count(tokenizer) == 0) facts[tokenizer] = gpt::facts_without_text(o);
+  const auto memory = gpt::memory_of(gpt::resolve(o, facts.at(tokenizer)));
+  return memory.total + (o.call.max_minutes ? memory.weights : 0);
+}
+
+// Everything is checked before anything is trained.
+std::vector<RunFacts> check_runs(const Options& o, const sweep::SweepPlan& plan,
+                                 const sweep::SweepRecord& record) {
+  std::map<std::string, gpt::Facts> facts;
+  std::vector<RunFacts> all;
   for (const sweep::RunRecord& run : record.runs) {
-    std::vector<std::string> args = sweep::training_args(plan, record, run, 0, false);
+    std::vector<std::string> args = sweep::training_args(plan, record, run, {});
     args.resize(args.size() - 2);  // --out-dir and the folder
     try {
-      all.push_back(options_of(args));
+      const gpt::Options options = options_of(args, plan);
+      const std::string& preset = options.text.preset;
+      check_outside(o.out_dir.empty() ? "sweeps/" + preset : o.out_dir, options);
+      RunFacts next{.preset = preset,
+                    .steps = options.optimizer.max_iters,
+                    .has_decay = options.optimizer.lr_decay_iters.has_value(),
+                    .bytes = o.jobs ? 0 : memory_of_run(options, facts)};
+      if (options.call.max_minutes || options.passes.epochs) next.steps.reset();
+      all.push_back(next);
     } catch (const cli::UsageError& error) {
-      std::string values;
-      for (std::size_t i = 0; i < record.names.size(); ++i) {
-        values += fmt::format("{}{}={}", i > 0 ? ", " : "", record.names[i], run.values[i]);
-      }
-      cli::usage_error("run {} ({}): {}", run.name, values, error.what());
+      cli::usage_error("run {} ({}): {}", run.name, described(record, run), error.what());
     }
   }
   return all;
 }
 
-// The memory of each run. Reads a text at most once for each tokenizer.
-std::vector<double> memory_of_runs(const std::vector<gpt::Options>& runs) {
-  std::map<std::string, gpt::Facts> facts;
-  std::vector<double> bytes;
-  for (gpt::Options o : runs) {
-    if (o.optimizer.dtype == run::TrainDtype::automatic) o.optimizer.dtype = run::TrainDtype::f32;
-    const std::string& tokenizer = o.text.tokenizer;
-    if (facts.count(tokenizer) == 0) facts[tokenizer] = gpt::facts_without_text(o);
-    const auto memory = gpt::memory_of(gpt::resolve(o, facts.at(tokenizer)));
-    bytes.push_back(memory.total + (o.call.max_minutes ? memory.weights : 0));
-  }
-  return bytes;
-}
-
-// The command that goes on with the sweep.
-std::string command_of(const cli::Call& call, const std::string& out_dir) {
+// The command that goes on with the sweep. It removes nothing, also if the --config file of the
+// sweep says overwrite.
+std::string command_of(const cli::Call& call, const std::string& out_dir, bool says_overwrite) {
   std::string text =
       fmt::format("{} --out-dir {}", cli::program_path(call.name), cli::quoted(out_dir));
+  if (says_overwrite) text += " --no-overwrite";
+  bool behind = false;  // the --
   for (int i = 1; i < call.argc; ++i) {
     const std::string arg = call.argv[i];
-    if (arg == "--overwrite") continue;
-    if (arg == "--out-dir") {
-      ++i;
+    behind = behind || arg == "--";
+    const std::string name = behind ? "" : cli::with_hyphens(arg.substr(0, arg.find('=')));
+    if (name == "--overwrite" || name == "--no-overwrite") continue;
+    if (name == "--out-dir") {
+      if (arg.find('=') == arg.npos) ++i;
       continue;
     }
-    if (!arg.starts_with("--out-dir=")) text += " " + cli::quoted(arg);
+    text += " " + cli::quoted(arg);
   }
   return text;
 }
@@ -154,9 +192,13 @@ void check_words(const Options& o) {
       cli::usage_error("--init-from resume is no option of a run of a sweep");
     }
     before = name;
-    if (name == "--max-minutes" || name == "--preset" || name == "--threads") {
-      cli::usage_error("{} stands before the --: it is an option of the sweep, or follows from it",
-                       name);
+    if (name == "--max-minutes" || name == "--preset") {
+      cli::usage_error("{} stands before the --: it is an option of the sweep", name);
+    }
+    if (name == "--threads") {
+      cli::usage_error(
+          "--threads is no option of a run of a sweep: the runs that train side by side share the "
+          "processors. --jobs N says how many these are");
     }
   }
 }
@@ -165,6 +207,11 @@ void check_words(const Options& o) {
 sweep::SweepRecord record_of(const Options& o) {
   const std::vector<sweep::VariedOption> options =
       sweep::varied_options(o.search, gpt::training().presets.front().options);
+  if (o.says_seed && !draws(o.search, options)) {
+    cli::usage_error(
+        "--seed is for values that are drawn, and these are all combinations of lists. The seed "
+        "of the runs stands behind the --");
+  }
   sweep::SweepRecord record{.runs = sweep::new_runs(sweep::values_of(o.search, options))};
   for (const sweep::VariedOption& v : options) record.names.push_back(v.name);
   const auto& search = o.search.search;
@@ -181,27 +228,28 @@ sweep::SweepRecord record_of(const Options& o) {
 
 // The rungs of a search that halves. All runs have the schedule of a whole one, so that those that
 // go on end as if they had never stopped.
-void set_rungs(sweep::SweepPlan& plan, const Options& o, const std::vector<gpt::Options>& runs) {
-  const gpt::Options& first = runs.front();
-  if (first.call.max_minutes || first.passes.epochs) {
+void set_rungs(sweep::SweepPlan& plan, const Options& o, const std::vector<RunFacts>& runs) {
+  const std::optional<std::int64_t> steps = runs.front().steps;
+  if (!steps) {
     cli::usage_error("--search halving counts steps: give -- --max-iters N{}",
                      o.max_minutes ? ", and no --max-minutes" : "");
   }
-  const std::int64_t steps = first.optimizer.max_iters;
-  for (const gpt::Options& run : runs) {
-    if (run.optimizer.max_iters == steps && steps > 0) continue;
+  for (const RunFacts& run : runs) {
+    if (run.steps == steps && *steps > 0) continue;
     cli::usage_error("--search halving needs the same --max-iters, 1 at least, for all runs");
   }
-  plan.rungs = sweep::halving_rungs(runs.size(), steps, o.search.eta);
-  if (first.optimizer.lr_decay_iters) return;
-  plan.args.insert(plan.args.begin(), {"--lr-decay-iters", std::to_string(steps)});
+  plan.rungs = sweep::halving_rungs(runs.size(), *steps, o.search.eta);
+  if (runs.front().has_decay) return;
+  plan.args.insert(plan.args.begin(), {"--lr-decay-iters", std::to_string(*steps)});
 }
 
-int jobs_of(const Options& o, const std::vector<gpt::Options>& runs) {
+int jobs_of(const Options& o, const std::vector<RunFacts>& runs) {
   if (o.jobs) return *o.jobs;
+  std::vector<double> bytes;
+  for (const RunFacts& run : runs) bytes.push_back(run.bytes);
   std::optional<double> available;
   if (const auto memory = available_memory()) available = memory->bytes;
-  return sweep::fitting_jobs(num_threads(), memory_of_runs(runs), available);
+  return sweep::fitting_jobs(num_threads(), bytes, available);
 }
 
 int sweep_runs(const cli::Call& call) {
@@ -212,19 +260,21 @@ int sweep_runs(const cli::Call& call) {
   sweep::SweepPlan plan{.rungs = {{record.runs.size(), 0}}, .max_minutes = o->max_minutes};
   if (!o->preset.empty()) plan.args = {"--preset", o->preset};
   plan.args.insert(plan.args.end(), o->train.begin(), o->train.end());
-  const std::vector<gpt::Options> runs = check_runs(plan, record);
+  const std::vector<RunFacts> runs = check_runs(*o, plan, record);
   if (o->search.halves()) set_rungs(plan, *o, runs);
   plan.jobs = jobs_of(*o, runs);
-  plan.threads = std::max(1, num_threads() / plan.jobs);
+  plan.threads = num_threads();
   plan.folder = o->out_dir;
   if (o->out_dir.empty()) {
     run::make_folder("sweeps");
-    plan.folder = run::make_free_folder("sweeps/" + runs.front().text.preset);
+    plan.folder = run::make_free_folder("sweeps/" + runs.front().preset);
   }
-  plan.command = command_of(call, plan.folder.string());
+  plan.command = command_of(call, plan.folder.string(), o->says_overwrite);
+  const std::size_t count = record.runs.size();
   fmt::print("sweep:   {}, {} at a time with {} each\nfolder:  {}\n",
-             counted(static_cast<std::int64_t>(record.runs.size()), "run"), plan.jobs,
-             counted(plan.threads, "thread"), plan.folder.string());
+             counted(static_cast<std::int64_t>(count), "run"),
+             std::min(static_cast<std::size_t>(plan.jobs), count),
+             counted(sweep::threads_of_run(plan, count), "thread"), plan.folder.string());
   std::fflush(stdout);
   run::make_folder(plan.folder);
   // Held until this program ends.

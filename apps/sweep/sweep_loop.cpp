@@ -1,13 +1,14 @@
 #include "tapegrad/apps/sweep/sweep_loop.h"
 
 #include <poll.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <deque>
-#include <functional>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "tapegrad/apps/cli/run_main.h"
@@ -32,30 +33,36 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
+// The way in which somebody else has stopped a run that could have gone on; empty if nobody has.
+std::string stop_of(int code) {
+  if (code == TrainingChild::kNoStatus) return "nobody knows how it ended";
+  if (code == kInterruptedExitCode) return "it was interrupted";
+  return code < 0 ? fmt::format("signal {} ended it", -code) : "";
+}
+
 // The work of a run in a rung, in any unit.
 double work_of(const SweepPlan& plan, std::size_t rung) {
   const std::int64_t before = rung == 0 ? 0 : plan.rungs[rung - 1].steps;
   return std::max(1.0, static_cast<double>(plan.rungs[rung].steps - before));
 }
 
-// The reason why a run has failed, by its exit code and by all that it has printed.
-std::string failure_of(const fs::path& folder, int code) {
+std::size_t size_of(const fs::path& file) {
+  std::error_code error;
+  const std::uintmax_t size = fs::file_size(file, error);
+  return error ? 0 : static_cast<std::size_t>(size);
+}
+
+// The reason why a run has failed, by its exit code and by what it has printed from a byte on:
+// earlier calls have their own reasons.
+std::string failure_of(const fs::path& folder, std::size_t begin, int code) {
   constexpr std::int64_t most_bytes = std::int64_t{1} << 28;
   std::string error;
   try {
-    error = error_in(read_file(folder / kOutputFile, most_bytes, Links::refused));
+    const std::string output = read_file(folder / kOutputFile, most_bytes, Links::refused);
+    error = error_in(output.substr(std::min(begin, output.size())));
   } catch (const Error&) {  // the exit code says something, too
   }
-  if (!error.empty()) return error;
-  return code < 0 ? fmt::format("signal {} ended it", -code) : fmt::format("exit code {}", code);
-}
-
-std::string described(const SweepRecord& record, const RunRecord& run) {
-  std::string text;
-  for (std::size_t i = 0; i < record.names.size(); ++i) {
-    text += fmt::format("{}{}={}", i > 0 ? ", " : "", record.names[i], run.values[i]);
-  }
-  return text;
+  return error.empty() ? fmt::format("exit code {}", code) : error;
 }
 
 class Sweep {
@@ -63,10 +70,14 @@ class Sweep {
   Sweep(const SweepPlan& plan, SweepRecord record) : plan_(plan), record_(std::move(record)) {}
 
   const SweepRecord& record() const { return record_; }
+  // True if somebody else has stopped a run.
+  bool lacks_runs() const { return lacks_runs_; }
 
-  // False if it was interrupted.
+  // False if it was interrupted. Where a run was stopped, no rung follows, which is of the best of
+  // all.
   bool train() {
-    for (std::size_t rung = 0; rung < plan_.rungs.size() && !interrupted(); ++rung) {
+    for (std::size_t rung = 0; rung < plan_.rungs.size() && !interrupted() && !lacks_runs_;
+         ++rung) {
       rung_ = rung;
       for (const std::size_t i : members(plan_, record_, rung)) {
         const RunRecord& run = record_.runs[i];
@@ -86,37 +97,66 @@ class Sweep {
   struct Active {
     std::size_t run;
     Clock::time_point begin;
+    std::size_t output_begin;  // in its output.txt
     std::unique_ptr<TrainingChild> child;
   };
 
   void train_waiting() {
     constexpr int milliseconds = 50;
     while (!active_.empty() || (!waiting_.empty() && !interrupted())) {
-      while (!interrupted() && !waiting_.empty() &&
-             active_.size() < static_cast<std::size_t>(plan_.jobs)) {
-        start(waiting_.front());
-        waiting_.pop_front();
+      while (!interrupted() && active_.size() < static_cast<std::size_t>(plan_.jobs)) {
+        if (!start_next()) break;
       }
       ::poll(nullptr, 0, milliseconds);
-      for (const Active& a : active_) {
-        if (interrupted()) a.child->stop();
-      }
+      if (interrupted()) stop_runs();
       take_ended();
       if (terminal_.wants_progress()) terminal_.progress(progress());
     }
     waiting_.clear();
   }
 
+  // While the runs save, only another Ctrl-C ends this program at once, and the runs with it: where
+  // a session ends, SIGTERM and SIGHUP come one after the other.
+  void stop_runs() {
+    for (const int signal : {SIGTERM, SIGHUP}) ::signal(signal, SIG_IGN);
+    for (const Active& a : active_) a.child->stop();
+  }
+
+  // True while another program trains in the folder of a run: one that a killed sweep has left, and
+  // that saves, say.
+  bool is_held(std::size_t i) {
+    const std::string& name = record_.runs[i].name;
+    if (!run::is_locked(plan_.folder / name)) return false;
+    if (held_.insert(i).second) {
+      terminal_.line(
+          fmt::format("{}: waits for another program, which trains in its folder", name));
+      std::fflush(stdout);
+    }
+    return true;
+  }
+
+  // Starts the first waiting run whose folder is free. False if there is none.
+  bool start_next() {
+    const auto next =
+        std::find_if(waiting_.begin(), waiting_.end(), [&](std::size_t i) { return !is_held(i); });
+    if (next == waiting_.end()) return false;
+    start(*next);
+    waiting_.erase(next);
+    return true;
+  }
+
   void start(std::size_t i) {
     const RunRecord& run = record_.runs[i];
-    const fs::path folder = plan_.folder / run.name;
+    const fs::path folder = plan_.folder / run.name, output = folder / kOutputFile;
     run::make_folder(folder);
     const bool resumes = path_exists(folder / run::kTrainerFile);
-    std::vector<std::string> args = training_args(plan_, record_, run, rung_, resumes);
+    const int threads = threads_of_run(plan_, active_.size() + waiting_.size());
+    std::vector<std::string> args =
+        training_args(plan_, record_, run, {.rung = rung_, .resumes = resumes, .threads = threads});
     // Such a run has begun and saved nothing.
     if (!resumes && path_exists(folder / run::kConfigFile)) args.push_back("--overwrite");
     active_.push_back(
-        {i, Clock::now(), std::make_unique<TrainingChild>(args, folder / kOutputFile)});
+        {i, Clock::now(), size_of(output), std::make_unique<TrainingChild>(args, output)});
   }
 
   void take_ended() {
@@ -126,21 +166,28 @@ class Sweep {
         ++a;
         continue;
       }
-      take(record_.runs[active_[a].run], *code, seconds_since(active_[a].begin));
+      take(active_[a], *code);
       active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(a));
       save(plan_.folder, record_);
       write_file_atomically(plan_.folder / kTableFile, table_csv(record_));
     }
   }
 
-  void take(RunRecord& run, int code, double seconds) {
-    run.seconds += seconds;
+  void take(const Active& ended, int code) {
+    RunRecord& run = record_.runs[ended.run];
+    run.seconds += seconds_since(ended.begin);
     if (code != 0 && interrupted()) return;  // it goes on another time
+    if (const std::string stop = stop_of(code); !stop.empty()) {
+      lacks_runs_ = true;
+      terminal_.line(fmt::format("{}: not done: {} ({})", run.name, stop, described(record_, run)));
+      std::fflush(stdout);
+      return;
+    }
     const fs::path folder = plan_.folder / run.name;
     const FinalLoss final = final_loss_of(folder);
     run.steps = final.steps;
     if (code != 0) {
-      run.error = failure_of(folder, code);
+      run.error = failure_of(folder, ended.output_begin, code);
     } else if (std::isnan(final.loss)) {
       run.error = "it has no validation loss";
     } else {
@@ -191,7 +238,9 @@ class Sweep {
   Clock::time_point last_end_ = begin_;  // of a run
   double work_done_ = 0;                 // by this call, up to then
   std::size_t rung_ = 0;
+  bool lacks_runs_ = false;
   std::deque<std::size_t> waiting_;
+  std::set<std::size_t> held_;  // runs that have waited for their folders
   std::vector<Active> active_;
 };
 
@@ -200,62 +249,14 @@ void print_result(const SweepPlan& plan, const SweepRecord& record) {
   const RunRecord& best = *ranked(record).front();
   const std::string folder = plan.folder.string();
   if (!std::isnan(best.loss())) {
-    std::string command = cli::program_path("tapegrad train");
-    for (const std::string& arg : plan.args) command += " " + cli::quoted(arg);
-    if (plan.max_minutes) command += fmt::format(" --max-minutes {}", *plan.max_minutes);
-    for (std::size_t i = 0; i < record.names.size(); ++i) {
-      command += fmt::format(" --{}={}", record.names[i], cli::quoted(best.values[i]));
-    }
-    fmt::print("\nthe best run, {}:\n  {}\n", (plan.folder / best.name).string(), command);
+    fmt::print("\nthe best run, {}:\n  {}\n", (plan.folder / best.name).string(),
+               command_of_run(plan, record, best));
   }
   fmt::print("all runs on a page:\n  {} {}\n", cli::program_path("tapegrad watch"),
              cli::quoted(folder));
 }
 
 }  // namespace
-
-int fitting_jobs(int most, std::vector<double> bytes, std::optional<double> available) {
-  std::sort(bytes.begin(), bytes.end(), std::greater<>());
-  int jobs = 0;
-  double sum = 0;
-  for (const double b : bytes) {
-    sum += b;
-    if (jobs == most || (available && sum > *available)) break;
-    ++jobs;
-  }
-  return std::max(jobs, 1);
-}
-
-std::vector<std::size_t> members(const SweepPlan& plan, const SweepRecord& record,
-                                 std::size_t rung) {
-  std::vector<double> losses;
-  for (const RunRecord& run : record.runs) {
-    if (rung == 0) {
-      losses.push_back(0);
-    } else {
-      losses.push_back(run.losses.size() >= rung ? run.losses[rung - 1] : kNoLoss);
-    }
-  }
-  return lowest(losses, plan.rungs[rung].runs);
-}
-
-std::vector<std::string> training_args(const SweepPlan& plan, const SweepRecord& record,
-                                       const RunRecord& run, std::size_t rung, bool resumes) {
-  // Of an option that is there twice, the last value counts: those of `args` replace these.
-  std::vector<std::string> args = {"train",       "--final-eval", "all",
-                                   "--no-sample", "--threads",    std::to_string(plan.threads)};
-  // How many steps the minutes have time for was decided when the run began.
-  if (plan.max_minutes && !resumes) {
-    args.insert(args.end(), {"--max-minutes", fmt::format("{}", *plan.max_minutes)});
-  }
-  args.insert(args.end(), plan.args.begin(), plan.args.end());
-  for (const std::string& arg : value_args(record, run)) args.push_back(arg);
-  const std::int64_t steps = plan.rungs[rung].steps;
-  if (steps > 0) args.insert(args.end(), {"--max-iters", std::to_string(steps)});
-  if (resumes) args.insert(args.end(), {"--init-from", "resume"});
-  args.insert(args.end(), {"--out-dir", (plan.folder / run.name).string()});
-  return args;
-}
 
 int run_sweep(const SweepPlan& plan, SweepRecord record) {
   catch_interrupts();
@@ -267,6 +268,11 @@ int run_sweep(const SweepPlan& plan, SweepRecord record) {
     return kInterruptedExitCode;
   }
   print_result(plan, sweep.record());
+  if (sweep.lacks_runs()) {
+    fmt::print("runs were stopped before they were done. This goes on with them:\n  {}\n",
+               plan.command);
+    return 1;
+  }
   return std::isnan(ranked(sweep.record()).front()->loss()) ? 1 : 0;
 }
 

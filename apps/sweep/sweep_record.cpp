@@ -15,6 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kFormat = "tapegrad sweep 1";
+constexpr double kMostSeconds = 1e11;  // 3,000 years
 
 Json json_of_run(const SweepRecord& record, const RunRecord& run) {
   Json values = Json::object(), losses = Json::array();
@@ -26,11 +27,20 @@ Json json_of_run(const SweepRecord& record, const RunRecord& run) {
           {"steps", run.steps}, {"seconds", run.seconds}, {"error", run.error}};
 }
 
-// Only the results: its values follow from the options of the sweep.
+// Only the results: its values follow from the options of the sweep, and must be these.
 void read_run(const fs::path& path, const Json& json, RunRecord& run) {
   run = {.name = run.name, .values = run.values};
+  Json values;
+  get(path, json, "values", values);
+  bool same = values.size() == run.values.size();
+  auto expected = run.values.begin();
+  for (const Json& value : values) same = same && json_text(value) == json_text(Json(*expected++));
+  check(same, "{}: run {} has other values than this sweep tries", path.string(), run.name);
   get(path, json, "steps", run.steps);
   get(path, json, "seconds", run.seconds);
+  check(run.steps >= 0 && run.seconds >= 0 && run.seconds <= kMostSeconds,
+        "{}: 'steps' and 'seconds' of run {} must be 0 or more, and at most {} seconds",
+        path.string(), run.name, kMostSeconds);
   get(path, json, "error", run.error);
   const auto losses = json.find("final_val_losses");
   check(losses != json.end() && losses->is_array(), "{}: 'final_val_losses' must be a list",
@@ -64,15 +74,21 @@ std::string difference(const Json& before, const Json& now) {
   for (const auto& [name, value] : now.items()) {
     const auto it = before.find(name);
     const Json old = it == before.end() ? Json(nullptr) : *it;
-    if (old != value)
-      return fmt::format("{} was {} and is {}", name, json_text(old), json_text(value));
+    const std::string was = json_text(old), is = json_text(value);
+    if (was != is) return fmt::format("{} was {} and is {}", name, was, is);
   }
   return "its options differ";
 }
 
 void remove_sweep(const fs::path& folder, const Json& stored) {
   const fs::path path = folder / kSweepFile;
-  for (const Json& run : runs_in(path, stored)) run::remove_or_fail(folder / name_of(path, run));
+  std::vector<fs::path> folders;
+  for (const Json& run : runs_in(path, stored)) folders.push_back(folder / name_of(path, run));
+  for (const fs::path& run : folders) {
+    check(!run::is_locked(run), "{}: another program trains there, and its run is not removed",
+          run.string());
+  }
+  for (const fs::path& run : folders) run::remove_or_fail(run);
   run::remove_or_fail(folder / kTableFile);
   run::remove_or_fail(path);
 }
@@ -108,12 +124,17 @@ SweepRecord begin_in(const fs::path& folder, SweepRecord record, bool overwrite)
   run::make_folder(folder);
   if (path_exists(path)) {
     const Json stored = read_json_object(path);
+    std::string format;
+    get(path, stored, "format", format);
+    check(format == kFormat, "{}: its format is '{}', and this program knows only '{}'",
+          path.string(), format, kFormat);
     Json asked;
     get(path, stored, "asked", asked);
     if (overwrite) {
       remove_sweep(folder, stored);
     } else {
-      check(asked == record.asked,
+      // As texts: of a path that is no UTF-8, the file has what json_text() makes of it.
+      check(json_text(asked) == json_text(record.asked),
             "{} holds another sweep: {}. Give another --out-dir, or --overwrite, which removes it",
             folder.string(), difference(asked, record.asked));
       record.runs = with_results(path, stored, record.runs);

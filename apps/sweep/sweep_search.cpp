@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "tapegrad/apps/cli/option_text.h"
 #include "tapegrad/apps/cli/run_main.h"
+#include "tapegrad/base/terminal.h"
 
 namespace tapegrad::sweep {
 namespace {
@@ -39,6 +41,31 @@ class OptionKinds : public OptionTable {
   std::map<std::string, OptionKind> kinds_;
 };
 
+auto first_range(const std::vector<VariedOption>& options) {
+  return std::find_if_not(options.begin(), options.end(),
+                          [](const VariedOption& v) { return v.is_list(); });
+}
+
+std::vector<Values> drawn_values(const SearchOptions& o, const std::vector<VariedOption>& options) {
+  // After so many in a row that are known, all are known: each of 999 would be drawn 20 times.
+  constexpr int most_known = 20'000;
+  const auto count = static_cast<std::size_t>(o.runs.value_or(kDrawnRuns));
+  std::vector<Values> values;
+  std::set<Values> known;
+  std::size_t index = 0;
+  for (int in_a_row = 0; values.size() < count && in_a_row < most_known; ++in_a_row) {
+    const Values drawn = draw(options, o.seed, index++);
+    if (!known.insert(drawn).second) continue;
+    values.push_back(drawn);
+    in_a_row = 0;
+  }
+  if (values.size() < count) {
+    print_error(fmt::format("note: there are only {} combinations of values, and not {}\n",
+                            values.size(), count));
+  }
+  return values;
+}
+
 }  // namespace
 
 std::vector<VariedOption> varied_options(const SearchOptions& o, OptionSchema training) {
@@ -58,18 +85,14 @@ std::vector<VariedOption> varied_options(const SearchOptions& o, OptionSchema tr
   return options;
 }
 
+bool draws(const SearchOptions& o, const std::vector<VariedOption>& options) {
+  return o.search == Search::random ||
+         (o.search != Search::grid && first_range(options) != options.end());
+}
+
 std::vector<Values> values_of(const SearchOptions& o, const std::vector<VariedOption>& options) {
-  const auto is_list = [](const VariedOption& v) { return v.is_list(); };
-  const auto range = std::find_if_not(options.begin(), options.end(), is_list);
-  const bool draws =
-      o.search == Search::random || (o.search != Search::grid && range != options.end());
-  if (draws) {
-    std::vector<Values> values;
-    for (std::int64_t i = 0; i < o.runs.value_or(kDrawnRuns); ++i) {
-      values.push_back(draw(options, o.seed, static_cast<std::size_t>(i)));
-    }
-    return values;
-  }
+  if (draws(o, options)) return drawn_values(o, options);
+  const auto range = first_range(options);
   if (range != options.end()) {
     cli::usage_error("--search grid needs lists, and --vary {} has a range", range->name);
   }

@@ -43,7 +43,8 @@ struct SearchOptions {
     t("eta", o.eta, "halving: keep one run of N, for N times the steps", {.least = 2, .most = 100});
     t("runs", o.runs, "number of runs; of a grid, the first ones [random: 12; grid: all]",
       {.least = 1, .most = kMostRuns});
-    t("seed", o.seed, "seed of the values that are drawn; all runs train with the same seed");
+    t("seed", o.seed,
+      "seed of the values that are drawn; all runs train with the same seed, which -- --seed sets");
   }
 };
 
@@ -51,7 +52,11 @@ struct SearchOptions {
 // that is not in it, is there twice, or is the sweep's own.
 std::vector<VariedOption> varied_options(const SearchOptions& o, OptionSchema training);
 
-// The values of each run.
+// True if the values are drawn.
+bool draws(const SearchOptions& o, const std::vector<VariedOption>& options);
+
+// The values of each run, no two the same. Of those that are drawn, the first ones do not depend on
+// the number of runs; if nothing new is drawn any more, there are fewer runs, which stderr says.
 std::vector<Values> values_of(const SearchOptions& o, const std::vector<VariedOption>& options);
 
 }  // namespace tapegrad::sweep

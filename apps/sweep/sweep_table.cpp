@@ -36,6 +36,7 @@ std::vector<const RunRecord*> ranked(const SweepRecord& record) {
   std::stable_sort(runs.begin(), runs.end(), [](const RunRecord* a, const RunRecord* b) {
     const bool no_a = std::isnan(a->loss()), no_b = std::isnan(b->loss());
     if (no_a != no_b) return no_b;
+    if (!no_a && a->losses.size() != b->losses.size()) return a->losses.size() > b->losses.size();
     if (!no_a) return a->loss() < b->loss();
     return !a->error.empty() && b->error.empty();
   });
@@ -65,6 +66,14 @@ std::string table_csv(const SweepRecord& record) {
     rows.push_back(row_of(*run, fmt::format("{:.9g}", run->loss()), run->error));
   }
   return events::csv_table(head(record, "final_val_loss"), rows);
+}
+
+std::string described(const SweepRecord& record, const RunRecord& run) {
+  std::string text;
+  for (std::size_t i = 0; i < record.names.size(); ++i) {
+    text += fmt::format("{}{}={}", i > 0 ? ", " : "", record.names[i], run.values[i]);
+  }
+  return text;
 }
 
 std::vector<std::string> value_args(const SweepRecord& record, const RunRecord& run) {

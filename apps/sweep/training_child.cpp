@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <system_error>
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/run/folder/folder_calls.h"
@@ -17,6 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kNotStarted = 127;
+constexpr int kStop = SIGINT;
 
 int open_or_fail(const fs::path& path, int flags) {
   constexpr int kMode = 0666;
@@ -26,24 +28,39 @@ int open_or_fail(const fs::path& path, int flags) {
 }
 
 // After fork(): calls only what is safe in a signal handler.
-[[noreturn]] void become(const char* program, char* const* argv, int in, int out, pid_t parent) {
+[[noreturn]] void become(char* const* argv, int in, int out, int report, pid_t parent) {
   ::setpgid(0, 0);
-  // Those that this program catches have their defaults after execv(); ignored ones do not.
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ}) ::signal(signal, SIG_DFL);
-  ::prctl(PR_SET_PDEATHSIG, SIGINT);
-  const bool orphan = ::getppid() != parent;
-  if (!orphan && ::dup2(in, 0) >= 0 && ::dup2(out, 1) >= 0 && ::dup2(out, 2) >= 0) {
-    ::execv(program, argv);
+  // Ignored signals stay ignored after execv(), also by catch_interrupts().
+  for (const int signal : {SIGTERM, SIGHUP}) ::signal(signal, SIG_IGN);
+  for (const int signal : {kStop, SIGPIPE, SIGXFSZ}) ::signal(signal, SIG_DFL);
+  ::prctl(PR_SET_PDEATHSIG, kStop);
+  if (::getppid() != parent) ::_exit(kNotStarted);
+  if (::dup2(in, 0) >= 0 && ::dup2(out, 1) >= 0 && ::dup2(out, 2) >= 0) {
+    ::execv("/proc/self/exe", argv);  // the file that runs, whatever has its name by now
   }
+  const int reason = errno;
+  [[maybe_unused]] const ssize_t written = ::write(report, &reason, sizeof reason);
   ::_exit(kNotStarted);
+}
+
+// The errno that the child writes to the pipe if it cannot start; 0 if it has started, which closes
+// the pipe.
+int read_report(int pipe) {
+  int reason = 0;
+  ssize_t count = 0;
+  do {
+    count = ::read(pipe, &reason, sizeof reason);
+  } while (count < 0 && errno == EINTR);
+  return count == sizeof reason ? reason : 0;
+}
+
+void wait_for_end(pid_t process) {
+  while (::waitpid(process, nullptr, 0) < 0 && errno == EINTR) continue;
 }
 
 }  // namespace
 
 TrainingChild::TrainingChild(const std::vector<std::string>& args, const fs::path& output) {
-  std::error_code error;
-  const std::string program = fs::read_symlink("/proc/self/exe", error).string();
-  check(!error, "this program's path is unknown: {}", error.message());
   std::string name = "tapegrad";
   std::vector<char*> argv = {name.data()};
   for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
@@ -51,29 +68,35 @@ TrainingChild::TrainingChild(const std::vector<std::string>& args, const fs::pat
   const int in = open_or_fail("/dev/null", O_RDONLY);
   const int out = open_or_fail(output, O_WRONLY | O_CREAT | O_APPEND);
   const pid_t parent = ::getpid();
-  process_ = ::fork();
-  if (process_ == 0) become(program.c_str(), argv.data(), in, out, parent);
-  const std::string reason = run::system_error();
-  ::close(in);
-  ::close(out);
-  check(process_ > 0, "{} cannot be started: {}", program, reason);
+  ::signal(SIGCHLD, SIG_DFL);
+  int report[2] = {-1, -1};
+  if (::pipe2(report, O_CLOEXEC) == 0) process_ = ::fork();
+  if (process_ == 0) become(argv.data(), in, out, report[1], parent);
+  int reason = process_ > 0 ? 0 : errno;
+  for (const int descriptor : {in, out, report[1]}) ::close(descriptor);
+  if (process_ > 0) reason = read_report(report[0]);
+  ::close(report[0]);
+  if (process_ > 0 && reason != 0) wait_for_end(process_);
+  check(reason == 0, "a run cannot be started: {}", std::generic_category().message(reason));
 }
 
 TrainingChild::~TrainingChild() {
   if (code_ || process_ <= 0) return;
   stop();
-  while (::waitpid(process_, nullptr, 0) < 0 && errno == EINTR) continue;
+  wait_for_end(process_);
 }
 
 void TrainingChild::stop() {
-  if (!stopped_ && !code_) ::kill(process_, SIGINT);
+  if (!stopped_ && !code_) ::kill(process_, kStop);
   stopped_ = true;
 }
 
 std::optional<int> TrainingChild::ended() {
   int status = 0;
-  if (code_ || ::waitpid(process_, &status, WNOHANG) != process_) return code_;
-  code_ = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  if (code_) return code_;
+  const pid_t found = ::waitpid(process_, &status, WNOHANG);
+  if (found < 0 && errno == ECHILD) code_ = kNoStatus;
+  if (found == process_) code_ = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   return code_;
 }
 

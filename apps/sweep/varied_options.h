@@ -38,7 +38,7 @@ using Values = std::vector<std::string>;
 std::size_t combinations(const std::vector<VariedOption>& options);
 // The first `most` combinations of lists. The last option changes fastest.
 std::vector<Values> grid(const std::vector<VariedOption>& options, std::size_t most);
-// Run `index` of a random search: each option is drawn by itself. The values depend on the seed,
+// Draw `index` of a random search: each option is drawn by itself. The values depend on the seed,
 // the index, and the place of an option in the list alone. Numbers have four digits.
 Values draw(const std::vector<VariedOption>& options, std::uint64_t seed, std::size_t index);
 

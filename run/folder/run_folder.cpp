@@ -60,7 +60,8 @@ std::optional<int64_t> number_of(std::string_view name, std::string_view line) {
   }
 }
 
-// A run folder inside the corpus would be part of the text when the run is resumed.
+}  // namespace
+
 void check_outside(const fs::path& folder, const std::vector<NamedText>& texts) {
   const fs::path inner = resolved_path(folder);
   for (const auto& [option, name] : texts) {
@@ -75,8 +76,6 @@ void check_outside(const fs::path& folder, const std::vector<NamedText>& texts) 
           name, folder.string());
   }
 }
-
-}  // namespace
 
 std::vector<std::string> event_files(const fs::path& folder) {
   std::vector<std::string> names;

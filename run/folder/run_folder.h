@@ -26,6 +26,10 @@ struct NamedText {
   std::string option, path;
 };
 
+// Error if the folder, which need not exist, lies inside a text, whose part it would become when
+// the run is resumed; or if a text is a file that a run there replaces.
+void check_outside(const std::filesystem::path& folder, const std::vector<NamedText>& texts);
+
 // The folder of one run:
 //   config.json            the model, the options, and what the text was
 //   tokenizer.json         if the model has one; generation_config.json beside it, if texts end at

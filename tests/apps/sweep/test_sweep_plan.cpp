@@ -1,4 +1,4 @@
-// The parts of a sweep that train nothing: values, rungs, records, the table.
+// The parts of a sweep that neither train nor read files: values, rungs, arguments, the table.
 
 #include <fmt/format.h>
 
@@ -7,11 +7,10 @@
 #include <set>
 
 #include "tapegrad/apps/cli/run_main.h"
-#include "tapegrad/apps/sweep/sweep_loop.h"
+#include "tapegrad/apps/sweep/sweep_plan.h"
 #include "tapegrad/apps/sweep/sweep_search.h"
 #include "tapegrad/apps/sweep/sweep_table.h"
 #include "tapegrad/tests/catch.h"
-#include "tapegrad/tests/temp_folder.h"
 
 using namespace tapegrad;
 using namespace tapegrad::sweep;
@@ -155,11 +154,31 @@ TEST_CASE("halving divides runs and steps by eta", "[sweep]") {
 TEST_CASE("halving tries the values of a grid, or draws them", "[sweep]") {
   SearchOptions o{.vary = {"n-layer=1,2"}, .search = Search::halving, .runs = 5};
   CHECK(values_of(o, {varied("n-layer=1,2")}) == std::vector<Values>{{"1"}, {"2"}});
-  CHECK(values_of(o, {varied("n-layer=1..2")}).size() == 5);
+  CHECK(values_of(o, {varied("n-layer=1..9")}).size() == 5);
   o.search = Search::grid;
   CHECK_THROWS_WITH(values_of(o, {varied("n-layer=1..2")}), ContainsSubstring("needs lists"));
-  o.search = Search::random;
-  CHECK(values_of(o, {varied("n-layer=1,2")}).size() == 5);
+}
+
+TEST_CASE("no combination is drawn twice, and a longer sweep begins as a shorter one", "[sweep]") {
+  SearchOptions o{.vary = {}, .search = Search::random, .runs = 4};
+  const std::vector<VariedOption> options = {varied("n-layer=1..3"), varied("dropout=0,0.1")};
+  const auto four = values_of(o, options);
+  REQUIRE(four.size() == 4);
+  o.runs = 20;  // more than there are
+  const auto all = values_of(o, options);
+  CHECK(all.size() == 6);
+  CHECK(std::set<Values>(all.begin(), all.end()).size() == 6);
+  CHECK(std::equal(four.begin(), four.end(), all.begin()));
+}
+
+TEST_CASE("values are drawn at random, and where there is a range and no grid", "[sweep]") {
+  const std::vector<VariedOption> list = {varied("n-layer=1,2")}, range = {varied("n-layer=1..2")};
+  CHECK(!draws({}, list));
+  CHECK(draws({}, range));
+  CHECK(draws({.search = Search::random}, list));
+  CHECK(draws({.search = Search::halving}, range));
+  CHECK(!draws({.search = Search::halving}, list));
+  CHECK(!draws({.search = Search::grid}, range));
 }
 
 TEST_CASE("the best of a rung go on, and failed runs never", "[sweep]") {
@@ -186,22 +205,50 @@ TEST_CASE("as many runs go on side by side as fit into the memory", "[sweep]") {
 
 TEST_CASE("a run that goes on keeps its steps, and the sweep's options come last", "[sweep]") {
   const SweepRecord record = record_of({1});
-  SweepPlan plan{.folder = "out",
-                 .args = {"--max-iters", "9", "text"},
-                 .rungs = {{1, 0}},
-                 .max_minutes = 2,
-                 .threads = 3};
+  SweepPlan plan{
+      .folder = "out", .args = {"--max-iters", "9", "text"}, .rungs = {{1, 0}}, .max_minutes = 2};
   const auto joined = [&](bool resumes) {
-    return fmt::format("{}",
-                       fmt::join(training_args(plan, record, record.runs[0], 0, resumes), " "));
+    return fmt::format("{}", fmt::join(training_args(plan, record, record.runs[0],
+                                                     {.resumes = resumes, .threads = 3}),
+                                       " "));
   };
   const std::string begin = "train --final-eval all --no-sample --threads 3 ";
   CHECK(joined(false) ==
         begin + "--max-minutes 2 --max-iters 9 text --n-layer=0 --out-dir out/001");
-  CHECK(joined(true) ==
-        begin + "--max-iters 9 text --n-layer=0 --init-from resume --out-dir out/001");
+  CHECK(joined(true) == begin +
+                            "--max-iters 9 text --n-layer=0 --init-from resume --checkpoint last "
+                            "--out-dir out/001");
   plan.rungs[0].steps = 27;
   CHECK_THAT(joined(true), ContainsSubstring("--n-layer=0 --max-iters 27 --init-from"));
+}
+
+TEST_CASE("runs share the threads with those that are there to run", "[sweep]") {
+  const SweepPlan plan{.jobs = 4, .threads = 9};
+  CHECK(threads_of_run(plan, 1) == 9);
+  CHECK(threads_of_run(plan, 2) == 4);
+  CHECK(threads_of_run(plan, 4) == 2);
+  CHECK(threads_of_run(plan, 100) == 2);
+  CHECK(threads_of_run({.jobs = 4, .threads = 2}, 4) == 1);
+}
+
+TEST_CASE("a run that has come through more rungs is better than one of a lower loss", "[sweep]") {
+  SweepRecord record = record_of({1, 3, 2, 4});
+  record.runs[1].losses.push_back(2.5);
+  record.runs[2].losses.push_back(2.6);
+  record.runs[2].losses.push_back(2.7);
+  record.runs[3].losses.push_back(0.1);
+  record.runs[3].error = "failed there";
+  CHECK(names_in_order(record) == std::vector<std::string>{"003", "002", "001", "004"});
+}
+
+TEST_CASE("the command of a run trains for as long as the run has", "[sweep]") {
+  SweepRecord record = record_of({3});
+  const SweepPlan plan{.args = {"--max-iters", "90"}, .rungs = {{9, 10}, {3, 30}, {1, 90}}};
+  const auto command = [&] { return command_of_run(plan, record, record.runs[0]); };
+  CHECK_THAT(command(), ContainsSubstring(" --max-iters 90 --n-layer=0 --max-iters 10"));
+  record.runs[0].losses = {3, 2, 1};
+  CHECK_THAT(command(), ContainsSubstring(" --max-iters 90 --n-layer=0"));
+  CHECK_THAT(command(), !ContainsSubstring("--n-layer=0 "));
 }
 
 TEST_CASE("the table has the lowest loss first and failed runs last", "[sweep]") {
@@ -219,50 +266,4 @@ TEST_CASE("the table has the lowest loss first and failed runs last", "[sweep]")
         "003,,2,0,0.00,\n");
   CHECK_THAT(table_text(record), ContainsSubstring("002  1.0000    1        20     1.50"));
   CHECK_THAT(table_text(record), ContainsSubstring("not done"));
-}
-
-TEST_CASE("a sweep takes up its own results, and no other's", "[sweep]") {
-  const TempFolder folder;
-  const SweepRecord fresh{
-      .asked = {{"seed", 1}, {"runs", 2}}, .names = {"n-layer"}, .runs = new_runs({{"4"}, {"6"}})};
-  SweepRecord record = begin_in(folder.path(), fresh, false);
-  record.runs[0].losses = {2.5, std::nan("")};
-  record.runs[0].steps = 7;
-  record.runs[1].losses = {1.5};
-  save(folder.path(), record);
-  folder.put("001/config.json", "{}");  // the folder of 002 has gone
-  record = begin_in(folder.path(), fresh, false);
-  REQUIRE(record.runs[0].losses.size() == 2);
-  CHECK(record.runs[0].losses[0] == 2.5);
-  CHECK(std::isnan(record.runs[0].losses[1]));
-  CHECK(record.runs[0].steps == 7);
-  CHECK(record.runs[1].losses.empty());
-
-  SweepRecord other = fresh;
-  other.asked["runs"] = 3;
-  CHECK_THROWS_WITH(begin_in(folder.path(), other, false),
-                    ContainsSubstring("runs was 2 and is 3"));
-  CHECK(std::filesystem::exists(folder / "001/config.json"));
-  CHECK(begin_in(folder.path(), other, true).runs[0].losses.empty());
-  CHECK(!std::filesystem::exists(folder / "001"));
-}
-
-TEST_CASE("folders that belong to no sweep are left alone", "[sweep]") {
-  const TempFolder folder;
-  folder.put("001/config.json", "{}");
-  const SweepRecord fresh{.asked = {{"seed", 1}}, .names = {"n-layer"}, .runs = new_runs({{"4"}})};
-  for (const bool overwrite : {false, true}) {
-    CHECK_THROWS_WITH(begin_in(folder.path(), fresh, overwrite),
-                      ContainsSubstring("belongs to no sweep"));
-  }
-  folder.put("sweep.json", R"({"asked":{},"runs":[{"run":"../x"}]})");
-  CHECK_THROWS_WITH(begin_in(folder.path(), fresh, true), ContainsSubstring("no run of a sweep"));
-  CHECK(std::filesystem::exists(folder / "001/config.json"));
-}
-
-TEST_CASE("the reason of a failed run is its last error", "[sweep]") {
-  CHECK(
-      error_in("model: …\ntapegrad train: error: first\n\ntapegrad train: error: no room\nTry\n") ==
-      "no room");
-  CHECK(error_in("step 1\n").empty());
 }

@@ -1,40 +1,12 @@
 // `tapegrad sweep` as people call it.
 
-#include "tapegrad/base/json_file.h"
-#include "tapegrad/tests/apps/tiny_runs.h"
+#include "tapegrad/tests/apps/sweep/tiny_sweep.h"
 
 using namespace tapegrad;
 
 namespace {
 
 namespace fs = std::filesystem;
-
-// Arguments without an option and its value.
-Args without(Args args, const std::string& option) {
-  const auto at = std::find(args.begin(), args.end(), option);
-  args.erase(at, at + 2);
-  return args;
-}
-
-struct TinySweep {
-  TempFolder folder;
-  fs::path corpus = folder.put("text.txt", tiny_text());
-  fs::path out = folder / "out";
-
-  // The arguments of runs of `iters` steps with these options of the sweep.
-  Args args(const Args& sweep, int iters = 6, const Args& more = {}) const {
-    Args run = tiny_run(corpus, out, iters) + more;
-    for (const char* option : {"--out-dir", "--preset", "--lr-decay-iters"}) {
-      run = without(run, option);
-    }
-    return Args{"sweep", "--preset", "char-cpu", "--out-dir", out} + sweep + Args{"--"} + run;
-  }
-  Result run(const Args& sweep, int iters = 6, const Args& more = {}) const {
-    return run_program("tapegrad", args(sweep, iters, more));
-  }
-  Json record() const { return read_json_object(out / "sweep.json"); }
-  std::string file(const std::string& name) const { return TempFolder::get(out / name); }
-};
 
 void check_refused(const Args& args, const std::string& text) {
   const TinySweep sweep;
@@ -102,27 +74,6 @@ TEST_CASE("a sweep of which all runs fail ends with 1", "[sweep]") {
   CHECK_THAT(r.out, ContainsSubstring("is not a number"));
 }
 
-TEST_CASE("Ctrl-C lets the runs of a sweep save", "[sweep]") {
-  constexpr int forever = 10'000'000;
-  const TinySweep sweep;
-  Program program("tapegrad", sweep.args({"--vary", "n-layer=1,2", "--jobs", "1"}, forever));
-  for (int i = 0; i < 6000 && !fs::exists(sweep.out / "001/trainer.json"); ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  program.send(SIGINT);
-  const Result stopped = program.wait();
-  INFO(stopped.out << stopped.err);
-  REQUIRE(stopped.code == 130);
-  CHECK_THAT(stopped.out, ContainsSubstring("sweep --out-dir " + sweep.out.string()));
-  CHECK_THAT(sweep.file("001/sessions.jsonl"), ContainsSubstring("\"stopped\""));
-  CHECK(!fs::exists(sweep.out / "002"));
-  const Json record = sweep.record();
-  for (const Json& run : record.at("runs")) {
-    CHECK(run.at("final_val_losses").empty());
-    CHECK(run.at("error") == "");
-  }
-}
-
 TEST_CASE("a run that was broken off goes on, to the same bits", "[sweep]") {
   constexpr int iters = 8;
   const Args options = {"--vary", "n-layer=1,2"}, schedule = {"--lr-decay-iters", "8"};
@@ -177,9 +128,40 @@ TEST_CASE("a sweep refuses names and values before anything runs", "[sweep]") {
   check_refused({"--vary", "schedule=cosine,none"}, "schedule");
   check_refused({"--vary", "n-layer=1,2", "--max-minutes", "1"}, "--max-iters");
   check_refused({"--vary", "max-iters=5,6", "--search", "halving"}, "the same --max-iters");
+  check_refused({"--vary", "n-layer=1,2", "--eta", "2"}, "--eta is for --search halving");
+  check_refused({"--vary", "n-layer=1,2", "--seed", "2"}, "--seed is for values that are drawn");
   const TinySweep sweep;
-  for (const Args& more : {Args{"--out-dir", "x"}, {"--init-from", "resume"}, {"--plan"}}) {
+  check_error_of("tapegrad sweep", sweep.run({"--vary", "n-layer=1,2"}, 6, {"--threads", "1"}), 2,
+                 "--jobs N");
+  for (const Args& more :
+       {Args{"--out-dir", "x"}, {"--init-from", "resume"}, {"--plan"}, {"--final-eval", "none"}}) {
     const Result r = sweep.run({"--vary", "n-layer=1,2"}, 6, more);
     check_error_of("tapegrad sweep", r, 2, "no option of a run");
   }
+  CHECK(!fs::exists(sweep.out));
+}
+
+TEST_CASE("a sweep refuses what a file behind -- has for its runs as well", "[sweep]") {
+  const TinySweep sweep;
+  const fs::path minutes = sweep.folder.put("minutes", "max_minutes = 3\n");
+  const Result r = run_program("tapegrad", {"sweep", "--vary", "n-layer=1,2", "--out-dir",
+                                            sweep.out, "--", sweep.corpus, "--config", minutes});
+  check_error_of("tapegrad sweep", r, 2, "--max-minutes 3 is no option of a run");
+  const fs::path overwrite = sweep.folder.put("overwrite", "overwrite = true\n");
+  check_error_of("tapegrad sweep", sweep.run({"--vary", "n-layer=1,2"}, 6, {"--config", overwrite}),
+                 2, "--overwrite behind --");
+  CHECK(!fs::exists(sweep.out));
+}
+
+TEST_CASE("a sweep whose runs would lie inside their text is refused", "[sweep]") {
+  const TempFolder folder;
+  folder.put("notes/text.txt", tiny_text());
+  for (const Args& out : {Args{"--out-dir", "notes/out"}, Args{}}) {
+    const Args args = Args{"sweep", "--vary", "n-layer=1,2"} + out +
+                      Args{"--", out.empty() ? "." : "notes", "--max-iters", "6"};
+    const Result r = run_program("tapegrad", args, folder.path());
+    check_error_of("tapegrad sweep", r, 1, "lies inside");
+  }
+  CHECK(!fs::exists(folder / "notes/out"));
+  CHECK(!fs::exists(folder / "sweeps"));
 }
