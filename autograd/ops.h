@@ -47,6 +47,9 @@ Tensor sigmoid(const Tensor& x);  // 1 / (1 + e⁻ˣ)
 Tensor erf(const Tensor& x);
 Tensor relu(const Tensor& x);  // derivative 0 at 0, 1 at NaN
 Tensor abs(const Tensor& x);   // derivative 0 at 0
+// x·max(x, 0) (So et al., "Primer: Searching for Efficient Transformers for Language Modeling",
+// 2021), 0 also at −∞. Its second derivative at 0 is 0.
+Tensor relu2(const Tensor& x);
 // x limited to [low, high]; the gradient passes inside and at the edges.
 Tensor clamp(const Tensor& x, double low, double high);
 // cap·tanh(x / cap): x where it is small, and never beyond ±cap. 0 leaves x as it is; Error below.

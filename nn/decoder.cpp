@@ -49,6 +49,10 @@ FeedForwardConfig feed_forward_config(const DecoderConfig& c) {
           .names = decoder_names(c).in_mlp};
 }
 
+Tensor make_scalar(const Params& p, const char* name, const DecoderConfig& c, const Init& first) {
+  return c.residual_scalars ? (p / "residual_scalars").parameter(name, {1}, first) : Tensor();
+}
+
 std::vector<Block> make_blocks(const Params& p, const DecoderConfig& c) {
   std::vector<Block> blocks;
   for (int i = 0; i < c.n_layer; ++i) blocks.emplace_back(p / i, c, i);
@@ -106,7 +110,9 @@ Tensor last_position(const Tensor& x) {
 }
 
 Block::Block(const Params& p, const DecoderConfig& c, int index)
-    : ln_1(make_norm(p, decoder_names(c).before_attention, c, norms_before(c))),
+    : state_scale(make_scalar(p, "state", c, ones())),
+      embedding_scale(make_scalar(p, "embedding", c, zeros())),
+      ln_1(make_norm(p, decoder_names(c).before_attention, c, norms_before(c))),
       attn(p / decoder_names(c).attention, c.n_embd, attention_config(c, index)),
       ln_1_after(make_norm(p, decoder_names(c).after_attention, c, norms_after(c))),
       ln_2(make_norm(p, decoder_names(c).before_mlp, c, norms_before(c))),
@@ -128,6 +134,10 @@ Tensor Block::operator()(const Tensor& x, Rng* rng, const Tensor& document_start
 Tensor Block::operator()(const Tensor& x, CachedLayer caches) const {
   return sublayers(
       x, [&](const Tensor& normed) { return attn(normed, caches); }, nullptr);
+}
+
+Tensor Block::entry(const Tensor& x, const Tensor& x0) const {
+  return state_scale.defined() ? x * state_scale + x0 * embedding_scale : x;
 }
 
 Tensor Block::attention_weights(const Tensor& x) const { return attn.weights(maybe_norm(ln_1, x)); }
@@ -161,24 +171,38 @@ Tensor Decoder::embed(const TokenRows& tokens, const std::vector<std::int64_t>& 
 }
 
 Tensor Decoder::run_blocks(Tensor x, bool again, Rng* rng, const Tensor& document_starts) const {
+  const Tensor x0 = normed_embedding(x);
   for (const Block& block : h) {
     const auto run = [&block, document_starts](Inputs in, Rng* r) {
       return block(in[0], r, document_starts);
     };
+    x = block.entry(x, x0);
     x = again ? checkpoint(run, {x}, rng) : block(x, rng, document_starts);
   }
   return x;
 }
 
 std::vector<Tensor> Decoder::residual_stream(const Tensor& embedded) const {
-  std::vector<Tensor> states = {embedded};
-  for (const Block& block : h) states.push_back(block(states.back()));
+  const Tensor x0 = normed_embedding(embedded);
+  std::vector<Tensor> states;
+  Tensor x = embedded;
+  for (const Block& block : h) {
+    states.push_back(block.entry(x, x0));
+    x = block(states.back());
+  }
+  states.push_back(x);
   return states;
 }
 
 Tensor Decoder::hidden(const TokenRows& tokens, Rng* rng) const {
   const Tensor x = maybe_dropout(embed(tokens), config.dropout, rng);
   return normed(run_blocks(x, recompute, rng, tokens.document_starts));
+}
+
+// Undefined if no block wants it.
+Tensor Decoder::normed_embedding(const Tensor& x) const {
+  if (!config.residual_scalars) return {};
+  return rms_norm(x, Tensor::ones({x.dim(2)}, x.dtype()), config.norm_eps);
 }
 
 Tensor Decoder::normed(const Tensor& state) const {
@@ -199,7 +223,8 @@ Tensor Decoder::states(const Tensor& ids, std::span<KVCache* const> caches) cons
   Tensor x = embed(ids, lengths_of(caches));
   std::optional<BatchInvariant> apart;
   if (all_packed() || (ids.dim(0) > 1 && ids.dim(1) == 1)) apart.emplace();
-  for (std::size_t i = 0; i < h.size(); ++i) x = h[i](x, CachedLayer(caches, i));
+  const Tensor x0 = normed_embedding(x);
+  for (std::size_t i = 0; i < h.size(); ++i) x = h[i](h[i].entry(x, x0), CachedLayer(caches, i));
   return x;
 }
 

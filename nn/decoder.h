@@ -24,7 +24,12 @@ struct TokenRows {
 
 // y = x + attn(ln_1(x)), then y + mlp(ln_2(y)); with other places of the norms, ln_1_after and
 // ln_2_after are applied to what attention and feed-forward add. Norms may be absent.
+//
+// With residual_scalars, a Decoder gives a block λ·x + μ·x₀ in place of x, where x₀ is its own
+// first state, divided by the root of its mean square (nanochat's gpt.py; Jordan et al.,
+// modded-nanogpt).
 struct Block {
+  Tensor state_scale, embedding_scale;  // λ and μ (1), 1 and 0 at first; undefined: there are none
   Norm ln_1;
   MultiHeadAttention attn;
   Norm ln_1_after, ln_2;
@@ -35,6 +40,8 @@ struct Block {
   Block(const Params& p, const DecoderConfig& config, int index = 0);
   Tensor operator()(const Tensor& x, Rng* rng = nullptr, const Tensor& document_starts = {}) const;
   Tensor operator()(const Tensor& x, CachedLayer caches) const;
+  // λ·x + μ·x₀, or x if there are no such numbers.
+  Tensor entry(const Tensor& x, const Tensor& x0) const;
   // The attention weights of the block on its input (B, T, C): (B, H, T, T).
   Tensor attention_weights(const Tensor& x) const;
 
@@ -65,8 +72,9 @@ struct Decoder {
   // firsts[b]; without any, at 0. Error if a position is not below block_size.
   Tensor embed(const TokenRows& tokens, const std::vector<std::int64_t>& firsts = {}) const;
   // A result of embed() → the n_layer + 1 states (B, T, C) before, between and behind the blocks,
-  // without dropout. Each block adds to the state that it gets (Elhage et al., "A Mathematical
-  // Framework for Transformer Circuits", 2021).
+  // without dropout; with residual_scalars, those before a block are what it gets. Each block adds
+  // to the state that it gets (Elhage et al., "A Mathematical Framework for Transformer Circuits",
+  // 2021).
   std::vector<Tensor> residual_stream(const Tensor& embedded) const;
   // Tokens (B, T) → the normed output of the last block (B, T, C), by logit_scale larger: what the
   // head needs. Error if T > block_size.
@@ -129,6 +137,7 @@ struct Decoder {
 
  private:
   Tensor normed(const Tensor& state) const;
+  Tensor normed_embedding(const Tensor& x) const;
   Tensor run_blocks(Tensor x, bool again, Rng* rng, const Tensor& document_starts = {}) const;
   Tensor loss_of(const Tensor& normed, const Tensor& targets, std::int32_t ignore_index) const;
 };

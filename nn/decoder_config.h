@@ -72,8 +72,9 @@ struct DecoderConfig {
   // has it, L (long) sees all. Empty: all have it.
   std::string window_pattern = {};
   double norm_eps = 1e-5;
-  double embedding_scale = 1;  // token embeddings are multiplied by it
-  double residual_scale = 1;   // so is what attention and feed-forward add
+  double embedding_scale = 1;     // token embeddings are multiplied by it
+  double residual_scale = 1;      // so is what attention and feed-forward add
+  bool residual_scalars = false;  // learned, of a block's input and the embedding: see Block
   double rope_base = 10000;
   // The base in blocks with the window, whose positions are not scaled then; 0: as in the others.
   double rope_window_base = 0;
@@ -183,6 +184,10 @@ struct DecoderConfig {
       {.least = 1e-6, .most = 1e6, .newer = true});
     t("residual_scale", c.residual_scale, "multiply the outputs of attention and feed-forward by X",
       {.least = 1e-6, .most = 1e6, .newer = true});
+    t("residual_scalars", c.residual_scalars,
+      "each block begins with a mixture of its input and the normed embedding, by two learned "
+      "numbers, 1 and 0 at first",
+      {.newer = true});
     t("rope_base", c.rope_base,
       "base of rotary positions, whose slowest pair turns by about 1 / base per token",
       {.least = 1, .most = 1e12, .newer = true});

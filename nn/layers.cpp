@@ -71,6 +71,7 @@ Tensor Norm::operator()(const Tensor& x) const {
 
 Tensor activate(const Tensor& x, Activation activation) {
   if (activation == Activation::relu) return relu(x);
+  if (activation == Activation::relu2) return relu2(x);
   if (activation == Activation::silu) return silu(x);
   return gelu(x, activation == Activation::gelu ? Gelu::tanh : Gelu::erf);
 }

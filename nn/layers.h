@@ -87,9 +87,9 @@ struct Norm {
   Tensor operator()(const Tensor& x) const;
 };
 
-enum class Activation { gelu, gelu_erf, relu, silu };
-inline constexpr std::array<std::string_view, 4> kActivationNames = {"gelu", "gelu-erf", "relu",
-                                                                     "silu"};
+enum class Activation { gelu, gelu_erf, relu, silu, relu2 };
+inline constexpr std::array<std::string_view, 5> kActivationNames = {"gelu", "gelu-erf", "relu",
+                                                                     "silu", "relu2"};
 inline std::span<const std::string_view> names_of(Activation) { return kActivationNames; }
 Tensor activate(const Tensor& x, Activation activation);
 

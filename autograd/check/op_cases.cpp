@@ -56,6 +56,7 @@ void add_unary(Cases& cases) {
   each("sigmoid", normal, sigmoid);
   each("erf", normal, erf);
   each("relu", spread, relu);
+  each("relu2", spread, relu2);
   each("abs", spread, abs);
   each("clamp(-1, 1)", spread, [](const Tensor& x) { return clamp(x, -1, 1); });
   each("gelu", normal, [](const Tensor& x) { return gelu(x); });

@@ -212,6 +212,24 @@ Tensor relu(const Tensor& x) {
       });
 }
 
+Tensor relu2(const Tensor& x) {
+  return unary(
+      "relu2", x, [](auto v) { return v < 0 ? decltype(v){0} : v * v; },
+      [](const Tensor& dy, const Tensor& v) {
+        return times_slope(
+            "relu2_backward", dy, v,
+            [](const Tensor& d, const Tensor& from) {
+              return zip("relu2_backward", d, from,
+                         [](auto e, auto u) { return u < 0 ? decltype(u){0} : e * (u + u); });
+            },
+            // It has no gradient of its own, so it need not be recorded.
+            [](const Tensor& from) {
+              return map(from, [](auto u) { return static_cast<decltype(u)>(u > 0 ? 2 : 0); });
+            });
+      },
+      {.cheap = true});
+}
+
 Tensor abs(const Tensor& x) {
   return unary(
       "abs", x, [](auto v) { return std::abs(v); },

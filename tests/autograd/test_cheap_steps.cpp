@@ -39,6 +39,7 @@ TEST_CASE("of cheap steps the outputs are not kept", "[cheap]") {
         p.x.bytes() + weights + stats + p.w.bytes());
   CHECK(saved_by([&] { linear(rms_norm(p.x, p.norm), p.w); }) ==
         p.x.bytes() + p.norm.bytes() + stats / 2 + p.w.bytes());
+  CHECK(saved_by([&] { linear(relu2(p.x), p.w); }) == p.x.bytes() + p.w.bytes());
   const Tensor up = p.x.clone();
   CHECK(saved_by([&] { linear(swiglu(p.x, up), p.w); }) == p.x.bytes() + up.bytes() + p.w.bytes());
   // A cheap step on a cheap step keeps its input as it is, so that no chain is made again.

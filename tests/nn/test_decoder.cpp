@@ -42,6 +42,7 @@ const std::vector<Part>& parts() {
       {"three projections", [](Config& c) { c.separate_qkv = true, c.n_kv_head = 1; }},
       {"gate", [](Config& c) { c.gated = true; }},
       {"gate of gelu", [](Config& c) { c.gated = true, c.activation = nn::Activation::gelu; }},
+      {"squared relu", [](Config& c) { c.activation = nn::Activation::relu2; }},
       {"silu alone", [](Config& c) { c.gated = false, c.activation = nn::Activation::silu; }},
       {"embedding scale", [](Config& c) { c.embedding_scale = 3.5; }},
       {"window", [](Config& c) { c.window = 2; }},
@@ -57,6 +58,7 @@ const std::vector<Part>& parts() {
        }},
       {"blocks without positions",
        [](Config& c) { c.positions = nn::Positions::rotary, c.rope_pattern = "NR"; }},
+      {"residual scalars", [](Config& c) { c.residual_scalars = true; }},
       {"scale of scores", [](Config& c) { c.attention_scale = 1.3; }},
       {"linear scaling",
        [](Config& c) {
@@ -220,6 +222,7 @@ TEST_CASE("each part takes part in what a Decoder computes", "[decoder]") {
     CHECK(differs([](Config& c) { c.attention_scale = 1; }));
     CHECK(differs([](Config& c) { c.logit_scale = 2; }));
     CHECK(differs([](Config& c) { c.residual_scale = 2; }));
+    CHECK(differs([](Config& c) { c.residual_scalars = true; }));
     const Tiny own(plain);
     CHECK(own.params.parameters().size() == (arch == nn::Architecture::gpt2 ? 28U : 20U));
   }
@@ -320,6 +323,37 @@ TEST_CASE("a block with norms on both sides computes what its formula says", "[d
     x = x + norm(times(inner, layer + "mlp.down_proj"), layer + "post_feedforward_layernorm");
   }
   CHECK(difference(tiny.model.hidden(tiny.inputs), norm(x, "norm"), 1e-11, 1e-12) == "");
+}
+
+TEST_CASE("residual scalars mix a block's input with the normed embedding, and begin as no mixture",
+          "[decoder]") {
+  Config config = tiny_config();
+  const auto first_logits = [&](bool scalars) {
+    config.residual_scalars = scalars;
+    Rng rng(3);
+    const nn::Params params(rng);
+    return nn::Decoder(params, config)(ids({1, 4, 0, 7}).view({1, 4}));
+  };
+  CHECK(same_bits(first_logits(true), first_logits(false)));
+
+  config.residual_scalars = true, config.norm_eps = 0.1;
+  const Tiny tiny(config);
+  const auto number = [&](const std::string& name) {
+    for (const auto& [other, t] : tiny.params.parameters()) {
+      if (other == name) return t;
+    }
+    throw std::runtime_error(name);
+  };
+  const Tensor e = tiny.model.embed(tiny.inputs);
+  const Tensor x0 = e / sqrt(mean(e * e, {2}, true) + 0.1);
+  const auto mixed = [&](const Tensor& x, const std::string& block) {
+    return x * number(block + ".residual_scalars.state") +
+           x0 * number(block + ".residual_scalars.embedding");
+  };
+  const std::vector<Tensor> states = tiny.model.residual_stream(e);
+  CHECK(difference(states[0], mixed(e, "h.0"), 1e-12, 1e-12) == "");
+  CHECK(difference(states[1], mixed(tiny.model.h[0](states[0]), "h.1"), 1e-12, 1e-12) == "");
+  CHECK(difference(states[2], tiny.model.h[1](states[1]), 1e-12, 1e-12) == "");
 }
 
 TEST_CASE("a summary counts all parts, and a settled config is the same model", "[decoder]") {

@@ -110,6 +110,7 @@ TEST_CASE("activations are known by their names", "[layers]") {
   CHECK(enum_of<nn::Activation>("gelu") == nn::Activation::gelu);
   CHECK(enum_of<nn::Activation>("gelu-erf") == nn::Activation::gelu_erf);
   CHECK(enum_of<nn::Activation>("relu") == nn::Activation::relu);
+  CHECK(enum_of<nn::Activation>("relu2") == nn::Activation::relu2);
   CHECK_FALSE(enum_of<nn::Activation>("swish").has_value());
   CHECK(name_of_enum(nn::Activation::gelu_erf) == "gelu-erf");
 }

@@ -117,7 +117,7 @@ def max_of(x, *args, **kwargs):
 ELEMENTWISE = {
     "neg": torch.neg, "exp": torch.exp, "log": torch.log, "sqrt": torch.sqrt, "tanh": torch.tanh,
     "sigmoid": torch.sigmoid, "erf": torch.erf, "relu": torch.relu, "abs": torch.abs,
-    "clamp(-1, 1)": lambda x: x.clamp(-1, 1), "gelu": lambda x: F.gelu(x, approximate="tanh"), "gelu(erf)": F.gelu,
+    "relu2": lambda x: torch.relu(x).square(), "clamp(-1, 1)": lambda x: x.clamp(-1, 1), "gelu": lambda x: F.gelu(x, approximate="tanh"), "gelu(erf)": F.gelu,
     "pow(3)": lambda x: x ** 3, "pow(-0.5)": lambda x: x ** -0.5, "pow(0)": lambda x: x ** 0,
     "dropout(0.3)": lambda x: dropout(x, 0.3), "dropout(0)": lambda x: x * 1, "dropout(1)": lambda x: dropout(x, 1.0),
     "add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "pow": torch.pow,

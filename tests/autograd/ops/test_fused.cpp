@@ -269,6 +269,16 @@ TEST_CASE("gelu agrees with its composed reference", "[fused]") {
           [](Inputs in) { return in[0] * 0.5 * (1.0 + erf(in[0] / std::sqrt(2.0))); }, {x});
 }
 
+TEST_CASE("relu2 agrees with its composed reference, and has these numbers", "[fused]") {
+  Rng rng(6);
+  compare([](Inputs in) { return relu2(in[0]); },
+          [](Inputs in) { return in[0] * maximum(in[0], Tensor::scalar(0, in[0].dtype())); },
+          {normal(rng, {1000}, DType::f64, 3)});
+  const double inf = std::numeric_limits<double>::infinity();
+  CHECK(list(relu2(vector({-inf, -2, -0.0, 0.1, 1.5, 3e200}))) ==
+        std::vector<double>{0, 0, 0, 0.1 * 0.1, 2.25, inf});
+}
+
 TEST_CASE("cross entropy agrees with its composed reference", "[fused]") {
   Rng rng(7);
   for (const std::int64_t V : {1, 5, 300}) {

@@ -34,6 +34,7 @@ Tensor slope(const Tensor& x, const F& f) {
 TEST_CASE("derivatives at kinks are PyTorch's", "[ops]") {
   const Tensor x = vector({-1, 0, 1});
   CHECK(list(slope(x, relu)) == List{0, 0, 1});
+  CHECK(list(slope(x, relu2)) == List{0, 0, 2});
   CHECK(list(slope(x, tapegrad::abs)) == List{-1, 0, 1});
   CHECK(list(slope(x, [](auto& v) { return clamp(v, -1, 0); })) == List{1, 1, 0});
   CHECK(list(slope(x, [](auto& v) { return pow(v, 0); })) == List{0, 0, 0});
@@ -46,7 +47,7 @@ TEST_CASE("derivatives at kinks are PyTorch's", "[ops]") {
 
 TEST_CASE("NaN passes through relu, clamp, abs, max and maximum", "[ops]") {
   const Tensor x = vector({kNaN, 1});
-  for (const Tensor& y : {relu(x), clamp(x, 0, 1), abs(x), maximum(x, vector({0, 0})),
+  for (const Tensor& y : {relu(x), relu2(x), clamp(x, 0, 1), abs(x), maximum(x, vector({0, 0})),
                           maximum(vector({0, 0}), x), exp(x), gelu(x), sigmoid(x)}) {
     CHECK(std::isnan(y.at(0)));
     CHECK_FALSE(std::isnan(y.at(1)));

@@ -81,6 +81,7 @@ TEST_CASE("a model in Hugging Face's layout comes back with the same bits", "[hf
   check_comes_back(with([](auto& c) { c.tied = false; }));
   check_comes_back(with([](auto& c) { c.n_inner = 20; }));
   check_comes_back(with([](auto& c) { c.activation = nn::Activation::relu; }));
+  check_comes_back(with([](auto& c) { c.activation = nn::Activation::relu2; }));
   check_comes_back(with([](auto& c) { c.activation = nn::Activation::gelu_erf; }));
   check_comes_back(with([](auto& c) { c.norm_eps = 1e-6; }));
   check_comes_back(tiny_llama());
@@ -221,6 +222,9 @@ TEST_CASE("what GPT-2 cannot express is refused by name, and nothing is written"
       {"GPT2LMHeadModel cannot express a model with positions rotary",
        with([](auto& c) { c.positions = nn::Positions::rotary; })},
       {"norm unbiased", with([](auto& c) { c.norm = nn::NormKind::unbiased; })},
+      {"residual_scalars true", with([](auto& c) { c.residual_scalars = true; })},
+      {"residual_scalars true", tiny_llama([](auto& c) { c.residual_scalars = true; })},
+      {"activation relu2", tiny_llama([](auto& c) { c.activation = nn::Activation::relu2; })},
       {"reads its tokenizer as Qwen2's", tiny_llama([](auto& c) { c.qkv_bias = true; })},
       {"reads its tokenizer as Qwen2's", tiny_llama([](auto& c) { c.qk_norm = true; })},
       {"transformers needs n_embd 20 to be divisible by n_head 3",
