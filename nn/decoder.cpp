@@ -146,6 +146,7 @@ Decoder::Decoder(const Params& p, const DecoderConfig& c)
     : config(validated(c)),
       wte(p / decoder_names(c).tokens, c.vocab_size, c.n_embd),
       wpe(make_positions(p, c)),
+      ngrams(p / decoder_names(c).ngrams, config),
       h(make_blocks(p / decoder_names(c).blocks, c)),
       ln_f(make_norm(p, decoder_names(c).last_norm, c)),
       lm_head(make_head(p, c, wte)),
@@ -153,8 +154,9 @@ Decoder::Decoder(const Params& p, const DecoderConfig& c)
   p.check_all_used();
 }
 
-Tensor Decoder::embed(const TokenRows& tokens, const std::vector<std::int64_t>& firsts) const {
+Tensor Decoder::embed(const TokenRows& tokens, std::span<KVCache* const> caches) const {
   const Tensor &ids = tokens.ids, &starts = tokens.document_starts;
+  const std::vector<std::int64_t> firsts = lengths_of(caches);
   check(ids.rank() == 2, "[decoder] ids must be (B, T), not {}", ids.shape());
   check(!starts.defined() || (starts.shape() == ids.shape() && starts.dtype() == DType::i32),
         "[decoder] document_starts must be i32 of {}, not {} of {}", ids.shape(),
@@ -166,7 +168,9 @@ Tensor Decoder::embed(const TokenRows& tokens, const std::vector<std::int64_t>& 
   check(last + ids.dim(1) <= config.block_size,
         "[decoder] a sequence of {} tokens is longer than block_size {}", last + ids.dim(1),
         config.block_size);
-  const Tensor x = scaled(wte(ids), config.embedding_scale);
+  Tensor x = wte(ids);
+  if (ngrams.exists()) x = x + ngrams(ids, starts, caches);
+  x = scaled(x, config.embedding_scale);
   return wpe.exists() ? x + wpe(positions_of(tokens, firsts)) : x;
 }
 
@@ -220,11 +224,12 @@ Tensor Decoder::last_logits(const Tensor& ids) const {
 
 Tensor Decoder::states(const Tensor& ids, std::span<KVCache* const> caches) const {
   const TapePause pause;
-  Tensor x = embed(ids, lengths_of(caches));
+  Tensor x = embed(ids, caches);
   std::optional<BatchInvariant> apart;
   if (all_packed() || (ids.dim(0) > 1 && ids.dim(1) == 1)) apart.emplace();
   const Tensor x0 = normed_embedding(x);
   for (std::size_t i = 0; i < h.size(); ++i) x = h[i](h[i].entry(x, x0), CachedLayer(caches, i));
+  if (ngrams.exists()) append_tokens(caches, ids);
   return x;
 }
 

@@ -7,6 +7,7 @@
 #include "tapegrad/nn/decoder_config.h"
 #include "tapegrad/nn/generation/kv_cache.h"
 #include "tapegrad/nn/multi_head_attention.h"
+#include "tapegrad/nn/ngram_embedding.h"
 
 namespace tapegrad::nn {
 
@@ -58,6 +59,7 @@ struct Block {
 struct Decoder {
   DecoderConfig config;  // settled
   Embedding wte, wpe;    // wpe is absent unless positions are learned
+  NgramEmbedding ngrams;
   std::vector<Block> h;
   Norm ln_f;
   Linear lm_head;
@@ -68,9 +70,10 @@ struct Decoder {
 
   Decoder(const Params& p, const DecoderConfig& config);
 
-  // Tokens (B, T) → what the first block gets, without dropout (B, T, C). Row b begins at position
-  // firsts[b]; without any, at 0. Error if a position is not below block_size.
-  Tensor embed(const TokenRows& tokens, const std::vector<std::int64_t>& firsts = {}) const;
+  // Tokens (B, T) → what the first block gets, without dropout (B, T, C). With caches, row b goes
+  // on behind what caches[b] holds, which stays as it is. Error if a position is not below
+  // block_size.
+  Tensor embed(const TokenRows& tokens, std::span<KVCache* const> caches = {}) const;
   // A result of embed() → the n_layer + 1 states (B, T, C) before, between and behind the blocks,
   // without dropout; with residual_scalars, those before a block are what it gets. Each block adds
   // to the state that it gets (Elhage et al., "A Mathematical Framework for Transformer Circuits",

@@ -55,6 +55,7 @@ void check_needs(const DecoderConfig& c) {
       {c.rotary(), c.rope_window_base != 0, "rope_window_base", "positions rotary"},
       {c.window != 0, c.rope_window_base != 0, "rope_window_base", "window"},
       {c.rotary(), !c.rope_pattern.empty(), "rope_pattern", "positions rotary"},
+      {c.ngrams > 1, c.ngram_rows != plain.ngram_rows, "ngram_rows", "ngrams"},
       {c.qk_norm, c.qk_norm_whole, "qk_norm_whole", "qk_norm"},
   };
   for (const auto& need : needs) {

@@ -72,9 +72,12 @@ struct DecoderConfig {
   // has it, L (long) sees all. Empty: all have it.
   std::string window_pattern = {};
   double norm_eps = 1e-5;
-  double embedding_scale = 1;     // token embeddings are multiplied by it
-  double residual_scale = 1;      // so is what attention and feed-forward add
-  bool residual_scalars = false;  // learned, of a block's input and the embedding: see Block
+  // Embeddings of the last 2 … ngrams tokens are added to the token's; 1: none. See NgramEmbedding.
+  int ngrams = 1;
+  std::int64_t ngram_rows = 16384;  // of each of their tables, at most
+  double embedding_scale = 1;       // token embeddings are multiplied by it
+  double residual_scale = 1;        // so is what attention and feed-forward add
+  bool residual_scalars = false;    // learned, of a block's input and the embedding: see Block
   double rope_base = 10000;
   // The base in blocks with the window, whose positions are not scaled then; 0: as in the others.
   double rope_window_base = 0;
@@ -180,6 +183,13 @@ struct DecoderConfig {
       "which blocks have the window, repeated over the blocks: SSSL gives it to three of four "
       "[all]",
       {.newer = true});
+    t("ngrams", c.ngrams,
+      "add embeddings of the last 2 ... N tokens to that of the token, which cost memory and no "
+      "time; 1: none",
+      {.least = 1, .most = 8, .newer = true});
+    t("ngram_rows", c.ngram_rows,
+      "rows of each of their tables, if there are as many n-grams; fewer share them",
+      {.least = 1, .most = 1 << 24, .newer = true});
     t("embedding_scale", c.embedding_scale, "multiply token embeddings by X",
       {.least = 1e-6, .most = 1e6, .newer = true});
     t("residual_scale", c.residual_scale, "multiply the outputs of attention and feed-forward by X",

@@ -54,7 +54,7 @@ double linear_flops(const SummaryRow& row) {
 
 // The names of a model's parts.
 struct Names {
-  std::string blocks, attention, projection, mlp, embedding, positions, head;
+  std::string blocks, attention, projection, mlp, embedding, positions, ngrams, head;
   explicit Names(const DecoderConfig& c) {
     const DecoderNames names = decoder_names(c);
     blocks = std::string(names.blocks) + ".";
@@ -62,6 +62,7 @@ struct Names {
     projection = fmt::format("{}.{}", attention, names.in_attention.out);
     mlp = fmt::format("{}0.{}", blocks, names.mlp);
     embedding = names.tokens, positions = names.positions, head = names.head;
+    ngrams = std::string(names.ngrams) + ".";
   }
   std::string block(std::int64_t i) const { return fmt::format("{}{}", blocks, i); }
 };
@@ -136,7 +137,8 @@ Summary summary(const DecoderConfig& c, std::optional<std::int64_t> tokens) {
     const bool in_block = begins_with(row.name, names.blocks),
                first = begins_with(row.name, names.block(0) + ".");
     if (in_block && !first) continue;
-    const bool embeds = row.name == names.embedding || row.name == names.positions;
+    const bool embeds = row.name == names.embedding || row.name == names.positions ||
+                        begins_with(row.name, names.ngrams);
     if (!embeds) row.flops = linear_flops(row);
     if (row.name == names.projection) s.block.push_back(attention_row(c, s.tokens));
     (embeds ? s.embeddings : first ? s.block : s.head).push_back(std::move(row));

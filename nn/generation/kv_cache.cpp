@@ -92,6 +92,8 @@ KeysAndValues KeysAndValues::first(std::int64_t length, std::int64_t most) const
 KVCache KVCache::first(std::int64_t length, std::int64_t most) const {
   KVCache copy(most, type_);
   for (const KeysAndValues& layer : layers_) copy.layers_.push_back(layer.first(length, most));
+  copy.tokens_ = tokens_;
+  copy.truncate(length);
   return copy;
 }
 
@@ -102,12 +104,14 @@ std::span<const std::shared_ptr<CachedPage>> KVCache::pages() const {
 
 void KVCache::truncate(std::int64_t length) {
   for (KeysAndValues& layer : layers_) layer.truncate(length);
+  tokens_.resize(std::min(tokens_.size(), static_cast<std::size_t>(length)));
 }
 
 void KVCache::drop(std::int64_t begin, std::int64_t end, const MovedKeys& moved) {
   check(0 <= begin && begin <= end && end <= length(),
         "[kv_cache] {} positions have none from {} to {}", length(), begin, end);
   for (std::size_t i = 0; i < layers_.size(); ++i) layers_[i].drop(begin, end, i, moved);
+  if (!tokens_.empty()) tokens_.erase(tokens_.begin() + begin, tokens_.begin() + end);
 }
 
 CachedLayer::CachedLayer(std::span<KVCache* const> caches, std::size_t layer)
@@ -155,6 +159,15 @@ std::vector<std::int64_t> lengths_of(std::span<KVCache* const> caches) {
     met.push_back(caches[i]);
   });
   return lengths;
+}
+
+void append_tokens(std::span<KVCache* const> caches, const Tensor& ids) {
+  const std::int64_t T = ids.dim(1);
+  const auto* row = ids.data<std::int32_t>();
+  for (KVCache* cache : caches) {
+    cache->tokens_.insert(cache->tokens_.end(), row, row + T);
+    row += T;
+  }
 }
 
 std::vector<KVCache*> pointers_to(std::vector<KVCache>& caches) {

@@ -43,7 +43,8 @@ class KeysAndValues {
 };
 
 // The memory that a model has of one sequence, so that the positions that follow need not compute
-// it again: keys and values of each layer. It is written in place, which no tape may record.
+// it again: keys and values of each layer, and the tokens where a model looks at the last ones
+// (NgramEmbedding). It is written in place, which no tape may record.
 class KVCache {
  public:
   KVCache() = default;
@@ -56,7 +57,9 @@ class KVCache {
   KVCache& operator=(KVCache&&) = default;
 
   std::int64_t length() const { return layers_.empty() ? 0 : layers_.front().length(); }
-  void clear() { layers_.clear(); }
+  void clear() { layers_.clear(), tokens_.clear(); }
+  // Those of append_tokens(), one for each position, or none.
+  std::span<const std::int32_t> tokens() const { return tokens_; }
   // Forgets all but the first `length` positions, if there are more.
   void truncate(std::int64_t length);
   // Forgets positions [begin, end). Those behind them move there, with the keys that `moved` gives.
@@ -71,7 +74,9 @@ class KVCache {
 
  private:
   friend class CachedLayer;
+  friend void append_tokens(std::span<KVCache* const> caches, const Tensor& ids);
   std::vector<KeysAndValues> layers_;
+  std::vector<std::int32_t> tokens_;
   std::int64_t most_ = INT64_MAX;
   CacheType type_ = CacheType::f32;
 };
@@ -101,6 +106,8 @@ class CachedLayer {
 // How many positions stand before each row: see CachedLayer. Error if a cache is there several
 // times, and not side by side.
 std::vector<std::int64_t> lengths_of(std::span<KVCache* const> caches);
+// Adds row b of tokens (B, T) to caches[b], after the keys and values of their positions.
+void append_tokens(std::span<KVCache* const> caches, const Tensor& ids);
 std::vector<KVCache*> pointers_to(std::vector<KVCache>& caches);
 
 // Goes on with these sequences, in this order, in place of those there are: sequence i is then the

@@ -187,8 +187,8 @@ bool ends_with_part(std::string_view name, std::string_view end) {
 
 bool is_hidden_matrix(std::string_view name, const Shape& shape) {
   if (shape.rank() != 2) return false;
-  constexpr std::string_view others[] = {"wte", "wpe", "embed_tokens", "embed_positions",
-                                         "lm_head"};
+  constexpr std::string_view others[] = {"wte",     "wpe",   "embed_tokens", "embed_positions",
+                                         "lm_head", "ngrams"};
   for (std::size_t begin = 0; begin <= name.size();) {
     const std::size_t end = std::min(name.find('.', begin), name.size());
     const std::string_view part = name.substr(begin, end - begin);

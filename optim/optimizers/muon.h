@@ -68,7 +68,7 @@ class Muon : public OptimizerState {
 };
 
 // True for a matrix that is neither an embedding nor the head: no part of its name is wte, wpe,
-// embed_tokens, embed_positions or lm_head (nn/decoder_names.h).
+// embed_tokens, embed_positions, lm_head or ngrams (nn/decoder_names.h).
 bool is_hidden_matrix(std::string_view name, const Shape& shape);
 
 // The rows at which a matrix begins that is orthogonalised by itself, and the number of all rows.

@@ -59,6 +59,9 @@ const std::vector<Part>& parts() {
       {"blocks without positions",
        [](Config& c) { c.positions = nn::Positions::rotary, c.rope_pattern = "NR"; }},
       {"residual scalars", [](Config& c) { c.residual_scalars = true; }},
+      {"embeddings of pairs", [](Config& c) { c.ngrams = 2; }},
+      {"embeddings of triples that share rows",
+       [](Config& c) { c.ngrams = 3, c.ngram_rows = 7, c.embedding_scale = 2; }},
       {"scale of scores", [](Config& c) { c.attention_scale = 1.3; }},
       {"linear scaling",
        [](Config& c) {
@@ -223,6 +226,7 @@ TEST_CASE("each part takes part in what a Decoder computes", "[decoder]") {
     CHECK(differs([](Config& c) { c.logit_scale = 2; }));
     CHECK(differs([](Config& c) { c.residual_scale = 2; }));
     CHECK(differs([](Config& c) { c.residual_scalars = true; }));
+    CHECK(differs([](Config& c) { c.ngrams = 2; }));
     const Tiny own(plain);
     CHECK(own.params.parameters().size() == (arch == nn::Architecture::gpt2 ? 28U : 20U));
   }

@@ -145,6 +145,7 @@ TEST_CASE("what GGUF cannot express is refused by name, and nothing is written",
   refused([](auto& c) { c.activation = nn::Activation::relu; }, "activation relu");
   refused([](auto& c) { c.activation = nn::Activation::relu2; }, "activation relu2");
   refused([](auto& c) { c.residual_scalars = true; }, "residual_scalars true");
+  refused([](auto& c) { c.ngrams = 2; }, "ngrams 2");
   refused([](auto& c) { c.positions = nn::Positions::rotary; }, "positions rotary");
   refused([](auto& c) { c.norm = nn::NormKind::unbiased; }, "norm unbiased");
   refused([](auto& c) { c.arch = nn::Architecture::llama, c.qk_norm = true, c.qkv_bias = true; },

@@ -223,6 +223,7 @@ TEST_CASE("what GPT-2 cannot express is refused by name, and nothing is written"
        with([](auto& c) { c.positions = nn::Positions::rotary; })},
       {"norm unbiased", with([](auto& c) { c.norm = nn::NormKind::unbiased; })},
       {"residual_scalars true", with([](auto& c) { c.residual_scalars = true; })},
+      {"ngrams 2", with([](auto& c) { c.ngrams = 2; })},
       {"residual_scalars true", tiny_llama([](auto& c) { c.residual_scalars = true; })},
       {"activation relu2", tiny_llama([](auto& c) { c.activation = nn::Activation::relu2; })},
       {"reads its tokenizer as Qwen2's", tiny_llama([](auto& c) { c.qkv_bias = true; })},

@@ -91,6 +91,7 @@ TEST_CASE("what llm.c cannot express is refused by name", "[llmc]") {
   refused([](auto& c) { c.activation = nn::Activation::relu; }, "activation relu");
   refused([](auto& c) { c.activation = nn::Activation::relu2; }, "activation relu2");
   refused([](auto& c) { c.residual_scalars = true; }, "residual_scalars true");
+  refused([](auto& c) { c.ngrams = 2; }, "ngrams 2");
   refused([](auto& c) { c.activation = nn::Activation::gelu_erf; }, "activation gelu-erf");
   refused([](auto& c) { c.n_inner = 20; }, "n_inner 20, only with 32");
   refused([](auto& c) { c.norm_eps = 1e-6; }, "norm_eps 1e-06");

@@ -183,6 +183,7 @@ TEST_CASE("a model that nanoGPT does not have is refused by name, and nothing is
   refused([](auto& c) { c.activation = nn::Activation::relu; }, "activation relu");
   refused([](auto& c) { c.activation = nn::Activation::relu2; }, "activation relu2");
   refused([](auto& c) { c.residual_scalars = true; }, "residual_scalars true");
+  refused([](auto& c) { c.ngrams = 2; }, "ngrams 2");
   refused([](auto& c) { c.positions = nn::Positions::rotary; }, "positions rotary");
   refused([](auto& c) { c.norm = nn::NormKind::unbiased; }, "norm unbiased");
   refused([](auto& c) { c.norm_eps = 1e-6; }, "norm_eps 1e-06");
