@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # usage: scripts/quickstart.sh [OPTION_OF_TRAIN_GPT…]
-# Builds tapegrad, trains a small GPT on the project's own sources for two minutes, and prints
-# what it writes. Options change the run: scripts/quickstart.sh --max-iters 100
+# Builds tapegrad, trains a small GPT on tiny shakespeare for two minutes, and prints what
+# it writes. Options change the run: scripts/quickstart.sh --max-iters 100
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

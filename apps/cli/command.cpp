@@ -46,7 +46,7 @@ int print_help() {
   }
   fmt::print(
       "\nExamples:\n"
-      "  {0} train --preset quickstart    two minutes on the program's own sources\n"
+      "  {0} train --preset quickstart    two minutes on tiny shakespeare\n"
       "  {0} sample runs/quickstart-1     a text that the model makes\n"
       "  {0} watch runs                   losses and samples on a page in the browser\n",
       kProgram);

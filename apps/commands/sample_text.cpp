@@ -110,7 +110,7 @@ std::optional<Options> parse(const cli::Call& call) {
               "many prompts at once, each with its id");
   cli.example("tapegrad sample SmolLM2-135M.gguf 'A cat as JSON:' --json-schema cat.json",
               "a text that fits a JSON Schema");
-  cli.example("tapegrad sample runs/quickstart-1 'namespace ' --temp 0.5",
+  cli.example("tapegrad sample runs/quickstart-1 'ROMEO:' --temp 0.5",
               "continues this text, with likelier tokens");
   cli.example("tapegrad sample SmolLM2-135M.gguf 'Once upon'",
               "a model of another program: GGUF, or a folder of Hugging Face's");

@@ -9,7 +9,7 @@
 #include "tapegrad/run/corpus/mixture.h"
 
 namespace tapegrad::embedded {
-std::string_view default_corpus();
+std::string_view tiny_shakespeare();
 }
 
 namespace tapegrad::gpt {
@@ -22,7 +22,7 @@ std::int64_t vocab_size_of(const Options& o) {
   if (const auto size = data::bpe_size(o.text.tokenizer)) return *size;  // learning takes minutes
   std::optional<run::Text> text;
   const auto read = [&]() -> const run::Text& {
-    return text.emplace(run::text_of_new_run(o.text.source(), own_sources));
+    return text.emplace(run::text_of_new_run(o.text.source(), default_text));
   };
   if (!o.text.chat.empty()) {
     return run::make_chat_tokenizer(o.text.tokenizer, read(),
@@ -55,8 +55,8 @@ void settle_recompute(Options& plan, const Facts& facts) {
 
 }  // namespace
 
-run::Text own_sources() {
-  return run::text_of_program("the program's own sources", embedded::default_corpus());
+run::Text default_text() {
+  return run::text_of_program("tiny shakespeare", embedded::tiny_shakespeare());
 }
 
 Product product_of(const Options& o) {

@@ -38,8 +38,8 @@ Facts facts_without_text(const Options& said);
 // reads no text, and of models no weights.
 Options resolve(const Options& said, const Facts& facts);
 
-// This project's sources and documents, which are part of train-gpt.
-run::Text own_sources();
+// What is learnt without --corpus: tiny shakespeare, which is part of the program.
+run::Text default_text();
 Product product_of(const Options& options);  // the largest of a block
 run::MemoryEstimate memory_of(const Options& plan);
 

@@ -23,7 +23,7 @@ Options char_cpu() {
   return o;
 }
 
-// Made for the program's own text.
+// Made for tiny shakespeare, which is part of the program.
 Options quickstart() {
   Options o = char_cpu();
   o.call.max_minutes = 2;
@@ -167,7 +167,7 @@ Options Options::settled() const {
 
 const std::vector<cli::Preset<Options>>& presets() {
   static const std::vector<cli::Preset<Options>> list = {
-      {"quickstart", "two minutes, on the program's own sources", quickstart()},
+      {"quickstart", "two minutes, on tiny shakespeare", quickstart()},
       {"char-cpu", "nanoGPT's recipe for a laptop, 0.8 M parameters", char_cpu()},
       {"char", "nanoGPT's shakespeare_char, 10.7 M parameters: hours on a CPU", char_gpu()},
       {"gpt2-124m", "GPT-2's smallest model, on sequences of 256 tokens", gpt2_124m()},

@@ -108,9 +108,8 @@ int print_evaluation(const Options& o) {
 
 void describe(cli::CommandLine& cli) {
   cli.without_value("--recompute", std::string(name_of_enum(Recompute::on)));
-  cli.example("tapegrad train", "two minutes on the program's own sources, then a sample");
-  cli.example("tapegrad train --preset char-cpu --corpus shakespeare.txt",
-              "nanoGPT's laptop recipe");
+  cli.example("tapegrad train", "two minutes on tiny shakespeare, then a sample");
+  cli.example("tapegrad train --preset char-cpu", "nanoGPT's laptop recipe, on the same text");
   cli.example("tapegrad train --corpus notes/ --tokenizer bpe:2000 --out-dir runs/notes",
               "all text files below a folder, with 2,000 tokens learnt from them");
   cli.example("zcat wiki.jsonl.gz | tapegrad train -", "any text from another program");
@@ -126,7 +125,7 @@ void describe(cli::CommandLine& cli) {
               "what tapegrad prepare has made of a large corpus");
   cli.example("tapegrad train --preset char --corpus notes/ --max-minutes 480",
               "a larger model, for as many steps as a night has time for");
-  cli.example("tapegrad train --preset llama-char --corpus shakespeare.txt",
+  cli.example("tapegrad train --preset llama-char",
               "Llama's architecture, at the size of a laptop");
   cli.example("tapegrad train --preset gpt2-124m --block-size 1024 --summary",
               "GPT-2's layers, their parameters and FLOPs");
@@ -207,7 +206,7 @@ run::LearntText read_text(const Options& said, const run::RunFolder& folder) {
   run::LearntText learnt = run::text_data_of(
       said.text, {.folder = folder,
                   .format = run::kGPTFormat,
-                  .own_text = own_sources,
+                  .own_text = default_text,
                   .tokenizer = tokenizer,
                   .tokenizer_of = folder.resumes() ? from.out_dir : from.init_from,
                   .chat_template = chat_template,

@@ -174,7 +174,11 @@ Text make_text(std::string name, std::string contents) {
 }
 
 Text text_of_program(std::string name, std::string_view contents) {
-  return {.identity = identity_of(std::move(name), contents), .contents = contents};
+  Text text;
+  text.contents = contents;
+  text.identity.name = std::move(name);
+  set_documents(text, {{0, contents.size()}});
+  return text;
 }
 
 Text text_of_new_run(const CorpusSource& source, const std::function<Text()>& own_text) {
@@ -203,7 +207,7 @@ Text text_of_run(const std::filesystem::path& folder, std::string_view format,
     }
   } else if (stored.documents == 0) {
     set_documents(text, {});
-  } else if (source.paths.empty()) {  // a text from stdin
+  } else if (source.paths.empty()) {  // from stdin, or of the program
     set_documents(text, {{0, text.contents.size()}});
   }
   check_same(folder, stored, text.identity,

@@ -64,8 +64,8 @@ struct Text {
   std::string_view contents;                        // UTF-8
   std::shared_ptr<const std::string> storage = {};  // of the contents, unless part of the program
   // Files, and lines of JSON lines, of which each may be several documents. None: nothing in the
-  // contents separates documents, as in the program's own text, and in that of a run that is older
-  // than documents.
+  // contents separates documents, as in pairs, and in the text of a run that is older than
+  // documents.
   std::vector<data::TextRange> documents = {};
   // In the order of the documents, or of the tokens. Empty: all have the same weight.
   std::vector<MixedText> mixture = {};
@@ -102,7 +102,7 @@ Text read_text(const CorpusSource& source);
 // Names files that are left out, though they may be meant, on stderr.
 void note_left_out(const std::vector<data::Corpus::Skipped>& faulty);
 Text make_text(std::string name, std::string contents);
-// `contents` must live as long as the program.
+// One document, as a file of these contents. `contents` must live as long as the program.
 Text text_of_program(std::string name, std::string_view contents);
 
 // The text of a new run: that of the source or, if that has no paths, what `own_text` makes.

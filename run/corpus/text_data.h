@@ -54,7 +54,7 @@ struct TextOptions {
     t("preset", o.preset, "what all options started from", {.option = false});
     t("corpus", o.corpus,
       "files and folders of text, or folders of --data; a pass has what is in PATH:2 twice; - is "
-      "stdin [the program's own sources]",
+      "stdin [tiny shakespeare]",
       {.value = "PATH[:WEIGHT]…", .lasting = Lasting::run});
     t("data", o.data,
       "folders of tokens, in place of --corpus: made by tapegrad prepare, nanoGPT or llm.c "

@@ -47,7 +47,7 @@ void check_outside(const std::filesystem::path& folder, const std::vector<NamedT
 //   sessions.jsonl         two objects per call of training: see session.h
 //   report.html            the run as a page, at its end
 //   events.out.tfevents.…  the same for TensorBoard, if it is wanted
-//   corpus.txt             the text, if the program made it: another build makes another one
+//   corpus.txt             the text, from stdin or of the program: a later version may have another
 //
 // One program at a time trains in a folder: it holds a lock. The folder may come from somebody
 // else: nothing in it may be a link, so that nothing outside of it is read or written in its place.

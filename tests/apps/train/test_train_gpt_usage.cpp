@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "tapegrad/apps/gpt/gpt_facts.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/tests/apps/parsed.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
+#include "tapegrad/tests/places.h"
 
 namespace fs = std::filesystem;
 using namespace tapegrad;
@@ -99,22 +101,58 @@ TEST_CASE("without a name, a run gets the next free folder", "[train-gpt]") {
   }
 }
 
-TEST_CASE("the program's own sources are the default corpus", "[train-gpt]") {
+TEST_CASE("tiny shakespeare is the default corpus, as a run on its file has it", "[train-gpt]") {
+  const fs::path file = fs::path(places::kSources) / "data/corpora/tinyshakespeare.txt";
+  const run::Text own = gpt::default_text(), read = run::read_text({{file}});
+  CHECK(own.identity.bytes == 1115394);
+  CHECK(own.identity.fingerprint == "4016c93c3be74c18");  // of char-rnn's file, byte for byte
+  CHECK(own.contents == read.contents);
+  CHECK(own.documents == read.documents);
+  CHECK(own.identity.fingerprint == read.identity.fingerprint);
+  CHECK(own.identity.documents == read.identity.documents);
+
   const TempFolder folder;
-  const Result r = train({"--n-layer", "1", "--n-embd", "16", "--block-size", "8", "--max-iters",
+  const Args tiny = {"--n-layer",    "1",  "--n-embd",    "16", "--n-head",     "1",
+                     "--block-size", "8",  "--max-iters", "2",  "--batch-size", "4",
+                     "--eval-iters", "10", "--no-sample"};
+  const auto losses = [&](const std::string& run) {
+    Args numbers;
+    std::istringstream lines(TempFolder::get(folder / run / "metrics.jsonl"));
+    for (std::string line; std::getline(lines, line);) {
+      const auto json = nlohmann::json::parse(line);
+      for (const char* name : {"train_loss", "val_loss", "loss"}) {
+        if (json.contains(name)) numbers.push_back(json[name].dump());
+      }
+    }
+    return numbers;
+  };
+  for (const std::string tokenizer : {"char", "bpe:270"}) {
+    const Args options = tiny + Args{"--tokenizer", tokenizer};
+    const Result r = train(options + Args{"--out-dir", folder / ("own-" + tokenizer)});
+    check_ended_well(r);
+    check_ended_well(
+        train(options + Args{"--out-dir", folder / ("read-" + tokenizer), "--corpus", file}));
+    if (tokenizer == "char") {  // nanoGPT's parts
+      CHECK_THAT(r.out, ContainsSubstring("tiny shakespeare: 1,003,854 tokens to train, 111,540 "
+                                          "tokens to validate (char)"));
+    }
+    CHECK(losses("own-" + tokenizer).size() >= 5);
+    CHECK(losses("own-" + tokenizer) == losses("read-" + tokenizer));
+    CHECK(same_model(folder / ("own-" + tokenizer), folder / ("read-" + tokenizer)));
+  }
+}
+
+TEST_CASE("a run keeps the default corpus that it began with", "[train-gpt]") {
+  const TempFolder folder;
+  const fs::path run = folder / "run";
+  const Args resume = {"--init-from", "resume", "--no-sample", "--out-dir", run};
+  check_ended_well(train({"--n-layer", "1", "--n-embd", "16", "--block-size", "8", "--max-iters",
                           "0", "--batch-size", "256", "--eval-iters", "1", "--tokenizer", "char",
-                          "--no-sample", "--n-head", "1", "--out-dir", folder / "run"});
-  INFO(r.err);
-  CHECK(r.code == 0);
-  CHECK_THAT(r.out, ContainsSubstring("the program's own sources: "));
-  // Another build has another text, so the run keeps its own.
-  const std::string text = TempFolder::get(folder / "run/corpus.txt");
-  CHECK_THAT(text, ContainsSubstring("==== apps/commands/train_gpt.cpp\n\n#include"));
-  CHECK(text.find("==== CMakeLists.txt") < text.find("==== apps/commands/train_gpt.cpp"));
-  CHECK(train({"--init-from", "resume", "--no-sample", "--out-dir", folder / "run"}).code == 0);
-  std::ofstream(folder / "run/corpus.txt") << "changed";
-  check_usage_error(train({"--init-from", "resume", "--out-dir", folder / "run"}), 1,
-                    "another text");
+                          "--no-sample", "--n-head", "1", "--out-dir", run}));
+  CHECK(TempFolder::get(run / "corpus.txt") == gpt::default_text().contents);
+  check_ended_well(train(resume));
+  std::ofstream(run / "corpus.txt") << "changed";
+  check_usage_error(train(resume), 1, "another text");
 }
 
 TEST_CASE("a byte-pair tokenizer learns from the corpus", "[train-gpt]") {
