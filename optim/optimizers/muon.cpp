@@ -21,16 +21,16 @@ void polynomial(const Tensor& gram, const std::array<double, 3>& factors, Tensor
   const std::int64_t n = gram.dim(0);
   const T* g = gram.data<T>();
   T* r = result.mutable_data<T>();
-  gemm(Gemm<T>{.m = n,
-               .n = n,
-               .k = n,
-               .a = g,
-               .lda = n,
-               .b = g,
-               .ldb = n,
-               .c = r,
-               .ldc = n,
-               .alpha = static_cast<T>(factors[2])});
+  gemm_symmetric(Gemm<T>{.m = n,
+                         .n = n,
+                         .k = n,
+                         .a = g,
+                         .lda = n,
+                         .b = g,
+                         .ldb = n,
+                         .c = r,
+                         .ldc = n,
+                         .alpha = static_cast<T>(factors[2])});
   const T a = static_cast<T>(factors[0]), b = static_cast<T>(factors[1]);
   parallel_for(n, std::max<std::int64_t>(kGrain / n, 1), [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin * n; i < end * n; ++i) r[i] += b * g[i];
@@ -56,17 +56,17 @@ void orthogonalize(Tensor& x, const MuonOptions& o) {
   const bool wide = rows <= columns;
   for (std::int64_t step = 0; step < o.ns_steps; ++step) {
     const T* in = from.data<T>();
-    gemm(Gemm<T>{.ta = !wide,
-                 .tb = wide,
-                 .m = small,
-                 .n = small,
-                 .k = std::max(rows, columns),
-                 .a = in,
-                 .lda = columns,
-                 .b = in,
-                 .ldb = columns,
-                 .c = gram.mutable_data<T>(),
-                 .ldc = small});
+    gemm_symmetric(Gemm<T>{.ta = !wide,
+                           .tb = wide,
+                           .m = small,
+                           .n = small,
+                           .k = std::max(rows, columns),
+                           .a = in,
+                           .lda = columns,
+                           .b = in,
+                           .ldb = columns,
+                           .c = gram.mutable_data<T>(),
+                           .ldc = small});
     polynomial<T>(gram, o.ns_coefficients, factor);
     const T* f = factor.data<T>();
     gemm(Gemm<T>{.m = rows,
