@@ -1,3 +1,5 @@
+#include "tapegrad/optim/optimizers/muon.h"
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -6,7 +8,6 @@
 #include "tapegrad/autograd/gemm/gemm.h"
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/optim/clip.h"
-#include "tapegrad/optim/optimizers/muon.h"
 
 namespace tapegrad::optim {
 namespace {
