@@ -15,10 +15,10 @@ namespace {
 constexpr std::int64_t kGrain = 16384;
 constexpr double kFirstMomentum = 0.85;
 
-// The most iterations that are made on G alone. Roundings of G grow twelvefold in each, where they
-// would begin at those of X again. With 3, a result in f32 is about as far from that in f64 as when
-// each iteration is made on X; with 5, fifty times as far (Zhang, Amsel, Chen and Dao, "Gram
-// Newton-Schulz", 2026).
+// The most iterations that are made on G alone (Zhang, Amsel, Chen and Dao, "Gram Newton-Schulz",
+// 2026). Roundings of G grow twelvefold in each, where they would begin at those of X again. For a
+// 128×512 matrix in f32, measured: with 3, the result is at most twice as far from that in f64 as
+// when each iteration is made on X; with 5, up to 34 times.
 constexpr std::int64_t kGramSteps = 3;
 
 // to = alpha·A·B for polynomials A and B of one symmetric matrix.
