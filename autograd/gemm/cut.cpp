@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tapegrad/autograd/gemm/library.h"
+#include "tapegrad/base/error.h"
 #include "tapegrad/base/memory/dry_run.h"
 #include "tapegrad/base/parallel.h"
 
@@ -274,6 +275,51 @@ void gemm_any(const Gemm<T>& g) {
   });
 }
 
+// The rows of a block of a symmetric product: see gemm_symmetric(). Smaller blocks leave out more
+// of the upper triangle, and pack more.
+constexpr std::int64_t kSymmetricRows = 64;
+
+// Copies the lower triangle of C into the upper one, in tiles that stay in the cache.
+template <class T>
+void mirror_lower(std::int64_t n, T* c, std::int64_t ldc) {
+  constexpr std::int64_t kTile = 16;
+  parallel_for((n + kTile - 1) / kTile, 8, [=](std::int64_t first, std::int64_t last) {
+    for (std::int64_t begin = first * kTile; begin < std::min(n, last * kTile); begin += kTile) {
+      const std::int64_t end = std::min(n, begin + kTile);  // of the columns that are read
+      for (std::int64_t i = begin; i < n; i += kTile) {
+        for (std::int64_t j = begin; j < end; ++j) {
+          for (std::int64_t r = std::max(i, j + 1); r < std::min(n, i + kTile); ++r) {
+            c[j * ldc + r] = c[r * ldc + j];
+          }
+        }
+      }
+    }
+  });
+}
+
+template <class T>
+void gemm_symmetric_any(const Gemm<T>& g) {
+  check(g.m == g.n && g.beta == 0,
+        "[gemm] a symmetric product is square and overwrites C: m {}, n {}, beta {}", g.m, g.n,
+        g.beta);
+  if (g.n == 0 || in_dry_run()) return;
+  std::vector<Gemm<T>> blocks;  // the longest first, which helps to share them out
+  for (std::int64_t begin = (g.n - 1) / kSymmetricRows * kSymmetricRows; begin >= 0;
+       begin -= kSymmetricRows) {
+    const std::int64_t end = std::min(g.n, begin + kSymmetricRows);
+    blocks.push_back(columns_of(rows_of(g, begin, end), 0, end));
+    log(blocks.back());
+  }
+  const std::int64_t grain =
+      1 + kWorthThread / (kSymmetricRows * g.n * std::max<std::int64_t>(g.k, 1));
+  parallel_for(std::ssize(blocks), grain, [&](std::int64_t begin, std::int64_t end) {
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+      chosen(blocks[i]).multiply(blocks[i]);
+    }
+  });
+  mirror_lower(g.n, g.c, g.ldc);
+}
+
 std::atomic<GemmLog*> living{nullptr};
 std::mutex log_mutex;
 
@@ -282,6 +328,9 @@ std::mutex log_mutex;
 void gemm(const Gemm<float>& g) { gemm_any(g); }
 void gemm(const Gemm<double>& g) { gemm_any(g); }
 void gemm(const Gemm<bf16>& g) { gemm_any(g); }
+
+void gemm_symmetric(const Gemm<float>& g) { gemm_symmetric_any(g); }
+void gemm_symmetric(const Gemm<double>& g) { gemm_symmetric_any(g); }
 
 double gemm_flops() {
   return 2.0 * static_cast<double>(multiplications.load(std::memory_order_relaxed));

@@ -47,6 +47,12 @@ void gemm(const Gemm<float>& g);
 void gemm(const Gemm<double>& g);
 void gemm(const Gemm<bf16>& g);
 
+// The same for a C that is symmetric by what it is: X·Xᵀ, or a product of two polynomials of one
+// symmetric matrix. Computes the lower triangle in blocks of rows, and copies it into the upper
+// one. That is little more than half of the work. Error unless m = n and beta = 0.
+void gemm_symmetric(const Gemm<float>& g);
+void gemm_symmetric(const Gemm<double>& g);
+
 // A product whose m·n·k is less than this runs on the calling thread alone.
 inline constexpr std::int64_t kUncutWork = 5'000'000;
 

@@ -15,22 +15,35 @@ namespace {
 constexpr std::int64_t kGrain = 16384;
 constexpr double kFirstMomentum = 0.85;
 
+// The most iterations that are made on G alone (Zhang, Amsel, Chen and Dao, "Gram Newton-Schulz",
+// 2026). Roundings of G grow twelvefold in each, where they would begin at those of X again. For a
+// 128×512 matrix in f32, measured: with 3, the result is at most twice as far from that in f64 as
+// when each iteration is made on X; with 5, up to 34 times.
+constexpr std::int64_t kGramSteps = 3;
+
+// to = alpha·A·B for polynomials A and B of one symmetric matrix.
+template <class T>
+void multiply(const Tensor& a, const Tensor& b, Tensor& to, T alpha = 1) {
+  const std::int64_t n = a.dim(0);
+  gemm_symmetric(Gemm<T>{.m = n,
+                         .n = n,
+                         .k = n,
+                         .a = a.data<T>(),
+                         .lda = n,
+                         .b = b.data<T>(),
+                         .ldb = n,
+                         .c = to.mutable_data<T>(),
+                         .ldc = n,
+                         .alpha = alpha});
+}
+
 // The result is a·I + b·G + c·G·G. G is symmetric, n by n.
 template <class T>
 void polynomial(const Tensor& gram, const std::array<double, 3>& factors, Tensor& result) {
   const std::int64_t n = gram.dim(0);
+  multiply<T>(gram, gram, result, static_cast<T>(factors[2]));
   const T* g = gram.data<T>();
   T* r = result.mutable_data<T>();
-  gemm(Gemm<T>{.m = n,
-               .n = n,
-               .k = n,
-               .a = g,
-               .lda = n,
-               .b = g,
-               .ldb = n,
-               .c = r,
-               .ldc = n,
-               .alpha = static_cast<T>(factors[2])});
   const T a = static_cast<T>(factors[0]), b = static_cast<T>(factors[1]);
   parallel_for(n, std::max<std::int64_t>(kGrain / n, 1), [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin * n; i < end * n; ++i) r[i] += b * g[i];
@@ -38,37 +51,62 @@ void polynomial(const Tensor& gram, const std::array<double, 3>& factors, Tensor
   });
 }
 
-// Newton–Schulz iterations: takes the singular values of x (rows, columns) to about 1.
+// x divided by its norm; false if that is 0.
 template <class T>
-void orthogonalize(Tensor& x, const MuonOptions& o) {
-  const std::int64_t rows = x.dim(0), columns = x.dim(1), small = std::min(rows, columns);
+bool normalize(Tensor& x, double eps) {
   const std::vector<double> squares = square_sums(x);
   const double norm = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
-  if (norm == 0) return;
-  const T scale = static_cast<T>(1 / std::max(norm, o.eps));
+  if (norm == 0) return false;
+  const T scale = static_cast<T>(1 / std::max(norm, eps));
   T* values = x.mutable_data<T>();
   parallel_for(x.numel(), kGrain, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) values[i] *= scale;
   });
-  Tensor gram = Tensor::empty({small, small}, x.dtype());
-  Tensor factor = Tensor::empty({small, small}, x.dtype());
-  Tensor from = x, to = Tensor::empty(x.shape(), x.dtype());
+  return true;
+}
+
+// Newton–Schulz iterations: takes the singular values of x (rows, columns) to about 1.
+//
+// An iteration is X ← P·X with a polynomial P of G = X·Xᵀ, and takes G to P·G·P. All these are
+// polynomials of the first G: they are symmetric, and products of them are, too. So some iterations
+// of a matrix that is not square are made on G alone, with Q the product of their P, before X ←
+// Q·X.
+template <class T>
+void orthogonalize(Tensor& x, const MuonOptions& o) {
+  const std::int64_t rows = x.dim(0), columns = x.dim(1), small = std::min(rows, columns);
+  if (!normalize<T>(x, o.eps)) return;
   const bool wide = rows <= columns;
-  for (std::int64_t step = 0; step < o.ns_steps; ++step) {
+  const std::int64_t most = rows == columns ? 1 : std::min(kGramSteps, o.ns_steps);
+  const auto square = [&](bool needed) {
+    return Tensor::empty({needed ? small : 0, needed ? small : 0}, x.dtype());
+  };
+  Tensor gram = square(true), all = square(true), latest = square(most > 1);
+  Tensor beside = square(most > 1);
+  Tensor from = x, to = Tensor::empty(x.shape(), x.dtype());
+  for (std::int64_t done = 0; done < o.ns_steps;) {
     const T* in = from.data<T>();
-    gemm(Gemm<T>{.ta = !wide,
-                 .tb = wide,
-                 .m = small,
-                 .n = small,
-                 .k = std::max(rows, columns),
-                 .a = in,
-                 .lda = columns,
-                 .b = in,
-                 .ldb = columns,
-                 .c = gram.mutable_data<T>(),
-                 .ldc = small});
-    polynomial<T>(gram, o.ns_coefficients, factor);
-    const T* f = factor.data<T>();
+    gemm_symmetric(Gemm<T>{.ta = !wide,
+                           .tb = wide,
+                           .m = small,
+                           .n = small,
+                           .k = std::max(rows, columns),
+                           .a = in,
+                           .lda = columns,
+                           .b = in,
+                           .ldb = columns,
+                           .c = gram.mutable_data<T>(),
+                           .ldc = small});
+    polynomial<T>(gram, o.ns_coefficients, all);
+    const std::int64_t end = std::min(done + most, o.ns_steps);
+    for (++done; done < end; ++done) {
+      const Tensor& before = done % most == 1 ? all : latest;
+      multiply<T>(before, gram, beside);
+      multiply<T>(beside, before, gram);
+      polynomial<T>(gram, o.ns_coefficients, latest);
+      multiply<T>(latest, all, beside);
+      std::swap(all, beside);
+    }
+    const T* f = all.data<T>();
     gemm(Gemm<T>{.m = rows,
                  .n = columns,
                  .k = small,
@@ -80,8 +118,9 @@ void orthogonalize(Tensor& x, const MuonOptions& o) {
                  .ldc = columns});
     std::swap(from, to);
   }
-  if (o.ns_steps % 2 == 0) return;
+  if (from.data<T>() == x.data<T>()) return;
   const T* result = from.data<T>();
+  T* values = x.mutable_data<T>();
   parallel_for(x.numel(), kGrain, [=](std::int64_t begin, std::int64_t end) {
     std::copy(result + begin, result + end, values + begin);
   });

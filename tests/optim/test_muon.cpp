@@ -51,6 +51,25 @@ MuonOptions options_of(const nlohmann::json& json) {
   return o;
 }
 
+// The same by the names and the defaults of torch.optim.Muon.
+MuonOptions options_of_torch(const nlohmann::json& json) {
+  MuonOptions o = options_of(json);
+  const std::string adjust = json.value("adjust_lr_fn", "original");
+  o.adjust_lr = adjust == "original" ? optim::AdjustLr::original : optim::AdjustLr::match_rms_adamw;
+  return o;
+}
+
+// Those of golden_muon_torch.py: step 0 is for the parameters.
+Tensor numbers_of_torch(const nlohmann::json& shape, std::int64_t t, DType dtype) {
+  const std::int64_t rows = shape[0], columns = shape[1];
+  std::vector<double> values;
+  for (std::int64_t k = 0; k < rows * columns; ++k) {
+    const std::int64_t number = (37 * k * k + 101 * k * t + 13 * t + 5 * k) % 1021 - 510;
+    values.push_back(static_cast<double>(number) / 1024);
+  }
+  return Tensor::from<double>(values, {rows, columns}).to(dtype);
+}
+
 // The largest difference of a value from what it should be, in multiples of the largest value.
 double worst(const Tensor& t, const std::vector<double>& expected) {
   double difference = 0, largest = 0;
@@ -94,6 +113,30 @@ TEST_CASE("Muon makes the steps of its formula, in f64 and f32", "[muon]") {
   }
 }
 
+// PyTorch's own optimiser: without its rounding to bf16, and as it is.
+TEST_CASE("Muon makes the steps of torch.optim.Muon, but for bf16", "[muon]") {
+  const nlohmann::json golden = golden_json("muon_torch.json");
+  const auto [kind, dtype, tolerance] = GENERATE(table<std::string, DType, double>(
+      {{"f64", DType::f64, 1e-13}, {"f32", DType::f32, 1e-6}, {"bf16", DType::f32, 0.01}}));
+  for (const auto& [label, golden_case] : golden["cases"].items()) {
+    NamedTensors parameters;
+    for (const auto& [name, shape] : golden["shapes"].items()) {
+      parameters.emplace_back(name, numbers_of_torch(shape, 0, dtype).set_requires_grad());
+    }
+    Muon muon(parameters, options_of_torch(golden_case["options"]));
+    for (int t = 1; t <= golden["steps"].get<int>(); ++t) {
+      for (auto [name, p] : parameters) {
+        p.set_grad(numbers_of_torch(golden["shapes"][name], t, dtype));
+      }
+      muon.step(golden["lr"]);
+    }
+    for (const auto& [name, p] : parameters) {
+      INFO(label << ", " << name << ", " << kind);
+      CHECK(worst(p, golden_case[kind][name]) <= tolerance);
+    }
+  }
+}
+
 // The singular values of the update of a matrix with more rows than columns, and of its transpose.
 TEST_CASE("Muon's update is nearly orthogonal, and has the root mean square of AdamW's", "[muon]") {
   const Tensor gradient = noise({60, 20});
@@ -107,6 +150,23 @@ TEST_CASE("Muon's update is nearly orthogonal, and has the root mean square of A
   for (std::int64_t i = 0; i < 20; ++i) {
     CHECK(gram.at(i * 20 + i) > 0.4);
     CHECK(gram.at(i * 20 + i) < 1.5);
+  }
+}
+
+// More rows than a block of gemm_symmetric() has.
+TEST_CASE("Muon's iterations on X·Xᵀ alone are those on X", "[muon]") {
+  for (const Shape& shape : {Shape{70, 150}, Shape{70, 70}}) {
+    const Tensor g = noise(shape);
+    Tensor x = g / std::sqrt(sum(g * g).item());
+    for (int i = 0; i < 5; ++i) {
+      const Tensor gram = matmul(x, transpose(x, 0, 1));
+      x = x * 3.4445 + matmul(gram * -4.7750 + matmul(gram, gram) * 2.0315, x);
+    }
+    const MuonOptions options{.adjust_lr = optim::AdjustLr::original};
+    CHECK(difference(step_of("w", g, options), x, 0, 1e-12) == "");
+    const Tensor tall = step_of("w", transpose(g, 0, 1), options);
+    const double ratio = static_cast<double>(shape[1]) / static_cast<double>(shape[0]);
+    CHECK(difference(transpose(tall, 0, 1), x * std::sqrt(ratio), 0, 1e-12) == "");
   }
 }
 

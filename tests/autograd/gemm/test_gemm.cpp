@@ -96,3 +96,47 @@ TEST_CASE("rows apart have the bits that they have alone, on any number of threa
     CHECK(difference(y, linear(x, {w, precision}, bias), 1e-3, 1e-4) == "");
   }
 }
+
+TEST_CASE("a symmetric product is the whole one, and has equal triangles, on any number of threads",
+          "[gemm]") {
+  Rng rng(10);
+  for (const bool ta : {false, true}) {
+    for (const auto& [n, k] : {std::pair{1, 5}, {7, 1}, {64, 9}, {65, 30}, {130, 700}, {300, 0}}) {
+      INFO(n << " by " << k << (ta ? ", transposed" : ""));
+      const Tensor x = normal(rng, {ta ? k : n, ta ? n : k});
+      const double* a = x.data<double>();
+      const std::int64_t ld = ta ? n : k;
+      Tensor whole = Tensor::full({n, n}, 3, DType::f64), half = whole.clone(),
+             alone = whole.clone();
+      const auto product = [&, n = n, k = k](Tensor& c) {
+        return Gemm<double>{.ta = ta,
+                            .tb = !ta,
+                            .m = n,
+                            .n = n,
+                            .k = k,
+                            .a = a,
+                            .lda = ld,
+                            .b = a,
+                            .ldb = ld,
+                            .c = c.mutable_data<double>(),
+                            .ldc = n,
+                            .alpha = 0.5};
+      };
+      gemm(product(whole));
+      {
+        const Threads three(3);
+        gemm_symmetric(product(half));
+      }
+      {
+        const Threads one(1);
+        gemm_symmetric(product(alone));
+      }
+      CHECK(difference(half, whole, 1e-12, 1e-12) == "");
+      CHECK(same_bits(half, transpose(half, 0, 1)));
+      CHECK(same_bits(half, alone));
+    }
+  }
+  CHECK_THROWS_WITH(gemm_symmetric(Gemm<double>{.m = 2, .n = 3}), ContainsSubstring("square"));
+  CHECK_THROWS_WITH(gemm_symmetric(Gemm<double>{.m = 2, .n = 2, .beta = 1}),
+                    ContainsSubstring("overwrites C"));
+}
