@@ -76,6 +76,8 @@ const Args& values() {
                             "bpe:99999999999",
                             "char-cpu",
                             "quickstart",
+                            "char-fast",
+                            "fine-tune",
                             "epochs",
                             "cosine",
                             "torch",

@@ -11,17 +11,17 @@ using namespace tapegrad::testing;
 
 namespace {
 
-constexpr std::int32_t kNone = 11;  // with tiny_config()'s 11 tokens
+constexpr std::int32_t kNoToken = 11;  // with tiny_config()'s 11 tokens
 
-nn::DecoderConfig config_of(int ngrams, std::int64_t rows = 16384) {
+nn::DecoderConfig ngram_config(int ngrams, std::int64_t rows = 16384) {
   nn::DecoderConfig config = tiny_config();
   config.positions = nn::Positions::rotary;
   config.ngrams = ngrams, config.ngram_rows = rows;
   return config;
 }
 
-struct Model {
-  explicit Model(const nn::DecoderConfig& config)
+struct NgramModel {
+  explicit NgramModel(const nn::DecoderConfig& config)
       : params(rng, DType::f64), decoder(params, config) {
     randomize(params.parameters(), rng);
   }
@@ -42,7 +42,7 @@ Tensor row_of(const std::vector<std::int32_t>& tokens) {
 }
 
 // What a model of pairs and triples adds up for the last of three tokens.
-Tensor sum_of(const Model& m, const std::vector<std::int32_t>& ngram) {
+Tensor sum_of(const NgramModel& m, const std::vector<std::int32_t>& ngram) {
   const auto last = std::span(ngram);
   return m.row("wte", ngram[2]) + m.row("ngrams.2", nn::ngram_row(last.last(2), 11, 144)) +
          m.row("ngrams.3", nn::ngram_row(last, 11, 1728));
@@ -56,8 +56,8 @@ TEST_CASE("n-grams have rows of their own while these last, and share them then"
   CHECK(nn::ngram_rows(11, 3, 1727) == 1727);
   CHECK(nn::ngram_rows(1 << 24, 8, 1 << 24) == 1 << 24);
   std::set<std::int64_t> own, shared;
-  for (std::int32_t a = 0; a <= kNone; ++a) {
-    for (std::int32_t b = 0; b <= kNone; ++b) {
+  for (std::int32_t a = 0; a <= kNoToken; ++a) {
+    for (std::int32_t b = 0; b <= kNoToken; ++b) {
       own.insert(nn::ngram_row(std::vector{a, b}, 11, 144));
       shared.insert(nn::ngram_row(std::vector{a, b}, 11, 100));
     }
@@ -70,27 +70,27 @@ TEST_CASE("n-grams have rows of their own while these last, and share them then"
 }
 
 TEST_CASE("a token's embedding gets those of the n-grams that it ends", "[ngrams]") {
-  const Model m(config_of(3));
+  const NgramModel m(ngram_config(3));
   const Tensor ids = Tensor::from({3, 1, 4, 1, 5, 9}, {2, 3});
   const auto same = [](const Tensor& embedded, std::int64_t b, std::int64_t t, const Tensor& sum) {
     const Tensor x = slice(slice(embedded, 0, b, b + 1), 1, t, t + 1);
     return difference(x.view({1, 8}), sum, 1e-12, 1e-12) == "";
   };
   const Tensor x = m.decoder.embed(ids);
-  CHECK(same(x, 0, 0, sum_of(m, {kNone, kNone, 3})));
-  CHECK(same(x, 0, 1, sum_of(m, {kNone, 3, 1})));
+  CHECK(same(x, 0, 0, sum_of(m, {kNoToken, kNoToken, 3})));
+  CHECK(same(x, 0, 1, sum_of(m, {kNoToken, 3, 1})));
   CHECK(same(x, 0, 2, sum_of(m, {3, 1, 4})));
-  CHECK(same(x, 1, 0, sum_of(m, {kNone, kNone, 1})));
+  CHECK(same(x, 1, 0, sum_of(m, {kNoToken, kNoToken, 1})));
   CHECK(same(x, 1, 2, sum_of(m, {1, 5, 9})));
   // A document begins at the last token of the second row.
   const Tensor starts = Tensor::from({0, 0, 0, 0, 0, 2}, {2, 3});
   const Tensor apart = m.decoder.embed({ids, starts});
-  CHECK(same(apart, 1, 1, sum_of(m, {kNone, 1, 5})));
-  CHECK(same(apart, 1, 2, sum_of(m, {kNone, kNone, 9})));
+  CHECK(same(apart, 1, 1, sum_of(m, {kNoToken, 1, 5})));
+  CHECK(same(apart, 1, 2, sum_of(m, {kNoToken, kNoToken, 9})));
 }
 
 TEST_CASE("a cache knows the tokens before, whatever became of it", "[ngrams]") {
-  const Model m(config_of(3));
+  const NgramModel m(ngram_config(3));
   const auto after = [&](nn::KVCache& cache, std::int32_t token) {
     nn::KVCache* const one = &cache;
     return m.decoder.embed(row_of({token}), {&one, 1});
@@ -114,7 +114,7 @@ TEST_CASE("a cache knows the tokens before, whatever became of it", "[ngrams]") 
 }
 
 TEST_CASE("rows of one cache are tokens that follow each other", "[ngrams]") {
-  const Model m(config_of(3, 50));
+  const NgramModel m(ngram_config(3, 50));
   nn::KVCache a, b;
   m.decoder.states(row_of({3, 1}), a);
   m.decoder.states(row_of({2}), b);
@@ -131,5 +131,5 @@ TEST_CASE("rows of one cache are tokens that follow each other", "[ngrams]") {
 }
 
 TEST_CASE("rows of n-grams need n-grams", "[ngrams]") {
-  CHECK_THROWS_WITH(Model(config_of(1, 50)), "ngram_rows needs ngrams");
+  CHECK_THROWS_WITH(NgramModel(ngram_config(1, 50)), "ngram_rows needs ngrams");
 }
