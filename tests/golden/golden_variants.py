@@ -1,4 +1,5 @@
-"""The GPT's variants in PyTorch: how Q, K and V are made, rotary positions, tied heads, other norms and dropouts."""
+"""The GPT's variants in PyTorch: how Q, K and V are made, rotary positions, tied heads, other norms and dropouts, squared
+ReLU, learned scalars of the residual stream, embeddings of n-grams."""
 
 import torch
 import torch.nn as nn
@@ -16,6 +17,32 @@ def rope(x):
     angle = torch.outer(torch.arange(T, dtype=torch.float64), frequency).repeat(1, 2).to(x.dtype)
     low, high = x.chunk(2, dim=-1)
     return x * angle.cos() + torch.cat([-high, low], dim=-1) * angle.sin()
+
+
+def relu2(x):
+    return F.relu(x).square()
+
+
+def ngram_rows(vocab_size, n, most):
+    return min((vocab_size + 1) ** n, most)
+
+
+def ngram_row(ngram, vocab_size, rows):
+    """The n-gram as a number in base V + 1, hashed by the end of SplitMix64 if there are not rows for all."""
+    x = 0
+    for token in ngram:
+        x = x * (vocab_size + 1) + token
+    if (vocab_size + 1) ** len(ngram) <= rows:
+        return x
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    x = (x ^ x >> 27) * 0x94D049BB133111EB % 2**64
+    return (x ^ x >> 31) % rows
+
+
+def rows_of_ngrams(idx, n, vocab_size, rows):
+    """(B, T) → the row of the n tokens up to each; before a row's first token, there is token V."""
+    padded = [[vocab_size] * (n - 1) + tokens for tokens in idx.tolist()]
+    return torch.tensor([[ngram_row(tokens[t:t + n], vocab_size, rows) for t in range(idx.shape[1])] for tokens in padded])
 
 
 class Norm(nn.Module):
@@ -41,6 +68,9 @@ class Attention(nn.Module):
         else:
             self.c_attn = nn.Linear(width, 3 * width, bias=bias)
         self.c_proj = nn.Linear(width, width)
+        self.qk_norm = c.get("qk_norm", False)
+        if self.qk_norm:
+            self.q_norm, self.k_norm = (Norm(width // heads, c.get("unbiased_norm", False)) for _ in range(2))
         self.drop = nn.Dropout(c.get("dropout", 0.0))
         self.out_drop = nn.Dropout(c.get("dropout", 0.0) if c.get("attn_out_dropout", True) else 0.0)
 
@@ -48,6 +78,8 @@ class Attention(nn.Module):
         B, T, C = x.shape
         parts = [w(x) for w in (self.W_query, self.W_key, self.W_value)] if self.separate else self.c_attn(x).split(C, 2)
         q, k, v = (t.view(B, T, self.heads, -1).transpose(1, 2) for t in parts)
+        if self.qk_norm:
+            q, k = self.q_norm(q), self.k_norm(k)
         if self.rope:
             q, k = rope(q), rope(k)
         scores = (q @ k.transpose(2, 3)).masked_fill(torch.ones(T, T).triu(1).bool(), -torch.inf)
@@ -60,7 +92,8 @@ class MLP(nn.Module):
         super().__init__()
         inner = c.get("n_inner", 4 * width)
         self.c_fc, self.c_proj = nn.Linear(width, inner), nn.Linear(inner, width)
-        self.act = {"gelu": nn.GELU("tanh"), "gelu-erf": nn.GELU(), "relu": nn.ReLU()}[c.get("activation", "gelu")]
+        self.act = {"gelu": nn.GELU("tanh"), "gelu-erf": nn.GELU(), "relu": nn.ReLU(),
+                    "relu2": relu2}[c.get("activation", "gelu")]
         self.inner_drop = nn.Dropout(c.get("dropout", 0.0) if c.get("ff_dropout", False) else 0.0)
         self.drop = nn.Dropout(c.get("dropout", 0.0))
 
@@ -75,8 +108,13 @@ class Block(nn.Module):
         self.attn = Attention(width, heads, c)
         self.ln_2 = Norm(width, c.get("unbiased_norm", False))
         self.mlp = MLP(width, c)
+        self.residual_scalars = None
+        if c.get("residual_scalars", False):
+            self.residual_scalars = nn.ParameterDict({"state": torch.ones(1), "embedding": torch.zeros(1)})
 
-    def forward(self, x):
+    def forward(self, x, x0):
+        if self.residual_scalars is not None:
+            x = self.residual_scalars["state"] * x + self.residual_scalars["embedding"] * x0
         x = x + self.attn(self.ln_1(x))
         return x + self.mlp(self.ln_2(x))
 
@@ -86,6 +124,8 @@ class VariantGPT(nn.Module):
         super().__init__()
         placeholder = c.get("placeholder", False)
         self.wte = nn.Embedding(vocab_size, n_embd)
+        self.ngrams = nn.ModuleDict({str(n): nn.Embedding(ngram_rows(vocab_size, n, c.get("ngram_rows", 16384)), n_embd)
+                                     for n in range(2, c.get("ngrams", 1) + 1)})
         self.wpe = None if c.get("rope", False) else nn.Embedding(block_size, n_embd)
         self.drop = nn.Dropout(c.get("dropout", 0.0))
         self.h = nn.ModuleList([] if placeholder else [Block(n_embd, n_head, c) for _ in range(n_layer)])
@@ -96,11 +136,14 @@ class VariantGPT(nn.Module):
 
     def forward(self, idx, targets):
         x = self.wte(idx)
+        for n, table in self.ngrams.items():
+            x = x + table(rows_of_ngrams(idx, int(n), self.wte.num_embeddings, table.num_embeddings))
         if self.wpe is not None:
             x = x + self.wpe(torch.arange(idx.shape[1]))
         x = self.drop(x)
+        x0 = F.rms_norm(x, x.shape[-1:], eps=1e-5)
         for block in self.h:
-            x = block(x)
+            x = block(x, x0)
         logits = self.lm_head(self.ln_f(x))
         return logits, F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
@@ -116,6 +159,12 @@ VARIANTS = {
     "gptconfig": dict(activation="gelu-erf", n_inner=20, attn_out_dropout=False, dropout=0.1),
     "placeholder": dict(tied=False, placeholder=True, dropout=0.1),
 }
+NEWER_VARIANTS = {  # their weights are drawn behind all others, so that those and the batch stay as they are
+    "relu2-scalars": dict(activation="relu2", residual_scalars=True),
+    "pairs": dict(ngrams=2),
+    "shared-ngrams": dict(tied=False, ngrams=3, ngram_rows=50, activation="relu2", residual_scalars=True, qk_norm=True,
+                          rope=True),
+}
 DROPOUT_SEED = 7  # set once before the first forward: all draws after that are dropout's
 
 
@@ -123,19 +172,20 @@ def key_of(name, p):
     return f"{name} ({', '.join(map(str, p.shape))})"
 
 
-def make_weights():
-    """Every weight that some variant has, far from a fresh model's, so that every path counts. Variants share them."""
-    torch.manual_seed(42)
-    weights = {}
-    for c in VARIANTS.values():
+def gain_of(name):
+    is_gain = "ln_" in name or "_norm" in name
+    return 1.0 if is_gain and name.endswith("weight") or name.endswith("residual_scalars.state") else 0.0
+
+
+def make_weights(variants, weights):
+    """Adds every weight that some variant has, far from a fresh model's, so that every path counts. Variants share them."""
+    for c in variants.values():
         for name, p in VariantGPT(c, **SIZE).named_parameters():
             if name == "lm_head.weight" and c.get("tied", True):
                 continue  # the first name of a tied weight is the embedding's
             key = key_of(name, p)
             if key not in weights:
-                gain = 1.0 if "ln_" in name and name.endswith("weight") else 0.0
-                weights[key] = torch.empty_like(p).normal_(gain, 0.3)
-    return weights
+                weights[key] = torch.empty_like(p).normal_(gain_of(name), 0.3)
 
 
 def load(model, weights):
@@ -146,13 +196,16 @@ def load(model, weights):
 
 def variant_training():
     """Logits, loss and every gradient of the first of ten AdamW steps on one batch, and the ten losses."""
-    weights = make_weights()
-    tensors = {f"param/{key}": t for key, t in weights.items()}
+    torch.manual_seed(42)
+    weights = {}
+    make_weights(VARIANTS, weights)
     V, T = SIZE["vocab_size"], SIZE["block_size"]
     idx, targets = torch.randint(0, V, (3, T)), torch.randint(0, V, (3, T))
+    make_weights(NEWER_VARIANTS, weights)
+    tensors = {f"param/{key}": t for key, t in weights.items()}
     tensors |= {"idx": idx.to(torch.int32), "targets": targets.to(torch.int32)}
     facts = {"weight_decay": WEIGHT_DECAY, "dropout_seed": DROPOUT_SEED, "size": SIZE, **ADAMW, "variants": {}}
-    for name, c in VARIANTS.items():
+    for name, c in (VARIANTS | NEWER_VARIANTS).items():
         model = VariantGPT(c, **SIZE)
         load(model, weights)
         optimizer = make_optimizer(model)

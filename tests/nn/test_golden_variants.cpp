@@ -36,6 +36,10 @@ nn::DecoderConfig config_of(const std::string& variant) {
   if (c.value("unbiased_norm", false)) config.norm = nn::NormKind::unbiased;
   config.ff_dropout = c.value("ff_dropout", false);
   config.attn_out_dropout = c.value("attn_out_dropout", true);
+  config.residual_scalars = c.value("residual_scalars", false);
+  config.qk_norm = c.value("qk_norm", false);
+  config.ngrams = c.value("ngrams", config.ngrams);
+  config.ngram_rows = c.value("ngram_rows", config.ngram_rows);
   if (c.contains("n_inner")) config.n_inner = c.at("n_inner").get<std::int64_t>();
   return config;
 }
@@ -89,7 +93,7 @@ void check_variant(const std::string& variant, const nlohmann::json& expected) {
 
 TEST_CASE("each variant of the GPT has PyTorch's logits, gradients and losses of ten steps",
           "[golden][variants]") {
-  CHECK(facts().at("variants").size() == 12);
+  CHECK(facts().at("variants").size() == 15);
   for (const auto& [variant, expected] : facts().at("variants").items()) {
     if (variant == "placeholder") {
       check_variant<tutorial::PlaceholderGPT>(variant, expected);
