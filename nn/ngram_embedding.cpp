@@ -23,22 +23,22 @@ std::int64_t ngram_rows(std::int64_t vocab_size, int n, std::int64_t most) {
 
 std::int64_t ngram_row(std::span<const std::int32_t> ngram, std::int64_t vocab_size,
                        std::int64_t rows) {
-  std::uint64_t number = 0;
-  for (const std::int32_t token : ngram) {
-    number =
-        number * static_cast<std::uint64_t>(vocab_size + 1) + static_cast<std::uint64_t>(token);
-  }
   const int n = static_cast<int>(ngram.size());
   const bool each_has_one = ngram_rows(vocab_size, n, rows + 1) <= rows;
-  const auto all = static_cast<std::uint64_t>(rows);
-  return static_cast<std::int64_t>(each_has_one ? number : mixed(number) % all);
+  const auto digits = static_cast<std::uint64_t>(vocab_size) + 1;
+  std::uint64_t number = 0;
+  for (const std::int32_t token : ngram) {
+    const auto digit = static_cast<std::uint64_t>(token);
+    number = each_has_one ? number * digits + digit : mixed(number + digit + 1);
+  }
+  return static_cast<std::int64_t>(number % static_cast<std::uint64_t>(rows));
 }
 
 NgramEmbedding::NgramEmbedding(const Params& p, const DecoderConfig& c)
     : vocab_size_(c.vocab_size) {
   for (int n = 2; n <= c.ngrams; ++n) {
-    rows_.push_back(nn::ngram_rows(c.vocab_size, n, c.ngram_rows));
-    tables_.emplace_back(p / n, rows_.back(), c.n_embd);
+    const std::int64_t rows = nn::ngram_rows(c.vocab_size, n, c.ngram_rows);
+    tables_.push_back({Embedding(p / n, rows, c.n_embd), rows});
   }
 }
 
@@ -67,7 +67,8 @@ std::vector<std::vector<std::int32_t>> NgramEmbedding::rows_for(
       recent.erase(recent.begin(), recent.end() - static_cast<std::ptrdiff_t>(longest));
       for (std::size_t i = 0; i < rows.size(); ++i) {
         const auto ngram = std::span(recent).last(i + 2);
-        rows[i].push_back(static_cast<std::int32_t>(ngram_row(ngram, vocab_size_, rows_[i])));
+        rows[i].push_back(
+            static_cast<std::int32_t>(ngram_row(ngram, vocab_size_, tables_[i].rows)));
       }
     }
   }
@@ -77,9 +78,9 @@ std::vector<std::vector<std::int32_t>> NgramEmbedding::rows_for(
 Tensor NgramEmbedding::operator()(const Tensor& ids, const Tensor& document_starts,
                                   std::span<KVCache* const> caches) const {
   const std::vector<std::vector<std::int32_t>> rows = rows_for(ids, document_starts, caches);
-  Tensor sum = tables_[0](Tensor::from(rows[0], ids.shape()));
+  Tensor sum = tables_[0].embedding(Tensor::from(rows[0], ids.shape()));
   for (std::size_t i = 1; i < tables_.size(); ++i) {
-    sum = sum + tables_[i](Tensor::from(rows[i], ids.shape()));
+    sum = sum + tables_[i].embedding(Tensor::from(rows[i], ids.shape()));
   }
   return sum;
 }

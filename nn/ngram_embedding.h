@@ -28,11 +28,14 @@ class NgramEmbedding {
                     std::span<KVCache* const> caches = {}) const;
 
  private:
+  struct Table {
+    Embedding embedding;  // of the last n tokens
+    std::int64_t rows;
+  };
   std::vector<std::vector<std::int32_t>> rows_for(const Tensor& ids, const Tensor& document_starts,
                                                   std::span<KVCache* const> caches) const;
 
-  std::vector<Embedding> tables_;   // of 2, 3 … tokens
-  std::vector<std::int64_t> rows_;  // of each table
+  std::vector<Table> tables_;  // n = 2, 3 …
   std::int64_t vocab_size_ = 0;
 };
 

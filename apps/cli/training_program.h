@@ -34,10 +34,8 @@ template <class Options>
 struct TrainingProgram {
   std::string summary;      // for --help
   std::string_view format;  // of config.json
-  // Where all options start from: if none is named, the first one, or what this names for a run
-  // that begins with the weights of a model.
+  // Where all options start from, the first one if none is named.
   std::span<const Preset<Options>> presets;
-  std::string_view tuning_preset = {};
   void (*describe)(CommandLine&);  // examples for --help
   // The options that follow from those that were given, before the common ones are settled.
   Options (*adjusted)(const Options& given, const CommandLine&);
@@ -144,9 +142,7 @@ std::optional<Options> parse(const TrainingProgram<Options>& program, const Call
                                o.optimizer.warmup_iters == o.optimizer.default_warmup()};
     o.call = given;
   } else {
-    const bool tunes = !program.tuning_preset.empty() && o.call.folder.starts_from_model();
-    const bool by_model = tunes && !cli.given("--preset");
-    o = preset_of(program, by_model ? std::string(program.tuning_preset) : o.text.preset);
+    o = preset_of(program, std::string(o.text.preset));
   }
   cli.set_values();
   if (cli.printed_information()) return std::nullopt;

@@ -141,6 +141,5 @@ struct Options {
 };
 
 const std::vector<cli::Preset<Options>>& presets();
-inline constexpr std::string_view kTuningPreset = "fine-tune";  // of runs that begin with a model
 
 }  // namespace tapegrad::gpt

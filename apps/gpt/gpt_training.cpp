@@ -222,7 +222,6 @@ const cli::TrainingProgram<Options>& training() {
       .summary = "Trains a GPT on text and keeps it in a run folder.",
       .format = run::kGPTFormat,
       .presets = presets(),
-      .tuning_preset = kTuningPreset,
       .describe = describe,
       .adjusted = adjusted,
       .check_patterns = check_patterns,

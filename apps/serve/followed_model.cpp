@@ -56,6 +56,7 @@ bool FollowedModel::renew() {
     model_.params = std::move(newer.params);
     model_.gpt.wte = std::move(newer.gpt.wte);
     model_.gpt.wpe = std::move(newer.gpt.wpe);
+    model_.gpt.ngrams = std::move(newer.gpt.ngrams);
     model_.gpt.h = std::move(newer.gpt.h);
     model_.gpt.ln_f = std::move(newer.gpt.ln_f);
     model_.gpt.lm_head = std::move(newer.gpt.lm_head);

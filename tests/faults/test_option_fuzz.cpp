@@ -77,7 +77,6 @@ const Args& values() {
                             "char-cpu",
                             "quickstart",
                             "char-fast",
-                            "fine-tune",
                             "epochs",
                             "cosine",
                             "torch",

@@ -27,16 +27,20 @@ def ngram_rows(vocab_size, n, most):
     return min((vocab_size + 1) ** n, most)
 
 
-def ngram_row(ngram, vocab_size, rows):
-    """The n-gram as a number in base V + 1, hashed by the end of SplitMix64 if there are not rows for all."""
-    x = 0
-    for token in ngram:
-        x = x * (vocab_size + 1) + token
-    if (vocab_size + 1) ** len(ngram) <= rows:
-        return x
+def mixed(x):
+    """The end of a step of SplitMix64."""
     x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 % 2**64
     x = (x ^ x >> 27) * 0x94D049BB133111EB % 2**64
-    return (x ^ x >> 31) % rows
+    return x ^ x >> 31
+
+
+def ngram_row(ngram, vocab_size, rows):
+    """The n-gram as a number in base V + 1, or a hash of it if there are not rows for all."""
+    each_has_one = (vocab_size + 1) ** len(ngram) <= rows
+    x = 0
+    for token in ngram:
+        x = x * (vocab_size + 1) + token if each_has_one else mixed((x + token + 1) % 2**64)
+    return x % rows
 
 
 def rows_of_ngrams(idx, n, vocab_size, rows):
