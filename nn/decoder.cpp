@@ -178,10 +178,11 @@ Tensor Decoder::run_blocks(Tensor x, bool again, Rng* rng, const Tensor& documen
   const Tensor x0 = normed_embedding(x);
   for (const Block& block : h) {
     const auto run = [&block, document_starts](Inputs in, Rng* r) {
-      return block(in[0], r, document_starts);
+      return block(block.entry(in[0], in.size() > 1 ? in[1] : Tensor()), r, document_starts);
     };
-    x = block.entry(x, x0);
-    x = again ? checkpoint(run, {x}, rng) : block(x, rng, document_starts);
+    std::vector<Tensor> inputs = {x};
+    if (x0.defined()) inputs.push_back(x0);
+    x = again ? checkpoint(run, inputs, rng) : run(inputs, rng);
   }
   return x;
 }

@@ -75,9 +75,9 @@ struct Decoder {
   // block_size.
   Tensor embed(const TokenRows& tokens, std::span<KVCache* const> caches = {}) const;
   // A result of embed() → the n_layer + 1 states (B, T, C) before, between and behind the blocks,
-  // without dropout; with residual_scalars, those before a block are what it gets. Each block adds
-  // to the state that it gets (Elhage et al., "A Mathematical Framework for Transformer Circuits",
-  // 2021).
+  // without dropout. A block adds to the state before it (Elhage et al., "A Mathematical Framework
+  // for Transformer Circuits", 2021). With residual_scalars, that is the mixture that it gets, not
+  // what the block before it gave.
   std::vector<Tensor> residual_stream(const Tensor& embedded) const;
   // Tokens (B, T) → the normed output of the last block (B, T, C), by logit_scale larger: what the
   // head needs. Error if T > block_size.

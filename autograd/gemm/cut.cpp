@@ -299,9 +299,9 @@ void mirror_lower(std::int64_t n, T* c, std::int64_t ldc) {
 
 template <class T>
 void gemm_symmetric_any(const Gemm<T>& g) {
-  check(g.m == g.n && g.beta == 0,
-        "[gemm] a symmetric product is square and overwrites C: m {}, n {}, beta {}", g.m, g.n,
-        g.beta);
+  check(g.m == g.n && g.beta == 0 && !g.batch_invariant,
+        "[gemm] a symmetric product is square, overwrites C and is one: m {}, n {}, beta {}{}", g.m,
+        g.n, g.beta, g.batch_invariant ? ", batch_invariant" : "");
   if (g.n == 0 || in_dry_run()) return;
   std::vector<Gemm<T>> blocks;  // the longest first, which helps to share them out
   for (std::int64_t begin = (g.n - 1) / kSymmetricRows * kSymmetricRows; begin >= 0;

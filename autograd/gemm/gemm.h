@@ -49,7 +49,7 @@ void gemm(const Gemm<bf16>& g);
 
 // The same for a C that is symmetric by what it is: X·Xᵀ, or a product of two polynomials of one
 // symmetric matrix. Computes the lower triangle in blocks of rows, and copies it into the upper
-// one. That is little more than half of the work. Error unless m = n and beta = 0.
+// one: (1 + 64/n)/2 of the work. Error unless m = n, beta = 0, and without batch_invariant.
 void gemm_symmetric(const Gemm<float>& g);
 void gemm_symmetric(const Gemm<double>& g);
 

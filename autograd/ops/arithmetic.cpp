@@ -220,11 +220,11 @@ Tensor relu2(const Tensor& x) {
             "relu2_backward", dy, v,
             [](const Tensor& d, const Tensor& from) {
               return zip("relu2_backward", d, from,
-                         [](auto e, auto u) { return u < 0 ? decltype(u){0} : e * (u + u); });
+                         [](auto e, auto u) { return u <= 0 ? decltype(u){0} : e * (u + u); });
             },
             // It has no gradient of its own, so it need not be recorded.
             [](const Tensor& from) {
-              return map(from, [](auto u) { return static_cast<decltype(u)>(u > 0 ? 2 : 0); });
+              return map(from, [](auto u) { return static_cast<decltype(u)>(u <= 0 ? 0 : 2); });
             });
       },
       {.cheap = true});

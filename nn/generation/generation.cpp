@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tapegrad/nn/decoder_names.h"
+
 namespace tapegrad::nn {
 namespace {
 
@@ -32,8 +34,10 @@ void check_bias(const GenerateOptions& options, std::int64_t vocab_size) {
 
 std::vector<std::span<const std::byte>> read_by_pass(const Decoder& model, const Params& params) {
   std::vector<std::span<const std::byte>> memory;
+  const std::string ngrams = std::string(decoder_names(model.config).ngrams) + ".";
   for (const auto& [name, matrix] : params.packed_matrices()) {
-    if (model.config.tied || matrix != model.wte.weight.packed) memory.push_back(matrix->memory());
+    const bool looked_up = !model.config.tied && matrix == model.wte.weight.packed;
+    if (!looked_up && name.rfind(ngrams, 0) != 0) memory.push_back(matrix->memory());
   }
   return memory;
 }

@@ -98,13 +98,14 @@ void orthogonalize(Tensor& x, const MuonOptions& o) {
                            .ldc = small});
     polynomial<T>(gram, o.ns_coefficients, all);
     const std::int64_t end = std::min(done + most, o.ns_steps);
+    const Tensor* before = &all;  // the P of the iteration before
     for (++done; done < end; ++done) {
-      const Tensor& before = done % most == 1 ? all : latest;
-      multiply<T>(before, gram, beside);
-      multiply<T>(beside, before, gram);
+      multiply<T>(*before, gram, beside);
+      multiply<T>(beside, *before, gram);
       polynomial<T>(gram, o.ns_coefficients, latest);
       multiply<T>(latest, all, beside);
       std::swap(all, beside);
+      before = &latest;
     }
     const T* f = all.data<T>();
     gemm(Gemm<T>{.m = rows,

@@ -55,7 +55,8 @@ struct MuonOptions {
 // ‖u‖ is the root of all squares; a, b and c are ns_coefficients. Five steps take singular values
 // of X from 0.002 on to between about 0.7 and 1.2, and multiply smaller ones by 485 at most. A
 // matrix with more rows than columns is multiplied by the polynomial of XᵀX from the right, which
-// is the same and cheaper. A checkpoint has m as "momentum_buffer.<name>".
+// is the same and cheaper; some iterations of one that is not square are made on G alone, which
+// rounds otherwise (kGramSteps in muon.cpp). A checkpoint has m as "momentum_buffer.<name>".
 //
 // All products are of p's own type. PyTorch rounds X to bf16, which is faster on GPUs; most
 // processors have no instructions for it.

@@ -40,7 +40,7 @@ struct WatchProgram {
 }  // namespace
 
 TEST_CASE("serve --follow answers with the newest checkpoint of a run", "[serve]") {
-  const TinyRun run(5);
+  const TinyRun run(5, {"--ngrams", "2"});
   const RunningServer follows({"--follow"}, run.run), stays({}, run.run);
   const std::string before = sampled_from(run.run);
   CHECK(follows.text(kGreedy) == before);

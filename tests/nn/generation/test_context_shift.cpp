@@ -129,7 +129,9 @@ TEST_CASE("a shifted text of one layer, or of learned positions, is that of what
 
 TEST_CASE("a shifted text does not depend on threads, on others, and on lookup", "[shift]") {
   const auto positions = GENERATE(nn::Positions::rotary, nn::Positions::learned);
-  Model model(config_of(positions, 3));
+  nn::DecoderConfig config = config_of(positions, 3);
+  config.ngrams = 3;
+  Model model(config);
   const Tokens prompt = model.text(7);
   const auto alone = shifted(model.gpt, prompt, 150);
   CHECK(alone.size() == 150);

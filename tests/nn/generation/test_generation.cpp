@@ -21,7 +21,7 @@ nn::DecoderConfig config_of(bool rope) {
   config.block_size = 24;
   config.n_embd = 60;  // no multiple of a register's width
   config.n_head = 3;
-  if (rope) config.positions = nn::Positions::rotary;
+  if (rope) config.positions = nn::Positions::rotary, config.ngrams = 3;
   return config;
 }
 

@@ -24,7 +24,7 @@ struct Model {
     config.n_embd = 60;  // no multiple of a register's width
     config.n_head = 3;
     if (rope) config.positions = nn::Positions::rotary;
-    if (rope) config.n_kv_head = 1;
+    if (rope) config.n_kv_head = 1, config.ngrams = 3;
     return config;
   }
   Rng rng{11};

@@ -24,7 +24,7 @@ nn::DecoderConfig config_of(bool rope) {
   config.n_embd = 64;
   config.n_head = 4;
   config.n_kv_head = 2;
-  if (rope) config.positions = nn::Positions::rotary;
+  if (rope) config.positions = nn::Positions::rotary, config.ngrams = 3;
   return config;
 }
 
