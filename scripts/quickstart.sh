@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # usage: scripts/quickstart.sh [OPTION_OF_TRAIN_GPT…]
-# Builds tapegrad, trains a small GPT on tiny shakespeare for two minutes, and prints what
-# it writes. Options change the run: scripts/quickstart.sh --max-iters 100
+# Builds tapegrad, trains a small GPT on tiny shakespeare, in some two minutes, and prints what it
+# writes. Options change the run: scripts/quickstart.sh --max-iters 100
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -9,4 +9,4 @@ scripts/packages.sh
 cmake -S . -B build -DCMAKE_BUILD_TYPE=Release >/dev/null
 echo "Building the programs…"
 cmake --build build --parallel "$(nproc)" --target programs
-exec build/bin/train-gpt --preset quickstart "$@"
+exec build/bin/train-gpt --preset char-fast "$@"

@@ -41,6 +41,7 @@ Options char_fast() {
   a.batch_size = 24, a.max_iters = 800;
   a.optimizer = optim::optimizer_named("muon");
   a.learning_rate = 3e-3, a.min_lr = 0;
+  a.decay = {"ngrams*=3"};
   return o;
 }
 

@@ -178,6 +178,10 @@ Options adjusted(const Options& given, const cli::CommandLine& cli) {
   o.text = with_chat(o.text, folder, cli);
   if (!folder.resumes() && !folder.starts_from_model()) o.model.block_size = o.text.block_size;
   o = with_teacher(with_initial_model(o, cli));
+  // A preset's decay of tables that the model does not have.
+  if (o.model.ngrams == 1 && !cli.given("--decay")) {
+    std::erase_if(o.optimizer.decay, [](const auto& rule) { return rule.starts_with("ngrams"); });
+  }
   if (o.extras.plan) {
     o.extras.batches_of_ranks =
         cli::batches_of_ranks(o.optimizer.gradient_accumulation_steps, folder.resumes(),

@@ -160,7 +160,7 @@ TEST_CASE("the README's picture has the options and the first loss of the quicks
   CHECK(title == fmt::format("Losses of a run of 800 steps: from {:.2f} to {:.2f}", first, last));
 
   const TempFolder folder;
-  check_ended_well(train({"--preset", "quickstart", "--max-iters", "1", "--eval-iters", "2",
+  check_ended_well(train({"--preset", "char-fast", "--max-iters", "1", "--eval-iters", "2",
                           "--final-eval", "none", "--no-sample", "--out-dir", folder / "run"}));
   const tapegrad::Json now = tapegrad::read_json_object(folder / "run/config.json");
   tapegrad::Json drawn = tapegrad::parse_json<tapegrad::Json>(between("<desc>", "</desc>"), 4);
