@@ -174,7 +174,9 @@ std::filesystem::path absolute_path(const std::filesystem::path& path) {
 
 std::filesystem::path resolved_path(const std::filesystem::path& path) {
   std::error_code error;
-  std::filesystem::path resolved = std::filesystem::weakly_canonical(path, error);
+  // weakly_canonical() leaves a relative path of which nothing exists as it is.
+  const std::filesystem::path here = std::filesystem::current_path(error);
+  std::filesystem::path resolved = std::filesystem::weakly_canonical(here / path, error);
   check_looked(path, error);
   return resolved;
 }

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "tapegrad/apps/cli/command.h"
@@ -111,13 +112,12 @@ gpt::Options options_of(const std::vector<std::string>& args, const sweep::Sweep
   return *o;
 }
 
-// Error if the folder of a run would lie inside its texts.
-void check_outside(const fs::path& folder, const gpt::Options& run) {
+std::vector<run::NamedText> texts_of(const gpt::Options& run) {
   std::vector<run::NamedText> texts;
   for (const auto& [option, paths] : gpt::Options::texts(run)) {
     for (const std::string& path : *paths) texts.push_back({option, run::weighted_file(path).path});
   }
-  run::check_outside(folder, texts);
+  return texts;
 }
 
 // All that the plan of a sweep needs to know of a run. Its options may hold a whole model.
@@ -126,6 +126,7 @@ struct RunFacts {
   std::optional<std::int64_t> steps;  // nothing: minutes or passes decide
   bool has_decay;                     // --lr-decay-iters
   double bytes;                       // 0 if the number of jobs is given
+  std::vector<std::string> reads;     // its texts, and the model that it begins with
 };
 
 // Reads a text at most once for each tokenizer, whose facts it keeps.
@@ -148,11 +149,17 @@ std::vector<RunFacts> check_runs(const Options& o, const sweep::SweepPlan& plan,
     try {
       const gpt::Options options = options_of(args, plan);
       const std::string& preset = options.text.preset;
-      check_outside(o.out_dir.empty() ? "sweeps/" + preset : o.out_dir, options);
+      const std::vector<run::NamedText> texts = texts_of(options);
+      run::check_outside(fs::path(o.out_dir.empty() ? "sweeps/" + preset : o.out_dir) / run.name,
+                         texts);
       RunFacts next{.preset = preset,
                     .steps = options.optimizer.max_iters,
                     .has_decay = options.optimizer.lr_decay_iters.has_value(),
-                    .bytes = o.jobs ? 0 : memory_of_run(options, facts)};
+                    .bytes = o.jobs ? 0 : memory_of_run(options, facts),
+                    .reads = {}};
+      for (const run::NamedText& text : texts) next.reads.push_back(text.path);
+      const run::FolderOptions& from = options.call.folder;
+      if (from.starts_from_model()) next.reads.push_back(from.init_from);
       if (options.call.max_minutes || options.passes.epochs) next.steps.reset();
       all.push_back(next);
     } catch (const cli::UsageError& error) {
@@ -279,7 +286,10 @@ int sweep_runs(const cli::Call& call) {
   run::make_folder(plan.folder);
   // Held until this program ends.
   static_cast<void>(run::lock_folder(plan.folder, "running a sweep"));
-  return sweep::run_sweep(plan, sweep::begin_in(plan.folder, record, o->overwrite));
+  std::set<std::string> reads;
+  for (const RunFacts& run : runs) reads.insert(run.reads.begin(), run.reads.end());
+  return sweep::run_sweep(
+      plan, sweep::begin_in(plan.folder, record, o->overwrite, {reads.begin(), reads.end()}));
 }
 
 int run(const cli::Call& call) {

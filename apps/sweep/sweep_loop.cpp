@@ -33,11 +33,16 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// The way in which somebody else has stopped a run that could have gone on; empty if nobody has.
-std::string stop_of(int code) {
+// The way in which somebody else has stopped a run that could have gone on; empty if nobody has. A
+// run that crashes (SIGSEGV, say) has failed: it would crash again.
+std::string stop_of(int code, const fs::path& folder) {
   if (code == TrainingChild::kNoStatus) return "nobody knows how it ended";
   if (code == kInterruptedExitCode) return "it was interrupted";
-  return code < 0 ? fmt::format("signal {} ended it", -code) : "";
+  for (const int signal : {SIGKILL, SIGINT, SIGTERM, SIGHUP}) {
+    if (code == -signal) return fmt::format("signal {} ended it", signal);
+  }
+  // That program came between is_held() and the lock of the run, whose own is gone by now.
+  return code != 0 && run::is_locked(folder) ? "another program trains in its folder" : "";
 }
 
 // The work of a run in a rung, in any unit.
@@ -62,7 +67,8 @@ std::string failure_of(const fs::path& folder, std::size_t begin, int code) {
     error = error_in(output.substr(std::min(begin, output.size())));
   } catch (const Error&) {  // the exit code says something, too
   }
-  return error.empty() ? fmt::format("exit code {}", code) : error;
+  if (!error.empty()) return error;
+  return code < 0 ? fmt::format("signal {} ended it", -code) : fmt::format("exit code {}", code);
 }
 
 class Sweep {
@@ -146,6 +152,7 @@ class Sweep {
   }
 
   void start(std::size_t i) {
+    held_.erase(i);
     const RunRecord& run = record_.runs[i];
     const fs::path folder = plan_.folder / run.name, output = folder / kOutputFile;
     run::make_folder(folder);
@@ -177,13 +184,13 @@ class Sweep {
     RunRecord& run = record_.runs[ended.run];
     run.seconds += seconds_since(ended.begin);
     if (code != 0 && interrupted()) return;  // it goes on another time
-    if (const std::string stop = stop_of(code); !stop.empty()) {
+    const fs::path folder = plan_.folder / run.name;
+    if (const std::string stop = stop_of(code, folder); !stop.empty()) {
       lacks_runs_ = true;
       terminal_.line(fmt::format("{}: not done: {} ({})", run.name, stop, described(record_, run)));
       std::fflush(stdout);
       return;
     }
-    const fs::path folder = plan_.folder / run.name;
     const FinalLoss final = final_loss_of(folder);
     run.steps = final.steps;
     if (code != 0) {
@@ -240,7 +247,7 @@ class Sweep {
   std::size_t rung_ = 0;
   bool lacks_runs_ = false;
   std::deque<std::size_t> waiting_;
-  std::set<std::size_t> held_;  // runs that have waited for their folders
+  std::set<std::size_t> held_;  // runs that wait for their folders
   std::vector<Active> active_;
 };
 

@@ -80,13 +80,21 @@ std::string difference(const Json& before, const Json& now) {
   return "its options differ";
 }
 
-void remove_sweep(const fs::path& folder, const Json& stored) {
+void remove_sweep(const fs::path& folder, const Json& stored,
+                  const std::vector<std::string>& reads) {
   const fs::path path = folder / kSweepFile;
   std::vector<fs::path> folders;
   for (const Json& run : runs_in(path, stored)) folders.push_back(folder / name_of(path, run));
   for (const fs::path& run : folders) {
     check(!run::is_locked(run), "{}: another program trains there, and its run is not removed",
           run.string());
+  }
+  for (const std::string& name : reads) {
+    const fs::path read = resolved_path(name);
+    for (const fs::path& run : folders) {
+      check(!run::is_inside(read, resolved_path(run)),
+            "the runs read {}, which --overwrite would remove: choose another --out-dir", name);
+    }
   }
   for (const fs::path& run : folders) run::remove_or_fail(run);
   run::remove_or_fail(folder / kTableFile);
@@ -119,7 +127,8 @@ std::vector<RunRecord> with_results(const fs::path& path, const Json& stored,
   return runs;
 }
 
-SweepRecord begin_in(const fs::path& folder, SweepRecord record, bool overwrite) {
+SweepRecord begin_in(const fs::path& folder, SweepRecord record, bool overwrite,
+                     const std::vector<std::string>& reads) {
   const fs::path path = folder / kSweepFile;
   run::make_folder(folder);
   if (path_exists(path)) {
@@ -131,7 +140,7 @@ SweepRecord begin_in(const fs::path& folder, SweepRecord record, bool overwrite)
     Json asked;
     get(path, stored, "asked", asked);
     if (overwrite) {
-      remove_sweep(folder, stored);
+      remove_sweep(folder, stored, reads);
     } else {
       // As texts: of a path that is no UTF-8, the file has what json_text() makes of it.
       check(json_text(asked) == json_text(record.asked),

@@ -48,8 +48,10 @@ std::vector<RunRecord> with_results(const std::filesystem::path& path, const Jso
 
 // Makes the folder and takes over the results of the same sweep there; a run whose folder is gone
 // has none. Error, with the difference, if another sweep is there; with `overwrite`, whatever sweep
-// is there is removed with its runs. Error, before anything is removed, if a program trains in one.
-SweepRecord begin_in(const std::filesystem::path& folder, SweepRecord record, bool overwrite);
+// is there is removed with its runs. Error, before anything is removed, if a program trains in one,
+// or if one of the paths that the new runs read is in one.
+SweepRecord begin_in(const std::filesystem::path& folder, SweepRecord record, bool overwrite,
+                     const std::vector<std::string>& reads = {});
 void save(const std::filesystem::path& folder, const SweepRecord& record);
 
 // The last final validation loss that a run folder has, and its step; kNoLoss if it has none.

@@ -47,7 +47,7 @@ auto first_range(const std::vector<VariedOption>& options) {
 }
 
 std::vector<Values> drawn_values(const SearchOptions& o, const std::vector<VariedOption>& options) {
-  // After so many in a row that are known, all are known: each of 999 would be drawn 20 times.
+  // After so many in a row that are known, hardly any is new: each of 999 would be drawn 20 times.
   constexpr int most_known = 20'000;
   const auto count = static_cast<std::size_t>(o.runs.value_or(kDrawnRuns));
   std::vector<Values> values;
@@ -60,7 +60,7 @@ std::vector<Values> drawn_values(const SearchOptions& o, const std::vector<Varie
     in_a_row = 0;
   }
   if (values.size() < count) {
-    print_error(fmt::format("note: there are only {} combinations of values, and not {}\n",
+    print_error(fmt::format("note: found only {} different combinations of values, and not {}\n",
                             values.size(), count));
   }
   return values;

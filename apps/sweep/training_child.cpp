@@ -65,8 +65,8 @@ TrainingChild::TrainingChild(const std::vector<std::string>& args, const fs::pat
   std::vector<char*> argv = {name.data()};
   for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
   argv.push_back(nullptr);
-  const int in = open_or_fail("/dev/null", O_RDONLY);
   const int out = open_or_fail(output, O_WRONLY | O_CREAT | O_APPEND);
+  const int in = open_or_fail("/dev/null", O_RDONLY);
   const pid_t parent = ::getpid();
   ::signal(SIGCHLD, SIG_DFL);
   int report[2] = {-1, -1};

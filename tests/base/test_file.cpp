@@ -76,6 +76,7 @@ TEST_CASE("paths are made whole and folders listed, or an Error says why not", "
   CHECK(absolute_path("a/b") == std::filesystem::current_path() / "a/b");
   CHECK(resolved_path(folder / "link/file") == resolved_path(file));
   CHECK(resolved_path(folder / "link/none") == resolved_path(folder.path()) / "none");
+  CHECK(resolved_path("none/at/all") == resolved_path(".") / "none/at/all");
   CHECK(list_folder(folder.path()).size() == 2);
   const std::string name(256, 'a');
   CHECK_THROWS_AS(absolute_path(""), Error);

@@ -150,7 +150,31 @@ TEST_CASE("a sweep refuses what a file behind -- has for its runs as well", "[sw
   const fs::path overwrite = sweep.folder.put("overwrite", "overwrite = true\n");
   check_error_of("tapegrad sweep", sweep.run({"--vary", "n-layer=1,2"}, 6, {"--config", overwrite}),
                  2, "--overwrite behind --");
+  const fs::path resume = sweep.folder.put("resume", "init_from = resume\n");
+  check_error_of("tapegrad sweep", sweep.run({"--vary", "n-layer=1,2"}, 6, {"--config", resume}), 2,
+                 "--init-from resume");
+  check_error_of("tapegrad sweep", sweep.run({"--vary", "init-from=scratch,resume"}), 2,
+                 "--init-from resume");
   CHECK(!fs::exists(sweep.out));
+}
+
+TEST_CASE("a sweep does not remove what its runs read", "[sweep]") {
+  const TinySweep sweep;
+  check_ended_well(sweep.run({"--vary", "dropout=0,0.1"}));
+  const fs::path model = sweep.out / "002";
+  const auto check_kept = [&](const Args& args, const std::string& text) {
+    const Result r = run_program("tapegrad", args);
+    check_error_of("tapegrad sweep", r, 1, text);
+    CHECK(fs::exists(sweep.out / "001/model.safetensors"));
+    CHECK(fs::exists(model / "model.safetensors"));
+  };
+  const Args begin = {"sweep", "--vary", "dropout=0.2", "--out-dir", sweep.out, "--overwrite"};
+  check_kept(begin + Args{"--", sweep.corpus, "--max-iters", "6", "--init-from", model},
+             "which --overwrite would remove");
+  const fs::path own = sweep.folder.put("out/002/own.txt", tiny_text());
+  check_kept(begin + Args{"--", own, "--max-iters", "6"}, "which --overwrite would remove");
+  const fs::path text = sweep.folder.put("out/001/text/a.txt", tiny_text()).parent_path();
+  check_kept(begin + Args{"--", text.parent_path(), "--max-iters", "6"}, "lies inside");
 }
 
 TEST_CASE("a sweep whose runs would lie inside their text is refused", "[sweep]") {

@@ -93,7 +93,7 @@ TEST_CASE("results that are not of this sweep are refused", "[sweep]") {
   check_refused("\"steps\": 0", "\"steps\": -1", "0 or more");
 }
 
-TEST_CASE("--overwrite removes nothing while a program trains in the sweep", "[sweep]") {
+TEST_CASE("--overwrite removes nothing that a program trains in or the new runs read", "[sweep]") {
   const TempFolder folder;
   const SweepRecord fresh{
       .asked = {{"seed", 1}}, .names = {"n-layer"}, .runs = new_runs({{"4"}, {"6"}})};
@@ -105,6 +105,9 @@ TEST_CASE("--overwrite removes nothing while a program trains in the sweep", "[s
   CHECK_THROWS_WITH(begin_in(folder.path(), fresh, true), ContainsSubstring("trains there"));
   CHECK(std::filesystem::exists(folder / "001/config.json"));
   ::close(lock);
-  begin_in(folder.path(), fresh, true);
+  CHECK_THROWS_WITH(begin_in(folder.path(), fresh, true, {folder / "002/x.txt"}),
+                    ContainsSubstring("which --overwrite would remove"));
+  CHECK(std::filesystem::exists(folder / "001/config.json"));
+  begin_in(folder.path(), fresh, true, {folder / "sweep.txt"});
   CHECK(!std::filesystem::exists(folder / "001"));
 }

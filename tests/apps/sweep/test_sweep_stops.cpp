@@ -1,5 +1,7 @@
 // Runs of a sweep that are stopped, by the sweep or by somebody else.
 
+#include <sys/file.h>
+
 #include <cstdlib>
 #include <fstream>
 #include <string>
@@ -101,6 +103,45 @@ TEST_CASE("a run that somebody else ends is not done, and the others go on", "[s
     CHECK(runs.at(0).at("final_val_losses").empty());
     CHECK(runs.at(1).at("final_val_losses").size() == 1);
   }
+}
+
+TEST_CASE("a run that crashes has failed", "[sweep]") {
+  const TinySweep sweep;
+  const Args args = sweep.args({"--vary", "max-iters=10000000,4", "--jobs", "1"});
+  Program program("tapegrad", args);
+  wait_for_checkpoint(sweep);
+  const pid_t run = child_of(program.pid());
+  REQUIRE(run > 0);
+  ::kill(run, SIGSEGV);
+  const Result r = program.wait();
+  INFO(r.out << r.err);
+  CHECK(r.code == 0);
+  CHECK_THAT(r.out, ContainsSubstring("001: failed: "));
+  CHECK(sweep.record().at("runs").at(0).at("error") != "");
+}
+
+TEST_CASE("a run whose folder another program takes as it starts is not done", "[sweep]") {
+  const TinySweep sweep;
+  const Args options = {"--vary", "n-layer=1,2", "--jobs", "1"};
+  train_all_but_first(sweep, options);
+  // A sweep that looks does not see a shared lock, and a run cannot train beside one.
+  const int lock = ::open((sweep.out / "001").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  REQUIRE(::flock(lock, LOCK_SH | LOCK_NB) == 0);
+  {
+    Program program("tapegrad", sweep.args(options));
+    for (int i = 0; i < 60'000 && !fs::exists(sweep.out / "001/output.txt"); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    REQUIRE(::flock(lock, LOCK_EX) == 0);
+    const Result r = program.wait();
+    INFO(r.out << r.err);
+    CHECK(r.code == 1);
+    CHECK_THAT(r.out, ContainsSubstring("001: not done: another program trains"));
+    CHECK(sweep.record().at("runs").at(0).at("error") == "");
+  }
+  ::close(lock);
+  check_ended_well(sweep.run(options));
+  CHECK(sweep.record().at("runs").at(0).at("final_val_losses").size() == 1);
 }
 
 TEST_CASE("a sweep waits for a folder in which another program trains", "[sweep]") {
