@@ -160,7 +160,7 @@ TEST_CASE("Muon's iterations on X·Xᵀ alone are those on X", "[muon]") {
     const double ratio = static_cast<double>(shape[1]) / static_cast<double>(shape[0]);
     Tensor x = g / std::sqrt(sum(g * g).item());
     for (int steps = 1; steps <= 7; ++steps) {
-      INFO(shape << ", " << steps << " iterations");
+      INFO(shape[0] << " by " << shape[1] << ", " << steps << " iterations");
       const Tensor gram = matmul(x, transpose(x, 0, 1));
       x = x * 3.4445 + matmul(gram * -4.7750 + matmul(gram, gram) * 2.0315, x);
       const MuonOptions options{.ns_steps = steps, .adjust_lr = optim::AdjustLr::original};
