@@ -78,7 +78,8 @@ void check_variant(const std::string& variant, const nlohmann::json& expected) {
     tape.backward(loss);
     CHECK(loss.item() == Approx(expected.at("losses").at(step).get<double>()).epsilon(1e-5));
     if (step == 0) {
-      CHECK(difference(logits, tensors().at(variant + "/logits"), 1e-4, 1e-6) == "");
+      // Logits are about 1, and sums of f32 products in another order.
+      CHECK(difference(logits, tensors().at(variant + "/logits"), 1e-4, 3e-6) == "");
       for (const auto& [name, t] : params.parameters()) {
         INFO(name);
         CHECK(difference(t.grad(), tensors().at(variant + "/grad/" + name), 1e-4, 1e-6) == "");
