@@ -303,6 +303,8 @@ void gemm_symmetric_any(const Gemm<T>& g) {
         "[gemm] a symmetric product is square, overwrites C and is one: m {}, n {}, beta {}{}", g.m,
         g.n, g.beta, g.batch_invariant ? ", batch_invariant" : "");
   if (g.n == 0 || in_dry_run()) return;
+  // Then A and B may be nowhere, and have no blocks.
+  if (g.k == 0) return gemm_any(g);
   std::vector<Gemm<T>> blocks;  // the longest first, which helps to share them out
   for (std::int64_t begin = (g.n - 1) / kSymmetricRows * kSymmetricRows; begin >= 0;
        begin -= kSymmetricRows) {
