@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,10 +20,17 @@ namespace tapegrad::cli {
 
 // A training program, as its command line sees it, and the way from arguments to options.
 
+// Operations per second of a product, the same in all processes of a run.
+using ProductRate = std::function<double(const Product&)>;
+inline double rate_here(const Product& product) { return product_rate(product); }
+
 template <class Options>
 struct Preset {
   std::string name, summary;
   Options options;
+  // Of a preset that goes by what is asked for, such as the time and the length of the text: the
+  // options of this call, which its arguments then replace.
+  Options (*chosen)(const Options& asked, const ProductRate&) = nullptr;
 };
 
 // `Options` is a described struct with the parts call (CallOptions), text (with the members preset
@@ -90,11 +98,18 @@ run::Config settled_config(const TrainingProgram<Options>& program, const Option
 }
 
 template <class Options>
-Options preset_of(const TrainingProgram<Options>& program, const std::string& name) {
+const Preset<Options>& preset_named(const TrainingProgram<Options>& program,
+                                    std::string_view name) {
   const auto it = std::find_if(program.presets.begin(), program.presets.end(),
                                [&](const auto& preset) { return preset.name == name; });
   check(it != program.presets.end(), "there is no preset '{}'", name);
-  Options o = it->options;
+  return *it;
+}
+
+// Its options, before any call.
+template <class Options>
+Options preset_of(const TrainingProgram<Options>& program, const std::string& name) {
+  Options o = preset_named(program, name).options;
   o.text.preset = name;
   return o;
 }
@@ -120,7 +135,7 @@ Options options_of_run(const TrainingProgram<Options>& program,
 // run is resumed. dtype may still be automatic.
 template <class Options>
 std::optional<Options> parse(const TrainingProgram<Options>& program, const Call& call,
-                             int ranks = 1) {
+                             int ranks = 1, const ProductRate& rate = rate_here) {
   Options o = preset_of(program, program.presets.front().name);
   CommonOptions common{o.call, o.optimizer, o.text.preset, o.text.corpus, Options::texts(o)};
   detail::PresetSummaries presets;
@@ -142,7 +157,15 @@ std::optional<Options> parse(const TrainingProgram<Options>& program, const Call
                                o.optimizer.warmup_iters == o.optimizer.default_warmup()};
     o.call = given;
   } else {
-    o = preset_of(program, std::string(o.text.preset));
+    Options asked = std::move(o);
+    o = preset_of(program, asked.text.preset);
+    const auto chosen = preset_named(program, asked.text.preset).chosen;
+    if (chosen && !cli.given("--help") && !cli.given("--version")) {
+      asked.text.corpus.insert(asked.text.corpus.end(), words.begin(), words.end());
+      use_compute(asked.call.compute);
+      as_usage([&] { o = chosen(asked, rate); });
+      o.text.preset = asked.text.preset;
+    }
   }
   cli.set_values();
   if (cli.printed_information()) return std::nullopt;
@@ -164,7 +187,12 @@ std::optional<Options> parse(const TrainingProgram<Options>& program, const Call
 template <class Options>
 std::optional<Options> parse(const TrainingProgram<Options>& program, const Call& call,
                              Processes& processes) {
-  std::optional<Options> o = parse(program, call, processes.size());
+  const auto rate = [&](const Product& product) {
+    double agreed = rate_here(product);  // ranks' processors may differ
+    processes.broadcast(std::as_writable_bytes(std::span(&agreed, 1)));
+    return agreed;
+  };
+  std::optional<Options> o = parse(program, call, processes.size(), rate);
   if (!o) return o;
   use_compute(o->call.compute);
   if (o->optimizer.dtype == run::TrainDtype::automatic) {

@@ -1,5 +1,6 @@
 #include "tapegrad/apps/gpt/gpt_options.h"
 
+#include "tapegrad/apps/gpt/fast.h"
 #include "tapegrad/run/train/evaluation/evaluate.h"
 
 namespace tapegrad::gpt {
@@ -33,15 +34,8 @@ Options quickstart() {
 // What docs/recipes.md finds for tiny shakespeare: char-cpu's size and time, and a lower loss.
 Options char_fast() {
   Options o = char_cpu();
-  nn::DecoderConfig& m = o.model;
-  m.positions = nn::Positions::rotary, m.activation = nn::Activation::relu2;
-  m.qk_norm = m.residual_scalars = true;
-  m.ngrams = 3;
-  run::OptimizerOptions& a = o.optimizer;
-  a.batch_size = 24, a.max_iters = 800;
-  a.optimizer = optim::optimizer_named("muon");
-  a.learning_rate = 3e-3, a.min_lr = 0;
-  a.decay = {"ngrams*=3"};
+  set_fast_parts(o);
+  o.optimizer.batch_size = 24, o.optimizer.max_iters = 800;
   return o;
 }
 
@@ -119,6 +113,18 @@ Options book_124m() {
 
 }  // namespace
 
+void set_fast_parts(Options& o) {
+  nn::DecoderConfig& m = o.model;
+  m.positions = nn::Positions::rotary, m.activation = nn::Activation::relu2;
+  m.bias = m.tied = false;
+  m.qk_norm = m.residual_scalars = true;
+  m.ngrams = 3;
+  run::OptimizerOptions& a = o.optimizer;
+  a.optimizer = optim::optimizer_named("muon");
+  a.learning_rate = 3e-3, a.min_lr = 0;
+  a.decay = {"ngrams*=3"};
+}
+
 void Options::validate() const {
   text.validate();
   tuning.validate();
@@ -184,6 +190,8 @@ const std::vector<cli::Preset<Options>>& presets() {
   static const std::vector<cli::Preset<Options>> list = {
       {"quickstart", "two minutes, on tiny shakespeare", quickstart()},
       {"char-fast", "as long as char-cpu, to a lower loss: newer parts, and Muon", char_fast()},
+      {"fast", "newer parts at the size that goes by --max-minutes and the text's length",
+       fast_options(Means{}), fast_options},
       {"char-cpu", "nanoGPT's recipe for a laptop, 0.8 M parameters", char_cpu()},
       {"char", "nanoGPT's shakespeare_char, 10.7 M parameters: hours on a CPU", char_gpu()},
       {"gpt2-124m", "GPT-2's smallest model, on sequences of 256 tokens", gpt2_124m()},

@@ -32,6 +32,7 @@ struct CallExtras {
   bool summary = false, plan = false, eval_only = false;
   Recompute recompute = Recompute::off;
   std::string recompute_note;  // no option: why it was chosen, if it was `automatic`
+  std::string recipe_note;     // no option: what --preset fast went by
   std::int64_t ranks = 1;
   std::int64_t batches_of_ranks = 1;  // no option: gradient_accumulation_steps of so many processes
   std::string bandwidth = "10Gbit", latency = "50us";
@@ -141,5 +142,8 @@ struct Options {
 };
 
 const std::vector<cli::Preset<Options>>& presets();
+
+// The parts that docs/recipes.md finds to pay at any size, with Muon at its rates.
+void set_fast_parts(Options& options);
 
 }  // namespace tapegrad::gpt

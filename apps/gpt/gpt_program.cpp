@@ -164,6 +164,9 @@ run::RunHeader Program::about() const {
         {"teacher", fmt::format("{}, {} of the loss at temperature {:g}", plan_.teaching.teacher,
                                 plan_.teaching.weight, plan_.teaching.temperature)});
   }
+  if (!plan_.extras.recipe_note.empty()) {
+    about.lines.push_back({"recipe", plan_.extras.recipe_note});
+  }
   if (!plan_.extras.recompute_note.empty()) {
     about.lines.push_back({"recompute", plan_.extras.recompute_note});
   }
