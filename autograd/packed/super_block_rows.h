@@ -87,8 +87,6 @@ struct Q4_K : ScalesAndMins<V> {
   }
 };
 
-// A fifth bit of each number: bit G of byte 4·r + b of a vector is that of element 4·G + b of row
-// r.
 template <class V>
 struct Q5_K : ScalesAndMins<V> {
   using Base = ScalesAndMins<V>;
@@ -108,8 +106,7 @@ struct Q5_K : ScalesAndMins<V> {
   }
   template <int G>
   static typename V::B group(const std::uint8_t* block) {
-    const auto fifth = V::template field<G, 1>(V::bytes(block + Base::kNumbers));
-    return V::either(nibbles<V, G>(block + Base::kNumbers + 64), fifth);
+    return five_bits<V, G>(block + Base::kNumbers);
   }
 
  private:
