@@ -28,8 +28,7 @@ struct BlockSums {
       const F product = V::mul(V::floats(sum(j)), V::mul(scale, V::set(of_x.scale)));
       totals[j] = V::add(totals[j], product);
       if constexpr (Layout::kHasMins) {
-        const float weight = of_x.scale * static_cast<float>(of_x.sums[0] + of_x.sums[1]);
-        totals[j] = V::add(totals[j], V::mul(Layout::min(header, block), V::set(weight)));
+        totals[j] = V::add(totals[j], V::mul(Layout::min(header, block), weight_of_min(of_x)));
       }
     }
   }
@@ -54,6 +53,16 @@ struct BlockSums {
       sum = Layout::kSigned ? V::signed_dot(sum, w, four) : V::dot(sum, w, four);
     }
     if constexpr (G < 7) groups<G + 1>();
+  }
+
+  F weight_of_min(const RoundedBlock& of_x) const {
+    if constexpr (Layout::kHasMinFactors) {
+      const I first = V::mul(V::ints(of_x.sums[0]), Layout::min_factor(block, 0));
+      const I both = V::add(first, V::mul(V::ints(of_x.sums[1]), Layout::min_factor(block, 1)));
+      return V::mul(V::floats(both), V::set(of_x.scale));
+    } else {
+      return V::set(of_x.scale * static_cast<float>(of_x.sums[0] + of_x.sums[1]));
+    }
   }
 
   I sum(int j) const {
@@ -110,6 +119,10 @@ struct RowsOfBlocks {
     const auto w = Layout::template group<G>(block);
     typename V::F by = scale;
     if constexpr (Layout::kHasFactors) by = V::mul(scale, V::floats(Layout::factor(block, G / 4)));
+    typename V::F plus = min;
+    if constexpr (Layout::kHasMinFactors) {
+      plus = V::mul(min, V::floats(Layout::min_factor(block, G / 4)));
+    }
     for (std::int64_t r = first; r < last; ++r) {
       float* const row = to + (r - first) * in + 4 * G;
       for (std::int64_t b = 0; b < 4; ++b) {
@@ -117,7 +130,7 @@ struct RowsOfBlocks {
         const int number =
             Layout::kSigned ? static_cast<std::int8_t>(byte) : byte - Layout::kOffset;
         row[b] = by.lane[r] * static_cast<float>(number);
-        if constexpr (Layout::kHasMins) row[b] += min.lane[r];
+        if constexpr (Layout::kHasMins) row[b] += plus.lane[r];
       }
     }
     if constexpr (G < 7) groups<G + 1>(block, scale, min, in, to);

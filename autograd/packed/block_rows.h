@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tapegrad/autograd/packed/store_sums.h"
+#include "tapegrad/autograd/tensor/iq4_numbers.h"
 
 namespace tapegrad::packed {
 namespace {
@@ -21,6 +22,7 @@ namespace {
 //   scale(header, block)   an element is scale·number
 //   kHasMins, min()        … plus min
 //   kHasFactors, factor()  … where number is multiplied by a factor of each half of the block first
+//   kHasMinFactors, min_factor()  … and so is min
 
 // The bytes `at` to `at` + size − 1 of block `index` of each row, one row behind the other.
 struct RowBytes {
@@ -47,7 +49,8 @@ inline std::uint8_t* put_word(std::uint32_t four, std::uint8_t* to) {
 
 // Defaults of a layout.
 struct Blocks {
-  static constexpr bool kRoundsX = true, kSigned = false, kHasMins = false, kHasFactors = false;
+  static constexpr bool kRoundsX = true, kSigned = false, kHasMins = false, kHasFactors = false,
+                        kHasMinFactors = false;
   static constexpr std::int64_t kHeaderBytes = 0, kBlocks = 1;
   static constexpr int kOffset = 0;
 };
@@ -125,6 +128,18 @@ struct Q4_0 : Blocks {
   }
   static typename V::F scale(const std::uint8_t*, const std::uint8_t* block) {
     return V::f16s(block + 256);
+  }
+};
+
+// The numbers of a table, which four bits choose.
+template <class V>
+struct IQ4_NL : Q4_0<V> {
+  static constexpr const char* kName = "iq4_nl";
+  static constexpr int kOffset = 0;
+  static constexpr bool kSigned = true;
+  template <int G>
+  static typename V::B group(const std::uint8_t* block) {
+    return V::lookup(kIq4Numbers, nibbles<V, G>(block));
   }
 };
 

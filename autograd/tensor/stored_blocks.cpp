@@ -1,5 +1,6 @@
 // Stored types whose elements stand in blocks: see stored_block.h.
 
+#include "tapegrad/autograd/tensor/iq4_numbers.h"
 #include "tapegrad/autograd/tensor/stored_block.h"
 
 namespace tapegrad::detail {
@@ -41,19 +42,7 @@ struct Q8_0 {
 };
 static_assert(sizeof(Q8_0) == 34);
 
-// 32 numbers of 4 bits: element i shares a byte with element i + 16, whose are the upper bits.
-struct FourBits {
-  static constexpr int kMost = 15;
-  std::uint8_t pairs[16];
-
-  int at(std::int64_t i) const { return pairs[i % 16] >> (i / 16 * 4) & 15; }
-  // Once for each i, over zeros.
-  void put(std::int64_t i, int number) {
-    pairs[i % 16] = static_cast<std::uint8_t>(pairs[i % 16] | ((number & 15) << (i / 16 * 4)));
-  }
-};
-
-// The same with a fifth bit: that of element i is bit i of four bytes.
+// FourBits with a fifth bit: that of element i is bit i of four bytes.
 struct FiveBits {
   static constexpr int kMost = 31;
   std::uint8_t fifth[4];
@@ -136,9 +125,26 @@ using Q4_1 = FromLeast<FourBits>;
 using Q5_1 = FromLeast<FiveBits>;
 static_assert(sizeof(Q4_1) == 20 && sizeof(Q5_1) == 24);
 
+// A scale, and numbers of a table, which 4 bits choose. It is not written: ggml's quantiser weights
+// errors by statistics of activations.
+struct IQ4_NL {
+  static constexpr std::int64_t kElements = 32;
+  f16 scale;
+  FourBits chosen;
+
+  template <class T>
+  void decode(T* to) const {
+    const float factor = to_float(scale);
+    for (std::int64_t i = 0; i < kElements; ++i) {
+      to[i] = static_cast<T>(factor * static_cast<float>(kIq4Numbers[chosen.at(i)]));
+    }
+  }
+};
+static_assert(sizeof(IQ4_NL) == 18);
+
 constexpr StoredType kTypes[] = {
     block_row<Q8_0>("q8_0", 8, 7), block_row<Q4_0>("q4_0", 2, 2), block_row<Q4_1>("q4_1", 3, 3),
-    block_row<Q5_0>("q5_0", 6, 8), block_row<Q5_1>("q5_1", 7, 9),
+    block_row<Q5_0>("q5_0", 6, 8), block_row<Q5_1>("q5_1", 7, 9), block_row<IQ4_NL>("iq4_nl", 20),
 };
 
 }  // namespace
