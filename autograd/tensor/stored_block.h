@@ -64,7 +64,8 @@ struct FourBits {
   static constexpr int kMost = 15;
   std::uint8_t pairs[16];
 
-  int at(std::int64_t i) const { return pairs[i % 16] >> (i / 16 * 4) & 15; }
+  // Number i of a half; loops over 16 of them become vector code.
+  int at(int half, std::int64_t i) const { return pairs[i] >> (4 * half) & 15; }
   // Once for each i, over zeros.
   void put(std::int64_t i, int number) {
     pairs[i % 16] = static_cast<std::uint8_t>(pairs[i % 16] | ((number & 15) << (i / 16 * 4)));

@@ -48,7 +48,11 @@ struct FiveBits {
   std::uint8_t fifth[4];
   FourBits low;
 
-  int at(std::int64_t i) const { return low.at(i) | ((fifth[i / 8] >> (i % 8) & 1) << 4); }
+  int at(int half, std::int64_t i) const {
+    std::uint32_t bits;
+    std::memcpy(&bits, fifth, sizeof bits);
+    return low.at(half, i) | static_cast<int>((bits >> (16 * half + i) & 1) << 4);
+  }
   void put(std::int64_t i, int number) {
     low.put(i, number);
     fifth[i / 8] = static_cast<std::uint8_t>(fifth[i / 8] | (number >> 4 << (i % 8)));
@@ -71,8 +75,10 @@ struct Centred {
   template <class T>
   void decode(T* to) const {
     const float factor = to_float(scale);
-    for (std::int64_t i = 0; i < kElements; ++i) {
-      to[i] = static_cast<T>(factor * static_cast<float>(numbers.at(i) - kZero));
+    for (int half = 0; half < 2; ++half) {
+      for (std::int64_t i = 0; i < 16; ++i) {
+        *to++ = static_cast<T>(factor * static_cast<float>(numbers.at(half, i) - kZero));
+      }
     }
   }
 
@@ -102,8 +108,10 @@ struct FromLeast {
   template <class T>
   void decode(T* to) const {
     const float factor = to_float(scale), min = to_float(least);
-    for (std::int64_t i = 0; i < kElements; ++i) {
-      to[i] = static_cast<T>(static_cast<float>(numbers.at(i)) * factor + min);
+    for (int half = 0; half < 2; ++half) {
+      for (std::int64_t i = 0; i < 16; ++i) {
+        *to++ = static_cast<T>(static_cast<float>(numbers.at(half, i)) * factor + min);
+      }
     }
   }
 
@@ -135,8 +143,10 @@ struct IQ4_NL {
   template <class T>
   void decode(T* to) const {
     const float factor = to_float(scale);
-    for (std::int64_t i = 0; i < kElements; ++i) {
-      to[i] = static_cast<T>(factor * static_cast<float>(kIq4Numbers[chosen.at(i)]));
+    for (int half = 0; half < 2; ++half) {
+      for (std::int64_t i = 0; i < 16; ++i) {
+        *to++ = static_cast<T>(factor * static_cast<float>(kIq4Numbers[chosen.at(half, i)]));
+      }
     }
   }
 };

@@ -11,26 +11,30 @@ namespace {
 
 constexpr int kSuper = 256;
 
+constexpr int kSixteen = 16, kSixteens = kSuper / kSixteen;
+
 // Two bits of 256 numbers: in each half, four quarters of 32 elements share 32 bytes.
 struct TwoBits {
   std::uint8_t bytes[kSuper / 4];
-  int at(int i) const { return bytes[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3; }
+  // Number i of the g-th 16.
+  int at(int g, int i) const { return bytes[g / 8 * 32 + g % 2 * 16 + i] >> (g % 8 / 2 * 2) & 3; }
 };
 
 // An element is d·scale·number − dmin·min, with a scale and a min, of 4 bits each, for 16 numbers.
 struct Q2_K {
   static constexpr std::int64_t kElements = kSuper;
-  std::uint8_t scales_and_mins[kSuper / 16];
+  std::uint8_t scales_and_mins[kSixteens];
   TwoBits numbers;
   f16 d, dmin;
 
   template <class T>
   void decode(T* to) const {
-    for (int i = 0; i < kSuper; ++i) {
-      const int both = scales_and_mins[i / 16];
-      const float scale = to_float(d) * static_cast<float>(both & 15);
-      const float min = to_float(dmin) * static_cast<float>(both >> 4);
-      to[i] = static_cast<T>(scale * static_cast<float>(numbers.at(i)) - min);
+    for (int g = 0; g < kSixteens; ++g) {
+      const float scale = to_float(d) * static_cast<float>(scales_and_mins[g] & 15);
+      const float min = to_float(dmin) * static_cast<float>(scales_and_mins[g] >> 4);
+      for (int i = 0; i < kSixteen; ++i) {
+        *to++ = static_cast<T>(scale * static_cast<float>(numbers.at(g, i)) - min);
+      }
     }
   }
 };
@@ -55,10 +59,12 @@ struct Q3_K {
 
   template <class T>
   void decode(T* to) const {
-    for (int i = 0; i < kSuper; ++i) {
-      const int number = (low.at(i) | ((third[i % 32] >> (i / 32) & 1) << 2)) - 4;
-      const float factor = to_float(d) * static_cast<float>(scale(i / 16));
-      to[i] = static_cast<T>(factor * static_cast<float>(number));
+    for (int g = 0; g < kSixteens; ++g) {
+      const float factor = to_float(d) * static_cast<float>(scale(g));
+      for (int i = 0; i < kSixteen; ++i) {
+        const int upper = third[g % 2 * 16 + i] >> (g / 2) & 1;
+        *to++ = static_cast<T>(factor * static_cast<float>((low.at(g, i) | (upper << 2)) - 4));
+      }
     }
   }
 };
@@ -78,7 +84,8 @@ struct IQ4_XS {
           (lower[b / 2] >> (b % 2 * 4) & 15) | ((upper[b / 4] >> (b % 4 * 2) & 3) << 4);
       const float factor = to_float(d) * static_cast<float>(scale - 32);
       for (int i = 0; i < 32; ++i) {
-        *to++ = static_cast<T>(factor * static_cast<float>(kIq4Numbers[chosen[b].at(i)]));
+        const int number = kIq4Numbers[chosen[b].at(i / 16, i % 16)];
+        *to++ = static_cast<T>(factor * static_cast<float>(number));
       }
     }
   }
