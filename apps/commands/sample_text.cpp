@@ -191,9 +191,11 @@ int sample(Options o) {
   }
   if (o.adapter) opened = run::with_adapter(std::move(opened), *o.adapter);
   o.sample.generate.mask = mask_of(o, opened.tokenizer);
-  const std::string held = sampling::held_types(opened.base ? *opened.base : *opened.weights);
-  if (!held.empty()) print_error(fmt::format("{} holds {}\n", o.model, held));
+  const TensorSource& stored = opened.base ? *opened.base : *opened.weights;
+  const std::string file = stored.name(), held = sampling::held_types(stored);
   const run::TextModel model = run::load_packed(std::move(opened), o.weights);
+  // Behind the errors of reading the weights, which stand alone.
+  if (!held.empty()) print_error(fmt::format("{} holds {}\n", file, held));
   sampling::Sampler sampler(model, o.sample, o.seed);
   return nn::naming_model(o.model, [&] {
     if (o.interactive) {
