@@ -2,9 +2,11 @@
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
+#include "tapegrad/apps/sample/held_types.h"
 #include "tapegrad/apps/sample/sampler.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/interrupt.h"
+#include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/utf8.h"
 #include "tapegrad/nn/generation/broken_logits.h"
 #include "tapegrad/run/corpus/text_data.h"
@@ -189,7 +191,11 @@ int sample(Options o) {
   }
   if (o.adapter) opened = run::with_adapter(std::move(opened), *o.adapter);
   o.sample.generate.mask = mask_of(o, opened.tokenizer);
+  const TensorSource& stored = opened.base ? *opened.base : *opened.weights;
+  const std::string file = stored.name(), held = sampling::held_types(stored);
   const run::TextModel model = run::load_packed(std::move(opened), o.weights);
+  // Behind the errors of reading the weights, which stand alone.
+  if (!held.empty()) print_error(fmt::format("{} holds {}\n", file, held));
   sampling::Sampler sampler(model, o.sample, o.seed);
   return nn::naming_model(o.model, [&] {
     if (o.interactive) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tapegrad/autograd/packed/store_sums.h"
+#include "tapegrad/autograd/tensor/iq4_numbers.h"
 
 namespace tapegrad::packed {
 namespace {
@@ -21,6 +22,7 @@ namespace {
 //   scale(header, block)   an element is scale·number
 //   kHasMins, min()        … plus min
 //   kHasFactors, factor()  … where number is multiplied by a factor of each half of the block first
+//   kHasMinFactors, min_factor()  … and so is min
 
 // The bytes `at` to `at` + size − 1 of block `index` of each row, one row behind the other.
 struct RowBytes {
@@ -47,7 +49,8 @@ inline std::uint8_t* put_word(std::uint32_t four, std::uint8_t* to) {
 
 // Defaults of a layout.
 struct Blocks {
-  static constexpr bool kRoundsX = true, kSigned = false, kHasMins = false, kHasFactors = false;
+  static constexpr bool kRoundsX = true, kSigned = false, kHasMins = false, kHasFactors = false,
+                        kHasMinFactors = false;
   static constexpr std::int64_t kHeaderBytes = 0, kBlocks = 1;
   static constexpr int kOffset = 0;
 };
@@ -128,6 +131,18 @@ struct Q4_0 : Blocks {
   }
 };
 
+// The numbers of a table, which four bits choose.
+template <class V>
+struct IQ4_NL : Q4_0<V> {
+  static constexpr const char* kName = "iq4_nl";
+  static constexpr int kOffset = 0;
+  static constexpr bool kSigned = true;
+  template <int G>
+  static typename V::B group(const std::uint8_t* block) {
+    return V::lookup(kIq4Numbers, nibbles<V, G>(block));
+  }
+};
+
 template <class V>
 struct Q4_1 : Blocks {
   static constexpr const char* kName = "q4_1";
@@ -154,120 +169,73 @@ struct Q4_1 : Blocks {
   }
 };
 
-// The sums of a block's products, for N columns of x, are added to `totals`.
-template <class V, class Layout, int N>
-struct BlockSums {
-  using F = typename V::F;
-  using I = typename V::I;
-  static constexpr int kHalves = Layout::kHasFactors ? 2 : 1;
+// A fifth bit of each number, in a vector before the nibbles: bit G of byte 4·r + b is that of
+// element 4·G + b of row r.
+template <class V, int G>
+typename V::B five_bits(const std::uint8_t* from) {
+  return V::either(nibbles<V, G>(from + 64), V::template field<G, 1>(V::bytes(from)));
+}
+// Where a block has them as 32 bits: that of element i is bit i.
+inline void pack_fifth_bits(const RowBytes& from, std::int64_t index, std::int64_t at,
+                            std::uint8_t* to) {
+  for (std::int64_t r = 0; r < kRows; ++r) {
+    const std::uint32_t bits = from.word(r, index, at);
+    std::uint32_t four = 0;
+    // The product has bits 0 to 3 of its factor at the bottom of bytes 0 to 3.
+    for (int g = 0; g < 8; ++g) {
+      four |= ((bits >> (4 * g) & 15) * 0x00204081U & 0x01010101U) << g;
+    }
+    to = put_word(four, to);
+  }
+}
 
-  const std::uint8_t *header, *block;
-  const RoundedBlock* x;
-  std::int64_t step;  // from a column of x to the next
-  I sums[N][kHalves];
-
-  void add_to(F (&totals)[N]) {
-    begin();
-    groups<0>();
-    const F scale = Layout::scale(header, block);
-    for (int j = 0; j < N; ++j) {
-      const RoundedBlock& of_x = x[j * step];
-      const F product = V::mul(V::floats(sum(j)), V::mul(scale, V::set(of_x.scale)));
-      totals[j] = V::add(totals[j], product);
-      if constexpr (Layout::kHasMins) {
-        const float weight = of_x.scale * static_cast<float>(of_x.sums[0] + of_x.sums[1]);
-        totals[j] = V::add(totals[j], V::mul(Layout::min(header, block), V::set(weight)));
-      }
+template <class V>
+struct Q5_0 : Blocks {
+  static constexpr const char* kName = "q5_0";
+  static constexpr std::int64_t kElements = 32, kBlockBytes = 22 * kRows;
+  static constexpr std::int64_t kStoredBytes = 22, kScales[] = {0};
+  static constexpr int kOffset = 16;
+  static void pack(const std::uint8_t* const (&rows)[kRows], std::int64_t in, std::uint8_t* to) {
+    const RowBytes from{rows, kStoredBytes};
+    for (std::int64_t i = 0; i < in / kElements; ++i, to += kBlockBytes) {
+      pack_fifth_bits(from, i, 2, to);
+      pack_nibbles(from, i, 6, to + 64);
+      from.copy(i, 0, 2, to + 320);
     }
   }
-
- private:
-  void begin() {
-    for (int j = 0; j < N; ++j) {
-      const std::int32_t* of_x = x[j * step].sums;
-      for (int h = 0; h < kHalves; ++h) {
-        const std::int32_t sum = kHalves == 2 ? of_x[h] : of_x[0] + of_x[1];
-        sums[j][h] = Layout::kSigned ? V::signed_begin(sum) : V::ints(-Layout::kOffset * sum);
-      }
-    }
-  }
-
   template <int G>
-  void groups() {
-    const typename V::B w = Layout::template group<G>(block);
-    for (int j = 0; j < N; ++j) {
-      I& sum = sums[j][kHalves == 2 ? G / 4 : 0];
-      const std::int8_t* four = x[j * step].q + 4 * G;
-      sum = Layout::kSigned ? V::signed_dot(sum, w, four) : V::dot(sum, w, four);
-    }
-    if constexpr (G < 7) groups<G + 1>();
+  static typename V::B group(const std::uint8_t* block) {
+    return five_bits<V, G>(block);
   }
-
-  I sum(int j) const {
-    if constexpr (kHalves == 1) {
-      return sums[j][0];
-    } else {
-      const I first = V::mul(sums[j][0], Layout::factor(block, 0));
-      return V::add(first, V::mul(sums[j][1], Layout::factor(block, 1)));
-    }
+  static typename V::F scale(const std::uint8_t*, const std::uint8_t* block) {
+    return V::f16s(block + 320);
   }
 };
 
-// The products of a panel and N columns of x.
-template <class V, class Layout, int N>
-void multiply_blocks(const Product& p, std::int64_t panel, std::int64_t column) {
-  typename V::F totals[N];
-  for (auto& total : totals) total = V::set(0);
-  const std::int64_t blocks = p.in / kRounded;
-  const std::uint8_t* header = p.panels + panel * p.panel_bytes;
-  const RoundedBlock* x = p.rounded + column * blocks;
-  for (std::int64_t i = 0; i < blocks; i += Layout::kBlocks) {
-    const std::uint8_t* block = header + Layout::kHeaderBytes;
-    for (std::int64_t b = 0; b < Layout::kBlocks; ++b, block += Layout::kBlockBytes) {
-      prefetch(block + kAhead, Layout::kBlockBytes);
-      BlockSums<V, Layout, N>{header, block, x + i + b, blocks, {}}.add_to(totals);
-    }
-    header = block;
-  }
-  for (int j = 0; j < N; ++j) put<V>(p, panel, column + j, totals[j]);
-}
-
-// Rows [first, last) of a panel, one behind the other.
-template <class V, class Layout>
-struct RowsOfBlocks {
-  std::int64_t first, last;
-  void unpack(const std::uint8_t* header, std::int64_t in, float* to) const {
-    for (std::int64_t i = 0; i < in / kRounded; i += Layout::kBlocks) {
-      const std::uint8_t* block = header + Layout::kHeaderBytes;
-      for (std::int64_t b = 0; b < Layout::kBlocks;
-           ++b, block += Layout::kBlockBytes, to += kRounded) {
-        const auto scale = Layout::scale(header, block);
-        typename V::F min = {};
-        if constexpr (Layout::kHasMins) min = Layout::min(header, block);
-        groups<0>(block, scale, min, in, to);
-      }
-      header = block;
+template <class V>
+struct Q5_1 : Blocks {
+  static constexpr const char* kName = "q5_1";
+  static constexpr std::int64_t kElements = 32, kBlockBytes = 24 * kRows;
+  static constexpr std::int64_t kStoredBytes = 24, kScales[] = {0, 2};
+  static constexpr bool kHasMins = true;
+  static void pack(const std::uint8_t* const (&rows)[kRows], std::int64_t in, std::uint8_t* to) {
+    const RowBytes from{rows, kStoredBytes};
+    for (std::int64_t i = 0; i < in / kElements; ++i, to += kBlockBytes) {
+      pack_fifth_bits(from, i, 4, to);
+      pack_nibbles(from, i, 8, to + 64);
+      from.copy(i, 0, 2, to + 320);
+      from.copy(i, 2, 2, to + 352);
     }
   }
-
- private:
   template <int G>
-  void groups(const std::uint8_t* block, const typename V::F& scale, const typename V::F& min,
-              std::int64_t in, float* to) const {
-    const auto w = Layout::template group<G>(block);
-    typename V::F by = scale;
-    if constexpr (Layout::kHasFactors) by = V::mul(scale, V::floats(Layout::factor(block, G / 4)));
-    for (std::int64_t r = first; r < last; ++r) {
-      float* const row = to + (r - first) * in + 4 * G;
-      for (std::int64_t b = 0; b < 4; ++b) {
-        const std::uint8_t byte = w.byte[4 * r + b];
-        const int number =
-            Layout::kSigned ? static_cast<std::int8_t>(byte) : byte - Layout::kOffset;
-        row[b] = by.lane[r] * static_cast<float>(number);
-        if constexpr (Layout::kHasMins) row[b] += min.lane[r];
-      }
-    }
-    if constexpr (G < 7) groups<G + 1>(block, scale, min, in, to);
+  static typename V::B group(const std::uint8_t* block) {
+    return five_bits<V, G>(block);
+  }
+  static typename V::F scale(const std::uint8_t*, const std::uint8_t* block) {
+    return V::f16s(block + 320);
+  }
+  static typename V::F min(const std::uint8_t*, const std::uint8_t* block) {
+    return V::f16s(block + 352);
   }
 };
 

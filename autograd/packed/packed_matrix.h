@@ -17,12 +17,12 @@ struct WeightLayout;
 
 // A matrix W (out, in) whose elements stay as short as files store them, in an order that suits
 // products with few columns: these read each byte of W once, at the speed of memory. It is never
-// changed. Types: f32, bf16, f16, q8_0, q4_0, q4_1, q4_k, q5_k and q6_k.
+// changed. Types: f32, bf16, f16, and those of blocks (q8_0 and the like).
 //
-// A product with a matrix of blocks (q8_0 and those behind it) rounds its input to 8 bits, in
-// blocks of 32 with a scale of their own, as llama.cpp does. An element of a product is computed by
-// the same operations, whatever other rows of x there are and however many threads: of matrices of
-// blocks, it is the same to the bit on every processor, too.
+// A product with a matrix of blocks rounds its input to 8 bits, in blocks of 32 with a scale of
+// their own, as llama.cpp does. An element of a product is computed by the same operations,
+// whatever other rows of x there are and however many threads: of matrices of blocks, it is the
+// same to the bit on every processor, too.
 class PackedMatrix {
  public:
   // The rows of a matrix as type `as`, which all threads read and convert, some rows at a time; one

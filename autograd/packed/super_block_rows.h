@@ -21,6 +21,36 @@ struct SixBits {
   }
 };
 
+// A bit of each number of block b, where bit b of byte n is that of element n: see five_bits().
+inline void pack_bits_of_block(const RowBytes& from, std::int64_t i, int b, std::int64_t at,
+                               std::uint8_t* to) {
+  for (std::int64_t r = 0; r < kRows; ++r) {
+    std::uint32_t bits = 0;
+    for (int g = 0; g < 8; ++g) bits |= (from.word(r, i, at + 4 * g) >> b & 0x01010101U) << g;
+    to = put_word(bits, to);
+  }
+}
+
+// Two bits of each number of block b: four blocks share 32 bytes. A vector has those of 16 elements
+// of each row.
+inline void pack_two_bits(const RowBytes& from, std::int64_t i, int b, std::int64_t at,
+                          std::uint8_t* to) {
+  for (int n = 0; n < 32; n += 16) {
+    for (std::int64_t r = 0; r < kRows; ++r) {
+      std::uint32_t bits = 0;
+      for (int g = 0; g < 4; ++g) {
+        const std::uint32_t four = from.word(r, i, at + b / 4 * 32 + n + 4 * g);
+        bits |= (four >> (b % 4 * 2) & 0x03030303U) << (2 * g);
+      }
+      to = put_word(bits, to);
+    }
+  }
+}
+template <class V, int G, int To>
+typename V::B two_bits(const std::uint8_t* from) {
+  return V::template field<2 * (G % 4), 2, To>(V::bytes(from + G / 4 * 64));
+}
+
 // The part that q4_k and q5_k share: an element is d·scale·number − dmin·min.
 //   header: d and dmin of each row, f16
 template <class V>
@@ -87,8 +117,6 @@ struct Q4_K : ScalesAndMins<V> {
   }
 };
 
-// A fifth bit of each number: bit G of byte 4·r + b of a vector is that of element 4·G + b of row
-// r.
 template <class V>
 struct Q5_K : ScalesAndMins<V> {
   using Base = ScalesAndMins<V>;
@@ -101,24 +129,14 @@ struct Q5_K : ScalesAndMins<V> {
       to += Base::kHeaderBytes;
       for (int b = 0; b < 8; ++b, to += kBlockBytes) {
         Base::pack_scales(from, i, b, to);
-        pack_fifth_bits(from, i, b, to + Base::kNumbers);
+        pack_bits_of_block(from, i, b, 16, to + Base::kNumbers);
         Base::pack_numbers(from, i, b, 48, to + Base::kNumbers + 64);
       }
     }
   }
   template <int G>
   static typename V::B group(const std::uint8_t* block) {
-    const auto fifth = V::template field<G, 1>(V::bytes(block + Base::kNumbers));
-    return V::either(nibbles<V, G>(block + Base::kNumbers + 64), fifth);
-  }
-
- private:
-  static void pack_fifth_bits(const RowBytes& from, std::int64_t i, int b, std::uint8_t* to) {
-    for (std::int64_t r = 0; r < kRows; ++r) {
-      std::uint32_t bits = 0;
-      for (int g = 0; g < 8; ++g) bits |= (from.word(r, i, 16 + 4 * g) >> b & 0x01010101U) << g;
-      to = put_word(bits, to);
-    }
+    return five_bits<V, G>(block + Base::kNumbers);
   }
 };
 
@@ -144,8 +162,7 @@ struct Q6_K : Blocks {
   }
   template <int G>
   static typename V::B group(const std::uint8_t* block) {
-    const auto upper = V::bytes(block + 256 + G / 4 * 64);
-    return V::either(nibbles<V, G>(block), V::template field<2 * (G % 4), 2>(upper));
+    return V::either(nibbles<V, G>(block), two_bits<V, G, 4>(block + 256));
   }
   static typename V::F scale(const std::uint8_t* header, const std::uint8_t*) {
     return V::f16s(header);
@@ -155,16 +172,11 @@ struct Q6_K : Blocks {
   }
 
  private:
-  // Of elements n to n + 3 of block b, the lower four bits, or the upper two: a half of the
-  // super-block has 64 bytes of lower bits, 32 bytes of upper ones, and four blocks.
+  // The lower four bits of elements n to n + 3 of block b: four blocks share 64 bytes.
   static std::uint32_t lower(const RowBytes& from, std::int64_t r, std::int64_t i, int b, int n) {
     const int half = b / 4, quarter = b % 4;
     const std::uint32_t both = from.word(r, i, 64 * half + quarter % 2 * 32 + n);
     return both >> (quarter / 2 * 4) & 0x0f0f0f0fU;
-  }
-  static std::uint32_t upper(const RowBytes& from, std::int64_t r, std::int64_t i, int b, int n) {
-    const int half = b / 4, quarter = b % 4;
-    return from.word(r, i, 128 + 32 * half + n) >> (2 * quarter) & 0x03030303U;
   }
   static void pack_block(const RowBytes& from, std::int64_t i, int b, std::uint8_t* to) {
     for (int g = 0; g < 4; ++g) {
@@ -173,13 +185,8 @@ struct Q6_K : Blocks {
         to = put_word(first | (lower(from, r, i, b, 4 * g + 16) << 4), to);
       }
     }
-    for (int half = 0; half < 2; ++half) {
-      for (std::int64_t r = 0; r < kRows; ++r) {
-        std::uint32_t bits = 0;
-        for (int g = 0; g < 4; ++g) bits |= upper(from, r, i, b, 16 * half + 4 * g) << (2 * g);
-        to = put_word(bits, to);
-      }
-    }
+    pack_two_bits(from, i, b, 128, to);
+    to += 128;
     for (int half = 0; half < 2; ++half) from.copy(i, 192 + 2 * b + half, 1, to + half * kRows);
   }
 };

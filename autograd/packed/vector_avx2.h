@@ -54,6 +54,13 @@ struct Avx2 {
     return {_mm256_cvtepi8_epi32(x), _mm256_cvtepi8_epi32(_mm_srli_si128(x, 8))};
   }
 
+  template <int At>
+  static I u4s(const std::uint8_t* from) {
+    const __m128i x = half(from);
+    const B wide = {_mm256_cvtepu8_epi32(x), _mm256_cvtepu8_epi32(_mm_srli_si128(x, 8))};
+    return low_nibbles({_mm256_srli_epi32(wide.a, At), _mm256_srli_epi32(wide.b, At)});
+  }
+
   static B bytes(const std::uint8_t* from) {
     return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)),
             _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + 32))};
@@ -62,14 +69,19 @@ struct Avx2 {
   static B high_nibbles(const B& x) {
     return low_nibbles({_mm256_srli_epi16(x.a, 4), _mm256_srli_epi16(x.b, 4)});
   }
-  template <int At, int Bits>
+  template <int At, int Bits, int To = 4>
   static B field(const B& x) {
-    const __m256i mask = _mm256_set1_epi8(((1 << Bits) - 1) << 4);
-    if constexpr (At <= 4) {
-      return both({_mm256_slli_epi16(x.a, 4 - At), _mm256_slli_epi16(x.b, 4 - At)}, mask);
+    const __m256i mask = _mm256_set1_epi8(((1 << Bits) - 1) << To);
+    if constexpr (At <= To) {
+      return both({_mm256_slli_epi16(x.a, To - At), _mm256_slli_epi16(x.b, To - At)}, mask);
     } else {
-      return both({_mm256_srli_epi16(x.a, At - 4), _mm256_srli_epi16(x.b, At - 4)}, mask);
+      return both({_mm256_srli_epi16(x.a, At - To), _mm256_srli_epi16(x.b, At - To)}, mask);
     }
+  }
+  static B lookup(const std::int8_t* sixteen, const B& x) {
+    const __m256i table =
+        _mm256_broadcastsi128_si256(half(reinterpret_cast<const std::uint8_t*>(sixteen)));
+    return {_mm256_shuffle_epi8(table, x.a), _mm256_shuffle_epi8(table, x.b)};
   }
   static B either(const B& x, const B& y) {
     return {_mm256_or_si256(x.a, y.a), _mm256_or_si256(x.b, y.b)};

@@ -30,17 +30,26 @@ struct Avx512 {
   static F u8s(const std::uint8_t* from) { return floats(_mm512_cvtepu8_epi32(quarter(from))); }
   static I s8s(const std::uint8_t* from) { return _mm512_cvtepi8_epi32(quarter(from)); }
 
+  template <int At>
+  static I u4s(const std::uint8_t* from) {
+    return low_nibbles(_mm512_srli_epi32(_mm512_cvtepu8_epi32(quarter(from)), At));
+  }
+
   static B bytes(const std::uint8_t* from) { return _mm512_loadu_si512(from); }
   static B low_nibbles(B x) { return _mm512_and_si512(x, _mm512_set1_epi8(15)); }
   static B high_nibbles(B x) { return low_nibbles(_mm512_srli_epi16(x, 4)); }
-  template <int At, int Bits>
+  template <int At, int Bits, int To = 4>
   static B field(B x) {
-    const B mask = _mm512_set1_epi8(((1 << Bits) - 1) << 4);
-    if constexpr (At <= 4) {
-      return _mm512_and_si512(_mm512_slli_epi16(x, 4 - At), mask);
+    const B mask = _mm512_set1_epi8(((1 << Bits) - 1) << To);
+    if constexpr (At <= To) {
+      return _mm512_and_si512(_mm512_slli_epi16(x, To - At), mask);
     } else {
-      return _mm512_and_si512(_mm512_srli_epi16(x, At - 4), mask);
+      return _mm512_and_si512(_mm512_srli_epi16(x, At - To), mask);
     }
+  }
+  static B lookup(const std::int8_t* sixteen, B x) {
+    const auto* const table = reinterpret_cast<const std::uint8_t*>(sixteen);
+    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(quarter(table)), x);
   }
   static B either(B x, B y) { return _mm512_or_si512(x, y); }
 

@@ -85,6 +85,14 @@ struct Plain {
     return r;
   }
 
+  // Numbers of four bits, from bit `At` of each byte on.
+  template <int At>
+  static I u4s(const std::uint8_t* from) {
+    I r;
+    for (int i = 0; i < 16; ++i) r.lane[i] = from[i] >> At & 15;
+    return r;
+  }
+
   static B bytes(const std::uint8_t* from) {
     B b;
     std::memcpy(b.byte, from, sizeof b.byte);
@@ -96,10 +104,14 @@ struct Plain {
   static B high_nibbles(const B& b) {
     return each_byte([&](int i) { return b.byte[i] >> 4; });
   }
-  // The field of `Bits` bits from bit `At` of each byte on, moved to bit 4.
-  template <int At, int Bits>
+  // The field of `Bits` bits from bit `At` of each byte on, moved to bit `To`.
+  template <int At, int Bits, int To = 4>
   static B field(const B& b) {
-    return each_byte([&](int i) { return ((b.byte[i] >> At) & ((1 << Bits) - 1)) << 4; });
+    return each_byte([&](int i) { return ((b.byte[i] >> At) & ((1 << Bits) - 1)) << To; });
+  }
+  // The byte of a table for each number of four bits.
+  static B lookup(const std::int8_t* sixteen, const B& b) {
+    return each_byte([&](int i) { return sixteen[b.byte[i]]; });
   }
   static B either(const B& a, const B& b) {
     return each_byte([&](int i) { return a.byte[i] | b.byte[i]; });

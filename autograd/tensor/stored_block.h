@@ -10,9 +10,9 @@
 
 namespace tapegrad::detail {
 
-// Helpers for the types of stored_blocks.cpp and stored_super_blocks.cpp. A type is a struct with
-// the bytes of a block, which decodes and encodes itself, and a row. Layouts and rounding are those
-// of ggml (github.com/ggml-org/ggml, src/ggml-quants.c).
+// Helpers for the types of stored_blocks.cpp and its neighbours. A type is a struct with
+// the bytes of a block, which decodes and perhaps encodes itself, and a row. Layouts and rounding
+// are those of ggml (github.com/ggml-org/ggml, src/ggml-quants.c).
 
 // The first of n elements that is no number; if all are, the one that is farthest from 0.
 inline std::int64_t worst_of(const float* x, std::int64_t n) {
@@ -40,19 +40,37 @@ std::int64_t encode(const float* from, std::int64_t n, std::byte* to) {
   return n;
 }
 
-// The row of a type that only ggml's files have; `file` is their general.file_type.
+// The row of a type that only ggml's files have; `file` is their general.file_type. Without it and
+// encode(), the type is read, but not written.
 template <class Block>
-constexpr StoredType block_row(std::string_view name, std::uint32_t ggml, std::int64_t file) {
-  return {.name = name,
-          .dtype = DType::f32,
-          .block = Block::kElements,
-          .block_bytes = sizeof(Block),
-          .ggml = ggml,
-          .gguf_file = file,
-          .to_f32 = decode<Block, float>,
-          .to_f64 = decode<Block, double>,
-          .from_f32 = encode<Block>};
+constexpr StoredType block_row(std::string_view name, std::uint32_t ggml,
+                               std::optional<std::int64_t> file = {}) {
+  StoredType row{.name = name,
+                 .dtype = DType::f32,
+                 .block = Block::kElements,
+                 .block_bytes = sizeof(Block),
+                 .ggml = ggml,
+                 .gguf_file = file,
+                 .to_f32 = decode<Block, float>,
+                 .to_f64 = decode<Block, double>};
+  if constexpr (requires(Block block, const float* x) { block.encode(x); }) {
+    row.from_f32 = encode<Block>;
+  }
+  return row;
 }
+
+// 32 numbers of 4 bits: element i shares a byte with element i + 16, whose are the upper bits.
+struct FourBits {
+  static constexpr int kMost = 15;
+  std::uint8_t pairs[16];
+
+  // Number i of a half; loops over 16 of them become vector code.
+  int at(int half, std::int64_t i) const { return pairs[i] >> (4 * half) & 15; }
+  // Once for each i, over zeros.
+  void put(std::int64_t i, int number) {
+    pairs[i % 16] = static_cast<std::uint8_t>(pairs[i % 16] | ((number & 15) << (i / 16 * 4)));
+  }
+};
 
 // The nearest whole number; of two, the even one: the last bits of x + 1.5·2^23. Of an |x| from
 // 2^22 on, or none that is a number, some number of 23 bits, which is ggml's.

@@ -1,5 +1,6 @@
 // Stored types whose elements stand in blocks: see stored_block.h.
 
+#include "tapegrad/autograd/tensor/iq4_numbers.h"
 #include "tapegrad/autograd/tensor/stored_block.h"
 
 namespace tapegrad::detail {
@@ -41,51 +42,76 @@ struct Q8_0 {
 };
 static_assert(sizeof(Q8_0) == 34);
 
-// A scale, and numbers of 4 bits from −8 on: the lower bits of a byte are one of the first half.
-struct Q4_0 {
+// FourBits with a fifth bit: that of element i is bit i of four bytes.
+struct FiveBits {
+  static constexpr int kMost = 31;
+  std::uint8_t fifth[4];
+  FourBits low;
+
+  int at(int half, std::int64_t i) const {
+    std::uint32_t bits;
+    std::memcpy(&bits, fifth, sizeof bits);
+    return low.at(half, i) | static_cast<int>((bits >> (16 * half + i) & 1) << 4);
+  }
+  void put(std::int64_t i, int number) {
+    low.put(i, number);
+    fifth[i / 8] = static_cast<std::uint8_t>(fifth[i / 8] | (number >> 4 << (i % 8)));
+  }
+};
+
+// The inverse of a scale, 0 if that is no number.
+float inverse_of(float factor) {
+  return factor != 0 && std::isfinite(1 / factor) ? 1 / factor : 0.0F;
+}
+
+// A scale, and numbers with a sign: from −8 on for 4 bits, from −16 on for 5.
+template <class Numbers>
+struct Centred {
   static constexpr std::int64_t kElements = 32;
+  static constexpr int kZero = (Numbers::kMost + 1) / 2;
   f16 scale;
-  std::uint8_t pairs[kElements / 2];
+  Numbers numbers;
 
   template <class T>
   void decode(T* to) const {
     const float factor = to_float(scale);
-    for (std::int64_t i = 0; i < kElements / 2; ++i) {
-      to[i] = static_cast<T>(factor * static_cast<float>((pairs[i] & 15) - 8));
-      to[i + kElements / 2] = static_cast<T>(factor * static_cast<float>((pairs[i] >> 4) - 8));
+    for (int half = 0; half < 2; ++half) {
+      for (std::int64_t i = 0; i < 16; ++i) {
+        *to++ = static_cast<T>(factor * static_cast<float>(numbers.at(half, i) - kZero));
+      }
     }
   }
 
-  // As quantize_row_q4_0_ref: the element that is farthest from 0 becomes −8.
+  // As quantize_row_q4_0_ref: the element that is farthest from 0 becomes the least number.
   bool encode(const float* x) {
-    const float most = x[worst_of(x, kElements)], factor = most / -8;
+    const float most = x[worst_of(x, kElements)], factor = most / -kZero;
     if (!std::isfinite(most)) return false;
-    const float inverse = factor != 0 && std::isfinite(1 / factor) ? 1 / factor : 0.0F;
+    const float inverse = inverse_of(factor);
     scale = to_f16(factor);
-    const auto number = [=](float v) { return std::min(15, static_cast<int>(v * inverse + 8.5F)); };
-    for (std::int64_t i = 0; i < kElements / 2; ++i) {
-      pairs[i] = static_cast<std::uint8_t>(number(x[i]) | (number(x[i + kElements / 2]) << 4));
+    for (std::int64_t i = 0; i < kElements; ++i) {
+      numbers.put(i, std::min(Numbers::kMost, static_cast<int>(x[i] * inverse + (kZero + 0.5F))));
     }
     return is_finite(scale);
   }
 };
-static_assert(sizeof(Q4_0) == 18);
+using Q4_0 = Centred<FourBits>;
+using Q5_0 = Centred<FiveBits>;
+static_assert(sizeof(Q4_0) == 18 && sizeof(Q5_0) == 22);
 
-// A scale, the least element, and numbers of 4 bits from 0 on.
-struct Q4_1 {
+// A scale, the least element, and numbers from 0 on.
+template <class Numbers>
+struct FromLeast {
   static constexpr std::int64_t kElements = 32;
   f16 scale, least;
-  std::uint8_t pairs[kElements / 2];
+  Numbers numbers;
 
   template <class T>
   void decode(T* to) const {
     const float factor = to_float(scale), min = to_float(least);
-    const auto number = [=](int bits) {
-      return static_cast<T>(static_cast<float>(bits) * factor + min);
-    };
-    for (std::int64_t i = 0; i < kElements / 2; ++i) {
-      to[i] = number(pairs[i] & 15);
-      to[i + kElements / 2] = number(pairs[i] >> 4);
+    for (int half = 0; half < 2; ++half) {
+      for (std::int64_t i = 0; i < 16; ++i) {
+        *to++ = static_cast<T>(static_cast<float>(numbers.at(half, i)) * factor + min);
+      }
     }
   }
 
@@ -93,25 +119,42 @@ struct Q4_1 {
   bool encode(const float* x) {
     if (!std::isfinite(x[worst_of(x, kElements)])) return false;
     const auto [min, max] = std::minmax_element(x, x + kElements);
-    const float low = *min, factor = (*max - low) / 15;
-    const float inverse = factor != 0 && std::isfinite(1 / factor) ? 1 / factor : 0.0F;
+    const float low = *min, factor = (*max - low) / Numbers::kMost;
+    const float inverse = inverse_of(factor);
     scale = to_f16(factor), least = to_f16(low);
     if (!is_finite(scale) || !is_finite(least)) return false;
-    const auto number = [=](float v) {
-      return std::min(15, static_cast<int>((v - low) * inverse + 0.5F));
-    };
-    for (std::int64_t i = 0; i < kElements / 2; ++i) {
-      pairs[i] = static_cast<std::uint8_t>(number(x[i]) | (number(x[i + kElements / 2]) << 4));
+    for (std::int64_t i = 0; i < kElements; ++i) {
+      numbers.put(i, std::min(Numbers::kMost, static_cast<int>((x[i] - low) * inverse + 0.5F)));
     }
     return true;
   }
 };
-static_assert(sizeof(Q4_1) == 20);
+using Q4_1 = FromLeast<FourBits>;
+using Q5_1 = FromLeast<FiveBits>;
+static_assert(sizeof(Q4_1) == 20 && sizeof(Q5_1) == 24);
+
+// A scale, and numbers of a table, which 4 bits choose. It is not written: ggml's quantiser weights
+// errors by statistics of activations.
+struct IQ4_NL {
+  static constexpr std::int64_t kElements = 32;
+  f16 scale;
+  FourBits chosen;
+
+  template <class T>
+  void decode(T* to) const {
+    const float factor = to_float(scale);
+    for (int half = 0; half < 2; ++half) {
+      for (std::int64_t i = 0; i < 16; ++i) {
+        *to++ = static_cast<T>(factor * static_cast<float>(kIq4Numbers[chosen.at(half, i)]));
+      }
+    }
+  }
+};
+static_assert(sizeof(IQ4_NL) == 18);
 
 constexpr StoredType kTypes[] = {
-    block_row<Q8_0>("q8_0", 8, 7),
-    block_row<Q4_0>("q4_0", 2, 2),
-    block_row<Q4_1>("q4_1", 3, 3),
+    block_row<Q8_0>("q8_0", 8, 7), block_row<Q4_0>("q4_0", 2, 2), block_row<Q4_1>("q4_1", 3, 3),
+    block_row<Q5_0>("q5_0", 6, 8), block_row<Q5_1>("q5_1", 7, 9), block_row<IQ4_NL>("iq4_nl", 20),
 };
 
 }  // namespace

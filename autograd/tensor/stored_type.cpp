@@ -7,8 +7,8 @@ namespace tapegrad {
 const std::vector<StoredType>& stored_types() {
   static const std::vector<StoredType> all = [] {
     std::vector<StoredType> types;
-    for (const auto rows :
-         {detail::element_types(), detail::block_types(), detail::super_block_types()}) {
+    for (const auto rows : {detail::element_types(), detail::block_types(),
+                            detail::super_block_types(), detail::short_block_types()}) {
       types.insert(types.end(), rows.begin(), rows.end());
     }
     return types;

@@ -16,8 +16,8 @@ namespace tapegrad {
 // A type in which files store tensors: one row of a table that readers, writers and options share.
 // Elements stand one by one, or in blocks: some elements of a row that share bytes, such as a
 // scale. A row of the table and its functions stand together, in stored_elements.cpp,
-// stored_blocks.cpp or stored_super_blocks.cpp; nothing else knows of a single type unless a format
-// has one for a purpose.
+// stored_blocks.cpp, stored_super_blocks.cpp or stored_short_blocks.cpp; nothing else knows of a
+// single type unless a format has one for a purpose.
 struct StoredType {
   std::string_view name;         // "bf16"; that of a DType, if elements in memory have these bytes
   DType dtype;                   // of the tensor that it is read as, unless another is asked for
@@ -69,6 +69,7 @@ namespace detail {
 std::span<const StoredType> element_types();      // stored_elements.cpp
 std::span<const StoredType> block_types();        // stored_blocks.cpp
 std::span<const StoredType> super_block_types();  // stored_super_blocks.cpp
+std::span<const StoredType> short_block_types();  // stored_short_blocks.cpp
 }  // namespace detail
 
 }  // namespace tapegrad

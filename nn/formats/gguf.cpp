@@ -327,6 +327,8 @@ GgufStored GgufFile::stored_value(const std::string& key) const {
 }
 
 StoredTensor GgufFile::open(const std::string& tensor, const Entry& entry) const {
+  const auto other = of_parts_.find(tensor);
+  if (other != of_parts_.end()) return other->second->stored(tensor);
   return {*entry.type, entry.shape, file_, data_begin_ + places_.at(tensor).offset,
           fmt::format("{}: tensor '{}'", name_, tensor)};
 }

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -63,7 +64,10 @@ class GgufFile : public TensorSource {
     std::uint64_t offset = 0, bytes = 0;  // from the file's start
   };
   friend class GgufReader;
+  friend std::shared_ptr<const GgufFile> open_gguf_parts(const std::filesystem::path& path);
 
+  // Takes the tensors of another part. Error, with its path, if it does not fit this one.
+  void add(const std::shared_ptr<const GgufFile>& part);
   StoredTensor open(const std::string& tensor, const Entry& entry) const override;
 
   std::string name_;
@@ -72,9 +76,16 @@ class GgufFile : public TensorSource {
   Entries entries_;
   Metadata metadata_;  // the keys that are texts
   std::map<std::string, Place> places_;
+  std::map<std::string, std::shared_ptr<const GgufFile>> of_parts_;  // those of other files
   std::map<std::string, ValuePlace> value_places_;
   std::uint64_t data_begin_ = 0;
 };
+
+// The file at `path`; of a model that is split into files, as MODEL-00001-of-00003.gguf, all of it:
+// the keys of the first one and the tensors of all. `path` may be that of any part. Errors beside
+// those of GgufFile, with the path: a part is missing, its name does not say what it is, or parts
+// do not belong together.
+std::shared_ptr<const GgufFile> open_gguf_parts(const std::filesystem::path& path);
 
 // True if a file begins as GGUF does. False for anything that cannot be read.
 bool begins_as_gguf(const std::filesystem::path& path);

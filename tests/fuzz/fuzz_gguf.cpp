@@ -9,9 +9,28 @@
 
 using namespace tapegrad;
 
+namespace {
+
+// Opens the input as the first of two files of a model, of which the second has no tensors.
+void open_as_part(std::string_view bytes) {
+  const nn::GgufKeys keys = {{"split.no", std::int64_t{1}},
+                             {"split.count", std::int64_t{2}},
+                             {"split.tensors.count", std::int64_t{1}}};
+  const auto second = fuzz::folder() / "model-00002-of-00002.gguf";
+  if (!std::filesystem::exists(second)) nn::write_gguf(second, keys, {});
+  const auto path = fuzz::put("model-00001-of-00002.gguf", bytes);
+  fuzz::accepts("model-0000", [&] {
+    const auto file = nn::open_gguf_parts(path);
+    for (const auto& [name, entry] : file->entries()) file->read(name);
+  });
+}
+
+}  // namespace
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto path = fuzz::put("model.gguf", fuzz::text_of(data, size));
   if (!run::is_gguf_file(path)) return 0;
+  open_as_part(fuzz::text_of(data, size));
   fuzz::accepts("model.gguf", [&] {
     const nn::GgufFile file(path);
     std::uint64_t bytes = 0;

@@ -19,7 +19,7 @@ constexpr const char *kAdapterType = "adapter.type", *kAdapterAlpha = "adapter.l
 }  // namespace
 
 Adapter open_gguf_adapter(const std::filesystem::path& path, const nn::DecoderConfig& config) {
-  const auto file = std::make_shared<const nn::GgufFile>(path);
+  const auto file = nn::open_gguf_parts(path);
   const auto type = gguf_value<std::string>(*file, "general.type", "model");
   check(type == "adapter", "{}: general.type is '{}', not adapter", file->name(), type);
   const auto kind = gguf_value<std::string>(*file, kAdapterType, "none");

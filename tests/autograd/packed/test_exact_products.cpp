@@ -10,6 +10,7 @@
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/base/random.h"
 #include "tapegrad/tests/autograd/support.h"
+#include "tapegrad/tests/autograd/tensor/some_blocks.h"
 #include "tapegrad/tests/catch.h"
 
 using namespace tapegrad;
@@ -23,6 +24,14 @@ std::vector<const StoredType*> all_packed_types() {
 
 std::shared_ptr<const PackedMatrix> packed_as(const StoredType& type, std::int64_t out,
                                               std::int64_t in, Rng& rng) {
+  if (type.from_f32 == nullptr) {
+    const auto bytes = testing::some_blocks(type, out * in, rng);
+    const auto read = [&](std::uint64_t offset, std::byte* to, std::size_t count) {
+      std::memcpy(to, bytes.data() + offset, count);
+      return true;
+    };
+    return std::make_shared<const PackedMatrix>(StoredTensor(type, {out, in}, read, "W"), type);
+  }
   const StoredTensor numbers(Tensor::randn({out, in}, rng), "W");
   return std::make_shared<const PackedMatrix>(numbers, type);
 }

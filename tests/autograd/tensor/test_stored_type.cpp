@@ -8,6 +8,7 @@
 #include "tapegrad/base/fingerprint.h"
 #include "tapegrad/base/parallel.h"
 #include "tapegrad/tests/autograd/support.h"
+#include "tapegrad/tests/autograd/tensor/some_blocks.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/temp_folder.h"
 
@@ -18,8 +19,9 @@ namespace {
 
 // How far a value may be off, as a part of the largest one of its 32 neighbours.
 const std::map<std::string_view, double> kRounding = {
-    {"f32", 0},     {"f16", 0x1p-11}, {"bf16", 0x1p-8}, {"q8_0", 0.57 / 127}, {"q4_0", 0.13},
-    {"q4_1", 0.07}, {"q4_k", 0.2},    {"q5_k", 0.1},    {"q6_k", 0.06}};
+    {"f32", 0},     {"f16", 0x1p-11}, {"bf16", 0x1p-8}, {"q8_0", 0.57 / 127},
+    {"q4_0", 0.13}, {"q4_1", 0.07},   {"q5_0", 0.07},   {"q5_1", 0.035},
+    {"q4_k", 0.2},  {"q5_k", 0.1},    {"q6_k", 0.06}};
 
 std::vector<std::byte> narrowed(const StoredType& type, const Tensor& t) {
   std::vector<std::byte> bytes(stored_bytes(type, t.shape()).value());
@@ -63,7 +65,7 @@ TEST_CASE("every row of the table is complete, and no two have a name in common"
     const bool is_mask = type.name == "bool";  // which is passed over, and never read
     CHECK((type.is(type.dtype) || is_float(type.dtype) || type.to_i32 != nullptr || is_mask));
     CHECK((type.from_f32 != nullptr) == (kRounding.count(type.name) == 1));
-    CHECK((!type.gguf_file || type.ggml));
+    CHECK((!type.gguf_file || (type.ggml && type.from_f32 != nullptr)));
     if (type.block > 1) {
       CHECK(stored_bytes(type, {3, 2 * type.block}).value() ==
             static_cast<std::uint64_t>(6 * type.block_bytes));
@@ -109,11 +111,13 @@ TEST_CASE("every type gives back f32 within its rounding", "[stored_type]") {
 }
 
 // The bytes were compared with those of llama-quantize --pure (ggml 0.27) when these numbers were
-// taken, for all matrices of a model with 124 million weights.
+// taken, for all matrices of a model with 124 million weights; those of q5_0 and q5_1 with what
+// ggml_quantize_chunk makes, for two million weights.
 TEST_CASE("blocks have the bytes that ggml gives them", "[stored_type]") {
   const std::map<std::string_view, std::string> expected = {
       {"q8_0", "d7298c3c77758702"}, {"q4_0", "58504e4d92ff8eca"}, {"q4_1", "bfb108db99082ae2"},
-      {"q4_k", "0afd03929e37a3bb"}, {"q5_k", "3f6d02fc70eefcd4"}, {"q6_k", "2451af0f0221a996"}};
+      {"q5_0", "fc57005a30789688"}, {"q5_1", "fdd11caf457dd15f"}, {"q4_k", "0afd03929e37a3bb"},
+      {"q5_k", "3f6d02fc70eefcd4"}, {"q6_k", "2451af0f0221a996"}};
   Rng rng(5);
   Tensor x = normal(rng, {4, 512}, DType::f32);
   float* const values = x.mutable_data<float>();
@@ -126,6 +130,29 @@ TEST_CASE("blocks have the bytes that ggml gives them", "[stored_type]") {
     INFO(name);
     const std::vector<std::byte> bytes = narrowed(stored_type(name), x);
     CHECK(fingerprint({reinterpret_cast<const char*>(bytes.data()), bytes.size()}) == hash);
+  }
+}
+
+// What ggml's dequantize_row functions (0.27) make of the same bytes.
+TEST_CASE("blocks that are only read have the numbers that ggml reads", "[stored_type]") {
+  const std::map<std::string_view, std::string> expected = {{"iq4_nl", "e8b76970e2513778"},
+                                                            {"q2_k", "5e105fa90b4e3d06"},
+                                                            {"q3_k", "a695b083b5c4262b"},
+                                                            {"iq4_xs", "2c5c4f4e71a88e8b"}};
+  for (const auto& [name, hash] : expected) {
+    INFO(name);
+    Rng rng(6);
+    const StoredType& type = stored_type(name);
+    CHECK((type.from_f32 == nullptr && !type.gguf_file));
+    const std::vector<std::byte> bytes = some_blocks(type, 2048, rng);
+    std::vector<float> numbers(2048);
+    std::vector<double> f64(numbers.size());
+    type.to_f32(bytes.data(), std::ssize(numbers), numbers.data());
+    type.to_f64(bytes.data(), std::ssize(numbers), f64.data());
+    CHECK(std::equal(numbers.begin(), numbers.end(), f64.begin()));
+    for (float& x : numbers) x += 0.0F;  // no sign of 0
+    const auto* const as_bytes = reinterpret_cast<const char*>(numbers.data());
+    CHECK(fingerprint({as_bytes, 4 * numbers.size()}) == hash);
   }
 }
 

@@ -3,6 +3,7 @@
 #include "tapegrad/base/memory/memory.h"
 #include "tapegrad/nn/formats/gguf.h"
 #include "tapegrad/tests/autograd/support.h"
+#include "tapegrad/tests/autograd/tensor/some_blocks.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/temp_folder.h"
 
@@ -138,6 +139,29 @@ TEST_CASE("every type that ggml has comes back from GGUF", "[gguf]") {
     CHECK(same_bits(file.read("x"), file.read("y")));
   }
   CHECK(written >= 4);
+}
+
+TEST_CASE("types that are only read come from GGUF", "[gguf]") {
+  const TempFolder folder;
+  Rng rng(6);
+  int read = 0;
+  for (const StoredType& type : stored_types()) {
+    if (!type.ggml || type.block == 1 || type.from_f32 != nullptr) continue;
+    INFO(type.name);
+    ++read;
+    const std::vector<std::byte> blocks = some_blocks(type, 768, rng);
+    Bytes b;
+    b.begin(1, 0).name("t").u32(2).u64(256).u64(3).u32(*type.ggml).u64(0).data(0);
+    b.text.append(reinterpret_cast<const char*>(blocks.data()), blocks.size());
+    const GgufFile file(folder.put("file", b.text));
+    CHECK(file.at("t").type == &type);
+    std::vector<float> wide(768);
+    type.to_f32(blocks.data(), 768, wide.data());
+    CHECK(same_bits(file.read("t"), Tensor::from(wide, {3, 256})));
+    CHECK_THROWS_AS(nn::write_gguf(folder / "out", {}, {tensor("t", type, Tensor::ones({256}))}),
+                    Error);
+  }
+  CHECK(read == 4);
 }
 
 TEST_CASE("Q8_0 rounds as llama.cpp does", "[gguf]") {
@@ -299,7 +323,8 @@ TEST_CASE("a broken GGUF file is refused, and nothing large is allocated", "[ggu
       {file([](Bytes& b) { b.begin(1, 0).row("t", 0, 0, 0).data(100); }), "or none"},
       {file([](Bytes& b) { b.begin(1, 0).row("t", 64, 0, 0).data(255); }), "there are 255"},
       {file([](Bytes& b) { b.begin(1, 0).row("t", 1, 0, huge).data(100); }), "from byte"},
-      {file([](Bytes& b) { b.begin(1, 0).row("t", 32, 10, 0).data(100); }), "the type Q2_K (10)"},
+      {file([](Bytes& b) { b.begin(1, 0).row("t", 32, 16, 0).data(100); }),
+       "the type IQ2_XXS (16)"},
       {file([](Bytes& b) { b.begin(1, 0).row("t", 128, 12, 0).data(100); }),
        "tensor 't' of type q4_k has rows that are not of whole blocks of 256"},
       {file([](Bytes& b) { b.begin(1, 0).row("t", 32, 4000, 0).data(100); }), "number 4000"},

@@ -76,7 +76,7 @@ TEST_CASE("keys that may change the result, or do not fit, are refused by name",
   using Text = std::string;
   CHECK_THAT(with("general.architecture", Text("mamba")), ContainsSubstring("'mamba'"));
   CHECK_THAT(with("general.type", Text("adapter")), ContainsSubstring("'adapter'"));
-  CHECK_THAT(with("split.count", std::int64_t{2}), ContainsSubstring("one of several files"));
+  CHECK_THAT(with("split.count", std::int64_t{2}), ContainsSubstring("there is no key 'split.no'"));
   CHECK_THAT(with("gpt2.attention.sliding_window", std::int64_t{8}),
              ContainsSubstring("'gpt2.attention.sliding_window'"));
   CHECK_THAT(with("gpt2.block_count", std::int64_t{0}),
@@ -114,6 +114,27 @@ TEST_CASE("keys that may change the result, or do not fit, are refused by name",
   edited.tensors.erase(edited.tensors.begin(), edited.tensors.begin() + 1);
   edited.tensors.pop_back();
   CHECK_THAT(edited.complaint(), ContainsSubstring("there is no tensor 'blk.0.attn_norm.bias'"));
+}
+
+TEST_CASE("a model in several GGUF files is the one in a single file", "[gguf_model]") {
+  Edited e;
+  const Tensor ids = some_ids(e.load());
+  const Tensor expected = run::load(e.folder / "edited.gguf").gpt(ids);
+  const auto path = [&](int i) { return e.folder / fmt::format("m-0000{}-of-00002.gguf", i + 1); };
+  const std::size_t half = e.tensors.size() / 2;
+  for (int i = 0; i < 2; ++i) {
+    GgufKeys keys = i == 0 ? e.keys : GgufKeys();
+    keys["split.no"] = std::int64_t{i};
+    keys["split.count"] = std::int64_t{2};
+    keys["split.tensors.count"] = std::ssize(e.tensors);
+    const auto begin = e.tensors.begin(), middle = begin + static_cast<std::ptrdiff_t>(half);
+    nn::write_gguf(path(i), keys,
+                   i == 0 ? std::vector(begin, middle) : std::vector(middle, e.tensors.end()));
+  }
+  CHECK(same_bits(run::load(path(0)).gpt(ids), expected));
+  CHECK(same_bits(run::load(path(1)).gpt(ids), expected));
+  fs::remove(path(0));
+  CHECK_THROWS_WITH(run::load(path(1)), ContainsSubstring("part 1 of the 2"));
 }
 
 TEST_CASE("keys of Llama's family are honoured or refused", "[gguf_model]") {

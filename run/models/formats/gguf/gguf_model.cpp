@@ -179,13 +179,9 @@ class GgufWeights : public TensorSource {
 bool is_gguf_file(const fs::path& path) { return nn::begins_as_gguf(path); }
 
 ForeignModel open_gguf(const fs::path& path) {
-  const auto file = std::make_shared<const nn::GgufFile>(path);
+  const auto file = nn::open_gguf_parts(path);
   const auto type = gguf_value<std::string>(*file, "general.type", "model");
   check(type == "model", "{}: general.type '{}' is not supported, only model", file->name(), type);
-  check(gguf_value<std::int64_t>(*file, "split.count", 1) <= 1,
-        "{}: it is one of several files, which cannot be read: join them with llama-gguf-split "
-        "--merge",
-        file->name());
   const auto architecture = gguf_value<std::string>(*file, "general.architecture", "none");
   const auto family = std::find_if(families().begin(), families().end(), [&](const Family& f) {
     return f.gguf.architecture == architecture;

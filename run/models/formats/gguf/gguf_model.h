@@ -15,7 +15,7 @@ namespace tapegrad::run {
 // True if it is a file that begins as GGUF does. It may be a link.
 bool is_gguf_file(const std::filesystem::path& path);
 
-// The architectures gpt2, llama, qwen2 and qwen3.
+// The architectures of the families. Of a model in several files, `path` is that of any of them.
 ForeignModel open_gguf(const std::filesystem::path& path);
 
 // Writes a file that llama.cpp runs, with the tokenizer. In f32, open_gguf() gives the same

@@ -1,0 +1,32 @@
+#include "tapegrad/apps/sample/held_types.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "tapegrad/autograd/tensor/stored_type.h"
+
+namespace tapegrad::sampling {
+
+std::string held_types(const TensorSource& weights) {
+  std::map<const StoredType*, double> bytes;
+  double elements = 0, all = 0;
+  for (const auto& [name, entry] : weights.entries()) {
+    if (entry.type == nullptr) continue;
+    const auto size = static_cast<double>(stored_bytes(*entry.type, entry.shape).value_or(0));
+    bytes[entry.type] += size, all += size;
+    elements += static_cast<double>(entry.shape.numel());
+  }
+  const bool is_f32 = bytes.size() == 1 && bytes.begin()->first->is(DType::f32);
+  if (all == 0 || is_f32) return "";
+  std::vector<std::pair<double, std::string_view>> shares;
+  for (const auto& [type, size] : bytes) shares.emplace_back(100 * size / all, type->name);
+  std::sort(shares.rbegin(), shares.rend());
+  std::vector<std::string> parts;
+  for (const auto& [share, name] : shares) parts.push_back(fmt::format("{} {:.3g} %", name, share));
+  return fmt::format("{}; {:.1f} bits a weight", fmt::join(parts, ", "), 8 * all / elements);
+}
+
+}  // namespace tapegrad::sampling
