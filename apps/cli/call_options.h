@@ -18,6 +18,8 @@ struct CallOptions {
   std::optional<int> serve;  // the port of the page
   int talk_port = 0;         // of the model that it opens to talk to; 0: any that is free
   bool tensorboard = false;
+  // No option: steps after which max_minutes give no more, if the text is short.
+  std::optional<std::int64_t> most_iters = {};
   bool next_port = false;  // no option: the page may take the next free port, as none was given
 
   template <class Self, class Table>

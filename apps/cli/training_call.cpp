@@ -110,7 +110,8 @@ int TrainingCall::train(run::Task task, const run::OptimizerOptions& optimizer,
                              .trace = options_.trace,
                              .restart_schedule = options_.schedule_restart};
   if (options_.max_minutes)
-    training.time = {.minutes = *options_.max_minutes, .begin = call_.begin};
+    training.time = {
+        .minutes = *options_.max_minutes, .begin = call_.begin, .most_steps = options_.most_iters};
   bool done = false;
   try {
     done = run::train(task, folder_, training);

@@ -1,6 +1,7 @@
 #include "tapegrad/apps/gpt/fast.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <iterator>
 #include <system_error>
@@ -12,29 +13,51 @@
 namespace tapegrad::gpt {
 namespace {
 
-// A model for runs from so much work on, up to the next one's.
-struct Rung {
-  double flops;
-  int n_layer, n_embd;  // heads have 32 channels
-  std::int64_t block_size, batch_size;
-};
-constexpr Rung kRungs[] = {
-    {0, 4, 128, 64, 24},       {20e12, 6, 192, 128, 32}, {100e12, 6, 256, 256, 16},
-    {400e12, 8, 384, 256, 32}, {2e15, 8, 512, 256, 64},
-};
-
-const Rung& rung_for(const Means& means) {
-  const Rung* rung = kRungs;
-  while (rung + 1 != std::end(kRungs) && rung[1].flops <= means.flops) ++rung;
-  return *rung;
-}
-
-std::string tokenizer_for(double bytes) {
-  if (bytes < 5e6) return "bpe:512";
-  return bytes < 30e6 ? "bpe:2048" : "bpe:4096";
-}
-
+constexpr double kMinutes = 2;
 constexpr double kUsualBytes = 10e6;  // of a text whose length is not known before it is read
+// A text that is read more often than this is learnt by heart.
+constexpr double kMostPasses = 20;
+// Blocks of attention and feed-forward have 12·C² weights. A model learns most from some work if it
+// sees about ten tokens for each of them: 6 operations for each weight and token.
+constexpr double kTokensPerWeight = 10;
+
+struct Size {
+  int n_layer, n_embd;      // heads have 32 channels
+  std::int64_t batch_size;  // sequences of 256 tokens
+
+  double weights() const { return 12.0 * n_layer * n_embd * n_embd; }
+  double operations() const { return 6 * kTokensPerWeight * weights() * weights(); }
+};
+// Larger batches for larger models, since an update of Muon costs 5·C/B of a step of B tokens.
+constexpr Size kSizes[] = {{4, 128, 6},  {4, 192, 6},  {4, 256, 8},  {6, 256, 12},
+                           {6, 384, 16}, {8, 512, 32}, {12, 768, 64}};
+
+// The size whose own work is nearest, by ratio.
+const Size& size_for(double operations) {
+  const auto distance = [&](const Size& s) {
+    return std::abs(std::log(s.operations() / operations));
+  };
+  return *std::min_element(std::begin(kSizes), std::end(kSizes),
+                           [&](const Size& a, const Size& b) { return distance(a) < distance(b); });
+}
+
+// A vocabulary, and how many bytes of English a token of it has.
+struct Vocabulary {
+  const char* tokenizer;
+  double bytes;
+};
+
+// Longer tokens see more of a text at once, and are learnt by heart in fewer passes.
+Vocabulary vocabulary_for(double bytes, double tokens) {
+  constexpr double most_passes = 2.5;
+  const Vocabulary pieces = bytes < 3e6 ? Vocabulary{"bpe:512", 1.9} : Vocabulary{"bpe:4096", 3.2};
+  return tokens * pieces.bytes <= most_passes * bytes ? pieces : Vocabulary{"char", 1};
+}
+
+double dropout_for(double passes) {
+  if (passes < 5) return 0;
+  return passes < 10 ? 0.1 : 0.2;
+}
 
 double bytes_of_file(const std::filesystem::path& path) {
   std::error_code failed;
@@ -46,11 +69,12 @@ double bytes_of_file(const std::filesystem::path& path) {
 }
 
 double bytes_of_path(const std::filesystem::path& path) {
+  constexpr int most_files = 100'000;  // what more would hold changes no choice
   std::error_code failed;
   if (!std::filesystem::is_directory(path, failed)) return bytes_of_file(path);
   double bytes = 0;
   std::filesystem::recursive_directory_iterator it(path, failed), end;
-  for (; !failed && it != end; it.increment(failed)) {
+  for (int files = 0; !failed && it != end && files < most_files; ++files, it.increment(failed)) {
     std::error_code unknown;
     if (it->is_regular_file(unknown)) bytes += bytes_of_file(it->path());
   }
@@ -59,42 +83,49 @@ double bytes_of_path(const std::filesystem::path& path) {
 
 }  // namespace
 
-Options fast_options(const Means& means) {
-  const Rung& rung = rung_for(means);
-  Options o;
-  o.text.tokenizer = tokenizer_for(means.bytes);
-  nn::DecoderConfig& m = o.model;
-  m.n_layer = rung.n_layer, m.n_embd = rung.n_embd, m.n_head = rung.n_embd / 32;
-  o.text.block_size = m.block_size = rung.block_size;
-  set_fast_parts(o);
-  o.optimizer.batch_size = rung.batch_size;
-  o.optimizer.dtype = run::TrainDtype::automatic;
-  o.call.max_minutes = 2;
-  return o;
-}
-
-Options fast_options(const Options& asked, const cli::ProductRate& rate_of) {
-  const std::optional<double> known = text_bytes(asked.text);
-  // A product of the middle of the rungs. Threads and library are those of the call.
-  const double rate = rate_of({4096, 768, 192}), minutes = asked.call.max_minutes.value_or(2);
-  const Means means{.bytes = known.value_or(kUsualBytes), .flops = 60 * minutes * rate};
-  Options o = fast_options(means);
-  o.extras.recipe_note =
-      fmt::format("fast: for {} of text{}, and {} at {:.0f} GFLOP/s", size_text(means.bytes),
-                  known ? "" : " (a guess: its length is known when it is read)",
-                  duration_text(60 * minutes), rate * 1e-9);
-  return o;
-}
-
 std::optional<double> text_bytes(const run::TextOptions& text) {
   const run::CorpusSource source = text.source();
   if (source.reads_stdin()) return std::nullopt;
   if (source.paths.empty()) return static_cast<double>(default_text().contents.size());
   double bytes = 0;
   for (const std::string& path : source.paths) {
-    bytes += bytes_of_path(source.weighted ? run::weighted_file(path).path : path);
+    const bool whole = !source.weighted && !source.is_chat;
+    bytes += bytes_of_path(whole ? path : run::weighted_file(path).path);
   }
   return bytes > 0 ? std::optional(bytes) : std::nullopt;
+}
+
+Options fast_options(const Means& means) {
+  const Size& size = size_for(means.operations);
+  const double tokens = means.operations / (6 * size.weights());
+  const Vocabulary vocabulary = vocabulary_for(means.bytes, tokens);
+  const double passes = tokens * vocabulary.bytes / means.bytes;
+  Options o;
+  o.text.tokenizer = vocabulary.tokenizer;
+  nn::DecoderConfig& m = o.model;
+  m.n_layer = size.n_layer, m.n_embd = size.n_embd, m.n_head = size.n_embd / 32;
+  m.dropout = dropout_for(passes);
+  o.text.block_size = m.block_size = 256;
+  set_fast_parts(o);
+  o.optimizer.batch_size = size.batch_size;
+  o.optimizer.dtype = run::TrainDtype::automatic;
+  o.call.max_minutes = kMinutes;
+  const auto batch = static_cast<double>(size.batch_size * o.text.block_size);
+  o.call.most_iters =
+      std::max<std::int64_t>(1, std::llround(kMostPasses * means.bytes / vocabulary.bytes / batch));
+  return o;
+}
+
+Options fast_options(const Options& asked, const cli::ProductRate& rate_of) {
+  const std::optional<double> known = text_bytes(asked.text);
+  const double minutes = asked.call.max_minutes.value_or(kMinutes);
+  const double rate = rate_of({1536, 768, 192});
+  const Means means{.bytes = known.value_or(kUsualBytes), .operations = 60 * minutes * rate};
+  Options o = fast_options(means);
+  o.extras.recipe_note = fmt::format(
+      "fast, for {} of text{} and {} at {:.0f} GFLOP/s", size_text(means.bytes),
+      known ? "" : " (a guess: it is not read yet)", duration_text(60 * minutes), rate * 1e-9);
+  return o;
 }
 
 }  // namespace tapegrad::gpt

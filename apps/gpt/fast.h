@@ -1,7 +1,6 @@
 #pragma once
 
 #include <optional>
-#include <string>
 
 #include "tapegrad/apps/gpt/gpt_options.h"
 
@@ -9,20 +8,20 @@ namespace tapegrad::gpt {
 
 // What a recipe goes by.
 struct Means {
-  double bytes = 1e6;   // of the text
-  double flops = 2e13;  // of the model's products that the time allows
+  double bytes = 1e6;        // of the text
+  double operations = 2e13;  // of matrix products that the time allows
 };
 
-// The preset `fast`: tokenizer, size, batches, rates and regularisation for these means, by the
-// rule that docs/recipes.md derives from runs.
+// The preset `fast`: tokenizer, size, batches and dropout for these means, by the rule that
+// docs/recipes.md derives from runs.
 Options fast_options(const Means& means);
 
-// The same for the text that the options name, and their minutes on this machine.
+// The same for the text and the minutes that the options have, on this machine.
 Options fast_options(const Options& asked, const cli::ProductRate& rate_of);
 
 // The length of the text that the options name, by the sizes of its files: packed ones are taken
-// for a fourth of what they hold, and folders of tokens for half of it. Nothing for stdin, and for
-// files that are not there, which whoever reads them says.
+// for a fourth of what they hold, and files of tokens for half of it. Nothing for stdin, and if
+// there are no such files, which whoever reads them says.
 std::optional<double> text_bytes(const run::TextOptions& text);
 
 }  // namespace tapegrad::gpt

@@ -246,10 +246,12 @@ struct TraceOptions {
   }
 };
 
-// The minutes that a new run may take, all in all, from `begin` on.
+// The minutes that a new run may take, all in all, from `begin` on; and after how many steps it
+// ends all the same.
 struct TimeBudget {
   double minutes;
   Stopwatch begin = {};
+  std::optional<std::int64_t> most_steps = {};
 };
 
 }  // namespace tapegrad::run

@@ -137,6 +137,13 @@ std::optional<FittingSteps> fit_steps(const Task& task, const TrainOptions& opti
         "not one step fits into {}: {}, an evaluation takes {:.3g} s, and the end of the run "
         "{:.3g} s",
         in_words(budget.minutes), took, costs.beside.evaluation, costs.beside.end);
+  if (budget.most_steps && steps > *budget.most_steps) {
+    return FittingSteps{
+        *budget.most_steps, in_words(budget.minutes),
+        fmt::format("{}, so {} would fit into {}; more than {} would read so short "
+                    "a text too often",
+                    took, grouped(steps), in_words(budget.minutes), grouped(*budget.most_steps))};
+  }
   const double beside =
       seconds_of_run(steps, costs, options.evaluation) - static_cast<double>(steps) * costs.step;
   return FittingSteps{steps, in_words(budget.minutes),

@@ -95,6 +95,15 @@ TEST_CASE("measured steps leave parameters, batches and generators as they were"
   }
 }
 
+TEST_CASE("a run by the clock ends sooner after the most steps", "[time-budget]") {
+  SlowTask slow;
+  const auto fitting =
+      run::fit_steps(slow.task(), {.time = run::TimeBudget{.minutes = 0.05, .most_steps = 12}});
+  REQUIRE(fitting);
+  CHECK(fitting->steps == 12);
+  CHECK_THAT(fitting->reason, ContainsSubstring("more than 12 would read so short a text"));
+}
+
 TEST_CASE("a time that is too short for one step is refused", "[time-budget]") {
   SlowTask slow;
   CHECK_THROWS_WITH(run::fit_steps(slow.task(), {.time = run::TimeBudget{.minutes = 1e-5}}),
