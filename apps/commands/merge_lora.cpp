@@ -9,6 +9,7 @@
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/cli/shell.h"
 #include "tapegrad/autograd/ops.h"
+#include "tapegrad/nn/formats/gguf.h"
 #include "tapegrad/run/models/formats/export.h"
 
 namespace tapegrad {
@@ -84,12 +85,13 @@ class RoundingError {
       : opened_(opened), type_(type) {}
 
   void add(const std::string& name, const Tensor& merged) {
-    if (merged.rank() != 2 || merged.dim(1) % type_.block != 0) return;
+    if (merged.rank() != 2) return;
+    const StoredType& type = nn::gguf_row_type(type_, merged.dim(1));
     Tensor rounded = Tensor::empty(merged.shape());
     std::vector<std::byte> bytes(
-        static_cast<std::size_t>(merged.numel() / type_.block * type_.block_bytes));
-    type_.from_f32(merged.data<float>(), merged.numel(), bytes.data());
-    type_.to_f32(bytes.data(), merged.numel(), rounded.mutable_data<float>());
+        static_cast<std::size_t>(merged.numel() / type.block * type.block_bytes));
+    type.from_f32(merged.data<float>(), merged.numel(), bytes.data());
+    type.to_f32(bytes.data(), merged.numel(), rounded.mutable_data<float>());
     const double error = square_sum(rounded - merged), all = square_sum(merged);
     errors_ += error, weights_ += all;
     const double share = all > 0 ? std::sqrt(error / all) : 0;

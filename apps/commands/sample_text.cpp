@@ -189,13 +189,13 @@ int sample(Options o) {
   if (o.prompts_file != "-") {  // errors come before the weights are read
     sampling::check_prompts(*prompt_lines(o), opened.tokenizer);
   }
-  if (o.adapter) opened = run::with_adapter(std::move(opened), *o.adapter);
-  o.sample.generate.mask = mask_of(o, opened.tokenizer);
   const TensorSource& stored = opened.base ? *opened.base : *opened.weights;
   const std::string file = stored.name(), held = sampling::held_types(stored);
+  if (o.adapter) opened = run::with_adapter(std::move(opened), *o.adapter);
+  o.sample.generate.mask = mask_of(o, opened.tokenizer);
   const run::TextModel model = run::load_packed(std::move(opened), o.weights);
   // Behind the errors of reading the weights, which stand alone.
-  if (!held.empty()) print_error(fmt::format("{} holds {}\n", file, held));
+  if (!held.empty()) print_error(fmt::format("{} holds {}\n", cli::printable(file), held));
   sampling::Sampler sampler(model, o.sample, o.seed);
   return nn::naming_model(o.model, [&] {
     if (o.interactive) {

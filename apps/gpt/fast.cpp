@@ -18,8 +18,11 @@ constexpr double kUsualBytes = 10e6;  // of a text whose length is not known bef
 // A text that is read more often than this is learnt by heart.
 constexpr double kMostPasses = 20;
 // Blocks of attention and feed-forward have 12·C² weights. A model learns most from some work if it
-// sees about ten tokens for each of them: 6 operations for each weight and token.
-constexpr double kTokensPerWeight = 10;
+// sees about 15 tokens for each of them: 6 operations for each weight and token.
+constexpr double kTokensPerWeight = 15;
+
+// Of the rate of products: attention, embeddings, the head, norms and Muon take the rest.
+constexpr double kShareOfBlocks = 0.45;
 
 struct Size {
   int n_layer, n_embd;      // heads have 32 channels
@@ -29,8 +32,8 @@ struct Size {
   double operations() const { return 6 * kTokensPerWeight * weights() * weights(); }
 };
 // Larger batches for larger models, since an update of Muon costs 5·C/B of a step of B tokens.
-constexpr Size kSizes[] = {{4, 128, 6},  {4, 192, 6},  {4, 256, 8},  {6, 256, 12},
-                           {6, 384, 16}, {8, 512, 32}, {12, 768, 64}};
+constexpr Size kSizes[] = {{4, 64, 6},   {4, 96, 6},   {4, 128, 6},  {4, 192, 6},  {4, 256, 8},
+                           {6, 256, 12}, {6, 384, 16}, {8, 512, 32}, {12, 768, 64}};
 
 // The size whose own work is nearest, by ratio.
 const Size& size_for(double operations) {
@@ -120,7 +123,8 @@ Options fast_options(const Options& asked, const cli::ProductRate& rate_of) {
   const std::optional<double> known = text_bytes(asked.text);
   const double minutes = asked.call.max_minutes.value_or(kMinutes);
   const double rate = rate_of({1536, 768, 192});
-  const Means means{.bytes = known.value_or(kUsualBytes), .operations = 60 * minutes * rate};
+  const Means means{.bytes = known.value_or(kUsualBytes),
+                    .operations = kShareOfBlocks * 60 * minutes * rate};
   Options o = fast_options(means);
   o.extras.recipe_note = fmt::format(
       "fast, for {} of text{} and {} at {:.0f} GFLOP/s", size_text(means.bytes),

@@ -9,7 +9,7 @@ namespace tapegrad::gpt {
 // What a recipe goes by.
 struct Means {
   double bytes = 1e6;        // of the text
-  double operations = 2e13;  // of matrix products that the time allows
+  double operations = 1e13;  // of the blocks' matrix products that the time allows
 };
 
 // The preset `fast`: tokenizer, size, batches and dropout for these means, by the rule that

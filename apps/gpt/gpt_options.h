@@ -143,7 +143,7 @@ struct Options {
 
 const std::vector<cli::Preset<Options>>& presets();
 
-// The parts that docs/recipes.md finds to pay at any size, with Muon at its rates.
+// The parts that docs/recipes.md finds to pay, with Muon at the rate for the model's width.
 void set_fast_parts(Options& options);
 
 }  // namespace tapegrad::gpt

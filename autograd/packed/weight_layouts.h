@@ -9,7 +9,7 @@
 namespace tapegrad::packed {
 
 // A layout of a matrix in panels for products: one row of a table. A layout and its kernels stand
-// together, in float_rows.h, block_rows.h or super_block_rows.h; kernels.h lists them.
+// together, in a header such as block_rows.h; kernels.h lists them.
 struct WeightLayout {
   std::string_view name;  // of the StoredType whose rows it packs
   std::int64_t elements;  // a row is a multiple of so many

@@ -133,8 +133,8 @@ using Q4_1 = FromLeast<FourBits>;
 using Q5_1 = FromLeast<FiveBits>;
 static_assert(sizeof(Q4_1) == 20 && sizeof(Q5_1) == 24);
 
-// A scale, and numbers of a table, which 4 bits choose. It is not written: ggml's quantiser weights
-// errors by statistics of activations.
+// A scale, and numbers of a table, which 4 bits choose. It is not written: its quantiser is a
+// search that this project does not have.
 struct IQ4_NL {
   static constexpr std::int64_t kElements = 32;
   f16 scale;

@@ -1,5 +1,5 @@
-// Stored types of super-blocks that are read and not written, since their quantisers want
-// statistics of activations. See stored_block.h.
+// Stored types of super-blocks that are read and not written: their quantisers are searches that
+// this project does not have. See stored_block.h.
 
 #include <cstdint>
 

@@ -99,6 +99,10 @@ struct GgufTensor {
   std::function<Tensor()> values;
 };
 
+// The type that llama-quantize keeps rows of so many elements in, if asked for `type`: that of
+// smaller blocks where its own do not fill them, or else f16.
+const StoredType& gguf_row_type(const StoredType& type, std::int64_t columns);
+
 // Writes a file of version 3, atomically. Whole numbers are written as u32 (in lists, as i32),
 // other numbers as f32: what llama.cpp reads. Blocks are those that llama.cpp's quantiser makes, to
 // the byte. Errors: a value does not fit its type; ggml has no such type; rows are not of whole

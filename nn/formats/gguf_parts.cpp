@@ -1,5 +1,6 @@
 // Files that llama-gguf-split makes of one: github.com/ggml-org/llama.cpp, tools/gguf-split.
 
+#include "tapegrad/base/file.h"
 #include "tapegrad/nn/formats/gguf.h"
 
 namespace tapegrad::nn {
@@ -40,8 +41,7 @@ fs::path path_of_part(const fs::path& path, std::int64_t number, std::int64_t co
 
 std::shared_ptr<GgufFile> open_part(const fs::path& path, std::int64_t number, std::int64_t count,
                                     const std::string& named) {
-  std::error_code ignored;
-  check(fs::exists(path, ignored),
+  check(path_exists(path),
         "{}: there is no such file, part {} of the {} to which {} belongs: all parts must be in "
         "one folder",
         path.string(), number + 1, count, named);
@@ -59,7 +59,7 @@ std::shared_ptr<GgufFile> open_part(const fs::path& path, std::int64_t number, s
 
 void GgufFile::add(const std::shared_ptr<const GgufFile>& part) {
   for (const auto& [key, value] : part->keys()) {
-    if (key.starts_with("split.")) continue;
+    if (key.starts_with("split.") || key == "general.alignment") continue;  // of each file
     check(keys_.contains(key) && stored_value(key) == part->stored_value(key),
           "{}: the key '{}' is not as {} has it: are they parts of different models?", part->name(),
           key, name_);

@@ -130,6 +130,14 @@ void write_values(FileWriter& file, const GgufTensor& tensor) {
 
 }  // namespace
 
+const StoredType& gguf_row_type(const StoredType& type, std::int64_t columns) {
+  const char* const smaller = type.name == "q4_k" ? "q5_0" : type.name == "q5_k" ? "q5_1" : "q8_0";
+  for (const StoredType* fits : {&type, &stored_type(smaller)}) {
+    if (columns % fits->block == 0) return *fits;
+  }
+  return stored_type("f16");
+}
+
 void write_gguf(const std::filesystem::path& path, const GgufKeys& keys,
                 const std::vector<GgufTensor>& tensors) {
   const std::string header = header_of(keys, tensors);

@@ -1,7 +1,6 @@
 // The preset `fast`: what it goes by, and that what it chooses is a run.
 
 #include "tapegrad/apps/gpt/fast.h"
-
 #include "tapegrad/apps/gpt/gpt_facts.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
@@ -12,9 +11,7 @@ using namespace tapegrad;
 
 namespace {
 
-run::TextOptions corpus_at(std::vector<std::string> paths) {
-  return {.corpus = std::move(paths)};
-}
+run::TextOptions corpus_at(std::vector<std::string> paths) { return {.corpus = std::move(paths)}; }
 
 double parameters_of(const gpt::Options& o) {
   nn::DecoderConfig config = o.model;
@@ -36,8 +33,7 @@ TEST_CASE("the length of a text is that of its files", "[fast]") {
   CHECK(gpt::text_bytes(corpus_at({one + ":2"})) == 300);
   const std::string packed = folder.put("packed.gz", std::string(100, 'd'));
   CHECK(gpt::text_bytes(corpus_at({packed})) == 400);
-  CHECK(gpt::text_bytes(corpus_at({})) ==
-        static_cast<double>(gpt::default_text().contents.size()));
+  CHECK(gpt::text_bytes(corpus_at({})) == static_cast<double>(gpt::default_text().contents.size()));
   CHECK_FALSE(gpt::text_bytes(corpus_at({"-"})));
   CHECK_FALSE(gpt::text_bytes(corpus_at({folder / "nothing.txt"})));
 }
@@ -45,13 +41,53 @@ TEST_CASE("the length of a text is that of its files", "[fast]") {
 TEST_CASE("fast: more work makes larger models, and every choice is a valid run", "[fast]") {
   for (const double bytes : {1e3, 1e5, 1e6, 1e7, 1e8, 1e10}) {
     double before = 0;
-    for (double flops = 1e9; flops < 1e19; flops *= 4) {
-      CAPTURE(bytes, flops);
-      gpt::Options o = gpt::fast_options({.bytes = bytes, .flops = flops});
+    for (double operations = 1e9; operations < 1e19; operations *= 4) {
+      CAPTURE(bytes, operations);
+      gpt::Options o = gpt::fast_options({.bytes = bytes, .operations = operations});
       o.model.vocab_size = 512;
       CHECK_NOTHROW(o.validate());
       CHECK(parameters_of(o) >= before);
       before = parameters_of(o);
     }
   }
+}
+
+TEST_CASE("fast: a short text is read in characters, and not more often than it bears", "[fast]") {
+  const gpt::Options brief = gpt::fast_options({.bytes = 1e8, .operations = 1e13});
+  const gpt::Options often = gpt::fast_options({.bytes = 1e6, .operations = 2e13});
+  const gpt::Options most = gpt::fast_options({.bytes = 1e5, .operations = 2e13});
+  CHECK(brief.text.tokenizer == "bpe:4096");
+  CHECK(often.text.tokenizer == "char");
+  CHECK(most.text.tokenizer == "char");
+  CHECK(brief.model.dropout == 0);
+  CHECK(most.model.dropout == 0.2);
+  const auto tokens = most.optimizer.batch_size * most.text.block_size;
+  CHECK(most.call.most_iters.value() * tokens == Approx(20 * 1e5).epsilon(0.01));
+}
+
+TEST_CASE("--preset fast goes by the text and the minutes, and arguments replace what it chooses",
+          "[fast]") {
+  const TempFolder folder;
+  const std::string text = folder.put("text.txt", std::string(200'000, 'a'));
+  const auto with_rate = [&](double rate, Args args) {
+    args.insert(args.begin(), {"--preset", "fast", text});
+    std::vector<const char*> argv = {"train-gpt"};
+    for (const std::string& arg : args) argv.push_back(arg.c_str());
+    const cli::Call call{"train-gpt", static_cast<int>(argv.size()), argv.data()};
+    return cli::parse(gpt::training(), call, 1, [=](const Product&) { return rate; }).value();
+  };
+  const gpt::Options slow = with_rate(1e9, {"--max-minutes", "1"});
+  const gpt::Options night = with_rate(1e12, {"--max-minutes", "480"});
+  CHECK(slow.model.n_embd < night.model.n_embd);
+  CHECK(slow.call.max_minutes == 1);
+  CHECK(slow.text.preset == "fast");
+  CHECK_THAT(slow.extras.recipe_note,
+             ContainsSubstring("for 200 kB of text and 1:00 min at 1 GFLOP/s"));
+  CHECK(with_rate(1e9, {}).call.max_minutes == 2);
+  const gpt::Options own = with_rate(
+      1e12, {"--n-embd", "96", "--n-head", "3", "--learning-rate", "1e-3", "--max-iters", "7"});
+  CHECK(own.model.n_embd == 96);
+  CHECK(own.optimizer.learning_rate == 1e-3);
+  CHECK(own.optimizer.max_iters == 7);
+  CHECK_FALSE(own.call.max_minutes);
 }

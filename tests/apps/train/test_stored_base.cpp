@@ -121,6 +121,12 @@ TEST_CASE("adapters are merged into a file whose weights are rounded, and the er
   check_ended_well(r);
   CHECK_THAT(r.out, ContainsSubstring("rounding to f16 changes the weights by 0.000"));
   CHECK(loss_of(merged, tuned.corpus) == Approx(loss_of(tuned.run, tuned.corpus)).epsilon(1e-3));
+  // Rows that the blocks of q4_k do not fill are rounded, too.
+  const fs::path narrow = tuned.folder / "narrow.gguf";
+  const Result q4_k =
+      run_program("merge", {"--model", tuned.run, "--dtype", "q4_k", "--out", narrow});
+  check_ended_well(q4_k);
+  CHECK_THAT(q4_k.out, ContainsSubstring("and adapted ones by"));
   check_error_of("merge", run_program("merge", {"--model", tuned.run, "--out", merged}), 1,
                  "exists already");
   check_error_of("merge", run_program("merge", {"--model", tuned.run, "--dtype", "f16"}), 2,

@@ -88,20 +88,11 @@ bool add_settings(nn::GgufKeys& keys, const TextModel& model) {
   return adds_end_row;
 }
 
-// The type that llama-quantize takes in place of another one whose blocks do not fill the rows.
-const StoredType& smaller_blocks(const StoredType& type) {
-  if (type.name == "q4_k") return stored_type("q5_0");
-  return stored_type(type.name == "q5_k" ? "q5_1" : "q8_0");
-}
-
 // How the file keeps a tensor of the model, as llama.cpp's own tools do: norms, biases and learned
-// positions as f32; rows that are not of whole blocks in smaller ones, or else as f16.
+// positions as f32.
 const StoredType& type_of(const GgufName& name, const Shape& shape, const StoredType& type) {
   if (shape.rank() != 2 || name.theirs == "position_embd.weight") return stored_type(DType::f32);
-  for (const StoredType* fits : {&type, &smaller_blocks(type)}) {
-    if (shape[1] % fits->block == 0) return *fits;
-  }
-  return stored_type("f16");
+  return nn::gguf_row_type(type, shape[1]);
 }
 
 // With one row more, the mean of all: see kMeanEndRow.
