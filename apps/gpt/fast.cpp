@@ -25,15 +25,16 @@ constexpr double kTokensPerWeight = 15;
 constexpr double kShareOfBlocks = 0.45;
 
 struct Size {
-  int n_layer, n_embd;      // heads have 32 channels
-  std::int64_t batch_size;  // sequences of 256 tokens
+  int n_layer, n_embd;  // heads have 32 channels
+  std::int64_t batch_tokens;
 
   double weights() const { return 12.0 * n_layer * n_embd * n_embd; }
   double operations() const { return 6 * kTokensPerWeight * weights() * weights(); }
 };
 // Larger batches for larger models, since an update of Muon costs 5·C/B of a step of B tokens.
-constexpr Size kSizes[] = {{4, 64, 6},   {4, 96, 6},   {4, 128, 6},  {4, 192, 6},  {4, 256, 8},
-                           {6, 256, 12}, {6, 384, 16}, {8, 512, 32}, {12, 768, 64}};
+constexpr Size kSizes[] = {{4, 64, 1536},  {4, 96, 1536},  {4, 128, 1536},
+                           {4, 192, 1536}, {4, 256, 2048}, {6, 256, 3072},
+                           {6, 384, 4096}, {8, 512, 8192}, {12, 768, 16384}};
 
 // The size whose own work is nearest, by ratio.
 const Size& size_for(double operations) {
@@ -44,17 +45,19 @@ const Size& size_for(double operations) {
                            [&](const Size& a, const Size& b) { return distance(a) < distance(b); });
 }
 
-// A vocabulary, and how many bytes of English a token of it has.
+// A vocabulary, how many bytes of English a token of it has, and how many tokens a model sees.
 struct Vocabulary {
   const char* tokenizer;
   double bytes;
+  std::int64_t block_size;
 };
 
 // Longer tokens see more of a text at once, and are learnt by heart in fewer passes.
 Vocabulary vocabulary_for(double bytes, double tokens) {
   constexpr double most_passes = 2.5;
-  const Vocabulary pieces = bytes < 3e6 ? Vocabulary{"bpe:512", 1.9} : Vocabulary{"bpe:4096", 3.2};
-  return tokens * pieces.bytes <= most_passes * bytes ? pieces : Vocabulary{"char", 1};
+  const Vocabulary pieces =
+      bytes < 3e6 ? Vocabulary{"bpe:512", 1.9, 128} : Vocabulary{"bpe:4096", 3.2, 128};
+  return tokens * pieces.bytes <= most_passes * bytes ? pieces : Vocabulary{"char", 1, 256};
 }
 
 double dropout_for(double passes) {
@@ -108,24 +111,29 @@ Options fast_options(const Means& means) {
   nn::DecoderConfig& m = o.model;
   m.n_layer = size.n_layer, m.n_embd = size.n_embd, m.n_head = size.n_embd / 32;
   m.dropout = dropout_for(passes);
-  o.text.block_size = m.block_size = 256;
+  o.text.block_size = m.block_size = vocabulary.block_size;
   set_fast_parts(o);
-  o.optimizer.batch_size = size.batch_size;
+  o.optimizer.batch_size = size.batch_tokens / vocabulary.block_size;
   o.optimizer.dtype = run::TrainDtype::automatic;
   o.call.max_minutes = kMinutes;
-  const auto batch = static_cast<double>(size.batch_size * o.text.block_size);
+  const double most = kMostPasses * means.bytes / vocabulary.bytes;
   o.call.most_iters =
-      std::max<std::int64_t>(1, std::llround(kMostPasses * means.bytes / vocabulary.bytes / batch));
+      std::max<std::int64_t>(1, std::llround(most / static_cast<double>(size.batch_tokens)));
   return o;
 }
 
 Options fast_options(const Options& asked, const cli::ProductRate& rate_of) {
+  check(!asked.call.folder.starts_from_model(),
+        "--preset fast is for new models, whose size it chooses; --init-from has one: leave "
+        "--preset out");
   const std::optional<double> known = text_bytes(asked.text);
   const double minutes = asked.call.max_minutes.value_or(kMinutes);
   const double rate = rate_of({1536, 768, 192});
   const Means means{.bytes = known.value_or(kUsualBytes),
                     .operations = kShareOfBlocks * 60 * minutes * rate};
   Options o = fast_options(means);
+  // Conversations need a tokenizer with special tokens.
+  if (asked.text.learns_chat() && o.text.tokenizer == "char") o.text.tokenizer = "bpe:512";
   o.extras.recipe_note = fmt::format(
       "fast, for {} of text{} and {} at {:.0f} GFLOP/s", size_text(means.bytes),
       known ? "" : " (a guess: it is not read yet)", duration_text(60 * minutes), rate * 1e-9);

@@ -90,4 +90,6 @@ TEST_CASE("--preset fast goes by the text and the minutes, and arguments replace
   CHECK(own.optimizer.learning_rate == 1e-3);
   CHECK(own.optimizer.max_iters == 7);
   CHECK_FALSE(own.call.max_minutes);
+  check_unparsed({"--preset", "fast", text, "--init-from", folder / "run"}, 2,
+                 "--preset fast is for new models");
 }
