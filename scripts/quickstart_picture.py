@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """usage: scripts/quickstart_picture.py RUN
 Draws docs/quickstart.svg, the README's picture, from the run that this command makes:
-  build/bin/train-gpt --preset char-fast --eval-interval 50 --out-dir RUN
+  build/bin/train-gpt --preset char-fast --eval-interval 100 --out-dir RUN
 The picture keeps the losses and the options as text; a test compares them with the program's."""
 import json
 import math

@@ -157,7 +157,7 @@ TEST_CASE("the README's picture has the options and the first loss of the quicks
   const std::string values = between("<polyline id=\"validation\" data-values=\"", "\"");
   const double first = std::stod(values.substr(values.find(',') + 1));
   const double last = std::stod(values.substr(values.rfind(',') + 1));
-  CHECK(title == fmt::format("Losses of a run of 800 steps: from {:.2f} to {:.2f}", first, last));
+  CHECK(title == fmt::format("Losses of a run of 1900 steps: from {:.2f} to {:.2f}", first, last));
 
   const TempFolder folder;
   check_ended_well(train({"--preset", "char-fast", "--max-iters", "1", "--eval-iters", "2",

@@ -97,13 +97,13 @@ struct Pairs {
   }
 };
 
-const Args kLora = {"--lora-rank", "2", "--lora-target", "all"};
+const Args kLoraOfPairs = {"--lora-rank", "2", "--lora-target", "all"};
 
 }  // namespace
 
 TEST_CASE("a run on pairs is resumed to the same bits, on any number of threads", "[preferences]") {
   const Pairs pairs;
-  const Args more = GENERATE(Args{}, kLora, kLora + Args{"--weights", "stored"},
+  const Args more = GENERATE(Args{}, kLoraOfPairs, kLoraOfPairs + Args{"--weights", "stored"},
                              Args{"--preference-loss", "orpo", "--dropout", "0.1"});
   check_ended_well(pairs.train("whole", 8, more));
   check_ended_well(pairs.train("parts", 5, more));
@@ -117,7 +117,7 @@ TEST_CASE("a run on pairs is resumed to the same bits, on any number of threads"
 
 TEST_CASE("the margin begins at 0, grows, and stands beside the loss", "[preferences]") {
   const Pairs pairs;
-  const Args more = GENERATE(Args{}, kLora, Args{"--preference-loss", "dpo-norm"});
+  const Args more = GENERATE(Args{}, kLoraOfPairs, Args{"--preference-loss", "dpo-norm"});
   const Result r = pairs.train("run", 15, more + Args{"--final-eval", "all"});
   check_ended_well(r);
   CHECK_THAT(r.out, ContainsSubstring("pairs:   pairs.jsonl: ") &&
@@ -209,13 +209,14 @@ TEST_CASE("a run knows where its pairs are, and does not write over them", "[pre
 
 TEST_CASE("a reference is never the model with adapters that a run begins with", "[preferences]") {
   const Pairs pairs;
-  check_ended_well(pairs.train("first", 2, kLora + Args{"--weights", "stored"}));
+  check_ended_well(pairs.train("first", 2, kLoraOfPairs + Args{"--weights", "stored"}));
   const Args more = {"--adapter", pairs.folder / "first"};
   check_unparsed(pairs.args("next", 2) + more, 2,
                  "Merge them into it first (tapegrad merge --adapter)");
   check_ended_well(pairs.train("next", 2, more + Args{"--preference-loss", "orpo"}));
   // A run that has adapters merged into what it starts from begins with a margin of 0, too.
-  const Result r = pairs.train("merged", 2, Args{"--init-from", pairs.folder / "first"} + kLora);
+  const Result r =
+      pairs.train("merged", 2, Args{"--init-from", pairs.folder / "first"} + kLoraOfPairs);
   check_ended_well(r);
   CHECK_THAT(r.out, ContainsSubstring("iter 0: loss 0.6931, reward margin "));
 }
@@ -236,7 +237,8 @@ TEST_CASE("a run whose starting model has changed is not compared with another",
 
 TEST_CASE("the memory of a run on pairs is planned within 3 %", "[preferences][plan]") {
   const Pairs pairs;
-  const Args more = GENERATE(Args{}, kLora, Args{"--recompute"}, Args{"--preference-loss", "orpo"});
+  const Args more =
+      GENERATE(Args{}, kLoraOfPairs, Args{"--recompute"}, Args{"--preference-loss", "orpo"});
   const Result r = pairs.train("run", 1, more + Args{"--plan", "--batch-size", "48"});
   check_ended_well(r);
   std::smatch found;
