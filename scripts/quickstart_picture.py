@@ -22,7 +22,9 @@ def draw(folder):
     with open(f"{folder}/config.json", encoding="utf-8") as file:
         config = json.load(file)
     training = [(line["iteration"], line["loss"]) for line in lines if "loss" in line]
-    validation = [(line["iteration"], line["val_loss"]) for line in lines if "val_loss" in line]
+    # Rounded as they are kept, so that the title has what the picture has.
+    validation = [(line["iteration"], round(line["val_loss"], 4))
+                  for line in lines if "val_loss" in line]
     losses = [loss for _, loss in training + validation]
     least, most = math.floor(min(losses)), math.ceil(max(losses))
     steps = validation[-1][0]
