@@ -109,6 +109,8 @@ int print_evaluation(const Options& o) {
 void describe(cli::CommandLine& cli) {
   cli.without_value("--recompute", std::string(name_of_enum(Recompute::on)));
   cli.example("tapegrad train", "two minutes on tiny shakespeare, then a sample");
+  cli.example("tapegrad train notes/ --preset fast --max-minutes 10",
+              "the model of your texts that ten minutes are best spent on");
   cli.example("tapegrad train --preset char-cpu", "nanoGPT's laptop recipe, on the same text");
   cli.example("tapegrad train --corpus notes/ --tokenizer bpe:2000 --out-dir runs/notes",
               "all text files below a folder, with 2,000 tokens learnt from them");
