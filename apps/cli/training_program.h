@@ -20,7 +20,7 @@ namespace tapegrad::cli {
 
 // A training program, as its command line sees it, and the way from arguments to options.
 
-// Operations per second of a product, the same in all processes of a run.
+// Operations per second of a product by all processes of a run, the same in each of them.
 using ProductRate = std::function<double(const Product&)>;
 inline double rate_here(const Product& product) { return product_rate(product); }
 
@@ -30,7 +30,7 @@ struct Preset {
   Options options;
   // Of a preset that goes by what is asked for, such as the time and the length of the text: the
   // options of this call, which its arguments then replace.
-  Options (*chosen)(const Options& asked, const ProductRate&) = nullptr;
+  Options (*choose)(const Options& asked, const ProductRate&) = nullptr;
 };
 
 // `Options` is a described struct with the parts call (CallOptions), text (with the members preset
@@ -159,11 +159,17 @@ std::optional<Options> parse(const TrainingProgram<Options>& program, const Call
   } else {
     Options asked = std::move(o);
     o = preset_of(program, asked.text.preset);
-    const auto chosen = preset_named(program, asked.text.preset).chosen;
-    if (chosen && !cli.given("--help") && !cli.given("--version")) {
+    const auto choose = preset_named(program, asked.text.preset).choose;
+    // A file that names the preset has all that it chose.
+    const bool informs = cli.given("--help") || cli.given("--version");
+    if (choose && cli.file_of("--preset").empty() && !informs) {
+      for (const char* option : {"--max-iters", "--epochs"}) {
+        if (!cli.given(option)) continue;
+        usage_error("--preset {} goes by --max-minutes, and not by {}", asked.text.preset, option);
+      }
       asked.text.corpus.insert(asked.text.corpus.end(), words.begin(), words.end());
       use_compute(asked.call.compute);
-      as_usage([&] { o = chosen(asked, rate); });
+      as_usage([&] { o = choose(asked, rate); });
       o.text.preset = asked.text.preset;
     }
   }
@@ -190,7 +196,7 @@ std::optional<Options> parse(const TrainingProgram<Options>& program, const Call
   const auto rate = [&](const Product& product) {
     double agreed = rate_here(product);  // ranks' processors may differ
     processes.broadcast(std::as_writable_bytes(std::span(&agreed, 1)));
-    return agreed;
+    return agreed * processes.size();
   };
   std::optional<Options> o = parse(program, call, processes.size(), rate);
   if (!o) return o;

@@ -103,6 +103,13 @@ gpt::Options options_of(const std::vector<std::string>& args, const sweep::Sweep
   refuse(o->extras.summary, "--summary");
   refuse(o->extras.eval_only, "--eval-only");
   refuse(o->text.source().reads_stdin(), "--corpus - (stdin)");
+  if (cli::preset_named(gpt::training(), o->text.preset).choose != nullptr) {
+    cli::usage_error(
+        "--preset {} chooses by what the machine does meanwhile, so that each run of a sweep could "
+        "have another model: take another preset and the options that `tapegrad train --preset {} "
+        "--max-minutes X` chooses, which its config.json has",
+        o->text.preset, o->text.preset);
+  }
   const auto of_preset = cli::preset_of(gpt::training(), o->text.preset).call.max_minutes;
   const auto minutes = o->call.max_minutes;
   if (minutes && minutes != plan.max_minutes && minutes != of_preset) {

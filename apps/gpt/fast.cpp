@@ -14,8 +14,9 @@ namespace tapegrad::gpt {
 namespace {
 
 constexpr double kMinutes = 2;
+constexpr int kHeadChannels = 32;
 constexpr double kUsualBytes = 10e6;  // of a text whose length is not known before it is read
-// A text that is read more often than this is learnt by heart.
+// More were not tried, and dropout holds off what a model learns by heart only so long.
 constexpr double kMostPasses = 20;
 // Blocks of attention and feed-forward have 12·C² weights. A model learns most from some work if it
 // sees about 15 tokens for each of them: 6 operations for each weight and token.
@@ -25,7 +26,7 @@ constexpr double kTokensPerWeight = 15;
 constexpr double kShareOfBlocks = 0.45;
 
 struct Size {
-  int n_layer, n_embd;  // heads have 32 channels
+  int n_layer, n_embd;
   std::int64_t batch_tokens;
 
   double weights() const { return 12.0 * n_layer * n_embd * n_embd; }
@@ -70,7 +71,7 @@ double bytes_of_file(const std::filesystem::path& path) {
   const auto size = std::filesystem::file_size(path, failed);
   if (failed) return 0;
   const std::string end = path.extension().string();
-  const double packed = end == ".gz" || end == ".zst" ? 4 : end == ".bin" ? 2 : 1;
+  const double packed = end == ".gz" || end == ".zst" ? 4 : 1;
   return packed * static_cast<double>(size);
 }
 
@@ -82,12 +83,27 @@ double bytes_of_path(const std::filesystem::path& path) {
   std::filesystem::recursive_directory_iterator it(path, failed), end;
   for (int files = 0; !failed && it != end && files < most_files; ++files, it.increment(failed)) {
     std::error_code unknown;
+    if (it->path().filename().string().starts_with('.')) {  // read_corpus leaves them out
+      it.disable_recursion_pending();
+      continue;
+    }
     if (it->is_regular_file(unknown)) bytes += bytes_of_file(it->path());
   }
   return bytes;
 }
 
 }  // namespace
+
+double fast_rate(int n_embd) { return n_embd <= 128 ? 6e-3 : 3e-3; }
+
+Options with_own_width(const Options& given, const cli::CommandLine& cli) {
+  Options o = given;
+  if (o.text.preset != "fast" || o.call.folder.resumes() || !cli.given("--n-embd")) return o;
+  const int heads = o.model.n_embd / kHeadChannels;
+  if (!cli.given("--n-head") && o.model.n_embd % kHeadChannels == 0) o.model.n_head = heads;
+  if (!cli.given("--learning-rate")) o.optimizer.learning_rate = fast_rate(o.model.n_embd);
+  return o;
+}
 
 std::optional<double> text_bytes(const run::TextOptions& text) {
   const run::CorpusSource source = text.source();
@@ -98,27 +114,26 @@ std::optional<double> text_bytes(const run::TextOptions& text) {
     const bool whole = !source.weighted && !source.is_chat;
     bytes += bytes_of_path(whole ? path : run::weighted_file(path).path);
   }
+  if (source.is_data) bytes *= 2;  // tokens of two bytes stand for about four
   return bytes > 0 ? std::optional(bytes) : std::nullopt;
 }
 
-Options fast_options(const Means& means) {
-  const Size& size = size_for(means.operations);
-  const double tokens = means.operations / (6 * size.weights());
-  const Vocabulary vocabulary = vocabulary_for(means.bytes, tokens);
-  const double passes = tokens * vocabulary.bytes / means.bytes;
+Options fast_options(const Budget& budget) {
+  const Size& size = size_for(budget.operations);
+  const double tokens = budget.operations / (6 * size.weights());
+  const Vocabulary vocabulary = vocabulary_for(budget.bytes, tokens);
+  const double passes = tokens * vocabulary.bytes / budget.bytes;
   Options o;
   o.text.tokenizer = vocabulary.tokenizer;
   nn::DecoderConfig& m = o.model;
-  m.n_layer = size.n_layer, m.n_embd = size.n_embd, m.n_head = size.n_embd / 32;
+  m.n_layer = size.n_layer, m.n_embd = size.n_embd, m.n_head = size.n_embd / kHeadChannels;
   m.dropout = dropout_for(passes);
   o.text.block_size = m.block_size = vocabulary.block_size;
   set_fast_parts(o);
   o.optimizer.batch_size = size.batch_tokens / vocabulary.block_size;
   o.optimizer.dtype = run::TrainDtype::automatic;
   o.call.max_minutes = kMinutes;
-  const double most = kMostPasses * means.bytes / vocabulary.bytes;
-  o.call.most_iters =
-      std::max<std::int64_t>(1, std::llround(most / static_cast<double>(size.batch_tokens)));
+  o.call.most_passes = kMostPasses;
   return o;
 }
 
@@ -129,13 +144,13 @@ Options fast_options(const Options& asked, const cli::ProductRate& rate_of) {
   const std::optional<double> known = text_bytes(asked.text);
   const double minutes = asked.call.max_minutes.value_or(kMinutes);
   const double rate = rate_of({1536, 768, 192});
-  const Means means{.bytes = known.value_or(kUsualBytes),
-                    .operations = kShareOfBlocks * 60 * minutes * rate};
-  Options o = fast_options(means);
+  const Budget budget{.bytes = known.value_or(kUsualBytes),
+                      .operations = kShareOfBlocks * 60 * minutes * rate};
+  Options o = fast_options(budget);
   // Conversations need a tokenizer with special tokens.
   if (asked.text.learns_chat() && o.text.tokenizer == "char") o.text.tokenizer = "bpe:512";
   o.extras.recipe_note = fmt::format(
-      "fast, for {} of text{} and {} at {:.0f} GFLOP/s", size_text(means.bytes),
+      "fast, for {} of text{} and {} at {:.0f} GFLOP/s", size_text(budget.bytes),
       known ? "" : " (a guess: it is not read yet)", duration_text(60 * minutes), rate * 1e-9);
   return o;
 }

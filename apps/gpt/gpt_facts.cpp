@@ -1,5 +1,8 @@
 #include "tapegrad/apps/gpt/gpt_facts.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "tapegrad/apps/gpt/gpt_preferences.h"
 #include "tapegrad/apps/gpt/gpt_teacher.h"
 #include "tapegrad/apps/gpt/init_from.h"
@@ -77,7 +80,7 @@ run::MemoryEstimate memory_of(const Options& o) {
 }
 
 Facts facts_of(const Options& o, const run::TextData& data, const Processes* processes) {
-  Facts facts{.vocab_size = data.tokenizer.vocab_size()};
+  Facts facts{.vocab_size = data.tokenizer.vocab_size(), .train_tokens = data.train.size()};
   if (o.text.tokenizer.empty()) {
     facts.tokenizer = run::tokenizer_spec(
         data.tokenizer, o.text.data.empty() ? "" : run::weighted_file(o.text.data.front()).path);
@@ -111,6 +114,13 @@ Options resolve(const Options& said, const Facts& facts) {
     const std::int64_t parts = said.optimizer.gradient_accumulation_steps;
     plan.optimizer.max_iters = (*said.passes.epochs * *facts.batches_per_pass + parts - 1) / parts;
     plan.passes.epochs.reset();
+  }
+  if (said.call.most_passes && facts.train_tokens > 0) {
+    const std::int64_t step = said.optimizer.batch_size * said.text.block_size *
+                              said.optimizer.gradient_accumulation_steps;
+    const double steps = *said.call.most_passes * static_cast<double>(facts.train_tokens) /
+                         static_cast<double>(step);
+    plan.call.most_iters = std::max<std::int64_t>(1, std::llround(steps));
   }
   if (facts.base) plan.tuning.base = *facts.base;
   if (facts.teacher) plan.teaching.base = *facts.teacher;

@@ -15,7 +15,8 @@ namespace tapegrad::gpt {
 // What the options that arguments leave open depend on.
 struct Facts {
   std::int64_t vocab_size = 0;
-  std::string tokenizer = {};  // as --tokenizer would name it, for options that do not
+  std::string tokenizer = {};     // as --tokenizer would name it, for options that do not
+  std::int64_t train_tokens = 0;  // of texts; 0: unknown, and of conversations
   std::optional<std::int64_t> batches_per_pass = {};  // nothing: unknown, and --epochs stays
   // Fingerprints of the weights that the run starts from, and of its teacher's, where it keeps
   // them.

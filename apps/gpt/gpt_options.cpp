@@ -123,7 +123,7 @@ void set_fast_parts(Options& o) {
   m.ngrams = 3;
   run::OptimizerOptions& a = o.optimizer;
   a.optimizer = optim::optimizer_named("muon");
-  a.learning_rate = o.model.n_embd <= 128 ? 6e-3 : 3e-3;  // tried at 64 and 128, and at 192
+  a.learning_rate = fast_rate(o.model.n_embd);
   a.min_lr = 0;
   a.decay = {"ngrams*=3"};
 }
@@ -194,7 +194,7 @@ const std::vector<cli::Preset<Options>>& presets() {
       {"quickstart", "two minutes, on tiny shakespeare", quickstart()},
       {"char-fast", "as long as char-cpu, to a lower loss: newer parts, and Muon", char_fast()},
       {"fast", "newer parts at the size that goes by --max-minutes and the text's length",
-       fast_options(Means{}), fast_options},
+       fast_options(Budget{}), fast_options},
       {"char-cpu", "nanoGPT's recipe for a laptop, 0.8 M parameters", char_cpu()},
       {"char", "nanoGPT's shakespeare_char, 10.7 M parameters: hours on a CPU", char_gpu()},
       {"gpt2-124m", "GPT-2's smallest model, on sequences of 256 tokens", gpt2_124m()},

@@ -6,6 +6,7 @@
 #include "tapegrad/apps/cli/run_processes.h"
 #include "tapegrad/apps/cli/shell.h"
 #include "tapegrad/apps/cli/training_call.h"
+#include "tapegrad/apps/gpt/fast.h"
 #include "tapegrad/apps/gpt/gpt_facts.h"
 #include "tapegrad/apps/gpt/gpt_program.h"
 #include "tapegrad/apps/gpt/gpt_teacher.h"
@@ -110,7 +111,7 @@ void describe(cli::CommandLine& cli) {
   cli.without_value("--recompute", std::string(name_of_enum(Recompute::on)));
   cli.example("tapegrad train", "two minutes on tiny shakespeare, then a sample");
   cli.example("tapegrad train notes/ --preset fast --max-minutes 10",
-              "the model of your texts that ten minutes are best spent on");
+              "a model of your texts, of the size that ten minutes are good for");
   cli.example("tapegrad train --preset char-cpu", "nanoGPT's laptop recipe, on the same text");
   cli.example("tapegrad train --corpus notes/ --tokenizer bpe:2000 --out-dir runs/notes",
               "all text files below a folder, with 2,000 tokens learnt from them");
@@ -157,7 +158,7 @@ void describe(cli::CommandLine& cli) {
 }
 
 Options adjusted(const Options& given, const cli::CommandLine& cli) {
-  Options o = given;
+  Options o = with_own_width(given, cli);
   if (cli.given("--epochs") && cli.given("--max-iters")) {
     cli::usage_error("--epochs and --max-iters exclude each other");
   }

@@ -77,6 +77,7 @@ const Args& values() {
                             "char-cpu",
                             "quickstart",
                             "char-fast",
+                            "fast",
                             "epochs",
                             "cosine",
                             "torch",

@@ -2,6 +2,7 @@
 
 #include "tapegrad/apps/gpt/fast.h"
 #include "tapegrad/apps/gpt/gpt_facts.h"
+#include "tapegrad/base/json_file.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/tests/apps/parsed.h"
@@ -31,6 +32,9 @@ TEST_CASE("the length of a text is that of its files", "[fast]") {
   CHECK(gpt::text_bytes(corpus_at({one})) == 300);
   CHECK(gpt::text_bytes(corpus_at({one, folder / "many"})) == 324);
   CHECK(gpt::text_bytes(corpus_at({one + ":2"})) == 300);
+  std::filesystem::create_directories(folder / "many/.git");
+  folder.put("many/.git/objects", std::string(999, 'e'));
+  CHECK(gpt::text_bytes(corpus_at({folder / "many"})) == 24);
   const std::string packed = folder.put("packed.gz", std::string(100, 'd'));
   CHECK(gpt::text_bytes(corpus_at({packed})) == 400);
   CHECK(gpt::text_bytes(corpus_at({})) == static_cast<double>(gpt::default_text().contents.size()));
@@ -61,8 +65,11 @@ TEST_CASE("fast: a short text is read in characters, and not more often than it 
   CHECK(most.text.tokenizer == "char");
   CHECK(brief.model.dropout == 0);
   CHECK(most.model.dropout == 0.2);
-  const auto tokens = most.optimizer.batch_size * most.text.block_size;
-  CHECK(most.call.most_iters.value() * tokens == Approx(20 * 1e5).epsilon(0.01));
+  // The steps follow when the text is read.
+  gpt::Options said = most;
+  said.optimizer.batch_size = 3, said.text.block_size = 100;
+  CHECK(gpt::resolve(said, {.vocab_size = 31, .train_tokens = 90'000}).call.most_iters == 6000);
+  CHECK_FALSE(gpt::resolve(said, {.vocab_size = 31}).call.most_iters);
 }
 
 TEST_CASE("--preset fast goes by the text and the minutes, and arguments replace what it chooses",
@@ -84,12 +91,40 @@ TEST_CASE("--preset fast goes by the text and the minutes, and arguments replace
   CHECK_THAT(slow.extras.recipe_note,
              ContainsSubstring("for 200 kB of text and 1:00 min at 1 GFLOP/s"));
   CHECK(with_rate(1e9, {}).call.max_minutes == 2);
-  const gpt::Options own = with_rate(
-      1e12, {"--n-embd", "96", "--n-head", "3", "--learning-rate", "1e-3", "--max-iters", "7"});
+  check_unparsed({"--preset", "fast", text, "--max-iters", "7"}, 2,
+                 "--preset fast goes by --max-minutes, and not by --max-iters");
+  const gpt::Options own =
+      with_rate(1e12, {"--n-embd", "96", "--n-head", "3", "--learning-rate", "1e-3"});
   CHECK(own.model.n_embd == 96);
   CHECK(own.optimizer.learning_rate == 1e-3);
-  CHECK(own.optimizer.max_iters == 7);
-  CHECK_FALSE(own.call.max_minutes);
   check_unparsed({"--preset", "fast", text, "--init-from", folder / "run"}, 2,
                  "--preset fast is for new models");
+  const gpt::Options wide = with_rate(1e9, {"--n-embd", "256"});
+  CHECK(wide.model.n_head == 8);
+  CHECK(wide.optimizer.learning_rate == 3e-3);
+}
+
+TEST_CASE("a run of --preset fast says what it went by, goes on, and its config makes it again",
+          "[fast]") {
+  const TempFolder folder;
+  std::string words;
+  for (int i = 0; i < 400; ++i) words += fmt::format("line {} of a text\n", i % 7);
+  const std::string text = folder.put("text.txt", words), run = folder / "run";
+  const Result r = train({"--preset", "fast", text, "--max-minutes", "0.05", "--eval-iters", "1",
+                          "--no-sample", "--out-dir", run});
+  check_ended_well(r);
+  CHECK_THAT(r.out, ContainsSubstring("recipe:  fast, for "));
+  const Json made = read_json_object(run + "/config.json");
+  const Result more =
+      train({"--init-from", "resume", "--out-dir", run, "--max-iters", "100000", "--plan"});
+  CHECK_THAT(more.out, !ContainsSubstring("recipe:"));
+  const Result again = train({"--config", run + "/config.json", "--max-iters", "1", "--no-sample",
+                              "--out-dir", folder / "again"});
+  check_ended_well(again);
+  CHECK_THAT(again.out, !ContainsSubstring("recipe:"));
+  CHECK(read_json_object(folder / "again/config.json")["model"] == made["model"]);
+  check_error_of("tapegrad sweep",
+                 run_program("tapegrad", {"sweep", "--preset", "fast", "--vary",
+                                          "learning-rate=1e-3,1e-2", "--", text}),
+                 2, "--preset fast chooses by what the machine does");
 }
