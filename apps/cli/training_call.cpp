@@ -100,7 +100,8 @@ void TrainingCall::end_page() {
 }
 
 int TrainingCall::train(run::Task task, const run::OptimizerOptions& optimizer,
-                        const run::EvaluationOptions& evaluation) {
+                        const run::EvaluationOptions& evaluation,
+                        std::optional<std::int64_t> most_iters) {
   const std::string path = folder_.path().string();
   task.about.resume_command =
       fmt::format("{} --init-from resume --out-dir {}", program_path(call_.name), quoted(path));
@@ -111,7 +112,7 @@ int TrainingCall::train(run::Task task, const run::OptimizerOptions& optimizer,
                              .restart_schedule = options_.schedule_restart};
   if (options_.max_minutes)
     training.time = {
-        .minutes = *options_.max_minutes, .begin = call_.begin, .most_steps = options_.most_iters};
+        .minutes = *options_.max_minutes, .begin = call_.begin, .most_steps = most_iters};
   bool done = false;
   try {
     done = run::train(task, folder_, training);

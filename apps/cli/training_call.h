@@ -35,9 +35,10 @@ class TrainingCall {
   ~TrainingCall();
 
   run::RunFolder& folder() { return folder_; }
-  // Trains, writes the report, and returns the exit code. Also a run that fails has a report.
+  // Trains, writes the report, and returns the exit code. Also a run that fails has a report. By
+  // the clock, it makes at most so many steps.
   int train(run::Task task, const run::OptimizerOptions& optimizer,
-            const run::EvaluationOptions& evaluation);
+            const run::EvaluationOptions& evaluation, std::optional<std::int64_t> most_iters = {});
 
  private:
   void end_page();

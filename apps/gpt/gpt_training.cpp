@@ -247,7 +247,7 @@ int train(const cli::Call& call) {
     run::LearntText learnt = read_text(*said, here.folder());
     const Options plan = resolve(*said, facts_of(*said, learnt.data, here.folder().processes()));
     Program program(plan, here.folder(), std::move(learnt.text), std::move(learnt.data));
-    return here.train(program.task(), plan.optimizer, plan.evaluation);
+    return here.train(program.task(), plan.optimizer, plan.evaluation, plan.call.most_iters);
   });
 }
 
