@@ -126,8 +126,37 @@ TEST_CASE("a run of --preset fast says what it went by, goes on, and its config 
   check_ended_well(again);
   CHECK_THAT(again.out, !ContainsSubstring("recipe:"));
   CHECK(read_json_object(folder / "again/config.json")["model"] == made["model"]);
-  check_error_of("tapegrad sweep",
-                 run_program("tapegrad", {"sweep", "--preset", "fast", "--vary",
-                                          "learning-rate=1e-3,1e-2", "--", text}),
-                 2, "--preset fast chooses by what the machine does");
+}
+
+TEST_CASE("--gflops stands for the machine's rate", "[fast]") {
+  const TempFolder folder;
+  const std::string text = folder.put("text.txt", std::string(200'000, 'a'));
+  const gpt::Options slow = parsed({"--preset", "fast", text, "--gflops", "1"});
+  const gpt::Options rapid =
+      parsed({"--preset", "fast", text, "--gflops", "1000", "--max-minutes", "480"});
+  CHECK(slow.model.n_embd < rapid.model.n_embd);
+  CHECK_THAT(slow.extras.recipe_note, ContainsSubstring("2:00 min at 1 GFLOP/s"));
+  check_unparsed({text, "--gflops", "1"}, 2, "--gflops is for --preset fast");
+  check_unparsed({"--preset", "fast", text, "--gflops", "0"}, 2, "--gflops");
+}
+
+TEST_CASE("the runs of a sweep of --preset fast have one size, also when it goes on", "[fast]") {
+  const TempFolder folder;
+  std::string words;
+  for (int i = 0; i < 200; ++i) words += fmt::format("line {} of a text\n", i % 7);
+  const std::string text = folder.put("text.txt", words), out = folder / "sweep";
+  const Args args = {"sweep", "--preset", "fast",     "--vary", "n-layer=1,2",  "--out-dir", out,
+                     "--",    text,       "--n-embd", "32",     "--eval-iters", "1"};
+  check_ended_well(run_program("tapegrad", args));
+  const Json sweep = read_json_object(out + "/sweep.json");
+  const double gflops = sweep["asked"]["gflops"].get<double>();
+  CHECK(gflops > 0);
+  for (const char* run : {"/001/", "/002/"}) {
+    CHECK_THAT(read_file(out + run + "output.txt"),
+               ContainsSubstring(fmt::format("at {:.0f} GFLOP/s", gflops)));
+    CHECK(read_json_object(out + run + "config.json")["data"]["preset"] == "fast");
+  }
+  const Result again = run_program("tapegrad", args);  // whatever the rate is now
+  check_ended_well(again);
+  CHECK_THAT(again.out, ContainsSubstring(fmt::format("--gflops {}", gflops)));
 }
