@@ -128,6 +128,16 @@ TEST_CASE("a run of --preset fast says what it went by, goes on, and its config 
   CHECK(read_json_object(folder / "again/config.json")["model"] == made["model"]);
 }
 
+TEST_CASE("a file of one's own that names the preset lets it choose", "[fast]") {
+  const TempFolder folder;
+  const std::string text = folder.put("text.txt", std::string(200'000, 'a'));
+  const std::string file =
+      folder.put("own.ini", "preset = fast\ngflops = 1000\nmax_minutes = 480\n");
+  CHECK(
+      parsed({"--config", file, text}).model.n_embd ==
+      parsed({"--preset", "fast", text, "--gflops", "1000", "--max-minutes", "480"}).model.n_embd);
+}
+
 TEST_CASE("--gflops stands for the machine's rate", "[fast]") {
   const TempFolder folder;
   const std::string text = folder.put("text.txt", std::string(200'000, 'a'));
