@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "tapegrad/autograd/tensor/stored_type.h"
+#include "tapegrad/base/terminal.h"
+#include "tapegrad/run/models/other_types.h"
 
 namespace tapegrad::sampling {
 
@@ -27,6 +29,11 @@ std::string held_types(const TensorSource& weights) {
   std::vector<std::string> parts;
   for (const auto& [share, name] : shares) parts.push_back(fmt::format("{} {:.3g} %", name, share));
   return fmt::format("{}; {:.1f} bits a weight", fmt::join(parts, ", "), 8 * all / elements);
+}
+
+void note_other_types(std::string_view weights, const nn::Params& params) {
+  const std::string others = run::other_types(weights, params);
+  if (!others.empty()) print_error(fmt::format("--weights {}: {}\n", weights, others));
 }
 
 }  // namespace tapegrad::sampling

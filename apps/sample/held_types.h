@@ -1,8 +1,10 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "tapegrad/autograd/tensor/tensor_source.h"
+#include "tapegrad/nn/params.h"
 
 namespace tapegrad::sampling {
 
@@ -10,5 +12,9 @@ namespace tapegrad::sampling {
 // bits a weight takes: "q4_k 62.1 %, q6_k 37.5 %, f32 0.4 %; 5.1 bits a weight". Tensors that are
 // computed when they are read do not count. Empty if all are f32.
 std::string held_types(const TensorSource& weights);
+
+// Says on stderr which matrices of a model that load_packed() has loaded with --weights are of
+// another type, if there are any.
+void note_other_types(std::string_view weights, const nn::Params& params);
 
 }  // namespace tapegrad::sampling
