@@ -115,7 +115,7 @@ void time_generation(const Options& o) {
           "'{}' is no configuration, and there is no such model; see tapegrad bench --help",
           o.config);
     const run::TextModel model = run::load_packed(run::open_model(o.config), o.weights);
-    sampling::note_other_types(o.weights, model.params);
+    sampling::note_other_types(run::packed_type(o.weights), model.params);
     return nn::naming_model(
         o.config, [&] { bench::bench_generate(model.gpt, model.params, o.config, o.generate); });
   }
@@ -123,7 +123,7 @@ void time_generation(const Options& o) {
   const nn::Params params(rng);
   params.pack(run::packed_type(o.weights));
   const nn::Decoder model(params, c->model);
-  sampling::note_other_types(o.weights, params);
+  sampling::note_other_types(run::packed_type(o.weights), params);
   bench::bench_generate(model, params, o.config, o.generate);
 }
 

@@ -100,7 +100,7 @@ int chat_with(ChatCall& o) {
   std::optional<std::string> source;
   if (o.template_file) source = read_file(*o.template_file, kMostFileBytes);
   const run::TextModel model = run::load_packed(run::open_model(o.model, o.checkpoint), o.weights);
-  sampling::note_other_types(o.weights, model.params);
+  sampling::note_other_types(run::packed_type(o.weights), model.params);
   if (source) {
     o.chat.chat_template = data::ChatTemplate(
         std::move(*source), run::special_token_texts(model.settings, model.tokenizer));

@@ -276,7 +276,7 @@ int evaluate(const Options& o) {
   for (const Reference& other : references) {
     windows.beside.push_back(other.model ? &other.model->gpt : &model.gpt);
   }
-  sampling::note_other_types(o.weights, model.params);
+  sampling::note_other_types(run::packed_type(o.weights), model.params);
   const bool is_chat = !o.chat.empty();
   const run::Text text = run::read_text({.paths = is_chat ? o.chat : o.paths,
                                          .field = o.field,

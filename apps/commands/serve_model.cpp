@@ -208,7 +208,7 @@ int serve_model(Options o) {
     fixed.emplace(load(o));
   }
   const run::TextModel& model = followed ? followed->model() : *fixed;
-  sampling::note_other_types(o.weights, model.params);
+  sampling::note_other_types(run::packed_type(o.weights), model.params);
   serve::EnginePlan plan = serve::plan_engine(model.gpt.config, o.bounds);
   plan.engine.model = o.model;
   if (followed) plan.engine.renew = [&followed] { return followed->renew(); };

@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "tapegrad/autograd/packed/packed_matrix.h"
 #include "tapegrad/autograd/tensor/stored_type.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/run/models/other_types.h"
@@ -31,9 +32,12 @@ std::string held_types(const TensorSource& weights) {
   return fmt::format("{}; {:.1f} bits a weight", fmt::join(parts, ", "), 8 * all / elements);
 }
 
-void note_other_types(std::string_view weights, const nn::Params& params) {
-  const std::string others = run::other_types(weights, params);
-  if (!others.empty()) print_error(fmt::format("--weights {}: {}\n", weights, others));
+void note_other_types(const StoredType* asked, const nn::Params& params) {
+  if (asked == nullptr) return;
+  run::TypeCounts matrices;
+  for (const auto& [name, matrix] : params.packed_matrices()) ++matrices[&matrix->type()];
+  const std::string others = run::other_types(*asked, matrices);
+  if (!others.empty()) print_error(fmt::format("--weights {}: {}\n", asked->name, others));
 }
 
 }  // namespace tapegrad::sampling

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "tapegrad/autograd/tensor/tensor_source.h"
 #include "tapegrad/nn/params.h"
@@ -13,8 +12,8 @@ namespace tapegrad::sampling {
 // computed when they are read do not count. Empty if all are f32.
 std::string held_types(const TensorSource& weights);
 
-// Says on stderr which matrices of a model that load_packed() has loaded with --weights are of
-// another type, if there are any.
-void note_other_types(std::string_view weights, const nn::Params& params);
+// Says on stderr which matrices of a model that was packed as the type of --weights are of another
+// one, if there are any. Null stands for "stored", which says nothing.
+void note_other_types(const StoredType* asked, const nn::Params& params);
 
 }  // namespace tapegrad::sampling

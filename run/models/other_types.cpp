@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "tapegrad/autograd/packed/packed_matrix.h"
-#include "tapegrad/run/options/packed_weights.h"
-
 namespace tapegrad::run {
 
 std::string other_types(const StoredType& asked, const TypeCounts& matrices) {
@@ -21,14 +18,6 @@ std::string other_types(const StoredType& asked, const TypeCounts& matrices) {
   return fmt::format("{} of {} matrices {} rows that are no multiple of {}, and {} not {}: {}",
                      others, all, others == 1 ? "has" : "have", asked.block,
                      others == 1 ? "is" : "are", asked.name, types);
-}
-
-std::string other_types(std::string_view weights, const nn::Params& params) {
-  const StoredType* const asked = packed_type(weights);
-  if (asked == nullptr) return {};
-  TypeCounts matrices;
-  for (const auto& [name, matrix] : params.packed_matrices()) ++matrices[&matrix->type()];
-  return other_types(*asked, matrices);
 }
 
 }  // namespace tapegrad::run

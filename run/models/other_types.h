@@ -3,10 +3,8 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <string_view>
 
 #include "tapegrad/autograd/tensor/stored_type.h"
-#include "tapegrad/nn/params.h"
 
 namespace tapegrad::run {
 
@@ -17,7 +15,5 @@ using TypeCounts = std::map<const StoredType*, std::int64_t>;
 // matrices have rows that are no multiple of 256, and are not q4_k: 6 are q5_0, 2 are f16". Empty
 // if there are none.
 std::string other_types(const StoredType& asked, const TypeCounts& matrices);
-// Those of a model that load_packed() has loaded with `weights`. Empty for "stored".
-std::string other_types(std::string_view weights, const nn::Params& params);
 
 }  // namespace tapegrad::run
