@@ -70,6 +70,11 @@ TEST_CASE("programs say which matrices --weights could not convert", "[held_type
     CHECK_THAT(err_with("q4_k"), ContainsSubstring(expected));
     CHECK_THAT(err_with("bf16"), !ContainsSubstring("matrices"));
   }
+  const Args arguments = {"--model", narrow().run, "--weights", "q4_k", "--max-new-tokens", "1"};
+  const Result chat =
+      Program("chat", arguments, ".", narrow().folder.put("line.txt", "the\n")).wait();
+  check_ended_well(chat);
+  CHECK_THAT(chat.err, ContainsSubstring(expected));
   // Rows of 64 fill blocks of 32.
   const Result some = run_program("evaluate", {"--model", narrow().run, "--weights", "q8_0", text});
   check_ended_well(some);
