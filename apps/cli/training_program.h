@@ -168,8 +168,11 @@ std::optional<Options> parse(const TrainingProgram<Options>& program, const Call
         usage_error("--preset {} goes by --max-minutes, and not by {}", asked.text.preset, option);
       }
       asked.text.corpus.insert(asked.text.corpus.end(), words.begin(), words.end());
-      use_compute(asked.call.compute);
-      as_usage([&] { o = choose(asked, rate); });
+      const auto measured = [&](const Product& product) {
+        use_compute(asked.call.compute);
+        return rate(product);
+      };
+      as_usage([&] { o = choose(asked, measured); });
       o.text.preset = asked.text.preset;
     }
   }

@@ -3,6 +3,7 @@
 #include "tapegrad/apps/gpt/fast.h"
 #include "tapegrad/apps/gpt/gpt_facts.h"
 #include "tapegrad/base/json_file.h"
+#include "tapegrad/base/parallel.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/tests/apps/parsed.h"
@@ -146,6 +147,11 @@ TEST_CASE("--gflops stands for the machine's rate", "[fast]") {
       parsed({"--preset", "fast", text, "--gflops", "1000", "--max-minutes", "480"});
   CHECK(slow.model.n_embd < rapid.model.n_embd);
   CHECK_THAT(slow.extras.recipe_note, ContainsSubstring("2:00 min at 1 GFLOP/s"));
+  const int threads = num_threads();  // of a sweep that only reads the options of its runs
+  set_num_threads(3);
+  parsed({"--preset", "fast", text, "--gflops", "1", "--threads", "1"});
+  CHECK(num_threads() == 3);
+  set_num_threads(threads);
   check_unparsed({text, "--gflops", "1"}, 2, "--gflops is for --preset fast");
   check_unparsed({"--preset", "fast", text, "--gflops", "0"}, 2, "--gflops");
 }
