@@ -321,7 +321,7 @@ run::WindowOptions windows_of(const Options& o, const run::OpenedModel& model) {
 int evaluate_tasks(const Options& o, run::OpenedModel opened) {
   std::vector<evaluation::ChoiceTask> tasks;
   std::vector<std::vector<evaluation::ChoiceItem>> items;
-  const std::int64_t limit = run::evaluation_limit(o.limit, 0)->value_or(INT64_MAX);
+  const std::int64_t limit = run::evaluation_limit(o.limit, 0)->batches.value_or(INT64_MAX);
   for (std::size_t i = 0; i < o.tasks.size(); ++i) {
     evaluation::ChoiceTask& task = tasks.emplace_back(evaluation::open_task(o.tasks[i]));
     if (!o.items.empty()) task.items = o.items[i];

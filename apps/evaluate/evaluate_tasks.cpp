@@ -105,7 +105,7 @@ std::string table_of(const std::vector<TaskResult>& results) {
     for (std::size_t m = 0; m < kMetrics.size(); ++m) {
       const auto error = r.error(m);
       table +=
-          fmt::format("  {:.4f} ± {}", r.share(m), error ? fmt::format("{:.4f}", *error) : "–");
+          fmt::format("  {:.4f} ± {:<6}", r.share(m), error ? fmt::format("{:.4f}", *error) : "–");
     }
     if (r.items < r.all_items) table += fmt::format("  partial: of {} items", grouped(r.all_items));
   }
