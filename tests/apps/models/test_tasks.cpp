@@ -92,7 +92,7 @@ void check_item(const std::string& name, const std::string& line,
 
 TEST_CASE("tasks by name make the prompts of lm-evaluation-harness", "[tasks]") {
   check_item("hellaswag",
-             R"({"ind": 4, "activity_label": "Roofs", "ctx_a": "A man is [a [b] up. [title] Then",
+             R"({"ind": 4, "activity_label": "Roofs", "ctx_a": "A man is [a [b] up [title] Then",
                "ctx_b": "HE", "endings": ["is  on [step] it.", " sits [", "[x]", "runs"],
                "label": "3"})",
              {"Roofs: A man is up. Then He"}, {"is on it.", "sits [", "", "runs"}, 3);
