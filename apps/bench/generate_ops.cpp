@@ -51,25 +51,33 @@ Kind kind_of(std::string_view op) {
   return kRest;
 }
 
-// How many threads were at work during a step: the caller's always is, but where it waits for
-// others at the end of a loop.
+// How many threads were at work during a step: the caller's always is, but in loops where
+// only others work.
 class Work {
  public:
   explicit Work(const std::vector<std::vector<LoopLog::Part>>& threads) {
     if (threads.empty()) return;
-    std::vector<double> ends;
     for (std::size_t i = 1; i < threads.size(); ++i) {
       others_.insert(others_.end(), threads[i].begin(), threads[i].end());
     }
-    for (const LoopLog::Part& part : others_) ends.push_back(part.end);
-    std::sort(ends.begin(), ends.end());
+    std::sort(others_.begin(), others_.end(),
+              [](const auto& a, const auto& b) { return a.begin < b.begin; });
     const std::vector<LoopLog::Part>& own = threads.front();
-    for (std::size_t i = 0; i < own.size(); ++i) {
-      const auto next = i + 1 == own.size()
-                            ? ends.end()
-                            : std::lower_bound(ends.begin(), ends.end(), own[i + 1].begin);
-      if (next == ends.begin() || *(next - 1) <= own[i].end) continue;
-      waits_.push_back({own[i].end, *(next - 1)});
+    double known = 0;  // all waits before this time are noted
+    std::size_t next = 0;
+    const auto wait_until = [&](double end) {
+      if (end > known) waits_.push_back({known, end});
+    };
+    for (const LoopLog::Part& other : others_) {
+      known = std::max(known, other.begin);
+      while (next < own.size() && own[next].end <= known) ++next;
+      for (; next < own.size() && own[next].begin < other.end; ++next) {
+        wait_until(own[next].begin);
+        known = std::max(known, own[next].end);
+        if (own[next].end > other.end) break;
+      }
+      wait_until(other.end);
+      known = std::max(known, other.end);
     }
   }
 
