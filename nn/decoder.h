@@ -82,6 +82,10 @@ struct Decoder {
   // Tokens (B, T) → the normed output of the last block (B, T, C), by logit_scale larger: what the
   // head needs. Error if T > block_size.
   Tensor hidden(const TokenRows& tokens, Rng* rng = nullptr) const;
+  // The same for ids that follow those in caches: see states().
+  Tensor hidden(const Tensor& ids, std::span<KVCache* const> caches) const {
+    return normed(states(ids, caches));
+  }
   // The logits (…, V) of what hidden() gives.
   Tensor head(const Tensor& normed) const { return softcap(lm_head(normed), config.logit_softcap); }
   // Tokens (B, T) → logits (B, T, V).
@@ -94,6 +98,8 @@ struct Decoder {
               std::int32_t ignore_index = -100) const {
     return loss_of(hidden(tokens, rng), targets, ignore_index);
   }
+  // The same of what hidden() gives.
+  Tensor loss_of(const Tensor& normed, const Tensor& targets, std::int32_t ignore_index) const;
   // Logits of the last position only: (B, V).
   Tensor last_logits(const Tensor& ids) const;
   // The same for ids (B, T) that follow those in the caches of B sequences, to which they are
@@ -142,7 +148,6 @@ struct Decoder {
   Tensor normed(const Tensor& state) const;
   Tensor normed_embedding(const Tensor& x) const;
   Tensor run_blocks(Tensor x, bool again, Rng* rng, const Tensor& document_starts = {}) const;
-  Tensor loss_of(const Tensor& normed, const Tensor& targets, std::int32_t ignore_index) const;
 };
 
 // x (B, T, C) → its last position, (B, C).

@@ -94,6 +94,12 @@ bool continues_run(const CommandLine& cli, const run::FolderOptions& folder) {
          !cli.given("--version");
 }
 
+// True if the --config file is that of a run, which has all that its preset chose.
+bool has_choices(const CommandLine& cli) {
+  const auto in_file = [&](const char* option) { return !cli.file_of(option).empty(); };
+  return in_file("--preset") && (in_file("--warmup-iters") || in_file("--lr-decay-iters"));
+}
+
 void take_words(const CommonOptions& o, const CommandLine& cli,
                 const std::vector<std::string>& words) {
   check_words(words);

@@ -75,6 +75,7 @@ void add_options(CommandLine& cli, std::vector<std::string>& words, const Preset
                  std::string& preset, OptionSchema options);
 void read_call(CommandLine& cli, std::vector<std::string>& words, const Call& call);
 bool continues_run(const CommandLine& cli, const run::FolderOptions& folder);
+bool has_choices(const CommandLine& cli);
 void take_words(const CommonOptions& o, const CommandLine& cli,
                 const std::vector<std::string>& words);
 void settle(const CommonOptions& o, const CommandLine& cli, const std::optional<StoredRun>& stored,
@@ -160,16 +161,18 @@ std::optional<Options> parse(const TrainingProgram<Options>& program, const Call
     Options asked = std::move(o);
     o = preset_of(program, asked.text.preset);
     const auto choose = preset_named(program, asked.text.preset).choose;
-    // A file that names the preset has all that it chose.
     const bool informs = cli.given("--help") || cli.given("--version");
-    if (choose && cli.file_of("--preset").empty() && !informs) {
+    if (choose && !detail::has_choices(cli) && !informs) {
       for (const char* option : {"--max-iters", "--epochs"}) {
         if (!cli.given(option)) continue;
         usage_error("--preset {} goes by --max-minutes, and not by {}", asked.text.preset, option);
       }
       asked.text.corpus.insert(asked.text.corpus.end(), words.begin(), words.end());
-      use_compute(asked.call.compute);
-      as_usage([&] { o = choose(asked, rate); });
+      const auto measured = [&](const Product& product) {
+        use_compute(asked.call.compute);
+        return rate(product);
+      };
+      as_usage([&] { o = choose(asked, measured); });
       o.text.preset = asked.text.preset;
     }
   }

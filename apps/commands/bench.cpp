@@ -9,6 +9,7 @@
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
+#include "tapegrad/apps/sample/held_types.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/nn/generation/broken_logits.h"
 #include "tapegrad/run/models/model.h"
@@ -116,6 +117,7 @@ void time_generation(const Options& o) {
           "'{}' is no configuration, and there is no such model; see tapegrad bench --help",
           o.config);
     const run::TextModel model = run::load_packed(run::open_model(o.config), o.weights);
+    sampling::note_other_types(run::packed_type(o.weights), model.params);
     return nn::naming_model(
         o.config, [&] { bench::bench_generate(model.gpt, model.params, o.config, o.generate); });
   }
@@ -123,6 +125,7 @@ void time_generation(const Options& o) {
   const nn::Params params(rng);
   params.pack(run::packed_type(o.weights));
   const nn::Decoder model(params, c->model);
+  sampling::note_other_types(run::packed_type(o.weights), params);
   bench::bench_generate(model, params, o.config, o.generate);
 }
 

@@ -3,6 +3,7 @@
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
+#include "tapegrad/apps/sample/held_types.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/nn/generation/broken_logits.h"
@@ -99,6 +100,7 @@ int chat_with(ChatCall& o) {
   std::optional<std::string> source;
   if (o.template_file) source = read_file(*o.template_file, kMostFileBytes);
   const run::TextModel model = run::load_packed(run::open_model(o.model, o.checkpoint), o.weights);
+  sampling::note_other_types(run::packed_type(o.weights), model.params);
   if (source) {
     o.chat.chat_template = data::ChatTemplate(
         std::move(*source), run::special_token_texts(model.settings, model.tokenizer));

@@ -5,11 +5,14 @@
 #include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/sample/evaluate_text.h"
+#include "tapegrad/apps/sample/held_types.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/json_file.h"
+#include "tapegrad/base/text/words.h"
 #include "tapegrad/data/corpus/corpus.h"
 #include "tapegrad/run/corpus/text_data.h"
 #include "tapegrad/run/models/chat_template_of.h"
+#include "tapegrad/run/models/same_tokens.h"
 
 namespace tapegrad {
 namespace {
@@ -21,11 +24,12 @@ struct Options {
   std::vector<std::string> chat;
   data::ChatLoss loss = data::ChatLoss::answers;
   bool strict_data = false;
-  std::optional<std::string> adapter;
+  std::optional<std::string> adapter, against;
   std::optional<std::int64_t> block_size, stride;
   std::optional<bool> isolate_documents;
   std::int64_t batch_size = 8;
   bool json = false, beside_f32 = false;
+  CacheType cache = CacheType::f32;
   cli::ComputeOptions compute;
 };
 
@@ -62,7 +66,16 @@ std::optional<Options> parse(const cli::Call& call) {
   cli.choice("weights", o.weights, run::packed_weights(),
              "how weights lie in memory: as the files have them, or converted to a type");
   cli("beside_f32", o.beside_f32,
-      "also say how far the predictions are from those of the weights in f32");
+      "also say what computing with short weights costs: how far the predictions are from those of "
+      "the file's weights in f32. Where the file's weights are rounded, this is not what rounding "
+      "them has cost: see --against");
+  cli("against", o.against,
+      "also say how far the predictions are from those of another model with the same tokens. If "
+      "this model was rounded from it, that is what rounding has cost",
+      {.value = "MODEL"});
+  cli("cache", o.cache,
+      "how keys and values are stored: f32; or f16 or q8_0, as tapegrad sample stores them, and "
+      "also say what that costs");
   cli.group("Text");
   cli("data", o.data, "folder of tokens, in place of PATH; its validation part is evaluated",
       {.value = "DIR"});
@@ -97,8 +110,10 @@ std::optional<Options> parse(const cli::Call& call) {
   cli.example("tapegrad evaluate runs/notes-1 new-notes/", "all text files below a folder");
   cli.example("tapegrad evaluate runs/notes-1 --stride 32 book.txt --json",
               "a sliding window, for other programs");
-  cli.example("tapegrad evaluate runs/notes-1 book.txt --weights q8_0 --beside-f32",
+  cli.example("tapegrad evaluate notes-q4_k.gguf book.txt --against runs/notes-1",
               "what is lost by rounding weights");
+  cli.example("tapegrad evaluate runs/notes-1 book.txt --cache q8_0",
+              "what is lost by short keys and values");
   cli.example("tapegrad evaluate runs/chats --chat chats.jsonl",
               "how well a model predicts the answers of conversations");
   cli.example("tapegrad evaluate SmolLM2-135M.gguf book.txt",
@@ -125,11 +140,81 @@ std::optional<Options> parse(const cli::Call& call) {
   return o;
 }
 
+// A model that the predictions are compared with.
+struct Reference {
+  std::string key;                      // in JSON
+  std::string title;                    // with what the comparison says
+  std::optional<run::TextModel> model;  // none: the same one, with keys and values in f32
+};
+using References = std::vector<Reference>;
+
+constexpr const char* kAgainst = "against";
+
+// Error, naming both, unless the other model has the same tokens and sees as many of them at once.
+run::OpenedModel open_against(const Options& o, const run::OpenedModel& model,
+                              std::int64_t block_size) {
+  run::OpenedModel other = run::open_model(*o.against);
+  const std::string difference =
+      run::token_difference({other.tokenizer, other.config.vocab_size},
+                            {model.tokenizer, model.config.vocab_size}, o.model);
+  check(difference.empty(), "--against {}: {}: both must have the same tokens", *o.against,
+        difference);
+  check(block_size <= other.config.block_size,
+        "--against {}: it sees {} tokens at once, fewer than the {} that {} is evaluated with: "
+        "--block-size {} suits both",
+        *o.against, grouped(other.config.block_size), grouped(block_size), o.model,
+        other.config.block_size);
+  return other;
+}
+
+References references_of(const Options& o, const run::OpenedModel& model, std::int64_t block_size) {
+  References all;
+  std::optional<run::OpenedModel> against;  // errors come before weights are read
+  if (o.against) against = open_against(o, model, block_size);
+  std::string and_cache;
+  if (o.cache != CacheType::f32) {
+    const std::string_view cache = name_of_enum(o.cache);
+    all.push_back({"f32_cache",
+                   fmt::format("beside keys and values in f32 (the cost of --cache {})", cache),
+                   std::nullopt});
+    and_cache = fmt::format(" and --cache {}", cache);
+  }
+  if (o.beside_f32) {
+    const std::string cost = o.weights == run::kStored
+                                 ? "computing with the weights as stored"
+                                 : fmt::format("--weights {}, rounding included", o.weights);
+    all.push_back({"f32", fmt::format("beside f32 (the cost of {}{})", cost, and_cache),
+                   run::load_packed(model, "f32")});
+  }
+  if (against) {
+    all.push_back(
+        {kAgainst,
+         fmt::format("against {} (the cost of rounding{}, if this model was made from it)",
+                     cli::printable(*o.against), and_cache),
+         run::load_packed(std::move(*against))});
+  }
+  return all;
+}
+
+std::string comparison_lines(const References& references, const run::TextLoss& here) {
+  std::string lines;
+  for (std::size_t i = 0; i < references.size(); ++i) {
+    const run::Comparison& other = here.beside[i];
+    lines += fmt::format(
+        "{}: perplexity {:.4f} there, {:.4f} here ({:+.3f} %); mean KL divergence {:.3g} nats; the "
+        "same likeliest token for {:.2f} %\n",
+        references[i].title, other.perplexity, here.perplexity,
+        100 * (here.perplexity / other.perplexity - 1), other.divergence, 100 * other.same_choice);
+  }
+  return lines;
+}
+
 Json json_of(const Options& o, const run::WindowOptions& windows, const std::string& text,
-             const sampling::Evaluated& e, bool isolates) {
+             const sampling::Evaluated& e, bool isolates, const References& references) {
   Json json = {{"model", o.model},
                {"checkpoint", o.checkpoint},
                {"weights", o.weights},
+               {"cache", name_of_enum(o.cache)},
                {"text", text},
                {"block_size", windows.block_size},
                {"stride", tapegrad::json_of(windows.stride)},
@@ -140,11 +225,13 @@ Json json_of(const Options& o, const run::WindowOptions& windows, const std::str
                {"perplexity", e.loss.perplexity},
                {"bits_per_byte", e.loss.bits_per_byte},
                {"seconds", e.seconds}};
-  if (const auto& f32 = e.loss.beside) {
-    json["f32"] = {{"loss", f32->loss},
-                   {"perplexity", f32->perplexity},
-                   {"divergence", f32->divergence},
-                   {"same_choice", f32->same_choice}};
+  for (std::size_t i = 0; i < references.size(); ++i) {
+    const run::Comparison& other = e.loss.beside[i];
+    Json& compared = json[references[i].key] = {{"loss", other.loss},
+                                                {"perplexity", other.perplexity},
+                                                {"divergence", other.divergence},
+                                                {"same_choice", other.same_choice}};
+    if (references[i].key == kAgainst) compared["model"] = *o.against;
   }
   return json;
 }
@@ -162,26 +249,34 @@ std::optional<sampling::Evaluated> evaluate_answers(const Options& o, const run:
   return sampling::evaluate_chat(model, chat, windows);
 }
 
-int evaluate(const Options& o) {
-  run::OpenedModel opened = run::open_model(o.model, o.checkpoint);
-  if (o.adapter) opened = run::with_adapter(std::move(opened), *o.adapter);
-  std::optional<run::TextModel> f32;
-  if (o.beside_f32) f32 = run::load_packed(opened, "f32");
-  const std::int64_t longest = opened.config.block_size;
-  const std::int64_t usual = opened.training_length.value_or(longest);
-  const bool isolates = o.isolate_documents.value_or(opened.isolates_documents);
-  const run::TextModel model = run::load_packed(std::move(opened), o.weights);
-  run::WindowOptions windows{.batch_size = o.batch_size,
-                             .block_size = o.block_size.value_or(usual),
-                             .stride = o.stride,
-                             .limit = *run::evaluation_limit(o.limit, 0),
-                             .beside = f32 ? &f32->gpt : nullptr};
+run::WindowOptions windows_of(const Options& o, const run::OpenedModel& model) {
+  const std::int64_t longest = model.config.block_size;
+  run::WindowOptions windows{
+      .batch_size = o.batch_size,
+      .block_size = o.block_size.value_or(model.training_length.value_or(longest)),
+      .stride = o.stride,
+      .limit = *run::evaluation_limit(o.limit, 0),
+      .cache = o.cache};
   check(windows.block_size <= longest,
         "--block-size {} is more than the {} tokens that the model can see", windows.block_size,
         longest);
   check(!o.stride || *o.stride <= windows.block_size,
         "--stride {} is above the block size of {}, so that tokens would be left out", *o.stride,
         windows.block_size);
+  return windows;
+}
+
+int evaluate(const Options& o) {
+  run::OpenedModel opened = run::open_model(o.model, o.checkpoint);
+  if (o.adapter) opened = run::with_adapter(std::move(opened), *o.adapter);
+  const bool isolates = o.isolate_documents.value_or(opened.isolates_documents);
+  run::WindowOptions windows = windows_of(o, opened);
+  const References references = references_of(o, opened, windows.block_size);
+  const run::TextModel model = run::load_packed(std::move(opened), o.weights);
+  for (const Reference& other : references) {
+    windows.beside.push_back(other.model ? &other.model->gpt : &model.gpt);
+  }
+  sampling::note_other_types(run::packed_type(o.weights), model.params);
   const bool is_chat = !o.chat.empty();
   const run::Text text = run::read_text({.paths = is_chat ? o.chat : o.paths,
                                          .field = o.field,
@@ -189,6 +284,10 @@ int evaluate(const Options& o) {
                                          .is_data = !o.data.empty(),
                                          .is_chat = is_chat,
                                          .strict = o.strict_data});
+  check(o.cache == CacheType::f32 || (!isolates && !text.chat),
+        "--cache {}: a window is read as one text, and {}", name_of_enum(o.cache),
+        text.chat ? "conversations are kept apart in it"
+                  : "documents are kept apart in it without --no-isolate-documents");
   const auto evaluated_text = [&] {
     data::Tokens tokens = run::tokens_of(text, model.tokenizer, o.separator);
     if (isolates) tokens = run::isolated(tokens, model.tokenizer);
@@ -200,18 +299,9 @@ int evaluate(const Options& o) {
         "the model's weights are broken, or so large that they overflow");
   const std::string& name = text.tokens ? text.tokens->val_name : text.identity.name;
   if (o.json) {
-    fmt::print("{}\n", json_text(json_of(o, windows, name, *result, isolates), 2));
+    fmt::print("{}\n", json_text(json_of(o, windows, name, *result, isolates, references), 2));
   } else {
-    fmt::print("{}: {}\n", name, result->line());
-    if (const auto& of_f32 = result->loss.beside) {
-      fmt::print(
-          "in f32: perplexity {:.4f}, here {:.4f} ({:+.3f} %); mean KL divergence {:.3g} nats; the "
-          "same "
-          "likeliest token for {:.2f} %\n",
-          of_f32->perplexity, result->loss.perplexity,
-          100 * (result->loss.perplexity / of_f32->perplexity - 1), of_f32->divergence,
-          100 * of_f32->same_choice);
-    }
+    fmt::print("{}: {}\n{}", name, result->line(), comparison_lines(references, result->loss));
   }
   return interrupted() ? kInterruptedExitCode : 0;
 }

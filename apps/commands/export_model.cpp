@@ -79,6 +79,7 @@ int export_it(const Options& o) {
           : run::export_model(run::load(std::move(opened)), format, o.out, type, o.overwrite);
   fmt::print("wrote {}, {}: {}{}{}\n", format.title, type.name, o.out,
              written.files.empty() ? "" : "/: ", fmt::join(written.files, ", "));
+  if (!written.other_types.empty()) fmt::print("{}\n", written.other_types);
   fmt::print("open: {}\n", written.use);
   return 0;
 }

@@ -4,6 +4,7 @@
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/inspect/tape_picture.h"
 #include "tapegrad/apps/inspect/views.h"
+#include "tapegrad/apps/sample/held_types.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/text/number_text.h"
 #include "tapegrad/base/text/utf8.h"
@@ -108,6 +109,7 @@ Reading read(const Options& o, const std::string& text) {
   const auto step = step_of(*opened.weights);
   run::TextModel model = o.weights == "f32" ? run::load(std::move(opened))
                                             : run::load_packed(std::move(opened), o.weights);
+  sampling::note_other_types(run::packed_type(o.weights), model.params);
   std::vector<data::Token> tokens = model.tokens_of(text);
   const std::int64_t all = std::ssize(tokens);
   tokens.erase(tokens.begin(), tokens.end() - std::min(most, all));

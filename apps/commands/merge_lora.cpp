@@ -130,7 +130,9 @@ void merge_to_gguf(const Options& o, const run::OpenedModel& opened) {
   const run::Exported written = run::export_model(model, format, o.out, type, o.overwrite);
   RoundingError error(opened, type);
   for (const auto& [name, t] : model.params.tensors()) error.add(name, t);
-  fmt::print("the model is in {}: {}\nuse: {}\n", o.out, error.text(), written.use);
+  fmt::print("the model is in {}: {}\n", o.out, error.text());
+  if (!written.other_types.empty()) fmt::print("{}\n", written.other_types);
+  fmt::print("use: {}\n", written.use);
 }
 
 int merge(const Options& o) {

@@ -196,6 +196,7 @@ int sample(Options o) {
   const run::TextModel model = run::load_packed(std::move(opened), o.weights);
   // Behind the errors of reading the weights, which stand alone.
   if (!held.empty()) print_error(fmt::format("{} holds {}\n", cli::printable(file), held));
+  sampling::note_other_types(run::packed_type(o.weights), model.params);
   sampling::Sampler sampler(model, o.sample, o.seed);
   return nn::naming_model(o.model, [&] {
     if (o.interactive) {

@@ -8,6 +8,7 @@
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
+#include "tapegrad/apps/sample/held_types.h"
 #include "tapegrad/apps/serve/followed_model.h"
 #include "tapegrad/apps/serve/model_server.h"
 #include "tapegrad/base/file.h"
@@ -207,6 +208,7 @@ int serve_model(Options o) {
     fixed.emplace(load(o));
   }
   const run::TextModel& model = followed ? followed->model() : *fixed;
+  sampling::note_other_types(run::packed_type(o.weights), model.params);
   serve::EnginePlan plan = serve::plan_engine(model.gpt.config, o.bounds);
   plan.engine.model = o.model;
   if (followed) plan.engine.renew = [&followed] { return followed->renew(); };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <map>
@@ -14,6 +15,7 @@
 #include "tapegrad/apps/cli/option_text.h"
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/apps/cli/shell.h"
+#include "tapegrad/apps/gpt/fast.h"
 #include "tapegrad/apps/gpt/gpt_facts.h"
 #include "tapegrad/apps/gpt/gpt_training.h"
 #include "tapegrad/apps/sweep/sweep_loop.h"
@@ -103,13 +105,6 @@ gpt::Options options_of(const std::vector<std::string>& args, const sweep::Sweep
   refuse(o->extras.summary, "--summary");
   refuse(o->extras.eval_only, "--eval-only");
   refuse(o->text.source().reads_stdin(), "--corpus - (stdin)");
-  if (cli::preset_named(gpt::training(), o->text.preset).choose != nullptr) {
-    cli::usage_error(
-        "--preset {} chooses by what the machine does meanwhile, so that each run of a sweep could "
-        "have another model: take another preset and the options that `tapegrad train --preset {} "
-        "--max-minutes X` chooses, which its config.json has",
-        o->text.preset, o->text.preset);
-  }
   const auto of_preset = cli::preset_of(gpt::training(), o->text.preset).call.max_minutes;
   const auto minutes = o->call.max_minutes;
   if (minutes && minutes != plan.max_minutes && minutes != of_preset) {
@@ -217,6 +212,20 @@ void check_words(const Options& o) {
   }
 }
 
+// --preset fast goes by a rate that changes with what the machine does meanwhile. All runs of a
+// sweep have the one that its first call has measured, for each of the runs side by side.
+std::optional<double> shared_gflops(const Options& o) {
+  const auto given = [](const std::string& word) { return word.starts_with("--gflops"); };
+  const bool chooses =
+      !o.preset.empty() && cli::preset_named(gpt::training(), o.preset).choose != nullptr;
+  if (!chooses || std::any_of(o.train.begin(), o.train.end(), given)) return std::nullopt;
+  if (!o.overwrite && !o.out_dir.empty()) {
+    if (const auto stored = sweep::stored_gflops(o.out_dir)) return stored;
+  }
+  const int jobs = std::min(o.jobs.value_or(num_threads()), num_threads());
+  return std::max(1.0, std::round(1e-9 * cli::rate_here(gpt::kFastProduct) / jobs));
+}
+
 // The runs, and the options that decide their results.
 sweep::SweepRecord record_of(const Options& o) {
   const std::vector<sweep::VariedOption> options =
@@ -270,9 +279,13 @@ int sweep_runs(const cli::Call& call) {
   const auto o = parse(call);
   if (!o) return 0;
   check_words(*o);
-  const sweep::SweepRecord record = record_of(*o);
+  sweep::SweepRecord record = record_of(*o);
   sweep::SweepPlan plan{.rungs = {{record.runs.size(), 0}}, .max_minutes = o->max_minutes};
   if (!o->preset.empty()) plan.args = {"--preset", o->preset};
+  if (const auto gflops = shared_gflops(*o)) {
+    record.asked["gflops"] = *gflops;
+    plan.args.insert(plan.args.end(), {"--gflops", fmt::format("{}", *gflops)});
+  }
   plan.args.insert(plan.args.end(), o->train.begin(), o->train.end());
   const std::vector<RunFacts> runs = check_runs(*o, plan, record);
   if (o->search.halves()) set_rungs(plan, *o, runs);

@@ -16,54 +16,76 @@ namespace {
 constexpr double kMinutes = 2;
 constexpr int kHeadChannels = 32;
 constexpr double kUsualBytes = 10e6;  // of a text whose length is not known before it is read
-// More were not tried, and dropout holds off what a model learns by heart only so long.
+// More than nine were not tried, and dropout holds off what a model learns by heart only so long.
 constexpr double kMostPasses = 20;
-// Blocks of attention and feed-forward have 12·C² weights. A model learns most from some work if it
-// sees about 15 tokens for each of them: 6 operations for each weight and token.
-constexpr double kTokensPerWeight = 15;
+// A model learns most from some work if it sees about so many tokens for each weight of its blocks.
+constexpr double kTokensPerWeight = 10;
 
-// Of the rate of products: attention, embeddings, the head, norms and Muon take the rest.
-constexpr double kShareOfBlocks = 0.45;
+// Of the rate of products: attention, embeddings, norms and Muon take the rest.
+constexpr double kShareOfProducts = 0.3;
+
+// A vocabulary, how many bytes of English a token of it has, and how many tokens a model sees.
+struct Vocabulary {
+  const char* tokenizer;
+  double size, bytes;
+  std::int64_t block_size;
+};
+constexpr Vocabulary kCharacters{"char", 100, 1, 256};
+
+// Pieces of words see more of a text at once, and are learnt by heart in fewer passes.
+Vocabulary pieces_for(double bytes) {
+  return bytes < 3e6 ? Vocabulary{"bpe:512", 512, 1.9, 128}
+                     : Vocabulary{"bpe:4096", 4096, 3.2, 128};
+}
 
 struct Size {
   int n_layer, n_embd;
   std::int64_t batch_tokens;
 
+  // Blocks of attention and feed-forward have 12·C² weights.
   double weights() const { return 12.0 * n_layer * n_embd * n_embd; }
-  double operations() const { return 6 * kTokensPerWeight * weights() * weights(); }
+  // That so many operations are good for: 6 for each weight, of the head, too.
+  double tokens(double operations, double vocab_size) const {
+    return operations / (6 * (weights() + vocab_size * n_embd));
+  }
 };
 // Larger batches for larger models, since an update of Muon costs 5·C/B of a step of B tokens.
 constexpr Size kSizes[] = {{4, 64, 1536},  {4, 96, 1536},  {4, 128, 1536},
                            {4, 192, 1536}, {4, 256, 2048}, {6, 256, 3072},
                            {6, 384, 4096}, {8, 512, 8192}, {12, 768, 16384}};
 
-// The size whose own work is nearest, by ratio.
-const Size& size_for(double operations) {
+// The size whose tokens for each weight are nearest to what is best, by ratio.
+const Size& size_for(double operations, double vocab_size) {
   const auto distance = [&](const Size& s) {
-    return std::abs(std::log(s.operations() / operations));
+    const double tokens = s.tokens(operations, vocab_size);
+    return std::abs(std::log(tokens / (kTokensPerWeight * s.weights())));
   };
   return *std::min_element(std::begin(kSizes), std::end(kSizes),
                            [&](const Size& a, const Size& b) { return distance(a) < distance(b); });
 }
 
-// A vocabulary, how many bytes of English a token of it has, and how many tokens a model sees.
-struct Vocabulary {
-  const char* tokenizer;
-  double bytes;
-  std::int64_t block_size;
+// What a run learns: the tokens of a vocabulary, with a model of some size.
+struct Choice {
+  Vocabulary vocabulary;
+  Size size;
+  double tokens, passes;
 };
 
-// Longer tokens see more of a text at once, and are learnt by heart in fewer passes.
-Vocabulary vocabulary_for(double bytes, double tokens) {
-  constexpr double most_passes = 2.5;
-  const Vocabulary pieces =
-      bytes < 3e6 ? Vocabulary{"bpe:512", 1.9, 128} : Vocabulary{"bpe:4096", 3.2, 128};
-  return tokens * pieces.bytes <= most_passes * bytes ? pieces : Vocabulary{"char", 1, 256};
+Choice choice_of(const Vocabulary& vocabulary, const Budget& budget) {
+  const Size& size = size_for(budget.operations, vocabulary.size);
+  const double tokens = size.tokens(budget.operations, vocabulary.size);
+  return {vocabulary, size, tokens, tokens * vocabulary.bytes / budget.bytes};
+}
+
+Choice choice_for(const Budget& budget) {
+  constexpr double most_passes = 2.5;  // over pieces
+  const Choice pieces = choice_of(pieces_for(budget.bytes), budget);
+  return pieces.passes <= most_passes ? pieces : choice_of(kCharacters, budget);
 }
 
 double dropout_for(double passes) {
-  if (passes < 5) return 0;
-  return passes < 10 ? 0.1 : 0.2;
+  if (passes < 7) return 0;
+  return passes < 14 ? 0.1 : 0.2;
 }
 
 double bytes_of_file(const std::filesystem::path& path) {
@@ -119,10 +141,7 @@ std::optional<double> text_bytes(const run::TextOptions& text) {
 }
 
 Options fast_options(const Budget& budget) {
-  const Size& size = size_for(budget.operations);
-  const double tokens = budget.operations / (6 * size.weights());
-  const Vocabulary vocabulary = vocabulary_for(budget.bytes, tokens);
-  const double passes = tokens * vocabulary.bytes / budget.bytes;
+  const auto [vocabulary, size, tokens, passes] = choice_for(budget);
   Options o;
   o.text.tokenizer = vocabulary.tokenizer;
   nn::DecoderConfig& m = o.model;
@@ -143,9 +162,9 @@ Options fast_options(const Options& asked, const cli::ProductRate& rate_of) {
         "--preset out");
   const std::optional<double> known = text_bytes(asked.text);
   const double minutes = asked.call.max_minutes.value_or(kMinutes);
-  const double rate = rate_of({1536, 768, 192});
+  const double rate = asked.extras.gflops ? *asked.extras.gflops * 1e9 : rate_of(kFastProduct);
   const Budget budget{.bytes = known.value_or(kUsualBytes),
-                      .operations = kShareOfBlocks * 60 * minutes * rate};
+                      .operations = kShareOfProducts * 60 * minutes * rate};
   Options o = fast_options(budget);
   // Conversations need a tokenizer with special tokens.
   if (asked.text.learns_chat() && o.text.tokenizer == "char") o.text.tokenizer = "bpe:512";

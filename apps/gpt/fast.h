@@ -9,12 +9,15 @@ namespace tapegrad::gpt {
 // What a recipe goes by.
 struct Budget {
   double bytes = 1e6;        // of the text
-  double operations = 1e13;  // of the blocks' matrix products that the time allows
+  double operations = 1e13;  // of matrix products that the time allows
 };
 
-// The preset `fast`: tokenizer, size, batches and dropout for these budget, by the rule that
+// The preset `fast`: tokenizer, size, batches and dropout for a budget, by the rule that
 // docs/recipes.md derives from runs.
 Options fast_options(const Budget& budget);
+
+// Its rate is what the rule goes by.
+inline constexpr Product kFastProduct = {1536, 768, 192};
 
 // The same for the text and the minutes that the options have, on this machine.
 Options fast_options(const Options& asked, const cli::ProductRate& rate_of);

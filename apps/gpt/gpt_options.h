@@ -31,8 +31,9 @@ inline std::span<const std::string_view> names_of(Recompute) { return kRecompute
 struct CallExtras {
   bool summary = false, plan = false, eval_only = false;
   Recompute recompute = Recompute::off;
-  std::string recompute_note;  // no option: why it was chosen, if it was `automatic`
-  std::string recipe_note;     // no option: what --preset fast went by
+  std::string recompute_note;    // no option: why it was chosen, if it was `automatic`
+  std::optional<double> gflops;  // of matrix products, for --preset fast
+  std::string recipe_note;       // no option: what that went by
   std::int64_t ranks = 1;
   std::int64_t batches_of_ranks = 1;  // no option: gradient_accumulation_steps of so many processes
   std::string bandwidth = "10Gbit", latency = "50us";
@@ -49,6 +50,11 @@ struct CallExtras {
       "rate of the network between the processes of --plan, such as 10Gbit", {.value = "RATE"});
     t("latency", o.latency, "time until a message arrives, for --plan, such as 50us",
       {.value = "TIME"});
+    t("gflops", o.gflops,
+      "the rate of matrix products that --preset fast goes by, in 10⁹ operations per second, so "
+      "that "
+      "it chooses the same on any machine [it is measured]",
+      {.least = 0.1, .most = 1e9, .value = "N"});
     t("eval_only", o.eval_only, "print the validation loss of the run in --out-dir; do not train");
     t("recompute", o.recompute,
       "save memory: keep only each block's input and run the block again for its gradient, which "

@@ -171,6 +171,9 @@ Options adjusted(const Options& given, const cli::CommandLine& cli) {
     const bool free = !cli.given("--batches") && !folder.resumes();
     if (free) o.text.batches = run::BatchKind::epochs;
   }
+  if (cli.given("--gflops") && o.text.preset != "fast") {
+    cli::usage_error("--gflops is for --preset fast, which chooses a size by it");
+  }
   for (const char* option : {"--ranks", "--bandwidth", "--latency"}) {
     if (o.extras.plan || !cli.given(option)) continue;
     cli::usage_error("{} is for --plan: `mpirun -n 4 {} …` starts four processes", option,

@@ -85,8 +85,11 @@ void print_groups(const Options& o) {
 void print_run(const Options& o, double step) {
   if (o.call.max_minutes) {
     fmt::print(
-        "run:       about {:.0f} steps fit into {:.4g} minutes, less what evaluations take\n",
-        60 * *o.call.max_minutes / step, *o.call.max_minutes);
+        "run:       about {:.0f} steps fit into {:.4g} minutes, less what evaluations take{}\n",
+        60 * *o.call.max_minutes / step, *o.call.max_minutes,
+        o.call.most_passes
+            ? fmt::format("; {:g} passes over a short text end it sooner", *o.call.most_passes)
+            : "");
   } else if (!o.passes.epochs) {
     fmt::print("run:       {} steps take {}, and evaluations beside\n",
                grouped(o.optimizer.max_iters),

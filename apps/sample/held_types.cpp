@@ -6,7 +6,10 @@
 #include <map>
 #include <vector>
 
+#include "tapegrad/autograd/packed/packed_matrix.h"
 #include "tapegrad/autograd/tensor/stored_type.h"
+#include "tapegrad/base/terminal.h"
+#include "tapegrad/run/models/other_types.h"
 
 namespace tapegrad::sampling {
 
@@ -27,6 +30,14 @@ std::string held_types(const TensorSource& weights) {
   std::vector<std::string> parts;
   for (const auto& [share, name] : shares) parts.push_back(fmt::format("{} {:.3g} %", name, share));
   return fmt::format("{}; {:.1f} bits a weight", fmt::join(parts, ", "), 8 * all / elements);
+}
+
+void note_other_types(const StoredType* asked, const nn::Params& params) {
+  if (asked == nullptr) return;
+  run::TypeCounts matrices;
+  for (const auto& [name, matrix] : params.packed_matrices()) ++matrices[&matrix->type()];
+  const std::string others = run::other_types(*asked, matrices);
+  if (!others.empty()) print_error(fmt::format("--weights {}: {}\n", asked->name, others));
 }
 
 }  // namespace tapegrad::sampling

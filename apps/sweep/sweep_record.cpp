@@ -162,6 +162,16 @@ SweepRecord begin_in(const fs::path& folder, SweepRecord record, bool overwrite,
   return record;
 }
 
+std::optional<double> stored_gflops(const fs::path& folder) {
+  const fs::path path = folder / kSweepFile;
+  if (!path_exists(path)) return std::nullopt;
+  const Json stored = read_json_object(path);
+  Json asked;
+  get(path, stored, "asked", asked);
+  const auto it = asked.find("gflops");
+  return it != asked.end() && it->is_number() ? std::optional(it->get<double>()) : std::nullopt;
+}
+
 void save(const fs::path& folder, const SweepRecord& record) {
   Json runs = Json::array();
   for (const RunRecord& run : record.runs) runs.push_back(json_of_run(record, run));

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,9 @@ std::vector<RunRecord> with_results(const std::filesystem::path& path, const Jso
 SweepRecord begin_in(const std::filesystem::path& folder, SweepRecord record, bool overwrite,
                      const std::vector<std::string>& reads = {});
 void save(const std::filesystem::path& folder, const SweepRecord& record);
+
+// The rate of products that the runs of the sweep in this folder go by; nothing if there is none.
+std::optional<double> stored_gflops(const std::filesystem::path& folder);
 
 // The last final validation loss that a run folder has, and its step; kNoLoss if it has none.
 struct FinalLoss {

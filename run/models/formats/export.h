@@ -16,6 +16,7 @@ struct Exported {
   // How to open it. A writer has {0} for the place as it was given, {1} for its whole path and {2}
   // for the last name of that.
   std::string use;
+  std::string other_types = {};  // of matrices: see other_types(); may be empty
 };
 
 // A format of another program that a GPT can be written in.

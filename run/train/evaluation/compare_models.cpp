@@ -6,13 +6,24 @@
 
 namespace tapegrad::run {
 
+Tensor hidden_of(const nn::Decoder& model, const nn::TokenRows& windows, CacheType cache) {
+  if (cache == CacheType::f32) return model.hidden(windows);
+  check(!windows.document_starts.defined(), "documents that are kept apart have no common cache");
+  std::vector<nn::KVCache> caches;
+  for (std::int64_t i = 0; i < windows.ids.dim(0); ++i) {
+    caches.emplace_back(windows.ids.dim(1), cache);
+  }
+  return model.hidden(windows.ids, nn::pointers_to(caches));
+}
+
 // Some rows at a time: the logits of a whole batch may take gigabytes.
 void Comparing::add(const data::Batch& batch) {
   const BatchTensors t = tensors_of(batch);
-  const auto rows_of = [&](const nn::Decoder& model) {
-    return model.hidden(t.inputs).view({t.inputs.ids.numel(), model.config.n_embd});
+  const auto rows_of = [&](const nn::Decoder& model, CacheType cache) {
+    return hidden_of(model, t.inputs, cache).view({t.inputs.ids.numel(), model.config.n_embd});
   };
-  const Tensor ours = rows_of(model_), theirs = rows_of(other_), targets = t.targets.view({-1});
+  const Tensor ours = rows_of(model_, cache_), theirs = rows_of(other_, CacheType::f32);
+  const Tensor targets = t.targets.view({-1});
   for (std::int64_t first = 0; first < ours.dim(0); first += kLossChunk) {
     const std::int64_t end = std::min(first + kLossChunk, ours.dim(0));
     add_rows(model_.head(ours.rows(first, end)), other_.head(theirs.rows(first, end)),

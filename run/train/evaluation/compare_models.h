@@ -5,6 +5,10 @@
 
 namespace tapegrad::run {
 
+// What nn::Decoder::hidden() gives of whole windows, whose keys and values are stored as `cache`.
+// Error for documents that are kept apart, unless that is f32.
+Tensor hidden_of(const nn::Decoder& model, const nn::TokenRows& windows, CacheType cache);
+
 // How much a model's predictions differ from another's, such as the same one in f32: over the
 // tokens that were predicted.
 struct Comparison {
@@ -15,10 +19,12 @@ struct Comparison {
   double same_choice = 0;  // share of tokens for which both find the same one likeliest
 };
 
-// Adds up a Comparison. Both models have one vocabulary, and must outlive it.
+// Adds up a Comparison. Both models have one vocabulary, and must outlive it. `cache` is of the
+// model; the other one has keys and values in f32.
 class Comparing {
  public:
-  Comparing(const nn::Decoder& model, const nn::Decoder& other) : model_(model), other_(other) {}
+  Comparing(const nn::Decoder& model, const nn::Decoder& other, CacheType cache = CacheType::f32)
+      : model_(model), other_(other), cache_(cache) {}
   void add(const data::Batch& batch);
   Comparison result() const;  // at least one token must have been predicted
 
@@ -26,6 +32,7 @@ class Comparing {
   void add_rows(const Tensor& ours, const Tensor& theirs, const Tensor& targets);
 
   const nn::Decoder &model_, &other_;
+  CacheType cache_;
   std::int64_t tokens_ = 0, same_ = 0;
   double nats_ = 0, divergence_ = 0;
 };

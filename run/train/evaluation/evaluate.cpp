@@ -12,9 +12,10 @@
 namespace tapegrad::run {
 namespace {
 
-double batch_loss(const nn::Decoder& gpt, const data::Batch& batch) {
+double batch_loss(const nn::Decoder& gpt, const data::Batch& batch,
+                  CacheType cache = CacheType::f32) {
   const BatchTensors t = tensors_of(batch);
-  return gpt.loss(t.inputs, t.targets).item();
+  return gpt.loss_of(hidden_of(gpt, t.inputs, cache), t.targets, data::kIgnoredTarget).item();
 }
 
 // The losses of so many batches; of fewer, if a signal comes to a single process.
@@ -137,8 +138,8 @@ std::optional<TextLoss> loss_of_batches(const nn::Decoder& gpt, const data::Toke
   double nats = 0;
   std::int64_t bytes = 0;
   TextLoss result;
-  std::optional<Comparing> comparing;
-  if (o.beside != nullptr) comparing.emplace(gpt, *o.beside);
+  std::vector<Comparing> comparisons;
+  for (const nn::Decoder* const other : o.beside) comparisons.emplace_back(gpt, *other, o.cache);
   const std::int64_t done = use_chosen_batches(count, o, [&](std::int64_t i) {
     const data::Batch batch = batch_at(i);
     const std::int64_t predicted = predicted_of(batch);
@@ -146,16 +147,16 @@ std::optional<TextLoss> loss_of_batches(const nn::Decoder& gpt, const data::Toke
       if (target == data::kIgnoredTarget) continue;
       bytes += static_cast<std::int64_t>(tokenizer.token_bytes(target).size());
     }
-    nats += batch_loss(gpt, batch) * static_cast<double>(predicted);
+    nats += batch_loss(gpt, batch, o.cache) * static_cast<double>(predicted);
     result.tokens += predicted;
-    if (comparing) comparing->add(batch);
+    for (Comparing& comparison : comparisons) comparison.add(batch);
   });
   if (result.tokens == 0) return std::nullopt;
   result.loss = nats / static_cast<double>(result.tokens);
   result.perplexity = std::exp(result.loss);
   result.bits_per_byte = nats / std::numbers::ln2 / static_cast<double>(bytes);
   result.share = static_cast<double>(done) / static_cast<double>(count);
-  if (comparing) result.beside = comparing->result();
+  for (const Comparing& comparison : comparisons) result.beside.push_back(comparison.result());
   return result;
 }
 

@@ -54,10 +54,11 @@ TEST_CASE("what is lost by rounding weights", "[packed_models]") {
       {"stored", 1e-5}, {"f32", 1e-5}, {"f16", 5e-4}, {"bf16", 2e-3}, {"q8_0", 3e-3}};
   for (const auto& [weights, limit] : most) {
     const run::TextModel model = with_weights(weights);
-    const auto loss = run::loss_of_tokens(model.gpt, model.tokenizer, tokens,
-                                          {.batch_size = 2, .block_size = 16, .beside = &f32.gpt});
+    const auto loss =
+        run::loss_of_tokens(model.gpt, model.tokenizer, tokens,
+                            {.batch_size = 2, .block_size = 16, .beside = {&f32.gpt}});
     REQUIRE(loss);
-    const run::Comparison& beside = *loss->beside;
+    const run::Comparison& beside = loss->beside.at(0);
     INFO(weights << ": perplexity " << loss->perplexity << ", in f32 " << beside.perplexity
                  << ", divergence " << beside.divergence);
     CHECK(std::abs(beside.perplexity / plain - 1) < 1e-5);

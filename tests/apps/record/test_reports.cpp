@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <filesystem>
+#include <sstream>
+#include <vector>
 
 #include "tapegrad/base/json_file.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
@@ -172,4 +174,31 @@ TEST_CASE("the README's picture has the options and the first loss of the quicks
   const std::string metrics = TempFolder::get(folder / "run/metrics.jsonl");
   const auto line = tapegrad::parse_json<tapegrad::Json>(metrics.substr(0, metrics.find('\n')), 2);
   CHECK(std::abs(line["val_loss"].get<double>() - first) < 0.1);
+}
+
+// scripts/recipes_picture.py draws it anew.
+TEST_CASE("the picture of the recipes has the numbers of their table", "[report]") {
+  const fs::path docs = fs::path(tapegrad::places::kSources) / "docs";
+  const std::string svg = TempFolder::get(docs / "recipes.svg");
+  const std::string open = "<g id=\"runs\" data-values=\"";
+  const std::size_t begin = svg.find(open) + open.size();
+  REQUIRE(begin > open.size());
+  std::istringstream pairs(svg.substr(begin, svg.find('"', begin) - begin));
+  std::istringstream lines(TempFolder::get(docs / "recipes.md"));
+  std::string line, pair;
+  while (line.find("| blocks × channels") == line.npos) REQUIRE(std::getline(lines, line));
+  std::getline(lines, line);  // the rule below the heading
+  while (std::getline(lines, line) && line.starts_with("|")) {
+    std::vector<std::string> cells;
+    std::istringstream row(line);
+    for (std::string cell; std::getline(row, cell, '|');) cells.push_back(cell);
+    REQUIRE(cells.size() > 6);
+    if (cells[4].find_first_of("0123456789") == std::string::npos) continue;  // work unknown
+    CAPTURE(line);
+    REQUIRE(pairs >> pair);
+    const std::size_t comma = pair.find(',');
+    CHECK(std::stod(cells[4]) == std::stod(pair.substr(0, comma)));
+    CHECK_THAT(cells[6], ContainsSubstring(pair.substr(comma + 1)));
+  }
+  CHECK_FALSE(pairs >> pair);
 }

@@ -3,6 +3,7 @@
 #include "tapegrad/apps/gpt/fast.h"
 #include "tapegrad/apps/gpt/gpt_facts.h"
 #include "tapegrad/base/json_file.h"
+#include "tapegrad/base/parallel.h"
 #include "tapegrad/base/text/words.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/tests/apps/parsed.h"
@@ -126,8 +127,52 @@ TEST_CASE("a run of --preset fast says what it went by, goes on, and its config 
   check_ended_well(again);
   CHECK_THAT(again.out, !ContainsSubstring("recipe:"));
   CHECK(read_json_object(folder / "again/config.json")["model"] == made["model"]);
-  check_error_of("tapegrad sweep",
-                 run_program("tapegrad", {"sweep", "--preset", "fast", "--vary",
-                                          "learning-rate=1e-3,1e-2", "--", text}),
-                 2, "--preset fast chooses by what the machine does");
+}
+
+TEST_CASE("a file of one's own that names the preset lets it choose", "[fast]") {
+  const TempFolder folder;
+  const std::string text = folder.put("text.txt", std::string(200'000, 'a'));
+  const std::string file =
+      folder.put("own.ini", "preset = fast\ngflops = 1000\nmax_minutes = 480\n");
+  CHECK(
+      parsed({"--config", file, text}).model.n_embd ==
+      parsed({"--preset", "fast", text, "--gflops", "1000", "--max-minutes", "480"}).model.n_embd);
+}
+
+TEST_CASE("--gflops stands for the machine's rate", "[fast]") {
+  const TempFolder folder;
+  const std::string text = folder.put("text.txt", std::string(200'000, 'a'));
+  const gpt::Options slow = parsed({"--preset", "fast", text, "--gflops", "1"});
+  const gpt::Options rapid =
+      parsed({"--preset", "fast", text, "--gflops", "1000", "--max-minutes", "480"});
+  CHECK(slow.model.n_embd < rapid.model.n_embd);
+  CHECK_THAT(slow.extras.recipe_note, ContainsSubstring("2:00 min at 1 GFLOP/s"));
+  const int threads = num_threads();  // of a sweep that only reads the options of its runs
+  set_num_threads(3);
+  parsed({"--preset", "fast", text, "--gflops", "1", "--threads", "1"});
+  CHECK(num_threads() == 3);
+  set_num_threads(threads);
+  check_unparsed({text, "--gflops", "1"}, 2, "--gflops is for --preset fast");
+  check_unparsed({"--preset", "fast", text, "--gflops", "0"}, 2, "--gflops");
+}
+
+TEST_CASE("the runs of a sweep of --preset fast have one size, also when it goes on", "[fast]") {
+  const TempFolder folder;
+  std::string words;
+  for (int i = 0; i < 200; ++i) words += fmt::format("line {} of a text\n", i % 7);
+  const std::string text = folder.put("text.txt", words), out = folder / "sweep";
+  const Args args = {"sweep", "--preset", "fast",     "--vary", "n-layer=1,2",  "--out-dir", out,
+                     "--",    text,       "--n-embd", "32",     "--eval-iters", "1"};
+  check_ended_well(run_program("tapegrad", args));
+  const Json sweep = read_json_object(out + "/sweep.json");
+  const double gflops = sweep["asked"]["gflops"].get<double>();
+  CHECK(gflops > 0);
+  for (const char* run : {"/001/", "/002/"}) {
+    CHECK_THAT(read_file(out + run + "output.txt"),
+               ContainsSubstring(fmt::format("at {:.0f} GFLOP/s", gflops)));
+    CHECK(read_json_object(out + run + "config.json")["data"]["preset"] == "fast");
+  }
+  const Result again = run_program("tapegrad", args);  // whatever the rate is now
+  check_ended_well(again);
+  CHECK_THAT(again.out, ContainsSubstring(fmt::format("--gflops {}", gflops)));
 }

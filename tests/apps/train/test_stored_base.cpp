@@ -126,7 +126,8 @@ TEST_CASE("adapters are merged into a file whose weights are rounded, and the er
   const Result q4_k =
       run_program("merge", {"--model", tuned.run, "--dtype", "q4_k", "--out", narrow});
   check_ended_well(q4_k);
-  CHECK_THAT(q4_k.out, ContainsSubstring("and adapted ones by"));
+  CHECK_THAT(q4_k.out, ContainsSubstring("and adapted ones by") &&
+                           ContainsSubstring("no multiple of 256, and are not q4_k: "));
   check_error_of("merge", run_program("merge", {"--model", tuned.run, "--out", merged}), 1,
                  "exists already");
   check_error_of("merge", run_program("merge", {"--model", tuned.run, "--dtype", "f16"}), 2,

@@ -10,6 +10,7 @@
 #include "tapegrad/run/models/formats/gguf/gguf_names.h"
 #include "tapegrad/run/models/formats/gguf/gguf_settings.h"
 #include "tapegrad/run/models/formats/gguf/gguf_tokenizer.h"
+#include "tapegrad/run/models/other_types.h"
 
 namespace tapegrad::run {
 namespace {
@@ -89,10 +90,13 @@ bool add_settings(nn::GgufKeys& keys, const TextModel& model) {
 }
 
 // How the file keeps a tensor of the model, as llama.cpp's own tools do: norms, biases and learned
-// positions as f32.
-const StoredType& type_of(const GgufName& name, const Shape& shape, const StoredType& type) {
+// positions as f32. Counts the others.
+const StoredType& type_of(const GgufName& name, const Shape& shape, const StoredType& type,
+                          TypeCounts& counts) {
   if (shape.rank() != 2 || name.theirs == "position_embd.weight") return stored_type(DType::f32);
-  return nn::gguf_row_type(type, shape[1]);
+  const StoredType& fits = nn::gguf_row_type(type, shape[1]);
+  ++counts[&fits];
+  return fits;
 }
 
 // With one row more, the mean of all: see kMeanEndRow.
@@ -133,20 +137,20 @@ Exported export_gguf(const TextModel& model, const std::filesystem::path& out,
   std::map<std::string, TensorToMake> ours;
   for (TensorToMake& t : family.tensors(model.params, c)) ours.emplace(t.name, std::move(t));
   std::vector<GgufTensor> tensors;
+  TypeCounts counts;
   for (const GgufName& name : gguf_names(family, c)) {
     const TensorToMake& own = ours.at(name.ours);
     Shape shape = own.shape;
     const bool is_table = name.theirs == kTokenTable || name.theirs == kHeadTable;
     const bool longer = adds_end_row && is_table;
     if (longer) shape[0] += 1;
-    tensors.push_back({name.theirs, &type_of(name, shape, type), shape, [&own, name, longer] {
-                         const Tensor t = own.make();
-                         if (longer) return with_mean_row(t);
-                         if (name.plus != 0) return added(t, name.plus);
-                         return name.exchanged_heads > 0
-                                    ? with_heads_exchanged(t, name.exchanged_heads)
-                                    : t;
-                       }});
+    tensors.push_back(
+        {name.theirs, &type_of(name, shape, type, counts), shape, [&own, name, longer] {
+           const Tensor t = own.make();
+           if (longer) return with_mean_row(t);
+           if (name.plus != 0) return added(t, name.plus);
+           return name.exchanged_heads > 0 ? with_heads_exchanged(t, name.exchanged_heads) : t;
+         }});
   }
   if (c.scaling() && c.rope_scaling == nn::RopeScalingKind::llama3) {
     const std::vector<float> divisors = rope_divisors(c);
@@ -155,7 +159,9 @@ Exported export_gguf(const TextModel& model, const std::filesystem::path& out,
                        }});
   }
   nn::write_gguf(out, keys, tensors);
-  return {{}, "llama-completion -m {0} -no-cnv -p \"…\", and the other programs of llama.cpp"};
+  return {.files = {},
+          .use = "llama-completion -m {0} -no-cnv -p \"…\", and the other programs of llama.cpp",
+          .other_types = other_types(type, counts)};
 }
 
 }  // namespace tapegrad::run
