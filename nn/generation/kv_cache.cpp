@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tapegrad/autograd/profile.h"
+
 namespace tapegrad::nn {
 namespace {
 
@@ -135,6 +137,7 @@ void CachedLayer::append(const Tensor& keys, const Tensor& values) {
   check(keys.dim(1) == 1 || std::adjacent_find(caches_.begin(), caches_.end()) == caches_.end(),
         "[kv_cache] keys {} have several positions of a sequence that is there several times",
         keys.shape());
+  const ProfiledOp profiled("kv_cache", false);
   std::int64_t b = 0;
   for (KVCache* cache : caches_) of(*cache).append(keys, values, b++, cache->most_, cache->type_);
 }
