@@ -4,8 +4,10 @@
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
+#include "tapegrad/apps/evaluate/evaluate_tasks.h"
 #include "tapegrad/apps/sample/evaluate_text.h"
 #include "tapegrad/apps/sample/held_types.h"
+#include "tapegrad/base/file.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/json_file.h"
 #include "tapegrad/base/text/words.h"
@@ -24,7 +26,9 @@ struct Options {
   std::vector<std::string> chat;
   data::ChatLoss loss = data::ChatLoss::answers;
   bool strict_data = false;
-  std::optional<std::string> adapter, against;
+  std::vector<std::string> tasks, items, fewshot_items;
+  std::optional<std::string> adapter, against, per_item;
+  std::optional<std::int64_t> num_fewshot;
   std::optional<std::int64_t> block_size, stride;
   std::optional<bool> isolate_documents;
   std::int64_t batch_size = 8;
@@ -48,11 +52,35 @@ void check_chat(const Options& o, const cli::CommandLine& cli) {
   }
 }
 
+void check_tasks(const Options& o, const cli::CommandLine& cli) {
+  if (o.tasks.empty()) {
+    for (const char* option : {"--items", "--fewshot-items", "--num-fewshot", "--per-item"}) {
+      if (cli.given(option)) cli::usage_error("{} needs --task", option);
+    }
+    return;
+  }
+  if (!o.paths.empty()) cli::usage_error("--task excludes PATH: its items are evaluated");
+  for (const char* option : {"--data", "--chat", "--loss", "--strict-data", "--field", "--encoding",
+                             "--separator", "--block-size", "--stride", "--isolate-documents",
+                             "--batch-size", "--beside-f32", "--against"}) {
+    if (cli.given(option)) cli::usage_error("{} is for text, and --task has none", option);
+  }
+  for (const auto& [name, files] :
+       {std::pair("--items", &o.items), std::pair("--fewshot-items", &o.fewshot_items)}) {
+    if (!files->empty() && files->size() != o.tasks.size()) {
+      cli::usage_error("{} is given {} times, and --task {}: each task needs its own", name,
+                       files->size(), o.tasks.size());
+    }
+  }
+}
+
 std::optional<Options> parse(const cli::Call& call) {
   Options o;
-  cli::CommandLine cli(call.name,
-                       "Tells how well a GPT predicts a text: its mean loss in nats per token,\n"
-                       "perplexity, and bits per byte.");
+  cli::CommandLine cli(
+      call.name,
+      "Tells how well a GPT predicts a text: its mean loss in nats per token,\n"
+      "perplexity, and bits per byte. With --task: how often it finds the right one "
+      "of several\nchoices.");
   cli.words(o.paths, "MODEL PATH", "files and folders of text; - is stdin");
   cli.group("Model");
   cli("model", o.model, "a run folder, or a model of another program", {.value = "PATH"});
@@ -103,7 +131,28 @@ std::optional<Options> parse(const cli::Call& call) {
       "in "
       "the run's training]");
   cli("batch_size", o.batch_size, "windows per forward pass", {.least = 1, .most = 1 << 16});
-  cli("limit", o.limit, "batches to evaluate, spread over the text: all or N", {.value = "all|N"});
+  cli("limit", o.limit,
+      "batches to evaluate, spread over the text, or the first items of --task: all or N",
+      {.value = "all|N"});
+  cli.group("Tasks");
+  cli("task", o.tasks,
+      fmt::format("questions of several choices, in place of PATH: a file that says what an item's "
+                  "prompt and choices are, or {}",
+                  fmt::join(evaluation::task_names(), ", ")),
+      {.value = "FILE|NAME"});
+  cli.one_value_each("--task");
+  cli("items", o.items, "items of the task: JSON lines; one file for each --task [the task's own]",
+      {.value = "FILE"});
+  cli.one_value_each("--items");
+  cli("num_fewshot", o.num_fewshot, "examples before each question [as the task says]",
+      {.least = 0, .most = 1000});
+  cli("fewshot_items", o.fewshot_items,
+      "items whose first ones are the examples; one file for each --task [the task's own, or "
+      "--items]",
+      {.value = "FILE"});
+  cli.one_value_each("--fewshot-items");
+  cli("per_item", o.per_item, "write a JSON line for each item: log-likelihoods, chosen, right",
+      {.value = "FILE"});
   cli.group("Output");
   cli("json", o.json, "print one JSON object");
   cli.options(o.compute);
@@ -116,11 +165,14 @@ std::optional<Options> parse(const cli::Call& call) {
               "what is lost by short keys and values");
   cli.example("tapegrad evaluate runs/chats --chat chats.jsonl",
               "how well a model predicts the answers of conversations");
+  cli.example("tapegrad evaluate SmolLM2-135M.gguf --task hellaswag --items hellaswag_val.jsonl",
+              "how often a model finds the right ending");
   cli.example("tapegrad evaluate SmolLM2-135M.gguf book.txt",
               "a model of another program: GGUF, or a folder of Hugging Face's");
   if (cli.parse_or_print(call.argc, call.argv)) return std::nullopt;
   cli::take_model(o.model, o.paths);
-  if (o.paths.empty() && o.data.empty() && o.chat.empty()) {
+  check_tasks(o, cli);
+  if (o.paths.empty() && o.data.empty() && o.chat.empty() && o.tasks.empty()) {
     cli::usage_error("a PATH is needed: the text to evaluate");
   }
   check_chat(o, cli);
@@ -266,9 +318,40 @@ run::WindowOptions windows_of(const Options& o, const run::OpenedModel& model) {
   return windows;
 }
 
+int evaluate_tasks(const Options& o, run::OpenedModel opened) {
+  std::vector<evaluation::ChoiceTask> tasks;
+  std::vector<std::vector<evaluation::ChoiceItem>> items;
+  const std::int64_t limit = run::evaluation_limit(o.limit, 0)->batches.value_or(INT64_MAX);
+  for (std::size_t i = 0; i < o.tasks.size(); ++i) {
+    evaluation::ChoiceTask& task = tasks.emplace_back(evaluation::open_task(o.tasks[i]));
+    if (!o.items.empty()) task.items = o.items[i];
+    if (!o.fewshot_items.empty()) task.fewshot_items = o.fewshot_items[i];
+    task.num_fewshot = o.num_fewshot.value_or(task.num_fewshot);
+    items.push_back(evaluation::read_items(task, limit));
+  }
+  const run::TextModel model = run::load_packed(std::move(opened), o.weights);
+  sampling::note_other_types(run::packed_type(o.weights), model.params);
+  std::string lines;
+  const auto results = evaluation::evaluate_tasks(model, o.cache, tasks, items, lines);
+  if (o.per_item) write_file_atomically(*o.per_item, lines);
+  if (results.empty()) return kInterruptedExitCode;
+  if (o.json) {
+    const Json json = {{"model", o.model},
+                       {"checkpoint", o.checkpoint},
+                       {"weights", o.weights},
+                       {"cache", name_of_enum(o.cache)},
+                       {"tasks", evaluation::json_of(results)}};
+    fmt::print("{}\n", json_text(json, 2));
+  } else {
+    fmt::print("{}", evaluation::table_of(results));
+  }
+  return interrupted() ? kInterruptedExitCode : 0;
+}
+
 int evaluate(const Options& o) {
   run::OpenedModel opened = run::open_model(o.model, o.checkpoint);
   if (o.adapter) opened = run::with_adapter(std::move(opened), *o.adapter);
+  if (!o.tasks.empty()) return evaluate_tasks(o, std::move(opened));
   const bool isolates = o.isolate_documents.value_or(opened.isolates_documents);
   run::WindowOptions windows = windows_of(o, opened);
   const References references = references_of(o, opened, windows.block_size);

@@ -266,7 +266,9 @@ std::string repr_text(std::string_view text) {
 std::string str(Run& run, const Value& value) {
   if (const std::string* text = value.text()) return *text;
   if (value.is_none()) return "None";
-  if (value.is_undefined()) return "";
+  if (const Undefined* undefined = value.undefined()) {
+    return run.strict() ? throw TemplateError(undefined->message) : "";
+  }
   if (const bool* held = value.boolean()) return *held ? "True" : "False";
   if (const std::int64_t* number = value.integer()) return fmt::format("{}", *number);
   if (const double* number = value.real()) return repr_real(*number);

@@ -17,6 +17,7 @@ struct Limits {
   std::size_t text_bytes = 64u << 20;      // of the text
   std::size_t memory_bytes = 1024u << 20;  // of all values that are made, one after the other
   int depth = 800;                         // of macros that call macros, and of expressions
+  bool strict = false;  // what is undefined is an error where it becomes text (StrictUndefined)
 };
 
 struct Scope;
@@ -29,6 +30,7 @@ class Run {
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
+  bool strict() const { return limits_.strict; }
   // Errors when a limit is exceeded. Called before what they count is made.
   void step(std::size_t steps = 1);
   void will_make(std::size_t bytes);

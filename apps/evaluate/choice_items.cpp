@@ -1,0 +1,156 @@
+#include <algorithm>
+#include <charconv>
+#include <map>
+
+#include "tapegrad/apps/evaluate/choice_task.h"
+#include "tapegrad/base/file.h"
+#include "tapegrad/base/text/utf8.h"
+
+namespace tapegrad::evaluation {
+namespace {
+
+constexpr int kMostItemDepth = 16;
+constexpr std::int64_t kMostItemBytes = std::int64_t{4} << 30;
+
+// A line of a file, as the question that it is alone.
+struct Line {
+  ChoiceItem item;
+  Json doc;
+};
+
+// Calls `on_line` with each line that is not blank and its number, until it returns false.
+template <class F>
+void for_each_line(const std::filesystem::path& path, const F& on_line) {
+  const std::string bytes = read_file(path, kMostItemBytes);
+  std::string_view rest = without_byte_order_mark(bytes);
+  for (std::int64_t number = 1; !rest.empty(); ++number) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    const std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    if (!on_line(line, number)) return;
+  }
+}
+
+std::vector<std::string> choices_of(const ChoiceTask& task, const std::string& where,
+                                    const Json& doc) {
+  std::vector<std::string> choices;
+  if (!task.lists_choices) {
+    for (const TaskTemplate& choice : task.choices) choices.push_back(choice.render(where, doc));
+    return choices;
+  }
+  const Json list = parse_json<Json>(task.choices.front().render(where, doc), kMostItemDepth);
+  const bool texts = list.is_array() && std::all_of(list.begin(), list.end(),
+                                                    [](const Json& e) { return e.is_string(); });
+  check(texts && list.size() >= 2, "{}: {}: 'doc_to_choice' must give a list of two texts or more",
+        where, task.place);
+  return list.get<std::vector<std::string>>();
+}
+
+// The place of the right choice: a number from 0 on, or else the choice's text.
+std::size_t right_of(const ChoiceTask& task, const std::string& where, const Json& doc,
+                     const std::vector<std::string>& choices) {
+  const std::string target = task.target.front().render(where, doc);
+  std::size_t number = 0;
+  const char* const end = target.data() + target.size();
+  const auto [read, error] = std::from_chars(target.data(), end, number);
+  if (error != std::errc() || read != end || target.empty()) {
+    number = static_cast<std::size_t>(std::find(choices.begin(), choices.end(), target) -
+                                      choices.begin());
+  }
+  check(number < choices.size(),
+        "{}: {}: 'doc_to_target' gives '{}', which is neither a number from 0 to {} nor one of the "
+        "choices",
+        where, task.place, target, choices.size() - 1);
+  return number;
+}
+
+Line line_of(const ChoiceTask& task, const std::filesystem::path& path, std::string_view text,
+             std::int64_t number) {
+  Line line{.item = {.where = fmt::format("{}, line {}", path.string(), number), .line = number},
+            .doc = {}};
+  ChoiceItem& item = line.item;
+  try {
+    line.doc = parse_json<Json>(text, kMostItemDepth);
+  } catch (const Error& error) {
+    fail("{}: {}", item.where, error.what());
+  }
+  check(line.doc.is_object(), "{}: an item must be a JSON object", item.where);
+  const auto id = line.doc.find("id");
+  if (id != line.doc.end() && (id->is_string() || id->is_number())) item.id = *id;
+  item.choices = choices_of(task, item.where, line.doc);
+  for (const TaskTemplate& t : task.texts) item.contexts.push_back(t.render(item.where, line.doc));
+  if (item.contexts.size() == 1) item.contexts.resize(item.choices.size(), item.contexts.front());
+  check(item.contexts.size() == item.choices.size(),
+        "{}: {}: 'doc_to_text' has {} texts, and the item {} choices", item.where, task.place,
+        item.contexts.size(), item.choices.size());
+  item.right = right_of(task, item.where, line.doc, item.choices);
+  return line;
+}
+
+// Examples that stand before a question, by the value that they share with it.
+using Examples = std::map<std::string, std::vector<Line>>;
+
+std::string group_of(const ChoiceTask& task, const Line& line) {
+  if (!task.fewshot_same) return {};
+  const auto value = line.doc.find(*task.fewshot_same);
+  check(value != line.doc.end(), "{}: {}: 'fewshot_same': the item has no '{}'", line.item.where,
+        task.place, *task.fewshot_same);
+  return json_text(*value);
+}
+
+// One more than are shown, since an item of the same file is no example of its own.
+Examples examples_of(const ChoiceTask& task, const std::filesystem::path& path) {
+  Examples examples;
+  const auto most = static_cast<std::size_t>(task.num_fewshot + 1);
+  for_each_line(path, [&](std::string_view text, std::int64_t number) {
+    Line line = line_of(task, path, text, number);
+    std::vector<Line>& group = examples[group_of(task, line)];
+    if (group.size() < most) group.push_back(std::move(line));
+    return task.fewshot_same.has_value() || group.size() < most;
+  });
+  return examples;
+}
+
+// Description and examples.
+std::string beginning_of(const ChoiceTask& task, const Line& line, const Examples& examples,
+                         bool same_file) {
+  std::string text;
+  for (const TaskTemplate& t : task.description) text += t.render(line.item.where, line.doc);
+  if (task.num_fewshot == 0) return text;
+  std::int64_t shown = 0;
+  const auto group = examples.find(group_of(task, line));
+  const std::vector<Line> none;
+  for (const Line& example : group == examples.end() ? none : group->second) {
+    const ChoiceItem& e = example.item;
+    if (shown == task.num_fewshot || (same_file && e.line == line.item.line)) continue;
+    text +=
+        e.contexts[e.right] + task.target_delimiter + e.choices[e.right] + task.fewshot_delimiter;
+    ++shown;
+  }
+  check(shown == task.num_fewshot, "{}: {}: there are {} examples for it, and 'num_fewshot' is {}",
+        line.item.where, task.place, shown, task.num_fewshot);
+  return text;
+}
+
+}  // namespace
+
+std::vector<ChoiceItem> read_items(const ChoiceTask& task, std::int64_t limit) {
+  check(task.items.has_value(), "{}: it names no 'items': --items FILE does", task.place);
+  const bool same_file = !task.fewshot_items;
+  const Examples examples = task.num_fewshot == 0
+                                ? Examples()
+                                : examples_of(task, task.fewshot_items.value_or(*task.items));
+  std::vector<ChoiceItem> items;
+  for_each_line(*task.items, [&](std::string_view text, std::int64_t number) {
+    Line line = line_of(task, *task.items, text, number);
+    const std::string beginning = beginning_of(task, line, examples, same_file);
+    for (std::string& context : line.item.contexts) context.insert(0, beginning);
+    items.push_back(std::move(line.item));
+    return std::ssize(items) < limit;
+  });
+  check(!items.empty(), "{}: there is no item", task.items->string());
+  return items;
+}
+
+}  // namespace tapegrad::evaluation

@@ -1,0 +1,159 @@
+#include "tapegrad/apps/evaluate/choice_scores.h"
+
+#include <algorithm>
+
+#include "tapegrad/autograd/ops.h"
+#include "tapegrad/base/parallel.h"
+#include "tapegrad/data/jinja/characters.h"
+#include "tapegrad/nn/generation/log_probabilities.h"
+
+namespace tapegrad::evaluation {
+namespace {
+
+using data::Token;
+
+// Logits are made for so many tokens at once: there may be 150,000 for each.
+constexpr std::int64_t kLogitRows = 128;
+// Fewer tokens that an item shares with the one before it are read again, so that its numbers do
+// not depend on its place in the file.
+constexpr std::size_t kLeastExamples = 64;
+
+std::size_t common_prefix(const std::vector<Token>& a, const std::vector<Token>& b) {
+  const std::size_t most = std::min(a.size(), b.size());
+  const auto end = a.begin() + static_cast<std::ptrdiff_t>(most);
+  return static_cast<std::size_t>(std::mismatch(a.begin(), end, b.begin()).first - a.begin());
+}
+
+// What stands before the tokens of a text.
+std::vector<Token> beginning(const data::Tokenizer& tokenizer, bool has_context) {
+  if (!has_context) return run::default_prompt(tokenizer);
+  return {tokenizer.begin().begin(), tokenizer.begin().end()};
+}
+
+// The end that the model sees: its inputs are all tokens but the last.
+void cut(ScoredTokens& row, std::int64_t block_size) {
+  const auto scored = std::ssize(row.tokens) - static_cast<std::int64_t>(row.begin);
+  check(scored <= block_size, "a choice has {} tokens, and the model sees {} at once", scored,
+        block_size);
+  const auto left_out = std::max<std::int64_t>(std::ssize(row.tokens) - 1 - block_size, 0);
+  row.tokens.erase(row.tokens.begin(), row.tokens.begin() + left_out);
+  row.begin -= static_cast<std::size_t>(left_out);
+}
+
+std::vector<ScoredTokens> rows_of(const run::TextModel& model, const ChoiceItem& item,
+                                  const std::string& delimiter) {
+  std::vector<ScoredTokens> rows;
+  for (std::size_t i = 0; i < item.choices.size(); ++i) {
+    rows.push_back(scored_tokens(model.tokenizer, item.contexts[i], delimiter + item.choices[i]));
+    cut(rows.back(), model.gpt.config.block_size);
+  }
+  return rows;
+}
+
+// How many tokens at the beginning of all rows are inputs alone, whose logits nobody needs.
+std::size_t shared_length(const std::vector<ScoredTokens>& rows) {
+  std::size_t shared = rows.front().begin - 1;
+  for (const ScoredTokens& row : rows) {
+    shared = std::min({shared, row.begin - 1, common_prefix(row.tokens, rows.front().tokens)});
+  }
+  return shared;
+}
+
+// The log probability of each of these tokens under a row of states (N, C) each.
+std::vector<double> logprobs_of(const nn::Decoder& gpt, const Tensor& states,
+                                const std::vector<Token>& tokens) {
+  std::vector<double> logprobs(tokens.size());
+  const std::int64_t count = std::ssize(tokens);
+  const auto vocab = static_cast<std::size_t>(gpt.config.vocab_size);
+  for (std::int64_t begin = 0; begin < count; begin += kLogitRows) {
+    const std::int64_t end = std::min(begin + kLogitRows, count);
+    const Tensor logits = gpt.head(slice(states, 1, begin, end)).to(DType::f32);
+    const std::span<const float> values = logits.values<float>();
+    parallel_for(end - begin, 1, [&](std::int64_t from, std::int64_t to) {
+      for (std::int64_t i = from; i < to; ++i) {
+        const auto row = values.subspan(static_cast<std::size_t>(i) * vocab, vocab);
+        const auto at = static_cast<std::size_t>(begin + i);
+        logprobs[at] = nn::LogProbabilities(row)[tokens[at]];
+      }
+    });
+  }
+  return logprobs;
+}
+
+}  // namespace
+
+ScoredTokens scored_tokens(const data::Tokenizer& tokenizer, const std::string& context,
+                           const std::string& continuation) {
+  const std::string_view head = data::jinja::strip_right(context);
+  const std::vector<Token> whole = tokenizer.encode(context + continuation, true);
+  const std::size_t of_head = tokenizer.encode(head, true).size();
+  check(of_head < whole.size(),
+        "the context and a choice have {} tokens, no more than the context alone", whole.size());
+  ScoredTokens scored{.tokens = beginning(tokenizer, of_head > 0), .begin = 0};
+  scored.begin = scored.tokens.size() + of_head;
+  scored.tokens.insert(scored.tokens.end(), whole.begin(), whole.end());
+  return scored;
+}
+
+// Goes on behind what was kept of the item before.
+void ChoiceScorer::read_shared(const std::vector<Token>& shared) {
+  std::size_t known = common_prefix(kept_tokens_, shared);
+  if (known < kLeastExamples) known = 0;
+  if (known == 0) kept_ = nn::KVCache(model_.gpt.config.block_size, type_);
+  kept_tokens_.clear();  // until all is read
+  kept_.truncate(static_cast<std::int64_t>(known));
+  if (known < shared.size()) {
+    const std::vector<Token> fresh(shared.begin() + static_cast<std::ptrdiff_t>(known),
+                                   shared.end());
+    model_.gpt.states(Tensor::from(fresh, {1, std::ssize(fresh)}), kept_);
+    tokens_ += std::ssize(fresh);
+  }
+  kept_tokens_ = shared;
+}
+
+std::vector<double> ChoiceScorer::score(const ChoiceItem& item, const std::string& delimiter) try {
+  const std::vector<ScoredTokens> rows = rows_of(model_, item, delimiter);
+  const std::size_t shared = shared_length(rows);
+  const std::vector<Token>& first = rows.front().tokens;
+  read_shared({first.begin(), first.begin() + static_cast<std::ptrdiff_t>(shared)});
+
+  // The rest of each choice is a row of one pass. What fills shorter rows stands behind them.
+  std::size_t longest = 0;
+  for (const ScoredTokens& row : rows) longest = std::max(longest, row.tokens.size() - 1 - shared);
+  std::vector<Token> inputs;
+  std::vector<nn::KVCache> caches;
+  for (const ScoredTokens& row : rows) {
+    const auto begin = row.tokens.begin() + static_cast<std::ptrdiff_t>(shared);
+    inputs.insert(inputs.end(), begin, row.tokens.end() - 1);
+    inputs.resize(longest * (caches.size() + 1));
+    caches.push_back(kept_.first(kept_.length(), static_cast<std::int64_t>(shared + longest)));
+  }
+  tokens_ += std::ssize(inputs);
+  const std::vector<nn::KVCache*> pointers = nn::pointers_to(caches);
+  const Tensor hidden = model_.gpt.hidden(
+      Tensor::from(inputs, {std::ssize(rows), static_cast<std::int64_t>(longest)}), pointers);
+
+  std::vector<Tensor> parts;
+  std::vector<Token> scored;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const ScoredTokens& row = rows[i];
+    const auto at = static_cast<std::int64_t>(i);
+    const auto from = static_cast<std::int64_t>(row.begin - 1 - shared);
+    const auto to = static_cast<std::int64_t>(row.tokens.size() - 1 - shared);
+    parts.push_back(slice(slice(hidden, 0, at, at + 1), 1, from, to));
+    scored.insert(scored.end(), row.tokens.begin() + static_cast<std::ptrdiff_t>(row.begin),
+                  row.tokens.end());
+  }
+  const std::vector<double> logprobs = logprobs_of(model_.gpt, concat(parts, 1), scored);
+  std::vector<double> sums;
+  auto next = logprobs.begin();
+  for (const ScoredTokens& row : rows) {
+    double& sum = sums.emplace_back(0);
+    for (std::size_t t = row.begin; t < row.tokens.size(); ++t) sum += *next++;
+  }
+  return sums;
+} catch (const Error& error) {
+  fail("{}: {}", item.where, error.what());
+}
+
+}  // namespace tapegrad::evaluation
