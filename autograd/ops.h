@@ -1,9 +1,10 @@
 #pragma once
 
 // The menu of differentiable ops. Each works in f32 and f64 and throws Error, naming the op and the
-// shapes, if its inputs do not fit. Conventions where a derivative does not exist are PyTorch's,
-// and so are NaNs and infinities: docs/exactness.md says how exact each op is, and where it
-// differs. Where an op blocks a gradient, it is 0 even if what comes in is infinite or NaN; abs
+// shapes, if its inputs do not fit. Ops that only move elements (those of the section "Shape", and
+// where) take i32 and u8, too, without gradients. Conventions where a derivative does not exist are
+// PyTorch's, and so are NaNs and infinities: docs/exactness.md says how exact each op is, and where
+// it differs. Where an op blocks a gradient, it is 0 even if what comes in is infinite or NaN; abs
 // at 0 and dropout multiply by 0, which makes NaN of these.
 // "(…, C)" is any number of leading dimensions; dim arguments may be negative, counting from the
 // end.
@@ -22,6 +23,7 @@ namespace tapegrad {
 
 // --- Elementwise. Binary ops broadcast; a number on either side stands for a scalar tensor. ---
 
+// add, sub and mul also work in i32: Error for a result that i32 does not hold.
 Tensor add(const Tensor& a, const Tensor& b);
 Tensor sub(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
@@ -33,6 +35,7 @@ Tensor pow(const Tensor& a, double b);
 // The larger of a and b; where they tie, each gets half of the gradient. NaN if either is NaN; then
 // each gets the gradient.
 Tensor maximum(const Tensor& a, const Tensor& b);
+Tensor minimum(const Tensor& a, const Tensor& b);  // the smaller one, otherwise as maximum
 
 Tensor neg(const Tensor& x);
 Tensor exp(const Tensor& x);
@@ -92,6 +95,16 @@ Tensor le(const Tensor& a, double b);
 Tensor gt(const Tensor& a, double b);
 Tensor ge(const Tensor& a, double b);
 
+// == and != do not exist, since they would make tensors where one expects a test: eq and ne.
+inline Tensor operator<(const Tensor& a, const Tensor& b) { return lt(a, b); }
+inline Tensor operator<=(const Tensor& a, const Tensor& b) { return le(a, b); }
+inline Tensor operator>(const Tensor& a, const Tensor& b) { return gt(a, b); }
+inline Tensor operator>=(const Tensor& a, const Tensor& b) { return ge(a, b); }
+inline Tensor operator<(const Tensor& a, double b) { return lt(a, b); }
+inline Tensor operator<=(const Tensor& a, double b) { return le(a, b); }
+inline Tensor operator>(const Tensor& a, double b) { return gt(a, b); }
+inline Tensor operator>=(const Tensor& a, double b) { return ge(a, b); }
+
 inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
 inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
 inline Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
@@ -121,7 +134,8 @@ inline Tensor& operator/=(Tensor& a, double b) { return a /= Tensor::scalar(b, a
 // --- Reductions. `dims` empty: over all elements, giving a scalar. keepdim leaves sizes of 1. A
 // scalar has a dimension 0 (or -1) to reduce along. ---
 
-// The sum of nothing is 0. f32 sums are accumulated in double.
+// The sum of nothing is 0. f32 sums are accumulated in double. Sums and means of i32 and u8 are
+// f64.
 Tensor sum(const Tensor& x, const std::vector<int>& dims = {}, bool keepdim = false);
 // The mean of nothing is NaN.
 Tensor mean(const Tensor& x, const std::vector<int>& dims = {}, bool keepdim = false);
@@ -135,6 +149,9 @@ struct MaxResult {
   Tensor indices;  // i32, of the first largest element
 };
 MaxResult max(const Tensor& x, int dim, bool keepdim = false);
+// The smallest, otherwise as max.
+Tensor min(const Tensor& x);
+MaxResult min(const Tensor& x, int dim, bool keepdim = false);
 // Index of the first largest element along dim, i32, dim removed. Not differentiable. NaN counts as
 // largest.
 Tensor argmax(const Tensor& x, int dim);
@@ -160,7 +177,8 @@ Tensor reshape(const Tensor& x, const Shape& shape);
 Tensor transpose(const Tensor& x, int dim0, int dim1);
 // Dimension i of the result is dimension order[i] of x.
 Tensor permute(const Tensor& x, const std::vector<int>& order);
-// Elements [begin, end) of dim.
+// Elements [begin, end) of dim. Negative numbers count from the end: slice(x, 0, -3, -1) has the
+// third and the second last.
 Tensor slice(const Tensor& x, int dim, std::int64_t begin, std::int64_t end);
 // x in a tensor of zeros whose dim has `size` elements, from `begin` on: the derivative of slice.
 Tensor pad(const Tensor& x, int dim, std::int64_t begin, std::int64_t size);
@@ -183,6 +201,33 @@ Tensor embedding(const Weight& weight, const Tensor& ids);
 // and so has the result. Repeated indices accumulate their gradients. Error on an index outside
 // [0, size of dim).
 Tensor gather(const Tensor& x, const Tensor& index, int dim);
+
+// Rows of any dimension: the elements ids[0], ids[1], … of dim, for ids (i32) of one dimension. As
+// torch.index_select.
+Tensor index_select(const Tensor& x, int dim, const Tensor& ids);
+// A dimension of size 1 more, before dimension dim of x; -1: behind the last one.
+Tensor unsqueeze(const Tensor& x, int dim);
+// Without all dimensions of size 1, or without dim, if its size is 1.
+Tensor squeeze(const Tensor& x);
+Tensor squeeze(const Tensor& x, int dim);
+// Dimensions first to last, both included, as one.
+Tensor flatten(const Tensor& x, int first = 0, int last = -1);
+// Tensors of one shape side by side along a new dimension.
+Tensor stack(const std::vector<Tensor>& parts, int dim = 0);
+// At most `count` parts of one size; the last may be smaller.
+std::vector<Tensor> chunk(const Tensor& x, int count, int dim = 0);
+// x, times[i] times along dimension i. There may be more times than dimensions, of which x then has
+// more of size 1 in front. As torch.Tensor.repeat.
+Tensor repeat(const Tensor& x, const std::vector<std::int64_t>& times);
+Tensor flip(const Tensor& x, int dim);  // from the last element of dim to the first
+// Element i of dim comes to i + by, and what leaves one end comes in at the other.
+Tensor roll(const Tensor& x, std::int64_t by, int dim);
+// The matrices (…, M, N) with 0 above the diagonal, or below it. A diagonal of k begins k columns
+// to the right.
+Tensor tril(const Tensor& x, int diagonal = 0);
+Tensor triu(const Tensor& x, int diagonal = 0);
+// ids (…) in i32 → (…, classes): 1 where the last index is the id, else 0.
+Tensor one_hot(const Tensor& ids, std::int64_t classes, DType dtype = DType::f32);
 
 // --- Products ---
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "tapegrad/autograd/gemm/gemm.h"
 #include "tapegrad/autograd/kernels/small_product.h"
@@ -96,6 +97,10 @@ void ProfiledOp::is_of(std::uint64_t output) {
   if (made != profile_->times_->of_results.end()) module_ = made->second;
 }
 
+void ProfiledOp::multiplies_by(const void* matrix) {
+  if (current != nullptr && current->times_ != nullptr) current->times_->matrix = matrix;
+}
+
 ProfiledOp::~ProfiledOp() {
   if (profile_ == nullptr) return;
   const double end = now();
@@ -118,7 +123,8 @@ ProfiledOp::~ProfiledOp() {
                          .flops = flops,
                          .bytes = bytes_,
                          .module = std::move(module_.name),
-                         .has_parameter = module_.has_parameter});
+                         .has_parameter = module_.has_parameter,
+                         .matrix = std::exchange(profile_->times_->matrix, nullptr)});
 }
 
 ProfiledPart::ProfiledPart(std::string_view name)

@@ -48,6 +48,7 @@ class Profile {
     // knows no names.
     std::string module = {};
     bool has_parameter = false;
+    const void* matrix = nullptr;  // the first packed one that the op multiplies by
   };
 
   struct Timeline {
@@ -82,6 +83,7 @@ class Profile {
     std::unordered_map<std::uint64_t, ModuleNames::Module> of_results;  // by what ops made
     std::vector<Event> events;
     std::int64_t left_out = 0;
+    const void* matrix = nullptr;  // of the op that runs
     LoopLog loops;
 
     void add(Event event);
@@ -105,6 +107,8 @@ class ProfiledOp {
   void made(Inputs inputs, Inputs outputs);
   // Says that a vjp is of the op that made this.
   void is_of(std::uint64_t output);
+  // The op of this thread that runs multiplies by a packed matrix.
+  static void multiplies_by(const void* matrix);
 
  private:
   Profile* profile_;  // null: there is none, or an op around this one counts already

@@ -7,6 +7,7 @@
 #include <map>
 #include <vector>
 
+#include "tapegrad/apps/bench/generate_ops.h"
 #include "tapegrad/autograd/packed/read_rate.h"
 #include "tapegrad/base/json_file.h"
 #include "tapegrad/base/median.h"
@@ -41,7 +42,9 @@ struct Times {
   std::vector<double> steps = {};  // of each further token
 };
 
-Times times_of(const nn::Decoder& model, const GenerateBenchOptions& o) {
+// `ops`, if there is one, notes where the time of the further tokens goes.
+Times times_of(const nn::Decoder& model, const GenerateBenchOptions& o,
+               GenerateOps* ops = nullptr) {
   const std::int64_t all = o.batch * o.prompt;
   nn::Generation generation(
       model,
@@ -62,7 +65,8 @@ Times times_of(const nn::Decoder& model, const GenerateBenchOptions& o) {
     }
   });
   for (std::int64_t t = 0; t < o.tokens; ++t) {
-    times.steps.push_back(seconds_of([&] { generation.step(); }));
+    times.steps.push_back(ops != nullptr ? ops->step(generation)
+                                         : seconds_of([&] { generation.step(); }));
   }
   for (const auto id : ids) generation.take(id);  // an Error if steps made no tokens
   return times;
@@ -82,27 +86,30 @@ void bench_generate(const nn::Decoder& model, const nn::Params& params, const st
       model,
       {.batch = o.batch, .prompt = 2, .tokens = 2, .cache = o.cache});  // so that pages are there
   const double before = read_rate(memory);
-  const Times times = times_of(model, o);
+  std::optional<GenerateOps> ops;
+  if (o.ops) ops.emplace(model);
+  const Times times = times_of(model, o, ops ? &*ops : nullptr);
   const double limit = std::max(before, read_rate(memory));
   const double step = median(times.steps);
   const double prompt_rate = static_cast<double>(o.batch * o.prompt) / times.prompt;
   const double text_rate = static_cast<double>(o.batch) / step, read = bytes / step;
   if (o.json) {
-    const Json json = {{"model", name},
-                       {"weights", types_of(params)},
-                       {"weight_bytes", weights},
-                       {"cache", names_of(o.cache)[static_cast<std::size_t>(o.cache)]},
-                       {"cache_bytes", cache},
-                       {"threads", num_threads()},
-                       {"kernels", packed_kernels()},
-                       {"batch", o.batch},
-                       {"prompt_tokens", o.prompt},
-                       {"prompt_tokens_per_second", prompt_rate},
-                       {"tokens", o.tokens},
-                       {"tokens_per_second", text_rate},
-                       {"bytes_per_second", read},
-                       {"read_bytes_per_second", limit},
-                       {"share", read / limit}};
+    Json json = {{"model", name},
+                 {"weights", types_of(params)},
+                 {"weight_bytes", weights},
+                 {"cache", names_of(o.cache)[static_cast<std::size_t>(o.cache)]},
+                 {"cache_bytes", cache},
+                 {"threads", num_threads()},
+                 {"kernels", packed_kernels()},
+                 {"batch", o.batch},
+                 {"prompt_tokens", o.prompt},
+                 {"prompt_tokens_per_second", prompt_rate},
+                 {"tokens", o.tokens},
+                 {"tokens_per_second", text_rate},
+                 {"bytes_per_second", read},
+                 {"read_bytes_per_second", limit},
+                 {"share", read / limit}};
+    if (ops) json["ops"] = ops->json(o.batch);
     fmt::print("{}\n", json_text(json, 2));
     return;
   }
@@ -117,6 +124,7 @@ void bench_generate(const nn::Decoder& model, const nn::Params& params, const st
   fmt::print(
       "they are read at {:.1f} GB/s, {:.0f} % of the {:.1f} GB/s that the weights can be read at\n",
       read / 1e9, 100 * read / limit, limit / 1e9);
+  if (ops) ops->print(o.batch);
 }
 
 }  // namespace tapegrad::bench

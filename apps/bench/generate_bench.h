@@ -15,6 +15,7 @@ struct GenerateBenchOptions {
   std::int64_t tokens = 64;  // of each text, which are timed one by one
   CacheType cache = CacheType::f32;
   std::optional<std::int64_t> prompt_chunk = {};  // tokens of prompts that a step reads [all]
+  bool ops = false;                               // print where a token's time goes, too
   bool json = false;
 };
 

@@ -67,6 +67,7 @@ std::optional<Options> parse(const cli::Call& call) {
   cli("cache", o.generate.cache, "how keys and values are stored");
   cli("prompt_chunk", o.generate.prompt_chunk,
       "read at most N tokens of prompts in a step [all of them]", {.least = 1, .value = "N"});
+  cli("ops", o.generate.ops, "print where the time of a token goes, too");
   cli("json", o.generate.json, "print one JSON object");
   cli.example("tapegrad bench step char-cpu --steps 100",
               "the median step, and how near it is to gemm's rate");
@@ -89,6 +90,7 @@ std::optional<Options> parse(const cli::Call& call) {
   if (!o.documents.empty()) {
     cli::as_usage([&] { o.step.documents = bench::document_lengths(o.documents); });
   }
+  if (o.generate.ops && o.what != "generate") cli::usage_error("--ops is for bench generate");
   if (!o.step.trace.empty() && o.what != "ops") cli::usage_error("--trace is for bench ops");
   cli::use_compute(o.compute);
   return o;

@@ -30,11 +30,30 @@ Tensor pass(const Tensor& dy, const Tensor& key, const F& share) {
       });
 }
 
+// f(a, b) of i32 tensors, which no tape tracks. Error for a result that i32 does not hold.
+template <class F>
+Tensor integers(std::string_view name, const Tensor& a, const Tensor& b, const F& f) {
+  check(b.dtype() == DType::i32, "[{}] dtypes differ: i32 and {}", name, name_of(b.dtype()));
+  const BroadcastPlan plan = plan_broadcast(name, a.shape(), b.shape());
+  Tensor out = Tensor::empty(plan.shape, DType::i32);
+  zip_to(plan, a.data<std::int32_t>(), b.data<std::int32_t>(), out.mutable_data<std::int32_t>(),
+         [&](std::int64_t x, std::int64_t y) {
+           const std::int64_t z = f(x, y);
+           const auto narrow = static_cast<std::int32_t>(z);
+           check(narrow == z, "[{}] {} and {} give {}, which i32 does not hold", name, x, y, z);
+           return narrow;
+         });
+  return out;
+}
+
 Tensor number(double value, const Tensor& like) { return Tensor::scalar(value, like.dtype()); }
 
 }  // namespace
 
 Tensor add(const Tensor& a, const Tensor& b) {
+  if (a.dtype() == DType::i32) {
+    return integers("add", a, b, [](auto x, auto y) { return x + y; });
+  }
   return apply(
       "add", {a, b},
       [](Inputs in, Saved&) {
@@ -47,6 +66,9 @@ Tensor add(const Tensor& a, const Tensor& b) {
 }
 
 Tensor sub(const Tensor& a, const Tensor& b) {
+  if (a.dtype() == DType::i32) {
+    return integers("sub", a, b, [](auto x, auto y) { return x - y; });
+  }
   return apply(
       "sub", {a, b},
       [](Inputs in, Saved&) {
@@ -59,6 +81,9 @@ Tensor sub(const Tensor& a, const Tensor& b) {
 }
 
 Tensor mul(const Tensor& a, const Tensor& b) {
+  if (a.dtype() == DType::i32) {
+    return integers("mul", a, b, [](auto x, auto y) { return x * y; });
+  }
   return apply(
       "mul", {a, b},
       [](Inputs in, Saved& saved) {
@@ -263,16 +288,18 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
         name_of(condition.dtype()));
   const Shape shape =
       broadcast_shapes("where", condition.shape(), broadcast_shapes("where", a.shape(), b.shape()));
-  // 1 and 0 in the operands' dtype, which broadcast as any operand does; a copy, so that the caller
-  // may change the condition.
-  const Tensor choice = broadcast_to(condition.to(a.dtype()), shape);
+  check(a.dtype() == b.dtype(), "[where] dtypes differ: {} and {}", name_of(a.dtype()),
+        name_of(b.dtype()));
+  // A copy, so that the caller may change the condition.
+  const Tensor choice = broadcast_to(condition.clone(), shape);
   return apply(
       "where", {broadcast_to(a, shape), broadcast_to(b, shape)},
       [choice](Inputs in, Saved&) {
         Tensor out = Tensor::empty(in[0].shape(), in[0].dtype());
-        dispatch(out.dtype(), [&](auto zero) {
+        dispatch_all(out.dtype(), [&](auto zero) {
           using T = decltype(zero);
-          const T *c = choice.data<T>(), *x = in[0].data<T>(), *y = in[1].data<T>();
+          const auto* c = choice.data<std::uint8_t>();
+          const T *x = in[0].data<T>(), *y = in[1].data<T>();
           T* to = out.mutable_data<T>();
           parallel_for(out.numel(), kElementGrain, [=](std::int64_t begin, std::int64_t end) {
             for (std::int64_t i = begin; i < end; ++i) to[i] = c[i] != 0 ? x[i] : y[i];
@@ -281,10 +308,9 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
         return out;
       },
       [choice](const Tensor& dy, const Saved&, const Needs& needs) -> Grads {
-        const Tensor mask = choice.to(DType::u8);
         const Tensor zero = Tensor::scalar(0, dy.dtype());
-        return {needs[0] ? where(mask, dy, zero) : Tensor(),
-                needs[1] ? where(mask, zero, dy) : Tensor()};
+        return {needs[0] ? where(choice, dy, zero) : Tensor(),
+                needs[1] ? where(choice, zero, dy) : Tensor()};
       });
 }
 

@@ -119,7 +119,7 @@ Tensor gather_rows(const Tensor& x, const Tensor& ids) {
         Shape shape = ids.shape();
         for (const std::int64_t size : row) shape.push_back(size);
         Tensor out = Tensor::empty(shape, in[0].dtype());
-        dispatch(out.dtype(), [&](auto zero) {
+        dispatch_all(out.dtype(), [&](auto zero) {
           using T = decltype(zero);
           copy_rows(in[0].template data<T>(), ids, row.numel(), out.mutable_data<T>());
         });
@@ -157,7 +157,7 @@ Tensor gather(const Tensor& x, const Tensor& index, int dim) {
       [=](Inputs in, Saved& saved) {
         saved.keep(index);
         Tensor out = Tensor::empty(index.shape(), in[0].dtype());
-        dispatch(out.dtype(), [&](auto zero) {
+        dispatch_all(out.dtype(), [&](auto zero) {
           using T = decltype(zero);
           const T* from = in[0].template data<T>();
           T* to = out.mutable_data<T>();

@@ -5,6 +5,7 @@
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/packed/packed_matrix.h"
 #include "tapegrad/autograd/packed/packed_products.h"
+#include "tapegrad/autograd/profile.h"
 
 namespace tapegrad {
 namespace {
@@ -32,7 +33,7 @@ void run_linear(Inputs in, Precision precision, Tensor& y) {
 }  // namespace
 
 Tensor linear(const Tensor& x, const Weight& weight, const Tensor& bias) {
-  if (weight.packed != nullptr) {
+  if (weight.packed != nullptr) {  // no op: it has no gradient
     const WeightAndBias one{weight, bias};
     return packed::products(x, {&one, 1})[0];
   }
@@ -66,7 +67,10 @@ Tensor linear(const Tensor& x, const Weight& weight, const Tensor& bias) {
 }
 
 Tensor embedding(const Weight& weight, const Tensor& ids) {
-  if (weight.packed != nullptr) return weight.packed->rows(ids);
+  if (weight.packed != nullptr) {
+    const ProfiledOp profiled("embedding", false);
+    return weight.packed->rows(ids);
+  }
   check(weight.rank() == 2, "[embedding] the weight must be (V, C), not {}", weight.shape());
   return gather_rows(weight, ids);
 }

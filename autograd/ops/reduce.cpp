@@ -143,6 +143,7 @@ std::int64_t count(const Shape& shape, const std::vector<bool>& marked) {
 }  // namespace
 
 Tensor sum(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
+  if (!is_float(x.dtype())) return sum(x.to(DType::f64), dims, keepdim);
   const std::vector<bool> marked = mark("sum", x.shape(), dims);
   const Tensor sums = apply(
       "sum", {x}, [marked](Inputs in, Saved&) { return sum_dims(in[0], marked); },
@@ -153,6 +154,7 @@ Tensor sum(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
 }
 
 Tensor mean(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
+  if (!is_float(x.dtype())) return mean(x.to(DType::f64), dims, keepdim);
   const std::vector<bool> marked = mark("mean", x.shape(), dims);
   const auto n = static_cast<double>(count(x.shape(), marked));
   const Tensor means = apply(
@@ -207,7 +209,7 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape) {
         // The plan of adding x to a tensor of the wanted shape tells where each element comes from.
         Tensor out = Tensor::empty(shape, in[0].dtype());
         const BroadcastPlan plan = plan_broadcast("broadcast_to", in[0].shape(), shape);
-        dispatch(in[0].dtype(), [&](auto zero) {
+        dispatch_all(in[0].dtype(), [&](auto zero) {
           using T = decltype(zero);
           const T* from = in[0].template data<T>();
           T* to = out.mutable_data<T>();

@@ -34,20 +34,14 @@ struct Block {
 };
 
 const std::byte* bytes_of(const Tensor& t) {
-  return dispatch(t.dtype(), [&](auto zero) {
+  return dispatch_all(t.dtype(), [&](auto zero) {
     return reinterpret_cast<const std::byte*>(t.data<decltype(zero)>());
   });
 }
 std::byte* mutable_bytes_of(Tensor& t) {
-  return dispatch(t.dtype(), [&](auto zero) {
+  return dispatch_all(t.dtype(), [&](auto zero) {
     return reinterpret_cast<std::byte*>(t.mutable_data<decltype(zero)>());
   });
-}
-
-void check_range(std::string_view op, const Shape& shape, int dim, std::int64_t begin,
-                 std::int64_t end) {
-  check(begin >= 0 && begin <= end && end <= shape[dim],
-        "[{}] elements {} to {} do not exist in dimension {} of {}", op, begin, end, dim, shape);
 }
 
 Tensor permuted(const Tensor& x, const std::vector<int>& order, const Shape& shape) {
@@ -67,7 +61,7 @@ Tensor permuted(const Tensor& x, const std::vector<int>& order, const Shape& sha
     }
     return offset;
   };
-  dispatch(x.dtype(), [&](auto zero) {
+  dispatch_all(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const T* from = x.data<T>();
     T* to = out.mutable_data<T>();
@@ -142,7 +136,12 @@ Tensor transpose(const Tensor& x, int dim0, int dim1) {
 
 Tensor slice(const Tensor& x, int dim, std::int64_t begin, std::int64_t end) {
   dim = axis_index("slice", x.shape(), dim);
-  check_range("slice", x.shape(), dim, begin, end);
+  const std::int64_t asked_begin = begin, asked_end = end, n = x.dim(dim);
+  if (begin < 0) begin += n;
+  if (end < 0) end += n;
+  check(begin >= 0 && begin <= end && end <= n,
+        "[slice] elements {} to {} do not exist in dimension {} of {}", asked_begin, asked_end, dim,
+        x.shape());
   return apply(
       "slice", {x},
       [=](Inputs in, Saved&) {
@@ -151,8 +150,8 @@ Tensor slice(const Tensor& x, int dim, std::int64_t begin, std::int64_t end) {
                              begin, end - begin);
         return out;
       },
-      [dim, begin, size = x.dim(dim)](const Tensor& dy, const Saved&, const Needs&) -> Grads {
-        return {pad(dy, dim, begin, size)};
+      [=](const Tensor& dy, const Saved&, const Needs&) -> Grads {
+        return {pad(dy, dim, begin, n)};
       });
 }
 

@@ -10,6 +10,7 @@
 #include "tapegrad/autograd/packed/exact_products.h"
 #include "tapegrad/autograd/packed/packed_matrix.h"
 #include "tapegrad/autograd/packed/weight_layouts.h"
+#include "tapegrad/autograd/profile.h"
 #include "tapegrad/base/memory/memory.h"
 #include "tapegrad/base/parallel.h"
 
@@ -155,6 +156,7 @@ void check_operands(const Tensor& x, std::span<const WeightAndBias> by) {
 }
 
 std::vector<Tensor> run_products(Inputs in, const Weights& weights) {
+  if (!weights.empty()) ProfiledOp::multiplies_by(weights.front().packed.get());
   std::vector<WeightAndBias> parts;
   for (std::size_t i = 0; i < weights.size(); ++i) parts.push_back({weights[i], in[i + 1]});
   if (in[0].dtype() == DType::f32) {

@@ -8,7 +8,8 @@
 
 namespace tapegrad {
 
-// Differentiable ops work in f32 and f64; i32 holds token ids and indices, u8 holds masks.
+// Differentiable ops work in f32 and f64; i32 holds token ids and indices, u8 holds masks. What
+// only moves elements works in all of them.
 enum class DType : std::uint8_t { f32, f64, i32, u8 };
 
 inline std::string_view name_of(DType dtype) {
@@ -66,6 +67,14 @@ decltype(auto) dispatch(DType dtype, F&& f) {
   check(is_float(dtype), "this op works in f32 and f64, not in {}", name_of(dtype));
   if (dtype == DType::f64) return f(double{});
   return f(float{});
+}
+
+// The same for a value of the C++ type of any dtype.
+template <class F>
+decltype(auto) dispatch_all(DType dtype, F&& f) {
+  if (dtype == DType::i32) return f(std::int32_t{});
+  if (dtype == DType::u8) return f(std::uint8_t{});
+  return dispatch(dtype, f);
 }
 
 }  // namespace tapegrad

@@ -10,21 +10,6 @@ namespace {
 
 constexpr std::int64_t kGrain = 32768;
 
-// Calls f with a value of the C++ type of any dtype, the storage types included.
-template <class F>
-void dispatch_all(DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::f32:
-      return f(float{});
-    case DType::f64:
-      return f(double{});
-    case DType::i32:
-      return f(std::int32_t{});
-    case DType::u8:
-      return f(std::uint8_t{});
-  }
-}
-
 std::atomic<std::uint64_t> last_id{0};
 
 }  // namespace

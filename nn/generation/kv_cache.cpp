@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "tapegrad/autograd/profile.h"
+#include "tapegrad/base/parallel.h"
+
 namespace tapegrad::nn {
 namespace {
 
@@ -38,18 +41,26 @@ CachedPage& KeysAndValues::page_for(std::int64_t end, const Tensor& keys, std::i
   return *page;
 }
 
-void KeysAndValues::append(const Tensor& keys, const Tensor& values, std::int64_t b,
-                           std::int64_t most, CacheType type) {
+KeysAndValues::Place KeysAndValues::next_place(const Tensor& keys, const Tensor& values,
+                                               std::int64_t b, std::int64_t most_count,
+                                               std::int64_t most, CacheType type) {
   check(keys.rank() == 3 && keys.shape() == values.shape() && b < keys.dim(0) &&
             (pages_.empty() || keys.dim(2) == pages_[0]->channels()),
         "[kv_cache] keys {} and values {} cannot follow {} positions of {} channels", keys.shape(),
         values.shape(), length_, pages_.empty() ? 0 : pages_[0]->channels());
+  const std::int64_t at = length_ % kPage, count = std::min(most_count, kPage - at);
+  CachedPage& page = page_for(length_ + count, keys, most, type);
+  length_ += count;
+  return {&page, at, count};
+}
+
+void KeysAndValues::append(const Tensor& keys, const Tensor& values, std::int64_t b,
+                           std::int64_t most, CacheType type) {
   const std::int64_t T = keys.dim(1);
   for (std::int64_t t = 0; t < T;) {
-    const std::int64_t at = length_ % kPage, count = std::min(T - t, kPage - at);
-    page_for(length_ + count, keys, most, type).store(at, count, keys, values, b * T + t);
-    length_ += count;
-    t += count;
+    const Place place = next_place(keys, values, b, T - t, most, type);
+    place.page->store(place.at, place.count, keys, values, b * T + t);
+    t += place.count;
   }
 }
 
@@ -135,8 +146,29 @@ void CachedLayer::append(const Tensor& keys, const Tensor& values) {
   check(keys.dim(1) == 1 || std::adjacent_find(caches_.begin(), caches_.end()) == caches_.end(),
         "[kv_cache] keys {} have several positions of a sequence that is there several times",
         keys.shape());
+  const ProfiledOp profiled("kv_cache", false);
+  const bool apart = std::adjacent_find(caches_.begin(), caches_.end()) == caches_.end();
+  if (keys.dim(1) == 1 && caches_.size() > 1 && apart) return append_newest(keys, values);
   std::int64_t b = 0;
   for (KVCache* cache : caches_) of(*cache).append(keys, values, b++, cache->most_, cache->type_);
+}
+
+// A key's channels lie far apart, each in another line of the processor's cache. So threads share
+// out the sequences; what pages are copied for these is done before.
+void CachedLayer::append_newest(const Tensor& keys, const Tensor& values) {
+  std::vector<KeysAndValues::Place> places;
+  for (std::size_t i = 0; i < caches_.size(); ++i) {
+    KVCache& cache = *caches_[i];
+    const auto b = static_cast<std::int64_t>(i);
+    places.push_back(of(cache).next_place(keys, values, b, 1, cache.most_, cache.type_));
+  }
+  const std::int64_t grain = std::max<std::int64_t>(1, 1024 / keys.dim(2));
+  parallel_for(std::ssize(places), grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t b = begin; b < end; ++b) {
+      const KeysAndValues::Place& place = places[static_cast<std::size_t>(b)];
+      place.page->store(place.at, 1, keys, values, b);
+    }
+  });
 }
 
 std::vector<CachedKeys> CachedLayer::cached() const {

@@ -24,6 +24,14 @@ class KeysAndValues {
   // last page grows by doubling, up to that of `most` positions or of as many as there are.
   void append(const Tensor& keys, const Tensor& values, std::int64_t b, std::int64_t most,
               CacheType type);
+  // Makes room for the next positions, at most `most_count` of those that append() adds, which the
+  // caller stores there: `count` positions of `page`, from `at` on.
+  struct Place {
+    CachedPage* page;
+    std::int64_t at, count;
+  };
+  Place next_place(const Tensor& keys, const Tensor& values, std::int64_t b,
+                   std::int64_t most_count, std::int64_t most, CacheType type);
   // Forgets all but the first `length` positions, if there are more.
   void truncate(std::int64_t length);
   // Forgets positions [begin, end). Those behind them, if any, move there.
@@ -98,6 +106,7 @@ class CachedLayer {
 
  private:
   KeysAndValues& of(KVCache& cache) const { return cache.layers_[layer_]; }
+  void append_newest(const Tensor& keys, const Tensor& values);  // T = 1, of different caches
 
   std::span<KVCache* const> caches_;
   std::size_t layer_;

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <regex>
 
 #include "tapegrad/base/json_file.h"
@@ -84,6 +85,39 @@ TEST_CASE("bench generate shows prompt, text and the share of memory's rate", "[
   const Result most = run_program("bench", {"generate", "char-cpu", "--prompt", "64"});
   CHECK(most.code == 1);
   CHECK_THAT(most.err, ContainsSubstring("do not fit into the 64"));
+}
+
+TEST_CASE("bench generate --ops shows where the time of a token goes", "[bench]") {
+  const Args few = {"generate", "char-cpu", "--prompt",  "9", "--tokens",  "3",   "--batch",
+                    "2",        "--ops",    "--threads", "2", "--weights", "q8_0"};
+  const Result table = run_program("bench", few);
+  INFO(table.out << table.err);
+  CHECK(table.code == 0);
+  CHECK(matches(table.out, "text: 2 × 3 tokens"));
+  CHECK(matches(table.out, R"(of all 2 threads, of 3 steps)"));
+  // Four blocks, one choice and one head for all texts of a step.
+  for (const char* row :
+       {"queries, keys, values +4", "attention's projection +4", "feed-forward +8", "head +1",
+        "attention +4", "storing keys, values +4", "norms +9", "activation +4", "embedding +2",
+        "choice of token +1", "waiting +0 +0.0"}) {
+    INFO(row);
+    CHECK(matches(table.out, std::string("\n  ") + row + R"( +[0-9.]+ +)"));
+  }
+  CHECK_FALSE(matches(table.out, "other products"));
+  const auto json = parse_json<Json>(run_program("bench", few + Args{"--json"}).out, 3);
+  double share = 0, clock = 0;
+  for (const Json& row : json.at("ops")) {
+    share += row.at("share").get<double>();
+    clock += row.at("clock_us").get<double>();
+  }
+  CHECK(std::abs(share - 1) < 1e-6);
+  CHECK(clock > 0);
+  const Result off =
+      run_program("bench", {"generate", "char-cpu", "--prompt", "9", "--tokens", "3"});
+  CHECK_FALSE(matches(off.out, "waiting"));
+  const Result refused = run_program("bench", {"ops", "char-cpu", "--ops"});
+  CHECK(refused.code == 2);
+  CHECK_THAT(refused.err, ContainsSubstring("--ops is for bench generate"));
 }
 
 TEST_CASE("bench says what it can time", "[bench]") {

@@ -57,6 +57,16 @@ TEST_CASE("fast: more work makes larger models, and every choice is a valid run"
   }
 }
 
+TEST_CASE("fast: a short text gets a small model, whatever the time", "[fast]") {
+  const auto channels = [](double bytes) {
+    return gpt::fast_options({.bytes = bytes, .operations = 1e18}).model.n_embd;
+  };
+  CHECK(channels(1e4) == 64);
+  CHECK(channels(1.1e6) == 96);
+  CHECK(channels(2e6) == 128);
+  CHECK(channels(1e9) == 768);
+}
+
 TEST_CASE("fast: a short text is read in characters, and not more often than it bears", "[fast]") {
   const gpt::Options brief = gpt::fast_options({.bytes = 1e8, .operations = 1e13});
   const gpt::Options often = gpt::fast_options({.bytes = 1e6, .operations = 2e13});
@@ -65,7 +75,7 @@ TEST_CASE("fast: a short text is read in characters, and not more often than it 
   CHECK(often.text.tokenizer == "char");
   CHECK(most.text.tokenizer == "char");
   CHECK(brief.model.dropout == 0);
-  CHECK(most.model.dropout == 0.2);
+  CHECK(most.model.dropout == 0.1);
   // The steps follow when the text is read.
   gpt::Options said = most;
   said.optimizer.batch_size = 3, said.text.block_size = 100;
@@ -76,7 +86,7 @@ TEST_CASE("fast: a short text is read in characters, and not more often than it 
 TEST_CASE("--preset fast goes by the text and the minutes, and arguments replace what it chooses",
           "[fast]") {
   const TempFolder folder;
-  const std::string text = folder.put("text.txt", std::string(200'000, 'a'));
+  const std::string text = folder.put("text.txt", std::string(2'000'000, 'a'));
   const auto with_rate = [&](double rate, Args args) {
     args.insert(args.begin(), {"--preset", "fast", text});
     std::vector<const char*> argv = {"train-gpt"};
@@ -90,7 +100,7 @@ TEST_CASE("--preset fast goes by the text and the minutes, and arguments replace
   CHECK(slow.call.max_minutes == 1);
   CHECK(slow.text.preset == "fast");
   CHECK_THAT(slow.extras.recipe_note,
-             ContainsSubstring("for 200 kB of text and 1:00 min at 1 GFLOP/s"));
+             ContainsSubstring("for 2.0 MB of text and 1:00 min at 1 GFLOP/s"));
   CHECK(with_rate(1e9, {}).call.max_minutes == 2);
   check_unparsed({"--preset", "fast", text, "--max-iters", "7"}, 2,
                  "--preset fast goes by --max-minutes, and not by --max-iters");
@@ -131,7 +141,7 @@ TEST_CASE("a run of --preset fast says what it went by, goes on, and its config 
 
 TEST_CASE("a file of one's own that names the preset lets it choose", "[fast]") {
   const TempFolder folder;
-  const std::string text = folder.put("text.txt", std::string(200'000, 'a'));
+  const std::string text = folder.put("text.txt", std::string(2'000'000, 'a'));
   const std::string file =
       folder.put("own.ini", "preset = fast\ngflops = 1000\nmax_minutes = 480\n");
   CHECK(
@@ -141,7 +151,7 @@ TEST_CASE("a file of one's own that names the preset lets it choose", "[fast]") 
 
 TEST_CASE("--gflops stands for the machine's rate", "[fast]") {
   const TempFolder folder;
-  const std::string text = folder.put("text.txt", std::string(200'000, 'a'));
+  const std::string text = folder.put("text.txt", std::string(2'000'000, 'a'));
   const gpt::Options slow = parsed({"--preset", "fast", text, "--gflops", "1"});
   const gpt::Options rapid =
       parsed({"--preset", "fast", text, "--gflops", "1000", "--max-minutes", "480"});

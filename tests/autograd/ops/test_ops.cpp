@@ -345,7 +345,7 @@ TEST_CASE("errors name the op and what does not fit", "[ops]") {
   CHECK_THROWS_WITH(transpose(x, 0, 2), "[transpose] there is no dimension 2 in (2, 3)");
   CHECK_THROWS_WITH(slice(x, 1, 2, 4),
                     "[slice] elements 2 to 4 do not exist in dimension 1 of (2, 3)");
-  CHECK_THROWS_AS(slice(x, 1, -1, 2), Error);
+  CHECK_THROWS_AS(slice(x, 1, -4, 2), Error);
   CHECK_THROWS_AS(slice(x, 1, 2, 1), Error);
   CHECK_THROWS_WITH(pad(x, 0, 1, 2),
                     ContainsSubstring("[pad] 2 elements from 1 on do not fit into 2"));
