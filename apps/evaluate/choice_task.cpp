@@ -19,7 +19,7 @@ namespace tapegrad::evaluation {
 namespace {
 
 constexpr int kMostTaskDepth = 4;
-constexpr std::int64_t kMostTaskBytes = 1 << 20, kMostShots = 1000;
+constexpr std::int64_t kMostTaskBytes = 1 << 20, kMostShots = 64;
 
 struct NamedTask {
   std::string_view name, text;
