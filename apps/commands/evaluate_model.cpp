@@ -1,3 +1,5 @@
+#include <fmt/ranges.h>
+
 #include <cmath>
 
 #include "tapegrad/apps/cli/command.h"

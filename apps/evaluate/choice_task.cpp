@@ -1,5 +1,7 @@
 #include "tapegrad/apps/evaluate/choice_task.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "tapegrad/base/file.h"

@@ -8,6 +8,7 @@
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/tests/apps/parsed.h"
 #include "tapegrad/tests/apps/tiny_args.h"
+#include "tapegrad/tests/apps/tiny_runs.h"
 
 using namespace tapegrad;
 
