@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tapegrad/apps/cli/command_line.h"
+#include "tapegrad/autograd/cached_attention.h"
+#include "tapegrad/run/models/model.h"
+
+namespace tapegrad::evaluation {
+
+// The options of `evaluate --task`.
+struct TaskOptions {
+  std::vector<std::string> names, items, fewshot_items;
+  std::optional<std::string> per_item;
+  std::optional<std::int64_t> num_fewshot;
+
+  void add_to(cli::CommandLine& cli);
+  // UsageError for options that do not go together.
+  void check_options(const cli::CommandLine& cli, const std::vector<std::string>& paths) const;
+};
+
+// What the other options of `evaluate` say.
+struct TaskCall {
+  std::string model, checkpoint, weights;
+  CacheType cache = CacheType::f32;
+  std::optional<std::int64_t> limit;  // items of each task
+  bool json = false;
+};
+
+// Scores the tasks, and prints the results. Returns the exit code.
+int run_tasks(const TaskOptions& options, const TaskCall& call, run::OpenedModel opened);
+
+}  // namespace tapegrad::evaluation
