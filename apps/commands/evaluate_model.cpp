@@ -79,7 +79,8 @@ std::optional<Options> parse(const cli::Call& call) {
       "them has cost: see --against");
   cli("against", o.against,
       "also say how far the predictions are from those of another model with the same tokens. If "
-      "this model was rounded from it, that is what rounding has cost",
+      "this model was rounded from it, that is what rounding has cost. With --task: how many more "
+      "items are right than with another model, or in its file of --per-item (.jsonl)",
       {.value = "MODEL"});
   cli("cache", o.cache,
       "how keys and values are stored: f32; or f16 or q8_0, as tapegrad sample stores them, and of "
@@ -214,7 +215,8 @@ int evaluate(const Options& o) {
                                     .weights = o.weights,
                                     .cache = o.cache,
                                     .limit = run::evaluation_limit(o.limit, 0)->batches,
-                                    .json = o.json};
+                                    .json = o.json,
+                                    .against = o.against};
     return evaluation::run_tasks(o.tasks, call, std::move(opened));
   }
   const bool isolates = o.isolate_documents.value_or(opened.isolates_documents);

@@ -4,6 +4,7 @@
 
 #include "tapegrad/apps/evaluate/choice_task.h"
 #include "tapegrad/base/file.h"
+#include "tapegrad/base/fingerprint.h"
 #include "tapegrad/base/text/utf8.h"
 
 namespace tapegrad::evaluation {
@@ -68,7 +69,9 @@ std::size_t right_of(const ChoiceTask& task, const std::string& where, const Jso
 
 Line line_of(const ChoiceTask& task, const std::filesystem::path& path, std::string_view text,
              std::int64_t number) {
-  Line line{.item = {.where = fmt::format("{}, line {}", path.string(), number), .line = number},
+  Line line{.item = {.where = fmt::format("{}, line {}", path.string(), number),
+                     .line = number,
+                     .fingerprint = fingerprint(text)},
             .doc = {}};
   ChoiceItem& item = line.item;
   try {

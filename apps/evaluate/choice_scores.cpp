@@ -1,6 +1,7 @@
 #include "tapegrad/apps/evaluate/choice_scores.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/base/parallel.h"
@@ -111,7 +112,7 @@ void ChoiceScorer::read_shared(const std::vector<Token>& shared) {
   kept_tokens_ = shared;
 }
 
-std::vector<double> ChoiceScorer::score(const ChoiceItem& item, const std::string& delimiter) try {
+ItemOutput ChoiceScorer::score(const ChoiceItem& item, const std::string& delimiter) try {
   const std::vector<ScoredTokens> rows = rows_of(model_, item, delimiter);
   const std::size_t shared = shared_length(rows);
   const std::vector<Token>& first = rows.front().tokens;
@@ -145,13 +146,15 @@ std::vector<double> ChoiceScorer::score(const ChoiceItem& item, const std::strin
                   row.tokens.end());
   }
   const std::vector<double> logprobs = logprobs_of(model_.gpt, concat(parts, 1), scored);
-  std::vector<double> sums;
+  ItemOutput output;
   auto next = logprobs.begin();
   for (const ScoredTokens& row : rows) {
-    double& sum = sums.emplace_back(0);
+    double& sum = output.logprobs.emplace_back(0);
     for (std::size_t t = row.begin; t < row.tokens.size(); ++t) sum += *next++;
+    check(std::isfinite(sum),
+          "the log-likelihood of a choice is {}: the model's weights are broken", sum);
   }
-  return sums;
+  return output;
 } catch (const Error& error) {
   fail("{}: {}", item.where, error.what());
 }

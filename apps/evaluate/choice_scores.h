@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/apps/evaluate/choice_task.h"
+#include "tapegrad/apps/evaluate/item_output.h"
 #include "tapegrad/nn/generation/kv_cache.h"
 #include "tapegrad/run/models/model.h"
 
@@ -28,9 +28,9 @@ class ChoiceScorer {
   // The model must outlive it.
   ChoiceScorer(const run::TextModel& model, CacheType cache) : model_(model), type_(cache) {}
 
-  // The log-likelihood of each choice, in nats, behind its context. Of texts that are longer than
-  // the model sees at once, the beginning is left out. Errors name the item.
-  std::vector<double> score(const ChoiceItem& item, const std::string& delimiter);
+  // The log-likelihood of each choice, behind its context. Of texts that are longer than the model
+  // sees at once, the beginning is left out. Errors name the item.
+  ItemOutput score(const ChoiceItem& item, const std::string& delimiter);
   std::int64_t tokens() const { return tokens_; }  // that were computed
 
  private:

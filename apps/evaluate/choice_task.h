@@ -17,6 +17,7 @@ namespace tapegrad::evaluation {
 struct ChoiceItem {
   std::string where;                       // "val.jsonl, line 3"
   std::int64_t line = 0;                   // of the file
+  std::string fingerprint = {};            // of that line
   std::optional<Json> id = {};             // the item's own, if it has one
   std::vector<std::string> contexts = {};  // of each choice; often the same
   std::vector<std::string> choices = {};

@@ -16,6 +16,7 @@ struct TaskOptions {
   std::vector<std::string> names, items, fewshot_items;
   std::optional<std::string> per_item;
   std::optional<std::int64_t> num_fewshot;
+  bool overwrite = false;
 
   void add_to(cli::CommandLine& cli);
   // UsageError for options that do not go together.
@@ -28,6 +29,7 @@ struct TaskCall {
   CacheType cache = CacheType::f32;
   std::optional<std::int64_t> limit;  // items of each task
   bool json = false;
+  std::optional<std::string> against;  // another model, or a file of --per-item
 };
 
 // Scores the tasks, and prints the results. Returns the exit code.

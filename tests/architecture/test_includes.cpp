@@ -111,7 +111,7 @@ const std::map<std::string, Names> kMayInclude = {
       "apps/bench"}},
     {"apps/evaluate",
      {"base*", "autograd", "nn/generation", "data/jinja", "run/models", "run/train/evaluation",
-      "apps/cli", "apps/sample", "apps/evaluate"}},
+      "apps/cli", "apps/events", "apps/sample", "apps/evaluate"}},
     {"apps/gpt", {"base*", "nn*", "run*", "apps/bench", "apps/cli", "apps/gpt", "apps/sample"}},
     {"apps/inspect", {"base*", "autograd", "nn", "run/models", "apps/inspect"}},
     {"apps/seq2seq",

@@ -2,52 +2,17 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "tapegrad/apps/evaluate/evaluate_tasks.h"
+#include "tapegrad/apps/evaluate/task_table.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/run/models/model.h"
+#include "tapegrad/tests/apps/models/animal_tasks.h"
 #include "tapegrad/tests/apps/parsed.h"
-#include "tapegrad/tests/apps/tiny_runs.h"
 
 using namespace tapegrad;
 
 namespace {
-
-constexpr const char* kAnimals = R"({
-  "doc_to_text": "the {{ animal }}",
-  "doc_to_choice": "ends",
-  "doc_to_target": "{{ label }}"
-})";
-constexpr const char* kAnimalItems =
-    "{\"id\": \"a\", \"animal\": \"cat\", \"ends\": [\"sat on mat\", \"ate\", \"on\"], \"label\": "
-    "0}\n"
-    "\n"
-    "{\"animal\": \"dog \", \"ends\": [\"sat\", \"ate.\"], \"label\": \"ate.\"}\r\n";
-
-// A run on the characters of the items.
-const TinyRun& animals() {
-  static const TinyRun run(20, {"--block-size", "40"});
-  return run;
-}
-
-struct TaskFiles {
-  TempFolder folder;
-  std::string task = folder.put("animals.json", kAnimals);
-  std::string items = folder.put("items.jsonl", kAnimalItems);
-  Result evaluate(const Args& more = {}) const {
-    return run_program("evaluate", Args{animals().run, "--task", task, "--items", items} + more);
-  }
-  // Lines of --per-item.
-  std::vector<nlohmann::json> lines(const Args& more = {}) const {
-    check_ended_well(evaluate(more + Args{"--per-item", folder / "lines.jsonl"}));
-    std::istringstream text(TempFolder::get(folder / "lines.jsonl"));
-    std::vector<nlohmann::json> all;
-    for (std::string line; std::getline(text, line);) all.push_back(nlohmann::json::parse(line));
-    return all;
-  }
-};
 
 // The log-likelihood of a continuation by one forward pass without caches.
 double plain_logprob(const run::TextModel& model, const std::string& context,
@@ -183,9 +148,9 @@ TEST_CASE("log-likelihoods are those of a plain pass, whatever is shared or left
       {.where = "e", .contexts = {examples + "on", examples + "on"}, .choices = {"mat", "a"}}};
   evaluation::ChoiceScorer scorer(model, CacheType::f32);
   for (const evaluation::ChoiceItem& item : items) {
-    const std::vector<double> logprobs = scorer.score(item, " ");
+    const std::vector<double> logprobs = scorer.score(item, " ").logprobs;
     evaluation::ChoiceScorer alone(model, CacheType::f32);
-    CHECK(alone.score(item, " ") == logprobs);
+    CHECK(alone.score(item, " ").logprobs == logprobs);
     for (std::size_t i = 0; i < item.choices.size(); ++i) {
       std::string context = item.contexts[i], continuation = " " + item.choices[i];
       while (context.ends_with(' ')) {
@@ -215,27 +180,27 @@ TEST_CASE("the examples that items share are read once", "[tasks]") {
   evaluation::ChoiceScorer scorer(model, CacheType::f32), alone(model, CacheType::f32);
   scorer.score(item("the cat"), " ");
   const std::int64_t first = scorer.tokens();
-  const std::vector<double> logprobs = scorer.score(item("the mat"), " ");
+  const std::vector<double> logprobs = scorer.score(item("the mat"), " ").logprobs;
   CHECK(scorer.tokens() - first < 20);
   CHECK(first > 100);
-  CHECK(alone.score(item("the mat"), " ") == logprobs);
+  CHECK(alone.score(item("the mat"), " ").logprobs == logprobs);
 }
 
 TEST_CASE("choices are compared by sum, by character and by byte", "[tasks]") {
+  using Chosen = std::vector<std::size_t>;
   const auto chosen = [](const std::vector<std::string>& choices,
                          const std::vector<double>& logprobs) {
-    return evaluation::chosen_of({.where = {}, .choices = choices}, logprobs);
+    Chosen all;
+    for (const auto& score :
+         evaluation::scores_of({.where = {}, .choices = choices, .right = 1}, {logprobs})) {
+      all.push_back(score.chosen);
+      CHECK(score.value == (score.chosen == 1 ? 1 : 0));
+    }
+    return all;
   };
-  using Chosen = std::array<std::size_t, 3>;
   CHECK(chosen({"a", "bcd", "ééé"}, {-3, -6, -7}) == Chosen{0, 1, 2});
   CHECK(chosen({"a", "b"}, {-2, -2}) == Chosen{0, 0, 0});
   CHECK(chosen({"", "b"}, {-1, -2}) == Chosen{0, 1, 1});
-  evaluation::TaskResult result{.name = "t", .items = 5, .right = {4, 5, 0}};
-  CHECK(result.share(0) == 0.8);
-  CHECK(std::abs(result.error(0).value() - 0.2) < 1e-12);
-  CHECK(result.error(1) == 0.0);
-  result.items = 1;
-  CHECK(!result.error(0));
 }
 
 TEST_CASE("evaluate --task prints shares of right answers, and writes each item", "[tasks]") {
@@ -276,17 +241,17 @@ TEST_CASE("evaluate --task prints shares of right answers, and writes each item"
 
 TEST_CASE("a signal ends a task, whose items so far are marked as a part", "[tasks]") {
   const run::TextModel model = run::load_packed(run::open_model(animals().run));
-  std::vector<evaluation::ChoiceTask> tasks;
-  tasks.push_back(evaluation::open_task(TaskFiles().task));
-  const std::vector<evaluation::ChoiceItem> items = {
-      {.where = "a", .contexts = {"the", "the"}, .choices = {"cat", "dog"}}};
-  std::string lines;
+  evaluation::Questions questions;
+  questions.tasks.push_back(evaluation::open_task(TaskFiles().task));
+  questions.items = {{{.where = "a", .contexts = {"the", "the"}, .choices = {"cat", "dog"}}}};
+  evaluation::ItemFile none;
   interrupt("a test");
-  CHECK(evaluation::evaluate_tasks(model, CacheType::f32, tasks, {items}, lines).empty());
+  CHECK(evaluation::evaluate_tasks(model, CacheType::f32, questions, none).empty());
   forget_interrupt();
-  CHECK(evaluation::evaluate_tasks(model, CacheType::f32, tasks, {items}, lines).size() == 1);
-  const evaluation::TaskResult part{.name = "t", .items = 3, .all_items = 5000, .right = {1, 1, 2}};
-  CHECK_THAT(evaluation::table_of({part}), ContainsSubstring("partial: of 5,000 items"));
+  CHECK(evaluation::evaluate_tasks(model, CacheType::f32, questions, none).size() == 1);
+  const evaluation::TaskResult part{
+      .name = "t", .all_items = 5000, .metrics = {{.name = "acc", .values = {1, 0, 1}}}};
+  CHECK_THAT(evaluation::table_of({part}), ContainsSubstring("3 of 5,000 (partial)"));
   CHECK(evaluation::json_of({part})[0].at("partial") == true);
 }
 
