@@ -59,8 +59,8 @@ std::optional<Options> parse(const cli::Call& call) {
   cli::CommandLine cli(
       call.name,
       "Tells how well a GPT predicts a text: its mean loss in nats per token,\n"
-      "perplexity, and bits per byte. With --task: how often it finds the right one "
-      "of several\nchoices.");
+      "perplexity, and bits per byte. With --task: how often it finds the right choice, "
+      "word or answer.");
   cli.words(o.paths, "MODEL PATH", "files and folders of text; - is stdin");
   cli.group("Model");
   cli("model", o.model, "a run folder, or a model of another program", {.value = "PATH"});

@@ -1,6 +1,9 @@
 #include "tapegrad/apps/evaluate/evaluate_tasks.h"
 
+#include <optional>
+
 #include "tapegrad/apps/cli/run_main.h"
+#include "tapegrad/apps/evaluate/generated_texts.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/stopwatch.h"
 #include "tapegrad/base/terminal.h"
@@ -18,48 +21,75 @@ void add_scores(TaskResult& result, const std::vector<Score>& scores) {
   }
 }
 
-TaskResult begun(const ChoiceTask& task, const std::vector<ChoiceItem>& items) {
+TaskResult begun(const Task& task, const std::vector<Item>& items) {
   return {.name = task.name, .all_items = std::ssize(items), .num_fewshot = task.num_fewshot};
 }
 
-TaskResult evaluate_task(const run::TextModel& model, CacheType cache, const ChoiceTask& task,
-                         const std::vector<ChoiceItem>& items, ItemFile& file) {
+// The outputs of a model for items, in their order.
+class Outputs {
+ public:
+  Outputs(const Answering& answering, const Task& task, std::vector<const Item*> items)
+      : items_(items), scorer_(answering.model, answering.cache) {
+    if (task.output != OutputType::generate_until || items.empty()) return;
+    texts_.emplace(answering.model, answering.cache, task, std::move(items), answering.ends);
+  }
+  // None if a signal comes.
+  std::optional<ItemOutput> next() {
+    if (interrupted()) return std::nullopt;
+    return texts_ ? texts_->next() : scorer_.score(*items_[at_++]);
+  }
+  std::int64_t tokens() const { return texts_ ? texts_->tokens() : scorer_.tokens(); }
+
+ private:
+  std::vector<const Item*> items_;
+  std::size_t at_ = 0;
+  LikelihoodScorer scorer_;
+  std::optional<GeneratedTexts> texts_;
+};
+
+TaskResult evaluate_task(const Answering& answering, const Task& task,
+                         const std::vector<Item>& items, ItemFile& file) {
   TaskResult result = begun(task, items);
+  std::vector<std::optional<ItemOutput>> stored;
+  std::vector<const Item*> open;
+  for (const Item& item : items) {
+    if (!stored.emplace_back(file.find(task, item))) open.push_back(&item);
+  }
+  result.stored = std::ssize(items) - std::ssize(open);
+  Outputs outputs(answering, task, std::move(open));
   Terminal terminal;
-  ChoiceScorer scorer(model, cache);
   const Stopwatch watch;
-  for (const ChoiceItem& item : items) {
-    if (interrupted()) break;
-    if (const auto stored = file.find(task, item)) {
-      add_scores(result, scores_of(item, *stored));
-      ++result.stored;
+  std::int64_t done = 0;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (stored[i]) {
+      add_scores(result, scores_of(task, items[i], *stored[i]));
       continue;
     }
-    const ItemOutput output = scorer.score(item, task.target_delimiter);
-    add_scores(result, scores_of(item, output));
-    file.add(task, item, output);
+    const std::optional<ItemOutput> output = outputs.next();
+    if (!output) break;
+    file.add(task, items[i], *output);
+    add_scores(result, scores_of(task, items[i], *output));
+    const double share =
+        static_cast<double>(++done) / static_cast<double>(result.all_items - result.stored);
     if (!terminal.wants_progress()) continue;
-    const auto done = static_cast<double>(result.items() - result.stored);
-    const auto left = static_cast<double>(result.all_items - result.items());
-    const double share = static_cast<double>(result.items()) / static_cast<double>(items.size());
     const Metric& first = result.metrics.front();
     terminal.working(fmt::format("{}: {} {:.4f}, {}", cli::printable(task.name), first.name,
                                  first.value(),
-                                 progress_text(share, watch.seconds() * left / done)));
+                                 progress_text(share, watch.seconds() * (1 / share - 1))));
   }
   result.seconds = watch.seconds();
-  result.tokens = scorer.tokens();
+  result.tokens = outputs.tokens();
   return result;
 }
 
 }  // namespace
 
-std::vector<TaskResult> evaluate_tasks(const run::TextModel& model, CacheType cache,
-                                       const Questions& questions, ItemFile& file) {
+std::vector<TaskResult> evaluate_tasks(const Answering& answering, const Questions& questions,
+                                       ItemFile& file) {
   catch_interrupts();
   std::vector<TaskResult> results;
   for (std::size_t i = 0; i < questions.tasks.size() && !interrupted(); ++i) {
-    TaskResult result = evaluate_task(model, cache, questions.tasks[i], questions.items[i], file);
+    TaskResult result = evaluate_task(answering, questions.tasks[i], questions.items[i], file);
     if (result.items() > 0) results.push_back(std::move(result));
   }
   return results;
@@ -68,13 +98,13 @@ std::vector<TaskResult> evaluate_tasks(const run::TextModel& model, CacheType ca
 std::vector<TaskResult> stored_results(const Questions& questions, const StoredItems& stored) {
   std::vector<TaskResult> results;
   for (std::size_t i = 0; i < questions.tasks.size(); ++i) {
-    const ChoiceTask& task = questions.tasks[i];
+    const Task& task = questions.tasks[i];
     TaskResult& result = results.emplace_back(begun(task, questions.items[i]));
-    for (const ChoiceItem& item : questions.items[i]) {
+    for (const Item& item : questions.items[i]) {
       const auto output = stored.find(task, item);
       check(output.has_value(), "{}: it does not have task {}, line {}, as it is in {}",
             stored.path().string(), task.name, item.line, item.where);
-      add_scores(result, scores_of(item, *output));
+      add_scores(result, scores_of(task, item, *output));
     }
     result.stored = result.items();
   }

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "tapegrad/apps/evaluate/choice_scores.h"
 #include "tapegrad/apps/evaluate/item_file.h"
+#include "tapegrad/apps/evaluate/likelihoods.h"
 #include "tapegrad/apps/evaluate/metrics.h"
 
 namespace tapegrad::evaluation {
@@ -25,14 +25,21 @@ struct TaskResult {
 
 // The tasks of a call, and their items.
 struct Questions {
-  std::vector<ChoiceTask> tasks = {};
-  std::vector<std::vector<ChoiceItem>> items = {};
+  std::vector<Task> tasks = {};
+  std::vector<std::vector<Item>> items = {};
+};
+
+// What answers questions.
+struct Answering {
+  const run::TextModel& model;
+  CacheType cache = CacheType::f32;
+  std::vector<data::Token> ends = {};  // the tokens that end a text which it writes
 };
 
 // Scores the items of each task that are not in `file`, to which it adds them, and shows progress
 // on a terminal. A signal ends it early.
-std::vector<TaskResult> evaluate_tasks(const run::TextModel& model, CacheType cache,
-                                       const Questions& questions, ItemFile& file);
+std::vector<TaskResult> evaluate_tasks(const Answering& answering, const Questions& questions,
+                                       ItemFile& file);
 // The results of a file that has all items. Error, naming the first one that it does not have.
 std::vector<TaskResult> stored_results(const Questions& questions, const StoredItems& stored);
 

@@ -28,10 +28,12 @@ ItemOrigin origin_of(const std::string& place, const Json& json) {
   return o;
 }
 
-// Of all that the model sees.
-std::string prompt_of(const ChoiceTask& task, const ChoiceItem& item) {
-  return fingerprint(
-      json_text(Json{item.contexts, task.target_delimiter, item.choices, item.right}));
+// Of all that the output depends on, apart from the model.
+std::string prompt_of(const Task& task, const Item& item) {
+  Json seen = {item.contexts, item.delimiter, item.choices, item.right, item.chat};
+  if (task.output == OutputType::generate_until)
+    seen = {item.contexts, task.until, task.max_gen_toks, item.chat};
+  return fingerprint(json_text(seen));
 }
 
 void check_same(const std::filesystem::path& path, const ItemOrigin& there, const ItemOrigin& now) {
@@ -76,10 +78,10 @@ StoredItems::StoredItems(std::filesystem::path path) : path_(std::move(path)) {
   }
 }
 
-std::optional<ItemOutput> StoredItems::find(const ChoiceTask& task, const ChoiceItem& item) const {
+std::optional<ItemOutput> StoredItems::find(const Task& task, const Item& item) const {
   const auto found = lines_.find({task.name, item.line, item.fingerprint});
   if (found == lines_.end()) return std::nullopt;
-  return output_of(fmt::format("{}, line {}", path_.string(), found->second.number), item,
+  return output_of(fmt::format("{}, line {}", path_.string(), found->second.number), task, item,
                    found->second.json);
 }
 
@@ -96,7 +98,7 @@ ItemFile::ItemFile(const std::filesystem::path& path, const ItemOrigin& origin, 
   file_.emplace(path);
 }
 
-std::optional<ItemOutput> ItemFile::find(const ChoiceTask& task, const ChoiceItem& item) const {
+std::optional<ItemOutput> ItemFile::find(const Task& task, const Item& item) const {
   const auto output = stored_.find(task, item);
   if (!output) return std::nullopt;
   const StoredItems::Line& line = stored_.lines_.at({task.name, item.line, item.fingerprint});
@@ -108,11 +110,11 @@ std::optional<ItemOutput> ItemFile::find(const ChoiceTask& task, const ChoiceIte
   return output;
 }
 
-void ItemFile::add(const ChoiceTask& task, const ChoiceItem& item, const ItemOutput& output) {
+void ItemFile::add(const Task& task, const Item& item, const ItemOutput& output) {
   if (!file_) return;
   Json line = {{"task", task.name}, {"line", item.line}};
   if (item.id) line["id"] = *item.id;
-  add_to(line, item, output);
+  add_to(line, task, item, output);
   line["item"] = item.fingerprint;
   line["prompt"] = prompt_of(task, item);
   file_->append(json_text(line) + "\n");

@@ -31,7 +31,7 @@ class StoredItems {
   explicit StoredItems(std::filesystem::path path);
 
   // What it says of an item of this task, if anything, whatever the model saw of it.
-  std::optional<ItemOutput> find(const ChoiceTask& task, const ChoiceItem& item) const;
+  std::optional<ItemOutput> find(const Task& task, const Item& item) const;
   const std::filesystem::path& path() const { return path_; }
 
  private:
@@ -60,8 +60,8 @@ class ItemFile {
   ItemFile(const std::filesystem::path& path, const ItemOrigin& origin, bool overwrite);
 
   // Error unless the model saw the same of the item.
-  std::optional<ItemOutput> find(const ChoiceTask& task, const ChoiceItem& item) const;
-  void add(const ChoiceTask& task, const ChoiceItem& item, const ItemOutput& output);
+  std::optional<ItemOutput> find(const Task& task, const Item& item) const;
+  void add(const Task& task, const Item& item, const ItemOutput& output);
 
  private:
   StoredItems stored_;

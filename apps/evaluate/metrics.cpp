@@ -26,8 +26,15 @@ std::optional<double> error_of_mean(const std::vector<double>& values) {
 
 }  // namespace
 
-double Metric::value() const { return mean_of_values(values); }
-std::optional<double> Metric::error() const { return error_of_mean(values); }
+double Metric::value() const {
+  const double mean = mean_of_values(values);
+  return is_perplexity() ? std::exp(-mean) : mean;
+}
+
+std::optional<double> Metric::error() const {
+  const auto error = error_of_mean(values);
+  return error && is_perplexity() ? std::optional(*error * value()) : error;
+}
 
 std::optional<double> PairedDifference::half_interval() const {
   if (!error) return std::nullopt;

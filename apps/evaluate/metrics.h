@@ -3,25 +3,30 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tapegrad::evaluation {
+
+// The metric whose values are log-likelihoods of the items.
+inline constexpr std::string_view kPerplexity = "perplexity";
 
 // A score over the items of a task.
 struct Metric {
   std::string name;
   std::vector<double> values = {};  // one for each item
 
-  double value() const;  // the mean of the values
+  bool is_perplexity() const { return name == kPerplexity; }
+  double value() const;  // the mean of the values; of a perplexity, e^−mean
   // Of the mean: sqrt(Σ(x − mean)² / (n − 1) / n), which is sqrt(p (1 − p) / (n − 1)) for values 0
-  // and 1. None of a single item.
+  // and 1; of a perplexity, e^−mean times that, by the delta method. None of a single item.
   std::optional<double> error() const;
 };
 
-// How much a model is better than another one on the same items: the mean of the differences d of
-// each item, and its standard error sqrt(Σ(d − mean)² / (n − 1) / n). Models mostly have the same
-// items right, so that this error is smaller than those of both means suggest (Miller, "Adding
-// Error Bars to Evals", 2024, on paired differences).
+// How much a model is better than another one on the same items (in nats, for perplexities): the
+// mean of the differences d of each item, and its standard error sqrt(Σ(d − mean)² / (n − 1) / n).
+// Models mostly have the same items right, so that this error is smaller than those of both means
+// suggest (Miller, "Adding Error Bars to Evals", 2024, on paired differences).
 struct PairedDifference {
   double mean = 0;
   std::optional<double> error = {};

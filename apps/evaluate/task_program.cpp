@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "tapegrad/apps/cli/run_main.h"
@@ -9,6 +10,7 @@
 #include "tapegrad/apps/sample/held_types.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/interrupt.h"
+#include "tapegrad/run/models/chat_template_of.h"
 #include "tapegrad/run/models/tensor_views.h"
 
 namespace tapegrad::evaluation {
@@ -30,14 +32,27 @@ void print_results(const TaskCall& call, const std::vector<TaskResult>& results,
   fmt::print("{}\n", json_text(json, 2));
 }
 
-Questions questions_of(const TaskOptions& options, std::int64_t limit) {
+// With --apply-chat-template: the model's own, or ChatML.
+std::optional<ChatFormat> chat_format_of(const TaskOptions& options, const std::string& path,
+                                         const run::OpenedModel& model) {
+  if (!options.apply_chat_template) return std::nullopt;
+  auto chat_template = run::chat_template_or_chatml(model.settings, model.tokenizer);
+  check(chat_template.has_value(),
+        "--apply-chat-template: {} has no chat template, and its tokenizer no <|im_start|> and "
+        "<|im_end|>",
+        path);
+  return ChatFormat{std::move(*chat_template), options.fewshot_as_multiturn};
+}
+
+Questions questions_of(const TaskOptions& options, const TaskCall& call,
+                       const std::optional<ChatFormat>& chat) {
   Questions questions;
   for (std::size_t i = 0; i < options.names.size(); ++i) {
-    ChoiceTask& task = questions.tasks.emplace_back(open_task(options.names[i]));
+    Task& task = questions.tasks.emplace_back(open_task(options.names[i]));
     if (!options.items.empty()) task.items = options.items[i];
     if (!options.fewshot_items.empty()) task.fewshot_items = options.fewshot_items[i];
     task.num_fewshot = options.num_fewshot.value_or(task.num_fewshot);
-    questions.items.push_back(read_items(task, limit));
+    questions.items.push_back(read_items(task, call.limit.value_or(INT64_MAX), chat));
   }
   return questions;
 }
@@ -58,36 +73,46 @@ ItemFile item_file_of(const TaskOptions& options, const TaskCall& call,
           options.overwrite};
 }
 
-// The model or file that --against names. A file is read, and a model opened, before the first
-// model computes.
-class Opponent {
- public:
-  Opponent(const std::string& path, const Questions& questions) : questions_(questions) {
-    if (path_exists(path) && std::filesystem::path(path).extension() == ".jsonl") {
-      stored_ = stored_results(questions, StoredItems(path));
-    } else {
-      model_ = run::open_model(path);
-    }
+// The tokens that end a text of the model, and of an answer in a chat those of its template.
+std::vector<data::Token> ends_of(const data::Tokenizer& tokenizer,
+                                 const std::optional<ChatFormat>& chat) {
+  std::vector<data::Token> ends = tokenizer.ends();
+  if (!chat) return ends;
+  for (const data::Token end : run::answer_ends(chat->chat_template, tokenizer)) {
+    if (std::find(ends.begin(), ends.end(), end) == ends.end()) ends.push_back(end);
   }
-  std::vector<TaskResult> results() {
-    if (!model_) return std::move(stored_);
-    ItemFile none;
-    return evaluate_tasks(run::load_packed(std::move(*model_)), CacheType::f32, questions_, none);
-  }
+  return ends;
+}
 
- private:
-  const Questions& questions_;
-  std::optional<run::OpenedModel> model_;
-  std::vector<TaskResult> stored_;
+// A model, and what it is asked.
+struct Examinee {
+  run::OpenedModel model;
+  std::string weights;
+  CacheType cache = CacheType::f32;
+  std::optional<ChatFormat> chat = {};
+  Questions questions = {};
+
+  std::vector<TaskResult> results(ItemFile& file) {
+    const run::TextModel loaded = run::load_packed(std::move(model), weights);
+    sampling::note_other_types(run::packed_type(weights), loaded.params);
+    return evaluate_tasks({loaded, cache, ends_of(loaded.tokenizer, chat)}, questions, file);
+  }
 };
+
+Examinee examinee_of(const TaskOptions& options, const TaskCall& call, const std::string& path,
+                     Examinee examinee) {
+  examinee.chat = chat_format_of(options, path, examinee.model);
+  examinee.questions = questions_of(options, call, examinee.chat);
+  return examinee;
+}
 
 }  // namespace
 
 void TaskOptions::add_to(cli::CommandLine& cli) {
   cli.group("Tasks");
   cli("task", names,
-      fmt::format("questions of several choices, in place of PATH: a file that says what an item's "
-                  "prompt and choices are, or {}",
+      fmt::format("questions, words to guess or texts to write, in place of PATH: a file that says "
+                  "what an item's prompt and answers are, or {}",
                   fmt::join(task_names(), ", ")),
       {.value = "FILE|NAME"});
   cli.one_value_each("--task");
@@ -102,17 +127,22 @@ void TaskOptions::add_to(cli::CommandLine& cli) {
       {.value = "FILE"});
   cli.one_value_each("--fewshot-items");
   cli("per_item", per_item,
-      "write a JSON line for each item: log-likelihoods, chosen, right. The same call goes on with "
+      "write a JSON line for each item: log-likelihoods or text, chosen, right. The same call goes "
+      "on with "
       "the file of one that was stopped",
       {.value = "FILE"});
   cli("overwrite", overwrite, "begin the file of --per-item anew");
+  cli("apply_chat_template", apply_chat_template,
+      "ask as a user in a chat, by the model's template, or by ChatML if it has none");
+  cli("fewshot_as_multiturn", fewshot_as_multiturn,
+      "with --apply-chat-template: each example is a question and an answer in the chat");
 }
 
 void TaskOptions::check_options(const cli::CommandLine& cli,
                                 const std::vector<std::string>& paths) const {
   if (names.empty()) {
-    for (const char* option :
-         {"--items", "--fewshot-items", "--num-fewshot", "--per-item", "--overwrite"}) {
+    for (const char* option : {"--items", "--fewshot-items", "--num-fewshot", "--per-item",
+                               "--overwrite", "--apply-chat-template", "--fewshot-as-multiturn"}) {
       if (cli.given(option)) cli::usage_error("{} needs --task", option);
     }
     return;
@@ -122,6 +152,9 @@ void TaskOptions::check_options(const cli::CommandLine& cli,
        {"--data", "--chat", "--loss", "--strict-data", "--field", "--encoding", "--separator",
         "--block-size", "--stride", "--isolate-documents", "--batch-size", "--beside-f32"}) {
     if (cli.given(option)) cli::usage_error("{} is for text, and --task has none", option);
+  }
+  if (fewshot_as_multiturn && !apply_chat_template) {
+    cli::usage_error("--fewshot-as-multiturn needs --apply-chat-template");
   }
   for (const auto& [name, files] :
        {std::pair("--items", &items), std::pair("--fewshot-items", &fewshot_items)}) {
@@ -133,18 +166,21 @@ void TaskOptions::check_options(const cli::CommandLine& cli,
 }
 
 int run_tasks(const TaskOptions& options, const TaskCall& call, run::OpenedModel opened) {
-  const Questions questions = questions_of(options, call.limit.value_or(INT64_MAX));
-  std::optional<Opponent> opponent;
-  if (call.against) opponent.emplace(*call.against, questions);
-  std::vector<TaskResult> results;
-  {  // one model after the other is in memory
-    ItemFile file = item_file_of(options, call, opened);
-    const run::TextModel model = run::load_packed(std::move(opened), call.weights);
-    sampling::note_other_types(run::packed_type(call.weights), model.params);
-    results = evaluate_tasks(model, call.cache, questions, file);
-  }
+  Examinee here =
+      examinee_of(options, call, call.model, {std::move(opened), call.weights, call.cache});
+  // What --against names is opened before the first model computes, and errors come early.
+  std::optional<Examinee> other;
   std::vector<TaskResult> there;
-  if (opponent && !interrupted()) there = opponent->results();
+  if (call.against && path_exists(*call.against) &&
+      std::filesystem::path(*call.against).extension() == ".jsonl") {
+    there = stored_results(here.questions, StoredItems(*call.against));
+  } else if (call.against) {
+    other = examinee_of(options, call, *call.against,
+                        {run::open_model(*call.against), std::string(run::kStored)});
+  }
+  ItemFile file = item_file_of(options, call, here.model), none;
+  const std::vector<TaskResult> results = here.results(file);
+  if (other && !interrupted()) there = other->results(none);
   if (!results.empty()) print_results(call, results, there);
   return interrupted() ? kInterruptedExitCode : 0;
 }

@@ -16,7 +16,7 @@ struct TaskOptions {
   std::vector<std::string> names, items, fewshot_items;
   std::optional<std::string> per_item;
   std::optional<std::int64_t> num_fewshot;
-  bool overwrite = false;
+  bool overwrite = false, apply_chat_template = false, fewshot_as_multiturn = false;
 
   void add_to(cli::CommandLine& cli);
   // UsageError for options that do not go together.

@@ -13,9 +13,9 @@ std::string with_error(const Metric& m) {
 }
 
 // "+0.0300  -0.0100 … +0.0700  12:5  0.14"
-events::TableRow difference_cells(const PairedDifference& d) {
+events::TableRow difference_cells(const PairedDifference& d, bool is_perplexity) {
   const auto half = d.half_interval();
-  return {fmt::format("{:+.4f}", d.mean),
+  return {fmt::format("{:+.4f}{}", d.mean, is_perplexity ? " nats" : ""),
           half ? fmt::format("{:+.4f} … {:+.4f}", d.mean - *half, d.mean + *half) : "–",
           fmt::format("{}:{}", grouped(d.better), grouped(d.worse)), fmt::format("{:.2g}", d.p())};
 }
@@ -60,7 +60,8 @@ std::string table_of(const std::vector<TaskResult>& results, const std::vector<T
       row[4] = with_error(r.metrics[m]);
       if (i < there.size()) {
         row[5] = with_error(there[i].metrics[m]);
-        const auto cells = difference_cells(paired(r.metrics[m], there[i].metrics[m]));
+        const auto cells = difference_cells(paired(r.metrics[m], there[i].metrics[m]),
+                                            r.metrics[m].is_perplexity());
         std::copy(cells.begin(), cells.end(), row.begin() + 6);
       }
       rows.push_back(std::move(row));

@@ -2,9 +2,12 @@
 
 // A task of two made-up items, and a run on the characters of these.
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "tapegrad/autograd/ops.h"
+#include "tapegrad/run/models/model.h"
 #include "tapegrad/tests/apps/tiny_runs.h"
 
 inline constexpr const char* kAnimals = R"({
@@ -42,3 +45,23 @@ struct TaskFiles {
     return all;
   }
 };
+
+// The log-likelihood of a continuation by one forward pass without caches.
+inline double plain_logprob(const tapegrad::run::TextModel& model, const std::string& context,
+                            const std::string& continuation) {
+  const auto before = model.tokenizer.encode(context);
+  auto tokens = model.tokenizer.encode(context + continuation);
+  const std::int64_t scored = std::ssize(tokens) - std::ssize(before);
+  const std::int64_t cut =
+      std::max<std::int64_t>(std::ssize(tokens) - 1 - model.gpt.config.block_size, 0);
+  tokens.erase(tokens.begin(), tokens.begin() + cut);
+  const std::int64_t n = std::ssize(tokens);
+  const tapegrad::Tensor log_p = log_softmax(
+      model.gpt(tapegrad::Tensor::from(std::vector(tokens.begin(), tokens.end() - 1), {1, n - 1})),
+      -1);
+  double sum = 0;
+  for (std::int64_t t = n - scored; t < n; ++t) {
+    sum += log_p.at((t - 1) * log_p.dim(2) + tokens[static_cast<std::size_t>(t)]);
+  }
+  return sum;
+}
