@@ -8,6 +8,7 @@
 #include "tapegrad/apps/evaluate/task_program.h"
 #include "tapegrad/apps/sample/evaluate_text.h"
 #include "tapegrad/apps/sample/held_types.h"
+#include "tapegrad/base/file.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/json_file.h"
 #include "tapegrad/base/text/words.h"
@@ -19,14 +20,16 @@ namespace tapegrad {
 namespace {
 
 struct Options {
-  std::string model, checkpoint{run::kLast}, weights{run::kStored}, limit = "all";
+  std::vector<std::string> models;
+  std::string model;  // the one of these that is evaluated
+  std::string checkpoint{run::kLast}, weights{run::kStored}, limit = "all";
   std::vector<std::string> paths;
   std::string data, field = "text", encoding = "utf-8", separator;
   std::vector<std::string> chat;
   data::ChatLoss loss = data::ChatLoss::answers;
   bool strict_data = false;
   evaluation::TaskOptions tasks;
-  std::optional<std::string> adapter, against;
+  std::optional<std::string> adapter, against, report;
   std::optional<std::int64_t> block_size, stride;
   std::optional<bool> isolate_documents;
   std::int64_t batch_size = 8;
@@ -54,6 +57,13 @@ void check_chat(const Options& o, const cli::CommandLine& cli) {
   }
 }
 
+void check_models(const Options& o, const cli::CommandLine& cli) {
+  if (o.models.size() == 1) return;
+  for (const char* option : {"--adapter", "--against", "--beside-f32", "--per-item"}) {
+    if (cli.given(option)) cli::usage_error("{} is for one --model", option);
+  }
+}
+
 std::optional<Options> parse(const cli::Call& call) {
   Options o;
   cli::CommandLine cli(
@@ -63,7 +73,12 @@ std::optional<Options> parse(const cli::Call& call) {
       "word or answer.");
   cli.words(o.paths, "MODEL PATH", "files and folders of text; - is stdin");
   cli.group("Model");
-  cli("model", o.model, "a run folder, or a model of another program", {.value = "PATH"});
+  cli("model", o.models,
+      "a run folder, or a model of another program; several ones are evaluated one after the "
+      "other, "
+      "and shown side by side",
+      {.value = "PATH"});
+  cli.one_value_each("--model");
   cli.alias("-m", "--model");
   cli("checkpoint", o.checkpoint, "weights to use: last, best, or a step that the run keeps",
       {.value = "last|best|STEP"});
@@ -118,6 +133,8 @@ std::optional<Options> parse(const cli::Call& call) {
   o.tasks.add_to(cli);
   cli.group("Output");
   cli("json", o.json, "print one JSON object");
+  cli("report", o.report, "also write a page with the numbers of all models, and charts of them",
+      {.value = "FILE.html"});
   cli.options(o.compute);
   cli.example("tapegrad evaluate runs/notes-1 new-notes/", "all text files below a folder");
   cli.example("tapegrad evaluate runs/notes-1 --stride 32 book.txt --json",
@@ -133,7 +150,8 @@ std::optional<Options> parse(const cli::Call& call) {
   cli.example("tapegrad evaluate SmolLM2-135M.gguf book.txt",
               "a model of another program: GGUF, or a folder of Hugging Face's");
   if (cli.parse_or_print(call.argc, call.argv)) return std::nullopt;
-  cli::take_model(o.model, o.paths);
+  if (o.models.empty()) cli::take_model(o.models.emplace_back(), o.paths);
+  check_models(o, cli);
   o.tasks.check_options(cli, o.paths);
   if (o.paths.empty() && o.data.empty() && o.chat.empty() && o.tasks.names.empty()) {
     cli::usage_error("a PATH is needed: the text to evaluate");
@@ -156,12 +174,13 @@ std::optional<Options> parse(const cli::Call& call) {
 }
 
 Json json_of(const Options& o, const run::WindowOptions& windows, const std::string& text,
-             const sampling::Evaluated& e, bool isolates,
+             const sampling::Evaluated& e, bool isolates, std::uint64_t weight_bytes,
              const evaluation::References& references) {
   Json json = {{"model", o.model},
                {"checkpoint", o.checkpoint},
                {"weights", o.weights},
                {"cache", name_of_enum(o.cache)},
+               {"weight_bytes", weight_bytes},
                {"text", text},
                {"block_size", windows.block_size},
                {"stride", tapegrad::json_of(windows.stride)},
@@ -206,16 +225,27 @@ run::WindowOptions windows_of(const Options& o, const run::OpenedModel& model) {
   return windows;
 }
 
-int evaluate(const Options& o) {
+// Of the tensors in the files, as they are stored.
+std::uint64_t bytes_of(const TensorSource& weights) {
+  std::uint64_t bytes = 0;
+  for (const auto& [name, entry] : weights.entries()) {
+    if (entry.type != nullptr) bytes += stored_bytes(*entry.type, entry.shape).value_or(0);
+  }
+  return bytes;
+}
+
+// Nothing if a signal comes before there is a result.
+std::optional<evaluation::Evaluation> evaluate(const Options& o) {
   run::OpenedModel opened = run::open_model(o.model, o.checkpoint);
   if (o.adapter) opened = run::with_adapter(std::move(opened), *o.adapter);
+  const std::uint64_t weight_bytes = bytes_of(opened.parts ? *opened.parts : *opened.weights);
   if (!o.tasks.names.empty()) {
     const evaluation::TaskCall call{.model = o.model,
                                     .checkpoint = o.checkpoint,
                                     .weights = o.weights,
                                     .cache = o.cache,
                                     .limit = run::evaluation_limit(o.limit, 0)->batches,
-                                    .json = o.json,
+                                    .weight_bytes = weight_bytes,
                                     .against = o.against};
     return evaluation::run_tasks(o.tasks, call, std::move(opened));
   }
@@ -245,23 +275,42 @@ int evaluate(const Options& o) {
     return sampling::evaluate_text(model, tokens, windows);
   };
   const auto result = text.chat ? evaluate_answers(o, model, text, windows) : evaluated_text();
-  if (!result) return kInterruptedExitCode;
+  if (!result) return std::nullopt;
   check(!std::isnan(result->loss.loss), "{}: the loss is NaN: {}", o.model,
         "the model's weights are broken, or so large that they overflow");
   const std::string& name = text.tokens ? text.tokens->val_name : text.identity.name;
-  if (o.json) {
-    fmt::print("{}\n", json_text(json_of(o, windows, name, *result, isolates, references), 2));
-  } else {
-    fmt::print("{}: {}\n{}", name, result->line(),
-               evaluation::comparison_lines(references, result->loss));
+  return evaluation::Evaluation{
+      json_of(o, windows, name, *result, isolates, weight_bytes, references),
+      fmt::format("{}: {}\n{}", name, result->line(),
+                  evaluation::comparison_lines(references, result->loss))};
+}
+
+int evaluate_all(Options o) {
+  std::vector<Json> models;
+  std::string shown;
+  for (const std::string& model : o.models) {
+    if (interrupted()) break;
+    o.model = model;
+    auto evaluation = evaluate(o);
+    if (!evaluation) break;
+    models.push_back(std::move(evaluation->json));
+    shown = evaluation->shown;
   }
+  if (models.empty()) return kInterruptedExitCode;
+  const bool alone = o.models.size() == 1;
+  if (o.json) {
+    fmt::print("{}\n", json_text(alone ? models.front() : Json{{"models", models}}, 2));
+  } else {
+    fmt::print("{}", alone ? shown : evaluation::models_table(models));
+  }
+  if (o.report) write_file_atomically(*o.report, evaluation::models_page(models));
   return interrupted() ? kInterruptedExitCode : 0;
 }
 
 int run(const cli::Call& call) {
   return cli::run_main(call.name, [&] {
     const auto options = parse(call);
-    return options ? evaluate(*options) : 0;
+    return options ? evaluate_all(*options) : 0;
   });
 }
 

@@ -16,20 +16,20 @@
 namespace tapegrad::evaluation {
 namespace {
 
-void print_results(const TaskCall& call, const std::vector<TaskResult>& results,
-                   const std::vector<TaskResult>& there) {
-  if (!call.json) {
-    fmt::print("{}", table_of(results, there));
-    if (!there.empty()) fmt::print("there: {}\n", cli::printable(*call.against));
-    return;
+Evaluation evaluation_of(const TaskCall& call, const std::vector<TaskResult>& results,
+                         const std::vector<TaskResult>& there) {
+  Evaluation evaluation{{{"model", call.model},
+                         {"checkpoint", call.checkpoint},
+                         {"weights", call.weights},
+                         {"cache", name_of_enum(call.cache)},
+                         {"weight_bytes", call.weight_bytes}},
+                        table_of(results, there)};
+  if (!there.empty()) {
+    evaluation.json["against"] = *call.against;
+    evaluation.shown += fmt::format("there: {}\n", cli::printable(*call.against));
   }
-  Json json = {{"model", call.model},
-               {"checkpoint", call.checkpoint},
-               {"weights", call.weights},
-               {"cache", name_of_enum(call.cache)}};
-  if (!there.empty()) json["against"] = *call.against;
-  json["tasks"] = json_of(results, there);
-  fmt::print("{}\n", json_text(json, 2));
+  evaluation.json["tasks"] = json_of(results, there);
+  return evaluation;
 }
 
 // With --apply-chat-template: the model's own, or ChatML.
@@ -165,7 +165,8 @@ void TaskOptions::check_options(const cli::CommandLine& cli,
   }
 }
 
-int run_tasks(const TaskOptions& options, const TaskCall& call, run::OpenedModel opened) {
+std::optional<Evaluation> run_tasks(const TaskOptions& options, const TaskCall& call,
+                                    run::OpenedModel opened) {
   Examinee here =
       examinee_of(options, call, call.model, {std::move(opened), call.weights, call.cache});
   // What --against names is opened before the first model computes, and errors come early.
@@ -181,8 +182,8 @@ int run_tasks(const TaskOptions& options, const TaskCall& call, run::OpenedModel
   ItemFile file = item_file_of(options, call, here.model), none;
   const std::vector<TaskResult> results = here.results(file);
   if (other && !interrupted()) there = other->results(none);
-  if (!results.empty()) print_results(call, results, there);
-  return interrupted() ? kInterruptedExitCode : 0;
+  if (results.empty()) return std::nullopt;
+  return evaluation_of(call, results, there);
 }
 
 }  // namespace tapegrad::evaluation

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tapegrad/apps/cli/command_line.h"
+#include "tapegrad/apps/evaluate/model_report.h"
 #include "tapegrad/autograd/cached_attention.h"
 #include "tapegrad/run/models/model.h"
 
@@ -28,11 +29,12 @@ struct TaskCall {
   std::string model, checkpoint, weights;
   CacheType cache = CacheType::f32;
   std::optional<std::int64_t> limit;  // items of each task
-  bool json = false;
+  std::uint64_t weight_bytes = 0;
   std::optional<std::string> against;  // another model, or a file of --per-item
 };
 
-// Scores the tasks, and prints the results. Returns the exit code.
-int run_tasks(const TaskOptions& options, const TaskCall& call, run::OpenedModel opened);
+// Scores the tasks; nothing if a signal comes before the first item.
+std::optional<Evaluation> run_tasks(const TaskOptions& options, const TaskCall& call,
+                                    run::OpenedModel opened);
 
 }  // namespace tapegrad::evaluation
