@@ -170,6 +170,14 @@ TEST_CASE("parts of Jinja that no known chat template uses are errors by name", 
   refused("{% for i in [1] %}{{ loop.cycle(1) }}{% endfor %}", "has no attribute 'cycle'");
 }
 
+TEST_CASE("a strict template refuses to print what is undefined", "[jinja]") {
+  CHECK(render("a{{ x }}b{{ x ~ 'c' }}") == "abc");
+  const Limits strict{.strict = true};
+  CHECK_THAT(error_of("a{{ x }}", strict), ContainsSubstring("'x' is undefined"));
+  CHECK_THAT(error_of("{{ x ~ 'c' }}", strict), ContainsSubstring("'x' is undefined"));
+  CHECK(render("{{ x if x is defined else 'd' }}", {}, strict) == "d");
+}
+
 TEST_CASE("namespaces, macros and loops that hold each other are freed", "[jinja]") {
   // Leaks are found by the sanitizers.
   CHECK(render("{% set n = namespace() %}{% set n.n = n %}{% macro f() %}{{ n }}{% endmacro %}"
