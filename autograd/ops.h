@@ -1,11 +1,11 @@
 #pragma once
 
 // The menu of differentiable ops. Each works in f32 and f64 and throws Error, naming the op and the
-// shapes, if its inputs do not fit. Ops that only move elements (those of the section "Shape", and
-// where) take i32 and u8, too, without gradients. Conventions where a derivative does not exist are
-// PyTorch's, and so are NaNs and infinities: docs/exactness.md says how exact each op is, and where
-// it differs. Where an op blocks a gradient, it is 0 even if what comes in is infinite or NaN; abs
-// at 0 and dropout multiply by 0, which makes NaN of these.
+// shapes, if its inputs do not fit. Ops that only move elements (those of the section "Shape",
+// where and broadcast_to) take i32 and u8, too, without gradients. Conventions where a derivative
+// does not exist are PyTorch's, and so are NaNs and infinities: docs/exactness.md says how exact
+// each op is, and where it differs. Where an op blocks a gradient, it is 0 even if what comes in is
+// infinite or NaN; abs at 0 and dropout multiply by 0, which makes NaN of these.
 // "(…, C)" is any number of leading dimensions; dim arguments may be negative, counting from the
 // end.
 
@@ -21,9 +21,12 @@
 
 namespace tapegrad {
 
+// `value` as a scalar of x's dtype. Error if that is i32 or u8 and does not hold it.
+Tensor scalar_like(const Tensor& x, double value);
+
 // --- Elementwise. Binary ops broadcast; a number on either side stands for a scalar tensor. ---
 
-// add, sub and mul also work in i32: Error for a result that i32 does not hold.
+// add, sub and mul also work in i32: Error for a number or a result that i32 does not hold.
 Tensor add(const Tensor& a, const Tensor& b);
 Tensor sub(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
@@ -95,7 +98,8 @@ Tensor le(const Tensor& a, double b);
 Tensor gt(const Tensor& a, double b);
 Tensor ge(const Tensor& a, double b);
 
-// == and != do not exist, since they would make tensors where one expects a test: eq and ne.
+// A number stands on the right. == and != do not exist, since they would make tensors where one
+// expects a test: eq and ne.
 inline Tensor operator<(const Tensor& a, const Tensor& b) { return lt(a, b); }
 inline Tensor operator<=(const Tensor& a, const Tensor& b) { return le(a, b); }
 inline Tensor operator>(const Tensor& a, const Tensor& b) { return gt(a, b); }
@@ -110,14 +114,14 @@ inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
 inline Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
 inline Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
 inline Tensor operator-(const Tensor& x) { return neg(x); }
-inline Tensor operator+(const Tensor& a, double b) { return a + Tensor::scalar(b, a.dtype()); }
-inline Tensor operator-(const Tensor& a, double b) { return a - Tensor::scalar(b, a.dtype()); }
-inline Tensor operator*(const Tensor& a, double b) { return a * Tensor::scalar(b, a.dtype()); }
-inline Tensor operator/(const Tensor& a, double b) { return a / Tensor::scalar(b, a.dtype()); }
-inline Tensor operator+(double a, const Tensor& b) { return Tensor::scalar(a, b.dtype()) + b; }
-inline Tensor operator-(double a, const Tensor& b) { return Tensor::scalar(a, b.dtype()) - b; }
-inline Tensor operator*(double a, const Tensor& b) { return Tensor::scalar(a, b.dtype()) * b; }
-inline Tensor operator/(double a, const Tensor& b) { return Tensor::scalar(a, b.dtype()) / b; }
+inline Tensor operator+(const Tensor& a, double b) { return a + scalar_like(a, b); }
+inline Tensor operator-(const Tensor& a, double b) { return a - scalar_like(a, b); }
+inline Tensor operator*(const Tensor& a, double b) { return a * scalar_like(a, b); }
+inline Tensor operator/(const Tensor& a, double b) { return a / scalar_like(a, b); }
+inline Tensor operator+(double a, const Tensor& b) { return scalar_like(b, a) + b; }
+inline Tensor operator-(double a, const Tensor& b) { return scalar_like(b, a) - b; }
+inline Tensor operator*(double a, const Tensor& b) { return scalar_like(b, a) * b; }
+inline Tensor operator/(double a, const Tensor& b) { return scalar_like(b, a) / b; }
 
 // In place: a's own elements change, and with them those of every tensor that shares a's data. b
 // broadcasts to a's shape. These are not recorded: where a live tape tracks a or b, they are an
@@ -126,10 +130,10 @@ Tensor& operator+=(Tensor& a, const Tensor& b);
 Tensor& operator-=(Tensor& a, const Tensor& b);
 Tensor& operator*=(Tensor& a, const Tensor& b);
 Tensor& operator/=(Tensor& a, const Tensor& b);
-inline Tensor& operator+=(Tensor& a, double b) { return a += Tensor::scalar(b, a.dtype()); }
-inline Tensor& operator-=(Tensor& a, double b) { return a -= Tensor::scalar(b, a.dtype()); }
-inline Tensor& operator*=(Tensor& a, double b) { return a *= Tensor::scalar(b, a.dtype()); }
-inline Tensor& operator/=(Tensor& a, double b) { return a /= Tensor::scalar(b, a.dtype()); }
+inline Tensor& operator+=(Tensor& a, double b) { return a += scalar_like(a, b); }
+inline Tensor& operator-=(Tensor& a, double b) { return a -= scalar_like(a, b); }
+inline Tensor& operator*=(Tensor& a, double b) { return a *= scalar_like(a, b); }
+inline Tensor& operator/=(Tensor& a, double b) { return a /= scalar_like(a, b); }
 
 // --- Reductions. `dims` empty: over all elements, giving a scalar. keepdim leaves sizes of 1. A
 // scalar has a dimension 0 (or -1) to reduce along. ---

@@ -139,7 +139,7 @@ void GenerateOps::add(const Profile::Timeline& line, double seconds) {
     const auto product = kinds_.find(event.matrix);
     count(product == kinds_.end() ? kind_of(event.name) : product->second, event.begin, event.end);
   }
-  if (passed < seconds) count(kChoice, passed, seconds);  // after the last op
+  count(kChoice, passed, std::max(passed, seconds));  // after the last op
   rows_[kRest].clock += seconds - clock;
   rows_[kRest].threads += work.between(0, seconds) - threads;
   seconds_ += seconds;

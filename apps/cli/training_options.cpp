@@ -94,10 +94,10 @@ bool continues_run(const CommandLine& cli, const run::FolderOptions& folder) {
          !cli.given("--version");
 }
 
-// True if the --config file is that of a run, which has all that its preset chose.
+// True if the --config file is that of a run, which has all that its preset chose: also what no
+// file of one's own has, since these presets do not use it.
 bool has_choices(const CommandLine& cli) {
-  const auto in_file = [&](const char* option) { return !cli.file_of(option).empty(); };
-  return in_file("--preset") && (in_file("--warmup-iters") || in_file("--lr-decay-iters"));
+  return !cli.file_of("--preset").empty() && !cli.file_of("--decay-share").empty();
 }
 
 void take_words(const CommonOptions& o, const CommandLine& cli,

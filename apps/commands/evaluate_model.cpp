@@ -1,3 +1,5 @@
+#include <fmt/ranges.h>
+
 #include <cmath>
 
 #include "tapegrad/apps/cli/command.h"
@@ -102,8 +104,8 @@ std::optional<Options> parse(const cli::Call& call) {
       "this model was rounded from it, that is what rounding has cost",
       {.value = "MODEL"});
   cli("cache", o.cache,
-      "how keys and values are stored: f32; or f16 or q8_0, as tapegrad sample stores them, and "
-      "also say what that costs");
+      "how keys and values are stored: f32; or f16 or q8_0, as tapegrad sample stores them, and of "
+      "texts, also say what that costs");
   cli.group("Text");
   cli("data", o.data, "folder of tokens, in place of PATH; its validation part is evaluated",
       {.value = "DIR"});
@@ -145,7 +147,7 @@ std::optional<Options> parse(const cli::Call& call) {
       {.value = "FILE"});
   cli.one_value_each("--items");
   cli("num_fewshot", o.num_fewshot, "examples before each question [as the task says]",
-      {.least = 0, .most = 1000});
+      {.least = 0, .most = 64});
   cli("fewshot_items", o.fewshot_items,
       "items whose first ones are the examples; one file for each --task [the task's own, or "
       "--items]",
@@ -318,7 +320,22 @@ run::WindowOptions windows_of(const Options& o, const run::OpenedModel& model) {
   return windows;
 }
 
+void print_results(const Options& o, const std::vector<evaluation::TaskResult>& results) {
+  if (!o.json) return fmt::print("{}", evaluation::table_of(results));
+  const Json json = {{"model", o.model},
+                     {"checkpoint", o.checkpoint},
+                     {"weights", o.weights},
+                     {"cache", name_of_enum(o.cache)},
+                     {"tasks", evaluation::json_of(results)}};
+  fmt::print("{}\n", json_text(json, 2));
+}
+
 int evaluate_tasks(const Options& o, run::OpenedModel opened) {
+  if (o.per_item) {
+    const std::filesystem::path folder = std::filesystem::path(*o.per_item).parent_path();
+    check(folder.empty() || path_exists(folder), "--per-item {}: there is no folder {}",
+          *o.per_item, folder.string());
+  }
   std::vector<evaluation::ChoiceTask> tasks;
   std::vector<std::vector<evaluation::ChoiceItem>> items;
   const std::int64_t limit = run::evaluation_limit(o.limit, 0)->batches.value_or(INT64_MAX);
@@ -332,19 +349,19 @@ int evaluate_tasks(const Options& o, run::OpenedModel opened) {
   const run::TextModel model = run::load_packed(std::move(opened), o.weights);
   sampling::note_other_types(run::packed_type(o.weights), model.params);
   std::string lines;
-  const auto results = evaluation::evaluate_tasks(model, o.cache, tasks, items, lines);
-  if (o.per_item) write_file_atomically(*o.per_item, lines);
-  if (results.empty()) return kInterruptedExitCode;
-  if (o.json) {
-    const Json json = {{"model", o.model},
-                       {"checkpoint", o.checkpoint},
-                       {"weights", o.weights},
-                       {"cache", name_of_enum(o.cache)},
-                       {"tasks", evaluation::json_of(results)}};
-    fmt::print("{}\n", json_text(json, 2));
-  } else {
-    fmt::print("{}", evaluation::table_of(results));
+  const auto write_lines = [&] {
+    if (o.per_item) write_file_atomically(*o.per_item, lines);
+  };
+  std::vector<evaluation::TaskResult> results;
+  try {
+    results = evaluation::evaluate_tasks(model, o.cache, tasks, items, lines);
+  } catch (const Error&) {  // of an item: what was scored before it stays
+    write_lines();
+    throw;
   }
+  if (!results.empty()) print_results(o, results);
+  write_lines();
+  if (results.empty()) return kInterruptedExitCode;
   return interrupted() ? kInterruptedExitCode : 0;
 }
 

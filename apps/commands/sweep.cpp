@@ -90,8 +90,13 @@ std::optional<Options> parse(const cli::Call& call) {
 gpt::Options options_of(const std::vector<std::string>& args, const sweep::SweepPlan& plan) {
   std::vector<const char*> argv;
   for (const std::string& arg : args) argv.push_back(arg.c_str());
-  const auto o =
-      cli::parse(gpt::training(), {"tapegrad sweep", static_cast<int>(argv.size()), argv.data()});
+  const auto no_rate = [](const Product&) -> double {
+    cli::usage_error(
+        "--preset fast goes by a rate that is measured once for all runs: name it before the --, "
+        "or give --gflops behind it");
+  };
+  const auto o = cli::parse(
+      gpt::training(), {"tapegrad sweep", static_cast<int>(argv.size()), argv.data()}, 1, no_rate);
   if (!o) cli::usage_error("--help and --version are no options of a run");
   const auto refuse = [](bool is_there, const char* option) {
     if (is_there) cli::usage_error("{} is no option of a run of a sweep", option);
@@ -214,16 +219,23 @@ void check_words(const Options& o) {
 
 // --preset fast goes by a rate that changes with what the machine does meanwhile. All runs of a
 // sweep have the one that its first call has measured, for each of the runs side by side.
-std::optional<double> shared_gflops(const Options& o) {
+std::optional<double> shared_gflops(const Options& o, std::size_t runs) {
   const auto given = [](const std::string& word) { return word.starts_with("--gflops"); };
   const bool chooses =
       !o.preset.empty() && cli::preset_named(gpt::training(), o.preset).choose != nullptr;
   if (!chooses || std::any_of(o.train.begin(), o.train.end(), given)) return std::nullopt;
+  if (o.search.halves()) {
+    cli::usage_error(
+        "--search halving counts steps, and --preset {} goes by --max-minutes: take another preset",
+        o.preset);
+  }
   if (!o.overwrite && !o.out_dir.empty()) {
     if (const auto stored = sweep::stored_gflops(o.out_dir)) return stored;
   }
-  const int jobs = std::min(o.jobs.value_or(num_threads()), num_threads());
-  return std::max(1.0, std::round(1e-9 * cli::rate_here(gpt::kFastProduct) / jobs));
+  const auto jobs = std::min({static_cast<std::size_t>(o.jobs.value_or(num_threads())),
+                              static_cast<std::size_t>(num_threads()), runs});
+  return std::max(1.0,
+                  std::round(1e-9 * cli::rate_here(gpt::kFastProduct) / static_cast<double>(jobs)));
 }
 
 // The runs, and the options that decide their results.
@@ -282,7 +294,7 @@ int sweep_runs(const cli::Call& call) {
   sweep::SweepRecord record = record_of(*o);
   sweep::SweepPlan plan{.rungs = {{record.runs.size(), 0}}, .max_minutes = o->max_minutes};
   if (!o->preset.empty()) plan.args = {"--preset", o->preset};
-  if (const auto gflops = shared_gflops(*o)) {
+  if (const auto gflops = shared_gflops(*o, record.runs.size())) {
     record.asked["gflops"] = *gflops;
     plan.args.insert(plan.args.end(), {"--gflops", fmt::format("{}", *gflops)});
   }

@@ -54,7 +54,8 @@ std::size_t right_of(const ChoiceTask& task, const std::string& where, const Jso
   std::size_t number = 0;
   const char* const end = target.data() + target.size();
   const auto [read, error] = std::from_chars(target.data(), end, number);
-  if (error != std::errc() || read != end || target.empty()) {
+  const bool is_place = error == std::errc() && read == end && number < choices.size();
+  if (!is_place) {
     number = static_cast<std::size_t>(std::find(choices.begin(), choices.end(), target) -
                                       choices.begin());
   }

@@ -1,5 +1,7 @@
 #include "tapegrad/apps/evaluate/choice_task.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "tapegrad/base/file.h"
@@ -19,7 +21,7 @@ namespace tapegrad::evaluation {
 namespace {
 
 constexpr int kMostTaskDepth = 4;
-constexpr std::int64_t kMostTaskBytes = 1 << 20, kMostShots = 1000;
+constexpr std::int64_t kMostTaskBytes = 1 << 20, kMostShots = 64;
 
 struct NamedTask {
   std::string_view name, text;

@@ -42,8 +42,7 @@ f16 round_block(const float* x, std::int8_t* q) {
   return to_f16(scale);
 }
 
-// What to_float gives of them, by the processor's instruction if this is compiled for one that has
-// it.
+// As to_float; with F16C where the program is compiled for it.
 template <class T>
 void widen(const f16* from, std::int64_t n, T* to) {
   std::int64_t i = 0;

@@ -50,6 +50,16 @@ Tensor number(double value, const Tensor& like) { return Tensor::scalar(value, l
 
 }  // namespace
 
+Tensor scalar_like(const Tensor& x, double value) {
+  if (!is_float(x.dtype())) {
+    const double most = x.dtype() == DType::i32 ? 2147483647.0 : 255.0;
+    const double least = x.dtype() == DType::i32 ? -2147483648.0 : 0.0;
+    check(value >= least && value <= most && value == std::trunc(value),
+          "{} is no number of a tensor of {}", value, name_of(x.dtype()));
+  }
+  return Tensor::scalar(value, x.dtype());
+}
+
 Tensor add(const Tensor& a, const Tensor& b) {
   if (a.dtype() == DType::i32) {
     return integers("add", a, b, [](auto x, auto y) { return x + y; });

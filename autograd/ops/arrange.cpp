@@ -1,4 +1,4 @@
-// Ops that put elements elsewhere, made of those that have a derivative of their own.
+// Ops composed of other ops: none has a derivative of its own.
 
 #include <algorithm>
 #include <numeric>
@@ -118,8 +118,8 @@ Tensor repeat(const Tensor& x, const std::vector<std::int64_t>& times) {
     if (n == 1) continue;
     const Axis axis(y.shape(), i);
     const std::int64_t row = axis.n * axis.inner;
-    const Shape repeated = y.shape().with(i, n * axis.n);
-    y = reshape(broadcast_to(reshape(y, {axis.outer, 1, row}), {axis.outer, n, row}), repeated);
+    const Tensor wide = broadcast_to(reshape(y, {axis.outer, 1, row}), {axis.outer, n, row});
+    y = reshape(wide, y.shape().with(i, n * axis.n));
   }
   return y;
 }
@@ -134,7 +134,7 @@ Tensor roll(const Tensor& x, std::int64_t by, int dim) {
   dim = axis_index("roll", x.shape(), dim);
   const std::int64_t n = x.dim(dim);
   if (n == 0) return x;
-  const std::int64_t first = ((-by % n) + n) % n;  // what comes to the front
+  const std::int64_t first = (n - by % n) % n;  // what comes to the front
   return first == 0 ? x : concat({slice(x, dim, first, n), slice(x, dim, 0, first)}, dim);
 }
 
@@ -147,7 +147,20 @@ Tensor triu(const Tensor& x, int diagonal) {
 }
 
 Tensor one_hot(const Tensor& ids, std::int64_t classes, DType dtype) {
-  return gather_rows(Tensor::eye(classes, dtype), ids);
+  check(ids.dtype() == DType::i32, "[one_hot] ids must be i32, not {}", name_of(ids.dtype()));
+  check(classes >= 0, "[one_hot] {} classes", classes);
+  Shape shape = ids.shape();
+  shape.push_back(classes);
+  Tensor out = Tensor::zeros(shape, dtype);
+  dispatch_all(dtype, [&](auto zero) {
+    auto* to = out.mutable_data<decltype(zero)>();
+    for (const std::int32_t id : ids.values<std::int32_t>()) {
+      check(id >= 0 && id < classes, "[one_hot] id {} is outside the {} classes", id, classes);
+      to[id] = 1;
+      to += classes;
+    }
+  });
+  return out;
 }
 
 }  // namespace tapegrad

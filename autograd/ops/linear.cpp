@@ -33,7 +33,7 @@ void run_linear(Inputs in, Precision precision, Tensor& y) {
 }  // namespace
 
 Tensor linear(const Tensor& x, const Weight& weight, const Tensor& bias) {
-  if (weight.packed != nullptr) {  // no op: it has no gradient
+  if (weight.packed != nullptr) {
     const WeightAndBias one{weight, bias};
     return packed::products(x, {&one, 1})[0];
   }
@@ -68,7 +68,7 @@ Tensor linear(const Tensor& x, const Weight& weight, const Tensor& bias) {
 
 Tensor embedding(const Weight& weight, const Tensor& ids) {
   if (weight.packed != nullptr) {
-    const ProfiledOp profiled("embedding", false);
+    const ProfiledOp profiled("embedding", false);  // rows() is no op
     return weight.packed->rows(ids);
   }
   check(weight.rank() == 2, "[embedding] the weight must be (V, C), not {}", weight.shape());

@@ -208,6 +208,7 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& size
   std::vector<Tensor> parts;
   std::int64_t begin = 0;
   for (const std::int64_t size : sizes) {
+    check(size >= 0, "[split] a part of {} elements", size);
     parts.push_back(slice(x, dim, begin, begin + size));
     begin += size;
   }

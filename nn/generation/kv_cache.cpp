@@ -1,6 +1,7 @@
 #include "tapegrad/nn/generation/kv_cache.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "tapegrad/autograd/profile.h"
 #include "tapegrad/base/parallel.h"
@@ -19,6 +20,12 @@ void for_rows(std::span<KVCache* const> caches, const F& f) {
     before = i > 0 && caches[i] == caches[i - 1] ? before + 1 : 0;
     f(i, before);
   }
+}
+
+bool all_differ(std::span<KVCache* const> caches) {
+  std::vector<const KVCache*> sorted(caches.begin(), caches.end());
+  std::sort(sorted.begin(), sorted.end(), std::less<>());
+  return std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
 }
 
 }  // namespace
@@ -147,8 +154,9 @@ void CachedLayer::append(const Tensor& keys, const Tensor& values) {
         "[kv_cache] keys {} have several positions of a sequence that is there several times",
         keys.shape());
   const ProfiledOp profiled("kv_cache", false);
-  const bool apart = std::adjacent_find(caches_.begin(), caches_.end()) == caches_.end();
-  if (keys.dim(1) == 1 && caches_.size() > 1 && apart) return append_newest(keys, values);
+  if (keys.dim(1) == 1 && caches_.size() > 1 && all_differ(caches_)) {
+    return append_newest(keys, values);
+  }
   std::int64_t b = 0;
   for (KVCache* cache : caches_) of(*cache).append(keys, values, b++, cache->most_, cache->type_);
 }
@@ -162,7 +170,8 @@ void CachedLayer::append_newest(const Tensor& keys, const Tensor& values) {
     const auto b = static_cast<std::int64_t>(i);
     places.push_back(of(cache).next_place(keys, values, b, 1, cache.most_, cache.type_));
   }
-  const std::int64_t grain = std::max<std::int64_t>(1, 1024 / keys.dim(2));
+  const std::int64_t grain =
+      std::max<std::int64_t>(1, 1024 / std::max<std::int64_t>(1, keys.dim(2)));
   parallel_for(std::ssize(places), grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t b = begin; b < end; ++b) {
       const KeysAndValues::Place& place = places[static_cast<std::size_t>(b)];

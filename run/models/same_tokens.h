@@ -15,7 +15,8 @@ struct ModelTokens {
 };
 
 // How the tokens of another model differ from those of `name`: "it has 512 tokens, and runs/a
-// 50,257", or "token 5 is 'x' there, and 'y' in runs/a". Empty if they are the same.
+// 50,257", or "token 5 is 'x' there, and 'y' in runs/a". Empty if they are the same, as
+// far as both tokenizers have tokens.
 std::string token_difference(const ModelTokens& others, const ModelTokens& own,
                              std::string_view name);
 

@@ -59,7 +59,9 @@ TEST_CASE("programs say which matrices --weights could not convert", "[held_type
       {"sample", {"--prompt", "the", "--max-new-tokens", "1"}},
       {"evaluate", {text}},
       {"inspect", {"the cat"}}};
-  for (const auto& [program, args] : calls) {
+  for (const auto& call : calls) {
+    const auto& program = call.first;
+    const auto& args = call.second;
     INFO(program);
     const auto err_with = [&](const std::string& weights) {
       const Result r =

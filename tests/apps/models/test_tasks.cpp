@@ -306,7 +306,7 @@ TEST_CASE("a broken task or item is named with file, line and key", "[tasks]") {
   task_fails("\"ends\"", "[]", "'doc_to_choice' is an empty list");
   task_fails("{{ animal }}", "{{ animal", "'doc_to_text': ");
   task_fails("\"ends\"", "\"ends)\"", "'doc_to_choice': ");
-  task_fails("{\n", "{\"num_fewshot\": -1,", "'num_fewshot' must be from 0 to 1000");
+  task_fails("{\n", "{\"num_fewshot\": -1,", "'num_fewshot' must be from 0 to 64");
   task_fails("{\n", "{{", "");
   task_fails("\"the {{ animal }}\"", "[\"a\", \"b\", \"c\"]", "");
   check_error_of("evaluate", run_program("evaluate", {animals().run, "--task", "/none"}), 1,

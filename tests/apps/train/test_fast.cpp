@@ -8,6 +8,7 @@
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/tests/apps/parsed.h"
 #include "tapegrad/tests/apps/tiny_args.h"
+#include "tapegrad/tests/apps/tiny_runs.h"
 
 using namespace tapegrad;
 
@@ -143,7 +144,7 @@ TEST_CASE("a file of one's own that names the preset lets it choose", "[fast]") 
   const TempFolder folder;
   const std::string text = folder.put("text.txt", std::string(2'000'000, 'a'));
   const std::string file =
-      folder.put("own.ini", "preset = fast\ngflops = 1000\nmax_minutes = 480\n");
+      folder.put("own.ini", "preset = fast\nwarmup_iters = 9\ngflops = 1000\nmax_minutes = 480\n");
   CHECK(
       parsed({"--config", file, text}).model.n_embd ==
       parsed({"--preset", "fast", text, "--gflops", "1000", "--max-minutes", "480"}).model.n_embd);
@@ -185,4 +186,13 @@ TEST_CASE("the runs of a sweep of --preset fast have one size, also when it goes
   const Result again = run_program("tapegrad", args);  // whatever the rate is now
   check_ended_well(again);
   CHECK_THAT(again.out, ContainsSubstring(fmt::format("--gflops {}", gflops)));
+  const std::string own = folder.put("own.ini", "preset = fast\n");
+  check_error_of("tapegrad sweep",
+                 run_program("tapegrad", {"sweep", "--vary", "learning-rate=1e-3,2e-3", "--", text,
+                                          "--config", own}),
+                 2, "is measured once for all runs");
+  check_error_of("tapegrad sweep",
+                 run_program("tapegrad", {"sweep", "--preset", "fast", "--search", "halving",
+                                          "--vary", "learning-rate=1e-3,2e-3", "--", text}),
+                 2, "goes by --max-minutes");
 }

@@ -1,5 +1,7 @@
 // Ops that only move elements: where these come from, in any dtype.
 
+#include <limits>
+
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"
@@ -54,6 +56,7 @@ TEST_CASE("what moves elements moves those of every dtype", "[arrange]") {
     is(flip(x, 0), {2, 3}, {3, 4, 5, 0, 1, 2});
     is(roll(x, 1, 1), {2, 3}, {2, 0, 1, 5, 3, 4});
     is(roll(x, -4, -1), {2, 3}, {1, 2, 0, 4, 5, 3});
+    is(roll(x, std::numeric_limits<std::int64_t>::min(), 0), {2, 3}, {0, 1, 2, 3, 4, 5});
     is(tril(x), {2, 3}, {0, 0, 0, 3, 4, 0});
     is(tril(x, 1), {2, 3}, {0, 1, 0, 3, 4, 5});
     is(triu(x), {2, 3}, {0, 1, 2, 0, 4, 5});
@@ -135,7 +138,12 @@ TEST_CASE("moves that do not fit are refused by name", "[arrange]") {
                     ContainsSubstring("id 2 at position 1"));
   CHECK_THROWS_WITH(index_select(x, 0, whole({0}, {1, 1})),
                     ContainsSubstring("[index_select] ids must have one dimension"));
-  CHECK_THROWS_WITH(one_hot(whole({3}, {1}), 3), ContainsSubstring("id 3"));
+  CHECK_THROWS_WITH(one_hot(whole({3}, {1}), 3), ContainsSubstring("[one_hot] id 3 is outside"));
+  CHECK_THROWS_WITH(split(x, {-1, 4}, 1), ContainsSubstring("[split] a part of -1 elements"));
+  CHECK_THROWS_AS(repeat(x, {std::numeric_limits<std::int64_t>::max(), 2}), Error);
+  const Tensor ids = whole({1, 2}, {2});
+  CHECK_THROWS_WITH(ids * 0.5, ContainsSubstring("0.5 is no number of a tensor of i32"));
+  CHECK_THROWS_WITH(ids + 1e10, ContainsSubstring("is no number of a tensor of i32"));
   CHECK_THROWS_WITH(min(Tensor::zeros({0})), ContainsSubstring("[min] an empty tensor"));
   CHECK_THROWS_WITH(where(x > 1, x, x.to(DType::i32)), ContainsSubstring("[where] dtypes differ"));
 }
