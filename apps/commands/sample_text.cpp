@@ -98,8 +98,7 @@ std::optional<Options> parse(const cli::Call& call) {
       "the same text, faster where it repeats itself; 0: off",
       {.least = 0, .most = static_cast<double>(nn::kMostLookup)});
   cli("draft", o.draft,
-      "a smaller model with the same tokens, which guesses --draft-tokens tokens at a time; they "
-      "are "
+      "a smaller model with the same tokens, which guesses --draft-tokens tokens at a time, to be "
       "checked in one pass: the same text, faster if it guesses well",
       {.value = "MODEL"});
   cli("draft_tokens", o.sample.generate.draft_tokens, "how many tokens --draft guesses at a time",
