@@ -2,6 +2,10 @@
 
 // All of tapegrad: the engine, layers and models, optimisers, data, and runs.
 
+#include "tapegrad/arrays/array_loader.h"
+#include "tapegrad/arrays/csv.h"
+#include "tapegrad/arrays/idx.h"
+#include "tapegrad/arrays/npy.h"
 #include "tapegrad/autograd/check/gradcheck.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/profile.h"
