@@ -2,6 +2,10 @@
 
 // All of tapegrad: the engine, layers and models, optimisers, data, and runs.
 
+#include "tapegrad/arrays/array_loader.h"
+#include "tapegrad/arrays/csv.h"
+#include "tapegrad/arrays/idx.h"
+#include "tapegrad/arrays/npy.h"
 #include "tapegrad/autograd/check/gradcheck.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/profile.h"
@@ -27,8 +31,13 @@
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/nn/transformer.h"
 #include "tapegrad/optim/clip.h"
+#include "tapegrad/optim/lr_schedulers.h"
+#include "tapegrad/optim/optimizers/adagrad.h"
+#include "tapegrad/optim/optimizers/adam.h"
 #include "tapegrad/optim/optimizers/adamw.h"
+#include "tapegrad/optim/optimizers/lion.h"
 #include "tapegrad/optim/optimizers/muon.h"
+#include "tapegrad/optim/optimizers/rmsprop.h"
 #include "tapegrad/optim/optimizers/sgd.h"
 #include "tapegrad/optim/schedule.h"
 #include "tapegrad/run/models/model.h"

@@ -4,7 +4,7 @@
 # libFuzzer watches which ways inputs take through the readers of files; kernels would only be slowed.
 # clang takes precompiled headers of the same instrumentation alone.
 if(TAPEGRAD_FUZZ)
-  set(TAPEGRAD_WATCHED_TARGETS tapegrad_base tapegrad_data tapegrad_run tapegrad_apps tapegrad_serve)
+  set(TAPEGRAD_WATCHED_TARGETS tapegrad_base tapegrad_data tapegrad_arrays tapegrad_run tapegrad_apps tapegrad_serve)
   set(watched tapegrad_precompiled_watched)
 endif()
 

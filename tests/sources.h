@@ -15,7 +15,7 @@ namespace tapegrad::testing {
 // Readers copy the tutorial's programs, so these include the files of their folder by name alone.
 inline const std::string kTutorial = "docs/tutorial/programs";
 inline const std::vector<std::string> kLibraryAndPrograms = {
-    "base", "comm", "autograd", "nn", "optim", "data", "run", "apps", kTutorial};
+    "base", "comm", "autograd", "nn", "optim", "data", "arrays", "run", "apps", kTutorial};
 
 inline std::string folder_of(const std::string& path) {
   const auto slash = path.rfind('/');

@@ -18,6 +18,11 @@ TEST_CASE("the README's example is the program that a test builds and runs") {
   CHECK(read("README.md").find("```cpp\n" + example + "```") != std::string::npos);
 }
 
+TEST_CASE("the program of docs/arrays.md is the example that a test builds and runs") {
+  const std::string example = read("examples/perceptron.cpp");
+  CHECK(read("docs/arrays.md").find("```cpp\n" + example + "```") != std::string::npos);
+}
+
 TEST_CASE("the README's lines on generation are those of the example that a test builds and runs") {
   const std::string readme = read("README.md"), program = read("examples/generate.cpp");
   const std::size_t begin = readme.find("```cpp\nconst run::TextModel");

@@ -19,7 +19,7 @@ constexpr std::string_view kGzip = "\x1f\x8b", kZstd = "\x28\xb5\x2f\xfd";
 constexpr std::size_t kChunk = std::size_t{1} << 18;
 
 [[noreturn]] void fail_unpacking(const std::string& name, std::string_view why) {
-  fail("[corpus] '{}' cannot be unpacked: {}", name, why);
+  fail("'{}' cannot be unpacked: {}", name, why);
 }
 
 // The bytes that were read already, and then the rest.
@@ -37,22 +37,23 @@ class Rest : public Bytes {
   bool begun_ = false;
 };
 
-// All members of the file, one after the other, as gzip does.
-class Gunzipped : public Bytes {
+constexpr int kGzipOnly = 16 + MAX_WBITS, kRawDeflate = -MAX_WBITS;
+
+// All members of a gzip file, one after the other, as gzip does; of raw deflate, there is one.
+class Inflated : public Bytes {
  public:
-  Gunzipped(std::unique_ptr<Bytes> packed, std::string name)
-      : packed_(std::move(packed)), name_(std::move(name)) {
-    constexpr int gzip_only = 16 + MAX_WBITS;
-    check(::inflateInit2(&stream_, gzip_only) == Z_OK, "zlib does not start");
+  Inflated(std::unique_ptr<Bytes> packed, std::string name, int window_bits)
+      : packed_(std::move(packed)), name_(std::move(name)), is_raw_(window_bits < 0) {
+    check(::inflateInit2(&stream_, window_bits) == Z_OK, "zlib does not start");
   }
-  ~Gunzipped() override { ::inflateEnd(&stream_); }
-  Gunzipped(const Gunzipped&) = delete;
-  Gunzipped& operator=(const Gunzipped&) = delete;
+  ~Inflated() override { ::inflateEnd(&stream_); }
+  Inflated(const Inflated&) = delete;
+  Inflated& operator=(const Inflated&) = delete;
 
   std::string_view next() override {
     while (true) {
       if (input_.empty()) input_ = packed_->next();
-      if (input_.empty() && state_ == Z_STREAM_END) return {};
+      if (state_ == Z_STREAM_END && (is_raw_ || input_.empty())) return {};
       if (state_ == Z_STREAM_END) ::inflateReset(&stream_);
       stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(input_.data()));
       stream_.avail_in = static_cast<uInt>(input_.size());
@@ -61,7 +62,7 @@ class Gunzipped : public Bytes {
       state_ = ::inflate(&stream_, Z_NO_FLUSH);
       if (state_ == Z_BUF_ERROR) fail_unpacking(name_, "it is cut short");
       if (state_ != Z_OK && state_ != Z_STREAM_END) {
-        fail_unpacking(name_, stream_.msg != nullptr ? stream_.msg : "it is not a gzip file");
+        fail_unpacking(name_, stream_.msg != nullptr ? stream_.msg : "it is not what zlib packs");
       }
       input_.remove_prefix(input_.size() - stream_.avail_in);
       if (const std::size_t made = kChunk - stream_.avail_out) return {chunk_.data(), made};
@@ -71,6 +72,7 @@ class Gunzipped : public Bytes {
  private:
   std::unique_ptr<Bytes> packed_;
   std::string name_;
+  bool is_raw_;
   z_stream stream_{};
   int state_ = Z_OK;
   std::string_view input_;
@@ -182,9 +184,13 @@ std::unique_ptr<Bytes> unpacked(std::unique_ptr<Bytes> packed, std::string name)
   }
   const bool gzip = first.starts_with(kGzip), zstd = first.starts_with(kZstd);
   auto all = std::make_unique<Rest>(std::move(first), std::move(packed));
-  if (gzip) return std::make_unique<Gunzipped>(std::move(all), std::move(name));
+  if (gzip) return std::make_unique<Inflated>(std::move(all), std::move(name), kGzipOnly);
   if (zstd) return std::make_unique<Unzstd>(std::move(all), std::move(name));
   return all;
+}
+
+std::unique_ptr<Bytes> inflated(std::unique_ptr<Bytes> packed, std::string name) {
+  return std::make_unique<Inflated>(std::move(packed), std::move(name), kRawDeflate);
 }
 
 std::unique_ptr<Bytes> to_utf8_from(const std::string& encoding, std::unique_ptr<Bytes> text,

@@ -19,6 +19,9 @@ class Bytes {
 // short.
 std::unique_ptr<Bytes> unpacked(std::unique_ptr<Bytes> packed, std::string name);
 
+// The unpacked bytes of a file in a zip archive that deflate has packed. Errors as for unpacked().
+std::unique_ptr<Bytes> inflated(std::unique_ptr<Bytes> packed, std::string name);
+
 // A text in another encoding as UTF-8. Error for an unknown encoding (see is_encoding in corpus.h);
 // next() throws one for bytes that it does not have.
 std::unique_ptr<Bytes> to_utf8_from(const std::string& encoding, std::unique_ptr<Bytes> text,

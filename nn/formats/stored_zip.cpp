@@ -61,12 +61,13 @@ class Zip64Values {
 
 }  // namespace
 
-StoredZip::StoredZip(const std::filesystem::path& path) : path_(path.string()), file_(path) {
+StoredZip::StoredZip(const std::filesystem::path& path, bool deflated_too)
+    : path_(path.string()), file_(path) {
   const Directory directory = find_directory();
   data_end_ = directory.begin;
   const std::string text = bytes(directory.begin, directory.size);
   std::string_view rest = text;
-  while (!rest.empty()) read_entry(rest);
+  while (!rest.empty()) read_entry(rest, deflated_too);
   check(entries_.size() == directory.entries, "{}: the archive says it has {} files, but lists {}",
         path_, directory.entries, entries_.size());
 }
@@ -109,7 +110,7 @@ StoredZip::Directory StoredZip::find_directory() const {
   return found;
 }
 
-void StoredZip::read_entry(std::string_view& directory) {
+void StoredZip::read_entry(std::string_view& directory, bool deflated_too) {
   check(directory.size() >= kCentralBytes && at<std::uint32_t>(directory, 0) == kCentral,
         "{}: the list of its files is broken", path_);
   const auto flags = at<std::uint16_t>(directory, 8), method = at<std::uint16_t>(directory, 10);
@@ -123,9 +124,13 @@ void StoredZip::read_entry(std::string_view& directory) {
   Zip64Values values(directory.substr(kCentralBytes + name_size, extra_size));
   check(values.resolve(size) && values.resolve(packed) && values.resolve(header),
         "{}: '{}' has no ZIP64 sizes", path_, name);
-  check(method == 0 && (flags & 1) == 0 && packed == size,
-        "{}: '{}' is compressed or encrypted, which torch.save does not do", path_, name);
-  check(entries_.emplace(name, Entry{header, size}).second, "{}: '{}' is there twice", path_, name);
+  const bool deflated = deflated_too && method == 8;
+  check((deflated || (method == 0 && packed == size)) && (flags & 1) == 0,
+        "{}: '{}' is compressed or encrypted in a way that {} does not use", path_, name,
+        deflated_too ? "numpy" : "torch.save");
+  const Place place{0, packed, deflated, size, at<std::uint32_t>(directory, 16)};
+  check(entries_.emplace(name, Entry{header, place}).second, "{}: '{}' is there twice", path_,
+        name);
   directory.remove_prefix(all);
 }
 
@@ -138,22 +143,23 @@ std::vector<std::string> StoredZip::entries() const {
 StoredZip::Place StoredZip::place(const std::string& entry) const {
   const auto found = entries_.find(entry);
   check(found != entries_.end(), "{}: there is no '{}' in it", path_, entry);
-  const auto [offset, size] = found->second;
+  const std::uint64_t offset = found->second.header;
+  Place place = found->second.place;
   const std::string header = bytes(offset, kLocalBytes);
   check(at<std::uint32_t>(header, 0) == kLocal, "{}: '{}' is not where the list says", path_,
         entry);
-  const std::uint64_t begin =
+  place.begin =
       offset + kLocalBytes + at<std::uint16_t>(header, 26) + at<std::uint16_t>(header, 28);
-  check(begin <= data_end_ && size <= data_end_ - begin,
+  check(place.begin <= data_end_ && place.size <= data_end_ - place.begin,
         "{}: '{}' reaches beyond the files of the archive", path_, entry);
-  return {begin, size};
+  return place;
 }
 
 std::string StoredZip::read(const std::string& entry, std::int64_t most) const {
-  const auto [begin, size] = place(entry);
-  check(size <= static_cast<std::uint64_t>(most), "{}: '{}' has {} bytes; {} are the most", path_,
-        entry, size, most);
-  return bytes(begin, size);
+  const Place at = place(entry);
+  check(at.size <= static_cast<std::uint64_t>(most), "{}: '{}' has {} bytes; {} are the most",
+        path_, entry, at.size, most);
+  return bytes(at.begin, at.size);
 }
 
 namespace {

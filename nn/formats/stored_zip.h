@@ -12,13 +12,14 @@
 
 namespace tapegrad::nn {
 
-// A zip archive whose files are stored as they are, without compression; beyond 4 GB as ZIP64.
+// A zip archive whose files are stored as they are, without compression, or by deflate if its
+// reader knows what to do with these; beyond 4 GB as ZIP64.
 // PKWARE, "APPNOTE.TXT: .ZIP File Format Specification", section 4.3.
 class StoredZip {
  public:
   // Reads the archive's list of files. Error, naming the path, if it is broken, or has files that
-  // are compressed or encrypted.
-  explicit StoredZip(const std::filesystem::path& path);
+  // are compressed (but for deflate, with `deflated_too`) or encrypted.
+  explicit StoredZip(const std::filesystem::path& path, bool deflated_too = false);
 
   const std::string& name() const { return path_; }
   const InputFile& file() const { return file_; }
@@ -29,20 +30,24 @@ class StoredZip {
   // this name, or if it does not lie within the archive.
   struct Place {
     std::uint64_t begin, size;
+    bool deflated;
+    std::uint64_t unpacked;  // bytes, as the archive's list says
+    std::uint32_t crc;       // of the unpacked bytes
   };
   Place place(const std::string& entry) const;
-  // Its bytes; Error if they are more than `most`.
+  // The bytes at its place; Error if they are more than `most`.
   std::string read(const std::string& entry, std::int64_t most) const;
 
  private:
   struct Entry {
-    std::uint64_t header, size;
+    std::uint64_t header;
+    Place place;  // whose begin is in the header
   };
   struct Directory {
     std::uint64_t begin, size, entries;
   };
   Directory find_directory() const;
-  void read_entry(std::string_view& directory);
+  void read_entry(std::string_view& directory, bool deflated_too);
   std::string bytes(std::uint64_t offset, std::uint64_t size) const;
 
   std::string path_;

@@ -41,7 +41,7 @@ std::string cmake_text() {
   const fs::path root = tapegrad::places::kSources;
   std::string text = read(root / "CMakeLists.txt");
   for (const char* folder :
-       {"base", "comm", "autograd", "nn", "optim", "data", "run", "apps", "docs", "tests"}) {
+       {"base", "comm", "autograd", "nn", "optim", "data", "arrays", "run", "apps", "docs", "tests"}) {
     for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
       if (entry.path().filename() == "CMakeLists.txt") text += read(entry.path());
     }
@@ -65,7 +65,7 @@ struct Known {
       add_words(names, links);
     }
     for (const auto& [path, text] :
-         read_sources({"base", "comm", "autograd", "nn", "optim", "data", "run", "apps"})) {
+         read_sources({"base", "comm", "autograd", "nn", "optim", "data", "arrays", "run", "apps"})) {
       sources += text;
     }
     for (const std::string& name : matches(sources, R"(cli::Command \w+\("([\w-]+))")) {

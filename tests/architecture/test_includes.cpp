@@ -56,6 +56,8 @@ const std::map<std::string, Names> kMayInclude = {
     {"data/jinja/syntax", {"base*", "data/jinja*"}},
     {"data/chat", {"base*", "data/tokenize*", "data/corpus", "data/jinja", "data/chat"}},
     {"data", {"base*", "data*"}},
+    {"arrays",
+     {"base*", "autograd/tensor", "nn/formats/stored_zip.h", "data/corpus/unpack.h", "arrays"}},
     {"run/options",
      {"base*", "autograd/tensor", "autograd/gemm", "autograd/packed", "nn", "optim",
       "run/options"}},
@@ -131,9 +133,9 @@ const std::map<std::string, Names> kMayInclude = {
 
 // Words that stand for a library or a facility of the system, and the only file that may use them,
 // or the beginning of its name: everybody else goes through that file's functions. Threads compute
-// in one file. The others have the one thread that calls MPI, the one that speaks HTTP, and the one
-// that reads requests to a model: they must go on while the program computes, which a loop of the
-// pool could not.
+// in one file. The others have the one that makes the next batch of arrays, the one that calls MPI,
+// the one that speaks HTTP, and the one that reads requests to a model: they must go on while the
+// program computes, which a loop of the pool could not.
 struct OneDoor {
   std::string word, file;
   std::vector<std::string> others = {};
@@ -141,7 +143,8 @@ struct OneDoor {
 const std::vector<OneDoor> kOneDoor = {
     {"std::thread",
      "base/parallel.cpp",
-     {"comm/mpi_processes.cpp", "apps/http/listener", "apps/serve/work_thread"}},
+     {"arrays/array_loader.cpp", "comm/mpi_processes.cpp", "apps/http/listener",
+      "apps/serve/work_thread"}},
     {"mpi.h", "comm/mpi_"},
     {"std::jthread", "nowhere"},
     {"std::async", "nowhere"},

@@ -81,7 +81,7 @@ void add_headers(const Sources& sources, const std::string& path, Names& seen, N
 TEST_CASE("files include the standard headers and fmt's whose names they use", "[layers]") {
   const auto header_of = headers_by_name();
   const Sources sources =
-      read_sources({"base", "comm", "autograd", "nn", "optim", "data", "run", "apps"});
+      read_sources({"base", "comm", "autograd", "nn", "optim", "data", "arrays", "run", "apps"});
   CHECK(sources.size() > 100);
   for (const auto& [path, text] : sources) {
     Names seen, headers;

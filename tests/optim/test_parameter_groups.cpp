@@ -73,8 +73,8 @@ TEST_CASE("rules that mean nothing are errors that name the option", "[groups]")
   for (const char* x : {"", "-1", "nan", "inf", "1e999", "2x"}) {
     error({.decay = {std::string("wte*=") + x}}, "needs a number of at least 0 behind the =");
   }
-  error({.optimizer_for = {"wte*=adam"}},
-        "--optimizer-for: 'adam' is not an optimiser; there are adamw");
+  error({.optimizer_for = {"wte*=adan"}},
+        "--optimizer-for: 'adan' is not an optimiser; there are adamw");
   error({.weight_decay = -1}, "weight_decay must be at least 0");
 }
 

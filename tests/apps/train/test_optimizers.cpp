@@ -26,6 +26,8 @@ const Args kMuon{"--optimizer",
                  "--lr-decay-iters",
                  "8"};
 
+const Args kRmsprop{"--optimizer", "rmsprop", "--rmsprop-momentum", "0.9", "--rmsprop-centered"};
+
 std::size_t tensors_of(const CorpusAndRun& run, const std::string& prefix) {
   const auto file = tapegrad::load_safetensors((run.run / "optimizer.safetensors").string());
   return static_cast<std::size_t>(
@@ -37,8 +39,15 @@ std::size_t tensors_of(const CorpusAndRun& run, const std::string& prefix) {
 
 TEST_CASE("a resumed run of any optimiser ends with the bits of one that never stopped",
           "[optimizers]") {
-  const Args choices[] = {kSgd, kMixed, {"--optimizer", "sgd"}, kMuon};
-  const Args& more = choices[GENERATE(0, 1, 2, 3)];
+  const Args choices[] = {kSgd,
+                          kMixed,
+                          {"--optimizer", "sgd"},
+                          kMuon,
+                          kRmsprop,
+                          {"--optimizer", "adam"},
+                          {"--optimizer", "adagrad"},
+                          {"--optimizer", "lion", "--cautious-decay"}};
+  const Args& more = choices[GENERATE(0, 1, 2, 3, 4, 5, 6, 7)];
   const TinyRun whole(8, more), parts(3, more);
   check_ended_well(train(resume_run(parts.run, 8)));
   CHECK(same_model(whole.run, parts.run));
@@ -98,12 +107,15 @@ TEST_CASE("options of optimisers that mean nothing are errors", "[optimizers]") 
   };
   const std::string optimizers =
       fmt::format("{}", fmt::join(tapegrad::optim::names_of(tapegrad::optim::OptimizerId{}), ", "));
-  refused({"--optimizer", "adam"}, "'adam' is not one of " + optimizers + "; did you mean adamw?");
+  refused({"--optimizer", "adammw"},
+          "'adammw' is not one of " + optimizers + "; did you mean adamw?");
   refused({"--momentum", "0.9"}, "--momentum is for --optimizer sgd, and this run has adamw");
   refused({"--optimizer", "sgd", "--beta2", "0.9"}, "--beta2 is for --optimizer adamw");
   refused({"--optimizer", "sgd", "--nesterov"}, "nesterov needs a momentum above 0");
   refused({"--ns-steps", "4"}, "--ns-steps is for --optimizer muon, and this run has adamw");
   refused({"--optimizer", "sgd", "--cautious-decay"}, "cautious_decay is not for sgd");
+  refused({"--optimizer", "adam", "--cautious-decay"}, "cautious_decay is not for adam");
+  refused({"--optimizer", "adam", "--beta1", "0.8"}, "--beta1 is for --optimizer adamw");
   refused({"--weight-decay", "0", "--weight-decay-end", "0.1"},
           "weight_decay_end needs a weight_decay above 0");
   refused({"--optimizer", "muon", "--head-size", "4"},
