@@ -1,0 +1,445 @@
+#include "tapegrad/autograd/ops/conv2d_kernels.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "tapegrad/autograd/gemm/gemm.h"
+#include "tapegrad/autograd/kernels/elementwise.h"
+#include "tapegrad/autograd/kernels/vector_math.h"
+
+namespace tapegrad {
+namespace {
+
+// Columns of a piece: about half of a core's cache, but never so few places that a product would
+// spend its time on packing the weight.
+constexpr std::int64_t kColumnBytes = 512 << 10, kLeastPlaces = 256;
+// The sums of weight gradients that are made side by side, and the most bytes that they may take.
+constexpr std::int64_t kMostParts = 16, kPartBytes = 64 << 20;
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a > 0 ? (a + b - 1) / b : a / b; }
+
+// Places [begin, end) of the output, of some images: all places if there are several images.
+struct Piece {
+  std::int64_t image = 0, images = 1, begin = 0, end = 0;
+  std::int64_t places() const { return images * (end - begin); }
+};
+
+// How the output is cut into pieces. It depends on sizes alone, and so do the bits of all sums.
+struct Pieces {
+  std::int64_t images = 1, chunks = 0;  // images in a piece, and pieces of images
+  std::int64_t places = 0, cuts = 1;    // places of an image in a piece, and pieces of an image
+  std::int64_t batch = 0, all_places = 0;
+
+  Pieces(const ConvGeometry& g, std::size_t element) : batch(g.batch), all_places(g.places()) {
+    const std::int64_t bytes = g.depth() * static_cast<std::int64_t>(element);
+    const std::int64_t most =
+        std::max(kLeastPlaces, kColumnBytes / std::max<std::int64_t>(1, bytes));
+    places = all_places;
+    if (all_places > most)
+      places = most >= g.out_size.w ? most / g.out_size.w * g.out_size.w : most;
+    cuts = (all_places + places - 1) / std::max<std::int64_t>(1, places);
+    if (cuts == 1) images = std::clamp<std::int64_t>(most / all_places, 1, std::max(batch, images));
+    chunks = (batch + images - 1) / images;
+  }
+  std::int64_t count() const { return chunks * cuts; }
+  Piece operator[](std::int64_t i) const {
+    const std::int64_t image = i / cuts * images, begin = i % cuts * places;
+    return {image, std::min(images, batch - image), begin, std::min(all_places, begin + places)};
+  }
+};
+
+// Threads share out the units. A single one is left to the threads of what it calls.
+template <class F>
+void share(std::int64_t units, const F& run) {
+  if (units == 1) return run(0);
+  parallel_for(units, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) run(i);
+  });
+}
+
+// One tap, seen along rows: place t of a row meets element t·stride + shift of x's row, and that is
+// inside of x for t in [begin, end).
+struct TapRange {
+  std::int64_t shift, begin, end;
+  TapRange(const ConvGeometry& g, std::int64_t tap)
+      : shift(tap * g.dilation.w - g.padding.w),
+        begin(std::clamp<std::int64_t>(ceil_div(-shift, g.stride.w), 0, g.out_size.w)),
+        end(std::clamp(ceil_div(g.size.w - shift, g.stride.w), begin, g.out_size.w)) {}
+};
+
+// Walks the columns (channels / groups · taps, places) of a piece of one group: for each of its
+// stretches of n places in one row of the output, visit(x, column, n, begin, end) says that places
+// [begin, end) of them meet the elements x + t·stride.w of x, counted from the group's first
+// channel in the piece's first image, and that the others meet padding. Threads share out channels.
+template <class Visit>
+void walk(const ConvGeometry& g, const Piece& piece, const Visit& visit) {
+  const std::int64_t plane = g.size.h * g.size.w, width = g.out_size.w, taps = g.taps.h * g.taps.w;
+  const std::int64_t work = std::max<std::int64_t>(1, taps * piece.places());
+  const auto one_tap = [&](std::int64_t row) {
+    const std::int64_t c = row / taps, i = row % taps / g.taps.w;
+    const TapRange range(g, row % g.taps.w);
+    std::int64_t column = row * piece.places();
+    for (std::int64_t m = 0; m < piece.images; ++m) {
+      for (std::int64_t place = piece.begin; place < piece.end;) {
+        const std::int64_t r = place / width, t = place % width;
+        const std::int64_t n = std::min(width - t, piece.end - place);
+        const std::int64_t y = r * g.stride.h + i * g.dilation.h - g.padding.h;
+        const bool inside = y >= 0 && y < g.size.h;
+        visit((m * g.channels + c) * plane + y * g.size.w + t * g.stride.w + range.shift, column, n,
+              inside ? std::clamp<std::int64_t>(range.begin - t, 0, n) : 0,
+              inside ? std::clamp<std::int64_t>(range.end - t, 0, n) : 0);
+        place += n;
+        column += n;
+      }
+    }
+  };
+  parallel_for(g.channels / g.groups, kElementGrain / work + 1, [&](auto first, auto last) {
+    for (std::int64_t row = first * taps; row < last * taps; ++row) one_tap(row);
+  });
+}
+
+template <class T>
+void unfold(const ConvGeometry& g, const Piece& piece, const T* x, T* columns) {
+  const std::int64_t stride = g.stride.w;
+  walk(g, piece, [=](auto from, auto column, auto n, auto begin, auto end) {
+    T* to = columns + column;
+    std::fill(to, to + begin, T{0});
+    if (stride == 1) {
+      std::copy(x + (from + begin), x + (from + std::max(begin, end)), to + begin);
+    } else {
+      for (auto t = begin; t < end; ++t) to[t] = x[from + t * stride];
+    }
+    std::fill(to + std::max(begin, end), to + n, T{0});
+  });
+}
+
+// Adds each element of the columns to the element of x that it comes from.
+template <class T>
+void fold(const ConvGeometry& g, const Piece& piece, const T* columns, T* x) {
+  const std::int64_t stride = g.stride.w;
+  walk(g, piece, [=](auto to, auto column, auto, auto begin, auto end) {
+    if (stride == 1) {
+      for (auto t = begin; t < end; ++t) x[to + t] += columns[column + t];
+    } else {
+      for (auto t = begin; t < end; ++t) x[to + t * stride] += columns[column + t];
+    }
+  });
+}
+
+template <class T>
+class Buffer {
+ public:
+  explicit Buffer(std::int64_t n) : scratch_(static_cast<std::size_t>(n) * sizeof(T)) {}
+  T* data() const { return static_cast<T*>(scratch_.data()); }
+
+ private:
+  Scratch scratch_;
+};
+
+// The products of one convolution for elements of type T.
+template <class T>
+class Products {
+ public:
+  explicit Products(const ConvGeometry& geometry)
+      : g_(geometry),
+        pieces_(geometry, sizeof(T)),
+        out_(g_.out / g_.groups),
+        plain_(g_.taps.h * g_.taps.w == 1 && g_.stride.h == 1 && g_.stride.w == 1 &&
+               g_.padding.h == 0 && g_.padding.w == 0) {}
+
+  void forward(const T* x, const T* w, const T* bias, T* y) const {
+    share(g_.groups * pieces_.count(), [&](std::int64_t i) {
+      const std::int64_t group = i % g_.groups;
+      const Piece piece = pieces_[i / g_.groups];
+      const Columns columns(*this, piece, group, x);
+      const Rows rows(*this, piece, group);
+      T* to = rows.place(y);
+      if (bias != nullptr) {
+        for (std::int64_t o = 0; o < out_; ++o) {
+          std::fill_n(to + o * rows.stride, piece.places(), bias[group * out_ + o]);
+        }
+      }
+      gemm(Gemm<T>{.m = out_,
+                   .n = piece.places(),
+                   .k = g_.depth(),
+                   .a = w + group * out_ * g_.depth(),
+                   .lda = g_.depth(),
+                   .b = columns.data,
+                   .ldb = columns.stride,
+                   .c = to,
+                   .ldc = rows.stride,
+                   .beta = bias != nullptr ? T{1} : T{0}});
+      rows.scatter(y);
+    });
+  }
+
+  // dx is zeros before.
+  void input_gradient(const T* dy, const T* w, T* dx) const {
+    share(g_.groups * pieces_.chunks, [&](std::int64_t i) {
+      const std::int64_t group = i % g_.groups, chunk = i / g_.groups;
+      for (std::int64_t k = chunk * pieces_.cuts; k < (chunk + 1) * pieces_.cuts; ++k) {
+        const Piece piece = pieces_[k];
+        const Rows rows(*this, piece, group);
+        const bool direct = plain_ && piece.images == 1;
+        const Buffer<T> columns(direct ? 0 : g_.depth() * piece.places());
+        T* to = dx + x_offset(piece, group) + (direct ? piece.begin : 0);
+        gemm(Gemm<T>{.ta = true,
+                     .m = g_.depth(),
+                     .n = piece.places(),
+                     .k = out_,
+                     .a = w + group * out_ * g_.depth(),
+                     .lda = g_.depth(),
+                     .b = rows.gather(dy),
+                     .ldb = rows.stride,
+                     .c = direct ? to : columns.data(),
+                     .ldc = direct ? g_.places() : piece.places()});
+        if (!direct) fold(g_, piece, columns.data(), to);
+      }
+    });
+  }
+
+  // `parts` are sums over fixed shares of the pieces: (parts, out, depth).
+  std::int64_t part_count() const {
+    const auto bytes = static_cast<std::int64_t>(sizeof(T)) * std::max<std::int64_t>(1, g_.out) *
+                       std::max<std::int64_t>(1, g_.depth());
+    return std::clamp<std::int64_t>(std::min(kMostParts, kPartBytes / bytes), 1,
+                                    std::max<std::int64_t>(1, pieces_.count()));
+  }
+  void weight_gradient(const T* dy, const T* x, T* parts) const {
+    const std::int64_t count = pieces_.count(), n_parts = part_count();
+    share(g_.groups * n_parts, [&](std::int64_t i) {
+      const std::int64_t group = i % g_.groups, part = i / g_.groups;
+      T* sum = parts + (part * g_.groups + group) * out_ * g_.depth();
+      const std::int64_t first = part * count / n_parts;
+      for (std::int64_t k = first; k < (part + 1) * count / n_parts; ++k) {
+        const Piece piece = pieces_[k];
+        const Columns columns(*this, piece, group, x);
+        const Rows rows(*this, piece, group);
+        gemm(Gemm<T>{.tb = true,
+                     .m = out_,
+                     .n = g_.depth(),
+                     .k = piece.places(),
+                     .a = rows.gather(dy),
+                     .lda = rows.stride,
+                     .b = columns.data,
+                     .ldb = columns.stride,
+                     .c = sum,
+                     .ldc = g_.depth(),
+                     .beta = k == first ? T{0} : T{1}});
+      }
+    });
+  }
+
+ private:
+  std::int64_t x_offset(const Piece& piece, std::int64_t group) const {
+    const std::int64_t channel = piece.image * g_.channels + group * (g_.channels / g_.groups);
+    return channel * g_.size.h * g_.size.w;
+  }
+
+  // The columns of a piece: x itself, if the kernel has one tap.
+  struct Columns {
+    Columns(const Products& p, const Piece& piece, std::int64_t group, const T* x)
+        : direct(p.plain_ && piece.images == 1),
+          buffer(direct ? 0 : p.g_.depth() * piece.places()),
+          data(direct ? x + p.x_offset(piece, group) + piece.begin : buffer.data()),
+          stride(direct ? p.g_.places() : piece.places()) {
+      if (!direct) unfold(p.g_, piece, x + p.x_offset(piece, group), buffer.data());
+    }
+    bool direct;
+    Buffer<T> buffer;
+    const T* data;
+    std::int64_t stride;
+  };
+
+  // A piece of y or dy as a matrix (out / groups, places). Of one image it lies there already; of
+  // several it is a copy.
+  struct Rows {
+    Rows(const Products& p, const Piece& a_piece, std::int64_t group)
+        : piece(a_piece),
+          out(p.out_),
+          image(p.g_.out * p.g_.places()),
+          plane(p.g_.places()),
+          offset(piece.image * image + group * out * plane + piece.begin),
+          buffer(piece.images == 1 ? 0 : out * piece.places()),
+          stride(piece.images == 1 ? plane : piece.places()) {}
+
+    T* place(T* y) const { return piece.images == 1 ? y + offset : buffer.data(); }
+    const T* gather(const T* y) const {
+      if (piece.images == 1) return y + offset;
+      each([&](auto at, auto in_buffer) { std::copy_n(y + at, plane, buffer.data() + in_buffer); });
+      return buffer.data();
+    }
+    void scatter(T* y) const {
+      if (piece.images == 1) return;
+      each([&](auto at, auto in_buffer) { std::copy_n(buffer.data() + in_buffer, plane, y + at); });
+    }
+    template <class F>
+    void each(const F& copy) const {
+      parallel_for(out, kElementGrain / piece.places() + 1, [&](auto begin, auto end) {
+        for (std::int64_t o = begin; o < end; ++o) {
+          for (std::int64_t m = 0; m < piece.images; ++m) {
+            copy(offset + m * image + o * plane, o * stride + m * plane);
+          }
+        }
+      });
+    }
+
+    Piece piece;
+    std::int64_t out, image, plane, offset;
+    Buffer<T> buffer;
+    std::int64_t stride;
+  };
+
+  ConvGeometry g_;
+  Pieces pieces_;
+  std::int64_t out_;
+  bool plain_;  // the columns are x
+};
+
+// Groups of one channel each: output plane o meets plane o / (out / channels) of x alone.
+bool is_depthwise(const ConvGeometry& g) { return g.channels == g.groups && g.depth() > 0; }
+
+// Calls visit(tap, x, y, begin, end) for each tap and each row of an output plane: places
+// [begin, end) after y, in the plane, meet the elements x + t·stride.w of the plane of x.
+template <class Visit>
+void walk_plane(const ConvGeometry& g, const std::vector<TapRange>& ranges, const Visit& visit) {
+  for (std::int64_t r = 0; r < g.out_size.h; ++r) {
+    for (std::int64_t i = 0; i < g.taps.h; ++i) {
+      const std::int64_t row = r * g.stride.h + i * g.dilation.h - g.padding.h;
+      if (row < 0 || row >= g.size.h) continue;
+      for (std::int64_t j = 0; j < g.taps.w; ++j) {
+        const TapRange& range = ranges[static_cast<std::size_t>(j)];
+        visit(i * g.taps.w + j, row * g.size.w + range.shift, r * g.out_size.w, range.begin,
+              range.end);
+      }
+    }
+  }
+}
+
+std::vector<TapRange> tap_ranges(const ConvGeometry& g) {
+  std::vector<TapRange> ranges;
+  for (std::int64_t j = 0; j < g.taps.w; ++j) ranges.emplace_back(g, j);
+  return ranges;
+}
+
+std::int64_t plane_grain(const ConvGeometry& g, std::int64_t planes) {
+  return 1 + kElementGrain / std::max<std::int64_t>(1, g.places() * g.depth() * planes);
+}
+
+template <class T>
+void depthwise_forward(const ConvGeometry& g, const T* x, const T* w, const T* bias, T* y) {
+  const std::vector<TapRange> ranges = tap_ranges(g);
+  const std::int64_t plane = g.size.h * g.size.w, multiple = g.out / g.channels, s = g.stride.w;
+  parallel_for(g.batch * g.out, plane_grain(g, 1), [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t p = first; p < last; ++p) {
+      const T* from = x + p / multiple * plane;
+      const T* taps = w + p % g.out * g.depth();
+      T* to = y + p * g.places();
+      std::fill_n(to, g.places(), bias != nullptr ? bias[p % g.out] : T{0});
+      walk_plane(g, ranges, [=](auto tap, auto in, auto out, auto begin, auto end) {
+        const T factor = taps[tap];
+        T* __restrict row = to + out;
+        const T* __restrict elements = from + in;
+        if (s == 1) {
+          for (auto t = begin; t < end; ++t) row[t] += factor * elements[t];
+        } else {
+          for (auto t = begin; t < end; ++t) row[t] += factor * elements[t * s];
+        }
+      });
+    }
+  });
+}
+
+// dx is zeros before.
+template <class T>
+void depthwise_input_gradient(const ConvGeometry& g, const T* dy, const T* w, T* dx) {
+  const std::vector<TapRange> ranges = tap_ranges(g);
+  const std::int64_t plane = g.size.h * g.size.w, multiple = g.out / g.channels, s = g.stride.w;
+  parallel_for(g.batch * g.channels, plane_grain(g, multiple), [&](auto first, auto last) {
+    for (std::int64_t p = first * multiple; p < last * multiple; ++p) {
+      T* to = dx + p / multiple * plane;
+      const T* taps = w + p % g.out * g.depth();
+      const T* from = dy + p * g.places();
+      walk_plane(g, ranges, [=](auto tap, auto in, auto out, auto begin, auto end) {
+        const T factor = taps[tap];
+        const T* __restrict row = from + out;
+        T* __restrict elements = to + in;
+        if (s == 1) {
+          for (auto t = begin; t < end; ++t) elements[t] += factor * row[t];
+        } else {
+          for (auto t = begin; t < end; ++t) elements[t * s] += factor * row[t];
+        }
+      });
+    }
+  });
+}
+
+template <class T>
+void depthwise_weight_gradient(const ConvGeometry& g, const T* dy, const T* x, T* dw) {
+  const std::vector<TapRange> ranges = tap_ranges(g);
+  const std::int64_t plane = g.size.h * g.size.w, multiple = g.out / g.channels, s = g.stride.w;
+  parallel_for(g.out, plane_grain(g, g.batch), [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t o = first; o < last; ++o) {
+      std::vector<double> sums(static_cast<std::size_t>(g.depth()), 0.0);
+      for (std::int64_t n = 0; n < g.batch; ++n) {
+        const T* rows = dy + (n * g.out + o) * g.places();
+        const T* elements = x + (n * g.channels + o / multiple) * plane;
+        walk_plane(g, ranges, [&](auto tap, auto in, auto out, auto begin, auto end) {
+          const T *row = rows + out + begin, *from = elements + (in + begin * s);
+          sums[static_cast<std::size_t>(tap)] += static_cast<double>(
+              s == 1 ? sum_row<T>(end - begin, [=](auto t) { return row[t] * from[t]; })
+                     : sum_row<T>(end - begin, [=](auto t) { return row[t] * from[t * s]; }));
+        });
+      }
+      std::transform(sums.begin(), sums.end(), dw + o * g.depth(),
+                     [](double sum) { return static_cast<T>(sum); });
+    }
+  });
+}
+
+}  // namespace
+
+Tensor conv2d_forward(const ConvGeometry& g, const Tensor& x, const Tensor& w, const Tensor& bias) {
+  Tensor y = Tensor::empty(g.y_shape(), x.dtype());
+  dispatch(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T* b = bias.defined() ? bias.data<T>() : nullptr;
+    if (is_depthwise(g)) {
+      depthwise_forward(g, x.data<T>(), w.data<T>(), b, y.mutable_data<T>());
+    } else {
+      Products<T>(g).forward(x.data<T>(), w.data<T>(), b, y.mutable_data<T>());
+    }
+  });
+  return y;
+}
+
+Tensor conv2d_input_gradient(const ConvGeometry& g, const Tensor& dy, const Tensor& w) {
+  Tensor dx = Tensor::zeros(g.x_shape(), dy.dtype());
+  dispatch(dy.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    if (is_depthwise(g)) {
+      depthwise_input_gradient(g, dy.data<T>(), w.data<T>(), dx.mutable_data<T>());
+    } else {
+      Products<T>(g).input_gradient(dy.data<T>(), w.data<T>(), dx.mutable_data<T>());
+    }
+  });
+  return dx;
+}
+
+Tensor conv2d_weight_gradient(const ConvGeometry& g, const Tensor& dy, const Tensor& x) {
+  return dispatch(dy.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    if (is_depthwise(g)) {
+      Tensor dw = Tensor::empty(g.weight_shape(), dy.dtype());
+      depthwise_weight_gradient(g, dy.data<T>(), x.data<T>(), dw.mutable_data<T>());
+      return dw;
+    }
+    const Products<T> products(g);
+    const std::int64_t parts = products.part_count();
+    Tensor sums = Tensor::zeros(g.weight_shape().inserted(0, parts), dy.dtype());
+    products.weight_gradient(dy.data<T>(), x.data<T>(), sums.mutable_data<T>());
+    return parts == 1 ? sums.view(g.weight_shape()) : sum(sums, {0});
+  });
+}
+
+}  // namespace tapegrad

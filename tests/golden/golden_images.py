@@ -1,0 +1,41 @@
+"""Ops on images in PyTorch, with gradients, in float32 and float64; and small networks of image layers.
+
+usage: python3 tests/golden/golden_images.py, with PyTorch, numpy and safetensors
+"""
+
+import pathlib
+import sys
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from safetensors.torch import save_file
+
+sys.dont_write_bytecode = True
+import golden_ops
+
+# name → (function of the inputs, [shapes of the inputs, …])
+OPS = {
+    "conv2d": (F.conv2d, [[(2, 3, 6, 5), (4, 3, 3, 2), (4,)], [(3, 4, 5), (2, 3, 2, 2)], [(0, 3, 5, 4), (2, 3, 2, 2), (2,)]]),
+    "conv2d(stride=2x1,padding=1x2)": (lambda *x: F.conv2d(*x, stride=(2, 1), padding=(1, 2)), [[(2, 2, 7, 6), (3, 2, 3, 3), (3,)]]),
+    "conv2d(padding=2,dilation=2x1,groups=2)": (
+        lambda *x: F.conv2d(*x, padding=2, dilation=(2, 1), groups=2), [[(2, 4, 5, 6), (4, 2, 3, 2), (4,)]]),
+    "conv2d(stride=3,padding=4)": (lambda *x: F.conv2d(*x, stride=3, padding=4), [[(1, 1, 2, 3), (1, 1, 3, 3)]]),
+    "conv2d(groups=4)": (lambda *x: F.conv2d(*x, groups=4), [[(2, 4, 5, 6), (8, 1, 3, 3), (8,)], [(2, 4, 5, 6), (4, 1, 2, 3)]]),
+    "conv_transpose2d": (F.conv_transpose2d, [[(2, 3, 4, 3), (3, 2, 3, 2), (2,)]]),
+    "conv_transpose2d(stride=2,padding=1,output_padding=1,groups=2)": (
+        lambda *x: F.conv_transpose2d(*x, stride=2, padding=1, output_padding=1, groups=2), [[(2, 4, 3, 4), (4, 3, 3, 3), (6,)]]),
+}
+
+
+def op_tensors():
+    """{case/dtype/name: tensor}, as golden_ops.op_tensors() makes them."""
+    golden_ops.OPS = {name: run for name, (run, _) in OPS.items()}
+    golden_ops.cases = lambda: (
+        (name, ",".join("x".join(map(str, s)) for s in shapes), shapes, None) for name, (_, many) in OPS.items() for shapes in many)
+    return golden_ops.op_tensors()
+
+
+if __name__ == "__main__":
+    folder = pathlib.Path(__file__).parent
+    save_file({k: v.contiguous().clone() for k, v in op_tensors().items()}, folder / "image_ops.safetensors")
