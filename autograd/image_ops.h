@@ -42,4 +42,55 @@ struct ConvTranspose2dOptions {
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         const ConvTranspose2dOptions& options = {});
 
+// --- Pooling: each channel by itself. A stride of 0 stands for the kernel. ---
+
+struct MaxPool2dOptions {
+  Size2d stride = 0, padding = 0, dilation = 1;
+};
+// The largest element of each window of K_h × K_w; padding does not count. The first of equal
+// elements gets the gradient; NaN counts as largest.  (N, C, H, W) → (N, C, H_out, W_out), H_out as
+// for conv2d. Error if the padding is more than half of the kernel.
+Tensor max_pool2d(const Tensor& x, Size2d kernel, const MaxPool2dOptions& options = {});
+struct AvgPool2dOptions {
+  Size2d stride = 0, padding = 0;
+  bool count_include_pad = true;  // the divisor counts padding, whose elements are 0
+};
+Tensor avg_pool2d(const Tensor& x, Size2d kernel, const AvgPool2dOptions& options = {});
+// Means of H_out × W_out windows that cover x evenly: window r has rows ⌊r·H / H_out⌋ up to
+// ⌈(r + 1)·H / H_out⌉.
+Tensor adaptive_avg_pool2d(const Tensor& x, Size2d out);
+
+// The same for signals, x (N, C, L) or (C, L).
+struct Pool1dOptions {
+  std::int64_t stride = 0, padding = 0;
+};
+Tensor max_pool1d(const Tensor& x, std::int64_t kernel, const Pool1dOptions& options = {});
+Tensor avg_pool1d(const Tensor& x, std::int64_t kernel, const Pool1dOptions& options = {});
+
+enum class Upsample {
+  nearest,   // element (r, t) is x's (⌊r·H / H_out⌋, ⌊t·W / W_out⌋)
+  bilinear,  // between the four nearest centres, as PyTorch with align_corners=False
+};
+// x stretched, or shrunk, to `out`. Error if x or out has a size of 0.
+Tensor upsample(const Tensor& x, Size2d out, Upsample mode = Upsample::nearest);
+
+// --- Normalisation of channels: x (N, C, …), weight and bias (C) or undefined. ---
+
+struct BatchNormResult {
+  Tensor y;
+  Tensor mean, var;  // (C), of x; var divides by one less than it sums. Without gradients.
+};
+// (x − mean)/√(var + eps)·weight + bias with the mean and the biased variance of each channel over
+// all else (Ioffe & Szegedy, "Batch Normalization", 2015): for training. Error if a channel has one
+// element.
+BatchNormResult batch_norm(const Tensor& x, const Tensor& weight = {}, const Tensor& bias = {},
+                           double eps = 1e-5);
+// The same with a mean and a variance that are given, (C): for evaluation. They are constants.
+Tensor batch_norm_with(const Tensor& x, const Tensor& mean, const Tensor& var,
+                       const Tensor& weight = {}, const Tensor& bias = {}, double eps = 1e-5);
+// The same with the mean and the variance of each group of C / groups channels of each of the N (Wu
+// & He, "Group Normalization", 2018). Error if groups does not divide C.
+Tensor group_norm(const Tensor& x, std::int64_t groups, const Tensor& weight = {},
+                  const Tensor& bias = {}, double eps = 1e-5);
+
 }  // namespace tapegrad

@@ -16,8 +16,6 @@ constexpr std::int64_t kColumnBytes = 512 << 10, kLeastPlaces = 256;
 // The sums of weight gradients that are made side by side, and the most bytes that they may take.
 constexpr std::int64_t kMostParts = 16, kPartBytes = 64 << 20;
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a > 0 ? (a + b - 1) / b : a / b; }
-
 // Places [begin, end) of the output, of some images: all places if there are several images.
 struct Piece {
   std::int64_t image = 0, images = 1, begin = 0, end = 0;
@@ -56,16 +54,6 @@ void share(std::int64_t units, const F& run) {
     for (std::int64_t i = begin; i < end; ++i) run(i);
   });
 }
-
-// One tap, seen along rows: place t of a row meets element t·stride + shift of x's row, and that is
-// inside of x for t in [begin, end).
-struct TapRange {
-  std::int64_t shift, begin, end;
-  TapRange(const ConvGeometry& g, std::int64_t tap)
-      : shift(tap * g.dilation.w - g.padding.w),
-        begin(std::clamp<std::int64_t>(ceil_div(-shift, g.stride.w), 0, g.out_size.w)),
-        end(std::clamp(ceil_div(g.size.w - shift, g.stride.w), begin, g.out_size.w)) {}
-};
 
 // Walks the columns (channels / groups · taps, places) of a piece of one group: for each of its
 // stretches of n places in one row of the output, visit(x, column, n, begin, end) says that places
@@ -298,33 +286,6 @@ class Products {
 
 // Groups of one channel each: output plane o meets plane o / (out / channels) of x alone.
 bool is_depthwise(const ConvGeometry& g) { return g.channels == g.groups && g.depth() > 0; }
-
-// Calls visit(tap, x, y, begin, end) for each tap and each row of an output plane: places
-// [begin, end) after y, in the plane, meet the elements x + t·stride.w of the plane of x.
-template <class Visit>
-void walk_plane(const ConvGeometry& g, const std::vector<TapRange>& ranges, const Visit& visit) {
-  for (std::int64_t r = 0; r < g.out_size.h; ++r) {
-    for (std::int64_t i = 0; i < g.taps.h; ++i) {
-      const std::int64_t row = r * g.stride.h + i * g.dilation.h - g.padding.h;
-      if (row < 0 || row >= g.size.h) continue;
-      for (std::int64_t j = 0; j < g.taps.w; ++j) {
-        const TapRange& range = ranges[static_cast<std::size_t>(j)];
-        visit(i * g.taps.w + j, row * g.size.w + range.shift, r * g.out_size.w, range.begin,
-              range.end);
-      }
-    }
-  }
-}
-
-std::vector<TapRange> tap_ranges(const ConvGeometry& g) {
-  std::vector<TapRange> ranges;
-  for (std::int64_t j = 0; j < g.taps.w; ++j) ranges.emplace_back(g, j);
-  return ranges;
-}
-
-std::int64_t plane_grain(const ConvGeometry& g, std::int64_t planes) {
-  return 1 + kElementGrain / std::max<std::int64_t>(1, g.places() * g.depth() * planes);
-}
 
 template <class T>
 void depthwise_forward(const ConvGeometry& g, const T* x, const T* w, const T* bias, T* y) {

@@ -14,6 +14,7 @@ from safetensors.torch import save_file
 sys.dont_write_bytecode = True
 import golden_ops
 
+TIES = np.array([[[1, 3, 3, 0], [3, 3, 1, 0], [np.nan, 1, 0, -np.inf], [2, np.nan, -np.inf, -np.inf]]])
 # name → (function of the inputs, [shapes of the inputs, …])
 OPS = {
     "conv2d": (F.conv2d, [[(2, 3, 6, 5), (4, 3, 3, 2), (4,)], [(3, 4, 5), (2, 3, 2, 2)], [(0, 3, 5, 4), (2, 3, 2, 2), (2,)]]),
@@ -25,6 +26,23 @@ OPS = {
     "conv_transpose2d": (F.conv_transpose2d, [[(2, 3, 4, 3), (3, 2, 3, 2), (2,)]]),
     "conv_transpose2d(stride=2,padding=1,output_padding=1,groups=2)": (
         lambda *x: F.conv_transpose2d(*x, stride=2, padding=1, output_padding=1, groups=2), [[(2, 4, 3, 4), (4, 3, 3, 3), (6,)]]),
+    "max_pool2d(2)": (lambda x: F.max_pool2d(x, 2), [[(2, 3, 5, 6)], [(3, 4, 4)], [(0, 3, 4, 4)], [TIES]]),
+    "max_pool2d(3x2,stride=2x1,padding=1,dilation=1x2)": (
+        lambda x: F.max_pool2d(x, (3, 2), (2, 1), 1, (1, 2)), [[(2, 3, 5, 6)], [TIES]]),
+    "max_pool1d(3,stride=2,padding=1)": (lambda x: F.max_pool1d(x, 3, 2, 1), [[(2, 3, 7)], [(3, 6)]]),
+    "avg_pool2d(2)": (lambda x: F.avg_pool2d(x, 2), [[(2, 3, 5, 6)], [(3, 4, 4)]]),
+    "avg_pool2d(3x2,stride=2x1,padding=1)": (lambda x: F.avg_pool2d(x, (3, 2), (2, 1), 1), [[(2, 3, 5, 6)]]),
+    "avg_pool2d(3,stride=2,padding=1,not counted)": (
+        lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), [[(2, 3, 5, 6)]]),
+    "avg_pool1d(3,stride=2,padding=1)": (lambda x: F.avg_pool1d(x, 3, 2, 1), [[(2, 3, 7)]]),
+    "adaptive_avg_pool2d(3x4)": (lambda x: F.adaptive_avg_pool2d(x, (3, 4)), [[(2, 3, 5, 9)], [(3, 2, 2)]]),
+    "upsample(6x4)": (lambda x: F.interpolate(x, size=(6, 4)), [[(2, 3, 3, 2)], [(1, 2, 4, 9)]]),
+    "upsample(6x5,bilinear)": (lambda x: F.interpolate(x, size=(6, 5), mode="bilinear"), [[(2, 3, 3, 2)], [(1, 2, 8, 9)]]),
+    "batch_norm": (lambda x, *p: F.batch_norm(x, None, None, *p, training=True),
+                   [[(4, 3, 2, 5), (3,), (3,)], [(2, 3, 5)], [(6, 4), (4,), (4,)]]),
+    "batch_norm_with": (lambda x, *p: F.batch_norm(x, torch.tensor([0.5, -1, 2], dtype=x.dtype), torch.tensor([0.25, 1, 4], dtype=x.dtype), *p),
+                        [[(4, 3, 2, 5), (3,), (3,)], [(2, 3)]]),
+    "group_norm(2)": (lambda x, *p: F.group_norm(x, 2, *p), [[(3, 4, 2, 5), (4,), (4,)], [(2, 6, 3)]]),
 }
 
 
@@ -32,7 +50,7 @@ def op_tensors():
     """{case/dtype/name: tensor}, as golden_ops.op_tensors() makes them."""
     golden_ops.OPS = {name: run for name, (run, _) in OPS.items()}
     golden_ops.cases = lambda: (
-        (name, ",".join("x".join(map(str, s)) for s in shapes), shapes, None) for name, (_, many) in OPS.items() for shapes in many)
+        (name, ",".join("x".join(map(str, s)) if isinstance(s, tuple) else "ties" for s in shapes), shapes, None) for name, (_, many) in OPS.items() for shapes in many)
     return golden_ops.op_tensors()
 
 

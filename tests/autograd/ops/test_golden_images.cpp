@@ -24,7 +24,49 @@ const std::map<std::string, ImageOp>& image_ops() {
   const auto back = [](const ConvTranspose2dOptions& o) {
     return [=](Inputs x) { return conv_transpose2d(x[0], x[1], x[2], o); };
   };
+  const auto one = [](std::function<Tensor(const Tensor&)> f) {
+    return [=](Inputs x) { return f(x[0]); };
+  };
+  const auto norm = [](auto f) {
+    return [=](Inputs x) {
+      return f(x[0], x.size() > 1 ? x[1] : Tensor(), x.size() > 2 ? x[2] : Tensor());
+    };
+  };
   static const std::map<std::string, ImageOp> table = {
+      {"max_pool2d(2)", one([](const Tensor& x) { return max_pool2d(x, 2); })},
+      {"max_pool2d(3x2,stride=2x1,padding=1,dilation=1x2)", one([](const Tensor& x) {
+         return max_pool2d(x, {3, 2}, {.stride = {2, 1}, .padding = 1, .dilation = {1, 2}});
+       })},
+      {"max_pool1d(3,stride=2,padding=1)",
+       one([](const Tensor& x) { return max_pool1d(x, 3, {.stride = 2, .padding = 1}); })},
+      {"avg_pool2d(2)", one([](const Tensor& x) { return avg_pool2d(x, 2); })},
+      {"avg_pool2d(3x2,stride=2x1,padding=1)", one([](const Tensor& x) {
+         return avg_pool2d(x, {3, 2}, {.stride = {2, 1}, .padding = 1});
+       })},
+      {"avg_pool2d(3,stride=2,padding=1,not counted)", one([](const Tensor& x) {
+         return avg_pool2d(x, 3, {.stride = 2, .padding = 1, .count_include_pad = false});
+       })},
+      {"avg_pool1d(3,stride=2,padding=1)",
+       one([](const Tensor& x) { return avg_pool1d(x, 3, {.stride = 2, .padding = 1}); })},
+      {"adaptive_avg_pool2d(3x4)", one([](const Tensor& x) {
+         return adaptive_avg_pool2d(x, {3, 4});
+       })},
+      {"upsample(6x4)", one([](const Tensor& x) {
+         return upsample(x, {6, 4});
+       })},
+      {"upsample(6x5,bilinear)", one([](const Tensor& x) {
+         return upsample(x, {6, 5}, Upsample::bilinear);
+       })},
+      {"batch_norm", norm([](const Tensor& x, const Tensor& w, const Tensor& b) {
+         return batch_norm(x, w, b).y;
+       })},
+      {"batch_norm_with", norm([](const Tensor& x, const Tensor& w, const Tensor& b) {
+         const Tensor mean = Tensor::from<double>({0.5, -1, 2}, {3}).to(x.dtype());
+         return batch_norm_with(x, mean, mean * mean, w, b);
+       })},
+      {"group_norm(2)", norm([](const Tensor& x, const Tensor& w, const Tensor& b) {
+         return group_norm(x, 2, w, b);
+       })},
       {"conv2d", conv({})},
       {"conv2d(stride=2x1,padding=1x2)", conv({.stride = {2, 1}, .padding = {1, 2}})},
       {"conv2d(padding=2,dilation=2x1,groups=2)",
