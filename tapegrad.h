@@ -3,6 +3,7 @@
 // All of tapegrad: the engine, layers and models, optimisers, data, and runs.
 
 #include "tapegrad/autograd/check/gradcheck.h"
+#include "tapegrad/autograd/image_ops.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/profile.h"
 #include "tapegrad/autograd/tape.h"
@@ -24,6 +25,7 @@
 #include "tapegrad/nn/generation/beam.h"
 #include "tapegrad/nn/generation/generate.h"
 #include "tapegrad/nn/generation/token_stream.h"
+#include "tapegrad/nn/image_layers.h"
 #include "tapegrad/nn/summary.h"
 #include "tapegrad/nn/transformer.h"
 #include "tapegrad/optim/clip.h"

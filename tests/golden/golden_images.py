@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import torch
+import torch.nn as nn
 import torch.nn.functional as F
 from safetensors.torch import save_file
 
@@ -54,6 +55,53 @@ def op_tensors():
     return golden_ops.op_tensors()
 
 
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1 = nn.Conv2d(2, 6, (3, 5), stride=(1, 2), padding=2)
+        self.bn1 = nn.BatchNorm2d(6)
+        self.conv2 = nn.Conv2d(6, 6, 3, padding=1, groups=6, bias=False)
+        self.gn = nn.GroupNorm(3, 6)
+        self.conv3 = nn.Conv1d(6, 4, 3, padding=1)
+        self.bn2 = nn.BatchNorm1d(4)
+        self.fc = nn.Linear(12, 5)
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.bn1(self.conv1(x))), 2)
+        x = F.adaptive_avg_pool2d(self.gn(self.conv2(x)), (1, 3)).squeeze(2)
+        return self.fc(F.relu(self.bn2(self.conv3(x))).flatten(1))
+
+
+def net_tensors():
+    """The state_dict of a net after some steps, as torch would save it; and facts about the net."""
+    torch.manual_seed(123)
+    net = Net()
+    facts = {f"init/{name}": t for name, t in copied(net.state_dict()).items()}
+    torch.manual_seed(5)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        F.cross_entropy(net(torch.randn(8, 2, 9, 12) + 1), torch.randint(5, (8,))).backward()
+        optimizer.step()
+    state = copied(net.state_dict())
+    facts["x"], facts["targets"] = torch.randn(4, 2, 9, 12), torch.randint(5, (4,), dtype=torch.int32)
+    facts["eval/out"] = net.eval()(facts["x"]).detach()
+    facts["train/out"] = net.train()(facts["x"])
+    net.zero_grad()
+    F.cross_entropy(facts["train/out"], facts["targets"].long()).backward()
+    facts["train/out"] = facts["train/out"].detach()
+    facts |= {f"grad/{name}": p.grad for name, p in net.named_parameters()}
+    facts |= {f"after/{name}": t.clone() for name, t in net.named_buffers()}
+    return state, facts
+
+
+def copied(tensors):
+    return {name: t.contiguous().clone() for name, t in tensors.items()}
+
+
 if __name__ == "__main__":
     folder = pathlib.Path(__file__).parent
-    save_file({k: v.contiguous().clone() for k, v in op_tensors().items()}, folder / "image_ops.safetensors")
+    state, facts = net_tensors()
+    save_file(copied(op_tensors()), folder / "image_ops.safetensors")
+    save_file(state, folder / "image_net.safetensors")
+    save_file(copied(facts), folder / "image_net_facts.safetensors")
