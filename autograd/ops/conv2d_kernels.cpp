@@ -1,6 +1,7 @@
 #include "tapegrad/autograd/ops/conv2d_kernels.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "tapegrad/autograd/gemm/gemm.h"
@@ -55,62 +56,126 @@ void share(std::int64_t units, const F& run) {
   });
 }
 
-// Walks the columns (channels / groups · taps, places) of a piece of one group: for each of its
-// stretches of n places in one row of the output, visit(x, column, n, begin, end) says that places
-// [begin, end) of them meet the elements x + t·stride.w of x, counted from the group's first
-// channel in the piece's first image, and that the others meet padding. Threads share out channels.
+// One row of the columns of a piece, in one image: tap (i, j) of a channel meets all places.
+struct TapRow {
+  const ConvGeometry& g;
+  Piece piece;
+  std::int64_t x, column;  // where the channel's plane and the row begin
+  std::int64_t shift_h;    // row r of the output meets row r·stride + shift_h of x
+  TapRange range;
+
+  // Calls visit(x, column, n, begin, end) for each stretch of n places in a row of the output:
+  // [begin, end) of them meet the elements x + t·stride.w, the others meet padding.
+  template <class Visit>
+  void each_row(const Visit& visit) const {
+    const std::int64_t width = g.out_size.w;
+    std::int64_t r = piece.begin / width, t = piece.begin % width, to = column;
+    for (std::int64_t place = piece.begin; place < piece.end; ++r, t = 0) {
+      const std::int64_t n = std::min(width - t, piece.end - place);
+      const std::int64_t y = r * g.stride.h + shift_h;
+      const bool inside = y >= 0 && y < g.size.h;
+      visit(x + y * g.size.w + t * g.stride.w + range.shift, to, n,
+            inside ? std::clamp<std::int64_t>(range.begin - t, 0, n) : 0,
+            inside ? std::clamp<std::int64_t>(range.end - t, 0, n) : 0);
+      place += n;
+      to += n;
+    }
+  }
+
+  // True if rows of x and of the output are equally long: then all places meet x at one distance,
+  // but for those whose tap lies in the padding beside a row.
+  bool is_flat() const {
+    return g.stride.h == 1 && g.stride.w == 1 && g.out_size.w == g.size.w &&
+           piece.begin % g.size.w == 0 && piece.end % g.size.w == 0;
+  }
+  std::int64_t distance() const { return shift_h * g.size.w + range.shift; }
+  // The places, counted from the piece's first, that meet elements of the plane.
+  std::pair<std::int64_t, std::int64_t> flat_places() const {
+    const std::int64_t width = g.size.w, n = piece.end - piece.begin;
+    const std::int64_t first = std::max(-shift_h * width, -distance()) - piece.begin;
+    const std::int64_t last =
+        g.size.h * width - std::max(shift_h * width, distance()) - piece.begin;
+    const std::int64_t begin = std::clamp<std::int64_t>(first, 0, n);
+    return {begin, std::clamp(last, begin, n)};
+  }
+  // Puts zeros where the tap lies beside a row.
+  template <class T>
+  void clear_sides(T* row) const {
+    const std::int64_t width = g.size.w, n = piece.end - piece.begin;
+    for (std::int64_t i = 0; i < n; i += width) {
+      for (std::int64_t t = 0; t < range.begin; ++t) row[i + t] = T{0};
+      for (std::int64_t t = range.end; t < width; ++t) row[i + t] = T{0};
+    }
+  }
+};
+
+// Calls visit(row) for the columns (channels / groups · taps, places) of a piece of one group,
+// whose first channel in the piece's first image is at 0 of x. Threads share out channels.
 template <class Visit>
 void walk(const ConvGeometry& g, const Piece& piece, const Visit& visit) {
-  const std::int64_t plane = g.size.h * g.size.w, width = g.out_size.w, taps = g.taps.h * g.taps.w;
+  const std::int64_t plane = g.size.h * g.size.w, taps = g.taps.h * g.taps.w;
   const std::int64_t work = std::max<std::int64_t>(1, taps * piece.places());
-  const auto one_tap = [&](std::int64_t row) {
-    const std::int64_t c = row / taps, i = row % taps / g.taps.w;
-    const TapRange range(g, row % g.taps.w);
-    std::int64_t column = row * piece.places();
-    for (std::int64_t m = 0; m < piece.images; ++m) {
-      for (std::int64_t place = piece.begin; place < piece.end;) {
-        const std::int64_t r = place / width, t = place % width;
-        const std::int64_t n = std::min(width - t, piece.end - place);
-        const std::int64_t y = r * g.stride.h + i * g.dilation.h - g.padding.h;
-        const bool inside = y >= 0 && y < g.size.h;
-        visit((m * g.channels + c) * plane + y * g.size.w + t * g.stride.w + range.shift, column, n,
-              inside ? std::clamp<std::int64_t>(range.begin - t, 0, n) : 0,
-              inside ? std::clamp<std::int64_t>(range.end - t, 0, n) : 0);
-        place += n;
-        column += n;
+  parallel_for(g.channels / g.groups, kElementGrain / work + 1, [&](auto first, auto last) {
+    for (std::int64_t row = first * taps; row < last * taps; ++row) {
+      const std::int64_t c = row / taps, i = row % taps / g.taps.w;
+      const TapRange range(g, row % g.taps.w);
+      for (std::int64_t m = 0; m < piece.images; ++m) {
+        visit(TapRow{g, piece, (m * g.channels + c) * plane,
+                     row * piece.places() + m * (piece.end - piece.begin),
+                     i * g.dilation.h - g.padding.h, range});
       }
     }
-  };
-  parallel_for(g.channels / g.groups, kElementGrain / work + 1, [&](auto first, auto last) {
-    for (std::int64_t row = first * taps; row < last * taps; ++row) one_tap(row);
   });
 }
 
 template <class T>
 void unfold(const ConvGeometry& g, const Piece& piece, const T* x, T* columns) {
   const std::int64_t stride = g.stride.w;
-  walk(g, piece, [=](auto from, auto column, auto n, auto begin, auto end) {
-    T* to = columns + column;
-    std::fill(to, to + begin, T{0});
-    if (stride == 1) {
-      std::copy(x + (from + begin), x + (from + std::max(begin, end)), to + begin);
-    } else {
-      for (auto t = begin; t < end; ++t) to[t] = x[from + t * stride];
+  walk(g, piece, [=](const TapRow& row) {
+    if (row.is_flat()) {
+      const auto [begin, end] = row.flat_places();
+      T* to = columns + row.column;
+      std::fill(to, to + begin, T{0});
+      std::copy_n(x + (row.x + piece.begin + begin + row.distance()), end - begin, to + begin);
+      std::fill(to + end, to + (piece.end - piece.begin), T{0});
+      return row.clear_sides(to);
     }
-    std::fill(to + std::max(begin, end), to + n, T{0});
+    row.each_row([=](auto from, auto column, auto n, auto begin, auto end) {
+      T* to = columns + column;
+      for (std::int64_t t = 0; t < begin; ++t) to[t] = T{0};
+      if (stride == 1) {
+        for (auto t = begin; t < end; ++t) to[t] = x[from + t];
+      } else {
+        for (auto t = begin; t < end; ++t) to[t] = x[from + t * stride];
+      }
+      for (auto t = std::max(begin, end); t < n; ++t) to[t] = T{0};
+    });
   });
 }
 
-// Adds each element of the columns to the element of x that it comes from.
+// Adds each element of the columns to the element of x that it comes from. What lies over padding
+// may be overwritten.
 template <class T>
-void fold(const ConvGeometry& g, const Piece& piece, const T* columns, T* x) {
+void fold(const ConvGeometry& g, const Piece& piece, T* columns, T* x) {
   const std::int64_t stride = g.stride.w;
-  walk(g, piece, [=](auto to, auto column, auto, auto begin, auto end) {
-    if (stride == 1) {
-      for (auto t = begin; t < end; ++t) x[to + t] += columns[column + t];
-    } else {
-      for (auto t = begin; t < end; ++t) x[to + t * stride] += columns[column + t];
+  walk(g, piece, [=](const TapRow& row) {
+    if (row.is_flat()) {
+      const auto [begin, end] = row.flat_places();
+      T* __restrict from = columns + row.column;
+      row.clear_sides(from);
+      T* __restrict to = x + (row.x + piece.begin + row.distance());
+      for (auto i = begin; i < end; ++i) to[i] += from[i];
+      return;
     }
+    row.each_row([=](auto at, auto column, auto, auto begin, auto end) {
+      const T* __restrict from = columns + column;
+      T* __restrict to = x + at;
+      if (stride == 1) {
+        for (auto t = begin; t < end; ++t) to[t] += from[t];
+      } else {
+        for (auto t = begin; t < end; ++t) to[t * stride] += from[t];
+      }
+    });
   });
 }
 
@@ -284,8 +349,11 @@ class Products {
   bool plain_;  // the columns are x
 };
 
-// Groups of one channel each: output plane o meets plane o / (out / channels) of x alone.
-bool is_depthwise(const ConvGeometry& g) { return g.channels == g.groups && g.depth() > 0; }
+// Several groups of one channel each: output plane o meets plane o / (out / channels) of x alone.
+// One channel by itself is faster multiplied: its columns serve all outputs.
+bool is_depthwise(const ConvGeometry& g) {
+  return g.groups > 1 && g.channels == g.groups && g.depth() > 0;
+}
 
 template <class T>
 void depthwise_forward(const ConvGeometry& g, const T* x, const T* w, const T* bias, T* y) {

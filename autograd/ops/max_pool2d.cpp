@@ -1,4 +1,7 @@
+#include <algorithm>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "tapegrad/autograd/apply.h"
 #include "tapegrad/autograd/kernels/conv_geometry.h"
@@ -11,29 +14,61 @@ struct Largest {
   Tensor values, indices;
 };
 
+// The taps [begin, end) of each window that lie in `size` elements.
+std::vector<std::pair<std::int64_t, std::int64_t>> taps_inside(std::int64_t windows,
+                                                               std::int64_t size, std::int64_t taps,
+                                                               std::int64_t stride,
+                                                               std::int64_t padding,
+                                                               std::int64_t dilation) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> inside;
+  for (std::int64_t i = 0; i < windows; ++i) {
+    const std::int64_t first = i * stride - padding;
+    const std::int64_t begin = std::clamp<std::int64_t>(ceil_div(-first, dilation), 0, taps);
+    inside.emplace_back(begin, std::clamp(ceil_div(size - first, dilation), begin, taps));
+  }
+  return inside;
+}
+
 Largest largest(const ConvGeometry& g, const Tensor& x) {
-  Largest found{Tensor::full(g.y_shape(), -std::numeric_limits<double>::infinity(), x.dtype()),
-                Tensor::full(g.y_shape(), -1, DType::i32)};
-  const std::vector<TapRange> ranges = tap_ranges(g);
-  const std::int64_t stride = g.stride.w;
+  Largest found{Tensor::empty(g.y_shape(), x.dtype()), Tensor::empty(g.y_shape(), DType::i32)};
+  const auto rows =
+      taps_inside(g.out_size.h, g.size.h, g.taps.h, g.stride.h, g.padding.h, g.dilation.h);
+  const auto columns =
+      taps_inside(g.out_size.w, g.size.w, g.taps.w, g.stride.w, g.padding.w, g.dilation.w);
   dispatch(x.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const T* from = x.data<T>();
     T* values = found.values.mutable_data<T>();
     auto* indices = found.indices.mutable_data<std::int32_t>();
+    // The place of the window's largest element. A jump would be guessed wrong half of the time.
+    const auto one = [&](const T* plane, std::int64_t r, std::int64_t t) {
+      const auto [i0, i1] = rows[static_cast<std::size_t>(r)];
+      const auto [j0, j1] = columns[static_cast<std::size_t>(t)];
+      if (i0 == i1 || j0 == j1) return std::int64_t{-1};
+      const std::int64_t left = t * g.stride.w - g.padding.w;
+      const std::int64_t top = r * g.stride.h - g.padding.h;
+      const auto row = [&](std::int64_t i) { return (top + i * g.dilation.h) * g.size.w + left; };
+      std::int64_t at = row(i0) + j0 * g.dilation.w;
+      for (std::int64_t i = i0; i < i1; ++i) {
+        std::int64_t place = row(i) + j0 * g.dilation.w;
+        for (std::int64_t j = j0; j < j1; ++j, place += g.dilation.w) {
+          const T v = plane[place];
+          const std::int64_t take = (v > plane[at]) | (v != v);
+          at ^= (at ^ place) & -take;
+        }
+      }
+      return at;
+    };
     parallel_for(g.batch * g.channels, plane_grain(g, 1), [&](auto first, auto last) {
-      for (std::int64_t p = first; p < last; ++p) {
+      for (std::int64_t p = first, to = first * g.places(); p < last; ++p) {
         const T* plane = from + p * g.size.h * g.size.w;
-        walk_plane(g, ranges, [&](auto, auto in, auto out, auto begin, auto end) {
-          T* __restrict best = values + p * g.places() + out;
-          std::int32_t* __restrict at = indices + p * g.places() + out;
-          for (auto t = begin; t < end; ++t) {
-            const T v = plane[in + t * stride];
-            const bool take = (v > best[t]) | (v != v) | (at[t] < 0);
-            best[t] = take ? v : best[t];
-            at[t] = take ? static_cast<std::int32_t>(in + t * stride) : at[t];
+        for (std::int64_t r = 0; r < g.out_size.h; ++r) {
+          for (std::int64_t t = 0; t < g.out_size.w; ++t, ++to) {
+            const std::int64_t at = one(plane, r, t);
+            values[to] = at < 0 ? -std::numeric_limits<T>::infinity() : plane[at];
+            indices[to] = static_cast<std::int32_t>(at);
           }
-        });
+        }
       }
     });
   });

@@ -40,11 +40,13 @@ TEST_CASE("conv2d is the sum that its formula says, however its columns are cut"
     Shape x, w;
     Conv2dOptions options;
   };
-  // Pieces of rows, of parts of a row, of several images; one tap; groups; depthwise.
+  // Pieces of rows, of parts of a row, of several images; rows as long as x's; one tap; depthwise.
   const Case cases[] = {
       {{2, 40, 30, 31}, {3, 40, 5, 5}, {.stride = {1, 2}, .padding = {3, 1}, .dilation = {2, 1}}},
       {{1, 60, 2, 700}, {2, 60, 2, 9}, {.padding = {0, 4}}},
       {{9, 4, 6, 7}, {6, 2, 3, 3}, {.padding = 1, .groups = 2}},
+      {{2, 30, 40, 21}, {3, 30, 5, 3}, {.padding = {4, 1}, .dilation = {2, 1}}},
+      {{1, 30, 40, 21}, {3, 30, 4, 5}, {.padding = {1, 2}}},
       {{3, 5, 9, 4}, {2, 5, 1, 1}, {}},
       {{2, 3, 9, 8}, {6, 1, 3, 2}, {.stride = 2, .padding = {2, 0}, .groups = 3}},
   };
