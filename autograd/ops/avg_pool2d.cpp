@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "tapegrad/autograd/apply.h"
-#include "tapegrad/autograd/kernels/conv_geometry.h"
+#include "tapegrad/autograd/ops/conv_geometry.h"
 
 namespace tapegrad {
 namespace {

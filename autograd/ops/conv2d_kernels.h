@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tapegrad/autograd/kernels/conv_geometry.h"
+#include "tapegrad/autograd/ops/conv_geometry.h"
 
 namespace tapegrad {
 
