@@ -4,6 +4,8 @@
 #include <limits>
 #include <string_view>
 
+#include "tapegrad/base/parallel.h"
+
 namespace tapegrad::nn {
 namespace {
 
@@ -24,10 +26,13 @@ Shape kernel_shape(std::string_view layer, std::int64_t in, std::int64_t out, st
 Init initial(const Shape& weight) { return kaiming_uniform(weight.numel() / weight[0]); }
 
 // Adds 1 to a counter, which PyTorch's files have as i64, and stops at the type's largest number.
+// As a loop of kernels, which a dry run leaves out.
 void count_batch(Tensor counter) {
   dispatch_all(counter.dtype(), [&](auto zero) {
-    auto& n = *counter.mutable_data<decltype(zero)>();
-    if (n < std::numeric_limits<decltype(zero)>::max()) ++n;
+    auto* n = counter.mutable_data<decltype(zero)>();
+    parallel_for(1, 1, [=](std::int64_t, std::int64_t) {
+      if (*n < std::numeric_limits<decltype(zero)>::max()) ++*n;
+    });
   });
 }
 

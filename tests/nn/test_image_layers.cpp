@@ -2,6 +2,7 @@
 #include <string>
 
 #include "tapegrad/autograd/tensor/safetensors.h"
+#include "tapegrad/base/memory/dry_run.h"
 #include "tapegrad/nn/image_layers.h"
 #include "tapegrad/nn/layers.h"
 #include "tapegrad/tests/autograd/support.h"
@@ -96,6 +97,11 @@ TEST_CASE("BatchNorm's buffers are saved and not trained, and an empty batch lea
   CHECK(list(norm.running_var)[1] == Approx(0.9 + 0.8));
   CHECK(norm.num_batches_tracked.item() == 1);
   norm(Tensor::zeros({2, 2}), nn::Mode::evaluation);
+  {
+    const DryRun dry;
+    norm(Tensor::zeros({2, 2}), nn::Mode::training);
+  }
+  CHECK(list(norm.running_mean)[1] == Approx(0.7));
   CHECK(norm.num_batches_tracked.item() == 1);
 }
 
