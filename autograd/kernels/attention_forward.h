@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <type_traits>
 
 #include "tapegrad/autograd/kernels/attention_kernel.h"
 #include "tapegrad/autograd/kernels/one_query.h"
@@ -118,12 +119,25 @@ inline void AttentionKernel<T>::forward_query(const Tile& t, T* row, const HeadR
 template <class T>
 inline void AttentionKernel<T>::forward_cached_query(const Tile& t, T* spare,
                                                      const HeadRows<T>& out) const {
+  const CacheType type = page(t, t.from).type();
+  if constexpr (std::is_same_v<T, float>) {
+    if (type == CacheType::f16) return query_pages<f16>(t, spare, out);
+    if (type == CacheType::q8_0 && tiles.size.D % CachedPage::kBlock == 0) {
+      return query_pages<std::int8_t>(t, spare, out);
+    }
+  }
+  query_pages<T>(t, spare, out);
+}
+
+template <class T>
+template <class E>
+inline void AttentionKernel<T>::query_pages(const Tile& t, T* spare, const HeadRows<T>& out) const {
   const std::int64_t D = tiles.size.D, from = t.from / kPanel * kPanel, n = t.keys - t.from;
   T* const turned = spare;
   T* const read = spare + D;
   T* const scores = read + D * kPage;
   transpose(at(q, t, 0), q.row, 1, D, static_cast<T>(scale), turned, 1);
-  const PanelQuery<T> query{D};
+  const PanelQuery<T, E> query{D};
   query_panels(t, from, query, turned, read, scores);
   T* const row = scores + (t.from - from);
   if (cap > 0) soft_cap(n, cap, row);
@@ -134,9 +148,8 @@ inline void AttentionKernel<T>::forward_cached_query(const Tile& t, T* spare,
   T total = 0;
   for (std::int64_t begin = t.from, end = begin; begin < t.keys; begin = end) {
     end = std::min(t.keys, (begin / kPage + 1) * kPage);
-    const CachedPage::Rows<T> rows = values(t, begin, end - begin, read);
-    query.weighted_sum(row + (begin - t.from), rows.data, rows.row, end - begin, begin > t.from, to,
-                       total);
+    query.weighted_sum(row + (begin - t.from), stored_values<E>(t, begin, end - begin, read),
+                       end - begin, begin > t.from, to, total);
   }
   const T share = 1 / (total == 0 ? T{1} : total);
   for (std::int64_t c = 0; c < D; ++c) to[c] *= share;
@@ -144,25 +157,26 @@ inline void AttentionKernel<T>::forward_cached_query(const Tile& t, T* spare,
 }
 
 template <class T>
+template <class E>
 inline void AttentionKernel<T>::query_panels(const Tile& t, std::int64_t from,
-                                             const PanelQuery<T>& query, const T* turned, T* read,
-                                             T* scores) const {
-  constexpr std::int64_t kAtOnce = PanelQuery<T>::kPanels * kPanel;
-  const auto find = [&](std::int64_t begin, const T*(&panels)[PanelQuery<T>::kPanels]) {
+                                             const PanelQuery<T, E>& query, const T* turned,
+                                             T* read, T* scores) const {
+  using Query = PanelQuery<T, E>;
+  constexpr std::int64_t kAtOnce = Query::kPanels * kPanel;
+  const auto find = [&](std::int64_t begin, typename Query::Stored(&panels)[Query::kPanels]) {
     std::int64_t count = 0;
     for (std::int64_t at = begin; at < std::min(t.keys, begin + kAtOnce); at += kPanel) {
-      panels[count] = panel(t, at, read + count * tiles.size.D * kPanel);
+      panels[count] = stored_panel<E>(t, at, read + count * tiles.size.D * kPanel);
       ++count;
     }
     return count;
   };
-  const bool in_place = page(t, from).type() == CacheType::f32;
-  const T* now[PanelQuery<T>::kPanels] = {};
-  const T* next[PanelQuery<T>::kPanels] = {};
+  const bool in_place = !std::is_same_v<E, T> || page(t, from).type() == CacheType::f32;
+  typename Query::Stored now[Query::kPanels] = {}, next[Query::kPanels] = {};
   std::int64_t count = find(from, now);
   for (std::int64_t begin = from; begin < t.keys; begin += kAtOnce) {
     const std::int64_t further = in_place ? find(begin + kAtOnce, next) : 0;
-    for (std::int64_t i = further; i < PanelQuery<T>::kPanels; ++i) next[i] = now[i];
+    for (std::int64_t i = further; i < Query::kPanels; ++i) next[i] = now[i];
     query.scores(turned, now, next, count, scores + (begin - from));
     count = in_place ? further : find(begin + kAtOnce, next);
     std::copy(std::begin(next), std::end(next), now);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "tapegrad/autograd/gemm/gemm.h"
 #include "tapegrad/autograd/kernels/attention_strip.h"
@@ -133,6 +134,25 @@ struct AttentionKernel {
     const std::int64_t D = tiles.size.D;
     return page(t, at).template values<T>(at % kPage, count, t.shared * D, D, spare);
   }
+  // The same as they are stored, in place, but for those of T that a page stores in another type.
+  template <class E>
+  CachedPage::Stored<E> stored_panel(const Tile& t, std::int64_t at, T* spare) const {
+    if constexpr (std::is_same_v<E, T>) {
+      return {panel(t, at, spare)};
+    } else {
+      return page(t, at).template stored_panel<E>(at % kPage, t.shared * tiles.size.D);
+    }
+  }
+  template <class E>
+  CachedPage::Stored<E> stored_values(const Tile& t, std::int64_t at, std::int64_t count,
+                                      T* spare) const {
+    if constexpr (std::is_same_v<E, T>) {
+      const CachedPage::Rows<T> rows = values(t, at, count, spare);
+      return {rows.data, rows.row};
+    } else {
+      return page(t, at).template stored_values<E>(at % kPage, t.shared * tiles.size.D);
+    }
+  }
   // Room for a query and its scores, whole panels, and for what is read of a page.
   Tensor spare() const {
     if (cached.empty()) return {};
@@ -189,8 +209,11 @@ struct AttentionKernel {
   void forward_query(const Tile& t, T* row, const HeadRows<T>& out, T* stats) const;
   // The same for keys in pages, in the order of forward_strip().
   void forward_cached_query(const Tile& t, T* spare, const HeadRows<T>& out) const;
-  void query_panels(const Tile& t, std::int64_t from, const PanelQuery<T>& query, const T* turned,
-                    T* read, T* scores) const;
+  template <class E>
+  void query_pages(const Tile& t, T* spare, const HeadRows<T>& out) const;
+  template <class E>
+  void query_panels(const Tile& t, std::int64_t from, const PanelQuery<T, E>& query,
+                    const T* turned, T* read, T* scores) const;
 
   // Of attention_backward.h.
   // to = factor·weights·x for a strip of queries: `weights` (keys of the strip, strip), x has a row

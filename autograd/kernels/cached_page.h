@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "tapegrad/autograd/tensor/tensor.h"
+#include "tapegrad/base/half.h"
 #include "tapegrad/base/memory/memory.h"
 
 namespace tapegrad {
@@ -69,10 +70,36 @@ class CachedPage {
   Rows<T> values(std::int64_t at, std::int64_t count, std::int64_t channel, std::int64_t channels,
                  T* scratch) const;
 
+  // The same in place, as they are stored: E is T for f32, f16, or std::int8_t for q8_0, which has
+  // scales: of a panel, kPanel of them for each block of channels; of values, one for each block,
+  // and those of the next position `scale_row` behind.
+  template <class E>
+  struct Stored {
+    const E* data;
+    std::int64_t row = 0;
+    const f16* scales = nullptr;
+    std::int64_t scale_row = 0;
+  };
+  template <class E>
+  Stored<E> stored_panel(std::int64_t at, std::int64_t channel) const {
+    const std::int64_t first = at / kPanel * channels_ + channel;
+    return {part<const E>(0) + first * kPanel, kPanel, scales(key_scales_, first / kBlock * kPanel),
+            0};
+  }
+  template <class E>
+  Stored<E> stored_values(std::int64_t at, std::int64_t channel) const {
+    const std::int64_t first = at * channels_ + channel;
+    return {part<const E>(values_) + first, channels_, scales(value_scales_, first / kBlock),
+            channels_ / kBlock};
+  }
+
  private:
   template <class E>
   E* part(std::size_t from) const {
     return reinterpret_cast<E*>(static_cast<std::byte*>(memory_->data()) + from);
+  }
+  const f16* scales(std::size_t from, std::int64_t index) const {
+    return type_ == CacheType::q8_0 ? part<const f16>(from) + index : nullptr;
   }
 
   std::int64_t channels_, capacity_;

@@ -23,6 +23,12 @@ void check_adapter(const GenerateOptions& options, std::int64_t adapters) {
         "there is no adapter {}: the model offers {}", number, adapters);
 }
 
+void check_draft(const GenerateOptions& options, std::int64_t vocab_size) {
+  const std::int64_t tokens = options.draft != nullptr ? options.draft->config.vocab_size : 0;
+  check(options.draft == nullptr || tokens == vocab_size,
+        "the draft has {} tokens, and the model {}", tokens, vocab_size);
+}
+
 void check_bias(const GenerateOptions& options, std::int64_t vocab_size) {
   for (const auto& [token, bias] : options.logit_bias) {
     check(token >= 0 && token < vocab_size,
@@ -91,6 +97,7 @@ Generation::Id Generation::add(Tokens prompt, const GenerateOptions& options, Rn
   options.validate();
   check_prompt(prompt, model_.config.vocab_size);
   check_bias(options, model_.config.vocab_size);
+  check_draft(options, model_.config.vocab_size);
   check_adapter(options, model_.adapters);
   check(!options.prompt_logprobs || std::ssize(prompt) <= model_.config.block_size,
         "prompt_logprobs are those of a prompt that the model sees at once, of at most {} tokens, "

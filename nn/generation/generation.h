@@ -92,7 +92,7 @@ class Generation {
   // True if add() has room for a prompt of so many tokens.
   bool has_room(std::int64_t prompt_tokens, const GenerateOptions& options) const;
 
-  // Gives each running sequence a token, several if GenerateOptions::lookup guessed right, or reads
+  // Gives each running sequence a token, several if lookup or a draft guessed right, or reads
   // a piece of its prompt. False if none was running.
   // After an Error, the next call computes again what this one was to; a text that has shifted may
   // go on in another way, since what it had seen of the tokens that it dropped is lost.

@@ -97,9 +97,7 @@ Tensor Generation::read_alone(Sequence& s) const {
 }
 
 // Tokens to check beside the newest one, no more than the model can see.
-void Generation::propose(Sequence& s) const {
-  if (s.text.options().lookup > 0) s.text.propose(model_.config.block_size - s.seen());
-}
+void Generation::propose(Sequence& s) const { s.text.propose(model_.config.block_size - s.seen()); }
 
 // The newest token of each of these sequences, and those that are proposed: logits (rows, V).
 Tensor Generation::read_newest(std::span<Sequence* const> sequences) const {

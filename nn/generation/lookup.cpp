@@ -39,7 +39,7 @@ std::size_t place_in(std::span<const std::int32_t> text, std::size_t shortest) {
 
 }  // namespace
 
-Tokens Lookup::propose(std::span<const std::int32_t> text, std::int64_t most) {
+Tokens Lookup::propose(std::span<const std::int32_t> text, std::int64_t most, const Rng&) {
   if (waits_ > 0) {
     --waits_;
     return {};

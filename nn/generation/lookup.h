@@ -2,26 +2,22 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
-#include "tapegrad/nn/generation/pick_token.h"
+#include "tapegrad/nn/generation/guesses.h"
 
 namespace tapegrad::nn {
 
 // Guesses how a text goes on: as it went on when its last tokens stood there before (Yang et al.,
 // "Inference with Reference: Lossless Acceleration of Large Language Models", 2023; Saxena, "Prompt
-// Lookup Decoding", 2023). A model checks several guessed tokens in one pass, which reads its
-// weights once. Guesses that prove wrong have cost their rows of that pass, so they become shorter
-// and rare while most are wrong.
-class Lookup {
+// Lookup Decoding", 2023). They become shorter and rare while most are wrong.
+class Lookup : public Guesses {
  public:
   // At most `most` tokens: what follows the latest place among the last kSearched tokens that has
   // the longest match with the text's end, of at most kLongest tokens, and at least kShortest, or
   // one more while most guesses are wrong. None if there is no such place, or if it is not
   // worthwhile to guess now.
-  Tokens propose(std::span<const std::int32_t> text, std::int64_t most);
-  // How many of the tokens of the last proposal, which had some, were right.
-  void learn(std::int64_t proposed, std::int64_t right);
+  Tokens propose(std::span<const std::int32_t> text, std::int64_t most, const Rng& draws) override;
+  void learn(std::int64_t proposed, std::int64_t right) override;
 
   static constexpr std::int64_t kShortest = 2, kLongest = 8, kSearched = 16'384;
 

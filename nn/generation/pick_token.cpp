@@ -37,6 +37,10 @@ void GenerateOptions::validate() const {
   check(lookup >= 0 && lookup <= kMostLookup, "lookup must be from 0 to {}, not {}", kMostLookup,
         lookup);
   check(kv_cache || lookup == 0, "lookup needs the KV cache");
+  check(kv_cache || draft == nullptr, "draft needs the KV cache");
+  check(lookup == 0 || draft == nullptr, "lookup and draft exclude each other");
+  check(draft_tokens >= 1 && draft_tokens <= kMostLookup,
+        "draft_tokens must be from 1 to {}, not {}", kMostLookup, draft_tokens);
   check(kv_cache || context == Context::exact, "context shift needs the KV cache");
 }
 

@@ -14,6 +14,7 @@
 
 namespace tapegrad::nn {
 
+struct Decoder;
 using Tokens = std::vector<std::int32_t>;
 
 // The part that a model sees of a text that is longer than block_size.
@@ -61,6 +62,11 @@ struct GenerateOptions {
   // Guess up to so many tokens from what the text has already, and check all of them in one pass:
   // see Lookup. The text stays the same, to the bit. Needs kv_cache.
   std::int64_t lookup = 0;
+  // Guess draft_tokens tokens with this smaller model, which has the same tokens and must outlive
+  // the text, and check them in one pass: see Draft. The text stays the same, to the bit. Needs
+  // kv_cache, and no lookup.
+  const Decoder* draft = nullptr;
+  std::int64_t draft_tokens = 3;     // 3 and the newest one are as many as kernels multiply at once
   Context context = Context::exact;  // shift needs kv_cache
   // The number of one of the adapters that the model offers: see RowAdapters. None: none of these.
   std::optional<std::int64_t> adapter = {};

@@ -240,6 +240,29 @@ TEST_CASE("texts with guesses are those without them", "[prompts]") {
                  "--lookup: must be from 0 to 64, not 65");
 }
 
+TEST_CASE("texts with a draft are those without it", "[prompts]") {
+  static const TinyRun small(5, {"--n-layer", "1", "--n-embd", "16", "--block-size", "8"});
+  const Args args = {"--prompt", "the cat", "--max-new-tokens", "30",        "--num-samples",
+                     "3",        "--json",  "--logprobs",       "--context", "shift"};
+  for (const std::filesystem::path& draft : {small.run, tiny().run}) {
+    for (const Args& how : {Args{}, Args{"--greedy"}, Args{"--draft-tokens", "7"}}) {
+      const Result with = sample(args + how + Args{"--draft", draft});
+      check_ended_well(with);
+      CHECK(with.out == sample(args + how).out);
+    }
+  }
+  check_error_of("sample-text", sample({"--draft", small.run, "--lookup", "4"}), 2,
+                 "--draft excludes --lookup");
+  check_error_of("sample-text", sample({"--draft", small.run, "--no-kv-cache"}), 2, "KV cache");
+  check_error_of("sample-text", sample({"--draft", "nowhere"}), 1, "nowhere");
+  CorpusAndRun other("other.txt", replaced(tiny_text(), "c", "C"));
+  check_ended_well(train(tiny_run(other.corpus, other.run, 1)));
+  const Result refused = sample({"--draft", other.run});
+  check_error_of("sample-text", refused, 1, "--draft " + other.run.string() + ": ");
+  CHECK_THAT(refused.err, ContainsSubstring("in " + tiny().run.string()));
+  CHECK_THAT(refused.err, ContainsSubstring("both must have the same tokens"));
+}
+
 TEST_CASE("a text beyond the block says what it costs, and how it costs less", "[prompts]") {
   const std::string note = "reads all of them again for each token; --context shift does so less";
   const Args args = {"--prompt", "the", "--max-new-tokens", "200"};

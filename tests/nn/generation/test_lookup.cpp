@@ -111,7 +111,7 @@ Made made_alone(const nn::Decoder& gpt, Text text, const Made& like) {
 
 TEST_CASE("guesses are what followed the latest of the longest matches", "[lookup]") {
   const auto guess = [](const Tokens& text, std::int64_t most) {
-    return nn::Lookup().propose(text, most);
+    return nn::Lookup().propose(text, most, Rng(1));
   };
   CHECK(guess({1, 2, 3, 4, 9, 2, 3, 5, 7, 1, 2, 3}, 8) == Tokens{4, 9});
   CHECK(guess({2, 3, 5, 2, 3, 7, 2, 3}, 8) == Tokens{7, 2});
@@ -128,21 +128,21 @@ TEST_CASE("guesses become longer while they are right, and rare while they are w
   const Tokens text(20, 5);
   nn::Lookup lookup;
   for (const std::size_t size : {2, 4, 8, 16}) {
-    CHECK(lookup.propose(text, 16).size() == size);
+    CHECK(lookup.propose(text, 16, Rng(1)).size() == size);
     lookup.learn(std::int64_t(size), std::int64_t(size));
   }
   std::int64_t wrong = 0;
   for (int i = 0; i < 1000; ++i) {
-    const auto guessed = std::ssize(lookup.propose(text, 16));
+    const auto guessed = std::ssize(lookup.propose(text, 16, Rng(1)));
     if (guessed > 0) lookup.learn(guessed, 0);
     wrong += guessed;
   }
   CHECK(wrong < 45);
   for (int i = 0; i < 200; ++i) {
-    const auto guessed = std::ssize(lookup.propose(text, 16));
+    const auto guessed = std::ssize(lookup.propose(text, 16, Rng(1)));
     if (guessed > 0) lookup.learn(guessed, guessed);
   }
-  CHECK(lookup.propose(text, 16).size() == 16);
+  CHECK(lookup.propose(text, 16, Rng(1)).size() == 16);
 }
 
 TEST_CASE("texts with lookup are those without it, to the bit, whoever runs beside them",
