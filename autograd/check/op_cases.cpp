@@ -356,6 +356,7 @@ std::span<const OpCase> op_table() {
     add_losses(cases);
     add_fused(cases);
     add_attention_cases(cases);
+    add_image_cases(cases);
     return cases;
   }();
   return table;

@@ -108,6 +108,10 @@ build(examples)
 run(${WORK_DIR}/examples/generate ${WORK_DIR}/run "the cat")
 expect("bytes more\n.* bytes more")
 
+# A convolutional network learns digits.
+run(${WORK_DIR}/examples/digits 100)
+expect("step 50: loss [^\n]*\nstep 100: loss 0\\.[^\n]*, accuracy ([789][0-9]|100)\\.")
+
 # The gradients of a user's own op and model are checked in f32, and a wrong one is named.
 run(${WORK_DIR}/examples/own_op)
 expect("softsign.* ok\n.*loss, first.weight.* ok\n")

@@ -1,0 +1,219 @@
+#include <algorithm>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "tapegrad/autograd/apply.h"
+#include "tapegrad/autograd/ops/conv_geometry.h"
+
+namespace tapegrad {
+namespace {
+
+// Elements [begin, end) of one dimension, whose sum is divided by `count`.
+struct Window {
+  std::int64_t begin, end;
+  double count;
+};
+using Windows1d = std::vector<Window>;
+
+// Means of the windows of a plane of `size`, and what makes of means a plane again: each is the
+// other's gradient.
+struct Averages {
+  Size2d size;
+  Windows1d rows, columns;
+  std::string_view name, back_name;
+
+  std::int64_t elements() const { return size.h * size.w; }
+  std::int64_t means() const { return static_cast<std::int64_t>(rows.size() * columns.size()); }
+  std::int64_t grain() const { return 1 + kElementGrain / std::max(elements(), means()); }
+};
+using Shared = std::shared_ptr<const Averages>;
+
+// y (rows, columns) of one plane; `line` holds a row of the plane.
+template <class T>
+void average_plane(const Averages& a, const T* x, T* line, T* y) {
+  const std::int64_t width = a.size.w;
+  for (const auto& [begin, end, rows] : a.rows) {
+    std::fill_n(line, width, T{0});
+    for (std::int64_t r = begin; r < end; ++r) {
+      for (std::int64_t t = 0; t < width; ++t) line[t] += x[r * width + t];
+    }
+    for (const auto& [first, last, columns] : a.columns) {
+      T sum = 0;
+      for (std::int64_t t = first; t < last; ++t) sum += line[t];
+      *y++ = sum / static_cast<T>(rows * columns);
+    }
+  }
+}
+
+// Adds each mean's gradient, divided, to the elements of its window.
+template <class T>
+void spread_plane(const Averages& a, const T* dy, T* line, T* dx) {
+  const std::int64_t width = a.size.w;
+  for (const auto& [begin, end, rows] : a.rows) {
+    std::fill_n(line, width, T{0});
+    for (const auto& [first, last, columns] : a.columns) {
+      const T share = *dy++ / static_cast<T>(rows * columns);
+      for (std::int64_t t = first; t < last; ++t) line[t] += share;
+    }
+    for (std::int64_t r = begin; r < end; ++r) {
+      for (std::int64_t t = 0; t < width; ++t) dx[r * width + t] += line[t];
+    }
+  }
+}
+
+Tensor spread(const Shared& a, const Tensor& y);
+
+Tensor average(const Shared& a, const Tensor& x) {
+  return apply(
+      a->name, {x},
+      [a](Inputs in, Saved&) {
+        const auto h = static_cast<std::int64_t>(a->rows.size());
+        const auto w = static_cast<std::int64_t>(a->columns.size());
+        const Tensor& x = in[0];
+        Tensor y = Tensor::empty({x.dim(0), x.dim(1), h, w}, x.dtype());
+        dispatch(y.dtype(), [&](auto zero) {
+          using T = decltype(zero);
+          const T* from = x.data<T>();
+          T* to = y.mutable_data<T>();
+          parallel_for(x.dim(0) * x.dim(1), a->grain(), [&](auto begin, auto end) {
+            std::vector<T> line(static_cast<std::size_t>(a->size.w));
+            for (std::int64_t p = begin; p < end; ++p) {
+              average_plane(*a, from + p * a->elements(), line.data(), to + p * a->means());
+            }
+          });
+        });
+        return y;
+      },
+      [a](const Tensor& dy, const Saved&, const Needs&) -> Grads { return {spread(a, dy)}; });
+}
+
+Tensor spread(const Shared& a, const Tensor& y) {
+  return apply(
+      a->back_name, {y},
+      [a](Inputs in, Saved&) {
+        const Tensor& y = in[0];
+        Tensor x = Tensor::zeros({y.dim(0), y.dim(1), a->size.h, a->size.w}, y.dtype());
+        dispatch(x.dtype(), [&](auto zero) {
+          using T = decltype(zero);
+          const T* from = y.data<T>();
+          T* to = x.mutable_data<T>();
+          parallel_for(y.dim(0) * y.dim(1), a->grain(), [&](auto begin, auto end) {
+            std::vector<T> line(static_cast<std::size_t>(a->size.w));
+            for (std::int64_t p = begin; p < end; ++p) {
+              spread_plane(*a, from + p * a->means(), line.data(), to + p * a->elements());
+            }
+          });
+        });
+        return x;
+      },
+      [a](const Tensor& dx, const Saved&, const Needs&) -> Grads { return {average(a, dx)}; });
+}
+
+// The windows of a kernel that moves over `size` elements with padding around them.
+Windows1d moving(std::int64_t size, std::int64_t kernel, std::int64_t stride, std::int64_t padding,
+                 std::int64_t count, bool count_padding) {
+  Windows1d windows;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t begin = i * stride - padding, end = std::min(begin + kernel, size + padding);
+    const std::int64_t first = std::max<std::int64_t>(begin, 0), last = std::min(end, size);
+    windows.push_back(
+        {first, last, static_cast<double>(count_padding ? end - begin : last - first)});
+  }
+  return windows;
+}
+
+// `count` windows that together cover `size` elements, rounded outwards.
+Windows1d even(std::int64_t size, std::int64_t count) {
+  Windows1d windows;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t begin = i * size / count, end = ceil_div((i + 1) * size, count);
+    windows.push_back({begin, end, static_cast<double>(end - begin)});
+  }
+  return windows;
+}
+
+// For each of `size` elements, the ones of `out` that are its copies.
+Windows1d copies(std::int64_t size, std::int64_t out) {
+  Windows1d windows;
+  for (std::int64_t i = 0; i < size; ++i) {
+    windows.push_back({ceil_div(i * out, size), ceil_div((i + 1) * out, size), 1});
+  }
+  return windows;
+}
+
+// x between elements of dimension `dim`: `out` of them, at (i + ½)·size/out − ½.
+Tensor interpolate(const Tensor& x, int dim, std::int64_t out) {
+  const std::int64_t size = x.dim(dim);
+  std::vector<std::int32_t> low, high;
+  std::vector<double> shares;
+  for (std::int64_t i = 0; i < out; ++i) {
+    const double ratio = static_cast<double>(size) / static_cast<double>(out);
+    const double place = std::max(0.0, (static_cast<double>(i) + 0.5) * ratio - 0.5);
+    const auto below =
+        std::min(static_cast<std::int32_t>(place), static_cast<std::int32_t>(size - 1));
+    low.push_back(below);
+    high.push_back(std::min(below + 1, static_cast<std::int32_t>(size - 1)));
+    shares.push_back(place - below);
+  }
+  const Tensor share = Tensor::from(shares, dim == 2 ? Shape{out, 1} : Shape{out}).to(x.dtype());
+  const Tensor a = index_select(x, dim, Tensor::from(low, {out}));
+  return a + (index_select(x, dim, Tensor::from(high, {out})) - a) * share;
+}
+
+void check_out(std::string_view op, const Tensor& x, Size2d out) {
+  check(out.h > 0 && out.w > 0 && out.h < kSizeLimit && out.w < kSizeLimit,
+        "[{}] the size ({}, {}) must be from 1 to 2^31 - 1", op, out.h, out.w);
+  check(x.dim(2) > 0 && x.dim(3) > 0, "[{}] x {} has no elements in a plane", op, x.shape());
+}
+
+}  // namespace
+
+Tensor avg_pool2d(const Tensor& x, Size2d kernel, const AvgPool2dOptions& options) {
+  const ConvGeometry pool{.taps = kernel,
+                          .stride = stride_or_kernel(options.stride, kernel),
+                          .padding = options.padding,
+                          .dilation = 1};
+  return for_batch("avg_pool2d", x, [&](const Tensor& images) {
+    const ConvGeometry g = pooling("avg_pool2d", images, pool);
+    const bool counts = options.count_include_pad;
+    return average(
+        std::make_shared<Averages>(Averages{
+            g.size, moving(g.size.h, kernel.h, g.stride.h, g.padding.h, g.out_size.h, counts),
+            moving(g.size.w, kernel.w, g.stride.w, g.padding.w, g.out_size.w, counts), "avg_pool2d",
+            "avg_pool2d_backward"}),
+        images);
+  });
+}
+
+Tensor adaptive_avg_pool2d(const Tensor& x, Size2d out) {
+  return for_batch("adaptive_avg_pool2d", x, [&](const Tensor& images) {
+    check_out("adaptive_avg_pool2d", images, out);
+    const Size2d size{images.dim(2), images.dim(3)};
+    return average(
+        std::make_shared<Averages>(Averages{size, even(size.h, out.h), even(size.w, out.w),
+                                            "adaptive_avg_pool2d", "adaptive_avg_pool2d_backward"}),
+        images);
+  });
+}
+
+Tensor avg_pool1d(const Tensor& x, std::int64_t kernel, const Pool1dOptions& options) {
+  return for_signal("avg_pool1d", x, [&](const Tensor& rows) {
+    return avg_pool2d(rows, {1, kernel},
+                      {.stride = {1, options.stride == 0 ? kernel : options.stride},
+                       .padding = {0, options.padding}});
+  });
+}
+
+Tensor upsample(const Tensor& x, Size2d out, Upsample mode) {
+  return for_batch("upsample", x, [&](const Tensor& images) {
+    check_out("upsample", images, out);
+    if (mode == Upsample::bilinear) return interpolate(interpolate(images, 2, out.h), 3, out.w);
+    return spread(std::make_shared<Averages>(Averages{out, copies(images.dim(2), out.h),
+                                                      copies(images.dim(3), out.w),
+                                                      "upsample_backward", "upsample"}),
+                  images);
+  });
+}
+
+}  // namespace tapegrad
