@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <tuple>
 
+#include "tapegrad/apps/cli/completion.h"
 #include "tapegrad/apps/cli/option_text.h"
 #include "tapegrad/apps/cli/run_main.h"
 #include "tapegrad/base/version.h"
@@ -64,6 +65,14 @@ int print_help() {
               meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
 }
 
+[[noreturn]] void complete_command(const std::string& word) {
+  Completions all{word};
+  for (const Command* command : all_commands()) all.add(command->name, command->summary);
+  all.add("help", "lists all commands");
+  all.add("--version", "shows the version");
+  print(all);
+}
+
 int run_command(const std::string& word, int argc, const char* const* argv) {
   const Command* command = find(word);
   if (command == nullptr) fail_unknown(word);
@@ -72,6 +81,7 @@ int run_command(const std::string& word, int argc, const char* const* argv) {
 
 // Everything that is not a command: the arguments of `tapegrad` itself.
 int run_word(const std::string& word, int argc, const char* const* argv) {
+  if (is_completing()) complete_command(argc > 2 ? argv[argc - 1] : word);
   if (word == "--version") {
     fmt::print("{} {}\n", kProgram, TAPEGRAD_VERSION);
     return 0;
@@ -103,7 +113,8 @@ int tapegrad_main(int argc, const char* const* argv) {
   const std::string called = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "";
   if (const Command* command = find(called)) return command->run({called, argc, argv});
   const std::string word = argc > 1 ? argv[1] : "help";
-  if (find(word) != nullptr) return run_command(word, argc - 1, argv + 1);
+  const bool completes_it = is_completing() && argc == 2;
+  if (!completes_it && find(word) != nullptr) return run_command(word, argc - 1, argv + 1);
   return run_main(std::string(kProgram), [&] { return run_word(word, std::max(argc, 2), argv); });
 }
 

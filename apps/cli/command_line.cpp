@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tapegrad/apps/cli/completion.h"
 #include "tapegrad/apps/cli/nanogpt_names.h"
 #include "tapegrad/apps/cli/option_text.h"
 #include "tapegrad/base/terminal.h"
@@ -211,6 +212,7 @@ void CommandLine::set_given() const {
 
 void CommandLine::parse(int argc, const char* const* argv) {
   add_general_options();
+  if (is_completing()) complete(argc, argv);
   read_arguments(argc, argv);
   for (const Option& option : options_) {
     const bool is_file = option.placeholder.starts_with("FILE") && !option.given.empty();

@@ -114,6 +114,7 @@ class CommandLine : public OptionTable {
   void note(const std::string& text);
   void set_given() const;
   std::string help_text() const;
+  [[noreturn]] void complete(int argc, const char* const* argv) const;
   [[noreturn]] void fail_unknown(const std::string& name, const std::string& where) const;
   std::string meant_option(const std::string& name) const;
   std::vector<std::string> names() const;  // of all options, as on the command line

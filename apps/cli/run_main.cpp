@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <new>
 
+#include "tapegrad/apps/cli/completion.h"
 #include "tapegrad/autograd/gemm/gemm.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/terminal.h"
@@ -76,6 +77,8 @@ Outcome run_body(const std::function<int()>& body) {
     const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
     check(written || code == kInterruptedExitCode, "the output could not be written");
     return {code, ""};
+  } catch (const Completed&) {
+    return {};
   } catch (const UsageError& error) {
     return failed(2, error.what());
   } catch (const std::bad_alloc&) {
