@@ -357,6 +357,7 @@ std::span<const OpCase> op_table() {
     add_fused(cases);
     add_attention_cases(cases);
     add_image_cases(cases);
+    add_recurrent_cases(cases);
     return cases;
   }();
   return table;
