@@ -21,8 +21,8 @@ template <class One>
 Tensor run_layers(std::string_view name, const Tensor& x,
                   const std::vector<RecurrentWeights>& layers, const RecurrentOptions& options,
                   Rng* rng, const One& one) {
-  check(!layers.empty() && x.rank() == 3, "[{}] x {} is not of rank 3, or the layer is absent", name,
-        x.shape());
+  check(!layers.empty() && x.rank() == 3, "[{}] x {} is not of rank 3, or the layer is absent",
+        name, x.shape());
   Tensor y = options.batch_first ? transpose(x, 0, 1) : x;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const RecurrentWeights& w = layers[i];

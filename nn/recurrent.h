@@ -15,8 +15,8 @@ namespace tapegrad::nn {
 // x is (T, B, in), or (B, T, in) with batch_first, as is the output with H channels. A state is
 // (layers, B, H) in both cases; an undefined one stands for zeros. The result has the last state:
 // to train on a long text in pieces, give it to the next call. What it was computed from is not
-// known to the next Tape, so gradients end there (truncated backpropagation); inside of one tape, an
-// alias() of it ends them.
+// known to the next Tape, so gradients end there (truncated backpropagation); inside of one tape,
+// an alias() of it ends them.
 
 struct RecurrentOptions {
   std::int64_t layers = 1;
@@ -71,8 +71,7 @@ struct LSTM {
   std::vector<RecurrentWeights> layers;
   RecurrentOptions options;
   LSTM() = default;
-  LSTM(const Params& p, std::int64_t in, std::int64_t hidden,
-       const RecurrentOptions& options = {});
+  LSTM(const Params& p, std::int64_t in, std::int64_t hidden, const RecurrentOptions& options = {});
   Result operator()(const Tensor& x, const State& state = {}, Rng* rng = nullptr) const;
 };
 

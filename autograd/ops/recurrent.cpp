@@ -1,11 +1,10 @@
-#include "tapegrad/autograd/recurrent_ops.h"
-
 #include <type_traits>
 
 #include "tapegrad/autograd/gemm/gemm.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops/fused.h"
 #include "tapegrad/autograd/ops/recurrent_cells.h"
+#include "tapegrad/autograd/recurrent_ops.h"
 
 namespace tapegrad {
 namespace {
@@ -78,8 +77,8 @@ void run_steps(const Kept<Cell, T>& k, const T* weight, const T* bias) {
   }
 }
 
-// y (T, B, H); an LSTM's has c after the last step behind it, (T + 1, B, H). The notes are the gates,
-// the memory and y.
+// y (T, B, H); an LSTM's has c after the last step behind it, (T + 1, B, H). The notes are the
+// gates, the memory and y.
 template <class Cell>
 FusedOp::Output forward(Inputs in) {
   const Sizes sizes(in);
@@ -114,11 +113,10 @@ void run_back(const Kept<Cell, const T>& k, const T* weight, const T* dy, T* dh,
       for (std::int64_t b = begin; b < end; ++b) {
         T* row = dh + b * n;
         for (std::int64_t j = 0; j < n; ++j) row[j] += dy[(at + b) * n + j];
-        Cell::backward(k.row(t, b),
-                       CellGradients<T>{.dh = row,
-                                        .dc = Cell::kHasC ? dc + b * n : nullptr,
-                                        .state = state + (at + b) * width,
-                                        .input = input + (at + b) * width});
+        Cell::backward(k.row(t, b), CellGradients<T>{.dh = row,
+                                                     .dc = Cell::kHasC ? dc + b * n : nullptr,
+                                                     .state = state + (at + b) * width,
+                                                     .input = input + (at + b) * width});
       }
     });
     gemm(Gemm<T>{.m = batch,

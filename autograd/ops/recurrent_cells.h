@@ -6,10 +6,11 @@
 
 namespace tapegrad {
 
-// One step of a recurrent network for one row of a batch, forward and backward, in one pass over its
-// n channels. The parts of a row of gates stand side by side, n each.
+// One step of a recurrent network for one row of a batch, forward and backward, in one pass over
+// its n channels. The parts of a row of gates stand side by side, n each.
 
-// What a step reads and writes; T is const in backward. `before` is c of the step before in an LSTM, and h in a GRU.
+// What a step reads and writes; T is const in backward. `before` is c of the step before in an
+// LSTM, and h in a GRU.
 template <class T>
 struct CellStep {
   std::int64_t n;
@@ -37,7 +38,7 @@ struct LstmCell {
     const std::int64_t n = s.n;
     const T* __restrict x = s.x;
     T* __restrict g = s.gates;
-    T *__restrict c = s.memory, *__restrict h = s.h;
+    T* __restrict c = s.memory, * __restrict h = s.h;
     for (std::int64_t j = 0; j < 2 * n; ++j) g[j] = fast_sigmoid(x[j] + g[j]);
     for (std::int64_t j = 2 * n; j < 3 * n; ++j) g[j] = fast_tanh(x[j] + g[j]);
     for (std::int64_t j = 3 * n; j < 4 * n; ++j) g[j] = fast_sigmoid(x[j] + g[j]);
@@ -50,9 +51,8 @@ struct LstmCell {
   template <class T>
   static void backward(const CellStep<const T>& s, const CellGradients<T>& d) {
     const std::int64_t n = s.n;
-    const T *__restrict i = s.gates, *__restrict f = i + n, *__restrict g = i + 2 * n,
-            *__restrict o = i + 3 * n;
-    T *__restrict dh = d.dh, *__restrict dc = d.dc, *__restrict to = d.state;
+    const T* __restrict i = s.gates, * __restrict f = i + n, * __restrict g = i + 2 * n, * __restrict o = i + 3 * n;
+    T* __restrict dh = d.dh, * __restrict dc = d.dc, * __restrict to = d.state;
     for (std::int64_t j = 0; j < n; ++j) {
       const T t = fast_tanh(s.memory[j]);
       const T total = dc[j] + dh[j] * o[j] * (1 - t * t);
@@ -75,7 +75,7 @@ struct GruCell {
     const std::int64_t n = s.n;
     const T* __restrict x = s.x;
     T* __restrict g = s.gates;
-    T *__restrict memory = s.memory, *__restrict h = s.h;
+    T* __restrict memory = s.memory, * __restrict h = s.h;
     for (std::int64_t j = 0; j < 2 * n; ++j) g[j] = fast_sigmoid(x[j] + g[j]);
     for (std::int64_t j = 0; j < n; ++j) {
       memory[j] = g[2 * n + j];
@@ -88,8 +88,8 @@ struct GruCell {
   template <class T>
   static void backward(const CellStep<const T>& s, const CellGradients<T>& d) {
     const std::int64_t n = s.n;
-    const T *__restrict r = s.gates, *__restrict z = r + n, *__restrict c = r + 2 * n;
-    T *__restrict dh = d.dh, *__restrict state = d.state, *__restrict input = d.input;
+    const T* __restrict r = s.gates, * __restrict z = r + n, * __restrict c = r + 2 * n;
+    T* __restrict dh = d.dh, * __restrict state = d.state, * __restrict input = d.input;
     for (std::int64_t j = 0; j < n; ++j) {
       const T dc = dh[j] * (1 - z[j]) * (1 - c[j] * c[j]);
       input[j] = dc * s.memory[j] * r[j] * (1 - r[j]);
@@ -111,7 +111,7 @@ struct RnnCell {
   template <class T>
   static void forward(const CellStep<T>& s) {
     const T* __restrict x = s.x;
-    T *__restrict g = s.gates, *__restrict h = s.h;
+    T* __restrict g = s.gates, * __restrict h = s.h;
     for (std::int64_t j = 0; j < s.n; ++j) {
       const T a = x[j] + g[j];
       h[j] = g[j] = kRelu ? (a <= 0 ? 0 : a) : fast_tanh(a);
@@ -121,7 +121,7 @@ struct RnnCell {
   template <class T>
   static void backward(const CellStep<const T>& s, const CellGradients<T>& d) {
     const T* __restrict y = s.gates;
-    T *__restrict dh = d.dh, *__restrict to = d.state;
+    T* __restrict dh = d.dh, * __restrict to = d.state;
     for (std::int64_t j = 0; j < s.n; ++j) {
       to[j] = kRelu ? (y[j] <= 0 ? 0 : dh[j]) : dh[j] * (1 - y[j] * y[j]);
       dh[j] = 0;
