@@ -268,11 +268,15 @@ int64_t Rng::multinomial(std::span<const float> weights) {
   check(any_positive, "[multinomial] all {} weights are 0", weights.size());
   // weight / (exponential variate) is largest at an index with a probability proportional to its
   // weight.
+  constexpr double kNear = 1 - 1e-5;  // for what roundings of the score may add
   int64_t best = -1;
   float best_score = 0.0F;
   for (size_t i = 0; i < weights.size(); ++i) {
-    const float score = weights[i] / static_cast<float>(-std::log1p(-uniform_double()));
-    if (weights[i] > 0.0F && (best < 0 || score > best_score)) {
+    const double u = uniform_double();
+    // The variate is at least u, so most weights are too small without a logarithm.
+    if (static_cast<double>(weights[i]) <= kNear * u * static_cast<double>(best_score)) continue;
+    const float score = weights[i] / static_cast<float>(-std::log1p(-u));
+    if (best < 0 || score > best_score) {
       best = static_cast<int64_t>(i);
       best_score = score;
     }

@@ -1,12 +1,11 @@
-#include <fmt/ranges.h>
-
 #include <cmath>
 
 #include "tapegrad/apps/cli/command.h"
 #include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/cli/compute.h"
 #include "tapegrad/apps/cli/run_main.h"
-#include "tapegrad/apps/evaluate/evaluate_tasks.h"
+#include "tapegrad/apps/evaluate/references.h"
+#include "tapegrad/apps/evaluate/task_program.h"
 #include "tapegrad/apps/sample/evaluate_text.h"
 #include "tapegrad/apps/sample/held_types.h"
 #include "tapegrad/base/file.h"
@@ -16,27 +15,31 @@
 #include "tapegrad/data/corpus/corpus.h"
 #include "tapegrad/run/corpus/text_data.h"
 #include "tapegrad/run/models/chat_template_of.h"
-#include "tapegrad/run/models/same_tokens.h"
 
 namespace tapegrad {
 namespace {
 
 struct Options {
-  std::string model, checkpoint{run::kLast}, weights{run::kStored}, limit = "all";
+  std::vector<std::string> models;
+  std::string model;  // the one of these that is evaluated
+  std::string checkpoint{run::kLast}, weights{run::kStored}, limit = "all";
   std::vector<std::string> paths;
   std::string data, field = "text", encoding = "utf-8", separator;
   std::vector<std::string> chat;
   data::ChatLoss loss = data::ChatLoss::answers;
   bool strict_data = false;
-  std::vector<std::string> tasks, items, fewshot_items;
-  std::optional<std::string> adapter, against, per_item;
-  std::optional<std::int64_t> num_fewshot;
+  evaluation::TaskOptions tasks;
+  std::optional<std::string> adapter, against, report;
   std::optional<std::int64_t> block_size, stride;
   std::optional<bool> isolate_documents;
   std::int64_t batch_size = 8;
   bool json = false, beside_f32 = false;
   CacheType cache = CacheType::f32;
   cli::ComputeOptions compute;
+
+  evaluation::ReferenceOptions references() const {
+    return {model, weights, cache, beside_f32, against};
+  }
 };
 
 void check_chat(const Options& o, const cli::CommandLine& cli) {
@@ -54,25 +57,10 @@ void check_chat(const Options& o, const cli::CommandLine& cli) {
   }
 }
 
-void check_tasks(const Options& o, const cli::CommandLine& cli) {
-  if (o.tasks.empty()) {
-    for (const char* option : {"--items", "--fewshot-items", "--num-fewshot", "--per-item"}) {
-      if (cli.given(option)) cli::usage_error("{} needs --task", option);
-    }
-    return;
-  }
-  if (!o.paths.empty()) cli::usage_error("--task excludes PATH: its items are evaluated");
-  for (const char* option : {"--data", "--chat", "--loss", "--strict-data", "--field", "--encoding",
-                             "--separator", "--block-size", "--stride", "--isolate-documents",
-                             "--batch-size", "--beside-f32", "--against"}) {
-    if (cli.given(option)) cli::usage_error("{} is for text, and --task has none", option);
-  }
-  for (const auto& [name, files] :
-       {std::pair("--items", &o.items), std::pair("--fewshot-items", &o.fewshot_items)}) {
-    if (!files->empty() && files->size() != o.tasks.size()) {
-      cli::usage_error("{} is given {} times, and --task {}: each task needs its own", name,
-                       files->size(), o.tasks.size());
-    }
+void check_models(const Options& o, const cli::CommandLine& cli) {
+  if (o.models.size() == 1) return;
+  for (const char* option : {"--adapter", "--against", "--beside-f32", "--per-item"}) {
+    if (cli.given(option)) cli::usage_error("{} is for one --model", option);
   }
 }
 
@@ -81,11 +69,16 @@ std::optional<Options> parse(const cli::Call& call) {
   cli::CommandLine cli(
       call.name,
       "Tells how well a GPT predicts a text: its mean loss in nats per token,\n"
-      "perplexity, and bits per byte. With --task: how often it finds the right one "
-      "of several\nchoices.");
+      "perplexity, and bits per byte. With --task: how often it finds the right choice, "
+      "word or answer.");
   cli.words(o.paths, "MODEL PATH", "files and folders of text; - is stdin");
   cli.group("Model");
-  cli("model", o.model, "a run folder, or a model of another program", {.value = "PATH"});
+  cli("model", o.models,
+      "a run folder, or a model of another program; several ones are evaluated one after the "
+      "other, "
+      "and shown side by side",
+      {.value = "PATH"});
+  cli.one_value_each("--model");
   cli.alias("-m", "--model");
   cli("checkpoint", o.checkpoint, "weights to use: last, best, or a step that the run keeps",
       {.value = "last|best|STEP"});
@@ -101,7 +94,8 @@ std::optional<Options> parse(const cli::Call& call) {
       "them has cost: see --against");
   cli("against", o.against,
       "also say how far the predictions are from those of another model with the same tokens. If "
-      "this model was rounded from it, that is what rounding has cost",
+      "this model was rounded from it, that is what rounding has cost. With --task: how many more "
+      "items are right than with another model, or in its file of --per-item (.jsonl)",
       {.value = "MODEL"});
   cli("cache", o.cache,
       "how keys and values are stored: f32; or f16 or q8_0, as tapegrad sample stores them, and of "
@@ -136,27 +130,11 @@ std::optional<Options> parse(const cli::Call& call) {
   cli("limit", o.limit,
       "batches to evaluate, spread over the text, or the first items of --task: all or N",
       {.value = "all|N"});
-  cli.group("Tasks");
-  cli("task", o.tasks,
-      fmt::format("questions of several choices, in place of PATH: a file that says what an item's "
-                  "prompt and choices are, or {}",
-                  fmt::join(evaluation::task_names(), ", ")),
-      {.value = "FILE|NAME"});
-  cli.one_value_each("--task");
-  cli("items", o.items, "items of the task: JSON lines; one file for each --task [the task's own]",
-      {.value = "FILE"});
-  cli.one_value_each("--items");
-  cli("num_fewshot", o.num_fewshot, "examples before each question [as the task says]",
-      {.least = 0, .most = 64});
-  cli("fewshot_items", o.fewshot_items,
-      "items whose first ones are the examples; one file for each --task [the task's own, or "
-      "--items]",
-      {.value = "FILE"});
-  cli.one_value_each("--fewshot-items");
-  cli("per_item", o.per_item, "write a JSON line for each item: log-likelihoods, chosen, right",
-      {.value = "FILE"});
+  o.tasks.add_to(cli);
   cli.group("Output");
   cli("json", o.json, "print one JSON object");
+  cli("report", o.report, "also write a page with the numbers of all models, and charts of them",
+      {.value = "FILE.html"});
   cli.options(o.compute);
   cli.example("tapegrad evaluate runs/notes-1 new-notes/", "all text files below a folder");
   cli.example("tapegrad evaluate runs/notes-1 --stride 32 book.txt --json",
@@ -172,9 +150,10 @@ std::optional<Options> parse(const cli::Call& call) {
   cli.example("tapegrad evaluate SmolLM2-135M.gguf book.txt",
               "a model of another program: GGUF, or a folder of Hugging Face's");
   if (cli.parse_or_print(call.argc, call.argv)) return std::nullopt;
-  cli::take_model(o.model, o.paths);
-  check_tasks(o, cli);
-  if (o.paths.empty() && o.data.empty() && o.chat.empty() && o.tasks.empty()) {
+  if (o.models.empty()) cli::take_model(o.models.emplace_back(), o.paths);
+  check_models(o, cli);
+  o.tasks.check_options(cli, o.paths);
+  if (o.paths.empty() && o.data.empty() && o.chat.empty() && o.tasks.names.empty()) {
     cli::usage_error("a PATH is needed: the text to evaluate");
   }
   check_chat(o, cli);
@@ -194,81 +173,14 @@ std::optional<Options> parse(const cli::Call& call) {
   return o;
 }
 
-// A model that the predictions are compared with.
-struct Reference {
-  std::string key;                      // in JSON
-  std::string title;                    // with what the comparison says
-  std::optional<run::TextModel> model;  // none: the same one, with keys and values in f32
-};
-using References = std::vector<Reference>;
-
-constexpr const char* kAgainst = "against";
-
-// Error, naming both, unless the other model has the same tokens and sees as many of them at once.
-run::OpenedModel open_against(const Options& o, const run::OpenedModel& model,
-                              std::int64_t block_size) {
-  run::OpenedModel other = run::open_model(*o.against);
-  const std::string difference =
-      run::token_difference({other.tokenizer, other.config.vocab_size},
-                            {model.tokenizer, model.config.vocab_size}, o.model);
-  check(difference.empty(), "--against {}: {}: both must have the same tokens", *o.against,
-        difference);
-  check(block_size <= other.config.block_size,
-        "--against {}: it sees {} tokens at once, fewer than the {} that {} is evaluated with: "
-        "--block-size {} suits both",
-        *o.against, grouped(other.config.block_size), grouped(block_size), o.model,
-        other.config.block_size);
-  return other;
-}
-
-References references_of(const Options& o, const run::OpenedModel& model, std::int64_t block_size) {
-  References all;
-  std::optional<run::OpenedModel> against;  // errors come before weights are read
-  if (o.against) against = open_against(o, model, block_size);
-  std::string and_cache;
-  if (o.cache != CacheType::f32) {
-    const std::string_view cache = name_of_enum(o.cache);
-    all.push_back({"f32_cache",
-                   fmt::format("beside keys and values in f32 (the cost of --cache {})", cache),
-                   std::nullopt});
-    and_cache = fmt::format(" and --cache {}", cache);
-  }
-  if (o.beside_f32) {
-    const std::string cost = o.weights == run::kStored
-                                 ? "computing with the weights as stored"
-                                 : fmt::format("--weights {}, rounding included", o.weights);
-    all.push_back({"f32", fmt::format("beside f32 (the cost of {}{})", cost, and_cache),
-                   run::load_packed(model, "f32")});
-  }
-  if (against) {
-    all.push_back(
-        {kAgainst,
-         fmt::format("against {} (the cost of rounding{}, if this model was made from it)",
-                     cli::printable(*o.against), and_cache),
-         run::load_packed(std::move(*against))});
-  }
-  return all;
-}
-
-std::string comparison_lines(const References& references, const run::TextLoss& here) {
-  std::string lines;
-  for (std::size_t i = 0; i < references.size(); ++i) {
-    const run::Comparison& other = here.beside[i];
-    lines += fmt::format(
-        "{}: perplexity {:.4f} there, {:.4f} here ({:+.3f} %); mean KL divergence {:.3g} nats; the "
-        "same likeliest token for {:.2f} %\n",
-        references[i].title, other.perplexity, here.perplexity,
-        100 * (here.perplexity / other.perplexity - 1), other.divergence, 100 * other.same_choice);
-  }
-  return lines;
-}
-
 Json json_of(const Options& o, const run::WindowOptions& windows, const std::string& text,
-             const sampling::Evaluated& e, bool isolates, const References& references) {
+             const sampling::Evaluated& e, bool isolates, std::uint64_t weight_bytes,
+             const evaluation::References& references) {
   Json json = {{"model", o.model},
                {"checkpoint", o.checkpoint},
                {"weights", o.weights},
                {"cache", name_of_enum(o.cache)},
+               {"weight_bytes", weight_bytes},
                {"text", text},
                {"block_size", windows.block_size},
                {"stride", tapegrad::json_of(windows.stride)},
@@ -279,14 +191,7 @@ Json json_of(const Options& o, const run::WindowOptions& windows, const std::str
                {"perplexity", e.loss.perplexity},
                {"bits_per_byte", e.loss.bits_per_byte},
                {"seconds", e.seconds}};
-  for (std::size_t i = 0; i < references.size(); ++i) {
-    const run::Comparison& other = e.loss.beside[i];
-    Json& compared = json[references[i].key] = {{"loss", other.loss},
-                                                {"perplexity", other.perplexity},
-                                                {"divergence", other.divergence},
-                                                {"same_choice", other.same_choice}};
-    if (references[i].key == kAgainst) compared["model"] = *o.against;
-  }
+  evaluation::add_comparisons(json, o.references(), references, e.loss);
   return json;
 }
 
@@ -320,60 +225,36 @@ run::WindowOptions windows_of(const Options& o, const run::OpenedModel& model) {
   return windows;
 }
 
-void print_results(const Options& o, const std::vector<evaluation::TaskResult>& results) {
-  if (!o.json) return fmt::print("{}", evaluation::table_of(results));
-  const Json json = {{"model", o.model},
-                     {"checkpoint", o.checkpoint},
-                     {"weights", o.weights},
-                     {"cache", name_of_enum(o.cache)},
-                     {"tasks", evaluation::json_of(results)}};
-  fmt::print("{}\n", json_text(json, 2));
+// Of the tensors in the files, as they are stored.
+std::uint64_t bytes_of(const TensorSource& weights) {
+  std::uint64_t bytes = 0;
+  for (const auto& [name, entry] : weights.entries()) {
+    if (entry.type != nullptr) bytes += stored_bytes(*entry.type, entry.shape).value_or(0);
+  }
+  return bytes;
 }
 
-int evaluate_tasks(const Options& o, run::OpenedModel opened) {
-  if (o.per_item) {
-    const std::filesystem::path folder = std::filesystem::path(*o.per_item).parent_path();
-    check(folder.empty() || path_exists(folder), "--per-item {}: there is no folder {}",
-          *o.per_item, folder.string());
-  }
-  std::vector<evaluation::ChoiceTask> tasks;
-  std::vector<std::vector<evaluation::ChoiceItem>> items;
-  const std::int64_t limit = run::evaluation_limit(o.limit, 0)->batches.value_or(INT64_MAX);
-  for (std::size_t i = 0; i < o.tasks.size(); ++i) {
-    evaluation::ChoiceTask& task = tasks.emplace_back(evaluation::open_task(o.tasks[i]));
-    if (!o.items.empty()) task.items = o.items[i];
-    if (!o.fewshot_items.empty()) task.fewshot_items = o.fewshot_items[i];
-    task.num_fewshot = o.num_fewshot.value_or(task.num_fewshot);
-    items.push_back(evaluation::read_items(task, limit));
-  }
-  const run::TextModel model = run::load_packed(std::move(opened), o.weights);
-  sampling::note_other_types(run::packed_type(o.weights), model.params);
-  std::string lines;
-  const auto write_lines = [&] {
-    if (o.per_item) write_file_atomically(*o.per_item, lines);
-  };
-  std::vector<evaluation::TaskResult> results;
-  try {
-    results = evaluation::evaluate_tasks(model, o.cache, tasks, items, lines);
-  } catch (const Error&) {  // of an item: what was scored before it stays
-    write_lines();
-    throw;
-  }
-  if (!results.empty()) print_results(o, results);
-  write_lines();
-  if (results.empty()) return kInterruptedExitCode;
-  return interrupted() ? kInterruptedExitCode : 0;
-}
-
-int evaluate(const Options& o) {
+// Nothing if a signal comes before there is a result.
+std::optional<evaluation::Evaluation> evaluate(const Options& o) {
   run::OpenedModel opened = run::open_model(o.model, o.checkpoint);
   if (o.adapter) opened = run::with_adapter(std::move(opened), *o.adapter);
-  if (!o.tasks.empty()) return evaluate_tasks(o, std::move(opened));
+  const std::uint64_t weight_bytes = bytes_of(opened.parts ? *opened.parts : *opened.weights);
+  if (!o.tasks.names.empty()) {
+    const evaluation::TaskCall call{.model = o.model,
+                                    .checkpoint = o.checkpoint,
+                                    .weights = o.weights,
+                                    .cache = o.cache,
+                                    .limit = run::evaluation_limit(o.limit, 0)->batches,
+                                    .weight_bytes = weight_bytes,
+                                    .against = o.against};
+    return evaluation::run_tasks(o.tasks, call, std::move(opened));
+  }
   const bool isolates = o.isolate_documents.value_or(opened.isolates_documents);
   run::WindowOptions windows = windows_of(o, opened);
-  const References references = references_of(o, opened, windows.block_size);
+  const evaluation::References references =
+      evaluation::references_of(o.references(), opened, windows.block_size);
   const run::TextModel model = run::load_packed(std::move(opened), o.weights);
-  for (const Reference& other : references) {
+  for (const evaluation::Reference& other : references) {
     windows.beside.push_back(other.model ? &other.model->gpt : &model.gpt);
   }
   sampling::note_other_types(run::packed_type(o.weights), model.params);
@@ -394,22 +275,42 @@ int evaluate(const Options& o) {
     return sampling::evaluate_text(model, tokens, windows);
   };
   const auto result = text.chat ? evaluate_answers(o, model, text, windows) : evaluated_text();
-  if (!result) return kInterruptedExitCode;
+  if (!result) return std::nullopt;
   check(!std::isnan(result->loss.loss), "{}: the loss is NaN: {}", o.model,
         "the model's weights are broken, or so large that they overflow");
   const std::string& name = text.tokens ? text.tokens->val_name : text.identity.name;
-  if (o.json) {
-    fmt::print("{}\n", json_text(json_of(o, windows, name, *result, isolates, references), 2));
-  } else {
-    fmt::print("{}: {}\n{}", name, result->line(), comparison_lines(references, result->loss));
+  return evaluation::Evaluation{
+      json_of(o, windows, name, *result, isolates, weight_bytes, references),
+      fmt::format("{}: {}\n{}", name, result->line(),
+                  evaluation::comparison_lines(references, result->loss))};
+}
+
+int evaluate_all(Options o) {
+  std::vector<Json> models;
+  std::string shown;
+  for (const std::string& model : o.models) {
+    if (interrupted()) break;
+    o.model = model;
+    auto evaluation = evaluate(o);
+    if (!evaluation) break;
+    models.push_back(std::move(evaluation->json));
+    shown = evaluation->shown;
   }
+  if (models.empty()) return kInterruptedExitCode;
+  const bool alone = o.models.size() == 1;
+  if (o.json) {
+    fmt::print("{}\n", json_text(alone ? models.front() : Json{{"models", models}}, 2));
+  } else {
+    fmt::print("{}", alone ? shown : evaluation::models_table(models));
+  }
+  if (o.report) write_file_atomically(*o.report, evaluation::models_page(models));
   return interrupted() ? kInterruptedExitCode : 0;
 }
 
 int run(const cli::Call& call) {
   return cli::run_main(call.name, [&] {
     const auto options = parse(call);
-    return options ? evaluate(*options) : 0;
+    return options ? evaluate_all(*options) : 0;
   });
 }
 

@@ -1,134 +1,114 @@
 #include "tapegrad/apps/evaluate/evaluate_tasks.h"
 
-#include <algorithm>
-#include <cmath>
+#include <optional>
 
 #include "tapegrad/apps/cli/run_main.h"
+#include "tapegrad/apps/evaluate/generated_texts.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/base/stopwatch.h"
 #include "tapegrad/base/terminal.h"
 #include "tapegrad/base/text/words.h"
-#include "tapegrad/data/jinja/characters.h"
 
 namespace tapegrad::evaluation {
 namespace {
 
-// An empty choice has no length to divide by, and is chosen last.
-std::size_t likeliest(const std::vector<double>& logprobs,
-                      const std::vector<std::size_t>& lengths) {
-  std::vector<double> means;
-  for (std::size_t i = 0; i < logprobs.size(); ++i) {
-    means.push_back(lengths[i] == 0 ? -HUGE_VAL : logprobs[i] / static_cast<double>(lengths[i]));
+void add_scores(TaskResult& result, const std::vector<Score>& scores) {
+  if (result.metrics.empty()) {
+    for (const Score& score : scores) result.metrics.push_back({.name = score.metric});
   }
-  return static_cast<std::size_t>(std::max_element(means.begin(), means.end()) - means.begin());
+  for (std::size_t m = 0; m < scores.size(); ++m) {
+    result.metrics[m].values.push_back(scores[m].value);
+  }
 }
 
-std::string line_of(const ChoiceTask& task, const ChoiceItem& item,
-                    const std::vector<double>& logprobs,
-                    const std::array<std::size_t, kMetrics.size()>& chosen) {
-  Json line = {{"task", task.name}, {"line", item.line}};
-  if (item.id) line["id"] = *item.id;
-  line["logprobs"] = logprobs;
-  for (std::size_t m = 0; m < kMetrics.size(); ++m) line[std::string(kMetrics[m])] = chosen[m];
-  line["right"] = item.right;
-  return json_text(line) + "\n";
+TaskResult begun(const Task& task, const std::vector<Item>& items) {
+  return {.name = task.name, .all_items = std::ssize(items), .num_fewshot = task.num_fewshot};
 }
 
-TaskResult evaluate_task(const run::TextModel& model, CacheType cache, const ChoiceTask& task,
-                         const std::vector<ChoiceItem>& items, std::string& per_item) {
-  TaskResult result{
-      .name = task.name, .all_items = std::ssize(items), .num_fewshot = task.num_fewshot};
+// The outputs of a model for items, in their order.
+class Outputs {
+ public:
+  Outputs(const Answering& answering, const Task& task, std::vector<const Item*> items)
+      : items_(items), scorer_(answering.model, answering.cache) {
+    if (task.output != OutputType::generate_until || items.empty()) return;
+    texts_.emplace(answering.model, answering.cache, task, std::move(items), answering.ends);
+  }
+  // None if a signal comes.
+  std::optional<ItemOutput> next() {
+    if (interrupted()) return std::nullopt;
+    return texts_ ? texts_->next() : scorer_.score(*items_[at_++]);
+  }
+  std::int64_t tokens() const { return texts_ ? texts_->tokens() : scorer_.tokens(); }
+
+ private:
+  std::vector<const Item*> items_;
+  std::size_t at_ = 0;
+  LikelihoodScorer scorer_;
+  std::optional<GeneratedTexts> texts_;
+};
+
+TaskResult evaluate_task(const Answering& answering, const Task& task,
+                         const std::vector<Item>& items, ItemFile& file) {
+  TaskResult result = begun(task, items);
+  std::vector<std::optional<ItemOutput>> stored;
+  std::vector<const Item*> open;
+  for (const Item& item : items) {
+    if (!stored.emplace_back(file.find(task, item))) open.push_back(&item);
+  }
+  result.stored = std::ssize(items) - std::ssize(open);
+  Outputs outputs(answering, task, std::move(open));
   Terminal terminal;
-  ChoiceScorer scorer(model, cache);
   const Stopwatch watch;
-  for (const ChoiceItem& item : items) {
-    if (interrupted()) break;
-    const std::vector<double> logprobs = scorer.score(item, task.target_delimiter);
-    const auto chosen = chosen_of(item, logprobs);
-    for (std::size_t m = 0; m < kMetrics.size(); ++m) result.right[m] += chosen[m] == item.right;
-    per_item += line_of(task, item, logprobs, chosen);
-    const double share = static_cast<double>(++result.items) / static_cast<double>(items.size());
+  std::int64_t done = 0;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (stored[i]) {
+      add_scores(result, scores_of(task, items[i], *stored[i]));
+      continue;
+    }
+    const std::optional<ItemOutput> output = outputs.next();
+    if (!output) break;
+    file.add(task, items[i], *output);
+    add_scores(result, scores_of(task, items[i], *output));
+    const double share =
+        static_cast<double>(++done) / static_cast<double>(result.all_items - result.stored);
     if (!terminal.wants_progress()) continue;
-    terminal.working(fmt::format("{}: acc {:.4f}, {}", cli::printable(task.name), result.share(0),
+    const Metric& first = result.metrics.front();
+    terminal.working(fmt::format("{}: {} {:.4f}, {}", cli::printable(task.name), first.name,
+                                 first.value(),
                                  progress_text(share, watch.seconds() * (1 / share - 1))));
   }
   result.seconds = watch.seconds();
-  result.tokens = scorer.tokens();
+  result.tokens = outputs.tokens();
   return result;
 }
 
 }  // namespace
 
-std::array<std::size_t, kMetrics.size()> chosen_of(const ChoiceItem& item,
-                                                   const std::vector<double>& logprobs) {
-  std::vector<std::size_t> characters, bytes;
-  for (const std::string& choice : item.choices) {
-    characters.push_back(data::jinja::character_count(choice));
-    bytes.push_back(choice.size());
-  }
-  const std::vector<std::size_t> ones(item.choices.size(), 1);
-  return {likeliest(logprobs, ones), likeliest(logprobs, characters), likeliest(logprobs, bytes)};
-}
-
-double TaskResult::share(std::size_t metric) const {
-  return static_cast<double>(right[metric]) / static_cast<double>(items);
-}
-
-std::optional<double> TaskResult::error(std::size_t metric) const {
-  if (items < 2) return std::nullopt;
-  const double p = share(metric);
-  return std::sqrt(p * (1 - p) / static_cast<double>(items - 1));
-}
-
-std::vector<TaskResult> evaluate_tasks(const run::TextModel& model, CacheType cache,
-                                       const std::vector<ChoiceTask>& tasks,
-                                       const std::vector<std::vector<ChoiceItem>>& items,
-                                       std::string& per_item) {
+std::vector<TaskResult> evaluate_tasks(const Answering& answering, const Questions& questions,
+                                       ItemFile& file) {
   catch_interrupts();
   std::vector<TaskResult> results;
-  for (std::size_t i = 0; i < tasks.size() && !interrupted(); ++i) {
-    TaskResult result = evaluate_task(model, cache, tasks[i], items[i], per_item);
-    if (result.items > 0) results.push_back(std::move(result));
+  for (std::size_t i = 0; i < questions.tasks.size() && !interrupted(); ++i) {
+    TaskResult result = evaluate_task(answering, questions.tasks[i], questions.items[i], file);
+    if (result.items() > 0) results.push_back(std::move(result));
   }
   return results;
 }
 
-std::string table_of(const std::vector<TaskResult>& results) {
-  std::size_t width = 4;
-  for (const TaskResult& r : results) width = std::max(width, cli::printable(r.name).size());
-  std::string table = fmt::format("{:<{}}  {:>7}  {:>5}", "task", width, "items", "shots");
-  for (const std::string_view metric : kMetrics) table += fmt::format("  {:<15}", metric);
-  table.erase(table.find_last_not_of(' ') + 1);
-  for (const TaskResult& r : results) {
-    table += fmt::format("\n{:<{}}  {:>7}  {:>5}", cli::printable(r.name), width, grouped(r.items),
-                         r.num_fewshot);
-    for (std::size_t m = 0; m < kMetrics.size(); ++m) {
-      const auto error = r.error(m);
-      table +=
-          fmt::format("  {:.4f} ± {:<6}", r.share(m), error ? fmt::format("{:.4f}", *error) : "–");
+std::vector<TaskResult> stored_results(const Questions& questions, const StoredItems& stored) {
+  std::vector<TaskResult> results;
+  for (std::size_t i = 0; i < questions.tasks.size(); ++i) {
+    const Task& task = questions.tasks[i];
+    TaskResult& result = results.emplace_back(begun(task, questions.items[i]));
+    for (const Item& item : questions.items[i]) {
+      const auto output = stored.find(task, item);
+      check(output.has_value(), "{}: it does not have task {}, line {}, as it is in {}",
+            stored.path().string(), task.name, item.line, item.where);
+      add_scores(result, scores_of(task, item, *output));
     }
-    if (r.items < r.all_items) table += fmt::format("  partial: of {} items", grouped(r.all_items));
+    result.stored = result.items();
   }
-  return table + "\n";
-}
-
-Json json_of(const std::vector<TaskResult>& results) {
-  Json all = Json::array();
-  for (const TaskResult& r : results) {
-    Json json = {{"task", r.name},
-                 {"items", r.items},
-                 {"partial", r.items < r.all_items},
-                 {"num_fewshot", r.num_fewshot}};
-    for (std::size_t m = 0; m < kMetrics.size(); ++m) {
-      const std::string name(kMetrics[m]);
-      json[name] = r.share(m);
-      json[name + "_stderr"] = tapegrad::json_of(r.error(m));
-    }
-    json["tokens"] = r.tokens;
-    json["seconds"] = r.seconds;
-    all.push_back(std::move(json));
-  }
-  return all;
+  return results;
 }
 
 }  // namespace tapegrad::evaluation

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "tapegrad/base/error.h"
 #include "tapegrad/nn/generation/broken_logits.h"
@@ -74,13 +75,25 @@ void penalize(std::vector<float>& logits, double penalty, std::span<const std::i
   }
 }
 
+// The k-th largest; a few are found without moving the others.
+float kth_largest(const std::vector<float>& logits, std::int64_t k) {
+  const bool few = k < std::ssize(logits) / 16;
+  std::vector<float> top(few ? static_cast<std::size_t>(k) : 0);
+  if (few) {
+    std::partial_sort_copy(logits.begin(), logits.end(), top.begin(), top.end(), std::greater<>());
+    return top.back();
+  }
+  top = logits;
+  const auto kth = top.begin() + static_cast<std::ptrdiff_t>(k - 1);
+  std::nth_element(top.begin(), kth, top.end(), std::greater<>());
+  return *kth;
+}
+
 void keep_top_k(std::vector<float>& logits, std::int64_t k) {
-  if (k >= static_cast<std::int64_t>(logits.size())) return;
-  std::vector<float> sorted = logits;
-  const auto kth = sorted.begin() + static_cast<std::ptrdiff_t>(k - 1);
-  std::nth_element(sorted.begin(), kth, sorted.end(), std::greater<>());
+  if (k >= std::ssize(logits)) return;
+  const float least = kth_largest(logits, k);
   for (float& logit : logits) {
-    if (logit < *kth) logit = kRuledOut;
+    if (logit < least) logit = kRuledOut;
   }
 }
 
@@ -90,20 +103,31 @@ std::vector<double> weights_of(const std::vector<float>& logits, double temperat
   std::vector<double> weights;
   weights.reserve(logits.size());
   for (const float logit : logits) {
-    weights.push_back(std::exp((static_cast<double>(logit) - top) / temperature));
+    const bool ruled_out = logit == kRuledOut;
+    weights.push_back(ruled_out ? 0 : std::exp((static_cast<double>(logit) - top) / temperature));
   }
   return weights;
 }
 
-// Rules out the least likely tokens that together have a probability of at most 1 − p.
+// Rules out the least likely tokens that together have a probability of at most 1 − p. n tokens,
+// each with less than an n-th of what may still go, go all: so most are found without sorting.
 void keep_top_p(std::vector<double>& weights, double p) {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < weights.size(); ++i) {
     if (weights[i] > 0) order.push_back(i);
   }
+  double rest = (1 - p) * std::accumulate(weights.begin(), weights.end(), 0.0);
+  for (std::size_t before = order.size() + 1; order.size() < before;) {
+    before = order.size();
+    const double cut = rest / static_cast<double>(before);
+    std::erase_if(order, [&](std::size_t i) {  // never the likeliest one, whose weight is 1
+      if (weights[i] >= cut) return false;
+      rest -= std::exchange(weights[i], 0);
+      return true;
+    });
+  }
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return weights[a] < weights[b]; });
-  const double rest = (1 - p) * std::accumulate(weights.begin(), weights.end(), 0.0);
   double sum = 0;
   order.pop_back();  // the likeliest one stays
   for (const std::size_t i : order) {

@@ -181,6 +181,29 @@ TEST_CASE("a mask keeps its share, and all or nothing at the ends", "[random]") 
   }
 }
 
+TEST_CASE("multinomial finds the largest quotient, wherever it stands", "[random]") {
+  const Rng::Kind kind = GENERATE(Rng::Kind::torch, Rng::Kind::philox);
+  Rng rng(5, kind), plain = rng;
+  std::vector<float> weights(3000);
+  for (int round = 0; round < 60; ++round) {
+    rng.uniform(weights, 0, 1);
+    plain = rng;
+    for (float& weight : weights) {  // many are 0 or nearly so
+      weight = std::pow(weight, static_cast<float>(round)) * (round % 3 == 2 ? 1e-30F : 1);
+      if (round % 2 == 1 && weight < 0.5F) weight = 0;
+    }
+    weights[static_cast<std::size_t>(round)] = 0.25F;
+    std::size_t best = 0;
+    float most = -1;
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      const auto variate = static_cast<float>(-std::log1p(-plain.uniform_double()));
+      if (weights[i] > 0 && weights[i] / variate > most) best = i, most = weights[i] / variate;
+    }
+    CHECK(rng.multinomial(weights) == static_cast<std::int64_t>(best));
+    CHECK(rng.state() == plain.state());
+  }
+}
+
 TEST_CASE("a copy continues the same stream on its own", "[random]") {
   for (const auto kind : any_kind) {
     Rng rng(3, kind);

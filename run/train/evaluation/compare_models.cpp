@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "tapegrad/run/train/evaluation/evaluate.h"
+#include "tapegrad/data/loader.h"
 
 namespace tapegrad::run {
 
@@ -17,17 +17,15 @@ Tensor hidden_of(const nn::Decoder& model, const nn::TokenRows& windows, CacheTy
 }
 
 // Some rows at a time: the logits of a whole batch may take gigabytes.
-void Comparing::add(const data::Batch& batch) {
-  const BatchTensors t = tensors_of(batch);
-  const auto rows_of = [&](const nn::Decoder& model, CacheType cache) {
-    return hidden_of(model, t.inputs, cache).view({t.inputs.ids.numel(), model.config.n_embd});
-  };
-  const Tensor ours = rows_of(model_, cache_), theirs = rows_of(other_, CacheType::f32);
-  const Tensor targets = t.targets.view({-1});
+void Comparing::add(const nn::TokenRows& inputs, const Tensor& targets, const Tensor& hidden) {
+  const Shape rows{inputs.ids.numel(), model_.config.n_embd};
+  const Tensor ours = hidden.view(rows);
+  const Tensor theirs = hidden_of(other_, inputs, CacheType::f32).view(rows);
+  const Tensor all = targets.view({-1});
   for (std::int64_t first = 0; first < ours.dim(0); first += kLossChunk) {
     const std::int64_t end = std::min(first + kLossChunk, ours.dim(0));
     add_rows(model_.head(ours.rows(first, end)), other_.head(theirs.rows(first, end)),
-             targets.rows(first, end));
+             all.rows(first, end));
   }
 }
 

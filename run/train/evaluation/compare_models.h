@@ -1,6 +1,5 @@
 #pragma once
 
-#include "tapegrad/data/loader.h"
 #include "tapegrad/nn/decoder.h"
 
 namespace tapegrad::run {
@@ -19,20 +18,20 @@ struct Comparison {
   double same_choice = 0;  // share of tokens for which both find the same one likeliest
 };
 
-// Adds up a Comparison. Both models have one vocabulary, and must outlive it. `cache` is of the
-// model; the other one has keys and values in f32.
+// Adds up a Comparison. Both models have one vocabulary, and must outlive it. The other one has
+// keys and values in f32.
 class Comparing {
  public:
-  Comparing(const nn::Decoder& model, const nn::Decoder& other, CacheType cache = CacheType::f32)
-      : model_(model), other_(other), cache_(cache) {}
-  void add(const data::Batch& batch);
+  Comparing(const nn::Decoder& model, const nn::Decoder& other) : model_(model), other_(other) {}
+  // `hidden`: what hidden_of() gives of the model and these inputs, which several comparisons
+  // share.
+  void add(const nn::TokenRows& inputs, const Tensor& targets, const Tensor& hidden);
   Comparison result() const;  // at least one token must have been predicted
 
  private:
   void add_rows(const Tensor& ours, const Tensor& theirs, const Tensor& targets);
 
   const nn::Decoder &model_, &other_;
-  CacheType cache_;
   std::int64_t tokens_ = 0, same_ = 0;
   double nats_ = 0, divergence_ = 0;
 };

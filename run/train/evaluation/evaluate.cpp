@@ -12,10 +12,9 @@
 namespace tapegrad::run {
 namespace {
 
-double batch_loss(const nn::Decoder& gpt, const data::Batch& batch,
-                  CacheType cache = CacheType::f32) {
+double batch_loss(const nn::Decoder& gpt, const data::Batch& batch) {
   const BatchTensors t = tensors_of(batch);
-  return gpt.loss_of(hidden_of(gpt, t.inputs, cache), t.targets, data::kIgnoredTarget).item();
+  return gpt.loss_of(gpt.hidden(t.inputs), t.targets, data::kIgnoredTarget).item();
 }
 
 // The losses of so many batches; of fewer, if a signal comes to a single process.
@@ -139,7 +138,7 @@ std::optional<TextLoss> loss_of_batches(const nn::Decoder& gpt, const data::Toke
   std::int64_t bytes = 0;
   TextLoss result;
   std::vector<Comparing> comparisons;
-  for (const nn::Decoder* const other : o.beside) comparisons.emplace_back(gpt, *other, o.cache);
+  for (const nn::Decoder* const other : o.beside) comparisons.emplace_back(gpt, *other);
   const std::int64_t done = use_chosen_batches(count, o, [&](std::int64_t i) {
     const data::Batch batch = batch_at(i);
     const std::int64_t predicted = predicted_of(batch);
@@ -147,9 +146,12 @@ std::optional<TextLoss> loss_of_batches(const nn::Decoder& gpt, const data::Toke
       if (target == data::kIgnoredTarget) continue;
       bytes += static_cast<std::int64_t>(tokenizer.token_bytes(target).size());
     }
-    nats += batch_loss(gpt, batch, o.cache) * static_cast<double>(predicted);
+    const BatchTensors t = tensors_of(batch);
+    const Tensor hidden = hidden_of(gpt, t.inputs, o.cache);
+    nats += gpt.loss_of(hidden, t.targets, data::kIgnoredTarget).item() *
+            static_cast<double>(predicted);
     result.tokens += predicted;
-    for (Comparing& comparison : comparisons) comparison.add(batch);
+    for (Comparing& comparison : comparisons) comparison.add(t.inputs, t.targets, hidden);
   });
   if (result.tokens == 0) return std::nullopt;
   result.loss = nats / static_cast<double>(result.tokens);

@@ -2,76 +2,21 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "tapegrad/apps/evaluate/evaluate_tasks.h"
-#include "tapegrad/autograd/ops.h"
+#include "tapegrad/apps/evaluate/task_table.h"
 #include "tapegrad/base/interrupt.h"
 #include "tapegrad/run/models/model.h"
+#include "tapegrad/tests/apps/models/animal_tasks.h"
 #include "tapegrad/tests/apps/parsed.h"
-#include "tapegrad/tests/apps/tiny_runs.h"
 
 using namespace tapegrad;
 
 namespace {
 
-constexpr const char* kAnimals = R"({
-  "doc_to_text": "the {{ animal }}",
-  "doc_to_choice": "ends",
-  "doc_to_target": "{{ label }}"
-})";
-constexpr const char* kAnimalItems =
-    "{\"id\": \"a\", \"animal\": \"cat\", \"ends\": [\"sat on mat\", \"ate\", \"on\"], \"label\": "
-    "0}\n"
-    "\n"
-    "{\"animal\": \"dog \", \"ends\": [\"sat\", \"ate.\"], \"label\": \"ate.\"}\r\n";
-
-// A run on the characters of the items.
-const TinyRun& animals() {
-  static const TinyRun run(20, {"--block-size", "40"});
-  return run;
-}
-
-struct TaskFiles {
-  TempFolder folder;
-  std::string task = folder.put("animals.json", kAnimals);
-  std::string items = folder.put("items.jsonl", kAnimalItems);
-  Result evaluate(const Args& more = {}) const {
-    return run_program("evaluate", Args{animals().run, "--task", task, "--items", items} + more);
-  }
-  // Lines of --per-item.
-  std::vector<nlohmann::json> lines(const Args& more = {}) const {
-    check_ended_well(evaluate(more + Args{"--per-item", folder / "lines.jsonl"}));
-    std::istringstream text(TempFolder::get(folder / "lines.jsonl"));
-    std::vector<nlohmann::json> all;
-    for (std::string line; std::getline(text, line);) all.push_back(nlohmann::json::parse(line));
-    return all;
-  }
-};
-
-// The log-likelihood of a continuation by one forward pass without caches.
-double plain_logprob(const run::TextModel& model, const std::string& context,
-                     const std::string& continuation) {
-  const auto before = model.tokenizer.encode(context);
-  auto tokens = model.tokenizer.encode(context + continuation);
-  const std::int64_t scored = std::ssize(tokens) - std::ssize(before);
-  const std::int64_t cut =
-      std::max<std::int64_t>(std::ssize(tokens) - 1 - model.gpt.config.block_size, 0);
-  tokens.erase(tokens.begin(), tokens.begin() + cut);
-  const std::int64_t n = std::ssize(tokens);
-  const Tensor log_p = log_softmax(
-      model.gpt(Tensor::from(std::vector(tokens.begin(), tokens.end() - 1), {1, n - 1})), -1);
-  double sum = 0;
-  for (std::int64_t t = n - scored; t < n; ++t) {
-    sum += log_p.at((t - 1) * log_p.dim(2) + tokens[static_cast<std::size_t>(t)]);
-  }
-  return sum;
-}
-
 // The only question of an item in its data set's own form.
-evaluation::ChoiceItem item_of(const std::string& name, const std::string& line) {
+evaluation::Item item_of(const std::string& name, const std::string& line) {
   const TempFolder folder;
-  evaluation::ChoiceTask task = evaluation::open_task(name);
+  evaluation::Task task = evaluation::open_task(name);
   task.items = folder.put("items.jsonl", replaced(line, "\n", " "));
   return evaluation::read_items(task, 1).front();
 }
@@ -80,7 +25,7 @@ void check_item(const std::string& name, const std::string& line,
                 const std::vector<std::string>& contexts, const std::vector<std::string>& choices,
                 std::size_t right) {
   INFO(name);
-  const evaluation::ChoiceItem item = item_of(name, line);
+  const evaluation::Item item = item_of(name, line);
   CHECK(item.choices == choices);
   CHECK(item.right == right);
   for (std::size_t i = 0; i < choices.size(); ++i) {
@@ -127,7 +72,7 @@ TEST_CASE("tasks by name make the prompts of lm-evaluation-harness", "[tasks]") 
 
 TEST_CASE("examples stand before a question, and none is the question itself", "[tasks]") {
   const TempFolder folder;
-  evaluation::ChoiceTask task = evaluation::open_task("mmlu");
+  evaluation::Task task = evaluation::open_task("mmlu");
   const auto line = [](const std::string& question, const std::string& subject) {
     return fmt::format(R"({{"question": "{}", "subject": "{}", "choices": ["a","b","c","d"], )"
                        R"("answer": 2}})",
@@ -175,17 +120,17 @@ TEST_CASE("log-likelihoods are those of a plain pass, whatever is shared or left
   const run::TextModel plain = run::load(animals().run);
   std::string examples;
   for (int i = 0; i < 9; ++i) examples += "the dog ate. ";
-  const std::vector<evaluation::ChoiceItem> items = {
+  const std::vector<evaluation::Item> items = {
       {.where = "a", .contexts = {"the", "the"}, .choices = {"cat sat on", "dog"}},
       {.where = "b", .contexts = {"the cat", "the dog"}, .choices = {"ate.", "ate."}},
       {.where = "c", .contexts = {"t", "t"}, .choices = {"t", "he cat sat on mat 1 and"}},
       {.where = "d", .contexts = {examples, examples}, .choices = {"the cat", "sat on"}},
       {.where = "e", .contexts = {examples + "on", examples + "on"}, .choices = {"mat", "a"}}};
-  evaluation::ChoiceScorer scorer(model, CacheType::f32);
-  for (const evaluation::ChoiceItem& item : items) {
-    const std::vector<double> logprobs = scorer.score(item, " ");
-    evaluation::ChoiceScorer alone(model, CacheType::f32);
-    CHECK(alone.score(item, " ") == logprobs);
+  evaluation::LikelihoodScorer scorer(model, CacheType::f32);
+  for (const evaluation::Item& item : items) {
+    const std::vector<double> logprobs = scorer.score(item).logprobs;
+    evaluation::LikelihoodScorer alone(model, CacheType::f32);
+    CHECK(alone.score(item).logprobs == logprobs);
     for (std::size_t i = 0; i < item.choices.size(); ++i) {
       std::string context = item.contexts[i], continuation = " " + item.choices[i];
       while (context.ends_with(' ')) {
@@ -198,8 +143,7 @@ TEST_CASE("log-likelihoods are those of a plain pass, whatever is shared or left
   }
   CHECK_THROWS_WITH(scorer.score({.where = "x.jsonl, line 7",
                                   .contexts = {"t", "t"},
-                                  .choices = {"a", std::string(60, 'a')}},
-                                 " "),
+                                  .choices = {"a", std::string(60, 'a')}}),
                     ContainsSubstring("x.jsonl, line 7: a choice has 61 tokens"));
 }
 
@@ -209,33 +153,33 @@ TEST_CASE("the examples that items share are read once", "[tasks]") {
   std::string examples;
   for (int i = 0; i < 8; ++i) examples += "the dog ate. ";
   const auto item = [&](const std::string& end) {
-    return evaluation::ChoiceItem{
+    return evaluation::Item{
         .where = end, .contexts = {examples + end, examples + end}, .choices = {"sat", "on"}};
   };
-  evaluation::ChoiceScorer scorer(model, CacheType::f32), alone(model, CacheType::f32);
-  scorer.score(item("the cat"), " ");
+  evaluation::LikelihoodScorer scorer(model, CacheType::f32), alone(model, CacheType::f32);
+  scorer.score(item("the cat"));
   const std::int64_t first = scorer.tokens();
-  const std::vector<double> logprobs = scorer.score(item("the mat"), " ");
+  const std::vector<double> logprobs = scorer.score(item("the mat")).logprobs;
   CHECK(scorer.tokens() - first < 20);
   CHECK(first > 100);
-  CHECK(alone.score(item("the mat"), " ") == logprobs);
+  CHECK(alone.score(item("the mat")).logprobs == logprobs);
 }
 
 TEST_CASE("choices are compared by sum, by character and by byte", "[tasks]") {
+  using Chosen = std::vector<std::size_t>;
   const auto chosen = [](const std::vector<std::string>& choices,
                          const std::vector<double>& logprobs) {
-    return evaluation::chosen_of({.where = {}, .choices = choices}, logprobs);
+    Chosen all;
+    for (const auto& score :
+         evaluation::scores_of({}, {.where = {}, .choices = choices, .right = 1}, {logprobs})) {
+      all.push_back(score.found.get<std::size_t>());
+      CHECK(score.value == (score.found == 1 ? 1 : 0));
+    }
+    return all;
   };
-  using Chosen = std::array<std::size_t, 3>;
   CHECK(chosen({"a", "bcd", "ééé"}, {-3, -6, -7}) == Chosen{0, 1, 2});
   CHECK(chosen({"a", "b"}, {-2, -2}) == Chosen{0, 0, 0});
   CHECK(chosen({"", "b"}, {-1, -2}) == Chosen{0, 1, 1});
-  evaluation::TaskResult result{.name = "t", .items = 5, .right = {4, 5, 0}};
-  CHECK(result.share(0) == 0.8);
-  CHECK(std::abs(result.error(0).value() - 0.2) < 1e-12);
-  CHECK(result.error(1) == 0.0);
-  result.items = 1;
-  CHECK(!result.error(0));
 }
 
 TEST_CASE("evaluate --task prints shares of right answers, and writes each item", "[tasks]") {
@@ -276,17 +220,17 @@ TEST_CASE("evaluate --task prints shares of right answers, and writes each item"
 
 TEST_CASE("a signal ends a task, whose items so far are marked as a part", "[tasks]") {
   const run::TextModel model = run::load_packed(run::open_model(animals().run));
-  std::vector<evaluation::ChoiceTask> tasks;
-  tasks.push_back(evaluation::open_task(TaskFiles().task));
-  const std::vector<evaluation::ChoiceItem> items = {
-      {.where = "a", .contexts = {"the", "the"}, .choices = {"cat", "dog"}}};
-  std::string lines;
+  evaluation::Questions questions;
+  questions.tasks.push_back(evaluation::open_task(TaskFiles().task));
+  questions.items = {{{.where = "a", .contexts = {"the", "the"}, .choices = {"cat", "dog"}}}};
+  evaluation::ItemFile none;
   interrupt("a test");
-  CHECK(evaluation::evaluate_tasks(model, CacheType::f32, tasks, {items}, lines).empty());
+  CHECK(evaluation::evaluate_tasks({model}, questions, none).empty());
   forget_interrupt();
-  CHECK(evaluation::evaluate_tasks(model, CacheType::f32, tasks, {items}, lines).size() == 1);
-  const evaluation::TaskResult part{.name = "t", .items = 3, .all_items = 5000, .right = {1, 1, 2}};
-  CHECK_THAT(evaluation::table_of({part}), ContainsSubstring("partial: of 5,000 items"));
+  CHECK(evaluation::evaluate_tasks({model}, questions, none).size() == 1);
+  const evaluation::TaskResult part{
+      .name = "t", .all_items = 5000, .metrics = {{.name = "acc", .values = {1, 0, 1}}}};
+  CHECK_THAT(evaluation::table_of({part}), ContainsSubstring("3 of 5,000 (partial)"));
   CHECK(evaluation::json_of({part})[0].at("partial") == true);
 }
 

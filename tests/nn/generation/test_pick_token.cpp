@@ -1,5 +1,9 @@
+#include <algorithm>
 #include <cmath>
+#include <functional>
+#include <limits>
 #include <map>
+#include <numeric>
 
 #include "tapegrad/nn/generation/generation.h"
 #include "tapegrad/tests/catch.h"
@@ -49,6 +53,48 @@ TEST_CASE("top_p leaves the likeliest tokens that have the probability together"
   // What is left keeps its proportions.
   const auto counts = drawn(logits, {.top_p = 0.6});
   CHECK(std::abs(counts.at(1) - 2000 * 4 / 7) < 80);
+}
+
+TEST_CASE("of many tokens, top_p leaves those that sorting leaves", "[pick_token]") {
+  const double p = GENERATE(0.3, 0.9, 0.999), spread = GENERATE(0.0, 0.01, 2.0, 9.0);
+  Rng rng(4);
+  std::vector<float> logits(2000);
+  rng.normal(std::span(logits), 0, spread);
+  for (std::size_t i = 0; i < 500; ++i) logits[4 * i] = logits[i];  // some are equal
+  std::vector<std::size_t> order(logits.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return logits[a] < logits[b]; });
+  const auto weight = [&](std::size_t i) { return std::exp(static_cast<double>(logits[i])); };
+  double total = 0, sum = 0;
+  for (const std::size_t i : order) total += weight(i);
+  std::vector<float> left = logits;
+  for (const std::size_t i : order) {
+    sum += weight(i);
+    if (sum > (1 - p) * total) break;
+    left[i] = -std::numeric_limits<float>::infinity();
+  }
+  Rng one(1), other(1);
+  for (int i = 0; i < 100; ++i) {
+    CHECK(nn::pick_token(logits, {.top_p = p}, one, {}) == nn::pick_token(left, {}, other, {}));
+  }
+}
+
+TEST_CASE("top_k leaves as many tokens, few or many", "[pick_token]") {
+  const std::int64_t k = GENERATE(1, 3, 124, 125, 1999);
+  Rng rng(4);
+  std::vector<float> logits(2000);
+  rng.normal(std::span(logits), 0, 1);
+  std::vector<float> sorted = logits, left = logits;
+  std::sort(sorted.begin(), sorted.end(), std::greater<>());
+  for (float& logit : left) {
+    if (logit < sorted[static_cast<std::size_t>(k - 1)])
+      logit = -std::numeric_limits<float>::infinity();
+  }
+  Rng one(1), other(1);
+  for (int i = 0; i < 100; ++i) {
+    CHECK(nn::pick_token(logits, {.top_k = k}, one, {}) == nn::pick_token(left, {}, other, {}));
+  }
 }
 
 TEST_CASE("of equal tokens at the edge of top_p, those of higher ids stay", "[pick_token]") {

@@ -2,8 +2,9 @@
 #include <charconv>
 #include <map>
 
-#include "tapegrad/apps/evaluate/choice_task.h"
+#include "tapegrad/apps/evaluate/eval_task.h"
 #include "tapegrad/base/file.h"
+#include "tapegrad/base/fingerprint.h"
 #include "tapegrad/base/text/utf8.h"
 
 namespace tapegrad::evaluation {
@@ -14,7 +15,7 @@ constexpr std::int64_t kMostItemBytes = std::int64_t{4} << 30;
 
 // A line of a file, as the question that it is alone.
 struct Line {
-  ChoiceItem item;
+  Item item;
   Json doc;
 };
 
@@ -32,8 +33,7 @@ void for_each_line(const std::filesystem::path& path, const F& on_line) {
   }
 }
 
-std::vector<std::string> choices_of(const ChoiceTask& task, const std::string& where,
-                                    const Json& doc) {
+std::vector<std::string> choices_of(const Task& task, const std::string& where, const Json& doc) {
   std::vector<std::string> choices;
   if (!task.lists_choices) {
     for (const TaskTemplate& choice : task.choices) choices.push_back(choice.render(where, doc));
@@ -48,7 +48,7 @@ std::vector<std::string> choices_of(const ChoiceTask& task, const std::string& w
 }
 
 // The place of the right choice: a number from 0 on, or else the choice's text.
-std::size_t right_of(const ChoiceTask& task, const std::string& where, const Json& doc,
+std::size_t right_of(const Task& task, const std::string& where, const Json& doc,
                      const std::vector<std::string>& choices) {
   const std::string target = task.target.front().render(where, doc);
   std::size_t number = 0;
@@ -66,11 +66,13 @@ std::size_t right_of(const ChoiceTask& task, const std::string& where, const Jso
   return number;
 }
 
-Line line_of(const ChoiceTask& task, const std::filesystem::path& path, std::string_view text,
+Line line_of(const Task& task, const std::filesystem::path& path, std::string_view text,
              std::int64_t number) {
-  Line line{.item = {.where = fmt::format("{}, line {}", path.string(), number), .line = number},
+  Line line{.item = {.where = fmt::format("{}, line {}", path.string(), number),
+                     .line = number,
+                     .fingerprint = fingerprint(text)},
             .doc = {}};
-  ChoiceItem& item = line.item;
+  Item& item = line.item;
   try {
     line.doc = parse_json<Json>(text, kMostItemDepth);
   } catch (const Error& error) {
@@ -79,20 +81,29 @@ Line line_of(const ChoiceTask& task, const std::filesystem::path& path, std::str
   check(line.doc.is_object(), "{}: an item must be a JSON object", item.where);
   const auto id = line.doc.find("id");
   if (id != line.doc.end() && (id->is_string() || id->is_number())) item.id = *id;
-  item.choices = choices_of(task, item.where, line.doc);
+  if (task.output == OutputType::multiple_choice) {
+    item.choices = choices_of(task, item.where, line.doc);
+  } else {
+    item.choices = {task.target.front().render(item.where, line.doc)};
+  }
   for (const TaskTemplate& t : task.texts) item.contexts.push_back(t.render(item.where, line.doc));
   if (item.contexts.size() == 1) item.contexts.resize(item.choices.size(), item.contexts.front());
   check(item.contexts.size() == item.choices.size(),
         "{}: {}: 'doc_to_text' has {} texts, and the item {} choices", item.where, task.place,
         item.contexts.size(), item.choices.size());
-  item.right = right_of(task, item.where, line.doc, item.choices);
+  if (task.output == OutputType::multiple_choice) {
+    item.right = right_of(task, item.where, line.doc, item.choices);
+  }
+  item.answer =
+      task.answer.empty() ? item.choices.front() : task.answer.front().render(item.where, line.doc);
+  item.delimiter = task.target_delimiter;
   return line;
 }
 
 // Examples that stand before a question, by the value that they share with it.
 using Examples = std::map<std::string, std::vector<Line>>;
 
-std::string group_of(const ChoiceTask& task, const Line& line) {
+std::string group_of(const Task& task, const Line& line) {
   if (!task.fewshot_same) return {};
   const auto value = line.doc.find(*task.fewshot_same);
   check(value != line.doc.end(), "{}: {}: 'fewshot_same': the item has no '{}'", line.item.where,
@@ -101,7 +112,7 @@ std::string group_of(const ChoiceTask& task, const Line& line) {
 }
 
 // One more than are shown, since an item of the same file is no example of its own.
-Examples examples_of(const ChoiceTask& task, const std::filesystem::path& path) {
+Examples examples_of(const Task& task, const std::filesystem::path& path) {
   Examples examples;
   const auto most = static_cast<std::size_t>(task.num_fewshot + 1);
   for_each_line(path, [&](std::string_view text, std::int64_t number) {
@@ -113,40 +124,88 @@ Examples examples_of(const ChoiceTask& task, const std::filesystem::path& path) 
   return examples;
 }
 
-// Description and examples.
-std::string beginning_of(const ChoiceTask& task, const Line& line, const Examples& examples,
-                         bool same_file) {
-  std::string text;
-  for (const TaskTemplate& t : task.description) text += t.render(line.item.where, line.doc);
-  if (task.num_fewshot == 0) return text;
-  std::int64_t shown = 0;
+// The examples of an item, none of which is the item itself.
+std::vector<const Item*> shown_of(const Task& task, const Line& line, const Examples& examples,
+                                  bool same_file) {
+  std::vector<const Item*> shown;
+  if (task.num_fewshot == 0) return shown;
   const auto group = examples.find(group_of(task, line));
   const std::vector<Line> none;
   for (const Line& example : group == examples.end() ? none : group->second) {
-    const ChoiceItem& e = example.item;
-    if (shown == task.num_fewshot || (same_file && e.line == line.item.line)) continue;
-    text +=
-        e.contexts[e.right] + task.target_delimiter + e.choices[e.right] + task.fewshot_delimiter;
-    ++shown;
+    if (std::ssize(shown) == task.num_fewshot) break;
+    if (!same_file || example.item.line != line.item.line) shown.push_back(&example.item);
   }
-  check(shown == task.num_fewshot, "{}: {}: there are {} examples for it, and 'num_fewshot' is {}",
-        line.item.where, task.place, shown, task.num_fewshot);
+  check(std::ssize(shown) == task.num_fewshot,
+        "{}: {}: there are {} examples for it, and 'num_fewshot' is {}", line.item.where,
+        task.place, shown.size(), task.num_fewshot);
+  return shown;
+}
+
+std::string text_of(const Task& task, const std::vector<const Item*>& examples) {
+  std::string text;
+  for (const Item* e : examples) {
+    text += e->contexts[e->right] + task.target_delimiter + e->choices[e->right] +
+            task.fewshot_delimiter;
+  }
   return text;
+}
+
+// What the template writes up to the model's answer.
+std::string conversation_of(const Task& task, const ChatFormat& chat,
+                            const std::string& description,
+                            const std::vector<const Item*>& examples, const std::string& context) {
+  data::Conversation conversation;
+  const auto say = [&](const char* role, const std::string& content) {
+    conversation.messages.push_back({.role = role, .content = content});
+  };
+  if (!description.empty()) say("system", description);
+  if (chat.fewshot_as_multiturn) {
+    for (const Item* e : examples) {
+      say("user", e->contexts[e->right]);
+      say("assistant", e->choices[e->right]);
+    }
+    say("user", context);
+  } else {
+    say("user", text_of(task, examples) + context);
+  }
+  return chat.chat_template.render(conversation, true).text;
+}
+
+// Puts description and examples before the contexts of an item.
+void begin_contexts(const Task& task, Line& line, const std::vector<const Item*>& examples,
+                    const std::optional<ChatFormat>& chat) {
+  Item& item = line.item;
+  std::string description;
+  for (const TaskTemplate& t : task.description) description += t.render(item.where, line.doc);
+  item.chat = chat.has_value();
+  if (item.chat) item.delimiter = "";  // the template ends where an answer begins
+  const std::string beginning = chat ? "" : description + text_of(task, examples);
+  for (std::string& context : item.contexts) {
+    if (!chat) {
+      context.insert(0, beginning);
+      continue;
+    }
+    try {
+      context = conversation_of(task, *chat, description, examples, context);
+    } catch (const Error& error) {
+      fail("{}: the chat template: {}", item.where, error.what());
+    }
+  }
 }
 
 }  // namespace
 
-std::vector<ChoiceItem> read_items(const ChoiceTask& task, std::int64_t limit) {
+std::vector<Item> read_items(const Task& task, std::int64_t limit,
+                             const std::optional<ChatFormat>& chat) {
   check(task.items.has_value(), "{}: it names no 'items': --items FILE does", task.place);
   const bool same_file = !task.fewshot_items;
   const Examples examples = task.num_fewshot == 0
                                 ? Examples()
                                 : examples_of(task, task.fewshot_items.value_or(*task.items));
-  std::vector<ChoiceItem> items;
+  std::vector<Item> items;
   for_each_line(*task.items, [&](std::string_view text, std::int64_t number) {
     Line line = line_of(task, *task.items, text, number);
-    const std::string beginning = beginning_of(task, line, examples, same_file);
-    for (std::string& context : line.item.contexts) context.insert(0, beginning);
+    begin_contexts(task, line, shown_of(task, line, examples, same_file), chat);
     items.push_back(std::move(line.item));
     return std::ssize(items) < limit;
   });

@@ -1,4 +1,4 @@
-#include "tapegrad/apps/evaluate/choice_task.h"
+#include "tapegrad/apps/evaluate/eval_task.h"
 
 #include <fmt/ranges.h>
 
@@ -10,7 +10,9 @@ namespace tapegrad::embedded {
 std::string_view task_arc_challenge();
 std::string_view task_arc_easy();
 std::string_view task_boolq();
+std::string_view task_gsm8k();
 std::string_view task_hellaswag();
+std::string_view task_lambada();
 std::string_view task_mmlu();
 std::string_view task_openbookqa();
 std::string_view task_piqa();
@@ -21,7 +23,7 @@ namespace tapegrad::evaluation {
 namespace {
 
 constexpr int kMostTaskDepth = 4;
-constexpr std::int64_t kMostTaskBytes = 1 << 20, kMostShots = 64;
+constexpr std::int64_t kMostTaskBytes = 1 << 20, kMostShots = 64, kMostNewTokens = 1 << 16;
 
 struct NamedTask {
   std::string_view name, text;
@@ -32,7 +34,10 @@ std::vector<NamedTask> named_tasks() {
   return {{"arc_challenge", task_arc_challenge()},
           {"arc_easy", task_arc_easy()},
           {"boolq", task_boolq()},
+          {"gsm8k", task_gsm8k()},
           {"hellaswag", task_hellaswag()},
+          {"lambada_openai", task_lambada()},
+          {"lambada_standard", task_lambada()},
           {"mmlu", task_mmlu()},
           {"openbookqa", task_openbookqa()},
           {"piqa", task_piqa()},
@@ -94,35 +99,97 @@ class TaskReader {
   std::string macros_;
 };
 
-void check_keys(const std::string& place, const Json& json) {
-  constexpr std::string_view kKeys[] = {
-      "source",        "macros",        "description",      "doc_to_text",
-      "doc_to_choice", "doc_to_target", "target_delimiter", "fewshot_delimiter",
-      "num_fewshot",   "fewshot_same",  "fewshot_items",    "items"};
+const std::vector<std::string_view> kKeys = {"source",
+                                             "macros",
+                                             "output_type",
+                                             "description",
+                                             "doc_to_text",
+                                             "doc_to_choice",
+                                             "doc_to_target",
+                                             "target_delimiter",
+                                             "fewshot_delimiter",
+                                             "num_fewshot",
+                                             "fewshot_same",
+                                             "fewshot_items",
+                                             "items",
+                                             "until",
+                                             "max_gen_toks",
+                                             "doc_to_answer",
+                                             "filters"};
+// Those that only tasks of one type may have.
+const std::vector<std::string_view> kChoiceKeys = {"doc_to_choice"};
+const std::vector<std::string_view> kTextKeys = {"until", "max_gen_toks", "doc_to_answer",
+                                                 "filters"};
+
+void check_keys(const std::string& place, const Json& json, OutputType output) {
+  const auto among = [](const std::vector<std::string_view>& keys, const std::string& key) {
+    return std::find(keys.begin(), keys.end(), key) != keys.end();
+  };
   for (const auto& [key, value] : json.items()) {
-    check(std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys),
-          "{}: '{}' is not a key of a task; these are: {}", place, key,
-          fmt::join(std::begin(kKeys), std::end(kKeys), ", "));
+    check(among(kKeys, key), "{}: '{}' is not a key of a task; these are: {}", place, key,
+          fmt::join(kKeys, ", "));
+    check((output == OutputType::multiple_choice || !among(kChoiceKeys, key)) &&
+              (output == OutputType::generate_until || !among(kTextKeys, key)),
+          "{}: '{}' is not for the 'output_type' {}", place, key, name_of_enum(output));
   }
 }
 
-ChoiceTask task_of(std::string name, const std::string& place, const Json& json,
-                   const std::filesystem::path& folder) {
-  check_keys(place, json);
-  const TaskReader read(place, json);
-  ChoiceTask task{.name = std::move(name), .place = place};
-  task.texts = read.several("doc_to_text");
+OutputType output_type_of(const std::string& place, const TaskReader& read) {
+  if (!read.has("output_type")) return OutputType::multiple_choice;
+  const auto type = enum_of<OutputType>(read.text("output_type"));
+  check(type.has_value(), "{}: 'output_type' must be one of {}", place,
+        fmt::join(kOutputTypes, ", "));
+  return *type;
+}
+
+void read_choices(Task& task, const TaskReader& read, const Json& json) {
   task.lists_choices = read.has("doc_to_choice") && json["doc_to_choice"].is_string();
   if (task.lists_choices) {
     task.choices.push_back(read.made(
         "doc_to_choice", fmt::format("{{{{ ({})|tojson }}}}", read.text("doc_to_choice"))));
-  } else {
-    task.choices = read.several("doc_to_choice");
-    check(task.choices.size() >= 2, "{}: 'doc_to_choice' must have two choices or more", place);
-    check(task.texts.size() == 1 || task.texts.size() == task.choices.size(),
-          "{}: 'doc_to_text' has {} texts, and 'doc_to_choice' {} choices", place,
-          task.texts.size(), task.choices.size());
+    return;
   }
+  task.choices = read.several("doc_to_choice");
+  check(task.choices.size() >= 2, "{}: 'doc_to_choice' must have two choices or more", task.place);
+  check(task.texts.size() == 1 || task.texts.size() == task.choices.size(),
+        "{}: 'doc_to_text' has {} texts, and 'doc_to_choice' {} choices", task.place,
+        task.texts.size(), task.choices.size());
+}
+
+void read_generation(Task& task, const TaskReader& read, const Json& json) {
+  get(task.place, json, "until", task.until);
+  check(std::find(task.until.begin(), task.until.end(), "") == task.until.end(),
+        "{}: 'until' has an empty text", task.place);
+  if (read.has("max_gen_toks")) get(task.place, json, "max_gen_toks", task.max_gen_toks);
+  check(task.max_gen_toks >= 1 && task.max_gen_toks <= kMostNewTokens,
+        "{}: 'max_gen_toks' must be from 1 to {}", task.place, kMostNewTokens);
+  if (read.has("doc_to_answer")) task.answer.push_back(read.one("doc_to_answer"));
+  if (!read.has("filters")) {
+    task.filters.emplace_back("exact_match", read.made("filters", "{{ output }}"));
+    return;
+  }
+  const Json& filters = json["filters"];
+  check(filters.is_object() && !filters.empty(),
+        "{}: 'filters' must be an object of a template or more", task.place);
+  for (const auto& [name, source] : filters.items()) {
+    check(source.is_string(), "{}: 'filters': '{}' must be a text", task.place, name);
+    task.filters.emplace_back(name, read.made("filters", source.get<std::string>()));
+  }
+}
+
+Task task_of(std::string name, const std::string& place, const Json& json,
+             const std::filesystem::path& folder) {
+  const TaskReader read(place, json);
+  Task task{.name = std::move(name), .place = place};
+  task.output = output_type_of(place, read);
+  check_keys(place, json, task.output);
+  task.texts = read.several("doc_to_text");
+  if (task.output == OutputType::multiple_choice) {
+    read_choices(task, read, json);
+  } else {
+    check(task.texts.size() == 1, "{}: 'doc_to_text' must be a text", place);
+  }
+  if (task.output == OutputType::generate_until) read_generation(task, read, json);
   task.target.push_back(read.one("doc_to_target"));
   if (read.has("source")) read.text("source");
   if (read.has("description")) task.description.push_back(read.one("description"));
@@ -165,7 +232,7 @@ std::vector<std::string_view> task_names() {
   return names;
 }
 
-ChoiceTask open_task(const std::string& name_or_file) {
+Task open_task(const std::string& name_or_file) {
   for (const NamedTask& task : named_tasks()) {
     if (task.name != name_or_file) continue;
     return task_of(name_or_file, "task " + name_or_file,

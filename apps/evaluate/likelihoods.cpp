@@ -1,6 +1,7 @@
-#include "tapegrad/apps/evaluate/choice_scores.h"
+#include "tapegrad/apps/evaluate/likelihoods.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/base/parallel.h"
@@ -24,12 +25,6 @@ std::size_t common_prefix(const std::vector<Token>& a, const std::vector<Token>&
   return static_cast<std::size_t>(std::mismatch(a.begin(), end, b.begin()).first - a.begin());
 }
 
-// What stands before the tokens of a text.
-std::vector<Token> beginning(const data::Tokenizer& tokenizer, bool has_context) {
-  if (!has_context) return run::default_prompt(tokenizer);
-  return {tokenizer.begin().begin(), tokenizer.begin().end()};
-}
-
 // The end that the model sees: its inputs are all tokens but the last.
 void cut(ScoredTokens& row, std::int64_t block_size) {
   const auto scored = std::ssize(row.tokens) - static_cast<std::int64_t>(row.begin);
@@ -40,11 +35,11 @@ void cut(ScoredTokens& row, std::int64_t block_size) {
   row.begin -= static_cast<std::size_t>(left_out);
 }
 
-std::vector<ScoredTokens> rows_of(const run::TextModel& model, const ChoiceItem& item,
-                                  const std::string& delimiter) {
+std::vector<ScoredTokens> rows_of(const run::TextModel& model, const Item& item) {
   std::vector<ScoredTokens> rows;
   for (std::size_t i = 0; i < item.choices.size(); ++i) {
-    rows.push_back(scored_tokens(model.tokenizer, item.contexts[i], delimiter + item.choices[i]));
+    rows.push_back(scored_tokens(model.tokenizer, item.contexts[i],
+                                 item.delimiter + item.choices[i], item.chat));
     cut(rows.back(), model.gpt.config.block_size);
   }
   return rows;
@@ -59,10 +54,15 @@ std::size_t shared_length(const std::vector<ScoredTokens>& rows) {
   return shared;
 }
 
-// The log probability of each of these tokens under a row of states (N, C) each.
-std::vector<double> logprobs_of(const nn::Decoder& gpt, const Tensor& states,
-                                const std::vector<Token>& tokens) {
-  std::vector<double> logprobs(tokens.size());
+struct TokenScore {
+  double logprob = 0;
+  bool likeliest = false;
+};
+
+// Of each of these tokens under a row of states (N, C) each.
+std::vector<TokenScore> token_scores(const nn::Decoder& gpt, const Tensor& states,
+                                     const std::vector<Token>& tokens) {
+  std::vector<TokenScore> scores(tokens.size());
   const std::int64_t count = std::ssize(tokens);
   const auto vocab = static_cast<std::size_t>(gpt.config.vocab_size);
   for (std::int64_t begin = 0; begin < count; begin += kLogitRows) {
@@ -73,30 +73,42 @@ std::vector<double> logprobs_of(const nn::Decoder& gpt, const Tensor& states,
       for (std::int64_t i = from; i < to; ++i) {
         const auto row = values.subspan(static_cast<std::size_t>(i) * vocab, vocab);
         const auto at = static_cast<std::size_t>(begin + i);
-        logprobs[at] = nn::LogProbabilities(row)[tokens[at]];
+        const auto best = std::max_element(row.begin(), row.end()) - row.begin();
+        scores[at] = {nn::LogProbabilities(row)[tokens[at]], best == tokens[at]};
       }
     });
   }
-  return logprobs;
+  return scores;
 }
 
 }  // namespace
 
+std::vector<Token> context_tokens(const data::Tokenizer& tokenizer, const std::string& context,
+                                  bool chat) {
+  const std::vector<Token> tokens = tokenizer.encode(context, true);
+  if (tokens.empty()) return run::default_prompt(tokenizer);
+  std::vector<Token> all;
+  if (!chat) all.assign(tokenizer.begin().begin(), tokenizer.begin().end());
+  all.insert(all.end(), tokens.begin(), tokens.end());
+  return all;
+}
+
 ScoredTokens scored_tokens(const data::Tokenizer& tokenizer, const std::string& context,
-                           const std::string& continuation) {
-  const std::string_view head = data::jinja::strip_right(context);
+                           const std::string& continuation, bool chat) {
+  const std::string head(data::jinja::strip_right(context));
   const std::vector<Token> whole = tokenizer.encode(context + continuation, true);
   const std::size_t of_head = tokenizer.encode(head, true).size();
   check(of_head < whole.size(),
         "the context and a choice have {} tokens, no more than the context alone", whole.size());
-  ScoredTokens scored{.tokens = beginning(tokenizer, of_head > 0), .begin = 0};
-  scored.begin = scored.tokens.size() + of_head;
+  ScoredTokens scored{.tokens = context_tokens(tokenizer, head, chat), .begin = 0};
+  scored.begin = scored.tokens.size();
+  scored.tokens.resize(scored.begin - of_head);  // what stands before them
   scored.tokens.insert(scored.tokens.end(), whole.begin(), whole.end());
   return scored;
 }
 
 // Goes on behind what was kept of the item before.
-void ChoiceScorer::read_shared(const std::vector<Token>& shared) {
+void LikelihoodScorer::read_shared(const std::vector<Token>& shared) {
   std::size_t known = common_prefix(kept_tokens_, shared);
   if (known < kLeastExamples) known = 0;
   if (known == 0) kept_ = nn::KVCache(model_.gpt.config.block_size, type_);
@@ -111,8 +123,8 @@ void ChoiceScorer::read_shared(const std::vector<Token>& shared) {
   kept_tokens_ = shared;
 }
 
-std::vector<double> ChoiceScorer::score(const ChoiceItem& item, const std::string& delimiter) try {
-  const std::vector<ScoredTokens> rows = rows_of(model_, item, delimiter);
+ItemOutput LikelihoodScorer::score(const Item& item) try {
+  const std::vector<ScoredTokens> rows = rows_of(model_, item);
   const std::size_t shared = shared_length(rows);
   const std::vector<Token>& first = rows.front().tokens;
   read_shared({first.begin(), first.begin() + static_cast<std::ptrdiff_t>(shared)});
@@ -144,14 +156,21 @@ std::vector<double> ChoiceScorer::score(const ChoiceItem& item, const std::strin
     scored.insert(scored.end(), row.tokens.begin() + static_cast<std::ptrdiff_t>(row.begin),
                   row.tokens.end());
   }
-  const std::vector<double> logprobs = logprobs_of(model_.gpt, concat(parts, 1), scored);
-  std::vector<double> sums;
-  auto next = logprobs.begin();
+  const std::vector<TokenScore> scores = token_scores(model_.gpt, concat(parts, 1), scored);
+  ItemOutput output;
+  auto next = scores.begin();
   for (const ScoredTokens& row : rows) {
-    double& sum = sums.emplace_back(0);
-    for (std::size_t t = row.begin; t < row.tokens.size(); ++t) sum += *next++;
+    double& sum = output.logprobs.emplace_back(0);
+    bool greedy = true;
+    for (std::size_t t = row.begin; t < row.tokens.size(); ++t, ++next) {
+      sum += next->logprob;
+      greedy = greedy && next->likeliest;
+    }
+    if (output.logprobs.size() == 1) output.greedy = greedy;
+    check(std::isfinite(sum),
+          "the log-likelihood of a choice is {}: the model's weights are broken", sum);
   }
-  return sums;
+  return output;
 } catch (const Error& error) {
   fail("{}: {}", item.where, error.what());
 }

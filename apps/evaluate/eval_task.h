@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tapegrad/base/json_file.h"
+#include "tapegrad/base/option_schema.h"
+#include "tapegrad/data/chat/chat_template.h"
+#include "tapegrad/data/jinja/template.h"
+
+namespace tapegrad::evaluation {
+
+// What a model does with an item, by the names of lm-evaluation-harness: it chooses one of several
+// texts; says how likely a text is; or writes one.
+enum class OutputType { multiple_choice, loglikelihood, generate_until };
+inline constexpr std::string_view kOutputTypes[] = {"multiple_choice", "loglikelihood",
+                                                    "generate_until"};
+inline std::span<const std::string_view> names_of(OutputType) { return kOutputTypes; }
+
+// An item of a task, as a model sees it. docs/evaluation.md has the format of tasks.
+struct Item {
+  std::string where;                       // "val.jsonl, line 3"
+  std::int64_t line = 0;                   // of the file
+  std::string fingerprint = {};            // of that line
+  std::optional<Json> id = {};             // the item's own, if it has one
+  std::vector<std::string> contexts = {};  // of each choice; often the same
+  std::string delimiter = " ";             // between context and choice
+  std::vector<std::string> choices = {};   // but of multiple_choice, the target alone
+  std::size_t right = 0;                   // of the choices
+  std::string answer = {};                 // of generate_until: what a filter should give
+  // The context is all that a chat template writes: nothing of the tokenizer's stands before it.
+  bool chat = false;
+};
+
+// A template of a task: `key` is the one of the task's file, `place` names file and key.
+class TaskTemplate {
+ public:
+  TaskTemplate(std::string place, const std::string& macros, const std::string& source);
+  std::string render(const std::string& where, const Json& doc) const;
+
+ private:
+  std::string place_;
+  data::jinja::Template template_;
+};
+
+// Turns lines of a JSON-lines file into items, as a small JSON file says.
+struct Task {
+  std::string name;
+  std::string place;  // of its file, for messages
+  OutputType output = OutputType::multiple_choice;
+  std::vector<TaskTemplate> texts = {};    // one for all choices, or one for each
+  std::vector<TaskTemplate> choices = {};  // one for each, or a single one that gives a JSON list
+  bool lists_choices = false;              // the latter
+  std::vector<TaskTemplate> target = {}, description = {};  // one each; of the latter, perhaps none
+  std::string target_delimiter = " ", fewshot_delimiter = "\n\n";
+  std::int64_t num_fewshot = 0;
+  std::optional<std::string> fewshot_same = {};  // examples have the item's value of this key
+  std::optional<std::filesystem::path> items = {}, fewshot_items = {};
+
+  // Of generate_until. A text ends before the first of `until`, or with max_gen_toks tokens. Each
+  // filter, a template of `output`, finds the answer in it.
+  std::vector<std::string> until = {};
+  std::int64_t max_gen_toks = 256;
+  std::vector<TaskTemplate> answer = {};  // none: the target
+  std::vector<std::pair<std::string, TaskTemplate>> filters = {};
+};
+
+// The names of the tasks that the program brings along.
+std::vector<std::string_view> task_names();
+// One of these, or the task of a file. Errors name the file and the key.
+Task open_task(const std::string& name_or_file);
+
+// How items become conversations: their text, with the examples before it, is what a user says, and
+// the description what the system says.
+struct ChatFormat {
+  data::ChatTemplate chat_template;
+  bool fewshot_as_multiturn = false;  // each example is a question of the user and an answer
+};
+
+// The first `limit` items of the task, with their examples before them, in the form of a chat if
+// there is one. Errors name file, line and the task's key.
+std::vector<Item> read_items(const Task& task, std::int64_t limit,
+                             const std::optional<ChatFormat>& chat = {});
+
+}  // namespace tapegrad::evaluation

@@ -1,0 +1,123 @@
+#include "tapegrad/apps/evaluate/item_file.h"
+
+#include "tapegrad/base/fingerprint.h"
+#include "tapegrad/base/json_file.h"
+
+namespace tapegrad::evaluation {
+namespace {
+
+constexpr std::int64_t kMostItemFileBytes = std::int64_t{4} << 30;
+constexpr int kMostLineDepth = 4;
+constexpr const char* kBeginAnew = "--overwrite begins anew";
+
+Json json_of(const ItemOrigin& o) {
+  return {{"model", o.model},
+          {"checkpoint", o.checkpoint},
+          {"fingerprint", o.fingerprint},
+          {"weights", o.weights},
+          {"cache", o.cache}};
+}
+
+ItemOrigin origin_of(const std::string& place, const Json& json) {
+  ItemOrigin o;
+  get(place, json, "model", o.model);
+  get(place, json, "checkpoint", o.checkpoint);
+  get(place, json, "fingerprint", o.fingerprint);
+  get(place, json, "weights", o.weights);
+  get(place, json, "cache", o.cache);
+  return o;
+}
+
+// Of all that the output depends on, apart from the model.
+std::string prompt_of(const Task& task, const Item& item) {
+  Json seen = {item.contexts, item.delimiter, item.choices, item.right, item.chat};
+  if (task.output == OutputType::generate_until)
+    seen = {item.contexts, task.until, task.max_gen_toks, item.chat};
+  return fingerprint(json_text(seen));
+}
+
+void check_same(const std::filesystem::path& path, const ItemOrigin& there, const ItemOrigin& now) {
+  const auto same = [&](const char* name, const std::string& a, const std::string& b) {
+    check(a == b, "--per-item {}: '{}' is {} there ({}), and {} now ({}): {}", path.string(), name,
+          a, there.model, b, now.model, kBeginAnew);
+  };
+  same("fingerprint", there.fingerprint, now.fingerprint);
+  same("weights", there.weights, now.weights);
+  same("cache", there.cache, now.cache);
+}
+
+}  // namespace
+
+StoredItems::StoredItems(std::filesystem::path path) : path_(std::move(path)) {
+  whole_ = read_file(path_, kMostItemFileBytes);
+  const std::size_t bytes = whole_.size();
+  whole_.resize(whole_.rfind('\n') + 1);  // npos + 1 is 0
+  cut_off_ = whole_.size() < bytes;
+  std::int64_t number = 0;
+  for (std::size_t begin = 0; begin < whole_.size();) {
+    const std::size_t end = whole_.find('\n', begin);
+    const std::string place = fmt::format("{}, line {}", path_.string(), ++number);
+    const std::string_view text = std::string_view(whole_).substr(begin, end - begin);
+    begin = end + 1;
+    try {
+      Json json = parse_json<Json>(text, kMostLineDepth);
+      if (number == 1) {
+        origin_ = origin_of(place, json);
+        continue;
+      }
+      Key key;
+      get(place, json, "task", std::get<0>(key));
+      get(place, json, "line", std::get<1>(key));
+      get(place, json, "item", std::get<2>(key));
+      lines_.insert_or_assign(std::move(key), Line{number, std::move(json)});
+    } catch (const Error& error) {
+      const std::string what = error.what();
+      fail("{}: this is no line of --per-item: {}", place,
+           what.starts_with(place) ? what.substr(place.size() + 2) : what);
+    }
+  }
+}
+
+std::optional<ItemOutput> StoredItems::find(const Task& task, const Item& item) const {
+  const auto found = lines_.find({task.name, item.line, item.fingerprint});
+  if (found == lines_.end()) return std::nullopt;
+  return output_of(fmt::format("{}, line {}", path_.string(), found->second.number), task, item,
+                   found->second.json);
+}
+
+ItemFile::ItemFile(const std::filesystem::path& path, const ItemOrigin& origin, bool overwrite) {
+  if (!overwrite && path_exists(path)) stored_ = StoredItems(path);
+  if (stored_.whole_.empty()) {
+    check(!stored_.cut_off_, "{}: this is no file of --per-item: {}", path.string(), kBeginAnew);
+    write_file_atomically(path, json_text(json_of(origin)) + "\n");
+  } else {
+    check_same(path, stored_.origin_, origin);
+    if (stored_.cut_off_) write_file_atomically(path, stored_.whole_);
+  }
+  stored_.whole_ = {};
+  file_.emplace(path);
+}
+
+std::optional<ItemOutput> ItemFile::find(const Task& task, const Item& item) const {
+  const auto output = stored_.find(task, item);
+  if (!output) return std::nullopt;
+  const StoredItems::Line& line = stored_.lines_.at({task.name, item.line, item.fingerprint});
+  std::string prompt;
+  get(stored_.path_, line.json, "prompt", prompt);
+  check(prompt == prompt_of(task, item),
+        "--per-item {}, line {}: the model saw another prompt of {}: {}", stored_.path_.string(),
+        line.number, item.where, kBeginAnew);
+  return output;
+}
+
+void ItemFile::add(const Task& task, const Item& item, const ItemOutput& output) {
+  if (!file_) return;
+  Json line = {{"task", task.name}, {"line", item.line}};
+  if (item.id) line["id"] = *item.id;
+  add_to(line, task, item, output);
+  line["item"] = item.fingerprint;
+  line["prompt"] = prompt_of(task, item);
+  file_->append(json_text(line) + "\n");
+}
+
+}  // namespace tapegrad::evaluation

@@ -1,0 +1,189 @@
+#include "tapegrad/apps/evaluate/task_program.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tapegrad/apps/cli/run_main.h"
+#include "tapegrad/apps/evaluate/task_table.h"
+#include "tapegrad/apps/sample/held_types.h"
+#include "tapegrad/base/file.h"
+#include "tapegrad/base/interrupt.h"
+#include "tapegrad/run/models/chat_template_of.h"
+#include "tapegrad/run/models/tensor_views.h"
+
+namespace tapegrad::evaluation {
+namespace {
+
+Evaluation evaluation_of(const TaskCall& call, const std::vector<TaskResult>& results,
+                         const std::vector<TaskResult>& there) {
+  Evaluation evaluation{{{"model", call.model},
+                         {"checkpoint", call.checkpoint},
+                         {"weights", call.weights},
+                         {"cache", name_of_enum(call.cache)},
+                         {"weight_bytes", call.weight_bytes}},
+                        table_of(results, there)};
+  if (!there.empty()) {
+    evaluation.json["against"] = *call.against;
+    evaluation.shown += fmt::format("there: {}\n", cli::printable(*call.against));
+  }
+  evaluation.json["tasks"] = json_of(results, there);
+  return evaluation;
+}
+
+// With --apply-chat-template: the model's own, or ChatML.
+std::optional<ChatFormat> chat_format_of(const TaskOptions& options, const std::string& path,
+                                         const run::OpenedModel& model) {
+  if (!options.apply_chat_template) return std::nullopt;
+  auto chat_template = run::chat_template_or_chatml(model.settings, model.tokenizer);
+  check(chat_template.has_value(),
+        "--apply-chat-template: {} has no chat template, and its tokenizer no <|im_start|> and "
+        "<|im_end|>",
+        path);
+  return ChatFormat{std::move(*chat_template), options.fewshot_as_multiturn};
+}
+
+Questions questions_of(const TaskOptions& options, const TaskCall& call,
+                       const std::optional<ChatFormat>& chat) {
+  Questions questions;
+  for (std::size_t i = 0; i < options.names.size(); ++i) {
+    Task& task = questions.tasks.emplace_back(open_task(options.names[i]));
+    if (!options.items.empty()) task.items = options.items[i];
+    if (!options.fewshot_items.empty()) task.fewshot_items = options.fewshot_items[i];
+    task.num_fewshot = options.num_fewshot.value_or(task.num_fewshot);
+    questions.items.push_back(read_items(task, call.limit.value_or(INT64_MAX), chat));
+  }
+  return questions;
+}
+
+ItemFile item_file_of(const TaskOptions& options, const TaskCall& call,
+                      const run::OpenedModel& opened) {
+  if (!options.per_item) return {};
+  const std::filesystem::path path = *options.per_item, folder = path.parent_path();
+  check(folder.empty() || path_exists(folder), "--per-item {}: there is no folder {}",
+        *options.per_item, folder.string());
+  const TensorSource& weights = opened.parts ? *opened.parts : *opened.weights;
+  return {path,
+          {.model = call.model,
+           .checkpoint = call.checkpoint,
+           .fingerprint = run::fingerprint_of(weights),
+           .weights = call.weights,
+           .cache = std::string(name_of_enum(call.cache))},
+          options.overwrite};
+}
+
+// The tokens that end a text of the model, and of an answer in a chat those of its template.
+std::vector<data::Token> ends_of(const data::Tokenizer& tokenizer,
+                                 const std::optional<ChatFormat>& chat) {
+  std::vector<data::Token> ends = tokenizer.ends();
+  if (!chat) return ends;
+  for (const data::Token end : run::answer_ends(chat->chat_template, tokenizer)) {
+    if (std::find(ends.begin(), ends.end(), end) == ends.end()) ends.push_back(end);
+  }
+  return ends;
+}
+
+// A model, and what it is asked.
+struct Examinee {
+  run::OpenedModel model;
+  std::string weights;
+  CacheType cache = CacheType::f32;
+  std::optional<ChatFormat> chat = {};
+  Questions questions = {};
+
+  std::vector<TaskResult> results(ItemFile& file) {
+    const run::TextModel loaded = run::load_packed(std::move(model), weights);
+    sampling::note_other_types(run::packed_type(weights), loaded.params);
+    return evaluate_tasks({loaded, cache, ends_of(loaded.tokenizer, chat)}, questions, file);
+  }
+};
+
+Examinee examinee_of(const TaskOptions& options, const TaskCall& call, const std::string& path,
+                     Examinee examinee) {
+  examinee.chat = chat_format_of(options, path, examinee.model);
+  examinee.questions = questions_of(options, call, examinee.chat);
+  return examinee;
+}
+
+}  // namespace
+
+void TaskOptions::add_to(cli::CommandLine& cli) {
+  cli.group("Tasks");
+  cli("task", names,
+      fmt::format("questions, words to guess or texts to write, in place of PATH: a file that says "
+                  "what an item's prompt and answers are, or {}",
+                  fmt::join(task_names(), ", ")),
+      {.value = "FILE|NAME"});
+  cli.one_value_each("--task");
+  cli("items", items, "items of the task: JSON lines; one file for each --task [the task's own]",
+      {.value = "FILE"});
+  cli.one_value_each("--items");
+  cli("num_fewshot", num_fewshot, "examples before each question [as the task says]",
+      {.least = 0, .most = 64});
+  cli("fewshot_items", fewshot_items,
+      "items whose first ones are the examples; one file for each --task [the task's own, or "
+      "--items]",
+      {.value = "FILE"});
+  cli.one_value_each("--fewshot-items");
+  cli("per_item", per_item,
+      "write a JSON line for each item: log-likelihoods or text, chosen, right. The same call goes "
+      "on with "
+      "the file of one that was stopped",
+      {.value = "FILE"});
+  cli("overwrite", overwrite, "begin the file of --per-item anew");
+  cli("apply_chat_template", apply_chat_template,
+      "ask as a user in a chat, by the model's template, or by ChatML if it has none");
+  cli("fewshot_as_multiturn", fewshot_as_multiturn,
+      "with --apply-chat-template: each example is a question and an answer in the chat");
+}
+
+void TaskOptions::check_options(const cli::CommandLine& cli,
+                                const std::vector<std::string>& paths) const {
+  if (names.empty()) {
+    for (const char* option : {"--items", "--fewshot-items", "--num-fewshot", "--per-item",
+                               "--overwrite", "--apply-chat-template", "--fewshot-as-multiturn"}) {
+      if (cli.given(option)) cli::usage_error("{} needs --task", option);
+    }
+    return;
+  }
+  if (!paths.empty()) cli::usage_error("--task excludes PATH: its items are evaluated");
+  for (const char* option :
+       {"--data", "--chat", "--loss", "--strict-data", "--field", "--encoding", "--separator",
+        "--block-size", "--stride", "--isolate-documents", "--batch-size", "--beside-f32"}) {
+    if (cli.given(option)) cli::usage_error("{} is for text, and --task has none", option);
+  }
+  if (fewshot_as_multiturn && !apply_chat_template) {
+    cli::usage_error("--fewshot-as-multiturn needs --apply-chat-template");
+  }
+  for (const auto& [name, files] :
+       {std::pair("--items", &items), std::pair("--fewshot-items", &fewshot_items)}) {
+    if (!files->empty() && files->size() != names.size()) {
+      cli::usage_error("{} is given {} times, and --task {}: each task needs its own", name,
+                       files->size(), names.size());
+    }
+  }
+}
+
+std::optional<Evaluation> run_tasks(const TaskOptions& options, const TaskCall& call,
+                                    run::OpenedModel opened) {
+  Examinee here =
+      examinee_of(options, call, call.model, {std::move(opened), call.weights, call.cache});
+  // What --against names is opened before the first model computes, and errors come early.
+  std::optional<Examinee> other;
+  std::vector<TaskResult> there;
+  if (call.against && path_exists(*call.against) &&
+      std::filesystem::path(*call.against).extension() == ".jsonl") {
+    there = stored_results(here.questions, StoredItems(*call.against));
+  } else if (call.against) {
+    other = examinee_of(options, call, *call.against,
+                        {run::open_model(*call.against), std::string(run::kStored)});
+  }
+  ItemFile file = item_file_of(options, call, here.model), none;
+  const std::vector<TaskResult> results = here.results(file);
+  if (other && !interrupted()) there = other->results(none);
+  if (results.empty()) return std::nullopt;
+  return evaluation_of(call, results, there);
+}
+
+}  // namespace tapegrad::evaluation

@@ -1,0 +1,68 @@
+// evaluate with several models, and its page.
+
+#include <nlohmann/json.hpp>
+
+#include "tapegrad/apps/evaluate/model_report.h"
+#include "tapegrad/tests/apps/models/animal_tasks.h"
+
+using namespace tapegrad;
+
+TEST_CASE("several models are evaluated one after the other, and shown side by side",
+          "[evaluate]") {
+  const TaskFiles files;
+  const TinyRun other(3, {"--block-size", "40", "--n-layer", "1"});
+  const Args models = {"--model", animals().run, "--model", other.run};
+  const std::string text = files.folder.put("some.txt", "the cat sat on mat 3 and the dog ate.\n");
+  const std::string page = files.folder / "page.html";
+
+  const Result r = run_program("evaluate", models + Args{text, "--json", "--report", page});
+  check_ended_well(r);
+  const auto both = nlohmann::json::parse(r.out).at("models");
+  REQUIRE(both.size() == 2);
+  CHECK(both[0].at("weight_bytes") > both[1].at("weight_bytes"));
+  const Result alone = run_program("evaluate", {other.run, text, "--json"});
+  const auto second = nlohmann::json::parse(alone.out);
+  for (const char* key : {"model", "loss", "bits_per_byte", "weight_bytes"}) {
+    CHECK(both[1].at(key) == second.at(key));
+  }
+  const Result table = run_program("evaluate", models + Args{text});
+  check_ended_well(table);
+  const std::string bits = fmt::format("{:.4f}", second.at("bits_per_byte").get<double>());
+  CHECK_THAT(table.out, ContainsSubstring("bits per byte  perplexity") &&
+                            ContainsSubstring(other.run.string()) && ContainsSubstring(bits));
+  const std::string html = TempFolder::get(page);
+  CHECK_THAT(html, ContainsSubstring("Evaluation of 2 models") && ContainsSubstring("some.txt") &&
+                       ContainsSubstring(other.run.string() + ": " + bits));
+  for (const char* out : {"<script", "http:", "https:", "src="}) CHECK(html.find(out) == html.npos);
+
+  const Result tasks = run_program(
+      "evaluate", models + Args{"--task", files.task, "--items", files.items, "--report", page});
+  check_ended_well(tasks);
+  CHECK_THAT(tasks.out, ContainsSubstring("animals acc_norm"));
+  CHECK_THAT(TempFolder::get(page), ContainsSubstring("animals: 2 items, 0 examples each"));
+
+  for (const char* option : {"--adapter", "--against", "--per-item"}) {
+    const Result refused = run_program(
+        "evaluate", models + Args{"--task", files.task, "--items", files.items, option, "x"});
+    check_error_of("evaluate", refused, 2, std::string(option) + " is for one --model");
+  }
+}
+
+TEST_CASE("a page of models shows errors, what is missing, and any name", "[evaluate]") {
+  const auto model = [](const std::string& name, bool partial) {
+    const Json done = {{"task", "<t>"},    {"items", 3},    {"partial", partial},
+                       {"num_fewshot", 1}, {"acc", 0.25},   {"acc_stderr", 0.125},
+                       {"tokens", 10},     {"seconds", 2.0}};
+    Json json = {{"model", name}, {"weight_bytes", 1000}, {"tasks", Json::array({done})}};
+    if (partial) json["tasks"] = Json::array();
+    return json;
+  };
+  const std::vector<Json> models = {model("a<b&\xff", false), model("c", true)};
+  const std::string html = evaluation::models_page(models);
+  CHECK_THAT(html, ContainsSubstring("a&lt;b&amp;?") && ContainsSubstring("0.2500 ± 0.1250") &&
+                       ContainsSubstring("&lt;t&gt;: 3 items, 1 examples each") &&
+                       ContainsSubstring("c: –"));
+  CHECK_THAT(html, ContainsSubstring("d=\"M0 28h115.0\"") &&        // a quarter of 460
+                       ContainsSubstring("d=\"M57.5 28H172.5\""));  // ± an eighth
+  CHECK_THAT(evaluation::models_table(models), ContainsSubstring("<t> acc"));
+}
