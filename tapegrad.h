@@ -8,7 +8,7 @@
 #include "tapegrad/arrays/npy.h"
 #include "tapegrad/autograd/check/gradcheck.h"
 #include "tapegrad/autograd/image_ops.h"
-#include "tapegrad/autograd/losses.h"
+#include "tapegrad/autograd/composed_ops.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/profile.h"
 #include "tapegrad/autograd/recurrent_ops.h"

@@ -1,7 +1,7 @@
 #include "tapegrad/autograd/check/op_cases.h"
 
+#include "tapegrad/autograd/composed_ops.h"
 #include "tapegrad/autograd/head_ops.h"
-#include "tapegrad/autograd/losses.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/ops/many_factors.h"
 

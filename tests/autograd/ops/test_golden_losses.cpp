@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/autograd/losses.h"
+#include "tapegrad/autograd/composed_ops.h"
 #include "tapegrad/autograd/tensor/safetensors.h"
 #include "tapegrad/tests/autograd/support.h"
 #include "tapegrad/tests/catch.h"

@@ -1,6 +1,6 @@
-#include "tapegrad/autograd/losses.h"
-
 #include <string_view>
+
+#include "tapegrad/autograd/composed_ops.h"
 
 namespace tapegrad {
 namespace {
