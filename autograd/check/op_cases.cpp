@@ -1,5 +1,6 @@
 #include "tapegrad/autograd/check/op_cases.h"
 
+#include "tapegrad/autograd/composed_ops.h"
 #include "tapegrad/autograd/head_ops.h"
 #include "tapegrad/autograd/ops.h"
 #include "tapegrad/autograd/ops/many_factors.h"
@@ -61,6 +62,9 @@ void add_unary(Cases& cases) {
   each("clamp(-1, 1)", spread, [](const Tensor& x) { return clamp(x, -1, 1); });
   each("gelu", normal, [](const Tensor& x) { return gelu(x); });
   each("gelu(erf)", normal, [](const Tensor& x) { return gelu(x, Gelu::erf); });
+  each("leaky_relu", spread, [](const Tensor& x) { return leaky_relu(x); });
+  each("elu(0.5)", spread, [](const Tensor& x) { return elu(x, 0.5); });
+  each("mish", normal, mish);
   each("pow(3)", normal, [](const Tensor& x) { return pow(x, 3); });
   each("pow(-0.5)", positive, [](const Tensor& x) { return pow(x, -0.5); });
   each("pow(0)", positive, [](const Tensor& x) { return pow(x, 0); });
@@ -295,6 +299,9 @@ void add_losses(Cases& cases) {
       {"linear_distillation", {{2, 0}, {5, 0}}, normal,
        [](In x) { return linear_distillation(x[0], x[1], ids({0, 4}), teacher(x[0], 5)); }},
       {"mse_loss", {{3, 4}, {3, 4}}, normal, [](In x) { return mse_loss(x[0], x[1]); }},
+      {"l1_loss", {{3, 4}, {3, 4}}, spread, [](In x) { return l1_loss(x[0], x[1]); }},
+      {"smooth_l1_loss(0.6)", {{3, 4}, {3, 4}}, normal, [](In x) { return smooth_l1_loss(x[0], x[1], 0.6); }},
+      {"huber_loss(0.6)", {{3, 4}, {3, 4}}, normal, [](In x) { return huber_loss(x[0], x[1], 0.6); }},
       {"mse_loss", {{}, {}}, normal, [](In x) { return mse_loss(x[0], x[1]); }},
   };
   cases.insert(cases.end(), lines.begin(), lines.end());
@@ -357,6 +364,7 @@ std::span<const OpCase> op_table() {
     add_fused(cases);
     add_attention_cases(cases);
     add_image_cases(cases);
+    add_recurrent_cases(cases);
     return cases;
   }();
   return table;

@@ -11,6 +11,8 @@ namespace tapegrad {
 void add_product_cases(std::vector<OpCase>& cases);
 // Attention and rotary positions:
 void add_attention_cases(std::vector<OpCase>& cases);
+// Recurrent networks:
+void add_recurrent_cases(std::vector<OpCase>& cases);
 // Ops on images:
 void add_image_cases(std::vector<OpCase>& cases);
 

@@ -112,6 +112,12 @@ expect("bytes more\n.* bytes more")
 run(${WORK_DIR}/examples/digits 100)
 expect("step 50: loss [^\n]*\nstep 100: loss 0\\.[^\n]*, accuracy ([789][0-9]|100)\\.")
 
+# A character LSTM learns a text, of which it writes some.
+run(${WORK_DIR}/examples/char_lstm ${WORK_DIR}/text.txt 100)
+expect("step 50: loss [^\n]*\nstep 100: loss [01]\\.[^\n]*\n[^\n]*(cat|dog|mat)")
+execute_process(COMMAND ${WORK_DIR}/examples/char_lstm ${WORK_DIR}/text.txt 0 RESULT_VARIABLE result ERROR_VARIABLE output)
+expect("there must be a step or more, not 0")
+
 # The gradients of a user's own op and model are checked in f32, and a wrong one is named.
 run(${WORK_DIR}/examples/own_op)
 expect("softsign.* ok\n.*loss, first.weight.* ok\n")

@@ -1,0 +1,42 @@
+#pragma once
+
+// Recurrent networks over whole sequences: T steps of a batch of B, H hidden channels. Each layer
+// is one op, whose steps are fused. As in ops.h, they work in f32 and f64, and an Error names the
+// op, the rule and the shapes. Derivatives of the second and higher orders exist; they go through
+// ops of each step.
+//
+// x (T, B, G·H) is what the input adds to the G gates of each step: linear(input, weight_ih,
+// bias_ih) for all steps at once. weight_hh is (G·H, H), bias_hh (G·H) or undefined, h0 (B, H). The
+// order of the gates is PyTorch's. Error unless T > 0.
+
+#include "tapegrad/autograd/ops.h"
+
+namespace tapegrad {
+
+struct LstmSteps {
+  Tensor y;     // (T, B, H), the hidden state after each step
+  Tensor h, c;  // (B, H), the states after the last
+};
+// Gates i, f, g, o, G = 4 (Hochreiter & Schmidhuber, "Long Short-Term Memory", 1997; the forget
+// gate by Gers et al., 2000). With a = x_t + h·weight_hhᵀ + bias_hh in four parts: c ← σ(a_f)·c +
+// σ(a_i)·tanh(a_g), h ← σ(a_o)·tanh(c).  c0 (B, H).
+LstmSteps lstm(const Tensor& x, const Tensor& h0, const Tensor& c0, const Tensor& weight_hh,
+               const Tensor& bias_hh = {});
+
+struct RecurrentSteps {
+  Tensor y;  // (T, B, H), the hidden state after each step
+  Tensor h;  // (B, H), that after the last
+};
+// Gates r, z, n, G = 3 (Cho et al., "Learning Phrase Representations using RNN Encoder–Decoder",
+// 2014). With b = h·weight_hhᵀ + bias_hh: r = σ(x_r + b_r), z = σ(x_z + b_z),
+// n = tanh(x_n + r·b_n), h ← (1 − z)·n + z·h.
+RecurrentSteps gru(const Tensor& x, const Tensor& h0, const Tensor& weight_hh,
+                   const Tensor& bias_hh = {});
+
+enum class Nonlinearity { tanh, relu };
+// h ← tanh(x_t + h·weight_hhᵀ + bias_hh), or relu of it; G = 1 (Elman, "Finding Structure in Time",
+// 1990).
+RecurrentSteps rnn(const Tensor& x, const Tensor& h0, const Tensor& weight_hh,
+                   const Tensor& bias_hh = {}, Nonlinearity nonlinearity = Nonlinearity::tanh);
+
+}  // namespace tapegrad

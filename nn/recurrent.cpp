@@ -1,0 +1,112 @@
+#include "tapegrad/nn/recurrent.h"
+
+#include <string_view>
+
+#include "tapegrad/nn/layers.h"
+
+namespace tapegrad::nn {
+namespace {
+
+// Layer `i`'s part of a state (layers, B, H), or zeros.
+Tensor state_of(std::string_view layer, const Tensor& state, std::size_t i, std::size_t layers,
+                const Shape& shape, DType dtype) {
+  if (!state.defined()) return Tensor::zeros(shape, dtype);
+  const Shape all{static_cast<std::int64_t>(layers), shape[0], shape[1]};
+  check(state.shape() == all, "[{}] a state of {} is not {}", layer, state.shape(), all);
+  return select(state, 0, static_cast<std::int64_t>(i));
+}
+
+// Runs the layers: one(x's part of the gates, weights, i, (B, H)) runs layer i → (T, B, H).
+template <class One>
+Tensor run_layers(std::string_view name, const Tensor& x,
+                  const std::vector<RecurrentWeights>& layers, const RecurrentOptions& options,
+                  Rng* rng, const One& one) {
+  check(!layers.empty() && x.rank() == 3, "[{}] x {} is not of rank 3, or the layer is absent",
+        name, x.shape());
+  Tensor y = options.batch_first ? transpose(x, 0, 1) : x;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const RecurrentWeights& w = layers[i];
+    if (i > 0) y = maybe_dropout(y, options.dropout, rng);
+    y = one(linear(y, w.weight_ih, w.bias_ih), w, i, Shape{y.dim(1), w.weight_hh.dim(1)});
+  }
+  return options.batch_first ? transpose(y, 0, 1) : y;
+}
+
+}  // namespace
+
+std::vector<RecurrentWeights> recurrent_weights(const Params& p, std::int64_t gates,
+                                                std::int64_t in, std::int64_t hidden,
+                                                const RecurrentOptions& options) {
+  check(options.layers > 0 && in > 0 && hidden > 0,
+        "[recurrent] {} layers of {} channels with {} inputs", options.layers, hidden, in);
+  check(options.dropout >= 0 && options.dropout <= 1,
+        "[recurrent] dropout must be in [0, 1], not {}", options.dropout);
+  const Init init = kaiming_uniform(hidden);
+  std::vector<RecurrentWeights> layers;
+  for (std::int64_t i = 0; i < options.layers; ++i) {
+    const std::string suffix = "_l" + std::to_string(i);
+    RecurrentWeights w;
+    w.weight_ih = p.weight("weight_ih" + suffix, {gates * hidden, i == 0 ? in : hidden}, init);
+    w.weight_hh = p.parameter("weight_hh" + suffix, {gates * hidden, hidden}, init);
+    if (options.bias) {
+      w.bias_ih = p.parameter("bias_ih" + suffix, {gates * hidden}, init);
+      w.bias_hh = p.parameter("bias_hh" + suffix, {gates * hidden}, init);
+    }
+    layers.push_back(w);
+  }
+  return layers;
+}
+
+RNN::RNN(const Params& p, std::int64_t in, std::int64_t hidden, const RecurrentOptions& how,
+         Nonlinearity f)
+    : layers(recurrent_weights(p, 1, in, hidden, how)), options(how), nonlinearity(f) {}
+
+RNN::Result RNN::operator()(const Tensor& x, const Tensor& h, Rng* rng) const {
+  std::vector<Tensor> last;
+  const auto one = [&](const Tensor& gates, const RecurrentWeights& w, std::size_t i,
+                       const Shape& shape) {
+    const Tensor h0 = state_of("RNN", h, i, layers.size(), shape, gates.dtype());
+    const RecurrentSteps steps = rnn(gates, h0, w.weight_hh, w.bias_hh, nonlinearity);
+    last.push_back(steps.h);
+    return steps.y;
+  };
+  const Tensor y = run_layers("RNN", x, layers, options, rng, one);
+  return {y, stack(last)};
+}
+
+GRU::GRU(const Params& p, std::int64_t in, std::int64_t hidden, const RecurrentOptions& how)
+    : layers(recurrent_weights(p, 3, in, hidden, how)), options(how) {}
+
+GRU::Result GRU::operator()(const Tensor& x, const Tensor& h, Rng* rng) const {
+  std::vector<Tensor> last;
+  const auto one = [&](const Tensor& gates, const RecurrentWeights& w, std::size_t i,
+                       const Shape& shape) {
+    const Tensor h0 = state_of("GRU", h, i, layers.size(), shape, gates.dtype());
+    const RecurrentSteps steps = gru(gates, h0, w.weight_hh, w.bias_hh);
+    last.push_back(steps.h);
+    return steps.y;
+  };
+  const Tensor y = run_layers("GRU", x, layers, options, rng, one);
+  return {y, stack(last)};
+}
+
+LSTM::LSTM(const Params& p, std::int64_t in, std::int64_t hidden, const RecurrentOptions& how)
+    : layers(recurrent_weights(p, 4, in, hidden, how)), options(how) {}
+
+LSTM::Result LSTM::operator()(const Tensor& x, const State& state, Rng* rng) const {
+  check(state.h.defined() == state.c.defined(), "[LSTM] a state has both h and c, or neither");
+  std::vector<Tensor> hs, cs;
+  const auto one = [&](const Tensor& gates, const RecurrentWeights& w, std::size_t i,
+                       const Shape& shape) {
+    const Tensor h0 = state_of("LSTM", state.h, i, layers.size(), shape, gates.dtype());
+    const Tensor c0 = state_of("LSTM", state.c, i, layers.size(), shape, gates.dtype());
+    const LstmSteps steps = lstm(gates, h0, c0, w.weight_hh, w.bias_hh);
+    hs.push_back(steps.h);
+    cs.push_back(steps.c);
+    return steps.y;
+  };
+  const Tensor y = run_layers("LSTM", x, layers, options, rng, one);
+  return {y, {stack(hs), stack(cs)}};
+}
+
+}  // namespace tapegrad::nn
