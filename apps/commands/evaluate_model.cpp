@@ -1,4 +1,5 @@
 #include <cmath>
+#include <exception>
 
 #include "tapegrad/apps/cli/command.h"
 #include "tapegrad/apps/cli/command_line.h"
@@ -288,13 +289,24 @@ std::optional<evaluation::Evaluation> evaluate(const Options& o) {
 int evaluate_all(Options o) {
   std::vector<Json> models;
   std::string shown;
+  std::exception_ptr failure;  // of a later model: what there is before it is printed
+  if (o.report) evaluation::check_folder_of("--report", *o.report);
+  if (o.models.size() > 1) {
+    for (const std::string& model : o.models) run::open_model(model, o.checkpoint);
+  }
   for (const std::string& model : o.models) {
     if (interrupted()) break;
     o.model = model;
-    auto evaluation = evaluate(o);
-    if (!evaluation) break;
-    models.push_back(std::move(evaluation->json));
-    shown = evaluation->shown;
+    try {
+      auto evaluation = evaluate(o);
+      if (!evaluation) break;
+      models.push_back(std::move(evaluation->json));
+      shown = evaluation->shown;
+    } catch (const Error&) {
+      if (models.empty()) throw;
+      failure = std::current_exception();
+      break;
+    }
   }
   if (models.empty()) return kInterruptedExitCode;
   const bool alone = o.models.size() == 1;
@@ -304,6 +316,7 @@ int evaluate_all(Options o) {
     fmt::print("{}", alone ? shown : evaluation::models_table(models));
   }
   if (o.report) write_file_atomically(*o.report, evaluation::models_page(models));
+  if (failure) std::rethrow_exception(failure);
   return interrupted() ? kInterruptedExitCode : 0;
 }
 

@@ -156,6 +156,19 @@ void read_choices(Task& task, const TaskReader& read, const Json& json) {
         task.texts.size(), task.choices.size());
 }
 
+// Names of other members of a line of --per-item or of a task in --json.
+void check_filter_name(const std::string& place, const std::string& name) {
+  constexpr std::string_view kTaken[] = {
+      "task",        "line",    "id",    "text",    "logprobs",  "right",
+      "item",        "prompt",  "chat",  "tokens",  "stored",    "seconds",
+      "num_fewshot", "against", "items", "partial", "perplexity"};
+  check(!name.empty() &&
+            std::find(std::begin(kTaken), std::end(kTaken), name) == std::end(kTaken) &&
+            !name.ends_with("_stderr") && !name.ends_with("_paired"),
+        "{}: 'filters': '{}' cannot be a filter's name: the output has a member of that name",
+        place, name);
+}
+
 void read_generation(Task& task, const TaskReader& read, const Json& json) {
   get(task.place, json, "until", task.until);
   check(std::find(task.until.begin(), task.until.end(), "") == task.until.end(),
@@ -172,6 +185,7 @@ void read_generation(Task& task, const TaskReader& read, const Json& json) {
   check(filters.is_object() && !filters.empty(),
         "{}: 'filters' must be an object of a template or more", task.place);
   for (const auto& [name, source] : filters.items()) {
+    check_filter_name(task.place, name);
     check(source.is_string(), "{}: 'filters': '{}' must be a text", task.place, name);
     task.filters.emplace_back(name, read.made("filters", source.get<std::string>()));
   }

@@ -14,8 +14,11 @@ GeneratedTexts::GeneratedTexts(const run::TextModel& model, CacheType cache, con
       items_(std::move(items)),
       options_{.max_new_tokens = task.max_gen_toks, .greedy = true, .stop_tokens = std::move(ends)},
       generation_(model.gpt, {.cache = cache}) {
-  const std::int64_t block_size = model.gpt.config.block_size;
-  check(task.max_gen_toks < block_size,
+  check_room(task, model.gpt.config.block_size);
+}
+
+void check_room(const Task& task, std::int64_t block_size) {
+  check(task.output != OutputType::generate_until || task.max_gen_toks < block_size,
         "{}: 'max_gen_toks' is {}, and the model sees {} tokens at once: too few for a prompt",
         task.place, task.max_gen_toks, block_size);
 }

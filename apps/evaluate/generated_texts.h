@@ -49,4 +49,7 @@ class GeneratedTexts {
   std::deque<Writing> writing_;  // added, and not returned
 };
 
+// Error if a model that sees so many tokens at once has no room for a prompt of this task.
+void check_room(const Task& task, std::int64_t block_size);
+
 }  // namespace tapegrad::evaluation

@@ -46,6 +46,18 @@ void check_same(const std::filesystem::path& path, const ItemOrigin& there, cons
   same("cache", there.cache, now.cache);
 }
 
+// Nothing but an empty file or one of --per-item may be lost by --overwrite.
+void check_replaceable(const std::filesystem::path& path) {
+  const std::string bytes = read_file(path, kMostItemFileBytes, Links::refused);
+  if (bytes.empty()) return;
+  try {
+    const std::string first = bytes.substr(0, bytes.find('\n'));
+    origin_of(path.string(), parse_json<Json>(first, kMostLineDepth));
+  } catch (const Error&) {
+    fail("--overwrite: {}: this is no file of --per-item, and stays", path.string());
+  }
+}
+
 }  // namespace
 
 StoredItems::StoredItems(std::filesystem::path path) : path_(std::move(path)) {
@@ -86,9 +98,14 @@ std::optional<ItemOutput> StoredItems::find(const Task& task, const Item& item) 
 }
 
 ItemFile::ItemFile(const std::filesystem::path& path, const ItemOrigin& origin, bool overwrite) {
-  if (!overwrite && path_exists(path)) stored_ = StoredItems(path);
+  file_.emplace(path);  // refuses links
+  if (overwrite) {
+    check_replaceable(path);
+  } else {
+    stored_ = StoredItems(path);
+  }
   if (stored_.whole_.empty()) {
-    check(!stored_.cut_off_, "{}: this is no file of --per-item: {}", path.string(), kBeginAnew);
+    check(!stored_.cut_off_, "{}: this is no file of --per-item", path.string());
     write_file_atomically(path, json_text(json_of(origin)) + "\n");
   } else {
     check_same(path, stored_.origin_, origin);

@@ -33,6 +33,17 @@ std::vector<Score> scores_of_choices(const Item& item, const std::vector<double>
   return {score("acc", ones), score("acc_norm", characters), score("acc_bytes", bytes)};
 }
 
+// Null if the filter fails on this text: no text of a model may end an evaluation. A name that
+// nothing defines is a mistake of the filter.
+Json found_by(const TaskTemplate& filter, const Item& item, const std::string& text) {
+  try {
+    return filter.render(item.where, {{"output", text}});
+  } catch (const Error& error) {
+    if (std::string_view(error.what()).find("' is undefined") != std::string_view::npos) throw;
+    return nullptr;
+  }
+}
+
 }  // namespace
 
 std::vector<Score> scores_of(const Task& task, const Item& item, const ItemOutput& output) {
@@ -43,7 +54,7 @@ std::vector<Score> scores_of(const Task& task, const Item& item, const ItemOutpu
   }
   std::vector<Score> scores;
   for (const auto& [name, filter] : task.filters) {
-    const std::string found = filter.render(item.where, {{"output", output.text}});
+    const Json found = found_by(filter, item, output.text);
     scores.push_back({name, found == item.answer ? 1.0 : 0.0, found});
   }
   return scores;
@@ -56,7 +67,7 @@ void add_to(Json& line, const Task& task, const Item& item, const ItemOutput& ou
     line["logprobs"] = output.logprobs;
   }
   for (const Score& score : scores_of(task, item, output)) {
-    if (!score.found.is_null()) line[score.metric] = score.found;
+    if (score.metric != kPerplexity) line[score.metric] = score.found;
   }
   if (task.output == OutputType::multiple_choice) line["right"] = item.right;
   if (task.output == OutputType::generate_until) line["right"] = item.answer;

@@ -23,9 +23,10 @@ struct ItemOutput {
 struct Score {
   std::string metric;
   double value = 0;  // of perplexity, the log-likelihood
-  Json found = {};   // the choice, the first one of equal ones; or what the filter gives
+  Json found =
+      {};  // the choice, the first one of equal ones; or what the filter gives, null if it fails
 };
-// Errors of the filters name the item.
+// A filter that fails on a text finds null; one that is broken is an Error that names the item.
 std::vector<Score> scores_of(const Task& task, const Item& item, const ItemOutput& output);
 
 // The members of a line of --per-item that say it.

@@ -1,6 +1,7 @@
 #include "tapegrad/apps/evaluate/model_report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "tapegrad/apps/cli/run_main.h"
@@ -101,10 +102,13 @@ std::vector<Column> columns_of(const std::vector<Json>& models) {
   return columns;
 }
 
-// A path, which may be any bytes.
+// A path, which may be any bytes; marked if a signal has ended one of its tasks.
 std::string name_of_model(const Json& json) {
   auto name = json.at("model").get<std::string>();
   while (const auto invalid = find_invalid_utf8(name)) name[*invalid] = '?';
+  for (const Json& task : json.value("tasks", Json::array())) {
+    if (task.at("partial").get<bool>()) return name + " (partial)";
+  }
   return name;
 }
 
@@ -113,19 +117,20 @@ constexpr double kWidth = 460, kRow = 44, kBar = 16;
 // A bar for each model, below its name; an error is a line on both sides of the bar's end.
 std::string bars_of(const Column& column, const std::vector<Json>& models) {
   double most = column.is_share ? 1 : 0;
-  for (const ValueOf& v : column.values) most = v ? std::max(most, v->value) : most;
+  for (const ValueOf& v : column.values)
+    most = v && std::isfinite(v->value) ? std::max(most, v->value) : most;
   std::string svg;
   for (std::size_t i = 0; i < models.size(); ++i) {
     const ValueOf& v = column.values[i];
     const double top = kRow * static_cast<double>(i);
     svg += fmt::format("<text class=\"axis\" x=\"0\" y=\"{:.0f}\">{}: {}</text>\n", top + 14,
                        escaped_markup(name_of_model(models[i])), v ? v->text : "–");
-    if (!v) continue;
+    if (!v || !std::isfinite(v->value)) continue;
     const auto x = [&](double value) { return kWidth * std::clamp(value / most, 0.0, 1.0); };
     svg += fmt::format(
         "<path class=\"bar\" style=\"stroke: var(--curve-{})\" d=\"M0 {:.0f}h{:.1f}\"/>\n", i % 12,
         top + 20 + kBar / 2, most > 0 ? x(v->value) : 0);
-    if (!v->error || *v->error == 0) continue;
+    if (!v->error || *v->error == 0 || !std::isfinite(*v->error)) continue;
     svg += fmt::format("<path class=\"error\" d=\"M{:.1f} {:.0f}H{:.1f}\"/>\n",
                        x(v->value - *v->error), top + 20 + kBar / 2, x(v->value + *v->error));
   }

@@ -11,6 +11,7 @@ namespace tapegrad::evaluation {
 namespace {
 
 constexpr int kMostItemDepth = 16;
+constexpr std::size_t kMostChoices = 256;  // each is a row of one pass
 constexpr std::int64_t kMostItemBytes = std::int64_t{4} << 30;
 
 // A line of a file, as the question that it is alone.
@@ -83,6 +84,9 @@ Line line_of(const Task& task, const std::filesystem::path& path, std::string_vi
   if (id != line.doc.end() && (id->is_string() || id->is_number())) item.id = *id;
   if (task.output == OutputType::multiple_choice) {
     item.choices = choices_of(task, item.where, line.doc);
+    check(item.choices.size() <= kMostChoices,
+          "{}: {}: the item has {} choices, and {} is the most", item.where, task.place,
+          item.choices.size(), kMostChoices);
   } else {
     item.choices = {task.target.front().render(item.where, line.doc)};
   }
@@ -198,7 +202,8 @@ void begin_contexts(const Task& task, Line& line, const std::vector<const Item*>
 std::vector<Item> read_items(const Task& task, std::int64_t limit,
                              const std::optional<ChatFormat>& chat) {
   check(task.items.has_value(), "{}: it names no 'items': --items FILE does", task.place);
-  const bool same_file = !task.fewshot_items;
+  const bool same_file =
+      !task.fewshot_items || resolved_path(*task.fewshot_items) == resolved_path(*task.items);
   const Examples examples = task.num_fewshot == 0
                                 ? Examples()
                                 : examples_of(task, task.fewshot_items.value_or(*task.items));

@@ -6,18 +6,32 @@
 #include <filesystem>
 
 #include "tapegrad/apps/cli/run_main.h"
+#include "tapegrad/apps/evaluate/generated_texts.h"
 #include "tapegrad/apps/evaluate/task_table.h"
 #include "tapegrad/apps/sample/held_types.h"
 #include "tapegrad/base/file.h"
+#include "tapegrad/base/fingerprint.h"
 #include "tapegrad/base/interrupt.h"
+#include "tapegrad/run/folder/config.h"
 #include "tapegrad/run/models/chat_template_of.h"
 #include "tapegrad/run/models/tensor_views.h"
 
 namespace tapegrad::evaluation {
 namespace {
 
-Evaluation evaluation_of(const TaskCall& call, const std::vector<TaskResult>& results,
-                         const std::vector<TaskResult>& there) {
+// Keeps the items that both have: a signal may have ended one of them early.
+void keep_common(std::vector<TaskResult>& here, std::vector<TaskResult>& there) {
+  for (std::size_t i = 0; i < std::min(here.size(), there.size()); ++i) {
+    const auto common = static_cast<std::size_t>(std::min(here[i].items(), there[i].items()));
+    for (TaskResult* result : {&here[i], &there[i]}) {
+      for (Metric& metric : result->metrics) metric.values.resize(common);
+    }
+  }
+}
+
+Evaluation evaluation_of(const TaskCall& call, std::vector<TaskResult> results,
+                         std::vector<TaskResult> there) {
+  keep_common(results, there);
   Evaluation evaluation{{{"model", call.model},
                          {"checkpoint", call.checkpoint},
                          {"weights", call.weights},
@@ -52,22 +66,53 @@ Questions questions_of(const TaskOptions& options, const TaskCall& call,
     if (!options.items.empty()) task.items = options.items[i];
     if (!options.fewshot_items.empty()) task.fewshot_items = options.fewshot_items[i];
     task.num_fewshot = options.num_fewshot.value_or(task.num_fewshot);
+    for (std::size_t before = 0; before < i; ++before) {
+      check(questions.tasks[before].name != task.name,
+            "--task {} and --task {}: both have the name {}, by which results are told apart",
+            options.names[before], options.names[i], task.name);
+    }
     questions.items.push_back(read_items(task, call.limit.value_or(INT64_MAX), chat));
   }
   return questions;
 }
 
-ItemFile item_file_of(const TaskOptions& options, const TaskCall& call,
+// Of all that a model's answers depend on.
+std::string fingerprint_of(const run::OpenedModel& model) {
+  const data::Tokenizer& tokenizer = model.tokenizer;
+  Fingerprint print;
+  print.add(run::fingerprint_of(model.parts ? *model.parts : *model.weights));
+  for (const auto& [name, value] : run::section_of("model", model.config).values) {
+    print.add(fmt::format("{} {}\n", name, run::value_text(value)));
+  }
+  print.add(fmt::format("{} {}\n", tokenizer.begin(), tokenizer.ends()));
+  print.add(tokenizer.hf_json());
+  return print.str();
+}
+
+// Error if --per-item would write into a file that the call reads.
+void check_apart(const TaskOptions& options, const TaskCall& call, const Questions& questions) {
+  std::vector<std::filesystem::path> read(options.names.begin(), options.names.end());
+  for (const Task& task : questions.tasks) {
+    read.push_back(*task.items);
+    if (task.fewshot_items) read.push_back(*task.fewshot_items);
+  }
+  if (call.against) read.emplace_back(*call.against);
+  for (const auto& path : read) {
+    check(resolved_path(path) != resolved_path(*options.per_item),
+          "--per-item {}: the call reads this file", *options.per_item);
+  }
+}
+
+ItemFile item_file_of(const TaskOptions& options, const TaskCall& call, const Questions& questions,
                       const run::OpenedModel& opened) {
   if (!options.per_item) return {};
-  const std::filesystem::path path = *options.per_item, folder = path.parent_path();
-  check(folder.empty() || path_exists(folder), "--per-item {}: there is no folder {}",
-        *options.per_item, folder.string());
-  const TensorSource& weights = opened.parts ? *opened.parts : *opened.weights;
+  const std::filesystem::path path = *options.per_item;
+  check_folder_of("--per-item", path);
+  check_apart(options, call, questions);
   return {path,
           {.model = call.model,
            .checkpoint = call.checkpoint,
-           .fingerprint = run::fingerprint_of(weights),
+           .fingerprint = fingerprint_of(opened),
            .weights = call.weights,
            .cache = std::string(name_of_enum(call.cache))},
           options.overwrite};
@@ -103,10 +148,19 @@ Examinee examinee_of(const TaskOptions& options, const TaskCall& call, const std
                      Examinee examinee) {
   examinee.chat = chat_format_of(options, path, examinee.model);
   examinee.questions = questions_of(options, call, examinee.chat);
+  for (const Task& task : examinee.questions.tasks) {
+    check_room(task, examinee.model.config.block_size);
+  }
   return examinee;
 }
 
 }  // namespace
+
+void check_folder_of(const char* option, const std::filesystem::path& file) {
+  const std::filesystem::path folder = file.parent_path();
+  check(folder.empty() || is_folder(folder), "{} {}: there is no folder {}", option, file.string(),
+        folder.string());
+}
 
 void TaskOptions::add_to(cli::CommandLine& cli) {
   cli.group("Tasks");
@@ -172,14 +226,16 @@ std::optional<Evaluation> run_tasks(const TaskOptions& options, const TaskCall& 
   // What --against names is opened before the first model computes, and errors come early.
   std::optional<Examinee> other;
   std::vector<TaskResult> there;
-  if (call.against && path_exists(*call.against) &&
-      std::filesystem::path(*call.against).extension() == ".jsonl") {
+  if (call.against && std::filesystem::path(*call.against).extension() == ".jsonl" &&
+      !is_folder(*call.against)) {
+    check(path_exists(*call.against), "--against {}: there is no such file of --per-item",
+          *call.against);
     there = stored_results(here.questions, StoredItems(*call.against));
   } else if (call.against) {
     other = examinee_of(options, call, *call.against,
                         {run::open_model(*call.against), std::string(run::kStored)});
   }
-  ItemFile file = item_file_of(options, call, here.model), none;
+  ItemFile file = item_file_of(options, call, here.questions, here.model), none;
   const std::vector<TaskResult> results = here.results(file);
   if (other && !interrupted()) there = other->results(none);
   if (results.empty()) return std::nullopt;

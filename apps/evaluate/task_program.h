@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,6 +33,9 @@ struct TaskCall {
   std::uint64_t weight_bytes = 0;
   std::optional<std::string> against;  // another model, or a file of --per-item
 };
+
+// Error if the folder of a file that an option names does not exist.
+void check_folder_of(const char* option, const std::filesystem::path& file);
 
 // Scores the tasks; nothing if a signal comes before the first item.
 std::optional<Evaluation> run_tasks(const TaskOptions& options, const TaskCall& call,

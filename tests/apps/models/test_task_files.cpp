@@ -98,6 +98,14 @@ TEST_CASE("a file of --per-item that something else made is refused, and stays",
   refused({}, "kept.jsonl, line 4: this is no line of --per-item: 'task' is missing");
   check_ended_well(kept.call({"--overwrite"}));
   CHECK(kept.text() == text);
+  kept.put("a diary\n");
+  refused({"--overwrite"}, "this is no file of --per-item, and stays");
+  const std::string items = TempFolder::get(kept.items);
+  check_error_of("evaluate",
+                 run_program("evaluate", {animals().run, "--task", kept.task, "--items", kept.items,
+                                          "--per-item", kept.items, "--overwrite"}),
+                 1, "the call reads this file");
+  CHECK(TempFolder::get(kept.items) == items);
 }
 
 TEST_CASE("two models are compared by their differences on the same items", "[tasks]") {
@@ -130,7 +138,10 @@ TEST_CASE("evaluate --task --against compares with a model, or with its file", "
                                             "--per-item", kept.folder / "other.jsonl"}));
   const Args of_file = {"--against", kept.folder / "other.jsonl"};
   CHECK(kept.result(of_file).at("against") == by_model);
-  CHECK(kept.result({"--against", kept.file}).at("against").at("acc_paired").at("difference") == 0);
+  check_error_of("evaluate", kept.call({"--against", kept.file}), 1, "the call reads this file");
+  kept.folder.put("copy.jsonl", kept.text());
+  const Args itself = {"--against", kept.folder / "copy.jsonl"};
+  CHECK(kept.result(itself).at("against").at("acc_paired").at("difference") == 0);
   CHECK(by_model.at("acc_paired").at("p").is_number());
 
   const Result table = kept.evaluate(of_other);

@@ -201,7 +201,11 @@ TEST_CASE("evaluate --task prints shares of right answers, and writes each item"
   CHECK(files.lines({"--threads", "1"}) == lines);
   CHECK(files.lines({"--limit", "1"}).size() == 1);
 
-  const Result both = files.evaluate({"--task", files.task, "--items", files.items, "--json"});
+  check_error_of("evaluate", files.evaluate({"--task", files.task, "--items", files.items}), 1,
+                 "both have the name animals");
+  files.folder.put("beasts.json", kAnimals);
+  const Result both =
+      files.evaluate({"--task", files.folder / "beasts.json", "--items", files.items, "--json"});
   check_ended_well(both);
   const auto tasks = nlohmann::json::parse(both.out).at("tasks");
   REQUIRE(tasks.size() == 2);
