@@ -114,7 +114,7 @@ expect("step 50: loss [^\n]*\nstep 100: loss 0\\.[^\n]*, accuracy ([789][0-9]|10
 
 # A character LSTM learns a text, of which it writes some.
 run(${WORK_DIR}/examples/char_lstm ${WORK_DIR}/text.txt 100)
-expect("step 50: loss [^\n]*\nstep 100: loss [01]\\.[^\n]*\n[^\n]*(cat|dog|mat)")
+expect("step 50: loss [^\n]*\nstep 100: loss [01]\\..*(cat|dog|mat)")
 execute_process(COMMAND ${WORK_DIR}/examples/char_lstm ${WORK_DIR}/text.txt 0 RESULT_VARIABLE result ERROR_VARIABLE output)
 expect("there must be a step or more, not 0")
 
