@@ -130,14 +130,14 @@ Rows ArrayLoader::next() {
 }
 
 void ArrayLoader::make_ahead() {
-  auto ahead = std::make_unique<Ahead>(cursor_);
   try {
+    auto ahead = std::make_unique<Ahead>(cursor_);
     const BlockedSignals blocked;
     ahead->thread = std::thread([this, to = ahead.get()] { to->make(*this); });
-  } catch (const std::system_error&) {
-    return;  // there is no thread left, and next() makes the batch itself
+    ahead_ = std::move(ahead);
+  } catch (const std::exception&) {
+    // There is no thread or no memory left, and next() makes the batch itself.
   }
-  ahead_ = std::move(ahead);
 }
 
 std::string ArrayLoader::state() const {
@@ -166,6 +166,8 @@ void ArrayLoader::set_state(std::string_view saved) {
     *value = number();
   }
   check(cursor.next <= rows(), "[loader] saved state: row {} of {}", cursor.next, rows());
+  check(cursor.epoch < INT64_MAX && (cursor.epoch > 0 || cursor.next == 0),
+        "[loader] saved state: row {} of pass {}", cursor.next, cursor.epoch);
   cursor.rng.set_state(rest);
   set_order(cursor);
   ahead_.reset();

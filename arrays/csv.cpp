@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <type_traits>
 
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/text/number_text.h"
@@ -60,13 +61,20 @@ class CsvReader {
     check(value && std::isfinite(*value), "{}: line {}, field {} is no finite number: '{}'{}",
           path_, line_, column + 1, for_message(field),
           line_ == 1 ? "; a first line with the names of columns needs CsvOptions::header" : "");
-    constexpr auto most = static_cast<double>(std::numeric_limits<T>::max());
-    constexpr auto least = static_cast<double>(std::numeric_limits<T>::lowest());
-    const bool fits = *value >= least && *value <= most &&
-                      (std::is_floating_point_v<T> || *value == std::trunc(*value));
-    check(fits, "{}: line {}, field {} is {}, which {} cannot hold", path_, line_, column + 1,
-          for_message(field), name_of(dtype_of<T>()));
+    check(fits<T>(*value), "{}: line {}, field {} is {}, which {} cannot hold", path_, line_,
+          column + 1, for_message(field), name_of(dtype_of<T>()));
     return static_cast<T>(*value);
+  }
+
+  template <class T>
+  static bool fits(double value) {
+    if constexpr (std::is_floating_point_v<T>) {
+      return std::isfinite(static_cast<T>(value));
+    } else {
+      return value >= static_cast<double>(std::numeric_limits<T>::lowest()) &&
+             value <= static_cast<double>(std::numeric_limits<T>::max()) &&
+             value == std::trunc(value);
+    }
   }
 
   const std::string& path() const { return path_; }

@@ -23,8 +23,8 @@ struct Csv {
 
 // A text file of numbers, as many in each line. Blanks around a number, Windows' line ends, a byte
 // order mark and empty lines at the end are passed over; names may be in "…". Errors, naming path
-// and line: a field that is empty or no finite number of the dtype, a line with more or fewer
-// fields than the first one, and a file without numbers.
+// and line: a field that is empty or no finite number of the dtype (a sign + is none), a line with
+// more or fewer fields than the first one, and a file without numbers.
 Csv load_csv(const std::filesystem::path& path, const CsvOptions& options = {});
 
 }  // namespace tapegrad::arrays

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
+#include <type_traits>
 #include <vector>
 
 #include "tapegrad/arrays/npy_header.h"

@@ -9,6 +9,7 @@ using namespace tapegrad;
 int main(int argc, char** argv) try {
   check(argc > 1, "usage: perceptron FILE.csv [PREDICTIONS.npy]");
   const arrays::Csv csv = arrays::load_csv(argv[1], {.header = true});
+  check(csv.columns.back() == "label", "{}: the last column must be 'label'", argv[1]);
   const Tensor inputs = slice(csv.values, 1, 0, -1), labels = csv.column("label").to(DType::i32);
   const auto classes = static_cast<std::int64_t>(max(csv.column("label")).item()) + 1;
 

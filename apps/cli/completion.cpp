@@ -50,7 +50,9 @@ void print(const Completions& completions) {
 
 void CommandLine::complete(int argc, const char* const* argv) const {
   Completions all{argc > 1 ? argv[argc - 1] : ""};
-  const Option* const before = argc > 2 ? find(argv[argc - 2]) : nullptr;
+  // bash takes --cache=f for three words.
+  const int name = argc > 3 && argv[argc - 2] == std::string_view("=") ? argc - 3 : argc - 2;
+  const Option* const before = argc > 2 ? find(argv[name]) : nullptr;
   if (before != nullptr && !before->is_flag()) {
     for (const std::string_view name : before->member.names()) all.add(name);
     for (const std::string& choice : before->choices) all.add(choice);

@@ -161,10 +161,9 @@ Tensor interpolate(const Tensor& x, int dim, std::int64_t out) {
   return a + (index_select(x, dim, Tensor::from(high, {out})) - a) * share;
 }
 
-void check_out(std::string_view op, const Tensor& x, Size2d out) {
+void check_out(std::string_view op, Size2d out) {
   check(out.h > 0 && out.w > 0 && out.h < kSizeLimit && out.w < kSizeLimit,
         "[{}] the size ({}, {}) must be from 1 to 2^31 - 1", op, out.h, out.w);
-  check(x.dim(2) > 0 && x.dim(3) > 0, "[{}] x {} has no elements in a plane", op, x.shape());
 }
 
 }  // namespace
@@ -188,7 +187,7 @@ Tensor avg_pool2d(const Tensor& x, Size2d kernel, const AvgPool2dOptions& option
 
 Tensor adaptive_avg_pool2d(const Tensor& x, Size2d out) {
   return for_batch("adaptive_avg_pool2d", x, [&](const Tensor& images) {
-    check_out("adaptive_avg_pool2d", images, out);
+    check_out("adaptive_avg_pool2d", out);
     const Size2d size{images.dim(2), images.dim(3)};
     return average(
         std::make_shared<Averages>(Averages{size, even(size.h, out.h), even(size.w, out.w),
@@ -207,7 +206,8 @@ Tensor avg_pool1d(const Tensor& x, std::int64_t kernel, const Pool1dOptions& opt
 
 Tensor upsample(const Tensor& x, Size2d out, Upsample mode) {
   return for_batch("upsample", x, [&](const Tensor& images) {
-    check_out("upsample", images, out);
+    check_out("upsample", out);
+    check(is_float(x.dtype()), "[upsample] x must be of f32 or f64, not of {}", name_of(x.dtype()));
     if (mode == Upsample::bilinear) return interpolate(interpolate(images, 2, out.h), 3, out.w);
     return spread(std::make_shared<Averages>(Averages{out, copies(images.dim(2), out.h),
                                                       copies(images.dim(3), out.w),

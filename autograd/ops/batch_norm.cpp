@@ -52,7 +52,7 @@ Statistics statistics_of(const Tensor& x) {
     using T = decltype(zero);
     const T* in = x.data<T>();
     auto *means = s.mean.mutable_data<double>(), *vars = s.var.mutable_data<double>();
-    const auto count = static_cast<double>(planes.count());
+    const auto count = static_cast<double>(std::max<std::int64_t>(1, planes.count()));  // no NaN
     parallel_for(planes.channels, planes.grain(), [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t c = begin; c < end; ++c) {
         const double m = planes.sum(c, [=](auto i) { return static_cast<double>(in[i]); }) / count;

@@ -129,7 +129,9 @@ void unfold(const ConvGeometry& g, const Piece& piece, const T* x, T* columns) {
       const auto [begin, end] = row.flat_places();
       T* to = columns + row.column;
       std::fill(to, to + begin, T{0});
-      std::copy_n(x + (row.x + piece.begin + begin + row.distance()), end - begin, to + begin);
+      if (begin < end) {
+        std::copy_n(x + (row.x + piece.begin + begin + row.distance()), end - begin, to + begin);
+      }
       std::fill(to + end, to + (piece.end - piece.begin), T{0});
       return row.clear_sides(to);
     }
@@ -154,19 +156,22 @@ void fold(const ConvGeometry& g, const Piece& piece, T* columns, T* x) {
   walk(g, piece, [=](const TapRow& row) {
     if (row.is_flat()) {
       const auto [begin, end] = row.flat_places();
-      T* __restrict from = columns + row.column;
-      row.clear_sides(from);
-      T* __restrict to = x + (row.x + piece.begin + row.distance());
-      for (auto i = begin; i < end; ++i) to[i] += from[i];
+      T* const own = columns + row.column;
+      row.clear_sides(own);
+      if (begin == end) return;
+      const T* __restrict from = own + begin;
+      T* __restrict to = x + (row.x + piece.begin + begin + row.distance());
+      for (std::int64_t i = 0; i < end - begin; ++i) to[i] += from[i];
       return;
     }
     row.each_row([=](auto at, auto column, auto, auto begin, auto end) {
-      const T* __restrict from = columns + column;
-      T* __restrict to = x + at;
+      if (begin >= end) return;
+      const T* __restrict from = columns + column + begin;
+      T* __restrict to = x + (at + begin * stride);
       if (stride == 1) {
-        for (auto t = begin; t < end; ++t) to[t] += from[t];
+        for (std::int64_t t = 0; t < end - begin; ++t) to[t] += from[t];
       } else {
-        for (auto t = begin; t < end; ++t) to[t * stride] += from[t];
+        for (std::int64_t t = 0; t < end - begin; ++t) to[t * stride] += from[t];
       }
     });
   });

@@ -209,14 +209,14 @@ void depthwise_forward(const ConvGeometry& g, const T* x, const T* w, const T* b
       const T* taps = w + p % g.out * g.depth();
       T* to = y + p * g.places();
       std::fill_n(to, g.places(), bias != nullptr ? bias[p % g.out] : T{0});
-      walk_plane(g, ranges, [=](auto tap, auto in, auto out, auto begin, auto end) {
+      walk_plane(g, ranges, [=](auto tap, auto in, auto out, auto n) {
         const T factor = taps[tap];
         T* __restrict row = to + out;
         const T* __restrict elements = from + in;
         if (s == 1) {
-          for (auto t = begin; t < end; ++t) row[t] += factor * elements[t];
+          for (std::int64_t t = 0; t < n; ++t) row[t] += factor * elements[t];
         } else {
-          for (auto t = begin; t < end; ++t) row[t] += factor * elements[t * s];
+          for (std::int64_t t = 0; t < n; ++t) row[t] += factor * elements[t * s];
         }
       });
     }
@@ -233,14 +233,14 @@ void depthwise_input_gradient(const ConvGeometry& g, const T* dy, const T* w, T*
       T* to = dx + p / multiple * plane;
       const T* taps = w + p % g.out * g.depth();
       const T* from = dy + p * g.places();
-      walk_plane(g, ranges, [=](auto tap, auto in, auto out, auto begin, auto end) {
+      walk_plane(g, ranges, [=](auto tap, auto in, auto out, auto n) {
         const T factor = taps[tap];
         const T* __restrict row = from + out;
         T* __restrict elements = to + in;
         if (s == 1) {
-          for (auto t = begin; t < end; ++t) elements[t] += factor * row[t];
+          for (std::int64_t t = 0; t < n; ++t) elements[t] += factor * row[t];
         } else {
-          for (auto t = begin; t < end; ++t) elements[t * s] += factor * row[t];
+          for (std::int64_t t = 0; t < n; ++t) elements[t * s] += factor * row[t];
         }
       });
     }
@@ -257,11 +257,11 @@ void depthwise_weight_gradient(const ConvGeometry& g, const T* dy, const T* x, T
       for (std::int64_t n = 0; n < g.batch; ++n) {
         const T* rows = dy + (n * g.out + o) * g.places();
         const T* elements = x + (n * g.channels + o / multiple) * plane;
-        walk_plane(g, ranges, [&](auto tap, auto in, auto out, auto begin, auto end) {
-          const T *row = rows + out + begin, *from = elements + (in + begin * s);
+        walk_plane(g, ranges, [&](auto tap, auto in, auto out, auto places) {
+          const T *row = rows + out, *from = elements + in;
           sums[static_cast<std::size_t>(tap)] += static_cast<double>(
-              s == 1 ? sum_row<T>(end - begin, [=](auto t) { return row[t] * from[t]; })
-                     : sum_row<T>(end - begin, [=](auto t) { return row[t] * from[t * s]; }));
+              s == 1 ? sum_row<T>(places, [=](auto t) { return row[t] * from[t]; })
+                     : sum_row<T>(places, [=](auto t) { return row[t] * from[t * s]; }));
         });
       }
       std::transform(sums.begin(), sums.end(), dw + o * g.depth(),

@@ -49,8 +49,11 @@ inline Size2d windows_in(std::string_view op, Size2d size, Size2d taps, Size2d s
           padded);
     return (padded - reach) / step + 1;
   };
-  return {count(size.h, taps.h, stride.h, padding.h, dilation.h),
-          count(size.w, taps.w, stride.w, padding.w, dilation.w)};
+  const Size2d windows{count(size.h, taps.h, stride.h, padding.h, dilation.h),
+                       count(size.w, taps.w, stride.w, padding.w, dilation.w)};
+  check(windows.h <= (std::int64_t{1} << 40) / windows.w, "[{}] ({}, {}) windows are too many", op,
+        windows.h, windows.w);
+  return windows;
 }
 
 // ⌈a / b⌉ for b > 0.
@@ -68,8 +71,8 @@ struct TapRange {
         end(std::clamp(ceil_div(g.size.w - shift, g.stride.w), begin, g.out_size.w)) {}
 };
 
-// Calls visit(tap, x, y, begin, end) for each tap and each row of an output plane: places
-// [begin, end) after y, in the plane, meet the elements x + t·stride.w of the plane of x.
+// Calls visit(tap, x, y, n) for each tap and each row of an output plane: the n places from y on,
+// in the plane, meet the elements x + t·stride.w of the plane of x. n is not 0.
 template <class Visit>
 void walk_plane(const ConvGeometry& g, const std::vector<TapRange>& ranges, const Visit& visit) {
   for (std::int64_t r = 0; r < g.out_size.h; ++r) {
@@ -78,8 +81,9 @@ void walk_plane(const ConvGeometry& g, const std::vector<TapRange>& ranges, cons
       if (row < 0 || row >= g.size.h) continue;
       for (std::int64_t j = 0; j < g.taps.w; ++j) {
         const TapRange& range = ranges[static_cast<std::size_t>(j)];
-        visit(i * g.taps.w + j, row * g.size.w + range.shift, r * g.out_size.w, range.begin,
-              range.end);
+        if (range.begin == range.end) continue;
+        visit(i * g.taps.w + j, row * g.size.w + range.shift + range.begin * g.stride.w,
+              r * g.out_size.w + range.begin, range.end - range.begin);
       }
     }
   }
@@ -92,7 +96,8 @@ inline std::vector<TapRange> tap_ranges(const ConvGeometry& g) {
 }
 
 inline std::int64_t plane_grain(const ConvGeometry& g, std::int64_t planes) {
-  return 1 + kElementGrain / std::max<std::int64_t>(1, g.places() * g.depth() * planes);
+  const double work = static_cast<double>(g.places()) * static_cast<double>(g.depth() * planes);
+  return 1 + static_cast<std::int64_t>(static_cast<double>(kElementGrain) / std::max(1.0, work));
 }
 
 // An op on (N, C, H, W), for x that may be one image (C, H, W).
@@ -100,6 +105,7 @@ template <class F>
 Tensor for_batch(std::string_view op, const Tensor& x, const F& run) {
   check(x.rank() == 3 || x.rank() == 4, "[{}] x must be (N, C, H, W) or (C, H, W), not {}", op,
         x.shape());
+  check(x.dim(-2) > 0 && x.dim(-1) > 0, "[{}] x {} has no elements in a plane", op, x.shape());
   check(x.dim(-2) < kSizeLimit && x.dim(-1) < kSizeLimit, "[{}] x {} is too large", op, x.shape());
   if (x.rank() == 4) return run(x);
   const Tensor y = run(reshape(x, x.shape().inserted(0, 1)));
@@ -116,7 +122,7 @@ Tensor for_signal(std::string_view op, const Tensor& x, const F& run) {
 }
 
 inline Size2d stride_or_kernel(Size2d stride, Size2d kernel) {
-  return stride.h == 0 && stride.w == 0 ? kernel : stride;
+  return {stride.h == 0 ? kernel.h : stride.h, stride.w == 0 ? kernel.w : stride.w};
 }
 
 // The geometry of a pooling of `images` with the taps, stride, padding and dilation of `pool`.

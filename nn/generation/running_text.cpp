@@ -44,7 +44,7 @@ void RunningText::propose(std::int64_t most) {
   if (guesses_ == nullptr) return;
   const std::int64_t left = options_.max_new_tokens - new_tokens();
   const std::int64_t asked = options_.draft != nullptr ? options_.draft_tokens : options_.lookup;
-  proposed_ = guesses_->propose(tokens_, std::min({most, left - 1, asked}), rng_);
+  guarded([&] { proposed_ = guesses_->propose(tokens_, std::min({most, left - 1, asked}), rng_); });
 }
 
 // An error here is of this text alone: the others of a step go on.

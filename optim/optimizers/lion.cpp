@@ -36,7 +36,7 @@ class LionRule : public Optimizer {
         for (std::int64_t i = begin; i < end; ++i) {
           const T gradient = factor * g[i];
           const T mean = beta1 * m[i] + rest1 * gradient;
-          const T sign = static_cast<T>((mean > 0) - (mean < 0));
+          const T sign = mean > 0 ? T{1} : mean < 0 ? T{-1} : mean;  // NaN stays to be seen
           p[i] *= !cautious || sign * p[i] >= 0 ? keep : T{1};
           p[i] -= rate * sign;
           m[i] = beta2 * m[i] + rest2 * gradient;

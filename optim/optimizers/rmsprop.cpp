@@ -17,7 +17,8 @@ class RMSpropRule : public Optimizer {
 
   explicit RMSpropRule(const RMSpropOptions& options) : options_(options) {
     check_rules(options);
-    check(options.eps > 0, "eps must be above 0, not {}", options.eps);  // else 0/0
+    check(static_cast<float>(options.eps) > 0, "eps must be above 0, not {}",
+          options.eps);  // else 0/0
   }
 
   std::string_view name() const override { return kName; }

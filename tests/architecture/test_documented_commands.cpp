@@ -40,8 +40,8 @@ void add_words(const std::string& text, Names& names) {
 std::string cmake_text() {
   const fs::path root = tapegrad::places::kSources;
   std::string text = read(root / "CMakeLists.txt");
-  for (const char* folder :
-       {"base", "comm", "autograd", "nn", "optim", "data", "arrays", "run", "apps", "docs", "tests"}) {
+  for (const char* folder : {"base", "comm", "autograd", "nn", "optim", "data", "arrays", "run",
+                             "apps", "docs", "tests"}) {
     for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
       if (entry.path().filename() == "CMakeLists.txt") text += read(entry.path());
     }
@@ -64,8 +64,8 @@ struct Known {
          matches(sources, R"(foreach\(name ([^)]*)\)\s+add_custom_command\(TARGET)")) {
       add_words(names, links);
     }
-    for (const auto& [path, text] :
-         read_sources({"base", "comm", "autograd", "nn", "optim", "data", "arrays", "run", "apps"})) {
+    for (const auto& [path, text] : read_sources(
+             {"base", "comm", "autograd", "nn", "optim", "data", "arrays", "run", "apps"})) {
       sources += text;
     }
     for (const std::string& name : matches(sources, R"(cli::Command \w+\("([\w-]+))")) {

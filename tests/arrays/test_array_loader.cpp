@@ -159,6 +159,8 @@ TEST_CASE("arrays that do not fit together, and states of others, are errors", "
   };
   refuses(other.state(), "it is of 4 rows, and there are 10");
   refuses("torch 1 2", "does not begin with 'arrays-1 '");
+  refuses("arrays-1 10 9223372036854775807 0 1 1 torch", "row 0 of pass 9223372036854775807");
+  refuses("arrays-1 10 0 4 1 1 torch", "row 4 of pass 0");
   refuses("arrays-1 10 1 2", "five numbers do not follow");
   refuses("arrays-1 10 1 -2 3 4 x", "five numbers do not follow");
   refuses("arrays-1 10 1 11 3 4 " + Rng(1).state(), "row 11 of 10");

@@ -60,6 +60,7 @@ TEST_CASE("a CSV that is no matrix of numbers is an error with path and line", "
     refused(std::string("1\n") + field + "\n", "line 2", {.separator = ';'});
   }
   refused("1\n1e39\n", "line 2, field 1 is 1e39, which f32 cannot hold");
+  refused("+1\n", "line 1, field 1 is no finite number: '+1'");
   refused("1.5\n", "line 1, field 1 is 1.5, which i32 cannot hold", {.dtype = DType::i32});
   refused("2147483648\n", "line 1, field 1 is 2147483648, which i32", {.dtype = DType::i32});
   refused("-1\n", "line 1, field 1 is -1, which u8 cannot hold", {.dtype = DType::u8});

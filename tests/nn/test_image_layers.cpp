@@ -89,7 +89,13 @@ TEST_CASE("BatchNorm's buffers are saved and not trained, and an empty batch lea
   const nn::BatchNorm norm(params, 2);
   CHECK(params.parameters().size() == 2);
   CHECK(params.tensors().size() == 5);
-  CHECK(norm(Tensor::zeros({0, 2, 3}), nn::Mode::training).shape() == Shape{0, 2, 3});
+  {
+    Tape tape;
+    const Tensor y = norm(Tensor::zeros({0, 2, 3}), nn::Mode::training);
+    CHECK(y.shape() == Shape{0, 2, 3});
+    tape.backward(sum(y));
+    CHECK(list(params.parameters().front().second.grad()) == std::vector<double>{0, 0});
+  }
   CHECK(list(norm.running_mean) == std::vector<double>{0, 0});
   CHECK(norm.num_batches_tracked.item() == 0);
   norm(Tensor::from<float>({1, 5, 3, 9}, {2, 2}), nn::Mode::training);

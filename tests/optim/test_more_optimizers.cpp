@@ -163,10 +163,21 @@ TEST_CASE("options of these optimisers that mean nothing are errors that name th
   const NamedTensors named = TwoTensors().named();
   CHECK_THROWS_WITH(Adam(named, {.beta1 = 1}), ContainsSubstring("adam_beta1"));
   CHECK_THROWS_WITH(Adam(named, {.eps = 0}), ContainsSubstring("eps must be above 0, not 0"));
+  CHECK_THROWS_WITH(Adam(named, {.eps = 1e-60}), ContainsSubstring("eps must be above 0"));
   CHECK_THROWS_WITH(Adam(named, {.weight_decay = -1}), ContainsSubstring("weight_decay"));
   CHECK_THROWS_WITH(RMSprop(named, {.alpha = -0.1}), ContainsSubstring("rmsprop_alpha"));
   CHECK_THROWS_WITH(RMSprop(named, {.momentum = 1}), ContainsSubstring("rmsprop_momentum"));
   CHECK_THROWS_WITH(Adagrad(named, {.lr_decay = -1}), ContainsSubstring("adagrad_lr_decay"));
   CHECK_THROWS_WITH(Adagrad(named, {.eps = 0}), ContainsSubstring("eps must be above 0"));
   CHECK_THROWS_WITH(Lion(named, {.beta2 = 1}), ContainsSubstring("lion_beta2"));
+}
+
+TEST_CASE("a gradient that is no number shows in Lion's weights", "[more-optimizers]") {
+  const TwoTensors tensors;
+  Lion lion(tensors.named());
+  Tensor b = tensors.b;
+  b.mutable_data<double>()[0] = std::nan("");
+  tensors.backward(1);
+  lion.step(0.1);
+  CHECK(std::isnan(tensors.values()[0]));  // p[0] is multiplied by b
 }

@@ -131,6 +131,10 @@ TEST_CASE("conv2d's arguments must fit", "[conv2d]") {
                     ContainsSubstring("reaches over 7 does not fit into 5"));
   CHECK_THROWS_WITH(conv2d(x, w, {}, {.padding = big}), ContainsSubstring("must be from 0 to"));
   CHECK_THROWS_WITH(conv2d(x, plain({6, 4, 0, 3})), ContainsSubstring("a kernel of (0, 3)"));
+  CHECK_THROWS_WITH(conv2d(plain({2, 4, 0, 5}), w, {}, {.padding = 3}),
+                    ContainsSubstring("x (2, 4, 0, 5) has no elements in a plane"));
+  CHECK_THROWS_WITH(conv2d(plain({0, 4, 5, 5}), w, {}, {.padding = (std::int64_t{1} << 31) - 1}),
+                    ContainsSubstring("windows are too many"));
   CHECK_THROWS_WITH(conv2d(x, w.to(DType::f32)), ContainsSubstring("dtypes differ: x is f64"));
   CHECK_THROWS_WITH(conv_transpose2d(x, w), ContainsSubstring("[conv_transpose2d] x (2, 4, 5, 5)"));
   const Tensor back = plain({4, 6, 3, 3});

@@ -89,6 +89,12 @@ TEST_CASE("the arguments of pools and norms of images must fit", "[pool2d]") {
   CHECK_THROWS_WITH(adaptive_avg_pool2d(x, 0), ContainsSubstring("the size (0, 0) must be from 1"));
   CHECK_THROWS_WITH(upsample(zeros_of({1, 1, 0, 3}), 2),
                     ContainsSubstring("x (1, 1, 0, 3) has no elements in a plane"));
+  CHECK_THROWS_WITH(
+      upsample(Tensor::from<std::int32_t>({1, 2, 3, 4}, {1, 1, 2, 2}), 3, Upsample::bilinear),
+      ContainsSubstring("[upsample] x must be of f32 or f64, not of i32"));
+  CHECK_THROWS_WITH(avg_pool2d(zeros_of({1, 1, 0, 4}), 2, {.padding = 1}),
+                    ContainsSubstring("x (1, 1, 0, 4) has no elements in a plane"));
+  CHECK(max_pool2d(x, 2, {.stride = {0, 1}}).shape() == Shape{2, 4, 2, 4});
   CHECK_THROWS_WITH(batch_norm(zeros_of({4})), ContainsSubstring("x must be (N, C, …), not (4)"));
   CHECK_THROWS_WITH(batch_norm(zeros_of({1, 4})), ContainsSubstring("one element in each channel"));
   CHECK_THROWS_WITH(batch_norm(x, zeros_of({3})),
