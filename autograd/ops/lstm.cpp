@@ -31,11 +31,14 @@ struct Kept {
   const T* h_before(std::int64_t t) const { return t == 0 ? h0 : y + (t - 1) * sizes.states(); }
   CellStep<T> row(std::int64_t t, std::int64_t b) const {
     const std::int64_t n = sizes.hidden, at = (t * sizes.batch + b) * n;
-    const T* c_before = t == 0 ? c0 : memory + (t - 1) * sizes.states();
+    const auto before = [&] {  // a cell without c keeps no memory
+      if constexpr (!Cell::kHasC) return h_before(t);
+      return t == 0 ? c0 : memory + (t - 1) * sizes.states();
+    };
     return {.n = n,
             .x = x + at * Cell::kGates,
             .gates = gates + at * Cell::kGates,
-            .before = (Cell::kHasC ? c_before : h_before(t)) + b * n,
+            .before = before() + b * n,
             .memory = Cell::kHasMemory ? memory + at : nullptr,
             .h = y + at};
   }
