@@ -112,7 +112,7 @@ const std::map<std::string, Names> kMayInclude = {
      {"base*", "autograd*", "nn*", "optim", "run/options", "run/plan", "run/record", "run/train",
       "apps/bench"}},
     {"apps/evaluate",
-     {"base*", "autograd", "nn/generation", "data/chat", "data/jinja", "run/models",
+     {"base*", "autograd", "nn/generation", "data/chat", "data/jinja", "run/models", "run/folder",
       "run/train/evaluation", "apps/cli", "apps/events", "apps/sample", "apps/evaluate"}},
     {"apps/gpt", {"base*", "nn*", "run*", "apps/bench", "apps/cli", "apps/gpt", "apps/sample"}},
     {"apps/inspect", {"base*", "autograd", "nn", "run/models", "apps/inspect"}},
