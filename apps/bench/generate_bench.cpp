@@ -22,7 +22,7 @@ namespace {
 
 // Keys and values that the median step reads.
 double cache_bytes_per_step(const nn::Decoder& model, const GenerateBenchOptions& o) {
-  const auto position = static_cast<double>(nn::cache_bytes_per_position(model.config, o.cache));
+  const auto position = static_cast<double>(nn::cache_bytes_per_position(model.config, *o.cache));
   return static_cast<double>(o.batch) * (static_cast<double>(o.prompt) + o.tokens / 2.0) * position;
 }
 
@@ -48,7 +48,7 @@ Times times_of(const nn::Decoder& model, const GenerateBenchOptions& o,
   const std::int64_t all = o.batch * o.prompt;
   nn::Generation generation(
       model,
-      {.max_sequences = o.batch, .cache = o.cache, .prompt_chunk = o.prompt_chunk.value_or(all)});
+      {.max_sequences = o.batch, .cache = *o.cache, .prompt_chunk = o.prompt_chunk.value_or(all)});
   Rng rng(1);
   std::vector<nn::Generation::Id> ids;
   for (std::int64_t i = 0; i < o.batch; ++i) {
@@ -75,7 +75,10 @@ Times times_of(const nn::Decoder& model, const GenerateBenchOptions& o,
 }  // namespace
 
 void bench_generate(const nn::Decoder& model, const nn::Params& params, const std::string& name,
-                    const GenerateBenchOptions& o) {
+                    const GenerateBenchOptions& options) {
+  GenerateBenchOptions o = options;
+  const CacheType type = options.cache.value_or(nn::usual_cache(params));
+  o.cache = type;
   check(o.tokens <= model.config.block_size - o.prompt,
         "a prompt of {} tokens and {} more do not fit into the {} that the model can see", o.prompt,
         o.tokens, model.config.block_size);
@@ -97,7 +100,7 @@ void bench_generate(const nn::Decoder& model, const nn::Params& params, const st
     Json json = {{"model", name},
                  {"weights", types_of(params)},
                  {"weight_bytes", weights},
-                 {"cache", names_of(o.cache)[static_cast<std::size_t>(o.cache)]},
+                 {"cache", names_of(type)[static_cast<std::size_t>(type)]},
                  {"cache_bytes", cache},
                  {"threads", num_threads()},
                  {"kernels", packed_kernels()},
@@ -114,9 +117,10 @@ void bench_generate(const nn::Decoder& model, const nn::Params& params, const st
     return;
   }
   fmt::print(
-      "{}: weights {}, {:.1f} MB, and {:.1f} MB of keys and values for each step; {} threads, {} "
-      "kernels\n",
-      name, types_of(params), weights / 1e6, cache / 1e6, num_threads(), packed_kernels());
+      "{}: weights {}, {:.1f} MB, and {:.1f} MB of keys and values of {} for each step; {} threads, "
+      "{} kernels\n",
+      name, types_of(params), weights / 1e6, cache / 1e6,
+      names_of(type)[static_cast<std::size_t>(type)], num_threads(), packed_kernels());
   fmt::print("prompt: {} × {} tokens in {:.3f} s: {} tok/s\n", o.batch, o.prompt, times.prompt,
              grouped(static_cast<std::int64_t>(prompt_rate)));
   fmt::print("text: {} × {} tokens, the median step {:.2f} ms: {:.1f} tok/s\n", o.batch, o.tokens,

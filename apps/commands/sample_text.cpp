@@ -89,10 +89,11 @@ std::optional<Options> parse(const cli::Call& call) {
   cli("greedy", o.sample.generate.greedy, "always choose the likeliest token");
   cli("seed", o.seed, "seed of the first text; the next ones have the next numbers");
   cli("kv_cache", o.sample.generate.kv_cache,
-      "keep keys and values of earlier tokens; without it, the same text, more slowly");
+      "keep keys and values of earlier tokens; without it, the text of --cache f32, more slowly");
   cli("cache", o.sample.cache,
       "how keys and values are stored: f32, as the model computes them; or f16 or q8_0, in 0.5 or "
-      "0.27 of the memory, which changes texts a little");
+      "0.27 of the memory, which changes texts a little [f16 where weights are stored in less than "
+      "f32, else f32]");
   cli("lookup", o.sample.generate.lookup,
       "guess up to N tokens at a time from what the text has already, and check them in one pass: "
       "the same text, faster where it repeats itself; 0: off",

@@ -84,7 +84,8 @@ std::optional<Options> parse(const cli::Call& call) {
       {.least = 1});
   cli("cache", o.bounds.cache,
       "how keys and values are stored: f32, as the model computes them; or f16 or q8_0, in 0.5 or "
-      "0.27 of the memory, which changes texts a little");
+      "0.27 of the memory, which changes texts a little [f16 where weights are stored in less than "
+      "f32, else f32]");
   cli("max_waiting", o.max_waiting,
       "requests that wait to be read, and again as many that wait for their turn; others get "
       "status 429",
@@ -209,6 +210,7 @@ int serve_model(Options o) {
   }
   const run::TextModel& model = followed ? followed->model() : *fixed;
   sampling::note_other_types(run::packed_type(o.weights), model.params);
+  if (!o.bounds.cache) o.bounds.cache = nn::usual_cache(model.params);
   serve::EnginePlan plan = serve::plan_engine(model.gpt.config, o.bounds);
   plan.engine.model = o.model;
   if (followed) plan.engine.renew = [&followed] { return followed->renew(); };

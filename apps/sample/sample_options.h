@@ -16,7 +16,7 @@ struct SampleOptions {
   std::vector<std::string> stops = {};  // texts that end a sample, and are no part of it
   bool ignore_eos = false, logprobs = false, json = false;
   std::int64_t batch = 16;  // texts that run at once
-  CacheType cache = CacheType::f32;
+  std::optional<CacheType> cache = {};  // [nn::usual_cache()]
   // Texts are JSON: any object, or what fits the schema in this file.
   bool json_object = false;
   std::optional<std::string> json_schema = {};

@@ -107,6 +107,11 @@ void SamplePrinter::rate(const nn::GenerationCost& cost) const {
     line += fmt::format(", which is {:.0f} % of the rate at which the weights can be read",
                         100 * bytes / cost.pass_seconds / read_rate(weights));
   }
+  const CacheType cache = options_.cache.value_or(nn::usual_cache(model_.params));
+  if (cache != CacheType::f32) {
+    line += fmt::format("; keys and values of {}",
+                        names_of(cache)[static_cast<std::size_t>(cache)]);
+  }
   print_error(line + "\n");
 }
 
@@ -118,11 +123,12 @@ nn::GenerateOptions generate_options(const run::TextModel& model, const SampleOp
 }
 
 nn::GenerationLimits generation_limits(const run::TextModel& model, const SampleOptions& options) {
-  nn::GenerationLimits limits{.max_sequences = options.batch, .cache = options.cache};
+  const CacheType cache = options.cache.value_or(nn::usual_cache(model.params));
+  nn::GenerationLimits limits{.max_sequences = options.batch, .cache = cache};
   const auto memory = available_memory();
   if (!memory) return limits;
   const nn::DecoderConfig& c = model.gpt.config;
-  const std::int64_t position = nn::cache_bytes_per_position(c, options.cache);
+  const std::int64_t position = nn::cache_bytes_per_position(c, cache);
   const auto most = static_cast<std::int64_t>(memory->bytes) / 2 / position;
   limits.max_positions =
       std::clamp(most, c.block_size, std::max(c.block_size, options.batch * c.block_size));

@@ -37,8 +37,8 @@ bool stdin_has_ended() {
 
 EnginePlan plan_engine(const nn::DecoderConfig& config, const ServerBounds& bounds) {
   const std::int64_t wanted = std::min(bounds.ctx.value_or(config.block_size), config.block_size);
-  const auto per_position =
-      static_cast<std::uint64_t>(nn::cache_bytes_per_position(config, bounds.cache));
+  const CacheType cache = bounds.cache.value_or(CacheType::f32);
+  const auto per_position = static_cast<std::uint64_t>(nn::cache_bytes_per_position(config, cache));
   const auto sequences = static_cast<std::uint64_t>(bounds.max_sequences);
   std::uint64_t positions = sequences * static_cast<std::uint64_t>(wanted);
   if (bounds.cache_bytes) {
@@ -54,7 +54,7 @@ EnginePlan plan_engine(const nn::DecoderConfig& config, const ServerBounds& boun
   return {context,
           {.limits = {.max_sequences = bounds.max_sequences,
                       .max_positions = static_cast<std::int64_t>(positions),
-                      .cache = bounds.cache},
+                      .cache = cache},
            .max_waiting = bounds.max_waiting,
            .max_time = bounds.max_time}};
 }

@@ -12,7 +12,7 @@ struct ServerBounds {
   std::int64_t max_sequences = 16;                // texts that are made at once
   std::optional<std::int64_t> ctx = {};           // tokens of a text [the model's]
   std::optional<std::uint64_t> cache_bytes = {};  // of keys and values [half of what is free]
-  CacheType cache = CacheType::f32;               // how they are stored
+  std::optional<CacheType> cache = {};            // how they are stored [f32]
   std::int64_t max_waiting = 64;                  // requests
   std::chrono::seconds max_time{600};             // of an answer
 };

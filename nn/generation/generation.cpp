@@ -54,6 +54,15 @@ std::uint64_t bytes_of(const std::vector<std::span<const std::byte>>& memory) {
   return bytes;
 }
 
+CacheType usual_cache(const Params& params) {
+  std::uint64_t bytes = 0, weights = 0;
+  for (const auto& [name, matrix] : params.packed_matrices()) {
+    bytes += matrix->bytes();
+    weights += static_cast<std::uint64_t>(matrix->out() * matrix->in());
+  }
+  return bytes < 3 * weights ? CacheType::f16 : CacheType::f32;
+}
+
 std::int64_t cache_bytes_per_position(const DecoderConfig& c, CacheType type) {
   return 2 * c.n_layer * bytes_of(type, c.kv_heads() * c.channels_per_head());
 }

@@ -45,6 +45,9 @@ struct GenerationCost {
 // the head, too. None of a model that is not packed.
 std::vector<std::span<const std::byte>> read_by_pass(const Decoder& model, const Params& params);
 std::uint64_t bytes_of(const std::vector<std::span<const std::byte>>& memory);
+// How keys and values are best stored where nobody says how: as f16 beside packed weights that are
+// shorter than f32, which are rounded much more than that; otherwise as f32.
+CacheType usual_cache(const Params& params);
 // Bytes of keys and values that a cache has for each position.
 std::int64_t cache_bytes_per_position(const DecoderConfig& config, CacheType type = CacheType::f32);
 
