@@ -50,7 +50,8 @@ auto at_place(const std::string& place, const F& f) {
   try {
     return f();
   } catch (const data::jinja::TemplateError& error) {
-    fail("{}: {}", place, error.message());
+    throw data::jinja::TemplateError(fmt::format("{}: {}", place, error.message()), 0,
+                                     error.names_nothing());
   } catch (const Error& error) {
     fail("{}: {}", place, error.what());
   }
@@ -159,9 +160,9 @@ void read_choices(Task& task, const TaskReader& read, const Json& json) {
 // Names of other members of a line of --per-item or of a task in --json.
 void check_filter_name(const std::string& place, const std::string& name) {
   constexpr std::string_view kTaken[] = {
-      "task",        "line",    "id",    "text",    "logprobs",  "right",
-      "item",        "prompt",  "chat",  "tokens",  "stored",    "seconds",
-      "num_fewshot", "against", "items", "partial", "perplexity"};
+      "task",    "line",        "id",       "text",  "logprobs", "right",
+      "item",    "prompt",      "question", "chat",  "tokens",   "stored",
+      "seconds", "num_fewshot", "against",  "items", "partial",  "perplexity"};
   check(!name.empty() &&
             std::find(std::begin(kTaken), std::end(kTaken), name) == std::end(kTaken) &&
             !name.ends_with("_stderr") && !name.ends_with("_paired"),

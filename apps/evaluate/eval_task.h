@@ -29,19 +29,25 @@ struct Item {
   std::int64_t line = 0;                   // of the file
   std::string fingerprint = {};            // of that line
   std::optional<Json> id = {};             // the item's own, if it has one
-  std::vector<std::string> contexts = {};  // of each choice; often the same
+  std::vector<std::string> contexts = {};  // one of all choices, or one of each
   std::string delimiter = " ";             // between context and choice
   std::vector<std::string> choices = {};   // but of multiple_choice, the target alone
   std::size_t right = 0;                   // of the choices
   std::string answer = {};                 // of generate_until: what a filter should give
   // The context is all that a chat template writes: nothing of the tokenizer's stands before it.
   bool chat = false;
+  std::string question = {};  // of a chat: the fingerprint of what its template was given
+
+  const std::string& context(std::size_t choice) const {
+    return contexts[contexts.size() == 1 ? 0 : choice];
+  }
 };
 
 // A template of a task: `key` is the one of the task's file, `place` names file and key.
 class TaskTemplate {
  public:
   TaskTemplate(std::string place, const std::string& macros, const std::string& source);
+  // Error: data::jinja::TemplateError, with `where` and the place.
   std::string render(const std::string& where, const Json& doc) const;
 
  private:

@@ -101,10 +101,7 @@ std::vector<TaskResult> stored_results(const Questions& questions, const StoredI
     const Task& task = questions.tasks[i];
     TaskResult& result = results.emplace_back(begun(task, questions.items[i]));
     for (const Item& item : questions.items[i]) {
-      const auto output = stored.find(task, item);
-      check(output.has_value(), "{}: it does not have task {}, line {}, as it is in {}",
-            stored.path().string(), task.name, item.line, item.where);
-      add_scores(result, scores_of(task, item, *output));
+      add_scores(result, scores_of(task, item, stored.asked(task, item)));
     }
     result.stored = result.items();
   }

@@ -91,8 +91,7 @@ Line line_of(const Task& task, const std::filesystem::path& path, std::string_vi
     item.choices = {task.target.front().render(item.where, line.doc)};
   }
   for (const TaskTemplate& t : task.texts) item.contexts.push_back(t.render(item.where, line.doc));
-  if (item.contexts.size() == 1) item.contexts.resize(item.choices.size(), item.contexts.front());
-  check(item.contexts.size() == item.choices.size(),
+  check(item.contexts.size() == 1 || item.contexts.size() == item.choices.size(),
         "{}: {}: 'doc_to_text' has {} texts, and the item {} choices", item.where, task.place,
         item.contexts.size(), item.choices.size());
   if (task.output == OutputType::multiple_choice) {
@@ -148,7 +147,7 @@ std::vector<const Item*> shown_of(const Task& task, const Line& line, const Exam
 std::string text_of(const Task& task, const std::vector<const Item*>& examples) {
   std::string text;
   for (const Item* e : examples) {
-    text += e->contexts[e->right] + task.target_delimiter + e->choices[e->right] +
+    text += e->context(e->right) + task.target_delimiter + e->choices[e->right] +
             task.fewshot_delimiter;
   }
   return text;
@@ -165,7 +164,7 @@ std::string conversation_of(const Task& task, const ChatFormat& chat,
   if (!description.empty()) say("system", description);
   if (chat.fewshot_as_multiturn) {
     for (const Item* e : examples) {
-      say("user", e->contexts[e->right]);
+      say("user", e->context(e->right));
       say("assistant", e->choices[e->right]);
     }
     say("user", context);
@@ -182,7 +181,11 @@ void begin_contexts(const Task& task, Line& line, const std::vector<const Item*>
   std::string description;
   for (const TaskTemplate& t : task.description) description += t.render(item.where, line.doc);
   item.chat = chat.has_value();
-  if (item.chat) item.delimiter = "";  // the template ends where an answer begins
+  if (item.chat) {
+    item.delimiter = "";  // the template ends where an answer begins
+    item.question = fingerprint(json_text(
+        Json{description, text_of(task, examples), item.contexts, chat->fewshot_as_multiturn}));
+  }
   const std::string beginning = chat ? "" : description + text_of(task, examples);
   for (std::string& context : item.contexts) {
     if (!chat) {

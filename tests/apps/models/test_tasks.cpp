@@ -29,7 +29,7 @@ void check_item(const std::string& name, const std::string& line,
   CHECK(item.choices == choices);
   CHECK(item.right == right);
   for (std::size_t i = 0; i < choices.size(); ++i) {
-    CHECK(item.contexts[i] == contexts[i % contexts.size()]);
+    CHECK(item.context(i) == contexts[i % contexts.size()]);
   }
 }
 
@@ -92,7 +92,7 @@ TEST_CASE("examples stand before a question, and none is the question itself", "
         head + "y.\n\n" + text("s") + " C\n\n" + text("q"));
   task.fewshot_items = folder.put("items2.jsonl", line("p", "x") + line("r", "x") + line("q", "y"));
   const auto items = evaluation::read_items(task, 9);
-  CHECK(items[2].contexts[3] == head + "x.\n\n" + text("p") + " C\n\n" + text("r"));
+  CHECK(items[2].context(3) == head + "x.\n\n" + text("p") + " C\n\n" + text("r"));
   task.fewshot_items.reset();
   task.items = folder.put("items.jsonl", line("p", "x") + line("r", "x"));
   CHECK(evaluation::read_items(task, 9)[0].contexts[0] ==
