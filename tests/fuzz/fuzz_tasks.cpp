@@ -1,6 +1,6 @@
 // A task, its items, and a file of --per-item.
 
-#include "tapegrad/apps/evaluate/item_file.h"
+#include "tapegrad/apps/evaluate/items/item_file.h"
 #include "tapegrad/tests/fuzz/fuzz.h"
 
 using namespace tapegrad;

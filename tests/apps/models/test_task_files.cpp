@@ -3,8 +3,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "tapegrad/apps/evaluate/item_file.h"
-#include "tapegrad/apps/evaluate/metrics.h"
+#include "tapegrad/apps/evaluate/items/item_file.h"
+#include "tapegrad/apps/evaluate/items/metrics.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/tests/apps/models/animal_tasks.h"
 

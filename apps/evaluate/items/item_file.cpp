@@ -1,4 +1,4 @@
-#include "tapegrad/apps/evaluate/item_file.h"
+#include "tapegrad/apps/evaluate/items/item_file.h"
 
 #include "tapegrad/base/fingerprint.h"
 #include "tapegrad/base/json_file.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <tuple>
 
-#include "tapegrad/apps/evaluate/item_output.h"
+#include "tapegrad/apps/evaluate/items/item_output.h"
 #include "tapegrad/base/file.h"
 
 namespace tapegrad::evaluation {

@@ -58,7 +58,8 @@ class TaskTemplate {
 // Turns lines of a JSON-lines file into items, as a small JSON file says.
 struct Task {
   std::string name;
-  std::string place;  // of its file, for messages
+  std::string place;                               // of its file, for messages
+  std::optional<std::filesystem::path> file = {};  // none of a task that the program brings along
   OutputType output = OutputType::multiple_choice;
   std::vector<TaskTemplate> texts = {};    // one for all choices, or one for each
   std::vector<TaskTemplate> choices = {};  // one for each, or a single one that gives a JSON list

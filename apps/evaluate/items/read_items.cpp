@@ -2,7 +2,7 @@
 #include <charconv>
 #include <map>
 
-#include "tapegrad/apps/evaluate/eval_task.h"
+#include "tapegrad/apps/evaluate/items/eval_task.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/base/fingerprint.h"
 #include "tapegrad/base/text/utf8.h"

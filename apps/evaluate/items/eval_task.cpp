@@ -1,4 +1,4 @@
-#include "tapegrad/apps/evaluate/eval_task.h"
+#include "tapegrad/apps/evaluate/items/eval_task.h"
 
 #include <fmt/ranges.h>
 
@@ -260,7 +260,9 @@ Task open_task(const std::string& name_or_file) {
   const std::string text = read_file(path, kMostTaskBytes);
   const Json json = at_place(place, [&] { return parse_json<Json>(text, kMostTaskDepth); });
   check(json.is_object(), "{}: a task must be a JSON object", place);
-  return task_of(path.stem().string(), place, json, path.parent_path());
+  Task task = task_of(path.stem().string(), place, json, path.parent_path());
+  task.file = path;
+  return task;
 }
 
 }  // namespace tapegrad::evaluation

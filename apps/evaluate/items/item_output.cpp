@@ -1,9 +1,9 @@
-#include "tapegrad/apps/evaluate/item_output.h"
+#include "tapegrad/apps/evaluate/items/item_output.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "tapegrad/apps/evaluate/metrics.h"
+#include "tapegrad/apps/evaluate/items/metrics.h"
 #include "tapegrad/data/jinja/characters.h"
 
 namespace tapegrad::evaluation {
