@@ -20,7 +20,7 @@ void TaskOptions::add_to(cli::CommandLine& cli) {
   cli("num_fewshot", num_fewshot, "examples before each question [as the task says]",
       {.least = 0, .most = 64});
   cli("fewshot_items", fewshot_items,
-      "items whose first ones are the examples; one file for each --task [the task's own, or "
+      "items of which some are the examples; one file for each --task [the task's own, or "
       "--items]",
       {.value = "FILE"});
   cli.one_value_each("--fewshot-items");

@@ -100,23 +100,14 @@ class TaskReader {
   std::string macros_;
 };
 
-const std::vector<std::string_view> kKeys = {"source",
-                                             "macros",
-                                             "output_type",
-                                             "description",
-                                             "doc_to_text",
-                                             "doc_to_choice",
-                                             "doc_to_target",
-                                             "target_delimiter",
-                                             "fewshot_delimiter",
-                                             "num_fewshot",
-                                             "fewshot_same",
-                                             "fewshot_items",
-                                             "items",
-                                             "until",
-                                             "max_gen_toks",
-                                             "doc_to_answer",
-                                             "filters"};
+const std::vector<std::string_view> kKeys = {
+    "source",          "macros",           "output_type",
+    "description",     "doc_to_text",      "doc_to_choice",
+    "doc_to_target",   "target_delimiter", "fewshot_delimiter",
+    "num_fewshot",     "fewshot_same",     "fewshot_items",
+    "fewshot_sampler", "fewshot_spare",    "items",
+    "until",           "max_gen_toks",     "doc_to_answer",
+    "filters"};
 // Those that only tasks of one type may have.
 const std::vector<std::string_view> kChoiceKeys = {"doc_to_choice"};
 const std::vector<std::string_view> kTextKeys = {"until", "max_gen_toks", "doc_to_answer",
@@ -215,6 +206,13 @@ Task task_of(std::string name, const std::string& place, const Json& json,
   if (read.has("target_delimiter")) task.target_delimiter = read.text("target_delimiter");
   if (read.has("fewshot_delimiter")) task.fewshot_delimiter = read.text("fewshot_delimiter");
   if (read.has("fewshot_same")) task.fewshot_same = read.text("fewshot_same");
+  if (read.has("fewshot_sampler")) {
+    const auto sampler = enum_of<FewshotSampler>(read.text("fewshot_sampler"));
+    check(sampler.has_value(), "{}: 'fewshot_sampler' must be one of {}", place,
+          fmt::join(kFewshotSamplers, ", "));
+    task.sampler = *sampler;
+  }
+  if (read.has("fewshot_spare")) get(place, json, "fewshot_spare", task.fewshot_spare);
   if (read.has("num_fewshot")) get(place, json, "num_fewshot", task.num_fewshot);
   check(task.num_fewshot >= 0 && task.num_fewshot <= kMostShots,
         "{}: 'num_fewshot' must be from 0 to {}", place, kMostShots);

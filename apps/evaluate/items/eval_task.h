@@ -23,6 +23,12 @@ inline constexpr std::string_view kOutputTypes[] = {"multiple_choice", "loglikel
                                                     "generate_until"};
 inline std::span<const std::string_view> names_of(OutputType) { return kOutputTypes; }
 
+// Where examples come from, by the names of lm-evaluation-harness: drawn from all, or the first
+// ones.
+enum class FewshotSampler { drawn, first_n };
+inline constexpr std::string_view kFewshotSamplers[] = {"default", "first_n"};
+inline std::span<const std::string_view> names_of(FewshotSampler) { return kFewshotSamplers; }
+
 // An item of a task, as a model sees it. docs/evaluation.md has the format of tasks.
 struct Item {
   std::string where;                       // "val.jsonl, line 3"
@@ -68,6 +74,8 @@ struct Task {
   std::string target_delimiter = " ", fewshot_delimiter = "\n\n";
   std::int64_t num_fewshot = 0;
   std::optional<std::string> fewshot_same = {};  // examples have the item's value of this key
+  FewshotSampler sampler = FewshotSampler::drawn;
+  bool fewshot_spare = false;  // one more is drawn than shown, even from another file
   std::optional<std::filesystem::path> items = {}, fewshot_items = {};
 
   // Of generate_until. A text ends before the first of `until`, or with max_gen_toks tokens. Each
