@@ -70,18 +70,21 @@ TEST_CASE("an error in a later task prints what was measured before it", "[tasks
 TEST_CASE("an error of the model of --against keeps the numbers of the first one", "[tasks]") {
   const BrokenTask files;
   const TinyRun small(3, {"--block-size", "8"});
-  const Args animal_task = {"--task", files.task, "--items", files.items};
+  // The small model has room for the first two items.
+  const std::string some =
+      files.folder.put("some.jsonl", TempFolder::get(files.word_items) + std::string(kAnimalItems));
+  const Args animal_task = {"--task", files.task, "--items", some};
   const Args tasks = Args{animals().run} + files.first() + animal_task;
   const Result alone = run_program("evaluate", tasks + Args{"--json"});
   const Result r = run_program("evaluate", tasks + Args{"--json", "--against", small.run});
   CHECK(r.code == 1);
-  CHECK_THAT(r.err, ContainsSubstring("items.jsonl, line 1: a choice has 11 tokens, and the model "
+  CHECK_THAT(r.err, ContainsSubstring("some.jsonl, line 3: a choice has 11 tokens, and the model "
                                       "sees 8 at once"));
   const auto here = json_in(r).at("tasks");
   REQUIRE(here.size() == 2);
   CHECK(here[0].at("against").at("items") == 2);
   CHECK(!here[1].contains("against"));
-  CHECK(here[1].at("items") == 2);
+  CHECK(here[1].at("items") == 4);
   CHECK(here[1].at("acc") == json_in(alone).at("tasks")[1].at("acc"));
 
   const Result table =
