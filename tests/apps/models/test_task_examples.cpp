@@ -48,7 +48,9 @@ TEST_CASE("examples are drawn as Python's generator draws them", "[tasks]") {
 }
 
 TEST_CASE("prompts with examples are those of lm-evaluation-harness's rules", "[tasks]") {
-  for (const auto& golden : testing::golden_json("fewshot.json").at("prompts")) {
+  const nlohmann::json all = testing::golden_json("fewshot.json").at("prompts");
+  REQUIRE(all.size() == 4);
+  for (const auto& golden : all) {
     INFO(golden.at("name"));
     const TempFolder folder;
     evaluation::Task task = evaluation::open_task(folder.put("meadow.json", kMeadow));
