@@ -1,5 +1,6 @@
 #include "tapegrad/apps/evaluate/evaluate_tasks.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "tapegrad/apps/cli/run_main.h"
@@ -47,9 +48,9 @@ class Outputs {
   std::optional<GeneratedTexts> texts_;
 };
 
-TaskResult evaluate_task(const Answering& answering, const Task& task,
-                         const std::vector<Item>& items, ItemFile& file) {
-  TaskResult result = begun(task, items);
+// What there is when an error ends it stays in `result`.
+void evaluate_task(const Answering& answering, const Task& task, const std::vector<Item>& items,
+                   ItemFile& file, TaskResult& result) {
   std::vector<std::optional<ItemOutput>> stored;
   std::vector<const Item*> open;
   for (const Item& item : items) {
@@ -59,6 +60,10 @@ TaskResult evaluate_task(const Answering& answering, const Task& task,
   Outputs outputs(answering, task, std::move(open));
   Terminal terminal;
   const Stopwatch watch;
+  const auto count = [&] {
+    result.seconds = watch.seconds();
+    result.tokens = outputs.tokens();
+  };
   std::int64_t done = 0;
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (stored[i]) {
@@ -67,6 +72,7 @@ TaskResult evaluate_task(const Answering& answering, const Task& task,
     }
     const std::optional<ItemOutput> output = outputs.next();
     if (!output) break;
+    count();
     file.add(task, items[i], *output);
     add_scores(result, scores_of(task, items[i], *output));
     const double share =
@@ -77,22 +83,28 @@ TaskResult evaluate_task(const Answering& answering, const Task& task,
                                  first.value(),
                                  progress_text(share, watch.seconds() * (1 / share - 1))));
   }
-  result.seconds = watch.seconds();
-  result.tokens = outputs.tokens();
-  return result;
+  count();
 }
 
 }  // namespace
 
-std::vector<TaskResult> evaluate_tasks(const Answering& answering, const Questions& questions,
-                                       ItemFile& file) {
+void evaluate_tasks(const Answering& answering, const Questions& questions, ItemFile& file,
+                    std::vector<TaskResult>& results) {
   catch_interrupts();
-  std::vector<TaskResult> results;
   for (std::size_t i = 0; i < questions.tasks.size() && !interrupted(); ++i) {
-    TaskResult result = evaluate_task(answering, questions.tasks[i], questions.items[i], file);
-    if (result.items() > 0) results.push_back(std::move(result));
+    const Task& task = questions.tasks[i];
+    TaskResult& result = results.emplace_back(begun(task, questions.items[i]));
+    const auto drop_empty = [&] {
+      if (result.items() == 0) results.pop_back();
+    };
+    try {
+      evaluate_task(answering, task, questions.items[i], file, result);
+    } catch (...) {
+      drop_empty();
+      throw;
+    }
+    drop_empty();
   }
-  return results;
 }
 
 std::vector<TaskResult> stored_results(const Questions& questions, const StoredItems& stored) {
@@ -101,14 +113,20 @@ std::vector<TaskResult> stored_results(const Questions& questions, const StoredI
     const Task& task = questions.tasks[i];
     TaskResult& result = results.emplace_back(begun(task, questions.items[i]));
     for (const Item& item : questions.items[i]) {
-      const auto output = stored.find(task, item);
-      check(output.has_value(), "{}: it does not have task {}, line {}, as it is in {}",
-            stored.path().string(), task.name, item.line, item.where);
-      add_scores(result, scores_of(task, item, *output));
+      add_scores(result, scores_of(task, item, stored.asked(task, item)));
     }
     result.stored = result.items();
   }
   return results;
+}
+
+void keep_common(std::vector<TaskResult>& here, std::vector<TaskResult>& there) {
+  for (std::size_t i = 0; i < std::min(here.size(), there.size()); ++i) {
+    const auto common = static_cast<std::size_t>(std::min(here[i].items(), there[i].items()));
+    for (TaskResult* result : {&here[i], &there[i]}) {
+      for (Metric& metric : result->metrics) metric.values.resize(common);
+    }
+  }
 }
 
 }  // namespace tapegrad::evaluation

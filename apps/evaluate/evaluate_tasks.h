@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "tapegrad/apps/evaluate/item_file.h"
+#include "tapegrad/apps/evaluate/items/item_file.h"
+#include "tapegrad/apps/evaluate/items/metrics.h"
 #include "tapegrad/apps/evaluate/likelihoods.h"
-#include "tapegrad/apps/evaluate/metrics.h"
 
 namespace tapegrad::evaluation {
 
@@ -37,10 +37,14 @@ struct Answering {
 };
 
 // Scores the items of each task that are not in `file`, to which it adds them, and shows progress
-// on a terminal. A signal ends it early.
-std::vector<TaskResult> evaluate_tasks(const Answering& answering, const Questions& questions,
-                                       ItemFile& file);
+// on a terminal. A signal or an error ends it early: `results` then has the items so far, and no
+// task without items.
+void evaluate_tasks(const Answering& answering, const Questions& questions, ItemFile& file,
+                    std::vector<TaskResult>& results);
 // The results of a file that has all items. Error, naming the first one that it does not have.
 std::vector<TaskResult> stored_results(const Questions& questions, const StoredItems& stored);
+// Of tasks that both have, keeps the items that both have: a signal may have ended one of them
+// early.
+void keep_common(std::vector<TaskResult>& here, std::vector<TaskResult>& there);
 
 }  // namespace tapegrad::evaluation

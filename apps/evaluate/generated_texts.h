@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/apps/evaluate/item_output.h"
+#include "tapegrad/apps/evaluate/items/item_output.h"
 #include "tapegrad/base/text/utf8.h"
 #include "tapegrad/nn/generation/generation.h"
 #include "tapegrad/run/models/model.h"

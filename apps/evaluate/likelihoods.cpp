@@ -38,8 +38,8 @@ void cut(ScoredTokens& row, std::int64_t block_size) {
 std::vector<ScoredTokens> rows_of(const run::TextModel& model, const Item& item) {
   std::vector<ScoredTokens> rows;
   for (std::size_t i = 0; i < item.choices.size(); ++i) {
-    rows.push_back(scored_tokens(model.tokenizer, item.contexts[i],
-                                 item.delimiter + item.choices[i], item.chat));
+    rows.push_back(scored_tokens(model.tokenizer, item.context(i), item.delimiter + item.choices[i],
+                                 item.chat));
     cut(rows.back(), model.gpt.config.block_size);
   }
   return rows;

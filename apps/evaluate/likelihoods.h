@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/apps/evaluate/item_output.h"
+#include "tapegrad/apps/evaluate/items/item_output.h"
 #include "tapegrad/nn/generation/kv_cache.h"
 #include "tapegrad/run/models/model.h"
 

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "tapegrad/apps/cli/run_main.h"
-#include "tapegrad/apps/evaluate/metrics.h"
+#include "tapegrad/apps/evaluate/items/metrics.h"
 #include "tapegrad/apps/events/tables.h"
 #include "tapegrad/base/text/markup.h"
 #include "tapegrad/base/text/utf8.h"

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,8 @@ namespace tapegrad::evaluation {
 struct Evaluation {
   Json json;          // as --json prints it
   std::string shown;  // for people
+  // What has ended it early, after that much of it; none if nothing has.
+  std::exception_ptr failure = {};
 };
 
 // Several models side by side, from their JSON: a row for each, with the size of its weights, its

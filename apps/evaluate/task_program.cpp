@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <exception>
 #include <filesystem>
 
 #include "tapegrad/apps/cli/run_main.h"
@@ -18,16 +19,6 @@
 
 namespace tapegrad::evaluation {
 namespace {
-
-// Keeps the items that both have: a signal may have ended one of them early.
-void keep_common(std::vector<TaskResult>& here, std::vector<TaskResult>& there) {
-  for (std::size_t i = 0; i < std::min(here.size(), there.size()); ++i) {
-    const auto common = static_cast<std::size_t>(std::min(here[i].items(), there[i].items()));
-    for (TaskResult* result : {&here[i], &there[i]}) {
-      for (Metric& metric : result->metrics) metric.values.resize(common);
-    }
-  }
-}
 
 Evaluation evaluation_of(const TaskCall& call, std::vector<TaskResult> results,
                          std::vector<TaskResult> there) {
@@ -58,6 +49,29 @@ std::optional<ChatFormat> chat_format_of(const TaskOptions& options, const std::
   return ChatFormat{std::move(*chat_template), options.fewshot_as_multiturn};
 }
 
+// Results are told apart by the tasks' names. Of one task with several files of items, each name
+// gets that of the file: "piqa:train".
+void name_apart(const TaskOptions& options, std::vector<Task>& tasks) {
+  const auto twice = [&](const Task& task) {
+    return std::count_if(tasks.begin(), tasks.end(),
+                         [&](const Task& other) { return other.name == task.name; }) > 1;
+  };
+  std::vector<std::string> names;
+  for (const Task& task : tasks) {
+    names.push_back(task.name);
+    if (twice(task) && task.items) names.back() += ":" + task.items->stem().string();
+  }
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    for (std::size_t before = 0; before < i; ++before) {
+      check(names[before] != names[i],
+            "--task {} and --task {}: both have the name {}, by which results are told apart: "
+            "files of --items with two names tell them apart, too",
+            options.names[before], options.names[i], names[i]);
+    }
+    tasks[i].name = names[i];
+  }
+}
+
 Questions questions_of(const TaskOptions& options, const TaskCall& call,
                        const std::optional<ChatFormat>& chat) {
   Questions questions;
@@ -66,11 +80,9 @@ Questions questions_of(const TaskOptions& options, const TaskCall& call,
     if (!options.items.empty()) task.items = options.items[i];
     if (!options.fewshot_items.empty()) task.fewshot_items = options.fewshot_items[i];
     task.num_fewshot = options.num_fewshot.value_or(task.num_fewshot);
-    for (std::size_t before = 0; before < i; ++before) {
-      check(questions.tasks[before].name != task.name,
-            "--task {} and --task {}: both have the name {}, by which results are told apart",
-            options.names[before], options.names[i], task.name);
-    }
+  }
+  name_apart(options, questions.tasks);
+  for (const Task& task : questions.tasks) {
     questions.items.push_back(read_items(task, call.limit.value_or(INT64_MAX), chat));
   }
   return questions;
@@ -91,8 +103,9 @@ std::string fingerprint_of(const run::OpenedModel& model) {
 
 // Error if --per-item would write into a file that the call reads.
 void check_apart(const TaskOptions& options, const TaskCall& call, const Questions& questions) {
-  std::vector<std::filesystem::path> read(options.names.begin(), options.names.end());
+  std::vector<std::filesystem::path> read;
   for (const Task& task : questions.tasks) {
+    if (task.file) read.push_back(*task.file);
     read.push_back(*task.items);
     if (task.fewshot_items) read.push_back(*task.fewshot_items);
   }
@@ -137,10 +150,11 @@ struct Examinee {
   std::optional<ChatFormat> chat = {};
   Questions questions = {};
 
-  std::vector<TaskResult> results(ItemFile& file) {
+  // What it has when an error ends it stays in `results`.
+  void evaluate(ItemFile& file, std::vector<TaskResult>& results) {
     const run::TextModel loaded = run::load_packed(std::move(model), weights);
     sampling::note_other_types(run::packed_type(weights), loaded.params);
-    return evaluate_tasks({loaded, cache, ends_of(loaded.tokenizer, chat)}, questions, file);
+    evaluate_tasks({loaded, cache, ends_of(loaded.tokenizer, chat)}, questions, file, results);
   }
 };
 
@@ -162,63 +176,6 @@ void check_folder_of(const char* option, const std::filesystem::path& file) {
         folder.string());
 }
 
-void TaskOptions::add_to(cli::CommandLine& cli) {
-  cli.group("Tasks");
-  cli("task", names,
-      fmt::format("questions, words to guess or texts to write, in place of PATH: a file that says "
-                  "what an item's prompt and answers are, or {}",
-                  fmt::join(task_names(), ", ")),
-      {.value = "FILE|NAME"});
-  cli.one_value_each("--task");
-  cli("items", items, "items of the task: JSON lines; one file for each --task [the task's own]",
-      {.value = "FILE"});
-  cli.one_value_each("--items");
-  cli("num_fewshot", num_fewshot, "examples before each question [as the task says]",
-      {.least = 0, .most = 64});
-  cli("fewshot_items", fewshot_items,
-      "items whose first ones are the examples; one file for each --task [the task's own, or "
-      "--items]",
-      {.value = "FILE"});
-  cli.one_value_each("--fewshot-items");
-  cli("per_item", per_item,
-      "write a JSON line for each item: log-likelihoods or text, chosen, right. The same call goes "
-      "on with "
-      "the file of one that was stopped",
-      {.value = "FILE"});
-  cli("overwrite", overwrite, "begin the file of --per-item anew");
-  cli("apply_chat_template", apply_chat_template,
-      "ask as a user in a chat, by the model's template, or by ChatML if it has none");
-  cli("fewshot_as_multiturn", fewshot_as_multiturn,
-      "with --apply-chat-template: each example is a question and an answer in the chat");
-}
-
-void TaskOptions::check_options(const cli::CommandLine& cli,
-                                const std::vector<std::string>& paths) const {
-  if (names.empty()) {
-    for (const char* option : {"--items", "--fewshot-items", "--num-fewshot", "--per-item",
-                               "--overwrite", "--apply-chat-template", "--fewshot-as-multiturn"}) {
-      if (cli.given(option)) cli::usage_error("{} needs --task", option);
-    }
-    return;
-  }
-  if (!paths.empty()) cli::usage_error("--task excludes PATH: its items are evaluated");
-  for (const char* option :
-       {"--data", "--chat", "--loss", "--strict-data", "--field", "--encoding", "--separator",
-        "--block-size", "--stride", "--isolate-documents", "--batch-size", "--beside-f32"}) {
-    if (cli.given(option)) cli::usage_error("{} is for text, and --task has none", option);
-  }
-  if (fewshot_as_multiturn && !apply_chat_template) {
-    cli::usage_error("--fewshot-as-multiturn needs --apply-chat-template");
-  }
-  for (const auto& [name, files] :
-       {std::pair("--items", &items), std::pair("--fewshot-items", &fewshot_items)}) {
-    if (!files->empty() && files->size() != names.size()) {
-      cli::usage_error("{} is given {} times, and --task {}: each task needs its own", name,
-                       files->size(), names.size());
-    }
-  }
-}
-
 std::optional<Evaluation> run_tasks(const TaskOptions& options, const TaskCall& call,
                                     run::OpenedModel opened) {
   Examinee here =
@@ -236,10 +193,21 @@ std::optional<Evaluation> run_tasks(const TaskOptions& options, const TaskCall& 
                         {run::open_model(*call.against), std::string(run::kStored)});
   }
   ItemFile file = item_file_of(options, call, here.questions, here.model), none;
-  const std::vector<TaskResult> results = here.results(file);
-  if (other && !interrupted()) there = other->results(none);
+  std::vector<TaskResult> results;
+  std::exception_ptr failure;
+  try {
+    here.evaluate(file, results);
+    if (other && !interrupted()) other->evaluate(none, there);
+  } catch (const std::exception&) {
+    if (results.empty()) throw;
+    failure = std::current_exception();
+    // This model is done, and keeps the items that the other one did not come to.
+    if (other && !there.empty() && there.back().items() < there.back().all_items) there.pop_back();
+  }
   if (results.empty()) return std::nullopt;
-  return evaluation_of(call, results, there);
+  Evaluation evaluation = evaluation_of(call, std::move(results), std::move(there));
+  evaluation.failure = failure;
+  return evaluation;
 }
 
 }  // namespace tapegrad::evaluation

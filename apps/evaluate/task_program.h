@@ -4,26 +4,13 @@
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "tapegrad/apps/cli/command_line.h"
 #include "tapegrad/apps/evaluate/model_report.h"
+#include "tapegrad/apps/evaluate/task_options.h"
 #include "tapegrad/autograd/cached_attention.h"
 #include "tapegrad/run/models/model.h"
 
 namespace tapegrad::evaluation {
-
-// The options of `evaluate --task`.
-struct TaskOptions {
-  std::vector<std::string> names, items, fewshot_items;
-  std::optional<std::string> per_item;
-  std::optional<std::int64_t> num_fewshot;
-  bool overwrite = false, apply_chat_template = false, fewshot_as_multiturn = false;
-
-  void add_to(cli::CommandLine& cli);
-  // UsageError for options that do not go together.
-  void check_options(const cli::CommandLine& cli, const std::vector<std::string>& paths) const;
-};
 
 // What the other options of `evaluate` say.
 struct TaskCall {

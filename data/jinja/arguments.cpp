@@ -29,7 +29,7 @@ class FunctionObject : public Object {
 
 // A number that float has without a fraction is no int: Python converts nothing here.
 [[noreturn]] void fail_type(std::string_view function, const char* expected, const Value& value) {
-  if (const Undefined* undefined = value.undefined()) throw TemplateError(undefined->message);
+  if (const Undefined* undefined = value.undefined()) raise(*undefined);
   raise("{}() expects {}, not {}", function, expected, type_name(value));
 }
 

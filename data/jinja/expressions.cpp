@@ -9,7 +9,7 @@ namespace tapegrad::data::jinja {
 Value Name::compute(const Frame& frame) const {
   if (const Value* value = frame.scope->find(name)) return *value;
   if (const Function global = find_global(name)) return function_value(name, global);
-  return Value::undefined(fmt::format("'{}' is undefined", name));
+  return Value::undefined(fmt::format("'{}' is undefined", name), true);
 }
 
 ListOf::ListOf(int line, ListKind kind_, std::vector<ExpressionPtr> items_)

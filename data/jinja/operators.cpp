@@ -13,7 +13,7 @@ constexpr const char* kSigns[] = {"+", "-", "*", "/", "//", "%", "** or pow()"};
 
 [[noreturn]] void fail_operands(Operator op, const Value& a, const Value& b) {
   for (const Value* value : {&a, &b}) {
-    if (const Undefined* undefined = value->undefined()) throw TemplateError(undefined->message);
+    if (const Undefined* undefined = value->undefined()) raise(*undefined);
   }
   const Sequence* items = a.sequence();
   const bool list = items != nullptr && items->kind == SequenceKind::list;
@@ -206,14 +206,14 @@ Value binary(Run& run, Operator op, const Value& a, const Value& b) {
 Value negated(const Value& value) {
   if (const double* number = value.real()) return Value(-*number);
   if (const auto number = integer_of(value)) return of_integers(Operator::subtract, 0, *number);
-  if (const Undefined* undefined = value.undefined()) throw TemplateError(undefined->message);
+  if (const Undefined* undefined = value.undefined()) raise(*undefined);
   raise("bad operand type for unary -: '{}'", type_name(value));
 }
 
 Value positive(const Value& value) {
   if (value.real() != nullptr) return value;
   if (const auto number = integer_of(value)) return Value(*number);
-  if (const Undefined* undefined = value.undefined()) throw TemplateError(undefined->message);
+  if (const Undefined* undefined = value.undefined()) raise(*undefined);
   raise("bad operand type for unary +: '{}'", type_name(value));
 }
 
@@ -243,7 +243,7 @@ bool ordered(Run& run, const Value& a, const Value& b, const char* sign, bool gr
     return or_equal ? s->items.size() <= t->items.size() : s->items.size() < t->items.size();
   }
   for (const Value* value : {&a, &b}) {
-    if (const Undefined* undefined = value->undefined()) throw TemplateError(undefined->message);
+    if (const Undefined* undefined = value->undefined()) raise(*undefined);
   }
   raise("'{}' not supported between instances of '{}' and '{}'", sign, type_name(a), type_name(b));
 }
@@ -284,7 +284,7 @@ Value sliced(Run& run, const Value& value, const Value& begin, const Value& end,
       value.is_text() ||
       (items != nullptr && (repeats(value) || items->kind == SequenceKind::range));
   if (!has_slices) {
-    if (const Undefined* undefined = value.undefined()) throw TemplateError(undefined->message);
+    if (const Undefined* undefined = value.undefined()) raise(*undefined);
     return Value::undefined(fmt::format("{} has no element slice", owner_name(value)));
   }
   const auto bound = [](const Value& given, std::int64_t otherwise) {

@@ -267,7 +267,8 @@ std::string str(Run& run, const Value& value) {
   if (const std::string* text = value.text()) return *text;
   if (value.is_none()) return "None";
   if (const Undefined* undefined = value.undefined()) {
-    return run.strict() ? throw TemplateError(undefined->message) : "";
+    if (run.strict()) raise(*undefined);
+    return "";
   }
   if (const bool* held = value.boolean()) return *held ? "True" : "False";
   if (const std::int64_t* number = value.integer()) return fmt::format("{}", *number);

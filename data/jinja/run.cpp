@@ -10,10 +10,6 @@
 namespace tapegrad::data::jinja {
 namespace {
 
-[[noreturn]] void fail_undefined(const Undefined& undefined) {
-  throw TemplateError(undefined.message);
-}
-
 // Names that every Python object has, and that a template may not use.
 bool is_internal(std::string_view name) {
   return name.size() > 4 && name.starts_with("__") && name.ends_with("__");
@@ -146,7 +142,7 @@ SequenceRef items_of(Run& run, const Value& value) {
 
 Value attribute_of(Run& run, const Value& value, std::string_view name) {
   if (value.is_undefined() && is_internal(name)) return unsafe(value, name);
-  if (const Undefined* undefined = value.undefined()) fail_undefined(*undefined);
+  if (const Undefined* undefined = value.undefined()) raise(*undefined);
   if (const auto found = python_attribute(value, name)) return *found;
   if (const Dict* dict = value.dict()) {
     run.step(dict->steps_to(text_weight(name)));
@@ -157,7 +153,7 @@ Value attribute_of(Run& run, const Value& value, std::string_view name) {
 }
 
 Value item_of(Run& run, const Value& value, const Value& key) {
-  if (const Undefined* undefined = value.undefined()) fail_undefined(*undefined);
+  if (const Undefined* undefined = value.undefined()) raise(*undefined);
   const bool hashable = key.dict() == nullptr &&
                         (key.sequence() == nullptr || key.sequence()->kind != SequenceKind::list);
   if (hashable) {
@@ -174,7 +170,7 @@ Value item_of(Run& run, const Value& value, const Value& key) {
 
 Value call(Run& run, const Value& callee, const Arguments& arguments) {
   run.step();
-  if (const Undefined* undefined = callee.undefined()) fail_undefined(*undefined);
+  if (const Undefined* undefined = callee.undefined()) raise(*undefined);
   Object* object = callee.object();
   if (object == nullptr) raise("'{}' object is not callable", type_name(callee));
   return object->call(run, arguments);

@@ -14,7 +14,7 @@ Flow Body::execute(const Frame& frame) const {
       if (flow != Flow::next) return flow;
     } catch (const TemplateError& error) {
       if (error.line() != 0) throw;
-      throw TemplateError(error.message(), statement->line());
+      throw TemplateError(error.message(), statement->line(), error.names_nothing());
     }
   }
   return Flow::next;

@@ -49,8 +49,8 @@ void Extent::cover(const Value& part) {
   if (weight > kMostWeight) raise("a value has more than {} parts", kMostWeight);
 }
 
-Value Value::undefined(std::string message) {
-  return Value(std::make_shared<const Undefined>(Undefined{std::move(message)}));
+Value Value::undefined(std::string message, bool is_name) {
+  return Value(std::make_shared<const Undefined>(Undefined{std::move(message), is_name}));
 }
 
 int Value::depth() const {

@@ -22,16 +22,20 @@ namespace tapegrad::data::jinja {
 // A template's fault, or its words in raise_exception. `line` is 0 until it is known.
 class TemplateError : public Error {
  public:
-  explicit TemplateError(std::string message, int line = 0)
+  explicit TemplateError(std::string message, int line = 0, bool names_nothing = false)
       : Error(line == 0 ? message : fmt::format("[chat template] line {}: {}", line, message)),
         message_(std::move(message)),
-        line_(line) {}
+        line_(line),
+        names_nothing_(names_nothing) {}
   const std::string& message() const { return message_; }  // Python's words, where it has some
   int line() const { return line_; }
+  // The template uses a variable that nobody has set: a mistake of its author, whatever it renders.
+  bool names_nothing() const { return names_nothing_; }
 
  private:
   std::string message_;
   int line_;
+  bool names_nothing_;
 };
 
 template <class... Args>
@@ -47,7 +51,11 @@ class Object;
 // The value of a name that nothing was given to. Almost every use is an error with this message.
 struct Undefined {
   std::string message;
+  bool is_name = false;  // a variable that nobody has set, no missing member or item
 };
+[[noreturn]] inline void raise(const Undefined& undefined) {
+  throw TemplateError(undefined.message, 0, undefined.is_name);
+}
 
 // A text that {{ x|safe }} or {{ x|escape }} has made is markup: what is added to it is escaped.
 struct Text : std::string {
@@ -73,7 +81,7 @@ class Value {
   explicit Value(SequenceRef items) : held_(std::move(items)) {}
   explicit Value(DictRef dict) : held_(std::move(dict)) {}
   explicit Value(ObjectRef object) : held_(std::move(object)) {}
-  static Value undefined(std::string message);
+  static Value undefined(std::string message, bool is_name = false);
 
   bool is_none() const { return std::holds_alternative<std::monostate>(held_); }
   bool is_undefined() const { return std::holds_alternative<UndefinedRef>(held_); }

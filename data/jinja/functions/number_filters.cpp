@@ -69,7 +69,7 @@ std::optional<std::int64_t> whole(double number) {
 
 Value to_integer(Run&, const Value& self, const Arguments& arguments) {
   const Parameters given(arguments, "int", {"default", "base"});
-  if (const Undefined* undefined = self.undefined()) throw TemplateError(undefined->message);
+  if (const Undefined* undefined = self.undefined()) raise(*undefined);
   if (const auto number = integer_of(self)) return Value(*number);
   std::optional<std::int64_t> made;
   if (const std::string* text = self.text()) {
@@ -85,7 +85,7 @@ Value to_integer(Run&, const Value& self, const Arguments& arguments) {
 
 Value to_real(Run&, const Value& self, const Arguments& arguments) {
   const Parameters given(arguments, "float", {"default"});
-  if (const Undefined* undefined = self.undefined()) throw TemplateError(undefined->message);
+  if (const Undefined* undefined = self.undefined()) raise(*undefined);
   if (const auto number = real_of(self)) return Value(*number);
   const auto made = self.is_text() ? parse_real(*self.text()) : std::nullopt;
   if (made) return Value(*made);

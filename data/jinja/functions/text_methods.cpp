@@ -61,7 +61,7 @@ Value has_affix(Run& run, const Value& self, const Arguments& arguments, bool at
   const auto fits = [&](const Value& affix) {
     run.step(affix.weight());
     if (!affix.is_text()) {
-      if (const Undefined* undefined = affix.undefined()) throw TemplateError(undefined->message);
+      if (const Undefined* undefined = affix.undefined()) raise(*undefined);
       raise("{} first arg must be str or a tuple of str, not {}",
             at_end ? "endswith" : "startswith", type_name(affix));
     }

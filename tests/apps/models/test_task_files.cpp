@@ -3,7 +3,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "tapegrad/apps/evaluate/metrics.h"
+#include "tapegrad/apps/evaluate/items/item_file.h"
+#include "tapegrad/apps/evaluate/items/metrics.h"
 #include "tapegrad/base/file.h"
 #include "tapegrad/tests/apps/models/animal_tasks.h"
 
@@ -152,4 +153,68 @@ TEST_CASE("evaluate --task --against compares with a model, or with its file", "
   check_error_of("evaluate", kept.evaluate({"--against", kept.file}), 1,
                  "kept.jsonl: it does not have task animals, line 3");
   check_error_of("evaluate", kept.evaluate({"--against", kept.folder / "none"}), 1, "none");
+}
+
+TEST_CASE("--against refuses a file whose questions or right answers are others", "[tasks]") {
+  const KeptItems kept;
+  const std::string file = kept.folder / "there.jsonl";
+  const auto refused = [&](const Args& more, const std::string& message) {
+    check_error_of("evaluate", kept.evaluate(Args{"--against", file} + more), 1, message);
+  };
+  check_ended_well(kept.evaluate({"--per-item", file}));
+  check_ended_well(kept.evaluate({"--against", file}));
+  const std::string lines = TempFolder::get(file);
+  kept.folder.put("there.jsonl", replaced(lines, "\"right\":1", "\"right\":0"));
+  refused({}, "there.jsonl, line 3: the right answer of task animals is 0 there, and 1 in " +
+                  kept.items + ", line 3");
+  kept.folder.put("there.jsonl", replaced(lines, "\"right\":1", "\"left\":1"));
+  refused({}, "there.jsonl, line 3: the right answer of task animals is null there");
+  kept.folder.put("there.jsonl", lines);
+  kept.folder.put("animals.json", replaced(kAnimals, "the {{", "a {{"));
+  refused({},
+          "there.jsonl, line 2: the other model was asked something else of task animals than "
+          "this one by " +
+              kept.items + ", line 1");
+  kept.folder.put("animals.json", kAnimals);
+  refused({"--num-fewshot", "1"}, "there.jsonl, line 2: the other model was asked something else");
+  kept.folder.put("items.jsonl", replaced(kAnimalItems, "\"cat\"", "\"rat\""));
+  refused({}, "there.jsonl, line 2: task animals has another item there than " + kept.items +
+                  ", line 1");
+  kept.folder.put("items.jsonl", std::string("\n") + kAnimalItems);
+  refused({}, "there.jsonl: it does not have task animals, line 2");
+}
+
+TEST_CASE("chats of models with other templates are compared by what these were given", "[tasks]") {
+  const TempFolder folder;
+  evaluation::Task task = evaluation::open_task(folder.put("animals.json", kAnimals));
+  task.items = folder.put("items.jsonl", kAnimalItems);
+  const auto read = [&](const std::string& chat_template, bool multiturn = false) {
+    return evaluation::read_items(
+        task, 9, evaluation::ChatFormat{data::ChatTemplate(chat_template), multiturn});
+  };
+  const auto items = read("{{ messages[0].content }}:");
+  const std::filesystem::path path = folder / "there.jsonl";
+  evaluation::ItemFile file(path, {}, false);
+  for (const auto& item : items) {
+    file.add(task, item, {.logprobs = std::vector<double>(item.choices.size(), -1.0)});
+  }
+  const evaluation::StoredItems stored(path);
+  const auto others = read("<u>{{ messages[0].content }}</u>");
+  CHECK(others[0].contexts != items[0].contexts);
+  CHECK(stored.asked(task, others[0]).logprobs.size() == 3);
+  for (const auto& other :
+       {read("{{ messages[0].content }}:", true), evaluation::read_items(task, 9)}) {
+    CHECK_THROWS_WITH(stored.asked(task, other[0]), ContainsSubstring("was asked something else"));
+  }
+}
+
+TEST_CASE("choices that have one context hold it once", "[tasks]") {
+  const KeptItems kept;
+  evaluation::Task task = evaluation::open_task(kept.task);
+  task.items = kept.items;
+  task.num_fewshot = 1;
+  const auto items = evaluation::read_items(task, 9);
+  REQUIRE(items.at(0).choices.size() == 3);
+  CHECK(items[0].contexts.size() == 1);
+  CHECK(items[0].context(2) == "the dog  ate.\n\nthe cat");
 }

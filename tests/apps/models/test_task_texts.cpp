@@ -237,6 +237,12 @@ TEST_CASE("evaluate writes the texts of a task, goes on with them, and compares"
   fails("30", "40", "broken.json: 'max_gen_toks' is 40, and the model sees 40 tokens at once");
   fails("\"{{ output }}\"", "5", "'filters': 'whole' must be a text");
   fails("{{ output }}", "{{ outputs }}", "'outputs' is undefined");
+  for (const char* fails_on_text :
+       {"{{ raise_exception(\"'x' is undefined\") }}", "{{ output.none }}", "{{ output[999] }}"}) {
+    Json own = Json::parse(kTexts);
+    own["filters"]["whole"] = fails_on_text;
+    CHECK(ends.lines({"--task", ends.put("failing.json", own.dump())}).at(0).at("whole").is_null());
+  }
   fails("\"doc_to_text\": \"{{ text }}\"", "\"doc_to_text\": [\"a\", \"b\"]",
         "'doc_to_text' must be a text");
 }
@@ -256,7 +262,7 @@ TEST_CASE("--apply-chat-template asks as a user, with examples in one message or
   const std::string end = "<|im_end|>\n<|im_start|>assistant\n";
   evaluation::ChatFormat chat{data::ChatTemplate::chatml()};
   const auto one = items_of(task, folder, lines, chat);
-  CHECK(one[1].contexts[3] == system + "p" + choices + " C\n\nq" + choices + end);
+  CHECK(one[1].context(3) == system + "p" + choices + " C\n\nq" + choices + end);
   CHECK(one[1].delimiter.empty());
   CHECK(one[1].chat);
   chat.fewshot_as_multiturn = true;

@@ -29,7 +29,7 @@ void check_item(const std::string& name, const std::string& line,
   CHECK(item.choices == choices);
   CHECK(item.right == right);
   for (std::size_t i = 0; i < choices.size(); ++i) {
-    CHECK(item.contexts[i] == contexts[i % contexts.size()]);
+    CHECK(item.context(i) == contexts[i % contexts.size()]);
   }
 }
 
@@ -92,7 +92,7 @@ TEST_CASE("examples stand before a question, and none is the question itself", "
         head + "y.\n\n" + text("s") + " C\n\n" + text("q"));
   task.fewshot_items = folder.put("items2.jsonl", line("p", "x") + line("r", "x") + line("q", "y"));
   const auto items = evaluation::read_items(task, 9);
-  CHECK(items[2].contexts[3] == head + "x.\n\n" + text("p") + " C\n\n" + text("r"));
+  CHECK(items[2].context(3) == head + "x.\n\n" + text("p") + " C\n\n" + text("r"));
   task.fewshot_items.reset();
   task.items = folder.put("items.jsonl", line("p", "x") + line("r", "x"));
   CHECK(evaluation::read_items(task, 9)[0].contexts[0] ==
@@ -202,7 +202,7 @@ TEST_CASE("evaluate --task prints shares of right answers, and writes each item"
   CHECK(files.lines({"--limit", "1"}).size() == 1);
 
   check_error_of("evaluate", files.evaluate({"--task", files.task, "--items", files.items}), 1,
-                 "both have the name animals");
+                 "both have the name animals:items");
   files.folder.put("beasts.json", kAnimals);
   const Result both =
       files.evaluate({"--task", files.folder / "beasts.json", "--items", files.items, "--json"});
@@ -229,9 +229,12 @@ TEST_CASE("a signal ends a task, whose items so far are marked as a part", "[tas
   questions.items = {{{.where = "a", .contexts = {"the", "the"}, .choices = {"cat", "dog"}}}};
   evaluation::ItemFile none;
   interrupt("a test");
-  CHECK(evaluation::evaluate_tasks({model}, questions, none).empty());
+  std::vector<evaluation::TaskResult> results;
+  evaluation::evaluate_tasks({model}, questions, none, results);
+  CHECK(results.empty());
   forget_interrupt();
-  CHECK(evaluation::evaluate_tasks({model}, questions, none).size() == 1);
+  evaluation::evaluate_tasks({model}, questions, none, results);
+  CHECK(results.size() == 1);
   const evaluation::TaskResult part{
       .name = "t", .all_items = 5000, .metrics = {{.name = "acc", .values = {1, 0, 1}}}};
   CHECK_THAT(evaluation::table_of({part}), ContainsSubstring("3 of 5,000 (partial)"));

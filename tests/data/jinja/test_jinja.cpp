@@ -178,6 +178,30 @@ TEST_CASE("a strict template refuses to print what is undefined", "[jinja]") {
   CHECK(render("{{ x if x is defined else 'd' }}", {}, strict) == "d");
 }
 
+TEST_CASE("an error says whether the template uses a variable that nobody has set", "[jinja]") {
+  const auto names_nothing = [](const std::string& source) {
+    try {
+      render(source, {}, {.strict = true});
+    } catch (const TemplateError& error) {
+      return error.names_nothing();
+    }
+    FAIL("no error: " << source);
+    return false;
+  };
+  for (const char* source : {"{{ x }}", "{{ x.y }}", "{{ x() }}", "{{ 1 + x }}",
+                             "{% for i in [1] %}\n{{ x }}{% endfor %}",
+                             "{% macro f() %}{{ x }}{% endmacro %}{{ f() }}"}) {
+    INFO(source);
+    CHECK(names_nothing(source));
+  }
+  for (const char* source :
+       {"{{ 'a'.b }}", "{{ [][0] }}", "{{ raise_exception(\"'x' is undefined\") }}", "{{ 1 // 0 }}",
+        "{{ ('a' if false) }}"}) {
+    INFO(source);
+    CHECK_FALSE(names_nothing(source));
+  }
+}
+
 TEST_CASE("namespaces, macros and loops that hold each other are freed", "[jinja]") {
   // Leaks are found by the sanitizers.
   CHECK(render("{% set n = namespace() %}{% set n.n = n %}{% macro f() %}{{ n }}{% endmacro %}"

@@ -1,4 +1,4 @@
-#include "tapegrad/apps/evaluate/item_file.h"
+#include "tapegrad/apps/evaluate/items/item_file.h"
 
 #include "tapegrad/base/fingerprint.h"
 #include "tapegrad/base/json_file.h"
@@ -28,12 +28,21 @@ ItemOrigin origin_of(const std::string& place, const Json& json) {
   return o;
 }
 
+std::string fingerprint_with(const Json& contexts, const Task& task, const Item& item) {
+  Json seen = {contexts, item.delimiter, item.choices, item.right, item.chat};
+  if (task.output == OutputType::generate_until)
+    seen = {contexts, task.until, task.max_gen_toks, item.chat};
+  return fingerprint(json_text(seen));
+}
+
 // Of all that the output depends on, apart from the model.
 std::string prompt_of(const Task& task, const Item& item) {
-  Json seen = {item.contexts, item.delimiter, item.choices, item.right, item.chat};
-  if (task.output == OutputType::generate_until)
-    seen = {item.contexts, task.until, task.max_gen_toks, item.chat};
-  return fingerprint(json_text(seen));
+  return fingerprint_with(item.contexts, task, item);
+}
+
+// The same, apart from what the chat template of a model makes of it.
+std::string question_of(const Task& task, const Item& item) {
+  return item.chat ? fingerprint_with(item.question, task, item) : prompt_of(task, item);
 }
 
 void check_same(const std::filesystem::path& path, const ItemOrigin& there, const ItemOrigin& now) {
@@ -97,6 +106,36 @@ std::optional<ItemOutput> StoredItems::find(const Task& task, const Item& item) 
                    found->second.json);
 }
 
+ItemOutput StoredItems::asked(const Task& task, const Item& item) const {
+  const auto output = find(task, item);
+  if (!output) {
+    const auto other = lines_.lower_bound({task.name, item.line, ""});
+    if (other != lines_.end() && std::get<0>(other->first) == task.name &&
+        std::get<1>(other->first) == item.line) {
+      fail("{}, line {}: task {} has another item there than {}", path_.string(),
+           other->second.number, task.name, item.where);
+    }
+    fail("{}: it does not have task {}, line {}, as it is in {}", path_.string(), task.name,
+         item.line, item.where);
+  }
+  const Line& line = lines_.at({task.name, item.line, item.fingerprint});
+  const std::string place = fmt::format("{}, line {}", path_.string(), line.number);
+  if (task.output != OutputType::loglikelihood) {
+    const Json right =
+        task.output == OutputType::multiple_choice ? Json(item.right) : Json(item.answer);
+    const Json there = line.json.value("right", Json());
+    check(there == right, "{}: the right answer of task {} is {} there, and {} in {}", place,
+          task.name, json_text(there), json_text(right), item.where);
+  }
+  std::string question;
+  get(place, line.json, line.json.contains("question") ? "question" : "prompt", question);
+  check(question == question_of(task, item),
+        "{}: the other model was asked something else of task {} than this one by {}: its prompt "
+        "or its choices differ",
+        place, task.name, item.where);
+  return *output;
+}
+
 ItemFile::ItemFile(const std::filesystem::path& path, const ItemOrigin& origin, bool overwrite) {
   file_.emplace(path);  // refuses links
   if (overwrite) {
@@ -134,6 +173,7 @@ void ItemFile::add(const Task& task, const Item& item, const ItemOutput& output)
   add_to(line, task, item, output);
   line["item"] = item.fingerprint;
   line["prompt"] = prompt_of(task, item);
+  if (item.chat) line["question"] = question_of(task, item);
   file_->append(json_text(line) + "\n");
 }
 

@@ -7,14 +7,14 @@
 #include <string>
 #include <tuple>
 
-#include "tapegrad/apps/evaluate/item_output.h"
+#include "tapegrad/apps/evaluate/items/item_output.h"
 #include "tapegrad/base/file.h"
 
 namespace tapegrad::evaluation {
 
 // A file of --per-item: JSON lines. The first one says what made the others, each of which has an
-// item, with fingerprints of what the file of items says (`item`) and of what the model saw
-// (`prompt`).
+// item, with fingerprints of what the file of items says (`item`), of what the model saw
+// (`prompt`), and in a chat of that without the model's template (`question`).
 
 // What made a file, as its first line has it.
 struct ItemOrigin {
@@ -32,7 +32,9 @@ class StoredItems {
 
   // What it says of an item of this task, if anything, whatever the model saw of it.
   std::optional<ItemOutput> find(const Task& task, const Item& item) const;
-  const std::filesystem::path& path() const { return path_; }
+  // What it says of an item that another model is asked, too. Error, with both lines, unless it has
+  // the same question and the same right answer.
+  ItemOutput asked(const Task& task, const Item& item) const;
 
  private:
   friend class ItemFile;

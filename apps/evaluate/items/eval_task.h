@@ -23,25 +23,37 @@ inline constexpr std::string_view kOutputTypes[] = {"multiple_choice", "loglikel
                                                     "generate_until"};
 inline std::span<const std::string_view> names_of(OutputType) { return kOutputTypes; }
 
+// Where examples come from, by the names of lm-evaluation-harness: drawn from all, or the first
+// ones.
+enum class FewshotSampler { drawn, first_n };
+inline constexpr std::string_view kFewshotSamplers[] = {"default", "first_n"};
+inline std::span<const std::string_view> names_of(FewshotSampler) { return kFewshotSamplers; }
+
 // An item of a task, as a model sees it. docs/evaluation.md has the format of tasks.
 struct Item {
   std::string where;                       // "val.jsonl, line 3"
   std::int64_t line = 0;                   // of the file
   std::string fingerprint = {};            // of that line
   std::optional<Json> id = {};             // the item's own, if it has one
-  std::vector<std::string> contexts = {};  // of each choice; often the same
+  std::vector<std::string> contexts = {};  // one of all choices, or one of each
   std::string delimiter = " ";             // between context and choice
   std::vector<std::string> choices = {};   // but of multiple_choice, the target alone
   std::size_t right = 0;                   // of the choices
   std::string answer = {};                 // of generate_until: what a filter should give
   // The context is all that a chat template writes: nothing of the tokenizer's stands before it.
   bool chat = false;
+  std::string question = {};  // of a chat: the fingerprint of what its template was given
+
+  const std::string& context(std::size_t choice) const {
+    return contexts[contexts.size() == 1 ? 0 : choice];
+  }
 };
 
 // A template of a task: `key` is the one of the task's file, `place` names file and key.
 class TaskTemplate {
  public:
   TaskTemplate(std::string place, const std::string& macros, const std::string& source);
+  // Error: data::jinja::TemplateError, with `where` and the place.
   std::string render(const std::string& where, const Json& doc) const;
 
  private:
@@ -52,7 +64,8 @@ class TaskTemplate {
 // Turns lines of a JSON-lines file into items, as a small JSON file says.
 struct Task {
   std::string name;
-  std::string place;  // of its file, for messages
+  std::string place;                               // of its file, for messages
+  std::optional<std::filesystem::path> file = {};  // none of a task that the program brings along
   OutputType output = OutputType::multiple_choice;
   std::vector<TaskTemplate> texts = {};    // one for all choices, or one for each
   std::vector<TaskTemplate> choices = {};  // one for each, or a single one that gives a JSON list
@@ -61,6 +74,8 @@ struct Task {
   std::string target_delimiter = " ", fewshot_delimiter = "\n\n";
   std::int64_t num_fewshot = 0;
   std::optional<std::string> fewshot_same = {};  // examples have the item's value of this key
+  FewshotSampler sampler = FewshotSampler::drawn;
+  bool fewshot_spare = false;  // one more is drawn than shown, even from another file
   std::optional<std::filesystem::path> items = {}, fewshot_items = {};
 
   // Of generate_until. A text ends before the first of `until`, or with max_gen_toks tokens. Each

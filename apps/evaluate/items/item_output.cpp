@@ -1,9 +1,9 @@
-#include "tapegrad/apps/evaluate/item_output.h"
+#include "tapegrad/apps/evaluate/items/item_output.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "tapegrad/apps/evaluate/metrics.h"
+#include "tapegrad/apps/evaluate/items/metrics.h"
 #include "tapegrad/data/jinja/characters.h"
 
 namespace tapegrad::evaluation {
@@ -38,8 +38,8 @@ std::vector<Score> scores_of_choices(const Item& item, const std::vector<double>
 Json found_by(const TaskTemplate& filter, const Item& item, const std::string& text) {
   try {
     return filter.render(item.where, {{"output", text}});
-  } catch (const Error& error) {
-    if (std::string_view(error.what()).find("' is undefined") != std::string_view::npos) throw;
+  } catch (const data::jinja::TemplateError& error) {
+    if (error.names_nothing()) throw;
     return nullptr;
   }
 }

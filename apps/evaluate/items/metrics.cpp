@@ -1,4 +1,4 @@
-#include "tapegrad/apps/evaluate/metrics.h"
+#include "tapegrad/apps/evaluate/items/metrics.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "tapegrad/apps/evaluate/eval_task.h"
+#include "tapegrad/apps/evaluate/items/eval_task.h"
 
 #include <fmt/ranges.h>
 
@@ -50,7 +50,8 @@ auto at_place(const std::string& place, const F& f) {
   try {
     return f();
   } catch (const data::jinja::TemplateError& error) {
-    fail("{}: {}", place, error.message());
+    throw data::jinja::TemplateError(fmt::format("{}: {}", place, error.message()), 0,
+                                     error.names_nothing());
   } catch (const Error& error) {
     fail("{}: {}", place, error.what());
   }
@@ -99,23 +100,14 @@ class TaskReader {
   std::string macros_;
 };
 
-const std::vector<std::string_view> kKeys = {"source",
-                                             "macros",
-                                             "output_type",
-                                             "description",
-                                             "doc_to_text",
-                                             "doc_to_choice",
-                                             "doc_to_target",
-                                             "target_delimiter",
-                                             "fewshot_delimiter",
-                                             "num_fewshot",
-                                             "fewshot_same",
-                                             "fewshot_items",
-                                             "items",
-                                             "until",
-                                             "max_gen_toks",
-                                             "doc_to_answer",
-                                             "filters"};
+const std::vector<std::string_view> kKeys = {
+    "source",          "macros",           "output_type",
+    "description",     "doc_to_text",      "doc_to_choice",
+    "doc_to_target",   "target_delimiter", "fewshot_delimiter",
+    "num_fewshot",     "fewshot_same",     "fewshot_items",
+    "fewshot_sampler", "fewshot_spare",    "items",
+    "until",           "max_gen_toks",     "doc_to_answer",
+    "filters"};
 // Those that only tasks of one type may have.
 const std::vector<std::string_view> kChoiceKeys = {"doc_to_choice"};
 const std::vector<std::string_view> kTextKeys = {"until", "max_gen_toks", "doc_to_answer",
@@ -159,9 +151,9 @@ void read_choices(Task& task, const TaskReader& read, const Json& json) {
 // Names of other members of a line of --per-item or of a task in --json.
 void check_filter_name(const std::string& place, const std::string& name) {
   constexpr std::string_view kTaken[] = {
-      "task",        "line",    "id",    "text",    "logprobs",  "right",
-      "item",        "prompt",  "chat",  "tokens",  "stored",    "seconds",
-      "num_fewshot", "against", "items", "partial", "perplexity"};
+      "task",    "line",        "id",       "text",  "logprobs", "right",
+      "item",    "prompt",      "question", "chat",  "tokens",   "stored",
+      "seconds", "num_fewshot", "against",  "items", "partial",  "perplexity"};
   check(!name.empty() &&
             std::find(std::begin(kTaken), std::end(kTaken), name) == std::end(kTaken) &&
             !name.ends_with("_stderr") && !name.ends_with("_paired"),
@@ -214,6 +206,13 @@ Task task_of(std::string name, const std::string& place, const Json& json,
   if (read.has("target_delimiter")) task.target_delimiter = read.text("target_delimiter");
   if (read.has("fewshot_delimiter")) task.fewshot_delimiter = read.text("fewshot_delimiter");
   if (read.has("fewshot_same")) task.fewshot_same = read.text("fewshot_same");
+  if (read.has("fewshot_sampler")) {
+    const auto sampler = enum_of<FewshotSampler>(read.text("fewshot_sampler"));
+    check(sampler.has_value(), "{}: 'fewshot_sampler' must be one of {}", place,
+          fmt::join(kFewshotSamplers, ", "));
+    task.sampler = *sampler;
+  }
+  if (read.has("fewshot_spare")) get(place, json, "fewshot_spare", task.fewshot_spare);
   if (read.has("num_fewshot")) get(place, json, "num_fewshot", task.num_fewshot);
   check(task.num_fewshot >= 0 && task.num_fewshot <= kMostShots,
         "{}: 'num_fewshot' must be from 0 to {}", place, kMostShots);
@@ -259,7 +258,9 @@ Task open_task(const std::string& name_or_file) {
   const std::string text = read_file(path, kMostTaskBytes);
   const Json json = at_place(place, [&] { return parse_json<Json>(text, kMostTaskDepth); });
   check(json.is_object(), "{}: a task must be a JSON object", place);
-  return task_of(path.stem().string(), place, json, path.parent_path());
+  Task task = task_of(path.stem().string(), place, json, path.parent_path());
+  task.file = path;
+  return task;
 }
 
 }  // namespace tapegrad::evaluation

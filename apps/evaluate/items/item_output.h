@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "tapegrad/apps/evaluate/eval_task.h"
+#include "tapegrad/apps/evaluate/items/eval_task.h"
 
 namespace tapegrad::evaluation {
 
