@@ -44,6 +44,29 @@ TEST_CASE("a packed model has the parameters of the others", "[packed_models]") 
   CHECK_THROWS_WITH(with_weights("q9"), ContainsSubstring("as 'q9', only as stored, f32, "));
 }
 
+TEST_CASE("keys and values are as short as weights", "[packed_models]") {
+  for (const auto& [weights, cache] :
+       {std::pair("f32", CacheType::f32), std::pair("bf16", CacheType::f16),
+        std::pair("f16", CacheType::f16)}) {
+    INFO(weights);
+    CHECK(nn::usual_cache(with_weights(weights).params) == cache);
+  }
+  CHECK(nn::usual_cache(run::load(tiny().run).params) == CacheType::f32);
+
+  const auto sampled = [](const Args& more) {
+    return run_program("tapegrad", Args{"sample", tiny().run, "--prompt", "the cat",
+                                        "--max-new-tokens", "12", "--weights", "bf16"} +
+                                       more);
+  };
+  const Result usual = sampled({}), f16 = sampled({"--cache", "f16"}),
+               f32 = sampled({"--cache", "f32"});
+  check_ended_well(usual);
+  CHECK(usual.out == f16.out);
+  CHECK_THAT(usual.err, ContainsSubstring("; keys and values of f16\n"));
+  CHECK(f32.out == sampled({"--no-kv-cache"}).out);
+  CHECK_THAT(f32.err, !ContainsSubstring("keys and values"));
+}
+
 TEST_CASE("what is lost by rounding weights", "[packed_models]") {
   const run::TextModel f32 = with_weights("f32");
   const data::Tokens tokens = f32.tokenizer.encode(kText);
