@@ -1,15 +1,20 @@
 #include <cmath>
 #include <fstream>
-#include <span>
 #include <sstream>
 #include <string>
 #include <vector>
 
-#include "tapegrad/tapegrad.h"
+#include "tapegrad/arrays/npy.h"
+#include "tapegrad/autograd/composed_ops.h"
+#include "tapegrad/autograd/image_ops.h"
+#include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/recurrent_ops.h"
+#include "tapegrad/base/random.h"
+#include "tapegrad/optim/clip.h"
 #include "tapegrad/tests/catch.h"
 #include "tapegrad/tests/places.h"
 
-// The names of the expressions in torch_functions.inc. They are never defined: the expressions are
+// The names of the expressions in torch_functions.h. They are never defined: the expressions are
 // compiled, and not run.
 namespace tapegrad::torch_names {
 
@@ -35,7 +40,7 @@ struct OpsTableRow {
 #define ABSENT(torch, reason) {"", torch, "", reason},
 const std::vector<OpsTableRow>& ops_table_rows() {
   static const std::vector<OpsTableRow> rows = {
-#include "tapegrad/tests/docs/torch_functions.inc"
+#include "tapegrad/tests/docs/torch_functions.h"
   };
   return rows;
 }

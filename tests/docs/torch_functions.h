@@ -1,3 +1,4 @@
+// clang-format off
 // PyTorch's functions of real dense tensors on CPUs that its tutorials use, and what stands for each here. The test
 // compiles each expression; tests/docs/ops_table.py makes docs/ops.md of this file.
 // HERE(PyTorch's name, an expression)   ABSENT(PyTorch's name, why)   TOPIC(heading)
@@ -46,8 +47,8 @@ HERE("Tensor.add_", w += x)
 HERE("Tensor.sub_", w -= x)
 HERE("Tensor.mul_", w *= x)
 HERE("Tensor.div_", w /= x)
-HERE("Tensor.uniform_", rng.uniform(std::span(w.mutable_data<float>(), 6), -1, 1))
-HERE("Tensor.normal_", rng.normal(std::span(w.mutable_data<float>(), 6), 0, 1))
+HERE("Tensor.uniform_", w = Tensor::uniform(w.shape(), rng, -1, 1))
+HERE("Tensor.normal_", w = Tensor::randn(w.shape(), rng))
 ABSENT("Tensor.half, .bfloat16", "bf16 is a precision of products, not a dtype")
 ABSENT("Tensor.register_hook", "a tape has no hooks; `tape.gradient` gives the gradient of any tensor")
 TOPIC("Shapes and places")
