@@ -1,7 +1,7 @@
 #pragma once
 
-// Activations and losses made of the ops of ops.h, with PyTorch's names, defaults and conventions
-// where a derivative does not exist.
+// Activations and distances made of the ops of ops.h, with PyTorch's names, defaults and
+// conventions where a derivative does not exist.
 
 #include "tapegrad/autograd/ops.h"
 
@@ -14,18 +14,16 @@ Tensor leaky_relu(const Tensor& x, double slope = 0.01);
 Tensor elu(const Tensor& x, double alpha = 1);
 // x·tanh(softplus(x)) (Misra, "Mish: A Self Regularized Non-Monotonic Activation Function", 2019).
 Tensor mish(const Tensor& x);
+// 0 for x <= −3, x for x >= 3, else x·(x + 3)/6 (Howard et al., "Searching for MobileNetV3", 2019,
+// section 5.2). The derivative is 0 at −3 and 1 at 3.
+Tensor hardswish(const Tensor& x);
 
-// Losses of x and target of one shape; the derivative where they are equal is 0. Error for
-// Reduction::batchmean.
-
-// |x − target|.
-Tensor l1_loss(const Tensor& x, const Tensor& target, Reduction reduction = Reduction::mean);
-// With d = |x − target|: d²/(2·beta) where d < beta, else d − beta/2. Error unless beta > 0.
-Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, double beta = 1,
-                      Reduction reduction = Reduction::mean);
-// beta·smooth_l1_loss: d²/2 where d < delta, else delta·(d − delta/2) (Huber, "Robust Estimation of
-// a Location Parameter", 1964). Error unless delta > 0.
-Tensor huber_loss(const Tensor& x, const Tensor& target, double delta = 1,
-                  Reduction reduction = Reduction::mean);
+// x / max(‖x‖, eps), with the norms of order p along dim.
+Tensor normalize(const Tensor& x, double p = 2, int dim = 1, double eps = 1e-12);
+// Σ(a/max(‖a‖, eps))·(b/max(‖b‖, eps)) along dim, which is removed; a and b broadcast.
+Tensor cosine_similarity(const Tensor& a, const Tensor& b, int dim = 1, double eps = 1e-8);
+// norm(a − b + eps, p) along the last dimension; a and b broadcast.
+Tensor pairwise_distance(const Tensor& a, const Tensor& b, double p = 2, double eps = 1e-6,
+                         bool keepdim = false);
 
 }  // namespace tapegrad

@@ -11,6 +11,10 @@ namespace tapegrad {
 void add_product_cases(std::vector<OpCase>& cases);
 // Attention and rotary positions:
 void add_attention_cases(std::vector<OpCase>& cases);
+// What is composed of other ops:
+void add_composed_cases(std::vector<OpCase>& cases);
+// Losses that are ops themselves:
+void add_loss_cases(std::vector<OpCase>& cases);
 // Recurrent networks:
 void add_recurrent_cases(std::vector<OpCase>& cases);
 // Ops on images:

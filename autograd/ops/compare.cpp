@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
 
@@ -41,5 +43,26 @@ Tensor lt(const Tensor& a, double b) { return compare("lt", a, b, less); }
 Tensor le(const Tensor& a, double b) { return compare("le", a, b, at_most); }
 Tensor gt(const Tensor& a, double b) { return compare("gt", a, b, greater); }
 Tensor ge(const Tensor& a, double b) { return compare("ge", a, b, at_least); }
+
+Tensor logical_and(const Tensor& a, const Tensor& b) {
+  return compare("logical_and", a, b, [](auto x, auto y) { return x != 0 && y != 0; });
+}
+
+Tensor logical_or(const Tensor& a, const Tensor& b) {
+  return compare("logical_or", a, b, [](auto x, auto y) { return x != 0 || y != 0; });
+}
+
+Tensor logical_not(const Tensor& x) { return eq(x, 0); }
+
+bool allclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan) {
+  const Tensor close = compare("allclose", a, b, [=](double x, double y) {
+    return x == y || (equal_nan && std::isnan(x) && std::isnan(y)) ||
+           (std::isfinite(y) && std::abs(x - y) <= atol + rtol * std::abs(y));
+  });
+  for (const std::uint8_t each : close.values<std::uint8_t>()) {
+    if (each == 0) return false;
+  }
+  return true;
+}
 
 }  // namespace tapegrad

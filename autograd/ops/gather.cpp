@@ -9,12 +9,12 @@ namespace {
 // The gradient of gather_rows: row i of dy added to row ids[i] of zeros (rows, …).
 Tensor scatter_rows(const Tensor& dy, const Tensor& ids, std::int64_t rows);
 
-void check_ids(const Tensor& ids, std::int64_t rows) {
-  check(ids.dtype() == DType::i32, "[gather_rows] ids must be i32, not {}", name_of(ids.dtype()));
+void check_ids(std::string_view op, const Tensor& ids, std::int64_t rows) {
+  check(ids.dtype() == DType::i32, "[{}] ids must be i32, not {}", op, name_of(ids.dtype()));
   const auto values = ids.values<std::int32_t>();
   for (std::size_t i = 0; i < values.size(); ++i) {
-    check(values[i] >= 0 && values[i] < rows,
-          "[gather_rows] id {} at position {} is outside the {} rows", values[i], i, rows);
+    check(values[i] >= 0 && values[i] < rows, "[{}] id {} at position {} is outside the {} rows",
+          op, values[i], i, rows);
   }
 }
 
@@ -85,6 +85,22 @@ struct Places {
   }
 };
 
+Places checked_places(std::string_view op, const Tensor& x, const Tensor& index, int dim) {
+  const Axis axis(x.shape(), dim);
+  const bool one = index.shape() == x.shape().without(dim);
+  check(one || (index.rank() == x.rank() && index.shape().with(dim, 0) == x.shape().with(dim, 0)),
+        "[{}] index {} does not fit {} with another dim {} or without it", op, index.shape(),
+        x.shape(), dim);
+  check(index.dtype() == DType::i32, "[{}] the index must be i32, not {}", op,
+        name_of(index.dtype()));
+  const auto values = index.values<std::int32_t>();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    check(values[i] >= 0 && values[i] < axis.n, "[{}] index {} at position {} is outside [0, {})",
+          op, values[i], i, axis.n);
+  }
+  return {axis, one ? 1 : index.dim(dim)};
+}
+
 // The gradient of gather: dy added to its places in zeros of x's shape.
 Tensor scatter(const Tensor& dy, const Tensor& index, const Shape& shape, int dim,
                const Places& places) {
@@ -110,7 +126,7 @@ Tensor scatter(const Tensor& dy, const Tensor& index, const Shape& shape, int di
 
 Tensor gather_rows(const Tensor& x, const Tensor& ids) {
   check(x.rank() >= 1, "[gather_rows] a scalar has no rows");
-  check_ids(ids, x.dim(0));
+  check_ids("gather_rows", ids, x.dim(0));
   return apply(
       "gather_rows", {x},
       [ids](Inputs in, Saved& saved) {
@@ -139,19 +155,7 @@ Tensor gather_rows(const Tensor& x, const Tensor& ids) {
 
 Tensor gather(const Tensor& x, const Tensor& index, int dim) {
   dim = axis_index("gather", x.shape(), dim);
-  const Axis axis(x.shape(), dim);
-  const bool one = index.shape() == x.shape().without(dim);
-  check(one || (index.rank() == x.rank() && index.shape().with(dim, 0) == x.shape().with(dim, 0)),
-        "[gather] index {} does not fit {} with another dim {} or without it", index.shape(),
-        x.shape(), dim);
-  check(index.dtype() == DType::i32, "[gather] the index must be i32, not {}",
-        name_of(index.dtype()));
-  const auto values = index.values<std::int32_t>();
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    check(values[i] >= 0 && values[i] < axis.n,
-          "[gather] index {} at position {} is outside [0, {})", values[i], i, axis.n);
-  }
-  const Places places{axis, one ? 1 : index.dim(dim)};
+  const Places places = checked_places("gather", x, index, dim);
   return apply(
       "gather", {x},
       [=](Inputs in, Saved& saved) {
@@ -168,6 +172,26 @@ Tensor gather(const Tensor& x, const Tensor& index, int dim) {
       [=, shape = x.shape()](const Tensor& dy, const Saved& saved, const Needs&) -> Grads {
         return {scatter(dy, saved[0], shape, dim, places)};
       });
+}
+
+Tensor scatter_add(const Tensor& x, const Tensor& index, const Tensor& source, int dim) {
+  dim = axis_index("scatter_add", x.shape(), dim);
+  const Places places = checked_places("scatter_add", x, index, dim);
+  check(source.shape() == index.shape(),
+        "[scatter_add] the shapes of index {} and source {} differ", index.shape(), source.shape());
+  return x + scatter(source, index, x.shape(), dim, places);
+}
+
+Tensor index_add(const Tensor& x, int dim, const Tensor& ids, const Tensor& source) {
+  dim = axis_index("index_add", x.shape(), dim);
+  check(ids.rank() == 1, "[index_add] ids must have one dimension, not {}", ids.shape());
+  check(source.shape() == x.shape().with(dim, ids.dim(0)),
+        "[index_add] source {} does not fit {} with {} ids in dimension {}", source.shape(),
+        x.shape(), ids.dim(0), dim);
+  check_ids("index_add", ids, x.dim(dim));
+  if (dim == 0) return x + scatter_rows(source, ids, x.dim(0));
+  const Tensor sums = scatter_rows(transpose(source, 0, dim), ids, x.dim(dim));
+  return x + transpose(sums, 0, dim);
 }
 
 }  // namespace tapegrad

@@ -1,3 +1,7 @@
+#include <cstdint>
+#include <limits>
+#include <vector>
+
 #include "tapegrad/autograd/kernels/axis.h"
 #include "tapegrad/autograd/ops.h"
 
@@ -42,6 +46,35 @@ Tensor index(const Tensor& x, const std::vector<Tensor>& ids) {
   for (int dim = count; dim < x.rank(); ++dim) merged.push_back(x.dim(dim));
   const std::vector<std::int32_t> row_ids(flat.begin(), flat.end());
   return gather_rows(reshape(x, merged), Tensor::from(row_ids, shape));
+}
+
+Tensor masked_select(const Tensor& x, const Tensor& mask) {
+  check(mask.dtype() == DType::u8, "[masked_select] the mask must be u8, not {}",
+        name_of(mask.dtype()));
+  const Shape shape = broadcast_shapes("masked_select", x.shape(), mask.shape());
+  const Tensor flat = broadcast_to(mask, shape).view({shape.numel()});
+  return gather_rows(reshape(broadcast_to(x, shape), {shape.numel()}), squeeze(nonzero(flat), 1));
+}
+
+Tensor nonzero(const Tensor& x) {
+  check(x.numel() <= std::numeric_limits<std::int32_t>::max(), "[nonzero] {} has too many elements",
+        x.shape());
+  const Tensor found = ne(x, 0);
+  const auto values = found.values<std::uint8_t>();
+  std::vector<std::int32_t> places;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (values[i] == 0) continue;
+    auto rest = static_cast<std::int64_t>(i);
+    const std::size_t first = places.size();
+    places.resize(first + static_cast<std::size_t>(x.rank()));
+    for (int dim = x.rank(); dim-- > 0; rest /= x.dim(dim)) {
+      places[first + static_cast<std::size_t>(dim)] = static_cast<std::int32_t>(rest % x.dim(dim));
+    }
+  }
+  const auto rank = static_cast<std::size_t>(x.rank());
+  // A scalar has no indices, but one row of them if it is not 0.
+  const std::size_t count = rank > 0 ? places.size() / rank : ne(x, 0).item() != 0;
+  return Tensor::from(places, {static_cast<std::int64_t>(count), x.rank()});
 }
 
 }  // namespace tapegrad

@@ -6,6 +6,7 @@
 #include "tapegrad/autograd/kernels/axis.h"
 #include "tapegrad/autograd/kernels/elementwise.h"
 #include "tapegrad/autograd/ops.h"
+#include "tapegrad/autograd/ops/marked_dims.h"
 
 namespace tapegrad {
 namespace {
@@ -113,38 +114,11 @@ Tensor sum_dims(const Tensor& x, const std::vector<bool>& marked) {
   return y.id() == x.id() ? x.clone() : y;
 }
 
-// Which dimensions `dims` names; all, if it is empty.
-std::vector<bool> mark(std::string_view op, const Shape& shape, const std::vector<int>& dims) {
-  std::vector<bool> marked(static_cast<std::size_t>(shape.rank()), dims.empty());
-  for (const int dim : dims) {
-    if (shape.rank() == 0 && (dim == 0 || dim == -1)) continue;  // the one element
-    const auto i = static_cast<std::size_t>(axis_index(op, shape, dim));
-    check(!marked[i], "[{}] dimension {} is named twice", op, dim);
-    marked[i] = true;
-  }
-  return marked;
-}
-
-Shape kept_shape(const Shape& shape, const std::vector<bool>& marked, bool keepdim) {
-  Shape result;
-  for (int i = 0; i < shape.rank(); ++i) {
-    const bool reduced = marked[static_cast<std::size_t>(i)];
-    if (!reduced || keepdim) result.push_back(reduced ? 1 : shape[i]);
-  }
-  return result;
-}
-
-std::int64_t count(const Shape& shape, const std::vector<bool>& marked) {
-  std::int64_t n = 1;
-  for (int i = 0; i < shape.rank(); ++i) n *= marked[static_cast<std::size_t>(i)] ? shape[i] : 1;
-  return n;
-}
-
 }  // namespace
 
 Tensor sum(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
   if (!is_float(x.dtype())) return sum(x.to(DType::f64), dims, keepdim);
-  const std::vector<bool> marked = mark("sum", x.shape(), dims);
+  const std::vector<bool> marked = marked_dims("sum", x.shape(), dims);
   const Tensor sums = apply(
       "sum", {x}, [marked](Inputs in, Saved&) { return sum_dims(in[0], marked); },
       [shape = x.shape()](const Tensor& dy, const Saved&, const Needs&) -> Grads {
@@ -155,8 +129,8 @@ Tensor sum(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
 
 Tensor mean(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
   if (!is_float(x.dtype())) return mean(x.to(DType::f64), dims, keepdim);
-  const std::vector<bool> marked = mark("mean", x.shape(), dims);
-  const auto n = static_cast<double>(count(x.shape(), marked));
+  const std::vector<bool> marked = marked_dims("mean", x.shape(), dims);
+  const auto n = static_cast<double>(marked_count(x.shape(), marked));
   const Tensor means = apply(
       "mean", {x}, [=](Inputs in, Saved&) { return sum_dims(in[0], marked) / n; },
       [=, shape = x.shape()](const Tensor& dy, const Saved&, const Needs&) -> Grads {
@@ -167,8 +141,8 @@ Tensor mean(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
 }
 
 Tensor var(const Tensor& x, const std::vector<int>& dims, bool unbiased, bool keepdim) {
-  const std::vector<bool> marked = mark("var", x.shape(), dims);
-  const std::int64_t n = count(x.shape(), marked);
+  const std::vector<bool> marked = marked_dims("var", x.shape(), dims);
+  const std::int64_t n = marked_count(x.shape(), marked);
   const auto divisor = static_cast<double>(std::max<std::int64_t>(0, n - unbiased));
   const Tensor variance = apply(
       "var", {x},

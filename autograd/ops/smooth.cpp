@@ -1,8 +1,9 @@
-// Elementwise functions with a derivative everywhere: sines, logarithms and exponentials near 0,
-// and smooth forms of relu.
+// Elementwise functions with a derivative everywhere: those of angles, logarithms and exponentials
+// near 0, and smooth forms of relu.
 
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "tapegrad/autograd/kernels/vector_math.h"
 #include "tapegrad/autograd/kernels/wide_math.h"
@@ -125,6 +126,36 @@ Tensor cos(const Tensor& x) {
   return circular(
       "cos", x, [](float v) { return wide_cos(v); }, [](auto v) { return std::cos(v); },
       [](const Tensor& dy, const Tensor& v) { return dy * -sin(v); });
+}
+
+Tensor tan(const Tensor& x) {
+  return unary_of_result(
+      "tan", x, [](auto v) { return static_cast<decltype(v)>(std::tan(static_cast<double>(v))); },
+      [](const Tensor& dy, const Tensor& y) { return dy * (y * y + 1.0); });
+}
+
+Tensor atan2(const Tensor& y, const Tensor& x) {
+  return apply(
+      "atan2", {y, x},
+      [](Inputs in, Saved& saved) {
+        for (const Tensor& t : in) saved.keep(t);
+        return zip("atan2", in[0], in[1], [](auto a, auto b) {
+          return static_cast<decltype(a)>(
+              std::atan2(static_cast<double>(a), static_cast<double>(b)));
+        });
+      },
+      [](const Tensor& dy, const Saved& saved, const Needs& needs) -> Grads {
+        const Tensor &a = saved[0], &b = saved[1];
+        const Tensor slope = dy / (a * a + b * b);
+        return {needs[0] ? sum_to(slope * b, a.shape()) : Tensor(),
+                needs[1] ? sum_to(slope * -a, b.shape()) : Tensor()};
+      });
+}
+
+Tensor log2(const Tensor& x) {
+  return unary(
+      "log2", x, [](auto v) { return static_cast<decltype(v)>(std::log2(static_cast<double>(v))); },
+      [](const Tensor& dy, const Tensor& v) { return dy / (v * std::numbers::ln2); });
 }
 
 Tensor log1p(const Tensor& x) {

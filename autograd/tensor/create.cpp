@@ -77,6 +77,21 @@ Tensor Tensor::arange(double begin, double end, double step, DType dtype) {
   return t;
 }
 
+Tensor Tensor::linspace(double first, double last, std::int64_t count, DType dtype) {
+  check(std::isfinite(first) && std::isfinite(last),
+        "[linspace] first {} and last {} must be finite", first, last);
+  check(count >= 0, "[linspace] {} numbers", count);
+  check(is_float(dtype), "[linspace] the numbers are f32 or f64, not {}", name_of(dtype));
+  Tensor t = empty({count}, dtype);
+  const double step = (last - first) / static_cast<double>(std::max<std::int64_t>(1, count - 1));
+  // From the nearer end, so that both are exact.
+  fill(t, [=](std::int64_t i) {
+    return i < (count + 1) / 2 ? first + step * static_cast<double>(i)
+                               : last - step * static_cast<double>(count - 1 - i);
+  });
+  return t;
+}
+
 Tensor Tensor::eye(std::int64_t n, std::int64_t columns, DType dtype) {
   Tensor t = empty({n, columns}, dtype);
   fill(t, [=](std::int64_t i) { return i / columns == i % columns; });

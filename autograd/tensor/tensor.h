@@ -39,6 +39,9 @@ class Tensor {
   // of the three is not finite.
   static Tensor arange(double begin, double end, double step = 1, DType dtype = DType::f32);
   static Tensor arange(double end) { return arange(0, end); }
+  // `count` numbers from first to last, both included, at equal distances; one number is `first`.
+  // Error if an end is not finite or count is below 0. f32 or f64.
+  static Tensor linspace(double first, double last, std::int64_t count, DType dtype = DType::f32);
   // (n, columns): 1 where both indices are equal, else 0. `columns` left out stands for n.
   static Tensor eye(std::int64_t n, DType dtype = DType::f32) { return eye(n, n, dtype); }
   static Tensor eye(std::int64_t n, std::int64_t columns, DType dtype = DType::f32);

@@ -43,6 +43,11 @@ def attend(q, k, v, heads, causal, dropout=0.0, padding=None):
     return y.transpose(1, 2).flatten(2)
 
 
+def signs(x, *shape):
+    """Targets of two classes: 1 at every third place, else −1."""
+    return mask(*shape).to(x.dtype) * 2 - 1
+
+
 def weights(x):
     return torch.tensor([0.5, 2.0, 1.0], dtype=x.dtype)
 
@@ -121,6 +126,9 @@ ELEMENTWISE = {
     "pow(3)": lambda x: x ** 3, "pow(-0.5)": lambda x: x ** -0.5, "pow(0)": lambda x: x ** 0,
     "dropout(0.3)": lambda x: dropout(x, 0.3), "dropout(0)": lambda x: x * 1, "dropout(1)": lambda x: dropout(x, 1.0),
     "add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "pow": torch.pow,
+    "tan(0.3 x)": lambda x: torch.tan(x * 0.3), "log2": torch.log2, "atan2": torch.atan2, "hardswish(3 x)": lambda x: F.hardswish(x * 3),
+    "round": torch.round, "floor": torch.floor, "ceil": torch.ceil, "trunc": torch.trunc, "sign": torch.sign,
+    "leaky_relu": F.leaky_relu, "elu(0.5)": lambda x: F.elu(x, 0.5), "mish": F.mish,
     "maximum": torch.maximum, "mul, twice one": lambda x: x * x,
     "sin": torch.sin, "cos": torch.cos, "expm1": torch.expm1, "log1p": torch.log1p, "softplus": F.softplus,
     "softplus(2)": lambda x: F.softplus(x, 2), "silu": F.silu,
@@ -174,6 +182,25 @@ OTHERS = {
         lambda x, t: F.binary_cross_entropy_with_logits(x, t, pos_weight=weights(x), reduction="sum"),
     "kl_div": F.kl_div, "kl_div(batchmean, log_target)":
         lambda x, t: F.kl_div(x, t, reduction="batchmean", log_target=True),
+    "stddev": torch.std, "stddev(1)": lambda x: x.std(1), "stddev(1, biased, keep)": lambda x: x.std(1, False, True),
+    "norm": torch.norm, "norm(2, 0)": lambda x: x.norm(2, 0), "norm(2, 0, keep)": lambda x: x.norm(2, 0, True),
+    "norm(1)": lambda x: x.norm(1, -1), "norm(3)": lambda x: x.norm(3),
+    "prod": torch.prod, "prod(1)": lambda x: x.prod(1), "prod(1, keep)": lambda x: x.prod(1, True), "prod(0, 2)": lambda x: x.prod(2).prod(0),
+    "cumprod(0)": lambda x: x.cumprod(0), "cumprod(-1)": lambda x: x.cumprod(-1),
+    "normalize": F.normalize, "cosine_similarity": F.cosine_similarity, "cosine_similarity(0)": lambda a, b: F.cosine_similarity(a, b, 0),
+    "pairwise_distance": F.pairwise_distance, "min": torch.min, "min(1)": lambda x: x.min(1).values,
+    "l1_loss": F.l1_loss, "smooth_l1_loss(0.6)": lambda x, t: F.smooth_l1_loss(x, t, beta=0.6),
+    "huber_loss(0.6)": lambda x, t: F.huber_loss(x, t, delta=0.6), "triplet_margin_loss": F.triplet_margin_loss,
+    "triplet_margin_loss(3, swap)": lambda *x: F.triplet_margin_loss(*x, margin=2, p=3, swap=True, reduction="sum"),
+    "hinge_embedding_loss": lambda x: F.hinge_embedding_loss(x, signs(x, *x.shape)),
+    "margin_ranking_loss(0.3)": lambda a, b: F.margin_ranking_loss(a, b, signs(a, *a.shape), 0.3),
+    "cosine_embedding_loss(0.1)": lambda a, b: F.cosine_embedding_loss(
+        a.reshape(-1, a.shape[-1]), b.reshape(-1, a.shape[-1]), signs(a, *a.shape[:-1]).view(-1), 0.1),
+    "nll_loss(none)": lambda x: F.nll_loss(x, torch.tensor(3), reduction="none"),
+    "nll_loss(weight, ignore)": lambda x: F.nll_loss(x.flatten(0, 1), ids(0, -1, 2, 1), weights(x), ignore_index=-1),
+    "sort": lambda x: x.sort(stable=True).values, "sort(0, descending)": lambda x: x.sort(0, True).values,
+    "topk(3)": lambda x: x.topk(3).values, "topk(2, 0, smallest)": lambda x: x.topk(2, 0, False).values,
+    "flip": lambda x: x.flip(-1), "roll": lambda x: x.roll(2, 1),
     "checkpoint, one tensor twice": lambda x: checkpoint(lambda a, b: a * b * b, x, x, use_reentrant=False),
 }
 # Ops whose constants differ from line to line of the table.
@@ -189,6 +216,10 @@ LINES = {
     "gather_rows (5, 3)": lambda x: x[ids(4, 0, 4)],
     "gather_rows (5)": lambda x: x[ids([1], [2])], "gather_rows (2, 0)": lambda x: x[ids(1, 0, 1)],
     "gather(-1) (3, 4)": gather(-1, 3, 0, 3), "gather(0) (3, 2)": gather(0, 2, 1), "gather(-1) (0, 4)": gather(-1),
+    "scatter_add(1) (2, 4), (2, 3)": lambda x, s: x.scatter_add(1, ids([3, 0, 3], [1, 1, 2]), s),
+    "index_add(0) (3, 2), (4, 2)": lambda x, s: x.index_add(0, ids(2, 0, 2, 2), s),
+    "index_add(-1) (2, 3, 4), (2, 3, 2)": lambda x, s: x.index_add(-1, ids(3, 3), s),
+    "nll_loss (4, 5)": lambda x: F.nll_loss(x, ids(0, 4, 2, 2)),
     "cross_entropy (4, 5)": lambda x: cross_entropy(x, ids(0, 4, 2, 2)),
     "cross_entropy (2, 2, 3)": lambda x: cross_entropy(x, ids(0, 1, 1, 2)),
     "cross_entropy (5)": lambda x: F.cross_entropy(x, torch.tensor(3)),

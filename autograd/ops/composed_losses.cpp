@@ -1,0 +1,128 @@
+// Losses composed of other ops: none has a derivative of its own.
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "tapegrad/autograd/composed_ops.h"
+#include "tapegrad/autograd/kernels/elementwise.h"
+#include "tapegrad/autograd/kernels/loss_rows.h"
+
+namespace tapegrad {
+namespace {
+
+Tensor reduced_loss(std::string_view op, const Tensor& losses, Reduction reduction) {
+  check(reduction != Reduction::batchmean, "[{}] there is no batchmean of this loss", op);
+  if (reduction == Reduction::none) return losses;
+  return reduction == Reduction::sum ? sum(losses) : mean(losses);
+}
+
+Tensor distance(std::string_view op, const Tensor& x, const Tensor& target) {
+  check(x.shape() == target.shape(), "[{}] shapes differ: {} and {}", op, x.shape(),
+        target.shape());
+  return abs(x - target);
+}
+
+// The targets of two classes, 1 and −1, which broadcast to the losses.
+void check_signs(std::string_view op, const Tensor& target, const Shape& losses) {
+  check(broadcast_shapes(op, losses, target.shape()) == losses,
+        "[{}] target {} does not broadcast to {}", op, target.shape(), losses);
+  for (std::int64_t i = 0; i < target.numel(); ++i) {
+    check(target.at(i) == 1 || target.at(i) == -1,
+          "[{}] target {} at position {} is neither 1 nor -1", op, target.at(i), i);
+  }
+}
+
+}  // namespace
+
+Tensor l1_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
+  return reduced_loss("l1_loss", distance("l1_loss", x, target), reduction);
+}
+
+Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, double beta, Reduction reduction) {
+  check(beta > 0, "[smooth_l1_loss] beta must be above 0, not {}", beta);
+  const Tensor d = distance("smooth_l1_loss", x, target);
+  // Of d that is large, the square would overflow into the gradient.
+  const Tensor near = clamp(d, 0, beta);
+  const Tensor losses = where(d < beta, near * near * (0.5 / beta), d - 0.5 * beta);
+  return reduced_loss("smooth_l1_loss", losses, reduction);
+}
+
+Tensor huber_loss(const Tensor& x, const Tensor& target, double delta, Reduction reduction) {
+  check(delta > 0, "[huber_loss] delta must be above 0, not {}", delta);
+  const Tensor d = distance("huber_loss", x, target);
+  const Tensor near = clamp(d, 0, delta);
+  const Tensor losses = where(d < delta, near * near * 0.5, (d - 0.5 * delta) * delta);
+  return reduced_loss("huber_loss", losses, reduction);
+}
+
+Tensor nll_loss(const Tensor& log_probs, const Tensor& targets, const NllLossOptions& options) {
+  check(log_probs.rank() >= 1 && targets.shape() == log_probs.shape().without(-1),
+        "[nll_loss] targets {} do not fit log-probabilities {}", targets.shape(),
+        log_probs.shape());
+  const std::int64_t classes = log_probs.dim(-1);
+  const Tensor& weight = options.weight;
+  check(!weight.defined() || weight.shape() == Shape{classes},
+        "[nll_loss] weight {} does not fit {} classes", weight.defined() ? weight.shape() : Shape(),
+        classes);
+  const Targets known = checked_targets("nll_loss", targets, classes, options.ignore_index);
+  std::vector<std::int32_t> ids;
+  std::vector<std::uint8_t> ignored;
+  std::vector<double> factors;
+  for (const std::int32_t id : known.ids.values<std::int32_t>()) {
+    const bool ignore = id == options.ignore_index;
+    ids.push_back(ignore ? 0 : id);
+    ignored.push_back(ignore);
+    factors.push_back(ignore ? 0 : weight.defined() ? weight.at(id) : 1);
+  }
+  const Shape& shape = targets.shape();
+  const Tensor factor = Tensor::from(factors, shape);
+  const Tensor picked = gather(log_probs, Tensor::from(ids, shape), -1);
+  const Tensor losses =
+      masked_fill(-picked, Tensor::from(ignored, shape), 0) * factor.to(log_probs.dtype());
+  if (options.reduction != Reduction::mean)
+    return reduced_loss("nll_loss", losses, options.reduction);
+  return sum(losses) / sum(factor).item();
+}
+
+Tensor hinge_embedding_loss(const Tensor& x, const Tensor& target, double margin,
+                            Reduction reduction) {
+  check_signs("hinge_embedding_loss", target, x.shape());
+  return reduced_loss("hinge_embedding_loss", where(target > 0, x, relu(margin - x)), reduction);
+}
+
+Tensor margin_ranking_loss(const Tensor& first, const Tensor& second, const Tensor& target,
+                           double margin, Reduction reduction) {
+  const std::string_view op = "margin_ranking_loss";
+  check(first.shape() == second.shape(), "[{}] shapes differ: {} and {}", op, first.shape(),
+        second.shape());
+  check_signs(op, target, first.shape());
+  return reduced_loss(op, relu(-target * (first - second) + margin), reduction);
+}
+
+Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& target, double margin,
+                             Reduction reduction) {
+  const std::string_view op = "cosine_embedding_loss";
+  check(a.shape() == b.shape() && a.rank() >= 1,
+        "[{}] shapes differ, or have no dimension: {} and {}", op, a.shape(), b.shape());
+  check_signs(op, target, a.shape().without(-1));
+  const auto squares = [](const Tensor& x) { return sum(x * x, {-1}) + 1e-12; };
+  const Tensor cosine = sum(a * b, {-1}) / sqrt(squares(a) * squares(b));
+  return reduced_loss(op, where(target > 0, 1.0 - cosine, relu(cosine - margin)), reduction);
+}
+
+Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
+                           const TripletMarginOptions& options) {
+  check(anchor.shape() == positive.shape() && anchor.shape() == negative.shape(),
+        "[triplet_margin_loss] shapes differ: {}, {} and {}", anchor.shape(), positive.shape(),
+        negative.shape());
+  const auto distance_of = [&](const Tensor& a, const Tensor& b) {
+    return pairwise_distance(a, b, options.p, options.eps);
+  };
+  Tensor far = distance_of(anchor, negative);
+  if (options.swap) far = minimum(far, distance_of(positive, negative));
+  const Tensor losses = relu(distance_of(anchor, positive) - far + options.margin);
+  return reduced_loss("triplet_margin_loss", losses, options.reduction);
+}
+
+}  // namespace tapegrad
