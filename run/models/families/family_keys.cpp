@@ -26,7 +26,10 @@ nn::DecoderConfig settled(nn::DecoderConfig c) {
     c.rope_original_positions = usual.rope_original_positions;
   }
   if (c.attention_scale == 0) c.attention_scale = usual_attention_scale(c);
-  return c.settled();
+  const bool turns = c.rotary();
+  c = c.settled();
+  if (turns) c.rope_channels = c.turned_channels();
+  return c;
 }
 
 // Without a width of the feed-forward that the model would have without it.
@@ -187,6 +190,7 @@ void settle_config(const Family& family, std::string_view file, nn::DecoderConfi
   c.window = all.window, c.window_pattern = all.window_pattern;
   c.rope_window_base = all.rope_window_base, c.rope_pattern = all.rope_pattern;
   if (c.n_embd % c.n_head == 0 && c.head_size == c.n_embd / c.n_head) c.head_size.reset();
+  if (c.rope_channels == c.channels_per_head()) c.rope_channels.reset();
   if (c.attention_scale == usual_attention_scale(c)) c.attention_scale = 0;
   if (family.inner_by_default) c = with_usual_inner(c);
 }
@@ -250,9 +254,11 @@ std::set<std::string_view> options_of(const Family& family, const std::vector<Fa
     if (key.option == kRotaryBlocks) options.insert("rope_pattern");
     if (key.option != kRotation) continue;
     if (family.model.rope_window_base != 0) options.insert("rope_window_base");
-    for (const std::string_view option :
-         {"rope_base", "rope_scaling", "rope_factor", "rope_low_freq_factor",
-          "rope_high_freq_factor", "rope_original_positions"}) {
+    if (family.hf.turned_share) options.insert("rope_channels");
+    options.insert("rope_base");
+    if (!family.hf.may_scale_rotation) continue;
+    for (const std::string_view option : {"rope_scaling", "rope_factor", "rope_low_freq_factor",
+                                          "rope_high_freq_factor", "rope_original_positions"}) {
       options.insert(option);
     }
   }
