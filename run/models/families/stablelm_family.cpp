@@ -44,6 +44,9 @@ Family stablelm_family() {
   // llama.cpp goes by the tensors: without a second norm, both sublayers have one input.
   f.gguf.keys.push_back(
       {.key = "use_parallel_residual", .only = false, .direction = Direction::out});
+  // The tensors tell it.
+  f.gguf.keys.push_back(
+      {.key = "use_qkv_bias", .option = "qkv_bias", .direction = Direction::ignored});
   std::vector<GgufTensorName> tensors;
   for (GgufTensorName name : f.gguf.tensors) {
     name.exchanged = GgufTensorName::Exchanged::no;
