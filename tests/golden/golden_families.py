@@ -33,7 +33,8 @@ MODELS = {
     "granite": lambda: GraniteForCausalLM(GraniteConfig(
         **SHAPE, embedding_multiplier=3.0, logits_scaling=2.5, residual_multiplier=0.6, attention_multiplier=0.3)),
     "phi3": lambda: Phi3ForCausalLM(Phi3Config(
-        **SHAPE | {"hidden_size": 32}, original_max_position_embeddings=24, partial_rotary_factor=0.75)),
+        **SHAPE | {"hidden_size": 32, "tie_word_embeddings": False}, original_max_position_embeddings=24,
+        partial_rotary_factor=0.75)),
     "stablelm": lambda: StableLmForCausalLM(StableLmConfig(
         **SHAPE | {"hidden_size": 32, "tie_word_embeddings": False}, use_qkv_bias=True, partial_rotary_factor=0.25)),
 }

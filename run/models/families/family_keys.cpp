@@ -26,10 +26,7 @@ nn::DecoderConfig settled(nn::DecoderConfig c) {
     c.rope_original_positions = usual.rope_original_positions;
   }
   if (c.attention_scale == 0) c.attention_scale = usual_attention_scale(c);
-  const bool turns = c.rotary();
-  c = c.settled();
-  if (turns) c.rope_channels = c.turned_channels();
-  return c;
+  return c.settled();
 }
 
 // Without a width of the feed-forward that the model would have without it.
@@ -209,7 +206,9 @@ void check_same_keys(const std::vector<FamilyKey>& keys, const nn::DecoderConfig
 std::vector<std::pair<std::string_view, Value>> values_of_keys(const std::vector<FamilyKey>& keys,
                                                                const nn::DecoderConfig& config) {
   const nn::DecoderConfig told = with_usual_inner(config);
-  const Section given = section_of("model", told), all = settled_section(config);
+  nn::DecoderConfig whole = settled(config);
+  if (whole.rotary()) whole.rope_channels = whole.turned_channels();
+  const Section given = section_of("model", told), all = section_of("model", whole);
   std::vector<std::pair<std::string_view, Value>> values;
   for (const FamilyKey& key : keys) {
     if (key.direction == Direction::in || key.direction == Direction::ignored) continue;
